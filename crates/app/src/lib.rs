@@ -1,0 +1,1 @@
+//! What an application is: its ears, and what it can say.

@@ -1,0 +1,1 @@
+//! The applications that come with Sluice, strangers to one another.

@@ -1,0 +1,1 @@
+//! Histograms, counters and seeded randomness. Nothing about networks.

@@ -1,0 +1,1 @@
+//! Plays switches against any controller and measures its answers.

@@ -1,0 +1,1 @@
+//! Listener, front and workers: connections, threads, applications.

@@ -1,0 +1,1 @@
+//! Sockets, threads, clocks: every system call.

@@ -1,0 +1,1 @@
+//! One OpenFlow conversation as a pure state machine, both ends.

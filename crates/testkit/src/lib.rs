@@ -1,0 +1,1 @@
+//! Transcripts and network assertions, for tests only.
