@@ -1,1 +1,80 @@
 //! OpenFlow messages: octets to values and back, 1.0 to 1.5.
+//!
+//! The contract of every view in this crate: `new` proves the layout once, with an [`Error`] that says what is
+//! wrong and where; after that no getter can fail. What arrives in bulk is read in place, what is written goes
+//! straight into a transmit buffer through [`Out`]. Beside the views stands one owned, version-neutral
+//! [`Message`], for tests, dumps and applications that are not in a hurry.
+//!
+//! Nothing here does I/O, reads a clock, starts a thread or logs.
+//!
+//! ```
+//! use sluice_wire::{Action, FlowMod, Field, MacAddr, Out, PortNo, Version, split};
+//!
+//! let (mut tx, mut xid) = (Vec::new(), 1);
+//! let mut out = Out::new(&mut tx, Version::V1_3, &mut xid);
+//! out.flow_mod(&FlowMod {
+//!     fields: &[Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 1]))],
+//!     actions: &[Action::output(PortNo(3))],
+//!     ..FlowMod::default()
+//! })?;
+//! let (frame, rest) = split(&tx)?.expect("one whole message");
+//! assert_eq!(frame.kind(), sluice_wire::Kind::FLOW_MOD);
+//! assert!(rest.is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod action;
+mod config;
+mod echo;
+mod error;
+mod error_msg;
+mod eth;
+mod features;
+mod field;
+mod flow_mod;
+mod flow_removed;
+mod frame;
+mod hello;
+mod kind;
+mod match10;
+mod matching;
+mod message;
+mod multipart;
+mod out;
+mod packet_in;
+mod packet_out;
+mod port;
+mod port_status;
+mod role;
+mod version;
+
+pub use action::Action;
+pub use config::SwitchConfig;
+pub use error::{Error, Inexpressible, Result, Why};
+pub use error_msg::{ErrorCode, ErrorMsg, ErrorType};
+pub use eth::{EtherType, Ethernet, MacAddr, VlanId};
+pub use features::{DatapathId, Features};
+pub use field::{Field, FieldId, Row as FieldRow};
+pub use flow_mod::{Command, FlowFlags, FlowMod, FlowModView, Rule};
+pub use flow_removed::FlowRemoved;
+pub use frame::{Frame, HEADER_LEN, split};
+pub use hello::Hello;
+pub use kind::Kind;
+pub use matching::Match;
+pub use message::Message;
+pub use multipart::{Desc, Multipart, MultipartKind};
+pub use out::Out;
+pub use packet_in::{PacketIn, Reason};
+pub use packet_out::{PacketOut, PacketOutView};
+pub use port::{Port, PortNo, ports};
+pub use port_status::{PortReason, PortStatus};
+pub use role::{Role, RoleMsg};
+pub use version::{Version, Versions};
+
+/// What the `buffer_id` field holds when the switch kept nothing. `OFP_NO_BUFFER`, §A.
+pub const NO_BUFFER: u32 = 0xffff_ffff;
+
+/// `buffer_id` as a value: `None` if the switch kept nothing.
+pub(crate) fn buffered(id: u32) -> Option<u32> {
+    Some(id).filter(|&id| id != NO_BUFFER)
+}

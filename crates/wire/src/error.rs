@@ -1,0 +1,115 @@
+//! Why octets are not a message, and what a version cannot say.
+
+use core::fmt;
+
+use crate::{ErrorCode, ErrorType, Version};
+
+/// Shorthand for results of reading.
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Why octets are not a message: what, where, and in which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Error {
+    /// Part at fault, named as in the specification.
+    pub what: &'static str,
+    /// Where it starts, octets from the start of the message.
+    pub at: u16,
+    /// What is wrong with it.
+    pub why: Why,
+}
+
+const _: () = assert!(size_of::<Error>() <= 24);
+
+/// In which way a part of a message is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The message ends before the part does.
+    Short,
+    /// A length inside the message contradicts another, or is no multiple of what it must be.
+    Length,
+    /// A part that the specification demands is absent.
+    Missing,
+    /// A value outside of what the specification allows.
+    Value,
+    /// A version that this session does not speak.
+    Version,
+    /// A kind of message, or of multipart body, that is not known.
+    Kind,
+}
+
+impl Error {
+    /// Names a fault: `what` is wrong, `at` octets from the start of the message.
+    pub const fn new(what: &'static str, at: u16, why: Why) -> Self {
+        Self { what, at, why }
+    }
+
+    /// The `ERROR` message that this fault deserves. §7.4.4.
+    pub const fn code(self) -> (ErrorType, ErrorCode) {
+        let code = match self.why {
+            Why::Short | Why::Length | Why::Missing | Why::Value => ErrorCode::BAD_LEN,
+            Why::Version => ErrorCode::BAD_VERSION,
+            Why::Kind => ErrorCode::BAD_TYPE,
+        };
+        (ErrorType::BAD_REQUEST, code)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let why = match self.why {
+            Why::Short => "is cut off",
+            Why::Length => "has a length that cannot be",
+            Why::Missing => "is missing",
+            Why::Value => "has a value that cannot be",
+            Why::Version => "is of a version not spoken here",
+            Why::Kind => "is of an unknown kind",
+        };
+        write!(f, "{} at octet {} {why}", self.what, self.at)
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// What a version of OpenFlow cannot express, by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Inexpressible {
+    /// The part that has no form on the wire.
+    pub what: &'static str,
+    /// The version it was to be written in.
+    pub version: Version,
+    /// The first version that can, if one can.
+    pub needs: Option<Version>,
+}
+
+impl fmt::Display for Inexpressible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.needs {
+            Some(needs) => write!(f, "{} needs {needs}, this is {}", self.what, self.version),
+            None => write!(f, "{} cannot be said in {}", self.what, self.version),
+        }
+    }
+}
+
+impl core::error::Error for Inexpressible {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_what_where_and_why() {
+        let error = Error::new("match", 24, Why::Length);
+        assert_eq!(error.to_string(), "match at octet 24 has a length that cannot be");
+        assert_eq!(error.code(), (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
+    }
+
+    #[test]
+    fn what_cannot_be_said_is_named_with_the_version_that_can() {
+        let no = Inexpressible {
+            what: "goto_table",
+            version: Version::V1_0,
+            needs: Some(Version::V1_1),
+        };
+        assert_eq!(no.to_string(), "goto_table needs 1.1, this is 1.0");
+    }
+}

@@ -1,0 +1,167 @@
+//! The part of an Ethernet frame that a bridge reads. IEEE 802.3, IEEE 802.1Q.
+
+use core::fmt;
+
+use zerocopy::big_endian::U16;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// An IEEE 802 address.
+#[derive(
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Default,
+    FromBytes,
+    IntoBytes,
+    Immutable,
+    KnownLayout,
+    Unaligned,
+)]
+#[repr(C)]
+pub struct MacAddr(pub [u8; 6]);
+
+impl MacAddr {
+    /// All stations.
+    pub const BROADCAST: Self = Self([0xff; 6]);
+
+    /// The address whose 48 bits are the low bits of `n`.
+    pub const fn from_u64(n: u64) -> Self {
+        let [_, _, a, b, c, d, e, f] = n.to_be_bytes();
+        Self([a, b, c, d, e, f])
+    }
+
+    /// The 48 bits as a number.
+    #[inline]
+    pub const fn to_u64(self) -> u64 {
+        let [a, b, c, d, e, f] = self.0;
+        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+    }
+
+    /// Whether the address names a group, broadcast included. IEEE 802 §8.2.2.
+    #[inline]
+    pub const fn is_group(self) -> bool {
+        self.0[0] & 1 == 1
+    }
+
+    /// Whether a bridge must not forward frames to this address. IEEE 802.1D §7.12.6.
+    #[inline]
+    pub const fn is_bridge_reserved(self) -> bool {
+        self.to_u64() >> 4 == 0x0180_c200_000
+    }
+}
+
+impl fmt::Debug for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for MacAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [a, b, c, d, e, g] = self.0;
+        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+    }
+}
+
+/// A VLAN as a frame names it: 0 is an untagged frame, or one with a priority tag only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct VlanId(pub u16);
+
+/// What a frame carries. An open set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EtherType(pub u16);
+
+impl EtherType {
+    /// A C-tag follows. IEEE 802.1Q §9.6.
+    pub const VLAN: Self = Self(0x8100);
+    /// An S-tag follows. IEEE 802.1Q §9.6.
+    pub const QINQ: Self = Self(0x88a8);
+    /// IPv4. RFC 894.
+    pub const IPV4: Self = Self(0x0800);
+    /// ARP. RFC 826.
+    pub const ARP: Self = Self(0x0806);
+    /// LLDP. IEEE 802.1AB.
+    pub const LLDP: Self = Self(0x88cc);
+
+    const fn is_tag(self) -> bool {
+        matches!(self, Self::VLAN | Self::QINQ)
+    }
+}
+
+#[derive(Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fixed {
+    dst: MacAddr,
+    src: MacAddr,
+    ethertype: U16,
+}
+
+#[derive(Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Tag {
+    tci: U16,
+    ethertype: U16,
+}
+
+/// Addresses and outermost VLAN of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ethernet {
+    /// Destination.
+    pub dst: MacAddr,
+    /// Source.
+    pub src: MacAddr,
+    /// Outermost VLAN, 0 if there is no tag.
+    pub vlan: VlanId,
+    /// Whether there is a tag, even one for VLAN 0.
+    pub tagged: bool,
+    /// What follows the addresses and the outermost tag.
+    pub ethertype: EtherType,
+}
+
+impl Ethernet {
+    /// Reads the start of `frame`, perhaps truncated; `None` if not even the header is there.
+    #[inline]
+    pub fn new(frame: &[u8]) -> Option<Self> {
+        let (fixed, rest) = Fixed::ref_from_prefix(frame).ok()?;
+        let ethertype = EtherType(fixed.ethertype.get());
+        let untagged =
+            Self { dst: fixed.dst, src: fixed.src, vlan: VlanId(0), tagged: false, ethertype };
+        if !ethertype.is_tag() {
+            return Some(untagged);
+        }
+        let (tag, _) = Tag::ref_from_prefix(rest).ok()?;
+        Some(Self {
+            vlan: VlanId(tag.tci.get() & 0x0fff),
+            tagged: true,
+            ethertype: EtherType(tag.ethertype.get()),
+            ..untagged
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_outermost_tag_is_the_vlan() {
+        let frame = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x81, 0, 0xe0, 5, 8, 0];
+        let eth = Ethernet::new(&frame).unwrap();
+        assert_eq!((eth.vlan, eth.tagged, eth.ethertype), (VlanId(5), true, EtherType::IPV4));
+        assert_eq!(eth.src.to_string(), "02:00:00:00:00:02");
+        assert_eq!(Ethernet::new(&frame[..13]), None);
+        assert_eq!(Ethernet::new(&frame[..17]), None);
+    }
+
+    #[test]
+    fn the_sixteen_reserved_addresses_are_known() {
+        assert!(MacAddr::from_u64(0x0180_c200_0000).is_bridge_reserved());
+        assert!(MacAddr::from_u64(0x0180_c200_000f).is_bridge_reserved());
+        assert!(!MacAddr::from_u64(0x0180_c200_0010).is_bridge_reserved());
+        assert!(MacAddr::BROADCAST.is_group() && !MacAddr::BROADCAST.is_bridge_reserved());
+    }
+}

@@ -1,0 +1,259 @@
+//! `MULTIPART_REQUEST`, `MULTIPART_REPLY`: statistics and descriptions. §7.3.5.
+
+use zerocopy::big_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::{Error, Frame, Inexpressible, Kind, Out, Port, PortNo, Result, Version, Why};
+
+/// What is asked or told. An open set, numbered alike in all versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MultipartKind(pub u16);
+
+impl MultipartKind {
+    /// Maker, model, serial number.
+    pub const DESC: Self = Self(0);
+    /// Rules, one by one.
+    pub const FLOW: Self = Self(1);
+    /// Sums over rules.
+    pub const AGGREGATE: Self = Self(2);
+    /// Tables.
+    pub const TABLE: Self = Self(3);
+    /// Counters of ports. Type 4 in all versions.
+    pub const PORT_STATS: Self = Self(4);
+    /// What tables can do. Since 1.3.
+    pub const TABLE_FEATURES: Self = Self(12);
+    /// Descriptions of the ports. Since 1.3.
+    pub const PORT_DESC: Self = Self(13);
+}
+
+/// `OFPMPF_REPLY_MORE`, `OFPMPF_REQ_MORE`.
+const MORE: u16 = 1;
+
+/// What both forms start with; four octets of padding follow since 1.1.
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fixed {
+    kind: U16,
+    flags: U16,
+}
+
+/// One part of a request or reply.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Multipart<'a> {
+    /// What is asked or told.
+    pub kind: MultipartKind,
+    /// Whether parts follow that belong to this one.
+    pub more: bool,
+    /// The body of this part.
+    pub body: &'a [u8],
+}
+
+impl<'a> Multipart<'a> {
+    /// Reads `msg`.
+    ///
+    /// # Errors
+    /// `Short` if the fixed part is cut off.
+    pub fn new(msg: Frame<'a>) -> Result<Self> {
+        let (fixed, rest) = msg.fixed::<Fixed>("multipart")?;
+        let body = rest.get(pad_len(msg.version())..);
+        Ok(Self {
+            kind: MultipartKind(fixed.kind.get()),
+            more: fixed.flags.get() & MORE != 0,
+            body: body.ok_or(Error::new("multipart", 12, Why::Short))?,
+        })
+    }
+
+    fn emit(self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let flags = if self.more { MORE } else { 0 };
+        out.put(&Fixed { kind: self.kind.0.into(), flags: flags.into() });
+        let pad = [0u8; 4];
+        out.put(pad.get(..pad_len(out.version())).unwrap_or_default());
+        out.put(self.body);
+        Ok(())
+    }
+}
+
+fn pad_len(version: Version) -> usize {
+    if version == Version::V1_0 { 0 } else { 4 }
+}
+
+impl Out<'_> {
+    /// Writes one part of a request or reply.
+    ///
+    /// # Errors
+    /// A body that is too long.
+    pub(crate) fn multipart(
+        &mut self,
+        direction: Kind,
+        xid: u32,
+        part: Multipart<'_>,
+    ) -> Result<(), Inexpressible> {
+        self.message_with_xid(direction, xid, |out| part.emit(out))
+    }
+
+    /// Writes a `MULTIPART_REQUEST` in one part; returns its transaction id.
+    ///
+    /// # Errors
+    /// A body that is too long.
+    pub fn multipart_request(
+        &mut self,
+        kind: MultipartKind,
+        body: &[u8],
+    ) -> Result<u32, Inexpressible> {
+        self.message(Kind::MULTIPART_REQUEST, |out| Multipart { kind, more: false, body }.emit(out))
+    }
+
+    /// Writes one part of the `MULTIPART_REPLY` to request `xid`.
+    ///
+    /// # Errors
+    /// A body that is too long.
+    pub fn multipart_reply(&mut self, xid: u32, part: Multipart<'_>) -> Result<(), Inexpressible> {
+        self.multipart(Kind::MULTIPART_REPLY, xid, part)
+    }
+
+    /// Asks for the descriptions of all ports.
+    ///
+    /// # Errors
+    /// Before 1.3 `FEATURES_REPLY` tells them.
+    pub fn port_desc_request(&mut self) -> Result<u32, Inexpressible> {
+        self.needs(Version::V1_3, "port_desc")?;
+        // 1.5 lets one port be asked for; all of them is the wildcard. OpenFlow 1.5.0 §7.3.5.7.
+        let any = [U32::new(PortNo::ANY.0), U32::ZERO];
+        let body = if self.version() >= Version::V1_5 { any.as_bytes() } else { &[] };
+        self.multipart_request(MultipartKind::PORT_DESC, body)
+    }
+
+    /// Writes the `PORT_DESC` reply to request `xid`, in as many parts as it takes.
+    ///
+    /// # Errors
+    /// Names what the version cannot say.
+    pub fn port_desc_reply(&mut self, xid: u32, ports: &[Port]) -> Result<(), Inexpressible> {
+        self.needs(Version::V1_3, "port_desc")?;
+        let kind = MultipartKind::PORT_DESC;
+        if ports.is_empty() {
+            return self.multipart_reply(xid, Multipart { kind, more: false, body: &[] });
+        }
+        let parts = ports.chunks(PORTS_PER_PART);
+        let last = parts.len() - 1;
+        for (n, part) in parts.enumerate() {
+            self.message_with_xid(Kind::MULTIPART_REPLY, xid, |out| {
+                Multipart { kind, more: n < last, body: &[] }.emit(out)?;
+                part.iter().try_for_each(|port| port.emit(out))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// As many descriptions of 64 octets as stay well under the length field's 65 535.
+const PORTS_PER_PART: usize = 1000;
+
+const _: () = assert!(PORTS_PER_PART * 64 + 16 <= 0xffff);
+
+/// What the maker says of a switch. §7.3.5.1.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Desc {
+    /// Maker.
+    pub mfr: String,
+    /// Hardware.
+    pub hw: String,
+    /// Software.
+    pub sw: String,
+    /// Serial number.
+    pub serial: String,
+    /// A name for people.
+    pub dp: String,
+}
+
+/// `struct ofp_desc`.
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct DescFixed {
+    mfr: [u8; 256],
+    hw: [u8; 256],
+    sw: [u8; 256],
+    serial: [u8; 32],
+    dp: [u8; 256],
+}
+
+impl Desc {
+    /// Reads the body of a `DESC` reply.
+    ///
+    /// # Errors
+    /// `Short` if it is cut off.
+    pub fn parse(body: &[u8]) -> Result<Self> {
+        let short = Error::new("desc", 16, Why::Short);
+        let (desc, _) = DescFixed::ref_from_prefix(body).map_err(|_| short)?;
+        Ok(Self {
+            mfr: text(&desc.mfr),
+            hw: text(&desc.hw),
+            sw: text(&desc.sw),
+            serial: text(&desc.serial),
+            dp: text(&desc.dp),
+        })
+    }
+
+    /// The body of a `DESC` reply; what is too long for its place is cut.
+    pub fn to_body(&self) -> Vec<u8> {
+        let desc = DescFixed {
+            mfr: padded(&self.mfr),
+            hw: padded(&self.hw),
+            sw: padded(&self.sw),
+            serial: padded(&self.serial),
+            dp: padded(&self.dp),
+        };
+        desc.as_bytes().to_vec()
+    }
+}
+
+/// Text that ends at the first zero.
+fn text(octets: &[u8]) -> String {
+    let end = octets.iter().position(|&c| c == 0).unwrap_or(octets.len());
+    String::from_utf8_lossy(octets.get(..end).unwrap_or_default()).into_owned()
+}
+
+/// Text padded with zeros, of which there is at least one.
+fn padded<const N: usize>(text: &str) -> [u8; N] {
+    let mut octets = [0; N];
+    for (place, octet) in octets.iter_mut().take(N - 1).zip(text.bytes()) {
+        *place = octet;
+    }
+    octets
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MacAddr, ports};
+
+    #[test]
+    fn ports_are_told_in_parts() {
+        let port = Port {
+            port_no: PortNo(1),
+            hw_addr: MacAddr([2; 6]),
+            name: [0; 16],
+            config: 0,
+            state: 0,
+            features: [0; 4],
+            speed_kbps: [10, 20],
+        };
+        let (mut tx, mut xid) = (vec![], 1);
+        let told = vec![port; 1500];
+        Out::new(&mut tx, Version::V1_3, &mut xid).port_desc_reply(7, &told).unwrap();
+        let (first, rest) = crate::split(&tx).unwrap().unwrap();
+        let (second, rest) = crate::split(rest).unwrap().unwrap();
+        assert!(rest.is_empty());
+        let (first, second) = (Multipart::new(first).unwrap(), Multipart::new(second).unwrap());
+        assert!(first.more && !second.more);
+        let mut heard = ports(Version::V1_3, first.body, 16).unwrap();
+        heard.extend(ports(Version::V1_3, second.body, 16).unwrap());
+        assert_eq!(heard, told);
+    }
+
+    #[test]
+    fn a_description_comes_back_as_written() {
+        let desc = Desc { mfr: "Nicira".into(), dp: "s1".into(), ..Desc::default() };
+        assert_eq!(Desc::parse(&desc.to_body()), Ok(desc));
+        assert!(Desc::parse(&[0; 1055]).is_err());
+    }
+}

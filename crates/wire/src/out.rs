@@ -1,0 +1,213 @@
+//! Where messages are written: the transmit buffer of one switch.
+
+use zerocopy::big_endian::U16;
+use zerocopy::{Immutable, IntoBytes};
+
+use crate::frame::Header;
+use crate::{Inexpressible, Kind, Version};
+
+/// The transmit buffer of one switch, in its version, numbering what it is given.
+///
+/// Encoders append whole messages or nothing: what a version cannot say leaves no octet behind.
+#[derive(Debug)]
+pub struct Out<'t> {
+    tx: &'t mut Vec<u8>,
+    version: Version,
+    next_xid: &'t mut u32,
+}
+
+impl<'t> Out<'t> {
+    /// Appends to `tx` in `version`; `next_xid` is the transaction id of the next message.
+    #[inline]
+    pub fn new(tx: &'t mut Vec<u8>, version: Version, next_xid: &'t mut u32) -> Self {
+        Self { tx, version, next_xid }
+    }
+
+    /// The same buffer, lent on.
+    #[inline]
+    pub fn reborrow(&mut self) -> Out<'_> {
+        Out { tx: self.tx, version: self.version, next_xid: self.next_xid }
+    }
+
+    /// The same buffer, lent on, with other transaction ids.
+    pub(crate) fn numbered<'a>(&'a mut self, next_xid: &'a mut u32) -> Out<'a> {
+        Out { tx: self.tx, version: self.version, next_xid }
+    }
+
+    /// Writes a message with the next transaction id and returns that id.
+    ///
+    /// # Errors
+    /// What `body` says; nothing is written then.
+    #[inline]
+    pub(crate) fn message(
+        &mut self,
+        kind: Kind,
+        body: impl FnOnce(&mut Out<'_>) -> Result<(), Inexpressible>,
+    ) -> Result<u32, Inexpressible> {
+        let xid = *self.next_xid;
+        self.message_with_xid(kind, xid, body)?;
+        *self.next_xid = xid.wrapping_add(1).max(1);
+        Ok(xid)
+    }
+
+    /// Writes a message that answers the request `xid`.
+    ///
+    /// # Errors
+    /// What `body` says, and a message of over 65 535 octets; nothing is written then.
+    #[inline]
+    pub(crate) fn message_with_xid(
+        &mut self,
+        kind: Kind,
+        xid: u32,
+        body: impl FnOnce(&mut Out<'_>) -> Result<(), Inexpressible>,
+    ) -> Result<(), Inexpressible> {
+        let start = self.tx.len();
+        self.put(&Header {
+            version: self.version.0,
+            kind: kind.to_wire(self.version),
+            length: U16::ZERO,
+            xid: xid.into(),
+        });
+        let written = body(self).and_then(|()| self.patch_len(start, 2));
+        if written.is_err() {
+            self.tx.truncate(start);
+        }
+        written
+    }
+
+    /// Writes the octets since `start` as a 16-bit length, `at` octets after `start`.
+    ///
+    /// # Errors
+    /// More than 65 535 octets.
+    #[inline]
+    pub(crate) fn patch_len(&mut self, start: usize, at: usize) -> Result<(), Inexpressible> {
+        self.patch(start + at, self.tx.len() - start)
+    }
+
+    /// Writes `len` as 16 bits over the octets at `at`.
+    ///
+    /// # Errors
+    /// More than 65 535.
+    #[inline]
+    pub(crate) fn patch(&mut self, at: usize, len: usize) -> Result<(), Inexpressible> {
+        let version = self.version;
+        let too_long = Inexpressible { what: "more than 65535 octets", version, needs: None };
+        let len = u16::try_from(len).map_err(|_| too_long)?;
+        if let Some(place) = self.tx.get_mut(at..at + 2) {
+            place.copy_from_slice(&len.to_be_bytes());
+        }
+        Ok(())
+    }
+
+    /// Appends a layout.
+    #[inline]
+    pub(crate) fn put<T: IntoBytes + Immutable + ?Sized>(&mut self, layout: &T) {
+        self.tx.extend_from_slice(layout.as_bytes());
+    }
+
+    /// Appends zeros until the octets since `start` are a multiple of eight.
+    #[inline]
+    pub(crate) fn pad_to_8(&mut self, start: usize) {
+        let len = self.tx.len() - start;
+        self.tx.resize(start + len.next_multiple_of(8), 0);
+    }
+
+    /// Octets in the buffer.
+    pub fn len(&self) -> usize {
+        self.tx.len()
+    }
+
+    /// Whether nothing waits to be sent.
+    pub fn is_empty(&self) -> bool {
+        self.tx.is_empty()
+    }
+
+    /// The version that messages are written in.
+    #[inline]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The transaction id of the next message.
+    pub fn next_xid(&self) -> u32 {
+        *self.next_xid
+    }
+
+    /// Fails with the name of what only `needs` and later can say.
+    pub(crate) fn needs(&self, needs: Version, what: &'static str) -> Result<(), Inexpressible> {
+        if self.version >= needs {
+            return Ok(());
+        }
+        Err(Inexpressible { what, version: self.version, needs: Some(needs) })
+    }
+
+    /// Writes a message of any kind with a ready body; answers the request `xid`.
+    ///
+    /// # Errors
+    /// A message of over 65 535 octets.
+    pub fn raw(&mut self, kind: Kind, xid: u32, body: &[u8]) -> Result<(), Inexpressible> {
+        self.message_with_xid(kind, xid, |out| {
+            out.put(body);
+            Ok(())
+        })
+    }
+
+    /// Writes a message that is a header and nothing else.
+    fn bare(&mut self, kind: Kind) -> u32 {
+        let xid = *self.next_xid;
+        self.bare_with_xid(kind, xid);
+        *self.next_xid = xid.wrapping_add(1).max(1);
+        xid
+    }
+
+    fn bare_with_xid(&mut self, kind: Kind, xid: u32) {
+        let (version, kind) = (self.version.0, kind.to_wire(self.version));
+        self.put(&Header { version, kind, length: U16::new(8), xid: xid.into() });
+    }
+
+    /// `FEATURES_REQUEST`. §7.3.1.
+    pub fn features_request(&mut self) -> u32 {
+        self.bare(Kind::FEATURES_REQUEST)
+    }
+
+    /// `GET_CONFIG_REQUEST`. §7.3.2.
+    pub fn get_config_request(&mut self) -> u32 {
+        self.bare(Kind::GET_CONFIG_REQUEST)
+    }
+
+    /// `BARRIER_REQUEST`: what was said before is done before what is said later. §7.3.8.
+    pub fn barrier_request(&mut self) -> u32 {
+        self.bare(Kind::BARRIER_REQUEST)
+    }
+
+    /// `BARRIER_REPLY` to the request `xid`. §7.3.8.
+    pub fn barrier_reply(&mut self, xid: u32) {
+        self.bare_with_xid(Kind::BARRIER_REPLY, xid);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_cannot_be_said_leaves_nothing_behind() {
+        let (mut tx, mut xid) = (vec![1, 2, 3], 9);
+        let mut out = Out::new(&mut tx, Version::V1_0, &mut xid);
+        let failed = out.message(Kind::FLOW_MOD, |out| {
+            out.put(&[0u8; 8]);
+            out.needs(Version::V1_1, "goto_table")
+        });
+        assert_eq!(failed.unwrap_err().what, "goto_table");
+        assert_eq!((tx, xid), (vec![1, 2, 3], 9));
+    }
+
+    #[test]
+    fn xids_count_up_and_leave_zero_out() {
+        let (mut tx, mut xid) = (vec![], u32::MAX);
+        let mut out = Out::new(&mut tx, Version::V1_3, &mut xid);
+        assert_eq!(out.barrier_request(), u32::MAX);
+        assert_eq!(out.barrier_request(), 1);
+        assert_eq!(tx[..8], [4, 20, 0, 8, 0xff, 0xff, 0xff, 0xff]);
+    }
+}

@@ -1,0 +1,262 @@
+//! `PACKET_IN`: a frame the switch sends up. §7.4.1.
+
+use zerocopy::big_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::matching::{oxm_fields, oxm_octets};
+use crate::{
+    Error, Field, FieldId, Frame, Inexpressible, Kind, NO_BUFFER, Out, PortNo, Result, Version,
+    Why, buffered, matching,
+};
+
+/// Why a frame came up. An open set. §7.4.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Reason(pub u8);
+
+impl Reason {
+    /// No rule matched, or the table-miss entry did.
+    pub const NO_MATCH: Self = Self(0);
+    /// A rule said so.
+    pub const ACTION: Self = Self(1);
+    /// Its time to live ran out.
+    pub const INVALID_TTL: Self = Self(2);
+}
+
+/// `struct ofp_packet_in` of 1.0; then the frame. OpenFlow 1.0.0 §5.4.1.
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fixed10 {
+    buffer_id: U32,
+    total_len: U16,
+    in_port: U16,
+    reason: u8,
+    pad: u8,
+}
+
+/// The same of 1.1; then the frame. OpenFlow 1.1.0 §A.4.1.
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fixed11 {
+    buffer_id: U32,
+    in_port: U32,
+    in_phy_port: U32,
+    total_len: U16,
+    reason: u8,
+    table_id: u8,
+}
+
+/// The same of 1.2; then match, 2 octets of padding, the frame. OpenFlow 1.2 §A.4.1.
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fixed12 {
+    buffer_id: U32,
+    total_len: U16,
+    reason: u8,
+    table_id: u8,
+}
+
+/// The same of 1.3 and later; then match, 2 octets of padding, the frame.
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fixed13 {
+    buffer_id: U32,
+    total_len: U16,
+    reason: u8,
+    table_id: u8,
+    cookie: U64,
+}
+
+const _: () = assert!(size_of::<Fixed10>() == 10);
+const _: () = assert!(size_of::<Fixed11>() == 16);
+const _: () = assert!(size_of::<Fixed12>() == 8);
+const _: () = assert!(size_of::<Fixed13>() == 16);
+
+/// One `PACKET_IN` of any version, read in place.
+///
+/// [`new`](Self::new) proves the layout once; after that no getter can fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketIn<'a> {
+    /// Slot in which the switch keeps the frame; `None` if it kept nothing.
+    pub buffer_id: Option<u32>,
+    /// Where the frame came in.
+    pub in_port: PortNo,
+    /// Length of the frame when it came in; [`frame`](Self::frame) may hold less.
+    pub total_len: u16,
+    /// Why it came up.
+    pub reason: Reason,
+    /// The table that sent it up; 0 in 1.0.
+    pub table_id: u8,
+    /// Cookie of the rule that sent it up; all ones where the version does not say. §7.4.1.
+    pub cookie: u64,
+    /// The frame, perhaps truncated.
+    pub frame: &'a [u8],
+}
+
+/// What `cookie` holds where there is none.
+const NO_COOKIE: u64 = u64::MAX;
+
+impl<'a> PacketIn<'a> {
+    /// Reads `msg`.
+    ///
+    /// # Errors
+    /// `Short` if the fixed part is cut off, `Length` if the match overruns the message, `Missing` without the
+    /// `IN_PORT` field that §7.4.1 demands.
+    #[inline]
+    pub fn new(msg: Frame<'a>) -> Result<Self> {
+        match msg.version() {
+            Version::V1_0 => Self::new_10(msg),
+            Version::V1_1 => Self::new_11(msg),
+            Version::V1_2 => {
+                let (p, _) = msg.fixed::<Fixed12>("packet_in")?;
+                Self::with_match(msg, 16, p.buffer_id, p.total_len, p.reason, p.table_id, NO_COOKIE)
+            }
+            _ => {
+                let (p, _) = msg.fixed::<Fixed13>("packet_in")?;
+                let cookie = p.cookie.get();
+                Self::with_match(msg, 24, p.buffer_id, p.total_len, p.reason, p.table_id, cookie)
+            }
+        }
+    }
+
+    #[inline]
+    fn new_10(msg: Frame<'a>) -> Result<Self> {
+        let (p, frame) = msg.fixed::<Fixed10>("packet_in")?;
+        Ok(Self {
+            buffer_id: buffered(p.buffer_id.get()),
+            in_port: PortNo::from_u16(p.in_port.get()),
+            total_len: p.total_len.get(),
+            reason: Reason(p.reason),
+            table_id: 0,
+            cookie: NO_COOKIE,
+            frame,
+        })
+    }
+
+    fn new_11(msg: Frame<'a>) -> Result<Self> {
+        let (p, frame) = msg.fixed::<Fixed11>("packet_in")?;
+        Ok(Self {
+            buffer_id: buffered(p.buffer_id.get()),
+            in_port: PortNo(p.in_port.get()),
+            total_len: p.total_len.get(),
+            reason: Reason(p.reason),
+            table_id: p.table_id,
+            cookie: NO_COOKIE,
+            frame,
+        })
+    }
+
+    #[inline]
+    fn with_match(
+        msg: Frame<'a>,
+        at: u16,
+        buffer_id: U32,
+        total_len: U16,
+        reason: u8,
+        table_id: u8,
+        cookie: u64,
+    ) -> Result<Self> {
+        let (fields, rest) = oxm_octets(msg, at)?;
+        Ok(Self {
+            buffer_id: buffered(buffer_id.get()),
+            in_port: in_port(fields, at)?,
+            total_len: total_len.get(),
+            reason: Reason(reason),
+            table_id,
+            cookie,
+            frame: rest.get(2..).ok_or(Error::new("frame", at, Why::Length))?,
+        })
+    }
+
+    /// Writes the message in `out`'s version, as a switch would.
+    ///
+    /// # Errors
+    /// Names what the version cannot say.
+    pub fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let (buffer_id, total_len) =
+            (self.buffer_id.unwrap_or(NO_BUFFER).into(), self.total_len.into());
+        let (reason, table_id) = (self.reason.0, self.table_id);
+        out.message_with_xid(Kind::PACKET_IN, 0, |out| {
+            match out.version() {
+                Version::V1_0 => {
+                    let in_port = self.in_port.to_u16()?.into();
+                    out.put(&Fixed10 { buffer_id, total_len, in_port, reason, pad: 0 });
+                }
+                Version::V1_1 => {
+                    let in_port = self.in_port.0.into();
+                    let in_phy_port = in_port;
+                    let fixed =
+                        Fixed11 { buffer_id, in_port, in_phy_port, total_len, reason, table_id };
+                    out.put(&fixed);
+                }
+                version => {
+                    out.put(&Fixed12 { buffer_id, total_len, reason, table_id });
+                    if version > Version::V1_2 {
+                        out.put(&U64::new(self.cookie));
+                    }
+                    matching::emit(&[Field::in_port(self.in_port)], out)?;
+                    out.put(&[0u8; 2]);
+                }
+            }
+            out.put(self.frame);
+            Ok(())
+        })
+    }
+}
+
+/// The `IN_PORT` among the TLVs of the match that starts at `at`; every TLV is proved on the way.
+#[inline]
+fn in_port(octets: &[u8], at: u16) -> Result<PortNo> {
+    let mut found = None;
+    for field in oxm_fields(octets, at + 4) {
+        let field = field?;
+        if field.id == FieldId::IN_PORT {
+            #[expect(clippy::cast_possible_truncation, reason = "parse_oxm proved four octets")]
+            let port = PortNo(field.value as u32);
+            found = Some(port);
+        }
+    }
+    found.ok_or(Error::new("in_port", at, Why::Missing))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What cbench sends: `total_len` contradicts the message, and nobody minds.
+    #[test]
+    fn a_frame_is_all_that_follows_whatever_total_len_says() {
+        let mut msg = vec![1, 10, 0, 32, 0, 0, 0, 0, 0, 0, 1, 2, 0, 64, 0, 3, 0, 0];
+        msg.extend([7; 14]);
+        let p = PacketIn::new(Frame::new(&msg).unwrap()).unwrap();
+        assert_eq!((p.buffer_id, p.in_port, p.total_len), (Some(258), PortNo(3), 64));
+        assert_eq!(p.frame, [7; 14]);
+    }
+
+    #[test]
+    fn every_version_reads_what_it_writes() {
+        for version in 1..=6 {
+            let version = Version(version);
+            let p = PacketIn {
+                buffer_id: None,
+                in_port: PortNo(3),
+                total_len: 60,
+                reason: Reason::ACTION,
+                table_id: if version == Version::V1_0 { 0 } else { 5 },
+                cookie: if version < Version::V1_3 { NO_COOKIE } else { 77 },
+                frame: b"frame",
+            };
+            let (mut tx, mut xid) = (vec![], 1);
+            p.emit(&mut Out::new(&mut tx, version, &mut xid)).unwrap();
+            assert_eq!(PacketIn::new(Frame::new(&tx).unwrap()), Ok(p), "{version}");
+        }
+    }
+
+    #[test]
+    fn a_match_without_in_port_is_refused() {
+        let mut msg = vec![4, 10, 0, 34, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+        msg.extend([0; 8]);
+        msg.extend([0, 1, 0, 4, 0, 0, 0, 0, 0, 0]);
+        let error = PacketIn::new(Frame::new(&msg).unwrap()).unwrap_err();
+        assert_eq!(error, Error::new("in_port", 24, Why::Missing));
+    }
+}

@@ -1,0 +1,168 @@
+//! `PACKET_OUT`: a frame the switch shall send. §7.3.7.
+
+use zerocopy::big_endian::{U16, U32};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use crate::{
+    Action, Error, Field, FieldId, Frame, Inexpressible, Kind, NO_BUFFER, Out, PortNo, Result,
+    Version, Why, action, buffered, matching,
+};
+
+/// `struct ofp_packet_out` of 1.0; then actions, then the frame. OpenFlow 1.0.0 §5.3.6.
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fixed10 {
+    buffer_id: U32,
+    in_port: U16,
+    actions_len: U16,
+}
+
+/// The same of 1.1 to 1.4.
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fixed13 {
+    buffer_id: U32,
+    in_port: U32,
+    actions_len: U16,
+    pad: [u8; 6],
+}
+
+/// The same of 1.5; then match, actions, frame. OpenFlow 1.5.0 §7.3.6.
+#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Fixed15 {
+    buffer_id: U32,
+    actions_len: U16,
+    pad: [u8; 2],
+}
+
+/// A frame to send.
+#[derive(Debug, Clone, Copy)]
+pub struct PacketOut<'a> {
+    /// The slot of the frame, if the switch kept it; then `frame` is empty.
+    pub buffer_id: Option<u32>,
+    /// Where it came in; [`PortNo::CONTROLLER`] if it did not.
+    pub in_port: PortNo,
+    /// What to do with it; nothing drops it.
+    pub actions: &'a [Action],
+    /// The frame, if the switch did not keep it.
+    pub frame: &'a [u8],
+}
+
+/// One `PACKET_OUT` of any version, read in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketOutView<'a> {
+    /// The slot of the frame; `None` if the frame is here.
+    pub buffer_id: Option<u32>,
+    /// Where it came in.
+    pub in_port: PortNo,
+    actions: &'a [u8],
+    version: Version,
+    /// The frame, empty if the switch kept it.
+    pub frame: &'a [u8],
+}
+
+impl<'a> PacketOutView<'a> {
+    /// Reads `msg`.
+    ///
+    /// # Errors
+    /// `Short` if the fixed part is cut off, `Length` if match or actions overrun.
+    #[inline]
+    pub fn new(msg: Frame<'a>) -> Result<Self> {
+        let version = msg.version();
+        let (buffer_id, in_port, actions_len, rest) = match version {
+            Version::V1_0 => {
+                let (p, rest) = msg.fixed::<Fixed10>("packet_out")?;
+                (p.buffer_id, PortNo::from_u16(p.in_port.get()), p.actions_len, rest)
+            }
+            Version::V1_5 => {
+                let (p, _) = msg.fixed::<Fixed15>("packet_out")?;
+                let (found, rest) = matching::parse_oxm(msg, 16)?;
+                let missing = Error::new("in_port", 16, Why::Missing);
+                let field = found.get(FieldId::IN_PORT).ok_or(missing)?;
+                #[expect(clippy::cast_possible_truncation, reason = "parse_oxm proved four octets")]
+                let in_port = PortNo(field.value as u32);
+                (p.buffer_id, in_port, p.actions_len, rest)
+            }
+            _ => {
+                let (p, rest) = msg.fixed::<Fixed13>("packet_out")?;
+                (p.buffer_id, PortNo(p.in_port.get()), p.actions_len, rest)
+            }
+        };
+        let (actions, frame) = rest
+            .split_at_checked(usize::from(actions_len.get()))
+            .ok_or(Error::new("actions_len", 14, Why::Length))?;
+        Ok(Self { buffer_id: buffered(buffer_id.get()), in_port, actions, version, frame })
+    }
+
+    /// What to do with the frame.
+    ///
+    /// # Errors
+    /// As for any list of actions.
+    ///
+    /// # Cost
+    /// Allocates the list.
+    pub fn actions(self) -> Result<Vec<Action>> {
+        action::parse(self.version, self.actions, 16)
+    }
+}
+
+impl Out<'_> {
+    /// Writes a `PACKET_OUT`; returns its transaction id.
+    ///
+    /// # Errors
+    /// Names what the version cannot say; nothing is written then.
+    #[inline]
+    pub fn packet_out(&mut self, p: &PacketOut<'_>) -> Result<u32, Inexpressible> {
+        self.message(Kind::PACKET_OUT, |out| {
+            let start = out.len();
+            let buffer_id = p.buffer_id.unwrap_or(NO_BUFFER).into();
+            let actions_len = U16::ZERO;
+            let len_at = match out.version() {
+                Version::V1_0 => {
+                    let in_port = p.in_port.to_u16()?.into();
+                    out.put(&Fixed10 { buffer_id, in_port, actions_len });
+                    6
+                }
+                Version::V1_5 => {
+                    out.put(&Fixed15 { buffer_id, actions_len, pad: [0; 2] });
+                    matching::emit(&[Field::in_port(p.in_port)], out)?;
+                    4
+                }
+                _ => {
+                    let in_port = p.in_port.0.into();
+                    out.put(&Fixed13 { buffer_id, in_port, actions_len, pad: [0; 6] });
+                    8
+                }
+            };
+            let actions_at = out.len();
+            action::emit(p.actions, out)?;
+            out.patch(start + len_at, out.len() - actions_at)?;
+            out.put(p.frame);
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_version_reads_what_it_writes() {
+        for version in 1..=6 {
+            let (mut tx, mut xid) = (vec![], 1);
+            let actions = [Action::output(PortNo::FLOOD)];
+            let said = PacketOut {
+                buffer_id: None,
+                in_port: PortNo(3),
+                actions: &actions,
+                frame: b"frame",
+            };
+            Out::new(&mut tx, Version(version), &mut xid).packet_out(&said).unwrap();
+            let heard = PacketOutView::new(Frame::new(&tx).unwrap()).unwrap();
+            assert_eq!((heard.buffer_id, heard.in_port), (None, PortNo(3)));
+            assert_eq!((heard.actions().unwrap(), heard.frame), (actions.to_vec(), &b"frame"[..]));
+        }
+    }
+}

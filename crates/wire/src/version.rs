@@ -1,0 +1,109 @@
+//! Protocol versions and sets of them. §6.3.1.
+
+use core::fmt;
+
+/// The version octet of the header. An open set: a peer may claim any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u8);
+
+impl Version {
+    /// OpenFlow 1.0.
+    pub const V1_0: Self = Self(1);
+    /// OpenFlow 1.1.
+    pub const V1_1: Self = Self(2);
+    /// OpenFlow 1.2.
+    pub const V1_2: Self = Self(3);
+    /// OpenFlow 1.3.
+    pub const V1_3: Self = Self(4);
+    /// OpenFlow 1.4.
+    pub const V1_4: Self = Self(5);
+    /// OpenFlow 1.5.
+    pub const V1_5: Self = Self(6);
+
+    /// Reads `1.0` to `1.5`.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let minor: u8 = text.strip_prefix("1.")?.parse().ok()?;
+        (minor <= 5).then_some(Self(minor + 1))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            n @ 1..=6 => write!(f, "1.{}", n - 1),
+            n => write!(f, "{n:#04x}"),
+        }
+    }
+}
+
+/// A set of versions, as the bitmap of `OFPHET_VERSIONBITMAP` holds it. §7.5.1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Versions(pub u32);
+
+impl Versions {
+    /// The versions in which a session can be held.
+    pub const SPOKEN: Self = Self(1 << 1 | 1 << 4);
+
+    /// The set with just `versions` in it; those past bit 31 cannot be in a set.
+    pub fn of(versions: &[Version]) -> Self {
+        Self(versions.iter().fold(0, |set, v| set | 1u32.checked_shl(v.0.into()).unwrap_or(0)))
+    }
+
+    /// Whether `version` is in the set.
+    pub fn contains(self, version: Version) -> bool {
+        self.0.checked_shr(version.0.into()).is_some_and(|bits| bits & 1 == 1)
+    }
+
+    /// What is in both sets.
+    #[must_use]
+    pub const fn both(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
+    /// The highest version in the set; `None` if it is empty.
+    pub fn highest(self) -> Option<Version> {
+        #[expect(clippy::cast_possible_truncation, reason = "31 at most")]
+        self.0.checked_ilog2().map(|bit| Version(bit as u8))
+    }
+
+    /// The version that two ends agree on, `None` if there is none.
+    ///
+    /// If both sent a bitmap, the highest common one. Otherwise the smaller of the two header versions,
+    /// provided that we speak it. §6.3.1.
+    pub fn negotiate(self, theirs: Version, bitmap: Option<Self>) -> Option<Version> {
+        match bitmap {
+            Some(bitmap) if self.highest() > Some(Version::V1_0) => self.both(bitmap).highest(),
+            _ => Some(theirs.min(self.highest()?)).filter(|&v| self.contains(v)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_bitmap_the_smaller_header_version_wins() {
+        let ours = Versions::SPOKEN;
+        assert_eq!(ours.negotiate(Version::V1_0, None), Some(Version::V1_0));
+        assert_eq!(ours.negotiate(Version::V1_5, None), Some(Version::V1_3));
+        assert_eq!(ours.negotiate(Version::V1_2, None), None);
+        assert_eq!(ours.negotiate(Version(0), None), None);
+    }
+
+    #[test]
+    fn with_a_bitmap_the_highest_common_version_wins() {
+        let theirs = Versions::of(&[Version::V1_0, Version::V1_1, Version::V1_4]);
+        assert_eq!(Versions::SPOKEN.negotiate(Version::V1_4, Some(theirs)), Some(Version::V1_0));
+        let none = Versions::of(&[Version::V1_1]);
+        assert_eq!(Versions::SPOKEN.negotiate(Version::V1_1, Some(none)), None);
+    }
+
+    #[test]
+    fn versions_have_names() {
+        assert_eq!(Version::V1_3.to_string(), "1.3");
+        assert_eq!(Version(0x99).to_string(), "0x99");
+        assert_eq!(Version::from_text("1.5"), Some(Version::V1_5));
+        assert_eq!(Version::from_text("1.6"), None);
+    }
+}
