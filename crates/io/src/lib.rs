@@ -1,1 +1,94 @@
 //! Sockets, threads, clocks: every system call.
+//!
+//! A loop over [`Io`] has four calls: [`wait`](Io::wait) for something to happen, take what happened with
+//! [`next_event`](Io::next_event), [`send`](Io::send) what there is to say, and [`close`](Io::close). Backends move
+//! octets; none of them knows what the octets mean.
+
+pub mod clock;
+pub mod cores;
+mod epoll;
+pub mod limits;
+mod slots;
+pub mod sock;
+mod wake;
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+pub use epoll::{Epoll, RX_LEN, Waiting};
+pub use wake::Waker;
+
+/// One connection of one [`Io`]; never used again for another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ConnId(u64);
+
+impl ConnId {
+    /// A small number, unique among the connections that are open: an index for tables beside this one.
+    #[inline]
+    pub const fn slot(self) -> usize {
+        (self.0 & 0xffff_ffff) as usize
+    }
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum IoEvent<'a, C> {
+    /// A listener took a connection; it is nobody's until [`Io::adopt`].
+    Accepted(C, SocketAddr),
+    /// An outgoing connection stands.
+    Connected(ConnId),
+    /// Octets came, in order; one read, so perhaps more wait.
+    Data(ConnId, &'a [u8]),
+    /// There is room again after a [`send`](Io::send) that was cut short.
+    Room(ConnId),
+    /// The peer is gone and the connection with it; `None` if it ended in order.
+    Closed(ConnId, Option<io::ErrorKind>),
+    /// Somebody used the [`Waker`].
+    Woken,
+    /// A connection could not be taken, for want of descriptors or memory.
+    Refused(io::ErrorKind),
+}
+
+/// A set of connections, and how to wait for them.
+pub trait Io {
+    /// A connection that belongs to no set.
+    type Conn: Send + std::fmt::Debug;
+
+    /// Waits until something happened or `deadline` has passed; returns the time then.
+    ///
+    /// # Errors
+    /// What the operating system says; the set is useless then.
+    fn wait(&mut self, deadline: Option<Instant>) -> io::Result<Instant>;
+
+    /// The next thing that happened; `None` when it is time to wait again.
+    fn next_event(&mut self) -> Option<IoEvent<'_, Self::Conn>>;
+
+    /// Hands `octets` over as far as there is room and returns how far. Less than all asks for
+    /// [`Room`](IoEvent::Room). A connection that is gone takes everything and is reported closed.
+    fn send(&mut self, id: ConnId, octets: &[u8]) -> usize;
+
+    /// Reads no more from a connection, or again.
+    fn set_reading(&mut self, id: ConnId, reading: Reading);
+
+    /// Takes a connection into the set.
+    ///
+    /// # Errors
+    /// What the operating system says; the connection is closed then.
+    fn adopt(&mut self, conn: Self::Conn) -> io::Result<ConnId>;
+
+    /// Takes a connection out of the set, open; `None` if it was not in it.
+    fn release(&mut self, id: ConnId) -> Option<Self::Conn>;
+
+    /// Closes a connection; nothing is reported of it any more.
+    fn close(&mut self, id: ConnId);
+}
+
+/// Whether a connection is read from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// It is.
+    On,
+    /// It is not: its peer must first take what it was sent.
+    Off,
+}

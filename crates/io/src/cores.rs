@@ -1,0 +1,25 @@
+//! Threads and the cores they run on.
+
+use std::io;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Cores that this process may run on.
+pub fn allowed() -> Vec<usize> {
+    let set = sched_getaffinity(None).unwrap_or_else(|_| CpuSet::new());
+    let cores: Vec<_> = (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect();
+    if cores.is_empty() { vec![0] } else { cores }
+}
+
+/// Binds the calling thread to `core`.
+///
+/// # Errors
+/// `InvalidInput` for a core that is not there or not allowed.
+pub fn pin(core: usize) -> io::Result<()> {
+    if core >= CpuSet::MAX_CPU {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut set = CpuSet::new();
+    set.set(core);
+    Ok(sched_setaffinity(None, &set)?)
+}

@@ -1,0 +1,341 @@
+//! Readiness by `epoll`: a read for a burst, a write for a burst.
+
+use std::fmt;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::time::Timespec;
+
+use crate::slots::Slots;
+use crate::{ConnId, Io, IoEvent, Reading, Waker, clock};
+
+/// Octets read at a time. `lab/read-size` has the measurement.
+pub const RX_LEN: usize = 128 << 10;
+
+/// Connections looked at in one turn.
+const EVENTS_MAX: usize = 256;
+
+/// Connections taken from one listener in one turn, so that a flood of them holds nothing else up for long.
+const ACCEPTS_MAX: u32 = 64;
+
+/// The token of the waker; no [`ConnId`] has it, since slots are counted in 32 bits from 0.
+const WAKER: u64 = u64::MAX;
+
+/// How to wait for something to happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waiting {
+    /// Asks again and again for so long before it blocks; zero blocks at once.
+    pub spin: Duration,
+}
+
+/// A set of TCP connections.
+///
+/// # Kernel
+/// Linux 2.6.9; `EPOLLRDHUP` 2.6.17.
+pub struct Epoll {
+    set: OwnedFd,
+    slots: Slots<Source>,
+    ready: Vec<Event>,
+    at: usize,
+    accepts_left: u32,
+    /// Connections that failed while sending, to be reported.
+    failed: Vec<(ConnId, io::ErrorKind)>,
+    rx: Box<[u8]>,
+    waker: Waker,
+    waiting: Waiting,
+}
+
+impl fmt::Debug for Epoll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Epoll").field("set", &self.set).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+enum Source {
+    Listener(TcpListener),
+    Stream { stream: TcpStream, interest: EventFlags, connecting: bool },
+}
+
+impl AsFd for Source {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Listener(listener) => listener.as_fd(),
+            Self::Stream { stream, .. } => stream.as_fd(),
+        }
+    }
+}
+
+impl Epoll {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// Too few file descriptors.
+    pub fn new(waiting: Waiting) -> io::Result<Self> {
+        let set = epoll::create(CreateFlags::CLOEXEC)?;
+        let waker = Waker::new()?;
+        epoll::add(&set, &waker, EventData::new_u64(WAKER), EventFlags::IN)?;
+        Ok(Self {
+            set,
+            slots: Slots::new(),
+            ready: Vec::with_capacity(EVENTS_MAX),
+            at: 0,
+            accepts_left: ACCEPTS_MAX,
+            failed: Vec::new(),
+            rx: vec![0; RX_LEN].into_boxed_slice(),
+            waker,
+            waiting,
+        })
+    }
+
+    /// What ends this set's [`wait`](Io::wait) from another thread.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
+    }
+
+    /// Accepts on `listener`, which must not block.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn listen(&mut self, listener: TcpListener) -> io::Result<ConnId> {
+        self.register(Source::Listener(listener), EventFlags::IN)
+    }
+
+    /// Takes a stream that is still connecting.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn adopt_connecting(&mut self, stream: TcpStream) -> io::Result<ConnId> {
+        let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP;
+        self.register(Source::Stream { stream, interest, connecting: true }, interest)
+    }
+
+    fn register(&mut self, source: Source, interest: EventFlags) -> io::Result<ConnId> {
+        let id = self.slots.insert(source);
+        let Some(source) = self.slots.get_mut(id) else { return Ok(id) };
+        if let Err(e) = epoll::add(&self.set, &*source, EventData::new_u64(id.0), interest) {
+            self.slots.remove(id);
+            return Err(e.into());
+        }
+        Ok(id)
+    }
+
+    fn poll(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+        self.ready.clear();
+        self.at = 0;
+        self.accepts_left = ACCEPTS_MAX;
+        let timeout = timeout.map(|t| Timespec {
+            tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: t.subsec_nanos().into(),
+        });
+        match epoll::wait(&self.set, spare_capacity(&mut self.ready), timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Polls without blocking until something is there or the spin is over.
+    fn spin(&mut self, deadline: Option<Instant>) -> io::Result<Instant> {
+        let start = clock::now();
+        loop {
+            self.poll(Some(Duration::ZERO))?;
+            let now = clock::now();
+            let over = now - start >= self.waiting.spin || deadline.is_some_and(|d| now >= d);
+            if !self.ready.is_empty() || over {
+                return Ok(now);
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn set_interest(&mut self, id: ConnId, change: impl FnOnce(EventFlags) -> EventFlags) {
+        let Some(Source::Stream { stream, interest, .. }) = self.slots.get_mut(id) else { return };
+        let wanted = change(*interest);
+        if wanted == *interest {
+            return;
+        }
+        *interest = wanted;
+        if let Err(e) = epoll::modify(&self.set, &*stream, EventData::new_u64(id.0), wanted) {
+            self.failed.push((id, e.kind()));
+        }
+    }
+
+    /// Takes one connection from the listener `id`; `None` when there is none left for this turn.
+    fn accept(&mut self, id: ConnId) -> Option<IoEvent<'static, TcpStream>> {
+        let left = self.accepts_left.checked_sub(1)?;
+        let Some(Source::Listener(listener)) = self.slots.get_mut(id) else { return None };
+        match listener.accept() {
+            Ok((stream, addr)) => {
+                self.accepts_left = left;
+                Some(match stream.set_nonblocking(true) {
+                    Ok(()) => IoEvent::Accepted(stream, addr),
+                    Err(e) => IoEvent::Refused(e.kind()),
+                })
+            }
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => None,
+            Err(e) => {
+                self.accepts_left = 0;
+                Some(IoEvent::Refused(e.kind()))
+            }
+        }
+    }
+
+    /// What a ready stream has: first whether it can be written to, then what it says.
+    fn stream_event(&mut self, id: ConnId, flags: EventFlags) -> Happened {
+        let Some(Source::Stream { stream, interest, connecting }) = self.slots.get_mut(id) else {
+            return Happened::Nothing;
+        };
+        if flags.contains(EventFlags::OUT) && interest.contains(EventFlags::OUT) {
+            if flags.contains(EventFlags::ERR) {
+                let error = sockopt::socket_error(&*stream).ok().and_then(Result::err);
+                return Happened::Closed(error.map(Errno::kind));
+            }
+            return if std::mem::take(connecting) { Happened::Connected } else { Happened::Room };
+        }
+        if !interest.contains(EventFlags::IN) {
+            let gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+            return if gone { Happened::Closed(None) } else { Happened::Nothing };
+        }
+        let heard = EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        if !flags.intersects(heard) {
+            return Happened::Nothing;
+        }
+        match recv(&*stream, &mut *self.rx, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Happened::Closed(None),
+            Ok((n, _)) => Happened::Read(n),
+            Err(Errno::AGAIN | Errno::INTR) => Happened::Nothing,
+            Err(e) => Happened::Closed(Some(e.kind())),
+        }
+    }
+}
+
+/// What became of one ready stream.
+enum Happened {
+    Nothing,
+    Connected,
+    Room,
+    Read(usize),
+    Closed(Option<io::ErrorKind>),
+}
+
+impl Io for Epoll {
+    type Conn = TcpStream;
+
+    fn wait(&mut self, deadline: Option<Instant>) -> io::Result<Instant> {
+        if !self.failed.is_empty() {
+            self.poll(Some(Duration::ZERO))?;
+            return Ok(clock::now());
+        }
+        let mut now = None;
+        if self.waiting.spin > Duration::ZERO {
+            now = Some(self.spin(deadline)?);
+        }
+        if let Some(now) = now.filter(|&now| {
+            !self.ready.is_empty() || deadline.is_some_and(|deadline| now >= deadline)
+        }) {
+            return Ok(now);
+        }
+        let timeout = deadline.map(|d| d.saturating_duration_since(now.unwrap_or_else(clock::now)));
+        self.poll(timeout)?;
+        Ok(clock::now())
+    }
+
+    fn next_event(&mut self) -> Option<IoEvent<'_, TcpStream>> {
+        loop {
+            if let Some((id, kind)) = self.failed.pop() {
+                if self.slots.remove(id).is_some() {
+                    return Some(IoEvent::Closed(id, Some(kind)));
+                }
+                continue;
+            }
+            let event = self.ready.get(self.at)?;
+            let (token, flags) = (event.data.u64(), event.flags);
+            if token == WAKER {
+                self.at += 1;
+                self.waker.clear();
+                return Some(IoEvent::Woken);
+            }
+            let id = ConnId(token);
+            if let Some(Source::Listener(_)) = self.slots.get_mut(id) {
+                match self.accept(id) {
+                    Some(event) => return Some(event),
+                    None => self.at += 1,
+                }
+                continue;
+            }
+            match self.stream_event(id, flags) {
+                // The event is not used up: what the stream says comes next.
+                Happened::Connected => {
+                    self.set_interest(id, |interest| interest - EventFlags::OUT);
+                    return Some(IoEvent::Connected(id));
+                }
+                Happened::Room => {
+                    self.set_interest(id, |interest| interest - EventFlags::OUT);
+                    return Some(IoEvent::Room(id));
+                }
+                Happened::Nothing => self.at += 1,
+                Happened::Read(n) => {
+                    self.at += 1;
+                    return Some(IoEvent::Data(id, self.rx.get(..n).unwrap_or_default()));
+                }
+                Happened::Closed(kind) => {
+                    self.at += 1;
+                    self.slots.remove(id);
+                    return Some(IoEvent::Closed(id, kind));
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, id: ConnId, octets: &[u8]) -> usize {
+        let Some(Source::Stream { stream, .. }) = self.slots.get_mut(id) else {
+            return octets.len();
+        };
+        let sent = match send(&*stream, octets, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(sent) => sent,
+            Err(Errno::AGAIN | Errno::INTR) => 0,
+            Err(e) => {
+                self.failed.push((id, e.kind()));
+                return octets.len();
+            }
+        };
+        if sent < octets.len() {
+            self.set_interest(id, |interest| interest | EventFlags::OUT);
+        }
+        sent
+    }
+
+    fn set_reading(&mut self, id: ConnId, reading: Reading) {
+        let both = EventFlags::IN | EventFlags::RDHUP;
+        self.set_interest(id, |interest| match reading {
+            Reading::On => interest | both,
+            Reading::Off => interest - both,
+        });
+    }
+
+    fn adopt(&mut self, stream: TcpStream) -> io::Result<ConnId> {
+        let interest = EventFlags::IN | EventFlags::RDHUP;
+        self.register(Source::Stream { stream, interest, connecting: false }, interest)
+    }
+
+    fn release(&mut self, id: ConnId) -> Option<TcpStream> {
+        match self.slots.remove(id)? {
+            Source::Stream { stream, .. } => {
+                // A failure leaves nothing behind either: the descriptor is no longer looked up here.
+                let _ = epoll::delete(&self.set, &stream);
+                Some(stream)
+            }
+            Source::Listener(_) => None,
+        }
+    }
+
+    fn close(&mut self, id: ConnId) {
+        self.slots.remove(id);
+    }
+}

@@ -1,0 +1,68 @@
+//! Things by small numbers that are used again, under identities that are not.
+
+use crate::ConnId;
+
+/// A table of `T` by [`ConnId`].
+#[derive(Debug)]
+pub(crate) struct Slots<T> {
+    entries: Vec<Entry<T>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Slots<T> {
+    pub(crate) const fn new() -> Self {
+        Self { entries: Vec::new(), free: Vec::new() }
+    }
+
+    pub(crate) fn insert(&mut self, value: T) -> ConnId {
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry { generation: 0, value: None });
+            u32::try_from(self.entries.len() - 1).unwrap_or(u32::MAX)
+        });
+        let generation = self.entries.get_mut(slot as usize).map_or(0, |entry| {
+            entry.value = Some(value);
+            entry.generation
+        });
+        ConnId(u64::from(generation) << 32 | u64::from(slot))
+    }
+
+    pub(crate) fn remove(&mut self, id: ConnId) -> Option<T> {
+        let entry = self.entries.get_mut(id.slot())?;
+        if u64::from(entry.generation) != id.0 >> 32 {
+            return None;
+        }
+        let value = entry.value.take()?;
+        entry.generation = entry.generation.wrapping_add(1);
+        self.free.push(u32::try_from(id.slot()).unwrap_or(u32::MAX));
+        Some(value)
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, id: ConnId) -> Option<&mut T> {
+        let entry = self.entries.get_mut(id.slot())?;
+        if u64::from(entry.generation) == id.0 >> 32 { entry.value.as_mut() } else { None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_used_again_has_another_identity() {
+        let mut slots = Slots::new();
+        let first = slots.insert('a');
+        assert_eq!(slots.remove(first), Some('a'));
+        let second = slots.insert('b');
+        assert_eq!(first.slot(), second.slot());
+        assert!(slots.get_mut(first).is_none());
+        assert_eq!(slots.remove(first), None);
+        assert_eq!(slots.get_mut(second), Some(&mut 'b'));
+    }
+}
