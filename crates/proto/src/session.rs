@@ -1,0 +1,417 @@
+//! The controller's end of one connection.
+
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+
+use sluice_wire::{
+    Error, ErrorCode, ErrorMsg, ErrorType, Features, FlowRemoved, Frame, Hello, Kind, Multipart,
+    MultipartKind, Out, PacketIn, Port, PortStatus, Role, RoleMsg, SwitchConfig, Version, Versions,
+    ports,
+};
+
+use crate::Fault;
+use crate::assembly::Assemblies;
+
+/// How sessions are held. The same for all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Versions to offer.
+    pub versions: Versions,
+    /// How long a peer may take to prove that it is a switch.
+    pub handshake_timeout: Duration,
+    /// How long a switch may be silent before it is asked whether it is there.
+    pub echo_interval: Duration,
+    /// How long it may take to answer that.
+    pub echo_timeout: Duration,
+    /// Octets of a missed frame that come up where the switch keeps the frame.
+    pub miss_send_len: u16,
+    /// The role to ask for, where the version has roles.
+    pub role: Option<Role>,
+    /// Orders our requests for a role after those of earlier controllers. §6.3.7.
+    pub generation_id: u64,
+    /// Octets that replies in parts may hold in all, per session.
+    pub multipart_octets_max: usize,
+    /// Malformed messages that one session may send before it is ended.
+    pub malformed_max: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            versions: Versions::SPOKEN,
+            handshake_timeout: Duration::from_secs(10),
+            echo_interval: Duration::from_secs(5),
+            echo_timeout: Duration::from_secs(10),
+            miss_send_len: 128,
+            role: None,
+            generation_id: 0,
+            multipart_octets_max: 4 << 20,
+            malformed_max: 1000,
+        }
+    }
+}
+
+/// The controller's end of one connection, from `HELLO` to hang-up. §6.3.
+///
+/// Fed a time and a message, it answers with octets in a buffer, at most one [`Event`], and the next
+/// [`deadline`](Self::deadline). It owns no socket, no clock, no thread and no logger.
+///
+/// ```text
+///            HELLO           FEATURES_REPLY, PORT_DESC (1.3)
+///  Greeting ───────▶ Asking ─────────────────────────────────▶ Up     any Fault ──▶ the owner hangs up
+/// ```
+#[derive(Debug)]
+pub struct Session {
+    phase: Phase,
+    version: Version,
+    next_xid: u32,
+    /// When the connection came about.
+    opened: Instant,
+    /// When the peer last said something.
+    heard: Instant,
+    /// When it was asked whether it is there, if it has not spoken since.
+    probed: Option<Instant>,
+    malformed: u32,
+    assemblies: Assemblies,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Greeting,
+    Asking(Box<Asking>),
+    Up,
+}
+
+/// What was asked and what of it was answered.
+#[derive(Debug)]
+struct Asking {
+    features_xid: u32,
+    ports_xid: Option<u32>,
+    features: Option<Features>,
+    ports: Option<Vec<Port>>,
+}
+
+/// What a message means to the owner of the session.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// The peer is a switch, and this is what it is; its ports are complete.
+    Up(Box<Features>),
+    /// A frame came up.
+    PacketIn(PacketIn<'a>),
+    /// A rule is gone.
+    FlowRemoved(FlowRemoved),
+    /// A port came, went or changed.
+    PortStatus(PortStatus),
+    /// A request failed.
+    Error(ErrorMsg<'a>),
+    /// All that was said before request `xid` is done.
+    BarrierReply(u32),
+    /// The whole reply to request `xid`.
+    MultipartReply(u32, MultipartKind, Cow<'a, [u8]>),
+    /// The role that the switch granted.
+    Role(RoleMsg),
+    /// A message could not be read; an `ERROR` about it was written.
+    Malformed(Kind, Error),
+    /// A kind that sessions do not interpret.
+    Other(Frame<'a>),
+}
+
+impl Session {
+    /// Opens the conversation: writes `HELLO` to `tx`.
+    pub fn open(cfg: &Config, now: Instant, tx: &mut Vec<u8>) -> Self {
+        let version = cfg.versions.highest().unwrap_or(Version::V1_0);
+        let mut session = Self {
+            phase: Phase::Greeting,
+            version,
+            next_xid: 1,
+            opened: now,
+            heard: now,
+            probed: None,
+            malformed: 0,
+            assemblies: Assemblies::default(),
+        };
+        session.out(tx).hello(cfg.versions);
+        session
+    }
+
+    /// A way to write to the peer.
+    #[inline]
+    pub fn out<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Out<'t> {
+        Out::new(tx, self.version, &mut self.next_xid)
+    }
+
+    /// Notes that octets came. Once per burst is enough.
+    #[inline]
+    pub fn heard(&mut self, now: Instant) {
+        (self.heard, self.probed) = (now, None);
+    }
+
+    /// Reads one message; answers go to `tx`.
+    ///
+    /// # Errors
+    /// The reason to hang up. What `tx` holds is still to be sent: perhaps an `ERROR` that names the same reason.
+    #[inline]
+    pub fn on_message<'a>(
+        &mut self,
+        cfg: &Config,
+        msg: Frame<'a>,
+        tx: &mut Vec<u8>,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        if msg.version() == self.version
+            && msg.kind() == Kind::PACKET_IN
+            && matches!(self.phase, Phase::Up)
+        {
+            return match PacketIn::new(msg) {
+                Ok(p) => Ok(Some(Event::PacketIn(p))),
+                Err(error) => self.malformed(cfg, msg, error, tx),
+            };
+        }
+        self.on_rare_message(cfg, msg, tx)
+    }
+
+    /// All that is not a `PACKET_IN` of a session that is up.
+    fn on_rare_message<'a>(
+        &mut self,
+        cfg: &Config,
+        msg: Frame<'a>,
+        tx: &mut Vec<u8>,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        let kind = msg.kind();
+        if !matches!(self.phase, Phase::Greeting) && msg.version() != self.version {
+            self.out(tx).error(ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION, msg);
+            return Err(Fault::WrongVersion(msg.version()));
+        }
+        match (&self.phase, kind) {
+            (Phase::Greeting, Kind::HELLO) => self.greet(cfg, msg, tx).map(|()| None),
+            (Phase::Greeting, Kind::ERROR) => Err(refused(msg)),
+            (Phase::Greeting, _) => Err(self.out_of_turn(msg, tx)),
+            (_, Kind::ECHO_REQUEST) => {
+                // What came as one message fits into one.
+                let _ = self.out(tx).echo_reply(msg.xid(), msg.body());
+                Ok(None)
+            }
+            (_, Kind::ECHO_REPLY | Kind::HELLO) => Ok(None),
+            (Phase::Asking(_), _) => self.on_answer(cfg, msg, tx),
+            (Phase::Up, _) => match event(msg) {
+                Ok(Told::Event(event)) => Ok(Some(event)),
+                Ok(Told::Part(part)) => {
+                    let (xid, kind) = (msg.xid(), part.kind);
+                    let whole = self.assemblies.add(xid, part, cfg.multipart_octets_max)?;
+                    Ok(whole.map(|body| Event::MultipartReply(xid, kind, body)))
+                }
+                Err(error) => self.malformed(cfg, msg, error, tx),
+            },
+        }
+    }
+
+    /// Agrees on a version and asks everything at once.
+    fn greet(&mut self, cfg: &Config, msg: Frame<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
+        let hello = Hello::parse(msg).map_err(|error| {
+            self.out(tx).error(ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN, msg);
+            Fault::Malformed(error)
+        })?;
+        let Some(version) = cfg.versions.negotiate(hello.version, hello.versions) else {
+            self.version = self.version.min(hello.version).max(Version::V1_0);
+            let (kind, code) = (ErrorType::HELLO_FAILED, ErrorCode::INCOMPATIBLE);
+            // A sentence fits.
+            let _ = self.out(tx).error_with(msg.xid(), kind, code, b"no common version");
+            return Err(Fault::NoCommonVersion(hello.version));
+        };
+        self.version = version;
+        let role = cfg.role.filter(|_| version >= Version::V1_2);
+        let (miss_send_len, generation_id) = (cfg.miss_send_len, cfg.generation_id);
+        let mut out = self.out(tx);
+        let features_xid = out.features_request();
+        let ports_xid = out.port_desc_request().ok();
+        out.set_config(SwitchConfig { flags: 0, miss_send_len });
+        if let Some(role) = role {
+            // The version has roles, just looked at.
+            let _ = out.role_request(RoleMsg { role, generation_id });
+        }
+        let asking = Asking { features_xid, ports_xid, features: None, ports: None };
+        self.phase = Phase::Asking(Box::new(asking));
+        Ok(())
+    }
+
+    /// Takes an answer of the handshake; what else a switch may say by then is passed over.
+    fn on_answer<'a>(
+        &mut self,
+        cfg: &Config,
+        msg: Frame<'a>,
+        tx: &mut Vec<u8>,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        let malformed = |session: &mut Self, tx: &mut Vec<u8>, error: Error| {
+            let (kind, code) = error.code();
+            session.out(tx).error(kind, code, msg);
+            Fault::Malformed(error)
+        };
+        let Phase::Asking(asking) = &mut self.phase else { return Ok(None) };
+        let read = match msg.kind() {
+            Kind::FEATURES_REPLY if msg.xid() == asking.features_xid => {
+                Features::parse(msg).map(|features| asking.features = Some(features))
+            }
+            Kind::MULTIPART_REPLY if Some(msg.xid()) == asking.ports_xid => {
+                let octets_max = cfg.multipart_octets_max;
+                match Multipart::new(msg) {
+                    Ok(part) if part.kind == MultipartKind::PORT_DESC => {
+                        match self.assemblies.add(msg.xid(), part, octets_max)? {
+                            Some(body) => ports(msg.version(), &body, 16)
+                                .map(|ports| asking.ports = Some(ports)),
+                            None => Ok(()),
+                        }
+                    }
+                    Ok(_) => Ok(()),
+                    Err(error) => Err(error),
+                }
+            }
+            // Some switches of 1.3 do not know PORT_DESC; they are switches all the same.
+            Kind::ERROR if Some(msg.xid()) == asking.ports_xid => {
+                asking.ports = Some(Vec::new());
+                Ok(())
+            }
+            Kind::ERROR if msg.xid() == asking.features_xid => return Err(refused(msg)),
+            Kind::ERROR => return Ok(ErrorMsg::new(msg).ok().map(Event::Error)),
+            kind if is_from_switch(kind) => Ok(()),
+            _ => return Err(self.out_of_turn(msg, tx)),
+        };
+        read.map_err(|error| malformed(self, tx, error))?;
+        Ok(self.come_up().map(Event::Up))
+    }
+
+    /// Goes up once everything was answered.
+    fn come_up(&mut self) -> Option<Box<Features>> {
+        let Phase::Asking(asking) = &mut self.phase else { return None };
+        if asking.ports_xid.is_some() && asking.ports.is_none() {
+            return None;
+        }
+        let mut features = asking.features.take()?;
+        features.ports.append(asking.ports.as_mut().unwrap_or(&mut Vec::new()));
+        self.phase = Phase::Up;
+        Some(Box::new(features))
+    }
+
+    fn out_of_turn(&mut self, msg: Frame<'_>, tx: &mut Vec<u8>) -> Fault {
+        self.out(tx).error(ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE, msg);
+        Fault::OutOfTurn(msg.kind())
+    }
+
+    #[cold]
+    fn malformed<'a>(
+        &mut self,
+        cfg: &Config,
+        msg: Frame<'a>,
+        error: Error,
+        tx: &mut Vec<u8>,
+    ) -> Result<Option<Event<'a>>, Fault> {
+        let (kind, code) = error.code();
+        self.out(tx).error(kind, code, msg);
+        self.malformed += 1;
+        if self.malformed > cfg.malformed_max {
+            return Err(Fault::TooManyMalformed);
+        }
+        Ok(Some(Event::Malformed(msg.kind(), error)))
+    }
+
+    /// Lets time pass: asks a silent switch whether it is there.
+    ///
+    /// # Errors
+    /// The reason to hang up.
+    pub fn on_time(&mut self, cfg: &Config, now: Instant, tx: &mut Vec<u8>) -> Result<(), Fault> {
+        if now < self.deadline(cfg) {
+            return Ok(());
+        }
+        match (&self.phase, self.probed) {
+            (Phase::Greeting | Phase::Asking(_), _) => Err(Fault::SlowHandshake),
+            (Phase::Up, Some(_)) => Err(Fault::Silent),
+            (Phase::Up, None) => {
+                self.probe(now, tx);
+                Ok(())
+            }
+        }
+    }
+
+    /// Asks the peer whether it is there, unless it was asked already.
+    pub fn probe(&mut self, now: Instant, tx: &mut Vec<u8>) {
+        if self.probed.is_none() {
+            self.probed = Some(now);
+            self.out(tx).echo_request();
+        }
+    }
+
+    /// When [`on_time`](Self::on_time) has something to do.
+    pub fn deadline(&self, cfg: &Config) -> Instant {
+        match (&self.phase, self.probed) {
+            (Phase::Greeting | Phase::Asking(_), _) => self.opened + cfg.handshake_timeout,
+            (Phase::Up, Some(probed)) => probed + cfg.echo_timeout,
+            (Phase::Up, None) => self.heard + cfg.echo_interval,
+        }
+    }
+
+    /// When the peer was asked whether it is there, if it has said nothing since.
+    pub fn probed(&self) -> Option<Instant> {
+        self.probed
+    }
+
+    /// The version agreed on, or offered as long as there is none.
+    #[inline]
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Whether the peer has proved that it is a switch.
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        matches!(self.phase, Phase::Up)
+    }
+}
+
+/// What a message of a session that is up says.
+enum Told<'a> {
+    Event(Event<'a>),
+    Part(Multipart<'a>),
+}
+
+fn event(msg: Frame<'_>) -> Result<Told<'_>, Error> {
+    Ok(Told::Event(match msg.kind() {
+        Kind::PACKET_IN => Event::PacketIn(PacketIn::new(msg)?),
+        Kind::FLOW_REMOVED => Event::FlowRemoved(FlowRemoved::parse(msg)?),
+        Kind::PORT_STATUS => Event::PortStatus(PortStatus::parse(msg)?),
+        Kind::ERROR => Event::Error(ErrorMsg::new(msg)?),
+        Kind::BARRIER_REPLY => Event::BarrierReply(msg.xid()),
+        Kind::ROLE_REPLY => Event::Role(RoleMsg::parse(msg)?),
+        Kind::MULTIPART_REPLY => return Ok(Told::Part(Multipart::new(msg)?)),
+        kind if is_from_switch(kind) => Event::Other(msg),
+        _ => return Err(Error::new("type", 1, sluice_wire::Why::Kind)),
+    }))
+}
+
+/// Whether a switch may say this of its own accord or in answer to something.
+fn is_from_switch(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::ERROR
+            | Kind::EXPERIMENTER
+            | Kind::FEATURES_REPLY
+            | Kind::GET_CONFIG_REPLY
+            | Kind::PACKET_IN
+            | Kind::FLOW_REMOVED
+            | Kind::PORT_STATUS
+            | Kind::MULTIPART_REPLY
+            | Kind::BARRIER_REPLY
+            | Kind::QUEUE_GET_CONFIG_REPLY
+            | Kind::ROLE_REPLY
+            | Kind::GET_ASYNC_REPLY
+            | Kind::ROLE_STATUS
+            | Kind::TABLE_STATUS
+            | Kind::REQUESTFORWARD
+            | Kind::BUNDLE_CONTROL
+            | Kind::CONTROLLER_STATUS
+    )
+}
+
+fn refused(msg: Frame<'_>) -> Fault {
+    match ErrorMsg::new(msg) {
+        Ok(error) => Fault::Refused(error.kind, error.code),
+        Err(error) => Fault::Malformed(error),
+    }
+}

@@ -1,0 +1,288 @@
+//! The switch's end of one connection, as the bench and model switches play it.
+
+use sluice_wire::{
+    DatapathId, Desc, ErrorCode, ErrorMsg, ErrorType, Features, FlowModView, Frame, Hello, Kind,
+    MacAddr, Multipart, MultipartKind, Out, PacketOutView, Port, PortNo, SwitchConfig, Version,
+    Versions,
+};
+
+use crate::Fault;
+
+/// What a switch says it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwitchPlan {
+    /// Its identity.
+    pub datapath_id: DatapathId,
+    /// The one version it speaks.
+    pub version: Version,
+    /// Its ports, numbered from 1.
+    pub n_ports: u16,
+    /// Frames it says it can keep.
+    pub n_buffers: u32,
+}
+
+/// The switch's end of one connection. §6.3.
+///
+/// ```text
+///            HELLO           FEATURES_REQUEST
+///  Greeting ───────▶ Waiting ────────────────▶ Known
+/// ```
+///
+/// It answers what a controller asks, and hands rules and frames to its owner.
+#[derive(Debug)]
+pub struct Switch {
+    plan: SwitchPlan,
+    phase: Phase,
+    next_xid: u32,
+    config: SwitchConfig,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Greeting,
+    Waiting,
+    Known,
+}
+
+/// What a controller's message means to the owner.
+#[derive(Debug)]
+pub enum Heard<'a> {
+    /// The controller knows who this is: it may send `PACKET_IN` from now on.
+    Known,
+    /// A rule.
+    FlowMod(FlowModView<'a>),
+    /// A frame to send.
+    PacketOut(PacketOutView<'a>),
+    /// The controller did not like something.
+    Error(ErrorMsg<'a>),
+    /// Something that was answered, or needs no answer.
+    Answered,
+}
+
+impl Switch {
+    /// Opens the conversation: writes `HELLO` to `tx`.
+    pub fn open(plan: SwitchPlan, tx: &mut Vec<u8>) -> Self {
+        let config = SwitchConfig { flags: 0, miss_send_len: 128 };
+        let mut switch = Self { plan, phase: Phase::Greeting, next_xid: 1, config };
+        switch.out(tx).hello(Versions::of(&[plan.version]));
+        switch
+    }
+
+    /// A way to write to the controller.
+    pub fn out<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Out<'t> {
+        Out::new(tx, self.plan.version, &mut self.next_xid)
+    }
+
+    /// Reads one message; answers go to `tx`.
+    ///
+    /// # Errors
+    /// The reason to hang up.
+    #[inline]
+    pub fn on_message<'a>(&mut self, msg: Frame<'a>, tx: &mut Vec<u8>) -> Result<Heard<'a>, Fault> {
+        match msg.kind() {
+            Kind::FLOW_MOD => FlowModView::new(msg).map(Heard::FlowMod).map_err(Fault::Malformed),
+            Kind::PACKET_OUT => {
+                PacketOutView::new(msg).map(Heard::PacketOut).map_err(Fault::Malformed)
+            }
+            _ => self.on_rare_message(msg, tx),
+        }
+    }
+
+    fn on_rare_message<'a>(
+        &mut self,
+        msg: Frame<'a>,
+        tx: &mut Vec<u8>,
+    ) -> Result<Heard<'a>, Fault> {
+        if self.phase == Phase::Greeting {
+            return self.greet(msg);
+        }
+        let (xid, config, features) =
+            (msg.xid(), self.config, msg.kind() == Kind::FEATURES_REQUEST);
+        if features {
+            let features = self.features();
+            // Its ports fit, and the version has a form for them.
+            let _ = self.out(tx).features_reply(xid, &features);
+            let known = std::mem::replace(&mut self.phase, Phase::Known) == Phase::Known;
+            return Ok(if known { Heard::Answered } else { Heard::Known });
+        }
+        let mut out = self.out(tx);
+        match msg.kind() {
+            Kind::ERROR => return ErrorMsg::new(msg).map(Heard::Error).map_err(Fault::Malformed),
+            Kind::ECHO_REQUEST => _ = out.echo_reply(xid, msg.body()),
+            Kind::BARRIER_REQUEST => out.barrier_reply(xid),
+            Kind::GET_CONFIG_REQUEST => out.get_config_reply(xid, config),
+            Kind::SET_CONFIG => {
+                self.config = SwitchConfig::parse(msg).map_err(Fault::Malformed)?;
+            }
+            Kind::MULTIPART_REQUEST => self.tell(msg, tx)?,
+            Kind::ROLE_REQUEST => _ = out.raw(Kind::ROLE_REPLY, xid, msg.body()),
+            Kind::QUEUE_GET_CONFIG_REQUEST => {
+                _ = out.raw(Kind::QUEUE_GET_CONFIG_REPLY, xid, msg.body());
+            }
+            Kind::GET_ASYNC_REQUEST => _ = out.raw(Kind::GET_ASYNC_REPLY, xid, &[0; 24]),
+            Kind::HELLO
+            | Kind::ECHO_REPLY
+            | Kind::PORT_MOD
+            | Kind::GROUP_MOD
+            | Kind::TABLE_MOD
+            | Kind::METER_MOD
+            | Kind::SET_ASYNC => {}
+            Kind::EXPERIMENTER => out.error(ErrorType::BAD_REQUEST, ErrorCode(3), msg),
+            _ => out.error(ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE, msg),
+        }
+        Ok(Heard::Answered)
+    }
+
+    fn greet<'a>(&mut self, msg: Frame<'a>) -> Result<Heard<'a>, Fault> {
+        match msg.kind() {
+            Kind::HELLO => {
+                let hello = Hello::parse(msg).map_err(Fault::Malformed)?;
+                let ours = Versions::of(&[self.plan.version]);
+                let agreed = ours.negotiate(hello.version, hello.versions);
+                agreed.ok_or(Fault::NoCommonVersion(hello.version))?;
+                self.phase = Phase::Waiting;
+                Ok(Heard::Answered)
+            }
+            Kind::ERROR => {
+                let error = ErrorMsg::new(msg).map_err(Fault::Malformed)?;
+                Err(Fault::Refused(error.kind, error.code))
+            }
+            kind => Err(Fault::OutOfTurn(kind)),
+        }
+    }
+
+    /// Answers a request for statistics: with what there is, and else with nothing.
+    fn tell(&mut self, msg: Frame<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
+        let request = Multipart::new(msg).map_err(Fault::Malformed)?;
+        let (xid, kind, ports) = (msg.xid(), request.kind, self.ports());
+        let datapath_id = self.plan.datapath_id;
+        let mut out = self.out(tx);
+        let body = match kind {
+            MultipartKind::PORT_DESC => {
+                // The ports fit, and the version has a form for them.
+                let _ = out.port_desc_reply(xid, &ports);
+                return Ok(());
+            }
+            MultipartKind::DESC => Desc {
+                mfr: "Sluice".into(),
+                hw: "none".into(),
+                sw: env!("CARGO_PKG_VERSION").into(),
+                serial: datapath_id.to_string(),
+                dp: "played".into(),
+            }
+            .to_body(),
+            MultipartKind::FLOW | MultipartKind::TABLE | MultipartKind::PORT_STATS => vec![],
+            MultipartKind::AGGREGATE => vec![0; 24],
+            // Queues, groups and meters: none, and none possible.
+            MultipartKind(5 | 6 | 7 | 9 | 10) => vec![],
+            MultipartKind(8) => vec![0; 40],
+            MultipartKind(11) => vec![0; 16],
+            _ => {
+                out.error(ErrorType::BAD_REQUEST, ErrorCode::BAD_MULTIPART, msg);
+                return Ok(());
+            }
+        };
+        // None of these bodies is long.
+        let _ = out.multipart_reply(xid, Multipart { kind, more: false, body: &body });
+        Ok(())
+    }
+
+    fn features(&self) -> Features {
+        Features {
+            datapath_id: self.plan.datapath_id,
+            n_buffers: self.plan.n_buffers,
+            n_tables: 1,
+            auxiliary_id: 0,
+            // Flow, table and port statistics.
+            capabilities: 0b111,
+            // OUTPUT, and nothing that rewrites.
+            actions: 1,
+            ports: if Features::has_ports(self.plan.version) { self.ports() } else { vec![] },
+        }
+    }
+
+    fn ports(&self) -> Vec<Port> {
+        let id = self.plan.datapath_id.0;
+        let port = |n: u16| {
+            let mut name = [0; 16];
+            for (place, c) in name.iter_mut().zip(format!("port{n}").bytes()) {
+                *place = c;
+            }
+            Port {
+                port_no: PortNo(n.into()),
+                hw_addr: MacAddr::from_u64(
+                    0x0600_0000_0000 | (id & 0xff_ffff) << 16 | u64::from(n),
+                ),
+                name,
+                config: 0,
+                state: 0,
+                // 10 Gbit/s, full duplex, copper.
+                features: [1 << 6 | 1 << 7, 0, 0, 0],
+                speed_kbps: [10_000_000, 10_000_000],
+            }
+        };
+        (1..=self.plan.n_ports).map(port).collect()
+    }
+
+    /// Whether the controller knows who this is.
+    pub fn is_known(&self) -> bool {
+        self.phase == Phase::Known
+    }
+
+    /// What the switch says it is.
+    pub fn plan(&self) -> &SwitchPlan {
+        &self.plan
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use sluice_wire::split;
+
+    use super::*;
+    use crate::{Config, Event, Session};
+
+    /// Lets the two ends talk until neither has anything to say; returns what the controller learnt.
+    fn handshake(version: Version) -> Features {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let now = Instant::now();
+        let (mut to_switch, mut to_controller) = (vec![], vec![]);
+        let cfg = Config::default();
+        let mut session = Session::open(&cfg, now, &mut to_switch);
+        let n_ports = 1500 / if version == Version::V1_0 { 2 } else { 1 };
+        let datapath_id = DatapathId(7);
+        let plan = SwitchPlan { datapath_id, version, n_ports, n_buffers: 256 };
+        let mut switch = Switch::open(plan, &mut to_controller);
+        for _ in 0..5 {
+            let mut heard = std::mem::take(&mut to_controller);
+            while let Some((msg, rest)) = split(&heard).unwrap() {
+                if let Some(Event::Up(features)) =
+                    session.on_message(&cfg, msg, &mut to_switch).unwrap()
+                {
+                    assert!(session.is_up() && switch.is_known());
+                    assert_eq!(session.version(), version);
+                    return *features;
+                }
+                heard = rest.to_vec();
+            }
+            let mut heard = std::mem::take(&mut to_switch);
+            while let Some((msg, rest)) = split(&heard).unwrap() {
+                switch.on_message(msg, &mut to_controller).unwrap();
+                heard = rest.to_vec();
+            }
+        }
+        panic!("the handshake did not come to an end");
+    }
+
+    #[test]
+    fn both_ends_agree_and_the_ports_are_complete() {
+        for (version, ports) in [(Version::V1_0, 750), (Version::V1_3, 1500)] {
+            let features = handshake(version);
+            assert_eq!(features.datapath_id, DatapathId(7));
+            assert_eq!(features.ports.len(), ports);
+            assert_eq!(features.ports[1].name(), "port2");
+        }
+    }
+}
