@@ -1,0 +1,87 @@
+//! Durations in buckets that a scraper understands.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Buckets by powers of two from 1 µs; the last holds all that is longer than 2²² µs (some 4 s).
+const BUCKETS: usize = 24;
+
+/// How long things took: counts by powers of two of a microsecond.
+///
+/// One thread records, any may look. A look may see a burst half recorded, never a count that goes back.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    buckets: [AtomicU64; BUCKETS],
+    sum_ns: AtomicU64,
+}
+
+/// What a [`Histogram`] held at one moment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HistogramSnapshot {
+    /// Upper bound in nanoseconds, and how many took at most so long and more than the bound before.
+    pub buckets: Vec<(u64, u64)>,
+    /// How many took longer than the last bound.
+    pub beyond: u64,
+    /// All durations together, nanoseconds.
+    pub sum_ns: u64,
+}
+
+impl Histogram {
+    /// Counts `n` things that took `time` each. For the one thread that records.
+    #[inline]
+    pub fn record_n(&self, time: Duration, n: u64) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let at = (ns.div_ceil(1000).next_power_of_two().trailing_zeros() as usize).min(BUCKETS - 1);
+        if let Some(bucket) = self.buckets.get(at) {
+            bucket.store(bucket.load(Relaxed) + n, Relaxed);
+        }
+        let sum = self.sum_ns.load(Relaxed).wrapping_add(ns.wrapping_mul(n));
+        self.sum_ns.store(sum, Relaxed);
+    }
+
+    /// What it holds now.
+    pub fn snapshot(&self) -> HistogramSnapshot {
+        let counts = self.buckets.iter().map(|bucket| bucket.load(Relaxed));
+        let mut buckets: Vec<_> = (0..BUCKETS).map(|n| 1000 << n).zip(counts).collect();
+        let beyond = buckets.pop().map_or(0, |(_, count)| count);
+        HistogramSnapshot { buckets, beyond, sum_ns: self.sum_ns.load(Relaxed) }
+    }
+}
+
+impl HistogramSnapshot {
+    /// How many things were counted.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(|&(_, count)| count).sum::<u64>() + self.beyond
+    }
+
+    /// Adds what another holds.
+    pub fn add(&mut self, other: &Self) {
+        if self.buckets.is_empty() {
+            *self = other.clone();
+            return;
+        }
+        for (ours, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
+            ours.1 += theirs.1;
+        }
+        self.beyond += other.beyond;
+        self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_lands_in_the_bucket_that_just_holds_it() {
+        let h = Histogram::default();
+        h.record_n(Duration::from_nanos(1), 1);
+        h.record_n(Duration::from_micros(1), 2);
+        h.record_n(Duration::from_nanos(1001), 3);
+        h.record_n(Duration::from_secs(100), 4);
+        let s = h.snapshot();
+        assert_eq!(s.buckets[..2], [(1000, 3), (2000, 3)]);
+        assert_eq!((s.beyond, s.count()), (4, 10));
+        assert_eq!(s.sum_ns, 1 + 2000 + 3003 + 400_000_000_000);
+    }
+}
