@@ -1,0 +1,122 @@
+//! What went over the wires between switches and controller, and what others make of it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use crate::controller::Controller;
+use crate::room::Room;
+use crate::shell::{Daemon, output_of};
+use crate::{SOON, wait_until};
+
+/// Length of the header that every message of OpenFlow begins with. §7.1.
+const HEADER_LEN: usize = 8;
+
+/// A recording of one controller's connections.
+#[derive(Debug)]
+pub struct Capture {
+    tcpdump: Daemon,
+    file: PathBuf,
+    port: String,
+}
+
+impl Capture {
+    /// Begins to record what is said with `controller`, which runs in `room`.
+    #[track_caller]
+    pub fn new(room: &Room, controller: &Controller) -> Self {
+        let (file, words) = (room.file("openflow.pcap"), room.file("tcpdump.err"));
+        let port = controller.port().to_owned();
+        let mut tcpdump = room.command("tcpdump");
+        // Immediately, or most of it is lost in a buffer when tcpdump ends.
+        tcpdump.args(["-i", "lo", "--immediate-mode", "-U", "-s0", "-Z", "root", "-w"]);
+        tcpdump.arg(&file).args(["tcp", "port", &port]);
+        tcpdump.stderr(File::create(&words).map_or_else(|_| Stdio::null(), Stdio::from));
+        let tcpdump = Daemon::new(&mut tcpdump);
+        wait_until(SOON, "tcpdump", || {
+            fs::read_to_string(&words).is_ok_and(|words| words.contains("listening on"))
+        });
+        Self { tcpdump, file, port }
+    }
+
+    /// Ends the recording.
+    #[track_caller]
+    pub fn stop(&mut self) {
+        self.tcpdump.signal(Signal::INT);
+        wait_until(SOON, "tcpdump to end", || self.tcpdump.ended().is_some());
+    }
+
+    /// Every message the controller sent so far, header included, connection by connection.
+    pub fn messages(&self) -> Vec<Vec<u8>> {
+        let filter = format!("tcp.srcport == {} && tcp.len > 0", self.port);
+        let mut streams = BTreeMap::<String, Vec<u8>>::new();
+        for line in self.fields(&filter, &["tcp.stream", "tcp.payload"]).lines() {
+            let (stream, payload) = line.split_once('\t').unwrap_or_default();
+            streams.entry(stream.to_owned()).or_default().extend(octets(payload));
+        }
+        streams.values().flat_map(|octets| frames(octets)).collect()
+    }
+
+    /// The fields that tshark reads in the messages of `filter`, tabs between them.
+    #[track_caller]
+    pub fn fields(&self, filter: &str, names: &[&str]) -> String {
+        let mut tshark = self.tshark(filter);
+        tshark.args(["-T", "fields"]);
+        for name in names {
+            tshark.args(["-e", name]);
+        }
+        output_of(&mut tshark)
+    }
+
+    /// What tshark finds wrong: malformed messages and errors of its experts; else nothing.
+    #[track_caller]
+    pub fn complaints_of_tshark(&self) -> String {
+        output_of(&mut self.tshark("openflow && (_ws.malformed || _ws.expert.severity == error)"))
+    }
+
+    /// The recording as Open vSwitch reads it.
+    #[track_caller]
+    pub fn as_read_by_ovs(&self) -> String {
+        output_of(Command::new("ovs-ofctl").arg("ofp-parse-pcap").arg(&self.file).arg(&self.port))
+    }
+
+    fn tshark(&self, filter: &str) -> Command {
+        let mut tshark = Command::new("tshark");
+        tshark.arg("-r").arg(&self.file).args(["-Y", filter]);
+        tshark.args(["-d", &format!("tcp.port=={},openflow", self.port)]);
+        tshark
+    }
+}
+
+/// Cuts a stream at the lengths its headers give; a last one may be cut off.
+fn frames(mut stream: &[u8]) -> Vec<Vec<u8>> {
+    let mut frames = Vec::new();
+    while let Some(&[_, _, high, low]) = stream.first_chunk() {
+        let len = usize::from(u16::from_be_bytes([high, low])).max(HEADER_LEN);
+        let (frame, rest) = stream.split_at(len.min(stream.len()));
+        frames.push(frame.to_vec());
+        stream = rest;
+    }
+    frames
+}
+
+fn octets(hex: &str) -> Vec<u8> {
+    let digits: Vec<_> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
+    let pairs = digits.chunks_exact(2).map(|pair| pair.iter().fold(0, |n, digit| n << 4 | digit));
+    pairs.filter_map(|octet| u8::try_from(octet).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_cut_into_messages() {
+        let stream = octets("0400000800000001 0405000a00000002abcd");
+        let messages = frames(&stream);
+        assert_eq!(messages.len(), 2);
+        assert_eq!(messages[1], [4, 5, 0, 10, 0, 0, 0, 2, 0xab, 0xcd]);
+    }
+}

@@ -1,0 +1,114 @@
+//! A station: a network namespace with one address, plugged into a switch.
+
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use crate::namespace::Namespace;
+use crate::shell::{Daemon, output_of, run};
+
+/// What a ping counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loss {
+    /// Requests sent.
+    pub sent: u32,
+    /// Replies that came back.
+    pub received: u32,
+}
+
+impl Loss {
+    /// Requests without a reply.
+    pub fn lost(self) -> u32 {
+        self.sent.saturating_sub(self.received)
+    }
+
+    /// Reads the summary of `ping -q`.
+    fn parse(summary: &str) -> Self {
+        let line = summary.lines().find(|line| line.contains("packets transmitted"));
+        let counts = line.unwrap_or_default().split(", ");
+        let mut counts = counts.map(|part| part.split(' ').next().and_then(|n| n.parse().ok()));
+        match (counts.next().flatten(), counts.next().flatten()) {
+            (Some(sent), Some(received)) => Self { sent, received },
+            _ => panic!("ping did not say how it went: {summary:?}"),
+        }
+    }
+}
+
+/// A station with an address of Ethernet and one of IPv4.
+#[derive(Debug)]
+pub struct Host {
+    ns: Namespace,
+    pub(crate) rank: u8,
+    pub(crate) jack: String,
+    pub(crate) port: u16,
+}
+
+impl Host {
+    /// Makes station `rank`, whose addresses end in that, with a cable to namespace `room`.
+    pub(crate) fn new(name: &str, rank: u8, room: &str, jack: &str) -> Self {
+        let new = Self { ns: Namespace::new(name), rank, jack: jack.to_owned(), port: 0 };
+        new.ns.ip(&format!("link add eth0 type veth peer name {jack} netns {room}"));
+        new.ns.ip(&format!("link set eth0 address {} up", new.mac()));
+        new.ns.ip(&format!("addr add {}/24 dev eth0", new.ipv4()));
+        // Else checksums are left to hardware that is not there, and TCP hangs.
+        output_of(new.ns.command("ethtool").args(["-K", "eth0", "tx", "off"]));
+        new
+    }
+
+    /// Sends `count` echo requests to `other`, one every 50 ms.
+    #[track_caller]
+    pub fn ping(&self, other: &Self, count: u32) -> Loss {
+        let mut ping = self.ns.command("ping");
+        ping.args(["-n", "-q", "-i", "0.05", "-W", "1", "-c", &count.to_string(), &other.ipv4()]);
+        Loss::parse(&String::from_utf8_lossy(&run(&mut ping).stdout))
+    }
+
+    /// Pings `other` ten times a second until told to stop.
+    #[track_caller]
+    pub fn keep_pinging(&self, other: &Self) -> Pinging {
+        let mut ping = self.ns.command("ping");
+        ping.args(["-n", "-q", "-i", "0.1", &other.ipv4()]).stdout(Stdio::piped());
+        Pinging { daemon: Daemon::new(&mut ping) }
+    }
+
+    /// Forgets which addresses of Ethernet the others have, as after a change of cables.
+    pub fn forget_neighbours(&self) {
+        self.ns.ip("neigh flush all");
+    }
+
+    /// Leaves without a word: its cable stays plugged in, and nobody answers any more.
+    pub fn leave(&self) {
+        self.ns.ip("addr flush dev eth0");
+        self.ns.ip("link set eth0 address 02:00:00:00:00:00");
+    }
+
+    /// Its address of IPv4.
+    pub fn ipv4(&self) -> String {
+        format!("10.0.0.{}", self.rank)
+    }
+
+    /// Its address of Ethernet.
+    pub fn mac(&self) -> String {
+        format!("00:00:00:00:00:{:02x}", self.rank)
+    }
+
+    /// The number of the switch's port that it is plugged into.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+/// A ping that goes on while other things happen.
+#[derive(Debug)]
+pub struct Pinging {
+    daemon: Daemon,
+}
+
+impl Pinging {
+    /// Ends it and counts; the reply that is still under way may count as lost.
+    #[track_caller]
+    pub fn stop(mut self) -> Loss {
+        self.daemon.signal(Signal::INT);
+        Loss::parse(&self.daemon.words())
+    }
+}

@@ -1,0 +1,223 @@
+//! A network of Open vSwitch bridges and hosts.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::controller::Controller;
+use crate::flow::Flow;
+use crate::host::Host;
+use crate::room::Room;
+use crate::shell::{Daemon, output_of};
+use crate::{OpenFlow, SOON, wait_until};
+
+/// Where Debian keeps the layout of the database.
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+
+/// The first number of a port with a host, so that these numbers are known and look it.
+const FIRST_PLUG: u16 = 101;
+
+/// Open vSwitch with its userspace datapath, alone in a [`Room`].
+#[derive(Debug)]
+pub struct Lab {
+    version: OpenFlow,
+    bridges: Vec<String>,
+    plugs: Cell<u16>,
+    hosts: Cell<u8>,
+    vswitchd: Daemon,
+    _ovsdb: Daemon,
+    room: Room,
+}
+
+impl Lab {
+    /// Open vSwitch without a bridge.
+    pub fn new(version: OpenFlow) -> Self {
+        let room = Room::new();
+        let (db, socket) = (room.file("conf.db"), room.file("db.sock"));
+        output_of(Command::new("ovsdb-tool").arg("create").arg(&db).arg(SCHEMA));
+        let ovsdb = Daemon::new(
+            daemon(&room, "ovsdb-server").arg(&db).arg(format!("--remote=p{}", unix(&socket))),
+        );
+        wait_until(SOON, "ovsdb-server", || socket.exists());
+        output_of(vsctl(&room).args(["--no-wait", "init"]));
+        let vswitchd = start_vswitchd(&room);
+        let (plugs, hosts) = (Cell::new(FIRST_PLUG), Cell::new(0));
+        Self { version, bridges: Vec::new(), plugs, hosts, vswitchd, _ovsdb: ovsdb, room }
+    }
+
+    /// Bridges `s1` to `s<count>` with datapath ids 1 to `count`, in a line.
+    pub fn line(version: OpenFlow, count: u16) -> Self {
+        let mut lab = Self::new(version);
+        for rank in 1..=count {
+            lab.bridge(&format!("s{rank}"), u64::from(rank));
+        }
+        for rank in 1..count {
+            lab.link(&format!("s{rank}"), &format!("s{}", rank + 1));
+        }
+        lab
+    }
+
+    /// Adds a bridge that keeps its rules when it loses its controller.
+    pub fn bridge(&mut self, name: &str, datapath_id: u64) {
+        self.vsctl(&format!(
+            "add-br {name} -- set bridge {name} datapath_type=netdev fail_mode=secure \
+             protocols={} other_config:datapath-id={datapath_id:016x} \
+             other_config:disable-in-band=true",
+            self.version.name()
+        ));
+        self.bridges.push(name.to_owned());
+    }
+
+    /// Joins two bridges by a cable.
+    pub fn link(&self, a: &str, b: &str) {
+        let (from, to) = (format!("{a}-{b}"), format!("{b}-{a}"));
+        self.ip(&format!("link add {from} type veth peer name {to}"));
+        self.ip(&format!("link set {from} up"));
+        self.ip(&format!("link set {to} up"));
+        self.vsctl(&format!("add-port {a} {from} -- add-port {b} {to}"));
+    }
+
+    /// A new host at a new port of `bridge`.
+    pub fn host(&self, bridge: &str) -> Host {
+        self.hosts.set(self.hosts.get() + 1);
+        self.settle(self.hosts.get(), bridge)
+    }
+
+    /// Another machine with the addresses of `host`, at a new port of `bridge`.
+    pub fn twin(&self, host: &Host, bridge: &str) -> Host {
+        self.settle(host.rank, bridge)
+    }
+
+    /// Pulls the cable of `host` out of bridge `from` and puts it into a new port of `to`.
+    pub fn replug(&self, host: &mut Host, from: &str, to: &str) {
+        self.vsctl(&format!("del-port {from} {}", host.jack));
+        self.plug(host, to);
+    }
+
+    /// Points every bridge at `controller` and waits until their sessions are up.
+    #[track_caller]
+    pub fn connect(&self, controller: &Controller) {
+        let before: Vec<_> = self.bridges.iter().map(|bridge| self.connections(bridge)).collect();
+        for bridge in &self.bridges {
+            self.point(bridge, controller);
+        }
+        for (bridge, before) in self.bridges.iter().zip(before) {
+            self.wait_for_connection(bridge, before + 1);
+        }
+    }
+
+    /// Points `bridge` at `controller`, to be asked for again each second.
+    pub fn point(&self, bridge: &str, controller: &Controller) {
+        let target = format!("tcp:{}", controller.address());
+        self.vsctl(&format!(
+            "set-controller {bridge} {target} -- set controller {bridge} max_backoff=1000"
+        ));
+    }
+
+    /// Takes its controller from `bridge`.
+    pub fn unpoint(&self, bridge: &str) {
+        self.vsctl(&format!("del-controller {bridge}"));
+    }
+
+    /// Waits until `bridge` has connected to a controller for the `count`th time.
+    #[track_caller]
+    pub fn wait_for_connection(&self, bridge: &str, count: usize) {
+        let what = format!("connection {count} of {bridge}");
+        wait_until(SOON, &what, || self.connections(bridge) >= count);
+    }
+
+    /// How often `bridge` has connected to a controller.
+    ///
+    /// From the log: the database learns it up to 5 s late.
+    pub fn connections(&self, bridge: &str) -> usize {
+        let log = fs::read_to_string(self.room.file("ovs-vswitchd.log")).unwrap_or_default();
+        let (bridge, event) = (format!("|{bridge}<->tcp:"), ": connected");
+        log.lines().filter(|line| line.contains(&bridge) && line.ends_with(event)).count()
+    }
+
+    /// Cuts the wires between switches and controllers: silence, and no goodbye.
+    pub fn cut_control(&self) {
+        self.ip("link set lo down");
+    }
+
+    /// Mends them.
+    pub fn mend_control(&self) {
+        self.ip("link set lo up");
+    }
+
+    /// Ends the switches as a power cut would, and starts them again with empty tables.
+    #[track_caller]
+    pub fn power_cycle(&mut self) {
+        self.vswitchd.kill();
+        self.vswitchd = start_vswitchd(&self.room);
+    }
+
+    /// The rules of `bridge`.
+    #[track_caller]
+    pub fn flows(&self, bridge: &str) -> Vec<Flow> {
+        let mut ofctl = self.room.command("ovs-ofctl");
+        ofctl.args(["-O", self.version.name(), "--no-names", "--no-stats", "dump-flows"]);
+        // Its management socket, so that the switch's own listing is beyond our reach.
+        let socket = self.room.file(&format!("{bridge}.mgmt"));
+        Flow::list(&output_of(ofctl.arg(unix(&socket))))
+    }
+
+    /// The room it is in.
+    pub fn room(&self) -> &Room {
+        &self.room
+    }
+
+    fn settle(&self, rank: u8, bridge: &str) -> Host {
+        let jack = format!("jack{}", self.plugs.get());
+        let room = self.room.name();
+        let mut host = Host::new(&format!("{room}-{jack}"), rank, room, &jack);
+        self.ip(&format!("link set {jack} up"));
+        self.plug(&mut host, bridge);
+        host
+    }
+
+    fn plug(&self, host: &mut Host, bridge: &str) {
+        host.port = self.plugs.get();
+        self.plugs.set(host.port + 1);
+        let (jack, port) = (&host.jack, host.port);
+        self.vsctl(&format!(
+            "add-port {bridge} {jack} -- set interface {jack} ofport_request={port}"
+        ));
+    }
+
+    #[track_caller]
+    fn ip(&self, words: &str) {
+        self.room.ip(words);
+    }
+
+    #[track_caller]
+    fn vsctl(&self, words: &str) {
+        output_of(vsctl(&self.room).args(words.split_whitespace()));
+    }
+}
+
+/// A daemon of Open vSwitch that keeps its files in the folder of `room`.
+fn daemon(room: &Room, program: &str) -> Command {
+    let mut command = room.command(program);
+    command.env("OVS_RUNDIR", room.dir()).env("OVS_LOGDIR", room.dir());
+    command.arg("--pidfile").arg(format!("--unixctl={}", room.file(program).display()));
+    command.args(["--log-file", "--no-chdir", "-vconsole:off"]).stderr(Stdio::null());
+    command
+}
+
+fn start_vswitchd(room: &Room) -> Daemon {
+    let vswitchd = Daemon::new(daemon(room, "ovs-vswitchd").arg(unix(&room.file("db.sock"))));
+    output_of(vsctl(room).args(["--retry", "show"]));
+    vswitchd
+}
+
+fn vsctl(room: &Room) -> Command {
+    let mut command = room.command("ovs-vsctl");
+    command.args(["--timeout=10", &format!("--db={}", unix(&room.file("db.sock")))]);
+    command
+}
+
+fn unix(socket: &Path) -> String {
+    format!("unix:{}", socket.display())
+}

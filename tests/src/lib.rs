@@ -1,0 +1,123 @@
+//! What it takes to drive the whole binary against real networks.
+//!
+//! A [`Lab`] is Open vSwitch in a network namespace of its own, with hosts beside it; a
+//! [`Controller`] is the binary under test; a [`Capture`] keeps what they say to one another.
+//! Everything here panics with a sentence when it cannot do its work: a test that cannot run
+//! has failed. What the machine needs is installed by `scripts/setup.sh`.
+#![expect(clippy::panic, reason = "the failures of a test library are the test's failures")]
+
+mod capture;
+mod controller;
+mod flow;
+mod host;
+mod lab;
+mod mininet;
+mod namespace;
+mod room;
+mod shell;
+mod turn;
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+pub use capture::Capture;
+pub use controller::{Controller, Ended, binary};
+pub use flow::Flow;
+pub use host::{Host, Loss, Pinging};
+pub use lab::Lab;
+pub use mininet::pingall;
+pub use room::Room;
+pub use shell::{output_of, workspace};
+
+/// Long enough for anything that should happen at once, on a machine that is busy.
+pub const SOON: Duration = Duration::from_secs(10);
+
+/// Long enough for what waits for somebody's timer: probes, back-off, idle rules.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Between two looks of [`wait_until`]: short beside what is waited for, long beside a look.
+const POLL: Duration = Duration::from_millis(20);
+
+/// A version of OpenFlow that a network is made to speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenFlow {
+    /// 1.0, `0x01` on the wire.
+    V10,
+    /// 1.3, `0x04` on the wire.
+    V13,
+}
+
+impl OpenFlow {
+    /// As Open vSwitch and Mininet spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::V10 => "OpenFlow10",
+            Self::V13 => "OpenFlow13",
+        }
+    }
+
+    /// As the dissectors of Wireshark prefix their fields.
+    pub fn dissector(self) -> &'static str {
+        match self {
+            Self::V10 => "openflow_1_0",
+            Self::V13 => "openflow_v4",
+        }
+    }
+}
+
+/// Looks until `happened` is true; the only place in these tests that lets time pass.
+///
+/// # Panics
+/// When it has not happened `within` that time; `what` completes "still waiting for …".
+#[track_caller]
+pub fn wait_until(within: Duration, what: &str, mut happened: impl FnMut() -> bool) {
+    let late = deadline(within);
+    while !happened() {
+        assert!(!late(), "after {} s, still waiting for {what}", within.as_secs());
+        pause(POLL);
+    }
+}
+
+/// Like [`wait_until`], for what may also never happen; true when it did.
+pub fn happens(within: Duration, mut happened: impl FnMut() -> bool) -> bool {
+    let late = deadline(within);
+    loop {
+        match (happened(), late()) {
+            (true, _) => return true,
+            (false, true) => return false,
+            (false, false) => pause(POLL),
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "other programs have only the clock of the wall")]
+fn deadline(within: Duration) -> impl Fn() -> bool {
+    let at = Instant::now() + within;
+    move || Instant::now() > at
+}
+
+#[expect(clippy::disallowed_methods, reason = "other programs cannot be waited for through Io")]
+fn pause(time: Duration) {
+    sleep(time);
+}
+
+/// One story as two tests, one for each version that the issue asks for.
+///
+/// `both_versions! { a_sentence(arguments) = story }` calls `story(version, arguments)`.
+#[macro_export]
+macro_rules! both_versions {
+    ($($(#[$doc:meta])* $name:ident($($arg:expr),*) = $story:ident;)+) => {$(
+        $(#[$doc])*
+        mod $name {
+            #[test]
+            fn over_openflow_1_0() {
+                super::$story($crate::OpenFlow::V10, $($arg),*);
+            }
+
+            #[test]
+            fn over_openflow_1_3() {
+                super::$story($crate::OpenFlow::V13, $($arg),*);
+            }
+        }
+    )+};
+}

@@ -1,0 +1,53 @@
+//! A place on this machine that nobody else is in: a folder and a network namespace.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::namespace::Namespace;
+use crate::turn::Turn;
+
+/// A folder and a network namespace for one test; both go when it is dropped.
+#[derive(Debug)]
+pub struct Room {
+    // Dropped in this order: the next test's turn comes when everything is gone.
+    ns: Namespace,
+    turn: Turn,
+}
+
+impl Room {
+    /// Waits until no other test has one: they would disturb each other's clocks.
+    ///
+    /// # Panics
+    /// Without the rights of root, which namespaces need.
+    #[expect(clippy::new_without_default, reason = "it waits, and it may panic")]
+    pub fn new() -> Self {
+        let turn = Turn::new();
+        Self { ns: Namespace::new(turn.name()), turn }
+    }
+
+    /// `program`, to be run inside.
+    pub fn command(&self, program: &str) -> Command {
+        self.ns.command(program)
+    }
+
+    /// Runs `ip` inside; `words` are separated by spaces.
+    #[track_caller]
+    pub fn ip(&self, words: &str) -> String {
+        self.ns.ip(words)
+    }
+
+    /// Path of a file in its folder.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.dir().join(name)
+    }
+
+    /// Its folder.
+    pub fn dir(&self) -> &Path {
+        self.turn.dir()
+    }
+
+    /// Its name, and the beginning of the names of what belongs to it.
+    pub fn name(&self) -> &str {
+        self.turn.name()
+    }
+}
