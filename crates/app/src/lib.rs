@@ -1,1 +1,166 @@
 //! What an application is: its ears, and what it can say.
+//!
+//! An application is single-threaded to write. Every worker has an instance of its own, which hears only of the
+//! switches of that worker, one thing at a time; there is nothing to lock.
+//!
+//! ```
+//! use sluice_app::{App, Ctx, Then};
+//! use sluice_wire::{Action, PacketIn, PacketOut, PortNo};
+//!
+//! /// Sends every frame out of every port.
+//! #[derive(Debug)]
+//! struct Repeater;
+//!
+//! impl App for Repeater {
+//!     fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+//!         let actions = [Action::output(PortNo::FLOOD)];
+//!         let sent = PacketOut { actions: &actions, ..PacketOut::answer(p) };
+//!         // Every version can say this.
+//!         let _ = ctx.here.packet_out(&sent);
+//!         Then::Done
+//!     }
+//! }
+//! ```
+
+mod ctx;
+
+use std::time::Instant;
+
+use sluice_wire::{ErrorMsg, Features, FlowRemoved, MultipartKind, PacketIn, PortStatus};
+
+pub use ctx::{Ctx, Mail, Sw};
+
+/// Whether the next application in the row hears of a frame as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Then {
+    /// It does.
+    PassOn,
+    /// It does not: the frame is answered.
+    Done,
+}
+
+/// A number that an application shows to people: name, one sentence without full stop, value.
+pub type Gauge = (&'static str, &'static str, u64);
+
+/// What an application hears. All of it is optional.
+pub trait App {
+    /// A turn begins: it is `now`, once for all that is heard in it. At least once a second.
+    fn on_time(&mut self, now: Instant) {
+        let _ = now;
+    }
+
+    /// A switch is there. Its tables are as it left them: empty them only for a reason.
+    fn switch_up(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+        let _ = (features, ctx);
+    }
+
+    /// A switch is gone; its number will be another's.
+    fn switch_down(&mut self, sw: Sw) {
+        let _ = sw;
+    }
+
+    /// `p` will come to [`packet_in`](Self::packet_in) soon. The time to touch the memory that it will need:
+    /// some more frames are looked at before the first of them is heard, so that the waits overlap.
+    #[inline]
+    fn ahead(&self, p: &PacketIn<'_>, sw: Sw) {
+        let _ = (p, sw);
+    }
+
+    /// A frame came up from `ctx.sw`.
+    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+        let _ = (p, ctx);
+        Then::PassOn
+    }
+
+    /// A rule is gone that was to be reported.
+    fn flow_removed(&mut self, removed: &FlowRemoved, ctx: &mut Ctx<'_>) {
+        let _ = (removed, ctx);
+    }
+
+    /// A port came, went or changed.
+    fn port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
+        let _ = (status, ctx);
+    }
+
+    /// A request failed; `error` gives back the start of it.
+    fn error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
+        let _ = (error, ctx);
+    }
+
+    /// All that was said before the barrier `xid` is done.
+    fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+        let _ = (xid, ctx);
+    }
+
+    /// The whole reply to the request `xid`.
+    fn multipart_reply(&mut self, xid: u32, kind: MultipartKind, body: &[u8], ctx: &mut Ctx<'_>) {
+        let _ = (xid, kind, body, ctx);
+    }
+
+    /// Hands the numbers that people may want to see to `put`. About once a second.
+    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
+        let _ = put;
+    }
+}
+
+/// Two in a row are one again: the second hears of the frames that the first passed on, and of all else.
+impl<A: App, B: App> App for (A, B) {
+    fn on_time(&mut self, now: Instant) {
+        self.0.on_time(now);
+        self.1.on_time(now);
+    }
+
+    fn switch_up(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+        self.0.switch_up(features, ctx);
+        self.1.switch_up(features, ctx);
+    }
+
+    fn switch_down(&mut self, sw: Sw) {
+        self.0.switch_down(sw);
+        self.1.switch_down(sw);
+    }
+
+    #[inline]
+    fn ahead(&self, p: &PacketIn<'_>, sw: Sw) {
+        self.0.ahead(p, sw);
+        self.1.ahead(p, sw);
+    }
+
+    #[inline]
+    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+        match self.0.packet_in(p, ctx) {
+            Then::PassOn => self.1.packet_in(p, ctx),
+            Then::Done => Then::Done,
+        }
+    }
+
+    fn flow_removed(&mut self, removed: &FlowRemoved, ctx: &mut Ctx<'_>) {
+        self.0.flow_removed(removed, ctx);
+        self.1.flow_removed(removed, ctx);
+    }
+
+    fn port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
+        self.0.port_status(status, ctx);
+        self.1.port_status(status, ctx);
+    }
+
+    fn error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
+        self.0.error(error, ctx);
+        self.1.error(error, ctx);
+    }
+
+    fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+        self.0.barrier_reply(xid, ctx);
+        self.1.barrier_reply(xid, ctx);
+    }
+
+    fn multipart_reply(&mut self, xid: u32, kind: MultipartKind, body: &[u8], ctx: &mut Ctx<'_>) {
+        self.0.multipart_reply(xid, kind, body, ctx);
+        self.1.multipart_reply(xid, kind, body, ctx);
+    }
+
+    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
+        self.0.gauges(put);
+        self.1.gauges(put);
+    }
+}

@@ -1,1 +1,7 @@
 //! The applications that come with Sluice, strangers to one another.
+
+pub mod hub;
+pub mod learning;
+mod stack;
+
+pub use stack::{Config, NAMES, Stack, UnknownApp, stack};

@@ -166,6 +166,21 @@ impl Out<'_> {
     }
 }
 
+impl Out<'_> {
+    /// Has frames that no rule matches sent up, `max_len` octets of them ([`Action::WHOLE`] for all and no
+    /// slot): a table-miss entry where the version needs one, nothing where they come up by themselves. §5.4.
+    ///
+    /// # Errors
+    /// None that a version has; those of [`flow_mod`](Self::flow_mod).
+    pub fn send_misses_up(&mut self, max_len: u16) -> Result<(), Inexpressible> {
+        if self.version() < Version::V1_3 {
+            return Ok(());
+        }
+        let actions = [Action::Output { port: PortNo::CONTROLLER, max_len }];
+        self.flow_mod(&FlowMod { priority: 0, actions: &actions, ..FlowMod::default() }).map(drop)
+    }
+}
+
 #[inline]
 fn emit_10(f: &FlowMod<'_>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
     if f.goto_table.is_some() {

@@ -4,7 +4,7 @@ use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{
-    Action, Error, Field, FieldId, Frame, Inexpressible, Kind, NO_BUFFER, Out, PortNo, Result,
+    Action, Error, Field, FieldId, Frame, Inexpressible, Kind, NO_BUFFER, Out, PacketIn, PortNo, Result,
     Version, Why, action, buffered, matching,
 };
 
@@ -47,6 +47,15 @@ pub struct PacketOut<'a> {
     pub actions: &'a [Action],
     /// The frame, if the switch did not keep it.
     pub frame: &'a [u8],
+}
+
+impl<'a> PacketOut<'a> {
+    /// The frame of `p` back to its switch, out of its slot if it has one; without actions: it is dropped.
+    #[inline]
+    pub fn answer(p: &PacketIn<'a>) -> Self {
+        let frame = if p.buffer_id.is_some() { &[] } else { p.frame };
+        Self { buffer_id: p.buffer_id, in_port: p.in_port, actions: &[], frame }
+    }
 }
 
 /// One `PACKET_OUT` of any version, read in place.

@@ -1,0 +1,371 @@
+//! Where stations are: a hash table of cache lines.
+
+use std::hint::black_box;
+
+use sluice_base::Rng;
+use sluice_wire::{MacAddr, PortNo, VlanId};
+
+/// Stations per line.
+const WAYS: usize = 4;
+
+/// Lines of a table that holds nothing yet: one switch of ten thousand idle ones costs a KiB.
+const LINES_MIN: usize = 16;
+
+/// Lines looked at before a station is put in the place of another. Bounds what a crafted set of addresses costs.
+const PROBES_MAX: usize = 32;
+
+/// 2⁶⁴ over the golden ratio.
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// A station: address and VLAN in 60 bits. Never zero, which marks an empty place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key(u64);
+
+impl Key {
+    /// `addr` in `vlan`.
+    #[inline]
+    pub(super) fn new(addr: MacAddr, vlan: VlanId) -> Self {
+        Self(1 << 63 | u64::from(vlan.0) << 48 | addr.to_u64())
+    }
+}
+
+/// Seconds since the application began, counted round.
+pub(super) type Tick = u16;
+
+/// One cache line: four stations.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+struct Line {
+    keys: [u64; WAYS],
+    ports: [u32; WAYS],
+    seen: [Tick; WAYS],
+    /// Stations that belong here or before and are kept further on.
+    spilled: u32,
+}
+
+const _: () = assert!(size_of::<Line>() == 64);
+
+const EMPTY: Line = Line { keys: [0; WAYS], ports: [0; WAYS], seen: [0; WAYS], spilled: 0 };
+
+impl Line {
+    #[inline]
+    fn find(&self, key: u64) -> Option<usize> {
+        self.keys.iter().position(|&k| k == key)
+    }
+
+    fn oldest(&self, now: Tick) -> usize {
+        let ages = self.seen.iter().map(|&seen| now.wrapping_sub(seen));
+        (0..WAYS).zip(ages).max_by_key(|&(_, age)| age).map_or(0, |(way, _)| way)
+    }
+}
+
+/// What [`Table::learn`] found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Learnt {
+    /// The station where it was.
+    Known,
+    /// A new station.
+    New,
+    /// A new station, for which an old one had to go.
+    InPlaceOfAnother,
+    /// The station, which was at this port before.
+    Moved(PortNo),
+}
+
+/// Where the stations of one switch are.
+///
+/// Open addressing over lines of four. A station stands in its line or, if that was full, in one of the next; a line
+/// counts how many went past it, so a search ends at the first line that none did.
+#[derive(Debug)]
+pub(super) struct Table {
+    lines: Vec<Line>,
+    /// How far a product is shifted to give a line.
+    shift: u32,
+    /// An odd factor that nobody outside knows.
+    factor: u64,
+    stations: usize,
+    stations_max: usize,
+}
+
+impl Table {
+    /// A table for at most `stations_max`; `seed` keeps others from making addresses collide.
+    pub(super) fn new(stations_max: usize, seed: u64) -> Self {
+        let factor = Rng::new(seed).next_u64() | 1;
+        let mut table = Self { lines: Vec::new(), shift: 0, factor, stations: 0, stations_max };
+        table.resize(LINES_MIN);
+        table
+    }
+
+    /// Stations in it, some of which may have aged.
+    pub(super) const fn len(&self) -> usize {
+        self.stations
+    }
+
+    /// Sets how many it holds at most; those beyond go as new ones come.
+    pub(super) const fn set_max(&mut self, stations_max: usize) {
+        self.stations_max = stations_max;
+    }
+
+    #[inline]
+    fn home(&self, key: u64) -> usize {
+        // One product alone sends runs of addresses to runs of lines for some factors.
+        let mixed = key.wrapping_mul(self.factor);
+        ((mixed ^ mixed >> 32).wrapping_mul(GOLDEN) >> self.shift) as usize
+    }
+
+    #[inline]
+    fn next(&self, line: usize) -> usize {
+        (line + 1) & (self.lines.len() - 1)
+    }
+
+    /// Brings the line of a station nearer.
+    #[inline]
+    pub(super) fn touch(&self, key: Key) {
+        black_box(self.lines.get(self.home(key.0)).map(|line| line.spilled));
+    }
+
+    /// Where a station is, if it was seen within `timeout`.
+    #[inline]
+    pub(super) fn get(&self, key: Key, now: Tick, timeout: Tick) -> Option<PortNo> {
+        let mut at = self.home(key.0);
+        for _ in 0..PROBES_MAX {
+            let line = self.lines.get(at)?;
+            if let Some(way) = line.find(key.0) {
+                let (port, seen) = (*line.ports.get(way)?, *line.seen.get(way)?);
+                return (now.wrapping_sub(seen) <= timeout).then_some(PortNo(port));
+            }
+            if line.spilled == 0 {
+                return None;
+            }
+            at = self.next(at);
+        }
+        None
+    }
+
+    /// Notes that a station was seen at `port`.
+    ///
+    /// # Cost
+    /// Constant, but for the times the table doubles.
+    #[inline]
+    pub(super) fn learn(&mut self, key: Key, port: PortNo, now: Tick) -> Learnt {
+        let mut at = self.home(key.0);
+        for _ in 0..PROBES_MAX {
+            let Some(line) = self.lines.get_mut(at) else { break };
+            if let Some(way) = line.find(key.0) {
+                let (Some(old), Some(seen)) = (line.ports.get_mut(way), line.seen.get_mut(way))
+                else {
+                    break;
+                };
+                // A line that does not change stays clean in the caches.
+                if *seen != now {
+                    *seen = now;
+                }
+                if *old == port.0 {
+                    return Learnt::Known;
+                }
+                return Learnt::Moved(PortNo(std::mem::replace(old, port.0)));
+            }
+            if line.spilled == 0 {
+                break;
+            }
+            at = self.next(at);
+        }
+        self.add(key, port, now)
+    }
+
+    fn add(&mut self, key: Key, port: PortNo, now: Tick) -> Learnt {
+        if self.stations < self.stations_max {
+            // Seven in eight: beyond, searches grow faster than the table would.
+            if self.stations >= self.lines.len() * WAYS / 8 * 7 {
+                self.resize(self.lines.len() * 2);
+            }
+            if self.put(key.0, port.0, now) {
+                return Learnt::New;
+            }
+        }
+        let home = self.home(key.0);
+        let way = self.lines.get(home).map_or(0, |line| line.oldest(now));
+        self.remove(home, way);
+        self.put(key.0, port.0, now);
+        Learnt::InPlaceOfAnother
+    }
+
+    /// Puts a station that is not there into the first free place within reach; false if there is none.
+    fn put(&mut self, key: u64, port: u32, seen: Tick) -> bool {
+        let home = self.home(key);
+        let mut at = home;
+        for probe in 0..PROBES_MAX {
+            let next = self.next(at);
+            let Some(line) = self.lines.get_mut(at) else { return false };
+            if let Some(way) = line.find(0) {
+                set(&mut line.keys, way, key);
+                set(&mut line.ports, way, port);
+                set(&mut line.seen, way, seen);
+                self.stations += 1;
+                self.count_spill(home, probe, |spilled| spilled + 1);
+                return true;
+            }
+            at = next;
+        }
+        false
+    }
+
+    /// Empties a place.
+    fn remove(&mut self, at: usize, way: usize) {
+        let Some(line) = self.lines.get_mut(at) else { return };
+        let Some(key) = line.keys.get(way).copied().filter(|&key| key != 0) else { return };
+        set(&mut line.keys, way, 0);
+        self.stations -= 1;
+        let home = self.home(key);
+        let passed = at.wrapping_sub(home) & (self.lines.len() - 1);
+        self.count_spill(home, passed, |spilled| spilled - 1);
+    }
+
+    /// Corrects the count of the lines that a station went past.
+    fn count_spill(&mut self, home: usize, passed: usize, change: impl Fn(u32) -> u32) {
+        let mut at = home;
+        for _ in 0..passed {
+            let next = self.next(at);
+            if let Some(line) = self.lines.get_mut(at) {
+                line.spilled = change(line.spilled);
+            }
+            at = next;
+        }
+    }
+
+    fn resize(&mut self, lines: usize) {
+        let old = std::mem::replace(&mut self.lines, vec![EMPTY; lines]);
+        self.shift = 64 - lines.trailing_zeros();
+        self.stations = 0;
+        for line in old {
+            for ((key, port), seen) in line.keys.into_iter().zip(line.ports).zip(line.seen) {
+                if key != 0 {
+                    self.put(key, port, seen);
+                }
+            }
+        }
+    }
+
+    /// Forgets the stations of one part in `parts` that were not seen within `timeout`.
+    pub(super) fn sweep(&mut self, part: usize, parts: usize, now: Tick, timeout: Tick) {
+        let len = self.lines.len();
+        let (from, to) = (len * part / parts, len * (part + 1) / parts);
+        self.forget(from, to, |_, seen| now.wrapping_sub(seen) > timeout);
+    }
+
+    /// Forgets the stations at `port`.
+    pub(super) fn forget_port(&mut self, port: PortNo) {
+        self.forget(0, self.lines.len(), |at, _| at == port.0);
+    }
+
+    fn forget(&mut self, from: usize, to: usize, stale: impl Fn(u32, Tick) -> bool) {
+        for at in from..to {
+            for way in 0..WAYS {
+                let Some(line) = self.lines.get(at) else { return };
+                let place = line.keys.get(way).zip(line.ports.get(way)).zip(line.seen.get(way));
+                if place.is_some_and(|((&key, &port), &seen)| key != 0 && stale(port, seen)) {
+                    self.remove(at, way);
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+fn set<T>(ways: &mut [T; WAYS], way: usize, value: T) {
+    if let Some(place) = ways.get_mut(way) {
+        *place = value;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    const TIMEOUT: Tick = 300;
+
+    fn key(n: u64) -> Key {
+        Key::new(MacAddr::from_u64(n), VlanId(0))
+    }
+
+    #[test]
+    fn a_hundred_thousand_stations_are_all_found() {
+        let mut table = Table::new(114_688, 7);
+        for n in 0..100_000 {
+            assert_eq!(table.learn(key(n), PortNo(n as u32), 0), Learnt::New, "{n}");
+        }
+        assert_eq!(table.lines.len(), 32_768);
+        for n in 0..100_000 {
+            assert_eq!(table.get(key(n), 0, TIMEOUT), Some(PortNo(n as u32)), "{n}");
+        }
+        assert_eq!(table.get(key(100_000), 0, TIMEOUT), None);
+    }
+
+    #[test]
+    fn it_agrees_with_a_map_under_random_use() {
+        let mut rng = Rng::new(42);
+        let (mut table, mut map) = (Table::new(10_000, rng.next_u64()), HashMap::new());
+        for step in 0..200_000u32 {
+            let n = u64::from(rng.below(3000));
+            let port = rng.below(48);
+            match rng.below(1000) {
+                0 => {
+                    table.forget_port(PortNo(port));
+                    map.retain(|_, &mut at| at != port);
+                }
+                _ => {
+                    let learnt = table.learn(key(n), PortNo(port), 0);
+                    let expected = match map.insert(n, port) {
+                        None => Learnt::New,
+                        Some(old) if old == port => Learnt::Known,
+                        Some(old) => Learnt::Moved(PortNo(old)),
+                    };
+                    assert_eq!(learnt, expected, "step {step}");
+                }
+            }
+            let probe = u64::from(rng.below(3000));
+            let found = table.get(key(probe), 0, TIMEOUT).map(|port| port.0);
+            assert_eq!(found, map.get(&probe).copied(), "step {step}");
+            assert_eq!(table.len(), map.len());
+        }
+    }
+
+    #[test]
+    fn a_full_table_stays_full_and_forgets_the_old() {
+        let mut table = Table::new(1000, 7);
+        for n in 0..100_000 {
+            table.learn(key(n), PortNo(1), (n / 100) as Tick);
+            assert!(table.len() <= 1000);
+        }
+        let newest = (99_900..100_000).filter(|&n| table.get(key(n), 999, TIMEOUT).is_some());
+        assert_eq!(newest.count(), 100);
+        let spilled: u32 = table.lines.iter().map(|line| line.spilled).sum();
+        assert!(spilled < 2000, "counts of passed lines stay true");
+    }
+
+    #[test]
+    fn the_aged_are_unknown_at_once_and_swept_later() {
+        let mut table = Table::new(1000, 7);
+        table.learn(key(1), PortNo(1), 65_500);
+        assert_eq!(table.get(key(1), 264, TIMEOUT), Some(PortNo(1)), "the tick goes round");
+        assert_eq!(table.get(key(1), 265, TIMEOUT), None);
+        for part in 0..16 {
+            table.sweep(part, 16, 265, TIMEOUT);
+        }
+        assert_eq!(table.len(), 0);
+    }
+
+    /// Addresses that all belong in one line cost no more than a bounded search.
+    #[test]
+    fn addresses_that_collide_do_not_fill_the_table() {
+        let mut table = Table::new(100_000, 1);
+        // All keys times zero are zero.
+        table.factor = 0;
+        for n in 0..10_000 {
+            table.learn(key(n), PortNo(1), 0);
+        }
+        assert!(table.len() <= PROBES_MAX * WAYS);
+    }
+}
