@@ -46,8 +46,8 @@ pub enum Matching {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            // Seven in eight places of a table of 2 MiB.
-            hosts_max: 114_688,
+            // Half the places of a table of 4 MiB.
+            hosts_max: 131_072,
             host_timeout: Duration::from_secs(300),
             idle_timeout_s: 60,
             hard_timeout_s: 0,

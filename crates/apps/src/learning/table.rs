@@ -53,9 +53,12 @@ impl Line {
         self.keys.iter().position(|&k| k == key)
     }
 
-    fn oldest(&self, now: Tick) -> usize {
+    /// The station not seen for longest, `None` if there is none.
+    fn oldest(&self, now: Tick) -> Option<usize> {
+        let taken = self.keys.iter().map(|&key| key != 0);
         let ages = self.seen.iter().map(|&seen| now.wrapping_sub(seen));
-        (0..WAYS).zip(ages).max_by_key(|&(_, age)| age).map_or(0, |(way, _)| way)
+        let stations = (0..WAYS).zip(taken.zip(ages)).filter(|&(_, (taken, _))| taken);
+        stations.max_by_key(|&(_, (_, age))| age).map(|(way, _)| way)
     }
 }
 
@@ -173,21 +176,36 @@ impl Table {
         self.add(key, port, now)
     }
 
+    #[cold]
     fn add(&mut self, key: Key, port: PortNo, now: Tick) -> Learnt {
         if self.stations < self.stations_max {
-            // Seven in eight: beyond, searches grow faster than the table would.
-            if self.stations >= self.lines.len() * WAYS / 8 * 7 {
-                self.resize(self.lines.len() * 2);
-            }
-            if self.put(key.0, port.0, now) {
+            let places = self.lines.len() * WAYS;
+            // Five in eight: beyond, the longest searches grow faster than the table would.
+            if self.stations < places / 8 * 5 && self.put(key.0, port.0, now) {
                 return Learnt::New;
             }
+            // With less than a quarter taken, it is the addresses that crowd, and a larger table is no cure.
+            if self.stations >= places / 4 {
+                self.resize(self.lines.len() * 2);
+                if self.put(key.0, port.0, now) {
+                    return Learnt::New;
+                }
+            }
         }
-        let home = self.home(key.0);
-        let way = self.lines.get(home).map_or(0, |line| line.oldest(now));
-        self.remove(home, way);
+        self.evict(self.home(key.0), now);
         self.put(key.0, port.0, now);
         Learnt::InPlaceOfAnother
+    }
+
+    /// Forgets the station not seen for longest in the first line from `home` on that has one.
+    fn evict(&mut self, home: usize, now: Tick) {
+        let mut at = home;
+        for _ in 0..self.lines.len() {
+            if let Some(way) = self.lines.get(at).and_then(|line| line.oldest(now)) {
+                return self.remove(at, way);
+            }
+            at = self.next(at);
+        }
     }
 
     /// Puts a station that is not there into the first free place within reach; false if there is none.
@@ -292,11 +310,11 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_stations_are_all_found() {
-        let mut table = Table::new(114_688, 7);
+        let mut table = Table::new(131_072, 7);
         for n in 0..100_000 {
             assert_eq!(table.learn(key(n), PortNo(n as u32), 0), Learnt::New, "{n}");
         }
-        assert_eq!(table.lines.len(), 32_768);
+        assert_eq!(table.lines.len(), 65_536);
         for n in 0..100_000 {
             assert_eq!(table.get(key(n), 0, TIMEOUT), Some(PortNo(n as u32)), "{n}");
         }

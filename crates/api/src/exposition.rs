@@ -1,0 +1,186 @@
+//! Values as `OpenMetrics` text, version 1.0.0.
+
+use std::fmt::{Error, Write as _};
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+use sluice_base::HistogramSnapshot;
+use sluice_base::metrics::{Sample, Source, Value};
+
+/// What the text is, in the words of HTTP.
+pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Writes the values of one source as text.
+#[derive(Debug)]
+pub(crate) struct Exposition(Registry);
+
+impl Exposition {
+    /// Names get the prefix `sluice_`.
+    pub(crate) fn new(source: Arc<dyn Source>) -> Self {
+        let mut registry = Registry::with_prefix("sluice");
+        registry.register_collector(Box::new(Samples(source)));
+        Self(registry)
+    }
+
+    /// The text now.
+    pub(crate) fn text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail, and nothing of ours refuses.
+        let _ = text::encode(&mut out, &self.0);
+        out
+    }
+}
+
+#[derive(Debug)]
+struct Samples(Arc<dyn Source>);
+
+impl Collector for Samples {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> Result<(), Error> {
+        let mut samples = Vec::new();
+        self.0.collect(&mut |sample| samples.push(sample));
+        for family in samples.chunk_by(|a, b| a.name == b.name) {
+            let Some(first) = family.first() else { continue };
+            let help = format!("{}.", first.help);
+            let mut family_to =
+                to.encode_descriptor(first.name, &help, None, kind(&first.value))?;
+            for sample in family {
+                encode(sample, &mut family_to)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn kind(value: &Value) -> MetricType {
+    match value {
+        Value::Counter(_) => MetricType::Counter,
+        Value::Gauge(_) => MetricType::Gauge,
+        Value::Seconds(_) => MetricType::Histogram,
+    }
+}
+
+fn encode(sample: &Sample, to: &mut MetricEncoder<'_>) -> Result<(), Error> {
+    // A family without a label would be written with empty braces.
+    if sample.labels.is_empty() {
+        return encode_value(&sample.value, to);
+    }
+    let labels: Vec<_> =
+        sample.labels.iter().map(|(name, value)| (*name, escaped(value))).collect();
+    encode_value(&sample.value, &mut to.encode_family(&labels)?)
+}
+
+fn encode_value(value: &Value, to: &mut MetricEncoder<'_>) -> Result<(), Error> {
+    match value {
+        Value::Counter(n) => to.encode_counter::<NoLabelSet, u64, f64>(n, None),
+        Value::Gauge(x) => to.encode_gauge(x),
+        Value::Seconds(h) => {
+            let (sum, buckets) = (seconds(h.sum_ns), buckets(h));
+            to.encode_histogram::<NoLabelSet>(sum, h.count(), &buckets, None)
+        }
+    }
+}
+
+/// Bounds in seconds and how many lie between each and the one before; the last has no bound.
+fn buckets(h: &HistogramSnapshot) -> Vec<(f64, u64)> {
+    let bounded = h.buckets.iter().map(|&(bound, count)| (seconds(bound), count));
+    // The encoder writes the largest number as `+Inf`.
+    bounded.chain([(f64::MAX, h.beyond)]).collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds are 104 days")]
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// A label's value as the text form wants it; the encoder leaves that to us.
+fn escaped(value: &str) -> String {
+    value.chars().fold(String::with_capacity(value.len()), |mut out, c| {
+        let _ = match c {
+            '\\' => out.write_str("\\\\"),
+            '"' => out.write_str("\\\""),
+            '\n' => out.write_str("\\n"),
+            c => out.write_char(c),
+        };
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sluice_base::Histogram;
+
+    use super::*;
+
+    #[derive(Debug)]
+    struct Fixed(Vec<Sample>);
+
+    impl Source for Fixed {
+        fn collect(&self, put: &mut dyn FnMut(Sample)) {
+            self.0.iter().cloned().for_each(put);
+        }
+    }
+
+    fn sample(name: &'static str, labels: &[(&'static str, &str)], value: Value) -> Sample {
+        let labels = labels.iter().map(|&(name, value)| (name, value.to_owned())).collect();
+        Sample { name, help: "What it is", labels, value }
+    }
+
+    fn text(samples: Vec<Sample>) -> String {
+        Exposition::new(Arc::new(Fixed(samples))).text()
+    }
+
+    #[test]
+    fn samples_of_one_name_are_one_family() {
+        let text = text(vec![
+            sample("messages", &[("type", "HELLO"), ("version", "1.3")], Value::Counter(3)),
+            sample("messages", &[("type", "ERROR"), ("version", "1.0")], Value::Counter(0)),
+            sample("sessions", &[], Value::Gauge(2.5)),
+        ]);
+        let expected = "\
+            # HELP sluice_messages What it is.\n\
+            # TYPE sluice_messages counter\n\
+            sluice_messages_total{type=\"HELLO\",version=\"1.3\"} 3\n\
+            sluice_messages_total{type=\"ERROR\",version=\"1.0\"} 0\n\
+            # HELP sluice_sessions What it is.\n\
+            # TYPE sluice_sessions gauge\n\
+            sluice_sessions 2.5\n\
+            # EOF\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_histogram_is_in_seconds_and_its_buckets_add_up() {
+        let h = Histogram::default();
+        h.record_n(Duration::from_micros(1), 2);
+        h.record_n(Duration::from_micros(3), 1);
+        h.record_n(Duration::from_secs(60), 1);
+        let text = text(vec![sample("answer_seconds", &[], Value::Seconds(h.snapshot()))]);
+        let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
+        has("# TYPE sluice_answer_seconds histogram");
+        has("sluice_answer_seconds_sum 60.000005");
+        has("sluice_answer_seconds_count 4");
+        has("sluice_answer_seconds_bucket{le=\"0.000001\"} 2");
+        has("sluice_answer_seconds_bucket{le=\"0.000002\"} 2");
+        has("sluice_answer_seconds_bucket{le=\"0.000004\"} 3");
+        has("sluice_answer_seconds_bucket{le=\"+Inf\"} 4");
+    }
+
+    #[test]
+    fn an_empty_histogram_has_its_last_bucket() {
+        let empty = Value::Seconds(HistogramSnapshot::default());
+        let text = text(vec![sample("answer_seconds", &[("worker", "0")], empty)]);
+        let line = "sluice_answer_seconds_bucket{le=\"+Inf\",worker=\"0\"} 0";
+        assert!(text.contains(line), "{text}");
+    }
+
+    #[test]
+    fn a_label_cannot_break_the_text() {
+        let text = text(vec![sample("x", &[("reason", "a \"b\"\n\\")], Value::Gauge(1.0))]);
+        assert!(text.contains(r#"sluice_x{reason="a \"b\"\n\\"} 1.0"#), "{text}");
+    }
+}

@@ -1,0 +1,125 @@
+//! The server as a client sees it.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::Duration;
+
+use sluice_api::{Server, serve};
+use sluice_base::metrics::{Sample, Source, Value};
+
+#[derive(Debug)]
+struct One;
+
+impl Source for One {
+    fn collect(&self, put: &mut dyn FnMut(Sample)) {
+        let value = Value::Counter(42);
+        put(Sample { name: "messages_received", help: "Messages", labels: Vec::new(), value });
+    }
+}
+
+fn server() -> Server {
+    serve(SocketAddr::from(([127, 0, 0, 1], 0)), Arc::new(One)).unwrap()
+}
+
+fn connect(server: &Server) -> TcpStream {
+    let client = TcpStream::connect(server.address()).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    client
+}
+
+/// The whole answer to one request, head and all.
+fn ask(server: &Server, line: &str) -> String {
+    let mut client = connect(server);
+    write!(client, "{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn metrics_are_openmetrics_text() {
+    let answer = ask(&server(), "GET /metrics");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let kind = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
+    assert!(answer.contains(kind), "{answer}");
+    assert!(answer.contains("\nsluice_messages_received_total 42\n"), "{answer}");
+    assert!(answer.ends_with("# EOF\n"), "{answer}");
+}
+
+#[test]
+fn the_root_links_to_the_metrics() {
+    let answer = ask(&server(), "GET /");
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains("href=\"/metrics\""), "{answer}");
+}
+
+#[test]
+fn anything_else_is_not_found() {
+    let server = server();
+    for line in ["GET /metrics/", "GET /favicon.ico", "POST /x", "GET /../etc/passwd"] {
+        let answer = ask(&server, line);
+        assert!(answer.starts_with("HTTP/1.1 404 Not Found\r\n"), "{line}: {answer}");
+    }
+}
+
+#[test]
+fn a_connection_serves_more_than_one_request() {
+    let server = server();
+    let mut client = connect(&server);
+    for _ in 0..3 {
+        write!(client, "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"# EOF\n") {
+            let mut some = [0; 4096];
+            let len = client.read(&mut some).unwrap();
+            assert_ne!(len, 0, "closed early");
+            answer.extend_from_slice(&some[..len]);
+        }
+    }
+}
+
+#[test]
+fn a_head_too_long_is_refused() {
+    let server = server();
+    let mut client = connect(&server);
+    // The server may close before it has read all of it.
+    let _ = write!(client, "GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(64 << 10));
+    let mut answer = Vec::new();
+    match client.read_to_end(&mut answer) {
+        Err(e) => assert_eq!(e.kind(), ErrorKind::ConnectionReset),
+        Ok(_) => assert!(answer.starts_with(b"HTTP/1.1 431 ")),
+    }
+}
+
+#[test]
+fn the_silent_beyond_the_limit_wait_and_the_first_are_served() {
+    let server = server();
+    let mut served = connect(&server);
+    let _silent: Vec<_> = (0..150).map(|_| connect(&server)).collect();
+    write!(served, "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    served.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+}
+
+#[test]
+fn a_port_in_use_is_told_before_anything_runs() {
+    let server = server();
+    let error = serve(server.address(), Arc::new(One)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AddrInUse);
+}
+
+#[test]
+fn dropping_the_server_closes_its_connections_and_frees_its_port() {
+    let server = server();
+    let address = server.address();
+    let mut client = connect(&server);
+    drop(server);
+    let closed = match client.read(&mut [0; 1]) {
+        Ok(len) => len == 0,
+        Err(e) => e.kind() == ErrorKind::ConnectionReset,
+    };
+    assert!(closed);
+    assert!(TcpStream::connect(address).is_err());
+}
