@@ -1,4 +1,5 @@
 //! The server as a client sees it.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -95,11 +96,11 @@ fn a_head_too_long_is_refused() {
 #[test]
 fn the_silent_beyond_the_limit_wait_and_the_first_are_served() {
     let server = server();
-    let mut served = connect(&server);
+    let mut first = connect(&server);
     let _silent: Vec<_> = (0..150).map(|_| connect(&server)).collect();
-    write!(served, "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    write!(first, "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
-    served.read_to_string(&mut answer).unwrap();
+    first.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 }
 
