@@ -147,6 +147,8 @@ impl Action {
             Self::Group(_) => return no("group"),
             Self::SetQueue(_) => return no("set_queue"),
             Self::PushVlan(_) => return no("push_vlan"),
+            // What another version means by these numbers is something else here.
+            Self::Other(0..=v10::ENQUEUE, _) => return no("action of another version"),
             Self::Other(kind, ref body) => other(kind, body, out)?,
         }
         Ok(())
@@ -167,7 +169,7 @@ impl Action {
             }
             Self::Group(id) => out.put(&Word { head: head(v13::GROUP, 8), value: id.into() }),
             Self::SetQueue(id) => {
-                out.put(&Word { head: head(v13::SET_QUEUE, 8), value: id.into() })
+                out.put(&Word { head: head(v13::SET_QUEUE, 8), value: id.into() });
             }
             Self::SetField(field) => {
                 let start = out.len();
@@ -197,7 +199,8 @@ impl Action {
                 max_len: a.more.get(),
             }),
             v10::SET_VLAN_VID => {
-                number(FieldId::VLAN_VID, 2, (short()?.value.get() | VID_PRESENT).into())
+                let vid = short()?.value.get() & 0x0fff;
+                number(FieldId::VLAN_VID, 2, (vid | VID_PRESENT).into())
             }
             v10::SET_VLAN_PCP => octet(FieldId::VLAN_PCP, 0),
             v10::STRIP_VLAN => short().map(|_| Self::PopVlan),
@@ -256,12 +259,12 @@ pub(crate) fn parse(version: Version, octets: &[u8], at: u16) -> Result<Vec<Acti
         let (head, _) =
             Head::ref_from_prefix(rest).map_err(|_| Error::new("action", at, Why::Short))?;
         let bad_len = Error::new("action length", at.saturating_add(2), Why::Length);
+        let cut_off = Error::new("action", at, Why::Short);
         let len = head.len.get();
         if len == 0 || len % 8 != 0 {
             return Err(bad_len);
         }
-        let (one, after) =
-            rest.split_at_checked(usize::from(len)).ok_or(Error::new("action", at, Why::Short))?;
+        let (one, after) = rest.split_at_checked(usize::from(len)).ok_or(cut_off)?;
         let kind = head.kind.get();
         let action = match version {
             Version::V1_0 => Action::parse_10(kind, one),

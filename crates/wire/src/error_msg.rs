@@ -148,17 +148,20 @@ impl<'a> ErrorMsg<'a> {
 
 impl Out<'_> {
     /// Writes an `ERROR` about `request`, of which the first 64 octets go back.
+    ///
+    /// # Panics
+    /// In debug builds, for a `kind` that 1.0 does not have.
     pub fn error(&mut self, kind: ErrorType, code: ErrorCode, request: Frame<'_>) {
         let octets = request.octets();
         let quoted = octets.get(..QUOTED).unwrap_or(octets);
         let written = self.error_with(request.xid(), kind, code, quoted);
-        debug_assert!(written.is_ok(), "64 octets fit");
+        debug_assert!(written.is_ok(), "64 octets fit, and the caller knows the version");
     }
 
     /// Writes an `ERROR` that gives back `data`.
     ///
     /// # Errors
-    /// More than 65 523 octets of data.
+    /// More than 65 523 octets of data; a type that 1.0 does not have, and whose number means another there.
     pub fn error_with(
         &mut self,
         xid: u32,
@@ -166,6 +169,9 @@ impl Out<'_> {
         code: ErrorCode,
         data: &[u8],
     ) -> Result<(), Inexpressible> {
+        if let ErrorType::BAD_INSTRUCTION | ErrorType::BAD_MATCH = kind {
+            self.needs(Version::V1_1, "error about an instruction or match")?;
+        }
         let kind = kind.to_wire(self.version());
         self.message_with_xid(Kind::ERROR, xid, |out| {
             out.put(&Fixed { kind: kind.into(), code: code.0.into() });

@@ -30,15 +30,15 @@ impl MacAddr {
 
     /// The address whose 48 bits are the low bits of `n`.
     pub const fn from_u64(n: u64) -> Self {
-        let [_, _, a, b, c, d, e, f] = n.to_be_bytes();
-        Self([a, b, c, d, e, f])
+        let [_, _, octets @ ..] = n.to_be_bytes();
+        Self(octets)
     }
 
     /// The 48 bits as a number.
     #[inline]
     pub const fn to_u64(self) -> u64 {
-        let [a, b, c, d, e, f] = self.0;
-        u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+        let o = self.0;
+        u64::from_be_bytes([0, 0, o[0], o[1], o[2], o[3], o[4], o[5]])
     }
 
     /// Whether the address names a group, broadcast included. IEEE 802 §8.2.2.
@@ -50,7 +50,7 @@ impl MacAddr {
     /// Whether a bridge must not forward frames to this address. IEEE 802.1D §7.12.6.
     #[inline]
     pub const fn is_bridge_reserved(self) -> bool {
-        self.to_u64() >> 4 == 0x0180_c200_000
+        self.to_u64() & !0xf == 0x0180_c200_0000
     }
 }
 
@@ -62,8 +62,8 @@ impl fmt::Debug for MacAddr {
 
 impl fmt::Display for MacAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [a, b, c, d, e, g] = self.0;
-        write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}")
+        let o = self.0;
+        write!(f, "{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", o[0], o[1], o[2], o[3], o[4], o[5])
     }
 }
 

@@ -96,16 +96,17 @@ impl Out<'_> {
     /// Names what the version cannot say.
     pub fn features_reply(&mut self, xid: u32, f: &Features) -> Result<(), Inexpressible> {
         self.message_with_xid(Kind::FEATURES_REPLY, xid, |out| {
+            let version = out.version();
             out.put(&Fixed {
                 datapath_id: f.datapath_id.0.into(),
                 n_buffers: f.n_buffers.into(),
                 n_tables: f.n_tables,
-                auxiliary_id: f.auxiliary_id,
+                auxiliary_id: if Features::has_ports(version) { 0 } else { f.auxiliary_id },
                 pad: [0; 2],
                 capabilities: f.capabilities.into(),
-                more: f.actions.into(),
+                more: if version == Version::V1_0 { f.actions } else { 0 }.into(),
             });
-            if Features::has_ports(out.version()) {
+            if Features::has_ports(version) {
                 f.ports.iter().try_for_each(|port| port.emit(out))?;
             }
             Ok(())

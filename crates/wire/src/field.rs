@@ -188,6 +188,7 @@ impl Field {
     /// Writes the field as an OXM TLV. §7.2.3.2.
     #[inline]
     pub(crate) fn emit_oxm(&self, out: &mut Out<'_>) {
+        debug_assert!(self.len <= 16, "a value has 16 octets at most");
         let has_mask = u8::from(self.mask.is_some());
         out.put(&OxmHeader {
             class: self.id.class.into(),
@@ -207,10 +208,8 @@ impl Field {
     /// octets or do not have the length that the table says.
     #[inline]
     pub(crate) fn parse_oxm(octets: &[u8], at: u16) -> Result<(Self, &[u8])> {
-        let short = Error::new("oxm", at, Why::Short);
         let bad_len = Error::new("oxm length", at.saturating_add(3), Why::Length);
-        let (header, rest) = OxmHeader::ref_from_prefix(octets).map_err(|_| short)?;
-        let (payload, rest) = rest.split_at_checked(usize::from(header.len)).ok_or(short)?;
+        let (header, payload, rest) = oxm_tlv(octets, at)?;
         let id = FieldId { class: header.class.get(), number: header.number_and_mask >> 1 };
         let (value, mask) = if header.number_and_mask & 1 == 1 {
             let (value, mask) = payload.split_at(payload.len() / 2);
@@ -248,10 +247,31 @@ impl fmt::Display for Field {
 /// `oxm_class`, `oxm_field`, `oxm_hasmask`, `oxm_length`. §7.2.3.2.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct OxmHeader {
+pub(crate) struct OxmHeader {
     class: U16,
     number_and_mask: u8,
     len: u8,
+}
+
+impl OxmHeader {
+    /// Whether it is the field `id` without a mask.
+    #[inline]
+    pub(crate) fn is_whole(&self, id: FieldId) -> bool {
+        self.class.get() == id.class && self.number_and_mask == id.number << 1
+    }
+}
+
+/// The OXM TLV at the start of `octets`, which is `at` octets into the message: its head, its payload, and what
+/// follows.
+///
+/// # Errors
+/// `Short` if it is cut off.
+#[inline]
+pub(crate) fn oxm_tlv(octets: &[u8], at: u16) -> Result<(&OxmHeader, &[u8], &[u8])> {
+    let short = Error::new("oxm", at, Why::Short);
+    let (header, rest) = OxmHeader::ref_from_prefix(octets).map_err(|_| short)?;
+    let (payload, rest) = rest.split_at_checked(usize::from(header.len)).ok_or(short)?;
+    Ok((header, payload, rest))
 }
 
 #[inline]

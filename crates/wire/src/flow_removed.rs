@@ -4,7 +4,7 @@ use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::match10::Match10;
-use crate::{Frame, Inexpressible, Kind, Match, Out, Result, Version, matching};
+use crate::{Error, Frame, Inexpressible, Kind, Match, Out, Result, Version, Why, matching};
 
 /// What follows the match in 1.0. OpenFlow 1.0.0 §5.4.2.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -73,7 +73,7 @@ impl FlowRemoved {
     /// Reads `msg`.
     ///
     /// # Errors
-    /// `Short` if the fixed part is cut off; as for any match.
+    /// `Short` if the fixed part is cut off, `Version` for the other form that 1.5 has; as for any match.
     ///
     /// # Cost
     /// Allocates the list of fields.
@@ -93,6 +93,9 @@ impl FlowRemoved {
                 byte_count: r.byte_count.get(),
                 matching: r.matching.to_match(),
             });
+        }
+        if msg.version() >= Version::V1_5 {
+            return Err(Error::new("flow_removed", 8, Why::Version));
         }
         let (r, _) = msg.fixed::<Fixed13>("flow_removed")?;
         Ok(Self {
@@ -115,6 +118,10 @@ impl FlowRemoved {
     /// # Errors
     /// Names what the version cannot say.
     pub fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        if out.version() >= Version::V1_5 {
+            let version = out.version();
+            return Err(Inexpressible { what: "flow_removed", version, needs: None });
+        }
         out.message_with_xid(Kind::FLOW_REMOVED, 0, |out| {
             let old = out.version() == Version::V1_0;
             if old {

@@ -50,9 +50,16 @@ impl Out<'_> {
     ///
     /// A set with nothing past 1.0 gets no bitmap, since 1.0 does not define it.
     pub fn hello(&mut self, versions: Versions) -> u32 {
+        let version = versions.highest().unwrap_or_else(|| self.version());
+        let bitmap = (version > Version::V1_0).then_some(versions);
+        self.hello_exact(Hello { version, versions: bitmap })
+    }
+
+    /// Writes a `HELLO` that says just this; returns its transaction id.
+    pub(crate) fn hello_exact(&mut self, hello: Hello) -> u32 {
         let xid = self.next_xid();
-        let written = self.message(Kind::HELLO, |out| {
-            if versions.highest() > Some(Version::V1_0) {
+        let written = self.in_version(hello.version).message(Kind::HELLO, |out| {
+            if let Some(versions) = hello.versions {
                 out.put(&Element { kind: VERSIONBITMAP.into(), len: U16::new(8) });
                 out.put(&U32::new(versions.0));
             }
@@ -77,6 +84,16 @@ mod tests {
         let odd = [6, 0, 0, 24, 0, 0, 0, 1, 0, 9, 0, 5, 1, 0, 0, 0, 0, 1, 0, 8, 0, 0, 0, 0x72];
         let hello = Hello::parse(Frame::new(&odd).unwrap()).unwrap();
         assert_eq!(hello.versions, Some(Versions(0x72)));
+    }
+
+    #[test]
+    fn the_header_has_the_highest_version_whatever_the_session_speaks() {
+        let (mut tx, mut xid) = (vec![], 1);
+        let mut out = Out::new(&mut tx, Version::V1_3, &mut xid);
+        out.hello(Versions::of(&[Version::V1_0]));
+        out.hello(Versions::of(&[Version::V1_0, Version::V1_4]));
+        assert_eq!(tx[..8], [1, 0, 0, 8, 0, 0, 0, 1]);
+        assert_eq!(tx[8..], [5, 0, 0, 16, 0, 0, 0, 2, 0, 1, 0, 8, 0, 0, 0, 0x22]);
     }
 
     #[test]

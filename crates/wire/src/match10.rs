@@ -131,6 +131,10 @@ fn rest(m: &mut Match10, field: &Field) -> Result<u32, Inexpressible> {
             m.nw_tos = (value as u8) << 2;
             wild::NW_TOS
         }
+        FieldId::ARP_OP if value > 0xff => {
+            let (version, needs) = (Version::V1_0, Some(Version::V1_2));
+            return Err(Inexpressible { what: "arp_op over 255", version, needs });
+        }
         FieldId::IP_PROTO | FieldId::ARP_OP => {
             m.nw_proto = value as u8;
             wild::NW_PROTO
@@ -201,9 +205,10 @@ impl Match10 {
         };
         fields.extend(address(src, self.nw_src.get(), wildcards >> wild::NW_SRC_SHIFT & 63));
         fields.extend(address(dst, self.nw_dst.get(), wildcards >> wild::NW_DST_SHIFT & 63));
+        let proto = (counts(wild::NW_PROTO) && !arp).then_some(proto);
         let (src, dst, len) = match proto {
-            1 => (FieldId::ICMPV4_TYPE, FieldId::ICMPV4_CODE, 1),
-            17 => (FieldId::UDP_SRC, FieldId::UDP_DST, 2),
+            Some(1) => (FieldId::ICMPV4_TYPE, FieldId::ICMPV4_CODE, 1),
+            Some(17) => (FieldId::UDP_SRC, FieldId::UDP_DST, 2),
             _ => (FieldId::TCP_SRC, FieldId::TCP_DST, 2),
         };
         for (bit, id, value) in [(wild::TP_SRC, src, self.tp_src), (wild::TP_DST, dst, self.tp_dst)]

@@ -146,16 +146,15 @@ impl Message {
         })
     }
 
-    /// Writes the message; a request gets the next transaction id, an answer has `xid`.
+    /// Writes the message with the transaction id `xid`. A `HELLO` keeps its own version.
     ///
     /// # Errors
     /// Names what the version cannot say; nothing is written then.
     pub fn emit(&self, xid: u32, out: &mut Out<'_>) -> Result<(), Inexpressible> {
-        let mut at = xid;
+        let (mut at, start) = (xid, out.len());
         let mut out = out.numbered(&mut at);
         match self {
-            Self::Hello(_, Some(versions)) => _ = out.hello(*versions),
-            Self::Hello(_, None) => out.raw(Kind::HELLO, xid, &[])?,
+            &Self::Hello(version, versions) => _ = out.hello_exact(Hello { version, versions }),
             Self::Error { kind, code, data } => out.error_with(xid, *kind, *code, data)?,
             Self::EchoRequest(payload) => out.raw(Kind::ECHO_REQUEST, xid, payload)?,
             Self::EchoReply(payload) => out.echo_reply(xid, payload)?,
@@ -189,6 +188,8 @@ impl Message {
                 self.emit_bulk(&mut out)?;
             }
         }
+        // Asynchronous messages number themselves 0.
+        out.renumber(start, xid);
         Ok(())
     }
 

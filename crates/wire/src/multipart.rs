@@ -63,13 +63,12 @@ impl<'a> Multipart<'a> {
         })
     }
 
-    fn emit(self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(self, out: &mut Out<'_>) {
         let flags = if self.more { MORE } else { 0 };
         out.put(&Fixed { kind: self.kind.0.into(), flags: flags.into() });
         let pad = [0u8; 4];
         out.put(pad.get(..pad_len(out.version())).unwrap_or_default());
         out.put(self.body);
-        Ok(())
     }
 }
 
@@ -88,7 +87,10 @@ impl Out<'_> {
         xid: u32,
         part: Multipart<'_>,
     ) -> Result<(), Inexpressible> {
-        self.message_with_xid(direction, xid, |out| part.emit(out))
+        self.message_with_xid(direction, xid, |out| {
+            part.emit(out);
+            Ok(())
+        })
     }
 
     /// Writes a `MULTIPART_REQUEST` in one part; returns its transaction id.
@@ -100,7 +102,10 @@ impl Out<'_> {
         kind: MultipartKind,
         body: &[u8],
     ) -> Result<u32, Inexpressible> {
-        self.message(Kind::MULTIPART_REQUEST, |out| Multipart { kind, more: false, body }.emit(out))
+        self.message(Kind::MULTIPART_REQUEST, |out| {
+            Multipart { kind, more: false, body }.emit(out);
+            Ok(())
+        })
     }
 
     /// Writes one part of the `MULTIPART_REPLY` to request `xid`.
@@ -133,11 +138,11 @@ impl Out<'_> {
         if ports.is_empty() {
             return self.multipart_reply(xid, Multipart { kind, more: false, body: &[] });
         }
-        let parts = ports.chunks(PORTS_PER_PART);
-        let last = parts.len() - 1;
-        for (n, part) in parts.enumerate() {
+        let chunks = ports.chunks(PORTS_PER_PART);
+        let last = chunks.len() - 1;
+        for (n, part) in chunks.enumerate() {
             self.message_with_xid(Kind::MULTIPART_REPLY, xid, |out| {
-                Multipart { kind, more: n < last, body: &[] }.emit(out)?;
+                Multipart { kind, more: n < last, body: &[] }.emit(out);
                 part.iter().try_for_each(|port| port.emit(out))
             })?;
         }

@@ -29,6 +29,18 @@ impl<'t> Out<'t> {
         Out { tx: self.tx, version: self.version, next_xid: self.next_xid }
     }
 
+    /// The same buffer, lent on, in another version.
+    pub(crate) fn in_version(&mut self, version: Version) -> Out<'_> {
+        Out { version, ..self.reborrow() }
+    }
+
+    /// Writes `xid` over the transaction id of the message that starts at `start`.
+    pub(crate) fn renumber(&mut self, start: usize, xid: u32) {
+        if let Some(place) = self.tx.get_mut(start + 4..start + 8) {
+            place.copy_from_slice(&xid.to_be_bytes());
+        }
+    }
+
     /// The same buffer, lent on, with other transaction ids.
     pub(crate) fn numbered<'a>(&'a mut self, next_xid: &'a mut u32) -> Out<'a> {
         Out { tx: self.tx, version: self.version, next_xid }
@@ -144,8 +156,14 @@ impl<'t> Out<'t> {
     /// Writes a message of any kind with a ready body; answers the request `xid`.
     ///
     /// # Errors
-    /// A message of over 65 535 octets.
+    /// A message of over 65 535 octets, a kind that the version has no number for.
     pub fn raw(&mut self, kind: Kind, xid: u32, body: &[u8]) -> Result<(), Inexpressible> {
+        let version = self.version;
+        if Kind::from_wire(version, kind.to_wire(version)) != kind {
+            let row = Kind::ALL.iter().find(|row| row.0 == kind);
+            let (what, needs) = row.map_or(("kind of message", None), |r| (r.1, Some(r.2)));
+            return Err(Inexpressible { what, version, needs });
+        }
         self.message_with_xid(kind, xid, |out| {
             out.put(body);
             Ok(())

@@ -3,7 +3,8 @@
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::matching::{oxm_fields, oxm_octets};
+use crate::field::oxm_tlv;
+use crate::matching::oxm_octets;
 use crate::{
     Error, Field, FieldId, Frame, Inexpressible, Kind, NO_BUFFER, Out, PortNo, Result, Version,
     Why, buffered, matching,
@@ -156,6 +157,7 @@ impl<'a> PacketIn<'a> {
         cookie: u64,
     ) -> Result<Self> {
         let (fields, rest) = oxm_octets(msg, at)?;
+        let cut_off = Error::new("frame", at, Why::Length);
         Ok(Self {
             buffer_id: buffered(buffer_id.get()),
             in_port: in_port(fields, at)?,
@@ -163,7 +165,7 @@ impl<'a> PacketIn<'a> {
             reason: Reason(reason),
             table_id,
             cookie,
-            frame: rest.get(2..).ok_or(Error::new("frame", at, Why::Length))?,
+            frame: rest.get(2..).ok_or(cut_off)?,
         })
     }
 
@@ -203,19 +205,25 @@ impl<'a> PacketIn<'a> {
     }
 }
 
-/// The `IN_PORT` among the TLVs of the match that starts at `at`; every TLV is proved on the way.
+/// The `IN_PORT` among the TLVs of the match that starts at `at`.
+///
+/// What else stands there is passed over by its length alone: the metadata that a tunnel leaves may be longer than
+/// any [`Field`], and is no reason to lose a frame.
 #[inline]
 fn in_port(octets: &[u8], at: u16) -> Result<PortNo> {
     let mut found = None;
-    for field in oxm_fields(octets, at + 4) {
-        let field = field?;
-        if field.id == FieldId::IN_PORT {
-            #[expect(clippy::cast_possible_truncation, reason = "parse_oxm proved four octets")]
-            let port = PortNo(field.value as u32);
-            found = Some(port);
+    let mut rest = octets;
+    while !rest.is_empty() {
+        let (header, payload, after) = oxm_tlv(rest, at)?;
+        if header.is_whole(FieldId::IN_PORT) {
+            let bad_len = Error::new("oxm length", at, Why::Length);
+            let port = U32::read_from_bytes(payload).map_err(|_| bad_len)?;
+            found = Some(PortNo(port.get()));
         }
+        rest = after;
     }
-    found.ok_or(Error::new("in_port", at, Why::Missing))
+    let missing = Error::new("in_port", at, Why::Missing);
+    found.ok_or(missing)
 }
 
 #[cfg(test)]
@@ -249,6 +257,19 @@ mod tests {
             p.emit(&mut Out::new(&mut tx, version, &mut xid)).unwrap();
             assert_eq!(PacketIn::new(Frame::new(&tx).unwrap()), Ok(p), "{version}");
         }
+    }
+
+    #[test]
+    fn a_field_too_long_for_us_does_not_cost_the_frame() {
+        let mut msg = vec![4, 10, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
+        msg.extend([0; 8]);
+        msg.extend([0, 1, 0, 48, 0, 1, 40 << 1, 32]);
+        msg.extend([7; 32]);
+        msg.extend([0x80, 0, 0, 4, 0, 0, 0, 9]);
+        msg.extend([0, 0, b'f']);
+        msg[3] = 75;
+        let p = PacketIn::new(Frame::new(&msg).unwrap()).unwrap();
+        assert_eq!((p.in_port, p.frame), (PortNo(9), &b"f"[..]));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{
-    Action, Error, Field, FieldId, Frame, Inexpressible, Kind, NO_BUFFER, Out, PacketIn, PortNo, Result,
-    Version, Why, action, buffered, matching,
+    Action, Error, Field, FieldId, Frame, Inexpressible, Kind, NO_BUFFER, Out, PacketIn, PortNo,
+    Result, Version, Why, action, buffered, matching,
 };
 
 /// `struct ofp_packet_out` of 1.0; then actions, then the frame. OpenFlow 1.0.0 §5.3.6.
