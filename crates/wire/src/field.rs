@@ -102,6 +102,13 @@ fields! {
     IPV6_EXTHDR    = 39, "ipv6_exthdr",      9, true,  V1_3, "eth_type=0x86dd";
 }
 
+impl Row {
+    /// Octets of a value on the wire: as few as hold its bits, but four for a label of 20. §7.2.3.7.
+    pub const fn octets(&self) -> u8 {
+        if self.bits == 20 { 4 } else { self.bits.div_ceil(8) }
+    }
+}
+
 impl FieldId {
     /// What the specification says of it, `None` for what it does not define.
     pub fn row(self) -> Option<&'static Row> {
@@ -182,7 +189,7 @@ impl Field {
 
     /// A field of the table with `value`, all of it or the bits of `mask`.
     pub fn of(row: &Row, value: u128, mask: Option<u128>) -> Self {
-        Self { id: row.id, len: row.bits.div_ceil(8), value, mask }
+        Self { id: row.id, len: row.octets(), value, mask }
     }
 
     /// Writes the field as an OXM TLV. §7.2.3.2.
@@ -221,7 +228,7 @@ impl Field {
             (payload, None)
         };
         let right = match id.row() {
-            Some(row) => value.len() == usize::from(row.bits.div_ceil(8)),
+            Some(row) => value.len() == usize::from(row.octets()),
             None => (1..=16).contains(&value.len()),
         };
         if !right {
@@ -321,6 +328,14 @@ mod tests {
                 assert_eq!(Field::parse_oxm(&tx, 0), Ok((field, &[][..])), "{}", row.name);
             }
         }
+    }
+
+    #[test]
+    fn labels_of_twenty_bits_have_four_octets() {
+        for id in [FieldId::IPV6_FLABEL, FieldId::MPLS_LABEL] {
+            assert_eq!(id.row().map(Row::octets), Some(4));
+        }
+        assert_eq!(FieldId::PBB_ISID.row().map(Row::octets), Some(3));
     }
 
     #[test]
