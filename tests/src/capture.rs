@@ -59,15 +59,14 @@ impl Capture {
         streams.values().flat_map(|octets| frames(octets)).collect()
     }
 
-    /// The fields that tshark reads in the messages of `filter`, tabs between them.
-    #[track_caller]
-    pub fn fields(&self, filter: &str, names: &[&str]) -> String {
-        let mut tshark = self.tshark(filter);
-        tshark.args(["-T", "fields"]);
-        for name in names {
-            tshark.args(["-e", name]);
-        }
-        output_of(&mut tshark)
+    /// How many messages of each kind tshark reads among them.
+    pub fn kinds_read_by_tshark(&self) -> BTreeMap<u8, usize> {
+        let filter = format!("tcp.srcport == {} && openflow", self.port);
+        // A field for each family of versions; a segment with several messages has as many kinds.
+        let kinds = self.fields(&filter, &["openflow_1_0.type", "openflow_v4.type"]);
+        count(
+            kinds.split_ascii_whitespace().flat_map(|kinds| kinds.split(',')).flat_map(str::parse),
+        )
     }
 
     /// What tshark finds wrong: malformed messages and errors of its experts; else nothing.
@@ -82,12 +81,35 @@ impl Capture {
         output_of(Command::new("ovs-ofctl").arg("ofp-parse-pcap").arg(&self.file).arg(&self.port))
     }
 
+    /// The fields that tshark reads in the packets of `filter`, tabs between them.
+    fn fields(&self, filter: &str, names: &[&str]) -> String {
+        let mut tshark = self.tshark(filter);
+        tshark.args(["-T", "fields"]);
+        for name in names {
+            tshark.args(["-e", name]);
+        }
+        output_of(&mut tshark)
+    }
+
     fn tshark(&self, filter: &str) -> Command {
         let mut tshark = Command::new("tshark");
         tshark.arg("-r").arg(&self.file).args(["-Y", filter]);
         tshark.args(["-d", &format!("tcp.port=={},openflow", self.port)]);
         tshark
     }
+}
+
+/// How many of `messages` there are of each kind.
+pub fn kinds_of(messages: &[Vec<u8>]) -> BTreeMap<u8, usize> {
+    count(messages.iter().filter_map(|message| message.get(1).copied()))
+}
+
+fn count(kinds: impl Iterator<Item = u8>) -> BTreeMap<u8, usize> {
+    let mut counts = BTreeMap::new();
+    for kind in kinds {
+        *counts.entry(kind).or_default() += 1;
+    }
+    counts
 }
 
 /// Cuts a stream at the lengths its headers give; a last one may be cut off.

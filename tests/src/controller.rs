@@ -2,14 +2,14 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread::panicking;
 use std::{env, io};
 
 use rustix::process::Signal;
 
 use crate::room::Room;
-use crate::shell::{Daemon, workspace};
+use crate::shell::{Daemon, run, workspace};
 use crate::{SOON, wait_until};
 
 /// The file that is tested: `SLUICE_BIN`, else the release build of this workspace.
@@ -36,6 +36,21 @@ pub struct Ended {
     pub stdout: String,
     /// Standard error of all its runs.
     pub stderr: String,
+}
+
+impl Ended {
+    /// How `command` ends, which it must do within ten seconds.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[track_caller]
+    pub fn of(command: &Command) -> Self {
+        let mut limited = Command::new("timeout");
+        limited.arg("10").arg(command.get_program()).args(command.get_args());
+        let Output { status, stdout, stderr } = run(&mut limited);
+        let text = |octets: Vec<u8>| String::from_utf8_lossy(&octets).into_owned();
+        Self { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+    }
 }
 
 /// One `sluice run`, which can be ended and started again at the same address.
@@ -86,11 +101,9 @@ impl Controller {
         self.wait_for_address();
     }
 
-    /// Asks it to end, and waits until it has.
-    #[track_caller]
-    pub fn terminate(&mut self) -> Ended {
+    /// Asks it to end.
+    pub fn ask_to_end(&mut self) {
         self.daemon.signal(Signal::TERM);
-        self.wait_for_end()
     }
 
     /// Asks it to read its configuration again.
@@ -104,6 +117,11 @@ impl Controller {
         wait_until(SOON, "sluice to end", || self.daemon.ended().is_some());
         let code = self.daemon.ended().and_then(|status| status.code());
         Ended { code, stdout: read(&self.stdout), stderr: self.log() }
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.daemon.ended().is_some()
     }
 
     /// Where it listens, as in `127.0.0.1:40123`.

@@ -1,5 +1,6 @@
 //! A station: a network namespace with one address, plugged into a switch.
 
+use std::collections::BTreeSet;
 use std::process::Stdio;
 
 use rustix::process::Signal;
@@ -63,11 +64,22 @@ impl Host {
         Loss::parse(&String::from_utf8_lossy(&run(&mut ping).stdout))
     }
 
+    /// Pings `other` without loss, but for one that may be lost while everybody is learnt.
+    ///
+    /// # Panics
+    /// When more is lost.
+    #[track_caller]
+    pub fn must_reach(&self, other: &Self) {
+        self.ping(other, 1);
+        let loss = self.ping(other, 20);
+        assert_eq!(loss.lost(), 0, "{} pings {}: {loss:?}", self.ipv4(), other.ipv4());
+    }
+
     /// Pings `other` ten times a second until told to stop.
     #[track_caller]
     pub fn keep_pinging(&self, other: &Self) -> Pinging {
         let mut ping = self.ns.command("ping");
-        ping.args(["-n", "-q", "-i", "0.1", &other.ipv4()]).stdout(Stdio::piped());
+        ping.args(["-n", "-i", "0.1", &other.ipv4()]).stdout(Stdio::piped());
         Pinging { daemon: Daemon::new(&mut ping) }
     }
 
@@ -92,9 +104,9 @@ impl Host {
         format!("00:00:00:00:00:{:02x}", self.rank)
     }
 
-    /// The number of the switch's port that it is plugged into.
-    pub fn port(&self) -> u16 {
-        self.port
+    /// The action that leads to it, as a switch lists it.
+    pub fn output(&self) -> String {
+        format!("output:{}", self.port)
     }
 }
 
@@ -105,10 +117,13 @@ pub struct Pinging {
 }
 
 impl Pinging {
-    /// Ends it and counts; the reply that is still under way may count as lost.
-    #[track_caller]
+    /// Ends it and counts up to the last reply: a later one may still be under way.
     pub fn stop(mut self) -> Loss {
         self.daemon.signal(Signal::INT);
-        Loss::parse(&self.daemon.words())
+        let words = self.daemon.words();
+        let replies = words.split_whitespace().filter_map(|word| word.strip_prefix("icmp_seq="));
+        let replies: BTreeSet<u32> = replies.filter_map(|rank| rank.parse().ok()).collect();
+        let received = u32::try_from(replies.len()).unwrap_or(u32::MAX);
+        Loss { sent: replies.last().copied().unwrap_or_default(), received }
     }
 }

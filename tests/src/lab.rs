@@ -128,12 +128,13 @@ impl Lab {
     }
 
     /// How often `bridge` has connected to a controller.
-    ///
-    /// From the log: the database learns it up to 5 s late.
     pub fn connections(&self, bridge: &str) -> usize {
-        let log = fs::read_to_string(self.room.file("ovs-vswitchd.log")).unwrap_or_default();
-        let (bridge, event) = (format!("|{bridge}<->tcp:"), ": connected");
-        log.lines().filter(|line| line.contains(&bridge) && line.ends_with(event)).count()
+        self.events(bridge, &[": connected"])
+    }
+
+    /// How often it has lost one: closed or reset by the controller, or given up as dead.
+    pub fn disconnections(&self, bridge: &str) -> usize {
+        self.events(bridge, &["closed by peer", "connection dropped", "disconnecting"])
     }
 
     /// Cuts the wires between switches and controllers: silence, and no goodbye.
@@ -153,6 +154,15 @@ impl Lab {
         self.vswitchd = start_vswitchd(&self.room);
     }
 
+    /// Makes the datapath forget what it decided while there was nobody to ask.
+    ///
+    /// In 1.0 it goes on to drop such frames until none has come for ten seconds.
+    pub fn forget_cached(&self) {
+        let mut appctl = self.room.command("ovs-appctl");
+        let target = self.room.file("ovs-vswitchd");
+        output_of(appctl.arg("--target").arg(target).arg("revalidator/purge"));
+    }
+
     /// The rules of `bridge`.
     #[track_caller]
     pub fn flows(&self, bridge: &str) -> Vec<Flow> {
@@ -163,9 +173,39 @@ impl Lab {
         Flow::list(&output_of(ofctl.arg(unix(&socket))))
     }
 
+    /// The rules of `bridge` whose destination is `host`.
+    #[track_caller]
+    pub fn flows_to(&self, bridge: &str, host: &Host) -> Vec<Flow> {
+        let mut flows = self.flows(bridge);
+        flows.retain(|flow| flow.value("dl_dst") == Some(&host.mac()));
+        flows
+    }
+
+    /// Waits until `bridge` has rules that lead to the port of `host`, and none that leads to
+    /// another.
+    ///
+    /// # Panics
+    /// When that is not soon so.
+    #[track_caller]
+    pub fn must_lead_to(&self, bridge: &str, host: &Host) {
+        let (what, output) = (format!("{bridge} to lead to {host:?}"), host.output());
+        wait_until(SOON, &what, || {
+            let flows = self.flows_to(bridge, host);
+            !flows.is_empty() && flows.iter().all(|flow| flow.actions() == output)
+        });
+    }
+
     /// The room it is in.
     pub fn room(&self) -> &Room {
         &self.room
+    }
+
+    /// From the log: the database learns of connections up to 5 s late.
+    fn events(&self, bridge: &str, words: &[&str]) -> usize {
+        let log = fs::read_to_string(self.room.file("ovs-vswitchd.log")).unwrap_or_default();
+        let bridge = format!("|{bridge}<->tcp:");
+        let lines = log.lines().filter(|line| line.contains(&bridge));
+        lines.filter(|line| words.iter().any(|word| line.contains(word))).count()
     }
 
     fn settle(&self, rank: u8, bridge: &str) -> Host {

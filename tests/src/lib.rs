@@ -13,6 +13,7 @@ mod host;
 mod lab;
 mod mininet;
 mod namespace;
+mod osken;
 mod room;
 mod shell;
 mod turn;
@@ -20,12 +21,13 @@ mod turn;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-pub use capture::Capture;
+pub use capture::{Capture, kinds_of};
 pub use controller::{Controller, Ended, binary};
 pub use flow::Flow;
 pub use host::{Host, Loss, Pinging};
 pub use lab::Lab;
 pub use mininet::pingall;
+pub use osken::kinds_read_by_osken;
 pub use room::Room;
 pub use shell::{output_of, workspace};
 
@@ -53,14 +55,6 @@ impl OpenFlow {
         match self {
             Self::V10 => "OpenFlow10",
             Self::V13 => "OpenFlow13",
-        }
-    }
-
-    /// As the dissectors of Wireshark prefix their fields.
-    pub fn dissector(self) -> &'static str {
-        match self {
-            Self::V10 => "openflow_1_0",
-            Self::V13 => "openflow_v4",
         }
     }
 }

@@ -1,5 +1,6 @@
 //! A place on this machine that nobody else is in: a folder and a network namespace.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -39,6 +40,19 @@ impl Room {
     /// Path of a file in its folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.dir().join(name)
+    }
+
+    /// Writes a file into its folder.
+    ///
+    /// # Panics
+    /// When the disk refuses.
+    #[track_caller]
+    pub fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.file(name);
+        match fs::write(&path, text) {
+            Ok(()) => path,
+            Err(e) => panic!("{}: {e}", path.display()),
+        }
     }
 
     /// Its folder.

@@ -1,0 +1,61 @@
+//! What foreign decoders make of everything the controller says.
+//!
+//! Open vSwitch and tshark read whole recordings. os-ken judges message by message: see
+//! `tests/osken.py` for which kinds it reads itself and which it only writes.
+
+use sluice_system_tests::{
+    Capture, Controller, Lab, OpenFlow, PATIENCE, both_versions, kinds_of, kinds_read_by_osken,
+    wait_until,
+};
+
+both_versions! {
+    everything_we_say_is_read_by_others_without_complaint() = read_by_others;
+}
+
+/// What a session with a learning bridge says at the least, as os-ken names it.
+fn kinds_said(version: OpenFlow) -> Vec<&'static str> {
+    let mut kinds = vec![
+        "ECHO_REPLY",
+        "ECHO_REQUEST",
+        "FEATURES_REQUEST",
+        "FLOW_MOD",
+        "HELLO",
+        "PACKET_OUT",
+        "SET_CONFIG",
+    ];
+    if version == OpenFlow::V13 {
+        kinds.push("MULTIPART_REQUEST");
+    }
+    kinds
+}
+
+fn read_by_others(version: OpenFlow) {
+    let lab = Lab::line(version, 2);
+    let config = lab.room().write("sluice.toml", "[session]\necho_interval_s = 1\n");
+    let controller =
+        Controller::new(lab.room(), &format!("--app learning --config {}", config.display()));
+    let mut capture = Capture::new(lab.room(), &controller);
+    let (h1, mut h2) = (lab.host("s1"), lab.host("s2"));
+    lab.connect(&controller);
+    h1.must_reach(&h2);
+    // A station that moves has its old rules deleted.
+    lab.replug(&mut h2, "s2", "s1");
+    h2.forget_neighbours();
+    h2.must_reach(&h1);
+    // Open vSwitch asks after five seconds of silence whether we are there.
+    wait_until(PATIENCE, "an ECHO_REPLY", || kinds_of(&capture.messages()).contains_key(&3));
+    capture.stop();
+
+    let messages = capture.messages();
+    let kinds = kinds_read_by_osken(lab.room(), &messages);
+    for kind in kinds_said(version) {
+        assert!(kinds.iter().any(|k| k == kind), "no {kind} in {kinds:?}");
+    }
+    assert_eq!(capture.complaints_of_tshark(), "");
+    assert_eq!(capture.kinds_read_by_tshark(), kinds_of(&messages));
+    let reading = capture.as_read_by_ovs();
+    for word in ["***", "decode error", "bad ", "invalid", "unknown"] {
+        let complaint = reading.lines().find(|line| line.contains(word));
+        assert_eq!(complaint, None);
+    }
+}
