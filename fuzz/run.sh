@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Looks for input that makes a parser panic, hang or grow.
+#
+#   fuzz/run.sh [SECONDS] [TARGET...]     each target for SECONDS (60), all of them without TARGET
+#
+# Stable Rust: the coverage that libFuzzer steers by is a pass of LLVM, named below.
+set -euo pipefail
+cd "$(dirname "$0")"
+
+seconds=60
+if [[ ${1-} =~ ^[0-9]+$ ]]; then seconds=$1; shift; fi
+targets=("$@")
+if [[ ${#targets[@]} -eq 0 ]]; then
+    for file in targets/*.rs; do targets+=("$(basename "$file" .rs)"); done
+fi
+
+triple=x86_64-unknown-linux-gnu
+export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
+-Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
+-Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions"
+cargo build --locked --release --target "$triple" --bins
+bin=${CARGO_TARGET_DIR:-target}/$triple/release
+
+# Every golden message is a seed of every target; of a packet-in, the frame in it as well.
+octets() { printf "$(sed '/^---$/,$d; /^#/d; s/[0-9a-f][0-9a-f]/\\x&/g; s/ //g' "$1" | tr -d '\n')"; }
+seed() {
+    mkdir -p "corpus/$1" "artifacts/$1"
+    local file name
+    for file in ../crates/wire/tests/golden/*.hex; do
+        name=$(basename "$file" .hex)
+        [[ -e corpus/$1/$name ]] || octets "$file" >"corpus/$1/$name"
+        case $name in
+        1.0_packet_in*) tail -c +19 "corpus/$1/$name" >"corpus/$1/$name.frame" ;;
+        1.3_packet_in*) tail -c +43 "corpus/$1/$name" >"corpus/$1/$name.frame" ;;
+        esac
+    done
+}
+
+failed=0
+for target in "${targets[@]}"; do
+    seed "$target"
+    echo "== $target, $seconds s"
+    if ! "$bin/$target" "corpus/$target" -max_total_time="$seconds" -rss_limit_mb=512 \
+        -malloc_limit_mb=64 -max_len=4096 -timeout=5 -print_final_stats=1 -verbosity=1 \
+        -artifact_prefix="artifacts/$target/" 2>"artifacts/$target/log"; then
+        failed=1
+        grep -v '^#' "artifacts/$target/log" | tail -40
+        for input in "artifacts/$target"/{crash,oom,timeout,leak,slow-unit}-*; do
+            [[ -e $input ]] && echo "replay: $bin/$target fuzz/$input   (from the root of the project)"
+        done
+    else
+        grep -E '^(stat::number_of_executed_units|stat::peak_rss_mb)|^#.*DONE' "artifacts/$target/log"
+    fi
+done
+exit $failed

@@ -1,0 +1,35 @@
+//! A stream of any messages: nothing panics, and what is read is written and read again the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sluice_wire::{Desc, Frame, Message, Out, Version, ports, split};
+
+fuzz_target!(|stream: &[u8]| {
+    let mut rest = stream;
+    while let Ok(Some((frame, after))) = split(rest) {
+        read_write_read(frame);
+        rest = after;
+    }
+});
+
+fn read_write_read(frame: Frame<'_>) {
+    let Ok(message) = Message::parse(frame) else { return };
+    if let Message::MultipartReply { body, .. } = &message {
+        _ = Desc::parse(body).map(|desc| desc.to_body());
+        _ = ports(frame.version(), body, 16);
+    }
+    let (mut tx, mut xid) = (Vec::new(), 1);
+    let said = message.emit(frame.xid(), &mut Out::new(&mut tx, frame.version(), &mut xid));
+    match said {
+        Ok(()) => {
+            let again = Frame::new(&tx).expect("one whole message is written");
+            assert_eq!((again.kind(), again.xid()), (frame.kind(), frame.xid()));
+            assert_eq!(Message::parse(again), Ok(message));
+        }
+        Err(no) => {
+            assert!(tx.is_empty(), "nothing is written of what cannot be said");
+            let spoken = [Version::V1_0, Version::V1_3].contains(&frame.version());
+            assert!(!spoken, "{no}: what a version said, it can say again");
+        }
+    }
+}
