@@ -1,1 +1,24 @@
-//! Listener, front and workers: connections, threads, applications.
+//! Listener, front and workers: threads, connections, applications.
+//!
+//! Three tiers, after Ivashchenko, Shalimov and Smeliansky ("High performance in-kernel SDN/OpenFlow controller"):
+//! a listener accepts, a front proves that a peer is a switch before it costs anything, workers do nothing but
+//! serve. Listener and front share a thread; every worker has one of its own, bound to a core.
+//!
+//! A worker shares nothing on the way of a `PACKET_IN`: no lock, no atomic read-modify-write, no allocation, no
+//! system call per message. What crosses threads goes by [`mailbox`].
+
+mod config;
+mod engine;
+mod front;
+mod gate;
+mod ledger;
+mod mailbox;
+mod peer;
+mod reason;
+mod registry;
+mod serve;
+mod worker;
+
+pub use config::{Config, Limits, Pin, Workers};
+pub use engine::{Engine, StartError};
+pub use reason::Reason;

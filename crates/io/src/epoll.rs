@@ -2,14 +2,14 @@
 
 use std::fmt;
 use std::io;
+use std::mem::MaybeUninit;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, sockopt};
 use rustix::time::Timespec;
 
 use crate::slots::Slots;
@@ -41,7 +41,7 @@ pub struct Waiting {
 pub struct Epoll {
     set: OwnedFd,
     slots: Slots<Source>,
-    ready: Vec<Event>,
+    ready: Vec<(u64, EventFlags)>,
     at: usize,
     accepts_left: u32,
     /// Connections that failed while sending, to be reported.
@@ -134,8 +134,13 @@ impl Epoll {
             tv_sec: i64::try_from(t.as_secs()).unwrap_or(i64::MAX),
             tv_nsec: t.subsec_nanos().into(),
         });
-        match epoll::wait(&self.set, spare_capacity(&mut self.ready), timeout.as_ref()) {
-            Ok(_) | Err(Errno::INTR) => Ok(()),
+        let mut events = [const { MaybeUninit::<Event>::uninit() }; EVENTS_MAX];
+        match epoll::wait(&self.set, &mut events, timeout.as_ref()) {
+            Ok((events, _)) => {
+                self.ready.extend(events.iter().map(|event| (event.data.u64(), event.flags)));
+                Ok(())
+            }
+            Err(Errno::INTR) => Ok(()),
             Err(e) => Err(e.into()),
         }
     }
@@ -254,8 +259,7 @@ impl Io for Epoll {
                 }
                 continue;
             }
-            let event = self.ready.get(self.at)?;
-            let (token, flags) = (event.data.u64(), event.flags);
+            let &(token, flags) = self.ready.get(self.at)?;
             if token == WAKER {
                 self.at += 1;
                 self.waker.clear();
@@ -336,6 +340,10 @@ impl Io for Epoll {
     }
 
     fn close(&mut self, id: ConnId) {
-        self.slots.remove(id);
+        if let Some(Source::Stream { stream, .. }) = self.slots.remove(id) {
+            // Closing on what was not read is a reset, which would overtake what was said last.
+            let _ = rustix::net::shutdown(&stream, Shutdown::Write);
+            let _ = recv(&stream, &mut *self.rx, RecvFlags::DONTWAIT);
+        }
     }
 }

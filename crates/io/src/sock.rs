@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd;
 
 use rustix::net::{
     AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, listen as start, socket_with,
@@ -27,36 +28,38 @@ impl Options {
     ///
     /// # Errors
     /// `NotFound` if the system does not have the congestion control.
-    pub fn apply(&self, stream: &TcpStream) -> io::Result<()> {
-        stream.set_nodelay(true)?;
+    pub fn apply(&self, socket: impl AsFd) -> io::Result<()> {
+        sockopt::set_tcp_nodelay(&socket, true)?;
         if let Some(name) = &self.congestion {
-            sockopt::set_tcp_congestion(stream, name)?;
+            sockopt::set_tcp_congestion(&socket, name)?;
         }
         if let Some(octets) = self.send_buffer {
-            sockopt::set_socket_send_buffer_size(stream, octets)?;
+            sockopt::set_socket_send_buffer_size(&socket, octets)?;
         }
         if let Some(octets) = self.recv_buffer {
-            sockopt::set_socket_recv_buffer_size(stream, octets)?;
+            sockopt::set_socket_recv_buffer_size(&socket, octets)?;
         }
         Ok(())
     }
 }
 
-/// Accepts on `addr`. The IPv6 wildcard takes IPv4 as well; where there is no IPv6, only that.
+/// Accepts on `addr`. The IPv6 wildcard takes IPv4 as well; where there is no IPv6, only that. What is accepted
+/// inherits `options`, which costs nothing per connection.
 ///
 /// # Errors
-/// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and what else the system says.
-pub fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
-    match listen_on(addr) {
+/// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable`, and what [`Options::apply`] says.
+pub fn listen(addr: SocketAddr, options: &Options) -> io::Result<TcpListener> {
+    match listen_on(addr, options) {
         Err(e) if addr.ip().is_unspecified() && addr.is_ipv6() && no_ipv6(&e) => {
-            listen_on(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), addr.port()))
+            listen_on(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), addr.port()), options)
         }
         listener => listener,
     }
 }
 
-fn listen_on(addr: SocketAddr) -> io::Result<TcpListener> {
+fn listen_on(addr: SocketAddr, options: &Options) -> io::Result<TcpListener> {
     let fd = tcp(addr)?;
+    options.apply(&fd)?;
     sockopt::set_socket_reuseaddr(&fd, true)?;
     if addr.is_ipv6() {
         sockopt::set_ipv6_v6only(&fd, !addr.ip().is_unspecified())?;

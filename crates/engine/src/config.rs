@@ -1,0 +1,92 @@
+//! How the engine is set, and what it will not go beyond.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use sluice_io::{Waiting, sock};
+use sluice_proto as proto;
+
+/// How the engine is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where switches connect.
+    pub listen: Vec<SocketAddr>,
+    /// Threads that serve.
+    pub workers: Workers,
+    /// How sessions are held.
+    pub session: proto::Config,
+    /// What is set on every connection.
+    pub socket: sock::Options,
+    /// What is not gone beyond.
+    pub limits: Limits,
+}
+
+/// Threads that serve.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Workers {
+    /// How many; 0 for one per core.
+    pub threads: usize,
+    /// Where they run.
+    pub pin: Pin,
+    /// How they wait.
+    pub waiting: Waiting,
+}
+
+/// Which core a worker runs on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Pin {
+    /// Any.
+    Off,
+    /// The first on the first core that the process may use, and so on round.
+    #[default]
+    Each,
+    /// The first on the first of these, and so on round.
+    Cores(Vec<usize>),
+}
+
+/// What is not gone beyond. Every limit has a reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Peers that have not proved yet that they are switches. More are turned away: a flood of connections costs no
+    /// more memory than this many.
+    pub handshakes_max: usize,
+    /// Octets such a peer may send before its proof: a `HELLO`, and the descriptions of some thousand ports.
+    pub handshake_octets_max: usize,
+    /// Switches. A file descriptor each.
+    pub sessions_max: usize,
+    /// Octets that a switch may leave unread before it is read from no more.
+    pub tx_backlog_max: usize,
+    /// How long a switch may take nothing of what waits for it.
+    pub stuck_timeout: Duration,
+    /// How long the connection that has a datapath id may take to show that it is alive when another claims it.
+    pub duplicate_timeout: Duration,
+}
+
+/// The ports that switches try: the registered one, and the one that was used before. §6.3.3.
+const PORTS: [u16; 2] = [6653, 6633];
+
+impl Default for Config {
+    fn default() -> Self {
+        let any = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+        Self {
+            listen: PORTS.iter().map(|&port| SocketAddr::new(any, port)).collect(),
+            workers: Workers::default(),
+            session: proto::Config::default(),
+            socket: sock::Options { congestion: Some("cubic".into()), ..sock::Options::default() },
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            handshakes_max: 4096,
+            handshake_octets_max: 256 << 10,
+            sessions_max: 16_384,
+            tx_backlog_max: 256 << 10,
+            stuck_timeout: Duration::from_secs(30),
+            duplicate_timeout: Duration::from_secs(2),
+        }
+    }
+}

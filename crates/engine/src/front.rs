@@ -1,0 +1,450 @@
+//! The thread that accepts, and proves that a peer is a switch before it costs a worker anything.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, clock};
+use sluice_proto::{Event, Session};
+use sluice_wire::{DatapathId, ErrorCode, ErrorType, Features, Message, split};
+
+use crate::config::Config;
+use crate::gate::Gate;
+use crate::ledger::{Ledger, Sheet};
+use crate::mailbox::{Mailbox, Serial, ToFront, ToWorker};
+use crate::peer::{Handover, Mended, Wires};
+use crate::reason::Reason;
+use crate::registry::Registry;
+use crate::serve::unframed;
+use crate::worker::Next;
+
+/// How often deadlines are looked at.
+const SWEEP: Duration = Duration::from_millis(100);
+
+/// `OFPHFC_EPERM`, `OFPET_HELLO_FAILED`: not allowed. §7.4.4.
+const EPERM: ErrorCode = ErrorCode(1);
+
+/// The thread that accepts and proves.
+pub(crate) struct Front<A> {
+    io: Epoll,
+    desk: Desk<A>,
+}
+
+/// Everything of the front but its sockets.
+struct Desk<A> {
+    cfg: Arc<Config>,
+    listeners: Vec<(SocketAddr, ConnId)>,
+    pending: Vec<Option<Box<Pending>>>,
+    handshakes: usize,
+    registry: Registry,
+    workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
+    inbox: Receiver<ToFront>,
+    ledger: Arc<Ledger>,
+    tx: Vec<u8>,
+    gate: Gate,
+    next_serial: u64,
+    now: Instant,
+    sweep_at: Instant,
+}
+
+/// A peer that has yet to prove that it is a switch, or to be given a place.
+#[derive(Debug)]
+struct Pending {
+    id: ConnId,
+    addr: SocketAddr,
+    session: Session,
+    wires: Wires,
+    octets: usize,
+    claim: Option<Claim>,
+}
+
+/// A proved switch whose datapath id another connection has.
+#[derive(Debug)]
+struct Claim {
+    features: Box<Features>,
+    /// The connection that has it.
+    rival: Serial,
+    /// When the rival is taken for dead.
+    deadline: Instant,
+    is_rival_told: bool,
+}
+
+impl<A> Front<A> {
+    pub(crate) fn new(
+        io: Epoll,
+        cfg: Arc<Config>,
+        workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
+        inbox: Receiver<ToFront>,
+        ledger: Arc<Ledger>,
+    ) -> Self {
+        let now = clock::now();
+        let desk = Desk {
+            cfg,
+            listeners: Vec::new(),
+            pending: Vec::new(),
+            handshakes: 0,
+            registry: Registry::new(workers.len()),
+            workers,
+            inbox,
+            ledger,
+            tx: Vec::new(),
+            gate: Gate::default(),
+            next_serial: 0,
+            now,
+            sweep_at: now,
+        };
+        Self { io, desk }
+    }
+
+    /// Accepts on `listener` too.
+    pub(crate) fn listen(&mut self, listener: TcpListener) -> io::Result<()> {
+        self.desk.listen(&mut self.io, listener)
+    }
+
+    /// Accepts and proves until told to stop.
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        while self.turn()? == Next::Turn {}
+        Ok(())
+    }
+
+    fn turn(&mut self) -> io::Result<Next> {
+        let (io, desk) = (&mut self.io, &mut self.desk);
+        desk.now = io.wait(Some(desk.sweep_at))?;
+        let started = desk.now;
+        let mut woken = false;
+        while let Some(event) = io.next_event() {
+            match event {
+                IoEvent::Accepted(stream, addr) => desk.accept(io, stream, addr),
+                IoEvent::Data(id, octets) => {
+                    let heard = desk.hear(id, octets);
+                    desk.say(io, id);
+                    match heard {
+                        Ok(None) => {}
+                        Ok(Some(features)) => desk.proved(io, id, features),
+                        Err(reason) => desk.end(io, id, reason),
+                    }
+                }
+                IoEvent::Room(id) => desk.go_on(io, id),
+                IoEvent::Closed(id, kind) => {
+                    desk.end(io, id, kind.map_or(Reason::HungUp, Reason::Broken));
+                }
+                IoEvent::Refused(kind) => desk.cannot_accept(kind),
+                IoEvent::Woken => woken = true,
+                IoEvent::Connected(_) => {}
+            }
+        }
+        let next = if woken { desk.read_inbox(io) } else { Next::Turn };
+        desk.let_time_pass(io);
+        desk.sheet().turn(Duration::ZERO, clock::now() - started);
+        Ok(next)
+    }
+}
+
+impl<A> Desk<A> {
+    fn sheet(&self) -> &Sheet {
+        front_sheet(&self.ledger)
+    }
+
+    fn listen(&mut self, io: &mut Epoll, listener: TcpListener) -> io::Result<()> {
+        let addr = listener.local_addr()?;
+        let id = io.listen(listener)?;
+        self.listeners.push((addr, id));
+        Ok(())
+    }
+
+    /// Greets a new peer, if there is room for it.
+    fn accept(&mut self, io: &mut Epoll, stream: TcpStream, addr: SocketAddr) {
+        self.sheet().accepted.add(1);
+        if self.handshakes >= self.cfg.limits.handshakes_max {
+            return self.turn_away(addr, Reason::TooManyHandshakes);
+        }
+        let id = match io.adopt(stream) {
+            Ok(id) => id,
+            Err(error) => return self.turn_away(addr, Reason::Broken(error.kind())),
+        };
+        let session = Session::open(&self.cfg.session, self.now, &mut self.tx);
+        let wires = Wires::default();
+        let pending = Pending { id, addr, session, wires, octets: 0, claim: None };
+        if self.pending.len() <= id.slot() {
+            self.pending.resize_with(id.slot() + 1, || None);
+        }
+        if let Some(place) = self.pending.get_mut(id.slot()) {
+            *place = Some(Box::new(pending));
+            self.handshakes += 1;
+            self.sheet().handshakes.set(self.handshakes as u64);
+        }
+        self.say(io, id);
+    }
+
+    /// Lets go of a peer that was never greeted.
+    fn turn_away(&mut self, addr: SocketAddr, reason: Reason) {
+        self.sheet().ended(reason);
+        if self.gate.open(self.now) {
+            tracing::warn!(%addr, "turned away: {reason}");
+        }
+    }
+
+    fn cannot_accept(&mut self, kind: io::ErrorKind) {
+        if self.gate.open(self.now) {
+            tracing::warn!("cannot accept: {kind}; if files run out, raise `ulimit -n`");
+        }
+    }
+
+    /// Reads what a peer says, up to its proof; answers are in `tx`.
+    fn hear(&mut self, id: ConnId, octets: &[u8]) -> Result<Option<Box<Features>>, Reason> {
+        let sheet = front_sheet(&self.ledger);
+        sheet.octets_received.add(octets.len() as u64);
+        let Some(Some(pending)) = self.pending.get_mut(id.slot()) else { return Ok(None) };
+        if pending.claim.is_some() {
+            pending.wires.torn.extend_from_slice(octets);
+            return Ok(None);
+        }
+        pending.octets += octets.len();
+        let proof = pending.hear(&self.cfg, sheet, octets, &mut self.tx)?;
+        if proof.is_none() && pending.octets > self.cfg.limits.handshake_octets_max {
+            return Err(Reason::TooMuchBeforeProof);
+        }
+        Ok(proof)
+    }
+
+    fn say(&mut self, io: &mut Epoll, id: ConnId) {
+        let sheet = front_sheet(&self.ledger);
+        if let Some(Some(pending)) = self.pending.get_mut(id.slot()) {
+            let limits = &self.cfg.limits;
+            let sent = pending.wires.say(io, id, self.now, &self.tx, limits);
+            sheet.octets_sent.add(sent as u64);
+        }
+        self.tx.clear();
+    }
+
+    fn go_on(&mut self, io: &mut Epoll, id: ConnId) {
+        if let Some(Some(pending)) = self.pending.get_mut(id.slot()) {
+            pending.wires.go_on(io, id, self.now, &self.cfg.limits);
+        }
+    }
+
+    /// A peer is a switch: gives it a place, unless its datapath id is taken.
+    fn proved(&mut self, io: &mut Epoll, id: ConnId, features: Box<Features>) {
+        let datapath_id = features.datapath_id;
+        if features.auxiliary_id != 0 {
+            return self.end(io, id, Reason::Auxiliary(datapath_id));
+        }
+        let Some(home) = self.registry.home(datapath_id) else {
+            if self.registry.len() >= self.cfg.limits.sessions_max {
+                return self.end(io, id, Reason::TooManySessions);
+            }
+            return self.hand_over(io, id, features);
+        };
+        let same = |p: &Pending| p.claim.as_ref().is_some_and(|c| c.rival == home.serial);
+        if self.pending.iter().flatten().any(|pending| same(pending)) {
+            return self.end(io, id, Reason::Duplicate(datapath_id));
+        }
+        if let Some(Some(pending)) = self.pending.get_mut(id.slot()) {
+            let (rival, deadline) = (home.serial, self.now + self.cfg.limits.duplicate_timeout);
+            pending.claim = Some(Claim { features, rival, deadline, is_rival_told: false });
+            let addr = pending.addr;
+            tracing::info!(datapath = %datapath_id, %addr, "connected twice: asking the older");
+        }
+        io.set_reading(id, Reading::Off);
+        self.tell(home.worker, ToWorker::Probe(home.serial));
+    }
+
+    /// Gives a proved switch to the worker with the least to do.
+    fn hand_over(&mut self, io: &mut Epoll, id: ConnId, features: Box<Features>) {
+        let Some(pending) = self.take(id) else { return };
+        let Some(conn) = io.release(id) else { return };
+        let datapath_id = features.datapath_id;
+        self.next_serial += 1;
+        let home = self.registry.settle(datapath_id, Serial(self.next_serial));
+        let Pending { addr, session, wires, .. } = *pending;
+        let from = Handover { conn, serial: home.serial, addr, datapath_id, session, wires };
+        self.tell(home.worker, ToWorker::Adopt(Box::new(from), features));
+    }
+
+    fn tell(&self, worker: usize, what: ToWorker<TcpStream, A>) {
+        if let Some(mailbox) = self.workers.get(worker) {
+            mailbox.put(what);
+        }
+    }
+
+    fn take(&mut self, id: ConnId) -> Option<Box<Pending>> {
+        let pending = self.pending.get_mut(id.slot()).and_then(Option::take)?;
+        self.handshakes -= 1;
+        self.sheet().handshakes.set(self.handshakes as u64);
+        Some(pending)
+    }
+
+    fn read_inbox(&mut self, io: &mut Epoll) -> Next {
+        while let Ok(what) = self.inbox.try_recv() {
+            match what {
+                ToFront::Gone(serial) => self.gone(io, serial),
+                ToFront::Alive(serial) => {
+                    if let Some((id, datapath_id)) = self.claimant(serial) {
+                        self.end(io, id, Reason::Duplicate(datapath_id));
+                    }
+                }
+                ToFront::Mail(to, message) => self.forward(to, message),
+                ToFront::Configure(cfg, listeners) => self.configure(io, cfg, listeners),
+                ToFront::Stop => return Next::Stop,
+            }
+        }
+        Next::Turn
+    }
+
+    /// A switch is gone; if another connection waits for its place, that one gets it.
+    fn gone(&mut self, io: &mut Epoll, serial: Serial) {
+        self.registry.forget(serial);
+        let Some((id, _)) = self.claimant(serial) else { return };
+        let pending = self.pending.get_mut(id.slot()).and_then(Option::as_mut);
+        let Some(claim) = pending.and_then(|pending| pending.claim.take()) else { return };
+        self.hand_over(io, id, claim.features);
+    }
+
+    /// Who waits for the place of `rival`.
+    fn claimant(&self, rival: Serial) -> Option<(ConnId, DatapathId)> {
+        self.pending.iter().flatten().find_map(|pending| {
+            let claim = pending.claim.as_ref().filter(|claim| claim.rival == rival)?;
+            Some((pending.id, claim.features.datapath_id))
+        })
+    }
+
+    fn forward(&mut self, to: DatapathId, message: Message) {
+        match self.registry.home(to) {
+            Some(home) => self.tell(home.worker, ToWorker::Mail(home.serial, message)),
+            None => self.sheet().mail_lost.add(1),
+        }
+    }
+
+    /// Takes new listeners on, and closes those that are no longer wanted.
+    fn configure(&mut self, io: &mut Epoll, cfg: Arc<Config>, listeners: Vec<TcpListener>) {
+        self.listeners.retain(|&(addr, id)| {
+            let wanted = cfg.listen.iter().any(|&want| is_same_listener(want, addr));
+            if !wanted {
+                tracing::info!(%addr, "listens no more");
+                io.close(id);
+            }
+            wanted
+        });
+        for listener in listeners {
+            match self.listen(io, listener) {
+                Ok(()) => tracing::info!(addr = ?self.listeners.last().map(|l| l.0), "listens"),
+                Err(error) => tracing::error!(%error, "cannot listen"),
+            }
+        }
+        self.cfg = cfg;
+    }
+
+    fn let_time_pass(&mut self, io: &mut Epoll) {
+        if self.now < self.sweep_at {
+            return;
+        }
+        self.sweep_at = self.now + SWEEP;
+        for slot in 0..self.pending.len() {
+            let Some(Some(pending)) = self.pending.get_mut(slot) else { continue };
+            let id = pending.id;
+            if let Some(claim) = &mut pending.claim {
+                let (rival, id) = (claim.rival, claim.features.datapath_id);
+                if self.now >= claim.deadline && !claim.is_rival_told {
+                    claim.is_rival_told = true;
+                    if let Some(home) = self.registry.home(id).filter(|h| h.serial == rival) {
+                        self.tell(home.worker, ToWorker::HangUp(rival, Reason::Replaced(id)));
+                    }
+                }
+                continue;
+            }
+            let passed = pending.session.on_time(&self.cfg.session, self.now, &mut self.tx);
+            self.tx.clear();
+            passed.unwrap_or_else(|fault| self.end(io, id, Reason::Fault(fault)));
+        }
+    }
+
+    /// Ends a connection, whichever end began it.
+    fn end(&mut self, io: &mut Epoll, id: ConnId, reason: Reason) {
+        let Some(mut pending) = self.take(id) else { return };
+        if let Reason::Duplicate(_) | Reason::TooManySessions | Reason::Auxiliary(_) = reason {
+            let mut out = pending.session.out(&mut self.tx);
+            // A sentence fits.
+            let text = reason.to_string();
+            let _ = out.error_with(0, ErrorType::HELLO_FAILED, EPERM, text.as_bytes());
+            io.send(id, &self.tx);
+            self.tx.clear();
+        }
+        io.close(id);
+        self.sheet().ended(reason);
+        if self.gate.open(self.now) {
+            let addr = pending.addr;
+            match reason {
+                Reason::HungUp => tracing::debug!(%addr, "no switch: {reason}"),
+                _ => tracing::warn!(%addr, "no switch: {reason}"),
+            }
+        }
+    }
+}
+
+impl Pending {
+    /// Reads messages up to the proof; what comes after it is kept for the worker.
+    fn hear(
+        &mut self,
+        cfg: &Config,
+        sheet: &Sheet,
+        octets: &[u8],
+        tx: &mut Vec<u8>,
+    ) -> Result<Option<Box<Features>>, Reason> {
+        let mended = self.wires.mend(octets);
+        let mut rest = match mended.map_err(|error| unframed(&mut self.session, tx, error))? {
+            Mended::Untorn(octets) => octets,
+            Mended::Torn => return Ok(None),
+            Mended::Whole(buffer, rest) => {
+                let proof = self.messages(cfg, sheet, &mut &*buffer, tx)?;
+                self.wires.give_back(buffer);
+                if proof.is_some() {
+                    self.wires.torn.extend_from_slice(rest);
+                    return Ok(proof);
+                }
+                rest
+            }
+        };
+        let proof = self.messages(cfg, sheet, &mut rest, tx)?;
+        self.wires.torn.extend_from_slice(rest);
+        Ok(proof)
+    }
+
+    fn messages(
+        &mut self,
+        cfg: &Config,
+        sheet: &Sheet,
+        rest: &mut &[u8],
+        tx: &mut Vec<u8>,
+    ) -> Result<Option<Box<Features>>, Reason> {
+        while let Some((msg, after)) =
+            split(rest).map_err(|error| unframed(&mut self.session, tx, error))?
+        {
+            *rest = after;
+            sheet.received(msg.version(), msg.kind(), 1);
+            match self.session.on_message(&cfg.session, msg, tx).map_err(Reason::Fault)? {
+                Some(Event::Up(features)) => return Ok(Some(features)),
+                Some(Event::Error(error)) => {
+                    sheet.error(error.kind);
+                    let (kind, code, addr) = (error.kind, error.code.0, self.addr);
+                    tracing::warn!(%addr, %kind, code, "refused during the handshake");
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Whether a wish to listen at `wanted` is met by the listener at `there`.
+pub(crate) fn is_same_listener(wanted: SocketAddr, there: SocketAddr) -> bool {
+    let same_host = wanted.ip() == there.ip()
+        || (wanted.ip().is_unspecified() && there.ip().is_unspecified() && wanted.is_ipv6());
+    same_host && (wanted.port() == there.port() || wanted.port() == 0)
+}
+
+#[expect(clippy::indexing_slicing, reason = "a ledger has a sheet for the front, by construction")]
+fn front_sheet(ledger: &Ledger) -> &Sheet {
+    &ledger.sheets[0]
+}

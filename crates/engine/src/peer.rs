@@ -1,0 +1,191 @@
+//! One connection: octets in, messages out of them, octets out.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use sluice_io::{ConnId, Io, Reading};
+use sluice_proto::Session;
+use sluice_wire::{DatapathId, split};
+
+use crate::config::Limits;
+use crate::mailbox::Serial;
+
+/// A buffer of more than this is given back when it is empty: most switches are idle most of the time.
+const KEPT_MAX: usize = 4 << 10;
+
+/// A proved switch on its way from the front to a worker.
+#[derive(Debug)]
+pub(crate) struct Handover<C> {
+    pub(crate) conn: C,
+    pub(crate) serial: Serial,
+    pub(crate) addr: SocketAddr,
+    pub(crate) datapath_id: DatapathId,
+    pub(crate) session: Session,
+    pub(crate) wires: Wires,
+}
+
+/// What has come and is not a whole message yet, and what has yet to go.
+#[derive(Debug, Default)]
+pub(crate) struct Wires {
+    /// The start of a message of which the rest has not come.
+    pub(crate) torn: Vec<u8>,
+    /// What the peer has yet to take.
+    pub(crate) backlog: Vec<u8>,
+    /// Since when it takes nothing.
+    stuck_since: Option<Instant>,
+    paused: bool,
+}
+
+/// How much of a burst was used, and what is left of it.
+pub(crate) enum Mended<'a> {
+    /// The torn message is whole now, in a buffer of its own; the rest of the burst.
+    Whole(Vec<u8>, &'a [u8]),
+    /// There was none; the burst.
+    Untorn(&'a [u8]),
+    /// It is still torn; all is used.
+    Torn,
+}
+
+impl Wires {
+    /// Adds a burst to the message that was torn, up to its end.
+    ///
+    /// # Errors
+    /// As [`split`].
+    pub(crate) fn mend<'a>(&mut self, octets: &'a [u8]) -> sluice_wire::Result<Mended<'a>> {
+        if self.torn.is_empty() {
+            return Ok(Mended::Untorn(octets));
+        }
+        let header = sluice_wire::HEADER_LEN.saturating_sub(self.torn.len());
+        let (head, rest) = octets.split_at(header.min(octets.len()));
+        self.torn.extend_from_slice(head);
+        let Some(&[_, _, high, low]) = self.torn.first_chunk() else { return Ok(Mended::Torn) };
+        // A length that cannot be is found by `split`, on a message that is taken to be whole.
+        let len = usize::from(u16::from_be_bytes([high, low])).max(sluice_wire::HEADER_LEN);
+        let (tail, rest) = rest.split_at(len.saturating_sub(self.torn.len()).min(rest.len()));
+        self.torn.extend_from_slice(tail);
+        if split(&self.torn)?.is_none() {
+            return Ok(Mended::Torn);
+        }
+        Ok(Mended::Whole(std::mem::take(&mut self.torn), rest))
+    }
+
+    /// Takes the buffer of a torn message back, to be used again.
+    pub(crate) fn give_back(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() <= KEPT_MAX {
+            buffer.clear();
+            self.torn = buffer;
+        }
+    }
+
+    /// Sends `fresh` after what waits; what the peer does not take waits. Returns how much went.
+    pub(crate) fn say<I: Io>(
+        &mut self,
+        io: &mut I,
+        id: ConnId,
+        now: Instant,
+        fresh: &[u8],
+        limits: &Limits,
+    ) -> usize {
+        let mut sent = 0;
+        if self.backlog.is_empty() {
+            if !fresh.is_empty() {
+                sent = io.send(id, fresh);
+            }
+            self.backlog.extend_from_slice(fresh.get(sent..).unwrap_or_default());
+        } else {
+            self.backlog.extend_from_slice(fresh);
+        }
+        self.mind(io, id, now, sent, limits);
+        sent
+    }
+
+    /// Sends what waits, now that there is room. Returns how much went.
+    pub(crate) fn go_on<I: Io>(
+        &mut self,
+        io: &mut I,
+        id: ConnId,
+        now: Instant,
+        limits: &Limits,
+    ) -> usize {
+        let sent = if self.backlog.is_empty() { 0 } else { io.send(id, &self.backlog) };
+        self.backlog.drain(..sent);
+        self.mind(io, id, now, sent, limits);
+        sent
+    }
+
+    /// Stops and starts reading, and notes since when the peer takes nothing.
+    #[inline]
+    fn mind<I: Io>(&mut self, io: &mut I, id: ConnId, now: Instant, sent: usize, limits: &Limits) {
+        if self.backlog.is_empty() {
+            self.stuck_since = None;
+        } else if sent > 0 || self.stuck_since.is_none() {
+            self.stuck_since = Some(now);
+        }
+        if !self.paused && self.backlog.len() > limits.tx_backlog_max {
+            self.paused = true;
+            io.set_reading(id, Reading::Off);
+        } else if self.paused && self.backlog.len() <= limits.tx_backlog_max / 2 {
+            self.paused = false;
+            io.set_reading(id, Reading::On);
+        }
+    }
+
+    /// Whether the peer has taken nothing for too long.
+    pub(crate) fn is_stuck(&self, now: Instant, limits: &Limits) -> bool {
+        self.stuck_since
+            .is_some_and(|since| now.saturating_duration_since(since) > limits.stuck_timeout)
+    }
+
+    /// Gives memory back that is not in use.
+    pub(crate) fn tidy(&mut self) {
+        if self.backlog.is_empty() && self.backlog.capacity() > KEPT_MAX {
+            self.backlog = Vec::new();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_wire::Frame;
+
+    use super::*;
+
+    /// However a stream is cut, the same messages come out.
+    #[test]
+    fn torn_messages_are_mended_wherever_they_are_cut() {
+        let mut stream = Vec::new();
+        for n in 0..20u8 {
+            let len = 8 + n * 3;
+            stream.extend([1, 2, 0, len, 0, 0, 0, n]);
+            stream.extend(std::iter::repeat_n(n, usize::from(len) - 8));
+        }
+        for piece in 1..60 {
+            let (mut wires, mut xids) = (Wires::default(), vec![]);
+            for octets in stream.chunks(piece) {
+                let mut rest = match wires.mend(octets).unwrap() {
+                    Mended::Whole(buffer, rest) => {
+                        xids.push(Frame::new(&buffer).unwrap().xid());
+                        wires.give_back(buffer);
+                        rest
+                    }
+                    Mended::Untorn(octets) => octets,
+                    Mended::Torn => continue,
+                };
+                while let Some((msg, after)) = split(rest).unwrap() {
+                    xids.push(msg.xid());
+                    rest = after;
+                }
+                wires.torn.extend_from_slice(rest);
+            }
+            assert_eq!(xids, (0..20).collect::<Vec<_>>(), "pieces of {piece}");
+            assert!(wires.torn.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_is_found_in_a_torn_header_too() {
+        let mut wires = Wires::default();
+        wires.torn.extend([1, 0, 0]);
+        assert!(wires.mend(&[4, 0, 0, 0, 0]).is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! A burst of one switch: its messages go to the applications, their answers to its transmit buffer.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use arrayvec::ArrayVec;
+use sluice_app::{App, Ctx, Mail, Sw};
+use sluice_io::ConnId;
+use sluice_proto::{Event, Fault, Session};
+use sluice_wire::{DatapathId, ErrorCode, ErrorMsg, ErrorType, Frame, Kind, PacketIn, split};
+
+use crate::config::Config;
+use crate::ledger::Sheet;
+use crate::mailbox::Serial;
+use crate::peer::{Mended, Wires};
+use crate::reason::Reason;
+
+/// Frames looked at ahead of the one that is answered. `lab/look-ahead` has the measurement.
+const WINDOW: usize = 32;
+
+/// `ERROR` messages of one switch that are logged; all are counted.
+const ERRORS_LOGGED_MAX: u32 = 10;
+
+/// Octets of a stream that cannot be cut any more that go back in the `ERROR`. §7.4.4.
+const QUOTED: usize = 64;
+
+/// One switch of a worker.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) id: ConnId,
+    pub(crate) serial: Serial,
+    pub(crate) addr: SocketAddr,
+    pub(crate) datapath_id: DatapathId,
+    pub(crate) sw: Sw,
+    pub(crate) session: Session,
+    pub(crate) wires: Wires,
+    /// The front wants to know when it speaks.
+    pub(crate) is_probed: bool,
+    errors: u32,
+}
+
+impl Peer {
+    pub(crate) fn new(id: ConnId, sw: Sw, from: crate::peer::Handover<()>) -> Self {
+        Self {
+            id,
+            serial: from.serial,
+            addr: from.addr,
+            datapath_id: from.datapath_id,
+            sw,
+            session: from.session,
+            wires: from.wires,
+            is_probed: false,
+            errors: 0,
+        }
+    }
+}
+
+/// Who serves, and where what is said goes.
+pub(crate) struct Floor<'w, A> {
+    pub(crate) app: &'w mut A,
+    pub(crate) cfg: &'w Config,
+    pub(crate) sheet: &'w Sheet,
+    pub(crate) mail: &'w mut Mail,
+    pub(crate) tx: &'w mut Vec<u8>,
+    pub(crate) now: Instant,
+}
+
+impl<A: App> Floor<'_, A> {
+    /// Serves one read of `peer`. What it answers is in `tx`, even if it fails.
+    pub(crate) fn burst(&mut self, peer: &mut Peer, octets: &[u8]) -> Result<(), Reason> {
+        peer.session.heard(self.now);
+        let mended = peer.wires.mend(octets);
+        let rest = match mended.map_err(|error| self.unframed(peer, error))? {
+            Mended::Untorn(octets) => octets,
+            Mended::Torn => return Ok(()),
+            Mended::Whole(buffer, rest) => {
+                self.messages(peer, &buffer)?;
+                peer.wires.give_back(buffer);
+                rest
+            }
+        };
+        let torn = self.messages(peer, rest)?;
+        peer.wires.torn.extend_from_slice(torn);
+        Ok(())
+    }
+
+    /// Serves all whole messages of `octets`; returns what is left.
+    fn messages<'a>(&mut self, peer: &mut Peer, octets: &'a [u8]) -> Result<&'a [u8], Reason> {
+        let mut rest = octets;
+        let mut window = ArrayVec::<PacketIn<'a>, WINDOW>::new();
+        loop {
+            let looked = self.look_ahead(peer, &mut rest, &mut window);
+            self.packet_ins(peer, &window);
+            window.clear();
+            match looked? {
+                Looked::Enough => {}
+                Looked::AllSeen => return Ok(rest),
+                Looked::Other(event) => self.other(peer, event),
+            }
+        }
+    }
+
+    /// Moves `PACKET_IN` messages from `rest` to the window until it is full or something else comes.
+    #[inline]
+    fn look_ahead<'a>(
+        &mut self,
+        peer: &mut Peer,
+        rest: &mut &'a [u8],
+        window: &mut ArrayVec<PacketIn<'a>, WINDOW>,
+    ) -> Result<Looked<'a>, Reason> {
+        loop {
+            let Some((msg, after)) = split(rest).map_err(|error| self.unframed(peer, error))?
+            else {
+                return Ok(Looked::AllSeen);
+            };
+            // What is to be answered first is not parsed before all that came before it is.
+            let is_packet_in = msg.kind() == Kind::PACKET_IN;
+            if window.is_full() || (!is_packet_in && !window.is_empty()) {
+                return Ok(Looked::Enough);
+            }
+            *rest = after;
+            match peer.session.on_message(&self.cfg.session, msg, self.tx) {
+                Ok(Some(Event::PacketIn(p))) => {
+                    self.app.ahead(&p, peer.sw);
+                    window.push(p);
+                }
+                told => {
+                    self.sheet.received(msg.version(), msg.kind(), 1);
+                    if let Some(event) = told.map_err(Reason::Fault)? {
+                        return Ok(Looked::Other(event));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets the applications answer.
+    #[inline]
+    fn packet_ins(&mut self, peer: &mut Peer, window: &[PacketIn<'_>]) {
+        if window.is_empty() {
+            return;
+        }
+        self.sheet.received(peer.session.version(), Kind::PACKET_IN, window.len() as u64);
+        let here = peer.session.out(self.tx);
+        let mut ctx = Ctx::new(self.now, peer.sw, peer.datapath_id, here, self.mail);
+        for p in window {
+            self.app.packet_in(p, &mut ctx);
+        }
+    }
+
+    /// All that is not a frame.
+    #[cold]
+    fn other(&mut self, peer: &mut Peer, event: Event<'_>) {
+        let version = peer.session.version();
+        let (sw, id) = (peer.sw, peer.datapath_id);
+        match &event {
+            Event::Malformed(kind, error) => {
+                self.sheet.malformed.add(1);
+                log_rarely(&mut peer.errors, || {
+                    tracing::warn!(datapath = %id, %kind, %version, "malformed message: {error}");
+                });
+                return;
+            }
+            Event::Error(error) => {
+                self.sheet.error(error.kind);
+                log_rarely(&mut peer.errors, || log_error(id, error));
+            }
+            Event::PortStatus(status) => {
+                let (port, name) = (status.port.port_no, status.port.name());
+                let up = status.port.is_up();
+                tracing::debug!(datapath = %id, %port, name, up, reason = status.reason.0, "port");
+            }
+            Event::Role(role) => {
+                tracing::info!(datapath = %id, role = role.role.0, "role granted");
+            }
+            _ => {}
+        }
+        let here = peer.session.out(self.tx);
+        let mut ctx = Ctx::new(self.now, sw, id, here, self.mail);
+        match event {
+            Event::PacketIn(p) => _ = self.app.packet_in(&p, &mut ctx),
+            Event::FlowRemoved(removed) => self.app.flow_removed(&removed, &mut ctx),
+            Event::PortStatus(status) => self.app.port_status(&status, &mut ctx),
+            Event::Error(error) => self.app.error(&error, &mut ctx),
+            Event::BarrierReply(xid) => self.app.barrier_reply(xid, &mut ctx),
+            Event::MultipartReply(xid, kind, body) => {
+                self.app.multipart_reply(xid, kind, &body, &mut ctx);
+            }
+            Event::Up(_) | Event::Role(_) | Event::Malformed(..) | Event::Other(_) => {}
+        }
+    }
+
+    /// Says that the stream can no longer be cut into messages.
+    #[cold]
+    fn unframed(&mut self, peer: &mut Peer, error: sluice_wire::Error) -> Reason {
+        unframed(&mut peer.session, self.tx, error)
+    }
+}
+
+/// What looking ahead came upon.
+enum Looked<'a> {
+    /// The window is full, or something else comes next.
+    Enough,
+    /// No whole message is left.
+    AllSeen,
+    /// Something else; the window is empty.
+    Other(Event<'a>),
+}
+
+/// Says to a peer that its stream can no longer be cut into messages.
+pub(crate) fn unframed(
+    session: &mut Session,
+    tx: &mut Vec<u8>,
+    error: sluice_wire::Error,
+) -> Reason {
+    let (kind, code) = (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN);
+    // A short sentence fits.
+    let _ = session.out(tx).error_with(0, kind, code, error.what.as_bytes());
+    Reason::Fault(Fault::Malformed(error))
+}
+
+fn log_rarely(logged: &mut u32, log: impl FnOnce()) {
+    if *logged < ERRORS_LOGGED_MAX {
+        *logged += 1;
+        log();
+    }
+}
+
+fn log_error(id: DatapathId, error: &ErrorMsg<'_>) {
+    let quoted = error.data.get(..QUOTED).unwrap_or(error.data);
+    let request = error.request().map_or_else(|| "unknown".to_owned(), |kind| kind.to_string());
+    let detail = Frame::new(error.data).ok().and_then(|msg| sluice_wire::Message::parse(msg).ok());
+    let (kind, code, xid) = (error.kind, error.code.0, error.xid);
+    match detail {
+        Some(message) => {
+            tracing::warn!(datapath = %id, %kind, code, xid, request, "refused: {message:?}");
+        }
+        None => tracing::warn!(datapath = %id, %kind, code, xid, request, "refused: {quoted:02x?}"),
+    }
+}
