@@ -24,7 +24,7 @@ impl Rng {
     /// A number below `bound`; 0 if the bound is 0. Even to within 2⁻³².
     #[inline]
     pub const fn below(&mut self, bound: u32) -> u32 {
-        ((self.next_u64() >> 32) * bound as u64 >> 32) as u32
+        (((self.next_u64() >> 32) * bound as u64) >> 32) as u32
     }
 }
 

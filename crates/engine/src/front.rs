@@ -375,9 +375,10 @@ impl<A> Desk<A> {
         self.sheet().ended(reason);
         if self.gate.open(self.now) {
             let addr = pending.addr;
-            match reason {
-                Reason::HungUp => tracing::debug!(%addr, "no switch: {reason}"),
-                _ => tracing::warn!(%addr, "no switch: {reason}"),
+            if reason == Reason::HungUp {
+                tracing::debug!(%addr, "no switch: {reason}");
+            } else {
+                tracing::warn!(%addr, "no switch: {reason}");
             }
         }
     }

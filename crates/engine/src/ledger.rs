@@ -131,6 +131,9 @@ impl Sheet {
     }
 }
 
+/// Name, help, and where on a sheet the value is.
+type Row<T> = (&'static str, &'static str, fn(&Sheet) -> T);
+
 /// The sheets of all threads: the front's first, then the workers'.
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -194,9 +197,8 @@ impl Ledger {
     }
 
     fn collect_workers(&self, put: &mut dyn FnMut(Sample)) {
-        type Row = (&'static str, &'static str, fn(&Sheet) -> Value);
         #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more than 52 bits")]
-        let rows: [Row; 5] = [
+        let rows: [Row<Value>; 5] = [
             ("worker_busy_seconds", "Time a worker spent on anything but waiting", |s| {
                 Value::Gauge(s.busy_ns.get() as f64 / 1e9)
             }),
@@ -242,8 +244,7 @@ impl Source for Ledger {
     fn collect(&self, put: &mut dyn FnMut(Sample)) {
         self.collect_received(put);
         self.collect_faults(put);
-        type Row = (&'static str, &'static str, fn(&Sheet) -> u64);
-        let counters: [Row; 5] = [
+        let counters: [Row<u64>; 5] = [
             ("connections_accepted", "Connections accepted", |s| s.accepted.get()),
             ("messages_malformed", "Messages that could not be read", |s| s.malformed.get()),
             ("mail_lost", "Messages for switches not there or unable", |s| s.mail_lost.get()),
@@ -253,7 +254,7 @@ impl Source for Ledger {
         for (name, help, pick) in counters {
             put(Sample { name, help, labels: vec![], value: Value::Counter(self.sum(pick)) });
         }
-        let gauges: [Row; 2] = [
+        let gauges: [Row<u64>; 2] = [
             ("handshakes", "Peers yet to prove that they are switches", |s| s.handshakes.get()),
             ("waiting_bytes", "Octets that switches have yet to take", |s| s.octets_waiting.get()),
         ];

@@ -231,10 +231,9 @@ fn log_error(id: DatapathId, error: &ErrorMsg<'_>) {
     let request = error.request().map_or_else(|| "unknown".to_owned(), |kind| kind.to_string());
     let detail = Frame::new(error.data).ok().and_then(|msg| sluice_wire::Message::parse(msg).ok());
     let (kind, code, xid) = (error.kind, error.code.0, error.xid);
-    match detail {
-        Some(message) => {
-            tracing::warn!(datapath = %id, %kind, code, xid, request, "refused: {message:?}");
-        }
-        None => tracing::warn!(datapath = %id, %kind, code, xid, request, "refused: {quoted:02x?}"),
+    if let Some(message) = detail {
+        tracing::warn!(datapath = %id, %kind, code, xid, request, "refused: {message:?}");
+    } else {
+        tracing::warn!(datapath = %id, %kind, code, xid, request, "refused: {quoted:02x?}");
     }
 }

@@ -202,7 +202,9 @@ impl<C, A: App> Hall<C, A> {
                 }
                 ToWorker::Stop => {
                     let ids: Vec<_> = self.by_serial.values().copied().collect();
-                    ids.into_iter().for_each(|id| self.end(io, id, Reason::Stopping));
+                    for id in ids {
+                        self.end(io, id, Reason::Stopping);
+                    }
                     return Next::Stop;
                 }
             }

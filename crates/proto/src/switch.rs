@@ -171,10 +171,9 @@ impl Switch {
                 dp: "played".into(),
             }
             .to_body(),
-            MultipartKind::FLOW | MultipartKind::TABLE | MultipartKind::PORT_STATS => vec![],
             MultipartKind::AGGREGATE => vec![0; 24],
-            // Queues, groups and meters: none, and none possible.
-            MultipartKind(5 | 6 | 7 | 9 | 10) => vec![],
+            // Rules, tables, ports, queues, groups, meters: none, or nothing to tell of them.
+            MultipartKind(1 | 3 | 4 | 5 | 6 | 7 | 9 | 10) => vec![],
             MultipartKind(8) => vec![0; 40],
             MultipartKind(11) => vec![0; 16],
             _ => {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use sluice_app::{App, Ctx, Gauge, Sw, Then};
 use sluice_wire::{
-    Action, Command, Ethernet, Features, Field, FlowMod, MacAddr, PacketIn, PacketOut, PortNo,
-    PortReason, PortStatus, VlanId,
+    Action, Command, Ethernet, Features, Field, FlowMod, Inexpressible, MacAddr, PacketIn,
+    PacketOut, PortNo, PortReason, PortStatus,
 };
 
 use table::{Key, Learnt, Table, Tick};
@@ -167,7 +167,6 @@ impl Learning {
     #[inline]
     fn keys(p: &PacketIn<'_>) -> Option<(Ethernet, Key, Key)> {
         let eth = Ethernet::new(p.frame)?;
-        let VlanId(_) = eth.vlan;
         Some((eth, Key::new(eth.src, eth.vlan), Key::new(eth.dst, eth.vlan)))
     }
 }
@@ -272,8 +271,8 @@ impl App for Learning {
 /// All that is said here has a form in every version, but for a port number beyond what 1.0 has: such a port
 /// was never heard of from a switch of 1.0.
 #[inline]
-fn say<T>(written: Result<T, sluice_wire::Inexpressible>) {
-    debug_assert!(written.is_ok());
+fn say(written: Result<u32, Inexpressible>) {
+    debug_assert!(written.is_ok(), "{written:?}");
 }
 
 fn ticks(time: Duration) -> Tick {

@@ -110,10 +110,12 @@ impl Table {
     }
 
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "fewer lines than a usize can count")]
     fn home(&self, key: u64) -> usize {
         // One product alone sends runs of addresses to runs of lines for some factors.
         let mixed = key.wrapping_mul(self.factor);
-        ((mixed ^ mixed >> 32).wrapping_mul(GOLDEN) >> self.shift) as usize
+        let line = (mixed ^ (mixed >> 32)).wrapping_mul(GOLDEN) >> self.shift;
+        line as usize
     }
 
     #[inline]
@@ -312,11 +314,11 @@ mod tests {
     fn a_hundred_thousand_stations_are_all_found() {
         let mut table = Table::new(131_072, 7);
         for n in 0..100_000 {
-            assert_eq!(table.learn(key(n), PortNo(n as u32), 0), Learnt::New, "{n}");
+            assert_eq!(table.learn(key(n.into()), PortNo(n), 0), Learnt::New, "{n}");
         }
         assert_eq!(table.lines.len(), 65_536);
         for n in 0..100_000 {
-            assert_eq!(table.get(key(n), 0, TIMEOUT), Some(PortNo(n as u32)), "{n}");
+            assert_eq!(table.get(key(n.into()), 0, TIMEOUT), Some(PortNo(n)), "{n}");
         }
         assert_eq!(table.get(key(100_000), 0, TIMEOUT), None);
     }
@@ -328,20 +330,17 @@ mod tests {
         for step in 0..200_000u32 {
             let n = u64::from(rng.below(3000));
             let port = rng.below(48);
-            match rng.below(1000) {
-                0 => {
-                    table.forget_port(PortNo(port));
-                    map.retain(|_, &mut at| at != port);
-                }
-                _ => {
-                    let learnt = table.learn(key(n), PortNo(port), 0);
-                    let expected = match map.insert(n, port) {
-                        None => Learnt::New,
-                        Some(old) if old == port => Learnt::Known,
-                        Some(old) => Learnt::Moved(PortNo(old)),
-                    };
-                    assert_eq!(learnt, expected, "step {step}");
-                }
+            if rng.below(1000) == 0 {
+                table.forget_port(PortNo(port));
+                map.retain(|_, &mut at| at != port);
+            } else {
+                let learnt = table.learn(key(n), PortNo(port), 0);
+                let expected = match map.insert(n, port) {
+                    None => Learnt::New,
+                    Some(old) if old == port => Learnt::Known,
+                    Some(old) => Learnt::Moved(PortNo(old)),
+                };
+                assert_eq!(learnt, expected, "step {step}");
             }
             let probe = u64::from(rng.below(3000));
             let found = table.get(key(probe), 0, TIMEOUT).map(|port| port.0);
@@ -353,8 +352,9 @@ mod tests {
     #[test]
     fn a_full_table_stays_full_and_forgets_the_old() {
         let mut table = Table::new(1000, 7);
-        for n in 0..100_000 {
-            table.learn(key(n), PortNo(1), (n / 100) as Tick);
+        for n in 0..100_000u32 {
+            let now = Tick::try_from(n / 100).unwrap();
+            table.learn(key(n.into()), PortNo(1), now);
             assert!(table.len() <= 1000);
         }
         let newest = (99_900..100_000).filter(|&n| table.get(key(n), 999, TIMEOUT).is_some());
