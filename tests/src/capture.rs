@@ -61,7 +61,7 @@ impl Capture {
 
     /// How many messages of each kind tshark reads among them.
     pub fn kinds_read_by_tshark(&self) -> BTreeMap<u8, usize> {
-        let filter = format!("tcp.srcport == {} && openflow", self.port);
+        let filter = format!("tcp.srcport == {} && (openflow_v1 || openflow_v4)", self.port);
         // A field for each family of versions; a segment with several messages has as many kinds.
         let kinds = self.fields(&filter, &["openflow_1_0.type", "openflow_v4.type"]);
         count(
@@ -72,13 +72,17 @@ impl Capture {
     /// What tshark finds wrong: malformed messages and errors of its experts; else nothing.
     #[track_caller]
     pub fn complaints_of_tshark(&self) -> String {
-        output_of(&mut self.tshark("openflow && (_ws.malformed || _ws.expert.severity == error)"))
+        output_of(&mut self.tshark("_ws.malformed || _ws.expert.severity == error"))
     }
 
-    /// The recording as Open vSwitch reads it.
+    /// What the controller said as Open vSwitch reads it, message by message.
     #[track_caller]
-    pub fn as_read_by_ovs(&self) -> String {
-        output_of(Command::new("ovs-ofctl").arg("ofp-parse-pcap").arg(&self.file).arg(&self.port))
+    pub fn as_read_by_ovs(&self) -> Vec<String> {
+        let mut ofctl = Command::new("ovs-ofctl");
+        let reading = output_of(ofctl.arg("ofp-parse-pcap").arg(&self.file).arg(&self.port));
+        let sender = format!(".{} > ", self.port);
+        let messages = reading.split("\n\n").filter(|message| message.contains(&sender));
+        messages.map(str::to_owned).collect()
     }
 
     /// The fields that tshark reads in the packets of `filter`, tabs between them.
