@@ -35,7 +35,11 @@ impl Golden {
             .flat_map(str::split_whitespace)
             .map(|octet| u8::from_str_radix(octet, 16).unwrap())
             .collect();
-        assert!(comments.iter().any(|line| line.starts_with(ORIGIN)), "{path:?} has no origin");
+        assert!(
+            comments.iter().any(|line| line.starts_with(ORIGIN)),
+            "{} has no origin",
+            path.display()
+        );
         let rewritten = comments.iter().find_map(|line| line.strip_prefix(REWRITTEN));
         Self {
             name: path.file_stem().unwrap().to_string_lossy().into_owned(),
@@ -71,7 +75,10 @@ impl Golden {
             write!(text, "{gap}{word}").unwrap();
         }
         text.push('\n');
-        std::fs::write(&self.path, text).unwrap();
+        // Other tests read the file while this one writes it.
+        let new = self.path.with_extension("new");
+        std::fs::write(&new, text).unwrap();
+        std::fs::rename(new, &self.path).unwrap();
     }
 }
 
