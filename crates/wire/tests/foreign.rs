@@ -323,9 +323,8 @@ fn tshark(messages: &[Said], file: &str, protocol: &str) -> (usize, Vec<String>)
 
 /// Whether Wireshark 4.0 reads a message of 1.0 as the specification has it.
 ///
-/// Its dissector takes for granted that a `FLOW_MOD` and a `PACKET_OUT` have just one action: it calls those of
-/// `ovs-ofctl` without or with two malformed as well. None means that the packet is dropped, and a list may have
-/// any length. OpenFlow 1.0.0 §5.3.3, §5.3.6.
+/// Its dissector reads just one action where there may be none, which drops the packet, or many: a `FLOW_MOD` that
+/// `ovs-ofctl` writes without actions is malformed to it as well. OpenFlow 1.0.0 §5.3.3, §5.3.6.
 fn wireshark_knows(said: &Said) -> bool {
     let actions = match said.name {
         "OFPT_FLOW_MOD" => &said.octets[72..],
