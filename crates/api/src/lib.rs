@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use sluice_base::metrics::Source;
 
-pub use server::Server;
+pub use server::{Listener, Server};
 
 /// Serves the values of `source` at `listen` until the [`Server`] is dropped.
 ///
@@ -20,5 +20,5 @@ pub use server::Server;
 /// # Errors
 /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and what else the system says, before anything is started.
 pub fn serve(listen: SocketAddr, source: Arc<dyn Source>) -> io::Result<Server> {
-    Server::new(listen, source)
+    Listener::new(listen)?.serve(source)
 }

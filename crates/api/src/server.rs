@@ -40,6 +40,39 @@ const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pause after the system refused to accept, for want of descriptors: they come back with time only.
 const REFUSED_PAUSE: Duration = Duration::from_millis(100);
 
+/// A port that is ours, where nobody is answered yet.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+impl Listener {
+    /// Takes the port, so that what comes of it is known before anything else is started.
+    ///
+    /// # Errors
+    /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and what else the system says.
+    pub fn new(listen: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(listen)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        Ok(Self { listener, address })
+    }
+
+    /// Serves the values of `source` there until the [`Server`] is dropped.
+    ///
+    /// # Errors
+    /// Too few file descriptors or threads.
+    pub fn serve(self, source: Arc<dyn Source>) -> io::Result<Server> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let routes = routes(source);
+        let (stop, stopped) = oneshot::channel();
+        let serve = move || serve(&runtime, self.listener, &routes, stopped);
+        let thread = thread::Builder::new().name("api".to_owned()).spawn(serve)?;
+        Ok(Server { address: self.address, stop: Some(stop), thread: Some(thread) })
+    }
+}
+
 /// A running HTTP server; dropping it closes its connections and joins its thread.
 #[derive(Debug)]
 pub struct Server {
@@ -50,18 +83,6 @@ pub struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(listen: SocketAddr, source: Arc<dyn Source>) -> io::Result<Self> {
-        let listener = TcpListener::bind(listen)?;
-        listener.set_nonblocking(true)?;
-        let address = listener.local_addr()?;
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let routes = routes(source);
-        let (stop, stopped) = oneshot::channel();
-        let serve = move || serve(&runtime, listener, &routes, stopped);
-        let thread = thread::Builder::new().name("api".to_owned()).spawn(serve)?;
-        Ok(Self { address, stop: Some(stop), thread: Some(thread) })
-    }
-
     /// Where it listens, with the port that the system chose if 0 was asked for.
     pub fn address(&self) -> SocketAddr {
         self.address

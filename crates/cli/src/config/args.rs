@@ -1,0 +1,73 @@
+//! The flags that set keys, read off the rows.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+
+use super::Row;
+use super::rows::{Flag, ROWS};
+
+/// What was said on the command line about the configuration.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Flags {
+    /// The file to read.
+    pub(crate) config: Option<PathBuf>,
+    /// Keys, and the text that was given for each.
+    pub(crate) given: Vec<(&'static Row, String)>,
+}
+
+impl Args for Flags {
+    fn augment_args(command: Command) -> Command {
+        let config = Arg::new("config")
+            .long("config")
+            .value_name("FILE")
+            .value_parser(value_parser!(PathBuf))
+            .help(format!("File to read [default: {} if it is there]", super::FILE));
+        command.arg(config).args(ROWS.iter().filter_map(arg))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Flags {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let config = matches.get_one("config").cloned();
+        let given = ROWS.iter().filter_map(|row| Some((row, text(row, matches)?))).collect();
+        Ok(Self { config, given })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn arg(row: &'static Row) -> Option<Arg> {
+    match row.flag {
+        Flag::None => None,
+        Flag::Takes(name, value) => {
+            // A list may be given in parts; anything else once.
+            let action =
+                if row.default.starts_with('[') { ArgAction::Append } else { ArgAction::Set };
+            let help = format!("{} [default: {}]", row.doc, row.default);
+            Some(Arg::new(row.key).long(name).value_name(value).action(action).help(help))
+        }
+        Flag::Off(name) => {
+            let help = format!("Sets {} to false: {}", row.key, row.doc);
+            Some(Arg::new(row.key).long(name).action(ArgAction::SetTrue).help(help))
+        }
+    }
+}
+
+fn text(row: &Row, matches: &ArgMatches) -> Option<String> {
+    match row.flag {
+        Flag::None => None,
+        Flag::Takes(..) => {
+            let parts: Vec<_> = matches.get_many::<String>(row.key)?.map(String::as_str).collect();
+            Some(parts.join(","))
+        }
+        Flag::Off(_) => matches.get_flag(row.key).then(|| "false".to_owned()),
+    }
+}

@@ -1,0 +1,94 @@
+//! From settings to what the parts of the program take.
+
+use std::net::SocketAddr;
+
+use sluice_apps::learning;
+use tracing_subscriber::filter::LevelFilter;
+
+use super::settings::Settings;
+use super::values::{Address, Format, Pin};
+
+/// A configuration as the parts of the program take it.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    /// The engine's part.
+    pub(crate) engine: sluice_engine::Config,
+    /// Applications, in order.
+    pub(crate) names: Vec<String>,
+    /// How they are set.
+    pub(crate) apps: sluice_apps::Config,
+    /// Where metrics are served, if they are.
+    pub(crate) api: Option<SocketAddr>,
+    /// What is logged, and how.
+    pub(crate) log: Log,
+}
+
+/// What is logged, and how.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Log {
+    /// What.
+    pub(crate) level: LevelFilter,
+    /// How.
+    pub(crate) format: Format,
+}
+
+impl Plan {
+    pub(super) fn new(settings: Settings) -> Self {
+        let Settings { listen, apps, workers, session, limits, socket, learning, hub, api, log } =
+            settings;
+        let engine = sluice_engine::Config {
+            listen: listen.0,
+            workers: sluice_engine::Workers {
+                threads: workers.threads,
+                pin: match workers.pin {
+                    Pin::Each(false) => sluice_engine::Pin::Off,
+                    Pin::Each(true) => sluice_engine::Pin::Each,
+                    Pin::Cores(cores) => sluice_engine::Pin::Cores(cores.0),
+                },
+                waiting: sluice_io::Waiting { spin: workers.spin_us.0 },
+            },
+            session: sluice_proto::Config {
+                versions: session.versions.0,
+                handshake_timeout: session.handshake_timeout_ms.0,
+                echo_interval: session.echo_interval_s.0,
+                echo_timeout: session.echo_timeout_s.0,
+                miss_send_len: session.miss_send_len,
+                role: session.role.into(),
+                generation_id: 0,
+                multipart_octets_max: session.multipart_octets_max.get(),
+                malformed_max: session.malformed_max,
+            },
+            socket: sluice_io::sock::Options {
+                congestion: socket.congestion.0,
+                send_buffer: socket.send_buffer.0,
+                recv_buffer: socket.recv_buffer.0,
+            },
+            limits: sluice_engine::Limits {
+                handshakes_max: limits.handshakes_max.get(),
+                handshake_octets_max: limits.handshake_octets_max.get(),
+                sessions_max: limits.sessions_max.get(),
+                tx_backlog_max: limits.tx_backlog_max.get(),
+                stuck_timeout: limits.stuck_timeout_s.0,
+                duplicate_timeout: limits.duplicate_timeout_s.0,
+            },
+        };
+        let learning = learning::Config {
+            hosts_max: learning.hosts_max.get(),
+            host_timeout: learning.host_timeout_s.0,
+            idle_timeout_s: learning.idle_timeout_s,
+            hard_timeout_s: learning.hard_timeout_s,
+            priority: learning.priority.get(),
+            matching: learning.matching.into(),
+            miss_len: learning.miss_len,
+        };
+        let hub = sluice_apps::hub::Config { miss_len: hub.miss_len };
+        let Address(at) = api.listen;
+        Self {
+            engine,
+            names: apps.0,
+            apps: sluice_apps::Config { learning, hub },
+            api: api.enabled.then_some(at),
+            log: Log { level: log.level.into(), format: log.format },
+        }
+    }
+}

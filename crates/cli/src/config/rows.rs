@@ -1,0 +1,232 @@
+//! The table of keys.
+
+use crate::config::rows::Effect::{Live, Restart};
+
+/// One key of the configuration.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    /// Its name, sections and key with dots between.
+    pub(crate) key: &'static str,
+    /// Its default, as TOML.
+    pub(crate) default: &'static str,
+    /// When a change of it takes effect.
+    pub(crate) effect: Effect,
+    /// What it is: sentences.
+    pub(crate) doc: &'static str,
+    /// The flag that sets it.
+    pub(crate) flag: Flag,
+}
+
+/// When a change in the file takes effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// At SIGHUP.
+    Live,
+    /// At the next start.
+    Restart,
+}
+
+/// The flag of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flag {
+    /// It has none.
+    None,
+    /// `--name VALUE`.
+    Takes(&'static str, &'static str),
+    /// `--name`, which sets it to false.
+    Off(&'static str),
+}
+
+impl Row {
+    /// The row of `key`.
+    pub(crate) fn of(key: &str) -> Option<&'static Self> {
+        ROWS.iter().find(|row| row.key == key)
+    }
+
+    /// Its name in the environment.
+    pub(crate) fn env(&self) -> String {
+        format!("SLUICE_{}", self.key.replace('.', "__").to_uppercase())
+    }
+
+    /// Section and last part of the key; the section is empty at the top.
+    pub(crate) fn parts(&self) -> (&'static str, &'static str) {
+        self.key.rsplit_once('.').unwrap_or(("", self.key))
+    }
+
+    const fn flag(mut self, name: &'static str, value: &'static str) -> Self {
+        self.flag = Flag::Takes(name, value);
+        self
+    }
+
+    const fn off(mut self, name: &'static str) -> Self {
+        self.flag = Flag::Off(name);
+        self
+    }
+}
+
+const fn row(key: &'static str, default: &'static str, effect: Effect, doc: &'static str) -> Row {
+    Row { key, default, effect, doc, flag: Flag::None }
+}
+
+/// Every key. Keys of one section stand together, those without a section first, as TOML wants it.
+pub(crate) const ROWS: &[Row] = &[
+    row(
+        "listen",
+        r#"["[::]:6653", "[::]:6633"]"#,
+        Live,
+        "Addresses at which switches are accepted. [::] takes IPv4 as well; port 0 lets the system choose.",
+    )
+    .flag("listen", "ADDR"),
+    row(
+        "apps",
+        r#"["learning"]"#,
+        Restart,
+        "Applications, in the order in which they hear of a packet: learning, hub.",
+    )
+    .flag("app", "NAMES"),
+    row("workers.threads", "0", Restart, "Worker threads; 0 for one per core that may be used.")
+        .flag("threads", "N"),
+    row(
+        "workers.pin",
+        "true",
+        Restart,
+        "Whether each worker is bound to a core of its own: true, false, or a list of cores.",
+    )
+    .flag("pin", "on|off|CORES"),
+    row(
+        "workers.spin_us",
+        "0",
+        Restart,
+        "Microseconds for which a worker that has nothing to do asks again before it sleeps. Some hundreds shorten \
+         answers by tens of microseconds and keep the core busy; 0 sleeps at once.",
+    )
+    .flag("spin", "US"),
+    row(
+        "session.versions",
+        r#"["1.0", "1.3"]"#,
+        Live,
+        "OpenFlow versions that are offered to switches.",
+    ),
+    row(
+        "session.handshake_timeout_ms",
+        "10_000",
+        Live,
+        "Milliseconds in which a peer must have proved that it is a switch.",
+    ),
+    row(
+        "session.echo_interval_s",
+        "5",
+        Live,
+        "Seconds of silence after which a switch is asked whether it is there.",
+    ),
+    row("session.echo_timeout_s", "10", Live, "Seconds it may take to answer that."),
+    row(
+        "session.miss_send_len",
+        "128",
+        Live,
+        "Octets of a missed frame that come up where the switch keeps the frame; 65535 for all of it and no keeping.",
+    ),
+    row(
+        "session.role",
+        r#""none""#,
+        Live,
+        "Role to ask switches for: none (do not ask), equal, master or slave.",
+    ),
+    row(
+        "session.multipart_octets_max",
+        "4_194_304",
+        Live,
+        "Octets that unfinished replies in parts may hold, per switch.",
+    ),
+    row(
+        "session.malformed_max",
+        "1000",
+        Live,
+        "Malformed messages after which a switch is disconnected.",
+    ),
+    row(
+        "limits.handshakes_max",
+        "4096",
+        Live,
+        "Peers that may be shaking hands at one time; more are refused.",
+    ),
+    row(
+        "limits.handshake_octets_max",
+        "262_144",
+        Live,
+        "Octets that a peer may send before it has proved that it is a switch.",
+    ),
+    row("limits.sessions_max", "16_384", Live, "Switches connected at one time; more are refused."),
+    row(
+        "limits.tx_backlog_max",
+        "262_144",
+        Live,
+        "Octets of answers that a switch may leave unread before nothing more is read from it.",
+    ),
+    row(
+        "limits.stuck_timeout_s",
+        "30",
+        Live,
+        "Seconds after which a switch that takes none of its answers is disconnected.",
+    ),
+    row(
+        "limits.duplicate_timeout_s",
+        "2",
+        Live,
+        "Seconds in which a switch must show that it is alive when another connection claims its datapath id.",
+    ),
+    row(
+        "socket.congestion",
+        r#""cubic""#,
+        Restart,
+        "Congestion control of connections to switches, such as cubic or bbr; system for the system's own.",
+    ),
+    row(
+        "socket.send_buffer",
+        "0",
+        Restart,
+        "Octets that the kernel may hold for sending, per connection; 0 leaves it to the kernel.",
+    ),
+    row(
+        "socket.recv_buffer",
+        "0",
+        Restart,
+        "Octets that the kernel may hold of what came, per connection; 0 leaves it to the kernel.",
+    ),
+    row("learning.hosts_max", "131_072", Live, "Stations that are remembered per switch."),
+    row(
+        "learning.host_timeout_s",
+        "300",
+        Live,
+        "Seconds for which a silent station is believed to be where it was last seen; at most 64800.",
+    ),
+    row(
+        "learning.idle_timeout_s",
+        "60",
+        Live,
+        "Seconds without a packet after which a rule goes; 0 for never.",
+    ),
+    row("learning.hard_timeout_s", "0", Live, "Seconds after which a rule goes; 0 for never."),
+    row("learning.priority", "100", Live, "Priority of the rules, 1 to 65535."),
+    row(
+        "learning.matching",
+        r#""port-pair""#,
+        Live,
+        "What a rule matches besides the VLAN: dst (destination address), pair (destination and source), or \
+         port-pair (both and the ingress port, so that a station that moves is seen at once).",
+    ),
+    row(
+        "learning.miss_len",
+        "65_535",
+        Live,
+        "Octets of a frame that no rule matches that come up, OpenFlow 1.3; 65535 for all of it and no keeping.",
+    ),
+    row("hub.miss_len", "65_535", Live, "The same for the application hub."),
+    row("api.enabled", "true", Restart, "Whether metrics are served over HTTP.").off("no-api"),
+    row("api.listen", r#""127.0.0.1:8653""#, Restart, "Address at which they are.")
+        .flag("api", "ADDR"),
+    row("log.level", r#""info""#, Live, "What is logged: off, error, warn, info, debug or trace.")
+        .flag("log-level", "LEVEL"),
+    row("log.format", r#""text""#, Restart, "How, on standard error: text, or json for a line each.")
+        .flag("log-format", "text|json"),
+];

@@ -1,0 +1,98 @@
+//! The shape of the configuration, as a file has it. Every key has a value: defaults are in the rows, not here.
+
+use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
+
+use serde::Deserialize;
+
+use super::values::{
+    Address, Addresses, Apps, Congestion, Format, HostTimeout, Level, MatchingName, Micros, Millis,
+    Pin, RoleName, Seconds, SocketBuffer, Spoken,
+};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Settings {
+    pub(super) listen: Addresses,
+    pub(super) apps: Apps,
+    pub(super) workers: Workers,
+    pub(super) session: Session,
+    pub(super) limits: Limits,
+    pub(super) socket: Socket,
+    pub(super) learning: Learning,
+    pub(super) hub: Hub,
+    pub(super) api: Api,
+    pub(super) log: Log,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Workers {
+    pub(super) threads: usize,
+    pub(super) pin: Pin,
+    pub(super) spin_us: Micros,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Session {
+    pub(super) versions: Spoken,
+    pub(super) handshake_timeout_ms: Millis,
+    pub(super) echo_interval_s: Seconds,
+    pub(super) echo_timeout_s: Seconds,
+    pub(super) miss_send_len: u16,
+    pub(super) role: RoleName,
+    pub(super) multipart_octets_max: NonZeroUsize,
+    pub(super) malformed_max: u32,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limits {
+    pub(super) handshakes_max: NonZeroUsize,
+    pub(super) handshake_octets_max: NonZeroUsize,
+    pub(super) sessions_max: NonZeroUsize,
+    pub(super) tx_backlog_max: NonZeroUsize,
+    pub(super) stuck_timeout_s: Seconds,
+    pub(super) duplicate_timeout_s: Seconds,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Socket {
+    pub(super) congestion: Congestion,
+    pub(super) send_buffer: SocketBuffer,
+    pub(super) recv_buffer: SocketBuffer,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Learning {
+    pub(super) hosts_max: NonZeroU32,
+    pub(super) host_timeout_s: HostTimeout,
+    pub(super) idle_timeout_s: u16,
+    pub(super) hard_timeout_s: u16,
+    /// Not 0: that is the rule that sends misses up.
+    pub(super) priority: NonZeroU16,
+    pub(super) matching: MatchingName,
+    pub(super) miss_len: u16,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Hub {
+    pub(super) miss_len: u16,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Api {
+    pub(super) enabled: bool,
+    pub(super) listen: Address,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Log {
+    pub(super) level: Level,
+    pub(super) format: Format,
+}

@@ -1,0 +1,266 @@
+//! Values that a configuration may hold, each refusing what cannot be.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde::Deserialize;
+use sluice_apps::learning::Matching;
+use sluice_wire::{Role, Version, Versions};
+use tracing_subscriber::filter::LevelFilter;
+
+/// Longest time that makes sense here, and short enough to be added to any.
+const TIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// Longest time for which a station can be believed: 18 hours.
+const HOST_TIMEOUT_MAX: Duration = Duration::from_secs(64_800);
+
+/// Most octets of a socket buffer; the kernel counts them in 31 bits and doubles them.
+const SOCKET_BUFFER_MAX: u32 = 1 << 29;
+
+/// A time in units of `NS` nanoseconds, whole or broken, perhaps zero.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "f64")]
+pub(super) struct Time<const NS: u32>(pub(super) Duration);
+
+pub(super) type Micros = Time<1_000>;
+
+impl<const NS: u32> TryFrom<f64> for Time<NS> {
+    type Error = String;
+
+    fn try_from(count: f64) -> Result<Self, String> {
+        let seconds = count * f64::from(NS) / 1e9;
+        let time = Duration::try_from_secs_f64(seconds).ok().filter(|&time| time <= TIME_MAX);
+        time.map(Self).ok_or_else(|| format!("{count} is not a time from 0 to a year"))
+    }
+}
+
+/// A [`Time`] that is not zero.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "f64")]
+pub(super) struct Timeout<const NS: u32>(pub(super) Duration);
+
+pub(super) type Seconds = Timeout<1_000_000_000>;
+pub(super) type Millis = Timeout<1_000_000>;
+
+impl<const NS: u32> TryFrom<f64> for Timeout<NS> {
+    type Error = String;
+
+    fn try_from(count: f64) -> Result<Self, String> {
+        let Time(time) = Time::<NS>::try_from(count)?;
+        if time.is_zero() { Err(format!("{count} is not a time above 0")) } else { Ok(Self(time)) }
+    }
+}
+
+/// How long a station is believed, in seconds.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "f64")]
+pub(super) struct HostTimeout(pub(super) Duration);
+
+impl TryFrom<f64> for HostTimeout {
+    type Error = String;
+
+    fn try_from(count: f64) -> Result<Self, String> {
+        let Timeout(time) = Seconds::try_from(count)?;
+        let fits = (Duration::from_secs(1)..=HOST_TIMEOUT_MAX).contains(&time);
+        let most = HOST_TIMEOUT_MAX.as_secs();
+        fits.then_some(Self(time)).ok_or_else(|| format!("{count} is not from 1 to {most}"))
+    }
+}
+
+/// An address to listen at.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Address(pub(super) SocketAddr);
+
+impl TryFrom<String> for Address {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|_| {
+            format!("`{text}` is not an address with a port, such as 127.0.0.1:6653 or [::]:6653")
+        })
+    }
+}
+
+/// At least one address.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Vec<Address>")]
+pub(super) struct Addresses(pub(super) Vec<SocketAddr>);
+
+impl TryFrom<Vec<Address>> for Addresses {
+    type Error = &'static str;
+
+    fn try_from(addresses: Vec<Address>) -> Result<Self, &'static str> {
+        let all: Vec<_> = addresses.into_iter().map(|Address(address)| address).collect();
+        if all.is_empty() { Err("there must be an address to listen at") } else { Ok(Self(all)) }
+    }
+}
+
+/// Names of applications that there are.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Vec<String>")]
+pub(super) struct Apps(pub(super) Vec<String>);
+
+impl TryFrom<Vec<String>> for Apps {
+    type Error = String;
+
+    fn try_from(names: Vec<String>) -> Result<Self, String> {
+        let unknown = names.iter().find(|name| !sluice_apps::NAMES.contains(&name.as_str()));
+        match unknown {
+            Some(name) => Err(sluice_apps::UnknownApp(name.clone()).to_string()),
+            None => Ok(Self(names)),
+        }
+    }
+}
+
+/// Where workers run.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged, expecting = "expected true, false or a list of cores, such as [0, 1]")]
+pub(super) enum Pin {
+    /// Each on a core of its own, or wherever the system likes.
+    Each(bool),
+    /// On these cores.
+    Cores(Cores),
+}
+
+/// At least one core.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Vec<usize>")]
+pub(super) struct Cores(pub(super) Vec<usize>);
+
+impl TryFrom<Vec<usize>> for Cores {
+    type Error = &'static str;
+
+    fn try_from(cores: Vec<usize>) -> Result<Self, &'static str> {
+        if cores.is_empty() { Err("there must be a core") } else { Ok(Self(cores)) }
+    }
+}
+
+/// Versions that sessions can be held in, at least one.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "Vec<String>")]
+pub(super) struct Spoken(pub(super) Versions);
+
+impl TryFrom<Vec<String>> for Spoken {
+    type Error = String;
+
+    fn try_from(texts: Vec<String>) -> Result<Self, String> {
+        let all = (0..32).map(Version).filter(|&v| Versions::SPOKEN.contains(v));
+        let names: Vec<_> = all.map(|version| version.to_string()).collect();
+        let unknown = texts.iter().find(|text| !names.contains(text));
+        match unknown {
+            Some(text) => Err(format!("`{text}` is not one of the versions {}", names.join(", "))),
+            None if texts.is_empty() => Err("there must be a version".to_owned()),
+            None => {
+                let versions: Vec<_> = texts.iter().filter_map(|t| Version::from_text(t)).collect();
+                Ok(Self(Versions::of(&versions)))
+            }
+        }
+    }
+}
+
+/// A role to ask for, or none.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum RoleName {
+    None,
+    Equal,
+    Master,
+    Slave,
+}
+
+impl From<RoleName> for Option<Role> {
+    fn from(name: RoleName) -> Self {
+        match name {
+            RoleName::None => None,
+            RoleName::Equal => Some(Role::EQUAL),
+            RoleName::Master => Some(Role::MASTER),
+            RoleName::Slave => Some(Role::SLAVE),
+        }
+    }
+}
+
+/// What the rules of `learning` match.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum MatchingName {
+    Dst,
+    Pair,
+    PortPair,
+}
+
+impl From<MatchingName> for Matching {
+    fn from(name: MatchingName) -> Self {
+        match name {
+            MatchingName::Dst => Self::Dst,
+            MatchingName::Pair => Self::Pair,
+            MatchingName::PortPair => Self::PortPair,
+        }
+    }
+}
+
+/// The name of a congestion control; `system` is none.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct Congestion(pub(super) Option<String>);
+
+impl TryFrom<String> for Congestion {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        // The kernel takes names of up to 15 octets and refuses the unknown ones itself.
+        if name.is_empty() || name.len() > 15 {
+            return Err(format!("`{name}` is not the name of a congestion control"));
+        }
+        Ok(Self(Some(name).filter(|name| name != "system")))
+    }
+}
+
+/// Octets of a socket buffer; 0 is the kernel's choice.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "u32")]
+pub(super) struct SocketBuffer(pub(super) Option<usize>);
+
+impl TryFrom<u32> for SocketBuffer {
+    type Error = String;
+
+    fn try_from(octets: u32) -> Result<Self, String> {
+        if octets > SOCKET_BUFFER_MAX {
+            return Err(format!("{octets} is more than {SOCKET_BUFFER_MAX}"));
+        }
+        Ok(Self(Some(octets as usize).filter(|&octets| octets > 0)))
+    }
+}
+
+/// What is logged.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Level {
+    Off,
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+impl From<Level> for LevelFilter {
+    fn from(level: Level) -> Self {
+        match level {
+            Level::Off => Self::OFF,
+            Level::Error => Self::ERROR,
+            Level::Warn => Self::WARN,
+            Level::Info => Self::INFO,
+            Level::Debug => Self::DEBUG,
+            Level::Trace => Self::TRACE,
+        }
+    }
+}
+
+/// How it is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Format {
+    Text,
+    Json,
+}
