@@ -19,7 +19,7 @@ export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-co
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares -Ccodegen-units=1 -Cdebug-assertions"
 cargo build --locked --release --target "$triple" --bins
-bin=${CARGO_TARGET_DIR:-target}/$triple/release
+bin=$(realpath "${CARGO_TARGET_DIR:-target}")/$triple/release
 
 # Every golden message is a seed of every target; of a packet-in, the frame in it as well.
 octets() { printf "$(sed '/^---$/,$d; /^#/d; s/[0-9a-f][0-9a-f]/\\x&/g; s/ //g' "$1" | tr -d '\n')"; }
@@ -44,9 +44,9 @@ for target in "${targets[@]}"; do
         -malloc_limit_mb=64 -max_len=4096 -timeout=5 -print_final_stats=1 -verbosity=1 \
         -artifact_prefix="artifacts/$target/" 2>"artifacts/$target/log"; then
         failed=1
-        grep -v '^#' "artifacts/$target/log" | tail -40
+        grep -A4 -e 'panicked at' -e '^SUMMARY' -e '^==.*ERROR' "artifacts/$target/log" | cut -c1-300
         for input in "artifacts/$target"/{crash,oom,timeout,leak,slow-unit}-*; do
-            [[ -e $input ]] && echo "replay: $bin/$target fuzz/$input   (from the root of the project)"
+            if [[ -e $input ]]; then echo "replay: cd fuzz && $bin/$target $input"; fi
         done
     else
         grep -E '^(stat::number_of_executed_units|stat::peak_rss_mb)|^#.*DONE' "artifacts/$target/log"

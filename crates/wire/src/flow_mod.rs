@@ -26,7 +26,7 @@ impl Command {
     pub const DELETE_STRICT: Self = Self(4);
 }
 
-/// `OFPFF_*` bits.
+/// `OFPFF_*` bits. The third is `EMERG` in 1.0 and `RESET_COUNTS` since 1.2; neither has a name here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct FlowFlags(pub u16);
 

@@ -100,7 +100,7 @@ impl<'a> PacketOutView<'a> {
         };
         let (actions, frame) = rest
             .split_at_checked(usize::from(actions_len.get()))
-            .ok_or(Error::new("actions_len", 14, Why::Length))?;
+            .ok_or_else(|| Error::new("actions_len", actions_len_at(version), Why::Length))?;
         Ok(Self { buffer_id: buffered(buffer_id.get()), in_port, actions, version, frame })
     }
 
@@ -113,6 +113,15 @@ impl<'a> PacketOutView<'a> {
     /// Allocates the list.
     pub fn actions(self) -> Result<Vec<Action>> {
         action::parse(self.version, self.actions, 16)
+    }
+}
+
+/// Where `actions_len` stands, octets from the start of the message.
+const fn actions_len_at(version: Version) -> u16 {
+    match version {
+        Version::V1_0 => 14,
+        Version::V1_5 => 12,
+        _ => 16,
     }
 }
 
