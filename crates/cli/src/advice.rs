@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use sluice_engine::StartError;
 use sluice_io::cores;
 
-/// Where the system lists the congestion controls it has.
+/// Where the system lists the congestion controls it has, and those that everyone may use.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+const CONGESTION_FOR_ALL: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
 /// Why the engine did not start, and what to do.
 pub(crate) fn start(error: &StartError) -> String {
@@ -18,13 +19,7 @@ pub(crate) fn start(error: &StartError) -> String {
             let cores: Vec<_> = cores::allowed().iter().map(usize::to_string).collect();
             format!("choose from {} with --pin, or bind to none with --pin off", cores.join(", "))
         }
-        StartError::Congestion(name, _) => {
-            let known = fs::read_to_string(CONGESTION).unwrap_or_default();
-            format!(
-                "set socket.congestion to `system` or one of: {}; or `modprobe tcp_{name}`",
-                known.trim()
-            )
-        }
+        StartError::Congestion(name, e) => congestion(name, e),
         StartError::Io(e) => files_or(e, "look at `ulimit -a` for what this user may have"),
     };
     format!("{error}; {advice}")
@@ -48,6 +43,21 @@ pub(crate) fn files(wanted: u64, allowed: u64) -> String {
         "only {allowed} files may be open where {wanted} may be needed: raise the limit (`ulimit -n {wanted}`, \
          LimitNOFILE= of systemd), or lower limits.sessions_max and limits.handshakes_max"
     )
+}
+
+fn congestion(name: &str, error: &Error) -> String {
+    let list = |path| fs::read_to_string(path).unwrap_or_default().trim().replace(' ', ", ");
+    if error.kind() == ErrorKind::PermissionDenied {
+        let known = list(CONGESTION_FOR_ALL);
+        return format!(
+            "set socket.congestion to system or one of {known}, or let everyone use it with \
+             `sysctl net.ipv4.tcp_allowed_congestion_control=...`"
+        );
+    }
+    let known = list(CONGESTION);
+    let otherwise =
+        format!("set socket.congestion to system or one of {known}, or try `modprobe tcp_{name}`");
+    files_or(error, &otherwise)
 }
 
 fn listen(at: SocketAddr, error: &Error, flag: &str) -> String {

@@ -26,7 +26,7 @@ const LINES_MAX: usize = 8192;
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The log of the process, once started.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Logging {
     level: reload::Handle<LevelFilter, Registry>,
     lines: Lines,

@@ -2,13 +2,14 @@
 
 use std::fmt::Display;
 use std::process::ExitCode;
-use std::sync::mpsc;
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
+use std::{panic, thread};
 
 use sluice_api::{Listener, Server};
 use sluice_apps::Stack;
-use sluice_engine::Engine;
+use sluice_engine::{Engine, StartError};
 use sluice_io::{clock, limits};
 use tracing::{error, info, warn};
 
@@ -16,7 +17,7 @@ use crate::config::{Effect, Inputs, Loaded, Plan, Row};
 use crate::log::Logging;
 use crate::screen::Screen;
 use crate::signals::{Wish, Wishes};
-use crate::{FAILED, advice, complain, print};
+use crate::{FAILED, advice, complain, print, signals};
 
 /// File descriptors besides those of connections: standard streams, listeners, metrics, wakers.
 const OTHER_FILES: usize = 256;
@@ -24,16 +25,60 @@ const OTHER_FILES: usize = 256;
 /// How long stopping in order may take before the process ends anyway.
 const STOP_TIMEOUT: Duration = Duration::from_millis(1500);
 
+/// The key of the congestion control.
+const CONGESTION: &str = "socket.congestion";
+
 /// Runs the controller until a signal ends it.
 pub(crate) fn run(inputs: Inputs, loaded: Loaded) -> ExitCode {
-    let running = Running::start(inputs, loaded);
-    match running.and_then(|(running, wishes)| running.serve(wishes)) {
-        Ok(()) => ExitCode::SUCCESS,
+    match prepare(&loaded.plan).and_then(|ground| serve(ground, inputs, loaded)) {
+        Ok(code) => code,
         Err(why) => {
             complain(&why);
             ExitCode::from(FAILED)
         }
     }
+}
+
+/// What everything else stands on.
+struct Ground {
+    wishes: Wishes,
+    logging: Logging,
+    /// Whether a part of the program broke.
+    broken: Arc<AtomicBool>,
+}
+
+fn prepare(plan: &Plan) -> Result<Ground, String> {
+    let few_files = raise_open_files(plan);
+    let wishes = Wishes::new().map_err(|e| advice::needed("hear signals", &e))?;
+    let logging = Logging::start(plan.log).map_err(|e| advice::needed("start the log", &e))?;
+    let broken = Arc::new(AtomicBool::new(false));
+    stop_on_panic(Arc::clone(&broken));
+    if let Some(warning) = few_files {
+        warn!("{warning}");
+    }
+    Ok(Ground { wishes, logging, broken })
+}
+
+fn serve(ground: Ground, inputs: Inputs, loaded: Loaded) -> Result<ExitCode, String> {
+    let Ground { wishes, logging, broken } = ground;
+    let running = Running::start(inputs, loaded, logging.clone());
+    let ended = running.and_then(|running| running.serve(wishes));
+    logging.flush();
+    ended.map(|()| ExitCode::from(if broken.load(Relaxed) { FAILED } else { 0 }))
+}
+
+/// Lets a part that breaks end the whole in order: a switch that nobody serves is worse off than one that looks for
+/// another controller.
+fn stop_on_panic(broken: Arc<AtomicBool>) {
+    let report = panic::take_hook();
+    panic::set_hook(Box::new(move |what| {
+        report(what);
+        // Metrics are served by tasks that may break one by one.
+        if thread::current().name() != Some("api") {
+            broken.store(true, Relaxed);
+            signals::stop();
+        }
+    }));
 }
 
 /// A controller that runs.
@@ -44,20 +89,15 @@ struct Running {
     /// This was read last.
     loaded: Loaded,
     generation_id: u64,
+    congestion: Congestion,
     engine: Engine<Stack>,
     api: Option<Server>,
     logging: Logging,
 }
 
 impl Running {
-    fn start(inputs: Inputs, loaded: Loaded) -> Result<(Self, Wishes), String> {
+    fn start(inputs: Inputs, loaded: Loaded, logging: Logging) -> Result<Self, String> {
         let plan = &loaded.plan;
-        let few_files = raise_open_files(plan);
-        let wishes = Wishes::new().map_err(|e| advice::needed("hear signals", &e))?;
-        let logging = Logging::start(plan.log).map_err(|e| advice::needed("start the log", &e))?;
-        if let Some(warning) = few_files {
-            warn!("{warning}");
-        }
         // First of all, since it can fail without a switch having noticed anything.
         let listener = plan.api.map(|at| Listener::new(at).map_err(|e| advice::api(at, &e)));
         let listener = listener.transpose()?;
@@ -65,14 +105,13 @@ impl Running {
         // The names are known to be there: reading the configuration has asked.
         let make = move |_| sluice_apps::stack(&names, &apps).unwrap_or_default();
         let generation_id = generation_id();
-        let engine = Engine::start(engine_config(plan, generation_id), make)
-            .map_err(|e| advice::start(&e))?;
+        let (engine, congestion) = start_engine(&loaded, generation_id, make)?;
         let serve = |listener: Listener| listener.serve(engine.metrics());
         let api = listener.map(serve).transpose();
         let api = api.map_err(|e| advice::needed("serve metrics", &e))?;
         print(&screen(&loaded, &engine, api.as_ref()));
         let started = loaded.clone();
-        Ok((Self { inputs, started, loaded, generation_id, engine, api, logging }, wishes))
+        Ok(Self { inputs, started, loaded, generation_id, congestion, engine, api, logging })
     }
 
     fn serve(mut self, mut wishes: Wishes) -> Result<(), String> {
@@ -80,7 +119,7 @@ impl Running {
             self.reload();
         }
         info!("stopping");
-        drop(self.api.take());
+        drop(self.api);
         let (done, stopped) = mpsc::channel();
         let engine = self.engine;
         thread::spawn(move || {
@@ -89,7 +128,6 @@ impl Running {
             let _ = done.send(());
         });
         let stopped = stopped.recv_timeout(STOP_TIMEOUT);
-        self.logging.flush();
         stopped.map_err(|_| format!("a worker did not stop within {STOP_TIMEOUT:?}"))
     }
 
@@ -101,7 +139,7 @@ impl Running {
             Err(problems) => return problems.iter().for_each(|problem| refuse(problem)),
         };
         let apps = new.plan.apps.clone();
-        let config = engine_config(&new.plan, self.generation_id);
+        let config = engine_config(&new, self.generation_id, self.congestion);
         let applied = self.engine.apply(config, move |stack: &mut Stack| stack.configure(&apps));
         // What needs a restart is known from the rows, and for as long as it does.
         if let Err(e) = applied {
@@ -110,6 +148,9 @@ impl Running {
         self.logging.set_level(new.plan.log.level);
         let changed = keys(&self.loaded.changed(&new), Effect::Live);
         info!(changed, "configuration read again");
+        if let Some(warning) = raise_open_files(&new.plan) {
+            warn!("{warning}");
+        }
         let restart = keys(&self.started.changed(&new), Effect::Restart);
         if !restart.is_empty() {
             warn!(changed = restart, "some changes take effect at a restart");
@@ -128,9 +169,44 @@ fn generation_id() -> u64 {
     u64::try_from(clock::since_epoch().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn engine_config(plan: &Plan, generation_id: u64) -> sluice_engine::Config {
-    let mut config = plan.engine.clone();
+/// Whether the congestion control that nobody asked for may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Congestion {
+    AsConfigured,
+    SystemForDefault,
+}
+
+/// Starts the engine. A default must not keep anybody from starting, so where the system does not allow ours it is
+/// the system's own.
+fn start_engine(
+    loaded: &Loaded,
+    generation_id: u64,
+    make: impl Fn(usize) -> Stack + Clone + Send + Sync + 'static,
+) -> Result<(Engine<Stack>, Congestion), String> {
+    let start = |congestion| {
+        let engine = Engine::start(engine_config(loaded, generation_id, congestion), make.clone());
+        engine.map(|engine| (engine, congestion))
+    };
+    let started = match start(Congestion::AsConfigured) {
+        Err(e @ StartError::Congestion(..)) if loaded.is_default(CONGESTION) => {
+            info!("{e}; using the system's own");
+            start(Congestion::SystemForDefault)
+        }
+        started => started,
+    };
+    started.map_err(|e| advice::start(&e))
+}
+
+fn engine_config(
+    loaded: &Loaded,
+    generation_id: u64,
+    congestion: Congestion,
+) -> sluice_engine::Config {
+    let mut config = loaded.plan.engine.clone();
     config.session.generation_id = generation_id;
+    if congestion == Congestion::SystemForDefault && loaded.is_default(CONGESTION) {
+        config.socket.congestion = None;
+    }
     config
 }
 

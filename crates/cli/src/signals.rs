@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
 use signal_hook::iterator::Signals;
+use signal_hook::{flag, low_level};
 
 use crate::FAILED;
 
@@ -45,4 +45,10 @@ impl Wishes {
             _ => Wish::Stop,
         }
     }
+}
+
+/// Asks this process to stop, as somebody outside would.
+pub(crate) fn stop() {
+    // It fails for signals that do not exist.
+    let _ = low_level::raise(SIGTERM);
 }

@@ -83,6 +83,11 @@ impl Loaded {
         })
     }
 
+    /// Whether nobody set `key`.
+    pub(crate) fn is_default(&self, key: &str) -> bool {
+        self.values.get(key).is_some_and(|(_, origin)| *origin == Origin::Default)
+    }
+
     /// The rows whose value is another one in `new`.
     pub(crate) fn changed(&self, new: &Self) -> Vec<&'static Row> {
         let value = |of: &Self, row: &Row| of.values.get(row.key).map(|(value, _)| value.clone());

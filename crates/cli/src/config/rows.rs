@@ -179,7 +179,8 @@ pub(crate) const ROWS: &[Row] = &[
         "socket.congestion",
         r#""cubic""#,
         Restart,
-        "Congestion control of connections to switches, such as cubic or bbr; system for the system's own.",
+        "Congestion control of connections to switches, such as cubic or bbr; system for the system's own. If nobody \
+         sets it and the system does not allow cubic, the system's own as well.",
     ),
     row(
         "socket.send_buffer",
@@ -221,12 +222,12 @@ pub(crate) const ROWS: &[Row] = &[
         Live,
         "Octets of a frame that no rule matches that come up, OpenFlow 1.3; 65535 for all of it and no keeping.",
     ),
-    row("hub.miss_len", "65_535", Live, "The same for the application hub."),
+    row("hub.miss_len", "65_535", Live, "Octets of a frame that come up where hub is the application, OpenFlow 1.3; 65535 for all of it."),
     row("api.enabled", "true", Restart, "Whether metrics are served over HTTP.").off("no-api"),
-    row("api.listen", r#""127.0.0.1:8653""#, Restart, "Address at which they are.")
+    row("api.listen", r#""127.0.0.1:8653""#, Restart, "Address at which metrics are served.")
         .flag("api", "ADDR"),
     row("log.level", r#""info""#, Live, "What is logged: off, error, warn, info, debug or trace.")
         .flag("log-level", "LEVEL"),
-    row("log.format", r#""text""#, Restart, "How, on standard error: text, or json for a line each.")
+    row("log.format", r#""text""#, Restart, "How the log is written to standard error: text, or json for an object per line.")
         .flag("log-format", "text|json"),
 ];
