@@ -39,6 +39,46 @@ pub enum Then {
     Done,
 }
 
+/// Frames that an application hears at once, at most.
+pub const WINDOW: usize = 32;
+
+/// Which frames of a window were passed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PassedOn(u32);
+
+const _: () = assert!(WINDOW <= u32::BITS as usize);
+
+impl PassedOn {
+    /// None: all are answered.
+    pub const NONE: Self = Self(0);
+    /// All of them.
+    pub const ALL: Self = Self(u32::MAX);
+
+    /// Notes what became of the frame at `n`.
+    #[inline]
+    pub const fn note(&mut self, n: usize, then: Then) {
+        if let Then::PassOn = then {
+            self.0 |= 1 << n;
+        }
+    }
+
+    /// Has the next application in the row hear the frames of `window` that were passed on so far, and notes which
+    /// of them it passes on.
+    #[inline]
+    pub fn then(&mut self, next: &mut impl App, window: &[PacketIn<'_>], ctx: &mut Ctx<'_>) {
+        let all = u32::MAX >> (WINDOW - window.len().clamp(1, WINDOW));
+        if self.0 & all == all {
+            *self = next.packet_ins(window, ctx);
+            return;
+        }
+        for (n, p) in window.iter().enumerate() {
+            if self.0 >> n & 1 == 1 && next.packet_in(p, ctx) == Then::Done {
+                self.0 &= !(1 << n);
+            }
+        }
+    }
+}
+
 /// A number that an application shows to people: name, one sentence without full stop, value.
 pub type Gauge = (&'static str, &'static str, u64);
 
@@ -59,17 +99,22 @@ pub trait App {
         let _ = sw;
     }
 
-    /// `p` will come to [`packet_in`](Self::packet_in) soon. The time to touch the memory that it will need:
-    /// some more frames are looked at before the first of them is heard, so that the waits overlap.
-    #[inline]
-    fn ahead(&self, p: &PacketIn<'_>, sw: Sw) {
-        let _ = (p, sw);
-    }
-
     /// A frame came up from `ctx.sw`.
     fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
         let _ = (p, ctx);
         Then::PassOn
+    }
+
+    /// Some frames came up from `ctx.sw`, [`WINDOW`] at most, in this order. Returns those that were passed on.
+    ///
+    /// An application that has to look something up for each may look for all of them first, so that the waits
+    /// for memory overlap.
+    fn packet_ins(&mut self, window: &[PacketIn<'_>], ctx: &mut Ctx<'_>) -> PassedOn {
+        let mut passed_on = PassedOn::NONE;
+        for (n, p) in window.iter().enumerate() {
+            passed_on.note(n, self.packet_in(p, ctx));
+        }
+        passed_on
     }
 
     /// A rule is gone that was to be reported.
@@ -120,13 +165,12 @@ impl<A: App, B: App> App for (A, B) {
         self.1.switch_down(sw);
     }
 
-    #[inline]
-    fn ahead(&self, p: &PacketIn<'_>, sw: Sw) {
-        self.0.ahead(p, sw);
-        self.1.ahead(p, sw);
+    fn packet_ins(&mut self, window: &[PacketIn<'_>], ctx: &mut Ctx<'_>) -> PassedOn {
+        let mut passed_on = self.0.packet_ins(window, ctx);
+        passed_on.then(&mut self.1, window, ctx);
+        passed_on
     }
 
-    #[inline]
     fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
         match self.0.packet_in(p, ctx) {
             Then::PassOn => self.1.packet_in(p, ctx),

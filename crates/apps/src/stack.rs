@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
-use sluice_app::{App, Ctx, Gauge, Sw, Then};
+use sluice_app::{App, Ctx, Gauge, PassedOn, Sw, Then};
 use sluice_wire::{ErrorMsg, Features, FlowRemoved, MultipartKind, PacketIn, PortStatus};
 
 use crate::{hub, learning};
@@ -97,15 +97,16 @@ macro_rules! apps {
             }
 
             #[inline]
-            fn ahead(&self, p: &PacketIn<'_>, sw: Sw) {
-                for one in &self.0 {
+            fn packet_ins(&mut self, window: &[PacketIn<'_>], ctx: &mut Ctx<'_>) -> PassedOn {
+                let mut passed_on = PassedOn::ALL;
+                for one in &mut self.0 {
                     match one {
-                        $(One::$app(app) => app.ahead(p, sw),)*
+                        $(One::$app(app) => passed_on.then(app, window, ctx),)*
                     }
                 }
+                passed_on
             }
 
-            #[inline]
             fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
                 for one in &mut self.0 {
                     let then = match one {

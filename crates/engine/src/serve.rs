@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use arrayvec::ArrayVec;
-use sluice_app::{App, Ctx, Mail, Sw};
+use sluice_app::{App, Ctx, Mail, Sw, WINDOW};
 use sluice_io::ConnId;
 use sluice_proto::{Event, Fault, Session};
 use sluice_wire::{DatapathId, ErrorCode, ErrorMsg, ErrorType, Frame, Kind, PacketIn, split};
@@ -14,9 +14,6 @@ use crate::ledger::Sheet;
 use crate::mailbox::Serial;
 use crate::peer::{Mended, Wires};
 use crate::reason::Reason;
-
-/// Frames looked at ahead of the one that is answered. `lab/look-ahead` has the measurement.
-const WINDOW: usize = 32;
 
 /// `ERROR` messages of one switch that are logged; all are counted.
 const ERRORS_LOGGED_MAX: u32 = 10;
@@ -109,27 +106,27 @@ impl<A: App> Floor<'_, A> {
         window: &mut ArrayVec<PacketIn<'a>, WINDOW>,
     ) -> Result<Looked<'a>, Reason> {
         loop {
+            if window.is_full() {
+                return Ok(Looked::Enough);
+            }
             let Some((msg, after)) = split(rest).map_err(|error| self.unframed(peer, error))?
             else {
                 return Ok(Looked::AllSeen);
             };
-            // What is to be answered first is not parsed before all that came before it is.
-            let is_packet_in = msg.kind() == Kind::PACKET_IN;
-            if window.is_full() || (!is_packet_in && !window.is_empty()) {
+            if let Some(p) = peer.session.packet_in(msg) {
+                *rest = after;
+                window.push(p);
+                continue;
+            }
+            // What came before is answered before anything else is read.
+            if !window.is_empty() {
                 return Ok(Looked::Enough);
             }
             *rest = after;
-            match peer.session.on_message(&self.cfg.session, msg, self.tx) {
-                Ok(Some(Event::PacketIn(p))) => {
-                    self.app.ahead(&p, peer.sw);
-                    window.push(p);
-                }
-                told => {
-                    self.sheet.received(msg.version(), msg.kind(), 1);
-                    if let Some(event) = told.map_err(Reason::Fault)? {
-                        return Ok(Looked::Other(event));
-                    }
-                }
+            self.sheet.received(msg.version(), msg.kind(), 1);
+            let told = peer.session.on_message(&self.cfg.session, msg, self.tx);
+            if let Some(event) = told.map_err(Reason::Fault)? {
+                return Ok(Looked::Other(event));
             }
         }
     }
@@ -143,9 +140,7 @@ impl<A: App> Floor<'_, A> {
         self.sheet.received(peer.session.version(), Kind::PACKET_IN, window.len() as u64);
         let here = peer.session.out(self.tx);
         let mut ctx = Ctx::new(self.now, peer.sw, peer.datapath_id, here, self.mail);
-        for p in window {
-            self.app.packet_in(p, &mut ctx);
-        }
+        self.app.packet_ins(window, &mut ctx);
     }
 
     /// All that is not a frame.

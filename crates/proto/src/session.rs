@@ -146,31 +146,22 @@ impl Session {
         (self.heard, self.probed) = (now, None);
     }
 
+    /// The frame that `msg` brings up, if the session is up and the message is in order. All else, and what is not
+    /// in order, is for [`on_message`](Self::on_message).
+    #[inline]
+    pub fn packet_in<'a>(&self, msg: Frame<'a>) -> Option<PacketIn<'a>> {
+        if msg.is_packet_in() && msg.version() == self.version && self.is_up() {
+            PacketIn::new(msg).ok()
+        } else {
+            None
+        }
+    }
+
     /// Reads one message; answers go to `tx`.
     ///
     /// # Errors
     /// The reason to hang up. What `tx` holds is still to be sent: perhaps an `ERROR` that names the same reason.
-    #[inline]
     pub fn on_message<'a>(
-        &mut self,
-        cfg: &Config,
-        msg: Frame<'a>,
-        tx: &mut Vec<u8>,
-    ) -> Result<Option<Event<'a>>, Fault> {
-        if msg.version() == self.version
-            && msg.kind() == Kind::PACKET_IN
-            && matches!(self.phase, Phase::Up)
-        {
-            return match PacketIn::new(msg) {
-                Ok(p) => Ok(Some(Event::PacketIn(p))),
-                Err(error) => self.malformed(cfg, msg, error, tx),
-            };
-        }
-        self.on_rare_message(cfg, msg, tx)
-    }
-
-    /// All that is not a `PACKET_IN` of a session that is up.
-    fn on_rare_message<'a>(
         &mut self,
         cfg: &Config,
         msg: Frame<'a>,

@@ -71,6 +71,12 @@ impl<'a> Frame<'a> {
         self.header.kind
     }
 
+    /// Whether it is a `PACKET_IN`, which has one number in all versions.
+    #[inline]
+    pub fn is_packet_in(self) -> bool {
+        u16::from(self.header.kind) == Kind::PACKET_IN.0
+    }
+
     /// The transaction id.
     #[inline]
     pub fn xid(self) -> u32 {

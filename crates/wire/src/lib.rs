@@ -46,6 +46,7 @@ mod packet_out;
 mod port;
 mod port_status;
 mod role;
+mod stencil;
 mod version;
 
 pub use action::Action;
@@ -69,6 +70,7 @@ pub use packet_out::{PacketOut, PacketOutView};
 pub use port::{Port, PortNo, ports};
 pub use port_status::{PortReason, PortStatus};
 pub use role::{Role, RoleMsg};
+pub use stencil::{Fill, Stencil};
 pub use version::{Version, Versions};
 
 /// What the `buffer_id` field holds when the switch kept nothing. `OFP_NO_BUFFER`, §A.

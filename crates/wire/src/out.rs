@@ -111,6 +111,20 @@ impl<'t> Out<'t> {
         Ok(())
     }
 
+    /// The transaction id of the next message, which is then another.
+    #[inline]
+    pub(crate) fn take_xid(&mut self) -> u32 {
+        let xid = *self.next_xid;
+        *self.next_xid = xid.wrapping_add(1).max(1);
+        xid
+    }
+
+    /// Forgets what is behind the first `len` octets.
+    #[inline]
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.tx.truncate(len);
+    }
+
     /// Appends a layout.
     #[inline]
     pub(crate) fn put<T: IntoBytes + Immutable + ?Sized>(&mut self, layout: &T) {

@@ -1,17 +1,16 @@
 //! A learning bridge: stations are where they were last seen. IEEE 802.1D §7.8.
 
+mod bridge;
 mod table;
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use sluice_app::{App, Ctx, Gauge, Sw, Then};
-use sluice_wire::{
-    Action, Command, Ethernet, Features, Field, FlowMod, Inexpressible, MacAddr, PacketIn,
-    PacketOut, PortNo, PortReason, PortStatus,
-};
+use sluice_app::{App, Ctx, Gauge, PassedOn, Sw, Then, WINDOW};
+use sluice_wire::{Action, Command, Features, FlowMod, PacketIn, PortReason, PortStatus};
 
-use table::{Key, Learnt, Table, Tick};
+use bridge::{Bridge, Clock, Counts, Looked, say};
+use table::Tick;
 
 /// How the bridge is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,11 +69,10 @@ pub struct Learning {
     cfg: Config,
     host_timeout: Tick,
     seeds: RandomState,
-    tables: Vec<Option<Table>>,
+    bridges: Vec<Option<Box<Bridge>>>,
     started: Option<Instant>,
     now: Tick,
-    moved: u64,
-    forgotten: u64,
+    counts: Counts,
 }
 
 impl Default for Learning {
@@ -90,11 +88,10 @@ impl Learning {
             cfg: cfg.clone(),
             host_timeout: ticks(cfg.host_timeout),
             seeds: RandomState::new(),
-            tables: Vec::new(),
+            bridges: Vec::new(),
             started: None,
             now: 0,
-            moved: 0,
-            forgotten: 0,
+            counts: Counts::default(),
         }
     }
 
@@ -102,72 +99,9 @@ impl Learning {
     pub fn configure(&mut self, cfg: &Config) {
         self.cfg = cfg.clone();
         self.host_timeout = ticks(cfg.host_timeout);
-        for table in self.tables.iter_mut().flatten() {
-            table.set_max(cfg.hosts_max as usize);
+        for bridge in self.bridges.iter_mut().flatten() {
+            bridge.configure(cfg);
         }
-    }
-
-    /// Sends a frame out of every port but its own.
-    fn flood(p: &PacketIn<'_>, ctx: &mut Ctx<'_>) {
-        let actions = [Action::output(PortNo::FLOOD)];
-        say(ctx.here.packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(p) }));
-    }
-
-    /// Lets go of a frame that the switch keeps.
-    fn discard(p: &PacketIn<'_>, ctx: &mut Ctx<'_>) {
-        if p.buffer_id.is_some() {
-            say(ctx.here.packet_out(&PacketOut::answer(p)));
-        }
-    }
-
-    /// Writes the rule for a conversation and sends its first frame on: in one message where the switch keeps the
-    /// frame, in two where it does not.
-    #[inline]
-    fn forward(&self, p: &PacketIn<'_>, eth: &Ethernet, port: PortNo, ctx: &mut Ctx<'_>) {
-        let vlan = if eth.tagged { Field::vlan(eth.vlan) } else { Field::untagged() };
-        let in_port = Field::in_port(p.in_port);
-        let fields = [in_port, Field::eth_dst(eth.dst), Field::eth_src(eth.src), vlan];
-        let [in_port, dst, src, vlan] = fields;
-        let (two, three) = ([dst, vlan], [dst, src, vlan]);
-        let fields: &[Field] = match self.cfg.matching {
-            Matching::PortPair => &[in_port, dst, src, vlan],
-            Matching::Pair => &three,
-            Matching::Dst => &two,
-        };
-        let actions = [Action::output(port)];
-        say(ctx.here.flow_mod(&FlowMod {
-            idle_timeout_s: self.cfg.idle_timeout_s,
-            hard_timeout_s: self.cfg.hard_timeout_s,
-            priority: self.cfg.priority,
-            buffer_id: p.buffer_id,
-            fields,
-            actions: &actions,
-            ..FlowMod::default()
-        }));
-        // A frame that came up cut off cannot be sent on; its sender will repeat it, and meet the rule.
-        if p.buffer_id.is_none() && p.frame.len() >= usize::from(p.total_len) {
-            say(ctx.here.packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(p) }));
-        }
-    }
-
-    /// A station left a port: the rules that point there go.
-    #[cold]
-    fn moved(&mut self, addr: MacAddr, vlan: Field, from: PortNo, ctx: &mut Ctx<'_>) {
-        self.moved += 1;
-        say(ctx.here.flow_mod(&FlowMod {
-            command: Command::DELETE,
-            table_id: FlowMod::TABLE_ALL,
-            out_port: from,
-            fields: &[Field::eth_dst(addr), vlan],
-            ..FlowMod::default()
-        }));
-    }
-
-    /// Where the conversation partners of `p` are kept, if it has any.
-    #[inline]
-    fn keys(p: &PacketIn<'_>) -> Option<(Ethernet, Key, Key)> {
-        let eth = Ethernet::new(p.frame)?;
-        Some((eth, Key::new(eth.src, eth.vlan), Key::new(eth.dst, eth.vlan)))
     }
 }
 
@@ -179,69 +113,56 @@ impl App for Learning {
         while self.now != tick {
             self.now = self.now.wrapping_add(1);
             let (part, parts) = (self.now % SWEEP_PARTS, SWEEP_PARTS.into());
-            for table in self.tables.iter_mut().flatten() {
-                table.sweep(part.into(), parts, self.now, self.host_timeout);
+            for bridge in self.bridges.iter_mut().flatten() {
+                bridge.table.sweep(part.into(), parts, self.now, self.host_timeout);
             }
         }
     }
 
     fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
         let at = ctx.sw.index();
-        if self.tables.len() <= at {
-            self.tables.resize_with(at + 1, || None);
+        if self.bridges.len() <= at {
+            self.bridges.resize_with(at + 1, || None);
         }
-        if let Some(place) = self.tables.get_mut(at) {
-            *place = Some(Table::new(self.cfg.hosts_max as usize, self.seeds.hash_one(at)));
+        let seed = self.seeds.hash_one(at);
+        let drawn = Bridge::new(&self.cfg, seed, &ctx.here);
+        debug_assert!(drawn.is_ok(), "every version can say it");
+        if let (Some(place), Ok(bridge)) = (self.bridges.get_mut(at), drawn) {
+            *place = Some(Box::new(bridge));
         }
         let written = ctx.here.send_misses_up(self.cfg.miss_len);
         debug_assert!(written.is_ok(), "every version can say it");
     }
 
     fn switch_down(&mut self, sw: Sw) {
-        if let Some(place) = self.tables.get_mut(sw.index()) {
+        if let Some(place) = self.bridges.get_mut(sw.index()) {
             *place = None;
         }
     }
 
-    #[inline]
-    fn ahead(&self, p: &PacketIn<'_>, sw: Sw) {
-        if let (Some(Some(table)), Some((_, src, dst))) =
-            (self.tables.get(sw.index()), Self::keys(p))
-        {
-            table.touch(src);
-            table.touch(dst);
-        }
+    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+        let passed_on = self.packet_ins(std::slice::from_ref(p), ctx);
+        if passed_on == PassedOn::NONE { Then::Done } else { Then::PassOn }
     }
 
-    #[inline]
-    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
-        let (Some(Some(table)), Some((eth, src, dst))) =
-            (self.tables.get_mut(ctx.sw.index()), Self::keys(p))
-        else {
-            Self::discard(p, ctx);
-            return Then::PassOn;
+    fn packet_ins(&mut self, window: &[PacketIn<'_>], ctx: &mut Ctx<'_>) -> PassedOn {
+        let Some(Some(bridge)) = self.bridges.get_mut(ctx.sw.index()) else {
+            return PassedOn::ALL;
         };
-        if eth.src.is_group() || eth.dst.is_bridge_reserved() {
-            Self::discard(p, ctx);
-            return Then::PassOn;
+        let mut looked: [Option<Looked>; WINDOW] = [None; WINDOW];
+        for (looked, p) in looked.iter_mut().zip(window) {
+            *looked = bridge.look(p);
         }
-        let learnt = table.learn(src, p.in_port, self.now);
-        let port =
-            if eth.dst.is_group() { None } else { table.get(dst, self.now, self.host_timeout) };
-        match learnt {
-            Learnt::Known | Learnt::New => {}
-            Learnt::InPlaceOfAnother => self.forgotten += 1,
-            Learnt::Moved(from) => {
-                let vlan = if eth.tagged { Field::vlan(eth.vlan) } else { Field::untagged() };
-                self.moved(eth.src, vlan, from, ctx);
-            }
+        let mut passed_on = PassedOn::NONE;
+        let clock = Clock { now: self.now, timeout: self.host_timeout };
+        for (n, (p, looked)) in window.iter().zip(&looked).enumerate() {
+            let then = match looked {
+                Some(looked) => bridge.answer(p, looked, clock, ctx, &mut self.counts),
+                None => Bridge::discard(p, ctx),
+            };
+            passed_on.note(n, then);
         }
-        match port {
-            None => Self::flood(p, ctx),
-            Some(port) if port == p.in_port => Self::discard(p, ctx),
-            Some(port) => self.forward(p, &eth, port, ctx),
-        }
-        Then::Done
+        passed_on
     }
 
     fn port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
@@ -249,8 +170,8 @@ impl App for Learning {
             return;
         }
         let port = status.port.port_no;
-        if let Some(Some(table)) = self.tables.get_mut(ctx.sw.index()) {
-            table.forget_port(port);
+        if let Some(Some(bridge)) = self.bridges.get_mut(ctx.sw.index()) {
+            bridge.table.forget_port(port);
         }
         say(ctx.here.flow_mod(&FlowMod {
             command: Command::DELETE,
@@ -261,18 +182,11 @@ impl App for Learning {
     }
 
     fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
-        let hosts: usize = self.tables.iter().flatten().map(Table::len).sum();
+        let hosts: usize = self.bridges.iter().flatten().map(|bridge| bridge.table.len()).sum();
         put(("learning_hosts", "Stations in the tables of learning", hosts as u64));
-        put(("learning_hosts_moved", "Stations that were seen at another port", self.moved));
-        put(("learning_hosts_forgotten", "Stations that went for others", self.forgotten));
+        put(("learning_hosts_moved", "Stations that were seen at another port", self.counts.moved));
+        put(("learning_hosts_forgotten", "Stations that went for others", self.counts.forgotten));
     }
-}
-
-/// All that is said here has a form in every version, but for a port number beyond what 1.0 has: such a port
-/// was never heard of from a switch of 1.0.
-#[inline]
-fn say(written: Result<u32, Inexpressible>) {
-    debug_assert!(written.is_ok(), "{written:?}");
 }
 
 fn ticks(time: Duration) -> Tick {

@@ -29,6 +29,13 @@ impl Key {
     }
 }
 
+/// A station and its hash, which tells the line it belongs in.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spot {
+    key: u64,
+    hash: u64,
+}
+
 /// Seconds since the application began, counted round.
 pub(super) type Tick = u16;
 
@@ -109,13 +116,18 @@ impl Table {
         self.stations_max = stations_max;
     }
 
+    /// Where a station belongs, whatever the size of the table.
+    #[inline]
+    pub(super) fn spot(&self, key: Key) -> Spot {
+        // One product alone sends runs of addresses to runs of lines for some factors.
+        let mixed = key.0.wrapping_mul(self.factor);
+        Spot { key: key.0, hash: (mixed ^ (mixed >> 32)).wrapping_mul(GOLDEN) }
+    }
+
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "fewer lines than a usize can count")]
-    fn home(&self, key: u64) -> usize {
-        // One product alone sends runs of addresses to runs of lines for some factors.
-        let mixed = key.wrapping_mul(self.factor);
-        let line = (mixed ^ (mixed >> 32)).wrapping_mul(GOLDEN) >> self.shift;
-        line as usize
+    fn home(&self, spot: Spot) -> usize {
+        (spot.hash >> self.shift) as usize
     }
 
     #[inline]
@@ -125,17 +137,17 @@ impl Table {
 
     /// Brings the line of a station nearer.
     #[inline]
-    pub(super) fn touch(&self, key: Key) {
-        black_box(self.lines.get(self.home(key.0)).map(|line| line.spilled));
+    pub(super) fn touch(&self, spot: Spot) {
+        black_box(self.lines.get(self.home(spot)).map(|line| line.spilled));
     }
 
     /// Where a station is, if it was seen within `timeout`.
     #[inline]
-    pub(super) fn get(&self, key: Key, now: Tick, timeout: Tick) -> Option<PortNo> {
-        let mut at = self.home(key.0);
+    pub(super) fn get(&self, spot: Spot, now: Tick, timeout: Tick) -> Option<PortNo> {
+        let mut at = self.home(spot);
         for _ in 0..PROBES_MAX {
             let line = self.lines.get(at)?;
-            if let Some(way) = line.find(key.0) {
+            if let Some(way) = line.find(spot.key) {
                 let (port, seen) = (*line.ports.get(way)?, *line.seen.get(way)?);
                 return (now.wrapping_sub(seen) <= timeout).then_some(PortNo(port));
             }
@@ -152,11 +164,11 @@ impl Table {
     /// # Cost
     /// Constant, but for the times the table doubles.
     #[inline]
-    pub(super) fn learn(&mut self, key: Key, port: PortNo, now: Tick) -> Learnt {
-        let mut at = self.home(key.0);
+    pub(super) fn learn(&mut self, spot: Spot, port: PortNo, now: Tick) -> Learnt {
+        let mut at = self.home(spot);
         for _ in 0..PROBES_MAX {
             let Some(line) = self.lines.get_mut(at) else { break };
-            if let Some(way) = line.find(key.0) {
+            if let Some(way) = line.find(spot.key) {
                 let (Some(old), Some(seen)) = (line.ports.get_mut(way), line.seen.get_mut(way))
                 else {
                     break;
@@ -175,27 +187,27 @@ impl Table {
             }
             at = self.next(at);
         }
-        self.add(key, port, now)
+        self.add(spot, port, now)
     }
 
     #[cold]
-    fn add(&mut self, key: Key, port: PortNo, now: Tick) -> Learnt {
+    fn add(&mut self, spot: Spot, port: PortNo, now: Tick) -> Learnt {
         if self.stations < self.stations_max {
             let places = self.lines.len() * WAYS;
             // Five in eight: beyond, the longest searches grow faster than the table would.
-            if self.stations < places / 8 * 5 && self.put(key.0, port.0, now) {
+            if self.stations < places / 8 * 5 && self.put(spot, port.0, now) {
                 return Learnt::New;
             }
             // With less than a quarter taken, it is the addresses that crowd, and a larger table is no cure.
             if self.stations >= places / 4 {
                 self.resize(self.lines.len() * 2);
-                if self.put(key.0, port.0, now) {
+                if self.put(spot, port.0, now) {
                     return Learnt::New;
                 }
             }
         }
-        self.evict(self.home(key.0), now);
-        self.put(key.0, port.0, now);
+        self.evict(self.home(spot), now);
+        self.put(spot, port.0, now);
         Learnt::InPlaceOfAnother
     }
 
@@ -211,14 +223,14 @@ impl Table {
     }
 
     /// Puts a station that is not there into the first free place within reach; false if there is none.
-    fn put(&mut self, key: u64, port: u32, seen: Tick) -> bool {
-        let home = self.home(key);
+    fn put(&mut self, spot: Spot, port: u32, seen: Tick) -> bool {
+        let home = self.home(spot);
         let mut at = home;
         for probe in 0..PROBES_MAX {
             let next = self.next(at);
             let Some(line) = self.lines.get_mut(at) else { return false };
             if let Some(way) = line.find(0) {
-                set(&mut line.keys, way, key);
+                set(&mut line.keys, way, spot.key);
                 set(&mut line.ports, way, port);
                 set(&mut line.seen, way, seen);
                 self.stations += 1;
@@ -236,7 +248,7 @@ impl Table {
         let Some(key) = line.keys.get(way).copied().filter(|&key| key != 0) else { return };
         set(&mut line.keys, way, 0);
         self.stations -= 1;
-        let home = self.home(key);
+        let home = self.home(self.spot(Key(key)));
         let passed = at.wrapping_sub(home) & (self.lines.len() - 1);
         self.count_spill(home, passed, |spilled| spilled - 1);
     }
@@ -260,7 +272,7 @@ impl Table {
         for line in old {
             for ((key, port), seen) in line.keys.into_iter().zip(line.ports).zip(line.seen) {
                 if key != 0 {
-                    self.put(key, port, seen);
+                    self.put(self.spot(Key(key)), port, seen);
                 }
             }
         }
@@ -306,21 +318,29 @@ mod tests {
 
     const TIMEOUT: Tick = 300;
 
-    fn key(n: u64) -> Key {
-        Key::new(MacAddr::from_u64(n), VlanId(0))
+    fn spot(table: &Table, n: u64) -> Spot {
+        table.spot(Key::new(MacAddr::from_u64(n), VlanId(0)))
+    }
+
+    fn learn(table: &mut Table, n: u64, port: u32, now: Tick) -> Learnt {
+        table.learn(spot(table, n), PortNo(port), now)
+    }
+
+    fn get(table: &Table, n: u64, now: Tick) -> Option<u32> {
+        table.get(spot(table, n), now, TIMEOUT).map(|port| port.0)
     }
 
     #[test]
     fn a_hundred_thousand_stations_are_all_found() {
         let mut table = Table::new(131_072, 7);
         for n in 0..100_000 {
-            assert_eq!(table.learn(key(n.into()), PortNo(n), 0), Learnt::New, "{n}");
+            assert_eq!(learn(&mut table, n.into(), n, 0), Learnt::New, "{n}");
         }
         assert_eq!(table.lines.len(), 65_536);
         for n in 0..100_000 {
-            assert_eq!(table.get(key(n.into()), 0, TIMEOUT), Some(PortNo(n)), "{n}");
+            assert_eq!(get(&table, n.into(), 0), Some(n), "{n}");
         }
-        assert_eq!(table.get(key(100_000), 0, TIMEOUT), None);
+        assert_eq!(get(&table, 100_000, 0), None);
     }
 
     #[test]
@@ -334,7 +354,7 @@ mod tests {
                 table.forget_port(PortNo(port));
                 map.retain(|_, &mut at| at != port);
             } else {
-                let learnt = table.learn(key(n), PortNo(port), 0);
+                let learnt = learn(&mut table, n, port, 0);
                 let expected = match map.insert(n, port) {
                     None => Learnt::New,
                     Some(old) if old == port => Learnt::Known,
@@ -343,7 +363,7 @@ mod tests {
                 assert_eq!(learnt, expected, "step {step}");
             }
             let probe = u64::from(rng.below(3000));
-            let found = table.get(key(probe), 0, TIMEOUT).map(|port| port.0);
+            let found = get(&table, probe, 0);
             assert_eq!(found, map.get(&probe).copied(), "step {step}");
             assert_eq!(table.len(), map.len());
         }
@@ -354,10 +374,10 @@ mod tests {
         let mut table = Table::new(1000, 7);
         for n in 0..100_000u32 {
             let now = Tick::try_from(n / 100).unwrap();
-            table.learn(key(n.into()), PortNo(1), now);
+            learn(&mut table, n.into(), 1, now);
             assert!(table.len() <= 1000);
         }
-        let newest = (99_900..100_000).filter(|&n| table.get(key(n), 999, TIMEOUT).is_some());
+        let newest = (99_900..100_000).filter(|&n| get(&table, n, 999).is_some());
         assert!(newest.count() > 60, "the newest stay, but for a few in crowded lines");
         let spilled: u32 = table.lines.iter().map(|line| line.spilled).sum();
         assert!(spilled < 2000, "counts of passed lines stay true");
@@ -366,9 +386,9 @@ mod tests {
     #[test]
     fn the_aged_are_unknown_at_once_and_swept_later() {
         let mut table = Table::new(1000, 7);
-        table.learn(key(1), PortNo(1), 65_500);
-        assert_eq!(table.get(key(1), 264, TIMEOUT), Some(PortNo(1)), "the tick goes round");
-        assert_eq!(table.get(key(1), 265, TIMEOUT), None);
+        learn(&mut table, 1, 1, 65_500);
+        assert_eq!(get(&table, 1, 264), Some(1), "the tick goes round");
+        assert_eq!(get(&table, 1, 265), None);
         for part in 0..16 {
             table.sweep(part, 16, 265, TIMEOUT);
         }
@@ -382,7 +402,7 @@ mod tests {
         // All keys times zero are zero.
         table.factor = 0;
         for n in 0..10_000 {
-            table.learn(key(n), PortNo(1), 0);
+            learn(&mut table, n, 1, 0);
         }
         assert!(table.len() <= PROBES_MAX * WAYS);
     }

@@ -1,0 +1,183 @@
+//! One switch of the learning bridge: where its stations are, and what is written to it.
+
+use sluice_app::{Ctx, Then};
+use sluice_wire::{
+    Action, Command, Ethernet, Field, Fill, FlowMod, Inexpressible, MacAddr, Out, PacketIn,
+    PacketOut, PortNo, Stencil, VlanId,
+};
+
+use super::table::{Key, Learnt, Spot, Table, Tick};
+use super::{Config, Matching};
+
+/// One switch.
+#[derive(Debug)]
+pub(super) struct Bridge {
+    pub(super) table: Table,
+    /// The rule for a conversation.
+    rule: Stencil,
+    /// A frame on its way out of a port.
+    frame: Stencil,
+}
+
+/// What time it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    pub(super) now: Tick,
+    pub(super) timeout: Tick,
+}
+
+/// What is counted for people.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) moved: u64,
+    pub(super) forgotten: u64,
+}
+
+/// The two stations of a frame, and where they belong in the table.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Looked {
+    dst: MacAddr,
+    src: MacAddr,
+    vlan: Option<VlanId>,
+    dst_spot: Spot,
+    src_spot: Spot,
+}
+
+impl Bridge {
+    /// A bridge that knows no station, for the switch that `out` writes to.
+    pub(super) fn new(cfg: &Config, seed: u64, out: &Out<'_>) -> Result<Self, Inexpressible> {
+        let actions = [Action::output(PortNo(1))];
+        let in_port = PortNo(1);
+        let frame = PacketOut { buffer_id: None, in_port, actions: &actions, frame: &[] };
+        let rule = rule(cfg, |rule| Stencil::flow_mod(out, rule))?;
+        let table = Table::new(cfg.hosts_max as usize, seed);
+        Ok(Self { table, rule, frame: Stencil::packet_out(out, &frame)? })
+    }
+
+    /// Sets it otherwise. Stations stay known.
+    pub(super) fn configure(&mut self, cfg: &Config) {
+        self.table.set_max(cfg.hosts_max as usize);
+        let drawn = rule(cfg, |rule| self.rule.redraw(rule));
+        debug_assert!(drawn.is_ok(), "every version can say it");
+    }
+
+    /// Reads the addresses of a frame and brings what is known of them nearer; `None` for a frame that no bridge
+    /// forwards.
+    #[inline]
+    pub(super) fn look(&self, p: &PacketIn<'_>) -> Option<Looked> {
+        let eth = Ethernet::new(p.frame)?;
+        if eth.src.is_group() || eth.dst.is_bridge_reserved() {
+            return None;
+        }
+        let dst_spot = self.table.spot(Key::new(eth.dst, eth.vlan));
+        let src_spot = self.table.spot(Key::new(eth.src, eth.vlan));
+        self.table.touch(src_spot);
+        self.table.touch(dst_spot);
+        let vlan = eth.tagged.then_some(eth.vlan);
+        Some(Looked { dst: eth.dst, src: eth.src, vlan, dst_spot, src_spot })
+    }
+
+    /// Learns where the source is and sends the frame on: with a rule if the destination is known, to all if not.
+    #[inline]
+    pub(super) fn answer(
+        &mut self,
+        p: &PacketIn<'_>,
+        looked: &Looked,
+        clock: Clock,
+        ctx: &mut Ctx<'_>,
+        counts: &mut Counts,
+    ) -> Then {
+        match self.table.learn(looked.src_spot, p.in_port, clock.now) {
+            Learnt::Known | Learnt::New => {}
+            Learnt::InPlaceOfAnother => counts.forgotten += 1,
+            Learnt::Moved(from) => {
+                counts.moved += 1;
+                forget_rules(looked, from, ctx);
+            }
+        }
+        let known = if looked.dst.is_group() {
+            None
+        } else {
+            self.table.get(looked.dst_spot, clock.now, clock.timeout)
+        };
+        let mut fill = Fill {
+            buffer_id: p.buffer_id,
+            in_port: p.in_port,
+            eth_dst: looked.dst,
+            eth_src: looked.src,
+            vlan: looked.vlan,
+            out_port: PortNo::FLOOD,
+        };
+        match known {
+            None => self.send(p, &fill, ctx),
+            Some(port) if port == p.in_port => return Self::discard(p, ctx),
+            Some(port) => {
+                fill.out_port = port;
+                say(ctx.here.stamp(&mut self.rule, &fill));
+                if p.buffer_id.is_none() {
+                    self.send(p, &fill, ctx);
+                }
+            }
+        }
+        Then::Done
+    }
+
+    /// Sends a frame on its way. One that came up cut off and is not kept by the switch cannot be: its sender
+    /// will repeat it.
+    fn send(&mut self, p: &PacketIn<'_>, fill: &Fill, ctx: &mut Ctx<'_>) {
+        if p.buffer_id.is_some() {
+            say(ctx.here.stamp(&mut self.frame, fill));
+        } else if p.frame.len() >= usize::from(p.total_len) {
+            say(ctx.here.stamp_with_frame(&mut self.frame, fill, p.frame));
+        }
+    }
+
+    /// Lets go of a frame that is not forwarded.
+    #[cold]
+    pub(super) fn discard(p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+        if p.buffer_id.is_some() {
+            say(ctx.here.packet_out(&PacketOut::answer(p)));
+        }
+        Then::PassOn
+    }
+}
+
+/// A station left a port: the rules that point there go.
+#[cold]
+fn forget_rules(looked: &Looked, from: PortNo, ctx: &mut Ctx<'_>) {
+    let vlan = looked.vlan.map_or_else(Field::untagged, Field::vlan);
+    say(ctx.here.flow_mod(&FlowMod {
+        command: Command::DELETE,
+        table_id: FlowMod::TABLE_ALL,
+        out_port: from,
+        fields: &[Field::eth_dst(looked.src), vlan],
+        ..FlowMod::default()
+    }));
+}
+
+/// Hands the rule for a conversation to `draw`; what is filled in later is anything.
+fn rule<T>(cfg: &Config, draw: impl FnOnce(&FlowMod<'_>) -> T) -> T {
+    let any = MacAddr::BROADCAST;
+    let (dst, src) = (Field::eth_dst(any), Field::eth_src(any));
+    let fields = [Field::in_port(PortNo(1)), src, dst, Field::untagged()];
+    let skipped = match cfg.matching {
+        Matching::PortPair => 0,
+        Matching::Pair => 1,
+        Matching::Dst => 2,
+    };
+    draw(&FlowMod {
+        idle_timeout_s: cfg.idle_timeout_s,
+        hard_timeout_s: cfg.hard_timeout_s,
+        priority: cfg.priority,
+        fields: fields.get(skipped..).unwrap_or_default(),
+        actions: &[Action::output(PortNo(1))],
+        ..FlowMod::default()
+    })
+}
+
+/// All that is said here has a form in every version, but for a port number beyond what 1.0 has: such a port was
+/// never heard of from a switch of 1.0.
+#[inline]
+pub(super) fn say(written: Result<u32, Inexpressible>) {
+    debug_assert!(written.is_ok(), "{written:?}");
+}

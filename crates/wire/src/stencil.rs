@@ -1,0 +1,345 @@
+//! Messages drawn once and stamped many times, for the way of a `PACKET_IN`.
+
+use crate::field::VID_PRESENT;
+use crate::frame::Header;
+use crate::{
+    Action, FieldId, FlowMod, Frame, Inexpressible, MacAddr, Out, PacketOut, PortNo, Version,
+    VlanId, matching,
+};
+
+/// Octets a drawing can have: a `FLOW_MOD` of 1.3 that matches eight addresses.
+const LEN_MAX: usize = 192;
+
+/// Where what has no place in a drawing is written to: behind it, where nothing is read.
+const NOWHERE: u8 = 192;
+
+/// The drawing, and room for one value behind it.
+const ROOM: usize = LEN_MAX + 8;
+
+/// A `FLOW_MOD` or `PACKET_OUT` drawn once, in which a few values are filled in again and again.
+///
+/// Stamping is a copy and some stores, whatever the version and however many fields the rule has.
+/// `lab/instructions` compares it with writing the message anew.
+#[derive(Debug, Clone)]
+pub struct Stencil {
+    octets: [u8; ROOM],
+    len: u8,
+    version: Version,
+    buffer_id: u8,
+    in_port: u8,
+    eth_dst: u8,
+    eth_src: u8,
+    vlan: u8,
+    out_port: u8,
+}
+
+/// What is filled in. What the drawing has no place for is left out.
+#[derive(Debug, Clone, Copy)]
+pub struct Fill {
+    /// The slot of the frame, if the switch keeps it.
+    pub buffer_id: Option<u32>,
+    /// Where the frame came in.
+    pub in_port: PortNo,
+    /// Destination.
+    pub eth_dst: MacAddr,
+    /// Source.
+    pub eth_src: MacAddr,
+    /// VLAN, `None` without a tag.
+    pub vlan: Option<VlanId>,
+    /// Where it goes.
+    pub out_port: PortNo,
+}
+
+impl Stencil {
+    /// Draws `f` for switches of `out`'s version. Buffer, ingress port, addresses, VLAN and the port of the first
+    /// action are places to fill in, as far as `f` has them; their values here do not matter.
+    ///
+    /// # Errors
+    /// Names what the version cannot say, or that the message is longer than a stencil.
+    pub fn flow_mod(out: &Out<'_>, f: &FlowMod<'_>) -> Result<Self, Inexpressible> {
+        Self::draw_flow_mod(out.version(), f)
+    }
+
+    /// Draws `f` in place of what was drawn before, in the same version.
+    ///
+    /// # Errors
+    /// As [`flow_mod`](Self::flow_mod); the old drawing stays.
+    pub fn redraw(&mut self, f: &FlowMod<'_>) -> Result<(), Inexpressible> {
+        *self = Self::draw_flow_mod(self.version, f)?;
+        Ok(())
+    }
+
+    fn draw_flow_mod(version: Version, f: &FlowMod<'_>) -> Result<Self, Inexpressible> {
+        let (mut tx, mut xid) = (Vec::new(), 0);
+        Out::new(&mut tx, version, &mut xid).flow_mod(f)?;
+        let mut drawn = Self::draw(version, &tx)?;
+        let has_output = matches!(f.actions.first(), Some(Action::Output { .. }));
+        let actions_at = if version == Version::V1_0 {
+            drawn.buffer_id = 64;
+            for field in f.fields {
+                drawn.place(
+                    field.id,
+                    match field.id {
+                        FieldId::IN_PORT => 12,
+                        FieldId::ETH_SRC => 14,
+                        FieldId::ETH_DST => 20,
+                        FieldId::VLAN_VID => 26,
+                        _ => NOWHERE,
+                    },
+                );
+            }
+            72
+        } else {
+            drawn.buffer_id = 32;
+            drawn.place_oxm(&tx, f) + 8
+        };
+        if has_output {
+            drawn.out_port = to_place(actions_at + 4);
+        }
+        Ok(drawn)
+    }
+
+    /// Draws `p`, of which the frame is left out: it comes with each stamp. Buffer, ingress port and the port of
+    /// the first action are places to fill in.
+    ///
+    /// # Errors
+    /// Names what the version cannot say, or that the message is longer than a stencil.
+    pub fn packet_out(out: &Out<'_>, p: &PacketOut<'_>) -> Result<Self, Inexpressible> {
+        let (mut tx, mut xid, version) = (Vec::new(), 0, out.version());
+        Out::new(&mut tx, version, &mut xid).packet_out(&PacketOut { frame: &[], ..*p })?;
+        let mut drawn = Self::draw(version, &tx)?;
+        drawn.buffer_id = 8;
+        let actions_at = match version {
+            Version::V1_0 => {
+                drawn.in_port = 12;
+                16
+            }
+            Version::V1_5 => {
+                // Fixed part, head of the match, head of the one field; 16 octets of match in all.
+                drawn.in_port = 16 + 4 + 4;
+                32
+            }
+            _ => {
+                drawn.in_port = 12;
+                24
+            }
+        };
+        if let Some(Action::Output { .. }) = p.actions.first() {
+            drawn.out_port = to_place(actions_at + 4);
+        }
+        Ok(drawn)
+    }
+
+    fn draw(version: Version, octets: &[u8]) -> Result<Self, Inexpressible> {
+        let too_long = Inexpressible { what: "more than a stencil holds", version, needs: None };
+        let mut drawn = Self {
+            octets: [0; ROOM],
+            len: u8::try_from(octets.len()).map_err(|_| too_long)?,
+            version,
+            buffer_id: NOWHERE,
+            in_port: NOWHERE,
+            eth_dst: NOWHERE,
+            eth_src: NOWHERE,
+            vlan: NOWHERE,
+            out_port: NOWHERE,
+        };
+        let room = drawn.octets.get_mut(..LEN_MAX).and_then(|room| room.get_mut(..octets.len()));
+        room.ok_or(too_long)?.copy_from_slice(octets);
+        Ok(drawn)
+    }
+
+    fn place(&mut self, id: FieldId, at: u8) {
+        match id {
+            FieldId::IN_PORT => self.in_port = at,
+            FieldId::ETH_DST => self.eth_dst = at,
+            FieldId::ETH_SRC => self.eth_src = at,
+            FieldId::VLAN_VID => self.vlan = at,
+            _ => {}
+        }
+    }
+
+    /// Finds the places of fields among the TLVs of a drawn `FLOW_MOD`; returns where the match ends.
+    fn place_oxm(&mut self, msg: &[u8], f: &FlowMod<'_>) -> usize {
+        const MATCH_AT: usize = 48;
+        let mut at = MATCH_AT + 4;
+        for field in f.fields {
+            self.place(field.id, to_place(at + 4));
+            at += 4 + usize::from(field.len) * if field.mask.is_some() { 2 } else { 1 };
+        }
+        let ends = Frame::new(msg).ok().and_then(|msg| matching::oxm_octets(msg, 48).ok());
+        ends.map_or(msg.len(), |(_, rest)| msg.len() - rest.len())
+    }
+
+    #[inline]
+    fn put<const N: usize>(&mut self, at: u8, value: [u8; N]) {
+        let at = usize::from(at);
+        if let Some(place) = self.octets.get_mut(at..at + N) {
+            place.copy_from_slice(&value);
+        }
+    }
+
+    #[inline]
+    fn fill(&mut self, xid: u32, fill: &Fill) -> Result<(), Inexpressible> {
+        const XID_AT: u8 = 4;
+        self.put(XID_AT, xid.to_be_bytes());
+        self.put(self.buffer_id, fill.buffer_id.unwrap_or(crate::NO_BUFFER).to_be_bytes());
+        self.put(self.eth_dst, fill.eth_dst.0);
+        self.put(self.eth_src, fill.eth_src.0);
+        if self.version == Version::V1_0 {
+            self.put(self.in_port, fill.in_port.to_u16()?.to_be_bytes());
+            self.put(self.out_port, fill.out_port.to_u16()?.to_be_bytes());
+            self.put(self.vlan, fill.vlan.map_or(0xffff, |vlan| vlan.0).to_be_bytes());
+        } else {
+            self.put(self.in_port, fill.in_port.0.to_be_bytes());
+            self.put(self.out_port, fill.out_port.0.to_be_bytes());
+            self.put(self.vlan, fill.vlan.map_or(0, |vlan| VID_PRESENT | vlan.0).to_be_bytes());
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(size_of::<Header>() == 8 && LEN_MAX < 256 && NOWHERE as usize == LEN_MAX);
+
+fn to_place(at: usize) -> u8 {
+    u8::try_from(at).ok().filter(|&at| at <= NOWHERE).unwrap_or(NOWHERE)
+}
+
+impl Out<'_> {
+    /// Writes the message that `stencil` has drawn, with the values of `fill`; returns its transaction id.
+    ///
+    /// # Errors
+    /// A port that the version has no number for; nothing is written then.
+    #[inline]
+    pub fn stamp(&mut self, stencil: &mut Stencil, fill: &Fill) -> Result<u32, Inexpressible> {
+        let xid = self.take_xid();
+        stencil.fill(xid, fill)?;
+        let start = self.len();
+        // The whole of it has a length that the compiler knows.
+        self.put(&stencil.octets);
+        self.truncate(start + usize::from(stencil.len));
+        Ok(xid)
+    }
+
+    /// The same for a `PACKET_OUT` that brings its frame along.
+    ///
+    /// # Errors
+    /// As [`stamp`](Self::stamp); and a frame of more than some 65 000 octets.
+    #[inline]
+    pub fn stamp_with_frame(
+        &mut self,
+        stencil: &mut Stencil,
+        fill: &Fill,
+        frame: &[u8],
+    ) -> Result<u32, Inexpressible> {
+        let start = self.len();
+        let xid = self.stamp(stencil, fill)?;
+        self.put(frame);
+        let written = self.patch_len(start, 2);
+        if written.is_err() {
+            self.truncate(start);
+        }
+        written.map(|()| xid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Field;
+
+    const DST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+    const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 8]);
+
+    fn fields(vlan: Option<VlanId>) -> [Field; 5] {
+        let vlan = vlan.map_or_else(Field::untagged, Field::vlan);
+        let (dst, src) = (Field::eth_dst(DST), Field::eth_src(SRC));
+        [Field::in_port(PortNo(3)), dst, src, vlan, Field::eth_type(0x0800)]
+    }
+
+    /// A stamped message is, octet by octet, the one that is written anew.
+    #[test]
+    fn a_stamp_equals_the_message_it_stands_for() {
+        for version in [Version::V1_0, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5] {
+            for (vlan, port) in [(None, PortNo(7)), (Some(VlanId(5)), PortNo::LOCAL)] {
+                for n in 0..=5 {
+                    let given = fields(vlan);
+                    let actions = [Action::output(port)];
+                    let said = FlowMod {
+                        cookie: 99,
+                        idle_timeout_s: 60,
+                        buffer_id: Some(77),
+                        fields: &given[..n],
+                        actions: &actions,
+                        ..FlowMod::default()
+                    };
+                    let (mut anew, mut xid) = (vec![], 5);
+                    Out::new(&mut anew, version, &mut xid).flow_mod(&said).unwrap();
+
+                    let other = [Action::output(PortNo(1))];
+                    let mut blank = fields(Some(VlanId(0)));
+                    blank[1] = Field::eth_dst(MacAddr::BROADCAST);
+                    blank[2] = Field::eth_src(MacAddr::BROADCAST);
+                    let drawn =
+                        FlowMod { fields: &blank[..n], actions: &other, buffer_id: None, ..said };
+                    let (mut tx, mut xid) = (vec![], 5);
+                    let mut out = Out::new(&mut tx, version, &mut xid);
+                    let mut stencil = Stencil::flow_mod(&out, &drawn).unwrap();
+                    let fill = Fill {
+                        buffer_id: Some(77),
+                        in_port: PortNo(3),
+                        eth_dst: DST,
+                        eth_src: SRC,
+                        vlan,
+                        out_port: port,
+                    };
+                    assert_eq!(out.stamp(&mut stencil, &fill), Ok(5));
+                    assert_eq!(tx, anew, "{version} {n}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_stamped_packet_out_brings_its_frame_along() {
+        for version in [Version::V1_0, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5] {
+            let actions = [Action::output(PortNo::FLOOD)];
+            let (in_port, frame) = (PortNo(4), &b"frame"[..]);
+            let said = PacketOut { buffer_id: None, in_port, actions: &actions, frame };
+            let (mut anew, mut xid) = (vec![], 5);
+            Out::new(&mut anew, version, &mut xid).packet_out(&said).unwrap();
+            let (mut tx, mut xid) = (vec![], 5);
+            let mut out = Out::new(&mut tx, version, &mut xid);
+            let drawn = PacketOut { in_port: PortNo(1), ..said };
+            let mut stencil = Stencil::packet_out(&out, &drawn).unwrap();
+            let fill = Fill {
+                buffer_id: None,
+                in_port,
+                eth_dst: DST,
+                eth_src: SRC,
+                vlan: None,
+                out_port: PortNo::FLOOD,
+            };
+            out.stamp_with_frame(&mut stencil, &fill, frame).unwrap();
+            assert_eq!(tx, anew, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_port_that_1_0_has_no_number_for_leaves_nothing_behind() {
+        let (mut tx, mut xid) = (vec![], 5);
+        let mut out = Out::new(&mut tx, Version::V1_0, &mut xid);
+        let actions = [Action::output(PortNo(1))];
+        let drawn = FlowMod { actions: &actions, ..FlowMod::default() };
+        let mut stencil = Stencil::flow_mod(&out, &drawn).unwrap();
+        let fill = Fill {
+            buffer_id: None,
+            in_port: PortNo(1),
+            eth_dst: DST,
+            eth_src: SRC,
+            vlan: None,
+            out_port: PortNo(0x1_0000),
+        };
+        assert_eq!(out.stamp(&mut stencil, &fill).unwrap_err().what, "port number");
+        assert!(tx.is_empty());
+    }
+}
