@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::controller::Controller;
 use crate::room::Room;
 use crate::shell::{Daemon, output_of};
-use crate::{SOON, wait_until};
+use crate::{PATIENCE, SOON, wait_until};
 
 /// Length of the header that every message of OpenFlow begins with. §7.1.
 const HEADER_LEN: usize = 8;
@@ -39,6 +39,16 @@ impl Capture {
             fs::read_to_string(&words).is_ok_and(|words| words.contains("listening on"))
         });
         Self { tcpdump, file, port }
+    }
+
+    /// Waits until the controller has said a message of `kind`.
+    ///
+    /// # Panics
+    /// When it has not within what a switch may take to be asked or answered.
+    #[track_caller]
+    pub fn wait_for(&self, kind: u8) {
+        let what = format!("a message of kind {kind}");
+        wait_until(PATIENCE, &what, || kinds_of(&self.messages()).contains_key(&kind));
     }
 
     /// Ends the recording.

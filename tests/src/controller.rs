@@ -139,6 +139,20 @@ impl Controller {
         read(&self.stderr)
     }
 
+    /// How many sessions with switches have begun, over all starts.
+    pub fn sessions(&self) -> usize {
+        self.log().lines().filter(|line| line.contains("switch up")).count()
+    }
+
+    /// Waits until that many have.
+    ///
+    /// # Panics
+    /// When they have not soon.
+    #[track_caller]
+    pub fn wait_for_sessions(&self, count: usize) {
+        wait_until(SOON, &format!("{count} sessions"), || self.sessions() >= count);
+    }
+
     /// Waits until a line of the log has all of `words`.
     ///
     /// # Panics

@@ -104,6 +104,11 @@ impl Host {
         format!("00:00:00:00:00:{:02x}", self.rank)
     }
 
+    /// The number of the switch's port that it is plugged into.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// The action that leads to it, as a switch lists it.
     pub fn output(&self) -> String {
         format!("output:{}", self.port)

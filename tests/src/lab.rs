@@ -98,13 +98,11 @@ impl Lab {
     /// Points every bridge at `controller` and waits until their sessions are up.
     #[track_caller]
     pub fn connect(&self, controller: &Controller) {
-        let before: Vec<_> = self.bridges.iter().map(|bridge| self.connections(bridge)).collect();
+        let before = controller.sessions();
         for bridge in &self.bridges {
             self.point(bridge, controller);
         }
-        for (bridge, before) in self.bridges.iter().zip(before) {
-            self.wait_for_connection(bridge, before + 1);
-        }
+        controller.wait_for_sessions(before + self.bridges.len());
     }
 
     /// Points `bridge` at `controller`, to be asked for again each second.
@@ -118,13 +116,6 @@ impl Lab {
     /// Takes its controller from `bridge`.
     pub fn unpoint(&self, bridge: &str) {
         self.vsctl(&format!("del-controller {bridge}"));
-    }
-
-    /// Waits until `bridge` has connected to a controller for the `count`th time.
-    #[track_caller]
-    pub fn wait_for_connection(&self, bridge: &str, count: usize) {
-        let what = format!("connection {count} of {bridge}");
-        wait_until(SOON, &what, || self.connections(bridge) >= count);
     }
 
     /// How often `bridge` has connected to a controller.

@@ -54,9 +54,7 @@ fn killed_controller(version: OpenFlow) {
     assert_eq!(h1.ping(&h2, 20).lost(), 0);
     assert_eq!(lab.flows("s2"), rules);
     controller.restart();
-    for bridge in ["s1", "s2", "s3"] {
-        lab.wait_for_connection(bridge, 2);
-    }
+    controller.wait_for_sessions(6);
     h3.must_reach(&h2);
     let loss = pinging.stop();
     assert_eq!(loss.lost(), 0, "{loss:?}");
@@ -74,7 +72,7 @@ fn dropped_controller(version: OpenFlow) {
     lab.unpoint("s1");
     wait_until(SOON, "s1 to forget", || lab.flows("s1").is_empty());
     lab.point("s1", &controller);
-    lab.wait_for_connection("s1", 2);
+    controller.wait_for_sessions(3);
     lab.forget_cached();
     h1.must_reach(&h2);
 }
@@ -91,7 +89,7 @@ fn cut(version: OpenFlow) {
     });
     lab.mend_control();
     lab.forget_cached();
-    wait_until(PATIENCE, "h3 to be learnt", || h3.ping(&h2, 1).lost() == 0);
+    controller.wait_for_sessions(4);
     h3.must_reach(&h2);
 }
 
@@ -102,9 +100,7 @@ fn power_cycle(version: OpenFlow) {
     lab.connect(&controller);
     h1.must_reach(&h2);
     lab.power_cycle();
-    for bridge in ["s1", "s2"] {
-        lab.wait_for_connection(bridge, 2);
-    }
+    controller.wait_for_sessions(4);
     h1.must_reach(&h2);
 }
 
@@ -119,7 +115,7 @@ fn impostor(version: OpenFlow) {
     let (h3, h4) = (lab.host("s2"), lab.host("s2"));
     lab.point("s2", &controller);
     wait_until(SOON, "s2 to be refused", || lab.disconnections("s2") > 0);
-    controller.wait_for_log(&["0000000000000007"]);
+    controller.wait_for_log(&["0000000000000007", "connected already"]);
     assert_eq!(h3.ping(&h4, 3).received, 0);
     let h5 = lab.host("s1");
     h5.must_reach(&h1);

@@ -7,7 +7,7 @@ both_versions! {
     hosts_ping_each_other_through_three_switches(3) = ping_through;
     hosts_ping_each_other_through_eight_switches(8) = ping_through;
     the_hub_connects_hosts_and_installs_no_rule_for_them() = hub;
-    a_rule_matches_its_destination_and_ends_when_it_is_idle() = rules;
+    a_rule_leads_one_host_to_another_until_it_is_idle() = rules;
     an_idle_rule_is_removed_and_learnt_again() = idle;
 }
 
@@ -41,12 +41,21 @@ fn rules(version: OpenFlow) {
         lab.flows("s1").into_iter().partition(Flow::is_table_miss);
     // In 1.0 a switch asks of its own accord; in 1.3 it must be told to. §5.4.
     assert_eq!(misses.len(), usize::from(version == OpenFlow::V13));
-    for host in [&h1, &h2] {
-        lab.must_lead_to("s1", host);
+    for (from, to) in [(&h1, &h2), (&h2, &h1)] {
+        lab.must_lead_to("s1", to);
+        let of = |rule: &&Flow| rule.value("dl_src") == Some(&from.mac());
+        let rule = rules.iter().find(of).map(ToString::to_string).unwrap_or_default();
+        let (port, src, dst) = (from.port(), from.mac(), to.mac());
+        for part in [
+            "idle_timeout=60",
+            "priority=100",
+            &format!("in_port={port},vlan_tci=0x0000"),
+            &format!("dl_src={src},dl_dst={dst} actions={}", to.output()),
+        ] {
+            assert!(rule.contains(part), "no {part:?} in {rule:?}");
+        }
     }
-    for rule in rules {
-        assert!(rule.value("idle_timeout").is_some(), "{rule}");
-    }
+    assert_eq!(rules.len(), 2, "{rules:#?}");
 }
 
 fn idle(version: OpenFlow) {

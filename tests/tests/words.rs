@@ -14,13 +14,14 @@ const USAGE: Option<i32> = Some(2);
 /// Exit code for what went wrong while it ran.
 const RUN_TIME: Option<i32> = Some(1);
 
-/// The words for arguments that `sluice` refuses: one sentence, which has all of `parts`.
+/// It must end with `code` and one error of one sentence, which has all of `parts`.
 #[track_caller]
 fn must_refuse(ended: &Ended, code: Option<i32>, parts: &[&str]) {
     assert_eq!(ended.code, code, "{ended:?}");
-    assert_eq!(ended.stderr.trim_end().lines().count(), 1, "{ended:?}");
+    let errors: Vec<_> = ended.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), 1, "{ended:?}");
     for part in parts {
-        assert!(ended.stderr.contains(part), "no {part:?} in {ended:?}");
+        assert!(errors.iter().all(|error| error.contains(part)), "no {part:?} in {errors:?}");
     }
 }
 
