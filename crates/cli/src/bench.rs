@@ -221,7 +221,8 @@ impl Play {
             (.., Some(rate)) => Load::Rate(rate),
             _ => Load::Window(1),
         };
-        let announce = if is_on(&self.learn_dst_macs) { Announce::Hosts } else { Announce::Nothing };
+        let announce =
+            if is_on(&self.learn_dst_macs) { Announce::Hosts } else { Announce::Nothing };
         let plan = Plan {
             targets: targets(&self.controller, self.port)?,
             switches: self.switches,
@@ -295,7 +296,9 @@ fn targets(names: &[String], port: u16) -> Result<Vec<SocketAddr>, Error> {
         let found = name.to_socket_addrs().or_else(|_| (name.as_str(), port).to_socket_addrs());
         let found = found.ok().and_then(|addrs| addrs.min_by_key(SocketAddr::is_ipv6));
         found.ok_or_else(|| {
-            Error::Plan(format!("nobody knows the host {name}: give another name or an address with -c"))
+            Error::Plan(format!(
+                "nobody knows the host {name}: give another name or an address with -c"
+            ))
         })
     };
     names.iter().map(one).collect()

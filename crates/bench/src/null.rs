@@ -1,0 +1,389 @@
+//! The ceiling: a responder that answers without looking.
+//!
+//! It is the least that any controller must do: shake hands, answer `ECHO_REQUEST`, and for each `PACKET_IN` return as
+//! many octets as a learning controller's `FLOW_MOD` has. Of a request it looks at the length; the four octets of the
+//! buffer number are copied, so that the bench can tie the reply.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use sluice_io::{ConnId, Epoll, Io, IoEvent, RX_LEN, Reading, Waiting, Waker, cores, sock};
+use sluice_wire::{Action, Field, FlowMod, MacAddr, Out, PortNo, SwitchConfig, Version, VlanId};
+
+use crate::Error;
+
+/// Octets of an answer in 1.0: a `FLOW_MOD` with one action.
+pub const ANSWER_LEN_1_0: usize = 80;
+
+/// Octets of an answer in 1.3: a `FLOW_MOD` that matches port, both addresses and VLAN, with one action, as Sluice's
+/// learning application sends it.
+pub const ANSWER_LEN_1_3: usize = 112;
+
+/// The shortest message that can be in one read; there are as many answers ready as fit into one.
+const REQUEST_LEN_MIN: usize = 18;
+
+/// How a responder runs.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where it listens.
+    pub listen: SocketAddr,
+    /// Threads that answer; connections go to them in turn.
+    pub threads: usize,
+    /// Cores for the threads, in turn; none leaves it to the system.
+    pub pin: Vec<usize>,
+    /// How long a thread asks again and again before it blocks.
+    pub spin: Duration,
+    /// What is set on the sockets.
+    pub socket: sock::Options,
+    /// Whether the buffer number of a request is copied into its answer.
+    pub copy: Copy,
+}
+
+/// Whether the buffer number of a request is copied into its answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copy {
+    /// It is: the bench can tie answers to requests.
+    BufferId,
+    /// Nothing is: the bench can only count messages.
+    Nothing,
+}
+
+/// A responder that runs.
+#[derive(Debug)]
+pub struct Null {
+    addr: SocketAddr,
+    stop: Arc<AtomicBool>,
+    wakers: Vec<Waker>,
+    threads: Vec<JoinHandle<Result<(), Error>>>,
+}
+
+impl Null {
+    /// Listens and answers, on threads of its own.
+    ///
+    /// # Errors
+    /// An address that cannot be listened on; what else the system says.
+    pub fn start(config: &Config) -> Result<Self, Error> {
+        let listener = sock::listen(config.listen, &config.socket)
+            .map_err(|e| Error::Listen(config.listen, e))?;
+        let addr = listener.local_addr()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut workers = Vec::new();
+        let (mut mail, mut wakers) = (Vec::new(), Vec::new());
+        for index in 0..config.threads.max(1) {
+            let io = Epoll::new(Waiting { spin: config.spin })?;
+            let (to, from) = channel();
+            mail.push((to, io.waker()));
+            wakers.push(io.waker());
+            workers.push(Worker::new(config, index, io, from, &stop));
+        }
+        if let Some(first) = workers.first_mut() {
+            first.io.listen(listener)?;
+            first.mail = mail;
+        }
+        let spawn = |worker: Worker| {
+            let name = format!("null-{}", worker.index);
+            thread::Builder::new().name(name).spawn(move || worker.run())
+        };
+        let threads = workers.into_iter().map(spawn).collect::<Result<_, _>>()?;
+        Ok(Self { addr, stop, wakers, threads })
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Waits until it ends, which without [`stop`](Self::stop) only a failure makes it do.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn join(self) -> Result<(), Error> {
+        self.threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| Error::Thread)?)
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// A failure it had before.
+    pub fn stop(self) -> Result<(), Error> {
+        self.stop.store(true, Relaxed);
+        self.wakers.iter().for_each(Waker::wake);
+        self.join()
+    }
+}
+
+struct Worker {
+    config: Config,
+    index: usize,
+    io: Epoll,
+    /// The others, on the one that accepts.
+    mail: Vec<(Sender<TcpStream>, Waker)>,
+    from: Receiver<TcpStream>,
+    next: usize,
+    stop: Arc<AtomicBool>,
+    peers: Vec<Peer>,
+    answers: [Answers; 2],
+}
+
+/// One connection.
+#[derive(Debug, Default)]
+struct Peer {
+    torn: Vec<u8>,
+    pending: Vec<u8>,
+}
+
+/// Answers in a row, all alike but for the buffer number.
+#[derive(Debug)]
+struct Answers {
+    octets: Vec<u8>,
+    len: usize,
+    buffer_at: usize,
+}
+
+impl Worker {
+    fn new(
+        config: &Config,
+        index: usize,
+        io: Epoll,
+        from: Receiver<TcpStream>,
+        stop: &Arc<AtomicBool>,
+    ) -> Self {
+        let answers = [Answers::new(Version::V1_0), Answers::new(Version::V1_3)];
+        let (config, stop) = (config.clone(), Arc::clone(stop));
+        Self {
+            config,
+            index,
+            io,
+            mail: Vec::new(),
+            from,
+            next: 0,
+            stop,
+            peers: Vec::new(),
+            answers,
+        }
+    }
+
+    fn run(mut self) -> Result<(), Error> {
+        if let Some(&core) = self.config.pin.get(self.index % self.config.pin.len().max(1)) {
+            cores::pin(core).map_err(|e| Error::Core(core, e))?;
+        }
+        while !self.stop.load(Relaxed) {
+            self.io.wait(None)?;
+            while self.one_event() {}
+            while let Ok(stream) = self.from.try_recv() {
+                self.adopt(stream);
+            }
+        }
+        Ok(())
+    }
+
+    fn one_event(&mut self) -> bool {
+        let Some(event) = self.io.next_event() else { return false };
+        match event {
+            IoEvent::Accepted(stream, _) => {
+                if let Some((to, waker)) = self.mail.get(self.next) {
+                    // A thread that is gone has failed, and the whole responder with it.
+                    let _ = to.send(stream);
+                    waker.wake();
+                    self.next = (self.next + 1) % self.mail.len();
+                }
+            }
+            IoEvent::Data(id, octets) => {
+                let Some(peer) = self.peers.get_mut(id.slot()) else { return true };
+                let n = peer.hear(octets, self.config.copy, &mut self.answers);
+                let Some((version, n)) = n else {
+                    self.io.close(id);
+                    return true;
+                };
+                let answers = if version == 1 { &self.answers[0] } else { &self.answers[1] };
+                say(&mut self.io, id, peer, answers.octets.get(..n * answers.len));
+            }
+            IoEvent::Room(id) => {
+                let Some(peer) = self.peers.get_mut(id.slot()) else { return true };
+                say(&mut self.io, id, peer, None);
+                if peer.pending.is_empty() {
+                    self.io.set_reading(id, Reading::On);
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn adopt(&mut self, stream: TcpStream) {
+        // A connection that cannot be set or taken is closed: the bench says that a switch is missing.
+        if self.config.socket.apply(&stream).is_err() {
+            return;
+        }
+        let Ok(id) = self.io.adopt(stream) else { return };
+        if self.peers.len() <= id.slot() {
+            self.peers.resize_with(id.slot() + 1, Peer::default);
+        }
+        if let Some(peer) = self.peers.get_mut(id.slot()) {
+            *peer = Peer::default();
+        }
+    }
+}
+
+/// Sends what waits, then `octets`; what does not go is kept, and nothing is read until it is gone.
+fn say(io: &mut Epoll, id: ConnId, peer: &mut Peer, octets: Option<&[u8]>) {
+    let octets = octets.unwrap_or_default();
+    if !peer.pending.is_empty() {
+        let sent = io.send(id, &peer.pending);
+        peer.pending.drain(..sent.min(peer.pending.len()));
+    }
+    let sent = if peer.pending.is_empty() && !octets.is_empty() { io.send(id, octets) } else { 0 };
+    peer.pending.extend_from_slice(octets.get(sent..).unwrap_or_default());
+    if !peer.pending.is_empty() {
+        io.set_reading(id, Reading::Off);
+    }
+}
+
+impl Peer {
+    /// Reads messages; returns their version and how many requests there were. `None` if these are no messages.
+    fn hear(
+        &mut self,
+        octets: &[u8],
+        copy: Copy,
+        answers: &mut [Answers; 2],
+    ) -> Option<(u8, usize)> {
+        let mut n = 0;
+        let mut version = 1;
+        let mut rest = octets;
+        if !self.torn.is_empty() {
+            let used = self.mend(rest)?;
+            rest = rest.get(used..).unwrap_or_default();
+            let torn = std::mem::take(&mut self.torn);
+            let whole = matches!(*torn.as_slice(), [_, _, high, low, ..] if usize::from(u16::from_be_bytes([high, low])) == torn.len());
+            if !whole {
+                self.torn = torn;
+                return Some((version, 0));
+            }
+            self.walk(&torn, copy, answers, &mut n, &mut version)?;
+            self.torn = torn;
+            self.torn.clear();
+        }
+        let left = self.walk(rest, copy, answers, &mut n, &mut version)?;
+        self.torn.extend_from_slice(rest.get(rest.len() - left..).unwrap_or_default());
+        Some((version, n))
+    }
+
+    /// Completes the torn message as far as `octets` go; returns how many were used.
+    fn mend(&mut self, octets: &[u8]) -> Option<usize> {
+        let mut used = 0;
+        loop {
+            let wanted = match *self.torn.as_slice() {
+                [_, _, high, low, ..] => usize::from(u16::from_be_bytes([high, low])),
+                _ => 4,
+            };
+            let missing = wanted.checked_sub(self.torn.len())?;
+            let more = octets.get(used..octets.len().min(used + missing))?;
+            self.torn.extend_from_slice(more);
+            used += more.len();
+            if missing == 0 || more.len() < missing {
+                return Some(used);
+            }
+        }
+    }
+
+    /// Walks over whole messages; returns how many octets are left.
+    fn walk(
+        &mut self,
+        octets: &[u8],
+        copy: Copy,
+        answers: &mut [Answers; 2],
+        n: &mut usize,
+        version: &mut u8,
+    ) -> Option<usize> {
+        let mut rest = octets;
+        let [first, second] = answers;
+        *version = octets.first().copied().unwrap_or(*version);
+        let answers = if *version == 1 { first } else { second };
+        let (len, at) = (answers.len, answers.buffer_at);
+        let mut places = answers.octets.chunks_exact_mut(len).skip(*n);
+        while let Some(head) = rest.first_chunk::<12>() {
+            let len = usize::from(u16::from_be_bytes([head[2], head[3]]));
+            if len < 8 {
+                return None;
+            }
+            let Some((msg, after)) = rest.split_at_checked(len) else { return Some(rest.len()) };
+            rest = after;
+            if head[1] != 10 {
+                self.hear_rare(msg);
+                continue;
+            }
+            let place = places.next()?;
+            *n += 1;
+            if copy == Copy::BufferId {
+                if let Some(place) = place.get_mut(at..at + 4) {
+                    place.copy_from_slice(&head[8..12]);
+                }
+            }
+        }
+        // The last message may be a header alone.
+        while let Some(head) = rest.first_chunk::<8>() {
+            let len = usize::from(u16::from_be_bytes([head[2], head[3]]));
+            if len < 8 {
+                return None;
+            }
+            let Some((msg, after)) = rest.split_at_checked(len) else { break };
+            self.hear_rare(msg);
+            rest = after;
+        }
+        Some(rest.len())
+    }
+
+    /// Shakes hands, and answers `ECHO_REQUEST`.
+    #[cold]
+    fn hear_rare(&mut self, msg: &[u8]) {
+        let Some(&[version, kind, _, _, a, b, c, d]) = msg.first_chunk::<8>() else { return };
+        let xid = u32::from_be_bytes([a, b, c, d]);
+        let mut next_xid = xid;
+        let mut out = Out::new(&mut self.pending, Version(version), &mut next_xid);
+        match kind {
+            0 => {
+                // A header alone says: this version, and those below.
+                let _ = out.raw(sluice_wire::Kind::HELLO, 1, &[]);
+                out.features_request();
+            }
+            2 => _ = out.echo_reply(xid, msg.get(8..).unwrap_or_default()),
+            6 => _ = out.set_config(SwitchConfig { flags: 0, miss_send_len: 128 }),
+            _ => {}
+        }
+    }
+}
+
+impl Answers {
+    fn new(version: Version) -> Self {
+        let (mut tx, mut xid) = (vec![], 1);
+        let fields = [
+            Field::in_port(PortNo(1)),
+            Field::eth_dst(MacAddr([0; 6])),
+            Field::eth_src(MacAddr([0; 6])),
+            Field::vlan(VlanId(0)),
+        ];
+        let actions = [Action::output(PortNo(2))];
+        let fields = if version == Version::V1_0 { &[] } else { &fields[..] };
+        let rule = FlowMod { fields, actions: &actions, ..FlowMod::default() };
+        // Both versions can say it.
+        let _ = Out::new(&mut tx, version, &mut xid).flow_mod(&rule);
+        let len = tx.len();
+        let buffer_at = if version == Version::V1_0 { 64 } else { 32 };
+        Self { octets: tx.repeat(RX_LEN / REQUEST_LEN_MIN), len, buffer_at }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_as_long_as_a_learning_controllers() {
+        assert_eq!(Answers::new(Version::V1_0).len, ANSWER_LEN_1_0);
+        assert_eq!(Answers::new(Version::V1_3).len, ANSWER_LEN_1_3);
+    }
+}

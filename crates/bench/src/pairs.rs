@@ -1,0 +1,249 @@
+//! Who sends to whom: addresses from sequence numbers, and sequence numbers from addresses.
+
+use sluice_base::Rng;
+
+/// Numbers of hosts that were announced lie below, those of new sources at and above.
+pub(crate) const FRESH: u32 = 1 << 24;
+
+/// New sources come round after so many requests of one switch.
+const FRESH_LEN: u32 = 1 << 29;
+
+/// A share of one, as a fixed-point number.
+const WHOLE: u64 = 1 << 32;
+
+/// Who sends to whom on one switch.
+///
+/// Host `h` lives on port `1 + h mod ports`. Request by request the source runs over all hosts, the destination
+/// stays `offset + step × ports` ahead of it, and at the end of each lap the step grows: so every pair of a period is
+/// another one, the two ports differ, and the pair tells how long ago it was sent.
+///
+/// An address is locally administered: `02`, 16 bits of switch, 24 bits of host. New sources have more bits of host in
+/// the first octet.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Pairs {
+    base: u64,
+    hosts: u32,
+    ports: u32,
+    offset: u32,
+    steps: u32,
+    /// Share of requests with a new source, of [`WHOLE`].
+    fresh_share: u64,
+    src: u32,
+    dst: u32,
+    port: u32,
+    step: u32,
+    fresh_sum: u64,
+}
+
+/// What one request says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pair {
+    /// Destination and source, 48 bits each, as they follow one another in the frame.
+    pub(crate) addresses: u128,
+    /// Where the frame came in.
+    pub(crate) in_port: u32,
+}
+
+impl Pairs {
+    /// Pairs of the switch with number `switch`, of at least two `hosts` on at least two `ports`.
+    ///
+    /// `new_sources` is the share of requests that bring an address nobody has seen, 0 to 1.
+    pub(crate) fn new(switch: u16, hosts: u32, ports: u16, new_sources: f64, seed: u64) -> Self {
+        let ports = u32::from(ports);
+        // Past the last host the sum wraps; it must not land on the source's own port.
+        let offset = if hosts % ports == 1 { 2 } else { 1 };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "the share is between 0 and 1"
+        )]
+        let fresh_share = (new_sources.clamp(0.0, 1.0) * WHOLE as f64) as u64;
+        let mut pairs = Self {
+            base: 0x0200_0000_0000 | u64::from(switch) << 24,
+            hosts,
+            ports,
+            offset,
+            steps: (hosts - 1).saturating_sub(offset) / ports + 1,
+            fresh_share,
+            src: 0,
+            dst: offset,
+            port: 1,
+            step: 0,
+            fresh_sum: 0,
+        };
+        let mut rng = Rng::new(seed ^ u64::from(switch) << 32);
+        pairs.advance(rng.below(hosts));
+        pairs
+    }
+
+    /// Requests after which the pairs come again.
+    pub(crate) fn period(hosts: u32, ports: u16) -> u64 {
+        let pairs = Self::new(0, hosts, ports, 0.0, 0);
+        u64::from(pairs.hosts) * u64::from(pairs.steps)
+    }
+
+    /// The pair of request `seq`, which must be the next one; goes on to the one after.
+    #[inline]
+    pub(crate) fn next(&mut self, seq: u32) -> Pair {
+        let mut src = self.address(self.src);
+        self.fresh_sum += self.fresh_share;
+        if self.fresh_sum >= WHOLE {
+            self.fresh_sum -= WHOLE;
+            src = self.address(FRESH + seq % FRESH_LEN);
+        }
+        let addresses = u128::from(self.address(self.dst)) << 48 | u128::from(src);
+        let pair = Pair { addresses, in_port: self.port };
+        self.src += 1;
+        self.dst += 1;
+        self.port += 1;
+        if self.port > self.ports {
+            self.port = 1;
+        }
+        if self.dst == self.hosts {
+            self.dst = 0;
+        }
+        if self.src == self.hosts {
+            self.new_lap();
+        }
+        pair
+    }
+
+    fn new_lap(&mut self) {
+        self.src = 0;
+        self.port = 1;
+        self.step = if self.step + 1 == self.steps { 0 } else { self.step + 1 };
+        self.dst = self.offset + self.step * self.ports;
+    }
+
+    /// Goes on by `n` requests at once.
+    pub(crate) fn advance(&mut self, n: u32) {
+        let src = u64::from(self.src) + u64::from(n);
+        let laps = src / u64::from(self.hosts);
+        let below = |n: u64, bound: u32| u32::try_from(n % u64::from(bound)).unwrap_or(0);
+        self.src = below(src, self.hosts);
+        self.step = below(u64::from(self.step) + laps, self.steps);
+        let ahead = u64::from(self.offset) + u64::from(self.step) * u64::from(self.ports);
+        self.dst = below(u64::from(self.src) + ahead, self.hosts);
+        self.port = 1 + self.src % self.ports;
+        self.fresh_sum = (self.fresh_sum + u64::from(n) * self.fresh_share) % WHOLE;
+    }
+
+    /// How many requests before the next one, which is `next_seq`, this pair was sent last; `None` if it is not one of
+    /// ours.
+    #[inline]
+    pub(crate) fn age(&self, dst: u64, src: u64, next_seq: u32) -> Option<u64> {
+        let (dst, src) = (self.host(dst)?, self.host(src)?);
+        if dst >= self.hosts {
+            return None;
+        }
+        if src >= FRESH {
+            let age = next_seq.wrapping_sub(src - FRESH) % FRESH_LEN;
+            return Some(u64::from(if age == 0 { FRESH_LEN } else { age }));
+        }
+        if src >= self.hosts {
+            return None;
+        }
+        let ahead = if dst >= src { dst - src } else { dst + self.hosts - src };
+        let beyond = ahead.checked_sub(self.offset)?;
+        if beyond % self.ports != 0 {
+            return None;
+        }
+        let here = u64::from(self.step) * u64::from(self.hosts) + u64::from(self.src);
+        let there = u64::from(beyond / self.ports) * u64::from(self.hosts) + u64::from(src);
+        let period = u64::from(self.steps) * u64::from(self.hosts);
+        Some(if there < here { here - there } else { here + period - there })
+    }
+
+    /// The address of a host, and the port it lives on.
+    pub(crate) fn whereabouts(&self, host: u32) -> (u64, u32) {
+        (self.address(host), 1 + host % self.ports)
+    }
+
+    #[inline]
+    fn address(&self, host: u32) -> u64 {
+        self.base | u64::from(host / FRESH) << 42 | u64::from(host % FRESH)
+    }
+
+    #[inline]
+    fn host(&self, address: u64) -> Option<u32> {
+        let high = address >> 42 & 0x3f;
+        let rest = address & !(0x3f << 42);
+        let low = rest.wrapping_sub(self.base);
+        if low >= u64::from(FRESH) {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "30 bits")]
+        let host = (high << 24 | low) as u32;
+        Some(host)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    fn parts(pair: Pair) -> (u64, u64) {
+        ((pair.addresses >> 48) as u64, pair.addresses as u64 & 0xffff_ffff_ffff)
+    }
+
+    #[test]
+    fn pairs_are_all_different_and_never_on_one_port() {
+        for (hosts, ports) in [(2, 2), (8, 2), (5, 4), (9, 4), (10, 4), (11, 4), (12, 4), (7, 3)] {
+            let mut pairs = Pairs::new(3, hosts, ports, 0.0, 1);
+            let period = Pairs::period(hosts, ports);
+            let mut seen = HashSet::new();
+            for seq in 0..period {
+                let pair = pairs.next(u32::try_from(seq).unwrap());
+                let (dst, src) = parts(pair);
+                let (dst, src) = (pairs.host(dst).unwrap(), pairs.host(src).unwrap());
+                assert_eq!(pair.in_port, 1 + src % u32::from(ports));
+                assert_ne!(dst % u32::from(ports), src % u32::from(ports), "{hosts} {ports}");
+                assert!(seen.insert((dst, src)), "{hosts} {ports}: {dst} {src} twice");
+            }
+            assert!(seen.contains(&parts_of(&pairs, pairs.clone().next(0))));
+        }
+    }
+
+    fn parts_of(pairs: &Pairs, pair: Pair) -> (u32, u32) {
+        let (dst, src) = parts(pair);
+        (pairs.host(dst).unwrap(), pairs.host(src).unwrap())
+    }
+
+    #[test]
+    fn a_pair_tells_how_long_ago_it_was_sent() {
+        let mut pairs = Pairs::new(40_000, 10, 4, 0.5, 7);
+        let sent: Vec<_> = (0..20).map(|seq| pairs.next(seq)).collect();
+        for (seq, &pair) in (0u64..).zip(&sent) {
+            let (dst, src) = parts(pair);
+            assert_eq!(pairs.age(dst, src, 20), Some(20 - seq));
+        }
+        let fresh = sent.iter().filter(|&&pair| pairs.host(parts(pair).1).unwrap() >= FRESH);
+        assert_eq!(fresh.count(), 10);
+    }
+
+    #[test]
+    fn to_advance_is_to_pass_over() {
+        let mut one_by_one = Pairs::new(1, 11, 4, 0.3, 0);
+        let mut at_once = one_by_one;
+        for n in [1u32, 5, 11, 40, 1000] {
+            (0..n).for_each(|_| _ = one_by_one.next(0));
+            at_once.advance(n);
+            let (mut a, mut b) = (one_by_one, at_once);
+            assert_eq!((a.next(9), a.fresh_sum), (b.next(9), b.fresh_sum));
+        }
+    }
+
+    #[test]
+    fn other_addresses_are_not_ours() {
+        let pairs = Pairs::new(1, 10, 4, 0.0, 0);
+        let (host, _) = pairs.whereabouts(3);
+        assert_eq!(pairs.age(0xffff_ffff_ffff, host, 5), None);
+        assert_eq!(pairs.age(host, 0x0180_c200_000e, 5), None);
+        assert_eq!(pairs.age(pairs.whereabouts(10).0, host, 5), None);
+        let other_switch = Pairs::new(2, 10, 4, 0.0, 0).whereabouts(4).0;
+        assert_eq!(pairs.age(other_switch, host, 5), None);
+    }
+}

@@ -1,0 +1,201 @@
+//! What a controller says, read in place as far as telling one request from another needs it.
+//!
+//! Only `FLOW_MOD` and `PACKET_OUT` are read here, in bulk; [`proto::Switch`](sluice_proto::Switch) hears the rest.
+
+use sluice_wire::{NO_BUFFER, Version};
+
+use crate::ledger::Answer;
+
+/// Type octets, alike in all versions. §7.1.
+pub(crate) const PACKET_OUT: u8 = 13;
+/// The same.
+pub(crate) const FLOW_MOD: u8 = 14;
+
+/// `OFPFC_DELETE` and what follows do not answer a request.
+const DELETE: u8 = 3;
+
+/// LLDP, and the broadcast form of it that some controllers send beside it.
+const DISCOVERY: [u16; 2] = [0x88cc, 0x8942];
+
+const BROADCAST: u64 = 0xffff_ffff_ffff;
+
+/// One reply, and how it can be tied to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// By the number of the buffer.
+    Buffer(u32, Answer),
+    /// By destination and source.
+    Addresses(u64, u64, Answer),
+    /// A rule whose match has not both addresses: it cannot be tied.
+    Untied,
+    /// A frame for everybody: what a host that announces itself causes.
+    Announcement,
+    /// Something that answers nobody: a deletion, a frame that looks for links.
+    Other,
+    /// Shorter than its kind must be.
+    Malformed,
+}
+
+impl Reply {
+    /// Reads a `FLOW_MOD`.
+    #[inline]
+    pub(crate) fn flow_mod(version: Version, msg: &[u8]) -> Self {
+        let (command, buffer_id) = if version == Version::V1_0 {
+            let Some(m) = msg.first_chunk::<72>() else { return Self::Malformed };
+            (m[57], u32::from_be_bytes([m[64], m[65], m[66], m[67]]))
+        } else {
+            let Some(m) = msg.first_chunk::<48>() else { return Self::Malformed };
+            (m[25], u32::from_be_bytes([m[32], m[33], m[34], m[35]]))
+        };
+        if command >= DELETE {
+            return Self::Other;
+        }
+        if buffer_id != NO_BUFFER {
+            return Self::Buffer(buffer_id, Answer::Both);
+        }
+        let addresses = if version == Version::V1_0 { match_10(msg) } else { match_13(msg) };
+        match addresses {
+            Some((BROADCAST, _)) => Self::Announcement,
+            Some((dst, src)) => Self::Addresses(dst, src, Answer::Rule),
+            None => Self::Untied,
+        }
+    }
+
+    /// Reads a `PACKET_OUT`.
+    #[inline]
+    pub(crate) fn packet_out(version: Version, msg: &[u8]) -> Self {
+        let Some(m) = msg.first_chunk::<16>() else { return Self::Malformed };
+        let buffer_id = u32::from_be_bytes([m[8], m[9], m[10], m[11]]);
+        if buffer_id != NO_BUFFER {
+            return Self::Buffer(buffer_id, Answer::Frame);
+        }
+        let (actions_len, at) = if version == Version::V1_0 {
+            (u16::from_be_bytes([m[14], m[15]]), 16)
+        } else {
+            let Some(m) = msg.first_chunk::<24>() else { return Self::Malformed };
+            (u16::from_be_bytes([m[16], m[17]]), 24)
+        };
+        let frame = msg.get(at + usize::from(actions_len)..).and_then(<[u8]>::first_chunk::<14>);
+        let Some(&frame) = frame else { return Self::Malformed };
+        let (dst, src) = (address(&frame, 0), address(&frame, 6));
+        if DISCOVERY.contains(&u16::from_be_bytes([frame[12], frame[13]])) {
+            Self::Other
+        } else if dst == BROADCAST {
+            Self::Announcement
+        } else {
+            Self::Addresses(dst, src, Answer::Frame)
+        }
+    }
+}
+
+/// The 48 bits at `at`.
+#[inline]
+fn address(octets: &[u8], at: usize) -> u64 {
+    let six = octets.get(at..).and_then(<[u8]>::first_chunk::<6>).copied().unwrap_or_default();
+    let [a, b, c, d, e, f] = six;
+    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+}
+
+/// Destination and source in the fixed match of 1.0, `None` unless both count. OpenFlow 1.0.0 §5.2.3.
+#[inline]
+fn match_10(msg: &[u8]) -> Option<(u64, u64)> {
+    const SRC_AND_DST: u32 = 1 << 2 | 1 << 3;
+    let m = msg.first_chunk::<72>()?;
+    let wildcards = u32::from_be_bytes([m[8], m[9], m[10], m[11]]);
+    (wildcards & SRC_AND_DST == 0).then(|| (address(m, 20), address(m, 14)))
+}
+
+/// The same in a list of OXM fields; masked ones do not count. §7.2.3.2.
+#[inline]
+fn match_13(msg: &[u8]) -> Option<(u64, u64)> {
+    const MATCH_AT: usize = 48;
+    /// Class, number and mask bit, length.
+    const ETH_DST: u32 = 0x8000 << 16 | 3 << 9 | 6;
+    const ETH_SRC: u32 = 0x8000 << 16 | 4 << 9 | 6;
+    let head = msg.get(MATCH_AT..)?.first_chunk::<4>()?;
+    let len = usize::from(u16::from_be_bytes([head[2], head[3]]));
+    let mut fields = msg.get(MATCH_AT + 4..MATCH_AT + len)?;
+    let (mut dst, mut src) = (None, None);
+    while let Some((head, rest)) = fields.split_first_chunk::<4>() {
+        let (value, rest) = rest.split_at_checked(usize::from(head[3]))?;
+        match u32::from_be_bytes(*head) {
+            ETH_DST => dst = Some(address(value, 0)),
+            ETH_SRC => src = Some(address(value, 0)),
+            _ => {}
+        }
+        fields = rest;
+    }
+    dst.zip(src)
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_wire::{Action, Command, Field, FlowMod, MacAddr, Out, PacketOut, PortNo};
+
+    use super::*;
+
+    const DST: MacAddr = MacAddr([2, 0, 1, 0, 0, 9]);
+    const SRC: MacAddr = MacAddr([2, 0, 1, 0, 0, 4]);
+    const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+
+    fn rule(version: Version, f: &FlowMod<'_>) -> Reply {
+        let (mut tx, mut xid) = (vec![], 1);
+        Out::new(&mut tx, version, &mut xid).flow_mod(f).unwrap();
+        assert_eq!(tx[1], FLOW_MOD);
+        Reply::flow_mod(version, &tx)
+    }
+
+    fn frame(version: Version, buffer_id: Option<u32>, frame: &[u8]) -> Reply {
+        let (mut tx, mut xid) = (vec![], 1);
+        let actions = [Action::output(PortNo(2)), Action::output(PortNo(3))];
+        let p = PacketOut { buffer_id, in_port: PortNo(1), actions: &actions, frame };
+        Out::new(&mut tx, version, &mut xid).packet_out(&p).unwrap();
+        assert_eq!(tx[1], PACKET_OUT);
+        Reply::packet_out(version, &tx)
+    }
+
+    fn ethernet(dst: MacAddr, ethertype: [u8; 2]) -> Vec<u8> {
+        [&dst.0[..], &SRC.0, &ethertype, &[0; 46]].concat()
+    }
+
+    #[test]
+    fn rules_are_tied_by_buffer_or_by_both_addresses() {
+        let both = [Field::in_port(PortNo(1)), Field::eth_dst(DST), Field::eth_src(SRC)];
+        for version in VERSIONS {
+            let f = FlowMod { fields: &both, ..FlowMod::default() };
+            let by_addresses = Reply::Addresses(DST.to_u64(), SRC.to_u64(), Answer::Rule);
+            assert_eq!(rule(version, &f), by_addresses);
+            assert_eq!(rule(version, &FlowMod { fields: &both[..2], ..f }), Reply::Untied);
+            let buffered = FlowMod { buffer_id: Some(77), ..f };
+            assert_eq!(rule(version, &buffered), Reply::Buffer(77, Answer::Both));
+            let deletion = FlowMod { command: Command::DELETE_STRICT, ..f };
+            assert_eq!(rule(version, &deletion), Reply::Other);
+        }
+    }
+
+    #[test]
+    fn frames_are_tied_by_buffer_or_by_their_own_addresses() {
+        for version in VERSIONS {
+            assert_eq!(frame(version, Some(5), &[]), Reply::Buffer(5, Answer::Frame));
+            let ours = frame(version, None, &ethernet(DST, [8, 0]));
+            assert_eq!(ours, Reply::Addresses(DST.to_u64(), SRC.to_u64(), Answer::Frame));
+            let flood = frame(version, None, &ethernet(MacAddr::BROADCAST, [8, 6]));
+            assert_eq!(flood, Reply::Announcement);
+            let lldp = MacAddr([1, 0x80, 0xc2, 0, 0, 0xe]);
+            assert_eq!(frame(version, None, &ethernet(lldp, [0x88, 0xcc])), Reply::Other);
+            assert_eq!(frame(version, None, b"short"), Reply::Malformed);
+        }
+    }
+
+    #[test]
+    fn no_octets_confuse_it() {
+        for version in VERSIONS {
+            for len in 0..120 {
+                for fill in [0, 1, 0x7f, 0xff] {
+                    let msg = vec![fill; len];
+                    let _ = (Reply::flow_mod(version, &msg), Reply::packet_out(version, &msg));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Requests, prebuilt: whole `PACKET_IN`s in a row, in which only what differs is written before they are sent.
+
+use sluice_wire::{Inexpressible, NO_BUFFER, Out, PacketIn, PortNo, Reason, Version};
+
+use crate::pairs::Pairs;
+
+/// Octets sent at a time, at most.
+const CHUNK_LEN: usize = 128 << 10;
+
+/// Announcements sent at a time, at most.
+const ANNOUNCEMENTS: usize = 256;
+
+/// Shortest frame: what Ethernet allows, without the checksum.
+pub(crate) const FRAME_LEN_MIN: u16 = 60;
+
+/// Longest frame.
+pub(crate) const FRAME_LEN_MAX: u16 = 9216;
+
+/// Where the parts that differ lie in one message.
+#[derive(Debug, Clone, Copy)]
+struct Layout {
+    len: usize,
+    in_port_at: usize,
+    frame_at: usize,
+}
+
+/// How requests name the frame they bring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// The switch keeps it under a number, as 1.0 switches did.
+    InSwitch,
+    /// The switch keeps nothing, as Open vSwitch does: the request brings all of it.
+    Nowhere,
+}
+
+/// Requests in a row, for all switches of one thread.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    version: Version,
+    layout: Layout,
+    chunk: Vec<u8>,
+    announcement: Layout,
+    announcements: Vec<u8>,
+}
+
+impl Requests {
+    /// Builds them for frames of `frame_len` octets.
+    ///
+    /// # Errors
+    /// What the version cannot say.
+    pub(crate) fn new(version: Version, frame_len: u16) -> Result<Self, Inexpressible> {
+        let (layout, one) = message(version, &frame(frame_len))?;
+        let (announcement, arp) = message(version, &arp())?;
+        Ok(Self {
+            version,
+            layout,
+            chunk: one.repeat(CHUNK_LEN / layout.len),
+            announcement,
+            announcements: arp.repeat(ANNOUNCEMENTS),
+        })
+    }
+
+    /// Octets of one request.
+    pub(crate) fn len(&self) -> usize {
+        self.layout.len
+    }
+
+    /// Requests that one chunk holds.
+    pub(crate) fn per_chunk(&self) -> usize {
+        self.chunk.len() / self.layout.len
+    }
+
+    /// Writes the next `n` requests, numbered from `seq`, at most a chunk, and returns their octets.
+    ///
+    /// `pairs` is a copy: how many were sent is known later.
+    #[inline]
+    pub(crate) fn fill(&mut self, n: usize, seq: u32, kept: Kept, pairs: Pairs) -> &[u8] {
+        let (layout, octets) = (self.layout, n * self.layout.len);
+        let Some(chunk) = self.chunk.get_mut(..octets) else { return &[] };
+        match (self.version, kept) {
+            (Version::V1_0, Kept::InSwitch) => fill_10::<true>(chunk, layout.len, seq, pairs),
+            (Version::V1_0, Kept::Nowhere) => fill_10::<false>(chunk, layout.len, seq, pairs),
+            (_, Kept::InSwitch) => fill_13::<true>(chunk, layout.len, seq, pairs),
+            (_, Kept::Nowhere) => fill_13::<false>(chunk, layout.len, seq, pairs),
+        }
+        chunk
+    }
+
+    /// Writes the announcements of the hosts from `first` to below `end`, as many as go at a time; returns their
+    /// octets and how many there are.
+    pub(crate) fn announce(&mut self, first: u32, end: u32, pairs: &Pairs) -> (&[u8], u32) {
+        let Layout { len, in_port_at, frame_at } = self.announcement;
+        let n = ((end - first) as usize).min(ANNOUNCEMENTS);
+        let chunk = self.announcements.get_mut(..n * len).unwrap_or_default();
+        for (msg, host) in chunk.chunks_exact_mut(len).zip(first..end) {
+            let (address, port) = pairs.whereabouts(host);
+            let (address, port) = (address.to_be_bytes(), port.to_be_bytes());
+            let ip = (0x0a00_0000 | (host + 1) & 0xff_ffff).to_be_bytes();
+            let mac = address.get(2..).unwrap_or_default();
+            let in_port = if frame_at == 18 { port.get(2..) } else { port.get(..) };
+            put(msg, in_port_at, in_port.unwrap_or_default());
+            // Source; then in the ARP message the sender and, since it tells of itself, the target.
+            put(msg, frame_at + 6, mac);
+            put(msg, frame_at + 22, mac);
+            put(msg, frame_at + 28, &ip);
+            put(msg, frame_at + 32, mac);
+            put(msg, frame_at + 38, &ip);
+        }
+        (chunk, u32::try_from(n).unwrap_or(0))
+    }
+
+    /// Octets of one announcement.
+    pub(crate) fn announcement_len(&self) -> usize {
+        self.announcement.len
+    }
+}
+
+/// Buffer, length and port are one store of eight octets in 1.0, the two addresses one of twelve.
+#[inline]
+fn fill_10<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, mut pairs: Pairs) {
+    let (frame_len, mut seq) = (len as u64 - 18, seq);
+    for msg in chunk.chunks_exact_mut(len) {
+        let Some(msg) = msg.first_chunk_mut::<30>() else { return };
+        let pair = pairs.next(seq);
+        let buffer_id = if BUFFERED { seq } else { NO_BUFFER };
+        let fixed = u64::from(buffer_id) << 32 | frame_len << 16 | u64::from(pair.in_port);
+        msg[8..16].copy_from_slice(&fixed.to_be_bytes());
+        msg[18..30].copy_from_slice(&pair.addresses.to_be_bytes()[4..]);
+        seq = seq.wrapping_add(1);
+    }
+}
+
+#[inline]
+fn fill_13<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, mut pairs: Pairs) {
+    let mut seq = seq;
+    for msg in chunk.chunks_exact_mut(len) {
+        let Some(msg) = msg.first_chunk_mut::<54>() else { return };
+        let pair = pairs.next(seq);
+        if BUFFERED {
+            msg[8..12].copy_from_slice(&seq.to_be_bytes());
+        }
+        msg[32..36].copy_from_slice(&pair.in_port.to_be_bytes());
+        msg[42..54].copy_from_slice(&pair.addresses.to_be_bytes()[4..]);
+        seq = seq.wrapping_add(1);
+    }
+}
+
+/// One `PACKET_IN` around `frame`, unbuffered, and where its parts are.
+fn message(version: Version, frame: &[u8]) -> Result<(Layout, Vec<u8>), Inexpressible> {
+    let (mut tx, mut xid) = (vec![], 0);
+    let p = PacketIn {
+        buffer_id: None,
+        in_port: PortNo(1),
+        total_len: u16::try_from(frame.len()).unwrap_or(u16::MAX),
+        reason: Reason::NO_MATCH,
+        table_id: 0,
+        cookie: if version == Version::V1_0 { u64::MAX } else { 0 },
+        frame,
+    };
+    p.emit(&mut Out::new(&mut tx, version, &mut xid))?;
+    let (in_port_at, frame_at) = if version == Version::V1_0 { (14, 18) } else { (32, 42) };
+    Ok((Layout { len: tx.len(), in_port_at, frame_at }, tx))
+}
+
+/// An IPv4 frame with a UDP datagram from 10.0.0.1 to 10.0.0.2, `len` octets in all.
+fn frame(len: u16) -> Vec<u8> {
+    let (ip_len, udp_len) = ((len - 14).to_be_bytes(), (len - 34).to_be_bytes());
+    let mut frame = vec![0; 12];
+    frame.extend([0x08, 0x00, 0x45, 0]);
+    frame.extend(ip_len);
+    frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    // Ports 10000 and 10001; no checksum, which UDP over IPv4 allows.
+    frame.extend([0x27, 0x10, 0x27, 0x11]);
+    frame.extend(udp_len);
+    frame.resize(usize::from(len), 0);
+    let words = frame.get(14..34).unwrap_or_default().chunks_exact(2);
+    let sum: u32 =
+        words.map(|w| w.iter().fold(0, |word, &octet| word << 8 | u32::from(octet))).sum();
+    let sum = (sum & 0xffff) + (sum >> 16);
+    put(&mut frame, 24, &(!((sum + (sum >> 16)) & 0xffff)).to_be_bytes()[2..]);
+    frame
+}
+
+/// A gratuitous ARP reply, padded to the least length.
+fn arp() -> Vec<u8> {
+    let mut frame = vec![0xff; 6];
+    frame.extend([0; 6]);
+    frame.extend([0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 2]);
+    frame.resize(usize::from(FRAME_LEN_MIN), 0);
+    frame
+}
+
+fn put(octets: &mut [u8], at: usize, what: &[u8]) {
+    if let Some(place) = octets.get_mut(at..at + what.len()) {
+        place.copy_from_slice(what);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_wire::{Ethernet, Frame, split};
+
+    use super::*;
+
+    const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
+
+    #[test]
+    fn a_request_of_1_0_is_as_long_as_the_one_everybody_measures_with() {
+        assert_eq!(Requests::new(Version::V1_0, 64).unwrap().len(), 82);
+        assert_eq!(Requests::new(Version::V1_3, 64).unwrap().len(), 106);
+    }
+
+    #[test]
+    fn what_is_written_in_place_is_what_a_switch_would_send() {
+        for version in VERSIONS {
+            for kept in [Kept::InSwitch, Kept::Nowhere] {
+                let mut requests = Requests::new(version, 128).unwrap();
+                let mut pairs = Pairs::new(9, 100, 4, 0.2, 3);
+                let mut octets = requests.fill(50, 7000, kept, pairs);
+                for seq in 7000..7050 {
+                    let (msg, rest) = split(octets).unwrap().unwrap();
+                    let p = PacketIn::new(msg).unwrap();
+                    let pair = pairs.next(seq);
+                    assert_eq!(p.buffer_id, (kept == Kept::InSwitch).then_some(seq));
+                    assert_eq!((p.in_port.0, p.total_len), (pair.in_port, 128));
+                    let eth = Ethernet::new(p.frame).unwrap();
+                    let addresses =
+                        u128::from(eth.dst.to_u64()) << 48 | u128::from(eth.src.to_u64());
+                    assert_eq!(addresses, pair.addresses);
+                    assert_eq!(p.frame.len(), 128);
+                    octets = rest;
+                }
+                assert!(octets.is_empty());
+            }
+        }
+    }
+
+    #[test]
+    fn the_checksum_of_the_frame_is_right() {
+        let frame = frame(64);
+        let words = frame[14..34].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
+        let sum: u32 = words.sum();
+        assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
+    }
+
+    #[test]
+    fn a_host_announces_itself_where_it_lives() {
+        for version in VERSIONS {
+            let mut requests = Requests::new(version, 64).unwrap();
+            let pairs = Pairs::new(9, 100, 4, 0.0, 3);
+            let (octets, n) = requests.announce(97, 100, &pairs);
+            assert_eq!((n, octets.len()), (3, 3 * requests.announcement_len()));
+            let (octets, _) = requests.announce(98, 100, &pairs);
+            let p = PacketIn::new(Frame::new(&octets[..octets.len() / 2]).unwrap()).unwrap();
+            let eth = Ethernet::new(p.frame).unwrap();
+            assert_eq!((p.buffer_id, p.in_port.0), (None, 3));
+            assert_eq!((eth.src.to_u64(), 3), pairs.whereabouts(98));
+            assert_eq!((eth.dst.0, &p.frame[22..28]), ([0xff; 6], &eth.src.0[..]));
+        }
+    }
+}
