@@ -1,6 +1,7 @@
 //! The binary: reads arguments and configuration, starts the parts, prints, exits.
 
 mod advice;
+mod bench;
 mod config;
 mod log;
 mod run;
@@ -26,6 +27,8 @@ struct Cli {
 enum Command {
     /// Runs the controller until it is told to stop.
     Run(Flags),
+    /// Plays switches against a controller and measures its answers.
+    Bench(Box<bench::Bench>),
     /// Shows the configuration.
     #[command(subcommand)]
     Config(Config),
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
                 Err(problems) => refuse(&problems),
             }
         }
+        Command::Bench(bench) => bench.run(),
         Command::Config(Config::Show(flags)) => match Inputs::new(flags).load() {
             Ok(loaded) => print(&config::show(&loaded)),
             Err(problems) => refuse(&problems),
