@@ -1,1 +1,140 @@
 //! Transcripts and network assertions, for tests only.
+#![expect(clippy::panic, reason = "the failures of a test library are the test's failures")]
+
+mod script;
+mod stage;
+mod words;
+
+use sluice_app::App;
+use sluice_wire::Version;
+
+use script::{Line, Step};
+use stage::Stage;
+
+/// Plays `script` to the application that `make` makes, once in 1.0 and once in 1.3: what is heard goes through real
+/// octets, and the application must say just what stands there, in that order.
+///
+/// ```text
+/// s1 < packet_in port=1 b>a          a frame from station b to station a comes in at port 1 of switch s1
+/// s1 > packet_out flood              and this is said to it
+/// [1.3] s1 > flow_mod priority=0     in 1.3 only
+/// wait 301s                          time passes
+/// ```
+///
+/// **`<`** is one of `up`, `down`, `port_up N`, `port_down N`, `port_gone N` and `packet_in port=N SRC>DST`. Stations
+/// are letters, `*` for all, or addresses. A frame may have `buffer=N`, `vlan=N`, `tagged` (with a priority only),
+/// `cut` (it comes up truncated), `giant` (the longest that a message holds) or `runt=N` (only its first N octets).
+/// A switch that was not said to be up comes up at its first line, and what is said to it then is not looked at.
+///
+/// **`>`** is `flow_mod` or `packet_out`, what it does (`flood`, `port=N`, `drop`; `delete`), and the `buffer` it
+/// releases; all of that must be there. Of the rest, which is `in_port src dst vlan untagged idle hard priority
+/// out_port cookie`, as many as the test is about; `match=dst+vlan` names all fields that are matched. A frame that is
+/// sent back must be the one that came.
+///
+/// # Panics
+/// When something else is said; the message is the script with the place marked.
+#[track_caller]
+pub fn transcript<A: App>(make: impl Fn() -> A, script: &str) {
+    for version in [Version::V1_0, Version::V1_3] {
+        if let Err(told) = play(make(), version, script) {
+            panic!("{told}");
+        }
+    }
+}
+
+fn play<A: App>(app: A, version: Version, script: &str) -> Result<(), String> {
+    let mut stage = Stage::new(app, version);
+    for (number, text) in script.lines().enumerate() {
+        let marked = |why: String| mark(script, version, number, &why);
+        let Some(Line { only, step }) = Line::parse(text).map_err(marked)? else { continue };
+        if only.is_some_and(|only| only != version) {
+            continue;
+        }
+        match step {
+            Step::Wait(time) => {
+                stage.must_be_silent().map_err(marked)?;
+                stage.wait(time);
+            }
+            Step::Heard(switch, heard) => {
+                stage.must_be_silent().map_err(marked)?;
+                stage.hear(&switch, &heard).map_err(marked)?;
+            }
+            Step::Said(switch, words) => stage.must_say(&switch, &words).map_err(marked)?,
+        }
+    }
+    let end = script.lines().count();
+    stage.must_be_silent().map_err(|why| mark(script, version, end, &why))
+}
+
+/// The script with `why` at line `at`.
+fn mark(script: &str, version: Version, at: usize, why: &str) -> String {
+    let mut told = vec![format!("in {version}, this is not what happens:")];
+    for (number, line) in script.lines().chain([""]).enumerate() {
+        if number == at {
+            told.push(format!(">>>> {why}"));
+        }
+        told.push(format!("     {}", line.trim()));
+    }
+    told.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_app::{Ctx, Then};
+    use sluice_wire::{Action, PacketIn, PacketOut, PortNo};
+
+    use super::*;
+
+    /// Floods everything.
+    struct Repeater;
+
+    impl App for Repeater {
+        fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+            let actions = [Action::output(PortNo::FLOOD)];
+            ctx.here.packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(p) }).unwrap();
+            Then::Done
+        }
+    }
+
+    #[test]
+    fn what_happens_as_written_passes() {
+        transcript(
+            || Repeater,
+            "
+            s1 < packet_in  port=1 b>a vlan=5   # a comment
+            s1 > packet_out flood in_port=1
+
+            wait 5s
+            s2 < packet_in  port=2 a>* buffer=7
+            s2 > packet_out flood buffer=7
+            s2 < down
+            ",
+        );
+    }
+
+    #[test]
+    fn what_happens_otherwise_is_marked() {
+        let wrong = [
+            ("s1 > packet_out port=2", "it says: s1 > packet_out flood"),
+            ("s2 > packet_out flood", "it says: s1 > packet_out flood"),
+            ("s1 > packet_out flood buffer=7", "it says: s1 > packet_out flood"),
+            ("s1 < down", "it says more: s1 > packet_out flood"),
+            ("", "it says more: s1 > packet_out flood"),
+            ("s1 > packet_out flood\ns1 > packet_out flood", "it says nothing"),
+        ];
+        for (line, why) in wrong {
+            let script = format!("s1 < packet_in port=1 b>a\n{line}");
+            let told = play(Repeater, Version::V1_3, &script).unwrap_err();
+            assert!(told.contains(&format!(">>>> {why}")), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_marked() {
+        for line in ["s1 < jump", "s1 packet_in", "wait long", "s1 < packet_in b>a", "[7] s1 < up"]
+        {
+            let told = play(Repeater, Version::V1_0, line).unwrap_err();
+            assert!(told.contains(">>>> cannot read"), "{told}");
+        }
+    }
+}

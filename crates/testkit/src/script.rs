@@ -1,0 +1,153 @@
+//! The lines of a transcript.
+
+use std::time::Duration;
+
+use sluice_wire::{MacAddr, PortNo, Version};
+
+/// A line, and the one version it is for, if it is not for all.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) only: Option<Version>,
+    pub(crate) step: Step,
+}
+
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// Time passes.
+    Wait(Duration),
+    /// A switch says something.
+    Heard(String, Heard),
+    /// This must be said to a switch.
+    Said(String, Vec<String>),
+}
+
+#[derive(Debug)]
+pub(crate) enum Heard {
+    Up,
+    Down,
+    PortUp(PortNo),
+    PortDown(PortNo),
+    PortGone(PortNo),
+    PacketIn(Up),
+}
+
+/// A frame that comes up.
+#[derive(Debug, Default)]
+pub(crate) struct Up {
+    pub(crate) port: u32,
+    pub(crate) src: MacAddr,
+    pub(crate) dst: MacAddr,
+    pub(crate) buffer_id: Option<u32>,
+    /// The VLAN of its tag, 0 for a priority tag.
+    pub(crate) tag: Option<u16>,
+    pub(crate) size: Size,
+}
+
+/// How much of a frame there is.
+#[derive(Debug, Default)]
+pub(crate) enum Size {
+    #[default]
+    Whole,
+    /// It comes up truncated.
+    Cut,
+    /// As much as a message holds.
+    Giant,
+    /// It never was longer.
+    Runt(usize),
+}
+
+impl Line {
+    /// Reads `text`; `None` if it says nothing.
+    pub(crate) fn parse(text: &str) -> Result<Option<Self>, String> {
+        let words: Vec<_> = text.split('#').next().unwrap_or_default().split_whitespace().collect();
+        let unread = || format!("cannot read `{}`", text.trim());
+        let (only, words) = match *words {
+            [] => return Ok(None),
+            [first, ..] if first.starts_with('[') => {
+                let name = first.trim_matches(['[', ']']);
+                (Some(Version::from_text(name).ok_or_else(unread)?), words.get(1..))
+            }
+            _ => (None, words.get(..)),
+        };
+        let step = match *words.unwrap_or_default() {
+            ["wait", time] => time
+                .strip_suffix('s')
+                .and_then(|n| n.parse().ok())
+                .map(|seconds| Step::Wait(Duration::from_secs(seconds))),
+            [switch, "<", ref what @ ..] => {
+                Heard::parse(what).map(|heard| Step::Heard(switch.to_owned(), heard))
+            }
+            [switch, ">", ref what @ ..] => {
+                let words = what.iter().map(|&word| spell_out(word)).collect();
+                Some(Step::Said(switch.to_owned(), words))
+            }
+            _ => None,
+        };
+        Ok(Some(Self { only, step: step.ok_or_else(unread)? }))
+    }
+}
+
+impl Heard {
+    fn parse(words: &[&str]) -> Option<Self> {
+        let port = |n: &str| n.parse().ok().map(PortNo);
+        match *words {
+            ["up"] => Some(Self::Up),
+            ["down"] => Some(Self::Down),
+            ["port_up", n] => port(n).map(Self::PortUp),
+            ["port_down", n] => port(n).map(Self::PortDown),
+            ["port_gone", n] => port(n).map(Self::PortGone),
+            ["packet_in", ref words @ ..] => Up::parse(words).map(Self::PacketIn),
+            _ => None,
+        }
+    }
+}
+
+impl Up {
+    fn parse(words: &[&str]) -> Option<Self> {
+        let (mut up, mut has_addresses) = (Self::default(), false);
+        for word in words {
+            if let Some((src, dst)) = word.split_once('>') {
+                (up.src, up.dst, has_addresses) = (station(src)?, station(dst)?, true);
+                continue;
+            }
+            match word.split_once('=').unwrap_or((word, "")) {
+                ("port", n) => up.port = n.parse().ok()?,
+                ("buffer", n) => up.buffer_id = Some(n.parse().ok()?),
+                ("vlan", n) => up.tag = Some(n.parse().ok()?),
+                ("runt", n) => up.size = Size::Runt(n.parse().ok()?),
+                ("tagged", "") => up.tag = Some(0),
+                ("cut", "") => up.size = Size::Cut,
+                ("giant", "") => up.size = Size::Giant,
+                _ => return None,
+            }
+        }
+        (has_addresses && up.port != 0).then_some(up)
+    }
+}
+
+/// The address of a station: a letter, `*` for all of them, or the address itself.
+pub(crate) fn station(name: &str) -> Option<MacAddr> {
+    if let [letter @ b'a'..=b'z'] = *name.as_bytes() {
+        return Some(MacAddr([2, 0, 0, 0, 0, letter]));
+    }
+    if name == "*" {
+        return Some(MacAddr::BROADCAST);
+    }
+    let mut octets = name.split(':').map(|octet| u8::from_str_radix(octet, 16).ok());
+    let mut addr = [0; 6];
+    for place in &mut addr {
+        *place = octets.next()??;
+    }
+    octets.next().is_none().then_some(MacAddr(addr))
+}
+
+/// A word of what must be said, with addresses in full.
+fn spell_out(word: &str) -> String {
+    match word.split_once('=') {
+        Some((key @ ("src" | "dst"), name)) => match station(name) {
+            Some(addr) => format!("{key}={addr}"),
+            None => word.to_owned(),
+        },
+        _ => word.to_owned(),
+    }
+}

@@ -1,0 +1,240 @@
+//! Where an application is played to.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use sluice_app::{App, Ctx, Mail, Sw};
+use sluice_wire::{
+    DatapathId, EtherType, Features, Frame, Kind, MacAddr, Out, PacketIn, Port, PortNo, PortReason,
+    PortStatus, Reason, Version, split,
+};
+
+use crate::script::{Heard, Size, Up};
+use crate::words::Said;
+
+/// An application, the switches around it, and what it said that no line has named yet.
+#[derive(Debug)]
+pub(crate) struct Stage<A> {
+    app: A,
+    version: Version,
+    now: Instant,
+    mail: Mail,
+    switches: Vec<Switch>,
+    said: VecDeque<(String, Said)>,
+    /// The frame that was heard last.
+    frame: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Switch {
+    name: String,
+    is_up: bool,
+    tx: Vec<u8>,
+    next_xid: u32,
+}
+
+impl<A: App> Stage<A> {
+    pub(crate) fn new(app: A, version: Version) -> Self {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let now = Instant::now();
+        let (switches, said) = (Vec::new(), VecDeque::new());
+        Self { app, version, now, mail: Mail::default(), switches, said, frame: Vec::new() }
+    }
+
+    /// Lets time pass, with a turn every second as the engine has at least.
+    pub(crate) fn wait(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now = end.min(self.now + Duration::from_secs(1));
+            self.app.on_time(self.now);
+        }
+    }
+
+    /// Fails if something was said that no line has named.
+    pub(crate) fn must_be_silent(&self) -> Result<(), String> {
+        let first = self.said.front();
+        first.map_or(Ok(()), |(switch, said)| Err(format!("it says more: {switch} > {said}")))
+    }
+
+    /// Fails unless this is what was said next.
+    pub(crate) fn must_say(&mut self, switch: &str, words: &[String]) -> Result<(), String> {
+        match self.said.pop_front() {
+            Some((to, said)) if to == switch && said.is(words) => Ok(()),
+            Some((to, said)) => Err(format!("it says: {to} > {said}")),
+            None => Err("it says nothing".to_owned()),
+        }
+    }
+
+    /// Lets `switch` say `heard`.
+    pub(crate) fn hear(&mut self, switch: &str, heard: &Heard) -> Result<(), String> {
+        let known = self.switches.iter().position(|known| known.name == switch);
+        let at = known.unwrap_or_else(|| {
+            let name = switch.to_owned();
+            self.switches.push(Switch { name, is_up: false, tx: vec![], next_xid: 1 });
+            self.switches.len() - 1
+        });
+        self.app.on_time(self.now);
+        match heard {
+            Heard::Up => self.come_up(at),
+            Heard::Down => {
+                self.app.switch_down(sw(at));
+                self.each(at, |switch| switch.is_up = false);
+            }
+            heard => {
+                if !self.switches.get(at).is_some_and(|switch| switch.is_up) {
+                    self.come_up(at);
+                    self.each(at, |switch| switch.tx.clear());
+                }
+                let octets = self.say(heard)?;
+                self.carry(at, &octets)?;
+            }
+        }
+        self.collect()
+    }
+
+    fn come_up(&mut self, at: usize) {
+        let features = Features {
+            datapath_id: id(at),
+            n_buffers: 256,
+            n_tables: 1,
+            auxiliary_id: 0,
+            capabilities: 0,
+            actions: 1,
+            ports: (1..=4).map(|n| port(PortNo(n), 0)).collect(),
+        };
+        self.each(at, |switch| switch.is_up = true);
+        self.tell(at, |app, ctx| app.switch_up(&features, ctx));
+    }
+
+    /// The message in which a switch says `heard`.
+    fn say(&mut self, heard: &Heard) -> Result<Vec<u8>, String> {
+        let (mut octets, mut xid) = (Vec::new(), 1);
+        let mut out = Out::new(&mut octets, self.version, &mut xid);
+        let status = |n, reason, state| PortStatus { reason, port: port(n, state) };
+        let written = match *heard {
+            Heard::Up | Heard::Down => Ok(()),
+            Heard::PortUp(n) => status(n, PortReason::MODIFY, 0).emit(&mut out),
+            Heard::PortDown(n) => status(n, PortReason::MODIFY, Port::LINK_DOWN).emit(&mut out),
+            Heard::PortGone(n) => status(n, PortReason::DELETE, 0).emit(&mut out),
+            Heard::PacketIn(ref up) => {
+                let (frame, total_len) = up.frame(self.version);
+                self.frame = frame;
+                PacketIn {
+                    buffer_id: up.buffer_id,
+                    in_port: PortNo(up.port),
+                    total_len,
+                    reason: Reason::NO_MATCH,
+                    table_id: 0,
+                    cookie: u64::MAX,
+                    frame: &self.frame,
+                }
+                .emit(&mut out)
+            }
+        };
+        written.map_err(|no| format!("cannot be heard: {no}"))?;
+        Ok(octets)
+    }
+
+    /// Carries `octets` from a switch to the application.
+    fn carry(&mut self, at: usize, octets: &[u8]) -> Result<(), String> {
+        let unread = |error: sluice_wire::Error| format!("cannot be heard: {error}");
+        let msg = Frame::new(octets).map_err(unread)?;
+        if msg.kind() == Kind::PACKET_IN {
+            let p = PacketIn::new(msg).map_err(unread)?;
+            self.tell(at, |app, ctx| _ = app.packet_in(&p, ctx));
+        } else {
+            let status = PortStatus::parse(msg).map_err(unread)?;
+            self.tell(at, |app, ctx| app.port_status(&status, ctx));
+        }
+        Ok(())
+    }
+
+    fn each(&mut self, at: usize, change: impl FnOnce(&mut Switch)) {
+        if let Some(switch) = self.switches.get_mut(at) {
+            change(switch);
+        }
+    }
+
+    fn tell(&mut self, at: usize, tell: impl FnOnce(&mut A, &mut Ctx<'_>)) {
+        let Some(switch) = self.switches.get_mut(at) else { return };
+        let here = Out::new(&mut switch.tx, self.version, &mut switch.next_xid);
+        tell(&mut self.app, &mut Ctx::new(self.now, sw(at), id(at), here, &mut self.mail));
+    }
+
+    /// Reads what was said to the switches, from their octets.
+    fn collect(&mut self) -> Result<(), String> {
+        for (to, message) in self.mail.take() {
+            let at = (0..self.switches.len()).find(|&at| id(at) == to);
+            let Some(switch) = at.and_then(|at| self.switches.get_mut(at)) else { continue };
+            let mut out = Out::new(&mut switch.tx, self.version, &mut switch.next_xid);
+            let xid = out.next_xid();
+            message.emit(xid, &mut out).map_err(|no| format!("mail cannot be said: {no}"))?;
+        }
+        for switch in &mut self.switches {
+            let octets = std::mem::take(&mut switch.tx);
+            let mut rest = &*octets;
+            while let Some((msg, after)) = split(rest).map_err(|error| error.to_string())? {
+                if msg.version() != self.version {
+                    return Err(format!("it says something in {}", msg.version()));
+                }
+                self.said.push_back((switch.name.clone(), Said::new(msg, &self.frame)));
+                rest = after;
+            }
+            if !rest.is_empty() {
+                return Err(format!("it says half a message: {rest:02x?}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Up {
+    /// The frame as it comes up, and its length when it came in.
+    fn frame(&self, version: Version) -> (Vec<u8>, u16) {
+        let mut frame = [self.dst.0, self.src.0].concat();
+        if let Some(vlan) = self.tag {
+            frame.extend(EtherType::VLAN.0.to_be_bytes());
+            // Priority 3.
+            frame.extend((vlan | 3 << 13).to_be_bytes());
+        }
+        frame.extend(EtherType::IPV4.0.to_be_bytes());
+        let whole = |frame: Vec<u8>| {
+            let len = u16::try_from(frame.len()).unwrap_or(u16::MAX);
+            (frame, len)
+        };
+        match self.size {
+            Size::Whole => {
+                frame.resize(64, 0x55);
+                whole(frame)
+            }
+            Size::Cut => {
+                frame.resize(64, 0x55);
+                (frame, 1500)
+            }
+            Size::Giant => {
+                // Header, fixed part, match and padding.
+                let around = if version == Version::V1_0 { 8 + 10 } else { 8 + 16 + 16 + 2 };
+                frame.resize(usize::from(u16::MAX) - around, 0x55);
+                whole(frame)
+            }
+            Size::Runt(len) => {
+                frame.truncate(len);
+                whole(frame)
+            }
+        }
+    }
+}
+
+fn sw(at: usize) -> Sw {
+    Sw(u32::try_from(at).unwrap_or(u32::MAX))
+}
+
+fn id(at: usize) -> DatapathId {
+    DatapathId(at as u64 + 1)
+}
+
+fn port(port_no: PortNo, state: u32) -> Port {
+    let hw_addr = MacAddr([2, 0, 0, 0, 1, 0]);
+    let name = *b"port\0\0\0\0\0\0\0\0\0\0\0\0";
+    Port { port_no, hw_addr, name, config: 0, state, features: [0; 4], speed_kbps: [0; 2] }
+}

@@ -1,0 +1,129 @@
+//! What an application said, in the words of a transcript.
+
+use std::fmt;
+
+use sluice_wire::{Action, Command, FieldId, Frame, Message, PortNo};
+
+/// One message.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// What a transcript must have.
+    must: Vec<String>,
+    /// What it may have besides.
+    may: Vec<String>,
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.must.join(" "))?;
+        if self.may.is_empty() { Ok(()) } else { write!(f, "   ({})", self.may.join(" ")) }
+    }
+}
+
+impl Said {
+    /// Reads `msg`; `frame` is the frame that was heard last.
+    pub(crate) fn new(msg: Frame<'_>, frame: &[u8]) -> Self {
+        let mut said = Self::default();
+        match Message::parse(msg) {
+            Ok(message) => said.tell(message, frame),
+            Err(error) => said.must.push(format!("unreadable: {error}")),
+        }
+        said
+    }
+
+    /// Whether `words` describe it.
+    pub(crate) fn is(&self, words: &[String]) -> bool {
+        self.must.iter().all(|word| words.contains(word))
+            && words.iter().all(|word| self.must.contains(word) || self.may.contains(word))
+    }
+
+    fn tell(&mut self, message: Message, heard: &[u8]) {
+        match message {
+            Message::PacketOut { buffer_id, in_port, actions, frame } => {
+                self.must.push("packet_out".to_owned());
+                self.must.push(actions_in_words(&actions));
+                self.must.extend(buffer_id.map(|id| format!("buffer={id}")));
+                let sent = if buffer_id.is_some() { &[] } else { heard };
+                if frame != sent {
+                    self.must.push(format!("frame={frame:02x?}"));
+                }
+                self.may.push(format!("in_port={in_port}"));
+            }
+            Message::FlowMod { command, .. } => {
+                self.must.push("flow_mod".to_owned());
+                match command {
+                    Command::ADD => {}
+                    Command::DELETE => self.must.push("delete".to_owned()),
+                    Command(n) => self.must.push(format!("command={n}")),
+                }
+                self.tell_rule(message);
+            }
+            Message::Other(kind, _) => self.must.push(kind.to_string().to_lowercase()),
+            other => self.must.push(format!("{other:?}")),
+        }
+    }
+
+    fn tell_rule(&mut self, message: Message) {
+        let Message::FlowMod {
+            command,
+            cookie,
+            idle_timeout_s,
+            hard_timeout_s,
+            priority,
+            buffer_id,
+            out_port,
+            rule,
+            ..
+        } = message
+        else {
+            return;
+        };
+        if command == Command::ADD {
+            self.must.push(actions_in_words(&rule.actions));
+        }
+        self.must.extend(buffer_id.map(|id| format!("buffer={id}")));
+        let mut names = Vec::new();
+        for field in &rule.matching.fields {
+            let name = match field.id {
+                FieldId::IN_PORT => "in_port",
+                FieldId::ETH_SRC => "src",
+                FieldId::ETH_DST => "dst",
+                FieldId::VLAN_VID => "vlan",
+                id => id.row().map_or("unknown", |row| row.name),
+            };
+            names.push(name);
+            self.may.push(match field.id {
+                FieldId::VLAN_VID if field.value == 0 => "untagged".to_owned(),
+                FieldId::VLAN_VID => format!("vlan={}", field.value & 0xfff),
+                FieldId::ETH_SRC | FieldId::ETH_DST => {
+                    let addr = u64::try_from(field.value).unwrap_or(u64::MAX);
+                    format!("{name}={}", sluice_wire::MacAddr::from_u64(addr))
+                }
+                _ => format!("{name}={}", field.value),
+            });
+        }
+        names
+            .sort_by_key(|&name| ["in_port", "src", "dst", "vlan"].iter().position(|&n| n == name));
+        self.may.push(format!("match={}", names.join("+")));
+        self.may.push(format!("idle={idle_timeout_s}"));
+        self.may.push(format!("hard={hard_timeout_s}"));
+        self.may.push(format!("priority={priority}"));
+        self.may.push(format!("cookie={cookie}"));
+        if out_port != PortNo::ANY {
+            self.must.push(format!("out_port={out_port}"));
+        }
+    }
+}
+
+fn actions_in_words(actions: &[Action]) -> String {
+    if actions.is_empty() {
+        return "drop".to_owned();
+    }
+    let word = |action: &Action| match action {
+        Action::Output { port: PortNo::FLOOD, .. } => "flood".to_owned(),
+        Action::Output { port: PortNo::CONTROLLER, .. } => "port=controller".to_owned(),
+        Action::Output { port, .. } => format!("port={port}"),
+        other => format!("{other:?}").replace(' ', ""),
+    };
+    actions.iter().map(word).collect::<Vec<_>>().join("+")
+}
