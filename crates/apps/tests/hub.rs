@@ -1,0 +1,64 @@
+//! What the hub does, as transcripts.
+
+use sluice_apps::hub::Hub;
+use sluice_testkit::transcript;
+
+#[test]
+fn every_frame_is_flooded_and_no_rule_is_written() {
+    transcript(
+        Hub::default,
+        "
+        s1 < packet_in  port=1 b>a
+        s1 > packet_out flood in_port=1
+        s1 < packet_in  port=2 a>b buffer=7
+        s1 > packet_out flood in_port=2 buffer=7
+        s1 < packet_in  port=2 a>* vlan=5
+        s1 > packet_out flood in_port=2
+        ",
+    );
+}
+
+#[test]
+fn reserved_addresses_stay_on_their_link_and_buffers_are_let_go() {
+    transcript(
+        Hub::default,
+        "
+        s1 < packet_in  port=1 b>01:80:c2:00:00:0e
+        s1 < packet_in  port=1 b>01:80:c2:00:00:0e buffer=7
+        s1 > packet_out drop buffer=7
+        s1 < packet_in  port=1 b>01:80:c2:00:00:10
+        s1 > packet_out flood
+        ",
+    );
+}
+
+#[test]
+fn a_switch_comes_up_with_a_table_miss_entry_where_its_version_needs_one() {
+    transcript(
+        Hub::default,
+        "
+        s1 < up
+        [1.3] s1 > flow_mod port=controller priority=0 idle=0 hard=0 match=
+        s1 < down
+        s1 < up
+        [1.3] s1 > flow_mod port=controller priority=0
+        s1 < port_down 1
+        ",
+    );
+}
+
+#[test]
+fn what_is_no_frame_or_too_long_to_send_back_does_no_harm() {
+    transcript(
+        Hub::default,
+        "
+        s1 < packet_in port=1 b>a runt=13
+        s1 < packet_in port=1 b>a runt=13 buffer=7
+        s1 > packet_out drop buffer=7
+        s1 < packet_in port=1 b>a giant
+        [1.3] s1 > packet_out flood
+        s1 < packet_in port=1 b>a
+        s1 > packet_out flood
+        ",
+    );
+}
