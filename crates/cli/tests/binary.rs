@@ -1,0 +1,147 @@
+//! The binary from outside, without switches: its HTTP port, its log, its exit codes.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::time::Duration;
+
+/// A `sluice run` on free ports; killed with the test if it still runs.
+struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    stderr: ChildStderr,
+}
+
+impl Running {
+    fn new(arguments: &str) -> Self {
+        let mut sluice = sluice(&format!("run --listen 127.0.0.1:0 --threads 1 {arguments}"));
+        let mut child = sluice.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        let stderr = child.stderr.take().unwrap();
+        Self { child, stdout, stderr }
+    }
+
+    /// What follows `words` on the first line of the first screen that begins with them.
+    fn said(&mut self, words: &str) -> String {
+        let mut lines = self.stdout.by_ref().lines().map(Result::unwrap);
+        lines.find_map(|line| line.strip_prefix(words).map(str::to_owned)).unwrap()
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
+    }
+
+    /// Exit code and standard error.
+    fn ended(mut self) -> (Option<i32>, String) {
+        let mut log = String::new();
+        self.stderr.read_to_string(&mut log).unwrap();
+        (self.child.wait().unwrap().code(), log)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The binary with no configuration but its arguments.
+fn sluice(arguments: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    command.args(arguments.split_whitespace()).args(["--config", "/dev/null"]);
+    command
+}
+
+fn refused(arguments: &str) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = sluice(arguments).output().unwrap();
+    (status.code(), String::from_utf8(stderr).unwrap())
+}
+
+#[test]
+fn metrics_are_served_where_the_first_screen_says() {
+    let mut running = Running::new("--api 127.0.0.1:0");
+    let url = running.said("metrics: ");
+    let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut client = TcpStream::connect(address).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    write!(client, "GET /{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    assert!(answer.contains("\n# TYPE sluice_sessions gauge\n"), "{answer}");
+    assert!(answer.ends_with("# EOF\n"), "{answer}");
+    running.signal("TERM");
+    assert_eq!(running.ended().0, Some(0));
+}
+
+#[test]
+fn both_signals_to_stop_are_heeded() {
+    for signal in ["TERM", "INT"] {
+        let mut running = Running::new("--no-api");
+        running.said("listening on ");
+        running.signal(signal);
+        let (code, log) = running.ended();
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.contains("stopping"), "{log}");
+    }
+}
+
+#[test]
+fn a_log_in_json_is_an_object_per_line() {
+    let mut running = Running::new("--no-api --log-format json");
+    running.said("listening on ");
+    running.signal("HUP");
+    running.signal("TERM");
+    let (code, log) = running.ended();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(log.lines().all(|line| line.starts_with('{') && line.ends_with('}')), "{log}");
+    assert!(log.contains(r#""message":"stopping""#), "{log}");
+}
+
+#[test]
+fn an_http_port_in_use_is_named_with_what_to_do() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let (code, log) = refused(&format!("run --listen 127.0.0.1:0 --api {address}"));
+    assert_eq!(code, Some(1), "{log}");
+    let error = log.lines().find(|line| line.starts_with("error: ")).unwrap();
+    assert!(error.starts_with(&format!("error: cannot serve metrics on {address}: ")), "{log}");
+    assert!(error.contains("--api") && error.contains("--no-api"), "{log}");
+}
+
+#[test]
+fn a_core_that_is_not_there_is_named_with_what_to_do() {
+    let (code, log) = refused("run --listen 127.0.0.1:0 --no-api --pin 4000");
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("error: cannot run on core 4000: "), "{log}");
+    assert!(log.contains("--pin off"), "{log}");
+}
+
+#[test]
+fn a_congestion_control_that_is_not_there_is_named_with_what_to_do() {
+    let mut command = sluice("run --listen 127.0.0.1:0 --no-api");
+    let Output { status, stderr, .. } =
+        command.env("SLUICE_SOCKET__CONGESTION", "nonesuch").output().unwrap();
+    let log = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(1), "{log}");
+    assert!(log.contains("error: cannot use the congestion control `nonesuch`: "), "{log}");
+    assert!(log.contains("set socket.congestion to system or one of "), "{log}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_show_as_by_run() {
+    for command in ["run", "config show"] {
+        let (code, log) = refused(&format!("{command} --threads many"));
+        assert_eq!(code, Some(2), "{log}");
+        assert!(log.starts_with("error: flag --threads: `workers.threads`: "), "{log}");
+    }
+    let Output { status, stdout, .. } = sluice("config show --threads 2").output().unwrap();
+    assert_eq!(status.code(), Some(0));
+    let shown = String::from_utf8(stdout).unwrap();
+    assert!(
+        shown.lines().any(|l| l.starts_with("threads = 2 ") && l.ends_with("# flag --threads"))
+    );
+}
