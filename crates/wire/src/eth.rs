@@ -92,11 +92,20 @@ impl EtherType {
     }
 }
 
+/// Destination and source, as they lie in a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub struct Addresses {
+    /// Destination.
+    pub dst: MacAddr,
+    /// Source.
+    pub src: MacAddr,
+}
+
 #[derive(Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Fixed {
-    dst: MacAddr,
-    src: MacAddr,
+    addresses: Addresses,
     ethertype: U16,
 }
 
@@ -109,11 +118,13 @@ struct Tag {
 
 /// Addresses and outermost VLAN of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ethernet {
+pub struct Ethernet<'a> {
     /// Destination.
     pub dst: MacAddr,
     /// Source.
     pub src: MacAddr,
+    /// Both, in place.
+    pub addresses: &'a Addresses,
     /// Outermost VLAN, 0 if there is no tag.
     pub vlan: VlanId,
     /// Whether there is a tag, even one for VLAN 0.
@@ -122,14 +133,16 @@ pub struct Ethernet {
     pub ethertype: EtherType,
 }
 
-impl Ethernet {
+impl<'a> Ethernet<'a> {
     /// Reads the start of `frame`, perhaps truncated; `None` if not even the header is there.
     #[inline]
-    pub fn new(frame: &[u8]) -> Option<Self> {
+    pub fn new(frame: &'a [u8]) -> Option<Self> {
         let (fixed, rest) = Fixed::ref_from_prefix(frame).ok()?;
         let ethertype = EtherType(fixed.ethertype.get());
-        let untagged =
-            Self { dst: fixed.dst, src: fixed.src, vlan: VlanId(0), tagged: false, ethertype };
+        let addresses = &fixed.addresses;
+        let Addresses { dst, src } = *addresses;
+        let (vlan, tagged) = (VlanId(0), false);
+        let untagged = Self { dst, src, addresses, vlan, tagged, ethertype };
         if !ethertype.is_tag() {
             return Some(untagged);
         }

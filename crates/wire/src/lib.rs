@@ -53,7 +53,7 @@ pub use action::Action;
 pub use config::SwitchConfig;
 pub use error::{Error, Inexpressible, Result, Why};
 pub use error_msg::{ErrorCode, ErrorMsg, ErrorType};
-pub use eth::{EtherType, Ethernet, MacAddr, VlanId};
+pub use eth::{Addresses, EtherType, Ethernet, MacAddr, VlanId};
 pub use features::{DatapathId, Features};
 pub use field::{Field, FieldId, Row as FieldRow};
 pub use flow_mod::{Command, FlowFlags, FlowMod, FlowModView, Rule};

@@ -58,7 +58,7 @@ impl<'t> Out<'t> {
     ) -> Result<u32, Inexpressible> {
         let xid = *self.next_xid;
         self.message_with_xid(kind, xid, body)?;
-        *self.next_xid = xid.wrapping_add(1).max(1);
+        *self.next_xid = xid.wrapping_add(1);
         Ok(xid)
     }
 
@@ -115,7 +115,7 @@ impl<'t> Out<'t> {
     #[inline]
     pub(crate) fn take_xid(&mut self) -> u32 {
         let xid = *self.next_xid;
-        *self.next_xid = xid.wrapping_add(1).max(1);
+        *self.next_xid = xid.wrapping_add(1);
         xid
     }
 
@@ -188,7 +188,7 @@ impl<'t> Out<'t> {
     fn bare(&mut self, kind: Kind) -> u32 {
         let xid = *self.next_xid;
         self.bare_with_xid(kind, xid);
-        *self.next_xid = xid.wrapping_add(1).max(1);
+        *self.next_xid = xid.wrapping_add(1);
         xid
     }
 
@@ -235,11 +235,11 @@ mod tests {
     }
 
     #[test]
-    fn xids_count_up_and_leave_zero_out() {
+    fn xids_count_up_and_round() {
         let (mut tx, mut xid) = (vec![], u32::MAX);
         let mut out = Out::new(&mut tx, Version::V1_3, &mut xid);
         assert_eq!(out.barrier_request(), u32::MAX);
-        assert_eq!(out.barrier_request(), 1);
+        assert_eq!(out.barrier_request(), 0);
         assert_eq!(tx[..8], [4, 20, 0, 8, 0xff, 0xff, 0xff, 0xff]);
     }
 }

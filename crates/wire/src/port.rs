@@ -46,10 +46,10 @@ impl PortNo {
     /// Names the port if 1.0 has no number for it.
     #[inline]
     pub fn to_u16(self) -> Result<u16, Inexpressible> {
-        #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
-        let low = self.0 as u16;
-        if Self::from_u16(low) == self {
-            Ok(low)
+        // Real ports end at 0xfeff; the reserved ones, moved up, come round to the 256 numbers below them.
+        if self.0.wrapping_add(0x100) < 0x1_0000 {
+            #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+            Ok(self.0 as u16)
         } else {
             let (version, needs) = (Version::V1_0, Some(Version::V1_1));
             Err(Inexpressible { what: "port number", version, needs })

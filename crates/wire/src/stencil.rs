@@ -3,18 +3,18 @@
 use crate::field::VID_PRESENT;
 use crate::frame::Header;
 use crate::{
-    Action, FieldId, FlowMod, Frame, Inexpressible, MacAddr, Out, PacketOut, PortNo, Version,
+    Action, Addresses, FieldId, FlowMod, Frame, Inexpressible, Out, PacketOut, PortNo, Version,
     VlanId, matching,
 };
 
-/// Octets a drawing can have: a `FLOW_MOD` of 1.3 that matches eight addresses.
-const LEN_MAX: usize = 192;
+/// Octets a drawing can have: a `FLOW_MOD` of 1.3 that matches ports, addresses, VLAN and one thing more.
+const LEN_MAX: usize = 128;
 
 /// Where what has no place in a drawing is written to: behind it, where nothing is read.
-const NOWHERE: u8 = 192;
+const NOWHERE: u8 = 128;
 
-/// The drawing, and room for one value behind it.
-const ROOM: usize = LEN_MAX + 8;
+/// An octet can name any place, and a value of eight octets fits there: no place needs to be checked.
+const ROOM: usize = 256 + 8;
 
 /// A `FLOW_MOD` or `PACKET_OUT` drawn once, in which a few values are filled in again and again.
 ///
@@ -35,15 +35,13 @@ pub struct Stencil {
 
 /// What is filled in. What the drawing has no place for is left out.
 #[derive(Debug, Clone, Copy)]
-pub struct Fill {
+pub struct Fill<'a> {
     /// The slot of the frame, if the switch keeps it.
     pub buffer_id: Option<u32>,
     /// Where the frame came in.
     pub in_port: PortNo,
-    /// Destination.
-    pub eth_dst: MacAddr,
-    /// Source.
-    pub eth_src: MacAddr,
+    /// Destination and source, in place: they are copied from frame to message as they are.
+    pub addresses: &'a Addresses,
     /// VLAN, `None` without a tag.
     pub vlan: Option<VlanId>,
     /// Where it goes.
@@ -171,34 +169,34 @@ impl Stencil {
     }
 
     #[inline]
-    fn put<const N: usize>(&mut self, at: u8, value: [u8; N]) {
+    fn put<const N: usize>(&mut self, at: u8, value: &[u8; N]) {
         let at = usize::from(at);
         if let Some(place) = self.octets.get_mut(at..at + N) {
-            place.copy_from_slice(&value);
+            place.copy_from_slice(value);
         }
     }
 
     #[inline]
-    fn fill(&mut self, xid: u32, fill: &Fill) -> Result<(), Inexpressible> {
+    fn fill(&mut self, xid: u32, fill: &Fill<'_>) -> Result<(), Inexpressible> {
         const XID_AT: u8 = 4;
-        self.put(XID_AT, xid.to_be_bytes());
-        self.put(self.buffer_id, fill.buffer_id.unwrap_or(crate::NO_BUFFER).to_be_bytes());
-        self.put(self.eth_dst, fill.eth_dst.0);
-        self.put(self.eth_src, fill.eth_src.0);
+        self.put(XID_AT, &xid.to_be_bytes());
+        self.put(self.buffer_id, &fill.buffer_id.unwrap_or(crate::NO_BUFFER).to_be_bytes());
+        self.put(self.eth_dst, &fill.addresses.dst.0);
+        self.put(self.eth_src, &fill.addresses.src.0);
         if self.version == Version::V1_0 {
-            self.put(self.in_port, fill.in_port.to_u16()?.to_be_bytes());
-            self.put(self.out_port, fill.out_port.to_u16()?.to_be_bytes());
-            self.put(self.vlan, fill.vlan.map_or(0xffff, |vlan| vlan.0).to_be_bytes());
+            self.put(self.in_port, &fill.in_port.to_u16()?.to_be_bytes());
+            self.put(self.out_port, &fill.out_port.to_u16()?.to_be_bytes());
+            self.put(self.vlan, &fill.vlan.map_or(0xffff, |vlan| vlan.0).to_be_bytes());
         } else {
-            self.put(self.in_port, fill.in_port.0.to_be_bytes());
-            self.put(self.out_port, fill.out_port.0.to_be_bytes());
-            self.put(self.vlan, fill.vlan.map_or(0, |vlan| VID_PRESENT | vlan.0).to_be_bytes());
+            self.put(self.in_port, &fill.in_port.0.to_be_bytes());
+            self.put(self.out_port, &fill.out_port.0.to_be_bytes());
+            self.put(self.vlan, &fill.vlan.map_or(0, |vlan| VID_PRESENT | vlan.0).to_be_bytes());
         }
         Ok(())
     }
 }
 
-const _: () = assert!(size_of::<Header>() == 8 && LEN_MAX < 256 && NOWHERE as usize == LEN_MAX);
+const _: () = assert!(size_of::<Header>() == 8 && NOWHERE as usize == LEN_MAX);
 
 fn to_place(at: usize) -> u8 {
     u8::try_from(at).ok().filter(|&at| at <= NOWHERE).unwrap_or(NOWHERE)
@@ -210,12 +208,14 @@ impl Out<'_> {
     /// # Errors
     /// A port that the version has no number for; nothing is written then.
     #[inline]
-    pub fn stamp(&mut self, stencil: &mut Stencil, fill: &Fill) -> Result<u32, Inexpressible> {
+    pub fn stamp(&mut self, stencil: &mut Stencil, fill: &Fill<'_>) -> Result<u32, Inexpressible> {
         let xid = self.take_xid();
         stencil.fill(xid, fill)?;
         let start = self.len();
         // The whole of it has a length that the compiler knows.
-        self.put(&stencil.octets);
+        if let Some(drawing) = stencil.octets.first_chunk::<LEN_MAX>() {
+            self.put(drawing);
+        }
         self.truncate(start + usize::from(stencil.len));
         Ok(xid)
     }
@@ -228,7 +228,7 @@ impl Out<'_> {
     pub fn stamp_with_frame(
         &mut self,
         stencil: &mut Stencil,
-        fill: &Fill,
+        fill: &Fill<'_>,
         frame: &[u8],
     ) -> Result<u32, Inexpressible> {
         let start = self.len();
@@ -245,7 +245,7 @@ impl Out<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Field;
+    use crate::{Field, MacAddr};
 
     const DST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
     const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 8]);
@@ -287,8 +287,7 @@ mod tests {
                     let fill = Fill {
                         buffer_id: Some(77),
                         in_port: PortNo(3),
-                        eth_dst: DST,
-                        eth_src: SRC,
+                        addresses: &Addresses { dst: DST, src: SRC },
                         vlan,
                         out_port: port,
                     };
@@ -314,8 +313,7 @@ mod tests {
             let fill = Fill {
                 buffer_id: None,
                 in_port,
-                eth_dst: DST,
-                eth_src: SRC,
+                addresses: &Addresses { dst: DST, src: SRC },
                 vlan: None,
                 out_port: PortNo::FLOOD,
             };
@@ -334,8 +332,7 @@ mod tests {
         let fill = Fill {
             buffer_id: None,
             in_port: PortNo(1),
-            eth_dst: DST,
-            eth_src: SRC,
+            addresses: &Addresses { dst: DST, src: SRC },
             vlan: None,
             out_port: PortNo(0x1_0000),
         };

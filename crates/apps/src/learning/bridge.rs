@@ -2,8 +2,8 @@
 
 use sluice_app::{Ctx, Then};
 use sluice_wire::{
-    Action, Command, Ethernet, Field, Fill, FlowMod, Inexpressible, MacAddr, Out, PacketIn,
-    PacketOut, PortNo, Stencil, VlanId,
+    Action, Addresses, Command, Ethernet, Field, Fill, FlowMod, Inexpressible, MacAddr, Out,
+    PacketIn, PacketOut, PortNo, Stencil, VlanId,
 };
 
 use super::table::{Key, Learnt, Spot, Table, Tick};
@@ -35,9 +35,9 @@ pub(super) struct Counts {
 
 /// The two stations of a frame, and where they belong in the table.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Looked {
-    dst: MacAddr,
-    src: MacAddr,
+pub(super) struct Looked<'a> {
+    pub(super) p: &'a PacketIn<'a>,
+    addresses: &'a Addresses,
     vlan: Option<VlanId>,
     dst_spot: Spot,
     src_spot: Spot,
@@ -61,32 +61,36 @@ impl Bridge {
         debug_assert!(drawn.is_ok(), "every version can say it");
     }
 
-    /// Reads the addresses of a frame and brings what is known of them nearer; `None` for a frame that no bridge
-    /// forwards.
+    /// Reads the addresses of a frame; `None` for one that no bridge forwards.
     #[inline]
-    pub(super) fn look(&self, p: &PacketIn<'_>) -> Option<Looked> {
+    pub(super) fn look<'a>(&self, p: &'a PacketIn<'a>) -> Option<Looked<'a>> {
         let eth = Ethernet::new(p.frame)?;
-        if eth.src.is_group() || eth.dst.is_bridge_reserved() {
+        // Reserved addresses are group addresses: most frames are done with one look.
+        if eth.src.is_group() || (eth.dst.is_group() && eth.dst.is_bridge_reserved()) {
             return None;
         }
         let dst_spot = self.table.spot(Key::new(eth.dst, eth.vlan));
         let src_spot = self.table.spot(Key::new(eth.src, eth.vlan));
-        self.table.touch(src_spot);
-        self.table.touch(dst_spot);
         let vlan = eth.tagged.then_some(eth.vlan);
-        Some(Looked { dst: eth.dst, src: eth.src, vlan, dst_spot, src_spot })
+        Some(Looked { p, addresses: eth.addresses, vlan, dst_spot, src_spot })
+    }
+
+    /// Brings what is known of the stations nearer. The result means nothing, but has to be used.
+    #[inline]
+    pub(super) fn touch(&self, looked: &Looked<'_>) -> u32 {
+        self.table.touch(looked.src_spot) ^ self.table.touch(looked.dst_spot)
     }
 
     /// Learns where the source is and sends the frame on: with a rule if the destination is known, to all if not.
     #[inline]
     pub(super) fn answer(
         &mut self,
-        p: &PacketIn<'_>,
-        looked: &Looked,
+        looked: &Looked<'_>,
         clock: Clock,
         ctx: &mut Ctx<'_>,
         counts: &mut Counts,
-    ) -> Then {
+    ) {
+        let p = looked.p;
         match self.table.learn(looked.src_spot, p.in_port, clock.now) {
             Learnt::Known | Learnt::New => {}
             Learnt::InPlaceOfAnother => counts.forgotten += 1,
@@ -95,7 +99,7 @@ impl Bridge {
                 forget_rules(looked, from, ctx);
             }
         }
-        let known = if looked.dst.is_group() {
+        let known = if looked.addresses.dst.is_group() {
             None
         } else {
             self.table.get(looked.dst_spot, clock.now, clock.timeout)
@@ -103,8 +107,7 @@ impl Bridge {
         let mut fill = Fill {
             buffer_id: p.buffer_id,
             in_port: p.in_port,
-            eth_dst: looked.dst,
-            eth_src: looked.src,
+            addresses: looked.addresses,
             vlan: looked.vlan,
             out_port: PortNo::FLOOD,
         };
@@ -119,12 +122,11 @@ impl Bridge {
                 }
             }
         }
-        Then::Done
     }
 
     /// Sends a frame on its way. One that came up cut off and is not kept by the switch cannot be: its sender
     /// will repeat it.
-    fn send(&mut self, p: &PacketIn<'_>, fill: &Fill, ctx: &mut Ctx<'_>) {
+    fn send(&mut self, p: &PacketIn<'_>, fill: &Fill<'_>, ctx: &mut Ctx<'_>) {
         if p.buffer_id.is_some() {
             say(ctx.here.stamp(&mut self.frame, fill));
         } else if p.frame.len() >= usize::from(p.total_len) {
@@ -145,13 +147,13 @@ impl Bridge {
 
 /// A station left a port: the rules that point there go.
 #[cold]
-fn forget_rules(looked: &Looked, from: PortNo, ctx: &mut Ctx<'_>) {
+fn forget_rules(looked: &Looked<'_>, from: PortNo, ctx: &mut Ctx<'_>) {
     let vlan = looked.vlan.map_or_else(Field::untagged, Field::vlan);
     say(ctx.here.flow_mod(&FlowMod {
         command: Command::DELETE,
         table_id: FlowMod::TABLE_ALL,
         out_port: from,
-        fields: &[Field::eth_dst(looked.src), vlan],
+        fields: &[Field::eth_dst(looked.addresses.src), vlan],
         ..FlowMod::default()
     }));
 }

@@ -4,8 +4,10 @@ mod bridge;
 mod table;
 
 use std::hash::{BuildHasher, RandomState};
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use arrayvec::ArrayVec;
 use sluice_app::{App, Ctx, Gauge, PassedOn, Sw, Then, WINDOW};
 use sluice_wire::{Action, Command, Features, FlowMod, PacketIn, PortReason, PortStatus};
 
@@ -149,18 +151,21 @@ impl App for Learning {
         let Some(Some(bridge)) = self.bridges.get_mut(ctx.sw.index()) else {
             return PassedOn::ALL;
         };
-        let mut looked: [Option<Looked>; WINDOW] = [None; WINDOW];
-        for (looked, p) in looked.iter_mut().zip(window) {
-            *looked = bridge.look(p);
-        }
         let mut passed_on = PassedOn::NONE;
+        let mut looked = ArrayVec::<Looked<'_>, WINDOW>::new();
+        let mut touched = 0;
+        for (n, p) in window.iter().enumerate().take(WINDOW) {
+            if let Some(one) = bridge.look(p) {
+                touched ^= bridge.touch(&one);
+                looked.push(one);
+            } else {
+                passed_on.note(n, Bridge::discard(p, ctx));
+            }
+        }
+        black_box(touched);
         let clock = Clock { now: self.now, timeout: self.host_timeout };
-        for (n, (p, looked)) in window.iter().zip(&looked).enumerate() {
-            let then = match looked {
-                Some(looked) => bridge.answer(p, looked, clock, ctx, &mut self.counts),
-                None => Bridge::discard(p, ctx),
-            };
-            passed_on.note(n, then);
+        for one in &looked {
+            bridge.answer(one, clock, ctx, &mut self.counts);
         }
         passed_on
     }

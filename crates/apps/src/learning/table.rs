@@ -1,7 +1,5 @@
 //! Where stations are: a hash table of cache lines.
 
-use std::hint::black_box;
-
 use sluice_base::Rng;
 use sluice_wire::{MacAddr, PortNo, VlanId};
 
@@ -13,9 +11,6 @@ const LINES_MIN: usize = 16;
 
 /// Lines looked at before a station is put in the place of another. Bounds what a crafted set of addresses costs.
 const PROBES_MAX: usize = 32;
-
-/// 2⁶⁴ over the golden ratio.
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A station: address and VLAN in 60 bits. Never zero, which marks an empty place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,9 +114,11 @@ impl Table {
     /// Where a station belongs, whatever the size of the table.
     #[inline]
     pub(super) fn spot(&self, key: Key) -> Spot {
-        // One product alone sends runs of addresses to runs of lines for some factors.
-        let mixed = key.0.wrapping_mul(self.factor);
-        Spot { key: key.0, hash: (mixed ^ (mixed >> 32)).wrapping_mul(GOLDEN) }
+        // Half a product alone sends runs of addresses to runs of lines for some factors.
+        let product = u128::from(key.0) * u128::from(self.factor);
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+        let hash = product as u64 ^ (product >> 64) as u64;
+        Spot { key: key.0, hash }
     }
 
     #[inline]
@@ -135,10 +132,10 @@ impl Table {
         (line + 1) & (self.lines.len() - 1)
     }
 
-    /// Brings the line of a station nearer.
+    /// Brings the line of a station nearer. The result means nothing, but has to be used.
     #[inline]
-    pub(super) fn touch(&self, spot: Spot) {
-        black_box(self.lines.get(self.home(spot)).map(|line| line.spilled));
+    pub(super) fn touch(&self, spot: Spot) -> u32 {
+        self.lines.get(self.home(spot)).map_or(0, |line| line.spilled)
     }
 
     /// Where a station is, if it was seen within `timeout`.
