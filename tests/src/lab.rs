@@ -147,7 +147,8 @@ impl Lab {
 
     /// Makes the datapath forget what it decided while there was nobody to ask.
     ///
-    /// In 1.0 it goes on to drop such frames until none has come for ten seconds.
+    /// Over 1.0 Open vSwitch 3.1 does not notice that there is somebody again, whoever that is,
+    /// and for some seconds drops frames like those that it dropped before.
     pub fn forget_cached(&self) {
         let mut appctl = self.room.command("ovs-appctl");
         let target = self.room.file("ovs-vswitchd");

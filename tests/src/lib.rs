@@ -29,7 +29,6 @@ pub use lab::Lab;
 pub use mininet::pingall;
 pub use osken::kinds_read_by_osken;
 pub use room::Room;
-pub use shell::{output_of, workspace};
 
 /// Long enough for anything that should happen at once, on a machine that is busy.
 pub const SOON: Duration = Duration::from_secs(10);

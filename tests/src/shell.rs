@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Output};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The root of the workspace.
-pub fn workspace() -> PathBuf {
+pub(crate) fn workspace() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package).to_owned()
 }
@@ -17,7 +17,7 @@ pub fn workspace() -> PathBuf {
 /// # Panics
 /// When it cannot be started or fails; the message has its words.
 #[track_caller]
-pub fn output_of(command: &mut Command) -> String {
+pub(crate) fn output_of(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = run(command);
     let said = String::from_utf8_lossy(&stderr);
     assert!(status.success(), "{command:?} ended with {status}: {said}");

@@ -88,7 +88,6 @@ fn cut(version: OpenFlow) {
         ["s1", "s2"].iter().all(|bridge| lab.disconnections(bridge) > 0)
     });
     lab.mend_control();
-    lab.forget_cached();
     controller.wait_for_sessions(4);
     h3.must_reach(&h2);
 }
