@@ -1,0 +1,182 @@
+//! From the version to the proof that the peer is a switch.
+
+use sluice_proto::{Config, Fault};
+use sluice_wire::{
+    ErrorCode, ErrorType, Kind, Message, MultipartKind, Role, RoleMsg, SwitchConfig, Version,
+};
+
+use crate::BOTH;
+use crate::peer::{Heard, Peer, config, flow_mod, packet_in, ports, some_ports};
+
+#[test]
+fn everything_is_asked_at_once() {
+    let set_config = Message::SetConfig(SwitchConfig { flags: 0, miss_send_len: 128 });
+    let mut peer = Peer::greeted(&Config::default(), Version::V1_0);
+    assert_eq!(peer.told(), [Message::FeaturesRequest, set_config.clone()]);
+    let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
+    let kind = MultipartKind::PORT_DESC;
+    let ports = Message::MultipartRequest { kind, more: false, body: vec![] };
+    assert_eq!(peer.told(), [Message::FeaturesRequest, ports, set_config]);
+}
+
+#[test]
+fn a_role_is_asked_for_where_there_are_roles() {
+    let cfg = Config { role: Some(Role::MASTER), generation_id: 7, ..Config::default() };
+    let role = Message::RoleRequest(RoleMsg { role: Role::MASTER, generation_id: 7 });
+    assert_eq!(Peer::greeted(&cfg, Version::V1_3).told().last(), Some(&role));
+    assert!(!Peer::greeted(&cfg, Version::V1_0).told().contains(&role));
+}
+
+#[test]
+fn a_role_that_is_granted_or_refused_says_nothing_about_being_a_switch() {
+    let cfg = Config { role: Some(Role::MASTER), ..Config::default() };
+    let mut peer = Peer::greeted(&cfg, Version::V1_3);
+    let role = RoleMsg { role: Role::MASTER, generation_id: 0 };
+    assert_eq!(peer.says(&Message::RoleReply(role)), Ok(None));
+    let (kind, code) = (ErrorType(11), ErrorCode(0));
+    let heard = peer.says(&Message::Error { kind, code, data: vec![4, 24, 0, 24, 0, 0, 0, 9] });
+    assert_eq!(heard, Ok(Some(Heard::Error(99, kind, Some(Kind::ROLE_REQUEST)))));
+    let mut peer = Peer::up(&cfg, Version::V1_3);
+    assert_eq!(peer.says(&Message::RoleReply(role)), Ok(Some(Heard::Role)));
+}
+
+#[test]
+fn a_switch_is_up_when_all_is_answered_whatever_comes_first() {
+    for features_first in [true, false] {
+        let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
+        let features = (peer.features_xid, peer.features());
+        let ports = (peer.ports_xid, ports(2));
+        let [first, last] = if features_first { [features, ports] } else { [ports, features] };
+        assert_eq!(peer.says_as(first.0, &first.1), Ok(None));
+        assert!(!peer.session.is_up());
+        let up = peer.says_as(last.0, &last.1);
+        assert!(
+            matches!(&up, Ok(Some(Heard::Up(features))) if features.ports.len() == 2),
+            "{up:?}"
+        );
+        assert!(peer.session.is_up());
+    }
+}
+
+#[test]
+fn in_1_0_the_features_are_all_it_takes() {
+    let mut peer = Peer::greeted(&Config::default(), Version::V1_0);
+    let up = peer.says_as(peer.features_xid, &peer.features());
+    assert!(matches!(&up, Ok(Some(Heard::Up(features))) if features.ports.len() == 2), "{up:?}");
+}
+
+#[test]
+fn an_answer_to_another_question_is_passed_over() {
+    for version in BOTH {
+        let mut peer = Peer::greeted(&Config::default(), version);
+        assert_eq!(peer.says_as(peer.features_xid + 50, &peer.features()), Ok(None));
+        assert!(!peer.session.is_up());
+    }
+}
+
+#[test]
+fn ports_may_come_in_parts() {
+    let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
+    let (features_xid, xid) = (peer.features_xid, peer.ports_xid);
+    assert_eq!(peer.says_as(xid, &some_ports(40, true)), Ok(None));
+    assert_eq!(peer.says_as(features_xid, &peer.features()), Ok(None));
+    assert_eq!(peer.says_as(xid, &some_ports(40, true)), Ok(None));
+    let up = peer.says_as(xid, &ports(2));
+    assert!(matches!(&up, Ok(Some(Heard::Up(features))) if features.ports.len() == 82), "{up:?}");
+}
+
+#[test]
+fn ports_without_end_are_the_end() {
+    let cfg = config(|cfg| cfg.multipart_octets_max = 100_000);
+    let mut peer = Peer::greeted(&cfg, Version::V1_3);
+    let ports = some_ports(1000, true);
+    assert_eq!(peer.says_as(peer.ports_xid, &ports), Ok(None));
+    assert_eq!(peer.says_as(peer.ports_xid, &ports), Err(Fault::ReplyTooLong));
+}
+
+#[test]
+fn a_switch_that_does_not_know_port_desc_is_a_switch() {
+    for features_first in [true, false] {
+        let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
+        let (kind, code) = (ErrorType::BAD_REQUEST, ErrorCode::BAD_MULTIPART);
+        let no = (peer.ports_xid, Message::Error { kind, code, data: vec![4, 18, 0, 16] });
+        let features = (peer.features_xid, peer.features());
+        let [first, last] = if features_first { [features, no] } else { [no, features] };
+        assert_eq!(peer.says_as(first.0, &first.1), Ok(None));
+        let up = peer.says_as(last.0, &last.1);
+        assert!(matches!(&up, Ok(Some(Heard::Up(features))) if features.ports.is_empty()));
+    }
+}
+
+#[test]
+fn a_switch_that_refuses_to_say_who_it_is_is_none() {
+    let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
+    let (kind, code) = (ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE);
+    let no = Message::Error { kind, code, data: vec![] };
+    assert_eq!(peer.says_as(peer.features_xid, &no), Err(Fault::Refused(kind, code)));
+}
+
+#[test]
+fn features_cut_off_are_refused() {
+    for version in BOTH {
+        let mut peer = Peer::greeted(&Config::default(), version);
+        peer.tx.clear();
+        let [.., xid] = peer.features_xid.to_be_bytes();
+        let cut = [version.0, 6, 0, 12, 0, 0, 0, xid, 0, 0, 0, 0];
+        assert!(matches!(peer.sends(&cut), Err(Fault::Malformed(_))));
+        let error = peer.told_error_about(&cut);
+        assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
+    }
+}
+
+#[test]
+fn half_a_port_is_refused() {
+    let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
+    let kind = MultipartKind::PORT_DESC;
+    let half = Message::MultipartReply { kind, more: false, body: vec![0; 32] };
+    assert!(matches!(peer.says_as(peer.ports_xid, &half), Err(Fault::Malformed(_))));
+}
+
+#[test]
+fn what_a_switch_says_early_is_passed_over_but_echo_is_answered() {
+    for version in BOTH {
+        let mut peer = Peer::greeted(&Config::default(), version);
+        peer.tx.clear();
+        assert_eq!(peer.says(&packet_in()), Ok(None));
+        assert_eq!(peer.says(&Message::EchoRequest(b"early".to_vec())), Ok(None));
+        assert_eq!(peer.told(), [Message::EchoReply(b"early".to_vec())]);
+    }
+}
+
+#[test]
+fn a_controller_is_no_switch() {
+    for message in [flow_mod(), Message::FeaturesRequest, Message::Other(Kind(99), vec![])] {
+        let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
+        peer.tx.clear();
+        assert!(matches!(peer.says(&message), Err(Fault::OutOfTurn(_))));
+        let told = peer.told();
+        let [Message::Error { kind, code, .. }] = told[..] else { panic!("{told:?}") };
+        assert_eq!((kind, code), (ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE));
+    }
+}
+
+#[test]
+fn another_version_than_agreed_is_the_end() {
+    let mut peer = Peer::greeted(&Config::default(), Version::V1_0);
+    peer.tx.clear();
+    let odd = [4, 2, 0, 8, 0, 0, 0, 9];
+    assert_eq!(peer.sends(&odd), Err(Fault::WrongVersion(Version::V1_3)));
+    let error = peer.told_error_about(&odd);
+    assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION));
+}
+
+#[test]
+fn a_slow_handshake_is_ended_however_much_is_said() {
+    let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
+    for _ in 0..9 {
+        peer.wait(1000).unwrap();
+        peer.says(&Message::EchoRequest(vec![])).unwrap();
+    }
+    peer.wait(999).unwrap();
+    assert_eq!(peer.wait(1), Err(Fault::SlowHandshake));
+}

@@ -1,0 +1,95 @@
+//! From the connection to the version that both speak.
+
+use sluice_proto::{Config, Fault};
+use sluice_wire::{ErrorCode, ErrorType, Kind, Message, Version, Versions, Why};
+
+use crate::peer::{Peer, flow_mod, hello, kinds, packet_in};
+
+#[test]
+fn hello_is_said_at_once_with_all_versions() {
+    let mut peer = Peer::connect(&Config::default());
+    assert_eq!(peer.told(), [Message::Hello(Version::V1_3, Some(Versions::SPOKEN))]);
+}
+
+#[test]
+fn without_a_bitmap_the_lower_version_is_spoken() {
+    for (theirs, agreed) in [(1, 1), (4, 4), (5, 4), (6, 4), (99, 4)] {
+        let mut peer = Peer::connect(&Config::default());
+        peer.says(&Message::Hello(Version(theirs), None)).unwrap();
+        assert_eq!(peer.session.version(), Version(agreed));
+    }
+}
+
+#[test]
+fn with_a_bitmap_the_highest_common_version_is_spoken() {
+    for (theirs, agreed) in [(0b10, 1), (0b1_0010, 4), (0b110_0010, 1), (0b11_0000, 4)] {
+        let mut peer = Peer::connect(&Config::default());
+        let highest = Versions(theirs).highest().unwrap();
+        peer.says(&Message::Hello(highest, Some(Versions(theirs)))).unwrap();
+        assert_eq!(peer.session.version(), Version(agreed), "{theirs:b}");
+    }
+}
+
+#[test]
+fn no_common_version_is_said_in_one_that_the_peer_may_read() {
+    let only_1_5 = Some(Versions::of(&[Version::V1_5]));
+    for (theirs, bitmap, said_in) in [(2, None, 2), (3, None, 3), (0, None, 1), (6, only_1_5, 4)] {
+        let mut peer = Peer::connect(&Config::default());
+        peer.tx.clear();
+        let fault = peer.says(&Message::Hello(Version(theirs), bitmap)).unwrap_err();
+        assert_eq!(fault, Fault::NoCommonVersion(Version(theirs)));
+        assert_eq!((peer.tx[0], kinds(&peer.tx)), (said_in, vec![(Kind::ERROR, 99)]));
+        let (kind, code) = (ErrorType::HELLO_FAILED, ErrorCode::INCOMPATIBLE);
+        let data = b"no common version".to_vec();
+        assert_eq!(peer.told(), [Message::Error { kind, code, data }]);
+    }
+}
+
+#[test]
+fn one_version_alone_can_be_offered() {
+    let cfg = Config { versions: Versions::of(&[Version::V1_0]), ..Config::default() };
+    let mut peer = Peer::connect(&cfg);
+    assert_eq!(peer.told(), [Message::Hello(Version::V1_0, None)]);
+    peer.says(&hello(Version::V1_3)).unwrap();
+    assert_eq!(peer.session.version(), Version::V1_0);
+}
+
+#[test]
+fn whoever_does_not_begin_with_hello_is_no_switch() {
+    let early = [Message::FeaturesRequest, Message::EchoRequest(vec![]), packet_in(), flow_mod()];
+    for message in early {
+        let mut peer = Peer::connect(&Config::default());
+        peer.tx.clear();
+        let fault = peer.says(&message).unwrap_err();
+        assert!(matches!(fault, Fault::OutOfTurn(_)), "{fault}");
+        let told = peer.told();
+        let [Message::Error { kind, code, .. }] = told[..] else { panic!("{told:?}") };
+        assert_eq!((kind, code), (ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE));
+    }
+}
+
+#[test]
+fn a_hello_that_contradicts_itself_is_refused() {
+    let mut peer = Peer::connect(&Config::default());
+    peer.tx.clear();
+    let odd = [4, 0, 0, 12, 0, 0, 0, 1, 0, 1, 0, 9];
+    let fault = peer.sends(&odd).unwrap_err();
+    assert!(matches!(fault, Fault::Malformed(error) if error.why == Why::Length), "{fault}");
+    let error = peer.told_error_about(&odd);
+    assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
+}
+
+#[test]
+fn a_refusal_of_our_hello_is_the_end() {
+    let mut peer = Peer::connect(&Config::default());
+    let (kind, code) = (ErrorType::HELLO_FAILED, ErrorCode::INCOMPATIBLE);
+    let fault = peer.says(&Message::Error { kind, code, data: vec![] }).unwrap_err();
+    assert_eq!(fault, Fault::Refused(kind, code));
+}
+
+#[test]
+fn silence_is_ended_in_time() {
+    let mut peer = Peer::connect(&Config::default());
+    peer.wait(9_999).unwrap();
+    assert_eq!(peer.wait(1), Err(Fault::SlowHandshake));
+}

@@ -1,0 +1,18 @@
+//! The controller's end of a conversation, as stories: what the peer says, what it is told, what becomes of it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+mod asking;
+mod cbench;
+mod greeting;
+mod multipart;
+mod peer;
+mod up;
+
+use sluice_wire::Version;
+
+const BOTH: [Version; 2] = [Version::V1_0, Version::V1_3];

@@ -1,0 +1,59 @@
+//! Replies that come in parts.
+
+use sluice_proto::{Config, Fault};
+use sluice_wire::{ErrorCode, ErrorType, Kind, Message, MultipartKind, Version};
+
+use crate::BOTH;
+use crate::peer::{Heard, Peer, config};
+
+const FLOW: MultipartKind = MultipartKind::FLOW;
+
+fn part(more: bool, body: &[u8]) -> Message {
+    Message::MultipartReply { kind: FLOW, more, body: body.to_vec() }
+}
+
+#[test]
+fn parts_of_replies_that_overlap_come_together() {
+    for version in BOTH {
+        let mut peer = Peer::up(&Config::default(), version);
+        for (xid, body) in [(1, b"a"), (2, b"x"), (1, b"b")] {
+            assert_eq!(peer.says_as(xid, &part(true, body)), Ok(None));
+        }
+        for (xid, body, whole) in [(1, b"c", &b"abc"[..]), (2, b"y", b"xy"), (3, b"z", b"z")] {
+            let heard = peer.says_as(xid, &part(false, body));
+            assert_eq!(heard, Ok(Some(Heard::MultipartReply(xid, FLOW, whole.to_vec()))));
+        }
+    }
+}
+
+#[test]
+fn a_reply_without_end_is_the_end() {
+    for version in BOTH {
+        let mut peer = Peer::up(&config(|cfg| cfg.multipart_octets_max = 100_000), version);
+        let most = part(true, &vec![0; 60_000]);
+        assert_eq!(peer.says(&most), Ok(None));
+        assert_eq!(peer.says(&most), Err(Fault::ReplyTooLong));
+    }
+}
+
+/// The limit is for all that one session holds, not for each reply.
+#[test]
+fn many_replies_without_end_are_the_end_too() {
+    let mut peer = Peer::up(&config(|cfg| cfg.multipart_octets_max = 100_000), Version::V1_3);
+    for xid in 0..5 {
+        assert_eq!(peer.says_as(xid, &part(true, &vec![0; 20_000])), Ok(None));
+    }
+    assert_eq!(peer.says_as(5, &part(true, b"one more")), Err(Fault::ReplyTooLong));
+}
+
+#[test]
+fn a_part_cut_off_is_malformed() {
+    for (version, kind, len) in [(1, 17, 11), (4, 19, 15)] {
+        let mut peer = Peer::up(&Config::default(), Version(version));
+        let mut cut = vec![version, kind, 0, len, 0, 0, 0, 9];
+        cut.resize(len.into(), 0);
+        assert_eq!(peer.sends(&cut), Ok(Some(Heard::Malformed(Kind::MULTIPART_REPLY))));
+        let error = peer.told_error_about(&cut);
+        assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
+    }
+}
