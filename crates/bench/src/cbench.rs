@@ -56,10 +56,76 @@ pub fn loop_line(figures: &LoopFigures, time: Duration) -> String {
 
 /// The line at the end.
 pub fn result_line(report: &Report) -> String {
-    let (n, tests) = (report.plan.switches, report.plan.measured().len());
-    let rate = report.rate;
+    let (n, tests, rate) = (report.plan.switches, report.plan.measured().len(), report.rate);
     format!(
         "RESULT: {n} switches {tests} tests min/max/avg/stdev = {:.2}/{:.2}/{:.2}/{:.2} responses/s",
         rate.min, rate.max, rate.mean, rate.deviation
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{End, LoopTally};
+    use crate::latency::histogram;
+    use crate::report::Gathered;
+
+    /// Two threads, three switches, three loops of which the first does not count.
+    fn report() -> Report {
+        let plan = Plan { switches: 3, threads: 2, loops: 3, ..Plan::default() };
+        let tally = |thread, number, answered: &[u64]| LoopTally {
+            thread,
+            number,
+            elapsed: Duration::from_millis(500),
+            answered: answered.to_vec(),
+            latencies: histogram(),
+            cpu: Duration::ZERO,
+            waited: Duration::ZERO,
+            area_s: 0.0,
+        };
+        let loops = [[900, 800], [10, 20], [30, 30]];
+        let tallies = (0u32..)
+            .zip(loops)
+            .flat_map(|(n, [first, second])| [tally(0, n, &[first, 40]), tally(1, n, &[second])]);
+        let ends = (0..2).map(|thread| End {
+            thread,
+            players: vec![],
+            errors: crate::Errors::default(),
+            behind: None,
+            still_answering: false,
+        });
+        Report::new(&plan, Gathered { tallies: tallies.collect(), ends: ends.collect() })
+    }
+
+    #[test]
+    fn the_lines_are_those_that_scripts_parse() {
+        let report = report();
+        let time = Duration::from_millis(1000 * (86_400 + 3 * 3600 + 25 * 60 + 45) + 7);
+        assert_eq!(
+            loop_line(&report.loops[1], time),
+            "03:25:45.007 3   switches: flows/sec:  10  20  40   total = 0.140000 per ms "
+        );
+        assert_eq!(
+            result_line(&report),
+            "RESULT: 3 switches 2 tests min/max/avg/stdev = 140.00/200.00/170.00/30.00 responses/s"
+        );
+    }
+
+    #[test]
+    fn the_header_is_the_one_that_people_know() {
+        let plan = Plan { load: Load::Fit, ..Plan::default() };
+        assert_eq!(
+            header(&plan, "127.0.0.1", 6633, true),
+            "cbench: controller benchmarking tool\n   \
+             running in mode 'throughput'\n   \
+             connecting to controller at 127.0.0.1:6633 \n   \
+             faking from 1 to 16 switches offset 1 :: 16 tests each; 1000 ms per test\n   \
+             with 100000 unique source MACs per switch\n   \
+             learning destination mac addresses before the test\n   \
+             starting test with 0 ms delay after features_reply\n   \
+             ignoring first 1 \"warmup\" and last 0 \"cooldown\" loops\n   \
+             connection delay of 0ms per 1 switch(es)\n   \
+             debugging info is off\n"
+        );
+    }
 }

@@ -291,7 +291,8 @@ impl Generator {
                 IoEvent::Connected(_) => player.life.connected = Some(clock::now()),
                 IoEvent::Closed(_, why) => {
                     player.conn = None;
-                    let why = why.map_or("the controller closed it".into(), |e| e.to_string());
+                    let why =
+                        why.map_or_else(|| "the controller closed it".into(), |e| e.to_string());
                     player.life.ended = Some(why);
                 }
                 _ => {}
@@ -327,10 +328,10 @@ impl Touched {
 
     #[inline]
     pub(crate) fn add(&mut self, at: usize) {
-        if let Some(is_in) = self.is_in.get_mut(at) {
-            if !std::mem::replace(is_in, true) {
-                self.list.push(at);
-            }
+        if let Some(is_in) = self.is_in.get_mut(at)
+            && !std::mem::replace(is_in, true)
+        {
+            self.list.push(at);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Latencies as a log of HdrHistograms.
+//! Latencies as an interval log of `HdrHistogram`.
 
 use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};

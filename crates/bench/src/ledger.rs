@@ -159,14 +159,13 @@ impl Ledger {
     #[inline]
     pub(crate) fn answer(&mut self, id: u32, what: Answer) -> Verdict {
         let age = self.next.wrapping_sub(id);
-        if age.wrapping_sub(1) <= self.mask {
-            if let Some(slot) = self.slots.get_mut((id & self.mask) as usize) {
-                if *slot >= OPEN {
-                    let stamp = std::mem::replace(slot, what.leaves());
-                    self.open -= 1;
-                    return Verdict::Answered(stamp);
-                }
-            }
+        if age.wrapping_sub(1) <= self.mask
+            && let Some(slot) = self.slots.get_mut((id & self.mask) as usize)
+            && *slot >= OPEN
+        {
+            let stamp = std::mem::replace(slot, what.leaves());
+            self.open -= 1;
+            return Verdict::Answered(stamp);
         }
         self.surplus(age, what)
     }
@@ -213,11 +212,6 @@ impl Ledger {
     #[inline]
     pub(crate) fn open(&self) -> u32 {
         self.open
-    }
-
-    /// Requests sent since the beginning.
-    pub(crate) fn issued(&self) -> u64 {
-        self.issued
     }
 
     /// Requests given up, and those still open.

@@ -11,6 +11,7 @@ mod connect;
 mod control;
 mod counts;
 mod error;
+pub mod flood;
 mod generator;
 pub mod hdr;
 pub mod json;

@@ -318,10 +318,10 @@ impl Peer {
             }
             let place = places.next()?;
             *n += 1;
-            if copy == Copy::BufferId {
-                if let Some(place) = place.get_mut(at..at + 4) {
-                    place.copy_from_slice(&head[8..12]);
-                }
+            if copy == Copy::BufferId
+                && let Some(place) = place.get_mut(at..at + 4)
+            {
+                place.copy_from_slice(&head[8..12]);
             }
         }
         // The last message may be a header alone.

@@ -51,10 +51,10 @@ impl Offer {
         let kind = match plan.load {
             Load::Window(_) | Load::Fit => Kind::Window,
             Load::WindowTotal(n) => {
-                let (threads, index) = (plan.threads as i64, index as i64);
-                let total = (i64::from(n) + threads - 1 - index) / threads;
-                let each = usize::try_from(total).unwrap_or(1) / players.max(1);
+                let total = (n as usize + plan.threads - 1 - index) / plan.threads;
+                let each = total / players.max(1);
                 let quantum = u32::try_from(each).unwrap_or(u32::MAX).max(1);
+                let total = i64::try_from(total).unwrap_or(i64::MAX);
                 Kind::Total { total, quantum, cursor: 0, quota: vec![0; players] }
             }
             Load::Rate(rate) => {

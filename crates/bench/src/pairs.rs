@@ -186,7 +186,8 @@ mod tests {
     use super::*;
 
     fn parts(pair: Pair) -> (u64, u64) {
-        ((pair.addresses >> 48) as u64, pair.addresses as u64 & 0xffff_ffff_ffff)
+        let part = |n: u128| u64::try_from(n & 0xffff_ffff_ffff).unwrap();
+        (part(pair.addresses >> 48), part(pair.addresses))
     }
 
     #[test]

@@ -13,18 +13,48 @@ use crate::{Error, Plan, Report, Stage, Watch, cbench, hdr, json, run, table};
 /// In which form the outcome is said.
 #[derive(Debug, Clone, Default)]
 pub struct Show {
-    /// Tests 1 switch, then 2, and so on.
-    pub ranged: bool,
-    /// The lines of `cbench` instead of a table.
-    pub cbench: bool,
+    /// Whether 1 switch is tested, then 2, and so on.
+    pub range: Range,
+    /// What is printed.
+    pub form: Form,
     /// A file for JSON; `-` is the standard output, and the table is left out.
     pub json: Option<String>,
     /// A file for the latencies.
     pub hdr: Option<String>,
-    /// A line that tells how far it is; for terminals.
-    pub live: bool,
-    /// Every loop as it ends.
-    pub debug: bool,
+    /// How it goes.
+    pub progress: Progress,
+}
+
+/// Which numbers of switches are tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Range {
+    /// All at once.
+    #[default]
+    All,
+    /// One, then two, and so on.
+    Growing,
+}
+
+/// What is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Form {
+    /// A table at the end.
+    #[default]
+    Table,
+    /// The lines of `cbench`.
+    Cbench,
+}
+
+/// How a measurement tells how far it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Progress {
+    /// Not at all.
+    #[default]
+    Silent,
+    /// A line that changes, for terminals.
+    Live,
+    /// A line per loop.
+    Loops,
 }
 
 /// Carries out `plan` and says what came of it to `out`, and how it goes to `err`.
@@ -37,12 +67,17 @@ pub fn run_and_say(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<(), Error> {
-    if show.cbench {
+    if show.form == Form::Cbench {
         let target = plan.targets.first().copied().unwrap_or_else(|| ([0; 4], 0).into());
-        let header = cbench::header(plan, &target.ip().to_string(), target.port(), show.ranged);
+        let header = cbench::header(
+            plan,
+            &target.ip().to_string(),
+            target.port(),
+            show.range == Range::Growing,
+        );
         err.write_all(header.as_bytes())?;
     }
-    let first = if show.ranged { 1 } else { plan.switches };
+    let first = if show.range == Range::Growing { 1 } else { plan.switches };
     let mut reports = Vec::new();
     for switches in first..=plan.switches {
         let plan = Plan { switches, threads: plan.threads.min(switches as usize), ..plan.clone() };
@@ -61,7 +96,7 @@ fn say(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<(), Error> {
-    if show.cbench {
+    if show.form == Form::Cbench {
         writeln!(out, "{}", cbench::result_line(report))?;
         for warning in &report.warnings {
             writeln!(err, "warning: {warning}")?;
@@ -109,7 +144,7 @@ struct Screen<'s> {
 impl<'s> Screen<'s> {
     fn new(plan: &'s Plan, show: &'s Show, out: &'s mut dyn Write, err: &'s mut dyn Write) -> Self {
         let style = ProgressStyle::with_template("{spinner} {msg}");
-        let bar = show.live.then(|| {
+        let bar = (show.progress == Progress::Live).then(|| {
             ProgressBar::new_spinner()
                 .with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
         });
@@ -148,9 +183,9 @@ impl Watch for Screen<'_> {
         if self.failed.is_err() {
             return;
         }
-        let line = if self.show.cbench {
+        let line = if self.show.form == Form::Cbench {
             writeln!(self.out, "{}", cbench::loop_line(figures, clock::since_epoch()))
-        } else if self.show.debug {
+        } else if self.show.progress == Progress::Loops {
             let rate = table::quantity(figures.rate);
             writeln!(self.err, "loop {}: {rate} answers/s", figures.number + 1)
         } else {

@@ -92,8 +92,7 @@ impl Reply {
 #[inline]
 fn address(octets: &[u8], at: usize) -> u64 {
     let six = octets.get(at..).and_then(<[u8]>::first_chunk::<6>).copied().unwrap_or_default();
-    let [a, b, c, d, e, f] = six;
-    u64::from_be_bytes([0, 0, a, b, c, d, e, f])
+    six.iter().fold(0, |address, &octet| address << 8 | u64::from(octet))
 }
 
 /// Destination and source in the fixed match of 1.0, `None` unless both count. OpenFlow 1.0.0 §5.2.3.

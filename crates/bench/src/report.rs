@@ -147,8 +147,12 @@ impl Report {
         }
         let switches = switches(plan, &measured, &gathered.ends);
         let (mut counts, mut errors) = (Counts::default(), Errors::default());
-        switches.iter().for_each(|switch| counts += switch.counts);
-        gathered.ends.iter().for_each(|end| errors.merge(&end.errors));
+        for switch in &switches {
+            counts += switch.counts;
+        }
+        for end in &gathered.ends {
+            errors.merge(&end.errors);
+        }
         let rates_by_switch: Vec<_> = switches.iter().map(|switch| switch.rate).collect();
         let spread = Spread::of(&rates);
         let tallies: Vec<_> =
@@ -213,7 +217,7 @@ fn threads(plan: &Plan, tallies: &[&LoopTally]) -> Vec<ThreadFigures> {
 }
 
 impl Little {
-    fn of(tallies: &[&LoopTally], rate: f64, latency_ns: &Histogram<u64>) -> Self {
+    fn of(tallies: &[&LoopTally], rate: f64, latencies: &Histogram<u64>) -> Self {
         let loops = tallies.iter().map(|t| t.number).collect::<std::collections::BTreeSet<_>>();
         let open_in = |number: u32| {
             let same = tallies.iter().filter(|tally| tally.number == number);
@@ -221,7 +225,7 @@ impl Little {
         };
         #[expect(clippy::cast_precision_loss, reason = "there are few loops")]
         let open = loops.iter().map(|&n| open_in(n)).sum::<f64>() / loops.len().max(1) as f64;
-        let latency_s = latency_ns.mean() / 1e9;
+        let latency_s = latencies.mean() / 1e9;
         let product = rate * latency_s;
         let disagreement_percent =
             if open > 0.0 { (product - open).abs() / open * 100.0 } else { 0.0 };

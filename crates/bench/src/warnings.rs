@@ -1,6 +1,6 @@
 //! What casts doubt on a report.
 
-use crate::plan::{Announce, Load};
+use crate::plan::{Announce, Count, Load};
 use crate::report::Report;
 
 /// Share of the time from which on a generator thread was too busy to measure by.
@@ -25,13 +25,12 @@ pub(crate) fn of(report: &Report, still_answering: bool) -> Vec<String> {
         ));
     }
     if let Some(behind) = report.behind {
-        #[expect(clippy::cast_precision_loss, reason = "a share of it is enough")]
-        let late = behind.p99_ns as f64 > LATE * report.latency_ns.value_at_quantile(0.5) as f64;
-        if late {
+        let late = std::time::Duration::from_nanos(behind.p99_ns);
+        let half = std::time::Duration::from_nanos(report.latency_ns.value_at_quantile(0.5));
+        if late > half.mul_f64(LATE) {
             said.push(format!(
-                "the generator itself sent one request in a hundred more than {:.1} µs late, which is in the \
+                "the generator itself sent one request in a hundred more than {late:.1?} late, which is in the \
                  latencies: give it a core of its own with --pin, --spin, or a lower --rate",
-                behind.p99_ns as f64 / 1e3,
             ));
         }
     }
@@ -61,8 +60,17 @@ pub(crate) fn of(report: &Report, still_answering: bool) -> Vec<String> {
         said.push("answers were still coming when the drain was cut: some of the requests never answered were only \
                    waiting".into());
     }
+    if report.counts.answered == 0 {
+        said.push(if report.counts.untied > 0 {
+            "no answer could be tied to a request: rules had neither a buffer nor both addresses; --count messages \
+             counts them all the same".into()
+        } else {
+            "nothing was answered: is the controller one that forwards?".into()
+        });
+    }
     let open_loop = matches!(report.plan.load, Load::Rate(_));
-    if report.little.disagreement_percent > LITTLE && report.counts.answered > 0 {
+    let tied = report.plan.count == Count::Answers && report.counts.answered > 0;
+    if report.little.disagreement_percent > LITTLE && tied {
         said.push(format!(
             "open requests, rate and latency disagree by {:.0} % with Little's law: {}",
             report.little.disagreement_percent,

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use sluice_bench::{Announce, Count, Error, Kept, Load, Plan, null, present};
+use sluice_bench::present::{Form, Progress, Range, Show, run_and_say};
+use sluice_bench::{Announce, Count, Error, Kept, Load, Plan, flood, null};
 use sluice_io::sock;
 use sluice_wire::Version;
 
@@ -28,6 +29,8 @@ pub(crate) struct Bench {
 enum Other {
     /// Answers without looking: the ceiling that any controller can be compared with.
     Null(Null),
+    /// Opens connections that are no switches.
+    Flood(Flood),
 }
 
 #[derive(Debug, Args)]
@@ -129,7 +132,7 @@ struct Play {
     /// Writes everything as JSON to a file; `-` is the standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<String>,
-    /// Writes the latencies as a log of HdrHistograms, an interval per loop.
+    /// Writes the latencies as a log of `HdrHistogram`, an interval per loop.
     #[arg(long, value_name = "FILE")]
     hdr: Option<String>,
     /// What is printed.
@@ -165,11 +168,51 @@ struct Null {
     shared: Shared,
 }
 
+#[derive(Debug, Args)]
+struct Flood {
+    /// Where the controller is: a name or an address, perhaps with a port.
+    #[arg(short, long, default_value = "localhost")]
+    controller: String,
+    /// Port of the controller.
+    #[arg(short, long, default_value_t = 6633)]
+    port: u16,
+    /// Connections opened per second.
+    #[arg(long, default_value_t = 1000.0)]
+    rate: f64,
+    /// For how long, seconds.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// How long each is held, milliseconds. Without it they are held to the end.
+    #[arg(long)]
+    hold: Option<u64>,
+    /// Connections held at most; the oldest one goes first.
+    #[arg(long, default_value_t = 10_000)]
+    held_max: usize,
+    /// What each says.
+    #[arg(long, value_enum, default_value_t = Say::Nothing)]
+    send: Say,
+    /// What the rubbish comes from.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Say {
+    /// Nothing at all.
+    Nothing,
+    /// Random octets.
+    Rubbish,
+    /// HELLO, and then nothing.
+    HelloOnly,
+    /// HELLO, an octet every half second.
+    Slow,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CountBy {
     /// What answers an open request.
     Answers,
-    /// Every FLOW_MOD and PACKET_OUT, without a look inside; there is no latency then.
+    /// Every message that could be an answer, without a look inside; there is no latency then.
     Messages,
 }
 
@@ -187,6 +230,7 @@ impl Bench {
         let done = match self.other {
             None => self.play.run(),
             Some(Other::Null(null)) => null.run(),
+            Some(Other::Flood(flood)) => flood.run(),
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,
@@ -201,15 +245,19 @@ impl Bench {
 
 impl Play {
     fn run(&self) -> Result<(), Error> {
-        let show = present::Show {
-            ranged: is_on(&self.ranged_test),
-            cbench: self.output == Output::Cbench,
+        let progress = match (is_on(&self.debug), stderr().is_terminal()) {
+            (true, _) => Progress::Loops,
+            (_, true) => Progress::Live,
+            _ => Progress::Silent,
+        };
+        let show = Show {
+            range: if is_on(&self.ranged_test) { Range::Growing } else { Range::All },
+            form: if self.output == Output::Cbench { Form::Cbench } else { Form::Table },
             json: self.json.clone(),
             hdr: self.hdr.clone(),
-            live: stderr().is_terminal(),
-            debug: is_on(&self.debug),
+            progress,
         };
-        present::run_and_say(&self.plan()?, &show, &mut stdout(), &mut stderr())
+        run_and_say(&self.plan()?, &show, &mut stdout(), &mut stderr())
     }
 
     /// Arguments in, plan out.
@@ -278,6 +326,29 @@ impl Null {
         })?;
         writeln!(stderr(), "answering without looking at {}", null.addr())?;
         null.join()
+    }
+}
+
+impl Flood {
+    fn run(&self) -> Result<(), Error> {
+        let target = targets(std::slice::from_ref(&self.controller), self.port)?;
+        let plan = flood::Plan {
+            target: target.first().copied().unwrap_or_else(|| ([127, 0, 0, 1], self.port).into()),
+            rate: self.rate,
+            time: Duration::from_secs(self.seconds),
+            hold: self.hold.map(Duration::from_millis),
+            held_max: self.held_max,
+            say: match self.send {
+                Say::Nothing => flood::Say::Nothing,
+                Say::Rubbish => flood::Say::Rubbish,
+                Say::HelloOnly => flood::Say::Hello,
+                Say::Slow => flood::Say::Slowly,
+            },
+            seed: self.seed,
+            socket: sock::Options::default(),
+        };
+        write!(stdout(), "{}", flood::run(&plan)?)?;
+        Ok(())
     }
 }
 

@@ -1,0 +1,118 @@
+//! What tests that run the bench share: a plan that is over soon, and controllers that answer in odd ways.
+
+#![allow(dead_code, reason = "each file of tests uses a part of it")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail anywhere")]
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::thread;
+use std::time::Duration;
+
+use sluice_bench::{Load, Plan, null};
+use sluice_io::sock;
+use sluice_wire::{
+    Action, Ethernet, Field, FlowMod, Kind, Out, PacketIn, PacketOut, PortNo, Version, split,
+};
+
+/// Four switches and three short loops.
+pub(crate) fn plan(target: SocketAddr) -> Plan {
+    Plan {
+        targets: vec![target],
+        switches: 4,
+        hosts: 100,
+        load: Load::Window(16),
+        loops: 3,
+        loop_time: Duration::from_millis(60),
+        socket: sock::Options::default(),
+        timeout: Duration::from_millis(150),
+        ..Plan::default()
+    }
+}
+
+/// A null responder on a port of its own.
+pub(crate) fn null(copy: null::Copy) -> null::Null {
+    null::Null::start(&null::Config {
+        listen: ([127, 0, 0, 1], 0).into(),
+        threads: 1,
+        pin: vec![],
+        spin: Duration::ZERO,
+        socket: sock::Options::default(),
+        copy,
+    })
+    .unwrap()
+}
+
+/// A controller that shakes hands and answers each `PACKET_IN`, numbered from 0 on each connection, by `answer`.
+/// It ends with the test.
+pub(crate) fn controller(answer: fn(u64, PacketIn<'_>, &mut Out<'_>)) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let addr = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        while let Ok((stream, _)) = listener.accept() {
+            thread::spawn(move || serve(stream, answer));
+        }
+    });
+    addr
+}
+
+fn serve(mut stream: TcpStream, answer: fn(u64, PacketIn<'_>, &mut Out<'_>)) {
+    let (mut rx, mut buf, mut n, mut xid) = (Vec::new(), vec![0; 1 << 16], 0, 1);
+    while let Ok(len @ 1..) = stream.read(&mut buf) {
+        rx.extend_from_slice(&buf[..len]);
+        let (mut tx, mut used) = (Vec::new(), 0);
+        while let Some((msg, rest)) = split(&rx[used..]).unwrap() {
+            used = rx.len() - rest.len();
+            let mut out = Out::new(&mut tx, msg.version(), &mut xid);
+            match msg.kind() {
+                Kind::HELLO => {
+                    out.raw(Kind::HELLO, 1, &[]).unwrap();
+                    out.features_request();
+                }
+                Kind::PACKET_IN => {
+                    let p = PacketIn::new(msg).unwrap();
+                    if Ethernet::new(p.frame).unwrap().dst.is_group() {
+                        frame(p, PortNo::FLOOD, &mut out);
+                    } else {
+                        answer(n, p, &mut out);
+                        n += 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        rx.drain(..used);
+        if stream.write_all(&tx).is_err() {
+            return;
+        }
+    }
+}
+
+/// A rule for the pair of the frame, which lets it go if the switch has it.
+pub(crate) fn rule(p: PacketIn<'_>, out: &mut Out<'_>) {
+    rule_for(p, p.buffer_id, out);
+}
+
+/// The same for the frame in `buffer_id`.
+pub(crate) fn rule_for(p: PacketIn<'_>, buffer_id: Option<u32>, out: &mut Out<'_>) {
+    let eth = Ethernet::new(p.frame).unwrap();
+    let fields = [Field::in_port(p.in_port), Field::eth_dst(eth.dst), Field::eth_src(eth.src)];
+    let actions = [Action::output(PortNo(1))];
+    let f = FlowMod { buffer_id, fields: &fields, actions: &actions, ..FlowMod::default() };
+    out.flow_mod(&f).unwrap();
+}
+
+/// The frame, sent on to `port`.
+pub(crate) fn frame(p: PacketIn<'_>, port: PortNo, out: &mut Out<'_>) {
+    let frame = if p.buffer_id.is_none() { p.frame } else { &[] };
+    let actions = [Action::output(port)];
+    let p = PacketOut { buffer_id: p.buffer_id, in_port: p.in_port, actions: &actions, frame };
+    out.packet_out(&p).unwrap();
+}
+
+/// The frame, sent on whole even if the switch has it.
+pub(crate) fn whole_frame(p: PacketIn<'_>, out: &mut Out<'_>) {
+    frame(PacketIn { buffer_id: None, ..p }, PortNo(1), out);
+}
+
+/// Both versions that are played.
+pub(crate) const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
