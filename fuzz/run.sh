@@ -33,6 +33,14 @@ seed() {
         1.0_packet_in*) tail -c +19 "corpus/$1/$name" >"corpus/$1/$name.frame" ;;
         1.3_packet_in*) tail -c +43 "corpus/$1/$name" >"corpus/$1/$name.frame" ;;
         esac
+        # Of a session: 1.0 or 1.3, either end, before and after the handshake; a pause, a length of pieces.
+        if [[ $1 == session ]]; then
+            local mode modes=(0 2 4 6)
+            [[ $name == 1.3* ]] && modes=(1 3 5 7)
+            for mode in "${modes[@]}"; do
+                { printf "\\x$mode\x01\x3f"; octets "$file"; } >"corpus/$1/$name.$mode"
+            done
+        fi
     done
 }
 
