@@ -183,8 +183,12 @@ impl Controller {
 
 impl Drop for Controller {
     fn drop(&mut self) {
+        let log = self.log();
         if panicking() {
-            show(&self.log());
+            show(&log);
+        } else {
+            // A thread that fell may have gone unnoticed by everybody else.
+            assert!(!log.contains("panicked"), "the controller panicked:\n{log}");
         }
     }
 }

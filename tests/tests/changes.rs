@@ -57,7 +57,7 @@ fn killed_controller(version: OpenFlow) {
     controller.wait_for_sessions(6);
     h3.must_reach(&h2);
     let loss = pinging.stop();
-    assert_eq!(loss.lost(), 0, "{loss:?}");
+    assert!(loss.sent > 10 && loss.lost() == 0, "{loss:?}");
     let left = lab.flows("s2");
     assert!(rules.iter().all(|rule| left.contains(rule)), "{rules:#?} became {left:#?}");
 }
