@@ -328,3 +328,42 @@ impl From<&SwitchFigures> for SwitchDocument {
 fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+    use crate::report::Gathered;
+
+    /// The names of all fields, those of plan, generator and requests under theirs.
+    fn names(document: &Value, within: &str, names: &mut Vec<String>) {
+        for (name, value) in document.as_object().into_iter().flatten() {
+            let whole = format!("{within}{name}");
+            if ["plan", "generator", "requests"].contains(&name.as_str()) {
+                self::names(value, &format!("{whole}."), names);
+            }
+            names.push(whole);
+        }
+    }
+
+    #[test]
+    fn every_field_is_in_the_book() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench-json.md");
+        let book = std::fs::read_to_string(path).unwrap();
+        let plan = Plan { loops: 0, ..Plan::default() };
+        let report = Report::new(&plan, Gathered { tallies: vec![], ends: vec![] });
+        let mut line = Vec::new();
+        write(&report, &mut line).unwrap();
+        let document: Value = serde_json::from_slice(&line).unwrap();
+        assert_eq!(document["schema"], SCHEMA);
+        assert!(book.contains(SCHEMA));
+        let mut all = vec![];
+        names(&document, "", &mut all);
+        for name in all {
+            let name =
+                name.strip_suffix(".sent").or(name.strip_suffix(".answered")).unwrap_or(&name);
+            assert!(book.contains(&format!("`{name}`")), "{name} is not in docs/bench-json.md");
+        }
+    }
+}

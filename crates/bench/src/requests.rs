@@ -115,34 +115,37 @@ impl Requests {
     }
 }
 
-/// Buffer, length and port are one store of eight octets in 1.0, the two addresses one of twelve.
+/// Buffer, length and port are one store of eight octets in 1.0.
 #[inline]
-fn fill_10<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, mut pairs: Pairs) {
-    let (frame_len, mut seq) = (len as u64 - 18, seq);
-    for msg in chunk.chunks_exact_mut(len) {
-        let Some(msg) = msg.first_chunk_mut::<30>() else { return };
-        let pair = pairs.next(seq);
+fn fill_10<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: Pairs) {
+    let frame_len = (len as u64 - 18) << 16;
+    let mut messages = chunk.chunks_exact_mut(len);
+    pairs.each(seq, |seq, pair| {
+        let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<30>) else {
+            return false;
+        };
         let buffer_id = if BUFFERED { seq } else { NO_BUFFER };
-        let fixed = u64::from(buffer_id) << 32 | frame_len << 16 | u64::from(pair.in_port);
+        let fixed = u64::from(buffer_id) << 32 | frame_len | u64::from(pair.in_port);
         msg[8..16].copy_from_slice(&fixed.to_be_bytes());
-        msg[18..30].copy_from_slice(&pair.addresses.to_be_bytes()[4..]);
-        seq = seq.wrapping_add(1);
-    }
+        msg[18..30].copy_from_slice(&pair.octets());
+        true
+    });
 }
 
 #[inline]
-fn fill_13<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, mut pairs: Pairs) {
-    let mut seq = seq;
-    for msg in chunk.chunks_exact_mut(len) {
-        let Some(msg) = msg.first_chunk_mut::<54>() else { return };
-        let pair = pairs.next(seq);
+fn fill_13<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: Pairs) {
+    let mut messages = chunk.chunks_exact_mut(len);
+    pairs.each(seq, |seq, pair| {
+        let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<54>) else {
+            return false;
+        };
         if BUFFERED {
             msg[8..12].copy_from_slice(&seq.to_be_bytes());
         }
         msg[32..36].copy_from_slice(&pair.in_port.to_be_bytes());
-        msg[42..54].copy_from_slice(&pair.addresses.to_be_bytes()[4..]);
-        seq = seq.wrapping_add(1);
-    }
+        msg[42..54].copy_from_slice(&pair.octets());
+        true
+    });
 }
 
 /// One `PACKET_IN` around `frame`, unbuffered, and where its parts are.
@@ -215,18 +218,20 @@ mod tests {
         for version in VERSIONS {
             for kept in [Kept::InSwitch, Kept::Nowhere] {
                 let mut requests = Requests::new(version, 128).unwrap();
-                let mut pairs = Pairs::new(9, 100, 4, 0.2, 3);
+                let pairs = Pairs::new(9, 100, 4, 0.2, 3);
                 let mut octets = requests.fill(50, 7000, kept, pairs);
-                for seq in 7000..7050 {
+                let mut all = vec![];
+                pairs.each(7000, |seq, pair| {
+                    all.push((seq, pair));
+                    seq < 7049
+                });
+                for (seq, pair) in all {
                     let (msg, rest) = split(octets).unwrap().unwrap();
                     let p = PacketIn::new(msg).unwrap();
-                    let pair = pairs.next(seq);
                     assert_eq!(p.buffer_id, (kept == Kept::InSwitch).then_some(seq));
                     assert_eq!((p.in_port.0, p.total_len), (pair.in_port, 128));
                     let eth = Ethernet::new(p.frame).unwrap();
-                    let addresses =
-                        u128::from(eth.dst.to_u64()) << 48 | u128::from(eth.src.to_u64());
-                    assert_eq!(addresses, pair.addresses);
+                    assert_eq!((eth.dst.to_u64(), eth.src.to_u64()), (pair.dst, pair.src));
                     assert_eq!(p.frame.len(), 128);
                     octets = rest;
                 }

@@ -145,9 +145,10 @@ struct Shared {
     /// Cores for the threads, in turn.
     #[arg(long, value_delimiter = ',', value_name = "CORES")]
     pin: Vec<usize>,
-    /// Asks again and again for so long before it blocks, microseconds.
-    #[arg(long, default_value_t = 0)]
-    spin: u64,
+    /// Asks again and again for so long before it blocks, microseconds. Off unless given; with --rate, a second, since
+    /// a thread that blocks wakes up too late to keep a schedule.
+    #[arg(long)]
+    spin: Option<u64>,
     /// Congestion control of the sockets; `system` leaves it alone.
     #[arg(long, default_value = "cubic")]
     congestion: String,
@@ -293,7 +294,7 @@ impl Play {
             dpid_offset: self.dpid_offset,
             seed: self.seed,
             pin: self.shared.pin.clone(),
-            spin: Duration::from_micros(self.shared.spin),
+            spin: self.shared.spin(if self.rate.is_some() { 1_000_000 } else { 0 }),
             socket: self.shared.socket(),
             count: match self.count {
                 CountBy::Answers => Count::Answers,
@@ -308,6 +309,10 @@ impl Play {
 }
 
 impl Shared {
+    fn spin(&self, default_us: u64) -> Duration {
+        Duration::from_micros(self.spin.unwrap_or(default_us))
+    }
+
     fn socket(&self) -> sock::Options {
         let congestion = Some(self.congestion.clone()).filter(|name| name != "system");
         sock::Options { congestion, ..sock::Options::default() }
@@ -319,7 +324,7 @@ impl Null {
         let null = null::Null::start(&null::Config {
             listen: self.listen,
             threads: self.threads,
-            spin: Duration::from_micros(self.shared.spin),
+            spin: self.shared.spin(0),
             socket: self.shared.socket(),
             pin: self.shared.pin,
             copy: if self.no_copy { null::Copy::Nothing } else { null::Copy::BufferId },
