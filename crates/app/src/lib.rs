@@ -39,46 +39,6 @@ pub enum Then {
     Done,
 }
 
-/// Frames that an application hears at once, at most.
-pub const WINDOW: usize = 32;
-
-/// Which frames of a window were passed on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PassedOn(u32);
-
-const _: () = assert!(WINDOW <= u32::BITS as usize);
-
-impl PassedOn {
-    /// None: all are answered.
-    pub const NONE: Self = Self(0);
-    /// All of them.
-    pub const ALL: Self = Self(u32::MAX);
-
-    /// Notes what became of the frame at `n`.
-    #[inline]
-    pub const fn note(&mut self, n: usize, then: Then) {
-        if let Then::PassOn = then {
-            self.0 |= 1 << n;
-        }
-    }
-
-    /// Has the next application in the row hear the frames of `window` that were passed on so far, and notes which
-    /// of them it passes on.
-    #[inline]
-    pub fn then(&mut self, next: &mut impl App, window: &[PacketIn<'_>], ctx: &mut Ctx<'_>) {
-        let all = u32::MAX >> (WINDOW - window.len().clamp(1, WINDOW));
-        if self.0 & all == all {
-            *self = next.packet_ins(window, ctx);
-            return;
-        }
-        for (n, p) in window.iter().enumerate() {
-            if self.0 >> n & 1 == 1 && next.packet_in(p, ctx) == Then::Done {
-                self.0 &= !(1 << n);
-            }
-        }
-    }
-}
-
 /// A number that an application shows to people: name, one sentence without full stop, value.
 pub type Gauge = (&'static str, &'static str, u64);
 
@@ -105,16 +65,17 @@ pub trait App {
         Then::PassOn
     }
 
-    /// Some frames came up from `ctx.sw`, [`WINDOW`] at most, in this order. Returns those that were passed on.
+    /// Frames came up from `ctx.sw`, in this order: all of a burst until something else comes.
     ///
-    /// An application that has to look something up for each may look for all of them first, so that the waits
-    /// for memory overlap.
-    fn packet_ins(&mut self, window: &[PacketIn<'_>], ctx: &mut Ctx<'_>) -> PassedOn {
-        let mut passed_on = PassedOn::NONE;
-        for (n, p) in window.iter().enumerate() {
-            passed_on.note(n, self.packet_in(p, ctx));
+    /// An application that has to look something up for each may look for many of them before it answers the
+    /// first, so that the waits for memory overlap. What is left in `frames` is answered by nobody.
+    fn packet_ins<'a>(&mut self, frames: impl Iterator<Item = PacketIn<'a>>, ctx: &mut Ctx<'_>)
+    where
+        Self: Sized,
+    {
+        for p in frames {
+            self.packet_in(&p, ctx);
         }
-        passed_on
     }
 
     /// A rule is gone that was to be reported.
@@ -165,12 +126,7 @@ impl<A: App, B: App> App for (A, B) {
         self.1.switch_down(sw);
     }
 
-    fn packet_ins(&mut self, window: &[PacketIn<'_>], ctx: &mut Ctx<'_>) -> PassedOn {
-        let mut passed_on = self.0.packet_ins(window, ctx);
-        passed_on.then(&mut self.1, window, ctx);
-        passed_on
-    }
-
+    #[inline]
     fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
         match self.0.packet_in(p, ctx) {
             Then::PassOn => self.1.packet_in(p, ctx),

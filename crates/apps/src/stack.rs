@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
-use sluice_app::{App, Ctx, Gauge, PassedOn, Sw, Then};
+use sluice_app::{App, Ctx, Gauge, Sw, Then};
 use sluice_wire::{ErrorMsg, Features, FlowRemoved, MultipartKind, PacketIn, PortStatus};
 
 use crate::{hub, learning};
@@ -97,14 +97,15 @@ macro_rules! apps {
             }
 
             #[inline]
-            fn packet_ins(&mut self, window: &[PacketIn<'_>], ctx: &mut Ctx<'_>) -> PassedOn {
-                let mut passed_on = PassedOn::ALL;
-                for one in &mut self.0 {
-                    match one {
-                        $(One::$app(app) => passed_on.then(app, window, ctx),)*
-                    }
+            fn packet_ins<'a>(
+                &mut self,
+                frames: impl Iterator<Item = PacketIn<'a>>,
+                ctx: &mut Ctx<'_>,
+            ) {
+                match &mut self.0[..] {
+                    $([One::$app(app)] => app.packet_ins(frames, ctx),)*
+                    _ => frames.for_each(|p| _ = self.packet_in(&p, ctx)),
                 }
-                passed_on
             }
 
             fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {

@@ -3,11 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use arrayvec::ArrayVec;
-use sluice_app::{App, Ctx, Mail, Sw, WINDOW};
+use sluice_app::{App, Ctx, Mail, Sw};
 use sluice_io::ConnId;
 use sluice_proto::{Event, Fault, Session};
-use sluice_wire::{DatapathId, ErrorCode, ErrorMsg, ErrorType, Frame, Kind, PacketIn, split};
+use sluice_wire::{DatapathId, ErrorCode, ErrorMsg, ErrorType, Frame, Kind, PacketIns, split};
 
 use crate::config::Config;
 use crate::ledger::Sheet;
@@ -81,66 +80,34 @@ impl<A: App> Floor<'_, A> {
         Ok(())
     }
 
-    /// Serves all whole messages of `octets`; returns what is left.
+    /// Serves all whole messages of `octets`; returns what is left. A worker's sessions are all up.
     fn messages<'a>(&mut self, peer: &mut Peer, octets: &'a [u8]) -> Result<&'a [u8], Reason> {
         let mut rest = octets;
-        let mut window = ArrayVec::<PacketIn<'a>, WINDOW>::new();
         loop {
-            let looked = self.look_ahead(peer, &mut rest, &mut window);
-            self.packet_ins(peer, &window);
-            window.clear();
-            match looked? {
-                Looked::Enough => {}
-                Looked::AllSeen => return Ok(rest),
-                Looked::Other(event) => self.other(peer, event),
-            }
-        }
-    }
-
-    /// Moves `PACKET_IN` messages from `rest` to the window until it is full or something else comes.
-    #[inline]
-    fn look_ahead<'a>(
-        &mut self,
-        peer: &mut Peer,
-        rest: &mut &'a [u8],
-        window: &mut ArrayVec<PacketIn<'a>, WINDOW>,
-    ) -> Result<Looked<'a>, Reason> {
-        loop {
-            if window.is_full() {
-                return Ok(Looked::Enough);
-            }
-            let Some((msg, after)) = split(rest).map_err(|error| self.unframed(peer, error))?
-            else {
-                return Ok(Looked::AllSeen);
-            };
-            if let Some(p) = peer.session.packet_in(msg) {
-                *rest = after;
-                window.push(p);
-                continue;
-            }
-            // What came before is answered before anything else is read.
-            if !window.is_empty() {
-                return Ok(Looked::Enough);
-            }
-            *rest = after;
+            rest = self.packet_ins(peer, rest);
+            let next = split(rest).map_err(|error| self.unframed(peer, error))?;
+            let Some((msg, after)) = next else { return Ok(rest) };
+            rest = after;
             self.sheet.received(msg.version(), msg.kind(), 1);
             let told = peer.session.on_message(&self.cfg.session, msg, self.tx);
             if let Some(event) = told.map_err(Reason::Fault)? {
-                return Ok(Looked::Other(event));
+                self.other(peer, event);
             }
         }
     }
 
-    /// Lets the applications answer.
+    /// Lets the applications answer the frames that `octets` begins with; returns what follows.
     #[inline]
-    fn packet_ins(&mut self, peer: &mut Peer, window: &[PacketIn<'_>]) {
-        if window.is_empty() {
-            return;
-        }
-        self.sheet.received(peer.session.version(), Kind::PACKET_IN, window.len() as u64);
+    fn packet_ins<'a>(&mut self, peer: &mut Peer, octets: &'a [u8]) -> &'a [u8] {
+        let version = peer.session.version();
+        let mut frames = PacketIns::new(version, octets);
         let here = peer.session.out(self.tx);
         let mut ctx = Ctx::new(self.now, peer.sw, peer.datapath_id, here, self.mail);
-        self.app.packet_ins(window, &mut ctx);
+        self.app.packet_ins(&mut frames, &mut ctx);
+        // What the applications left is not for them.
+        frames.by_ref().for_each(drop);
+        self.sheet.received(version, Kind::PACKET_IN, frames.taken());
+        frames.rest()
     }
 
     /// All that is not a frame.
@@ -190,16 +157,6 @@ impl<A: App> Floor<'_, A> {
     fn unframed(&mut self, peer: &mut Peer, error: sluice_wire::Error) -> Reason {
         unframed(&mut peer.session, self.tx, error)
     }
-}
-
-/// What looking ahead came upon.
-enum Looked<'a> {
-    /// The window is full, or something else comes next.
-    Enough,
-    /// No whole message is left.
-    AllSeen,
-    /// Something else; the window is empty.
-    Other(Event<'a>),
 }
 
 /// Says to a peer that its stream can no longer be cut into messages.

@@ -146,17 +146,6 @@ impl Session {
         (self.heard, self.probed) = (now, None);
     }
 
-    /// The frame that `msg` brings up, if the session is up and the message is in order. All else, and what is not
-    /// in order, is for [`on_message`](Self::on_message).
-    #[inline]
-    pub fn packet_in<'a>(&self, msg: Frame<'a>) -> Option<PacketIn<'a>> {
-        if msg.is_packet_in() && msg.version() == self.version && self.is_up() {
-            PacketIn::new(msg).ok()
-        } else {
-            None
-        }
-    }
-
     /// Reads one message; answers go to `tx`.
     ///
     /// # Errors

@@ -87,26 +87,39 @@ impl EtherType {
     /// LLDP. IEEE 802.1AB.
     pub const LLDP: Self = Self(0x88cc);
 
-    const fn is_tag(self) -> bool {
-        matches!(self, Self::VLAN | Self::QINQ)
+    #[inline]
+    fn is_tag(ethertype: U16) -> bool {
+        ethertype == U16::new(Self::VLAN.0) || ethertype == U16::new(Self::QINQ.0)
     }
 }
 
-/// Destination and source, as they lie in a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, Immutable, KnownLayout, Unaligned)]
+/// The start of every frame, as it lies there.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
 #[repr(C)]
-pub struct Addresses {
+pub struct EthHeader {
     /// Destination.
     pub dst: MacAddr,
     /// Source.
     pub src: MacAddr,
+    ethertype: U16,
 }
 
-#[derive(Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct Fixed {
-    addresses: Addresses,
-    ethertype: U16,
+impl EthHeader {
+    /// The 48 bits of the destination in some order, above 16 zeros. Equal for equal addresses, and no more: it is
+    /// one load.
+    #[inline]
+    pub fn dst_bits(&self) -> u64 {
+        self.as_bytes().first_chunk().map_or(0, |&octets| u64::from_le_bytes(octets) << 16)
+    }
+
+    /// The same of the source.
+    #[inline]
+    pub fn src_bits(&self) -> u64 {
+        let (_, octets) = self.as_bytes().split_at(6);
+        octets.first_chunk().map_or(0, |&octets| u64::from_le_bytes(octets) << 16)
+    }
 }
 
 #[derive(Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
@@ -123,8 +136,8 @@ pub struct Ethernet<'a> {
     pub dst: MacAddr,
     /// Source.
     pub src: MacAddr,
-    /// Both, in place.
-    pub addresses: &'a Addresses,
+    /// The start of the frame, in place.
+    pub header: &'a EthHeader,
     /// Outermost VLAN, 0 if there is no tag.
     pub vlan: VlanId,
     /// Whether there is a tag, even one for VLAN 0.
@@ -137,13 +150,12 @@ impl<'a> Ethernet<'a> {
     /// Reads the start of `frame`, perhaps truncated; `None` if not even the header is there.
     #[inline]
     pub fn new(frame: &'a [u8]) -> Option<Self> {
-        let (fixed, rest) = Fixed::ref_from_prefix(frame).ok()?;
-        let ethertype = EtherType(fixed.ethertype.get());
-        let addresses = &fixed.addresses;
-        let Addresses { dst, src } = *addresses;
-        let (vlan, tagged) = (VlanId(0), false);
-        let untagged = Self { dst, src, addresses, vlan, tagged, ethertype };
-        if !ethertype.is_tag() {
+        let (header, rest) = EthHeader::ref_from_prefix(frame).ok()?;
+        let EthHeader { dst, src, ethertype } = *header;
+        let (vlan, tagged, is_tag) = (VlanId(0), false, EtherType::is_tag(ethertype));
+        let ethertype = EtherType(ethertype.get());
+        let untagged = Self { dst, src, header, vlan, tagged, ethertype };
+        if !is_tag {
             return Some(untagged);
         }
         let (tag, _) = Tag::ref_from_prefix(rest).ok()?;

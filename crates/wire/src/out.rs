@@ -125,6 +125,14 @@ impl<'t> Out<'t> {
         self.tx.truncate(len);
     }
 
+    /// Appends the first `N` of `octets`.
+    #[inline]
+    pub(crate) fn put_chunk<const N: usize>(&mut self, octets: &[u8]) {
+        if let Some(chunk) = octets.first_chunk::<N>() {
+            self.tx.extend_from_slice(chunk);
+        }
+    }
+
     /// Appends a layout.
     #[inline]
     pub(crate) fn put<T: IntoBytes + Immutable + ?Sized>(&mut self, layout: &T) {

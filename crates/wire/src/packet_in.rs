@@ -7,7 +7,7 @@ use crate::field::oxm_tlv;
 use crate::matching::oxm_octets;
 use crate::{
     Error, Field, FieldId, Frame, Inexpressible, Kind, NO_BUFFER, Out, PortNo, Result, Version,
-    Why, buffered, matching,
+    Why, buffered, matching, split,
 };
 
 /// Why a frame came up. An open set. §7.4.1.
@@ -102,10 +102,16 @@ impl<'a> PacketIn<'a> {
     /// # Errors
     /// `Short` if the fixed part is cut off, `Length` if the match overruns the message, `Missing` without the
     /// `IN_PORT` field that §7.4.1 demands.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
     pub fn new(msg: Frame<'a>) -> Result<Self> {
+        if msg.version() == Version::V1_0 { Self::new_10(msg) } else { Self::new_11_on(msg) }
+    }
+
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    fn new_11_on(msg: Frame<'a>) -> Result<Self> {
         match msg.version() {
-            Version::V1_0 => Self::new_10(msg),
             Version::V1_1 => Self::new_11(msg),
             Version::V1_2 => {
                 let (p, _) = msg.fixed::<Fixed12>("packet_in")?;
@@ -119,7 +125,8 @@ impl<'a> PacketIn<'a> {
         }
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
     fn new_10(msg: Frame<'a>) -> Result<Self> {
         let (p, frame) = msg.fixed::<Fixed10>("packet_in")?;
         Ok(Self {
@@ -146,7 +153,8 @@ impl<'a> PacketIn<'a> {
         })
     }
 
-    #[inline]
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
     fn with_match(
         msg: Frame<'a>,
         at: u16,
@@ -202,6 +210,54 @@ impl<'a> PacketIn<'a> {
             out.put(self.frame);
             Ok(())
         })
+    }
+}
+
+/// The `PACKET_IN` messages that a stream begins with.
+///
+/// Ends at the first message that is of another kind, of another version, not in order or not whole;
+/// [`rest`](Self::rest) begins with it.
+#[derive(Debug)]
+pub struct PacketIns<'a> {
+    rest: &'a [u8],
+    version: Version,
+    taken: u64,
+}
+
+impl<'a> PacketIns<'a> {
+    /// Those of `version` that `octets` begins with.
+    #[inline]
+    pub const fn new(version: Version, octets: &'a [u8]) -> Self {
+        Self { rest: octets, version, taken: 0 }
+    }
+
+    /// What has not been read yet.
+    #[inline]
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Messages read.
+    #[inline]
+    pub const fn taken(&self) -> u64 {
+        self.taken
+    }
+}
+
+impl<'a> Iterator for PacketIns<'a> {
+    type Item = PacketIn<'a>;
+
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    fn next(&mut self) -> Option<PacketIn<'a>> {
+        let (msg, rest) = split(self.rest).ok()??;
+        if !msg.is_packet_in() || msg.version() != self.version {
+            return None;
+        }
+        let p = PacketIn::new(msg).ok()?;
+        self.rest = rest;
+        self.taken += 1;
+        Some(p)
     }
 }
 

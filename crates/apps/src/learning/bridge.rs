@@ -1,13 +1,19 @@
 //! One switch of the learning bridge: where its stations are, and what is written to it.
 
+use std::hint::black_box;
+
+use arrayvec::ArrayVec;
 use sluice_app::{Ctx, Then};
 use sluice_wire::{
-    Action, Addresses, Command, Ethernet, Field, Fill, FlowMod, Inexpressible, MacAddr, Out,
+    Action, Command, EthHeader, Ethernet, Field, Fill, FlowMod, Inexpressible, MacAddr, Out,
     PacketIn, PacketOut, PortNo, Stencil, VlanId,
 };
 
 use super::table::{Key, Learnt, Spot, Table, Tick};
 use super::{Config, Matching};
+
+/// Frames looked at before the first of them is answered. `lab/look-ahead` has the measurement.
+const WINDOW: usize = 32;
 
 /// One switch.
 #[derive(Debug)]
@@ -36,8 +42,8 @@ pub(super) struct Counts {
 /// The two stations of a frame, and where they belong in the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Looked<'a> {
-    pub(super) p: &'a PacketIn<'a>,
-    addresses: &'a Addresses,
+    p: PacketIn<'a>,
+    eth: &'a EthHeader,
     vlan: Option<VlanId>,
     dst_spot: Spot,
     src_spot: Spot,
@@ -61,45 +67,89 @@ impl Bridge {
         debug_assert!(drawn.is_ok(), "every version can say it");
     }
 
+    /// Answers one frame.
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    pub(super) fn hear(
+        &mut self,
+        p: PacketIn<'_>,
+        clock: Clock,
+        ctx: &mut Ctx<'_>,
+        counts: &mut Counts,
+    ) -> Then {
+        let Some(looked) = self.look(p) else { return discard(p, ctx) };
+        self.answer(looked, clock, ctx, counts);
+        Then::Done
+    }
+
+    /// Answers frames, and looks at some more before it answers the first, so that the waits for memory overlap.
+    pub(super) fn look_ahead<'a>(
+        &mut self,
+        mut frames: impl Iterator<Item = PacketIn<'a>>,
+        clock: Clock,
+        ctx: &mut Ctx<'_>,
+        counts: &mut Counts,
+    ) {
+        let mut all = ArrayVec::<Looked<'_>, WINDOW>::new();
+        let mut is_last = false;
+        while !is_last {
+            let mut touched = 0;
+            while !all.is_full() {
+                let Some(p) = frames.next() else {
+                    is_last = true;
+                    break;
+                };
+                match self.look(p) {
+                    Some(looked) => {
+                        touched ^= self.touch(&looked);
+                        all.push(looked);
+                    }
+                    None => _ = discard(p, ctx),
+                }
+            }
+            black_box(touched);
+            for &looked in &all {
+                self.answer(looked, clock, ctx, counts);
+            }
+            all.clear();
+        }
+    }
+
     /// Reads the addresses of a frame; `None` for one that no bridge forwards.
-    #[inline]
-    pub(super) fn look<'a>(&self, p: &'a PacketIn<'a>) -> Option<Looked<'a>> {
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    fn look<'a>(&self, p: PacketIn<'a>) -> Option<Looked<'a>> {
         let eth = Ethernet::new(p.frame)?;
         // Reserved addresses are group addresses: most frames are done with one look.
         if eth.src.is_group() || (eth.dst.is_group() && eth.dst.is_bridge_reserved()) {
             return None;
         }
-        let dst_spot = self.table.spot(Key::new(eth.dst, eth.vlan));
-        let src_spot = self.table.spot(Key::new(eth.src, eth.vlan));
+        let dst_spot = self.table.spot(Key::new(eth.header.dst_bits(), eth.vlan));
+        let src_spot = self.table.spot(Key::new(eth.header.src_bits(), eth.vlan));
         let vlan = eth.tagged.then_some(eth.vlan);
-        Some(Looked { p, addresses: eth.addresses, vlan, dst_spot, src_spot })
+        Some(Looked { p, eth: eth.header, vlan, dst_spot, src_spot })
     }
 
     /// Brings what is known of the stations nearer. The result means nothing, but has to be used.
     #[inline]
-    pub(super) fn touch(&self, looked: &Looked<'_>) -> u32 {
+    fn touch(&self, looked: &Looked<'_>) -> u32 {
         self.table.touch(looked.src_spot) ^ self.table.touch(looked.dst_spot)
     }
 
     /// Learns where the source is and sends the frame on: with a rule if the destination is known, to all if not.
-    #[inline]
-    pub(super) fn answer(
-        &mut self,
-        looked: &Looked<'_>,
-        clock: Clock,
-        ctx: &mut Ctx<'_>,
-        counts: &mut Counts,
-    ) {
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    fn answer(&mut self, looked: Looked<'_>, clock: Clock, ctx: &mut Ctx<'_>, counts: &mut Counts) {
         let p = looked.p;
         match self.table.learn(looked.src_spot, p.in_port, clock.now) {
             Learnt::Known | Learnt::New => {}
             Learnt::InPlaceOfAnother => counts.forgotten += 1,
             Learnt::Moved(from) => {
                 counts.moved += 1;
-                forget_rules(looked, from, ctx);
+                forget_rules(*looked.eth, looked.vlan, from, ctx);
             }
         }
-        let known = if looked.addresses.dst.is_group() {
+        let known = if looked.eth.dst.is_group() {
             None
         } else {
             self.table.get(looked.dst_spot, clock.now, clock.timeout)
@@ -107,18 +157,18 @@ impl Bridge {
         let mut fill = Fill {
             buffer_id: p.buffer_id,
             in_port: p.in_port,
-            addresses: looked.addresses,
+            eth: looked.eth,
             vlan: looked.vlan,
             out_port: PortNo::FLOOD,
         };
         match known {
-            None => self.send(p, &fill, ctx),
-            Some(port) if port == p.in_port => _ = Self::discard(p, ctx),
+            None => self.send(p, fill, ctx),
+            Some(port) if port == p.in_port => _ = discard(p, ctx),
             Some(port) => {
                 fill.out_port = port;
                 say(ctx.here.stamp(&mut self.rule, &fill));
                 if p.buffer_id.is_none() {
-                    self.send(p, &fill, ctx);
+                    self.send(p, fill, ctx);
                 }
             }
         }
@@ -126,34 +176,35 @@ impl Bridge {
 
     /// Sends a frame on its way. One that came up cut off and is not kept by the switch cannot be: its sender
     /// will repeat it.
-    fn send(&mut self, p: &PacketIn<'_>, fill: &Fill<'_>, ctx: &mut Ctx<'_>) {
+    #[inline(never)]
+    fn send(&mut self, p: PacketIn<'_>, fill: Fill<'_>, ctx: &mut Ctx<'_>) {
         if p.buffer_id.is_some() {
-            say(ctx.here.stamp(&mut self.frame, fill));
+            say(ctx.here.stamp(&mut self.frame, &fill));
         } else if p.frame.len() >= usize::from(p.total_len) {
             // A frame that just fits its PACKET_IN is too long for a PACKET_OUT, and lost as frames may be.
-            let _ = ctx.here.stamp_with_frame(&mut self.frame, fill, p.frame);
+            let _ = ctx.here.stamp_with_frame(&mut self.frame, &fill, p.frame);
         }
     }
+}
 
-    /// Lets go of a frame that is not forwarded.
-    #[cold]
-    pub(super) fn discard(p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
-        if p.buffer_id.is_some() {
-            say(ctx.here.packet_out(&PacketOut::answer(p)));
-        }
-        Then::PassOn
+/// Lets go of a frame that is not forwarded.
+#[cold]
+fn discard(p: PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+    if p.buffer_id.is_some() {
+        say(ctx.here.packet_out(&PacketOut::answer(&p)));
     }
+    Then::PassOn
 }
 
 /// A station left a port: the rules that point there go.
 #[cold]
-fn forget_rules(looked: &Looked<'_>, from: PortNo, ctx: &mut Ctx<'_>) {
-    let vlan = looked.vlan.map_or_else(Field::untagged, Field::vlan);
+fn forget_rules(eth: EthHeader, vlan: Option<VlanId>, from: PortNo, ctx: &mut Ctx<'_>) {
+    let vlan = vlan.map_or_else(Field::untagged, Field::vlan);
     say(ctx.here.flow_mod(&FlowMod {
         command: Command::DELETE,
         table_id: FlowMod::TABLE_ALL,
         out_port: from,
-        fields: &[Field::eth_dst(looked.addresses.src), vlan],
+        fields: &[Field::eth_dst(eth.src), vlan],
         ..FlowMod::default()
     }));
 }

@@ -4,14 +4,12 @@ mod bridge;
 mod table;
 
 use std::hash::{BuildHasher, RandomState};
-use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use arrayvec::ArrayVec;
-use sluice_app::{App, Ctx, Gauge, PassedOn, Sw, Then, WINDOW};
+use sluice_app::{App, Ctx, Gauge, Sw, Then};
 use sluice_wire::{Action, Command, Features, FlowMod, PacketIn, PortReason, PortStatus};
 
-use bridge::{Bridge, Clock, Counts, Looked, say};
+use bridge::{Bridge, Clock, Counts, say};
 use table::Tick;
 
 /// How the bridge is set.
@@ -143,31 +141,24 @@ impl App for Learning {
     }
 
     fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
-        let passed_on = self.packet_ins(std::slice::from_ref(p), ctx);
-        if passed_on == PassedOn::NONE { Then::Done } else { Then::PassOn }
+        let clock = Clock { now: self.now, timeout: self.host_timeout };
+        match self.bridges.get_mut(ctx.sw.index()) {
+            Some(Some(bridge)) => bridge.hear(*p, clock, ctx, &mut self.counts),
+            _ => Then::PassOn,
+        }
     }
 
-    fn packet_ins(&mut self, window: &[PacketIn<'_>], ctx: &mut Ctx<'_>) -> PassedOn {
-        let Some(Some(bridge)) = self.bridges.get_mut(ctx.sw.index()) else {
-            return PassedOn::ALL;
-        };
-        let mut passed_on = PassedOn::NONE;
-        let mut looked = ArrayVec::<Looked<'_>, WINDOW>::new();
-        let mut touched = 0;
-        for (n, p) in window.iter().enumerate().take(WINDOW) {
-            if let Some(one) = bridge.look(p) {
-                touched ^= bridge.touch(&one);
-                looked.push(one);
-            } else {
-                passed_on.note(n, Bridge::discard(p, ctx));
-            }
-        }
-        black_box(touched);
+    #[inline]
+    fn packet_ins<'a>(&mut self, frames: impl Iterator<Item = PacketIn<'a>>, ctx: &mut Ctx<'_>) {
+        let Some(Some(bridge)) = self.bridges.get_mut(ctx.sw.index()) else { return };
         let clock = Clock { now: self.now, timeout: self.host_timeout };
-        for one in &looked {
-            bridge.answer(one, clock, ctx, &mut self.counts);
+        if bridge.table.is_small() {
+            for p in frames {
+                bridge.hear(p, clock, ctx, &mut self.counts);
+            }
+        } else {
+            bridge.look_ahead(frames, clock, ctx, &mut self.counts);
         }
-        passed_on
     }
 
     fn port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {

@@ -1,7 +1,7 @@
 //! Where stations are: a hash table of cache lines.
 
 use sluice_base::Rng;
-use sluice_wire::{MacAddr, PortNo, VlanId};
+use sluice_wire::{PortNo, VlanId};
 
 /// Stations per line.
 const WAYS: usize = 4;
@@ -9,18 +9,21 @@ const WAYS: usize = 4;
 /// Lines of a table that holds nothing yet: one switch of ten thousand idle ones costs a KiB.
 const LINES_MIN: usize = 16;
 
+/// Lines that a core keeps in its own cache, be it among those of some more switches: 128 KiB.
+const LINES_SMALL: usize = 2048;
+
 /// Lines looked at before a station is put in the place of another. Bounds what a crafted set of addresses costs.
 const PROBES_MAX: usize = 32;
 
-/// A station: address and VLAN in 60 bits. Never zero, which marks an empty place.
+/// A station: the bits of its address, a mark that it is one, its VLAN. Never zero, which marks an empty place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key(u64);
 
 impl Key {
-    /// `addr` in `vlan`.
+    /// The station with `bits` for an address, above 16 zeros, in `vlan`.
     #[inline]
-    pub(super) fn new(addr: MacAddr, vlan: VlanId) -> Self {
-        Self(1 << 63 | u64::from(vlan.0) << 48 | addr.to_u64())
+    pub(super) fn new(bits: u64, vlan: VlanId) -> Self {
+        Self(bits | 0x1000 | u64::from(vlan.0))
     }
 }
 
@@ -84,8 +87,6 @@ pub(super) enum Learnt {
 #[derive(Debug)]
 pub(super) struct Table {
     lines: Vec<Line>,
-    /// How far a product is shifted to give a line.
-    shift: u32,
     /// An odd factor that nobody outside knows.
     factor: u64,
     stations: usize,
@@ -96,9 +97,15 @@ impl Table {
     /// A table for at most `stations_max`; `seed` keeps others from making addresses collide.
     pub(super) fn new(stations_max: usize, seed: u64) -> Self {
         let factor = Rng::new(seed).next_u64() | 1;
-        let mut table = Self { lines: Vec::new(), shift: 0, factor, stations: 0, stations_max };
+        let mut table = Self { lines: Vec::new(), factor, stations: 0, stations_max };
         table.resize(LINES_MIN);
         table
+    }
+
+    /// Whether it stays in a core's own cache anyway.
+    #[inline]
+    pub(super) const fn is_small(&self) -> bool {
+        self.lines.len() <= LINES_SMALL
     }
 
     /// Stations in it, some of which may have aged.
@@ -124,7 +131,8 @@ impl Table {
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "fewer lines than a usize can count")]
     fn home(&self, spot: Spot) -> usize {
-        (spot.hash >> self.shift) as usize
+        // The low bits: they come from the middle of the product, where every bit of the key has a say.
+        spot.hash as usize & (self.lines.len() - 1)
     }
 
     #[inline]
@@ -264,7 +272,6 @@ impl Table {
 
     fn resize(&mut self, lines: usize) {
         let old = std::mem::replace(&mut self.lines, vec![EMPTY; lines]);
-        self.shift = 64 - lines.trailing_zeros();
         self.stations = 0;
         for line in old {
             for ((key, port), seen) in line.keys.into_iter().zip(line.ports).zip(line.seen) {
@@ -316,7 +323,7 @@ mod tests {
     const TIMEOUT: Tick = 300;
 
     fn spot(table: &Table, n: u64) -> Spot {
-        table.spot(Key::new(MacAddr::from_u64(n), VlanId(0)))
+        table.spot(Key::new(n << 16, VlanId(0)))
     }
 
     fn learn(table: &mut Table, n: u64, port: u32, now: Tick) -> Learnt {
