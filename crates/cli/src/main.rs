@@ -15,6 +15,10 @@ use clap::{Parser, Subcommand};
 
 use crate::config::{Flags, Inputs, Problem};
 
+/// The tables of a busy network are larger than a core's map of small pages.
+#[global_allocator]
+static ALLOCATOR: sluice_io::HugeAlloc = sluice_io::HugeAlloc;
+
 /// An OpenFlow controller.
 #[derive(Debug, Parser)]
 #[command(name = "sluice", version)]

@@ -7,6 +7,8 @@
 pub mod clock;
 pub mod cores;
 mod epoll;
+#[expect(unsafe_code, reason = "an allocator cannot be written otherwise")]
+mod huge;
 pub mod limits;
 mod slots;
 pub mod sock;
@@ -17,6 +19,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 pub use epoll::{Epoll, RX_LEN, Waiting};
+pub use huge::HugeAlloc;
 pub use wake::Waker;
 
 /// One connection of one [`Io`]; never used again for another.

@@ -1,7 +1,5 @@
 //! One switch of the learning bridge: where its stations are, and what is written to it.
 
-use std::hint::black_box;
-
 use arrayvec::ArrayVec;
 use sluice_app::{Ctx, Then};
 use sluice_wire::{
@@ -93,7 +91,6 @@ impl Bridge {
         let mut all = ArrayVec::<Looked<'_>, WINDOW>::new();
         let mut is_last = false;
         while !is_last {
-            let mut touched = 0;
             while !all.is_full() {
                 let Some(p) = frames.next() else {
                     is_last = true;
@@ -101,13 +98,13 @@ impl Bridge {
                 };
                 match self.look(p) {
                     Some(looked) => {
-                        touched ^= self.touch(&looked);
+                        self.table.fetch(looked.src_spot);
+                        self.table.fetch(looked.dst_spot);
                         all.push(looked);
                     }
                     None => _ = discard(p, ctx),
                 }
             }
-            black_box(touched);
             for &looked in &all {
                 self.answer(looked, clock, ctx, counts);
             }
@@ -128,12 +125,6 @@ impl Bridge {
         let src_spot = self.table.spot(Key::new(eth.header.src_bits(), eth.vlan));
         let vlan = eth.tagged.then_some(eth.vlan);
         Some(Looked { p, eth: eth.header, vlan, dst_spot, src_spot })
-    }
-
-    /// Brings what is known of the stations nearer. The result means nothing, but has to be used.
-    #[inline]
-    fn touch(&self, looked: &Looked<'_>) -> u32 {
-        self.table.touch(looked.src_spot) ^ self.table.touch(looked.dst_spot)
     }
 
     /// Learns where the source is and sends the frame on: with a rule if the destination is known, to all if not.

@@ -1,5 +1,6 @@
 //! Where stations are: a hash table of cache lines.
 
+use prefetch_index::prefetch_index;
 use sluice_base::Rng;
 use sluice_wire::{PortNo, VlanId};
 
@@ -140,10 +141,10 @@ impl Table {
         (line + 1) & (self.lines.len() - 1)
     }
 
-    /// Brings the line of a station nearer. The result means nothing, but has to be used.
+    /// Has the line of a station brought nearer, without waiting for it.
     #[inline]
-    pub(super) fn touch(&self, spot: Spot) -> u32 {
-        self.lines.get(self.home(spot)).map_or(0, |line| line.spilled)
+    pub(super) fn fetch(&self, spot: Spot) {
+        prefetch_index(&self.lines, self.home(spot));
     }
 
     /// Where a station is, if it was seen within `timeout`.
