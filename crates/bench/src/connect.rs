@@ -19,7 +19,7 @@ const ANNOUNCED_MAX: u64 = 1024;
 /// How long no announcement may be answered before more are sent all the same.
 const ANNOUNCE_QUIET: Duration = Duration::from_millis(250);
 
-/// How long announcing may take; a slower controller is measured with the hosts that it knows by then.
+/// How long announcements are sent; a slower controller is measured with the hosts that it knows by then.
 const ANNOUNCE_MAX: Duration = Duration::from_secs(20);
 
 impl Generator {
@@ -115,9 +115,10 @@ impl Generator {
         let (mut heard, mut moved, mut quiet) = (self.heard(), begun, 0u64);
         loop {
             let now = clock::now();
-            let finished = self.announce_some(if quiet >= 2 { u64::MAX } else { quiet });
+            let enough = now - begun > ANNOUNCE_MAX;
+            let finished = enough || self.announce_some(if quiet >= 2 { u64::MAX } else { quiet });
             if self.control.is_stopped()
-                || now - begun > ANNOUNCE_MAX
+                || now - begun > 2 * ANNOUNCE_MAX
                 || (finished && now - moved > ANNOUNCE_QUIET)
                 || (finished && self.all_answered())
             {

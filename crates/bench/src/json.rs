@@ -361,8 +361,10 @@ mod tests {
         let mut all = vec![];
         names(&document, "", &mut all);
         for name in all {
-            let name =
-                name.strip_suffix(".sent").or(name.strip_suffix(".answered")).unwrap_or(&name);
+            let name = name
+                .strip_suffix(".sent")
+                .or_else(|| name.strip_suffix(".answered"))
+                .unwrap_or(&name);
             assert!(book.contains(&format!("`{name}`")), "{name} is not in docs/bench-json.md");
         }
     }

@@ -50,10 +50,10 @@ impl Pair {
     /// Destination and source as they follow one another in a frame.
     #[inline]
     pub(crate) fn octets(self) -> [u8; 12] {
-        let [a, b, c, d, e, f, g, h] = (self.dst << 16 | self.src >> 32).to_be_bytes();
-        #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
-        let [i, j, k, l] = (self.src as u32).to_be_bytes();
-        [a, b, c, d, e, f, g, h, i, j, k, l]
+        let mut octets = [0; 12];
+        octets[..8].copy_from_slice(&(self.dst << 16 | self.src >> 32).to_be_bytes());
+        octets[8..].copy_from_slice(&self.src.to_be_bytes()[4..]);
+        octets
     }
 }
 

@@ -18,11 +18,11 @@ pub(crate) const OPEN_MAX: u32 = 1 << 16;
 
 /// Open requests of all switches together when as many are sent as fit; what a slow controller
 /// works off in seconds, not minutes.
-const FIT_TOTAL: u32 = 1 << 20;
+const FIT_TOTAL: u32 = 1 << 19;
 
-/// Most of those on one switch: five reads' worth. With more, octets only wait in the kernel's buffers until they have
-/// left the cache, which costs the generator a third.
-const FIT_MAX: u32 = 1 << 13;
+/// Most of those on one switch: more than two reads' worth. With more, octets only wait in the kernel's buffers until
+/// they have left the cache, which costs the generator up to a third.
+const FIT_MAX: u32 = 1 << 12;
 
 /// Least of those on one switch.
 const FIT_MIN: u32 = 64;
@@ -37,7 +37,7 @@ pub enum Load {
     Window(u32),
     /// So many open on all switches together.
     WindowTotal(u32),
-    /// As many as the sockets take, 8192 on each switch at most: the throughput test.
+    /// As many as the sockets take, 4096 on each switch at most: the throughput test.
     Fit,
     /// So many a second over all switches, whether answered or not.
     Rate(f64),
@@ -224,18 +224,13 @@ impl Plan {
             }
             _ => {}
         }
-        let pairs = Pairs::period(self.hosts, self.ports);
-        let asked = match self.load {
-            Load::Window(n) => n,
-            _ => 1,
-        };
-        if self.kept == Kept::Nowhere && u64::from(asked) > pairs {
-            return refuse(format!(
-                "without buffers {} hosts tell {pairs} open requests apart: lower --window or raise -M",
-                self.hosts
-            ));
+        let (most, hosts) = (self.told_apart(), self.hosts);
+        match self.load {
+            Load::Window(n) if n > most => refuse(format!(
+                "without buffers {hosts} hosts tell {most} open requests apart: lower --window or raise -M"
+            )),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Most requests that one switch may have open.
@@ -246,28 +241,23 @@ impl Plan {
             Load::Fit => (FIT_TOTAL / self.switches).clamp(FIT_MIN, FIT_MAX),
             Load::Rate(_) => (FIT_TOTAL / self.switches).clamp(FIT_MIN, OPEN_MAX),
         };
-        match self.kept {
-            Kept::InSwitch => wanted,
-            Kept::Nowhere => {
-                let pairs = Pairs::period(self.hosts, self.ports);
-                wanted.min(u32::try_from(pairs).unwrap_or(u32::MAX))
-            }
-        }
+        wanted.min(self.told_apart())
     }
 
-    /// Slots of a switch's ledger: twice the window, so that one late answer does not hold up the rest.
+    /// Slots of a switch's ledger: at least twice the window. So one late answer does not hold up the rest, and a
+    /// request that was answered is remembered until the other half of its answer has come.
     pub(crate) fn ledger_len(&self) -> u32 {
-        let wanted = match self.load {
-            Load::Window(n) => n.saturating_mul(2).max(4).next_power_of_two().min(OPEN_MAX),
-            _ => self.open_max().next_power_of_two(),
-        };
+        (2 * self.open_max()).next_power_of_two()
+    }
+
+    /// How many open requests of one switch can be told apart: without buffers, half of the pairs of hosts, since a pair
+    /// must not come again while its slot is remembered.
+    fn told_apart(&self) -> u32 {
         match self.kept {
-            Kept::InSwitch => wanted,
-            // A pair must not come again while it may be open.
+            Kept::InSwitch => OPEN_MAX,
             Kept::Nowhere => {
-                let pairs = Pairs::period(self.hosts, self.ports);
-                let most = u32::try_from(pairs).unwrap_or(OPEN_MAX).min(OPEN_MAX);
-                wanted.min(1 << most.ilog2())
+                let pairs = Pairs::period(self.hosts, self.ports).min(2 * u64::from(OPEN_MAX));
+                1 << (pairs.ilog2() - 1)
             }
         }
     }
@@ -321,17 +311,17 @@ mod tests {
     #[test]
     fn ten_thousand_switches_need_little_memory() {
         let many = Plan { switches: 10_000, load: Load::Fit, ..plan() };
-        assert!(many.ledger_len() <= 128);
+        assert!(many.ledger_len() <= 256);
         let latency = Plan { switches: 10_000, ..plan() };
-        assert_eq!(latency.ledger_len(), 4);
+        assert_eq!(latency.ledger_len(), 2);
         let few = Plan { switches: 1, load: Load::Fit, ..plan() };
-        assert_eq!(few.ledger_len(), FIT_MAX);
+        assert_eq!(few.ledger_len(), 2 * FIT_MAX);
     }
 
     #[test]
     fn open_pairs_are_unique_without_buffers() {
         let few = Plan { load: Load::Fit, kept: Kept::Nowhere, hosts: 10, ..plan() };
         assert!(u64::from(few.ledger_len()) <= Pairs::period(10, 4));
-        assert!(few.open_max() <= 30);
+        assert_eq!((few.open_max(), few.ledger_len()), (8, 16));
     }
 }

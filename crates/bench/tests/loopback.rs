@@ -6,7 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use sluice_bench::{Count, Counts, Error, Kept, Load, Plan, Report, null, run};
+use sluice_bench::{Count, Counts, Error, Kept, Load, Plan, Report, flood, null, run};
 use sluice_wire::{ErrorCode, ErrorType, PortNo, Version};
 use support::{VERSIONS, controller, frame, plan, rule, rule_for, whole_frame};
 
@@ -163,4 +163,31 @@ fn silence_is_worth_a_warning() {
     let report = measured(&Plan { version: Version::V1_3, load: Load::Window(1), ..plan(addr) });
     assert_eq!(report.counts.answered, 0);
     assert!(report.warnings.iter().any(|said| said.contains("nothing was answered")));
+}
+
+#[test]
+fn a_flood_is_counted_connection_by_connection() {
+    let null = support::null(null::Copy::BufferId);
+    let plan = flood::Plan {
+        target: null.addr(),
+        rate: 500.0,
+        time: Duration::from_millis(200),
+        hold: None,
+        held_max: 20,
+        say: flood::Say::Hello,
+        seed: 1,
+        socket: sluice_io::sock::Options::default(),
+    };
+    let hello = flood::run(&plan).unwrap();
+    assert!(hello.begun >= 50 && hello.held <= 20, "{hello:?}");
+    assert_eq!(
+        hello.begun,
+        hello.let_go + hello.held + hello.closed + hello.refused + hello.failed
+    );
+    assert!(hello.heard > 0, "null greets whoever greets it");
+    let rubbish = flood::run(&flood::Plan { say: flood::Say::Rubbish, ..plan.clone() }).unwrap();
+    assert_eq!(rubbish.begun, rubbish.let_go + rubbish.held + rubbish.closed + rubbish.failed);
+    null.stop().unwrap();
+    let refused = flood::run(&plan).unwrap();
+    assert_eq!((refused.accepted, refused.refused), (0, refused.begun));
 }
