@@ -130,6 +130,16 @@ impl Wires {
         }
     }
 
+    /// Notes that another set reads now, which does not know of what waits.
+    pub(crate) fn moved(&mut self) {
+        self.paused = false;
+    }
+
+    /// Whether the peer is not read from until it has taken what waits.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.paused
+    }
+
     /// Whether the peer has taken nothing for too long.
     pub(crate) fn is_stuck(&self, now: Instant, limits: &Limits) -> bool {
         self.stuck_since

@@ -234,6 +234,8 @@ impl<C, A: App> Hall<C, A> {
         let mut ctx = Ctx::new(self.now, sw, datapath_id, here, &mut self.mail);
         self.app.switch_up(features, &mut ctx);
         let early = std::mem::take(&mut peer.wires.torn);
+        peer.wires.moved();
+        self.ledger_sheet().octets_waiting.add(peer.wires.backlog.len() as u64);
         self.by_serial.insert(serial, id);
         if self.peers.len() <= id.slot() {
             self.peers.resize_with(id.slot() + 1, || None);
@@ -241,6 +243,8 @@ impl<C, A: App> Hall<C, A> {
         if let Some(place) = self.peers.get_mut(id.slot()) {
             *place = Some(peer);
         }
+        // What waited at the front waits for nobody to call.
+        self.go_on(io, id);
         let heard = self.hear(id, &early);
         self.say(io, id);
         heard.unwrap_or_else(|reason| self.end(io, id, reason));
@@ -307,6 +311,10 @@ impl<C, A: App> Hall<C, A> {
             let Some(Some(peer)) = self.peers.get_mut(slot) else { continue };
             let (id, stuck) = (peer.id, peer.wires.is_stuck(self.now, &self.cfg.limits));
             peer.wires.tidy();
+            if peer.wires.is_paused() {
+                // It may have answered; it is we who do not listen. Being stuck has a limit of its own.
+                peer.session.heard(self.now);
+            }
             let passed = peer.session.on_time(&self.cfg.session, self.now, &mut self.tx);
             if stuck {
                 self.tx.clear();
