@@ -197,12 +197,14 @@ impl<A> Desk<A> {
         let sheet = front_sheet(&self.ledger);
         sheet.octets_received.add(octets.len() as u64);
         let Some(Some(pending)) = self.pending.get_mut(id.slot()) else { return Ok(None) };
-        if pending.claim.is_some() {
-            pending.wires.torn.extend_from_slice(octets);
-            return Ok(None);
-        }
         pending.octets += octets.len();
-        let proof = pending.hear(&self.cfg, sheet, octets, &mut self.tx)?;
+        let proof = if pending.claim.is_some() {
+            pending.wires.torn.extend_from_slice(octets);
+            None
+        } else {
+            let (cfg, tx, gate) = (&*self.cfg, &mut self.tx, &mut self.gate);
+            pending.hear(&mut Ear { cfg, sheet, tx, gate, now: self.now }, octets)?
+        };
         if proof.is_none() && pending.octets > self.cfg.limits.handshake_octets_max {
             return Err(Reason::TooMuchBeforeProof);
         }
@@ -384,21 +386,24 @@ impl<A> Desk<A> {
     }
 }
 
+/// Who hears a peer, and where what is said goes.
+struct Ear<'f> {
+    cfg: &'f Config,
+    sheet: &'f Sheet,
+    tx: &'f mut Vec<u8>,
+    gate: &'f mut Gate,
+    now: Instant,
+}
+
 impl Pending {
     /// Reads messages up to the proof; what comes after it is kept for the worker.
-    fn hear(
-        &mut self,
-        cfg: &Config,
-        sheet: &Sheet,
-        octets: &[u8],
-        tx: &mut Vec<u8>,
-    ) -> Result<Option<Box<Features>>, Reason> {
+    fn hear(&mut self, ear: &mut Ear<'_>, octets: &[u8]) -> Result<Option<Box<Features>>, Reason> {
         let mended = self.wires.mend(octets);
-        let mut rest = match mended.map_err(|error| unframed(&mut self.session, tx, error))? {
+        let mut rest = match mended.map_err(|error| unframed(&mut self.session, ear.tx, error))? {
             Mended::Untorn(octets) => octets,
             Mended::Torn => return Ok(None),
             Mended::Whole(buffer, rest) => {
-                let proof = self.messages(cfg, sheet, &mut &*buffer, tx)?;
+                let proof = self.messages(ear, &mut &*buffer)?;
                 self.wires.give_back(buffer);
                 if proof.is_some() {
                     self.wires.torn.extend_from_slice(rest);
@@ -407,29 +412,30 @@ impl Pending {
                 rest
             }
         };
-        let proof = self.messages(cfg, sheet, &mut rest, tx)?;
+        let proof = self.messages(ear, &mut rest)?;
         self.wires.torn.extend_from_slice(rest);
         Ok(proof)
     }
 
     fn messages(
         &mut self,
-        cfg: &Config,
-        sheet: &Sheet,
+        ear: &mut Ear<'_>,
         rest: &mut &[u8],
-        tx: &mut Vec<u8>,
     ) -> Result<Option<Box<Features>>, Reason> {
         while let Some((msg, after)) =
-            split(rest).map_err(|error| unframed(&mut self.session, tx, error))?
+            split(rest).map_err(|error| unframed(&mut self.session, ear.tx, error))?
         {
             *rest = after;
-            sheet.received(msg.version(), msg.kind(), 1);
-            match self.session.on_message(&cfg.session, msg, tx).map_err(Reason::Fault)? {
+            ear.sheet.received(msg.version(), msg.kind(), 1);
+            let told = self.session.on_message(&ear.cfg.session, msg, ear.tx);
+            match told.map_err(Reason::Fault)? {
                 Some(Event::Up(features)) => return Ok(Some(features)),
                 Some(Event::Error(error)) => {
-                    sheet.error(error.kind);
-                    let (kind, code, addr) = (error.kind, error.code.0, self.addr);
-                    tracing::warn!(%addr, %kind, code, "refused during the handshake");
+                    ear.sheet.error(error.kind);
+                    if ear.gate.open(ear.now) {
+                        let (kind, code, addr) = (error.kind, error.code.0, self.addr);
+                        tracing::warn!(%addr, %kind, code, "refused during the handshake");
+                    }
                 }
                 _ => {}
             }

@@ -14,8 +14,8 @@ use crate::mailbox::Serial;
 use crate::peer::{Mended, Wires};
 use crate::reason::Reason;
 
-/// `ERROR` messages of one switch that are logged; all are counted.
-const ERRORS_LOGGED_MAX: u32 = 10;
+/// Messages of one switch that are logged; all are counted.
+const LOGGED_MAX: u32 = 10;
 
 /// Octets of a stream that cannot be cut any more that go back in the `ERROR`. §7.4.4.
 const QUOTED: usize = 64;
@@ -32,7 +32,7 @@ pub(crate) struct Peer {
     pub(crate) wires: Wires,
     /// The front wants to know when it speaks.
     pub(crate) is_probed: bool,
-    errors: u32,
+    logged: u32,
 }
 
 impl Peer {
@@ -46,7 +46,7 @@ impl Peer {
             session: from.session,
             wires: from.wires,
             is_probed: false,
-            errors: 0,
+            logged: 0,
         }
     }
 }
@@ -118,14 +118,14 @@ impl<A: App> Floor<'_, A> {
         match &event {
             Event::Malformed(kind, error) => {
                 self.sheet.malformed.add(1);
-                log_rarely(&mut peer.errors, || {
+                log_rarely(&mut peer.logged, || {
                     tracing::warn!(datapath = %id, %kind, %version, "malformed message: {error}");
                 });
                 return;
             }
             Event::Error(error) => {
                 self.sheet.error(error.kind);
-                log_rarely(&mut peer.errors, || log_error(id, error));
+                log_rarely(&mut peer.logged, || log_error(id, error));
             }
             Event::PortStatus(status) => {
                 let (port, name) = (status.port.port_no, status.port.name());
@@ -133,7 +133,9 @@ impl<A: App> Floor<'_, A> {
                 tracing::debug!(datapath = %id, %port, name, up, reason = status.reason.0, "port");
             }
             Event::Role(role) => {
-                tracing::info!(datapath = %id, role = role.role.0, "role granted");
+                log_rarely(&mut peer.logged, || {
+                    tracing::info!(datapath = %id, role = role.role.0, "role granted");
+                });
             }
             _ => {}
         }
@@ -172,7 +174,7 @@ pub(crate) fn unframed(
 }
 
 fn log_rarely(logged: &mut u32, log: impl FnOnce()) {
-    if *logged < ERRORS_LOGGED_MAX {
+    if *logged < LOGGED_MAX {
         *logged += 1;
         log();
     }
