@@ -1,0 +1,59 @@
+//! Two connections with one datapath id.
+
+use std::time::Duration;
+
+use sluice_wire::{ErrorCode, ErrorType, Message, Version};
+
+use crate::lab::{Lab, wait_until};
+use crate::peer::Peer;
+
+/// `OFPHFC_EPERM`. §7.4.4.
+const EPERM: ErrorCode = ErrorCode(1);
+
+#[test]
+fn the_live_one_stays() {
+    for version in [Version::V1_0, Version::V1_3] {
+        let lab = Lab::new(|cfg| cfg.limits.duplicate_timeout = Duration::from_secs(60));
+        let mut first = Peer::switch(lab.addr, version, 5);
+        first.must_be_answered();
+        let mut second = Peer::switch(lab.addr, version, 5);
+        // The first is asked, and answers.
+        let asked = first.hear();
+        assert_eq!(asked, Some(Message::EchoRequest(vec![])));
+        first.say(&Message::EchoReply(vec![]));
+        assert_eq!(second.last_words(), Some((ErrorType::HELLO_FAILED, EPERM)));
+        lab.must_end(1, "duplicate");
+        first.must_be_answered();
+    }
+}
+
+#[test]
+fn the_dead_one_is_replaced() {
+    let lab = Lab::new(|cfg| cfg.limits.duplicate_timeout = Duration::from_millis(200));
+    let mut other = Peer::switch(lab.addr, Version::V1_3, 6);
+    let mut first = Peer::switch(lab.addr, Version::V1_3, 5);
+    first.must_be_answered();
+    let mut second = Peer::switch(lab.addr, Version::V1_0, 5);
+    // What it says while it waits is not lost.
+    second.must_be_answered();
+    assert_eq!(first.last_words(), None);
+    lab.must_end(1, "replaced");
+    assert_eq!((lab.count("sessions", "1.0"), lab.count("sessions", "1.3")), (1, 1));
+    other.must_be_answered();
+}
+
+#[test]
+fn a_third_does_not_wait_behind_the_second() {
+    let lab = Lab::new(|cfg| cfg.limits.duplicate_timeout = Duration::from_secs(60));
+    let mut first = Peer::switch(lab.addr, Version::V1_3, 5);
+    first.must_be_answered();
+    let mut second = Peer::switch(lab.addr, Version::V1_3, 5);
+    assert_eq!(first.hear(), Some(Message::EchoRequest(vec![])));
+    let mut third = Peer::switch(lab.addr, Version::V1_3, 5);
+    assert_eq!(third.last_words(), Some((ErrorType::HELLO_FAILED, EPERM)));
+    // The first hangs up: the second has its place at once.
+    drop(first);
+    second.must_be_answered();
+    wait_until("the ends", || lab.ended("") == 2);
+    assert_eq!((lab.ended("duplicate"), lab.ended("hung_up")), (1, 1));
+}

@@ -1,0 +1,161 @@
+//! What no switch says: an `ERROR` where the specification has one, a reason, and others unhurt.
+
+use std::net::Shutdown;
+
+use sluice_base::Rng;
+use sluice_wire::{ErrorCode, ErrorType, Message, Version};
+
+use crate::lab::{Lab, wait_until};
+use crate::peer::{Peer, octets};
+
+type Words = Option<(ErrorType, ErrorCode)>;
+
+const BAD_LEN: Words = Some((ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
+const BAD_TYPE: Words = Some((ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE));
+const BAD_VERSION: Words = Some((ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION));
+const INCOMPATIBLE: Words = Some((ErrorType::HELLO_FAILED, ErrorCode::INCOMPATIBLE));
+
+/// How far a peer has come when it says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    Greeting,
+    Asking,
+    Up,
+}
+
+use When::{Asking, Greeting, Up};
+
+/// The peer must hear `words` and be hung up on for `reason`, while another switch is served.
+fn must_end(when: &[When], garbage: &[u8], words: Words, reason: &str) {
+    let lab = Lab::new(|_| {});
+    let mut good = Peer::switch(lab.addr, Version::V1_0, 1);
+    for (n, when) in (1..).zip(when) {
+        let mut peer = Peer::connect(lab.addr);
+        match when {
+            Greeting => {}
+            Asking => _ = peer.greet(Version::V1_3),
+            Up => {
+                peer.shake_hands(Version::V1_3, 2, usize::MAX);
+                peer.must_be_answered();
+            }
+        }
+        peer.send(garbage);
+        assert_eq!(peer.last_words(), words, "{when:?}: {garbage:02x?}");
+        lab.must_end(n, reason);
+        good.must_be_answered();
+    }
+}
+
+/// The switch must hear `words` and is served on.
+fn must_be_forgiven(garbage: &[u8], words: Words) {
+    let lab = Lab::new(|_| {});
+    let mut switch = Peer::switch(lab.addr, Version::V1_3, 2);
+    switch.must_be_answered();
+    switch.send(garbage);
+    let Some(Message::Error { kind, code, data }) = switch.hear() else { panic!("no ERROR") };
+    assert_eq!(Some((kind, code)), words);
+    assert_eq!(data, &garbage[..garbage.len().min(64)]);
+    switch.must_be_answered();
+    assert_eq!((lab.count("messages_malformed", ""), lab.ended("")), (1, 0));
+}
+
+#[test]
+fn a_length_below_the_header_ends_any_conversation() {
+    for len in 0..8 {
+        must_end(&[Greeting, Asking, Up], &[4, 0, 0, len, 0, 0, 0, 9], BAD_LEN, "malformed");
+    }
+}
+
+#[test]
+fn a_version_nobody_speaks_is_told_so() {
+    must_end(&[Greeting], &[2, 0, 0, 8, 0, 0, 0, 9], INCOMPATIBLE, "no_common_version");
+}
+
+#[test]
+fn another_version_after_hello_ends_it() {
+    must_end(&[Asking, Up], &[1, 2, 0, 8, 0, 0, 0, 9], BAD_VERSION, "wrong_version");
+}
+
+#[test]
+fn a_type_out_of_turn_ends_it() {
+    must_end(&[Greeting], &[4, 10, 0, 8, 0, 0, 0, 9], BAD_TYPE, "out_of_turn");
+    // FLOW_MOD, GET_CONFIG_REQUEST, one that there is not.
+    for kind in [14, 7, 99] {
+        must_end(&[Asking], &[4, kind, 0, 8, 0, 0, 0, 9], BAD_TYPE, "out_of_turn");
+    }
+}
+
+#[test]
+fn a_type_that_no_switch_says_is_forgiven_a_switch() {
+    for kind in [14, 7, 99] {
+        must_be_forgiven(&[4, kind, 0, 8, 0, 0, 0, 9], BAD_TYPE);
+    }
+}
+
+#[test]
+fn a_message_cut_off_is_forgiven_a_switch() {
+    // PACKET_IN, ERROR, FLOW_REMOVED, PORT_STATUS, MULTIPART_REPLY.
+    for kind in [10, 1, 11, 12, 19] {
+        must_be_forgiven(&[4, kind, 0, 10, 0, 0, 0, 9, 0, 0], BAD_LEN);
+    }
+}
+
+/// A match that says it is longer than its message; misaligned and cut off as well.
+#[test]
+fn lengths_that_contradict_one_another_are_forgiven_a_switch() {
+    for len in [4, 5, 11, 13, 0xff] {
+        let mut octets = vec![4, 10, 0, 100, 0, 0, 0, 9];
+        octets.resize(100, 0);
+        octets[24..28].copy_from_slice(&[0, 1, 0, len]);
+        octets[28..36].copy_from_slice(&[0x80, 0, 0, 4, 0, 0, 0, 1]);
+        must_be_forgiven(&octets, BAD_LEN);
+    }
+}
+
+#[test]
+fn a_hello_of_the_greatest_length_is_read_to_its_end() {
+    let mut long = vec![4, 0, 0xff, 0xff, 0, 0, 0, 9];
+    long.resize(65_535, 0xee);
+    must_end(&[Greeting], &long, BAD_LEN, "malformed");
+}
+
+#[test]
+fn half_a_message_and_then_nothing_is_a_hang_up() {
+    let lab = Lab::new(|_| {});
+    let mut good = Peer::switch(lab.addr, Version::V1_0, 1);
+    let hello = octets(Version::V1_3, &Message::Hello(Version::V1_3, None));
+    for cut in 0..hello.len() {
+        let mut peer = Peer::connect(lab.addr);
+        peer.send(&hello[..cut]);
+        peer.stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(peer.last_words(), None);
+        lab.must_end(cut as u64 + 1, "hung_up");
+    }
+    good.must_be_answered();
+}
+
+#[test]
+fn random_octets_end_in_time_and_hurt_nobody() {
+    let lab = Lab::new(|_| {});
+    let mut good = Peer::switch(lab.addr, Version::V1_3, 1);
+    for seed in 0..60 {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let mut peer = Peer::connect(lab.addr);
+        match seed % 3 {
+            0 => {}
+            1 => _ = peer.greet(Version::V1_3),
+            _ => {
+                peer.shake_hands(Version::V1_3, 2, usize::MAX);
+                peer.must_be_answered();
+            }
+        }
+        // Twice the longest message: whatever length comes out, its message becomes whole.
+        let octets: Vec<_> = (0..16 << 10).flat_map(|_| rng.next_u64().to_be_bytes()).collect();
+        peer.send(&octets);
+        while peer.read().is_some() {}
+        wait_until("the end", || lab.ended("") == seed + 1);
+        good.must_be_answered();
+    }
+    assert_eq!(lab.ended("silent") + lab.ended("slow_handshake"), 0);
+}

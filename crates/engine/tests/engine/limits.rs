@@ -1,0 +1,89 @@
+//! What is not gone beyond.
+
+use std::time::Duration;
+
+use sluice_wire::{ErrorCode, ErrorType, Message, Version};
+
+use crate::lab::{Lab, wait_until};
+use crate::peer::Peer;
+
+#[test]
+fn a_peer_that_says_nothing_is_hung_up_on() {
+    let lab = Lab::new(|cfg| cfg.session.handshake_timeout = Duration::from_millis(300));
+    let mut good = Peer::switch(lab.addr, Version::V1_3, 1);
+    let mut silent = Peer::connect(lab.addr);
+    assert_eq!(silent.last_words(), None);
+    let mut half = Peer::connect(lab.addr);
+    half.greet(Version::V1_3);
+    assert_eq!(half.last_words(), None);
+    lab.must_end(2, "slow_handshake");
+    good.must_be_answered();
+}
+
+#[test]
+fn a_switch_that_falls_silent_is_asked_and_hung_up_on() {
+    let lab = Lab::new(|cfg| {
+        cfg.session.echo_interval = Duration::from_millis(200);
+        cfg.session.echo_timeout = Duration::from_millis(200);
+    });
+    let mut switch = Peer::switch(lab.addr, Version::V1_0, 1);
+    assert_eq!(switch.hear(), Some(Message::EchoRequest(vec![])));
+    assert_eq!(switch.last_words(), None);
+    lab.must_end(1, "silent");
+}
+
+#[test]
+fn only_so_many_peers_may_be_without_proof() {
+    let lab = Lab::new(|cfg| cfg.limits.handshakes_max = 3);
+    let mut good = Peer::switch(lab.addr, Version::V1_3, 1);
+    good.must_be_answered();
+    let mut silent: Vec<_> = (0..3).map(|_| Peer::connect(lab.addr)).collect();
+    for peer in &mut silent {
+        assert!(peer.hear().is_some());
+    }
+    assert_eq!(lab.count("handshakes", ""), 3);
+    let mut fourth = Peer::connect(lab.addr);
+    assert!(fourth.hear().is_none(), "not even greeted");
+    lab.must_end(1, "too_many_handshakes");
+    silent.pop();
+    wait_until("room", || lab.count("handshakes", "") == 2);
+    Peer::switch(lab.addr, Version::V1_3, 2).must_be_answered();
+    good.must_be_answered();
+}
+
+#[test]
+fn only_so_much_may_be_said_without_proof() {
+    let lab = Lab::new(|cfg| cfg.limits.handshake_octets_max = 4096);
+    let mut peer = Peer::connect(lab.addr);
+    peer.greet(Version::V1_3);
+    for _ in 0..50 {
+        peer.say(&Message::EchoRequest(vec![0; 100]));
+    }
+    assert_eq!(peer.last_words(), None);
+    lab.must_end(1, "too_much_before_proof");
+}
+
+#[test]
+fn only_so_many_switches_are_served() {
+    let lab = Lab::new(|cfg| cfg.limits.sessions_max = 1);
+    let mut first = Peer::switch(lab.addr, Version::V1_3, 1);
+    first.must_be_answered();
+    let mut second = Peer::switch(lab.addr, Version::V1_3, 2);
+    assert_eq!(second.last_words(), Some((ErrorType::HELLO_FAILED, ErrorCode(1))));
+    lab.must_end(1, "too_many_sessions");
+    first.must_be_answered();
+}
+
+#[test]
+fn only_so_many_messages_may_be_malformed() {
+    let lab = Lab::new(|cfg| cfg.session.malformed_max = 5);
+    let mut switch = Peer::switch(lab.addr, Version::V1_0, 1);
+    for _ in 0..5 {
+        switch.send(&[1, 10, 0, 8, 0, 0, 0, 9]);
+    }
+    switch.must_be_answered();
+    assert_eq!(lab.count("messages_malformed", ""), 5);
+    switch.send(&[1, 10, 0, 8, 0, 0, 0, 9]);
+    assert_eq!(switch.last_words(), Some((ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN)));
+    lab.must_end(1, "too_many_malformed");
+}

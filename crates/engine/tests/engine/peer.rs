@@ -1,0 +1,155 @@
+//! The other end of a connection.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use sluice_proto::{Switch, SwitchPlan};
+use sluice_wire::{
+    Action, DatapathId, ErrorCode, ErrorType, Frame, Kind, Message, Out, PortNo, Reason, Version,
+    Versions, split,
+};
+
+use crate::lab::SOON;
+
+/// Whoever connects.
+pub(crate) struct Peer {
+    pub(crate) stream: TcpStream,
+    version: Version,
+    rx: Vec<u8>,
+    next_buffer_id: u32,
+}
+
+impl Peer {
+    /// Connected; nothing said.
+    pub(crate) fn connect(addr: SocketAddr) -> Self {
+        let stream = TcpStream::connect(addr).unwrap();
+        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        Self { stream, version: Version::V1_3, rx: Vec::new(), next_buffer_id: 1 }
+    }
+
+    /// A switch with identity `id`.
+    pub(crate) fn switch(addr: SocketAddr, version: Version, id: u64) -> Self {
+        let mut peer = Self::connect(addr);
+        peer.shake_hands(version, id, usize::MAX);
+        peer
+    }
+
+    /// Says and answers what a switch does, in pieces of at most `piece` octets.
+    pub(crate) fn shake_hands(&mut self, version: Version, id: u64, piece: usize) {
+        self.version = version;
+        let mut tx = Vec::new();
+        let plan = SwitchPlan { datapath_id: DatapathId(id), version, n_ports: 4, n_buffers: 256 };
+        let mut switch = Switch::open(plan, &mut tx);
+        loop {
+            tx.chunks(piece).for_each(|piece| self.send(piece));
+            tx.clear();
+            let octets = self.read().unwrap();
+            let msg = Frame::new(&octets).unwrap();
+            switch.on_message(msg, &mut tx).unwrap();
+            // The last question.
+            if msg.kind() == Kind::SET_CONFIG {
+                return;
+            }
+        }
+    }
+
+    /// Agrees on `version` and answers nothing; returns the transaction id of the question for features.
+    pub(crate) fn greet(&mut self, version: Version) -> u32 {
+        self.version = version;
+        let versions = (version > Version::V1_0).then_some(Versions::SPOKEN);
+        self.say(&Message::Hello(version, versions));
+        loop {
+            let octets = self.read().unwrap();
+            let msg = Frame::new(&octets).unwrap();
+            if msg.kind() == Kind::FEATURES_REQUEST {
+                return msg.xid();
+            }
+        }
+    }
+
+    /// Sends `octets`. Whether the engine still listens shows when it is read from.
+    pub(crate) fn send(&mut self, octets: &[u8]) {
+        let _ = self.stream.write_all(octets);
+    }
+
+    pub(crate) fn say(&mut self, message: &Message) {
+        let octets = octets(self.version, message);
+        self.send(&octets);
+    }
+
+    /// Reads a message; `None` when the engine has hung up.
+    pub(crate) fn read(&mut self) -> Option<Vec<u8>> {
+        let mut piece = [0; 4096];
+        loop {
+            if let Some((msg, _)) = split(&self.rx).unwrap() {
+                let len = msg.octets().len();
+                return Some(self.rx.drain(..len).collect());
+            }
+            match self.stream.read(&mut piece) {
+                Ok(0) => return None,
+                Ok(n) => self.rx.extend_from_slice(&piece[..n]),
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
+                Err(error) => panic!("nothing heard: {error}"),
+            }
+        }
+    }
+
+    /// Reads a message and what it says.
+    pub(crate) fn hear(&mut self) -> Option<Message> {
+        self.read().map(|octets| Message::parse(Frame::new(&octets).unwrap()).unwrap())
+    }
+
+    /// Sends a frame up and waits until it is answered; whatever else is said is passed over.
+    #[track_caller]
+    pub(crate) fn must_be_answered(&mut self) {
+        self.next_buffer_id += 1;
+        let asked = Some(self.next_buffer_id);
+        self.say(&broadcast(asked));
+        loop {
+            match self.hear() {
+                Some(Message::PacketOut { buffer_id, actions, .. }) if buffer_id == asked => {
+                    assert_eq!(actions, [Action::output(PortNo::FLOOD)]);
+                    return;
+                }
+                Some(Message::EchoRequest(payload)) => self.say(&Message::EchoReply(payload)),
+                Some(_) => {}
+                None => panic!("hung up on"),
+            }
+        }
+    }
+
+    /// Waits until it is hung up on; returns the type and code of the last `ERROR` before.
+    pub(crate) fn last_words(&mut self) -> Option<(ErrorType, ErrorCode)> {
+        let mut last = None;
+        while let Some(message) = self.hear() {
+            if let Message::Error { kind, code, .. } = message {
+                last = Some((kind, code));
+            }
+        }
+        last
+    }
+}
+
+/// A frame to all, from the same station each time.
+pub(crate) fn broadcast(buffer_id: Option<u32>) -> Message {
+    let mut frame = vec![0xff; 6];
+    frame.extend([2, 0, 0, 0, 0, 1, 8, 0]);
+    frame.resize(64, 0);
+    Message::PacketIn {
+        buffer_id,
+        in_port: PortNo(1),
+        total_len: 64,
+        reason: Reason::NO_MATCH,
+        table_id: 0,
+        cookie: 0,
+        frame,
+    }
+}
+
+/// `message` as it is written in `version`.
+pub(crate) fn octets(version: Version, message: &Message) -> Vec<u8> {
+    let (mut tx, mut xid) = (Vec::new(), 1);
+    message.emit(9, &mut Out::new(&mut tx, version, &mut xid)).unwrap();
+    tx
+}

@@ -1,0 +1,79 @@
+//! Switches that behave.
+
+use std::sync::mpsc::channel;
+
+use sluice_wire::{Kind, Message, Version};
+
+use crate::lab::{Lab, SOON, wait_until};
+use crate::peer::Peer;
+
+#[test]
+fn a_switch_of_either_version_is_served() {
+    let lab = Lab::new(|_| {});
+    for (version, name) in [(Version::V1_0, "1.0"), (Version::V1_3, "1.3")] {
+        let mut switch = Peer::switch(lab.addr, version, 1 + u64::from(version.0));
+        switch.must_be_answered();
+        switch.must_be_answered();
+        wait_until("a session", || lab.count("sessions", name) == 1);
+    }
+    assert_eq!(lab.count("messages_received", "PACKET_IN"), 4);
+    lab.must_end(2, "hung_up");
+    wait_until("no session", || lab.count("sessions", "") == 0);
+}
+
+#[test]
+fn a_switch_may_send_one_octet_at_a_time() {
+    let lab = Lab::new(|_| {});
+    for version in [Version::V1_0, Version::V1_3] {
+        let mut switch = Peer::connect(lab.addr);
+        switch.shake_hands(version, 5, 1);
+        switch.must_be_answered();
+    }
+}
+
+/// A fresh session: a table-miss entry in 1.3 and nothing else; what is in its tables stays.
+#[test]
+fn a_switch_that_comes_back_is_not_emptied() {
+    let lab = Lab::new(|_| {});
+    for _ in 0..3 {
+        for version in [Version::V1_0, Version::V1_3] {
+            let mut switch = Peer::switch(lab.addr, version, u64::from(version.0));
+            switch.say(&Message::EchoRequest(b"done?".to_vec()));
+            let mut rules = 0;
+            loop {
+                match switch.hear().unwrap() {
+                    Message::EchoReply(_) => break,
+                    Message::FlowMod { command, .. } => {
+                        assert_eq!(command, sluice_wire::Command::ADD);
+                        rules += 1;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(rules, usize::from(version == Version::V1_3), "{}", Kind::FLOW_MOD);
+        }
+        wait_until("no session", || lab.count("sessions", "") == 0);
+    }
+}
+
+#[test]
+fn stopping_hangs_up_and_joins_all_threads() {
+    let mut lab = Lab::new(|cfg| cfg.workers.threads = 3);
+    let mut switches: Vec<_> =
+        (1..=5).map(|id| Peer::switch(lab.addr, Version::V1_3, id)).collect();
+    switches.iter_mut().for_each(Peer::must_be_answered);
+    let mut silent = Peer::connect(lab.addr);
+    assert!(silent.read().is_some());
+    let (done, joined) = channel();
+    let engine = lab.engine.take().unwrap();
+    std::thread::spawn(move || {
+        engine.stop();
+        done.send(()).unwrap();
+    });
+    joined.recv_timeout(SOON).expect("all threads joined");
+    assert!(silent.read().is_none());
+    for switch in &mut switches {
+        assert_eq!(switch.last_words(), None);
+    }
+    assert!(std::net::TcpStream::connect(lab.addr).is_err());
+}
