@@ -26,7 +26,9 @@ mod ctx;
 
 use std::time::Instant;
 
-use sluice_wire::{ErrorMsg, Features, FlowRemoved, MultipartKind, PacketIn, PortStatus};
+use sluice_wire::{
+    ErrorMsg, Features, FlowRemoved, MultipartKind, PacketIn, PacketIns, PortStatus,
+};
 
 pub use ctx::{Ctx, Mail, Sw};
 
@@ -69,10 +71,7 @@ pub trait App {
     ///
     /// An application that has to look something up for each may look for many of them before it answers the
     /// first, so that the waits for memory overlap. What is left in `frames` is answered by nobody.
-    fn packet_ins<'a>(&mut self, frames: impl Iterator<Item = PacketIn<'a>>, ctx: &mut Ctx<'_>)
-    where
-        Self: Sized,
-    {
+    fn packet_ins(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
         for p in frames {
             self.packet_in(&p, ctx);
         }

@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Instant;
 
 use sluice_app::{App, Ctx, Gauge, Sw, Then};
-use sluice_wire::{ErrorMsg, Features, FlowRemoved, MultipartKind, PacketIn, PortStatus};
+use sluice_wire::{
+    ErrorMsg, Features, FlowRemoved, MultipartKind, PacketIn, PacketIns, PortStatus,
+};
 
 use crate::{hub, learning};
 
@@ -97,11 +99,7 @@ macro_rules! apps {
             }
 
             #[inline]
-            fn packet_ins<'a>(
-                &mut self,
-                frames: impl Iterator<Item = PacketIn<'a>>,
-                ctx: &mut Ctx<'_>,
-            ) {
+            fn packet_ins(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
                 match &mut self.0[..] {
                     $([One::$app(app)] => app.packet_ins(frames, ctx),)*
                     _ => frames.for_each(|p| _ = self.packet_in(&p, ctx)),

@@ -125,12 +125,13 @@ impl<'t> Out<'t> {
         self.tx.truncate(len);
     }
 
-    /// Appends the first `N` of `octets`.
+    /// Appends the first `N` of `octets` and returns them, to be written over.
     #[inline]
-    pub(crate) fn put_chunk<const N: usize>(&mut self, octets: &[u8]) {
+    pub(crate) fn put_chunk<const N: usize>(&mut self, octets: &[u8]) -> &mut [u8] {
         if let Some(chunk) = octets.first_chunk::<N>() {
             self.tx.extend_from_slice(chunk);
         }
+        self.tx.last_chunk_mut::<N>().map_or(&mut [], |chunk| chunk)
     }
 
     /// Appends a layout.

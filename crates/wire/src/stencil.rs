@@ -7,17 +7,14 @@ use crate::{
     VlanId, matching,
 };
 
+/// Octets of a `FLOW_MOD` of 1.0 with one action: the commonest of the shorter drawings.
+const LEN_SHORT: usize = 80;
+
 /// Octets a drawing can have: a `FLOW_MOD` of 1.3 that matches ports, addresses, VLAN and one thing more.
 const LEN_MAX: usize = 128;
 
-/// Octets of a `FLOW_MOD` of 1.0 with one action: the commonest drawing of the shorter ones.
-const LEN_SHORT: usize = 80;
-
-/// Where what has no place in a drawing is written to: behind it, where nothing is read.
-const NOWHERE: u8 = 128;
-
-/// An octet can name any place, and a value of eight octets fits there: no place needs to be checked.
-const ROOM: usize = 256 + 8;
+/// Room behind a drawing for a value that has no place in it: it is written there and cut off.
+const SCRAP: usize = 8;
 
 /// A `FLOW_MOD` or `PACKET_OUT` drawn once, in which a few values are filled in again and again.
 ///
@@ -25,7 +22,7 @@ const ROOM: usize = 256 + 8;
 /// `lab/instructions` compares it with writing the message anew.
 #[derive(Debug, Clone)]
 pub struct Stencil {
-    octets: [u8; ROOM],
+    octets: [u8; LEN_MAX + SCRAP],
     len: u8,
     version: Version,
     buffer_id: u8,
@@ -85,7 +82,7 @@ impl Stencil {
                         FieldId::ETH_SRC => 14,
                         FieldId::ETH_DST => 20,
                         FieldId::VLAN_VID => 26,
-                        _ => NOWHERE,
+                        _ => continue,
                     },
                 );
             }
@@ -133,16 +130,18 @@ impl Stencil {
 
     fn draw(version: Version, octets: &[u8]) -> Result<Self, Inexpressible> {
         let too_long = Inexpressible { what: "more than a stencil holds", version, needs: None };
+        let nowhere = if octets.len() <= LEN_SHORT { LEN_SHORT } else { LEN_MAX };
+        let nowhere = to_place(nowhere);
         let mut drawn = Self {
-            octets: [0; ROOM],
+            octets: [0; LEN_MAX + SCRAP],
             len: u8::try_from(octets.len()).map_err(|_| too_long)?,
             version,
-            buffer_id: NOWHERE,
-            in_port: NOWHERE,
-            eth_dst: NOWHERE,
-            eth_src: NOWHERE,
-            vlan: NOWHERE,
-            out_port: NOWHERE,
+            buffer_id: nowhere,
+            in_port: nowhere,
+            eth_dst: nowhere,
+            eth_src: nowhere,
+            vlan: nowhere,
+            out_port: nowhere,
         };
         let room = drawn.octets.get_mut(..LEN_MAX).and_then(|room| room.get_mut(..octets.len()));
         room.ok_or(too_long)?.copy_from_slice(octets);
@@ -171,38 +170,39 @@ impl Stencil {
         ends.map_or(msg.len(), |(_, rest)| msg.len() - rest.len())
     }
 
+    /// Fills the values in over a copy of the drawing, which is what `msg` begins with.
     #[inline]
-    fn put<const N: usize>(&mut self, at: u8, value: &[u8; N]) {
-        let at = usize::from(at);
-        if let Some(place) = self.octets.get_mut(at..at + N) {
-            place.copy_from_slice(value);
-        }
-    }
-
-    #[inline]
-    fn fill(&mut self, xid: u32, fill: &Fill<'_>) -> Result<(), Inexpressible> {
+    fn fill(&self, msg: &mut [u8], xid: u32, fill: &Fill<'_>) -> Result<(), Inexpressible> {
         const XID_AT: u8 = 4;
-        self.put(XID_AT, &xid.to_be_bytes());
-        self.put(self.buffer_id, &fill.buffer_id.unwrap_or(crate::NO_BUFFER).to_be_bytes());
-        self.put(self.eth_dst, &fill.eth.dst.0);
-        self.put(self.eth_src, &fill.eth.src.0);
+        put(msg, XID_AT, &xid.to_be_bytes());
+        put(msg, self.buffer_id, &fill.buffer_id.unwrap_or(crate::NO_BUFFER).to_be_bytes());
+        put(msg, self.eth_dst, &fill.eth.dst.0);
+        put(msg, self.eth_src, &fill.eth.src.0);
         if self.version == Version::V1_0 {
-            self.put(self.in_port, &fill.in_port.to_u16()?.to_be_bytes());
-            self.put(self.out_port, &fill.out_port.to_u16()?.to_be_bytes());
-            self.put(self.vlan, &fill.vlan.map_or(0xffff, |vlan| vlan.0).to_be_bytes());
+            put(msg, self.in_port, &fill.in_port.to_u16()?.to_be_bytes());
+            put(msg, self.out_port, &fill.out_port.to_u16()?.to_be_bytes());
+            put(msg, self.vlan, &fill.vlan.map_or(0xffff, |vlan| vlan.0).to_be_bytes());
         } else {
-            self.put(self.in_port, &fill.in_port.0.to_be_bytes());
-            self.put(self.out_port, &fill.out_port.0.to_be_bytes());
-            self.put(self.vlan, &fill.vlan.map_or(0, |vlan| VID_PRESENT | vlan.0).to_be_bytes());
+            put(msg, self.in_port, &fill.in_port.0.to_be_bytes());
+            put(msg, self.out_port, &fill.out_port.0.to_be_bytes());
+            put(msg, self.vlan, &fill.vlan.map_or(0, |vlan| VID_PRESENT | vlan.0).to_be_bytes());
         }
         Ok(())
     }
 }
 
-const _: () = assert!(size_of::<Header>() == 8 && NOWHERE as usize == LEN_MAX);
+#[inline]
+fn put<const N: usize>(msg: &mut [u8], at: u8, value: &[u8; N]) {
+    let at = usize::from(at);
+    if let Some(place) = msg.get_mut(at..at + N) {
+        place.copy_from_slice(value);
+    }
+}
+
+const _: () = assert!(size_of::<Header>() == 8 && LEN_MAX + SCRAP < 256);
 
 fn to_place(at: usize) -> u8 {
-    u8::try_from(at).ok().filter(|&at| at <= NOWHERE).unwrap_or(NOWHERE)
+    u8::try_from(at).unwrap_or(u8::MAX)
 }
 
 impl Out<'_> {
@@ -212,18 +212,20 @@ impl Out<'_> {
     /// A port that the version has no number for; nothing is written then.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    pub fn stamp(&mut self, stencil: &mut Stencil, fill: &Fill<'_>) -> Result<u32, Inexpressible> {
-        let xid = self.take_xid();
-        stencil.fill(xid, fill)?;
-        let start = self.len();
-        // What is copied has a length that the compiler knows, and is cut afterwards.
-        if usize::from(stencil.len) <= LEN_SHORT {
-            self.put_chunk::<LEN_SHORT>(&stencil.octets);
+    pub fn stamp(&mut self, stencil: &Stencil, fill: &Fill<'_>) -> Result<u32, Inexpressible> {
+        // What is copied has a length that the compiler knows, and is cut afterwards. The values go over the copy:
+        // a copy of what was written just before would wait for it.
+        let (xid, start) = (self.take_xid(), self.len());
+        let written = if usize::from(stencil.len) <= LEN_SHORT {
+            let msg = self.put_chunk::<{ LEN_SHORT + SCRAP }>(&stencil.octets);
+            stencil.fill(msg, xid, fill)
         } else {
-            self.put_chunk::<LEN_MAX>(&stencil.octets);
-        }
-        self.truncate(start + usize::from(stencil.len));
-        Ok(xid)
+            let msg = self.put_chunk::<{ LEN_MAX + SCRAP }>(&stencil.octets);
+            stencil.fill(msg, xid, fill)
+        };
+        let len = if written.is_ok() { usize::from(stencil.len) } else { 0 };
+        self.truncate(start + len);
+        written.map(|()| xid)
     }
 
     /// The same for a `PACKET_OUT` that brings its frame along.
@@ -233,7 +235,7 @@ impl Out<'_> {
     #[inline]
     pub fn stamp_with_frame(
         &mut self,
-        stencil: &mut Stencil,
+        stencil: &Stencil,
         fill: &Fill<'_>,
         frame: &[u8],
     ) -> Result<u32, Inexpressible> {
@@ -296,7 +298,7 @@ mod tests {
                         FlowMod { fields: &blank[..n], actions: &other, buffer_id: None, ..said };
                     let (mut tx, mut xid) = (vec![], 5);
                     let mut out = Out::new(&mut tx, version, &mut xid);
-                    let mut stencil = Stencil::flow_mod(&out, &drawn).unwrap();
+                    let stencil = Stencil::flow_mod(&out, &drawn).unwrap();
                     let fill = Fill {
                         buffer_id: Some(77),
                         in_port: PortNo(3),
@@ -304,7 +306,7 @@ mod tests {
                         vlan,
                         out_port: port,
                     };
-                    assert_eq!(out.stamp(&mut stencil, &fill), Ok(5));
+                    assert_eq!(out.stamp(&stencil, &fill), Ok(5));
                     assert_eq!(tx, anew, "{version} {n}");
                 }
             }
@@ -322,10 +324,10 @@ mod tests {
             let (mut tx, mut xid) = (vec![], 5);
             let mut out = Out::new(&mut tx, version, &mut xid);
             let drawn = PacketOut { in_port: PortNo(1), ..said };
-            let mut stencil = Stencil::packet_out(&out, &drawn).unwrap();
+            let stencil = Stencil::packet_out(&out, &drawn).unwrap();
             let fill =
                 Fill { buffer_id: None, in_port, eth: &eth(), vlan: None, out_port: PortNo::FLOOD };
-            out.stamp_with_frame(&mut stencil, &fill, frame).unwrap();
+            out.stamp_with_frame(&stencil, &fill, frame).unwrap();
             assert_eq!(tx, anew, "{version}");
         }
     }
@@ -336,7 +338,7 @@ mod tests {
         let mut out = Out::new(&mut tx, Version::V1_0, &mut xid);
         let actions = [Action::output(PortNo(1))];
         let drawn = FlowMod { actions: &actions, ..FlowMod::default() };
-        let mut stencil = Stencil::flow_mod(&out, &drawn).unwrap();
+        let stencil = Stencil::flow_mod(&out, &drawn).unwrap();
         let fill = Fill {
             buffer_id: None,
             in_port: PortNo(1),
@@ -344,7 +346,7 @@ mod tests {
             vlan: None,
             out_port: PortNo(0x1_0000),
         };
-        assert_eq!(out.stamp(&mut stencil, &fill).unwrap_err().what, "port number");
+        assert_eq!(out.stamp(&stencil, &fill).unwrap_err().what, "port number");
         assert!(tx.is_empty());
     }
 }

@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use sluice_app::{Ctx, Then};
 use sluice_wire::{
     Action, Command, EthHeader, Ethernet, Field, Fill, FlowMod, Inexpressible, MacAddr, Out,
-    PacketIn, PacketOut, PortNo, Stencil, VlanId,
+    PacketIn, PacketIns, PacketOut, PortNo, Stencil, VlanId,
 };
 
 use super::table::{Key, Learnt, Spot, Table, Tick};
@@ -81,9 +81,9 @@ impl Bridge {
     }
 
     /// Answers frames, and looks at some more before it answers the first, so that the waits for memory overlap.
-    pub(super) fn look_ahead<'a>(
+    pub(super) fn look_ahead(
         &mut self,
-        mut frames: impl Iterator<Item = PacketIn<'a>>,
+        frames: &mut PacketIns<'_>,
         clock: Clock,
         ctx: &mut Ctx<'_>,
         counts: &mut Counts,
@@ -157,7 +157,7 @@ impl Bridge {
             Some(port) if port == p.in_port => _ = discard(p, ctx),
             Some(port) => {
                 fill.out_port = port;
-                say(ctx.here.stamp(&mut self.rule, &fill));
+                say(ctx.here.stamp(&self.rule, &fill));
                 if p.buffer_id.is_none() {
                     self.send(p, fill, ctx);
                 }
@@ -168,12 +168,12 @@ impl Bridge {
     /// Sends a frame on its way. One that came up cut off and is not kept by the switch cannot be: its sender
     /// will repeat it.
     #[inline(never)]
-    fn send(&mut self, p: PacketIn<'_>, fill: Fill<'_>, ctx: &mut Ctx<'_>) {
+    fn send(&self, p: PacketIn<'_>, fill: Fill<'_>, ctx: &mut Ctx<'_>) {
         if p.buffer_id.is_some() {
-            say(ctx.here.stamp(&mut self.frame, &fill));
+            say(ctx.here.stamp(&self.frame, &fill));
         } else if p.frame.len() >= usize::from(p.total_len) {
             // A frame that just fits its PACKET_IN is too long for a PACKET_OUT, and lost as frames may be.
-            let _ = ctx.here.stamp_with_frame(&mut self.frame, &fill, p.frame);
+            let _ = ctx.here.stamp_with_frame(&self.frame, &fill, p.frame);
         }
     }
 }

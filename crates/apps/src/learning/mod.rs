@@ -7,7 +7,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use sluice_app::{App, Ctx, Gauge, Sw, Then};
-use sluice_wire::{Action, Command, Features, FlowMod, PacketIn, PortReason, PortStatus};
+use sluice_wire::{
+    Action, Command, Features, FlowMod, PacketIn, PacketIns, PortReason, PortStatus,
+};
 
 use bridge::{Bridge, Clock, Counts, say};
 use table::Tick;
@@ -149,7 +151,7 @@ impl App for Learning {
     }
 
     #[inline]
-    fn packet_ins<'a>(&mut self, frames: impl Iterator<Item = PacketIn<'a>>, ctx: &mut Ctx<'_>) {
+    fn packet_ins(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
         let Some(Some(bridge)) = self.bridges.get_mut(ctx.sw.index()) else { return };
         let clock = Clock { now: self.now, timeout: self.host_timeout };
         if bridge.table.is_small() {
