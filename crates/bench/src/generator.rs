@@ -124,6 +124,7 @@ impl Generator {
         }
         self.connect()?;
         self.announce()?;
+        self.begin();
         self.tell(News::Ready);
         let start = loop {
             if self.control.is_stopped() {
@@ -140,21 +141,26 @@ impl Generator {
         self.request(start)
     }
 
-    /// The loops, one after the other without a pause, then the drain.
-    fn request(&mut self, start: Instant) -> Result<(), Error> {
-        let plan = Arc::clone(&self.plan);
-        let patience = u32::try_from(plan.timeout.as_nanos() / u128::from(TICK_NS));
+    /// Makes ready for requests, and counts anew.
+    fn begin(&mut self) {
+        let patience = u32::try_from(self.plan.timeout.as_nanos() / u128::from(TICK_NS));
         for player in &mut self.players {
-            player.begin(&plan, patience.unwrap_or(u32::MAX / 2));
+            player.begin(&self.plan, patience.unwrap_or(u32::MAX / 2));
         }
         self.errors = Errors::default();
         self.answered = 0;
+    }
+
+    /// The loops, one after the other without a pause, then the drain.
+    fn request(&mut self, start: Instant) -> Result<(), Error> {
+        let plan = Arc::clone(&self.plan);
         let mut offer = Offer::new(&plan, start, self.epoch, self.index, self.players.len());
         let mut mark = self.mark();
         let mut quantiles = Vec::new();
         for number in 0..plan.loops {
             if number == plan.measured().start {
                 self.players.iter_mut().for_each(|player| player.coarse.clear());
+                offer.forget_behind();
             }
             self.one_loop(start + plan.loop_time * (number + 1), &mut offer)?;
             let here = self.mark();
@@ -285,12 +291,15 @@ impl Generator {
                     if let Err(fault) = heard {
                         player.life.ended = Some(fault.to_string());
                         player.conn = None;
+                        self.level.change(stamp, -i64::from(player.open()));
                         self.io.close(id);
                     }
                 }
                 IoEvent::Connected(_) => player.life.connected = Some(clock::now()),
                 IoEvent::Closed(_, why) => {
                     player.conn = None;
+                    let stamp = stamp(self.epoch, clock::now());
+                    self.level.change(stamp, -i64::from(player.open()));
                     let why =
                         why.map_or_else(|| "the controller closed it".into(), |e| e.to_string());
                     player.life.ended = Some(why);

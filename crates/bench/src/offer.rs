@@ -154,6 +154,14 @@ impl Offer {
         }
     }
 
+    /// Forgets how far behind its schedule it ran.
+    pub(crate) fn forget_behind(&mut self) {
+        if let Kind::Rate { behind, behind_max, .. } = &mut self.kind {
+            behind.clear();
+            *behind_max = 0;
+        }
+    }
+
     /// How far behind its schedule it ran, if it had one.
     pub(crate) fn behind(&self) -> Option<Behind> {
         match &self.kind {

@@ -82,7 +82,12 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Report, Error> {
         match heard.recv_timeout(LOOK) {
             Ok(News::Failed(e)) => break Err(e),
             Ok(news) => gathered.on_news(news),
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                let finished = threads.iter().filter(|thread| thread.is_finished()).count();
+                if finished > gathered.ends.len() {
+                    break Err(Error::Thread);
+                }
+            }
             Err(RecvTimeoutError::Disconnected) => break Err(Error::Thread),
         }
         if gathered.ready == plan.threads && control.start().is_none() {

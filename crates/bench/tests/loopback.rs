@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use sluice_bench::{Count, Counts, Error, Kept, Load, Plan, Report, flood, null, run};
-use sluice_wire::{ErrorCode, ErrorType, PortNo, Version};
+use sluice_wire::{ErrorCode, ErrorType, Kind, PortNo, Version};
 use support::{VERSIONS, controller, frame, plan, rule, rule_for, whole_frame};
 
 /// Runs `plan`; what must hold of every run does.
@@ -190,4 +190,21 @@ fn a_flood_is_counted_connection_by_connection() {
     null.stop().unwrap();
     let refused = flood::run(&plan).unwrap();
     assert_eq!((refused.accepted, refused.refused), (0, refused.begun));
+}
+
+#[test]
+fn a_switch_that_hangs_up_is_told_and_the_rest_goes_on() {
+    let addr = controller(|n, p, out| {
+        if n == 50 && p.frame[8] == 1 {
+            // Too short: the first switch cannot make anything of it.
+            out.raw(Kind::SET_CONFIG, 1, &[]).unwrap();
+        }
+        rule(p, out);
+    });
+    let report = measured(&Plan { load: Load::WindowTotal(8), ..plan(addr) });
+    let ended: Vec<_> = report.switches.iter().filter_map(|switch| switch.ended.clone()).collect();
+    assert_eq!(ended.len(), 1, "{ended:?}");
+    assert!(ended[0].contains("malformed"), "{ended:?}");
+    assert!(report.switches[3].counts.answered > report.switches[0].counts.answered);
+    assert!(report.warnings.iter().any(|said| said.contains("1 of 4 switches")));
 }
