@@ -40,7 +40,6 @@ pub(super) struct Counts {
 /// The two stations of a frame, and where they belong in the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Looked<'a> {
-    p: PacketIn<'a>,
     eth: &'a EthHeader,
     vlan: Option<VlanId>,
     dst_spot: Spot,
@@ -75,8 +74,8 @@ impl Bridge {
         ctx: &mut Ctx<'_>,
         counts: &mut Counts,
     ) -> Then {
-        let Some(looked) = self.look(p) else { return discard(p, ctx) };
-        self.answer(looked, clock, ctx, counts);
+        let Some(looked) = self.look(p.frame) else { return discard(p.buffer_id, p.in_port, ctx) };
+        self.answer(&p, &looked, clock, ctx, counts);
         Then::Done
     }
 
@@ -88,7 +87,7 @@ impl Bridge {
         ctx: &mut Ctx<'_>,
         counts: &mut Counts,
     ) {
-        let mut all = ArrayVec::<Looked<'_>, WINDOW>::new();
+        let mut all = ArrayVec::<(PacketIn<'_>, Looked<'_>), WINDOW>::new();
         let mut is_last = false;
         while !is_last {
             while !all.is_full() {
@@ -96,17 +95,17 @@ impl Bridge {
                     is_last = true;
                     break;
                 };
-                match self.look(p) {
+                match self.look(p.frame) {
                     Some(looked) => {
                         self.table.fetch(looked.src_spot);
                         self.table.fetch(looked.dst_spot);
-                        all.push(looked);
+                        all.push((p, looked));
                     }
-                    None => _ = discard(p, ctx),
+                    None => _ = discard(p.buffer_id, p.in_port, ctx),
                 }
             }
-            for &looked in &all {
-                self.answer(looked, clock, ctx, counts);
+            for (p, looked) in &all {
+                self.answer(p, looked, clock, ctx, counts);
             }
             all.clear();
         }
@@ -115,8 +114,8 @@ impl Bridge {
     /// Reads the addresses of a frame; `None` for one that no bridge forwards.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn look<'a>(&self, p: PacketIn<'a>) -> Option<Looked<'a>> {
-        let eth = Ethernet::new(p.frame)?;
+    fn look<'a>(&self, frame: &'a [u8]) -> Option<Looked<'a>> {
+        let eth = Ethernet::new(frame)?;
         // Reserved addresses are group addresses: most frames are done with one look.
         if eth.src.is_group() || (eth.dst.is_group() && eth.dst.is_bridge_reserved()) {
             return None;
@@ -124,14 +123,20 @@ impl Bridge {
         let dst_spot = self.table.spot(Key::new(eth.header.dst_bits(), eth.vlan));
         let src_spot = self.table.spot(Key::new(eth.header.src_bits(), eth.vlan));
         let vlan = eth.tagged.then_some(eth.vlan);
-        Some(Looked { p, eth: eth.header, vlan, dst_spot, src_spot })
+        Some(Looked { eth: eth.header, vlan, dst_spot, src_spot })
     }
 
     /// Learns where the source is and sends the frame on: with a rule if the destination is known, to all if not.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn answer(&mut self, looked: Looked<'_>, clock: Clock, ctx: &mut Ctx<'_>, counts: &mut Counts) {
-        let p = looked.p;
+    fn answer(
+        &mut self,
+        p: &PacketIn<'_>,
+        looked: &Looked<'_>,
+        clock: Clock,
+        ctx: &mut Ctx<'_>,
+        counts: &mut Counts,
+    ) {
         match self.table.learn(looked.src_spot, p.in_port, clock.now) {
             Learnt::Known | Learnt::New => {}
             Learnt::InPlaceOfAnother => counts.forgotten += 1,
@@ -153,13 +158,13 @@ impl Bridge {
             out_port: PortNo::FLOOD,
         };
         match known {
-            None => self.send(p, fill, ctx),
-            Some(port) if port == p.in_port => _ = discard(p, ctx),
+            None => self.send(p.frame, p.total_len, fill, ctx),
+            Some(port) if port == p.in_port => _ = discard(p.buffer_id, p.in_port, ctx),
             Some(port) => {
                 fill.out_port = port;
                 say(ctx.here.stamp(&self.rule, &fill));
                 if p.buffer_id.is_none() {
-                    self.send(p, fill, ctx);
+                    self.send(p.frame, p.total_len, fill, ctx);
                 }
             }
         }
@@ -168,21 +173,21 @@ impl Bridge {
     /// Sends a frame on its way. One that came up cut off and is not kept by the switch cannot be: its sender
     /// will repeat it.
     #[inline(never)]
-    fn send(&self, p: PacketIn<'_>, fill: Fill<'_>, ctx: &mut Ctx<'_>) {
-        if p.buffer_id.is_some() {
+    fn send(&self, frame: &[u8], total_len: u16, fill: Fill<'_>, ctx: &mut Ctx<'_>) {
+        if fill.buffer_id.is_some() {
             say(ctx.here.stamp(&self.frame, &fill));
-        } else if p.frame.len() >= usize::from(p.total_len) {
+        } else if frame.len() >= usize::from(total_len) {
             // A frame that just fits its PACKET_IN is too long for a PACKET_OUT, and lost as frames may be.
-            let _ = ctx.here.stamp_with_frame(&self.frame, &fill, p.frame);
+            let _ = ctx.here.stamp_with_frame(&self.frame, &fill, frame);
         }
     }
 }
 
 /// Lets go of a frame that is not forwarded.
 #[cold]
-fn discard(p: PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
-    if p.buffer_id.is_some() {
-        say(ctx.here.packet_out(&PacketOut::answer(&p)));
+fn discard(buffer_id: Option<u32>, in_port: PortNo, ctx: &mut Ctx<'_>) -> Then {
+    if buffer_id.is_some() {
+        say(ctx.here.packet_out(&PacketOut { buffer_id, in_port, actions: &[], frame: &[] }));
     }
     Then::PassOn
 }
