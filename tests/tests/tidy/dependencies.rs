@@ -1,0 +1,139 @@
+//! What enters from outside: under which licence, from where, and how often.
+//!
+//! `docs/adr/0001-dependencies-are-checked-by-a-test.md` says why this is a test, and what it does not see.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::tree::{file, must_be_none, packages, text};
+
+/// Licences under which a package may be used here: none of them asks anything of who runs Sluice.
+const LICENCES: [&str; 9] = [
+    "0BSD",
+    "Apache-2.0",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "MIT",
+    "NCSA", // libFuzzer, for tests only
+    "Unicode-3.0",
+    "Unlicense",
+    "Zlib",
+];
+
+/// The one place that packages come from.
+const ORIGIN: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// Packages that are there in more than one incompatible version, and why nobody can help it.
+const TWICE: [(&str, &str); 1] =
+    [("syn", "the macros of zerocopy and tracing are a step behind the others; build time only")];
+
+/// Lock files: of everything, and of the fuzzer, which is a workspace of its own.
+const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
+
+/// Packages of others.
+fn foreign() -> impl Iterator<Item = Value> {
+    MANIFESTS.into_iter().flat_map(packages).filter(|package| !package["source"].is_null())
+}
+
+fn name(package: &Value) -> String {
+    format!("{} {}", text(package, "name"), text(package, "version"))
+}
+
+/// Whether an SPDX expression can be met by licences of the list. An exception only ever permits more.
+fn is_met(expression: &str) -> bool {
+    let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
+    let words: Vec<_> = spaced.split_whitespace().collect();
+    let (met, rest) = any_of(&words);
+    met && rest.is_empty()
+}
+
+fn any_of<'a>(words: &'a [&'a str]) -> (bool, &'a [&'a str]) {
+    let (mut met, mut rest) = all_of(words);
+    while let ["OR", after @ ..] = rest {
+        let (also, left) = all_of(after);
+        (met, rest) = (met | also, left);
+    }
+    (met, rest)
+}
+
+fn all_of<'a>(words: &'a [&'a str]) -> (bool, &'a [&'a str]) {
+    let (mut met, mut rest) = one(words);
+    while let ["AND", after @ ..] = rest {
+        let (also, left) = one(after);
+        (met, rest) = (met & also, left);
+    }
+    (met, rest)
+}
+
+fn one<'a>(words: &'a [&'a str]) -> (bool, &'a [&'a str]) {
+    match words {
+        ["(", inner @ ..] => match any_of(inner) {
+            (met, [")", rest @ ..]) => (met, rest),
+            (_, rest) => (false, rest),
+        },
+        [licence, "WITH", _, rest @ ..] | [licence, rest @ ..] => {
+            (LICENCES.contains(licence), rest)
+        }
+        [] => (false, words),
+    }
+}
+
+#[test]
+fn expressions_are_read_as_spdx_has_them() {
+    for good in ["MIT", "GPL-3.0 OR MIT", "MIT/Apache-2.0", "(MIT OR GPL-3.0) AND Unicode-3.0"] {
+        assert!(is_met(good), "{good}");
+    }
+    assert!(is_met("Apache-2.0 WITH LLVM-exception OR GPL-2.0"));
+    for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT OR GPL-3.0) AND SSPL-1.0", "MIT )"] {
+        assert!(!is_met(bad), "{bad}");
+    }
+}
+
+#[test]
+fn every_package_has_a_licence_that_is_allowed() {
+    let bad = foreign().filter(|package| !is_met(text(package, "license")));
+    let faults: Vec<_> =
+        bad.map(|package| format!("{}: {}", name(&package), package["license"])).collect();
+    must_be_none(&faults, "licences that are not in the list");
+}
+
+#[test]
+fn every_package_comes_from_one_place() {
+    let strange = foreign().filter(|package| text(package, "source") != ORIGIN);
+    let faults: Vec<_> =
+        strange.map(|package| format!("{}: {}", name(&package), package["source"])).collect();
+    must_be_none(&faults, "packages from elsewhere");
+}
+
+/// The part of a version that changes when a package becomes another one.
+fn major(version: &str) -> String {
+    let mut parts = version.split('.');
+    match (parts.next(), parts.next()) {
+        (Some("0"), Some(minor)) => format!("0.{minor}"),
+        (major, _) => major.unwrap_or_default().to_owned(),
+    }
+}
+
+#[test]
+fn packages_that_are_there_twice_are_known_and_explained() {
+    let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for package in packages("Cargo.toml") {
+        let majors = versions.entry(text(&package, "name").to_owned()).or_default();
+        majors.insert(major(text(&package, "version")));
+    }
+    versions.retain(|_, majors| majors.len() > 1);
+    let found: BTreeSet<_> = versions.keys().map(String::as_str).collect();
+    let known: BTreeSet<_> = TWICE.iter().map(|&(package, _)| package).collect();
+    assert_eq!(found, known, "packages in several versions, and those that are explained");
+}
+
+#[test]
+fn every_dependency_has_a_sentence() {
+    let manifest = file("Cargo.toml").text;
+    let (_, rest) = manifest.split_once("[workspace.dependencies]").unwrap();
+    let rows = rest.split("\n[").next().unwrap_or_default().lines();
+    let foreign = rows.filter(|row| row.contains(" = ") && !row.starts_with("sluice-"));
+    let bare = foreign.filter(|row| !row.contains("# ")).map(str::to_owned);
+    must_be_none(&bare.collect::<Vec<_>>(), "dependencies without a word on what they save us");
+}

@@ -1,0 +1,89 @@
+//! The files that git knows of, and what cargo knows of the crates.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The root of the checkout.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A text of the checkout and its path from the root.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(crate) path: String,
+    pub(crate) text: String,
+}
+
+impl File {
+    /// Whether its name ends with one of `endings`.
+    pub(crate) fn is_any(&self, endings: &[&str]) -> bool {
+        endings.iter().any(|ending| self.path.ends_with(ending))
+    }
+
+    /// Its lines with their places, as in `src/lib.rs:12`.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (String, &str)> {
+        let place = |(n, line)| (format!("{}:{}", self.path, n + 1), line);
+        self.text.lines().enumerate().map(place)
+    }
+}
+
+/// Paths that git has, or would have with the next `git add`.
+pub(crate) fn paths() -> Vec<String> {
+    let listing = said(Command::new("git").current_dir(root()).args([
+        "ls-files",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]));
+    listing.lines().map(str::to_owned).collect()
+}
+
+/// The texts among them. What is no UTF-8 is no text; what was just deleted is not there.
+pub(crate) fn files() -> Vec<File> {
+    let read = |path: String| fs::read_to_string(root().join(&path)).ok().map(|text| (path, text));
+    paths().into_iter().filter_map(read).map(|(path, text)| File { path, text }).collect()
+}
+
+/// One text.
+///
+/// # Panics
+/// When it is not there.
+pub(crate) fn file(path: &str) -> File {
+    let text = fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
+    File { path: path.to_owned(), text }
+}
+
+/// All packages that `manifest` and its lock file lead to, for any platform.
+pub(crate) fn packages(manifest: &str) -> Vec<Value> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let manifest = root().join(manifest);
+    let json = said(
+        Command::new(cargo)
+            .args(["metadata", "--locked", "--format-version", "1", "--manifest-path"])
+            .arg(manifest),
+    );
+    let metadata: Value = serde_json::from_str(&json).unwrap();
+    metadata["packages"].as_array().unwrap().clone()
+}
+
+/// A field that must be a text.
+pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or_default()
+}
+
+fn said(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {complaint}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Fails with all of `faults`, one on a line.
+#[track_caller]
+pub(crate) fn must_be_none(faults: &[String], rule: &str) {
+    assert!(faults.is_empty(), "{rule}:\n  {}", faults.join("\n  "));
+}
