@@ -67,10 +67,10 @@ unit: ## the tests of the crates
 	$(cargo) test --locked --workspace --exclude sluice-system-tests --no-fail-fast
 
 doc: ## the documentation of the crates, warnings are errors
-	RUSTDOCFLAGS="-D warnings" $(cargo) doc --locked --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings" $(cargo) doc --locked --workspace --no-deps
 
 tidy: ## the rules of the house: arrows between crates, walls, dependencies, links
-	$(cargo) test --locked -p sluice-system-tests --test tidy --no-fail-fast
+	$(cargo) test --locked -p sluice-system-tests --test tidy --no-fail-fast -- --show-output
 
 system: release ## the binary against Open vSwitch, Mininet and foreign decoders; needs root
 	$(cargo) test --locked -p sluice-system-tests --no-fail-fast $(system_tests)
