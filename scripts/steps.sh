@@ -2,21 +2,32 @@
 # Makes the targets that are named, one after the other, and goes on after a failure.
 # At the end: how each ended, how long it took, and one line, `N passed, N failed`.
 #
-# A step counts the tests that its runner reports; a step without a runner counts as one test.
+# A step counts the tests that its runner reports; a step without a runner counts as one test. A step that hangs is
+# ended after STEP_SECONDS, and has failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
+limit=${STEP_SECONDS:-900}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-passed=0 failed=0 table=
+passed=0 failed=0 table= child=
+# What runs has a process group of its own; it ends with this.
+trap '[[ -z $child ]] || kill $child; exit 130' INT TERM
 
 sum() { awk -v at="$1" '/^test result: /{ gsub(";", ""); n += $at } END { print n + 0 }' "$log"; }
 
 for step in "$@"; do
     echo "== make $step"
     began=$(date +%s)
-    make "$step" 2>&1 | tee "$log"
-    code=${PIPESTATUS[0]}
+    exec {out}> >(tee "$log")
+    tee=$!
+    timeout --kill-after=10 "$limit" make "$step" >&$out 2>&1 &
+    child=$!
+    wait $child
+    code=$?
+    if [[ $code -eq 124 ]]; then echo "make $step did not end within $limit s" >&$out; fi
+    exec {out}>&-
+    wait $tee
     took=$(($(date +%s) - began))
 
     # Of cargo's test runners: `test result: ok. 12 passed; 0 failed; …`.
