@@ -23,6 +23,7 @@ need tcpdump            # recordings of what we say
 need tshark             # a foreign reader of them
 need python3-venv       # os-ken, another one
 need valgrind           # instructions per message
+need strace             # system calls per message
 need g++                # the fuzzer's runtime
 
 if [ -n "$missing" ]; then

@@ -1,0 +1,118 @@
+//! What a `PACKET_IN` costs, counted: instructions and system calls are the same on every machine.
+//!
+//! Each is counted over a short load and over a long one; the difference has neither the start nor the end of the
+//! process in it. Times are never asserted. What a frame costs in allocations is counted in `crates/engine`.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use sluice_system_tests::{Controller, Room, SOON, binary, wait_until};
+
+/// Instructions of the whole process, kernel apart, per frame of 1.0 that is kept by the switch, 1 000 hosts known.
+/// `lab/instructions` says where they go, and that 200 were the aim.
+const INSTRUCTIONS_MAX_1_0: u64 = 285;
+
+/// The same in 1.3, whose match has to be searched for the ingress port and proved field by field.
+const INSTRUCTIONS_MAX_1_3: u64 = 365;
+
+/// System calls per 1 000 frames under load.
+const CALLS_MAX: u64 = 10;
+
+/// What was counted, and over how many frames.
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    cost: u64,
+    frames: u64,
+}
+
+/// What 1 000 frames cost, by the difference of two counts.
+fn per_thousand(short: Count, long: Count) -> u64 {
+    let frames = long.frames - short.frames;
+    assert!(frames > 50_000, "only {frames} frames between {short:?} and {long:?}");
+    (long.cost - short.cost) * 1000 / frames
+}
+
+/// Runs the controller under `tool`, which writes to the file it knows as `REPORT`, with a load of `loops`
+/// seconds; `count` reads the report once it is whole.
+fn counted(
+    tool: &[&str],
+    openflow: &str,
+    loops: u32,
+    count: impl Fn(&str) -> Option<u64>,
+) -> Count {
+    let room = Room::new();
+    let report = room.file("report");
+    let (program, arguments) = tool.split_first().unwrap();
+    let mut command = Command::new(program);
+    for argument in arguments {
+        command.arg(argument.replace("REPORT", &report.to_string_lossy()));
+    }
+    command.arg(binary()).args(["run", "--threads", "1", "--pin", "off", "--api", "127.0.0.1:0"]);
+    let mut controller = Controller::with(command, room.dir());
+    let load = load(controller.port(), openflow, loops).output().unwrap();
+    assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
+    let frames = frames_received(&room);
+    controller.ask_to_end();
+    let read = || count(&fs::read_to_string(&report).unwrap_or_default());
+    wait_until(SOON, "the report of the tool", || read().is_some());
+    Count { cost: read().unwrap(), frames }
+}
+
+/// Four switches with 1 000 hosts each, as many requests open as fit.
+fn load(port: &str, openflow: &str, loops: u32) -> Command {
+    let mut bench = Command::new(binary());
+    bench.args(["bench", "-c", "127.0.0.1", "-p", port, "-s", "4", "-M", "1000", "-t", "-w", "0"]);
+    bench.args(["-m", "1000", "-l", &loops.to_string(), "--openflow", openflow]);
+    bench
+}
+
+/// How many `PACKET_IN` messages the controller says it has read.
+fn frames_received(room: &Room) -> u64 {
+    let screen = fs::read_to_string(room.file("sluice.out")).unwrap();
+    let (_, address) = screen.split_once("http://").unwrap();
+    let (address, _) = address.split_once('/').unwrap();
+    let mut http = TcpStream::connect(address).unwrap();
+    write!(http, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut page = String::new();
+    http.read_to_string(&mut page).unwrap();
+    let is_frames = |line: &&str| line.contains("messages_received") && line.contains("PACKET_IN");
+    let line = page.lines().find(is_frames).unwrap_or_else(|| panic!("no frames in {page}"));
+    line.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap()
+}
+
+/// Instructions per 1 000 frames, by callgrind.
+fn instructions(openflow: &str) -> u64 {
+    let tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=REPORT"];
+    let total =
+        |report: &str| report.lines().find_map(|l| l.strip_prefix("totals: ")?.parse().ok());
+    let [short, long] = [2, 8].map(|loops| counted(&tool, openflow, loops, total));
+    per_thousand(short, long)
+}
+
+#[test]
+fn a_frame_of_1_0_costs_no_more_instructions_than_it_did() {
+    let cost = instructions("1.0");
+    assert!(cost <= INSTRUCTIONS_MAX_1_0 * 1000, "{cost} instructions per 1000 frames");
+}
+
+#[test]
+fn a_frame_of_1_3_costs_no_more_instructions_than_it_did() {
+    let cost = instructions("1.3");
+    assert!(cost <= INSTRUCTIONS_MAX_1_3 * 1000, "{cost} instructions per 1000 frames");
+}
+
+#[test]
+fn a_thousand_frames_under_load_cost_at_most_ten_system_calls() {
+    // Detached, so that the signal that ends it goes to the controller.
+    let tool = ["strace", "--daemonize", "-f", "-c", "-o", "REPORT"];
+    // The last line: share, seconds, mean, calls, perhaps errors, `total`.
+    let total = |report: &str| {
+        let line = report.lines().rfind(|line| line.ends_with("total"))?;
+        line.split_whitespace().nth(3)?.parse().ok()
+    };
+    let [short, long] = [2, 6].map(|loops| counted(&tool, "1.0", loops, total));
+    let calls = per_thousand(short, long);
+    assert!(calls <= CALLS_MAX, "{calls} system calls per 1000 frames");
+}
