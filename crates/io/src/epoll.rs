@@ -281,6 +281,10 @@ impl Io for Epoll {
                 }
                 Happened::Room => {
                     self.set_interest(id, |interest| interest - EventFlags::OUT);
+                    // Told once a wait: a send that is cut short again must not be told of the room it has used.
+                    if let Some((_, flags)) = self.ready.get_mut(self.at) {
+                        *flags -= EventFlags::OUT;
+                    }
                     return Some(IoEvent::Room(id));
                 }
                 Happened::Nothing => self.at += 1,

@@ -13,3 +13,4 @@ mod lab;
 mod limits;
 mod peer;
 mod sessions;
+mod slow;

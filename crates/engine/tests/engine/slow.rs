@@ -1,0 +1,184 @@
+//! Switches that do not take their answers.
+
+use std::io::{ErrorKind, Read, Write};
+use std::time::Duration;
+
+use sluice_engine::Config;
+use sluice_io::RX_LEN;
+use sluice_wire::{Message, Version};
+
+use crate::lab::{Lab, wait_until};
+use crate::peer::{Peer, broadcast, octets};
+
+/// So small that a test gets there soon.
+const BACKLOG_MAX: usize = 64 << 10;
+
+/// What may wait: the limit, and the answers to one read. An answer to a frame of 64 octets is less than twice as
+/// long as what brought the frame.
+const WAITING_MAX: u64 = (BACKLOG_MAX + 2 * RX_LEN) as u64;
+
+/// What the kernel may hold for a connection in either direction before nobody can send any more, generously.
+const IN_KERNEL_MAX: usize = 16 << 20;
+
+fn slow(cfg: &mut Config) {
+    cfg.limits.tx_backlog_max = BACKLOG_MAX;
+    cfg.limits.stuck_timeout = Duration::from_millis(1500);
+    cfg.socket.send_buffer = Some(16 << 10);
+}
+
+/// A switch that asks and asks.
+struct Greedy {
+    peer: Peer,
+    /// Many frames.
+    burst: Vec<u8>,
+    /// How far in them it is.
+    at: usize,
+    poured: usize,
+}
+
+impl Greedy {
+    fn new(lab: &Lab) -> Self {
+        let mut peer = Peer::switch(lab.addr, Version::V1_3, 66);
+        peer.must_be_answered();
+        peer.stream.set_nonblocking(true).unwrap();
+        let burst = octets(Version::V1_3, &broadcast(None)).repeat(500);
+        Self { peer, burst, at: 0, poured: 0 }
+    }
+
+    /// Asks as often as the engine takes it; false if that has hung up.
+    fn pour(&mut self) -> bool {
+        loop {
+            match self.peer.stream.write(&self.burst[self.at..]) {
+                Ok(n) => {
+                    self.at = (self.at + n) % self.burst.len();
+                    self.poured += n;
+                    assert!(self.poured < IN_KERNEL_MAX, "it is read from, and takes nothing");
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Asks until nothing is taken any more.
+    fn pour_until_full(&mut self, lab: &Lab) {
+        wait_until("a full backlog", || {
+            assert!(self.pour(), "hung up on");
+            // The kernel may take some after the reading has stopped; below half, it would go on.
+            lab.count("waiting_bytes", "") > BACKLOG_MAX as u64 / 2
+        });
+        let mut poured = 0;
+        while self.pour() && std::mem::replace(&mut poured, self.poured) != self.poured {}
+    }
+
+    /// Takes about so many octets of what waits for it.
+    fn take(&mut self, octets: usize) -> usize {
+        let (mut taken, mut piece) = (0, [0; 4096]);
+        while taken < octets {
+            match self.peer.stream.read(&mut piece) {
+                Ok(n) if n > 0 => taken += n,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                ended => panic!("hung up on: {ended:?}"),
+            }
+        }
+        taken
+    }
+}
+
+#[test]
+fn one_that_takes_nothing_is_read_from_no_more_and_then_dropped() {
+    let lab = Lab::new(slow);
+    let mut good = Peer::switch(lab.addr, Version::V1_3, 1);
+    let mut stuck = Greedy::new(&lab);
+    while stuck.pour() {
+        let waiting = lab.count("waiting_bytes", "");
+        assert!(waiting <= WAITING_MAX, "{waiting} octets wait");
+        good.must_be_answered();
+    }
+    lab.must_end(1, "stuck");
+    wait_until("nothing to wait", || lab.count("waiting_bytes", "") == 0);
+    good.must_be_answered();
+}
+
+/// It is the engine that does not listen then: the echo reply may be among what it has not read.
+#[test]
+fn one_that_is_not_read_from_is_not_called_silent() {
+    let lab = Lab::new(|cfg| {
+        slow(cfg);
+        cfg.session.echo_interval = Duration::from_millis(100);
+        cfg.session.echo_timeout = Duration::from_millis(100);
+    });
+    let mut stuck = Greedy::new(&lab);
+    while stuck.pour() {
+        std::thread::yield_now();
+    }
+    lab.must_end(1, "stuck");
+}
+
+#[test]
+fn one_that_takes_some_and_stops_holds_up_nobody() {
+    let lab = Lab::new(|cfg| {
+        slow(cfg);
+        cfg.limits.stuck_timeout = Duration::from_secs(60);
+    });
+    let mut good = Peer::switch(lab.addr, Version::V1_3, 1);
+    let mut slow = Greedy::new(&lab);
+    slow.pour_until_full(&lab);
+    for _ in 0..20 {
+        slow.take(16 << 10);
+        good.must_be_answered();
+    }
+}
+
+#[test]
+fn one_that_catches_up_is_read_from_again() {
+    let lab = Lab::new(|cfg| {
+        slow(cfg);
+        cfg.limits.stuck_timeout = Duration::from_secs(60);
+    });
+    let mut slow = Greedy::new(&lab);
+    for _ in 0..3 {
+        slow.pour_until_full(&lab);
+        wait_until("all to be taken", || {
+            slow.take(usize::MAX);
+            lab.count("waiting_bytes", "") == 0
+        });
+    }
+    assert_eq!(lab.ended(""), 0);
+}
+
+/// What its proof was held up by is still sent to it when it has a worker.
+#[test]
+fn one_with_a_backlog_at_its_proof_is_served() {
+    let lab = Lab::new(|cfg| {
+        slow(cfg);
+        cfg.limits.stuck_timeout = Duration::from_secs(60);
+        cfg.limits.handshake_octets_max = IN_KERNEL_MAX;
+        cfg.limits.tx_backlog_max = IN_KERNEL_MAX;
+    });
+    let mut slow = Peer::connect(lab.addr);
+    let xid = slow.greet(Version::V1_0);
+    let payload = vec![7; 50_000];
+    for _ in 0..40 {
+        slow.say(&Message::EchoRequest(payload.clone()));
+    }
+    let [.., xid] = xid.to_be_bytes();
+    let mut features = vec![1, 6, 0, 32, 0, 0, 0, xid];
+    features.resize(32, 0);
+    slow.send(&features);
+    wait_until("a session", || lab.count("sessions", "1.0") == 1);
+    assert!(lab.count("waiting_bytes", "") > 0);
+    let mut replies = 0;
+    while replies < 40 {
+        match slow.hear().unwrap() {
+            Message::EchoReply(back) => {
+                assert!(back == payload);
+                replies += 1;
+            }
+            Message::SetConfig(_) => {}
+            _ => panic!("not asked for"),
+        }
+    }
+    slow.must_be_answered();
+    wait_until("nothing to wait", || lab.count("waiting_bytes", "") == 0);
+}
