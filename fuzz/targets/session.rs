@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
 use sluice_proto::{Config, Event, Fault, Session, Switch, SwitchPlan};
-use sluice_wire::{DatapathId, Frame, Version, split};
+use sluice_wire::{DatapathId, Frame, PacketIns, Version, split};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -136,7 +136,9 @@ impl Stream {
     }
 
     fn session_hears(&mut self, msg: Frame<'_>) -> Result<(), Fault> {
-        let frame = self.session.packet_in(msg);
+        // As the engine reads the frames of a session that is up.
+        let mut frames = PacketIns::new(self.session.version(), msg.octets());
+        let frame = frames.next().filter(|_| self.session.is_up());
         match self.session.on_message(&self.cfg, msg, &mut self.tx)? {
             Some(Event::PacketIn(p)) => assert_eq!(frame, Some(p)),
             Some(Event::MultipartReply(_, _, body)) => {
