@@ -13,6 +13,9 @@ use super::{Config, Matching};
 /// Frames looked at before the first of them is answered. `lab/look-ahead` has the measurement.
 const WINDOW: usize = 32;
 
+/// Octets of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
+const FCS_LEN: usize = 4;
+
 /// One switch.
 #[derive(Debug)]
 pub(super) struct Bridge {
@@ -176,7 +179,7 @@ impl Bridge {
     fn send(&self, frame: &[u8], total_len: u16, fill: Fill<'_>, ctx: &mut Ctx<'_>) {
         if fill.buffer_id.is_some() {
             say(ctx.here.stamp(&self.frame, &fill));
-        } else if frame.len() >= usize::from(total_len) {
+        } else if frame.len() + FCS_LEN >= usize::from(total_len) {
             // A frame that just fits its PACKET_IN is too long for a PACKET_OUT, and lost as frames may be.
             let _ = ctx.here.stamp_with_frame(&self.frame, &fill, frame);
         }
@@ -186,10 +189,11 @@ impl Bridge {
 /// Lets go of a frame that is not forwarded.
 #[cold]
 fn discard(buffer_id: Option<u32>, in_port: PortNo, ctx: &mut Ctx<'_>) -> Then {
-    if buffer_id.is_some() {
-        say(ctx.here.packet_out(&PacketOut { buffer_id, in_port, actions: &[], frame: &[] }));
+    if buffer_id.is_none() {
+        return Then::PassOn;
     }
-    Then::PassOn
+    say(ctx.here.packet_out(&PacketOut { buffer_id, in_port, actions: &[], frame: &[] }));
+    Then::Done
 }
 
 /// A station left a port: the rules that point there go.
