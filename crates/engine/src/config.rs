@@ -83,7 +83,7 @@ impl Default for Limits {
         Self {
             handshakes_max: 4096,
             handshake_octets_max: 256 << 10,
-            sessions_max: 16_384,
+            sessions_max: 12_288,
             tx_backlog_max: 256 << 10,
             stuck_timeout: Duration::from_secs(30),
             duplicate_timeout: Duration::from_secs(2),

@@ -156,7 +156,7 @@ pub(crate) const ROWS: &[Row] = &[
         Live,
         "Octets that a peer may send before it has proved that it is a switch.",
     ),
-    row("limits.sessions_max", "16_384", Live, "Switches connected at one time; more are refused."),
+    row("limits.sessions_max", "12_288", Live, "Switches connected at one time; more are refused."),
     row(
         "limits.tx_backlog_max",
         "262_144",
