@@ -47,8 +47,9 @@ pub enum Pin {
 /// What is not gone beyond. Every limit has a reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Peers that have not proved yet that they are switches. More are turned away: a flood of connections costs no
-    /// more memory than this many.
+    /// Peers that have not proved yet that they are switches: a flood of connections costs no more memory than this
+    /// many. For one more, the one that has been silent for longest is ended; if all have said `HELLO`, or at least
+    /// the oldest, the newcomer is turned away.
     pub handshakes_max: usize,
     /// Octets such a peer may send before its proof: a `HELLO`, and the descriptions of some thousand ports.
     pub handshake_octets_max: usize,

@@ -1,5 +1,6 @@
 //! The thread that accepts, and proves that a peer is a switch before it costs a worker anything.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -23,6 +24,9 @@ use crate::worker::Next;
 /// How often deadlines are looked at.
 const SWEEP: Duration = Duration::from_millis(100);
 
+/// Peers looked at to find one that may be ended for a newcomer: a flood costs so much for each of its connections.
+const LOOKED_AT_MAX: usize = 8;
+
 /// `OFPHFC_EPERM`, `OFPET_HELLO_FAILED`: not allowed. §7.4.4.
 const EPERM: ErrorCode = ErrorCode(1);
 
@@ -38,6 +42,8 @@ struct Desk<A> {
     listeners: Vec<(SocketAddr, ConnId)>,
     pending: Vec<Option<Box<Pending>>>,
     handshakes: usize,
+    /// Pending peers in order of arrival: all that have yet to say `HELLO`, and some that have or are gone.
+    silent: VecDeque<ConnId>,
     registry: Registry,
     workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
     inbox: Receiver<ToFront>,
@@ -85,6 +91,7 @@ impl<A> Front<A> {
             listeners: Vec::new(),
             pending: Vec::new(),
             handshakes: 0,
+            silent: VecDeque::new(),
             registry: Registry::new(workers.len()),
             workers,
             inbox,
@@ -157,7 +164,7 @@ impl<A> Desk<A> {
     /// Greets a new peer, if there is room for it.
     fn accept(&mut self, io: &mut Epoll, stream: TcpStream, addr: SocketAddr) {
         self.sheet().accepted.add(1);
-        if self.handshakes >= self.cfg.limits.handshakes_max {
+        if self.handshakes >= self.cfg.limits.handshakes_max && !self.make_room(io) {
             return self.turn_away(addr, Reason::TooManyHandshakes);
         }
         let id = match io.adopt(stream) {
@@ -174,8 +181,31 @@ impl<A> Desk<A> {
             *place = Some(Box::new(pending));
             self.handshakes += 1;
             self.sheet().handshakes.set(self.handshakes as u64);
+            self.note_silent(id);
         }
         self.say(io, id);
+    }
+
+    /// Ends the peer that has been silent for longest, so that silence keeps no switch out. Whether there was one.
+    fn make_room(&mut self, io: &mut Epoll) -> bool {
+        for _ in 0..LOOKED_AT_MAX {
+            let Some(id) = self.silent.pop_front() else { return false };
+            if is_silent(&self.pending, id) {
+                self.end(io, id, Reason::TooManyHandshakes);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Notes that `id` has said nothing yet. Those that have said it since, or are gone, are forgotten when they may
+    /// be half of all.
+    fn note_silent(&mut self, id: ConnId) {
+        if self.silent.len() >= 2 * self.handshakes.max(LOOKED_AT_MAX) {
+            let pending = &self.pending;
+            self.silent.retain(|&id| is_silent(pending, id));
+        }
+        self.silent.push_back(id);
     }
 
     /// Lets go of a peer that was never greeted.
@@ -442,6 +472,12 @@ impl Pending {
         }
         Ok(None)
     }
+}
+
+/// Whether `id` is pending and has yet to say `HELLO`.
+fn is_silent(pending: &[Option<Box<Pending>>], id: ConnId) -> bool {
+    let there = pending.get(id.slot()).and_then(Option::as_ref).filter(|there| there.id == id);
+    there.is_some_and(|there| !there.session.is_greeted())
 }
 
 /// Whether a wish to listen at `wanted` is met by the listener at `there`.

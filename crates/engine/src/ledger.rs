@@ -275,7 +275,7 @@ impl Source for Ledger {
         self.sheets.iter().for_each(|sheet| latency.add(&sheet.latency.snapshot()));
         put(Sample {
             name: "answer_latency_seconds",
-            help: "From the read that brought a PACKET_IN to the write that took its answer",
+            help: "From the read that brought a burst to the write that took its answers",
             labels: vec![],
             value: Value::Seconds(latency),
         });

@@ -104,7 +104,7 @@ impl<I: Io, A: App> Worker<I, A> {
         let (io, hall) = (&mut self.io, &mut self.hall);
         let now = io.wait(Some(hall.sweep_at))?;
         hall.begin(now);
-        let mut next = Next::Turn;
+        let mut woken = false;
         while let Some(event) = io.next_event() {
             match event {
                 IoEvent::Data(id, octets) => {
@@ -116,13 +116,11 @@ impl<I: Io, A: App> Worker<I, A> {
                 IoEvent::Closed(id, kind) => {
                     hall.end(io, id, kind.map_or(Reason::HungUp, Reason::Broken));
                 }
-                IoEvent::Woken => next = Next::Stop,
+                IoEvent::Woken => woken = true,
                 IoEvent::Accepted(..) | IoEvent::Connected(_) | IoEvent::Refused(_) => {}
             }
         }
-        if next == Next::Stop {
-            next = hall.read_inbox(io);
-        }
+        let next = if woken { hall.read_inbox(io) } else { Next::Turn };
         hall.let_time_pass(io);
         hall.carry_mail(io);
         hall.ledger_sheet().turn(clock::now() - hall.started, clock::now() - now);
