@@ -338,6 +338,12 @@ impl Session {
         self.version
     }
 
+    /// Whether the peer has said `HELLO` and a version was agreed on.
+    #[inline]
+    pub fn is_greeted(&self) -> bool {
+        !matches!(self.phase, Phase::Greeting)
+    }
+
     /// Whether the peer has proved that it is a switch.
     #[inline]
     pub fn is_up(&self) -> bool {

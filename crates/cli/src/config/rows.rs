@@ -148,7 +148,7 @@ pub(crate) const ROWS: &[Row] = &[
         "limits.handshakes_max",
         "4096",
         Live,
-        "Peers that may be shaking hands at one time; more are refused.",
+        "Peers that may be shaking hands at one time; beyond it the longest silent is closed.",
     ),
     row(
         "limits.handshake_octets_max",

@@ -37,18 +37,53 @@ fn only_so_many_peers_may_be_without_proof() {
     let lab = Lab::new(|cfg| cfg.limits.handshakes_max = 3);
     let mut good = Peer::switch(lab.addr, Version::V1_3, 1);
     good.must_be_answered();
-    let mut silent: Vec<_> = (0..3).map(|_| Peer::connect(lab.addr)).collect();
-    for peer in &mut silent {
-        assert!(peer.hear().is_some());
+    let mut greeted: Vec<_> = (0..3).map(|_| Peer::connect(lab.addr)).collect();
+    for peer in &mut greeted {
+        peer.greet(Version::V1_3);
     }
     assert_eq!(lab.count("handshakes", ""), 3);
     let mut fourth = Peer::connect(lab.addr);
     assert!(fourth.hear().is_none(), "not even greeted");
     lab.must_end(1, "too_many_handshakes");
-    silent.pop();
+    greeted.pop();
     wait_until("room", || lab.count("handshakes", "") == 2);
     Peer::switch(lab.addr, Version::V1_3, 2).must_be_answered();
     good.must_be_answered();
+}
+
+#[test]
+fn the_longest_silent_makes_room() {
+    let lab = Lab::new(|cfg| cfg.limits.handshakes_max = 3);
+    let mut greeted = Peer::connect(lab.addr);
+    greeted.greet(Version::V1_3);
+    let mut silent: Vec<_> = (0..2).map(|_| Peer::connect(lab.addr)).collect();
+    for peer in &mut silent {
+        assert!(peer.hear().is_some());
+    }
+    // Half a HELLO is none.
+    silent[0].send(&[4, 0]);
+    Peer::switch(lab.addr, Version::V1_3, 1).must_be_answered();
+    assert!(silent[0].hear().is_none(), "the oldest that says nothing");
+    lab.must_end(1, "too_many_handshakes");
+    assert_eq!(lab.count("handshakes", ""), 2);
+    greeted.say(&Message::EchoRequest(vec![1]));
+    while greeted.hear() != Some(Message::EchoReply(vec![1])) {}
+}
+
+#[test]
+fn silence_keeps_no_switch_out() {
+    let lab = Lab::new(|cfg| {
+        cfg.limits.handshakes_max = 20;
+        cfg.session.handshake_timeout = Duration::from_secs(60);
+    });
+    let mut silent = Vec::new();
+    for id in 0..30 {
+        silent.extend((0..40).map(|_| Peer::connect(lab.addr)));
+        // The newest are silent in place of the oldest; a switch has time to speak.
+        Peer::switch(lab.addr, Version::V1_3, id).must_be_answered();
+        assert!(lab.count("handshakes", "") <= 20);
+    }
+    assert_eq!((lab.ended("slow_handshake"), lab.count("connections_accepted", "")), (0, 30 * 41));
 }
 
 #[test]
