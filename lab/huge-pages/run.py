@@ -1,0 +1,9 @@
+"""What are large pages worth under large tables?"""
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import lab
+
+small = lab.variant("small-pages", "crates/io/src/huge.rs", "s/const PAGE: usize = 2 << 20/const PAGE: usize = 2 << 40/")
+lab.compare_variants("huge-pages", [("small pages", small)], lab.HOSTS)

@@ -1,0 +1,19 @@
+"""How long does one request wait that is alone, blocking and spinning?"""
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import lab
+
+ONE = ["-s", "1", "-l", "4", "-m", "500", "-M", "1000"]
+SPIN = ["--spin", "200"]
+lab.table("one request on one switch", "null p50 µs", "sluice p50 µs", "ratio", "null p99 µs", "sluice p99 µs")
+for name, file, spin in (("blocking", "blocking", []), ("spinning, both ends", "spinning", SPIN)):
+    subjects = [lab.null(*spin), lab.sluice(*spin)]
+    got = lab.compare(f"latency/{file}", subjects, [*ONE, *spin], lab.rounds())
+    null, ours = got["null"], got["sluice"]
+    ratio = ours["p50_us"] / null["p50_us"]
+    tails = (f"{null['p99_us']:.1f}", f"{ours['p99_us']:.1f}")
+    lab.row(name, f"{null['p50_us']:.1f}", f"{ours['p50_us']:.1f}", f"{ratio:.2f}", *tails)
+    for subject in subjects:
+        subject.stop()

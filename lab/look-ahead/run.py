@@ -1,0 +1,13 @@
+"""How many frames should be looked at before the first of them is answered, where the table is large?"""
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import lab
+
+FILE = "crates/apps/src/learning/bridge.rs"
+variants = [
+    (f"{n} frames", lab.variant(f"ahead-{n}", FILE, f"s/WINDOW: usize = 32/WINDOW: usize = {n}/"))
+    for n in (1, 8, 128)
+]
+lab.compare_variants("look-ahead", variants, lab.HOSTS[1:])

@@ -1,0 +1,25 @@
+"""How near does the controller come to the ceiling of the machine?"""
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import lab
+
+FULL = ["-s", "16", "-t", "-l", "4", "-m", "700"]
+CASES = [
+    ("1 000 hosts", "hosts-1000", [*FULL, "-M", "1000"]),
+    ("100 000 hosts", "hosts-100000", [*FULL, "-M", "100000"]),
+    ("1 000 hosts, every request a new address", "new-1000", [*FULL, "-M", "1000", "--new-sources", "1"]),
+    ("1 000 hosts, window of 4 096", "window-1000", [*FULL[:2], "--window", "4096", *FULL[3:], "-M", "1000"]),
+    ("100 000 hosts, window of 4 096", "window-100000", [*FULL[:2], "--window", "4096", *FULL[3:], "-M", "100000"]),
+    ("1 000 hosts, 1.3", "hosts-1000-1.3", [*FULL, "-M", "1000", "--openflow", "1.3"]),
+]
+
+subjects = [lab.null(), lab.sluice()]
+lab.table("16 switches", "null M/s", "sluice M/s", "ratio")
+for name, file, arguments in CASES:
+    got = lab.compare(f"throughput/{file}", subjects, arguments, lab.rounds())
+    null, ours = got["null"]["per_second"], got["sluice"]["per_second"]
+    lab.row(name, lab.mega(null), lab.mega(ours), f"{ours / null:.2f}")
+for subject in subjects:
+    subject.stop()
