@@ -24,6 +24,9 @@ const EVENTS_MAX: usize = 256;
 /// Connections taken from one listener in one turn, so that a flood of them holds nothing else up for long.
 const ACCEPTS_MAX: u32 = 64;
 
+/// How long no connection is taken after the system had no file or memory for one: a listener stays ready all the while.
+const REFUSED_PAUSE: Duration = Duration::from_millis(100);
+
 /// The token of the waker; no [`ConnId`] has it, since slots are counted in 32 bits from 0.
 const WAKER: u64 = u64::MAX;
 
@@ -44,6 +47,9 @@ pub struct Epoll {
     ready: Vec<(u64, EventFlags)>,
     at: usize,
     accepts_left: u32,
+    /// Listeners that are not listened to, and until when.
+    resting: Vec<ConnId>,
+    rest_until: Instant,
     /// Connections that failed while sending, to be reported.
     failed: Vec<(ConnId, io::ErrorKind)>,
     rx: Box<[u8]>,
@@ -87,6 +93,8 @@ impl Epoll {
             ready: Vec::with_capacity(EVENTS_MAX),
             at: 0,
             accepts_left: ACCEPTS_MAX,
+            resting: Vec::new(),
+            rest_until: clock::now(),
             failed: Vec::new(),
             rx: vec![0; RX_LEN].into_boxed_slice(),
             waker,
@@ -119,7 +127,7 @@ impl Epoll {
     fn register(&mut self, source: Source, interest: EventFlags) -> io::Result<ConnId> {
         let id = self.slots.insert(source);
         let Some(source) = self.slots.get_mut(id) else { return Ok(id) };
-        if let Err(e) = epoll::add(&self.set, &*source, EventData::new_u64(id.0), interest) {
+        if let Err(e) = epoll::add(&self.set, &*source, token(id), interest) {
             self.slots.remove(id);
             return Err(e.into());
         }
@@ -166,7 +174,7 @@ impl Epoll {
             return;
         }
         *interest = wanted;
-        if let Err(e) = epoll::modify(&self.set, &*stream, EventData::new_u64(id.0), wanted) {
+        if let Err(e) = epoll::modify(&self.set, &*stream, token(id), wanted) {
             self.failed.push((id, e.kind()));
         }
     }
@@ -186,9 +194,30 @@ impl Epoll {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => None,
             Err(e) => {
                 self.accepts_left = 0;
+                if is_want(&e) && epoll::modify(&self.set, &*listener, token(id), NOTHING).is_ok() {
+                    self.resting.push(id);
+                    self.rest_until = clock::now() + REFUSED_PAUSE;
+                }
                 Some(IoEvent::Refused(e.kind()))
             }
         }
+    }
+
+    /// Listens again where the system had nothing left, when it is time; returns until when to wait at most.
+    fn end_rest(&mut self, deadline: Option<Instant>) -> Option<Instant> {
+        if self.resting.is_empty() {
+            return deadline;
+        }
+        if clock::now() < self.rest_until {
+            return deadline.into_iter().chain([self.rest_until]).min();
+        }
+        for id in self.resting.drain(..) {
+            if let Some(Source::Listener(listener)) = self.slots.get_mut(id) {
+                // What worked when it was taken in, and when it was left out, works now.
+                let _ = epoll::modify(&self.set, &*listener, token(id), EventFlags::IN);
+            }
+        }
+        deadline
     }
 
     /// What a ready stream has: first whether it can be written to, then what it says.
@@ -220,6 +249,19 @@ impl Epoll {
     }
 }
 
+/// Being listened to for nothing.
+const NOTHING: EventFlags = EventFlags::empty();
+
+fn token(id: ConnId) -> EventData {
+    EventData::new_u64(id.0)
+}
+
+/// Whether the system had no file or no memory left.
+fn is_want(error: &io::Error) -> bool {
+    let wants = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| wants.contains(&errno))
+}
+
 /// What became of one ready stream.
 enum Happened {
     Nothing,
@@ -237,6 +279,7 @@ impl Io for Epoll {
             self.poll(Some(Duration::ZERO))?;
             return Ok(clock::now());
         }
+        let deadline = self.end_rest(deadline);
         let mut now = None;
         if self.waiting.spin > Duration::ZERO {
             now = Some(self.spin(deadline)?);
