@@ -16,6 +16,9 @@ const LINES_SMALL: usize = 2048;
 /// Lines looked at before a station is put in the place of another. Bounds what a crafted set of addresses costs.
 const PROBES_MAX: usize = 32;
 
+/// Lines looked through in a second for stations at ports that went down: sixteen times the table of a default.
+const SCANNED_MAX: usize = 1 << 20;
+
 /// A station: the bits of its address, a mark that it is one, its VLAN. Never zero, which marks an empty place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key(u64);
@@ -92,13 +95,15 @@ pub(super) struct Table {
     factor: u64,
     stations: usize,
     stations_max: usize,
+    /// Lines looked through for ports since the last sweep.
+    scanned: usize,
 }
 
 impl Table {
     /// A table for at most `stations_max`; `seed` keeps others from making addresses collide.
     pub(super) fn new(stations_max: usize, seed: u64) -> Self {
         let factor = Rng::new(seed).next_u64() | 1;
-        let mut table = Self { lines: Vec::new(), factor, stations: 0, stations_max };
+        let mut table = Self { lines: Vec::new(), factor, stations: 0, stations_max, scanned: 0 };
         table.resize(LINES_MIN);
         table
     }
@@ -283,15 +288,25 @@ impl Table {
         }
     }
 
-    /// Forgets the stations of one part in `parts` that were not seen within `timeout`.
+    /// Forgets the stations of one part in `parts` that were not seen within `timeout`. Once a second.
     pub(super) fn sweep(&mut self, part: usize, parts: usize, now: Tick, timeout: Tick) {
+        self.scanned = 0;
         let len = self.lines.len();
         let (from, to) = (len * part / parts, len * (part + 1) / parts);
         self.forget(from, to, |_, seen| now.wrapping_sub(seen) > timeout);
     }
 
-    /// Forgets the stations at `port`.
+    /// Forgets the stations at `port`; all of them if ports come and go so fast that looking for these would keep
+    /// other switches waiting.
+    ///
+    /// # Cost
+    /// A look at every line.
     pub(super) fn forget_port(&mut self, port: PortNo) {
+        if self.scanned >= SCANNED_MAX {
+            self.lines.clear();
+            return self.resize(LINES_MIN);
+        }
+        self.scanned += self.lines.len();
         self.forget(0, self.lines.len(), |at, _| at == port.0);
     }
 
@@ -398,6 +413,24 @@ mod tests {
             table.sweep(part, 16, 265, TIMEOUT);
         }
         assert_eq!(table.len(), 0);
+    }
+
+    #[test]
+    fn a_port_that_flaps_costs_no_more_than_the_table() {
+        let mut table = Table::new(131_072, 7);
+        for n in 0..100_000u32 {
+            learn(&mut table, n.into(), n % 100, 0);
+        }
+        for _ in 0..SCANNED_MAX / table.lines.len() {
+            table.forget_port(PortNo(1));
+            assert_eq!((table.len(), get(&table, 2, 0)), (99_000, Some(2)));
+        }
+        table.forget_port(PortNo(1));
+        assert_eq!((table.len(), table.lines.len()), (0, LINES_MIN));
+        learn(&mut table, 2, 2, 1);
+        table.sweep(1, 64, 1, TIMEOUT);
+        table.forget_port(PortNo(1));
+        assert_eq!(get(&table, 2, 1), Some(2), "in the next second it looks again");
     }
 
     /// Addresses that all belong in one line cost no more than a bounded search.
