@@ -312,11 +312,7 @@ impl<A> Desk<A> {
         while let Ok(what) = self.inbox.try_recv() {
             match what {
                 ToFront::Gone(serial) => self.gone(io, serial),
-                ToFront::Alive(serial) => {
-                    if let Some((id, datapath_id)) = self.claimant(serial) {
-                        self.end(io, id, Reason::Duplicate(datapath_id));
-                    }
-                }
+                ToFront::Alive(serial) => self.alive(io, serial),
                 ToFront::Mail(to, message) => self.forward(to, message),
                 ToFront::Configure(cfg, listeners) => self.configure(io, cfg, listeners),
                 ToFront::Stop => return Next::Stop,
@@ -328,18 +324,28 @@ impl<A> Desk<A> {
     /// A switch is gone; if another connection waits for its place, that one gets it.
     fn gone(&mut self, io: &mut Epoll, serial: Serial) {
         self.registry.forget(serial);
-        let Some((id, _)) = self.claimant(serial) else { return };
-        let pending = self.pending.get_mut(id.slot()).and_then(Option::as_mut);
-        let Some(claim) = pending.and_then(|pending| pending.claim.take()) else { return };
-        self.hand_over(io, id, claim.features);
+        let Some(pending) = self.claimant(serial) else { return };
+        let (id, claim) = (pending.id, pending.claim.take());
+        if let Some(claim) = claim {
+            self.hand_over(io, id, claim.features);
+        }
+    }
+
+    /// A switch has shown that it is there; who waits for its place does so in vain, unless it spoke too late.
+    fn alive(&mut self, io: &mut Epoll, serial: Serial) {
+        let Some(pending) = self.claimant(serial) else { return };
+        let id = pending.id;
+        // Once told, the rival is hung up on: without this, neither would be left.
+        if let Some(claim) = pending.claim.as_ref().filter(|claim| !claim.is_rival_told) {
+            let reason = Reason::Duplicate(claim.features.datapath_id);
+            self.end(io, id, reason);
+        }
     }
 
     /// Who waits for the place of `rival`.
-    fn claimant(&self, rival: Serial) -> Option<(ConnId, DatapathId)> {
-        self.pending.iter().flatten().find_map(|pending| {
-            let claim = pending.claim.as_ref().filter(|claim| claim.rival == rival)?;
-            Some((pending.id, claim.features.datapath_id))
-        })
+    fn claimant(&mut self, rival: Serial) -> Option<&mut Pending> {
+        let waits = |p: &&mut Box<Pending>| p.claim.as_ref().is_some_and(|c| c.rival == rival);
+        self.pending.iter_mut().flatten().find(waits).map(Box::as_mut)
     }
 
     fn forward(&mut self, to: DatapathId, message: Message) {
@@ -490,4 +496,63 @@ pub(crate) fn is_same_listener(wanted: SocketAddr, there: SocketAddr) -> bool {
 #[expect(clippy::indexing_slicing, reason = "a ledger has a sheet for the front, by construction")]
 fn front_sheet(ledger: &Ledger) -> &Sheet {
     &ledger.sheets[0]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    const HELLO: [u8; 8] = [1, 0, 0, 8, 0, 0, 0, 9];
+    /// To the second message that a session sends, from datapath 7.
+    const FEATURES_REPLY: [u8; 32] = [
+        1, 6, 0, 32, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 7, 0, 0,
+        0, 1,
+    ];
+
+    /// Turns until a worker is told something.
+    fn told(front: &mut Front<()>, worker: &Receiver<ToWorker<TcpStream, ()>>) -> &'static str {
+        for _ in 0..200 {
+            match worker.try_recv() {
+                Ok(ToWorker::Adopt(..)) => return "adopt",
+                Ok(ToWorker::Probe(_)) => return "probe",
+                Ok(ToWorker::HangUp(..)) => return "hang up",
+                Ok(_) => return "something else",
+                Err(_) => assert_eq!(front.turn().unwrap(), Next::Turn),
+            }
+        }
+        "nothing"
+    }
+
+    /// The word that a rival is alive crosses the order to hang up on it.
+    #[test]
+    fn of_two_with_one_datapath_id_one_stays_though_the_older_answers_late() {
+        let mut cfg = Config::default();
+        cfg.limits.duplicate_timeout = Duration::ZERO;
+        let io = Epoll::new(sluice_io::Waiting::default()).unwrap();
+        let (to_front, inbox) = Mailbox::new(io.waker());
+        let (worker, told_worker) = Mailbox::new(io.waker());
+        let ledger = Arc::new(Ledger::new(1));
+        let mut front = Front::<()>::new(io, Arc::new(cfg), vec![worker], inbox, ledger);
+        let listener = sluice_io::sock::listen(
+            ([127, 0, 0, 1], 0).into(),
+            &sluice_io::sock::Options::default(),
+        );
+        front.listen(listener.unwrap()).unwrap();
+        let addr = front.desk.listeners[0].0;
+        let connect = || {
+            let mut peer = TcpStream::connect(addr).unwrap();
+            peer.write_all(&[&HELLO[..], &FEATURES_REPLY].concat()).unwrap();
+            peer
+        };
+        let _first = connect();
+        assert_eq!(told(&mut front, &told_worker), "adopt");
+        let _second = connect();
+        assert_eq!(told(&mut front, &told_worker), "probe");
+        assert_eq!(told(&mut front, &told_worker), "hang up");
+        to_front.put(ToFront::Alive(Serial(1)));
+        to_front.put(ToFront::Gone(Serial(1)));
+        assert_eq!(told(&mut front, &told_worker), "adopt");
+    }
 }
