@@ -26,7 +26,7 @@ help: ## lists the commands
 run: release ## builds the controller and starts it; ARGS="--app hub" is passed on
 	@exec $(SLUICE_BIN) run $(ARGS)
 
-test: ## everything that proves the whole: needs root and some twenty minutes on two cores
+test: ## everything that proves the whole: needs root and a quarter of an hour on two cores
 	@scripts/steps.sh $(steps)
 
 check: ## the quick part of it, while you work
@@ -66,8 +66,9 @@ clippy: ## the lints, warnings are errors
 unit: ## the tests of the crates
 	$(cargo) test --locked --workspace --exclude sluice-system-tests --no-fail-fast
 
+# Links to what is private lead people who read the source, and harm nobody else.
 doc: ## the documentation of the crates, warnings are errors
-	RUSTDOCFLAGS="-D warnings" $(cargo) doc --locked --workspace --no-deps
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(cargo) doc --locked --workspace --no-deps
 
 tidy: ## the rules of the house: arrows between crates, walls, dependencies, links
 	$(cargo) test --locked -p sluice-system-tests --test tidy --no-fail-fast -- --show-output
