@@ -288,8 +288,8 @@ impl Generator {
                     self.known += u64::from(!known && player.life.known.is_some());
                     self.answered += player.counts.answered - answered;
                     self.level.change(stamp, i64::from(player.open()) - i64::from(open));
-                    if let Err(fault) = heard {
-                        player.life.ended = Some(fault.to_string());
+                    if let Err(why) = heard {
+                        player.life.ended = Some(why.to_string());
                         player.conn = None;
                         self.level.change(stamp, -i64::from(player.open()));
                         self.io.close(id);

@@ -1,5 +1,6 @@
 //! One switch as the bench plays it: what it hears, what it sends.
 
+use std::fmt;
 use std::time::Instant;
 
 use sluice_io::{ConnId, Io};
@@ -13,6 +14,9 @@ use crate::pairs::Pairs;
 use crate::plan::{Count, Plan};
 use crate::reply::{FLOW_MOD, PACKET_OUT, Reply};
 use crate::requests::{Kept, Requests};
+
+/// Octets of answers that a controller may leave unread: some dozen of the longest messages, of which it asks for a few.
+const PENDING_MAX: usize = 4 << 20;
 
 /// One switch as the bench plays it.
 #[derive(Debug)]
@@ -49,6 +53,24 @@ pub(crate) struct Life {
     pub(crate) known: Option<Instant>,
     /// Why the connection ended, if it did.
     pub(crate) ended: Option<String>,
+}
+
+/// Why a switch hangs up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The conversation could not go on.
+    Fault(Fault),
+    /// The controller asks, and takes no answers.
+    NotTaken,
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fault(fault) => fault.fmt(f),
+            Self::NotTaken => f.write_str("the controller asks, and takes no answers"),
+        }
+    }
 }
 
 /// What hearing needs from the thread.
@@ -107,7 +129,7 @@ impl Player {
     ///
     /// # Errors
     /// The reason to hang up.
-    pub(crate) fn hear(&mut self, octets: &[u8], ears: &mut Ears<'_>) -> Result<(), Fault> {
+    pub(crate) fn hear(&mut self, octets: &[u8], ears: &mut Ears<'_>) -> Result<(), End> {
         let mut rest = octets;
         while !self.torn.is_empty() {
             let wanted = match *self.torn.as_slice() {
@@ -135,7 +157,7 @@ impl Player {
     }
 
     /// Reads whole messages; returns how many octets they have.
-    fn walk(&mut self, octets: &[u8], ears: &mut Ears<'_>) -> Result<usize, Fault> {
+    fn walk(&mut self, octets: &[u8], ears: &mut Ears<'_>) -> Result<usize, End> {
         if self.count == Count::Messages {
             return self.count_messages(octets, ears);
         }
@@ -202,7 +224,7 @@ impl Player {
     }
 
     /// Counts messages by their lengths and types.
-    fn count_messages(&mut self, octets: &[u8], ears: &mut Ears<'_>) -> Result<usize, Fault> {
+    fn count_messages(&mut self, octets: &[u8], ears: &mut Ears<'_>) -> Result<usize, End> {
         let (mut rest, mut n) = (octets, 0);
         while let Some((kind, msg, after)) = cut(rest, self.version) {
             rest = after;
@@ -217,17 +239,22 @@ impl Player {
     }
 
     #[cold]
-    fn hear_rare(&mut self, msg: &[u8], ears: &mut Ears<'_>) -> Result<(), Fault> {
+    fn hear_rare(&mut self, msg: &[u8], ears: &mut Ears<'_>) -> Result<(), End> {
         if msg.len() < HEADER_LEN {
-            return Err(Fault::Malformed(Error::new("header length", 2, Why::Length)));
+            let error = Error::new("header length", 2, Why::Length);
+            return Err(End::Fault(Fault::Malformed(error)));
         }
-        let frame = Frame::new(msg).map_err(Fault::Malformed)?;
-        match self.session.on_message(frame, &mut self.pending)? {
+        let frame = Frame::new(msg).map_err(|error| End::Fault(Fault::Malformed(error)))?;
+        match self.session.on_message(frame, &mut self.pending).map_err(End::Fault)? {
             Heard::Known => self.life.known = Some(ears.now),
             Heard::Error(error) => ears.errors.add(error.kind, error.code, 1),
             // Of another version than agreed on.
             Heard::FlowMod(_) | Heard::PacketOut(_) => self.counts.malformed += 1,
             Heard::Answered => {}
+        }
+        if self.pending.len() > PENDING_MAX {
+            self.pending = Vec::new();
+            return Err(End::NotTaken);
         }
         Ok(())
     }

@@ -208,3 +208,19 @@ fn a_switch_that_hangs_up_is_told_and_the_rest_goes_on() {
     assert!(report.switches[3].counts.answered > report.switches[0].counts.answered);
     assert!(report.warnings.iter().any(|said| said.contains("1 of 4 switches")));
 }
+
+#[test]
+fn a_controller_that_asks_and_takes_no_answers_is_hung_up_on() {
+    let addr = controller(|n, p, out| {
+        rule(p, out);
+        // More than the system holds for the two of them.
+        for _ in 0..if n == 9 { 600 } else { 0 } {
+            out.raw(Kind::ECHO_REQUEST, 9, &[0; 65_000]).unwrap();
+        }
+    });
+    let report = measured(&Plan { loops: 20, ..plan(addr) });
+    for switch in &report.switches {
+        let why = switch.ended.as_deref();
+        assert_eq!(why, Some("the controller asks, and takes no answers"));
+    }
+}
