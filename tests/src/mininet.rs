@@ -11,7 +11,9 @@ use crate::shell::{output_of, workspace};
 /// When Mininet does not get that far; everything it said is in the message.
 #[track_caller]
 pub fn pingall(room: &Room, controller: &Controller, version: OpenFlow, topology: &str) -> String {
-    let mut mininet = room.command("unshare");
+    // A hang would hold the turn of all other networks. Only KILL ends the first process of a namespace for sure.
+    let mut mininet = room.command("timeout");
+    mininet.args(["--signal=KILL", "120", "unshare"]);
     // Mininet's processes are many and leave their parents: with the first of their
     // namespace they all end.
     mininet.args(["--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh"]);

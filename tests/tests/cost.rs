@@ -3,6 +3,12 @@
 //! Each is counted over a short load and over a long one; the difference has neither the start nor the end of the
 //! process in it. Times are never asserted. What a frame costs in allocations is counted in `crates/engine`.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "the failures of a test's helpers are its own"
+)]
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -237,8 +237,7 @@ impl Plan {
         let wanted = match self.load {
             Load::Window(n) => n,
             Load::WindowTotal(n) => n.min(OPEN_MAX),
-            Load::Fit => (FIT_TOTAL / self.switches).clamp(FIT_MIN, OPEN_MAX),
-            Load::Rate(_) => (FIT_TOTAL / self.switches).clamp(FIT_MIN, OPEN_MAX),
+            Load::Fit | Load::Rate(_) => (FIT_TOTAL / self.switches).clamp(FIT_MIN, OPEN_MAX),
         };
         wanted.min(self.told_apart())
     }

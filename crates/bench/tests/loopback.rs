@@ -215,7 +215,7 @@ fn a_controller_that_asks_and_takes_no_answers_is_hung_up_on() {
         rule(p, out);
         // More than the system holds for the two of them.
         for _ in 0..if n == 9 { 600 } else { 0 } {
-            out.raw(Kind::ECHO_REQUEST, 9, &[0; 65_000]).unwrap();
+            out.raw(Kind::ECHO_REQUEST, 9, &vec![0; 65_000]).unwrap();
         }
     });
     let report = measured(&Plan { loops: 20, ..plan(addr) });

@@ -27,6 +27,10 @@ const SWEEP: Duration = Duration::from_millis(100);
 /// Peers looked at to find one that may be ended for a newcomer: a flood costs so much for each of its connections.
 const LOOKED_AT_MAX: usize = 8;
 
+/// How long a peer may take to speak first. Switches do so at once; what only looks whether somebody listens, as
+/// Mininet does with `telnet`, takes our `HELLO` for something else and hangs.
+const GREET_AFTER: Duration = Duration::from_millis(100);
+
 /// `OFPHFC_EPERM`, `OFPET_HELLO_FAILED`: not allowed. §7.4.4.
 const EPERM: ErrorCode = ErrorCode(1);
 
@@ -61,6 +65,10 @@ struct Pending {
     id: ConnId,
     addr: SocketAddr,
     session: Session,
+    /// Our `HELLO`, until it is sent.
+    greeting: Vec<u8>,
+    /// When it is sent even to a peer that says nothing.
+    greet_at: Instant,
     wires: Wires,
     octets: usize,
     claim: Option<Claim>,
@@ -161,7 +169,7 @@ impl<A> Desk<A> {
         Ok(())
     }
 
-    /// Greets a new peer, if there is room for it.
+    /// Takes a new peer, if there is room for it. It is greeted when it speaks, or after a while.
     fn accept(&mut self, io: &mut Epoll, stream: TcpStream, addr: SocketAddr) {
         self.sheet().accepted.add(1);
         if self.handshakes >= self.cfg.limits.handshakes_max && !self.make_room(io) {
@@ -171,9 +179,11 @@ impl<A> Desk<A> {
             Ok(id) => id,
             Err(error) => return self.turn_away(addr, Reason::Broken(error.kind())),
         };
-        let session = Session::open(&self.cfg.session, self.now, &mut self.tx);
-        let wires = Wires::default();
-        let pending = Pending { id, addr, session, wires, octets: 0, claim: None };
+        let mut greeting = Vec::new();
+        let session = Session::open(&self.cfg.session, self.now, &mut greeting);
+        let (wires, greet_at) = (Wires::default(), self.now + GREET_AFTER);
+        let pending =
+            Pending { id, addr, session, greeting, greet_at, wires, octets: 0, claim: None };
         if self.pending.len() <= id.slot() {
             self.pending.resize_with(id.slot() + 1, || None);
         }
@@ -183,7 +193,6 @@ impl<A> Desk<A> {
             self.sheet().handshakes.set(self.handshakes as u64);
             self.note_silent(id);
         }
-        self.say(io, id);
     }
 
     /// Ends the peer that has been silent for longest, so that silence keeps no switch out. Whether there was one.
@@ -228,6 +237,7 @@ impl<A> Desk<A> {
         sheet.octets_received.add(octets.len() as u64);
         let Some(Some(pending)) = self.pending.get_mut(id.slot()) else { return Ok(None) };
         pending.octets += octets.len();
+        self.tx.append(&mut pending.greeting);
         let proof = if pending.claim.is_some() {
             pending.wires.torn.extend_from_slice(octets);
             None
@@ -390,6 +400,11 @@ impl<A> Desk<A> {
                         self.tell(home.worker, ToWorker::HangUp(rival, Reason::Replaced(id)));
                     }
                 }
+                continue;
+            }
+            if self.now >= pending.greet_at && !pending.greeting.is_empty() {
+                self.tx.append(&mut pending.greeting);
+                self.say(io, id);
                 continue;
             }
             let passed = pending.session.on_time(&self.cfg.session, self.now, &mut self.tx);

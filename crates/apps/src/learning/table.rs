@@ -10,9 +10,6 @@ const WAYS: usize = 4;
 /// Lines of a table that holds nothing yet: one switch of ten thousand idle ones costs a KiB.
 const LINES_MIN: usize = 16;
 
-/// Lines that a core keeps in its own cache, be it among those of some more switches: 128 KiB.
-const LINES_SMALL: usize = 2048;
-
 /// Lines looked at before a station is put in the place of another. Bounds what a crafted set of addresses costs.
 const PROBES_MAX: usize = 32;
 
@@ -64,10 +61,14 @@ impl Line {
 
     /// The station not seen for longest, `None` if there is none.
     fn oldest(&self, now: Tick) -> Option<usize> {
-        let taken = self.keys.iter().map(|&key| key != 0);
-        let ages = self.seen.iter().map(|&seen| now.wrapping_sub(seen));
-        let stations = (0..WAYS).zip(taken.zip(ages)).filter(|&(_, (taken, _))| taken);
-        stations.max_by_key(|&(_, (_, age))| age).map(|(way, _)| way)
+        let (mut oldest, mut age_max) = (None, 0);
+        for (way, (&key, &seen)) in self.keys.iter().zip(&self.seen).enumerate() {
+            let age = now.wrapping_sub(seen);
+            if key != 0 && age >= age_max {
+                (oldest, age_max) = (Some(way), age);
+            }
+        }
+        oldest
     }
 }
 
@@ -108,10 +109,9 @@ impl Table {
         table
     }
 
-    /// Whether it stays in a core's own cache anyway.
-    #[inline]
-    pub(super) const fn is_small(&self) -> bool {
-        self.lines.len() <= LINES_SMALL
+    /// Octets it takes.
+    pub(super) const fn size(&self) -> usize {
+        self.lines.len() * size_of::<Line>()
     }
 
     /// Stations in it, some of which may have aged.
@@ -217,9 +217,25 @@ impl Table {
                 }
             }
         }
-        self.evict(self.home(spot), now);
-        self.put(spot, port.0, now);
+        if !self.replace(spot, port.0, now) {
+            self.evict(self.home(spot), now);
+            self.put(spot, port.0, now);
+        }
         Learnt::InPlaceOfAnother
+    }
+
+    /// Puts a station that is not there in the place of the one not seen for longest in its own line; false if
+    /// that has none.
+    fn replace(&mut self, spot: Spot, port: u32, now: Tick) -> bool {
+        let home = self.home(spot);
+        let Some(line) = self.lines.get_mut(home) else { return false };
+        let Some(way) = line.oldest(now) else { return false };
+        let old = line.keys.get(way).copied().unwrap_or(0);
+        set(&mut line.keys, way, spot.key);
+        set(&mut line.ports, way, port);
+        set(&mut line.seen, way, now);
+        self.uncount(old, home);
+        true
     }
 
     /// Forgets the station not seen for longest in the first line from `home` on that has one.
@@ -259,6 +275,11 @@ impl Table {
         let Some(key) = line.keys.get(way).copied().filter(|&key| key != 0) else { return };
         set(&mut line.keys, way, 0);
         self.stations -= 1;
+        self.uncount(key, at);
+    }
+
+    /// A station is no longer at `at`: the lines that it went past count one less.
+    fn uncount(&mut self, key: u64, at: usize) {
         let home = self.home(self.spot(Key(key)));
         let passed = at.wrapping_sub(home) & (self.lines.len() - 1);
         self.count_spill(home, passed, |spilled| spilled - 1);
