@@ -1,5 +1,11 @@
 //! A process that has no file left. A test of its own: files are the whole process's.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "the failures of a test's helpers are its own"
+)]
+
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -35,7 +41,7 @@ fn without_files_it_rests_and_then_accepts_who_waited() {
 
     let limit = getrlimit(Resource::Nofile);
     let lowest = File::open("/dev/null").unwrap().as_raw_fd();
-    let none = Rlimit { current: Some(u64::try_from(lowest).unwrap()), ..limit.clone() };
+    let none = Rlimit { current: Some(u64::try_from(lowest).unwrap()), ..limit };
     setrlimit(Resource::Nofile, none).unwrap();
     let (refused, accepted) = listen_for(&mut io, Duration::from_millis(350));
     assert!((1..=4).contains(&refused), "it asked {refused} times");
