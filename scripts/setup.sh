@@ -19,6 +19,7 @@ need iproute2           # namespaces and cables
 need iputils-ping       # the hosts' traffic
 need ethtool            # checksums in software, or TCP through the userspace datapath hangs
 need procps             # sysctl
+need curl               # metrics from inside a namespace
 need tcpdump            # recordings of what we say
 need tshark             # a foreign reader of them
 need python3-venv       # os-ken, another one

@@ -180,6 +180,10 @@ impl<C, A: App> Hall<C, A> {
         let Some(Some(peer)) = self.peers.get_mut(id.slot()) else { return };
         let waited = peer.wires.backlog.len();
         let sent = peer.wires.go_on(io, id, self.now, &self.cfg.limits);
+        if sent > 0 && std::mem::take(&mut peer.is_probed) {
+            // Who takes what waits is alive, and cannot answer as long as we do not read.
+            self.front.put(ToFront::Alive(peer.serial));
+        }
         count_sent(sheet, sent, waited, peer.wires.backlog.len());
     }
 

@@ -21,6 +21,15 @@ fn a_switch_of_either_version_is_served() {
     wait_until("no session", || lab.count("sessions", "") == 0);
 }
 
+/// Who waits for us to speak first is not kept waiting. That others hear nothing for a moment is for Mininet to show:
+/// here it would be a matter of time.
+#[test]
+fn a_peer_that_says_nothing_is_greeted_after_a_while() {
+    let lab = Lab::new(|_| {});
+    let mut peer = Peer::connect(lab.addr);
+    assert!(matches!(peer.hear(), Some(Message::Hello(Version::V1_3, Some(_)))));
+}
+
 #[test]
 fn a_switch_may_send_one_octet_at_a_time() {
     let lab = Lab::new(|_| {});
