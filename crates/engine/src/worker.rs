@@ -98,8 +98,8 @@ impl<I: Io, A: App> Worker<I, A> {
 
     /// One turn: wait; hear each switch and answer it; let time pass; carry the mail.
     ///
-    /// A switch is answered as soon as its burst is heard, in one write, while the answers are still in the
-    /// cache; `docs/adr/0002-answer-per-burst.md` compares.
+    /// A switch is answered as soon as its burst is heard, in one write: all switches share one transmit buffer, and
+    /// none waits for the last. `docs/adr/0002-answer-per-burst.md` has the reasons.
     pub(crate) fn turn(&mut self) -> io::Result<Next> {
         let (io, hall) = (&mut self.io, &mut self.hall);
         let now = io.wait(Some(hall.sweep_at))?;
