@@ -167,7 +167,7 @@ fn one_with_a_backlog_at_its_proof_is_served() {
     features.resize(32, 0);
     slow.send(&features);
     wait_until("a session", || lab.count("sessions", "1.0") == 1);
-    assert!(lab.count("waiting_bytes", "") > 0);
+    wait_until("octets to wait", || lab.count("waiting_bytes", "") > 0);
     let mut replies = 0;
     while replies < 40 {
         match slow.hear().unwrap() {
