@@ -62,7 +62,8 @@ fn the_longest_silent_makes_room() {
     }
     // Half a HELLO is none.
     silent[0].send(&[4, 0]);
-    Peer::switch(lab.addr, Version::V1_3, 1).must_be_answered();
+    let mut switch = Peer::switch(lab.addr, Version::V1_3, 1);
+    switch.must_be_answered();
     assert!(silent[0].hear().is_none(), "the oldest that says nothing");
     lab.must_end(1, "too_many_handshakes");
     assert_eq!(lab.count("handshakes", ""), 2);
