@@ -16,6 +16,26 @@ pub struct Error {
     pub at: u16,
     /// What is wrong with it.
     pub why: Why,
+    /// What it is a part of.
+    pub part: Part,
+}
+
+/// What of a message a fault is in: it decides which `ERROR` the fault deserves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Part {
+    /// The message as such.
+    #[default]
+    Request,
+    /// An action.
+    Action,
+    /// An instruction.
+    Instruction,
+    /// A match.
+    Match,
+    /// A property.
+    Property,
+    /// What tables can do.
+    TableFeatures,
 }
 
 const _: () = assert!(size_of::<Error>() <= 24);
@@ -35,22 +55,39 @@ pub enum Why {
     Version,
     /// A kind of message, or of multipart body, that is not known.
     Kind,
+    /// Things inside one another, more than anyone means.
+    Depth,
 }
 
 impl Error {
     /// Names a fault: `what` is wrong, `at` octets from the start of the message.
     pub const fn new(what: &'static str, at: u16, why: Why) -> Self {
-        Self { what, at, why }
+        Self { what, at, why, part: Part::Request }
+    }
+
+    /// The same as a fault of `part`.
+    #[must_use]
+    pub const fn within(self, part: Part) -> Self {
+        Self { part, ..self }
     }
 
     /// The `ERROR` message that this fault deserves. §7.4.4.
     pub const fn code(self) -> (ErrorType, ErrorCode) {
-        let code = match self.why {
-            Why::Short | Why::Length | Why::Missing | Why::Value => ErrorCode::BAD_LEN,
-            Why::Version => ErrorCode::BAD_VERSION,
-            Why::Kind => ErrorCode::BAD_TYPE,
+        let (kind, [unknown, len, value]) = match self.part {
+            Part::Request => (ErrorType::BAD_REQUEST, [1, 6, 6]),
+            Part::Action => (ErrorType::BAD_ACTION, [0, 1, 5]),
+            Part::Instruction => (ErrorType::BAD_INSTRUCTION, [0, 7, 7]),
+            Part::Match => (ErrorType::BAD_MATCH, [0, 1, 7]),
+            Part::Property => (ErrorType::BAD_PROPERTY, [0, 1, 2]),
+            Part::TableFeatures => (ErrorType::TABLE_FEATURES_FAILED, [2, 4, 5]),
         };
-        (ErrorType::BAD_REQUEST, code)
+        let code = match self.why {
+            Why::Version => return (ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION),
+            Why::Kind => unknown,
+            Why::Short | Why::Length | Why::Depth => len,
+            Why::Missing | Why::Value => value,
+        };
+        (kind, ErrorCode(code))
     }
 }
 
@@ -63,6 +100,7 @@ impl fmt::Display for Error {
             Why::Value => "has a value that cannot be",
             Why::Version => "is of a version not spoken here",
             Why::Kind => "is of an unknown kind",
+            Why::Depth => "is nested too deep",
         };
         write!(f, "{} at octet {} {why}", self.what, self.at)
     }

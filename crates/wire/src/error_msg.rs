@@ -28,6 +28,10 @@ impl ErrorType {
     pub const BAD_MATCH: Self = Self(4);
     /// A rule was refused.
     pub const FLOW_MOD_FAILED: Self = Self(5);
+    /// What was said of tables was wrong.
+    pub const TABLE_FEATURES_FAILED: Self = Self(13);
+    /// A property was wrong.
+    pub const BAD_PROPERTY: Self = Self(14);
 
     /// Names, in the order of the numbers.
     const NAMES: [&str; 18] = [

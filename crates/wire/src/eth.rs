@@ -28,6 +28,16 @@ impl MacAddr {
     /// All stations.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
+    /// Reads six pairs of hex digits with colons between, `02:00:00:00:00:01`.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let (mut octets, mut parts) = ([0; 6], text.split(':'));
+        for octet in &mut octets {
+            let digits = parts.next().filter(|d| (1..=2).contains(&d.len()))?;
+            *octet = u8::from_str_radix(digits, 16).ok()?;
+        }
+        parts.next().is_none().then_some(Self(octets))
+    }
+
     /// The address whose 48 bits are the low bits of `n`.
     pub const fn from_u64(n: u64) -> Self {
         let [_, _, octets @ ..] = n.to_be_bytes();
@@ -107,6 +117,12 @@ pub struct EthHeader {
 }
 
 impl EthHeader {
+    /// Whether a VLAN tag follows the addresses.
+    #[inline]
+    pub fn is_tagged(&self) -> bool {
+        EtherType::is_tag(self.ethertype)
+    }
+
     /// The 48 bits of the destination in some order, above 16 zeros. Equal for equal addresses, and no more: it is
     /// one load.
     #[inline]
@@ -152,10 +168,9 @@ impl<'a> Ethernet<'a> {
     pub fn new(frame: &'a [u8]) -> Option<Self> {
         let (header, rest) = EthHeader::ref_from_prefix(frame).ok()?;
         let EthHeader { dst, src, ethertype } = *header;
-        let (vlan, tagged, is_tag) = (VlanId(0), false, EtherType::is_tag(ethertype));
-        let ethertype = EtherType(ethertype.get());
+        let (vlan, tagged, ethertype) = (VlanId(0), false, EtherType(ethertype.get()));
         let untagged = Self { dst, src, header, vlan, tagged, ethertype };
-        if !is_tag {
+        if !header.is_tagged() {
             return Some(untagged);
         }
         let (tag, _) = Tag::ref_from_prefix(rest).ok()?;

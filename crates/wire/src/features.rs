@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::{Frame, Inexpressible, Kind, Out, Port, Result, Version, port};
 
 /// Identity of a datapath: 48 bits of address, 16 bits of the maker's choice. §7.3.1.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct DatapathId(pub u64);
 
 impl fmt::Display for DatapathId {

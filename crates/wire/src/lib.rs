@@ -39,6 +39,7 @@ mod kind;
 mod match10;
 mod matching;
 mod message;
+pub mod model;
 mod multipart;
 mod out;
 mod packet_in;
@@ -51,7 +52,7 @@ mod version;
 
 pub use action::Action;
 pub use config::SwitchConfig;
-pub use error::{Error, Inexpressible, Result, Why};
+pub use error::{Error, Inexpressible, Part, Result, Why};
 pub use error_msg::{ErrorCode, ErrorMsg, ErrorType};
 pub use eth::{EthHeader, EtherType, Ethernet, MacAddr, VlanId};
 pub use features::{DatapathId, Features};

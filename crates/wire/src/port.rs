@@ -8,7 +8,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::{Error, Inexpressible, MacAddr, Out, Result, Version, Why};
 
 /// A port number, 32 bits in all versions: the reserved ones of 1.0 are widened. §7.2.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct PortNo(pub u32);
 
 impl PortNo {
@@ -30,6 +30,18 @@ impl PortNo {
     pub const LOCAL: Self = Self(0xffff_fffe);
     /// Any port, or none: a wildcard in requests. `OFPP_NONE` in 1.0.
     pub const ANY: Self = Self(0xffff_ffff);
+
+    /// The reserved ports and their names.
+    pub const NAMES: &[(Self, &str)] = &[
+        (Self::IN_PORT, "in_port"),
+        (Self::TABLE, "table"),
+        (Self::NORMAL, "normal"),
+        (Self::FLOOD, "flood"),
+        (Self::ALL, "all"),
+        (Self::CONTROLLER, "controller"),
+        (Self::LOCAL, "local"),
+        (Self::ANY, "any"),
+    ];
 
     /// Highest number of a real port in 1.0.
     const MAX_1_0: u16 = 0xff00;

@@ -1,0 +1,123 @@
+//! Values whose form on the wire is not that of their type.
+
+use super::codec::{Adapt, Codec};
+use super::reader::Reader;
+use super::value::{Misread, Plain, Value, number, of_number, text_of};
+use crate::{DatapathId, Inexpressible, MacAddr, NO_BUFFER, Out, PortNo, Result, Version, buffered};
+
+/// 16 bits in 1.0, 32 later.
+impl Codec for PortNo {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        if r.version() == Version::V1_0 {
+            return r.u16("port").map(Self::from_u16);
+        }
+        r.u32("port").map(Self)
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        if out.version() == Version::V1_0 {
+            return self.to_u16()?.emit(out);
+        }
+        self.0.emit(out)
+    }
+}
+
+/// A reserved port by its name in lower case, any other by its number.
+impl Plain for PortNo {
+    fn to_value(&self, _: Version) -> Value {
+        let name = Self::NAMES.iter().find(|row| row.0 == *self);
+        name.map_or_else(|| of_number(self.0.into()), |row| Value::text(row.1))
+    }
+
+    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+        if let Value::Text(text) = value
+            && let Some(row) = Self::NAMES.iter().find(|row| row.1.eq_ignore_ascii_case(text))
+        {
+            return Ok(row.0);
+        }
+        u32::from_value(value, version).map(Self)
+    }
+}
+
+impl Codec for MacAddr {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        r.array("address").map(Self)
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        self.0.emit(out)
+    }
+}
+
+impl Plain for MacAddr {
+    fn to_value(&self, _: Version) -> Value {
+        Value::Text(self.to_string())
+    }
+
+    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+        let text = text_of(value)?;
+        Self::from_text(text).ok_or_else(|| Misread::new(format!("`{text}` is no MAC address")))
+    }
+}
+
+impl Codec for DatapathId {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        u64::parse(r).map(Self)
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        self.0.emit(out)
+    }
+}
+
+/// Sixteen hex digits.
+impl Plain for DatapathId {
+    fn to_value(&self, _: Version) -> Value {
+        Value::Text(self.to_string())
+    }
+
+    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+        let Value::Text(text) = value else { return number(value).map(Self) };
+        let digits = text.strip_prefix("0x").unwrap_or(text).replace(':', "");
+        let id = u64::from_str_radix(&digits, 16);
+        id.map(Self).map_err(|_| Misread::new(format!("`{text}` is no datapath id")))
+    }
+}
+
+/// The slot of a frame in the switch; all ones stand for none.
+pub(crate) struct BufferId;
+
+impl Adapt<Option<u32>> for BufferId {
+    fn parse(r: &mut Reader<'_>) -> Result<Option<u32>> {
+        r.u32("buffer_id").map(buffered)
+    }
+
+    fn emit(value: &Option<u32>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        value.unwrap_or(NO_BUFFER).emit(out)
+    }
+}
+
+/// A number in a place twice as wide as its type; what does not fit is refused.
+pub(crate) struct Wide;
+
+impl Adapt<u8> for Wide {
+    fn parse(r: &mut Reader<'_>) -> Result<u8> {
+        let wrong = r.error("number", crate::Why::Value);
+        u8::try_from(r.u16("number")?).map_err(|_| wrong)
+    }
+
+    fn emit(value: &u8, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        u16::from(*value).emit(out)
+    }
+}
+
+impl Adapt<u16> for Wide {
+    fn parse(r: &mut Reader<'_>) -> Result<u16> {
+        let wrong = r.error("number", crate::Why::Value);
+        u16::try_from(r.u32("number")?).map_err(|_| wrong)
+    }
+
+    fn emit(value: &u16, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        u32::from(*value).emit(out)
+    }
+}

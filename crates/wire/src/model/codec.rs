@@ -1,0 +1,264 @@
+//! What has a form on the wire, and the functions that the code made from [rows](super::rows) calls.
+
+use super::reader::Reader;
+use crate::error::Part;
+use crate::{Error, Inexpressible, Out, Result, Version, Why};
+
+/// Wire numbers of the versions, for patterns.
+pub(crate) mod versions {
+    pub(crate) const V1_0: u8 = 1;
+    pub(crate) const V1_1: u8 = 2;
+    pub(crate) const V1_2: u8 = 3;
+    pub(crate) const V1_3: u8 = 4;
+    pub(crate) const V1_4: u8 = 5;
+    pub(crate) const V1_5: u8 = 6;
+}
+
+/// What has a form on the wire.
+pub(crate) trait Codec: Sized {
+    /// Reads it.
+    fn parse(r: &mut Reader<'_>) -> Result<Self>;
+
+    /// Writes it.
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible>;
+}
+
+/// Another form on the wire for values of `T` than their own.
+pub(crate) trait Adapt<T> {
+    /// Reads a value.
+    fn parse(r: &mut Reader<'_>) -> Result<T>;
+
+    /// Writes a value.
+    fn emit(value: &T, out: &mut Out<'_>) -> Result<(), Inexpressible>;
+}
+
+/// What may stand in a list that goes on to the end of what it is in.
+pub(crate) trait Item: Codec {}
+
+impl<T: Item> Codec for Vec<T> {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        let mut list = Self::new();
+        while !r.is_empty() {
+            let at = r.at();
+            list.push(T::parse(r)?);
+            debug_assert!(r.at() > at, "an item has octets");
+        }
+        Ok(list)
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        self.iter().try_for_each(|item| item.emit(out))
+    }
+}
+
+impl Codec for Vec<u8> {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(r.rest().to_vec())
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        out.put(self.as_slice());
+        Ok(())
+    }
+}
+
+impl<const N: usize> Codec for [u8; N] {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        r.array("octets")
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        out.put(self.as_slice());
+        Ok(())
+    }
+}
+
+macro_rules! numbers {
+    ($($t:ty),*) => {$(
+        impl Codec for $t {
+            fn parse(r: &mut Reader<'_>) -> Result<Self> {
+                r.array("number").map(Self::from_be_bytes)
+            }
+
+            fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+                out.put(&self.to_be_bytes());
+                Ok(())
+            }
+        }
+    )*};
+}
+
+numbers!(u8, u16, u32, u64);
+
+impl<T: Codec> Codec for Box<T> {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        T::parse(r).map(Self::new)
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        (**self).emit(out)
+    }
+}
+
+/// Alternatives told apart by a number.
+pub(crate) trait Choice: Sized {
+    /// What they are called in errors.
+    const WHAT: &'static str;
+
+
+    /// Every variant that has a row: its name, and its number in a version if it has one there.
+    const ROWS: &'static [ChoiceRow];
+
+    /// Reads the variant numbered `code`; what has no row is kept whole.
+    fn parse_as(code: u64, r: &mut Reader<'_>) -> Result<Self>;
+
+    /// The number in `version`.
+    fn code(&self, version: Version) -> Result<u64, Inexpressible>;
+
+    /// Writes what stands behind the number.
+    fn emit_body(&self, out: &mut Out<'_>) -> Result<(), Inexpressible>;
+}
+
+/// One variant of a [`Choice`].
+#[derive(Debug, Clone, Copy)]
+pub struct ChoiceRow {
+    /// Name in the neutral form.
+    pub name: &'static str,
+    /// Its number in a version, if it has one there.
+    pub code: fn(Version) -> Option<u64>,
+}
+
+impl ChoiceRow {
+    /// The first version that has the variant.
+    pub fn since(&self) -> Option<Version> {
+        (1..=6).map(Version).find(|&version| (self.code)(version).is_some())
+    }
+}
+
+/// What `version` lacks and the first of `in_versions` has.
+pub(crate) fn lacks(
+    what: &'static str,
+    version: Version,
+    has: impl Fn(u8) -> bool,
+) -> Inexpressible {
+    let needs = (1..=6).find(|&v| has(v)).map(Version).filter(|&needs| needs > version);
+    Inexpressible { what, version, needs }
+}
+
+/// Whether `name` is among the tokens of a layout.
+pub(crate) const fn mentions(layout: &[&str], name: &str) -> bool {
+    let mut rest = layout;
+    while let [token, after @ ..] = rest {
+        if same(token.as_bytes(), name.as_bytes()) {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
+const fn same(mut a: &[u8], mut b: &[u8]) -> bool {
+    loop {
+        match (a, b) {
+            ([x, after_a @ ..], [y, after_b @ ..]) if *x == *y => (a, b) = (after_a, after_b),
+            ([], []) => return true,
+            _ => return false,
+        }
+    }
+}
+
+/// Octets that a length claims behind those that were read.
+pub(crate) fn bounded<'a>(
+    r: &mut Reader<'a>,
+    what: &'static str,
+    start: usize,
+    len: u16,
+) -> Result<Reader<'a>, Error> {
+    let left = usize::from(len).checked_sub(r.at() - start);
+    let left = left.ok_or_else(|| r.error_at(r.at() - 2, what, Why::Length))?;
+    r.sub(what, left)
+}
+
+/// Where the zeros stand that fill a type-length-value up to eight octets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Padding {
+    /// Counted by the length.
+    Inside,
+    /// Behind what the length counts.
+    Outside,
+    /// Nowhere.
+    None,
+}
+
+/// The type that says that an experimenter's identity and its own type follow.
+const EXPERIMENTER: u16 = 0xffff;
+
+/// Experimenters whose types have rows: Nicira, the Open Networking Foundation.
+pub(crate) const NICIRA: u32 = 0x2320;
+pub(crate) const ONF: u32 = 0x4f4e_4600;
+
+/// The number of an alternative is its type.
+pub(crate) fn plain(kind: u16, _: &mut Reader<'_>) -> Result<u64> {
+    Ok(kind.into())
+}
+
+/// The number of an alternative is its type; of one of [`NICIRA`] or [`ONF`] it is the identity over 16 bits of the
+/// type that they gave it.
+pub(crate) fn extended(kind: u16, r: &mut Reader<'_>) -> Result<u64> {
+    let id = r.peek().first_chunk().map(|id| u32::from_be_bytes(*id));
+    let Some(id) = id.filter(|id| kind == EXPERIMENTER && [NICIRA, ONF].contains(id)) else {
+        return Ok(kind.into());
+    };
+    r.u32("experimenter")?;
+    Ok(u64::from(id) << 16 | u64::from(r.u16("subtype")?))
+}
+
+/// Reads one type-length-value; `code` makes its number.
+pub(crate) fn parse_tlv<T: Choice>(
+    r: &mut Reader<'_>,
+    padding: Padding,
+    part: Part,
+    code: fn(u16, &mut Reader<'_>) -> Result<u64>,
+) -> Result<T> {
+    let mut head = r.nested(T::WHAT, part)?;
+    let (start, kind, len) = (head.at(), head.u16(T::WHAT)?, usize::from(head.u16(T::WHAT)?));
+    if len < 4 || (padding == Padding::Inside && len % 8 != 0) {
+        return Err(head.error_at(start + 2, T::WHAT, Why::Length));
+    }
+    let mut inner = head.sub(T::WHAT, len - 4)?;
+    let code = code(kind, &mut inner)?;
+    let read = T::parse_as(code, &mut inner)?;
+    if padding != Padding::Inside || inner.len() >= 8 {
+        inner.finish(T::WHAT)?;
+    }
+    let pad = if padding == Padding::Outside { len.next_multiple_of(8) - len } else { 0 };
+    r.take(T::WHAT, len)?;
+    r.take(T::WHAT, pad.min(r.len()))?;
+    Ok(read)
+}
+
+/// Writes one type-length-value.
+#[expect(clippy::cast_possible_truncation, reason = "16 bits under the identity, 32 of it above")]
+pub(crate) fn emit_tlv<T: Choice>(
+    it: &T,
+    out: &mut Out<'_>,
+    padding: Padding,
+) -> Result<(), Inexpressible> {
+    let (start, code) = (out.len(), it.code(out.version())?);
+    let kind = u16::try_from(code).unwrap_or(EXPERIMENTER);
+    out.put(&kind.to_be_bytes());
+    out.put(&[0u8; 2]);
+    if code > u64::from(u16::MAX) {
+        out.put(&((code >> 16) as u32).to_be_bytes());
+        out.put(&(code as u16).to_be_bytes());
+    }
+    it.emit_body(out)?;
+    if padding == Padding::Inside {
+        out.pad_to_8(start);
+    }
+    out.patch_len(start, 2)?;
+    if padding == Padding::Outside {
+        out.pad_to_8(start);
+    }
+    Ok(())
+}

@@ -1,0 +1,22 @@
+//! One owned model of every message, read off rows.
+
+mod action;
+mod adapt;
+pub(crate) mod codec;
+mod instruction;
+mod matching;
+mod message;
+mod meter;
+mod multipart;
+pub(crate) mod reader;
+pub(crate) mod rows;
+pub(crate) mod value;
+
+pub use action::Action;
+pub use codec::ChoiceRow;
+pub use instruction::Instruction;
+pub use matching::Match;
+pub use message::Message;
+pub use meter::{Band, MeterCommand, MeterFlags, MeterMod};
+pub use multipart::{Multipart, MultipartFlags, Reply, Request};
+pub use value::{Misread, Text, Value};

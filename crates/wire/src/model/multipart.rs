@@ -1,0 +1,102 @@
+//! `MULTIPART_REQUEST`, `MULTIPART_REPLY`: statistics and descriptions. §7.3.5.
+
+use super::codec::versions::*;
+use super::codec::{Choice, Codec, NICIRA};
+use super::reader::Reader;
+use super::rows::{choice, flags};
+use super::value::{Entries, Misread, Plain, Text, Value};
+use crate::{Inexpressible, Out, Result, Version};
+
+flags! {
+    /// `OFPMPF_*`.
+    pub struct MultipartFlags(u16);
+    MORE = 1, V1_0, "Parts follow that belong to this one.";
+}
+
+choice! {
+    /// What is asked.
+    pub enum Request: "multipart request" {
+        /// Maker, model, serial number.
+        Desc "desc" = { V1_0.. => 0 };
+    }
+}
+
+choice! {
+    /// What is told.
+    pub enum Reply: "multipart reply" {
+        /// Maker, model, serial number.
+        Desc "desc" {
+            /// Maker.
+            mfr: Text<256>,
+            /// Hardware.
+            hw: Text<256>,
+            /// Software.
+            sw: Text<256>,
+            /// Serial number.
+            serial: Text<32>,
+            /// A name for people.
+            dp: Text<256>,
+        } = { V1_0.. => 0 [mfr, hw, sw, serial, dp,] };
+    }
+}
+
+/// One part of a request or of a reply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Multipart<T> {
+    /// Whether it is the last.
+    pub flags: MultipartFlags,
+    /// What is asked or told.
+    pub body: T,
+}
+
+/// The type of an experimenter's body.
+const EXPERIMENTER: u16 = 0xffff;
+
+impl<T: Choice> Codec for Multipart<T> {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        let kind = r.u16("multipart type")?;
+        let flags = MultipartFlags::parse(r)?;
+        if r.version() > Version::V1_0 {
+            r.take("multipart", 4)?;
+        }
+        let code = if kind == EXPERIMENTER && r.peek().starts_with(&NICIRA.to_be_bytes()) {
+            r.u32("experimenter")?;
+            u64::from(NICIRA) << 32 | u64::from(r.u32("experimenter type")?)
+        } else {
+            kind.into()
+        };
+        Ok(Self { flags, body: T::parse_as(code, r)? })
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "32 bits under the identity, 32 of it above")]
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let code = self.body.code(out.version())?;
+        u16::try_from(code).unwrap_or(EXPERIMENTER).emit(out)?;
+        self.flags.emit(out)?;
+        if out.version() > Version::V1_0 {
+            out.put(&[0u8; 4]);
+        }
+        if code > u64::from(u16::MAX) {
+            ((code >> 32) as u32).emit(out)?;
+            (code as u32).emit(out)?;
+        }
+        self.body.emit_body(out)
+    }
+}
+
+impl<T: Plain> Plain for Multipart<T> {
+    fn to_value(&self, version: Version) -> Value {
+        Value::Map(vec![
+            ("flags".into(), self.flags.to_value(version)),
+            ("body".into(), self.body.to_value(version)),
+        ])
+    }
+
+    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+        let mut entries = Entries::of(value)?;
+        let flags = entries.read("flags", version)?.unwrap_or_default();
+        let body = entries.read("body", version)?;
+        entries.finish()?;
+        Ok(Self { flags, body: body.ok_or_else(|| Misread::new("has no `body`"))? })
+    }
+}

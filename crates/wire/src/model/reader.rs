@@ -1,0 +1,134 @@
+//! Octets read from front to back, with the place kept for errors.
+
+use crate::error::Part;
+use crate::{Error, Result, Version, Why};
+
+/// How deep messages, actions and properties may stand inside one another.
+pub(crate) const DEPTH_MAX: u8 = 8;
+
+/// What of a message is still to be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Reader<'a> {
+    octets: &'a [u8],
+    at: usize,
+    version: Version,
+    part: Part,
+    depth: u8,
+}
+
+impl<'a> Reader<'a> {
+    /// Reads `octets`, which start `at` octets into a message of `version`.
+    pub(crate) fn new(version: Version, octets: &'a [u8], at: usize) -> Self {
+        Self { octets, at, version, part: Part::Request, depth: 0 }
+    }
+
+    /// The version of the message.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Octets from the start of the message.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// Octets left.
+    pub(crate) fn len(&self) -> usize {
+        self.octets.len()
+    }
+
+    /// Whether everything is read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.octets.is_empty()
+    }
+
+    /// The octets left, unread.
+    pub(crate) fn peek(&self) -> &'a [u8] {
+        self.octets
+    }
+
+    /// Names a fault here.
+    pub(crate) fn error(&self, what: &'static str, why: Why) -> Error {
+        self.error_at(self.at, what, why)
+    }
+
+    /// Names a fault `at` octets from the start of the message.
+    pub(crate) fn error_at(&self, at: usize, what: &'static str, why: Why) -> Error {
+        let at = u16::try_from(at).unwrap_or(u16::MAX);
+        Error::new(what, at, why).within(self.part)
+    }
+
+    /// Takes the next `n` octets.
+    ///
+    /// # Errors
+    /// `Short` if there are fewer.
+    pub(crate) fn take(&mut self, what: &'static str, n: usize) -> Result<&'a [u8]> {
+        let short = self.error(what, Why::Short);
+        let (taken, rest) = self.octets.split_at_checked(n).ok_or(short)?;
+        self.octets = rest;
+        self.at += n;
+        Ok(taken)
+    }
+
+    /// Takes the next `N` octets.
+    ///
+    /// # Errors
+    /// `Short` if there are fewer.
+    pub(crate) fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N]> {
+        let short = self.error(what, Why::Short);
+        self.take(what, N)?.first_chunk().copied().ok_or(short)
+    }
+
+    /// Takes 16 bits.
+    ///
+    /// # Errors
+    /// `Short` if they are not there.
+    pub(crate) fn u16(&mut self, what: &'static str) -> Result<u16> {
+        self.array(what).map(u16::from_be_bytes)
+    }
+
+    /// Takes 32 bits.
+    ///
+    /// # Errors
+    /// `Short` if they are not there.
+    pub(crate) fn u32(&mut self, what: &'static str) -> Result<u32> {
+        self.array(what).map(u32::from_be_bytes)
+    }
+
+    /// Takes everything left.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        let rest = self.octets;
+        self.at += rest.len();
+        self.octets = &[];
+        rest
+    }
+
+    /// The next `n` octets as something of its own.
+    ///
+    /// # Errors
+    /// `Length` if there are fewer.
+    pub(crate) fn sub(&mut self, what: &'static str, n: usize) -> Result<Self> {
+        let (at, too_long) = (self.at, self.error(what, Why::Length));
+        let octets = self.take(what, n).map_err(|_| too_long)?;
+        Ok(Self { octets, at, ..*self })
+    }
+
+    /// The same octets one level down, where faults are those of `part`.
+    ///
+    /// # Errors
+    /// `Depth` at [`DEPTH_MAX`].
+    pub(crate) fn nested(&self, what: &'static str, part: Part) -> Result<Self> {
+        if self.depth == DEPTH_MAX {
+            return Err(self.error(what, Why::Depth));
+        }
+        Ok(Self { part, depth: self.depth + 1, ..*self })
+    }
+
+    /// Proves that everything is read.
+    ///
+    /// # Errors
+    /// `Length` if octets are left.
+    pub(crate) fn finish(&self, what: &'static str) -> Result<()> {
+        if self.octets.is_empty() { Ok(()) } else { Err(self.error(what, Why::Length)) }
+    }
+}

@@ -1,0 +1,542 @@
+//! From rows to code: what a layout, a set of alternatives and a set of codes are read off.
+//!
+//! A [`record!`] is a struct and the layouts that versions give it; a [`choice!`] is an enum whose variants have a
+//! number and a layout per range of versions; [`codes!`] and [`flags!`] are open sets of numbers with names. Reading,
+//! writing, the neutral form and the lists that the tests of completeness walk over come from the same rows.
+//!
+//! The entries of a layout, each with a comma behind it:
+//!
+//! | entry | on the wire |
+//! | --- | --- |
+//! | `field` | as its type says |
+//! | `field as Adapter` | as the [`Adapt`]er says |
+//! | `pad N` | N octets of zeros, whatever they are when read |
+//! | `length` | 16 bits: octets of the whole record; what follows must end there |
+//! | `sized` | 16 bits: octets of the field that says `in sized` |
+//! | `field in sized` | as its type says, in as many octets as `sized` told |
+
+/// Reads (`@parse`) and writes (`@emit`) the entries of a layout; fields are variables of their names.
+macro_rules! layout {
+    (@parse $r:ident $start:ident $sized:ident $what:literal;) => {};
+    (@parse $r:ident $start:ident $sized:ident $what:literal; pad $n:literal, $($rest:tt)*) => {
+        $r.take($what, $n)?;
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; length, $($rest:tt)*) => {
+        let claimed = $r.u16($what)?;
+        let mut inner = $crate::model::codec::bounded($r, $what, $start, claimed)?;
+        {
+            let $r = &mut inner;
+            $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+            $r.finish($what)?;
+        }
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; sized, $($rest:tt)*) => {
+        $sized = usize::from($r.u16($what)?);
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in sized, $($rest:tt)*) => {
+        let mut inner = $r.sub(stringify!($field), $sized)?;
+        $field = $crate::model::codec::Codec::parse(&mut inner)?;
+        inner.finish(stringify!($field))?;
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident as $adapter:ty, $($rest:tt)*) => {
+        $field = <$adapter as $crate::model::codec::Adapt<_>>::parse($r)?;
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident, $($rest:tt)*) => {
+        $field = $crate::model::codec::Codec::parse($r)?;
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+
+    (@emit $out:ident $start:ident $sized:ident;) => {};
+    (@emit $out:ident $start:ident $sized:ident; pad $n:literal, $($rest:tt)*) => {
+        $out.put(&[0u8; $n]);
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+    (@emit $out:ident $start:ident $sized:ident; length, $($rest:tt)*) => {
+        let length_at = $out.len();
+        $out.put(&[0u8; 2]);
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+        $out.patch(length_at, $out.len() - $start)?;
+    };
+    (@emit $out:ident $start:ident $sized:ident; sized, $($rest:tt)*) => {
+        $sized = $out.len();
+        $out.put(&[0u8; 2]);
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+    (@emit $out:ident $start:ident $sized:ident; $field:ident in sized, $($rest:tt)*) => {
+        let sized_from = $out.len();
+        $crate::model::codec::Codec::emit($field, $out)?;
+        $out.patch($sized, $out.len() - sized_from)?;
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+    (@emit $out:ident $start:ident $sized:ident; $field:ident as $adapter:ty, $($rest:tt)*) => {
+        <$adapter as $crate::model::codec::Adapt<_>>::emit($field, $out)?;
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+    (@emit $out:ident $start:ident $sized:ident; $field:ident, $($rest:tt)*) => {
+        $crate::model::codec::Codec::emit($field, $out)?;
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+}
+
+/// For every field: refuses (`@absent`) what a layout has no place for, adds (`@value`) what it has one for.
+macro_rules! each_field {
+    (@tokens [$($token:tt)*]) => { &[$(stringify!($token)),*] };
+    (@absent $out:ident $has:expr; $layout:tt { $($field:ident : $default:expr),* $(,)? }) => {$(
+        if const {
+            !$crate::model::codec::mentions($crate::model::rows::each_field!(@tokens $layout), stringify!($field))
+        } && *$field != $default
+        {
+            return Err($crate::model::codec::lacks(stringify!($field), $out.version(), |v| {
+                ($has)(v, stringify!($field))
+            }));
+        }
+    )*};
+    (@absent_in $out:ident $absent:ident $has:expr; $layout:tt { $($field:ident),* $(,)? }) => {
+        $crate::model::rows::each_field!(@absent $out $has; $layout { $($field: $absent.$field),* })
+    };
+    (@value $map:ident $version:ident $layout:tt { $($field:ident),* $(,)? }) => {$(
+        if const {
+            $crate::model::codec::mentions($crate::model::rows::each_field!(@tokens $layout), stringify!($field))
+        } {
+            $map.push((
+                stringify!($field).into(),
+                $crate::model::value::Plain::to_value($field, $version),
+            ));
+        }
+    )*};
+}
+
+/// A struct, and the layout that each range of versions gives it.
+macro_rules! record {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident: $what:literal {
+            $( $(#[$fmeta:meta])* pub $field:ident: $ty:ty, )*
+        }
+        $( $versions:pat => $layout:tt )*
+    ) => {
+        $crate::model::rows::record!(@impl { $($field),* }
+            $(#[$meta])* pub struct $name: $what { $( $(#[$fmeta])* pub $field: $ty, )* }
+            $( $versions => $layout )*);
+    };
+    (@impl $names:tt
+        $(#[$meta:meta])*
+        pub struct $name:ident: $what:literal {
+            $( $(#[$fmeta:meta])* pub $field:ident: $ty:ty, )*
+        }
+        $( $versions:pat => [$($layout:tt)*] )*
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name {
+            $( $(#[$fmeta])* pub $field: $ty, )*
+        }
+
+        impl $name {
+            /// Whether `version` has a place for `field`.
+            #[allow(dead_code, reason = "a record that all versions lay out alike is never asked")]
+            fn has(version: u8, field: &str) -> bool {
+                match version {
+                    $( $versions => $crate::model::codec::mentions(&[$(stringify!($layout)),*], field), )*
+                    _ => false,
+                }
+            }
+        }
+
+        #[allow(
+            unused_assignments, unused_mut, unused_variables, clippy::too_many_lines, clippy::match_same_arms,
+            reason = "one shape of code for all records"
+        )]
+        impl $crate::model::codec::Codec for $name {
+            fn parse(r: &mut $crate::model::reader::Reader<'_>) -> $crate::Result<Self> {
+                let Self { $(mut $field),* } = Self::default();
+                let (start, mut sized) = (r.at(), 0usize);
+                match r.version().0 {
+                    $( $versions => { $crate::model::rows::layout!(@parse r start sized $what; $($layout)*); } )*
+                    _ => return Err(r.error($what, $crate::Why::Version)),
+                }
+                Ok(Self { $($field),* })
+            }
+
+            fn emit(&self, out: &mut $crate::Out<'_>) -> $crate::Result<(), $crate::Inexpressible> {
+                let Self { $($field),* } = self;
+                let absent = Self::default();
+                let (start, mut sized) = (out.len(), 0usize);
+                match out.version().0 {
+                    $( $versions => {
+                        $crate::model::rows::each_field!(@absent_in out absent Self::has; [$($layout)*] $names);
+                        $crate::model::rows::layout!(@emit out start sized; $($layout)*);
+                    } )*
+                    _ => return Err($crate::model::codec::lacks($what, out.version(), |v| {
+                        matches!(v, $($versions)|*)
+                    })),
+                }
+                Ok(())
+            }
+        }
+
+        #[allow(unused_mut, unused_variables, clippy::too_many_lines, clippy::match_same_arms, reason = "one shape of code for all records")]
+        impl $crate::model::value::Plain for $name {
+            fn to_value(&self, version: $crate::Version) -> $crate::model::value::Value {
+                let Self { $($field),* } = self;
+                let mut map = Vec::new();
+                match version.0 {
+                    $( $versions => {
+                        $crate::model::rows::each_field!(@value map version [$($layout)*] $names);
+                    } )*
+                    _ => {}
+                }
+                $crate::model::value::Value::Map(map)
+            }
+
+            fn from_value(
+                value: &$crate::model::value::Value,
+                version: $crate::Version,
+            ) -> Result<Self, $crate::model::value::Misread> {
+                let mut entries = $crate::model::value::Entries::of(value)?;
+                let Self { $(mut $field),* } = Self::default();
+                $( if let Some(read) = entries.read(stringify!($field), version)? { $field = read; } )*
+                entries.finish()?;
+                Ok(Self { $($field),* })
+            }
+        }
+    };
+}
+
+/// Alternatives told apart by a number, each with the number and the layout that ranges of versions give it.
+///
+/// Numbers beyond 16 bits are those of an experimenter, see the framing of the choice. The variant `Other` keeps what
+/// has no row.
+macro_rules! choice {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident: $what:literal {
+            $(
+                $(#[$vmeta:meta])*
+                $variant:ident $text:literal
+                $( { $( $(#[$fmeta:meta])* $field:ident: $ty:ty, )* } )?
+                $( ( $inner:ty ) )?
+                = $rows:tt;
+            )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum $name {
+            $(
+                $(#[$vmeta])*
+                $variant
+                $( { $( $(#[$fmeta])* $field: $ty, )* } )?
+                $( ($inner) )?,
+            )*
+            /// What has no row here, kept whole.
+            Other {
+                /// Its number; with an experimenter's identity in the higher bits if it is one's.
+                code: u64,
+                /// What stands behind the number.
+                body: Vec<u8>,
+            },
+        }
+
+        #[allow(
+            unused_assignments, unused_mut, unused_variables, clippy::too_many_lines,
+            reason = "one shape of code for all alternatives"
+        )]
+        impl $crate::model::codec::Choice for $name {
+            const WHAT: &'static str = $what;
+
+            const ROWS: &'static [$crate::model::codec::ChoiceRow] = &[$(
+                $crate::model::codec::ChoiceRow {
+                    name: $text,
+                    code: |version| $crate::model::rows::choice!(@code version.0; $rows),
+                }
+            ),*];
+
+            fn parse_as(code: u64, r: &mut $crate::model::reader::Reader<'_>) -> $crate::Result<Self> {
+                let (start, mut sized) = (r.at(), 0usize);
+                $( $crate::model::rows::choice!(@parse $name code r start sized $what $variant
+                    [$( { $( $field: $ty, )* } )? $( ( $inner ) )?] $rows); )*
+                Ok(Self::Other { code, body: r.rest().to_vec() })
+            }
+
+            fn code(&self, version: $crate::Version) -> $crate::Result<u64, $crate::Inexpressible> {
+                let (what, code): (_, fn(u8) -> Option<u64>) = match self {
+                    $( Self::$variant $( { $($field: _),* } )? $( ($crate::model::rows::choice!(@any $inner)) )? => {
+                        ($text, |version| $crate::model::rows::choice!(@code version; $rows))
+                    } )*
+                    Self::Other { code, .. } => return Ok(*code),
+                };
+                let lacks = || $crate::model::codec::lacks(what, version, |v| code(v).is_some());
+                code(version.0).ok_or_else(lacks)
+            }
+
+            fn emit_body(&self, out: &mut $crate::Out<'_>) -> $crate::Result<(), $crate::Inexpressible> {
+                let (start, mut sized) = (out.len(), 0usize);
+                match self {
+                    $( Self::$variant $( { $($field),* } )? $( ($crate::model::rows::choice!(@bind inner $inner)) )? => {
+                        $crate::model::rows::choice!(@emit $text out start sized inner
+                            [$( { $( $field: $ty, )* } )? $( ( $inner ) )?] $rows)
+                    } )*
+                    Self::Other { body, .. } => out.put(body.as_slice()),
+                }
+                Ok(())
+            }
+        }
+
+        #[allow(unused_mut, unused_variables, clippy::too_many_lines, reason = "one shape of code for all alternatives")]
+        impl $crate::model::value::Plain for $name {
+            fn to_value(&self, version: $crate::Version) -> $crate::model::value::Value {
+                use $crate::model::value::Value;
+                let mut map: Vec<(std::borrow::Cow<'static, str>, Value)> = Vec::new();
+                match self {
+                    $( Self::$variant $( { $($field),* } )? $( ($crate::model::rows::choice!(@bind inner $inner)) )? => {
+                        map.push(("type".into(), Value::text($text)));
+                        $( $( map.push((stringify!($field).into(), $crate::model::value::Plain::to_value($field, version))); )* )?
+                        $( $crate::model::rows::choice!(@nest map version inner $inner); )?
+                    } )*
+                    Self::Other { code, body } => {
+                        map.push(("type".into(), Value::text("other")));
+                        map.push(("code".into(), $crate::model::value::of_number(*code)));
+                        map.push(("body".into(), Value::Text($crate::model::value::hex(body))));
+                    }
+                }
+                Value::Map(map)
+            }
+
+            fn from_value(
+                value: &$crate::model::value::Value,
+                version: $crate::Version,
+            ) -> Result<Self, $crate::model::value::Misread> {
+                let mut entries = $crate::model::value::Entries::of(value)?;
+                let kind = $crate::model::value::kind_of(&mut entries)?;
+                match kind {
+                    $( $text => { $crate::model::rows::choice!(@read entries version $variant
+                        $( { $( $field: $ty, )* } )? $( ( $inner ) )?) } )*
+                    "other" => {
+                        let code = entries.read("code", version)?.unwrap_or_default();
+                        let body = entries.read("body", version)?.unwrap_or_default();
+                        entries.finish()?;
+                        Ok(Self::Other { code, body })
+                    }
+                    unknown => Err($crate::model::value::Misread::new(
+                        format!("`{unknown}` is no {}", $what)).under("type")),
+                }
+            }
+        }
+    };
+    (@any $inner:ty) => { _ };
+    (@bind $inner:ident $ty:ty) => { $inner };
+    (@code $version:expr; { $( $versions:pat => $code:literal $([$($layout:tt)*])? ),+ $(,)? }) => {
+        match $version { $( $versions => Some($code), )+ _ => None }
+    };
+
+    (@parse $name:ident $code:ident $r:ident $start:ident $sized:ident $what:literal $variant:ident $shape:tt
+        { $( $versions:pat => $number:literal $([$($layout:tt)*])? ),+ $(,)? }) => {
+        match ($r.version().0, $code) {
+            $( ($versions, $number) => return Ok($crate::model::rows::choice!(
+                @one $name $r $start $sized $what $variant $shape $([$($layout)*])?)), )+
+            _ => {}
+        }
+    };
+    (@one $name:ident $r:ident $start:ident $sized:ident $what:literal $variant:ident []) => { $name::$variant };
+    (@one $name:ident $r:ident $start:ident $sized:ident $what:literal $variant:ident [( $inner:ty )]) => {
+        $name::$variant(<$inner as $crate::model::codec::Codec>::parse($r)?)
+    };
+    (@one $name:ident $r:ident $start:ident $sized:ident $what:literal $variant:ident [] [$($layout:tt)*]) => {{
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($layout)*);
+        $name::$variant
+    }};
+    (@one $name:ident $r:ident $start:ident $sized:ident $what:literal $variant:ident
+        [{ $( $field:ident: $ty:ty, )* }] [$($layout:tt)*]) => {{
+        $( let mut $field = <$ty>::default(); )*
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($layout)*);
+        $name::$variant { $($field),* }
+    }};
+
+    (@emit $text:literal $out:ident $start:ident $sized:ident $bound:ident $shape:tt
+        { $( $versions:pat => $number:literal $([$($layout:tt)*])? ),+ $(,)? }) => {
+        match $out.version().0 {
+            $( $versions => { $crate::model::rows::choice!(
+                @put $out $start $sized $bound $shape $([$($layout)*])?); } )+
+            _ => return Err($crate::model::codec::lacks($text, $out.version(), |v| {
+                matches!(v, $($versions)|+)
+            })),
+        }
+    };
+    (@put $out:ident $start:ident $sized:ident $bound:ident []) => {};
+    (@put $out:ident $start:ident $sized:ident $bound:ident [( $inner:ty )]) => {
+        $crate::model::codec::Codec::emit($bound, $out)?;
+    };
+    (@put $out:ident $start:ident $sized:ident $bound:ident [] [$($layout:tt)*]) => {
+        $crate::model::rows::layout!(@emit $out $start $sized; $($layout)*);
+    };
+    (@put $out:ident $start:ident $sized:ident $bound:ident [{ $( $field:ident: $ty:ty, )* }] [$($layout:tt)*]) => {
+        $crate::model::rows::each_field!(@absent $out |_: u8, _: &str| false;
+            [$($layout)*] { $($field: <$ty>::default()),* });
+        $crate::model::rows::layout!(@emit $out $start $sized; $($layout)*);
+    };
+
+    (@nest $map:ident $version:ident $bound:ident $inner:ty) => {
+        match $crate::model::value::Plain::to_value($bound, $version) {
+            Value::Map(entries) => $map.extend(entries),
+            other => $map.push(("value".into(), other)),
+        }
+    };
+    (@read $entries:ident $version:ident $variant:ident) => {{
+        $entries.finish()?;
+        Ok(Self::$variant)
+    }};
+    (@read $entries:ident $version:ident $variant:ident ( $inner:ty )) => {{
+        let rest = $entries.rest();
+        let inner = <$inner as $crate::model::value::Plain>::from_value(&rest, $version)?;
+        Ok(Self::$variant(inner))
+    }};
+    (@read $entries:ident $version:ident $variant:ident { $( $field:ident: $ty:ty, )* }) => {{
+        $( let $field = $entries.read(stringify!($field), $version)?.unwrap_or_default(); )*
+        $entries.finish()?;
+        Ok(Self::$variant { $($field),* })
+    }};
+}
+
+/// How the alternatives of a [`choice!`] stand on the wire: type, length, the rest.
+///
+/// `Inside`: the length counts the padding to eight octets; `Outside`: it does not; `None`: there is no padding.
+/// With `extended` the alternatives of Nicira and of the ONF have rows, numbered as [`extended`] says.
+macro_rules! tlv {
+    ($name:ident, $padding:ident, $part:ident $(, $extended:ident)?) => {
+        impl $crate::model::codec::Item for $name {}
+
+        impl $crate::model::codec::Codec for $name {
+            fn parse(r: &mut $crate::model::reader::Reader<'_>) -> $crate::Result<Self> {
+                let code = $crate::model::rows::tlv!(@code $($extended)?);
+                let (padding, part) = ($crate::model::codec::Padding::$padding, $crate::error::Part::$part);
+                $crate::model::codec::parse_tlv(r, padding, part, code)
+            }
+
+            fn emit(&self, out: &mut $crate::Out<'_>) -> $crate::Result<(), $crate::Inexpressible> {
+                $crate::model::codec::emit_tlv(self, out, $crate::model::codec::Padding::$padding)
+            }
+        }
+    };
+    (@code) => { $crate::model::codec::plain };
+    (@code extended) => { $crate::model::codec::extended };
+}
+
+/// An open set of numbers, some with names; a row is name, number, first version and what it means.
+macro_rules! codes {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident($repr:ty);
+        $( $konst:ident = $n:literal, $since:ident, $doc:literal; )*
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+        pub struct $name(pub $repr);
+
+        impl $name {
+            $( #[doc = $doc] pub const $konst: Self = Self($n); )*
+
+            /// Every number with a name: the number, the name, the first version that has it.
+            pub const ROWS: &'static [(Self, &'static str, $crate::Version)] =
+                &[$( (Self($n), stringify!($konst), $crate::Version::$since) ),*];
+
+            /// The specification's name, `None` for what it does not define.
+            pub fn name(self) -> Option<&'static str> {
+                Self::ROWS.iter().find(|row| row.0 == self).map(|row| row.1)
+            }
+        }
+
+        impl $crate::model::codec::Codec for $name {
+            fn parse(r: &mut $crate::model::reader::Reader<'_>) -> $crate::Result<Self> {
+                <$repr as $crate::model::codec::Codec>::parse(r).map(Self)
+            }
+
+            fn emit(&self, out: &mut $crate::Out<'_>) -> $crate::Result<(), $crate::Inexpressible> {
+                $crate::model::codec::Codec::emit(&self.0, out)
+            }
+        }
+
+        impl $crate::model::value::Plain for $name {
+            fn to_value(&self, _: $crate::Version) -> $crate::model::value::Value {
+                $crate::model::value::of_code(self.name(), self.0.into())
+            }
+
+            fn from_value(
+                value: &$crate::model::value::Value,
+                version: $crate::Version,
+            ) -> Result<Self, $crate::model::value::Misread> {
+                let rows = Self::ROWS.iter().map(|row| (row.1, u64::from(row.0.0)));
+                let n = $crate::model::value::code(value, rows)?;
+                <$repr as $crate::model::value::Plain>::from_value(
+                    &$crate::model::value::of_number(n), version).map(Self)
+            }
+        }
+    };
+}
+
+/// A set of flags: like [`codes!`], each number being one bit.
+macro_rules! flags {
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident($repr:ty);
+        $( $konst:ident = $n:literal, $since:ident, $doc:literal; )*
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+        pub struct $name(pub $repr);
+
+        impl $name {
+            $( #[doc = $doc] pub const $konst: Self = Self($n); )*
+
+            /// Every bit with a name: the bit, the name, the first version that has it.
+            pub const ROWS: &'static [(Self, &'static str, $crate::Version)] =
+                &[$( (Self($n), stringify!($konst), $crate::Version::$since) ),*];
+
+            /// Whether all bits of `flags` are set.
+            pub const fn contains(self, flags: Self) -> bool {
+                self.0 & flags.0 == flags.0
+            }
+        }
+
+        impl core::ops::BitOr for $name {
+            type Output = Self;
+
+            fn bitor(self, other: Self) -> Self {
+                Self(self.0 | other.0)
+            }
+        }
+
+        impl $crate::model::codec::Codec for $name {
+            fn parse(r: &mut $crate::model::reader::Reader<'_>) -> $crate::Result<Self> {
+                <$repr as $crate::model::codec::Codec>::parse(r).map(Self)
+            }
+
+            fn emit(&self, out: &mut $crate::Out<'_>) -> $crate::Result<(), $crate::Inexpressible> {
+                $crate::model::codec::Codec::emit(&self.0, out)
+            }
+        }
+
+        impl $crate::model::value::Plain for $name {
+            fn to_value(&self, version: $crate::Version) -> $crate::model::value::Value {
+                let rows = Self::ROWS.iter().filter(|row| row.2 <= version);
+                $crate::model::value::of_flags(self.0.into(), rows.map(|row| (row.1, row.0.0.into())))
+            }
+
+            fn from_value(
+                value: &$crate::model::value::Value,
+                version: $crate::Version,
+            ) -> Result<Self, $crate::model::value::Misread> {
+                let rows = Self::ROWS.iter().map(|row| (row.1, u64::from(row.0.0)));
+                let n = $crate::model::value::flags(value, rows)?;
+                <$repr as $crate::model::value::Plain>::from_value(
+                    &$crate::model::value::of_number(n), version).map(Self)
+            }
+        }
+    };
+}
+
+pub(crate) use {choice, codes, each_field, flags, layout, record, tlv};
