@@ -34,12 +34,12 @@ struct Flooded {
 }
 
 impl Flooded {
-    fn new() -> Self {
+    fn new(handshake_timeout_ms: u32) -> Self {
         let room = Room::new();
         let config = room.write(
             "sluice.toml",
             &format!(
-                "[session]\nhandshake_timeout_ms = 1500\n\
+                "[session]\nhandshake_timeout_ms = {handshake_timeout_ms}\n\
                  [limits]\nhandshakes_max = {HANDSHAKES_MAX}\n\
                  [api]\nlisten = \"{API}\"\n"
             ),
@@ -49,6 +49,14 @@ impl Flooded {
         command.args(["run", "--threads", "1", "--config", &config]);
         let controller = Controller::with(command, room.dir());
         Self { controller, config, room }
+    }
+
+    /// A flood of peers that say `what`.
+    fn flood(&self, what: &str) -> Child {
+        let mut flood = self.bench("flood --held-max 15000");
+        flood.args(["--send"]).args(what.split_whitespace());
+        flood.args(["--rate", &RATE.to_string(), "--seconds", &SECONDS.to_string()]);
+        flood.stdout(Stdio::null()).spawn().unwrap()
     }
 
     fn bench(&self, arguments: &str) -> Command {
@@ -123,15 +131,12 @@ fn numbers(json: &str, key: &str) -> Vec<f64> {
 /// Floods with peers that say `what`. Each of them must be counted, some for each of `reasons`; a switch that was there
 /// before is answered without a gap.
 fn flood(what: &str, reasons: &[&str]) {
-    let flooded = Flooded::new();
+    let flooded = Flooded::new(1500);
     let report = flooded.room.file("good.json");
     let mut good = flooded.good_switch(&report, SECONDS + 2);
     let (before, lines) = (flooded.resident_kib(), flooded.controller.log().lines().count());
 
-    let mut flood = flooded.bench("flood");
-    flood.args(["--send"]).args(what.split_whitespace()).args(["--held-max", "15000"]);
-    flood.args(["--rate", &RATE.to_string(), "--seconds", &SECONDS.to_string()]);
-    let mut flood = flood.stdout(Stdio::null()).spawn().unwrap();
+    let mut flood = flooded.flood(what);
     let mut most = before;
     wait_until(PATIENCE, "the end of the flood", || {
         most = most.max(flooded.resident_kib());
@@ -186,7 +191,23 @@ fn connections_that_say_half_a_message() {
 
 #[test]
 fn connections_that_say_hello_and_no_more() {
-    flood("hello-only", &["slow_handshake", "too_many_handshakes"]);
+    flood("hello-only", &["too_many_handshakes"]);
+}
+
+/// No place comes free by itself while the flood lasts.
+#[test]
+fn a_switch_gets_in_among_those_that_say_hello_and_no_more() {
+    let flooded = Flooded::new(60_000);
+    let mut flood = flooded.flood("hello-only");
+    let is_full = || flooded.ended("too_many_handshakes") > 0;
+    wait_until(PATIENCE, "the places to be taken", is_full);
+    let report = flooded.room.file("late.json");
+    let mut late = flooded.good_switch(&report, 1);
+    assert!(flood.try_wait().unwrap().is_none(), "the flood lasts");
+    wait_until(PATIENCE, "the end of the late switch", || late.try_wait().unwrap().is_some());
+    let answered = numbers(&fs::read_to_string(report).unwrap(), "answered");
+    assert!(answered.iter().all(|&n| n > 0.0), "in all and in each loop: {answered:?}");
+    flood.wait().unwrap();
 }
 
 #[test]

@@ -48,9 +48,12 @@ pub enum Pin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Peers that have not proved yet that they are switches: a flood of connections costs no more memory than this
-    /// many. For one more, the one that has been silent for longest is ended; if all have said `HELLO`, or at least
-    /// the oldest, the newcomer is turned away.
+    /// many. For one more, the one that has been silent for longest is ended, or else the one whose `HELLO` is the
+    /// oldest, if it is older than `hello_grace`. A host with more than half of the places makes room first.
     pub handshakes_max: usize,
+    /// How long a peer that has said `HELLO` keeps its place when there is no other: long enough for a switch far
+    /// away to answer what it is asked, and so short that a flood which says `HELLO` keeps no switch out.
+    pub hello_grace: Duration,
     /// Octets such a peer may send before its proof: a `HELLO`, and the descriptions of some thousand ports.
     pub handshake_octets_max: usize,
     /// Switches. A file descriptor each.
@@ -83,6 +86,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             handshakes_max: 4096,
+            hello_grace: Duration::from_millis(500),
             handshake_octets_max: 256 << 10,
             sessions_max: 12_288,
             tx_backlog_max: 256 << 10,

@@ -1,6 +1,5 @@
 //! The thread that accepts, and proves that a peer is a switch before it costs a worker anything.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use sluice_wire::{DatapathId, ErrorCode, ErrorType, Features, Message, split};
 use crate::config::Config;
 use crate::gate::Gate;
 use crate::ledger::{Ledger, Sheet};
+use crate::lobby::{Host, Lobby, Ticket};
 use crate::mailbox::{Mailbox, Serial, ToFront, ToWorker};
 use crate::peer::{Handover, Mended, Wires};
 use crate::reason::Reason;
@@ -23,9 +23,6 @@ use crate::worker::Next;
 
 /// How often deadlines are looked at.
 const SWEEP: Duration = Duration::from_millis(100);
-
-/// Peers looked at to find one that may be ended for a newcomer: a flood costs so much for each of its connections.
-const LOOKED_AT_MAX: usize = 8;
 
 /// How long a peer may take to speak first. Switches do so at once; what only looks whether somebody listens, as
 /// Mininet does with `telnet`, takes our `HELLO` for something else and hangs.
@@ -46,8 +43,8 @@ struct Desk<A> {
     listeners: Vec<(SocketAddr, ConnId)>,
     pending: Vec<Option<Box<Pending>>>,
     handshakes: usize,
-    /// Pending peers in order of arrival: all that have yet to say `HELLO`, and some that have or are gone.
-    silent: VecDeque<ConnId>,
+    /// Pending peers but those with a claim.
+    lobby: Lobby,
     registry: Registry,
     workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
     inbox: Receiver<ToFront>,
@@ -64,6 +61,7 @@ struct Desk<A> {
 struct Pending {
     id: ConnId,
     addr: SocketAddr,
+    ticket: Ticket,
     session: Session,
     /// Our `HELLO`, until it is sent.
     greeting: Vec<u8>,
@@ -99,7 +97,7 @@ impl<A> Front<A> {
             listeners: Vec::new(),
             pending: Vec::new(),
             handshakes: 0,
-            silent: VecDeque::new(),
+            lobby: Lobby::default(),
             registry: Registry::new(workers.len()),
             workers,
             inbox,
@@ -172,8 +170,13 @@ impl<A> Desk<A> {
     /// Takes a new peer, if there is room for it. It is greeted when it speaks, or after a while.
     fn accept(&mut self, io: &mut Epoll, stream: TcpStream, addr: SocketAddr) {
         self.sheet().accepted.add(1);
-        if self.handshakes >= self.cfg.limits.handshakes_max && !self.make_room(io) {
-            return self.turn_away(addr, Reason::TooManyHandshakes);
+        let (host, places) = (Host::new(addr.ip()), self.cfg.limits.handshakes_max);
+        if self.handshakes >= places {
+            let grace = self.cfg.limits.hello_grace;
+            let Some(oldest) = self.lobby.who_makes_room(host, places, self.now, grace) else {
+                return self.turn_away(addr, Reason::TooManyHandshakes);
+            };
+            self.end(io, oldest, Reason::TooManyHandshakes);
         }
         let id = match io.adopt(stream) {
             Ok(id) => id,
@@ -182,8 +185,10 @@ impl<A> Desk<A> {
         let mut greeting = Vec::new();
         let session = Session::open(&self.cfg.session, self.now, &mut greeting);
         let (wires, greet_at) = (Wires::default(), self.now + GREET_AFTER);
+        let ticket = self.lobby.enter(id, host, places);
+        let (octets, claim) = (0, None);
         let pending =
-            Pending { id, addr, session, greeting, greet_at, wires, octets: 0, claim: None };
+            Pending { id, addr, ticket, session, greeting, greet_at, wires, octets, claim };
         if self.pending.len() <= id.slot() {
             self.pending.resize_with(id.slot() + 1, || None);
         }
@@ -191,30 +196,7 @@ impl<A> Desk<A> {
             *place = Some(Box::new(pending));
             self.handshakes += 1;
             self.sheet().handshakes.set(self.handshakes as u64);
-            self.note_silent(id);
         }
-    }
-
-    /// Ends the peer that has been silent for longest, so that silence keeps no switch out. Whether there was one.
-    fn make_room(&mut self, io: &mut Epoll) -> bool {
-        for _ in 0..LOOKED_AT_MAX {
-            let Some(id) = self.silent.pop_front() else { return false };
-            if is_silent(&self.pending, id) {
-                self.end(io, id, Reason::TooManyHandshakes);
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Notes that `id` has said nothing yet. Those that have said it since, or are gone, are forgotten when they may
-    /// be half of all.
-    fn note_silent(&mut self, id: ConnId) {
-        if self.silent.len() >= 2 * self.handshakes.max(LOOKED_AT_MAX) {
-            let pending = &self.pending;
-            self.silent.retain(|&id| is_silent(pending, id));
-        }
-        self.silent.push_back(id);
     }
 
     /// Lets go of a peer that was never greeted.
@@ -243,7 +225,13 @@ impl<A> Desk<A> {
             None
         } else {
             let (cfg, tx, gate) = (&*self.cfg, &mut self.tx, &mut self.gate);
-            pending.hear(&mut Ear { cfg, sheet, tx, gate, now: self.now }, octets)?
+            let was_greeted = pending.session.is_greeted();
+            let heard = pending.hear(&mut Ear { cfg, sheet, tx, gate, now: self.now }, octets);
+            if !was_greeted && pending.session.is_greeted() {
+                let host = Host::new(pending.addr.ip());
+                pending.ticket = self.lobby.greet(pending.ticket, host, self.now);
+            }
+            heard?
         };
         if proof.is_none() && pending.octets > self.cfg.limits.handshake_octets_max {
             return Err(Reason::TooMuchBeforeProof);
@@ -287,6 +275,7 @@ impl<A> Desk<A> {
             let (rival, deadline) = (home.serial, self.now + self.cfg.limits.duplicate_timeout);
             pending.claim = Some(Claim { features, rival, deadline, is_rival_told: false });
             let addr = pending.addr;
+            self.lobby.leave(pending.ticket, Host::new(addr.ip()));
             tracing::info!(datapath = %datapath_id, %addr, "connected twice: asking the older");
         }
         io.set_reading(id, Reading::Off);
@@ -313,6 +302,7 @@ impl<A> Desk<A> {
 
     fn take(&mut self, id: ConnId) -> Option<Box<Pending>> {
         let pending = self.pending.get_mut(id.slot()).and_then(Option::take)?;
+        self.lobby.leave(pending.ticket, Host::new(pending.addr.ip()));
         self.handshakes -= 1;
         self.sheet().handshakes.set(self.handshakes as u64);
         Some(pending)
@@ -493,12 +483,6 @@ impl Pending {
         }
         Ok(None)
     }
-}
-
-/// Whether `id` is pending and has yet to say `HELLO`.
-fn is_silent(pending: &[Option<Box<Pending>>], id: ConnId) -> bool {
-    let there = pending.get(id.slot()).and_then(Option::as_ref).filter(|there| there.id == id);
-    there.is_some_and(|there| !there.session.is_greeted())
 }
 
 /// Whether a wish to listen at `wanted` is met by the listener at `there`.

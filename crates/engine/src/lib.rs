@@ -12,6 +12,7 @@ mod engine;
 mod front;
 mod gate;
 mod ledger;
+mod lobby;
 mod mailbox;
 mod peer;
 mod reason;

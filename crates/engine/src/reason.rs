@@ -17,7 +17,7 @@ pub enum Reason {
     Fault(Fault),
     /// It took nothing of what waited for it.
     Stuck,
-    /// More peers than there may be before their proof: it was the one too many, or silent for longest.
+    /// More peers than there may be before their proof: it was the one too many, or made room for it.
     TooManyHandshakes,
     /// More switches than there may be.
     TooManySessions,

@@ -65,6 +65,7 @@ impl Plan {
             },
             limits: sluice_engine::Limits {
                 handshakes_max: limits.handshakes_max.get(),
+                hello_grace: limits.hello_grace_ms.0,
                 handshake_octets_max: limits.handshake_octets_max.get(),
                 sessions_max: limits.sessions_max.get(),
                 tx_backlog_max: limits.tx_backlog_max.get(),

@@ -148,7 +148,14 @@ pub(crate) const ROWS: &[Row] = &[
         "limits.handshakes_max",
         "4096",
         Live,
-        "Peers that may be shaking hands at one time; beyond it the longest silent is closed.",
+        "Peers that may be shaking hands at one time. For one more, the longest silent is closed, or else the one whose \
+         HELLO is the oldest; those of a host that holds more than half of the places come first.",
+    ),
+    row(
+        "limits.hello_grace_ms",
+        "500",
+        Live,
+        "Milliseconds for which a peer that has said HELLO keeps its place when all are taken.",
     ),
     row(
         "limits.handshake_octets_max",

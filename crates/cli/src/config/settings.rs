@@ -49,6 +49,7 @@ pub(super) struct Session {
 #[serde(deny_unknown_fields)]
 pub(super) struct Limits {
     pub(super) handshakes_max: NonZeroUsize,
+    pub(super) hello_grace_ms: Millis,
     pub(super) handshake_octets_max: NonZeroUsize,
     pub(super) sessions_max: NonZeroUsize,
     pub(super) tx_backlog_max: NonZeroUsize,

@@ -1,5 +1,6 @@
 //! What is not gone beyond.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use sluice_wire::{ErrorCode, ErrorType, Message, Version};
@@ -34,7 +35,10 @@ fn a_switch_that_falls_silent_is_asked_and_hung_up_on() {
 
 #[test]
 fn only_so_many_peers_may_be_without_proof() {
-    let lab = Lab::new(|cfg| cfg.limits.handshakes_max = 3);
+    let lab = Lab::new(|cfg| {
+        cfg.limits.handshakes_max = 3;
+        cfg.limits.hello_grace = Duration::from_secs(60);
+    });
     let mut good = Peer::switch(lab.addr, Version::V1_3, 1);
     good.must_be_answered();
     let mut greeted: Vec<_> = (0..3).map(|_| Peer::connect(lab.addr)).collect();
@@ -85,6 +89,57 @@ fn silence_keeps_no_switch_out() {
         assert!(lab.count("handshakes", "") <= 20);
     }
     assert_eq!((lab.ended("slow_handshake"), lab.count("connections_accepted", "")), (0, 30 * 41));
+}
+
+/// Whoever says `HELLO` and no more makes room after a grace, here of no time at all.
+#[test]
+fn hello_and_no_more_keeps_no_switch_out() {
+    let lab = Lab::new(|cfg| {
+        cfg.limits.handshakes_max = 20;
+        cfg.limits.hello_grace = Duration::ZERO;
+        cfg.session.handshake_timeout = Duration::from_secs(60);
+    });
+    let mut greeted = Vec::new();
+    for id in 0..30 {
+        for _ in 0..20 {
+            let mut peer = Peer::connect(lab.addr);
+            peer.greet(Version::V1_3);
+            greeted.push(peer);
+        }
+        Peer::switch(lab.addr, Version::V1_3, id).must_be_answered();
+        assert!(lab.count("handshakes", "") <= 20);
+    }
+    assert_eq!((lab.ended("slow_handshake"), lab.count("connections_accepted", "")), (0, 30 * 21));
+    let last = greeted.last_mut().unwrap();
+    last.say(&Message::EchoRequest(vec![1]));
+    while last.hear() != Some(Message::EchoReply(vec![1])) {}
+}
+
+/// A host that takes all places makes room for another, even within the grace.
+#[test]
+fn one_host_keeps_no_other_out() {
+    let lab = Lab::new(|cfg| {
+        cfg.listen = vec![(Ipv6Addr::UNSPECIFIED, 0).into()];
+        cfg.limits.handshakes_max = 20;
+        cfg.limits.hello_grace = Duration::from_secs(60);
+    });
+    if lab.addr.is_ipv4() || TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        println!("SKIP one_host_keeps_no_other_out: no IPv6 here");
+        return;
+    }
+    let at = |ip: IpAddr| SocketAddr::new(ip, lab.addr.port());
+    let greeted: Vec<_> = (0..20)
+        .map(|_| {
+            let mut peer = Peer::connect(at(Ipv4Addr::LOCALHOST.into()));
+            peer.greet(Version::V1_3);
+            peer
+        })
+        .collect();
+    let mut more = Peer::connect(at(Ipv4Addr::LOCALHOST.into()));
+    assert!(more.hear().is_none(), "no more of the same host");
+    Peer::switch(at(Ipv6Addr::LOCALHOST.into()), Version::V1_3, 1).must_be_answered();
+    assert_eq!(lab.ended("too_many_handshakes"), 2);
+    drop(greeted);
 }
 
 #[test]
