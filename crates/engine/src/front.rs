@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, clock};
-use sluice_proto::{Event, Session};
+use sluice_proto::{Event, Pool, Session};
 use sluice_wire::{DatapathId, ErrorCode, ErrorType, Features, Message, split};
 
 use crate::config::Config;
@@ -47,6 +47,9 @@ struct Desk<A> {
     lobby: Lobby,
     registry: Registry,
     workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
+    /// What peers without proof hold of unfinished replies, and what the switches of each worker do: a flood takes no
+    /// room from switches.
+    replies: (Pool, Vec<Pool>),
     inbox: Receiver<ToFront>,
     ledger: Arc<Ledger>,
     tx: Vec<u8>,
@@ -99,6 +102,7 @@ impl<A> Front<A> {
             handshakes: 0,
             lobby: Lobby::default(),
             registry: Registry::new(workers.len()),
+            replies: (Pool::default(), workers.iter().map(|_| Pool::default()).collect()),
             workers,
             inbox,
             ledger,
@@ -183,7 +187,8 @@ impl<A> Desk<A> {
             Err(error) => return self.turn_away(addr, Reason::Broken(error.kind())),
         };
         let mut greeting = Vec::new();
-        let session = Session::open(&self.cfg.session, self.now, &mut greeting);
+        let mut session = Session::open(&self.cfg.session, self.now, &mut greeting);
+        session.share(&self.replies.0);
         let (wires, greet_at) = (Wires::default(), self.now + GREET_AFTER);
         let ticket = self.lobby.enter(id, host, places);
         let (octets, claim) = (0, None);
@@ -289,7 +294,10 @@ impl<A> Desk<A> {
         let datapath_id = features.datapath_id;
         self.next_serial += 1;
         let home = self.registry.settle(datapath_id, Serial(self.next_serial));
-        let Pending { addr, session, wires, .. } = *pending;
+        let Pending { addr, mut session, wires, .. } = *pending;
+        if let Some(pool) = self.replies.1.get(home.worker) {
+            session.share(pool);
+        }
         let from = Handover { conn, serial: home.serial, addr, datapath_id, session, wires };
         self.tell(home.worker, ToWorker::Adopt(Box::new(from), features));
     }

@@ -35,7 +35,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every label that a connection's end is counted under.
-    pub(crate) const LABELS: [&'static str; 18] = [
+    pub(crate) const LABELS: [&'static str; 19] = [
         "hung_up",
         "broken",
         "stuck",
@@ -54,6 +54,7 @@ impl Reason {
         "silent",
         "too_many_malformed",
         "reply_too_long",
+        "no_room_for_reply",
     ];
 
     /// One word for counting.
@@ -110,6 +111,7 @@ mod tests {
             Fault::Silent,
             Fault::TooManyMalformed,
             Fault::ReplyTooLong,
+            Fault::NoRoomForReply,
             Fault::NoCommonVersion(sluice_wire::Version::V1_1),
         ] {
             assert!(Reason::LABELS.contains(&Reason::Fault(fault).label()));

@@ -1,6 +1,8 @@
 //! Replies that come in many parts. §7.3.5.
 
 use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use sluice_wire::{Multipart, MultipartKind};
 
@@ -9,53 +11,114 @@ use crate::Fault;
 /// Replies under way at once; a switch that interleaves more loses the oldest.
 const ASSEMBLIES_MAX: usize = 8;
 
+/// What unfinished replies of many sessions hold together. A clone is the same pool.
+///
+/// # Cost
+/// Nothing but for replies in more than one part: two atomic additions for each of those parts and one at the end.
+#[derive(Debug, Clone, Default)]
+pub struct Pool(Arc<AtomicUsize>);
+
+impl Pool {
+    /// Octets that are held now.
+    pub fn held(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Octets taken from a pool until they are dropped.
+#[derive(Debug)]
+struct Share {
+    pool: Pool,
+    octets: usize,
+}
+
+impl Share {
+    /// Takes more, unless all shares together would pass `octets_max` then.
+    fn grow(&mut self, octets: usize, octets_max: usize) -> Result<(), Fault> {
+        let Pool(held) = &self.pool;
+        let fits = held.fetch_add(octets, Relaxed).saturating_add(octets) <= octets_max;
+        // If it does not fit, the drop gives this back with the rest.
+        self.octets += octets;
+        if fits { Ok(()) } else { Err(Fault::NoRoomForReply) }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.pool.0.fetch_sub(self.octets, Relaxed);
+    }
+}
+
 /// Replies of which some parts have come.
 #[derive(Debug, Default)]
-pub(crate) struct Assemblies(Vec<Assembly>);
+pub(crate) struct Assemblies {
+    pool: Pool,
+    all: Vec<Assembly>,
+}
 
 #[derive(Debug)]
 struct Assembly {
     xid: u32,
     kind: MultipartKind,
     body: Vec<u8>,
+    share: Share,
+}
+
+/// Octets that unfinished replies may hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Room {
+    /// Those of one session.
+    pub(crate) own: usize,
+    /// Those of all that share a pool.
+    pub(crate) all: usize,
 }
 
 impl Assemblies {
+    /// Takes what comes from now on from `pool`.
+    pub(crate) fn share(&mut self, pool: &Pool) {
+        self.pool = pool.clone();
+    }
+
     /// Adds a part to the reply to `xid`; returns the whole body if it was the last.
     ///
     /// # Errors
-    /// `ReplyTooLong` if all that is held would pass `octets_max`.
+    /// `ReplyTooLong` if all that is held here would pass `room.own`, `NoRoomForReply` if all that is held in the pool
+    /// would pass `room.all`.
     pub(crate) fn add<'a>(
         &mut self,
         xid: u32,
         part: Multipart<'a>,
-        octets_max: usize,
+        room: Room,
     ) -> Result<Option<Cow<'a, [u8]>>, Fault> {
-        let at = self.0.iter().position(|a| a.xid == xid && a.kind == part.kind);
+        let at = self.all.iter().position(|a| a.xid == xid && a.kind == part.kind);
         if at.is_none() && !part.more {
             return Ok(Some(Cow::Borrowed(part.body)));
         }
-        let held: usize = self.0.iter().map(|a| a.body.len()).sum();
-        if held + part.body.len() > octets_max {
+        let held: usize = self.all.iter().map(|a| a.body.len()).sum();
+        if held + part.body.len() > room.own {
             return Err(Fault::ReplyTooLong);
         }
         let at = at.unwrap_or_else(|| {
-            if self.0.len() == ASSEMBLIES_MAX {
-                self.0.remove(0);
+            if self.all.len() == ASSEMBLIES_MAX {
+                self.all.remove(0);
             }
-            self.0.push(Assembly { xid, kind: part.kind, body: Vec::new() });
-            self.0.len() - 1
+            let share = Share { pool: self.pool.clone(), octets: 0 };
+            self.all.push(Assembly { xid, kind: part.kind, body: Vec::new(), share });
+            self.all.len() - 1
         });
-        if let Some(assembly) = self.0.get_mut(at) {
+        if let Some(assembly) = self.all.get_mut(at) {
+            assembly.share.grow(part.body.len(), room.all)?;
             assembly.body.extend_from_slice(part.body);
         }
-        Ok(if part.more { None } else { Some(Cow::Owned(self.0.remove(at).body)) })
+        Ok(if part.more { None } else { Some(Cow::Owned(self.all.remove(at).body)) })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const ROOM: Room = Room { own: 100, all: 150 };
 
     fn part(more: bool, body: &[u8]) -> Multipart<'_> {
         Multipart { kind: MultipartKind::FLOW, more, body }
@@ -64,22 +127,40 @@ mod tests {
     #[test]
     fn parts_come_together_in_order_and_apart_from_other_replies() {
         let mut all = Assemblies::default();
-        assert_eq!(all.add(1, part(true, b"a"), 100), Ok(None));
-        assert_eq!(all.add(2, part(true, b"x"), 100), Ok(None));
-        assert_eq!(all.add(1, part(true, b"b"), 100), Ok(None));
-        assert_eq!(all.add(1, part(false, b"c"), 100).unwrap().unwrap(), &b"abc"[..]);
-        assert_eq!(all.add(2, part(false, b"y"), 100).unwrap().unwrap(), &b"xy"[..]);
-        assert!(all.0.is_empty());
+        assert_eq!(all.add(1, part(true, b"a"), ROOM), Ok(None));
+        assert_eq!(all.add(2, part(true, b"x"), ROOM), Ok(None));
+        assert_eq!(all.add(1, part(true, b"b"), ROOM), Ok(None));
+        assert_eq!(all.add(1, part(false, b"c"), ROOM).unwrap().unwrap(), &b"abc"[..]);
+        assert_eq!(all.add(2, part(false, b"y"), ROOM).unwrap().unwrap(), &b"xy"[..]);
+        assert!(all.all.is_empty());
     }
 
     #[test]
     fn what_is_held_is_bounded_in_octets_and_in_number() {
         let mut all = Assemblies::default();
-        assert_eq!(all.add(1, part(true, &[0; 60]), 100), Ok(None));
-        assert_eq!(all.add(2, part(true, &[0; 60]), 100), Err(Fault::ReplyTooLong));
+        assert_eq!(all.add(1, part(true, &[0; 60]), ROOM), Ok(None));
+        assert_eq!(all.add(2, part(true, &[0; 60]), ROOM), Err(Fault::ReplyTooLong));
         for xid in 0..1000 {
-            assert_eq!(all.add(xid, part(true, b""), 100), Ok(None));
+            assert_eq!(all.add(xid, part(true, b""), ROOM), Ok(None));
         }
-        assert_eq!(all.0.len(), ASSEMBLIES_MAX);
+        assert_eq!(all.all.len(), ASSEMBLIES_MAX);
+    }
+
+    #[test]
+    fn what_many_hold_together_is_bounded_and_given_back() {
+        let pool = Pool::default();
+        let sessions = || {
+            let mut one = Assemblies::default();
+            one.share(&pool);
+            one
+        };
+        let (mut a, mut b) = (sessions(), sessions());
+        assert_eq!(a.add(1, part(true, &[0; 90]), ROOM), Ok(None));
+        assert_eq!(b.add(1, part(true, &[0; 60]), ROOM), Ok(None));
+        assert_eq!(b.add(1, part(true, &[0; 1]), ROOM), Err(Fault::NoRoomForReply));
+        drop(b);
+        assert_eq!(pool.held(), 90);
+        assert_eq!(a.add(1, part(false, &[0; 10]), ROOM).unwrap().unwrap().len(), 100);
+        assert_eq!(pool.held(), 0);
     }
 }

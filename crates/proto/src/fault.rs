@@ -25,6 +25,8 @@ pub enum Fault {
     TooManyMalformed,
     /// A reply in many parts grew past its limit.
     ReplyTooLong,
+    /// The replies in many parts of all switches together grew past their limit, and this one was next.
+    NoRoomForReply,
 }
 
 impl Fault {
@@ -40,6 +42,7 @@ impl Fault {
             Self::Silent => "silent",
             Self::TooManyMalformed => "too_many_malformed",
             Self::ReplyTooLong => "reply_too_long",
+            Self::NoRoomForReply => "no_room_for_reply",
         }
     }
 }
@@ -56,6 +59,9 @@ impl fmt::Display for Fault {
             Self::Silent => f.write_str("no answer to an echo request"),
             Self::TooManyMalformed => f.write_str("too many malformed messages"),
             Self::ReplyTooLong => f.write_str("a reply in parts grew past its limit"),
+            Self::NoRoomForReply => {
+                f.write_str("replies in parts of all switches together grew past their limit")
+            }
         }
     }
 }

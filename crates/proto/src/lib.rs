@@ -9,6 +9,7 @@ mod fault;
 mod session;
 mod switch;
 
+pub use assembly::Pool;
 pub use fault::Fault;
 pub use session::{Config, Event, Session};
 pub use switch::{Heard, Switch, SwitchPlan};

@@ -10,7 +10,7 @@ use sluice_wire::{
 };
 
 use crate::Fault;
-use crate::assembly::Assemblies;
+use crate::assembly::{Assemblies, Pool, Room};
 
 /// How sessions are held. The same for all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Config {
     pub generation_id: u64,
     /// Octets that replies in parts may hold in all, per session.
     pub multipart_octets_max: usize,
+    /// Octets that they may hold in all sessions of one [`Pool`] together: so much memory, whatever switches do.
+    pub multipart_total_octets_max: usize,
     /// Malformed messages that one session may send before it is ended.
     pub malformed_max: u32,
 }
@@ -46,8 +48,15 @@ impl Default for Config {
             role: None,
             generation_id: 0,
             multipart_octets_max: 4 << 20,
+            multipart_total_octets_max: 64 << 20,
             malformed_max: 1000,
         }
+    }
+}
+
+impl Config {
+    fn room(&self) -> Room {
+        Room { own: self.multipart_octets_max, all: self.multipart_total_octets_max }
     }
 }
 
@@ -134,6 +143,11 @@ impl Session {
         session
     }
 
+    /// Holds unfinished replies in `pool` from now on, with others that do.
+    pub fn share(&mut self, pool: &Pool) {
+        self.assemblies.share(pool);
+    }
+
     /// A way to write to the peer.
     #[inline]
     pub fn out<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Out<'t> {
@@ -176,7 +190,7 @@ impl Session {
                 Ok(Told::Event(event)) => Ok(Some(event)),
                 Ok(Told::Part(part)) => {
                     let (xid, kind) = (msg.xid(), part.kind);
-                    let whole = self.assemblies.add(xid, part, cfg.multipart_octets_max)?;
+                    let whole = self.assemblies.add(xid, part, cfg.room())?;
                     Ok(whole.map(|body| Event::MultipartReply(xid, kind, body)))
                 }
                 Err(error) => self.malformed(cfg, msg, error, tx),
@@ -231,10 +245,9 @@ impl Session {
                 Features::parse(msg).map(|features| asking.features = Some(features))
             }
             Kind::MULTIPART_REPLY if Some(msg.xid()) == asking.ports_xid => {
-                let octets_max = cfg.multipart_octets_max;
                 match Multipart::new(msg) {
                     Ok(part) if part.kind == MultipartKind::PORT_DESC => {
-                        match self.assemblies.add(msg.xid(), part, octets_max)? {
+                        match self.assemblies.add(msg.xid(), part, cfg.room())? {
                             Some(body) => ports(msg.version(), &body, 16)
                                 .map(|ports| asking.ports = Some(ports)),
                             None => Ok(()),

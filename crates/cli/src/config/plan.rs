@@ -56,6 +56,7 @@ impl Plan {
                 role: session.role.into(),
                 generation_id: 0,
                 multipart_octets_max: session.multipart_octets_max.get(),
+                multipart_total_octets_max: session.multipart_total_octets_max.get(),
                 malformed_max: session.malformed_max,
             },
             socket: sluice_io::sock::Options {

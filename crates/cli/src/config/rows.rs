@@ -139,6 +139,12 @@ pub(crate) const ROWS: &[Row] = &[
         "Octets that unfinished replies in parts may hold, per switch.",
     ),
     row(
+        "session.multipart_total_octets_max",
+        "67_108_864",
+        Live,
+        "Octets that they may hold for all switches of one worker together.",
+    ),
+    row(
         "session.malformed_max",
         "1000",
         Live,

@@ -42,6 +42,7 @@ pub(super) struct Session {
     pub(super) miss_send_len: u16,
     pub(super) role: RoleName,
     pub(super) multipart_octets_max: NonZeroUsize,
+    pub(super) multipart_total_octets_max: NonZeroUsize,
     pub(super) malformed_max: u32,
 }
 

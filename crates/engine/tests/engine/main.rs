@@ -12,5 +12,6 @@ mod garbage;
 mod lab;
 mod limits;
 mod peer;
+mod replies;
 mod sessions;
 mod slow;

@@ -1,6 +1,6 @@
 //! Replies that come in parts.
 
-use sluice_proto::{Config, Fault};
+use sluice_proto::{Config, Fault, Pool};
 use sluice_wire::{ErrorCode, ErrorType, Kind, Message, MultipartKind, Version};
 
 use crate::BOTH;
@@ -44,6 +44,23 @@ fn many_replies_without_end_are_the_end_too() {
         assert_eq!(peer.says_as(xid, &part(true, &vec![0; 20_000])), Ok(None));
     }
     assert_eq!(peer.says_as(5, &part(true, b"one more")), Err(Fault::ReplyTooLong));
+}
+
+/// A hundred switches with half a reply each are no more than one with too much.
+#[test]
+fn what_all_switches_hold_together_is_bounded() {
+    let (cfg, pool) = (config(|cfg| cfg.multipart_total_octets_max = 100_000), Pool::default());
+    let mut peers: Vec<_> = (0..6).map(|_| Peer::up(&cfg, Version::V1_3)).collect();
+    let half = part(true, &vec![0; 20_000]);
+    for (n, peer) in peers.iter_mut().enumerate() {
+        peer.session.share(&pool);
+        let expected = if n < 5 { Ok(None) } else { Err(Fault::NoRoomForReply) };
+        assert_eq!(peer.says(&half), expected);
+    }
+    // Whole ones need no room, and who goes gives back what it held.
+    assert!(peers[0].says_as(7, &part(false, b"whole")).unwrap().is_some());
+    peers.drain(1..);
+    assert_eq!((pool.held(), peers[0].says(&half)), (20_000, Ok(None)));
 }
 
 #[test]
