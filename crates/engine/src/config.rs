@@ -60,6 +60,9 @@ pub struct Limits {
     pub sessions_max: usize,
     /// Octets that a switch may leave unread before it is read from no more.
     pub tx_backlog_max: usize,
+    /// Messages from switch to switch that may wait at one thread: at worst 64 KiB each, mostly a hundred octets. Those
+    /// beyond are lost, as are those to a switch whose backlog is above its limit.
+    pub mail_max: usize,
     /// How long a switch may take nothing of what waits for it.
     pub stuck_timeout: Duration,
     /// How long the connection that has a datapath id may take to show that it is alive when another claims it.
@@ -90,6 +93,7 @@ impl Default for Limits {
             handshake_octets_max: 256 << 10,
             sessions_max: 12_288,
             tx_backlog_max: 256 << 10,
+            mail_max: 4096,
             stuck_timeout: Duration::from_secs(30),
             duplicate_timeout: Duration::from_secs(2),
         }

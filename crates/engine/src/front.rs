@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, clock};
 use sluice_proto::{Event, Pool, Session};
-use sluice_wire::{DatapathId, ErrorCode, ErrorType, Features, Message, split};
+use sluice_wire::{DatapathId, ErrorCode, ErrorType, Features, split};
 
 use crate::config::Config;
 use crate::gate::Gate;
 use crate::ledger::{Ledger, Sheet};
 use crate::lobby::{Host, Lobby, Ticket};
-use crate::mailbox::{Mailbox, Serial, ToFront, ToWorker};
+use crate::mailbox::{Letter, Mailbox, Serial, ToFront, ToWorker};
 use crate::peer::{Handover, Mended, Wires};
 use crate::reason::Reason;
 use crate::registry::Registry;
@@ -321,7 +321,7 @@ impl<A> Desk<A> {
             match what {
                 ToFront::Gone(serial) => self.gone(io, serial),
                 ToFront::Alive(serial) => self.alive(io, serial),
-                ToFront::Mail(to, message) => self.forward(to, message),
+                ToFront::Mail(to, letter) => self.forward(to, letter),
                 ToFront::Configure(cfg, listeners) => self.configure(io, cfg, listeners),
                 ToFront::Stop => return Next::Stop,
             }
@@ -356,10 +356,12 @@ impl<A> Desk<A> {
         self.pending.iter_mut().flatten().find(waits).map(Box::as_mut)
     }
 
-    fn forward(&mut self, to: DatapathId, message: Message) {
-        match self.registry.home(to) {
-            Some(home) => self.tell(home.worker, ToWorker::Mail(home.serial, message)),
-            None => self.sheet().mail_lost.add(1),
+    fn forward(&mut self, to: DatapathId, letter: Letter) {
+        let Some(home) = self.registry.home(to) else { return self.sheet().mail_lost.add(1) };
+        let Some(mailbox) = self.workers.get(home.worker) else { return };
+        let to_worker = |letter| ToWorker::Mail(home.serial, letter);
+        if !mailbox.post(letter.open(), self.cfg.limits.mail_max, to_worker) {
+            self.sheet().mail_refused.add(1);
         }
     }
 

@@ -82,6 +82,8 @@ pub(crate) struct Sheet {
     pub(crate) up_ns: Count,
     /// Messages for switches that are not there or cannot express them.
     pub(crate) mail_lost: Count,
+    /// Messages between switches for which there was no room.
+    pub(crate) mail_refused: Count,
     /// From the read that brought a message to the write that took its answer.
     pub(crate) latency: Histogram,
     /// What applications show. Written once a second, so a lock does no harm.
@@ -244,10 +246,11 @@ impl Source for Ledger {
     fn collect(&self, put: &mut dyn FnMut(Sample)) {
         self.collect_received(put);
         self.collect_faults(put);
-        let counters: [Row<u64>; 5] = [
+        let counters: [Row<u64>; 6] = [
             ("connections_accepted", "Connections accepted", |s| s.accepted.get()),
             ("messages_malformed", "Messages that could not be read", |s| s.malformed.get()),
             ("mail_lost", "Messages for switches not there or unable", |s| s.mail_lost.get()),
+            ("mail_refused", "Messages to switches without room", |s| s.mail_refused.get()),
             ("received_bytes", "Octets read from switches", |s| s.octets_received.get()),
             ("sent_bytes", "Octets written to switches", |s| s.octets_sent.get()),
         ];

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::net::TcpListener;
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use sluice_io::Waker;
@@ -25,7 +27,7 @@ pub(crate) enum ToWorker<C, A> {
     /// Hang up.
     HangUp(Serial, Reason),
     /// A message for a switch of this worker.
-    Mail(Serial, Message),
+    Mail(Serial, Letter),
     /// Be set so from now on.
     Configure(Arc<Config>, Arc<dyn Fn(&mut A) + Send + Sync>),
     /// End.
@@ -39,16 +41,51 @@ pub(crate) enum ToFront {
     /// A connection that was probed has spoken.
     Alive(Serial),
     /// A message for a switch of another worker.
-    Mail(DatapathId, Message),
+    Mail(DatapathId, Letter),
     /// Be set so from now on; these listeners are new.
     Configure(Arc<Config>, Vec<TcpListener>),
     /// End.
     Stop,
 }
 
+/// A message of an application on its way between threads. It takes a place in the mailbox until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    message: Message,
+    place: Place,
+}
+
+/// One of the letters of a mailbox.
+#[derive(Debug)]
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Deref for Letter {
+    type Target = Message;
+
+    fn deref(&self) -> &Message {
+        &self.message
+    }
+}
+
+impl Letter {
+    /// Gives up its place: it is read.
+    pub(crate) fn open(self) -> Message {
+        drop(self.place);
+        self.message
+    }
+}
+
 /// The sending end: wakes the thread that reads.
 pub(crate) struct Mailbox<T> {
     sender: Sender<T>,
+    /// Letters that wait.
+    letters: Arc<AtomicUsize>,
     waker: Waker,
 }
 
@@ -60,7 +97,8 @@ impl<T> fmt::Debug for Mailbox<T> {
 
 impl<T> Clone for Mailbox<T> {
     fn clone(&self) -> Self {
-        Self { sender: self.sender.clone(), waker: self.waker.clone() }
+        let (sender, letters) = (self.sender.clone(), self.letters.clone());
+        Self { sender, letters, waker: self.waker.clone() }
     }
 }
 
@@ -68,7 +106,7 @@ impl<T> Mailbox<T> {
     /// A mailbox for the thread that `waker` wakes, and its reading end.
     pub(crate) fn new(waker: Waker) -> (Self, Receiver<T>) {
         let (sender, receiver) = channel();
-        (Self { sender, waker }, receiver)
+        (Self { sender, letters: Arc::default(), waker }, receiver)
     }
 
     /// Puts something in. A thread that has ended needs nothing any more.
@@ -76,5 +114,47 @@ impl<T> Mailbox<T> {
         if self.sender.send(what).is_ok() {
             self.waker.wake();
         }
+    }
+
+    /// Puts a letter in, which `wrap` addresses, unless `letters_max` wait there already. Whether it did.
+    pub(crate) fn post(
+        &self,
+        message: Message,
+        letters_max: usize,
+        wrap: impl FnOnce(Letter) -> T,
+    ) -> bool {
+        let before = self.letters.fetch_add(1, Relaxed);
+        // Gives the place back, here or where it is read.
+        let place = Place(self.letters.clone());
+        if before >= letters_max {
+            return false;
+        }
+        self.put(wrap(Letter { message, place }));
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_io::{Epoll, Waiting};
+
+    use super::*;
+
+    #[test]
+    fn only_so_many_letters_wait_and_all_else_is_put_in() {
+        let waker = Epoll::new(Waiting::default()).unwrap().waker();
+        let (mailbox, inbox) = Mailbox::new(waker);
+        let post = || {
+            let message = Message::EchoRequest(vec![]);
+            mailbox.post(message, 2, |letter| ToFront::Mail(DatapathId(1), letter))
+        };
+        assert_eq!([post(), post(), post(), post()], [true, true, false, false]);
+        mailbox.put(ToFront::Stop);
+        let Ok(ToFront::Mail(_, letter)) = inbox.try_recv() else { panic!("no letter") };
+        assert!(!post(), "not read yet");
+        assert_eq!(letter.open(), Message::EchoRequest(vec![]));
+        assert_eq!([post(), post()], [true, false]);
+        assert_eq!(inbox.try_iter().count(), 3);
+        assert_eq!(mailbox.letters.load(Relaxed), 0);
     }
 }

@@ -275,7 +275,11 @@ impl<C, A: App> Hall<C, A> {
 
     fn deliver<I: Io<Conn = C>>(&mut self, io: &mut I, serial: Serial, message: &Message) {
         let id = self.by_serial.get(&serial).copied();
-        let written = id.and_then(|id| self.peers.get_mut(id.slot())?.as_mut()).map(|peer| {
+        let peer = id.and_then(|id| self.peers.get_mut(id.slot())?.as_mut());
+        if peer.as_ref().is_some_and(|peer| peer.wires.is_paused()) {
+            return self.ledger_sheet().mail_refused.add(1);
+        }
+        let written = peer.map(|peer| {
             let mut out = peer.session.out(&mut self.tx);
             let xid = out.next_xid();
             (peer.id, message.emit(xid, &mut out))
@@ -297,9 +301,13 @@ impl<C, A: App> Hall<C, A> {
         }
         for (to, message) in self.mail.take() {
             let here = self.peers.iter().flatten().find(|peer| peer.datapath_id == to);
-            match here.map(|peer| peer.serial) {
-                Some(serial) => self.deliver(io, serial, &message),
-                None => self.front.put(ToFront::Mail(to, message)),
+            if let Some(serial) = here.map(|peer| peer.serial) {
+                self.deliver(io, serial, &message);
+                continue;
+            }
+            let letters_max = self.cfg.limits.mail_max;
+            if !self.front.post(message, letters_max, |letter| ToFront::Mail(to, letter)) {
+                self.ledger_sheet().mail_refused.add(1);
             }
         }
     }

@@ -177,6 +177,12 @@ pub(crate) const ROWS: &[Row] = &[
         "Octets of answers that a switch may leave unread before nothing more is read from it.",
     ),
     row(
+        "limits.mail_max",
+        "4096",
+        Live,
+        "Messages of applications from switch to switch that may wait at one thread; more are lost and counted.",
+    ),
+    row(
         "limits.stuck_timeout_s",
         "30",
         Live,

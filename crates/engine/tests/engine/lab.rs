@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sluice_app::App;
 use sluice_apps::learning::Learning;
 use sluice_base::metrics::{Source, Value};
 use sluice_engine::{Config, Engine, Pin};
@@ -12,9 +13,9 @@ use sluice_io::clock;
 /// Long enough for anything that should happen at once, on a machine that is busy.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
-/// An engine with one worker that runs the learning bridge; ends with the test.
-pub(crate) struct Lab {
-    pub(crate) engine: Option<Engine<Learning>>,
+/// An engine with one worker that runs the learning bridge, or something else; ends with the test.
+pub(crate) struct Lab<A: App + 'static = Learning> {
+    pub(crate) engine: Option<Engine<A>>,
     pub(crate) addr: SocketAddr,
     metrics: Arc<dyn Source>,
 }
@@ -31,7 +32,16 @@ pub(crate) fn config(change: impl FnOnce(&mut Config)) -> Config {
 
 impl Lab {
     pub(crate) fn new(change: impl FnOnce(&mut Config)) -> Self {
-        let engine = Engine::start(config(change), |_| Learning::default()).unwrap();
+        Self::with(change, Learning::default)
+    }
+}
+
+impl<A: App> Lab<A> {
+    pub(crate) fn with(
+        change: impl FnOnce(&mut Config),
+        make: impl Fn() -> A + Send + Sync + 'static,
+    ) -> Self {
+        let engine = Engine::start(config(change), move |_| make()).unwrap();
         let (addr, metrics) = (engine.addresses()[0], engine.metrics());
         Self { engine: Some(engine), addr, metrics }
     }
@@ -69,7 +79,7 @@ impl Lab {
     }
 }
 
-impl Drop for Lab {
+impl<A: App + 'static> Drop for Lab<A> {
     fn drop(&mut self) {
         if let Some(engine) = self.engine.take() {
             engine.stop();

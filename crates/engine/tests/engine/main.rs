@@ -11,6 +11,7 @@ mod duplicates;
 mod garbage;
 mod lab;
 mod limits;
+mod mail;
 mod peer;
 mod replies;
 mod sessions;

@@ -1,0 +1,80 @@
+//! What applications write to other switches.
+
+use sluice_app::{App, Ctx, Then};
+use sluice_engine::Config;
+use sluice_io::RX_LEN;
+use sluice_wire::{DatapathId, Message, PacketIn, Version};
+
+use crate::lab::{Lab, wait_until};
+use crate::peer::{Peer, broadcast};
+
+/// Who gets all the mail.
+const RECEIVER: u64 = 2;
+
+/// Octets of a message.
+const LEN: usize = 50_000;
+
+/// Messages for a frame.
+const EACH: usize = 3;
+
+/// For each frame, some messages to one and the same switch.
+struct Writer;
+
+impl App for Writer {
+    fn packet_in(&mut self, _: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+        for _ in 0..EACH {
+            ctx.mail(DatapathId(RECEIVER), Message::EchoRequest(vec![7; LEN]));
+        }
+        Then::Done
+    }
+}
+
+/// The engine, a switch that makes the application write, and the one it writes to.
+fn lab(change: impl FnOnce(&mut Config)) -> (Lab<Writer>, Peer, Peer) {
+    let lab = Lab::with(change, || Writer);
+    let sender = Peer::switch(lab.addr, Version::V1_3, 1);
+    wait_until("the first", || lab.count("sessions", "") == 1);
+    let receiver = Peer::switch(lab.addr, Version::V1_3, RECEIVER);
+    wait_until("the second", || lab.count("sessions", "") == 2);
+    (lab, sender, receiver)
+}
+
+#[test]
+fn a_switch_of_another_worker_gets_its_mail() {
+    let (lab, mut sender, mut receiver) = lab(|cfg| cfg.workers.threads = 2);
+    sender.say(&broadcast(None));
+    for _ in 0..EACH {
+        assert_eq!(receiver.hear(), Some(Message::EchoRequest(vec![7; LEN])));
+    }
+    assert_eq!((lab.count("mail_refused", ""), lab.count("mail_lost", "")), (0, 0));
+}
+
+#[test]
+fn mail_for_which_there_is_no_room_is_counted() {
+    let (lab, mut sender, _receiver) = lab(|cfg| {
+        cfg.workers.threads = 2;
+        cfg.limits.mail_max = 0;
+    });
+    sender.say(&broadcast(None));
+    wait_until("the count", || lab.count("mail_refused", "") == EACH as u64);
+    assert_eq!(lab.ended(""), 0);
+}
+
+/// It is at the worker of the switch that makes it be written to, or at another one.
+#[test]
+fn mail_to_a_switch_that_does_not_read_does_not_pile_up() {
+    for threads in [1, 2] {
+        let (lab, mut sender, _receiver) = lab(|cfg| {
+            cfg.workers.threads = threads;
+            cfg.limits.tx_backlog_max = 64 << 10;
+            cfg.socket.send_buffer = Some(16 << 10);
+        });
+        wait_until("refusal", || {
+            sender.say(&broadcast(None));
+            let waiting = lab.count("waiting_bytes", "");
+            assert!(waiting < (2 * RX_LEN) as u64, "{waiting} octets wait");
+            lab.count("mail_refused", "") > 100
+        });
+        assert_eq!(lab.ended(""), 0);
+    }
+}
