@@ -1,9 +1,10 @@
 //! From the places where values stand to one value for each key.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::{fs, io};
 
 use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
@@ -12,6 +13,9 @@ use toml::{Table, Value};
 use super::rows::{Flag, ROWS};
 use super::settings::Settings;
 use super::{FILE, Flags, Origin, Place, Plan, Problem, Row};
+
+/// Octets of a configuration file: far more than all keys with their comments, far less than a wrong file can have.
+const FILE_LEN_MAX: u64 = 1 << 20;
 
 /// Everything that a configuration is read from; it can be read again.
 #[derive(Debug, Clone, Default)]
@@ -61,7 +65,7 @@ impl Inputs {
 
     fn read_file(&self) -> Result<(Option<PathBuf>, Option<String>), Vec<Problem>> {
         let path = self.flags.config.clone().unwrap_or_else(|| PathBuf::from(FILE));
-        match fs::read_to_string(&path) {
+        match read_all(&path) {
             Ok(text) => Ok((Some(path), Some(text))),
             Err(e) if e.kind() == io::ErrorKind::NotFound && self.flags.config.is_none() => {
                 Ok((None, None))
@@ -72,6 +76,16 @@ impl Inputs {
             }
         }
     }
+}
+
+/// The text at `path`. A file is read as far as it may be long, whatever length the system says it has.
+fn read_all(path: &Path) -> io::Result<String> {
+    let mut octets = Vec::new();
+    File::open(path)?.take(FILE_LEN_MAX + 1).read_to_end(&mut octets)?;
+    if octets.len() as u64 > FILE_LEN_MAX {
+        return Err(io::Error::other("it has more than 1 MiB, which is no configuration"));
+    }
+    String::from_utf8(octets).map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
 impl Loaded {

@@ -317,6 +317,33 @@ fn what_is_shown_has_values_with_origins_and_can_be_read_again() {
 }
 
 #[test]
+fn a_file_that_is_too_large_is_refused_in_a_sentence() {
+    let text = "#".repeat(1 << 20);
+    assert!(inputs(&File::new("large", &text), &[], "").load().is_ok());
+    let why = "F: cannot be read: it has more than 1 MiB, which is no configuration";
+    assert_eq!(refused("too-large", &(text + "#"), &[], ""), [why]);
+    // It has no length, and no end.
+    let endless = Inputs { flags: flags("--config /dev/zero"), env: Vec::new() };
+    assert_eq!(endless.load().unwrap_err()[0].to_string(), why.replace('F', "/dev/zero"));
+}
+
+#[test]
+fn an_address_is_listened_at_once() {
+    let said = |listen: &str| refused("twice", "", &[("SLUICE_LISTEN", listen)], "").join("\n");
+    let twice = "env SLUICE_LISTEN: `listen`: 127.0.0.1:6653 is given twice";
+    assert_eq!(said("127.0.0.1:6653, [::1]:6653, 127.0.0.1:6653"), twice);
+    let both = "env SLUICE_LISTEN: `listen`: [::]:6653 takes what comes to 10.0.0.1:6653 as well";
+    assert_eq!(said("[::]:6653, 10.0.0.1:6653"), both);
+    assert_eq!(said("10.0.0.1:6653, [::]:6653"), both);
+    assert!(
+        said("0.0.0.0:1, 10.0.0.1:1").ends_with("0.0.0.0:1 takes what comes to 10.0.0.1:1 as well")
+    );
+    for fine in ["127.0.0.1:0, 127.0.0.1:0", "0.0.0.0:1, [::1]:1", "[::]:1, 127.0.0.1:2"] {
+        load("once", "", &[("SLUICE_LISTEN", fine)], "");
+    }
+}
+
+#[test]
 fn the_example_is_all_defaults() {
     let loaded = load("example", &example(), &[], "");
     assert!(load("defaults", "", &[], "").changed(&loaded).is_empty());

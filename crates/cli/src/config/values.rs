@@ -88,12 +88,33 @@ impl TryFrom<String> for Address {
 pub(super) struct Addresses(pub(super) Vec<SocketAddr>);
 
 impl TryFrom<Vec<Address>> for Addresses {
-    type Error = &'static str;
+    type Error = String;
 
-    fn try_from(addresses: Vec<Address>) -> Result<Self, &'static str> {
+    fn try_from(addresses: Vec<Address>) -> Result<Self, String> {
         let all: Vec<_> = addresses.into_iter().map(|Address(address)| address).collect();
-        if all.is_empty() { Err("there must be an address to listen at") } else { Ok(Self(all)) }
+        if all.is_empty() {
+            return Err("there must be an address to listen at".to_owned());
+        }
+        for (n, &one) in (1..).zip(&all) {
+            for &other in all.iter().skip(n) {
+                if one == other && one.port() != 0 {
+                    return Err(format!("{one} is given twice"));
+                }
+                for (wide, narrow) in [(one, other), (other, one)] {
+                    if takes(wide, narrow) {
+                        return Err(format!("{wide} takes what comes to {narrow} as well"));
+                    }
+                }
+            }
+        }
+        Ok(Self(all))
     }
+}
+
+/// Whether who listens at `wide` has the port of `narrow` too, so that the system lets nobody else have it.
+fn takes(wide: SocketAddr, narrow: SocketAddr) -> bool {
+    let all = wide.ip().is_unspecified() && (wide.is_ipv6() || narrow.is_ipv4());
+    all && wide != narrow && wide.port() == narrow.port() && wide.port() != 0
 }
 
 /// Names of applications that there are.
