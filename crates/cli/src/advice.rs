@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind};
 use std::net::SocketAddr;
 
 use sluice_engine::StartError;
-use sluice_io::cores;
+use sluice_io::{cores, limits};
 
 /// Where the system lists the congestion controls it has, and those that everyone may use.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
@@ -79,11 +79,7 @@ fn listen(at: SocketAddr, error: &Error, flag: &str) -> String {
 }
 
 fn files_or(error: &Error, otherwise: &str) -> String {
-    // EMFILE, ENFILE: the same numbers wherever Linux runs.
-    match error.raw_os_error() {
-        Some(23 | 24) => "raise the limit on open files with `ulimit -n`".to_owned(),
-        _ => otherwise.to_owned(),
-    }
+    limits::remedy(error).unwrap_or(otherwise).to_owned()
 }
 
 #[cfg(test)]

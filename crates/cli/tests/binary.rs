@@ -113,6 +113,21 @@ fn an_http_port_in_use_is_named_with_what_to_do() {
 }
 
 #[test]
+fn a_process_without_files_says_so_and_what_to_do() {
+    let mut running = Running::new("--no-api");
+    let address = running.said("listening on ");
+    let (pid, files) = (running.child.id(), format!("/proc/{}/fd", running.child.id()));
+    let open = std::fs::read_dir(files).unwrap().count();
+    let limit = [format!("--pid={pid}"), format!("--nofile={open}")];
+    assert!(Command::new("prlimit").args(limit).status().unwrap().success());
+    let _peers: Vec<_> = (0..8).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let mut log = BufReader::new(&mut running.stderr).lines().map(Result::unwrap);
+    let line = log.find(|line| line.contains("cannot accept: ")).unwrap();
+    assert!(line.contains("cannot accept: Too many open files (os error 24); raise "), "{line}");
+    assert!(line.contains("`ulimit -n`"), "{line}");
+}
+
+#[test]
 fn a_core_that_is_not_there_is_named_with_what_to_do() {
     let (code, log) = refused("run --listen 127.0.0.1:0 --no-api --pin 4000");
     assert_eq!(code, Some(1), "{log}");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, clock};
+use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, clock, limits};
 use sluice_proto::{Event, Pool, Session};
 use sluice_wire::{DatapathId, ErrorCode, ErrorType, Features, split};
 
@@ -147,7 +147,7 @@ impl<A> Front<A> {
                 IoEvent::Closed(id, kind) => {
                     desk.end(io, id, kind.map_or(Reason::HungUp, Reason::Broken));
                 }
-                IoEvent::Refused(kind) => desk.cannot_accept(kind),
+                IoEvent::Refused(error) => desk.cannot_accept(&error),
                 IoEvent::Woken => woken = true,
                 IoEvent::Connected(_) => {}
             }
@@ -184,7 +184,10 @@ impl<A> Desk<A> {
         }
         let id = match io.adopt(stream) {
             Ok(id) => id,
-            Err(error) => return self.turn_away(addr, Reason::Broken(error.kind())),
+            Err(error) => {
+                self.sheet().ended(Reason::Broken(error.kind()));
+                return self.cannot_accept(&error);
+            }
         };
         let mut greeting = Vec::new();
         let mut session = Session::open(&self.cfg.session, self.now, &mut greeting);
@@ -212,9 +215,10 @@ impl<A> Desk<A> {
         }
     }
 
-    fn cannot_accept(&mut self, kind: io::ErrorKind) {
+    fn cannot_accept(&mut self, error: &io::Error) {
         if self.gate.open(self.now) {
-            tracing::warn!("cannot accept: {kind}; if files run out, raise `ulimit -n`");
+            let remedy = limits::remedy(error).map_or_else(String::new, |what| format!("; {what}"));
+            tracing::warn!("cannot accept: {error}{remedy}");
         }
     }
 

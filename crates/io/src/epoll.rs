@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -187,8 +187,11 @@ impl Epoll {
             Ok((stream, addr)) => {
                 self.accepts_left = left;
                 Some(match stream.set_nonblocking(true) {
-                    Ok(()) => IoEvent::Accepted(stream, addr),
-                    Err(e) => IoEvent::Refused(e.kind()),
+                    Ok(()) => {
+                        let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
+                        IoEvent::Accepted(stream, addr)
+                    }
+                    Err(e) => IoEvent::Refused(e),
                 })
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => None,
@@ -198,7 +201,7 @@ impl Epoll {
                     self.resting.push(id);
                     self.rest_until = clock::now() + REFUSED_PAUSE;
                 }
-                Some(IoEvent::Refused(e.kind()))
+                Some(IoEvent::Refused(e))
             }
         }
     }

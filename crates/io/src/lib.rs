@@ -37,7 +37,8 @@ impl ConnId {
 /// What happened.
 #[derive(Debug)]
 pub enum IoEvent<'a, C> {
-    /// A listener took a connection; it is nobody's until [`Io::adopt`].
+    /// A listener took a connection; it is nobody's until [`Io::adopt`]. A peer with an IPv4 address has that, even if
+    /// it came by way of an IPv6 listener.
     Accepted(C, SocketAddr),
     /// An outgoing connection stands.
     Connected(ConnId),
@@ -49,8 +50,8 @@ pub enum IoEvent<'a, C> {
     Closed(ConnId, Option<io::ErrorKind>),
     /// Somebody used the [`Waker`].
     Woken,
-    /// A connection could not be taken, for want of descriptors or memory.
-    Refused(io::ErrorKind),
+    /// A connection could not be taken, for want of descriptors or memory; [`limits::remedy`] knows what to do.
+    Refused(io::Error),
 }
 
 /// A set of connections, and how to wait for them.

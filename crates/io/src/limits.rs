@@ -1,5 +1,8 @@
-//! How many files a process may hold.
+//! How many files a process may hold, and what to do when something runs out.
 
+use std::io;
+
+use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Raises the limit on open files to at least `wanted`, as far as the system allows; returns what it is then.
@@ -22,4 +25,19 @@ pub fn raise_open_files(wanted: u64) -> u64 {
         return getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     }
     current
+}
+
+/// What to do about `error`, if it says that the system or the process has no more of something.
+pub fn remedy(error: &io::Error) -> Option<&'static str> {
+    Some(match Errno::from_io_error(error)? {
+        Errno::MFILE => {
+            "raise the limit on open files with `ulimit -n`, or LimitNOFILE= of systemd"
+        }
+        Errno::NFILE => "raise the system's limit on open files with `sysctl fs.file-max=...`",
+        Errno::NOSPC => {
+            "raise the limit on what is waited for with `sysctl fs.epoll.max_user_watches=...`"
+        }
+        Errno::NOMEM | Errno::NOBUFS => "end something else that takes memory",
+        _ => return None,
+    })
 }

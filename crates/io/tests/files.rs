@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sluice_io::{Epoll, Io, IoEvent, Waiting, clock};
+use sluice_io::{Epoll, Io, IoEvent, Waiting, clock, limits};
 
 /// Waits for a moment; returns how often something was told, and how many of that was a connection.
 fn listen_for(io: &mut Epoll, time: Duration) -> (u32, u32) {
@@ -21,7 +21,11 @@ fn listen_for(io: &mut Epoll, time: Duration) -> (u32, u32) {
     while io.wait(Some(end)).unwrap() < end {
         while let Some(event) = io.next_event() {
             match event {
-                IoEvent::Refused(_) => refused += 1,
+                IoEvent::Refused(error) => {
+                    assert!(error.to_string().starts_with("Too many open files"), "{error}");
+                    assert!(limits::remedy(&error).unwrap().contains("ulimit -n"));
+                    refused += 1;
+                }
                 IoEvent::Accepted(..) => accepted += 1,
                 event => panic!("{event:?}"),
             }
