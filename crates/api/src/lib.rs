@@ -3,6 +3,7 @@
 //! It reads what can be counted through [`Source`] whenever somebody asks, and has no other way into the rest.
 
 mod exposition;
+mod places;
 mod server;
 
 use std::io;

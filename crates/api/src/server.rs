@@ -12,17 +12,20 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{Html, IntoResponse};
 use axum::routing::get;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use sluice_base::metrics::Source;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use crate::exposition::{self, Exposition};
+use crate::places::{Place, Places};
 
-/// Connections served at one time: some scrapers and some people. More wait until one is done.
+/// Connections served at one time: some scrapers and some people. For one more, one that is slow is closed.
 const CONNECTIONS_MAX: usize = 64;
 
 /// How long the head of a request may take, and how long a kept connection may be idle.
@@ -135,28 +138,37 @@ fn serve(
 }
 
 async fn accept(listener: &tokio::net::TcpListener, routes: &Router) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Places::new(CONNECTIONS_MAX);
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
         match listener.accept().await {
             Ok((stream, _)) => {
-                let routes = routes.clone();
+                let (place, closed) = places.take();
+                let conversation = converse(stream, routes.clone(), place);
                 tokio::spawn(async move {
-                    converse(stream, routes).await;
-                    drop(place);
+                    tokio::select! {
+                        () = conversation => {}
+                        _ = closed => {}
+                    }
                 });
+                // What it asked by now is read before the next one may take its place.
+                yield_now().await;
             }
             Err(_) => sleep(REFUSED_PAUSE).await,
         }
     }
 }
 
-async fn converse(stream: TcpStream, routes: Router) {
+async fn converse(stream: TcpStream, routes: Router, place: Place) {
+    let routes = TowerToHyperService::new(routes);
+    let service = service_fn(move |request| {
+        place.asked();
+        routes.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_LEN_MAX)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+        .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
     // How a connection ends is its peer's business: there is nobody to tell.
     tokio::select! {

@@ -9,6 +9,9 @@ use std::time::Duration;
 use sluice_api::{Server, serve};
 use sluice_base::metrics::{Sample, Source, Value};
 
+/// Half of what the server gives a slow client.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
 #[derive(Debug)]
 struct One;
 
@@ -36,6 +39,25 @@ fn ask(server: &Server, line: &str) -> String {
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     answer
+}
+
+/// Asks and reads the whole answer; the connection stays.
+fn ask_on(client: &mut TcpStream) {
+    write!(client, "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"# EOF\n") {
+        let mut some = [0; 4096];
+        let len = client.read(&mut some).unwrap();
+        assert_ne!(len, 0, "closed early");
+        answer.extend(some.into_iter().take(len));
+    }
+}
+
+fn is_closed(client: &mut TcpStream) -> bool {
+    match client.read(&mut [0; 1]) {
+        Ok(len) => len == 0,
+        Err(e) => e.kind() == ErrorKind::ConnectionReset,
+    }
 }
 
 #[test]
@@ -69,14 +91,7 @@ fn a_connection_serves_more_than_one_request() {
     let server = server();
     let mut client = connect(&server);
     for _ in 0..3 {
-        write!(client, "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-        let mut answer = Vec::new();
-        while !answer.ends_with(b"# EOF\n") {
-            let mut some = [0; 4096];
-            let len = client.read(&mut some).unwrap();
-            assert_ne!(len, 0, "closed early");
-            answer.extend_from_slice(&some[..len]);
-        }
+        ask_on(&mut client);
     }
 }
 
@@ -93,15 +108,39 @@ fn a_head_too_long_is_refused() {
     }
 }
 
+/// Answered long before those who hold the places have taken too long.
 #[test]
-fn the_silent_beyond_the_limit_wait_and_the_first_are_served() {
+fn whoever_is_slow_to_ask_delays_nobody() {
     let server = server();
-    let mut first = connect(&server);
-    let _silent: Vec<_> = (0..150).map(|_| connect(&server)).collect();
-    write!(first, "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    first.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let mut kept = connect(&server);
+    ask_on(&mut kept);
+    let mut slow: Vec<_> = (0..150).map(|_| connect(&server)).collect();
+    for client in &mut slow {
+        // Those who made room for others may hear of it by now.
+        let _ = client.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n");
+    }
+    let mut good = connect(&server);
+    good.set_read_timeout(Some(AT_ONCE)).unwrap();
+    ask_on(&mut good);
+    kept.set_read_timeout(Some(AT_ONCE)).unwrap();
+    ask_on(&mut kept);
+    assert!(is_closed(&mut slow[0]), "the oldest made room");
+}
+
+#[test]
+fn whoever_has_asked_and_stays_delays_nobody() {
+    let server = server();
+    let mut idle: Vec<_> = (0..150).map(|_| connect(&server)).collect();
+    for client in &mut idle[100..] {
+        ask_on(client);
+    }
+    for _ in 0..50 {
+        let mut more = connect(&server);
+        more.set_read_timeout(Some(AT_ONCE)).unwrap();
+        ask_on(&mut more);
+        idle.push(more);
+    }
+    assert!(is_closed(&mut idle[100]), "the oldest made room");
 }
 
 #[test]
@@ -117,10 +156,6 @@ fn dropping_the_server_closes_its_connections_and_frees_its_port() {
     let address = server.address();
     let mut client = connect(&server);
     drop(server);
-    let closed = match client.read(&mut [0; 1]) {
-        Ok(len) => len == 0,
-        Err(e) => e.kind() == ErrorKind::ConnectionReset,
-    };
-    assert!(closed);
+    assert!(is_closed(&mut client));
     assert!(TcpStream::connect(address).is_err());
 }
