@@ -3,7 +3,9 @@
 use super::codec::{Adapt, Codec};
 use super::reader::Reader;
 use super::value::{Misread, Plain, Value, number, of_number, text_of};
-use crate::{DatapathId, Inexpressible, MacAddr, NO_BUFFER, Out, PortNo, Result, Version, buffered};
+use crate::{
+    DatapathId, Inexpressible, MacAddr, NO_BUFFER, Out, PortNo, Result, Version, buffered,
+};
 
 /// 16 bits in 1.0, 32 later.
 impl Codec for PortNo {

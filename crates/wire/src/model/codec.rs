@@ -105,7 +105,6 @@ pub(crate) trait Choice: Sized {
     /// What they are called in errors.
     const WHAT: &'static str;
 
-
     /// Every variant that has a row: its name, and its number in a version if it has one there.
     const ROWS: &'static [ChoiceRow];
 

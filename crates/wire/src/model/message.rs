@@ -58,7 +58,10 @@ impl Message {
     ///
     /// # Errors
     /// Names what the version cannot say; nothing is written then.
-    #[expect(clippy::cast_possible_truncation, reason = "32 bits under the identity, 32 of it above")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "32 bits under the identity, 32 of it above"
+    )]
     pub fn emit(&self, xid: u32, out: &mut Out<'_>) -> Result<(), Inexpressible> {
         let code = self.code(out.version())?;
         let kind = u16::try_from(code).map_or(Kind::EXPERIMENTER, Kind);

@@ -68,7 +68,10 @@ impl<T: Choice> Codec for Multipart<T> {
         Ok(Self { flags, body: T::parse_as(code, r)? })
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "32 bits under the identity, 32 of it above")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "32 bits under the identity, 32 of it above"
+    )]
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
         let code = self.body.code(out.version())?;
         u16::try_from(code).unwrap_or(EXPERIMENTER).emit(out)?;

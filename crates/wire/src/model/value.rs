@@ -47,7 +47,8 @@ impl Misread {
     /// The same, seen from outside of `name`.
     #[must_use]
     pub fn under(mut self, name: &str) -> Self {
-        self.path = if self.path.is_empty() { name.into() } else { format!("{name}.{}", self.path) };
+        self.path =
+            if self.path.is_empty() { name.into() } else { format!("{name}.{}", self.path) };
         self
     }
 }
@@ -299,11 +300,15 @@ pub(crate) fn list_to_value<T: Plain>(list: &[T], version: Version) -> Value {
 ///
 /// # Errors
 /// Those of its things, with their index.
-pub(crate) fn list_from_value<T: Plain>(value: &Value, version: Version) -> Result<Vec<T>, Misread> {
+pub(crate) fn list_from_value<T: Plain>(
+    value: &Value,
+    version: Version,
+) -> Result<Vec<T>, Misread> {
     let Value::List(list) = value else {
         return Err(Misread::new(format!("expected a list, found {}", value.kind())));
     };
-    let read = |(n, it): (usize, &Value)| T::from_value(it, version).map_err(|e| e.under(&n.to_string()));
+    let read =
+        |(n, it): (usize, &Value)| T::from_value(it, version).map_err(|e| e.under(&n.to_string()));
     list.iter().enumerate().map(read).collect()
 }
 
