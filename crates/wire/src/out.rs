@@ -1,7 +1,7 @@
 //! Where messages are written: the transmit buffer of one switch.
 
 use zerocopy::big_endian::U16;
-use zerocopy::{Immutable, IntoBytes};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::frame::Header;
 use crate::{Inexpressible, Kind, Version};
@@ -119,6 +119,12 @@ impl<'t> Out<'t> {
         xid
     }
 
+    /// Sets the transaction id of the next message.
+    #[inline]
+    pub(crate) fn set_next_xid(&mut self, xid: u32) {
+        *self.next_xid = xid;
+    }
+
     /// Forgets what is behind the first `len` octets.
     #[inline]
     pub(crate) fn truncate(&mut self, len: usize) {
@@ -132,6 +138,16 @@ impl<'t> Out<'t> {
             self.tx.extend_from_slice(chunk);
         }
         self.tx.last_chunk_mut::<N>().map_or(&mut [], |chunk| chunk)
+    }
+
+    /// Appends a copy of a layout and returns it, to be written over.
+    #[inline]
+    pub(crate) fn put_copy<T>(&mut self, layout: &T) -> Option<&mut T>
+    where
+        T: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned,
+    {
+        self.put(layout);
+        T::mut_from_suffix(self.tx).ok().map(|(_, copy)| copy)
     }
 
     /// Appends a layout.
@@ -164,6 +180,7 @@ impl<'t> Out<'t> {
     }
 
     /// The transaction id of the next message.
+    #[inline]
     pub fn next_xid(&self) -> u32 {
         *self.next_xid
     }

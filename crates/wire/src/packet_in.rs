@@ -237,10 +237,23 @@ impl<'a> PacketIns<'a> {
         self.rest
     }
 
+    /// The version that they are of.
+    #[inline]
+    pub(crate) const fn version(&self) -> Version {
+        self.version
+    }
+
     /// Messages read.
     #[inline]
     pub const fn taken(&self) -> u64 {
         self.taken
+    }
+
+    /// Goes on at `rest`, `taken` messages further on.
+    #[inline]
+    pub(crate) const fn skip_to(&mut self, rest: &'a [u8], taken: u64) {
+        self.rest = rest;
+        self.taken += taken;
     }
 }
 

@@ -164,9 +164,7 @@ impl App for Learning {
         let Some(Some(bridge)) = self.bridges.get_mut(ctx.sw.index()) else { return };
         let clock = Clock { now: self.now, timeout: self.host_timeout };
         if self.is_near {
-            for p in frames {
-                bridge.hear(p, clock, ctx, &mut self.counts);
-            }
+            bridge.hear_all(frames, clock, ctx, &mut self.counts);
         } else {
             bridge.look_ahead(frames, clock, ctx, &mut self.counts);
         }
@@ -198,4 +196,98 @@ impl App for Learning {
 
 fn ticks(time: Duration) -> Tick {
     Tick::try_from(time.as_secs()).unwrap_or(TIMEOUT_MAX).min(TIMEOUT_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_app::Mail;
+    use sluice_base::Rng;
+    use sluice_wire::{DatapathId, Out, PortNo, Reason, Version};
+
+    use super::*;
+
+    const FEATURES: Features = Features {
+        datapath_id: DatapathId(1),
+        n_buffers: 0,
+        n_tables: 1,
+        auxiliary_id: 0,
+        capabilities: 0,
+        actions: 0,
+        ports: Vec::new(),
+    };
+
+    /// An application with one switch, and what it said.
+    struct Stage {
+        now: Instant,
+        app: Learning,
+        version: Version,
+        tx: Vec<u8>,
+        xid: u32,
+    }
+
+    impl Stage {
+        fn new(cfg: &Config, version: Version) -> Self {
+            #[expect(clippy::disallowed_methods, reason = "some time; it stands still")]
+            let now = Instant::now();
+            let mut stage = Self { now, app: Learning::new(cfg), version, tx: Vec::new(), xid: 0 };
+            stage.tell(|app, ctx| app.switch_up(&FEATURES, ctx));
+            stage
+        }
+
+        fn tell(&mut self, tell: impl FnOnce(&mut Learning, &mut Ctx<'_>)) {
+            let mut mail = Mail::default();
+            let here = Out::new(&mut self.tx, self.version, &mut self.xid);
+            tell(&mut self.app, &mut Ctx::new(self.now, Sw(0), DatapathId(1), here, &mut mail));
+        }
+    }
+
+    /// A frame among few stations at few ports: most are usual, some are tagged, of a group, without a slot, cut off.
+    fn put_frame(rng: &mut Rng, out: &mut Out<'_>) {
+        let station = |n| [if n == 0 { 3 } else { 2 }, 0, 0, 0, 0, n];
+        let mut few = |n| u8::try_from(rng.below(n)).unwrap();
+        let (dst, src) = (few(20), few(20));
+        let in_port = if few(40) == 0 { few(4) } else { src % 4 };
+        let tag: &[u8] = if few(10) == 0 { &[0x81, 0, 0, few(2)] } else { &[] };
+        let mut frame = [&station(dst)[..], &station(src), tag, &[8, 0, 69]].concat();
+        if few(50) == 0 {
+            frame.truncate(13);
+        }
+        let buffer_id = (few(10) != 0).then_some(7);
+        let in_port = PortNo(u32::from(in_port) + 1);
+        let (reason, table_id, cookie) = (Reason::NO_MATCH, 0, u64::MAX);
+        let p =
+            PacketIn { buffer_id, in_port, total_len: 19, reason, table_id, cookie, frame: &frame };
+        p.emit(out).unwrap();
+    }
+
+    /// Frames are answered alike in bursts and one by one, whatever the version and the rules.
+    #[test]
+    fn a_burst_is_answered_like_its_frames() {
+        let mut rng = Rng::new(3);
+        for version in [Version::V1_0, Version::V1_3] {
+            for matching in [Matching::Dst, Matching::Pair, Matching::PortPair] {
+                let cfg =
+                    Config { matching, host_timeout: Duration::from_secs(3), ..Config::default() };
+                let mut all = [0; 2].map(|_| Stage::new(&cfg, version));
+                for second in 0..100 {
+                    let (mut rx, mut xid) = (Vec::new(), 0);
+                    let mut out = Out::new(&mut rx, version, &mut xid);
+                    (0..rng.below(50)).for_each(|_| put_frame(&mut rng, &mut out));
+                    for stage in &mut all {
+                        stage.app.now = second;
+                    }
+                    let [burst, one_by_one] = &mut all;
+                    burst.tell(|app, ctx| app.packet_ins(&mut PacketIns::new(version, &rx), ctx));
+                    for p in PacketIns::new(version, &rx) {
+                        one_by_one.tell(|app, ctx| _ = app.packet_in(&p, ctx));
+                    }
+                    assert!(burst.tx == one_by_one.tx, "{version} {matching:?} {second}");
+                }
+                let [burst, one_by_one] = &all;
+                assert_eq!(burst.xid, one_by_one.xid);
+                assert!(burst.app.counts.moved > 10 && burst.xid > 1000);
+                assert_eq!(burst.app.counts.moved, one_by_one.app.counts.moved);
+            }
+        }
+    }
 }

@@ -2,10 +2,12 @@
 
 use prefetch_index::prefetch_index;
 use sluice_base::Rng;
-use sluice_wire::{PortNo, VlanId};
+use sluice_wire::{EthHeader, PortNo, VlanId};
 
 /// Stations per line.
 const WAYS: usize = 4;
+
+const _: () = assert!(WAYS.is_power_of_two());
 
 /// Lines of a table that holds nothing yet: one switch of ten thousand idle ones costs a KiB.
 const LINES_MIN: usize = 16;
@@ -33,6 +35,25 @@ impl Key {
 pub(super) struct Spot {
     key: u64,
     hash: u64,
+}
+
+impl Spot {
+    #[inline]
+    fn new(key: Key, factor: u64) -> Self {
+        // One product alone, or both its halves together, sends runs of addresses to runs of lines for some factors.
+        let product = u128::from(key.0) * u128::from(factor);
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+        let folded = product as u64 ^ (product >> 64) as u64;
+        Self { key: key.0, hash: folded.wrapping_mul(factor) }
+    }
+
+    /// The place in its line where a station is looked for first.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "two bits")]
+    const fn way(self) -> usize {
+        // The topmost bits: every other bit has a say in them.
+        (self.hash >> (u64::BITS - WAYS.ilog2())) as usize
+    }
 }
 
 /// Seconds since the application began, counted round.
@@ -127,23 +148,17 @@ impl Table {
     /// Where a station belongs, whatever the size of the table.
     #[inline]
     pub(super) fn spot(&self, key: Key) -> Spot {
-        // Half a product alone sends runs of addresses to runs of lines for some factors.
-        let product = u128::from(key.0) * u128::from(self.factor);
-        #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
-        let hash = product as u64 ^ (product >> 64) as u64;
-        Spot { key: key.0, hash }
+        Spot::new(key, self.factor)
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "fewer lines than a usize can count")]
     fn home(&self, spot: Spot) -> usize {
-        // The low bits: they come from the middle of the product, where every bit of the key has a say.
-        spot.hash as usize & (self.lines.len() - 1)
+        home(&self.lines, spot)
     }
 
     #[inline]
     fn next(&self, line: usize) -> usize {
-        (line + 1) & (self.lines.len() - 1)
+        next(&self.lines, line)
     }
 
     /// Has the line of a station brought nearer, without waiting for it.
@@ -154,20 +169,16 @@ impl Table {
 
     /// Where a station is, if it was seen within `timeout`.
     #[inline]
-    pub(super) fn get(&self, spot: Spot, now: Tick, timeout: Tick) -> Option<PortNo> {
-        let mut at = self.home(spot);
-        for _ in 0..PROBES_MAX {
-            let line = self.lines.get(at)?;
-            if let Some(way) = line.find(spot.key) {
-                let (port, seen) = (*line.ports.get(way)?, *line.seen.get(way)?);
-                return (now.wrapping_sub(seen) <= timeout).then_some(PortNo(port));
-            }
-            if line.spilled == 0 {
-                return None;
-            }
-            at = self.next(at);
-        }
-        None
+    pub(super) fn get(&mut self, spot: Spot, now: Tick, timeout: Tick) -> Option<PortNo> {
+        let (line, way) = find(&mut self.lines, spot)?;
+        let (port, seen) = (*line.ports.get(way)?, *line.seen.get(way)?);
+        (now.wrapping_sub(seen) <= timeout).then_some(PortNo(port))
+    }
+
+    /// The table as it stands while nobody new comes.
+    #[inline]
+    pub(super) fn as_it_stands(&mut self, now: Tick, timeout: Tick) -> AsItStands<'_> {
+        AsItStands { lines: &mut self.lines, factor: self.factor, now, timeout }
     }
 
     /// Notes that a station was seen at `port`.
@@ -176,29 +187,20 @@ impl Table {
     /// Constant, but for the times the table doubles.
     #[inline]
     pub(super) fn learn(&mut self, spot: Spot, port: PortNo, now: Tick) -> Learnt {
-        let mut at = self.home(spot);
-        for _ in 0..PROBES_MAX {
-            let Some(line) = self.lines.get_mut(at) else { break };
-            if let Some(way) = line.find(spot.key) {
-                let (Some(old), Some(seen)) = (line.ports.get_mut(way), line.seen.get_mut(way))
-                else {
-                    break;
-                };
-                // A line that does not change stays clean in the caches.
-                if *seen != now {
-                    *seen = now;
-                }
-                if *old == port.0 {
-                    return Learnt::Known;
-                }
-                return Learnt::Moved(PortNo(std::mem::replace(old, port.0)));
-            }
-            if line.spilled == 0 {
-                break;
-            }
-            at = self.next(at);
+        let Some((line, way)) = find(&mut self.lines, spot) else {
+            return self.add(spot, port, now);
+        };
+        let (Some(old), Some(seen)) = (line.ports.get_mut(way), line.seen.get_mut(way)) else {
+            return Learnt::Known;
+        };
+        // A line that does not change stays clean in the caches.
+        if *seen != now {
+            *seen = now;
         }
-        self.add(spot, port, now)
+        if *old == port.0 {
+            return Learnt::Known;
+        }
+        Learnt::Moved(PortNo(std::mem::replace(old, port.0)))
     }
 
     #[cold]
@@ -256,7 +258,8 @@ impl Table {
         for probe in 0..PROBES_MAX {
             let next = self.next(at);
             let Some(line) = self.lines.get_mut(at) else { return false };
-            if let Some(way) = line.find(0) {
+            let free = |&way: &usize| line.keys.get(way) == Some(&0);
+            if let Some(way) = (0..WAYS).map(|n| spot.way() ^ n).find(free) {
                 set(&mut line.keys, way, spot.key);
                 set(&mut line.ports, way, port);
                 set(&mut line.seen, way, seen);
@@ -344,6 +347,82 @@ impl Table {
     }
 }
 
+/// A table while nobody new comes, so that what says where it is stays in registers.
+#[derive(Debug)]
+pub(super) struct AsItStands<'a> {
+    lines: &'a mut [Line],
+    factor: u64,
+    now: Tick,
+    timeout: Tick,
+}
+
+impl AsItStands<'_> {
+    /// Where a conversation goes, from a source that is where it was, at `port`, to a destination that is known and
+    /// elsewhere. `None` for every other.
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    pub(super) fn route(&mut self, eth: &EthHeader, port: PortNo) -> Option<PortNo> {
+        // No group is ever learned, so none is found.
+        let src = Spot::new(Key::new(eth.src_bits(), VlanId(0)), self.factor);
+        let dst = Spot::new(Key::new(eth.dst_bits(), VlanId(0)), self.factor);
+        let (line, way) = find(self.lines, src)?;
+        if *line.ports.get(way)? != port.0 {
+            return None;
+        }
+        let seen = line.seen.get_mut(way)?;
+        // A line that does not change stays clean in the caches.
+        if *seen != self.now {
+            *seen = self.now;
+        }
+        let (line, way) = find(self.lines, dst)?;
+        let (to, seen) = (PortNo(*line.ports.get(way)?), *line.seen.get(way)?);
+        (to != port && self.now.wrapping_sub(seen) <= self.timeout).then_some(to)
+    }
+}
+
+/// A station: its line, and which place in it.
+#[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+#[inline(always)]
+fn find(lines: &mut [Line], spot: Spot) -> Option<(&mut Line, usize)> {
+    let (at, way) = (home(lines, spot), spot.way());
+    let keys = &lines.get(at)?.keys;
+    for way in [way, way ^ 1, way ^ 2, way ^ 3] {
+        if *keys.get(way)? == spot.key {
+            return Some((lines.get_mut(at)?, way));
+        }
+    }
+    let (at, way) = find_elsewhere(lines, spot)?;
+    Some((lines.get_mut(at)?, way % WAYS))
+}
+
+/// The same for a station that is not in the line it belongs in.
+#[cold]
+fn find_elsewhere(lines: &[Line], spot: Spot) -> Option<(usize, usize)> {
+    let mut at = home(lines, spot);
+    for _ in 0..PROBES_MAX {
+        let line = lines.get(at)?;
+        if let Some(way) = line.find(spot.key) {
+            return Some((at, way));
+        }
+        if line.spilled == 0 {
+            return None;
+        }
+        at = next(lines, at);
+    }
+    None
+}
+
+/// The line that a station belongs in.
+#[inline]
+fn home(lines: &[Line], spot: Spot) -> usize {
+    (spot.hash >> 32) as usize & (lines.len() - 1)
+}
+
+#[inline]
+fn next(lines: &[Line], line: usize) -> usize {
+    (line + 1) & (lines.len() - 1)
+}
+
 #[inline]
 fn set<T>(ways: &mut [T; WAYS], way: usize, value: T) {
     if let Some(place) = ways.get_mut(way) {
@@ -354,6 +433,8 @@ fn set<T>(ways: &mut [T; WAYS], way: usize, value: T) {
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
+
+    use sluice_wire::{Ethernet, MacAddr};
 
     use super::*;
 
@@ -367,7 +448,7 @@ mod tests {
         table.learn(spot(table, n), PortNo(port), now)
     }
 
-    fn get(table: &Table, n: u64, now: Tick) -> Option<u32> {
+    fn get(table: &mut Table, n: u64, now: Tick) -> Option<u32> {
         table.get(spot(table, n), now, TIMEOUT).map(|port| port.0)
     }
 
@@ -379,9 +460,49 @@ mod tests {
         }
         assert_eq!(table.lines.len(), 65_536);
         for n in 0..100_000 {
-            assert_eq!(get(&table, n.into(), 0), Some(n), "{n}");
+            assert_eq!(get(&mut table, n.into(), 0), Some(n), "{n}");
         }
-        assert_eq!(get(&table, 100_000, 0), None);
+        assert_eq!(get(&mut table, 100_000, 0), None);
+    }
+
+    /// Whatever the factor, addresses in a row do not crowd: nearly all stand in the lines they belong in.
+    #[test]
+    fn addresses_in_a_row_spread_with_every_seed() {
+        for seed in 0..200 {
+            let mut table = Table::new(131_072, seed);
+            for n in 0..1000u64 {
+                learn(&mut table, (0x0200_0000_0000 + n).swap_bytes() >> 16, 1, 0);
+            }
+            let spilled: u32 = table.lines.iter().map(|line| line.spilled).sum();
+            assert!(spilled < 120, "seed {seed}: {spilled}");
+        }
+    }
+
+    #[test]
+    fn what_stands_is_routed_and_all_else_is_left() {
+        let header = |dst: u64, src: u64| {
+            let octets = [dst, src].map(|n| MacAddr::from_u64(n).0).concat();
+            *Ethernet::new(&[&octets[..], &[8, 0]].concat()).unwrap().header
+        };
+        let mut table = Table::new(1000, 7);
+        for n in 1..=500u32 {
+            let bits = header(0, n.into()).src_bits();
+            let spot = table.spot(Key::new(bits, VlanId(0)));
+            table.learn(spot, PortNo(n % 4), 100);
+        }
+        let mut route = |dst, src, port, now| {
+            let mut table = table.as_it_stands(now, TIMEOUT);
+            table.route(&header(dst, src), PortNo(port)).map(|port| port.0)
+        };
+        for n in 1..500u32 {
+            assert_eq!(route(n.into(), u64::from(n) + 1, (n + 1) % 4, 100), Some(n % 4), "{n}");
+        }
+        assert_eq!(route(1, 2, 3, 100), None, "moved");
+        assert_eq!(route(5, 1, 1, 100), None, "at one port");
+        assert_eq!(route(501, 1, 1, 100), None, "unknown destination");
+        assert_eq!(route(1, 501, 2, 100), None, "unknown source");
+        assert_eq!(route(2, 1, 1, 401), None, "aged");
+        assert_eq!(route(1, 2, 2, 401), Some(1), "seen again a moment ago");
     }
 
     #[test]
@@ -404,7 +525,7 @@ mod tests {
                 assert_eq!(learnt, expected, "step {step}");
             }
             let probe = u64::from(rng.below(3000));
-            let found = get(&table, probe, 0);
+            let found = get(&mut table, probe, 0);
             assert_eq!(found, map.get(&probe).copied(), "step {step}");
             assert_eq!(table.len(), map.len());
         }
@@ -418,7 +539,7 @@ mod tests {
             learn(&mut table, n.into(), 1, now);
             assert!(table.len() <= 1000);
         }
-        let newest = (99_900..100_000).filter(|&n| get(&table, n, 999).is_some());
+        let newest = (99_900..100_000).filter(|&n| get(&mut table, n, 999).is_some());
         assert!(newest.count() > 60, "the newest stay, but for a few in crowded lines");
         let spilled: u32 = table.lines.iter().map(|line| line.spilled).sum();
         assert!(spilled < 2000, "counts of passed lines stay true");
@@ -428,8 +549,8 @@ mod tests {
     fn the_aged_are_unknown_at_once_and_swept_later() {
         let mut table = Table::new(1000, 7);
         learn(&mut table, 1, 1, 65_500);
-        assert_eq!(get(&table, 1, 264), Some(1), "the tick goes round");
-        assert_eq!(get(&table, 1, 265), None);
+        assert_eq!(get(&mut table, 1, 264), Some(1), "the tick goes round");
+        assert_eq!(get(&mut table, 1, 265), None);
         for part in 0..16 {
             table.sweep(part, 16, 265, TIMEOUT);
         }
@@ -444,14 +565,14 @@ mod tests {
         }
         for _ in 0..SCANNED_MAX / table.lines.len() {
             table.forget_port(PortNo(1));
-            assert_eq!((table.len(), get(&table, 2, 0)), (99_000, Some(2)));
+            assert_eq!((table.len(), get(&mut table, 2, 0)), (99_000, Some(2)));
         }
         table.forget_port(PortNo(1));
         assert_eq!((table.len(), table.lines.len()), (0, LINES_MIN));
         learn(&mut table, 2, 2, 1);
         table.sweep(1, 64, 1, TIMEOUT);
         table.forget_port(PortNo(1));
-        assert_eq!(get(&table, 2, 1), Some(2), "in the next second it looks again");
+        assert_eq!(get(&mut table, 2, 1), Some(2), "in the next second it looks again");
     }
 
     /// Addresses that all belong in one line cost no more than a bounded search.

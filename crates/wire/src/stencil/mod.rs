@@ -1,11 +1,15 @@
 //! Messages drawn once and stamped many times, for the way of a `PACKET_IN`.
 
+mod usual;
+
 use crate::field::VID_PRESENT;
 use crate::frame::Header;
 use crate::{
     Action, EthHeader, FieldId, FlowMod, Frame, Inexpressible, Out, PacketOut, PortNo, Version,
     VlanId, matching,
 };
+
+use usual::{Rule10, Rule13, Ruled};
 
 /// Octets of a `FLOW_MOD` of 1.0 with one action: the commonest of the shorter drawings.
 const LEN_SHORT: usize = 80;
@@ -31,6 +35,8 @@ pub struct Stencil {
     eth_src: u8,
     vlan: u8,
     out_port: u8,
+    /// Whether all values have the places that they have in `Rule10` or `Rule13`.
+    is_ruled: bool,
 }
 
 /// What is filled in. What the drawing has no place for is left out.
@@ -94,6 +100,7 @@ impl Stencil {
         if has_output {
             drawn.out_port = to_place(actions_at + 4);
         }
+        drawn.is_ruled = drawn.has_places_of::<Rule10>() || drawn.has_places_of::<Rule13>();
         Ok(drawn)
     }
 
@@ -142,10 +149,26 @@ impl Stencil {
             eth_src: nowhere,
             vlan: nowhere,
             out_port: nowhere,
+            is_ruled: false,
         };
         let room = drawn.octets.get_mut(..LEN_MAX).and_then(|room| room.get_mut(..octets.len()));
         room.ok_or(too_long)?.copy_from_slice(octets);
         Ok(drawn)
+    }
+
+    fn has_places_of<R: Ruled>(&self) -> bool {
+        let Self { buffer_id, in_port, eth_src, eth_dst, vlan, out_port, .. } = *self;
+        let places = [buffer_id, in_port, eth_src, eth_dst, vlan, out_port].map(usize::from);
+        let len = usize::from(self.len);
+        self.version == R::VERSION && len == size_of::<R>() && places == R::PLACES
+    }
+
+    /// The drawing as a layout, if it is a rule that has this layout in `version`.
+    #[inline]
+    fn ruled<R: Ruled>(&self, version: Version) -> Option<&R> {
+        let is_it = self.is_ruled && self.version == R::VERSION && version == R::VERSION;
+        let (rule, _) = R::ref_from_prefix(&self.octets).ok()?;
+        is_it.then_some(rule)
     }
 
     fn place(&mut self, id: FieldId, at: u8) {
