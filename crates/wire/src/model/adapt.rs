@@ -1,6 +1,6 @@
 //! Values whose form on the wire is not that of their type.
 
-use super::codec::{Adapt, Codec};
+use super::codec::{Adapt, Choice, Codec};
 use super::reader::Reader;
 use super::value::{Misread, Plain, Value, number, of_number, text_of};
 use crate::{
@@ -121,5 +121,46 @@ impl Adapt<u16> for Wide {
 
     fn emit(value: &u16, out: &mut Out<'_>) -> Result<(), Inexpressible> {
         u32::from(*value).emit(out)
+    }
+}
+
+/// A property that older versions lay out as fields which are always there.
+pub(crate) trait Sole: Choice {
+    /// The fields; their default says nothing.
+    type Fields: Codec + Default + PartialEq;
+
+    /// The property.
+    fn of(fields: Self::Fields) -> Self;
+
+    /// The fields, if it is that property.
+    fn fields(&self) -> Option<&Self::Fields>;
+}
+
+/// A list of properties as the fields of one of them; without it the fields say nothing.
+pub(crate) struct Flat;
+
+impl<T: Sole> Adapt<Vec<T>> for Flat {
+    fn parse(r: &mut Reader<'_>) -> Result<Vec<T>> {
+        let fields = T::Fields::parse(r)?;
+        Ok(if fields == T::Fields::default() { vec![] } else { vec![T::of(fields)] })
+    }
+
+    fn emit(list: &Vec<T>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let (version, mut sole) = (out.version(), None);
+        for property in list {
+            match property.fields() {
+                Some(fields) if sole.is_none() => sole = Some(fields),
+                _ => {
+                    property.code(version)?;
+                    return Err(Inexpressible {
+                        what: T::WHAT,
+                        version,
+                        needs: Some(Version::V1_4),
+                    });
+                }
+            }
+        }
+        let nothing = T::Fields::default();
+        sole.unwrap_or(&nothing).emit(out)
     }
 }

@@ -4,6 +4,8 @@ use super::codec::versions::*;
 use super::codec::{Choice, Codec, NICIRA};
 use super::meter::MeterMod;
 use super::multipart::{Multipart, Reply, Request};
+use super::port::PortStatus;
+use super::port_mod::PortMod;
 use super::reader::Reader;
 use super::rows::choice;
 use super::value::{Misread, Plain, Value};
@@ -23,6 +25,10 @@ choice! {
         MultipartRequest "multipart_request" (Multipart<Request>) = { V1_0.. => 18 };
         /// Statistics or descriptions. §7.3.5.
         MultipartReply "multipart_reply" (Multipart<Reply>) = { V1_0.. => 19 };
+        /// A port came, went or changed. §7.4.3.
+        PortStatus "port_status" (PortStatus) = { V1_0.. => 12 };
+        /// A port to set. §7.3.4.3.
+        PortMod "port_mod" (PortMod) = { V1_0.. => 16 };
         /// A meter to add, change or delete. §7.3.4.4.
         MeterMod "meter_mod" (MeterMod) = { V1_3.. => 29 };
     }

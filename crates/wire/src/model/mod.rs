@@ -8,6 +8,9 @@ mod matching;
 mod message;
 mod meter;
 mod multipart;
+mod port;
+mod port_mod;
+mod port_stats;
 pub(crate) mod reader;
 pub(crate) mod rows;
 pub(crate) mod value;
@@ -19,4 +22,12 @@ pub use matching::Match;
 pub use message::Message;
 pub use meter::{Band, MeterCommand, MeterFlags, MeterMod};
 pub use multipart::{Multipart, MultipartFlags, Reply, Request};
+pub use port::{
+    EthernetPort, OpticalFeatures, Port, PortConfig, PortFeatures, PortProp, PortReason, PortState,
+    PortStatus,
+};
+pub use port_mod::{EthernetMod, PortMod, PortModProp};
+pub use port_stats::{
+    EthernetStats, OpticalFlags, PortDescRequest, PortStats, PortStatsProp, PortStatsRequest,
+};
 pub use value::{Misread, Text, Value};

@@ -2,6 +2,8 @@
 
 use super::codec::versions::*;
 use super::codec::{Choice, Codec, NICIRA};
+use super::port::Port;
+use super::port_stats::{PortDescRequest, PortStats, PortStatsRequest};
 use super::reader::Reader;
 use super::rows::{choice, flags};
 use super::value::{Entries, Misread, Plain, Text, Value};
@@ -18,6 +20,10 @@ choice! {
     pub enum Request: "multipart request" {
         /// Maker, model, serial number.
         Desc "desc" = { V1_0.. => 0 };
+        /// Counters of ports. §7.3.5.6.
+        PortStats "port_stats" (PortStatsRequest) = { V1_0.. => 4 };
+        /// What the ports are. §7.3.5.7. Before 1.3 it is Open vSwitch's, who took it over.
+        PortDesc "port_desc" (PortDescRequest) = { V1_0.. => 13 };
     }
 }
 
@@ -37,6 +43,16 @@ choice! {
             /// A name for people.
             dp: Text<256>,
         } = { V1_0.. => 0 [mfr, hw, sw, serial, dp,] };
+        /// Counters of ports. §7.3.5.6.
+        PortStats "port_stats" {
+            /// One each.
+            ports: Vec<PortStats>,
+        } = { V1_0.. => 4 [ports,] };
+        /// What the ports are. §7.3.5.7. Before 1.3 it is Open vSwitch's, who took it over.
+        PortDesc "port_desc" {
+            /// One each.
+            ports: Vec<Port>,
+        } = { V1_0.. => 13 [ports,] };
     }
 }
 

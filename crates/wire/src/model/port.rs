@@ -1,0 +1,268 @@
+//! Ports: what a switch says of them, and when they come, go or change. §7.2.1, §7.4.3.
+
+use super::adapt::{Flat, Sole};
+use super::codec::versions::{V1_0, V1_1, V1_3, V1_4, V1_5};
+use super::codec::{Adapt, Codec, Item};
+use super::reader::Reader;
+use super::rows::{choice, codes, flags, record, tlv};
+use super::value::Text;
+use crate::{Inexpressible, MacAddr, Out, PortNo, Result, Version};
+
+flags! {
+    /// `OFPPC_*`: how an operator or a controller has set a port.
+    pub struct PortConfig(u32);
+    PORT_DOWN = 1, V1_0, "Turned off.";
+    NO_STP = 2, V1_0, "Without the spanning tree; 1.0 only.";
+    NO_RECV = 4, V1_0, "What comes in is dropped.";
+    NO_RECV_STP = 8, V1_0, "What comes in of the spanning tree is dropped; 1.0 only.";
+    NO_FLOOD = 16, V1_0, "Not flooded to; 1.0 only.";
+    NO_FWD = 32, V1_0, "What would go out is dropped.";
+    NO_PACKET_IN = 64, V1_0, "What comes in is never sent to a controller.";
+}
+
+flags! {
+    /// `OFPPS_*`: what became of a port by itself.
+    pub struct PortState(u32);
+    LINK_DOWN = 1, V1_0, "Nothing at the other end.";
+    BLOCKED = 2, V1_1, "Kept from forwarding by a protocol of the switch.";
+    LIVE = 4, V1_1, "Good enough for a fast-failover group.";
+    STP_BLOCK = 0x300, V1_0, "Outside of the spanning tree; 1.0 only.";
+    STP_LEARN = 0x100, V1_0, "The spanning tree learns and forwards nothing yet; 1.0 only.";
+    STP_FORWARD = 0x200, V1_0, "The spanning tree learns and forwards; 1.0 only.";
+}
+
+flags! {
+    /// `OFPPF_*`: speeds and media, numbered as in 1.1 and later.
+    ///
+    /// 1.0 numbers the media from 7 to 11. Bits 12 to 15 of 1.0, which have no meaning, are 44 to 47 here.
+    pub struct PortFeatures(u64);
+    SPEED_10MB_HD = 1, V1_0, "10 Mbit/s, half-duplex.";
+    SPEED_10MB_FD = 2, V1_0, "10 Mbit/s, full-duplex.";
+    SPEED_100MB_HD = 4, V1_0, "100 Mbit/s, half-duplex.";
+    SPEED_100MB_FD = 8, V1_0, "100 Mbit/s, full-duplex.";
+    SPEED_1GB_HD = 0x10, V1_0, "1 Gbit/s, half-duplex.";
+    SPEED_1GB_FD = 0x20, V1_0, "1 Gbit/s, full-duplex.";
+    SPEED_10GB_FD = 0x40, V1_0, "10 Gbit/s, full-duplex.";
+    SPEED_40GB_FD = 0x80, V1_1, "40 Gbit/s, full-duplex.";
+    SPEED_100GB_FD = 0x100, V1_1, "100 Gbit/s, full-duplex.";
+    SPEED_1TB_FD = 0x200, V1_1, "1 Tbit/s, full-duplex.";
+    OTHER = 0x400, V1_1, "Another speed.";
+    COPPER = 0x800, V1_0, "Copper.";
+    FIBER = 0x1000, V1_0, "Fibre.";
+    AUTONEG = 0x2000, V1_0, "Negotiates.";
+    PAUSE = 0x4000, V1_0, "Pause frames.";
+    PAUSE_ASYM = 0x8000, V1_0, "Pause frames in one direction.";
+}
+
+/// Speeds and media, in 32 bits numbered as the version does.
+pub(crate) struct Numbered;
+
+/// Bits that 1.0 and later versions number alike.
+const ALIKE: u64 = 0xffff_007f;
+/// The media, and what 1.0 has above its own.
+const MEDIA: u64 = 0xf800;
+const BEYOND_1_0: u64 = 0xf000;
+
+impl Adapt<PortFeatures> for Numbered {
+    fn parse(r: &mut Reader<'_>) -> Result<PortFeatures> {
+        let bits = u64::from(r.u32("features")?);
+        if r.version() > Version::V1_0 {
+            return Ok(PortFeatures(bits));
+        }
+        Ok(PortFeatures(bits & ALIKE | bits << 4 & MEDIA | (bits & BEYOND_1_0) << 32))
+    }
+
+    fn emit(value: &PortFeatures, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let (bits, version) = (value.0, out.version());
+        let (known, wire, needs) = if version > Version::V1_0 {
+            (u64::from(u32::MAX), bits, None)
+        } else {
+            let wire = bits & ALIKE | (bits & MEDIA) >> 4 | bits >> 32 & BEYOND_1_0;
+            (ALIKE | MEDIA | BEYOND_1_0 << 32, wire, Some(Version::V1_1))
+        };
+        let lacking = Inexpressible { what: "port features", version, needs };
+        if bits & !known != 0 {
+            return Err(lacking);
+        }
+        u32::try_from(wire).map_err(|_| lacking)?.emit(out)
+    }
+}
+
+flags! {
+    /// `OFPOPF_*`: what an optical port can do. OpenFlow 1.4.0 §7.2.1.2.
+    pub struct OpticalFeatures(u32);
+    RX_TUNE = 1, V1_4, "The receiver can be tuned.";
+    TX_TUNE = 2, V1_4, "The transmitter can be tuned.";
+    TX_PWR = 4, V1_4, "The power can be set.";
+    USE_FREQ = 8, V1_4, "Tuned by frequency, not by wavelength.";
+}
+
+record! {
+    /// Speeds and media of an Ethernet port; nothing set where nothing is known. §7.2.1.
+    #[derive(Default)]
+    pub struct EthernetPort: "ethernet" {
+        /// In use.
+        pub curr: PortFeatures,
+        /// Offered to the other end.
+        pub advertised: PortFeatures,
+        /// Possible.
+        pub supported: PortFeatures,
+        /// Offered by the other end.
+        pub peer: PortFeatures,
+        /// Bit rate now, kbit/s.
+        pub curr_speed: u32,
+        /// Highest bit rate, kbit/s.
+        pub max_speed: u32,
+    }
+    V1_0 => [
+        curr as Numbered, advertised as Numbered, supported as Numbered, peer as Numbered,
+    ]
+    V1_1..=V1_3 => [
+        curr as Numbered, advertised as Numbered, supported as Numbered, peer as Numbered,
+        curr_speed, max_speed,
+    ]
+    V1_4.. => [
+        pad 4, curr as Numbered, advertised as Numbered, supported as Numbered, peer as Numbered,
+        curr_speed, max_speed,
+    ]
+}
+
+choice! {
+    /// Something more about a port. OpenFlow 1.4.0 §7.2.1.2.
+    ///
+    /// Before 1.4 every description has the fields of [`EthernetPort`], which are read as a property unless all are zero.
+    pub enum PortProp: "port property" {
+        /// Speeds and media.
+        Ethernet "ethernet" (EthernetPort) = { V1_4.. => 0 };
+        /// Light. Wavelengths or frequencies in the unit that `supported` says, 10 MHz or 0.1 nm.
+        Optical "optical" {
+            /// What it can do.
+            supported: OpticalFeatures,
+            /// Lowest to transmit at.
+            tx_min_freq_lmda: u32,
+            /// Highest to transmit at.
+            tx_max_freq_lmda: u32,
+            /// Steps between.
+            tx_grid_freq_lmda: u32,
+            /// Lowest to receive at.
+            rx_min_freq_lmda: u32,
+            /// Highest to receive at.
+            rx_max_freq_lmda: u32,
+            /// Steps between.
+            rx_grid_freq_lmda: u32,
+            /// Least power, 0.1 dBm.
+            tx_pwr_min: u16,
+            /// Most power, 0.1 dBm.
+            tx_pwr_max: u16,
+        } = { V1_4.. => 1 [
+            pad 4, supported, tx_min_freq_lmda, tx_max_freq_lmda, tx_grid_freq_lmda,
+            rx_min_freq_lmda, rx_max_freq_lmda, rx_grid_freq_lmda, tx_pwr_min, tx_pwr_max,
+        ] };
+        /// Ports whose packets come round again here. OpenFlow 1.5.0 §7.2.1.2.
+        Recirculate "recirculate" {
+            /// Which.
+            port_nos: Vec<PortNo>,
+        } = { V1_5.. => 4 [port_nos,] };
+        /// An experimenter's own.
+        Experimenter "experimenter" {
+            /// Whose.
+            experimenter: u32,
+            /// Which of its.
+            exp_type: u32,
+            /// The rest.
+            data: Vec<u8>,
+        } = { V1_4.. => 0xffff [experimenter, exp_type, data,] };
+    }
+}
+
+tlv!(PortProp, Outside, Property);
+
+impl Item for PortNo {}
+
+impl Sole for PortProp {
+    type Fields = EthernetPort;
+
+    fn of(fields: EthernetPort) -> Self {
+        Self::Ethernet(fields)
+    }
+
+    fn fields(&self) -> Option<&EthernetPort> {
+        if let Self::Ethernet(fields) = self { Some(fields) } else { None }
+    }
+}
+
+record! {
+    /// What a switch says of one of its ports. §7.2.1.
+    #[derive(Default)]
+    pub struct Port: "port" {
+        /// Its number.
+        pub port_no: PortNo,
+        /// Its own address.
+        pub hw_addr: MacAddr,
+        /// Its name.
+        pub name: Text<16>,
+        /// How it is set.
+        pub config: PortConfig,
+        /// How it is.
+        pub state: PortState,
+        /// More, in the order of the switch.
+        pub properties: Vec<PortProp>,
+    }
+    V1_0 => [port_no, hw_addr, name, config, state, properties as Flat,]
+    V1_1..=V1_3 => [
+        port_no, pad 4, hw_addr, pad 2, name, config, state, properties as Flat,
+    ]
+    V1_4.. => [port_no, length, pad 2, hw_addr, pad 2, name, config, state, properties,]
+}
+
+impl Item for Port {}
+
+impl Port {
+    /// Whether it can carry frames now.
+    pub const fn is_up(&self) -> bool {
+        !self.config.contains(PortConfig::PORT_DOWN) && !self.state.contains(PortState::LINK_DOWN)
+    }
+
+    /// Its name as text, cut at the first zero.
+    ///
+    /// # Cost
+    /// Allocates.
+    pub fn name(&self) -> String {
+        self.name.to_string()
+    }
+
+    /// Its speeds and media, `None` if the switch says nothing of them.
+    pub fn ethernet(&self) -> Option<&EthernetPort> {
+        self.properties.iter().find_map(Sole::fields)
+    }
+
+    /// Bit rate now, kbit/s; 0 if the switch does not say.
+    pub fn curr_speed(&self) -> u32 {
+        self.ethernet().map_or(0, |fields| fields.curr_speed)
+    }
+
+    /// Highest bit rate, kbit/s; 0 if the switch does not say.
+    pub fn max_speed(&self) -> u32 {
+        self.ethernet().map_or(0, |fields| fields.max_speed)
+    }
+}
+
+codes! {
+    /// `OFPPR_*`: what became of a port.
+    pub struct PortReason(u8);
+    ADD = 0, V1_0, "It came.";
+    DELETE = 1, V1_0, "It went.";
+    MODIFY = 2, V1_0, "Something of it changed.";
+}
+
+record! {
+    /// What became of which port. §7.4.3.
+    #[derive(Default)]
+    pub struct PortStatus: "port_status" {
+        /// What.
+        pub reason: PortReason,
+        /// Of which, as it is now.
+        pub port: Port,
+    }
+    V1_0.. => [reason, pad 7, port,]
+}
