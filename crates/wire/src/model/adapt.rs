@@ -2,7 +2,9 @@
 
 use super::codec::{Adapt, Choice, Codec};
 use super::reader::Reader;
-use super::value::{Misread, Plain, Value, number, of_number, text_of};
+use super::value::{
+    Misread, Plain, Value, list_from_value, list_to_value, number, of_number, text_of,
+};
 use crate::{
     DatapathId, Inexpressible, MacAddr, NO_BUFFER, Out, PortNo, Result, Version, buffered,
 };
@@ -162,5 +164,30 @@ impl<T: Sole> Adapt<Vec<T>> for Flat {
         }
         let nothing = T::Fields::default();
         sole.unwrap_or(&nothing).emit(out)
+    }
+}
+
+impl<const N: usize> Codec for [u32; N] {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        let mut all = [0; N];
+        for n in &mut all {
+            *n = u32::parse(r)?;
+        }
+        Ok(all)
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        self.iter().try_for_each(|n| n.emit(out))
+    }
+}
+
+impl<const N: usize> Plain for [u32; N] {
+    fn to_value(&self, version: Version) -> Value {
+        list_to_value(self, version)
+    }
+
+    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+        let list = list_from_value(value, version)?;
+        list.try_into().map_err(|_| Misread::new(format!("expected {N} numbers")))
     }
 }

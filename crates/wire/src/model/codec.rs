@@ -32,6 +32,15 @@ pub(crate) trait Adapt<T> {
     fn emit(value: &T, out: &mut Out<'_>) -> Result<(), Inexpressible>;
 }
 
+/// One of the places on the wire that a value of `T` is spread over.
+pub(crate) trait Share<T> {
+    /// Adds to `value` what stands here.
+    fn parse(value: &mut T, r: &mut Reader<'_>) -> Result<()>;
+
+    /// Writes what of `value` stands here.
+    fn emit(value: &T, out: &mut Out<'_>) -> Result<(), Inexpressible>;
+}
+
 /// What may stand in a list that goes on to the end of what it is in.
 pub(crate) trait Item: Codec {}
 
@@ -164,6 +173,18 @@ const fn same(mut a: &[u8], mut b: &[u8]) -> bool {
             _ => return false,
         }
     }
+}
+
+/// The number of what an experimenter whose types have rows put into a message of its own: its identity over 32 bits
+/// of its type; `None` for what others did.
+///
+/// # Errors
+/// `Short` where the type is cut off.
+pub(crate) fn experimenter_code(r: &mut Reader<'_>) -> Result<Option<u64>> {
+    let id = r.peek().first_chunk().map(|id| u32::from_be_bytes(*id));
+    let Some(id) = id.filter(|id| [NICIRA, ONF].contains(id)) else { return Ok(None) };
+    r.u32("experimenter")?;
+    Ok(Some(u64::from(id) << 32 | u64::from(r.u32("experimenter type")?)))
 }
 
 /// Octets that a length claims behind those that were read.

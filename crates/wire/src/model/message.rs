@@ -1,7 +1,7 @@
 //! One owned, version-neutral value for every message.
 
 use super::codec::versions::*;
-use super::codec::{Choice, Codec, NICIRA};
+use super::codec::{Choice, Codec, experimenter_code};
 use super::meter::MeterMod;
 use super::multipart::{Multipart, Reply, Request};
 use super::port::PortStatus;
@@ -15,7 +15,7 @@ use crate::{Frame, Inexpressible, Kind, Out, Result, Version};
 choice! {
     /// A message of any version, with everything it says but its transaction id.
     ///
-    /// Numbers are those of [`Kind`]; of Nicira's messages their type under the identity.
+    /// Numbers are those of [`Kind`]; of Nicira's and the ONF's messages their type under the identity.
     pub enum Message: "message" {
         /// Finish all before. §7.3.8.
         BarrierRequest "barrier_request" = { V1_0.. => 20 };
@@ -48,13 +48,8 @@ impl Message {
 
     /// Reads the body of a message of `kind`, all that `r` has left.
     pub(crate) fn parse_in(r: &mut Reader<'_>, kind: Kind) -> Result<Self> {
-        let nicira = kind == Kind::EXPERIMENTER && r.peek().starts_with(&NICIRA.to_be_bytes());
-        let code = if nicira && r.len() >= 8 {
-            r.u32("experimenter")?;
-            u64::from(NICIRA) << 32 | u64::from(r.u32("experimenter type")?)
-        } else {
-            u64::from(kind.0)
-        };
+        let theirs = if kind == Kind::EXPERIMENTER { experimenter_code(r)? } else { None };
+        let code = theirs.unwrap_or_else(|| kind.0.into());
         let read = Self::parse_as(code, r)?;
         r.finish("message")?;
         Ok(read)

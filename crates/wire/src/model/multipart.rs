@@ -1,7 +1,7 @@
 //! `MULTIPART_REQUEST`, `MULTIPART_REPLY`: statistics and descriptions. §7.3.5.
 
 use super::codec::versions::*;
-use super::codec::{Choice, Codec, NICIRA};
+use super::codec::{Choice, Codec, experimenter_code};
 use super::port::Port;
 use super::port_stats::{PortDescRequest, PortStats, PortStatsRequest};
 use super::reader::Reader;
@@ -75,12 +75,11 @@ impl<T: Choice> Codec for Multipart<T> {
         if r.version() > Version::V1_0 {
             r.take("multipart", 4)?;
         }
-        let code = if kind == EXPERIMENTER && r.peek().starts_with(&NICIRA.to_be_bytes()) {
-            r.u32("experimenter")?;
-            u64::from(NICIRA) << 32 | u64::from(r.u32("experimenter type")?)
-        } else {
-            kind.into()
-        };
+        let theirs = if kind == EXPERIMENTER { experimenter_code(r)? } else { None };
+        if theirs.is_some() && r.version() == Version::V1_0 {
+            r.take("multipart", 4)?;
+        }
+        let code = theirs.unwrap_or_else(|| kind.into());
         Ok(Self { flags, body: T::parse_as(code, r)? })
     }
 
@@ -98,6 +97,9 @@ impl<T: Choice> Codec for Multipart<T> {
         if code > u64::from(u16::MAX) {
             ((code >> 32) as u32).emit(out)?;
             (code as u32).emit(out)?;
+            if out.version() == Version::V1_0 {
+                out.put(&[0u8; 4]);
+            }
         }
         self.body.emit_body(out)
     }

@@ -14,6 +14,9 @@
 //! | `length` | 16 bits: octets of the whole record; what follows must end there |
 //! | `sized` | 16 bits: octets of the field that says `in sized` |
 //! | `field in sized` | as its type says, in as many octets as `sized` told |
+//! | `field in sized as Adapter` | the same, as the [`Adapt`]er says |
+//! | `field by Share` | what the [`Share`] says of it; other shares of the field stand elsewhere in the layout |
+//! | `align` | zeros until the record so far is a multiple of eight octets |
 
 /// Reads (`@parse`) and writes (`@emit`) the entries of a layout; fields are variables of their names.
 macro_rules! layout {
@@ -39,6 +42,20 @@ macro_rules! layout {
         let mut inner = $r.sub(stringify!($field), $sized)?;
         $field = $crate::model::codec::Codec::parse(&mut inner)?;
         inner.finish(stringify!($field))?;
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in sized as $adapter:ty, $($rest:tt)*) => {
+        let mut inner = $r.sub(stringify!($field), $sized)?;
+        $field = <$adapter as $crate::model::codec::Adapt<_>>::parse(&mut inner)?;
+        inner.finish(stringify!($field))?;
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident by $share:ty, $($rest:tt)*) => {
+        <$share as $crate::model::codec::Share<_>>::parse(&mut $field, $r)?;
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; align, $($rest:tt)*) => {
+        $r.sub($what, ($r.at() - $start).next_multiple_of(8) - ($r.at() - $start))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident as $adapter:ty, $($rest:tt)*) => {
@@ -70,6 +87,20 @@ macro_rules! layout {
         let sized_from = $out.len();
         $crate::model::codec::Codec::emit($field, $out)?;
         $out.patch($sized, $out.len() - sized_from)?;
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+    (@emit $out:ident $start:ident $sized:ident; $field:ident in sized as $adapter:ty, $($rest:tt)*) => {
+        let sized_from = $out.len();
+        <$adapter as $crate::model::codec::Adapt<_>>::emit($field, $out)?;
+        $out.patch($sized, $out.len() - sized_from)?;
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+    (@emit $out:ident $start:ident $sized:ident; $field:ident by $share:ty, $($rest:tt)*) => {
+        <$share as $crate::model::codec::Share<_>>::emit($field, $out)?;
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+    (@emit $out:ident $start:ident $sized:ident; align, $($rest:tt)*) => {
+        $out.pad_to_8($start);
         $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
     };
     (@emit $out:ident $start:ident $sized:ident; $field:ident as $adapter:ty, $($rest:tt)*) => {
