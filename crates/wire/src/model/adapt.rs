@@ -1,6 +1,6 @@
 //! Values whose form on the wire is not that of their type.
 
-use super::codec::{Adapt, Choice, Codec};
+use super::codec::{Adapt, Choice, Codec, UNNAMED};
 use super::reader::Reader;
 use super::value::{
     Misread, Plain, Value, list_from_value, list_to_value, number, of_number, text_of,
@@ -13,9 +13,9 @@ use crate::{
 impl Codec for PortNo {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         if r.version() == Version::V1_0 {
-            return r.u16("port").map(Self::from_u16);
+            return r.u16(UNNAMED).map(Self::from_u16);
         }
-        r.u32("port").map(Self)
+        r.u32(UNNAMED).map(Self)
     }
 
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
@@ -45,7 +45,7 @@ impl Plain for PortNo {
 
 impl Codec for MacAddr {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        r.array("address").map(Self)
+        r.array(UNNAMED).map(Self)
     }
 
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
@@ -93,7 +93,7 @@ pub(crate) struct BufferId;
 
 impl Adapt<Option<u32>> for BufferId {
     fn parse(r: &mut Reader<'_>) -> Result<Option<u32>> {
-        r.u32("buffer_id").map(buffered)
+        r.u32(UNNAMED).map(buffered)
     }
 
     fn emit(value: &Option<u32>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
@@ -106,8 +106,8 @@ pub(crate) struct Wide;
 
 impl Adapt<u8> for Wide {
     fn parse(r: &mut Reader<'_>) -> Result<u8> {
-        let wrong = r.error("number", crate::Why::Value);
-        u8::try_from(r.u16("number")?).map_err(|_| wrong)
+        let wrong = r.error(UNNAMED, crate::Why::Value);
+        u8::try_from(r.u16(UNNAMED)?).map_err(|_| wrong)
     }
 
     fn emit(value: &u8, out: &mut Out<'_>) -> Result<(), Inexpressible> {
@@ -117,8 +117,8 @@ impl Adapt<u8> for Wide {
 
 impl Adapt<u16> for Wide {
     fn parse(r: &mut Reader<'_>) -> Result<u16> {
-        let wrong = r.error("number", crate::Why::Value);
-        u16::try_from(r.u32("number")?).map_err(|_| wrong)
+        let wrong = r.error(UNNAMED, crate::Why::Value);
+        u16::try_from(r.u32(UNNAMED)?).map_err(|_| wrong)
     }
 
     fn emit(value: &u16, out: &mut Out<'_>) -> Result<(), Inexpressible> {

@@ -14,6 +14,14 @@ pub(crate) mod versions {
     pub(crate) const V1_5: u8 = 6;
 }
 
+/// What a part is called that the field it stands in names.
+pub(crate) const UNNAMED: &str = "";
+
+/// Gives a fault of an [`UNNAMED`] part the name of the field that it is in.
+pub(crate) fn named<T>(name: &'static str, read: Result<T>) -> Result<T> {
+    read.map_err(|error| if error.what == UNNAMED { Error { what: name, ..error } } else { error })
+}
+
 /// What has a form on the wire.
 pub(crate) trait Codec: Sized {
     /// Reads it.
@@ -50,7 +58,9 @@ impl<T: Item> Codec for Vec<T> {
         while !r.is_empty() {
             let at = r.at();
             list.push(T::parse(r)?);
-            debug_assert!(r.at() > at, "an item has octets");
+            if r.at() == at {
+                return Err(r.error(UNNAMED, Why::Length));
+            }
         }
         Ok(list)
     }
@@ -73,7 +83,7 @@ impl Codec for Vec<u8> {
 
 impl<const N: usize> Codec for [u8; N] {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        r.array("octets")
+        r.array(UNNAMED)
     }
 
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
@@ -86,7 +96,7 @@ macro_rules! numbers {
     ($($t:ty),*) => {$(
         impl Codec for $t {
             fn parse(r: &mut Reader<'_>) -> Result<Self> {
-                r.array("number").map(Self::from_be_bytes)
+                r.array(UNNAMED).map(Self::from_be_bytes)
             }
 
             fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
@@ -120,6 +130,9 @@ pub(crate) trait Choice: Sized {
     /// Reads the variant numbered `code`; what has no row is kept whole.
     fn parse_as(code: u64, r: &mut Reader<'_>) -> Result<Self>;
 
+    /// The name of the row; `other` if it has none.
+    fn name(&self) -> &'static str;
+
     /// The number in `version`.
     fn code(&self, version: Version) -> Result<u64, Inexpressible>;
 
@@ -143,13 +156,13 @@ impl ChoiceRow {
     }
 }
 
-/// What `version` lacks and the first of `in_versions` has.
+/// What `version` lacks and a later one perhaps `has`.
 pub(crate) fn lacks(
     what: &'static str,
     version: Version,
     has: impl Fn(u8) -> bool,
 ) -> Inexpressible {
-    let needs = (1..=6).find(|&v| has(v)).map(Version).filter(|&needs| needs > version);
+    let needs = (1..=6).find(|&v| v > version.0 && has(v)).map(Version);
     Inexpressible { what, version, needs }
 }
 
@@ -175,18 +188,6 @@ const fn same(mut a: &[u8], mut b: &[u8]) -> bool {
     }
 }
 
-/// The number of what an experimenter whose types have rows put into a message of its own: its identity over 32 bits
-/// of its type; `None` for what others did.
-///
-/// # Errors
-/// `Short` where the type is cut off.
-pub(crate) fn experimenter_code(r: &mut Reader<'_>) -> Result<Option<u64>> {
-    let id = r.peek().first_chunk().map(|id| u32::from_be_bytes(*id));
-    let Some(id) = id.filter(|id| [NICIRA, ONF].contains(id)) else { return Ok(None) };
-    r.u32("experimenter")?;
-    Ok(Some(u64::from(id) << 32 | u64::from(r.u32("experimenter type")?)))
-}
-
 /// Octets that a length claims behind those that were read.
 pub(crate) fn bounded<'a>(
     r: &mut Reader<'a>,
@@ -195,8 +196,8 @@ pub(crate) fn bounded<'a>(
     len: u16,
 ) -> Result<Reader<'a>, Error> {
     let left = usize::from(len).checked_sub(r.at() - start);
-    let left = left.ok_or_else(|| r.error_at(r.at() - 2, what, Why::Length))?;
-    r.sub(what, left)
+    let wrong = r.error_at(start, what, Why::Length);
+    r.sub(what, left.ok_or(wrong)?).map_err(|_| wrong)
 }
 
 /// Where the zeros stand that fill a type-length-value up to eight octets.
@@ -243,9 +244,10 @@ pub(crate) fn parse_tlv<T: Choice>(
     let mut head = r.nested(T::WHAT, part)?;
     let (start, kind, len) = (head.at(), head.u16(T::WHAT)?, usize::from(head.u16(T::WHAT)?));
     if len < 4 || (padding == Padding::Inside && len % 8 != 0) {
-        return Err(head.error_at(start + 2, T::WHAT, Why::Length));
+        return Err(head.error_at(start, T::WHAT, Why::Length));
     }
-    let mut inner = head.sub(T::WHAT, len - 4)?;
+    let too_long = head.error_at(start, T::WHAT, Why::Length);
+    let mut inner = head.sub(T::WHAT, len - 4).map_err(|_| too_long)?;
     let code = code(kind, &mut inner)?;
     let read = T::parse_as(code, &mut inner)?;
     if padding != Padding::Inside || inner.len() >= 8 {
@@ -253,7 +255,7 @@ pub(crate) fn parse_tlv<T: Choice>(
     }
     let pad = if padding == Padding::Outside { len.next_multiple_of(8) - len } else { 0 };
     r.take(T::WHAT, len)?;
-    r.take(T::WHAT, pad.min(r.len()))?;
+    r.sub(T::WHAT, pad)?;
     Ok(read)
 }
 
@@ -281,4 +283,29 @@ pub(crate) fn emit_tlv<T: Choice>(
         out.pad_to_8(start);
     }
     Ok(())
+}
+
+/// The number of what says `kind`, and perhaps that an experimenter's identity and type of 32 bits each follow.
+///
+/// Where `T` has a row for the number of [`NICIRA`] or [`ONF`], `identity << 32 | type`, both are taken from `r`, with
+/// the `pad` octets behind them. All else is left to the row of experimenters.
+pub(crate) fn experimenters<T: Choice>(
+    kind: u16,
+    is_experimenter: bool,
+    pad: usize,
+    r: &mut Reader<'_>,
+) -> Result<u64> {
+    let version = r.version();
+    let code = r.peek().first_chunk().map(|head| u64::from_be_bytes(*head));
+    let has_row = |&code: &u64| {
+        let id = code >> 32;
+        [NICIRA, ONF].map(u64::from).contains(&id)
+            && r.len() >= 8 + pad
+            && T::ROWS.iter().any(|row| (row.code)(version) == Some(code))
+    };
+    let Some(code) = code.filter(|code| is_experimenter && has_row(code)) else {
+        return Ok(kind.into());
+    };
+    r.take("experimenter", 8 + pad)?;
+    Ok(code)
 }

@@ -1,7 +1,7 @@
 //! One owned, version-neutral value for every message.
 
 use super::codec::versions::*;
-use super::codec::{Choice, Codec, experimenter_code};
+use super::codec::{Choice, Codec, experimenters, named};
 use super::meter::MeterMod;
 use super::multipart::{Multipart, Reply, Request};
 use super::port::PortStatus;
@@ -10,12 +10,12 @@ use super::reader::Reader;
 use super::rows::choice;
 use super::value::{Misread, Plain, Value};
 use crate::frame::HEADER_LEN;
-use crate::{Frame, Inexpressible, Kind, Out, Result, Version};
+use crate::{Error, Frame, Inexpressible, Kind, Out, Result, Version, Why};
 
 choice! {
     /// A message of any version, with everything it says but its transaction id.
     ///
-    /// Numbers are those of [`Kind`]; of Nicira's and the ONF's messages their type under the identity.
+    /// Numbers are those of [`Kind`]; of a message of Nicira or the ONF its type under their identity.
     pub enum Message: "message" {
         /// Finish all before. §7.3.8.
         BarrierRequest "barrier_request" = { V1_0.. => 20 };
@@ -37,42 +37,76 @@ choice! {
 impl Message {
     /// Reads `msg`.
     ///
+    /// ```
+    /// use sluice_wire::model::Message;
+    /// use sluice_wire::{Frame, Out, Version};
+    ///
+    /// let barrier = [4, 20, 0, 8, 0, 0, 0, 7];
+    /// let message = Message::parse(Frame::new(&barrier)?)?;
+    /// assert_eq!(message, Message::BarrierRequest);
+    ///
+    /// // The same, for a switch that speaks 1.0, where a barrier has another number.
+    /// let (mut tx, mut xid) = (Vec::new(), 1);
+    /// message.emit(7, &mut Out::new(&mut tx, Version::V1_0, &mut xid))?;
+    /// assert_eq!(tx, [1, 18, 0, 8, 0, 0, 0, 7]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// What is wrong with it, and where. `Version` for one before 1.0 or after 1.5, unless it is a `HELLO`, which
+    /// every version can read.
     ///
     /// # Cost
     /// Copies everything.
     pub fn parse(msg: Frame<'_>) -> Result<Self> {
-        Self::parse_in(&mut Reader::new(msg.version(), msg.body(), HEADER_LEN), msg.kind())
+        let (version, kind) = (msg.version(), msg.kind());
+        let known = (Version::V1_0..=Version::V1_5).contains(&version);
+        if !known && (kind != Kind::HELLO || version < Version::V1_0) {
+            return Err(Error::new("version", 0, Why::Version));
+        }
+        Self::parse_in(&mut Reader::new(version, msg.body(), HEADER_LEN), kind)
     }
 
     /// Reads the body of a message of `kind`, all that `r` has left.
     pub(crate) fn parse_in(r: &mut Reader<'_>, kind: Kind) -> Result<Self> {
-        let theirs = if kind == Kind::EXPERIMENTER { experimenter_code(r)? } else { None };
-        let code = theirs.unwrap_or_else(|| kind.0.into());
-        let read = Self::parse_as(code, r)?;
+        let code = experimenters::<Self>(kind.0, kind == Kind::EXPERIMENTER, 0, r)?;
+        let read = named("message", Self::parse_as(code, r))?;
         r.finish("message")?;
         Ok(read)
     }
 
-    /// Writes the message with the transaction id `xid`.
+    /// Writes the message with the transaction id `xid`; [`parse`](Self::parse) has an example.
     ///
     /// # Errors
     /// Names what the version cannot say; nothing is written then.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "32 bits under the identity, 32 of it above"
-    )]
     pub fn emit(&self, xid: u32, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let kind = self.kind(out.version())?;
         let code = self.code(out.version())?;
-        let kind = u16::try_from(code).map_or(Kind::EXPERIMENTER, Kind);
         out.message_with_xid(kind, xid, |out| {
             if code > u64::from(u16::MAX) {
-                ((code >> 32) as u32).emit(out)?;
-                (code as u32).emit(out)?;
+                code.emit(out)?;
             }
             self.emit_body(out)
         })
+    }
+
+    /// What it is in `version`: [`Kind::EXPERIMENTER`] for all that Nicira and the ONF added.
+    ///
+    /// # Errors
+    /// Names the message if the version does not have it.
+    pub fn kind(&self, version: Version) -> Result<Kind, Inexpressible> {
+        let kind = u16::try_from(self.code(version)?).map_or(Kind::EXPERIMENTER, Kind);
+        if Kind::from_wire(version, kind.to_wire(version)) == kind {
+            return Ok(kind);
+        }
+        let row = Kind::ALL.iter().find(|row| row.0 == kind);
+        let (what, needs) = row.map_or(("kind of message", None), |row| (row.1, Some(row.2)));
+        Err(Inexpressible { what, version, needs: needs.filter(|&needs| needs > version) })
+    }
+
+    /// Its name in the neutral form, as `flow_mod`; `other` for what is not modelled.
+    pub fn name(&self) -> &'static str {
+        Choice::name(self)
     }
 
     /// The neutral form, in the words of `version`.
@@ -114,5 +148,47 @@ mod tests {
         assert_eq!(Message::from_value(&value, Version::V1_3), Ok(meter.clone()));
         let no = written(&meter, Version::V1_2).unwrap_err();
         assert_eq!(no.to_string(), "meter_mod needs 1.3, this is 1.2");
+    }
+
+    #[test]
+    fn what_a_version_does_not_have_is_kept_whole() {
+        let meter_mod_of_1_2 = [3, 29, 0, 10, 0, 0, 0, 7, 1, 2];
+        let message = Message::parse(Frame::new(&meter_mod_of_1_2).unwrap()).unwrap();
+        assert_eq!(message, Message::Other { code: 29, body: vec![1, 2] });
+        assert_eq!(written(&message, Version::V1_2).unwrap(), meter_mod_of_1_2);
+        let no = written(&message, Version::V1_0).unwrap_err();
+        assert_eq!(no.to_string(), "METER_MOD needs 1.3, this is 1.0");
+
+        let multipart_type_77 = [4, 18, 0, 17, 0, 0, 0, 7, 0, 77, 0, 0, 0, 0, 0, 0, 9];
+        let message = Message::parse(Frame::new(&multipart_type_77).unwrap()).unwrap();
+        assert_eq!(written(&message, Version::V1_3).unwrap(), multipart_type_77);
+        assert_eq!(message.kind(Version::V1_3), Ok(Kind::MULTIPART_REQUEST));
+
+        let gone_in_1_0 = [1, 200, 0, 9, 0, 0, 0, 7, 5];
+        let message = Message::parse(Frame::new(&gone_in_1_0).unwrap()).unwrap();
+        assert_eq!(written(&message, Version::V1_0).unwrap(), gone_in_1_0);
+        assert!(written(&message, Version::V1_3).is_err());
+    }
+
+    #[test]
+    fn versions_that_are_not_known_say_nothing_but_hello() {
+        for version in [0, 7, 0x99] {
+            let barrier = [version, 20, 0, 8, 0, 0, 0, 7];
+            let error = Message::parse(Frame::new(&barrier).unwrap()).unwrap_err();
+            assert_eq!(error, Error::new("version", 0, Why::Version));
+        }
+    }
+
+    #[test]
+    fn a_fault_names_the_field_and_its_place() {
+        let whole = [4, 29, 0, 28, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 3];
+        let cut_at = |len: usize| {
+            let mut cut = whole[..len].to_vec();
+            cut[3] = u8::try_from(len).unwrap();
+            Message::parse(Frame::new(&cut).unwrap()).unwrap_err().to_string()
+        };
+        assert_eq!(cut_at(9), "command at octet 8 is cut off");
+        assert_eq!(cut_at(11), "flags at octet 10 is cut off");
+        assert_eq!(cut_at(14), "meter_id at octet 12 is cut off");
     }
 }

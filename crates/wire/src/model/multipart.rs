@@ -1,7 +1,7 @@
 //! `MULTIPART_REQUEST`, `MULTIPART_REPLY`: statistics and descriptions. §7.3.5.
 
 use super::codec::versions::*;
-use super::codec::{Choice, Codec, experimenter_code};
+use super::codec::{Choice, Codec, experimenters};
 use super::port::Port;
 use super::port_stats::{PortDescRequest, PortStats, PortStatsRequest};
 use super::reader::Reader;
@@ -17,6 +17,8 @@ flags! {
 
 choice! {
     /// What is asked.
+    ///
+    /// Numbers are those of the specification; of a body of Nicira or the ONF its type under their identity.
     pub enum Request: "multipart request" {
         /// Maker, model, serial number.
         Desc "desc" = { V1_0.. => 0 };
@@ -28,7 +30,7 @@ choice! {
 }
 
 choice! {
-    /// What is told.
+    /// What is told, numbered as in [`Request`].
     pub enum Reply: "multipart reply" {
         /// Maker, model, serial number.
         Desc "desc" {
@@ -68,6 +70,11 @@ pub struct Multipart<T> {
 /// The type of an experimenter's body.
 const EXPERIMENTER: u16 = 0xffff;
 
+/// Octets between the type that Nicira gave a body and the body.
+const fn nicira_pad(version: Version) -> usize {
+    if version.0 == V1_0 { 4 } else { 0 }
+}
+
 impl<T: Choice> Codec for Multipart<T> {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let kind = r.u16("multipart type")?;
@@ -75,18 +82,10 @@ impl<T: Choice> Codec for Multipart<T> {
         if r.version() > Version::V1_0 {
             r.take("multipart", 4)?;
         }
-        let theirs = if kind == EXPERIMENTER { experimenter_code(r)? } else { None };
-        if theirs.is_some() && r.version() == Version::V1_0 {
-            r.take("multipart", 4)?;
-        }
-        let code = theirs.unwrap_or_else(|| kind.into());
+        let code = experimenters::<T>(kind, kind == EXPERIMENTER, nicira_pad(r.version()), r)?;
         Ok(Self { flags, body: T::parse_as(code, r)? })
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "32 bits under the identity, 32 of it above"
-    )]
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
         let code = self.body.code(out.version())?;
         u16::try_from(code).unwrap_or(EXPERIMENTER).emit(out)?;
@@ -95,11 +94,8 @@ impl<T: Choice> Codec for Multipart<T> {
             out.put(&[0u8; 4]);
         }
         if code > u64::from(u16::MAX) {
-            ((code >> 32) as u32).emit(out)?;
-            (code as u32).emit(out)?;
-            if out.version() == Version::V1_0 {
-                out.put(&[0u8; 4]);
-            }
+            code.emit(out)?;
+            out.put([0u8; 4].get(..nicira_pad(out.version())).unwrap_or_default());
         }
         self.body.emit_body(out)
     }

@@ -40,18 +40,20 @@ macro_rules! layout {
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in sized, $($rest:tt)*) => {
         let mut inner = $r.sub(stringify!($field), $sized)?;
-        $field = $crate::model::codec::Codec::parse(&mut inner)?;
+        $field = $crate::model::codec::named(stringify!($field), $crate::model::codec::Codec::parse(&mut inner))?;
         inner.finish(stringify!($field))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in sized as $adapter:ty, $($rest:tt)*) => {
         let mut inner = $r.sub(stringify!($field), $sized)?;
-        $field = <$adapter as $crate::model::codec::Adapt<_>>::parse(&mut inner)?;
+        $field = $crate::model::codec::named(
+            stringify!($field), <$adapter as $crate::model::codec::Adapt<_>>::parse(&mut inner))?;
         inner.finish(stringify!($field))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident by $share:ty, $($rest:tt)*) => {
-        <$share as $crate::model::codec::Share<_>>::parse(&mut $field, $r)?;
+        $crate::model::codec::named(
+            stringify!($field), <$share as $crate::model::codec::Share<_>>::parse(&mut $field, $r))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; align, $($rest:tt)*) => {
@@ -59,11 +61,12 @@ macro_rules! layout {
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident as $adapter:ty, $($rest:tt)*) => {
-        $field = <$adapter as $crate::model::codec::Adapt<_>>::parse($r)?;
+        $field = $crate::model::codec::named(
+            stringify!($field), <$adapter as $crate::model::codec::Adapt<_>>::parse($r))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident, $($rest:tt)*) => {
-        $field = $crate::model::codec::Codec::parse($r)?;
+        $field = $crate::model::codec::named(stringify!($field), $crate::model::codec::Codec::parse($r))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
 
@@ -294,6 +297,13 @@ macro_rules! choice {
                 Ok(Self::Other { code, body: r.rest().to_vec() })
             }
 
+            fn name(&self) -> &'static str {
+                match self {
+                    $( Self::$variant $( { $($field: _),* } )? $( ($crate::model::rows::choice!(@any $inner)) )? => $text, )*
+                    Self::Other { .. } => "other",
+                }
+            }
+
             fn code(&self, version: $crate::Version) -> $crate::Result<u64, $crate::Inexpressible> {
                 let (what, code): (_, fn(u8) -> Option<u64>) = match self {
                     $( Self::$variant $( { $($field: _),* } )? $( ($crate::model::rows::choice!(@any $inner)) )? => {
@@ -326,7 +336,7 @@ macro_rules! choice {
                 match self {
                     $( Self::$variant $( { $($field),* } )? $( ($crate::model::rows::choice!(@bind inner $inner)) )? => {
                         map.push(("type".into(), Value::text($text)));
-                        $( $( map.push((stringify!($field).into(), $crate::model::value::Plain::to_value($field, version))); )* )?
+                        $( $crate::model::rows::choice!(@fields map version $rows { $($field),* }); )?
                         $( $crate::model::rows::choice!(@nest map version inner $inner); )?
                     } )*
                     Self::Other { code, body } => {
@@ -361,6 +371,12 @@ macro_rules! choice {
     };
     (@any $inner:ty) => { _ };
     (@bind $inner:ident $ty:ty) => { $inner };
+    (@has $version:ident $field:expr; { $( $versions:pat => $code:literal $([$($layout:tt)*])? ),+ $(,)? }) => {
+        match $version {
+            $( $versions => $crate::model::codec::mentions(&[$( $(stringify!($layout)),* )?], $field), )+
+            _ => false,
+        }
+    };
     (@code $version:expr; { $( $versions:pat => $code:literal $([$($layout:tt)*])? ),+ $(,)? }) => {
         match $version { $( $versions => Some($code), )+ _ => None }
     };
@@ -388,29 +404,41 @@ macro_rules! choice {
         $name::$variant { $($field),* }
     }};
 
-    (@emit $text:literal $out:ident $start:ident $sized:ident $bound:ident $shape:tt
+    (@emit $text:literal $out:ident $start:ident $sized:ident $bound:ident $shape:tt $rows:tt) => {
+        $crate::model::rows::choice!(@rows $rows $text $out $start $sized $bound $shape $rows)
+    };
+    (@rows $all:tt $text:literal $out:ident $start:ident $sized:ident $bound:ident $shape:tt
         { $( $versions:pat => $number:literal $([$($layout:tt)*])? ),+ $(,)? }) => {
         match $out.version().0 {
             $( $versions => { $crate::model::rows::choice!(
-                @put $out $start $sized $bound $shape $([$($layout)*])?); } )+
+                @put $out $start $sized $bound $shape $all $([$($layout)*])?); } )+
             _ => return Err($crate::model::codec::lacks($text, $out.version(), |v| {
                 matches!(v, $($versions)|+)
             })),
         }
     };
-    (@put $out:ident $start:ident $sized:ident $bound:ident []) => {};
-    (@put $out:ident $start:ident $sized:ident $bound:ident [( $inner:ty )]) => {
+    (@put $out:ident $start:ident $sized:ident $bound:ident [] $all:tt) => {};
+    (@put $out:ident $start:ident $sized:ident $bound:ident [( $inner:ty )] $all:tt) => {
         $crate::model::codec::Codec::emit($bound, $out)?;
     };
-    (@put $out:ident $start:ident $sized:ident $bound:ident [] [$($layout:tt)*]) => {
+    (@put $out:ident $start:ident $sized:ident $bound:ident [] $all:tt [$($layout:tt)*]) => {
         $crate::model::rows::layout!(@emit $out $start $sized; $($layout)*);
     };
-    (@put $out:ident $start:ident $sized:ident $bound:ident [{ $( $field:ident: $ty:ty, )* }] [$($layout:tt)*]) => {
-        $crate::model::rows::each_field!(@absent $out |_: u8, _: &str| false;
+    (@put $out:ident $start:ident $sized:ident $bound:ident [{ $( $field:ident: $ty:ty, )* }] $all:tt
+        [$($layout:tt)*]) => {
+        $crate::model::rows::each_field!(@absent $out
+            |v: u8, field: &str| $crate::model::rows::choice!(@has v field; $all);
             [$($layout)*] { $($field: <$ty>::default()),* });
         $crate::model::rows::layout!(@emit $out $start $sized; $($layout)*);
     };
 
+    (@fields $map:ident $version:ident $rows:tt { $($field:ident),* }) => {$(
+        let n = $version.0;
+        if $crate::model::rows::choice!(@has n stringify!($field); $rows) {
+            let value = $crate::model::value::Plain::to_value($field, $version);
+            $map.push((stringify!($field).into(), value));
+        }
+    )*};
     (@nest $map:ident $version:ident $bound:ident $inner:ty) => {
         match $crate::model::value::Plain::to_value($bound, $version) {
             Value::Map(entries) => $map.extend(entries),
@@ -421,9 +449,8 @@ macro_rules! choice {
         $entries.finish()?;
         Ok(Self::$variant)
     }};
-    (@read $entries:ident $version:ident $variant:ident ( $inner:ty )) => {{
-        let rest = $entries.rest();
-        let inner = <$inner as $crate::model::value::Plain>::from_value(&rest, $version)?;
+    (@read $entries:ident $version:ident $variant:ident ( $_inner:ty )) => {{
+        let inner = $crate::model::value::nested(&$entries.rest(), $version)?;
         Ok(Self::$variant(inner))
     }};
     (@read $entries:ident $version:ident $variant:ident { $( $field:ident: $ty:ty, )* }) => {{
@@ -457,12 +484,14 @@ macro_rules! tlv {
     (@code extended) => { $crate::model::codec::extended };
 }
 
-/// An open set of numbers, some with names; a row is name, number, first version and what it means.
+/// An open set of numbers, some with names.
+///
+/// A row is name, number, first version, what it means; `..= V1_2` behind the first version names the last one.
 macro_rules! codes {
     (
         $(#[$meta:meta])*
         pub struct $name:ident($repr:ty);
-        $( $konst:ident = $n:literal, $since:ident, $doc:literal; )*
+        $( $konst:ident = $n:literal, $since:ident $(..= $until:ident)?, $doc:literal; )*
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -471,13 +500,24 @@ macro_rules! codes {
         impl $name {
             $( #[doc = $doc] pub const $konst: Self = Self($n); )*
 
-            /// Every number with a name: the number, the name, the first version that has it.
-            pub const ROWS: &'static [(Self, &'static str, $crate::Version)] =
-                &[$( (Self($n), stringify!($konst), $crate::Version::$since) ),*];
+            /// Every number with a name: the number, the name, the first and the last version that have it.
+            pub const ROWS: &'static [(Self, &'static str, $crate::Version, $crate::Version)] = &[$( (
+                Self($n),
+                stringify!($konst),
+                $crate::Version::$since,
+                $crate::model::rows::until!($($until)?),
+            ) ),*];
 
             /// The specification's name, `None` for what it does not define.
             pub fn name(self) -> Option<&'static str> {
                 Self::ROWS.iter().find(|row| row.0 == self).map(|row| row.1)
+            }
+
+            /// The name in `version`, that of another one if it has none there.
+            pub fn name_in(self, version: $crate::Version) -> Option<&'static str> {
+                let mut named = Self::ROWS.iter().filter(|row| row.0 == self);
+                let here = named.clone().find(|row| (row.2..=row.3).contains(&version));
+                here.or_else(|| named.next()).map(|row| row.1)
             }
         }
 
@@ -492,15 +532,16 @@ macro_rules! codes {
         }
 
         impl $crate::model::value::Plain for $name {
-            fn to_value(&self, _: $crate::Version) -> $crate::model::value::Value {
-                $crate::model::value::of_code(self.name(), self.0.into())
+            fn to_value(&self, version: $crate::Version) -> $crate::model::value::Value {
+                $crate::model::value::of_code(self.name_in(version), self.0.into())
             }
 
             fn from_value(
                 value: &$crate::model::value::Value,
                 version: $crate::Version,
             ) -> Result<Self, $crate::model::value::Misread> {
-                let rows = Self::ROWS.iter().map(|row| (row.1, u64::from(row.0.0)));
+                let here = Self::ROWS.iter().filter(|row| (row.2..=row.3).contains(&version));
+                let rows = here.chain(Self::ROWS).map(|row| (row.1, u64::from(row.0.0)));
                 let n = $crate::model::value::code(value, rows)?;
                 <$repr as $crate::model::value::Plain>::from_value(
                     &$crate::model::value::of_number(n), version).map(Self)
@@ -509,12 +550,22 @@ macro_rules! codes {
     };
 }
 
+/// The last version of a row: all known later ones if it names none.
+macro_rules! until {
+    () => {
+        $crate::Version::V1_5
+    };
+    ($until:ident) => {
+        $crate::Version::$until
+    };
+}
+
 /// A set of flags: like [`codes!`], each number being one bit.
 macro_rules! flags {
     (
         $(#[$meta:meta])*
         pub struct $name:ident($repr:ty);
-        $( $konst:ident = $n:literal, $since:ident, $doc:literal; )*
+        $( $konst:ident = $n:literal, $since:ident $(..= $until:ident)?, $doc:literal; )*
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -523,9 +574,13 @@ macro_rules! flags {
         impl $name {
             $( #[doc = $doc] pub const $konst: Self = Self($n); )*
 
-            /// Every bit with a name: the bit, the name, the first version that has it.
-            pub const ROWS: &'static [(Self, &'static str, $crate::Version)] =
-                &[$( (Self($n), stringify!($konst), $crate::Version::$since) ),*];
+            /// Every bit with a name: the bit, the name, the first and the last version that have it.
+            pub const ROWS: &'static [(Self, &'static str, $crate::Version, $crate::Version)] = &[$( (
+                Self($n),
+                stringify!($konst),
+                $crate::Version::$since,
+                $crate::model::rows::until!($($until)?),
+            ) ),*];
 
             /// Whether all bits of `flags` are set.
             pub const fn contains(self, flags: Self) -> bool {
@@ -553,7 +608,7 @@ macro_rules! flags {
 
         impl $crate::model::value::Plain for $name {
             fn to_value(&self, version: $crate::Version) -> $crate::model::value::Value {
-                let rows = Self::ROWS.iter().filter(|row| row.2 <= version);
+                let rows = Self::ROWS.iter().filter(|row| (row.2..=row.3).contains(&version));
                 $crate::model::value::of_flags(self.0.into(), rows.map(|row| (row.1, row.0.0.into())))
             }
 
@@ -561,7 +616,8 @@ macro_rules! flags {
                 value: &$crate::model::value::Value,
                 version: $crate::Version,
             ) -> Result<Self, $crate::model::value::Misread> {
-                let rows = Self::ROWS.iter().map(|row| (row.1, u64::from(row.0.0)));
+                let here = Self::ROWS.iter().filter(|row| (row.2..=row.3).contains(&version));
+                let rows = here.chain(Self::ROWS).map(|row| (row.1, u64::from(row.0.0)));
                 let n = $crate::model::value::flags(value, rows)?;
                 <$repr as $crate::model::value::Plain>::from_value(
                     &$crate::model::value::of_number(n), version).map(Self)
@@ -570,4 +626,4 @@ macro_rules! flags {
     };
 }
 
-pub(crate) use {choice, codes, each_field, flags, layout, record, tlv};
+pub(crate) use {choice, codes, each_field, flags, layout, record, tlv, until};

@@ -3,7 +3,7 @@
 use core::fmt;
 use std::borrow::Cow;
 
-use super::codec::Codec;
+use super::codec::{Codec, UNNAMED};
 use super::reader::Reader;
 use crate::{Inexpressible, Out, Version};
 
@@ -259,7 +259,7 @@ impl<const N: usize> fmt::Display for Text<N> {
 
 impl<const N: usize> Codec for Text<N> {
     fn parse(r: &mut Reader<'_>) -> Result<Self, crate::Error> {
-        r.array("text").map(Self)
+        r.array(UNNAMED).map(Self)
     }
 
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
@@ -366,6 +366,20 @@ impl Entries<'_> {
     pub(crate) fn rest(&mut self) -> Value {
         let left = core::mem::take(&mut self.entries);
         Value::Map(left.into_iter().map(|(n, v)| (n.to_owned().into(), v.clone())).collect())
+    }
+}
+
+/// What an alternative holds, from what its map has beside the `type`: a map itself, or one `value`.
+///
+/// # Errors
+/// Those of what it holds.
+pub(crate) fn nested<T: Plain>(rest: &Value, version: Version) -> Result<T, Misread> {
+    match rest {
+        Value::Map(entries) if entries.len() == 1 => {
+            let alone = rest.get("value").map(|value| T::from_value(value, version));
+            T::from_value(rest, version).or_else(|wrong| alone.unwrap_or(Err(wrong)))
+        }
+        _ => T::from_value(rest, version),
     }
 }
 
