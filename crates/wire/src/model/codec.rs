@@ -219,6 +219,7 @@ pub(crate) const NICIRA: u32 = 0x2320;
 pub(crate) const ONF: u32 = 0x4f4e_4600;
 
 /// The number of an alternative is its type.
+#[expect(clippy::unnecessary_wraps, reason = "one shape with `extended`")]
 pub(crate) fn plain(kind: u16, _: &mut Reader<'_>) -> Result<u64> {
     Ok(kind.into())
 }

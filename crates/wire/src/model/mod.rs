@@ -1,5 +1,7 @@
 //! One owned model of every message, read off rows.
 
+#![allow(clippy::wildcard_imports, reason = "rows name any of the versions")]
+
 mod action;
 mod adapt;
 pub(crate) mod codec;
