@@ -1,6 +1,6 @@
 //! Values whose form on the wire is not that of their type.
 
-use super::codec::{Adapt, Choice, Codec, UNNAMED};
+use super::codec::{Adapt, Choice, Codec, Item, UNNAMED};
 use super::reader::Reader;
 use super::value::{
     Misread, Plain, Value, list_from_value, list_to_value, number, of_number, text_of,
@@ -25,6 +25,8 @@ impl Codec for PortNo {
         self.0.emit(out)
     }
 }
+
+impl Item for PortNo {}
 
 /// A reserved port by its name in lower case, any other by its number.
 impl Plain for PortNo {
@@ -98,6 +100,20 @@ impl Adapt<Option<u32>> for BufferId {
 
     fn emit(value: &Option<u32>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
         value.unwrap_or(NO_BUFFER).emit(out)
+    }
+}
+
+/// 16 bits in every version, as Nicira's extensions have them.
+pub(crate) struct Port16;
+
+impl Adapt<PortNo> for Port16 {
+    fn parse(r: &mut Reader<'_>) -> Result<PortNo> {
+        r.u16("port").map(PortNo::from_u16)
+    }
+
+    fn emit(value: &PortNo, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let version = out.version();
+        value.to_u16().map_err(|e| Inexpressible { version, needs: None, ..e })?.emit(out)
     }
 }
 

@@ -49,6 +49,38 @@ pub(crate) trait Share<T> {
     fn emit(value: &T, out: &mut Out<'_>) -> Result<(), Inexpressible>;
 }
 
+/// The form on the wire that values have by themselves.
+pub(crate) struct Own;
+
+impl<T: Codec> Adapt<T> for Own {
+    fn parse(r: &mut Reader<'_>) -> Result<T> {
+        T::parse(r)
+    }
+
+    fn emit(value: &T, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        value.emit(out)
+    }
+}
+
+/// Reads `n` items.
+pub(crate) fn parse_counted<T, A: Adapt<T>>(r: &mut Reader<'_>, n: usize) -> Result<Vec<T>> {
+    let mut list = Vec::new();
+    for _ in 0..n {
+        list.push(A::parse(r)?);
+    }
+    Ok(list)
+}
+
+/// Writes items, and how many they are in the 16 bits at `count_at`.
+pub(crate) fn emit_counted<T, A: Adapt<T>>(
+    list: &[T],
+    count_at: usize,
+    out: &mut Out<'_>,
+) -> Result<(), Inexpressible> {
+    list.iter().try_for_each(|item| A::emit(item, out))?;
+    out.patch(count_at, list.len())
+}
+
 /// What may stand in a list that goes on to the end of what it is in.
 pub(crate) trait Item: Codec {}
 
@@ -108,6 +140,8 @@ macro_rules! numbers {
 }
 
 numbers!(u8, u16, u32, u64);
+
+impl Item for u16 {}
 
 impl<T: Codec> Codec for Box<T> {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {

@@ -4,12 +4,16 @@
 
 mod action;
 mod adapt;
+mod bits;
 pub(crate) mod codec;
+mod encap;
 mod instruction;
 mod matching;
 mod message;
 mod meter;
 mod multipart;
+mod nat;
+mod nicira_action;
 mod port;
 mod port_mod;
 mod port_stats;
@@ -18,12 +22,16 @@ pub(crate) mod rows;
 pub(crate) mod value;
 
 pub use action::Action;
+pub use bits::BitRange;
 pub use codec::ChoiceRow;
+pub use encap::EncapProperty;
 pub use instruction::Instruction;
 pub use matching::Match;
 pub use message::Message;
 pub use meter::{Band, MeterCommand, MeterFlags, MeterMod};
 pub use multipart::{Multipart, MultipartFlags, Reply, Request};
+pub use nat::{Nat, NatFlags, NatRange};
+pub use nicira_action::{ControllerProperty, SampleDirection};
 pub use port::{
     EthernetPort, OpticalFeatures, Port, PortConfig, PortFeatures, PortProp, PortReason, PortState,
     PortStatus,

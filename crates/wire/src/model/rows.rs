@@ -17,6 +17,9 @@
 //! | `field in sized as Adapter` | the same, as the [`Adapt`]er says |
 //! | `field by Share` | what the [`Share`] says of it; other shares of the field stand elsewhere in the layout |
 //! | `align` | zeros until the record so far is a multiple of eight octets |
+//! | `counted` | 16 bits: how many items the list has that says `in counted` |
+//! | `field in counted` | a list of as many items as `counted` told |
+//! | `field in counted as Adapter` | the same, each as the [`Adapt`]er says |
 
 /// Reads (`@parse`) and writes (`@emit`) the entries of a layout; fields are variables of their names.
 macro_rules! layout {
@@ -58,6 +61,18 @@ macro_rules! layout {
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; align, $($rest:tt)*) => {
         $r.sub($what, ($r.at() - $start).next_multiple_of(8) - ($r.at() - $start))?;
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; counted, $($rest:tt)*) => {
+        $sized = usize::from($r.u16($what)?);
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in counted, $($rest:tt)*) => {
+        $field = $crate::model::codec::parse_counted::<_, $crate::model::codec::Own>($r, $sized)?;
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in counted as $adapter:ty, $($rest:tt)*) => {
+        $field = $crate::model::codec::parse_counted::<_, $adapter>($r, $sized)?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident as $adapter:ty, $($rest:tt)*) => {
@@ -104,6 +119,19 @@ macro_rules! layout {
     };
     (@emit $out:ident $start:ident $sized:ident; align, $($rest:tt)*) => {
         $out.pad_to_8($start);
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+    (@emit $out:ident $start:ident $sized:ident; counted, $($rest:tt)*) => {
+        $sized = $out.len();
+        $out.put(&[0u8; 2]);
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+    (@emit $out:ident $start:ident $sized:ident; $field:ident in counted, $($rest:tt)*) => {
+        $crate::model::codec::emit_counted::<_, $crate::model::codec::Own>($field, $sized, $out)?;
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+    (@emit $out:ident $start:ident $sized:ident; $field:ident in counted as $adapter:ty, $($rest:tt)*) => {
+        $crate::model::codec::emit_counted::<_, $adapter>($field, $sized, $out)?;
         $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
     };
     (@emit $out:ident $start:ident $sized:ident; $field:ident as $adapter:ty, $($rest:tt)*) => {

@@ -1,0 +1,94 @@
+//! What a header to push is made with: the properties of `encap`. Open vSwitch, `ofp-ed-props.h`.
+
+use super::codec::versions::V1_0;
+use super::codec::{Adapt, Choice, Codec, Item};
+use super::reader::Reader;
+use super::rows::choice;
+use crate::error::Part;
+use crate::{Inexpressible, Out, Result, Why};
+
+choice! {
+    /// A property of the header that `encap` pushes.
+    ///
+    /// Numbers are the class over 8 bits of the type.
+    pub enum EncapProperty: "encap property" {
+        /// Which format the metadata of NSH has.
+        NshMdType "nsh_md_type" {
+            /// 1 or 2.
+            md_type: u8,
+        } = { V1_0.. => 0x0401 [md_type,] };
+        /// A piece of metadata in NSH.
+        NshTlv "nsh_tlv" {
+            /// Class of the metadata.
+            tlv_class: u16,
+            /// Its type.
+            tlv_type: u8,
+            /// Its value.
+            data: Vec<u8>,
+        } = { V1_0.. => 0x0402 [tlv_class, tlv_type, data as Octets8,] };
+    }
+}
+
+/// Octets behind their number in 8 bits, with zeros up to a multiple of eight.
+struct Octets8;
+
+impl Adapt<Vec<u8>> for Octets8 {
+    fn parse(r: &mut Reader<'_>) -> Result<Vec<u8>> {
+        let len = usize::from(u8::parse(r)?);
+        let data = r.take("octets", len)?.to_vec();
+        r.take("octets", len.next_multiple_of(8) - len)?;
+        Ok(data)
+    }
+
+    fn emit(value: &Vec<u8>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        octets_in_8_bits(value.len(), out)?.emit(out)?;
+        let start = out.len();
+        out.put(value.as_slice());
+        out.pad_to_8(start);
+        Ok(())
+    }
+}
+
+fn octets_in_8_bits(len: usize, out: &Out<'_>) -> Result<u8, Inexpressible> {
+    let version = out.version();
+    let too_long = Inexpressible { what: "more than 255 octets", version, needs: None };
+    u8::try_from(len).map_err(|_| too_long)
+}
+
+impl Item for EncapProperty {}
+
+/// 16 bits of class, 8 of type, 8 of length, the value; zeros up to a multiple of eight are not counted.
+///
+/// What has more octets than its row says is kept whole.
+impl Codec for EncapProperty {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        let mut head = r.nested(Self::WHAT, Part::Action)?;
+        let (at, class) = (head.at(), head.u16(Self::WHAT)?);
+        let [kind, len] = head.array(Self::WHAT)?;
+        let len = usize::from(len);
+        let body =
+            len.checked_sub(4).ok_or_else(|| head.error_at(at + 3, Self::WHAT, Why::Length))?;
+        let (code, mut inner) =
+            (u64::from(class) << 8 | u64::from(kind), head.sub(Self::WHAT, body)?);
+        let whole = inner.clone();
+        let mut read = Self::parse_as(code, &mut inner)?;
+        if !inner.is_empty() {
+            read = Self::Other { code, body: whole.peek().to_vec() };
+        }
+        r.take(Self::WHAT, len)?;
+        r.take(Self::WHAT, r.len().min(len.next_multiple_of(8) - len))?;
+        Ok(read)
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "the class is over 8 bits of type")]
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let (start, code) = (out.len(), self.code(out.version())?);
+        ((code >> 8) as u16).emit(out)?;
+        0u16.emit(out)?;
+        self.emit_body(out)?;
+        let len = octets_in_8_bits(out.len() - start, out)?;
+        out.patch(start + 2, usize::from(u16::from_be_bytes([code as u8, len])))?;
+        out.pad_to_8(start);
+        Ok(())
+    }
+}
