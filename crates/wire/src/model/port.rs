@@ -177,8 +177,6 @@ choice! {
 
 tlv!(PortProp, Outside, Property);
 
-impl Item for PortNo {}
-
 impl Sole for PortProp {
     type Fields = EthernetPort;
 
