@@ -79,7 +79,7 @@ impl Error {
             Part::Instruction => (ErrorType::BAD_INSTRUCTION, [0, 7, 7]),
             Part::Match => (ErrorType::BAD_MATCH, [0, 1, 7]),
             Part::Property => (ErrorType::BAD_PROPERTY, [0, 1, 2]),
-            Part::TableFeatures => (ErrorType::TABLE_FEATURES_FAILED, [2, 4, 5]),
+            Part::TableFeatures => (ErrorType::TABLE_FEATURES_FAILED, [2, 3, 4]),
         };
         let code = match self.why {
             Why::Version => return (ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION),

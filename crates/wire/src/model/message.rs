@@ -6,8 +6,10 @@ use super::meter::MeterMod;
 use super::multipart::{Multipart, Reply, Request};
 use super::port::PortStatus;
 use super::port_mod::PortMod;
+use super::queue::{QueueGetConfigReply, QueueGetConfigRequest};
 use super::reader::Reader;
 use super::rows::choice;
+use super::table::{TableMod, TableStatus};
 use super::value::{Misread, Plain, Value};
 use crate::frame::HEADER_LEN;
 use crate::{Error, Frame, Inexpressible, Kind, Out, Result, Version, Why};
@@ -29,6 +31,14 @@ choice! {
         PortStatus "port_status" (PortStatus) = { V1_0.. => 12 };
         /// A port to set. §7.3.4.3.
         PortMod "port_mod" (PortMod) = { V1_0.. => 16 };
+        /// A table to set. §7.3.3.
+        TableMod "table_mod" (TableMod) = { V1_1.. => 17 };
+        /// What the queues of a port are, asked for; a multipart since 1.4. §7.3.6.
+        QueueGetConfigRequest "queue_get_config_request" (QueueGetConfigRequest) = { V1_0..=V1_3 => 22 };
+        /// What the queues of a port are; a multipart since 1.4. §7.3.6.
+        QueueGetConfigReply "queue_get_config_reply" (QueueGetConfigReply) = { V1_0..=V1_3 => 23 };
+        /// A table changed. OpenFlow 1.4.0 §7.4.5.
+        TableStatus "table_status" (TableStatus) = { V1_4.. => 31 };
         /// A meter to add, change or delete. §7.3.4.4.
         MeterMod "meter_mod" (MeterMod) = { V1_3.. => 29 };
     }

@@ -17,8 +17,10 @@ mod nicira_action;
 mod port;
 mod port_mod;
 mod port_stats;
+mod queue;
 pub(crate) mod reader;
 pub(crate) mod rows;
+mod table;
 pub(crate) mod value;
 
 pub use action::Action;
@@ -39,5 +41,13 @@ pub use port::{
 pub use port_mod::{EthernetMod, PortMod, PortModProp};
 pub use port_stats::{
     EthernetStats, OpticalFlags, PortDescRequest, PortStats, PortStatsProp, PortStatsRequest,
+};
+pub use queue::{
+    Queue, QueueGetConfigReply, QueueGetConfigRequest, QueueProp, QueueRequest, QueueStats,
+    QueueStatsProp,
+};
+pub use table::{
+    EvictionFlags, TableConfig, TableDesc, TableMod, TableModProp, TableReason, TableStats,
+    TableStatus,
 };
 pub use value::{Misread, Text, Value};

@@ -4,8 +4,10 @@ use super::codec::versions::*;
 use super::codec::{Choice, Codec, experimenters};
 use super::port::Port;
 use super::port_stats::{PortDescRequest, PortStats, PortStatsRequest};
+use super::queue::{Queue, QueueRequest, QueueStats};
 use super::reader::Reader;
 use super::rows::{choice, flags};
+use super::table::{TableDesc, TableStats};
 use super::value::{Entries, Misread, Plain, Text, Value};
 use crate::{Inexpressible, Out, Result, Version};
 
@@ -22,10 +24,18 @@ choice! {
     pub enum Request: "multipart request" {
         /// Maker, model, serial number.
         Desc "desc" = { V1_0.. => 0 };
+        /// Counters of tables. §7.3.5.4.
+        TableStats "table_stats" = { V1_0.. => 3 };
         /// Counters of ports. §7.3.5.6.
         PortStats "port_stats" (PortStatsRequest) = { V1_0.. => 4 };
         /// What the ports are. §7.3.5.7. Before 1.3 it is Open vSwitch's, who took it over.
         PortDesc "port_desc" (PortDescRequest) = { V1_0.. => 13 };
+        /// Counters of queues. §7.3.5.8.
+        QueueStats "queue_stats" (QueueRequest) = { V1_0.. => 5 };
+        /// How tables are set. OpenFlow 1.4.0 §7.3.5.16.
+        TableDesc "table_desc" = { V1_4.. => 14 };
+        /// What the queues are. OpenFlow 1.4.0 §7.3.5.11.
+        QueueDesc "queue_desc" (QueueRequest) = { V1_4.. => 15 };
     }
 }
 
@@ -45,6 +55,11 @@ choice! {
             /// A name for people.
             dp: Text<256>,
         } = { V1_0.. => 0 [mfr, hw, sw, serial, dp,] };
+        /// Counters of tables. §7.3.5.4.
+        TableStats "table_stats" {
+            /// One each.
+            tables: Vec<TableStats>,
+        } = { V1_0.. => 3 [tables,] };
         /// Counters of ports. §7.3.5.6.
         PortStats "port_stats" {
             /// One each.
@@ -55,6 +70,21 @@ choice! {
             /// One each.
             ports: Vec<Port>,
         } = { V1_0.. => 13 [ports,] };
+        /// Counters of queues. §7.3.5.8.
+        QueueStats "queue_stats" {
+            /// One each.
+            queues: Vec<QueueStats>,
+        } = { V1_0.. => 5 [queues,] };
+        /// How tables are set. OpenFlow 1.4.0 §7.3.5.16.
+        TableDesc "table_desc" {
+            /// One each.
+            tables: Vec<TableDesc>,
+        } = { V1_4.. => 14 [tables,] };
+        /// What the queues are. OpenFlow 1.4.0 §7.3.5.11.
+        QueueDesc "queue_desc" {
+            /// One each.
+            queues: Vec<Queue>,
+        } = { V1_4.. => 15 [queues,] };
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::adapt::{Flat, Sole};
 use super::codec::versions::{V1_0, V1_1, V1_3, V1_4, V1_5};
-use super::codec::{Adapt, Codec, Item};
+use super::codec::{Adapt, Codec, Item, UNNAMED};
 use super::reader::Reader;
 use super::rows::{choice, codes, flags, record, tlv};
 use super::value::Text;
@@ -65,7 +65,7 @@ const BEYOND_1_0: u64 = 0xf000;
 
 impl Adapt<PortFeatures> for Numbered {
     fn parse(r: &mut Reader<'_>) -> Result<PortFeatures> {
-        let bits = u64::from(r.u32("features")?);
+        let bits = u64::from(r.u32(UNNAMED)?);
         if r.version() > Version::V1_0 {
             return Ok(PortFeatures(bits));
         }

@@ -115,12 +115,19 @@ impl<'a> Reader<'a> {
 
     /// The same octets one level down, where faults are those of `part`.
     ///
+    /// Properties have errors of their own since 1.4, those of tables too; before, only those of tables have.
+    ///
     /// # Errors
     /// `Depth` at [`DEPTH_MAX`].
     pub(crate) fn nested(&self, what: &'static str, part: Part) -> Result<Self> {
         if self.depth == DEPTH_MAX {
             return Err(self.error(what, Why::Depth));
         }
+        let part = match part {
+            Part::TableFeatures if self.version >= Version::V1_4 => Part::Property,
+            Part::Property if self.version < Version::V1_4 => Part::Request,
+            part => part,
+        };
         Ok(Self { part, depth: self.depth + 1, ..*self })
     }
 

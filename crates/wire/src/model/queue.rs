@@ -1,0 +1,212 @@
+//! Queues of ports: what they guarantee, what they counted. §7.2.2, §7.3.5.8, §7.3.6.
+
+use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
+use super::codec::{Adapt, Codec, Item, Padding, emit_tlv, parse_tlv, plain};
+use super::reader::Reader;
+use super::rows::{choice, record, tlv};
+use crate::error::Part;
+use crate::{Inexpressible, Out, PortNo, Result, Version};
+
+/// A port in a request, where 1.0 says `ALL` for what later versions call `ANY`.
+pub(crate) struct AnyIsAll;
+
+impl AnyIsAll {
+    /// The two names change places in 1.0.
+    fn swapped(port: PortNo, version: Version) -> PortNo {
+        match port {
+            PortNo::ALL if version == Version::V1_0 => PortNo::ANY,
+            PortNo::ANY if version == Version::V1_0 => PortNo::ALL,
+            port => port,
+        }
+    }
+}
+
+impl Adapt<PortNo> for AnyIsAll {
+    fn parse(r: &mut Reader<'_>) -> Result<PortNo> {
+        PortNo::parse(r).map(|port| Self::swapped(port, r.version()))
+    }
+
+    fn emit(value: &PortNo, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        Self::swapped(*value, out.version()).emit(out)
+    }
+}
+
+record! {
+    /// Asks for counters or descriptions of queues. §7.3.5.8, OpenFlow 1.4.0 §7.3.5.11.
+    pub struct QueueRequest: "queue request" {
+        /// Of which port; [`PortNo::ANY`] for all.
+        pub port_no: PortNo,
+        /// Which; [`Queue::ALL`] for all.
+        pub queue_id: u32,
+    }
+    V1_0 => [port_no as AnyIsAll, pad 2, queue_id,]
+    V1_1.. => [port_no, queue_id,]
+}
+
+impl Default for QueueRequest {
+    fn default() -> Self {
+        Self { port_no: PortNo::ANY, queue_id: Queue::ALL }
+    }
+}
+
+choice! {
+    /// What a queue guarantees. §7.2.2.
+    pub enum QueueProp: "queue property" {
+        /// Nothing. `OFPQT_NONE`, OpenFlow 1.0.0 §5.2.2.
+        None "none" = { V1_0..=V1_1 => 0 [pad 4,] };
+        /// A rate that it gets.
+        MinRate "min_rate" {
+            /// Tenths of a percent; off if it is over 1000.
+            rate: u16,
+        } = { V1_0..=V1_3 => 1 [pad 4, rate, pad 6,], V1_4.. => 1 [rate, pad 2,] };
+        /// A rate that it never exceeds.
+        MaxRate "max_rate" {
+            /// Tenths of a percent; off if it is over 1000.
+            rate: u16,
+        } = { V1_2..=V1_3 => 2 [pad 4, rate, pad 6,], V1_4.. => 2 [rate, pad 2,] };
+        /// An experimenter's own.
+        Experimenter "experimenter" {
+            /// Whose.
+            experimenter: u32,
+            /// Which of its.
+            exp_type: u32,
+            /// The rest.
+            data: Vec<u8>,
+        } = {
+            V1_2..=V1_3 => 0xffff [pad 4, experimenter, pad 4, data,],
+            V1_4.. => 0xffff [experimenter, exp_type, data,],
+        };
+    }
+}
+
+impl QueueProp {
+    /// 1.4 brought the form that properties have elsewhere.
+    fn padding(version: Version) -> Padding {
+        if version < Version::V1_4 { Padding::None } else { Padding::Outside }
+    }
+}
+
+impl Item for QueueProp {}
+
+impl Codec for QueueProp {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        parse_tlv(r, Self::padding(r.version()), Part::Property, plain)
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        emit_tlv(self, out, Self::padding(out.version()))
+    }
+}
+
+record! {
+    /// What a queue is. §7.2.2, OpenFlow 1.4.0 §7.3.5.11.
+    #[derive(Default)]
+    pub struct Queue: "queue" {
+        /// Of which port; 0 in 1.0 and 1.1, where the message says it for all.
+        pub port_no: PortNo,
+        /// Which.
+        pub queue_id: u32,
+        /// What it guarantees.
+        pub properties: Vec<QueueProp>,
+    }
+    V1_0..=V1_1 => [queue_id, length, pad 2, properties,]
+    V1_2..=V1_3 => [queue_id, port_no, length, pad 6, properties,]
+    V1_4.. => [port_no, queue_id, length, pad 6, properties,]
+}
+
+impl Item for Queue {}
+
+impl Queue {
+    /// All queues, in requests. `OFPQ_ALL`.
+    pub const ALL: u32 = u32::MAX;
+}
+
+record! {
+    /// Asks what the queues of a port are; a request of another kind since 1.4. §7.3.6.
+    #[derive(Default)]
+    pub struct QueueGetConfigRequest: "queue_get_config_request" {
+        /// Of which port.
+        pub port: PortNo,
+    }
+    V1_0 => [port, pad 2,]
+    V1_1.. => [port, pad 4,]
+}
+
+record! {
+    /// What the queues of a port are. §7.3.6.
+    #[derive(Default)]
+    pub struct QueueGetConfigReply: "queue_get_config_reply" {
+        /// Of which port.
+        pub port: PortNo,
+        /// They are.
+        pub queues: Vec<Queue>,
+    }
+    V1_0 => [port, pad 6, queues,]
+    V1_1.. => [port, pad 4, queues,]
+}
+
+choice! {
+    /// More counters of a queue. OpenFlow 1.4.0 §7.3.5.10.
+    pub enum QueueStatsProp: "queue_stats property" {
+        /// An experimenter's own.
+        Experimenter "experimenter" {
+            /// Whose.
+            experimenter: u32,
+            /// Which of its.
+            exp_type: u32,
+            /// The rest.
+            data: Vec<u8>,
+        } = { V1_4.. => 0xffff [experimenter, exp_type, data,] };
+    }
+}
+
+tlv!(QueueStatsProp, Outside, Property);
+
+record! {
+    /// Counters of one queue; all ones where nobody counts. §7.3.5.8.
+    pub struct QueueStats: "queue_stats" {
+        /// Of which port.
+        pub port_no: PortNo,
+        /// Which.
+        pub queue_id: u32,
+        /// Octets out.
+        pub tx_bytes: u64,
+        /// Packets out.
+        pub tx_packets: u64,
+        /// Packets dropped because it was full.
+        pub tx_errors: u64,
+        /// Seconds that it has been there.
+        pub duration_sec: u32,
+        /// Nanoseconds more.
+        pub duration_nsec: u32,
+        /// More.
+        pub properties: Vec<QueueStatsProp>,
+    }
+    V1_0 => [port_no, pad 2, queue_id, tx_bytes, tx_packets, tx_errors,]
+    V1_1..=V1_2 => [port_no, queue_id, tx_bytes, tx_packets, tx_errors,]
+    V1_3 => [
+        port_no, queue_id, tx_bytes, tx_packets, tx_errors, duration_sec, duration_nsec,
+    ]
+    V1_4..=V1_5 => [
+        length, pad 6, port_no, queue_id, tx_bytes, tx_packets, tx_errors, duration_sec,
+        duration_nsec, properties,
+    ]
+}
+
+impl Item for QueueStats {}
+
+/// Nothing counted yet, for a time that nobody knows.
+impl Default for QueueStats {
+    fn default() -> Self {
+        Self {
+            port_no: PortNo::default(),
+            queue_id: 0,
+            tx_bytes: 0,
+            tx_packets: 0,
+            tx_errors: 0,
+            duration_sec: u32::MAX,
+            duration_nsec: u32::MAX,
+            properties: vec![],
+        }
+    }
+}
