@@ -130,6 +130,8 @@ impl Prebuilt {
 }
 
 fn shake_hands(stream: &mut TcpStream, version: Version) {
+    // In 1.0 the deletion of a rule that nobody has, which is no answer to a frame.
+    let last = if version == Version::V1_0 { Kind::FLOW_MOD } else { Kind::SET_CONFIG };
     let plan = SwitchPlan { datapath_id: DatapathId(1), version, n_ports: 4, n_buffers: 256 };
     let (mut tx, mut rx) = (Vec::new(), Vec::new());
     let mut switch = Switch::open(plan, &mut tx);
@@ -141,7 +143,7 @@ fn shake_hands(stream: &mut TcpStream, version: Version) {
         rx.extend(octet);
         if let Ok(msg) = Frame::new(&rx) {
             switch.on_message(msg, &mut tx).unwrap();
-            let is_last = msg.kind() == Kind::SET_CONFIG;
+            let is_last = msg.kind() == last;
             rx.clear();
             if is_last {
                 return stream.write_all(&tx).unwrap();

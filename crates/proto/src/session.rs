@@ -4,13 +4,19 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use sluice_wire::{
-    Error, ErrorCode, ErrorMsg, ErrorType, Features, FlowRemoved, Frame, Hello, Kind, Multipart,
-    MultipartKind, Out, PacketIn, Port, PortStatus, Role, RoleMsg, SwitchConfig, Version, Versions,
-    ports,
+    Command, Error, ErrorCode, ErrorMsg, ErrorType, Features, Field, FlowMod, FlowRemoved, Frame,
+    Hello, Kind, MacAddr, Multipart, MultipartKind, Out, PacketIn, Port, PortStatus, Role, RoleMsg,
+    SwitchConfig, Version, Versions, ports,
 };
 
 use crate::Fault;
 use crate::assembly::{Assemblies, Pool, Room};
+
+/// A locally administered address that is nobody's: a rule that matches frames from it to itself, of an Ethernet type
+/// for local experiments, at this priority is one that no switch has. A strict deletion means no other.
+const NOBODY: MacAddr = MacAddr([0x02, b's', b'l', b'u', b'i', b'c']);
+const NO_ETH_TYPE: u16 = 0x88b5;
+const NOBODY_PRIORITY: u16 = 0x5e1f;
 
 /// How sessions are held. The same for all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -268,7 +274,11 @@ impl Session {
             _ => return Err(self.out_of_turn(msg, tx)),
         };
         read.map_err(|error| malformed(self, tx, error))?;
-        Ok(self.come_up().map(Event::Up))
+        let up = self.come_up();
+        if up.is_some() && self.version == Version::V1_0 {
+            self.delete_nothing(tx);
+        }
+        Ok(up.map(Event::Up))
     }
 
     /// Goes up once everything was answered.
@@ -281,6 +291,23 @@ impl Session {
         features.ports.append(asking.ports.as_mut().unwrap_or(&mut Vec::new()));
         self.phase = Phase::Up;
         Some(Box::new(features))
+    }
+
+    /// Deletes a rule that no switch has, which leaves all tables as they are.
+    ///
+    /// Open vSwitch 3.1 decides what happens to a flow once, and while it has no controller what no rule matches is
+    /// dropped. It decides anew at the next change of a rule or port, and not because a controller has come: for some
+    /// seconds, frames like those it dropped are dropped still. A deletion is reason enough, whether or not there is
+    /// such a rule. In 1.3 there is the table-miss entry, which is a change of a rule.
+    fn delete_nothing(&mut self, tx: &mut Vec<u8>) {
+        let deletion = FlowMod {
+            command: Command::DELETE_STRICT,
+            priority: NOBODY_PRIORITY,
+            fields: &[Field::eth_dst(NOBODY), Field::eth_src(NOBODY), Field::eth_type(NO_ETH_TYPE)],
+            ..FlowMod::default()
+        };
+        // 1.0 can say all of this.
+        let _ = self.out(tx).flow_mod(&deletion);
     }
 
     fn out_of_turn(&mut self, msg: Frame<'_>, tx: &mut Vec<u8>) -> Fault {

@@ -28,6 +28,7 @@ fn a_switch_that_falls_silent_is_asked_and_hung_up_on() {
         cfg.session.echo_timeout = Duration::from_millis(200);
     });
     let mut switch = Peer::switch(lab.addr, Version::V1_0, 1);
+    assert!(matches!(switch.hear(), Some(Message::FlowMod { .. })), "at its start");
     assert_eq!(switch.hear(), Some(Message::EchoRequest(vec![])));
     assert_eq!(switch.last_words(), None);
     lab.must_end(1, "silent");

@@ -175,7 +175,7 @@ fn one_with_a_backlog_at_its_proof_is_served() {
                 assert!(back == payload);
                 replies += 1;
             }
-            Message::SetConfig(_) => {}
+            Message::SetConfig(_) | Message::FlowMod { .. } => {}
             _ => panic!("not asked for"),
         }
     }

@@ -2,7 +2,8 @@
 
 use sluice_proto::{Config, Fault};
 use sluice_wire::{
-    ErrorCode, ErrorType, Kind, Message, MultipartKind, Role, RoleMsg, SwitchConfig, Version,
+    Command, ErrorCode, ErrorType, Kind, Message, MultipartKind, Role, RoleMsg, SwitchConfig,
+    Version,
 };
 
 use crate::BOTH;
@@ -17,6 +18,27 @@ fn everything_is_asked_at_once() {
     let kind = MultipartKind::PORT_DESC;
     let ports = Message::MultipartRequest { kind, more: false, body: vec![] };
     assert_eq!(peer.told(), [Message::FeaturesRequest, ports, set_config]);
+}
+
+/// Open vSwitch looks at its rules again because of it. Strict, and what it names is so narrow that nothing goes.
+#[test]
+fn a_rule_that_nobody_has_is_deleted_in_1_0_once_the_switch_is_one() {
+    let mut peer = Peer::greeted(&Config::default(), Version::V1_0);
+    peer.tx.clear();
+    let up = peer.says_as(peer.features_xid, &peer.features()).unwrap();
+    assert!(matches!(up, Some(Heard::Up(_))), "{up:?}");
+    let told = peer.told();
+    let [Message::FlowMod { command: Command::DELETE_STRICT, rule, .. }] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(rule.matching.fields.len(), 3, "{rule:?}");
+
+    let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
+    peer.tx.clear();
+    peer.says_as(peer.ports_xid, &ports(2)).unwrap();
+    let up = peer.says_as(peer.features_xid, &peer.features()).unwrap();
+    assert!(matches!(up, Some(Heard::Up(_))), "{up:?}");
+    assert_eq!(peer.told(), []);
 }
 
 #[test]
