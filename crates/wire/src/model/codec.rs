@@ -248,9 +248,10 @@ pub(crate) enum Padding {
 /// The type that says that an experimenter's identity and its own type follow.
 const EXPERIMENTER: u16 = 0xffff;
 
-/// Experimenters whose types have rows: Nicira, the Open Networking Foundation.
+/// Experimenters whose types have rows: Nicira, the Open Networking Foundation, Netronome.
 pub(crate) const NICIRA: u32 = 0x2320;
 pub(crate) const ONF: u32 = 0x4f4e_4600;
+pub(crate) const NETRONOME: u32 = 0x1540;
 
 /// The number of an alternative is its type.
 #[expect(clippy::unnecessary_wraps, reason = "one shape with `extended`")]
@@ -322,8 +323,8 @@ pub(crate) fn emit_tlv<T: Choice>(
 
 /// The number of what says `kind`, and perhaps that an experimenter's identity and type of 32 bits each follow.
 ///
-/// Where `T` has a row for the number of [`NICIRA`] or [`ONF`], `identity << 32 | type`, both are taken from `r`, with
-/// the `pad` octets behind them. All else is left to the row of experimenters.
+/// Where `T` has a row for the number of [`NICIRA`], [`ONF`] or [`NETRONOME`], `identity << 32 | type`, both are taken
+/// from `r`, with the `pad` octets behind them. All else is left to the row of experimenters.
 pub(crate) fn experimenters<T: Choice>(
     kind: u16,
     is_experimenter: bool,
@@ -334,7 +335,7 @@ pub(crate) fn experimenters<T: Choice>(
     let code = r.peek().first_chunk().map(|head| u64::from_be_bytes(*head));
     let has_row = |&code: &u64| {
         let id = code >> 32;
-        [NICIRA, ONF].map(u64::from).contains(&id)
+        [NICIRA, ONF, NETRONOME].map(u64::from).contains(&id)
             && r.len() >= 8 + pad
             && T::ROWS.iter().any(|row| (row.code)(version) == Some(code))
     };

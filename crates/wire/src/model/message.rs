@@ -2,6 +2,7 @@
 
 use super::codec::versions::*;
 use super::codec::{Choice, Codec, experimenters, named};
+use super::group::GroupMod;
 use super::meter::MeterMod;
 use super::multipart::{Multipart, Reply, Request};
 use super::port::PortStatus;
@@ -39,6 +40,8 @@ choice! {
         QueueGetConfigReply "queue_get_config_reply" (QueueGetConfigReply) = { V1_0..=V1_3 => 23 };
         /// A table changed. OpenFlow 1.4.0 §7.4.5.
         TableStatus "table_status" (TableStatus) = { V1_4.. => 31 };
+        /// A group to add, change or delete. §7.3.4.2. In 1.0 it is Nicira's.
+        GroupMod "group_mod" (GroupMod) = { V1_0 => 0x2320_0000_001f, V1_1.. => 15 };
         /// A meter to add, change or delete. §7.3.4.4.
         MeterMod "meter_mod" (MeterMod) = { V1_3.. => 29 };
     }
@@ -136,7 +139,7 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Band, MeterCommand, MeterFlags};
+    use crate::model::{Band, MeterCommand, MeterFlags, MeterId};
 
     fn written(message: &Message, version: Version) -> Result<Vec<u8>, Inexpressible> {
         let (mut tx, mut xid) = (vec![], 1);
@@ -149,7 +152,7 @@ mod tests {
         let meter = Message::MeterMod(MeterMod {
             command: MeterCommand::ADD,
             flags: MeterFlags::KBPS | MeterFlags::BURST,
-            meter_id: 3,
+            meter_id: MeterId(3),
             bands: vec![Band::DscpRemark { rate: 10, burst_size: 20, prec_level: 1 }],
         });
         let octets = written(&meter, Version::V1_3).unwrap();

@@ -7,10 +7,16 @@ mod adapt;
 mod bits;
 pub(crate) mod codec;
 mod encap;
+#[cfg(test)]
+mod golden;
+mod group;
+mod group_prop;
+mod group_stats;
 mod instruction;
 mod matching;
 mod message;
 mod meter;
+mod meter_stats;
 mod multipart;
 mod nat;
 mod nicira_action;
@@ -27,10 +33,20 @@ pub use action::Action;
 pub use bits::BitRange;
 pub use codec::ChoiceRow;
 pub use encap::EncapProperty;
+pub use group::{Bucket, BucketId, GroupCommand, GroupId, GroupMod, GroupType};
+pub use group_prop::{BucketProp, GroupProp};
+pub use group_stats::{
+    BucketCounter, GroupCapabilities, GroupDesc, GroupDescRequest, GroupFeatures, GroupStats,
+    GroupStatsRequest, GroupTypes,
+};
 pub use instruction::Instruction;
 pub use matching::Match;
 pub use message::Message;
-pub use meter::{Band, MeterCommand, MeterFlags, MeterMod};
+pub use meter::{Band, MeterCommand, MeterFlags, MeterId, MeterMod};
+pub use meter_stats::{
+    BandStats, BandTypes, MeterCapabilities, MeterDesc, MeterFeatureFlags, MeterFeatures,
+    MeterRequest, MeterStats,
+};
 pub use multipart::{Multipart, MultipartFlags, Reply, Request};
 pub use nat::{Nat, NatFlags, NatRange};
 pub use nicira_action::{ControllerProperty, SampleDirection};

@@ -2,6 +2,10 @@
 
 use super::codec::versions::*;
 use super::codec::{Choice, Codec, experimenters};
+use super::group_stats::{
+    GroupDesc, GroupDescRequest, GroupFeatures, GroupStats, GroupStatsRequest,
+};
+use super::meter_stats::{MeterDesc, MeterFeatures, MeterRequest, MeterStats};
 use super::port::Port;
 use super::port_stats::{PortDescRequest, PortStats, PortStatsRequest};
 use super::queue::{Queue, QueueRequest, QueueStats};
@@ -36,6 +40,18 @@ choice! {
         TableDesc "table_desc" = { V1_4.. => 14 };
         /// What the queues are. OpenFlow 1.4.0 §7.3.5.11.
         QueueDesc "queue_desc" (QueueRequest) = { V1_4.. => 15 };
+        /// Counters of groups. §7.3.5.9. In 1.0 it is Nicira's.
+        GroupStats "group_stats" (GroupStatsRequest) = { V1_0 => 0x2320_0000_0007, V1_1.. => 6 };
+        /// What the groups are. §7.3.5.10. In 1.0 it is Nicira's.
+        GroupDesc "group_desc" (GroupDescRequest) = { V1_0 => 0x2320_0000_0008, V1_1.. => 7 };
+        /// What groups there can be. §7.3.5.11. In 1.0 and 1.1 it is Nicira's.
+        GroupFeatures "group_features" = { V1_0 | V1_1 => 0x2320_0000_0009, V1_2.. => 8 };
+        /// Counters of meters. §7.3.5.12.
+        MeterStats "meter_stats" (MeterRequest) = { V1_3.. => 9 };
+        /// How meters are set; `METER_CONFIG` before 1.5. §7.3.5.13.
+        MeterDesc "meter_desc" (MeterRequest) = { V1_3.. => 10 };
+        /// What meters there can be. §7.3.5.14.
+        MeterFeatures "meter_features" = { V1_3.. => 11 };
     }
 }
 
@@ -85,6 +101,30 @@ choice! {
             /// One each.
             queues: Vec<Queue>,
         } = { V1_4.. => 15 [queues,] };
+        /// Counters of groups. §7.3.5.9. In 1.0 it is Nicira's.
+        GroupStats "group_stats" {
+            /// One each.
+            groups: Vec<GroupStats>,
+        } = { V1_0 => 0x2320_0000_0007 [groups,], V1_1.. => 6 [groups,] };
+        /// What the groups are. §7.3.5.10. In 1.0 it is Nicira's.
+        GroupDesc "group_desc" {
+            /// One each.
+            groups: Vec<GroupDesc>,
+        } = { V1_0 => 0x2320_0000_0008 [groups,], V1_1.. => 7 [groups,] };
+        /// What groups there can be. §7.3.5.11. In 1.0 and 1.1 it is Nicira's.
+        GroupFeatures "group_features" (GroupFeatures) = { V1_0 | V1_1 => 0x2320_0000_0009, V1_2.. => 8 };
+        /// Counters of meters. §7.3.5.12.
+        MeterStats "meter_stats" {
+            /// One each.
+            meters: Vec<MeterStats>,
+        } = { V1_3.. => 9 [meters,] };
+        /// How meters are set; `METER_CONFIG` before 1.5. §7.3.5.13.
+        MeterDesc "meter_desc" {
+            /// One each.
+            meters: Vec<MeterDesc>,
+        } = { V1_3.. => 10 [meters,] };
+        /// What meters there can be. §7.3.5.14.
+        MeterFeatures "meter_features" (MeterFeatures) = { V1_3.. => 11 };
     }
 }
 

@@ -1,0 +1,66 @@
+//! For the tests of this module: octets that stand for a message, checked both ways.
+
+use std::collections::BTreeSet;
+
+use super::codec::Choice;
+use super::value::{Value, unhex};
+use super::{Message, Misread};
+use crate::{Frame, Out, Version};
+
+/// Checks that the octets `hex`, a whole message, are read as `message` and come back from it and from its neutral
+/// form; returns the neutral form.
+pub(crate) fn message_both_ways(hex: &str, message: &Message) -> Value {
+    let octets = unhex(hex).unwrap();
+    let frame = Frame::new(&octets).unwrap();
+    let (version, xid) = (frame.version(), frame.xid());
+    assert_eq!(Message::parse(frame).as_ref(), Ok(message), "read in {version}");
+    let (mut tx, mut next_xid) = (vec![], 1);
+    message.emit(xid, &mut Out::new(&mut tx, version, &mut next_xid)).unwrap();
+    assert_eq!(tx, octets, "written in {version}");
+    let value = message.to_value(version);
+    assert_eq!(Message::from_value(&value, version).as_ref(), Ok(message), "{value:?}");
+    value
+}
+
+/// The same for a message of the type octet `kind` with the body `hex`.
+pub(crate) fn both_ways(version: Version, kind: u8, hex: &str, message: &Message) -> Value {
+    let body = unhex(hex).unwrap();
+    let length = u16::try_from(8 + body.len()).unwrap();
+    let head = format!("{:02x} {kind:02x} {length:04x} 00000001", version.0);
+    message_both_ways(&format!("{head} {hex}"), message)
+}
+
+/// What the message `hex` is in neutral form; checks that its octets come back.
+pub(crate) fn comes_back(hex: &str) -> Result<Value, Misread> {
+    let octets = unhex(hex)?;
+    let frame = Frame::new(&octets).unwrap();
+    let message = Message::parse(frame).unwrap();
+    Ok(message_both_ways(hex, &message))
+}
+
+/// The names of all alternatives of `T`.
+pub(crate) fn names<T: Choice>() -> BTreeSet<String> {
+    T::ROWS.iter().map(|row| row.name.to_owned()).collect()
+}
+
+/// The `type`s of all that stands in lists that are called `list`.
+pub(crate) fn alternatives(values: &[Value], list: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for value in values {
+        collect(value, list, false, &mut found);
+    }
+    found
+}
+
+fn collect(value: &Value, list: &str, inside: bool, found: &mut BTreeSet<String>) {
+    match value {
+        Value::List(all) => all.iter().for_each(|it| collect(it, list, inside, found)),
+        Value::Map(entries) => {
+            if let (true, Some(Value::Text(kind))) = (inside, value.get("type")) {
+                found.insert(kind.clone());
+            }
+            entries.iter().for_each(|(name, it)| collect(it, list, name == list, found));
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,106 @@
+//! Properties of groups and of their buckets. OpenFlow 1.5.0 §7.3.4.3.
+
+use super::codec::versions::*;
+use super::codec::{Choice, Codec, Item, Padding, Share, experimenters, parse_tlv};
+use super::group::GroupId;
+use super::reader::Reader;
+use super::rows::{choice, tlv};
+use super::value::Text;
+use crate::error::Part;
+use crate::{Inexpressible, Out, PortNo, Result};
+
+choice! {
+    /// More of a bucket. OpenFlow 1.5.0 §7.3.4.3.
+    pub enum BucketProp: "bucket property" {
+        /// Share of the packets, in a group that selects.
+        Weight "weight" {
+            /// Compared with the weights of the others.
+            weight: u16,
+        } = { V1_0.. => 0 [weight, pad 2,] };
+        /// A port without which the bucket is not live.
+        WatchPort "watch_port" {
+            /// Which.
+            watch: PortNo,
+        } = { V1_0.. => 1 [watch by Port32,] };
+        /// A group without which the bucket is not live.
+        WatchGroup "watch_group" {
+            /// Which.
+            watch: GroupId,
+        } = { V1_0.. => 2 [watch,] };
+        /// An experimenter's own.
+        Experimenter "experimenter" {
+            /// Whose.
+            experimenter: u32,
+            /// Which of its.
+            exp_type: u32,
+            /// The rest.
+            data: Vec<u8>,
+        } = { V1_0.. => 0xffff [experimenter, exp_type, data,] };
+    }
+}
+
+tlv!(BucketProp, Outside, Property);
+
+/// 32 bits in every version.
+struct Port32;
+
+impl Share<PortNo> for Port32 {
+    fn parse(port: &mut PortNo, r: &mut Reader<'_>) -> Result<()> {
+        port.0 = r.u32("watch")?;
+        Ok(())
+    }
+
+    fn emit(port: &PortNo, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        port.0.emit(out)
+    }
+}
+
+choice! {
+    /// More of a group. OpenFlow 1.5.0 §7.3.4.3.
+    pub enum GroupProp: "group property" {
+        /// How a group that selects does it. Netronome's, in Open vSwitch.
+        SelectionMethod "selection_method" {
+            /// Name of the method, `hash` or `dp_hash`.
+            selection_method: Text<16>,
+            /// What the method makes of it is its own.
+            selection_method_param: u64,
+            /// The fields it looks at, as they stand on the wire; each value is a mask.
+            fields: Vec<u8>,
+        } = { V1_0.. => 0x1540_0000_0001 [pad 4, selection_method, selection_method_param, fields,] };
+        /// An experimenter's own.
+        Experimenter "experimenter" {
+            /// Whose.
+            experimenter: u32,
+            /// Which of its.
+            exp_type: u32,
+            /// The rest.
+            data: Vec<u8>,
+        } = { V1_0.. => 0xffff [experimenter, exp_type, data,] };
+    }
+}
+
+/// The type of properties that have a number within an experimenter's.
+const EXPERIMENTER: u16 = 0xffff;
+
+impl Item for GroupProp {}
+
+impl Codec for GroupProp {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        parse_tlv(r, Padding::Outside, Part::Property, |kind, r| {
+            experimenters::<Self>(kind, kind == EXPERIMENTER, 0, r)
+        })
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let (start, code) = (out.len(), self.code(out.version())?);
+        u16::try_from(code).unwrap_or(EXPERIMENTER).emit(out)?;
+        out.put(&[0u8; 2]);
+        if code > EXPERIMENTER.into() {
+            code.emit(out)?;
+        }
+        self.emit_body(out)?;
+        out.patch_len(start, 2)?;
+        out.pad_to_8(start);
+        Ok(())
+    }
+}
