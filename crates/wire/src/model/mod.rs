@@ -28,6 +28,8 @@ pub(crate) mod reader;
 pub(crate) mod rows;
 mod table;
 pub(crate) mod value;
+#[cfg(test)]
+mod vectors;
 
 pub use action::Action;
 pub use bits::BitRange;

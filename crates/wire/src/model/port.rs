@@ -264,3 +264,40 @@ record! {
     }
     V1_0.. => [reason, pad 7, port,]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::multipart::{Reply, Request};
+    use crate::model::vectors::{Seen, damage, prove};
+    use crate::model::{Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableModProp};
+
+    const FILE: &str = "ports.txt";
+
+    #[test]
+    fn ports_queues_and_tables_are_read_as_the_file_says_and_come_back() {
+        prove(FILE);
+    }
+
+    #[test]
+    fn damaged_octets_of_ports_queues_and_tables_are_errors_or_something_else() {
+        damage(FILE);
+    }
+
+    #[test]
+    fn every_row_about_ports_queues_and_tables_has_octets_in_every_version() {
+        let (seen, about) = (Seen::of(FILE), ["port", "queue", "table"]);
+        let mine = |name: &str| about.iter().any(|what| name.starts_with(what));
+        seen.all::<Message>(&[""], |row| mine(row.name));
+        seen.all::<Request>(&["multipart_request.body"], |row| mine(row.name));
+        seen.all::<Reply>(&["multipart_reply.body"], |row| mine(row.name));
+        seen.all::<PortProp>(&["port_desc.ports.properties"], |_| true);
+        seen.all::<PortModProp>(&["port_mod.properties"], |_| true);
+        seen.all::<PortStatsProp>(&["port_stats.ports.properties"], |_| true);
+        let queues = ["queue_get_config_reply.queues.properties", "queue_desc.queues.properties"];
+        seen.all::<QueueProp>(&queues, |_| true);
+        seen.all::<QueueStatsProp>(&["queue_stats.queues.properties"], |_| true);
+        seen.all::<TableModProp>(&["table_mod.properties"], |_| true);
+        seen.all::<TableModProp>(&["table_desc.tables.properties"], |_| true);
+    }
+}

@@ -59,11 +59,11 @@ choice! {
             /// Tenths of a percent; off if it is over 1000.
             rate: u16,
         } = { V1_0..=V1_3 => 1 [pad 4, rate, pad 6,], V1_4.. => 1 [rate, pad 2,] };
-        /// A rate that it never exceeds.
+        /// A rate that it never exceeds. Before 1.2 it is Open vSwitch's, who took it over.
         MaxRate "max_rate" {
             /// Tenths of a percent; off if it is over 1000.
             rate: u16,
-        } = { V1_2..=V1_3 => 2 [pad 4, rate, pad 6,], V1_4.. => 2 [rate, pad 2,] };
+        } = { V1_0..=V1_3 => 2 [pad 4, rate, pad 6,], V1_4.. => 2 [rate, pad 2,] };
         /// An experimenter's own.
         Experimenter "experimenter" {
             /// Whose.

@@ -1,0 +1,191 @@
+//! Octets of messages and what is read in them, from files that `SLUICE_BLESS=1 cargo test` writes anew.
+//!
+//! A file is blocks with blank lines between: `# version: origin`, the octets, and the neutral form in one line.
+
+use core::fmt::Write as _;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::codec::{Choice, ChoiceRow};
+use super::{Message, Value};
+use crate::{Frame, HEADER_LEN, Out, Version};
+
+/// One message of a file.
+#[derive(Debug)]
+pub(super) struct Vector {
+    /// Version and origin.
+    pub(super) title: String,
+    /// The message.
+    pub(super) octets: Vec<u8>,
+    /// What is read in it.
+    expected: String,
+}
+
+impl Vector {
+    /// Its version.
+    pub(super) fn version(&self) -> Version {
+        Version(self.octets[0])
+    }
+
+    /// What is read in it.
+    pub(super) fn message(&self) -> Message {
+        let read = Frame::new(&self.octets).and_then(Message::parse);
+        read.unwrap_or_else(|error| panic!("{}: {error}\n{:02x?}", self.title, self.octets))
+    }
+}
+
+fn path(file: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file)
+}
+
+/// The messages of `file`.
+pub(super) fn vectors(file: &str) -> Vec<Vector> {
+    let text = std::fs::read_to_string(path(file)).unwrap();
+    let blocks = text.split("\n\n").skip(1).map(|block| {
+        let mut vector = Vector { title: String::new(), octets: vec![], expected: String::new() };
+        for line in block.lines() {
+            match line.as_bytes().first() {
+                Some(b'#') => line[2..].clone_into(&mut vector.title),
+                Some(b'{') => line.clone_into(&mut vector.expected),
+                _ => vector.octets.extend(super::value::unhex(line).unwrap()),
+            }
+        }
+        vector
+    });
+    blocks.collect()
+}
+
+fn bless(file: &str, vectors: &[Vector]) {
+    let old = std::fs::read_to_string(path(file)).unwrap();
+    let mut text = old.split_once("\n\n").unwrap().0.to_owned() + "\n";
+    for vector in vectors {
+        writeln!(text, "\n# {}", vector.title).unwrap();
+        for line in vector.octets.chunks(32) {
+            let line: Vec<_> = line.iter().map(|octet| format!("{octet:02x}")).collect();
+            writeln!(text, "{}", line.join(" ")).unwrap();
+        }
+        writeln!(text, "{}", json(&vector.message().to_value(vector.version()))).unwrap();
+    }
+    std::fs::write(path(file), text).unwrap();
+}
+
+/// As JSON, on one line.
+pub(super) fn json(value: &Value) -> String {
+    let list = |items: Vec<String>| items.join(",");
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(yes) => yes.to_string(),
+        Value::Number(n) => n.to_string(),
+        Value::Text(text) => format!("{text:?}"),
+        Value::List(items) => format!("[{}]", list(items.iter().map(json).collect())),
+        Value::Map(entries) => {
+            let entries = entries.iter().map(|(name, value)| format!("{name:?}:{}", json(value)));
+            format!("{{{}}}", list(entries.collect()))
+        }
+    }
+}
+
+/// The octets of `message`.
+pub(super) fn written(message: &Message, version: Version, xid: u32) -> Vec<u8> {
+    let (mut tx, mut next_xid) = (vec![], 1);
+    message.emit(xid, &mut Out::new(&mut tx, version, &mut next_xid)).unwrap();
+    tx
+}
+
+/// Proves that the messages of `file` are read as it says, and come back from octets and from the neutral form.
+pub(super) fn prove(file: &str) {
+    let vectors = vectors(file);
+    for Vector { title, octets, expected } in &vectors {
+        let (frame, version) = (Frame::new(octets).unwrap(), Version(octets[0]));
+        assert!(title.starts_with(&format!("{version}: ")), "{title}");
+        let message = Message::parse(frame).unwrap_or_else(|e| panic!("{title}: {e}"));
+        let value = message.to_value(version);
+        if std::env::var_os("SLUICE_BLESS").is_none() {
+            assert_eq!(&json(&value), expected, "{title}");
+        }
+        assert_eq!(Message::from_value(&value, version).as_ref(), Ok(&message), "{title}");
+        assert_eq!(written(&message, version, frame.xid()), *octets, "{title}");
+    }
+    if std::env::var_os("SLUICE_BLESS").is_some() {
+        bless(file, &vectors);
+    }
+}
+
+/// Proves that what is wrong in the messages of `file` is an error or something else that can be said, and no panic.
+pub(super) fn damage(file: &str) {
+    for vector in vectors(file) {
+        let Vector { title, octets, .. } = &vector;
+        for len in HEADER_LEN..octets.len() {
+            let mut cut = octets[..len].to_vec();
+            cut[2..4].copy_from_slice(&u16::try_from(len).unwrap().to_be_bytes());
+            read_again(title, &cut);
+        }
+        for at in HEADER_LEN..octets.len() {
+            for octet in [0, 1, 0x7f, 0xff, octets[at].wrapping_add(1), octets[at].wrapping_sub(1)] {
+                let mut hurt = octets.clone();
+                hurt[at] = octet;
+                read_again(title, &hurt);
+            }
+        }
+        let mut long = octets.clone();
+        long.extend([0xff; 8]);
+        let len = u16::try_from(long.len()).unwrap().to_be_bytes();
+        long[2..4].copy_from_slice(&len);
+        read_again(title, &long);
+    }
+}
+
+fn read_again(title: &str, octets: &[u8]) {
+    let frame = Frame::new(octets).unwrap();
+    match Message::parse(frame) {
+        Ok(message) => {
+            let again = written(&message, frame.version(), frame.xid());
+            assert_eq!(Message::parse(Frame::new(&again).unwrap()), Ok(message), "{title}");
+            assert_eq!(again.len(), octets.len(), "{title}: {octets:02x?}");
+        }
+        Err(error) => assert!(usize::from(error.at) <= octets.len(), "{title}: {error}"),
+    }
+}
+
+/// What alternatives the messages of a file have: where each stands, its version, its name.
+///
+/// Where it stands is the path from the alternative around it: `port_desc.ports.properties`.
+#[derive(Debug, Default)]
+pub(super) struct Seen(BTreeSet<(String, Version, String)>);
+
+impl Seen {
+    /// Those of the messages of `file`.
+    pub(super) fn of(file: &str) -> Self {
+        let mut seen = Self::default();
+        for vector in vectors(file) {
+            seen.walk("", vector.version(), &vector.message().to_value(vector.version()));
+        }
+        seen
+    }
+
+    fn walk(&mut self, path: &str, version: Version, value: &Value) {
+        match value {
+            Value::Map(entries) => {
+                let mut path = path.to_owned();
+                if let Some(Value::Text(name)) = value.get("type") {
+                    self.0.insert((path, version, name.clone()));
+                    path = name.clone();
+                }
+                entries.iter().for_each(|(name, v)| self.walk(&format!("{path}.{name}"), version, v));
+            }
+            Value::List(items) => items.iter().for_each(|item| self.walk(path, version, item)),
+            _ => {}
+        }
+    }
+
+    /// Proves that each of the rows of `T` that `mine` picks stands in one of `paths` in every version that has it.
+    pub(super) fn all<T: Choice>(&self, paths: &[&str], mine: impl Fn(&ChoiceRow) -> bool) {
+        for row in T::ROWS.iter().filter(|row| mine(row)) {
+            for version in (1..=6).map(Version).filter(|v| (row.code)(*v).is_some()) {
+                let key = |path: &&str| ((*path).to_owned(), version, row.name.to_owned());
+                let found = paths.iter().any(|path| self.0.contains(&key(path)));
+                assert!(found, "no octets of {} in {version} in {paths:?}", row.name);
+            }
+        }
+    }
+}
