@@ -12,10 +12,10 @@ flags! {
     /// `OFPPC_*`: how an operator or a controller has set a port.
     pub struct PortConfig(u32);
     PORT_DOWN = 1, V1_0, "Turned off.";
-    NO_STP = 2, V1_0, "Without the spanning tree; 1.0 only.";
+    NO_STP = 2, V1_0..=V1_0, "Without the spanning tree.";
     NO_RECV = 4, V1_0, "What comes in is dropped.";
-    NO_RECV_STP = 8, V1_0, "What comes in of the spanning tree is dropped; 1.0 only.";
-    NO_FLOOD = 16, V1_0, "Not flooded to; 1.0 only.";
+    NO_RECV_STP = 8, V1_0..=V1_0, "What comes in of the spanning tree is dropped.";
+    NO_FLOOD = 16, V1_0..=V1_0, "Not flooded to.";
     NO_FWD = 32, V1_0, "What would go out is dropped.";
     NO_PACKET_IN = 64, V1_0, "What comes in is never sent to a controller.";
 }
@@ -26,9 +26,9 @@ flags! {
     LINK_DOWN = 1, V1_0, "Nothing at the other end.";
     BLOCKED = 2, V1_1, "Kept from forwarding by a protocol of the switch.";
     LIVE = 4, V1_1, "Good enough for a fast-failover group.";
-    STP_BLOCK = 0x300, V1_0, "Outside of the spanning tree; 1.0 only.";
-    STP_LEARN = 0x100, V1_0, "The spanning tree learns and forwards nothing yet; 1.0 only.";
-    STP_FORWARD = 0x200, V1_0, "The spanning tree learns and forwards; 1.0 only.";
+    STP_BLOCK = 0x300, V1_0..=V1_0, "Outside of the spanning tree.";
+    STP_LEARN = 0x100, V1_0..=V1_0, "The spanning tree learns and forwards nothing yet.";
+    STP_FORWARD = 0x200, V1_0..=V1_0, "The spanning tree learns and forwards.";
 }
 
 flags! {
@@ -36,16 +36,16 @@ flags! {
     ///
     /// 1.0 numbers the media from 7 to 11. Bits 12 to 15 of 1.0, which have no meaning, are 44 to 47 here.
     pub struct PortFeatures(u64);
-    SPEED_10MB_HD = 1, V1_0, "10 Mbit/s, half-duplex.";
-    SPEED_10MB_FD = 2, V1_0, "10 Mbit/s, full-duplex.";
-    SPEED_100MB_HD = 4, V1_0, "100 Mbit/s, half-duplex.";
-    SPEED_100MB_FD = 8, V1_0, "100 Mbit/s, full-duplex.";
-    SPEED_1GB_HD = 0x10, V1_0, "1 Gbit/s, half-duplex.";
-    SPEED_1GB_FD = 0x20, V1_0, "1 Gbit/s, full-duplex.";
-    SPEED_10GB_FD = 0x40, V1_0, "10 Gbit/s, full-duplex.";
-    SPEED_40GB_FD = 0x80, V1_1, "40 Gbit/s, full-duplex.";
-    SPEED_100GB_FD = 0x100, V1_1, "100 Gbit/s, full-duplex.";
-    SPEED_1TB_FD = 0x200, V1_1, "1 Tbit/s, full-duplex.";
+    SPEED_10MB_HD as "10MB_HD" = 1, V1_0, "10 Mbit/s, half-duplex.";
+    SPEED_10MB_FD as "10MB_FD" = 2, V1_0, "10 Mbit/s, full-duplex.";
+    SPEED_100MB_HD as "100MB_HD" = 4, V1_0, "100 Mbit/s, half-duplex.";
+    SPEED_100MB_FD as "100MB_FD" = 8, V1_0, "100 Mbit/s, full-duplex.";
+    SPEED_1GB_HD as "1GB_HD" = 0x10, V1_0, "1 Gbit/s, half-duplex.";
+    SPEED_1GB_FD as "1GB_FD" = 0x20, V1_0, "1 Gbit/s, full-duplex.";
+    SPEED_10GB_FD as "10GB_FD" = 0x40, V1_0, "10 Gbit/s, full-duplex.";
+    SPEED_40GB_FD as "40GB_FD" = 0x80, V1_1, "40 Gbit/s, full-duplex.";
+    SPEED_100GB_FD as "100GB_FD" = 0x100, V1_1, "100 Gbit/s, full-duplex.";
+    SPEED_1TB_FD as "1TB_FD" = 0x200, V1_1, "1 Tbit/s, full-duplex.";
     OTHER = 0x400, V1_1, "Another speed.";
     COPPER = 0x800, V1_0, "Copper.";
     FIBER = 0x1000, V1_0, "Fibre.";
@@ -270,7 +270,9 @@ mod tests {
     use super::*;
     use crate::model::multipart::{Reply, Request};
     use crate::model::vectors::{Seen, damage, prove};
-    use crate::model::{Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableModProp};
+    use crate::model::{
+        Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableModProp,
+    };
 
     const FILE: &str = "ports.txt";
 

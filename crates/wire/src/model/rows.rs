@@ -588,12 +588,12 @@ macro_rules! until {
     };
 }
 
-/// A set of flags: like [`codes!`], each number being one bit.
+/// A set of flags: like [`codes!`], each number being one bit. A name that is no identifier stands behind `as`.
 macro_rules! flags {
     (
         $(#[$meta:meta])*
         pub struct $name:ident($repr:ty);
-        $( $konst:ident = $n:literal, $since:ident $(..= $until:ident)?, $doc:literal; )*
+        $( $konst:ident $(as $text:literal)? = $n:literal, $since:ident $(..= $until:ident)?, $doc:literal; )*
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -605,7 +605,7 @@ macro_rules! flags {
             /// Every bit with a name: the bit, the name, the first and the last version that have it.
             pub const ROWS: &'static [(Self, &'static str, $crate::Version, $crate::Version)] = &[$( (
                 Self($n),
-                stringify!($konst),
+                $crate::model::rows::flags!(@name $konst $($text)?),
                 $crate::Version::$since,
                 $crate::model::rows::until!($($until)?),
             ) ),*];
@@ -652,6 +652,8 @@ macro_rules! flags {
             }
         }
     };
+    (@name $konst:ident) => { stringify!($konst) };
+    (@name $konst:ident $text:literal) => { $text };
 }
 
 pub(crate) use {choice, codes, each_field, flags, layout, record, tlv, until};

@@ -9,8 +9,8 @@ use super::value::Text;
 flags! {
     /// `OFPTC_*`: how a table is set.
     pub struct TableConfig(u32);
-    TABLE_MISS_CONTINUE = 1, V1_1, "What matches nothing goes on in the next table; 1.1 and 1.2 only.";
-    TABLE_MISS_DROP = 2, V1_1, "What matches nothing is dropped; 1.1 and 1.2 only.";
+    TABLE_MISS_CONTINUE = 1, V1_1..=V1_2, "What matches nothing goes on in the next table.";
+    TABLE_MISS_DROP = 2, V1_1..=V1_2, "What matches nothing is dropped.";
     EVICTION = 4, V1_4, "Rules make room for others.";
     VACANCY_EVENTS = 8, V1_4, "The controller is told how full it is.";
 }

@@ -121,7 +121,8 @@ pub(super) fn damage(file: &str) {
             read_again(title, &cut);
         }
         for at in HEADER_LEN..octets.len() {
-            for octet in [0, 1, 0x7f, 0xff, octets[at].wrapping_add(1), octets[at].wrapping_sub(1)] {
+            for octet in [0, 1, 0x7f, 0xff, octets[at].wrapping_add(1), octets[at].wrapping_sub(1)]
+            {
                 let mut hurt = octets.clone();
                 hurt[at] = octet;
                 read_again(title, &hurt);
@@ -171,7 +172,9 @@ impl Seen {
                     self.0.insert((path, version, name.clone()));
                     path = name.clone();
                 }
-                entries.iter().for_each(|(name, v)| self.walk(&format!("{path}.{name}"), version, v));
+                entries
+                    .iter()
+                    .for_each(|(name, v)| self.walk(&format!("{path}.{name}"), version, v));
             }
             Value::List(items) => items.iter().for_each(|item| self.walk(path, version, item)),
             _ => {}
