@@ -57,6 +57,10 @@ pub enum Why {
     Kind,
     /// Things inside one another, more than anyone means.
     Depth,
+    /// Something that may stand there once stands there again.
+    Duplicate,
+    /// Bits that are not under the mask that comes with them.
+    Wildcards,
 }
 
 impl Error {
@@ -83,9 +87,11 @@ impl Error {
         };
         let code = match self.why {
             Why::Version => return (ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION),
+            Why::Duplicate if matches!(self.part, Part::Match) => 10,
+            Why::Wildcards if matches!(self.part, Part::Match) => 5,
             Why::Kind => unknown,
             Why::Short | Why::Length | Why::Depth => len,
-            Why::Missing | Why::Value => value,
+            Why::Missing | Why::Value | Why::Duplicate | Why::Wildcards => value,
         };
         (kind, ErrorCode(code))
     }
@@ -101,6 +107,8 @@ impl fmt::Display for Error {
             Why::Version => "is of a version not spoken here",
             Why::Kind => "is of an unknown kind",
             Why::Depth => "is nested too deep",
+            Why::Duplicate => "is one too many",
+            Why::Wildcards => "has bits that its mask has not",
         };
         write!(f, "{} at octet {} {why}", self.what, self.at)
     }

@@ -12,7 +12,11 @@ mod golden;
 mod group;
 mod group_prop;
 mod group_stats;
+mod field;
+mod field_text;
+mod fields;
 mod instruction;
+mod match_fixed;
 mod matching;
 mod message;
 mod meter;
@@ -24,6 +28,7 @@ mod port;
 mod port_mod;
 mod port_stats;
 mod queue;
+mod oxm;
 pub(crate) mod reader;
 pub(crate) mod rows;
 mod table;
@@ -41,8 +46,9 @@ pub use group_stats::{
     BucketCounter, GroupCapabilities, GroupDesc, GroupDescRequest, GroupFeatures, GroupStats,
     GroupStatsRequest, GroupTypes,
 };
+pub use field::{Field, FieldHeaderRow, FieldId, FieldRow, Form, Masks, Need};
 pub use instruction::Instruction;
-pub use matching::Match;
+pub use matching::{Match, Unfit, Unfitness};
 pub use message::Message;
 pub use meter::{Band, MeterCommand, MeterFlags, MeterId, MeterMod};
 pub use meter_stats::{
@@ -68,4 +74,5 @@ pub use table::{
     EvictionFlags, TableConfig, TableDesc, TableMod, TableModProp, TableReason, TableStats,
     TableStatus,
 };
+pub use oxm::{FieldHeader, Oxm};
 pub use value::{Misread, Text, Value};

@@ -1,0 +1,422 @@
+//! Fields in text and in the neutral form.
+//!
+//! In the neutral form a match is a map from the names of its fields to their values, in the order of the wire. A value
+//! is a number where its text is one, otherwise a text; a mask stands behind a slash. Every field can also be written as
+//! it is, `0x1005/0x1fff`. What has no row, or a header that the version does not know, is called `oxm_8000_99` (class
+//! and number; `oxm_ffff_5_0000abcd` with the experimenter), and its value is octets in hex.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::field::{Field, FieldId, FieldRow, Form, VID_PRESENT};
+use super::matching::Match;
+use super::oxm::{FieldHeader, Oxm};
+use super::value::{Entries, Misread, Plain, Value, hex, number, text_of, unhex};
+use crate::{MacAddr, PortNo, Version};
+
+/// `nw_frag` by name: value and mask.
+const FRAG: &[(&str, u128, Option<u128>)] = &[
+    ("no", 0, None),
+    ("yes", 1, Some(1)),
+    ("first", 1, None),
+    ("later", 3, None),
+    ("not_later", 0, Some(2)),
+];
+
+impl Field {
+    /// Value and mask as the field's row writes them, `10.0.0.0/24`; in hex where it cannot.
+    pub fn value_text(&self) -> String {
+        let form = self.id.row().map(|row| row.form);
+        form.and_then(|form| self.in_form(form)).unwrap_or_else(|| self.raw_text())
+    }
+
+    /// Value and mask as numbers in hex.
+    fn raw_text(&self) -> String {
+        let digits = match self.id.row() {
+            Some(row) if !row.is_variable() => 0,
+            _ => usize::from(self.len) * 2,
+        };
+        let mask = self.mask.map(|mask| format!("/0x{mask:0digits$x}"));
+        format!("0x{:0digits$x}{}", self.value, mask.unwrap_or_default())
+    }
+
+    /// `None` if the form cannot say it.
+    fn in_form(&self, form: Form) -> Option<String> {
+        let (value, mask) = (self.value, self.mask);
+        let with = |value: String, mask: Option<String>| match mask {
+            Some(mask) => format!("{value}/{mask}"),
+            None => value,
+        };
+        match form {
+            Form::Decimal if mask.is_none() => Some(value.to_string()),
+            Form::Decimal | Form::Hex => None,
+            Form::Mac => {
+                let mac = |n: u128| u64::try_from(n).map(|n| MacAddr::from_u64(n).to_string());
+                Some(with(mac(value).ok()?, mask.map(mac).transpose().ok()?))
+            }
+            Form::Ipv4 => {
+                let ip = |n: u128| u32::try_from(n).map(|n| Ipv4Addr::from(n).to_string());
+                let mask_text = |mask: u128| match prefix(mask, 32) {
+                    Some(bits) => Ok(bits.to_string()),
+                    None => ip(mask),
+                };
+                Some(with(ip(value).ok()?, mask.map(mask_text).transpose().ok()?))
+            }
+            Form::Ipv6 => {
+                let ip = |n| Ipv6Addr::from_bits(n).to_string();
+                let mask_text = |m| prefix(m, 128).map_or_else(|| ip(m), |bits| bits.to_string());
+                Some(with(ip(value), mask.map(mask_text)))
+            }
+            Form::Port if mask.is_none() => Some(self.port_text()),
+            Form::Vlan => match (value, mask) {
+                (0, None) => Some("none".into()),
+                (VID_PRESENT, Some(VID_PRESENT)) => Some("any".into()),
+                (vid, None) if vid & !0xfff == VID_PRESENT => Some((vid & 0xfff).to_string()),
+                _ => None,
+            },
+            Form::Flags(names) => self.flags_text(names),
+            Form::PacketType if mask.is_none() => {
+                Some(format!("({},{:#x})", value >> 16, value & 0xffff))
+            }
+            Form::Frag => {
+                let named = FRAG.iter().find(|row| row.1 == value && row.2 == mask);
+                named.map(|row| row.0.into())
+            }
+            Form::Port | Form::PacketType => None,
+        }
+    }
+
+    /// The port by name, if it has one.
+    fn port_text(&self) -> String {
+        let port = match self.len {
+            2 => u16::try_from(self.value).map(PortNo::from_u16).ok(),
+            _ => u32::try_from(self.value).map(PortNo).ok(),
+        };
+        let name = PortNo::NAMES.iter().find(|row| Some(row.0) == port);
+        name.map_or_else(|| self.value.to_string(), |row| row.1.into())
+    }
+
+    /// `+syn-ack` with a mask, `syn|ack` without one; `None` if a bit has no name.
+    fn flags_text(&self, names: &[(&str, u32)]) -> Option<String> {
+        let all = names.iter().fold(0, |all, row| all | u128::from(row.1));
+        let mask = self.mask.unwrap_or(self.value);
+        if (mask | self.value) & !all != 0 || self.value & !mask != 0 {
+            return None;
+        }
+        let counting = names.iter().filter(|row| mask & u128::from(row.1) != 0);
+        if self.mask.is_none() {
+            let set: Vec<_> = counting.map(|row| row.0).collect();
+            return Some(if set.is_empty() { "0".into() } else { set.join("|") });
+        }
+        let sign = |bit: u32| if self.value & u128::from(bit) == 0 { '-' } else { '+' };
+        let text: String = counting.map(|row| format!("{}{}", sign(row.1), row.0)).collect();
+        Some(text).filter(|text| !text.is_empty())
+    }
+
+    /// Reads what [`value_text`](Self::value_text) writes for the field `id`, and numbers in any form.
+    ///
+    /// # Errors
+    /// What is no value of the field, is too large for it, or is longer than 16 octets.
+    pub fn from_text(id: FieldId, text: &str) -> Result<Self, Misread> {
+        let field = Self::new(id, 0);
+        let read = match id.row() {
+            Some(row) if row.is_variable() => variable(id, text),
+            Some(row) => of_form(field, row.form, text),
+            None => numbers(field, text),
+        };
+        let wrong = || Misread::new(format!("`{text}` is no value of {}", id.name()));
+        let field = read.ok_or_else(wrong)?;
+        if (field.value | field.mask.unwrap_or_default()) & !field.room() != 0 {
+            let octets = field.len;
+            return Err(Misread::new(format!("`{text}` is more than {} has, {octets} octets", id.name())));
+        }
+        Ok(field)
+    }
+}
+
+/// How many leading bits `mask` has, if it has nothing else; `width` is that of an address.
+fn prefix(mask: u128, width: u32) -> Option<u32> {
+    let ones = mask.count_ones();
+    (ones > 0 && ones <= width && prefix_mask(ones, width) == Some(mask)).then_some(ones)
+}
+
+fn prefix_mask(ones: u32, width: u32) -> Option<u128> {
+    let all = u128::MAX >> (128 - width);
+    let zeros = width.checked_sub(ones)?;
+    Some(all & all.checked_shl(zeros).unwrap_or(0))
+}
+
+fn integer(text: &str) -> Option<u128> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) if !digits.starts_with('+') => u128::from_str_radix(digits, 16).ok(),
+        None if text.starts_with(|c: char| c.is_ascii_digit()) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+/// Value and mask, each read by `read`.
+fn pair(
+    field: Field,
+    text: &str,
+    read: impl Fn(&str) -> Option<u128>,
+    read_mask: impl Fn(&str) -> Option<u128>,
+) -> Option<Field> {
+    match text.split_once('/') {
+        Some((value, mask)) => {
+            Some(Field { value: read(value)?, mask: Some(read_mask(mask)?), ..field })
+        }
+        None => Some(Field { value: read(text)?, mask: None, ..field }),
+    }
+}
+
+fn numbers(field: Field, text: &str) -> Option<Field> {
+    pair(field, text, integer, integer)
+}
+
+/// A value whose octets are as many as it has digits for.
+fn variable(id: FieldId, text: &str) -> Option<Field> {
+    let Oxm::Field(field) = wide(id, text).ok()? else { return None };
+    Some(field)
+}
+
+fn of_form(field: Field, form: Form, text: &str) -> Option<Field> {
+    match form {
+        Form::Decimal | Form::Hex => numbers(field, text),
+        Form::Mac => {
+            let mac = |text: &str| match MacAddr::from_text(text) {
+                Some(mac) => Some(mac.to_u64().into()),
+                None => integer(text).filter(|_| text.starts_with("0x")),
+            };
+            pair(field, text, mac, mac)
+        }
+        Form::Ipv4 => {
+            let ip = |text: &str| match text.parse::<Ipv4Addr>() {
+                Ok(ip) => Some(u32::from(ip).into()),
+                Err(_) => integer(text).filter(|_| text.starts_with("0x")),
+            };
+            let bits = |text: &str| text.parse().ok().and_then(|ones| prefix_mask(ones, 32));
+            pair(field, text, ip, |text| bits(text).or_else(|| ip(text)))
+        }
+        Form::Ipv6 => {
+            let ip = |text: &str| match text.parse::<Ipv6Addr>() {
+                Ok(ip) => Some(ip.to_bits()),
+                Err(_) => integer(text).filter(|_| text.starts_with("0x")),
+            };
+            let bits = |text: &str| text.parse().ok().and_then(|ones| prefix_mask(ones, 128));
+            pair(field, text, ip, |text| bits(text).or_else(|| ip(text)))
+        }
+        Form::Port => match PortNo::NAMES.iter().find(|row| row.1.eq_ignore_ascii_case(text)) {
+            Some((port, _)) if field.len == 2 => {
+                Some(Field { value: port.to_u16().ok()?.into(), ..field })
+            }
+            Some((port, _)) => Some(Field { value: port.0.into(), ..field }),
+            None => numbers(field, text),
+        },
+        Form::Vlan => match text {
+            "none" => Some(field),
+            "any" => Some(Field { value: VID_PRESENT, ..field }.masked(VID_PRESENT)),
+            _ if text.starts_with("0x") => numbers(field, text),
+            _ => {
+                let vid = text.parse::<u16>().ok().filter(|vid| *vid <= 0xfff)?;
+                Some(Field { value: VID_PRESENT | u128::from(vid), ..field })
+            }
+        },
+        Form::Flags(names) => flags(field, names, text).or_else(|| numbers(field, text)),
+        Form::PacketType => {
+            let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
+            let Some((space, kind)) = inner.and_then(|text| text.split_once(',')) else {
+                return numbers(field, text);
+            };
+            let half = |text: &str| integer(text.trim()).filter(|n| *n <= 0xffff);
+            Some(Field { value: half(space)? << 16 | half(kind)?, ..field })
+        }
+        Form::Frag => match FRAG.iter().find(|row| row.0 == text) {
+            Some((_, value, mask)) => Some(Field { value: *value, mask: *mask, ..field }),
+            None => numbers(field, text),
+        },
+    }
+}
+
+/// `+syn-ack`, `syn|ack`.
+fn flags(field: Field, names: &[(&str, u32)], text: &str) -> Option<Field> {
+    let bit = |name: &str| names.iter().find(|row| row.0 == name).map(|row| u128::from(row.1));
+    if !text.starts_with(['+', '-']) {
+        let set = text.split('|').try_fold(0, |set, name| Some(set | bit(name.trim())?))?;
+        return Some(Field { value: set, ..field });
+    }
+    let (mut rest, mut value, mut mask) = (text, 0, 0);
+    while let Some(sign) = rest.chars().next() {
+        let name = rest.get(1..)?;
+        let end = name.find(['+', '-']).unwrap_or(name.len());
+        let flag = bit(name.get(..end)?)?;
+        mask |= flag;
+        value |= if sign == '+' { flag } else { 0 };
+        rest = name.get(end..)?;
+    }
+    Some(Field { value, ..field }.masked(mask))
+}
+
+/// Octets as hex digits, `0x` in front or not; a mask behind a slash.
+fn wide(id: FieldId, text: &str) -> Result<Oxm, Misread> {
+    let octets = |text: &str| {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        unhex(&if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.into() })
+    };
+    let (value, mask) = match text.split_once('/') {
+        Some((value, mask)) => (octets(value)?, Some(octets(mask)?)),
+        None => (octets(text)?, None),
+    };
+    if mask.as_ref().is_some_and(|mask| mask.len() != value.len()) {
+        return Err(Misread::new(format!("`{text}` has a mask that is not as long as its value")));
+    }
+    let low = |octets: &[u8]| octets.iter().fold(0, |n, &octet| n << 8 | u128::from(octet));
+    match u8::try_from(value.len()) {
+        Ok(len @ 1..=16) if id.row().is_some_and(FieldRow::is_variable) => {
+            Ok(Oxm::Field(Field { id, len, value: low(&value), mask: mask.as_deref().map(low) }))
+        }
+        _ => Ok(Oxm::Wide { id, value, mask }),
+    }
+}
+
+impl Oxm {
+    /// Name of the field in text and neutral form.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Field(field) => field.id.name().into_owned(),
+            Self::Wide { id, .. } if id.row().is_some_and(FieldRow::is_variable) => {
+                id.name().into_owned()
+            }
+            Self::Wide { id, .. } => id.numbers(),
+        }
+    }
+
+    /// Value and mask as the field's row writes them; octets in hex where it is long or has no row.
+    pub fn value_text(&self) -> String {
+        match self {
+            Self::Field(field) => field.value_text(),
+            Self::Wide { value, mask, .. } => {
+                let mask = mask.as_ref().map(|mask| format!("/0x{}", hex(mask)));
+                format!("0x{}{}", hex(value), mask.unwrap_or_default())
+            }
+        }
+    }
+
+    /// Reads a field by one of its names and the text of its value.
+    ///
+    /// # Errors
+    /// A name that no field has, a value that the field has not.
+    pub fn from_text(name: &str, text: &str) -> Result<Self, Misread> {
+        if let Some(id) = FieldId::from_numbers(name) {
+            let (value, mask) = match wide(id, text)? {
+                Self::Wide { value, mask, .. } => (value, mask),
+                // A field of variable length, in few octets, under its numbers.
+                field @ Self::Field(_) => return Ok(field),
+            };
+            return Ok(Self::Wide { id, value, mask });
+        }
+        let unknown = || Misread::new(format!("`{name}` is no field that is known here"));
+        let id = FieldId::from_name(name).ok_or_else(unknown)?;
+        match id.row() {
+            Some(row) if row.is_variable() => wide(id, text),
+            _ => Field::from_text(id, text).map(Self::Field),
+        }
+    }
+
+    /// The value alone.
+    fn plain_value(&self) -> Value {
+        let text = self.value_text();
+        let n = text.parse().ok().filter(|_| text.bytes().all(|c| c.is_ascii_digit()));
+        n.map_or(Value::Text(text), super::value::of_number)
+    }
+
+    fn from_plain(name: &str, value: &Value) -> Result<Self, Misread> {
+        let read = match value {
+            Value::Number(n) => Self::from_text(name, &n.to_string()),
+            value => text_of(value).and_then(|text| Self::from_text(name, text)),
+        };
+        read.map_err(|e| e.under(name))
+    }
+}
+
+/// A map of one name to one value.
+impl Plain for Oxm {
+    fn to_value(&self, _: Version) -> Value {
+        Value::Map(vec![(self.name().into(), self.plain_value())])
+    }
+
+    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+        match value {
+            Value::Map(entries) => match entries.as_slice() {
+                [(name, value)] => Self::from_plain(name, value),
+                more => Err(Misread::new(format!("expected one field, found {}", more.len()))),
+            },
+            other => Err(Misread::new(format!("expected an object, found {}", other.kind()))),
+        }
+    }
+}
+
+impl Plain for Match {
+    fn to_value(&self, _: Version) -> Value {
+        let entry = |oxm: &Oxm| (oxm.name().into(), oxm.plain_value());
+        Value::Map(self.fields.iter().map(entry).collect())
+    }
+
+    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+        let Value::Map(entries) = value else {
+            return Err(Misread::new(format!("expected an object, found {}", value.kind())));
+        };
+        let fields = entries.iter().map(|(name, value)| Oxm::from_plain(name, value));
+        Ok(Self { fields: fields.collect::<Result<_, _>>()? })
+    }
+}
+
+/// The field's name.
+impl Plain for FieldId {
+    fn to_value(&self, _: Version) -> Value {
+        Value::Text(self.name().into_owned())
+    }
+
+    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+        let name = text_of(value)?;
+        let id = Self::from_name(name).or_else(|| Self::from_numbers(name));
+        id.ok_or_else(|| Misread::new(format!("`{name}` is no field that is known here")))
+    }
+}
+
+/// The field's name, `/mask` behind it if there is one; a map of `field`, `masked` and `len` if the length is not
+/// that of the field.
+impl Plain for FieldHeader {
+    fn to_value(&self, version: Version) -> Value {
+        if *self == Self::from(self.id) {
+            return self.id.to_value(version);
+        }
+        if *self == Self::with_mask(self.id) {
+            return Value::Text(format!("{}/mask", self.id.name()));
+        }
+        Value::Map(vec![
+            ("field".into(), self.id.to_value(version)),
+            ("masked".into(), Value::Bool(self.masked)),
+            ("len".into(), Value::Number(self.len.into())),
+        ])
+    }
+
+    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+        let Value::Text(text) = value else {
+            let mut entries = Entries::of(value)?;
+            let id: Option<FieldId> = entries.read("field", version)?;
+            let masked = entries.read("masked", version)?.unwrap_or_default();
+            let len = entries.take("len").map(number).transpose()?;
+            entries.finish()?;
+            let mut header = Self::from(id.ok_or_else(|| Misread::new("has no `field`"))?);
+            let too_long = |_| Misread::new("is over 255").under("len");
+            if let Some(len) = len {
+                header.len = u8::try_from(len).map_err(too_long)?;
+            }
+            return Ok(Self { masked, ..header });
+        };
+        let of = |name: &str| FieldId::from_value(&Value::text(name), version);
+        match text.strip_suffix("/mask") {
+            Some(name) => of(name).map(Self::with_mask),
+            None => of(text).map(Self::from),
+        }
+    }
+}

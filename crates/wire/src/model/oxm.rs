@@ -1,0 +1,237 @@
+//! Fields as they lie on the wire: header, value, mask. §7.2.3.2 to §7.2.3.5.
+
+use super::codec::{Codec, Item};
+use super::field::{EXPERIMENTER, Field, FieldId};
+use super::reader::Reader;
+use crate::{Inexpressible, Out, Result, Version, Why};
+
+/// One field with its value, whatever its length, so that none is lost.
+///
+/// A header is read as a [`Field`] where the version knows it: those of OpenFlow from the version on that brought them,
+/// Nicira's everywhere, and in Nicira's messages of 1.0 and 1.1 those that no header of Nicira's stands for. All others
+/// are kept as they came. Writing turns the header of a field that the version does not know into another header of the
+/// same field, if it has one: `tcp_flags` is the ONF's in 1.3 and Nicira's in 1.0.
+///
+/// Refused when read: what is cut off, a value that has not the length that its row demands, a mask that has not the
+/// length of its value, bits of the value outside of its mask (§7.2.3.5). Masks on fields that take none, values that no
+/// packet has and prerequisites are not looked at; see [`Match::check`](super::Match::check).
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Oxm {
+    /// A field of up to 16 octets that the version knows.
+    Field(Field),
+    /// A longer one, or one of which nothing is known; the header is written as it is.
+    Wide {
+        /// Which field.
+        id: FieldId,
+        /// The value.
+        value: Vec<u8>,
+        /// The bits that count, as many as the value has; `None` if all do.
+        mask: Option<Vec<u8>>,
+    },
+}
+
+impl Default for Oxm {
+    fn default() -> Self {
+        Self::Field(Field::default())
+    }
+}
+
+impl From<Field> for Oxm {
+    fn from(field: Field) -> Self {
+        Self::Field(field)
+    }
+}
+
+impl Oxm {
+    /// Which field.
+    pub fn id(&self) -> FieldId {
+        match self {
+            Self::Field(field) => field.id,
+            Self::Wide { id, .. } => *id,
+        }
+    }
+
+    /// The field, if it is one of up to 16 octets that is known.
+    pub fn field(&self) -> Option<&Field> {
+        match self {
+            Self::Field(field) => Some(field),
+            Self::Wide { .. } => None,
+        }
+    }
+
+    /// Whether only part of the value counts.
+    pub fn is_masked(&self) -> bool {
+        match self {
+            Self::Field(field) => field.mask.is_some(),
+            Self::Wide { mask, .. } => mask.is_some(),
+        }
+    }
+}
+
+/// The head of a field: which, whether with a mask, octets of the payload as the wire counts them.
+///
+/// Stands alone where fields are named and not valued: in table features, and in the actions that copy from field to
+/// field. §7.3.5.5.2, OpenFlow 1.5.1 §7.2.6.4.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct FieldHeader {
+    /// Which field.
+    pub id: FieldId,
+    /// Whether a mask follows, or may.
+    pub masked: bool,
+    /// Octets that follow the first four, or would: experimenter, value and mask.
+    pub len: u8,
+}
+
+/// Octets of an experimenter's identity where `id` has one.
+const fn identity(id: FieldId) -> u8 {
+    if id.class == EXPERIMENTER { 4 } else { 0 }
+}
+
+impl From<FieldId> for FieldHeader {
+    /// The head of a value without a mask, of a field that has a row; otherwise of no octets.
+    fn from(id: FieldId) -> Self {
+        let octets = id.row().map_or(0, |row| row.octets);
+        Self { id, masked: false, len: identity(id) + octets }
+    }
+}
+
+impl FieldHeader {
+    /// The head of a value with a mask, of a field that has a row; otherwise of no octets.
+    pub fn with_mask(id: FieldId) -> Self {
+        let octets = id.row().map_or(0, |row| row.octets);
+        Self { id, masked: true, len: identity(id) + 2 * octets }
+    }
+
+    fn put(self, out: &mut Out<'_>) {
+        let FieldId { class, number, experimenter } = self.id;
+        out.put(&class.to_be_bytes());
+        out.put(&[number << 1 | u8::from(self.masked), self.len]);
+        if class == EXPERIMENTER {
+            out.put(&experimenter.to_be_bytes());
+        }
+    }
+
+    /// Octets of value and mask.
+    const fn payload(self) -> u8 {
+        self.len - identity(self.id)
+    }
+}
+
+impl Codec for FieldHeader {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        let class = r.u16("oxm")?;
+        let [number, len] = r.array("oxm")?;
+        let too_short = r.error("oxm length", Why::Length);
+        let mut id = FieldId { class, number: number >> 1, experimenter: 0 };
+        let masked = number & 1 == 1;
+        if class == EXPERIMENTER {
+            id.experimenter = r.u32("oxm experimenter")?;
+        }
+        let payload = len.checked_sub(identity(id)).ok_or(too_short)?;
+        if id.number == FieldId::COOKIE.number & 0x7f && [8, 16].contains(&payload) && class == 1 {
+            id = FieldId::COOKIE;
+        }
+        Ok(Self { id, masked, len })
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        self.put(out);
+        Ok(())
+    }
+}
+
+impl Item for FieldHeader {}
+
+impl Item for Oxm {}
+
+impl Codec for Oxm {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        let at = r.at();
+        let header = FieldHeader::parse(r)?;
+        let bad_len = r.error_at(at + 3, "oxm length", Why::Length);
+        let payload = r.take("oxm", header.payload().into())?;
+        let (value, mask) = match header.masked {
+            true => payload.split_at(payload.len() / 2),
+            false => (payload, &[][..]),
+        };
+        let mask = Some(mask).filter(|_| header.masked);
+        if mask.is_some_and(|mask| mask.len() != value.len()) {
+            return Err(bad_len);
+        }
+        let known = header.id.row().filter(|_| header.id.is_known_in(r.version()));
+        let len = u8::try_from(value.len()).map_err(|_| bad_len)?;
+        let right = known.is_none_or(|row| match row.is_variable() {
+            true => (1..=row.octets).contains(&len),
+            false => len == row.octets,
+        });
+        if !right {
+            return Err(bad_len);
+        }
+        let outside = |(value, mask): (&u8, &u8)| value & !mask != 0;
+        if mask.is_some_and(|mask| value.iter().zip(mask).any(outside)) {
+            return Err(r.error_at(at, "oxm", Why::Wildcards));
+        }
+        let id = header.id;
+        Ok(match known {
+            Some(_) if len <= 16 => Self::Field(Field { id, len, value: low(value), mask: mask.map(low) }),
+            _ => Self::Wide { id, value: value.to_vec(), mask: mask.map(<[u8]>::to_vec) },
+        })
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        match self {
+            Self::Field(field) => field.emit(out),
+            Self::Wide { id, value, mask } => {
+                let octets = value.len() + mask.as_ref().map_or(0, |_| value.len());
+                let len = u8::try_from(octets).ok().and_then(|len| len.checked_add(identity(*id)));
+                let len = len.filter(|_| mask.as_ref().is_none_or(|mask| mask.len() == value.len()));
+                let version = out.version();
+                let wrong = Inexpressible { what: "length of a field", version, needs: None };
+                FieldHeader { id: *id, masked: mask.is_some(), len: len.ok_or(wrong)? }.put(out);
+                out.put(value.as_slice());
+                out.put(mask.as_deref().unwrap_or_default());
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Field {
+    /// Writes the field with its header. Bits of the value outside of the mask are zeros.
+    ///
+    /// # Errors
+    /// A field that the version does not know under any of its headers, a value that does not fit its octets.
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let version = out.version();
+        let id = self.id.spoken_in(version).ok_or_else(|| lacks(self.id, version))?;
+        let room = self.room();
+        if self.len > 16 || self.value & !room != 0 || self.mask.unwrap_or_default() & !room != 0 {
+            return Err(Inexpressible { what: "value longer than its field", version, needs: None });
+        }
+        let len = identity(id) + (self.len << u8::from(self.mask.is_some()));
+        FieldHeader { id, masked: self.mask.is_some(), len }.put(out);
+        put_low(out, self.value & self.mask.unwrap_or(u128::MAX), self.len);
+        if let Some(mask) = self.mask {
+            put_low(out, mask, self.len);
+        }
+        Ok(())
+    }
+}
+
+fn put_low(out: &mut Out<'_>, value: u128, len: u8) {
+    let octets = value.to_be_bytes();
+    out.put(octets.get(16 - usize::from(len.min(16))..).unwrap_or_default());
+}
+
+/// The value of up to 16 octets, most significant first.
+fn low(octets: &[u8]) -> u128 {
+    octets.iter().fold(0, |value, &octet| value << 8 | u128::from(octet))
+}
+
+/// What `version` lacks, with the first that has it.
+pub(super) fn lacks(id: FieldId, version: Version) -> Inexpressible {
+    let Some(row) = id.row() else {
+        return Inexpressible { what: "unknown field", version, needs: Some(Version::V1_2) };
+    };
+    Inexpressible { what: row.name, version, needs: Some(row.since).filter(|&since| since > version) }
+}
