@@ -390,7 +390,8 @@ impl Field {
     pub fn new(id: FieldId, value: u128) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "128 bits are 16 octets")]
         let needed = (128 - value.leading_zeros()).div_ceil(8).max(1) as u8;
-        let len = id.row().map_or(needed, |row| if row.is_variable() { needed } else { row.octets });
+        let len =
+            id.row().map_or(needed, |row| if row.is_variable() { needed } else { row.octets });
         Self { id, len, value, mask: None }
     }
 

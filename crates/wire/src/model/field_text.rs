@@ -127,7 +127,10 @@ impl Field {
         let field = read.ok_or_else(wrong)?;
         if (field.value | field.mask.unwrap_or_default()) & !field.room() != 0 {
             let octets = field.len;
-            return Err(Misread::new(format!("`{text}` is more than {} has, {octets} octets", id.name())));
+            return Err(Misread::new(format!(
+                "`{text}` is more than {} has, {octets} octets",
+                id.name()
+            )));
         }
         Ok(field)
     }

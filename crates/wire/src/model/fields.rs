@@ -64,14 +64,10 @@ const NSH: Needs = &[Need::OneOf(FieldId::ETH_TYPE, &[0x894f])];
 const TCP: Needs = &[Need::OneOf(FieldId::IP_PROTO, &[6])];
 const UDP: Needs = &[Need::OneOf(FieldId::IP_PROTO, &[17])];
 const SCTP: Needs = &[Need::OneOf(FieldId::IP_PROTO, &[132])];
-const ICMP: Needs = &[
-    Need::OneOf(FieldId::ETH_TYPE, &[0x0800]),
-    Need::OneOf(FieldId::IP_PROTO, &[1]),
-];
-const ICMPV6: Needs = &[
-    Need::OneOf(FieldId::ETH_TYPE, &[0x86dd]),
-    Need::OneOf(FieldId::IP_PROTO, &[58]),
-];
+const ICMP: Needs =
+    &[Need::OneOf(FieldId::ETH_TYPE, &[0x0800]), Need::OneOf(FieldId::IP_PROTO, &[1])];
+const ICMPV6: Needs =
+    &[Need::OneOf(FieldId::ETH_TYPE, &[0x86dd]), Need::OneOf(FieldId::IP_PROTO, &[58])];
 const ND: Needs = &[Need::OneOf(FieldId::ICMPV6_TYPE, &[135, 136])];
 const ND_SOLICIT: Needs = &[Need::OneOf(FieldId::ICMPV6_TYPE, &[135])];
 const ND_ADVERT: Needs = &[Need::OneOf(FieldId::ICMPV6_TYPE, &[136])];

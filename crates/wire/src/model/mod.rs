@@ -7,14 +7,14 @@ mod adapt;
 mod bits;
 pub(crate) mod codec;
 mod encap;
+mod field;
+mod field_text;
+mod fields;
 #[cfg(test)]
 mod golden;
 mod group;
 mod group_prop;
 mod group_stats;
-mod field;
-mod field_text;
-mod fields;
 mod instruction;
 mod match_fixed;
 mod matching;
@@ -24,11 +24,11 @@ mod meter_stats;
 mod multipart;
 mod nat;
 mod nicira_action;
+mod oxm;
 mod port;
 mod port_mod;
 mod port_stats;
 mod queue;
-mod oxm;
 pub(crate) mod reader;
 pub(crate) mod rows;
 mod table;
@@ -40,13 +40,13 @@ pub use action::Action;
 pub use bits::BitRange;
 pub use codec::ChoiceRow;
 pub use encap::EncapProperty;
+pub use field::{Field, FieldHeaderRow, FieldId, FieldRow, Form, Masks, Need, Needs};
 pub use group::{Bucket, BucketId, GroupCommand, GroupId, GroupMod, GroupType};
 pub use group_prop::{BucketProp, GroupProp};
 pub use group_stats::{
     BucketCounter, GroupCapabilities, GroupDesc, GroupDescRequest, GroupFeatures, GroupStats,
     GroupStatsRequest, GroupTypes,
 };
-pub use field::{Field, FieldHeaderRow, FieldId, FieldRow, Form, Masks, Need};
 pub use instruction::Instruction;
 pub use matching::{Match, Unfit, Unfitness};
 pub use message::Message;
@@ -58,6 +58,7 @@ pub use meter_stats::{
 pub use multipart::{Multipart, MultipartFlags, Reply, Request};
 pub use nat::{Nat, NatFlags, NatRange};
 pub use nicira_action::{ControllerProperty, SampleDirection};
+pub use oxm::{FieldHeader, Oxm};
 pub use port::{
     EthernetPort, OpticalFeatures, Port, PortConfig, PortFeatures, PortProp, PortReason, PortState,
     PortStatus,
@@ -74,5 +75,4 @@ pub use table::{
     EvictionFlags, TableConfig, TableDesc, TableMod, TableModProp, TableReason, TableStats,
     TableStatus,
 };
-pub use oxm::{FieldHeader, Oxm};
 pub use value::{Misread, Text, Value};

@@ -173,7 +173,9 @@ impl Codec for Oxm {
         }
         let id = header.id;
         Ok(match known {
-            Some(_) if len <= 16 => Self::Field(Field { id, len, value: low(value), mask: mask.map(low) }),
+            Some(_) if len <= 16 => {
+                Self::Field(Field { id, len, value: low(value), mask: mask.map(low) })
+            }
             _ => Self::Wide { id, value: value.to_vec(), mask: mask.map(<[u8]>::to_vec) },
         })
     }
@@ -184,7 +186,8 @@ impl Codec for Oxm {
             Self::Wide { id, value, mask } => {
                 let octets = value.len() + mask.as_ref().map_or(0, |_| value.len());
                 let len = u8::try_from(octets).ok().and_then(|len| len.checked_add(identity(*id)));
-                let len = len.filter(|_| mask.as_ref().is_none_or(|mask| mask.len() == value.len()));
+                let len =
+                    len.filter(|_| mask.as_ref().is_none_or(|mask| mask.len() == value.len()));
                 let version = out.version();
                 let wrong = Inexpressible { what: "length of a field", version, needs: None };
                 FieldHeader { id: *id, masked: mask.is_some(), len: len.ok_or(wrong)? }.put(out);
@@ -206,7 +209,11 @@ impl Field {
         let id = self.id.spoken_in(version).ok_or_else(|| lacks(self.id, version))?;
         let room = self.room();
         if self.len > 16 || self.value & !room != 0 || self.mask.unwrap_or_default() & !room != 0 {
-            return Err(Inexpressible { what: "value longer than its field", version, needs: None });
+            return Err(Inexpressible {
+                what: "value longer than its field",
+                version,
+                needs: None,
+            });
         }
         let len = identity(id) + (self.len << u8::from(self.mask.is_some()));
         FieldHeader { id, masked: self.mask.is_some(), len }.put(out);
@@ -233,5 +240,9 @@ pub(super) fn lacks(id: FieldId, version: Version) -> Inexpressible {
     let Some(row) = id.row() else {
         return Inexpressible { what: "unknown field", version, needs: Some(Version::V1_2) };
     };
-    Inexpressible { what: row.name, version, needs: Some(row.since).filter(|&since| since > version) }
+    Inexpressible {
+        what: row.name,
+        version,
+        needs: Some(row.since).filter(|&since| since > version),
+    }
 }
