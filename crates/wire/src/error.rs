@@ -28,6 +28,8 @@ pub enum Part {
     Request,
     /// An action.
     Action,
+    /// The field of an action that sets one.
+    SetField,
     /// An instruction.
     Instruction,
     /// A match.
@@ -80,6 +82,7 @@ impl Error {
         let (kind, [unknown, len, value]) = match self.part {
             Part::Request => (ErrorType::BAD_REQUEST, [1, 6, 6]),
             Part::Action => (ErrorType::BAD_ACTION, [0, 1, 5]),
+            Part::SetField => (ErrorType::BAD_ACTION, [13, 14, 15]),
             Part::Instruction => (ErrorType::BAD_INSTRUCTION, [0, 7, 7]),
             Part::Match => (ErrorType::BAD_MATCH, [0, 1, 7]),
             Part::Property => (ErrorType::BAD_PROPERTY, [0, 1, 2]),
@@ -89,6 +92,7 @@ impl Error {
             Why::Version => return (ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION),
             Why::Duplicate if matches!(self.part, Part::Match) => 10,
             Why::Wildcards if matches!(self.part, Part::Match) => 5,
+            Why::Wildcards if matches!(self.part, Part::SetField) => 16,
             Why::Kind => unknown,
             Why::Short | Why::Length | Why::Depth => len,
             Why::Missing | Why::Value | Why::Duplicate | Why::Wildcards => value,

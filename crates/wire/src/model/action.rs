@@ -1,13 +1,19 @@
 //! What is done with a packet. §7.2.5; OpenFlow 1.0.0 §5.2.4; 1.1.0 §A.2.5; 1.5.1 §7.2.6; Open vSwitch, `nicira-ext.h`.
 
 use super::adapt::Port16;
-use super::codec::versions::{V1_0, V1_1, V1_3, V1_5};
-use super::codec::{Codec, Item, Padding, emit_tlv, extended, parse_tlv};
+use super::bits::BitRange;
+use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
+use super::codec::{Choice, Codec, Item, Padding, emit_tlv, extended, parse_framed};
+use super::ct::{Ct, NumberSource};
 use super::encap::EncapProperty;
+use super::field::Field;
+use super::learn::{Learn, Learn2};
 use super::nat::Nat;
-use super::nicira_action::{ControllerProperty, SampleDirection};
+use super::nicira_action::{Bundle, BundleLoad, ControllerProperty, Multipath, SampleDirection};
+use super::oxm::{FieldHeader, Oxm};
 use super::reader::Reader;
 use super::rows::choice;
+use super::set_action::{In14, Set, Whole, emit_set, parse_set};
 use crate::error::Part;
 use crate::{Inexpressible, Out, PortNo, Result, Version};
 
@@ -83,6 +89,27 @@ choice! {
         } = { V1_3.. => 26 [ethertype, pad 2,] };
         /// Takes the outermost header of a provider's backbone bridge off.
         PopPbb "pop_pbb" = { V1_3.. => 27 [pad 4,] };
+        /// Rewrites a field; the `SET_*` actions of 1.0 and 1.1, one for each of their fields.
+        SetField "set_field" {
+            /// The field and its value; with a mask since 1.5.
+            field: Oxm,
+        } = { V1_2..=V1_4 => 25 [field as Whole,], V1_5.. => 25 [field as Set,] };
+        /// Copies bits from field to field; an extension of the ONF's before 1.5.
+        CopyField "copy_field" {
+            /// How many bits.
+            n_bits: u16,
+            /// From which bit on.
+            src_offset: u16,
+            /// To which bit on.
+            dst_offset: u16,
+            /// From which field.
+            src: FieldHeader,
+            /// To which field.
+            dst: FieldHeader,
+        } = {
+            V1_3..=V1_4 => 0x4f4e_4600_0c80 [pad 2, n_bits, src_offset, dst_offset, pad 2, src, dst,],
+            V1_5.. => 28 [n_bits, src_offset, dst_offset, pad 2, src, dst,],
+        };
         /// Counts and limits by a meter; before 1.5 an instruction does.
         Meter "meter" {
             /// Which.
@@ -210,6 +237,111 @@ choice! {
             /// Of which conjunction.
             id: u32,
         } = { V1_0.. => 0x2320_0022 [clause, n_clauses, id,] };
+        /// Copies bits from field to field; [`CopyField`](Self::CopyField) in 1.5.
+        RegMove "reg_move" {
+            /// How many bits.
+            n_bits: u16,
+            /// From which bit on.
+            src_ofs: u16,
+            /// To which bit on.
+            dst_ofs: u16,
+            /// From which field.
+            src: FieldHeader,
+            /// To which field.
+            dst: FieldHeader,
+        } = { V1_0..=V1_4 => 0x2320_0006 [n_bits, src_ofs, dst_ofs, src, dst,] };
+        /// Writes bits of a field; [`SetField`](Self::SetField) in 1.5.
+        RegLoad "reg_load" {
+            /// Which bits.
+            bits: BitRange,
+            /// Of which field.
+            dst: FieldHeader,
+            /// What, in the low bits.
+            value: u64,
+        } = { V1_0..=V1_4 => 0x2320_0007 [bits, dst, value,] };
+        /// Writes a field, perhaps under a mask; [`SetField`](Self::SetField) in 1.5.
+        RegLoad2 "reg_load2" {
+            /// The field, its value, its mask.
+            field: Oxm,
+        } = { V1_0..=V1_4 => 0x2320_0021 [field as Set,] };
+        /// Chooses one of many links by a hash and writes its number into a field.
+        Multipath "multipath" (Box<Multipath>) = { V1_0.. => 0x2320_000a };
+        /// Sends the packet out of one of many ports.
+        Bundle "bundle" (Box<Bundle>) = { V1_0.. => 0x2320_000c };
+        /// Chooses one of many ports and writes its number into a field.
+        BundleLoad "bundle_load" (Box<BundleLoad>) = { V1_0.. => 0x2320_000d };
+        /// Sends the packet out of the port that a field has the number of.
+        OutputReg "output_reg" {
+            /// Which bits.
+            bits: BitRange,
+            /// Of which field.
+            src: FieldHeader,
+            /// Octets to send if it is the controller; [`Action::WHOLE`] for all.
+            max_len: u16,
+        } = { V1_0.. => 0x2320_000f [bits, src, max_len, pad 6,] };
+        /// The same; the field may be an experimenter's.
+        OutputReg2 "output_reg2" {
+            /// Which bits.
+            bits: BitRange,
+            /// Octets to send if it is the controller; [`Action::WHOLE`] for all.
+            max_len: u16,
+            /// Of which field.
+            src: FieldHeader,
+        } = { V1_0.. => 0x2320_0020 [bits, max_len, src,] };
+        /// Learns a rule from the packet.
+        Learn "learn" (Box<Learn>) = { V1_0.. => 0x2320_0010 };
+        /// Learns a rule from the packet, up to a limit.
+        Learn2 "learn2" (Box<Learn2>) = { V1_0.. => 0x2320_002d };
+        /// Puts bits of a field onto the stack.
+        StackPush "stack_push" {
+            /// From which bit on.
+            offset: u16,
+            /// Of which field.
+            field: FieldHeader,
+            /// How many.
+            n_bits: u16,
+        } = { V1_0.. => 0x2320_001b [offset, field, n_bits,] };
+        /// Takes bits of a field off the stack.
+        StackPop "stack_pop" {
+            /// From which bit on.
+            offset: u16,
+            /// Of which field.
+            field: FieldHeader,
+            /// How many.
+            n_bits: u16,
+        } = { V1_0.. => 0x2320_001c [offset, field, n_bits,] };
+        /// Hands the packet to the tracker of connections.
+        Ct "ct" (Box<Ct>) = { V1_0.. => 0x2320_0023 };
+        /// Says in a bit whether the packet is larger than something.
+        CheckPktLarger "check_pkt_larger" {
+            /// Than how many octets.
+            pkt_len: u16,
+            /// In which bit.
+            offset: u16,
+            /// Of which field.
+            dst: FieldHeader,
+        } = { V1_0.. => 0x2320_0031 [pkt_len, offset, dst,] };
+        /// Takes a field out of the packet.
+        DeleteField "delete_field" {
+            /// Which.
+            field: FieldHeader,
+        } = { V1_0.. => 0x2320_0032 [field as In14,] };
+        /// Samples packets for IPFIX, with domain and point from fields.
+        Sample4 "sample4" {
+            /// How many of 65 535 packets.
+            probability: u16,
+            /// For which collectors.
+            collector_set_id: u32,
+            /// Domain of the observation.
+            obs_domain: NumberSource<u32>,
+            /// Point of the observation.
+            obs_point: NumberSource<u32>,
+            /// The port.
+            sampling_port: PortNo,
+            /// Which way.
+            direction: SampleDirection,
+        } = { V1_0.. => 0x2320_0033 [probability, collector_set_id, obs_domain, obs_point,
+            sampling_port as Port16, direction, pad 5,] };
         /// Translates addresses and ports; within [`Ct`](Self::Ct).
         Nat "nat" (Box<Nat>) = { V1_0.. => 0x2320_0024 };
         /// Forgets what is known of the packet's connection.
@@ -267,13 +399,30 @@ impl Action {
     }
 
     /// What a version says instead that has no such action.
-    fn instead(&self, version: Version) -> Option<[Self; 2]> {
-        match *self {
+    fn instead(&self, version: Version) -> Option<Vec<Self>> {
+        Some(match *self {
             Self::Enqueue { port, queue_id } if version > Version::V1_0 => {
-                Some([Self::SetQueue { queue_id }, Self::output(port)])
+                vec![Self::SetQueue { queue_id }, Self::output(port)]
             }
-            _ => None,
-        }
+            Self::CopyField { n_bits, src_offset, dst_offset, src, dst }
+                if version < Version::V1_3 =>
+            {
+                vec![Self::RegMove { n_bits, src_ofs: src_offset, dst_ofs: dst_offset, src, dst }]
+            }
+            Self::RegMove { n_bits, src_ofs, dst_ofs, src, dst } if version > Version::V1_4 => {
+                vec![Self::CopyField { n_bits, src_offset: src_ofs, dst_offset: dst_ofs, src, dst }]
+            }
+            Self::RegLoad2 { ref field } if version > Version::V1_4 => {
+                vec![Self::SetField { field: field.clone() }]
+            }
+            Self::RegLoad { bits, dst, value } if version > Version::V1_4 => {
+                let value = u128::from(value).checked_shl(bits.offset.into())?;
+                let mask = (u128::MAX >> (128 - u32::from(bits.n_bits)))
+                    .checked_shl(bits.offset.into())?;
+                vec![Self::SetField { field: Field::new(dst.id, value).masked(mask).into() }]
+            }
+            _ => return None,
+        })
     }
 }
 
@@ -281,10 +430,17 @@ impl Item for Action {}
 
 impl Codec for Action {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        parse_tlv(r, Padding::Inside, Part::Action, extended)
+        parse_framed(r, Self::WHAT, Padding::Inside, Part::Action, extended, |code, r| {
+            parse_set(code, r).unwrap_or_else(|| Self::parse_as(code, r))
+        })
     }
 
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        if let Self::SetField { field } = self
+            && out.version() < Version::V1_2
+        {
+            return emit_set(field, out);
+        }
         match self.instead(out.version()) {
             Some(others) => others.iter().try_for_each(|it| it.emit(out)),
             None => emit_tlv(self, out, Padding::Inside),

@@ -277,32 +277,54 @@ pub(crate) fn parse_tlv<T: Choice>(
     part: Part,
     code: fn(u16, &mut Reader<'_>) -> Result<u64>,
 ) -> Result<T> {
-    let mut head = r.nested(T::WHAT, part)?;
-    let (start, kind, len) = (head.at(), head.u16(T::WHAT)?, usize::from(head.u16(T::WHAT)?));
+    parse_framed(r, T::WHAT, padding, part, code, T::parse_as)
+}
+
+/// Reads one type-length-value, its number as `code` makes it, its value as `body` does.
+pub(crate) fn parse_framed<T>(
+    r: &mut Reader<'_>,
+    what: &'static str,
+    padding: Padding,
+    part: Part,
+    code: fn(u16, &mut Reader<'_>) -> Result<u64>,
+    body: impl FnOnce(u64, &mut Reader<'_>) -> Result<T>,
+) -> Result<T> {
+    let mut head = r.nested(what, part)?;
+    let (start, kind, len) = (head.at(), head.u16(what)?, usize::from(head.u16(what)?));
     if len < 4 || (padding == Padding::Inside && len % 8 != 0) {
-        return Err(head.error_at(start, T::WHAT, Why::Length));
+        return Err(head.error_at(start, what, Why::Length));
     }
-    let too_long = head.error_at(start, T::WHAT, Why::Length);
-    let mut inner = head.sub(T::WHAT, len - 4).map_err(|_| too_long)?;
+    let too_long = head.error_at(start, what, Why::Length);
+    let mut inner = head.sub(what, len - 4).map_err(|_| too_long)?;
     let code = code(kind, &mut inner)?;
-    let read = T::parse_as(code, &mut inner)?;
+    let read = body(code, &mut inner)?;
     if padding != Padding::Inside || inner.len() >= 8 {
-        inner.finish(T::WHAT)?;
+        inner.finish(what)?;
     }
     let pad = if padding == Padding::Outside { len.next_multiple_of(8) - len } else { 0 };
-    r.take(T::WHAT, len)?;
-    r.sub(T::WHAT, pad)?;
+    r.take(what, len)?;
+    r.sub(what, pad)?;
     Ok(read)
 }
 
 /// Writes one type-length-value.
-#[expect(clippy::cast_possible_truncation, reason = "16 bits under the identity, 32 of it above")]
 pub(crate) fn emit_tlv<T: Choice>(
     it: &T,
     out: &mut Out<'_>,
     padding: Padding,
 ) -> Result<(), Inexpressible> {
-    let (start, code) = (out.len(), it.code(out.version())?);
+    emit_framed(it.code(out.version())?, out, padding, |out| it.emit_body(out))
+}
+
+/// Writes one type-length-value numbered `code`, its value as `body` does.
+#[expect(clippy::cast_possible_truncation, reason = "16 bits under the identity, 32 of it above")]
+pub(crate) fn emit_framed(
+    code: u64,
+    out: &mut Out<'_>,
+    padding: Padding,
+    body: impl FnOnce(&mut Out<'_>) -> Result<(), Inexpressible>,
+) -> Result<(), Inexpressible> {
+    let start = out.len();
     let kind = u16::try_from(code).unwrap_or(EXPERIMENTER);
     out.put(&kind.to_be_bytes());
     out.put(&[0u8; 2]);
@@ -310,7 +332,7 @@ pub(crate) fn emit_tlv<T: Choice>(
         out.put(&((code >> 16) as u32).to_be_bytes());
         out.put(&(code as u16).to_be_bytes());
     }
-    it.emit_body(out)?;
+    body(out)?;
     if padding == Padding::Inside {
         out.pad_to_8(start);
     }

@@ -6,6 +6,7 @@ mod action;
 mod adapt;
 mod bits;
 pub(crate) mod codec;
+mod ct;
 mod encap;
 mod field;
 mod field_text;
@@ -16,6 +17,7 @@ mod group;
 mod group_prop;
 mod group_stats;
 mod instruction;
+mod learn;
 mod match_fixed;
 mod matching;
 mod message;
@@ -31,6 +33,7 @@ mod port_stats;
 mod queue;
 pub(crate) mod reader;
 pub(crate) mod rows;
+mod set_action;
 mod table;
 pub(crate) mod value;
 #[cfg(test)]
@@ -39,6 +42,7 @@ mod vectors;
 pub use action::Action;
 pub use bits::BitRange;
 pub use codec::ChoiceRow;
+pub use ct::{Ct, CtFlags, NumberSource};
 pub use encap::EncapProperty;
 pub use field::{Field, FieldHeaderRow, FieldId, FieldRow, Form, Masks, Need, Needs};
 pub use group::{Bucket, BucketId, GroupCommand, GroupId, GroupMod, GroupType};
@@ -48,6 +52,7 @@ pub use group_stats::{
     GroupStatsRequest, GroupTypes,
 };
 pub use instruction::Instruction;
+pub use learn::{Learn, Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc};
 pub use matching::{Match, Unfit, Unfitness};
 pub use message::Message;
 pub use meter::{Band, MeterCommand, MeterFlags, MeterId, MeterMod};
@@ -57,7 +62,10 @@ pub use meter_stats::{
 };
 pub use multipart::{Multipart, MultipartFlags, Reply, Request};
 pub use nat::{Nat, NatFlags, NatRange};
-pub use nicira_action::{ControllerProperty, SampleDirection};
+pub use nicira_action::{
+    Bundle, BundleAlgorithm, BundleLoad, ControllerProperty, HashFields, Multipath,
+    MultipathAlgorithm, SampleDirection,
+};
 pub use oxm::{FieldHeader, Oxm};
 pub use port::{
     EthernetPort, OpticalFeatures, Port, PortConfig, PortFeatures, PortProp, PortReason, PortState,

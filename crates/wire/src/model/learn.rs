@@ -1,0 +1,256 @@
+//! What `learn` makes of a packet: a rule. Open vSwitch, `struct nx_action_learn`, `struct nx_action_learn2`.
+
+use super::codec::versions::V1_0;
+use super::codec::{Adapt, Choice, Codec, Item};
+use super::oxm::FieldHeader;
+use super::reader::Reader;
+use super::rows::{choice, flags, record};
+use super::value::{Entries, Misread, Plain, Value};
+use crate::{Inexpressible, Out, Result, Version, Why};
+
+flags! {
+    /// `NX_LEARN_F_*`: how a rule is learned.
+    pub struct LearnFlags(u16);
+    SEND_FLOW_REM = 1, V1_0, "The controller is told when the learned rule goes.";
+    DELETE_LEARNED = 2, V1_0, "The learned rules go with the one that learns.";
+    WRITE_RESULT = 4, V1_0, "A bit says whether a rule could be learned.";
+}
+
+record! {
+    /// The rule to learn, but for what it matches and does.
+    #[derive(Default)]
+    pub struct LearnRule: "learn" {
+        /// Idle timeout, seconds, 0 for none.
+        pub idle_timeout: u16,
+        /// Hard timeout, seconds, 0 for none.
+        pub hard_timeout: u16,
+        /// Priority.
+        pub priority: u16,
+        /// Cookie.
+        pub cookie: u64,
+        /// How it is learned.
+        pub flags: LearnFlags,
+        /// In which table.
+        pub table_id: u8,
+        /// Idle timeout after the end of a TCP connection, seconds, 0 for none.
+        pub fin_idle_timeout: u16,
+        /// Hard timeout after the end of a TCP connection, seconds, 0 for none.
+        pub fin_hard_timeout: u16,
+    }
+    V1_0.. => [idle_timeout, hard_timeout, priority, cookie, flags, table_id, pad 1, fin_idle_timeout,
+        fin_hard_timeout,]
+}
+
+record! {
+    /// A rule to learn from the packet.
+    #[derive(Default)]
+    pub struct Learn: "learn" {
+        /// The rule, but for what it matches and does.
+        pub rule: LearnRule,
+        /// What it matches and does.
+        pub flow_mod_specs: Vec<LearnSpec>,
+    }
+    V1_0.. => [rule, flow_mod_specs as Specs,]
+}
+
+/// A rule to learn from the packet, with a limit and a bit for the result.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Learn2 {
+    /// The rule, but for what it matches and does.
+    pub rule: LearnRule,
+    /// How many rules may be learned, 0 for any number.
+    pub limit: u32,
+    /// Which bit of [`result_dst`](Self::result_dst) says whether it was learned.
+    pub result_dst_ofs: u16,
+    /// The field with that bit: there, and only there, with [`LearnFlags::WRITE_RESULT`].
+    pub result_dst: Option<FieldHeader>,
+    /// What it matches and does.
+    pub flow_mod_specs: Vec<LearnSpec>,
+}
+
+impl Codec for Learn2 {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        let rule = LearnRule::parse(r)?;
+        let (limit, result_dst_ofs) = (r.u32("limit")?, r.u16("result_dst_ofs")?);
+        r.take("learn", 2)?;
+        let writes = rule.flags.contains(LearnFlags::WRITE_RESULT);
+        let result_dst = if writes { Some(FieldHeader::parse(r)?) } else { None };
+        let flow_mod_specs = Specs::parse(r)?;
+        Ok(Self { rule, limit, result_dst_ofs, result_dst, flow_mod_specs })
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let writes = self.rule.flags.contains(LearnFlags::WRITE_RESULT);
+        if writes != self.result_dst.is_some() {
+            return Err(Inexpressible { what: "result_dst", version: out.version(), needs: None });
+        }
+        self.rule.emit(out)?;
+        self.limit.emit(out)?;
+        self.result_dst_ofs.emit(out)?;
+        0u16.emit(out)?;
+        self.result_dst.iter().try_for_each(|header| header.emit(out))?;
+        Specs::emit(&self.flow_mod_specs, out)
+    }
+}
+
+impl Plain for Learn2 {
+    fn to_value(&self, version: Version) -> Value {
+        Value::Map(vec![
+            ("rule".into(), self.rule.to_value(version)),
+            ("limit".into(), self.limit.to_value(version)),
+            ("result_dst_ofs".into(), self.result_dst_ofs.to_value(version)),
+            ("result_dst".into(), self.result_dst.to_value(version)),
+            ("flow_mod_specs".into(), self.flow_mod_specs.to_value(version)),
+        ])
+    }
+
+    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+        let mut entries = Entries::of(value)?;
+        let read = Self {
+            rule: entries.read("rule", version)?.unwrap_or_default(),
+            limit: entries.read("limit", version)?.unwrap_or_default(),
+            result_dst_ofs: entries.read("result_dst_ofs", version)?.unwrap_or_default(),
+            result_dst: entries.read::<Option<_>>("result_dst", version)?.flatten(),
+            flow_mod_specs: entries.read("flow_mod_specs", version)?.unwrap_or_default(),
+        };
+        entries.finish()?;
+        Ok(read)
+    }
+}
+
+choice! {
+    /// Where the bits of a [`LearnSpec`] come from. Bit 13 of its head.
+    pub enum LearnSrc: "flow_mod_spec source" {
+        /// From a field of the packet.
+        Field "field" {
+            /// Which.
+            field: FieldHeader,
+            /// From which bit on.
+            offset: u16,
+        } = { V1_0.. => 0 [field, offset,] };
+        /// From the action itself.
+        Immediate "immediate" {
+            /// The bits, in the low ones of as many 16-bit words as they need.
+            value: Vec<u8>,
+        } = { V1_0.. => 1 [value,] };
+    }
+}
+
+choice! {
+    /// What the bits of a [`LearnSpec`] become. Bits 12 and 11 of its head.
+    pub enum LearnDst: "flow_mod_spec destination" {
+        /// What the rule matches.
+        Match "match" {
+            /// In which field.
+            field: FieldHeader,
+            /// From which bit on.
+            offset: u16,
+        } = { V1_0.. => 0 [field, offset,] };
+        /// What the rule loads.
+        Load "load" {
+            /// Into which field.
+            field: FieldHeader,
+            /// From which bit on.
+            offset: u16,
+        } = { V1_0.. => 1 [field, offset,] };
+        /// The port that the rule sends packets out of.
+        Output "output" = { V1_0.. => 2 [] };
+    }
+}
+
+/// A part of what a learned rule matches or does: some bits and what becomes of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LearnSpec {
+    /// How many bits, at most 1023.
+    pub n_bits: u16,
+    /// Where they come from.
+    pub src: LearnSrc,
+    /// What they become.
+    pub dst: LearnDst,
+}
+
+/// What a [`LearnSpec`] is called in errors.
+const SPEC: &str = "flow_mod_spec";
+
+const N_BITS: u16 = 0x03ff;
+
+impl Item for LearnSpec {}
+
+impl Codec for LearnSpec {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        let (wrong, head) = (r.error(SPEC, Why::Value), r.u16(SPEC)?);
+        let (n_bits, src, dst) = (head & N_BITS, head >> 13, head >> 11 & 3);
+        if head & 0xc400 != 0 || dst == 3 || (src, dst) == (1, 2) {
+            return Err(wrong);
+        }
+        let src = if src == 0 {
+            LearnSrc::parse_as(0, r)?
+        } else {
+            LearnSrc::parse_as(1, &mut r.sub(SPEC, immediate_len(n_bits))?)?
+        };
+        Ok(Self { n_bits, src, dst: LearnDst::parse_as(dst.into(), r)? })
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let version = out.version();
+        let wrong = |what| Inexpressible { what, version, needs: None };
+        let (src, dst) = (self.src.code(version)?, self.dst.code(version)?);
+        let head = match (src, dst) {
+            (0, 0..=2) | (1, 0..=1) => src << 13 | dst << 11 | u64::from(self.n_bits),
+            _ => return Err(wrong(SPEC)),
+        };
+        if let LearnSrc::Immediate { value } = &self.src
+            && value.len() != immediate_len(self.n_bits)
+        {
+            return Err(wrong("immediate value of another length"));
+        }
+        let head = u16::try_from(head).ok().filter(|_| self.n_bits <= N_BITS);
+        head.filter(|&head| head != 0).ok_or_else(|| wrong(SPEC))?.emit(out)?;
+        self.src.emit_body(out)?;
+        self.dst.emit_body(out)
+    }
+}
+
+/// Octets of an immediate value of `n_bits`.
+fn immediate_len(n_bits: u16) -> usize {
+    2 * usize::from(n_bits.div_ceil(16))
+}
+
+impl Plain for LearnSpec {
+    fn to_value(&self, version: Version) -> Value {
+        Value::Map(vec![
+            ("n_bits".into(), self.n_bits.to_value(version)),
+            ("src".into(), self.src.to_value(version)),
+            ("dst".into(), self.dst.to_value(version)),
+        ])
+    }
+
+    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+        let mut entries = Entries::of(value)?;
+        let missing = |name| Misread::new("is missing").under(name);
+        let read = Self {
+            n_bits: entries.read("n_bits", version)?.ok_or_else(|| missing("n_bits"))?,
+            src: entries.read("src", version)?.ok_or_else(|| missing("src"))?,
+            dst: entries.read("dst", version)?.ok_or_else(|| missing("dst"))?,
+        };
+        entries.finish()?;
+        Ok(read)
+    }
+}
+
+/// A list of [`LearnSpec`]s up to the end of the action, or to the zeros that fill it up.
+struct Specs;
+
+impl Adapt<Vec<LearnSpec>> for Specs {
+    fn parse(r: &mut Reader<'_>) -> Result<Vec<LearnSpec>> {
+        let mut specs = Vec::new();
+        while !r.is_empty() && !r.peek().starts_with(&[0, 0]) && r.peek() != [0] {
+            specs.push(LearnSpec::parse(r)?);
+        }
+        Ok(specs)
+    }
+
+    fn emit(value: &Vec<LearnSpec>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        value.emit(out)
+    }
+}

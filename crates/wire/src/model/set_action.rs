@@ -1,0 +1,202 @@
+//! The actions of 1.0 and 1.1 that set one field each, as rows, and what `set_field` carries later.
+//! OpenFlow 1.0.0 §5.2.4, 1.1.0 §A.2.5.
+
+use super::action::Action;
+use super::codec::{Adapt, Codec, Padding, emit_framed};
+use super::field::{Field, FieldId};
+use super::oxm::{FieldHeader, Oxm};
+use super::reader::Reader;
+use crate::error::Part;
+use crate::{Inexpressible, Out, Result, Version, Why};
+
+/// An action that sets one field: where the value lies. What is before and behind it is zeros.
+#[derive(Debug)]
+pub(crate) struct SetRow {
+    /// The version that has it.
+    pub(crate) version: Version,
+    /// The name in the specification, in lower case.
+    pub(crate) name: &'static str,
+    /// Its number, as those of [`Action`].
+    pub(crate) code: u64,
+    /// The field, and others that the action sets as well where packets have them instead.
+    fields: &'static [FieldId],
+    /// Octets before the value.
+    before: usize,
+    /// Octets of the value.
+    octets: usize,
+    /// Bits below the value in its last octet.
+    shift: u8,
+    /// Bits of the field that are set whatever the value.
+    always: u128,
+}
+
+macro_rules! rows {
+    ($($version:ident $name:literal = $code:literal, [$($field:ident),*], $before:literal, $octets:literal,
+        $shift:literal, $always:literal;)*) => {
+        &[$(SetRow {
+            version: Version::$version,
+            name: $name,
+            code: $code,
+            fields: &[$(FieldId::$field),*],
+            before: $before,
+            octets: $octets,
+            shift: $shift,
+            always: $always,
+        }),*]
+    };
+}
+
+/// Every such action: version, name, number; the field; octets before the value, octets of it, bits below it, bits
+/// that are always set.
+pub(crate) const SET_ROWS: &[SetRow] = rows! {
+    V1_0 "set_vlan_vid" = 1, [VLAN_VID], 0, 2, 0, 0x1000;
+    V1_0 "set_vlan_pcp" = 2, [VLAN_PCP], 0, 1, 0, 0;
+    V1_0 "set_dl_src" = 4, [ETH_SRC], 0, 6, 0, 0;
+    V1_0 "set_dl_dst" = 5, [ETH_DST], 0, 6, 0, 0;
+    V1_0 "set_nw_src" = 6, [IPV4_SRC], 0, 4, 0, 0;
+    V1_0 "set_nw_dst" = 7, [IPV4_DST], 0, 4, 0, 0;
+    V1_0 "set_nw_tos" = 8, [IP_DSCP], 0, 1, 2, 0;
+    V1_0 "set_tp_src" = 9, [TCP_SRC, UDP_SRC], 0, 2, 0, 0;
+    V1_0 "set_tp_dst" = 10, [TCP_DST, UDP_DST], 0, 2, 0, 0;
+    V1_0 "set_mpls_label" = 0x2320_001e, [MPLS_LABEL], 2, 4, 0, 0;
+    V1_0 "set_mpls_tc" = 0x2320_001f, [MPLS_TC], 0, 1, 0, 0;
+    V1_1 "set_vlan_vid" = 1, [VLAN_VID], 0, 2, 0, 0x1000;
+    V1_1 "set_vlan_pcp" = 2, [VLAN_PCP], 0, 1, 0, 0;
+    V1_1 "set_dl_src" = 3, [ETH_SRC], 0, 6, 0, 0;
+    V1_1 "set_dl_dst" = 4, [ETH_DST], 0, 6, 0, 0;
+    V1_1 "set_nw_src" = 5, [IPV4_SRC], 0, 4, 0, 0;
+    V1_1 "set_nw_dst" = 6, [IPV4_DST], 0, 4, 0, 0;
+    V1_1 "set_nw_tos" = 7, [IP_DSCP], 0, 1, 2, 0;
+    V1_1 "set_nw_ecn" = 8, [IP_ECN], 0, 1, 0, 0;
+    V1_1 "set_tp_src" = 9, [TCP_SRC, UDP_SRC, SCTP_SRC], 0, 2, 0, 0;
+    V1_1 "set_tp_dst" = 10, [TCP_DST, UDP_DST, SCTP_DST], 0, 2, 0, 0;
+    V1_1 "set_mpls_label" = 13, [MPLS_LABEL], 0, 4, 0, 0;
+    V1_1 "set_mpls_tc" = 14, [MPLS_TC], 0, 1, 0, 0;
+};
+
+impl SetRow {
+    /// The row of `code` in `version`.
+    fn of(version: Version, code: u64) -> Option<&'static Self> {
+        SET_ROWS.iter().find(|row| (row.version, row.code) == (version, code))
+    }
+
+    /// The row by which `version` sets `field`.
+    fn that_sets(version: Version, field: FieldId) -> Option<&'static Self> {
+        let sets = |row: &&Self| row.fields.iter().any(|id| id.same_as(field));
+        SET_ROWS.iter().filter(|row| row.version == version).find(sets)
+    }
+
+    /// Reads what stands behind the number. A value that the field cannot have is kept whole.
+    fn parse(&self, r: &mut Reader<'_>) -> Result<Action> {
+        let whole = r.peek();
+        r.take(self.name, self.before)?;
+        let octets = r.take(self.name, self.octets)?;
+        let wire = octets.iter().fold(0, |value, &octet| value << 8 | u128::from(octet));
+        let value = wire >> self.shift | self.always;
+        let field = self.fields.first().map(|&id| Field::new(id, value));
+        let fits =
+            |field: &Field| field.value & !field.ones() == 0 && self.to_wire(field) == Some(wire);
+        Ok(match field.filter(fits) {
+            Some(field) => Action::SetField { field: field.into() },
+            None => {
+                r.rest();
+                Action::Other { code: self.code, body: whole.to_vec() }
+            }
+        })
+    }
+
+    /// The value as the action has it, `None` if it cannot.
+    fn to_wire(&self, field: &Field) -> Option<u128> {
+        let bits_are_set = field.value & self.always == self.always;
+        (bits_are_set && field.value & !field.ones() == 0)
+            .then_some((field.value & !self.always) << self.shift)
+    }
+
+    fn emit(&self, field: &Field, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let version = out.version();
+        let wire = self.to_wire(field).filter(|_| field.is_whole());
+        let lacks = Inexpressible { what: self.name, version, needs: Some(Version::V1_5) };
+        let octets = wire.ok_or(lacks)?.to_be_bytes();
+        let octets = octets.get(octets.len() - self.octets..).unwrap_or_default();
+        emit_framed(self.code, out, Padding::Inside, |out| {
+            (0..self.before).try_for_each(|_| 0u8.emit(out))?;
+            out.put(octets);
+            Ok(())
+        })
+    }
+}
+
+/// Reads the action numbered `code` if it is one that sets a field.
+pub(crate) fn parse_set(code: u64, r: &mut Reader<'_>) -> Option<Result<Action>> {
+    SetRow::of(r.version(), code).map(|row| row.parse(r))
+}
+
+/// Writes the action by which 1.0 and 1.1 set `field`.
+///
+/// # Errors
+/// Names the field, and the version that can set it.
+pub(crate) fn emit_set(field: &Oxm, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    let version = out.version();
+    let row = SetRow::that_sets(version, field.id()).zip(field.field());
+    if let Some((row, field)) = row {
+        return row.emit(field, out);
+    }
+    let since = SET_ROWS
+        .iter()
+        .filter(|row| row.version > version)
+        .find(|row| row.fields.iter().any(|id| id.same_as(field.id())));
+    let what = field.id().row().map_or("set_field", |row| row.name);
+    let needs = since.map(|row| row.version);
+    let known = field.id().row().map_or(Version::V1_2, |row| row.since.max(Version::V1_2));
+    Err(Inexpressible { what, version, needs: needs.or(Some(known)) })
+}
+
+/// A field that is set. §7.2.5.
+pub(super) struct Set;
+
+impl Adapt<Oxm> for Set {
+    fn parse(r: &mut Reader<'_>) -> Result<Oxm> {
+        let mut inner = r.nested("set_field", Part::SetField)?;
+        let read = Oxm::parse(&mut inner)?;
+        r.take("set_field", r.len() - inner.len())?;
+        Ok(read)
+    }
+
+    fn emit(value: &Oxm, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        value.emit(out)
+    }
+}
+
+/// A field that is set as a whole, before 1.5.
+pub(super) struct Whole;
+
+impl Adapt<Oxm> for Whole {
+    fn parse(r: &mut Reader<'_>) -> Result<Oxm> {
+        let masked = r.error("set_field mask", Why::Wildcards).within(Part::SetField);
+        let read = Set::parse(r)?;
+        if read.is_masked() { Err(masked) } else { Ok(read) }
+    }
+
+    fn emit(value: &Oxm, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        if value.is_masked() {
+            out.needs(Version::V1_5, "mask of set_field")?;
+        }
+        value.emit(out)
+    }
+}
+
+/// The name of a field in a place of 14 octets, zeros behind it.
+pub(super) struct In14;
+
+impl Adapt<FieldHeader> for In14 {
+    fn parse(r: &mut Reader<'_>) -> Result<FieldHeader> {
+        let mut inner = r.sub("field", 14)?;
+        FieldHeader::parse(&mut inner)
+    }
+
+    fn emit(value: &FieldHeader, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let start = out.len();
+        value.emit(out)?;
+        (out.len() - start..14).try_for_each(|_| 0u8.emit(out))
+    }
+}
