@@ -7,7 +7,7 @@ use sluice_wire::{
     PacketIn, PacketIns, PacketOut, PortNo, Stencil, VlanId,
 };
 
-use super::table::{Key, Learnt, Spot, Table, Tick};
+use super::table::{AsItStands, Key, Learnt, Spot, Table, Tick};
 use super::{Config, Matching};
 
 /// Frames looked at before the first of them is answered. `lab/look-ahead` has the measurement.
@@ -83,9 +83,7 @@ impl Bridge {
     }
 
     /// Answers frames, the usual ones in a loop of their own.
-    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
-    #[inline(always)]
-    pub(super) fn hear_all(
+    pub(super) fn hear_near(
         &mut self,
         frames: &mut PacketIns<'_>,
         clock: Clock,
@@ -93,17 +91,14 @@ impl Bridge {
         counts: &mut Counts,
     ) {
         loop {
-            let mut table = self.table.as_it_stands(clock.now, clock.timeout);
-            let (out, rule) = (&mut ctx.here, &self.rule);
-            frames.stamp_narrow(out, rule, |eth, in_port| table.route(eth, in_port));
-            frames.stamp_wide(out, rule, |eth, in_port| table.route(eth, in_port));
+            self.stamp::<0>(frames, clock, ctx);
             let Some(p) = frames.next() else { break };
             self.hear(p, clock, ctx, counts);
         }
     }
 
-    /// Answers frames, and looks at some more before it answers the first, so that the waits for memory overlap.
-    pub(super) fn look_ahead(
+    /// The same, and looks at some more before it answers one, so that the waits for memory overlap.
+    pub(super) fn hear_far(
         &mut self,
         frames: &mut PacketIns<'_>,
         clock: Clock,
@@ -113,6 +108,7 @@ impl Bridge {
         let mut all = ArrayVec::<(PacketIn<'_>, Looked<'_>), WINDOW>::new();
         let mut is_last = false;
         while !is_last {
+            self.stamp::<WINDOW>(frames, clock, ctx);
             while !all.is_full() {
                 let Some(p) = frames.next() else {
                     is_last = true;
@@ -132,6 +128,24 @@ impl Bridge {
             }
             all.clear();
         }
+    }
+
+    /// Answers the usual frames that come next: those of conversations between stations that are where they were.
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    fn stamp<const AHEAD: usize>(
+        &mut self,
+        frames: &mut PacketIns<'_>,
+        clock: Clock,
+        ctx: &mut Ctx<'_>,
+    ) {
+        let table = &mut self.table.as_it_stands(clock.now, clock.timeout);
+        let (out, rule) = (&mut ctx.here, &self.rule);
+        let fetch = |table: &mut AsItStands<'_>, eth: &EthHeader| table.fetch(eth);
+        let route = |table: &mut AsItStands<'_>, eth: &EthHeader, port| table.route(eth, port);
+        frames.stamp_narrow::<AHEAD, _>(out, rule, table, route, fetch);
+        let route = |table: &mut AsItStands<'_>, eth: &EthHeader, port| table.route(eth, port);
+        frames.stamp_wide::<AHEAD, _>(out, rule, table, route, fetch);
     }
 
     /// Reads the addresses of a frame; `None` for one that no bridge forwards.

@@ -164,9 +164,9 @@ impl App for Learning {
         let Some(Some(bridge)) = self.bridges.get_mut(ctx.sw.index()) else { return };
         let clock = Clock { now: self.now, timeout: self.host_timeout };
         if self.is_near {
-            bridge.hear_all(frames, clock, ctx, &mut self.counts);
+            bridge.hear_near(frames, clock, ctx, &mut self.counts);
         } else {
-            bridge.look_ahead(frames, clock, ctx, &mut self.counts);
+            bridge.hear_far(frames, clock, ctx, &mut self.counts);
         }
     }
 

@@ -7,8 +7,6 @@ use sluice_wire::{EthHeader, PortNo, VlanId};
 /// Stations per line.
 const WAYS: usize = 4;
 
-const _: () = assert!(WAYS.is_power_of_two());
-
 /// Lines of a table that holds nothing yet: one switch of ten thousand idle ones costs a KiB.
 const LINES_MIN: usize = 16;
 
@@ -45,14 +43,6 @@ impl Spot {
         #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
         let folded = product as u64 ^ (product >> 64) as u64;
         Self { key: key.0, hash: folded.wrapping_mul(factor) }
-    }
-
-    /// The place in its line where a station is looked for first.
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "two bits")]
-    const fn way(self) -> usize {
-        // The topmost bits: every other bit has a say in them.
-        (self.hash >> (u64::BITS - WAYS.ilog2())) as usize
     }
 }
 
@@ -258,8 +248,7 @@ impl Table {
         for probe in 0..PROBES_MAX {
             let next = self.next(at);
             let Some(line) = self.lines.get_mut(at) else { return false };
-            let free = |&way: &usize| line.keys.get(way) == Some(&0);
-            if let Some(way) = (0..WAYS).map(|n| spot.way() ^ n).find(free) {
+            if let Some(way) = line.find(0) {
                 set(&mut line.keys, way, spot.key);
                 set(&mut line.ports, way, port);
                 set(&mut line.seen, way, seen);
@@ -363,8 +352,7 @@ impl AsItStands<'_> {
     #[inline(always)]
     pub(super) fn route(&mut self, eth: &EthHeader, port: PortNo) -> Option<PortNo> {
         // No group is ever learned, so none is found.
-        let src = Spot::new(Key::new(eth.src_bits(), VlanId(0)), self.factor);
-        let dst = Spot::new(Key::new(eth.dst_bits(), VlanId(0)), self.factor);
+        let [src, dst] = self.spots(eth);
         let (line, way) = find(self.lines, src)?;
         if *line.ports.get(way)? != port.0 {
             return None;
@@ -378,18 +366,33 @@ impl AsItStands<'_> {
         let (to, seen) = (PortNo(*line.ports.get(way)?), *line.seen.get(way)?);
         (to != port && self.now.wrapping_sub(seen) <= self.timeout).then_some(to)
     }
+
+    /// Has the lines of both stations brought nearer, without waiting for them.
+    #[inline]
+    pub(super) fn fetch(&self, eth: &EthHeader) {
+        for spot in self.spots(eth) {
+            prefetch_index(&*self.lines, home(self.lines, spot));
+        }
+    }
+
+    #[inline]
+    fn spots(&self, eth: &EthHeader) -> [Spot; 2] {
+        [eth.src_bits(), eth.dst_bits()]
+            .map(|bits| Spot::new(Key::new(bits, VlanId(0)), self.factor))
+    }
 }
 
 /// A station: its line, and which place in it.
 #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
 #[inline(always)]
 fn find(lines: &mut [Line], spot: Spot) -> Option<(&mut Line, usize)> {
-    let (at, way) = (home(lines, spot), spot.way());
+    let at = home(lines, spot);
     let keys = &lines.get(at)?.keys;
-    for way in [way, way ^ 1, way ^ 2, way ^ 3] {
-        if *keys.get(way)? == spot.key {
-            return Some((lines.get_mut(at)?, way));
-        }
+    // Every place is as likely as another, and a branch for each would be guessed wrong as often as not.
+    let [_, one, two, three] = keys.map(|key| usize::from(key == spot.key));
+    let way = one | two * 2 | three * 3;
+    if *keys.get(way)? == spot.key {
+        return Some((lines.get_mut(at)?, way));
     }
     let (at, way) = find_elsewhere(lines, spot)?;
     Some((lines.get_mut(at)?, way % WAYS))

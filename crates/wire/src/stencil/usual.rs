@@ -9,8 +9,9 @@ use super::Stencil;
 use crate::{EthHeader, MacAddr, NO_BUFFER, Out, PacketIns, PortNo, Version};
 
 impl<'a> PacketIns<'a> {
-    /// Answers the usual frames that come next with the rule of `stencil`, each with the output that `route` names for
-    /// its addresses and ingress port. For switches whose ports have numbers of 16 bits; does nothing for others.
+    /// Answers the usual frames that come next with the rule of `stencil`, each with the output that `route` finds in
+    /// `table` for its addresses and ingress port. `fetch` hears of the addresses `AHEAD` frames earlier. For switches
+    /// whose ports have numbers of 16 bits; does nothing for others.
     ///
     /// Usual is an untagged frame from a real port that the switch keeps. Ends at the first that is not, and at the
     /// first for which `route` has no answer: that one is [`next`](Iterator::next). A rule that does not match ingress
@@ -21,49 +22,67 @@ impl<'a> PacketIns<'a> {
     /// because a `route` that is called in one place becomes part of the loop.
     #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
     #[inline(always)]
-    pub fn stamp_narrow(
+    pub fn stamp_narrow<const AHEAD: usize, T>(
         &mut self,
         out: &mut Out<'_>,
         stencil: &Stencil,
-        route: impl FnMut(&EthHeader, PortNo) -> Option<PortNo>,
+        table: &mut T,
+        route: impl Fn(&mut T, &EthHeader, PortNo) -> Option<PortNo>,
+        fetch: impl Fn(&mut T, &EthHeader),
     ) {
         if let Some(rule) = stencil.ruled::<Rule10>(self.version()) {
-            self.stamp_each::<Usual10, _>(out, rule, route);
+            self.stamp_each::<AHEAD, Usual10, _, _>(out, rule, table, route, fetch);
         }
     }
 
     /// The same for switches whose ports have numbers of 32 bits.
     #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
     #[inline(always)]
-    pub fn stamp_wide(
+    pub fn stamp_wide<const AHEAD: usize, T>(
         &mut self,
         out: &mut Out<'_>,
         stencil: &Stencil,
-        route: impl FnMut(&EthHeader, PortNo) -> Option<PortNo>,
+        table: &mut T,
+        route: impl Fn(&mut T, &EthHeader, PortNo) -> Option<PortNo>,
+        fetch: impl Fn(&mut T, &EthHeader),
     ) {
         if let Some(rule) = stencil.ruled::<Rule13>(self.version()) {
-            self.stamp_each::<Usual13, _>(out, rule, route);
+            self.stamp_each::<AHEAD, Usual13, _, _>(out, rule, table, route, fetch);
         }
     }
 
     #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
     #[inline(always)]
-    fn stamp_each<P: Usual + 'a, R: Ruled>(
+    fn stamp_each<const AHEAD: usize, P: Usual + 'a, R: Ruled, T>(
         &mut self,
         out: &mut Out<'_>,
         rule: &R,
-        mut route: impl FnMut(&EthHeader, PortNo) -> Option<PortNo>,
+        table: &mut T,
+        route: impl Fn(&mut T, &EthHeader, PortNo) -> Option<PortNo>,
+        fetch: impl Fn(&mut T, &EthHeader),
     ) {
-        let (mut rest, first) = (self.rest(), out.next_xid());
+        let (mut rest, mut scout, mut lead) = (self.rest(), self.rest(), 0);
+        let first = out.next_xid();
         let mut xid = first;
-        while let Some((p, after)) = P::split(rest) {
+        loop {
+            while lead < AHEAD {
+                lead += 1;
+                let next = P::split(scout);
+                // What comes behind a frame that is not usual is not looked at.
+                scout = next.map_or(&[], |(_, after)| after);
+                if let Some((p, _)) = next {
+                    fetch(table, p.eth());
+                }
+            }
+            let Some((p, after)) = P::split(rest) else { break };
             let Some(in_port) = p.in_port() else { break };
-            let Some(out_port) = route(p.eth(), in_port) else { break };
+            let Some(out_port) = route(table, p.eth(), in_port) else { break };
             let ports = [in_port, out_port];
             if rule.stamp(out, xid, p.buffer_id(), p.eth(), ports).is_none() {
                 break;
             }
             (rest, xid) = (after, xid.wrapping_add(1));
+            lead -= usize::from(AHEAD > 0);
         }
         self.skip_to(rest, xid.wrapping_sub(first).into());
         out.set_next_xid(xid);
@@ -371,13 +390,16 @@ mod tests {
         let (mut out, mut stencil) = (Out::new(&mut tx, version, &mut xid), None);
         say(&mut out, |out, f| stencil = Stencil::flow_mod(out, f).ok(), [PortNo(1); 2]);
         let (mut frames, stencil) = (PacketIns::new(version, &rx), stencil.unwrap());
-        let route = |eth: &EthHeader, in_port| {
+        let route = |fetched: &mut u64, eth: &EthHeader, in_port| {
             assert_eq!((eth.dst.0[5], eth.src.0[5], in_port), (9, 8, PortNo(3)));
+            assert!(*fetched > 0);
             port
         };
-        frames.stamp_narrow(&mut out, &stencil, route);
-        frames.stamp_wide(&mut out, &stencil, route);
+        let (mut fetched, fetch) = (0, |fetched: &mut u64, _: &EthHeader| *fetched += 1);
+        frames.stamp_narrow::<2, _>(&mut out, &stencil, &mut fetched, route, fetch);
+        frames.stamp_wide::<2, _>(&mut out, &stencil, &mut fetched, route, fetch);
         let taken = frames.taken();
+        assert!(fetched >= taken && fetched <= taken + 2);
         assert_eq!(out.next_xid(), 5 + u32::try_from(taken).unwrap());
         let left = frames.count();
         assert_eq!(taken + left as u64, burst.len() as u64);
