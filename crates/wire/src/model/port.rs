@@ -54,6 +54,27 @@ flags! {
     PAUSE_ASYM = 0x8000, V1_0, "Pause frames in one direction.";
 }
 
+/// Bit rates in kbit/s, the highest first.
+const RATES: [(PortFeatures, u32); 10] = [
+    (PortFeatures::SPEED_1TB_FD, 1_000_000_000),
+    (PortFeatures::SPEED_100GB_FD, 100_000_000),
+    (PortFeatures::SPEED_40GB_FD, 40_000_000),
+    (PortFeatures::SPEED_10GB_FD, 10_000_000),
+    (PortFeatures::SPEED_1GB_FD, 1_000_000),
+    (PortFeatures::SPEED_1GB_HD, 1_000_000),
+    (PortFeatures::SPEED_100MB_FD, 100_000),
+    (PortFeatures::SPEED_100MB_HD, 100_000),
+    (PortFeatures::SPEED_10MB_FD, 10_000),
+    (PortFeatures::SPEED_10MB_HD, 10_000),
+];
+
+impl PortFeatures {
+    /// Highest of the bit rates in it, kbit/s; 0 if none is.
+    pub fn speed(self) -> u32 {
+        RATES.iter().find(|row| self.contains(row.0)).map_or(0, |row| row.1)
+    }
+}
+
 /// Speeds and media, in 32 bits numbered as the version does.
 pub(crate) struct Numbered;
 
@@ -234,14 +255,16 @@ impl Port {
         self.properties.iter().find_map(Sole::fields)
     }
 
-    /// Bit rate now, kbit/s; 0 if the switch does not say.
+    /// Bit rate now, kbit/s, the highest of what is in use where there is no number; 0 if the switch says neither.
     pub fn curr_speed(&self) -> u32 {
-        self.ethernet().map_or(0, |fields| fields.curr_speed)
+        let said = |it: &EthernetPort| Some(it.curr_speed).filter(|&speed| speed != 0);
+        self.ethernet().map_or(0, |it| said(it).unwrap_or_else(|| it.curr.speed()))
     }
 
-    /// Highest bit rate, kbit/s; 0 if the switch does not say.
+    /// Highest bit rate, kbit/s, that of what is possible where there is no number; 0 if the switch says neither.
     pub fn max_speed(&self) -> u32 {
-        self.ethernet().map_or(0, |fields| fields.max_speed)
+        let said = |it: &EthernetPort| Some(it.max_speed).filter(|&speed| speed != 0);
+        self.ethernet().map_or(0, |it| said(it).unwrap_or_else(|| it.supported.speed()))
     }
 }
 
@@ -268,6 +291,7 @@ record! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Frame;
     use crate::model::multipart::{Reply, Request};
     use crate::model::vectors::{Seen, damage, prove};
     use crate::model::{
@@ -279,6 +303,72 @@ mod tests {
     #[test]
     fn ports_queues_and_tables_are_read_as_the_file_says_and_come_back() {
         prove(FILE);
+    }
+
+    fn port(properties: Vec<PortProp>) -> Message {
+        let name = Text::from("eth7");
+        let port = Port { port_no: PortNo(7), name, properties, ..Port::default() };
+        Message::PortStatus(PortStatus { reason: PortReason::ADD, port })
+    }
+
+    fn ethernet(curr: PortFeatures, curr_speed: u32) -> PortProp {
+        PortProp::Ethernet(EthernetPort { curr, curr_speed, ..EthernetPort::default() })
+    }
+
+    fn again(message: &Message, version: Version) -> Result<Message, Inexpressible> {
+        let octets = said(message, version)?;
+        Ok(Message::parse(Frame::new(&octets).unwrap()).unwrap())
+    }
+
+    fn said(message: &Message, version: Version) -> Result<Vec<u8>, Inexpressible> {
+        let (mut tx, mut xid) = (vec![], 1);
+        message.emit(7, &mut Out::new(&mut tx, version, &mut xid))?;
+        Ok(tx)
+    }
+
+    #[test]
+    fn an_application_asks_a_port_without_knowing_the_version() {
+        let all = (1..=6).map(Version);
+        let curr = PortFeatures::SPEED_1GB_FD | PortFeatures::COPPER;
+        for version in all {
+            let speed = if version == Version::V1_0 { 0 } else { 1_000_000 };
+            let message = again(&port(vec![ethernet(curr, speed)]), version).unwrap();
+            let Message::PortStatus(PortStatus { port, .. }) = message else { panic!("{version}") };
+            assert_eq!((port.name().as_str(), port.is_up()), ("eth7", true), "{version}");
+            assert_eq!(port.ethernet().map(|fields| fields.curr), Some(curr), "{version}");
+            assert_eq!((port.curr_speed(), port.max_speed()), (1_000_000, 0), "{version}");
+        }
+    }
+
+    #[test]
+    fn no_property_and_two_of_a_kind_come_back_where_there_are_properties() {
+        let one = ethernet(PortFeatures::SPEED_10GB_FD, 0);
+        let two = port(vec![one.clone(), one]);
+        for version in (1..=6).map(Version) {
+            assert_eq!(again(&port(vec![]), version), Ok(port(vec![])), "{version}");
+        }
+        assert_eq!(again(&two, Version::V1_4).as_ref(), Ok(&two));
+        let no = said(&two, Version::V1_3).unwrap_err();
+        assert_eq!(no.to_string(), "ethernet needs 1.4, this is 1.3");
+        let loops = port(vec![PortProp::Recirculate { port_nos: vec![PortNo(1)] }]);
+        let no = said(&loops, Version::V1_4).unwrap_err();
+        assert_eq!(no.to_string(), "recirculate needs 1.5, this is 1.4");
+    }
+
+    #[test]
+    fn a_medium_is_numbered_as_the_version_does_and_a_speed_it_lacks_is_refused() {
+        let copper = port(vec![ethernet(PortFeatures::COPPER, 0)]);
+        for (version, at, bits) in [(Version::V1_0, 48, 0x80), (Version::V1_3, 56, 0x800)] {
+            let octets = said(&copper, version).unwrap();
+            assert_eq!(octets[at..at + 4], u32::to_be_bytes(bits), "{version}");
+            assert_eq!(again(&copper, version).as_ref(), Ok(&copper), "{version}");
+        }
+        let fast = port(vec![ethernet(PortFeatures::SPEED_40GB_FD, 0)]);
+        let no = said(&fast, Version::V1_0).unwrap_err();
+        assert_eq!(no.to_string(), "port features needs 1.1, this is 1.0");
+        let odd = port(vec![ethernet(PortFeatures(1 << 44), 0)]);
+        assert_eq!(again(&odd, Version::V1_0).as_ref(), Ok(&odd));
+        assert_eq!(said(&odd, Version::V1_1).unwrap_err().needs, None);
     }
 
     #[test]

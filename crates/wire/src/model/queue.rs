@@ -210,3 +210,19 @@ impl Default for QueueStats {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::multipart::Request;
+    use crate::model::vectors::written;
+    use crate::model::{Message, Multipart, MultipartFlags};
+
+    #[test]
+    fn all_ports_are_asked_for_in_the_words_of_the_version() {
+        let body = Request::QueueStats(QueueRequest::default());
+        let all = Message::MultipartRequest(Multipart { flags: MultipartFlags::default(), body });
+        assert_eq!(written(&all, Version::V1_0, 7)[12..14], [0xff, 0xfc]);
+        assert_eq!(written(&all, Version::V1_1, 7)[16..20], [0xff; 4]);
+    }
+}

@@ -172,11 +172,15 @@ impl Seen {
                     self.0.insert((path, version, name.clone()));
                     path = name.clone();
                 }
-                entries
-                    .iter()
-                    .for_each(|(name, v)| self.walk(&format!("{path}.{name}"), version, v));
+                for (name, value) in entries {
+                    self.walk(&format!("{path}.{name}"), version, value);
+                }
             }
-            Value::List(items) => items.iter().for_each(|item| self.walk(path, version, item)),
+            Value::List(items) => {
+                for item in items {
+                    self.walk(path, version, item);
+                }
+            }
             _ => {}
         }
     }
