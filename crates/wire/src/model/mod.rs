@@ -35,6 +35,7 @@ pub(crate) mod reader;
 pub(crate) mod rows;
 mod set_action;
 mod table;
+mod table_features;
 pub(crate) mod value;
 #[cfg(test)]
 mod vectors;
@@ -82,5 +83,9 @@ pub use queue::{
 pub use table::{
     EvictionFlags, TableConfig, TableDesc, TableMod, TableModProp, TableReason, TableStats,
     TableStatus,
+};
+pub use table_features::{
+    ActionId, IdOf, InstructionId, TableFeature, TableFeatureFlags, TableFeatures,
+    TableFeaturesCommand, TableIds,
 };
 pub use value::{Misread, Text, Value};

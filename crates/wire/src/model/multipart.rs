@@ -12,6 +12,7 @@ use super::queue::{Queue, QueueRequest, QueueStats};
 use super::reader::Reader;
 use super::rows::{choice, flags};
 use super::table::{TableDesc, TableStats};
+use super::table_features::TableFeatures;
 use super::value::{Entries, Misread, Plain, Text, Value};
 use crate::{Inexpressible, Out, Result, Version};
 
@@ -32,6 +33,11 @@ choice! {
         TableStats "table_stats" = { V1_0.. => 3 };
         /// Counters of ports. §7.3.5.6.
         PortStats "port_stats" (PortStatsRequest) = { V1_0.. => 4 };
+        /// What tables can do, or shall do; of no table asks for that of all. §7.3.5.5.
+        TableFeatures "table_features" {
+            /// One each.
+            tables: Vec<TableFeatures>,
+        } = { V1_3.. => 12 [tables,] };
         /// What the ports are. §7.3.5.7. Before 1.3 it is Open vSwitch's, who took it over.
         PortDesc "port_desc" (PortDescRequest) = { V1_0.. => 13 };
         /// Counters of queues. §7.3.5.8.
@@ -81,6 +87,11 @@ choice! {
             /// One each.
             ports: Vec<PortStats>,
         } = { V1_0.. => 4 [ports,] };
+        /// What tables can do. §7.3.5.5.
+        TableFeatures "table_features" {
+            /// One each.
+            tables: Vec<TableFeatures>,
+        } = { V1_3.. => 12 [tables,] };
         /// What the ports are. §7.3.5.7. Before 1.3 it is Open vSwitch's, who took it over.
         PortDesc "port_desc" {
             /// One each.

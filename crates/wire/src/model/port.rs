@@ -3,6 +3,7 @@
 use super::adapt::{Flat, Sole};
 use super::codec::versions::{V1_0, V1_1, V1_3, V1_4, V1_5};
 use super::codec::{Adapt, Codec, Item, UNNAMED};
+use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{choice, codes, flags, record, tlv};
 use super::value::Text;
@@ -179,6 +180,16 @@ choice! {
             pad 4, supported, tx_min_freq_lmda, tx_max_freq_lmda, tx_grid_freq_lmda,
             rx_min_freq_lmda, rx_max_freq_lmda, rx_grid_freq_lmda, tx_pwr_min, tx_pwr_max,
         ] };
+        /// Fields that come with packets from it. OpenFlow 1.5.0 §7.2.1.2.
+        PipelineInput "pipeline_input" {
+            /// Which.
+            oxm_ids: Vec<FieldHeader>,
+        } = { V1_5.. => 2 [oxm_ids,] };
+        /// Fields that go with packets to it. OpenFlow 1.5.0 §7.2.1.2.
+        PipelineOutput "pipeline_output" {
+            /// Which.
+            oxm_ids: Vec<FieldHeader>,
+        } = { V1_5.. => 3 [oxm_ids,] };
         /// Ports whose packets come round again here. OpenFlow 1.5.0 §7.2.1.2.
         Recirculate "recirculate" {
             /// Which.
@@ -295,7 +306,7 @@ mod tests {
     use crate::model::multipart::{Reply, Request};
     use crate::model::vectors::{Seen, damage, prove};
     use crate::model::{
-        Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableModProp,
+        Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableFeature, TableModProp,
     };
 
     const FILE: &str = "ports.txt";
@@ -389,6 +400,8 @@ mod tests {
         let queues = ["queue_get_config_reply.queues.properties", "queue_desc.queues.properties"];
         seen.all::<QueueProp>(&queues, |_| true);
         seen.all::<QueueStatsProp>(&["queue_stats.queues.properties"], |_| true);
+        let features = ["table_features.tables.properties"];
+        seen.all::<TableFeature>(&features, |_| true);
         seen.all::<TableModProp>(&["table_mod.properties"], |_| true);
         seen.all::<TableModProp>(&["table_desc.tables.properties"], |_| true);
     }
