@@ -185,8 +185,12 @@ macro_rules! fields {
             pub const $konst: Self = super::field::id_of(stringify!($own), $number);)*
 
             /// Every field that has a name.
-            pub const ROWS: &'static [super::field::FieldRow] = &[$(super::field::FieldRow {
-                id: Self::$konst,
+            pub const ROWS: &'static [super::field::FieldRow] = ROWS;
+        }
+
+        /// As [`FieldId::ROWS`], at one address.
+        static ROWS: &[super::field::FieldRow] = &[$(super::field::FieldRow {
+                id: FieldId::$konst,
                 name: $name,
                 bits: $bits,
                 octets: $octets,
@@ -196,7 +200,7 @@ macro_rules! fields {
                 needs: $needs,
                 headers: &[
                     super::field::FieldHeaderRow {
-                        id: Self::$konst,
+                        id: FieldId::$konst,
                         name: stringify!($own),
                         since: Version::$osince,
                     },
@@ -209,7 +213,6 @@ macro_rules! fields {
                 aka: &[$($aka),*],
                 section: $section,
             }),*];
-        }
     };
 }
 

@@ -48,7 +48,6 @@ impl Field {
         };
         match form {
             Form::Decimal if mask.is_none() => Some(value.to_string()),
-            Form::Decimal | Form::Hex => None,
             Form::Mac => {
                 let mac = |n: u128| u64::try_from(n).map(|n| MacAddr::from_u64(n).to_string());
                 Some(with(mac(value).ok()?, mask.map(mac).transpose().ok()?))
@@ -81,7 +80,7 @@ impl Field {
                 let named = FRAG.iter().find(|row| row.1 == value && row.2 == mask);
                 named.map(|row| row.0.into())
             }
-            Form::Port | Form::PacketType => None,
+            Form::Decimal | Form::Hex | Form::Port | Form::PacketType => None,
         }
     }
 
@@ -107,8 +106,8 @@ impl Field {
             let set: Vec<_> = counting.map(|row| row.0).collect();
             return Some(if set.is_empty() { "0".into() } else { set.join("|") });
         }
-        let sign = |bit: u32| if self.value & u128::from(bit) == 0 { '-' } else { '+' };
-        let text: String = counting.map(|row| format!("{}{}", sign(row.1), row.0)).collect();
+        let sign = |bit: u32| if self.value & u128::from(bit) == 0 { "-" } else { "+" };
+        let text = counting.fold(String::new(), |text, row| text + sign(row.1) + row.0);
         Some(text).filter(|text| !text.is_empty())
     }
 

@@ -7,22 +7,34 @@ use super::reader::Reader;
 use crate::error::Part;
 use crate::{Inexpressible, MacAddr, Out, PortNo, Result, Version, VlanId, Why};
 
-/// Wildcards that both versions number alike or not; the first number is of 1.0, the second of 1.1.
-mod wild {
-    pub(super) const IN_PORT: [u32; 2] = [1 << 0, 1 << 0];
-    pub(super) const DL_VLAN: [u32; 2] = [1 << 1, 1 << 1];
+/// `OFPFW_*` of 1.0.
+mod wild_1_0 {
+    pub(super) const IN_PORT: u32 = 1 << 0;
+    pub(super) const DL_VLAN: u32 = 1 << 1;
     pub(super) const DL_SRC: u32 = 1 << 2;
     pub(super) const DL_DST: u32 = 1 << 3;
-    pub(super) const DL_VLAN_PCP: [u32; 2] = [1 << 20, 1 << 2];
-    pub(super) const DL_TYPE: [u32; 2] = [1 << 4, 1 << 3];
-    pub(super) const NW_TOS: [u32; 2] = [1 << 21, 1 << 4];
-    pub(super) const NW_PROTO: [u32; 2] = [1 << 5, 1 << 5];
-    pub(super) const TP_SRC: [u32; 2] = [1 << 6, 1 << 6];
-    pub(super) const TP_DST: [u32; 2] = [1 << 7, 1 << 7];
-    pub(super) const MPLS_LABEL: u32 = 1 << 8;
-    pub(super) const MPLS_TC: u32 = 1 << 9;
+    pub(super) const DL_TYPE: u32 = 1 << 4;
+    pub(super) const NW_PROTO: u32 = 1 << 5;
+    pub(super) const TP_SRC: u32 = 1 << 6;
+    pub(super) const TP_DST: u32 = 1 << 7;
     pub(super) const NW_SRC_SHIFT: u32 = 8;
     pub(super) const NW_DST_SHIFT: u32 = 14;
+    pub(super) const DL_VLAN_PCP: u32 = 1 << 20;
+    pub(super) const NW_TOS: u32 = 1 << 21;
+}
+
+/// `OFPFW_*` of 1.1.
+mod wild_1_1 {
+    pub(super) const IN_PORT: u32 = 1 << 0;
+    pub(super) const DL_VLAN: u32 = 1 << 1;
+    pub(super) const DL_VLAN_PCP: u32 = 1 << 2;
+    pub(super) const DL_TYPE: u32 = 1 << 3;
+    pub(super) const NW_TOS: u32 = 1 << 4;
+    pub(super) const NW_PROTO: u32 = 1 << 5;
+    pub(super) const TP_SRC: u32 = 1 << 6;
+    pub(super) const TP_DST: u32 = 1 << 7;
+    pub(super) const MPLS_LABEL: u32 = 1 << 8;
+    pub(super) const MPLS_TC: u32 = 1 << 9;
 }
 
 /// `OFP_VLAN_NONE`, `OFPVID_NONE`: no tag.
@@ -82,9 +94,10 @@ impl Fixed {
             _ => Field::new(FieldId::NW_TOS, tos.into()),
         };
         let proto = if arp { FieldId::ARP_OP } else { FieldId::IP_PROTO };
-        let (src, dst) = match arp {
-            true => (FieldId::ARP_SPA, FieldId::ARP_TPA),
-            false => (FieldId::IPV4_SRC, FieldId::IPV4_DST),
+        let (src, dst) = if arp {
+            (FieldId::ARP_SPA, FieldId::ARP_TPA)
+        } else {
+            (FieldId::IPV4_SRC, FieldId::IPV4_DST)
         };
         [
             self.in_port.map(Field::in_port),
@@ -216,21 +229,19 @@ fn vlan(r: &Reader<'_>, at: usize, vid: Option<u16>) -> Result<Option<u16>> {
 pub(super) fn parse_1_0(r: &mut Reader<'_>) -> Result<Match> {
     let mut m = r.nested("match", Part::Match)?;
     let at = m.at();
-    let octets: [u8; 40] = r.array("match").map_err(|e| e.within(Part::Match))?;
-    debug_assert_eq!(octets.len() + at, r.at(), "the same octets are read below");
+    r.take("match", 40).map_err(|e| e.within(Part::Match))?;
     let wildcards = m.u32("match")?;
-    let counts = |bit: [u32; 2]| bit[0];
     let whole = |bit: u32| if wildcards & bit == 0 { MAC_BITS } else { 0 };
     let prefix = |shift: u32| u32::MAX.checked_shl(wildcards >> shift & 63).unwrap_or(0);
-    let in_port = unless(wildcards, counts(wild::IN_PORT), m.u16("match")?);
-    let dl_src = (mac(&mut m)?, whole(wild::DL_SRC));
-    let dl_dst = (mac(&mut m)?, whole(wild::DL_DST));
-    let dl_vlan = unless(wildcards, counts(wild::DL_VLAN), m.u16("match")?);
-    let dl_vlan_pcp = unless(wildcards, counts(wild::DL_VLAN_PCP), u8_of(&mut m)?);
+    let in_port = unless(wildcards, wild_1_0::IN_PORT, m.u16("match")?);
+    let dl_src = (mac(&mut m)?, whole(wild_1_0::DL_SRC));
+    let dl_dst = (mac(&mut m)?, whole(wild_1_0::DL_DST));
+    let dl_vlan = unless(wildcards, wild_1_0::DL_VLAN, m.u16("match")?);
+    let dl_vlan_pcp = unless(wildcards, wild_1_0::DL_VLAN_PCP, u8_of(&mut m)?);
     m.take("match", 1)?;
-    let dl_type = unless(wildcards, counts(wild::DL_TYPE), m.u16("match")?);
-    let nw_tos = unless(wildcards, counts(wild::NW_TOS), u8_of(&mut m)?);
-    let nw_proto = unless(wildcards, counts(wild::NW_PROTO), u8_of(&mut m)?);
+    let dl_type = unless(wildcards, wild_1_0::DL_TYPE, m.u16("match")?);
+    let nw_tos = unless(wildcards, wild_1_0::NW_TOS, u8_of(&mut m)?);
+    let nw_proto = unless(wildcards, wild_1_0::NW_PROTO, u8_of(&mut m)?);
     m.take("match", 2)?;
     let fixed = Fixed {
         in_port: in_port.map(PortNo::from_u16),
@@ -241,10 +252,10 @@ pub(super) fn parse_1_0(r: &mut Reader<'_>) -> Result<Match> {
         dl_vlan_pcp,
         nw_tos,
         nw_proto,
-        nw_src: (m.u32("match")?, prefix(wild::NW_SRC_SHIFT)),
-        nw_dst: (m.u32("match")?, prefix(wild::NW_DST_SHIFT)),
-        tp_src: unless(wildcards, counts(wild::TP_SRC), m.u16("match")?),
-        tp_dst: unless(wildcards, counts(wild::TP_DST), m.u16("match")?),
+        nw_src: (m.u32("match")?, prefix(wild_1_0::NW_SRC_SHIFT)),
+        nw_dst: (m.u32("match")?, prefix(wild_1_0::NW_DST_SHIFT)),
+        tp_src: unless(wildcards, wild_1_0::TP_SRC, m.u16("match")?),
+        tp_dst: unless(wildcards, wild_1_0::TP_DST, m.u16("match")?),
         ..Fixed::default()
     };
     Ok(fixed.fields().collect())
@@ -269,24 +280,23 @@ fn ignored(mask: u32, what: &'static str) -> Result<u32, Inexpressible> {
 /// What has no place in 1.0, by name.
 pub(super) fn emit_1_0(it: &Match, out: &mut Out<'_>) -> Result<(), Inexpressible> {
     let f = Fixed::of(it, Version::V1_0)?;
-    let bit = |bit: [u32; 2]| bit[0];
     let whole = |(_, mask): Masked<u64>, bit, what| match mask {
         0 => Ok(bit),
         MAC_BITS => Ok(0),
         _ => Err(Inexpressible { what, version: Version::V1_0, needs: Some(Version::V1_1) }),
     };
-    let wildcards = wild_if(f.in_port, bit(wild::IN_PORT))
-        | wild_if(f.dl_vlan, bit(wild::DL_VLAN))
-        | whole(f.dl_src, wild::DL_SRC, "mask of eth_src")?
-        | whole(f.dl_dst, wild::DL_DST, "mask of eth_dst")?
-        | wild_if(f.dl_type, bit(wild::DL_TYPE))
-        | wild_if(f.nw_proto, bit(wild::NW_PROTO))
-        | wild_if(f.tp_src, bit(wild::TP_SRC))
-        | wild_if(f.tp_dst, bit(wild::TP_DST))
-        | ignored(f.nw_src.1, "mask of nw_src that is no prefix")? << wild::NW_SRC_SHIFT
-        | ignored(f.nw_dst.1, "mask of nw_dst that is no prefix")? << wild::NW_DST_SHIFT
-        | wild_if(f.dl_vlan_pcp, bit(wild::DL_VLAN_PCP))
-        | wild_if(f.nw_tos, bit(wild::NW_TOS));
+    let wildcards = wild_if(f.in_port, wild_1_0::IN_PORT)
+        | wild_if(f.dl_vlan, wild_1_0::DL_VLAN)
+        | whole(f.dl_src, wild_1_0::DL_SRC, "mask of eth_src")?
+        | whole(f.dl_dst, wild_1_0::DL_DST, "mask of eth_dst")?
+        | wild_if(f.dl_type, wild_1_0::DL_TYPE)
+        | wild_if(f.nw_proto, wild_1_0::NW_PROTO)
+        | wild_if(f.tp_src, wild_1_0::TP_SRC)
+        | wild_if(f.tp_dst, wild_1_0::TP_DST)
+        | ignored(f.nw_src.1, "mask of nw_src that is no prefix")? << wild_1_0::NW_SRC_SHIFT
+        | ignored(f.nw_dst.1, "mask of nw_dst that is no prefix")? << wild_1_0::NW_DST_SHIFT
+        | wild_if(f.dl_vlan_pcp, wild_1_0::DL_VLAN_PCP)
+        | wild_if(f.nw_tos, wild_1_0::NW_TOS);
     let in_port = f.in_port.map_or(Ok(0), PortNo::to_u16)?;
     out.put(&wildcards.to_be_bytes());
     out.put(&in_port.to_be_bytes());
@@ -311,8 +321,7 @@ const STANDARD: (u16, u16) = (0, 88);
 /// # Errors
 /// `Short`; `Kind` for another type of match, `Length` for another length; `Value` for a VLAN that is none.
 pub(super) fn parse_1_1(r: &mut Reader<'_>) -> Result<Match> {
-    let head = r.nested("match", Part::Match)?;
-    let mut m = head.clone();
+    let mut m = r.nested("match", Part::Match)?;
     let (at, kind, len) = (m.at(), m.u16("match")?, m.u16("match")?);
     if kind != STANDARD.0 {
         return Err(m.error_at(at, "match type", Why::Kind));
@@ -320,31 +329,28 @@ pub(super) fn parse_1_1(r: &mut Reader<'_>) -> Result<Match> {
     if len != STANDARD.1 {
         return Err(m.error_at(at + 2, "match", Why::Length));
     }
-    let mut body = head;
-    body.take("match", STANDARD.1.into())?;
-    r.take("match", STANDARD.1.into())?;
+    r.take("match", STANDARD.1.into()).map_err(|e| e.within(Part::Match))?;
     let in_port = PortNo(m.u32("match")?);
     let wildcards = m.u32("match")?;
-    let counts = |bit: [u32; 2]| bit[1];
     let dl_src = (mac(&mut m)?, !mac(&mut m)? & MAC_BITS);
     let dl_dst = (mac(&mut m)?, !mac(&mut m)? & MAC_BITS);
-    let dl_vlan = unless(wildcards, counts(wild::DL_VLAN), m.u16("match")?);
-    let dl_vlan_pcp = unless(wildcards, counts(wild::DL_VLAN_PCP), u8_of(&mut m)?);
+    let dl_vlan = unless(wildcards, wild_1_1::DL_VLAN, m.u16("match")?);
+    let dl_vlan_pcp = unless(wildcards, wild_1_1::DL_VLAN_PCP, u8_of(&mut m)?);
     m.take("match", 1)?;
-    let dl_type = unless(wildcards, counts(wild::DL_TYPE), m.u16("match")?);
-    let nw_tos = unless(wildcards, counts(wild::NW_TOS), u8_of(&mut m)?);
-    let nw_proto = unless(wildcards, counts(wild::NW_PROTO), u8_of(&mut m)?);
+    let dl_type = unless(wildcards, wild_1_1::DL_TYPE, m.u16("match")?);
+    let nw_tos = unless(wildcards, wild_1_1::NW_TOS, u8_of(&mut m)?);
+    let nw_proto = unless(wildcards, wild_1_1::NW_PROTO, u8_of(&mut m)?);
     let nw_src = (m.u32("match")?, !m.u32("match")?);
     let nw_dst = (m.u32("match")?, !m.u32("match")?);
-    let tp_src = unless(wildcards, counts(wild::TP_SRC), m.u16("match")?);
-    let tp_dst = unless(wildcards, counts(wild::TP_DST), m.u16("match")?);
-    let mpls_label = unless(wildcards, wild::MPLS_LABEL, m.u32("match")?);
-    let mpls_tc = unless(wildcards, wild::MPLS_TC, u8_of(&mut m)?);
+    let tp_src = unless(wildcards, wild_1_1::TP_SRC, m.u16("match")?);
+    let tp_dst = unless(wildcards, wild_1_1::TP_DST, m.u16("match")?);
+    let mpls_label = unless(wildcards, wild_1_1::MPLS_LABEL, m.u32("match")?);
+    let mpls_tc = unless(wildcards, wild_1_1::MPLS_TC, u8_of(&mut m)?);
     m.take("match", 3)?;
     let number = |r: &mut Reader<'_>| r.array("match").map(u64::from_be_bytes);
     let metadata = (number(&mut m)?, !number(&mut m)?);
     let fixed = Fixed {
-        in_port: unless(wildcards, counts(wild::IN_PORT), in_port),
+        in_port: unless(wildcards, wild_1_1::IN_PORT, in_port),
         metadata,
         dl_dst,
         dl_src,
@@ -369,17 +375,16 @@ pub(super) fn parse_1_1(r: &mut Reader<'_>) -> Result<Match> {
 /// What has no place in 1.1, by name.
 pub(super) fn emit_1_1(it: &Match, out: &mut Out<'_>) -> Result<(), Inexpressible> {
     let f = Fixed::of(it, Version::V1_1)?;
-    let bit = |bit: [u32; 2]| bit[1];
-    let wildcards = wild_if(f.in_port, bit(wild::IN_PORT))
-        | wild_if(f.dl_vlan, bit(wild::DL_VLAN))
-        | wild_if(f.dl_vlan_pcp, bit(wild::DL_VLAN_PCP))
-        | wild_if(f.dl_type, bit(wild::DL_TYPE))
-        | wild_if(f.nw_tos, bit(wild::NW_TOS))
-        | wild_if(f.nw_proto, bit(wild::NW_PROTO))
-        | wild_if(f.tp_src, bit(wild::TP_SRC))
-        | wild_if(f.tp_dst, bit(wild::TP_DST))
-        | wild_if(f.mpls_label, wild::MPLS_LABEL)
-        | wild_if(f.mpls_tc, wild::MPLS_TC);
+    let wildcards = wild_if(f.in_port, wild_1_1::IN_PORT)
+        | wild_if(f.dl_vlan, wild_1_1::DL_VLAN)
+        | wild_if(f.dl_vlan_pcp, wild_1_1::DL_VLAN_PCP)
+        | wild_if(f.dl_type, wild_1_1::DL_TYPE)
+        | wild_if(f.nw_tos, wild_1_1::NW_TOS)
+        | wild_if(f.nw_proto, wild_1_1::NW_PROTO)
+        | wild_if(f.tp_src, wild_1_1::TP_SRC)
+        | wild_if(f.tp_dst, wild_1_1::TP_DST)
+        | wild_if(f.mpls_label, wild_1_1::MPLS_LABEL)
+        | wild_if(f.mpls_tc, wild_1_1::MPLS_TC);
     out.put(&STANDARD.0.to_be_bytes());
     out.put(&STANDARD.1.to_be_bytes());
     out.put(&f.in_port.unwrap_or_default().0.to_be_bytes());

@@ -27,6 +27,7 @@ mod multipart;
 mod nat;
 mod nicira_action;
 mod oxm;
+mod oxs;
 mod port;
 mod port_mod;
 mod port_stats;
@@ -68,6 +69,7 @@ pub use nicira_action::{
     MultipathAlgorithm, SampleDirection,
 };
 pub use oxm::{FieldHeader, Oxm};
+pub use oxs::{Elapsed, Stat, StatRow, Stats};
 pub use port::{
     EthernetPort, OpticalFeatures, Port, PortConfig, PortFeatures, PortProp, PortReason, PortState,
     PortStatus,

@@ -150,19 +150,16 @@ impl Codec for Oxm {
         let header = FieldHeader::parse(r)?;
         let bad_len = r.error_at(at + 3, "oxm length", Why::Length);
         let payload = r.take("oxm", header.payload().into())?;
-        let (value, mask) = match header.masked {
-            true => payload.split_at(payload.len() / 2),
-            false => (payload, &[][..]),
-        };
+        let half = if header.masked { payload.len() / 2 } else { payload.len() };
+        let (value, mask) = payload.split_at(half);
         let mask = Some(mask).filter(|_| header.masked);
         if mask.is_some_and(|mask| mask.len() != value.len()) {
             return Err(bad_len);
         }
         let known = header.id.row().filter(|_| header.id.is_known_in(r.version()));
         let len = u8::try_from(value.len()).map_err(|_| bad_len)?;
-        let right = known.is_none_or(|row| match row.is_variable() {
-            true => (1..=row.octets).contains(&len),
-            false => len == row.octets,
+        let right = known.is_none_or(|row| {
+            len == row.octets || (row.is_variable() && (1..row.octets).contains(&len))
         });
         if !right {
             return Err(bad_len);

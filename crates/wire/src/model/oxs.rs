@@ -1,0 +1,353 @@
+//! Counters of rules as a list of fields. OpenFlow 1.5.1 §7.2.4.
+
+use super::codec::Codec;
+use super::reader::Reader;
+use super::value::{Entries, Misread, Plain, Value, hex, of_number, unhex};
+use crate::{Inexpressible, Out, Result, Version, Why};
+
+/// How long something took or takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Elapsed {
+    /// Whole seconds.
+    pub sec: u32,
+    /// Nanoseconds beyond them.
+    pub nsec: u32,
+}
+
+/// One counter.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Stat {
+    /// How long the rule has been there.
+    Duration(Elapsed),
+    /// How long no packet has met it.
+    IdleTime(Elapsed),
+    /// Rules that are counted together.
+    FlowCount(u32),
+    /// Packets.
+    PacketCount(u64),
+    /// Octets of the packets.
+    ByteCount(u64),
+    /// One without a row, kept whole.
+    Other {
+        /// `OFPXSC_*`.
+        class: u16,
+        /// Number within the class, 7 bits, over one that is reserved.
+        number: u8,
+        /// Its value; an experimenter's starts with the identity.
+        value: Vec<u8>,
+    },
+}
+
+/// Counters of one rule or of some together, in the order of the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats {
+    /// Each at most once.
+    pub fields: Vec<Stat>,
+}
+
+/// What there is to know of one counter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatRow {
+    /// `OXS_OF_*` in lower case.
+    pub name: &'static str,
+    /// Number within `OFPXSC_OPENFLOW_BASIC`.
+    pub number: u8,
+    /// Octets of the value.
+    pub octets: u8,
+}
+
+/// `OFPXSC_OPENFLOW_BASIC`.
+const BASIC: u16 = 0x8002;
+
+impl Stat {
+    /// The counters that the specification has.
+    pub const ROWS: &'static [StatRow] = &[
+        StatRow { name: "duration", number: 0, octets: 8 },
+        StatRow { name: "idle_time", number: 1, octets: 8 },
+        StatRow { name: "flow_count", number: 3, octets: 4 },
+        StatRow { name: "packet_count", number: 4, octets: 8 },
+        StatRow { name: "byte_count", number: 5, octets: 8 },
+    ];
+
+    fn of(number: u8, n: u64) -> Option<Self> {
+        let [sec, nsec] = [n >> 32, n & 0xffff_ffff].map(u32::try_from);
+        let elapsed = Elapsed { sec: sec.ok()?, nsec: nsec.ok()? };
+        Some(match number {
+            0 => Self::Duration(elapsed),
+            1 => Self::IdleTime(elapsed),
+            3 => Self::FlowCount(elapsed.nsec),
+            4 => Self::PacketCount(n),
+            5 => Self::ByteCount(n),
+            _ => return None,
+        })
+    }
+
+    /// Number and value of one that has a row.
+    fn parts(&self) -> Option<(u8, u64)> {
+        let whole = |elapsed: &Elapsed| u64::from(elapsed.sec) << 32 | u64::from(elapsed.nsec);
+        Some(match self {
+            Self::Duration(elapsed) => (0, whole(elapsed)),
+            Self::IdleTime(elapsed) => (1, whole(elapsed)),
+            Self::FlowCount(n) => (3, (*n).into()),
+            Self::PacketCount(n) => (4, *n),
+            Self::ByteCount(n) => (5, *n),
+            Self::Other { .. } => return None,
+        })
+    }
+
+    /// Name in text and neutral form: that of the row, `oxs_8002_77` for class and number of one that has none.
+    pub fn name(&self) -> String {
+        match (self, self.parts()) {
+            (Self::Other { class, number, .. }, _) => format!("oxs_{class:04x}_{number}"),
+            (_, Some((number, _))) => {
+                let row = Self::ROWS.iter().find(|row| row.number == number);
+                row.map_or_else(String::new, |row| row.name.into())
+            }
+            (_, None) => String::new(),
+        }
+    }
+}
+
+impl Codec for Stat {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        let at = r.at();
+        let class = r.u16("oxs")?;
+        let [number, len] = r.array("oxs")?;
+        let value = r.take("oxs", len.into())?;
+        let row = Self::ROWS.iter().find(|row| class == BASIC && row.number << 1 == number);
+        let Some(row) = row else {
+            return Ok(Self::Other { class, number, value: value.to_vec() });
+        };
+        let bad_len = r.error_at(at + 3, "oxs length", Why::Length);
+        if len != row.octets {
+            return Err(bad_len);
+        }
+        let n = value.iter().fold(0, |n, &octet| n << 8 | u64::from(octet));
+        Self::of(row.number, n).ok_or(bad_len)
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        if let Self::Other { class, number, value } = self {
+            let wrong = |_| Inexpressible {
+                what: "length of a counter",
+                version: out.version(),
+                needs: None,
+            };
+            let len = u8::try_from(value.len()).map_err(wrong)?;
+            class.emit(out)?;
+            out.put(&[*number, len]);
+            return value.emit(out);
+        }
+        let (number, n) = self.parts().unwrap_or_default();
+        let row = Self::ROWS.iter().find(|row| row.number == number);
+        let octets = row.map_or(0, |row| row.octets);
+        BASIC.emit(out)?;
+        out.put(&[number << 1, octets]);
+        out.put(n.to_be_bytes().get(8 - usize::from(octets)..).unwrap_or_default());
+        Ok(())
+    }
+}
+
+impl Stats {
+    /// How long the rule has been there.
+    pub fn duration(&self) -> Option<Elapsed> {
+        self.fields.iter().find_map(|stat| match stat {
+            Stat::Duration(elapsed) => Some(*elapsed),
+            _ => None,
+        })
+    }
+
+    /// How long no packet has met it.
+    pub fn idle_time(&self) -> Option<Elapsed> {
+        self.fields.iter().find_map(|stat| match stat {
+            Stat::IdleTime(elapsed) => Some(*elapsed),
+            _ => None,
+        })
+    }
+
+    /// Rules that are counted together.
+    pub fn flow_count(&self) -> Option<u32> {
+        self.fields.iter().find_map(|stat| match stat {
+            Stat::FlowCount(n) => Some(*n),
+            _ => None,
+        })
+    }
+
+    /// Packets.
+    pub fn packet_count(&self) -> Option<u64> {
+        self.fields.iter().find_map(|stat| match stat {
+            Stat::PacketCount(n) => Some(*n),
+            _ => None,
+        })
+    }
+
+    /// Octets of the packets.
+    pub fn byte_count(&self) -> Option<u64> {
+        self.fields.iter().find_map(|stat| match stat {
+            Stat::ByteCount(n) => Some(*n),
+            _ => None,
+        })
+    }
+}
+
+/// 16 bits reserved, 16 bits length without the zeros at the end, counters, zeros up to eight octets.
+///
+/// Refused when read: what is cut off, a counter of a length that its row has not, one that is there twice.
+impl Codec for Stats {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        let mut head = r.clone();
+        head.take("stats", 2)?;
+        let bad_len = head.error("stats", Why::Length);
+        let len = usize::from(head.u16("stats")?);
+        let mut inner = head.sub("stats", len.checked_sub(4).ok_or(bad_len)?)?;
+        let mut fields: Vec<Stat> = vec![];
+        while !inner.is_empty() {
+            let twice = inner.error("oxs", Why::Duplicate);
+            let stat = Stat::parse(&mut inner)?;
+            let number = stat.parts().map(|(number, _)| number);
+            let same = |other: &Stat| other.parts().map(|(number, _)| number) == number;
+            if number.is_some() && fields.iter().any(same) {
+                return Err(twice);
+            }
+            fields.push(stat);
+        }
+        r.take("stats", len.next_multiple_of(8)).map_err(|_| bad_len)?;
+        Ok(Self { fields })
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        out.needs(Version::V1_5, "stats")?;
+        let start = out.len();
+        out.put(&[0u8; 4]);
+        self.fields.iter().try_for_each(|stat| stat.emit(out))?;
+        out.patch_len(start, 2)?;
+        out.pad_to_8(start);
+        Ok(())
+    }
+}
+
+impl Plain for Elapsed {
+    fn to_value(&self, version: Version) -> Value {
+        Value::Map(vec![
+            ("sec".into(), self.sec.to_value(version)),
+            ("nsec".into(), self.nsec.to_value(version)),
+        ])
+    }
+
+    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+        let mut entries = Entries::of(value)?;
+        let sec = entries.read("sec", version)?.unwrap_or_default();
+        let nsec = entries.read("nsec", version)?.unwrap_or_default();
+        entries.finish()?;
+        Ok(Self { sec, nsec })
+    }
+}
+
+/// A map from names to values, in the order of the wire; times are maps of `sec` and `nsec`, what has no row is hex.
+impl Plain for Stats {
+    fn to_value(&self, version: Version) -> Value {
+        let value = |stat: &Stat| match stat {
+            Stat::Duration(elapsed) | Stat::IdleTime(elapsed) => elapsed.to_value(version),
+            Stat::FlowCount(n) => n.to_value(version),
+            Stat::PacketCount(n) | Stat::ByteCount(n) => of_number(*n),
+            Stat::Other { value, .. } => Value::Text(hex(value)),
+        };
+        Value::Map(self.fields.iter().map(|stat| (stat.name().into(), value(stat))).collect())
+    }
+
+    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+        let Value::Map(entries) = value else {
+            return Err(Misread::new(format!("expected an object, found {}", value.kind())));
+        };
+        let read = |(name, value): &(std::borrow::Cow<'static, str>, Value)| {
+            stat_of(name, value, version).map_err(|e| e.under(name))
+        };
+        Ok(Self { fields: entries.iter().map(read).collect::<Result<_, _>>()? })
+    }
+}
+
+fn stat_of(name: &str, value: &Value, version: Version) -> Result<Stat, Misread> {
+    Ok(match name {
+        "duration" => Stat::Duration(Elapsed::from_value(value, version)?),
+        "idle_time" => Stat::IdleTime(Elapsed::from_value(value, version)?),
+        "flow_count" => Stat::FlowCount(u32::from_value(value, version)?),
+        "packet_count" => Stat::PacketCount(u64::from_value(value, version)?),
+        "byte_count" => Stat::ByteCount(u64::from_value(value, version)?),
+        _ => {
+            let unknown = || Misread::new("is no counter that is known here");
+            let parts = name.strip_prefix("oxs_").and_then(|rest| rest.split_once('_'));
+            let (class, number) = parts.ok_or_else(unknown)?;
+            Stat::Other {
+                class: u16::from_str_radix(class, 16).map_err(|_| unknown())?,
+                number: number.parse().map_err(|_| unknown())?,
+                value: unhex(super::value::text_of(value)?)?,
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Error;
+
+    fn read(text: &str) -> Result<Stats> {
+        let octets = unhex(text).unwrap();
+        let mut r = Reader::new(Version::V1_5, &octets, 16);
+        let read = Stats::parse(&mut r)?;
+        r.finish("stats")?;
+        Ok(read)
+    }
+
+    fn both_ways(text: &str) -> Stats {
+        let stats = read(text).unwrap();
+        let (mut tx, mut xid) = (vec![], 1);
+        stats.emit(&mut Out::new(&mut tx, Version::V1_5, &mut xid)).unwrap();
+        assert_eq!(hex(&tx), text.replace(' ', ""));
+        let value = stats.to_value(Version::V1_5);
+        assert_eq!(Stats::from_value(&value, Version::V1_5), Ok(stats.clone()));
+        stats
+    }
+
+    #[test]
+    fn every_counter_is_read_and_written() {
+        let stats = both_ways(
+            "0000 003c 80020008 00000005 000003e8 80020208 00000002 00000001 80020604 00000007 \
+             80020808 0000000000000064 80020a08 0000000000002710 00000000",
+        );
+        assert_eq!(stats.duration(), Some(Elapsed { sec: 5, nsec: 1000 }));
+        assert_eq!(stats.idle_time(), Some(Elapsed { sec: 2, nsec: 1 }));
+        assert_eq!(stats.flow_count(), Some(7));
+        assert_eq!((stats.packet_count(), stats.byte_count()), (Some(100), Some(10_000)));
+        let names: Vec<_> = stats.fields.iter().map(Stat::name).collect();
+        assert!(Stat::ROWS.iter().all(|row| names.contains(&row.name.to_owned())));
+        both_ways("0000 0004 00000000");
+        // Open vSwitch, tests/ofp-print.at, flow statistics of 1.5.
+        let stats = both_ways(
+            "0000 0034 80020008 0000009829e6edc0 80020208 0000009800000000 80020808 0000000000000002 \
+             80020a08 0000000000000080 00000000",
+        );
+        assert_eq!(stats.duration(), Some(Elapsed { sec: 152, nsec: 703_000_000 }));
+    }
+
+    #[test]
+    fn a_counter_without_a_row_is_kept_whole() {
+        let stats = both_ways("0000 0010 ffff0208 0000abcd 00000009");
+        let value = unhex("0000abcd00000009").unwrap();
+        assert_eq!(stats.fields, [Stat::Other { class: 0xffff, number: 2, value }]);
+        both_ways("0000 0008 80020400");
+    }
+
+    #[test]
+    fn wrong_lengths_and_repeated_counters_are_refused() {
+        let refused = |text| read(text).unwrap_err();
+        assert_eq!(refused("0000 0003 00000000"), Error::new("stats", 18, Why::Length));
+        let unpadded = "0000 000c 80020604 00000001";
+        assert_eq!(refused(unpadded), Error::new("stats", 18, Why::Length));
+        assert_eq!(refused("0000 000a 80020602 0001 000000000000").what, "oxs length");
+        assert_eq!(refused("0000 0010 80020608 00000001").why, Why::Length);
+        assert_eq!(refused("0000 000c 80020608 00000001 00000000").why, Why::Short);
+        let twice = "0000 0014 80020604 00000001 80020604 00000001 00000000";
+        assert_eq!(refused(twice), Error::new("oxs", 28, Why::Duplicate));
+    }
+}
