@@ -304,7 +304,7 @@ mod tests {
     use super::*;
     use crate::Frame;
     use crate::model::multipart::{Reply, Request};
-    use crate::model::vectors::{Seen, damage, prove};
+    use crate::model::vectors::{Seen, damage, prove, translate};
     use crate::model::{
         Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableFeature, TableModProp,
     };
@@ -380,6 +380,11 @@ mod tests {
         let odd = port(vec![ethernet(PortFeatures(1 << 44), 0)]);
         assert_eq!(again(&odd, Version::V1_0).as_ref(), Ok(&odd));
         assert_eq!(said(&odd, Version::V1_1).unwrap_err().needs, None);
+    }
+
+    #[test]
+    fn ports_queues_and_tables_are_the_same_in_every_version_that_can_say_them() {
+        translate(FILE);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
 use super::codec::{Adapt, Codec, Item, Padding, emit_tlv, parse_tlv, plain};
 use super::reader::Reader;
 use super::rows::{choice, record, tlv};
+use super::value::{Misread, Plain, Value};
 use crate::error::Part;
 use crate::{Inexpressible, Out, PortNo, Result, Version};
 
@@ -102,7 +103,7 @@ record! {
     /// What a queue is. §7.2.2, OpenFlow 1.4.0 §7.3.5.11.
     #[derive(Default)]
     pub struct Queue: "queue" {
-        /// Of which port; 0 in 1.0 and 1.1, where the message says it for all.
+        /// Of which port.
         pub port_no: PortNo,
         /// Which.
         pub queue_id: u32,
@@ -132,10 +133,21 @@ record! {
     V1_1.. => [port, pad 4,]
 }
 
+/// What the queues of a port are. §7.3.6.
+///
+/// In 1.0 and 1.1 the port is said once for all queues; here each of them has it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct QueueGetConfigReply {
+    /// Of which port; [`PortNo::ANY`] if all were asked for.
+    pub port: PortNo,
+    /// They are.
+    pub queues: Vec<Queue>,
+}
+
 record! {
-    /// What the queues of a port are. §7.3.6.
+    /// The same as it lies on the wire, where queues do not have the port if the version says it once.
     #[derive(Default)]
-    pub struct QueueGetConfigReply: "queue_get_config_reply" {
+    pub struct OnWire: "queue_get_config_reply" {
         /// Of which port.
         pub port: PortNo,
         /// They are.
@@ -143,6 +155,44 @@ record! {
     }
     V1_0 => [port, pad 6, queues,]
     V1_1.. => [port, pad 4, queues,]
+}
+
+impl OnWire {
+    fn of(reply: &QueueGetConfigReply, version: Version) -> Self {
+        let mut it = Self { port: reply.port, queues: reply.queues.clone() };
+        if version < Version::V1_2 {
+            let here = it.queues.iter_mut().filter(|queue| queue.port_no == reply.port);
+            here.for_each(|queue| queue.port_no = PortNo::default());
+        }
+        it
+    }
+
+    fn reply(mut self, version: Version) -> QueueGetConfigReply {
+        if version < Version::V1_2 {
+            self.queues.iter_mut().for_each(|queue| queue.port_no = self.port);
+        }
+        QueueGetConfigReply { port: self.port, queues: self.queues }
+    }
+}
+
+impl Codec for QueueGetConfigReply {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        OnWire::parse(r).map(|it| it.reply(r.version()))
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        OnWire::of(self, out.version()).emit(out)
+    }
+}
+
+impl Plain for QueueGetConfigReply {
+    fn to_value(&self, version: Version) -> Value {
+        OnWire::of(self, version).to_value(version)
+    }
+
+    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+        OnWire::from_value(value, version).map(|it| it.reply(version))
+    }
 }
 
 choice! {
@@ -214,6 +264,7 @@ impl Default for QueueStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Frame;
     use crate::model::multipart::Request;
     use crate::model::vectors::written;
     use crate::model::{Message, Multipart, MultipartFlags};
@@ -224,5 +275,18 @@ mod tests {
         let all = Message::MultipartRequest(Multipart { flags: MultipartFlags::default(), body });
         assert_eq!(written(&all, Version::V1_0, 7)[12..14], [0xff, 0xfc]);
         assert_eq!(written(&all, Version::V1_1, 7)[16..20], [0xff; 4]);
+    }
+
+    #[test]
+    fn a_queue_has_its_port_in_every_version() {
+        let queue = Queue { port_no: PortNo(7), queue_id: 3, properties: vec![] };
+        let reply = QueueGetConfigReply { port: PortNo(7), queues: vec![queue.clone(), queue] };
+        let message = Message::QueueGetConfigReply(reply);
+        for version in (1..=4).map(Version) {
+            let octets = written(&message, version, 7);
+            assert_eq!(Frame::new(&octets).and_then(Message::parse).as_ref(), Ok(&message));
+            let value = message.to_value(version);
+            assert_eq!(Message::from_value(&value, version).as_ref(), Ok(&message));
+        }
     }
 }

@@ -150,6 +150,20 @@ fn read_again(title: &str, octets: &[u8]) {
     }
 }
 
+/// Proves that what the messages of `file` say is the same in every other version that can say it.
+pub(super) fn translate(file: &str) {
+    for vector in vectors(file) {
+        let message = vector.message();
+        for version in (1..=6).map(Version) {
+            let (mut tx, mut xid) = (vec![], 1);
+            if message.emit(7, &mut Out::new(&mut tx, version, &mut xid)).is_ok() {
+                let again = Message::parse(Frame::new(&tx).unwrap());
+                assert_eq!(again.as_ref(), Ok(&message), "{} in {version}", vector.title);
+            }
+        }
+    }
+}
+
 /// What alternatives the messages of a file have: where each stands, its version, its name.
 ///
 /// Where it stands is the path from the alternative around it: `port_desc.ports.properties`.
