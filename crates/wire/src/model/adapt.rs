@@ -142,21 +142,6 @@ impl Adapt<u16> for Wide {
     }
 }
 
-/// A number in a place half as wide as its type; what does not fit is refused.
-pub(crate) struct Narrow;
-
-impl Adapt<u64> for Narrow {
-    fn parse(r: &mut Reader<'_>) -> Result<u64> {
-        r.u32(UNNAMED).map(u64::from)
-    }
-
-    fn emit(value: &u64, out: &mut Out<'_>) -> Result<(), Inexpressible> {
-        let too_wide =
-            Inexpressible { what: "number over 32 bits", version: out.version(), needs: None };
-        u32::try_from(*value).map_err(|_| too_wide)?.emit(out)
-    }
-}
-
 /// A property that older versions lay out as fields which are always there.
 pub(crate) trait Sole: Choice {
     /// The fields; their default says nothing.

@@ -37,6 +37,7 @@ pub(crate) mod rows;
 mod set_action;
 mod table;
 mod table_features;
+mod table_sets;
 pub(crate) mod value;
 #[cfg(test)]
 mod vectors;
@@ -90,4 +91,5 @@ pub use table_features::{
     ActionId, IdOf, InstructionId, TableFeature, TableFeatureFlags, TableFeatures,
     TableFeaturesCommand, TableIds,
 };
+pub use table_sets::{TableActions, TableFields, TableInstructions};
 pub use value::{Misread, Text, Value};

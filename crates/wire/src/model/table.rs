@@ -1,9 +1,9 @@
 //! Tables: how they are set, what they counted. §7.3.3, §7.3.5.4.
 
-use super::adapt::Narrow;
 use super::codec::Item;
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4};
 use super::rows::{choice, codes, flags, record, tlv};
+use super::table_sets::{Narrow, TableActions, TableFields, TableInstructions};
 use super::value::Text;
 
 flags! {
@@ -107,9 +107,7 @@ record! {
 record! {
     /// Counters of one table and, before 1.3, what it can do. §7.3.5.4.
     ///
-    /// What it can do are sets of bits, numbered as the version numbers what they stand for: `OFPFW_*` for fields in 1.0,
-    /// `OFPFMF_*` in 1.1, `OXM_OF_*` in 1.2; `OFPAT_*` for actions, `OFPIT_*` for instructions. Since 1.3 it is
-    /// [`TableFeatures`](super::TableFeatures) that tells.
+    /// Since 1.3 it is [`TableFeatures`](super::TableFeatures) that tells what it can do.
     #[derive(Default)]
     pub struct TableStats: "table_stats" {
         /// Which.
@@ -117,23 +115,23 @@ record! {
         /// Its name.
         pub name: Text<32>,
         /// Fields that it can match; `match` in the specification.
-        pub match_fields: u64,
+        pub match_fields: TableFields,
         /// Fields that may be left out.
-        pub wildcards: u64,
+        pub wildcards: TableFields,
         /// Actions that rules may write.
-        pub write_actions: u32,
+        pub write_actions: TableActions,
         /// Actions that rules may apply.
-        pub apply_actions: u32,
+        pub apply_actions: TableActions,
         /// Fields that rules may set by actions they write.
-        pub write_setfields: u64,
+        pub write_setfields: TableFields,
         /// Fields that rules may set by actions they apply.
-        pub apply_setfields: u64,
+        pub apply_setfields: TableFields,
         /// Bits of the metadata that it can match.
         pub metadata_match: u64,
         /// Bits of the metadata that rules may write.
         pub metadata_write: u64,
         /// Instructions that rules may have.
-        pub instructions: u32,
+        pub instructions: TableInstructions,
         /// How it is set.
         pub config: TableConfig,
         /// Rules that it can hold.
