@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::codec::Choice;
 use super::value::{Value, unhex};
 use super::{Message, Misread};
-use crate::{Frame, Out, Version};
+use crate::{Frame, Inexpressible, Out, Result as Read, Version};
 
 /// Checks that the octets `hex`, a whole message, are read as `message` and come back from it and from its neutral
 /// form; returns the neutral form.
@@ -22,7 +22,25 @@ pub(crate) fn message_both_ways(hex: &str, message: &Message) -> Value {
     value
 }
 
-/// The same for a message of the type octet `kind` with the body `hex`.
+/// What is read in the octets `hex`.
+pub(crate) fn parse(hex: &str) -> Read<Message> {
+    Frame::new(&unhex(hex).unwrap()).and_then(Message::parse)
+}
+
+/// The message `hex`; checks that its octets come back.
+pub(crate) fn survives(hex: &str) -> Message {
+    let message = parse(hex).unwrap();
+    message_both_ways(hex, &message);
+    message
+}
+
+/// The octets of `message` in `version`.
+pub(crate) fn written(message: &Message, version: Version) -> Result<Vec<u8>, Inexpressible> {
+    let (mut tx, mut xid) = (vec![], 1);
+    message.emit(1, &mut Out::new(&mut tx, version, &mut xid)).map(|()| tx)
+}
+
+/// [`message_both_ways`] for a message of the type octet `kind` with the body `hex`.
 pub(crate) fn both_ways(version: Version, kind: u8, hex: &str, message: &Message) -> Value {
     let body = unhex(hex).unwrap();
     let length = u16::try_from(8 + body.len()).unwrap();

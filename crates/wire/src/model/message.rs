@@ -1,14 +1,25 @@
 //! One owned, version-neutral value for every message.
 
+use super::async_config::{AsyncConfig, AsyncProp, SixMasks};
+use super::bundle::{BundleAddMessage, BundleControl, Enclosed};
 use super::codec::versions::*;
 use super::codec::{Choice, Codec, experimenters, named};
+use super::config::SwitchConfig;
+use super::controller_status::ControllerStatus;
+use super::error_msg::ErrorMsg;
+use super::features::Features;
 use super::group::GroupMod;
+use super::hello::Hello;
 use super::meter::MeterMod;
 use super::multipart::{Multipart, Reply, Request};
+use super::nicira::{
+    NxCtFlush, NxFlowFormat, NxPacketInFormat, NxRole, NxTlvTableMod, NxTlvTableReply,
+};
 use super::port::PortStatus;
 use super::port_mod::PortMod;
 use super::queue::{QueueGetConfigReply, QueueGetConfigRequest};
 use super::reader::Reader;
+use super::role::{RoleRequest, RoleStatus};
 use super::rows::choice;
 use super::table::{TableMod, TableStatus};
 use super::value::{Misread, Plain, Value};
@@ -20,6 +31,39 @@ choice! {
     ///
     /// Numbers are those of [`Kind`]; of a message of Nicira or the ONF its type under their identity.
     pub enum Message: "message" {
+        /// Opens a session. §7.5.1.
+        Hello "hello" (Hello) = { V1_0.. => 0 };
+        /// A request failed. §7.4.4.
+        Error "error" (ErrorMsg) = { V1_0.. => 1 };
+        /// Are you there? §7.5.2.
+        EchoRequest "echo_request" {
+            /// To be sent back.
+            data: Vec<u8>,
+        } = { V1_0.. => 2 [data,] };
+        /// Still here. §7.5.3.
+        EchoReply "echo_reply" {
+            /// What came with the request.
+            data: Vec<u8>,
+        } = { V1_0.. => 3 [data,] };
+        /// What an experimenter added and has no row here. §7.5.4.
+        Experimenter "experimenter" {
+            /// Whose.
+            experimenter: u32,
+            /// Their own number; in 1.0 it is part of the data, if there is one.
+            exp_type: u32,
+            /// The rest.
+            data: Vec<u8>,
+        } = { V1_0 => 4 [experimenter, data,], V1_1.. => 4 [experimenter, exp_type, data,] };
+        /// Who are you? §7.3.1.
+        FeaturesRequest "features_request" = { V1_0.. => 5 };
+        /// Who a switch is. §7.3.1.
+        FeaturesReply "features_reply" (Features) = { V1_0.. => 6 };
+        /// How are you set? §7.3.2.
+        GetConfigRequest "get_config_request" = { V1_0.. => 7 };
+        /// How a switch is set. §7.3.2.
+        GetConfigReply "get_config_reply" (SwitchConfig) = { V1_0.. => 8 };
+        /// Be set so. §7.3.2.
+        SetConfig "set_config" (SwitchConfig) = { V1_0.. => 9 };
         /// Finish all before. §7.3.8.
         BarrierRequest "barrier_request" = { V1_0.. => 20 };
         /// All before is finished. §7.3.8.
@@ -44,6 +88,92 @@ choice! {
         GroupMod "group_mod" (GroupMod) = { V1_0 => 0x2320_0000_001f, V1_1.. => 15 };
         /// A meter to add, change or delete. §7.3.4.4.
         MeterMod "meter_mod" (MeterMod) = { V1_3.. => 29 };
+        /// A role asked for. §7.3.9.
+        RoleRequest "role_request" (RoleRequest) = { V1_2.. => 24 };
+        /// The role that is held. §7.3.9.
+        RoleReply "role_reply" (RoleRequest) = { V1_2.. => 25 };
+        /// Which events are on? §7.3.10.
+        GetAsyncRequest "get_async_request" = { V1_3.. => 26 };
+        /// Events that are on. §7.3.10.
+        GetAsyncReply "get_async_reply" (AsyncConfig) = { V1_3.. => 27 };
+        /// Events to be on. §7.3.10.
+        SetAsync "set_async" (AsyncConfig) = { V1_3.. => 28 };
+        /// The role changed. OpenFlow 1.4.0 §7.4.4. In 1.3 it is the ONF's.
+        RoleStatus "role_status" (RoleStatus) = { V1_3 => 0x4f4e_4600_0000_0777, V1_4.. => 30 };
+        /// What another controller asked. OpenFlow 1.4.0 §7.4.6. Before 1.3 it is Nicira's, in 1.3 the ONF's.
+        RequestForward "requestforward" {
+            /// It.
+            request: Enclosed,
+        } = {
+            V1_0..=V1_2 => 0x2320_0000_0084 [request,],
+            V1_3 => 0x4f4e_4600_0000_092e [request,],
+            V1_4.. => 32 [request,],
+        };
+        /// A bundle to open, close, commit or discard. OpenFlow 1.4.0 §7.3.9.2. In 1.3 it is the ONF's.
+        BundleControl "bundle_control" (BundleControl) = {
+            V1_3 => 0x4f4e_4600_0000_08fc, V1_4.. => 33,
+        };
+        /// A request for a bundle. OpenFlow 1.4.0 §7.3.9.6. In 1.3 it is the ONF's.
+        BundleAddMessage "bundle_add_message" (BundleAddMessage) = {
+            V1_3 => 0x4f4e_4600_0000_08fd, V1_4.. => 34,
+        };
+        /// A controller came, went or changed. OpenFlow 1.5.0 §7.4.8.
+        ControllerStatus "controller_status" (ControllerStatus) = { V1_5.. => 35 };
+        /// A role asked for, in Nicira's way.
+        NxRoleRequest "nx_role_request" {
+            /// Which.
+            role: NxRole,
+        } = { V1_0.. => 0x2320_0000_000a [role,] };
+        /// The role that is held, in Nicira's way.
+        NxRoleReply "nx_role_reply" {
+            /// Which.
+            role: NxRole,
+        } = { V1_0.. => 0x2320_0000_000b [role,] };
+        /// How rules shall be told. Nicira's.
+        NxSetFlowFormat "nx_set_flow_format" {
+            /// How.
+            format: NxFlowFormat,
+        } = { V1_0.. => 0x2320_0000_000c [format,] };
+        /// Whether the command of a `FLOW_MOD` of 1.0 has the table in its upper octet. Nicira's.
+        NxFlowModTableId "nx_flow_mod_table_id" {
+            /// 1 if it has.
+            set: u8,
+        } = { V1_0.. => 0x2320_0000_000f [set, pad 7,] };
+        /// How packets shall be told. Nicira's.
+        NxSetPacketInFormat "nx_set_packet_in_format" {
+            /// How.
+            format: NxPacketInFormat,
+        } = { V1_0.. => 0x2320_0000_0010 [format,] };
+        /// Age shall be told with rules. Nicira's.
+        NxFlowAge "nx_flow_age" = { V1_0.. => 0x2320_0000_0012 };
+        /// Events to be on, in masks as 1.3 has them. Nicira's.
+        NxSetAsyncConfig "nx_set_async_config" {
+            /// All six of them.
+            properties: Vec<AsyncProp>,
+        } = { V1_0.. => 0x2320_0000_0013 [properties as SixMasks,] };
+        /// What the controller shall be called. Nicira's.
+        NxSetControllerId "nx_set_controller_id" {
+            /// Its number.
+            controller_id: u16,
+        } = { V1_0.. => 0x2320_0000_0014 [pad 6, controller_id,] };
+        /// Mappings of tunnel options to change. Nicira's.
+        NxTlvTableMod "nx_tlv_table_mod" (NxTlvTableMod) = { V1_0.. => 0x2320_0000_0018 };
+        /// Which tunnel options are mapped? Nicira's.
+        NxTlvTableRequest "nx_tlv_table_request" = { V1_0.. => 0x2320_0000_0019 };
+        /// Tunnel options that are mapped. Nicira's.
+        NxTlvTableReply "nx_tlv_table_reply" (NxTlvTableReply) = { V1_0.. => 0x2320_0000_001a };
+        /// Events to be on, as 1.4 says it. Nicira's.
+        NxSetAsyncConfig2 "nx_set_async_config2" {
+            /// By kind and role.
+            properties: Vec<AsyncProp>,
+        } = { V1_0..=V1_3 => 0x2320_0000_001b [properties,] };
+        /// Tracked connections of a zone to forget. Nicira's.
+        NxCtFlushZone "nx_ct_flush_zone" {
+            /// Which.
+            zone_id: u16,
+        } = { V1_0.. => 0x2320_0000_001d [pad 6, zone_id,] };
+        /// Tracked connections to forget. Nicira's.
+        NxCtFlush "nx_ct_flush" (NxCtFlush) = { V1_0.. => 0x2320_0000_0020 };
     }
 }
 

@@ -4,10 +4,18 @@
 
 mod action;
 mod adapt;
+mod async_config;
 mod bits;
+mod bundle;
 pub(crate) mod codec;
 mod ct;
+mod config;
+mod controller_status;
 mod encap;
+mod error_msg;
+mod error_rows;
+mod errors;
+mod features;
 mod field;
 mod field_text;
 mod fields;
@@ -16,6 +24,7 @@ mod golden;
 mod group;
 mod group_prop;
 mod group_stats;
+mod hello;
 mod instruction;
 mod learn;
 mod match_fixed;
@@ -25,6 +34,7 @@ mod meter;
 mod meter_stats;
 mod multipart;
 mod nat;
+mod nicira;
 mod nicira_action;
 mod oxm;
 mod oxs;
@@ -33,6 +43,7 @@ mod port_mod;
 mod port_stats;
 mod queue;
 pub(crate) mod reader;
+mod role;
 pub(crate) mod rows;
 mod set_action;
 mod table;
@@ -43,10 +54,23 @@ pub(crate) mod value;
 mod vectors;
 
 pub use action::Action;
+pub use async_config::{
+    AsyncConfig, AsyncProp, ControllerReasons, FlowRemovedReasons, FlowStatsReasons,
+    ForwardReasons, PacketInReasons, PortReasons, RoleReasons, TableReasons,
+};
 pub use bits::BitRange;
+pub use bundle::{
+    BundleAddMessage, BundleControl, BundleCtrlType, BundleFeatureFlags, BundleFeatures,
+    BundleFeaturesProp, BundleFeaturesRequest, BundleFlags, BundleProp, Enclosed, Time,
+};
 pub use codec::ChoiceRow;
 pub use ct::{Ct, CtFlags, NumberSource};
+pub use config::{ConfigFlags, SwitchConfig};
+pub use controller_status::{ChannelStatus, ControllerProp, ControllerReason, ControllerStatus};
 pub use encap::EncapProperty;
+pub use error_msg::ErrorMsg;
+pub use errors::{ErrorCode, ErrorForm, ErrorRow, ErrorType, Reason};
+pub use features::{ActionBits, Capabilities, Features};
 pub use field::{Field, FieldHeaderRow, FieldId, FieldRow, Form, Masks, Need, Needs};
 pub use group::{Bucket, BucketId, GroupCommand, GroupId, GroupMod, GroupType};
 pub use group_prop::{BucketProp, GroupProp};
@@ -54,6 +78,7 @@ pub use group_stats::{
     BucketCounter, GroupCapabilities, GroupDesc, GroupDescRequest, GroupFeatures, GroupStats,
     GroupStatsRequest, GroupTypes,
 };
+pub use hello::{Hello, HelloElement};
 pub use instruction::Instruction;
 pub use learn::{Learn, Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc};
 pub use matching::{Match, Unfit, Unfitness};
@@ -69,6 +94,10 @@ pub use nicira_action::{
     Bundle, BundleAlgorithm, BundleLoad, ControllerProperty, HashFields, Multipath,
     MultipathAlgorithm, SampleDirection,
 };
+pub use nicira::{
+    NxCtFlush, NxCtProp, NxCtTupleProp, NxFlowFormat, NxIpfixStats, NxPacketInFormat, NxRole,
+    NxTlvCommand, NxTlvMap, NxTlvTableMod, NxTlvTableReply,
+};
 pub use oxm::{FieldHeader, Oxm};
 pub use oxs::{Elapsed, Stat, StatRow, Stats};
 pub use port::{
@@ -83,6 +112,7 @@ pub use queue::{
     Queue, QueueGetConfigReply, QueueGetConfigRequest, QueueProp, QueueRequest, QueueStats,
     QueueStatsProp,
 };
+pub use role::{Role, RoleProp, RoleReason, RoleRequest, RoleStatus};
 pub use table::{
     EvictionFlags, TableConfig, TableDesc, TableMod, TableModProp, TableReason, TableStats,
     TableStatus,

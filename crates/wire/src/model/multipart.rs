@@ -1,11 +1,14 @@
 //! `MULTIPART_REQUEST`, `MULTIPART_REPLY`: statistics and descriptions. §7.3.5.
 
+use super::bundle::{BundleFeatures, BundleFeaturesRequest};
 use super::codec::versions::*;
 use super::codec::{Choice, Codec, experimenters};
+use super::controller_status::ControllerStatus;
 use super::group_stats::{
     GroupDesc, GroupDescRequest, GroupFeatures, GroupStats, GroupStatsRequest,
 };
 use super::meter_stats::{MeterDesc, MeterFeatures, MeterRequest, MeterStats};
+use super::nicira::NxIpfixStats;
 use super::port::Port;
 use super::port_stats::{PortDescRequest, PortStats, PortStatsRequest};
 use super::queue::{Queue, QueueRequest, QueueStats};
@@ -58,6 +61,26 @@ choice! {
         MeterDesc "meter_desc" (MeterRequest) = { V1_3.. => 10 };
         /// What meters there can be. §7.3.5.14.
         MeterFeatures "meter_features" = { V1_3.. => 11 };
+        /// What controllers a switch has. OpenFlow 1.5.0 §7.3.5.
+        ControllerStatus "controller_status" = { V1_5.. => 18 };
+        /// What bundles can be. OpenFlow 1.5.0 §7.3.5.
+        BundleFeatures "bundle_features" (BundleFeaturesRequest) = { V1_5.. => 19 };
+        /// What the exporter of IPFIX of the bridge counted. Nicira's.
+        NxIpfixBridge "nx_ipfix_bridge" = { V1_0.. => 0x2320_0000_0003 };
+        /// What the exporters of IPFIX of flows counted. Nicira's.
+        NxIpfixFlow "nx_ipfix_flow" = { V1_0.. => 0x2320_0000_0004 };
+        /// What an experimenter asks and has no row here. §7.3.5.15.
+        Experimenter "experimenter" {
+            /// Whose.
+            experimenter: u32,
+            /// Their own number; before 1.2 it is part of the data, if there is one.
+            exp_type: u32,
+            /// The rest.
+            data: Vec<u8>,
+        } = {
+            V1_0 | V1_1 => 0xffff [experimenter, data,],
+            V1_2.. => 0xffff [experimenter, exp_type, data,],
+        };
     }
 }
 
@@ -136,6 +159,32 @@ choice! {
         } = { V1_3.. => 10 [meters,] };
         /// What meters there can be. §7.3.5.14.
         MeterFeatures "meter_features" (MeterFeatures) = { V1_3.. => 11 };
+        /// What controllers a switch has. OpenFlow 1.5.0 §7.3.5.
+        ControllerStatus "controller_status" {
+            /// One each.
+            controllers: Vec<ControllerStatus>,
+        } = { V1_5.. => 18 [controllers,] };
+        /// What bundles can be. OpenFlow 1.5.0 §7.3.5.
+        BundleFeatures "bundle_features" (BundleFeatures) = { V1_5.. => 19 };
+        /// What the exporter of IPFIX of the bridge counted. Nicira's.
+        NxIpfixBridge "nx_ipfix_bridge" (NxIpfixStats) = { V1_0.. => 0x2320_0000_0003 };
+        /// What the exporters of IPFIX of flows counted. Nicira's.
+        NxIpfixFlow "nx_ipfix_flow" {
+            /// One for each set of collectors.
+            exporters: Vec<NxIpfixStats>,
+        } = { V1_0.. => 0x2320_0000_0004 [exporters,] };
+        /// What an experimenter tells and has no row here. §7.3.5.15.
+        Experimenter "experimenter" {
+            /// Whose.
+            experimenter: u32,
+            /// Their own number; before 1.2 it is part of the data, if there is one.
+            exp_type: u32,
+            /// The rest.
+            data: Vec<u8>,
+        } = {
+            V1_0 | V1_1 => 0xffff [experimenter, data,],
+            V1_2.. => 0xffff [experimenter, exp_type, data,],
+        };
     }
 }
 

@@ -231,6 +231,18 @@ impl Plain for Vec<u8> {
     }
 }
 
+/// Octets.
+impl<const N: usize> Plain for [u8; N] {
+    fn to_value(&self, _: Version) -> Value {
+        Value::Text(hex(self))
+    }
+
+    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+        let octets = unhex(text_of(value)?)?;
+        octets.try_into().map_err(|_| Misread::new(format!("expected {N} octets")))
+    }
+}
+
 /// A text in a place of `N` octets, filled up with zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Text<const N: usize>(pub [u8; N]);

@@ -1,0 +1,378 @@
+//! Why a request failed: every type and code of every version by name, and those of Nicira and the ONF. §7.4.4.
+
+use super::codec::versions::*;
+use super::codec::{NICIRA, ONF, lacks};
+use super::rows::codes;
+use crate::{Error, Inexpressible, Part, Version};
+
+codes! {
+    /// What sort of request failed, numbered as in 1.1 and later. §7.4.4.
+    ///
+    /// Numbers from 65536 on are those of the version that a message came in, which has no name for them while
+    /// another version means something else by them.
+    pub struct ErrorType(u32);
+    HELLO_FAILED = 0, V1_0, "No session came about.";
+    BAD_REQUEST = 1, V1_0, "The request was not understood.";
+    BAD_ACTION = 2, V1_0, "An action was wrong.";
+    BAD_INSTRUCTION = 3, V1_1, "An instruction was wrong.";
+    BAD_MATCH = 4, V1_1, "A match was wrong.";
+    FLOW_MOD_FAILED = 5, V1_0, "A rule was refused; 3 in 1.0.";
+    GROUP_MOD_FAILED = 6, V1_1, "A group was refused.";
+    PORT_MOD_FAILED = 7, V1_0, "A port could not be set so; 4 in 1.0.";
+    TABLE_MOD_FAILED = 8, V1_1, "A table could not be set so.";
+    QUEUE_OP_FAILED = 9, V1_0, "A queue could not be asked; 5 in 1.0.";
+    SWITCH_CONFIG_FAILED = 10, V1_1, "The switch could not be set so.";
+    ROLE_REQUEST_FAILED = 11, V1_2, "A role was refused.";
+    METER_MOD_FAILED = 12, V1_3, "A meter was refused.";
+    TABLE_FEATURES_FAILED = 13, V1_3, "What was said of tables was wrong.";
+    BAD_PROPERTY = 14, V1_4, "A property was wrong.";
+    ASYNC_CONFIG_FAILED = 15, V1_4, "Events could not be set so.";
+    FLOW_MONITOR_FAILED = 16, V1_4, "A flow monitor was refused.";
+    BUNDLE_FAILED = 17, V1_4, "A bundle failed.";
+    EXPERIMENTER = 0xffff, V1_2, "An experimenter's own.";
+}
+
+/// Numbers of 1.0 in the numbering of later versions. OpenFlow 1.0.0 §5.4.4.
+const TYPES_OF_1_0: [u32; 6] = [0, 1, 2, 5, 7, 9];
+
+/// Above the numbers of a version that it does not define and that others do.
+const UNDEFINED: u32 = 0x1_0000;
+
+impl ErrorType {
+    fn from_wire(n: u16, version: Version) -> Self {
+        if version == Version::V1_0 {
+            let renumbered = TYPES_OF_1_0.get(usize::from(n)).copied();
+            let free = u32::from(n) | if Self(n.into()).since().is_some() { UNDEFINED } else { 0 };
+            return Self(renumbered.unwrap_or(free));
+        }
+        let defined_later = Self(n.into()).since().is_some_and(|since| since > version);
+        Self(u32::from(n) | if defined_later { UNDEFINED } else { 0 })
+    }
+
+    fn to_wire(self, version: Version) -> Result<u16, Inexpressible> {
+        let old = (0..).zip(TYPES_OF_1_0).find(|row| version == Version::V1_0 && row.1 == self.0);
+        let since = self.since().unwrap_or(Version::V1_0);
+        let number = old.map_or(self.0, |row| row.0);
+        let what = self.name().unwrap_or("error type");
+        if since > version || number >= 2 * UNDEFINED || self == Self::EXPERIMENTER {
+            return Err(lacks(what, version, |v| since.0 <= v && self != Self::EXPERIMENTER));
+        }
+        Ok(low(number))
+    }
+
+    /// The first version that defines it.
+    fn since(self) -> Option<Version> {
+        Self::ROWS.iter().find(|row| row.0 == self).map(|row| row.2)
+    }
+}
+
+/// The lower 16 bits.
+#[expect(clippy::cast_possible_truncation, reason = "it is what is asked for")]
+const fn low(n: u32) -> u16 {
+    n as u16
+}
+
+/// Why, within its [`ErrorType`]; [`ErrorRow`]s have the names. An open set.
+///
+/// Numbers are those of the newest version that has the code; those from 65536 on are as in [`ErrorType`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct ErrorCode(pub u32);
+
+/// What went wrong, in no version's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// What OpenFlow defines.
+    Standard {
+        /// The sort of request.
+        kind: ErrorType,
+        /// Why, within it.
+        code: ErrorCode,
+    },
+    /// What an experimenter defines. Since 1.2; Nicira's have a form in 1.0 and 1.1.
+    Experimenter {
+        /// Whose.
+        experimenter: u32,
+        /// Their own number.
+        exp_type: u16,
+    },
+    /// What a vendor added to 1.0 or 1.1 in Nicira's way, and has no row.
+    Vendor {
+        /// Whose.
+        vendor: u32,
+        /// The type, as if it were the version's.
+        kind: u16,
+        /// The code, as if it were the version's.
+        code: u16,
+    },
+}
+
+impl Default for Reason {
+    fn default() -> Self {
+        Self::Standard { kind: ErrorType::default(), code: ErrorCode::default() }
+    }
+}
+
+/// The numbers of a [`Reason`] in one version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ErrorForm {
+    /// Type and code.
+    Standard(u16, u16),
+    /// Vendor, type and code in an `NXVC_VENDOR_ERROR` of Nicira, 1.0 and 1.1 only.
+    Vendor(u32, u16, u16),
+    /// Experimenter and its type, since 1.2.
+    Experimenter(u32, u16),
+}
+
+/// One error: what it is, its name, its numbers.
+#[derive(Debug, Clone, Copy)]
+pub struct ErrorRow {
+    /// What it is.
+    pub reason: Reason,
+    /// Its name in the newest version that has it, without the prefix of its type.
+    pub name: &'static str,
+    was: fn(u8) -> Option<&'static str>,
+    form: fn(u8) -> Option<ErrorForm>,
+}
+
+impl ErrorRow {
+    /// Every error with a name.
+    pub const fn all() -> &'static [Self] {
+        super::error_rows::ROWS
+    }
+
+    /// The row of `reason`.
+    pub fn of(reason: Reason) -> Option<&'static Self> {
+        Self::all().iter().find(|row| row.reason == reason)
+    }
+
+    /// The row that has `form` in `version`.
+    pub fn with(form: ErrorForm, version: Version) -> Option<&'static Self> {
+        Self::all().iter().find(|row| row.form(version) == Some(form))
+    }
+
+    /// The row of `kind` that is called `name` in `version` or in a later one, in letters of either case.
+    pub fn named(kind: ErrorType, name: &str, version: Version) -> Option<&'static Self> {
+        let of_kind = |row: &&Self| row.kind() == kind;
+        let mut rows = Self::all().iter().filter(of_kind);
+        rows.find(|row| {
+            [row.name, row.name_in(version)].iter().any(|n| n.eq_ignore_ascii_case(name))
+        })
+    }
+
+    /// The numbers in `version`; `None` if that version has no form for it.
+    pub fn form(&self, version: Version) -> Option<ErrorForm> {
+        (self.form)(version.0)
+    }
+
+    /// What `version` calls it.
+    pub fn name_in(&self, version: Version) -> &'static str {
+        (self.was)(version.0).unwrap_or(self.name)
+    }
+
+    fn kind(&self) -> ErrorType {
+        match self.reason {
+            Reason::Standard { kind, .. } => kind,
+            _ => ErrorType::EXPERIMENTER,
+        }
+    }
+
+    pub(super) const fn new(
+        reason: Reason,
+        name: &'static str,
+        was: fn(u8) -> Option<&'static str>,
+        form: fn(u8) -> Option<ErrorForm>,
+    ) -> Self {
+        Self { reason, name, was, form }
+    }
+}
+
+impl Reason {
+    /// What is meant by `form` in `version`.
+    pub fn from_form(form: ErrorForm, version: Version) -> Self {
+        if let Some(row) = ErrorRow::with(form, version) {
+            return row.reason;
+        }
+        match form {
+            ErrorForm::Standard(kind, code) => {
+                let (kind, code) = (ErrorType::from_wire(kind, version), u32::from(code));
+                let taken = ErrorRow::of(Self::Standard { kind, code: ErrorCode(code) }).is_some();
+                let code = ErrorCode(code | if taken { UNDEFINED } else { 0 });
+                Self::Standard { kind, code }
+            }
+            ErrorForm::Vendor(vendor, kind, code) => Self::Vendor { vendor, kind, code },
+            ErrorForm::Experimenter(experimenter, exp_type) => {
+                Self::Experimenter { experimenter, exp_type }
+            }
+        }
+    }
+
+    /// The numbers in `version`.
+    ///
+    /// # Errors
+    /// Names the error if the version has no form for it.
+    pub fn form(self, version: Version) -> Result<ErrorForm, Inexpressible> {
+        let row = ErrorRow::of(self);
+        if let Some(form) = row.and_then(|row| row.form(version)) {
+            return Ok(form);
+        }
+        let what = row.map_or("error", |row| row.name);
+        let none = |needs: u8| lacks(what, version, |v| v >= needs);
+        match self {
+            Self::Standard { kind, code } => {
+                if let Some(row) = row {
+                    return Err(lacks(what, version, |v| row.form(Version(v)).is_some()));
+                }
+                if code.0 >= 2 * UNDEFINED {
+                    return Err(lacks("error code", version, |_| false));
+                }
+                Ok(ErrorForm::Standard(kind.to_wire(version)?, low(code.0)))
+            }
+            Self::Vendor { .. } if version > Version::V1_1 => Err(none(u8::MAX)),
+            Self::Vendor { vendor, kind, code } => Ok(ErrorForm::Vendor(vendor, kind, code)),
+            Self::Experimenter { .. } if version < Version::V1_2 => Err(none(V1_2)),
+            Self::Experimenter { experimenter, exp_type } => {
+                Ok(ErrorForm::Experimenter(experimenter, exp_type))
+            }
+        }
+    }
+
+    /// The `ERROR` that a fault deserves in `version`: that of the faulty part where the version has one, a
+    /// `BAD_REQUEST` where it does not. §7.4.4.
+    pub fn deserved(error: Error, version: Version) -> Self {
+        let (kind, code) = error.code();
+        let reason = Self::standard(ErrorType(kind.0.into()), code.0.into());
+        if matches!(reason.form(version), Ok(ErrorForm::Standard(..))) {
+            return reason;
+        }
+        let of_request = Error { part: Part::Request, ..error };
+        let (kind, code) = match error.part {
+            Part::TableFeatures if version > Version::V1_3 => {
+                Error { part: Part::Property, ..error }.code()
+            }
+            _ => of_request.code(),
+        };
+        Self::standard(ErrorType(kind.0.into()), code.0.into())
+    }
+
+    pub(super) const fn standard(kind: ErrorType, code: u32) -> Self {
+        Self::Standard { kind, code: ErrorCode(code) }
+    }
+
+    pub(super) const fn nicira(exp_type: u16) -> Self {
+        Self::Experimenter { experimenter: NICIRA, exp_type }
+    }
+}
+
+/// Type and code of OpenFlow's own.
+pub(super) const fn of(kind: u16, code: u16) -> ErrorForm {
+    ErrorForm::Standard(kind, code)
+}
+
+/// Type and code that Nicira gave it in 1.0 and 1.1.
+pub(super) const fn nx10(kind: u16, code: u16) -> ErrorForm {
+    ErrorForm::Vendor(NICIRA, kind, code)
+}
+
+/// The number that Nicira gave it in later versions.
+pub(super) const fn nx(exp_type: u16) -> ErrorForm {
+    ErrorForm::Experimenter(NICIRA, exp_type)
+}
+
+/// The number that the ONF gave it in an extension.
+pub(super) const fn onf(exp_type: u16) -> ErrorForm {
+    ErrorForm::Experimenter(ONF, exp_type)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A line of `errors.txt` for what `row` is in `version`.
+    fn line(row: &ErrorRow, version: Version) -> Option<String> {
+        let numbers = match row.form(version)? {
+            ErrorForm::Standard(kind, code) => format!("- {kind} {code}"),
+            ErrorForm::Vendor(NICIRA, kind, code) => format!("nicira {kind} {code}"),
+            ErrorForm::Experimenter(NICIRA, exp_type) => format!("nicira {exp_type} -"),
+            ErrorForm::Experimenter(ONF, exp_type) => format!("onf {exp_type} -"),
+            other => panic!("{other:?}"),
+        };
+        let kind = match row.reason {
+            Reason::Standard { kind, .. } => kind.name().unwrap().to_owned() + "/",
+            _ => String::new(),
+        };
+        Some(format!("{version} {numbers} {kind}{}", row.name_in(version)))
+    }
+
+    #[test]
+    fn every_row_is_a_line_and_every_line_a_row() {
+        let theirs = include_str!("../../tests/golden/errors.txt");
+        let theirs = theirs.lines().filter(|line| !line.starts_with('#')).map(str::to_owned);
+        let theirs: BTreeSet<_> = theirs.collect();
+        let versions = || (1..=6).map(Version);
+        let rows = ErrorRow::all().iter().flat_map(|row| versions().map(move |v| (row, v)));
+        let ours: BTreeSet<_> = rows.filter_map(|(row, version)| line(row, version)).collect();
+        assert_eq!(ours.symmetric_difference(&theirs).collect::<Vec<_>>(), [&String::new(); 0]);
+        for (version, n) in versions().zip([31, 66, 92, 111, 149, 167]) {
+            let own = ours.iter().filter(|line| line.starts_with(&format!("{version} - ")));
+            assert_eq!(own.count(), n, "{version}");
+        }
+        for (version, n) in versions().zip([6, 11, 13, 15, 19, 19]) {
+            let kinds = ErrorType::ROWS.iter().filter(|row| row.2 <= version);
+            assert_eq!(kinds.count(), n, "{version}");
+        }
+    }
+
+    #[test]
+    fn numbers_and_names_lead_to_one_row_and_back() {
+        for row in ErrorRow::all() {
+            assert!(core::ptr::eq(ErrorRow::of(row.reason).unwrap(), row), "{row:?}");
+            for version in (1..=6).map(Version) {
+                let named = ErrorRow::named(row.kind(), row.name_in(version), version).unwrap();
+                assert_eq!(named.reason, row.reason);
+                let Some(form) = row.form(version) else {
+                    assert!(
+                        row.reason.form(version).is_err() || row.kind() == ErrorType::EXPERIMENTER
+                    );
+                    continue;
+                };
+                assert_eq!(Reason::from_form(form, version), row.reason, "{version}");
+                assert_eq!(row.reason.form(version), Ok(form));
+            }
+        }
+    }
+
+    #[test]
+    fn all_numbers_survive() {
+        for version in (1..=6).map(Version) {
+            for kind in (0..25).chain([0xb0c2, 0xffff]) {
+                for code in (0..25).chain([0xffff]) {
+                    let form = ErrorForm::Standard(kind, code);
+                    let back = Reason::from_form(form, version).form(version);
+                    if kind == 0xffff && version >= Version::V1_2 {
+                        assert!(back.is_err());
+                    } else {
+                        assert_eq!(back, Ok(form), "{version}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_fault_deserves_what_the_version_has() {
+        let fault = Error::new("match", 8, crate::Why::Length).within(Part::Match);
+        let deserved = |part, version| Reason::deserved(fault.within(part), version);
+        let bad_len = Reason::standard(ErrorType::BAD_REQUEST, 6);
+        assert_eq!(deserved(Part::Match, Version::V1_0), bad_len);
+        let bad_match = Reason::standard(ErrorType::BAD_MATCH, 1);
+        assert_eq!(deserved(Part::Match, Version::V1_1), bad_match);
+        assert_eq!(deserved(Part::Instruction, Version::V1_1), bad_len);
+        assert_eq!(deserved(Part::Property, Version::V1_3), bad_len);
+        let of_tables = Reason::standard(ErrorType::TABLE_FEATURES_FAILED, 3);
+        assert_eq!(deserved(Part::TableFeatures, Version::V1_3), of_tables);
+        let property = Reason::standard(ErrorType::BAD_PROPERTY, 1);
+        assert_eq!(deserved(Part::TableFeatures, Version::V1_4), property);
+    }
+}
