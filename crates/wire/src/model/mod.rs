@@ -8,9 +8,10 @@ mod async_config;
 mod bits;
 mod bundle;
 pub(crate) mod codec;
-mod ct;
 mod config;
 mod controller_status;
+mod ct;
+mod desc;
 mod encap;
 mod error_msg;
 mod error_rows;
@@ -64,9 +65,10 @@ pub use bundle::{
     BundleFeaturesProp, BundleFeaturesRequest, BundleFlags, BundleProp, Enclosed, Time,
 };
 pub use codec::ChoiceRow;
-pub use ct::{Ct, CtFlags, NumberSource};
 pub use config::{ConfigFlags, SwitchConfig};
 pub use controller_status::{ChannelStatus, ControllerProp, ControllerReason, ControllerStatus};
+pub use ct::{Ct, CtFlags, NumberSource};
+pub use desc::Desc;
 pub use encap::EncapProperty;
 pub use error_msg::ErrorMsg;
 pub use errors::{ErrorCode, ErrorForm, ErrorRow, ErrorType, Reason};
@@ -90,13 +92,13 @@ pub use meter_stats::{
 };
 pub use multipart::{Multipart, MultipartFlags, Reply, Request};
 pub use nat::{Nat, NatFlags, NatRange};
-pub use nicira_action::{
-    Bundle, BundleAlgorithm, BundleLoad, ControllerProperty, HashFields, Multipath,
-    MultipathAlgorithm, SampleDirection,
-};
 pub use nicira::{
     NxCtFlush, NxCtProp, NxCtTupleProp, NxFlowFormat, NxIpfixStats, NxPacketInFormat, NxRole,
     NxTlvCommand, NxTlvMap, NxTlvTableMod, NxTlvTableReply,
+};
+pub use nicira_action::{
+    Bundle, BundleAlgorithm, BundleLoad, ControllerProperty, HashFields, Multipath,
+    MultipathAlgorithm, SampleDirection,
 };
 pub use oxm::{FieldHeader, Oxm};
 pub use oxs::{Elapsed, Stat, StatRow, Stats};

@@ -4,6 +4,7 @@ use super::bundle::{BundleFeatures, BundleFeaturesRequest};
 use super::codec::versions::*;
 use super::codec::{Choice, Codec, experimenters};
 use super::controller_status::ControllerStatus;
+use super::desc::Desc;
 use super::group_stats::{
     GroupDesc, GroupDescRequest, GroupFeatures, GroupStats, GroupStatsRequest,
 };
@@ -16,7 +17,7 @@ use super::reader::Reader;
 use super::rows::{choice, flags};
 use super::table::{TableDesc, TableStats};
 use super::table_features::TableFeatures;
-use super::value::{Entries, Misread, Plain, Text, Value};
+use super::value::{Entries, Misread, Plain, Value};
 use crate::{Inexpressible, Out, Result, Version};
 
 flags! {
@@ -88,18 +89,7 @@ choice! {
     /// What is told, numbered as in [`Request`].
     pub enum Reply: "multipart reply" {
         /// Maker, model, serial number.
-        Desc "desc" {
-            /// Maker.
-            mfr: Text<256>,
-            /// Hardware.
-            hw: Text<256>,
-            /// Software.
-            sw: Text<256>,
-            /// Serial number.
-            serial: Text<32>,
-            /// A name for people.
-            dp: Text<256>,
-        } = { V1_0.. => 0 [mfr, hw, sw, serial, dp,] };
+        Desc "desc" (Box<Desc>) = { V1_0.. => 0 };
         /// Counters of tables. §7.3.5.4.
         TableStats "table_stats" {
             /// One each.

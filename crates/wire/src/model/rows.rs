@@ -211,6 +211,7 @@ macro_rules! record {
 
         #[allow(
             unused_assignments, unused_mut, unused_variables, clippy::too_many_lines, clippy::match_same_arms,
+            clippy::unnested_or_patterns,
             reason = "one shape of code for all records"
         )]
         impl $crate::model::codec::Codec for $name {
@@ -305,7 +306,7 @@ macro_rules! choice {
         }
 
         #[allow(
-            unused_assignments, unused_mut, unused_variables, clippy::too_many_lines,
+            unused_assignments, unused_mut, unused_variables, clippy::too_many_lines, clippy::unnested_or_patterns,
             reason = "one shape of code for all alternatives"
         )]
         impl $crate::model::codec::Choice for $name {

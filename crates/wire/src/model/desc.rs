@@ -1,0 +1,67 @@
+//! What a switch says of itself: maker, model, serial number. §7.3.5.1.
+
+use super::codec::versions::*;
+use super::rows::record;
+use super::value::Text;
+
+record! {
+    /// What a switch says of itself. §7.3.5.1.
+    #[derive(Default)]
+    pub struct Desc: "desc" {
+        /// Maker.
+        pub mfr: Text<256>,
+        /// Hardware.
+        pub hw: Text<256>,
+        /// Software.
+        pub sw: Text<256>,
+        /// Serial number.
+        pub serial: Text<32>,
+        /// A name for people.
+        pub dp: Text<256>,
+    }
+    V1_0.. => [mfr, hw, sw, serial, dp,]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Version;
+    use crate::model::golden::{both_ways, parse};
+    use crate::model::{Message, Multipart, MultipartFlags, Reply, Request};
+
+    fn place(text: &str, len: usize) -> String {
+        let digits = crate::model::value::hex(text.as_bytes());
+        format!("{digits:0<width$}", width = 2 * len)
+    }
+
+    // Texts of `tests/ofp-print.at` of Open vSwitch.
+    #[test]
+    fn a_description_comes_back_in_every_version() {
+        let desc = Desc {
+            mfr: "Nicira, Inc.".into(),
+            hw: "Open vSwitch".into(),
+            sw: "1.1.0pre2".into(),
+            serial: "None".into(),
+            dp: "None".into(),
+        };
+        let texts = [
+            place("Nicira, Inc.", 256),
+            place("Open vSwitch", 256),
+            place("1.1.0pre2", 256),
+            place("None", 32),
+            place("None", 256),
+        ];
+        let more = MultipartFlags::MORE;
+        let asked = Message::MultipartRequest(Multipart { flags: more, body: Request::Desc });
+        let body = Reply::Desc(Box::new(desc));
+        let told = Message::MultipartReply(Multipart { flags: MultipartFlags(0), body });
+        for version in (1..=6).map(Version) {
+            let old = version == Version::V1_0;
+            let (ask, tell, pad) = if old { (16, 17, "") } else { (18, 19, "00000000") };
+            both_ways(version, ask, &format!("0000 0001 {pad}"), &asked);
+            both_ways(version, tell, &format!("0000 0000 {pad} {}", texts.concat()), &told);
+        }
+        let cut = format!("0413 0330 00000001 0000 0000 00000000 {}", texts[..4].concat());
+        assert_eq!(parse(&cut).unwrap_err().to_string(), "dp at octet 816 is cut off");
+    }
+}
