@@ -370,6 +370,14 @@ impl FieldId {
     }
 }
 
+impl FieldId {
+    /// What a header read in `version` is: the field's own if `version` writes it so.
+    pub(crate) fn read_in(self, version: Version) -> Self {
+        let own = self.canonical();
+        if own.spoken_in(version) == Some(self) { own } else { self }
+    }
+}
+
 /// One field with its value, and a mask if only part of it counts. Of 16 octets at most; see
 /// [`Oxm`](super::Oxm) for longer ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -7,10 +7,11 @@ use crate::{Inexpressible, Out, Result, Version, Why};
 
 /// One field with its value, whatever its length, so that none is lost.
 ///
-/// A header is read as a [`Field`] where the version knows it: those of OpenFlow from the version on that brought them,
+/// A header is read as a [`Field`] where the version knows it: OpenFlow's from the version on that brought them,
 /// Nicira's everywhere, and in Nicira's messages of 1.0 and 1.1 those that no header of Nicira's stands for. All others
-/// are kept as they came. Writing turns the header of a field that the version does not know into another header of the
-/// same field, if it has one: `tcp_flags` is the ONF's in 1.3 and Nicira's in 1.0.
+/// are kept as they came. The header that a version writes for a field is read as the field's own; so `tcp_flags` is
+/// Nicira's header in 1.0, the ONF's in 1.3 and OpenFlow's in 1.5, and one [`FieldId`] for us. A header that the version
+/// knows but would not write (Nicira's of `eth_dst` in 1.3) keeps its own id, so that it is written as it came.
 ///
 /// Refused when read: what is cut off, a value that has not the length that its row demands, a mask that has not the
 /// length of its value, bits of the value outside of its mask (§7.2.3.5). Masks on fields that take none, values that no
@@ -168,12 +169,14 @@ impl Codec for Oxm {
         if mask.is_some_and(|mask| value.iter().zip(mask).any(outside)) {
             return Err(r.error_at(at, "oxm", Why::Wildcards));
         }
-        let id = header.id;
+        let id = header.id.read_in(r.version());
         Ok(match known {
             Some(_) if len <= 16 => {
                 Self::Field(Field { id, len, value: low(value), mask: mask.map(low) })
             }
-            _ => Self::Wide { id, value: value.to_vec(), mask: mask.map(<[u8]>::to_vec) },
+            _ => {
+                Self::Wide { id: header.id, value: value.to_vec(), mask: mask.map(<[u8]>::to_vec) }
+            }
         })
     }
 
@@ -241,5 +244,142 @@ pub(super) fn lacks(id: FieldId, version: Version) -> Inexpressible {
         what: row.name,
         version,
         needs: Some(row.since).filter(|&since| since > version),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::model::Match;
+    use crate::model::value::{Plain, hex, unhex};
+
+    fn written<T: Codec>(it: &T, version: Version) -> Result<String, Inexpressible> {
+        let (mut tx, mut xid) = (vec![], 1);
+        it.emit(&mut Out::new(&mut tx, version, &mut xid))?;
+        Ok(hex(&tx))
+    }
+
+    fn read<T: Codec>(version: Version, octets: &str) -> Result<T> {
+        let octets = unhex(octets).unwrap();
+        let mut r = Reader::new(version, &octets, 8);
+        let read = T::parse(&mut r)?;
+        r.finish("oxm")?;
+        Ok(read)
+    }
+
+    #[test]
+    fn every_header_of_the_table_has_octets_that_are_read_and_written() {
+        let mut seen = BTreeSet::new();
+        let lines = include_str!("../../tests/golden/fields.txt").lines();
+        for line in lines.filter(|line| !line.starts_with('#')) {
+            let (said, _origin) = line.split_once(" # ").unwrap();
+            let said: Vec<_> = said.split(' ').collect();
+            let [version, octets, name, value] = said[..] else { panic!("{line}") };
+            let version = Version::from_text(version).unwrap();
+            let oxm: Oxm = read(version, octets).unwrap_or_else(|e| panic!("{line}: {e}"));
+            assert_eq!((oxm.name().as_str(), oxm.value_text().as_str()), (name, value), "{line}");
+            assert_eq!(written(&oxm, version).unwrap(), octets, "{line}");
+            assert_eq!(Oxm::from_text(name, value).as_ref(), Ok(&oxm), "{line}");
+            assert_eq!(
+                Oxm::from_value(&oxm.to_value(version), version).as_ref(),
+                Ok(&oxm),
+                "{line}"
+            );
+            let head = octets.len().min(if octets.starts_with("ffff") { 16 } else { 8 });
+            let header: FieldHeader = read(version, octets.get(..head).unwrap()).unwrap();
+            assert_eq!(written(&header, version).unwrap(), octets[..head], "{line}");
+            assert_eq!(FieldHeader::from_value(&header.to_value(version), version), Ok(header));
+            seen.insert(header.id);
+        }
+        let headers = FieldId::ROWS.iter().flat_map(|row| row.headers);
+        let missing: Vec<_> = headers.filter(|h| !seen.contains(&h.id)).map(|h| h.name).collect();
+        assert!(missing.is_empty(), "tests/golden/fields.txt lacks {missing:?}");
+    }
+
+    #[test]
+    fn a_field_is_written_with_the_header_that_the_version_has() {
+        let flags = Oxm::Field(Field::new(FieldId::TCP_FLAGS, 2));
+        for (version, octets) in [
+            (Version::V1_0, "000144020002"),
+            (Version::V1_2, "000144020002"),
+            (Version::V1_3, "ffff54064f4e46000002"),
+            (Version::V1_5, "800054020002"),
+        ] {
+            assert_eq!(written(&flags, version).unwrap(), octets);
+            assert_eq!(read(version, octets), Ok(flags.clone()));
+        }
+        let isid = Oxm::Field(Field::new(FieldId::PBB_ISID, 1));
+        let no = written(&isid, Version::V1_2).unwrap_err();
+        assert_eq!(no.to_string(), "pbb_isid needs 1.3, this is 1.2");
+    }
+
+    #[test]
+    fn what_is_cut_off_or_contradicts_itself_is_refused() {
+        let refused = |octets| read::<Oxm>(Version::V1_3, octets).unwrap_err();
+        assert_eq!((refused("800006").what, refused("800006").why), ("oxm", Why::Short));
+        assert_eq!(refused("80000606 0200000000").why, Why::Short);
+        assert_eq!(
+            (refused("80000605 0200000000").at, refused("80000605 0200000000").why),
+            (11, Why::Length)
+        );
+        assert_eq!(refused("80007903 010203").why, Why::Length);
+        assert_eq!(refused("ffff0003 0000abcd").why, Why::Length);
+        assert_eq!(refused("80001708 0a000001 ffffff00").why, Why::Wildcards);
+        assert_eq!(refused("00015000").why, Why::Length);
+    }
+
+    #[test]
+    fn values_that_do_not_fit_are_not_written() {
+        let field = Field { len: 1, ..Field::new(FieldId::ETH_TYPE, 0x800) };
+        assert!(written(&Oxm::Field(field), Version::V1_3).is_err());
+        let (value, id) = (vec![0; 200], FieldId::TUN_METADATA0);
+        let wide = Oxm::Wide { id, value: value.clone(), mask: Some(value) };
+        assert!(written(&wide, Version::V1_3).is_err());
+    }
+
+    #[test]
+    fn headers_in_a_list_keep_what_they_say() {
+        for octets in
+            ["80000706", "8000070c", "80000606", "ffff5406 4f4e4600", "80007a00", "0001507c"]
+        {
+            let octets = octets.replace(' ', "");
+            let header: FieldHeader = read(Version::V1_3, &octets).unwrap();
+            assert_eq!(written(&header, Version::V1_3).unwrap(), octets);
+            assert_eq!(
+                FieldHeader::from_value(&header.to_value(Version::V1_3), Version::V1_3),
+                Ok(header)
+            );
+        }
+    }
+
+    #[test]
+    fn every_name_leads_to_its_row() {
+        for row in FieldId::ROWS {
+            assert_eq!(FieldId::from_name(row.name), Some(row.id));
+            for name in row.aka {
+                assert_eq!(FieldId::from_name(name), Some(row.id), "{name}");
+            }
+            for header in row.headers {
+                assert_eq!(FieldId::from_name(header.name), Some(header.id), "{}", header.name);
+                assert_eq!(header.id.row().map(|row| row.name), Some(row.name));
+                assert!(header.id.same_as(row.id));
+            }
+            let needed: Match = row.needs.iter().map(|need| Field::new(need.id(), 0)).collect();
+            assert!(needed.iter().all(|field| field.id.row().is_some()), "{}", row.name);
+            assert_eq!(
+                row.octets,
+                if row.bits == 20 || row.name == "nsh_spi" {
+                    4
+                } else if row.name == "tun_flags" {
+                    2
+                } else {
+                    u8::try_from(row.bits.div_ceil(8)).unwrap()
+                },
+                "{}",
+                row.name
+            );
+        }
     }
 }
