@@ -366,14 +366,14 @@ choice! {
             new_pkt_type: u32,
             /// What it is made with.
             properties: Vec<EncapProperty>,
-        } = { V1_0.. => 0x2320_002e [hdr_size, new_pkt_type, properties,] };
+        } = { V1_3.. => 0x2320_002e [hdr_size, new_pkt_type, properties,] };
         /// Takes the outermost header off.
         Decap "decap" {
             /// Packet type of what is below; 0xfffe to find out.
             new_pkt_type: u32,
-        } = { V1_0.. => 0x2320_002f [pad 2, new_pkt_type,] };
+        } = { V1_3.. => 0x2320_002f [pad 2, new_pkt_type,] };
         /// Counts the time to live of NSH down.
-        DecNshTtl "dec_nsh_ttl" = { V1_0.. => 0x2320_0030 [pad 6,] };
+        DecNshTtl "dec_nsh_ttl" = { V1_3.. => 0x2320_0030 [pad 6,] };
         /// Goes the slow way, to test.
         DebugSlow "debug_slow" = { V1_0.. => 0x2320_00fe [pad 6,] };
         /// Goes through the tables twice, to test.

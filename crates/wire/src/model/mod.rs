@@ -3,6 +3,8 @@
 #![allow(clippy::wildcard_imports, reason = "rows name any of the versions")]
 
 mod action;
+#[cfg(test)]
+mod action_golden;
 mod adapt;
 mod async_config;
 mod bits;

@@ -14,12 +14,12 @@ choice! {
         MaxLen "max_len" {
             /// How many.
             max_len: u16,
-        } = { V1_0.. => 0 [max_len,] };
+        } = { V1_0.. => 0 [max_len, pad 2,] };
         /// Which controller; without it number 0.
         ControllerId "controller_id" {
             /// Its number.
             controller_id: u16,
-        } = { V1_0.. => 1 [controller_id,] };
+        } = { V1_0.. => 1 [controller_id, pad 2,] };
         /// The reason to give; without it that an action said so.
         Reason "reason" {
             /// `OFPR_*`.

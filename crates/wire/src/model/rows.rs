@@ -462,8 +462,10 @@ macro_rules! choice {
     };
 
     (@fields $map:ident $version:ident $rows:tt { $($field:ident),* }) => {$(
+        // What the version cannot say at all is told whole.
         let n = $version.0;
-        if $crate::model::rows::choice!(@has n stringify!($field); $rows) {
+        let code: Option<u64> = $crate::model::rows::choice!(@code n; $rows);
+        if code.is_none() || $crate::model::rows::choice!(@has n stringify!($field); $rows) {
             let value = $crate::model::value::Plain::to_value($field, $version);
             $map.push((stringify!($field).into(), value));
         }
