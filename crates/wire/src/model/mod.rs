@@ -52,6 +52,7 @@ mod set_action;
 mod table;
 mod table_features;
 mod table_sets;
+pub mod text;
 pub(crate) mod value;
 #[cfg(test)]
 mod vectors;

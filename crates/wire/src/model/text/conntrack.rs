@@ -1,0 +1,237 @@
+//! Connection tracking as text: `ct(commit,zone=5,nat(src=10.0.0.1-10.0.0.9:1000-2000),exec(…))`.
+
+use core::fmt::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::action::{Packets, list, print_list};
+use super::register::Subfield;
+use super::scan::{Int, Pair, Piece, TextError};
+use crate::model::{Action, BitRange, Ct, CtFlags, Nat, NatFlags, NatRange, NumberSource};
+
+/// Protocols that open connections of their own, by their port.
+const ALGS: &[(u16, &str)] = &[(21, "ftp"), (69, "tftp")];
+
+/// No table to go on in.
+const NO_TABLE: u8 = 255;
+
+/// Words for the flags of `nat`; source and destination have a range behind them.
+const NAT_FLAGS: &[(NatFlags, &str)] = &[
+    (NatFlags::PERSISTENT, "persistent"),
+    (NatFlags::PROTO_HASH, "hash"),
+    (NatFlags::PROTO_RANDOM, "random"),
+];
+
+/// The action that `pair` is, if it is one of those here.
+pub(crate) fn parse(
+    name: &str,
+    pair: &Pair<'_>,
+    packets: Packets,
+) -> Option<Result<Action, TextError>> {
+    Some(match name {
+        "ct" => ct(pair, packets).map(|ct| Action::Ct(Box::new(ct))),
+        "nat" => nat(pair).map(|nat| Action::Nat(Box::new(nat))),
+        _ => return None,
+    })
+}
+
+/// The text of those here.
+pub(crate) fn print(action: &Action) -> Option<String> {
+    Some(match action {
+        Action::Ct(ct) => print_ct(ct),
+        Action::Nat(nat) => print_nat(nat),
+        _ => return None,
+    })
+}
+
+/// A number, or bits of a field that are one.
+pub(crate) fn number_source<T: Int>(piece: Piece<'_>) -> Result<NumberSource<T>, TextError> {
+    if piece.text().starts_with(|c: char| c.is_ascii_digit()) {
+        return piece.int().map(NumberSource::Immediate);
+    }
+    let field = Subfield::parse(piece)?;
+    Ok(NumberSource::Field { field: field.header(), bits: field.bits(piece)? })
+}
+
+/// The text of a number, or of bits of a field.
+pub(crate) fn print_source<T: core::fmt::Display>(source: &NumberSource<T>) -> String {
+    match source {
+        NumberSource::Immediate(number) => number.to_string(),
+        NumberSource::Field { field, bits: BitRange { offset, n_bits } } => {
+            Subfield::new(*field, *offset, *n_bits).text()
+        }
+    }
+}
+
+fn ct(pair: &Pair<'_>, packets: Packets) -> Result<Ct, TextError> {
+    let mut ct = Ct { recirc_table: NO_TABLE, ..Ct::default() };
+    let mut inside = pair.value.pairs();
+    let mut force = None;
+    while let Some(one) = inside.next()? {
+        match one.name() {
+            "commit" => ct.flags = ct.flags | CtFlags::COMMIT,
+            "force" => {
+                ct.flags = ct.flags | CtFlags::FORCE;
+                force = Some(one.key);
+            }
+            "table" => {
+                ct.recirc_table = one.int()?;
+                if ct.recirc_table == NO_TABLE {
+                    return Err(one.value.fault("255 is no table"));
+                }
+            }
+            "zone" => ct.zone = number_source(one.needed()?)?,
+            "alg" => {
+                let value = one.needed()?;
+                let known = ALGS.iter().find(|row| row.1 == value.text());
+                ct.alg = match known {
+                    Some(row) => row.0,
+                    None if value.text().starts_with(|c: char| c.is_ascii_digit()) => {
+                        value.int()?
+                    }
+                    None => return Err(value.fault("expected `ftp` or `tftp`")),
+                };
+            }
+            "nat" => ct.actions.push(Action::Nat(Box::new(nat(&one)?))),
+            "exec" => ct.actions.extend(list(one.needed()?, packets)?),
+            _ => return Err(one.unknown("part of `ct`")),
+        }
+    }
+    match force {
+        Some(key) if !ct.flags.contains(CtFlags::COMMIT) => {
+            Err(key.fault("`force` needs `commit`"))
+        }
+        _ => Ok(ct),
+    }
+}
+
+fn print_ct(ct: &Ct) -> String {
+    let mut parts = vec![];
+    for (flag, name) in [(CtFlags::COMMIT, "commit"), (CtFlags::FORCE, "force")] {
+        if ct.flags.contains(flag) {
+            parts.push(name.to_owned());
+        }
+    }
+    if ct.recirc_table != NO_TABLE {
+        parts.push(format!("table={}", ct.recirc_table));
+    }
+    if ct.zone != NumberSource::Immediate(0) {
+        parts.push(format!("zone={}", print_source(&ct.zone)));
+    }
+    // Translation stands beside what is executed if it comes first.
+    let rest = match ct.actions.split_first() {
+        Some((Action::Nat(nat), rest)) => {
+            parts.push(print_nat(nat));
+            rest
+        }
+        _ => ct.actions.as_slice(),
+    };
+    if !rest.is_empty() {
+        parts.push(format!("exec({})", print_list(rest)));
+    }
+    if ct.alg != 0 {
+        let name = ALGS.iter().find(|row| row.0 == ct.alg);
+        parts.push(format!("alg={}", name.map_or_else(|| ct.alg.to_string(), |row| row.1.into())));
+    }
+    format!("ct({})", parts.join(","))
+}
+
+fn nat(pair: &Pair<'_>) -> Result<Nat, TextError> {
+    let (mut nat, mut inside) = (Nat::default(), pair.value.pairs());
+    while let Some(one) = inside.next()? {
+        let flag = match one.name() {
+            "src" => NatFlags::SRC,
+            "dst" => NatFlags::DST,
+            name => {
+                let row = NAT_FLAGS.iter().find(|row| row.1 == name);
+                one.bare()?;
+                row.ok_or_else(|| one.unknown("part of `nat`"))?.0
+            }
+        };
+        if matches!(one.name(), "src" | "dst") && !one.value.is_empty() {
+            nat.range = nat_range(one.value)?;
+        }
+        nat.flags = nat.flags | flag;
+    }
+    if nat.flags.contains(NatFlags::SRC | NatFlags::DST) {
+        return Err(pair.value.fault("`src` and `dst` exclude each other"));
+    }
+    if nat.flags.contains(NatFlags::PROTO_HASH | NatFlags::PROTO_RANDOM) {
+        return Err(pair.value.fault("`hash` and `random` exclude each other"));
+    }
+    Ok(nat)
+}
+
+/// `10.0.0.1`, `10.0.0.1-10.0.0.9:1000-2000`, `[2001:db8::1]-[2001:db8::9]:1000`.
+fn nat_range(piece: Piece<'_>) -> Result<NatRange, TextError> {
+    let text = piece.text();
+    let v6 = text.starts_with('[') || text.matches(':').count() > 1;
+    // Behind the last bracket, or behind the only colon of an IPv4 range, stand ports.
+    let (addresses, ports) = match text.rfind(']') {
+        Some(end) => {
+            let behind = piece.behind(end + 1);
+            let ports = behind.strip(":");
+            if ports.is_none() && !behind.is_empty() {
+                return Err(behind.fault("expected `:` and ports"));
+            }
+            (piece.sub(0, end + 1), ports)
+        }
+        None if v6 => (piece, None),
+        None => piece.split(":").map_or((piece, None), |(ip, ports)| (ip, Some(ports))),
+    };
+    let mut range = NatRange::default();
+    let (min, max) = addresses.split("-").map_or((addresses, None), |(a, b)| (a, Some(b)));
+    if v6 {
+        range.ipv6_min = Some(ipv6(min)?);
+        range.ipv6_max = max.map(ipv6).transpose()?;
+    } else {
+        let ipv4 = |it: Piece<'_>| {
+            let wrong = || it.fault(format!("`{}` is no IPv4 address", it.text()));
+            it.text().parse::<Ipv4Addr>().map_err(|_| wrong())
+        };
+        range.ipv4_min = Some(ipv4(min)?);
+        range.ipv4_max = max.map(ipv4).transpose()?;
+    }
+    if let Some(ports) = ports {
+        let (min, max) = ports.split("-").map_or((ports, None), |(a, b)| (a, Some(b)));
+        range.proto_min = Some(min.int()?);
+        range.proto_max = max.map(Piece::int).transpose()?;
+    }
+    Ok(range)
+}
+
+fn ipv6(piece: Piece<'_>) -> Result<Ipv6Addr, TextError> {
+    let text = piece.text().trim_start_matches('[').trim_end_matches(']');
+    text.parse().map_err(|_| piece.fault(format!("`{text}` is no IPv6 address")))
+}
+
+fn print_nat(nat: &Nat) -> String {
+    let NatRange { ipv4_min, ipv4_max, ipv6_min, ipv6_max, proto_min, proto_max } = nat.range;
+    let mut parts = Vec::new();
+    for (flag, word) in [(NatFlags::SRC, "src"), (NatFlags::DST, "dst")] {
+        if !nat.flags.contains(flag) {
+            continue;
+        }
+        let mut part = word.to_owned();
+        let brackets = |ip: Ipv6Addr| {
+            if proto_min.is_some() { format!("[{ip}]") } else { ip.to_string() }
+        };
+        let min = ipv4_min.map(|ip| ip.to_string()).or_else(|| ipv6_min.map(brackets));
+        let max = ipv4_max.map(|ip| ip.to_string()).or_else(|| ipv6_max.map(brackets));
+        if let Some(min) = min {
+            let _ = write!(part, "={min}");
+        }
+        if let Some(max) = max {
+            let _ = write!(part, "-{max}");
+        }
+        if let Some(min) = proto_min {
+            let _ = write!(part, ":{min}");
+        }
+        if let Some(max) = proto_max {
+            let _ = write!(part, "-{max}");
+        }
+        parts.push(part);
+    }
+    let words = NAT_FLAGS.iter().filter(|row| nat.flags.contains(row.0));
+    parts.extend(words.map(|row| row.1.to_owned()));
+    if parts.is_empty() { "nat".into() } else { format!("nat({})", parts.join(",")) }
+}

@@ -1,0 +1,320 @@
+//! Groups as text: `group_id=1,type=select,bucket=weight:1,watch_port:2,actions=output:1`.
+
+use super::action::{Packets, list};
+use super::form::port;
+use super::matching::{field_of, print_value, read_value};
+use super::register::name_of;
+use super::scan::{Pair, Piece, TextError};
+use crate::model::codec::Codec as _;
+use crate::model::reader::Reader;
+use crate::model::value::hex;
+use crate::model::{
+    Action, Bucket, BucketId, BucketProp, Field, GroupCommand, GroupId, GroupMod, GroupProp,
+    GroupType, Oxm, Text,
+};
+use crate::{Out, Version};
+
+/// The words for types.
+const TYPES: &[(GroupType, &str)] = &[
+    (GroupType::ALL, "all"),
+    (GroupType::SELECT, "select"),
+    (GroupType::INDIRECT, "indirect"),
+    (GroupType::FF, "ff"),
+    (GroupType::FF, "fast_failover"),
+];
+
+impl GroupMod {
+    /// The group that `line` says, in the syntax of `ovs-ofctl add-group` and its like, to be done as `command`.
+    ///
+    /// # Errors
+    /// What is wrong in the line, and at which column.
+    pub fn from_text(line: &str, command: GroupCommand) -> Result<Self, TextError> {
+        let all = Piece::of(line);
+        let mut group = Self { command, ..Self::default() };
+        let (mut named, mut typed, mut buckets) = (false, false, None);
+        let mut pairs = all.pairs();
+        while let Some(pair) = pairs.next()? {
+            match pair.name() {
+                "group_id" => (group.group_id, named) = (group_id(pair.needed()?)?, true),
+                "type" => (group.group_type, typed) = (group_type(pair.needed()?)?, true),
+                "command_bucket_id" => group.command_bucket_id = bucket_id(pair.needed()?)?,
+                "selection_method" | "selection_method_param" | "fields" => {
+                    group.selection(&pair)?;
+                }
+                "bucket" => {
+                    buckets = Some(pairs.behind_key_of(&pair));
+                    break;
+                }
+                _ => return Err(pair.unknown("keyword of a group")),
+            }
+        }
+        if !named {
+            if command != GroupCommand::DELETE || !line.trim().is_empty() {
+                return Err(all.fault_behind("`group_id=` is missing"));
+            }
+            group.group_id = GroupId::ALL;
+        }
+        let whole = [GroupCommand::ADD, GroupCommand::MODIFY, GroupCommand::ADD_OR_MOD];
+        if whole.contains(&command) && !typed {
+            return Err(all.fault_behind("`type=` is missing"));
+        }
+        if let Some(buckets) = buckets {
+            let pieces = apart(buckets);
+            let read = pieces.into_iter().map(|piece| bucket(piece, group.group_type));
+            group.buckets = read.collect::<Result<_, _>>()?;
+        }
+        Ok(group)
+    }
+
+    /// The group in the syntax of `ovs-ofctl add-group`; the command is not part of it.
+    pub fn to_text(&self) -> String {
+        let mut parts = vec![format!("group_id={}", print_group_id(self.group_id))];
+        if self.command_bucket_id != BucketId::ALL {
+            parts.push(format!("command_bucket_id={}", print_bucket_id(self.command_bucket_id)));
+        }
+        let typeless =
+            [GroupCommand::DELETE, GroupCommand::INSERT_BUCKET, GroupCommand::REMOVE_BUCKET];
+        if !typeless.contains(&self.command) || self.group_type != GroupType::ALL {
+            let word = TYPES.iter().find(|row| row.0 == self.group_type);
+            let word = word.map_or_else(|| self.group_type.0.to_string(), |row| row.1.to_owned());
+            parts.push(format!("type={word}"));
+        }
+        parts.extend(self.properties.iter().map(print_property));
+        parts.extend(self.buckets.iter().map(|it| print_bucket(it, self.group_type)));
+        parts.join(",")
+    }
+
+    /// Reads part of how a group selects.
+    fn selection(&mut self, pair: &Pair<'_>) -> Result<(), TextError> {
+        if self.properties.is_empty() {
+            self.properties.push(GroupProp::SelectionMethod {
+                selection_method: Text::default(),
+                selection_method_param: 0,
+                fields: vec![],
+            });
+        }
+        let Some(GroupProp::SelectionMethod { selection_method, selection_method_param, fields }) =
+            self.properties.first_mut()
+        else {
+            return Ok(());
+        };
+        match pair.name() {
+            "selection_method" => {
+                let value = pair.needed()?;
+                if value.text().len() >= 16 {
+                    return Err(value.fault("longer than 15 octets"));
+                }
+                *selection_method = value.text().into();
+            }
+            "selection_method_param" => *selection_method_param = pair.int()?,
+            _ => *fields = hashed(pair.needed()?)?,
+        }
+        Ok(())
+    }
+}
+
+/// A group by its number, or `all`.
+pub(crate) fn group_id(piece: Piece<'_>) -> Result<GroupId, TextError> {
+    match GroupId::ROWS.iter().find(|row| row.1.eq_ignore_ascii_case(piece.text())) {
+        Some(row) => Ok(row.0),
+        None => piece.int().map(GroupId),
+    }
+}
+
+/// A group by its name, or by its number if it has none.
+pub(crate) fn print_group_id(id: GroupId) -> String {
+    id.name().map_or_else(|| id.0.to_string(), str::to_ascii_lowercase)
+}
+
+fn group_type(piece: Piece<'_>) -> Result<GroupType, TextError> {
+    if let Some(row) = TYPES.iter().find(|row| row.1 == piece.text()) {
+        return Ok(row.0);
+    }
+    if piece.text().starts_with(|c: char| c.is_ascii_digit()) {
+        return piece.int().map(GroupType);
+    }
+    Err(piece.fault("expected all, select, indirect or ff"))
+}
+
+fn bucket_id(piece: Piece<'_>) -> Result<BucketId, TextError> {
+    match BucketId::ROWS.iter().find(|row| row.1.eq_ignore_ascii_case(piece.text())) {
+        Some(row) => Ok(row.0),
+        None => piece.int().map(BucketId),
+    }
+}
+
+fn print_bucket_id(id: BucketId) -> String {
+    id.name().map_or_else(|| id.0.to_string(), str::to_ascii_lowercase)
+}
+
+/// The buckets, from behind the first `bucket=` on.
+fn apart(piece: Piece<'_>) -> Vec<Piece<'_>> {
+    let (mut rest, mut apart) = (piece, Vec::new());
+    while let Some((one, more)) = rest.split("bucket=") {
+        let len = one.text().trim_end_matches([',', ' ', '\t']).len();
+        apart.push(one.sub(0, len));
+        rest = more;
+    }
+    apart.push(rest);
+    apart
+}
+
+fn bucket(piece: Piece<'_>, group_type: GroupType) -> Result<Bucket, TextError> {
+    let mut bucket = Bucket::default();
+    let mut weight = u16::from(group_type == GroupType::SELECT);
+    let (mut watch, mut actions) = (Vec::new(), None);
+    let mut pairs = piece.pairs();
+    loop {
+        let before = pairs.left();
+        let Some(pair) = pairs.next()? else { break };
+        match pair.name() {
+            "bucket_id" => bucket.bucket_id = bucket_id(pair.needed()?)?,
+            "weight" => weight = pair.int()?,
+            "watch_port" => watch.push(BucketProp::WatchPort { watch: port(pair.needed()?)? }),
+            "watch_group" => {
+                watch.push(BucketProp::WatchGroup { watch: group_id(pair.needed()?)? });
+            }
+            "action" | "actions" => {
+                actions = Some(pairs.behind_key_of(&pair));
+                break;
+            }
+            // Actions may stand there without a word.
+            _ => {
+                actions = Some(before);
+                break;
+            }
+        }
+    }
+    let missing = || piece.fault_behind("a bucket needs `actions=`");
+    bucket.actions = list(actions.ok_or_else(missing)?, Packets::default())?;
+    if weight != 0 {
+        bucket.properties.push(BucketProp::Weight { weight });
+    }
+    bucket.properties.extend(watch);
+    if group_type == GroupType::FF && !bucket.properties.iter().any(is_watch) {
+        return Err(piece.fault("a bucket of fast failover needs `watch_port` or `watch_group`"));
+    }
+    Ok(bucket)
+}
+
+fn is_watch(property: &BucketProp) -> bool {
+    matches!(property, BucketProp::WatchPort { .. } | BucketProp::WatchGroup { .. })
+}
+
+pub(crate) fn print_bucket(bucket: &Bucket, group_type: GroupType) -> String {
+    let mut parts = vec![];
+    if bucket.bucket_id != BucketId::ALL {
+        parts.push(format!("bucket_id:{}", print_bucket_id(bucket.bucket_id)));
+    }
+    let usual = u16::from(group_type == GroupType::SELECT);
+    let weight = bucket.properties.iter().find_map(|property| match property {
+        BucketProp::Weight { weight } => Some(*weight),
+        _ => None,
+    });
+    if weight.unwrap_or(0) != usual {
+        parts.push(format!("weight:{}", weight.unwrap_or(0)));
+    }
+    for property in &bucket.properties {
+        match property {
+            BucketProp::WatchPort { watch } => parts.push(format!("watch_port:{watch}")),
+            BucketProp::WatchGroup { watch } => {
+                parts.push(format!("watch_group:{}", print_group_id(*watch)));
+            }
+            _ => {}
+        }
+    }
+    parts.push(format!("actions={}", Action::list_to_text(&bucket.actions)));
+    format!("bucket={}", parts.join(","))
+}
+
+/// Fields as a version later than all that have no headers writes them.
+const WRITTEN_IN: Version = Version::V1_5;
+
+/// `fields(ip_src,ip_dst=255.255.255.0)`: each value is a mask.
+fn hashed(piece: Piece<'_>) -> Result<Vec<u8>, TextError> {
+    let (mut pairs, mut octets, mut xid) = (piece.pairs(), Vec::new(), 0);
+    while let Some(pair) = pairs.next()? {
+        let id = field_of(pair.name()).ok_or_else(|| pair.unknown("field"))?.canonical();
+        let oxm = if pair.value.is_empty() {
+            Field::new(id, Field::new(id, 0).ones()).into()
+        } else {
+            read_value(id, pair.value)?
+        };
+        let written = oxm.emit(&mut Out::new(&mut octets, WRITTEN_IN, &mut xid));
+        written.map_err(|lack| pair.key.fault(lack.to_string()))?;
+    }
+    Ok(octets)
+}
+
+fn print_property(property: &GroupProp) -> String {
+    match property {
+        GroupProp::SelectionMethod { selection_method, selection_method_param, fields } => {
+            let mut parts = vec![format!("selection_method={selection_method}")];
+            if *selection_method_param != 0 {
+                parts.push(format!("selection_method_param={selection_method_param}"));
+            }
+            let read = Vec::<Oxm>::parse(&mut Reader::new(WRITTEN_IN, fields, 0));
+            let read = read.unwrap_or_default();
+            let fields: Vec<_> = read.iter().map(print_hashed).collect();
+            if !fields.is_empty() {
+                parts.push(format!("fields({})", fields.join(",")));
+            }
+            parts.join(",")
+        }
+        GroupProp::Experimenter { experimenter, exp_type, data } => {
+            format!("experimenter({experimenter:#x},{exp_type:#x},{})", hex(data))
+        }
+        GroupProp::Other { code, body } => format!("property({code:#x},{})", hex(body)),
+    }
+}
+
+fn print_hashed(oxm: &Oxm) -> String {
+    let name = name_of(oxm.id());
+    match oxm {
+        Oxm::Field(field) if field.value == field.ones() => name,
+        _ => format!("{name}={}", print_value(oxm)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_comes_back_as_written() {
+        for line in [
+            "group_id=1,type=all,bucket=actions=output:1,bucket=actions=output:2",
+            "group_id=2,type=select,selection_method=hash,selection_method_param=5,fields(ip_src,ip_dst=255.255.255.0),bucket=weight:3,watch_port:2,actions=output:1",
+            "group_id=3,type=ff,bucket=bucket_id:1,watch_port:1,actions=output:1,bucket=watch_group:7,actions=drop",
+            "group_id=4,type=indirect,bucket=actions=set_field:0x5->reg0,resubmit(,3)",
+        ] {
+            let group = GroupMod::from_text(line, GroupCommand::ADD)
+                .unwrap_or_else(|e| panic!("{line}: {e}"));
+            assert_eq!(group.to_text(), line);
+        }
+        let bare =
+            GroupMod::from_text("group_id=1,type=select,bucket=output:1,2", GroupCommand::ADD)
+                .unwrap();
+        assert_eq!(bare.to_text(), "group_id=1,type=select,bucket=actions=output:1,output:2");
+        assert_eq!(GroupMod::from_text("", GroupCommand::DELETE).unwrap().group_id, GroupId::ALL);
+        let line = "group_id=1,command_bucket_id=last,bucket=bucket_id:4,actions=output:1";
+        let insert = GroupMod::from_text(line, GroupCommand::INSERT_BUCKET).unwrap();
+        assert_eq!(insert.to_text(), line);
+    }
+
+    #[test]
+    fn a_fault_is_pointed_at() {
+        for (line, column, what) in [
+            ("group_id=1,bucket=actions=output:1", 35, "`type=` is missing"),
+            ("type=all", 9, "`group_id=` is missing"),
+            ("group_id=1,type=some", 17, "expected all, select, indirect or ff"),
+            ("group_id=1,type=all,bucket=weight:x,actions=1", 35, "`x` is not a number"),
+            ("group_id=1,type=all,bucket=weight:1", 36, "a bucket needs `actions=`"),
+            ("group_id=1,type=all,bucket=actions=outptu:1", 36, "`outptu` is no action"),
+            ("group_id=1,type=all,buckets=1", 21, "`buckets` is no keyword of a group"),
+        ] {
+            let error = GroupMod::from_text(line, GroupCommand::ADD).unwrap_err();
+            assert_eq!((error.column, error.what.as_str()), (column, what), "{line}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `learn` as text: `learn(table=1,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])`.
+
+use core::fmt::Write as _;
+
+use super::form::{hex, ones};
+use super::matching::{field_of, print_value, read_value};
+use super::register::{Subfield, name_of};
+use super::scan::{Pair, Piece, TextError};
+use crate::model::{
+    Action, Field, Learn, Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc,
+};
+
+/// Priority of a learned rule, if none is told.
+const PRIORITY: u16 = 0x8000;
+
+/// Table of a learned rule, if none is told.
+const TABLE: u8 = 1;
+
+/// The action that `pair` is, if it is this one.
+pub(crate) fn parse(name: &str, pair: &Pair<'_>) -> Option<Result<Action, TextError>> {
+    (name == "learn").then(|| learn(pair))
+}
+
+/// The text of this one.
+pub(crate) fn print(action: &Action) -> Option<String> {
+    match action {
+        Action::Learn(it) => Some(print_learn(&it.rule, &[], &it.flow_mod_specs)),
+        Action::Learn2(it) => {
+            let mut more = vec![];
+            if it.limit != 0 {
+                more.push(format!("limit={}", it.limit));
+            }
+            let result = |header| Subfield::new(header, it.result_dst_ofs, 1).text();
+            more.extend(it.result_dst.map(|header| format!("result_dst={}", result(header))));
+            Some(print_learn(&it.rule, &more, &it.flow_mod_specs))
+        }
+        _ => None,
+    }
+}
+
+fn learn(pair: &Pair<'_>) -> Result<Action, TextError> {
+    let mut rule = LearnRule { priority: PRIORITY, table_id: TABLE, ..LearnRule::default() };
+    let (mut limit, mut result, mut specs) = (0, None, Vec::new());
+    let mut inside = pair.value.pairs();
+    while let Some(one) = inside.next()? {
+        match one.name() {
+            "table" => rule.table_id = one.int()?,
+            "idle_timeout" => rule.idle_timeout = one.int()?,
+            "hard_timeout" => rule.hard_timeout = one.int()?,
+            "fin_idle_timeout" => rule.fin_idle_timeout = one.int()?,
+            "fin_hard_timeout" => rule.fin_hard_timeout = one.int()?,
+            "priority" => rule.priority = one.int()?,
+            "cookie" => rule.cookie = one.int()?,
+            "send_flow_rem" => rule.flags = rule.flags | LearnFlags::SEND_FLOW_REM,
+            "delete_learned" => rule.flags = rule.flags | LearnFlags::DELETE_LEARNED,
+            "limit" => limit = one.int()?,
+            "result_dst" => {
+                let value = one.needed()?;
+                let bit = Subfield::parse(value)?;
+                if bit.count != 1 {
+                    return Err(value.fault("expected one bit"));
+                }
+                result = Some(bit);
+            }
+            _ => specs.push(spec(&one)?),
+        }
+    }
+    if limit == 0 && result.is_none() {
+        return Ok(Action::Learn(Box::new(Learn { rule, flow_mod_specs: specs })));
+    }
+    if result.is_some() {
+        rule.flags = rule.flags | LearnFlags::WRITE_RESULT;
+    }
+    Ok(Action::Learn2(Box::new(Learn2 {
+        rule,
+        limit,
+        result_dst_ofs: result.map_or(0, |bit| bit.numbers().0),
+        result_dst: result.map(Subfield::header),
+        flow_mod_specs: specs,
+    })))
+}
+
+/// What the learned rule matches, loads or outputs to.
+fn spec(pair: &Pair<'_>) -> Result<LearnSpec, TextError> {
+    match pair.name() {
+        "output" => {
+            let src = Subfield::parse(pair.needed()?)?;
+            Ok(LearnSpec { n_bits: src.numbers().1, src: field_src(src), dst: LearnDst::Output })
+        }
+        "load" => {
+            let value = pair.needed()?;
+            let arrow = || value.fault_behind("`->` and a field are missing");
+            let (from, to) = value.split("->").ok_or_else(arrow)?;
+            let dst = Subfield::parse(to)?;
+            let (offset, n_bits) = dst.numbers();
+            let src = source(from, dst)?;
+            Ok(LearnSpec { n_bits, src, dst: LearnDst::Load { field: dst.header(), offset } })
+        }
+        name if field_of(name.split('[').next().unwrap_or_default()).is_none() => {
+            Err(pair.unknown("part of `learn`"))
+        }
+        _ => {
+            let dst = Subfield::parse(pair.key)?;
+            let (offset, n_bits) = dst.numbers();
+            let src = if pair.value.is_empty() { field_src(dst) } else { source(pair.value, dst)? };
+            Ok(LearnSpec { n_bits, src, dst: LearnDst::Match { field: dst.header(), offset } })
+        }
+    }
+}
+
+fn field_src(src: Subfield) -> LearnSrc {
+    LearnSrc::Field { field: src.header(), offset: src.numbers().0 }
+}
+
+/// A value, or bits of a field, for `dst`.
+fn source(piece: Piece<'_>, dst: Subfield) -> Result<LearnSrc, TextError> {
+    let name = piece.split("[").map_or(piece, |(name, _)| name);
+    if field_of(name.text()).is_some() {
+        let src = Subfield::parse(piece)?;
+        if src.count != dst.count {
+            let what = format!("{} bits do not become {}", src.count, dst.count);
+            return Err(piece.fault(what));
+        }
+        return Ok(field_src(src));
+    }
+    let whole = dst.first == 0 && dst.id.row().is_some_and(|row| u32::from(row.bits) == dst.count);
+    let read = if whole { read_value(dst.id.canonical(), piece).ok() } else { None };
+    let number = match read.as_ref().and_then(|oxm| oxm.field()) {
+        Some(Field { mask: None, value, .. }) => *value,
+        _ => piece.number(ones(dst.count))?,
+    };
+    let octets = number.to_be_bytes();
+    let len = 2 * usize::try_from(dst.count.div_ceil(16)).unwrap_or_default();
+    let value = octets.get(octets.len().saturating_sub(len)..).unwrap_or_default().to_vec();
+    Ok(LearnSrc::Immediate { value })
+}
+
+fn print_learn(rule: &LearnRule, more: &[String], specs: &[LearnSpec]) -> String {
+    let mut text = format!("learn(table={}", rule.table_id);
+    for (name, seconds) in [
+        ("idle_timeout", rule.idle_timeout),
+        ("hard_timeout", rule.hard_timeout),
+        ("fin_idle_timeout", rule.fin_idle_timeout),
+        ("fin_hard_timeout", rule.fin_hard_timeout),
+    ] {
+        if seconds != 0 {
+            let _ = write!(text, ",{name}={seconds}");
+        }
+    }
+    if rule.priority != PRIORITY {
+        let _ = write!(text, ",priority={}", rule.priority);
+    }
+    if rule.flags.contains(LearnFlags::SEND_FLOW_REM) {
+        text.push_str(",send_flow_rem");
+    }
+    if rule.flags.contains(LearnFlags::DELETE_LEARNED) {
+        text.push_str(",delete_learned");
+    }
+    if rule.cookie != 0 {
+        let _ = write!(text, ",cookie={:#x}", rule.cookie);
+    }
+    let specs = specs.iter().map(print_spec);
+    for part in more.iter().cloned().chain(specs) {
+        let _ = write!(text, ",{part}");
+    }
+    text + ")"
+}
+
+fn print_spec(spec: &LearnSpec) -> String {
+    let src = match &spec.src {
+        LearnSrc::Field { field, offset } => Subfield::new(*field, *offset, spec.n_bits).text(),
+        LearnSrc::Immediate { value } | LearnSrc::Other { body: value, .. } => {
+            hex(value.iter().fold(0, |n, octet| n << 8 | u128::from(*octet)))
+        }
+    };
+    match &spec.dst {
+        LearnDst::Match { field, offset } => {
+            let dst = Subfield::new(*field, *offset, spec.n_bits);
+            let whole = field.id.row().is_some_and(|row| row.bits == spec.n_bits && *offset == 0);
+            match &spec.src {
+                LearnSrc::Immediate { value } if whole => {
+                    let value = value.iter().fold(0, |n, octet| n << 8 | u128::from(*octet));
+                    let field = Field::new(field.id.canonical(), value);
+                    format!("{}={}", name_of(field.id), print_value(&field.into()))
+                }
+                _ if src == dst.text() => src,
+                _ => format!("{}={src}", dst.text()),
+            }
+        }
+        LearnDst::Load { field, offset } => {
+            format!("load:{src}->{}", Subfield::new(*field, *offset, spec.n_bits).text())
+        }
+        LearnDst::Output | LearnDst::Other { .. } => format!("output:{src}"),
+    }
+}

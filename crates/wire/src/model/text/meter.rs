@@ -1,0 +1,191 @@
+//! Meters as text: `meter=1,kbps,burst,stats,bands=type=drop,rate=100,burst_size=10`.
+
+use core::fmt::Write as _;
+
+use super::scan::{Pair, Piece, TextError};
+use crate::model::value;
+use crate::model::{Band, MeterCommand, MeterFlags, MeterId, MeterMod};
+
+/// The words for the flags.
+const FLAGS: &[(MeterFlags, &str)] = &[
+    (MeterFlags::KBPS, "kbps"),
+    (MeterFlags::PKTPS, "pktps"),
+    (MeterFlags::BURST, "burst"),
+    (MeterFlags::STATS, "stats"),
+];
+
+impl MeterMod {
+    /// What `line` says, in the syntax of `ovs-ofctl add-meter`, to be done as `command`.
+    ///
+    /// # Errors
+    /// What is wrong in the line, and at which column.
+    pub fn from_text(line: &str, command: MeterCommand) -> Result<Self, TextError> {
+        let all = Piece::of(line);
+        let mut meter = Self { command, ..Self::default() };
+        let (mut pairs, mut named) = (all.pairs(), false);
+        while let Some(pair) = pairs.next()? {
+            if let Some(row) = FLAGS.iter().find(|row| row.1 == pair.name()) {
+                pair.bare()?;
+                meter.flags = meter.flags | row.0;
+                continue;
+            }
+            match pair.name() {
+                "meter" => {
+                    (meter.meter_id, named) = (meter_id(pair.needed()?)?, true);
+                }
+                "flags" => meter.flags = meter.flags | MeterFlags(pair.int()?),
+                "band" | "bands" => {
+                    meter.bands = bands(pairs.behind_key_of(&pair))?;
+                    break;
+                }
+                _ => return Err(pair.unknown("keyword of a meter")),
+            }
+        }
+        if named { Ok(meter) } else { Err(all.fault_behind("`meter=` is missing")) }
+    }
+
+    /// The meter in the syntax of `ovs-ofctl add-meter`; the command is not part of it.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("meter={}", print_meter_id(self.meter_id));
+        let known = FLAGS.iter().fold(0, |bits, row| bits | row.0.0);
+        for row in FLAGS.iter().filter(|row| self.flags.contains(row.0)) {
+            let _ = write!(text, ",{}", row.1);
+        }
+        if self.flags.0 & !known != 0 {
+            let _ = write!(text, ",flags={:#x}", self.flags.0 & !known);
+        }
+        if !self.bands.is_empty() {
+            let bands: Vec<_> = self.bands.iter().map(print_band).collect();
+            let _ = write!(text, ",bands={}", bands.join(","));
+        }
+        text
+    }
+}
+
+/// A meter by its number, or by its name if it is one of the reserved ones.
+pub(crate) fn meter_id(piece: Piece<'_>) -> Result<MeterId, TextError> {
+    match MeterId::ROWS.iter().find(|row| row.1.eq_ignore_ascii_case(piece.text())) {
+        Some(row) => Ok(row.0),
+        None => piece.int().map(MeterId),
+    }
+}
+
+/// A meter by its name, or by its number if it has none.
+pub(crate) fn print_meter_id(id: MeterId) -> String {
+    id.name().map_or_else(|| id.0.to_string(), str::to_ascii_lowercase)
+}
+
+fn bands(piece: Piece<'_>) -> Result<Vec<Band>, TextError> {
+    let (mut pairs, mut bands) = (piece.pairs(), Vec::new());
+    while let Some(pair) = pairs.next()? {
+        if pair.name() == "type" {
+            bands.push(new_band(pair.needed()?)?);
+            continue;
+        }
+        let first = || pair.key.fault("a band starts with `type=`");
+        fill(bands.last_mut().ok_or_else(first)?, &pair)?;
+    }
+    if bands.is_empty() { Err(piece.fault("a band is missing")) } else { Ok(bands) }
+}
+
+fn new_band(kind: Piece<'_>) -> Result<Band, TextError> {
+    let (rate, burst_size) = (0, 0);
+    Ok(match kind.text() {
+        "drop" => Band::Drop { rate, burst_size },
+        "dscp_remark" => Band::DscpRemark { rate, burst_size, prec_level: 0 },
+        "experimenter" => {
+            Band::Experimenter { rate, burst_size, experimenter: 0, data: Vec::new() }
+        }
+        text if text.starts_with(|c: char| c.is_ascii_digit()) => {
+            Band::Other { code: kind.int()?, body: Vec::new() }
+        }
+        text => return Err(kind.fault(format!("`{text}` is no type of band"))),
+    })
+}
+
+fn fill(band: &mut Band, pair: &Pair<'_>) -> Result<(), TextError> {
+    match (band, pair.name()) {
+        (
+            Band::Drop { rate, .. }
+            | Band::DscpRemark { rate, .. }
+            | Band::Experimenter { rate, .. },
+            "rate",
+        ) => *rate = pair.int()?,
+        (
+            Band::Drop { burst_size, .. }
+            | Band::DscpRemark { burst_size, .. }
+            | Band::Experimenter { burst_size, .. },
+            "burst_size",
+        ) => *burst_size = pair.int()?,
+        (Band::DscpRemark { prec_level, .. }, "prec_level") => *prec_level = pair.int()?,
+        (Band::Experimenter { experimenter, .. }, "experimenter") => *experimenter = pair.int()?,
+        (Band::Experimenter { data: octets, .. }, "data")
+        | (Band::Other { body: octets, .. }, "body") => {
+            *octets = pair.value.octets()?;
+        }
+        _ => return Err(pair.unknown("keyword of this band")),
+    }
+    Ok(())
+}
+
+fn print_band(band: &Band) -> String {
+    let with = |name: &str, rate: &u32, burst_size: &u32| {
+        let burst =
+            if *burst_size == 0 { String::new() } else { format!(",burst_size={burst_size}") };
+        format!("type={name},rate={rate}{burst}")
+    };
+    match band {
+        Band::Drop { rate, burst_size } => with("drop", rate, burst_size),
+        Band::DscpRemark { rate, burst_size, prec_level } => {
+            format!("{},prec_level={prec_level}", with("dscp_remark", rate, burst_size))
+        }
+        Band::Experimenter { rate, burst_size, experimenter, data } => format!(
+            "{},experimenter={experimenter:#x},data={}",
+            with("experimenter", rate, burst_size),
+            value::hex(data)
+        ),
+        Band::Other { code, body } => format!("type={code:#x},body={}", value::hex(body)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_meter_comes_back_as_written() {
+        for line in [
+            "meter=1,kbps,burst,stats,bands=type=drop,rate=100,burst_size=10",
+            "meter=7,pktps,bands=type=drop,rate=5,type=dscp_remark,rate=9,prec_level=1",
+            "meter=controller,kbps,bands=type=experimenter,rate=1,experimenter=0x1234,data=0001",
+            "meter=all",
+            "meter=3,flags=0x8000",
+            "meter=4,pktps,bands=type=0x9,body=00ff",
+        ] {
+            let meter = MeterMod::from_text(line, MeterCommand::ADD).unwrap();
+            assert_eq!(meter.to_text(), line);
+        }
+        let loose =
+            MeterMod::from_text("meter=1 pktps bands= type=drop rate=3", MeterCommand::MODIFY);
+        let loose = loose.unwrap();
+        assert_eq!(loose.bands, [Band::Drop { rate: 3, burst_size: 0 }]);
+        assert_eq!((loose.command, loose.flags), (MeterCommand::MODIFY, MeterFlags::PKTPS));
+    }
+
+    #[test]
+    fn a_fault_is_pointed_at() {
+        for (line, column, what) in [
+            ("kbps,bands=type=drop,rate=1", 28, "`meter=` is missing"),
+            ("meter=x", 7, "`x` is not a number"),
+            ("meter=1,kpbs", 9, "`kpbs` is no keyword of a meter"),
+            ("meter=1,kbps,bands=rate=1", 20, "a band starts with `type=`"),
+            ("meter=1,kbps,bands=type=pop", 25, "`pop` is no type of band"),
+            ("meter=1,bands=type=drop,prec_level=1", 25, "`prec_level` is no keyword of this band"),
+            ("meter=1,bands=", 15, "a band is missing"),
+            ("meter=1,kbps=2", 14, "`kbps` takes no value"),
+        ] {
+            let error = MeterMod::from_text(line, MeterCommand::ADD).unwrap_err();
+            assert_eq!((error.column, error.what.as_str()), (column, what), "{line}");
+        }
+    }
+}

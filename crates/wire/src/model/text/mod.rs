@@ -1,0 +1,15 @@
+//! Flows, actions, groups, meters and messages as people write them: the syntax of `ovs-ofctl`, both ways.
+
+mod action;
+mod conntrack;
+mod form;
+mod group;
+mod learn;
+mod matching;
+mod message;
+mod meter;
+mod nicira;
+mod register;
+mod scan;
+
+pub use scan::{TextError, caret};

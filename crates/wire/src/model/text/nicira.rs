@@ -1,0 +1,411 @@
+//! Nicira's actions as text: `resubmit(,3)`, `controller(reason=no_match,id=7)`, `sample(probability=…)`.
+
+use super::action::{Packets, list, print_list};
+use super::form::{hex, port};
+use super::meter;
+use super::scan::{Pair, Piece, TextError};
+use crate::PortNo;
+use crate::model::{Action, ControllerProperty, EncapProperty, MeterId, SampleDirection};
+
+/// Why a packet goes to the controller, by number. §7.4.1; OpenFlow 1.4.0 §7.4.1; Open vSwitch.
+const REASONS: &[(u8, &str)] = &[
+    (0, "no_match"),
+    (1, "action"),
+    (2, "invalid_ttl"),
+    (3, "action_set"),
+    (4, "group"),
+    (5, "packet_out"),
+];
+
+/// The reason of an action that says none.
+const REASON_ACTION: u8 = 1;
+
+/// The table that a rule is in.
+const SAME_TABLE: u8 = 255;
+
+/// The action that `pair` is, if it is one of those here.
+pub(crate) fn parse(
+    name: &str,
+    pair: &Pair<'_>,
+    packets: Packets,
+) -> Option<Result<Action, TextError>> {
+    Some(match name {
+        "resubmit" => resubmit(pair),
+        "controller" => controller(pair),
+        "write_metadata" => {
+            write_metadata(pair).map(|(metadata, mask)| Action::WriteMetadata { metadata, mask })
+        }
+        "note" => pair.value.octets().map(|note| Action::Note { note: padded(note) }),
+        "dec_ttl" if !pair.value.is_empty() => {
+            let ids: Result<_, _> = pair.value.commas().map(|id| id.trim().int()).collect();
+            ids.map(|cnt_ids| Action::DecTtlCntIds { cnt_ids })
+        }
+        "fin_timeout" => fin_timeout(pair),
+        "sample" => sample(pair),
+        "conjunction" => conjunction(pair),
+        "clone" => list(pair.value, packets).map(|actions| Action::Clone { actions }),
+        "encap" => encap(pair),
+        "decap" => decap(pair),
+        _ => return None,
+    })
+}
+
+/// The text of those here.
+pub(crate) fn print(action: &Action) -> Option<String> {
+    Some(match action {
+        Action::Resubmit { in_port } => format!("resubmit:{in_port}"),
+        Action::ResubmitTable { in_port, table } => print_resubmit(*in_port, *table, ""),
+        Action::ResubmitTableCt { in_port, table } => print_resubmit(*in_port, *table, ",ct"),
+        Action::Controller { max_len, controller_id, reason } => print_controller(&[
+            ControllerProperty::MaxLen { max_len: *max_len },
+            ControllerProperty::ControllerId { controller_id: *controller_id },
+            ControllerProperty::Reason { reason: *reason },
+        ]),
+        Action::Controller2 { properties } => print_controller(properties),
+        Action::WriteMetadata { metadata, mask } => print_write_metadata(*metadata, *mask),
+        Action::Note { note } => format!("note:{}", dotted(note)),
+        Action::DecTtlCntIds { cnt_ids } => {
+            let ids: Vec<_> = cnt_ids.iter().map(u16::to_string).collect();
+            format!("dec_ttl({})", ids.join(","))
+        }
+        Action::FinTimeout { fin_idle_timeout, fin_hard_timeout } => {
+            let one = |name, n: &u16| (*n != 0).then(|| format!("{name}={n}"));
+            let both =
+                [one("idle_timeout", fin_idle_timeout), one("hard_timeout", fin_hard_timeout)];
+            let both: Vec<_> = both.into_iter().flatten().collect();
+            format!("fin_timeout({})", both.join(","))
+        }
+        Action::Sample { .. } | Action::Sample2 { .. } | Action::Sample3 { .. } => {
+            print_sample(action)
+        }
+        Action::Conjunction { clause, n_clauses, id } => {
+            format!("conjunction({id},{}/{n_clauses})", u16::from(*clause) + 1)
+        }
+        Action::Clone { actions } => format!("clone({})", print_list(actions)),
+        Action::Encap { hdr_size, new_pkt_type, properties } => {
+            print_encap(*hdr_size, *new_pkt_type, properties)
+        }
+        Action::Decap { new_pkt_type: NEXT_PROTO } => "decap()".into(),
+        Action::Decap { new_pkt_type } => {
+            let (ns, kind) = (new_pkt_type >> 16, new_pkt_type & 0xffff);
+            format!("decap(packet_type(ns={ns},type={kind:#x}))")
+        }
+        _ => return None,
+    })
+}
+
+/// Octets with points between them.
+fn dotted(octets: &[u8]) -> String {
+    let octets: Vec<_> = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+    octets.join(".")
+}
+
+/// A note fills its action, which has a multiple of eight octets, ten of them before the note.
+fn padded(mut note: Vec<u8>) -> Vec<u8> {
+    note.resize((note.len() + 10).next_multiple_of(8) - 10, 0);
+    note
+}
+
+/// `resubmit:2`, `resubmit(2,3)`, `resubmit(,3,ct)`.
+fn resubmit(pair: &Pair<'_>) -> Result<Action, TextError> {
+    let mut parts = pair.needed()?.commas().map(Piece::trim);
+    let in_port = parts.next().filter(|part| !part.is_empty());
+    let table = parts.next().filter(|part| !part.is_empty());
+    let ct = parts.next().filter(|part| !part.is_empty());
+    if let Some(more) = parts.next() {
+        return Err(more.fault("`resubmit` has three parts at most"));
+    }
+    if in_port.is_none() && table.is_none() {
+        return Err(pair.value.fault("a port or a table is missing"));
+    }
+    let in_port = in_port.map(port).transpose()?.unwrap_or(PortNo::IN_PORT);
+    let number = table.map(Piece::int::<u8>).transpose()?.unwrap_or(SAME_TABLE);
+    match ct {
+        Some(ct) if ct.text() == "ct" => Ok(Action::ResubmitTableCt { in_port, table: number }),
+        Some(other) => Err(other.fault("expected `ct`")),
+        None if table.is_some() => Ok(Action::ResubmitTable { in_port, table: number }),
+        None => Ok(Action::Resubmit { in_port }),
+    }
+}
+
+fn print_resubmit(in_port: PortNo, table: u8, ct: &str) -> String {
+    let port = if in_port == PortNo::IN_PORT { String::new() } else { in_port.to_string() };
+    format!("resubmit({port},{table}{ct})")
+}
+
+/// `controller`, `controller:128`, `controller(reason=no_match,max_len=…,id=…,userdata=…,pause,meter_id=…)`.
+fn controller(pair: &Pair<'_>) -> Result<Action, TextError> {
+    let to = |max_len| Action::Output { port: PortNo::CONTROLLER, max_len };
+    if pair.value.is_empty() {
+        return Ok(to(Action::WHOLE));
+    }
+    if pair.value.text().starts_with(|c: char| c.is_ascii_digit()) {
+        return pair.int().map(to);
+    }
+    let (mut max_len, mut controller_id, mut reason) = (Action::WHOLE, 0, REASON_ACTION);
+    let (mut userdata, mut pause, mut limit) = (None, false, None);
+    let mut inside = pair.value.pairs();
+    while let Some(one) = inside.next()? {
+        match one.name() {
+            "max_len" => max_len = one.int()?,
+            "id" => controller_id = one.int()?,
+            "reason" => reason = reason_of(one.needed()?)?,
+            "userdata" => userdata = Some(one.value.octets()?),
+            "pause" => {
+                one.bare()?;
+                pause = true;
+            }
+            "meter_id" => limit = Some(meter::meter_id(one.needed()?)?.0),
+            _ => return Err(one.unknown("part of `controller`")),
+        }
+    }
+    if userdata.is_none() && !pause && limit.is_none() {
+        if controller_id == 0 && reason == REASON_ACTION {
+            return Ok(to(max_len));
+        }
+        return Ok(Action::Controller { max_len, controller_id, reason });
+    }
+    let mut properties = Vec::new();
+    if max_len != Action::WHOLE {
+        properties.push(ControllerProperty::MaxLen { max_len });
+    }
+    if controller_id != 0 {
+        properties.push(ControllerProperty::ControllerId { controller_id });
+    }
+    if reason != REASON_ACTION {
+        properties.push(ControllerProperty::Reason { reason });
+    }
+    properties.extend(userdata.map(|userdata| ControllerProperty::Userdata { userdata }));
+    properties.extend(pause.then_some(ControllerProperty::Pause));
+    properties.extend(limit.map(|meter_id| ControllerProperty::MeterId { meter_id }));
+    Ok(Action::Controller2 { properties })
+}
+
+fn reason_of(piece: Piece<'_>) -> Result<u8, TextError> {
+    let known = REASONS.iter().find(|row| row.1 == piece.text());
+    if let Some(row) = known {
+        return Ok(row.0);
+    }
+    if piece.text().starts_with(|c: char| c.is_ascii_digit()) {
+        return piece.int();
+    }
+    Err(piece.fault(format!("`{}` is no reason", piece.text())))
+}
+
+/// What is as usual is left out.
+fn print_controller(properties: &[ControllerProperty]) -> String {
+    let parts = properties.iter().filter_map(|property| match property {
+        ControllerProperty::Reason { reason: REASON_ACTION }
+        | ControllerProperty::MaxLen { max_len: Action::WHOLE }
+        | ControllerProperty::ControllerId { controller_id: 0 }
+        | ControllerProperty::Other { .. } => None,
+        ControllerProperty::Reason { reason } => {
+            let name = REASONS.iter().find(|row| row.0 == *reason);
+            let name = name.map_or_else(|| reason.to_string(), |row| row.1.to_owned());
+            Some((0, format!("reason={name}")))
+        }
+        ControllerProperty::MaxLen { max_len } => Some((1, format!("max_len={max_len}"))),
+        ControllerProperty::ControllerId { controller_id } => {
+            Some((2, format!("id={controller_id}")))
+        }
+        ControllerProperty::Userdata { userdata } => {
+            Some((3, format!("userdata={}", dotted(userdata))))
+        }
+        ControllerProperty::Pause => Some((4, "pause".to_owned())),
+        ControllerProperty::MeterId { meter_id } => {
+            Some((5, format!("meter_id={}", meter::print_meter_id(MeterId(*meter_id)))))
+        }
+    });
+    let mut parts: Vec<_> = parts.collect();
+    parts.sort_by_key(|part| part.0);
+    let parts: Vec<_> = parts.into_iter().map(|part| part.1).collect();
+    format!("controller({})", parts.join(","))
+}
+
+/// `write_metadata:5/0xff`: value and mask.
+pub(crate) fn write_metadata(pair: &Pair<'_>) -> Result<(u64, u64), TextError> {
+    let value = pair.needed()?;
+    match value.split("/") {
+        Some((value, mask)) => Ok((value.int()?, mask.int()?)),
+        None => Ok((value.int()?, u64::MAX)),
+    }
+}
+
+/// The text of writing metadata.
+pub(crate) fn print_write_metadata(metadata: u64, mask: u64) -> String {
+    let metadata = hex(metadata.into());
+    match mask {
+        u64::MAX => format!("write_metadata:{metadata}"),
+        _ => format!("write_metadata:{metadata}/{}", hex(mask.into())),
+    }
+}
+
+fn fin_timeout(pair: &Pair<'_>) -> Result<Action, TextError> {
+    let (mut fin_idle_timeout, mut fin_hard_timeout) = (0, 0);
+    let mut inside = pair.value.pairs();
+    while let Some(one) = inside.next()? {
+        match one.name() {
+            "idle_timeout" => fin_idle_timeout = one.int()?,
+            "hard_timeout" => fin_hard_timeout = one.int()?,
+            _ => return Err(one.unknown("part of `fin_timeout`")),
+        }
+    }
+    Ok(Action::FinTimeout { fin_idle_timeout, fin_hard_timeout })
+}
+
+/// `conjunction(7,1/2)`; clauses are counted from 1.
+fn conjunction(pair: &Pair<'_>) -> Result<Action, TextError> {
+    let value = pair.needed()?;
+    let syntax = || value.fault("expected `conjunction(id,k/n)`");
+    let (id, of) = value.split(",").ok_or_else(syntax)?;
+    let (clause, n_clauses) = of.split("/").ok_or_else(syntax)?;
+    let (clause, n_clauses) = (clause.trim(), n_clauses.trim());
+    let n: u8 = n_clauses.int()?;
+    if !(2..=64).contains(&n) {
+        return Err(n_clauses.fault("a conjunction has 2 to 64 clauses"));
+    }
+    let k: u8 = clause.int()?;
+    if k == 0 || k > n {
+        return Err(clause.fault(format!("expected a clause from 1 to {n}")));
+    }
+    Ok(Action::Conjunction { clause: k - 1, n_clauses: n, id: id.trim().int()? })
+}
+
+fn sample(pair: &Pair<'_>) -> Result<Action, TextError> {
+    let (mut probability, mut collector_set_id) = (0, 0);
+    let (mut obs_domain_id, mut obs_point_id) = (0, 0);
+    let (mut sampling_port, mut direction) = (None, SampleDirection::DEFAULT);
+    let mut inside = pair.value.pairs();
+    while let Some(one) = inside.next()? {
+        match one.name() {
+            "probability" => probability = one.int()?,
+            "collector_set_id" => collector_set_id = one.int()?,
+            "obs_domain_id" => obs_domain_id = one.int()?,
+            "obs_point_id" => obs_point_id = one.int()?,
+            "sampling_port" => sampling_port = Some(port(one.needed()?)?),
+            "ingress" => direction = SampleDirection::INGRESS,
+            "egress" => direction = SampleDirection::EGRESS,
+            _ => return Err(one.unknown("part of `sample`")),
+        }
+    }
+    if probability == 0 {
+        return Err(pair.value.fault("`probability=` is missing, or 0"));
+    }
+    Ok(match (sampling_port, direction) {
+        (None, SampleDirection::DEFAULT) => {
+            Action::Sample { probability, collector_set_id, obs_domain_id, obs_point_id }
+        }
+        (Some(sampling_port), SampleDirection::DEFAULT) => Action::Sample2 {
+            probability,
+            collector_set_id,
+            obs_domain_id,
+            obs_point_id,
+            sampling_port,
+        },
+        (sampling_port, direction) => Action::Sample3 {
+            probability,
+            collector_set_id,
+            obs_domain_id,
+            obs_point_id,
+            sampling_port: sampling_port.unwrap_or(PortNo::ANY),
+            direction,
+        },
+    })
+}
+
+fn print_sample(action: &Action) -> String {
+    let (Action::Sample { probability, collector_set_id, obs_domain_id, obs_point_id }
+    | Action::Sample2 { probability, collector_set_id, obs_domain_id, obs_point_id, .. }
+    | Action::Sample3 { probability, collector_set_id, obs_domain_id, obs_point_id, .. }) = action
+    else {
+        return String::new();
+    };
+    let (port, direction) = match action {
+        Action::Sample2 { sampling_port, .. } => (*sampling_port, SampleDirection::DEFAULT),
+        Action::Sample3 { sampling_port, direction, .. } => (*sampling_port, *direction),
+        _ => (PortNo::ANY, SampleDirection::DEFAULT),
+    };
+    let port = if port == PortNo::ANY { String::new() } else { format!(",sampling_port={port}") };
+    let direction = match direction {
+        SampleDirection::INGRESS => ",ingress",
+        SampleDirection::EGRESS => ",egress",
+        _ => "",
+    };
+    format!(
+        "sample(probability={probability},collector_set_id={collector_set_id},\
+         obs_domain_id={obs_domain_id},obs_point_id={obs_point_id}{port}{direction})"
+    )
+}
+
+/// Headers that can be pushed, as packet types.
+const HEADERS: &[(u32, &str)] =
+    &[(0, "ethernet"), (0x1_894f, "nsh"), (0x1_8847, "mpls"), (0x1_8848, "mpls_mc")];
+
+/// `decap()`: what is below says itself what it is.
+const NEXT_PROTO: u32 = 0xfffe;
+
+/// `encap(nsh(md_type=1,tlv(0x1000,10,0x12345678)))`.
+fn encap(pair: &Pair<'_>) -> Result<Action, TextError> {
+    let mut inside = pair.value.pairs();
+    let missing = || pair.value.fault("a header is missing");
+    let header = inside.next()?.ok_or_else(missing)?;
+    let row = HEADERS.iter().find(|row| row.1 == header.name());
+    let new_pkt_type = row.ok_or_else(|| header.unknown("header"))?.0;
+    let (mut properties, mut parts) = (Vec::new(), header.value.pairs());
+    while let Some(one) = parts.next()? {
+        properties.push(match one.name() {
+            "md_type" => EncapProperty::NshMdType { md_type: one.int()? },
+            "tlv" => {
+                let parts: Vec<_> = one.needed()?.commas().map(Piece::trim).collect();
+                let [class, kind, value] = parts.as_slice() else {
+                    return Err(one.value.fault("expected `tlv(class,type,value)`"));
+                };
+                let data = value.strip("0x").unwrap_or(*value).octets()?;
+                EncapProperty::NshTlv { tlv_class: class.int()?, tlv_type: kind.int()?, data }
+            }
+            _ => return Err(one.unknown("property of a header")),
+        });
+    }
+    Ok(Action::Encap { hdr_size: 0, new_pkt_type, properties })
+}
+
+fn print_encap(hdr_size: u16, new_pkt_type: u32, properties: &[EncapProperty]) -> String {
+    let name = HEADERS.iter().find(|row| row.0 == new_pkt_type);
+    let name = name.map_or_else(|| format!("{new_pkt_type:#x}"), |row| row.1.to_owned());
+    let properties: Vec<_> = properties
+        .iter()
+        .map(|property| match property {
+            EncapProperty::NshMdType { md_type } => format!("md_type={md_type}"),
+            EncapProperty::NshTlv { tlv_class, tlv_type, data } => {
+                let data = crate::model::value::hex(data);
+                format!("tlv({tlv_class:#06x},{tlv_type},0x{data})")
+            }
+            EncapProperty::Other { code, body } => {
+                format!("property({code:#x},0x{})", crate::model::value::hex(body))
+            }
+        })
+        .collect();
+    let _ = hdr_size;
+    if properties.is_empty() {
+        format!("encap({name})")
+    } else {
+        format!("encap({name}({}))", properties.join(","))
+    }
+}
+
+fn decap(pair: &Pair<'_>) -> Result<Action, TextError> {
+    let mut inside = pair.value.pairs();
+    let Some(kind) = inside.next()? else { return Ok(Action::Decap { new_pkt_type: NEXT_PROTO }) };
+    if kind.name() != "packet_type" {
+        return Err(kind.unknown("part of `decap`"));
+    }
+    let (mut ns, mut number, mut parts) = (0_u16, 0_u16, kind.value.pairs());
+    while let Some(one) = parts.next()? {
+        match one.name() {
+            "ns" => ns = one.int()?,
+            "type" => number = one.int()?,
+            _ => return Err(one.unknown("part of `packet_type`")),
+        }
+    }
+    Ok(Action::Decap { new_pkt_type: u32::from(ns) << 16 | u32::from(number) })
+}
