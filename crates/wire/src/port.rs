@@ -14,6 +14,8 @@ pub struct PortNo(pub u32);
 impl PortNo {
     /// Highest number of a real port.
     pub const MAX: Self = Self(0xffff_ff00);
+    /// What the field `actset_output` says before an action set has an output. OpenFlow 1.5.0 §7.2.1.1.
+    pub const UNSET: Self = Self(0xffff_fff7);
     /// Back out where it came in.
     pub const IN_PORT: Self = Self(0xffff_fff8);
     /// Through the tables; in a `PACKET_OUT` only.
@@ -33,6 +35,7 @@ impl PortNo {
 
     /// The reserved ports and their names.
     pub const NAMES: &[(Self, &str)] = &[
+        (Self::UNSET, "unset"),
         (Self::IN_PORT, "in_port"),
         (Self::TABLE, "table"),
         (Self::NORMAL, "normal"),
@@ -77,6 +80,7 @@ impl PortNo {
 impl fmt::Display for PortNo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
+            Self::UNSET => f.write_str("UNSET"),
             Self::IN_PORT => f.write_str("IN_PORT"),
             Self::TABLE => f.write_str("TABLE"),
             Self::NORMAL => f.write_str("NORMAL"),
