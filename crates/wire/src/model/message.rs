@@ -10,6 +10,10 @@ use super::error_msg::ErrorMsg;
 use super::features::Features;
 use super::group::GroupMod;
 use super::hello::Hello;
+use super::flow_mod::{FlowMod, NxFlowMod};
+use super::flow_removed::{FlowRemoved, NxFlowRemoved};
+use super::packet_in::{NxPacketIn, NxPacketIn2, PacketIn};
+use super::packet_out::PacketOut;
 use super::meter::MeterMod;
 use super::multipart::{Multipart, Reply, Request};
 use super::nicira::{
@@ -84,6 +88,43 @@ choice! {
         QueueGetConfigReply "queue_get_config_reply" (QueueGetConfigReply) = { V1_0..=V1_3 => 23 };
         /// A table changed. OpenFlow 1.4.0 §7.4.5.
         TableStatus "table_status" (TableStatus) = { V1_4.. => 31 };
+        /// A frame the switch sends up. §7.4.1.
+        PacketIn "packet_in" (PacketIn) = { V1_0.. => 10 };
+        /// A frame the switch sends up, in Nicira's first form.
+        NxPacketIn "nx_packet_in" (NxPacketIn) = { V1_0.. => 0x2320_0000_0011 };
+        /// A frame the switch sends up, in Nicira's second form.
+        NxPacketIn2 "nx_packet_in2" (NxPacketIn2) = { V1_0.. => 0x2320_0000_001e };
+        /// A frame that the switch stopped at and shall go on with. Nicira's.
+        NxResume "nx_resume" (NxPacketIn2) = { V1_0.. => 0x2320_0000_001c };
+        /// A rule is gone. §7.4.2.
+        FlowRemoved "flow_removed" (FlowRemoved) = { V1_0.. => 11 };
+        /// A rule is gone, in Nicira's form.
+        NxFlowRemoved "nx_flow_removed" (NxFlowRemoved) = { V1_0.. => 0x2320_0000_000e };
+        /// A frame the switch shall send. §7.3.7.
+        PacketOut "packet_out" (PacketOut) = { V1_0.. => 13 };
+        /// Rules to add, change or delete. §7.3.4.1.
+        FlowMod "flow_mod" (FlowMod) = { V1_0.. => 14 };
+        /// Rules to add, change or delete, in Nicira's form.
+        NxFlowMod "nx_flow_mod" (NxFlowMod) = { V1_0.. => 0x2320_0000_000d };
+        /// A monitor of rules goes; a multipart since 1.4. Nicira's, in 1.3 the ONF's.
+        FlowMonitorCancel "flow_monitor_cancel" {
+            /// Number of the monitor.
+            monitor_id: u32,
+        } = {
+            V1_0..=V1_2 => 0x2320_0000_0015 [monitor_id,],
+            V1_3 => 0x4f4e_4600_0000_074e [monitor_id,],
+        };
+        /// Changes of rules come too fast and are not told for a while; in a multipart since 1.4. Nicira's, in 1.3
+        /// the ONF's.
+        FlowMonitorPaused "flow_monitor_paused" = {
+            V1_0..=V1_2 => 0x2320_0000_0016,
+            V1_3 => 0x4f4e_4600_0000_074f,
+        };
+        /// Changes of rules are told again; in a multipart since 1.4. Nicira's, in 1.3 the ONF's.
+        FlowMonitorResumed "flow_monitor_resumed" = {
+            V1_0..=V1_2 => 0x2320_0000_0017,
+            V1_3 => 0x4f4e_4600_0000_0750,
+        };
         /// A group to add, change or delete. §7.3.4.2. In 1.0 it is Nicira's.
         GroupMod "group_mod" (GroupMod) = { V1_0 => 0x2320_0000_001f, V1_1.. => 15 };
         /// A meter to add, change or delete. §7.3.4.4.

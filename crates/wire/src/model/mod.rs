@@ -22,6 +22,11 @@ mod features;
 mod field;
 mod field_text;
 mod fields;
+mod flow_counters;
+mod flow_mod;
+mod flow_monitor;
+mod flow_removed;
+mod flow_stats;
 #[cfg(test)]
 mod golden;
 mod group;
@@ -41,6 +46,8 @@ mod nicira;
 mod nicira_action;
 mod oxm;
 mod oxs;
+mod packet_in;
+mod packet_out;
 mod port;
 mod port_mod;
 mod port_stats;
@@ -77,6 +84,10 @@ pub use error_msg::ErrorMsg;
 pub use errors::{ErrorCode, ErrorForm, ErrorRow, ErrorType, Reason};
 pub use features::{ActionBits, Capabilities, Features};
 pub use field::{Field, FieldHeaderRow, FieldId, FieldRow, Form, Masks, Need, Needs};
+pub use flow_mod::{FlowMod, FlowModCommand, FlowModFlags, NxFlowMod};
+pub use flow_monitor::{FlowMonitorCommand, FlowMonitorFlags, FlowMonitorRequest, FlowUpdate, MonitoredFlow};
+pub use flow_removed::{FlowRemoved, FlowRemovedReason, NxFlowRemoved};
+pub use flow_stats::{AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, NxFlow, NxFlowStatsRequest};
 pub use group::{Bucket, BucketId, GroupCommand, GroupId, GroupMod, GroupType};
 pub use group_prop::{BucketProp, GroupProp};
 pub use group_stats::{
@@ -105,6 +116,8 @@ pub use nicira_action::{
 };
 pub use oxm::{FieldHeader, Oxm};
 pub use oxs::{Elapsed, Stat, StatRow, Stats};
+pub use packet_in::{NxPacketIn, NxPacketIn2, PacketIn, PacketInProp, PacketInReason};
+pub use packet_out::PacketOut;
 pub use port::{
     EthernetPort, OpticalFeatures, Port, PortConfig, PortFeatures, PortProp, PortReason, PortState,
     PortStatus,

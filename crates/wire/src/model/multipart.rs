@@ -5,6 +5,8 @@ use super::codec::versions::*;
 use super::codec::{Choice, Codec, experimenters};
 use super::controller_status::ControllerStatus;
 use super::desc::Desc;
+use super::flow_monitor::{FlowMonitorRequest, FlowUpdate};
+use super::flow_stats::{AggregateStats, FlowDesc, FlowStats, FlowStatsRequest, NxFlow, NxFlowStatsRequest};
 use super::group_stats::{
     GroupDesc, GroupDescRequest, GroupFeatures, GroupStats, GroupStatsRequest,
 };
@@ -50,6 +52,25 @@ choice! {
         TableDesc "table_desc" = { V1_4.. => 14 };
         /// What the queues are. OpenFlow 1.4.0 §7.3.5.11.
         QueueDesc "queue_desc" (QueueRequest) = { V1_4.. => 15 };
+        /// Rules and their counters; `FLOW` before 1.5. §7.3.5.2.
+        FlowDesc "flow_desc" (FlowStatsRequest) = { V1_0.. => 1 };
+        /// Counters of rules. OpenFlow 1.5.0 §7.3.5.3.
+        FlowStats "flow_stats" (FlowStatsRequest) = { V1_5.. => 17 };
+        /// Counters of rules, summed. §7.3.5.3.
+        AggregateStats "aggregate_stats" (FlowStatsRequest) = { V1_0.. => 2 };
+        /// Rules and their counters, in Nicira's form.
+        NxFlow "nx_flow" (NxFlowStatsRequest) = { V1_0 => 0x2320_0000_0000 };
+        /// Counters of rules, summed, in Nicira's form.
+        NxAggregate "nx_aggregate" (NxFlowStatsRequest) = { V1_0 => 0x2320_0000_0001 };
+        /// Rules to tell the changes of. OpenFlow 1.4.0 §7.3.5.17; before 1.3 Nicira's, in 1.3 the ONF's.
+        FlowMonitor "flow_monitor" {
+            /// One each.
+            monitors: Vec<FlowMonitorRequest>,
+        } = {
+            V1_0..=V1_2 => 0x2320_0000_0002 [monitors,],
+            V1_3 => 0x4f4e_4600_0000_074e [monitors,],
+            V1_4.. => 16 [monitors,],
+        };
         /// Counters of groups. §7.3.5.9. In 1.0 it is Nicira's.
         GroupStats "group_stats" (GroupStatsRequest) = { V1_0 => 0x2320_0000_0007, V1_1.. => 6 };
         /// What the groups are. §7.3.5.10. In 1.0 it is Nicira's.
@@ -125,6 +146,34 @@ choice! {
             /// One each.
             queues: Vec<Queue>,
         } = { V1_4.. => 15 [queues,] };
+        /// Rules and their counters; `FLOW` before 1.5. §7.3.5.2.
+        FlowDesc "flow_desc" {
+            /// One each.
+            flows: Vec<FlowDesc>,
+        } = { V1_0.. => 1 [flows,] };
+        /// Counters of rules. OpenFlow 1.5.0 §7.3.5.3.
+        FlowStats "flow_stats" {
+            /// One each.
+            flows: Vec<FlowStats>,
+        } = { V1_5.. => 17 [flows,] };
+        /// Counters of rules, summed. §7.3.5.3.
+        AggregateStats "aggregate_stats" (AggregateStats) = { V1_0.. => 2 };
+        /// Rules and their counters, in Nicira's form.
+        NxFlow "nx_flow" {
+            /// One each.
+            flows: Vec<NxFlow>,
+        } = { V1_0 => 0x2320_0000_0000 [flows,] };
+        /// Counters of rules, summed, asked for in Nicira's form.
+        NxAggregate "nx_aggregate" (AggregateStats) = { V1_0 => 0x2320_0000_0001 };
+        /// Changes of rules. OpenFlow 1.4.0 §7.3.5.17; before 1.3 Nicira's, in 1.3 the ONF's.
+        FlowMonitor "flow_monitor" {
+            /// One each.
+            updates: Vec<FlowUpdate>,
+        } = {
+            V1_0..=V1_2 => 0x2320_0000_0002 [updates,],
+            V1_3 => 0x4f4e_4600_0000_074e [updates,],
+            V1_4.. => 16 [updates,],
+        };
         /// Counters of groups. §7.3.5.9. In 1.0 it is Nicira's.
         GroupStats "group_stats" {
             /// One each.

@@ -16,7 +16,7 @@
 //! | `field in sized` | as its type says, in as many octets as `sized` told |
 //! | `field in sized as Adapter` | the same, as the [`Adapt`]er says |
 //! | `field by Share` | what the [`Share`] says of it; other shares of the field stand elsewhere in the layout |
-//! | `align` | zeros until the record so far is a multiple of eight octets |
+//! | `align N` | zeros until the record so far and N octets before it are a multiple of eight |
 //! | `counted` | 16 bits: how many items the list has that says `in counted` |
 //! | `field in counted` | a list of as many items as `counted` told |
 //! | `field in counted as Adapter` | the same, each as the [`Adapt`]er says |
@@ -59,8 +59,9 @@ macro_rules! layout {
             stringify!($field), <$share as $crate::model::codec::Share<_>>::parse(&mut $field, $r))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; align, $($rest:tt)*) => {
-        $r.sub($what, ($r.at() - $start).next_multiple_of(8) - ($r.at() - $start))?;
+    (@parse $r:ident $start:ident $sized:ident $what:literal; align $n:literal, $($rest:tt)*) => {
+        let so_far = $r.at() - $start + $n;
+        $r.sub($what, so_far.next_multiple_of(8) - so_far)?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; counted, $($rest:tt)*) => {
@@ -117,8 +118,9 @@ macro_rules! layout {
         <$share as $crate::model::codec::Share<_>>::emit($field, $out)?;
         $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; align, $($rest:tt)*) => {
-        $out.pad_to_8($start);
+    (@emit $out:ident $start:ident $sized:ident; align $n:literal, $($rest:tt)*) => {
+        let so_far = $out.len() - $start + $n;
+        (so_far..so_far.next_multiple_of(8)).for_each(|_| $out.put(&[0u8]));
         $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
     };
     (@emit $out:ident $start:ident $sized:ident; counted, $($rest:tt)*) => {
@@ -242,7 +244,7 @@ macro_rules! record {
             }
         }
 
-        #[allow(unused_mut, unused_variables, clippy::too_many_lines, clippy::match_same_arms, reason = "one shape of code for all records")]
+        #[allow(unused_mut, unused_variables, clippy::too_many_lines, clippy::match_same_arms, clippy::unnested_or_patterns, reason = "one shape of code for all records")]
         impl $crate::model::value::Plain for $name {
             fn to_value(&self, version: $crate::Version) -> $crate::model::value::Value {
                 let Self { $($field),* } = self;

@@ -1,0 +1,191 @@
+//! Rules whose changes are told as they happen. OpenFlow 1.4.0 §7.3.5.17; before 1.3 Nicira's, in 1.3 the ONF's.
+
+use super::adapt::Port16;
+use super::codec::versions::*;
+use super::codec::{Adapt, Choice, Codec, Item, Share};
+use super::flow_removed::FlowRemovedReason;
+use super::group::GroupId;
+use super::instruction::{ActionsOf10, Instruction};
+use super::matching::{Match, Nxm};
+use super::reader::Reader;
+use super::rows::{choice, codes, flags, record};
+use crate::error::Part;
+use crate::{Inexpressible, Out, PortNo, Result, Why};
+
+codes! {
+    /// What is done with a monitor. OpenFlow 1.4.0 §7.3.5.17.
+    pub struct FlowMonitorCommand(u8);
+    ADD = 0, V1_0, "A new monitor.";
+    MODIFY = 1, V1_4, "Another one in place of one.";
+    DELETE = 2, V1_4, "A monitor goes.";
+}
+
+flags! {
+    /// `OFPFMF_*`: what a monitor tells. OpenFlow 1.4.0 §7.3.5.17.
+    pub struct FlowMonitorFlags(u16);
+    INITIAL = 1, V1_0, "Rules that are there already.";
+    ADD = 2, V1_0, "New rules.";
+    REMOVED = 4, V1_0, "Rules that go.";
+    MODIFY = 8, V1_0, "Rules that change.";
+    INSTRUCTIONS = 16, V1_0, "What the rules do.";
+    NO_ABBREV = 32, V1_0, "The asker's own changes in full.";
+    ONLY_OWN = 64, V1_4, "Nobody's changes but the asker's.";
+}
+
+record! {
+    /// One monitor. OpenFlow 1.4.0 §7.3.5.17.
+    pub struct FlowMonitorRequest: "flow_monitor request" {
+        /// Its number, which the controller gives it.
+        pub monitor_id: u32,
+        /// Rules that output here; [`PortNo::ANY`] for all.
+        pub out_port: PortNo,
+        /// Rules that send to this group; [`GroupId::ANY`] for all. Since 1.4.
+        pub out_group: GroupId,
+        /// What it tells.
+        pub flags: FlowMonitorFlags,
+        /// Rules of a table; 255 for all.
+        pub table_id: u8,
+        /// What is done with it. Since 1.4.
+        pub command: FlowMonitorCommand,
+        /// Rules that this covers.
+        pub matching: Match,
+    }
+    V1_0..=V1_2 => [
+        monitor_id, flags, out_port as Port16, sized, table_id, pad 5, matching in sized as Nxm,
+        align 0,
+    ]
+    V1_3 => [monitor_id, flags, matching by Length, out_port, table_id, pad 3, matching,]
+    V1_4.. => [monitor_id, out_port, out_group, flags, table_id, command, matching,]
+}
+
+impl Default for FlowMonitorRequest {
+    fn default() -> Self {
+        Self {
+            monitor_id: 0,
+            out_port: PortNo::ANY,
+            out_group: GroupId::ANY,
+            flags: FlowMonitorFlags::default(),
+            table_id: 0xff,
+            command: FlowMonitorCommand::ADD,
+            matching: Match::default(),
+        }
+    }
+}
+
+impl Item for FlowMonitorRequest {}
+
+/// The length of a match that tells its length itself. What stands here is not looked at; Open vSwitch does not either.
+struct Length;
+
+impl Share<Match> for Length {
+    fn parse(_: &mut Match, r: &mut Reader<'_>) -> Result<()> {
+        r.u16("match_len").map(drop)
+    }
+
+    fn emit(value: &Match, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let (mut octets, mut xid) = (vec![], 0);
+        value.emit(&mut Out::new(&mut octets, out.version(), &mut xid))?;
+        out.put(octets.get(2..4).unwrap_or(&[0; 2]));
+        Ok(())
+    }
+}
+
+record! {
+    /// A rule that came, changed or went. OpenFlow 1.4.0 §7.3.5.17.
+    #[derive(Default)]
+    pub struct MonitoredFlow: "flow_update" {
+        /// Its table.
+        pub table_id: u8,
+        /// Why it went, if it did.
+        pub reason: FlowRemovedReason,
+        /// Seconds without a packet after which it goes; 0 never.
+        pub idle_timeout: u16,
+        /// Seconds after which it goes; 0 never.
+        pub hard_timeout: u16,
+        /// Its priority.
+        pub priority: u16,
+        /// The controller's own mark.
+        pub cookie: u64,
+        /// What it matches.
+        pub matching: Match,
+        /// What it does, if that was asked for.
+        pub instructions: Vec<Instruction>,
+    }
+    V1_0..=V1_2 => [
+        reason as WideReason, priority, idle_timeout, hard_timeout, sized, table_id, pad 1, cookie,
+        matching in sized as Nxm, align 4, instructions as ActionsOf10,
+    ]
+    V1_3 => [
+        reason as WideReason, priority, idle_timeout, hard_timeout, matching by Length, table_id,
+        pad 1, cookie, matching, instructions,
+    ]
+    V1_4.. => [
+        table_id, reason, idle_timeout, hard_timeout, priority, pad 4, cookie, matching,
+        instructions,
+    ]
+}
+
+/// A reason in 16 bits.
+struct WideReason;
+
+impl Adapt<FlowRemovedReason> for WideReason {
+    fn parse(r: &mut Reader<'_>) -> Result<FlowRemovedReason> {
+        let wrong = r.error("reason", Why::Value);
+        u8::try_from(r.u16("reason")?).map(FlowRemovedReason).map_err(|_| wrong)
+    }
+
+    fn emit(value: &FlowRemovedReason, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        u16::from(value.0).emit(out)
+    }
+}
+
+choice! {
+    /// What a monitor tells. OpenFlow 1.4.0 §7.3.5.17.
+    pub enum FlowUpdate: "flow_update" {
+        /// A rule was there already. Before 1.4 it is told as one that came.
+        Initial "initial" (MonitoredFlow) = { V1_4.. => 0 };
+        /// A rule came.
+        Added "added" (MonitoredFlow) = { V1_0..=V1_3 => 0, V1_4.. => 1 };
+        /// A rule went.
+        Removed "removed" (MonitoredFlow) = { V1_0..=V1_3 => 1, V1_4.. => 2 };
+        /// A rule changed.
+        Modified "modified" (MonitoredFlow) = { V1_0..=V1_3 => 2, V1_4.. => 3 };
+        /// What a request of the controller's own asked for was done.
+        Abbrev "abbrev" {
+            /// Transaction id of the request.
+            xid: u32,
+        } = { V1_0..=V1_3 => 3 [xid,], V1_4.. => 4 [xid,] };
+        /// Changes come too fast and are not told for a while. Before 1.4 a message of its own.
+        Paused "paused" = { V1_4.. => 5 [pad 4,] };
+        /// Changes are told again. Before 1.4 a message of its own.
+        Resumed "resumed" = { V1_4.. => 6 [pad 4,] };
+    }
+}
+
+impl Item for FlowUpdate {}
+
+/// The length of all, the number, the rest.
+impl Codec for FlowUpdate {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        let mut head = r.nested(Self::WHAT, Part::Request)?;
+        let wrong = head.error(Self::WHAT, Why::Length);
+        let len = usize::from(head.u16(Self::WHAT)?);
+        let event = head.u16(Self::WHAT)?;
+        let rest = len.checked_sub(4).filter(|_| len % 8 == 0).ok_or(wrong)?;
+        let mut inner = head.sub(Self::WHAT, rest).map_err(|_| wrong)?;
+        let read = Self::parse_as(event.into(), &mut inner)?;
+        inner.finish(Self::WHAT)?;
+        r.take(Self::WHAT, len)?;
+        Ok(read)
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let (start, version) = (out.len(), out.version());
+        let unknown = Inexpressible { what: Self::WHAT, version, needs: None };
+        let event = u16::try_from(self.code(version)?).map_err(|_| unknown)?;
+        out.put(&[0u8; 2]);
+        event.emit(out)?;
+        self.emit_body(out)?;
+        out.patch_len(start, 0)
+    }
+}
