@@ -3,7 +3,7 @@
 use super::adapt::Port16;
 use super::codec::Item;
 use super::codec::versions::*;
-use super::flow_counters::{Counts, Duration, FlowCount};
+use super::flow_counters::{Counts, Duration, Sums};
 use super::flow_mod::{FlagBits, FlowModFlags};
 use super::flow_removed::PlusOne;
 use super::group::GroupId;
@@ -185,6 +185,6 @@ record! {
         /// How many packets and octets they matched, how many they are. Before 1.5 just these.
         pub stats: Stats,
     }
-    V1_0..=V1_4 => [stats by Counts, stats by FlowCount, pad 4,]
+    V1_0..=V1_4 => [stats as Sums, pad 4,]
     V1_5.. => [stats,]
 }

@@ -3,6 +3,7 @@
 use super::codec::versions::*;
 use super::codec::{Choice, Codec, Item, Padding, Share, experimenters, parse_tlv};
 use super::group::GroupId;
+use super::matching::{Match, Nxm};
 use super::reader::Reader;
 use super::rows::{choice, tlv};
 use super::value::Text;
@@ -64,9 +65,13 @@ choice! {
             selection_method: Text<16>,
             /// What the method makes of it is its own.
             selection_method_param: u64,
-            /// The fields it looks at, as they stand on the wire; each value is a mask.
-            fields: Vec<u8>,
-        } = { V1_0.. => 0x1540_0000_0001 [pad 4, selection_method, selection_method_param, fields,] };
+            /// The fields it looks at; each value is a mask.
+            fields: Match,
+        } = {
+            V1_0.. => 0x1540_0000_0001 [
+                pad 4, selection_method, selection_method_param, fields as Nxm,
+            ],
+        };
         /// An experimenter's own.
         Experimenter "experimenter" {
             /// Whose.

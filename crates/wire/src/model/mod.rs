@@ -27,8 +27,6 @@ mod flow_mod;
 mod flow_monitor;
 mod flow_removed;
 mod flow_stats;
-#[cfg(test)]
-mod golden;
 mod group;
 mod group_prop;
 mod group_stats;
@@ -85,9 +83,14 @@ pub use errors::{ErrorCode, ErrorForm, ErrorRow, ErrorType, Reason};
 pub use features::{ActionBits, Capabilities, Features};
 pub use field::{Field, FieldHeaderRow, FieldId, FieldRow, Form, Masks, Need, Needs};
 pub use flow_mod::{FlowMod, FlowModCommand, FlowModFlags, NxFlowMod};
-pub use flow_monitor::{FlowMonitorCommand, FlowMonitorFlags, FlowMonitorRequest, FlowUpdate, MonitoredFlow};
+pub use flow_monitor::{
+    FlowMonitorCommand, FlowMonitorFlags, FlowMonitorRequest, FlowUpdate, MonitoredFlow,
+};
 pub use flow_removed::{FlowRemoved, FlowRemovedReason, NxFlowRemoved};
-pub use flow_stats::{AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, NxFlow, NxFlowStatsRequest};
+pub use flow_stats::{
+    AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, NxFlow,
+    NxFlowStatsRequest,
+};
 pub use group::{Bucket, BucketId, GroupCommand, GroupId, GroupMod, GroupType};
 pub use group_prop::{BucketProp, GroupProp};
 pub use group_stats::{

@@ -6,7 +6,9 @@ use super::codec::{Choice, Codec, experimenters};
 use super::controller_status::ControllerStatus;
 use super::desc::Desc;
 use super::flow_monitor::{FlowMonitorRequest, FlowUpdate};
-use super::flow_stats::{AggregateStats, FlowDesc, FlowStats, FlowStatsRequest, NxFlow, NxFlowStatsRequest};
+use super::flow_stats::{
+    AggregateStats, FlowDesc, FlowStats, FlowStatsRequest, NxFlow, NxFlowStatsRequest,
+};
 use super::group_stats::{
     GroupDesc, GroupDescRequest, GroupFeatures, GroupStats, GroupStatsRequest,
 };

@@ -1,0 +1,96 @@
+//! Counters of rules in the places that 1.0 to 1.4 have for them, where all ones say that nobody counts. §5.8.
+
+use super::codec::{Adapt, Codec, Share};
+use super::oxs::{Elapsed, Stat, Stats};
+use super::reader::Reader;
+use crate::{Inexpressible, Out, Result, Version};
+
+/// How long a rule has been there.
+pub(crate) struct Duration;
+
+impl Duration {
+    const UNKNOWN: Elapsed = Elapsed { sec: u32::MAX, nsec: u32::MAX };
+}
+
+impl Share<Stats> for Duration {
+    fn parse(stats: &mut Stats, r: &mut Reader<'_>) -> Result<()> {
+        let elapsed = Elapsed { sec: r.u32("duration_sec")?, nsec: r.u32("duration_nsec")? };
+        let known = Some(elapsed).filter(|&elapsed| elapsed != Self::UNKNOWN);
+        stats.fields.extend(known.map(Stat::Duration));
+        Ok(())
+    }
+
+    fn emit(stats: &Stats, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let Elapsed { sec, nsec } = stats.duration().unwrap_or(Self::UNKNOWN);
+        sec.emit(out)?;
+        nsec.emit(out)
+    }
+}
+
+/// Packets and octets of a rule, which has a [`Duration`] elsewhere.
+pub(crate) struct Counts;
+
+impl Share<Stats> for Counts {
+    fn parse(stats: &mut Stats, r: &mut Reader<'_>) -> Result<()> {
+        let packets = known(u64::parse(r)?, u64::MAX).map(Stat::PacketCount);
+        let octets = known(u64::parse(r)?, u64::MAX).map(Stat::ByteCount);
+        stats.fields.extend(packets.into_iter().chain(octets));
+        Ok(())
+    }
+
+    fn emit(stats: &Stats, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        allow(stats, out, |stat| !matches!(stat, Stat::FlowCount(_)))?;
+        put_counts(stats, out)
+    }
+}
+
+/// Packets, octets and number of some rules.
+pub(crate) struct Sums;
+
+impl Adapt<Stats> for Sums {
+    fn parse(r: &mut Reader<'_>) -> Result<Stats> {
+        let mut stats = Stats::default();
+        Counts::parse(&mut stats, r)?;
+        stats.fields.extend(known(u32::parse(r)?, u32::MAX).map(Stat::FlowCount));
+        Ok(stats)
+    }
+
+    fn emit(stats: &Stats, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        allow(stats, out, |stat| !matches!(stat, Stat::Duration(_)))?;
+        put_counts(stats, out)?;
+        stats.flow_count().unwrap_or(u32::MAX).emit(out)
+    }
+}
+
+fn known<T: PartialEq>(n: T, unknown: T) -> Option<T> {
+    Some(n).filter(|n| *n != unknown)
+}
+
+fn put_counts(stats: &Stats, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    stats.packet_count().unwrap_or(u64::MAX).emit(out)?;
+    stats.byte_count().unwrap_or(u64::MAX).emit(out)
+}
+
+/// Refuses what no version before 1.5 has a place for, what `is_here` does not have one for, and what is there twice.
+fn allow(
+    stats: &Stats,
+    out: &Out<'_>,
+    is_here: impl Fn(&Stat) -> bool,
+) -> Result<(), Inexpressible> {
+    let mut before = vec![];
+    for stat in &stats.fields {
+        let what = match stat {
+            Stat::Duration(_) => "duration",
+            Stat::IdleTime(_) => return out.needs(Version::V1_5, "idle_time"),
+            Stat::FlowCount(_) => "flow_count",
+            Stat::PacketCount(_) => "packet_count",
+            Stat::ByteCount(_) => "byte_count",
+            Stat::Other { .. } => return out.needs(Version::V1_5, "counter"),
+        };
+        if !is_here(stat) || before.contains(&what) {
+            return Err(Inexpressible { what, version: out.version(), needs: Some(Version::V1_5) });
+        }
+        before.push(what);
+    }
+    Ok(())
+}
