@@ -49,6 +49,15 @@ pub(crate) trait Share<T> {
     fn emit(value: &T, out: &mut Out<'_>) -> Result<(), Inexpressible>;
 }
 
+/// Two values that have one form on the wire together.
+pub(crate) trait Both<A, B> {
+    /// Reads them.
+    fn parse(r: &mut Reader<'_>) -> Result<(A, B)>;
+
+    /// Writes them.
+    fn emit(a: &A, b: &B, out: &mut Out<'_>) -> Result<(), Inexpressible>;
+}
+
 /// The form on the wire that values have by themselves.
 pub(crate) struct Own;
 

@@ -2,7 +2,7 @@
 
 use super::adapt::Port16;
 use super::codec::versions::*;
-use super::codec::{Adapt, Choice, Codec, Item, Share};
+use super::codec::{Adapt, Both, Choice, Codec, Item};
 use super::flow_removed::FlowRemovedReason;
 use super::group::GroupId;
 use super::instruction::{ActionsOf10, Instruction};
@@ -49,12 +49,17 @@ record! {
         pub command: FlowMonitorCommand,
         /// Rules that this covers.
         pub matching: Match,
+        /// Whether the match is its fields alone, as the ONF has it in 1.3; Open vSwitch has type and length before them.
+        pub headless: bool,
     }
     V1_0..=V1_2 => [
         monitor_id, flags, out_port as Port16, sized, table_id, pad 5, matching in sized as Nxm,
         align 0,
     ]
-    V1_3 => [monitor_id, flags, matching by Length, out_port, table_id, pad 3, matching,]
+    V1_3 => [
+        monitor_id, flags, sized, out_port, table_id, pad 3, matching and headless in sized as OnfMatch,
+        align 0,
+    ]
     V1_4.. => [monitor_id, out_port, out_group, flags, table_id, command, matching,]
 }
 
@@ -68,25 +73,40 @@ impl Default for FlowMonitorRequest {
             table_id: 0xff,
             command: FlowMonitorCommand::ADD,
             matching: Match::default(),
+            headless: false,
         }
     }
 }
 
 impl Item for FlowMonitorRequest {}
 
-/// The length of a match that tells its length itself. What stands here is not looked at; Open vSwitch does not either.
-struct Length;
+/// The match of the ONF's messages, in as many octets as a length elsewhere tells.
+struct OnfMatch;
 
-impl Share<Match> for Length {
-    fn parse(_: &mut Match, r: &mut Reader<'_>) -> Result<()> {
-        r.u16("match_len").map(drop)
+/// `OFPMT_OXM`.
+const OFPMT_OXM: u16 = 1;
+
+impl Both<Match, bool> for OnfMatch {
+    fn parse(r: &mut Reader<'_>) -> Result<(Match, bool)> {
+        let head = r.peek().first_chunk().map(|head| u32::from_be_bytes(*head));
+        let expected =
+            u16::try_from(r.len()).map(|len| u32::from(OFPMT_OXM) << 16 | u32::from(len));
+        let headless = head.is_none() || head != expected.ok();
+        if !headless {
+            r.take("match", 4)?;
+        }
+        Ok((Nxm::parse(r)?, headless))
     }
 
-    fn emit(value: &Match, out: &mut Out<'_>) -> Result<(), Inexpressible> {
-        let (mut octets, mut xid) = (vec![], 0);
-        value.emit(&mut Out::new(&mut octets, out.version(), &mut xid))?;
-        out.put(octets.get(2..4).unwrap_or(&[0; 2]));
-        Ok(())
+    fn emit(matching: &Match, headless: &bool, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        if *headless {
+            return Nxm::emit(matching, out);
+        }
+        let start = out.len();
+        OFPMT_OXM.emit(out)?;
+        out.put(&[0u8; 2]);
+        Nxm::emit(matching, out)?;
+        out.patch_len(start, 2)
     }
 }
 
@@ -108,6 +128,8 @@ record! {
         pub cookie: u64,
         /// What it matches.
         pub matching: Match,
+        /// Whether the match is its fields alone, as the ONF has it in 1.3; Open vSwitch has type and length before them.
+        pub headless: bool,
         /// What it does, if that was asked for.
         pub instructions: Vec<Instruction>,
     }
@@ -116,8 +138,8 @@ record! {
         matching in sized as Nxm, align 4, instructions as ActionsOf10,
     ]
     V1_3 => [
-        reason as WideReason, priority, idle_timeout, hard_timeout, matching by Length, table_id,
-        pad 1, cookie, matching, instructions,
+        reason as WideReason, priority, idle_timeout, hard_timeout, sized, table_id, pad 1, cookie,
+        matching and headless in sized as OnfMatch, align 4, instructions,
     ]
     V1_4.. => [
         table_id, reason, idle_timeout, hard_timeout, priority, pad 4, cookie, matching,

@@ -194,7 +194,7 @@ choice! {
         TableId "table_id" {
             /// Which.
             table_id: u8,
-        } = { V1_0.. => 3 [table_id, pad 3,] };
+        } = { V1_0.. => 3 [table_id,] };
         /// Mark of the rule that sent it.
         Cookie "cookie" {
             /// The mark.
@@ -204,7 +204,7 @@ choice! {
         Reason "reason" {
             /// The reason.
             reason: PacketInReason,
-        } = { V1_0.. => 5 [reason, pad 3,] };
+        } = { V1_0.. => 5 [reason,] };
         /// Where it came in, and what else of it is not in the frame.
         Metadata "metadata" {
             /// The fields.

@@ -15,6 +15,7 @@
 //! | `sized` | 16 bits: octets of the field that says `in sized` |
 //! | `field in sized` | as its type says, in as many octets as `sized` told |
 //! | `field in sized as Adapter` | the same, as the [`Adapt`]er says |
+//! | `field and other in sized as Both` | the two as [`Both`] says, in as many octets as `sized` told |
 //! | `field by Share` | what the [`Share`] says of it; other shares of the field stand elsewhere in the layout |
 //! | `align N` | zeros until the record so far and N octets before it are a multiple of eight |
 //! | `counted` | 16 bits: how many items the list has that says `in counted` |
@@ -51,6 +52,13 @@ macro_rules! layout {
         let mut inner = $r.sub(stringify!($field), $sized)?;
         $field = $crate::model::codec::named(
             stringify!($field), <$adapter as $crate::model::codec::Adapt<_>>::parse(&mut inner))?;
+        inner.finish(stringify!($field))?;
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident and $other:ident in sized as $both:ty,
+        $($rest:tt)*) => {
+        let mut inner = $r.sub(stringify!($field), $sized)?;
+        ($field, $other) = <$both as $crate::model::codec::Both<_, _>>::parse(&mut inner)?;
         inner.finish(stringify!($field))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
@@ -111,6 +119,12 @@ macro_rules! layout {
     (@emit $out:ident $start:ident $sized:ident; $field:ident in sized as $adapter:ty, $($rest:tt)*) => {
         let sized_from = $out.len();
         <$adapter as $crate::model::codec::Adapt<_>>::emit($field, $out)?;
+        $out.patch($sized, $out.len() - sized_from)?;
+        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+    (@emit $out:ident $start:ident $sized:ident; $field:ident and $other:ident in sized as $both:ty, $($rest:tt)*) => {
+        let sized_from = $out.len();
+        <$both as $crate::model::codec::Both<_, _>>::emit($field, $other, $out)?;
         $out.patch($sized, $out.len() - sized_from)?;
         $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
     };
