@@ -62,7 +62,7 @@ impl Adapt<Stats> for Sums {
     }
 }
 
-fn known<T: PartialEq>(n: T, unknown: T) -> Option<T> {
+fn known<T: Copy + PartialEq>(n: T, unknown: T) -> Option<T> {
     Some(n).filter(|n| *n != unknown)
 }
 

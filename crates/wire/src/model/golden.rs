@@ -1,10 +1,7 @@
 //! For the tests of this module: octets that stand for a message, checked both ways.
 
-use std::collections::BTreeSet;
-
-use super::codec::Choice;
 use super::value::{Value, unhex};
-use super::{Message, Misread};
+use super::Message;
 use crate::{Frame, Inexpressible, Out, Result as Read, Version};
 
 /// Checks that the octets `hex`, a whole message, are read as `message` and come back from it and from its neutral
@@ -48,37 +45,3 @@ pub(crate) fn both_ways(version: Version, kind: u8, hex: &str, message: &Message
     message_both_ways(&format!("{head} {hex}"), message)
 }
 
-/// What the message `hex` is in neutral form; checks that its octets come back.
-pub(crate) fn comes_back(hex: &str) -> Result<Value, Misread> {
-    let octets = unhex(hex)?;
-    let frame = Frame::new(&octets).unwrap();
-    let message = Message::parse(frame).unwrap();
-    Ok(message_both_ways(hex, &message))
-}
-
-/// The names of all alternatives of `T`.
-pub(crate) fn names<T: Choice>() -> BTreeSet<String> {
-    T::ROWS.iter().map(|row| row.name.to_owned()).collect()
-}
-
-/// The `type`s of all that stands in lists that are called `list`.
-pub(crate) fn alternatives(values: &[Value], list: &str) -> BTreeSet<String> {
-    let mut found = BTreeSet::new();
-    for value in values {
-        collect(value, list, false, &mut found);
-    }
-    found
-}
-
-fn collect(value: &Value, list: &str, inside: bool, found: &mut BTreeSet<String>) {
-    match value {
-        Value::List(all) => all.iter().for_each(|it| collect(it, list, inside, found)),
-        Value::Map(entries) => {
-            if let (true, Some(Value::Text(kind))) = (inside, value.get("type")) {
-                found.insert(kind.clone());
-            }
-            entries.iter().for_each(|(name, it)| collect(it, list, name == list, found));
-        }
-        _ => {}
-    }
-}

@@ -8,17 +8,17 @@ use super::config::SwitchConfig;
 use super::controller_status::ControllerStatus;
 use super::error_msg::ErrorMsg;
 use super::features::Features;
-use super::group::GroupMod;
-use super::hello::Hello;
 use super::flow_mod::{FlowMod, NxFlowMod};
 use super::flow_removed::{FlowRemoved, NxFlowRemoved};
-use super::packet_in::{NxPacketIn, NxPacketIn2, PacketIn};
-use super::packet_out::PacketOut;
+use super::group::GroupMod;
+use super::hello::Hello;
 use super::meter::MeterMod;
 use super::multipart::{Multipart, Reply, Request};
 use super::nicira::{
     NxCtFlush, NxFlowFormat, NxPacketInFormat, NxRole, NxTlvTableMod, NxTlvTableReply,
 };
+use super::packet_in::{NxPacketIn, NxPacketIn2, PacketIn};
+use super::packet_out::PacketOut;
 use super::port::PortStatus;
 use super::port_mod::PortMod;
 use super::queue::{QueueGetConfigReply, QueueGetConfigRequest};

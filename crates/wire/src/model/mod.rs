@@ -27,6 +27,8 @@ mod flow_mod;
 mod flow_monitor;
 mod flow_removed;
 mod flow_stats;
+#[cfg(test)]
+mod golden;
 mod group;
 mod group_prop;
 mod group_stats;
