@@ -5,14 +5,11 @@ use super::form::port;
 use super::matching::{field_of, print_value, read_value};
 use super::register::name_of;
 use super::scan::{Pair, Piece, TextError};
-use crate::model::codec::Codec as _;
-use crate::model::reader::Reader;
 use crate::model::value::hex;
 use crate::model::{
     Action, Bucket, BucketId, BucketProp, Field, GroupCommand, GroupId, GroupMod, GroupProp,
-    GroupType, Oxm, Text,
+    GroupType, Match, Oxm, Text,
 };
-use crate::{Out, Version};
 
 /// The words for types.
 const TYPES: &[(GroupType, &str)] = &[
@@ -90,7 +87,7 @@ impl GroupMod {
             self.properties.push(GroupProp::SelectionMethod {
                 selection_method: Text::default(),
                 selection_method_param: 0,
-                fields: vec![],
+                fields: Match::default(),
             });
         }
         let Some(GroupProp::SelectionMethod { selection_method, selection_method_param, fields }) =
@@ -227,23 +224,18 @@ pub(crate) fn print_bucket(bucket: &Bucket, group_type: GroupType) -> String {
     format!("bucket={}", parts.join(","))
 }
 
-/// Fields as a version later than all that have no headers writes them.
-const WRITTEN_IN: Version = Version::V1_5;
-
 /// `fields(ip_src,ip_dst=255.255.255.0)`: each value is a mask.
-fn hashed(piece: Piece<'_>) -> Result<Vec<u8>, TextError> {
-    let (mut pairs, mut octets, mut xid) = (piece.pairs(), Vec::new(), 0);
+fn hashed(piece: Piece<'_>) -> Result<Match, TextError> {
+    let (mut pairs, mut read) = (piece.pairs(), Match::default());
     while let Some(pair) = pairs.next()? {
         let id = field_of(pair.name()).ok_or_else(|| pair.unknown("field"))?.canonical();
-        let oxm = if pair.value.is_empty() {
+        read.fields.push(if pair.value.is_empty() {
             Field::new(id, Field::new(id, 0).ones()).into()
         } else {
             read_value(id, pair.value)?
-        };
-        let written = oxm.emit(&mut Out::new(&mut octets, WRITTEN_IN, &mut xid));
-        written.map_err(|lack| pair.key.fault(lack.to_string()))?;
+        });
     }
-    Ok(octets)
+    Ok(read)
 }
 
 fn print_property(property: &GroupProp) -> String {
@@ -253,9 +245,7 @@ fn print_property(property: &GroupProp) -> String {
             if *selection_method_param != 0 {
                 parts.push(format!("selection_method_param={selection_method_param}"));
             }
-            let read = Vec::<Oxm>::parse(&mut Reader::new(WRITTEN_IN, fields, 0));
-            let read = read.unwrap_or_default();
-            let fields: Vec<_> = read.iter().map(print_hashed).collect();
+            let fields: Vec<_> = fields.fields.iter().map(print_hashed).collect();
             if !fields.is_empty() {
                 parts.push(format!("fields({})", fields.join(",")));
             }
