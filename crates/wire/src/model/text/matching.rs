@@ -49,6 +49,14 @@ const WRITTEN: &[(FieldId, &str)] = &[
 
 /// The same for those behind the words for protocols, registers and tunnels.
 const WRITTEN_LATE: &[(FieldId, &str)] = &[
+    (FieldId::TUNNEL_ID, "tun_id"),
+    (FieldId::TUN_SRC, "tun_src"),
+    (FieldId::TUN_DST, "tun_dst"),
+    (FieldId::TUN_IPV6_SRC, "tun_ipv6_src"),
+    (FieldId::TUN_IPV6_DST, "tun_ipv6_dst"),
+    (FieldId::TUN_GBP_ID, "tun_gbp_id"),
+    (FieldId::TUN_GBP_FLAGS, "tun_gbp_flags"),
+    (FieldId::TUN_FLAGS, "tun_flags"),
     (FieldId::METADATA, "metadata"),
     (FieldId::IN_PORT, "in_port"),
     (FieldId::NXM_IN_PORT, "nxm_in_port"),

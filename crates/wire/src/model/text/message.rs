@@ -54,6 +54,7 @@ fn name(message: &Message, value: &Value) -> String {
 /// The messages whose whole content has a syntax of its own.
 fn special(message: &Message) -> Option<String> {
     let (name, code, text) = match message {
+        Message::FlowMod(flow) => (flow.command.name(), flow.command.0.into(), flow.to_text()),
         Message::GroupMod(group) => (group.command.name(), group.command.0.into(), group.to_text()),
         Message::MeterMod(meter) => (meter.command.name(), meter.command.0.into(), meter.to_text()),
         _ => return None,

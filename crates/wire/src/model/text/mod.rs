@@ -2,6 +2,7 @@
 
 mod action;
 mod conntrack;
+mod flow;
 mod form;
 mod group;
 mod learn;

@@ -1,0 +1,214 @@
+//! Flows as text: `priority=10,ip,nw_dst=10.0.0.0/24,actions=output:2`.
+
+use core::fmt::Write as _;
+
+use super::action::{Packets, instructions};
+use super::form::{hex, port};
+use super::matching::{self, Protocol};
+use super::scan::{Pair, Piece, TextError};
+use crate::PortNo;
+use crate::model::{FlowMod, FlowModCommand, FlowModFlags, GroupId, Instruction};
+
+/// All tables. §7.3.4.1.
+const ALL_TABLES: u8 = 255;
+
+/// The words for the flags.
+const FLAGS: &[(FlowModFlags, &str)] = &[
+    (FlowModFlags::SEND_FLOW_REM, "send_flow_rem"),
+    (FlowModFlags::CHECK_OVERLAP, "check_overlap"),
+    (FlowModFlags::RESET_COUNTS, "reset_counts"),
+    (FlowModFlags::NO_PKT_COUNTS, "no_packet_counts"),
+    (FlowModFlags::NO_BYT_COUNTS, "no_byte_counts"),
+    (FlowModFlags::EMERG, "emerg"),
+];
+
+/// What dumps of flows say besides; a line of a dump can be read as a flow.
+const IGNORED: &[&str] = &["duration", "n_packets", "n_bytes", "idle_age", "hard_age"];
+
+impl FlowMod {
+    /// The flow that `line` says, in the syntax of `ovs-ofctl add-flow` and its like, to be done as `command`.
+    ///
+    /// Without `table` a flow is added to table 0, and looked for in all tables.
+    ///
+    /// # Errors
+    /// What is wrong in the line, and at which column.
+    pub fn from_text(line: &str, command: FlowModCommand) -> Result<Self, TextError> {
+        let all = Piece::of(line);
+        let mut flow = Self { command, table_id: usual_table(command), ..Self::default() };
+        let (mut pairs, mut fields, mut actions) = (all.pairs(), Vec::new(), None);
+        // Actions stand to the end of the line, and mean what the match makes of them.
+        while let Some(pair) = next(all, &mut pairs, &mut actions)? {
+            if !flow.keyword(&pair)? {
+                fields.push(pair);
+            }
+        }
+        let packets = Packets { ip_proto: Protocol::of(&fields).ip_proto };
+        flow.matching = matching::read(&fields)?;
+        match actions {
+            Some(actions) => flow.instructions = instructions(actions, packets)?,
+            None if [FlowModCommand::DELETE, FlowModCommand::DELETE_STRICT].contains(&command) => {}
+            None => return Err(all.fault_behind("`actions=` is missing")),
+        }
+        Ok(flow)
+    }
+
+    /// The flow in the syntax of `ovs-ofctl add-flow`; the command is not part of it. What is as usual is left out.
+    pub fn to_text(&self) -> String {
+        let mut parts = Vec::new();
+        self.print_cookie(&mut parts);
+        if self.table_id != usual_table(self.command) {
+            parts.push(format!("table={}", self.table_id));
+        }
+        for (name, n) in [
+            ("idle_timeout", self.idle_timeout),
+            ("hard_timeout", self.hard_timeout),
+            ("importance", self.importance),
+        ] {
+            if n != 0 {
+                parts.push(format!("{name}={n}"));
+            }
+        }
+        parts.extend(print_flags(self.flags));
+        parts.extend(self.buffer_id.map(|id| format!("buffer_id={id:#x}")));
+        if self.out_port != PortNo::ANY {
+            parts.push(format!("out_port={}", self.out_port));
+        }
+        if self.out_group != GroupId::ANY {
+            parts.push(format!("out_group={}", super::group::print_group_id(self.out_group)));
+        }
+        if self.priority != Self::default().priority {
+            parts.push(format!("priority={}", self.priority));
+        }
+        parts.extend(matching::print(&self.matching));
+        let deletes = [FlowModCommand::DELETE, FlowModCommand::DELETE_STRICT];
+        if !deletes.contains(&self.command) || !self.instructions.is_empty() {
+            parts.push(format!("actions={}", Instruction::list_to_text(&self.instructions)));
+        }
+        parts.join(",")
+    }
+
+    fn print_cookie(&self, parts: &mut Vec<String>) {
+        let adds = self.command == FlowModCommand::ADD;
+        if self.cookie_mask != 0 || (!adds && self.cookie != 0) {
+            let (cookie, mask) = (hex(self.cookie.into()), hex(self.cookie_mask.into()));
+            parts.push(format!("cookie={cookie}/{mask}"));
+        } else if self.cookie != 0 {
+            parts.push(format!("cookie={:#x}", self.cookie));
+        }
+    }
+
+    /// Reads a keyword; `false` if `pair` is none.
+    fn keyword(&mut self, pair: &Pair<'_>) -> Result<bool, TextError> {
+        if let Some(row) = FLAGS.iter().find(|row| row.1 == pair.name()) {
+            pair.bare()?;
+            self.flags = self.flags | row.0;
+            return Ok(true);
+        }
+        match pair.name() {
+            "table" => self.table_id = pair.int()?,
+            "priority" => self.priority = pair.int()?,
+            "cookie" => self.read_cookie(pair)?,
+            "idle_timeout" => self.idle_timeout = pair.int()?,
+            "hard_timeout" => self.hard_timeout = pair.int()?,
+            "importance" => self.importance = pair.int()?,
+            "flags" => self.flags = self.flags | FlowModFlags(pair.int()?),
+            "buffer_id" => self.buffer_id = Some(pair.int()?),
+            "out_port" => self.out_port = port(pair.needed()?)?,
+            "out_group" => self.out_group = super::group::group_id(pair.needed()?)?,
+            name => return Ok(IGNORED.contains(&name)),
+        }
+        Ok(true)
+    }
+
+    /// `cookie=5` is the mark of a new flow, `cookie=5/0xff` says which flows are meant.
+    fn read_cookie(&mut self, pair: &Pair<'_>) -> Result<(), TextError> {
+        let value = pair.needed()?;
+        let Some((cookie, mask)) = value.split("/") else {
+            let deletes = [FlowModCommand::DELETE, FlowModCommand::DELETE_STRICT];
+            if deletes.contains(&self.command) {
+                let what =
+                    "a cookie needs a mask here, as in `cookie=5/-1`, or it would restrict nothing";
+                return Err(value.fault_behind(what));
+            }
+            self.cookie = value.int()?;
+            return Ok(());
+        };
+        if self.command == FlowModCommand::ADD {
+            return Err(mask.fault("a new flow takes no mask on its cookie"));
+        }
+        self.cookie = cookie.int()?;
+        self.cookie_mask = if mask.text() == "-1" { u64::MAX } else { mask.int()? };
+        Ok(())
+    }
+}
+
+/// The next word, or `None` at the end or at the actions, which go into `actions`.
+fn next<'a>(
+    all: Piece<'a>,
+    pairs: &mut super::scan::Pairs<'a>,
+    actions: &mut Option<Piece<'a>>,
+) -> Result<Option<Pair<'a>>, TextError> {
+    let text = all.text();
+    let left = pairs.left().text().trim_start_matches([',', ' ', '\t', '\r', '\n']);
+    for word in ["actions=", "action=", "actions:", "action:"] {
+        if left.starts_with(word) {
+            *actions = Some(all.behind(text.len() - left.len() + word.len()));
+            return Ok(None);
+        }
+    }
+    pairs.next()
+}
+
+/// The table of a flow that says none.
+fn usual_table(command: FlowModCommand) -> u8 {
+    if command == FlowModCommand::ADD { 0 } else { ALL_TABLES }
+}
+
+/// The words of flags; bits without a word are a number.
+pub(crate) fn print_flags(flags: FlowModFlags) -> Vec<String> {
+    let known = FLAGS.iter().fold(0, |bits, row| bits | row.0.0);
+    let set = FLAGS.iter().filter(|row| flags.contains(row.0));
+    let mut words: Vec<_> = set.map(|row| row.1.to_owned()).collect();
+    if flags.0 & !known != 0 {
+        let mut word = String::new();
+        let _ = write!(word, "flags={:#x}", flags.0 & !known);
+        words.push(word);
+    }
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flow_comes_back_as_written() {
+        for line in [
+            "priority=10,ip,nw_dst=10.0.0.0/24,actions=output:2",
+            "cookie=0x5,table=3,idle_timeout=5,hard_timeout=9,importance=7,send_flow_rem,no_byte_counts,in_port=LOCAL,actions=drop",
+            "tcp,nw_src=10.0.0.1,tp_dst=80,tcp_flags=+syn-ack,actions=dec_ttl,goto_table:2",
+            "udp6,ipv6_dst=2001:db8::/32,tp_src=0x10/0xfff0,actions=NORMAL",
+            "dl_vlan=9,dl_vlan_pcp=3,dl_src=02:00:00:00:00:01,dl_dst=01:00:00:00:00:00/01:00:00:00:00:00,actions=pop_vlan,output:1",
+            "vlan_tci=0x0000/0x1fff,actions=output:1",
+            "dl_vlan_pcp=7,actions=output:1",
+            "arp,arp_spa=10.0.0.1,arp_op=1,arp_sha=02:00:00:00:00:01,actions=FLOOD",
+            "icmp6,icmp_type=135,icmp_code=0,nd_target=fe80::1,nd_sll=02:00:00:00:00:01,actions=CONTROLLER:65535",
+            "ct_state=+est+trk,ct_zone=5,ct_mark=0x1/0xf,ip,actions=drop",
+            "ip,reg0=0x5/0xff,metadata=0x1,nw_tos=16,nw_ecn=1,nw_ttl=64,nw_frag=first,actions=drop",
+            "mpls,mpls_label=5,mpls_tc=1,mpls_bos=1,actions=drop",
+            "tun_id=0x5,tun_src=1.2.3.4,tun_metadata0=0x00ff,dl_type=0x1234,actions=drop",
+            "sctp,tp_dst=5,actions=drop",
+        ] {
+            let flow = FlowMod::from_text(line, FlowModCommand::ADD);
+            let flow = flow.unwrap_or_else(|e| panic!("{}", super::super::caret(line, &e)));
+            let text = flow.to_text();
+            let again = FlowMod::from_text(&text, FlowModCommand::ADD);
+            assert_eq!(again, Ok(flow), "{line}");
+            let mut words: Vec<_> = line.split(',').collect();
+            let mut printed: Vec<_> = text.split(',').collect();
+            words.sort_unstable();
+            printed.sort_unstable();
+            assert_eq!(printed, words);
+        }
+    }
+}
