@@ -5,6 +5,7 @@
 //! that knows it), what `ovs-ofctl` calls it besides, and who says so.
 //!
 //! Octets are the most that a value has where its length is not fixed (`tun_metadata0` and its like). Open vSwitch
+//! writes SCTP's ports into the places of TCP's in 1.0 too, and
 //! takes headers of classes 0 and 1 in every match but the fixed ones; what has no other header is hence known since 1.2.
 //! `meta-flow` is `lib/meta-flow.xml` of Open vSwitch 3.7.
 
@@ -91,8 +92,8 @@ fields! {
     TCP_DST: "tcp_dst", 16 in 2, Decimal, Nicira, V1_0, TCP, [OXM_OF_TCP_DST(14, V1_2), NXM_OF_TCP_DST(10, V1_0)], ["tp_dst"], "§7.2.3.7";
     UDP_SRC: "udp_src", 16 in 2, Decimal, Nicira, V1_0, UDP, [OXM_OF_UDP_SRC(15, V1_2), NXM_OF_UDP_SRC(11, V1_0)], [], "§7.2.3.7";
     UDP_DST: "udp_dst", 16 in 2, Decimal, Nicira, V1_0, UDP, [OXM_OF_UDP_DST(16, V1_2), NXM_OF_UDP_DST(12, V1_0)], [], "§7.2.3.7";
-    SCTP_SRC: "sctp_src", 16 in 2, Decimal, Nicira, V1_1, SCTP, [OXM_OF_SCTP_SRC(17, V1_2)], [], "§7.2.3.7";
-    SCTP_DST: "sctp_dst", 16 in 2, Decimal, Nicira, V1_1, SCTP, [OXM_OF_SCTP_DST(18, V1_2)], [], "§7.2.3.7";
+    SCTP_SRC: "sctp_src", 16 in 2, Decimal, Nicira, V1_0, SCTP, [OXM_OF_SCTP_SRC(17, V1_2)], [], "§7.2.3.7";
+    SCTP_DST: "sctp_dst", 16 in 2, Decimal, Nicira, V1_0, SCTP, [OXM_OF_SCTP_DST(18, V1_2)], [], "§7.2.3.7";
     ICMPV4_TYPE: "icmpv4_type", 8 in 1, Decimal, No, V1_0, ICMP, [OXM_OF_ICMPV4_TYPE(19, V1_2), NXM_OF_ICMP_TYPE(13, V1_0)], ["icmp_type"], "§7.2.3.7";
     ICMPV4_CODE: "icmpv4_code", 8 in 1, Decimal, No, V1_0, ICMP, [OXM_OF_ICMPV4_CODE(20, V1_2), NXM_OF_ICMP_CODE(14, V1_0)], ["icmp_code"], "§7.2.3.7";
     ARP_OP: "arp_op", 16 in 2, Decimal, No, V1_0, ARP, [OXM_OF_ARP_OP(21, V1_2), NXM_OF_ARP_OP(15, V1_0)], [], "§7.2.3.7";
@@ -116,7 +117,7 @@ fields! {
     IPV6_EXTHDR: "ipv6_exthdr", 9 in 2, Flags(EXTHDR), Any, V1_3, IPV6, [OXM_OF_IPV6_EXTHDR(39, V1_3)], [], "§7.2.3.7";
     PBB_UCA: "pbb_uca", 1 in 1, Decimal, No, V1_4, PBB, [OXM_OF_PBB_UCA(41, V1_4)], [], "OpenFlow 1.4.0 §7.2.3.7";
     TCP_FLAGS: "tcp_flags", 12 in 2, Flags(TCP_FLAGS), Any, V1_3, TCP, [OXM_OF_TCP_FLAGS(42, V1_5), ONFOXM_ET_TCP_FLAGS(42, V1_3), NXM_NX_TCP_FLAGS(34, V1_0)], [], "OpenFlow 1.5.1 §7.2.3.8";
-    ACTSET_OUTPUT: "actset_output", 32 in 4, Port, No, V1_3, NONE, [OXM_OF_ACTSET_OUTPUT(43, V1_5), ONFOXM_ET_ACTSET_OUTPUT(43, V1_3)], [], "OpenFlow 1.5.1 §7.2.3.8";
+    ACTSET_OUTPUT: "actset_output", 32 in 4, Port, No, V1_2, NONE, [OXM_OF_ACTSET_OUTPUT(43, V1_5), ONFOXM_ET_ACTSET_OUTPUT(43, V1_0)], [], "OpenFlow 1.5.1 §7.2.3.8";
     PACKET_TYPE: "packet_type", 32 in 4, PacketType, No, V1_5, NONE, [OXM_OF_PACKET_TYPE(44, V1_5)], [], "OpenFlow 1.5.1 §7.2.3.8";
     XREG0: "xreg0", 64 in 8, Hex, Any, V1_3, NONE, [OXM_OF_PKT_REG0(0, V1_3)], [], "OpenFlow 1.5.1 §7.2.3.10";
     XREG1: "xreg1", 64 in 8, Hex, Any, V1_3, NONE, [OXM_OF_PKT_REG1(1, V1_3)], [], "OpenFlow 1.5.1 §7.2.3.10";

@@ -136,9 +136,14 @@ impl Fixed {
     /// # Errors
     /// The first field for which there is no place in `version`, or that would be another one in its place.
     fn of(it: &Match, version: Version) -> Result<Self, Inexpressible> {
-        let mut fixed = Self::default();
+        let no = |what, needs| Err(Inexpressible { what, version, needs });
+        let (mut fixed, mut seen) = (Self::default(), Vec::with_capacity(it.fields.len()));
         for oxm in &it.fields {
             let field = oxm.field().ok_or_else(|| lacks(oxm.id(), version))?.plain();
+            if seen.contains(&field.id) {
+                return no("field that is there twice", None);
+            }
+            seen.push(field.id);
             if field.mask != Some(0) && !fixed.set(&field, version) {
                 return Err(lacks(field.id, version));
             }
@@ -147,7 +152,8 @@ impl Fixed {
         for field in it.iter().map(Field::plain).filter(|field| field.mask != Some(0)) {
             if !told.contains(&field) {
                 let what = field.id.row().map_or("field", |row| row.name);
-                return Err(Inexpressible { what, version, needs: Some(Version::V1_2) });
+                let needs = if field == Field::tagged() { Version::V1_1 } else { Version::V1_2 };
+                return no(what, Some(needs));
             }
         }
         Ok(fixed)
@@ -178,7 +184,6 @@ impl Fixed {
             FieldId::IP_PROTO | FieldId::ARP_OP => self.nw_proto = Some(value as u8),
             FieldId::IPV4_SRC | FieldId::ARP_SPA => self.nw_src = (value as u32, bits as u32),
             FieldId::IPV4_DST | FieldId::ARP_TPA => self.nw_dst = (value as u32, bits as u32),
-            FieldId::SCTP_SRC | FieldId::SCTP_DST if !later => return false,
             FieldId::TCP_SRC | FieldId::UDP_SRC | FieldId::SCTP_SRC | FieldId::ICMPV4_TYPE => {
                 self.tp_src = Some(n);
             }
@@ -293,8 +298,8 @@ pub(super) fn emit_1_0(it: &Match, out: &mut Out<'_>) -> Result<(), Inexpressibl
         | wild_if(f.nw_proto, wild_1_0::NW_PROTO)
         | wild_if(f.tp_src, wild_1_0::TP_SRC)
         | wild_if(f.tp_dst, wild_1_0::TP_DST)
-        | ignored(f.nw_src.1, "mask of nw_src that is no prefix")? << wild_1_0::NW_SRC_SHIFT
-        | ignored(f.nw_dst.1, "mask of nw_dst that is no prefix")? << wild_1_0::NW_DST_SHIFT
+        | ignored(f.nw_src.1, "mask of ipv4_src that is no prefix")? << wild_1_0::NW_SRC_SHIFT
+        | ignored(f.nw_dst.1, "mask of ipv4_dst that is no prefix")? << wild_1_0::NW_DST_SHIFT
         | wild_if(f.dl_vlan_pcp, wild_1_0::DL_VLAN_PCP)
         | wild_if(f.nw_tos, wild_1_0::NW_TOS);
     let in_port = f.in_port.map_or(Ok(0), PortNo::to_u16)?;

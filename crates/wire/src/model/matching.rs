@@ -194,50 +194,185 @@ impl Adapt<Match> for Nxm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::value::{Plain, unhex};
+    use crate::model::value::{Plain, hex, unhex};
+    use crate::{Error, ErrorCode, ErrorType, MacAddr, VlanId};
 
-    fn read(version: Version, text: &str) -> Result<Match> {
-        let octets = unhex(text).unwrap();
+    fn read(version: Version, octets: &str) -> Result<Match> {
+        let octets = unhex(octets).unwrap();
         let mut r = Reader::new(version, &octets, 8);
         let read = Match::parse(&mut r)?;
         r.finish("match")?;
         Ok(read)
     }
 
+    fn read_alone(octets: &str) -> Result<Match> {
+        let octets = unhex(octets).unwrap();
+        let mut r = Reader::new(Version::V1_0, &octets, 8);
+        let read = Nxm::parse(&mut r)?;
+        assert!(r.is_empty());
+        Ok(read)
+    }
+
     fn written(version: Version, it: &Match) -> Result<String, Inexpressible> {
         let (mut tx, mut xid) = (vec![], 1);
         it.emit(&mut Out::new(&mut tx, version, &mut xid))?;
-        Ok(crate::model::value::hex(&tx))
+        Ok(hex(&tx))
     }
 
-    /// Octets, text and neutral form say the same, and the octets come back.
-    fn says(version: Version, octets: &str, text: &str) {
-        let it = read(version, octets).unwrap();
-        let told: Vec<_> =
-            it.fields.iter().map(|f| format!("{}={}", f.name(), f.value_text())).collect();
-        assert_eq!(told.join(","), text);
-        assert_eq!(written(version, &it).unwrap(), octets.replace([' ', '\n'], ""), "{text}");
-        assert_eq!(Match::from_value(&it.to_value(version), version), Ok(it));
+    fn written_alone(it: &Match) -> String {
+        let (mut tx, mut xid) = (vec![], 1);
+        Nxm::emit(it, &mut Out::new(&mut tx, Version::V1_0, &mut xid)).unwrap();
+        hex(&tx)
+    }
+
+    fn text(it: &Match) -> String {
+        let each = it.fields.iter().map(|f| format!("{}={}", f.name(), f.value_text()));
+        each.collect::<Vec<_>>().join(",")
     }
 
     #[test]
-    fn a_fixed_match_of_1_0_is_read_as_fields_of_later_versions() {
-        // Written by ovs-ofctl 3.1.
-        says(
-            Version::V1_0,
-            "003820cf 0000 000000000000 000000000000 0000 00 00 0800 00 06 0000 00000000 00000000 0000 0000",
-            "eth_type=0x800,ip_proto=6",
+    fn matches_of_all_versions_are_read_and_written_as_open_vswitch_does() {
+        let lines = include_str!("../../tests/golden/matches.txt").lines();
+        for line in lines.filter(|line| !line.starts_with('#')) {
+            let said: Vec<_> = line.split(' ').take(3).collect();
+            let [form, octets, told] = said[..] else { panic!("{line}") };
+            let octets = if octets == "-" { "" } else { octets };
+            let version = Version::from_text(form.trim_end_matches('n')).unwrap();
+            let (it, again) = if form.ends_with('n') {
+                let it = read_alone(octets).unwrap();
+                let again = written_alone(&it);
+                (it, again)
+            } else {
+                let it = read(version, octets).unwrap();
+                let again = written(version, &it).unwrap();
+                (it, again)
+            };
+            assert_eq!(if it == Match::default() { "-".into() } else { text(&it) }, told, "{line}");
+            assert_eq!(again, octets, "{line}");
+            assert_eq!(Match::from_value(&it.to_value(version), version), Ok(it.clone()), "{line}");
+            // Those of 1.0 may have a priority without a tag.
+            assert!(version < Version::V1_2 || it.check() == Ok(()), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_odd_places_of_a_fixed_match_come_back_too() {
+        for (octets, told) in [
+            (
+                "00002000 fffe 020000000001 020000000002 ffff 03 00 0806 04 02 0000 00000000 0a000000 0050 0051",
+                "in_port=local,eth_dst=02:00:00:00:00:02,eth_src=02:00:00:00:00:01,eth_type=0x806,vlan_vid=none,\
+                 vlan_pcp=3,ip_dscp=1,arp_op=2,arp_tpa=10.0.0.0,tcp_src=80,tcp_dst=81",
+            ),
+            (
+                "0010080f 0000 000000000000 000000000000 0000 00 00 0800 05 01 0000 0a010200 0a000001 0003 0100",
+                "eth_type=0x800,nw_tos=5,ip_proto=1,ipv4_src=10.1.2.0/24,ipv4_dst=10.0.0.1,icmpv4_type=3,tcp_dst=256",
+            ),
+        ] {
+            let it = read(Version::V1_0, octets).unwrap();
+            assert_eq!(text(&it), told);
+            assert_eq!(written(Version::V1_0, &it).unwrap(), octets.replace(' ', ""));
+        }
+    }
+
+    #[test]
+    fn what_is_wild_in_a_fixed_match_is_not_looked_at() {
+        let octets = "003fffff 0001 020000000001 020000000002 1234 07 01 0800 ff 06 0101 0a000001 0a000002 0050 0051";
+        assert_eq!(read(Version::V1_0, octets), Ok(Match::default()));
+        let under = "00380a0f 0000 000000000000 000000000000 0000 00 00 0800 00 06 0000 0a0102ff 00000000 0000 0000";
+        let it = read(Version::V1_0, under).unwrap();
+        assert_eq!(it.get(FieldId::IPV4_SRC).map(|f| f.value), Some(0x0a01_0200 & !0x3ff));
+    }
+
+    #[test]
+    fn what_a_version_lacks_is_named() {
+        let no = |version, it: &Match| written(version, it).unwrap_err().to_string();
+        let v6 = Match::from([Field::ipv6_dst(1u128.into())]);
+        assert_eq!(no(Version::V1_0, &v6), "ipv6_dst needs 1.2, this is 1.0");
+        assert_eq!(no(Version::V1_1, &v6), "ipv6_dst needs 1.2, this is 1.1");
+        let tagged = Match::from([Field::tagged()]);
+        assert_eq!(no(Version::V1_0, &tagged), "vlan_vid needs 1.1, this is 1.0");
+        assert!(written(Version::V1_1, &tagged).is_ok());
+        let masked = Match::from([Field::eth_dst(MacAddr::BROADCAST).masked(1)]);
+        assert_eq!(no(Version::V1_0, &masked), "mask of eth_dst needs 1.1, this is 1.0");
+        let odd = Match::from([Field::ipv4_src([10, 0, 0, 1].into()).masked(0xff00_00ff)]);
+        assert_eq!(
+            no(Version::V1_0, &odd),
+            "mask of ipv4_src that is no prefix needs 1.1, this is 1.0"
         );
-        says(
-            Version::V1_0,
-            "00002000 fffe 020000000001 020000000002 ffff 03 00 0806 04 02 0000 00000000 0a000000 0050 0051",
-            "in_port=local,eth_dst=02:00:00:00:00:02,eth_src=02:00:00:00:00:01,eth_type=0x806,vlan_vid=none,\
-             vlan_pcp=3,ip_dscp=1,arp_op=2,arp_tpa=10.0.0.0,tcp_src=80,tcp_dst=81",
+        let udp = Match::from([Field::new(FieldId::UDP_SRC, 5)]);
+        assert_eq!(no(Version::V1_0, &udp), "udp_src needs 1.2, this is 1.0");
+        let op = Match::from([Field::eth_type(0x0806), Field::new(FieldId::ARP_OP, 256)]);
+        assert_eq!(no(Version::V1_1, &op), "arp_op needs 1.2, this is 1.1");
+        let port = Match::from([Field::in_port(PortNo(0x1_0000))]);
+        assert_eq!(no(Version::V1_0, &port), "port number needs 1.1, this is 1.0");
+        let unknown: Oxm = Oxm::from_text("oxm_8000_99", "0x01").unwrap();
+        let unknown = Match { fields: vec![unknown] };
+        assert_eq!(no(Version::V1_0, &unknown), "unknown field needs 1.2, this is 1.0");
+        let twice = Match::from([Field::untagged(), Field::vlan(VlanId(1))]);
+        assert_eq!(no(Version::V1_3, &twice), "field that is there twice cannot be said in 1.3");
+        assert_eq!(no(Version::V1_0, &twice), "field that is there twice cannot be said in 1.0");
+    }
+
+    #[test]
+    fn malformed_matches_deserve_the_errors_of_the_specification() {
+        let code = |version, octets: &str| {
+            let error: Error = read(version, octets).unwrap_err();
+            let (kind, code) = error.code();
+            assert_eq!(kind, ErrorType::BAD_MATCH, "{error}");
+            code
+        };
+        let v = Version::V1_3;
+        assert_eq!(code(v, "0000 0004 00000000"), ErrorCode(0));
+        assert_eq!(code(v, "0001 0003 00000000"), ErrorCode(1));
+        assert_eq!(code(v, "0001 0009 8000000400"), ErrorCode(1));
+        assert_eq!(code(v, "0001 0004"), ErrorCode(1));
+        assert_eq!(code(v, "0001 000c 80001704 0a000001 00000000"), ErrorCode(1));
+        assert_eq!(code(v, "0001 0010 80001708 0a000001 ffffff00"), ErrorCode(5));
+        assert_eq!(code(v, "0001 0010 80000a02 0800 80000a02 0806"), ErrorCode(10));
+        assert_eq!(code(Version::V1_0, "003820ff"), ErrorCode(1));
+        let vlan = "003820fd 0000 000000000000 000000000000 1005 00 00 0000 00 00 0000 00000000 00000000 0000 0000";
+        assert_eq!(code(Version::V1_0, vlan), ErrorCode(7));
+        let of_1_1 = written(Version::V1_1, &Match::default()).unwrap();
+        assert_eq!(code(Version::V1_1, &of_1_1.replacen("0000", "0001", 1)), ErrorCode(0));
+        assert_eq!(code(Version::V1_1, &of_1_1.replacen("0058", "0059", 1)), ErrorCode(1));
+        assert_eq!(code(Version::V1_1, &of_1_1[..100]), ErrorCode(1));
+    }
+
+    #[test]
+    fn a_match_that_a_switch_would_refuse_says_why() {
+        let unfit = |it: Match| it.check().unwrap_err().to_string();
+        let tcp = Field::new(FieldId::TCP_DST, 80);
+        assert_eq!(unfit(Match::from([tcp])), "tcp_dst needs ip_proto=6");
+        let proto = Field::ip_proto(6);
+        assert_eq!(
+            unfit(Match::from([proto, tcp])),
+            "ip_proto needs eth_type=0x800 or eth_type=0x86dd"
         );
-        says(
-            Version::V1_0,
-            "0010080f 0000 000000000000 000000000000 0000 00 00 0800 05 01 0000 0a010200 0a000001 0003 0100",
-            "eth_type=0x800,nw_tos=5,ip_proto=1,ipv4_src=10.1.2.0/24,ipv4_dst=10.0.0.1,icmpv4_type=3,tcp_dst=256",
+        assert_eq!(Match::from([Field::eth_type(0x800), proto, tcp]).check(), Ok(()));
+        let pcp = Field::new(FieldId::VLAN_PCP, 3);
+        assert_eq!(unfit(Match::from([pcp])), "vlan_pcp needs vlan_vid=any");
+        assert_eq!(Match::from([Field::tagged(), pcp]).check(), Ok(()));
+        let phy = Field::new(FieldId::IN_PHY_PORT, 1);
+        assert_eq!(unfit(Match::from([phy])), "in_phy_port needs in_port");
+        assert_eq!(
+            unfit(Match::from([Field::eth_type(0x800).masked(0xff00)])),
+            "eth_type takes no mask"
         );
+        let nine = Field::new(FieldId::VLAN_PCP, 9);
+        assert_eq!(
+            unfit(Match::from([Field::tagged(), nine])),
+            "vlan_pcp has a value that cannot be"
+        );
+        let twice = Match::from([Field::untagged(), Field::tagged()]);
+        assert_eq!(unfit(twice), "vlan_vid stands there twice");
+    }
+
+    #[test]
+    fn fields_are_found_under_any_of_their_headers() {
+        let nicira = FieldId { class: 0, number: 1, experimenter: 0 };
+        let it = Match::from([Field::new(nicira, 5), Field::new(FieldId::NXM_IN_PORT, 0xfffe)]);
+        assert_eq!(it.get(FieldId::ETH_DST).map(|field| field.value), Some(5));
+        assert_eq!(it.in_port(), Some(PortNo::LOCAL));
+        assert_eq!(Match::from([Field::in_port(PortNo(7))]).in_port(), Some(PortNo(7)));
     }
 }
