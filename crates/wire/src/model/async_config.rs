@@ -221,13 +221,18 @@ impl SixMasks {
 
 impl Adapt<Vec<AsyncProp>> for SixMasks {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<AsyncProp>> {
+        let mut masks = [[0; 2]; 3];
+        for mask in masks.as_flattened_mut() {
+            *mask = u32::parse(r)?;
+        }
+        let [packet_in, port_status, flow_removed] = masks;
         Ok(vec![
-            AsyncProp::PacketInMaster { mask: Codec::parse(r)? },
-            AsyncProp::PacketInSlave { mask: Codec::parse(r)? },
-            AsyncProp::PortStatusMaster { mask: Codec::parse(r)? },
-            AsyncProp::PortStatusSlave { mask: Codec::parse(r)? },
-            AsyncProp::FlowRemovedMaster { mask: Codec::parse(r)? },
-            AsyncProp::FlowRemovedSlave { mask: Codec::parse(r)? },
+            AsyncProp::PacketInSlave { mask: PacketInReasons(packet_in[1]) },
+            AsyncProp::PacketInMaster { mask: PacketInReasons(packet_in[0]) },
+            AsyncProp::PortStatusSlave { mask: PortReasons(port_status[1]) },
+            AsyncProp::PortStatusMaster { mask: PortReasons(port_status[0]) },
+            AsyncProp::FlowRemovedSlave { mask: FlowRemovedReasons(flow_removed[1]) },
+            AsyncProp::FlowRemovedMaster { mask: FlowRemovedReasons(flow_removed[0]) },
         ])
     }
 
@@ -259,12 +264,12 @@ mod tests {
 
     fn six() -> Vec<AsyncProp> {
         vec![
-            AsyncProp::PacketInMaster { mask: PacketInReasons(5) },
             AsyncProp::PacketInSlave { mask: PacketInReasons(2) },
-            AsyncProp::PortStatusMaster { mask: PortReasons(7) },
+            AsyncProp::PacketInMaster { mask: PacketInReasons(5) },
             AsyncProp::PortStatusSlave { mask: PortReasons(3) },
-            AsyncProp::FlowRemovedMaster { mask: FlowRemovedReasons(15) },
+            AsyncProp::PortStatusMaster { mask: PortReasons(7) },
             AsyncProp::FlowRemovedSlave { mask: FlowRemovedReasons(0) },
+            AsyncProp::FlowRemovedMaster { mask: FlowRemovedReasons(15) },
         ]
     }
 
@@ -278,8 +283,8 @@ mod tests {
             &Message::GetAsyncReply(config.clone()),
         );
         message_both_ways("041a000800000001", &Message::GetAsyncRequest);
-        let properties = "0001000800000005 0000000800000002 0003000800000007 0002000800000003 \
-                          000500080000000f 0004000800000000";
+        let properties = "0000000800000002 0001000800000005 0002000800000003 0003000800000007 \
+                          0004000800000000 000500080000000f";
         for version in ["05", "06"] {
             let set = format!("{version}1c003800000001 {properties}");
             message_both_ways(&set, &Message::SetAsync(config.clone()));

@@ -1,7 +1,7 @@
 //! Bundles: requests that are done all together or not at all; and requests of others. OpenFlow 1.4.0 §7.3.9, §7.4.6.
 
+use super::codec::Codec;
 use super::codec::versions::*;
-use super::codec::{Adapt, Codec};
 use super::message::Message;
 use super::reader::Reader;
 use super::rows::{choice, codes, flags, record, tlv};
@@ -137,23 +137,6 @@ impl Plain for Enclosed {
     }
 }
 
-/// Properties behind a message, which is filled up to eight octets if there is any.
-struct Behind;
-
-impl Adapt<Vec<BundleProp>> for Behind {
-    fn parse(r: &mut Reader<'_>) -> Result<Vec<BundleProp>> {
-        if !r.is_empty() {
-            let pad = r.at().next_multiple_of(8) - r.at();
-            r.sub("bundle property", pad)?;
-        }
-        Codec::parse(r)
-    }
-
-    fn emit(value: &Vec<BundleProp>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
-        value.emit(out)
-    }
-}
-
 record! {
     /// A request that becomes part of a bundle. OpenFlow 1.4.0 §7.3.9.6; in 1.3 an extension of the ONF.
     #[derive(Default)]
@@ -167,7 +150,7 @@ record! {
         /// More about it.
         pub properties: Vec<BundleProp>,
     }
-    V1_3.. => [bundle_id, pad 2, flags, message, properties as Behind,]
+    V1_3.. => [bundle_id, pad 2, flags, message, align before properties,]
 }
 
 flags! {

@@ -55,6 +55,8 @@ mod queue;
 pub(crate) mod reader;
 mod role;
 pub(crate) mod rows;
+#[cfg(test)]
+mod session_tests;
 mod set_action;
 mod table;
 mod table_features;

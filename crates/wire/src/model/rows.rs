@@ -18,6 +18,7 @@
 //! | `field and other in sized as Both` | the two as [`Both`] says, in as many octets as `sized` told |
 //! | `field by Share` | what the [`Share`] says of it; other shares of the field stand elsewhere in the layout |
 //! | `align N` | zeros until the record so far and N octets before it are a multiple of eight |
+//! | `align before field` | the same if anything follows, then a field that is a list |
 //! | `counted` | 16 bits: how many items the list has that says `in counted` |
 //! | `field in counted` | a list of as many items as `counted` told |
 //! | `field in counted as Adapter` | the same, each as the [`Adapt`]er says |
@@ -66,6 +67,15 @@ macro_rules! layout {
         $crate::model::codec::named(
             stringify!($field), <$share as $crate::model::codec::Share<_>>::parse(&mut $field, $r))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+    };
+    (@parse $r:ident $start:ident $sized:ident $what:literal; align before $field:ident, $($rest:tt)*) => {
+        if !$r.is_empty() {
+            $r.sub(stringify!($field), ($r.at() - $start).next_multiple_of(8) - ($r.at() - $start))?;
+            if $r.is_empty() {
+                return Err($r.error(stringify!($field), $crate::Why::Length));
+            }
+        }
+        $crate::model::rows::layout!(@parse $r $start $sized $what; $field, $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; align $n:literal, $($rest:tt)*) => {
         let so_far = $r.at() - $start + $n;
@@ -131,6 +141,12 @@ macro_rules! layout {
     (@emit $out:ident $start:ident $sized:ident; $field:ident by $share:ty, $($rest:tt)*) => {
         <$share as $crate::model::codec::Share<_>>::emit($field, $out)?;
         $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    };
+    (@emit $out:ident $start:ident $sized:ident; align before $field:ident, $($rest:tt)*) => {
+        if !$field.is_empty() {
+            $out.pad_to_8($start);
+        }
+        $crate::model::rows::layout!(@emit $out $start $sized; $field, $($rest)*);
     };
     (@emit $out:ident $start:ident $sized:ident; align $n:literal, $($rest:tt)*) => {
         let so_far = $out.len() - $start + $n;

@@ -1,0 +1,105 @@
+//! Tests of sessions, errors, roles, events and bundles over the octets of `session.txt`.
+
+use super::codec::Choice;
+use super::golden::parse;
+use super::vectors::{Seen, damage, prove, translate};
+use super::{
+    AsyncProp, BundleFeaturesProp, BundleProp, ControllerProp, HelloElement, Message, NxCtProp,
+    NxCtTupleProp, Reply, Request, RoleProp,
+};
+
+const FILE: &str = "session.txt";
+
+#[test]
+fn sessions_are_read_as_the_file_says_and_come_back() {
+    prove(FILE);
+}
+
+#[test]
+fn sessions_are_the_same_in_every_version_that_can_say_them() {
+    translate(FILE);
+}
+
+#[test]
+fn damaged_octets_of_sessions_are_errors_or_something_else() {
+    damage(FILE);
+}
+
+#[test]
+fn every_row_about_sessions_has_octets_in_every_version() {
+    let seen = Seen::of(FILE);
+    let own = [
+        "hello",
+        "error",
+        "echo",
+        "experimenter",
+        "features",
+        "get_",
+        "set_",
+        "barrier",
+        "role",
+        "requestforward",
+        "bundle",
+        "controller",
+        "nx_",
+    ];
+    let theirs = ["nx_flow_mod", "nx_flow_removed", "nx_packet_in", "nx_resume", "nx_flow_monitor"];
+    let mine = |name: &str| {
+        let starts = |start: &&str| name.starts_with(start);
+        own.iter().any(|it| starts(it))
+            && (name == "nx_flow_mod_table_id" || !theirs.iter().any(|it| starts(it)))
+    };
+    seen.all::<Message>(&[""], |row| mine(row.name));
+    let asked = [
+        "desc",
+        "controller_status",
+        "bundle_features",
+        "nx_ipfix_bridge",
+        "nx_ipfix_flow",
+        "experimenter",
+    ];
+    seen.all::<Request>(&["multipart_request.body"], |row| asked.contains(&row.name));
+    seen.all::<Reply>(&["multipart_reply.body"], |row| asked.contains(&row.name));
+    seen.all::<HelloElement>(&["hello.elements"], |_| true);
+    let events = [
+        "set_async.properties",
+        "get_async_reply.properties",
+        "nx_set_async_config.properties",
+        "nx_set_async_config2.properties",
+    ];
+    seen.all::<AsyncProp>(&events, |_| true);
+    seen.all::<RoleProp>(&["role_status.properties"], |_| true);
+    seen.all::<BundleProp>(&["bundle_control.properties"], |_| true);
+    seen.all::<BundleProp>(&["bundle_add_message.properties"], |_| true);
+    seen.all::<BundleFeaturesProp>(&["bundle_features.properties"], |_| true);
+    seen.all::<ControllerProp>(&["controller_status.properties"], |_| true);
+    seen.all::<ControllerProp>(&["controller_status.controllers.properties"], |_| true);
+    seen.all::<NxCtProp>(&["nx_ct_flush.properties"], |_| true);
+    seen.all::<NxCtTupleProp>(&["orig_tuple.tuple"], |_| true);
+    seen.all::<NxCtTupleProp>(&["reply_tuple.tuple"], |_| true);
+}
+
+#[test]
+fn a_message_inside_another_is_of_the_same_version_and_not_too_deep() {
+    let wrong = |hex: &str| parse(hex).unwrap_err().to_string();
+    let other_version = "0522 0018 00000001 00000001 0000 0000 04 14 0008 00000001";
+    assert_eq!(wrong(other_version), "message at octet 16 is of a version not spoken here");
+    let too_long = "0522 0018 00000001 00000001 0000 0000 05 14 0009 00000001";
+    assert_eq!(wrong(too_long), "message at octet 16 has a length that cannot be");
+    let too_short = "0522 0018 00000001 00000001 0000 0000 05 14 0007 00000001";
+    assert_eq!(wrong(too_short), "message at octet 16 has a length that cannot be");
+    let inside = "0522 001a 00000001 00000001 0000 0000 05 09 000a 00000001 0001";
+    assert_eq!(wrong(inside), "miss_send_len at octet 26 is cut off");
+
+    let nested = |levels: usize| {
+        let head = |level: usize| format!("0520 {:04x} 00000001", 8 * (levels - level + 1));
+        (0..levels).map(head).collect::<String>() + "0514 0008 00000001"
+    };
+    assert!(parse(&nested(8)).is_ok());
+    assert_eq!(wrong(&nested(9)), "message at octet 72 is nested too deep");
+    assert_eq!(parse(&nested(1)).unwrap().name(), "requestforward");
+    assert_eq!(
+        Message::ROWS.len(),
+        Message::ROWS.iter().map(|row| row.name).collect::<std::collections::BTreeSet<_>>().len()
+    );
+}
