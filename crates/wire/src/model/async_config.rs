@@ -13,7 +13,7 @@ flags! {
     TABLE_MISS = 1, V1_4, "The table-miss rule matched.";
     ACTION = 2, V1_0 ..= V1_3, "A rule sent it up.";
     APPLY_ACTION = 2, V1_4, "An action of a rule sent it up.";
-    INVALID_TTL = 4, V1_1, "Its TTL is invalid.";
+    INVALID_TTL = 4, V1_0, "Its TTL is invalid.";
     ACTION_SET = 8, V1_4, "The action set sent it up.";
     GROUP = 0x10, V1_4, "A bucket sent it up.";
     PACKET_OUT = 0x20, V1_4, "A `PACKET_OUT` sent it up.";

@@ -1,7 +1,7 @@
 //! For the tests of this module: octets that stand for a message, checked both ways.
 
-use super::value::{Value, unhex};
 use super::Message;
+use super::value::{Value, unhex};
 use crate::{Frame, Inexpressible, Out, Result as Read, Version};
 
 /// Checks that the octets `hex`, a whole message, are read as `message` and come back from it and from its neutral
@@ -44,4 +44,3 @@ pub(crate) fn both_ways(version: Version, kind: u8, hex: &str, message: &Message
     let head = format!("{:02x} {kind:02x} {length:04x} 00000001", version.0);
     message_both_ways(&format!("{head} {hex}"), message)
 }
-

@@ -147,4 +147,4 @@ pub use table_features::{
     TableFeaturesCommand, TableIds,
 };
 pub use table_sets::{TableActions, TableFields, TableInstructions};
-pub use value::{Misread, Text, Value};
+pub use value::{LongText, Misread, Text, Value};

@@ -681,7 +681,7 @@ macro_rules! flags {
             ) -> Result<Self, $crate::model::value::Misread> {
                 let here = Self::ROWS.iter().filter(|row| (row.2..=row.3).contains(&version));
                 let rows = here.chain(Self::ROWS).map(|row| (row.1, u64::from(row.0.0)));
-                let n = $crate::model::value::flags(value, rows)?;
+                let n = $crate::model::value::flags(value, &rows)?;
                 <$repr as $crate::model::value::Plain>::from_value(
                     &$crate::model::value::of_number(n), version).map(Self)
             }

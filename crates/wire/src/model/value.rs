@@ -303,6 +303,49 @@ impl<const N: usize> Plain for Text<N> {
     }
 }
 
+/// A text of any length, to the end of what it is in.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct LongText(pub Vec<u8>);
+
+impl From<&str> for LongText {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for LongText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&String::from_utf8_lossy(&self.0))
+    }
+}
+
+impl Codec for LongText {
+    fn parse(r: &mut Reader<'_>) -> Result<Self, crate::Error> {
+        Codec::parse(r).map(Self)
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        self.0.emit(out)
+    }
+}
+
+/// What is no text is a map with its octets as `hex`.
+impl Plain for LongText {
+    fn to_value(&self, _: Version) -> Value {
+        match core::str::from_utf8(&self.0) {
+            Ok(text) => Value::text(text),
+            Err(_) => Value::Map(vec![("hex".into(), Value::Text(hex(&self.0)))]),
+        }
+    }
+
+    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+        Ok(Self(match value.get("hex") {
+            Some(digits) => unhex(text_of(digits)?)?,
+            None => text_of(value)?.as_bytes().to_vec(),
+        }))
+    }
+}
+
 /// Things of one sort, one after the other.
 pub(crate) fn list_to_value<T: Plain>(list: &[T], version: Version) -> Value {
     Value::List(list.iter().map(|it| it.to_value(version)).collect())
@@ -449,7 +492,7 @@ pub(crate) fn of_flags<'r>(bits: u64, rows: impl Iterator<Item = (&'r str, u64)>
 /// A name that none of `rows` has.
 pub(crate) fn flags<'r>(
     value: &Value,
-    rows: impl Iterator<Item = (&'r str, u64)> + Clone,
+    rows: &(impl Iterator<Item = (&'r str, u64)> + Clone),
 ) -> Result<u64, Misread> {
     let Value::List(list) = value else { return number(value) };
     list.iter().try_fold(0, |bits, flag| Ok(bits | code(flag, rows.clone())?))
