@@ -91,6 +91,7 @@ impl Error {
         let code = match self.why {
             Why::Version => return (ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION),
             Why::Duplicate if matches!(self.part, Part::Match) => 10,
+            Why::Duplicate if matches!(self.part, Part::Instruction) => 9,
             Why::Wildcards if matches!(self.part, Part::Match) => 5,
             Why::Wildcards if matches!(self.part, Part::SetField) => 16,
             Why::Kind => unknown,

@@ -249,6 +249,7 @@ impl Reason {
             Part::TableFeatures if version > Version::V1_3 => {
                 Error { part: Part::Property, ..error }.code()
             }
+            Part::SetField => Error { part: Part::Action, ..error }.code(),
             _ => of_request.code(),
         };
         Self::standard(ErrorType(kind.0.into()), code.0.into())
@@ -373,6 +374,8 @@ mod tests {
         assert_eq!(deserved(Part::Property, Version::V1_3), bad_len);
         let of_tables = Reason::standard(ErrorType::TABLE_FEATURES_FAILED, 3);
         assert_eq!(deserved(Part::TableFeatures, Version::V1_3), of_tables);
+        let of_action = Reason::standard(ErrorType::BAD_ACTION, 1);
+        assert_eq!(deserved(Part::SetField, Version::V1_0), of_action);
         let property = Reason::standard(ErrorType::BAD_PROPERTY, 1);
         assert_eq!(deserved(Part::TableFeatures, Version::V1_4), property);
     }

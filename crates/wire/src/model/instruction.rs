@@ -1,11 +1,20 @@
 //! What is done with a packet that a rule matches. §7.2.4; OpenFlow 1.5.1 §7.2.5.
 
 use super::action::Action;
-use super::codec::versions::{V1_1, V1_3, V1_4};
-use super::codec::{Adapt, Choice, Codec};
+use super::codec::versions::{V1_1, V1_3, V1_4, V1_5};
+use super::codec::{Adapt, Choice, Codec, Item, Padding, emit_tlv, extended, parse_tlv};
+use super::oxs::Stats;
 use super::reader::Reader;
-use super::rows::{choice, tlv};
-use crate::{Inexpressible, Out, Result, Version};
+use super::rows::{choice, flags};
+use crate::error::Part;
+use crate::{Inexpressible, Out, Result, Version, Why};
+
+flags! {
+    /// `OFPSTF_*`: how often a [`StatTrigger`](Instruction::StatTrigger) tells. OpenFlow 1.5.1 §7.2.5.
+    pub struct StatTriggerFlags(u32);
+    PERIODIC = 1, V1_5, "At every multiple of the thresholds.";
+    ONLY_FIRST = 2, V1_5, "Only the first time.";
+}
 
 choice! {
     /// An instruction of a rule. 1.0 has none but a list of actions, which is
@@ -40,6 +49,13 @@ choice! {
             /// Which.
             meter_id: u32,
         } = { V1_3..=V1_4 => 6 [meter_id,] };
+        /// Tells the controller when counters of the rule pass thresholds.
+        StatTrigger "stat_trigger" {
+            /// How often.
+            flags: StatTriggerFlags,
+            /// The thresholds.
+            thresholds: Stats,
+        } = { V1_5.. => 7 [flags, thresholds,] };
         /// An experimenter's own.
         Experimenter "experimenter" {
             /// Whose.
@@ -50,7 +66,86 @@ choice! {
     }
 }
 
-tlv!(Instruction, Inside, Instruction, extended);
+impl Codec for Instruction {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        parse_tlv(r, Padding::Inside, Part::Instruction, extended)
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        emit_tlv(self, out, Padding::Inside)
+    }
+}
+
+impl Item for Instruction {
+    /// A rule has one instruction of a kind. §7.4.4.4, `OFPBIC_DUP_INST`.
+    fn fault_behind(&self, before: &[Self]) -> Option<(&'static str, Part, Why)> {
+        let is_known = !matches!(self, Self::Experimenter { .. } | Self::Other { .. });
+        let same = |other: &Self| core::mem::discriminant(other) == core::mem::discriminant(self);
+        let again = is_known && before.iter().any(same);
+        again.then_some((Self::WHAT, Part::Instruction, Why::Duplicate))
+    }
+
+    /// The meter is an instruction in 1.3 and 1.4, and since 1.5 the first of the actions done now.
+    fn emit_list(list: &[Self], out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let others = match out.version() {
+            Version::V1_5 => with_meter_as_action(list),
+            Version::V1_3 | Version::V1_4 => with_meter_as_instruction(list),
+            _ => None,
+        };
+        let list = others.as_deref().unwrap_or(list);
+        list.iter().try_for_each(|instruction| instruction.emit(out))
+    }
+}
+
+/// The same with each [`Instruction::Meter`] as an action; `None` if there is none.
+fn with_meter_as_action(list: &[Instruction]) -> Option<Vec<Instruction>> {
+    let (mut others, mut done) = (Vec::new(), Vec::new());
+    for instruction in list {
+        match instruction {
+            Instruction::Meter { meter_id } => done.push(Action::Meter { meter_id: *meter_id }),
+            other => others.push(other.clone()),
+        }
+    }
+    if done.is_empty() {
+        return None;
+    }
+    let applied = others.iter_mut().find_map(|instruction| match instruction {
+        Instruction::ApplyActions { actions } => Some(actions),
+        _ => None,
+    });
+    match applied {
+        Some(actions) => {
+            done.append(actions);
+            *actions = done;
+        }
+        None => others.insert(0, Instruction::ApplyActions { actions: done }),
+    }
+    Some(others)
+}
+
+/// The same with an [`Action::Meter`] that is the first one done now as an instruction; `None` if there is none, or
+/// another meter beside it.
+fn with_meter_as_instruction(list: &[Instruction]) -> Option<Vec<Instruction>> {
+    let first = |it: &Instruction| match it {
+        Instruction::ApplyActions { actions } => match actions.split_first() {
+            Some((&Action::Meter { meter_id }, rest)) => Some((meter_id, rest.to_vec())),
+            _ => None,
+        },
+        _ => None,
+    };
+    list.iter().find_map(first)?;
+    if list.iter().any(|it| matches!(it, Instruction::Meter { .. })) {
+        return None;
+    }
+    let others = list.iter().flat_map(|instruction| match first(instruction) {
+        None => vec![instruction.clone()],
+        Some((meter_id, rest)) if rest.is_empty() => vec![Instruction::Meter { meter_id }],
+        Some((meter_id, actions)) => {
+            vec![Instruction::Meter { meter_id }, Instruction::ApplyActions { actions }]
+        }
+    });
+    Some(others.collect())
+}
 
 /// The bare list of actions that rules of 1.0 have, as one [`Instruction::ApplyActions`]; none if it is empty.
 pub(crate) struct ActionsOf10;
@@ -72,5 +167,114 @@ impl Adapt<Vec<Instruction>> for ActionsOf10 {
                 out.needs(Version::V1_1, Instruction::WHAT)
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::field::{Field, FieldId};
+    use crate::{Error, PortNo};
+
+    fn written(list: &[Instruction], version: Version) -> Result<Vec<u8>, Inexpressible> {
+        let (mut tx, mut xid) = (vec![], 1);
+        let mut out = Out::new(&mut tx, version, &mut xid);
+        match version {
+            Version::V1_0 => ActionsOf10::emit(&list.to_vec(), &mut out)?,
+            _ => list.to_vec().emit(&mut out)?,
+        }
+        Ok(tx)
+    }
+
+    fn read(octets: &[u8], version: Version) -> Result<Vec<Instruction>, Error> {
+        let mut r = Reader::new(version, octets, 0);
+        if version == Version::V1_0 { ActionsOf10::parse(&mut r) } else { Vec::parse(&mut r) }
+    }
+
+    fn again(list: &[Instruction], version: Version) -> Vec<Instruction> {
+        read(&written(list, version).unwrap(), version).unwrap()
+    }
+
+    fn apply(actions: &[Action]) -> Instruction {
+        Instruction::ApplyActions { actions: actions.to_vec() }
+    }
+
+    fn refused(list: &[Instruction], version: Version) -> String {
+        written(list, version).unwrap_err().to_string()
+    }
+
+    const OUT: Action = Action::output(PortNo(7));
+
+    #[test]
+    fn a_list_of_actions_is_what_1_0_has() {
+        let list = [apply(&[OUT])];
+        assert_eq!(written(&list, Version::V1_0).unwrap(), [0, 0, 0, 8, 0, 7, 0xff, 0xff]);
+        assert_eq!(again(&list, Version::V1_0), list);
+        assert_eq!(again(&[], Version::V1_0), []);
+    }
+
+    #[test]
+    fn what_1_0_has_no_instruction_for_is_named() {
+        let goto = [apply(&[OUT]), Instruction::GotoTable { table_id: 1 }];
+        assert_eq!(refused(&goto, Version::V1_0), "goto_table needs 1.1, this is 1.0");
+        let write = [Instruction::WriteActions { actions: vec![OUT] }];
+        assert_eq!(refused(&write, Version::V1_0), "write_actions needs 1.1, this is 1.0");
+        let other = [Instruction::Other { code: 99, body: vec![0; 4] }];
+        assert_eq!(refused(&other, Version::V1_0), "instruction needs 1.1, this is 1.0");
+        assert_eq!(
+            refused(&[Instruction::Meter { meter_id: 1 }], Version::V1_2),
+            "meter needs 1.3, this is 1.2"
+        );
+    }
+
+    #[test]
+    fn a_meter_is_an_instruction_or_the_first_action() {
+        let meter = Instruction::Meter { meter_id: 5 };
+        let action = Action::Meter { meter_id: 5 };
+        let goto = Instruction::GotoTable { table_id: 2 };
+        let old = [meter.clone(), apply(&[OUT]), goto.clone()];
+        let new = [apply(&[action.clone(), OUT]), goto];
+        assert_eq!(again(&old, Version::V1_5), new);
+        assert_eq!(again(&new, Version::V1_3), old);
+        assert_eq!(again(&[meter.clone()], Version::V1_5), [apply(&[action.clone()])]);
+        assert_eq!(again(&[apply(&[action.clone()])], Version::V1_4), [meter]);
+        let late = [apply(&[OUT, action])];
+        assert_eq!(refused(&late, Version::V1_4), "meter needs 1.5, this is 1.4");
+    }
+
+    #[test]
+    fn the_words_of_one_version_become_those_of_another() {
+        let said = |action: Action, version| match again(&[apply(&[action])], version).as_slice() {
+            [Instruction::ApplyActions { actions }] => actions.clone(),
+            other => panic!("{other:?}"),
+        };
+        let enqueue = Action::Enqueue { port: PortNo(7), queue_id: 3 };
+        assert_eq!(said(enqueue.clone(), Version::V1_0), [enqueue.clone()]);
+        assert_eq!(said(enqueue, Version::V1_3), [Action::SetQueue { queue_id: 3 }, OUT]);
+        let (src, dst) = (FieldId::ETH_SRC.into(), FieldId::ETH_DST.into());
+        let copy = Action::CopyField { n_bits: 8, src_offset: 1, dst_offset: 2, src, dst };
+        let moved = Action::RegMove { n_bits: 8, src_ofs: 1, dst_ofs: 2, src, dst };
+        assert_eq!(said(copy.clone(), Version::V1_4), [copy.clone()]);
+        assert_eq!(said(copy.clone(), Version::V1_2), [moved.clone()]);
+        assert_eq!(said(moved, Version::V1_5), [copy]);
+        let bits = super::super::bits::BitRange { offset: 8, n_bits: 8 };
+        let load = Action::RegLoad { bits, dst, value: 0x12 };
+        let set = Field::new(FieldId::ETH_DST, 0x1200).masked(0xff00);
+        assert_eq!(said(load, Version::V1_5), [Action::SetField { field: set.into() }]);
+    }
+
+    #[test]
+    fn a_field_that_an_old_version_cannot_set_is_named() {
+        let set = |field: Field| [apply(&[Action::SetField { field: field.into() }])];
+        let ipv6 = set(Field::new(FieldId::IPV6_SRC, 1));
+        assert_eq!(refused(&ipv6, Version::V1_0), "ipv6_src needs 1.2, this is 1.0");
+        let ecn = set(Field::new(FieldId::IP_ECN, 1));
+        assert_eq!(refused(&ecn, Version::V1_0), "ip_ecn needs 1.1, this is 1.0");
+        let masked = set(Field::new(FieldId::IPV4_SRC, 0x0a00_0000).masked(0xff00_0000));
+        assert_eq!(refused(&masked, Version::V1_1), "mask of set_field needs 1.5, this is 1.1");
+        assert_eq!(refused(&masked, Version::V1_4), "mask of set_field needs 1.5, this is 1.4");
+        let udp = set(Field::new(FieldId::UDP_DST, 53));
+        let tcp = set(Field::new(FieldId::TCP_DST, 53));
+        assert_eq!(again(&udp, Version::V1_0), tcp);
     }
 }

@@ -102,7 +102,7 @@ pub use group_stats::{
     GroupStatsRequest, GroupTypes,
 };
 pub use hello::{Hello, HelloElement};
-pub use instruction::Instruction;
+pub use instruction::{Instruction, StatTriggerFlags};
 pub use learn::{Learn, Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc};
 pub use matching::{Match, Unfit, Unfitness};
 pub use message::Message;

@@ -114,9 +114,11 @@ impl SetRow {
 
     fn emit(&self, field: &Field, out: &mut Out<'_>) -> Result<(), Inexpressible> {
         let version = out.version();
-        let wire = self.to_wire(field).filter(|_| field.is_whole());
-        let lacks = Inexpressible { what: self.name, version, needs: Some(Version::V1_5) };
-        let octets = wire.ok_or(lacks)?.to_be_bytes();
+        if !field.is_whole() {
+            out.needs(Version::V1_5, MASK)?;
+        }
+        let lacks = Inexpressible { what: self.name, version, needs: Some(Version::V1_2) };
+        let octets = self.to_wire(field).ok_or(lacks)?.to_be_bytes();
         let octets = octets.get(octets.len() - self.octets..).unwrap_or_default();
         emit_framed(self.code, out, Padding::Inside, |out| {
             (0..self.before).try_for_each(|_| 0u8.emit(out))?;
@@ -151,6 +153,9 @@ pub(crate) fn emit_set(field: &Oxm, out: &mut Out<'_>) -> Result<(), Inexpressib
     Err(Inexpressible { what, version, needs: needs.or(Some(known)) })
 }
 
+/// What 1.5 brought.
+const MASK: &str = "mask of set_field";
+
 /// A field that is set. §7.2.5.
 pub(super) struct Set;
 
@@ -179,7 +184,7 @@ impl Adapt<Oxm> for Whole {
 
     fn emit(value: &Oxm, out: &mut Out<'_>) -> Result<(), Inexpressible> {
         if value.is_masked() {
-            out.needs(Version::V1_5, "mask of set_field")?;
+            out.needs(Version::V1_5, MASK)?;
         }
         value.emit(out)
     }

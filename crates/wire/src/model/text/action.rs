@@ -4,6 +4,7 @@ use core::fmt::Write as _;
 
 use super::form::{hex, port};
 use super::scan::{Int, Pair, Piece, TextError};
+use super::stat_trigger;
 use super::{conntrack, learn, nicira, register};
 use crate::PortNo;
 use crate::model::value;
@@ -150,6 +151,7 @@ impl Instruction {
             Self::ApplyActions { actions } => print_list(actions),
             Self::ClearActions => "clear_actions".into(),
             Self::Meter { meter_id } => format!("meter:{meter_id}"),
+            Self::StatTrigger { flags, thresholds } => stat_trigger::print(*flags, thresholds),
             Self::Experimenter { experimenter, data } => {
                 format!("instruction_experimenter(id={experimenter:#x},data={})", value::hex(data))
             }
@@ -251,6 +253,7 @@ fn instruction(pair: &Pair<'_>, packets: Packets) -> Result<Option<Instruction>,
             Instruction::ClearActions
         }
         "meter" => Instruction::Meter { meter_id: pair.int()? },
+        "stat_trigger" => stat_trigger::parse(pair)?,
         "instruction_experimenter" => {
             let (id, data) = coded(pair, "id", "data")?;
             let experimenter =

@@ -12,5 +12,6 @@ mod meter;
 mod nicira;
 mod register;
 mod scan;
+mod stat_trigger;
 
 pub use scan::{TextError, caret};
