@@ -116,7 +116,7 @@ pub(super) fn damage(file: &str) {
     for vector in vectors(file) {
         let Vector { title, octets, .. } = &vector;
         // Of long messages not every octet is worth the time.
-        let step = octets.len() / 300 + 1;
+        let step = octets.len() / 120 + 1;
         for len in (HEADER_LEN..octets.len()).step_by(step) {
             let mut cut = octets[..len].to_vec();
             cut[2..4].copy_from_slice(&u16::try_from(len).unwrap().to_be_bytes());
