@@ -41,6 +41,7 @@ mod message;
 mod meter;
 mod meter_stats;
 mod multipart;
+mod named;
 mod nat;
 mod nicira;
 mod nicira_action;

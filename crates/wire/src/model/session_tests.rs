@@ -1,5 +1,7 @@
 //! Tests of sessions, errors, roles, events and bundles over the octets of `session.txt`.
 
+use std::collections::BTreeSet;
+
 use super::codec::Choice;
 use super::golden::parse;
 use super::vectors::{Seen, damage, prove, translate};
@@ -7,6 +9,7 @@ use super::{
     AsyncProp, BundleFeaturesProp, BundleProp, ControllerProp, HelloElement, Message, NxCtProp,
     NxCtTupleProp, Reply, Request, RoleProp,
 };
+use crate::{Kind, Version};
 
 const FILE: &str = "session.txt";
 
@@ -46,8 +49,7 @@ fn every_row_about_sessions_has_octets_in_every_version() {
     let theirs = ["nx_flow_mod", "nx_flow_removed", "nx_packet_in", "nx_resume", "nx_flow_monitor"];
     let mine = |name: &str| {
         let starts = |start: &&str| name.starts_with(start);
-        own.iter().any(|it| starts(it))
-            && (name == "nx_flow_mod_table_id" || !theirs.iter().any(|it| starts(it)))
+        own.iter().any(&starts) && (name == "nx_flow_mod_table_id" || !theirs.iter().any(starts))
     };
     seen.all::<Message>(&[""], |row| mine(row.name));
     let asked = [
@@ -98,8 +100,20 @@ fn a_message_inside_another_is_of_the_same_version_and_not_too_deep() {
     assert!(parse(&nested(8)).is_ok());
     assert_eq!(wrong(&nested(9)), "message at octet 72 is nested too deep");
     assert_eq!(parse(&nested(1)).unwrap().name(), "requestforward");
-    assert_eq!(
-        Message::ROWS.len(),
-        Message::ROWS.iter().map(|row| row.name).collect::<std::collections::BTreeSet<_>>().len()
-    );
+}
+
+#[test]
+fn every_kind_is_a_message_in_every_version_that_has_it() {
+    for &(kind, name, since) in Kind::ALL {
+        let gone = name.starts_with("QUEUE_GET_CONFIG");
+        let last = if gone { Version::V1_3 } else { Version::V1_5 };
+        for version in (since.0..=last.0).map(Version) {
+            let code = Some(u64::from(kind.0));
+            let mut rows = Message::ROWS.iter().filter(|row| (row.code)(version) == code);
+            assert_eq!(rows.next().map(|row| row.name.to_uppercase()).as_deref(), Some(name));
+            assert!(rows.next().is_none(), "{name} twice in {version}");
+        }
+    }
+    let names: BTreeSet<_> = Message::ROWS.iter().map(|row| row.name).collect();
+    assert_eq!(names.len(), Message::ROWS.len());
 }
