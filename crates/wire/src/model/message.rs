@@ -170,11 +170,11 @@ choice! {
             /// Which.
             role: NxRole,
         } = { V1_0.. => 0x2320_0000_000b [role,] };
-        /// How rules shall be told. Nicira's.
+        /// How rules shall be told. Nicira's, in 1.0 only.
         NxSetFlowFormat "nx_set_flow_format" {
             /// How.
             format: NxFlowFormat,
-        } = { V1_0.. => 0x2320_0000_000c [format,] };
+        } = { V1_0 => 0x2320_0000_000c [format,] };
         /// Whether the command of a `FLOW_MOD` of 1.0 has the table in its upper octet. Nicira's.
         NxFlowModTableId "nx_flow_mod_table_id" {
             /// 1 if it has.
