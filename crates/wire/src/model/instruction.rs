@@ -236,31 +236,37 @@ mod tests {
         let new = [apply(&[action.clone(), OUT]), goto];
         assert_eq!(again(&old, Version::V1_5), new);
         assert_eq!(again(&new, Version::V1_3), old);
-        assert_eq!(again(&[meter.clone()], Version::V1_5), [apply(&[action.clone()])]);
-        assert_eq!(again(&[apply(&[action.clone()])], Version::V1_4), [meter]);
+        let (meter, metered) = ([meter], [apply(core::slice::from_ref(&action))]);
+        assert_eq!(again(&meter, Version::V1_5), metered);
+        assert_eq!(again(&metered, Version::V1_4), meter);
         let late = [apply(&[OUT, action])];
         assert_eq!(refused(&late, Version::V1_4), "meter needs 1.5, this is 1.4");
     }
 
     #[test]
     fn the_words_of_one_version_become_those_of_another() {
-        let said = |action: Action, version| match again(&[apply(&[action])], version).as_slice() {
+        let said = |action: &Action, version| match again(
+            &[apply(core::slice::from_ref(action))],
+            version,
+        )
+        .as_slice()
+        {
             [Instruction::ApplyActions { actions }] => actions.clone(),
             other => panic!("{other:?}"),
         };
         let enqueue = Action::Enqueue { port: PortNo(7), queue_id: 3 };
-        assert_eq!(said(enqueue.clone(), Version::V1_0), [enqueue.clone()]);
-        assert_eq!(said(enqueue, Version::V1_3), [Action::SetQueue { queue_id: 3 }, OUT]);
+        assert_eq!(said(&enqueue, Version::V1_0), core::slice::from_ref(&enqueue));
+        assert_eq!(said(&enqueue, Version::V1_3), [Action::SetQueue { queue_id: 3 }, OUT]);
         let (src, dst) = (FieldId::ETH_SRC.into(), FieldId::ETH_DST.into());
         let copy = Action::CopyField { n_bits: 8, src_offset: 1, dst_offset: 2, src, dst };
         let moved = Action::RegMove { n_bits: 8, src_ofs: 1, dst_ofs: 2, src, dst };
-        assert_eq!(said(copy.clone(), Version::V1_4), [copy.clone()]);
-        assert_eq!(said(copy.clone(), Version::V1_2), [moved.clone()]);
-        assert_eq!(said(moved, Version::V1_5), [copy]);
+        assert_eq!(said(&copy, Version::V1_4), core::slice::from_ref(&copy));
+        assert_eq!(said(&copy, Version::V1_2), core::slice::from_ref(&moved));
+        assert_eq!(said(&moved, Version::V1_5), [copy]);
         let bits = super::super::bits::BitRange { offset: 8, n_bits: 8 };
         let load = Action::RegLoad { bits, dst, value: 0x12 };
         let set = Field::new(FieldId::ETH_DST, 0x1200).masked(0xff00);
-        assert_eq!(said(load, Version::V1_5), [Action::SetField { field: set.into() }]);
+        assert_eq!(said(&load, Version::V1_5), [Action::SetField { field: set.into() }]);
     }
 
     #[test]

@@ -96,13 +96,11 @@ impl SetRow {
         let field = self.fields.first().map(|&id| Field::new(id, value));
         let fits =
             |field: &Field| field.value & !field.ones() == 0 && self.to_wire(field) == Some(wire);
-        Ok(match field.filter(fits) {
-            Some(field) => Action::SetField { field: field.into() },
-            None => {
-                r.rest();
-                Action::Other { code: self.code, body: whole.to_vec() }
-            }
-        })
+        if let Some(field) = field.filter(fits) {
+            return Ok(Action::SetField { field: field.into() });
+        }
+        r.rest();
+        Ok(Action::Other { code: self.code, body: whole.to_vec() })
     }
 
     /// The value as the action has it, `None` if it cannot.
