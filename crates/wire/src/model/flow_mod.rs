@@ -160,13 +160,18 @@ record! {
         pub flags: FlowModFlags,
         /// What a packet must have.
         pub matching: Match,
-        /// What is done with it: one list of actions to apply at most.
+        /// What is done with it. In 1.0 one list of actions to apply at most.
         pub instructions: Vec<Instruction>,
     }
-    V1_0.. => [
+    V1_0 => [
         cookie, table_id, command, idle_timeout, hard_timeout, priority, buffer_id as BufferId,
         out_port as Port16, flags as FlagBits, sized, pad 6, matching in sized as Nxm, align 0,
         instructions as ActionsOf10,
+    ]
+    V1_1.. => [
+        cookie, table_id, command, idle_timeout, hard_timeout, priority, buffer_id as BufferId,
+        out_port as Port16, flags as FlagBits, sized, pad 6, matching in sized as Nxm, align 0,
+        instructions,
     ]
 }
 

@@ -211,3 +211,56 @@ impl Codec for FlowUpdate {
         out.patch_len(start, 0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::multipart::{Reply, Request};
+    use crate::model::vectors::{Seen, damage, prove};
+    use crate::model::{Message, PacketInProp};
+
+    const FILE: &str = "flows.txt";
+
+    #[test]
+    fn flows_and_packets_are_read_as_the_file_says_and_come_back() {
+        prove(FILE);
+    }
+
+    #[test]
+    fn damaged_octets_of_flows_and_packets_are_errors_or_something_else() {
+        damage(FILE);
+    }
+
+    #[test]
+    fn every_row_about_flows_and_packets_has_octets_in_every_version() {
+        let seen = Seen::of(FILE);
+        let messages = [
+            "packet_in",
+            "nx_packet_in",
+            "nx_packet_in2",
+            "nx_resume",
+            "flow_removed",
+            "nx_flow_removed",
+            "packet_out",
+            "flow_mod",
+            "nx_flow_mod",
+            "flow_monitor_cancel",
+            "flow_monitor_paused",
+            "flow_monitor_resumed",
+        ];
+        seen.all::<Message>(&[""], |row| messages.contains(&row.name));
+        let parts = [
+            "flow_desc",
+            "flow_stats",
+            "aggregate_stats",
+            "nx_flow",
+            "nx_aggregate",
+            "flow_monitor",
+        ];
+        seen.all::<Request>(&["multipart_request.body"], |row| parts.contains(&row.name));
+        seen.all::<Reply>(&["multipart_reply.body"], |row| parts.contains(&row.name));
+        seen.all::<FlowUpdate>(&["flow_monitor.updates"], |_| true);
+        seen.all::<PacketInProp>(&["nx_packet_in2.properties"], |_| true);
+        seen.all::<PacketInProp>(&["nx_resume.properties"], |_| true);
+    }
+}

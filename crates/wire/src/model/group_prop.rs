@@ -36,7 +36,7 @@ choice! {
             exp_type: u32,
             /// The rest.
             data: Vec<u8>,
-        } = { V1_0.. => 0xffff [experimenter, exp_type, data,] };
+        } = { V1_0 | V1_5.. => 0xffff [experimenter, exp_type, data,] };
     }
 }
 
@@ -68,7 +68,7 @@ choice! {
             /// The fields it looks at; each value is a mask.
             fields: Match,
         } = {
-            V1_0.. => 0x1540_0000_0001 [
+            V1_0 | V1_5.. => 0x1540_0000_0001 [
                 pad 4, selection_method, selection_method_param, fields as Nxm,
             ],
         };
@@ -80,7 +80,7 @@ choice! {
             exp_type: u32,
             /// The rest.
             data: Vec<u8>,
-        } = { V1_0.. => 0xffff [experimenter, exp_type, data,] };
+        } = { V1_0 | V1_5.. => 0xffff [experimenter, exp_type, data,] };
     }
 }
 
@@ -107,5 +107,37 @@ impl Codec for GroupProp {
         out.patch_len(start, 2)?;
         out.pad_to_8(start);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::multipart::{Reply, Request};
+    use crate::model::vectors::{Seen, damage, prove};
+    use crate::model::{Band, Message};
+
+    const FILE: &str = "groups.txt";
+
+    #[test]
+    fn groups_and_meters_are_read_as_the_file_says_and_come_back() {
+        prove(FILE);
+    }
+
+    #[test]
+    fn damaged_octets_of_groups_and_meters_are_errors_or_something_else() {
+        damage(FILE);
+    }
+
+    #[test]
+    fn every_row_about_groups_and_meters_has_octets_in_every_version() {
+        let seen = Seen::of(FILE);
+        let mine = |name: &str| name.starts_with("group_") || name.starts_with("meter_");
+        seen.all::<Message>(&[""], |row| mine(row.name));
+        seen.all::<Request>(&["multipart_request.body"], |row| mine(row.name));
+        seen.all::<Reply>(&["multipart_reply.body"], |row| mine(row.name));
+        seen.all::<BucketProp>(&["group_mod.buckets.properties"], |_| true);
+        seen.all::<GroupProp>(&["group_mod.properties"], |_| true);
+        seen.all::<Band>(&["meter_mod.bands"], |_| true);
     }
 }
