@@ -8,37 +8,32 @@
 //! Nothing here does I/O, reads a clock, starts a thread or logs.
 //!
 //! ```
-//! use sluice_wire::{Action, FlowMod, Field, MacAddr, Out, PortNo, Version, split};
+//! use sluice_wire::{Action, Field, FlowMod, Instruction, Kind, MacAddr, Out, PortNo, Version, split};
 //!
 //! let (mut tx, mut xid) = (Vec::new(), 1);
 //! let mut out = Out::new(&mut tx, Version::V1_3, &mut xid);
 //! out.flow_mod(&FlowMod {
-//!     fields: &[Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 1]))],
-//!     actions: &[Action::output(PortNo(3))],
+//!     matching: [Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 1]))].into(),
+//!     instructions: vec![Instruction::apply([Action::output(PortNo(3))])],
 //!     ..FlowMod::default()
 //! })?;
 //! let (frame, rest) = split(&tx)?.expect("one whole message");
-//! assert_eq!(frame.kind(), sluice_wire::Kind::FLOW_MOD);
+//! assert_eq!(frame.kind(), Kind::FLOW_MOD);
 //! assert!(rest.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod action;
 mod config;
 mod echo;
 mod error;
 mod error_msg;
 mod eth;
 mod features;
-mod field;
 mod flow_mod;
-mod flow_removed;
 mod frame;
 mod hello;
 mod kind;
-mod match10;
-mod matching;
-mod message;
+mod match_view;
 pub mod model;
 mod multipart;
 mod out;
@@ -50,23 +45,23 @@ mod role;
 mod stencil;
 mod version;
 
-pub use action::Action;
 pub use config::SwitchConfig;
 pub use error::{Error, Inexpressible, Part, Result, Why};
 pub use error_msg::{ErrorCode, ErrorMsg, ErrorType};
 pub use eth::{EthHeader, EtherType, Ethernet, MacAddr, VlanId};
 pub use features::{DatapathId, Features};
-pub use field::{Field, FieldId, Row as FieldRow};
-pub use flow_mod::{Command, FlowFlags, FlowMod, FlowModView, Rule};
-pub use flow_removed::FlowRemoved;
+pub use flow_mod::FlowModView;
 pub use frame::{Frame, HEADER_LEN, split};
 pub use hello::Hello;
 pub use kind::Kind;
-pub use matching::Match;
-pub use message::Message;
+pub use match_view::MatchView;
+pub use model::{
+    Action, Field, FieldId, FieldRow, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,
+    FlowRemovedReason, Instruction, Match, Message, PacketInReason,
+};
 pub use multipart::{Desc, Multipart, MultipartKind};
 pub use out::Out;
-pub use packet_in::{PacketIn, PacketIns, Reason};
+pub use packet_in::{PacketIn, PacketIns};
 pub use packet_out::{PacketOut, PacketOutView};
 pub use port::{Port, PortNo, ports};
 pub use port_status::{PortReason, PortStatus};

@@ -3,25 +3,12 @@
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::field::oxm_tlv;
-use crate::matching::oxm_octets;
+use crate::match_view::in_port;
+use crate::model::codec::Codec;
 use crate::{
-    Error, Field, FieldId, Frame, Inexpressible, Kind, NO_BUFFER, Out, PortNo, Result, Version,
-    Why, buffered, matching, split,
+    Error, Field, Frame, Inexpressible, Kind, Match, NO_BUFFER, Out, PacketInReason, PortNo, Result, Version, Why,
+    buffered, split,
 };
-
-/// Why a frame came up. An open set. §7.4.1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Reason(pub u8);
-
-impl Reason {
-    /// No rule matched, or the table-miss entry did.
-    pub const NO_MATCH: Self = Self(0);
-    /// A rule said so.
-    pub const ACTION: Self = Self(1);
-    /// Its time to live ran out.
-    pub const INVALID_TTL: Self = Self(2);
-}
 
 /// `struct ofp_packet_in` of 1.0; then the frame. OpenFlow 1.0.0 §5.4.1.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -84,7 +71,7 @@ pub struct PacketIn<'a> {
     /// Length of the frame when it came in; [`frame`](Self::frame) may hold less.
     pub total_len: u16,
     /// Why it came up.
-    pub reason: Reason,
+    pub reason: PacketInReason,
     /// The table that sent it up; 0 in 1.0.
     pub table_id: u8,
     /// Cookie of the rule that sent it up; all ones where the version does not say. §7.4.1.
@@ -133,7 +120,7 @@ impl<'a> PacketIn<'a> {
             buffer_id: buffered(p.buffer_id.get()),
             in_port: PortNo::from_u16(p.in_port.get()),
             total_len: p.total_len.get(),
-            reason: Reason(p.reason),
+            reason: PacketInReason(p.reason),
             table_id: 0,
             cookie: NO_COOKIE,
             frame,
@@ -146,7 +133,7 @@ impl<'a> PacketIn<'a> {
             buffer_id: buffered(p.buffer_id.get()),
             in_port: PortNo(p.in_port.get()),
             total_len: p.total_len.get(),
-            reason: Reason(p.reason),
+            reason: PacketInReason(p.reason),
             table_id: p.table_id,
             cookie: NO_COOKIE,
             frame,
@@ -164,13 +151,13 @@ impl<'a> PacketIn<'a> {
         table_id: u8,
         cookie: u64,
     ) -> Result<Self> {
-        let (fields, rest) = oxm_octets(msg, at)?;
+        let (in_port, rest) = in_port(msg, at)?;
         let cut_off = Error::new("frame", at, Why::Length);
         Ok(Self {
             buffer_id: buffered(buffer_id.get()),
-            in_port: in_port(fields, at)?,
+            in_port,
             total_len: total_len.get(),
-            reason: Reason(reason),
+            reason: PacketInReason(reason),
             table_id,
             cookie,
             frame: rest.get(2..).ok_or(cut_off)?,
@@ -203,7 +190,7 @@ impl<'a> PacketIn<'a> {
                     if version > Version::V1_2 {
                         out.put(&U64::new(self.cookie));
                     }
-                    matching::emit(&[Field::in_port(self.in_port)], out)?;
+                    Match::from([Field::in_port(self.in_port)]).emit(out)?;
                     out.put(&[0u8; 2]);
                 }
             }
@@ -274,27 +261,6 @@ impl<'a> Iterator for PacketIns<'a> {
     }
 }
 
-/// The `IN_PORT` among the TLVs of the match that starts at `at`.
-///
-/// What else stands there is passed over by its length alone: the metadata that a tunnel leaves may be longer than
-/// any [`Field`], and is no reason to lose a frame.
-#[inline]
-fn in_port(octets: &[u8], at: u16) -> Result<PortNo> {
-    let mut found = None;
-    let mut rest = octets;
-    while !rest.is_empty() {
-        let (header, payload, after) = oxm_tlv(rest, at)?;
-        if header.is_whole(FieldId::IN_PORT) {
-            let bad_len = Error::new("oxm length", at, Why::Length);
-            let port = U32::read_from_bytes(payload).map_err(|_| bad_len)?;
-            found = Some(PortNo(port.get()));
-        }
-        rest = after;
-    }
-    let missing = Error::new("in_port", at, Why::Missing);
-    found.ok_or(missing)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,7 +283,7 @@ mod tests {
                 buffer_id: None,
                 in_port: PortNo(3),
                 total_len: 60,
-                reason: Reason::ACTION,
+                reason: PacketInReason::ACTION,
                 table_id: if version == Version::V1_0 { 0 } else { 5 },
                 cookie: if version < Version::V1_3 { NO_COOKIE } else { 77 },
                 frame: b"frame",

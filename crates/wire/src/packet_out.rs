@@ -3,9 +3,12 @@
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use crate::match_view::in_port;
+use crate::model::codec::Codec;
+use crate::model::reader::Reader;
 use crate::{
-    Action, Error, Field, FieldId, Frame, Inexpressible, Kind, NO_BUFFER, Out, PacketIn, PortNo,
-    Result, Version, Why, action, buffered, matching,
+    Action, Error, Field, Frame, Inexpressible, Kind, Match, NO_BUFFER, Out, PacketIn, PortNo,
+    Result, Version, Why, buffered,
 };
 
 /// `struct ofp_packet_out` of 1.0; then actions, then the frame. OpenFlow 1.0.0 §5.3.6.
@@ -66,6 +69,7 @@ pub struct PacketOutView<'a> {
     /// Where it came in.
     pub in_port: PortNo,
     actions: &'a [u8],
+    actions_at: usize,
     version: Version,
     /// The frame, empty if the switch kept it.
     pub frame: &'a [u8],
@@ -86,11 +90,7 @@ impl<'a> PacketOutView<'a> {
             }
             Version::V1_5 => {
                 let (p, _) = msg.fixed::<Fixed15>("packet_out")?;
-                let (found, rest) = matching::parse_oxm(msg, 16)?;
-                let missing = Error::new("in_port", 16, Why::Missing);
-                let field = found.get(FieldId::IN_PORT).ok_or(missing)?;
-                #[expect(clippy::cast_possible_truncation, reason = "parse_oxm proved four octets")]
-                let in_port = PortNo(field.value as u32);
+                let (in_port, rest) = in_port(msg, 16)?;
                 (p.buffer_id, in_port, p.actions_len, rest)
             }
             _ => {
@@ -98,10 +98,11 @@ impl<'a> PacketOutView<'a> {
                 (p.buffer_id, PortNo(p.in_port.get()), p.actions_len, rest)
             }
         };
+        let actions_at = msg.octets().len() - rest.len();
         let (actions, frame) = rest
             .split_at_checked(usize::from(actions_len.get()))
             .ok_or_else(|| Error::new("actions_len", actions_len_at(version), Why::Length))?;
-        Ok(Self { buffer_id: buffered(buffer_id.get()), in_port, actions, version, frame })
+        Ok(Self { buffer_id: buffered(buffer_id.get()), in_port, actions, actions_at, version, frame })
     }
 
     /// What to do with the frame.
@@ -112,7 +113,7 @@ impl<'a> PacketOutView<'a> {
     /// # Cost
     /// Allocates the list.
     pub fn actions(self) -> Result<Vec<Action>> {
-        action::parse(self.version, self.actions, 16)
+        Vec::parse(&mut Reader::new(self.version, self.actions, self.actions_at))
     }
 }
 
@@ -144,7 +145,7 @@ impl Out<'_> {
                 }
                 Version::V1_5 => {
                     out.put(&Fixed15 { buffer_id, actions_len, pad: [0; 2] });
-                    matching::emit(&[Field::in_port(p.in_port)], out)?;
+                    Match::from([Field::in_port(p.in_port)]).emit(out)?;
                     4
                 }
                 _ => {
@@ -154,7 +155,7 @@ impl Out<'_> {
                 }
             };
             let actions_at = out.len();
-            action::emit(p.actions, out)?;
+            p.actions.iter().try_for_each(|action| action.emit(out))?;
             out.patch(start + len_at, out.len() - actions_at)?;
             out.put(p.frame);
             Ok(())

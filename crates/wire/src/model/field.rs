@@ -252,13 +252,16 @@ pub(super) const fn id_of(name: &str, number: u8) -> FieldId {
     FieldId { class: 0, number: u8::MAX, experimenter: 0 }
 }
 
-type Header = (&'static FieldRow, &'static FieldHeaderRow);
+/// A row with its place in the table, and one of its headers.
+type Header = (usize, &'static FieldRow, &'static FieldHeaderRow);
 
 /// Every header, in the order of their ids.
 static BY_ID: LazyLock<Vec<Header>> = LazyLock::new(|| {
-    let headers = |row: &'static FieldRow| row.headers.iter().map(move |header| (row, header));
-    let mut all: Vec<_> = FieldId::ROWS.iter().flat_map(headers).collect();
-    all.sort_unstable_by_key(|(_, header)| header.id);
+    let headers = |(n, row): (usize, &'static FieldRow)| {
+        row.headers.iter().map(move |header| (n, row, header))
+    };
+    let mut all: Vec<_> = FieldId::ROWS.iter().enumerate().flat_map(headers).collect();
+    all.sort_unstable_by_key(|(_, _, header)| header.id);
     all
 });
 
@@ -266,7 +269,7 @@ static BY_ID: LazyLock<Vec<Header>> = LazyLock::new(|| {
 static BY_NAME: LazyLock<Vec<(&'static str, FieldId)>> = LazyLock::new(|| {
     let of_rows = FieldId::ROWS.iter().map(|row| (row.name, row.id));
     let aka = FieldId::ROWS.iter().flat_map(|row| row.aka.iter().map(|&name| (name, row.id)));
-    let of_headers = BY_ID.iter().map(|(_, header)| (header.name, header.id));
+    let of_headers = BY_ID.iter().map(|(_, _, header)| (header.name, header.id));
     let mut all: Vec<_> = of_rows.chain(aka).chain(of_headers).collect();
     all.sort_by(|a, b| compare(a.0, b.0));
     all.dedup_by(|a, b| a.0.eq_ignore_ascii_case(b.0));
@@ -288,26 +291,31 @@ impl FieldId {
     }
 
     fn header(self) -> Option<Header> {
-        let at = BY_ID.binary_search_by_key(&self, |(_, header)| header.id).ok()?;
+        let at = BY_ID.binary_search_by_key(&self, |(_, _, header)| header.id).ok()?;
         BY_ID.get(at).copied()
     }
 
     /// What there is to know of the field, `None` if nothing is.
     pub fn row(self) -> Option<&'static FieldRow> {
-        self.header().map(|(row, _)| row)
+        self.header().map(|(_, row, _)| row)
+    }
+
+    /// Place of its row in [`ROWS`](Self::ROWS).
+    pub(super) fn row_number(self) -> Option<usize> {
+        self.header().map(|(n, _, _)| n)
     }
 
     /// Name of the header as Open vSwitch spells it.
     pub fn header_name(self) -> Option<&'static str> {
-        self.header().map(|(_, header)| header.name)
+        self.header().map(|(_, _, header)| header.name)
     }
 
     /// Name in the neutral form and in text: the row's; of a second header its own, in lower case; of what has no row
     /// `oxm_8000_99`, for class and number, with the experimenter behind it if there is one.
     pub fn name(self) -> Cow<'static, str> {
         match self.header() {
-            Some((row, _)) if row.id == self => row.name.into(),
-            Some((_, header)) => header.name.to_ascii_lowercase().into(),
+            Some((_, row, _)) if row.id == self => row.name.into(),
+            Some((_, _, header)) => header.name.to_ascii_lowercase().into(),
             None => self.numbers().into(),
         }
     }
@@ -355,7 +363,7 @@ impl FieldId {
     /// Whether `version` knows the header. Before 1.2 only Nicira's messages have headers at all; they know Nicira's,
     /// and for a field without one any other.
     pub(crate) fn is_known_in(self, version: Version) -> bool {
-        let Some((row, header)) = self.header() else { return false };
+        let Some((_, row, header)) = self.header() else { return false };
         header.since <= version
             || (version < Version::V1_2 && row.headers.iter().all(|h| h.since > Version::V1_0))
     }

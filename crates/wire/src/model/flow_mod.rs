@@ -112,8 +112,12 @@ record! {
     ]
 }
 
-/// `OFP_DEFAULT_PRIORITY`.
-const PRIORITY_DEFAULT: u16 = 0x8000;
+impl FlowMod {
+    /// `OFPTT_ALL`: every table.
+    pub const TABLE_ALL: u8 = 0xff;
+    /// `OFP_DEFAULT_PRIORITY`.
+    pub const PRIORITY_DEFAULT: u16 = 0x8000;
+}
 
 impl Default for FlowMod {
     /// Adds a rule to table 0 that matches everything and drops it.
@@ -125,7 +129,7 @@ impl Default for FlowMod {
             table_id: 0,
             idle_timeout: 0,
             hard_timeout: 0,
-            priority: PRIORITY_DEFAULT,
+            priority: FlowMod::PRIORITY_DEFAULT,
             buffer_id: None,
             out_port: PortNo::ANY,
             out_group: GroupId::ANY,
@@ -184,7 +188,7 @@ impl Default for NxFlowMod {
             table_id: 0,
             idle_timeout: 0,
             hard_timeout: 0,
-            priority: PRIORITY_DEFAULT,
+            priority: FlowMod::PRIORITY_DEFAULT,
             buffer_id: None,
             out_port: PortNo::ANY,
             flags: FlowModFlags::default(),

@@ -147,6 +147,13 @@ fn with_meter_as_instruction(list: &[Instruction]) -> Option<Vec<Instruction>> {
     Some(others.collect())
 }
 
+impl Instruction {
+    /// Does `actions` now.
+    pub fn apply(actions: impl Into<Vec<Action>>) -> Self {
+        Self::ApplyActions { actions: actions.into() }
+    }
+}
+
 /// The bare list of actions that rules of 1.0 have, as one [`Instruction::ApplyActions`]; none if it is empty.
 pub(crate) struct ActionsOf10;
 

@@ -231,7 +231,7 @@ fn vlan(r: &Reader<'_>, at: usize, vid: Option<u16>) -> Result<Option<u16>> {
 ///
 /// # Errors
 /// `Short`, and `Value` for a VLAN that is none.
-pub(super) fn parse_1_0(r: &mut Reader<'_>) -> Result<Match> {
+fn fixed_1_0(r: &mut Reader<'_>) -> Result<Fixed> {
     let mut m = r.nested("match", Part::Match)?;
     let at = m.at();
     r.take("match", 40).map_err(|e| e.within(Part::Match))?;
@@ -263,7 +263,23 @@ pub(super) fn parse_1_0(r: &mut Reader<'_>) -> Result<Match> {
         tp_dst: unless(wildcards, wild_1_0::TP_DST, m.u16("match")?),
         ..Fixed::default()
     };
-    Ok(fixed.fields().collect())
+    Ok(fixed)
+}
+
+/// Reads 40 octets as fields; see [`fixed_1_0`].
+pub(super) fn parse_1_0(r: &mut Reader<'_>) -> Result<Match> {
+    Ok(fixed_1_0(r)?.fields().collect())
+}
+
+/// Reads 88 octets as fields; see [`fixed_1_1`].
+pub(super) fn parse_1_1(r: &mut Reader<'_>) -> Result<Match> {
+    Ok(fixed_1_1(r)?.fields().collect())
+}
+
+/// Proves a fixed match, and takes it.
+pub(crate) fn prove(r: &mut Reader<'_>) -> Result<()> {
+    let read = if r.version() == Version::V1_0 { fixed_1_0(r) } else { fixed_1_1(r) };
+    read.map(drop)
 }
 
 /// Bits at the low end that do not count.
@@ -325,7 +341,7 @@ const STANDARD: (u16, u16) = (0, 88);
 ///
 /// # Errors
 /// `Short`; `Kind` for another type of match, `Length` for another length; `Value` for a VLAN that is none.
-pub(super) fn parse_1_1(r: &mut Reader<'_>) -> Result<Match> {
+fn fixed_1_1(r: &mut Reader<'_>) -> Result<Fixed> {
     let mut m = r.nested("match", Part::Match)?;
     let (at, kind, len) = (m.at(), m.u16("match")?, m.u16("match")?);
     if kind != STANDARD.0 {
@@ -371,7 +387,7 @@ pub(super) fn parse_1_1(r: &mut Reader<'_>) -> Result<Match> {
         mpls_label,
         mpls_tc,
     };
-    Ok(fixed.fields().collect())
+    Ok(fixed)
 }
 
 /// Writes 88 octets; places that are wild hold zeros.

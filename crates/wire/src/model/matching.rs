@@ -1,12 +1,11 @@
 //! What a rule matches. §7.2.3.
 
 use core::fmt;
-use std::collections::BTreeSet;
 
 use super::codec::{Adapt, Codec};
 use super::field::{Field, FieldId, Need};
 use super::match_fixed;
-use super::oxm::Oxm;
+use super::oxm::{Oxm, RawOxm};
 use super::reader::Reader;
 use crate::error::Part;
 use crate::{Inexpressible, Out, PortNo, Result, Version, Why};
@@ -130,19 +129,7 @@ impl Codec for Match {
         match r.version() {
             Version::V1_0 => match_fixed::parse_1_0(r),
             Version::V1_1 => match_fixed::parse_1_1(r),
-            _ => {
-                let mut head = r.nested("match", Part::Match)?;
-                let (at, kind, len) = (head.at(), head.u16("match")?, head.u16("match")?);
-                let len = usize::from(len);
-                if kind != OFPMT_OXM {
-                    return Err(head.error_at(at, "match type", Why::Kind));
-                }
-                let bad_len = head.error_at(at + 2, "match", Why::Length);
-                let mut inner = head.sub("match", len.checked_sub(4).ok_or(bad_len)?)?;
-                let read = Nxm::parse(&mut inner)?;
-                r.take("match", len.next_multiple_of(8)).map_err(|_| bad_len)?;
-                Ok(read)
-            }
+            _ => Nxm::parse(&mut list(r)?),
         }
     }
 
@@ -163,29 +150,109 @@ impl Codec for Match {
     }
 }
 
+/// The fields of a match of 1.2 or later, which is taken from `r` with its padding.
+///
+/// # Errors
+/// Another type of match, a length that cannot be.
+fn list<'a>(r: &mut Reader<'a>) -> Result<Reader<'a>> {
+    let mut head = r.nested("match", Part::Match)?;
+    let (at, kind, len) = (head.at(), head.u16("match")?, head.u16("match")?);
+    let len = usize::from(len);
+    if kind != OFPMT_OXM {
+        return Err(head.error_at(at, "match type", Why::Kind));
+    }
+    let bad_len = head.error_at(at + 2, "match", Why::Length);
+    let inner = head.sub("match", len.checked_sub(4).ok_or(bad_len)?)?;
+    r.take("match", len.next_multiple_of(8)).map_err(|_| bad_len)?;
+    Ok(inner)
+}
+
+/// Fields without a row that a match can have. It bounds the search for those that are there twice.
+const UNKNOWN_MAX: usize = 32;
+
+/// Words that have a bit for each row.
+const WORDS: usize = FieldId::ROWS.len().div_ceil(64);
+
+/// Which fields a match has.
+#[derive(Debug)]
+struct Seen {
+    rows: [u64; WORDS],
+    unknown: [FieldId; UNKNOWN_MAX],
+    unknown_len: usize,
+}
+
+impl Seen {
+    const NONE: Self = {
+        let none = FieldId { class: 0, number: 0, experimenter: 0 };
+        Self { rows: [0; WORDS], unknown: [none; UNKNOWN_MAX], unknown_len: 0 }
+    };
+
+    /// Notes `id`.
+    ///
+    /// # Errors
+    /// `Duplicate` if it is there already, `Length` for more unknown ones than anyone means.
+    fn add(&mut self, id: FieldId) -> Result<(), Why> {
+        if let Some(n) = id.row_number() {
+            let word = self.rows.get_mut(n / 64).ok_or(Why::Length)?;
+            let had = *word;
+            *word |= 1 << (n % 64);
+            return if had == *word { Err(Why::Duplicate) } else { Ok(()) };
+        }
+        if self.unknown.iter().take(self.unknown_len).any(|&seen| seen == id) {
+            return Err(Why::Duplicate);
+        }
+        *self.unknown.get_mut(self.unknown_len).ok_or(Why::Length)? = id;
+        self.unknown_len += 1;
+        Ok(())
+    }
+}
+
+/// Hands the fields in `r` to `found`, one by one, each proved, none twice. Allocates nothing.
+fn each<'a>(r: &mut Reader<'a>, mut found: impl FnMut(RawOxm<'a>)) -> Result<()> {
+    let mut seen = Seen::NONE;
+    while !r.is_empty() {
+        let at = r.at();
+        let raw = RawOxm::take(r)?;
+        seen.add(raw.id()).map_err(|why| r.error_at(at, "field", why))?;
+        found(raw);
+    }
+    Ok(())
+}
+
+/// Proves the match of 1.2 or later at the start of `r`, and takes it.
+pub(crate) fn prove(r: &mut Reader<'_>) -> Result<()> {
+    each(&mut list(r)?, |_| {})
+}
+
+/// The same; gives back the port that it has.
+pub(crate) fn prove_in_port(r: &mut Reader<'_>) -> Result<Option<PortNo>> {
+    let mut port = None;
+    each(&mut list(r)?, |raw| {
+        if raw.id() == FieldId::IN_PORT {
+            port = raw.value().first_chunk().map(|port| PortNo(u32::from_be_bytes(*port)));
+        }
+    })?;
+    Ok(port)
+}
+
 /// Fields without anything around them, up to the end: the match of Nicira's messages, whose length stands elsewhere.
 pub(crate) struct Nxm;
 
 impl Adapt<Match> for Nxm {
     fn parse(r: &mut Reader<'_>) -> Result<Match> {
         let mut inner = r.nested("match", Part::Match)?;
-        let (mut fields, mut seen) = (vec![], BTreeSet::new());
-        while !inner.is_empty() {
-            let twice = inner.error("field", Why::Duplicate);
-            let oxm = Oxm::parse(&mut inner)?;
-            if !seen.insert(oxm.id().canonical()) {
-                return Err(twice);
-            }
-            fields.push(oxm);
-        }
+        let mut fields = vec![];
+        each(&mut inner, |raw| fields.push(raw.into()))?;
         r.rest();
         Ok(Match { fields })
     }
 
     fn emit(value: &Match, out: &mut Out<'_>) -> Result<(), Inexpressible> {
-        let (mut seen, version) = (BTreeSet::new(), out.version());
-        if !value.fields.iter().all(|oxm| seen.insert(oxm.id().canonical())) {
-            return Err(Inexpressible { what: "field that is there twice", version, needs: None });
+        let (mut seen, version) = (Seen::NONE, out.version());
+        for oxm in &value.fields {
+            let twice = "field that is there twice, or one of too many";
+            let no = |_| Inexpressible { what: twice, version, needs: None };
+            seen.add(oxm.id()).map_err(no)?;
         }
         value.fields.emit(out)
     }

@@ -145,8 +145,22 @@ impl Item for FieldHeader {}
 
 impl Item for Oxm {}
 
-impl Codec for Oxm {
-    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+/// A field as it lies in a message, proved.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RawOxm<'a> {
+    id: FieldId,
+    /// Whether it is known, and of 16 octets at most.
+    is_field: bool,
+    value: &'a [u8],
+    mask: Option<&'a [u8]>,
+}
+
+impl<'a> RawOxm<'a> {
+    /// Takes the field at the start of `r`.
+    ///
+    /// # Errors
+    /// What [`Oxm`] says.
+    pub(crate) fn take(r: &mut Reader<'a>) -> Result<Self> {
         let at = r.at();
         let header = FieldHeader::parse(r)?;
         let bad_len = r.error_at(at + 3, "oxm length", Why::Length);
@@ -158,9 +172,9 @@ impl Codec for Oxm {
             return Err(bad_len);
         }
         let known = header.id.row().filter(|_| header.id.is_known_in(r.version()));
-        let len = u8::try_from(value.len()).map_err(|_| bad_len)?;
         let right = known.is_none_or(|row| {
-            len == row.octets || (row.is_variable() && (1..row.octets).contains(&len))
+            let octets = row.octets.into();
+            value.len() == octets || (row.is_variable() && (1..octets).contains(&value.len()))
         });
         if !right {
             return Err(bad_len);
@@ -169,15 +183,37 @@ impl Codec for Oxm {
         if mask.is_some_and(|mask| value.iter().zip(mask).any(outside)) {
             return Err(r.error_at(at, "oxm", Why::Wildcards));
         }
-        let id = header.id.read_in(r.version());
-        Ok(match known {
-            Some(_) if len <= 16 => {
+        let is_field = known.is_some() && value.len() <= 16;
+        let id = if is_field { header.id.read_in(r.version()) } else { header.id };
+        Ok(Self { id, is_field, value, mask })
+    }
+
+    /// Which field.
+    pub(crate) fn id(&self) -> FieldId {
+        self.id
+    }
+
+    /// The value, as it lies there.
+    pub(crate) fn value(&self) -> &'a [u8] {
+        self.value
+    }
+}
+
+impl From<RawOxm<'_>> for Oxm {
+    fn from(raw: RawOxm<'_>) -> Self {
+        let RawOxm { id, value, mask, .. } = raw;
+        match u8::try_from(value.len()) {
+            Ok(len) if raw.is_field => {
                 Self::Field(Field { id, len, value: low(value), mask: mask.map(low) })
             }
-            _ => {
-                Self::Wide { id: header.id, value: value.to_vec(), mask: mask.map(<[u8]>::to_vec) }
-            }
-        })
+            _ => Self::Wide { id, value: value.to_vec(), mask: mask.map(<[u8]>::to_vec) },
+        }
+    }
+}
+
+impl Codec for Oxm {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        RawOxm::take(r).map(Self::from)
     }
 
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {

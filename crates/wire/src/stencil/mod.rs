@@ -2,11 +2,11 @@
 
 mod usual;
 
-use crate::field::VID_PRESENT;
 use crate::frame::Header;
+
 use crate::{
-    Action, EthHeader, FieldId, FlowMod, Frame, Inexpressible, Out, PacketOut, PortNo, Version,
-    VlanId, matching,
+    Action, EthHeader, FieldId, FlowMod, Inexpressible, Instruction, Out, PacketOut, PortNo,
+    Version, VlanId,
 };
 
 use usual::{Rule10, Rule13, Ruled};
@@ -14,8 +14,11 @@ use usual::{Rule10, Rule13, Ruled};
 /// Octets of a `FLOW_MOD` of 1.0 with one action: the commonest of the shorter drawings.
 const LEN_SHORT: usize = 80;
 
-/// Octets a drawing can have: a `FLOW_MOD` of 1.3 that matches ports, addresses, VLAN and one thing more.
-const LEN_MAX: usize = 128;
+/// Octets a drawing can have: a `FLOW_MOD` of 1.1 with one action, whose match has 88 octets.
+const LEN_MAX: usize = 160;
+
+/// `OFPVID_PRESENT`: the bit of `vlan_vid` that says that there is a tag. §7.2.3.7.
+const TAGGED: u16 = 0x1000;
 
 /// Room behind a drawing for a value that has no place in it: it is written there and cut off.
 const SCRAP: usize = 8;
@@ -60,7 +63,7 @@ impl Stencil {
     ///
     /// # Errors
     /// Names what the version cannot say, or that the message is longer than a stencil.
-    pub fn flow_mod(out: &Out<'_>, f: &FlowMod<'_>) -> Result<Self, Inexpressible> {
+    pub fn flow_mod(out: &Out<'_>, f: &FlowMod) -> Result<Self, Inexpressible> {
         Self::draw_flow_mod(out.version(), f)
     }
 
@@ -68,34 +71,36 @@ impl Stencil {
     ///
     /// # Errors
     /// As [`flow_mod`](Self::flow_mod); the old drawing stays.
-    pub fn redraw(&mut self, f: &FlowMod<'_>) -> Result<(), Inexpressible> {
+    pub fn redraw(&mut self, f: &FlowMod) -> Result<(), Inexpressible> {
         *self = Self::draw_flow_mod(self.version, f)?;
         Ok(())
     }
 
-    fn draw_flow_mod(version: Version, f: &FlowMod<'_>) -> Result<Self, Inexpressible> {
+    fn draw_flow_mod(version: Version, f: &FlowMod) -> Result<Self, Inexpressible> {
         let (mut tx, mut xid) = (Vec::new(), 0);
         Out::new(&mut tx, version, &mut xid).flow_mod(f)?;
         let mut drawn = Self::draw(version, &tx)?;
-        let has_output = matches!(f.actions.first(), Some(Action::Output { .. }));
-        let actions_at = if version == Version::V1_0 {
-            drawn.buffer_id = 64;
-            for field in f.fields {
-                drawn.place(
-                    field.id,
-                    match field.id {
-                        FieldId::IN_PORT => 12,
-                        FieldId::ETH_SRC => 14,
-                        FieldId::ETH_DST => 20,
-                        FieldId::VLAN_VID => 26,
-                        _ => continue,
-                    },
-                );
+        let has_output = match f.instructions.first() {
+            Some(Instruction::ApplyActions { actions }) => {
+                matches!(actions.first(), Some(Action::Output { .. }))
             }
-            72
-        } else {
-            drawn.buffer_id = 32;
-            drawn.place_oxm(&tx, f) + 8
+            _ => false,
+        };
+        let actions_at = match version {
+            Version::V1_0 => {
+                drawn.buffer_id = 64;
+                drawn.place_fixed(f, [12, 14, 20, 26]);
+                72
+            }
+            Version::V1_1 => {
+                drawn.buffer_id = 32;
+                drawn.place_fixed(f, [52, 60, 72, 84]);
+                144
+            }
+            _ => {
+                drawn.buffer_id = 32;
+                drawn.place_oxm(f) + 8
+            }
         };
         if has_output {
             drawn.out_port = to_place(actions_at + 4);
@@ -181,16 +186,30 @@ impl Stencil {
         }
     }
 
+    /// Notes the places that a fixed match has for the ingress port, both addresses and the VLAN, as far as `f` has
+    /// them.
+    fn place_fixed(&mut self, f: &FlowMod, [in_port, eth_src, eth_dst, vlan]: [u8; 4]) {
+        for field in f.matching.iter() {
+            let at = match field.id {
+                FieldId::IN_PORT => in_port,
+                FieldId::ETH_SRC => eth_src,
+                FieldId::ETH_DST => eth_dst,
+                FieldId::VLAN_VID => vlan,
+                _ => continue,
+            };
+            self.place(field.id, at);
+        }
+    }
+
     /// Finds the places of fields among the TLVs of a drawn `FLOW_MOD`; returns where the match ends.
-    fn place_oxm(&mut self, msg: &[u8], f: &FlowMod<'_>) -> usize {
+    fn place_oxm(&mut self, f: &FlowMod) -> usize {
         const MATCH_AT: usize = 48;
         let mut at = MATCH_AT + 4;
-        for field in f.fields {
+        for field in f.matching.iter() {
             self.place(field.id, to_place(at + 4));
             at += 4 + usize::from(field.len) * if field.mask.is_some() { 2 } else { 1 };
         }
-        let ends = Frame::new(msg).ok().and_then(|msg| matching::oxm_octets(msg, 48).ok());
-        ends.map_or(msg.len(), |(_, rest)| msg.len() - rest.len())
+        at.next_multiple_of(8)
     }
 
     /// Fills the values in over a copy of the drawing, which is what `msg` begins with.
@@ -208,7 +227,11 @@ impl Stencil {
         } else {
             put(msg, self.in_port, &fill.in_port.0.to_be_bytes());
             put(msg, self.out_port, &fill.out_port.0.to_be_bytes());
-            put(msg, self.vlan, &fill.vlan.map_or(0, |vlan| VID_PRESENT | vlan.0).to_be_bytes());
+            let vlan = match self.version {
+                Version::V1_1 => fill.vlan.map_or(0xffff, |vlan| vlan.0),
+                _ => fill.vlan.map_or(0, |vlan| TAGGED | vlan.0),
+            };
+            put(msg, self.vlan, &vlan.to_be_bytes());
         }
         Ok(())
     }
@@ -297,28 +320,26 @@ mod tests {
     /// A stamped message is, octet by octet, the one that is written anew.
     #[test]
     fn a_stamp_equals_the_message_it_stands_for() {
-        for version in [Version::V1_0, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5] {
+        for version in (1..=6).map(Version) {
             for (vlan, port) in [(None, PortNo(7)), (Some(VlanId(5)), PortNo::LOCAL)] {
                 for n in 0..=5 {
-                    let given = fields(vlan);
-                    let actions = [Action::output(port)];
-                    let said = FlowMod {
+                    let rule = |fields: &[Field], to| FlowMod {
                         cookie: 99,
-                        idle_timeout_s: 60,
-                        buffer_id: Some(77),
-                        fields: &given[..n],
-                        actions: &actions,
+                        idle_timeout: 60,
+                        matching: fields[..n].iter().copied().collect(),
+                        instructions: vec![Instruction::ApplyActions {
+                            actions: vec![Action::output(to)],
+                        }],
                         ..FlowMod::default()
                     };
+                    let said = FlowMod { buffer_id: Some(77), ..rule(&fields(vlan), port) };
                     let (mut anew, mut xid) = (vec![], 5);
                     Out::new(&mut anew, version, &mut xid).flow_mod(&said).unwrap();
 
-                    let other = [Action::output(PortNo(1))];
                     let mut blank = fields(Some(VlanId(0)));
                     blank[1] = Field::eth_dst(MacAddr::BROADCAST);
                     blank[2] = Field::eth_src(MacAddr::BROADCAST);
-                    let drawn =
-                        FlowMod { fields: &blank[..n], actions: &other, buffer_id: None, ..said };
+                    let drawn = rule(&blank, PortNo(1));
                     let (mut tx, mut xid) = (vec![], 5);
                     let mut out = Out::new(&mut tx, version, &mut xid);
                     let stencil = Stencil::flow_mod(&out, &drawn).unwrap();
@@ -338,7 +359,7 @@ mod tests {
 
     #[test]
     fn a_stamped_packet_out_brings_its_frame_along() {
-        for version in [Version::V1_0, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5] {
+        for version in (1..=6).map(Version) {
             let actions = [Action::output(PortNo::FLOOD)];
             let (in_port, frame) = (PortNo(4), &b"frame"[..]);
             let said = PacketOut { buffer_id: None, in_port, actions: &actions, frame };
@@ -360,7 +381,7 @@ mod tests {
         let (mut tx, mut xid) = (vec![], 5);
         let mut out = Out::new(&mut tx, Version::V1_0, &mut xid);
         let actions = [Action::output(PortNo(1))];
-        let drawn = FlowMod { actions: &actions, ..FlowMod::default() };
+        let drawn = FlowMod { instructions: vec![Instruction::apply(actions)], ..FlowMod::default() };
         let stencil = Stencil::flow_mod(&out, &drawn).unwrap();
         let fill = Fill {
             buffer_id: None,

@@ -357,7 +357,7 @@ const _: () = assert!(size_of::<Rule10>() == 80 && size_of::<Rule13>() == 112);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Action, Field, FlowMod, PacketIn, Reason};
+    use crate::{Action, Field, FlowMod, Instruction, PacketIn, PacketInReason};
 
     const FRAME: [u8; 15] = [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 8, 0, 69];
 
@@ -365,20 +365,26 @@ mod tests {
         buffer_id: Some(77),
         in_port: PortNo(3),
         total_len: 60,
-        reason: Reason::NO_MATCH,
+        reason: PacketInReason::NO_MATCH,
         table_id: 0,
         cookie: 0,
         frame: &FRAME,
     };
 
     /// The rule of a bridge, as it is written anew.
-    fn say(out: &mut Out<'_>, draw: impl FnOnce(&mut Out<'_>, &FlowMod<'_>), [a, b]: [PortNo; 2]) {
+    fn say(out: &mut Out<'_>, draw: impl FnOnce(&mut Out<'_>, &FlowMod), [a, b]: [PortNo; 2]) {
         let (dst, src) = (MacAddr::from_u64(0x0200_0000_0009), MacAddr::from_u64(0x0200_0000_0008));
         let (dst, src) = (Field::eth_dst(dst), Field::eth_src(src));
         let fields = [Field::in_port(a), src, dst, Field::untagged()];
-        let (buffer_id, actions) = (Some(77), [Action::output(b)]);
-        let (fields, actions) = (&fields[..], &actions[..]);
-        draw(out, &FlowMod { cookie: 9, buffer_id, fields, actions, ..FlowMod::default() });
+        let actions = [Action::output(b)];
+        let f = FlowMod {
+            cookie: 9,
+            buffer_id: Some(77),
+            matching: fields.into(),
+            instructions: vec![Instruction::apply(actions)],
+            ..FlowMod::default()
+        };
+        draw(out, &f);
     }
 
     /// What is written for a burst, and how much of it is left. Frames go from port 3 to `port`.

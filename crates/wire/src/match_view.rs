@@ -1,0 +1,86 @@
+//! A match read in place. §7.2.3.
+
+use zerocopy::big_endian::U32;
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+use crate::model::codec::Codec;
+use crate::model::reader::Reader;
+use crate::model::{match_fixed, matching};
+use crate::{Error, Frame, Match, Part, PortNo, Result, Version, Why};
+
+/// What a rule matches, proved and in place; [`to_match`](Self::to_match) reads it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatchView<'a> {
+    version: Version,
+    octets: &'a [u8],
+}
+
+impl<'a> MatchView<'a> {
+    /// Takes the match at the start of what `r` has left, padding included.
+    ///
+    /// # Errors
+    /// As for [`Match`].
+    pub(crate) fn take(r: &mut Reader<'a>) -> Result<Self> {
+        let (version, all) = (r.version(), r.peek());
+        match version {
+            Version::V1_0 | Version::V1_1 => match_fixed::prove(r)?,
+            _ => matching::prove(r)?,
+        }
+        let len = all.len() - r.len();
+        Ok(Self { version, octets: all.get(..len).unwrap_or_default() })
+    }
+
+    /// The fields.
+    ///
+    /// # Cost
+    /// Allocates the list.
+    pub fn to_match(self) -> Match {
+        let mut r = Reader::new(self.version, self.octets, 0);
+        let read = Match::parse(&mut r);
+        debug_assert!(read.is_ok(), "what was proved is read: {read:?}");
+        read.unwrap_or_default()
+    }
+}
+
+/// Type, length; then fields. §7.2.3.1.
+#[derive(Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct PortOnly {
+    kind_and_len: U32,
+    header: U32,
+    port: U32,
+    pad: [u8; 4],
+}
+
+impl PortOnly {
+    /// `OFPMT_OXM` and 12 octets.
+    const HEAD: u32 = 1 << 16 | 12;
+    /// `IN_PORT` of `OFPXMC_OPENFLOW_BASIC` without a mask, 4 octets.
+    const IN_PORT: u32 = 0x8000 << 16 | 4;
+}
+
+/// The ingress port of the match that starts `at` octets into `msg`, of 1.2 or later; and what follows the match.
+///
+/// # Errors
+/// As for [`Match`]; `Missing` without an ingress port.
+#[inline]
+pub(crate) fn in_port(msg: Frame<'_>, at: u16) -> Result<(PortNo, &[u8])> {
+    let here = msg.octets().get(usize::from(at)..).unwrap_or_default();
+    match PortOnly::ref_from_prefix(here) {
+        Ok((m, rest))
+            if m.kind_and_len.get() == PortOnly::HEAD && m.header.get() == PortOnly::IN_PORT =>
+        {
+            Ok((PortNo(m.port.get()), rest))
+        }
+        _ => in_port_among_others(msg, at),
+    }
+}
+
+#[inline(never)]
+fn in_port_among_others(msg: Frame<'_>, at: u16) -> Result<(PortNo, &[u8])> {
+    let here = msg.octets().get(usize::from(at)..).unwrap_or_default();
+    let mut r = Reader::new(msg.version(), here, at.into());
+    let found = matching::prove_in_port(&mut r)?;
+    let missing = Error::new("in_port", at, Why::Missing).within(Part::Match);
+    Ok((found.ok_or(missing)?, r.rest()))
+}
