@@ -89,7 +89,7 @@ impl Error {
             Part::TableFeatures => (ErrorType::TABLE_FEATURES_FAILED, [2, 3, 4]),
         };
         let code = match self.why {
-            Why::Version => return (ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION),
+            Why::Version => return (ErrorType::BAD_REQUEST, ErrorCode(0)),
             Why::Duplicate if matches!(self.part, Part::Match) => 10,
             Why::Duplicate if matches!(self.part, Part::Instruction) => 9,
             Why::Wildcards if matches!(self.part, Part::Match) => 5,
@@ -151,7 +151,7 @@ mod tests {
     fn an_error_says_what_where_and_why() {
         let error = Error::new("match", 24, Why::Length);
         assert_eq!(error.to_string(), "match at octet 24 has a length that cannot be");
-        assert_eq!(error.code(), (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
+        assert_eq!(error.code(), (ErrorType::BAD_REQUEST, ErrorCode(6)));
     }
 
     #[test]

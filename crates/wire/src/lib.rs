@@ -23,15 +23,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod config;
+mod body;
+mod datapath_id;
 mod echo;
 mod error;
 mod error_msg;
 mod eth;
-mod features;
 mod flow_mod;
 mod frame;
-mod hello;
 mod kind;
 mod match_view;
 pub mod model;
@@ -40,32 +39,29 @@ mod out;
 mod packet_in;
 mod packet_out;
 mod port;
-mod port_status;
-mod role;
 mod stencil;
 mod version;
 
-pub use config::SwitchConfig;
+pub use body::ports;
+pub use datapath_id::DatapathId;
 pub use error::{Error, Inexpressible, Part, Result, Why};
-pub use error_msg::{ErrorCode, ErrorMsg, ErrorType};
+pub use error_msg::ErrorMsg;
 pub use eth::{EthHeader, EtherType, Ethernet, MacAddr, VlanId};
-pub use features::{DatapathId, Features};
 pub use flow_mod::FlowModView;
 pub use frame::{Frame, HEADER_LEN, split};
-pub use hello::Hello;
 pub use kind::Kind;
 pub use match_view::MatchView;
 pub use model::{
-    Action, Field, FieldId, FieldRow, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved,
-    FlowRemovedReason, Instruction, Match, Message, PacketInReason,
+    Action, Capabilities, ConfigFlags, Desc, ErrorCode, ErrorReason, ErrorRow, ErrorType, Features, Field,
+    FieldId, FieldRow, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason,
+    Hello, HelloElement, Instruction, Match, Message, PacketInReason, Port, PortReason, PortStatus,
+    Role, RoleRequest, SwitchConfig,
 };
-pub use multipart::{Desc, Multipart, MultipartKind};
+pub use multipart::{Multipart, MultipartKind};
 pub use out::Out;
 pub use packet_in::{PacketIn, PacketIns};
 pub use packet_out::{PacketOut, PacketOutView};
-pub use port::{Port, PortNo, ports};
-pub use port_status::{PortReason, PortStatus};
-pub use role::{Role, RoleMsg};
+pub use port::PortNo;
 pub use stencil::{Fill, Stencil};
 pub use version::{Version, Versions};
 

@@ -3,7 +3,10 @@
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::{Error, Frame, Inexpressible, Kind, Out, Port, PortNo, Result, Version, Why};
+use crate::model::codec::Codec;
+use crate::{
+    Desc, Error, Frame, Inexpressible, Kind, Out, Port, PortNo, Result, Version, Why,
+};
 
 /// What is asked or told. An open set, numbered alike in all versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -148,117 +151,44 @@ impl Out<'_> {
         }
         Ok(())
     }
-}
 
-/// As many descriptions of 64 octets as stay well under the length field's 65 535.
-const PORTS_PER_PART: usize = 1000;
-
-const _: () = assert!(PORTS_PER_PART * 64 + 16 <= 0xffff);
-
-/// What the maker says of a switch. §7.3.5.1.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Desc {
-    /// Maker.
-    pub mfr: String,
-    /// Hardware.
-    pub hw: String,
-    /// Software.
-    pub sw: String,
-    /// Serial number.
-    pub serial: String,
-    /// A name for people.
-    pub dp: String,
-}
-
-/// `struct ofp_desc`.
-#[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
-#[repr(C)]
-struct DescFixed {
-    mfr: [u8; 256],
-    hw: [u8; 256],
-    sw: [u8; 256],
-    serial: [u8; 32],
-    dp: [u8; 256],
-}
-
-impl Desc {
-    /// Reads the body of a `DESC` reply.
+    /// Writes the `DESC` reply to request `xid`.
     ///
     /// # Errors
-    /// `Short` if it is cut off.
-    pub fn parse(body: &[u8]) -> Result<Self> {
-        let short = Error::new("desc", 16, Why::Short);
-        let (desc, _) = DescFixed::ref_from_prefix(body).map_err(|_| short)?;
-        Ok(Self {
-            mfr: text(&desc.mfr),
-            hw: text(&desc.hw),
-            sw: text(&desc.sw),
-            serial: text(&desc.serial),
-            dp: text(&desc.dp),
+    /// None that a version has.
+    pub fn desc_reply(&mut self, xid: u32, desc: &Desc) -> Result<(), Inexpressible> {
+        self.message_with_xid(Kind::MULTIPART_REPLY, xid, |out| {
+            Multipart { kind: MultipartKind::DESC, more: false, body: &[] }.emit(out);
+            desc.emit(out)
         })
     }
-
-    /// The body of a `DESC` reply; what is too long for its place is cut.
-    pub fn to_body(&self) -> Vec<u8> {
-        let desc = DescFixed {
-            mfr: padded(&self.mfr),
-            hw: padded(&self.hw),
-            sw: padded(&self.sw),
-            serial: padded(&self.serial),
-            dp: padded(&self.dp),
-        };
-        desc.as_bytes().to_vec()
-    }
 }
 
-/// Text that ends at the first zero.
-fn text(octets: &[u8]) -> String {
-    let end = octets.iter().position(|&c| c == 0).unwrap_or(octets.len());
-    String::from_utf8_lossy(octets.get(..end).unwrap_or_default()).into_owned()
-}
+/// As many descriptions of some 72 octets as stay well under the length field's 65 535.
+const PORTS_PER_PART: usize = 800;
 
-/// Text padded with zeros, of which there is at least one.
-fn padded<const N: usize>(text: &str) -> [u8; N] {
-    let mut octets = [0; N];
-    for (place, octet) in octets.iter_mut().take(N - 1).zip(text.bytes()) {
-        *place = octet;
-    }
-    octets
-}
+const _: () = assert!(PORTS_PER_PART * 72 + 16 <= 0xffff);
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{MacAddr, ports};
+    use crate::ports;
 
     #[test]
     fn ports_are_told_in_parts() {
-        let port = Port {
-            port_no: PortNo(1),
-            hw_addr: MacAddr([2; 6]),
-            name: [0; 16],
-            config: 0,
-            state: 0,
-            features: [0; 4],
-            speed_kbps: [10, 20],
-        };
-        let (mut tx, mut xid) = (vec![], 1);
-        let told = vec![port; 1500];
-        Out::new(&mut tx, Version::V1_3, &mut xid).port_desc_reply(7, &told).unwrap();
-        let (first, rest) = crate::split(&tx).unwrap().unwrap();
-        let (second, rest) = crate::split(rest).unwrap().unwrap();
-        assert!(rest.is_empty());
-        let (first, second) = (Multipart::new(first).unwrap(), Multipart::new(second).unwrap());
-        assert!(first.more && !second.more);
-        let mut heard = ports(Version::V1_3, first.body, 16).unwrap();
-        heard.extend(ports(Version::V1_3, second.body, 16).unwrap());
-        assert_eq!(heard, told);
-    }
-
-    #[test]
-    fn a_description_comes_back_as_written() {
-        let desc = Desc { mfr: "Nicira".into(), dp: "s1".into(), ..Desc::default() };
-        assert_eq!(Desc::parse(&desc.to_body()), Ok(desc));
-        assert!(Desc::parse(&[0; 1055]).is_err());
+        for version in [Version::V1_3, Version::V1_4, Version::V1_5] {
+            let port = Port { port_no: PortNo(1), name: "eth1".into(), ..Port::default() };
+            let (mut tx, mut xid) = (vec![], 1);
+            let told = vec![port; 1500];
+            Out::new(&mut tx, version, &mut xid).port_desc_reply(7, &told).unwrap();
+            let (first, rest) = crate::split(&tx).unwrap().unwrap();
+            let (second, rest) = crate::split(rest).unwrap().unwrap();
+            assert!(rest.is_empty());
+            let (first, second) = (Multipart::new(first).unwrap(), Multipart::new(second).unwrap());
+            assert!(first.more && !second.more);
+            let mut heard = ports(version, first.body, 16).unwrap();
+            heard.extend(ports(version, second.body, 16).unwrap());
+            assert_eq!(heard, told);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! `ERROR`: a request failed. §7.4.4.
 
 use super::codec::Codec;
-use super::errors::{ErrorCode, ErrorForm, ErrorRow, ErrorType, Reason};
+use super::errors::{ErrorCode, ErrorForm, ErrorRow, ErrorType, ErrorReason};
 use super::reader::Reader;
 use super::value::{Entries, Misread, Plain, Value, code, of_code, of_number};
 use crate::{Inexpressible, Out, Result, Version};
@@ -14,7 +14,7 @@ use crate::{Inexpressible, Out, Result, Version};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ErrorMsg {
     /// Why.
-    pub reason: Reason,
+    pub reason: ErrorReason,
     /// The start of the request, at least 64 octets if it had so many; a text for `HELLO_FAILED`.
     pub data: Vec<u8>,
 }
@@ -25,7 +25,8 @@ const NXVC_VENDOR_ERROR: u16 = 0;
 /// The type of an experimenter's error since 1.2.
 const EXPERIMENTER: u16 = 0xffff;
 
-impl Codec for ErrorMsg {
+/// Type and code, and what an experimenter or vendor has behind them.
+impl Codec for ErrorReason {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let (version, kind, code) = (r.version(), r.u16("type")?, r.u16("code")?);
         let form = match (kind, code) {
@@ -37,28 +38,38 @@ impl Codec for ErrorMsg {
             }
             _ => ErrorForm::Standard(kind, code),
         };
-        Ok(Self { reason: Reason::from_form(form, version), data: Codec::parse(r)? })
+        Ok(Self::from_form(form, version))
     }
 
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
-        match self.reason.form(out.version())? {
+        match self.form(out.version())? {
             ErrorForm::Standard(kind, code) => {
                 kind.emit(out)?;
-                code.emit(out)?;
+                code.emit(out)
             }
             ErrorForm::Vendor(vendor, kind, code) => {
                 NXET_VENDOR.emit(out)?;
                 NXVC_VENDOR_ERROR.emit(out)?;
                 vendor.emit(out)?;
                 kind.emit(out)?;
-                code.emit(out)?;
+                code.emit(out)
             }
             ErrorForm::Experimenter(experimenter, exp_type) => {
                 EXPERIMENTER.emit(out)?;
                 exp_type.emit(out)?;
-                experimenter.emit(out)?;
+                experimenter.emit(out)
             }
         }
+    }
+}
+
+impl Codec for ErrorMsg {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        Ok(Self { reason: Codec::parse(r)?, data: Codec::parse(r)? })
+    }
+
+    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        self.reason.emit(out)?;
         self.data.emit(out)
     }
 }
@@ -68,16 +79,16 @@ impl Plain for ErrorMsg {
         let name = ErrorRow::of(self.reason).map(|row| row.name_in(version));
         let mut map: Vec<(_, Value)> = Vec::new();
         match self.reason {
-            Reason::Standard { kind, code } => {
+            ErrorReason::Standard { kind, code } => {
                 map.push(("kind".into(), kind.to_value(version)));
                 map.push(("code".into(), of_code(name, code.0.into())));
             }
-            Reason::Experimenter { experimenter, exp_type } => {
+            ErrorReason::Experimenter { experimenter, exp_type } => {
                 map.push(("kind".into(), Value::text("experimenter")));
                 map.push(("experimenter".into(), of_number(experimenter.into())));
                 map.push(("code".into(), of_code(name, exp_type.into())));
             }
-            Reason::Vendor { vendor, kind, code } => {
+            ErrorReason::Vendor { vendor, kind, code } => {
                 map.push(("kind".into(), Value::text("vendor")));
                 map.push(("vendor".into(), of_number(vendor.into())));
                 map.push(("vendor_type".into(), of_number(kind.into())));
@@ -94,12 +105,12 @@ impl Plain for ErrorMsg {
         let given = entries.take("code").ok_or_else(|| Misread::new("has no `code`"))?;
         let coded = |kind| code_of(kind, given, version).map_err(|e| e.under("code"));
         let reason = match kind {
-            Value::Text(text) if text == "vendor" => Reason::Vendor {
+            Value::Text(text) if text == "vendor" => ErrorReason::Vendor {
                 vendor: entries.read("vendor", version)?.unwrap_or_default(),
                 kind: entries.read("vendor_type", version)?.unwrap_or_default(),
                 code: coded(None)?.try_into().map_err(|_| too_large().under("code"))?,
             },
-            Value::Text(text) if text == "experimenter" => Reason::Experimenter {
+            Value::Text(text) if text == "experimenter" => ErrorReason::Experimenter {
                 experimenter: entries.read("experimenter", version)?.unwrap_or_default(),
                 exp_type: coded(Some(ErrorType::EXPERIMENTER))?
                     .try_into()
@@ -108,7 +119,7 @@ impl Plain for ErrorMsg {
             _ => {
                 let kind = ErrorType::from_value(kind, version).map_err(|e| e.under("kind"))?;
                 let code = coded(Some(kind))?.try_into().map_err(|_| too_large().under("code"))?;
-                Reason::Standard { kind, code: ErrorCode(code) }
+                ErrorReason::Standard { kind, code: ErrorCode(code) }
             }
         };
         let data = entries.read("data", version)?.unwrap_or_default();
@@ -127,9 +138,9 @@ fn code_of(kind: Option<ErrorType>, value: &Value, version: Version) -> Result<u
         && let Some(row) = ErrorRow::named(kind, name, version)
     {
         return Ok(match row.reason {
-            Reason::Standard { code, .. } => code.0.into(),
-            Reason::Experimenter { exp_type, .. } => exp_type.into(),
-            Reason::Vendor { code, .. } => code.into(),
+            ErrorReason::Standard { code, .. } => code.0.into(),
+            ErrorReason::Experimenter { exp_type, .. } => exp_type.into(),
+            ErrorReason::Vendor { code, .. } => code.into(),
         });
     }
     code(value, core::iter::empty())
@@ -142,31 +153,31 @@ mod tests {
     use crate::model::golden::{message_both_ways, parse, written};
     use crate::model::{ErrorCode, ErrorType};
 
-    fn error(reason: Reason, data: &[u8]) -> Message {
+    fn error(reason: ErrorReason, data: &[u8]) -> Message {
         Message::Error(ErrorMsg { reason, data: data.to_vec() })
     }
 
     #[test]
     fn types_and_codes_of_1_0_are_renumbered() {
-        let full = Reason::standard(ErrorType::FLOW_MOD_FAILED, 1);
+        let full = ErrorReason::standard(ErrorType::FLOW_MOD_FAILED, 1);
         message_both_ways("01 01 000d 00000007 0003 0000 09", &error(full, &[9]));
         message_both_ways("04 01 000d 00000007 0005 0001 09", &error(full, &[9]));
-        let gone = Reason::standard(ErrorType::FLOW_MOD_FAILED, 0x1_0003);
+        let gone = ErrorReason::standard(ErrorType::FLOW_MOD_FAILED, 0x1_0003);
         message_both_ways("01 01 000c 00000007 0003 0003", &error(gone, &[]));
     }
 
     #[test]
     fn experimenters_have_a_form_in_every_version() {
-        let bad_type = Reason::nicira(3);
+        let bad_type = ErrorReason::nicira(3);
         let in_1_0 = "01 01 0014 00000007 b0c2 0000 00002320 0001 0101";
         message_both_ways(in_1_0, &error(bad_type, &[]));
         message_both_ways("03 01 0010 00000007 ffff 0003 00002320", &error(bad_type, &[]));
-        let closed = Reason::standard(ErrorType::BUNDLE_FAILED, 4);
+        let closed = ErrorReason::standard(ErrorType::BUNDLE_FAILED, 4);
         message_both_ways("04 01 0010 00000007 ffff 0900 4f4e4600", &error(closed, &[]));
         message_both_ways("05 01 000c 00000007 0011 0004", &error(closed, &[]));
-        let unknown = Reason::Experimenter { experimenter: 0x55, exp_type: 8 };
+        let unknown = ErrorReason::Experimenter { experimenter: 0x55, exp_type: 8 };
         message_both_ways("06 01 0011 00000007 ffff 0008 00000055 01", &error(unknown, &[1]));
-        let unknown = Reason::Vendor { vendor: 0x55, kind: 1, code: 8 };
+        let unknown = ErrorReason::Vendor { vendor: 0x55, kind: 1, code: 8 };
         let in_1_1 = "02 01 0014 00000007 b0c2 0000 00000055 0001 0008";
         message_both_ways(in_1_1, &error(unknown, &[]));
     }
@@ -185,19 +196,19 @@ mod tests {
             message_both_ways(octets, &parse(octets).unwrap());
         }
         let code = ErrorCode(0x1_0009);
-        let undefined = Reason::Standard { kind: ErrorType::FLOW_MOD_FAILED, code };
+        let undefined = ErrorReason::Standard { kind: ErrorType::FLOW_MOD_FAILED, code };
         let octets = "01 01 000c 00000007 0003 0009";
         assert_eq!(parse(octets), Ok(error(undefined, &[])));
     }
 
     #[test]
     fn a_version_refuses_what_it_has_no_form_for() {
-        let stale = error(Reason::standard(ErrorType::ROLE_REQUEST_FAILED, 0), &[]);
+        let stale = error(ErrorReason::standard(ErrorType::ROLE_REQUEST_FAILED, 0), &[]);
         assert_eq!(
             written(&stale, Version::V1_0).unwrap_err().to_string(),
             "STALE needs 1.2, this is 1.0"
         );
-        let theirs = error(Reason::Experimenter { experimenter: 1, exp_type: 2 }, &[]);
+        let theirs = error(ErrorReason::Experimenter { experimenter: 1, exp_type: 2 }, &[]);
         assert_eq!(
             written(&theirs, Version::V1_1).unwrap_err().to_string(),
             "error needs 1.2, this is 1.1"

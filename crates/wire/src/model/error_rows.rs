@@ -4,7 +4,7 @@
 //! added is in Open vSwitch's `ofp-errors.h`.
 
 use super::codec::versions::*;
-use super::errors::{ErrorForm, ErrorRow, ErrorType, Reason, nx, nx10, of, onf};
+use super::errors::{ErrorForm, ErrorRow, ErrorType, ErrorReason, nx, nx10, of, onf};
 
 /// Reads rows: the type, the number in the newest version, the name, in brackets older names, the forms.
 macro_rules! rows {
@@ -16,8 +16,8 @@ macro_rules! rows {
             |version| rows!(@form version $($versions => $form,)*),
         )),*]
     };
-    (@reason NICIRA $n:literal) => { Reason::nicira($n) };
-    (@reason $kind:ident $n:literal) => { Reason::standard(ErrorType::$kind, $n) };
+    (@reason NICIRA $n:literal) => { ErrorReason::nicira($n) };
+    (@reason $kind:ident $n:literal) => { ErrorReason::standard(ErrorType::$kind, $n) };
     (@was $version:ident) => {{
         let _: u8 = $version;
         None

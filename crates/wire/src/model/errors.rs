@@ -1,5 +1,7 @@
 //! Why a request failed: every type and code of every version by name, and those of Nicira and the ONF. §7.4.4.
 
+use core::fmt;
+
 use super::codec::versions::*;
 use super::codec::{NICIRA, ONF, lacks};
 use super::rows::codes;
@@ -80,7 +82,7 @@ pub struct ErrorCode(pub u32);
 
 /// What went wrong, in no version's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum ErrorReason {
     /// What OpenFlow defines.
     Standard {
         /// The sort of request.
@@ -106,13 +108,13 @@ pub enum Reason {
     },
 }
 
-impl Default for Reason {
+impl Default for ErrorReason {
     fn default() -> Self {
         Self::Standard { kind: ErrorType::default(), code: ErrorCode::default() }
     }
 }
 
-/// The numbers of a [`Reason`] in one version.
+/// The numbers of a [`ErrorReason`] in one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorForm {
     /// Type and code.
@@ -127,7 +129,7 @@ pub enum ErrorForm {
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorRow {
     /// What it is.
-    pub reason: Reason,
+    pub reason: ErrorReason,
     /// Its name in the newest version that has it, without the prefix of its type.
     pub name: &'static str,
     was: fn(u8) -> Option<&'static str>,
@@ -141,7 +143,7 @@ impl ErrorRow {
     }
 
     /// The row of `reason`.
-    pub fn of(reason: Reason) -> Option<&'static Self> {
+    pub fn of(reason: ErrorReason) -> Option<&'static Self> {
         Self::all().iter().find(|row| row.reason == reason)
     }
 
@@ -152,7 +154,7 @@ impl ErrorRow {
 
     /// The row of `kind` that is called `name` in `version` or in a later one, in letters of either case.
     pub fn named(kind: ErrorType, name: &str, version: Version) -> Option<&'static Self> {
-        let of_kind = |row: &&Self| row.kind() == kind;
+        let of_kind = |row: &&Self| row.reason.kind() == kind;
         let mut rows = Self::all().iter().filter(of_kind);
         rows.find(|row| {
             [row.name, row.name_in(version)].iter().any(|n| n.eq_ignore_ascii_case(name))
@@ -169,15 +171,8 @@ impl ErrorRow {
         (self.was)(version.0).unwrap_or(self.name)
     }
 
-    fn kind(&self) -> ErrorType {
-        match self.reason {
-            Reason::Standard { kind, .. } => kind,
-            _ => ErrorType::EXPERIMENTER,
-        }
-    }
-
     pub(super) const fn new(
-        reason: Reason,
+        reason: ErrorReason,
         name: &'static str,
         was: fn(u8) -> Option<&'static str>,
         form: fn(u8) -> Option<ErrorForm>,
@@ -186,7 +181,28 @@ impl ErrorRow {
     }
 }
 
-impl Reason {
+impl ErrorReason {
+    /// No common version.
+    pub const INCOMPATIBLE: Self = Self::standard(ErrorType::HELLO_FAILED, 0);
+    /// A version that the session does not speak.
+    pub const BAD_VERSION: Self = Self::standard(ErrorType::BAD_REQUEST, 0);
+    /// A kind that is not known, or not here.
+    pub const BAD_TYPE: Self = Self::standard(ErrorType::BAD_REQUEST, 1);
+    /// A multipart body that is not known.
+    pub const BAD_MULTIPART: Self = Self::standard(ErrorType::BAD_REQUEST, 2);
+    /// An experimenter that is not known.
+    pub const BAD_EXPERIMENTER: Self = Self::standard(ErrorType::BAD_REQUEST, 3);
+    /// A length that cannot be.
+    pub const BAD_LEN: Self = Self::standard(ErrorType::BAD_REQUEST, 6);
+
+    /// What sort of request failed.
+    pub const fn kind(self) -> ErrorType {
+        match self {
+            Self::Standard { kind, .. } => kind,
+            Self::Experimenter { .. } | Self::Vendor { .. } => ErrorType::EXPERIMENTER,
+        }
+    }
+
     /// What is meant by `form` in `version`.
     pub fn from_form(form: ErrorForm, version: Version) -> Self {
         if let Some(row) = ErrorRow::with(form, version) {
@@ -240,7 +256,7 @@ impl Reason {
     /// `BAD_REQUEST` where it does not. §7.4.4.
     pub fn deserved(error: Error, version: Version) -> Self {
         let (kind, code) = error.code();
-        let reason = Self::standard(ErrorType(kind.0.into()), code.0.into());
+        let reason = Self::standard(kind, code.0);
         if matches!(reason.form(version), Ok(ErrorForm::Standard(..))) {
             return reason;
         }
@@ -252,7 +268,7 @@ impl Reason {
             Part::SetField => Error { part: Part::Action, ..error }.code(),
             _ => of_request.code(),
         };
-        Self::standard(ErrorType(kind.0.into()), code.0.into())
+        Self::standard(kind, code.0)
     }
 
     pub(super) const fn standard(kind: ErrorType, code: u32) -> Self {
@@ -261,6 +277,26 @@ impl Reason {
 
     pub(super) const fn nicira(exp_type: u16) -> Self {
         Self::Experimenter { experimenter: NICIRA, exp_type }
+    }
+}
+
+/// `TYPE/CODE` by name, numbers where there is none.
+impl fmt::Display for ErrorReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind().name() {
+            Some(name) => f.write_str(name)?,
+            None => write!(f, "type {}", self.kind().0)?,
+        }
+        match (ErrorRow::of(*self), self) {
+            (Some(row), _) => write!(f, "/{}", row.name),
+            (None, Self::Standard { code, .. }) => write!(f, "/code {}", code.0),
+            (None, Self::Experimenter { experimenter, exp_type }) => {
+                write!(f, "/{exp_type} of {experimenter:#x}")
+            }
+            (None, Self::Vendor { vendor, kind, code }) => {
+                write!(f, "/{kind}/{code} of {vendor:#x}")
+            }
+        }
     }
 }
 
@@ -300,7 +336,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let kind = match row.reason {
-            Reason::Standard { kind, .. } => kind.name().unwrap().to_owned() + "/",
+            ErrorReason::Standard { kind, .. } => kind.name().unwrap().to_owned() + "/",
             _ => String::new(),
         };
         Some(format!("{version} {numbers} {kind}{}", row.name_in(version)))
@@ -339,7 +375,7 @@ mod tests {
                     );
                     continue;
                 };
-                assert_eq!(Reason::from_form(form, version), row.reason, "{version}");
+                assert_eq!(ErrorReason::from_form(form, version), row.reason, "{version}");
                 assert_eq!(row.reason.form(version), Ok(form));
             }
         }
@@ -351,7 +387,7 @@ mod tests {
             for kind in (0..25).chain([0xb0c2, 0xffff]) {
                 for code in (0..25).chain([0xffff]) {
                     let form = ErrorForm::Standard(kind, code);
-                    let back = Reason::from_form(form, version).form(version);
+                    let back = ErrorReason::from_form(form, version).form(version);
                     if kind == 0xffff && version >= Version::V1_2 {
                         assert!(back.is_err());
                     } else {
@@ -365,18 +401,18 @@ mod tests {
     #[test]
     fn a_fault_deserves_what_the_version_has() {
         let fault = Error::new("match", 8, crate::Why::Length).within(Part::Match);
-        let deserved = |part, version| Reason::deserved(fault.within(part), version);
-        let bad_len = Reason::standard(ErrorType::BAD_REQUEST, 6);
+        let deserved = |part, version| ErrorReason::deserved(fault.within(part), version);
+        let bad_len = ErrorReason::standard(ErrorType::BAD_REQUEST, 6);
         assert_eq!(deserved(Part::Match, Version::V1_0), bad_len);
-        let bad_match = Reason::standard(ErrorType::BAD_MATCH, 1);
+        let bad_match = ErrorReason::standard(ErrorType::BAD_MATCH, 1);
         assert_eq!(deserved(Part::Match, Version::V1_1), bad_match);
         assert_eq!(deserved(Part::Instruction, Version::V1_1), bad_len);
         assert_eq!(deserved(Part::Property, Version::V1_3), bad_len);
-        let of_tables = Reason::standard(ErrorType::TABLE_FEATURES_FAILED, 3);
+        let of_tables = ErrorReason::standard(ErrorType::TABLE_FEATURES_FAILED, 3);
         assert_eq!(deserved(Part::TableFeatures, Version::V1_3), of_tables);
-        let of_action = Reason::standard(ErrorType::BAD_ACTION, 1);
+        let of_action = ErrorReason::standard(ErrorType::BAD_ACTION, 1);
         assert_eq!(deserved(Part::SetField, Version::V1_0), of_action);
-        let property = Reason::standard(ErrorType::BAD_PROPERTY, 1);
+        let property = ErrorReason::standard(ErrorType::BAD_PROPERTY, 1);
         assert_eq!(deserved(Part::TableFeatures, Version::V1_4), property);
     }
 }

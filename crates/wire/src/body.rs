@@ -1,0 +1,105 @@
+//! Messages of the model that sessions read and write one by one, without [`Message`](crate::Message) around them.
+
+use crate::model::codec::Codec;
+use crate::model::reader::Reader;
+use crate::{
+    Features, FlowRemoved, Frame, HEADER_LEN, Hello, HelloElement, Inexpressible, Kind,
+    Out, Port, PortStatus, Result, RoleRequest, SwitchConfig, Version, Versions,
+};
+
+/// Reads all that follows the header of `msg`.
+fn read<T: Codec>(what: &'static str, msg: Frame<'_>) -> Result<T> {
+    let mut r = Reader::new(msg.version(), msg.body(), HEADER_LEN);
+    let read = T::parse(&mut r)?;
+    r.finish(what)?;
+    Ok(read)
+}
+
+macro_rules! bodies {
+    ($($name:ident = $what:literal;)*) => {$(
+        impl $name {
+            #[doc = concat!("Reads the body of the `", $what, "` in `msg`.")]
+            ///
+            /// # Errors
+            /// What is wrong with it, and where.
+            pub fn read(msg: Frame<'_>) -> Result<Self> {
+                read($what, msg)
+            }
+        }
+    )*};
+}
+
+bodies! {
+    Features = "features_reply";
+    FlowRemoved = "flow_removed";
+    Hello = "hello";
+    PortStatus = "port_status";
+    RoleRequest = "role_request";
+    SwitchConfig = "switch_config";
+}
+
+impl Features {
+    /// Whether `version` tells the ports here; else `PORT_DESC` does.
+    pub const fn has_ports(version: Version) -> bool {
+        version.0 < Version::V1_3.0
+    }
+}
+
+/// Reads the descriptions of ports in `octets`, which start `at` octets into a message.
+///
+/// # Errors
+/// What is wrong with them, and where.
+///
+/// # Cost
+/// Allocates the list.
+pub fn ports(version: Version, octets: &[u8], at: u16) -> Result<Vec<Port>> {
+    Codec::parse(&mut Reader::new(version, octets, at.into()))
+}
+
+impl Out<'_> {
+    /// Writes a `HELLO` for `versions`: the highest in the header, all of them in the bitmap. §7.5.1.
+    ///
+    /// A set with nothing past 1.0 gets no bitmap, since 1.0 does not define it.
+    pub fn hello(&mut self, versions: Versions) -> u32 {
+        let version = versions.highest().unwrap_or_else(|| self.version());
+        let bitmap = HelloElement::VersionBitmap { bitmaps: vec![versions.0] };
+        let elements = if version > Version::V1_0 { vec![bitmap] } else { vec![] };
+        let (xid, hello) = (self.next_xid(), Hello { elements, extra: vec![] });
+        let written = self.in_version(version).message(Kind::HELLO, |out| hello.emit(out));
+        written.unwrap_or(xid)
+    }
+
+    /// Writes a `FEATURES_REPLY` to request `xid`; the ports only where the version tells them here. §7.3.1.
+    ///
+    /// # Errors
+    /// Names what the version cannot say.
+    pub fn features_reply(&mut self, xid: u32, f: &Features) -> Result<(), Inexpressible> {
+        self.message_with_xid(Kind::FEATURES_REPLY, xid, |out| f.emit(out))
+    }
+
+    /// Writes a `SET_CONFIG`; returns its transaction id. §7.3.2.
+    pub fn set_config(&mut self, config: SwitchConfig) -> u32 {
+        let xid = self.next_xid();
+        self.message(Kind::SET_CONFIG, |out| config.emit(out)).unwrap_or(xid)
+    }
+
+    /// Writes a `GET_CONFIG_REPLY` to request `xid`. §7.3.2.
+    ///
+    /// # Errors
+    /// Names what the version cannot say.
+    pub fn get_config_reply(
+        &mut self,
+        xid: u32,
+        config: SwitchConfig,
+    ) -> Result<(), Inexpressible> {
+        self.message_with_xid(Kind::GET_CONFIG_REPLY, xid, |out| config.emit(out))
+    }
+
+    /// Writes a `ROLE_REQUEST`; returns its transaction id. §7.3.9.
+    ///
+    /// # Errors
+    /// Before 1.2 there are no roles.
+    pub fn role_request(&mut self, role: &RoleRequest) -> Result<u32, Inexpressible> {
+        self.message(Kind::ROLE_REQUEST, |out| role.emit(out))
+    }
+}
