@@ -26,8 +26,8 @@ impl App for Doorkeeper {
         // A rule without actions drops. Every version can say this.
         let _ = ctx.here.flow_mod(&FlowMod {
             buffer_id: p.buffer_id,
-            fields: &[Field::in_port(p.in_port), Field::eth_src(visitor)],
-            idle_timeout_s: 60,
+            matching: [Field::in_port(p.in_port), Field::eth_src(visitor)].into(),
+            idle_timeout: 60,
             priority: 1000,
             ..FlowMod::default()
         });

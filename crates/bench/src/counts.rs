@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use sluice_wire::{ErrorCode, ErrorType};
+use sluice_wire::ErrorReason;
 
 /// What became of requests and replies, over the whole run: warm-up, cool-down and drain included.
 ///
@@ -64,29 +64,29 @@ impl AddAssign for Counts {
     }
 }
 
-/// `ERROR` messages received, by type and code.
+/// `ERROR` messages received, by reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Errors {
-    /// Type, code, how many.
-    pub kinds: Vec<(ErrorType, ErrorCode, u64)>,
+    /// Why, and how many.
+    pub kinds: Vec<(ErrorReason, u64)>,
 }
 
 impl Errors {
     /// Adds `n` of one kind.
-    pub(crate) fn add(&mut self, kind: ErrorType, code: ErrorCode, n: u64) {
-        match self.kinds.iter_mut().find(|known| (known.0, known.1) == (kind, code)) {
-            Some(known) => known.2 += n,
-            None => self.kinds.push((kind, code, n)),
+    pub(crate) fn add(&mut self, reason: ErrorReason, n: u64) {
+        match self.kinds.iter_mut().find(|known| known.0 == reason) {
+            Some(known) => known.1 += n,
+            None => self.kinds.push((reason, n)),
         }
     }
 
     /// Adds what another counted.
     pub(crate) fn merge(&mut self, other: &Self) {
-        other.kinds.iter().for_each(|&(kind, code, n)| self.add(kind, code, n));
+        other.kinds.iter().for_each(|&(reason, n)| self.add(reason, n));
     }
 
     /// How many there were.
     pub fn total(&self) -> u64 {
-        self.kinds.iter().map(|&(_, _, n)| n).sum()
+        self.kinds.iter().map(|&(_, n)| n).sum()
     }
 }

@@ -113,8 +113,8 @@ struct CountsDocument {
 #[derive(Serialize)]
 struct ErrorDocument {
     #[serde(rename = "type")]
-    kind: u16,
-    code: u16,
+    kind: u32,
+    code: u32,
     count: u64,
 }
 
@@ -190,7 +190,10 @@ impl Document {
             fairness: report.fairness,
             requests: report.counts.into(),
             errors: errors
-                .map(|&(kind, code, count)| ErrorDocument { kind: kind.0, code: code.0, count })
+                .map(|&(reason, count)| {
+                    let (kind, code) = (reason.kind().0, reason.code().0);
+                    ErrorDocument { kind, code, count }
+                })
                 .collect(),
             connect_ns: report.connect.map(Into::into),
             handshake_ns: report.handshake.map(Into::into),

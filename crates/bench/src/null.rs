@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, RX_LEN, Reading, Waiting, Waker, cores, sock};
-use sluice_wire::{Action, Field, FlowMod, MacAddr, Out, PortNo, SwitchConfig, Version, VlanId};
+use sluice_wire::{Action, Field, FlowMod, Instruction, MacAddr, Out, PortNo, SwitchConfig, Version, VlanId};
 
 use crate::Error;
 
@@ -351,7 +351,7 @@ impl Peer {
                 out.features_request();
             }
             2 => _ = out.echo_reply(xid, msg.get(8..).unwrap_or_default()),
-            6 => _ = out.set_config(SwitchConfig { flags: 0, miss_send_len: 128 }),
+            6 => _ = out.set_config(SwitchConfig { miss_send_len: 128, ..SwitchConfig::default() }),
             _ => {}
         }
     }
@@ -366,9 +366,12 @@ impl Answers {
             Field::eth_src(MacAddr([0; 6])),
             Field::vlan(VlanId(0)),
         ];
-        let actions = [Action::output(PortNo(2))];
-        let fields = if version == Version::V1_0 { &[] } else { &fields[..] };
-        let rule = FlowMod { fields, actions: &actions, ..FlowMod::default() };
+        let wanted = if version == Version::V1_0 { 0 } else { fields.len() };
+        let rule = FlowMod {
+            matching: fields.into_iter().take(wanted).collect(),
+            instructions: vec![Instruction::apply([Action::output(PortNo(2))])],
+            ..FlowMod::default()
+        };
         // Both versions can say it.
         let _ = Out::new(&mut tx, version, &mut xid).flow_mod(&rule);
         let len = tx.len();

@@ -247,7 +247,7 @@ impl Player {
         let frame = Frame::new(msg).map_err(|error| End::Fault(Fault::Malformed(error)))?;
         match self.session.on_message(frame, &mut self.pending).map_err(End::Fault)? {
             Heard::Known => self.life.known = Some(ears.now),
-            Heard::Error(error) => ears.errors.add(error.kind, error.code, 1),
+            Heard::Error(error) => ears.errors.add(error.reason, 1),
             // Of another version than agreed on.
             Heard::FlowMod(_) | Heard::PacketOut(_) => self.counts.malformed += 1,
             Heard::Answered => {}

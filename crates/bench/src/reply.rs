@@ -129,7 +129,7 @@ fn match_13(msg: &[u8]) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use sluice_wire::{Action, Command, Field, FlowMod, MacAddr, Out, PacketOut, PortNo};
+    use sluice_wire::{Action, Field, FlowMod, FlowModCommand, MacAddr, Out, PacketOut, PortNo};
 
     use super::*;
 
@@ -137,7 +137,7 @@ mod tests {
     const SRC: MacAddr = MacAddr([2, 0, 1, 0, 0, 4]);
     const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
 
-    fn rule(version: Version, f: &FlowMod<'_>) -> Reply {
+    fn rule(version: Version, f: &FlowMod) -> Reply {
         let (mut tx, mut xid) = (vec![], 1);
         Out::new(&mut tx, version, &mut xid).flow_mod(f).unwrap();
         assert_eq!(tx[1], FLOW_MOD);
@@ -161,13 +161,14 @@ mod tests {
     fn rules_are_tied_by_buffer_or_by_both_addresses() {
         let both = [Field::in_port(PortNo(1)), Field::eth_dst(DST), Field::eth_src(SRC)];
         for version in VERSIONS {
-            let f = FlowMod { fields: &both, ..FlowMod::default() };
+            let f = FlowMod { matching: both.into(), ..FlowMod::default() };
             let by_addresses = Reply::Addresses(DST.to_u64(), SRC.to_u64(), Answer::Rule);
             assert_eq!(rule(version, &f), by_addresses);
-            assert_eq!(rule(version, &FlowMod { fields: &both[..2], ..f }), Reply::Untied);
-            let buffered = FlowMod { buffer_id: Some(77), ..f };
+            let one = both.into_iter().take(2).collect();
+            assert_eq!(rule(version, &FlowMod { matching: one, ..f.clone() }), Reply::Untied);
+            let buffered = FlowMod { buffer_id: Some(77), ..f.clone() };
             assert_eq!(rule(version, &buffered), Reply::Buffer(77, Answer::Both));
-            let deletion = FlowMod { command: Command::DELETE_STRICT, ..f };
+            let deletion = FlowMod { command: FlowModCommand::DELETE_STRICT, ..f };
             assert_eq!(rule(version, &deletion), Reply::Other);
         }
     }

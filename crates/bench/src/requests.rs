@@ -1,6 +1,6 @@
 //! Requests, prebuilt: whole `PACKET_IN`s in a row, in which only what differs is written before they are sent.
 
-use sluice_wire::{Inexpressible, NO_BUFFER, Out, PacketIn, PortNo, Reason, Version};
+use sluice_wire::{Inexpressible, NO_BUFFER, Out, PacketIn, PacketInReason, PortNo, Version};
 
 use crate::pairs::Pairs;
 
@@ -155,7 +155,7 @@ fn message(version: Version, frame: &[u8]) -> Result<(Layout, Vec<u8>), Inexpres
         buffer_id: None,
         in_port: PortNo(1),
         total_len: u16::try_from(frame.len()).unwrap_or(u16::MAX),
-        reason: Reason::NO_MATCH,
+        reason: PacketInReason::NO_MATCH,
         table_id: 0,
         cookie: if version == Version::V1_0 { u64::MAX } else { 0 },
         frame,

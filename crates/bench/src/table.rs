@@ -168,7 +168,7 @@ fn beside(report: &Report) -> String {
 fn errors(report: &Report) -> String {
     let kinds = report.errors.kinds.iter();
     let some: Vec<_> =
-        kinds.map(|(kind, code, n)| format!("{} × {kind} code {}", grouped(*n), code.0)).collect();
+        kinds.map(|(reason, n)| format!("{} × {reason}", grouped(*n))).collect();
     if some.is_empty() { "none".to_owned() } else { some.join(", ") }
 }
 

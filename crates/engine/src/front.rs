@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, clock, limits};
 use sluice_proto::{Event, Pool, Session};
-use sluice_wire::{DatapathId, ErrorCode, ErrorType, Features, split};
+use sluice_wire::{DatapathId, ErrorReason, Features, split};
 
 use crate::config::Config;
 use crate::gate::Gate;
@@ -27,9 +27,6 @@ const SWEEP: Duration = Duration::from_millis(100);
 /// How long a peer may take to speak first. Switches do so at once; what only looks whether somebody listens, as
 /// Mininet does with `telnet`, takes our `HELLO` for something else and hangs.
 const GREET_AFTER: Duration = Duration::from_millis(100);
-
-/// `OFPHFC_EPERM`, `OFPET_HELLO_FAILED`: not allowed. §7.4.4.
-const EPERM: ErrorCode = ErrorCode(1);
 
 /// The thread that accepts and proves.
 pub(crate) struct Front<A> {
@@ -424,7 +421,7 @@ impl<A> Desk<A> {
             let mut out = pending.session.out(&mut self.tx);
             // A sentence fits.
             let text = reason.to_string();
-            let _ = out.error_with(0, ErrorType::HELLO_FAILED, EPERM, text.as_bytes());
+            let _ = out.error_with(0, ErrorReason::NOT_ALLOWED, text.as_bytes());
             io.send(id, &self.tx);
             self.tx.clear();
         }
@@ -486,10 +483,10 @@ impl Pending {
             match told.map_err(Reason::Fault)? {
                 Some(Event::Up(features)) => return Ok(Some(features)),
                 Some(Event::Error(error)) => {
-                    ear.sheet.error(error.kind);
+                    ear.sheet.error(error.reason.kind());
                     if ear.gate.open(ear.now) {
-                        let (kind, code, addr) = (error.kind, error.code.0, self.addr);
-                        tracing::warn!(%addr, %kind, code, "refused during the handshake");
+                        let (addr, error) = (self.addr, error.reason);
+                        tracing::warn!(%addr, %error, "refused during the handshake");
                     }
                 }
                 _ => {}

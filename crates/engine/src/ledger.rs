@@ -101,7 +101,7 @@ impl Sheet {
     }
 
     pub(crate) fn error(&self, kind: ErrorType) {
-        if let Some(count) = self.errors.get(usize::from(kind.0).min(ERRORS - 1)) {
+        if let Some(count) = self.errors.get(usize::try_from(kind.0).unwrap_or(ERRORS).min(ERRORS - 1)) {
             count.add(1);
         }
     }
@@ -186,7 +186,7 @@ impl Ledger {
         for n in 0..ERRORS {
             let value = self.sum(|s| s.errors.get(n).map_or(0, Count::get));
             if value > 0 {
-                let kind = u16::try_from(n).unwrap_or(u16::MAX);
+                let kind = u32::try_from(n).unwrap_or(u32::MAX);
                 let name = ErrorType(kind).name().unwrap_or("OTHER").to_owned();
                 put(Sample {
                     name: "errors_received",

@@ -6,7 +6,7 @@ use std::time::Instant;
 use sluice_app::{App, Ctx, Mail, Sw};
 use sluice_io::ConnId;
 use sluice_proto::{Event, Fault, Session};
-use sluice_wire::{DatapathId, ErrorCode, ErrorMsg, ErrorType, Frame, Kind, PacketIns, split};
+use sluice_wire::{DatapathId, ErrorMsg, ErrorReason, Frame, Kind, PacketIns, split};
 
 use crate::config::Config;
 use crate::ledger::Sheet;
@@ -124,7 +124,7 @@ impl<A: App> Floor<'_, A> {
                 return;
             }
             Event::Error(error) => {
-                self.sheet.error(error.kind);
+                self.sheet.error(error.reason.kind());
                 log_rarely(&mut peer.logged, || log_error(id, error));
             }
             Event::PortStatus(status) => {
@@ -167,9 +167,8 @@ pub(crate) fn unframed(
     tx: &mut Vec<u8>,
     error: sluice_wire::Error,
 ) -> Reason {
-    let (kind, code) = (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN);
     // A short sentence fits.
-    let _ = session.out(tx).error_with(0, kind, code, error.what.as_bytes());
+    let _ = session.out(tx).error_with(0, ErrorReason::BAD_LEN, error.what.as_bytes());
     Reason::Fault(Fault::Malformed(error))
 }
 
@@ -184,10 +183,10 @@ fn log_error(id: DatapathId, error: &ErrorMsg<'_>) {
     let quoted = error.data.get(..QUOTED).unwrap_or(error.data);
     let request = error.request().map_or_else(|| "unknown".to_owned(), |kind| kind.to_string());
     let detail = Frame::new(error.data).ok().and_then(|msg| sluice_wire::Message::parse(msg).ok());
-    let (kind, code, xid) = (error.kind, error.code.0, error.xid);
+    let (error, xid) = (error.reason, error.xid);
     if let Some(message) = detail {
-        tracing::warn!(datapath = %id, %kind, code, xid, request, "refused: {message:?}");
+        tracing::warn!(datapath = %id, %error, xid, request, "refused: {message:?}");
     } else {
-        tracing::warn!(datapath = %id, %kind, code, xid, request, "refused: {quoted:02x?}");
+        tracing::warn!(datapath = %id, %error, xid, request, "refused: {quoted:02x?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use sluice_wire::{Error, ErrorCode, ErrorType, Kind, Version};
+use sluice_wire::{Error, ErrorReason, Kind, Version};
 
 /// Why a conversation has to end. What the specification has an `ERROR` for was said before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum Fault {
     /// A message that has no place at this point, or that no switch sends.
     OutOfTurn(Kind),
     /// The peer answered a question of the handshake with an error.
-    Refused(ErrorType, ErrorCode),
+    Refused(ErrorReason),
     /// The handshake was not done in time.
     SlowHandshake,
     /// No answer to the last `ECHO_REQUEST`.
@@ -54,7 +54,7 @@ impl fmt::Display for Fault {
             Self::NoCommonVersion(theirs) => write!(f, "no common version: the peer has {theirs}"),
             Self::WrongVersion(v) => write!(f, "a message of version {v}, not the one agreed on"),
             Self::OutOfTurn(kind) => write!(f, "{kind} has no place here"),
-            Self::Refused(kind, code) => write!(f, "refused the handshake: {kind} code {}", code.0),
+            Self::Refused(reason) => write!(f, "refused the handshake: {reason}"),
             Self::SlowHandshake => f.write_str("the handshake was not done in time"),
             Self::Silent => f.write_str("no answer to an echo request"),
             Self::TooManyMalformed => f.write_str("too many malformed messages"),

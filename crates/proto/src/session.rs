@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use sluice_wire::{
-    Command, Error, ErrorCode, ErrorMsg, ErrorType, Features, Field, FlowMod, FlowRemoved, Frame,
-    Hello, Kind, MacAddr, Multipart, MultipartKind, Out, PacketIn, Port, PortStatus, Role, RoleMsg,
-    SwitchConfig, Version, Versions, ports,
+    Error, ErrorMsg, ErrorReason, Features, Field, FlowMod, FlowModCommand, FlowRemoved, Frame,
+    Hello, Kind, MacAddr, Multipart, MultipartKind, Out, PacketIn, Port, PortStatus, Role,
+    RoleRequest, SwitchConfig, Version, Versions, Why, ports,
 };
 
 use crate::Fault;
@@ -124,7 +124,7 @@ pub enum Event<'a> {
     /// The whole reply to request `xid`.
     MultipartReply(u32, MultipartKind, Cow<'a, [u8]>),
     /// The role that the switch granted.
-    Role(RoleMsg),
+    Role(RoleRequest),
     /// A message could not be read; an `ERROR` about it was written.
     Malformed(Kind, Error),
     /// A kind that sessions do not interpret.
@@ -178,7 +178,7 @@ impl Session {
     ) -> Result<Option<Event<'a>>, Fault> {
         let kind = msg.kind();
         if !matches!(self.phase, Phase::Greeting) && msg.version() != self.version {
-            self.out(tx).error(ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION, msg);
+            self.out(tx).error(ErrorReason::BAD_VERSION, msg);
             return Err(Fault::WrongVersion(msg.version()));
         }
         match (&self.phase, kind) {
@@ -206,16 +206,21 @@ impl Session {
 
     /// Agrees on a version and asks everything at once.
     fn greet(&mut self, cfg: &Config, msg: Frame<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
-        let hello = Hello::parse(msg).map_err(|error| {
-            self.out(tx).error(ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN, msg);
-            Fault::Malformed(error)
-        })?;
-        let Some(version) = cfg.versions.negotiate(hello.version, hello.versions) else {
-            self.version = self.version.min(hello.version).max(Version::V1_0);
-            let (kind, code) = (ErrorType::HELLO_FAILED, ErrorCode::INCOMPATIBLE);
+        let theirs = match Hello::read(msg) {
+            Ok(hello) => hello.versions(),
+            // The header says which version it is, and nobody knows what else.
+            Err(Error { why: Why::Version, .. }) => None,
+            Err(error) => {
+                self.out(tx).error(ErrorReason::BAD_LEN, msg);
+                return Err(Fault::Malformed(error));
+            }
+        };
+        let Some(version) = cfg.versions.negotiate(msg.version(), theirs) else {
+            self.version = self.version.min(msg.version()).max(Version::V1_0);
             // A sentence fits.
-            let _ = self.out(tx).error_with(msg.xid(), kind, code, b"no common version");
-            return Err(Fault::NoCommonVersion(hello.version));
+            let reason = ErrorReason::INCOMPATIBLE;
+            let _ = self.out(tx).error_with(msg.xid(), reason, b"no common version");
+            return Err(Fault::NoCommonVersion(msg.version()));
         };
         self.version = version;
         let role = cfg.role.filter(|_| version >= Version::V1_2);
@@ -223,10 +228,10 @@ impl Session {
         let mut out = self.out(tx);
         let features_xid = out.features_request();
         let ports_xid = out.port_desc_request().ok();
-        out.set_config(SwitchConfig { flags: 0, miss_send_len });
+        out.set_config(SwitchConfig { miss_send_len, ..SwitchConfig::default() });
         if let Some(role) = role {
             // The version has roles, just looked at.
-            let _ = out.role_request(RoleMsg { role, generation_id });
+            let _ = out.role_request(&RoleRequest { role, generation_id, ..RoleRequest::default() });
         }
         let asking = Asking { features_xid, ports_xid, features: None, ports: None };
         self.phase = Phase::Asking(Box::new(asking));
@@ -241,14 +246,13 @@ impl Session {
         tx: &mut Vec<u8>,
     ) -> Result<Option<Event<'a>>, Fault> {
         let malformed = |session: &mut Self, tx: &mut Vec<u8>, error: Error| {
-            let (kind, code) = error.code();
-            session.out(tx).error(kind, code, msg);
+            session.out(tx).error(ErrorReason::deserved(error, msg.version()), msg);
             Fault::Malformed(error)
         };
         let Phase::Asking(asking) = &mut self.phase else { return Ok(None) };
         let read = match msg.kind() {
             Kind::FEATURES_REPLY if msg.xid() == asking.features_xid => {
-                Features::parse(msg).map(|features| asking.features = Some(features))
+                Features::read(msg).map(|features| asking.features = Some(features))
             }
             Kind::MULTIPART_REPLY if Some(msg.xid()) == asking.ports_xid => {
                 match Multipart::new(msg) {
@@ -275,7 +279,7 @@ impl Session {
         };
         read.map_err(|error| malformed(self, tx, error))?;
         let up = self.come_up();
-        if up.is_some() && self.version == Version::V1_0 {
+        if up.is_some() && self.version < Version::V1_3 {
             self.delete_nothing(tx);
         }
         Ok(up.map(Event::Up))
@@ -298,20 +302,21 @@ impl Session {
     /// Open vSwitch 3.1 decides what happens to a flow once, and while it has no controller what no rule matches is
     /// dropped. It decides anew at the next change of a rule or port, and not because a controller has come: for some
     /// seconds, frames like those it dropped are dropped still. A deletion is reason enough, whether or not there is
-    /// such a rule. In 1.3 there is the table-miss entry, which is a change of a rule.
+    /// such a rule. From 1.3 on there is the table-miss entry, which is a change of a rule.
     fn delete_nothing(&mut self, tx: &mut Vec<u8>) {
         let deletion = FlowMod {
-            command: Command::DELETE_STRICT,
+            command: FlowModCommand::DELETE_STRICT,
             priority: NOBODY_PRIORITY,
-            fields: &[Field::eth_dst(NOBODY), Field::eth_src(NOBODY), Field::eth_type(NO_ETH_TYPE)],
+            matching: [Field::eth_dst(NOBODY), Field::eth_src(NOBODY), Field::eth_type(NO_ETH_TYPE)]
+                .into(),
             ..FlowMod::default()
         };
-        // 1.0 can say all of this.
+        // Every version can say all of this.
         let _ = self.out(tx).flow_mod(&deletion);
     }
 
     fn out_of_turn(&mut self, msg: Frame<'_>, tx: &mut Vec<u8>) -> Fault {
-        self.out(tx).error(ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE, msg);
+        self.out(tx).error(ErrorReason::BAD_TYPE, msg);
         Fault::OutOfTurn(msg.kind())
     }
 
@@ -323,8 +328,7 @@ impl Session {
         error: Error,
         tx: &mut Vec<u8>,
     ) -> Result<Option<Event<'a>>, Fault> {
-        let (kind, code) = error.code();
-        self.out(tx).error(kind, code, msg);
+        self.out(tx).error(ErrorReason::deserved(error, msg.version()), msg);
         self.malformed += 1;
         if self.malformed > cfg.malformed_max {
             return Err(Fault::TooManyMalformed);
@@ -400,11 +404,11 @@ enum Told<'a> {
 fn event(msg: Frame<'_>) -> Result<Told<'_>, Error> {
     Ok(Told::Event(match msg.kind() {
         Kind::PACKET_IN => Event::PacketIn(PacketIn::new(msg)?),
-        Kind::FLOW_REMOVED => Event::FlowRemoved(FlowRemoved::parse(msg)?),
-        Kind::PORT_STATUS => Event::PortStatus(PortStatus::parse(msg)?),
+        Kind::FLOW_REMOVED => Event::FlowRemoved(FlowRemoved::read(msg)?),
+        Kind::PORT_STATUS => Event::PortStatus(PortStatus::read(msg)?),
         Kind::ERROR => Event::Error(ErrorMsg::new(msg)?),
         Kind::BARRIER_REPLY => Event::BarrierReply(msg.xid()),
-        Kind::ROLE_REPLY => Event::Role(RoleMsg::parse(msg)?),
+        Kind::ROLE_REPLY => Event::Role(RoleRequest::read(msg)?),
         Kind::MULTIPART_REPLY => return Ok(Told::Part(Multipart::new(msg)?)),
         kind if is_from_switch(kind) => Event::Other(msg),
         _ => return Err(Error::new("type", 1, sluice_wire::Why::Kind)),
@@ -437,7 +441,7 @@ fn is_from_switch(kind: Kind) -> bool {
 
 fn refused(msg: Frame<'_>) -> Fault {
     match ErrorMsg::new(msg) {
-        Ok(error) => Fault::Refused(error.kind, error.code),
+        Ok(error) => Fault::Refused(error.reason),
         Err(error) => Fault::Malformed(error),
     }
 }

@@ -1,9 +1,9 @@
 //! The switch's end of one connection, as the bench and model switches play it.
 
 use sluice_wire::{
-    DatapathId, Desc, ErrorCode, ErrorMsg, ErrorType, Features, FlowModView, Frame, Hello, Kind,
-    MacAddr, Multipart, MultipartKind, Out, PacketOutView, Port, PortNo, SwitchConfig, Version,
-    Versions,
+    ActionBits, Capabilities, DatapathId, Desc, ErrorMsg, ErrorReason, EthernetPort, Features,
+    FlowModView, Frame, Hello, Kind, MacAddr, Multipart, MultipartKind, Out, PacketOutView, Port,
+    PortFeatures, PortNo, PortProp, SwitchConfig, Version, Versions,
 };
 
 use crate::Fault;
@@ -62,7 +62,7 @@ pub enum Heard<'a> {
 impl Switch {
     /// Opens the conversation: writes `HELLO` to `tx`.
     pub fn open(plan: SwitchPlan, tx: &mut Vec<u8>) -> Self {
-        let config = SwitchConfig { flags: 0, miss_send_len: 128 };
+        let config = SwitchConfig { miss_send_len: 128, ..SwitchConfig::default() };
         let mut switch = Self { plan, phase: Phase::Greeting, next_xid: 1, config };
         switch.out(tx).hello(Versions::of(&[plan.version]));
         switch
@@ -110,9 +110,9 @@ impl Switch {
             Kind::ERROR => return ErrorMsg::new(msg).map(Heard::Error).map_err(Fault::Malformed),
             Kind::ECHO_REQUEST => _ = out.echo_reply(xid, msg.body()),
             Kind::BARRIER_REQUEST => out.barrier_reply(xid),
-            Kind::GET_CONFIG_REQUEST => out.get_config_reply(xid, config),
+            Kind::GET_CONFIG_REQUEST => _ = out.get_config_reply(xid, config),
             Kind::SET_CONFIG => {
-                self.config = SwitchConfig::parse(msg).map_err(Fault::Malformed)?;
+                self.config = SwitchConfig::read(msg).map_err(Fault::Malformed)?;
             }
             Kind::MULTIPART_REQUEST => self.tell(msg, tx)?,
             Kind::ROLE_REQUEST => _ = out.raw(Kind::ROLE_REPLY, xid, msg.body()),
@@ -127,8 +127,8 @@ impl Switch {
             | Kind::TABLE_MOD
             | Kind::METER_MOD
             | Kind::SET_ASYNC => {}
-            Kind::EXPERIMENTER => out.error(ErrorType::BAD_REQUEST, ErrorCode(3), msg),
-            _ => out.error(ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE, msg),
+            Kind::EXPERIMENTER => out.error(ErrorReason::BAD_EXPERIMENTER, msg),
+            _ => out.error(ErrorReason::BAD_TYPE, msg),
         }
         Ok(Heard::Answered)
     }
@@ -136,16 +136,16 @@ impl Switch {
     fn greet<'a>(&mut self, msg: Frame<'a>) -> Result<Heard<'a>, Fault> {
         match msg.kind() {
             Kind::HELLO => {
-                let hello = Hello::parse(msg).map_err(Fault::Malformed)?;
+                let hello = Hello::read(msg).map_err(Fault::Malformed)?;
                 let ours = Versions::of(&[self.plan.version]);
-                let agreed = ours.negotiate(hello.version, hello.versions);
-                agreed.ok_or(Fault::NoCommonVersion(hello.version))?;
+                let agreed = ours.negotiate(msg.version(), hello.versions());
+                agreed.ok_or(Fault::NoCommonVersion(msg.version()))?;
                 self.phase = Phase::Waiting;
                 Ok(Heard::Answered)
             }
             Kind::ERROR => {
                 let error = ErrorMsg::new(msg).map_err(Fault::Malformed)?;
-                Err(Fault::Refused(error.kind, error.code))
+                Err(Fault::Refused(error.reason))
             }
             kind => Err(Fault::OutOfTurn(kind)),
         }
@@ -163,21 +163,25 @@ impl Switch {
                 let _ = out.port_desc_reply(xid, &ports);
                 return Ok(());
             }
-            MultipartKind::DESC => Desc {
-                mfr: "Sluice".into(),
-                hw: "none".into(),
-                sw: env!("CARGO_PKG_VERSION").into(),
-                serial: datapath_id.to_string(),
-                dp: "played".into(),
+            MultipartKind::DESC => {
+                let desc = Desc {
+                    mfr: "Sluice".into(),
+                    hw: "none".into(),
+                    sw: env!("CARGO_PKG_VERSION").into(),
+                    serial: datapath_id.to_string().as_str().into(),
+                    dp: "played".into(),
+                };
+                // A description fits.
+                let _ = out.desc_reply(xid, &desc);
+                return Ok(());
             }
-            .to_body(),
             MultipartKind::AGGREGATE => vec![0; 24],
             // Rules, tables, ports, queues, groups, meters: none, or nothing to tell of them.
             MultipartKind(1 | 3 | 4 | 5 | 6 | 7 | 9 | 10) => vec![],
             MultipartKind(8) => vec![0; 40],
             MultipartKind(11) => vec![0; 16],
             _ => {
-                out.error(ErrorType::BAD_REQUEST, ErrorCode::BAD_MULTIPART, msg);
+                out.error(ErrorReason::BAD_MULTIPART, msg);
                 return Ok(());
             }
         };
@@ -192,32 +196,34 @@ impl Switch {
             n_buffers: self.plan.n_buffers,
             n_tables: 1,
             auxiliary_id: 0,
-            // Flow, table and port statistics.
-            capabilities: 0b111,
-            // OUTPUT, and nothing that rewrites.
-            actions: 1,
+            capabilities: Capabilities::FLOW_STATS
+                | Capabilities::TABLE_STATS
+                | Capabilities::PORT_STATS,
+            actions: if self.plan.version == Version::V1_0 {
+                ActionBits::OUTPUT
+            } else {
+                ActionBits::default()
+            },
             ports: if Features::has_ports(self.plan.version) { self.ports() } else { vec![] },
         }
     }
 
     fn ports(&self) -> Vec<Port> {
         let id = self.plan.datapath_id.0;
+        let curr = PortFeatures::SPEED_10GB_FD | PortFeatures::COPPER;
+        let (curr_speed, max_speed) = match self.plan.version {
+            Version::V1_0 => (0, 0),
+            _ => (10_000_000, 10_000_000),
+        };
+        let ethernet = EthernetPort { curr, curr_speed, max_speed, ..EthernetPort::default() };
         let port = |n: u16| {
-            let mut name = [0; 16];
-            for (place, c) in name.iter_mut().zip(format!("port{n}").bytes()) {
-                *place = c;
-            }
+            let addr = 0x0600_0000_0000 | (id & 0xff_ffff) << 16 | u64::from(n);
             Port {
                 port_no: PortNo(n.into()),
-                hw_addr: MacAddr::from_u64(
-                    0x0600_0000_0000 | (id & 0xff_ffff) << 16 | u64::from(n),
-                ),
-                name,
-                config: 0,
-                state: 0,
-                // 10 Gbit/s, full duplex, copper.
-                features: [1 << 6 | 1 << 7, 0, 0, 0],
-                speed_kbps: [10_000_000, 10_000_000],
+                hw_addr: MacAddr::from_u64(addr),
+                name: format!("port{n}").as_str().into(),
+                properties: vec![PortProp::Ethernet(ethernet.clone())],
+                ..Port::default()
             }
         };
         (1..=self.plan.n_ports).map(port).collect()

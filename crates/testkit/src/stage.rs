@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use sluice_app::{App, Ctx, Mail, Sw};
 use sluice_wire::{
-    DatapathId, EtherType, Features, Frame, Kind, MacAddr, Out, PacketIn, Port, PortNo, PortReason,
-    PortStatus, Reason, Version, split,
+    DatapathId, EtherType, Features, Frame, Kind, MacAddr, Message, Out, PacketIn, PacketInReason,
+    Port, PortNo, PortReason, PortState, PortStatus, Version, split,
 };
 
 use crate::script::{Heard, Size, Up};
@@ -97,10 +97,8 @@ impl<A: App> Stage<A> {
             datapath_id: id(at),
             n_buffers: 256,
             n_tables: 1,
-            auxiliary_id: 0,
-            capabilities: 0,
-            actions: 1,
-            ports: (1..=4).map(|n| port(PortNo(n), 0)).collect(),
+            ports: (1..=4).map(|n| port(PortNo(n), PortState::default())).collect(),
+            ..Features::default()
         };
         self.each(at, |switch| switch.is_up = true);
         self.tell(at, |app, ctx| app.switch_up(&features, ctx));
@@ -110,12 +108,15 @@ impl<A: App> Stage<A> {
     fn say(&mut self, heard: &Heard) -> Result<Vec<u8>, String> {
         let (mut octets, mut xid) = (Vec::new(), 1);
         let mut out = Out::new(&mut octets, self.version, &mut xid);
-        let status = |n, reason, state| PortStatus { reason, port: port(n, state) };
+        let mut status = |n, reason, state| {
+            Message::PortStatus(PortStatus { reason, port: port(n, state) }).emit(0, &mut out)
+        };
+        let there = PortState::default();
         let written = match *heard {
             Heard::Up | Heard::Down => Ok(()),
-            Heard::PortUp(n) => status(n, PortReason::MODIFY, 0).emit(&mut out),
-            Heard::PortDown(n) => status(n, PortReason::MODIFY, Port::LINK_DOWN).emit(&mut out),
-            Heard::PortGone(n) => status(n, PortReason::DELETE, 0).emit(&mut out),
+            Heard::PortUp(n) => status(n, PortReason::MODIFY, there),
+            Heard::PortDown(n) => status(n, PortReason::MODIFY, PortState::LINK_DOWN),
+            Heard::PortGone(n) => status(n, PortReason::DELETE, there),
             Heard::PacketIn(ref up) => {
                 let (frame, total_len) = up.frame(self.version);
                 self.frame = frame;
@@ -123,7 +124,7 @@ impl<A: App> Stage<A> {
                     buffer_id: up.buffer_id,
                     in_port: PortNo(up.port),
                     total_len,
-                    reason: Reason::NO_MATCH,
+                    reason: PacketInReason::NO_MATCH,
                     table_id: 0,
                     cookie: u64::MAX,
                     frame: &self.frame,
@@ -143,7 +144,7 @@ impl<A: App> Stage<A> {
             let p = PacketIn::new(msg).map_err(unread)?;
             self.tell(at, |app, ctx| _ = app.packet_in(&p, ctx));
         } else {
-            let status = PortStatus::parse(msg).map_err(unread)?;
+            let status = PortStatus::read(msg).map_err(unread)?;
             self.tell(at, |app, ctx| app.port_status(&status, ctx));
         }
         Ok(())
@@ -233,8 +234,7 @@ fn id(at: usize) -> DatapathId {
     DatapathId(at as u64 + 1)
 }
 
-fn port(port_no: PortNo, state: u32) -> Port {
+fn port(port_no: PortNo, state: PortState) -> Port {
     let hw_addr = MacAddr([2, 0, 0, 0, 1, 0]);
-    let name = *b"port\0\0\0\0\0\0\0\0\0\0\0\0";
-    Port { port_no, hw_addr, name, config: 0, state, features: [0; 4], speed_kbps: [0; 2] }
+    Port { port_no, hw_addr, name: "port".into(), state, ..Port::default() }
 }

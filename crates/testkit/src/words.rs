@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sluice_wire::{Action, Command, FieldId, Frame, Message, PortNo};
+use sluice_wire::{Action, FieldId, FlowMod, FlowModCommand, Frame, Instruction, Message, PortNo};
 
 /// One message.
 #[derive(Debug, Default)]
@@ -39,51 +39,40 @@ impl Said {
 
     fn tell(&mut self, message: Message, heard: &[u8]) {
         match message {
-            Message::PacketOut { buffer_id, in_port, actions, frame } => {
+            Message::PacketOut(p) => {
                 self.must.push("packet_out".to_owned());
-                self.must.push(actions_in_words(&actions));
-                self.must.extend(buffer_id.map(|id| format!("buffer={id}")));
-                let sent = if buffer_id.is_some() { &[] } else { heard };
-                if frame != sent {
-                    self.must.push(format!("frame={frame:02x?}"));
+                self.must.push(actions_in_words(&p.actions));
+                self.must.extend(p.buffer_id.map(|id| format!("buffer={id}")));
+                let sent = if p.buffer_id.is_some() { &[] } else { heard };
+                if p.data != sent {
+                    self.must.push(format!("frame={:02x?}", p.data));
                 }
-                self.may.push(format!("in_port={in_port}"));
+                self.may.extend(p.in_port().map(|port| format!("in_port={port}")));
             }
-            Message::FlowMod { command, .. } => {
+            Message::FlowMod(f) => {
                 self.must.push("flow_mod".to_owned());
-                match command {
-                    Command::ADD => {}
-                    Command::DELETE => self.must.push("delete".to_owned()),
-                    Command(n) => self.must.push(format!("command={n}")),
+                match f.command {
+                    FlowModCommand::ADD => {}
+                    FlowModCommand::DELETE => self.must.push("delete".to_owned()),
+                    FlowModCommand(n) => self.must.push(format!("command={n}")),
                 }
-                self.tell_rule(message);
+                self.tell_rule(&f);
             }
-            Message::Other(kind, _) => self.must.push(kind.to_string().to_lowercase()),
-            other => self.must.push(format!("{other:?}")),
+            other => self.must.push(other.name().to_owned()),
         }
     }
 
-    fn tell_rule(&mut self, message: Message) {
-        let Message::FlowMod {
-            command,
-            cookie,
-            idle_timeout_s,
-            hard_timeout_s,
-            priority,
-            buffer_id,
-            out_port,
-            rule,
-            ..
-        } = message
-        else {
-            return;
-        };
-        if command == Command::ADD {
-            self.must.push(actions_in_words(&rule.actions));
+    fn tell_rule(&mut self, f: &FlowMod) {
+        if f.command == FlowModCommand::ADD {
+            self.must.push(match &f.instructions[..] {
+                [] => actions_in_words(&[]),
+                [Instruction::ApplyActions { actions }] => actions_in_words(actions),
+                others => format!("{others:?}").replace(' ', ""),
+            });
         }
-        self.must.extend(buffer_id.map(|id| format!("buffer={id}")));
+        self.must.extend(f.buffer_id.map(|id| format!("buffer={id}")));
         let mut names = Vec::new();
-        for field in &rule.matching.fields {
+        for field in f.matching.iter() {
             let name = match field.id {
                 FieldId::IN_PORT => "in_port",
                 FieldId::ETH_SRC => "src",
@@ -105,12 +94,12 @@ impl Said {
         names
             .sort_by_key(|&name| ["in_port", "src", "dst", "vlan"].iter().position(|&n| n == name));
         self.may.push(format!("match={}", names.join("+")));
-        self.may.push(format!("idle={idle_timeout_s}"));
-        self.may.push(format!("hard={hard_timeout_s}"));
-        self.may.push(format!("priority={priority}"));
-        self.may.push(format!("cookie={cookie}"));
-        if out_port != PortNo::ANY {
-            self.must.push(format!("out_port={out_port}"));
+        self.may.push(format!("idle={}", f.idle_timeout));
+        self.may.push(format!("hard={}", f.hard_timeout));
+        self.may.push(format!("priority={}", f.priority));
+        self.may.push(format!("cookie={}", f.cookie));
+        if f.out_port != PortNo::ANY {
+            self.must.push(format!("out_port={}", f.out_port));
         }
     }
 }

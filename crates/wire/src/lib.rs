@@ -52,9 +52,10 @@ pub use frame::{Frame, HEADER_LEN, split};
 pub use kind::Kind;
 pub use match_view::MatchView;
 pub use model::{
-    Action, Capabilities, ConfigFlags, Desc, ErrorCode, ErrorReason, ErrorRow, ErrorType, Features, Field,
-    FieldId, FieldRow, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason,
-    Hello, HelloElement, Instruction, Match, Message, PacketInReason, Port, PortReason, PortStatus,
+    Action, ActionBits, Capabilities, ConfigFlags, Desc, ErrorCode, ErrorReason, ErrorRow,
+    ErrorType, EthernetPort, Features, Field, FieldId, FieldRow, FlowMod, FlowModCommand,
+    FlowModFlags, FlowRemoved, FlowRemovedReason, Hello, HelloElement, Instruction, Match, Message,
+    PacketInReason, Port, PortConfig, PortFeatures, PortProp, PortReason, PortState, PortStatus,
     Role, RoleRequest, SwitchConfig,
 };
 pub use multipart::{Multipart, MultipartKind};

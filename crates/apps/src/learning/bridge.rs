@@ -3,7 +3,8 @@
 use arrayvec::ArrayVec;
 use sluice_app::{Ctx, Then};
 use sluice_wire::{
-    Action, Command, EthHeader, Ethernet, Field, Fill, FlowMod, Inexpressible, MacAddr, Out,
+    Action, EthHeader, Ethernet, Field, Fill, FlowMod, FlowModCommand, Inexpressible, Instruction,
+    MacAddr, Out,
     PacketIn, PacketIns, PacketOut, PortNo, Stencil, VlanId,
 };
 
@@ -235,16 +236,16 @@ fn discard(buffer_id: Option<u32>, in_port: PortNo, ctx: &mut Ctx<'_>) -> Then {
 fn forget_rules(eth: EthHeader, vlan: Option<VlanId>, from: PortNo, ctx: &mut Ctx<'_>) {
     let vlan = vlan.map_or_else(Field::untagged, Field::vlan);
     say(ctx.here.flow_mod(&FlowMod {
-        command: Command::DELETE,
+        command: FlowModCommand::DELETE,
         table_id: FlowMod::TABLE_ALL,
         out_port: from,
-        fields: &[Field::eth_dst(eth.src), vlan],
+        matching: [Field::eth_dst(eth.src), vlan].into(),
         ..FlowMod::default()
     }));
 }
 
 /// Hands the rule for a conversation to `draw`; what is filled in later is anything.
-fn rule<T>(cfg: &Config, draw: impl FnOnce(&FlowMod<'_>) -> T) -> T {
+fn rule<T>(cfg: &Config, draw: impl FnOnce(&FlowMod) -> T) -> T {
     let any = MacAddr::BROADCAST;
     let (dst, src) = (Field::eth_dst(any), Field::eth_src(any));
     let fields = [Field::in_port(PortNo(1)), src, dst, Field::untagged()];
@@ -254,11 +255,11 @@ fn rule<T>(cfg: &Config, draw: impl FnOnce(&FlowMod<'_>) -> T) -> T {
         Matching::Dst => 2,
     };
     draw(&FlowMod {
-        idle_timeout_s: cfg.idle_timeout_s,
-        hard_timeout_s: cfg.hard_timeout_s,
+        idle_timeout: cfg.idle_timeout_s,
+        hard_timeout: cfg.hard_timeout_s,
         priority: cfg.priority,
-        fields: fields.get(skipped..).unwrap_or_default(),
-        actions: &[Action::output(PortNo(1))],
+        matching: fields.into_iter().skip(skipped).collect(),
+        instructions: vec![Instruction::apply([Action::output(PortNo(1))])],
         ..FlowMod::default()
     })
 }

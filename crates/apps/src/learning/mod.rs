@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sluice_app::{App, Ctx, Gauge, Sw, Then};
 use sluice_wire::{
-    Action, Command, Features, FlowMod, PacketIn, PacketIns, PortReason, PortStatus,
+    Action, Features, FlowMod, FlowModCommand, PacketIn, PacketIns, PortReason, PortStatus,
 };
 
 use bridge::{Bridge, Clock, Counts, say};
@@ -179,7 +179,7 @@ impl App for Learning {
             bridge.table.forget_port(port);
         }
         say(ctx.here.flow_mod(&FlowMod {
-            command: Command::DELETE,
+            command: FlowModCommand::DELETE,
             table_id: FlowMod::TABLE_ALL,
             out_port: port,
             ..FlowMod::default()
@@ -202,19 +202,9 @@ fn ticks(time: Duration) -> Tick {
 mod tests {
     use sluice_app::Mail;
     use sluice_base::Rng;
-    use sluice_wire::{DatapathId, Out, PortNo, Reason, Version};
+    use sluice_wire::{DatapathId, Out, PacketInReason, PortNo, Version};
 
     use super::*;
-
-    const FEATURES: Features = Features {
-        datapath_id: DatapathId(1),
-        n_buffers: 0,
-        n_tables: 1,
-        auxiliary_id: 0,
-        capabilities: 0,
-        actions: 0,
-        ports: Vec::new(),
-    };
 
     /// An application with one switch, and what it said.
     struct Stage {
@@ -230,7 +220,7 @@ mod tests {
             #[expect(clippy::disallowed_methods, reason = "some time; it stands still")]
             let now = Instant::now();
             let mut stage = Self { now, app: Learning::new(cfg), version, tx: Vec::new(), xid: 0 };
-            stage.tell(|app, ctx| app.switch_up(&FEATURES, ctx));
+            stage.tell(|app, ctx| app.switch_up(&Features::default(), ctx));
             stage
         }
 
@@ -254,7 +244,7 @@ mod tests {
         }
         let buffer_id = (few(10) != 0).then_some(7);
         let in_port = PortNo(u32::from(in_port) + 1);
-        let (reason, table_id, cookie) = (Reason::NO_MATCH, 0, u64::MAX);
+        let (reason, table_id, cookie) = (PacketInReason::NO_MATCH, 0, u64::MAX);
         let p =
             PacketIn { buffer_id, in_port, total_len: 19, reason, table_id, cookie, frame: &frame };
         p.emit(out).unwrap();

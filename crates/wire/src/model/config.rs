@@ -14,7 +14,7 @@ flags! {
 
 record! {
     /// How a switch is set. §7.3.2.
-    #[derive(Default)]
+    #[derive(Copy, Default)]
     pub struct SwitchConfig: "switch_config" {
         /// What becomes of fragments.
         pub flags: ConfigFlags,

@@ -184,6 +184,8 @@ impl ErrorRow {
 impl ErrorReason {
     /// No common version.
     pub const INCOMPATIBLE: Self = Self::standard(ErrorType::HELLO_FAILED, 0);
+    /// Not allowed to.
+    pub const NOT_ALLOWED: Self = Self::standard(ErrorType::HELLO_FAILED, 1);
     /// A version that the session does not speak.
     pub const BAD_VERSION: Self = Self::standard(ErrorType::BAD_REQUEST, 0);
     /// A kind that is not known, or not here.
@@ -200,6 +202,15 @@ impl ErrorReason {
         match self {
             Self::Standard { kind, .. } => kind,
             Self::Experimenter { .. } | Self::Vendor { .. } => ErrorType::EXPERIMENTER,
+        }
+    }
+
+    /// Its code, or the number that an experimenter or vendor gave it.
+    pub fn code(self) -> ErrorCode {
+        match self {
+            Self::Standard { code, .. } => code,
+            Self::Experimenter { exp_type, .. } => ErrorCode(exp_type.into()),
+            Self::Vendor { code, .. } => ErrorCode(code.into()),
         }
     }
 
