@@ -104,11 +104,12 @@ impl<'a> PacketIn<'a> {
                 let (p, _) = msg.fixed::<Fixed12>("packet_in")?;
                 Self::with_match(msg, 16, p.buffer_id, p.total_len, p.reason, p.table_id, NO_COOKIE)
             }
-            _ => {
+            Version::V1_3 | Version::V1_4 | Version::V1_5 => {
                 let (p, _) = msg.fixed::<Fixed13>("packet_in")?;
                 let cookie = p.cookie.get();
                 Self::with_match(msg, 24, p.buffer_id, p.total_len, p.reason, p.table_id, cookie)
             }
+            _ => Err(Error::new("version", 0, Why::Version)),
         }
     }
 
@@ -313,6 +314,6 @@ mod tests {
         msg.extend([0; 8]);
         msg.extend([0, 1, 0, 4, 0, 0, 0, 0, 0, 0]);
         let error = PacketIn::new(Frame::new(&msg).unwrap()).unwrap_err();
-        assert_eq!(error, Error::new("in_port", 24, Why::Missing));
+        assert_eq!(error, Error::new("in_port", 24, Why::Missing).within(crate::Part::Match));
     }
 }

@@ -12,10 +12,11 @@
 use std::fmt::Write as _;
 use std::process::Command as Process;
 
+use sluice_wire::model::{Masks, Need};
 use sluice_wire::{
-    Action, Command, ErrorCode, ErrorType, Field, FieldId, FieldRow, FlowFlags, FlowMod, Frame,
-    MacAddr, MultipartKind, Out, PacketOut, PortNo, Role, RoleMsg, SwitchConfig, Version, Versions,
-    VlanId,
+    Action, ErrorReason, Field, FieldId, FieldRow, FlowMod, FlowModCommand, FlowModFlags, Frame,
+    Instruction, MacAddr, MultipartKind, Out, PacketOut, PortNo, Role, RoleRequest, SwitchConfig,
+    Version, Versions, VlanId,
 };
 
 /// A message, and how Open vSwitch names its kind.
@@ -40,7 +41,7 @@ fn simple(version: Version) -> Vec<Said> {
     };
     add("OFPT_HELLO", &|out| _ = out.hello(Versions::SPOKEN));
     add("OFPT_FEATURES_REQUEST", &|out| _ = out.features_request());
-    let config = SwitchConfig { flags: 0, miss_send_len: 0xffff };
+    let config = SwitchConfig { miss_send_len: 0xffff, ..SwitchConfig::default() };
     add("OFPT_SET_CONFIG", &|out| _ = out.set_config(config));
     add("OFPT_GET_CONFIG_REQUEST", &|out| _ = out.get_config_request());
     add("OFPT_ECHO_REQUEST", &|out| _ = out.echo_request());
@@ -50,13 +51,13 @@ fn simple(version: Version) -> Vec<Said> {
     add("OFPT_ERROR", &|out| {
         let request = [out.version().0, 2, 0, 8, 0, 0, 0, 9];
         let request = Frame::new(&request).unwrap();
-        out.error(ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN, request);
+        out.error(ErrorReason::BAD_LEN, request);
     });
     if version >= Version::V1_3 {
         add("OFPST_PORT_DESC", &|out| _ = out.port_desc_request().unwrap());
         for role in [Role::NOCHANGE, Role::EQUAL, Role::MASTER, Role::SLAVE] {
-            let role = RoleMsg { role, generation_id: 3 };
-            add("OFPT_ROLE_REQUEST", &|out| _ = out.role_request(role).unwrap());
+            let role = RoleRequest { role, generation_id: 3, ..RoleRequest::default() };
+            add("OFPT_ROLE_REQUEST", &|out| _ = out.role_request(&role).unwrap());
         }
     }
     all
@@ -75,24 +76,42 @@ fn likely(row: &FieldRow) -> u128 {
 
 /// The fields that must stand before that of `row`, then its own.
 fn with_prerequisites(row: &FieldRow, value: u128, mask: Option<u128>) -> Vec<Field> {
-    let mut fields = vec![];
-    let (name, values) = row.prerequisite.split_once('=').unwrap_or((row.prerequisite, ""));
-    if let Some(needed) = FieldId::ROWS.iter().find(|row| row.name == name) {
-        let first = values.split('|').next().unwrap();
-        let first = match first.strip_prefix("0x") {
-            Some(hex) => u128::from_str_radix(hex, 16).unwrap(),
-            None => first.parse().unwrap_or_else(|_| likely(needed)),
+    let mut fields: Vec<Field> = vec![];
+    for need in row.needs {
+        let first = match need {
+            Need::Present(id) => likely(id.row().unwrap()),
+            // ICMPv6 goes over IPv6 alone.
+            Need::OneOf(_, values) if row.name.contains("v6") => *values.last().unwrap(),
+            Need::OneOf(_, values) => values[0],
+            Need::Bits(_, bits) => bits | 5,
         };
-        fields = with_prerequisites(needed, first, None);
+        for field in with_prerequisites(need.id().row().unwrap(), first, None) {
+            if !fields.iter().any(|there| there.id == field.id) {
+                fields.push(field);
+            }
+        }
     }
-    fields.push(Field::of(row, value, mask));
-    // ICMPv6 goes over IPv6 alone; the table names its protocol only, as the specification does.
-    if let Some(first @ Field { id: FieldId::ETH_TYPE, .. }) = fields.first_mut()
-        && row.name.contains("v6")
-    {
-        *first = Field::eth_type(0x86dd);
-    }
+    let own = Field::new(row.id, value);
+    fields.push(mask.map_or(own, |mask| own.masked(mask)));
     fields
+}
+
+/// Number of `ipv6_exthdr`.
+const LAST_OF_1_3: u8 = 39;
+
+/// The rows of OpenFlow's own fields of 1.3.
+fn rows() -> impl Iterator<Item = &'static FieldRow> {
+    let of_1_3 = |row: &&FieldRow| row.id.class == 0x8000 && row.id.number <= LAST_OF_1_3;
+    FieldId::ROWS.iter().filter(of_1_3)
+}
+
+/// A rule that matches `fields` and does `actions`.
+fn rule(fields: &[Field], actions: &[Action]) -> FlowMod {
+    FlowMod {
+        matching: fields.iter().copied().collect(),
+        instructions: vec![Instruction::apply(actions)],
+        ..FlowMod::default()
+    }
 }
 
 /// Fields of §7.2.3.7 that Open vSwitch 3.1 does not implement; they are optional there (table 12).
@@ -100,14 +119,13 @@ const OVS_LACKS: [FieldId; 3] = [FieldId::IN_PHY_PORT, FieldId::PBB_ISID, FieldI
 
 fn matches(version: Version) -> Vec<Said> {
     let mut all = vec![];
-    for row in FieldId::ROWS.iter().filter(|row| !OVS_LACKS.contains(&row.id)) {
+    for row in rows().filter(|row| !OVS_LACKS.contains(&row.id)) {
         let ones = u128::MAX >> (128 - u32::from(row.bits));
         let high = if row.id == FieldId::VLAN_VID { 0x1000 } else { ones & ones << (row.bits / 2) };
-        for mask in [None, Some(high)].into_iter().filter(|mask| mask.is_none() || row.maskable) {
+        for mask in [None, Some(high)].into_iter().filter(|mask| mask.is_none() || row.masks == Masks::Any) {
             let value = mask.map_or_else(|| likely(row), |mask| mask & (mask >> 1 | 0x1000));
             let fields = with_prerequisites(row, value, mask);
-            let actions = [Action::output(PortNo(3))];
-            let add = FlowMod { fields: &fields, actions: &actions, ..FlowMod::default() };
+            let add = rule(&fields, &[Action::output(PortNo(3))]);
             let (mut octets, mut xid) = (vec![], 1);
             match Out::new(&mut octets, version, &mut xid).flow_mod(&add) {
                 Ok(_) => {}
@@ -118,7 +136,7 @@ fn matches(version: Version) -> Vec<Said> {
                     continue;
                 }
             }
-            let what = format!("{version} flow_mod {}", fields.last().unwrap());
+            let what = format!("{version} flow_mod {:?}", fields.last().unwrap());
             all.push(Said { what, name: "OFPT_FLOW_MOD", octets });
         }
     }
@@ -154,19 +172,19 @@ fn actions(version: Version) -> Vec<(Action, Vec<Field>)> {
     let tagged = vec![Field::vlan(VlanId(5))];
     all.push((Action::PopVlan, tagged));
     if version > Version::V1_0 {
-        all.push((Action::Group(1), vec![]));
-        all.push((Action::SetQueue(1), vec![]));
-        all.push((Action::PushVlan(0x8100), vec![]));
-        all.push((Action::Other(24, vec![0; 4]), vec![Field::eth_type(0x0800)])); // DEC_NW_TTL
+        all.push((Action::Group { group_id: 1 }, vec![]));
+        all.push((Action::SetQueue { queue_id: 1 }, vec![]));
+        all.push((Action::PushVlan { ethertype: 0x8100 }, vec![]));
+        all.push((Action::DecNwTtl, vec![Field::eth_type(0x0800)]));
     }
-    for row in FieldId::ROWS.iter().filter(|row| !OVS_SETS_NOT.contains(&row.id)) {
+    for row in rows().filter(|row| !OVS_SETS_NOT.contains(&row.id)) {
         // Which packets these are, without the field itself.
         let mut fields = with_prerequisites(row, likely(row), None);
         let field = fields.pop().unwrap();
         if row.id == FieldId::VLAN_VID {
             fields = vec![Field::vlan(VlanId(9))];
         }
-        all.push((Action::SetField(field), fields));
+        all.push((Action::SetField { field: field.into() }, fields));
     }
     all
 }
@@ -175,7 +193,7 @@ fn flow_mods(version: Version) -> Vec<Said> {
     let mut all = vec![];
     for (action, fields) in actions(version) {
         let actions = [action];
-        let add = FlowMod { fields: &fields, actions: &actions, ..FlowMod::default() };
+        let add = rule(&fields, &actions);
         let (mut octets, mut xid) = (vec![], 1);
         let wrote = Out::new(&mut octets, version, &mut xid).flow_mod(&add);
         if version == Version::V1_0 && wrote.is_err() {
@@ -186,16 +204,17 @@ fn flow_mods(version: Version) -> Vec<Said> {
     }
     for command in 0..=4 {
         let fields = [Field::in_port(PortNo(1)), Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 1]))];
+        let goto_table = version > Version::V1_0 && command < 3;
         let f = FlowMod {
-            command: Command(command),
+            command: FlowModCommand(command),
             table_id: if version > Version::V1_0 && command >= 3 { FlowMod::TABLE_ALL } else { 0 },
             cookie: 0x5eed,
             cookie_mask: if version > Version::V1_0 && command >= 3 { u64::MAX } else { 0 },
-            idle_timeout_s: 60,
-            hard_timeout_s: 600,
-            flags: FlowFlags::SEND_FLOW_REM,
-            fields: &fields,
-            goto_table: (version > Version::V1_0 && command < 3).then_some(1),
+            idle_timeout: 60,
+            hard_timeout: 600,
+            flags: FlowModFlags::SEND_FLOW_REM,
+            matching: fields.into(),
+            instructions: if goto_table { vec![Instruction::GotoTable { table_id: 1 }] } else { vec![] },
             ..FlowMod::default()
         };
         all.push(said(version, &format!("flow_mod command {command}"), "OFPT_FLOW_MOD", |out| {
@@ -207,7 +226,7 @@ fn flow_mods(version: Version) -> Vec<Said> {
 
 fn packet_outs(version: Version) -> Vec<Said> {
     let frame = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 0x88, 0xb5], &[0; 46]].concat();
-    let set = [Action::SetField(Field::eth_src(MacAddr([2; 6]))), Action::output(PortNo::FLOOD)];
+    let set = [Action::SetField { field: Field::eth_src(MacAddr([2; 6])).into() }, Action::output(PortNo::FLOOD)];
     let mut all = vec![];
     for (buffer_id, frame) in [(None, &frame[..]), (Some(7), &[])] {
         for actions in [&set[..], &set[1..], &[]] {

@@ -11,7 +11,7 @@
 
 mod support;
 
-use sluice_wire::{Frame, Kind, Message, Out, Version};
+use sluice_wire::{Frame, Message, Out, Version};
 
 fn written(message: &Message, version: Version, xid: u32) -> Vec<u8> {
     let (mut tx, mut next_xid) = (vec![], 1);
@@ -60,26 +60,4 @@ fn foreign_messages_are_written_as_they_came_or_the_file_says_why_not() {
         }
     }
     assert!(wrong.is_empty(), "a `# rewritten: reason` line tells what differs: {wrong:#?}");
-}
-
-/// Whether `Message` has a form of its own for `kind`, seen on a message with nothing but zeros in it.
-fn is_modelled(version: Version, kind: Kind) -> bool {
-    let mut octets = vec![version.0, kind.to_wire(version), 0, 64, 0, 0, 0, 0];
-    octets.resize(64, 0);
-    !matches!(Frame::new(&octets).and_then(Message::parse), Ok(Message::Other(..)))
-}
-
-#[test]
-fn every_kind_that_is_modelled_has_foreign_octets() {
-    let all = support::all();
-    for version in [Version::V1_0, Version::V1_3] {
-        for &(kind, name, since) in Kind::ALL {
-            if since > version || !is_modelled(version, kind) {
-                continue;
-            }
-            let seen = all.iter().filter_map(|golden| Frame::new(&golden.octets).ok());
-            let found = seen.into_iter().any(|f| f.version() == version && f.kind() == kind);
-            assert!(found, "no tests/golden/*.hex is a {name} of {version}");
-        }
-    }
 }

@@ -92,11 +92,6 @@ pub(crate) fn emit_counted<T, A: Adapt<T>>(
 
 /// What may stand in a list that goes on to the end of what it is in.
 pub(crate) trait Item: Codec {
-    /// What is wrong with it behind `before` in one list, and what it is called.
-    fn fault_behind(&self, _before: &[Self]) -> Option<(&'static str, Part, Why)> {
-        None
-    }
-
     /// Writes a list.
     fn emit_list(list: &[Self], out: &mut Out<'_>) -> Result<(), Inexpressible> {
         list.iter().try_for_each(|item| item.emit(out))
@@ -110,9 +105,6 @@ impl<T: Item> Codec for Vec<T> {
             let (at, item) = (r.at(), T::parse(r)?);
             if r.at() == at {
                 return Err(r.error(UNNAMED, Why::Length));
-            }
-            if let Some((what, part, why)) = item.fault_behind(&list) {
-                return Err(r.error_at(at, what, why).within(part));
             }
             list.push(item);
         }

@@ -7,7 +7,7 @@ use super::oxs::Stats;
 use super::reader::Reader;
 use super::rows::{choice, flags};
 use crate::error::Part;
-use crate::{Inexpressible, Out, Result, Version, Why};
+use crate::{Inexpressible, Out, Result, Version};
 
 flags! {
     /// `OFPSTF_*`: how often a [`StatTrigger`](Instruction::StatTrigger) tells. OpenFlow 1.5.1 §7.2.5.
@@ -77,14 +77,6 @@ impl Codec for Instruction {
 }
 
 impl Item for Instruction {
-    /// A rule has one instruction of a kind. §7.4.4.4, `OFPBIC_DUP_INST`.
-    fn fault_behind(&self, before: &[Self]) -> Option<(&'static str, Part, Why)> {
-        let is_known = !matches!(self, Self::Experimenter { .. } | Self::Other { .. });
-        let same = |other: &Self| core::mem::discriminant(other) == core::mem::discriminant(self);
-        let again = is_known && before.iter().any(same);
-        again.then_some((Self::WHAT, Part::Instruction, Why::Duplicate))
-    }
-
     /// The meter is an instruction in 1.3 and 1.4, and since 1.5 the first of the actions done now.
     fn emit_list(list: &[Self], out: &mut Out<'_>) -> Result<(), Inexpressible> {
         let others = match out.version() {

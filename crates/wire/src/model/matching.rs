@@ -250,8 +250,11 @@ impl Adapt<Match> for Nxm {
     fn emit(value: &Match, out: &mut Out<'_>) -> Result<(), Inexpressible> {
         let (mut seen, version) = (Seen::NONE, out.version());
         for oxm in &value.fields {
-            let twice = "field that is there twice, or one of too many";
-            let no = |_| Inexpressible { what: twice, version, needs: None };
+            let no = |why| {
+                let twice = why == Why::Duplicate;
+                let what = if twice { "field that is there twice" } else { "field of too many" };
+                Inexpressible { what, version, needs: None }
+            };
             seen.add(oxm.id()).map_err(no)?;
         }
         value.fields.emit(out)
