@@ -54,7 +54,7 @@ struct PortOnly {
 
 impl PortOnly {
     /// `OFPMT_OXM` and 12 octets.
-    const HEAD: u32 = 1 << 16 | 12;
+    const HEAD: u32 = 1 << 16 | 0xc;
     /// `IN_PORT` of `OFPXMC_OPENFLOW_BASIC` without a mask, 4 octets.
     const IN_PORT: u32 = 0x8000 << 16 | 4;
 }

@@ -34,18 +34,6 @@ impl<'t> Out<'t> {
         Out { version, ..self.reborrow() }
     }
 
-    /// Writes `xid` over the transaction id of the message that starts at `start`.
-    pub(crate) fn renumber(&mut self, start: usize, xid: u32) {
-        if let Some(place) = self.tx.get_mut(start + 4..start + 8) {
-            place.copy_from_slice(&xid.to_be_bytes());
-        }
-    }
-
-    /// The same buffer, lent on, with other transaction ids.
-    pub(crate) fn numbered<'a>(&'a mut self, next_xid: &'a mut u32) -> Out<'a> {
-        Out { tx: self.tx, version: self.version, next_xid }
-    }
-
     /// Writes a message with the next transaction id and returns that id.
     ///
     /// # Errors

@@ -117,31 +117,6 @@ impl Adapt<PortNo> for Port16 {
     }
 }
 
-/// A number in a place twice as wide as its type; what does not fit is refused.
-pub(crate) struct Wide;
-
-impl Adapt<u8> for Wide {
-    fn parse(r: &mut Reader<'_>) -> Result<u8> {
-        let wrong = r.error(UNNAMED, crate::Why::Value);
-        u8::try_from(r.u16(UNNAMED)?).map_err(|_| wrong)
-    }
-
-    fn emit(value: &u8, out: &mut Out<'_>) -> Result<(), Inexpressible> {
-        u16::from(*value).emit(out)
-    }
-}
-
-impl Adapt<u16> for Wide {
-    fn parse(r: &mut Reader<'_>) -> Result<u16> {
-        let wrong = r.error(UNNAMED, crate::Why::Value);
-        u16::try_from(r.u32(UNNAMED)?).map_err(|_| wrong)
-    }
-
-    fn emit(value: &u16, out: &mut Out<'_>) -> Result<(), Inexpressible> {
-        u32::from(*value).emit(out)
-    }
-}
-
 /// A property that older versions lay out as fields which are always there.
 pub(crate) trait Sole: Choice {
     /// The fields; their default says nothing.

@@ -129,7 +129,7 @@ impl Default for FlowMod {
             table_id: 0,
             idle_timeout: 0,
             hard_timeout: 0,
-            priority: FlowMod::PRIORITY_DEFAULT,
+            priority: Self::PRIORITY_DEFAULT,
             buffer_id: None,
             out_port: PortNo::ANY,
             out_group: GroupId::ANY,

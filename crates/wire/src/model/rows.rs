@@ -226,6 +226,7 @@ macro_rules! record {
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq)]
+        #[allow(unreachable_pub, reason = "a record that only helps another is its module's")]
         pub struct $name {
             $( $(#[$fmeta])* pub $field: $ty, )*
         }
