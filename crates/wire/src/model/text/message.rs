@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use crate::Version;
 use crate::model::value::Plain as _;
-use crate::model::{Action, Instruction, Match, Message, Value};
+use crate::model::{Action, FlowMod, Instruction, Match, Message, Value};
 
 impl Message {
     /// The message as text for people, in the manner of `ovs-ofctl ofp-print`; the first line has its name, the
@@ -54,6 +54,9 @@ fn name(message: &Message, value: &Value) -> String {
 /// The messages whose whole content has a syntax of its own.
 fn special(message: &Message) -> Option<String> {
     let (name, code, text) = match message {
+        Message::NxFlowMod(flow) => {
+            (flow.command.name(), flow.command.0.into(), FlowMod::from(flow).to_text())
+        }
         Message::FlowMod(flow) => (flow.command.name(), flow.command.0.into(), flow.to_text()),
         Message::GroupMod(group) => (group.command.name(), group.command.0.into(), group.to_text()),
         Message::MeterMod(meter) => (meter.command.name(), meter.command.0.into(), meter.to_text()),
