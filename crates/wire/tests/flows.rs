@@ -128,7 +128,7 @@ fn open_vswitch_reads(octets: &[u8]) -> String {
         hex
     });
     let said = Command::new("ovs-ofctl").args(["ofp-print", &hex]).output();
-    let said = said.expect("`make setup` installs ovs-ofctl");
+    let said = said.unwrap_or_else(|error| panic!("`make setup` installs ovs-ofctl: {error}"));
     String::from_utf8_lossy(&said.stdout).into_owned()
 }
 
