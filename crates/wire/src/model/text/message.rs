@@ -20,7 +20,14 @@ impl Message {
             return text;
         }
         let mut block = Block { text, version };
-        block.entries(&value, 1, &["type"]);
+        match (self, value.get("body")) {
+            // What is asked and told of stands in the name already.
+            (Self::MultipartRequest(_) | Self::MultipartReply(_), Some(body)) => {
+                block.entries(&value, 1, &["type", "body"]);
+                block.entries(body, 1, &["type"]);
+            }
+            _ => block.entries(&value, 1, &["type"]),
+        }
         block.text
     }
 }
@@ -118,6 +125,7 @@ fn short(name: &str, value: &Value, version: Version) -> Option<String> {
             let items: Vec<_> = list.iter().map(scalar).collect();
             Some(format!("{name}=[{}]", items.join(",")))
         }
+        Value::Number(n) if name.starts_with("cookie") => Some(format!("{name}={n:#x}")),
         value if plain(value) => Some(format!("{name}={}", scalar(value))),
         _ => None,
     }
@@ -171,6 +179,21 @@ mod tests {
         });
         let text = "OFPT_METER_MOD (OF1.3) (xid=0x5): ADD meter=5,kbps,bands=type=drop,rate=3";
         assert_eq!(meter.to_text(Version::V1_3, 5), text);
+    }
+
+    #[test]
+    fn statistics_are_told_in_lines_below_their_name() {
+        let octets = [
+            4, 19, 0, 80, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 64, 7, 0, 0, 0, 0, 3, 0, 0, 0, 0,
+            0x80, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1,
+            0, 0, 0, 0, 0, 0, 0, 60, 0, 1, 0, 4, 0, 0, 0, 0, 0, 1, 0, 8, 2, 0, 0, 0,
+        ];
+        let frame = crate::Frame::new(&octets).unwrap();
+        let text = Message::parse(frame).unwrap().to_text(Version::V1_3, 2);
+        let (first, rest) = text.split_once('\n').unwrap();
+        assert_eq!(first, "OFPST_FLOW_DESC reply (OF1.3) (xid=0x2): flags=[]", "{text}");
+        assert!(rest.contains("table_id=7") && rest.contains("cookie=0x9"), "{text}");
+        assert!(rest.contains("match=any") && rest.contains("actions=goto_table:2"), "{text}");
     }
 
     #[test]
