@@ -2,6 +2,9 @@
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
+pub(crate) mod ofctl;
+pub(crate) mod said;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

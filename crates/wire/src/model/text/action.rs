@@ -296,6 +296,11 @@ fn action(pair: &Pair<'_>, packets: Packets) -> Result<Action, TextError> {
         return Ok(action.clone());
     }
     if let Some(row) = NUMBERS.iter().find(|row| row.word == name) {
+        let long =
+            name == "set_tunnel" && pair.int::<u64>().is_ok_and(|id| u32::try_from(id).is_err());
+        if long {
+            return Ok(Action::SetTunnel64 { tun_id: pair.int()? });
+        }
         return (row.make)(pair.needed()?);
     }
     match name {
@@ -435,6 +440,8 @@ mod tests {
             "note:01.02.03.04.05.06",
             "fin_timeout(idle_timeout=5,hard_timeout=15)",
             "sample(probability=1,collector_set_id=2,obs_domain_id=3,obs_point_id=4)",
+            "sample(probability=1,collector_set_id=2,obs_domain_id=3,obs_point_id=4,sampling_port=5,egress)",
+            "sample(probability=1,collector_set_id=2,obs_domain_id=NXM_NX_REG0[],obs_point_id=4)",
             "conjunction(7,1/2)",
             "clone(set_queue:1,output:2)",
             "encap(nsh(md_type=1,tlv(0x1000,10,0x12345678))),decap()",

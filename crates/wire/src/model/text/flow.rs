@@ -7,7 +7,7 @@ use super::form::{hex, port};
 use super::matching::{self, Protocol};
 use super::scan::{Pair, Piece, TextError};
 use crate::PortNo;
-use crate::model::{FlowMod, FlowModCommand, FlowModFlags, GroupId, Instruction};
+use crate::model::{FlowMod, FlowModCommand, FlowModFlags, GroupId, Instruction, NxFlowMod};
 
 /// All tables. §7.3.4.1.
 const ALL_TABLES: u8 = 255;
@@ -139,6 +139,25 @@ impl FlowMod {
         self.cookie = cookie.int()?;
         self.cookie_mask = if mask.text() == "-1" { u64::MAX } else { mask.int()? };
         Ok(())
+    }
+}
+
+impl From<&NxFlowMod> for FlowMod {
+    fn from(flow: &NxFlowMod) -> Self {
+        Self {
+            command: flow.command,
+            cookie: flow.cookie,
+            table_id: flow.table_id,
+            idle_timeout: flow.idle_timeout,
+            hard_timeout: flow.hard_timeout,
+            priority: flow.priority,
+            buffer_id: flow.buffer_id,
+            out_port: flow.out_port,
+            flags: flow.flags,
+            matching: flow.matching.clone(),
+            instructions: flow.instructions.clone(),
+            ..Self::default()
+        }
     }
 }
 

@@ -382,8 +382,9 @@ pub(crate) fn bit_range(piece: Piece<'_>, bits: u32) -> Result<(u32, u32), TextE
 /// A value that is octets, `0x00ff` or `0x00ff/0xffff`.
 fn octets(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
     let read = |piece: Piece<'_>| {
-        let digits =
-            piece.strip("0x").ok_or_else(|| piece.fault("expected hex digits behind `0x`"))?;
+        let zero = Some(piece).filter(|piece| piece.text() == "0");
+        let digits = piece.strip("0x").or(zero);
+        let digits = digits.ok_or_else(|| piece.fault("expected hex digits behind `0x`"))?;
         let odd = digits.text().len() % 2 == 1;
         let padded = format!("{}{}", if odd { "0" } else { "" }, digits.text());
         let octets = Piece::of(&padded).octets();

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 
 use crate::Version;
 use crate::model::value::Plain as _;
-use crate::model::{Action, Instruction, Match, Message, Value};
+use crate::model::{Action, FlowMod, Instruction, Match, Message, Value};
 
 impl Message {
     /// The message as text for people, in the manner of `ovs-ofctl ofp-print`; the first line has its name, the
@@ -20,7 +20,14 @@ impl Message {
             return text;
         }
         let mut block = Block { text, version };
-        block.entries(&value, 1, &["type"]);
+        match (self, value.get("body")) {
+            // What is asked and told of stands in the name already.
+            (Self::MultipartRequest(_) | Self::MultipartReply(_), Some(body)) => {
+                block.entries(&value, 1, &["type", "body"]);
+                block.entries(body, 1, &["type"]);
+            }
+            _ => block.entries(&value, 1, &["type"]),
+        }
         block.text
     }
 }
@@ -54,6 +61,9 @@ fn name(message: &Message, value: &Value) -> String {
 /// The messages whose whole content has a syntax of its own.
 fn special(message: &Message) -> Option<String> {
     let (name, code, text) = match message {
+        Message::NxFlowMod(flow) => {
+            (flow.command.name(), flow.command.0.into(), FlowMod::from(flow).to_text())
+        }
         Message::FlowMod(flow) => (flow.command.name(), flow.command.0.into(), flow.to_text()),
         Message::GroupMod(group) => (group.command.name(), group.command.0.into(), group.to_text()),
         Message::MeterMod(meter) => (meter.command.name(), meter.command.0.into(), meter.to_text()),
@@ -115,6 +125,7 @@ fn short(name: &str, value: &Value, version: Version) -> Option<String> {
             let items: Vec<_> = list.iter().map(scalar).collect();
             Some(format!("{name}=[{}]", items.join(",")))
         }
+        Value::Number(n) if name.starts_with("cookie") => Some(format!("{name}={n:#x}")),
         value if plain(value) => Some(format!("{name}={}", scalar(value))),
         _ => None,
     }
@@ -168,6 +179,21 @@ mod tests {
         });
         let text = "OFPT_METER_MOD (OF1.3) (xid=0x5): ADD meter=5,kbps,bands=type=drop,rate=3";
         assert_eq!(meter.to_text(Version::V1_3, 5), text);
+    }
+
+    #[test]
+    fn statistics_are_told_in_lines_below_their_name() {
+        let octets = [
+            4, 19, 0, 80, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 64, 7, 0, 0, 0, 0, 3, 0, 0, 0, 0,
+            0x80, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1,
+            0, 0, 0, 0, 0, 0, 0, 60, 0, 1, 0, 4, 0, 0, 0, 0, 0, 1, 0, 8, 2, 0, 0, 0,
+        ];
+        let frame = crate::Frame::new(&octets).unwrap();
+        let text = Message::parse(frame).unwrap().to_text(Version::V1_3, 2);
+        let (first, rest) = text.split_once('\n').unwrap();
+        assert_eq!(first, "OFPST_FLOW_DESC reply (OF1.3) (xid=0x2): flags=[]", "{text}");
+        assert!(rest.contains("table_id=7") && rest.contains("cookie=0x9"), "{text}");
+        assert!(rest.contains("match=any") && rest.contains("actions=goto_table:2"), "{text}");
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! Nicira's actions as text: `resubmit(,3)`, `controller(reason=no_match,id=7)`, `sample(probability=…)`.
 
 use super::action::{Packets, list, print_list};
+use super::conntrack::{number_source, print_source};
 use super::form::{hex, port};
 use super::meter;
 use super::scan::{Pair, Piece, TextError};
 use crate::PortNo;
-use crate::model::{Action, ControllerProperty, EncapProperty, MeterId, SampleDirection};
+use crate::model::{
+    Action, ControllerProperty, EncapProperty, MeterId, NumberSource, SampleDirection,
+};
 
 /// Why a packet goes to the controller, by number. §7.4.1; OpenFlow 1.4.0 §7.4.1; Open vSwitch.
 const REASONS: &[(u8, &str)] = &[
@@ -75,9 +78,6 @@ pub(crate) fn print(action: &Action) -> Option<String> {
             let both: Vec<_> = both.into_iter().flatten().collect();
             format!("fin_timeout({})", both.join(","))
         }
-        Action::Sample { .. } | Action::Sample2 { .. } | Action::Sample3 { .. } => {
-            print_sample(action)
-        }
         Action::Conjunction { clause, n_clauses, id } => {
             format!("conjunction({id},{}/{n_clauses})", u16::from(*clause) + 1)
         }
@@ -90,7 +90,7 @@ pub(crate) fn print(action: &Action) -> Option<String> {
             let (ns, kind) = (new_pkt_type >> 16, new_pkt_type & 0xffff);
             format!("decap(packet_type(ns={ns},type={kind:#x}))")
         }
-        _ => return None,
+        _ => return print_sample(action),
     })
 }
 
@@ -273,16 +273,16 @@ fn conjunction(pair: &Pair<'_>) -> Result<Action, TextError> {
 
 fn sample(pair: &Pair<'_>) -> Result<Action, TextError> {
     let (mut probability, mut collector_set_id) = (0, 0);
-    let (mut obs_domain_id, mut obs_point_id) = (0, 0);
-    let (mut sampling_port, mut direction) = (None, SampleDirection::DEFAULT);
+    let (mut obs_domain, mut obs_point) = (NumberSource::default(), NumberSource::default());
+    let (mut port_told, mut direction) = (None, SampleDirection::DEFAULT);
     let mut inside = pair.value.pairs();
     while let Some(one) = inside.next()? {
         match one.name() {
             "probability" => probability = one.int()?,
             "collector_set_id" => collector_set_id = one.int()?,
-            "obs_domain_id" => obs_domain_id = one.int()?,
-            "obs_point_id" => obs_point_id = one.int()?,
-            "sampling_port" => sampling_port = Some(port(one.needed()?)?),
+            "obs_domain_id" => obs_domain = number_source(one.needed()?)?,
+            "obs_point_id" => obs_point = number_source(one.needed()?)?,
+            "sampling_port" => port_told = Some(port(one.needed()?)?),
             "ingress" => direction = SampleDirection::INGRESS,
             "egress" => direction = SampleDirection::EGRESS,
             _ => return Err(one.unknown("part of `sample`")),
@@ -291,38 +291,57 @@ fn sample(pair: &Pair<'_>) -> Result<Action, TextError> {
     if probability == 0 {
         return Err(pair.value.fault("`probability=` is missing, or 0"));
     }
-    Ok(match (sampling_port, direction) {
+    let sampling_port = port_told.unwrap_or(PortNo::ANY);
+    let (NumberSource::Immediate(obs_domain_id), NumberSource::Immediate(obs_point_id)) =
+        (obs_domain, obs_point)
+    else {
+        return Ok(Action::Sample4 {
+            probability,
+            collector_set_id,
+            obs_domain,
+            obs_point,
+            sampling_port,
+            direction,
+        });
+    };
+    Ok(match (port_told, direction) {
         (None, SampleDirection::DEFAULT) => {
             Action::Sample { probability, collector_set_id, obs_domain_id, obs_point_id }
         }
-        (Some(sampling_port), SampleDirection::DEFAULT) => Action::Sample2 {
+        (Some(_), SampleDirection::DEFAULT) => Action::Sample2 {
             probability,
             collector_set_id,
             obs_domain_id,
             obs_point_id,
             sampling_port,
         },
-        (sampling_port, direction) => Action::Sample3 {
+        _ => Action::Sample3 {
             probability,
             collector_set_id,
             obs_domain_id,
             obs_point_id,
-            sampling_port: sampling_port.unwrap_or(PortNo::ANY),
+            sampling_port,
             direction,
         },
     })
 }
 
-fn print_sample(action: &Action) -> String {
-    let (Action::Sample { probability, collector_set_id, obs_domain_id, obs_point_id }
-    | Action::Sample2 { probability, collector_set_id, obs_domain_id, obs_point_id, .. }
-    | Action::Sample3 { probability, collector_set_id, obs_domain_id, obs_point_id, .. }) = action
-    else {
-        return String::new();
+fn print_sample(action: &Action) -> Option<String> {
+    let (probability, collectors, domain, point) = match action {
+        Action::Sample { probability, collector_set_id, obs_domain_id, obs_point_id }
+        | Action::Sample2 { probability, collector_set_id, obs_domain_id, obs_point_id, .. }
+        | Action::Sample3 { probability, collector_set_id, obs_domain_id, obs_point_id, .. } => {
+            (probability, collector_set_id, obs_domain_id.to_string(), obs_point_id.to_string())
+        }
+        Action::Sample4 { probability, collector_set_id, obs_domain, obs_point, .. } => {
+            (probability, collector_set_id, print_source(obs_domain), print_source(obs_point))
+        }
+        _ => return None,
     };
     let (port, direction) = match action {
         Action::Sample2 { sampling_port, .. } => (*sampling_port, SampleDirection::DEFAULT),
-        Action::Sample3 { sampling_port, direction, .. } => (*sampling_port, *direction),
+        Action::Sample3 { sampling_port, direction, .. }
+        | Action::Sample4 { sampling_port, direction, .. } => (*sampling_port, *direction),
         _ => (PortNo::ANY, SampleDirection::DEFAULT),
     };
     let port = if port == PortNo::ANY { String::new() } else { format!(",sampling_port={port}") };
@@ -331,10 +350,10 @@ fn print_sample(action: &Action) -> String {
         SampleDirection::EGRESS => ",egress",
         _ => "",
     };
-    format!(
-        "sample(probability={probability},collector_set_id={collector_set_id},\
-         obs_domain_id={obs_domain_id},obs_point_id={obs_point_id}{port}{direction})"
-    )
+    Some(format!(
+        "sample(probability={probability},collector_set_id={collectors},obs_domain_id={domain},\
+         obs_point_id={point}{port}{direction})"
+    ))
 }
 
 /// Headers that can be pushed, as packet types.

@@ -1,0 +1,213 @@
+//! Flows in the syntax of `ovs-ofctl` mean to us what they mean to Open vSwitch.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use sluice_wire::model::text::caret;
+use sluice_wire::model::{FlowMod, FlowModCommand, Message};
+use sluice_wire::{Frame, Out, Version};
+
+/// Flows that Open vSwitch reads, with what it makes of them.
+const FLOWS: &str = include_str!("golden/flow_texts.txt");
+
+/// A flow, and what Open vSwitch prints of it in a version.
+struct Known {
+    flow: &'static str,
+    version: Version,
+    printed: &'static str,
+    /// Our own text where it differs.
+    own: Option<&'static str>,
+}
+
+/// The entries of the file: a flow, then a version and what was printed in it, then perhaps our own text.
+fn known() -> Vec<Known> {
+    let mut all: Vec<Known> = vec![];
+    let mut lines = FLOWS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    while let Some(line) = lines.next() {
+        if let Some(own) = line.strip_prefix("= ") {
+            all.last_mut().unwrap().own = Some(own);
+            continue;
+        }
+        let (version, printed) = lines.next().unwrap().split_once(' ').unwrap();
+        let minor: u8 = version.strip_prefix("1.").unwrap().parse().unwrap();
+        all.push(Known { flow: line, version: Version(minor + 1), printed, own: None });
+    }
+    all
+}
+
+fn read(flow: &str) -> FlowMod {
+    let read = FlowMod::from_text(flow, FlowModCommand::ADD);
+    read.unwrap_or_else(|error| panic!("{}", caret(flow, &error)))
+}
+
+/// The words of a match in any order, and the actions, of what Open vSwitch prints.
+fn theirs(printed: &str) -> (Vec<String>, String) {
+    let (front, actions) = printed.split_once("actions=").unwrap();
+    let mut words = front.split(' ').skip(1).filter(|word| !word.starts_with("table:"));
+    let matching = words.next().unwrap_or_default();
+    // What is no match is told with colons and in words that stand alone.
+    let field = |word: &&str| {
+        word.contains('=') || !["send_flow_rem", "check_overlap", "reset_counts"].contains(word)
+    };
+    let is_match = !matching.contains(':') || matching.contains('=');
+    let mut fields: Vec<_> = matching.split(',').filter(field).map(str::to_owned).collect();
+    fields.retain(|field| !field.is_empty() && is_match);
+    fields.sort_unstable();
+    (fields, actions.to_owned())
+}
+
+/// The same of a line of our own in the file.
+fn of_own(own: &str) -> (Vec<String>, String) {
+    let (fields, actions) = own.split_once("actions=").unwrap();
+    let fields = fields.trim().split(',').filter(|field| !field.is_empty());
+    (fields.map(str::to_owned).collect(), actions.to_owned())
+}
+
+/// The same of a flow.
+fn ours(flow: &FlowMod) -> (Vec<String>, String) {
+    let rule =
+        FlowMod { matching: flow.matching.clone(), priority: flow.priority, ..FlowMod::default() };
+    let text = rule.to_text();
+    let front = text.strip_suffix("actions=drop").unwrap();
+    let mut fields: Vec<_> =
+        front.split(',').filter(|f| !f.is_empty()).map(str::to_owned).collect();
+    fields.sort_unstable();
+    let text = flow.to_text();
+    (fields, text.split_once("actions=").unwrap().1.to_owned())
+}
+
+fn octets(flow: &FlowMod, version: Version) -> Result<Vec<u8>, String> {
+    let (mut tx, mut xid) = (vec![], 1);
+    let mut out = Out::new(&mut tx, version, &mut xid);
+    Message::FlowMod(flow.clone()).emit(1, &mut out).map_err(|lack| lack.to_string())?;
+    Ok(tx)
+}
+
+#[test]
+fn flows_come_back_as_printed() {
+    for Known { flow, .. } in known() {
+        let first = read(flow);
+        assert_eq!(read(&first.to_text()), first, "{flow}");
+    }
+}
+
+#[test]
+fn flows_print_as_open_vswitch_prints_them() {
+    let mut wrong = String::new();
+    for Known { flow, printed, own, .. } in known() {
+        let (ours, expected) = (ours(&read(flow)), own.map_or_else(|| theirs(printed), of_own));
+        if ours != expected {
+            let _ = writeln!(wrong, "{flow}\n  ours:   {ours:?}\n  expected: {expected:?}");
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn flows_come_back_from_octets() {
+    for Known { flow, version, .. } in known() {
+        let it = read(flow);
+        let octets = octets(&it, version).unwrap_or_else(|lack| panic!("{flow}: {lack}"));
+        let back = Message::parse(Frame::new(&octets).unwrap());
+        let Ok(Message::FlowMod(back)) = back else { panic!("{flow}: {back:?}") };
+        assert_eq!(back.to_text(), it.to_text());
+    }
+}
+
+/// What `ovs-ofctl ofp-print` says of `octets`.
+fn open_vswitch_reads(octets: &[u8]) -> String {
+    let hex = octets.iter().fold(String::new(), |mut hex, octet| {
+        let _ = write!(hex, "{octet:02x}");
+        hex
+    });
+    let said = Command::new("ovs-ofctl").args(["ofp-print", &hex]).output();
+    let said = said.unwrap_or_else(|error| panic!("`make setup` installs ovs-ofctl: {error}"));
+    String::from_utf8_lossy(&said.stdout).into_owned()
+}
+
+#[test]
+fn open_vswitch_reads_what_we_write_as_it_reads_the_flow() {
+    let mut wrong = String::new();
+    for Known { flow, version, printed, own } in known() {
+        let it = read(flow);
+        let said = open_vswitch_reads(&octets(&it, version).unwrap());
+        let said = said.trim();
+        let Some((_, again)) =
+            said.split_once("(xid=0x1): ").filter(|it| it.1.contains("actions="))
+        else {
+            let _ = writeln!(wrong, "{flow}\n  {said}");
+            continue;
+        };
+        let (again, printed) = (theirs(again), theirs(printed));
+        if again != printed && own.map(of_own).as_ref() != Some(&again) {
+            let _ = writeln!(wrong, "{flow}\n  again:  {again:?}\n  before: {printed:?}");
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Flows that are none, and the column at which that shows.
+const BAD: &[(&str, usize, &str)] = &[
+    ("priority=10,ip,nw_dst=10.0.0.0/24", 34, "`actions=` is missing"),
+    ("priority=65536,actions=drop", 10, "65536 is over 65535"),
+    ("priority=,actions=drop", 9, "`priority` needs a value"),
+    ("prioriti=1,actions=drop", 1, "`prioriti` is no field or keyword"),
+    ("ip,nw_dst=10.0.0.0/33,actions=drop", 20, "33 is over 32"),
+    ("ip,nw_dst=10.0.0,actions=drop", 11, "`10.0.0` is no IPv4 address"),
+    ("nw_dst=10.0.0.1,actions=drop", 1, "ipv4_dst needs eth_type=0x800"),
+    ("ip,tp_dst=80,actions=drop", 4, "tcp_dst needs ip_proto=6"),
+    ("dl_src=0:0:0:0,actions=drop", 8, "`0:0:0:0` is no MAC address"),
+    ("dl_vlan=5000,actions=drop", 9, "a VLAN has a number up to 4095"),
+    ("in_port=nowhere,actions=drop", 9, "`nowhere` is no port"),
+    ("ip,ip=3,actions=drop", 7, "`ip` takes no value"),
+    ("tcp,nw_proto=17,actions=drop", 5, "`ip_proto` is matched before"),
+    ("reg0[40]=1,actions=drop", 6, "the field ends at bit 31"),
+    ("reg0[0..3=1,actions=drop", 10, "`]` is missing"),
+    ("cookie=1/1,actions=drop", 10, "a new flow takes no mask on its cookie"),
+    ("actions=output:2,foo", 18, "`foo` is no action"),
+    ("actions=output:", 15, "`output` needs a value"),
+    ("actions=output:nowhere", 16, "`nowhere` is no port and no field"),
+    ("actions=set_field:1.2.3.4->nowhere", 28, "`nowhere` is no field"),
+    ("actions=set_field:1.2.3->ip_src", 19, "`1.2.3` is no IPv4 address"),
+    ("actions=set_field:5", 20, "`->` and a field are missing"),
+    ("actions=load:256->reg0[0..7]", 14, "does not fit into 8 bits"),
+    ("actions=move:reg0[]->eth_src", 22, "32 bits do not become 48"),
+    ("actions=ct(commit,exec(load:1->ct_mark)", 11, "this parenthesis is not closed"),
+    ("actions=ct(commit,foo)", 19, "`foo` is no part of `ct`"),
+    ("actions=learn(table=1,foo=2)", 23, "`foo` is no part of `learn`"),
+    ("actions=resubmit(,300)", 19, "300 is over 255"),
+    ("actions=drop,output:1", 9, "`drop` stands alone"),
+    ("actions=goto_table:1,goto_table:2", 22, "`goto_table` is there twice"),
+    (
+        "actions=output:1,goto_table:2,output:3",
+        31,
+        "actions have to stand together, before `goto_table` and its like",
+    ),
+    ("actions=conjunction(1,3/2)", 23, "expected a clause from 1 to 2"),
+    ("actions=controller(reason=bored)", 27, "`bored` is no reason"),
+    ("actions=pop_vlan:3", 18, "`pop_vlan` takes no value"),
+    ("ä=1,actions=drop", 1, "`ä` is no field or keyword"),
+];
+
+#[test]
+fn a_bad_flow_is_pointed_at() {
+    for &(flow, column, what) in BAD {
+        let error = FlowMod::from_text(flow, FlowModCommand::ADD);
+        let error = error.expect_err(flow);
+        assert_eq!(
+            (error.column, error.what.as_str()),
+            (column, what),
+            "\n{}",
+            caret(flow, &error)
+        );
+    }
+    let delete = FlowMod::from_text("cookie=5", FlowModCommand::DELETE).unwrap_err();
+    assert_eq!(delete.column, 9);
+}

@@ -1,0 +1,33 @@
+//! What `ovs-ofctl` reads in messages, many of them at a time.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Stands between messages, so that it is known where the words about one end.
+fn marker(n: usize) -> [u8; 8] {
+    let n = u16::try_from(n).unwrap().to_be_bytes();
+    [4, 2, 0, 8, 0x5e, 0xed, n[0], n[1]]
+}
+
+/// The words of `ovs-ofctl` about each of `messages`, complaints included.
+pub(crate) fn printed(file: &str, messages: &[Vec<u8>]) -> Vec<String> {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
+    let mut octets = vec![];
+    for (n, message) in messages.iter().enumerate() {
+        octets.extend(message);
+        octets.extend(marker(n));
+    }
+    std::fs::write(&path, octets).unwrap();
+    let output = Command::new("ovs-ofctl").arg("ofp-parse").arg(&path).output();
+    let output =
+        output.unwrap_or_else(|e| panic!("ovs-ofctl: {e}; run `make setup`, which installs it"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut rest = text.as_str();
+    let words = (0..messages.len()).map(|n| {
+        let end = format!("OFPT_ECHO_REQUEST (OF1.3) (xid=0x5eed{n:04x}): 0 bytes of payload\n");
+        let (words, after) = rest.split_once(&end).unwrap_or_else(|| panic!("{n}: {rest:.500}"));
+        rest = after;
+        words.to_owned()
+    });
+    words.collect()
+}
