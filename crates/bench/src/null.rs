@@ -12,7 +12,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, RX_LEN, Reading, Waiting, Waker, cores, sock};
-use sluice_wire::{Action, Field, FlowMod, Instruction, MacAddr, Out, PortNo, SwitchConfig, Version, VlanId};
+use sluice_wire::{
+    Action, Field, FlowMod, Instruction, MacAddr, Out, PortNo, SwitchConfig, Version, VlanId,
+};
 
 use crate::Error;
 

@@ -167,8 +167,7 @@ fn beside(report: &Report) -> String {
 
 fn errors(report: &Report) -> String {
     let kinds = report.errors.kinds.iter();
-    let some: Vec<_> =
-        kinds.map(|(reason, n)| format!("{} × {reason}", grouped(*n))).collect();
+    let some: Vec<_> = kinds.map(|(reason, n)| format!("{} × {reason}", grouped(*n))).collect();
     if some.is_empty() { "none".to_owned() } else { some.join(", ") }
 }
 

@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use sluice_bench::{Count, Counts, Error, Kept, Load, Plan, Report, flood, null, run};
-use sluice_wire::{ErrorCode, ErrorType, Kind, PortNo, Version};
+use sluice_wire::{ErrorReason, Kind, PortNo, Version};
 use support::{VERSIONS, controller, frame, plan, rule, rule_for, whole_frame};
 
 /// Runs `plan`; what must hold of every run does.
@@ -131,8 +131,7 @@ fn what_nobody_asked_for_is_counted_apart() {
     let addr = controller(|_, p, out| {
         rule(p, out);
         rule_for(p, p.buffer_id.map(|id| id + 1_000_000), out);
-        let no = (ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE);
-        out.error_with(7, no.0, no.1, &[1, 99, 0, 8, 0, 0, 0, 7]).unwrap();
+        out.error_with(7, ErrorReason::BAD_TYPE, &[1, 99, 0, 8, 0, 0, 0, 7]).unwrap();
     });
     let report = measured(&plan(addr));
     assert_eq!(report.counts.unasked, report.counts.answered);

@@ -101,7 +101,9 @@ impl Sheet {
     }
 
     pub(crate) fn error(&self, kind: ErrorType) {
-        if let Some(count) = self.errors.get(usize::try_from(kind.0).unwrap_or(ERRORS).min(ERRORS - 1)) {
+        if let Some(count) =
+            self.errors.get(usize::try_from(kind.0).unwrap_or(ERRORS).min(ERRORS - 1))
+        {
             count.add(1);
         }
     }

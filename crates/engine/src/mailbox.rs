@@ -145,14 +145,14 @@ mod tests {
         let waker = Epoll::new(Waiting::default()).unwrap().waker();
         let (mailbox, inbox) = Mailbox::new(waker);
         let post = || {
-            let message = Message::EchoRequest(vec![]);
+            let message = Message::EchoRequest { data: vec![] };
             mailbox.post(message, 2, |letter| ToFront::Mail(DatapathId(1), letter))
         };
         assert_eq!([post(), post(), post(), post()], [true, true, false, false]);
         mailbox.put(ToFront::Stop);
         let Ok(ToFront::Mail(_, letter)) = inbox.try_recv() else { panic!("no letter") };
         assert!(!post(), "not read yet");
-        assert_eq!(letter.open(), Message::EchoRequest(vec![]));
+        assert_eq!(letter.open(), Message::EchoRequest { data: vec![] });
         assert_eq!([post(), post()], [true, false]);
         assert_eq!(inbox.try_iter().count(), 3);
         assert_eq!(mailbox.letters.load(Relaxed), 0);

@@ -11,7 +11,7 @@ use sluice_apps::learning::Learning;
 use sluice_engine::{Config, Engine, Pin};
 use sluice_proto::{Switch, SwitchPlan};
 use sluice_wire::{
-    DatapathId, Frame, Kind, MacAddr, Out, PacketIn, PortNo, Reason, Version, split,
+    DatapathId, Frame, Kind, MacAddr, Out, PacketIn, PacketInReason, PortNo, Version, split,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -98,7 +98,7 @@ impl Prebuilt {
                 // Neighbours are at different ports.
                 in_port: PortNo(1 + u32::from(n % 2 == 1)),
                 total_len: 64,
-                reason: Reason::NO_MATCH,
+                reason: PacketInReason::NO_MATCH,
                 table_id: 0,
                 cookie: 0,
                 frame: &frame,

@@ -231,7 +231,8 @@ impl Session {
         out.set_config(SwitchConfig { miss_send_len, ..SwitchConfig::default() });
         if let Some(role) = role {
             // The version has roles, just looked at.
-            let _ = out.role_request(&RoleRequest { role, generation_id, ..RoleRequest::default() });
+            let _ =
+                out.role_request(&RoleRequest { role, generation_id, ..RoleRequest::default() });
         }
         let asking = Asking { features_xid, ports_xid, features: None, ports: None };
         self.phase = Phase::Asking(Box::new(asking));
@@ -307,8 +308,12 @@ impl Session {
         let deletion = FlowMod {
             command: FlowModCommand::DELETE_STRICT,
             priority: NOBODY_PRIORITY,
-            matching: [Field::eth_dst(NOBODY), Field::eth_src(NOBODY), Field::eth_type(NO_ETH_TYPE)]
-                .into(),
+            matching: [
+                Field::eth_dst(NOBODY),
+                Field::eth_src(NOBODY),
+                Field::eth_type(NO_ETH_TYPE),
+            ]
+            .into(),
             ..FlowMod::default()
         };
         // Every version can say all of this.
@@ -411,7 +416,7 @@ fn event(msg: Frame<'_>) -> Result<Told<'_>, Error> {
         Kind::ROLE_REPLY => Event::Role(RoleRequest::read(msg)?),
         Kind::MULTIPART_REPLY => return Ok(Told::Part(Multipart::new(msg)?)),
         kind if is_from_switch(kind) => Event::Other(msg),
-        _ => return Err(Error::new("type", 1, sluice_wire::Why::Kind)),
+        _ => return Err(Error::new("type", 1, Why::Kind)),
     }))
 }
 

@@ -4,8 +4,7 @@ use arrayvec::ArrayVec;
 use sluice_app::{Ctx, Then};
 use sluice_wire::{
     Action, EthHeader, Ethernet, Field, Fill, FlowMod, FlowModCommand, Inexpressible, Instruction,
-    MacAddr, Out,
-    PacketIn, PacketIns, PacketOut, PortNo, Stencil, VlanId,
+    MacAddr, Out, PacketIn, PacketIns, PacketOut, PortNo, Stencil, VlanId,
 };
 
 use super::table::{AsItStands, Key, Learnt, Spot, Table, Tick};

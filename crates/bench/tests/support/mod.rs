@@ -11,7 +11,8 @@ use std::time::Duration;
 use sluice_bench::{Load, Plan, null};
 use sluice_io::sock;
 use sluice_wire::{
-    Action, Ethernet, Field, FlowMod, Kind, Out, PacketIn, PacketOut, PortNo, Version, split,
+    Action, Ethernet, Field, FlowMod, Instruction, Kind, Out, PacketIn, PacketOut, PortNo, Version,
+    split,
 };
 
 /// Four switches and three short loops.
@@ -96,8 +97,12 @@ pub(crate) fn rule(p: PacketIn<'_>, out: &mut Out<'_>) {
 pub(crate) fn rule_for(p: PacketIn<'_>, buffer_id: Option<u32>, out: &mut Out<'_>) {
     let eth = Ethernet::new(p.frame).unwrap();
     let fields = [Field::in_port(p.in_port), Field::eth_dst(eth.dst), Field::eth_src(eth.src)];
-    let actions = [Action::output(PortNo(1))];
-    let f = FlowMod { buffer_id, fields: &fields, actions: &actions, ..FlowMod::default() };
+    let f = FlowMod {
+        buffer_id,
+        matching: fields.into(),
+        instructions: vec![Instruction::apply([Action::output(PortNo(1))])],
+        ..FlowMod::default()
+    };
     out.flow_mod(&f).unwrap();
 }
 

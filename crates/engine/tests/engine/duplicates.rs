@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use sluice_wire::{ErrorCode, ErrorType, Message, Version};
+use sluice_wire::{ErrorReason, Version};
 
 use crate::lab::{Lab, wait_until};
-use crate::peer::Peer;
-
-/// `OFPHFC_EPERM`. §7.4.4.
-const EPERM: ErrorCode = ErrorCode(1);
+use crate::peer::{Peer, echo_reply, echo_request};
 
 #[test]
 fn the_live_one_stays() {
@@ -19,9 +16,9 @@ fn the_live_one_stays() {
         let mut second = Peer::switch(lab.addr, version, 5);
         // The first is asked, and answers.
         let asked = first.hear();
-        assert_eq!(asked, Some(Message::EchoRequest(vec![])));
-        first.say(&Message::EchoReply(vec![]));
-        assert_eq!(second.last_words(), Some((ErrorType::HELLO_FAILED, EPERM)));
+        assert_eq!(asked, Some(echo_request(&[])));
+        first.say(&echo_reply(&[]));
+        assert_eq!(second.last_words(), Some(ErrorReason::NOT_ALLOWED));
         lab.must_end(1, "duplicate");
         first.must_be_answered();
     }
@@ -48,9 +45,9 @@ fn a_third_does_not_wait_behind_the_second() {
     let mut first = Peer::switch(lab.addr, Version::V1_3, 5);
     first.must_be_answered();
     let mut second = Peer::switch(lab.addr, Version::V1_3, 5);
-    assert_eq!(first.hear(), Some(Message::EchoRequest(vec![])));
+    assert_eq!(first.hear(), Some(echo_request(&[])));
     let mut third = Peer::switch(lab.addr, Version::V1_3, 5);
-    assert_eq!(third.last_words(), Some((ErrorType::HELLO_FAILED, EPERM)));
+    assert_eq!(third.last_words(), Some(ErrorReason::NOT_ALLOWED));
     // The first hangs up: the second has its place at once.
     drop(first);
     second.must_be_answered();

@@ -3,17 +3,25 @@
 use std::net::Shutdown;
 
 use sluice_base::Rng;
-use sluice_wire::{ErrorCode, ErrorType, Message, Version};
+use sluice_wire::{ErrorCode, ErrorReason, ErrorType, Hello, Message, Version};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::{Peer, octets};
 
-type Words = Option<(ErrorType, ErrorCode)>;
+type Words = Option<ErrorReason>;
 
-const BAD_LEN: Words = Some((ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
-const BAD_TYPE: Words = Some((ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE));
-const BAD_VERSION: Words = Some((ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION));
-const INCOMPATIBLE: Words = Some((ErrorType::HELLO_FAILED, ErrorCode::INCOMPATIBLE));
+const BAD_LEN: Words = Some(ErrorReason::BAD_LEN);
+const BAD_TYPE: Words = Some(ErrorReason::BAD_TYPE);
+const BAD_VERSION: Words = Some(ErrorReason::BAD_VERSION);
+const INCOMPATIBLE: Words = Some(ErrorReason::INCOMPATIBLE);
+
+/// `OFPBMC_BAD_LEN` and `OFPBMC_BAD_VALUE`. §7.4.4.
+const BAD_MATCH_LEN: Words = Some(bad_match(1));
+const BAD_MATCH_VALUE: Words = Some(bad_match(7));
+
+const fn bad_match(code: u32) -> ErrorReason {
+    ErrorReason::Standard { kind: ErrorType::BAD_MATCH, code: ErrorCode(code) }
+}
 
 /// How far a peer has come when it says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,9 +60,9 @@ fn must_be_forgiven(garbage: &[u8], words: Words) {
     let mut switch = Peer::switch(lab.addr, Version::V1_3, 2);
     switch.must_be_answered();
     switch.send(garbage);
-    let Some(Message::Error { kind, code, data }) = switch.hear() else { panic!("no ERROR") };
-    assert_eq!(Some((kind, code)), words);
-    assert_eq!(data, &garbage[..garbage.len().min(64)]);
+    let Some(Message::Error(error)) = switch.hear() else { panic!("no ERROR") };
+    assert_eq!(Some(error.reason), words);
+    assert_eq!(error.data, &garbage[..garbage.len().min(64)]);
     switch.must_be_answered();
     assert_eq!((lab.count("messages_malformed", ""), lab.ended("")), (1, 0));
 }
@@ -103,12 +111,14 @@ fn a_message_cut_off_is_forgiven_a_switch() {
 /// A match that says it is longer than its message; misaligned and cut off as well.
 #[test]
 fn lengths_that_contradict_one_another_are_forgiven_a_switch() {
-    for len in [4, 5, 11, 13, 0xff] {
+    // The first contradicts nothing but has no room for the ingress port.
+    let lengths = [5, 11, 13, 0xff].map(|len| (len, BAD_MATCH_LEN));
+    for (len, words) in [(4, BAD_MATCH_VALUE)].into_iter().chain(lengths) {
         let mut octets = vec![4, 10, 0, 100, 0, 0, 0, 9];
         octets.resize(100, 0);
         octets[24..28].copy_from_slice(&[0, 1, 0, len]);
         octets[28..36].copy_from_slice(&[0x80, 0, 0, 4, 0, 0, 0, 1]);
-        must_be_forgiven(&octets, BAD_LEN);
+        must_be_forgiven(&octets, words);
     }
 }
 
@@ -123,7 +133,7 @@ fn a_hello_of_the_greatest_length_is_read_to_its_end() {
 fn half_a_message_and_then_nothing_is_a_hang_up() {
     let lab = Lab::new(|_| {});
     let mut good = Peer::switch(lab.addr, Version::V1_0, 1);
-    let hello = octets(Version::V1_3, &Message::Hello(Version::V1_3, None));
+    let hello = octets(Version::V1_3, &Message::Hello(Hello::default()));
     for cut in 0..hello.len() {
         let mut peer = Peer::connect(lab.addr);
         peer.send(&hello[..cut]);

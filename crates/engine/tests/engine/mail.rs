@@ -3,10 +3,10 @@
 use sluice_app::{App, Ctx, Then};
 use sluice_engine::Config;
 use sluice_io::RX_LEN;
-use sluice_wire::{DatapathId, Message, PacketIn, Version};
+use sluice_wire::{DatapathId, PacketIn, Version};
 
 use crate::lab::{Lab, wait_until};
-use crate::peer::{Peer, broadcast};
+use crate::peer::{Peer, broadcast, echo_request};
 
 /// Who gets all the mail.
 const RECEIVER: u64 = 2;
@@ -23,7 +23,7 @@ struct Writer;
 impl App for Writer {
     fn packet_in(&mut self, _: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
         for _ in 0..EACH {
-            ctx.mail(DatapathId(RECEIVER), Message::EchoRequest(vec![7; LEN]));
+            ctx.mail(DatapathId(RECEIVER), echo_request(&[7; LEN]));
         }
         Then::Done
     }
@@ -44,7 +44,7 @@ fn a_switch_of_another_worker_gets_its_mail() {
     let (lab, mut sender, mut receiver) = lab(|cfg| cfg.workers.threads = 2);
     sender.say(&broadcast(None));
     for _ in 0..EACH {
-        assert_eq!(receiver.hear(), Some(Message::EchoRequest(vec![7; LEN])));
+        assert_eq!(receiver.hear(), Some(echo_request(&[7; LEN])));
     }
     assert_eq!((lab.count("mail_refused", ""), lab.count("mail_lost", "")), (0, 0));
 }

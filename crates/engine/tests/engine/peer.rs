@@ -4,9 +4,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use sluice_proto::{Switch, SwitchPlan};
+use sluice_wire::model::PacketIn;
 use sluice_wire::{
-    Action, DatapathId, ErrorCode, ErrorType, Frame, Kind, Message, Out, PortNo, Reason, Version,
-    Versions, split,
+    Action, DatapathId, ErrorReason, Field, Frame, Hello, HelloElement, Kind, Message, Multipart,
+    Out, PacketInReason, PortNo, Version, Versions, split,
 };
 
 use crate::lab::SOON;
@@ -57,8 +58,9 @@ impl Peer {
     /// Agrees on `version` and answers nothing; returns the transaction id of the question for features.
     pub(crate) fn greet(&mut self, version: Version) -> u32 {
         self.version = version;
-        let versions = (version > Version::V1_0).then_some(Versions::SPOKEN);
-        self.say(&Message::Hello(version, versions));
+        let bitmap = HelloElement::VersionBitmap { bitmaps: vec![Versions::SPOKEN.0] };
+        let elements = if version > Version::V1_0 { vec![bitmap] } else { vec![] };
+        self.say(&Message::Hello(Hello { elements, extra: vec![] }));
         loop {
             let octets = self.read().unwrap();
             let msg = Frame::new(&octets).unwrap();
@@ -76,6 +78,13 @@ impl Peer {
     pub(crate) fn say(&mut self, message: &Message) {
         let octets = octets(self.version, message);
         self.send(&octets);
+    }
+
+    /// Says a part of a reply, whatever is in it.
+    pub(crate) fn say_part(&mut self, part: Multipart<'_>) {
+        let (mut tx, mut xid) = (Vec::new(), 1);
+        Out::new(&mut tx, self.version, &mut xid).multipart_reply(9, part).unwrap();
+        self.send(&tx);
     }
 
     /// Reads a message; `None` when the engine has hung up.
@@ -108,23 +117,23 @@ impl Peer {
         self.say(&broadcast(asked));
         loop {
             match self.hear() {
-                Some(Message::PacketOut { buffer_id, actions, .. }) if buffer_id == asked => {
-                    assert_eq!(actions, [Action::output(PortNo::FLOOD)]);
+                Some(Message::PacketOut(answer)) if answer.buffer_id == asked => {
+                    assert_eq!(answer.actions, [Action::output(PortNo::FLOOD)]);
                     return;
                 }
-                Some(Message::EchoRequest(payload)) => self.say(&Message::EchoReply(payload)),
+                Some(Message::EchoRequest { data }) => self.say(&Message::EchoReply { data }),
                 Some(_) => {}
                 None => panic!("hung up on"),
             }
         }
     }
 
-    /// Waits until it is hung up on; returns the type and code of the last `ERROR` before.
-    pub(crate) fn last_words(&mut self) -> Option<(ErrorType, ErrorCode)> {
+    /// Waits until it is hung up on; returns why the last `ERROR` before was sent.
+    pub(crate) fn last_words(&mut self) -> Option<ErrorReason> {
         let mut last = None;
         while let Some(message) = self.hear() {
-            if let Message::Error { kind, code, .. } = message {
-                last = Some((kind, code));
+            if let Message::Error(error) = message {
+                last = Some(error.reason);
             }
         }
         last
@@ -136,15 +145,22 @@ pub(crate) fn broadcast(buffer_id: Option<u32>) -> Message {
     let mut frame = vec![0xff; 6];
     frame.extend([2, 0, 0, 0, 0, 1, 8, 0]);
     frame.resize(64, 0);
-    Message::PacketIn {
+    Message::PacketIn(PacketIn {
         buffer_id,
-        in_port: PortNo(1),
         total_len: 64,
-        reason: Reason::NO_MATCH,
-        table_id: 0,
-        cookie: 0,
-        frame,
-    }
+        reason: PacketInReason::NO_MATCH,
+        matching: [Field::in_port(PortNo(1))].into(),
+        data: frame,
+        ..PacketIn::default()
+    })
+}
+
+pub(crate) fn echo_request(data: &[u8]) -> Message {
+    Message::EchoRequest { data: data.to_vec() }
+}
+
+pub(crate) fn echo_reply(data: &[u8]) -> Message {
+    Message::EchoReply { data: data.to_vec() }
 }
 
 /// `message` as it is written in `version`.

@@ -1,6 +1,6 @@
 //! Replies in parts of many switches.
 
-use sluice_wire::{Message, MultipartKind, Version};
+use sluice_wire::{Multipart, MultipartKind, Version};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::Peer;
@@ -10,16 +10,15 @@ use crate::peer::Peer;
 fn what_all_switches_hold_together_is_bounded() {
     let lab = Lab::new(|cfg| cfg.session.multipart_total_octets_max = 100_000);
     let mut switches: Vec<_> = (0..6).map(|id| Peer::switch(lab.addr, Version::V1_3, id)).collect();
-    let half =
-        Message::MultipartReply { kind: MultipartKind::FLOW, more: true, body: vec![0; 20_000] };
+    let half = Multipart { kind: MultipartKind::FLOW, more: true, body: &[0; 20_000] };
     for switch in &mut switches {
-        switch.say(&half);
+        switch.say_part(half);
     }
     lab.must_end(1, "no_room_for_reply");
     assert_eq!(lab.count("sessions", "1.3"), 5);
     drop(switches);
     wait_until("all to be gone", || lab.count("sessions", "") == 0);
     let mut switch = Peer::switch(lab.addr, Version::V1_3, 9);
-    switch.say(&half);
+    switch.say_part(half);
     switch.must_be_answered();
 }

@@ -8,7 +8,7 @@ use sluice_io::RX_LEN;
 use sluice_wire::{Message, Version};
 
 use crate::lab::{Lab, wait_until};
-use crate::peer::{Peer, broadcast, octets};
+use crate::peer::{Peer, broadcast, echo_request, octets};
 
 /// So small that a test gets there soon.
 const BACKLOG_MAX: usize = 64 << 10;
@@ -160,7 +160,7 @@ fn one_with_a_backlog_at_its_proof_is_served() {
     let xid = slow.greet(Version::V1_0);
     let payload = vec![7; 50_000];
     for _ in 0..40 {
-        slow.say(&Message::EchoRequest(payload.clone()));
+        slow.say(&echo_request(&payload));
     }
     let [.., xid] = xid.to_be_bytes();
     let mut features = vec![1, 6, 0, 32, 0, 0, 0, xid];
@@ -171,11 +171,11 @@ fn one_with_a_backlog_at_its_proof_is_served() {
     let mut replies = 0;
     while replies < 40 {
         match slow.hear().unwrap() {
-            Message::EchoReply(back) => {
-                assert!(back == payload);
+            Message::EchoReply { data } => {
+                assert!(data == payload);
                 replies += 1;
             }
-            Message::SetConfig(_) | Message::FlowMod { .. } => {}
+            Message::SetConfig(_) | Message::FlowMod(_) => {}
             _ => panic!("not asked for"),
         }
     }

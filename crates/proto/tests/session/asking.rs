@@ -1,37 +1,43 @@
 //! From the version to the proof that the peer is a switch.
 
 use sluice_proto::{Config, Fault};
+use sluice_wire::model::{self, MultipartFlags, PortDescRequest, Request};
 use sluice_wire::{
-    Command, ErrorCode, ErrorType, Kind, Message, MultipartKind, Role, RoleMsg, SwitchConfig,
-    Version,
+    ErrorCode, ErrorReason, ErrorType, FlowModCommand, Kind, Message, Multipart, MultipartKind,
+    Role, RoleRequest, SwitchConfig, Version, Versions,
 };
 
 use crate::BOTH;
-use crate::peer::{Heard, Peer, config, flow_mod, packet_in, ports, some_ports};
+use crate::peer::{
+    Heard, Peer, config, echo_reply, echo_request, error, flow_mod, packet_in, ports, some_ports,
+};
 
 #[test]
 fn everything_is_asked_at_once() {
-    let set_config = Message::SetConfig(SwitchConfig { flags: 0, miss_send_len: 128 });
+    let set_config =
+        Message::SetConfig(SwitchConfig { miss_send_len: 128, ..SwitchConfig::default() });
     let mut peer = Peer::greeted(&Config::default(), Version::V1_0);
     assert_eq!(peer.told(), [Message::FeaturesRequest, set_config.clone()]);
     let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
-    let kind = MultipartKind::PORT_DESC;
-    let ports = Message::MultipartRequest { kind, more: false, body: vec![] };
+    let (flags, body) = (MultipartFlags::default(), Request::PortDesc(PortDescRequest::default()));
+    let ports = Message::MultipartRequest(model::Multipart { flags, body });
     assert_eq!(peer.told(), [Message::FeaturesRequest, ports, set_config]);
 }
 
 /// Open vSwitch looks at its rules again because of it. Strict, and what it names is so narrow that nothing goes.
 #[test]
-fn a_rule_that_nobody_has_is_deleted_in_1_0_once_the_switch_is_one() {
-    let mut peer = Peer::greeted(&Config::default(), Version::V1_0);
-    peer.tx.clear();
-    let up = peer.says_as(peer.features_xid, &peer.features()).unwrap();
-    assert!(matches!(up, Some(Heard::Up(_))), "{up:?}");
-    let told = peer.told();
-    let [Message::FlowMod { command: Command::DELETE_STRICT, rule, .. }] = &told[..] else {
-        panic!("{told:?}");
-    };
-    assert_eq!(rule.matching.fields.len(), 3, "{rule:?}");
+fn a_rule_that_nobody_has_is_deleted_before_1_3_once_the_switch_is_one() {
+    for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
+        let cfg = config(|cfg| cfg.versions = Versions::of(&[version]));
+        let mut peer = Peer::greeted(&cfg, version);
+        peer.tx.clear();
+        let up = peer.says_as(peer.features_xid, &peer.features()).unwrap();
+        assert!(matches!(up, Some(Heard::Up(_))), "{up:?}");
+        let told = peer.told();
+        let [Message::FlowMod(rule)] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(rule.command, FlowModCommand::DELETE_STRICT);
+        assert_eq!(rule.matching.fields.len(), 3, "{rule:?}");
+    }
 
     let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
     peer.tx.clear();
@@ -44,7 +50,8 @@ fn a_rule_that_nobody_has_is_deleted_in_1_0_once_the_switch_is_one() {
 #[test]
 fn a_role_is_asked_for_where_there_are_roles() {
     let cfg = Config { role: Some(Role::MASTER), generation_id: 7, ..Config::default() };
-    let role = Message::RoleRequest(RoleMsg { role: Role::MASTER, generation_id: 7 });
+    let role =
+        Message::RoleRequest(RoleRequest { role: Role::MASTER, short_id: 0, generation_id: 7 });
     assert_eq!(Peer::greeted(&cfg, Version::V1_3).told().last(), Some(&role));
     assert!(!Peer::greeted(&cfg, Version::V1_0).told().contains(&role));
 }
@@ -53,13 +60,15 @@ fn a_role_is_asked_for_where_there_are_roles() {
 fn a_role_that_is_granted_or_refused_says_nothing_about_being_a_switch() {
     let cfg = Config { role: Some(Role::MASTER), ..Config::default() };
     let mut peer = Peer::greeted(&cfg, Version::V1_3);
-    let role = RoleMsg { role: Role::MASTER, generation_id: 0 };
-    assert_eq!(peer.says(&Message::RoleReply(role)), Ok(None));
-    let (kind, code) = (ErrorType(11), ErrorCode(0));
-    let heard = peer.says(&Message::Error { kind, code, data: vec![4, 24, 0, 24, 0, 0, 0, 9] });
-    assert_eq!(heard, Ok(Some(Heard::Error(99, kind, Some(Kind::ROLE_REQUEST)))));
+    let role = RoleRequest { role: Role::MASTER, ..RoleRequest::default() };
+    let granted = Message::RoleReply(role);
+    assert_eq!(peer.says(&granted), Ok(None));
+    let (kind, code) = (ErrorType::ROLE_REQUEST_FAILED, ErrorCode(0));
+    let stale = ErrorReason::Standard { kind, code };
+    let heard = peer.says(&error(stale, &[4, 24, 0, 24, 0, 0, 0, 9]));
+    assert_eq!(heard, Ok(Some(Heard::Error(99, stale, Some(Kind::ROLE_REQUEST)))));
     let mut peer = Peer::up(&cfg, Version::V1_3);
-    assert_eq!(peer.says(&Message::RoleReply(role)), Ok(Some(Heard::Role)));
+    assert_eq!(peer.says(&granted), Ok(Some(Heard::Role)));
 }
 
 #[test]
@@ -120,8 +129,7 @@ fn ports_without_end_are_the_end() {
 fn a_switch_that_does_not_know_port_desc_is_a_switch() {
     for features_first in [true, false] {
         let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
-        let (kind, code) = (ErrorType::BAD_REQUEST, ErrorCode::BAD_MULTIPART);
-        let no = (peer.ports_xid, Message::Error { kind, code, data: vec![4, 18, 0, 16] });
+        let no = (peer.ports_xid, error(ErrorReason::BAD_MULTIPART, &[4, 18, 0, 16]));
         let features = (peer.features_xid, peer.features());
         let [first, last] = if features_first { [features, no] } else { [no, features] };
         assert_eq!(peer.says_as(first.0, &first.1), Ok(None));
@@ -133,9 +141,9 @@ fn a_switch_that_does_not_know_port_desc_is_a_switch() {
 #[test]
 fn a_switch_that_refuses_to_say_who_it_is_is_none() {
     let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
-    let (kind, code) = (ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE);
-    let no = Message::Error { kind, code, data: vec![] };
-    assert_eq!(peer.says_as(peer.features_xid, &no), Err(Fault::Refused(kind, code)));
+    let no = error(ErrorReason::BAD_TYPE, &[]);
+    let fault = Fault::Refused(ErrorReason::BAD_TYPE);
+    assert_eq!(peer.says_as(peer.features_xid, &no), Err(fault));
 }
 
 #[test]
@@ -147,7 +155,7 @@ fn features_cut_off_are_refused() {
         let cut = [version.0, 6, 0, 12, 0, 0, 0, xid, 0, 0, 0, 0];
         assert!(matches!(peer.sends(&cut), Err(Fault::Malformed(_))));
         let error = peer.told_error_about(&cut);
-        assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
+        assert_eq!(error, ErrorReason::BAD_LEN);
     }
 }
 
@@ -155,8 +163,8 @@ fn features_cut_off_are_refused() {
 fn half_a_port_is_refused() {
     let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
     let kind = MultipartKind::PORT_DESC;
-    let half = Message::MultipartReply { kind, more: false, body: vec![0; 32] };
-    assert!(matches!(peer.says_as(peer.ports_xid, &half), Err(Fault::Malformed(_))));
+    let half = Multipart { kind, more: false, body: &[0; 32] };
+    assert!(matches!(peer.says_part(peer.ports_xid, half), Err(Fault::Malformed(_))));
 }
 
 #[test]
@@ -165,20 +173,19 @@ fn what_a_switch_says_early_is_passed_over_but_echo_is_answered() {
         let mut peer = Peer::greeted(&Config::default(), version);
         peer.tx.clear();
         assert_eq!(peer.says(&packet_in()), Ok(None));
-        assert_eq!(peer.says(&Message::EchoRequest(b"early".to_vec())), Ok(None));
-        assert_eq!(peer.told(), [Message::EchoReply(b"early".to_vec())]);
+        assert_eq!(peer.says(&echo_request(b"early")), Ok(None));
+        assert_eq!(peer.told(), [echo_reply(b"early")]);
     }
 }
 
 #[test]
 fn a_controller_is_no_switch() {
-    for message in [flow_mod(), Message::FeaturesRequest, Message::Other(Kind(99), vec![])] {
+    for message in [flow_mod(), Message::FeaturesRequest, Message::Other { code: 99, body: vec![] }]
+    {
         let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
         peer.tx.clear();
         assert!(matches!(peer.says(&message), Err(Fault::OutOfTurn(_))));
-        let told = peer.told();
-        let [Message::Error { kind, code, .. }] = told[..] else { panic!("{told:?}") };
-        assert_eq!((kind, code), (ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE));
+        assert_eq!(peer.told_error(), ErrorReason::BAD_TYPE);
     }
 }
 
@@ -189,7 +196,7 @@ fn another_version_than_agreed_is_the_end() {
     let odd = [4, 2, 0, 8, 0, 0, 0, 9];
     assert_eq!(peer.sends(&odd), Err(Fault::WrongVersion(Version::V1_3)));
     let error = peer.told_error_about(&odd);
-    assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION));
+    assert_eq!(error, ErrorReason::BAD_VERSION);
 }
 
 #[test]
@@ -197,7 +204,7 @@ fn a_slow_handshake_is_ended_however_much_is_said() {
     let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
     for _ in 0..9 {
         peer.wait(1000).unwrap();
-        peer.says(&Message::EchoRequest(vec![])).unwrap();
+        peer.says(&echo_request(&[])).unwrap();
     }
     peer.wait(999).unwrap();
     assert_eq!(peer.wait(1), Err(Fault::SlowHandshake));

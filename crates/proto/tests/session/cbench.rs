@@ -1,9 +1,9 @@
 //! What `cbench` says and does not say (mininet/oflops).
 
 use sluice_proto::Config;
-use sluice_wire::{Kind, Message, MultipartKind, Version};
+use sluice_wire::{Kind, Multipart, MultipartKind, Version};
 
-use crate::peer::{Heard, Peer, kinds};
+use crate::peer::{Heard, Peer, echo_request, kinds};
 
 /// A gratuitous ARP whose message says 84 octets and whose `total_len` says 64, with 66 behind it.
 fn first_packet() -> Vec<u8> {
@@ -41,7 +41,7 @@ fn its_handshake_is_one() {
 fn its_echo_comes_back_without_payload() {
     let mut peer = Peer::up(&Config::default(), Version::V1_0);
     peer.wait(5000).unwrap();
-    assert_eq!(peer.told(), [Message::EchoRequest(vec![])]);
+    assert_eq!(peer.told(), [echo_request(&[])]);
     assert_eq!(peer.sends(&[1, 3, 0, 8, 0, 0, 0, 0]), Ok(None));
     peer.wait(4999).unwrap();
     assert_eq!(peer.told(), []);
@@ -51,6 +51,6 @@ fn its_echo_comes_back_without_payload() {
 fn its_description_is_a_reply_like_others() {
     let mut peer = Peer::up(&Config::default(), Version::V1_0);
     let (kind, body) = (MultipartKind::DESC, vec![b'c'; 1056]);
-    let reply = Message::MultipartReply { kind, more: false, body: body.clone() };
-    assert_eq!(peer.says_as(5, &reply), Ok(Some(Heard::MultipartReply(5, kind, body))));
+    let reply = Multipart { kind, more: false, body: &body };
+    assert_eq!(peer.says_part(5, reply), Ok(Some(Heard::MultipartReply(5, kind, body))));
 }

@@ -1,21 +1,23 @@
 //! From the connection to the version that both speak.
 
 use sluice_proto::{Config, Fault};
-use sluice_wire::{ErrorCode, ErrorType, Kind, Message, Version, Versions, Why};
+use sluice_wire::{ErrorReason, Hello, HelloElement, Kind, Message, Version, Versions, Why};
 
-use crate::peer::{Peer, flow_mod, hello, kinds, packet_in};
+use crate::peer::{Peer, bitmap, echo_request, error, flow_mod, kinds, packet_in};
 
 #[test]
 fn hello_is_said_at_once_with_all_versions() {
     let mut peer = Peer::connect(&Config::default());
-    assert_eq!(peer.told(), [Message::Hello(Version::V1_3, Some(Versions::SPOKEN))]);
+    assert_eq!(peer.tx[0], Version::V1_3.0);
+    let all = HelloElement::VersionBitmap { bitmaps: vec![Versions::SPOKEN.0] };
+    assert_eq!(peer.told(), [Message::Hello(Hello { elements: vec![all], extra: vec![] })]);
 }
 
 #[test]
 fn without_a_bitmap_the_lower_version_is_spoken() {
     for (theirs, agreed) in [(1, 1), (4, 4), (5, 4), (6, 4), (99, 4)] {
         let mut peer = Peer::connect(&Config::default());
-        peer.says(&Message::Hello(Version(theirs), None)).unwrap();
+        peer.greets(Version(theirs), None).unwrap();
         assert_eq!(peer.session.version(), Version(agreed));
     }
 }
@@ -25,7 +27,7 @@ fn with_a_bitmap_the_highest_common_version_is_spoken() {
     for (theirs, agreed) in [(0b10, 1), (0b1_0010, 4), (0b110_0010, 1), (0b11_0000, 4)] {
         let mut peer = Peer::connect(&Config::default());
         let highest = Versions(theirs).highest().unwrap();
-        peer.says(&Message::Hello(highest, Some(Versions(theirs)))).unwrap();
+        peer.greets(highest, Some(Versions(theirs))).unwrap();
         assert_eq!(peer.session.version(), Version(agreed), "{theirs:b}");
     }
 }
@@ -36,12 +38,10 @@ fn no_common_version_is_said_in_one_that_the_peer_may_read() {
     for (theirs, bitmap, said_in) in [(2, None, 2), (3, None, 3), (0, None, 1), (6, only_1_5, 4)] {
         let mut peer = Peer::connect(&Config::default());
         peer.tx.clear();
-        let fault = peer.says(&Message::Hello(Version(theirs), bitmap)).unwrap_err();
+        let fault = peer.greets(Version(theirs), bitmap).unwrap_err();
         assert_eq!(fault, Fault::NoCommonVersion(Version(theirs)));
         assert_eq!((peer.tx[0], kinds(&peer.tx)), (said_in, vec![(Kind::ERROR, 99)]));
-        let (kind, code) = (ErrorType::HELLO_FAILED, ErrorCode::INCOMPATIBLE);
-        let data = b"no common version".to_vec();
-        assert_eq!(peer.told(), [Message::Error { kind, code, data }]);
+        assert_eq!(peer.told(), [error(ErrorReason::INCOMPATIBLE, b"no common version")]);
     }
 }
 
@@ -49,22 +49,21 @@ fn no_common_version_is_said_in_one_that_the_peer_may_read() {
 fn one_version_alone_can_be_offered() {
     let cfg = Config { versions: Versions::of(&[Version::V1_0]), ..Config::default() };
     let mut peer = Peer::connect(&cfg);
-    assert_eq!(peer.told(), [Message::Hello(Version::V1_0, None)]);
-    peer.says(&hello(Version::V1_3)).unwrap();
+    assert_eq!(peer.tx[0], Version::V1_0.0);
+    assert_eq!(peer.told(), [Message::Hello(Hello::default())]);
+    peer.greets(Version::V1_3, bitmap(Version::V1_3)).unwrap();
     assert_eq!(peer.session.version(), Version::V1_0);
 }
 
 #[test]
 fn whoever_does_not_begin_with_hello_is_no_switch() {
-    let early = [Message::FeaturesRequest, Message::EchoRequest(vec![]), packet_in(), flow_mod()];
+    let early = [Message::FeaturesRequest, echo_request(&[]), packet_in(), flow_mod()];
     for message in early {
         let mut peer = Peer::connect(&Config::default());
         peer.tx.clear();
         let fault = peer.says(&message).unwrap_err();
         assert!(matches!(fault, Fault::OutOfTurn(_)), "{fault}");
-        let told = peer.told();
-        let [Message::Error { kind, code, .. }] = told[..] else { panic!("{told:?}") };
-        assert_eq!((kind, code), (ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE));
+        assert_eq!(peer.told_error(), ErrorReason::BAD_TYPE);
     }
 }
 
@@ -76,15 +75,27 @@ fn a_hello_that_contradicts_itself_is_refused() {
     let fault = peer.sends(&odd).unwrap_err();
     assert!(matches!(fault, Fault::Malformed(error) if error.why == Why::Length), "{fault}");
     let error = peer.told_error_about(&odd);
-    assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
+    assert_eq!(error, ErrorReason::BAD_LEN);
+}
+
+/// OpenFlow 1.0.0 §5.5.1: what is behind the header of a `HELLO` is to be passed over.
+#[test]
+fn an_old_hello_may_have_anything_in_it() {
+    for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
+        let cfg = Config { versions: Versions::of(&[version]), ..Config::default() };
+        let mut peer = Peer::connect(&cfg);
+        peer.tx.clear();
+        assert_eq!(peer.sends(&[version.0, 0, 0, 12, 0, 0, 0, 1, 0, 1, 0, 9]), Ok(None));
+        assert!(peer.session.is_greeted());
+        assert_eq!(kinds(&peer.tx)[0].0, Kind::FEATURES_REQUEST);
+    }
 }
 
 #[test]
 fn a_refusal_of_our_hello_is_the_end() {
     let mut peer = Peer::connect(&Config::default());
-    let (kind, code) = (ErrorType::HELLO_FAILED, ErrorCode::INCOMPATIBLE);
-    let fault = peer.says(&Message::Error { kind, code, data: vec![] }).unwrap_err();
-    assert_eq!(fault, Fault::Refused(kind, code));
+    let fault = peer.says(&error(ErrorReason::INCOMPATIBLE, &[])).unwrap_err();
+    assert_eq!(fault, Fault::Refused(ErrorReason::INCOMPATIBLE));
 }
 
 #[test]

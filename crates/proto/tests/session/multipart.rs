@@ -1,15 +1,15 @@
 //! Replies that come in parts.
 
 use sluice_proto::{Config, Fault, Pool};
-use sluice_wire::{ErrorCode, ErrorType, Kind, Message, MultipartKind, Version};
+use sluice_wire::{ErrorReason, Kind, Multipart, MultipartKind, Version};
 
 use crate::BOTH;
 use crate::peer::{Heard, Peer, config};
 
 const FLOW: MultipartKind = MultipartKind::FLOW;
 
-fn part(more: bool, body: &[u8]) -> Message {
-    Message::MultipartReply { kind: FLOW, more, body: body.to_vec() }
+fn part(more: bool, body: &[u8]) -> Multipart<'_> {
+    Multipart { kind: FLOW, more, body }
 }
 
 #[test]
@@ -17,10 +17,10 @@ fn parts_of_replies_that_overlap_come_together() {
     for version in BOTH {
         let mut peer = Peer::up(&Config::default(), version);
         for (xid, body) in [(1, b"a"), (2, b"x"), (1, b"b")] {
-            assert_eq!(peer.says_as(xid, &part(true, body)), Ok(None));
+            assert_eq!(peer.says_part(xid, part(true, body)), Ok(None));
         }
         for (xid, body, whole) in [(1, b"c", &b"abc"[..]), (2, b"y", b"xy"), (3, b"z", b"z")] {
-            let heard = peer.says_as(xid, &part(false, body));
+            let heard = peer.says_part(xid, part(false, body));
             assert_eq!(heard, Ok(Some(Heard::MultipartReply(xid, FLOW, whole.to_vec()))));
         }
     }
@@ -30,9 +30,9 @@ fn parts_of_replies_that_overlap_come_together() {
 fn a_reply_without_end_is_the_end() {
     for version in BOTH {
         let mut peer = Peer::up(&config(|cfg| cfg.multipart_octets_max = 100_000), version);
-        let most = part(true, &vec![0; 60_000]);
-        assert_eq!(peer.says(&most), Ok(None));
-        assert_eq!(peer.says(&most), Err(Fault::ReplyTooLong));
+        let most = part(true, &[0; 60_000]);
+        assert_eq!(peer.says_part(99, most), Ok(None));
+        assert_eq!(peer.says_part(99, most), Err(Fault::ReplyTooLong));
     }
 }
 
@@ -41,9 +41,9 @@ fn a_reply_without_end_is_the_end() {
 fn many_replies_without_end_are_the_end_too() {
     let mut peer = Peer::up(&config(|cfg| cfg.multipart_octets_max = 100_000), Version::V1_3);
     for xid in 0..5 {
-        assert_eq!(peer.says_as(xid, &part(true, &vec![0; 20_000])), Ok(None));
+        assert_eq!(peer.says_part(xid, part(true, &vec![0; 20_000])), Ok(None));
     }
-    assert_eq!(peer.says_as(5, &part(true, b"one more")), Err(Fault::ReplyTooLong));
+    assert_eq!(peer.says_part(5, part(true, b"one more")), Err(Fault::ReplyTooLong));
 }
 
 /// A hundred switches with half a reply each are no more than one with too much.
@@ -51,16 +51,16 @@ fn many_replies_without_end_are_the_end_too() {
 fn what_all_switches_hold_together_is_bounded() {
     let (cfg, pool) = (config(|cfg| cfg.multipart_total_octets_max = 100_000), Pool::default());
     let mut peers: Vec<_> = (0..6).map(|_| Peer::up(&cfg, Version::V1_3)).collect();
-    let half = part(true, &vec![0; 20_000]);
+    let half = part(true, &[0; 20_000]);
     for (n, peer) in peers.iter_mut().enumerate() {
         peer.session.share(&pool);
         let expected = if n < 5 { Ok(None) } else { Err(Fault::NoRoomForReply) };
-        assert_eq!(peer.says(&half), expected);
+        assert_eq!(peer.says_part(99, half), expected);
     }
     // Whole ones need no room, and who goes gives back what it held.
-    assert!(peers[0].says_as(7, &part(false, b"whole")).unwrap().is_some());
+    assert!(peers[0].says_part(7, part(false, b"whole")).unwrap().is_some());
     peers.drain(1..);
-    assert_eq!((pool.held(), peers[0].says(&half)), (20_000, Ok(None)));
+    assert_eq!((pool.held(), peers[0].says_part(99, half)), (20_000, Ok(None)));
 }
 
 #[test]
@@ -71,6 +71,6 @@ fn a_part_cut_off_is_malformed() {
         cut.resize(len.into(), 0);
         assert_eq!(peer.sends(&cut), Ok(Some(Heard::Malformed(Kind::MULTIPART_REPLY))));
         let error = peer.told_error_about(&cut);
-        assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
+        assert_eq!(error, ErrorReason::BAD_LEN);
     }
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use sluice_proto::{Config, Event, Fault, Session};
+use sluice_wire::model::{self, MultipartFlags, PacketIn, Reply};
 use sluice_wire::{
-    Action, Command, DatapathId, ErrorCode, ErrorType, Features, FlowFlags, FlowMod, Frame, Kind,
-    MacAddr, Match, Message, MultipartKind, Out, Port, PortNo, Reason, Rule, Version, Versions,
-    split,
+    Action, DatapathId, ErrorReason, Features, Field, FlowMod, Frame, Instruction, Kind, MacAddr,
+    Message, Multipart, MultipartKind, Out, PacketInReason, Port, PortNo, Version, Versions, split,
 };
 
 /// The other end of a session.
@@ -34,7 +34,7 @@ impl Peer {
     pub(crate) fn greeted(cfg: &Config, version: Version) -> Self {
         let mut peer = Self::connect(cfg);
         peer.tx.clear();
-        assert!(peer.says(&hello(version)).unwrap().is_none());
+        assert!(peer.greets(version, bitmap(version)).unwrap().is_none());
         for (kind, xid) in kinds(&peer.tx) {
             match kind {
                 Kind::FEATURES_REQUEST => peer.features_xid = xid,
@@ -79,6 +79,35 @@ impl Peer {
         self.says_as(99, message)
     }
 
+    /// Says a part of the reply `xid`, whatever is in it.
+    pub(crate) fn says_part(
+        &mut self,
+        xid: u32,
+        part: Multipart<'_>,
+    ) -> Result<Option<Heard>, Fault> {
+        let (mut octets, mut next) = (Vec::new(), 1);
+        let mut out = Out::new(&mut octets, self.session.version(), &mut next);
+        out.multipart_reply(xid, part).unwrap();
+        self.sends(&octets)
+    }
+
+    /// Says `HELLO` in `version`, with a bitmap of `versions` if there is one.
+    pub(crate) fn greets(
+        &mut self,
+        version: Version,
+        versions: Option<Versions>,
+    ) -> Result<Option<Heard>, Fault> {
+        let (mut octets, mut next) = (Vec::new(), 1);
+        let element = |versions: Versions| {
+            let [a, b, c, d] = versions.0.to_be_bytes();
+            [0, 1, 0, 8, a, b, c, d]
+        };
+        let body = versions.map(element);
+        let body = body.as_ref().map_or(&[][..], |element| element);
+        Out::new(&mut octets, version, &mut next).raw(Kind::HELLO, 99, body).unwrap();
+        self.sends(&octets)
+    }
+
     /// Lets time pass.
     pub(crate) fn wait(&mut self, ms: u64) -> Result<(), Fault> {
         self.now += Duration::from_millis(ms);
@@ -92,11 +121,18 @@ impl Peer {
     }
 
     /// Reads what it was told: one `ERROR`, which quotes the start of `request`.
-    pub(crate) fn told_error_about(&mut self, request: &[u8]) -> (ErrorType, ErrorCode) {
+    pub(crate) fn told_error_about(&mut self, request: &[u8]) -> ErrorReason {
         let told = self.told();
-        let [Message::Error { kind, code, data }] = &told[..] else { panic!("{told:?}") };
-        assert_eq!(data, &request[..request.len().min(64)]);
-        (*kind, *code)
+        let [Message::Error(error)] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(error.data, &request[..request.len().min(64)]);
+        error.reason
+    }
+
+    /// Reads what it was told: one `ERROR`.
+    pub(crate) fn told_error(&mut self) -> ErrorReason {
+        let told = self.told();
+        let [Message::Error(error)] = &told[..] else { panic!("{told:?}") };
+        error.reason
     }
 
     pub(crate) fn features(&self) -> Message {
@@ -106,10 +142,8 @@ impl Peer {
             datapath_id: DatapathId(7),
             n_buffers: 256,
             n_tables: 1,
-            auxiliary_id: 0,
-            capabilities: 0,
-            actions: 0,
             ports,
+            ..Features::default()
         })
     }
 }
@@ -120,10 +154,9 @@ pub(crate) fn ports(n: u32) -> Message {
 
 /// A part of a reply that has more.
 pub(crate) fn some_ports(n: u32, more: bool) -> Message {
-    let (mut body, mut xid) = (Vec::new(), 1);
-    let mut out = Out::new(&mut body, Version::V1_3, &mut xid);
-    (1..=n).for_each(|n| port(n).emit(&mut out).unwrap());
-    Message::MultipartReply { kind: MultipartKind::PORT_DESC, more, body }
+    let flags = if more { MultipartFlags::MORE } else { MultipartFlags::default() };
+    let body = Reply::PortDesc { ports: (1..=n).map(port).collect() };
+    Message::MultipartReply(model::Multipart { flags, body })
 }
 
 /// What an event was, without what it was read from.
@@ -131,7 +164,7 @@ pub(crate) fn some_ports(n: u32, more: bool) -> Message {
 pub(crate) enum Heard {
     Up(Features),
     PacketIn,
-    Error(u32, ErrorType, Option<Kind>),
+    Error(u32, ErrorReason, Option<Kind>),
     BarrierReply(u32),
     MultipartReply(u32, MultipartKind, Vec<u8>),
     Role,
@@ -144,7 +177,7 @@ impl From<Event<'_>> for Heard {
         match event {
             Event::Up(features) => Self::Up(*features),
             Event::PacketIn(_) => Self::PacketIn,
-            Event::Error(error) => Self::Error(error.xid, error.kind, error.request()),
+            Event::Error(error) => Self::Error(error.xid, error.reason, error.request()),
             Event::BarrierReply(xid) => Self::BarrierReply(xid),
             Event::MultipartReply(xid, kind, body) => Self::MultipartReply(xid, kind, body.into()),
             Event::Role(_) => Self::Role,
@@ -162,38 +195,38 @@ pub(crate) fn config(change: impl FnOnce(&mut Config)) -> Config {
     cfg
 }
 
-pub(crate) fn hello(version: Version) -> Message {
-    Message::Hello(version, (version > Version::V1_0).then(|| Versions::of(&[version])))
+/// What a `HELLO` of `version` alone has for a bitmap.
+pub(crate) fn bitmap(version: Version) -> Option<Versions> {
+    (version > Version::V1_0).then(|| Versions::of(&[version]))
+}
+
+pub(crate) fn error(reason: ErrorReason, data: &[u8]) -> Message {
+    Message::Error(model::ErrorMsg { reason, data: data.to_vec() })
+}
+
+pub(crate) fn echo_request(data: &[u8]) -> Message {
+    Message::EchoRequest { data: data.to_vec() }
+}
+
+pub(crate) fn echo_reply(data: &[u8]) -> Message {
+    Message::EchoReply { data: data.to_vec() }
 }
 
 pub(crate) fn packet_in() -> Message {
-    Message::PacketIn {
+    Message::PacketIn(PacketIn {
         buffer_id: Some(1),
-        in_port: PortNo(1),
         total_len: 64,
-        reason: Reason::NO_MATCH,
-        table_id: 0,
-        cookie: u64::MAX,
-        frame: vec![2; 64],
-    }
+        reason: PacketInReason::NO_MATCH,
+        matching: [Field::in_port(PortNo(1))].into(),
+        data: vec![2; 64],
+        ..PacketIn::default()
+    })
 }
 
 /// What only a controller says.
 pub(crate) fn flow_mod() -> Message {
-    let matching = Match::default();
-    Message::FlowMod {
-        command: Command::ADD,
-        table_id: 0,
-        cookie: 0,
-        cookie_mask: 0,
-        idle_timeout_s: 0,
-        hard_timeout_s: 0,
-        priority: FlowMod::PRIORITY_DEFAULT,
-        buffer_id: None,
-        out_port: PortNo::ANY,
-        flags: FlowFlags(0),
-        rule: Rule { matching, actions: vec![Action::output(PortNo(1))], goto_table: None },
-    }
+    let instructions = vec![Instruction::apply([Action::output(PortNo(1))])];
+    Message::FlowMod(FlowMod { instructions, ..FlowMod::default() })
 }
 
 /// Kinds and transaction ids of all messages in `octets`.
@@ -215,10 +248,7 @@ fn port(n: u32) -> Port {
     Port {
         port_no: PortNo(n),
         hw_addr: MacAddr([2, 0, 0, 0, 0, 1]),
-        name: *b"eth\0\0\0\0\0\0\0\0\0\0\0\0\0",
-        config: 0,
-        state: 0,
-        features: [0; 4],
-        speed_kbps: [0; 2],
+        name: "eth".into(),
+        ..Port::default()
     }
 }

@@ -3,21 +3,23 @@
 use std::time::Duration;
 
 use sluice_proto::{Config, Fault};
-use sluice_wire::{ErrorCode, ErrorType, Kind, Message, Version};
+use sluice_wire::{ErrorCode, ErrorReason, ErrorType, Kind, Message, Version};
 
 use crate::BOTH;
-use crate::peer::{Heard, Peer, config, flow_mod, hello, kinds, packet_in};
+use crate::peer::{
+    Heard, Peer, bitmap, config, echo_reply, echo_request, error, flow_mod, kinds, packet_in,
+};
 
 #[test]
 fn echo_is_answered_with_its_xid_and_payload() {
     for version in BOTH {
         let mut peer = Peer::up(&Config::default(), version);
         for payload in [vec![], b"hi".to_vec(), vec![9; 65_527]] {
-            peer.says_as(77, &Message::EchoRequest(payload.clone())).unwrap();
+            peer.says_as(77, &echo_request(&payload)).unwrap();
             assert_eq!(kinds(&peer.tx), [(Kind::ECHO_REPLY, 77)]);
-            assert_eq!(peer.told(), [Message::EchoReply(payload)]);
+            assert_eq!(peer.told(), [echo_reply(&payload)]);
         }
-        assert_eq!(peer.says(&Message::EchoReply(b"unasked".to_vec())), Ok(None));
+        assert_eq!(peer.says(&echo_reply(b"unasked")), Ok(None));
         assert_eq!(peer.told(), []);
     }
 }
@@ -28,7 +30,7 @@ fn the_silent_are_asked_once_and_then_given_up() {
     peer.wait(4999).unwrap();
     assert_eq!(peer.told(), []);
     peer.wait(1).unwrap();
-    assert_eq!(peer.told(), [Message::EchoRequest(vec![])]);
+    assert_eq!(peer.told(), [echo_request(&[])]);
     peer.wait(9999).unwrap();
     assert_eq!(peer.told(), []);
     assert_eq!(peer.wait(1), Err(Fault::Silent));
@@ -37,9 +39,9 @@ fn the_silent_are_asked_once_and_then_given_up() {
 #[test]
 fn anything_heard_in_between_is_a_sign_of_life() {
     let mut peer = Peer::up(&Config::default(), Version::V1_3);
-    for message in [Message::EchoReply(vec![]), packet_in(), Message::BarrierReply] {
+    for message in [echo_reply(&[]), packet_in(), Message::BarrierReply] {
         peer.wait(5000).unwrap();
-        assert_eq!(peer.told(), [Message::EchoRequest(vec![])]);
+        assert_eq!(peer.told(), [echo_request(&[])]);
         peer.wait(9000).unwrap();
         peer.says(&message).unwrap();
         peer.wait(4999).unwrap();
@@ -53,13 +55,16 @@ fn others_may_have_it_asked_at_any_time() {
     let mut peer = Peer::up(&Config::default(), Version::V1_0);
     peer.session.probe(peer.now, &mut peer.tx);
     peer.session.probe(peer.now, &mut peer.tx);
-    assert_eq!(peer.told(), [Message::EchoRequest(vec![])]);
+    assert_eq!(peer.told(), [echo_request(&[])]);
     let in_10_s = peer.now + Duration::from_secs(10);
     assert_eq!(
         (peer.session.probed(), peer.session.deadline(&peer.cfg)),
         (Some(peer.now), in_10_s)
     );
 }
+
+/// `OFPBMC_BAD_VALUE`. §7.4.4.
+const BAD_VALUE: ErrorCode = ErrorCode(7);
 
 /// A `PACKET_IN` that is wrong in `version`: without its ingress port in 1.3, too short in 1.0.
 fn malformed_packet_in(version: Version) -> Vec<u8> {
@@ -77,15 +82,19 @@ fn what_is_malformed_is_quoted_and_forgiven_so_often() {
     for version in BOTH {
         let mut peer = Peer::up(&config(|cfg| cfg.malformed_max = 3), version);
         let octets = malformed_packet_in(version);
+        let deserved = match version {
+            Version::V1_0 => ErrorReason::BAD_LEN,
+            _ => ErrorReason::Standard { kind: ErrorType::BAD_MATCH, code: BAD_VALUE },
+        };
         for _ in 0..3 {
             assert_eq!(peer.sends(&octets), Ok(Some(Heard::Malformed(Kind::PACKET_IN))));
             let error = peer.told_error_about(&octets);
-            assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
+            assert_eq!(error, deserved);
         }
         assert_eq!(peer.says(&packet_in()), Ok(Some(Heard::PacketIn)), "the session stays");
         assert_eq!(peer.sends(&octets), Err(Fault::TooManyMalformed));
         let error = peer.told_error_about(&octets);
-        assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
+        assert_eq!(error, deserved);
     }
 }
 
@@ -97,7 +106,7 @@ fn every_kind_can_be_malformed_without_harm() {
         let heard = peer.sends(&cut).unwrap();
         assert_eq!(heard, Some(Heard::Malformed(Kind(kind.into()))));
         let error = peer.told_error_about(&cut);
-        assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_LEN));
+        assert_eq!(error, ErrorReason::BAD_LEN);
     }
 }
 
@@ -109,19 +118,19 @@ fn another_version_is_the_end() {
         assert_eq!(peer.sends(&odd), Err(Fault::WrongVersion(Version(other))));
         assert_eq!(peer.tx[0], version.0);
         let error = peer.told_error_about(&odd);
-        assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_VERSION));
+        assert_eq!(error, ErrorReason::BAD_VERSION);
     }
 }
 
 #[test]
 fn what_no_switch_says_is_refused_and_forgiven() {
-    for message in [flow_mod(), Message::FeaturesRequest, Message::Other(Kind(99), vec![7])] {
+    for message in
+        [flow_mod(), Message::FeaturesRequest, Message::Other { code: 99, body: vec![7] }]
+    {
         let mut peer = Peer::up(&Config::default(), Version::V1_3);
         let heard = peer.says(&message).unwrap();
         assert!(matches!(heard, Some(Heard::Malformed(_))), "{heard:?}");
-        let told = peer.told();
-        let [Message::Error { kind, code, .. }] = told[..] else { panic!("{told:?}") };
-        assert_eq!((kind, code), (ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE));
+        assert_eq!(peer.told_error(), ErrorReason::BAD_TYPE);
         assert!(peer.session.is_up());
     }
 }
@@ -133,14 +142,14 @@ fn types_that_1_0_does_not_have_are_unknown_there() {
         let odd = [1, octet, 0, 8, 0, 0, 0, 9];
         assert!(matches!(peer.sends(&odd), Ok(Some(Heard::Malformed(_)))), "{octet}");
         let error = peer.told_error_about(&odd);
-        assert_eq!(error, (ErrorType::BAD_REQUEST, ErrorCode::BAD_TYPE));
+        assert_eq!(error, ErrorReason::BAD_TYPE);
     }
 }
 
 #[test]
 fn a_second_hello_is_passed_over() {
     let mut peer = Peer::up(&Config::default(), Version::V1_3);
-    assert_eq!(peer.says(&hello(Version::V1_3)), Ok(None));
+    assert_eq!(peer.greets(Version::V1_3, bitmap(Version::V1_3)), Ok(None));
     assert_eq!(peer.told(), []);
 }
 
@@ -149,9 +158,9 @@ fn replies_and_errors_come_with_the_xid_of_their_request() {
     for version in BOTH {
         let mut peer = Peer::up(&Config::default(), version);
         assert_eq!(peer.says_as(40, &Message::BarrierReply), Ok(Some(Heard::BarrierReply(40))));
-        let (kind, code) = (ErrorType::FLOW_MOD_FAILED, ErrorCode::TABLE_FULL);
-        let data = vec![version.0, 14, 0, 8, 0, 0, 0, 41];
-        let heard = peer.says_as(41, &Message::Error { kind, code, data });
-        assert_eq!(heard, Ok(Some(Heard::Error(41, kind, Some(Kind::FLOW_MOD)))));
+        let (kind, code) = (ErrorType::FLOW_MOD_FAILED, ErrorCode(1));
+        let table_full = ErrorReason::Standard { kind, code };
+        let heard = peer.says_as(41, &error(table_full, &[version.0, 14, 0, 8, 0, 0, 0, 41]));
+        assert_eq!(heard, Ok(Some(Heard::Error(41, table_full, Some(Kind::FLOW_MOD)))));
     }
 }
