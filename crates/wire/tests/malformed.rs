@@ -144,3 +144,43 @@ fn the_header_lies_about_the_length() {
         }
     }
 }
+
+/// `clone`s of Nicira, one in the other, in a `PACKET_OUT` of 1.3.
+fn clones(depth: usize) -> Vec<u8> {
+    let mut octets = vec![4, 13, 0, 0, 0, 0, 0, 7, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfd];
+    let words = |n: usize| u16::try_from(n).unwrap().to_be_bytes();
+    octets.extend(words(16 * depth));
+    octets.extend([0; 6]);
+    for left in (1..=depth).rev() {
+        octets.extend([0xff, 0xff]);
+        octets.extend(words(16 * left));
+        octets.extend([0, 0, 0x23, 0x20, 0, 42, 0, 0, 0, 0, 0, 0]);
+    }
+    with_true_length(&mut octets);
+    octets
+}
+
+/// Messages in a bundle in messages in a bundle, of 1.4.
+fn bundles(depth: usize) -> Vec<u8> {
+    let mut octets = vec![5, 20, 0, 8, 0, 0, 0, 7];
+    for _ in 0..depth {
+        let head = [5, 34, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 0];
+        octets = [&head[..], &octets].concat();
+        with_true_length(&mut octets);
+    }
+    octets
+}
+
+#[test]
+fn what_is_nested_too_deep_is_refused_before_it_costs() {
+    for nested in [clones, bundles] {
+        hear("nested", &nested(1));
+        assert!(Message::parse(Frame::new(&nested(2)).unwrap()).is_ok());
+        for depth in [20, 200, 2000, 4000] {
+            let octets = nested(depth);
+            let error = Message::parse(Frame::new(&octets).unwrap()).unwrap_err();
+            assert_eq!(error.why, Why::Depth, "{error}");
+            assert!(error.at < 500, "{error}: before all of it is looked at");
+        }
+    }
+}
