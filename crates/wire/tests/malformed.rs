@@ -16,13 +16,17 @@ use sluice_wire::model::Message;
 use sluice_wire::{Error, Frame, Kind, PacketIn, Part, Version, Why};
 use support::said::{Said, hex, written};
 
-/// The golden messages of `version`, of those that Open vSwitch said one of each kind and length.
+/// Octets of a message in which every word is taken for a length; behind them are more records of the same kinds.
+const LOOKED_AT: usize = 320;
+
+/// The golden messages of `version`, of whole ones one of each kind and length.
 fn golden(version: Version) -> Vec<Said> {
     let mut seen = HashSet::new();
     let mut all = support::said::all();
     all.retain(|said| {
         let key = (said.octets[1], said.octets.len(), said.octets.get(8..16).map(<[u8]>::to_vec));
-        said.version() == version && (seen.insert(key) || !said.origin.starts_with("live"))
+        let is_part = ["actions", "fields"].iter().any(|file| said.origin.starts_with(file));
+        said.version() == version && (is_part || seen.insert(key))
     });
     assert!(all.len() > 50, "{} messages of {version}", all.len());
     all
@@ -94,7 +98,7 @@ fn cut_and_lengthened(version: Version) {
 /// Every pair of octets that may be a length is taken for one.
 fn false_lengths(version: Version) {
     for said in golden(version) {
-        for at in (8..said.octets.len().saturating_sub(1)).step_by(2) {
+        for at in (8..said.octets.len().min(LOOKED_AT) - 1).step_by(2) {
             let now = u16::from_be_bytes([said.octets[at], said.octets[at + 1]]);
             let near = [now.wrapping_sub(1), now.wrapping_add(1)];
             for word in [0, 1, 4, 8, 0x7fff, 0xffff].into_iter().chain(near) {

@@ -77,7 +77,7 @@ fn a_message_takes_a_small_multiple_of_its_octets() {
 fn swollen(octets: &[u8], period: usize) -> Option<Vec<u8>> {
     let tail = octets.get(octets.len().checked_sub(period)?.max(8)..)?;
     let mut all = octets.to_vec();
-    while all.len() + period <= usize::from(u16::MAX) && tail.len() == period {
+    while u16::try_from(all.len() + period).is_ok() && tail.len() == period {
         all.extend(tail);
     }
     for at in (2..octets.len() - 1).step_by(2) {
