@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Looks for input that makes a parser panic, hang or grow.
 #
-#   fuzz/run.sh [SECONDS] [TARGET...]     each target for SECONDS (60), all of them without TARGET
+#   fuzz/run.sh [SECONDS] [TARGET...]     each target for SECONDS (50), all of them without TARGET
 #
 # Stable Rust: the coverage that libFuzzer steers by is a pass of LLVM, named below.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-seconds=60
+seconds=50
 if [[ ${1-} =~ ^[0-9]+$ ]]; then seconds=$1; shift; fi
 targets=("$@")
 if [[ ${#targets[@]} -eq 0 ]]; then
@@ -44,9 +44,28 @@ seed() {
     done
 }
 
+# What Open vSwitch said is a seed of what reads streams of any messages; the flows of the recording are lines of text.
+seed_live() {
+    local file n=0 line command
+    for file in ../crates/wire/tests/golden/live/*.hex; do
+        while read -r line; do
+            case $1:$line in
+            model:[0-9a-f]*)
+                n=$((n + 1))
+                [[ -e corpus/$1/live.$n ]] || printf "$(sed 's/../\\x&/g' <<<"$line")" >"corpus/$1/live.$n" ;;
+            text:*add-flow\ *BR\ *)
+                n=$((n + 1))
+                command=${line#*BR }
+                printf '\0%s' "$command" >"corpus/$1/live.$n" ;;
+            esac
+        done <"$file"
+    done
+}
+
 failed=0
 for target in "${targets[@]}"; do
     seed "$target"
+    case $target in model | text) seed_live "$target" ;; esac
     echo "== $target, $seconds s"
     if ! "$bin/$target" "corpus/$target" -max_total_time="$seconds" -rss_limit_mb=512 \
         -malloc_limit_mb=64 -max_len=4096 -timeout=5 -print_final_stats=1 -verbosity=1 \

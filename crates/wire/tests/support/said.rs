@@ -64,7 +64,7 @@ pub(crate) fn live() -> Vec<Said> {
 }
 
 /// Files whose blocks are messages: `# version: origin`, octets, what is read in them.
-const BLOCKS: [&str; 1] = ["ports.txt"];
+const BLOCKS: [&str; 4] = ["flows.txt", "groups.txt", "ports.txt", "session.txt"];
 
 fn blocks() -> Vec<Said> {
     let mut all = vec![];

@@ -1,0 +1,35 @@
+//! A stream of any messages: what the model reads is written and read again the same, by octets and in neutral form.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use sluice_wire::model::Message;
+use sluice_wire::{Frame, Out, split};
+
+fuzz_target!(|stream: &[u8]| {
+    let mut rest = stream;
+    while let Ok(Some((frame, after))) = split(rest) {
+        read_write_read(frame);
+        rest = after;
+    }
+});
+
+fn read_write_read(frame: Frame<'_>) {
+    let version = frame.version();
+    let message = match Message::parse(frame) {
+        Ok(message) => message,
+        Err(error) => {
+            assert!(usize::from(error.at) <= frame.octets().len(), "{error} is outside");
+            return;
+        }
+    };
+    let (mut tx, mut xid) = (Vec::new(), 1);
+    message
+        .emit(frame.xid(), &mut Out::new(&mut tx, version, &mut xid))
+        .expect("what was said can be");
+    let again = Frame::new(&tx).expect("one whole message is written");
+    assert_eq!((again.kind(), again.xid()), (frame.kind(), frame.xid()));
+    assert_eq!(Message::parse(again).as_ref(), Ok(&message));
+    let value = message.to_value(version);
+    assert_eq!(Message::from_value(&value, version).as_ref(), Ok(&message), "{value:?}");
+    assert!(!message.to_text(version, frame.xid()).is_empty());
+}
