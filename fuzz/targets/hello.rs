@@ -12,9 +12,11 @@ fuzz_target!(|octets: &[u8]| {
     *kind = 0;
     [*high, *low] = len.to_be_bytes();
     let Ok(frame) = Frame::new(&msg) else { return };
-    let hello = Hello::parse(frame);
-    assert_eq!(hello.map(|h| Message::Hello(h.version, h.versions)), Message::parse(frame));
-    let Ok(Hello { version, versions }) = hello else { return };
+    let hello = Hello::read(frame);
+    let owned = Message::parse(frame).map_err(|error| error.why);
+    assert_eq!(hello.clone().map(Message::Hello).map_err(|error| error.why), owned);
+    let Ok(hello) = hello else { return };
+    let (version, versions) = (frame.version(), hello.versions());
     if let Some(agreed) = Versions::SPOKEN.negotiate(version, versions) {
         assert!(Versions::SPOKEN.contains(agreed));
         assert!(versions.map_or(agreed <= version, |theirs| theirs.contains(agreed)));

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluice_wire::{Desc, Frame, Message, Out, Version, ports, split};
+use sluice_wire::{Frame, Kind, Message, Multipart, Out, Version, ports, split};
 
 fuzz_target!(|stream: &[u8]| {
     let mut rest = stream;
@@ -13,11 +13,10 @@ fuzz_target!(|stream: &[u8]| {
 });
 
 fn read_write_read(frame: Frame<'_>) {
-    let Ok(message) = Message::parse(frame) else { return };
-    if let Message::MultipartReply { body, .. } = &message {
-        _ = Desc::parse(body).map(|desc| desc.to_body());
-        _ = ports(frame.version(), body, 16);
+    if frame.kind() == Kind::MULTIPART_REPLY {
+        _ = Multipart::new(frame).map(|part| ports(frame.version(), part.body, 16));
     }
+    let Ok(message) = Message::parse(frame) else { return };
     let (mut tx, mut xid) = (Vec::new(), 1);
     let said = message.emit(frame.xid(), &mut Out::new(&mut tx, frame.version(), &mut xid));
     match said {

@@ -139,7 +139,7 @@ impl Switch {
                 let hello = Hello::read(msg).map_err(Fault::Malformed)?;
                 let ours = Versions::of(&[self.plan.version]);
                 let agreed = ours.negotiate(msg.version(), hello.versions());
-                agreed.ok_or(Fault::NoCommonVersion(msg.version()))?;
+                agreed.ok_or_else(|| Fault::NoCommonVersion(msg.version()))?;
                 self.phase = Phase::Waiting;
                 Ok(Heard::Answered)
             }

@@ -23,7 +23,7 @@ struct Writer;
 impl App for Writer {
     fn packet_in(&mut self, _: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
         for _ in 0..EACH {
-            ctx.mail(DatapathId(RECEIVER), echo_request(&[7; LEN]));
+            ctx.mail(DatapathId(RECEIVER), echo_request(&vec![7; LEN]));
         }
         Then::Done
     }
@@ -44,7 +44,7 @@ fn a_switch_of_another_worker_gets_its_mail() {
     let (lab, mut sender, mut receiver) = lab(|cfg| cfg.workers.threads = 2);
     sender.say(&broadcast(None));
     for _ in 0..EACH {
-        assert_eq!(receiver.hear(), Some(echo_request(&[7; LEN])));
+        assert_eq!(receiver.hear(), Some(echo_request(&vec![7; LEN])));
     }
     assert_eq!((lab.count("mail_refused", ""), lab.count("mail_lost", "")), (0, 0));
 }

@@ -10,7 +10,8 @@ use crate::peer::Peer;
 fn what_all_switches_hold_together_is_bounded() {
     let lab = Lab::new(|cfg| cfg.session.multipart_total_octets_max = 100_000);
     let mut switches: Vec<_> = (0..6).map(|id| Peer::switch(lab.addr, Version::V1_3, id)).collect();
-    let half = Multipart { kind: MultipartKind::FLOW, more: true, body: &[0; 20_000] };
+    let zeros = vec![0; 20_000];
+    let half = Multipart { kind: MultipartKind::FLOW, more: true, body: &zeros };
     for switch in &mut switches {
         switch.say_part(half);
     }

@@ -30,7 +30,8 @@ fn parts_of_replies_that_overlap_come_together() {
 fn a_reply_without_end_is_the_end() {
     for version in BOTH {
         let mut peer = Peer::up(&config(|cfg| cfg.multipart_octets_max = 100_000), version);
-        let most = part(true, &[0; 60_000]);
+        let zeros = vec![0; 60_000];
+        let most = part(true, &zeros);
         assert_eq!(peer.says_part(99, most), Ok(None));
         assert_eq!(peer.says_part(99, most), Err(Fault::ReplyTooLong));
     }
@@ -51,7 +52,8 @@ fn many_replies_without_end_are_the_end_too() {
 fn what_all_switches_hold_together_is_bounded() {
     let (cfg, pool) = (config(|cfg| cfg.multipart_total_octets_max = 100_000), Pool::default());
     let mut peers: Vec<_> = (0..6).map(|_| Peer::up(&cfg, Version::V1_3)).collect();
-    let half = part(true, &[0; 20_000]);
+    let zeros = vec![0; 20_000];
+    let half = part(true, &zeros);
     for (n, peer) in peers.iter_mut().enumerate() {
         peer.session.share(&pool);
         let expected = if n < 5 { Ok(None) } else { Err(Fault::NoRoomForReply) };
