@@ -3,8 +3,8 @@
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{
-    Features, FlowRemoved, Frame, HEADER_LEN, Hello, HelloElement, Inexpressible, Kind,
-    Out, Port, PortStatus, Result, RoleRequest, SwitchConfig, Version, Versions,
+    Features, FlowRemoved, Frame, HEADER_LEN, Hello, HelloElement, Inexpressible, Kind, Out, Port,
+    PortStatus, Result, RoleRequest, SwitchConfig, Version, Versions,
 };
 
 /// Reads all that follows the header of `msg`.

@@ -106,7 +106,8 @@ mod tests {
             cookie: 7,
             idle_timeout: 60,
             buffer_id: Some(33),
-            matching: [Field::in_port(PortNo(1)), Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 9]))].into(),
+            matching: [Field::in_port(PortNo(1)), Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 9]))]
+                .into(),
             instructions: vec![Instruction::apply(actions)],
             ..FlowMod::default()
         };

@@ -4,9 +4,7 @@ use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::model::codec::Codec;
-use crate::{
-    Desc, Error, Frame, Inexpressible, Kind, Out, Port, PortNo, Result, Version, Why,
-};
+use crate::{Desc, Error, Frame, Inexpressible, Kind, Out, Port, PortNo, Result, Version, Why};
 
 /// What is asked or told. An open set, numbered alike in all versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -6,8 +6,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::match_view::in_port;
 use crate::model::codec::Codec;
 use crate::{
-    Error, Field, Frame, Inexpressible, Kind, Match, NO_BUFFER, Out, PacketInReason, PortNo, Result, Version, Why,
-    buffered, split,
+    Error, Field, Frame, Inexpressible, Kind, Match, NO_BUFFER, Out, PacketInReason, PortNo,
+    Result, Version, Why, buffered, split,
 };
 
 /// `struct ofp_packet_in` of 1.0; then the frame. OpenFlow 1.0.0 §5.4.1.

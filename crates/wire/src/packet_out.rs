@@ -102,7 +102,14 @@ impl<'a> PacketOutView<'a> {
         let (actions, frame) = rest
             .split_at_checked(usize::from(actions_len.get()))
             .ok_or_else(|| Error::new("actions_len", actions_len_at(version), Why::Length))?;
-        Ok(Self { buffer_id: buffered(buffer_id.get()), in_port, actions, actions_at, version, frame })
+        Ok(Self {
+            buffer_id: buffered(buffer_id.get()),
+            in_port,
+            actions,
+            actions_at,
+            version,
+            frame,
+        })
     }
 
     /// What to do with the frame.

@@ -32,7 +32,6 @@ const REWRITTEN: &[(&str, &str)] = &[
 /// Golden messages that are not read, by the beginning of their origin, and why.
 const REFUSED: &[(&str, &str)] = &[
     ("actions_malformed.txt: ", "they are there to be refused"),
-    ("1.3_multipart_reply_flow_osken", "a rule has no two instructions of a type (§5.9)"),
     (
         "live/1.1.hex: ovs-ofctl dump-flows BR",
         "Open vSwitch answers with the match that 1.2 brought; 1.1 has but one, of type 0 (OpenFlow 1.1.0 §A.2.3)",

@@ -122,7 +122,9 @@ fn matches(version: Version) -> Vec<Said> {
     for row in rows().filter(|row| !OVS_LACKS.contains(&row.id)) {
         let ones = u128::MAX >> (128 - u32::from(row.bits));
         let high = if row.id == FieldId::VLAN_VID { 0x1000 } else { ones & ones << (row.bits / 2) };
-        for mask in [None, Some(high)].into_iter().filter(|mask| mask.is_none() || row.masks == Masks::Any) {
+        for mask in
+            [None, Some(high)].into_iter().filter(|mask| mask.is_none() || row.masks == Masks::Any)
+        {
             let value = mask.map_or_else(|| likely(row), |mask| mask & (mask >> 1 | 0x1000));
             let fields = with_prerequisites(row, value, mask);
             let add = rule(&fields, &[Action::output(PortNo(3))]);
@@ -214,7 +216,11 @@ fn flow_mods(version: Version) -> Vec<Said> {
             hard_timeout: 600,
             flags: FlowModFlags::SEND_FLOW_REM,
             matching: fields.into(),
-            instructions: if goto_table { vec![Instruction::GotoTable { table_id: 1 }] } else { vec![] },
+            instructions: if goto_table {
+                vec![Instruction::GotoTable { table_id: 1 }]
+            } else {
+                vec![]
+            },
             ..FlowMod::default()
         };
         all.push(said(version, &format!("flow_mod command {command}"), "OFPT_FLOW_MOD", |out| {
@@ -226,7 +232,10 @@ fn flow_mods(version: Version) -> Vec<Said> {
 
 fn packet_outs(version: Version) -> Vec<Said> {
     let frame = [&[0xff; 6][..], &[2, 0, 0, 0, 0, 1, 0x88, 0xb5], &[0; 46]].concat();
-    let set = [Action::SetField { field: Field::eth_src(MacAddr([2; 6])).into() }, Action::output(PortNo::FLOOD)];
+    let set = [
+        Action::SetField { field: Field::eth_src(MacAddr([2; 6])).into() },
+        Action::output(PortNo::FLOOD),
+    ];
     let mut all = vec![];
     for (buffer_id, frame) in [(None, &frame[..]), (Some(7), &[])] {
         for actions in [&set[..], &set[1..], &[]] {

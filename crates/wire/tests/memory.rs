@@ -12,8 +12,8 @@ mod support;
 use std::alloc::System;
 use std::collections::HashSet;
 
-use sluice_wire::Frame;
 use sluice_wire::model::Message;
+use sluice_wire::{FieldId, Frame};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -48,6 +48,8 @@ fn a_message_takes_a_small_multiple_of_its_octets() {
             (most, which) = (gain, origin.to_owned());
         }
     };
+    // The index of fields is made once, at the first of them.
+    assert!(FieldId::from_name("eth_dst").is_some_and(|id| id.row().is_some()));
     for said in support::said::all() {
         try_one(&said.origin, &said.octets);
         let key = (said.octets[0], said.octets[1], said.octets.get(8..18).map(<[u8]>::to_vec));

@@ -13,7 +13,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use sluice_wire::{
     ErrorMsg, Ethernet, Features, FlowModView, FlowRemoved, Frame, Hello, Kind, Message, Multipart,
-    Out, PacketIn, PacketOutView, PortNo, PortStatus, RoleRequest, SwitchConfig, Version, ports, split,
+    Out, PacketIn, PacketOutView, PortNo, PortStatus, RoleRequest, SwitchConfig, Version, ports,
+    split,
 };
 
 /// Feeds `octets` to every public parser; all that is asked for is that they return, and agree.
@@ -52,7 +53,10 @@ fn hear(octets: &[u8]) {
 fn agree(view: sluice_wire::Result<PacketIn<'_>>, owned: sluice_wire::Result<&Message>) {
     match (view, owned) {
         (Ok(view), Ok(Message::PacketIn(owned))) => {
-            assert_eq!((view.buffer_id, view.in_port), (owned.buffer_id, owned.in_port().unwrap_or(PortNo::ANY)));
+            assert_eq!(
+                (view.buffer_id, view.in_port),
+                (owned.buffer_id, owned.in_port().unwrap_or(PortNo::ANY))
+            );
             assert_eq!((view.cookie, view.table_id), (owned.cookie, owned.table_id));
             assert_eq!((view.reason, view.total_len), (owned.reason, owned.total_len));
             assert_eq!(view.frame, owned.data);

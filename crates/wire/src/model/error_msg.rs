@@ -1,7 +1,7 @@
 //! `ERROR`: a request failed. §7.4.4.
 
 use super::codec::Codec;
-use super::errors::{ErrorCode, ErrorForm, ErrorRow, ErrorType, ErrorReason};
+use super::errors::{ErrorCode, ErrorForm, ErrorReason, ErrorRow, ErrorType};
 use super::reader::Reader;
 use super::value::{Entries, Misread, Plain, Value, code, of_code, of_number};
 use crate::{Inexpressible, Out, Result, Version};

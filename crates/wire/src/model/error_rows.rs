@@ -4,7 +4,7 @@
 //! added is in Open vSwitch's `ofp-errors.h`.
 
 use super::codec::versions::*;
-use super::errors::{ErrorForm, ErrorRow, ErrorType, ErrorReason, nx, nx10, of, onf};
+use super::errors::{ErrorForm, ErrorReason, ErrorRow, ErrorType, nx, nx10, of, onf};
 
 /// Reads rows: the type, the number in the newest version, the name, in brackets older names, the forms.
 macro_rules! rows {

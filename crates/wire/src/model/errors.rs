@@ -378,11 +378,13 @@ mod tests {
         for row in ErrorRow::all() {
             assert!(core::ptr::eq(ErrorRow::of(row.reason).unwrap(), row), "{row:?}");
             for version in (1..=6).map(Version) {
-                let named = ErrorRow::named(row.reason.kind(), row.name_in(version), version).unwrap();
+                let named =
+                    ErrorRow::named(row.reason.kind(), row.name_in(version), version).unwrap();
                 assert_eq!(named.reason, row.reason);
                 let Some(form) = row.form(version) else {
                     assert!(
-                        row.reason.form(version).is_err() || row.reason.kind() == ErrorType::EXPERIMENTER
+                        row.reason.form(version).is_err()
+                            || row.reason.kind() == ErrorType::EXPERIMENTER
                     );
                     continue;
                 };

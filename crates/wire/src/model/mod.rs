@@ -84,7 +84,7 @@ pub use ct::{Ct, CtFlags, NumberSource};
 pub use desc::Desc;
 pub use encap::EncapProperty;
 pub use error_msg::ErrorMsg;
-pub use errors::{ErrorCode, ErrorForm, ErrorRow, ErrorType, ErrorReason};
+pub use errors::{ErrorCode, ErrorForm, ErrorReason, ErrorRow, ErrorType};
 pub use features::{ActionBits, Capabilities, Features};
 pub use field::{Field, FieldHeaderRow, FieldId, FieldRow, Form, Masks, Need, Needs};
 pub use flow_mod::{FlowMod, FlowModCommand, FlowModFlags, NxFlowMod};

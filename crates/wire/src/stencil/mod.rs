@@ -381,7 +381,8 @@ mod tests {
         let (mut tx, mut xid) = (vec![], 5);
         let mut out = Out::new(&mut tx, Version::V1_0, &mut xid);
         let actions = [Action::output(PortNo(1))];
-        let drawn = FlowMod { instructions: vec![Instruction::apply(actions)], ..FlowMod::default() };
+        let drawn =
+            FlowMod { instructions: vec![Instruction::apply(actions)], ..FlowMod::default() };
         let stencil = Stencil::flow_mod(&out, &drawn).unwrap();
         let fill = Fill {
             buffer_id: None,
