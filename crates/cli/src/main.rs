@@ -3,6 +3,7 @@
 mod advice;
 mod bench;
 mod config;
+mod decode;
 mod log;
 mod run;
 mod screen;
@@ -33,6 +34,8 @@ enum Command {
     Run(Flags),
     /// Plays switches against a controller and measures its answers.
     Bench(Box<bench::Bench>),
+    /// Tells what OpenFlow messages say.
+    Decode(decode::Decode),
     /// Shows the configuration.
     #[command(subcommand)]
     Config(Config),
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
             }
         }
         Command::Bench(bench) => bench.run(),
+        Command::Decode(decode) => decode.run(),
         Command::Config(Config::Show(flags)) => match Inputs::new(flags).load() {
             Ok(loaded) => print(&config::show(&loaded)),
             Err(problems) => refuse(&problems),

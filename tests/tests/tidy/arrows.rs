@@ -13,7 +13,7 @@ enum May {
 }
 
 /// Where values become text that others parse. All else is below.
-const RIM: [&str; 5] = ["api", "bench", "cli", "store", "study"];
+const RIM: [&str; 6] = ["api", "bench", "cli", "decode", "store", "study"];
 
 /// Prefix of the names of our packages.
 const OURS: &str = "sluice-";

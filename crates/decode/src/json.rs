@@ -1,0 +1,101 @@
+//! The neutral form of the model as JSON, both ways.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use sluice_wire::model::Value;
+
+/// A value to be written as JSON.
+#[derive(Debug, Clone, Copy)]
+pub struct Json<'a>(pub &'a Value);
+
+impl Serialize for Json<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Null => to.serialize_unit(),
+            Value::Bool(yes) => to.serialize_bool(*yes),
+            Value::Number(n) => to.serialize_u64(*n),
+            Value::Text(text) => to.serialize_str(text),
+            Value::List(list) => to.collect_seq(list.iter().map(Json)),
+            Value::Map(entries) => {
+                let mut map = to.serialize_map(Some(entries.len()))?;
+                for (name, value) in entries {
+                    map.serialize_entry(name, &Json(value))?;
+                }
+                map.end()
+            }
+        }
+    }
+}
+
+/// A value read from JSON; the order of names is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Neutral(pub Value);
+
+impl<'de> Deserialize<'de> for Neutral {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(Reading)
+    }
+}
+
+struct Reading;
+
+impl<'de> Visitor<'de> for Reading {
+    type Value = Neutral;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON without fractions and negative numbers")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Neutral, E> {
+        Ok(Neutral(Value::Null))
+    }
+
+    fn visit_bool<E: Error>(self, yes: bool) -> Result<Neutral, E> {
+        Ok(Neutral(Value::Bool(yes)))
+    }
+
+    fn visit_u64<E: Error>(self, n: u64) -> Result<Neutral, E> {
+        Ok(Neutral(Value::Number(n)))
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Neutral, E> {
+        Ok(Neutral(Value::text(text)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Neutral, A::Error> {
+        let mut list = Vec::new();
+        while let Some(Neutral(value)) = from.next_element()? {
+            list.push(value);
+        }
+        Ok(Neutral(Value::List(list)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Neutral, A::Error> {
+        let mut entries: Vec<(Cow<'static, str>, Value)> = Vec::new();
+        while let Some((name, Neutral(value))) = from.next_entry::<String, _>()? {
+            entries.push((name.into(), value));
+        }
+        Ok(Neutral(Value::Map(entries)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_comes_back_from_json_in_its_order() {
+        let text = r#"{"type":"flow_mod","b":[1,null,true,"x"],"a":{"z":9007199254740992,"y":[]}}"#;
+        let Neutral(value) = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&Json(&value)).unwrap(), text);
+    }
+
+    #[test]
+    fn what_the_model_has_no_form_for_is_refused_with_its_place() {
+        let error = serde_json::from_str::<Neutral>(r#"{"a": -1}"#).unwrap_err();
+        assert_eq!((error.line(), error.column()), (1, 8));
+    }
+}

@@ -1,0 +1,204 @@
+//! Every form of input, told in both forms.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+use std::io::Cursor;
+
+use etherparse::PacketBuilder;
+use serde_json::{Value, json};
+use sluice_decode::{Form, Options, Tally, Tell, batch, decode};
+
+const JSON: Options = Options { form: Form::Json, reencode: true, tell: Tell::All };
+
+/// `BARRIER_REQUEST` of 1.3 with the transaction id 7, and one of 1.0 with 8.
+const BARRIERS: [&[u8]; 2] = [&[4, 20, 0, 8, 0, 0, 0, 7], &[1, 18, 0, 8, 0, 0, 0, 8]];
+
+fn lines(out: &[u8]) -> Vec<Value> {
+    let text = std::str::from_utf8(out).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn told(input: impl Into<Vec<u8>>, options: Options) -> (Vec<Value>, Tally) {
+    let mut out = Vec::new();
+    let tally = decode(Cursor::new(input.into()), &mut out, options).unwrap();
+    (lines(&out), tally)
+}
+
+fn barrier(version: &str, xid: u32, hex: &str) -> Value {
+    json!({
+        "version": version, "type": "barrier_request", "xid": xid, "ok": true,
+        "message": {"type": "barrier_request"}, "error": null, "reencoded": hex, "same": true,
+    })
+}
+
+fn both() -> Vec<Value> {
+    vec![barrier("1.3", 7, "0414000800000007"), barrier("1.0", 8, "0112000800000008")]
+}
+
+#[test]
+fn messages_as_they_are_on_the_wire_are_told() {
+    let (lines, tally) = told(BARRIERS.concat(), JSON);
+    assert_eq!(lines, both());
+    assert_eq!(tally, Tally { good: 2, ..Tally::default() });
+}
+
+#[test]
+fn hex_digits_with_remarks_are_told() {
+    let text = "# two of them\n0414 0008 00000007 0112 # the second begins here\n000800000008\n";
+    assert_eq!(told(text, JSON).0, both());
+    let (lines, tally) = told("0414\n00zz", JSON);
+    assert_eq!(lines[0]["error"], "line 2: column 3: `z` is no hex digit");
+    assert_eq!(tally.malformed, 1);
+}
+
+#[test]
+fn what_is_cut_off_or_lost_for_good_is_told_and_ends_it() {
+    let (lines, tally) = told("04140008000000", JSON);
+    assert_eq!((lines[0]["ok"].clone(), tally.malformed), (json!(false), 1));
+    let (lines, tally) = told("0414000400000007 0414000800000007", JSON);
+    assert_eq!(lines[0]["error"], "header length at octet 2 has a length that cannot be");
+    assert_eq!(lines[0]["deserves"], "BAD_REQUEST/BAD_LEN");
+    assert_eq!((lines.len(), tally.malformed), (1, 1));
+}
+
+#[test]
+fn a_check_tells_only_what_is_malformed() {
+    let options = Options { tell: Tell::Malformed, ..JSON };
+    let (lines, tally) = told("0414000800000007 041d000c0000000800000000", options);
+    assert_eq!((lines.len(), tally.good, tally.malformed), (1, 1, 1));
+    assert_eq!((&lines[0]["type"], &lines[0]["xid"]), (&json!("meter_mod"), &json!(8)));
+}
+
+/// A packet of a connection between port 1000 and 6653.
+fn packet(seq: u32, syn: bool, payload: &[u8]) -> Vec<u8> {
+    let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+    let builder = builder.tcp(1000, 6653, seq, 1024);
+    let builder = if syn { builder.syn() } else { builder };
+    let mut octets = Vec::new();
+    builder.write(&mut octets, payload).unwrap();
+    octets
+}
+
+/// The packets as a pcap file, a second after one another.
+fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = Vec::new();
+    let words = [0xa1b2_c3d4u32, 0x0002_0004, 0, 0, 65_535, 1];
+    words.iter().for_each(|word| file.extend(word.to_be_bytes()));
+    for (second, packet) in (1u32..).zip(packets) {
+        let len = u32::try_from(packet.len()).unwrap();
+        [second, 500_000, len, len].iter().for_each(|word| file.extend(word.to_be_bytes()));
+        file.extend(packet);
+    }
+    file
+}
+
+/// The packets as a pcapng file.
+fn pcapng(packets: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut block = |kind: u32, body: &[u8]| {
+        let padded = body.len().next_multiple_of(4);
+        let len = u32::try_from(padded + 12).unwrap();
+        file.extend(kind.to_le_bytes());
+        file.extend(len.to_le_bytes());
+        file.extend(body);
+        file.resize(file.len() + padded - body.len(), 0);
+        file.extend(len.to_le_bytes());
+    };
+    let section = [0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0];
+    block(0x0a0d_0d0a, &[&section[..], &[0xff; 8]].concat());
+    block(1, &[1, 0, 0, 0, 0xff, 0xff, 0, 0]);
+    for (second, packet) in (1u64..).zip(packets) {
+        let micros = second * 1_000_000 + 500_000;
+        let len = u32::try_from(packet.len()).unwrap().to_le_bytes();
+        let high = u32::try_from(micros >> 32).unwrap().to_le_bytes();
+        let low = u32::try_from(micros & 0xffff_ffff).unwrap().to_le_bytes();
+        block(6, &[&[0; 4][..], &high, &low, &len, &len, packet].concat());
+    }
+    file
+}
+
+#[test]
+fn a_capture_is_put_in_order_whatever_its_port_and_form() {
+    let octets = BARRIERS.concat();
+    let packets = [
+        packet(99, true, &[]),
+        packet(108, false, &octets[8..]),
+        packet(100, false, &octets[..3]),
+        packet(100, false, &octets[..3]),
+        packet(102, false, &octets[2..8]),
+    ];
+    for file in [pcap(&packets), pcapng(&packets)] {
+        let (lines, tally) = told(file, JSON);
+        let mut expected = both();
+        for line in &mut expected {
+            line["time"] = json!(5.5);
+            line["from"] = json!("10.0.0.1:1000");
+            line["to"] = json!("10.0.0.2:6653");
+        }
+        assert_eq!(lines, expected);
+        assert_eq!(tally, Tally { good: 2, ..Tally::default() });
+    }
+}
+
+#[test]
+fn a_hole_in_a_capture_is_told_and_passed_over() {
+    let packets = [packet(100, false, BARRIERS[0]), packet(200, false, BARRIERS[1])];
+    let (lines, tally) = told(pcap(&packets), JSON);
+    assert_eq!(lines[1]["error"], "octets are missing in the capture here");
+    assert_eq!((lines.len(), lines[2]["xid"].clone(), tally.good), (3, json!(8), 2));
+}
+
+#[test]
+fn a_stream_that_is_something_else_is_left_alone() {
+    let packets = [packet(100, false, b"GET / HTTP/1.1\r\n"), packet(116, false, BARRIERS[0])];
+    let (lines, tally) = told(pcap(&packets), JSON);
+    assert_eq!((lines.len(), tally), (0, Tally { foreign: 1, ..Tally::default() }));
+}
+
+#[test]
+fn a_broken_capture_is_told() {
+    let file = pcap(&[packet(100, false, BARRIERS[0])]);
+    for len in 5..file.len() {
+        let mut out = Vec::new();
+        let _ = decode(Cursor::new(file[..len].to_vec()), &mut out, JSON);
+    }
+    let (lines, _) = told(&file[..file.len() - 1], JSON);
+    assert_eq!(lines[0]["error"], "the capture ends inside a packet");
+}
+
+#[test]
+fn a_batch_is_answered_line_by_line() {
+    let long = format!("{{\"hex\": \"{}\"}}", "00".repeat(1 << 20));
+    let input = [
+        r#"{"hex": "0414000800000007"}"#,
+        "no JSON",
+        r#"{"hex": "04"}"#,
+        &long,
+        "",
+        r#"{"hex": "0112000800000008"}"#,
+    ];
+    let mut out = Vec::new();
+    let tally = batch(Cursor::new(input.join("\n")), &mut out, JSON).unwrap();
+    let lines = lines(&out);
+    let ok: Vec<_> = lines.iter().map(|line| line["ok"].as_bool().unwrap()).collect();
+    assert_eq!(ok, [true, false, false, false, true]);
+    assert_eq!((&lines[0], &lines[4]), (&both()[0], &both()[1]));
+    assert_eq!(lines[2]["error"], "message at octet 0 is cut off");
+    assert_eq!(lines[3]["error"], "a line of more than a mebioctet");
+    assert_eq!((tally.good, tally.malformed), (2, 3));
+}
+
+#[test]
+fn people_are_told_a_paragraph_a_message() {
+    let mut out = Vec::new();
+    let options = Options { reencode: true, ..Options::default() };
+    decode(Cursor::new("0414000800000007 041d000c0000000800000000"), &mut out, options).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    assert_eq!(lines[1], "  written again: the same");
+    assert!(lines[2].starts_with("malformed METER_MOD (OF1.3): "), "{text}");
+}
