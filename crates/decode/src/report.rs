@@ -3,8 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use sluice_wire::model::Message;
-use sluice_wire::{Error, Frame, HEADER_LEN, Kind, Out, Version};
+use sluice_wire::{Error, ErrorReason, Frame, HEADER_LEN, Kind, Message, Out, Version};
 
 use crate::json::Json;
 use crate::octets::hex;
@@ -163,7 +162,7 @@ impl<W: Write> Reporter<W> {
             return self.line(&line);
         }
         prefix(&mut self.out, place)?;
-        writeln!(self.out, "{}", serde_json::to_string(&Json(&message.to_value(version)))?)?;
+        writeln!(self.out, "{}", message.to_text(version, xid).trim_end())?;
         match again {
             None => Ok(()),
             Some(Ok(octets)) if octets == frame.octets() => writeln!(self.out, "  written again: the same"),
@@ -174,9 +173,9 @@ impl<W: Write> Reporter<W> {
 
     fn malformed(&mut self, octets: &[u8], error: Error, place: Option<&Place>) -> io::Result<()> {
         self.tally.malformed += 1;
-        let deserves = deserved(error, octets);
-        let why = error.to_string();
-        let head = Head::of(octets);
+        let (why, head) = (error.to_string(), Head::of(octets));
+        let version = head.version.unwrap_or(Version::V1_0);
+        let deserves = ErrorReason::deserved(error, version).to_string();
         if self.options.form == Form::Json {
             let line = Line {
                 version: head.version.map(|v| v.to_string()),
@@ -254,11 +253,4 @@ fn written(message: &Message, version: Version, xid: u32) -> Result<Vec<u8>, Str
     let (mut octets, mut next_xid) = (Vec::new(), xid);
     let said = message.emit(xid, &mut Out::new(&mut octets, version, &mut next_xid));
     said.map(|()| octets).map_err(|no| no.to_string())
-}
-
-/// Names the `ERROR` that a fault deserves.
-fn deserved(error: Error, octets: &[u8]) -> String {
-    let _ = octets;
-    let (kind, code) = error.code();
-    format!("{kind}/{}", code.0)
 }
