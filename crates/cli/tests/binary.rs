@@ -160,3 +160,36 @@ fn what_cannot_be_is_refused_by_show_as_by_run() {
         shown.lines().any(|l| l.starts_with("threads = 2 ") && l.ends_with("# flag --threads"))
     );
 }
+
+/// `sluice decode` with `input` on standard input: exit code and standard output.
+fn decoded(arguments: &[&str], input: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    command.arg("decode").args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let Output { status, stdout, .. } = child.wait_with_output().unwrap();
+    (status.code(), String::from_utf8(stdout).unwrap())
+}
+
+#[test]
+fn messages_are_told_from_the_command_line_and_from_standard_input() {
+    let (code, text) = decoded(&["0414000800000007"], "");
+    assert_eq!((code, text.lines().count()), (Some(0), 1));
+    assert!(text.starts_with("OFPT_BARRIER_REQUEST (OF1.3) (xid=0x7)"), "{text}");
+    assert_eq!(decoded(&["-"], "0414000800000007\n"), (code, text.clone()));
+    assert_eq!(decoded(&[], "0414000800000007\n"), (code, text));
+    let batch = ["--json", "--reencode", "--batch", "-"];
+    let (code, text) = decoded(&batch, "{\"hex\": \"0414000800000007\"}\n{\"hex\": \"04\"}\n");
+    assert_eq!((code, text.lines().count()), (Some(0), 2));
+    assert!(text.contains("\"reencoded\":\"0414000800000007\",\"same\":true"), "{text}");
+}
+
+#[test]
+fn a_check_fails_on_what_is_malformed_and_says_what_and_where() {
+    assert_eq!(decoded(&["--check"], "0414000800000007"), (Some(0), String::new()));
+    let (code, text) = decoded(&["--check"], "0414000800000007 041d000c0000000800000000");
+    assert_eq!(code, Some(1));
+    assert!(text.contains("METER_MOD (OF1.3): meter_id at octet 12 is cut off"), "{text}");
+    assert!(text.contains("deserves BAD_REQUEST/BAD_LEN"), "{text}");
+    assert_eq!(decoded(&["/nonexistent/file"], "").0, Some(2));
+}

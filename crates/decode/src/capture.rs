@@ -181,10 +181,8 @@ impl Streams {
             }
             LaxNetSlice::Arp(_) => return Ok(()),
         };
-        let ends = (
-            SocketAddr::new(from, tcp.source_port()),
-            SocketAddr::new(to, tcp.destination_port()),
-        );
+        let ends =
+            (SocketAddr::new(from, tcp.source_port()), SocketAddr::new(to, tcp.destination_port()));
         if self.streams.len() == STREAMS_MAX && !self.streams.contains_key(&ends) {
             return Ok(());
         }

@@ -165,7 +165,9 @@ impl<W: Write> Reporter<W> {
         writeln!(self.out, "{}", message.to_text(version, xid).trim_end())?;
         match again {
             None => Ok(()),
-            Some(Ok(octets)) if octets == frame.octets() => writeln!(self.out, "  written again: the same"),
+            Some(Ok(octets)) if octets == frame.octets() => {
+                writeln!(self.out, "  written again: the same")
+            }
             Some(Ok(octets)) => writeln!(self.out, "  written again: {}", hex(&octets)),
             Some(Err(why)) => writeln!(self.out, "  not written again: {why}"),
         }
