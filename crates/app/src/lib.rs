@@ -27,7 +27,7 @@ mod ctx;
 use std::time::Instant;
 
 use sluice_wire::{
-    ErrorMsg, Features, FlowRemoved, MultipartKind, PacketIn, PacketIns, PortStatus,
+    ErrorMsg, Features, FlowRemovedView, MultipartKind, PacketIn, PacketIns, PortStatus,
 };
 
 pub use ctx::{Ctx, Mail, Sw};
@@ -78,7 +78,7 @@ pub trait App {
     }
 
     /// A rule is gone that was to be reported.
-    fn flow_removed(&mut self, removed: &FlowRemoved, ctx: &mut Ctx<'_>) {
+    fn flow_removed(&mut self, removed: &FlowRemovedView<'_>, ctx: &mut Ctx<'_>) {
         let _ = (removed, ctx);
     }
 
@@ -133,7 +133,7 @@ impl<A: App, B: App> App for (A, B) {
         }
     }
 
-    fn flow_removed(&mut self, removed: &FlowRemoved, ctx: &mut Ctx<'_>) {
+    fn flow_removed(&mut self, removed: &FlowRemovedView<'_>, ctx: &mut Ctx<'_>) {
         self.0.flow_removed(removed, ctx);
         self.1.flow_removed(removed, ctx);
     }

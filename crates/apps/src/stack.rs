@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sluice_app::{App, Ctx, Gauge, Sw, Then};
 use sluice_wire::{
-    ErrorMsg, Features, FlowRemoved, MultipartKind, PacketIn, PacketIns, PortStatus,
+    ErrorMsg, Features, FlowRemovedView, MultipartKind, PacketIn, PacketIns, PortStatus,
 };
 
 use crate::{hub, learning};
@@ -118,7 +118,7 @@ macro_rules! apps {
                 Then::PassOn
             }
 
-            fn flow_removed(&mut self, removed: &FlowRemoved, ctx: &mut Ctx<'_>) {
+            fn flow_removed(&mut self, removed: &FlowRemovedView<'_>, ctx: &mut Ctx<'_>) {
                 self.each(|app| app.flow_removed(removed, ctx));
             }
 

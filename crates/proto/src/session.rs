@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use sluice_wire::{
-    Error, ErrorMsg, ErrorReason, Features, Field, FlowMod, FlowModCommand, FlowRemoved, Frame,
+    Error, ErrorMsg, ErrorReason, Features, Field, FlowMod, FlowModCommand, FlowRemovedView, Frame,
     Hello, Kind, MacAddr, Multipart, MultipartKind, Out, PacketIn, Port, PortStatus, Role,
     RoleRequest, SwitchConfig, Version, Versions, Why, ports,
 };
@@ -114,7 +114,7 @@ pub enum Event<'a> {
     /// A frame came up.
     PacketIn(PacketIn<'a>),
     /// A rule is gone.
-    FlowRemoved(FlowRemoved),
+    FlowRemoved(FlowRemovedView<'a>),
     /// A port came, went or changed.
     PortStatus(PortStatus),
     /// A request failed.
@@ -409,7 +409,7 @@ enum Told<'a> {
 fn event(msg: Frame<'_>) -> Result<Told<'_>, Error> {
     Ok(Told::Event(match msg.kind() {
         Kind::PACKET_IN => Event::PacketIn(PacketIn::new(msg)?),
-        Kind::FLOW_REMOVED => Event::FlowRemoved(FlowRemoved::read(msg)?),
+        Kind::FLOW_REMOVED => Event::FlowRemoved(FlowRemovedView::new(msg)?),
         Kind::PORT_STATUS => Event::PortStatus(PortStatus::read(msg)?),
         Kind::ERROR => Event::Error(ErrorMsg::new(msg)?),
         Kind::BARRIER_REPLY => Event::BarrierReply(msg.xid()),

@@ -30,6 +30,8 @@ mod error;
 mod error_msg;
 mod eth;
 mod flow_mod;
+mod flow_removed;
+mod flow_stats;
 mod frame;
 mod kind;
 mod match_view;
@@ -48,12 +50,14 @@ pub use error::{Error, Inexpressible, Part, Result, Why};
 pub use error_msg::ErrorMsg;
 pub use eth::{EthHeader, EtherType, Ethernet, MacAddr, VlanId};
 pub use flow_mod::FlowModView;
+pub use flow_removed::FlowRemovedView;
+pub use flow_stats::{FlowStatsView, flow_stats};
 pub use frame::{Frame, HEADER_LEN, split};
 pub use kind::Kind;
 pub use match_view::MatchView;
 pub use model::{
-    Action, ActionBits, Capabilities, ConfigFlags, Desc, ErrorCode, ErrorReason, ErrorRow,
-    ErrorType, EthernetPort, Features, Field, FieldId, FieldRow, FlowMod, FlowModCommand,
+    Action, ActionBits, Capabilities, ConfigFlags, Counters, Desc, Elapsed, ErrorCode, ErrorReason,
+    ErrorRow, ErrorType, EthernetPort, Features, Field, FieldId, FieldRow, FlowMod, FlowModCommand,
     FlowModFlags, FlowRemoved, FlowRemovedReason, Hello, HelloElement, Instruction, Match, Message,
     PacketInReason, Port, PortConfig, PortFeatures, PortProp, PortReason, PortState, PortStatus,
     Role, RoleRequest, SwitchConfig,

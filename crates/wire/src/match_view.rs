@@ -16,6 +16,9 @@ pub struct MatchView<'a> {
 }
 
 impl<'a> MatchView<'a> {
+    /// No fields, so that everything matches.
+    pub(crate) const ALL: Self = Self { version: Version::V1_5, octets: &[0, 1, 0, 4, 0, 0, 0, 0] };
+
     /// Takes the match at the start of what `r` has left, padding included.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ pub struct MultipartKind(pub u16);
 impl MultipartKind {
     /// Maker, model, serial number.
     pub const DESC: Self = Self(0);
-    /// Rules, one by one.
+    /// Rules, one by one; `FLOW_DESC` in 1.5.
     pub const FLOW: Self = Self(1);
     /// Sums over rules.
     pub const AGGREGATE: Self = Self(2);
@@ -25,6 +25,8 @@ impl MultipartKind {
     pub const TABLE_FEATURES: Self = Self(12);
     /// Descriptions of the ports. Since 1.3.
     pub const PORT_DESC: Self = Self(13);
+    /// Counters of rules, one by one. Since 1.5.
+    pub const FLOW_STATS: Self = Self(17);
 }
 
 /// `OFPMPF_REPLY_MORE`, `OFPMPF_REQ_MORE`.

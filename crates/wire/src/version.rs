@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::{Error, Result, Why};
+
 /// The version octet of the header. An open set: a peer may claim any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u8);
@@ -19,6 +21,15 @@ impl Version {
     pub const V1_4: Self = Self(5);
     /// OpenFlow 1.5.
     pub const V1_5: Self = Self(6);
+
+    /// Refuses what is none of these.
+    ///
+    /// # Errors
+    /// `Version`.
+    pub(crate) fn known(self) -> Result<Self> {
+        let known = (Self::V1_0..=Self::V1_5).contains(&self);
+        if known { Ok(self) } else { Err(Error::new("version", 0, Why::Version)) }
+    }
 
     /// Reads `1.0` to `1.5`.
     pub fn from_text(text: &str) -> Option<Self> {

@@ -11,9 +11,13 @@ mod support;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use sluice_wire::model::{
+    self, Counters, Elapsed, FlowDesc, FlowStats, MultipartFlags, Reply, Stat, Stats,
+};
 use sluice_wire::{
-    ErrorMsg, Ethernet, Features, FlowModView, FlowRemoved, Frame, Hello, Kind, Message, Multipart,
-    Out, PacketIn, PacketOutView, PortNo, PortStatus, RoleRequest, SwitchConfig, Version, ports,
+    Action, ErrorMsg, Ethernet, Features, Field, FlowModView, FlowRemoved, FlowRemovedView, Frame,
+    Hello, Instruction, Kind, Match, Message, Multipart, MultipartKind, Out, PacketIn,
+    PacketOutView, PortNo, PortStatus, RoleRequest, SwitchConfig, Version, Why, flow_stats, ports,
     split,
 };
 
@@ -37,6 +41,7 @@ fn hear(octets: &[u8]) {
     _ = FlowModView::new(frame).map(FlowModView::to_flow_mod);
     let view = PacketIn::new(frame);
     let message = Message::parse(frame);
+    agree_on_rules(frame, message.as_ref().map_err(|e| *e));
     if frame.kind() == Kind::PACKET_IN {
         agree(view, message.as_ref().map_err(|e| *e));
     }
@@ -65,6 +70,87 @@ fn agree(view: sluice_wire::Result<PacketIn<'_>>, owned: sluice_wire::Result<&Me
         (Err(_), Err(_)) => {}
         (view, owned) => panic!("{view:?} is {owned:?}"),
     }
+}
+
+/// The views of rules and their owned forms read the same, or both refuse at the same place for the same reason.
+fn agree_on_rules(frame: Frame<'_>, owned: sluice_wire::Result<&Message>) {
+    if frame.kind() == Kind::FLOW_REMOVED {
+        let view = FlowRemovedView::new(frame);
+        let read = view.map(|view| Message::FlowRemoved(view.to_flow_removed()));
+        assert_eq!(read.as_ref().map_err(place), owned.as_ref().map(|owned| *owned).map_err(place));
+        if let (Ok(view), Ok(Message::FlowRemoved(owned))) = (view, owned) {
+            assert_eq!(
+                (view.cookie, view.priority, view.reason),
+                (owned.cookie, owned.priority, owned.reason)
+            );
+            assert_eq!(
+                (view.table_id, view.matching.to_match()),
+                (owned.table_id, owned.matching.clone())
+            );
+            assert_eq!(
+                (view.idle_timeout, view.hard_timeout),
+                (owned.idle_timeout, owned.hard_timeout)
+            );
+            assert_eq!(view.stats, counters(&owned.stats));
+        }
+    }
+    let (Kind::MULTIPART_REPLY, Ok(part)) = (frame.kind(), Multipart::new(frame)) else { return };
+    let at = u16::try_from(frame.octets().len() - part.body.len()).unwrap();
+    let views = || flow_stats(frame.version(), part.kind, part.body, at);
+    let read: sluice_wire::Result<Vec<_>> =
+        views().map(|view| view.and_then(|view| view.to_flow_desc())).collect();
+    let told = match owned {
+        Ok(Message::MultipartReply(reply)) => match &reply.body {
+            Reply::FlowDesc { flows } => flows.clone(),
+            Reply::FlowStats { flows } => flows.iter().map(as_desc).collect(),
+            _ => return assert!(read.is_err() || part.body.is_empty()),
+        },
+        Ok(_) => return,
+        // What is no rule has no fault.
+        Err(_) if part.body.is_empty() => return assert_eq!(read, Ok(vec![])),
+        Err(_) if !matches!(part.kind, MultipartKind::FLOW | MultipartKind::FLOW_STATS) => {
+            return assert!(read.is_err());
+        }
+        Err(error) => return assert_eq!(read.as_ref().map_err(place), Err(place(&error))),
+    };
+    assert_eq!(read.as_ref(), Ok(&told));
+    for (view, told) in views().zip(&told) {
+        let view = view.unwrap();
+        assert_eq!(
+            (view.table_id, view.priority, view.cookie),
+            (told.table_id, told.priority, told.cookie)
+        );
+        assert_eq!((view.idle_timeout, view.hard_timeout), (told.idle_timeout, told.hard_timeout));
+        assert_eq!((view.flags, view.importance), (told.flags, told.importance));
+        assert_eq!(
+            (view.matching.to_match(), view.stats),
+            (told.matching.clone(), counters(&told.stats))
+        );
+        assert_eq!(view.instructions().as_ref(), Ok(&told.instructions));
+        assert_eq!(view.instruction_octets().is_empty(), told.instructions.is_empty());
+    }
+}
+
+/// Where a fault is and what it is; a name for all that a message holds is given by whoever reads it.
+fn place(error: &sluice_wire::Error) -> (u16, Why) {
+    (error.at, error.why)
+}
+
+/// What a view says of `stats`.
+fn counters(stats: &Stats) -> Counters {
+    Counters {
+        duration: stats.duration(),
+        idle_time: stats.idle_time(),
+        flow_count: stats.flow_count(),
+        packet_count: stats.packet_count(),
+        byte_count: stats.byte_count(),
+    }
+}
+
+/// What `FLOW_STATS` tells of a rule.
+fn as_desc(it: &FlowStats) -> FlowDesc {
+    let FlowStats { table_id, priority, matching, stats, .. } = it.clone();
+    FlowDesc { table_id, priority, matching, stats, ..FlowDesc::default() }
 }
 
 /// Sets the length in the header to what is there.
@@ -125,6 +211,98 @@ fn golden_messages_claimed_to_be_of_another_version_panic_nowhere() {
     }
 }
 
+/// Rules that are gone and rules with their counters, as `version` tells them.
+fn rules(version: Version) -> Vec<Vec<u8>> {
+    let matching =
+        Match::from([Field::in_port(PortNo(1)), Field::eth_type(0x0800), Field::untagged()]);
+    let mut stats = Stats {
+        fields: vec![
+            Stat::Duration(Elapsed { sec: 1, nsec: 2 }),
+            Stat::PacketCount(3),
+            Stat::ByteCount(4),
+        ],
+    };
+    if version == Version::V1_5 {
+        stats.fields.insert(1, Stat::IdleTime(Elapsed { sec: 5, nsec: 6 }));
+        stats.fields.push(Stat::FlowCount(7));
+        stats.fields.push(Stat::Other {
+            class: 0xffff,
+            number: 2,
+            value: vec![0, 0, 0x23, 0x20, 8],
+        });
+    }
+    let gone = FlowRemoved {
+        cookie: 9,
+        matching: matching.clone(),
+        stats: stats.clone(),
+        ..FlowRemoved::default()
+    };
+    let apply = Instruction::apply([Action::output(PortNo(2)), Action::output(PortNo::CONTROLLER)]);
+    let mut instructions = vec![apply];
+    if version > Version::V1_0 {
+        instructions.push(Instruction::WriteMetadata { metadata: 1, metadata_mask: 3 });
+        instructions.push(Instruction::GotoTable { table_id: 4 });
+    }
+    let desc = FlowDesc {
+        priority: 5,
+        cookie: 6,
+        matching: matching.clone(),
+        stats: stats.clone(),
+        instructions,
+        ..FlowDesc::default()
+    };
+    let silent = FlowDesc::default();
+    let counted = FlowStats { table_id: 7, priority: 8, matching, stats, ..FlowStats::default() };
+    let reply =
+        |body| Message::MultipartReply(model::Multipart { flags: MultipartFlags::MORE, body });
+    let mut messages = vec![
+        Message::FlowRemoved(gone),
+        Message::FlowRemoved(FlowRemoved::default()),
+        reply(Reply::FlowDesc { flows: vec![desc.clone(), silent, desc] }),
+    ];
+    if version == Version::V1_5 {
+        messages.push(reply(Reply::FlowStats {
+            flows: vec![counted.clone(), FlowStats::default(), counted],
+        }));
+    }
+    let written = messages.iter().map(|message| {
+        let (mut tx, mut xid) = (vec![], 1);
+        message.emit(1, &mut Out::new(&mut tx, version, &mut xid)).unwrap();
+        tx
+    });
+    written.collect()
+}
+
+#[test]
+fn views_of_rules_and_their_owned_forms_agree_on_what_is_damaged() {
+    for octets in (1..=6).map(Version).flat_map(rules) {
+        hear(&octets);
+        for end in 8..octets.len() {
+            hear(&with_true_length(octets[..end].to_vec()));
+        }
+        for at in 2..octets.len() {
+            for octet in [
+                0,
+                1,
+                2,
+                3,
+                4,
+                7,
+                8,
+                0x7f,
+                0x80,
+                0xff,
+                octets[at].wrapping_sub(1),
+                octets[at].wrapping_add(1),
+            ] {
+                let mut octets = octets.clone();
+                octets[at] = octet;
+                hear(&octets);
+            }
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -145,5 +323,25 @@ proptest! {
             octets[0] = version;
             hear(&with_true_length(octets.clone()));
         }
+    }
+
+    #[test]
+    fn views_of_rules_and_their_owned_forms_agree_on_random_octets(
+        version in 1..=6u8,
+        which in any::<prop::sample::Index>(),
+        changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        body in vec(prop_oneof![any::<u8>(), Just(0), Just(8), Just(4)], 0..120),
+        keep in any::<prop::sample::Index>(),
+    ) {
+        let rules = rules(Version(version));
+        let mut octets = which.get(&rules).clone();
+        for (at, octet) in changes {
+            let at = 8 + at.index(octets.len() - 8);
+            octets[at] = octet;
+        }
+        hear(&octets);
+        octets.truncate(8 + keep.index(octets.len() - 8));
+        octets.extend(body);
+        hear(&with_true_length(octets));
     }
 }

@@ -14,9 +14,7 @@ impl Duration {
 
 impl Share<Stats> for Duration {
     fn parse(stats: &mut Stats, r: &mut Reader<'_>) -> Result<()> {
-        let elapsed = Elapsed { sec: r.u32("duration_sec")?, nsec: r.u32("duration_nsec")? };
-        let known = Some(elapsed).filter(|&elapsed| elapsed != Self::UNKNOWN);
-        stats.fields.extend(known.map(Stat::Duration));
+        stats.fields.extend(duration(r)?.map(Stat::Duration));
         Ok(())
     }
 
@@ -32,9 +30,9 @@ pub(crate) struct Counts;
 
 impl Share<Stats> for Counts {
     fn parse(stats: &mut Stats, r: &mut Reader<'_>) -> Result<()> {
-        let packets = known(u64::parse(r)?, u64::MAX).map(Stat::PacketCount);
-        let octets = known(u64::parse(r)?, u64::MAX).map(Stat::ByteCount);
-        stats.fields.extend(packets.into_iter().chain(octets));
+        let (packets, octets) = packets_and_octets(r)?;
+        stats.fields.extend(packets.map(Stat::PacketCount));
+        stats.fields.extend(octets.map(Stat::ByteCount));
         Ok(())
     }
 
@@ -60,6 +58,17 @@ impl Adapt<Stats> for Sums {
         put_counts(stats, out)?;
         stats.flow_count().unwrap_or(u32::MAX).emit(out)
     }
+}
+
+/// How long a rule has been there, if the switch tells.
+pub(super) fn duration(r: &mut Reader<'_>) -> Result<Option<Elapsed>> {
+    let elapsed = Elapsed { sec: r.u32("duration_sec")?, nsec: r.u32("duration_nsec")? };
+    Ok(known(elapsed, Duration::UNKNOWN))
+}
+
+/// Packets and octets of a rule, if the switch counts them.
+pub(super) fn packets_and_octets(r: &mut Reader<'_>) -> Result<(Option<u64>, Option<u64>)> {
+    Ok((known(u64::parse(r)?, u64::MAX), known(u64::parse(r)?, u64::MAX)))
 }
 
 fn known<T: Copy + PartialEq>(n: T, unknown: T) -> Option<T> {

@@ -7,7 +7,7 @@ use super::matching::{Match, Nxm};
 use super::oxs::Stats;
 use super::reader::Reader;
 use super::rows::{codes, record};
-use crate::{Inexpressible, Out, Result};
+use crate::{FlowRemovedView, Inexpressible, Out, Result};
 
 codes! {
     /// Why a rule is gone. §7.4.2.
@@ -23,7 +23,7 @@ codes! {
 record! {
     /// A rule that is gone, and what became of it. §7.4.2.
     #[derive(Default)]
-    pub struct FlowRemoved: "flow_removed" {
+    pub struct FlowRemoved: "flow_removed", in place by FlowRemovedView::take {
         /// The controller's own mark.
         pub cookie: u64,
         /// Its priority.

@@ -11,7 +11,7 @@ use super::instruction::{ActionsOf10, Instruction};
 use super::matching::{Match, Nxm};
 use super::oxs::Stats;
 use super::rows::{codes, record};
-use crate::PortNo;
+use crate::{FlowStatsView, PortNo};
 
 /// `OFPTT_ALL`.
 const TABLE_ALL: u8 = 0xff;
@@ -71,7 +71,7 @@ impl Default for NxFlowStatsRequest {
 record! {
     /// One rule with its counters: `FLOW` before 1.5, `FLOW_DESC` there. §7.3.5.2.
     #[derive(Default)]
-    pub struct FlowDesc: "flow_desc" {
+    pub struct FlowDesc: "flow_desc", in place by FlowStatsView::take_desc {
         /// Its table.
         pub table_id: u8,
         /// Its priority.
@@ -161,7 +161,7 @@ codes! {
 record! {
     /// The counters of one rule. OpenFlow 1.5.0 §7.3.5.3.
     #[derive(Default)]
-    pub struct FlowStats: "flow_stats" {
+    pub struct FlowStats: "flow_stats", in place by FlowStatsView::take_stats {
         /// Its table.
         pub table_id: u8,
         /// Why they are told.

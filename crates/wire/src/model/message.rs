@@ -28,7 +28,7 @@ use super::rows::choice;
 use super::table::{TableMod, TableStatus};
 use super::value::{Misread, Plain, Value};
 use crate::frame::HEADER_LEN;
-use crate::{Error, Frame, Inexpressible, Kind, Out, Result, Version, Why};
+use crate::{Frame, Inexpressible, Kind, Out, Result, Version};
 
 choice! {
     /// A message of any version, with everything it says but its transaction id.
@@ -244,9 +244,8 @@ impl Message {
     /// Copies everything.
     pub fn parse(msg: Frame<'_>) -> Result<Self> {
         let (version, kind) = (msg.version(), msg.kind());
-        let known = (Version::V1_0..=Version::V1_5).contains(&version);
-        if !known && (kind != Kind::HELLO || version < Version::V1_0) {
-            return Err(Error::new("version", 0, Why::Version));
+        if kind != Kind::HELLO || version < Version::V1_0 {
+            version.known()?;
         }
         Self::parse_in(&mut Reader::new(version, msg.body(), HEADER_LEN), kind)
     }
@@ -311,6 +310,7 @@ impl Message {
 mod tests {
     use super::*;
     use crate::model::{Band, MeterCommand, MeterFlags, MeterId};
+    use crate::{Error, Why};
 
     fn written(message: &Message, version: Version) -> Result<Vec<u8>, Inexpressible> {
         let (mut tx, mut xid) = (vec![], 1);

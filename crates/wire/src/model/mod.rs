@@ -33,6 +33,7 @@ mod group;
 mod group_prop;
 mod group_stats;
 mod hello;
+pub(crate) mod in_place;
 mod instruction;
 mod learn;
 pub(crate) mod match_fixed;
@@ -123,7 +124,7 @@ pub use nicira_action::{
     MultipathAlgorithm, SampleDirection,
 };
 pub use oxm::{FieldHeader, Oxm};
-pub use oxs::{Elapsed, Stat, StatRow, Stats};
+pub use oxs::{Counters, Elapsed, Stat, StatRow, Stats};
 pub use packet_in::{NxPacketIn, NxPacketIn2, PacketIn, PacketInProp, PacketInReason};
 pub use packet_out::PacketOut;
 pub use port::{

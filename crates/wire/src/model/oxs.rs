@@ -38,6 +38,21 @@ pub enum Stat {
     },
 }
 
+/// The counters that have a row, of one rule or of some together; `None` for those that the switch does not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Counters {
+    /// How long the rule has been there.
+    pub duration: Option<Elapsed>,
+    /// How long no packet has met it. Since 1.5.
+    pub idle_time: Option<Elapsed>,
+    /// Rules that are counted together. Since 1.5.
+    pub flow_count: Option<u32>,
+    /// Packets.
+    pub packet_count: Option<u64>,
+    /// Octets of the packets.
+    pub byte_count: Option<u64>,
+}
+
 /// Counters of one rule or of some together, in the order of the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
@@ -69,19 +84,6 @@ impl Stat {
         StatRow { name: "byte_count", number: 5, octets: 8 },
     ];
 
-    fn of(number: u8, n: u64) -> Option<Self> {
-        let [sec, nsec] = [n >> 32, n & 0xffff_ffff].map(u32::try_from);
-        let elapsed = Elapsed { sec: sec.ok()?, nsec: nsec.ok()? };
-        Some(match number {
-            0 => Self::Duration(elapsed),
-            1 => Self::IdleTime(elapsed),
-            3 => Self::FlowCount(elapsed.nsec),
-            4 => Self::PacketCount(n),
-            5 => Self::ByteCount(n),
-            _ => return None,
-        })
-    }
-
     /// Number and value of one that has a row.
     fn parts(&self) -> Option<(u8, u64)> {
         let whole = |elapsed: &Elapsed| u64::from(elapsed.sec) << 32 | u64::from(elapsed.nsec);
@@ -108,15 +110,30 @@ impl Stat {
     }
 }
 
-impl Codec for Stat {
-    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+/// A counter as it lies in a message, proved.
+#[derive(Debug, Clone, Copy)]
+enum RawStat<'a> {
+    Duration(Elapsed),
+    IdleTime(Elapsed),
+    FlowCount(u32),
+    PacketCount(u64),
+    ByteCount(u64),
+    Other { class: u16, number: u8, value: &'a [u8] },
+}
+
+impl<'a> RawStat<'a> {
+    /// Takes the counter at the start of `r`.
+    ///
+    /// # Errors
+    /// `Short` if it is cut off, `Length` if its row has another one.
+    fn take(r: &mut Reader<'a>) -> Result<Self> {
         let at = r.at();
         let class = r.u16("oxs")?;
         let [number, len] = r.array("oxs")?;
         let value = r.take("oxs", len.into())?;
-        let row = Self::ROWS.iter().find(|row| class == BASIC && row.number << 1 == number);
+        let row = Stat::ROWS.iter().find(|row| class == BASIC && row.number << 1 == number);
         let Some(row) = row else {
-            return Ok(Self::Other { class, number, value: value.to_vec() });
+            return Ok(Self::Other { class, number, value });
         };
         let bad_len = r.error_at(at + 3, "oxs length", Why::Length);
         if len != row.octets {
@@ -124,6 +141,85 @@ impl Codec for Stat {
         }
         let n = value.iter().fold(0, |n, &octet| n << 8 | u64::from(octet));
         Self::of(row.number, n).ok_or(bad_len)
+    }
+
+    fn of(number: u8, n: u64) -> Option<Self> {
+        let [sec, nsec] = [n >> 32, n & 0xffff_ffff].map(u32::try_from);
+        let elapsed = Elapsed { sec: sec.ok()?, nsec: nsec.ok()? };
+        Some(match number {
+            0 => Self::Duration(elapsed),
+            1 => Self::IdleTime(elapsed),
+            3 => Self::FlowCount(elapsed.nsec),
+            4 => Self::PacketCount(n),
+            5 => Self::ByteCount(n),
+            _ => return None,
+        })
+    }
+}
+
+impl From<RawStat<'_>> for Stat {
+    fn from(raw: RawStat<'_>) -> Self {
+        match raw {
+            RawStat::Duration(elapsed) => Self::Duration(elapsed),
+            RawStat::IdleTime(elapsed) => Self::IdleTime(elapsed),
+            RawStat::FlowCount(n) => Self::FlowCount(n),
+            RawStat::PacketCount(n) => Self::PacketCount(n),
+            RawStat::ByteCount(n) => Self::ByteCount(n),
+            RawStat::Other { class, number, value } => {
+                Self::Other { class, number, value: value.to_vec() }
+            }
+        }
+    }
+}
+
+impl Counters {
+    /// Notes a counter; false if it is there already.
+    fn add(&mut self, raw: RawStat<'_>) -> bool {
+        match raw {
+            RawStat::Duration(elapsed) => self.duration.replace(elapsed).is_none(),
+            RawStat::IdleTime(elapsed) => self.idle_time.replace(elapsed).is_none(),
+            RawStat::FlowCount(n) => self.flow_count.replace(n).is_none(),
+            RawStat::PacketCount(n) => self.packet_count.replace(n).is_none(),
+            RawStat::ByteCount(n) => self.byte_count.replace(n).is_none(),
+            RawStat::Other { .. } => true,
+        }
+    }
+
+    /// Takes the list of counters at the start of `r` and hands each to `found`. Allocates nothing.
+    ///
+    /// # Errors
+    /// What [`Stats`] says.
+    fn each<'a>(r: &mut Reader<'a>, mut found: impl FnMut(RawStat<'a>)) -> Result<Self> {
+        let mut head = r.clone();
+        head.take("stats", 2)?;
+        let bad_len = head.error("stats", Why::Length);
+        let len = usize::from(head.u16("stats")?);
+        let mut inner = head.sub("stats", len.checked_sub(4).ok_or(bad_len)?)?;
+        let mut seen = Self::default();
+        while !inner.is_empty() {
+            let twice = inner.error("oxs", Why::Duplicate);
+            let raw = RawStat::take(&mut inner)?;
+            if !seen.add(raw) {
+                return Err(twice);
+            }
+            found(raw);
+        }
+        r.take("stats", len.next_multiple_of(8)).map_err(|_| bad_len)?;
+        Ok(seen)
+    }
+
+    /// Takes the list of counters at the start of `r`.
+    ///
+    /// # Errors
+    /// What [`Stats`] says.
+    pub(super) fn take(r: &mut Reader<'_>) -> Result<Self> {
+        Self::each(r, |_| {})
+    }
+}
+
+impl Codec for Stat {
+    fn parse(r: &mut Reader<'_>) -> Result<Self> {
+        RawStat::take(r).map(Self::from)
     }
 
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
@@ -195,23 +291,8 @@ impl Stats {
 /// Refused when read: what is cut off, a counter of a length that its row has not, one that is there twice.
 impl Codec for Stats {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        let mut head = r.clone();
-        head.take("stats", 2)?;
-        let bad_len = head.error("stats", Why::Length);
-        let len = usize::from(head.u16("stats")?);
-        let mut inner = head.sub("stats", len.checked_sub(4).ok_or(bad_len)?)?;
-        let mut fields: Vec<Stat> = vec![];
-        while !inner.is_empty() {
-            let twice = inner.error("oxs", Why::Duplicate);
-            let stat = Stat::parse(&mut inner)?;
-            let number = stat.parts().map(|(number, _)| number);
-            let same = |other: &Stat| other.parts().map(|(number, _)| number) == number;
-            if number.is_some() && fields.iter().any(same) {
-                return Err(twice);
-            }
-            fields.push(stat);
-        }
-        r.take("stats", len.next_multiple_of(8)).map_err(|_| bad_len)?;
+        let mut fields = vec![];
+        Counters::each(r, |raw| fields.push(raw.into()))?;
         Ok(Self { fields })
     }
 

@@ -2,7 +2,9 @@
 //!
 //! A [`record!`] is a struct and the layouts that versions give it; a [`choice!`] is an enum whose variants have a
 //! number and a layout per range of versions; [`codes!`] and [`flags!`] are open sets of numbers with names. Reading,
-//! writing, the neutral form and the lists that the tests of completeness walk over come from the same rows.
+//! writing, the neutral form and the lists that the tests of completeness walk over come from the same rows. A record
+//! `in place by View::take` has a view besides, with a field for each of its own, that reads the same layouts; those
+//! that a layout lacks are as in `View::none()`.
 //!
 //! The entries of a layout, each with a comma behind it:
 //!
@@ -65,7 +67,7 @@ macro_rules! layout {
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident by $share:ty, $($rest:tt)*) => {
         $crate::model::codec::named(
-            stringify!($field), <$share as $crate::model::codec::Share<_>>::parse(&mut $field, $r))?;
+            stringify!($field), <$share as $crate::model::in_place::Gather<_>>::gather(&mut $field, $r))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; align before $field:ident, $($rest:tt)*) => {
@@ -96,12 +98,12 @@ macro_rules! layout {
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident as $adapter:ty, $($rest:tt)*) => {
         $field = $crate::model::codec::named(
-            stringify!($field), <$adapter as $crate::model::codec::Adapt<_>>::parse($r))?;
+            stringify!($field), <$adapter as $crate::model::in_place::Take<'_, _>>::take($r))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident, $($rest:tt)*) => {
-        $field = $crate::model::codec::named(stringify!($field), $crate::model::codec::Codec::parse($r))?;
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
+        $crate::model::rows::layout!(@parse $r $start $sized $what;
+            $field as $crate::model::codec::Own, $($rest)*);
     };
 
     (@emit $out:ident $start:ident $sized:ident;) => {};
@@ -208,14 +210,36 @@ macro_rules! each_field {
 macro_rules! record {
     (
         $(#[$meta:meta])*
-        pub struct $name:ident: $what:literal {
+        pub struct $name:ident: $what:literal $(, in place by $view:ident::$take:ident)? {
             $( $(#[$fmeta:meta])* pub $field:ident: $ty:ty, )*
         }
         $( $versions:pat => $layout:tt )*
     ) => {
+        $crate::model::rows::record!(@view [$($view $take)?] $what { $($field),* } $( $versions => $layout )*);
         $crate::model::rows::record!(@impl { $($field),* }
             $(#[$meta])* pub struct $name: $what { $( $(#[$fmeta])* pub $field: $ty, )* }
             $( $versions => $layout )*);
+    };
+    (@view [] $($rest:tt)*) => {};
+    (@view [$view:ident $take:ident] $what:literal { $($field:ident),* } $( $versions:pat => [$($layout:tt)*] )*) => {
+        #[allow(
+            unused_assignments, unused_mut, unused_variables, clippy::unnested_or_patterns,
+            reason = "one shape of code for all records"
+        )]
+        impl<'a> $view<'a> {
+            /// Takes the fields of the record from the front of `r`.
+            pub(crate) fn $take(r: &mut $crate::model::reader::Reader<'a>) -> $crate::Result<Self> {
+                let mut view = Self::none();
+                let Self { $(mut $field,)* .. } = view;
+                let (start, mut sized) = (r.at(), 0usize);
+                match r.version().0 {
+                    $( $versions => { $crate::model::rows::layout!(@parse r start sized $what; $($layout)*); } )*
+                    _ => return Err(r.error($what, $crate::Why::Version)),
+                }
+                $( view.$field = $field; )*
+                Ok(view)
+            }
+        }
     };
     (@impl $names:tt
         $(#[$meta:meta])*

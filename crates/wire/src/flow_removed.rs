@@ -1,0 +1,111 @@
+//! `FLOW_REMOVED`: a rule is gone. §7.4.2.
+
+use crate::model::Counters;
+use crate::model::codec::Codec;
+use crate::model::in_place::Span;
+use crate::model::reader::Reader;
+use crate::{FlowRemoved, FlowRemovedReason, Frame, HEADER_LEN, MatchView, Result};
+
+/// One `FLOW_REMOVED` of any version, read in place.
+///
+/// [`new`](Self::new) proves all of it once; after that no getter can fail. What a version does not tell is 0, or
+/// `None` among the counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowRemovedView<'a> {
+    /// The controller's own mark.
+    pub cookie: u64,
+    /// Its priority.
+    pub priority: u16,
+    /// Why it is gone.
+    pub reason: FlowRemovedReason,
+    /// Its table. Since 1.1.
+    pub table_id: u8,
+    /// Its idle timeout, seconds.
+    pub idle_timeout: u16,
+    /// Its hard timeout, seconds. Since 1.2.
+    pub hard_timeout: u16,
+    /// What it matched.
+    pub matching: MatchView<'a>,
+    /// How long it lived, how many packets and octets it matched.
+    pub stats: Counters,
+    body: Span<'a>,
+}
+
+impl<'a> FlowRemovedView<'a> {
+    /// Reads `msg`.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where: just as for [`FlowRemoved`]. `Version` before 1.0 and after 1.5.
+    pub fn new(msg: Frame<'a>) -> Result<Self> {
+        let mut r = Reader::new(msg.version().known()?, msg.body(), HEADER_LEN);
+        let start = r.clone();
+        let view = Self::take(&mut r)?;
+        r.finish("flow_removed")?;
+        Ok(Self { body: Span::between(&start, &r), ..view })
+    }
+
+    /// What stands where a version does not tell.
+    pub(crate) fn none() -> Self {
+        Self {
+            cookie: 0,
+            priority: 0,
+            reason: FlowRemovedReason::default(),
+            table_id: 0,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            matching: MatchView::ALL,
+            stats: Counters::default(),
+            body: Span::NONE,
+        }
+    }
+
+    /// The owned form.
+    ///
+    /// # Cost
+    /// Allocates the lists.
+    pub fn to_flow_removed(self) -> FlowRemoved {
+        let read = FlowRemoved::parse(&mut self.body.reader());
+        debug_assert!(read.is_ok(), "what was proved is read: {read:?}");
+        read.unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Elapsed, Stat, Stats};
+    use crate::{Field, Message, Out, PortNo, Version};
+
+    #[test]
+    fn every_version_tells_what_it_has_a_place_for() {
+        for version in (1..=6).map(Version) {
+            let later = |since, n| if version < since { 0 } else { n };
+            let duration = Elapsed { sec: 5, nsec: 6 };
+            let owned = FlowRemoved {
+                cookie: 1,
+                priority: 2,
+                reason: FlowRemovedReason::HARD_TIMEOUT,
+                table_id: u8::try_from(later(Version::V1_1, 3)).unwrap(),
+                idle_timeout: 4,
+                hard_timeout: later(Version::V1_2, 7),
+                matching: [Field::in_port(PortNo(8))].into(),
+                stats: Stats { fields: vec![Stat::Duration(duration), Stat::PacketCount(9)] },
+            };
+            let (mut tx, mut xid) = (vec![], 1);
+            let mut out = Out::new(&mut tx, version, &mut xid);
+            Message::FlowRemoved(owned.clone()).emit(0, &mut out).unwrap();
+            let view = FlowRemovedView::new(Frame::new(&tx).unwrap()).unwrap();
+            assert_eq!(
+                (view.cookie, view.priority, view.reason),
+                (1, 2, owned.reason),
+                "{version}"
+            );
+            assert_eq!((view.table_id, view.idle_timeout), (owned.table_id, 4), "{version}");
+            assert_eq!(view.hard_timeout, owned.hard_timeout, "{version}");
+            assert_eq!(view.matching.to_match(), owned.matching, "{version}");
+            let (duration, packet_count) = (Some(duration), Some(9));
+            assert_eq!(view.stats, Counters { duration, packet_count, ..Counters::default() });
+            assert_eq!(view.to_flow_removed(), owned, "{version}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Rules and their counters, as a `MULTIPART_REPLY` tells them. §7.3.5.2; OpenFlow 1.5.0 §7.3.5.3.
+
+use core::iter;
+
+use crate::model::codec::Codec;
+use crate::model::in_place::{Span, Unread};
+use crate::model::reader::Reader;
+use crate::model::{Counters, FlowDesc, FlowStats, FlowStatsReason};
+use crate::{FlowModFlags, Instruction, MatchView, MultipartKind, Result, Version, Why};
+
+/// One rule with its counters, of any version, read in place.
+///
+/// All but the instructions is proved when it is yielded by [`flow_stats`]. What a version does not tell is 0, or `None`
+/// among the counters; `FLOW_STATS` of 1.5 tells the table, the reason, the priority, the match and the counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowStatsView<'a> {
+    /// Its table.
+    pub table_id: u8,
+    /// Why it is told; only `FLOW_STATS` of 1.5 says so.
+    pub reason: FlowStatsReason,
+    /// Its priority.
+    pub priority: u16,
+    /// Seconds without a packet after which it goes; 0 never.
+    pub idle_timeout: u16,
+    /// Seconds after which it goes; 0 never.
+    pub hard_timeout: u16,
+    /// How it is kept. Since 1.3.
+    pub flags: FlowModFlags,
+    /// The least important goes first where tables are full. Since 1.4.
+    pub importance: u16,
+    /// The controller's own mark.
+    pub cookie: u64,
+    /// What it matches.
+    pub matching: MatchView<'a>,
+    /// How long it has been there, how many packets and octets it matched.
+    pub stats: Counters,
+    pub(crate) instructions: Unread<'a>,
+    kind: MultipartKind,
+    all: Span<'a>,
+}
+
+impl<'a> FlowStatsView<'a> {
+    /// Takes the rule at the start of what `r` has left.
+    fn new(kind: MultipartKind, r: &mut Reader<'a>) -> Result<Self> {
+        r.version().known()?;
+        let start = r.clone();
+        let view = match kind {
+            MultipartKind::FLOW => Self::take_desc(r)?,
+            MultipartKind::FLOW_STATS => Self::take_stats(r)?,
+            _ => return Err(r.error("multipart type", Why::Kind)),
+        };
+        Ok(Self { kind, all: Span::between(&start, r), ..view })
+    }
+
+    /// What stands where a version does not tell.
+    pub(crate) fn none() -> Self {
+        Self {
+            table_id: 0,
+            reason: FlowStatsReason::STATS_REQUEST,
+            priority: 0,
+            idle_timeout: 0,
+            hard_timeout: 0,
+            flags: FlowModFlags::default(),
+            importance: 0,
+            cookie: 0,
+            matching: MatchView::ALL,
+            stats: Counters::default(),
+            instructions: Unread(Span::NONE),
+            kind: MultipartKind::FLOW,
+            all: Span::NONE,
+        }
+    }
+
+    /// The instructions as they lie there; in 1.0 the actions.
+    pub const fn instruction_octets(&self) -> &'a [u8] {
+        self.instructions.0.octets()
+    }
+
+    /// What it does.
+    ///
+    /// # Errors
+    /// What is wrong with the instructions, and where.
+    ///
+    /// # Cost
+    /// Allocates the list.
+    pub fn instructions(&self) -> Result<Vec<Instruction>> {
+        self.instructions.read()
+    }
+
+    /// The owned form; of `FLOW_STATS` what that tells.
+    ///
+    /// # Errors
+    /// As for [`instructions`](Self::instructions).
+    ///
+    /// # Cost
+    /// Allocates the lists.
+    pub fn to_flow_desc(&self) -> Result<FlowDesc> {
+        let mut r = self.all.reader();
+        if self.kind != MultipartKind::FLOW_STATS {
+            return FlowDesc::parse(&mut r);
+        }
+        let FlowStats { table_id, priority, matching, stats, .. } = FlowStats::parse(&mut r)?;
+        Ok(FlowDesc { table_id, priority, matching, stats, ..FlowDesc::default() })
+    }
+}
+
+/// The rules in the body of a `MULTIPART_REPLY` of `kind`, which starts `at` octets into its message: of
+/// [`FLOW`](MultipartKind::FLOW), or of [`FLOW_STATS`](MultipartKind::FLOW_STATS), which 1.5 has.
+///
+/// It ends behind the first fault.
+///
+/// # Errors
+/// What is wrong with a rule, and where; of another version or kind the first says so.
+pub fn flow_stats(
+    version: Version,
+    kind: MultipartKind,
+    body: &[u8],
+    at: u16,
+) -> impl Iterator<Item = Result<FlowStatsView<'_>>> {
+    let mut r = Reader::new(version, body, at.into());
+    iter::from_fn(move || {
+        if r.is_empty() {
+            return None;
+        }
+        let read = FlowStatsView::new(kind, &mut r);
+        if read.is_err() {
+            r.rest();
+        }
+        Some(read)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{self, Elapsed, MultipartFlags, Reply, Stat, Stats};
+    use crate::{Action, Error, Field, Frame, Match, Message, Multipart, Out, PortNo};
+
+    fn written(version: Version, body: Reply) -> Vec<u8> {
+        let (mut tx, mut xid) = (vec![], 1);
+        let reply = model::Multipart { flags: MultipartFlags::default(), body };
+        let mut out = Out::new(&mut tx, version, &mut xid);
+        Message::MultipartReply(reply).emit(1, &mut out).unwrap();
+        tx
+    }
+
+    fn read(octets: &[u8]) -> Vec<Result<FlowStatsView<'_>>> {
+        let msg = Frame::new(octets).unwrap();
+        let part = Multipart::new(msg).unwrap();
+        let at = u16::try_from(octets.len() - part.body.len()).unwrap();
+        flow_stats(msg.version(), part.kind, part.body, at).collect()
+    }
+
+    fn matching() -> Match {
+        [Field::in_port(PortNo(8))].into()
+    }
+
+    fn stats() -> Stats {
+        let duration = Stat::Duration(Elapsed { sec: 5, nsec: 6 });
+        Stats { fields: vec![duration, Stat::ByteCount(9)] }
+    }
+
+    const COUNTERS: Counters = Counters {
+        duration: Some(Elapsed { sec: 5, nsec: 6 }),
+        idle_time: None,
+        flow_count: None,
+        packet_count: None,
+        byte_count: Some(9),
+    };
+
+    #[test]
+    fn every_version_tells_what_it_has_a_place_for() {
+        for version in (1..=6).map(Version) {
+            let since = |first, n| if version < first { 0 } else { n };
+            let owned = FlowDesc {
+                table_id: 1,
+                priority: 2,
+                idle_timeout: 3,
+                hard_timeout: 4,
+                flags: FlowModFlags(u32::from(since(Version::V1_3, 5))),
+                importance: since(Version::V1_4, 6),
+                cookie: 7,
+                matching: matching(),
+                stats: stats(),
+                instructions: vec![Instruction::apply([Action::output(PortNo(2))])],
+            };
+            let flows = vec![owned.clone(), FlowDesc::default()];
+            let octets = written(version, Reply::FlowDesc { flows });
+            let [Ok(view), Ok(other)] = read(&octets)[..] else { panic!("{version}") };
+            assert_eq!((view.table_id, view.priority, view.cookie), (1, 2, 7), "{version}");
+            assert_eq!((view.idle_timeout, view.hard_timeout), (3, 4), "{version}");
+            assert_eq!((view.flags, view.importance), (owned.flags, owned.importance), "{version}");
+            assert_eq!((view.matching.to_match(), view.stats), (matching(), COUNTERS), "{version}");
+            assert_eq!(view.instructions().as_ref(), Ok(&owned.instructions), "{version}");
+            assert_eq!(view.to_flow_desc(), Ok(owned), "{version}");
+            assert_eq!(other.to_flow_desc(), Ok(FlowDesc::default()), "{version}");
+        }
+    }
+
+    #[test]
+    fn counters_alone_are_told_by_1_5() {
+        let (reason, matching, stats) = (FlowStatsReason::STAT_TRIGGER, matching(), stats());
+        let owned = FlowStats { table_id: 1, reason, priority: 2, matching, stats };
+        let octets = written(Version::V1_5, Reply::FlowStats { flows: vec![owned.clone()] });
+        let [Ok(view)] = read(&octets)[..] else { panic!("{octets:x?}") };
+        assert_eq!((view.table_id, view.reason, view.priority), (1, reason, 2));
+        assert_eq!((view.matching.to_match(), view.stats), (owned.matching, COUNTERS));
+        assert_eq!((view.instruction_octets(), view.cookie), (&[][..], 0));
+    }
+
+    #[test]
+    fn the_first_fault_is_the_last_item() {
+        let flows = vec![FlowDesc::default(); 3];
+        let mut octets = written(Version::V1_3, Reply::FlowDesc { flows });
+        octets[16 + 56 + 1] = 3;
+        let [Ok(_), Err(error)] = read(&octets)[..] else { panic!("{octets:x?}") };
+        assert_eq!(error, Error::new("flow_desc", 75, Why::Short));
+        octets[9] = 2;
+        let [Err(error)] = read(&octets)[..] else { panic!("{octets:x?}") };
+        assert_eq!(error, Error::new("multipart type", 16, Why::Kind));
+    }
+
+    #[test]
+    fn instructions_are_refused_when_they_are_read() {
+        let instructions = vec![Instruction::GotoTable { table_id: 4 }];
+        let flows = vec![FlowDesc { instructions, ..FlowDesc::default() }];
+        let mut octets = written(Version::V1_3, Reply::FlowDesc { flows });
+        let last = octets.len() - 5;
+        octets[last] = 7;
+        let [Ok(view)] = read(&octets)[..] else { panic!("{octets:x?}") };
+        assert_eq!(view.instructions().unwrap_err().at, 16 + 56);
+    }
+}
