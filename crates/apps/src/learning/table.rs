@@ -390,7 +390,7 @@ fn find(lines: &mut [Line], spot: Spot) -> Option<(&mut Line, usize)> {
     let keys = &lines.get(at)?.keys;
     // Every place is as likely as another, and a branch for each would be guessed wrong as often as not.
     let [_, one, two, three] = keys.map(|key| usize::from(key == spot.key));
-    let way = one | two * 2 | three * 3;
+    let way = one | (two * 2) | (three * 3);
     if *keys.get(way)? == spot.key {
         return Some((lines.get_mut(at)?, way));
     }

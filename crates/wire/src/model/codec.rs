@@ -188,7 +188,7 @@ pub(crate) trait Choice: Sized {
     fn emit_body(&self, out: &mut Out<'_>) -> Result<(), Inexpressible>;
 }
 
-/// One variant of a [`Choice`].
+/// One variant of a set of alternatives.
 #[derive(Debug, Clone, Copy)]
 pub struct ChoiceRow {
     /// Name in the neutral form.
