@@ -441,6 +441,13 @@ impl Codec for Action {
         {
             return emit_set(field, out);
         }
+        if let Self::Other { code, body } = self
+            && let Some(read) = parse_set(*code, &mut Reader::new(out.version(), body, 0))
+            && read.as_ref() != Ok(self)
+        {
+            let (what, version) = ("unknown action", out.version());
+            return Err(Inexpressible { what, version, needs: None });
+        }
         match self.instead(out.version()) {
             Some(others) => others.iter().try_for_each(|it| it.emit(out)),
             None => emit_tlv(self, out, Padding::Inside),

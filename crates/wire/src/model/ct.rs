@@ -5,11 +5,12 @@ use super::action::Action;
 use super::bits::BitRange;
 use super::codec::Codec;
 use super::codec::versions::V1_0;
+use super::field::EXPERIMENTER;
 use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{flags, record};
 use super::value::{Entries, Misread, Plain, Value};
-use crate::{Inexpressible, Out, Result, Version};
+use crate::{Inexpressible, Out, Result, Version, Why};
 
 flags! {
     /// `NX_CT_F_*`: how a connection is tracked.
@@ -64,7 +65,11 @@ impl<T: Codec> Codec for NumberSource<T> {
             r.take("source", 4)?;
             return T::parse(r).map(Self::Immediate);
         }
+        let too_long = r.error("source", Why::Value);
         let (field, bits) = (FieldHeader::parse(r)?, BitRange::parse(r)?);
+        if field.id.class == EXPERIMENTER {
+            return Err(too_long);
+        }
         r.take("source", size_of::<T>() - size_of::<u16>())?;
         Ok(Self::Field { field, bits })
     }
@@ -76,6 +81,10 @@ impl<T: Codec> Codec for NumberSource<T> {
                 number.emit(out)
             }
             Self::Field { field, bits } => {
+                if field.id.class == EXPERIMENTER {
+                    let (what, version) = ("source with an experimenter's field", out.version());
+                    return Err(Inexpressible { what, version, needs: None });
+                }
                 field.emit(out)?;
                 bits.emit(out)?;
                 (size_of::<u16>()..size_of::<T>()).try_for_each(|_| 0u8.emit(out))

@@ -1,6 +1,6 @@
 //! What a header to push is made with: the properties of `encap`. Open vSwitch, `ofp-ed-props.h`.
 
-use super::codec::versions::V1_0;
+use super::codec::versions::V1_3;
 use super::codec::{Adapt, Choice, Codec, Item};
 use super::reader::Reader;
 use super::rows::choice;
@@ -16,7 +16,7 @@ choice! {
         NshMdType "nsh_md_type" {
             /// 1 or 2.
             md_type: u8,
-        } = { V1_0.. => 0x0401 [md_type,] };
+        } = { V1_3.. => 0x0401 [md_type,] };
         /// A piece of metadata in NSH.
         NshTlv "nsh_tlv" {
             /// Class of the metadata.
@@ -25,7 +25,7 @@ choice! {
             tlv_type: u8,
             /// Its value.
             data: Vec<u8>,
-        } = { V1_0.. => 0x0402 [tlv_class, tlv_type, data as Octets8,] };
+        } = { V1_3.. => 0x0402 [tlv_class, tlv_type, data as Octets8,] };
     }
 }
 
@@ -82,7 +82,12 @@ impl Codec for EncapProperty {
 
     #[expect(clippy::cast_possible_truncation, reason = "the class is over 8 bits of type")]
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
-        let (start, code) = (out.len(), self.code(out.version())?);
+        let start = out.len();
+        let code = match self {
+            // It may have a row, and more octets than that says.
+            Self::Other { code, .. } => *code,
+            known => known.code(out.version())?,
+        };
         ((code >> 8) as u16).emit(out)?;
         0u16.emit(out)?;
         self.emit_body(out)?;

@@ -86,18 +86,20 @@ fn allow(
     out: &Out<'_>,
     is_here: impl Fn(&Stat) -> bool,
 ) -> Result<(), Inexpressible> {
-    let mut before = vec![];
+    let (mut before, version) = (vec![], out.version());
     for stat in &stats.fields {
-        let what = match stat {
-            Stat::Duration(_) => "duration",
-            Stat::IdleTime(_) => return out.needs(Version::V1_5, "idle_time"),
-            Stat::FlowCount(_) => "flow_count",
-            Stat::PacketCount(_) => "packet_count",
-            Stat::ByteCount(_) => "byte_count",
-            Stat::Other { .. } => return out.needs(Version::V1_5, "counter"),
+        let (what, has_place) = match stat {
+            Stat::Duration(_) => ("duration", true),
+            Stat::IdleTime(_) => ("idle_time", false),
+            Stat::FlowCount(_) => ("flow_count", true),
+            Stat::PacketCount(_) => ("packet_count", true),
+            Stat::ByteCount(_) => ("byte_count", true),
+            Stat::Other { .. } => ("counter", false),
         };
-        if !is_here(stat) || before.contains(&what) {
-            return Err(Inexpressible { what, version: out.version(), needs: Some(Version::V1_5) });
+        if !has_place || !is_here(stat) || before.contains(&what) {
+            // Nicira's messages have these places in 1.5 too.
+            let needs = Some(Version::V1_5).filter(|&needs| needs > version);
+            return Err(Inexpressible { what, version, needs });
         }
         before.push(what);
     }

@@ -208,6 +208,9 @@ impl Codec for FlowUpdate {
         out.put(&[0u8; 2]);
         event.emit(out)?;
         self.emit_body(out)?;
+        if !(out.len() - start).is_multiple_of(8) {
+            return Err(unknown);
+        }
         out.patch_len(start, 0)
     }
 }

@@ -85,7 +85,14 @@ impl Item for Instruction {
             _ => None,
         };
         let list = others.as_deref().unwrap_or(list);
-        list.iter().try_for_each(|instruction| instruction.emit(out))
+        for (at, instruction) in list.iter().enumerate() {
+            if instruction.fault_behind(list.get(..at).unwrap_or_default()).is_some() {
+                let (what, version) = ("instruction that is there twice", out.version());
+                return Err(Inexpressible { what, version, needs: None });
+            }
+            instruction.emit(out)?;
+        }
+        Ok(())
     }
 }
 
@@ -162,8 +169,11 @@ impl Adapt<Vec<Instruction>> for ActionsOf10 {
         value.iter().try_for_each(|instruction| match instruction {
             Instruction::ApplyActions { actions } => actions.emit(out),
             other => {
+                // Nicira's messages have a bare list up to 1.2.
                 other.code(out.version())?;
-                out.needs(Version::V1_1, Instruction::WHAT)
+                let first = out.version() == Version::V1_0;
+                let needs = if first { Version::V1_1 } else { Version::V1_3 };
+                out.needs(needs, Instruction::WHAT)
             }
         })
     }

@@ -355,6 +355,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_kept_whole_is_not_said_where_it_would_mean_something() {
+        let kept = |version, octets: &str| {
+            let octets = crate::model::value::unhex(octets).unwrap();
+            let message = Message::parse(Frame::new(&octets).unwrap()).unwrap();
+            assert_eq!(written(&message, version), Ok(octets), "{message:?}");
+            message
+        };
+        // Action 23 is nothing in 1.0 and `set_nw_ttl` later.
+        let of_1_0 = kept(Version::V1_0, "010d0018000000070000000000000008 0017000807000000");
+        let no = written(&of_1_0, Version::V1_1).unwrap_err();
+        assert_eq!(no.to_string(), "unknown action cannot be said in 1.1");
+        // Action 1 is nothing in 1.3 and `set_vlan_vid` in 1.0, if its value is one.
+        let of_1_3 =
+            kept(Version::V1_3, "040d002000000007000000000000000000080000000000000001000800050000");
+        let no = written(&of_1_3, Version::V1_0).unwrap_err();
+        assert_eq!(no.to_string(), "unknown action cannot be said in 1.0");
+    }
+
+    #[test]
     fn versions_that_are_not_known_say_nothing_but_hello() {
         for version in [0, 7, 0x99] {
             let barrier = [version, 20, 0, 8, 0, 0, 0, 7];

@@ -35,6 +35,7 @@ mod group_stats;
 mod hello;
 pub(crate) mod in_place;
 mod instruction;
+mod layout;
 mod learn;
 pub(crate) mod match_fixed;
 pub(crate) mod matching;
@@ -54,9 +55,13 @@ mod port;
 mod port_mod;
 mod port_stats;
 mod queue;
+#[cfg(test)]
+mod random;
 pub(crate) mod reader;
 mod role;
 pub(crate) mod rows;
+#[cfg(test)]
+mod sample;
 #[cfg(test)]
 mod session_tests;
 mod set_action;

@@ -63,6 +63,13 @@ macro_rules! codes {
                     &$crate::model::value::of_number(n), version).map(Self)
             }
         }
+
+        #[cfg(test)]
+        impl $crate::model::sample::Sample for $name {
+            fn sample(rng: &mut $crate::model::sample::Rng) -> Self {
+                rng.row(Self::ROWS).unwrap_or_else(|| Self($crate::model::sample::Sample::sample(rng)))
+            }
+        }
     };
 }
 
@@ -137,6 +144,19 @@ macro_rules! flags {
                 let n = $crate::model::value::flags(value, &rows)?;
                 <$repr as $crate::model::value::Plain>::from_value(
                     &$crate::model::value::of_number(n), version).map(Self)
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::model::sample::Sample for $name {
+            fn sample(rng: &mut $crate::model::sample::Rng) -> Self {
+                let Some(mut flags) = rng.row(Self::ROWS) else {
+                    return Self($crate::model::sample::Sample::sample(rng));
+                };
+                for _ in 0..rng.below(3) {
+                    flags = flags | rng.row(Self::ROWS).unwrap_or_default();
+                }
+                flags
             }
         }
     };

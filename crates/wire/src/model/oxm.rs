@@ -243,6 +243,10 @@ impl Field {
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
         let version = out.version();
         let id = self.id.spoken_in(version).ok_or_else(|| lacks(self.id, version))?;
+        let known = id.row().filter(|row| self.len != row.octets);
+        if known.is_some_and(|row| !row.is_variable() || self.len == 0) {
+            return Err(Inexpressible { what: "length of a field", version, needs: None });
+        }
         let room = self.room();
         if self.len > 16 || self.value & !room != 0 || self.mask.unwrap_or_default() & !room != 0 {
             return Err(Inexpressible {

@@ -181,6 +181,10 @@ impl Codec for QueueGetConfigReply {
     }
 
     fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+        let elsewhere = self.queues.iter().any(|queue| queue.port_no != self.port);
+        if elsewhere {
+            out.needs(Version::V1_2, "port_no")?;
+        }
         OnWire::of(self, out.version()).emit(out)
     }
 }

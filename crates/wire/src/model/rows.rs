@@ -5,206 +5,7 @@
 //! writing, the neutral form and the lists that the tests of completeness walk over come from the same rows. A record
 //! `in place by View::take` has a view besides, with a field for each of its own, that reads the same layouts; those
 //! that a layout lacks are as in `View::none()`.
-//!
-//! The entries of a layout, each with a comma behind it:
-//!
-//! | entry | on the wire |
-//! | --- | --- |
-//! | `field` | as its type says |
-//! | `field as Adapter` | as the [`Adapt`]er says |
-//! | `pad N` | N octets of zeros, whatever they are when read |
-//! | `length` | 16 bits: octets of the whole record; what follows must end there |
-//! | `sized` | 16 bits: octets of the field that says `in sized` |
-//! | `field in sized` | as its type says, in as many octets as `sized` told |
-//! | `field in sized as Adapter` | the same, as the [`Adapt`]er says |
-//! | `field and other in sized as Both` | the two as [`Both`] says, in as many octets as `sized` told |
-//! | `field by Share` | what the [`Share`] says of it; other shares of the field stand elsewhere in the layout |
-//! | `align N` | zeros until the record so far and N octets before it are a multiple of eight |
-//! | `align before field` | the same if anything follows, then a field that is a list |
-//! | `counted` | 16 bits: how many items the list has that says `in counted` |
-//! | `field in counted` | a list of as many items as `counted` told |
-//! | `field in counted as Adapter` | the same, each as the [`Adapt`]er says |
-
-/// Reads (`@parse`) and writes (`@emit`) the entries of a layout; fields are variables of their names.
-macro_rules! layout {
-    (@parse $r:ident $start:ident $sized:ident $what:literal;) => {};
-    (@parse $r:ident $start:ident $sized:ident $what:literal; pad $n:literal, $($rest:tt)*) => {
-        $r.take($what, $n)?;
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; length, $($rest:tt)*) => {
-        let claimed = $r.u16($what)?;
-        let mut inner = $crate::model::codec::bounded($r, $what, $start, claimed)?;
-        {
-            let $r = &mut inner;
-            $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
-            $r.finish($what)?;
-        }
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; sized, $($rest:tt)*) => {
-        $sized = usize::from($r.u16($what)?);
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in sized, $($rest:tt)*) => {
-        let mut inner = $r.sub(stringify!($field), $sized)?;
-        $field = $crate::model::codec::named(stringify!($field), $crate::model::codec::Codec::parse(&mut inner))?;
-        inner.finish(stringify!($field))?;
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in sized as $adapter:ty, $($rest:tt)*) => {
-        let mut inner = $r.sub(stringify!($field), $sized)?;
-        $field = $crate::model::codec::named(
-            stringify!($field), <$adapter as $crate::model::codec::Adapt<_>>::parse(&mut inner))?;
-        inner.finish(stringify!($field))?;
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident and $other:ident in sized as $both:ty,
-        $($rest:tt)*) => {
-        let mut inner = $r.sub(stringify!($field), $sized)?;
-        ($field, $other) = <$both as $crate::model::codec::Both<_, _>>::parse(&mut inner)?;
-        inner.finish(stringify!($field))?;
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident by $share:ty, $($rest:tt)*) => {
-        $crate::model::codec::named(
-            stringify!($field), <$share as $crate::model::in_place::Gather<_>>::gather(&mut $field, $r))?;
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; align before $field:ident, $($rest:tt)*) => {
-        if !$r.is_empty() {
-            $r.sub(stringify!($field), ($r.at() - $start).next_multiple_of(8) - ($r.at() - $start))?;
-            if $r.is_empty() {
-                return Err($r.error(stringify!($field), $crate::Why::Length));
-            }
-        }
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $field, $($rest)*);
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; align $n:literal, $($rest:tt)*) => {
-        let so_far = $r.at() - $start + $n;
-        $r.sub($what, so_far.next_multiple_of(8) - so_far)?;
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; counted, $($rest:tt)*) => {
-        $sized = usize::from($r.u16($what)?);
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in counted, $($rest:tt)*) => {
-        $field = $crate::model::codec::parse_counted::<_, $crate::model::codec::Own>($r, $sized)?;
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in counted as $adapter:ty, $($rest:tt)*) => {
-        $field = $crate::model::codec::parse_counted::<_, $adapter>($r, $sized)?;
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident as $adapter:ty, $($rest:tt)*) => {
-        $field = $crate::model::codec::named(
-            stringify!($field), <$adapter as $crate::model::in_place::Take<'_, _>>::take($r))?;
-        $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
-    };
-    (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident, $($rest:tt)*) => {
-        $crate::model::rows::layout!(@parse $r $start $sized $what;
-            $field as $crate::model::codec::Own, $($rest)*);
-    };
-
-    (@emit $out:ident $start:ident $sized:ident;) => {};
-    (@emit $out:ident $start:ident $sized:ident; pad $n:literal, $($rest:tt)*) => {
-        $out.put(&[0u8; $n]);
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-    };
-    (@emit $out:ident $start:ident $sized:ident; length, $($rest:tt)*) => {
-        let length_at = $out.len();
-        $out.put(&[0u8; 2]);
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-        $out.patch(length_at, $out.len() - $start)?;
-    };
-    (@emit $out:ident $start:ident $sized:ident; sized, $($rest:tt)*) => {
-        $sized = $out.len();
-        $out.put(&[0u8; 2]);
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-    };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident in sized, $($rest:tt)*) => {
-        let sized_from = $out.len();
-        $crate::model::codec::Codec::emit($field, $out)?;
-        $out.patch($sized, $out.len() - sized_from)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-    };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident in sized as $adapter:ty, $($rest:tt)*) => {
-        let sized_from = $out.len();
-        <$adapter as $crate::model::codec::Adapt<_>>::emit($field, $out)?;
-        $out.patch($sized, $out.len() - sized_from)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-    };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident and $other:ident in sized as $both:ty, $($rest:tt)*) => {
-        let sized_from = $out.len();
-        <$both as $crate::model::codec::Both<_, _>>::emit($field, $other, $out)?;
-        $out.patch($sized, $out.len() - sized_from)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-    };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident by $share:ty, $($rest:tt)*) => {
-        <$share as $crate::model::codec::Share<_>>::emit($field, $out)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-    };
-    (@emit $out:ident $start:ident $sized:ident; align before $field:ident, $($rest:tt)*) => {
-        if !$field.is_empty() {
-            $out.pad_to_8($start);
-        }
-        $crate::model::rows::layout!(@emit $out $start $sized; $field, $($rest)*);
-    };
-    (@emit $out:ident $start:ident $sized:ident; align $n:literal, $($rest:tt)*) => {
-        let so_far = $out.len() - $start + $n;
-        (so_far..so_far.next_multiple_of(8)).for_each(|_| $out.put(&[0u8]));
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-    };
-    (@emit $out:ident $start:ident $sized:ident; counted, $($rest:tt)*) => {
-        $sized = $out.len();
-        $out.put(&[0u8; 2]);
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-    };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident in counted, $($rest:tt)*) => {
-        $crate::model::codec::emit_counted::<_, $crate::model::codec::Own>($field, $sized, $out)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-    };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident in counted as $adapter:ty, $($rest:tt)*) => {
-        $crate::model::codec::emit_counted::<_, $adapter>($field, $sized, $out)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-    };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident as $adapter:ty, $($rest:tt)*) => {
-        <$adapter as $crate::model::codec::Adapt<_>>::emit($field, $out)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-    };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident, $($rest:tt)*) => {
-        $crate::model::codec::Codec::emit($field, $out)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
-    };
-}
-
-/// For every field: refuses (`@absent`) what a layout has no place for, adds (`@value`) what it has one for.
-macro_rules! each_field {
-    (@tokens [$($token:tt)*]) => { &[$(stringify!($token)),*] };
-    (@absent $out:ident $has:expr; $layout:tt { $($field:ident : $default:expr),* $(,)? }) => {$(
-        if const {
-            !$crate::model::codec::mentions($crate::model::rows::each_field!(@tokens $layout), stringify!($field))
-        } && *$field != $default
-        {
-            return Err($crate::model::codec::lacks(stringify!($field), $out.version(), |v| {
-                ($has)(v, stringify!($field))
-            }));
-        }
-    )*};
-    (@absent_in $out:ident $absent:ident $has:expr; $layout:tt { $($field:ident),* $(,)? }) => {
-        $crate::model::rows::each_field!(@absent $out $has; $layout { $($field: $absent.$field),* })
-    };
-    (@value $map:ident $version:ident $layout:tt { $($field:ident),* $(,)? }) => {$(
-        if const {
-            $crate::model::codec::mentions($crate::model::rows::each_field!(@tokens $layout), stringify!($field))
-        } {
-            $map.push((
-                stringify!($field).into(),
-                $crate::model::value::Plain::to_value($field, $version),
-            ));
-        }
-    )*};
-}
+//! What the entries of a layout are says [`layout`](super::layout).
 
 /// A struct, and the layout that each range of versions gives it.
 macro_rules! record {
@@ -324,6 +125,21 @@ macro_rules! record {
                 Ok(Self { $($field),* })
             }
         }
+
+        #[cfg(test)]
+        impl $crate::model::sample::Sample for $name {
+            fn sample(rng: &mut $crate::model::sample::Rng) -> Self {
+                let Self { $(mut $field),* } = Self::default();
+                $( if rng.wants(|v| Self::has(v, stringify!($field))) {
+                    $field = $crate::model::sample::Sample::sample(rng);
+                } )*
+                Self { $($field),* }
+            }
+
+            fn rows(&self, seen: &mut $crate::model::sample::Rows) {
+                $( $crate::model::sample::Sample::rows(&self.$field, seen); )*
+            }
+        }
     };
 }
 
@@ -395,7 +211,12 @@ macro_rules! choice {
                     $( Self::$variant $( { $($field: _),* } )? $( ($crate::model::rows::choice!(@any $inner)) )? => {
                         ($text, |version| $crate::model::rows::choice!(@code version; $rows))
                     } )*
-                    Self::Other { code, .. } => return Ok(*code),
+                    Self::Other { code, .. } => {
+                        let is_known = Self::ROWS.iter().any(|row| (row.code)(version) == Some(*code));
+                        let what = concat!("unknown ", $what);
+                        let lacks = $crate::Inexpressible { what, version, needs: None };
+                        return if is_known { Err(lacks) } else { Ok(*code) };
+                    }
                 };
                 let lacks = || $crate::model::codec::lacks(what, version, |v| code(v).is_some());
                 code(version.0).ok_or_else(lacks)
@@ -454,6 +275,54 @@ macro_rules! choice {
                 }
             }
         }
+
+        #[cfg(test)]
+        #[allow(unused_variables, reason = "one shape of code for all alternatives")]
+        impl $crate::model::sample::Sample for $name {
+            fn sample(rng: &mut $crate::model::sample::Rng) -> Self {
+                use $crate::model::codec::Choice as _;
+                let variants: &[(&str, fn(u8) -> bool, fn(&mut $crate::model::sample::Rng) -> Self)] = &[$( (
+                    $text,
+                    |version| {
+                        let code: Option<u64> = $crate::model::rows::choice!(@code version; $rows);
+                        code.is_some()
+                    },
+                    |rng| $crate::model::rows::choice!(@sample rng $variant
+                        [$( { $( $field: $ty, )* } )? $( ( $inner ) )?] $rows),
+                ) ),*];
+                match rng.variant($what, variants) {
+                    Some(sample) => sample(rng),
+                    None => {
+                        let code = rng.code_without_row(Self::ROWS);
+                        Self::Other { code, body: $crate::model::sample::Sample::sample(rng) }
+                    }
+                }
+            }
+
+            fn rows(&self, seen: &mut $crate::model::sample::Rows) {
+                seen.insert(($what, $crate::model::codec::Choice::name(self)));
+                match self {
+                    $( Self::$variant $( { $($field),* } )? $( ($crate::model::rows::choice!(@bind inner $inner)) )? => {
+                        $( $( $crate::model::sample::Sample::rows($field, seen); )* )?
+                        $( $crate::model::sample::Sample::rows($crate::model::rows::choice!(@bind inner $inner), seen); )?
+                    } )*
+                    Self::Other { .. } => {}
+                }
+            }
+        }
+    };
+    (@sample $rng:ident $variant:ident [] $rows:tt) => { Self::$variant };
+    (@sample $rng:ident $variant:ident [( $inner:ty )] $rows:tt) => {
+        Self::$variant($crate::model::sample::Sample::sample($rng))
+    };
+    (@sample $rng:ident $variant:ident [{ $( $field:ident: $ty:ty, )* }] $rows:tt) => {
+        Self::$variant { $( $field: if $rng.wants(|v| {
+            $crate::model::rows::choice!(@has v stringify!($field); $rows)
+        }) {
+            $crate::model::sample::Sample::sample($rng)
+        } else {
+            <$ty>::default()
+        } ),* }
     };
     (@any $inner:ty) => { _ };
     (@bind $inner:ident $ty:ty) => { $inner };
@@ -572,5 +441,6 @@ macro_rules! tlv {
     (@code extended) => { $crate::model::codec::extended };
 }
 
+pub(crate) use super::layout::{each_field, layout};
 pub(crate) use super::named::{codes, flags};
-pub(crate) use {choice, each_field, layout, record, tlv};
+pub(crate) use {choice, record, tlv};

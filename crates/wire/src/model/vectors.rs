@@ -162,10 +162,6 @@ fn read_again(title: &str, octets: &[u8]) -> Option<Message> {
 fn elsewhere(title: &str, message: &Message, version: Version) {
     let value = message.to_value(version);
     assert_eq!(Message::from_value(&value, version).as_ref(), Ok(message), "{title}");
-    // What has no row in one version may have one in another.
-    if json(&value).contains(r#""type":"other""#) {
-        return;
-    }
     for version in (1..=6).map(Version) {
         let (mut tx, mut xid) = (vec![], 1);
         if message.emit(7, &mut Out::new(&mut tx, version, &mut xid)).is_ok() {

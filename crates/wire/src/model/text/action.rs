@@ -391,7 +391,9 @@ fn enqueue(pair: &Pair<'_>) -> Result<Action, TextError> {
 fn print_other(action: &Action) -> String {
     match action {
         Action::Output { port: PortNo::CONTROLLER, max_len } => format!("CONTROLLER:{max_len}"),
-        Action::Output { port, .. } if port.0 <= PortNo::MAX.0 => format!("output:{port}"),
+        Action::Output { port, .. } if port.0 <= PortNo::MAX.0 || *port == PortNo::UNSET => {
+            format!("output:{port}")
+        }
         Action::Output { port, .. } => port.to_string(),
         Action::OutputTrunc { port, max_len } => format!("output(port={port},max_len={max_len})"),
         Action::Enqueue { port, queue_id } => format!("enqueue:{port}:{queue_id}"),

@@ -369,7 +369,10 @@ pub(crate) fn bit_range(piece: Piece<'_>, bits: u32) -> Result<(u32, u32), TextE
     let (first, last) = inside.split("..").unwrap_or((inside, inside));
     let bit = |piece: Piece<'_>| {
         let bit: u32 = piece.trim().int()?;
-        let beyond = || piece.trim().fault(format!("the field ends at bit {}", bits - 1));
+        let beyond = || match bits.checked_sub(1) {
+            Some(last) => piece.trim().fault(format!("the field ends at bit {last}")),
+            None => piece.trim().fault("the field has no bits that are known"),
+        };
         if bit < bits { Ok(bit) } else { Err(beyond()) }
     };
     let (first, last) = (bit(first)?, bit(last)?);

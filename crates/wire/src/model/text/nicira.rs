@@ -382,6 +382,15 @@ fn encap(pair: &Pair<'_>) -> Result<Action, TextError> {
                 let data = value.strip("0x").unwrap_or(*value).octets()?;
                 EncapProperty::NshTlv { tlv_class: class.int()?, tlv_type: kind.int()?, data }
             }
+            "property" => {
+                let (code, body) = one
+                    .needed()?
+                    .split(",")
+                    .ok_or_else(|| one.value.fault("expected `property(code,octets)`"))?;
+                let (code, body) = (code.trim().int()?, body.trim());
+                let body = body.strip("0x").unwrap_or(body).octets()?;
+                EncapProperty::Other { code, body }
+            }
             _ => return Err(one.unknown("property of a header")),
         });
     }
