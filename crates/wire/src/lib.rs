@@ -77,3 +77,8 @@ pub const NO_BUFFER: u32 = 0xffff_ffff;
 pub(crate) fn buffered(id: u32) -> Option<u32> {
     Some(id).filter(|&id| id != NO_BUFFER)
 }
+
+/// The examples of the README are tested as those of the documentation are.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

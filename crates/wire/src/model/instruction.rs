@@ -85,14 +85,7 @@ impl Item for Instruction {
             _ => None,
         };
         let list = others.as_deref().unwrap_or(list);
-        for (at, instruction) in list.iter().enumerate() {
-            if instruction.fault_behind(list.get(..at).unwrap_or_default()).is_some() {
-                let (what, version) = ("instruction that is there twice", out.version());
-                return Err(Inexpressible { what, version, needs: None });
-            }
-            instruction.emit(out)?;
-        }
-        Ok(())
+        list.iter().try_for_each(|instruction| instruction.emit(out))
     }
 }
 
@@ -220,6 +213,14 @@ mod tests {
         assert_eq!(written(&list, Version::V1_0).unwrap(), [0, 0, 0, 8, 0, 7, 0xff, 0xff]);
         assert_eq!(again(&list, Version::V1_0), list);
         assert_eq!(again(&[], Version::V1_0), []);
+    }
+
+    #[test]
+    fn a_bare_list_of_actions_loses_nothing_in_1_1_and_1_2() {
+        let list = vec![apply(&[OUT]), Instruction::GotoTable { table_id: 1 }];
+        let (mut tx, mut xid) = (vec![], 1);
+        let no = ActionsOf10::emit(&list, &mut Out::new(&mut tx, Version::V1_2, &mut xid));
+        assert_eq!(no.unwrap_err().to_string(), "instruction needs 1.3, this is 1.2");
     }
 
     #[test]

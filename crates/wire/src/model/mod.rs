@@ -65,6 +65,8 @@ mod sample;
 #[cfg(test)]
 mod session_tests;
 mod set_action;
+#[cfg(test)]
+mod speaks;
 mod table;
 mod table_features;
 mod table_sets;

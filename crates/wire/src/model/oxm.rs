@@ -292,6 +292,13 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn a_field_of_another_length_than_its_own_is_refused() {
+        let field = Field { len: 0, ..Field::new(FieldId::ETH_TYPE, 0) };
+        let no = written(&Oxm::Field(field), Version::V1_3).unwrap_err();
+        assert_eq!(no.to_string(), "length of a field cannot be said in 1.3");
+    }
     use crate::model::Match;
     use crate::model::value::{Plain, hex, unhex};
 

@@ -8,9 +8,9 @@ use super::codec::{Choice, ChoiceRow, Item};
 use super::learn::{Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc};
 use super::value::{LongText, Text};
 use super::{
-    BitRange, Elapsed, ErrorCode, ErrorMsg, ErrorRow, ErrorType, Field, FieldHeader, FieldId, IdOf,
-    Masks, Match, Message, Multipart, MultipartFlags, NatRange, NumberSource, Oxm,
-    QueueGetConfigReply, Reason, Stat, Stats, TableIds,
+    BitRange, Elapsed, ErrorCode, ErrorMsg, ErrorReason, ErrorRow, ErrorType, Field, FieldHeader,
+    FieldId, IdOf, Masks, Match, Message, Multipart, MultipartFlags, NatRange, NumberSource, Oxm,
+    QueueGetConfigReply, Stat, Stats, TableIds,
 };
 use crate::{DatapathId, MacAddr, PortNo, Version};
 
@@ -53,7 +53,7 @@ impl Rng {
         Self { state: seed, version, depth: 0, aims: vec![] }
     }
 
-    /// 64 bits. SplitMix64.
+    /// 64 bits, by the generator `SplitMix64`.
     pub(crate) fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.state;
@@ -167,7 +167,9 @@ impl<T: Sample> Sample for Option<T> {
     }
 
     fn rows(&self, seen: &mut Rows) {
-        self.iter().for_each(|it| it.rows(seen));
+        for it in self {
+            it.rows(seen);
+        }
     }
 }
 
@@ -189,14 +191,16 @@ impl<T: Sample + Item> Sample for Vec<T> {
     }
 
     fn rows(&self, seen: &mut Rows) {
-        self.iter().for_each(|it| it.rows(seen));
+        for it in self {
+            it.rows(seen);
+        }
     }
 }
 
 /// Mostly as many as lengths that count in eights leave room for, behind a head of four or eight.
 impl Sample for Vec<u8> {
     fn sample(rng: &mut Rng) -> Self {
-        let len = [0, 0, 4, 4, 8, 12, 1, 7][rng.below(8)];
+        let len = [0, 0, 4, 6, 8, 12, 1, 7][rng.below(8)];
         rng.octets(len)
     }
 }
@@ -416,15 +420,16 @@ impl Sample for ErrorMsg {
     fn sample(rng: &mut Rng) -> Self {
         let rows = ErrorRow::all();
         let reason = match rng.below(8) {
-            0 => {
-                Reason::Experimenter { experimenter: u32::sample(rng), exp_type: u16::sample(rng) }
-            }
-            1 => Reason::Vendor {
+            0 => ErrorReason::Experimenter {
+                experimenter: u32::sample(rng),
+                exp_type: u16::sample(rng),
+            },
+            1 => ErrorReason::Vendor {
                 vendor: u32::sample(rng),
                 kind: u16::sample(rng),
                 code: u16::sample(rng),
             },
-            2 => Reason::Standard {
+            2 => ErrorReason::Standard {
                 kind: ErrorType::sample(rng),
                 code: ErrorCode(u16::sample(rng).into()),
             },
