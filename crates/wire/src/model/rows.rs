@@ -5,6 +5,7 @@
 //! writing, the neutral form and the lists that the tests of completeness walk over come from the same rows. A record
 //! `in place by View::take` has a view besides, with a field for each of its own, that reads the same layouts; those
 //! that a layout lacks are as in `View::none()`.
+//!
 //! What the entries of a layout are says [`layout`](super::layout).
 
 /// A struct, and the layout that each range of versions gives it.
