@@ -53,7 +53,7 @@ pub struct Versions(pub u32);
 
 impl Versions {
     /// The versions in which a session can be held.
-    pub const SPOKEN: Self = Self(1 << 1 | 1 << 4);
+    pub const SPOKEN: Self = Self(0b111_1110);
 
     /// The set with just `versions` in it; those past bit 31 cannot be in a set.
     pub fn of(versions: &[Version]) -> Self {
@@ -69,6 +69,11 @@ impl Versions {
     #[must_use]
     pub const fn both(self, other: Self) -> Self {
         Self(self.0 & other.0)
+    }
+
+    /// The versions in the set, lowest first.
+    pub fn iter(self) -> impl Iterator<Item = Version> {
+        (0..32).map(Version).filter(move |&version| self.contains(version))
     }
 
     /// The highest version in the set; `None` if it is empty.
@@ -93,21 +98,37 @@ impl Versions {
 mod tests {
     use super::*;
 
+    /// What a configuration may have made of it.
+    const SOME: Versions = Versions(1 << 1 | 1 << 4);
+
+    #[test]
+    fn every_version_that_has_a_name_is_spoken() {
+        let named: Vec<_> = (0..32).map(Version).filter(|v| !v.to_string().contains('x')).collect();
+        assert_eq!(Versions::SPOKEN.iter().collect::<Vec<_>>(), named);
+        assert_eq!(named.len(), 6);
+    }
+
     #[test]
     fn without_a_bitmap_the_smaller_header_version_wins() {
-        let ours = Versions::SPOKEN;
-        assert_eq!(ours.negotiate(Version::V1_0, None), Some(Version::V1_0));
-        assert_eq!(ours.negotiate(Version::V1_5, None), Some(Version::V1_3));
-        assert_eq!(ours.negotiate(Version::V1_2, None), None);
-        assert_eq!(ours.negotiate(Version(0), None), None);
+        for version in Versions::SPOKEN.iter() {
+            assert_eq!(Versions::SPOKEN.negotiate(version, None), Some(version));
+        }
+        assert_eq!(Versions::SPOKEN.negotiate(Version(7), None), Some(Version::V1_5));
+        assert_eq!(Versions::SPOKEN.negotiate(Version(0), None), None);
+        assert_eq!(SOME.negotiate(Version::V1_0, None), Some(Version::V1_0));
+        assert_eq!(SOME.negotiate(Version::V1_5, None), Some(Version::V1_3));
+        assert_eq!(SOME.negotiate(Version::V1_2, None), None);
     }
 
     #[test]
     fn with_a_bitmap_the_highest_common_version_wins() {
         let theirs = Versions::of(&[Version::V1_0, Version::V1_1, Version::V1_4]);
-        assert_eq!(Versions::SPOKEN.negotiate(Version::V1_4, Some(theirs)), Some(Version::V1_0));
+        assert_eq!(Versions::SPOKEN.negotiate(Version::V1_4, Some(theirs)), Some(Version::V1_4));
+        assert_eq!(SOME.negotiate(Version::V1_4, Some(theirs)), Some(Version::V1_0));
         let none = Versions::of(&[Version::V1_1]);
-        assert_eq!(Versions::SPOKEN.negotiate(Version::V1_1, Some(none)), None);
+        assert_eq!(SOME.negotiate(Version::V1_1, Some(none)), None);
+        let later = Versions::of(&[Version::V1_2, Version(9)]);
+        assert_eq!(Versions::SPOKEN.negotiate(Version(9), Some(later)), Some(Version::V1_2));
     }
 
     #[test]
