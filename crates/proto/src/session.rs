@@ -72,8 +72,8 @@ impl Config {
 /// [`deadline`](Self::deadline). It owns no socket, no clock, no thread and no logger.
 ///
 /// ```text
-///            HELLO           FEATURES_REPLY, PORT_DESC (1.3)
-///  Greeting ───────▶ Asking ─────────────────────────────────▶ Up     any Fault ──▶ the owner hangs up
+///            HELLO           FEATURES_REPLY, PORT_DESC (1.3…)
+///  Greeting ───────▶ Asking ──────────────────────────────────▶ Up    any Fault ──▶ the owner hangs up
 /// ```
 #[derive(Debug)]
 pub struct Session {
@@ -268,7 +268,7 @@ impl Session {
                     Err(error) => Err(error),
                 }
             }
-            // Some switches of 1.3 do not know PORT_DESC; they are switches all the same.
+            // Some switches of 1.3 and later do not know PORT_DESC; they are switches all the same.
             Kind::ERROR if Some(msg.xid()) == asking.ports_xid => {
                 asking.ports = Some(Vec::new());
                 Ok(())

@@ -1,9 +1,13 @@
 //! The switch's end of one connection, as the bench and model switches play it.
 
+use sluice_wire::model::{
+    self, AggregateStats, GroupFeatures, MeterFeatureFlags, MeterFeatures, MultipartFlags, Reply,
+    Stat, Stats,
+};
 use sluice_wire::{
     ActionBits, Capabilities, DatapathId, Desc, ErrorMsg, ErrorReason, EthernetPort, Features,
-    FlowModView, Frame, Hello, Kind, MacAddr, Multipart, MultipartKind, Out, PacketOutView, Port,
-    PortFeatures, PortNo, PortProp, SwitchConfig, Version, Versions,
+    FlowModView, Frame, Hello, Kind, MacAddr, Message, Multipart, MultipartKind, Out,
+    PacketOutView, Port, PortFeatures, PortNo, PortProp, SwitchConfig, Version, Versions,
 };
 
 use crate::Fault;
@@ -119,7 +123,11 @@ impl Switch {
             Kind::QUEUE_GET_CONFIG_REQUEST => {
                 _ = out.raw(Kind::QUEUE_GET_CONFIG_REPLY, xid, msg.body());
             }
-            Kind::GET_ASYNC_REQUEST => _ = out.raw(Kind::GET_ASYNC_REPLY, xid, &[0; 24]),
+            Kind::GET_ASYNC_REQUEST => {
+                // Six masks, in which nothing is set; properties, of which there are none, since 1.4.
+                let masks: &[u8] = if out.version() < Version::V1_4 { &[0; 24] } else { &[] };
+                _ = out.raw(Kind::GET_ASYNC_REPLY, xid, masks);
+            }
             Kind::HELLO
             | Kind::ECHO_REPLY
             | Kind::PORT_MOD
@@ -153,41 +161,59 @@ impl Switch {
 
     /// Answers a request for statistics: with what there is, and else with nothing.
     fn tell(&mut self, msg: Frame<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
-        let request = Multipart::new(msg).map_err(Fault::Malformed)?;
-        let (xid, kind, ports) = (msg.xid(), request.kind, self.ports());
-        let datapath_id = self.plan.datapath_id;
+        let kind = Multipart::new(msg).map_err(Fault::Malformed)?.kind;
+        let (xid, ports, body) = (msg.xid(), self.ports(), self.reply(kind));
         let mut out = self.out(tx);
-        let body = match kind {
-            MultipartKind::PORT_DESC => {
-                // The ports fit, and the version has a form for them.
-                let _ = out.port_desc_reply(xid, &ports);
-                return Ok(());
+        let told = match body {
+            _ if kind == MultipartKind::PORT_DESC => out.port_desc_reply(xid, &ports).is_ok(),
+            Some(body) => {
+                let flags = MultipartFlags::default();
+                let reply = Message::MultipartReply(model::Multipart { flags, body });
+                reply.emit(xid, &mut out).is_ok()
             }
-            MultipartKind::DESC => {
-                let desc = Desc {
-                    mfr: "Sluice".into(),
-                    hw: "none".into(),
-                    sw: env!("CARGO_PKG_VERSION").into(),
-                    serial: datapath_id.to_string().as_str().into(),
-                    dp: "played".into(),
-                };
-                // A description fits.
-                let _ = out.desc_reply(xid, &desc);
-                return Ok(());
-            }
-            MultipartKind::AGGREGATE => vec![0; 24],
-            // Rules, tables, ports, queues, groups, meters: none, or nothing to tell of them.
-            MultipartKind(1 | 3 | 4 | 5 | 6 | 7 | 9 | 10) => vec![],
-            MultipartKind(8) => vec![0; 40],
-            MultipartKind(11) => vec![0; 16],
-            _ => {
-                out.error(ErrorReason::BAD_MULTIPART, msg);
-                return Ok(());
-            }
+            None => false,
         };
-        // None of these bodies is long.
-        let _ = out.multipart_reply(xid, Multipart { kind, more: false, body: &body });
+        if !told {
+            // It is not known at all, or not in this version.
+            out.error(ErrorReason::BAD_MULTIPART, msg);
+        }
         Ok(())
+    }
+
+    /// What there is to tell of `kind`. Rules, tables, ports, queues, groups, meters: none, or nothing to tell of them.
+    fn reply(&self, kind: MultipartKind) -> Option<Reply> {
+        let version = self.plan.version;
+        Some(match kind {
+            MultipartKind::DESC => Reply::Desc(Box::new(Desc {
+                mfr: "Sluice".into(),
+                hw: "none".into(),
+                sw: env!("CARGO_PKG_VERSION").into(),
+                serial: self.plan.datapath_id.to_string().as_str().into(),
+                dp: "played".into(),
+            })),
+            MultipartKind::FLOW => Reply::FlowDesc { flows: vec![] },
+            MultipartKind::AGGREGATE => {
+                let none = [Stat::PacketCount(0), Stat::ByteCount(0), Stat::FlowCount(0)];
+                Reply::AggregateStats(AggregateStats { stats: Stats { fields: none.into() } })
+            }
+            MultipartKind::TABLE => Reply::TableStats { tables: vec![] },
+            MultipartKind::PORT_STATS => Reply::PortStats { ports: vec![] },
+            MultipartKind(5) => Reply::QueueStats { queues: vec![] },
+            // Earlier these are Nicira's, with other numbers.
+            MultipartKind(6) if version >= Version::V1_1 => Reply::GroupStats { groups: vec![] },
+            MultipartKind(7) if version >= Version::V1_1 => Reply::GroupDesc { groups: vec![] },
+            MultipartKind(8) if version >= Version::V1_2 => {
+                Reply::GroupFeatures(GroupFeatures::default())
+            }
+            MultipartKind(9) => Reply::MeterStats { meters: vec![] },
+            MultipartKind(10) => Reply::MeterDesc { meters: vec![] },
+            MultipartKind(11) => Reply::MeterFeatures(MeterFeatures {
+                features: (version >= Version::V1_5).then(MeterFeatureFlags::default),
+                ..MeterFeatures::default()
+            }),
+            MultipartKind(17) => Reply::FlowStats { flows: vec![] },
+            _ => return None,
+        })
     }
 
     fn features(&self) -> Features {
@@ -250,13 +276,12 @@ mod tests {
     use crate::{Config, Event, Session};
 
     /// Lets the two ends talk until neither has anything to say; returns what the controller learnt.
-    fn handshake(version: Version) -> Features {
+    fn handshake(version: Version, n_ports: u16) -> Features {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let (mut to_switch, mut to_controller) = (vec![], vec![]);
         let cfg = Config::default();
         let mut session = Session::open(&cfg, now, &mut to_switch);
-        let n_ports = 1500 / if version == Version::V1_0 { 2 } else { 1 };
         let datapath_id = DatapathId(7);
         let plan = SwitchPlan { datapath_id, version, n_ports, n_buffers: 256 };
         let mut switch = Switch::open(plan, &mut to_controller);
@@ -283,11 +308,55 @@ mod tests {
 
     #[test]
     fn both_ends_agree_and_the_ports_are_complete() {
-        for (version, ports) in [(Version::V1_0, 750), (Version::V1_3, 1500)] {
-            let features = handshake(version);
+        for version in Versions::SPOKEN.iter() {
+            // As many as one FEATURES_REPLY holds where it tells them: 48 octets each, and 64 since 1.1.
+            let n_ports = match version {
+                Version::V1_0 => (u16::MAX - 32) / 48,
+                Version::V1_1 | Version::V1_2 => (u16::MAX - 32) / 64,
+                _ => 1500,
+            };
+            let features = handshake(version, n_ports);
             assert_eq!(features.datapath_id, DatapathId(7));
-            assert_eq!(features.ports.len(), ports);
+            assert_eq!(features.ports.len(), usize::from(n_ports), "{version}");
             assert_eq!(features.ports[1].name(), "port2");
+        }
+    }
+
+    /// Each reply can be read to its end, and what a version does not ask for is refused.
+    #[test]
+    fn each_version_has_its_questions_answered() {
+        for version in Versions::SPOKEN.iter() {
+            let plan = SwitchPlan { datapath_id: DatapathId(7), version, n_ports: 4, n_buffers: 0 };
+            let (mut tx, mut asked, mut xid) = (vec![], vec![], 1);
+            let mut switch = Switch::open(plan, &mut tx);
+            let mut out = Out::new(&mut asked, version, &mut xid);
+            out.hello(Versions::of(&[version]));
+            out.features_request();
+            let kinds = (0..20).map(MultipartKind);
+            for kind in kinds.clone() {
+                out.multipart_request(kind, &[]).unwrap();
+            }
+            let mut rest = &*asked;
+            while let Some((msg, after)) = split(rest).unwrap() {
+                switch.on_message(msg, &mut tx).unwrap();
+                rest = after;
+            }
+            let (mut rest, mut answered) = (&*tx, vec![]);
+            while let Some((msg, after)) = split(rest).unwrap() {
+                let read = Message::parse(msg).unwrap_or_else(|e| panic!("{version}: {e}"));
+                if let Message::MultipartReply(_) = read {
+                    answered.push(Multipart::new(msg).unwrap().kind.0);
+                }
+                rest = after;
+            }
+            let expected: Vec<u16> = match version {
+                Version::V1_0 => (0..=5).collect(),
+                Version::V1_1 => (0..=7).collect(),
+                Version::V1_2 => (0..=8).collect(),
+                Version::V1_5 => (0..=11).chain([13, 17]).collect(),
+                _ => (0..=11).chain([13]).collect(),
+            };
+            assert_eq!(answered, expected, "{version}");
         }
     }
 }
