@@ -6,18 +6,18 @@ mod stage;
 mod words;
 
 use sluice_app::App;
-use sluice_wire::Version;
+use sluice_wire::{Version, Versions};
 
 use script::{Line, Step};
 use stage::Stage;
 
-/// Plays `script` to the application that `make` makes, once in 1.0 and once in 1.3: what is heard goes through real
-/// octets, and the application must say just what stands there, in that order.
+/// Plays `script` to the application that `make` makes, once in each version: what is heard goes through real octets,
+/// and the application must say just what stands there, in that order.
 ///
 /// ```text
 /// s1 < packet_in port=1 b>a          a frame from station b to station a comes in at port 1 of switch s1
 /// s1 > packet_out flood              and this is said to it
-/// [1.3] s1 > flow_mod priority=0     in 1.3 only
+/// [1.3..] s1 > flow_mod priority=0   from 1.3 on; [1.3..1.4] in both of these, [1.3] in 1.3 only
 /// wait 301s                          time passes
 /// ```
 ///
@@ -35,7 +35,7 @@ use stage::Stage;
 /// When something else is said; the message is the script with the place marked.
 #[track_caller]
 pub fn transcript<A: App>(make: impl Fn() -> A, script: &str) {
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Versions::SPOKEN.iter() {
         if let Err(told) = play(make(), version, script) {
             panic!("{told}");
         }
@@ -47,7 +47,7 @@ fn play<A: App>(app: A, version: Version, script: &str) -> Result<(), String> {
     for (number, text) in script.lines().enumerate() {
         let marked = |why: String| mark(script, version, number, &why);
         let Some(Line { only, step }) = Line::parse(text).map_err(marked)? else { continue };
-        if only.is_some_and(|only| only != version) {
+        if !only.contains(&version) {
             continue;
         }
         match step {
@@ -131,8 +131,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_marked() {
-        for line in ["s1 < jump", "s1 packet_in", "wait long", "s1 < packet_in b>a", "[7] s1 < up"]
-        {
+        for line in [
+            "s1 < jump",
+            "s1 packet_in",
+            "wait long",
+            "s1 < packet_in b>a",
+            "[7] s1 < up",
+            "[..1.3] s1 < up",
+        ] {
             let told = play(Repeater, Version::V1_0, line).unwrap_err();
             assert!(told.contains(">>>> cannot read"), "{told}");
         }

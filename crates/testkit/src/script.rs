@@ -1,13 +1,14 @@
 //! The lines of a transcript.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sluice_wire::{MacAddr, PortNo, Version};
 
-/// A line, and the one version it is for, if it is not for all.
+/// A line, and the versions it is for.
 #[derive(Debug)]
 pub(crate) struct Line {
-    pub(crate) only: Option<Version>,
+    pub(crate) only: RangeInclusive<Version>,
     pub(crate) step: Step,
 }
 
@@ -64,10 +65,9 @@ impl Line {
         let (only, words) = match *words {
             [] => return Ok(None),
             [first, ..] if first.starts_with('[') => {
-                let name = first.trim_matches(['[', ']']);
-                (Some(Version::from_text(name).ok_or_else(unread)?), words.get(1..))
+                (versions(first.trim_matches(['[', ']'])).ok_or_else(unread)?, words.get(1..))
             }
-            _ => (None, words.get(..)),
+            _ => (Version::V1_0..=Version::V1_5, words.get(..)),
         };
         let step = match *words.unwrap_or_default() {
             ["wait", time] => time
@@ -123,6 +123,13 @@ impl Up {
         }
         (has_addresses && up.port != 0).then_some(up)
     }
+}
+
+/// `1.3`, `1.3..1.4` with both ends, or `1.3..` to the last.
+fn versions(text: &str) -> Option<RangeInclusive<Version>> {
+    let (first, last) = text.split_once("..").unwrap_or((text, text));
+    let last = if last.is_empty() { Some(Version::V1_5) } else { Version::from_text(last) };
+    Some(Version::from_text(first)?..=last?)
 }
 
 /// The address of a station: a letter, `*` for all of them, or the address itself.

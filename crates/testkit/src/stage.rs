@@ -214,7 +214,12 @@ impl Up {
             }
             Size::Giant => {
                 // Header, fixed part, match and padding.
-                let around = if version == Version::V1_0 { 8 + 10 } else { 8 + 16 + 16 + 2 };
+                let around = match version {
+                    Version::V1_0 => 8 + 10,
+                    Version::V1_1 => 8 + 16,
+                    Version::V1_2 => 8 + 8 + 16 + 2,
+                    _ => 8 + 16 + 16 + 2,
+                };
                 frame.resize(usize::from(u16::MAX) - around, 0x55);
                 whole(frame)
             }

@@ -202,7 +202,7 @@ fn ticks(time: Duration) -> Tick {
 mod tests {
     use sluice_app::Mail;
     use sluice_base::Rng;
-    use sluice_wire::{DatapathId, Out, PacketInReason, PortNo, Version};
+    use sluice_wire::{DatapathId, Out, PacketInReason, PortNo, Version, Versions};
 
     use super::*;
 
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_burst_is_answered_like_its_frames() {
         let mut rng = Rng::new(3);
-        for version in [Version::V1_0, Version::V1_3] {
+        for version in Versions::SPOKEN.iter() {
             for matching in [Matching::Dst, Matching::Pair, Matching::PortPair] {
                 let cfg =
                     Config { matching, host_timeout: Duration::from_secs(3), ..Config::default() };
