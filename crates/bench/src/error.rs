@@ -58,7 +58,7 @@ impl fmt::Display for Error {
             ),
             Self::NotGreeted { switches, reason: Some(reason), .. } => write!(
                 f,
-                "the controller turned all {switches} switches away ({reason}): try the other version with --openflow"
+                "the controller turned all {switches} switches away ({reason}): try another version with --openflow"
             ),
             Self::OpenFiles { needed, allowed } => write!(
                 f,

@@ -18,12 +18,12 @@ use sluice_wire::{
 
 use crate::Error;
 
-/// Octets of an answer in 1.0: a `FLOW_MOD` with one action.
-pub const ANSWER_LEN_1_0: usize = 80;
+/// Octets of an answer in each version, 1.0 first: a `FLOW_MOD` that matches port, both addresses and VLAN, with one
+/// action, as Sluice's learning application sends it.
+pub const ANSWER_LENS: [usize; VERSIONS] = [80, 160, 112, 112, 112, 112];
 
-/// Octets of an answer in 1.3: a `FLOW_MOD` that matches port, both addresses and VLAN, with one action, as Sluice's
-/// learning application sends it.
-pub const ANSWER_LEN_1_3: usize = 112;
+/// Versions that are answered.
+const VERSIONS: usize = 6;
 
 /// The shortest message that can be in one read; there are as many answers ready as fit into one.
 const REQUEST_LEN_MIN: usize = 18;
@@ -128,7 +128,7 @@ struct Worker {
     next: usize,
     stop: Arc<AtomicBool>,
     peers: Vec<Peer>,
-    answers: [Answers; 2],
+    answers: [Answers; VERSIONS],
 }
 
 /// One connection.
@@ -154,7 +154,7 @@ impl Worker {
         from: Receiver<TcpStream>,
         stop: &Arc<AtomicBool>,
     ) -> Self {
-        let answers = [Answers::new(Version::V1_0), Answers::new(Version::V1_3)];
+        let answers = [1, 2, 3, 4, 5, 6].map(|octet| Answers::new(Version(octet)));
         let (config, stop) = (config.clone(), Arc::clone(stop));
         Self {
             config,
@@ -201,8 +201,9 @@ impl Worker {
                     self.io.close(id);
                     return true;
                 };
-                let answers = if version == 1 { &self.answers[0] } else { &self.answers[1] };
-                say(&mut self.io, id, peer, answers.octets.get(..n * answers.len));
+                let answers = self.answers.get(rank(version));
+                let answers = answers.and_then(|all| all.octets.get(..n * all.len));
+                say(&mut self.io, id, peer, answers);
             }
             IoEvent::Room(id) => {
                 let Some(peer) = self.peers.get_mut(id.slot()) else { return true };
@@ -251,7 +252,7 @@ impl Peer {
         &mut self,
         octets: &[u8],
         copy: Copy,
-        answers: &mut [Answers; 2],
+        answers: &mut [Answers; VERSIONS],
     ) -> Option<(u8, usize)> {
         let mut n = 0;
         let mut version = 1;
@@ -297,14 +298,13 @@ impl Peer {
         &mut self,
         octets: &[u8],
         copy: Copy,
-        answers: &mut [Answers; 2],
+        answers: &mut [Answers; VERSIONS],
         n: &mut usize,
         version: &mut u8,
     ) -> Option<usize> {
         let mut rest = octets;
-        let [first, second] = answers;
         *version = octets.first().copied().unwrap_or(*version);
-        let answers = if *version == 1 { first } else { second };
+        let answers = answers.get_mut(rank(*version))?;
         let (len, at) = (answers.len, answers.buffer_at);
         let mut places = answers.octets.chunks_exact_mut(len).skip(*n);
         while let Some(head) = rest.first_chunk::<12>() {
@@ -359,6 +359,11 @@ impl Peer {
     }
 }
 
+/// Place of the answers in a version; there is one for any octet.
+fn rank(version: u8) -> usize {
+    usize::from(version.saturating_sub(1)).min(VERSIONS - 1)
+}
+
 impl Answers {
     fn new(version: Version) -> Self {
         let (mut tx, mut xid) = (vec![], 1);
@@ -368,13 +373,14 @@ impl Answers {
             Field::eth_src(MacAddr([0; 6])),
             Field::vlan(VlanId(0)),
         ];
-        let wanted = if version == Version::V1_0 { 0 } else { fields.len() };
+        // A fixed match is as long without them, and says then that it is for no pair of addresses.
+        let wanted = if version < Version::V1_2 { 0 } else { fields.len() };
         let rule = FlowMod {
             matching: fields.into_iter().take(wanted).collect(),
             instructions: vec![Instruction::apply([Action::output(PortNo(2))])],
             ..FlowMod::default()
         };
-        // Both versions can say it.
+        // Every version can say it.
         let _ = Out::new(&mut tx, version, &mut xid).flow_mod(&rule);
         let len = tx.len();
         let buffer_at = if version == Version::V1_0 { 64 } else { 32 };
@@ -388,7 +394,7 @@ mod tests {
 
     #[test]
     fn an_answer_is_as_long_as_a_learning_controllers() {
-        assert_eq!(Answers::new(Version::V1_0).len, ANSWER_LEN_1_0);
-        assert_eq!(Answers::new(Version::V1_3).len, ANSWER_LEN_1_3);
+        let lens = sluice_wire::Versions::SPOKEN.iter().map(|version| Answers::new(version).len);
+        assert_eq!(lens.collect::<Vec<_>>(), ANSWER_LENS);
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluice_io::sock;
-use sluice_wire::Version;
+use sluice_wire::{Version, Versions};
 
 use crate::Error;
 use crate::pairs::{FRESH, Pairs};
@@ -70,7 +70,7 @@ pub struct Plan {
     pub switches: u32,
     /// Threads that play them.
     pub threads: usize,
-    /// What they speak: 1.0 or 1.3.
+    /// What they speak: 1.0 to 1.5.
     pub version: Version,
     /// Ports of each, at least 2.
     pub ports: u16,
@@ -170,8 +170,8 @@ impl Plan {
                 "every thread needs a switch: give --threads between 1 and the number of switches",
             );
         }
-        if self.version != Version::V1_0 && self.version != Version::V1_3 {
-            return refuse("the bench speaks 1.0 and 1.3: give one of them with --openflow");
+        if !Versions::SPOKEN.contains(self.version) {
+            return refuse("the bench speaks 1.0 to 1.5: give one of them with --openflow");
         }
         if !(2..=1000).contains(&self.ports) {
             return refuse("a switch has 2 to 1000 ports here: give another number with --ports");
@@ -287,7 +287,7 @@ mod tests {
             (Plan { switches: 0, ..plan() }, "-s"),
             (Plan { switches: 10_001, ..plan() }, "-s"),
             (Plan { threads: 17, ..plan() }, "--threads"),
-            (Plan { version: Version::V1_2, ..plan() }, "--openflow"),
+            (Plan { version: Version(7), ..plan() }, "--openflow"),
             (Plan { ports: 1, ..plan() }, "--ports"),
             (Plan { hosts: 1, ..plan() }, "-M"),
             (Plan { ports: 2, hosts: 5, ..plan() }, "-M"),

@@ -53,7 +53,11 @@ impl Reply {
         if buffer_id != NO_BUFFER {
             return Self::Buffer(buffer_id, Answer::Both);
         }
-        let addresses = if version == Version::V1_0 { match_10(msg) } else { match_13(msg) };
+        let addresses = match version {
+            Version::V1_0 => match_10(msg),
+            Version::V1_1 => match_11(msg),
+            _ => match_12_on(msg),
+        };
         match addresses {
             Some((BROADCAST, _)) => Self::Announcement,
             Some((dst, src)) => Self::Addresses(dst, src, Answer::Rule),
@@ -69,11 +73,18 @@ impl Reply {
         if buffer_id != NO_BUFFER {
             return Self::Buffer(buffer_id, Answer::Frame);
         }
-        let (actions_len, at) = if version == Version::V1_0 {
-            (u16::from_be_bytes([m[14], m[15]]), 16)
-        } else {
-            let Some(m) = msg.first_chunk::<24>() else { return Self::Malformed };
-            (u16::from_be_bytes([m[16], m[17]]), 24)
+        let (actions_len, at) = match version {
+            Version::V1_0 => (u16::from_be_bytes([m[14], m[15]]), 16),
+            Version::V1_5 => {
+                // A match stands before the actions, padded to 8 octets. OpenFlow 1.5.0 §7.3.6.
+                let Some(m) = msg.first_chunk::<24>() else { return Self::Malformed };
+                let match_len = usize::from(u16::from_be_bytes([m[18], m[19]]));
+                (u16::from_be_bytes([m[12], m[13]]), 16 + match_len.next_multiple_of(8))
+            }
+            _ => {
+                let Some(m) = msg.first_chunk::<24>() else { return Self::Malformed };
+                (u16::from_be_bytes([m[16], m[17]]), 24)
+            }
         };
         let frame = msg.get(at + usize::from(actions_len)..).and_then(<[u8]>::first_chunk::<14>);
         let Some(&frame) = frame else { return Self::Malformed };
@@ -104,9 +115,17 @@ fn match_10(msg: &[u8]) -> Option<(u64, u64)> {
     (wildcards & SRC_AND_DST == 0).then(|| (address(m, 20), address(m, 14)))
 }
 
+/// The same in the fixed match of 1.1, where a mask without a bit means that all of the address counts. OpenFlow 1.1.0
+/// §A.2.3.
+fn match_11(msg: &[u8]) -> Option<(u64, u64)> {
+    let m = msg.first_chunk::<136>()?;
+    let [src, src_mask, dst, dst_mask] = [60, 66, 72, 78].map(|at| address(m, at));
+    (src_mask == 0 && dst_mask == 0).then_some((dst, src))
+}
+
 /// The same in a list of OXM fields; masked ones do not count. §7.2.3.2.
 #[inline]
-fn match_13(msg: &[u8]) -> Option<(u64, u64)> {
+fn match_12_on(msg: &[u8]) -> Option<(u64, u64)> {
     const MATCH_AT: usize = 48;
     /// Class, number and mask bit, length.
     const ETH_DST: u32 = 0x8000 << 16 | 3 << 9 | 6;
@@ -129,13 +148,14 @@ fn match_13(msg: &[u8]) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use sluice_wire::{Action, Field, FlowMod, FlowModCommand, MacAddr, Out, PacketOut, PortNo};
+    use sluice_wire::{
+        Action, Field, FlowMod, FlowModCommand, MacAddr, Out, PacketOut, PortNo, Versions,
+    };
 
     use super::*;
 
     const DST: MacAddr = MacAddr([2, 0, 1, 0, 0, 9]);
     const SRC: MacAddr = MacAddr([2, 0, 1, 0, 0, 4]);
-    const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
 
     fn rule(version: Version, f: &FlowMod) -> Reply {
         let (mut tx, mut xid) = (vec![], 1);
@@ -160,7 +180,7 @@ mod tests {
     #[test]
     fn rules_are_tied_by_buffer_or_by_both_addresses() {
         let both = [Field::in_port(PortNo(1)), Field::eth_dst(DST), Field::eth_src(SRC)];
-        for version in VERSIONS {
+        for version in Versions::SPOKEN.iter() {
             let f = FlowMod { matching: both.into(), ..FlowMod::default() };
             let by_addresses = Reply::Addresses(DST.to_u64(), SRC.to_u64(), Answer::Rule);
             assert_eq!(rule(version, &f), by_addresses);
@@ -175,7 +195,7 @@ mod tests {
 
     #[test]
     fn frames_are_tied_by_buffer_or_by_their_own_addresses() {
-        for version in VERSIONS {
+        for version in Versions::SPOKEN.iter() {
             assert_eq!(frame(version, Some(5), &[]), Reply::Buffer(5, Answer::Frame));
             let ours = frame(version, None, &ethernet(DST, [8, 0]));
             assert_eq!(ours, Reply::Addresses(DST.to_u64(), SRC.to_u64(), Answer::Frame));
@@ -189,8 +209,8 @@ mod tests {
 
     #[test]
     fn no_octets_confuse_it() {
-        for version in VERSIONS {
-            for len in 0..120 {
+        for version in Versions::SPOKEN.iter() {
+            for len in 0..170 {
                 for fill in [0, 1, 0x7f, 0xff] {
                     let msg = vec![fill; len];
                     let _ = (Reply::flow_mod(version, &msg), Reply::packet_out(version, &msg));

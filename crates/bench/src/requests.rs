@@ -20,6 +20,7 @@ pub(crate) const FRAME_LEN_MAX: u16 = 9216;
 #[derive(Debug, Clone, Copy)]
 struct Layout {
     len: usize,
+    /// `in_phy_port` of 1.1 follows, and is the same.
     in_port_at: usize,
     frame_at: usize,
 }
@@ -77,11 +78,9 @@ impl Requests {
     pub(crate) fn fill(&mut self, n: usize, seq: u32, kept: Kept, pairs: Pairs) -> &[u8] {
         let (layout, octets) = (self.layout, n * self.layout.len);
         let Some(chunk) = self.chunk.get_mut(..octets) else { return &[] };
-        match (self.version, kept) {
-            (Version::V1_0, Kept::InSwitch) => fill_10::<true>(chunk, layout.len, seq, pairs),
-            (Version::V1_0, Kept::Nowhere) => fill_10::<false>(chunk, layout.len, seq, pairs),
-            (_, Kept::InSwitch) => fill_13::<true>(chunk, layout.len, seq, pairs),
-            (_, Kept::Nowhere) => fill_13::<false>(chunk, layout.len, seq, pairs),
+        match kept {
+            Kept::InSwitch => fill::<true>(self.version, chunk, layout.len, seq, pairs),
+            Kept::Nowhere => fill::<false>(self.version, chunk, layout.len, seq, pairs),
         }
         chunk
     }
@@ -97,8 +96,11 @@ impl Requests {
             let (address, port) = (address.to_be_bytes(), port.to_be_bytes());
             let ip = (0x0a00_0000 | (host + 1) & 0xff_ffff).to_be_bytes();
             let mac = address.get(2..).unwrap_or_default();
-            let in_port = if frame_at == 18 { port.get(2..) } else { port.get(..) };
-            put(msg, in_port_at, in_port.unwrap_or_default());
+            match self.version {
+                Version::V1_0 => put(msg, in_port_at, port.get(2..).unwrap_or_default()),
+                Version::V1_1 => put(msg, in_port_at, &[port, port].concat()),
+                _ => put(msg, in_port_at, &port),
+            }
             // Source; then in the ARP message the sender and, since it tells of itself, the target.
             put(msg, frame_at + 6, mac);
             put(msg, frame_at + 22, mac);
@@ -112,6 +114,22 @@ impl Requests {
     /// Octets of one announcement.
     pub(crate) fn announcement_len(&self) -> usize {
         self.announcement.len
+    }
+}
+
+#[inline]
+fn fill<const BUFFERED: bool>(
+    version: Version,
+    chunk: &mut [u8],
+    len: usize,
+    seq: u32,
+    pairs: Pairs,
+) {
+    match version {
+        Version::V1_0 => fill_10::<BUFFERED>(chunk, len, seq, pairs),
+        Version::V1_1 => fill_11::<BUFFERED>(chunk, len, seq, pairs),
+        Version::V1_2 => fill_12_on::<BUFFERED, 24, 46>(chunk, len, seq, pairs),
+        _ => fill_12_on::<BUFFERED, 32, 54>(chunk, len, seq, pairs),
     }
 }
 
@@ -132,18 +150,41 @@ fn fill_10<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: 
     });
 }
 
+/// In 1.1, `in_port` and `in_phy_port` follow the buffer.
 #[inline]
-fn fill_13<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: Pairs) {
+fn fill_11<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: Pairs) {
     let mut messages = chunk.chunks_exact_mut(len);
     pairs.each(seq, |seq, pair| {
-        let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<54>) else {
+        let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<36>) else {
+            return false;
+        };
+        let buffer_id = if BUFFERED { seq } else { NO_BUFFER };
+        msg[8..12].copy_from_slice(&buffer_id.to_be_bytes());
+        msg[12..16].copy_from_slice(&pair.in_port.to_be_bytes());
+        msg[16..20].copy_from_slice(&pair.in_port.to_be_bytes());
+        msg[24..36].copy_from_slice(&pair.octets());
+        true
+    });
+}
+
+/// Since 1.2 the port is a field of the match, `IN_PORT_AT`; the addresses end at `END`.
+#[inline]
+fn fill_12_on<const BUFFERED: bool, const IN_PORT_AT: usize, const END: usize>(
+    chunk: &mut [u8],
+    len: usize,
+    seq: u32,
+    pairs: Pairs,
+) {
+    let mut messages = chunk.chunks_exact_mut(len);
+    pairs.each(seq, |seq, pair| {
+        let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<END>) else {
             return false;
         };
         if BUFFERED {
             msg[8..12].copy_from_slice(&seq.to_be_bytes());
         }
-        msg[32..36].copy_from_slice(&pair.in_port.to_be_bytes());
-        msg[42..54].copy_from_slice(&pair.octets());
+        msg[IN_PORT_AT..IN_PORT_AT + 4].copy_from_slice(&pair.in_port.to_be_bytes());
+        msg[END - 12..END].copy_from_slice(&pair.octets());
         true
     });
 }
@@ -157,11 +198,16 @@ fn message(version: Version, frame: &[u8]) -> Result<(Layout, Vec<u8>), Inexpres
         total_len: u16::try_from(frame.len()).unwrap_or(u16::MAX),
         reason: PacketInReason::NO_MATCH,
         table_id: 0,
-        cookie: if version == Version::V1_0 { u64::MAX } else { 0 },
+        cookie: 0,
         frame,
     };
     p.emit(&mut Out::new(&mut tx, version, &mut xid))?;
-    let (in_port_at, frame_at) = if version == Version::V1_0 { (14, 18) } else { (32, 42) };
+    let (in_port_at, frame_at) = match version {
+        Version::V1_0 => (14, 18),
+        Version::V1_1 => (12, 24),
+        Version::V1_2 => (24, 34),
+        _ => (32, 42),
+    };
     Ok((Layout { len: tx.len(), in_port_at, frame_at }, tx))
 }
 
@@ -201,21 +247,20 @@ fn put(octets: &mut [u8], at: usize, what: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use sluice_wire::{Ethernet, Frame, split};
+    use sluice_wire::{Ethernet, Frame, Message, Versions, split};
 
     use super::*;
-
-    const VERSIONS: [Version; 2] = [Version::V1_0, Version::V1_3];
 
     #[test]
     fn a_request_of_1_0_is_as_long_as_the_one_everybody_measures_with() {
         assert_eq!(Requests::new(Version::V1_0, 64).unwrap().len(), 82);
-        assert_eq!(Requests::new(Version::V1_3, 64).unwrap().len(), 106);
+        let lens = Versions::SPOKEN.iter().map(|v| Requests::new(v, 64).unwrap().len());
+        assert_eq!(lens.collect::<Vec<_>>(), [82, 88, 98, 106, 106, 106]);
     }
 
     #[test]
     fn what_is_written_in_place_is_what_a_switch_would_send() {
-        for version in VERSIONS {
+        for version in Versions::SPOKEN.iter() {
             for kept in [Kept::InSwitch, Kept::Nowhere] {
                 let mut requests = Requests::new(version, 128).unwrap();
                 let pairs = Pairs::new(9, 100, 4, 0.2, 3);
@@ -233,6 +278,10 @@ mod tests {
                     let eth = Ethernet::new(p.frame).unwrap();
                     assert_eq!((eth.dst.to_u64(), eth.src.to_u64()), (pair.dst, pair.src));
                     assert_eq!(p.frame.len(), 128);
+                    let (mut again, mut xid) = (vec![], 0);
+                    let mut out = Out::new(&mut again, version, &mut xid);
+                    Message::parse(msg).unwrap().emit(msg.xid(), &mut out).unwrap();
+                    assert_eq!(again, msg.octets(), "{version}");
                     octets = rest;
                 }
                 assert!(octets.is_empty());
@@ -250,7 +299,7 @@ mod tests {
 
     #[test]
     fn a_host_announces_itself_where_it_lives() {
-        for version in VERSIONS {
+        for version in Versions::SPOKEN.iter() {
             let mut requests = Requests::new(version, 64).unwrap();
             let pairs = Pairs::new(9, 100, 4, 0.0, 3);
             let (octets, n) = requests.announce(97, 100, &pairs);

@@ -7,8 +7,8 @@ mod support;
 use std::time::Duration;
 
 use sluice_bench::{Count, Counts, Error, Kept, Load, Plan, Report, flood, null, run};
-use sluice_wire::{ErrorReason, Kind, PortNo, Version};
-use support::{VERSIONS, controller, frame, plan, rule, rule_for, whole_frame};
+use sluice_wire::{ErrorReason, Kind, PortNo, Version, Versions};
+use support::{controller, frame, plan, rule, rule_for, whole_frame};
 
 /// Runs `plan`; what must hold of every run does.
 fn measured(plan: &Plan) -> Report {
@@ -41,7 +41,7 @@ fn clean(report: &Report) {
 fn null_answers_every_request_once_under_every_load() {
     let null = support::null(null::Copy::BufferId);
     for load in [Load::Window(1), Load::Window(300), Load::WindowTotal(6), Load::Rate(20_000.0)] {
-        for version in VERSIONS {
+        for version in Versions::SPOKEN.iter() {
             let report = measured(&Plan { load, version, ..plan(null.addr()) });
             clean(&report);
             assert!((0.9..1.000_001).contains(&report.fairness), "{}", report.fairness);
@@ -77,7 +77,7 @@ fn a_responder_that_copies_nothing_can_be_counted_by_messages() {
 
 #[test]
 fn a_rule_and_a_frame_are_one_answer() {
-    for version in VERSIONS {
+    for version in Versions::SPOKEN.iter() {
         for kept in [Kept::InSwitch, Kept::Nowhere] {
             let addr = controller(|_, p, out| {
                 rule_for(p, None, out);
@@ -105,7 +105,7 @@ fn a_frame_after_a_rule_that_let_it_go_is_a_second_answer() {
 
 #[test]
 fn frames_alone_are_answers_without_buffers() {
-    for version in VERSIONS {
+    for version in Versions::SPOKEN.iter() {
         let addr = controller(|_, p, out| frame(p, PortNo(1), out));
         let plan = Plan { version, kept: Kept::Nowhere, new_sources: 0.3, ..plan(addr) };
         clean(&measured(&plan));
@@ -119,8 +119,8 @@ fn what_is_not_answered_is_given_up() {
             rule(p, out);
         }
     });
-    let load = Load::Window(8);
-    let report = measured(&Plan { load, loops: 6, ..plan(addr) });
+    let (load, timeout) = (Load::Window(8), Duration::from_millis(150));
+    let report = measured(&Plan { load, timeout, loops: 6, ..plan(addr) });
     assert!(report.counts.never_answered > 0);
     assert!(report.counts.answered > report.counts.never_answered);
     assert_eq!((report.counts.twice, report.counts.unasked), (0, 0));

@@ -96,7 +96,7 @@ struct Play {
     /// Requests a second over all switches, answered or not. Latency counts from the moment a request was due.
     #[arg(long)]
     rate: Option<f64>,
-    /// What the switches speak: 1.0 or 1.3.
+    /// What the switches speak: 1.0 to 1.5.
     #[arg(long, default_value = "1.0", value_parser = version)]
     openflow: Version,
     /// Switches keep no frames, as Open vSwitch: every request brings its own.
@@ -363,7 +363,7 @@ fn is_on(word: &str) -> bool {
 }
 
 fn version(text: &str) -> Result<Version, String> {
-    Version::from_text(text).ok_or_else(|| "give 1.0 or 1.3".to_owned())
+    Version::from_text(text).ok_or_else(|| "give 1.0 to 1.5".to_owned())
 }
 
 /// The addresses of `names`, IPv4 first, as `cbench` takes them.
