@@ -103,9 +103,9 @@ pub(crate) const ROWS: &[Row] = &[
     .flag("spin", "US"),
     row(
         "session.versions",
-        r#"["1.0", "1.3"]"#,
+        r#"["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"]"#,
         Live,
-        "OpenFlow versions that are offered to switches.",
+        "OpenFlow versions that are offered to switches; the highest that both know is spoken.",
     ),
     row(
         "session.handshake_timeout_ms",
@@ -239,9 +239,9 @@ pub(crate) const ROWS: &[Row] = &[
         "learning.miss_len",
         "65_535",
         Live,
-        "Octets of a frame that no rule matches that come up, OpenFlow 1.3; 65535 for all of it and no keeping.",
+        "Octets of a frame that no rule matches that come up, from OpenFlow 1.3 on; 65535 for all of it and no keeping.",
     ),
-    row("hub.miss_len", "65_535", Live, "Octets of a frame that come up where hub is the application, OpenFlow 1.3; 65535 for all of it."),
+    row("hub.miss_len", "65_535", Live, "Octets of a frame that come up where hub is the application, from OpenFlow 1.3 on; 65535 for all of it."),
     row("api.enabled", "true", Restart, "Whether metrics are served over HTTP.").off("no-api"),
     row("api.listen", r#""127.0.0.1:8653""#, Restart, "Address at which metrics are served.")
         .flag("api", "ADDR"),

@@ -189,8 +189,8 @@ fn a_wrong_value_is_refused_with_its_place() {
         "F:2: `apps`: there is no application `lerning`; there are: learning, hub"
     );
     assert_eq!(
-        one("session.versions = [\"1.1\"]"),
-        "F:2: `session.versions`: `1.1` is not one of the versions 1.0, 1.3"
+        one("session.versions = [\"1.6\"]"),
+        "F:2: `session.versions`: `1.6` is not one of the versions 1.0, 1.1, 1.2, 1.3, 1.4, 1.5"
     );
     assert_eq!(
         one("session.echo_interval_s = 0"),

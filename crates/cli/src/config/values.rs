@@ -166,8 +166,7 @@ impl TryFrom<Vec<String>> for Spoken {
     type Error = String;
 
     fn try_from(texts: Vec<String>) -> Result<Self, String> {
-        let all = (0..32).map(Version).filter(|&v| Versions::SPOKEN.contains(v));
-        let names: Vec<_> = all.map(|version| version.to_string()).collect();
+        let names: Vec<_> = Versions::SPOKEN.iter().map(|version| version.to_string()).collect();
         let unknown = texts.iter().find(|text| !names.contains(text));
         match unknown {
             Some(text) => Err(format!("`{text}` is not one of the versions {}", names.join(", "))),
