@@ -71,9 +71,13 @@ impl Capture {
 
     /// How many messages of each kind tshark reads among them.
     pub fn kinds_read_by_tshark(&self) -> BTreeMap<u8, usize> {
-        let filter = format!("tcp.srcport == {} && (openflow_v1 || openflow_v4)", self.port);
-        // A field for each family of versions; a segment with several messages has as many kinds.
-        let kinds = self.fields(&filter, &["openflow_1_0.type", "openflow_v4.type"]);
+        // It knows no 1.1 and no 1.2.
+        let known = "openflow_v1 || openflow_v4 || openflow_v5 || openflow_v6";
+        let filter = format!("tcp.srcport == {} && ({known})", self.port);
+        // A field for each version; a segment with several messages has as many kinds.
+        let fields =
+            ["openflow_1_0.type", "openflow_v4.type", "openflow_v5.type", "openflow_v6.type"];
+        let kinds = self.fields(&filter, &fields);
         count(
             kinds.split_ascii_whitespace().flat_map(|kinds| kinds.split(',')).flat_map(str::parse),
         )

@@ -145,16 +145,6 @@ impl Lab {
         self.vswitchd = start_vswitchd(&self.room);
     }
 
-    /// Makes the datapath forget what it decided while there was nobody to ask.
-    ///
-    /// Over 1.0 Open vSwitch 3.1 does not notice that there is somebody again, whoever that is,
-    /// and for some seconds drops frames like those that it dropped before.
-    pub fn forget_cached(&self) {
-        let mut appctl = self.room.command("ovs-appctl");
-        let target = self.room.file("ovs-vswitchd");
-        output_of(appctl.arg("--target").arg(target).arg("revalidator/purge"));
-    }
-
     /// The rules of `bridge`.
     #[track_caller]
     pub fn flows(&self, bridge: &str) -> Vec<Flow> {

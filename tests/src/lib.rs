@@ -40,12 +40,20 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(20);
 
 /// A version of OpenFlow that a network is made to speak.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OpenFlow {
     /// 1.0, `0x01` on the wire.
     V10,
-    /// 1.3, `0x04` on the wire.
+    /// 1.1, `0x02`.
+    V11,
+    /// 1.2, `0x03`.
+    V12,
+    /// 1.3, `0x04`.
     V13,
+    /// 1.4, `0x05`.
+    V14,
+    /// 1.5, `0x06`.
+    V15,
 }
 
 impl OpenFlow {
@@ -53,7 +61,11 @@ impl OpenFlow {
     pub fn name(self) -> &'static str {
         match self {
             Self::V10 => "OpenFlow10",
+            Self::V11 => "OpenFlow11",
+            Self::V12 => "OpenFlow12",
             Self::V13 => "OpenFlow13",
+            Self::V14 => "OpenFlow14",
+            Self::V15 => "OpenFlow15",
         }
     }
 }
@@ -94,23 +106,57 @@ fn pause(time: Duration) {
     sleep(time);
 }
 
-/// One story as two tests, one for each version that the issue asks for.
+/// One story as two tests, for the versions that most networks speak.
 ///
-/// `both_versions! { a_sentence(arguments) = story }` calls `story(version, arguments)`.
+/// `both_versions! { a_sentence(arguments) = story; }` calls `story(version, arguments)`.
 #[macro_export]
 macro_rules! both_versions {
     ($($(#[$doc:meta])* $name:ident($($arg:expr),*) = $story:ident;)+) => {$(
         $(#[$doc])*
         mod $name {
-            #[test]
-            fn over_openflow_1_0() {
-                super::$story($crate::OpenFlow::V10, $($arg),*);
-            }
-
-            #[test]
-            fn over_openflow_1_3() {
-                super::$story($crate::OpenFlow::V13, $($arg),*);
-            }
+            $crate::over!(over_openflow_1_0, V10, $story($($arg),*));
+            $crate::over!(over_openflow_1_3, V13, $story($($arg),*));
         }
     )+};
+}
+
+/// The same as four tests, for the versions that few do.
+#[macro_export]
+macro_rules! other_versions {
+    ($($(#[$doc:meta])* $name:ident($($arg:expr),*) = $story:ident;)+) => {$(
+        $(#[$doc])*
+        mod $name {
+            $crate::over!(over_openflow_1_1, V11, $story($($arg),*));
+            $crate::over!(over_openflow_1_2, V12, $story($($arg),*));
+            $crate::over!(over_openflow_1_4, V14, $story($($arg),*));
+            $crate::over!(over_openflow_1_5, V15, $story($($arg),*));
+        }
+    )+};
+}
+
+/// The same as six tests, one for each version that there is.
+#[macro_export]
+macro_rules! every_version {
+    ($($(#[$doc:meta])* $name:ident($($arg:expr),*) = $story:ident;)+) => {$(
+        $(#[$doc])*
+        mod $name {
+            $crate::over!(over_openflow_1_0, V10, $story($($arg),*));
+            $crate::over!(over_openflow_1_1, V11, $story($($arg),*));
+            $crate::over!(over_openflow_1_2, V12, $story($($arg),*));
+            $crate::over!(over_openflow_1_3, V13, $story($($arg),*));
+            $crate::over!(over_openflow_1_4, V14, $story($($arg),*));
+            $crate::over!(over_openflow_1_5, V15, $story($($arg),*));
+        }
+    )+};
+}
+
+/// One of those tests.
+#[macro_export]
+macro_rules! over {
+    ($test:ident, $version:ident, $story:ident($($arg:expr),*)) => {
+        #[test]
+        fn $test() {
+            super::$story($crate::OpenFlow::$version, $($arg),*);
+        }
+    };
 }

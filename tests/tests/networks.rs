@@ -1,13 +1,18 @@
 //! Hosts on Open vSwitch reach each other, and the rules they leave are what was meant.
 
-use sluice_system_tests::{Controller, Flow, Lab, OpenFlow, SOON, both_versions, wait_until};
+use sluice_system_tests::{
+    Controller, Flow, Lab, OpenFlow, SOON, both_versions, every_version, wait_until,
+};
+
+every_version! {
+    hosts_ping_each_other_through_one_switch(1) = ping_through;
+    a_rule_leads_one_host_to_another_until_it_is_idle() = rules;
+}
 
 both_versions! {
-    hosts_ping_each_other_through_one_switch(1) = ping_through;
     hosts_ping_each_other_through_three_switches(3) = ping_through;
     hosts_ping_each_other_through_eight_switches(8) = ping_through;
     the_hub_connects_hosts_and_installs_no_rule_for_them() = hub;
-    a_rule_leads_one_host_to_another_until_it_is_idle() = rules;
     an_idle_rule_is_removed_and_learnt_again() = idle;
 }
 
@@ -39,8 +44,8 @@ fn rules(version: OpenFlow) {
     h1.must_reach(&h2);
     let (misses, rules): (Vec<_>, Vec<_>) =
         lab.flows("s1").into_iter().partition(Flow::is_table_miss);
-    // In 1.0 a switch asks of its own accord; in 1.3 it must be told to. §5.4.
-    assert_eq!(misses.len(), usize::from(version == OpenFlow::V13));
+    // Up to 1.2 a switch asks of its own accord; since 1.3 it must be told to. §5.4.
+    assert_eq!(misses.len(), usize::from(version >= OpenFlow::V13));
     for (from, to) in [(&h1, &h2), (&h2, &h1)] {
         lab.must_lead_to("s1", to);
         let of = |rule: &&Flow| rule.value("dl_src") == Some(&from.mac());

@@ -1,14 +1,19 @@
 //! What foreign decoders make of everything the controller says.
 //!
-//! Open vSwitch and tshark read whole recordings. os-ken judges message by message: see
-//! `tests/osken.py` for which kinds it reads itself and which it only writes.
+//! Open vSwitch reads whole recordings, in every version; tshark reads them where it knows the version well. os-ken
+//! judges message by message: see `tests/osken.py` for which kinds it reads itself and which it only writes.
 
 use sluice_system_tests::{
     Capture, Controller, Lab, OpenFlow, both_versions, kinds_of, kinds_read_by_osken,
+    other_versions,
 };
 
 both_versions! {
     everything_we_say_is_read_by_others_without_complaint() = read_by_others;
+}
+
+other_versions! {
+    everything_we_say_is_read_by_open_vswitch_without_complaint() = read_by_open_vswitch;
 }
 
 /// §7.1, the same in 1.0.
@@ -62,8 +67,46 @@ fn read_by_others(version: OpenFlow) {
     }
     assert_eq!(capture.complaints_of_tshark(), "");
     assert_eq!(capture.kinds_read_by_tshark(), kinds_of(&messages));
+    must_be_read_by_ovs(&capture, messages.len());
+}
+
+fn read_by_open_vswitch(version: OpenFlow) {
+    let lab = Lab::line(version, 1);
+    let config = lab.room().write("sluice.toml", "[session]\nrole = \"master\"\n");
+    let config = format!("--app learning --config {}", config.display());
+    let controller = Controller::new(lab.room(), &config);
+    let mut capture = Capture::new(lab.room(), &controller);
+    let (h1, mut h2) = (lab.host("s1"), lab.host("s1"));
+    lab.connect(&controller);
+    h1.must_reach(&h2);
+    lab.replug(&mut h2, "s1", "s1");
+    h2.forget_neighbours();
+    h2.must_reach(&h1);
+    capture.stop();
+
+    let messages = capture.messages();
+    let kinds = kinds_of(&messages);
+    for (kind, since) in KINDS_SAID {
+        assert_eq!(kinds.contains_key(&kind), version >= since, "kind {kind} of {kinds:?}");
+    }
+    must_be_read_by_ovs(&capture, messages.len());
+}
+
+/// `HELLO`, `FEATURES_REQUEST`, `SET_CONFIG`, `PACKET_OUT`, `FLOW_MOD`, `MULTIPART_REQUEST`, `ROLE_REQUEST`, and since
+/// when a session says them. §7.1.
+const KINDS_SAID: [(u8, OpenFlow); 7] = [
+    (0, OpenFlow::V10),
+    (5, OpenFlow::V10),
+    (9, OpenFlow::V10),
+    (13, OpenFlow::V10),
+    (14, OpenFlow::V10),
+    (18, OpenFlow::V13),
+    (24, OpenFlow::V12),
+];
+
+fn must_be_read_by_ovs(capture: &Capture, messages: usize) {
     let read = capture.as_read_by_ovs();
-    assert_eq!(read.len(), messages.len());
+    assert_eq!(read.len(), messages);
     let complaint = read.iter().find(|message| message.contains("***"));
     assert_eq!(complaint, None, "what Open vSwitch cannot decode");
 }
