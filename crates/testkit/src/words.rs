@@ -98,6 +98,9 @@ impl Said {
         self.may.push(format!("hard={}", f.hard_timeout));
         self.may.push(format!("priority={}", f.priority));
         self.may.push(format!("cookie={}", f.cookie));
+        if f.table_id != 0 {
+            self.must.push(format!("table={}", f.table_id));
+        }
         if f.out_port != PortNo::ANY {
             self.must.push(format!("out_port={}", f.out_port));
         }

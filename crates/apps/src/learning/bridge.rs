@@ -230,13 +230,13 @@ fn discard(buffer_id: Option<u32>, in_port: PortNo, ctx: &mut Ctx<'_>) -> Then {
     Then::Done
 }
 
-/// A station left a port: the rules that point there go.
+/// A station left a port: the rules that point there go. They are all in the first table; versions before 1.2 have no
+/// way to name every one.
 #[cold]
 fn forget_rules(eth: EthHeader, vlan: Option<VlanId>, from: PortNo, ctx: &mut Ctx<'_>) {
     let vlan = vlan.map_or_else(Field::untagged, Field::vlan);
     say(ctx.here.flow_mod(&FlowMod {
         command: FlowModCommand::DELETE,
-        table_id: FlowMod::TABLE_ALL,
         out_port: from,
         matching: [Field::eth_dst(eth.src), vlan].into(),
         ..FlowMod::default()

@@ -180,7 +180,6 @@ impl App for Learning {
         }
         say(ctx.here.flow_mod(&FlowMod {
             command: FlowModCommand::DELETE,
-            table_id: FlowMod::TABLE_ALL,
             out_port: port,
             ..FlowMod::default()
         }));
