@@ -58,7 +58,7 @@ impl Peer {
     /// Agrees on `version` and answers nothing; returns the transaction id of the question for features.
     pub(crate) fn greet(&mut self, version: Version) -> u32 {
         self.version = version;
-        let bitmap = HelloElement::VersionBitmap { bitmaps: vec![Versions::SPOKEN.0] };
+        let bitmap = HelloElement::VersionBitmap { bitmaps: vec![Versions::of(&[version]).0] };
         let elements = if version > Version::V1_0 { vec![bitmap] } else { vec![] };
         self.say(&Message::Hello(Hello { elements, extra: vec![] }));
         loop {

@@ -5,18 +5,28 @@ use sluice_wire::{ErrorReason, Hello, HelloElement, Kind, Message, Version, Vers
 
 use crate::peer::{Peer, bitmap, echo_request, error, flow_mod, kinds, packet_in};
 
+/// Two versions with a gap between them.
+fn some() -> Config {
+    Config { versions: Versions::of(&[Version::V1_0, Version::V1_3]), ..Config::default() }
+}
+
 #[test]
 fn hello_is_said_at_once_with_all_versions() {
     let mut peer = Peer::connect(&Config::default());
-    assert_eq!(peer.tx[0], Version::V1_3.0);
+    assert_eq!(peer.tx[0], Version::V1_5.0);
     let all = HelloElement::VersionBitmap { bitmaps: vec![Versions::SPOKEN.0] };
     assert_eq!(peer.told(), [Message::Hello(Hello { elements: vec![all], extra: vec![] })]);
 }
 
 #[test]
 fn without_a_bitmap_the_lower_version_is_spoken() {
-    for (theirs, agreed) in [(1, 1), (4, 4), (5, 4), (6, 4), (99, 4)] {
+    for (theirs, agreed) in [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (6, 6), (7, 6), (99, 6)] {
         let mut peer = Peer::connect(&Config::default());
+        peer.greets(Version(theirs), None).unwrap();
+        assert_eq!(peer.session.version(), Version(agreed));
+    }
+    for (theirs, agreed) in [(1, 1), (4, 4), (5, 4), (6, 4), (99, 4)] {
+        let mut peer = Peer::connect(&some());
         peer.greets(Version(theirs), None).unwrap();
         assert_eq!(peer.session.version(), Version(agreed));
     }
@@ -24,8 +34,18 @@ fn without_a_bitmap_the_lower_version_is_spoken() {
 
 #[test]
 fn with_a_bitmap_the_highest_common_version_is_spoken() {
-    for (theirs, agreed) in [(0b10, 1), (0b1_0010, 4), (0b110_0010, 1), (0b11_0000, 4)] {
-        let mut peer = Peer::connect(&Config::default());
+    let all = Config::default();
+    for (cfg, theirs, agreed) in [
+        (&all, 0b10, 1),
+        (&all, 0b1_0010, 4),
+        (&all, 0b110_0010, 6),
+        (&all, 0b1100_1000, 6),
+        (&all, 0b1000_1100, 3),
+        (&some(), 0b1_0010, 4),
+        (&some(), 0b110_0010, 1),
+        (&some(), 0b11_0000, 4),
+    ] {
+        let mut peer = Peer::connect(cfg);
         let highest = Versions(theirs).highest().unwrap();
         peer.greets(highest, Some(Versions(theirs))).unwrap();
         assert_eq!(peer.session.version(), Version(agreed), "{theirs:b}");
@@ -35,8 +55,16 @@ fn with_a_bitmap_the_highest_common_version_is_spoken() {
 #[test]
 fn no_common_version_is_said_in_one_that_the_peer_may_read() {
     let only_1_5 = Some(Versions::of(&[Version::V1_5]));
-    for (theirs, bitmap, said_in) in [(2, None, 2), (3, None, 3), (0, None, 1), (6, only_1_5, 4)] {
-        let mut peer = Peer::connect(&Config::default());
+    let past_1_5 = Some(Versions(1 << 7));
+    let all = Config::default();
+    for (cfg, theirs, bitmap, said_in) in [
+        (&some(), 2, None, 2),
+        (&some(), 3, None, 3),
+        (&some(), 6, only_1_5, 4),
+        (&all, 0, None, 1),
+        (&all, 7, past_1_5, 6),
+    ] {
+        let mut peer = Peer::connect(cfg);
         peer.tx.clear();
         let fault = peer.greets(Version(theirs), bitmap).unwrap_err();
         assert_eq!(fault, Fault::NoCommonVersion(Version(theirs)));

@@ -12,7 +12,3 @@ mod greeting;
 mod multipart;
 mod peer;
 mod up;
-
-use sluice_wire::Version;
-
-const BOTH: [Version; 2] = [Version::V1_0, Version::V1_3];

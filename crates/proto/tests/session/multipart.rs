@@ -1,9 +1,8 @@
 //! Replies that come in parts.
 
 use sluice_proto::{Config, Fault, Pool};
-use sluice_wire::{ErrorReason, Kind, Multipart, MultipartKind, Version};
+use sluice_wire::{ErrorReason, Kind, Multipart, MultipartKind, Version, Versions};
 
-use crate::BOTH;
 use crate::peer::{Heard, Peer, config};
 
 const FLOW: MultipartKind = MultipartKind::FLOW;
@@ -14,7 +13,7 @@ fn part(more: bool, body: &[u8]) -> Multipart<'_> {
 
 #[test]
 fn parts_of_replies_that_overlap_come_together() {
-    for version in BOTH {
+    for version in Versions::SPOKEN.iter() {
         let mut peer = Peer::up(&Config::default(), version);
         for (xid, body) in [(1, b"a"), (2, b"x"), (1, b"b")] {
             assert_eq!(peer.says_part(xid, part(true, body)), Ok(None));
@@ -28,7 +27,7 @@ fn parts_of_replies_that_overlap_come_together() {
 
 #[test]
 fn a_reply_without_end_is_the_end() {
-    for version in BOTH {
+    for version in Versions::SPOKEN.iter() {
         let mut peer = Peer::up(&config(|cfg| cfg.multipart_octets_max = 100_000), version);
         let zeros = vec![0; 60_000];
         let most = part(true, &zeros);
