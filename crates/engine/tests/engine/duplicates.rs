@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use sluice_wire::{ErrorReason, Version};
+use sluice_wire::{ErrorReason, Version, Versions};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::{Peer, echo_reply, echo_request};
 
 #[test]
 fn the_live_one_stays() {
-    for version in [Version::V1_0, Version::V1_3] {
+    for version in Versions::SPOKEN.iter() {
         let lab = Lab::new(|cfg| cfg.limits.duplicate_timeout = Duration::from_secs(60));
         let mut first = Peer::switch(lab.addr, version, 5);
         first.must_be_answered();

@@ -76,7 +76,10 @@ fn a_length_below_the_header_ends_any_conversation() {
 
 #[test]
 fn a_version_nobody_speaks_is_told_so() {
-    must_end(&[Greeting], &[2, 0, 0, 8, 0, 0, 0, 9], INCOMPATIBLE, "no_common_version");
+    must_end(&[Greeting], &[0, 0, 0, 8, 0, 0, 0, 9], INCOMPATIBLE, "no_common_version");
+    // One past 1.5, and by the bitmap no other.
+    let later = [7, 0, 0, 16, 0, 0, 0, 9, 0, 1, 0, 8, 0, 0, 0, 0x80];
+    must_end(&[Greeting], &later, INCOMPATIBLE, "no_common_version");
 }
 
 #[test]
