@@ -359,7 +359,7 @@ impl Peer {
     }
 }
 
-/// Place of the answers in a version; there is one for any octet.
+/// The place of a version's answers. Any octet has one: who speaks what nobody does is answered in 1.5.
 fn rank(version: u8) -> usize {
     usize::from(version.saturating_sub(1)).min(VERSIONS - 1)
 }

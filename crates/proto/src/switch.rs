@@ -332,8 +332,7 @@ mod tests {
             let mut out = Out::new(&mut asked, version, &mut xid);
             out.hello(Versions::of(&[version]));
             out.features_request();
-            let kinds = (0..20).map(MultipartKind);
-            for kind in kinds.clone() {
+            for kind in (0..20).map(MultipartKind) {
                 out.multipart_request(kind, &[]).unwrap();
             }
             let mut rest = &*asked;

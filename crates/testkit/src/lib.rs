@@ -27,9 +27,9 @@ use stage::Stage;
 /// A switch that was not said to be up comes up at its first line, and what is said to it then is not looked at.
 ///
 /// **`>`** is `flow_mod` or `packet_out`, what it does (`flood`, `port=N`, `drop`; `delete`), and the `buffer` it
-/// releases, and the `table` if it is not the first; all of that must be there. Of the rest, which is `in_port src dst vlan untagged idle hard priority
-/// out_port cookie`, as many as the test is about; `match=dst+vlan` names all fields that are matched. A frame that is
-/// sent back must be the one that came.
+/// releases, and the `table` if it is not the first; all of that must be there. Of the rest, which is
+/// `in_port src dst vlan untagged idle hard priority out_port cookie`, as many as the test is about; `match=dst+vlan`
+/// names all fields that are matched. A frame that is sent back must be the one that came.
 ///
 /// # Panics
 /// When something else is said; the message is the script with the place marked.

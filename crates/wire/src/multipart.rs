@@ -4,7 +4,7 @@ use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::model::codec::Codec;
-use crate::{Desc, Error, Frame, Inexpressible, Kind, Out, Port, PortNo, Result, Version, Why};
+use crate::{Error, Frame, Inexpressible, Kind, Out, Port, PortNo, Result, Version, Why};
 
 /// What is asked or told. An open set, numbered alike in all versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -150,17 +150,6 @@ impl Out<'_> {
             })?;
         }
         Ok(())
-    }
-
-    /// Writes the `DESC` reply to request `xid`.
-    ///
-    /// # Errors
-    /// None that a version has.
-    pub fn desc_reply(&mut self, xid: u32, desc: &Desc) -> Result<(), Inexpressible> {
-        self.message_with_xid(Kind::MULTIPART_REPLY, xid, |out| {
-            Multipart { kind: MultipartKind::DESC, more: false, body: &[] }.emit(out);
-            desc.emit(out)
-        })
     }
 }
 

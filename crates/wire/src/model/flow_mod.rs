@@ -73,7 +73,7 @@ record! {
         pub cookie: u64,
         /// Restricts changes and deletions to rules whose cookie agrees in these bits. Not in 1.0.
         pub cookie_mask: u64,
-        /// In which table; 255 for all, in deletions. In 1.0 it is 0, or Nicira's, from whom a switch must have heard
+        /// In which table; since 1.2, 255 for all, in deletions. In 1.0 it is 0, or Nicira's, from whom a switch must have heard
         /// that it stands there.
         pub table_id: u8,
         /// Seconds without a packet after which the rule goes; 0 never.
