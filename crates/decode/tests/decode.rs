@@ -87,10 +87,10 @@ fn packet(seq: u32, syn: bool, payload: &[u8]) -> Vec<u8> {
 fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     let words = [0xa1b2_c3d4u32, 0x0002_0004, 0, 0, 65_535, 1];
-    words.iter().for_each(|word| file.extend(word.to_be_bytes()));
+    file.extend(words.iter().flat_map(|word| word.to_be_bytes()));
     for (second, packet) in (1u32..).zip(packets) {
         let len = u32::try_from(packet.len()).unwrap();
-        [second, 500_000, len, len].iter().for_each(|word| file.extend(word.to_be_bytes()));
+        file.extend([second, 500_000, len, len].iter().flat_map(|word| word.to_be_bytes()));
         file.extend(packet);
     }
     file

@@ -167,7 +167,7 @@ impl<T: Sample> Sample for Option<T> {
     }
 
     fn rows(&self, seen: &mut Rows) {
-        for it in self {
+        if let Some(it) = self {
             it.rows(seen);
         }
     }
