@@ -255,21 +255,33 @@ pub(super) const fn id_of(name: &str, number: u8) -> FieldId {
 /// A row with its place in the table, and one of its headers.
 type Header = (usize, &'static FieldRow, &'static FieldHeaderRow);
 
-/// Every header, in the order of their ids.
-static BY_ID: LazyLock<Vec<Header>> = LazyLock::new(|| {
-    let headers = |(n, row): (usize, &'static FieldRow)| {
-        row.headers.iter().map(move |header| (n, row, header))
-    };
-    let mut all: Vec<_> = FieldId::ROWS.iter().enumerate().flat_map(headers).collect();
-    all.sort_unstable_by_key(|(_, _, header)| header.id);
+/// Every header, by the place of its class in [`CLASSES`] and its number: lab/codec.
+static BY_ID: LazyLock<Vec<[Option<Header>; 1 << u8::BITS]>> = LazyLock::new(|| {
+    let mut all = vec![[None; 1 << u8::BITS]; CLASSES.len()];
+    for (n, row) in FieldId::ROWS.iter().enumerate() {
+        for header in row.headers {
+            let class = class_place(header.id).and_then(|class| all.get_mut(class));
+            if let Some(place) =
+                class.and_then(|class| class.get_mut(usize::from(header.id.number)))
+            {
+                *place = Some((n, row, header));
+            }
+        }
+    }
     all
 });
+
+/// Which of the [`CLASSES`] `id` is of.
+fn class_place(id: FieldId) -> Option<usize> {
+    CLASSES.iter().position(|&(_, class, of)| class == id.class && of == id.experimenter)
+}
 
 /// Every name, in the order of the names; those of rows hide those of headers.
 static BY_NAME: LazyLock<Vec<(&'static str, FieldId)>> = LazyLock::new(|| {
     let of_rows = FieldId::ROWS.iter().map(|row| (row.name, row.id));
     let aka = FieldId::ROWS.iter().flat_map(|row| row.aka.iter().map(|&name| (name, row.id)));
-    let of_headers = BY_ID.iter().map(|(_, _, header)| (header.name, header.id));
+    let headers = FieldId::ROWS.iter().flat_map(|row| row.headers);
+    let of_headers = headers.map(|header| (header.name, header.id));
     let mut all: Vec<_> = of_rows.chain(aka).chain(of_headers).collect();
     all.sort_by(|a, b| compare(a.0, b.0));
     all.dedup_by(|a, b| a.0.eq_ignore_ascii_case(b.0));
@@ -291,8 +303,7 @@ impl FieldId {
     }
 
     fn header(self) -> Option<Header> {
-        let at = BY_ID.binary_search_by_key(&self, |(_, _, header)| header.id).ok()?;
-        BY_ID.get(at).copied()
+        *BY_ID.get(class_place(self)?)?.get(usize::from(self.number))?
     }
 
     /// What there is to know of the field, `None` if nothing is.
@@ -382,7 +393,7 @@ impl FieldId {
     /// What a header read in `version` is: the field's own if `version` writes it so.
     pub(crate) fn read_in(self, version: Version) -> Self {
         let own = self.canonical();
-        if own.spoken_in(version) == Some(self) { own } else { self }
+        if own == self || own.spoken_in(version) == Some(self) { own } else { self }
     }
 }
 

@@ -195,9 +195,8 @@ macro_rules! choice {
 
             fn parse_as(code: u64, r: &mut $crate::model::reader::Reader<'_>) -> $crate::Result<Self> {
                 let (start, mut sized) = (r.at(), 0usize);
-                $( $crate::model::rows::choice!(@parse $name code r start sized $what $variant
-                    [$( { $( $field: $ty, )* } )? $( ( $inner ) )?] $rows); )*
-                Ok(Self::Other { code, body: r.rest().to_vec() })
+                $crate::model::rows::choice!(@parse $name code r start sized $what
+                    $( $variant [$( { $( $field: $ty, )* } )? $( ( $inner ) )?] $rows )*)
             }
 
             fn name(&self) -> &'static str {
@@ -337,13 +336,15 @@ macro_rules! choice {
         match $version { $( $versions => Some($code), )+ _ => None }
     };
 
-    (@parse $name:ident $code:ident $r:ident $start:ident $sized:ident $what:literal $variant:ident $shape:tt
-        { $( $versions:pat => $number:literal $([$($layout:tt)*])? ),+ $(,)? }) => {
-        match ($r.version().0, $code) {
-            $( ($versions, $number) => return Ok($crate::model::rows::choice!(
-                @one $name $r $start $sized $what $variant $shape $([$($layout)*])?)), )+
-            _ => {}
-        }
+    (@parse $name:ident $code:ident $r:ident $start:ident $sized:ident $what:literal $(
+        $variant:ident $shape:tt { $( $versions:pat => $number:literal $([$($layout:tt)*])? ),+ $(,)? }
+    )*) => {
+        // One match over all rows, numbers first: lab/codec.
+        Ok(match ($code, $r.version().0) {
+            $($( ($number, $versions) => $crate::model::rows::choice!(
+                @one $name $r $start $sized $what $variant $shape $([$($layout)*])?), )+)*
+            _ => $name::Other { code: $code, body: $r.rest().to_vec() },
+        })
     };
     (@one $name:ident $r:ident $start:ident $sized:ident $what:literal $variant:ident []) => { $name::$variant };
     (@one $name:ident $r:ident $start:ident $sized:ident $what:literal $variant:ident [( $inner:ty )]) => {
