@@ -208,9 +208,9 @@ fn octets(kind: &str, version: Version) -> Outcome<Vec<u8>> {
     Ok(tx)
 }
 
-/// A frame of 64 octets, most of it zeros.
+/// A frame of 64 octets, most of it zeros. Its type is one for experiments: some peers read what they know.
 fn data() -> Vec<u8> {
-    let mut data = [&DST.0[..], &SRC.0, &[8, 0]].concat();
+    let mut data = [&DST.0[..], &SRC.0, &[0x88, 0xb5]].concat();
     data.resize(64, 0);
     data
 }

@@ -1,0 +1,113 @@
+"""What does it cost to read and to write a message, beside others?
+
+Instructions are counted by callgrind over a short and a long run of one case; the difference is that of the messages
+alone. Nanoseconds are the subject's own, medians of runs in turn. All subjects are given the same octets.
+"""
+
+import os
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import lab
+import peers
+
+CASES = [
+    ("packet_in", "view"),
+    ("packet_in", "read"),
+    ("flow_mod", "write"),
+    ("flow_mod", "stamp"),
+    ("flow_mod", "read"),
+    ("packet_out", "write"),
+    ("packet_out", "stamp"),
+    ("flow_removed", "view"),
+    ("flow_removed", "read"),
+    ("flow_stats", "view"),
+    ("flow_stats", "read"),
+]
+VERSIONS = ["1.0", "1.3", "1.5"]
+# How long one timed run shall take.
+RUN_NS = 100e6
+
+
+def sluice():
+    words = ["cargo", "build", "--locked", "--release", "-p", "sluice-wire", "--example", "cost"]
+    subprocess.run(words, cwd=lab.ROOT, check=True)
+    target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", lab.ROOT / "target"))
+    return [target / "release/examples/cost"], "this"
+
+
+def subjects():
+    """Name, command, whether it can be counted, of all that can be built; what each is."""
+    found, told = [("sluice", sluice()[0], True)], {"sluice": "this"}
+    for name, build, counted in peers.PEERS:
+        try:
+            command, told[name] = build()
+            found.append((name, command, counted))
+        except peers.Missing as why:
+            told[name] = f"left out: {why}"
+        print(f"{name}: {told[name]}", file=sys.stderr, flush=True)
+    return found, told
+
+
+def once(words):
+    """What a run prints, nanoseconds each; None if the subject cannot do the case."""
+    done = subprocess.run([str(word) for word in words], capture_output=True, text=True)
+    lines = done.stdout.strip().splitlines()
+    return float(lines[-1]) if done.returncode == 0 and lines else None
+
+
+def instructions(command, case, n):
+    with tempfile.NamedTemporaryFile() as report:
+        tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={report.name}"]
+        totals = []
+        for count in (n, 3 * n):
+            if once([*tool, *command, *case, str(count)]) is None:
+                return None
+            text = pathlib.Path(report.name).read_text()
+            totals.append(int(re.search(r"^totals: (\d+)", text, re.M).group(1)))
+    return round((totals[1] - totals[0]) / (2 * n))
+
+
+def nanoseconds(able, case):
+    """Median by name, of runs in turn."""
+    counts = {name: max(10, int(RUN_NS / first)) for name, _, first in able}
+    runs = {name: [] for name in counts}
+    for _ in range(lab.rounds()):
+        for name, command, _ in able:
+            pin = ["taskset", "-c", lab.CONTROLLER_CORE]
+            runs[name].append(once([*lab.FIRST, *pin, *command, *case, str(counts[name])]))
+    return {name: statistics.median(of) for name, of in runs.items()}, runs
+
+
+def measure(found, messages):
+    kept = {}
+    for kind, deed in CASES:
+        for version in VERSIONS:
+            case = [messages, version, kind, deed]
+            first = [(name, command, once([*command, *case, "20"])) for name, command, _ in found]
+            able = [subject for subject in first if subject[2]]
+            medians, runs = nanoseconds(able, case)
+            counted = {name: command for name, command, can in found if can and name in medians}
+            counts = {name: instructions(of, case, 100 if kind == "flow_stats" else 1000) for name, of in counted.items()}
+            kept[f"{kind} {deed} {version}"] = {
+                name: {"instructions": counts.get(name), "ns": medians[name], "runs": runs[name]} for name in medians
+            }
+            for name in medians:
+                lab.row(kind, deed, version, name, counts.get(name) or "", f"{medians[name]:,.0f}")
+    return kept
+
+
+found, told = subjects()
+with tempfile.TemporaryDirectory() as messages:
+    subprocess.run([*map(str, found[0][1]), "messages", messages], check=True)
+    lab.table("kind", "deed", "version", "subject", "instructions", "ns")
+    cases = measure(found, messages)
+lab.keep("codec/cost", {"cases": cases, "subjects": told})
+print()
+for name, what in told.items():
+    print(f"{name}: {what}")
