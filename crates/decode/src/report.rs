@@ -86,10 +86,15 @@ struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     deserves: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reencoded: Option<String>,
+    reencoded: Option<Again>,
     #[serde(skip_serializing_if = "Option::is_none")]
     same: Option<bool>,
 }
+
+/// The octets as we write them, as digits; null for what is malformed or cannot be written.
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Again(Option<String>);
 
 /// Why something is not told as a message.
 #[derive(Debug, Serialize)]
@@ -121,7 +126,8 @@ impl<W: Write> Reporter<W> {
     pub(crate) fn fault(&mut self, why: &str, place: Option<&Place>) -> io::Result<()> {
         self.tally.malformed += 1;
         if self.options.form == Form::Json {
-            return self.line(&Line { error: Some(Fault(why)), ..Line::empty(place) });
+            let reencoded = self.options.reencode.then_some(Again(None));
+            return self.line(&Line { error: Some(Fault(why)), reencoded, ..Line::empty(place) });
         }
         prefix(&mut self.out, place)?;
         writeln!(self.out, "malformed: {why}")
@@ -152,8 +158,8 @@ impl<W: Write> Reporter<W> {
         if self.options.form == Form::Json {
             let value = message.to_value(version);
             let (reencoded, error) = match &again {
-                Some(Ok(octets)) => (Some(hex(octets)), None),
-                Some(Err(why)) => (None, Some(Fault(why))),
+                Some(Ok(octets)) => (Some(Again(Some(hex(octets)))), None),
+                Some(Err(why)) => (Some(Again(None)), Some(Fault(why))),
                 None => (None, None),
             };
             let same = again.as_ref().map(|octets| octets.as_deref() == Ok(frame.octets()));
@@ -186,6 +192,7 @@ impl<W: Write> Reporter<W> {
                 error: Some(Fault(&why)),
                 at: Some(error.at),
                 deserves: Some(deserves),
+                reencoded: self.options.reencode.then_some(Again(None)),
                 ..Line::empty(place)
             };
             return self.line(&line);

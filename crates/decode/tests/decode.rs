@@ -188,6 +188,8 @@ fn a_batch_is_answered_line_by_line() {
     assert_eq!(ok, [true, false, false, false, true]);
     assert_eq!((&lines[0], &lines[4]), (&both()[0], &both()[1]));
     assert_eq!(lines[2]["error"], "message at octet 0 is cut off");
+    let keys = ["version", "type", "ok", "message", "error", "reencoded"];
+    assert!(lines.iter().all(|line| keys.iter().all(|key| line.get(key).is_some())), "{lines:?}");
     assert_eq!(lines[3]["error"], "a line of more than a mebioctet");
     assert_eq!((tally.good, tally.malformed), (2, 3));
 }
