@@ -27,7 +27,7 @@ def write():
 def packet_out():
     """os-ken does not read what switches read."""
     ofp, parser = dp.ofproto, dp.ofproto_parser
-    told = {"buffer_id": ofp.OFP_NO_BUFFER, "actions": [parser.OFPActionOutput(2)], "data": octets[-64:]}
+    told = {"buffer_id": ofp.OFP_NO_BUFFER, "actions": [parser.OFPActionOutput(2, 0xFFFF)], "data": octets[-64:]}
     told |= {"match": parser.OFPMatch(in_port=3)} if version == "1.5" else {"in_port": 3}
     made = parser.OFPPacketOut(dp, **told)
     made.set_xid(1)

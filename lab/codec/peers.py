@@ -56,7 +56,7 @@ def checkout(variable, name):
 
 def ovs():
     """Debian's source package; only its library is built."""
-    need("apt-get", "dpkg", "gcc", "make", "libtool", "autoconf")
+    need("apt-get", "dpkg", "gcc", "make")
     folder, binary = CACHE / "ovs", CACHE / "ovs/cost"
     source = folder / "openvswitch"
     if not (source / "lib/libopenvswitch.la").exists():

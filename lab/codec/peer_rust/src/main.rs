@@ -5,7 +5,7 @@ use std::time::Instant;
 use std::{env, fs, process};
 
 use bytes::Bytes;
-use rovs_openflow::{ActionList, Flow, FlowFlags, Match, PacketIn, PacketOut, Version};
+use rovs_openflow::{ActionList, Flow, FlowFlags, FlowStatsEntry, Match, PacketIn, PacketOut, Version};
 use rust_ofp::openflow0x01::{self as ofp, MessageType};
 
 fn main() {
@@ -39,10 +39,14 @@ fn rovs(kind: &str, deed: &str, octets: &[u8], count: u32) -> Option<f64> {
     match (kind, deed) {
         ("packet_in", "read") => timed(count, || PacketIn::parse(black_box(body.clone())).unwrap()),
         ("flow_stats", "read") => timed(count, || {
-            let (flows, _) = rovs_openflow::parse_flow_stats_reply(black_box(&body)).unwrap();
+            let (mut rest, mut flows) = (black_box(&body[8..]), vec![]);
+            while !rest.is_empty() {
+                let (flow, len) = FlowStatsEntry::decode(rest).unwrap();
+                flows.push((flow.decoded_instructions().unwrap(), flow));
+                rest = &rest[len..];
+            }
             assert_eq!(flows.len(), 100);
-            let actions: Vec<_> = flows.iter().map(|flow| flow.decoded_instructions().unwrap()).collect();
-            (flows, actions)
+            flows
         }),
         ("flow_mod", "write") => {
             let mac = |n| [2, 0, 0, 0, 0, n].into();

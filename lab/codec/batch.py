@@ -1,0 +1,59 @@
+"""Does `sluice decode --batch` stay the size it is over a million messages, and how quick is it?
+
+The golden messages of all versions, again and again, through a pipe; the answers are thrown away.
+"""
+
+import itertools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import threading
+import time
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import lab
+
+GOLDEN = lab.ROOT / "crates/wire/tests/golden"
+COMMAND = [lab.SLUICE, "decode", "--json", "--reencode", "--batch", "-"]
+
+
+def lines():
+    for file in sorted(GOLDEN.glob("*.hex")):
+        head, _, _ = file.read_text().partition("\n---")
+        hex = "".join("".join(line.split()) for line in head.splitlines() if not line.startswith("#"))
+        yield json.dumps({"hex": hex}).encode() + b"\n"
+
+
+def feed(pipe, messages, count):
+    for line in itertools.islice(itertools.cycle(messages), count):
+        pipe.write(line)
+    pipe.close()
+
+
+def run(messages, count):
+    start = time.monotonic()
+    process = subprocess.Popen([*lab.FIRST, *COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    threading.Thread(target=feed, args=(process.stdin, messages, count)).start()
+    answers = good = 0
+    for line in process.stdout:
+        answers += 1
+        good += b'"ok":true' in line
+    _, status, usage = os.wait4(process.pid, 0)
+    took = time.monotonic() - start
+    assert status == 0 and answers == count, f"exit {status}, {answers} answers to {count}"
+    return {"messages": count, "ok": good, "seconds": took, "processor": usage.ru_utime + usage.ru_stime, "peak_kib": usage.ru_maxrss}
+
+
+messages = list(lines())
+lab.table("messages", "of which well-formed", "per second", "per second of its processor", "peak memory, KiB")
+kept = []
+for count in (1_000, 10_000, 100_000, 1_000_000):
+    of = run(messages, count)
+    kept.append(of)
+    rates = [f"{count / of[key]:,.0f}" for key in ("seconds", "processor")]
+    lab.row(f"{count:,}", f"{of['ok']:,}", *rates, f"{of['peak_kib']:,}")
+octets = sum(len(json.loads(m)["hex"]) // 2 for m in messages)
+print(f"\n{len(messages)} different messages, {octets / len(messages):.0f} octets each on average")
+lab.keep("codec/batch", {"command": " ".join(["sluice", *COMMAND[1:]]), "different": len(messages), "octets": octets, "runs": kept})
