@@ -166,6 +166,8 @@ const BAD: &[(&str, usize, &str)] = &[
     ("dl_src=0:0:0:0,actions=drop", 8, "`0:0:0:0` is no MAC address"),
     ("dl_vlan=5000,actions=drop", 9, "a VLAN has a number up to 4095"),
     ("in_port=nowhere,actions=drop", 9, "`nowhere` is no port"),
+    ("tun_metadata0=0x,actions=drop", 15, "expected hex digits behind `0x`"),
+    ("tun_metadata0=0x\u{b}\u{b},actions=drop", 15, "expected hex digits behind `0x`"),
     ("ip,ip=3,actions=drop", 7, "`ip` takes no value"),
     ("tcp,nw_proto=17,actions=drop", 5, "`ip_proto` is matched before"),
     ("reg0[40]=1,actions=drop", 6, "the field ends at bit 31"),

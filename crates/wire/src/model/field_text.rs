@@ -271,8 +271,12 @@ fn wide(id: FieldId, text: &str) -> Result<Oxm, Misread> {
         return Err(Misread::new(format!("`{text}` has a mask that is not as long as its value")));
     }
     let low = |octets: &[u8]| octets.iter().fold(0, |n, &octet| n << 8 | u128::from(octet));
+    let is_variable = id.row().is_some_and(FieldRow::is_variable);
+    if value.is_empty() && is_variable {
+        return Err(Misread::new(format!("`{text}` is no value of {}", id.name())));
+    }
     match u8::try_from(value.len()) {
-        Ok(len @ 1..=16) if id.row().is_some_and(FieldRow::is_variable) => {
+        Ok(len @ 1..=16) if is_variable => {
             Ok(Oxm::Field(Field { id, len, value: low(&value), mask: mask.as_deref().map(low) }))
         }
         _ => Ok(Oxm::Wide { id, value, mask }),
@@ -482,6 +486,7 @@ mod tests {
                 "0x00/0x0000",
                 "`0x00/0x0000` has a mask that is not as long as its value",
             ),
+            ("tun_metadata0", "0x", "`0x` is no value of tun_metadata0"),
             ("nw_frag", "é", "`é` is no value of nw_frag"),
             ("tcp_flags", "+é", "`+é` is no value of tcp_flags"),
         ] {

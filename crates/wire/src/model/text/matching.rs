@@ -396,6 +396,9 @@ fn octets(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
     let (value, mask) = piece.split("/").map_or((piece, None), |(v, m)| (v, Some(m)));
     let (mut value, mut mask) = (read(value)?, mask.map(read).transpose()?);
     let len = value.len().max(mask.as_ref().map_or(0, Vec::len));
+    if len == 0 && id.row().is_some() {
+        return Err(piece.fault("expected hex digits behind `0x`"));
+    }
     let widen = |octets: &mut Vec<u8>| {
         octets.splice(0..0, core::iter::repeat_n(0, len - octets.len()));
     };
