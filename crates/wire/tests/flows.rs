@@ -213,3 +213,13 @@ fn a_bad_flow_is_pointed_at() {
     let delete = FlowMod::from_text("cookie=5", FlowModCommand::DELETE).unwrap_err();
     assert_eq!(delete.column, 9);
 }
+
+#[test]
+fn a_name_in_other_letters_is_the_same_field() {
+    for line in ["vLan_tci=5", "NXM_OF_VLAN_TCI=5", "VLAN_PCP=3", "ip,NW_TOS=4"] {
+        let line = format!("{line},actions=drop");
+        let read = FlowMod::from_text(&line, FlowModCommand::ADD).unwrap();
+        let again = read.to_text();
+        assert_eq!(FlowMod::from_text(&again, FlowModCommand::ADD), Ok(read), "{line}: {again}");
+    }
+}

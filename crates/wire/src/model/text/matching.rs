@@ -187,6 +187,16 @@ pub(crate) fn field_of(name: &str) -> Option<FieldId> {
         .or_else(|| FieldId::from_numbers(name))
 }
 
+/// The keyword of a field that has a form of its own in a match, whichever of its names is `name`.
+fn keyword(name: &str) -> &str {
+    match FieldId::from_name(name) {
+        Some(FieldId::VLAN_TCI) => "vlan_tci",
+        Some(FieldId::VLAN_PCP) => "vlan_pcp",
+        Some(FieldId::NW_TOS) => "nw_tos",
+        _ => name,
+    }
+}
+
 /// Fields that are read one after the other, each with the place that said it.
 #[derive(Default)]
 struct Reading<'a> {
@@ -209,7 +219,7 @@ impl<'a> Reading<'a> {
             self.add(Field::eth_type(row.1), pair.key)?;
             return row.2.map_or(Ok(()), |proto| self.add(Field::ip_proto(proto), pair.key));
         }
-        match pair.name() {
+        match keyword(pair.name()) {
             "eth" => {
                 pair.bare()?;
                 return self.add(Field::new(FieldId::PACKET_TYPE, 0), pair.key);
