@@ -1,5 +1,5 @@
-//! Any line as a flow, as people write them: no panic, a fault has a column in it, and what is read can be written in the
-//! same syntax and read there. That it is the same then is not demanded: fields under unusual names within `learn` are not.
+//! Any line as a flow, as people write them: no panic, a fault has a column in it, and what is read and written in the
+//! same syntax is read again the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -13,7 +13,8 @@ fuzz_target!(|input: &[u8]| {
     let command = FlowModCommand(command % 5);
     match FlowMod::from_text(line, command) {
         Ok(flow) => {
-            let _ = FlowMod::from_text(&flow.to_text(), command);
+            let again = flow.to_text();
+            assert_eq!(FlowMod::from_text(&again, command).as_ref(), Ok(&flow), "{again}");
         }
         Err(fault) => {
             assert!((1..=line.chars().count() + 1).contains(&fault.column), "{fault}");
