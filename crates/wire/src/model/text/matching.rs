@@ -28,6 +28,7 @@ const PROTOCOLS: &[(&str, u16, Option<u8>)] = &[
 ///
 /// Those that are not here are called as their row says and stand before `in_port`.
 const WRITTEN: &[(FieldId, &str)] = &[
+    (FieldId::COOKIE, "NXM_NX_COOKIE"), // `cookie` is the rule's own
     (FieldId::PKT_MARK, "pkt_mark"),
     (FieldId::RECIRC_ID, "recirc_id"),
     (FieldId::DP_HASH, "dp_hash"),
@@ -180,21 +181,18 @@ impl Protocol {
     }
 }
 
-/// The field called `name`, in whichever way.
+/// The field called `name`: as its row says, as `ovs-ofctl` says besides, by a header or by numbers. Letters are not
+/// changed, so that a keyword in other letters is not taken for the field of the same name.
 pub(crate) fn field_of(name: &str) -> Option<FieldId> {
-    FieldId::from_name(name)
-        .or_else(|| FieldId::from_name(&name.to_ascii_uppercase()))
-        .or_else(|| FieldId::from_numbers(name))
-}
-
-/// The keyword of a field that has a form of its own in a match, whichever of its names is `name`.
-fn keyword(name: &str) -> &str {
-    match FieldId::from_name(name) {
-        Some(FieldId::VLAN_TCI) => "vlan_tci",
-        Some(FieldId::VLAN_PCP) => "vlan_pcp",
-        Some(FieldId::NW_TOS) => "nw_tos",
-        _ => name,
-    }
+    let spelled = |id: &FieldId| {
+        id.row().is_some_and(|row| {
+            let header = |of: &str| of == name || of.to_ascii_lowercase() == name;
+            row.name == name
+                || row.aka.contains(&name)
+                || row.headers.iter().any(|it| header(it.name))
+        })
+    };
+    FieldId::from_name(name).filter(spelled).or_else(|| FieldId::from_numbers(name))
 }
 
 /// Fields that are read one after the other, each with the place that said it.
@@ -219,7 +217,7 @@ impl<'a> Reading<'a> {
             self.add(Field::eth_type(row.1), pair.key)?;
             return row.2.map_or(Ok(()), |proto| self.add(Field::ip_proto(proto), pair.key));
         }
-        match keyword(pair.name()) {
+        match pair.name() {
             "eth" => {
                 pair.bare()?;
                 return self.add(Field::new(FieldId::PACKET_TYPE, 0), pair.key);
@@ -243,7 +241,6 @@ impl<'a> Reading<'a> {
                 }
                 return Ok(());
             }
-            "vlan_tci" => return self.vlan_tci(pair),
             "nw_tos" => {
                 let value = pair.needed()?;
                 let tos = value.number(0xff)?;
@@ -318,28 +315,34 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// `vlan_tci=0x1005/0x1fff`: number, presence and priority in one.
-    fn vlan_tci(&mut self, pair: &Pair<'a>) -> Result<(), TextError> {
-        let (tci, mask) = form::parse(Form::Hex, 16, pair.needed()?)?;
+    /// Takes `vlan_tci=0x1005/0x1fff` apart, which is number, presence and priority in one, unless it is about part of
+    /// the priority.
+    fn split_tci(&mut self) -> Result<(), TextError> {
+        let is_tci = |(oxm, _): &(Oxm, _)| oxm.id() == FieldId::VLAN_TCI;
+        let Some(at) = self.fields.iter().position(is_tci) else { return Ok(()) };
+        let Some(&(Oxm::Field(Field { value: tci, mask, .. }), key)) = self.fields.get(at) else {
+            return Ok(());
+        };
         let mask = mask.unwrap_or(0xffff);
         if ![0, 0xe000].contains(&(mask & 0xe000)) {
-            let mask = Some(mask);
-            return self.add(Field { mask, ..Field::new(FieldId::VLAN_TCI, tci) }, pair.key);
+            return Ok(());
         }
+        self.fields.remove(at);
         if mask & 0x1fff != 0 {
             let vid_mask = Some(mask & 0x1fff).filter(|&mask| mask != 0x1fff);
             let vid = Field { mask: vid_mask, ..Field::new(FieldId::VLAN_VID, tci & 0x1fff) };
-            self.add(vid, pair.key)?;
+            self.add(vid, key)?;
         }
         // Without a tag there is no priority to match.
         if mask & 0xe000 != 0 && tci & mask & VID_PRESENT != 0 {
-            self.add(Field::new(FieldId::VLAN_PCP, tci >> 13), pair.key)?;
+            self.add(Field::new(FieldId::VLAN_PCP, tci >> 13), key)?;
         }
         Ok(())
     }
 
     /// Sorts the fields as the table has them and proves that what each needs is there.
     fn finish(mut self) -> Result<Match, TextError> {
+        self.split_tci()?;
         let place = |id: FieldId| {
             let at = FieldId::ROWS.iter().position(|row| row.id == id);
             at.unwrap_or(usize::MAX)

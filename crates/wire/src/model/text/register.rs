@@ -13,6 +13,7 @@ use crate::model::{
 
 /// Fields that actions call otherwise than the table does.
 const CALLED: &[(FieldId, &str)] = &[
+    (FieldId::COOKIE, "NXM_NX_COOKIE"), // `cookie` is the rule's own
     (FieldId::IPV4_SRC, "ip_src"),
     (FieldId::IPV4_DST, "ip_dst"),
     (FieldId::IPV6_FLABEL, "ipv6_label"),
