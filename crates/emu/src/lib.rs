@@ -1,0 +1,1 @@
+//! Networks that are not there: links with delay, rate and loss, model switches, hosts and topologies.
