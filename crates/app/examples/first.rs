@@ -1,8 +1,9 @@
 //! A doorkeeper: the first station that is seen at a port may speak there, no other may.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
-use sluice_app::{App, Ctx, Sw, Then};
+use sluice_app::{App, Ctx, Network, Sw, Then};
 use sluice_apps::hub::Hub;
 use sluice_engine::{Config, Engine, StartError};
 use sluice_wire::{Ethernet, Field, FlowMod, MacAddr, PacketIn, PortNo};
@@ -13,7 +14,7 @@ struct Doorkeeper {
 }
 
 impl App for Doorkeeper {
-    fn switch_down(&mut self, sw: Sw) {
+    fn switch_down(&mut self, sw: Sw, _: Instant, _: &mut Network) {
         self.residents.retain(|&(at, _), _| at != sw);
     }
 

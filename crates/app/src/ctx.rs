@@ -4,6 +4,9 @@ use std::time::Instant;
 
 use sluice_wire::{DatapathId, Message, Out};
 
+use crate::network::Network;
+use crate::view::{Fact, View};
+
 /// A switch of this worker: a small number, used again when the switch is gone. An index for tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Sw(pub u32);
@@ -13,23 +16,6 @@ impl Sw {
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
-    }
-}
-
-/// Messages to other switches, carried when the turn is over.
-#[derive(Debug, Default)]
-pub struct Mail(Vec<(DatapathId, Message)>);
-
-impl Mail {
-    /// Takes all that was written.
-    pub fn take(&mut self) -> Vec<(DatapathId, Message)> {
-        std::mem::take(&mut self.0)
-    }
-
-    /// Whether nothing was written.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 }
 
@@ -44,22 +30,43 @@ pub struct Ctx<'t> {
     pub id: DatapathId,
     /// To that switch. Free: encodes into its transmit buffer.
     pub here: Out<'t>,
-    mail: &'t mut Mail,
+    /// All else.
+    pub network: &'t mut Network,
+    ahead: &'t mut Vec<u8>,
 }
 
 impl<'t> Ctx<'t> {
-    /// For engines: what is said goes to `here` and `mail`.
+    /// For engines: what is said goes to `here`, before all that waits to `ahead`, and beyond to `network`.
     #[inline]
-    pub fn new(now: Instant, sw: Sw, id: DatapathId, here: Out<'t>, mail: &'t mut Mail) -> Self {
-        Self { now, sw, id, here, mail }
+    pub fn new(
+        now: Instant,
+        sw: Sw,
+        id: DatapathId,
+        here: Out<'t>,
+        ahead: &'t mut Vec<u8>,
+        network: &'t mut Network,
+    ) -> Self {
+        Self { now, sw, id, here, network, ahead }
     }
 
-    /// To any switch, whoever's it is. What a switch of its version cannot express is logged and left out;
-    /// a switch that is not there hears nothing.
-    ///
-    /// # Cost
-    /// A copy and, if another worker holds the switch, a hop between cores.
+    /// To that switch, before all that waits to be sent: for what says whether a link is alive, and for little else.
+    pub fn ahead(&mut self) -> Out<'_> {
+        self.here.onto(self.ahead)
+    }
+
+    /// What is known of the whole network.
+    #[inline]
+    pub fn view(&self) -> &View {
+        self.network.view()
+    }
+
+    /// Says that something is so from now on: [`Network::tell`].
+    pub fn tell(&mut self, fact: Fact) -> bool {
+        self.network.tell(self.now, fact)
+    }
+
+    /// To any switch: [`Network::mail`].
     pub fn mail(&mut self, to: DatapathId, message: Message) {
-        self.mail.0.push((to, message));
+        self.network.mail(to, message);
     }
 }

@@ -23,6 +23,8 @@
 //! ```
 
 mod ctx;
+mod network;
+pub mod view;
 
 use std::time::Instant;
 
@@ -30,7 +32,9 @@ use sluice_wire::{
     ErrorMsg, Features, FlowRemovedView, MultipartKind, PacketIn, PacketIns, PortStatus,
 };
 
-pub use ctx::{Ctx, Mail, Sw};
+pub use ctx::{Ctx, Sw};
+pub use network::Network;
+use view::Told;
 
 /// Whether the next application in the row hears of a frame as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,8 +61,26 @@ pub trait App {
     }
 
     /// A switch is gone; its number will be another's.
-    fn switch_down(&mut self, sw: Sw) {
-        let _ = sw;
+    fn switch_down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
+        let _ = (sw, now, network);
+    }
+
+    /// About four times a second for every switch: what is to be done once in a while is done here.
+    fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
+        let _ = ctx;
+    }
+
+    /// Something is otherwise than before in the view of the network; an application of this worker or of another
+    /// said so. It is heard when all switches of the turn are, once for each fact, in the order in which they came.
+    fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
+        let _ = (told, now, network);
+    }
+
+    /// Answers frames at the front of `frames` as far as they are of the usual kind: those that every application
+    /// before this one in the row would pass on and learn nothing from. The next frame after them is heard by all.
+    #[inline]
+    fn usual(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+        let _ = (frames, ctx);
     }
 
     /// A frame came up from `ctx.sw`.
@@ -72,7 +94,9 @@ pub trait App {
     /// An application that has to look something up for each may look for many of them before it answers the
     /// first, so that the waits for memory overlap. What is left in `frames` is answered by nobody.
     fn packet_ins(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
-        for p in frames {
+        loop {
+            self.usual(frames, ctx);
+            let Some(p) = frames.next() else { break };
             self.packet_in(&p, ctx);
         }
     }
@@ -120,9 +144,25 @@ impl<A: App, B: App> App for (A, B) {
         self.1.switch_up(features, ctx);
     }
 
-    fn switch_down(&mut self, sw: Sw) {
-        self.0.switch_down(sw);
-        self.1.switch_down(sw);
+    fn switch_down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
+        self.0.switch_down(sw, now, network);
+        self.1.switch_down(sw, now, network);
+    }
+
+    fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
+        self.0.time_passes(ctx);
+        self.1.time_passes(ctx);
+    }
+
+    fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
+        self.0.told(told, now, network);
+        self.1.told(told, now, network);
+    }
+
+    #[inline]
+    fn usual(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+        self.0.usual(frames, ctx);
+        self.1.usual(frames, ctx);
     }
 
     #[inline]

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Instant;
 
-use sluice_app::{App, Ctx, Gauge, Sw, Then};
+use sluice_app::view::Told;
+use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
 use sluice_wire::{
     ErrorMsg, Features, FlowRemovedView, MultipartKind, PacketIn, PacketIns, PortStatus,
 };
@@ -94,15 +95,31 @@ macro_rules! apps {
                 self.each(|app| app.switch_up(features, ctx));
             }
 
-            fn switch_down(&mut self, sw: Sw) {
-                self.each(|app| app.switch_down(sw));
+            fn switch_down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
+                self.each(|app| app.switch_down(sw, now, network));
+            }
+
+            fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
+                self.each(|app| app.time_passes(ctx));
+            }
+
+            fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
+                self.each(|app| app.told(told, now, network));
+            }
+
+            fn usual(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+                self.each(|app| app.usual(frames, ctx));
             }
 
             #[inline]
             fn packet_ins(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
                 match &mut self.0[..] {
                     $([One::$app(app)] => app.packet_ins(frames, ctx),)*
-                    _ => frames.for_each(|p| _ = self.packet_in(&p, ctx)),
+                    _ => loop {
+                        self.usual(frames, ctx);
+                        let Some(p) = frames.next() else { break };
+                        self.packet_in(&p, ctx);
+                    },
                 }
             }
 

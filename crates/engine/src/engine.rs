@@ -15,7 +15,7 @@ use crate::config::{Config, Pin};
 use crate::front::{Front, is_same_listener};
 use crate::ledger::Ledger;
 use crate::mailbox::{Mailbox, ToFront, ToWorker};
-use crate::worker::Worker;
+use crate::worker::{Post, Worker};
 
 /// Why the engine does not start.
 #[derive(Debug)]
@@ -95,11 +95,12 @@ impl<A: App + 'static> Engine<A> {
         let mut threads = Vec::new();
         for (number, seat) in seats.into_iter().enumerate() {
             let (cfg, ledger, front) = (cfg.clone(), ledger.clone(), front.clone());
-            let make = make.clone();
+            let (make, workers) = (make.clone(), workers.clone());
             threads.push(spawn(format!("worker-{number}"), move || {
                 // `seats` has tried it.
                 seat.core.map_or(Ok(()), cores::pin)?;
-                Worker::new(seat.io, make(number), cfg, seat.inbox, front, ledger, number).run()
+                let post = Post { inbox: seat.inbox, front, workers, number };
+                Worker::new(seat.io, make(number), cfg, post, ledger).run()
             })?);
         }
         threads.push(spawn("front".to_owned(), move || desk.run())?);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use sluice_app::view::Told;
 use sluice_io::Waker;
 use sluice_wire::{DatapathId, Features, Message};
 
@@ -28,6 +29,8 @@ pub(crate) enum ToWorker<C, A> {
     HangUp(Serial, Reason),
     /// A message for a switch of this worker.
     Mail(Serial, Letter),
+    /// What applications of another worker said about the network.
+    Told(Arc<[Told]>),
     /// Be set so from now on.
     Configure(Arc<Config>, Arc<dyn Fn(&mut A) + Send + Sync>),
     /// End.

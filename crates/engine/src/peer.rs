@@ -34,6 +34,9 @@ pub(crate) struct Wires {
     /// Since when it takes nothing.
     stuck_since: Option<Instant>,
     paused: bool,
+    /// Octets at the front of `backlog` that end a message of which the peer has the start; not counted, `None`, as
+    /// long as nothing was ever to go ahead.
+    half_sent: Option<usize>,
 }
 
 /// How much of a burst was used, and what is left of it.
@@ -91,12 +94,38 @@ impl Wires {
             if !fresh.is_empty() {
                 sent = io.send(id, fresh);
             }
+            self.half_sent = self.half_sent.map(|_| half(fresh, 0, sent));
             self.backlog.extend_from_slice(fresh.get(sent..).unwrap_or_default());
         } else {
             self.backlog.extend_from_slice(fresh);
         }
         self.mind(io, id, now, sent, limits);
         sent
+    }
+
+    /// Sends `ahead` before all that waits, and `fresh` after it. Returns how much went; `ahead` is empty then.
+    #[cold]
+    pub(crate) fn say_ahead<I: Io>(
+        &mut self,
+        io: &mut I,
+        id: ConnId,
+        now: Instant,
+        (ahead, fresh): (&mut Vec<u8>, &[u8]),
+        limits: &Limits,
+    ) -> usize {
+        if self.backlog.is_empty() {
+            self.half_sent = Some(0);
+            ahead.extend_from_slice(fresh);
+            let sent = self.say(io, id, now, ahead, limits);
+            ahead.clear();
+            return sent;
+        }
+        match self.half_sent {
+            Some(at) => _ = self.backlog.splice(at..at, ahead.drain(..)),
+            // It waits this once; from now on it is known where a message ends.
+            None => self.backlog.append(ahead),
+        }
+        self.say(io, id, now, fresh, limits)
     }
 
     /// Sends what waits, now that there is room. Returns how much went.
@@ -108,6 +137,7 @@ impl Wires {
         limits: &Limits,
     ) -> usize {
         let sent = if self.backlog.is_empty() { 0 } else { io.send(id, &self.backlog) };
+        self.half_sent = self.half_sent.map(|at| half(&self.backlog, at, sent));
         self.backlog.drain(..sent);
         self.mind(io, id, now, sent, limits);
         sent
@@ -152,6 +182,15 @@ impl Wires {
             self.backlog = Vec::new();
         }
     }
+}
+
+/// How many octets of the message in which `sent` lies follow it; a message begins at `at`.
+fn half(octets: &[u8], mut at: usize, sent: usize) -> usize {
+    while at < sent {
+        let Ok(Some((msg, _))) = split(octets.get(at..).unwrap_or_default()) else { break };
+        at += msg.octets().len();
+    }
+    at.saturating_sub(sent)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use sluice_app::{App, Ctx, Mail, Sw};
+use sluice_app::{App, Ctx, Network, Sw};
 use sluice_io::ConnId;
 use sluice_proto::{Event, Fault, Session};
 use sluice_wire::{DatapathId, ErrorMsg, ErrorReason, Frame, Kind, PacketIns, split};
@@ -56,8 +56,10 @@ pub(crate) struct Floor<'w, A> {
     pub(crate) app: &'w mut A,
     pub(crate) cfg: &'w Config,
     pub(crate) sheet: &'w Sheet,
-    pub(crate) mail: &'w mut Mail,
+    pub(crate) network: &'w mut Network,
     pub(crate) tx: &'w mut Vec<u8>,
+    /// What goes before all that waits.
+    pub(crate) ahead: &'w mut Vec<u8>,
     pub(crate) now: Instant,
 }
 
@@ -89,7 +91,10 @@ impl<A: App> Floor<'_, A> {
             let Some((msg, after)) = next else { return Ok(rest) };
             rest = after;
             self.sheet.received(msg.version(), msg.kind(), 1);
-            let told = peer.session.on_message(&self.cfg.session, msg, self.tx);
+            // Whether we live is answered before all that waits.
+            let is_echo = msg.kind() == Kind::ECHO_REQUEST;
+            let tx = if is_echo { &mut *self.ahead } else { &mut *self.tx };
+            let told = peer.session.on_message(&self.cfg.session, msg, tx);
             if let Some(event) = told.map_err(Reason::Fault)? {
                 self.other(peer, event);
             }
@@ -102,7 +107,7 @@ impl<A: App> Floor<'_, A> {
         let version = peer.session.version();
         let mut frames = PacketIns::new(version, octets);
         let here = peer.session.out(self.tx);
-        let mut ctx = Ctx::new(self.now, peer.sw, peer.datapath_id, here, self.mail);
+        let mut ctx = Ctx::new(self.now, peer.sw, peer.datapath_id, here, self.ahead, self.network);
         self.app.packet_ins(&mut frames, &mut ctx);
         // What the applications left is not for them.
         frames.by_ref().for_each(drop);
@@ -140,7 +145,7 @@ impl<A: App> Floor<'_, A> {
             _ => {}
         }
         let here = peer.session.out(self.tx);
-        let mut ctx = Ctx::new(self.now, sw, id, here, self.mail);
+        let mut ctx = Ctx::new(self.now, sw, id, here, self.ahead, self.network);
         match event {
             Event::PacketIn(p) => _ = self.app.packet_in(&p, &mut ctx),
             Event::FlowRemoved(removed) => self.app.flow_removed(&removed, &mut ctx),

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use sluice_app::{App, Ctx, Mail, Sw};
+use sluice_app::{App, Ctx, Network, Sw};
 use sluice_io::{ConnId, Io, IoEvent, clock};
-use sluice_wire::{Features, Message};
+use sluice_wire::{DatapathId, Features, Message};
 
 use crate::config::Config;
 use crate::gate::Gate;
@@ -24,6 +24,9 @@ const SWEEP: Duration = Duration::from_millis(250);
 /// How often applications show their numbers.
 const SHOW: Duration = Duration::from_secs(1);
 
+/// How often within a turn what is told leads to more that is told; what is left is for the next turn.
+const CARRIED_MAX: usize = 8;
+
 /// A thread that serves switches: its sockets, its sessions, its applications, its buffers.
 pub(crate) struct Worker<I: Io, A> {
     io: I,
@@ -36,19 +39,30 @@ struct Hall<C, A> {
     cfg: Arc<Config>,
     peers: Vec<Option<Box<Peer>>>,
     by_serial: HashMap<Serial, ConnId>,
+    by_datapath: HashMap<DatapathId, ConnId>,
     /// Which numbers of switches are taken.
     sws: Vec<bool>,
     tx: Vec<u8>,
-    mail: Mail,
-    inbox: Receiver<ToWorker<C, A>>,
-    front: Mailbox<ToFront>,
+    /// What goes before all that waits.
+    ahead: Vec<u8>,
+    network: Network,
+    post: Post<C, A>,
     ledger: Arc<Ledger>,
-    number: usize,
     gate: Gate,
     started: Instant,
     now: Instant,
     sweep_at: Instant,
     show_at: Instant,
+}
+
+/// The ways to other threads, and what comes from them.
+pub(crate) struct Post<C, A> {
+    pub(crate) inbox: Receiver<ToWorker<C, A>>,
+    pub(crate) front: Mailbox<ToFront>,
+    /// All workers, this one as well.
+    pub(crate) workers: Vec<Mailbox<ToWorker<C, A>>>,
+    /// Which of them this is.
+    pub(crate) number: usize,
 }
 
 /// Whether there is another turn.
@@ -63,10 +77,8 @@ impl<I: Io, A: App> Worker<I, A> {
         io: I,
         app: A,
         cfg: Arc<Config>,
-        inbox: Receiver<ToWorker<I::Conn, A>>,
-        front: Mailbox<ToFront>,
+        post: Post<I::Conn, A>,
         ledger: Arc<Ledger>,
-        number: usize,
     ) -> Self {
         let now = clock::now();
         let hall = Hall {
@@ -74,13 +86,13 @@ impl<I: Io, A: App> Worker<I, A> {
             cfg,
             peers: Vec::new(),
             by_serial: HashMap::new(),
+            by_datapath: HashMap::new(),
             sws: Vec::new(),
             tx: Vec::new(),
-            mail: Mail::default(),
-            inbox,
-            front,
+            ahead: Vec::new(),
+            network: Network::new(post.number),
+            post,
             ledger,
-            number,
             gate: Gate::default(),
             started: now,
             now,
@@ -122,7 +134,7 @@ impl<I: Io, A: App> Worker<I, A> {
         }
         let next = if woken { hall.read_inbox(io) } else { Next::Turn };
         hall.let_time_pass(io);
-        hall.carry_mail(io);
+        hall.carry(io);
         hall.ledger_sheet().turn(clock::now() - hall.started, clock::now() - now);
         Ok(next)
     }
@@ -130,7 +142,7 @@ impl<I: Io, A: App> Worker<I, A> {
 
 impl<C, A: App> Hall<C, A> {
     fn ledger_sheet(&self) -> &Sheet {
-        sheet(&self.ledger, self.number)
+        sheet(&self.ledger, self.post.number)
     }
 
     fn begin(&mut self, now: Instant) {
@@ -141,19 +153,20 @@ impl<C, A: App> Hall<C, A> {
     /// Serves a burst; the answers are in `tx`.
     #[inline]
     fn hear(&mut self, id: ConnId, octets: &[u8]) -> Result<(), Reason> {
-        let sheet = sheet(&self.ledger, self.number);
+        let sheet = sheet(&self.ledger, self.post.number);
         sheet.bursts.add(1);
         sheet.octets_received.add(octets.len() as u64);
         let Some(Some(peer)) = self.peers.get_mut(id.slot()) else { return Ok(()) };
         if std::mem::take(&mut peer.is_probed) {
-            self.front.put(ToFront::Alive(peer.serial));
+            self.post.front.put(ToFront::Alive(peer.serial));
         }
         let mut floor = Floor {
             app: &mut self.app,
             cfg: &self.cfg,
             sheet,
-            mail: &mut self.mail,
+            network: &mut self.network,
             tx: &mut self.tx,
+            ahead: &mut self.ahead,
             now: self.now,
         };
         floor.burst(peer, octets)
@@ -162,13 +175,18 @@ impl<C, A: App> Hall<C, A> {
     /// Sends what is in `tx`.
     #[inline]
     fn say<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId) {
-        let sheet = sheet(&self.ledger, self.number);
+        let sheet = sheet(&self.ledger, self.post.number);
         let Some(Some(peer)) = self.peers.get_mut(id.slot()) else {
             self.tx.clear();
+            self.ahead.clear();
             return;
         };
         let waited = peer.wires.backlog.len();
-        let sent = peer.wires.say(io, id, self.now, &self.tx, &self.cfg.limits);
+        let sent = if self.ahead.is_empty() {
+            peer.wires.say(io, id, self.now, &self.tx, &self.cfg.limits)
+        } else {
+            peer.wires.say_ahead(io, id, self.now, (&mut self.ahead, &self.tx), &self.cfg.limits)
+        };
         self.tx.clear();
         count_sent(sheet, sent, waited, peer.wires.backlog.len());
         sheet.latency.record_n(clock::now() - self.now, 1);
@@ -176,19 +194,19 @@ impl<C, A: App> Hall<C, A> {
 
     /// Sends what waits.
     fn go_on<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId) {
-        let sheet = sheet(&self.ledger, self.number);
+        let sheet = sheet(&self.ledger, self.post.number);
         let Some(Some(peer)) = self.peers.get_mut(id.slot()) else { return };
         let waited = peer.wires.backlog.len();
         let sent = peer.wires.go_on(io, id, self.now, &self.cfg.limits);
         if sent > 0 && std::mem::take(&mut peer.is_probed) {
             // Who takes what waits is alive, and cannot answer as long as we do not read.
-            self.front.put(ToFront::Alive(peer.serial));
+            self.post.front.put(ToFront::Alive(peer.serial));
         }
         count_sent(sheet, sent, waited, peer.wires.backlog.len());
     }
 
     fn read_inbox<I: Io<Conn = C>>(&mut self, io: &mut I) -> Next {
-        while let Ok(what) = self.inbox.try_recv() {
+        while let Ok(what) = self.post.inbox.try_recv() {
             match what {
                 ToWorker::Adopt(from, features) => self.adopt(io, *from, &features),
                 ToWorker::Probe(serial) => self.probe(io, serial),
@@ -197,7 +215,16 @@ impl<C, A: App> Hall<C, A> {
                         self.end(io, id, reason);
                     }
                 }
-                ToWorker::Mail(serial, message) => self.deliver(io, serial, &message),
+                ToWorker::Mail(serial, message) => {
+                    self.deliver(io, self.by_serial.get(&serial).copied(), &[&message]);
+                }
+                ToWorker::Told(facts) => {
+                    for told in &*facts {
+                        if self.network.hear(told) {
+                            self.app.told(told, self.now, &mut self.network);
+                        }
+                    }
+                }
                 ToWorker::Configure(cfg, change) => {
                     self.cfg = cfg;
                     change(&mut self.app);
@@ -222,7 +249,7 @@ impl<C, A: App> Hall<C, A> {
             Err(error) => {
                 tracing::warn!(datapath = %datapath_id, %addr, %error, "cannot serve");
                 self.ledger_sheet().ended(Reason::Broken(error.kind()));
-                self.front.put(ToFront::Gone(serial));
+                self.post.front.put(ToFront::Gone(serial));
                 return;
             }
         };
@@ -230,15 +257,17 @@ impl<C, A: App> Hall<C, A> {
         let from = Handover { conn: (), serial, addr, datapath_id, session, wires };
         let mut peer = Box::new(Peer::new(id, sw, from));
         self.ledger_sheet().session_up(peer.session.version());
-        let (version, worker, ports) = (peer.session.version(), self.number, features.ports.len());
+        let (version, worker) = (peer.session.version(), self.post.number);
+        let ports = features.ports.len();
         tracing::info!(datapath = %datapath_id, %addr, %version, ports, worker, "switch up");
         let here = peer.session.out(&mut self.tx);
-        let mut ctx = Ctx::new(self.now, sw, datapath_id, here, &mut self.mail);
+        let mut ctx = Ctx::new(self.now, sw, datapath_id, here, &mut self.ahead, &mut self.network);
         self.app.switch_up(features, &mut ctx);
         let early = std::mem::take(&mut peer.wires.torn);
         peer.wires.moved();
         self.ledger_sheet().octets_waiting.add(peer.wires.backlog.len() as u64);
         self.by_serial.insert(serial, id);
+        self.by_datapath.insert(datapath_id, id);
         if self.peers.len() <= id.slot() {
             self.peers.resize_with(id.slot() + 1, || None);
         }
@@ -247,6 +276,8 @@ impl<C, A: App> Hall<C, A> {
         }
         // What waited at the front waits for nobody to call.
         self.go_on(io, id);
+        // What the applications begin with comes first of all.
+        self.say(io, id);
         let heard = self.hear(id, &early);
         self.say(io, id);
         heard.unwrap_or_else(|reason| self.end(io, id, reason));
@@ -268,45 +299,75 @@ impl<C, A: App> Hall<C, A> {
         let Some(&id) = self.by_serial.get(&serial) else { return };
         if let Some(Some(peer)) = self.peers.get_mut(id.slot()) {
             peer.is_probed = true;
-            peer.session.probe(self.now, &mut self.tx);
+            peer.session.probe(self.now, &mut self.ahead);
         }
         self.say(io, id);
     }
 
-    fn deliver<I: Io<Conn = C>>(&mut self, io: &mut I, serial: Serial, message: &Message) {
-        let id = self.by_serial.get(&serial).copied();
-        let peer = id.and_then(|id| self.peers.get_mut(id.slot())?.as_mut());
-        if peer.as_ref().is_some_and(|peer| peer.wires.is_paused()) {
-            return self.ledger_sheet().mail_refused.add(1);
+    /// Writes messages of applications to a switch, which is perhaps not there.
+    fn deliver<I: Io<Conn = C>>(&mut self, io: &mut I, id: Option<ConnId>, letters: &[&Message]) {
+        let count = letters.len() as u64;
+        let Some(Some(peer)) = id.and_then(|id| self.peers.get_mut(id.slot())) else {
+            return self.ledger_sheet().mail_lost.add(count);
+        };
+        if peer.wires.is_paused() {
+            return self.ledger_sheet().mail_refused.add(count);
         }
-        let written = peer.map(|peer| {
+        let id = peer.id;
+        for message in letters {
             let mut out = peer.session.out(&mut self.tx);
             let xid = out.next_xid();
-            (peer.id, message.emit(xid, &mut out))
-        });
-        match written {
-            Some((id, Ok(()))) => self.say(io, id),
-            Some((_, Err(no))) => {
+            if let Err(no) = message.emit(xid, &mut out) {
                 tracing::warn!("mail cannot be said: {no}");
-                self.ledger_sheet().mail_lost.add(1);
+                sheet(&self.ledger, self.post.number).mail_lost.add(1);
             }
-            None => self.ledger_sheet().mail_lost.add(1),
+        }
+        self.say(io, id);
+    }
+
+    /// Carries what applications said beyond the switches that they heard: facts to all applications, letters to their
+    /// switches or to the front, which knows where those of others are.
+    fn carry<I: Io<Conn = C>>(&mut self, io: &mut I) {
+        if self.network.is_quiet() {
+            return;
+        }
+        for _ in 0..CARRIED_MAX {
+            let facts = self.network.take_told();
+            if facts.is_empty() {
+                break;
+            }
+            let facts: Arc<[_]> = facts.into();
+            for (number, worker) in self.post.workers.iter().enumerate() {
+                if number != self.post.number {
+                    worker.put(ToWorker::Told(facts.clone()));
+                }
+            }
+            for told in &*facts {
+                self.app.told(told, self.now, &mut self.network);
+            }
+        }
+        let mut letters = self.network.take_mail();
+        while let Some(&(to, _)) = letters.first() {
+            // All that goes to one switch goes in one write, in its order; who was written to first is first.
+            let (here, others) = letters.into_iter().partition(|letter| letter.0 == to);
+            letters = others;
+            self.send_letters(io, to, here);
         }
     }
 
-    /// Hands what applications wrote to others over to the front, which knows where they are.
-    fn carry_mail<I: Io<Conn = C>>(&mut self, io: &mut I) {
-        if self.mail.is_empty() {
-            return;
+    fn send_letters<I: Io<Conn = C>>(
+        &mut self,
+        io: &mut I,
+        to: DatapathId,
+        letters: Vec<(DatapathId, Message)>,
+    ) {
+        if let Some(&id) = self.by_datapath.get(&to) {
+            let letters: Vec<_> = letters.iter().map(|(_, message)| message).collect();
+            return self.deliver(io, Some(id), &letters);
         }
-        for (to, message) in self.mail.take() {
-            let here = self.peers.iter().flatten().find(|peer| peer.datapath_id == to);
-            if let Some(serial) = here.map(|peer| peer.serial) {
-                self.deliver(io, serial, &message);
-                continue;
-            }
-            let letters_max = self.cfg.limits.mail_max;
-            if !self.front.post(message, letters_max, |letter| ToFront::Mail(to, letter)) {
+        let letters_max = self.cfg.limits.mail_max;
+        for (_, message) in letters {
+            if !self.post.front.post(message, letters_max, |letter| ToFront::Mail(to, letter)) {
                 self.ledger_sheet().mail_refused.add(1);
             }
         }
@@ -317,6 +378,7 @@ impl<C, A: App> Hall<C, A> {
             return;
         }
         self.sweep_at = self.now + SWEEP;
+        self.network.on_time(self.now);
         for slot in 0..self.peers.len() {
             let Some(Some(peer)) = self.peers.get_mut(slot) else { continue };
             let (id, stuck) = (peer.id, peer.wires.is_stuck(self.now, &self.cfg.limits));
@@ -325,13 +387,18 @@ impl<C, A: App> Hall<C, A> {
                 // It may have answered; it is we who do not listen. Being stuck has a limit of its own.
                 peer.session.heard(self.now);
             }
-            let passed = peer.session.on_time(&self.cfg.session, self.now, &mut self.tx);
+            let passed = peer.session.on_time(&self.cfg.session, self.now, &mut self.ahead);
+            let (sw, datapath_id) = (peer.sw, peer.datapath_id);
+            let here = peer.session.out(&mut self.tx);
+            let (ahead, network) = (&mut self.ahead, &mut self.network);
+            self.app.time_passes(&mut Ctx::new(self.now, sw, datapath_id, here, ahead, network));
             if stuck {
                 self.tx.clear();
+                self.ahead.clear();
                 self.end(io, id, Reason::Stuck);
                 continue;
             }
-            if !self.tx.is_empty() {
+            if !self.tx.is_empty() || !self.ahead.is_empty() {
                 self.say(io, id);
             }
             passed.unwrap_or_else(|fault| self.end(io, id, Reason::Fault(fault)));
@@ -351,7 +418,7 @@ impl<C, A: App> Hall<C, A> {
         let Some(peer) = self.peers.get_mut(id.slot()).and_then(Option::take) else { return };
         io.close(id);
         let (datapath, addr, version) = (peer.datapath_id, peer.addr, peer.session.version());
-        let sheet = sheet(&self.ledger, self.number);
+        let sheet = sheet(&self.ledger, self.post.number);
         sheet.ended(reason);
         sheet.session_down(version);
         sheet.octets_waiting.sub(peer.wires.backlog.len() as u64);
@@ -363,12 +430,13 @@ impl<C, A: App> Hall<C, A> {
                 _ => tracing::warn!(%datapath, %addr, %version, "switch down: {reason}"),
             }
         }
-        self.app.switch_down(peer.sw);
+        self.app.switch_down(peer.sw, self.now, &mut self.network);
         if let Some(taken) = self.sws.get_mut(peer.sw.index()) {
             *taken = false;
         }
         self.by_serial.remove(&peer.serial);
-        self.front.put(ToFront::Gone(peer.serial));
+        self.by_datapath.remove(&datapath);
+        self.post.front.put(ToFront::Gone(peer.serial));
     }
 }
 

@@ -53,7 +53,7 @@ fn play<A: App>(app: A, version: Version, script: &str) -> Result<(), String> {
         match step {
             Step::Wait(time) => {
                 stage.must_be_silent().map_err(marked)?;
-                stage.wait(time);
+                stage.wait(time).map_err(marked)?;
             }
             Step::Heard(switch, heard) => {
                 stage.must_be_silent().map_err(marked)?;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use sluice_app::{App, Ctx, Mail, Sw};
+use sluice_app::{App, Ctx, Network, Sw};
 use sluice_wire::{
     DatapathId, EtherType, Features, Frame, Kind, MacAddr, Message, Out, PacketIn, PacketInReason,
     Port, PortNo, PortReason, PortState, PortStatus, Version, split,
@@ -18,7 +18,7 @@ pub(crate) struct Stage<A> {
     app: A,
     version: Version,
     now: Instant,
-    mail: Mail,
+    network: Network,
     switches: Vec<Switch>,
     said: VecDeque<(String, Said)>,
     /// The frame that was heard last.
@@ -38,16 +38,22 @@ impl<A: App> Stage<A> {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let (switches, said) = (Vec::new(), VecDeque::new());
-        Self { app, version, now, mail: Mail::default(), switches, said, frame: Vec::new() }
+        Self { app, version, now, network: Network::new(0), switches, said, frame: Vec::new() }
     }
 
     /// Lets time pass, with a turn every second as the engine has at least.
-    pub(crate) fn wait(&mut self, time: Duration) {
+    pub(crate) fn wait(&mut self, time: Duration) -> Result<(), String> {
         let end = self.now + time;
         while self.now < end {
             self.now = end.min(self.now + Duration::from_secs(1));
             self.app.on_time(self.now);
+            for at in 0..self.switches.len() {
+                if self.switches.get(at).is_some_and(|switch| switch.is_up) {
+                    self.tell(at, A::time_passes);
+                }
+            }
         }
+        self.collect()
     }
 
     /// Fails if something was said that no line has named.
@@ -77,7 +83,7 @@ impl<A: App> Stage<A> {
         match heard {
             Heard::Up => self.come_up(at),
             Heard::Down => {
-                self.app.switch_down(sw(at));
+                self.app.switch_down(sw(at), self.now, &mut self.network);
                 self.each(at, |switch| switch.is_up = false);
             }
             heard => {
@@ -159,12 +165,23 @@ impl<A: App> Stage<A> {
     fn tell(&mut self, at: usize, tell: impl FnOnce(&mut A, &mut Ctx<'_>)) {
         let Some(switch) = self.switches.get_mut(at) else { return };
         let here = Out::new(&mut switch.tx, self.version, &mut switch.next_xid);
-        tell(&mut self.app, &mut Ctx::new(self.now, sw(at), id(at), here, &mut self.mail));
+        let (mut ahead, network) = (Vec::new(), &mut self.network);
+        tell(&mut self.app, &mut Ctx::new(self.now, sw(at), id(at), here, &mut ahead, network));
+        switch.tx.splice(..0, ahead);
     }
 
     /// Reads what was said to the switches, from their octets.
     fn collect(&mut self) -> Result<(), String> {
-        for (to, message) in self.mail.take() {
+        loop {
+            let facts = self.network.take_told();
+            if facts.is_empty() {
+                break;
+            }
+            for told in &facts {
+                self.app.told(told, self.now, &mut self.network);
+            }
+        }
+        for (to, message) in self.network.take_mail() {
             let at = (0..self.switches.len()).find(|&at| id(at) == to);
             let Some(switch) = at.and_then(|at| self.switches.get_mut(at)) else { continue };
             let mut out = Out::new(&mut switch.tx, self.version, &mut switch.next_xid);

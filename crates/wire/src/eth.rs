@@ -78,7 +78,7 @@ impl fmt::Display for MacAddr {
 }
 
 /// A VLAN as a frame names it: 0 is an untagged frame, or one with a priority tag only.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct VlanId(pub u16);
 
 /// What a frame carries. An open set.

@@ -29,6 +29,12 @@ impl<'t> Out<'t> {
         Out { tx: self.tx, version: self.version, next_xid: self.next_xid }
     }
 
+    /// The same switch, into another buffer.
+    #[inline]
+    pub fn onto<'a>(&'a mut self, tx: &'a mut Vec<u8>) -> Out<'a> {
+        Out { tx, version: self.version, next_xid: self.next_xid }
+    }
+
     /// The same buffer, lent on, in another version.
     pub(crate) fn in_version(&mut self, version: Version) -> Out<'_> {
         Out { version, ..self.reborrow() }

@@ -6,7 +6,7 @@ mod table;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use sluice_app::{App, Ctx, Gauge, Sw, Then};
+use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
 use sluice_wire::{
     Action, Features, FlowMod, FlowModCommand, PacketIn, PacketIns, PortReason, PortStatus,
 };
@@ -145,7 +145,7 @@ impl App for Learning {
         debug_assert!(written.is_ok(), "every version can say it");
     }
 
-    fn switch_down(&mut self, sw: Sw) {
+    fn switch_down(&mut self, sw: Sw, _: Instant, _: &mut Network) {
         if let Some(place) = self.bridges.get_mut(sw.index()) {
             *place = None;
         }
@@ -199,7 +199,6 @@ fn ticks(time: Duration) -> Tick {
 
 #[cfg(test)]
 mod tests {
-    use sluice_app::Mail;
     use sluice_base::Rng;
     use sluice_wire::{DatapathId, Out, PacketInReason, PortNo, Version, Versions};
 
@@ -224,9 +223,12 @@ mod tests {
         }
 
         fn tell(&mut self, tell: impl FnOnce(&mut Learning, &mut Ctx<'_>)) {
-            let mut mail = Mail::default();
+            let (mut ahead, mut network) = (Vec::new(), Network::new(0));
             let here = Out::new(&mut self.tx, self.version, &mut self.xid);
-            tell(&mut self.app, &mut Ctx::new(self.now, Sw(0), DatapathId(1), here, &mut mail));
+            tell(
+                &mut self.app,
+                &mut Ctx::new(self.now, Sw(0), DatapathId(1), here, &mut ahead, &mut network),
+            );
         }
     }
 

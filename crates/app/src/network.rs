@@ -1,0 +1,85 @@
+//! What an application has of the world beyond the switch that it hears.
+
+use std::time::{Duration, Instant};
+
+use sluice_wire::{DatapathId, Message};
+
+use crate::view::{Fact, Stamp, Told, View};
+
+/// How often what is long gone is forgotten.
+const SWEEP: Duration = Duration::from_secs(10);
+
+/// The network as this worker knows it, and what is said to those who are not being heard: switches, and workers.
+#[derive(Debug)]
+pub struct Network {
+    view: View,
+    mail: Vec<(DatapathId, Message)>,
+    told: Vec<Told>,
+    worker: usize,
+    swept: Option<Instant>,
+}
+
+impl Network {
+    /// That of worker `worker`, in which nothing is known.
+    pub fn new(worker: usize) -> Self {
+        Self { view: View::default(), mail: Vec::new(), told: Vec::new(), worker, swept: None }
+    }
+
+    /// What is known.
+    #[inline]
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// To any switch, whoever's it is. What a switch of its version cannot express is logged and left out;
+    /// a switch that is not there hears nothing.
+    ///
+    /// # Cost
+    /// A copy and, if another worker holds the switch, a hop between cores.
+    pub fn mail(&mut self, to: DatapathId, message: Message) {
+        self.mail.push((to, message));
+    }
+
+    /// Says that something is so from now on, to all applications of all workers. What is known already is not said
+    /// again. Whether anything is otherwise than before.
+    ///
+    /// # Cost
+    /// A copy, and a hop between cores for every other worker.
+    pub fn tell(&mut self, now: Instant, fact: Fact) -> bool {
+        let told = Told { stamp: Stamp::new(now, self.worker), fact };
+        let is_new = self.view.apply(&told);
+        if is_new {
+            self.told.push(told);
+        }
+        is_new
+    }
+
+    /// For engines: what another worker said. Whether anything is otherwise than before.
+    pub fn hear(&mut self, told: &Told) -> bool {
+        self.view.apply(told)
+    }
+
+    /// For engines: takes what was written to switches.
+    pub fn take_mail(&mut self) -> Vec<(DatapathId, Message)> {
+        std::mem::take(&mut self.mail)
+    }
+
+    /// For engines: takes what was told since it was asked last.
+    pub fn take_told(&mut self) -> Vec<Told> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// For engines: whether there is neither mail nor a fact to carry.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.mail.is_empty() && self.told.is_empty()
+    }
+
+    /// For engines: lets time pass.
+    pub fn on_time(&mut self, now: Instant) {
+        if self.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= SWEEP) {
+            self.swept = Some(now);
+            self.view.sweep(now);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! What applications tell one another.
+
+use std::time::{Duration, Instant};
+
+use sluice_wire::DatapathId;
+
+use super::{Host, HostId, Link, Place, PortView, SwitchView};
+
+/// Something about the network; `None` is that it is there no longer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fact {
+    /// A switch, with all its ports.
+    Switch(DatapathId, Option<SwitchView>),
+    /// One port of a switch that is there.
+    Port(Place, Option<PortView>),
+    /// The link that comes in at a port.
+    Link(Place, Option<Link>),
+    /// A host.
+    Host(HostId, Option<Host>),
+}
+
+/// When something came to be, and which worker says so; the later one holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp {
+    at: Instant,
+    by: usize,
+}
+
+impl Stamp {
+    /// Said at `at` by worker `by`.
+    pub const fn new(at: Instant, by: usize) -> Self {
+        Self { at, by }
+    }
+
+    /// When.
+    pub const fn at(self) -> Instant {
+        self.at
+    }
+
+    pub(super) fn is_within(self, time: Duration, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) <= time
+    }
+}
+
+/// A fact, and when it came to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// When, and who says so.
+    pub stamp: Stamp,
+    /// What.
+    pub fact: Fact,
+}
