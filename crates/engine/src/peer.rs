@@ -231,6 +231,79 @@ mod tests {
         }
     }
 
+    /// A peer that takes so many octets each time.
+    struct Taker(usize, Vec<u8>);
+
+    impl Io for Taker {
+        type Conn = ();
+
+        fn wait(&mut self, _: Option<Instant>) -> std::io::Result<Instant> {
+            Ok(sluice_io::clock::now())
+        }
+
+        fn next_event(&mut self) -> Option<sluice_io::IoEvent<'_, ()>> {
+            None
+        }
+
+        fn send(&mut self, _: ConnId, octets: &[u8]) -> usize {
+            let taken = octets.len().min(self.0);
+            self.1.extend_from_slice(&octets[..taken]);
+            taken
+        }
+
+        fn set_reading(&mut self, _: ConnId, _: Reading) {}
+
+        fn adopt(&mut self, (): ()) -> std::io::Result<ConnId> {
+            Err(std::io::ErrorKind::Unsupported.into())
+        }
+
+        fn release(&mut self, _: ConnId) -> Option<()> {
+            None
+        }
+
+        fn close(&mut self, _: ConnId) {}
+    }
+
+    /// However little the peer takes at a time: what goes ahead overtakes whole messages, and breaks none.
+    #[test]
+    fn what_goes_ahead_overtakes_and_breaks_no_message() {
+        let message = |n: u32, len: u8| {
+            let mut octets = vec![4, 10, 0, len];
+            octets.extend(n.to_be_bytes());
+            octets.resize(len.into(), 0);
+            octets
+        };
+        let (now, limits) = (sluice_io::clock::now(), Limits::default());
+        // An id that is nobody's: the taker does not look at it.
+        let id = sluice_io::ConnId::default();
+        for taken in 1..40 {
+            let (mut io, mut wires) = (Taker(taken, vec![]), Wires::default());
+            wires.say_ahead(&mut io, id, now, (&mut message(100, 8), &[]), &limits);
+            for n in 0..10 {
+                let fresh = [message(n * 2, 20), message(n * 2 + 1, 30)].concat();
+                wires.say(&mut io, id, now, &fresh, &limits);
+            }
+            wires.go_on(&mut io, id, now, &limits);
+            wires.say_ahead(&mut io, id, now, (&mut message(101, 12), &[]), &limits);
+            let before = io.1.len();
+            while !wires.backlog.is_empty() {
+                wires.go_on(&mut io, id, now, &limits);
+            }
+            let (mut rest, mut xids, mut at) = (&*io.1, vec![], 0);
+            while let Some((msg, after)) = split(rest).unwrap() {
+                if msg.xid() == 101 {
+                    assert!(at < before + 30, "{taken}: {at} of {before}");
+                }
+                at += msg.octets().len();
+                xids.push(msg.xid());
+                rest = after;
+            }
+            assert!(rest.is_empty());
+            xids.sort_unstable();
+            assert_eq!(xids, (0..20).chain([100, 101]).collect::<Vec<_>>(), "{taken} at a time");
+        }
+    }
+
     #[test]
     fn a_length_that_cannot_be_is_found_in_a_torn_header_too() {
         let mut wires = Wires::default();

@@ -22,8 +22,8 @@ pub use epoll::{Epoll, RX_LEN, Waiting};
 pub use huge::HugeAlloc;
 pub use wake::Waker;
 
-/// One connection of one [`Io`]; never used again for another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// One connection of one [`Io`]; never used again for another. The default is nobody's.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId(u64);
 
 impl ConnId {

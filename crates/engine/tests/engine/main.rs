@@ -8,6 +8,7 @@
 
 mod changes;
 mod duplicates;
+mod facts;
 mod garbage;
 mod lab;
 mod limits;
