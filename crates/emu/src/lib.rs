@@ -1,1 +1,3 @@
 //! Networks that are not there: links with delay, rate and loss, model switches, hosts and topologies.
+
+pub mod topology;

@@ -13,7 +13,7 @@ enum May {
 }
 
 /// Where values become text that others parse. All else is below.
-const RIM: [&str; 6] = ["api", "bench", "cli", "decode", "store", "study"];
+const RIM: [&str; 7] = ["api", "bench", "cli", "decode", "store", "study", "emu"];
 
 /// Prefix of the names of our packages.
 const OURS: &str = "sluice-";

@@ -1,0 +1,187 @@
+//! `GraphML`, as the Internet Topology Zoo writes it. <http://graphml.graphdrawing.org>, <http://www.topology-zoo.org>
+//!
+//! Every node becomes a switch with one host, every edge a link. Of what is told about them, the speed of a link is
+//! used, and the places of its ends: the delay is that of light in glass along the great circle between them.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use roxmltree::{Document, Node as Element, ParsingOptions};
+use sluice_wire::DatapathId;
+
+use super::{
+    Builder, Fault, LINKS_MAX, LinkShape, Node, SWITCHES_MAX, Topology, TopologyError, Where,
+};
+
+/// Elements and texts of one document: of each node and edge as many as the Zoo has, twice.
+const XML_NODES_MAX: u32 = 8_000_000;
+
+/// Kilometres per second in glass: two thirds of light in empty space.
+const GLASS_KM_S: f64 = 200_000.0;
+
+/// Mean radius of the Earth, kilometres.
+const EARTH_KM: f64 = 6371.0;
+
+/// A node's place on the Earth, degrees.
+type Degrees = (f64, f64);
+
+pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
+    let options = ParsingOptions {
+        allow_dtd: false,
+        nodes_limit: XML_NODES_MAX,
+        ..ParsingOptions::default()
+    };
+    let doc = Document::parse_with_options(contents, options)
+        .map_err(|e| Fault::Malformed(message(&e)).at(Where::Line(e.pos().row)))?;
+    let lines = Lines::new(contents);
+    let keys = Keys::new(&doc);
+    let graph = doc.root_element().children().find(|e| e.tag_name().name() == "graph");
+    let graph = graph.ok_or_else(|| Fault::Missing("graph").whole())?;
+    let mut b = Builder::new();
+    let mut nodes = HashMap::new();
+    for element in graph.children().filter(|e| e.tag_name().name() == "node") {
+        let at = |fault: Fault| fault.at(lines.of(element));
+        let id = element.attribute("id").ok_or_else(|| at(Fault::Missing("id of a node")))?;
+        let number = nodes.len() + 1;
+        if number > SWITCHES_MAX {
+            return Err(at(Fault::TooMany { what: "nodes", max: SWITCHES_MAX }));
+        }
+        let switch = switch(&mut b, number, keys.text(element, "label")).map_err(at)?;
+        let host = b.host(format!("h{number}"), None).map_err(at)?;
+        b.link(host, switch, LinkShape::default()).map_err(at)?;
+        let place = keys.number(element, "Latitude").zip(keys.number(element, "Longitude"));
+        if nodes.insert(id, (switch, place)).is_some() {
+            return Err(at(Fault::Twice(format!("node {id}"))));
+        }
+    }
+    let edges = graph.children().filter(|e| e.tag_name().name() == "edge");
+    for (n, element) in edges.enumerate() {
+        let at = |fault: Fault| fault.at(lines.of(element));
+        if n >= LINKS_MAX {
+            return Err(at(Fault::TooMany { what: "edges", max: LINKS_MAX }));
+        }
+        let end = |name| {
+            let id = element.attribute(name).ok_or(Fault::Missing("end of an edge"))?;
+            nodes.get(id).copied().ok_or_else(|| Fault::UnknownNode(id.into()))
+        };
+        let (a, b_end) = (end("source").map_err(at)?, end("target").map_err(at)?);
+        let delay = a.1.zip(b_end.1).map_or(Duration::ZERO, |(a, b)| delay(a, b));
+        let rate_bps = keys.number(element, "LinkSpeedRaw").map(whole).filter(|&rate| rate > 0);
+        let shape = LinkShape { rate_bps, delay, ..LinkShape::default() };
+        b.link(a.0, b_end.0, shape).map_err(at)?;
+    }
+    b.build().map_err(Fault::whole)
+}
+
+/// Adds a switch that is called by its label, or `s1`, `s2`, … if it has none or another has the same.
+fn switch(b: &mut Builder, number: usize, label: Option<&str>) -> Result<Node, Fault> {
+    let id = DatapathId(number as u64);
+    let label = label.map(str::trim).filter(|label| !label.is_empty());
+    match label {
+        Some(label) if !b.has(label) => b.switch(label, id),
+        _ => b.switch(format!("s{number}"), id),
+    }
+}
+
+/// Which `key` attribute has which name.
+struct Keys<'a>(HashMap<&'a str, Vec<&'a str>>);
+
+impl<'a> Keys<'a> {
+    fn new(doc: &'a Document<'_>) -> Self {
+        let mut keys: HashMap<_, Vec<_>> = HashMap::new();
+        let elements = doc.root_element().children().filter(|e| e.tag_name().name() == "key");
+        for (name, id) in elements.filter_map(|e| e.attribute("attr.name").zip(e.attribute("id"))) {
+            keys.entry(name).or_default().push(id);
+        }
+        Self(keys)
+    }
+
+    /// What `element` has under the key called `name`.
+    fn text<'d>(&self, element: Element<'d, '_>, name: &str) -> Option<&'d str> {
+        let ids = self.0.get(name)?;
+        let mut data = element.children().filter(|e| e.tag_name().name() == "data");
+        data.find(|e| e.attribute("key").is_some_and(|key| ids.contains(&key)))?.text()
+    }
+
+    /// A number under that key; what is none, such as the ranges that the Zoo has here and there, is nothing.
+    fn number(&self, element: Element<'_, '_>, name: &str) -> Option<f64> {
+        let number = self.text(element, name)?.trim().parse().ok();
+        number.filter(|number: &f64| number.is_finite())
+    }
+}
+
+/// Where lines begin: asking the document for the line of each of many elements would read it again every time.
+struct Lines(Vec<usize>);
+
+impl Lines {
+    fn new(contents: &str) -> Self {
+        Self(contents.match_indices('\n').map(|(at, _)| at).collect())
+    }
+
+    fn of(&self, element: Element<'_, '_>) -> Where {
+        let before = self.0.partition_point(|&at| at < element.range().start);
+        Where::Line(u32::try_from(before + 1).unwrap_or(u32::MAX))
+    }
+}
+
+/// The parser's words without the place, which is told beside it.
+fn message(error: &roxmltree::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at ").map_or(text.as_str(), |(why, _)| why).into()
+}
+
+/// How long light in glass takes along the great circle.
+fn delay(a: Degrees, b: Degrees) -> Duration {
+    let (lat_a, lat_b) = (a.0.to_radians(), b.0.to_radians());
+    let (lat, lon) = (lat_b - lat_a, (b.1 - a.1).to_radians());
+    let h = (lat / 2.0).sin().powi(2) + lat_a.cos() * lat_b.cos() * (lon / 2.0).sin().powi(2);
+    let km = 2.0 * EARTH_KM * h.clamp(0.0, 1.0).sqrt().asin();
+    Duration::try_from_secs_f64(km / GLASS_KM_S).unwrap_or_default()
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "what is negative becomes 0, what is too large the largest"
+)]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(contents: &str) -> String {
+        parse(contents).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        assert_eq!(
+            error("<graphml>\n<graph>\n</graphml>"),
+            "line 3: expected 'graph' tag, not 'graphml'"
+        );
+        assert_eq!(error("<graphml/>"), "there is no graph");
+        let graph = |inner: &str| format!("<graphml><graph>\n{inner}\n</graph></graphml>");
+        assert_eq!(error(&graph("<node/>")), "line 2: there is no id of a node");
+        assert_eq!(
+            error(&graph("<node id='a'/>\n<edge source='a' target='b'/>")),
+            "line 3: there is no node \"b\""
+        );
+        assert_eq!(
+            error(&graph("<node id='a'/>\n<node id='a'/>")),
+            "line 3: node a is there twice"
+        );
+        let bomb = "<!DOCTYPE g [<!ENTITY a 'aaaa'>]>\n<graphml>&a;</graphml>";
+        assert!(error(bomb).starts_with("line 1: "));
+    }
+
+    #[test]
+    fn light_takes_its_time() {
+        let (berlin, new_york) = ((52.52, 13.40), (40.71, -74.01));
+        let ms = delay(berlin, new_york).as_millis();
+        assert!((31..=33).contains(&ms), "{ms} ms for some 6 390 km");
+        assert_eq!(delay(berlin, berlin), Duration::ZERO);
+    }
+}

@@ -1,0 +1,222 @@
+//! Files of Mininet's editor: JSON with lists of hosts, switches and links.
+//!
+//! What a controller does not see is passed over: places on the canvas, schedulers, directories, controllers.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use sluice_wire::DatapathId;
+
+use super::{Builder, Fault, LinkShape, Node, Topology, TopologyError, Where};
+
+#[derive(Debug, Deserialize)]
+struct File {
+    #[serde(default)]
+    hosts: Vec<Host>,
+    switches: Vec<Switch>,
+    #[serde(default)]
+    links: Vec<Link>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Host {
+    opts: HostOptions,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct HostOptions {
+    hostname: String,
+    ip: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Switch {
+    opts: SwitchOptions,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SwitchOptions {
+    hostname: String,
+    node_num: Option<Value>,
+    dpid: Option<String>,
+    switch_type: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Link {
+    src: String,
+    dest: String,
+    #[serde(default)]
+    opts: LinkOptions,
+}
+
+/// Numbers are numbers or text, as the version of the editor has it.
+#[derive(Debug, Deserialize, Default)]
+struct LinkOptions {
+    bw: Option<Value>,
+    delay: Option<Value>,
+    jitter: Option<Value>,
+    loss: Option<Value>,
+}
+
+pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
+    let file: File = serde_json::from_str(contents).map_err(|e| {
+        let line = u32::try_from(e.line()).unwrap_or(u32::MAX);
+        // The line is told beside it.
+        let why = e.to_string();
+        let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
+        Fault::Malformed(why.into()).at(Where::Line(line))
+    })?;
+    let mut b = Builder::new();
+    let mut nodes = std::collections::HashMap::new();
+    for (n, Switch { opts }) in file.switches.into_iter().enumerate() {
+        let at = |fault: Fault| fault.at(Where::Entry("switches", n + 1));
+        if matches!(opts.switch_type.as_deref(), Some("legacySwitch" | "legacyRouter")) {
+            return Err(at(Fault::NoSwitch(opts.hostname)));
+        }
+        let datapath_id = datapath_id(&opts).map_err(at)?;
+        let node = b.switch(opts.hostname.as_str(), datapath_id).map_err(at)?;
+        nodes.insert(opts.hostname, node);
+    }
+    for (n, Host { opts }) in file.hosts.into_iter().enumerate() {
+        let at = |fault: Fault| fault.at(Where::Entry("hosts", n + 1));
+        let ipv4 = opts.ip.as_deref().filter(|ip| !ip.is_empty()).map(address).transpose();
+        let node = b.host(opts.hostname.as_str(), ipv4.map_err(at)?).map_err(at)?;
+        nodes.insert(opts.hostname, node);
+    }
+    for (n, link) in file.links.iter().enumerate() {
+        let at = |fault: Fault| fault.at(Where::Entry("links", n + 1));
+        let node = |name: &String| -> Result<Node, Fault> {
+            nodes.get(name).copied().ok_or_else(|| Fault::UnknownNode(name.clone()))
+        };
+        let (src, dest) = (node(&link.src).map_err(at)?, node(&link.dest).map_err(at)?);
+        let shape = shape(&link.opts).map_err(at)?;
+        b.link(src, dest, shape).map_err(at)?;
+    }
+    b.build().map_err(Fault::whole)
+}
+
+/// What the file says, or else the number in the name, as Mininet has it, or the number of the node.
+fn datapath_id(opts: &SwitchOptions) -> Result<DatapathId, Fault> {
+    if let Some(text) = opts.dpid.as_deref().filter(|text| !text.is_empty()) {
+        let digits = text.replace(':', "");
+        let id = u64::from_str_radix(&digits, 16);
+        return id.map(DatapathId).map_err(|_| Fault::NotA("a datapath id", text.into()));
+    }
+    let after = opts.hostname.trim_start_matches(|c: char| !c.is_ascii_digit());
+    let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+    let number = digits.parse().ok().or_else(|| text(opts.node_num.as_ref()?)?.parse().ok());
+    number.map(DatapathId).ok_or(Fault::Missing("dpid, nor a number in the name"))
+}
+
+fn address(text: &str) -> Result<Ipv4Addr, Fault> {
+    let address = text.split_once('/').map_or(text, |(address, _)| address);
+    address.parse().map_err(|_| Fault::NotA("an IPv4 address", text.into()))
+}
+
+fn shape(opts: &LinkOptions) -> Result<LinkShape, Fault> {
+    let (delay, jitter) = (time(opts.delay.as_ref())?, time(opts.jitter.as_ref())?);
+    let rate_bps = number(opts.bw.as_ref(), "a bandwidth in Mbit/s")?;
+    let rate_bps = rate_bps.map(|mbps| whole(mbps * 1e6)).filter(|&rate| rate > 0);
+    let loss = number(opts.loss.as_ref(), "a loss in percent")?.unwrap_or_default();
+    if loss > 100.0 {
+        return Err(Fault::NotA("a loss in percent", loss.to_string()));
+    }
+    let loss_ppm = u32::try_from(whole(loss * 1e4)).unwrap_or(u32::MAX);
+    Ok(LinkShape { rate_bps, delay, jitter, loss_ppm })
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is known to be finite and not negative; what is too large becomes the largest"
+)]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+fn number(value: Option<&Value>, what: &'static str) -> Result<Option<f64>, Fault> {
+    let Some(text) = value.and_then(text) else { return Ok(None) };
+    let number = text.parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0);
+    number.map(Some).ok_or(Fault::NotA(what, text))
+}
+
+/// A time as `tc` reads it: `5ms`, `1s`, `100us`; microseconds without a unit.
+fn time(value: Option<&Value>) -> Result<Duration, Fault> {
+    let Some(text) = value.and_then(text) else { return Ok(Duration::ZERO) };
+    let (digits, unit) = text.split_at(text.find(char::is_alphabetic).unwrap_or(text.len()));
+    let unit = match unit {
+        "" | "us" | "usec" | "usecs" => Some(1e-6),
+        "ms" | "msec" | "msecs" => Some(1e-3),
+        "s" | "sec" | "secs" => Some(1.0),
+        _ => None,
+    };
+    let seconds = unit.zip(digits.trim().parse::<f64>().ok()).map(|(unit, n)| unit * n);
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or(Fault::NotA("a time", text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(contents: &str) -> String {
+        parse(contents).unwrap_err().to_string()
+    }
+
+    const TWO: &str = r#""switches": [{"opts": {"hostname": "s1"}}, {"opts": {"hostname": "s2"}}]"#;
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line_or_entry() {
+        assert_eq!(
+            error("{\n\"switches\": 3\n}"),
+            "line 2: invalid type: integer `3`, expected a sequence"
+        );
+        assert_eq!(error("{\n\n"), "line 3: EOF while parsing an object");
+        let link = |link: &str| format!("{{{TWO}, \"links\": [{link}]}}");
+        assert_eq!(
+            error(&link(r#"{"src": "s1", "dest": "s7"}"#)),
+            "links, entry 1: there is no node \"s7\""
+        );
+        let with = |opts: &str| link(&format!(r#"{{"src": "s1", "dest": "s2", "opts": {opts}}}"#));
+        assert_eq!(
+            error(&with(r#"{"delay": "5 weeks"}"#)),
+            "links, entry 1: \"5 weeks\" is not a time"
+        );
+        assert_eq!(
+            error(&with(r#"{"bw": -1}"#)),
+            "links, entry 1: \"-1\" is not a bandwidth in Mbit/s"
+        );
+        assert_eq!(
+            error(&with(r#"{"loss": "101"}"#)),
+            "links, entry 1: \"101\" is not a loss in percent"
+        );
+        let twice = r#"{"switches": [{"opts": {"hostname": "s1"}}, {"opts": {"hostname": "t1"}}]}"#;
+        assert_eq!(error(twice), "switches, entry 2: datapath 0000000000000001 is there twice");
+        let router =
+            r#"{"switches": [{"opts": {"hostname": "r1", "switchType": "legacyRouter"}}]}"#;
+        assert_eq!(error(router), "switches, entry 1: r1 is a node that no controller serves");
+    }
+
+    #[test]
+    fn times_are_read_as_tc_does() {
+        let read = |text: &str| time(Some(&Value::from(text))).unwrap();
+        assert_eq!(read("5ms"), Duration::from_millis(5));
+        assert_eq!(read("0.5s"), Duration::from_millis(500));
+        assert_eq!(read("250"), Duration::from_micros(250));
+        assert_eq!(time(Some(&Value::from(7))).unwrap(), Duration::from_micros(7));
+        assert_eq!(time(None).unwrap(), Duration::ZERO);
+    }
+}

@@ -1,0 +1,208 @@
+//! Networks of a regular shape. Those that Mininet has are built in its order, so names and ports are the same.
+
+use sluice_wire::DatapathId;
+
+use super::{Builder, Fault, LinkShape, Node, Topology};
+
+/// One switch with `k` hosts.
+pub(super) fn single(k: u32) -> Result<Topology, Fault> {
+    let mut b = Builder::new();
+    let switch = numbered(&mut b, 1)?;
+    for n in 1..=k {
+        host_at(&mut b, switch, format!("h{n}"))?;
+    }
+    b.build()
+}
+
+/// A row of `k` switches with `n` hosts each.
+pub(super) fn linear(k: u32, n: u32) -> Result<Topology, Fault> {
+    let mut b = Builder::new();
+    let mut last = None;
+    for i in 1..=k {
+        let switch = numbered(&mut b, i)?;
+        hosts_at(&mut b, switch, i, n)?;
+        if let Some(last) = last.replace(switch) {
+            wire(&mut b, switch, last)?;
+        }
+    }
+    b.build()
+}
+
+/// A tree of `depth` levels of switches, each with `fanout` below it; hosts are the leaves.
+pub(super) fn tree(depth: u32, fanout: u32) -> Result<Topology, Fault> {
+    let mut b = Builder::new();
+    let (mut n_switches, mut n_hosts) = (1, 0);
+    // The switches from the root to where the next node is added, and how many nodes below each are linked already.
+    // Depth first, and a link to the node above after those below it: so Mininet numbers ports.
+    let mut path = vec![(numbered(&mut b, 1)?, 0)];
+    while let Some(&(switch, linked)) = path.last() {
+        if linked == fanout {
+            path.pop();
+            if let Some((above, linked)) = path.last_mut() {
+                wire(&mut b, *above, switch)?;
+                *linked += 1;
+            }
+        } else if path.len() == usize::try_from(depth).unwrap_or(usize::MAX) {
+            n_hosts += 1;
+            host_at(&mut b, switch, format!("h{n_hosts}"))?;
+            if let Some((_, linked)) = path.last_mut() {
+                *linked += 1;
+            }
+        } else {
+            n_switches += 1;
+            path.push((numbered(&mut b, n_switches)?, 0));
+        }
+    }
+    b.build()
+}
+
+/// A row of `k` switches whose ends meet, with `n` hosts each.
+pub(super) fn ring(k: u32, n: u32) -> Result<Topology, Fault> {
+    let mut b = Builder::new();
+    let switches = row(&mut b, k, n)?;
+    let next = switches.iter().cycle().skip(1);
+    for (&switch, &next) in switches.iter().zip(next) {
+        wire(&mut b, switch, next)?;
+    }
+    b.build()
+}
+
+/// `k` switches with `n` hosts each, and a link between any two of them.
+pub(super) fn mesh(k: u32, n: u32) -> Result<Topology, Fault> {
+    let mut b = Builder::new();
+    let switches = row(&mut b, k, n)?;
+    for (i, &switch) in switches.iter().enumerate() {
+        for &other in switches.iter().skip(i + 1) {
+            wire(&mut b, switch, other)?;
+        }
+    }
+    b.build()
+}
+
+/// `spines` switches, each linked to all `leaves`, which have `hosts` each. Spines come first.
+pub(super) fn leaf_spine(spines: u32, leaves: u32, hosts: u32) -> Result<Topology, Fault> {
+    let mut b = Builder::new();
+    let spines = (1..=spines).map(|n| numbered(&mut b, n)).collect::<Result<Vec<_>, _>>()?;
+    let first = u32::try_from(spines.len()).unwrap_or(u32::MAX);
+    let mut n_hosts = 0;
+    for n in 1..=leaves {
+        let leaf = numbered(&mut b, first.saturating_add(n))?;
+        for _ in 0..hosts {
+            n_hosts += 1;
+            host_at(&mut b, leaf, format!("h{n_hosts}"))?;
+        }
+        for &spine in &spines {
+            wire(&mut b, leaf, spine)?;
+        }
+    }
+    b.build()
+}
+
+/// A grid of `x` by `y` switches whose edges meet, with `n` hosts each.
+pub(super) fn torus(x: u32, y: u32, n: u32) -> Result<Topology, Fault> {
+    let mut b = Builder::new();
+    let mut switches = Vec::new();
+    for i in 1..=x {
+        for j in 1..=y {
+            let datapath_id = DatapathId(u64::from(i) * 256 + u64::from(j));
+            let switch = b.switch(format!("s{i}x{j}"), datapath_id)?;
+            for k in 1..=n {
+                let name = if n == 1 { format!("h{i}x{j}") } else { format!("h{i}x{j}x{k}") };
+                host_at(&mut b, switch, name)?;
+            }
+            switches.push(switch);
+        }
+    }
+    let at = |i: u32, j: u32| {
+        let index = usize::try_from(i % x * y + j % y).ok();
+        let switch = index.and_then(|index| switches.get(index)).copied();
+        switch.ok_or_else(|| Fault::UnknownNode(format!("s{i}x{j}")))
+    };
+    for i in 0..x {
+        for j in 0..y {
+            let switch = at(i, j)?;
+            wire(&mut b, switch, at(i, j + 1)?)?;
+            wire(&mut b, switch, at(i + 1, j)?)?;
+        }
+    }
+    b.build()
+}
+
+/// `k` switches with `n` hosts each and no links.
+fn row(b: &mut Builder, k: u32, n: u32) -> Result<Vec<Node>, Fault> {
+    let mut switches = Vec::new();
+    for i in 1..=k {
+        let switch = numbered(b, i)?;
+        hosts_at(b, switch, i, n)?;
+        switches.push(switch);
+    }
+    Ok(switches)
+}
+
+fn numbered(b: &mut Builder, n: u32) -> Result<Node, Fault> {
+    b.switch(format!("s{n}"), DatapathId(n.into()))
+}
+
+fn hosts_at(b: &mut Builder, switch: Node, i: u32, n: u32) -> Result<(), Fault> {
+    (1..=n).try_for_each(|j| {
+        let name = if n == 1 { format!("h{i}") } else { format!("h{j}s{i}") };
+        host_at(b, switch, name)
+    })
+}
+
+fn host_at(b: &mut Builder, switch: Node, name: String) -> Result<(), Fault> {
+    let host = b.host(name, None)?;
+    b.link(host, switch, LinkShape::default())
+}
+
+fn wire(b: &mut Builder, a: Node, to: Node) -> Result<(), Fault> {
+    b.link(a, to, LinkShape::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every link as `s1:2-s2:3`, hosts first.
+    fn links(topology: &Topology) -> String {
+        let name = |place: super::super::Place| {
+            format!("{}:{}", topology.switches[place.switch].name, place.port)
+        };
+        let hosts = topology.hosts.iter().map(|host| format!("{}-{}", host.name, name(host.at)));
+        let links = topology.links.iter().map(|link| format!("{}-{}", name(link.a), name(link.b)));
+        hosts.chain(links).collect::<Vec<_>>().join(" ")
+    }
+
+    /// As `Topo.links()` of Mininet 2.3.0 has them.
+    #[test]
+    fn ports_are_those_of_mininet() {
+        assert_eq!(links(&single(2).unwrap()), "h1-s1:1 h2-s1:2");
+        assert_eq!(links(&linear(3, 1).unwrap()), "h1-s1:1 h2-s2:1 h3-s3:1 s2:2-s1:2 s3:2-s2:3");
+        assert_eq!(
+            links(&linear(2, 2).unwrap()),
+            "h1s1-s1:1 h2s1-s1:2 h1s2-s2:1 h2s2-s2:2 s2:3-s1:3"
+        );
+        assert_eq!(
+            links(&tree(2, 2).unwrap()),
+            "h1-s2:1 h2-s2:2 h3-s3:1 h4-s3:2 s1:1-s2:3 s1:2-s3:3"
+        );
+        let torus = torus(3, 3, 1).unwrap();
+        let told = links(&torus);
+        assert!(told.starts_with("h1x1-s1x1:1 h1x2-s1x2:1"));
+        assert!(told.contains("s1x1:2-s1x2:2 s1x1:3-s2x1:2 s1x2:3-s1x3:2 s1x2:4-s2x2:2"), "{told}");
+        assert_eq!(torus.switches[8].datapath_id, DatapathId(0x303));
+    }
+
+    #[test]
+    fn shapes_have_as_many_nodes_as_they_say() {
+        let count = |t: Topology| (t.switches.len(), t.hosts.len(), t.links.len());
+        assert_eq!(count(tree(3, 4).unwrap()), (21, 64, 20));
+        assert_eq!(count(tree(1, 2).unwrap()), (1, 2, 0));
+        assert_eq!(count(ring(4, 1).unwrap()), (4, 4, 4));
+        assert_eq!(count(mesh(4, 2).unwrap()), (4, 8, 6));
+        assert_eq!(count(leaf_spine(2, 4, 10).unwrap()), (6, 40, 8));
+        assert_eq!(count(torus(3, 4, 1).unwrap()), (12, 12, 24));
+        assert_eq!(links(&ring(3, 0).unwrap()), "s1:1-s2:1 s2:2-s3:1 s3:2-s1:2");
+        assert_eq!(links(&leaf_spine(2, 1, 1).unwrap()), "h1-s3:1 s3:2-s1:1 s3:3-s2:1");
+    }
+}

@@ -1,0 +1,58 @@
+//! Networks that files describe.
+
+use std::time::Duration;
+
+use sluice_emu::topology::{Place, Topology};
+use sluice_wire::{DatapathId, PortNo};
+
+fn place(switch: usize, port: u32) -> Place {
+    Place { switch, port: PortNo(port) }
+}
+
+#[test]
+fn a_file_of_miniedit_is_the_network_that_was_drawn() {
+    let campus = Topology::from_file("campus.mn", include_str!("topologies/campus.mn")).unwrap();
+    let switches: Vec<_> =
+        campus.switches.iter().map(|s| (s.name.as_str(), s.datapath_id.0)).collect();
+    assert_eq!(switches, [("s1", 1), ("s2", 2), ("core", 0xff)]);
+    let hosts: Vec<_> =
+        campus.hosts.iter().map(|h| (h.name.as_str(), h.ipv4.to_string(), h.at)).collect();
+    let [h1, h2, printer] = ["10.0.0.1", "10.0.0.20", "10.0.0.3"].map(String::from);
+    let expected =
+        [("h1", h1, place(0, 1)), ("h2", h2, place(1, 1)), ("printer", printer, place(1, 2))];
+    assert_eq!(hosts, expected);
+    assert_eq!(campus.hosts[1].shape.rate_bps, Some(100_000_000));
+    let trunk = &campus.links[0];
+    assert_eq!((trunk.a, trunk.b), (place(0, 2), place(1, 3)));
+    assert_eq!(trunk.shape.rate_bps, Some(1_000_000_000));
+    assert_eq!(trunk.shape.delay, Duration::from_millis(5));
+    assert_eq!(trunk.shape.jitter, Duration::from_millis(1));
+    assert_eq!(trunk.shape.loss_ppm, 10_000);
+    assert_eq!((campus.links[2].a, campus.links[2].b), (place(0, 3), place(2, 2)));
+}
+
+#[test]
+fn a_graph_is_a_network_with_a_host_at_every_node() {
+    let text = include_str!("topologies/backbone.graphml");
+    let backbone = Topology::from_file("backbone.graphml", text).unwrap();
+    let names: Vec<_> = backbone.switches.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["Berlin", "Paris", "Rome", "s4"]);
+    assert_eq!(backbone.switches[3].datapath_id, DatapathId(4));
+    let at: Vec<_> = backbone.hosts.iter().map(|h| h.at).collect();
+    assert_eq!(at, [place(0, 1), place(1, 1), place(2, 1), place(3, 1)]);
+    assert_eq!(backbone.links[0].shape.rate_bps, Some(10_000_000_000));
+    let us: Vec<_> = backbone.links.iter().map(|l| l.shape.delay.as_micros()).collect();
+    assert!((4300..4500).contains(&us[0]), "some 880 km: {us:?}");
+    assert_eq!((us[3], backbone.links[3].shape.rate_bps), (0, None));
+}
+
+#[test]
+fn a_file_of_another_kind_or_size_is_refused() {
+    let error = |name: &str, text: &str| Topology::from_file(name, text).unwrap_err().to_string();
+    assert_eq!(
+        error("net.yaml", ""),
+        "net.yaml ends neither in .mn (MiniEdit) nor in .graphml or .xml (GraphML)"
+    );
+    let long = " ".repeat((16 << 20) + 1);
+    assert_eq!(error("net.mn", &long), "more than 16777216 octets");
+}
