@@ -13,7 +13,7 @@ enum May {
 }
 
 /// Where values become text that others parse. All else is below.
-const RIM: [&str; 7] = ["api", "bench", "cli", "decode", "store", "study", "emu"];
+const RIM: [&str; 7] = ["api", "bench", "cli", "decode", "emu", "store", "study"];
 
 /// Prefix of the names of our packages.
 const OURS: &str = "sluice-";
