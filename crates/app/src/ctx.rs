@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use sluice_wire::{DatapathId, Message, Out};
+use sluice_wire::model::{Multipart, MultipartFlags, Reply, Request};
+use sluice_wire::{DatapathId, Error, Inexpressible, Message, MultipartKind, Out};
 
 use crate::network::Network;
 use crate::view::{Fact, View};
@@ -58,6 +59,27 @@ impl<'t> Ctx<'t> {
     #[inline]
     pub fn view(&self) -> &View {
         self.network.view()
+    }
+
+    /// Asks the switch for statistics or descriptions; [`App::multipart_reply`](crate::App::multipart_reply) hears the
+    /// answer. Returns the transaction id.
+    ///
+    /// # Errors
+    /// Names what the version of the switch cannot say.
+    pub fn ask(&mut self, request: Request) -> Result<u32, Inexpressible> {
+        let asked = Multipart { flags: MultipartFlags::default(), body: request };
+        self.here.say(&Message::MultipartRequest(asked))
+    }
+
+    /// Reads what [`App::multipart_reply`](crate::App::multipart_reply) was told.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    ///
+    /// # Cost
+    /// Allocates what it holds.
+    pub fn read_reply(&self, kind: MultipartKind, body: &[u8]) -> Result<Reply, Error> {
+        Reply::read(self.here.version(), kind, body)
     }
 
     /// Says that something is so from now on: [`Network::tell`].

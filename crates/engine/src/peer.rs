@@ -275,7 +275,7 @@ mod tests {
         };
         let (now, limits) = (sluice_io::clock::now(), Limits::default());
         // An id that is nobody's: the taker does not look at it.
-        let id = sluice_io::ConnId::default();
+        let id = ConnId::default();
         for taken in 1..40 {
             let (mut io, mut wires) = (Taker(taken, vec![]), Wires::default());
             wires.say_ahead(&mut io, id, now, (&mut message(100, 8), &[]), &limits);

@@ -315,9 +315,7 @@ impl<C, A: App> Hall<C, A> {
         }
         let id = peer.id;
         for message in letters {
-            let mut out = peer.session.out(&mut self.tx);
-            let xid = out.next_xid();
-            if let Err(no) = message.emit(xid, &mut out) {
+            if let Err(no) = peer.session.out(&mut self.tx).say(message) {
                 tracing::warn!("mail cannot be said: {no}");
                 sheet(&self.ledger, self.post.number).mail_lost.add(1);
             }

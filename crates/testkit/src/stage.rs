@@ -185,8 +185,7 @@ impl<A: App> Stage<A> {
             let at = (0..self.switches.len()).find(|&at| id(at) == to);
             let Some(switch) = at.and_then(|at| self.switches.get_mut(at)) else { continue };
             let mut out = Out::new(&mut switch.tx, self.version, &mut switch.next_xid);
-            let xid = out.next_xid();
-            message.emit(xid, &mut out).map_err(|no| format!("mail cannot be said: {no}"))?;
+            out.say(&message).map_err(|no| format!("mail cannot be said: {no}"))?;
         }
         for switch in &mut self.switches {
             let octets = std::mem::take(&mut switch.tx);

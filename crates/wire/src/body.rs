@@ -3,8 +3,8 @@
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{
-    Features, FlowRemoved, Frame, HEADER_LEN, Hello, HelloElement, Inexpressible, Kind, Out, Port,
-    PortStatus, Result, RoleRequest, SwitchConfig, Version, Versions,
+    Features, FlowRemoved, Frame, HEADER_LEN, Hello, HelloElement, Inexpressible, Kind, Message,
+    Out, Port, PortStatus, Result, RoleRequest, SwitchConfig, Version, Versions,
 };
 
 /// Reads all that follows the header of `msg`.
@@ -57,6 +57,16 @@ pub fn ports(version: Version, octets: &[u8], at: u16) -> Result<Vec<Port>> {
 }
 
 impl Out<'_> {
+    /// Writes any message with the next transaction id and returns that id.
+    ///
+    /// # Errors
+    /// Names what the version cannot say; nothing is written then.
+    pub fn say(&mut self, message: &Message) -> Result<u32, Inexpressible> {
+        let xid = self.next_xid();
+        message.emit(xid, self)?;
+        Ok(self.take_xid())
+    }
+
     /// Writes a `HELLO` for `versions`: the highest in the header, all of them in the bitmap. §7.5.1.
     ///
     /// A set with nothing past 1.0 gets no bitmap, since 1.0 does not define it.

@@ -3,7 +3,9 @@
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::model::codec::Codec;
+use crate::model::Reply;
+use crate::model::codec::{Choice, Codec};
+use crate::model::reader::Reader;
 use crate::{Error, Frame, Inexpressible, Kind, Out, Port, PortNo, Result, Version, Why};
 
 /// What is asked or told. An open set, numbered alike in all versions.
@@ -21,12 +23,30 @@ impl MultipartKind {
     pub const TABLE: Self = Self(3);
     /// Counters of ports. Type 4 in all versions.
     pub const PORT_STATS: Self = Self(4);
+    /// What meters there can be. Since 1.3.
+    pub const METER_FEATURES: Self = Self(11);
     /// What tables can do. Since 1.3.
     pub const TABLE_FEATURES: Self = Self(12);
     /// Descriptions of the ports. Since 1.3.
     pub const PORT_DESC: Self = Self(13);
     /// Counters of rules, one by one. Since 1.5.
     pub const FLOW_STATS: Self = Self(17);
+}
+
+impl Reply {
+    /// Reads the whole body of a reply of type `kind`, as a session puts it together.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where, counted from the start of the body.
+    ///
+    /// # Cost
+    /// Allocates what it holds.
+    pub fn read(version: Version, kind: MultipartKind, body: &[u8]) -> Result<Self> {
+        let mut r = Reader::new(version, body, 0);
+        let reply = Self::parse_as(kind.0.into(), &mut r)?;
+        r.finish("multipart reply")?;
+        Ok(reply)
+    }
 }
 
 /// `OFPMPF_REPLY_MORE`, `OFPMPF_REQ_MORE`.
