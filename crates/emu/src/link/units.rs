@@ -1,0 +1,201 @@
+//! Times, rates, octets and shares as people write them: `25ms`, `100Mbit`, `1.25MB`, `0.1%`.
+//!
+//! What is written comes back the same when it is read, and nothing is rounded on the way but what is smaller than the
+//! smallest unit.
+
+use std::fmt::{self, Write as _};
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+/// Units of a kind, the smallest first: how each is written, and how many of the smallest it is.
+type Units = [(&'static str, u64)];
+
+const TIMES: &Units = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+
+const RATES: &Units = &[("bit", 1), ("kbit", 1_000), ("Mbit", 1_000_000), ("Gbit", 1_000_000_000)];
+
+const OCTETS: &Units = &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)];
+
+/// Octets by powers of two, which are read and never written.
+const OCTETS_BINARY: &Units = &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+
+/// Shares in parts of a million.
+const SHARES: &Units = &[("%", 10_000)];
+
+/// A text that is not what it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadValue {
+    /// What was written.
+    pub text: String,
+    /// What it should have been, with examples and limits.
+    pub wanted: &'static str,
+}
+
+impl fmt::Display for BadValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} is not {}", self.text, self.wanted)
+    }
+}
+
+impl std::error::Error for BadValue {}
+
+/// A share of all packets, in parts of a million.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Share(u32);
+
+impl Share {
+    /// Nothing at all.
+    pub const NONE: Self = Self(0);
+
+    /// Everything.
+    pub const ALL: Self = Self(1_000_000);
+
+    /// So many parts of a million; everything if there are more.
+    pub const fn of_million(parts: u32) -> Self {
+        if parts > Self::ALL.0 { Self::ALL } else { Self(parts) }
+    }
+
+    /// How many parts of a million it is.
+    pub const fn parts(self) -> u32 {
+        self.0
+    }
+}
+
+/// Reads a time such as `25ms`; no more than `max`.
+pub(super) fn time(text: &str, max: Duration) -> Option<Duration> {
+    quantity(text, &[TIMES]).map(Duration::from_nanos).filter(|&time| time <= max)
+}
+
+/// Reads a rate in bit/s such as `100Mbit`, which may be followed by `/s`.
+pub(super) fn rate(text: &str) -> Option<NonZeroU64> {
+    quantity(text.strip_suffix("/s").unwrap_or(text), &[RATES]).and_then(NonZeroU64::new)
+}
+
+/// Reads octets such as `1.25MB` or `64KiB`.
+pub(super) fn octets(text: &str) -> Option<u64> {
+    quantity(text, &[OCTETS, OCTETS_BINARY])
+}
+
+/// Reads a share such as `0.1%`.
+pub(super) fn share(text: &str) -> Option<Share> {
+    let parts = quantity(text, &[SHARES])?;
+    u32::try_from(parts).ok().filter(|&parts| parts <= Share::ALL.0).map(Share)
+}
+
+/// How many of the smallest unit `text` is. Case does not matter; 0 needs no unit.
+fn quantity(text: &str, kinds: &[&Units]) -> Option<u64> {
+    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(at)?;
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let digits: u128 = format!("{whole}{part}").parse().ok()?;
+    let unit = unit.trim_start();
+    let named = |&&(name, _): &&(&str, u64)| name.eq_ignore_ascii_case(unit);
+    let size = match kinds.iter().copied().flatten().find(named) {
+        Some(&(_, size)) => size,
+        None if digits == 0 && unit.is_empty() => 1,
+        None => return None,
+    };
+    let parts = 10_u128.checked_pow(u32::try_from(part.len()).ok()?)?;
+    u64::try_from(digits.checked_mul(size.into())? / parts).ok()
+}
+
+/// A time as it is read, in the largest unit that it fills.
+pub fn show_time(time: Duration) -> String {
+    show(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), TIMES)
+}
+
+/// A rate as it is read.
+pub fn show_rate(bits_per_second: u64) -> String {
+    show(bits_per_second, RATES)
+}
+
+/// Octets as they are read.
+pub fn show_octets(octets: u64) -> String {
+    show(octets, OCTETS)
+}
+
+/// A share as it is read.
+pub fn show_share(share: Share) -> String {
+    show(share.0.into(), SHARES)
+}
+
+fn show(value: u64, units: &Units) -> String {
+    let filled = units.iter().rev().find(|&&(_, size)| value >= size);
+    let Some(&(name, size)) = filled.or_else(|| units.first()) else { return String::new() };
+    let mut out = format!("{}", value / size);
+    let (mut rest, mut size_left) = (value % size, size);
+    if rest > 0 {
+        out.push('.');
+    }
+    while rest > 0 && size_left > 1 {
+        size_left /= 10;
+        let _ = write!(out, "{}", rest / size_left);
+        rest %= size_left;
+    }
+    out + name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn every_unit_is_read_whatever_its_case() {
+        for (text, ns) in [
+            ("25ms", 25_000_000),
+            ("1.5s", 1_500_000_000),
+            ("300us", 300_000),
+            ("7 ns", 7),
+            ("0", 0),
+            (".5ms", 500_000),
+            ("60S", 60_000_000_000),
+        ] {
+            assert_eq!(time(text, MINUTE), Some(Duration::from_nanos(ns)), "{text}");
+        }
+        for (text, bits) in
+            [("100Mbit", 100_000_000), ("2.5 gbit/s", 2_500_000_000), ("64kbit", 64_000)]
+        {
+            assert_eq!(rate(text).map(NonZeroU64::get), Some(bits), "{text}");
+        }
+        for (text, n) in [("1.25MB", 1_250_000), ("64KiB", 65_536), ("1500b", 1_500), ("0B", 0)] {
+            assert_eq!(octets(text), Some(n), "{text}");
+        }
+        for (text, parts) in [("0.1%", 1_000), ("100%", 1_000_000), ("0", 0), ("0.0001 %", 1)] {
+            assert_eq!(share(text).map(Share::parts), Some(parts), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_refused() {
+        for text in ["", "25", "ms", "-1ms", "1.2.3ms", "1e3ms", "61s", "25 parsecs", "ms25", "٣ms"]
+        {
+            assert_eq!(time(text, MINUTE), None, "{text}");
+        }
+        for text in ["0", "0bit", "10Mbps", "10MB", "99999999999999999999Gbit"] {
+            assert_eq!(rate(text), None, "{text}");
+        }
+        for text in ["101%", "0.5", "1", "%"] {
+            assert_eq!(share(text), None, "{text}");
+        }
+        assert_eq!(octets(&format!("1.{}MB", "0".repeat(50))), None);
+    }
+
+    #[test]
+    fn what_is_shown_is_read_as_the_same() {
+        for ns in [0, 1, 999, 1_000, 1_500_000, 25_000_000, 1_000_000_001, 59_999_999_999] {
+            let value = Duration::from_nanos(ns);
+            assert_eq!(time(&show_time(value), MINUTE), Some(value), "{}", show_time(value));
+        }
+        for n in [1, 1_000, 1_250_000, 65_536, 123_456_789] {
+            assert_eq!(octets(&show_octets(n)), Some(n));
+            assert_eq!(rate(&show_rate(n)).map(NonZeroU64::get), Some(n));
+        }
+        for parts in [0, 1, 1_000, 12_345, 1_000_000] {
+            assert_eq!(share(&show_share(Share(parts))), Some(Share(parts)));
+        }
+        assert_eq!(show_time(Duration::from_micros(1_500)), "1.5ms");
+        assert_eq!(show_share(Share(500)), "0.05%");
+    }
+}
