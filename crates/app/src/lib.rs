@@ -83,6 +83,12 @@ pub trait App {
         let _ = (frames, ctx);
     }
 
+    /// Whether it must hear of every frame itself, so that none behind it in the row may answer the
+    /// [`usual`](Self::usual) ones before.
+    fn watches(&self) -> bool {
+        false
+    }
+
     /// A frame came up from `ctx.sw`.
     fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
         let _ = (p, ctx);
@@ -162,7 +168,13 @@ impl<A: App, B: App> App for (A, B) {
     #[inline]
     fn usual(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
         self.0.usual(frames, ctx);
-        self.1.usual(frames, ctx);
+        if !self.0.watches() {
+            self.1.usual(frames, ctx);
+        }
+    }
+
+    fn watches(&self) -> bool {
+        self.0.watches() || self.1.watches()
     }
 
     #[inline]

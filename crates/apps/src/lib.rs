@@ -2,6 +2,7 @@
 
 pub mod hub;
 pub mod learning;
+pub mod limiter;
 mod stack;
 
 pub use stack::{Config, NAMES, Stack, UnknownApp, stack};

@@ -9,7 +9,7 @@ use sluice_wire::{
     ErrorMsg, Features, FlowRemovedView, MultipartKind, PacketIn, PacketIns, PortStatus,
 };
 
-use crate::{hub, learning};
+use crate::{hub, learning, limiter};
 
 /// A name that no application has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +108,16 @@ macro_rules! apps {
             }
 
             fn usual(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
-                self.each(|app| app.usual(frames, ctx));
+                for one in &mut self.0 {
+                    match one {
+                        $(One::$app(app) => {
+                            app.usual(frames, ctx);
+                            if app.watches() {
+                                return;
+                            }
+                        })*
+                    }
+                }
             }
 
             #[inline]
@@ -175,4 +184,5 @@ macro_rules! apps {
 apps! {
     learning: Learning;
     hub: Hub;
+    limiter: Limiter;
 }

@@ -30,9 +30,4 @@ impl Gate {
         }
         open
     }
-
-    /// Counts lines that were not even written.
-    pub(crate) fn hold(&mut self, lines: u64) {
-        self.held += lines;
-    }
 }

@@ -30,6 +30,10 @@ pub(crate) enum Heard {
     PortDown(PortNo),
     PortGone(PortNo),
     PacketIn(Up),
+    /// It tells that it has so many meters.
+    Meters(u32),
+    /// It refuses what was said to it last.
+    Refuse,
 }
 
 /// A frame that comes up.
@@ -96,6 +100,8 @@ impl Heard {
             ["port_up", n] => port(n).map(Self::PortUp),
             ["port_down", n] => port(n).map(Self::PortDown),
             ["port_gone", n] => port(n).map(Self::PortGone),
+            ["meters", n] => n.parse().ok().map(Self::Meters),
+            ["refuse"] => Some(Self::Refuse),
             ["packet_in", ref words @ ..] => Up::parse(words).map(Self::PacketIn),
             _ => None,
         }

@@ -4,9 +4,12 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use sluice_app::{App, Ctx, Network, Sw};
+use sluice_wire::model::{
+    BandTypes, MeterCapabilities, MeterFeatures, Multipart, MultipartFlags, Reply,
+};
 use sluice_wire::{
-    DatapathId, EtherType, Features, Frame, Kind, MacAddr, Message, Out, PacketIn, PacketInReason,
-    Port, PortNo, PortReason, PortState, PortStatus, Version, split,
+    DatapathId, ErrorMsg, ErrorReason, EtherType, Features, Frame, Kind, MacAddr, Message, Out,
+    PacketIn, PacketInReason, Port, PortNo, PortReason, PortState, PortStatus, Version, split,
 };
 
 use crate::script::{Heard, Size, Up};
@@ -23,6 +26,8 @@ pub(crate) struct Stage<A> {
     said: VecDeque<(String, Said)>,
     /// The frame that was heard last.
     frame: Vec<u8>,
+    /// The transaction id of what was said last.
+    last_xid: u32,
 }
 
 #[derive(Debug)]
@@ -38,7 +43,16 @@ impl<A: App> Stage<A> {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let (switches, said) = (Vec::new(), VecDeque::new());
-        Self { app, version, now, network: Network::new(0), switches, said, frame: Vec::new() }
+        Self {
+            app,
+            version,
+            now,
+            network: Network::new(0),
+            switches,
+            said,
+            frame: Vec::new(),
+            last_xid: 0,
+        }
     }
 
     /// Lets time pass, with a turn every second as the engine has at least.
@@ -120,6 +134,17 @@ impl<A: App> Stage<A> {
         let there = PortState::default();
         let written = match *heard {
             Heard::Up | Heard::Down => Ok(()),
+            Heard::Meters(max_meter) => {
+                let features = MeterFeatures {
+                    max_meter,
+                    band_types: BandTypes::DROP,
+                    capabilities: MeterCapabilities::PKTPS | MeterCapabilities::BURST,
+                    ..MeterFeatures::default()
+                };
+                let (flags, body) = (MultipartFlags::default(), Reply::MeterFeatures(features));
+                Message::MultipartReply(Multipart { flags, body }).emit(1, &mut out)
+            }
+            Heard::Refuse => out.error_with(self.last_xid, ErrorReason::BAD_TYPE, &[]).map(drop),
             Heard::PortUp(n) => status(n, PortReason::MODIFY, there),
             Heard::PortDown(n) => status(n, PortReason::MODIFY, PortState::LINK_DOWN),
             Heard::PortGone(n) => status(n, PortReason::DELETE, there),
@@ -146,12 +171,24 @@ impl<A: App> Stage<A> {
     fn carry(&mut self, at: usize, octets: &[u8]) -> Result<(), String> {
         let unread = |error: sluice_wire::Error| format!("cannot be heard: {error}");
         let msg = Frame::new(octets).map_err(unread)?;
-        if msg.kind() == Kind::PACKET_IN {
-            let p = PacketIn::new(msg).map_err(unread)?;
-            self.tell(at, |app, ctx| _ = app.packet_in(&p, ctx));
-        } else {
-            let status = PortStatus::read(msg).map_err(unread)?;
-            self.tell(at, |app, ctx| app.port_status(&status, ctx));
+        match msg.kind() {
+            Kind::PACKET_IN => {
+                let p = PacketIn::new(msg).map_err(unread)?;
+                self.tell(at, |app, ctx| _ = app.packet_in(&p, ctx));
+            }
+            Kind::MULTIPART_REPLY => {
+                let part = sluice_wire::Multipart::new(msg).map_err(unread)?;
+                let (xid, kind) = (msg.xid(), part.kind);
+                self.tell(at, |app, ctx| app.multipart_reply(xid, kind, part.body, ctx));
+            }
+            Kind::ERROR => {
+                let error = ErrorMsg::new(msg).map_err(unread)?;
+                self.tell(at, |app, ctx| app.error(&error, ctx));
+            }
+            _ => {
+                let status = PortStatus::read(msg).map_err(unread)?;
+                self.tell(at, |app, ctx| app.port_status(&status, ctx));
+            }
         }
         Ok(())
     }
@@ -194,6 +231,7 @@ impl<A: App> Stage<A> {
                 if msg.version() != self.version {
                     return Err(format!("it says something in {}", msg.version()));
                 }
+                self.last_xid = msg.xid();
                 self.said.push_back((switch.name.clone(), Said::new(msg, &self.frame)));
                 rest = after;
             }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use sluice_wire::model::Oxm;
 use sluice_wire::{Action, FieldId, FlowMod, FlowModCommand, Frame, Instruction, Message, PortNo};
 
 /// One message.
@@ -67,6 +68,9 @@ impl Said {
             self.must.push(match &f.instructions[..] {
                 [] => actions_in_words(&[]),
                 [Instruction::ApplyActions { actions }] => actions_in_words(actions),
+                [Instruction::Meter { meter_id }, Instruction::ApplyActions { actions }] => {
+                    format!("meter={meter_id}+{}", actions_in_words(actions))
+                }
                 others => format!("{others:?}").replace(' ', ""),
             });
         }
@@ -115,6 +119,10 @@ fn actions_in_words(actions: &[Action]) -> String {
         Action::Output { port: PortNo::FLOOD, .. } => "flood".to_owned(),
         Action::Output { port: PortNo::CONTROLLER, .. } => "port=controller".to_owned(),
         Action::Output { port, .. } => format!("port={port}"),
+        Action::Meter { meter_id } => format!("meter={meter_id}"),
+        Action::SetField { field: Oxm::Field(field) } => {
+            format!("{}:{}", field.id.name(), field.value)
+        }
         other => format!("{other:?}").replace(' ', ""),
     };
     actions.iter().map(word).collect::<Vec<_>>().join("+")

@@ -92,6 +92,8 @@ impl EtherType {
     pub const QINQ: Self = Self(0x88a8);
     /// IPv4. RFC 894.
     pub const IPV4: Self = Self(0x0800);
+    /// IPv6. RFC 2464.
+    pub const IPV6: Self = Self(0x86dd);
     /// ARP. RFC 826.
     pub const ARP: Self = Self(0x0806);
     /// LLDP. IEEE 802.1AB.

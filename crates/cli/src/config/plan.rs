@@ -34,8 +34,8 @@ pub(crate) struct Log {
 
 impl Plan {
     pub(super) fn new(settings: Settings) -> Self {
-        let Settings { listen, apps, workers, session, limits, socket, learning, hub, api, log } =
-            settings;
+        let Settings { listen, apps, workers, session, limits, socket, .. } = settings;
+        let Settings { learning, hub, limiter, api, log, .. } = settings;
         let engine = sluice_engine::Config {
             listen: listen.0,
             workers: sluice_engine::Workers {
@@ -85,11 +85,19 @@ impl Plan {
             miss_len: learning.miss_len,
         };
         let hub = sluice_apps::hub::Config { miss_len: hub.miss_len };
+        let limiter = sluice_apps::limiter::Config {
+            port_rate: limiter.port_rate,
+            burst: limiter.burst.get(),
+            hold_s: limiter.hold_s.get(),
+            meters: limiter.meters,
+            ecn: limiter.ecn,
+            miss_len: limiter.miss_len,
+        };
         let Address(at) = api.listen;
         Self {
             engine,
             names: apps.0,
-            apps: sluice_apps::Config { learning, hub },
+            apps: sluice_apps::Config { learning, hub, limiter },
             api: api.enabled.then_some(at),
             log: Log { level: log.level.into(), format: log.format },
         }

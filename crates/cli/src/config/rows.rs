@@ -242,6 +242,34 @@ pub(crate) const ROWS: &[Row] = &[
         "Octets of a frame that no rule matches that come up, from OpenFlow 1.3 on; 65535 for all of it and no keeping.",
     ),
     row("hub.miss_len", "65_535", Live, "Octets of a frame that come up where hub is the application, from OpenFlow 1.3 on; 65535 for all of it."),
+    row(
+        "limiter.port_rate",
+        "1000",
+        Live,
+        "Frames a second that may come up from a port before it is held; 0 for any number.",
+    ),
+    row("limiter.burst", "500", Live, "Frames that may come up from a port at once."),
+    row("limiter.hold_s", "5", Live, "Seconds for which a port is held, 1 to 65535."),
+    row(
+        "limiter.meters",
+        "true",
+        Live,
+        "Whether a port is held by a meter where the switch has them, rather than by a rule that drops what no other \
+         rule matches.",
+    ),
+    row(
+        "limiter.ecn",
+        "true",
+        Live,
+        "Whether frames of senders that know of congestion are marked once half of the burst has come up, from \
+         OpenFlow 1.2 on.",
+    ),
+    row(
+        "limiter.miss_len",
+        "65_535",
+        Live,
+        "Octets of a frame that come up from a port that is held or marked; 65535 for all of it.",
+    ),
     row("api.enabled", "true", Restart, "Whether metrics are served over HTTP.").off("no-api"),
     row("api.listen", r#""127.0.0.1:8653""#, Restart, "Address at which metrics are served.")
         .flag("api", "ADDR"),

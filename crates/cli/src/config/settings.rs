@@ -20,6 +20,7 @@ pub(super) struct Settings {
     pub(super) socket: Socket,
     pub(super) learning: Learning,
     pub(super) hub: Hub,
+    pub(super) limiter: Limiter,
     pub(super) api: Api,
     pub(super) log: Log,
 }
@@ -83,6 +84,17 @@ pub(super) struct Learning {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Hub {
+    pub(super) miss_len: u16,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Limiter {
+    pub(super) port_rate: u32,
+    pub(super) burst: NonZeroU32,
+    pub(super) hold_s: NonZeroU16,
+    pub(super) meters: bool,
+    pub(super) ecn: bool,
     pub(super) miss_len: u16,
 }
 

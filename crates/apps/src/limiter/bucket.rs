@@ -1,0 +1,77 @@
+//! A rate, and how far above it somebody is.
+
+use std::time::{Duration, Instant};
+
+/// A bucket that leaks at a steady rate, as one point in time: when it will be empty. ITU-T I.371 calls it the generic
+/// cell rate algorithm.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Bucket {
+    empty_at: Instant,
+}
+
+/// How much is in it, of how much it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Level {
+    /// At most half.
+    Low,
+    /// More than half.
+    High,
+    /// There was no room.
+    Over,
+}
+
+/// What a bucket lets through.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    /// Time between two.
+    each: Duration,
+    /// Time in which it runs empty.
+    depth: Duration,
+}
+
+impl Rate {
+    /// `per_s` a second, and `burst` at once.
+    pub(super) fn new(per_s: u32, burst: u32) -> Self {
+        let each = Duration::from_secs(1) / per_s.max(1);
+        Self { each, depth: each * burst.max(1) }
+    }
+}
+
+impl Bucket {
+    /// An empty one.
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { empty_at: now }
+    }
+
+    /// Puts one in, if there is room.
+    #[inline]
+    pub(super) fn put(&mut self, rate: Rate, now: Instant) -> Level {
+        let next = self.empty_at.max(now) + rate.each;
+        let filled = next.saturating_duration_since(now);
+        if filled > rate.depth {
+            return Level::Over;
+        }
+        self.empty_at = next;
+        if filled * 2 > rate.depth { Level::High } else { Level::Low }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let start = Instant::now();
+        let (rate, mut bucket) = (Rate::new(100, 10), Bucket::new(start));
+        let mut put = |ms| bucket.put(rate, start + Duration::from_millis(ms));
+        assert_eq!([put(0), put(0), put(0), put(0), put(0)], [Level::Low; 5]);
+        assert_eq!([put(0), put(0), put(0), put(0), put(0)], [Level::High; 5]);
+        assert_eq!([put(0), put(9)], [Level::Over; 2]);
+        assert_eq!([put(10), put(10)], [Level::High, Level::Over]);
+        let passed = (11..1011).filter(|&ms| put(ms) != Level::Over).count();
+        assert_eq!(passed, 100);
+        assert_eq!(put(5000), Level::Low, "what was not used is not saved up");
+    }
+}

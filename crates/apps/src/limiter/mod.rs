@@ -1,0 +1,240 @@
+//! Holds a port whose frames come up faster than a limit, so that the others keep their share of the control link.
+//!
+//! After Phemius and Bouet ("OpenFlow: why latency does matter", section V.B). What has a rule of its own is not held:
+//! only frames that no rule matches take room on the control link.
+
+mod bucket;
+mod rules;
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use sluice_app::view::{Place, Role};
+use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
+use sluice_wire::model::{Reply, Request};
+use sluice_wire::{
+    Action, ErrorMsg, EtherType, Ethernet, Features, MultipartKind, PacketIn, PacketOut, PortNo,
+};
+
+use bucket::{Bucket, Level, Rate};
+
+/// How the limiter is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Frames a second that may come up from a port; 0 for any number.
+    pub port_rate: u32,
+    /// Frames that may come up at once.
+    pub burst: u32,
+    /// Seconds for which a port is held.
+    pub hold_s: u16,
+    /// Whether a port is held by a meter where the switch has them, rather than by a rule that drops.
+    pub meters: bool,
+    /// Whether frames of senders that know of congestion are marked before a port is held. RFC 3168.
+    pub ecn: bool,
+    /// Octets of a frame that come up from a port that is held or marked; [`Action::WHOLE`] for all.
+    pub miss_len: u16,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            port_rate: 1000,
+            burst: 500,
+            hold_s: 5,
+            meters: true,
+            ecn: true,
+            miss_len: Action::WHOLE,
+        }
+    }
+}
+
+/// Ports of a switch that are looked after; a switch that names more is not one that has them.
+const PORTS_MAX: usize = 4096;
+
+/// Holds ports from which too much comes up.
+#[derive(Debug, Default)]
+pub struct Limiter {
+    cfg: Config,
+    guards: Vec<Option<Guard>>,
+    counts: Counts,
+}
+
+/// What is counted for people.
+#[derive(Debug, Default)]
+struct Counts {
+    holds: u64,
+    marks: u64,
+    dropped: u64,
+}
+
+/// One switch.
+#[derive(Debug, Default)]
+struct Guard {
+    ports: HashMap<PortNo, Port>,
+    /// The number of the next meter, the highest first: people begin with the lowest.
+    next_meter: Option<u32>,
+    /// The transaction ids of the last hold by a meter.
+    held_by_meter: Option<(u32, u32)>,
+}
+
+#[derive(Debug)]
+struct Port {
+    bucket: Bucket,
+    held_until: Instant,
+    marked_until: Instant,
+    meter: Option<u32>,
+}
+
+impl Limiter {
+    /// A limiter set so.
+    pub fn new(cfg: &Config) -> Self {
+        Self { cfg: cfg.clone(), ..Self::default() }
+    }
+
+    /// Sets it otherwise. What is held stays so for as long as it was to be.
+    pub fn configure(&mut self, cfg: &Config) {
+        self.cfg = cfg.clone();
+    }
+}
+
+impl App for Limiter {
+    fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+        let at = ctx.sw.index();
+        if self.guards.len() <= at {
+            self.guards.resize_with(at + 1, || None);
+        }
+        if let Some(place) = self.guards.get_mut(at) {
+            *place = Some(Guard::default());
+        }
+        if self.cfg.meters {
+            // Versions without meters cannot ask, and hold by rules that drop.
+            let _ = ctx.ask(Request::MeterFeatures);
+        }
+    }
+
+    fn switch_down(&mut self, sw: Sw, _: Instant, _: &mut Network) {
+        if let Some(place) = self.guards.get_mut(sw.index()) {
+            *place = None;
+        }
+    }
+
+    fn watches(&self) -> bool {
+        self.cfg.port_rate > 0
+    }
+
+    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+        if self.cfg.port_rate == 0 {
+            return Then::PassOn;
+        }
+        let role = ctx.view().port(Place::new(ctx.id, p.in_port)).map(|port| port.role);
+        let is_lldp = || Ethernet::new(p.frame).is_some_and(|eth| eth.ethertype == EtherType::LLDP);
+        // Whether a link is alive must be heard, however much comes through it.
+        if role == Some(Role::Link) && is_lldp() {
+            return Then::PassOn;
+        }
+        let Some(Some(guard)) = self.guards.get_mut(ctx.sw.index()) else { return Then::PassOn };
+        let Some(port) = guard.port(p.in_port, ctx.now) else { return Then::PassOn };
+        let level = port.bucket.put(Rate::new(self.cfg.port_rate, self.cfg.burst), ctx.now);
+        if level == Level::Low {
+            return Then::PassOn;
+        }
+        // Behind a link is not a host but a network: what comes too fast is dropped here, and not there.
+        if role != Some(Role::Link) {
+            if level == Level::Over {
+                guard.hold(p.in_port, &self.cfg, ctx, &mut self.counts);
+            } else if self.cfg.ecn {
+                guard.mark(p.in_port, &self.cfg, ctx, &mut self.counts);
+            }
+        }
+        if level == Level::High {
+            return Then::PassOn;
+        }
+        self.counts.dropped += 1;
+        if p.buffer_id.is_some() {
+            // Without actions, the buffer is let go.
+            let dropped = PacketOut { actions: &[], frame: &[], ..PacketOut::answer(p) };
+            let written = ctx.here.packet_out(&dropped);
+            debug_assert!(written.is_ok(), "every version can say it");
+        }
+        Then::Done
+    }
+
+    fn multipart_reply(&mut self, _: u32, kind: MultipartKind, body: &[u8], ctx: &mut Ctx<'_>) {
+        if kind != MultipartKind::METER_FEATURES {
+            return;
+        }
+        let Some(Some(guard)) = self.guards.get_mut(ctx.sw.index()) else { return };
+        if let Ok(Reply::MeterFeatures(features)) = ctx.read_reply(kind, body) {
+            guard.next_meter = rules::can_meter(&features).then_some(features.max_meter);
+        }
+    }
+
+    /// A switch that says it has meters and refuses one is held by rules that drop.
+    fn error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
+        let Some(Some(guard)) = self.guards.get_mut(ctx.sw.index()) else { return };
+        let Some((first, last)) = guard.held_by_meter else { return };
+        if error.xid.wrapping_sub(first) <= last.wrapping_sub(first) {
+            guard.next_meter = None;
+            guard.held_by_meter = None;
+            for port in guard.ports.values_mut() {
+                port.meter = None;
+                port.held_until = ctx.now;
+            }
+        }
+    }
+
+    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
+        let Counts { holds, marks, dropped } = self.counts;
+        put(("limiter_holds", "Times that a port was held", holds));
+        put(("limiter_marks", "Times that a port was told to mark congestion", marks));
+        put(("limiter_dropped", "Frames dropped because too many came up", dropped));
+    }
+}
+
+impl Guard {
+    fn port(&mut self, port: PortNo, now: Instant) -> Option<&mut Port> {
+        if self.ports.len() >= PORTS_MAX && !self.ports.contains_key(&port) {
+            return None;
+        }
+        let new =
+            || Port { bucket: Bucket::new(now), held_until: now, marked_until: now, meter: None };
+        Some(self.ports.entry(port).or_insert_with(new))
+    }
+
+    /// Holds a port, unless it is held.
+    #[cold]
+    fn hold(&mut self, no: PortNo, cfg: &Config, ctx: &mut Ctx<'_>, counts: &mut Counts) {
+        let Some(port) = self.ports.get_mut(&no) else { return };
+        if port.held_until > ctx.now {
+            return;
+        }
+        port.held_until = ctx.now + Duration::from_secs(cfg.hold_s.into());
+        counts.holds += 1;
+        if cfg.meters && port.meter.is_none() {
+            port.meter = self.next_meter;
+            self.next_meter = self.next_meter.and_then(|n| n.checked_sub(1)).filter(|&n| n > 0);
+        }
+        if let Some(meter) = port.meter {
+            let first = ctx.here.next_xid();
+            if let Ok(last) = rules::hold_by_meter(&mut ctx.here, no, meter, cfg) {
+                self.held_by_meter = Some((first, last));
+                return;
+            }
+        }
+        let written = rules::hold_by_drop(&mut ctx.here, no, cfg);
+        debug_assert!(written.is_ok(), "every version can say it");
+    }
+
+    /// Has the switch mark what comes up from a port, where it can and unless it does.
+    #[cold]
+    fn mark(&mut self, no: PortNo, cfg: &Config, ctx: &mut Ctx<'_>, counts: &mut Counts) {
+        let Some(port) = self.ports.get_mut(&no) else { return };
+        if port.marked_until > ctx.now {
+            return;
+        }
+        port.marked_until = ctx.now + Duration::from_secs(cfg.hold_s.into());
+        if rules::mark(&mut ctx.here, no, cfg).is_ok() {
+            counts.marks += 1;
+        }
+    }
+}

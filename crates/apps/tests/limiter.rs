@@ -1,0 +1,116 @@
+//! What the limiter does, as transcripts.
+
+use sluice_apps::hub::Hub;
+use sluice_apps::limiter::{Config, Limiter};
+use sluice_testkit::transcript;
+
+/// Four frames at once, and one a second.
+fn narrow() -> (Limiter, Hub) {
+    let cfg = Config { port_rate: 1, burst: 4, hold_s: 5, ..Config::default() };
+    (Limiter::new(&cfg), Hub::default())
+}
+
+#[test]
+fn a_port_that_sends_up_too_much_is_held_by_a_rule_and_others_are_not() {
+    transcript(
+        || {
+            let cfg = Config { port_rate: 1, burst: 4, ecn: false, ..Config::default() };
+            (Limiter::new(&cfg), Hub::default())
+        },
+        "
+        s1 < packet_in  port=1 a>b
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b
+        s1 > flow_mod   drop match=in_port in_port=1 priority=2 hard=5
+        s1 < packet_in  port=1 a>b         # it was under way
+        s1 < packet_in  port=1 a>b buffer=7
+        s1 > packet_out drop buffer=7
+        s1 < packet_in  port=2 b>a
+        s1 > packet_out flood
+        s2 < packet_in  port=1 b>a
+        s2 > packet_out flood
+        wait 5s
+        s1 < packet_in  port=1 a>b
+        s1 > packet_out flood
+        ",
+    );
+}
+
+#[test]
+fn what_knows_of_congestion_is_marked_before_the_port_is_held() {
+    transcript(
+        narrow,
+        "
+        s1 < packet_in  port=1 a>b
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b
+        [1.2..] s1 > flow_mod ip_ecn:3+port=controller match=eth_type+ip_ecn+in_port in_port=1 eth_type=2048 ip_ecn=1 priority=1 hard=5
+        [1.2..] s1 > flow_mod ip_ecn:3+port=controller match=eth_type+ip_ecn+in_port in_port=1 eth_type=2048 ip_ecn=2 priority=1 hard=5
+        [1.2..] s1 > flow_mod ip_ecn:3+port=controller match=eth_type+ip_ecn+in_port in_port=1 eth_type=34525 ip_ecn=1 priority=1 hard=5
+        [1.2..] s1 > flow_mod ip_ecn:3+port=controller match=eth_type+ip_ecn+in_port in_port=1 eth_type=34525 ip_ecn=2 priority=1 hard=5
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b
+        s1 > packet_out flood
+        ",
+    );
+}
+
+#[test]
+fn a_switch_with_meters_holds_by_them_until_it_refuses_one() {
+    transcript(
+        || {
+            let cfg = Config { port_rate: 1, burst: 1, hold_s: 2, ecn: false, ..Config::default() };
+            (Limiter::new(&cfg), Hub::default())
+        },
+        "
+        [1.3..] s1 < up
+        [1.3..] s1 > multipart_request
+        [1.3..] s1 > flow_mod port=controller priority=0
+        [1.3..] s1 < meters 100
+        [1.3..] s1 < packet_in  port=1 a>b
+        [1.3..] s1 > packet_out flood
+        [1.3..] s1 < packet_in  port=1 a>b
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > flow_mod   meter=100+port=controller match=in_port in_port=1 priority=2 hard=2
+        [1.3..] s1 < packet_in  port=2 a>b
+        [1.3..] s1 > packet_out flood
+        [1.3..] s1 < packet_in  port=2 a>b
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > flow_mod   meter=99+port=controller match=in_port in_port=2 priority=2 hard=2
+        [1.3..] s1 < refuse
+        [1.3..] s1 < packet_in  port=2 a>b
+        [1.3..] s1 > flow_mod   drop match=in_port in_port=2 priority=2 hard=2
+        wait 3s
+        [1.3..] s1 < packet_in  port=1 a>b
+        [1.3..] s1 > packet_out flood
+        [1.3..] s1 < packet_in  port=1 a>b
+        [1.3..] s1 > flow_mod   drop match=in_port in_port=1 priority=2 hard=2
+        ",
+    );
+}
+
+#[test]
+fn without_a_rate_everything_passes() {
+    transcript(
+        || {
+            let cfg = Config { port_rate: 0, burst: 1, ..Config::default() };
+            (Limiter::new(&cfg), Hub::default())
+        },
+        "
+        s1 < packet_in  port=1 a>b
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b
+        s1 > packet_out flood
+        ",
+    );
+}
