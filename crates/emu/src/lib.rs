@@ -1,4 +1,5 @@
 //! Networks that are not there: links with delay, rate and loss, model switches, hosts and topologies.
 
+pub mod host;
 pub mod link;
 pub mod topology;

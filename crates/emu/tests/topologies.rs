@@ -1,7 +1,9 @@
 //! Networks that files describe.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
+use sluice_emu::link::Share;
 use sluice_emu::topology::{Place, Topology};
 use sluice_wire::{DatapathId, PortNo};
 
@@ -21,13 +23,13 @@ fn a_file_of_miniedit_is_the_network_that_was_drawn() {
     let expected =
         [("h1", h1, place(0, 1)), ("h2", h2, place(1, 1)), ("printer", printer, place(1, 2))];
     assert_eq!(hosts, expected);
-    assert_eq!(campus.hosts[1].shape.rate_bps, Some(100_000_000));
+    assert_eq!(campus.hosts[1].shape.rate, NonZeroU64::new(100_000_000));
     let trunk = &campus.links[0];
     assert_eq!((trunk.a, trunk.b), (place(0, 2), place(1, 3)));
-    assert_eq!(trunk.shape.rate_bps, Some(1_000_000_000));
+    assert_eq!(trunk.shape.rate, NonZeroU64::new(1_000_000_000));
     assert_eq!(trunk.shape.delay, Duration::from_millis(5));
     assert_eq!(trunk.shape.jitter, Duration::from_millis(1));
-    assert_eq!(trunk.shape.loss_ppm, 10_000);
+    assert_eq!(trunk.shape.loss, Share::of_million(10_000));
     assert_eq!((campus.links[2].a, campus.links[2].b), (place(0, 3), place(2, 2)));
 }
 
@@ -40,10 +42,10 @@ fn a_graph_is_a_network_with_a_host_at_every_node() {
     assert_eq!(backbone.switches[3].datapath_id, DatapathId(4));
     let at: Vec<_> = backbone.hosts.iter().map(|h| h.at).collect();
     assert_eq!(at, [place(0, 1), place(1, 1), place(2, 1), place(3, 1)]);
-    assert_eq!(backbone.links[0].shape.rate_bps, Some(10_000_000_000));
+    assert_eq!(backbone.links[0].shape.rate, NonZeroU64::new(10_000_000_000));
     let us: Vec<_> = backbone.links.iter().map(|l| l.shape.delay.as_micros()).collect();
     assert!((4300..4500).contains(&us[0]), "some 880 km: {us:?}");
-    assert_eq!((us[3], backbone.links[3].shape.rate_bps), (0, None));
+    assert_eq!((us[3], backbone.links[3].shape.rate), (0, None));
 }
 
 #[test]

@@ -7,9 +7,10 @@ use std::net::Ipv4Addr;
 use sluice_wire::{DatapathId, MacAddr, PortNo};
 
 use super::{
-    Fault, HOSTS_MAX, HostNode, LINKS_MAX, Link, LinkShape, PORTS_MAX, Place, SWITCHES_MAX,
-    SwitchNode, Topology, link_local,
+    Fault, HOSTS_MAX, HostNode, LINKS_MAX, Link, PORTS_MAX, Place, SWITCHES_MAX, SwitchNode,
+    Topology, link_local,
 };
+use crate::link::Settings;
 
 /// The first address of a network of 2²⁴, from which hosts without one get theirs.
 const FIRST_IPV4: u32 = 0x0a00_0001;
@@ -38,7 +39,7 @@ pub struct Builder {
 struct Unattached {
     name: String,
     ipv4: Option<Ipv4Addr>,
-    at: Option<(Place, LinkShape)>,
+    at: Option<(Place, Settings)>,
 }
 
 impl Builder {
@@ -86,7 +87,7 @@ impl Builder {
     ///
     /// # Errors
     /// A host with a second link, or with one to a host; too many links or ports.
-    pub fn link(&mut self, a: Node, b: Node, shape: LinkShape) -> Result<(), Fault> {
+    pub fn link(&mut self, a: Node, b: Node, shape: Settings) -> Result<(), Fault> {
         match (a, b) {
             (Node::Switch(a), Node::Switch(b)) => {
                 if self.links.len() >= LINKS_MAX {
@@ -208,7 +209,7 @@ mod tests {
         let s = b.switch("s1", DatapathId(1)).unwrap();
         for name in ["h10", "h2", "h1s10", "h1s9", "a"] {
             let h = b.host(name, None).unwrap();
-            b.link(h, s, LinkShape::default()).unwrap();
+            b.link(h, s, Settings::default()).unwrap();
         }
         let topology = b.build().unwrap();
         let mut hosts = topology.hosts;
@@ -231,9 +232,9 @@ mod tests {
         assert_eq!(b.switch("s1", DatapathId(2)), Err(Fault::Twice("s1".into())));
         let h1 = b.host("h1", None).unwrap();
         let h2 = b.host("h2", None).unwrap();
-        assert_eq!(b.link(h1, h2, LinkShape::default()), Err(Fault::HostLinks("h1".into())));
-        b.link(s, h1, LinkShape::default()).unwrap();
-        assert_eq!(b.link(s, h1, LinkShape::default()), Err(Fault::HostLinks("h1".into())));
+        assert_eq!(b.link(h1, h2, Settings::default()), Err(Fault::HostLinks("h1".into())));
+        b.link(s, h1, Settings::default()).unwrap();
+        assert_eq!(b.link(s, h1, Settings::default()), Err(Fault::HostLinks("h1".into())));
         assert_eq!(b.build(), Err(Fault::HostLinks("h2".into())));
     }
 
@@ -243,7 +244,7 @@ mod tests {
         let s = b.switch("s1", DatapathId(1)).unwrap();
         for (name, ipv4) in [("h1", None), ("h2", Some(Ipv4Addr::new(10, 0, 0, 1)))] {
             let h = b.host(name, ipv4).unwrap();
-            b.link(h, s, LinkShape::default()).unwrap();
+            b.link(h, s, Settings::default()).unwrap();
         }
         let hosts = b.build().unwrap().hosts;
         assert_eq!(hosts[0].ipv4, Ipv4Addr::new(10, 0, 0, 2));

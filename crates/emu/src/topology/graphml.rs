@@ -4,14 +4,14 @@
 //! used, and the places of its ends: the delay is that of light in glass along the great circle between them.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use roxmltree::{Document, Node as Element, ParsingOptions};
 use sluice_wire::DatapathId;
 
-use super::{
-    Builder, Fault, LINKS_MAX, LinkShape, Node, SWITCHES_MAX, Topology, TopologyError, Where,
-};
+use super::{Builder, Fault, LINKS_MAX, Node, SWITCHES_MAX, Topology, TopologyError, Where};
+use crate::link::{RATE_MAX, Settings};
 
 /// Elements and texts of one document: of each node and edge as many as the Zoo has, twice.
 const XML_NODES_MAX: u32 = 8_000_000;
@@ -48,7 +48,7 @@ pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
         }
         let switch = switch(&mut b, number, keys.text(element, "label")).map_err(at)?;
         let host = b.host(format!("h{number}"), None).map_err(at)?;
-        b.link(host, switch, LinkShape::default()).map_err(at)?;
+        b.link(host, switch, Settings::default()).map_err(at)?;
         let place = keys.number(element, "Latitude").zip(keys.number(element, "Longitude"));
         if nodes.insert(id, (switch, place)).is_some() {
             return Err(at(Fault::Twice(format!("node {id}"))));
@@ -66,8 +66,9 @@ pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
         };
         let (a, b_end) = (end("source").map_err(at)?, end("target").map_err(at)?);
         let delay = a.1.zip(b_end.1).map_or(Duration::ZERO, |(a, b)| delay(a, b));
-        let rate_bps = keys.number(element, "LinkSpeedRaw").map(whole).filter(|&rate| rate > 0);
-        let shape = LinkShape { rate_bps, delay, ..LinkShape::default() };
+        let rate = keys.number(element, "LinkSpeedRaw").map(whole).unwrap_or_default();
+        let rate = NonZeroU64::new(rate.min(RATE_MAX));
+        let shape = Settings { delay, rate, ..Settings::default() };
         b.link(a.0, b_end.0, shape).map_err(at)?;
     }
     b.build().map_err(Fault::whole)

@@ -3,13 +3,15 @@
 //! What a controller does not see is passed over: places on the canvas, schedulers, directories, controllers.
 
 use std::net::Ipv4Addr;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
 use sluice_wire::DatapathId;
 
-use super::{Builder, Fault, LinkShape, Node, Topology, TopologyError, Where};
+use super::{Builder, Fault, Node, Topology, TopologyError, Where};
+use crate::link::{DELAY_MAX, JITTER_MAX, RATE_MAX, Settings, Share};
 
 #[derive(Debug, Deserialize)]
 struct File {
@@ -118,16 +120,17 @@ fn address(text: &str) -> Result<Ipv4Addr, Fault> {
     address.parse().map_err(|_| Fault::NotA("an IPv4 address", text.into()))
 }
 
-fn shape(opts: &LinkOptions) -> Result<LinkShape, Fault> {
-    let (delay, jitter) = (time(opts.delay.as_ref())?, time(opts.jitter.as_ref())?);
-    let rate_bps = number(opts.bw.as_ref(), "a bandwidth in Mbit/s")?;
-    let rate_bps = rate_bps.map(|mbps| whole(mbps * 1e6)).filter(|&rate| rate > 0);
+fn shape(opts: &LinkOptions) -> Result<Settings, Fault> {
+    let delay = time(opts.delay.as_ref(), DELAY_MAX)?;
+    let jitter = time(opts.jitter.as_ref(), JITTER_MAX)?;
+    let mbps = number(opts.bw.as_ref(), "a bandwidth in Mbit/s")?.unwrap_or_default();
+    let rate = NonZeroU64::new(whole(mbps * 1e6).min(RATE_MAX));
     let loss = number(opts.loss.as_ref(), "a loss in percent")?.unwrap_or_default();
     if loss > 100.0 {
         return Err(Fault::NotA("a loss in percent", loss.to_string()));
     }
-    let loss_ppm = u32::try_from(whole(loss * 1e4)).unwrap_or(u32::MAX);
-    Ok(LinkShape { rate_bps, delay, jitter, loss_ppm })
+    let loss = Share::of_million(u32::try_from(whole(loss * 1e4)).unwrap_or(u32::MAX));
+    Ok(Settings { delay, jitter, rate, loss, queue: None })
 }
 
 #[expect(
@@ -154,7 +157,7 @@ fn number(value: Option<&Value>, what: &'static str) -> Result<Option<f64>, Faul
 }
 
 /// A time as `tc` reads it: `5ms`, `1s`, `100us`; microseconds without a unit.
-fn time(value: Option<&Value>) -> Result<Duration, Fault> {
+fn time(value: Option<&Value>, max: Duration) -> Result<Duration, Fault> {
     let Some(text) = value.and_then(text) else { return Ok(Duration::ZERO) };
     let (digits, unit) = text.split_at(text.find(char::is_alphabetic).unwrap_or(text.len()));
     let unit = match unit {
@@ -165,7 +168,7 @@ fn time(value: Option<&Value>) -> Result<Duration, Fault> {
     };
     let seconds = unit.zip(digits.trim().parse::<f64>().ok()).map(|(unit, n)| unit * n);
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.ok_or(Fault::NotA("a time", text))
+    time.filter(|&time| time <= max).ok_or(Fault::NotA("a time, or is too long", text))
 }
 
 #[cfg(test)]
@@ -193,7 +196,7 @@ mod tests {
         let with = |opts: &str| link(&format!(r#"{{"src": "s1", "dest": "s2", "opts": {opts}}}"#));
         assert_eq!(
             error(&with(r#"{"delay": "5 weeks"}"#)),
-            "links, entry 1: \"5 weeks\" is not a time"
+            "links, entry 1: \"5 weeks\" is not a time, or is too long"
         );
         assert_eq!(
             error(&with(r#"{"bw": -1}"#)),
@@ -212,11 +215,11 @@ mod tests {
 
     #[test]
     fn times_are_read_as_tc_does() {
-        let read = |text: &str| time(Some(&Value::from(text))).unwrap();
+        let read = |text: &str| time(Some(&Value::from(text)), DELAY_MAX).unwrap();
         assert_eq!(read("5ms"), Duration::from_millis(5));
         assert_eq!(read("0.5s"), Duration::from_millis(500));
         assert_eq!(read("250"), Duration::from_micros(250));
-        assert_eq!(time(Some(&Value::from(7))).unwrap(), Duration::from_micros(7));
-        assert_eq!(time(None).unwrap(), Duration::ZERO);
+        assert_eq!(time(Some(&Value::from(7)), DELAY_MAX).unwrap(), Duration::from_micros(7));
+        assert_eq!(time(None, DELAY_MAX).unwrap(), Duration::ZERO);
     }
 }

@@ -7,10 +7,10 @@ mod miniedit;
 mod shapes;
 mod text;
 
-use std::net::{Ipv4Addr, Ipv6Addr};
-use std::time::Duration;
-
 use sluice_wire::{DatapathId, MacAddr, PortNo};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use crate::link::Settings;
 
 pub use build::{Builder, Node};
 pub use error::{Fault, TopologyError, Where};
@@ -68,7 +68,7 @@ pub struct HostNode {
     /// Where it is attached.
     pub at: Place,
     /// How its link carries frames, each way.
-    pub shape: LinkShape,
+    pub shape: Settings,
 }
 
 /// A link between two switches, or two ports of one.
@@ -79,7 +79,7 @@ pub struct Link {
     /// Where it ends.
     pub b: Place,
     /// How it carries frames, each way.
-    pub shape: LinkShape,
+    pub shape: Settings,
 }
 
 /// A port of a switch.
@@ -89,19 +89,6 @@ pub struct Place {
     pub switch: usize,
     /// The port, from 1.
     pub port: PortNo,
-}
-
-/// How a link carries frames. The default is one that takes no time and loses nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LinkShape {
-    /// Bits per second of whole frames; without it, as many as come.
-    pub rate_bps: Option<u64>,
-    /// How long a frame is on its way.
-    pub delay: Duration,
-    /// By how much more or less, evenly spread; frames may overtake each other.
-    pub jitter: Duration,
-    /// Frames lost of a million.
-    pub loss_ppm: u32,
 }
 
 impl Topology {
@@ -131,7 +118,7 @@ impl Topology {
     }
 
     /// Gives every link, those of hosts included, the same shape.
-    pub fn set_shape(&mut self, shape: LinkShape) {
+    pub fn set_shape(&mut self, shape: Settings) {
         let hosts = self.hosts.iter_mut().map(|host| &mut host.shape);
         hosts.chain(self.links.iter_mut().map(|link| &mut link.shape)).for_each(|s| *s = shape);
     }

@@ -2,7 +2,8 @@
 
 use sluice_wire::DatapathId;
 
-use super::{Builder, Fault, LinkShape, Node, Topology};
+use super::{Builder, Fault, Node, Topology};
+use crate::link::Settings;
 
 /// One switch with `k` hosts.
 pub(super) fn single(k: u32) -> Result<Topology, Fault> {
@@ -152,11 +153,11 @@ fn hosts_at(b: &mut Builder, switch: Node, i: u32, n: u32) -> Result<(), Fault> 
 
 fn host_at(b: &mut Builder, switch: Node, name: String) -> Result<(), Fault> {
     let host = b.host(name, None)?;
-    b.link(host, switch, LinkShape::default())
+    b.link(host, switch, Settings::default())
 }
 
 fn wire(b: &mut Builder, a: Node, to: Node) -> Result<(), Fault> {
-    b.link(a, to, LinkShape::default())
+    b.link(a, to, Settings::default())
 }
 
 #[cfg(test)]

@@ -1,0 +1,162 @@
+//! Frames of hosts, whole, without a checksum of the link.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use etherparse::err::packet::BuildWriteError;
+use etherparse::{
+    ArpEthIpv4Packet, ArpOperation, IpHeaders, IpNumber, Ipv4Extensions, Ipv4Header,
+    Ipv6Extensions, Ipv6Header, PacketBuilder, PacketBuilderStep, TcpHeader, ether_type,
+};
+use sluice_wire::MacAddr;
+
+/// Hops that an ordinary packet may make.
+const HOPS: u8 = 64;
+
+/// What a packet of neighbour discovery must have, so that it cannot come from elsewhere. RFC 4861 §7.1.
+pub(super) const HOPS_ON_LINK: u8 = 255;
+
+/// Types of neighbour discovery. RFC 4861 §4.3, §4.4.
+pub(super) const SOLICITATION: u8 = 135;
+pub(super) const ADVERTISEMENT: u8 = 136;
+
+/// Both ends of a packet; they are of one family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    V4(Ipv4Addr, Ipv4Addr),
+    V6(Ipv6Addr, Ipv6Addr),
+}
+
+/// Addresses of a packet on both layers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Route {
+    pub(super) from: MacAddr,
+    pub(super) to: MacAddr,
+    pub(super) ends: Ends,
+}
+
+impl Route {
+    fn builder(&self, next: IpNumber, hops: u8) -> PacketBuilderStep<IpHeaders> {
+        let ip = match self.ends {
+            Ends::V4(from, to) => {
+                // The length is set when it is written; nothing is longer than nothing.
+                let header = Ipv4Header::new(0, hops, next, from.octets(), to.octets());
+                IpHeaders::Ipv4(header.unwrap_or_default(), Ipv4Extensions::default())
+            }
+            Ends::V6(from, to) => IpHeaders::Ipv6(
+                Ipv6Header {
+                    next_header: next,
+                    hop_limit: hops,
+                    source: from.octets(),
+                    destination: to.octets(),
+                    ..Ipv6Header::default()
+                },
+                Ipv6Extensions::default(),
+            ),
+        };
+        PacketBuilder::ethernet2(self.from.0, self.to.0).ip(ip)
+    }
+
+    pub(super) fn echo(&self, echo: Echo, id: u16, seq: u16, data: &[u8]) -> Vec<u8> {
+        match (self.ends, echo) {
+            (Ends::V4(..), Echo::Request) => {
+                let b = self.builder(IpNumber::ICMP, HOPS).icmpv4_echo_request(id, seq);
+                written(b.size(data.len()), |w| b.write(w, data))
+            }
+            (Ends::V4(..), Echo::Reply) => {
+                let b = self.builder(IpNumber::ICMP, HOPS).icmpv4_echo_reply(id, seq);
+                written(b.size(data.len()), |w| b.write(w, data))
+            }
+            (Ends::V6(..), Echo::Request) => {
+                let b = self.builder(IpNumber::IPV6_ICMP, HOPS).icmpv6_echo_request(id, seq);
+                written(b.size(data.len()), |w| b.write(w, data))
+            }
+            (Ends::V6(..), Echo::Reply) => {
+                let b = self.builder(IpNumber::IPV6_ICMP, HOPS).icmpv6_echo_reply(id, seq);
+                written(b.size(data.len()), |w| b.write(w, data))
+            }
+        }
+    }
+
+    pub(super) fn udp(&self, from: u16, to: u16, data: &[u8]) -> Vec<u8> {
+        let b = self.builder(IpNumber::UDP, HOPS).udp(from, to);
+        written(b.size(data.len()), |w| b.write(w, data))
+    }
+
+    pub(super) fn tcp(&self, header: TcpHeader, data: &[u8]) -> Vec<u8> {
+        let b = self.builder(IpNumber::TCP, HOPS).tcp_header(header);
+        written(b.size(data.len()), |w| b.write(w, data))
+    }
+
+    /// A message of neighbour discovery about `target`, with the sender's link address as its option.
+    pub(super) fn neighbour(&self, kind: u8, flags: u8, target: Ipv6Addr) -> Vec<u8> {
+        let mut data = [0; 24];
+        let (address, option) = data.split_at_mut(16);
+        address.copy_from_slice(&target.octets());
+        let whose = if kind == SOLICITATION { 1 } else { 2 };
+        let octets = [whose, 1].into_iter().chain(self.from.0);
+        option.iter_mut().zip(octets).for_each(|(octet, told)| *octet = told);
+        let b = self.builder(IpNumber::IPV6_ICMP, HOPS_ON_LINK);
+        let b = b.icmpv6_raw(kind, 0, [flags, 0, 0, 0]);
+        written(b.size(data.len()), |w| b.write(w, &data))
+    }
+}
+
+/// Which way an echo goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Echo {
+    Request,
+    Reply,
+}
+
+/// An ARP packet for IPv4 over Ethernet. RFC 826.
+pub(super) fn arp(to: MacAddr, packet: &ArpEthIpv4Packet) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(14 + ArpEthIpv4Packet::LEN);
+    frame.extend(to.0);
+    frame.extend(packet.sender_mac);
+    frame.extend(ether_type::ARP.0.to_be_bytes());
+    frame.extend(packet.to_bytes());
+    frame
+}
+
+/// The question who has `target`.
+pub(super) fn arp_request(mac: MacAddr, from: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
+    let packet = ArpEthIpv4Packet {
+        operation: ArpOperation::REQUEST,
+        sender_mac: mac.0,
+        sender_ipv4: from.octets(),
+        target_mac: [0; 6],
+        target_ipv4: target.octets(),
+    };
+    arp(MacAddr::BROADCAST, &packet)
+}
+
+/// The link address of a group. RFC 1112 §6.4, RFC 2464 §7.
+pub(super) fn group(to: IpAddr) -> Option<MacAddr> {
+    match to {
+        IpAddr::V4(Ipv4Addr::BROADCAST) => Some(MacAddr::BROADCAST),
+        IpAddr::V4(to) if to.is_multicast() => {
+            let [_, b, c, d] = to.octets();
+            Some(MacAddr([1, 0, 0x5e, b & 0x7f, c, d]))
+        }
+        IpAddr::V6(to) if to.is_multicast() => {
+            let [.., a, b, c, d] = to.octets();
+            Some(MacAddr([0x33, 0x33, a, b, c, d]))
+        }
+        _ => None,
+    }
+}
+
+/// The group in which whoever has `target` listens. RFC 4291 §2.7.1.
+pub(super) fn solicited(target: Ipv6Addr) -> Ipv6Addr {
+    let low = u128::from(target) & 0xff_ffff;
+    Ipv6Addr::from(0xff02_0000_0000_0000_0000_0001_ff00_0000 | low)
+}
+
+/// What `write` writes; nothing if it is longer than a packet can say, which no caller asks for.
+fn written(len: usize, write: impl FnOnce(&mut Vec<u8>) -> Result<(), BuildWriteError>) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(len);
+    match write(&mut frame) {
+        Ok(()) => frame,
+        Err(_) => Vec::new(),
+    }
+}

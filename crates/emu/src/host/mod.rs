@@ -1,0 +1,297 @@
+//! Hosts: who asks for addresses, pings, sends streams and opens connections.
+//!
+//! A host is pure: it is told frames and times, and says frames. All it does not answer itself it counts.
+
+mod frames;
+mod pings;
+mod stack;
+mod streams;
+mod tcp;
+mod timers;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+use etherparse::{Icmpv4Type, Icmpv6Type, NetSlice, SlicedPacket, TransportSlice};
+use sluice_wire::{Ethernet, MacAddr};
+
+pub use pings::Ping;
+pub use streams::{Heard, STREAM_DATA_MAX, STREAM_DATA_MIN, Stream};
+pub use tcp::Connection;
+
+use frames::{Echo, HOPS_ON_LINK};
+use pings::Pings;
+use stack::Stack;
+use streams::Streams;
+use tcp::Tcp;
+use timers::Timer;
+
+/// Who a host is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// Its address on the link.
+    pub mac: MacAddr,
+    /// Its only IPv4 address; everybody is on the link.
+    pub ipv4: Ipv4Addr,
+    /// Its only IPv6 address; everybody is on the link.
+    pub ipv6: Ipv6Addr,
+    /// The time from which packets of streams count; the same for all hosts of a network.
+    pub epoch: Instant,
+}
+
+/// What became of something that a host was told to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Of a ping.
+    Ping(Ping),
+    /// Of a connection.
+    Tcp(Connection),
+}
+
+/// What a host counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostCounters {
+    /// Frames that came.
+    pub frames_in: u64,
+    /// Frames that it sent.
+    pub frames_out: u64,
+    /// Frames for one other station, which came because somebody flooded them.
+    pub strays: u64,
+    /// Frames that say that somebody else has an address of this host.
+    pub conflicts: u64,
+    /// Packets that were dropped, since nobody had the address they were for.
+    pub unreachable: u64,
+}
+
+/// A station with one address of each kind.
+///
+/// ```
+/// use std::net::{IpAddr, Ipv4Addr};
+/// use std::time::Duration;
+/// use sluice_emu::host::{Host, Identity, Outcome};
+/// use sluice_emu::topology::link_local;
+/// use sluice_wire::MacAddr;
+///
+/// let epoch = sluice_io::clock::now();
+/// let host = |n| {
+///     let mac = MacAddr::from_u64(n);
+///     let ipv4 = Ipv4Addr::from(0x0a00_0000 + n as u32);
+///     Host::new(Identity { mac, ipv4, ipv6: link_local(mac), epoch })
+/// };
+/// let (mut a, mut b) = (host(1), host(2));
+/// let (mut from_a, mut from_b) = (vec![], vec![]);
+/// a.ping(epoch, IpAddr::from([10, 0, 0, 2]), Duration::from_secs(1), &mut from_a);
+/// while !from_a.is_empty() {
+///     from_a.drain(..).for_each(|frame| b.on_frame(epoch, &frame, &mut from_b));
+///     from_b.drain(..).for_each(|frame| a.on_frame(epoch, &frame, &mut from_a));
+/// }
+/// assert!(matches!(a.take_outcomes()[..], [Outcome::Ping(ping)] if ping.took.is_some()));
+/// ```
+#[derive(Debug)]
+pub struct Host {
+    stack: Stack,
+    pings: Pings,
+    streams: Streams,
+    tcp: Tcp,
+    outcomes: Vec<Outcome>,
+}
+
+impl Host {
+    /// A host that has said nothing yet.
+    pub fn new(who: Identity) -> Self {
+        Self {
+            stack: Stack::new(who),
+            pings: Pings::default(),
+            streams: Streams::default(),
+            tcp: Tcp::new(who.mac.to_u64()),
+            outcomes: Vec::new(),
+        }
+    }
+
+    /// Hears a frame, whole; what it says to that is added to `out`.
+    pub fn on_frame(&mut self, now: Instant, frame: &[u8], out: &mut Vec<Vec<u8>>) {
+        let said = out.len();
+        self.stack.counters.frames_in += 1;
+        self.hear(now, frame, out);
+        self.stack.counters.frames_out += (out.len() - said) as u64;
+    }
+
+    fn hear(&mut self, now: Instant, frame: &[u8], out: &mut Vec<Vec<u8>>) {
+        let Some(eth) = Ethernet::new(frame) else { return };
+        if eth.dst != self.stack.who.mac && !eth.dst.is_group() {
+            self.stack.counters.strays += 1;
+            return;
+        }
+        let Ok(packet) = SlicedPacket::from_ethernet(frame) else { return };
+        // It is in no VLAN.
+        if eth.tagged || eth.src == self.stack.who.mac {
+            return;
+        }
+        let (from, to, hops) = match &packet.net {
+            Some(NetSlice::Arp(arp)) => {
+                if let Ok(arp) = arp.to_packet().try_eth_ipv4() {
+                    self.stack.on_arp(now, &arp, out);
+                }
+                return;
+            }
+            Some(NetSlice::Ipv4(ip)) => {
+                let ip = ip.header();
+                (ip.source_addr().into(), IpAddr::V4(ip.destination_addr()), ip.ttl())
+            }
+            Some(NetSlice::Ipv6(ip)) => {
+                let ip = ip.header();
+                (ip.source_addr().into(), IpAddr::V6(ip.destination_addr()), ip.hop_limit())
+            }
+            None => return,
+        };
+        let is_ours = to == self.stack.who.ipv4 || to == self.stack.who.ipv6;
+        if !is_ours && frames::group(to).is_none() {
+            return;
+        }
+        match &packet.transport {
+            Some(TransportSlice::Icmpv4(icmp)) if is_ours => match icmp.icmp_type() {
+                Icmpv4Type::EchoRequest(echo) => {
+                    self.echo(now, from, (echo.id, echo.seq, icmp.payload()), out);
+                }
+                Icmpv4Type::EchoReply(echo) => self.on_echo(now, from, echo.id),
+                _ => {}
+            },
+            Some(TransportSlice::Icmpv6(icmp)) => match (icmp.icmp_type(), from) {
+                (Icmpv6Type::EchoRequest(echo), _) if is_ours => {
+                    self.echo(now, from, (echo.id, echo.seq, icmp.payload()), out);
+                }
+                (Icmpv6Type::EchoReply(echo), _) if is_ours => self.on_echo(now, from, echo.id),
+                (_, IpAddr::V6(ip)) if hops == HOPS_ON_LINK => {
+                    let (kind, from) = (icmp.type_u8(), (ip, eth.src));
+                    self.stack.on_neighbour(now, kind, from, icmp.payload(), out);
+                }
+                _ => {}
+            },
+            Some(TransportSlice::Udp(udp)) => {
+                self.streams.on_udp(now, from, udp.payload(), self.stack.who.epoch);
+            }
+            Some(TransportSlice::Tcp(tcp)) if is_ours => {
+                let ended = self.tcp.on_segment(now, from, tcp, &mut self.stack, out);
+                self.outcomes.extend(ended.map(Outcome::Tcp));
+            }
+            _ => {}
+        }
+    }
+
+    /// Does what is due.
+    pub fn on_time(&mut self, now: Instant, out: &mut Vec<Vec<u8>>) {
+        let said = out.len();
+        while let Some(timer) = self.stack.timers.due(now) {
+            let stack = &mut self.stack;
+            let outcome = match timer {
+                Timer::Neighbour(ip) => {
+                    stack.on_time(now, ip, out);
+                    None
+                }
+                Timer::Ping(id) => self.pings.on_time(now, id).map(Outcome::Ping),
+                Timer::Stream(id) => {
+                    self.streams.on_time(now, id, stack, out);
+                    None
+                }
+                Timer::Tcp(key) => self.tcp.on_time(now, key, stack, out).map(Outcome::Tcp),
+            };
+            self.outcomes.extend(outcome);
+        }
+        self.stack.counters.frames_out += (out.len() - said) as u64;
+    }
+
+    /// Asks `to` for an echo; what became of it is among the outcomes, after `timeout` at the latest.
+    pub fn ping(&mut self, now: Instant, to: IpAddr, timeout: Duration, out: &mut Vec<Vec<u8>>) {
+        let said = out.len();
+        let ping = self.pings.send(now, to, timeout, &mut self.stack, out);
+        self.outcomes.extend(ping.map(Outcome::Ping));
+        self.stack.counters.frames_out += (out.len() - said) as u64;
+    }
+
+    /// Opens a connection to a port, sends `len` octets and closes; what became of it is among the outcomes, under
+    /// the number that is returned.
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        to: IpAddr,
+        port: u16,
+        len: u64,
+        out: &mut Vec<Vec<u8>>,
+    ) -> u32 {
+        let said = out.len();
+        let (id, failed) = self.tcp.connect(now, (to, port, len), &mut self.stack, out);
+        self.outcomes.extend(failed.map(Outcome::Tcp));
+        self.stack.counters.frames_out += (out.len() - said) as u64;
+        id
+    }
+
+    /// Begins a stream of UDP packets, the first of which is due at once; `None` if the host has too many.
+    pub fn stream(&mut self, now: Instant, stream: Stream) -> Option<u32> {
+        self.streams.start(now, stream, &mut self.stack)
+    }
+
+    /// Ends a stream before its count.
+    pub fn stop_stream(&mut self, id: u32) {
+        self.streams.stop(id);
+    }
+
+    /// Tells everybody where the host is, as one does that was attached or moved: by ARP and neighbour discovery.
+    pub fn announce(&mut self, out: &mut Vec<Vec<u8>>) {
+        self.stack.announce(out);
+        self.stack.counters.frames_out += 2;
+    }
+
+    /// What became of all that was asked for since this was called last.
+    pub fn take_outcomes(&mut self) -> Vec<Outcome> {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// When it must be told the time again.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.stack.timers.next()
+    }
+
+    /// Who it is.
+    pub fn identity(&self) -> Identity {
+        self.stack.who
+    }
+
+    /// What it counted.
+    pub fn counters(&self) -> HostCounters {
+        self.stack.counters
+    }
+
+    /// Packets sent of a stream of its own.
+    pub fn sent(&self, stream: u32) -> u64 {
+        self.streams.sent(stream)
+    }
+
+    /// What arrived of a stream of `from`, by the number that [`stream`](Self::stream) returned there.
+    pub fn heard(&self, from: IpAddr, stream: u32) -> Option<&Heard> {
+        self.streams.heard(from, stream)
+    }
+
+    /// Connections that are neither closed nor given up, accepted ones included.
+    pub fn connections(&self) -> usize {
+        self.tcp.len()
+    }
+
+    /// Octets that came on connections that others opened.
+    pub fn received(&self) -> u64 {
+        self.tcp.received
+    }
+
+    fn echo(
+        &mut self,
+        now: Instant,
+        from: IpAddr,
+        (id, seq, data): (u16, u16, &[u8]),
+        out: &mut Vec<Vec<u8>>,
+    ) {
+        self.stack.send(now, from, out, |route| route.echo(Echo::Reply, id, seq, data));
+    }
+
+    fn on_echo(&mut self, now: Instant, from: IpAddr, id: u16) {
+        self.outcomes.extend(self.pings.on_reply(now, from, id).map(Outcome::Ping));
+    }
+}

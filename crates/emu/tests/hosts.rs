@@ -1,0 +1,254 @@
+//! Hosts on one wire that has a delay and loses what it is told to lose.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail anywhere")]
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::{Duration, Instant};
+
+use sluice_emu::host::{Connection, Host, Identity, Outcome, Ping, Stream};
+use sluice_emu::topology::link_local;
+use sluice_wire::MacAddr;
+
+/// A wire on which everybody hears everybody, in virtual time.
+struct Wire {
+    now: Instant,
+    start: Instant,
+    hosts: Vec<Host>,
+    delay: Duration,
+    flying: BTreeMap<(Instant, usize), (usize, Vec<u8>)>,
+    sent: usize,
+    /// Whether the n-th frame is lost.
+    loses: fn(usize) -> bool,
+}
+
+impl Wire {
+    fn new(hosts: u32, delay: Duration) -> Self {
+        let start = sluice_io::clock::now();
+        let host = |n: u32| {
+            let mac = MacAddr::from_u64(n.into());
+            let ipv4 = Ipv4Addr::from(0x0a00_0000 + n);
+            Host::new(Identity { mac, ipv4, ipv6: link_local(mac), epoch: start })
+        };
+        Self {
+            now: start,
+            start,
+            hosts: (1..=hosts).map(host).collect(),
+            delay,
+            flying: BTreeMap::new(),
+            sent: 0,
+            loses: |_| false,
+        }
+    }
+
+    fn tell(&mut self, host: usize, what: impl FnOnce(&mut Host, Instant, &mut Vec<Vec<u8>>)) {
+        let mut out = vec![];
+        what(&mut self.hosts[host], self.now, &mut out);
+        for frame in out {
+            self.sent += 1;
+            if !(self.loses)(self.sent) {
+                self.flying.insert((self.now + self.delay, self.sent), (host, frame));
+            }
+        }
+    }
+
+    fn run(&mut self) {
+        loop {
+            let timers = self.hosts.iter().filter_map(Host::deadline).min();
+            let frames = self.flying.keys().next().map(|&(at, _)| at);
+            let Some(next) = timers.into_iter().chain(frames).min() else { return };
+            assert!(next < self.start + Duration::from_secs(1000), "it never ends");
+            self.now = next;
+            if frames == Some(next) {
+                let (_, (from, frame)) = self.flying.pop_first().unwrap();
+                for host in (0..self.hosts.len()).filter(|&host| host != from) {
+                    self.tell(host, |host, now, out| host.on_frame(now, &frame, out));
+                }
+            } else {
+                for host in 0..self.hosts.len() {
+                    self.tell(host, Host::on_time);
+                }
+            }
+        }
+    }
+
+    fn pings(&mut self, host: usize) -> Vec<Ping> {
+        let outcomes = self.hosts[host].take_outcomes().into_iter();
+        outcomes.filter_map(|o| if let Outcome::Ping(p) = o { Some(p) } else { None }).collect()
+    }
+
+    fn connections(&mut self, host: usize) -> Vec<Connection> {
+        let outcomes = self.hosts[host].take_outcomes().into_iter();
+        outcomes.filter_map(|o| if let Outcome::Tcp(c) = o { Some(c) } else { None }).collect()
+    }
+}
+
+const MS: Duration = Duration::from_millis(1);
+const S: Duration = Duration::from_secs(1);
+
+fn v4(n: u8) -> IpAddr {
+    [10, 0, 0, n].into()
+}
+
+fn v6(n: u64) -> IpAddr {
+    link_local(MacAddr::from_u64(n)).into()
+}
+
+#[test]
+fn a_ping_takes_two_round_trips_and_then_one() {
+    for to in [v4(2), v6(2)] {
+        let mut wire = Wire::new(3, MS);
+        for expected in [4 * MS, 2 * MS] {
+            wire.tell(0, |host, now, out| host.ping(now, to, S, out));
+            wire.run();
+            let pings = wire.pings(0);
+            assert_eq!(pings.len(), 1);
+            assert_eq!((pings[0].to, pings[0].took), (to, Some(expected)));
+        }
+        assert_eq!(wire.hosts[2].counters().strays, 4 + 1, "all but two multicasts: {to}");
+    }
+}
+
+#[test]
+fn a_ping_to_nobody_is_lost_when_its_time_is_over() {
+    let mut wire = Wire::new(2, MS);
+    wire.tell(0, |host, now, out| host.ping(now, v4(9), 5 * S, out));
+    wire.tell(0, |host, now, out| host.ping(now, v6(9), 5 * S, out));
+    wire.run();
+    assert!(wire.pings(0).iter().all(|ping| ping.took.is_none()));
+    assert_eq!(wire.now, wire.start + 5 * S);
+    assert_eq!(wire.sent, 6, "each address is asked for three times");
+    assert_eq!(wire.hosts[0].counters().unreachable, 2);
+}
+
+#[test]
+fn a_lost_question_is_asked_again_after_a_second() {
+    let mut wire = Wire::new(2, MS);
+    wire.loses = |n| n == 1;
+    wire.tell(0, |host, now, out| host.ping(now, v4(2), 5 * S, out));
+    wire.run();
+    assert_eq!(wire.pings(0)[0].took, Some(S + 4 * MS));
+}
+
+#[test]
+fn an_announcement_is_a_conflict_for_whoever_has_the_address() {
+    let mut wire = Wire::new(2, MS);
+    let thief = Identity { mac: MacAddr::from_u64(0x66), ..wire.hosts[0].identity() };
+    wire.hosts.push(Host::new(thief));
+    wire.tell(2, |host, _, out| host.announce(out));
+    wire.run();
+    assert_eq!(wire.hosts[0].counters().conflicts, 2);
+    assert_eq!(wire.hosts[1].counters().conflicts, 0);
+}
+
+#[test]
+fn a_connection_stands_after_a_round_trip_and_carries_its_octets() {
+    for to in [v4(2), v6(2)] {
+        let mut wire = Wire::new(2, 10 * MS);
+        wire.tell(0, |host, now, out| _ = host.connect(now, to, 80, 100_000, out));
+        wire.run();
+        let [c] = wire.connections(0)[..] else { panic!("one connection") };
+        assert_eq!(c.established, Some(40 * MS), "of which 20 ms for the address");
+        assert_eq!((c.taken, c.again), (100_000, 0));
+        // Seven windows of 14 400 octets, and the FINs with the last one.
+        assert_eq!(c.closed, Some(40 * MS + 7 * 20 * MS));
+        assert_eq!(wire.hosts[1].received(), 100_000);
+        assert_eq!((wire.hosts[0].connections(), wire.hosts[1].connections()), (0, 0));
+    }
+}
+
+#[test]
+fn a_lost_syn_is_sent_again_after_a_second() {
+    let mut wire = Wire::new(2, MS);
+    wire.loses = |n| n == 3;
+    wire.tell(0, |host, now, out| _ = host.connect(now, v4(2), 80, 1, out));
+    wire.run();
+    let [c] = wire.connections(0)[..] else { panic!("one connection") };
+    assert_eq!(c.established, Some(S + 2 * MS), "from when it was asked for, as its time runs");
+    assert_eq!(c.again, 1);
+}
+
+#[test]
+fn octets_arrive_whatever_is_lost() {
+    let losses: [fn(usize) -> bool; 4] =
+        [|n| n % 7 == 0, |n| n % 3 == 0, |n| (20..60).contains(&n), |n| n % 11 < 2];
+    for (case, loses) in losses.into_iter().enumerate() {
+        let mut wire = Wire::new(2, 3 * MS);
+        wire.loses = loses;
+        wire.tell(0, |host, now, out| _ = host.connect(now, v4(2), 80, 300_000, out));
+        wire.run();
+        let [c] = wire.connections(0)[..] else { panic!("one connection") };
+        assert_eq!(c.taken, 300_000, "{case}");
+        assert!(c.closed.is_some() && c.again > 0, "{case}");
+        assert_eq!(wire.hosts[1].received(), 300_000, "{case}");
+        assert_eq!(wire.hosts[1].connections(), 0, "{case}");
+    }
+}
+
+#[test]
+fn a_connection_to_nobody_is_given_up() {
+    let mut wire = Wire::new(2, MS);
+    wire.tell(0, |host, now, out| _ = host.connect(now, v4(9), 80, 1, out));
+    wire.run();
+    let [c] = wire.connections(0)[..] else { panic!("one connection") };
+    assert_eq!((c.established, c.closed, c.again), (None, None, 6));
+    assert_eq!(wire.hosts[0].connections(), 0);
+}
+
+#[test]
+fn a_stream_keeps_its_rate_and_tells_what_was_lost() {
+    let mut wire = Wire::new(3, 5 * MS);
+    wire.loses = |n| n % 10 == 0;
+    let stream = Stream { to: v4(2), port: 5001, rate_pps: 1000, count: 1000, data_len: 100 };
+    wire.tell(0, |host, now, _| _ = host.stream(now, stream).unwrap());
+    wire.run();
+    assert_eq!(wire.now, wire.start + 999 * MS + 5 * MS);
+    assert_eq!(wire.hosts[0].sent(0), 1000);
+    let heard = wire.hosts[1].heard(v4(1), 0).unwrap();
+    assert_eq!((heard.received, heard.lost()), (900, 100));
+    assert_eq!((heard.duplicates, heard.reordered), (0, 0));
+    let median = Duration::from_nanos(heard.latency_ns.value_at_quantile(0.5));
+    assert!(median.abs_diff(5 * MS) < MS / 10, "{median:?}");
+}
+
+#[test]
+fn a_broadcast_is_heard_by_all_at_once() {
+    let mut wire = Wire::new(4, MS);
+    let to = IpAddr::V4(Ipv4Addr::BROADCAST);
+    let stream = Stream { to, port: 9, rate_pps: 10, count: 5, data_len: 0 };
+    wire.tell(0, |host, now, _| _ = host.stream(now, stream).unwrap());
+    wire.run();
+    for host in &wire.hosts[1..] {
+        assert_eq!(host.heard(v4(1), 0).unwrap().received, 5);
+    }
+    assert_eq!(wire.sent, 5, "nobody is asked for");
+}
+
+#[test]
+fn nothing_that_comes_makes_a_host_panic() {
+    let mut rng = sluice_base::Rng::new(0x5eed);
+    let mut wire = Wire::new(2, MS);
+    wire.tell(0, |host, now, out| _ = host.connect(now, v4(2), 80, 5_000, out));
+    wire.tell(0, |host, now, out| host.ping(now, v6(2), S, out));
+    let mut frames = vec![];
+    for _ in 0..200 {
+        let Some((&key, _)) = wire.flying.iter().next() else { break };
+        let (from, frame) = wire.flying.remove(&key).unwrap();
+        wire.now = key.0;
+        wire.tell(1 - from, |host, now, out| host.on_frame(now, &frame, out));
+        frames.push(frame);
+    }
+    assert!(frames.len() > 10);
+    for _ in 0..20_000 {
+        let n = rng.below(u32::try_from(frames.len()).unwrap()) as usize;
+        let mut frame = frames[n].clone();
+        for _ in 0..=rng.below(4) {
+            let at = rng.below(u32::try_from(frame.len()).unwrap()) as usize;
+            frame[at] = rng.next_u64().to_le_bytes()[0];
+        }
+        frame.truncate(rng.below(u32::try_from(frame.len()).unwrap() * 4) as usize + 1);
+        let mut out = vec![];
+        wire.hosts[n % 2].on_frame(wire.now, &frame, &mut out);
+        assert!(out.len() < 200);
+    }
+}
