@@ -17,6 +17,7 @@ need openvswitch-switch # the switches of tests/: its programs, not its service
 need mininet            # networks as people build them
 need iproute2           # namespaces and cables
 need iputils-ping       # the hosts' traffic
+need iperf3             # TCP between hosts
 need ethtool            # checksums in software, or TCP through the userspace datapath hangs
 need procps             # sysctl
 need curl               # metrics from inside a namespace

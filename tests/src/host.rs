@@ -7,6 +7,7 @@ use rustix::process::Signal;
 
 use crate::namespace::Namespace;
 use crate::shell::{Daemon, output_of, run};
+use crate::{SOON, wait_until};
 
 /// What a ping counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,6 +84,63 @@ impl Host {
         Pinging { daemon: Daemon::new(&mut ping) }
     }
 
+    /// Takes an address of IPv6 as well.
+    pub fn speak_ipv6(&self) {
+        output_of(self.ns.command("sysctl").args(["-qw", "net.ipv6.conf.eth0.disable_ipv6=0"]));
+        self.ns.ip(&format!("addr add {}/64 dev eth0 nodad", self.ipv6()));
+    }
+
+    /// Sends `count` echo requests to the IPv6 address of `other`, one every 50 ms.
+    #[track_caller]
+    pub fn ping_ipv6(&self, other: &Self, count: u32) -> Loss {
+        let mut ping = self.ns.command("ping");
+        ping.args(["-6", "-n", "-q", "-i", "0.05", "-W", "1", "-c", &count.to_string()]);
+        Loss::parse(&String::from_utf8_lossy(&run(ping.arg(other.ipv6())).stdout))
+    }
+
+    /// Sends `count` frames to everybody, one every 10 ms.
+    pub fn broadcast(&self, count: u32) {
+        let mut ping = self.ns.command("ping");
+        ping.args(["-b", "-n", "-q", "-i", "0.01", "-W", "1", "-c", &count.to_string()]);
+        run(ping.arg("10.0.0.255"));
+    }
+
+    /// Frames that have come to it.
+    #[track_caller]
+    pub fn received(&self) -> u64 {
+        frames("RX:", &self.ns.ip("-s link show eth0"))
+    }
+
+    /// Bits per second that TCP carries to `other` within two seconds, as `iperf3` counts them.
+    ///
+    /// # Panics
+    /// When the two do not find together.
+    #[track_caller]
+    pub fn iperf(&self, other: &Self) -> f64 {
+        let mut server =
+            Daemon::new(other.ns.command("iperf3").args(["-s", "-1"]).stdout(Stdio::null()));
+        let mut client = self.ns.command("iperf3");
+        client.args(["-J", "-t", "2", "--connect-timeout", "3000", "-c", &other.ipv4()]);
+        let mut said = String::new();
+        wait_until(SOON, "iperf3", || {
+            said = String::from_utf8_lossy(&run(&mut client).stdout).into_owned();
+            said.contains("sum_received")
+        });
+        server.kill();
+        let sum = said.split("\"sum_received\"").nth(1).unwrap_or_default();
+        let rate = sum.split("\"bits_per_second\":").nth(1).unwrap_or_default();
+        let rate = rate.split([',', '}']).next().unwrap_or_default().trim().parse();
+        rate.unwrap_or_else(|_| panic!("iperf3 did not say how fast it was: {said}"))
+    }
+
+    /// Pings `other` a hundred times a second until told to stop.
+    #[track_caller]
+    pub fn keep_pinging_fast(&self, other: &Self) -> Pinging {
+        let mut ping = self.ns.command("ping");
+        ping.args(["-n", "-i", "0.01", &other.ipv4()]).stdout(Stdio::piped());
+        Pinging { daemon: Daemon::new(&mut ping) }
+    }
+
     /// Forgets which addresses of Ethernet the others have, as after a change of cables.
     pub fn forget_neighbours(&self) {
         self.ns.ip("neigh flush all");
@@ -99,6 +157,11 @@ impl Host {
         format!("10.0.0.{}", self.rank)
     }
 
+    /// Its address of IPv6, once it speaks that.
+    pub fn ipv6(&self) -> String {
+        format!("fd00::{:x}", self.rank)
+    }
+
     /// Its address of Ethernet.
     pub fn mac(&self) -> String {
         format!("00:00:00:00:00:{:02x}", self.rank)
@@ -112,6 +175,17 @@ impl Host {
     /// The action that leads to it, as a switch lists it.
     pub fn output(&self) -> String {
         format!("output:{}", self.port)
+    }
+}
+
+/// The frames under `heading` in what `ip -s link` says.
+#[track_caller]
+pub(crate) fn frames(heading: &str, said: &str) -> u64 {
+    let counters = said.lines().skip_while(|line| !line.trim().starts_with(heading)).nth(1);
+    let frames = counters.and_then(|line| line.split_whitespace().nth(1));
+    match frames.and_then(|n| n.parse().ok()) {
+        Some(frames) => frames,
+        None => panic!("ip did not say how many frames there were: {said:?}"),
     }
 }
 

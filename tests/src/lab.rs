@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::controller::Controller;
 use crate::flow::Flow;
-use crate::host::Host;
+use crate::host::{Host, frames};
 use crate::room::Room;
 use crate::shell::{Daemon, output_of};
 use crate::{OpenFlow, SOON, wait_until};
@@ -56,6 +56,63 @@ impl Lab {
             lab.link(&format!("s{rank}"), &format!("s{}", rank + 1));
         }
         lab
+    }
+
+    /// Bridges `s1` to `s<count>` in a ring.
+    pub fn ring(version: OpenFlow, count: u16) -> Self {
+        let lab = Self::line(version, count);
+        lab.link(&format!("s{count}"), "s1");
+        lab
+    }
+
+    /// Bridges `s1` to `s<count>`, each joined to each.
+    pub fn mesh(version: OpenFlow, count: u16) -> Self {
+        let mut lab = Self::new(version);
+        for rank in 1..=count {
+            lab.bridge(&format!("s{rank}"), u64::from(rank));
+            (1..rank).for_each(|other| lab.link(&format!("s{other}"), &format!("s{rank}")));
+        }
+        lab
+    }
+
+    /// Leaves `s1` to `s<leaves>`, each joined to each of the spines that follow.
+    pub fn leaf_spine(version: OpenFlow, spines: u16, leaves: u16) -> Self {
+        let mut lab = Self::new(version);
+        for rank in 1..=leaves + spines {
+            lab.bridge(&format!("s{rank}"), u64::from(rank));
+        }
+        for spine in leaves + 1..=leaves + spines {
+            (1..=leaves).for_each(|leaf| lab.link(&format!("s{leaf}"), &format!("s{spine}")));
+        }
+        lab
+    }
+
+    /// A root `s1`, and `s2`, `s3` below it with two leaves each, up to `s7`.
+    pub fn tree(version: OpenFlow) -> Self {
+        let mut lab = Self::new(version);
+        for rank in 1..=7u16 {
+            lab.bridge(&format!("s{rank}"), u64::from(rank));
+            if rank > 1 {
+                lab.link(&format!("s{}", rank / 2), &format!("s{rank}"));
+            }
+        }
+        lab
+    }
+
+    /// Pulls the cable between two bridges that [`link`](Self::link) joined, in this order.
+    pub fn cut(&self, a: &str, b: &str) {
+        self.ip(&format!("link set {a}-{b} down"));
+    }
+
+    /// Puts it back.
+    pub fn mend(&self, a: &str, b: &str) {
+        self.ip(&format!("link set {a}-{b} up"));
+    }
+
+    /// Frames that bridge `a` has sent to bridge `b` through their cable.
+    #[track_caller]
+    pub fn sent(&self, a: &str, b: &str) -> u64 {
+        frames("TX:", &self.room.ip(&format!("-s link show {a}-{b}")))
     }
 
     /// Adds a bridge that keeps its rules when it loses its controller.

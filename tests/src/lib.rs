@@ -101,6 +101,11 @@ fn deadline(within: Duration) -> impl Fn() -> bool {
     move || Instant::now() > at
 }
 
+/// Lets others do what they do for so long.
+pub fn let_pass(time: Duration) {
+    pause(time);
+}
+
 #[expect(clippy::disallowed_methods, reason = "other programs cannot be waited for through Io")]
 fn pause(time: Duration) {
     sleep(time);
