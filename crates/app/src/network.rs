@@ -9,12 +9,17 @@ use crate::view::{Fact, Stamp, Told, View};
 /// How often what is long gone is forgotten.
 const SWEEP: Duration = Duration::from_secs(10);
 
+/// Sentences that are kept for the log in one turn; the rest is counted.
+const REPORTS_MAX: usize = 16;
+
 /// The network as this worker knows it, and what is said to those who are not being heard: switches, and workers.
 #[derive(Debug)]
 pub struct Network {
     view: View,
     mail: Vec<(DatapathId, Message)>,
     told: Vec<Told>,
+    reports: Vec<String>,
+    unreported: u64,
     worker: usize,
     swept: Option<Instant>,
 }
@@ -22,7 +27,15 @@ pub struct Network {
 impl Network {
     /// That of worker `worker`, in which nothing is known.
     pub fn new(worker: usize) -> Self {
-        Self { view: View::default(), mail: Vec::new(), told: Vec::new(), worker, swept: None }
+        Self {
+            view: View::default(),
+            mail: Vec::new(),
+            told: Vec::new(),
+            reports: Vec::new(),
+            unreported: 0,
+            worker,
+            swept: None,
+        }
     }
 
     /// What is known.
@@ -54,6 +67,21 @@ impl Network {
         is_new
     }
 
+    /// Says to people that something is wrong in the network: one line of the log, of which there are only so many. For
+    /// what happens once in a while; what happens for each packet is counted.
+    pub fn report(&mut self, sentence: impl FnOnce() -> String) {
+        if self.reports.len() < REPORTS_MAX {
+            self.reports.push(sentence());
+        } else {
+            self.unreported += 1;
+        }
+    }
+
+    /// For engines: takes what is for the log since it was asked last, and how much more there was.
+    pub fn take_reports(&mut self) -> (Vec<String>, u64) {
+        (std::mem::take(&mut self.reports), std::mem::take(&mut self.unreported))
+    }
+
     /// For engines: what another worker said. Whether anything is otherwise than before.
     pub fn hear(&mut self, told: &Told) -> bool {
         self.view.apply(told)
@@ -69,10 +97,10 @@ impl Network {
         std::mem::take(&mut self.told)
     }
 
-    /// For engines: whether there is neither mail nor a fact to carry.
+    /// For engines: whether there is no mail, no fact and no line of the log to carry.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        self.mail.is_empty() && self.told.is_empty()
+        self.mail.is_empty() && self.told.is_empty() && self.reports.is_empty()
     }
 
     /// For engines: lets time pass.

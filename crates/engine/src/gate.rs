@@ -30,4 +30,9 @@ impl Gate {
         }
         open
     }
+
+    /// Counts lines that were not even written.
+    pub(crate) fn hold(&mut self, lines: u64) {
+        self.held += lines;
+    }
 }

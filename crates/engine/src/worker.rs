@@ -344,6 +344,7 @@ impl<C, A: App> Hall<C, A> {
                 self.app.told(told, self.now, &mut self.network);
             }
         }
+        self.log_reports();
         let mut letters = self.network.take_mail();
         while let Some(&(to, _)) = letters.first() {
             // All that goes to one switch goes in one write, in its order; who was written to first is first.
@@ -351,6 +352,17 @@ impl<C, A: App> Hall<C, A> {
             letters = others;
             self.send_letters(io, to, here);
         }
+    }
+
+    /// Logs what applications have to say to people.
+    fn log_reports(&mut self) {
+        let (reports, more) = self.network.take_reports();
+        for sentence in reports {
+            if self.gate.open(self.now) {
+                tracing::warn!("{sentence}");
+            }
+        }
+        self.gate.hold(more);
     }
 
     fn send_letters<I: Io<Conn = C>>(

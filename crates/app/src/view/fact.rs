@@ -1,5 +1,6 @@
 //! What applications tell one another.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use sluice_wire::DatapathId;
@@ -17,6 +18,18 @@ pub enum Fact {
     Link(Place, Option<Link>),
     /// A host.
     Host(HostId, Option<Host>),
+    /// What was heard about a host at a switch that is perhaps another worker's. No view keeps it: it is for the worker
+    /// that serves the host's own switch, or asked.
+    Heard(HostId, Heard),
+}
+
+/// What is heard about a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Heard {
+    /// It answered there, when it was asked whether it is there.
+    Answered(Place),
+    /// A DHCP server gave it this address.
+    Leased(IpAddr),
 }
 
 /// When something came to be, and which worker says so; the later one holds.

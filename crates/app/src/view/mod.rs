@@ -7,13 +7,15 @@
 
 mod fact;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use sluice_wire::{DatapathId, MacAddr, PortNo, VlanId};
 
-pub use fact::{Fact, Stamp, Told};
+pub use fact::{Fact, Heard, Stamp, Told};
 
 /// A port of a switch of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,8 +33,8 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} port {}", self.switch, self.port)
     }
 }
@@ -91,6 +93,20 @@ pub struct HostId {
     pub vlan: VlanId,
 }
 
+impl HostId {
+    const FIRST: Self = Self { mac: MacAddr([0; 6]), vlan: VlanId(0) };
+    const LAST: Self = Self { mac: MacAddr::BROADCAST, vlan: VlanId(u16::MAX) };
+}
+
+impl fmt::Display for HostId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.vlan {
+            VlanId(0) => write!(f, "{}", self.mac),
+            VlanId(vlan) => write!(f, "{} in VLAN {vlan}", self.mac),
+        }
+    }
+}
+
 /// A host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
@@ -111,6 +127,9 @@ pub struct View {
     links_from: BTreeMap<Place, Place>,
     hosts: HashMap<HostId, (Stamp, Option<Host>)>,
     by_addr: HashMap<(IpAddr, VlanId), HostId>,
+    by_place: BTreeSet<(Place, HostId)>,
+    /// How many ports have an address of their own.
+    port_addrs: HashMap<MacAddr, usize>,
     switches_up: usize,
     hosts_known: usize,
     version: u64,
@@ -192,6 +211,31 @@ impl View {
         self.hosts_known
     }
 
+    /// The hosts at a port, in the order of their addresses.
+    pub fn hosts_at(&self, at: Place) -> impl Iterator<Item = (HostId, &Host)> {
+        self.hosts_between(at, at)
+    }
+
+    /// The hosts at a switch, in the order of its ports.
+    pub fn hosts_of(&self, id: DatapathId) -> impl Iterator<Item = (HostId, &Host)> {
+        self.hosts_between(Place::new(id, PortNo(0)), Place::new(id, PortNo(u32::MAX)))
+    }
+
+    fn hosts_between(&self, first: Place, last: Place) -> impl Iterator<Item = (HostId, &Host)> {
+        let ids = self.by_place.range((first, HostId::FIRST)..=(last, HostId::LAST));
+        ids.filter_map(|&(_, id)| Some((id, self.host(id)?)))
+    }
+
+    /// How many hosts are known or were a moment ago: all that memory is needed for.
+    pub fn hosts_remembered(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// Whether an address is that of a port of a switch.
+    pub fn is_port_addr(&self, mac: MacAddr) -> bool {
+        self.port_addrs.contains_key(&mac)
+    }
+
     /// Takes a fact in. Whether anything is otherwise than before.
     pub(crate) fn apply(&mut self, told: &Told) -> bool {
         let changed = match &told.fact {
@@ -199,6 +243,7 @@ impl View {
             Fact::Port(at, port) => self.set_port(told.stamp, *at, port.as_ref()),
             Fact::Link(to, link) => self.set_link(told.stamp, *to, link.as_ref()),
             Fact::Host(id, host) => return self.set_host(told.stamp, *id, host.as_ref()),
+            Fact::Heard(..) => return true,
         };
         self.version += u64::from(changed);
         changed
@@ -212,8 +257,23 @@ impl View {
         *old_stamp = stamp;
         self.switches_up =
             self.switches_up + usize::from(new.is_some()) - usize::from(old.is_some());
-        *old = new.cloned();
+        let old = std::mem::replace(old, new.cloned());
+        for port in old.iter().flat_map(|switch| switch.ports.values()) {
+            self.uncount_port(port.hw_addr);
+        }
+        for port in new.iter().flat_map(|switch| switch.ports.values()) {
+            *self.port_addrs.entry(port.hw_addr).or_default() += 1;
+        }
         true
+    }
+
+    fn uncount_port(&mut self, addr: MacAddr) {
+        if let Entry::Occupied(mut ports) = self.port_addrs.entry(addr) {
+            *ports.get_mut() -= 1;
+            if *ports.get() == 0 {
+                ports.remove();
+            }
+        }
     }
 
     fn set_port(&mut self, stamp: Stamp, at: Place, new: Option<&PortView>) -> bool {
@@ -223,9 +283,15 @@ impl View {
             return false;
         }
         *last = stamp;
-        match new {
-            Some(new) => _ = switch.ports.insert(at.port, new.clone()),
-            None => _ = switch.ports.remove(&at.port),
+        let old = match new {
+            Some(new) => switch.ports.insert(at.port, new.clone()),
+            None => switch.ports.remove(&at.port),
+        };
+        if let Some(old) = old {
+            self.uncount_port(old.hw_addr);
+        }
+        if let Some(new) = new {
+            *self.port_addrs.entry(new.hw_addr).or_default() += 1;
         }
         true
     }
@@ -257,15 +323,29 @@ impl View {
         self.hosts_known =
             self.hosts_known + usize::from(new.is_some()) - usize::from(old.is_some());
         let old = std::mem::replace(old, new.cloned());
-        for addr in old.into_iter().flat_map(|host| host.addrs) {
-            if self.by_addr.get(&(addr, id.vlan)) == Some(&id) {
-                self.by_addr.remove(&(addr, id.vlan));
+        if let Some(host) = old {
+            self.by_place.remove(&(host.at, id));
+            for addr in host.addrs {
+                if self.by_addr.get(&(addr, id.vlan)) == Some(&id) {
+                    self.by_addr.remove(&(addr, id.vlan));
+                }
             }
         }
-        for &addr in new.iter().flat_map(|host| &host.addrs) {
-            self.by_addr.insert((addr, id.vlan), id);
+        if let Some(host) = new {
+            self.by_place.insert((host.at, id));
+            for &addr in &host.addrs {
+                self.give_addr(stamp, addr, id);
+            }
         }
         true
+    }
+
+    /// `id` has said that it has `addr`. If another one said so later, it is that one's.
+    fn give_addr(&mut self, stamp: Stamp, addr: IpAddr, id: HostId) {
+        let holder = self.by_addr.entry((addr, id.vlan)).or_insert(id);
+        if self.hosts.get(holder).is_none_or(|(said, _)| *said <= stamp) {
+            *holder = id;
+        }
     }
 
     /// Forgets what was said of things that are gone for longer than facts travel, so that they do not pile up.
@@ -334,7 +414,9 @@ mod tests {
             let mut hosts: Vec<_> = view.hosts().map(|(id, host)| (id, host.clone())).collect();
             hosts.sort_by_key(|&(id, _)| id);
             let links: Vec<_> = view.links().copied().collect();
-            (links, hosts, view.hosts_len())
+            let at: Vec<_> = view.hosts_of(DatapathId(1)).map(|(id, _)| id).collect();
+            assert!(at.iter().all(|&id| view.host(id).is_some_and(|h| h.at.switch.0 == 1)));
+            (links, hosts, view.hosts_len(), at)
         };
         let in_order: Vec<_> = (0..facts.len()).collect();
         let expected = view(&in_order);
@@ -376,6 +458,7 @@ mod tests {
                 Fact::Port(at, _) => Fact::Port(at, None),
                 Fact::Link(to, _) => Fact::Link(to, None),
                 Fact::Host(id, _) => Fact::Host(id, None),
+                Fact::Heard(..) => continue,
             };
             view.apply(&Told { stamp: told.stamp, fact: gone });
         }
@@ -384,5 +467,6 @@ mod tests {
         let left = [view.switches.len(), view.links.len(), view.hosts.len(), view.ports.len()];
         assert_eq!(left, [0; 4]);
         assert!(view.by_addr.is_empty() && view.links_from.is_empty());
+        assert!(view.by_place.is_empty() && view.port_addrs.is_empty());
     }
 }
