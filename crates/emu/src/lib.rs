@@ -2,4 +2,5 @@
 
 pub mod host;
 pub mod link;
+pub mod switch;
 pub mod topology;

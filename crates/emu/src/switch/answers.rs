@@ -1,0 +1,310 @@
+//! What the controller is told when it asks: statistics and descriptions. §7.3.5.
+
+use std::time::Instant;
+
+use sluice_wire::model::{
+    AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, GroupId, Multipart,
+    MultipartFlags, Reply, Request, Stat, Stats, TableActions, TableDesc, TableFields,
+    TableInstructions, TableStats,
+};
+use sluice_wire::{Desc, ErrorReason, FlowMod, Message, PortNo, Version};
+
+use super::fields::Pattern;
+use super::table::{Entry, Filter, Table};
+use super::{ModelSwitch, Outbox, reasons};
+
+/// Actions that rules may have, but for those of single fields in 1.0 and 1.1.
+const ACTIONS: TableActions = TableActions(
+    TableActions::OUTPUT.0
+        | TableActions::SET_MPLS_TTL.0
+        | TableActions::DEC_MPLS_TTL.0
+        | TableActions::PUSH_VLAN.0
+        | TableActions::POP_VLAN.0
+        | TableActions::PUSH_MPLS.0
+        | TableActions::POP_MPLS.0
+        | TableActions::SET_QUEUE.0
+        | TableActions::GROUP.0
+        | TableActions::SET_NW_TTL.0
+        | TableActions::DEC_NW_TTL.0,
+);
+/// The bits of 1.1 for actions that set a field, or the one of later versions.
+const SETS_OF_1_1: u32 = 0x67fe;
+/// All instructions but the meter.
+const INSTRUCTIONS: u32 = 0x3e;
+/// All fields of 1.0 and of 1.1, and those of 1.2, one bit for each number.
+const FIELDS_OF_1_0: u64 = 0x003f_ffff;
+const FIELDS_OF_1_1: u64 = 0x3ff;
+const FIELDS_OF_1_2: u64 = 0x000f_ffff_ffff;
+
+impl ModelSwitch {
+    pub(super) fn on_multipart(
+        &mut self,
+        now: Instant,
+        xid: u32,
+        asked: Request,
+        out: &mut Outbox,
+    ) -> Result<(), ErrorReason> {
+        let version = self.session.version();
+        match asked {
+            Request::Desc => self.tell_one(xid, Reply::Desc(self.desc()), out),
+            Request::FlowDesc(asked) => {
+                let told = self.asked(version, &asked, |id, entry| entry.desc(now, id, version))?;
+                self.tell_all(xid, &told, |flows| Reply::FlowDesc { flows }, out);
+            }
+            Request::FlowStats(asked) => {
+                let told = self.asked(version, &asked, |id, entry| entry.counters(now, id))?;
+                self.tell_all(xid, &told, |flows| Reply::FlowStats { flows }, out);
+            }
+            Request::AggregateStats(asked) => {
+                let told = self.asked(version, &asked, |_, it| (it.packets, it.octets))?;
+                let told = AggregateStats { stats: sums(&told) };
+                self.tell_one(xid, Reply::AggregateStats(told), out);
+            }
+            Request::TableStats => {
+                let told = self.table_stats(version);
+                self.tell_all(xid, &told, |tables| Reply::TableStats { tables }, out);
+            }
+            Request::TableDesc => {
+                let ids = (0..=u8::MAX).zip(&self.tables);
+                let desc = |(table_id, _)| TableDesc { table_id, ..TableDesc::default() };
+                let told: Vec<_> = ids.map(desc).collect();
+                self.tell_all(xid, &told, |tables| Reply::TableDesc { tables }, out);
+            }
+            Request::PortStats(asked) => {
+                let told = self.ports.stats(now, self.known(asked.port_no)?);
+                self.tell_all(xid, &told, |ports| Reply::PortStats { ports }, out);
+            }
+            Request::PortDesc(asked) => {
+                let mut told = self.ports.descs(version);
+                let port_no = self.known(asked.port_no)?;
+                told.retain(|port| port_no == PortNo::ANY || port.port_no == port_no);
+                self.tell_all(xid, &told, |ports| Reply::PortDesc { ports }, out);
+            }
+            Request::QueueStats(_) => {
+                self.tell_all(xid, &[], |queues| Reply::QueueStats { queues }, out);
+            }
+            Request::QueueDesc(_) => {
+                self.tell_all(xid, &[], |queues| Reply::QueueDesc { queues }, out);
+            }
+            other => return self.on_multipart_of_groups(now, xid, other, out),
+        }
+        Ok(())
+    }
+
+    fn on_multipart_of_groups(
+        &mut self,
+        now: Instant,
+        xid: u32,
+        asked: Request,
+        out: &mut Outbox,
+    ) -> Result<(), ErrorReason> {
+        let version = self.session.version();
+        match asked {
+            Request::GroupStats(asked) if version > Version::V1_0 => {
+                let uses = |id: GroupId| self.rules_that(|entry| entry.steps.uses_group(id));
+                let told = self.groups.stats(now, asked.group_id, uses);
+                self.tell_all(xid, &told, |groups| Reply::GroupStats { groups }, out);
+            }
+            Request::GroupDesc(asked) if version > Version::V1_0 => {
+                let told = self.groups.descs(asked.group_id);
+                self.tell_all(xid, &told, |groups| Reply::GroupDesc { groups }, out);
+            }
+            Request::GroupFeatures if version > Version::V1_1 => {
+                let told = self.groups.features(self.actions(version).0);
+                self.tell_one(xid, Reply::GroupFeatures(told), out);
+            }
+            Request::MeterStats(asked) => {
+                let uses = |id: u32| self.rules_that(|entry| entry.steps.uses_meter(id));
+                let told = self.meters.stats(now, asked.meter_id, uses);
+                self.tell_all(xid, &told, |meters| Reply::MeterStats { meters }, out);
+            }
+            Request::MeterDesc(asked) => {
+                let told = self.meters.descs(asked.meter_id);
+                self.tell_all(xid, &told, |meters| Reply::MeterDesc { meters }, out);
+            }
+            Request::MeterFeatures => {
+                let told = self.meters.features(version);
+                self.tell_one(xid, Reply::MeterFeatures(told), out);
+            }
+            _ => return Err(ErrorReason::BAD_MULTIPART),
+        }
+        Ok(())
+    }
+
+    fn tell_one(&mut self, xid: u32, body: Reply, out: &mut Outbox) {
+        let flags = MultipartFlags::default();
+        self.say(xid, &Message::MultipartReply(Multipart { flags, body }), out);
+    }
+
+    /// Tells a list in as many messages as it takes; `reply` makes a body of a part of it.
+    fn tell_all<T: Clone>(
+        &mut self,
+        xid: u32,
+        list: &[T],
+        reply: impl Fn(Vec<T>) -> Reply,
+        out: &mut Outbox,
+    ) {
+        let mut rest = list;
+        loop {
+            let mut n = rest.len().min(ITEMS_MAX);
+            loop {
+                let (part, after) = rest.split_at_checked(n).unwrap_or((rest, &[]));
+                let more =
+                    if after.is_empty() { MultipartFlags::default() } else { MultipartFlags::MORE };
+                let body = reply(part.to_vec());
+                let message = Message::MultipartReply(Multipart { flags: more, body });
+                if message.emit(xid, &mut self.out(out)).is_ok() || n <= 1 {
+                    rest = after;
+                    break;
+                }
+                n /= 2;
+            }
+            if rest.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// What `tell` makes of each rule that is asked for.
+    fn asked<T>(
+        &self,
+        version: Version,
+        asked: &FlowStatsRequest,
+        tell: impl Fn(u8, &Entry) -> T,
+    ) -> Result<Vec<T>, ErrorReason> {
+        let every = asked.table_id == FlowMod::TABLE_ALL;
+        if !every && usize::from(asked.table_id) >= self.tables.len() {
+            return Err(reasons::BAD_TABLE_ID_ASKED);
+        }
+        let filter = Filter {
+            pattern: Pattern::new(&asked.matching, version, &[])?,
+            strict: None,
+            cookie: asked.cookie,
+            cookie_mask: if version == Version::V1_0 { 0 } else { asked.cookie_mask },
+            out_port: asked.out_port,
+            out_group: asked.out_group,
+        };
+        let tables = (0..=u8::MAX).zip(&self.tables);
+        let tables = tables.filter(|(id, _)| every || *id == asked.table_id);
+        let told = tables.flat_map(|(id, table)| {
+            let entries = table.select(&filter).into_iter().filter_map(|place| table.at(place));
+            entries.map(|entry| tell(id, entry)).collect::<Vec<_>>()
+        });
+        Ok(told.collect())
+    }
+
+    fn rules_that(&self, is_meant: impl Fn(&Entry) -> bool) -> u32 {
+        let n = self.tables.iter().flat_map(Table::iter).filter(|entry| is_meant(entry)).count();
+        u32::try_from(n).unwrap_or(u32::MAX)
+    }
+
+    /// The port that is asked for, if there is such a port.
+    fn known(&self, port: PortNo) -> Result<PortNo, ErrorReason> {
+        let known = port == PortNo::ANY || self.ports.contains(port);
+        if known { Ok(port) } else { Err(reasons::BAD_PORT_ASKED) }
+    }
+
+    /// Actions that rules may have.
+    fn actions(&self, version: Version) -> TableActions {
+        let sets = match version {
+            Version::V1_1 => SETS_OF_1_1,
+            _ => TableActions::SET_FIELD.0,
+        };
+        TableActions((ACTIONS.0 | sets) & !self.plan.refused_actions.0)
+    }
+
+    fn table_stats(&self, version: Version) -> Vec<TableStats> {
+        let size = u32::try_from(self.plan.table_size).unwrap_or(u32::MAX);
+        let fields = TableFields(match version {
+            Version::V1_0 => FIELDS_OF_1_0,
+            Version::V1_1 => FIELDS_OF_1_1,
+            _ => FIELDS_OF_1_2,
+        });
+        let actions = self.actions(version);
+        let told = |(table_id, table): (u8, &Table)| {
+            let counted = TableStats {
+                table_id,
+                active_count: u32::try_from(table.len()).unwrap_or(u32::MAX),
+                lookup_count: table.lookups,
+                matched_count: table.matched,
+                ..TableStats::default()
+            };
+            if version >= Version::V1_3 {
+                return counted;
+            }
+            let (name, wildcards) = (format!("table{table_id}").as_str().into(), fields);
+            let described = TableStats { name, wildcards, max_entries: size, ..counted };
+            if version == Version::V1_0 {
+                return described;
+            }
+            let described = TableStats {
+                match_fields: fields,
+                instructions: TableInstructions(INSTRUCTIONS),
+                write_actions: actions,
+                apply_actions: actions,
+                config: table.config,
+                ..described
+            };
+            if version == Version::V1_1 {
+                return described;
+            }
+            TableStats {
+                write_setfields: fields,
+                apply_setfields: fields,
+                metadata_match: u64::MAX,
+                metadata_write: u64::MAX,
+                ..described
+            }
+        };
+        (0..=u8::MAX).zip(&self.tables).map(told).collect()
+    }
+
+    fn desc(&self) -> Box<Desc> {
+        Box::new(Desc {
+            mfr: "Sluice".into(),
+            hw: "none".into(),
+            sw: env!("CARGO_PKG_VERSION").into(),
+            serial: self.plan.datapath_id.to_string().as_str().into(),
+            dp: "model switch".into(),
+        })
+    }
+}
+
+/// Items in one message at most; fewer if they are long. It bounds what is written in vain.
+const ITEMS_MAX: usize = 512;
+
+fn sums(counted: &[(u64, u64)]) -> Stats {
+    let packets = counted.iter().map(|it| it.0).sum();
+    let octets = counted.iter().map(|it| it.1).sum();
+    let flows = u32::try_from(counted.len()).unwrap_or(u32::MAX);
+    Stats {
+        fields: vec![Stat::PacketCount(packets), Stat::ByteCount(octets), Stat::FlowCount(flows)],
+    }
+}
+
+impl Entry {
+    fn desc(&self, now: Instant, table_id: u8, version: Version) -> FlowDesc {
+        FlowDesc {
+            table_id: if version > Version::V1_0 { table_id } else { 0 },
+            priority: self.priority,
+            idle_timeout: self.idle_timeout_s,
+            hard_timeout: self.hard_timeout_s,
+            flags: if version >= Version::V1_3 { self.flags } else { FlowDesc::default().flags },
+            importance: if version >= Version::V1_4 { self.importance } else { 0 },
+            cookie: self.cookie,
+            matching: self.matching.clone(),
+            stats: self.stats(now),
+            instructions: self.instructions.clone(),
+        }
+    }
+
+    fn counters(&self, now: Instant, table_id: u8) -> FlowStats {
+        FlowStats {
+            table_id,
+            reason: FlowStatsReason::STATS_REQUEST,
+            priority: self.priority,
+            matching: self.matching.clone(),
+            stats: self.stats(now),
+        }
+    }
+}

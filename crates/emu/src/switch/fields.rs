@@ -1,0 +1,282 @@
+//! The fields of packets, and what rules ask of them. §7.2.3.
+
+use std::sync::Arc;
+
+use sluice_wire::model::{Unfit, Unfitness};
+use sluice_wire::{ErrorReason, Field, FieldId, Match, Version};
+
+use super::reasons;
+
+/// Places for fields: OpenFlow's own by their numbers, `tcp_flags` in the last.
+const PLACES: usize = 40;
+const TCP_FLAGS: u8 = 39;
+
+/// Fields that do not tell one flow from another: marks that change from packet to packet, and what the switch made.
+const NOT_OF_FLOWS: [FieldId; 5] = [
+    FieldId::METADATA,
+    FieldId::IP_DSCP,
+    FieldId::IP_ECN,
+    FieldId::TCP_FLAGS,
+    FieldId::IPV6_FLABEL,
+];
+
+/// The place of a field by its own header.
+const fn own_place(id: FieldId) -> u8 {
+    let flags = FieldId::TCP_FLAGS;
+    if id.class == flags.class && id.number == flags.number { TCP_FLAGS } else { id.number }
+}
+
+/// The place of `id`, under whichever of its headers; `None` for what the model does not read.
+pub(crate) fn place(id: FieldId) -> Option<u8> {
+    match id.canonical() {
+        FieldId::TCP_FLAGS => Some(TCP_FLAGS),
+        FieldId::PBB_ISID => None,
+        own if own.class == FieldId::IN_PORT.class && own.number < TCP_FLAGS => Some(own.number),
+        _ => None,
+    }
+}
+
+/// What a packet says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fields {
+    values: [u128; PLACES],
+    present: u64,
+}
+
+/// What tells one flow from another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct FlowKey {
+    present: u64,
+    values: Box<[u128]>,
+}
+
+impl Fields {
+    pub(crate) const NONE: Self = Self { values: [0; PLACES], present: 0 };
+
+    /// Gives the field `id`, by its own header, a value.
+    pub(crate) fn set(&mut self, id: FieldId, value: u128) {
+        let place = own_place(id);
+        if let Some(at) = self.values.get_mut(usize::from(place)) {
+            *at = value;
+            self.present |= 1 << place;
+        }
+    }
+
+    /// The value of the field `id`, by its own header, if the packet has it.
+    pub(crate) fn get(&self, id: FieldId) -> Option<u128> {
+        let place = own_place(id);
+        let value = self.values.get(usize::from(place)).copied();
+        value.filter(|_| self.present & 1 << place != 0)
+    }
+
+    fn at(&self, place: u8) -> u128 {
+        self.values.get(usize::from(place)).copied().unwrap_or_default()
+    }
+
+    /// What it has in common with the other packets of its flow.
+    ///
+    /// # Cost
+    /// Allocates.
+    pub(crate) fn flow(&self) -> FlowKey {
+        let not = NOT_OF_FLOWS.iter().fold(0u64, |bits, &id| bits | 1 << own_place(id));
+        let present = self.present & !not;
+        let places = (0u8..).zip(&self.values).filter(|(n, _)| present & 1 << n != 0);
+        FlowKey { present, values: places.map(|(_, value)| *value).collect() }
+    }
+
+    /// A number that is the same for all packets of a flow, whichever port they came in at. FNV-1a, 64 bits.
+    pub(crate) fn flow_hash(&self) -> u64 {
+        let not = NOT_OF_FLOWS.iter().fold(0u64, |bits, &id| bits | 1 << own_place(id));
+        let present = self.present & !(not | 1 << own_place(FieldId::IN_PORT));
+        let places = (0u8..).zip(&self.values).filter(|(n, _)| present & 1 << n != 0);
+        let hash = places
+            .flat_map(|(_, value)| value.to_be_bytes())
+            .fold(0xcbf2_9ce4_8422_2325u64, |hash, octet| {
+                (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3)
+            });
+        // The low bits of FNV depend on the low bits of the octets alone.
+        hash ^ hash >> 32
+    }
+}
+
+/// Which bits of which fields count, by place, none twice.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub(crate) struct Mask {
+    present: u64,
+    bits: Arc<[(u8, u128)]>,
+}
+
+/// What a rule matches, in one form for one meaning.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Pattern {
+    pub(crate) mask: Mask,
+    pub(crate) values: Arc<[u128]>,
+}
+
+impl Mask {
+    /// The bits of `fields` that count; false if a field is not there.
+    pub(crate) fn of(&self, fields: &Fields, values: &mut Vec<u128>) -> bool {
+        values.clear();
+        values.extend(self.bits.iter().map(|&(place, bits)| fields.at(place) & bits));
+        fields.present & self.present == self.present
+    }
+}
+
+impl Pattern {
+    /// The meaning of `matching` in `version`, without the fields in `refused`.
+    ///
+    /// Before 1.2 a field that lacks what it needs is not looked at. OpenFlow 1.0.0 §3.4.
+    ///
+    /// # Errors
+    /// The `ERROR` that the first wrong field deserves.
+    pub(crate) fn new(
+        matching: &Match,
+        version: Version,
+        refused: &[FieldId],
+    ) -> Result<Self, ErrorReason> {
+        let mut matching = matching.clone();
+        if version < Version::V1_2 {
+            drop_useless(&mut matching);
+        }
+        matching.check().map_err(reason)?;
+        let mut bits = Vec::with_capacity(matching.fields.len());
+        for oxm in &matching.fields {
+            let field = oxm.field().map(of_this_switch).ok_or(reasons::BAD_FIELD)?;
+            let place = place(field.id).ok_or(reasons::BAD_FIELD)?;
+            if refused.iter().any(|id| id.same_as(field.id)) {
+                return Err(reasons::BAD_FIELD);
+            }
+            let mask = field.mask.unwrap_or(u128::MAX) & ones(field.id);
+            if mask != 0 {
+                bits.push((place, mask, field.value & mask));
+            }
+        }
+        bits.sort_unstable();
+        Ok(Self {
+            mask: Mask {
+                present: bits.iter().fold(0, |present, (place, ..)| present | 1 << place),
+                bits: bits.iter().map(|&(place, mask, _)| (place, mask)).collect(),
+            },
+            values: bits.iter().map(|&(_, _, value)| value).collect(),
+        })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u8, u128, u128)> {
+        let pairs = self.mask.bits.iter().zip(self.values.iter());
+        pairs.map(|(&(place, mask), &value)| (place, mask, value))
+    }
+
+    /// Whether it asks for nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// Whether every packet that `other` matches is matched by this too.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.iter().all(|(place, mask, value)| {
+            let same = other.iter().find(|it| it.0 == place);
+            same.is_some_and(|it| it.1 & mask == mask && it.2 & mask == value)
+        })
+    }
+
+    /// Whether some packet could be matched by both.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        self.iter().all(|(place, mask, value)| {
+            let same = other.iter().find(|it| it.0 == place);
+            same.is_none_or(|it| (it.2 ^ value) & it.1 & mask == 0)
+        })
+    }
+}
+
+/// All significant bits of a field.
+pub(crate) fn ones(id: FieldId) -> u128 {
+    let bits = id.row().map_or(128, |row| row.bits);
+    1u128.checked_shl(bits.into()).map_or(u128::MAX, |end| end - 1)
+}
+
+/// The type of service, which 1.0 may match with two bits that it does not define, as the field that there is.
+fn of_this_switch(field: &Field) -> Field {
+    match field.id {
+        FieldId::NW_TOS => Field::new(FieldId::IP_DSCP, field.value >> 2),
+        _ => *field,
+    }
+}
+
+fn reason(unfit: Unfit) -> ErrorReason {
+    match unfit.why {
+        Unfitness::Twice => reasons::DUP_FIELD,
+        Unfitness::Needs(_) => reasons::BAD_PREREQ,
+        Unfitness::Mask => reasons::BAD_MASK,
+        Unfitness::Value => reasons::BAD_VALUE,
+    }
+}
+
+/// Takes out fields that lack what they need, and then those that needed these.
+fn drop_useless(matching: &mut Match) {
+    loop {
+        let whole = matching.clone();
+        matching.fields.retain(|oxm| {
+            let needs = oxm.id().row().map_or(&[][..], |row| row.needs);
+            needs.iter().all(|need| whole.iter().any(|field| need.met_by(field)))
+        });
+        if matching.fields.len() == whole.fields.len() {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn pattern(fields: &[Field]) -> Pattern {
+        Pattern::new(&fields.iter().copied().collect(), Version::V1_3, &[]).unwrap()
+    }
+
+    fn subnet(octet: u8, prefix: u32) -> Pattern {
+        let addr = u128::from(u32::from(Ipv4Addr::new(10, octet, 0, 0)));
+        let mask = u128::from(u32::MAX << (32 - prefix));
+        let field = Field::new(FieldId::IPV4_DST, addr).masked(mask);
+        pattern(&[Field::eth_type(0x0800), field])
+    }
+
+    #[test]
+    fn one_meaning_has_one_form() {
+        let (a, b) = (Field::eth_type(0x0806), Field::new(FieldId::ARP_OP, 1));
+        assert_eq!(pattern(&[a, b]), pattern(&[b, a]));
+        let all = Field::new(FieldId::METADATA, 7).masked(u128::from(u64::MAX));
+        assert_eq!(pattern(&[all]), pattern(&[Field::new(FieldId::METADATA, 7)]));
+        assert_eq!(pattern(&[Field::new(FieldId::METADATA, 0).masked(0)]), Pattern::default());
+    }
+
+    #[test]
+    fn a_wider_pattern_covers_a_narrower_one_and_strangers_do_not_overlap() {
+        let (wide, narrow, other) = (subnet(0, 8), subnet(1, 16), subnet(2, 16));
+        assert!(wide.covers(&narrow) && !narrow.covers(&wide));
+        assert!(wide.overlaps(&narrow) && narrow.overlaps(&wide));
+        assert!(!narrow.overlaps(&other) && !narrow.covers(&other));
+        let by_port = pattern(&[Field::in_port(sluice_wire::PortNo(1))]);
+        assert!(by_port.overlaps(&narrow) && !by_port.covers(&narrow));
+        assert!(Pattern::default().covers(&narrow));
+    }
+
+    #[test]
+    fn what_lacks_its_prerequisite_is_refused_and_in_1_0_not_looked_at() {
+        let alone: Match = [Field::new(FieldId::TCP_SRC, 80)].into();
+        assert_eq!(Pattern::new(&alone, Version::V1_3, &[]), Err(reasons::BAD_PREREQ));
+        assert_eq!(Pattern::new(&alone, Version::V1_0, &[]), Ok(Pattern::default()));
+        let chain: Match = [Field::ip_proto(6), Field::new(FieldId::TCP_SRC, 80)].into();
+        assert_eq!(Pattern::new(&chain, Version::V1_0, &[]), Ok(Pattern::default()));
+    }
+
+    #[test]
+    fn what_the_model_does_not_read_is_a_bad_field() {
+        let register: Match = [Field::new(FieldId::XREG0, 1)].into();
+        assert_eq!(Pattern::new(&register, Version::V1_3, &[]), Err(reasons::BAD_FIELD));
+        let port: Match = [Field::in_port(sluice_wire::PortNo(1))].into();
+        let refused = [FieldId::IN_PORT];
+        assert_eq!(Pattern::new(&port, Version::V1_3, &refused), Err(reasons::BAD_FIELD));
+    }
+}

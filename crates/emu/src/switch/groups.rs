@@ -1,0 +1,336 @@
+//! Groups: which there are, how they change, through which buckets a packet goes. §5.6, §7.3.4.2.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use sluice_wire::model::{
+    Bucket, BucketCounter, BucketId, BucketProp, GroupCapabilities, GroupCommand, GroupDesc,
+    GroupFeatures, GroupId, GroupMod, GroupProp, GroupStats, GroupType, GroupTypes,
+};
+use sluice_wire::{Action, ErrorReason, FlowRemovedReason, PortNo};
+
+use super::check::Stand;
+use super::pipeline::ActionSet;
+use super::ports::Ports;
+use super::{ModelSwitch, Outbox, reasons};
+
+/// The highest number of a group.
+const GROUP_MAX: u32 = 0xffff_ff00;
+/// Groups within one another that are looked at to find a live bucket.
+const WATCH_DEPTH_MAX: u8 = 16;
+
+#[derive(Debug)]
+struct Group {
+    kind: GroupType,
+    buckets: Vec<Bucket>,
+    /// What each bucket does, in the order of a set.
+    actions: Vec<Arc<[Action]>>,
+    properties: Vec<GroupProp>,
+    since: Instant,
+    packets: u64,
+    octets: u64,
+    bucket_stats: Vec<BucketCounter>,
+}
+
+/// All groups by number.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    by_id: BTreeMap<GroupId, Group>,
+    limit: usize,
+    buckets_max: usize,
+}
+
+impl ModelSwitch {
+    pub(super) fn on_group_mod(
+        &mut self,
+        now: Instant,
+        asked: &GroupMod,
+        out: &mut Outbox,
+    ) -> Result<(), ErrorReason> {
+        let id = asked.group_id;
+        if asked.command == GroupCommand::DELETE {
+            for gone in self.groups.delete(id)? {
+                let reason = FlowRemovedReason::GROUP_DELETE;
+                self.remove_where(now, |entry| entry.steps.uses_group(gone), reason, out);
+            }
+            return Ok(());
+        }
+        if id.0 > GROUP_MAX {
+            return Err(reasons::INVALID_GROUP);
+        }
+        for bucket in &asked.buckets {
+            self.check_actions(&bucket.actions, Stand::Bucket)?;
+        }
+        self.groups.change(now, asked)
+    }
+}
+
+impl Groups {
+    pub(crate) const fn new(groups_max: usize, buckets_max: usize) -> Self {
+        Self { by_id: BTreeMap::new(), limit: groups_max, buckets_max }
+    }
+
+    /// Adds or changes a group.
+    fn change(&mut self, now: Instant, asked: &GroupMod) -> Result<(), ErrorReason> {
+        let old = self.by_id.get(&asked.group_id);
+        let mut kind = asked.group_type;
+        let mut properties = asked.properties.clone();
+        let buckets = match (asked.command, old) {
+            (GroupCommand::ADD, Some(_)) => return Err(reasons::GROUP_EXISTS),
+            (GroupCommand::ADD | GroupCommand::ADD_OR_MOD, None) => {
+                if self.by_id.len() >= self.limit {
+                    return Err(reasons::OUT_OF_GROUPS);
+                }
+                asked.buckets.clone()
+            }
+            (GroupCommand::MODIFY | GroupCommand::ADD_OR_MOD, Some(_)) => asked.buckets.clone(),
+            (GroupCommand::INSERT_BUCKET | GroupCommand::REMOVE_BUCKET, Some(old)) => {
+                kind = old.kind;
+                properties.clone_from(&old.properties);
+                if asked.command == GroupCommand::INSERT_BUCKET {
+                    inserted(&old.buckets, asked)?
+                } else {
+                    removed(&old.buckets, asked.command_bucket_id)?
+                }
+            }
+            (
+                GroupCommand::MODIFY | GroupCommand::INSERT_BUCKET | GroupCommand::REMOVE_BUCKET,
+                None,
+            ) => return Err(reasons::UNKNOWN_GROUP),
+            _ => return Err(reasons::BAD_GROUP_COMMAND),
+        };
+        self.check(asked.group_id, kind, &buckets)?;
+        let actions =
+            buckets.iter().map(|it| ActionSet::of(&it.actions).into_actions().into()).collect();
+        let (since, packets, octets) =
+            old.map_or((now, 0, 0), |old| (old.since, old.packets, old.octets));
+        let bucket_stats = vec![BucketCounter::default(); buckets.len()];
+        let group =
+            Group { kind, buckets, actions, properties, since, packets, octets, bucket_stats };
+        self.by_id.insert(asked.group_id, group);
+        Ok(())
+    }
+
+    fn check(&self, id: GroupId, kind: GroupType, buckets: &[Bucket]) -> Result<(), ErrorReason> {
+        if buckets.len() > self.buckets_max {
+            return Err(reasons::OUT_OF_BUCKETS);
+        }
+        match kind {
+            GroupType::INDIRECT if buckets.len() != 1 => return Err(reasons::INVALID_GROUP),
+            GroupType::FF if !buckets.iter().all(watches) => return Err(reasons::BAD_WATCH),
+            GroupType::ALL | GroupType::SELECT | GroupType::INDIRECT | GroupType::FF => {}
+            _ => return Err(reasons::BAD_GROUP_TYPE),
+        }
+        let mut next: Vec<GroupId> = buckets.iter().flat_map(sends_to).collect();
+        let mut seen = next.clone();
+        while let Some(group) = next.pop() {
+            if group == id {
+                return Err(reasons::GROUP_LOOP);
+            }
+            let further = self.by_id.get(&group).map_or(&[][..], |group| &group.buckets);
+            for group in further.iter().flat_map(sends_to) {
+                if !seen.contains(&group) {
+                    seen.push(group);
+                    next.push(group);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes groups away; says which. None to take is no fault.
+    fn delete(&mut self, id: GroupId) -> Result<Vec<GroupId>, ErrorReason> {
+        if id == GroupId::ALL {
+            return Ok(std::mem::take(&mut self.by_id).into_keys().collect());
+        }
+        if id.0 > GROUP_MAX {
+            return Err(reasons::INVALID_GROUP);
+        }
+        let buckets = self.by_id.values().flat_map(|group| &group.buckets);
+        if buckets.flat_map(sends_to).any(|group| group == id) {
+            return Err(reasons::CHAINED_GROUP);
+        }
+        Ok(self.by_id.remove(&id).map(|_| id).into_iter().collect())
+    }
+
+    /// The actions of the buckets that a packet goes through, counted; `hash` is that of its flow.
+    pub(crate) fn choose(
+        &mut self,
+        id: GroupId,
+        len: u64,
+        hash: u64,
+        ports: &Ports,
+    ) -> Vec<Arc<[Action]>> {
+        let Some(group) = self.by_id.get(&id) else { return vec![] };
+        let chosen: Vec<usize> = match group.kind {
+            GroupType::FF => {
+                let live = group.buckets.iter().position(|it| self.is_live(it, ports, 0));
+                live.into_iter().collect()
+            }
+            GroupType::SELECT => self.select(group, hash, ports).into_iter().collect(),
+            _ => (0..group.buckets.len()).collect(),
+        };
+        let Some(group) = self.by_id.get_mut(&id) else { return vec![] };
+        group.packets += 1;
+        group.octets += len;
+        for &n in &chosen {
+            if let Some(stats) = group.bucket_stats.get_mut(n) {
+                stats.packet_count += 1;
+                stats.byte_count += len;
+            }
+        }
+        chosen.iter().filter_map(|&n| group.actions.get(n).cloned()).collect()
+    }
+
+    /// The bucket of a flow, among those that are live, by weight.
+    fn select(&self, group: &Group, hash: u64, ports: &Ports) -> Option<usize> {
+        let is_weighted = group.buckets.iter().any(|it| weight(it) > 0);
+        let weights: Vec<(usize, u64)> = (0..)
+            .zip(&group.buckets)
+            .filter(|(_, it)| !watches(it) || self.is_live(it, ports, 0))
+            .map(|(n, it)| (n, if is_weighted { weight(it) } else { 1 }))
+            .collect();
+        let total: u64 = weights.iter().map(|it| it.1).sum();
+        let mut at = hash.checked_rem(total)?;
+        weights.into_iter().find_map(|(n, weight)| match at.checked_sub(weight) {
+            Some(rest) => {
+                at = rest;
+                None
+            }
+            None => Some(n),
+        })
+    }
+
+    /// Whether what a bucket watches is live. §6.6.
+    fn is_live(&self, bucket: &Bucket, ports: &Ports, depth: u8) -> bool {
+        depth < WATCH_DEPTH_MAX
+            && bucket.properties.iter().any(|it| match it {
+                BucketProp::WatchPort { watch } => ports.is_up(*watch),
+                BucketProp::WatchGroup { watch } => self.by_id.get(watch).is_some_and(|group| {
+                    group
+                        .buckets
+                        .iter()
+                        .any(|it| !watches(it) || self.is_live(it, ports, depth + 1))
+                }),
+                _ => false,
+            })
+    }
+
+    pub(crate) fn contains(&self, id: GroupId) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    fn asked(&self, id: GroupId) -> impl Iterator<Item = (&GroupId, &Group)> {
+        let all = [GroupId::ALL, GroupId::ANY].contains(&id);
+        self.by_id.iter().filter(move |(it, _)| all || **it == id)
+    }
+
+    /// The counters of a group, or of all; `references` says how many rules send packets to it.
+    pub(crate) fn stats(
+        &self,
+        now: Instant,
+        id: GroupId,
+        references: impl Fn(GroupId) -> u32,
+    ) -> Vec<GroupStats> {
+        let stats = |(&group_id, group): (&GroupId, &Group)| {
+            let age = now.saturating_duration_since(group.since);
+            GroupStats {
+                group_id,
+                ref_count: references(group_id),
+                packet_count: group.packets,
+                byte_count: group.octets,
+                duration_sec: u32::try_from(age.as_secs()).unwrap_or(u32::MAX),
+                duration_nsec: age.subsec_nanos(),
+                bucket_stats: group.bucket_stats.clone(),
+            }
+        };
+        self.asked(id).map(stats).collect()
+    }
+
+    /// What a group is, or all are.
+    pub(crate) fn descs(&self, id: GroupId) -> Vec<GroupDesc> {
+        let desc = |(&group_id, group): (&GroupId, &Group)| GroupDesc {
+            group_type: group.kind,
+            group_id,
+            buckets: group.buckets.clone(),
+            properties: group.properties.clone(),
+        };
+        self.asked(id).map(desc).collect()
+    }
+
+    pub(crate) fn features(&self, actions: u32) -> GroupFeatures {
+        GroupFeatures {
+            types: GroupTypes::ALL | GroupTypes::SELECT | GroupTypes::INDIRECT | GroupTypes::FF,
+            capabilities: GroupCapabilities::SELECT_WEIGHT
+                | GroupCapabilities::SELECT_LIVENESS
+                | GroupCapabilities::CHAINING
+                | GroupCapabilities::CHAINING_CHECKS,
+            max_groups: [u32::try_from(self.limit).unwrap_or(u32::MAX); 4],
+            actions: [actions; 4],
+        }
+    }
+}
+
+/// The buckets with those of `asked` among them. OpenFlow 1.5.0 §7.3.4.3.
+fn inserted(old: &[Bucket], asked: &GroupMod) -> Result<Vec<Bucket>, ErrorReason> {
+    let is_old = |it: &Bucket| old.iter().any(|other| other.bucket_id == it.bucket_id);
+    if asked.buckets.iter().any(is_old) {
+        return Err(reasons::BUCKET_EXISTS);
+    }
+    let at = match asked.command_bucket_id {
+        BucketId::FIRST => 0,
+        BucketId::LAST => old.len(),
+        id => 1 + place(old, id).ok_or(reasons::UNKNOWN_BUCKET)?,
+    };
+    let (before, behind) = old.split_at_checked(at).unwrap_or((old, &[]));
+    Ok([before, &asked.buckets, behind].concat())
+}
+
+/// The buckets without those that `id` means.
+fn removed(old: &[Bucket], id: BucketId) -> Result<Vec<Bucket>, ErrorReason> {
+    let at = match id {
+        BucketId::ALL => return Ok(vec![]),
+        BucketId::FIRST => Some(0).filter(|_| !old.is_empty()),
+        BucketId::LAST => old.len().checked_sub(1),
+        id => place(old, id),
+    };
+    let mut left = old.to_vec();
+    left.remove(at.ok_or(reasons::UNKNOWN_BUCKET)?);
+    Ok(left)
+}
+
+fn place(buckets: &[Bucket], id: BucketId) -> Option<usize> {
+    buckets.iter().position(|it| it.bucket_id == id)
+}
+
+/// Whether something decides whether the bucket is live.
+fn watches(bucket: &Bucket) -> bool {
+    let watch = |it: &BucketProp| match it {
+        BucketProp::WatchPort { watch } => *watch != PortNo::ANY,
+        BucketProp::WatchGroup { watch } => *watch != GroupId::ANY,
+        _ => false,
+    };
+    bucket.properties.iter().any(watch)
+}
+
+/// The share of a bucket; 0 for one that says none.
+fn weight(bucket: &Bucket) -> u64 {
+    let weight = bucket.properties.iter().find_map(|it| match it {
+        BucketProp::Weight { weight } => Some(u64::from(*weight)),
+        _ => None,
+    });
+    weight.unwrap_or(0)
+}
+
+/// Groups that a bucket sends packets to.
+fn sends_to(bucket: &Bucket) -> impl Iterator<Item = GroupId> {
+    bucket.actions.iter().filter_map(|it| match it {
+        Action::Group { group_id } => Some(GroupId(*group_id)),
+        _ => None,
+    })
+}

@@ -1,0 +1,267 @@
+//! Meters: rates above which packets are dropped or marked. §5.7, §7.3.4.4.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use sluice_wire::model::{
+    Band, BandStats, BandTypes, MeterCapabilities, MeterCommand, MeterDesc, MeterFeatureFlags,
+    MeterFeatures, MeterFlags, MeterId, MeterMod, MeterStats,
+};
+use sluice_wire::{ErrorReason, FlowRemovedReason, Version};
+
+use super::{ModelSwitch, Outbox, reasons};
+
+/// The highest number of a meter of flows.
+const METER_MAX: u32 = 0xffff_0000;
+/// Bands that a meter can have.
+const BANDS_MAX: u8 = 16;
+/// Steps of drop precedence. RFC 2597.
+const COLORS: u8 = 3;
+const NANOS: u128 = 1_000_000_000;
+
+/// What a meter makes of a packet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Pass,
+    Drop,
+    /// It goes on with so much more drop precedence.
+    Remark(u8),
+}
+
+/// The tokens of one band, in billionths of a packet or of a bit.
+#[derive(Debug, Clone, Copy)]
+struct Tokens {
+    left: u128,
+    full: u128,
+    /// Per nanosecond: hence the billionths.
+    rate: u128,
+}
+
+#[derive(Debug)]
+struct Meter {
+    flags: MeterFlags,
+    bands: Vec<Band>,
+    tokens: Vec<Tokens>,
+    filled: Instant,
+    since: Instant,
+    packets: u64,
+    octets: u64,
+    band_stats: Vec<BandStats>,
+}
+
+/// All meters by number.
+#[derive(Debug)]
+pub(crate) struct Meters {
+    by_id: BTreeMap<u32, Meter>,
+    limit: u32,
+}
+
+impl ModelSwitch {
+    pub(super) fn on_meter_mod(
+        &mut self,
+        now: Instant,
+        asked: &MeterMod,
+        out: &mut Outbox,
+    ) -> Result<(), ErrorReason> {
+        if asked.command != MeterCommand::DELETE {
+            return self.meters.change(now, asked);
+        }
+        for gone in self.meters.delete(asked.meter_id) {
+            let reason = FlowRemovedReason::METER_DELETE;
+            self.remove_where(now, |entry| entry.steps.uses_meter(gone), reason, out);
+        }
+        Ok(())
+    }
+}
+
+impl Meters {
+    pub(crate) const fn new(meters_max: u32) -> Self {
+        Self { by_id: BTreeMap::new(), limit: meters_max }
+    }
+
+    fn change(&mut self, now: Instant, asked: &MeterMod) -> Result<(), ErrorReason> {
+        let id = asked.meter_id.0;
+        let old = self.by_id.get(&id);
+        match (asked.command, old) {
+            (MeterCommand::ADD, None) => {
+                if (id == 0 || id > METER_MAX) && asked.meter_id != MeterId::CONTROLLER {
+                    return Err(reasons::INVALID_METER);
+                }
+                if self.by_id.len() >= usize::try_from(self.limit).unwrap_or(usize::MAX) {
+                    return Err(reasons::OUT_OF_METERS);
+                }
+            }
+            (MeterCommand::ADD, Some(_)) => return Err(reasons::METER_EXISTS),
+            (MeterCommand::MODIFY, Some(_)) => {}
+            (MeterCommand::MODIFY, None) => return Err(reasons::UNKNOWN_METER),
+            _ => return Err(reasons::BAD_METER_COMMAND),
+        }
+        check(asked)?;
+        let (since, packets, octets) =
+            old.map_or((now, 0, 0), |old| (old.since, old.packets, old.octets));
+        let meter = Meter {
+            flags: asked.flags,
+            tokens: asked.bands.iter().map(|band| Tokens::of(band, asked.flags)).collect(),
+            bands: asked.bands.clone(),
+            filled: now,
+            since,
+            packets,
+            octets,
+            band_stats: vec![BandStats::default(); asked.bands.len()],
+        };
+        self.by_id.insert(id, meter);
+        Ok(())
+    }
+
+    /// Takes meters away; says which. None to take is no fault.
+    fn delete(&mut self, id: MeterId) -> Vec<u32> {
+        if id == MeterId::ALL {
+            return std::mem::take(&mut self.by_id).into_keys().collect();
+        }
+        self.by_id.remove(&id.0).map(|_| id.0).into_iter().collect()
+    }
+
+    /// Counts a packet of `len` octets. A meter that is not there lets everything pass.
+    pub(crate) fn pass(&mut self, now: Instant, id: u32, len: usize) -> Verdict {
+        let Some(meter) = self.by_id.get_mut(&id) else { return Verdict::Pass };
+        let octets = u64::try_from(len).unwrap_or_default();
+        meter.packets += 1;
+        meter.octets += octets;
+        let elapsed = now.saturating_duration_since(meter.filled).as_nanos();
+        meter.filled = meter.filled.max(now);
+        let in_packets = meter.flags.contains(MeterFlags::PKTPS);
+        let cost = if in_packets { NANOS } else { u128::from(octets) * 8 * NANOS };
+        let mut over: Option<(u32, usize)> = None;
+        for (n, tokens) in meter.tokens.iter_mut().enumerate() {
+            if !tokens.spend(elapsed, cost) {
+                let rate = meter.bands.get(n).map_or(0, rate);
+                // Of all bands that are passed the highest counts. §5.7.1.
+                over = over.max(Some((rate, n)));
+            }
+        }
+        let Some((_, n)) = over else { return Verdict::Pass };
+        if let Some(stats) = meter.band_stats.get_mut(n) {
+            stats.packet_band_count += 1;
+            stats.byte_band_count += octets;
+        }
+        match meter.bands.get(n) {
+            Some(Band::DscpRemark { prec_level, .. }) => Verdict::Remark(*prec_level),
+            _ => Verdict::Drop,
+        }
+    }
+
+    pub(crate) fn contains(&self, id: u32) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    fn asked(&self, id: MeterId) -> impl Iterator<Item = (&u32, &Meter)> {
+        self.by_id.iter().filter(move |(it, _)| id == MeterId::ALL || **it == id.0)
+    }
+
+    /// The counters of a meter, or of all; `references` says how many rules use it.
+    pub(crate) fn stats(
+        &self,
+        now: Instant,
+        id: MeterId,
+        references: impl Fn(u32) -> u32,
+    ) -> Vec<MeterStats> {
+        let stats = |(&meter_id, meter): (&u32, &Meter)| {
+            let age = now.saturating_duration_since(meter.since);
+            MeterStats {
+                meter_id: MeterId(meter_id),
+                ref_count: references(meter_id),
+                packet_in_count: meter.packets,
+                byte_in_count: meter.octets,
+                duration_sec: u32::try_from(age.as_secs()).unwrap_or(u32::MAX),
+                duration_nsec: age.subsec_nanos(),
+                band_stats: meter.band_stats.clone(),
+            }
+        };
+        self.asked(id).map(stats).collect()
+    }
+
+    /// How a meter is set, or all are.
+    pub(crate) fn descs(&self, id: MeterId) -> Vec<MeterDesc> {
+        let desc = |(&meter_id, meter): (&u32, &Meter)| MeterDesc {
+            flags: meter.flags,
+            meter_id: MeterId(meter_id),
+            bands: meter.bands.clone(),
+        };
+        self.asked(id).map(desc).collect()
+    }
+
+    pub(crate) fn features(&self, version: Version) -> MeterFeatures {
+        if self.limit == 0 {
+            let features = (version >= Version::V1_5).then(MeterFeatureFlags::default);
+            return MeterFeatures { features, ..MeterFeatures::default() };
+        }
+        MeterFeatures {
+            max_meter: self.limit,
+            band_types: BandTypes::DROP | BandTypes::DSCP_REMARK,
+            capabilities: MeterCapabilities::KBPS
+                | MeterCapabilities::PKTPS
+                | MeterCapabilities::BURST
+                | MeterCapabilities::STATS,
+            max_bands: BANDS_MAX,
+            max_color: COLORS,
+            features: (version >= Version::V1_5).then_some(
+                MeterFeatureFlags::ACTION_SET
+                    | MeterFeatureFlags::ANY_POSITION
+                    | MeterFeatureFlags::MULTI_LIST,
+            ),
+        }
+    }
+}
+
+impl Tokens {
+    /// A full bucket: of the burst, or of what comes in a second.
+    fn of(band: &Band, flags: MeterFlags) -> Self {
+        let (rate, burst) = match *band {
+            Band::Drop { rate, burst_size }
+            | Band::DscpRemark { rate, burst_size, .. }
+            | Band::Experimenter { rate, burst_size, .. } => (rate, burst_size),
+            Band::Other { .. } => (0, 0),
+        };
+        let unit: u128 = if flags.contains(MeterFlags::PKTPS) { 1 } else { 1000 };
+        let is_burst_said = flags.contains(MeterFlags::BURST) && burst > 0;
+        let full = u128::from(if is_burst_said { burst } else { rate }) * unit * NANOS;
+        Self { left: full, full, rate: u128::from(rate) * unit }
+    }
+
+    /// Fills up for what passed, takes `cost` if there is so much.
+    fn spend(&mut self, elapsed_ns: u128, cost: u128) -> bool {
+        self.left = self.left.saturating_add(self.rate.saturating_mul(elapsed_ns)).min(self.full);
+        let left = self.left.checked_sub(cost);
+        self.left = left.unwrap_or(self.left);
+        left.is_some()
+    }
+}
+
+fn rate(band: &Band) -> u32 {
+    match *band {
+        Band::Drop { rate, .. } | Band::DscpRemark { rate, .. } => rate,
+        _ => 0,
+    }
+}
+
+fn check(asked: &MeterMod) -> Result<(), ErrorReason> {
+    let both = MeterFlags::KBPS | MeterFlags::PKTPS;
+    if asked.flags.contains(both) || asked.flags.0 > 0xf {
+        return Err(reasons::BAD_METER_FLAGS);
+    }
+    if asked.bands.len() > usize::from(BANDS_MAX) {
+        return Err(reasons::OUT_OF_BANDS);
+    }
+    asked.bands.iter().try_for_each(|band| match band {
+        Band::Drop { rate: 0, .. } | Band::DscpRemark { rate: 0, .. } => Err(reasons::BAD_RATE),
+        Band::DscpRemark { prec_level, .. } if !(1..=COLORS).contains(prec_level) => {
+            Err(reasons::BAD_BAND_VALUE)
+        }
+        Band::Drop { .. } | Band::DscpRemark { .. } => Ok(()),
+        _ => Err(reasons::BAD_BAND),
+    })
+}

@@ -1,0 +1,495 @@
+//! Frames and the fields in them: where each lies, what it says, how it is written over.
+
+use etherparse::{IpNumber, LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket};
+use sluice_wire::{Field, FieldId, PortNo};
+
+use super::fields::Fields;
+
+/// Octets of two addresses and the type.
+const ETHERNET_LEN: usize = 14;
+/// Octets of a VLAN tag, and of an MPLS label.
+const TAG_LEN: usize = 4;
+/// `OFP_DL_TYPE_NOT_ETH_TYPE`: the type of a frame that has a length there. OpenFlow 1.0.0 §5.2.3.
+const NO_ETHERTYPE: u128 = 0x05ff;
+const MPLS: [u16; 2] = [0x8847, 0x8848];
+/// Time to live of a label above what has none.
+const TTL_DEFAULT: u8 = 64;
+
+/// What is above Ethernet, tags and labels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Net {
+    Ipv4,
+    Ipv6,
+    Arp,
+}
+
+/// What is above IP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Transport {
+    Tcp,
+    Udp,
+    Sctp,
+    Icmpv4,
+    Icmpv6,
+}
+
+/// Where the headers of a frame start.
+#[derive(Debug, Clone, Copy, Default)]
+struct Layout {
+    is_tagged: bool,
+    /// The type of what is above all tags.
+    ethertype: usize,
+    mpls: Option<usize>,
+    net: Option<(Net, usize)>,
+    /// Above IP and its extension headers.
+    protocol: Option<u8>,
+    transport: Option<(Transport, usize)>,
+}
+
+/// Where the bits of a field lie.
+#[derive(Debug, Clone, Copy)]
+struct Location {
+    at: usize,
+    octets: usize,
+    /// Bits below it in the last octet.
+    shift: u32,
+    bits: u32,
+}
+
+/// The time to live in the outermost header that has one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ttl {
+    /// Of the outermost label.
+    Mpls,
+    /// Of IPv4 or IPv6.
+    Ip,
+}
+
+/// One frame on its way through a switch.
+#[derive(Debug, Clone)]
+pub(crate) struct Packet {
+    /// The whole frame.
+    pub(crate) octets: Vec<u8>,
+    /// Where it came in.
+    pub(crate) in_port: PortNo,
+    /// What it says, metadata included.
+    pub(crate) fields: Fields,
+    /// Frames and messages that became of it.
+    pub(crate) sent: u32,
+    /// Copies that groups made of it.
+    pub(crate) copies: u32,
+    layout: Layout,
+}
+
+impl Packet {
+    /// Reads a frame that came in at `in_port`; `None` for one without a whole Ethernet header.
+    pub(crate) fn new(in_port: PortNo, octets: Vec<u8>) -> Option<Self> {
+        let (fields, layout) = (Fields::NONE, Layout::default());
+        let mut packet = Self { octets, in_port, fields, sent: 0, copies: 0, layout };
+        packet.fields.set(FieldId::IN_PORT, in_port.0.into());
+        packet.fields.set(FieldId::IN_PHY_PORT, in_port.0.into());
+        packet.fields.set(FieldId::METADATA, 0);
+        packet.fields.set(FieldId::TUNNEL_ID, 0);
+        packet.read()?;
+        Some(packet)
+    }
+
+    /// Reads the octets again; what is not in them stays.
+    fn read(&mut self) -> Option<()> {
+        let beside =
+            [FieldId::IN_PORT, FieldId::IN_PHY_PORT, FieldId::METADATA, FieldId::TUNNEL_ID];
+        let mut fields = Fields::NONE;
+        for id in beside {
+            fields.set(id, self.fields.get(id).unwrap_or_default());
+        }
+        self.layout = Layout::of(&self.octets)?;
+        fields.set(FieldId::ETH_TYPE, self.ethertype());
+        fields.set(FieldId::VLAN_VID, 0);
+        for &id in IN_FRAMES {
+            if let Some(value) = self.layout.locate(id, &self.octets).and_then(|it| self.load(it)) {
+                let tag = if id == FieldId::VLAN_VID { TAG_IS_THERE } else { 0 };
+                fields.set(id, value | tag);
+            }
+        }
+        if let Some(protocol) = self.layout.protocol {
+            fields.set(FieldId::IP_PROTO, protocol.into());
+        }
+        self.fields = fields;
+        Some(())
+    }
+
+    fn ethertype(&self) -> u128 {
+        let at = self.layout.ethertype;
+        let ethertype =
+            self.load(Location { at, octets: 2, shift: 0, bits: 16 }).unwrap_or_default();
+        if ethertype < 0x600 { NO_ETHERTYPE } else { ethertype }
+    }
+
+    fn load(&self, it: Location) -> Option<u128> {
+        let octets = self.octets.get(it.at..it.at + it.octets)?;
+        let whole = octets.iter().fold(0u128, |whole, &octet| whole << 8 | u128::from(octet));
+        Some(whole >> it.shift & low_bits(it.bits))
+    }
+
+    /// Writes `value` over bits of the frame, and mends the checksums.
+    fn store(&mut self, it: Location, value: u128) {
+        let Some(octets) = self.octets.get(it.at..it.at + it.octets) else { return };
+        let whole = octets.iter().fold(0u128, |whole, &octet| whole << 8 | u128::from(octet));
+        let bits = low_bits(it.bits) << it.shift;
+        let whole = whole & !bits | value << it.shift & bits;
+        let new = whole.to_be_bytes();
+        let new = new.get(16 - it.octets..).unwrap_or_default();
+        let delta = (it.at..).zip(octets.iter().zip(new)).fold(0u64, |sum, (at, (old, new))| {
+            // One's complement: taking away is adding the complement. RFC 1624 §3.
+            let shift = if at % 2 == 0 { 8 } else { 0 };
+            sum + (0xffff - (u64::from(*old) << shift)) + (u64::from(*new) << shift)
+        });
+        let new = new.to_vec();
+        if let Some(place) = self.octets.get_mut(it.at..it.at + it.octets) {
+            place.copy_from_slice(&new);
+        }
+        for at in self.layout.checksums(it.at, &self.octets).into_iter().flatten() {
+            self.mend(at, delta);
+        }
+    }
+
+    /// Adds `delta` to what the checksum at `at` was made of.
+    fn mend(&mut self, at: usize, delta: u64) {
+        let is_udp = matches!(self.layout.transport, Some((Transport::Udp, udp)) if udp + 6 == at);
+        let Some(place) = self.octets.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) else {
+            return;
+        };
+        let old = u16::from_be_bytes(*place);
+        if is_udp && old == 0 {
+            // The sender made none. RFC 768.
+            return;
+        }
+        let mut sum = u64::from(!old) + delta;
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        let new = !u16::try_from(sum).unwrap_or_default();
+        *place = if is_udp && new == 0 { [0xff; 2] } else { new.to_be_bytes() };
+    }
+
+    /// Writes a field, in the bits that count; what the packet does not have is left alone, but for a VLAN, which 1.0
+    /// and 1.1 add to what has none. OpenFlow 1.0.0 §3.3.
+    pub(crate) fn set_field(&mut self, field: &Field) {
+        let id = field.id.canonical();
+        if matches!(id, FieldId::VLAN_VID | FieldId::VLAN_PCP) && !self.layout.is_tagged {
+            self.push_vlan(0x8100);
+        }
+        let old = self.fields.get(id);
+        let mask = field.mask.unwrap_or(u128::MAX);
+        let value = old.unwrap_or_default() & !mask | field.value & mask;
+        if matches!(id, FieldId::METADATA | FieldId::TUNNEL_ID) {
+            return self.fields.set(id, value);
+        }
+        if let Some(location) = self.layout.locate(id, &self.octets) {
+            self.store(location, value);
+            let _ = self.read();
+        }
+    }
+
+    fn ttl_at(&self, ttl: Ttl) -> Option<Location> {
+        let at = match (ttl, self.layout) {
+            (Ttl::Mpls, Layout { mpls: Some(at), .. }) => at + 3,
+            (Ttl::Ip, Layout { net: Some((Net::Ipv4, at)), .. }) => at + 8,
+            (Ttl::Ip, Layout { net: Some((Net::Ipv6, at)), .. }) => at + 7,
+            _ => return None,
+        };
+        Some(Location { at, octets: 1, shift: 0, bits: 8 })
+    }
+
+    /// Hops that it has left, if it has such a header.
+    pub(crate) fn ttl(&self, ttl: Ttl) -> Option<u8> {
+        u8::try_from(self.ttl_at(ttl).and_then(|at| self.load(at))?).ok()
+    }
+
+    /// Sets the hops that it has left, if it has such a header.
+    pub(crate) fn set_ttl(&mut self, ttl: Ttl, hops: u8) {
+        if let Some(at) = self.ttl_at(ttl) {
+            self.store(at, hops.into());
+        }
+    }
+
+    /// Raises the drop precedence of an assured-forwarding class. RFC 2597 §6.
+    pub(crate) fn raise_drop_precedence(&mut self, levels: u8) {
+        let Some(dscp) = self.fields.get(FieldId::IP_DSCP) else { return };
+        let (class, precedence) = (dscp >> 3, dscp >> 1 & 3);
+        if (1..=4).contains(&class) && precedence > 0 && dscp & 1 == 0 {
+            let precedence = (precedence + u128::from(levels)).min(3);
+            self.set_field(&Field::new(FieldId::IP_DSCP, class << 3 | precedence << 1));
+        }
+    }
+
+    /// Puts a tag on, with VLAN and priority of the outermost there is.
+    pub(crate) fn push_vlan(&mut self, ethertype: u16) {
+        let tci = if self.layout.is_tagged { [14, 15] } else { [usize::MAX; 2] };
+        let tci = tci.map(|at| self.octets.get(at).copied().unwrap_or_default());
+        self.insert(12, &ethertype.to_be_bytes(), &tci);
+    }
+
+    /// Takes the outermost tag off, if there is one.
+    pub(crate) fn pop_vlan(&mut self) {
+        if self.layout.is_tagged {
+            self.remove(12, TAG_LEN);
+        }
+    }
+
+    /// Puts a label on, the one there is already, or 0 with the hops that are left.
+    pub(crate) fn push_mpls(&mut self, ethertype: u16) {
+        let at = self.layout.ethertype + 2;
+        let below = self.layout.mpls.and_then(|at| self.octets.get(at..)?.first_chunk().copied());
+        let label = match below {
+            Some([a, b, c, ttl]) => [a, b, c & !1, ttl],
+            None => [0, 0, 1, self.ttl(Ttl::Ip).unwrap_or(TTL_DEFAULT)],
+        };
+        self.set_ethertype(ethertype);
+        self.insert(at, &label, &[]);
+    }
+
+    /// Takes the outermost label off, if there is one; below is `ethertype`.
+    pub(crate) fn pop_mpls(&mut self, ethertype: u16) {
+        if let Some(at) = self.layout.mpls {
+            self.set_ethertype(ethertype);
+            self.remove(at, TAG_LEN);
+        }
+    }
+
+    fn set_ethertype(&mut self, ethertype: u16) {
+        let at = self.layout.ethertype;
+        if let Some(place) = self.octets.get_mut(at..at + 2) {
+            place.copy_from_slice(&ethertype.to_be_bytes());
+        }
+    }
+
+    fn insert(&mut self, at: usize, first: &[u8], second: &[u8]) {
+        if at <= self.octets.len() {
+            self.octets.splice(at..at, first.iter().chain(second).copied());
+            let _ = self.read();
+        }
+    }
+
+    fn remove(&mut self, at: usize, len: usize) {
+        if at + len <= self.octets.len() {
+            self.octets.drain(at..at + len);
+            let _ = self.read();
+        }
+    }
+
+    /// Octets of the frame.
+    pub(crate) fn len(&self) -> u64 {
+        u64::try_from(self.octets.len()).unwrap_or(u64::MAX)
+    }
+}
+
+/// `OFPVID_PRESENT`.
+const TAG_IS_THERE: u128 = 0x1000;
+
+/// Fields that lie in the octets of frames.
+const IN_FRAMES: &[FieldId] = &[
+    FieldId::ETH_DST,
+    FieldId::ETH_SRC,
+    FieldId::VLAN_VID,
+    FieldId::VLAN_PCP,
+    FieldId::MPLS_LABEL,
+    FieldId::MPLS_TC,
+    FieldId::MPLS_BOS,
+    FieldId::IP_DSCP,
+    FieldId::IP_ECN,
+    FieldId::IPV4_SRC,
+    FieldId::IPV4_DST,
+    FieldId::IPV6_SRC,
+    FieldId::IPV6_DST,
+    FieldId::IPV6_FLABEL,
+    FieldId::ARP_OP,
+    FieldId::ARP_SPA,
+    FieldId::ARP_TPA,
+    FieldId::ARP_SHA,
+    FieldId::ARP_THA,
+    FieldId::TCP_SRC,
+    FieldId::TCP_DST,
+    FieldId::TCP_FLAGS,
+    FieldId::UDP_SRC,
+    FieldId::UDP_DST,
+    FieldId::SCTP_SRC,
+    FieldId::SCTP_DST,
+    FieldId::ICMPV4_TYPE,
+    FieldId::ICMPV4_CODE,
+    FieldId::ICMPV6_TYPE,
+    FieldId::ICMPV6_CODE,
+    FieldId::IPV6_ND_TARGET,
+    FieldId::IPV6_ND_SLL,
+    FieldId::IPV6_ND_TLL,
+];
+
+/// Fields that can be written over. Ports of SCTP are not, as its checksum is not mended.
+pub(crate) fn can_set(id: FieldId) -> bool {
+    let id = id.canonical();
+    let read_only = [FieldId::MPLS_BOS, FieldId::TCP_FLAGS, FieldId::SCTP_SRC, FieldId::SCTP_DST];
+    matches!(id, FieldId::METADATA | FieldId::TUNNEL_ID)
+        || (IN_FRAMES.contains(&id) && !read_only.contains(&id))
+}
+
+const fn low_bits(n: u32) -> u128 {
+    if n < 128 { (1 << n) - 1 } else { u128::MAX }
+}
+
+impl Layout {
+    fn of(frame: &[u8]) -> Option<Self> {
+        let packet = LaxSlicedPacket::from_ethernet(frame).ok()?;
+        let at = |part: &[u8]| part.as_ptr().addr().saturating_sub(frame.as_ptr().addr());
+        let is_tag = |ext: &&LaxLinkExtSlice<'_>| matches!(ext, LaxLinkExtSlice::Vlan(_));
+        let tags = packet.link_exts.iter().take_while(is_tag).count();
+        let ethertype = ETHERNET_LEN - 2 + tags * TAG_LEN;
+        let kind = frame.get(ethertype..)?.first_chunk().map(|kind| u16::from_be_bytes(*kind))?;
+        let above = ethertype + 2;
+        let has_label = MPLS.contains(&kind) && frame.len() >= above + TAG_LEN;
+        let net = packet.net.as_ref().and_then(|net| match net {
+            LaxNetSlice::Ipv4(it) => Some((Net::Ipv4, at(it.header().slice()))),
+            LaxNetSlice::Ipv6(it) => Some((Net::Ipv6, at(it.header().slice()))),
+            // The fields are of IPv4 over Ethernet.
+            LaxNetSlice::Arp(it) if it.slice().get(4..6) == Some(&[6, 4]) => {
+                Some((Net::Arp, at(it.slice())))
+            }
+            LaxNetSlice::Arp(_) => None,
+        });
+        let payload = packet.ip_payload();
+        let transport = payload.filter(|payload| !payload.fragmented).and_then(|payload| {
+            let (transport, needs) = match payload.ip_number {
+                IpNumber::TCP => (Transport::Tcp, 20),
+                IpNumber::UDP => (Transport::Udp, 8),
+                IpNumber::SCTP => (Transport::Sctp, 12),
+                IpNumber::ICMP => (Transport::Icmpv4, 4),
+                IpNumber::IPV6_ICMP => (Transport::Icmpv6, 4),
+                _ => return None,
+            };
+            (payload.payload.len() >= needs).then(|| (transport, at(payload.payload)))
+        });
+        Some(Self {
+            is_tagged: tags > 0,
+            ethertype,
+            mpls: has_label.then_some(above),
+            net,
+            protocol: payload.map(|payload| payload.ip_number.0),
+            transport,
+        })
+    }
+
+    /// Where the field `id`, by its own header, lies.
+    fn locate(&self, id: FieldId, frame: &[u8]) -> Option<Location> {
+        let whole = |at, octets: usize| {
+            let bits = u32::try_from(8 * octets).unwrap_or_default();
+            Some(Location { at, octets, shift: 0, bits })
+        };
+        let bits = |at, octets, shift, bits| Some(Location { at, octets, shift, bits });
+        let (net, transport) = (self.net, self.transport);
+        match id {
+            FieldId::ETH_DST => whole(0, 6),
+            FieldId::ETH_SRC => whole(6, 6),
+            FieldId::VLAN_VID if self.is_tagged => bits(14, 2, 0, 12),
+            FieldId::VLAN_PCP if self.is_tagged => bits(14, 1, 5, 3),
+            FieldId::MPLS_LABEL => bits(self.mpls?, 3, 4, 20),
+            FieldId::MPLS_TC => bits(self.mpls? + 2, 1, 1, 3),
+            FieldId::MPLS_BOS => bits(self.mpls? + 2, 1, 0, 1),
+            _ => match (id, net?) {
+                (FieldId::IP_DSCP, (Net::Ipv4, at)) => bits(at + 1, 1, 2, 6),
+                (FieldId::IP_ECN, (Net::Ipv4, at)) => bits(at + 1, 1, 0, 2),
+                (FieldId::IPV4_SRC, (Net::Ipv4, at)) => whole(at + 12, 4),
+                (FieldId::IPV4_DST, (Net::Ipv4, at)) => whole(at + 16, 4),
+                (FieldId::IP_DSCP, (Net::Ipv6, at)) => bits(at, 2, 6, 6),
+                (FieldId::IP_ECN, (Net::Ipv6, at)) => bits(at, 2, 4, 2),
+                (FieldId::IPV6_FLABEL, (Net::Ipv6, at)) => bits(at + 1, 3, 0, 20),
+                (FieldId::IPV6_SRC, (Net::Ipv6, at)) => whole(at + 8, 16),
+                (FieldId::IPV6_DST, (Net::Ipv6, at)) => whole(at + 24, 16),
+                (FieldId::ARP_OP, (Net::Arp, at)) => whole(at + 6, 2),
+                (FieldId::ARP_SHA, (Net::Arp, at)) => whole(at + 8, 6),
+                (FieldId::ARP_SPA, (Net::Arp, at)) => whole(at + 14, 4),
+                (FieldId::ARP_THA, (Net::Arp, at)) => whole(at + 18, 6),
+                (FieldId::ARP_TPA, (Net::Arp, at)) => whole(at + 24, 4),
+                _ => locate_above_ip(id, transport?, frame),
+            },
+        }
+    }
+
+    /// The checksums that the octet at `at` counts in.
+    fn checksums(&self, at: usize, frame: &[u8]) -> [Option<usize>; 2] {
+        let transport = self.transport.and_then(|(transport, start)| match transport {
+            Transport::Tcp => Some((start, start + 16)),
+            Transport::Udp => Some((start, start + 6)),
+            Transport::Icmpv4 | Transport::Icmpv6 => Some((start, start + 2)),
+            Transport::Sctp => None,
+        });
+        let is_icmpv4 = matches!(self.transport, Some((Transport::Icmpv4, _)));
+        let (of_net, is_address) = match self.net {
+            Some((Net::Ipv4, net)) => (
+                (net..net + 20).contains(&at).then_some(net + 10),
+                (net + 12..net + 20).contains(&at) && !is_icmpv4,
+            ),
+            Some((Net::Ipv6, net)) => (None, (net + 8..net + 40).contains(&at)),
+            _ => (None, false),
+        };
+        let of_transport =
+            transport.filter(|&(start, _)| is_address || (at >= start && at < frame.len()));
+        [of_net, of_transport.map(|(_, checksum)| checksum)]
+    }
+}
+
+fn locate_above_ip(
+    id: FieldId,
+    (transport, at): (Transport, usize),
+    frame: &[u8],
+) -> Option<Location> {
+    let whole = |at, octets| {
+        let bits = u32::try_from(8 * octets).ok()?;
+        Some(Location { at, octets, shift: 0, bits })
+    };
+    match (id, transport) {
+        (FieldId::TCP_SRC, Transport::Tcp)
+        | (FieldId::UDP_SRC, Transport::Udp)
+        | (FieldId::SCTP_SRC, Transport::Sctp) => whole(at, 2),
+        (FieldId::TCP_DST, Transport::Tcp)
+        | (FieldId::UDP_DST, Transport::Udp)
+        | (FieldId::SCTP_DST, Transport::Sctp) => whole(at + 2, 2),
+        (FieldId::TCP_FLAGS, Transport::Tcp) => {
+            Some(Location { at: at + 12, octets: 2, shift: 0, bits: 12 })
+        }
+        (FieldId::ICMPV4_TYPE, Transport::Icmpv4) | (FieldId::ICMPV6_TYPE, Transport::Icmpv6) => {
+            whole(at, 1)
+        }
+        (FieldId::ICMPV4_CODE, Transport::Icmpv4) | (FieldId::ICMPV6_CODE, Transport::Icmpv6) => {
+            whole(at + 1, 1)
+        }
+        (_, Transport::Icmpv6) => {
+            let (solicits, octets) = match frame.get(at)? {
+                135 => (true, frame.get(at..)?),
+                136 => (false, frame.get(at..)?),
+                _ => return None,
+            };
+            match id {
+                FieldId::IPV6_ND_TARGET if octets.len() >= 24 => whole(at + 8, 16),
+                FieldId::IPV6_ND_SLL if solicits => whole(at + option(octets, 1)?, 6),
+                FieldId::IPV6_ND_TLL if !solicits => whole(at + option(octets, 2)?, 6),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Where the address in the option `kind` of a neighbour message starts. RFC 4861 §4.6.1.
+fn option(message: &[u8], kind: u8) -> Option<usize> {
+    let mut at = 24;
+    loop {
+        let [found, eights] = *message.get(at..)?.first_chunk()?;
+        let len = 8 * usize::from(eights);
+        if len == 0 {
+            return None;
+        }
+        if found == kind {
+            return (message.len() >= at + 8).then_some(at + 2);
+        }
+        at += len;
+    }
+}

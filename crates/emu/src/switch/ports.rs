@@ -1,0 +1,200 @@
+//! The ports: how they are and are set, what went through them. §7.2.1.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use sluice_wire::model::{PortMod, PortStats};
+use sluice_wire::{
+    ErrorReason, EthernetPort, Port, PortConfig, PortFeatures, PortNo, PortProp, PortState, Version,
+};
+
+use super::plan::PortPlan;
+use super::reasons;
+
+#[derive(Debug)]
+struct State {
+    plan: PortPlan,
+    config: PortConfig,
+    has_link: bool,
+    stats: PortStats,
+}
+
+/// All ports by number, and since when they have been there.
+#[derive(Debug)]
+pub(crate) struct Ports {
+    ports: BTreeMap<PortNo, State>,
+    since: Option<Instant>,
+}
+
+/// To which ports a frame goes that goes to more than one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Spread {
+    /// To all.
+    All,
+    /// To all but those that are set otherwise.
+    Flood,
+}
+
+impl Ports {
+    pub(crate) fn new(plans: &[PortPlan]) -> Self {
+        let state = |plan: &PortPlan| State {
+            plan: plan.clone(),
+            config: PortConfig::default(),
+            has_link: true,
+            stats: PortStats { port_no: plan.port_no, ..PortStats::default() },
+        };
+        let ports = plans.iter().map(|plan| (plan.port_no, state(plan))).collect();
+        Self { ports, since: None }
+    }
+
+    /// Notes the first time that anybody told.
+    pub(crate) fn start(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+    }
+
+    /// Whether a frame of `len` octets is taken at `port`; counts it.
+    pub(crate) fn receive(&mut self, port: PortNo, len: usize) -> bool {
+        let Some(state) = self.ports.get_mut(&port) else { return false };
+        let takes = state.is_up() && !state.config.contains(PortConfig::NO_RECV);
+        if takes {
+            state.stats.rx_packets += 1;
+            state.stats.rx_bytes += u64::try_from(len).unwrap_or_default();
+        } else {
+            state.stats.rx_dropped += 1;
+        }
+        takes
+    }
+
+    /// Whether a frame of `len` octets leaves by `port`; counts it.
+    pub(crate) fn send(&mut self, port: PortNo, len: usize) -> bool {
+        let Some(state) = self.ports.get_mut(&port) else { return false };
+        let sends = state.is_up() && !state.config.contains(PortConfig::NO_FWD);
+        if sends {
+            state.stats.tx_packets += 1;
+            state.stats.tx_bytes += u64::try_from(len).unwrap_or_default();
+        } else {
+            state.stats.tx_dropped += 1;
+        }
+        sends
+    }
+
+    /// The ports, in their order, that a frame which came in at `in_port` is spread to.
+    pub(crate) fn spread(&self, how: Spread, in_port: PortNo) -> Vec<PortNo> {
+        let goes = |state: &State| {
+            let floods = how == Spread::All || !state.config.contains(PortConfig::NO_FLOOD);
+            floods && state.is_up()
+        };
+        let ports = self.ports.iter().filter(|(port, state)| **port != in_port && goes(state));
+        ports.map(|(port, _)| *port).collect()
+    }
+
+    /// Sets a link up or down; whether that is news.
+    pub(crate) fn set_link(&mut self, port: PortNo, is_up: bool) -> bool {
+        let state = self.ports.get_mut(&port);
+        state.is_some_and(|state| std::mem::replace(&mut state.has_link, is_up) != is_up)
+    }
+
+    /// Sets a port; whether that is news.
+    ///
+    /// # Errors
+    /// `BAD_PORT`, `BAD_HW_ADDR`, and `BAD_CONFIG` for what `version` does not have.
+    pub(crate) fn set(&mut self, asked: &PortMod, version: Version) -> Result<bool, ErrorReason> {
+        let state = self.ports.get_mut(&asked.port_no).ok_or(reasons::PORT_MOD_BAD_PORT)?;
+        if state.plan.hw_addr != asked.hw_addr {
+            return Err(reasons::BAD_HW_ADDR);
+        }
+        let mut known = PortConfig::PORT_DOWN
+            | PortConfig::NO_RECV
+            | PortConfig::NO_FWD
+            | PortConfig::NO_PACKET_IN;
+        if version == Version::V1_0 {
+            known = known | PortConfig::NO_FLOOD | PortConfig::NO_STP | PortConfig::NO_RECV_STP;
+        }
+        if asked.mask.0 & !known.0 != 0 {
+            return Err(reasons::BAD_PORT_CONFIG);
+        }
+        let config = PortConfig(state.config.0 & !asked.mask.0 | asked.config.0 & asked.mask.0);
+        Ok(std::mem::replace(&mut state.config, config) != config)
+    }
+
+    /// Whether frames that come in at `port` may go up to the controller.
+    pub(crate) fn goes_up(&self, port: PortNo) -> bool {
+        let state = self.ports.get(&port);
+        state.is_none_or(|state| !state.config.contains(PortConfig::NO_PACKET_IN))
+    }
+
+    pub(crate) fn contains(&self, port: PortNo) -> bool {
+        self.ports.contains_key(&port)
+    }
+
+    pub(crate) fn is_up(&self, port: PortNo) -> bool {
+        self.ports.get(&port).is_some_and(State::is_up)
+    }
+
+    /// What a port is, in the words of `version`.
+    pub(crate) fn desc(&self, port: PortNo, version: Version) -> Option<Port> {
+        self.ports.get(&port).map(|state| state.desc(version))
+    }
+
+    /// What all ports are, in the words of `version`.
+    pub(crate) fn descs(&self, version: Version) -> Vec<Port> {
+        self.ports.values().map(|state| state.desc(version)).collect()
+    }
+
+    /// The counters of `port`, or of all for [`PortNo::ANY`].
+    pub(crate) fn stats(&self, now: Instant, port: PortNo) -> Vec<PortStats> {
+        let age = self.since.map(|since| now.saturating_duration_since(since)).unwrap_or_default();
+        let stats = |state: &State| PortStats {
+            duration_sec: u32::try_from(age.as_secs()).unwrap_or(u32::MAX),
+            duration_nsec: age.subsec_nanos(),
+            ..state.stats.clone()
+        };
+        let asked = |no: &PortNo| port == PortNo::ANY || port == *no;
+        self.ports.iter().filter(|(no, _)| asked(no)).map(|(_, state)| stats(state)).collect()
+    }
+}
+
+impl State {
+    fn is_up(&self) -> bool {
+        self.has_link && !self.config.contains(PortConfig::PORT_DOWN)
+    }
+
+    fn desc(&self, version: Version) -> Port {
+        let later = version > Version::V1_0;
+        let state = match (self.has_link, self.is_up() && later) {
+            (false, _) => PortState::LINK_DOWN,
+            (true, true) => PortState::LIVE,
+            (true, false) => PortState::default(),
+        };
+        let curr = speed(self.plan.speed_kbps, version) | PortFeatures::COPPER;
+        let kbps = if later { self.plan.speed_kbps } else { 0 };
+        let ethernet = EthernetPort {
+            curr,
+            supported: curr,
+            curr_speed: kbps,
+            max_speed: kbps,
+            ..EthernetPort::default()
+        };
+        Port {
+            port_no: self.plan.port_no,
+            hw_addr: self.plan.hw_addr,
+            name: self.plan.name,
+            config: self.config,
+            state,
+            properties: vec![PortProp::Ethernet(ethernet)],
+        }
+    }
+}
+
+/// The bit that a rate has in `version`; none if it has none.
+fn speed(kbps: u32, version: Version) -> PortFeatures {
+    match kbps {
+        10_000 => PortFeatures::SPEED_10MB_FD,
+        100_000 => PortFeatures::SPEED_100MB_FD,
+        1_000_000 => PortFeatures::SPEED_1GB_FD,
+        10_000_000 => PortFeatures::SPEED_10GB_FD,
+        40_000_000 if version > Version::V1_0 => PortFeatures::SPEED_40GB_FD,
+        100_000_000 if version > Version::V1_0 => PortFeatures::SPEED_100GB_FD,
+        _ => PortFeatures::default(),
+    }
+}

@@ -1,0 +1,142 @@
+//! Frames on their way to the controller and back: what goes up, what waits, what the answer is applied to. §6.1.2.
+//!
+//! With [`Plan::waiting_flows`](super::Plan::waiting_flows), a packet whose flow already waits for an answer waits with the first one. The answer
+//! is a `PACKET_OUT` or a `FLOW_MOD` that names the slot of the first packet, or a `PACKET_OUT` with a whole packet of that
+//! flow: what is done with that one is then done with all, in the order in which they came.
+
+use std::time::Instant;
+
+use sluice_wire::model::{self, MeterId, PacketIn};
+use sluice_wire::{Action, ErrorReason, Field, FieldId, Message, PacketInReason, PortNo, Version};
+
+use super::buffer::Waiting;
+use super::packet::Packet;
+use super::pipeline::From;
+use super::{ModelSwitch, Outbox, reasons};
+
+/// Octets of the shortest frame that a `PACKET_OUT` may carry.
+const FRAME_LEN_MIN: usize = 14;
+
+impl ModelSwitch {
+    /// Sends a packet up, at most `max_len` octets of it while the rest waits here.
+    pub(super) fn send_up(
+        &mut self,
+        now: Instant,
+        packet: &mut Packet,
+        max_len: u16,
+        from: &From,
+        out: &mut Outbox,
+    ) {
+        packet.sent += 1;
+        if !self.session.wants_news() || !self.ports.goes_up(packet.in_port) {
+            self.counts.drops.no_controller += 1;
+            return;
+        }
+        if !self.pass(now, MeterId::CONTROLLER.0, packet) {
+            return;
+        }
+        let version = self.session.version();
+        let waits = self.plan.buffers > 0 && (max_len != Action::WHOLE || version < Version::V1_2);
+        let flow = (waits && self.plan.waiting_flows).then(|| packet.fields.flow());
+        if flow.as_ref().is_some_and(|flow| self.buffer.join(flow, &packet.octets)) {
+            self.counts.joined += 1;
+            return;
+        }
+        let kept = waits.then(|| self.buffer.keep(now, packet.in_port, &packet.octets, flow));
+        let buffer_id = kept.flatten();
+        self.counts.packet_ins += 1;
+        self.counts.full_packets += u64::from(waits && buffer_id.is_none());
+        let len = match buffer_id {
+            Some(_) => packet.octets.len().min(usize::from(max_len)),
+            None => packet.octets.len(),
+        };
+        let packet_in = PacketIn {
+            buffer_id,
+            total_len: u16::try_from(packet.octets.len()).unwrap_or(u16::MAX),
+            reason: said_in(version, from.reason),
+            table_id: if version > Version::V1_0 { from.table_id } else { 0 },
+            cookie: if version >= Version::V1_3 { from.cookie } else { PacketIn::default().cookie },
+            matching: beside(packet, version),
+            data: packet.octets.get(..len).unwrap_or_default().to_vec(),
+        };
+        self.tell(&Message::PacketIn(packet_in), out);
+    }
+
+    /// Does what a `PACKET_OUT`, whose actions were checked, does with its packets.
+    pub(super) fn send_out(
+        &mut self,
+        now: Instant,
+        in_port: PortNo,
+        asked: model::PacketOut,
+        out: &mut Outbox,
+    ) -> Result<(), ErrorReason> {
+        let packets = match asked.buffer_id {
+            Some(id) => {
+                let packets = self.buffer.take(id)?.packets;
+                self.counts.released += count(&packets);
+                packets
+            }
+            None if asked.data.len() < FRAME_LEN_MIN => return Err(reasons::BAD_PACKET),
+            None => self.with_those_that_wait(in_port, asked.data),
+        };
+        let from = From::packet_out();
+        for octets in packets {
+            if let Some(mut packet) = Packet::new(in_port, octets) {
+                self.act_all(now, &mut packet, &asked.actions, &from, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// A packet that the controller sends down whole, and those that wait for an answer about its flow.
+    fn with_those_that_wait(&mut self, in_port: PortNo, octets: Vec<u8>) -> Vec<Vec<u8>> {
+        let mut packets = vec![octets];
+        if self.plan.waiting_flows && self.buffer.len() > 0 {
+            let first = packets.first().cloned().and_then(|it| Packet::new(in_port, it));
+            let waiting = first.and_then(|it| self.buffer.take_flow(&it.fields.flow()));
+            let waiting = waiting.map(|it| it.packets).unwrap_or_default();
+            self.counts.released += count(&waiting);
+            packets.extend(waiting);
+        }
+        packets
+    }
+
+    /// Takes the packets in slot `id` through the tables, in which their rule is by now. §7.3.4.1.
+    pub(super) fn release(
+        &mut self,
+        now: Instant,
+        id: u32,
+        out: &mut Outbox,
+    ) -> Result<(), ErrorReason> {
+        let Waiting { in_port, packets, .. } = self.buffer.take(id)?;
+        self.counts.released += count(&packets);
+        for octets in packets {
+            if let Some(mut packet) = Packet::new(in_port, octets) {
+                self.through_tables(now, &mut packet, out);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn count(packets: &[Vec<u8>]) -> u64 {
+    u64::try_from(packets.len()).unwrap_or_default()
+}
+
+/// What of a packet is not in the frame, as far as the version tells it.
+fn beside(packet: &Packet, version: Version) -> model::Match {
+    let mut fields = vec![Field::in_port(packet.in_port)];
+    if version >= Version::V1_2 {
+        for id in [FieldId::METADATA, FieldId::TUNNEL_ID] {
+            let value = packet.fields.get(id).filter(|&value| value != 0);
+            fields.extend(value.map(|value| Field::new(id, value)));
+        }
+    }
+    fields.into_iter().collect()
+}
+
+/// The reason in the words of `version`: before 1.4 all that rules, groups and the controller do is one.
+fn said_in(version: Version, reason: PacketInReason) -> PacketInReason {
+    let fine = [PacketInReason::ACTION_SET, PacketInReason::GROUP, PacketInReason::PACKET_OUT];
+    if version < Version::V1_4 && fine.contains(&reason) { PacketInReason::ACTION } else { reason }
+}

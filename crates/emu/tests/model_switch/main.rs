@@ -1,0 +1,15 @@
+//! The model switch as a controller sees it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+mod buffers;
+mod flows;
+mod groups;
+mod pipeline;
+mod rewriting;
+mod support;
