@@ -32,7 +32,7 @@ impl MacAddr {
     pub fn from_text(text: &str) -> Option<Self> {
         let (mut octets, mut parts) = ([0; 6], text.split(':'));
         for octet in &mut octets {
-            let digits = parts.next().filter(|d| (1..=2).contains(&d.len()))?;
+            let digits = parts.next().filter(|d| (1..=2).contains(&d.len()) && !d.contains('+'))?;
             *octet = u8::from_str_radix(digits, 16).ok()?;
         }
         parts.next().is_none().then_some(Self(octets))

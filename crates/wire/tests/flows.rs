@@ -198,6 +198,27 @@ const BAD: &[(&str, usize, &str)] = &[
     ("actions=controller(reason=bored)", 27, "`bored` is no reason"),
     ("actions=pop_vlan:3", 18, "`pop_vlan` takes no value"),
     ("ä=1,actions=drop", 1, "`ä` is no field or keyword"),
+    ("dl_src=+1:0:0:0:0:0,actions=drop", 8, "`+1:0:0:0:0:0` is no MAC address"),
+    ("oxm_8000_+3=1,actions=drop", 1, "`oxm_8000_+3` is no field or keyword"),
+    ("oxm_8000_99[0..3]=1,actions=drop", 1, "bits of this field cannot be named"),
+    ("nxm_in_port=65536,actions=drop", 13, "port 65536 has more than 16 bits"),
+    ("packet_type=(1,2)3,actions=drop", 18, "nothing may stand behind the parenthesis"),
+    ("actions=load:0->oxm_8000_99", 17, "the field has no bits that are known"),
+    ("actions=push:oxm_8000_99[]", 14, "the field has no bits that are known"),
+    ("actions=learn(oxm_8000_99[]=5)", 15, "the field has no bits that are known"),
+    ("actions=learn(tun_metadata0[0..199]=0x1/0x1)", 40, "`0x1/0x1` is not a number"),
+    ("actions=exit(1)->reg0", 16, "`exit` has no target"),
+    ("reg0(1)->reg1,actions=drop", 8, "`reg0` has no target"),
+    ("actions=ct(commit=1)", 19, "`commit` takes no value"),
+    ("actions=sample(probability=1,egress=2)", 37, "`egress` takes no value"),
+    ("actions=encap(nsh,mpls)", 19, "one header at a time is pushed"),
+    ("actions=decap(packet_type(ns=1),mpls)", 33, "`mpls` is no part of `decap`"),
+    ("actions=stat_trigger(duration=+1)", 31, "no seconds"),
+    (
+        "actions=clone(clone(clone(clone(clone(clone(clone(output:1)))))))",
+        51,
+        "actions stand 6 deep inside one another at most",
+    ),
 ];
 
 #[test]
@@ -227,10 +248,66 @@ fn fields_under_their_headers_come_back_as_printed() {
         "ip,NXM_OF_IP_TOS=5,actions=drop",
         "actions=learn(NXM_NX_COOKIE[]=NXM_NX_TUN_ID[],NXM_OF_VLAN_TCI[0..11])",
         "actions=learn(cookie=5,NXM_NX_COOKIE=6,eth_type=0x800)",
+        "actions=learn(ONFOXM_ET_ACTSET_OUTPUT[]=5)",
+        "actions=delete_field:ONFOXM_ET_ACTSET_OUTPUT",
+        "in_port[]=65534,actions=drop",
+        "in_port=65534/-1,actions=drop",
+        "NXM_OF_IN_PORT[]=65534,actions=drop",
+        "actions=set_field:0xff00/0xff00->in_port",
+        "actions=sample(probability=1,sampling_port=none)",
+        "vlan_tci=0x2000/0x2000,vlan_vid=0x1005/0x100f,actions=drop",
+        "vlan_tci=0x2000/0x2000,vlan_vid=0x1005/0x100f,dl_vlan_pcp=3,actions=drop",
+        "actions=load:5->tun_metadata0",
+        "actions=load:5->tun_metadata0[100..991]",
+        "actions=learn(tun_metadata0=0x5)",
+        "actions=learn(tun_metadata0=0x0102030405060708090a0b0c0d0e0f101112)",
+        "actions=learn(tun_metadata0[0..199]=0x0102030405060708090a0b0c0d0e0f101112)",
+        "actions=learn(load:0x0102030405060708090a0b0c0d0e0f101112->tun_metadata0[0..199])",
     ] {
         let read = FlowMod::from_text(line, FlowModCommand::ADD)
             .unwrap_or_else(|fault| panic!("{}", caret(line, &fault)));
         let again = read.to_text();
         assert_eq!(FlowMod::from_text(&again, FlowModCommand::ADD), Ok(read), "{line}: {again}");
+    }
+}
+
+#[test]
+fn what_is_matched_of_a_tag_is_not_lost() {
+    for (line, text) in [
+        ("vlan_tci=0xe000/0xe000", "vlan_tci=0xe000/0xe000"),
+        ("vlan_tci=0x2000/0xf000", "vlan_tci=0x2000/0xf000"),
+        ("vlan_tci=0x2005", "vlan_tci=0x2005"),
+        ("vlan_tci=0", "vlan_tci=0x0000/0x1fff"),
+        ("vlan_tci=0xf000/0xf000", "dl_vlan_pcp=7"),
+        ("vlan_tci=0x3005", "dl_vlan=5,dl_vlan_pcp=1"),
+    ] {
+        assert_eq!(read(&format!("{line},actions=drop")).matching.to_text(), text, "{line}");
+    }
+}
+
+#[test]
+fn as_deep_as_actions_may_stand_they_are_read_back_from_octets() {
+    for line in [
+        "actions=clone(clone(clone(clone(clone(clone(output:1))))))",
+        "actions=write_actions(clone(clone(clone(clone(clone(output:1))))))",
+        "actions=clone(clone(clone(clone(clone(ct(commit,exec(load:1->ct_mark)))))))",
+    ] {
+        let flow = read(line);
+        let octets = octets(&flow, Version::V1_3).unwrap();
+        let back = Message::parse(Frame::new(&octets).unwrap());
+        assert!(
+            matches!(back, Ok(Message::FlowMod(back)) if back.instructions == flow.instructions)
+        );
+    }
+}
+
+#[test]
+fn what_is_too_long_for_its_field_is_refused() {
+    for (name, octets) in [("tun_metadata0", 124), ("oxm_8000_99", 125)] {
+        let line = |octets| format!("{name}=0x{},actions=drop", "11".repeat(octets));
+        assert_eq!(read(&line(octets)).matching.fields.len(), 1);
+        let fault = FlowMod::from_text(&line(octets + 1), FlowModCommand::ADD).unwrap_err();
+        let what = format!("these are {} octets, and the field has {octets} at most", octets + 1);
+        assert_eq!((fault.column, fault.what), (name.len() + 2, what));
     }
 }

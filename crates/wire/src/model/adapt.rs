@@ -85,8 +85,8 @@ impl Plain for DatapathId {
     fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
         let Value::Text(text) = value else { return number(value).map(Self) };
         let digits = text.strip_prefix("0x").unwrap_or(text).replace(':', "");
-        let id = u64::from_str_radix(&digits, 16);
-        id.map(Self).map_err(|_| Misread::new(format!("`{text}` is no datapath id")))
+        let id = u64::from_str_radix(&digits, 16).ok().filter(|_| !digits.contains('+'));
+        id.map(Self).ok_or_else(|| Misread::new(format!("`{text}` is no datapath id")))
     }
 }
 

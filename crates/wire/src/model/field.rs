@@ -342,7 +342,7 @@ impl FieldId {
 
     /// Reads what [`numbers`](Self::numbers) writes.
     pub(crate) fn from_numbers(text: &str) -> Option<Self> {
-        let mut parts = text.strip_prefix("oxm_")?.split('_');
+        let mut parts = text.strip_prefix("oxm_").filter(|text| !text.contains('+'))?.split('_');
         let class = parts.next().filter(|digits| digits.len() == 4)?;
         let class = u16::from_str_radix(class, 16).ok()?;
         let number = parts.next()?.parse().ok().filter(|number| *number < 0x80)?;

@@ -357,7 +357,7 @@ fn stat_of(name: &str, value: &Value, version: Version) -> Result<Stat, Misread>
         _ => {
             let unknown = || Misread::new("is no counter that is known here");
             let parts = name.strip_prefix("oxs_").and_then(|rest| rest.split_once('_'));
-            let (class, number) = parts.ok_or_else(unknown)?;
+            let (class, number) = parts.filter(|_| !name.contains('+')).ok_or_else(unknown)?;
             Stat::Other {
                 class: u16::from_str_radix(class, 16).map_err(|_| unknown())?,
                 number: number.parse().map_err(|_| unknown())?,

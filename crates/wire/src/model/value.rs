@@ -111,7 +111,8 @@ pub(crate) fn number(value: &Value) -> Result<u64, Misread> {
                 Some(digits) => u64::from_str_radix(digits, 16),
                 None => text.parse(),
             };
-            parsed.map_err(|_| Misread::new(format!("`{text}` is not a number")))
+            let parsed = parsed.ok().filter(|_| !text.contains('+'));
+            parsed.ok_or_else(|| Misread::new(format!("`{text}` is not a number")))
         }
         _ => Err(wrong()),
     }

@@ -7,6 +7,7 @@ use super::scan::{Int, Pair, Piece, TextError};
 use super::stat_trigger;
 use super::{conntrack, learn, nicira, register};
 use crate::PortNo;
+use crate::model::reader::DEPTH_MAX;
 use crate::model::value;
 use crate::model::{Action, Instruction};
 
@@ -15,6 +16,27 @@ use crate::model::{Action, Instruction};
 pub(crate) struct Packets {
     /// Protocol of IP.
     pub(crate) ip_proto: Option<u8>,
+    /// How many lists of actions stand around the one that is read.
+    pub(crate) depth: u8,
+}
+
+/// How many lists of actions may stand around one: deeper is none in a message that is read, which counts the
+/// instruction and the innermost action too.
+const NESTED_MAX: u8 = DEPTH_MAX - 2;
+
+impl Packets {
+    /// The same in the list of actions at `piece`, which stands inside another.
+    ///
+    /// # Errors
+    /// One too many.
+    pub(crate) fn inside(self, piece: Piece<'_>) -> Result<Self, TextError> {
+        let depth = self.depth.saturating_add(1);
+        if depth > NESTED_MAX {
+            let what = format!("actions stand {NESTED_MAX} deep inside one another at most");
+            return Err(piece.fault(what));
+        }
+        Ok(Self { depth, ..self })
+    }
 }
 
 /// Actions that are a word and nothing more; of two with one action the first is how it is written.
@@ -247,7 +269,9 @@ fn instruction(pair: &Pair<'_>, packets: Packets) -> Result<Option<Instruction>,
             let (metadata, metadata_mask) = nicira::write_metadata(pair)?;
             Instruction::WriteMetadata { metadata, metadata_mask }
         }
-        "write_actions" => Instruction::WriteActions { actions: list(pair.value, packets)? },
+        "write_actions" => {
+            Instruction::WriteActions { actions: list(pair.value, packets.inside(pair.value)?)? }
+        }
         "clear_actions" => {
             pair.bare()?;
             Instruction::ClearActions
@@ -280,9 +304,6 @@ fn actions(pair: &Pair<'_>, packets: Packets) -> Result<Vec<Action>, TextError> 
 fn action(pair: &Pair<'_>, packets: Packets) -> Result<Action, TextError> {
     let name = pair.name().to_ascii_lowercase();
     let name = name.as_str();
-    if let Some(target) = pair.target.filter(|_| name != "check_pkt_larger") {
-        return Err(target.fault(format!("`{name}` has no target")));
-    }
     if let Some(read) = output(name, pair)
         .or_else(|| register::parse(name, pair, packets))
         .or_else(|| nicira::parse(name, pair, packets))

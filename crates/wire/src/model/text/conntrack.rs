@@ -68,8 +68,12 @@ fn ct(pair: &Pair<'_>, packets: Packets) -> Result<Ct, TextError> {
     let mut force = None;
     while let Some(one) = inside.next()? {
         match one.name() {
-            "commit" => ct.flags = ct.flags | CtFlags::COMMIT,
+            "commit" => {
+                one.bare()?;
+                ct.flags = ct.flags | CtFlags::COMMIT;
+            }
             "force" => {
+                one.bare()?;
                 ct.flags = ct.flags | CtFlags::FORCE;
                 force = Some(one.key);
             }
@@ -92,7 +96,7 @@ fn ct(pair: &Pair<'_>, packets: Packets) -> Result<Ct, TextError> {
                 };
             }
             "nat" => ct.actions.push(Action::Nat(Box::new(nat(&one)?))),
-            "exec" => ct.actions.extend(list(one.needed()?, packets)?),
+            "exec" => ct.actions.extend(list(one.needed()?, packets.inside(one.value)?)?),
             _ => return Err(one.unknown("part of `ct`")),
         }
     }

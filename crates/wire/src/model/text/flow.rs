@@ -42,7 +42,7 @@ impl FlowMod {
                 fields.push(pair);
             }
         }
-        let packets = Packets { ip_proto: Protocol::of(&fields).ip_proto };
+        let packets = Packets { ip_proto: Protocol::of(&fields).ip_proto, ..Packets::default() };
         flow.matching = matching::read(&fields)?;
         match actions {
             Some(actions) => flow.instructions = instructions(actions, packets)?,
@@ -130,7 +130,7 @@ impl FlowMod {
                     "a cookie needs a mask here, as in `cookie=5/-1`, or it would restrict nothing";
                 return Err(value.fault_behind(what));
             }
-            self.cookie = value.int()?;
+            (self.cookie, self.cookie_mask) = (value.int()?, 0);
             return Ok(());
         };
         if self.command == FlowModCommand::ADD {

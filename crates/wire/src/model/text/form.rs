@@ -10,9 +10,12 @@ use crate::{MacAddr, PortNo};
 const FRAGS: &[(&str, u128, u128)] =
     &[("no", 0, 3), ("yes", 1, 1), ("first", 1, 3), ("later", 3, 3), ("not_later", 0, 2)];
 
-/// All ones in the lowest `bits`.
+/// All ones in the lowest `bits`, of which a value has 128 at most.
 pub(crate) const fn ones(bits: u32) -> u128 {
-    if bits == 0 { 0 } else { u128::MAX >> (128 - bits) }
+    match u128::MAX.checked_shr(128_u32.saturating_sub(bits)) {
+        Some(ones) => ones,
+        None => 0,
+    }
 }
 
 /// A number in hex digits; 0 without ornament, as `ovs-ofctl` writes it.
@@ -60,15 +63,19 @@ pub(crate) fn parse(
         Form::Flags(names) => flags(names, whole, piece)?,
         Form::PacketType => (packet_type(piece)?, whole),
         _ => match piece.split("/") {
-            None => (one(form, whole, piece)?, whole),
-            Some((value, mask)) => (one(form, whole, value)?, mask_of(form, bits, mask)?),
+            None => (one(form, bits, piece)?, whole),
+            Some((value, mask)) => {
+                // Bits of a port are bits, and no port of 1.0 that has another number now.
+                let form = if form == Form::Port { Form::Hex } else { form };
+                (one(form, bits, value)?, mask_of(form, bits, mask)?)
+            }
         },
     };
     Ok((value & mask, Some(mask).filter(|&mask| mask != whole)))
 }
 
 /// A value without mask.
-fn one(form: Form, max: u128, piece: Piece<'_>) -> Result<u128, TextError> {
+fn one(form: Form, bits: u32, piece: Piece<'_>) -> Result<u128, TextError> {
     let text = piece.text();
     match form {
         Form::Mac => MacAddr::from_text(text)
@@ -82,8 +89,14 @@ fn one(form: Form, max: u128, piece: Piece<'_>) -> Result<u128, TextError> {
             .parse()
             .map(|addr: Ipv6Addr| addr.into())
             .map_err(|_| piece.fault(format!("`{text}` is no IPv6 address"))),
-        Form::Port => port(piece).map(|port| port.0.into()),
-        _ => piece.number(max),
+        Form::Port => match port(piece)? {
+            port if bits > u16::BITS => Ok(port.0.into()),
+            port => port
+                .to_u16()
+                .map(u128::from)
+                .map_err(|_| piece.fault(format!("port {port} has more than {bits} bits"))),
+        },
+        _ => piece.number(ones(bits)),
     }
 }
 
@@ -95,9 +108,9 @@ fn mask_of(form: Form, bits: u32, piece: Piece<'_>) -> Result<u128, TextError> {
     let prefix = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     if matches!(form, Form::Ipv4 | Form::Ipv6) && prefix {
         let len = u32::try_from(piece.number(bits.into())?).unwrap_or(bits);
-        return Ok(ones(bits) & !ones(bits - len));
+        return Ok(ones(bits) & !ones(bits.saturating_sub(len)));
     }
-    one(form, ones(bits), piece)
+    one(form, bits, piece)
 }
 
 /// A value of a field of `bits`, with its mask if it has one.
@@ -115,7 +128,7 @@ pub(crate) fn print(form: Form, bits: u32, value: u128, mask: Option<u128>) -> S
             let zeros = mask.trailing_zeros().min(bits);
             let value = print_whole(form, bits, value);
             if mask == ones(bits) & !ones(zeros) {
-                return format!("{value}/{}", bits - zeros);
+                return format!("{value}/{}", bits.saturating_sub(zeros));
             }
             format!("{value}/{}", print_whole(form, bits, mask))
         }
@@ -132,6 +145,11 @@ fn print_whole(form: Form, bits: u32, value: u128) -> String {
         Form::Mac => mac(value),
         Form::Ipv4 => Ipv4Addr::from(low32(value)).to_string(),
         Form::Ipv6 => Ipv6Addr::from(value).to_string(),
+        Form::Port if bits <= u16::BITS => PortNo::from_u16(low16(value)).to_string(),
+        // Alone these numbers are the reserved ports of 1.0.
+        Form::Port if (0xff00..=0xffff).contains(&value) => {
+            format!("{}/{}", hex(value), hex(ones(bits)))
+        }
         Form::Port => PortNo(low32(value)).to_string(),
         Form::Flags(names) => {
             let set = names.iter().filter(|(_, bit)| value & u128::from(*bit) != 0);
@@ -156,6 +174,11 @@ const fn low32(n: u128) -> u32 {
     n as u32
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "the lowest octets are meant")]
+const fn low16(n: u128) -> u16 {
+    n as u16
+}
+
 fn mac(n: u128) -> String {
     let low = n.to_be_bytes().last_chunk().copied();
     MacAddr(low.unwrap_or_default()).to_string()
@@ -177,7 +200,7 @@ fn flags(names: &[(&str, u32)], whole: u128, piece: Piece<'_>) -> Result<(u128, 
                 .behind(1)
                 .text()
                 .find(['+', '-'])
-                .map_or_else(|| left.text().len(), |end| end + 1);
+                .map_or_else(|| left.text().len(), |end| end.saturating_add(1));
             let one = bit(left.sub(1, end))?;
             if mask & one != 0 {
                 return Err(left.fault("this flag is told twice"));
@@ -214,7 +237,10 @@ fn print_flags(names: &[(&str, u32)], value: u128, mask: u128) -> String {
 fn packet_type(piece: Piece<'_>) -> Result<u128, TextError> {
     let Some(inside) = piece.strip("(") else { return piece.number(u32::MAX.into()) };
     let wrong = || piece.fault("expected (namespace,type)");
-    let (inside, _) = inside.split(")").ok_or_else(wrong)?;
+    let (inside, behind) = inside.split(")").ok_or_else(wrong)?;
+    if !behind.is_empty() {
+        return Err(behind.fault("nothing may stand behind the parenthesis"));
+    }
     let (namespace, kind) = inside.split(",").ok_or_else(wrong)?;
     Ok(namespace.trim().number(0xffff)? << 16 | kind.trim().number(0xffff)?)
 }
@@ -248,6 +274,10 @@ mod tests {
             (Form::Ipv6, 128, "2001:db8::1"),
             (Form::Port, 32, "LOCAL"),
             (Form::Port, 32, "7"),
+            (Form::Port, 32, "0xff05/0xffffffff"),
+            (Form::Port, 32, "0xff05/0xffff"),
+            (Form::Port, 16, "LOCAL"),
+            (Form::Port, 16, "4294967040"),
             (Form::Frag, 2, "first"),
             (Form::Frag, 2, "not_later"),
             (Form::Frag, 2, "no"),
@@ -280,5 +310,14 @@ mod tests {
         assert_eq!(read(TCP_FLAGS, 12, "+syn-syn"), Err((5, "this flag is told twice".into())));
         assert_eq!(read(TCP_FLAGS, 12, "syn|bad").unwrap_err().0, 5);
         assert_eq!(read(Form::PacketType, 32, "(1,x)").unwrap_err().0, 4);
+        assert_eq!(read(Form::PacketType, 32, "(1,2)3").unwrap_err().0, 6);
+        let beyond = "port 65536 has more than 16 bits".to_owned();
+        assert_eq!(read(Form::Port, 16, "65536"), Err((1, beyond)));
+    }
+
+    #[test]
+    fn as_many_ones_as_there_are_bits() {
+        let all = [0, 1, 127, 128, 992].map(ones);
+        assert_eq!(all, [0, 1, u128::MAX >> 1, u128::MAX, u128::MAX]);
     }
 }

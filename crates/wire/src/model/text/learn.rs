@@ -7,7 +7,7 @@ use super::matching::{field_of, print_value, read_value};
 use super::register::{Subfield, name_of};
 use super::scan::{Pair, Piece, TextError};
 use crate::model::{
-    Action, Field, Learn, Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc,
+    Action, Field, Learn, Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc, Oxm, value,
 };
 
 /// Priority of a learned rule, if none is told.
@@ -51,8 +51,14 @@ fn learn(pair: &Pair<'_>) -> Result<Action, TextError> {
             "fin_hard_timeout" => rule.fin_hard_timeout = one.int()?,
             "priority" => rule.priority = one.int()?,
             "cookie" => rule.cookie = one.int()?,
-            "send_flow_rem" => rule.flags = rule.flags | LearnFlags::SEND_FLOW_REM,
-            "delete_learned" => rule.flags = rule.flags | LearnFlags::DELETE_LEARNED,
+            "send_flow_rem" => {
+                one.bare()?;
+                rule.flags = rule.flags | LearnFlags::SEND_FLOW_REM;
+            }
+            "delete_learned" => {
+                one.bare()?;
+                rule.flags = rule.flags | LearnFlags::DELETE_LEARNED;
+            }
             "limit" => limit = one.int()?,
             "result_dst" => {
                 let value = one.needed()?;
@@ -124,15 +130,39 @@ fn source(piece: Piece<'_>, dst: Subfield) -> Result<LearnSrc, TextError> {
         return Ok(field_src(src));
     }
     let whole = dst.first == 0 && dst.id.row().is_some_and(|row| u32::from(row.bits) == dst.count);
-    let read = if whole { read_value(dst.id.canonical(), piece).ok() } else { None };
-    let number = match read.as_ref().and_then(|oxm| oxm.field()) {
-        Some(Field { mask: None, value, .. }) => *value,
-        _ => piece.number(ones(dst.count))?,
+    // What is longer than any number is octets.
+    let is_value = whole || dst.count > u128::BITS;
+    let read = if is_value { read_value(dst.id.canonical(), piece).ok() } else { None };
+    let octets = match read {
+        Some(Oxm::Field(Field { mask: None, value, .. })) => value.to_be_bytes().to_vec(),
+        Some(Oxm::Wide { mask: None, value, .. }) => value,
+        _ => piece.number(ones(dst.count))?.to_be_bytes().to_vec(),
     };
-    let octets = number.to_be_bytes();
-    let len = 2 * usize::try_from(dst.count.div_ceil(16)).unwrap_or_default();
-    let value = octets.get(octets.len().saturating_sub(len)..).unwrap_or_default().to_vec();
+    let octets = significant(&octets);
+    let bits = octets.first().map_or(0, |first| {
+        let behind = u32::try_from(octets.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        behind.saturating_mul(u8::BITS).saturating_add(u8::BITS - first.leading_zeros())
+    });
+    if bits > dst.count {
+        return Err(piece.fault(format!("does not fit into {} bits", dst.count)));
+    }
+    let len = 2 * usize::from(dst.numbers().1.div_ceil(16));
+    let mut value = vec![0; len.saturating_sub(octets.len())];
+    value.extend_from_slice(octets);
     Ok(LearnSrc::Immediate { value })
+}
+
+/// The octets of a number without the zeros in front.
+fn significant(octets: &[u8]) -> &[u8] {
+    let zeros = octets.iter().take_while(|octet| **octet == 0).count();
+    octets.get(zeros..).unwrap_or_default()
+}
+
+/// The octets as one number, if it has 128 bits at most.
+fn number(octets: &[u8]) -> Option<u128> {
+    let octets = significant(octets);
+    let fits = octets.len() <= size_of::<u128>();
+    fits.then(|| octets.iter().fold(0, |n, octet| n << 8 | u128::from(*octet)))
 }
 
 fn print_learn(rule: &LearnRule, more: &[String], specs: &[LearnSpec]) -> String {
@@ -170,7 +200,7 @@ fn print_spec(spec: &LearnSpec) -> String {
     let src = match &spec.src {
         LearnSrc::Field { field, offset } => Subfield::new(*field, *offset, spec.n_bits).text(),
         LearnSrc::Immediate { value } | LearnSrc::Other { body: value, .. } => {
-            hex(value.iter().fold(0, |n, octet| n << 8 | u128::from(*octet)))
+            number(value).map_or_else(|| format!("0x{}", value::hex(significant(value))), hex)
         }
     };
     match &spec.dst {
@@ -179,9 +209,10 @@ fn print_spec(spec: &LearnSpec) -> String {
             let whole = field.id.row().is_some_and(|row| row.bits == spec.n_bits && *offset == 0);
             match &spec.src {
                 LearnSrc::Immediate { value } if whole => {
-                    let value = value.iter().fold(0, |n, octet| n << 8 | u128::from(*octet));
-                    let field = Field::new(field.id.canonical(), value);
-                    format!("{}={}", name_of(field.id), print_value(&field.into()))
+                    let id = field.id.canonical();
+                    let wide = || Oxm::Wide { id, value: significant(value).into(), mask: None };
+                    let oxm = number(value).map_or_else(wide, |n| Field::new(id, n).into());
+                    format!("{}={}", name_of(field.id), print_value(&oxm))
                 }
                 _ if src == dst.text() => src,
                 _ => format!("{}={src}", dst.text()),

@@ -316,7 +316,7 @@ impl<'a> Reading<'a> {
     }
 
     /// Takes `vlan_tci=0x1005/0x1fff` apart, which is number, presence and priority in one, unless it is about part of
-    /// the priority.
+    /// the priority, or about that of a packet of which it does not say that it has a tag.
     fn split_tci(&mut self) -> Result<(), TextError> {
         let is_tci = |(oxm, _): &(Oxm, _)| oxm.id() == FieldId::VLAN_TCI;
         let Some(at) = self.fields.iter().position(is_tci) else { return Ok(()) };
@@ -324,20 +324,21 @@ impl<'a> Reading<'a> {
             return Ok(());
         };
         let mask = mask.unwrap_or(0xffff);
-        if ![0, 0xe000].contains(&(mask & 0xe000)) {
-            return Ok(());
-        }
+        let priority = match mask & 0xe000 {
+            0 => None,
+            0xe000 if tci & mask & VID_PRESENT != 0 => Some(tci >> 13),
+            // Without a tag there is no priority to match.
+            0xe000 if mask & VID_PRESENT != 0 && tci & 0xe000 == 0 => None,
+            _ => return Ok(()),
+        };
         self.fields.remove(at);
         if mask & 0x1fff != 0 {
             let vid_mask = Some(mask & 0x1fff).filter(|&mask| mask != 0x1fff);
             let vid = Field { mask: vid_mask, ..Field::new(FieldId::VLAN_VID, tci & 0x1fff) };
             self.add(vid, key)?;
         }
-        // Without a tag there is no priority to match.
-        if mask & 0xe000 != 0 && tci & mask & VID_PRESENT != 0 {
-            self.add(Field::new(FieldId::VLAN_PCP, tci >> 13), key)?;
-        }
-        Ok(())
+        let priority = priority.map(|n| self.add(Field::new(FieldId::VLAN_PCP, n), key));
+        priority.unwrap_or(Ok(()))
     }
 
     /// Sorts the fields as the table has them and proves that what each needs is there.
@@ -392,8 +393,12 @@ pub(crate) fn bit_range(piece: Piece<'_>, bits: u32) -> Result<(u32, u32), TextE
     if last < first {
         return Err(inside.fault("the last bit is before the first"));
     }
-    Ok((first, last - first + 1))
+    Ok((first, last.saturating_sub(first).saturating_add(1)))
 }
+
+/// Octets of the value of a field without a row, so that a header can count them with their mask and with whose field
+/// it is. §7.2.3.2.
+const UNKNOWN_OCTETS_MAX: u8 = (u8::MAX - 4) / 2;
 
 /// A value that is octets, `0x00ff` or `0x00ff/0xffff`.
 fn octets(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
@@ -412,8 +417,14 @@ fn octets(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
     if len == 0 && id.row().is_some() {
         return Err(piece.fault("expected hex digits behind `0x`"));
     }
+    let most = id.row().map_or(UNKNOWN_OCTETS_MAX, |row| row.octets);
+    if len > usize::from(most) {
+        return Err(
+            piece.fault(format!("these are {len} octets, and the field has {most} at most"))
+        );
+    }
     let widen = |octets: &mut Vec<u8>| {
-        octets.splice(0..0, core::iter::repeat_n(0, len - octets.len()));
+        octets.splice(0..0, core::iter::repeat_n(0, len.saturating_sub(octets.len())));
     };
     widen(&mut value);
     mask.iter_mut().for_each(widen);
@@ -512,7 +523,7 @@ pub(crate) fn print_value(oxm: &Oxm) -> String {
     }
 }
 
-/// `dl_vlan=9,dl_vlan_pcp=3`, or `vlan_tci=…` where that cannot say it.
+/// `dl_vlan=9,dl_vlan_pcp=3`; where that cannot say it `vlan_tci=…`, or `vlan_vid=…` where that is said already.
 fn print_vlan(it: &Match) -> Option<String> {
     let (vid, pcp) = (it.get(FieldId::VLAN_VID), it.get(FieldId::VLAN_PCP));
     let Some(vid) = vid else { return pcp.map(|pcp| format!("vlan_pcp={}", pcp.value)) };
@@ -523,6 +534,12 @@ fn print_vlan(it: &Match) -> Option<String> {
         if vid_mask == 0x1fff || (vid_mask == VID_PRESENT && pcp.is_some()) {
             return Some([vid_text, pcp_text].into_iter().flatten().collect::<Vec<_>>().join(","));
         }
+    }
+    if it.get(FieldId::VLAN_TCI).is_some() {
+        let vid_text = format!("vlan_vid={}", form::print(Form::Hex, 13, vid, Some(vid_mask)));
+        return Some(
+            [Some(vid_text), pcp_text].into_iter().flatten().collect::<Vec<_>>().join(","),
+        );
     }
     let tci = vid | pcp.map_or(0, |pcp| pcp.value << 13);
     let mask = vid_mask | pcp.map_or(0, |_| 0xe000);

@@ -46,7 +46,10 @@ pub(crate) fn parse(
         "fin_timeout" => fin_timeout(pair),
         "sample" => sample(pair),
         "conjunction" => conjunction(pair),
-        "clone" => list(pair.value, packets).map(|actions| Action::Clone { actions }),
+        "clone" => {
+            let inside = packets.inside(pair.value).and_then(|inside| list(pair.value, inside));
+            inside.map(|actions| Action::Clone { actions })
+        }
         "encap" => encap(pair),
         "decap" => decap(pair),
         _ => return None,
@@ -282,9 +285,16 @@ fn sample(pair: &Pair<'_>) -> Result<Action, TextError> {
             "collector_set_id" => collector_set_id = one.int()?,
             "obs_domain_id" => obs_domain = number_source(one.needed()?)?,
             "obs_point_id" => obs_point = number_source(one.needed()?)?,
-            "sampling_port" => port_told = Some(port(one.needed()?)?),
-            "ingress" => direction = SampleDirection::INGRESS,
-            "egress" => direction = SampleDirection::EGRESS,
+            // No port is as good as none told.
+            "sampling_port" => {
+                port_told = Some(port(one.needed()?)?).filter(|&port| port != PortNo::ANY);
+            }
+            "ingress" | "egress" => {
+                one.bare()?;
+                let ingress = one.name() == "ingress";
+                direction =
+                    if ingress { SampleDirection::INGRESS } else { SampleDirection::EGRESS };
+            }
             _ => return Err(one.unknown("part of `sample`")),
         }
     }
@@ -370,6 +380,9 @@ fn encap(pair: &Pair<'_>) -> Result<Action, TextError> {
     let header = inside.next()?.ok_or_else(missing)?;
     let row = HEADERS.iter().find(|row| row.1 == header.name());
     let new_pkt_type = row.ok_or_else(|| header.unknown("header"))?.0;
+    if let Some(more) = inside.next()? {
+        return Err(more.key.fault("one header at a time is pushed"));
+    }
     let (mut properties, mut parts) = (Vec::new(), header.value.pairs());
     while let Some(one) = parts.next()? {
         properties.push(match one.name() {
@@ -426,6 +439,9 @@ fn decap(pair: &Pair<'_>) -> Result<Action, TextError> {
     let Some(kind) = inside.next()? else { return Ok(Action::Decap { new_pkt_type: NEXT_PROTO }) };
     if kind.name() != "packet_type" {
         return Err(kind.unknown("part of `decap`"));
+    }
+    if let Some(more) = inside.next()? {
+        return Err(more.unknown("part of `decap`"));
     }
     let (mut ns, mut number, mut parts) = (0_u16, 0_u16, kind.value.pairs());
     while let Some(one) = parts.next()? {

@@ -66,7 +66,8 @@ impl Subfield {
             None => (piece, None),
         };
         let id = named(name)?;
-        let bits = id.row().map_or(0, |row| u32::from(row.bits));
+        let unknown = || name.fault("the field has no bits that are known");
+        let bits = id.row().map(|row| u32::from(row.bits)).ok_or_else(unknown)?;
         let (first, count) = range.map_or(Ok((0, bits)), |range| bit_range(range, bits))?;
         Ok(Self { id: id.nxm(), first, count })
     }
@@ -84,7 +85,10 @@ impl Subfield {
         match (self.first, self.count) {
             (0, count) if count == bits => format!("{name}[]"),
             (first, 1) => format!("{name}[{first}]"),
-            (first, count) => format!("{name}[{first}..{}]", (first + count).saturating_sub(1)),
+            (first, count) => {
+                let end = first.saturating_add(count);
+                format!("{name}[{first}..{}]", end.saturating_sub(1))
+            }
         }
     }
 
@@ -115,8 +119,11 @@ fn named(name: Piece<'_>) -> Result<FieldId, TextError> {
     field_of(name.text()).ok_or_else(|| name.fault(format!("`{}` is no field", name.text())))
 }
 
-/// What an action calls the field.
+/// What an action calls the field; a header that no name of the field stands for is called as itself.
 pub(crate) fn name_of(id: FieldId) -> String {
+    if let Some(name) = id.header_name().filter(|_| id.nxm() != id.canonical().nxm()) {
+        return name.to_owned();
+    }
     let called = CALLED.iter().find(|row| row.0 == id.canonical());
     called.map_or_else(|| id.canonical().name().into_owned(), |row| row.1.to_owned())
 }
@@ -180,7 +187,7 @@ pub(crate) fn print(action: &Action) -> Option<String> {
         Action::Multipath(it) => {
             let hash = hash_name(it.fields);
             let algorithm = word(it.algorithm.name(), it.algorithm.0);
-            let links = u32::from(it.max_link) + 1;
+            let links = u32::from(it.max_link).saturating_add(1);
             let dst = bits(&it.bits, &it.dst);
             format!("multipath({hash},{},{algorithm},{links},{},{dst})", it.basis, it.arg)
         }
@@ -229,7 +236,7 @@ fn set(
     let Some(row) = id.row() else { return Err(pair.unknown("action")) };
     let (form, bits) = match id {
         FieldId::VLAN_VID => (Form::Decimal, 12),
-        _ => (row.form, u32::from(row.bits) + shift),
+        _ => (row.form, u32::from(row.bits).saturating_add(shift)),
     };
     let (n, mask) = form::parse(form, bits, value)?;
     if mask.is_some() {
@@ -289,8 +296,11 @@ pub(crate) fn load(pair: &Pair<'_>) -> Result<Vec<Action>, TextError> {
         return Err(value.fault(format!("does not fit into {} bits", dst.count)));
     }
     let parts = (0..dst.count).step_by(64).map(|from| {
-        let part = Subfield { first: dst.first + from, count: (dst.count - from).min(64), ..dst };
-        let value = u64::of(number >> from & ones(part.count)).unwrap_or(u64::MAX);
+        let (first, count) = (dst.first.saturating_add(from), dst.count.saturating_sub(from));
+        let part = Subfield { first, count: count.min(64), ..dst };
+        // What a field has beyond 128 bits is loaded with zeros.
+        let value = number.checked_shr(from).unwrap_or(0) & ones(part.count);
+        let value = u64::of(value).unwrap_or(u64::MAX);
         Ok(Action::RegLoad { bits: part.bits(place)?, dst: dst.header(), value })
     });
     parts.collect()

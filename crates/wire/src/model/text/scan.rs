@@ -58,7 +58,7 @@ impl<'a> Piece<'a> {
     /// Names a fault at the start of the part.
     pub(crate) fn fault(self, what: impl Into<String>) -> TextError {
         let before = self.line.get(..self.from).unwrap_or_default();
-        TextError { column: before.chars().count() + 1, what: what.into() }
+        TextError { column: before.chars().count().saturating_add(1), what: what.into() }
     }
 
     /// Names a fault behind the part.
@@ -68,13 +68,13 @@ impl<'a> Piece<'a> {
 
     /// The part of this part from octet `from` up to octet `to`, both at the edges of characters.
     pub(crate) fn sub(self, from: usize, to: usize) -> Self {
-        let edge = |n: usize| (self.from + n).min(self.to);
+        let edge = |n: usize| self.from.saturating_add(n).min(self.to);
         Self { line: self.line, from: edge(from), to: edge(to) }
     }
 
     /// The part from octet `from` on.
     pub(crate) fn behind(self, from: usize) -> Self {
-        self.sub(from, self.to - self.from)
+        self.sub(from, self.to.saturating_sub(self.from))
     }
 
     /// The part without white space around it.
@@ -205,6 +205,9 @@ macro_rules! ints {
 
 ints!(u8, u16, u32, u64, u128);
 
+/// The words behind whose parentheses an arrow and a target may stand.
+const AIMED: &[&str] = &["check_pkt_larger"];
+
 /// A word, and what belongs to it: `key`, `key=value`, `key:value`, `key(value)`, `key(value)->target`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pair<'a> {
@@ -298,6 +301,10 @@ impl<'a> Pairs<'a> {
             pair.target = behind.sub(0, tail).strip("->");
             if pair.target.is_none() && tail > 0 {
                 return Err(behind.fault("a comma is missing"));
+            }
+            if pair.target.is_some() && !AIMED.iter().any(|it| it.eq_ignore_ascii_case(key.text()))
+            {
+                return Err(behind.fault(format!("`{}` has no target", key.text())));
             }
             len = end + 1 + close + 1 + tail;
         }

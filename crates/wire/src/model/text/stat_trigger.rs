@@ -48,6 +48,10 @@ pub(crate) fn parse(pair: &Pair<'_>) -> Result<Instruction, TextError> {
 /// Seconds, and up to nine digits of a fraction.
 fn elapsed(text: &str) -> Option<Elapsed> {
     let (sec, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    // No signs, which are no digits and yet read.
+    if !sec.bytes().chain(fraction.bytes()).all(|c| c.is_ascii_digit()) {
+        return None;
+    }
     Some(Elapsed { sec: sec.parse().ok()?, nsec: format!("{fraction:0<9}").parse().ok()? })
 }
 
