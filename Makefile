@@ -28,7 +28,7 @@ run: release ## builds the controller and starts it; ARGS="--app hub" is passed 
 	@exec $(SLUICE_BIN) run $(ARGS)
 
 test: ## everything that proves the whole: needs root and a quarter of an hour on two cores
-	@scripts/steps.sh $(steps)
+	@FUZZ_SEED=1 scripts/steps.sh $(steps)
 
 check: ## the quick part of it, while you work
 	@scripts/steps.sh $(quick)
@@ -48,7 +48,7 @@ lab: ## measures one question again and files it: TOPIC=look-ahead
 	@$(MAKE) release
 	lab/$(TOPIC)/run.sh $(ARGS)
 
-fuzz: ## looks for input that breaks a parser; SECONDS=600 TARGET=message
+fuzz: ## looks for input that breaks a parser; SECONDS=600 TARGET=message FUZZ_SEED=1
 	@fuzz/run.sh $(SECONDS) $(TARGET)
 
 setup: ## installs what the tests use beside Rust (Debian, Ubuntu; once as root)
@@ -82,6 +82,6 @@ system_tests = --lib $(patsubst tests/tests/%.rs,--test %,$(filter-out %/tidy.rs
 
 clean: ## removes what was built
 	$(cargo) clean
-	rm -rf fuzz/target fuzz/artifacts
+	rm -rf fuzz/target fuzz/artifacts fuzz/seeds
 
 .PHONY: help run test check bless bench lab fuzz setup release fmt clippy unit doc tidy system clean
