@@ -4,5 +4,6 @@ pub mod hub;
 pub mod learning;
 pub mod limiter;
 mod stack;
+pub mod topology;
 
 pub use stack::{Config, NAMES, Stack, UnknownApp, stack};

@@ -9,7 +9,7 @@ use sluice_wire::{
     ErrorMsg, Features, FlowRemovedView, MultipartKind, PacketIn, PacketIns, PortStatus,
 };
 
-use crate::{hub, learning, limiter};
+use crate::{hub, learning, limiter, topology};
 
 /// A name that no application has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,13 +57,15 @@ macro_rules! apps {
 
         #[derive(Debug)]
         enum One {
-            $($app($name::$app),)*
+            $($app(Box<$name::$app>),)*
         }
 
         impl One {
             fn new(name: &str, cfg: &Config) -> Result<Self, UnknownApp> {
                 match name {
-                    $(stringify!($name) => Ok(Self::$app($name::$app::new(&cfg.$name))),)*
+                    $(stringify!($name) => {
+                        Ok(Self::$app(Box::new($name::$app::new(&cfg.$name))))
+                    })*
                     _ => Err(UnknownApp(name.to_owned())),
                 }
             }
@@ -80,7 +82,7 @@ macro_rules! apps {
             fn each(&mut self, mut tell: impl FnMut(&mut dyn App)) {
                 for one in &mut self.0 {
                     match one {
-                        $(One::$app(app) => tell(app),)*
+                        $(One::$app(app) => tell(&mut **app),)*
                     }
                 }
             }
@@ -182,6 +184,7 @@ macro_rules! apps {
 }
 
 apps! {
+    topology: Topology;
     learning: Learning;
     hub: Hub;
     limiter: Limiter;

@@ -9,6 +9,7 @@ use std::{panic, thread};
 
 use sluice_api::{Listener, Server};
 use sluice_apps::Stack;
+use sluice_apps::topology::Clock;
 use sluice_engine::{Engine, StartError};
 use sluice_io::{clock, limits};
 use tracing::{error, info, warn};
@@ -101,7 +102,8 @@ impl Running {
         // First of all, since it can fail without a switch having noticed anything.
         let listener = plan.api.map(|at| Listener::new(at).map_err(|e| advice::api(at, &e)));
         let listener = listener.transpose()?;
-        let (names, apps) = (plan.names.clone(), plan.apps.clone());
+        let (names, mut apps) = (plan.names.clone(), plan.apps.clone());
+        apps.topology.clock = Some(Clock { at: clock::now(), since_1970: clock::since_epoch() });
         // The names are known to be there: reading the configuration has asked.
         let make = move |_| sluice_apps::stack(&names, &apps).unwrap_or_default();
         let generation_id = generation_id();

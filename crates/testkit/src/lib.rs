@@ -1,6 +1,7 @@
 //! Transcripts and network assertions, for tests only.
 #![expect(clippy::panic, reason = "the failures of a test library are the test's failures")]
 
+mod fabric;
 mod script;
 mod stage;
 mod words;
@@ -8,6 +9,7 @@ mod words;
 use sluice_app::App;
 use sluice_wire::{Version, Versions};
 
+pub use fabric::{Fabric, place};
 use script::{Line, Step};
 use stage::Stage;
 

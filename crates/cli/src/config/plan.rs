@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use sluice_apps::learning;
+use sluice_apps::{learning, topology};
 use tracing_subscriber::filter::LevelFilter;
 
-use super::settings::Settings;
+use super::settings::{Settings, Topology};
 use super::values::{Address, Format, Pin};
 
 /// A configuration as the parts of the program take it.
@@ -34,7 +34,7 @@ pub(crate) struct Log {
 
 impl Plan {
     pub(super) fn new(settings: Settings) -> Self {
-        let Settings { listen, apps, workers, session, limits, socket, .. } = settings;
+        let Settings { listen, apps, workers, session, limits, socket, topology, .. } = settings;
         let Settings { learning, hub, limiter, api, log, .. } = settings;
         let engine = sluice_engine::Config {
             listen: listen.0,
@@ -97,9 +97,24 @@ impl Plan {
         Self {
             engine,
             names: apps.0,
-            apps: sluice_apps::Config { learning, hub, limiter },
+            apps: sluice_apps::Config { topology: topology.into(), learning, hub, limiter },
             api: api.enabled.then_some(at),
             log: Log { level: log.level.into(), format: log.format },
+        }
+    }
+}
+
+impl From<Topology> for topology::Config {
+    fn from(settings: Topology) -> Self {
+        Self {
+            probe_interval: settings.probe_interval_ms.0,
+            lost_probes: settings.lost_probes.get(),
+            settle: settings.settle_ms.0,
+            shared_interval: settings.shared_interval_ms.0,
+            hold: settings.hold_s.0,
+            secret: settings.secret.0,
+            // Read once, when the program starts.
+            clock: None,
         }
     }
 }

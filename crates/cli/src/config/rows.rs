@@ -81,7 +81,7 @@ pub(crate) const ROWS: &[Row] = &[
         "apps",
         r#"["learning"]"#,
         Restart,
-        "Applications, in the order in which they hear of a packet: learning, hub.",
+        "Applications, in the order in which they hear of a packet: topology, learning, hub.",
     )
     .flag("app", "NAMES"),
     row("workers.threads", "0", Restart, "Worker threads; 0 for one per core that may be used.")
@@ -212,6 +212,39 @@ pub(crate) const ROWS: &[Row] = &[
         "0",
         Restart,
         "Octets that the kernel may hold of what came, per connection; 0 leaves it to the kernel.",
+    ),
+    row(
+        "topology.probe_interval_ms",
+        "1000",
+        Live,
+        "Milliseconds between two probes of a port; 250 at least.",
+    ),
+    row("topology.lost_probes", "3", Live, "Probes that may be lost before a link is gone."),
+    row(
+        "topology.settle_ms",
+        "250",
+        Live,
+        "Milliseconds for which a port must be quiet after its first probe before it is one for hosts; twice the \
+         longest time that a switch takes to answer, if that is more.",
+    ),
+    row(
+        "topology.shared_interval_ms",
+        "5000",
+        Live,
+        "Milliseconds between two probes of a network of others, which may join several ports.",
+    ),
+    row(
+        "topology.hold_s",
+        "30",
+        Live,
+        "Seconds for which a port that led to a switch is not used for hosts after that switch has gone.",
+    ),
+    row(
+        "topology.secret",
+        r#""""#,
+        Restart,
+        "What probes are signed with: 32 hex digits, the same for all controllers of a network. Empty: drawn at each \
+         start.",
     ),
     row("learning.hosts_max", "131_072", Live, "Stations that are remembered per switch."),
     row(

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::values::{
     Address, Addresses, Apps, Congestion, Format, HostTimeout, Level, MatchingName, Micros, Millis,
-    Pin, RoleName, Seconds, SocketBuffer, Spoken,
+    Pin, ProbeInterval, RoleName, Seconds, SecretText, SocketBuffer, Spoken,
 };
 
 #[derive(Debug, Clone, Deserialize)]
@@ -18,6 +18,7 @@ pub(super) struct Settings {
     pub(super) session: Session,
     pub(super) limits: Limits,
     pub(super) socket: Socket,
+    pub(super) topology: Topology,
     pub(super) learning: Learning,
     pub(super) hub: Hub,
     pub(super) limiter: Limiter,
@@ -66,6 +67,17 @@ pub(super) struct Socket {
     pub(super) congestion: Congestion,
     pub(super) send_buffer: SocketBuffer,
     pub(super) recv_buffer: SocketBuffer,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Topology {
+    pub(super) probe_interval_ms: ProbeInterval,
+    pub(super) lost_probes: NonZeroU32,
+    pub(super) settle_ms: Millis,
+    pub(super) shared_interval_ms: ProbeInterval,
+    pub(super) hold_s: Seconds,
+    pub(super) secret: SecretText,
 }
 
 #[derive(Debug, Clone, Deserialize)]

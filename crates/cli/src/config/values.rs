@@ -1,10 +1,12 @@
 //! Values that a configuration may hold, each refusing what cannot be.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
 use sluice_apps::learning::Matching;
+use sluice_apps::topology::Secret;
 use sluice_wire::{Role, Version, Versions};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -13,6 +15,10 @@ const TIME_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// Longest time for which a station can be believed: 18 hours.
 const HOST_TIMEOUT_MAX: Duration = Duration::from_secs(64_800);
+
+/// Switches are looked at every 250 ms; and a link that is gone should be known within some hours.
+const PROBE_INTERVALS: RangeInclusive<Duration> =
+    Duration::from_millis(250)..=Duration::from_secs(3600);
 
 /// Most octets of a socket buffer; the kernel counts them in 31 bits and doubles them.
 const SOCKET_BUFFER_MAX: u32 = 1 << 29;
@@ -64,6 +70,39 @@ impl TryFrom<f64> for HostTimeout {
         let fits = (Duration::from_secs(1)..=HOST_TIMEOUT_MAX).contains(&time);
         let most = HOST_TIMEOUT_MAX.as_secs();
         fits.then_some(Self(time)).ok_or_else(|| format!("{count} is not from 1 to {most}"))
+    }
+}
+
+/// How often something is probed, in milliseconds.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "f64")]
+pub(super) struct ProbeInterval(pub(super) Duration);
+
+impl TryFrom<f64> for ProbeInterval {
+    type Error = String;
+
+    fn try_from(count: f64) -> Result<Self, String> {
+        let Timeout(time) = Millis::try_from(count)?;
+        let fits = PROBE_INTERVALS.contains(&time);
+        fits.then_some(Self(time)).ok_or_else(|| format!("{count} is not from 250 to 3600000"))
+    }
+}
+
+/// What probes are signed with, in hex digits; empty for none.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct SecretText(pub(super) Option<Secret>);
+
+impl TryFrom<String> for SecretText {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        if text.is_empty() {
+            return Ok(Self(None));
+        }
+        // It is not repeated: what is said here is logged.
+        let secret = Secret::from_hex(&text).ok_or("a secret has 32 hex digits")?;
+        Ok(Self(Some(secret)))
     }
 }
 

@@ -1,0 +1,574 @@
+//! Which switches are linked, and what their other ports lead to. IEEE 802.1AB. `docs/topology.md` has the rules.
+
+mod port;
+mod probe;
+mod switch;
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use sluice_app::view::{Fact, Link, Place, Role, Told};
+use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
+use sluice_wire::{Ethernet, Features, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
+
+use port::{OtherEnd, Phase, Port, Times, is_wired};
+pub use probe::{Clock, Secret};
+use probe::{Probe, Refused, Way};
+use switch::{Rhythm, Switch, Switches, send_probes_up};
+
+/// How links are looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// How often each port is probed; less than the 250 ms between two looks at a switch is that.
+    pub probe_interval: Duration,
+    /// Probes that may be lost before a link is gone.
+    pub lost_probes: u32,
+    /// How long a port must be quiet before it is one for hosts, at least.
+    pub settle: Duration,
+    /// How often networks of others are probed for ways between our ports.
+    pub shared_interval: Duration,
+    /// How long a port that was a link stays one when the switch at its other end is gone.
+    pub hold: Duration,
+    /// What probes are signed with; `None` draws it once per process.
+    pub secret: Option<Secret>,
+    /// What other processes with the same secret tell time by; needed with a secret only.
+    pub clock: Option<Clock>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            probe_interval: Duration::from_secs(1),
+            lost_probes: 3,
+            settle: Duration::from_millis(250),
+            shared_interval: Duration::from_secs(5),
+            hold: Duration::from_secs(30),
+            secret: None,
+            clock: None,
+        }
+    }
+}
+
+/// How often time passes for a switch, about.
+const LOOKED_EVERY: Duration = Duration::from_millis(250);
+/// A probe that asks for an answer gets it at once, unless the last one left less than this ago.
+const ANSWER_GAP: Duration = Duration::from_millis(50);
+/// The same for networks of others.
+const FAR_ANSWER_GAP: Duration = Duration::from_millis(250);
+/// Without a turn for this long, the process slept, and what was not heard meanwhile is not lost.
+const SLEPT: Duration = Duration::from_secs(2);
+/// Between two lines of log about frames that are refused.
+const LOGGED_EVERY: Duration = Duration::from_secs(10);
+/// For how long the greatest time that a switch took to answer is remembered, once and twice.
+const GREATEST_FOR: Duration = Duration::from_secs(30);
+
+/// Frames by what became of them.
+#[derive(Debug, Default)]
+struct Counts {
+    sent: u64,
+    received: u64,
+    foreign: u64,
+    malformed: u64,
+    forged: u64,
+    expired: u64,
+    late: u64,
+    over_rate: u64,
+    links_lost: u64,
+}
+
+/// Finds links by sending frames through them, and says what every port leads to.
+#[derive(Debug)]
+pub struct Topology {
+    cfg: Config,
+    switches: Switches,
+    /// Which port of ours leads to a port, of whichever worker.
+    leading: HashMap<Place, Place>,
+    /// When a port, or with [`PortNo::ANY`] a switch, was there last: what left before is no news. Swept.
+    ended: HashMap<Place, Instant>,
+    clock: Option<Clock>,
+    now: Option<Instant>,
+    woke: Option<Instant>,
+    rtt_max: Greatest,
+    logged: Option<Instant>,
+    counts: Counts,
+}
+
+/// The clock of all workers of a process that was given none.
+static STARTED: OnceLock<Clock> = OnceLock::new();
+
+impl Default for Topology {
+    fn default() -> Self {
+        Self::new(&Config::default())
+    }
+}
+
+impl Topology {
+    /// One that looks for links so.
+    pub fn new(cfg: &Config) -> Self {
+        Self {
+            cfg: cfg.clone(),
+            switches: Switches::default(),
+            leading: HashMap::new(),
+            ended: HashMap::new(),
+            clock: cfg.clock,
+            now: None,
+            woke: None,
+            rtt_max: Greatest::default(),
+            logged: None,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Sets it otherwise.
+    pub fn configure(&mut self, cfg: &Config) {
+        self.cfg = cfg.clone();
+    }
+
+    fn rhythm(&mut self, now: Instant) -> Rhythm {
+        let started = || *STARTED.get_or_init(|| Clock { at: now, since_1970: Duration::ZERO });
+        let cfg = &self.cfg;
+        let interval = cfg.probe_interval.max(LOOKED_EVERY);
+        let far_interval = cfg.shared_interval.max(LOOKED_EVERY);
+        let times = Times {
+            life: interval * cfg.lost_probes + LOOKED_EVERY,
+            far_life: far_interval * cfg.lost_probes + LOOKED_EVERY,
+            settle: cfg.settle.max(self.rtt_max.get(now) * 2),
+            hold: cfg.hold,
+            woke: self.woke,
+        };
+        let clock = *self.clock.get_or_insert_with(started);
+        let secret = cfg.secret.unwrap_or_else(Secret::of_process);
+        Rhythm { clock, secret, interval, far_interval, times }
+    }
+
+    /// A frame that may be a probe came in at the `n`th port of `sw`.
+    fn look(&mut self, p: &PacketIn<'_>, eth: &Ethernet<'_>, way: Way, ctx: &mut Ctx<'_>) {
+        let rhythm = self.rhythm(ctx.now);
+        let Some(switch) = self.switches.get_mut(ctx.sw) else { return };
+        let Ok(n) = switch.find(p.in_port) else { return };
+        let Some(port) = switch.ports.get_mut(n) else { return };
+        if !port.may_look(ctx.now) {
+            self.counts.over_rate += 1;
+            return;
+        }
+        let to = port.at;
+        let probe = match probe::read(p.frame, eth, way, &rhythm.secret) {
+            Ok(probe) => probe,
+            Err(refused) => return self.refuse(refused, to, ctx),
+        };
+        self.counts.received += 1;
+        let now_us = rhythm.clock.us(ctx.now);
+        let life = if way == Way::Near { rhythm.times.life } else { rhythm.times.far_life };
+        if u128::from(now_us.abs_diff(probe.sent_us)) > life.as_micros() {
+            self.counts.expired += 1;
+        } else if self.is_late(&probe, to, &rhythm, ctx) {
+            self.counts.late += 1;
+        } else {
+            self.hear(n, way, &probe, ctx, &rhythm);
+        }
+    }
+
+    /// Whether a probe left before its port or switch was gone, or comes in where none can.
+    fn is_late(&mut self, probe: &Probe, to: Place, rhythm: &Rhythm, ctx: &Ctx<'_>) -> bool {
+        let is_down = |at| ctx.view().port(at).is_some_and(|port| !port.is_up);
+        let switch = Place::new(probe.from.switch, PortNo::ANY);
+        let ends = [probe.from, switch].map(|at| self.ended.get(&at).copied());
+        let is_before = |end: Instant| probe.sent_us < rhythm.clock.us(end);
+        ends.into_iter().flatten().any(is_before)
+            || is_down(probe.from)
+            || self.switches.port_mut(to).is_none_or(|port| !port.is_up())
+    }
+
+    /// A probe of ours came in at the `n`th port of this switch.
+    fn hear(&mut self, n: usize, way: Way, probe: &Probe, ctx: &mut Ctx<'_>, rhythm: &Rhythm) {
+        let (now, from) = (ctx.now, probe.from);
+        let Some(switch) = self.switches.get_mut(ctx.sw) else { return };
+        let rtt = switch.rtt;
+        let Some(port) = switch.ports.get_mut(n) else { return };
+        let to = port.at;
+        if from == to && port.phase != Phase::Looped {
+            ctx.network
+                .report(|| format!("{to}: what leaves comes in again; nothing is flooded there"));
+        }
+        let is_new = port.hear(from, way, now);
+        let is_linked = port.link_from() == Some(from);
+        if is_linked && probe.process == probe::process() && probe.rtt_us > 0 {
+            let took = Duration::from_micros(rhythm.clock.us(now).saturating_sub(probe.sent_us));
+            let far_end = Duration::from_micros(probe.rtt_us.into());
+            if let Some(rtt) = rtt {
+                port.measure(took.saturating_sub((rtt + far_end) / 2));
+            }
+        }
+        self.rtt_max.add(Duration::from_micros(probe.rtt_us.into()), now);
+        show(port, now, ctx.network, &mut self.counts);
+        let (leads_to, phase) = (port.leads_to, port.phase);
+        let is_before = |sent: Option<Instant>, gap| {
+            sent.is_none_or(|sent| now.saturating_duration_since(sent) >= gap)
+        };
+        if is_linked && leads_to != Some(from) {
+            // The other direction: the last probe out of here was perhaps too early for the other switch.
+            if is_before(port.sent, ANSWER_GAP) {
+                switch.probe(n, Way::Near, ctx, rhythm, &mut self.counts);
+            } else {
+                port.due = now;
+            }
+        } else if phase == Phase::Shared && is_new && is_before(port.far_sent, FAR_ANSWER_GAP) {
+            switch.probe(n, Way::Far, ctx, rhythm, &mut self.counts);
+        }
+        if from == to {
+            return;
+        }
+        // The other end knows at once, if it is of this worker; else it is told.
+        if is_linked {
+            self.lead(from, Some(to), now, ctx.network);
+        } else if phase == Phase::Shared
+            && let Some(port) = self.switches.port_mut(from)
+            && port.is_up()
+        {
+            port.hear(to, way, now);
+            show(port, now, ctx.network, &mut self.counts);
+        }
+    }
+
+    /// What leaves at `from` comes in at `to`, or no longer does.
+    fn lead(&mut self, from: Place, to: Option<Place>, now: Instant, network: &mut Network) {
+        let Some(port) = self.switches.port_mut(from) else { return };
+        if port.leads_to == to || (to.is_some() && !port.is_up()) {
+            return;
+        }
+        if let Some(before) = port.leads_to {
+            self.leading.remove(&before);
+        }
+        port.lead_to(to, now);
+        if let Some(to) = to {
+            self.leading.insert(to, from);
+        }
+        show(port, now, network, &mut self.counts);
+    }
+
+    fn refuse(&mut self, refused: Refused, at: Place, ctx: &mut Ctx<'_>) {
+        let count = match refused {
+            Refused::Foreign => &mut self.counts.foreign,
+            Refused::Malformed => &mut self.counts.malformed,
+            Refused::Forged => &mut self.counts.forged,
+        };
+        *count += 1;
+        let what = match refused {
+            Refused::Foreign => return,
+            Refused::Malformed => "no LLDP that can be read",
+            Refused::Forged => "signed by nobody who may",
+        };
+        let last = self.logged;
+        if last.is_none_or(|at| ctx.now.saturating_duration_since(at) >= LOGGED_EVERY) {
+            self.logged = Some(ctx.now);
+            ctx.network.report(|| format!("{at}: a frame that would show a link is {what}"));
+        }
+    }
+
+    /// A port came or changed.
+    fn see(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
+        let rhythm = self.rhythm(ctx.now);
+        let Some(switch) = self.switches.get_mut(ctx.sw) else { return };
+        let described = &status.port;
+        let at = Place::new(ctx.id, described.port_no);
+        let n = match switch.find(at.port) {
+            Ok(n) => n,
+            Err(n) => {
+                switch.ports.insert(n, Port::new(at, described, ctx.now));
+                n
+            }
+        };
+        let Some(port) = switch.ports.get_mut(n) else { return };
+        if port.describe(described) {
+            port.told = None;
+        }
+        match (port.is_up(), described.is_up()) {
+            (false, true) => {
+                port.come_up(ctx.now);
+                switch.probe_due(ctx, &rhythm, &mut self.counts);
+            }
+            (true, false) => {
+                let led_to = port.leads_to;
+                port.go_down();
+                self.leave(at, led_to, ctx.now, ctx.network);
+            }
+            _ => {}
+        }
+        if let Some(port) = self.switches.port_mut(at) {
+            show(port, ctx.now, ctx.network, &mut self.counts);
+        }
+    }
+
+    /// The links at a port are gone, in both directions.
+    fn leave(&mut self, at: Place, led_to: Option<Place>, now: Instant, network: &mut Network) {
+        self.ended.insert(at, now);
+        led_to.map(|to| self.leading.remove(&to));
+        if let Some(out) = network.view().link_from(at).map(|link| link.to) {
+            self.counts.links_lost += 1;
+            network.tell(now, Fact::Link(out, None));
+        }
+        if network.view().link_to(at).is_some() {
+            self.counts.links_lost += 1;
+            network.tell(now, Fact::Link(at, None));
+        }
+        if let Some(port) = self.switches.port_mut(at) {
+            port.told_link = None;
+        }
+    }
+
+    /// What leads to ports that are gone, or shares a network with them, does so no longer.
+    fn lose(&mut self, gone: Place, now: Instant, network: &mut Network) {
+        self.ended.insert(gone, now);
+        let is_gone =
+            |at: Place| at == gone || (gone.port == PortNo::ANY && at.switch == gone.switch);
+        for switch in self.switches.iter_mut() {
+            for port in switch.ports.iter_mut().filter(|port| port.is_heard()) {
+                port.lose(is_gone, now);
+                show(port, now, network, &mut self.counts);
+            }
+        }
+    }
+}
+
+/// Tells what is otherwise than it was told.
+fn show(port: &mut Port, now: Instant, network: &mut Network, counts: &mut Counts) {
+    let (at, from) = (port.at, port.link_from());
+    let view = (port.is_up(), port.role());
+    if port.told != Some(view) {
+        port.told = Some(view);
+        network.tell(now, Fact::Port(at, Some(port.view())));
+    }
+    let is_other = from != port.told_link;
+    if is_other {
+        port.forget_delay();
+        counts.links_lost += u64::from(from.is_none());
+    }
+    let delay = port.new_delay(now);
+    if is_other || (from.is_some() && delay.is_some()) {
+        port.told_link = from;
+        let delay = delay.unwrap_or_default();
+        network.tell(now, Fact::Link(at, from.map(|from| Link { from, to: at, delay })));
+    }
+}
+
+/// The greatest of what was added lately.
+#[derive(Debug, Default)]
+struct Greatest {
+    lately: Duration,
+    before: Duration,
+    since: Option<Instant>,
+}
+
+impl Greatest {
+    fn add(&mut self, rtt: Duration, now: Instant) {
+        // Turns to the next period if it is time.
+        self.get(now);
+        self.lately = self.lately.max(rtt);
+    }
+
+    fn get(&mut self, now: Instant) -> Duration {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= GREATEST_FOR {
+            (self.before, self.lately, self.since) = (self.lately, Duration::ZERO, Some(now));
+        }
+        self.lately.max(self.before)
+    }
+}
+
+impl App for Topology {
+    fn on_time(&mut self, now: Instant) {
+        if self.now.is_some_and(|last| now.saturating_duration_since(last) > SLEPT) {
+            self.woke = Some(now);
+        }
+        self.now = Some(now);
+        if !self.ended.is_empty() {
+            let times = self.rhythm(now).times;
+            let life = times.far_life.max(times.life);
+            self.ended.retain(|_, &mut end| now.saturating_duration_since(end) <= life);
+        }
+    }
+
+    fn switch_up(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+        let rhythm = self.rhythm(ctx.now);
+        let drawn = Switch::new(features, ctx, &rhythm);
+        debug_assert!(drawn.is_ok(), "every version can say it");
+        let Ok(mut switch) = drawn else { return };
+        let described = features.ports.iter().filter(|port| port.is_up());
+        for port in described {
+            if let Ok(n) = switch.find(port.port_no)
+                && let Some(port) = switch.ports.get_mut(n)
+            {
+                port.come_up(ctx.now);
+            }
+        }
+        for port in &mut switch.ports {
+            port.told = Some((port.is_up(), port.role()));
+        }
+        ctx.tell(Fact::Switch(ctx.id, Some(switch.view())));
+        send_probes_up(&mut ctx.ahead());
+        switch.probe_due(ctx, &rhythm, &mut self.counts);
+        self.switches.insert(ctx.sw, switch);
+    }
+
+    fn switch_down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
+        let Some(switch) = self.switches.remove(sw) else { return };
+        for port in &switch.ports {
+            self.leave(port.at, port.leads_to, now, network);
+        }
+        self.ended.insert(Place::new(switch.id, PortNo::ANY), now);
+        network.tell(now, Fact::Switch(switch.id, None));
+    }
+
+    fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
+        let rhythm = self.rhythm(ctx.now);
+        let now = ctx.now;
+        let Some(switch) = self.switches.get_mut(ctx.sw) else { return };
+        switch.let_barriers_pass(now);
+        for port in &mut switch.ports {
+            port.let_time_pass(now, &rhythm.times);
+            if let Some(other) = port.is_silent_link() {
+                let end = other_end(port.at, other, ctx.network);
+                port.reconsider(end, now, &rhythm.times);
+            }
+            show(port, now, ctx.network, &mut self.counts);
+        }
+        switch.probe_due(ctx, &rhythm, &mut self.counts);
+    }
+
+    fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
+        match told.fact {
+            Fact::Link(to, Some(link)) => self.lead(link.from, Some(to), now, network),
+            Fact::Link(to, None) => {
+                if network.view().link_to(to).is_some() {
+                    return;
+                }
+                if let Some(&from) = self.leading.get(&to) {
+                    self.lead(from, None, now, network);
+                }
+                // The worker of the other end said so.
+                if let Some(port) = self.switches.port_mut(to)
+                    && port.told_link.take().is_some()
+                {
+                    port.lose(|_| true, now);
+                    show(port, now, network, &mut self.counts);
+                }
+            }
+            Fact::Switch(id, None) => {
+                self.lose(Place::new(id, PortNo::ANY), told.stamp.at(), network);
+            }
+            Fact::Port(at, ref port) if port.as_ref().is_none_or(|port| !port.is_up) => {
+                self.lose(at, told.stamp.at(), network);
+            }
+            _ => {}
+        }
+    }
+
+    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+        let Some(eth) = Ethernet::new(p.frame) else { return Then::PassOn };
+        let Some(way) = probe::way(&eth) else { return Then::PassOn };
+        if p.buffer_id.is_some() {
+            // Without actions it is dropped, and the switch has its slot back. Every version can say it.
+            let _ = ctx.here.packet_out(&PacketOut { actions: &[], ..PacketOut::answer(p) });
+        }
+        self.look(p, &eth, way, ctx);
+        Then::Done
+    }
+
+    fn port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
+        let at = Place::new(ctx.id, status.port.port_no);
+        if !is_wired(at.port) {
+            return;
+        }
+        if status.reason != PortReason::DELETE {
+            return self.see(status, ctx);
+        }
+        if let Some(switch) = self.switches.get_mut(ctx.sw)
+            && let Ok(n) = switch.find(at.port)
+        {
+            let port = switch.ports.remove(n);
+            self.leave(at, port.leads_to, ctx.now, ctx.network);
+        }
+        ctx.tell(Fact::Port(at, None));
+    }
+
+    fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+        let Some(switch) = self.switches.get_mut(ctx.sw) else { return };
+        if let Some(rtt) = switch.pass_barrier(xid, ctx.now) {
+            self.rtt_max.add(rtt, ctx.now);
+        }
+    }
+
+    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
+        let ports = || self.switches.iter().flat_map(|switch| &switch.ports);
+        let count = |is: &dyn Fn(&Port) -> bool| ports().filter(|port| is(port)).count() as u64;
+        let role = |role: Role| count(&|port| port.is_up() && port.role() == role);
+        let c = &self.counts;
+        let rows = [
+            (
+                "topology_switches",
+                "Switches whose ports are probed",
+                self.switches.iter().count() as u64,
+            ),
+            (
+                "topology_links",
+                "Links between switches, each direction apart",
+                count(&|port| port.told_link.is_some()),
+            ),
+            ("topology_links_lost", "Links that were there and went", c.links_lost),
+            ("topology_ports_down", "Ports that carry nothing", count(&|port| !port.is_up())),
+            (
+                "topology_ports_settling",
+                "Ports of which it is not known yet what they lead to",
+                role(Role::Settling),
+            ),
+            ("topology_ports_edge", "Ports that lead to hosts", role(Role::Edge)),
+            (
+                "topology_ports_link",
+                "Ports that lead to switches of this network",
+                role(Role::Link),
+            ),
+            (
+                "topology_ports_shared",
+                "Ports that lead to a network of others together with other ports",
+                count(&|port| port.phase == Phase::Shared),
+            ),
+            (
+                "topology_ports_looped",
+                "Ports at which comes in what leaves there",
+                count(&|port| port.phase == Phase::Looped),
+            ),
+            ("topology_probes_sent", "Probes that were sent", c.sent),
+            ("topology_probes_received", "Probes of ours that came in", c.received),
+            ("topology_probes_expired", "Probes of ours that were too old", c.expired),
+            ("topology_probes_late", "Probes of ours from or at ports that had gone", c.late),
+            ("topology_lldp_foreign", "Frames of LLDP of other devices", c.foreign),
+            (
+                "topology_lldp_malformed",
+                "Frames that could not be read as LLDP or as probes",
+                c.malformed,
+            ),
+            ("topology_lldp_forged", "Frames that claimed to be ours and were not", c.forged),
+            (
+                "topology_lldp_over_rate",
+                "Frames that were not looked at, since too many came in at their port",
+                c.over_rate,
+            ),
+        ];
+        rows.into_iter().for_each(put);
+    }
+}
+
+/// What is known of `other`, which was the other end of a link of `at`.
+fn other_end(at: Place, other: Place, network: &Network) -> OtherEnd {
+    let view = network.view();
+    if view.switch(other.switch).is_none() {
+        return OtherEnd::Gone;
+    }
+    let leads_elsewhere = view.link_to(other).is_some_and(|link| link.from != at)
+        || view.link_from(other).is_some_and(|link| link.to != at);
+    match view.port(other) {
+        Some(port) if port.is_up && !leads_elsewhere => OtherEnd::Ours,
+        _ => OtherEnd::Elsewhere,
+    }
+}
