@@ -4,37 +4,13 @@ use std::time::Instant;
 
 use sluice_wire::model::{
     AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, GroupId, Multipart,
-    MultipartFlags, Reply, Request, Stat, Stats, TableActions, TableDesc, TableFields,
-    TableInstructions, TableStats,
+    MultipartFlags, Reply, Request, Stat, Stats, TableDesc,
 };
 use sluice_wire::{Desc, ErrorReason, FlowMod, Message, PortNo, Version};
 
 use super::fields::Pattern;
 use super::table::{Entry, Filter, Table};
 use super::{ModelSwitch, Outbox, reasons};
-
-/// Actions that rules may have, but for those of single fields in 1.0 and 1.1.
-const ACTIONS: TableActions = TableActions(
-    TableActions::OUTPUT.0
-        | TableActions::SET_MPLS_TTL.0
-        | TableActions::DEC_MPLS_TTL.0
-        | TableActions::PUSH_VLAN.0
-        | TableActions::POP_VLAN.0
-        | TableActions::PUSH_MPLS.0
-        | TableActions::POP_MPLS.0
-        | TableActions::SET_QUEUE.0
-        | TableActions::GROUP.0
-        | TableActions::SET_NW_TTL.0
-        | TableActions::DEC_NW_TTL.0,
-);
-/// The bits of 1.1 for actions that set a field, or the one of later versions.
-const SETS_OF_1_1: u32 = 0x67fe;
-/// All instructions but the meter.
-const INSTRUCTIONS: u32 = 0x3e;
-/// All fields of 1.0 and of 1.1, and those of 1.2, one bit for each number.
-const FIELDS_OF_1_0: u64 = 0x003f_ffff;
-const FIELDS_OF_1_1: u64 = 0x3ff;
-const FIELDS_OF_1_2: u64 = 0x000f_ffff_ffff;
 
 impl ModelSwitch {
     pub(super) fn on_multipart(
@@ -64,6 +40,11 @@ impl ModelSwitch {
                 let told = self.table_stats(version);
                 self.tell_all(xid, &told, |tables| Reply::TableStats { tables }, out);
             }
+            Request::TableFeatures { tables } if tables.is_empty() => {
+                let told = self.table_features(version);
+                self.tell_all(xid, &told, |tables| Reply::TableFeatures { tables }, out);
+            }
+            Request::TableFeatures { .. } => return Err(reasons::TABLE_FEATURES_EPERM),
             Request::TableDesc => {
                 let ids = (0..=u8::MAX).zip(&self.tables);
                 let desc = |(table_id, _)| TableDesc { table_id, ..TableDesc::default() };
@@ -71,7 +52,7 @@ impl ModelSwitch {
                 self.tell_all(xid, &told, |tables| Reply::TableDesc { tables }, out);
             }
             Request::PortStats(asked) => {
-                let told = self.ports.stats(now, self.known(asked.port_no)?);
+                let told = self.ports.stats(now, self.known(asked.port_no)?, version);
                 self.tell_all(xid, &told, |ports| Reply::PortStats { ports }, out);
             }
             Request::PortDesc(asked) => {
@@ -102,7 +83,13 @@ impl ModelSwitch {
         match asked {
             Request::GroupStats(asked) if version > Version::V1_0 => {
                 let uses = |id: GroupId| self.rules_that(|entry| entry.steps.uses_group(id));
-                let told = self.groups.stats(now, asked.group_id, uses);
+                let mut told = self.groups.stats(now, asked.group_id, uses);
+                if version < Version::V1_3 {
+                    // There is no place for how long they have been there.
+                    for group in &mut told {
+                        (group.duration_sec, group.duration_nsec) = (0, 0);
+                    }
+                }
                 self.tell_all(xid, &told, |groups| Reply::GroupStats { groups }, out);
             }
             Request::GroupDesc(asked) if version > Version::V1_0 => {
@@ -126,6 +113,7 @@ impl ModelSwitch {
                 let told = self.meters.features(version);
                 self.tell_one(xid, Reply::MeterFeatures(told), out);
             }
+            Request::Experimenter { .. } => return Err(ErrorReason::BAD_EXPERIMENTER),
             _ => return Err(ErrorReason::BAD_MULTIPART),
         }
         Ok(())
@@ -202,61 +190,6 @@ impl ModelSwitch {
     fn known(&self, port: PortNo) -> Result<PortNo, ErrorReason> {
         let known = port == PortNo::ANY || self.ports.contains(port);
         if known { Ok(port) } else { Err(reasons::BAD_PORT_ASKED) }
-    }
-
-    /// Actions that rules may have.
-    fn actions(&self, version: Version) -> TableActions {
-        let sets = match version {
-            Version::V1_1 => SETS_OF_1_1,
-            _ => TableActions::SET_FIELD.0,
-        };
-        TableActions((ACTIONS.0 | sets) & !self.plan.refused_actions.0)
-    }
-
-    fn table_stats(&self, version: Version) -> Vec<TableStats> {
-        let size = u32::try_from(self.plan.table_size).unwrap_or(u32::MAX);
-        let fields = TableFields(match version {
-            Version::V1_0 => FIELDS_OF_1_0,
-            Version::V1_1 => FIELDS_OF_1_1,
-            _ => FIELDS_OF_1_2,
-        });
-        let actions = self.actions(version);
-        let told = |(table_id, table): (u8, &Table)| {
-            let counted = TableStats {
-                table_id,
-                active_count: u32::try_from(table.len()).unwrap_or(u32::MAX),
-                lookup_count: table.lookups,
-                matched_count: table.matched,
-                ..TableStats::default()
-            };
-            if version >= Version::V1_3 {
-                return counted;
-            }
-            let (name, wildcards) = (format!("table{table_id}").as_str().into(), fields);
-            let described = TableStats { name, wildcards, max_entries: size, ..counted };
-            if version == Version::V1_0 {
-                return described;
-            }
-            let described = TableStats {
-                match_fields: fields,
-                instructions: TableInstructions(INSTRUCTIONS),
-                write_actions: actions,
-                apply_actions: actions,
-                config: table.config,
-                ..described
-            };
-            if version == Version::V1_1 {
-                return described;
-            }
-            TableStats {
-                write_setfields: fields,
-                apply_setfields: fields,
-                metadata_match: u64::MAX,
-                metadata_write: u64::MAX,
-                ..described
-            }
-        };
-        (0..=u8::MAX).zip(&self.tables).map(told).collect()
     }
 
     fn desc(&self) -> Box<Desc> {

@@ -5,11 +5,13 @@ use std::time::Instant;
 use sluice_proto::Fault;
 use sluice_wire::model::{MultipartFlags, QueueGetConfigReply, Role, RoleRequest, TableMod};
 use sluice_wire::{
-    ActionBits, Capabilities, ErrorReason, Features, Frame, Hello, Kind, Message, Out, PortNo,
-    PortReason, PortStatus, SwitchConfig, Version, Versions, split,
+    ActionBits, Capabilities, ErrorReason, Features, FlowRemovedReason, Frame, Hello, Kind,
+    Message, Out, PacketInReason, PortNo, PortReason, PortStatus, SwitchConfig, Version, Versions,
+    split,
 };
 
 use super::check::Stand;
+use super::news::News;
 use super::plan::Plan;
 use super::{ModelSwitch, Outbox, reasons};
 
@@ -31,7 +33,8 @@ pub(super) struct Session {
     /// The start of a message whose rest has not come yet: 65 535 octets at most between two calls.
     torn: Vec<u8>,
     pub(super) config: SwitchConfig,
-    pub(super) role: Role,
+    role: Role,
+    news: News,
     generation_id: Option<u64>,
 }
 
@@ -47,6 +50,7 @@ impl Session {
             torn: vec![],
             config: SwitchConfig { miss_send_len: plan.miss_send_len, ..SwitchConfig::default() },
             role: Role::EQUAL,
+            news: News::new(Version::V1_0),
             generation_id: None,
         }
     }
@@ -87,6 +91,7 @@ impl Session {
             return Err(Fault::NoCommonVersion(msg.version()));
         };
         (self.version, self.phase) = (version, Phase::Agreed);
+        self.news = News::new(version);
         Ok(())
     }
 
@@ -103,9 +108,18 @@ impl Session {
         self.phase == Phase::Known
     }
 
-    /// Whether frames and what became of rules are told. §6.3.6.
-    pub(super) fn wants_news(&self) -> bool {
-        self.is_known() && self.role != Role::SLAVE
+    /// Whether frames go up for this reason.
+    pub(super) fn wants_packet(&self, reason: PacketInReason) -> bool {
+        self.is_known() && self.news.wants_packet(self.role, reason)
+    }
+
+    /// Whether rules that are gone for this reason are told.
+    pub(super) fn wants_removed(&self, reason: FlowRemovedReason) -> bool {
+        self.is_known() && self.news.wants_removed(self.role, reason)
+    }
+
+    fn wants_port(&self, reason: PortReason) -> bool {
+        self.is_known() && self.news.wants_port(self.role, reason)
     }
 
     /// Takes a role. §6.3.6.
@@ -194,7 +208,7 @@ impl ModelSwitch {
             Message::MeterMod(meter_mod) => return self.on_meter_mod(now, &meter_mod, out),
             Message::MultipartRequest(asked) => {
                 if asked.flags.contains(MultipartFlags::MORE) {
-                    return Err(ErrorReason::BAD_MULTIPART);
+                    return Err(reasons::MULTIPART_BUFFER_OVERFLOW);
                 }
                 return self.on_multipart(now, xid, asked.body, out);
             }
@@ -219,6 +233,10 @@ impl ModelSwitch {
                 let granted = self.session.take_role(&asked)?;
                 self.say(xid, &Message::RoleReply(granted), out);
             }
+            Message::GetAsyncRequest => {
+                self.say(xid, &Message::GetAsyncReply(self.session.news.told()), out);
+            }
+            Message::SetAsync(asked) => self.session.news.set(&asked)?,
             Message::QueueGetConfigRequest(asked) => {
                 if asked.port != PortNo::ANY && !self.ports.contains(asked.port) {
                     return Err(reasons::QUEUE_BAD_PORT);
@@ -232,10 +250,10 @@ impl ModelSwitch {
         Ok(())
     }
 
-    /// Writes the message that answers `xid`. What the version cannot say is not said.
+    /// Writes the message that answers `xid`. What the version cannot say, as a rule from a session of another, is not
+    /// said.
     pub(super) fn say(&mut self, xid: u32, message: &Message, out: &mut Outbox) {
-        let said = message.emit(xid, &mut self.out(out));
-        debug_assert!(said.is_ok(), "{said:?}");
+        let _ = message.emit(xid, &mut self.out(out));
     }
 
     /// Writes a message that nobody asked for.
@@ -253,9 +271,9 @@ impl ModelSwitch {
 
     /// Tells the controller how a port is.
     pub(super) fn tell_port(&mut self, port: PortNo, out: &mut Outbox) {
-        let desc = self.ports.desc(port, self.session.version());
-        if let Some(port) = desc.filter(|_| self.session.is_known()) {
-            let status = PortStatus { reason: PortReason::MODIFY, port };
+        let (reason, desc) = (PortReason::MODIFY, self.ports.desc(port, self.session.version()));
+        if let Some(port) = desc.filter(|_| self.session.wants_port(reason)) {
+            let status = PortStatus { reason, port };
             self.tell(&Message::PortStatus(status), out);
         }
     }

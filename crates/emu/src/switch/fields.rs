@@ -87,7 +87,8 @@ impl Fields {
     /// A number that is the same for all packets of a flow, whichever port they came in at. FNV-1a, 64 bits.
     pub(crate) fn flow_hash(&self) -> u64 {
         let not = NOT_OF_FLOWS.iter().fold(0u64, |bits, &id| bits | 1 << own_place(id));
-        let present = self.present & !(not | 1 << own_place(FieldId::IN_PORT));
+        let port = 1 << own_place(FieldId::IN_PORT) | 1 << own_place(FieldId::IN_PHY_PORT);
+        let present = self.present & !(not | port);
         let places = (0u8..).zip(&self.values).filter(|(n, _)| present & 1 << n != 0);
         let hash = places
             .flat_map(|(_, value)| value.to_be_bytes())
@@ -116,9 +117,12 @@ pub(crate) struct Pattern {
 impl Mask {
     /// The bits of `fields` that count; false if a field is not there.
     pub(crate) fn of(&self, fields: &Fields, values: &mut Vec<u128>) -> bool {
-        values.clear();
-        values.extend(self.bits.iter().map(|&(place, bits)| fields.at(place) & bits));
-        fields.present & self.present == self.present
+        let has_all = fields.present & self.present == self.present;
+        if has_all {
+            values.clear();
+            values.extend(self.bits.iter().map(|&(place, bits)| fields.at(place) & bits));
+        }
+        has_all
     }
 }
 

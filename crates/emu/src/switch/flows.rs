@@ -203,15 +203,15 @@ impl ModelSwitch {
         reason: FlowRemovedReason,
         out: &mut Outbox,
     ) {
-        let wanted = entry.flags.contains(FlowModFlags::SEND_FLOW_REM);
-        if !wanted || !self.session.wants_news() {
-            return;
-        }
         let version = self.session.version();
         let reason = match reason {
             FlowRemovedReason::METER_DELETE if version < Version::V1_4 => FlowRemovedReason::DELETE,
             reason => reason,
         };
+        let wanted = entry.flags.contains(FlowModFlags::SEND_FLOW_REM);
+        if !wanted || !self.session.wants_removed(reason) {
+            return;
+        }
         let removed = FlowRemoved {
             cookie: entry.cookie,
             priority: entry.priority,

@@ -10,10 +10,10 @@
 //! what rules refer to, `answers` tells the controller what there is.
 //!
 //! Not there, and refused with the `ERROR` that the specification has for it: queues, the ports `NORMAL` and
-//! `LOCAL`, the backbone headers of providers, bundles, flow monitors, masks of asynchronous messages, experimenters'
-//! extensions. `ENQUEUE` and `SET_QUEUE` are taken, and every queue is as good as the port. Tables keep their
+//! `LOCAL`, the backbone headers of providers, bundles, flow monitors, experimenters' extensions. `ENQUEUE` and `SET_QUEUE` are taken, and every queue is as good as the port. Tables keep their
 //! rules when the connection is lost, and what meets none of them is dropped then (§6.3.2, fail secure).
 
+mod abilities;
 mod answers;
 mod buffer;
 mod check;
@@ -24,6 +24,7 @@ mod flows;
 mod groups;
 mod lookup;
 mod meters;
+mod news;
 mod packet;
 mod pipeline;
 mod plan;

@@ -273,9 +273,13 @@ impl ModelSwitch {
         }
         self.counts.drops.ttl += 1;
         let config = self.session.config;
-        let version = self.session.version();
-        let tells = config.flags.contains(ConfigFlags::INVALID_TTL_TO_CONTROLLER)
-            && (version == Version::V1_1 || version == Version::V1_2);
+        let tells = match self.session.version() {
+            Version::V1_0 => false,
+            Version::V1_1 | Version::V1_2 => {
+                config.flags.contains(ConfigFlags::INVALID_TTL_TO_CONTROLLER)
+            }
+            _ => self.session.wants_packet(PacketInReason::INVALID_TTL),
+        };
         if tells {
             let from = From { reason: PacketInReason::INVALID_TTL, ..*from };
             self.send_up(now, packet, config.miss_send_len, &from, out);

@@ -142,12 +142,15 @@ impl Ports {
     }
 
     /// The counters of `port`, or of all for [`PortNo::ANY`].
-    pub(crate) fn stats(&self, now: Instant, port: PortNo) -> Vec<PortStats> {
+    pub(crate) fn stats(&self, now: Instant, port: PortNo, version: Version) -> Vec<PortStats> {
         let age = self.since.map(|since| now.saturating_duration_since(since)).unwrap_or_default();
-        let stats = |state: &State| PortStats {
-            duration_sec: u32::try_from(age.as_secs()).unwrap_or(u32::MAX),
-            duration_nsec: age.subsec_nanos(),
-            ..state.stats.clone()
+        let stats = |state: &State| {
+            let mut stats = state.stats.clone();
+            if version >= Version::V1_3 {
+                stats.duration_sec = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
+                stats.duration_nsec = age.subsec_nanos();
+            }
+            stats
         };
         let asked = |no: &PortNo| port == PortNo::ANY || port == *no;
         self.ports.iter().filter(|(no, _)| asked(no)).map(|(_, state)| stats(state)).collect()

@@ -21,6 +21,7 @@ reasons! {
         IS_SLAVE = 10,
         BAD_PORT_ASKED = 11,
         BAD_PACKET = 12,
+        MULTIPART_BUFFER_OVERFLOW = 13,
     }
     BAD_ACTION {
         BAD_ACTION_TYPE = 0,
@@ -82,6 +83,12 @@ reasons! {
     QUEUE_OP_FAILED {
         QUEUE_BAD_PORT = 0,
     }
+    ASYNC_CONFIG_FAILED {
+        ASYNC_UNSUPPORTED = 1,
+    }
+    TABLE_FEATURES_FAILED {
+        TABLE_FEATURES_EPERM = 5,
+    }
     ROLE_REQUEST_FAILED {
         STALE = 0,
         BAD_ROLE = 2,
@@ -114,6 +121,7 @@ pub(crate) fn in_words_of(version: Version, reason: ErrorReason) -> ErrorReason 
         (ErrorType::BAD_ACTION, _) => BAD_ACTION_TYPE,
         (ErrorType::BAD_INSTRUCTION, _) => UNSUP_INST,
         (ErrorType::GROUP_MOD_FAILED, _) => INVALID_GROUP,
+        (_, MULTIPART_BUFFER_OVERFLOW) => ErrorReason::BAD_MULTIPART,
         (_, BAD_PORT_ASKED) => BAD_OUT_PORT,
         _ => ErrorReason::BAD_LEN,
     };

@@ -1,13 +1,15 @@
 //! Frames on their way to the controller and back: what goes up, what waits, what the answer is applied to. §6.1.2.
 //!
-//! With [`Plan::waiting_flows`](super::Plan::waiting_flows), a packet whose flow already waits for an answer waits with the first one. The answer
+//! With [`Plan::waiting_flows`](super::Plan::waiting_flows), a packet that no rule matches and whose flow already waits for an answer waits with the first one. The answer
 //! is a `PACKET_OUT` or a `FLOW_MOD` that names the slot of the first packet, or a `PACKET_OUT` with a whole packet of that
 //! flow: what is done with that one is then done with all, in the order in which they came.
 
 use std::time::Instant;
 
 use sluice_wire::model::{self, MeterId, PacketIn};
-use sluice_wire::{Action, ErrorReason, Field, FieldId, Message, PacketInReason, PortNo, Version};
+use sluice_wire::{
+    Action, ErrorReason, Field, FieldId, MacAddr, Message, PacketInReason, PortNo, Version,
+};
 
 use super::buffer::Waiting;
 use super::packet::Packet;
@@ -28,16 +30,18 @@ impl ModelSwitch {
         out: &mut Outbox,
     ) {
         packet.sent += 1;
-        if !self.session.wants_news() || !self.ports.goes_up(packet.in_port) {
+        let version = self.session.version();
+        let reason = said_in(version, from.reason);
+        if !self.session.wants_packet(reason) || !self.ports.goes_up(packet.in_port) {
             self.counts.drops.no_controller += 1;
             return;
         }
         if !self.pass(now, MeterId::CONTROLLER.0, packet) {
             return;
         }
-        let version = self.session.version();
         let waits = self.plan.buffers > 0 && (max_len != Action::WHOLE || version < Version::V1_2);
-        let flow = (waits && self.plan.waiting_flows).then(|| packet.fields.flow());
+        let has_memory = self.plan.waiting_flows && is_question(packet, reason);
+        let flow = (waits && has_memory).then(|| packet.fields.flow());
         if flow.as_ref().is_some_and(|flow| self.buffer.join(flow, &packet.octets)) {
             self.counts.joined += 1;
             return;
@@ -53,7 +57,7 @@ impl ModelSwitch {
         let packet_in = PacketIn {
             buffer_id,
             total_len: u16::try_from(packet.octets.len()).unwrap_or(u16::MAX),
-            reason: said_in(version, from.reason),
+            reason,
             table_id: if version > Version::V1_0 { from.table_id } else { 0 },
             cookie: if version >= Version::V1_3 { from.cookie } else { PacketIn::default().cookie },
             matching: beside(packet, version),
@@ -117,6 +121,13 @@ impl ModelSwitch {
         }
         Ok(())
     }
+}
+
+/// Whether the controller is asked what becomes of a flow: nothing matched, and it is no message to the switch itself,
+/// as those of discovery are, which nobody answers. IEEE 802.1D §7.12.6.
+fn is_question(packet: &Packet, reason: PacketInReason) -> bool {
+    let dst = packet.octets.first_chunk().map(|dst| MacAddr(*dst));
+    reason == PacketInReason::NO_MATCH && !dst.is_some_and(MacAddr::is_bridge_reserved)
 }
 
 fn count(packets: &[Vec<u8>]) -> u64 {

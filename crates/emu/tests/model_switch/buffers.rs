@@ -177,3 +177,18 @@ fn without_memory_every_packet_asks() {
     play.frame(1, &udp(1, 9, 10));
     assert_eq!((play.packet_ins().len(), play.switch.counts().joined), (2, 0));
 }
+
+#[test]
+fn what_nobody_answers_is_not_waited_for() {
+    let mut play = with_memory(Version::V1_0);
+    let mut probe = udp(1, 9, 10);
+    probe[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 0xe]);
+    play.frame(1, &probe);
+    play.frame(1, &probe);
+    assert_eq!(play.packet_ins().len(), 2, "a probe of discovery is for the controller itself");
+    let mut play = with_memory(Version::V1_3);
+    play.add("priority=1,udp,actions=controller:128");
+    play.frame(1, &udp(1, 9, 10));
+    play.frame(1, &udp(1, 9, 10));
+    assert_eq!(play.packet_ins().len(), 2, "a rule that sends up is no question");
+}

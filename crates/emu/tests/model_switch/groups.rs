@@ -8,7 +8,7 @@ use sluice_wire::model::{
     GroupCommand, GroupDescRequest, GroupId, GroupMod, GroupStatsRequest, GroupType, MeterCommand,
     MeterId, MeterMod, MeterRequest, Reply, Request,
 };
-use sluice_wire::{FlowRemovedReason, Message, PortNo, Version};
+use sluice_wire::{FlowRemovedReason, Message, PortNo, Version, Versions};
 
 use crate::support::{Play, tcp, udp};
 
@@ -127,18 +127,27 @@ fn buckets_come_and_go_in_1_5() {
 
 #[test]
 fn groups_are_counted_and_described() {
-    let mut play = grouped("group_id=1,type=all,bucket=actions=output:2,bucket=actions=output:3");
-    play.frame(1, &tcp(1, 2, 3, 4));
-    let asked = Request::GroupStats(GroupStatsRequest { group_id: GroupId(1) });
-    let [Reply::GroupStats { groups }] = &play.ask(asked)[..] else { panic!() };
-    let told = &groups[0];
-    assert_eq!((told.ref_count, told.packet_count, told.byte_count), (1, 1, 118));
-    assert_eq!(told.bucket_stats.iter().map(|it| it.packet_count).collect::<Vec<_>>(), [1, 1]);
-    let asked = Request::GroupDesc(GroupDescRequest::default());
-    let [Reply::GroupDesc { groups }] = &play.ask(asked)[..] else { panic!() };
-    assert_eq!((groups.len(), groups[0].buckets.len()), (1, 2));
-    let [Reply::GroupFeatures(features)] = &play.ask(Request::GroupFeatures)[..] else { panic!() };
-    assert_eq!((features.types.0, features.max_groups), (15, [1024; 4]));
+    for version in Versions::SPOKEN.iter().filter(|&version| version > Version::V1_0) {
+        let mut play = Play::new(version);
+        let text = "group_id=1,type=all,bucket=actions=output:2,bucket=actions=output:3";
+        assert_eq!(group(&mut play, GroupCommand::ADD, text), "taken");
+        play.add("priority=1,actions=group:1");
+        play.frame(1, &tcp(1, 2, 3, 4));
+        let asked = Request::GroupStats(GroupStatsRequest { group_id: GroupId(1) });
+        let [Reply::GroupStats { groups }] = &play.ask(asked)[..] else { panic!() };
+        let told = &groups[0];
+        assert_eq!((told.ref_count, told.packet_count, told.byte_count), (1, 1, 118));
+        let packets: Vec<_> = told.bucket_stats.iter().map(|it| it.packet_count).collect();
+        assert_eq!(packets, [1, 1], "{version}");
+        let asked = Request::GroupDesc(GroupDescRequest::default());
+        let [Reply::GroupDesc { groups }] = &play.ask(asked)[..] else { panic!() };
+        assert_eq!((groups.len(), groups[0].buckets.len()), (1, 2));
+        if version > Version::V1_1 {
+            let told = play.ask(Request::GroupFeatures);
+            let [Reply::GroupFeatures(features)] = &told[..] else { panic!("{told:?}") };
+            assert_eq!((features.types.0, features.max_groups), (15, [1024; 4]));
+        }
+    }
 }
 
 /// A switch where everything from port 1 goes through a meter to port 2.

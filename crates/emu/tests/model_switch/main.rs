@@ -7,9 +7,12 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
+mod answers;
 mod buffers;
 mod flows;
 mod groups;
+mod octets;
 mod pipeline;
+mod props;
 mod rewriting;
 mod support;
