@@ -59,7 +59,8 @@ impl Network {
     /// # Cost
     /// A copy, and a hop between cores for every other worker.
     pub fn tell(&mut self, now: Instant, fact: Fact) -> bool {
-        let told = Told { stamp: Stamp::new(now, self.worker), fact };
+        let stamp = Stamp::new(now, self.worker).after(self.view.stamp_of(&fact));
+        let told = Told { stamp, fact };
         let is_new = self.view.apply(&told);
         if is_new {
             self.told.push(told);
@@ -108,6 +109,36 @@ impl Network {
         if self.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= SWEEP) {
             self.swept = Some(now);
             self.view.sweep(now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_wire::{MacAddr, PortNo, VlanId};
+
+    use super::*;
+    use crate::view::{Host, HostId, Place};
+
+    /// Two workers in a turn that began at one time: who has heard the other comes after it.
+    #[test]
+    fn who_has_heard_a_fact_comes_after_it() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let now = Instant::now();
+        let id = HostId { mac: MacAddr([2; 6]), vlan: VlanId(0) };
+        let at = |port| Place::new(DatapathId(1), PortNo(port));
+        let host = |port| Fact::Host(id, Some(Host { at: at(port), addrs: vec![] }));
+        let mut workers = [Network::new(0), Network::new(1)];
+        for n in 1..10 {
+            let (teller, other) = (n % 2, (n + 1) % 2);
+            let port = u32::try_from(n).unwrap();
+            assert!(workers[teller].tell(now, host(port)), "{n}");
+            for told in workers[teller].take_told() {
+                assert!(workers[other].hear(&told), "{n}");
+            }
+            for network in &workers {
+                assert_eq!(network.view().host(id).map(|host| host.at), Some(at(port)));
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The applications that come with Sluice, strangers to one another.
 
+pub mod hosts;
 pub mod hub;
 pub mod learning;
 pub mod limiter;

@@ -9,7 +9,7 @@ use sluice_wire::{
     ErrorMsg, Features, FlowRemovedView, MultipartKind, PacketIn, PacketIns, PortStatus,
 };
 
-use crate::{hub, learning, limiter, topology};
+use crate::{hosts, hub, learning, limiter, topology};
 
 /// A name that no application has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,4 +188,5 @@ apps! {
     learning: Learning;
     hub: Hub;
     limiter: Limiter;
+    hosts: Hosts;
 }

@@ -26,8 +26,8 @@ pub enum Fact {
 /// What is heard about a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
-    /// It answered there, when it was asked whether it is there.
-    Answered(Place),
+    /// When it was asked whether it is there and has an address, it answered.
+    Answered(Place, IpAddr),
     /// A DHCP server gave it this address.
     Leased(IpAddr),
 }
@@ -48,6 +48,16 @@ impl Stamp {
     /// When.
     pub const fn at(self) -> Instant {
         self.at
+    }
+
+    /// The same, or the next moment after `known`: who says something has heard what is known.
+    pub(crate) fn after(self, known: Option<Self>) -> Self {
+        match known {
+            Some(known) if self <= known => {
+                Self { at: known.at + Duration::from_nanos(1), by: self.by }
+            }
+            _ => self,
+        }
     }
 
     pub(super) fn is_within(self, time: Duration, now: Instant) -> bool {

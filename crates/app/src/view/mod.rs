@@ -236,6 +236,18 @@ impl View {
         self.port_addrs.contains_key(&mac)
     }
 
+    /// When what `fact` is about came to be as it is known.
+    pub(crate) fn stamp_of(&self, fact: &Fact) -> Option<Stamp> {
+        let of_switch = |id| self.switches.get(id).map(|&(stamp, _)| stamp);
+        match fact {
+            Fact::Switch(id, _) => of_switch(id),
+            Fact::Port(at, _) => of_switch(&at.switch).max(self.ports.get(at).copied()),
+            Fact::Link(to, _) => self.links.get(to).map(|&(stamp, _)| stamp),
+            Fact::Host(id, _) => self.hosts.get(id).map(|&(stamp, _)| stamp),
+            Fact::Heard(..) => None,
+        }
+    }
+
     /// Takes a fact in. Whether anything is otherwise than before.
     pub(crate) fn apply(&mut self, told: &Told) -> bool {
         let changed = match &told.fact {

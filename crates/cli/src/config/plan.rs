@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use sluice_apps::{learning, topology};
+use sluice_apps::{hosts, learning, limiter, topology};
 use tracing_subscriber::filter::LevelFilter;
 
-use super::settings::{Settings, Topology};
+use super::settings::{Hosts, Limiter, Settings, Topology};
 use super::values::{Address, Format, Pin};
 
 /// A configuration as the parts of the program take it.
@@ -35,7 +35,7 @@ pub(crate) struct Log {
 impl Plan {
     pub(super) fn new(settings: Settings) -> Self {
         let Settings { listen, apps, workers, session, limits, socket, topology, .. } = settings;
-        let Settings { learning, hub, limiter, api, log, .. } = settings;
+        let Settings { learning, hub, limiter, hosts, api, log, .. } = settings;
         let engine = sluice_engine::Config {
             listen: listen.0,
             workers: sluice_engine::Workers {
@@ -85,19 +85,17 @@ impl Plan {
             miss_len: learning.miss_len,
         };
         let hub = sluice_apps::hub::Config { miss_len: hub.miss_len };
-        let limiter = sluice_apps::limiter::Config {
-            port_rate: limiter.port_rate,
-            burst: limiter.burst.get(),
-            hold_s: limiter.hold_s.get(),
-            meters: limiter.meters,
-            ecn: limiter.ecn,
-            miss_len: limiter.miss_len,
-        };
         let Address(at) = api.listen;
         Self {
             engine,
             names: apps.0,
-            apps: sluice_apps::Config { topology: topology.into(), learning, hub, limiter },
+            apps: sluice_apps::Config {
+                topology: topology.into(),
+                learning,
+                hub,
+                limiter: limiter.into(),
+                hosts: hosts.into(),
+            },
             api: api.enabled.then_some(at),
             log: Log { level: log.level.into(), format: log.format },
         }
@@ -115,6 +113,36 @@ impl From<Topology> for topology::Config {
             secret: settings.secret.0,
             // Read once, when the program starts.
             clock: None,
+        }
+    }
+}
+
+impl From<Hosts> for hosts::Config {
+    fn from(set: Hosts) -> Self {
+        Self {
+            hosts_max: set.hosts_max.get(),
+            addrs_max: set.addrs_max.get(),
+            per_port_max: set.per_port_max,
+            timeout: set.timeout_s.0,
+            probes: set.probes,
+            proxy: set.proxy,
+            guard: set.guard.into(),
+            verify: set.verify_ms.0,
+            moves_per_s_max: set.moves_per_s_max.get(),
+            requests_per_s_max: set.requests_per_s_max.get(),
+        }
+    }
+}
+
+impl From<Limiter> for limiter::Config {
+    fn from(set: Limiter) -> Self {
+        Self {
+            port_rate: set.port_rate,
+            burst: set.burst.get(),
+            hold_s: set.hold_s.get(),
+            meters: set.meters,
+            ecn: set.ecn,
+            miss_len: set.miss_len,
         }
     }
 }

@@ -81,7 +81,7 @@ pub(crate) const ROWS: &[Row] = &[
         "apps",
         r#"["learning"]"#,
         Restart,
-        "Applications, in the order in which they hear of a packet: topology, learning, hub.",
+        "Applications, in the order in which they hear of a packet: topology, hosts, limiter, learning, hub.",
     )
     .flag("app", "NAMES"),
     row("workers.threads", "0", Restart, "Worker threads; 0 for one per core that may be used.")
@@ -302,6 +302,42 @@ pub(crate) const ROWS: &[Row] = &[
         "65_535",
         Live,
         "Octets of a frame that come up from a port that is held or marked; 65535 for all of it.",
+    ),
+    row("hosts.hosts_max", "131_072", Live, "Hosts that are known, in the whole network; more are not learnt."),
+    row("hosts.addrs_max", "8", Live, "IP addresses of a host; more are not learnt."),
+    row("hosts.per_port_max", "0", Live, "Hosts at a port; more are not learnt. 0 for as many as may be known."),
+    row("hosts.timeout_s", "300", Live, "Seconds of silence after which a host is asked whether it is there."),
+    row(
+        "hosts.probes",
+        "2",
+        Live,
+        "How often it is asked, a second apart, before it is forgotten; 0 forgets it at once.",
+    ),
+    row("hosts.proxy", "true", Live, "Whether ARP and neighbour requests for known hosts are answered in their place."),
+    row(
+        "hosts.guard",
+        r#""report""#,
+        Live,
+        "What is done about a host that claims the address, Ethernet's or IP's, of one that is still there: off, report \
+         (it is said in the log), or refuse (its frames are dropped, too).",
+    ),
+    row(
+        "hosts.verify_ms",
+        "500",
+        Live,
+        "Milliseconds in which that other one must answer when it is asked whether it is still there.",
+    ),
+    row(
+        "hosts.moves_per_s_max",
+        "5",
+        Live,
+        "How often a host may move in a second; one that does more often is held where it was for 10 seconds.",
+    ),
+    row(
+        "hosts.requests_per_s_max",
+        "1000",
+        Live,
+        "ARP, neighbour discovery and DHCP frames in a second, for each port; more are dropped.",
     ),
     row("api.enabled", "true", Restart, "Whether metrics are served over HTTP.").off("no-api"),
     row("api.listen", r#""127.0.0.1:8653""#, Restart, "Address at which metrics are served.")

@@ -5,8 +5,8 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
 use serde::Deserialize;
 
 use super::values::{
-    Address, Addresses, Apps, Congestion, Format, HostTimeout, Level, MatchingName, Micros, Millis,
-    Pin, ProbeInterval, RoleName, Seconds, SecretText, SocketBuffer, Spoken,
+    Address, Addresses, Apps, Congestion, Format, GuardName, HostTimeout, Level, MatchingName,
+    Micros, Millis, Pin, ProbeInterval, RoleName, Seconds, SecretText, SocketBuffer, Spoken,
 };
 
 #[derive(Debug, Clone, Deserialize)]
@@ -22,6 +22,7 @@ pub(super) struct Settings {
     pub(super) learning: Learning,
     pub(super) hub: Hub,
     pub(super) limiter: Limiter,
+    pub(super) hosts: Hosts,
     pub(super) api: Api,
     pub(super) log: Log,
 }
@@ -108,6 +109,22 @@ pub(super) struct Limiter {
     pub(super) meters: bool,
     pub(super) ecn: bool,
     pub(super) miss_len: u16,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "the key is `hosts.hosts_max`, as others have one")]
+pub(super) struct Hosts {
+    pub(super) hosts_max: NonZeroU32,
+    pub(super) addrs_max: NonZeroU16,
+    pub(super) per_port_max: u32,
+    pub(super) timeout_s: Seconds,
+    pub(super) probes: u8,
+    pub(super) proxy: bool,
+    pub(super) guard: GuardName,
+    pub(super) verify_ms: Millis,
+    pub(super) moves_per_s_max: NonZeroU32,
+    pub(super) requests_per_s_max: NonZeroU32,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -186,7 +186,7 @@ fn a_wrong_value_is_refused_with_its_place() {
     );
     assert_eq!(
         one("apps = [\"lerning\"]"),
-        "F:2: `apps`: there is no application `lerning`; there are: topology, learning, hub, limiter"
+        "F:2: `apps`: there is no application `lerning`; there are: topology, learning, hub, limiter, hosts"
     );
     assert_eq!(
         one("session.versions = [\"1.6\"]"),

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
+use sluice_apps::hosts::Guard;
 use sluice_apps::learning::Matching;
 use sluice_apps::topology::Secret;
 use sluice_wire::{Role, Version, Versions};
@@ -254,6 +255,25 @@ impl From<MatchingName> for Matching {
             MatchingName::Dst => Self::Dst,
             MatchingName::Pair => Self::Pair,
             MatchingName::PortPair => Self::PortPair,
+        }
+    }
+}
+
+/// What `hosts` does about a host that claims what another one has.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum GuardName {
+    Off,
+    Report,
+    Refuse,
+}
+
+impl From<GuardName> for Guard {
+    fn from(name: GuardName) -> Self {
+        match name {
+            GuardName::Off => Self::Off,
+            GuardName::Report => Self::Report,
+            GuardName::Refuse => Self::Refuse,
         }
     }
 }

@@ -1,0 +1,463 @@
+//! Who is where: hosts are learnt from the frames that come up, and asked for before they are forgotten.
+//!
+//! What is known of a host is in the view of the network, as facts that all workers share; only the worker that serves a
+//! switch learns there. What only it needs (when a host was heard last) is in a table of its own.
+
+mod contest;
+mod counts;
+mod learn;
+mod packet;
+mod speech;
+mod table;
+mod topic;
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use sluice_app::view::{Fact, Heard, HostId, Place, PortView, Role, Told, View};
+use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
+use sluice_wire::{Action, DatapathId, Ethernet, Features, PacketIn, PacketOut, PortNo};
+
+use contest::{Claims, Moves};
+use counts::Counts;
+use learn::Met;
+use speech::Ends;
+use table::{Due, Patience, Table};
+use topic::Topic;
+
+/// How the application is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Hosts that are known, in the whole network.
+    pub hosts_max: u32,
+    /// Addresses of a host.
+    pub addrs_max: u16,
+    /// Hosts at a port; 0 for as many as may be known.
+    pub per_port_max: u32,
+    /// Silence after which a host is asked whether it is there.
+    pub timeout: Duration,
+    /// How often it is asked, a second apart, before it is forgotten.
+    pub probes: u8,
+    /// Whether ARP and neighbour requests for known hosts are answered.
+    pub proxy: bool,
+    /// What is done about a host that claims what another one has.
+    pub guard: Guard,
+    /// How long that other one may take to say that it is there.
+    pub verify: Duration,
+    /// How often a host may move in a second.
+    pub moves_per_s_max: u32,
+    /// ARP, neighbour discovery and DHCP frames in a second, for each port; more are dropped.
+    pub requests_per_s_max: u32,
+}
+
+/// What is done about a host that claims the address of another one, Ethernet's or IP's, while that one is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guard {
+    /// Nothing: who was heard last has it.
+    Off,
+    /// It is reported.
+    Report,
+    /// It is reported and not obeyed.
+    Refuse,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            // Some 40 MiB for each worker.
+            hosts_max: 131_072,
+            addrs_max: 8,
+            per_port_max: 0,
+            timeout: Duration::from_secs(300),
+            probes: 2,
+            proxy: true,
+            guard: Guard::Report,
+            verify: Duration::from_millis(500),
+            moves_per_s_max: 5,
+            requests_per_s_max: 1000,
+        }
+    }
+}
+
+/// Hosts asked at one time whether they are there, four times a second: a full table is through within its time-out.
+const ASKED_MAX: usize = 256;
+
+/// Learns who is where, and answers for them who asks.
+#[derive(Debug)]
+pub struct Hosts {
+    cfg: Config,
+    table: Table,
+    /// Switches of this worker, by their numbers.
+    switches: Vec<Option<DatapathId>>,
+    numbers: HashMap<DatapathId, Sw>,
+    /// Since when switches of any worker are gone at which hosts were known.
+    gone: BTreeMap<DatapathId, Instant>,
+    /// Ports from which something was asked.
+    ports: HashMap<Place, Requests>,
+    moves: Moves,
+    claims: Claims,
+    counts: Counts,
+    /// When time passed last.
+    passed: Option<Instant>,
+}
+
+/// How much was asked from a port within a second.
+#[derive(Debug)]
+struct Requests {
+    since: Instant,
+    count: u32,
+}
+
+impl Default for Hosts {
+    fn default() -> Self {
+        Self::new(&Config::default())
+    }
+}
+
+impl Hosts {
+    /// One that knows nobody.
+    pub fn new(cfg: &Config) -> Self {
+        Self {
+            cfg: cfg.clone(),
+            table: Table::default(),
+            switches: Vec::new(),
+            numbers: HashMap::new(),
+            gone: BTreeMap::new(),
+            ports: HashMap::new(),
+            moves: Moves::default(),
+            claims: Claims::default(),
+            counts: Counts::default(),
+            passed: None,
+        }
+    }
+
+    /// Sets it otherwise. Hosts stay known, even if they are more than may be from now on.
+    pub fn configure(&mut self, cfg: &Config) {
+        if self.cfg.timeout != cfg.timeout {
+            self.table.set_timeout(cfg.timeout);
+        }
+        self.cfg = cfg.clone();
+    }
+
+    /// Learns from a frame that is not of the usual kind, and answers it if it asks for a host that is known.
+    #[cold]
+    fn look(
+        &mut self,
+        p: &PacketIn<'_>,
+        eth: &Ethernet<'_>,
+        topic: Topic,
+        ctx: &mut Ctx<'_>,
+    ) -> Then {
+        let at = Place::new(ctx.id, p.in_port);
+        let id = HostId { mac: eth.src, vlan: eth.vlan };
+        let is_answer = [speech::PROBE, speech::VERIFY].contains(&eth.dst);
+        let is_limited = is_answer || !matches!(topic, Topic::Other | Topic::From(_));
+        if !is_attachment(ctx.view(), at) {
+            return if is_answer { let_go(p, ctx) } else { Then::PassOn };
+        }
+        if is_limited && !self.admit(at, ctx.now, ctx.network) {
+            return let_go(p, ctx);
+        }
+        if is_answer {
+            if eth.dst == speech::VERIFY
+                && let Topic::Reply(Some(addr)) = topic
+            {
+                ctx.tell(Fact::Heard(id, Heard::Answered(at, addr)));
+            }
+            return let_go(p, ctx);
+        }
+        match self.meet(id, at, ctx.now, ctx.network) {
+            Met::Here => {}
+            Met::Unlearnt => return Then::PassOn,
+            Met::Refused => return let_go(p, ctx),
+        }
+        let learnt = match topic {
+            Topic::Other | Topic::Request { sender: None, .. } | Topic::Reply(None) => Met::Here,
+            Topic::From(addr) => self.guess(id, addr, ctx.now, ctx.network),
+            Topic::Request { sender: Some(addr), .. } | Topic::Reply(Some(addr)) => {
+                self.believe(id, addr, ctx.now, ctx.network)
+            }
+            Topic::Lease(mac, addr) => {
+                let client = HostId { mac, ..id };
+                if ctx.view().host(client).is_some_and(|host| !host.addrs.contains(&addr)) {
+                    ctx.tell(Fact::Heard(client, Heard::Leased(addr)));
+                }
+                Met::Here
+            }
+        };
+        if learnt == Met::Refused {
+            return let_go(p, ctx);
+        }
+        self.answer(p, eth, topic, ctx)
+    }
+
+    /// Answers a request to all, if it asks for a host that is known and elsewhere.
+    fn answer(
+        &mut self,
+        p: &PacketIn<'_>,
+        eth: &Ethernet<'_>,
+        topic: Topic,
+        ctx: &mut Ctx<'_>,
+    ) -> Then {
+        let Topic::Request { sender: Some(sender), target } = topic else { return Then::PassOn };
+        if !self.cfg.proxy || sender == target || !eth.dst.is_group() {
+            return Then::PassOn;
+        }
+        let at = Place::new(ctx.id, p.in_port);
+        let known = ctx.view().host_of(target, eth.vlan);
+        let Some((id, host)) = known.filter(|(_, host)| host.at != at) else { return Then::PassOn };
+        if !is_reachable(ctx.view(), host.at) {
+            return Then::PassOn;
+        }
+        let tag = if eth.tagged { p.frame.get(12..16).unwrap_or_default() } else { &[] };
+        let ends = Ends { from: id.mac, to: eth.src, tag };
+        let Some(frame) = speech::answer(ends, target, sender) else { return Then::PassOn };
+        let actions = [Action::output(p.in_port)];
+        let in_port = PortNo::CONTROLLER;
+        let sent = PacketOut { buffer_id: None, in_port, actions: &actions, frame: &frame };
+        // The port was heard of in this version.
+        let _ = ctx.here.packet_out(&sent);
+        self.counts.answered.count();
+        let_go(p, ctx)
+    }
+
+    /// Whether one more frame about neighbours may come from a port in this second.
+    fn admit(&mut self, at: Place, now: Instant, network: &mut Network) -> bool {
+        let port = self.ports.entry(at).or_insert(Requests { since: now, count: 0 });
+        if now.saturating_duration_since(port.since) >= Duration::from_secs(1) {
+            *port = Requests { since: now, count: 0 };
+        }
+        port.count = port.count.saturating_add(1);
+        let max = self.cfg.requests_per_s_max;
+        if port.count <= max {
+            return true;
+        }
+        self.counts.storms.report(now, network, || {
+            format!(
+                "{at}: more than {max} ARP and neighbour requests in a second; the rest is dropped"
+            )
+        });
+        false
+    }
+
+    /// Asks hosts that were silent for long whether they are there, and forgets those that do not answer.
+    fn age(&mut self, now: Instant, network: &mut Network) {
+        let patience = Patience { timeout: self.cfg.timeout, probes: self.cfg.probes };
+        for _ in 0..ASKED_MAX {
+            let Some((id, due)) = self.table.next_due(now, patience) else { break };
+            let can_answer = match due {
+                Due::Nothing => true,
+                Due::Ask => self.ask(id, network),
+                Due::Forget => false,
+            };
+            if !can_answer {
+                self.counts.aged.count();
+                self.forget(id, now, network);
+            }
+        }
+    }
+
+    /// Asks a host whether it is there, at the address of each family that was seen last; whether it has any.
+    fn ask(&mut self, id: HostId, network: &mut Network) -> bool {
+        let Some(host) = network.view().host(id) else { return false };
+        let at = host.at;
+        let last = |is: fn(&&std::net::IpAddr) -> bool| host.addrs.iter().rev().find(is).copied();
+        let addrs = [last(|addr| addr.is_ipv4()), last(|addr| addr.is_ipv6())];
+        for addr in addrs.into_iter().flatten() {
+            self.question(speech::PROBE, (id, at), addr, network);
+        }
+        addrs.iter().any(Option::is_some)
+    }
+
+    fn forget(&mut self, id: HostId, now: Instant, network: &mut Network) {
+        self.table.remove(id);
+        network.tell(now, Fact::Host(id, None));
+    }
+
+    /// Forgets the hosts at a port of a switch of this worker.
+    fn clear(&mut self, at: Place, now: Instant, network: &mut Network) {
+        self.ports.remove(&at);
+        let ids: Vec<_> = network.view().hosts_at(at).map(|(id, _)| id).collect();
+        for id in ids {
+            self.forget(id, now, network);
+        }
+    }
+
+    /// Forgets the hosts of switches that are gone for long.
+    fn forget_gone(&mut self, now: Instant, network: &mut Network) {
+        let timeout = self.cfg.timeout;
+        let mut gone = Vec::new();
+        self.gone.retain(|&id, since| {
+            let is_over = now.saturating_duration_since(*since) >= timeout;
+            if is_over {
+                gone.push(id);
+            }
+            !is_over
+        });
+        for switch in gone {
+            if network.view().switch(switch).is_some() {
+                continue;
+            }
+            let ids: Vec<_> = network.view().hosts_of(switch).map(|(id, _)| id).collect();
+            for id in ids {
+                self.counts.aged.count();
+                self.forget(id, now, network);
+            }
+        }
+    }
+
+    fn is_mine(&self, switch: DatapathId) -> bool {
+        self.numbers.contains_key(&switch)
+    }
+
+    /// A switch of this worker has these ports: hosts at others are gone.
+    fn check_ports(&mut self, switch: DatapathId, now: Instant, network: &mut Network) {
+        let view = network.view();
+        let mut places: Vec<_> = view.hosts_of(switch).map(|(_, host)| host.at).collect();
+        places.dedup();
+        places.retain(|&at| !can_have_hosts(at, view.port(at)));
+        for at in places {
+            self.clear(at, now, network);
+        }
+    }
+
+    /// The table has what the view has of a host of this worker.
+    fn follow(&mut self, id: HostId, now: Instant, network: &Network) {
+        match network.view().host(id) {
+            Some(host) if self.is_mine(host.at.switch) => {
+                self.table.put(id, host, (now, self.cfg.timeout), None);
+            }
+            _ => self.table.remove(id),
+        }
+    }
+}
+
+impl App for Hosts {
+    fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+        let at = ctx.sw.index();
+        if self.switches.len() <= at {
+            self.switches.resize(at + 1, None);
+        }
+        if let Some(place) = self.switches.get_mut(at) {
+            *place = Some(ctx.id);
+        }
+        self.numbers.insert(ctx.id, ctx.sw);
+        // Those that were here when it was last seen have the time of all to be heard.
+        for (id, host) in ctx.network.view().hosts_of(ctx.id) {
+            self.table.put(id, host, (ctx.now, self.cfg.timeout), None);
+        }
+    }
+
+    fn switch_down(&mut self, sw: Sw, _: Instant, network: &mut Network) {
+        let Some(switch) = self.switches.get_mut(sw.index()).and_then(Option::take) else { return };
+        // Another connection of the same switch may have come before this one went.
+        if self.numbers.get(&switch) != Some(&sw) {
+            return;
+        }
+        self.numbers.remove(&switch);
+        for (id, _) in network.view().hosts_of(switch) {
+            self.table.remove(id);
+        }
+    }
+
+    fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
+        // Once for all switches.
+        if self.passed == Some(ctx.now) {
+            return;
+        }
+        self.passed = Some(ctx.now);
+        self.age(ctx.now, ctx.network);
+        self.end_claims(ctx.now, ctx.network);
+        self.forget_gone(ctx.now, ctx.network);
+        self.moves.sweep(ctx.now);
+    }
+
+    fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
+        match &told.fact {
+            Fact::Host(id, _) => self.follow(*id, now, network),
+            Fact::Port(at, port) if !can_have_hosts(*at, port.as_ref()) => {
+                if self.is_mine(at.switch) {
+                    self.clear(*at, now, network);
+                }
+            }
+            Fact::Switch(id, None) => {
+                if network.view().hosts_of(*id).next().is_some() {
+                    self.gone.insert(*id, now);
+                }
+                self.ports.retain(|at, _| at.switch != *id);
+            }
+            Fact::Switch(id, Some(_)) => {
+                self.gone.remove(id);
+                if self.is_mine(*id) {
+                    self.check_ports(*id, now, network);
+                }
+            }
+            Fact::Heard(id, Heard::Answered(at, addr)) => {
+                self.answered(*id, (*at, *addr), now, network);
+            }
+            Fact::Heard(id, Heard::Leased(addr)) => {
+                if self.table.get(*id).is_some() {
+                    self.believe(*id, *addr, now, network);
+                }
+            }
+            Fact::Port(..) | Fact::Link(..) => {}
+        }
+    }
+
+    #[inline]
+    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+        let Some(eth) = Ethernet::new(p.frame) else { return Then::PassOn };
+        let topic = Topic::of(&eth, p.frame);
+        let id = HostId { mac: eth.src, vlan: eth.vlan };
+        if let Some(known) = self.table.get_mut(id)
+            && known.at == Place::new(ctx.id, p.in_port)
+        {
+            known.hear(ctx.now);
+            if known.is_old_news(&topic) && eth.dst != speech::PROBE && eth.dst != speech::VERIFY {
+                return Then::PassOn;
+            }
+        }
+        self.look(p, &eth, topic, ctx)
+    }
+
+    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
+        put(("hosts", "Hosts that are known", self.table.len() as u64));
+        put(("hosts_addresses", "Their IP addresses", self.table.addrs_len() as u64));
+        self.counts.gauges(put);
+    }
+}
+
+/// Whether hosts are learnt at a port.
+fn is_attachment(view: &View, at: Place) -> bool {
+    match view.role(at) {
+        Role::Edge => true,
+        Role::Shared(speaks) => speaks == at,
+        Role::Settling | Role::Link => false,
+    }
+}
+
+/// Whether hosts that were learnt at a port may still be there. One that is not known yet again may lead to them.
+fn can_have_hosts(at: Place, port: Option<&PortView>) -> bool {
+    port.is_some_and(|port| {
+        port.is_up
+            && match port.role {
+                Role::Edge | Role::Settling => true,
+                Role::Shared(speaks) => speaks == at,
+                Role::Link => false,
+            }
+    })
+}
+
+/// Whether frames can be sent to who is at a port.
+fn is_reachable(view: &View, at: Place) -> bool {
+    view.port(at).is_some_and(|port| port.is_up)
+}
+
+/// Lets go of a frame that nobody else is to hear of.
+fn let_go(p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+    if p.buffer_id.is_some() {
+        // Every version can say this.
+        let _ = ctx.here.packet_out(&PacketOut { frame: &[], ..PacketOut::answer(p) });
+    }
+    Then::Done
+}

@@ -1,0 +1,151 @@
+//! Frames of any kind.
+
+use std::collections::HashSet;
+
+use sluice_app::view::Role;
+use sluice_apps::hosts::{Config, Guard};
+use sluice_base::Rng;
+use sluice_wire::{MacAddr, Version};
+
+use crate::frames::{advertise, dhcp, ipv4_cut, is_at, mac, plain, solicit, tagged, udp, who_has};
+use crate::net::{Net, PORTS, place};
+
+/// A frame among few hosts and addresses, sometimes tagged, cut off, or with some octets otherwise.
+fn any_frame(rng: &mut Rng) -> Vec<u8> {
+    let station = |n: u32| match n {
+        20 => MacAddr([0x0e, 0x53, 0x4c, 0, 0, 1]),
+        21 => MacAddr([0x0e, 0x53, 0x4c, 0, 0, 2]),
+        n => MacAddr::from_u64(0x0200_0000_0000 + u64::from(n)),
+    };
+    let (src, dst) = (station(rng.below(20)), station(rng.below(22)));
+    let four = |n: u32| format!("10.0.0.{n}");
+    let six = |n: u32| format!("2001:db8::{n:x}");
+    let (a, b) = (rng.below(30), rng.below(30));
+    let mut frame = match rng.below(8) {
+        0 => who_has(src, &four(a), &four(b)),
+        1 => is_at(src, &four(a), (dst, &four(b))),
+        2 => solicit(src, &six(a), &six(b)),
+        3 => advertise(src, &six(a)),
+        4 => dhcp(src, dst, &four(a), 5),
+        5 => udp(src, &four(a), 64),
+        6 => udp(src, &six(a), 255),
+        _ => plain(src, dst),
+    };
+    if rng.below(4) == 0 {
+        frame = tagged(&frame, u16::try_from(rng.below(3)).unwrap());
+    }
+    if rng.below(3) == 0 {
+        for _ in 0..rng.below(6) {
+            let at = rng.below(u32::try_from(frame.len()).unwrap()) as usize;
+            frame[at] = u8::try_from(rng.below(256)).unwrap();
+        }
+    }
+    if rng.below(4) == 0 {
+        frame.truncate(rng.below(u32::try_from(frame.len() + 1).unwrap()) as usize);
+    }
+    frame
+}
+
+/// Whatever comes, nothing panics, limits hold, and workers agree.
+#[test]
+fn whatever_comes_nothing_grows_beyond_its_limit() {
+    let mut totals = [0; WHAT.len()];
+    for seed in 0..24 {
+        let mut rng = Rng::new(seed);
+        let guard = [Guard::Off, Guard::Report, Guard::Refuse][seed as usize % 3];
+        let cfg = Config {
+            hosts_max: 15,
+            addrs_max: 3,
+            per_port_max: 6,
+            guard,
+            timeout: std::time::Duration::from_secs(20),
+            ..Config::default()
+        };
+        let version = Version(u8::try_from(1 + seed % 6).unwrap());
+        let mut net = Net::new(version, 1 + seed as usize % 3, &cfg);
+        for _ in 0..2000 {
+            one_step(&mut rng, &mut net);
+            check(&net, &cfg, seed);
+        }
+        for (total, what) in totals.iter_mut().zip(WHAT) {
+            *total += net.gauge(what);
+        }
+    }
+    for (total, what) in totals.iter().zip(WHAT) {
+        assert!(*total > 20, "{what}: {total}");
+    }
+}
+
+/// What must have happened.
+const WHAT: [&str; 6] = [
+    "hosts_moved",
+    "hosts_aged",
+    "hosts_answered",
+    "hosts_probes",
+    "hosts_refused_claims",
+    "hosts_refused_full",
+];
+
+fn one_step(rng: &mut Rng, net: &mut Net) {
+    let at = place(u64::from(1 + rng.below(2)), 1 + rng.below(PORTS));
+    match rng.below(100) {
+        0 => net.port_down(at),
+        1 => net.role(at, Role::Link),
+        2..6 => net.role(at, Role::Edge),
+        6 => net.role(at, Role::Shared(place(1, 1 + rng.below(PORTS)))),
+        7 if rng.below(5) == 0 => {
+            net.down(at.switch.0);
+            net.wait_ms(u64::from(rng.below(30)) * 1000);
+            net.up(at.switch.0);
+        }
+        8..12 => net.wait_ms(u64::from(rng.below(4)) * 500),
+        _ => {
+            let frame = any_frame(rng);
+            if rng.below(2) == 0 {
+                net.frame(at, &frame);
+            } else {
+                net.kept(at, &frame);
+            }
+        }
+    }
+}
+
+fn check(net: &Net, cfg: &Config, seed: u64) {
+    let mut all = HashSet::new();
+    for worker in &net.workers {
+        let view = worker.network.view();
+        assert!(view.hosts_len() <= cfg.hosts_max as usize, "seed {seed}");
+        assert!(view.hosts_remembered() <= 2 * cfg.hosts_max as usize, "seed {seed}");
+        for (id, host) in view.hosts() {
+            assert!(host.addrs.len() <= usize::from(cfg.addrs_max), "seed {seed}");
+            assert!(!id.mac.is_group(), "seed {seed}");
+            assert!(view.hosts_at(host.at).count() <= cfg.per_port_max as usize, "seed {seed}");
+            if let Some(port) = view.port(host.at) {
+                assert!(port.is_up && port.role != Role::Link, "seed {seed}: {host:?} {port:?}");
+            }
+            all.insert((id, host.at, host.addrs.clone()));
+        }
+    }
+    let known: HashSet<_> = all.iter().map(|(id, ..)| id).collect();
+    assert_eq!(known.len(), all.len(), "seed {seed}: workers disagree: {all:?}");
+}
+
+#[test]
+fn frames_that_are_cut_anywhere_say_what_they_say_or_nothing() {
+    let mut net = Net::new(Version::V1_3, 1, &Config::default());
+    let frames = [
+        who_has(mac('a'), "10.0.0.1", "10.0.0.2"),
+        solicit(mac('a'), "fe80::1", "fe80::2"),
+        advertise(mac('a'), "fe80::1"),
+        dhcp(mac('s'), mac('a'), "10.0.0.1", 5),
+        ipv4_cut(mac('a'), 74),
+        tagged(&tagged(&udp(mac('a'), "10.0.0.1", 64), 7), 8),
+    ];
+    for frame in frames {
+        for len in 0..=frame.len() {
+            net.frame(place(1, 1), &frame[..len]);
+        }
+    }
+    assert_eq!(net.addrs(mac('a')), ["10.0.0.1", "fe80::1"]);
+    assert_eq!(net.at(mac('s')), Some(place(1, 1)));
+}
