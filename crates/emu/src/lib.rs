@@ -2,5 +2,6 @@
 
 pub mod host;
 pub mod link;
+pub mod net;
 pub mod switch;
 pub mod topology;

@@ -1,0 +1,89 @@
+//! Whether hosts reach each other.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::host::Outcome;
+use crate::topology::{HostNode, Topology};
+
+use super::{Controller, Net, NetError};
+
+/// Which of its addresses a host is asked by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Family {
+    /// IPv4, and ARP.
+    V4,
+    /// IPv6, and neighbour discovery.
+    V6,
+}
+
+impl Family {
+    /// The address of a host.
+    pub fn of(self, host: &HostNode) -> IpAddr {
+        match self {
+            Self::V4 => host.ipv4.into(),
+            Self::V6 => host.ipv6.into(),
+        }
+    }
+}
+
+/// What became of pings.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pings {
+    /// Those that were answered.
+    pub answered: u64,
+    /// Who did not reach whom: indices of hosts.
+    pub lost: Vec<(usize, usize)>,
+    /// The longest that an answer took.
+    pub slowest: Duration,
+}
+
+impl Pings {
+    /// Every host and every other one.
+    pub fn all_pairs(topology: &Topology) -> impl Iterator<Item = (usize, usize)> + use<> {
+        let n = topology.hosts.len();
+        (0..n).flat_map(move |from| (0..n).filter(move |&to| to != from).map(move |to| (from, to)))
+    }
+}
+
+impl<C: Controller> Net<C> {
+    /// Lets hosts ping others, all at once, and time pass until each has its answer or has waited for `timeout`. Other
+    /// outcomes of hosts are lost.
+    ///
+    /// # Errors
+    /// As [`run_for`](Self::run_for); there is no such host.
+    pub fn ping(
+        &mut self,
+        pairs: impl IntoIterator<Item = (usize, usize)>,
+        family: Family,
+        timeout: Duration,
+    ) -> Result<Pings, NetError> {
+        let (mut open, mut pings) = (HashMap::new(), Pings::default());
+        let until = self.now + timeout;
+        for (from, to) in pairs {
+            let host = self.fabric.topology().hosts.get(to);
+            let ip = family.of(host.ok_or(NetError::Nobody { what: "host", index: to })?);
+            self.fabric.ping(self.now, from, ip, timeout)?;
+            open.insert((from, ip), to);
+        }
+        let mut goes_on = true;
+        while goes_on && !open.is_empty() {
+            goes_on = self.step(until)?;
+            for (from, outcome) in self.fabric.take_outcomes() {
+                let Outcome::Ping(ping) = outcome else { continue };
+                let Some(to) = open.remove(&(from, ping.to)) else { continue };
+                match ping.took {
+                    Some(took) => {
+                        pings.answered += 1;
+                        pings.slowest = pings.slowest.max(took);
+                    }
+                    None => pings.lost.push((from, to)),
+                }
+            }
+        }
+        pings.lost.extend(open.into_iter().map(|((from, _), to)| (from, to)));
+        pings.lost.sort_unstable();
+        Ok(pings)
+    }
+}

@@ -1,0 +1,225 @@
+//! Controllers for tests: one that floods, and one that knows the network.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may fail anywhere"
+)]
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use sluice_emu::net::{Conn, Controller, Net, Options, Replies};
+use sluice_emu::topology::Topology;
+use sluice_proto::{Config, Event, Session};
+use sluice_wire::{
+    Action, Field, FlowMod, Instruction, Out, PacketIn, PacketOut, PortNo, Versions, split,
+};
+
+pub(crate) const MS: Duration = Duration::from_millis(1);
+pub(crate) const S: Duration = Duration::from_secs(1);
+
+/// What a controller does with a switch and a frame.
+pub(crate) trait Mind {
+    fn up(&mut self, switch: usize, out: &mut Out<'_>);
+    fn packet_in(&mut self, p: &PacketIn<'_>, out: &mut Out<'_>);
+}
+
+/// Sessions, and somebody to think.
+#[derive(Debug)]
+pub(crate) struct Brain<M> {
+    pub(crate) mind: M,
+    pub(crate) cfg: Config,
+    pub(crate) opened: usize,
+    pub(crate) closed: usize,
+    pub(crate) packet_ins: usize,
+    /// Octets in the order in which they came: what a run is compared by.
+    pub(crate) heard: Vec<u8>,
+    sessions: BTreeMap<Conn, (Session, Vec<u8>)>,
+}
+
+impl<M: Mind> Brain<M> {
+    pub(crate) fn new(mind: M) -> Self {
+        Self {
+            mind,
+            cfg: Config::default(),
+            opened: 0,
+            closed: 0,
+            packet_ins: 0,
+            heard: vec![],
+            sessions: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn speaking(versions: Versions, mind: M) -> Self {
+        let mut brain = Self::new(mind);
+        brain.cfg.versions = versions;
+        brain
+    }
+}
+
+impl<M: Mind> Controller for Brain<M> {
+    fn on_open(&mut self, now: Instant, conn: Conn, replies: &mut Replies) {
+        self.opened += 1;
+        let session = Session::open(&self.cfg, now, replies.to(conn));
+        self.sessions.insert(conn, (session, vec![]));
+    }
+
+    fn on_octets(&mut self, now: Instant, conn: Conn, octets: &[u8], replies: &mut Replies) {
+        self.heard.extend(octets);
+        let Some((session, torn)) = self.sessions.get_mut(&conn) else { return };
+        session.heard(now);
+        let mut all = std::mem::take(torn);
+        all.extend(octets);
+        let mut rest = &*all;
+        while let Some((msg, after)) = split(rest).unwrap() {
+            rest = after;
+            let tx = replies.to(conn);
+            match session.on_message(&self.cfg, msg, tx).unwrap() {
+                Some(Event::Up(_)) => self.mind.up(conn.switch(), &mut session.out(tx)),
+                Some(Event::PacketIn(p)) => {
+                    self.packet_ins += 1;
+                    self.mind.packet_in(&p, &mut session.out(tx));
+                }
+                Some(Event::Error(e)) => panic!("a switch refuses: {e:?}"),
+                Some(Event::Malformed(kind, e)) => panic!("{kind:?} is malformed: {e}"),
+                _ => {}
+            }
+        }
+        *torn = rest.to_vec();
+    }
+
+    fn on_closed(&mut self, _: Instant, conn: Conn, _: &mut Replies) {
+        self.closed += 1;
+        self.sessions.remove(&conn);
+    }
+
+    fn on_time(&mut self, now: Instant, replies: &mut Replies) {
+        self.sessions.retain(|&conn, (session, _)| {
+            let goes_on = session.on_time(&self.cfg, now, replies.to(conn)).is_ok();
+            if !goes_on {
+                replies.hang_up(conn);
+            }
+            goes_on
+        });
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.sessions.values().map(|(session, _)| session.deadline(&self.cfg)).min()
+    }
+}
+
+/// Floods whatever comes up.
+#[derive(Debug)]
+pub(crate) struct Flood;
+
+impl Mind for Flood {
+    fn up(&mut self, _: usize, out: &mut Out<'_>) {
+        out.send_misses_up(Action::WHOLE).unwrap();
+    }
+
+    fn packet_in(&mut self, p: &PacketIn<'_>, out: &mut Out<'_>) {
+        let actions = [Action::output(PortNo::FLOOD)];
+        out.packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(p) }).unwrap();
+    }
+}
+
+/// Knows the network, and writes all rules when a switch comes up: shortest paths to every host, and a tree for what is
+/// for all.
+#[derive(Debug)]
+pub(crate) struct Oracle {
+    rules: Vec<Vec<FlowMod>>,
+}
+
+impl Oracle {
+    pub(crate) fn new(topology: &Topology) -> Self {
+        let n = topology.switches.len();
+        let mut rules = vec![vec![]; n];
+        for host in &topology.hosts {
+            let towards = paths(topology, host.at.switch);
+            for (switch, rules) in rules.iter_mut().enumerate() {
+                let port =
+                    if switch == host.at.switch { Some(host.at.port) } else { towards[switch] };
+                rules.extend(port.map(|port| rule(10, vec![Field::eth_dst(host.mac)], &[port])));
+            }
+        }
+        let towards = paths(topology, 0);
+        let mut tree: Vec<BTreeSet<PortNo>> = vec![BTreeSet::new(); n];
+        for link in &topology.links {
+            let up = |place: sluice_emu::topology::Place| towards[place.switch] == Some(place.port);
+            if up(link.a) || up(link.b) {
+                tree[link.a.switch].insert(link.a.port);
+                tree[link.b.switch].insert(link.b.port);
+            }
+        }
+        for host in &topology.hosts {
+            tree[host.at.switch].insert(host.at.port);
+        }
+        for (rules, tree) in rules.iter_mut().zip(tree) {
+            for &port in &tree {
+                let others: Vec<_> = tree.iter().copied().filter(|&other| other != port).collect();
+                rules.push(rule(1, vec![Field::in_port(port)], &others));
+            }
+        }
+        Self { rules }
+    }
+}
+
+fn rule(priority: u16, fields: Vec<Field>, ports: &[PortNo]) -> FlowMod {
+    let actions: Vec<_> = ports.iter().map(|&port| Action::output(port)).collect();
+    FlowMod {
+        priority,
+        matching: fields.into_iter().collect(),
+        instructions: vec![Instruction::ApplyActions { actions }],
+        ..FlowMod::default()
+    }
+}
+
+/// The port of each switch that leads to `to` on a shortest path.
+fn paths(topology: &Topology, to: usize) -> Vec<Option<PortNo>> {
+    let mut towards = vec![None; topology.switches.len()];
+    let mut near = vec![vec![]; topology.switches.len()];
+    for link in &topology.links {
+        near[link.a.switch].push(link.b);
+        near[link.b.switch].push(link.a);
+    }
+    let (mut seen, mut next) = (BTreeSet::from([to]), VecDeque::from([to]));
+    while let Some(switch) = next.pop_front() {
+        for far in &near[switch] {
+            if seen.insert(far.switch) {
+                towards[far.switch] = Some(far.port);
+                next.push_back(far.switch);
+            }
+        }
+    }
+    towards
+}
+
+impl Mind for Oracle {
+    fn up(&mut self, switch: usize, out: &mut Out<'_>) {
+        for rule in &self.rules[switch] {
+            out.flow_mod(rule).unwrap();
+        }
+    }
+
+    fn packet_in(&mut self, _: &PacketIn<'_>, _: &mut Out<'_>) {}
+}
+
+pub(crate) fn network<M: Mind>(
+    text: &str,
+    options: &Options,
+    brain: impl FnOnce(&Topology) -> Brain<M>,
+) -> Net<Brain<M>> {
+    let topology = Topology::from_text(text).unwrap();
+    let brain = brain(&topology);
+    Net::new(topology, options, sluice_io::clock::now(), brain).unwrap()
+}
+
+/// A network in which all rules are written.
+pub(crate) fn wise(text: &str, options: &Options) -> Net<Brain<Oracle>> {
+    let mut net = network(text, options, |topology| Brain::new(Oracle::new(topology)));
+    net.run_for(S).unwrap();
+    assert_eq!(net.known(), net.fabric().topology().switches.len(), "{text}");
+    net
+}
