@@ -31,10 +31,10 @@ const SETS_OF_1_1: u32 = 0x67fe;
 const METER: u16 = 29;
 /// All instructions but the meter.
 const INSTRUCTIONS: u32 = 0x3e;
-/// All fields of 1.0, of 1.1, and of 1.2, one bit for each.
+/// All fields of 1.0, of 1.1, and of 1.2 but the physical port, one bit for each.
 const FIELDS_OF_1_0: u64 = 0x003f_ffff;
 const FIELDS_OF_1_1: u64 = 0x3ff;
-const FIELDS_OF_1_2: u64 = 0x000f_ffff_ffff;
+const FIELDS_OF_1_2: u64 = 0x000f_ffff_fffd;
 
 impl ModelSwitch {
     /// Actions that rules may have; since 1.2 a bit for each number.
@@ -107,8 +107,9 @@ impl ModelSwitch {
             Some(row) if row.maskable() => FieldHeader::with_mask(*id),
             _ => FieldHeader::from(*id),
         };
-        let matched = fields(|id| place(id).is_some(), &self.plan.refused_fields);
-        let matched: Vec<_> = matched.iter().map(header).collect();
+        let known = fields(|id| place(id).is_some(), &self.plan.refused_fields);
+        let matched: Vec<_> = known.iter().map(header).collect();
+        let wild: Vec<_> = known.into_iter().map(FieldHeader::from).collect();
         let set: Vec<_> = fields(can_set, &self.plan.refused_set_fields)
             .into_iter()
             .map(FieldHeader::from)
@@ -139,7 +140,7 @@ impl ModelSwitch {
                 TableFeature::WriteActions { action_ids: action_ids.clone() },
                 TableFeature::ApplyActions { action_ids: action_ids.clone() },
                 TableFeature::Match { oxm_ids: matched.clone() },
-                TableFeature::Wildcards { oxm_ids: matched.clone() },
+                TableFeature::Wildcards { oxm_ids: wild.clone() },
                 TableFeature::WriteSetfield { oxm_ids: set.clone() },
                 TableFeature::ApplySetfield { oxm_ids: set.clone() },
             ],

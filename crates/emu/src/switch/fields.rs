@@ -30,7 +30,8 @@ const fn own_place(id: FieldId) -> u8 {
 pub(crate) fn place(id: FieldId) -> Option<u8> {
     match id.canonical() {
         FieldId::TCP_FLAGS => Some(TCP_FLAGS),
-        FieldId::PBB_ISID => None,
+        // A port of the model is a port of the machine, and of backbones it knows nothing.
+        FieldId::IN_PHY_PORT | FieldId::PBB_ISID => None,
         own if own.class == FieldId::IN_PORT.class && own.number < TCP_FLAGS => Some(own.number),
         _ => None,
     }
@@ -87,8 +88,7 @@ impl Fields {
     /// A number that is the same for all packets of a flow, whichever port they came in at. FNV-1a, 64 bits.
     pub(crate) fn flow_hash(&self) -> u64 {
         let not = NOT_OF_FLOWS.iter().fold(0u64, |bits, &id| bits | 1 << own_place(id));
-        let port = 1 << own_place(FieldId::IN_PORT) | 1 << own_place(FieldId::IN_PHY_PORT);
-        let present = self.present & !(not | port);
+        let present = self.present & !(not | 1 << own_place(FieldId::IN_PORT));
         let places = (0u8..).zip(&self.values).filter(|(n, _)| present & 1 << n != 0);
         let hash = places
             .flat_map(|(_, value)| value.to_be_bytes())

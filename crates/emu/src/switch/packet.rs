@@ -87,7 +87,6 @@ impl Packet {
         let (fields, layout) = (Fields::NONE, Layout::default());
         let mut packet = Self { octets, in_port, fields, sent: 0, copies: 0, layout };
         packet.fields.set(FieldId::IN_PORT, in_port.0.into());
-        packet.fields.set(FieldId::IN_PHY_PORT, in_port.0.into());
         packet.fields.set(FieldId::METADATA, 0);
         packet.fields.set(FieldId::TUNNEL_ID, 0);
         packet.read()?;
@@ -96,8 +95,7 @@ impl Packet {
 
     /// Reads the octets again; what is not in them stays.
     fn read(&mut self) -> Option<()> {
-        let beside =
-            [FieldId::IN_PORT, FieldId::IN_PHY_PORT, FieldId::METADATA, FieldId::TUNNEL_ID];
+        let beside = [FieldId::IN_PORT, FieldId::METADATA, FieldId::TUNNEL_ID];
         let mut fields = Fields::NONE;
         for id in beside {
             fields.set(id, self.fields.get(id).unwrap_or_default());

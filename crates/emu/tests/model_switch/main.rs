@@ -10,6 +10,7 @@
 mod answers;
 mod buffers;
 mod flows;
+mod foreign;
 mod groups;
 mod octets;
 mod pipeline;
