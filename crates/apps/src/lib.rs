@@ -1,5 +1,6 @@
 //! The applications that come with Sluice, strangers to one another.
 
+pub mod forwarding;
 pub mod hosts;
 pub mod hub;
 pub mod learning;
@@ -7,4 +8,4 @@ pub mod limiter;
 mod stack;
 pub mod topology;
 
-pub use stack::{Config, NAMES, Stack, UnknownApp, stack};
+pub use stack::{Config, NAMES, RowError, Stack, check, stack};

@@ -9,19 +9,54 @@ use sluice_wire::{
     ErrorMsg, Features, FlowRemovedView, MultipartKind, PacketIn, PacketIns, PortStatus,
 };
 
-use crate::{hosts, hub, learning, limiter, topology};
+use crate::{forwarding, hosts, hub, learning, limiter, topology};
 
-/// A name that no application has.
+/// Why names are no row of applications.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownApp(pub String);
+pub enum RowError {
+    /// No application has this name.
+    Unknown(String),
+    /// This application understands what these tell, and they do not stand before it.
+    Needs(&'static str, &'static [&'static str]),
+}
 
-impl fmt::Display for UnknownApp {
+impl fmt::Display for RowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "there is no application `{}`; there are: {}", self.0, NAMES.join(", "))
+        match self {
+            Self::Unknown(name) => {
+                write!(f, "there is no application `{name}`; there are: {}", NAMES.join(", "))
+            }
+            Self::Needs(name, needs) => {
+                let row = needs.join(",");
+                write!(f, "{name} needs {} before it, as in {row},{name}", needs.join(" and "))
+            }
+        }
     }
 }
 
-impl std::error::Error for UnknownApp {}
+impl std::error::Error for RowError {}
+
+/// Applications that understand what others tell, and those others.
+const NEEDS: &[(&str, &[&str])] = &[("forwarding", &["topology", "hosts"])];
+
+/// Whether `names` are a row of applications.
+///
+/// # Errors
+/// The first name that no application has; else the first application that lacks one before it.
+pub fn check(names: &[String]) -> Result<(), RowError> {
+    let unknown = names.iter().find(|name| !NAMES.contains(&name.as_str()));
+    if let Some(name) = unknown {
+        return Err(RowError::Unknown(name.clone()));
+    }
+    for &(name, needs) in NEEDS {
+        let before = names.iter().take_while(|other| *other != name);
+        let has = |need: &&str| before.clone().any(|other| other == need);
+        if names.iter().any(|other| other == name) && !needs.iter().all(has) {
+            return Err(RowError::Needs(name, needs));
+        }
+    }
+    Ok(())
+}
 
 /// The applications of one worker, in the order in which they hear of a frame.
 #[derive(Debug, Default)]
@@ -30,8 +65,9 @@ pub struct Stack(Vec<One>);
 /// The row of `names`.
 ///
 /// # Errors
-/// The first name that no application has.
-pub fn stack(names: &[String], cfg: &Config) -> Result<Stack, UnknownApp> {
+/// As for [`check`].
+pub fn stack(names: &[String], cfg: &Config) -> Result<Stack, RowError> {
+    check(names)?;
     names.iter().map(|name| One::new(name, cfg)).collect::<Result<_, _>>().map(Stack)
 }
 
@@ -61,12 +97,12 @@ macro_rules! apps {
         }
 
         impl One {
-            fn new(name: &str, cfg: &Config) -> Result<Self, UnknownApp> {
+            fn new(name: &str, cfg: &Config) -> Result<Self, RowError> {
                 match name {
                     $(stringify!($name) => {
                         Ok(Self::$app(Box::new($name::$app::new(&cfg.$name))))
                     })*
-                    _ => Err(UnknownApp(name.to_owned())),
+                    _ => Err(RowError::Unknown(name.to_owned())),
                 }
             }
 
@@ -189,4 +225,23 @@ apps! {
     hub: Hub;
     limiter: Limiter;
     hosts: Hosts;
+    forwarding: Forwarding;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_which_one_lacks_what_it_needs_is_refused() {
+        let row = |names: &str| check(&names.split(',').map(str::to_owned).collect::<Vec<_>>());
+        assert_eq!(row("limiter,learning"), Ok(()));
+        let unknown = row("limiter,lerning").unwrap_err().to_string();
+        assert!(unknown.starts_with("there is no application `lerning`; there are: "), "{unknown}");
+        let lacks =
+            "forwarding needs topology and hosts before it, as in topology,hosts,forwarding";
+        assert_eq!(row("forwarding").unwrap_err().to_string(), lacks);
+        assert_eq!(row("hub,forwarding,learning").unwrap_err().to_string(), lacks);
+        assert!(stack(&["forwarding".to_owned()], &Config::default()).is_err());
+    }
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::panic, reason = "the failures of a test library are the test's failures")]
 
 mod fabric;
+mod facts;
 mod script;
 mod stage;
 mod words;
@@ -26,6 +27,10 @@ use stage::Stage;
 /// **`<`** is one of `up`, `down`, `port_up N`, `port_down N`, `port_gone N` and `packet_in port=N SRC>DST`. Stations
 /// are letters, `*` for all, or addresses. A frame may have `buffer=N`, `vlan=N`, `tagged` (with a priority only),
 /// `cut` (it comes up truncated), `giant` (the longest that a message holds) or `runt=N` (only its first N octets).
+///
+/// **`know`** is what topology and hosts would tell: `link s1:1 s2:2`, `cut s1:1 s2:2`, `host a s1:3` (or `a/5` in a
+/// VLAN), `gone a`, `lost s1`, and `edge`, `shared`, `settling` or `down` with ports. A switch that it names is up.
+///
 /// A switch that was not said to be up comes up at its first line, and what is said to it then is not looked at.
 ///
 /// **`>`** is `flow_mod` or `packet_out`, what it does (`flood`, `port=N`, `drop`; `delete`), and the `buffer` it
@@ -60,6 +65,10 @@ fn play<A: App>(app: A, version: Version, script: &str) -> Result<(), String> {
             Step::Heard(switch, heard) => {
                 stage.must_be_silent().map_err(marked)?;
                 stage.hear(&switch, &heard).map_err(marked)?;
+            }
+            Step::Known(known) => {
+                stage.must_be_silent().map_err(marked)?;
+                stage.know(&known).map_err(marked)?;
             }
             Step::Said(switch, words) => stage.must_say(&switch, &words).map_err(marked)?,
         }

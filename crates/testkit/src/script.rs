@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use sluice_wire::{MacAddr, PortNo, Version};
 
+use crate::facts::Known;
+
 /// A line, and the versions it is for.
 #[derive(Debug)]
 pub(crate) struct Line {
@@ -16,6 +18,8 @@ pub(crate) struct Line {
 pub(crate) enum Step {
     /// Time passes.
     Wait(Duration),
+    /// Something is known of the network from now on.
+    Known(Known),
     /// A switch says something.
     Heard(String, Heard),
     /// This must be said to a switch.
@@ -78,6 +82,7 @@ impl Line {
                 .strip_suffix('s')
                 .and_then(|n| n.parse().ok())
                 .map(|seconds| Step::Wait(Duration::from_secs(seconds))),
+            ["know", ref what @ ..] => Known::parse(what).map(Step::Known),
             [switch, "<", ref what @ ..] => {
                 Heard::parse(what).map(|heard| Step::Heard(switch.to_owned(), heard))
             }

@@ -12,6 +12,7 @@ use sluice_wire::{
     PacketIn, PacketInReason, Port, PortNo, PortReason, PortState, PortStatus, Version, split,
 };
 
+use crate::facts::{self, Known};
 use crate::script::{Heard, Size, Up};
 use crate::words::Said;
 
@@ -87,12 +88,7 @@ impl<A: App> Stage<A> {
 
     /// Lets `switch` say `heard`.
     pub(crate) fn hear(&mut self, switch: &str, heard: &Heard) -> Result<(), String> {
-        let known = self.switches.iter().position(|known| known.name == switch);
-        let at = known.unwrap_or_else(|| {
-            let name = switch.to_owned();
-            self.switches.push(Switch { name, is_up: false, tx: vec![], next_xid: 1 });
-            self.switches.len() - 1
-        });
+        let at = self.place(switch);
         self.app.on_time(self.now);
         match heard {
             Heard::Up => self.come_up(at),
@@ -101,15 +97,47 @@ impl<A: App> Stage<A> {
                 self.each(at, |switch| switch.is_up = false);
             }
             heard => {
-                if !self.switches.get(at).is_some_and(|switch| switch.is_up) {
-                    self.come_up(at);
-                    self.each(at, |switch| switch.tx.clear());
-                }
+                self.must_be_up(at);
                 let octets = self.say(heard)?;
                 self.carry(at, &octets)?;
             }
         }
         self.collect()
+    }
+
+    /// Lets everybody know something of the network.
+    pub(crate) fn know(&mut self, known: &Known) -> Result<(), String> {
+        self.app.on_time(self.now);
+        for name in known.switches() {
+            let at = self.place(name);
+            self.must_be_up(at);
+            if self.network.view().switch(id(at)).is_none() {
+                self.network.tell(self.now, facts::switch(id(at)));
+            }
+        }
+        let switches = &self.switches;
+        let by_name = |name: &str| {
+            id(switches.iter().position(|known| known.name == name).unwrap_or(switches.len()))
+        };
+        known.tell(by_name, self.now, &mut self.network);
+        self.collect()
+    }
+
+    /// The place of the switch of this name, which is made if there is none.
+    fn place(&mut self, switch: &str) -> usize {
+        let known = self.switches.iter().position(|known| known.name == switch);
+        known.unwrap_or_else(|| {
+            let name = switch.to_owned();
+            self.switches.push(Switch { name, is_up: false, tx: vec![], next_xid: 1 });
+            self.switches.len() - 1
+        })
+    }
+
+    fn must_be_up(&mut self, at: usize) {
+        if !self.switches.get(at).is_some_and(|switch| switch.is_up) {
+            self.come_up(at);
+            self.each(at, |switch| switch.tx.clear());
+        }
     }
 
     fn come_up(&mut self, at: usize) {
@@ -207,7 +235,7 @@ impl<A: App> Stage<A> {
         switch.tx.splice(..0, ahead);
     }
 
-    /// Reads what was said to the switches, from their octets.
+    /// Carries facts and mail, and reads what was said to the switches.
     fn collect(&mut self) -> Result<(), String> {
         loop {
             let facts = self.network.take_told();
@@ -218,12 +246,25 @@ impl<A: App> Stage<A> {
                 self.app.told(told, self.now, &mut self.network);
             }
         }
-        for (to, message) in self.network.take_mail() {
+        self.read_said()?;
+        let mut letters = self.network.take_mail();
+        // As the engine does: who was written to first is first, with all that goes there.
+        while let Some(&(to, _)) = letters.first() {
+            let (here, others): (Vec<_>, _) = letters.into_iter().partition(|&(id, _)| id == to);
+            letters = others;
             let at = (0..self.switches.len()).find(|&at| id(at) == to);
             let Some(switch) = at.and_then(|at| self.switches.get_mut(at)) else { continue };
-            let mut out = Out::new(&mut switch.tx, self.version, &mut switch.next_xid);
-            out.say(&message).map_err(|no| format!("mail cannot be said: {no}"))?;
+            for (_, message) in here.iter().filter(|_| switch.is_up) {
+                let mut out = Out::new(&mut switch.tx, self.version, &mut switch.next_xid);
+                out.say(message).map_err(|no| format!("mail cannot be said: {no}"))?;
+            }
+            self.read_said()?;
         }
+        Ok(())
+    }
+
+    /// Reads what was said to the switches, from their octets.
+    fn read_said(&mut self) -> Result<(), String> {
         for switch in &mut self.switches {
             let octets = std::mem::take(&mut switch.tx);
             let mut rest = &*octets;

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use sluice_apps::{hosts, learning, limiter, topology};
+use sluice_apps::{forwarding, hosts, learning, limiter, topology};
 use tracing_subscriber::filter::LevelFilter;
 
-use super::settings::{Hosts, Limiter, Settings, Topology};
+use super::settings::{Forwarding, Hosts, Limiter, Settings, Topology};
 use super::values::{Address, Format, Pin};
 
 /// A configuration as the parts of the program take it.
@@ -35,7 +35,7 @@ pub(crate) struct Log {
 impl Plan {
     pub(super) fn new(settings: Settings) -> Self {
         let Settings { listen, apps, workers, session, limits, socket, topology, .. } = settings;
-        let Settings { learning, hub, limiter, hosts, api, log, .. } = settings;
+        let Settings { learning, hub, limiter, hosts, forwarding, api, log, .. } = settings;
         let engine = sluice_engine::Config {
             listen: listen.0,
             workers: sluice_engine::Workers {
@@ -95,6 +95,7 @@ impl Plan {
                 hub,
                 limiter: limiter.into(),
                 hosts: hosts.into(),
+                forwarding: forwarding.into(),
             },
             api: api.enabled.then_some(at),
             log: Log { level: log.level.into(), format: log.format },
@@ -143,6 +144,22 @@ impl From<Limiter> for limiter::Config {
             meters: set.meters,
             ecn: set.ecn,
             miss_len: set.miss_len,
+        }
+    }
+}
+
+impl From<Forwarding> for forwarding::Config {
+    fn from(set: Forwarding) -> Self {
+        Self {
+            matching: set.matching.into(),
+            both_directions: set.both_directions,
+            priority: set.priority.get(),
+            idle_timeout_s: set.idle_timeout_s,
+            hard_timeout_s: set.hard_timeout_s,
+            waiting: set.waiting_ms.0,
+            floods_per_s_max: set.floods_per_s_max,
+            miss_len: set.miss_len,
+            seed: set.seed,
         }
     }
 }

@@ -339,6 +339,52 @@ pub(crate) const ROWS: &[Row] = &[
         Live,
         "ARP, neighbour discovery and DHCP frames in a second, for each port; more are dropped.",
     ),
+    row(
+        "forwarding.match",
+        r#""pair""#,
+        Live,
+        "What a rule matches besides the VLAN: dst (destination address), pair (destination and source), or five_tuple \
+         (both and the type; of IP also addresses, protocol and ports).",
+    ),
+    row(
+        "forwarding.both_directions",
+        "true",
+        Live,
+        "Whether the rules for the answers are loaded with those for the first packet.",
+    ),
+    row("forwarding.priority", "100", Live, "Priority of the rules, 1 to 65535."),
+    row(
+        "forwarding.idle_timeout_s",
+        "60",
+        Live,
+        "Seconds without a packet after which a rule goes; 0 for never.",
+    ),
+    row("forwarding.hard_timeout_s", "0", Live, "Seconds after which a rule goes; 0 for never."),
+    row(
+        "forwarding.waiting_ms",
+        "50",
+        Live,
+        "Milliseconds for which rules that were written are taken to be on their way: packets of the flow that come up \
+         meanwhile are only sent on.",
+    ),
+    row(
+        "forwarding.floods_per_s_max",
+        "1000",
+        Live,
+        "Frames to all or to unknown hosts that may come in at one port in a second; more are dropped and counted.",
+    ),
+    row(
+        "forwarding.miss_len",
+        "65_535",
+        Live,
+        "Octets of a frame that no rule matches that come up, from OpenFlow 1.3 on; 65535 for all of it and no keeping.",
+    ),
+    row(
+        "forwarding.seed",
+        "0",
+        Live,
+        "What the choice among equal ways begins with; another number spreads the same flows otherwise.",
+    ),
     row("api.enabled", "true", Restart, "Whether metrics are served over HTTP.").off("no-api"),
     row("api.listen", r#""127.0.0.1:8653""#, Restart, "Address at which metrics are served.")
         .flag("api", "ADDR"),

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::values::{
     Address, Addresses, Apps, Congestion, Format, GuardName, HostTimeout, Level, MatchingName,
     Micros, Millis, Pin, ProbeInterval, RoleName, Seconds, SecretText, SocketBuffer, Spoken,
+    WayMatchingName,
 };
 
 #[derive(Debug, Clone, Deserialize)]
@@ -23,6 +24,7 @@ pub(super) struct Settings {
     pub(super) hub: Hub,
     pub(super) limiter: Limiter,
     pub(super) hosts: Hosts,
+    pub(super) forwarding: Forwarding,
     pub(super) api: Api,
     pub(super) log: Log,
 }
@@ -125,6 +127,22 @@ pub(super) struct Hosts {
     pub(super) verify_ms: Millis,
     pub(super) moves_per_s_max: NonZeroU32,
     pub(super) requests_per_s_max: NonZeroU32,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Forwarding {
+    #[serde(rename = "match")]
+    pub(super) matching: WayMatchingName,
+    pub(super) both_directions: bool,
+    /// Not 0: that is the rule that sends misses up.
+    pub(super) priority: NonZeroU16,
+    pub(super) idle_timeout_s: u16,
+    pub(super) hard_timeout_s: u16,
+    pub(super) waiting_ms: Millis,
+    pub(super) floods_per_s_max: u32,
+    pub(super) miss_len: u16,
+    pub(super) seed: u64,
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -185,8 +185,12 @@ fn a_wrong_value_is_refused_with_its_place() {
         "F:2: `listen`: invalid type: string \"[::]:6653\", expected a list"
     );
     assert_eq!(
+        one("apps = [\"forwarding\"]"),
+        "F:2: `apps`: forwarding needs topology and hosts before it, as in topology,hosts,forwarding"
+    );
+    assert_eq!(
         one("apps = [\"lerning\"]"),
-        "F:2: `apps`: there is no application `lerning`; there are: topology, learning, hub, limiter, hosts"
+        "F:2: `apps`: there is no application `lerning`; there are: topology, learning, hub, limiter, hosts, forwarding"
     );
     assert_eq!(
         one("session.versions = [\"1.6\"]"),

@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use serde::Deserialize;
+use sluice_apps::forwarding;
 use sluice_apps::hosts::Guard;
 use sluice_apps::learning::Matching;
 use sluice_apps::topology::Secret;
@@ -166,11 +167,7 @@ impl TryFrom<Vec<String>> for Apps {
     type Error = String;
 
     fn try_from(names: Vec<String>) -> Result<Self, String> {
-        let unknown = names.iter().find(|name| !sluice_apps::NAMES.contains(&name.as_str()));
-        match unknown {
-            Some(name) => Err(sluice_apps::UnknownApp(name.clone()).to_string()),
-            None => Ok(Self(names)),
-        }
+        sluice_apps::check(&names).map(|()| Self(names)).map_err(|error| error.to_string())
     }
 }
 
@@ -274,6 +271,25 @@ impl From<GuardName> for Guard {
             GuardName::Off => Self::Off,
             GuardName::Report => Self::Report,
             GuardName::Refuse => Self::Refuse,
+        }
+    }
+}
+
+/// What the rules of `forwarding` match.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum WayMatchingName {
+    Dst,
+    Pair,
+    FiveTuple,
+}
+
+impl From<WayMatchingName> for forwarding::Matching {
+    fn from(name: WayMatchingName) -> Self {
+        match name {
+            WayMatchingName::Dst => Self::Dst,
+            WayMatchingName::Pair => Self::Pair,
+            WayMatchingName::FiveTuple => Self::FiveTuple,
         }
     }
 }

@@ -1,0 +1,198 @@
+//! Frames on their way: rules for those that follow, and the frame itself to where it goes.
+
+use sluice_app::Ctx;
+use sluice_app::view::Place;
+use sluice_wire::model;
+use sluice_wire::{Action, DatapathId, Field, FlowMod, Message, PacketOut, PortNo};
+
+use super::flood::{Verdict, is_edge};
+use super::flow::Flow;
+use super::routes::{Choice, Hop};
+use super::{Came, Forwarding, From, Matching, rules, say};
+
+/// Octets of a frame that fit a `PACKET_OUT` in every version, whatever the actions.
+const FRAME_MAX: usize = 60_000;
+
+/// Outputs of one `PACKET_OUT`, so that a frame fits beside them: 16 octets each.
+const OUTPUTS_MAX: usize = 256;
+
+const _: () = assert!(FRAME_MAX + OUTPUTS_MAX * 16 + 128 <= 0xffff);
+
+impl Forwarding {
+    /// Sends a frame to the host at `to`, and has the rules for its flow loaded.
+    pub(super) fn forward(&mut self, came: &Came<'_>, to: Place, ctx: &mut Ctx<'_>) {
+        let Some(flow) = Flow::read(&came.eth, came.p.frame, self.cfg.matching) else {
+            return self.send_on(came, to, ctx);
+        };
+        if self.waiting.has(&flow, ctx.now) {
+            self.counts.waited += 1;
+            return self.send_on(came, to, ctx);
+        }
+        let view = ctx.view();
+        let source = view.host(came.src()).map(|host| host.at);
+        let source = source.filter(|&source| is_edge(view, source));
+        let start = match came.from {
+            From::Edge => came.at,
+            From::Link => source.unwrap_or(came.at),
+        };
+        let has_source = source == Some(start);
+        let Some(path) = self.path(flow, start, to, ctx) else {
+            self.counts.no_way += 1;
+            return came.let_go(ctx);
+        };
+        let back = if has_source && self.cfg.both_directions {
+            self.path(flow.reversed(), to, start, ctx)
+        } else {
+            None
+        };
+        self.waiting.begin(flow, ctx.now, self.cfg.waiting);
+        if back.is_some() {
+            self.waiting.begin(flow.reversed(), ctx.now, self.cfg.waiting);
+        }
+        self.counts.paths += 1;
+        let is_here = |path: &[Hop]| matches!(path, [hop] if hop.switch == ctx.id);
+        if is_here(&path) && back.as_deref().is_none_or(is_here) {
+            self.load_here(came, flow, to, back.is_some(), ctx);
+        } else {
+            self.load(came, flow, &path, back.as_deref(), ctx);
+        }
+    }
+
+    /// The way of a flow. Both directions have the same, or all ways to a host are one tree if rules match only that.
+    fn path(&mut self, flow: Flow, from: Place, to: Place, ctx: &Ctx<'_>) -> Option<Vec<Hop>> {
+        let seed = self.cfg.seed;
+        let choice = match self.cfg.matching {
+            Matching::Dst => Choice::Tree(flow.hash_dst(seed)),
+            Matching::Pair | Matching::FiveTuple => Choice::Both(flow.hash_both(seed)),
+        };
+        self.routes.path(ctx.view(), from, to, choice)
+    }
+
+    /// Both hosts are at this switch: nobody else is written to.
+    fn load_here(&mut self, came: &Came<'_>, flow: Flow, to: Place, back: bool, ctx: &mut Ctx<'_>) {
+        if back {
+            self.counts.rules += 1;
+            say(ctx.here.flow_mod(&rules::rule(&self.cfg, flow.reversed(), came.at.port)));
+        }
+        self.counts.rules += 1;
+        let buffer_id = came.p.buffer_id;
+        let rule = FlowMod { buffer_id, ..rules::rule(&self.cfg, flow, to.port) };
+        say(ctx.here.flow_mod(&rule));
+        if buffer_id.is_none() {
+            self.send_on(came, to, ctx);
+        }
+    }
+
+    /// Rules go to all switches of a way, to the last one first: by mail, which keeps that order.
+    fn load(
+        &mut self,
+        came: &Came<'_>,
+        flow: Flow,
+        path: &[Hop],
+        back: Option<&[Hop]>,
+        ctx: &mut Ctx<'_>,
+    ) {
+        // A frame of which the switch has more than we do goes by the rule.
+        let mut kept = came.p.buffer_id.filter(|_| !came.is_whole());
+        for hop in path.iter().rev().filter(|hop| hop.in_port != hop.out_port) {
+            let buffer_id = if hop.switch == ctx.id && hop.out_port != came.at.port {
+                kept.take()
+            } else {
+                None
+            };
+            let rule = FlowMod { buffer_id, ..rules::rule(&self.cfg, flow, hop.out_port) };
+            self.write(hop.switch, rule, ctx);
+        }
+        for hop in back.into_iter().flatten().rev() {
+            self.write(hop.switch, rules::rule(&self.cfg, flow.reversed(), hop.out_port), ctx);
+        }
+        let is_released = came.p.buffer_id.is_some() && !came.is_whole() && kept.is_none();
+        match path.last() {
+            Some(last) if !is_released => {
+                self.send_on(came, Place::new(last.switch, last.out_port), ctx);
+            }
+            _ => {}
+        }
+    }
+
+    fn write(&mut self, to: DatapathId, rule: FlowMod, ctx: &mut Ctx<'_>) {
+        self.counts.rules += 1;
+        ctx.mail(to, Message::FlowMod(rule));
+    }
+
+    /// Sends the frame alone: out at the far end, so that no switch on the way asks.
+    fn send_on(&mut self, came: &Came<'_>, to: Place, ctx: &mut Ctx<'_>) {
+        if to.switch == ctx.id && (came.is_whole() || came.p.buffer_id.is_some()) {
+            let actions = [Action::output(to.port)];
+            say(ctx
+                .here
+                .packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(&came.p) }));
+            return;
+        }
+        came.let_go(ctx);
+        self.send_from(to.switch, &[to.port], came, ctx);
+    }
+
+    /// Sends a copy of the frame out of ports of another switch.
+    fn send_from(&mut self, at: DatapathId, ports: &[PortNo], came: &Came<'_>, ctx: &mut Ctx<'_>) {
+        if !came.is_whole() || came.p.frame.len() > FRAME_MAX {
+            self.counts.cut_off += 1;
+            return;
+        }
+        for ports in ports.chunks(OUTPUTS_MAX) {
+            let out = model::PacketOut {
+                buffer_id: None,
+                matching: [Field::in_port(PortNo::CONTROLLER)].into(),
+                actions: ports.iter().map(|&port| Action::output(port)).collect(),
+                data: came.p.frame.to_vec(),
+            };
+            ctx.mail(at, Message::PacketOut(out));
+        }
+    }
+
+    /// Sends a frame out of all ports at the edge, of all switches that there is a way to, but the one it came from.
+    ///
+    /// # Cost
+    /// A copy for each of these switches.
+    pub(super) fn flood(&mut self, came: &Came<'_>, ctx: &mut Ctx<'_>) {
+        let max = self.cfg.floods_per_s_max;
+        let verdict = self.floods.judge(came.at, came.p.frame, ctx.now, max);
+        let count = match verdict {
+            Verdict::Flood => &mut self.counts.floods,
+            Verdict::TooMany => &mut self.counts.too_many,
+            Verdict::CameRound => &mut self.counts.came_round,
+        };
+        *count += 1;
+        if verdict != Verdict::Flood {
+            return came.let_go(ctx);
+        }
+        let edges = self.edges.of(ctx.view(), &mut self.routes, ctx.id);
+        let own = edges.iter().find(|outlets| outlets.switch == ctx.id);
+        let ports = own.into_iter().flat_map(|outlets| &outlets.ports);
+        let outputs = ports.filter(|&&port| port != came.at.port).map(|&port| Action::output(port));
+        let actions: Vec<_> = outputs.collect();
+        let is_there = came.p.buffer_id.is_some() || (came.is_whole() && !actions.is_empty());
+        if is_there {
+            say(ctx
+                .here
+                .packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(&came.p) }));
+        }
+        let here = ctx.id;
+        for outlets in edges.iter().filter(|outlets| outlets.switch != here) {
+            self.send_from(outlets.switch, &outlets.ports, came, ctx);
+        }
+    }
+
+    /// A frame came from a switch that sends to a host that nobody knows any more: its rule goes, so that it asks.
+    pub(super) fn turn_back(&mut self, came: &Came<'_>, ctx: &mut Ctx<'_>) {
+        let Some(link) = ctx.view().link_to(came.at) else { return };
+        let from = link.from;
+        let Some(flow) = Flow::read(&came.eth, came.p.frame, Matching::Pair) else { return };
+        if !self.waiting.has(&flow, ctx.now) {
+            self.waiting.begin(flow, ctx.now, self.cfg.waiting);
+            self.counts.repaired += 1;
+            let rule = rules::Named::ByPort.delete_to(came.dst(), from.port);
+            ctx.mail(from.switch, Message::FlowMod(rule));
+        }
+    }
+}

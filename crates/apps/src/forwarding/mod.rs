@@ -1,0 +1,275 @@
+//! Ways through a network: a flow's first packet has the rules of the whole way loaded.
+//!
+//! `docs/forwarding.md` says what it does, `docs/adr/0008-rules-and-floods.md` why nothing circles and nothing storms.
+
+mod flood;
+mod flow;
+mod load;
+#[cfg(test)]
+mod proof;
+mod repair;
+mod routes;
+mod rules;
+#[cfg(test)]
+mod testing;
+mod waiting;
+
+use std::time::{Duration, Instant};
+
+use sluice_app::view::{HostId, Place, Role, Told};
+use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
+use sluice_wire::{Action, Ethernet, Features, Inexpressible, PacketIn, PacketOut};
+
+use flood::{Edges, Floods, is_edge};
+use repair::Repair;
+use routes::Routes;
+use waiting::Waiting;
+
+/// How forwarding is set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// What rules match.
+    pub matching: Matching,
+    /// Whether the rules for the answers are loaded with those for the first packet.
+    pub both_directions: bool,
+    /// Priority of the rules.
+    pub priority: u16,
+    /// Seconds without a packet after which a rule goes; 0 never.
+    pub idle_timeout_s: u16,
+    /// Seconds after which a rule goes; 0 never.
+    pub hard_timeout_s: u16,
+    /// For how long rules that were written are taken to be on their way, at least.
+    pub waiting: Duration,
+    /// Frames to all that may come in at one port in a second.
+    pub floods_per_s_max: u32,
+    /// Octets of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
+    pub miss_len: u16,
+    /// What the choice among equal ways begins with; the same for all workers.
+    pub seed: u64,
+}
+
+/// What a rule matches, besides the VLAN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Matching {
+    /// The destination: the fewest rules. All ways to a host are one tree.
+    Dst,
+    /// Destination and source.
+    Pair,
+    /// Both, and the type; of IP also addresses, protocol and ports. Each conversation has a way of its own.
+    FiveTuple,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            matching: Matching::Pair,
+            both_directions: true,
+            priority: 100,
+            idle_timeout_s: 60,
+            hard_timeout_s: 0,
+            waiting: Duration::from_millis(50),
+            floods_per_s_max: 1000,
+            miss_len: Action::WHOLE,
+            seed: 0,
+        }
+    }
+}
+
+/// Loads the shortest ways between hosts, and sends what is for all out of the ports at the edge.
+#[derive(Debug)]
+pub struct Forwarding {
+    cfg: Config,
+    routes: Routes,
+    edges: Edges,
+    floods: Floods,
+    waiting: Waiting,
+    repair: Repair,
+    counts: Counts,
+    swept: Option<Instant>,
+}
+
+/// What is counted for people.
+#[derive(Debug, Default)]
+struct Counts {
+    paths: u64,
+    rules: u64,
+    repaired: u64,
+    waited: u64,
+    floods: u64,
+    too_many: u64,
+    came_round: u64,
+    in_transit: u64,
+    unsettled: u64,
+    no_way: u64,
+    cut_off: u64,
+}
+
+/// Octets of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
+const FCS_LEN: usize = 4;
+
+/// A frame that came up, and where.
+#[derive(Debug, Clone, Copy)]
+struct Came<'a> {
+    p: PacketIn<'a>,
+    eth: Ethernet<'a>,
+    at: Place,
+    from: From,
+}
+
+/// What sent a frame to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum From {
+    /// A host.
+    Edge,
+    /// A switch of this network: the frame is on its way.
+    Link,
+}
+
+impl Came<'_> {
+    /// Whether nothing of the frame is missing.
+    fn is_whole(&self) -> bool {
+        self.p.frame.len() + FCS_LEN >= usize::from(self.p.total_len)
+    }
+
+    fn dst(&self) -> HostId {
+        HostId { mac: self.eth.dst, vlan: self.eth.vlan }
+    }
+
+    fn src(&self) -> HostId {
+        HostId { mac: self.eth.src, vlan: self.eth.vlan }
+    }
+
+    /// Lets go of the frame if the switch keeps it.
+    fn let_go(&self, ctx: &mut Ctx<'_>) {
+        if self.p.buffer_id.is_some() {
+            say(ctx.here.packet_out(&PacketOut::answer(&self.p)));
+        }
+    }
+}
+
+impl Default for Forwarding {
+    fn default() -> Self {
+        Self::new(&Config::default())
+    }
+}
+
+impl Forwarding {
+    /// Forwarding set so.
+    pub fn new(cfg: &Config) -> Self {
+        Self {
+            cfg: cfg.clone(),
+            routes: Routes::default(),
+            edges: Edges::default(),
+            floods: Floods::default(),
+            waiting: Waiting::default(),
+            repair: Repair::default(),
+            counts: Counts::default(),
+            swept: None,
+        }
+    }
+
+    /// Sets it otherwise. Rules that are written stay as they are.
+    pub fn configure(&mut self, cfg: &Config) {
+        self.cfg = cfg.clone();
+        self.waiting.clear();
+    }
+
+    /// Where a frame came from; `None` for one that is not forwarded, whose reason is counted.
+    fn from(&mut self, at: Place, ctx: &Ctx<'_>) -> Option<From> {
+        match ctx.view().role(at) {
+            Role::Edge => Some(From::Edge),
+            Role::Shared(by) if by == at => Some(From::Edge),
+            Role::Link => Some(From::Link),
+            Role::Settling | Role::Shared(_) => {
+                self.counts.unsettled += 1;
+                None
+            }
+        }
+    }
+
+    fn answer(&mut self, came: &Came<'_>, ctx: &mut Ctx<'_>) {
+        let view = ctx.view();
+        let host = if came.eth.dst.is_group() { None } else { view.host(came.dst()) };
+        let to = host.map(|host| host.at).filter(|&to| is_edge(view, to));
+        match (to, came.from) {
+            (Some(to), _) if to == came.at => came.let_go(ctx),
+            (Some(to), _) => self.forward(came, to, ctx),
+            (None, From::Edge) => self.flood(came, ctx),
+            (None, From::Link) => {
+                self.counts.in_transit += 1;
+                came.let_go(ctx);
+                if !came.eth.dst.is_group() {
+                    self.turn_back(came, ctx);
+                }
+            }
+        }
+    }
+}
+
+impl App for Forwarding {
+    fn on_time(&mut self, now: Instant) {
+        let swept = *self.swept.get_or_insert(now);
+        if now.saturating_duration_since(swept) >= Duration::from_secs(1) {
+            self.swept = Some(now);
+            self.waiting.sweep(now);
+            self.floods.sweep(now);
+        }
+    }
+
+    fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+        say(ctx.here.send_misses_up(self.cfg.miss_len));
+        self.repair.switch_up(ctx);
+    }
+
+    fn switch_down(&mut self, sw: Sw, _: Instant, _: &mut Network) {
+        self.repair.switch_down(sw);
+    }
+
+    fn told(&mut self, told: &Told, _: Instant, network: &mut Network) {
+        self.counts.repaired += self.repair.told(&told.fact, network);
+    }
+
+    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+        let at = Place::new(ctx.id, p.in_port);
+        let eth = Ethernet::new(p.frame);
+        let eth = eth.filter(|eth| !eth.src.is_group() && !eth.dst.is_bridge_reserved());
+        let came = eth.and_then(|eth| Some(Came { p: *p, eth, at, from: self.from(at, ctx)? }));
+        match came {
+            Some(came) => self.answer(&came, ctx),
+            None if p.buffer_id.is_some() => say(ctx.here.packet_out(&PacketOut::answer(p))),
+            None => {}
+        }
+        Then::Done
+    }
+
+    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
+        let c = &self.counts;
+        put(("forwarding_paths", "Ways that were loaded", c.paths));
+        put(("forwarding_rules", "Rules that were written", c.rules));
+        put(("forwarding_repairs", "Deletions of rules that led nowhere", c.repaired));
+        let waiting = self.waiting.len() as u64;
+        put(("forwarding_waiting", "Flows whose rules are on their way", waiting));
+        put(("forwarding_waited", "Frames sent on while their rules were on the way", c.waited));
+        put(("forwarding_floods", "Frames sent to all ports at the edge", c.floods));
+        put(("forwarding_floods_too_many", "Frames to all beyond the limit of a port", c.too_many));
+        put(("forwarding_floods_came_round", "Frames to all that came round", c.came_round));
+        put((
+            "forwarding_in_transit",
+            "Frames to all or nobody that came from a switch",
+            c.in_transit,
+        ));
+        put(("forwarding_unsettled", "Frames from ports not known to lead to hosts", c.unsettled));
+        put(("forwarding_no_way", "Frames to hosts to which there is no way", c.no_way));
+        put(("forwarding_cut_off", "Frames that came up cut off and are lost", c.cut_off));
+    }
+}
+
+/// All that is said with it has a form in every version, but for a frame that just fits its `PACKET_IN` and is too long
+/// for a `PACKET_OUT`: it is lost, as frames may be.
+fn say<T>(written: Result<T, Inexpressible>) {
+    debug_assert!(
+        written.as_ref().err().is_none_or(|no| no.what == "more than 65535 octets"),
+        "{:?}",
+        written.err()
+    );
+}

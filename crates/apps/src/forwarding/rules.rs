@@ -1,0 +1,67 @@
+//! The rules of forwarding: what they say, and which of them go when they lead nowhere.
+
+use sluice_app::view::HostId;
+use sluice_wire::{
+    Action, Field, FlowMod, FlowModCommand, Instruction, Match, Out, PortNo, Version, VlanId,
+};
+
+use super::Config;
+use super::flow::Flow;
+
+/// What the cookies of all rules of forwarding begin with: `forw`.
+const COOKIE: u64 = 0x666f_7277_0000_0000;
+
+/// The bits in which it stands.
+const COOKIE_MASK: u64 = 0xffff_ffff_0000_0000;
+
+/// A rule that sends a flow out of a port.
+pub(super) fn rule(cfg: &Config, flow: Flow, out_port: PortNo) -> FlowMod {
+    FlowMod {
+        cookie: COOKIE,
+        idle_timeout: cfg.idle_timeout_s,
+        hard_timeout: cfg.hard_timeout_s,
+        priority: cfg.priority,
+        matching: flow.to_match(cfg.matching),
+        instructions: vec![Instruction::apply([Action::output(out_port)])],
+        ..FlowMod::default()
+    }
+}
+
+/// How the rules of forwarding are told from those of others when some of them are to go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Named {
+    /// By their cookies.
+    ByCookie,
+    /// By what they match and where they send alone, which every version can say.
+    ByPort,
+}
+
+impl Named {
+    /// What can be said to switches of a version.
+    pub(super) fn of(version: Version) -> Self {
+        let (mut tx, mut xid) = (Vec::new(), 0);
+        let said = Out::new(&mut tx, version, &mut xid).flow_mod(&Self::ByCookie.delete(PortNo(1)));
+        if said.is_ok() { Self::ByCookie } else { Self::ByPort }
+    }
+
+    /// All rules that send out of `out_port` go.
+    pub(super) fn delete(self, out_port: PortNo) -> FlowMod {
+        let (cookie, cookie_mask) = match self {
+            Self::ByCookie => (COOKIE, COOKIE_MASK),
+            Self::ByPort => (0, 0),
+        };
+        let command = FlowModCommand::DELETE;
+        FlowMod { command, cookie, cookie_mask, out_port, ..FlowMod::default() }
+    }
+
+    /// Those of them that are for a host go.
+    pub(super) fn delete_to(self, host: HostId, out_port: PortNo) -> FlowMod {
+        let dst = Field::eth_dst(host.mac);
+        // A host without a VLAN may have priority tags.
+        let matching: Match = match host.vlan {
+            VlanId(0) => [dst].into(),
+            vlan => [dst, Field::vlan(vlan)].into(),
+        };
+        FlowMod { matching, ..self.delete(out_port) }
+    }
+}

@@ -1,0 +1,572 @@
+//! What forwarding does, as transcripts. Topology and hosts are played.
+
+use sluice_apps::forwarding::{Config, Forwarding, Matching};
+use sluice_testkit::transcript;
+
+/// A line of three switches, a at the first one, b at the last one.
+const LINE: &str = "
+    know link s1:1 s2:1
+    know link s2:2 s3:1
+    know edge s1:3 s1:4 s2:3 s3:3
+    know host a s1:3
+    know host b s3:3
+";
+
+/// A ring of four, a and b at opposite ends, with one way between them at first.
+const RING: &str = "
+    know link s1:1 s2:1
+    know link s2:2 s3:1
+    know link s4:2 s1:2
+    know edge s1:3 s2:3 s3:3 s4:3
+    know host a s1:3
+    know host b s3:3
+";
+
+/// One switch.
+const ONE: &str = "
+    know edge s1:1 s1:2 s1:3
+    know host a s1:1
+    know host b s1:2
+";
+
+#[track_caller]
+fn on(network: &str, cfg: &Config, script: &str) {
+    transcript(|| Forwarding::new(cfg), &format!("{network}\n{script}"));
+}
+
+#[track_caller]
+fn usually(network: &str, script: &str) {
+    on(network, &Config::default(), script);
+}
+
+mod ways {
+    use super::*;
+
+    #[test]
+    fn the_first_packet_loads_the_whole_way_in_both_directions_and_goes_out_at_the_far_end() {
+        usually(
+            LINE,
+            "
+            s1 < packet_in  port=3 a>b
+            s3 > flow_mod   match=src+dst+vlan src=a dst=b untagged port=3 idle=60 hard=0 priority=100
+            s3 > flow_mod   src=b dst=a port=1
+            s3 > packet_out port=3
+            s2 > flow_mod   src=a dst=b port=2
+            s2 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=1
+            s1 > flow_mod   src=b dst=a port=3
+            ",
+        );
+    }
+
+    #[test]
+    fn one_direction_can_be_enough() {
+        on(
+            LINE,
+            &Config { both_directions: false, ..Config::default() },
+            "
+            s1 < packet_in  port=3 a>b
+            s3 > flow_mod   src=a dst=b port=3
+            s3 > packet_out port=3
+            s2 > flow_mod   src=a dst=b port=2
+            s1 > flow_mod   src=a dst=b port=1
+            s3 < packet_in  port=3 b>a
+            s1 > flow_mod   src=b dst=a port=3
+            s1 > packet_out port=3
+            s2 > flow_mod   src=b dst=a port=1
+            s3 > flow_mod   src=b dst=a port=1
+            ",
+        );
+    }
+
+    #[test]
+    fn who_asks_without_being_known_gets_one_direction() {
+        usually(
+            LINE,
+            "
+            s1 < packet_in  port=4 c>b
+            s3 > flow_mod   src=c dst=b port=3
+            s3 > packet_out port=3
+            s2 > flow_mod   src=c dst=b port=2
+            s1 > flow_mod   src=c dst=b port=1
+            ",
+        );
+    }
+
+    #[test]
+    fn at_one_switch_nobody_else_is_written_to() {
+        usually(
+            ONE,
+            "
+            s1 < packet_in  port=1 a>b
+            s1 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=2
+            s1 > packet_out port=2 in_port=1
+            wait 1s
+            s1 < packet_in  port=1 a>b buffer=7
+            s1 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=2 buffer=7
+            ",
+        );
+    }
+
+    #[test]
+    fn a_frame_that_the_switch_keeps_is_let_go_as_it_goes_out_elsewhere() {
+        usually(
+            LINE,
+            "
+            s1 < packet_in  port=3 a>b buffer=7
+            s1 > packet_out drop buffer=7
+            s3 > flow_mod   src=a dst=b port=3
+            s3 > flow_mod   src=b dst=a port=1
+            s3 > packet_out port=3
+            s2 > flow_mod   src=a dst=b port=2
+            s2 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=1
+            s1 > flow_mod   src=b dst=a port=3
+            ",
+        );
+    }
+
+    #[test]
+    fn of_a_frame_cut_off_what_the_switch_keeps_goes_by_its_rule() {
+        usually(
+            LINE,
+            "
+            s1 < packet_in  port=3 a>b cut buffer=7
+            s3 > flow_mod   src=a dst=b port=3
+            s3 > flow_mod   src=b dst=a port=1
+            s2 > flow_mod   src=a dst=b port=2
+            s2 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=1 buffer=7
+            s1 > flow_mod   src=b dst=a port=3
+            wait 1s
+            s1 < packet_in  port=3 a>b cut
+            s3 > flow_mod   src=a dst=b port=3
+            s3 > flow_mod   src=b dst=a port=1
+            s2 > flow_mod   src=a dst=b port=2
+            s2 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=1
+            s1 > flow_mod   src=b dst=a port=3
+            ",
+        );
+    }
+
+    #[test]
+    fn a_frame_to_where_it_came_from_is_dropped() {
+        usually(
+            ONE,
+            "
+            know host c s1:1
+            s1 < packet_in  port=1 c>a
+            s1 < packet_in  port=1 c>a buffer=7
+            s1 > packet_out drop buffer=7
+            ",
+        );
+    }
+
+    #[test]
+    fn without_a_way_nothing_is_sent() {
+        usually(
+            "
+            know edge s1:1 s2:1
+            know host a s1:1
+            know host b s2:1
+            ",
+            "
+            s1 < packet_in  port=1 a>b
+            s1 < packet_in  port=1 a>b buffer=7
+            s1 > packet_out drop buffer=7
+            ",
+        );
+    }
+
+    #[test]
+    fn a_host_at_a_port_that_leads_elsewhere_is_unknown() {
+        usually(
+            ONE,
+            "
+            know settling s1:2
+            s1 < packet_in  port=1 a>b
+            s1 > packet_out port=3
+            ",
+        );
+    }
+
+    #[test]
+    fn vlans_are_apart() {
+        usually(
+            LINE,
+            "
+            know host a/5 s1:3
+            know host b/5 s2:3
+            s1 < packet_in  port=3 a>b vlan=5
+            s2 > flow_mod   src=a dst=b vlan=5 port=3
+            s2 > flow_mod   src=b dst=a vlan=5 port=1
+            s2 > packet_out port=3
+            s1 > flow_mod   src=a dst=b vlan=5 port=1
+            s1 > flow_mod   src=b dst=a vlan=5 port=3
+            s1 < packet_in  port=3 a>b vlan=6
+            s1 > packet_out port=4
+            s2 > packet_out port=3
+            s3 > packet_out port=3
+            ",
+        );
+    }
+}
+
+mod rules {
+    use super::*;
+
+    #[test]
+    fn they_have_the_times_and_priority_that_were_set() {
+        let cfg =
+            Config { idle_timeout_s: 7, hard_timeout_s: 70, priority: 9, ..Config::default() };
+        on(
+            ONE,
+            &cfg,
+            "
+            s1 < packet_in  port=1 a>b
+            s1 > flow_mod   src=b dst=a port=1 idle=7 hard=70 priority=9
+            s1 > flow_mod   src=a dst=b port=2 idle=7 hard=70 priority=9
+            s1 > packet_out port=2
+            ",
+        );
+    }
+
+    #[test]
+    fn one_can_match_the_destination() {
+        on(
+            ONE,
+            &Config { matching: Matching::Dst, ..Config::default() },
+            "
+            s1 < packet_in  port=1 a>b
+            s1 > flow_mod   match=dst+vlan dst=a untagged port=1
+            s1 > flow_mod   match=dst+vlan dst=b untagged port=2
+            s1 > packet_out port=2
+            ",
+        );
+    }
+}
+
+mod waiting {
+    use super::*;
+
+    #[test]
+    fn while_rules_are_on_their_way_packets_are_only_sent_on() {
+        usually(
+            LINE,
+            "
+            s1 < packet_in  port=3 a>b
+            s3 > flow_mod   src=a dst=b port=3
+            s3 > flow_mod   src=b dst=a port=1
+            s3 > packet_out port=3
+            s2 > flow_mod   src=a dst=b port=2
+            s2 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=1
+            s1 > flow_mod   src=b dst=a port=3
+            s1 < packet_in  port=3 a>b
+            s3 > packet_out port=3
+            s2 < packet_in  port=1 a>b
+            s3 > packet_out port=3
+            s3 < packet_in  port=1 a>b buffer=7
+            s3 > packet_out port=3 buffer=7
+            s3 < packet_in  port=3 b>a
+            s1 > packet_out port=3
+            ",
+        );
+    }
+
+    #[test]
+    fn what_comes_up_later_has_the_way_of_its_host_loaded_wherever_it_comes_up() {
+        usually(
+            LINE,
+            "
+            s2 < packet_in  port=1 a>b
+            s3 > flow_mod   src=a dst=b port=3
+            s3 > flow_mod   src=b dst=a port=1
+            s3 > packet_out port=3
+            s2 > flow_mod   src=a dst=b port=2
+            s2 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=1
+            s1 > flow_mod   src=b dst=a port=3
+            s2 < packet_in  port=1 d>b                  # nobody knows where d is
+            s3 > flow_mod   src=d dst=b port=3
+            s3 > packet_out port=3
+            s2 > flow_mod   src=d dst=b port=2
+            s2 < packet_in  port=2 d>b                  # and s3 sends it the wrong way
+            s3 > packet_out port=3
+            wait 1s
+            s2 < packet_in  port=2 d>b
+            s3 > flow_mod   src=d dst=b port=3
+            s3 > packet_out port=3
+            ",
+        );
+    }
+}
+
+mod repair {
+    use super::*;
+
+    #[test]
+    fn a_cut_link_takes_the_rules_that_used_it_and_no_others() {
+        usually(
+            RING,
+            "
+            s1 < packet_in  port=3 a>b
+            s3 > flow_mod   src=a dst=b port=3
+            s3 > flow_mod   src=b dst=a port=1
+            s3 > packet_out port=3
+            s2 > flow_mod   src=a dst=b port=2
+            s2 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=1
+            s1 > flow_mod   src=b dst=a port=3
+            know link s3:2 s4:1
+            wait 1s
+            know cut s2:2 s3:1
+            s3 > flow_mod   delete match= out_port=1
+            s2 > flow_mod   delete match= out_port=2
+            s2 < packet_in  port=1 a>b
+            s3 > flow_mod   src=a dst=b port=3
+            s3 > flow_mod   src=b dst=a port=2
+            s3 > packet_out port=3
+            s4 > flow_mod   src=a dst=b port=1
+            s4 > flow_mod   src=b dst=a port=2
+            s1 > flow_mod   src=a dst=b port=2
+            s1 > flow_mod   src=b dst=a port=3
+            know link s2:2 s3:1
+            know cut s2:2 s3:1
+            s3 > flow_mod   delete match= out_port=1
+            s2 > flow_mod   delete match= out_port=2
+            ",
+        );
+    }
+
+    #[test]
+    fn a_port_that_goes_down_takes_the_rules_that_used_it() {
+        usually(
+            ONE,
+            "
+            know down s1:2
+            s1 > flow_mod   delete match= out_port=2
+            s1 < port_down  2
+            ",
+        );
+    }
+
+    #[test]
+    fn a_link_that_leads_elsewhere_is_another() {
+        usually(
+            LINE,
+            "
+            know link s1:1 s4:1
+            s2 > flow_mod   delete match= out_port=1
+            s1 > flow_mod   delete match= out_port=1
+            ",
+        );
+    }
+
+    #[test]
+    fn the_rules_to_the_old_port_of_a_host_that_moved_or_is_gone_go() {
+        usually(
+            LINE,
+            "
+            know host b s2:3
+            s3 > flow_mod   delete match=dst dst=b out_port=3
+            know gone b
+            s2 > flow_mod   delete match=dst dst=b out_port=3
+            know host b/7 s2:3
+            know gone b/7
+            s2 > flow_mod   delete match=dst+vlan dst=b vlan=7 out_port=3
+            know host b s2:3
+            s2 < packet_in  port=1 a>b
+            s2 > packet_out port=3
+            s2 > flow_mod   src=a dst=b port=3
+            s2 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=1
+            s1 > flow_mod   src=b dst=a port=3
+            ",
+        );
+    }
+
+    #[test]
+    fn who_sends_to_a_host_that_nobody_knows_is_made_to_ask() {
+        usually(
+            LINE,
+            "
+            s2 < packet_in  port=1 a>z
+            s1 > flow_mod   delete match=dst dst=z out_port=1
+            s2 < packet_in  port=1 a>z
+            ",
+        );
+    }
+
+    #[test]
+    fn a_switch_that_is_lost_keeps_its_rules() {
+        usually(
+            LINE,
+            "
+            know lost s2
+            s1 < packet_in  port=3 a>b
+            ",
+        );
+    }
+}
+
+mod flooding {
+    use super::*;
+
+    #[test]
+    fn what_is_for_all_goes_out_at_the_edge_of_all_switches() {
+        usually(
+            LINE,
+            "
+            s1 < packet_in  port=3 a>*
+            s1 > packet_out port=4 in_port=3
+            s2 > packet_out port=3
+            s3 > packet_out port=3
+            s2 < packet_in  port=3 d>33:33:00:00:00:01 buffer=7
+            s2 > packet_out drop buffer=7
+            s1 > packet_out port=3+port=4
+            s3 > packet_out port=3
+            s3 < packet_in  port=3 b>z
+            s1 > packet_out port=3+port=4
+            s2 > packet_out port=3
+            ",
+        );
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_not_flooded_again() {
+        usually(
+            LINE,
+            "
+            s2 < packet_in  port=1 a>*
+            s2 < packet_in  port=1 a>* buffer=7
+            s2 > packet_out drop buffer=7
+            ",
+        );
+    }
+
+    #[test]
+    fn nothing_comes_from_or_goes_to_ports_that_are_not_known() {
+        usually(
+            "
+            know edge s1:1 s1:2
+            know settling s1:3
+            know link s1:4 s2:4
+            ",
+            "
+            s1 < packet_in  port=3 a>*
+            s1 < packet_in  port=3 a>b buffer=7
+            s1 > packet_out drop buffer=7
+            s1 < packet_in  port=1 a>*
+            s1 > packet_out port=2
+            ",
+        );
+    }
+
+    #[test]
+    fn a_network_of_others_is_spoken_to_by_one_port() {
+        usually(
+            "
+            know link s1:1 s2:1
+            know shared s1:2 s2:2
+            know edge s1:3 s2:3
+            ",
+            "
+            s2 < packet_in  port=3 a>*
+            s1 > packet_out port=2+port=3
+            s1 < packet_in  port=2 x>*
+            s1 > packet_out port=3
+            s2 > packet_out port=3
+            s2 < packet_in  port=2 x>33:33:00:00:00:01
+            ",
+        );
+    }
+
+    #[test]
+    fn a_frame_that_comes_round_by_a_way_unknown_to_us_ends() {
+        usually(
+            LINE,
+            "
+            s1 < packet_in  port=3 a>*
+            s1 > packet_out port=4
+            s2 > packet_out port=3
+            s3 > packet_out port=3
+            s3 < packet_in  port=3 a>*
+            s1 < packet_in  port=4 a>* buffer=7
+            s1 > packet_out drop buffer=7
+            wait 1s
+            s3 < packet_in  port=3 a>*
+            s1 > packet_out port=3+port=4
+            s2 > packet_out port=3
+            ",
+        );
+    }
+
+    #[test]
+    fn there_are_only_so_many_in_a_second() {
+        on(
+            ONE,
+            &Config { floods_per_s_max: 2, ..Config::default() },
+            "
+            s1 < packet_in  port=1 a>*
+            s1 > packet_out port=2+port=3
+            s1 < packet_in  port=1 a>*
+            s1 > packet_out port=2+port=3
+            s1 < packet_in  port=1 a>*
+            s1 < packet_in  port=2 b>*
+            s1 > packet_out port=1+port=3
+            wait 1s
+            s1 < packet_in  port=1 a>*
+            s1 > packet_out port=2+port=3
+            ",
+        );
+    }
+
+    #[test]
+    fn of_a_frame_cut_off_only_what_the_switch_keeps_is_sent() {
+        usually(
+            LINE,
+            "
+            s1 < packet_in  port=3 a>* cut
+            s1 < packet_in  port=3 a>* cut buffer=7
+            s1 > packet_out port=4 buffer=7
+            ",
+        );
+    }
+}
+
+mod sessions {
+    use super::*;
+
+    #[test]
+    fn a_switch_comes_up_with_a_table_miss_entry_where_its_version_needs_one() {
+        usually(
+            "",
+            "
+            s1 < up
+            [1.3..] s1 > flow_mod port=controller priority=0 idle=0 hard=0 match=
+            s1 < down
+            ",
+        );
+    }
+
+    #[test]
+    fn what_is_no_frame_or_too_long_to_send_on_does_no_harm() {
+        usually(
+            LINE,
+            "
+            s1 < packet_in  port=3 a>b runt=13
+            s1 < packet_in  port=3 a>b runt=13 buffer=7
+            s1 > packet_out drop buffer=7
+            s1 < packet_in  port=3 a>01:80:c2:00:00:0e buffer=7
+            s1 > packet_out drop buffer=7
+            s1 < packet_in  port=3 *>b
+            s1 < packet_in  port=3 a>* giant
+            [1.3..1.4] s1 > packet_out port=4
+            ",
+        );
+    }
+}
