@@ -25,6 +25,7 @@ pub struct Fabric<A> {
     swept: Instant,
     workers: Vec<Worker<A>>,
     switches: Vec<Switch>,
+    by_id: HashMap<u64, usize>,
     wires: HashMap<Place, Vec<(Place, Duration)>>,
     /// Ports that a network of others joins.
     bridges: Vec<Vec<Place>>,
@@ -81,6 +82,7 @@ impl<A: App> Fabric<A> {
             swept: now,
             workers,
             switches: Vec::new(),
+            by_id: HashMap::new(),
             wires: HashMap::new(),
             bridges: Vec::new(),
             events: BTreeMap::new(),
@@ -92,6 +94,7 @@ impl<A: App> Fabric<A> {
 
     /// Adds switch `id` with ports from 1 to `ports`, which `worker` will hold. It is not connected yet.
     pub fn add(&mut self, id: u64, ports: u32, worker: usize) {
+        self.by_id.insert(id, self.switches.len());
         let id = DatapathId(id);
         let (down, delay) = (HashSet::new(), Duration::ZERO);
         let switch = Switch { id, worker, is_up: false, ports, down, delay, next_xid: 1 };
@@ -100,7 +103,7 @@ impl<A: App> Fabric<A> {
 
     /// Lets messages take `delay` from the switch to its worker, and as long back.
     pub fn set_delay(&mut self, id: u64, delay: Duration) {
-        if let Some(switch) = self.switches.iter_mut().find(|switch| switch.id.0 == id) {
+        if let Some(switch) = self.find(id).and_then(|n| self.switches.get_mut(n)) {
             switch.delay = delay;
         }
     }
@@ -193,11 +196,17 @@ impl<A: App> Fabric<A> {
                 self.now = sweep_at;
                 self.sweep();
             } else if let Some(((at, _), event)) = self.events.pop_first() {
-                self.now = at;
+                self.now = self.now.max(at);
                 self.happen(event);
             }
         }
         self.now = end;
+    }
+
+    /// Lets time pass in which the workers do not run.
+    pub fn freeze(&mut self, time: Duration) {
+        self.now += time;
+        self.swept = self.now;
     }
 
     fn sweep(&mut self) {
@@ -300,7 +309,7 @@ impl<A: App> Fabric<A> {
     }
 
     fn is_port_up(&self, at: Place) -> bool {
-        let switch = self.switches.iter().find(|switch| switch.id == at.switch);
+        let switch = self.find(at.switch.0).and_then(|n| self.switches.get(n));
         switch.is_some_and(|switch| {
             (1..=switch.ports).contains(&at.port.0) && !switch.down.contains(&at.port)
         })
@@ -374,7 +383,7 @@ impl<A: App> Fabric<A> {
     }
 
     fn find(&self, id: u64) -> Option<usize> {
-        self.switches.iter().position(|switch| switch.id.0 == id)
+        self.by_id.get(&id).copied()
     }
 
     /// What a worker knows.

@@ -52,10 +52,6 @@ impl Default for Config {
 
 /// How often time passes for a switch, about.
 const LOOKED_EVERY: Duration = Duration::from_millis(250);
-/// A probe that asks for an answer gets it at once, unless the last one left less than this ago.
-const ANSWER_GAP: Duration = Duration::from_millis(50);
-/// The same for networks of others.
-const FAR_ANSWER_GAP: Duration = Duration::from_millis(250);
 /// Without a turn for this long, the process slept, and what was not heard meanwhile is not lost.
 const SLEPT: Duration = Duration::from_secs(2);
 /// Between two lines of log about frames that are refused.
@@ -203,18 +199,18 @@ impl Topology {
         self.rtt_max.add(Duration::from_micros(probe.rtt_us.into()), now);
         show(port, now, ctx.network, &mut self.counts);
         let (leads_to, phase) = (port.leads_to, port.phase);
-        let is_before = |sent: Option<Instant>, gap| {
-            sent.is_none_or(|sent| now.saturating_duration_since(sent) >= gap)
-        };
-        if is_linked && leads_to != Some(from) {
+        let asks = if is_linked && leads_to != Some(from) {
             // The other direction: the last probe out of here was perhaps too early for the other switch.
-            if is_before(port.sent, ANSWER_GAP) {
-                switch.probe(n, Way::Near, ctx, rhythm, &mut self.counts);
-            } else {
-                port.due = now;
-            }
-        } else if phase == Phase::Shared && is_new && is_before(port.far_sent, FAR_ANSWER_GAP) {
-            switch.probe(n, Way::Far, ctx, rhythm, &mut self.counts);
+            port.due = now;
+            Some(Way::Near)
+        } else if phase == Phase::Shared && is_new {
+            port.far_due = now;
+            Some(Way::Far)
+        } else {
+            None
+        };
+        if let Some(way) = asks.filter(|_| port.may_answer(now)) {
+            switch.probe(n, way, ctx, rhythm, &mut self.counts);
         }
         if from == to {
             return;

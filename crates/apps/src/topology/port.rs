@@ -14,6 +14,9 @@ const PEERS_MAX: usize = 32;
 /// Frames of probes, whoever's, that are looked at in a second: hosts may send any number.
 const LOOKED_AT_MAX: u32 = 64;
 
+/// Between two answers: the ends of a new link may not know yet that they have heard each other.
+const ANSWER_GAP: Duration = Duration::from_millis(50);
+
 /// What a port leads to, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -81,9 +84,6 @@ pub(super) struct Port {
     /// When it is probed next, and when its network is.
     pub(super) due: Instant,
     pub(super) far_due: Instant,
-    /// When it was last.
-    pub(super) sent: Option<Instant>,
-    pub(super) far_sent: Option<Instant>,
     /// Where frames that leave here come in: the other end says so.
     pub(super) leads_to: Option<Place>,
     /// What all workers were told: the link that comes in, and what the port is.
@@ -98,6 +98,8 @@ pub(super) struct Port {
     left_since: Option<Instant>,
     delay: Delay,
     window: (Option<Instant>, u32),
+    /// When a probe was last answered by one.
+    answered: Option<Instant>,
 }
 
 impl Port {
@@ -108,8 +110,6 @@ impl Port {
             hw_addr: described.hw_addr,
             due: now,
             far_due: now,
-            sent: None,
-            far_sent: None,
             leads_to: None,
             told_link: None,
             told: None,
@@ -120,6 +120,7 @@ impl Port {
             left_since: None,
             delay: Delay::default(),
             window: (None, 0),
+            answered: None,
         }
     }
 
@@ -148,7 +149,6 @@ impl Port {
         self.peers.clear();
         (self.partner, self.leads_to, self.left_since) = (None, None, None);
         self.delay = Delay::default();
-        (self.sent, self.far_sent) = (None, None);
     }
 
     /// A probe from `from` came in, or one from here came in there by way of others. Whether that is new.
@@ -239,6 +239,16 @@ impl Port {
         }
         *count = count.saturating_add(1);
         *count <= LOOKED_AT_MAX
+    }
+
+    /// Whether a probe may be answered by another at once; else that goes at the next look.
+    pub(super) fn may_answer(&mut self, now: Instant) -> bool {
+        let last = self.answered;
+        let may = last.is_none_or(|last| now.saturating_duration_since(last) >= ANSWER_GAP);
+        if may {
+            self.answered = Some(now);
+        }
+        may
     }
 
     /// A frame took so long on the link that comes in.

@@ -121,8 +121,8 @@ impl Switch {
         };
         let due = ctx.now + until_next(self.id, n, sent_us, interval);
         match way {
-            Way::Near => (port.sent, port.due) = (Some(ctx.now), due),
-            Way::Far => (port.far_sent, port.far_due) = (Some(ctx.now), due),
+            Way::Near => port.due = due,
+            Way::Far => port.far_due = due,
         }
         counts.sent += 1;
     }

@@ -1,0 +1,121 @@
+//! What ports are that lead to no switch of ours, or not only there.
+
+use super::*;
+
+/// Three switches whose first ports a bridge of others joins.
+fn around_a_bridge(workers: usize) -> Fabric<Topology> {
+    let apps = (0..workers).map(|_| Topology::default());
+    let mut fabric = Fabric::new(Version::V1_3, apps);
+    for id in 1..=3u8 {
+        fabric.add(id.into(), 2, usize::from(id) % workers);
+    }
+    fabric.bridge(&[place(1, 1), place(2, 1), place(3, 1)]);
+    fabric
+}
+
+const AROUND: [Place; 3] = [place(1, 1), place(2, 1), place(3, 1)];
+
+#[test]
+fn ports_of_one_foreign_network_have_the_smallest_speak_for_all() {
+    for workers in 1..=3 {
+        let mut fabric = around_a_bridge(workers);
+        for id in [3, 1, 2] {
+            fabric.up(id);
+            fabric.run(MS * 10);
+        }
+        fabric.run(MS * 250);
+        // Before it is an edge, a port is known to be none.
+        assert_eq!(roles(&fabric, AROUND), [Role::Shared(place(1, 1)); 3]);
+        fabric.run(S * 60);
+        assert_eq!(roles(&fabric, AROUND), [Role::Shared(place(1, 1)); 3]);
+        assert_eq!(fabric.view(0).links().count(), 0);
+        assert_eq!(fabric.gauge("topology_ports_shared"), 3);
+        fabric.set_port(place(1, 1), false);
+        fabric.run(MS);
+        let second = Role::Shared(place(2, 1));
+        assert_eq!(roles(&fabric, AROUND), [Role::Settling, second, second]);
+        fabric.down(2);
+        fabric.run(S);
+        assert_eq!(fabric.view(0).role(place(3, 1)), Role::Edge);
+    }
+}
+
+#[test]
+fn a_network_that_joins_edges_later_is_noticed() {
+    let mut fabric = settled_pair();
+    fabric.bridge(&[place(1, 4), place(2, 4)]);
+    fabric.run(S * 6);
+    assert_eq!(roles(&fabric, [place(1, 4), place(2, 4)]), [Role::Shared(place(1, 4)); 2]);
+    assert_eq!(links(&fabric), 2);
+}
+
+/// Something between three ports forwards what no bridge should.
+#[test]
+fn three_ports_with_lldp_between_all_of_them_are_no_link() {
+    let mut fabric = Fabric::new(Version::V1_3, [Topology::default()]);
+    for id in 1..=3 {
+        fabric.add(id, 2, 0);
+    }
+    for (a, b) in [(0, 1), (1, 2), (2, 0)] {
+        fabric.wire(AROUND[a], AROUND[b], Duration::ZERO);
+    }
+    for id in 1..=3 {
+        fabric.up(id);
+    }
+    fabric.run(S * 10);
+    assert_eq!(roles(&fabric, AROUND), [Role::Shared(place(1, 1)); 3]);
+    assert_eq!(links(&fabric), 0);
+    fabric.down(3);
+    fabric.run(S * 5);
+    assert_eq!(links(&fabric), 2);
+    assert_eq!(roles(&fabric, [place(1, 1), place(2, 1)]), [Role::Link; 2]);
+}
+
+#[test]
+fn a_port_at_which_comes_in_what_left_is_kept_out() {
+    let mut fabric = settled_pair();
+    let looped = place(1, 3);
+    fabric.wire_one_way(looped, looped, Duration::ZERO);
+    fabric.run(S * 2);
+    assert_eq!(fabric.view(0).role(looped), Role::Settling);
+    assert_eq!(fabric.gauge("topology_ports_looped"), 1);
+    let reports = fabric.take_reports();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    assert!(reports[0].contains("comes in again"), "{reports:?}");
+    fabric.run(S * 20);
+    assert_eq!((links(&fabric), fabric.take_reports().len()), (2, 0));
+    fabric.cut(looped);
+    fabric.run(S * 20);
+    assert_eq!(fabric.view(0).role(looped), Role::Edge);
+}
+
+/// Until anything of ours would have come in, as far away as switches are.
+#[test]
+fn a_port_settles_only_after_twice_the_longest_way() {
+    let mut fabric = Fabric::new(Version::V1_3, [Topology::default()]);
+    fabric.add(1, 2, 0);
+    fabric.add(2, 2, 0);
+    fabric.set_delay(2, MS * 500);
+    fabric.up(2);
+    fabric.run(S * 2);
+    fabric.up(1);
+    fabric.run(MS * 1900);
+    assert_eq!(fabric.view(0).role(A), Role::Settling);
+    fabric.run(MS * 600);
+    assert_eq!(fabric.view(0).role(A), Role::Edge);
+}
+
+#[test]
+fn a_port_that_is_down_is_nothing_until_it_is_up() {
+    let mut fabric = pair(Version::V1_3);
+    fabric.set_port(place(1, 2), false);
+    fabric.up(1);
+    fabric.run(S * 5);
+    assert_eq!(fabric.view(0).role(place(1, 2)), Role::Settling);
+    assert_eq!(fabric.gauge("topology_ports_down"), 1);
+    let left = fabric.take_left();
+    assert!(left.iter().all(|(at, _)| *at != place(1, 2)));
+    fabric.set_port(place(1, 2), true);
+    fabric.run(S);
+    assert_eq!(fabric.view(0).role(place(1, 2)), Role::Edge);
+}
