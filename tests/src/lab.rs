@@ -175,6 +175,11 @@ impl Lab {
         self.vsctl(&format!("del-controller {bridge}"));
     }
 
+    /// Lets `bridge` forward by itself, as a bridge does that nobody controls.
+    pub fn be_a_bridge(&self, bridge: &str) {
+        self.vsctl(&format!("set bridge {bridge} fail_mode=standalone"));
+    }
+
     /// How often `bridge` has connected to a controller.
     pub fn connections(&self, bridge: &str) -> usize {
         self.events(bridge, &[": connected"])

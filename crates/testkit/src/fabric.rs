@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Place, View};
+use sluice_app::view::{Place, Told, View};
 use sluice_app::{App, Ctx, Network, Sw};
 use sluice_wire::{
     Action, DatapathId, Ethernet, Features, Frame, Kind, MacAddr, Message, Out, PacketIn,
@@ -33,6 +33,7 @@ pub struct Fabric<A> {
     events_ever: u64,
     left: Vec<(Place, Vec<u8>)>,
     heard: HashMap<Kind, u64>,
+    hop: Duration,
 }
 
 #[derive(Debug)]
@@ -61,6 +62,8 @@ enum Event {
     Up(usize, Vec<u8>),
     /// A frame comes in at a port.
     In(Place, Vec<u8>),
+    /// A worker hears what another one said.
+    Told(usize, Vec<Told>),
 }
 
 /// Port `port` of switch `switch`.
@@ -89,6 +92,7 @@ impl<A: App> Fabric<A> {
             events_ever: 0,
             left: Vec::new(),
             heard: HashMap::new(),
+            hop: Duration::ZERO,
         }
     }
 
@@ -106,6 +110,11 @@ impl<A: App> Fabric<A> {
         if let Some(switch) = self.find(id).and_then(|n| self.switches.get_mut(n)) {
             switch.delay = delay;
         }
+    }
+
+    /// Lets what one worker says take `hop` to the others.
+    pub fn set_hop(&mut self, hop: Duration) {
+        self.hop = hop;
     }
 
     /// Joins two ports by a wire that takes `delay`.
@@ -238,6 +247,17 @@ impl<A: App> Fabric<A> {
                 }
             }
             Event::In(at, frame) => self.come_in(at, &frame),
+            Event::Told(n, facts) => {
+                if let Some(Worker { app, network }) = self.workers.get_mut(n) {
+                    app.on_time(self.now);
+                    for told in &facts {
+                        if network.hear(told) {
+                            app.told(told, self.now, network);
+                        }
+                    }
+                }
+                self.carry(n);
+            }
         }
     }
 
@@ -357,22 +377,18 @@ impl<A: App> Fabric<A> {
         self.carry(worker);
     }
 
-    /// Carries what was told to all workers, until no more is.
-    fn carry(&mut self, first: usize) {
-        let mut next = vec![first];
-        while let Some(from) = next.pop() {
-            let Some(worker) = self.workers.get_mut(from) else { continue };
-            let facts = worker.network.take_told();
+    /// Carries what worker `from` was told to all others, and to its own application until that says no more.
+    fn carry(&mut self, from: usize) {
+        while let Some(Worker { app, network }) = self.workers.get_mut(from) {
+            let facts = network.take_told();
             if facts.is_empty() {
-                continue;
+                break;
             }
-            for (n, Worker { app, network }) in self.workers.iter_mut().enumerate() {
-                for told in &facts {
-                    if n == from || network.hear(told) {
-                        app.told(told, self.now, network);
-                    }
-                }
-                next.push(n);
+            for told in &facts {
+                app.told(told, self.now, network);
+            }
+            for n in (0..self.workers.len()).filter(|&n| n != from) {
+                self.put(self.hop, Event::Told(n, facts.clone()));
             }
         }
     }

@@ -158,7 +158,7 @@ impl Topology {
         let life = if way == Way::Near { rhythm.times.life } else { rhythm.times.far_life };
         if u128::from(now_us.abs_diff(probe.sent_us)) > life.as_micros() {
             self.counts.expired += 1;
-        } else if self.is_late(&probe, to, &rhythm, ctx) {
+        } else if self.is_late(&probe, to, &rhythm) {
             self.counts.late += 1;
         } else {
             self.hear(n, way, &probe, ctx, &rhythm);
@@ -166,13 +166,12 @@ impl Topology {
     }
 
     /// Whether a probe left before its port or switch was gone, or comes in where none can.
-    fn is_late(&mut self, probe: &Probe, to: Place, rhythm: &Rhythm, ctx: &Ctx<'_>) -> bool {
-        let is_down = |at| ctx.view().port(at).is_some_and(|port| !port.is_up);
+    fn is_late(&mut self, probe: &Probe, to: Place, rhythm: &Rhythm) -> bool {
+        // That it is up again is perhaps not known here yet, so what counts is when it was down.
         let switch = Place::new(probe.from.switch, PortNo::ANY);
         let ends = [probe.from, switch].map(|at| self.ended.get(&at).copied());
         let is_before = |end: Instant| probe.sent_us < rhythm.clock.us(end);
         ends.into_iter().flatten().any(is_before)
-            || is_down(probe.from)
             || self.switches.port_mut(to).is_none_or(|port| !port.is_up())
     }
 

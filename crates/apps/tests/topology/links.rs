@@ -1,6 +1,7 @@
 //! When links come and go, and how long they take.
 
 use sluice_app::view::Link;
+use sluice_apps::topology::Config;
 use sluice_wire::Kind;
 
 use super::*;
@@ -169,9 +170,37 @@ fn workers_find_links_between_their_switches_and_all_know_them() {
     fabric.run(MS);
     assert_eq!(links(&fabric), 2);
     fabric.down(2);
+    fabric.run(MS);
     for worker in 0..3 {
         let view = fabric.view(worker);
         assert_eq!((view.links().count(), view.switches_len()), (0, 1));
+    }
+}
+
+/// One worker sees that a probe came in before it hears that the port which it left is up.
+#[test]
+fn what_workers_hear_late_costs_no_link() {
+    let rarely = Duration::from_secs(600);
+    let cfg = Config { probe_interval: rarely, shared_interval: rarely, ..Config::default() };
+    let mut fabric = Fabric::new(Version::V1_3, [(); 2].map(|()| Topology::new(&cfg)));
+    fabric.set_hop(MS * 5);
+    fabric.add(1, 4, 0);
+    fabric.add(2, 4, 1);
+    fabric.wire(A, B, Duration::ZERO);
+    fabric.up(1);
+    fabric.up(2);
+    for n in 0..10 {
+        fabric.run(S);
+        for worker in 0..2 {
+            let view = fabric.view(worker);
+            assert_eq!(view.links().count(), 2, "{n}");
+            assert_eq!([view.role(A), view.role(B)], [Role::Link; 2], "{n}");
+        }
+        for is_up in [false, true] {
+            fabric.set_port(A, is_up);
+            fabric.set_port(B, is_up);
+            fabric.run(MS * n);
+        }
     }
 }
 
