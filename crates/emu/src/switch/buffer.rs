@@ -89,6 +89,26 @@ impl Buffer {
         self.remove(serial)
     }
 
+    /// Takes the packets behind the first of all flows whose first one `is_meant`; the first still waits for its answer.
+    pub(crate) fn take_followers(
+        &mut self,
+        is_meant: impl Fn(PortNo, &[u8]) -> bool,
+    ) -> Vec<(PortNo, Vec<u8>)> {
+        let mut taken = vec![];
+        for waiting in self.waiting.values_mut() {
+            let is_asked = waiting.packets.len() > 1;
+            if is_asked && waiting.packets.first().is_some_and(|it| is_meant(waiting.in_port, it)) {
+                let followers = waiting.packets.split_off(1);
+                taken.extend(followers.into_iter().map(|packet| (waiting.in_port, packet)));
+                if let Some(flow) = waiting.flow.take() {
+                    self.flows.remove(&flow);
+                }
+            }
+        }
+        self.taken -= taken.len();
+        taken
+    }
+
     /// Gives up the packets that have waited for too long; says how many.
     pub(crate) fn expire(&mut self, now: Instant) -> u64 {
         let mut n = 0;

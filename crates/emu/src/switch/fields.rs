@@ -170,6 +170,12 @@ impl Pattern {
         pairs.map(|(&(place, mask), &value)| (place, mask, value))
     }
 
+    /// Whether a packet has all that it asks for.
+    pub(crate) fn matches(&self, fields: &Fields) -> bool {
+        fields.present & self.mask.present == self.mask.present
+            && self.iter().all(|(place, mask, value)| fields.at(place) & mask == value)
+    }
+
     /// Whether it asks for nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()

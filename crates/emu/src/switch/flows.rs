@@ -26,7 +26,7 @@ impl ModelSwitch {
         let version = self.session.version();
         let pattern = Pattern::new(&asked.matching, version, &self.plan.refused_fields)?;
         let priority = priority(&asked, version);
-        let buffer_id = asked.buffer_id;
+        let (buffer_id, rule) = (asked.buffer_id, pattern.clone());
         match asked.command {
             FlowModCommand::ADD => self.add(now, asked, priority, pattern)?,
             FlowModCommand::MODIFY | FlowModCommand::MODIFY_STRICT => {
@@ -40,7 +40,9 @@ impl ModelSwitch {
             _ => return Err(reasons::BAD_COMMAND),
         }
         self.counts.flow_mods += 1;
-        buffer_id.map_or(Ok(()), |id| self.release(now, id, out))
+        let released = buffer_id.map_or(Ok(()), |id| self.release(now, id, out));
+        self.release_followers(now, &rule, out);
+        released
     }
 
     fn add(

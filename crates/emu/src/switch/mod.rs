@@ -11,7 +11,8 @@
 //!
 //! Not there, and refused with the `ERROR` that the specification has for it: queues, the ports `NORMAL` and
 //! `LOCAL`, the backbone headers of providers, bundles, flow monitors, experimenters' extensions. `ENQUEUE` and `SET_QUEUE` are taken, and every queue is as good as the port. Tables keep their
-//! rules when the connection is lost, and what meets none of them is dropped then (§6.3.2, fail secure).
+//! rules when the connection is lost, and what meets none of them is dropped then (§6.3.2, fail secure). It does not
+//! probe its controller: who owns the connection says when it is gone.
 
 mod abilities;
 mod answers;

@@ -1,8 +1,10 @@
 //! Frames on their way to the controller and back: what goes up, what waits, what the answer is applied to. §6.1.2.
 //!
-//! With [`Plan::waiting_flows`](super::Plan::waiting_flows), a packet that no rule matches and whose flow already waits for an answer waits with the first one. The answer
-//! is a `PACKET_OUT` or a `FLOW_MOD` that names the slot of the first packet, or a `PACKET_OUT` with a whole packet of that
-//! flow: what is done with that one is then done with all, in the order in which they came.
+//! With [`Plan::waiting_flows`](super::Plan::waiting_flows), a packet that no rule matches and whose flow already waits
+//! for an answer waits with the first one. The answer is a `PACKET_OUT` or a `FLOW_MOD` that names the slot of the first
+//! packet, or a `PACKET_OUT` with a whole packet of that flow: what is done with that one is then done with all, in the
+//! order in which they came. A new rule that matches the flow is an answer for all but the first, which the
+//! controller may still send elsewhere.
 
 use std::time::Instant;
 
@@ -12,6 +14,7 @@ use sluice_wire::{
 };
 
 use super::buffer::Waiting;
+use super::fields::Pattern;
 use super::packet::Packet;
 use super::pipeline::From;
 use super::{ModelSwitch, Outbox, reasons};
@@ -103,6 +106,24 @@ impl ModelSwitch {
             packets.extend(waiting);
         }
         packets
+    }
+
+    /// Takes packets that wait behind the first of their flow through the tables, if a new rule with `pattern` matches
+    /// them.
+    pub(super) fn release_followers(&mut self, now: Instant, pattern: &Pattern, out: &mut Outbox) {
+        if !self.plan.waiting_flows || self.buffer.len() == 0 || pattern.is_empty() {
+            return;
+        }
+        let matches = |in_port, octets: &[u8]| {
+            let packet = Packet::new(in_port, octets.to_vec());
+            packet.is_some_and(|packet| pattern.matches(&packet.fields))
+        };
+        for (in_port, octets) in self.buffer.take_followers(matches) {
+            self.counts.released += 1;
+            if let Some(mut packet) = Packet::new(in_port, octets) {
+                self.through_tables(now, &mut packet, out);
+            }
+        }
     }
 
     /// Takes the packets in slot `id` through the tables, in which their rule is by now. §7.3.4.1.

@@ -146,6 +146,24 @@ fn a_rule_is_an_answer_for_all_packets_of_the_flow() {
 }
 
 #[test]
+fn a_rule_that_names_no_packet_is_an_answer_for_all_but_the_first() {
+    let mut play = with_memory(Version::V1_3);
+    for n in [10, 20, 30] {
+        play.frame(1, &udp(1, 9, n));
+    }
+    play.frame(2, &udp(2, 8, 10));
+    play.frame(2, &udp(2, 8, 10));
+    play.add("priority=5,ip,nw_dst=10.0.0.9,actions=output:4");
+    let sizes: Vec<_> = play.frames.iter().map(|(port, it)| (*port, it.len() - 42)).collect();
+    assert_eq!(sizes, [(4, 20), (4, 30)], "the other flow waits on");
+    let id = play.packet_ins()[0].buffer_id;
+    assert_eq!(play.refused(&Play::packet_out(id, 1, &[], "output:3")), None);
+    assert_eq!(play.frames.last(), Some(&(3, udp(1, 9, 10))));
+    let counts = play.switch.counts();
+    assert_eq!((counts.joined, counts.released, play.switch.buffered()), (2, 3, 1));
+}
+
+#[test]
 fn a_whole_packet_sent_down_answers_for_those_that_wait() {
     let mut play = with_memory(Version::V1_3);
     play.frame(1, &udp(1, 9, 10));
