@@ -1,4 +1,4 @@
-//! Flows that nobody would write: whatever is read comes back from its text, and a fault points into the line.
+//! Flows, groups and meters that nobody would write: whatever is read comes back from its text, and a fault points into the line.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,15 +8,18 @@
 )]
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
-use sluice_wire::model::text::caret;
-use sluice_wire::model::{FieldId, FlowMod, FlowModCommand};
+use sluice_wire::model::text::{TextError, caret};
+use sluice_wire::model::{
+    FieldId, FlowMod, FlowModCommand, GroupCommand, GroupMod, MeterCommand, MeterMod,
+};
 
 /// What lines are made of.
 const GRAMMAR: &str = include_str!("texts.txt");
 
-/// Lines that are tried, the same ones every time.
-const LINES: u32 = 40_000;
+/// Lines of each kind that are tried, the same ones every time.
+const LINES: u32 = 20_000;
 
 /// Where the dice begin. `LINES` and `SEED` in the environment have others tried.
 const SEED: u64 = 0x5eed;
@@ -91,17 +94,38 @@ fn odd(line: &str, dice: &mut Dice) -> String {
     chars.into_iter().collect()
 }
 
-/// Whether `line` is a flow.
+/// What a line is read as, and to do what.
+#[derive(Debug, Clone, Copy)]
+enum As {
+    Flow(FlowModCommand),
+    Group(GroupCommand),
+    Meter(MeterCommand),
+}
+
+/// Whether `line` is a flow, a group, a meter.
 ///
 /// # Errors
 /// What is wrong with how it is read, printed and read again, or refused.
-fn hear(line: &str, command: FlowModCommand) -> Result<bool, String> {
-    let heard = std::panic::catch_unwind(|| match FlowMod::from_text(line, command) {
-        Ok(flow) => {
-            let text = flow.to_text();
-            match FlowMod::from_text(&text, command) {
-                Ok(again) if again == flow => Ok(true),
-                again => Err(format!("{text}\n  {flow:?}\n  {again:?}")),
+fn hear(line: &str, as_what: As) -> Result<bool, String> {
+    let heard = std::panic::catch_unwind(|| match as_what {
+        As::Flow(it) => twice(line, |line| FlowMod::from_text(line, it), FlowMod::to_text),
+        As::Group(it) => twice(line, |line| GroupMod::from_text(line, it), GroupMod::to_text),
+        As::Meter(it) => twice(line, |line| MeterMod::from_text(line, it), MeterMod::to_text),
+    });
+    heard.unwrap_or_else(|_| Err("it panics".into()))
+}
+
+fn twice<T: Debug + PartialEq>(
+    line: &str,
+    read: impl Fn(&str) -> Result<T, TextError>,
+    print: impl Fn(&T) -> String,
+) -> Result<bool, String> {
+    match read(line) {
+        Ok(first) => {
+            let text = print(&first);
+            match read(&text) {
+                Ok(again) if again == first => Ok(true),
+                again => Err(format!("{text}\n  {first:?}\n  {again:?}")),
             }
         }
         Err(fault) => {
@@ -109,19 +133,18 @@ fn hear(line: &str, command: FlowModCommand) -> Result<bool, String> {
             let shown = inside && caret(line, &fault).starts_with(line);
             if shown { Ok(false) } else { Err(fault.to_string()) }
         }
-    });
-    heard.unwrap_or_else(|_| Err("it panics".into()))
+    }
 }
 
 /// What is left of `line` when all is left out without which it is still wrong.
-fn shortest(line: &str, command: FlowModCommand) -> String {
+fn shortest(line: &str, as_what: As) -> String {
     let mut chars: Vec<_> = line.chars().collect();
     let mut len = chars.len() / 2;
     while len > 0 {
         let mut at = 0;
         while at + len <= chars.len() {
             let less: Vec<_> = chars[..at].iter().chain(&chars[at + len..]).copied().collect();
-            match hear(&less.iter().collect::<String>(), command) {
+            match hear(&less.iter().collect::<String>(), as_what) {
                 Err(_) => chars = less,
                 Ok(_) => at += 1,
             }
@@ -131,8 +154,8 @@ fn shortest(line: &str, command: FlowModCommand) -> String {
     chars.into_iter().collect()
 }
 
-#[test]
-fn whatever_is_read_comes_back_from_its_text() {
+/// Tries lines that `word` stands for; each is read as one of `whats`.
+fn try_lines(word: &str, whats: &[As]) {
     let lines: u32 = std::env::var("LINES").map_or(LINES, |n| n.parse().unwrap());
     let seed: u64 = std::env::var("SEED").map_or(SEED, |n| n.parse().unwrap());
     let (words, mut dice) = (grammar(), Dice(seed));
@@ -140,24 +163,26 @@ fn whatever_is_read_comes_back_from_its_text() {
     // What panics is told below, in a line of its own.
     std::panic::set_hook(Box::new(|_| {}));
     for _ in 0..lines {
-        let command = FlowModCommand(u8::try_from(dice.below(5)).unwrap());
-        let line = odd(&fill("<L>", &words, &mut dice, 0), &mut dice);
-        if let Ok(is_flow) = hear(&line, command) {
-            read += u32::from(is_flow);
+        let as_what = whats[dice.below(whats.len())];
+        let line = odd(&fill(word, &words, &mut dice, 0), &mut dice);
+        if let Ok(is_one) = hear(&line, as_what) {
+            read += u32::from(is_one);
             continue;
         }
-        let line = shortest(&line, command);
-        let what = hear(&line, command).unwrap_err();
-        wrong.insert((line.len(), line), (command, what));
+        let line = shortest(&line, as_what);
+        let what = hear(&line, as_what).unwrap_err();
+        wrong.insert((line.len(), line), (as_what, what));
     }
     _ = std::panic::take_hook();
-    let told: Vec<_> =
-        wrong.iter().take(40).map(|((_, l), (c, w))| format!("\n{c:?} {l}\n  {w}")).collect();
-    assert!(
-        wrong.is_empty(),
-        "LINES={lines} SEED={seed}: {} of {read}{}",
-        wrong.len(),
-        told.concat()
-    );
-    assert!(read > lines / 10, "most of what is made is no flow: {read} of {lines} are");
+    let told = wrong.iter().take(40).map(|((_, l), (c, w))| format!("\n{c:?} {l}\n  {w}"));
+    let told: String = told.collect();
+    assert!(wrong.is_empty(), "LINES={lines} SEED={seed}: {} of {read}{told}", wrong.len());
+    assert!(read > lines / 20, "of {lines} lines only {read} are what they are meant to be");
+}
+
+#[test]
+fn whatever_is_read_comes_back_from_its_text() {
+    try_lines("<L>", &[0, 1, 2, 3, 4].map(|n| As::Flow(FlowModCommand(n))));
+    try_lines("<G>", &[0, 1, 2, 3, 5, 0x8000].map(|n| As::Group(GroupCommand(n))));
+    try_lines("<M>", &[0, 1, 2].map(|n| As::Meter(MeterCommand(n))));
 }

@@ -7,8 +7,8 @@ use super::register::name_of;
 use super::scan::{Pair, Piece, TextError};
 use crate::model::value::hex;
 use crate::model::{
-    Action, Bucket, BucketId, BucketProp, Field, GroupCommand, GroupId, GroupMod, GroupProp,
-    GroupType, Match, Oxm, Text,
+    Action, Bucket, BucketId, BucketProp, Field, FieldId, GroupCommand, GroupId, GroupMod,
+    GroupProp, GroupType, Match, Oxm, Text,
 };
 
 /// The words for types.
@@ -28,7 +28,7 @@ impl GroupMod {
     pub fn from_text(line: &str, command: GroupCommand) -> Result<Self, TextError> {
         let all = Piece::of(line);
         let mut group = Self { command, ..Self::default() };
-        let (mut named, mut typed, mut buckets) = (false, false, None);
+        let (mut named, mut typed, mut selects, mut buckets) = (false, false, None, None);
         let mut pairs = all.pairs();
         while let Some(pair) = pairs.next()? {
             match pair.name() {
@@ -37,6 +37,7 @@ impl GroupMod {
                 "command_bucket_id" => group.command_bucket_id = bucket_id(pair.needed()?)?,
                 "selection_method" | "selection_method_param" | "fields" => {
                     group.selection(&pair)?;
+                    selects = Some(pair.key);
                 }
                 "bucket" => {
                     buckets = Some(pairs.behind_key_of(&pair));
@@ -54,6 +55,9 @@ impl GroupMod {
         let whole = [GroupCommand::ADD, GroupCommand::MODIFY, GroupCommand::ADD_OR_MOD];
         if whole.contains(&command) && !typed {
             return Err(all.fault_behind("`type=` is missing"));
+        }
+        if let (Some(place), true) = (selects, group.selects_without_method()) {
+            return Err(place.fault(format!("`{}` needs `selection_method`", place.text())));
         }
         if let Some(buckets) = buckets {
             let pieces = apart(buckets);
@@ -81,6 +85,15 @@ impl GroupMod {
         parts.join(",")
     }
 
+    /// Whether it is said how a group selects, but not by which method.
+    fn selects_without_method(&self) -> bool {
+        let none = |it: &GroupProp| {
+            matches!(it, GroupProp::SelectionMethod { selection_method, .. }
+                if *selection_method == Text::default())
+        };
+        self.properties.iter().any(none)
+    }
+
     /// Reads part of how a group selects.
     fn selection(&mut self, pair: &Pair<'_>) -> Result<(), TextError> {
         if self.properties.is_empty() {
@@ -100,6 +113,10 @@ impl GroupMod {
                 let value = pair.needed()?;
                 if value.text().len() >= 16 {
                     return Err(value.fault("longer than 15 octets"));
+                }
+                let odd = |c: char| !c.is_ascii_alphanumeric() && !"_-.+".contains(c);
+                if value.text().contains(odd) {
+                    return Err(value.fault("a method is a word"));
                 }
                 *selection_method = value.text().into();
             }
@@ -229,13 +246,18 @@ fn hashed(piece: Piece<'_>) -> Result<Match, TextError> {
     let (mut pairs, mut read) = (piece.pairs(), Match::default());
     while let Some(pair) = pairs.next()? {
         let id = field_of(pair.name()).ok_or_else(|| pair.unknown("field"))?.canonical();
-        read.fields.push(if pair.value.is_empty() {
-            Field::new(id, Field::new(id, 0).ones()).into()
-        } else {
-            read_value(id, pair.value)?
-        });
+        let mask = if pair.value.is_empty() { all_of(id) } else { read_value(id, pair.value)? };
+        if mask.is_masked() {
+            return Err(pair.value.fault("this is a mask, and takes none"));
+        }
+        read.fields.push(mask);
     }
     Ok(read)
+}
+
+/// All bits of a field, which are hashed where it is named alone.
+fn all_of(id: FieldId) -> Oxm {
+    Field::new(id, Field::new(id, 0).ones()).into()
 }
 
 fn print_property(property: &GroupProp) -> String {
@@ -260,10 +282,7 @@ fn print_property(property: &GroupProp) -> String {
 
 fn print_hashed(oxm: &Oxm) -> String {
     let name = name_of(oxm.id());
-    match oxm {
-        Oxm::Field(field) if field.value == field.ones() => name,
-        _ => format!("{name}={}", print_value(oxm)),
-    }
+    if *oxm == all_of(oxm.id()) { name } else { format!("{name}={}", print_value(oxm)) }
 }
 
 #[cfg(test)]
@@ -276,6 +295,7 @@ mod tests {
             "group_id=1,type=all,bucket=actions=output:1,bucket=actions=output:2",
             "group_id=2,type=select,selection_method=hash,selection_method_param=5,fields(ip_src,ip_dst=255.255.255.0),bucket=weight:3,watch_port:2,actions=output:1",
             "group_id=3,type=ff,bucket=bucket_id:1,watch_port:1,actions=output:1,bucket=watch_group:7,actions=drop",
+            "group_id=2,type=select,selection_method=hash,fields(tun_metadata0=0xffff,tun_metadata1)",
             "group_id=4,type=indirect,bucket=actions=set_field:0x5->reg0,resubmit(,3)",
         ] {
             let group = GroupMod::from_text(line, GroupCommand::ADD)
@@ -302,6 +322,13 @@ mod tests {
             ("group_id=1,type=all,bucket=weight:1", 36, "a bucket needs `actions=`"),
             ("group_id=1,type=all,bucket=actions=outptu:1", 36, "`outptu` is no action"),
             ("group_id=1,type=all,buckets=1", 21, "`buckets` is no keyword of a group"),
+            ("group_id=1,type=select,fields(ip_src)", 24, "`fields` needs `selection_method`"),
+            ("group_id=1,type=select,selection_method(a b)", 41, "a method is a word"),
+            (
+                "group_id=1,type=select,selection_method=hash,fields(ip_src=1.2.3.4/8)",
+                60,
+                "this is a mask, and takes none",
+            ),
         ] {
             let error = GroupMod::from_text(line, GroupCommand::ADD).unwrap_err();
             assert_eq!((error.column, error.what.as_str()), (column, what), "{line}");
