@@ -1,10 +1,10 @@
 //! The binary under test.
 
-use std::fs::{self, File, OpenOptions};
+use std::env;
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::panicking;
-use std::{env, io};
 
 use rustix::process::Signal;
 
@@ -195,16 +195,21 @@ impl Drop for Controller {
 
 #[track_caller]
 fn start(command: &mut Command, address: &str, stdout: &Path, stderr: &Path) -> Daemon {
-    let open = |file: io::Result<File>, path: &Path| match file {
-        Ok(file) => Stdio::from(file),
-        Err(e) => panic!("{}: {e}", path.display()),
-    };
     // The log goes on where it was; the first screen is another one.
-    let log = OpenOptions::new().create(true).append(true).open(stderr);
+    _ = fs::remove_file(stdout);
     let mut again = Command::new(command.get_program());
     again.args(command.get_args()).args(["--listen", address]).stdin(Stdio::null());
-    again.stdout(open(File::create(stdout), stdout)).stderr(open(log, stderr));
+    again.stdout(logged(stdout)).stderr(logged(stderr));
     Daemon::new(&mut again)
+}
+
+/// What is written there goes to the end of the file at `path`.
+#[track_caller]
+pub(crate) fn logged(path: &Path) -> Stdio {
+    match OpenOptions::new().create(true).append(true).open(path) {
+        Ok(file) => Stdio::from(file),
+        Err(e) => panic!("{}: {e}", path.display()),
+    }
 }
 
 /// The first address of `listening on ADDRESS`, once its line is whole.

@@ -25,7 +25,7 @@ impl Loss {
     }
 
     /// Reads the summary of `ping -q`.
-    fn parse(summary: &str) -> Self {
+    pub(crate) fn parse(summary: &str) -> Self {
         let line = summary.lines().find(|line| line.contains("packets transmitted"));
         let counts = line.unwrap_or_default().split(", ");
         let mut counts = counts.map(|part| part.split(' ').next().and_then(|n| n.parse().ok()));

@@ -11,6 +11,7 @@ mod controller;
 mod flow;
 mod host;
 mod lab;
+mod link;
 mod mininet;
 mod namespace;
 mod osken;
@@ -26,6 +27,7 @@ pub use controller::{Controller, Ended, binary};
 pub use flow::Flow;
 pub use host::{Host, Loss, Pinging};
 pub use lab::Lab;
+pub use link::{FAR, Link};
 pub use mininet::pingall;
 pub use osken::kinds_read_by_osken;
 pub use room::Room;
@@ -93,6 +95,13 @@ pub fn happens(within: Duration, mut happened: impl FnMut() -> bool) -> bool {
             (false, false) => pause(POLL),
         }
     }
+}
+
+/// What `act` returns, and how long it took.
+#[expect(clippy::disallowed_methods, reason = "other programs have only the clock of the wall")]
+pub fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    (act(), start.elapsed())
 }
 
 #[expect(clippy::disallowed_methods, reason = "other programs have only the clock of the wall")]

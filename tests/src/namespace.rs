@@ -1,6 +1,12 @@
 //! A network namespace: interfaces and addresses that nobody else sees.
 
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::panic::resume_unwind;
 use std::process::{Command, Stdio};
+use std::thread;
+
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::shell::{output_of, run};
 
@@ -34,6 +40,29 @@ impl Namespace {
         command.args(["setpriv", "--pdeathsig", "KILL", program]);
         command.stdin(Stdio::null());
         command
+    }
+
+    /// Runs `act` inside, on a thread of its own.
+    ///
+    /// # Panics
+    /// When it cannot be entered, or `act` does.
+    #[track_caller]
+    pub(crate) fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        let path = format!("/run/netns/{}", self.name);
+        let file = File::open(&path).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let enter = || move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
+        thread::scope(|scope| {
+            let inside = scope.spawn(|| {
+                enter().unwrap_or_else(|e| panic!("{path}: {e}"));
+                act()
+            });
+            inside.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     /// Runs `ip` inside; `words` are separated by spaces.

@@ -31,6 +31,12 @@ impl Room {
         self.ns.command(program)
     }
 
+    /// Runs `act` inside, on a thread of its own.
+    #[track_caller]
+    pub(crate) fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
+        self.ns.within(act)
+    }
+
     /// Runs `ip` inside; `words` are separated by spaces.
     #[track_caller]
     pub fn ip(&self, words: &str) -> String {

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Output};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -84,6 +84,11 @@ impl Daemon {
         // What cannot be read is missing, and whoever looks for it says so.
         _ = self.child.stdout.take().map(|mut out| out.read_to_string(&mut words));
         words
+    }
+
+    /// Its piped standard input, once.
+    pub(crate) fn input(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
     }
 
     /// How it ended; `None` while it runs.

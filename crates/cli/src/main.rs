@@ -4,6 +4,7 @@ mod advice;
 mod bench;
 mod config;
 mod decode;
+mod link;
 mod log;
 mod run;
 mod screen;
@@ -36,6 +37,8 @@ enum Command {
     Bench(Box<bench::Bench>),
     /// Tells what OpenFlow messages say.
     Decode(decode::Decode),
+    /// Opens a control link with delay, rate and loss.
+    Link(Box<link::Link>),
     /// Shows the configuration.
     #[command(subcommand)]
     Config(Config),
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         }
         Command::Bench(bench) => bench.run(),
         Command::Decode(decode) => decode.run(),
+        Command::Link(link) => link.run(),
         Command::Config(Config::Show(flags)) => match Inputs::new(flags).load() {
             Ok(loaded) => print(&config::show(&loaded)),
             Err(problems) => refuse(&problems),

@@ -55,6 +55,18 @@ pub struct Epoll {
     rx: Box<[u8]>,
     waker: Waker,
     waiting: Waiting,
+    at_end: AtEnd,
+}
+
+/// What becomes of a connection whose peer will say no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AtEnd {
+    /// It is taken out and [`Closed`](IoEvent::Closed): nobody is left to talk to.
+    #[default]
+    Close,
+    /// It is reported [`Closed`](IoEvent::Closed) in order and stays, so that the peer can be told the rest, until
+    /// [`close`](Io::close), or until it is reported once more because the peer is gone altogether.
+    Keep,
 }
 
 impl fmt::Debug for Epoll {
@@ -99,7 +111,22 @@ impl Epoll {
             rx: vec![0; RX_LEN].into_boxed_slice(),
             waker,
             waiting,
+            at_end: AtEnd::Close,
         })
+    }
+
+    /// The same set, but for what becomes of connections whose peers will say no more.
+    #[must_use]
+    pub fn at_end(self, at_end: AtEnd) -> Self {
+        Self { at_end, ..self }
+    }
+
+    /// Tells the peer that nothing more is said to it. It may go on itself.
+    pub fn end_sending(&mut self, id: ConnId) {
+        if let Some(Source::Stream { stream, .. }) = self.slots.get_mut(id) {
+            // It fails if the peer is gone, which is reported.
+            let _ = rustix::net::shutdown(&*stream, Shutdown::Write);
+        }
     }
 
     /// What ends this set's [`wait`](Io::wait) from another thread.
@@ -244,11 +271,19 @@ impl Epoll {
             return Happened::Nothing;
         }
         match recv(&*stream, &mut *self.rx, RecvFlags::DONTWAIT) {
+            Ok((0, _)) if self.at_end == AtEnd::Keep => Happened::Ended,
             Ok((0, _)) => Happened::Closed(None),
             Ok((n, _)) => Happened::Read(n),
             Err(Errno::AGAIN | Errno::INTR) => Happened::Nothing,
             Err(e) => Happened::Closed(Some(e.kind())),
         }
+    }
+}
+
+impl AsFd for Epoll {
+    /// Ready when [`wait`](Io::wait) would not wait.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.set.as_fd()
     }
 }
 
@@ -271,6 +306,7 @@ enum Happened {
     Connected,
     Room,
     Read(usize),
+    Ended,
     Closed(Option<io::ErrorKind>),
 }
 
@@ -337,6 +373,11 @@ impl Io for Epoll {
                 Happened::Read(n) => {
                     self.at += 1;
                     return Some(IoEvent::Data(id, self.rx.get(..n).unwrap_or_default()));
+                }
+                Happened::Ended => {
+                    self.at += 1;
+                    self.set_reading(id, Reading::Off);
+                    return Some(IoEvent::Closed(id, None));
                 }
                 Happened::Closed(kind) => {
                     self.at += 1;

@@ -10,15 +10,21 @@ mod epoll;
 #[expect(unsafe_code, reason = "an allocator cannot be written otherwise")]
 mod huge;
 pub mod limits;
+pub mod named_pipe;
+pub mod netns;
+pub mod priority;
+pub mod ready;
 mod slots;
 pub mod sock;
+pub mod terminal;
+pub mod tun;
 mod wake;
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-pub use epoll::{Epoll, RX_LEN, Waiting};
+pub use epoll::{AtEnd, Epoll, RX_LEN, Waiting};
 pub use huge::HugeAlloc;
 pub use wake::Waker;
 

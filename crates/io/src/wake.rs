@@ -10,7 +10,11 @@ use rustix::event::{EventfdFlags, eventfd};
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    pub(crate) fn new() -> std::io::Result<Self> {
+    /// One that nobody waits for yet.
+    ///
+    /// # Errors
+    /// Too few file descriptors.
+    pub fn new() -> std::io::Result<Self> {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
     }
 
@@ -23,7 +27,8 @@ impl Waker {
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    pub(crate) fn clear(&self) {
+    /// Forgets that it was woken, so that waiting for it takes until the next time.
+    pub fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }
 }

@@ -143,9 +143,7 @@ impl<T> Pipe<T> {
         self.advance(now);
         self.counts.offered.add(len);
         let octets = u64::from(len);
-        let no_room = self.waiting > 0 && self.waiting + octets > self.settings.queue_octets();
-        if no_room || self.held + octets > HELD_OCTETS_MAX || self.packets.len() >= HELD_PACKETS_MAX
-        {
+        if !self.has_room(len) {
             self.counts.overflowed.add(len);
             return Fate::Overflowed;
         }
@@ -224,7 +222,7 @@ impl<T> Pipe<T> {
     }
 
     /// Notes what is sent by `now`.
-    fn advance(&mut self, now: Instant) {
+    pub fn advance(&mut self, now: Instant) {
         while let Some(packet) = self.packets.get(self.sent).filter(|packet| packet.sent_at <= now)
         {
             self.waiting -= u64::from(packet.len);
@@ -235,6 +233,19 @@ impl<T> Pipe<T> {
     /// When to look again; `None` while it is empty. There may be nothing then, if what was waited for was lost.
     pub fn next_due(&self) -> Option<Instant> {
         self.packets.front().map(|packet| packet.due)
+    }
+
+    /// When the next that waits is sent, and there is more room in the queue; `None` while nothing waits.
+    pub fn next_sent(&self) -> Option<Instant> {
+        self.packets.get(self.sent).map(|packet| packet.sent_at)
+    }
+
+    /// Whether a packet of `len` octets would be let in, as far as it knows the time.
+    pub fn has_room(&self, len: u32) -> bool {
+        let octets = u64::from(len);
+        let in_queue = self.waiting == 0 || self.waiting + octets <= self.settings.queue_octets();
+        let in_memory = self.held + octets <= HELD_OCTETS_MAX;
+        in_queue && in_memory && self.packets.len() < HELD_PACKETS_MAX
     }
 
     /// Octets that were not sent by the last time it was told.

@@ -1,0 +1,164 @@
+//! `sluice link` between real namespaces: what the system's own ping and TCP see of it.
+//!
+//! Nothing here depends on how busy the machine is: packets may be as late as they like, but never early, and never more
+//! than the link lets through.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+
+use sluice_system_tests::{Ended, FAR, Link, binary, timed};
+
+/// Exit code for what went wrong while it ran.
+const RUN_TIME: Option<i32> = Some(1);
+
+/// Sums of the columns of a series but the time.
+fn sums(csv: &str) -> [u64; 4] {
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("time_ms,up_offered,up_delivered,down_offered,down_delivered"));
+    let mut sums = [0; 4];
+    for (rank, line) in lines.enumerate() {
+        let numbers: Vec<u64> = line.split(',').map(|number| number.parse().unwrap()).collect();
+        assert_eq!((numbers.len(), numbers[0]), (5, rank as u64 * 10), "{line}");
+        for (sum, number) in sums.iter_mut().zip(&numbers[1..]) {
+            *sum += number;
+        }
+    }
+    sums
+}
+
+/// The octets of a line of the last report, as in `up: delivered`.
+fn octets(report: &str, line: &str) -> u64 {
+    let found = report.lines().rev().find_map(|said| said.strip_prefix(&format!("{line}: ")));
+    let (_, octets) = found.unwrap().split_once(" packets, ").unwrap();
+    octets.strip_suffix(" octets").unwrap().parse().unwrap()
+}
+
+#[test]
+fn no_reply_comes_sooner_than_the_delays_allow() {
+    let mut link = Link::open("--delay 20ms,30ms");
+    let (loss, shortest) = link.ping(5, 64);
+    assert_eq!(loss.lost(), 0);
+    assert!(shortest.unwrap() >= 50.0, "{shortest:?}");
+    link.say("up delay 100ms");
+    let (_, shortest) = link.ping(3, 64);
+    assert!(shortest.unwrap() >= 130.0, "after the change: {shortest:?}");
+    link.say("delay 0");
+    link.say("jitter 1ms");
+    assert_eq!(link.ping(5, 1500).0.lost(), 0);
+}
+
+#[test]
+fn a_loss_of_everything_blocks_until_it_is_lifted() {
+    let mut link = Link::open("--loss 0%,100%");
+    let (loss, _) = link.ping(4, 64);
+    assert_eq!((loss.sent, loss.received), (4, 0));
+    link.say("down loss 0%");
+    assert_eq!(link.ping(4, 64).0.lost(), 0);
+    let report = link.close().stdout;
+    assert!(report.contains("down: lost: 4 packets"), "{report}");
+    assert!(report.contains("up: lost: 0 packets"), "{report}");
+}
+
+#[test]
+fn a_series_adds_up_to_what_was_sent() {
+    let mut link = Link::open("--delay 3ms --series series.csv");
+    let (loss, _) = link.ping(10, 1000);
+    assert_eq!(loss.lost(), 0);
+    let ended = link.close();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let csv = fs::read_to_string(link.file("series.csv")).unwrap();
+    assert_eq!(sums(&csv), [10_000; 4], "{csv}");
+    assert_eq!(octets(&ended.stdout, "up: delivered"), 10_000);
+}
+
+/// A megabit a second carries no more than that, whatever TCP does.
+#[test]
+fn tcp_is_no_faster_than_the_rate() {
+    const OCTETS: usize = 200_000;
+    let mut link = Link::open("--rate 1Mbit --queue 30kB --delay 5ms --series series.csv");
+    let listener = link.within_far(|| TcpListener::bind((FAR, 0))).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let sent: Vec<u8> = (0..OCTETS).map(|n| (n % 251) as u8).collect();
+    let (received, took) = timed(|| {
+        let mut near = link.within_near(|| TcpStream::connect((FAR, port))).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        let sent = &sent;
+        std::thread::scope(|scope| {
+            scope.spawn(move || near.write_all(sent).unwrap());
+            let mut received = Vec::new();
+            far.read_to_end(&mut received).unwrap();
+            received
+        })
+    });
+    assert!(received == sent, "{} octets came of {OCTETS}", received.len());
+    assert!(took.as_micros() >= OCTETS as u128 * 8, "{took:?} for {OCTETS} octets at 1 Mbit/s");
+    let report = link.close().stdout;
+    let csv = fs::read_to_string(link.file("series.csv")).unwrap();
+    let [offered, delivered, ..] = sums(&csv);
+    let gone = ["lost", "no room in the queue", "on the way"]
+        .map(|what| octets(&report, &format!("up: {what}")));
+    assert_eq!(offered, delivered + gone.iter().sum::<u64>(), "{report}");
+    assert!(delivered >= OCTETS as u64);
+}
+
+#[test]
+fn it_listens_to_a_named_pipe_and_leaves_nothing_behind() {
+    let mut link = Link::open("--control link.ctl --device near0,far0");
+    let pipe = link.file("link.ctl");
+    fs::write(&pipe, "down delay 40ms\n").unwrap();
+    link.wait_for("ok: down delay 40ms");
+    fs::write(&pipe, "show\n").unwrap();
+    link.wait_for("open for ");
+    let (_, shortest) = link.ping(3, 64);
+    assert!(shortest.unwrap() >= 40.0, "{shortest:?}");
+    assert!(link.has_device("near0") && link.has_device("far0"));
+    let ended = link.close();
+    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    assert!(!pipe.exists());
+    assert!(!link.has_device("near0") && !link.has_device("far0"));
+}
+
+/// Deleting the namespace deletes the device under the link.
+#[test]
+fn a_device_that_goes_ends_it_with_a_sentence() {
+    let mut link = Link::open("--device gone0");
+    link.room().ip("link delete gone0");
+    let ended = link.ended();
+    assert_eq!(ended.code, RUN_TIME, "{ended:?}");
+    assert!(ended.stderr.starts_with("error: the link broke: "), "{ended:?}");
+}
+
+#[test]
+fn what_cannot_be_opened_is_named_with_what_to_do() {
+    let link = Link::open("--device taken0");
+    let far = link.far_name();
+    for (arguments, parts) in [
+        ("link --to nowhere".to_owned(), ["--to: ", "no network namespace nowhere", "ip netns"]),
+        (format!("link --from {far} --to {far}"), ["--to: ", "one network namespace", "another"]),
+        (format!("link --to {far} --device taken0"), ["--device: ", "taken0", "give another"]),
+        (
+            format!("link --to {far} --addresses 10.8.0.255/24,300::1/64 --device free0"),
+            ["ip address add", "failed", far],
+        ),
+    ] {
+        let mut sluice = link.room().command(&binary().to_string_lossy());
+        let ended = Ended::of(sluice.args(arguments.split_whitespace()));
+        assert_eq!(ended.code, RUN_TIME, "{ended:?}");
+        let errors: Vec<_> = ended.stderr.lines().collect();
+        assert_eq!(errors.len(), 1, "{ended:?}");
+        assert!(parts.iter().all(|part| errors[0].contains(part)), "{arguments}: {ended:?}");
+    }
+}
+
+#[test]
+fn without_privileges_it_says_what_needs_none() {
+    let link = Link::open("");
+    let mut nobody = link.room().command("setpriv");
+    nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary());
+    let ended = Ended::of(nobody.args(["link", "--to", link.far_name(), "--device", "other0"]));
+    assert_eq!((ended.code, ended.stderr.lines().count()), (RUN_TIME, 1), "{ended:?}");
+    for part in ["as root", "relay", "--listen"] {
+        assert!(ended.stderr.contains(part), "{part}: {ended:?}");
+    }
+}
