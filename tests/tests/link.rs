@@ -2,6 +2,7 @@
 //!
 //! Nothing here depends on how busy the machine is: packets may be as late as they like, but never early, and never more
 //! than the link lets through.
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
 use std::fs;
 use std::io::{Read, Write};
@@ -79,7 +80,7 @@ fn tcp_is_no_faster_than_the_rate() {
     let mut link = Link::open("--rate 1Mbit --queue 30kB --delay 5ms --series series.csv");
     let listener = link.within_far(|| TcpListener::bind((FAR, 0))).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let sent: Vec<u8> = (0..OCTETS).map(|n| (n % 251) as u8).collect();
+    let sent: Vec<u8> = (0..OCTETS).map(|n| u8::try_from(n % 251).unwrap()).collect();
     let (received, took) = timed(|| {
         let mut near = link.within_near(|| TcpStream::connect((FAR, port))).unwrap();
         let (mut far, _) = listener.accept().unwrap();

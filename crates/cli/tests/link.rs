@@ -1,5 +1,4 @@
 //! `sluice link` from outside, without privileges: what it refuses, and a relay.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
