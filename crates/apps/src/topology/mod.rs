@@ -1,5 +1,6 @@
 //! Which switches are linked, and what their other ports lead to. IEEE 802.1AB. `docs/topology.md` has the rules.
 
+mod counts;
 mod port;
 mod probe;
 mod switch;
@@ -8,10 +9,11 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, Link, Place, Role, Told};
+use sluice_app::view::{Fact, Link, Place, Told};
 use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
 use sluice_wire::{Ethernet, Features, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
 
+use counts::{Counts, Greatest, Ports};
 use port::{OtherEnd, Phase, Port, Times, is_wired};
 pub use probe::{Clock, Secret};
 use probe::{Probe, Refused, Way};
@@ -56,22 +58,6 @@ const LOOKED_EVERY: Duration = Duration::from_millis(250);
 const SLEPT: Duration = Duration::from_secs(2);
 /// Between two lines of log about frames that are refused.
 const LOGGED_EVERY: Duration = Duration::from_secs(10);
-/// For how long the greatest time that a switch took to answer is remembered, once and twice.
-const GREATEST_FOR: Duration = Duration::from_secs(30);
-
-/// Frames by what became of them.
-#[derive(Debug, Default)]
-struct Counts {
-    sent: u64,
-    received: u64,
-    foreign: u64,
-    malformed: u64,
-    forged: u64,
-    expired: u64,
-    late: u64,
-    over_rate: u64,
-    links_lost: u64,
-}
 
 /// Finds links by sending frames through them, and says what every port leads to.
 #[derive(Debug)]
@@ -347,30 +333,6 @@ fn show(port: &mut Port, now: Instant, network: &mut Network, counts: &mut Count
     }
 }
 
-/// The greatest of what was added lately.
-#[derive(Debug, Default)]
-struct Greatest {
-    lately: Duration,
-    before: Duration,
-    since: Option<Instant>,
-}
-
-impl Greatest {
-    fn add(&mut self, rtt: Duration, now: Instant) {
-        // Turns to the next period if it is time.
-        self.get(now);
-        self.lately = self.lately.max(rtt);
-    }
-
-    fn get(&mut self, now: Instant) -> Duration {
-        let since = *self.since.get_or_insert(now);
-        if now.saturating_duration_since(since) >= GREATEST_FOR {
-            (self.before, self.lately, self.since) = (self.lately, Duration::ZERO, Some(now));
-        }
-        self.lately.max(self.before)
-    }
-}
-
 impl App for Topology {
     fn on_time(&mut self, now: Instant) {
         if self.now.is_some_and(|last| now.saturating_duration_since(last) > SLEPT) {
@@ -495,62 +457,12 @@ impl App for Topology {
     }
 
     fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
-        let ports = || self.switches.iter().flat_map(|switch| &switch.ports);
-        let count = |is: &dyn Fn(&Port) -> bool| ports().filter(|port| is(port)).count() as u64;
-        let role = |role: Role| count(&|port| port.is_up() && port.role() == role);
-        let c = &self.counts;
-        let rows = [
-            (
-                "topology_switches",
-                "Switches whose ports are probed",
-                self.switches.iter().count() as u64,
-            ),
-            (
-                "topology_links",
-                "Links between switches, each direction apart",
-                count(&|port| port.told_link.is_some()),
-            ),
-            ("topology_links_lost", "Links that were there and went", c.links_lost),
-            ("topology_ports_down", "Ports that carry nothing", count(&|port| !port.is_up())),
-            (
-                "topology_ports_settling",
-                "Ports of which it is not known yet what they lead to",
-                role(Role::Settling),
-            ),
-            ("topology_ports_edge", "Ports that lead to hosts", role(Role::Edge)),
-            (
-                "topology_ports_link",
-                "Ports that lead to switches of this network",
-                role(Role::Link),
-            ),
-            (
-                "topology_ports_shared",
-                "Ports that lead to a network of others together with other ports",
-                count(&|port| port.phase == Phase::Shared),
-            ),
-            (
-                "topology_ports_looped",
-                "Ports at which comes in what leaves there",
-                count(&|port| port.phase == Phase::Looped),
-            ),
-            ("topology_probes_sent", "Probes that were sent", c.sent),
-            ("topology_probes_received", "Probes of ours that came in", c.received),
-            ("topology_probes_expired", "Probes of ours that were too old", c.expired),
-            ("topology_probes_late", "Probes of ours from or at ports that had gone", c.late),
-            ("topology_lldp_foreign", "Frames of LLDP of other devices", c.foreign),
-            (
-                "topology_lldp_malformed",
-                "Frames that could not be read as LLDP or as probes",
-                c.malformed,
-            ),
-            ("topology_lldp_forged", "Frames that claimed to be ours and were not", c.forged),
-            (
-                "topology_lldp_over_rate",
-                "Frames that were not looked at, since too many came in at their port",
-                c.over_rate,
-            ),
-        ];
-        rows.into_iter().for_each(put);
+        let mut ports = Ports::default();
+        self.switches.iter().flat_map(|switch| &switch.ports).for_each(|port| ports.add(port));
+        let switches = self.switches.iter().count() as u64;
+        put(("topology_switches", "Switches whose ports are probed", switches));
+        ports.show(put);
+        self.counts.show(put);
     }
 }
 
