@@ -126,7 +126,8 @@ pub struct View {
     /// By the end where they leave.
     links_from: BTreeMap<Place, Place>,
     hosts: HashMap<HostId, (Stamp, Option<Host>)>,
-    by_addr: HashMap<(IpAddr, VlanId), HostId>,
+    /// Every host that has said to have an address, and was not heard to have it no more.
+    by_addr: BTreeSet<(IpAddr, VlanId, HostId)>,
     by_place: BTreeSet<(Place, HostId)>,
     /// How many ports have an address of their own.
     port_addrs: HashMap<MacAddr, usize>,
@@ -195,10 +196,14 @@ impl View {
         self.hosts.get(&id)?.1.as_ref()
     }
 
-    /// The host that has an address in a VLAN.
+    /// The host that has an address in a VLAN: if several say so, the one of which something was said last.
     pub fn host_of(&self, addr: IpAddr, vlan: VlanId) -> Option<(HostId, &Host)> {
-        let &id = self.by_addr.get(&(addr, vlan))?;
-        Some((id, self.host(id)?))
+        let all = (addr, vlan, HostId::FIRST)..=(addr, vlan, HostId::LAST);
+        let known = self.by_addr.range(all).filter_map(|&(_, _, id)| {
+            let (stamp, host) = self.hosts.get(&id)?;
+            Some((*stamp, id, host.as_ref()?))
+        });
+        known.max_by_key(|&(stamp, id, _)| (stamp, id)).map(|(_, id, host)| (id, host))
     }
 
     /// All hosts, in no order.
@@ -338,26 +343,14 @@ impl View {
         if let Some(host) = old {
             self.by_place.remove(&(host.at, id));
             for addr in host.addrs {
-                if self.by_addr.get(&(addr, id.vlan)) == Some(&id) {
-                    self.by_addr.remove(&(addr, id.vlan));
-                }
+                self.by_addr.remove(&(addr, id.vlan, id));
             }
         }
         if let Some(host) = new {
             self.by_place.insert((host.at, id));
-            for &addr in &host.addrs {
-                self.give_addr(stamp, addr, id);
-            }
+            self.by_addr.extend(host.addrs.iter().map(|&addr| (addr, id.vlan, id)));
         }
         true
-    }
-
-    /// `id` has said that it has `addr`. If another one said so later, it is that one's.
-    fn give_addr(&mut self, stamp: Stamp, addr: IpAddr, id: HostId) {
-        let holder = self.by_addr.entry((addr, id.vlan)).or_insert(id);
-        if self.hosts.get(holder).is_none_or(|(said, _)| *said <= stamp) {
-            *holder = id;
-        }
     }
 
     /// Forgets what was said of things that are gone for longer than facts travel, so that they do not pile up.
@@ -428,7 +421,10 @@ mod tests {
             let links: Vec<_> = view.links().copied().collect();
             let at: Vec<_> = view.hosts_of(DatapathId(1)).map(|(id, _)| id).collect();
             assert!(at.iter().all(|&id| view.host(id).is_some_and(|h| h.at.switch.0 == 1)));
-            (links, hosts, view.hosts_len(), at)
+            let addrs = (0..5).map(|n| IpAddr::from([10, 0, 0, n]));
+            let owners: Vec<_> =
+                addrs.map(|addr| view.host_of(addr, VlanId(0)).map(|(id, _)| id)).collect();
+            (links, hosts, view.hosts_len(), at, owners)
         };
         let in_order: Vec<_> = (0..facts.len()).collect();
         let expected = view(&in_order);

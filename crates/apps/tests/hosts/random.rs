@@ -5,10 +5,12 @@ use std::collections::HashSet;
 use sluice_app::view::Role;
 use sluice_apps::hosts::{Config, Guard};
 use sluice_base::Rng;
-use sluice_wire::{MacAddr, Version};
+use sluice_wire::{MacAddr, Version, VlanId};
 
-use crate::frames::{advertise, dhcp, ipv4_cut, is_at, mac, plain, solicit, tagged, udp, who_has};
-use crate::net::{Net, PORTS, place};
+use crate::frames::{
+    advertise, dhcp, ip, ipv4_cut, is_at, mac, plain, solicit, tagged, udp, who_has,
+};
+use crate::net::{Net, PORTS, Worker, place};
 
 /// A frame among few hosts and addresses, sometimes tagged, cut off, or with some octets otherwise.
 fn any_frame(rng: &mut Rng) -> Vec<u8> {
@@ -63,9 +65,12 @@ fn whatever_comes_nothing_grows_beyond_its_limit() {
         };
         let version = Version(u8::try_from(1 + seed % 6).unwrap());
         let mut net = Net::new(version, 1 + seed as usize % 3, &cfg);
-        for _ in 0..2000 {
+        for step in 0..2000 {
             one_step(&mut rng, &mut net);
             check(&net, &cfg, seed);
+            if step % 32 == 0 {
+                check_owners(&net, seed);
+            }
         }
         for (total, what) in totals.iter_mut().zip(WHAT) {
             *total += net.gauge(what);
@@ -128,6 +133,16 @@ fn check(net: &Net, cfg: &Config, seed: u64) {
     }
     let known: HashSet<_> = all.iter().map(|(id, ..)| id).collect();
     assert_eq!(known.len(), all.len(), "seed {seed}: workers disagree: {all:?}");
+}
+
+fn check_owners(net: &Net, seed: u64) {
+    for n in 0..30 {
+        let addr = ip(&format!("10.0.0.{n}"));
+        let owner =
+            |worker: &Worker| worker.network.view().host_of(addr, VlanId(0)).map(|(id, _)| id);
+        let owners: HashSet<_> = net.workers.iter().map(owner).collect();
+        assert_eq!(owners.len(), 1, "seed {seed}: workers disagree about {addr}");
+    }
 }
 
 #[test]
