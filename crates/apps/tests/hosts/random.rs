@@ -52,9 +52,9 @@ fn any_frame(rng: &mut Rng) -> Vec<u8> {
 #[test]
 fn whatever_comes_nothing_grows_beyond_its_limit() {
     let mut totals = [0; WHAT.len()];
-    for seed in 0..24 {
+    for (seed, n) in (0..24).zip(0usize..) {
         let mut rng = Rng::new(seed);
-        let guard = [Guard::Off, Guard::Report, Guard::Refuse][seed as usize % 3];
+        let guard = [Guard::Off, Guard::Report, Guard::Refuse][n % 3];
         let cfg = Config {
             hosts_max: 15,
             addrs_max: 3,
@@ -64,7 +64,7 @@ fn whatever_comes_nothing_grows_beyond_its_limit() {
             ..Config::default()
         };
         let version = Version(u8::try_from(1 + seed % 6).unwrap());
-        let mut net = Net::new(version, 1 + seed as usize % 3, &cfg);
+        let mut net = Net::new(version, 1 + n % 3, &cfg);
         for step in 0..2000 {
             one_step(&mut rng, &mut net);
             check(&net, &cfg, seed);
