@@ -538,6 +538,69 @@ mod flooding {
     }
 }
 
+mod refusals {
+    use super::*;
+
+    #[test]
+    fn a_switch_that_refuses_a_rule_has_its_frames_sent_on_one_by_one_for_a_while() {
+        usually(
+            LINE,
+            "
+            s1 < packet_in  port=3 a>b
+            s3 > flow_mod   src=a dst=b port=3
+            s3 > flow_mod   src=b dst=a port=1
+            s3 > packet_out port=3
+            s2 > flow_mod   src=a dst=b port=2
+            s2 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=1
+            s1 > flow_mod   src=b dst=a port=3
+            s2 < full
+            wait 1s
+            s2 < packet_in  port=1 a>b
+            s3 > packet_out port=3
+            s2 < packet_in  port=2 b>a
+            s1 > packet_out port=3
+            s1 < packet_in  port=3 a>b                       # the others get theirs
+            s3 > flow_mod   src=a dst=b port=3
+            s3 > flow_mod   src=b dst=a port=1
+            s3 > packet_out port=3
+            s2 > flow_mod   delete_strict src=a dst=b        # and nothing older stays
+            s2 > flow_mod   delete_strict src=b dst=a
+            s1 > flow_mod   src=a dst=b port=1
+            s1 > flow_mod   src=b dst=a port=3
+            wait 10s
+            s2 < packet_in  port=1 a>b
+            s3 > flow_mod   src=a dst=b port=3
+            s3 > flow_mod   src=b dst=a port=1
+            s3 > packet_out port=3
+            s2 > flow_mod   src=a dst=b port=2
+            s2 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=1
+            s1 > flow_mod   src=b dst=a port=3
+            ",
+        );
+    }
+
+    #[test]
+    fn at_one_switch_as_well() {
+        usually(
+            ONE,
+            "
+            s1 < packet_in  port=1 a>b
+            s1 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=2
+            s1 > packet_out port=2
+            s1 < full
+            wait 1s
+            s1 < packet_in  port=1 a>b
+            s1 > packet_out port=2
+            s1 < packet_in  port=2 b>a buffer=7
+            s1 > packet_out port=1 buffer=7
+            ",
+        );
+    }
+}
+
 mod sessions {
     use super::*;
 
@@ -548,7 +611,57 @@ mod sessions {
             "
             s1 < up
             [1.3..] s1 > flow_mod port=controller priority=0 idle=0 hard=0 match=
+            s1 > multipart_request
             s1 < down
+            ",
+        );
+    }
+
+    #[test]
+    fn a_switch_that_comes_with_rules_keeps_them_and_says_who_is_where() {
+        usually(
+            "",
+            "
+            s1 < up
+            [1.3..] s1 > flow_mod port=controller priority=0
+            s1 > multipart_request
+            know edge s1:1
+            know host c s1:4
+            s1 < count 4
+            s1 > multipart_request
+            know down s1:3
+            s1 > flow_mod   delete match= out_port=3
+            s1 < rules cookie=7381244169710206976 a:1 b:2 a:1 e:3 c:2
+            s1 > flow_mod   delete match= out_port=3
+            know edge s1:2                                # c is elsewhere, as is known
+            s1 > flow_mod   delete match=dst dst=c out_port=2
+            s1 < packet_in  port=1 a>b
+            s1 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   src=a dst=b port=2
+            s1 > packet_out port=2
+            ",
+        );
+    }
+
+    #[test]
+    fn rules_of_others_are_not_looked_at_nor_is_a_table_that_is_too_large() {
+        usually(
+            "",
+            "
+            s1 < up
+            [1.3..] s1 > flow_mod port=controller priority=0
+            s1 > multipart_request
+            know edge s1:1 s1:2
+            s1 < count 1
+            s1 > multipart_request
+            s1 < rules cookie=7 b:2
+            s1 < packet_in  port=1 a>b
+            s1 > packet_out port=2
+            s2 < up
+            [1.3..] s2 > flow_mod port=controller priority=0
+            s2 > multipart_request
+            s2 < count 20000
+            s2 < rules cookie=7381244169710206976 b:2
             ",
         );
     }

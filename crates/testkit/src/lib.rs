@@ -28,6 +28,8 @@ use stage::Stage;
 /// are letters, `*` for all, or addresses. A frame may have `buffer=N`, `vlan=N`, `tagged` (with a priority only),
 /// `cut` (it comes up truncated), `giant` (the longest that a message holds) or `runt=N` (only its first N octets).
 ///
+/// `full` refuses the rule that the switch was told last, `count N` and `rules cookie=N b:3` answer what it was asked last.
+///
 /// **`know`** is what topology and hosts would tell: `link s1:1 s2:2`, `cut s1:1 s2:2`, `host a s1:3` (or `a/5` in a
 /// VLAN), `gone a`, `lost s1`, and `edge`, `shared`, `settling` or `down` with ports. A switch that it names is up.
 ///

@@ -38,6 +38,12 @@ pub(crate) enum Heard {
     Meters(u32),
     /// It refuses what was said to it last.
     Refuse,
+    /// It refuses the rule that was said to it last: its table is full.
+    Full,
+    /// It tells how many rules it has.
+    Count(u32),
+    /// It tells its rules: their cookie, the stations to which they send, and out of which ports.
+    Rules(u64, Vec<(MacAddr, PortNo)>),
 }
 
 /// A frame that comes up.
@@ -107,6 +113,20 @@ impl Heard {
             ["port_gone", n] => port(n).map(Self::PortGone),
             ["meters", n] => n.parse().ok().map(Self::Meters),
             ["refuse"] => Some(Self::Refuse),
+            ["full"] => Some(Self::Full),
+            ["count", n] => n.parse().ok().map(Self::Count),
+            ["rules", cookie, ref rules @ ..] => {
+                let cookie = cookie.strip_prefix("cookie=")?.parse().ok()?;
+                let rule = |rule: &&str| {
+                    let (dst, port) = rule.split_once(':')?;
+                    Some((station(dst)?, PortNo(port.parse().ok()?)))
+                };
+                rules
+                    .iter()
+                    .map(rule)
+                    .collect::<Option<_>>()
+                    .map(|rules| Self::Rules(cookie, rules))
+            }
             ["packet_in", ref words @ ..] => Up::parse(words).map(Self::PacketIn),
             _ => None,
         }

@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use sluice_app::{App, Ctx, Network, Sw};
 use sluice_wire::model::{
-    BandTypes, MeterCapabilities, MeterFeatures, Multipart, MultipartFlags, Reply,
+    AggregateStats, BandTypes, FlowDesc, MeterCapabilities, MeterFeatures, Multipart,
+    MultipartFlags, Reply, Stat, Stats,
 };
 use sluice_wire::{
-    DatapathId, ErrorMsg, ErrorReason, EtherType, Features, Frame, Kind, MacAddr, Message, Out,
-    PacketIn, PacketInReason, Port, PortNo, PortReason, PortState, PortStatus, Version, split,
+    Action, DatapathId, ErrorMsg, ErrorReason, EtherType, Features, Field, Frame, Instruction,
+    Kind, MacAddr, Message, Out, PacketIn, PacketInReason, Port, PortNo, PortReason, PortState,
+    PortStatus, Version, split,
 };
 
 use crate::facts::{self, Known};
@@ -37,6 +39,10 @@ struct Switch {
     is_up: bool,
     tx: Vec<u8>,
     next_xid: u32,
+    /// The rule that was said to it last.
+    rule: Vec<u8>,
+    /// The transaction id of what it was asked last.
+    asked: u32,
 }
 
 impl<A: App> Stage<A> {
@@ -98,7 +104,7 @@ impl<A: App> Stage<A> {
             }
             heard => {
                 self.must_be_up(at);
-                let octets = self.say(heard)?;
+                let octets = self.say(at, heard)?;
                 self.carry(at, &octets)?;
             }
         }
@@ -128,7 +134,14 @@ impl<A: App> Stage<A> {
         let known = self.switches.iter().position(|known| known.name == switch);
         known.unwrap_or_else(|| {
             let name = switch.to_owned();
-            self.switches.push(Switch { name, is_up: false, tx: vec![], next_xid: 1 });
+            self.switches.push(Switch {
+                name,
+                is_up: false,
+                tx: vec![],
+                next_xid: 1,
+                rule: vec![],
+                asked: 0,
+            });
             self.switches.len() - 1
         })
     }
@@ -152,8 +165,12 @@ impl<A: App> Stage<A> {
         self.tell(at, |app, ctx| app.switch_up(&features, ctx));
     }
 
+    fn asked(&self, at: usize) -> u32 {
+        self.switches.get(at).map_or(0, |switch| switch.asked)
+    }
+
     /// The message in which a switch says `heard`.
-    fn say(&mut self, heard: &Heard) -> Result<Vec<u8>, String> {
+    fn say(&mut self, at: usize, heard: &Heard) -> Result<Vec<u8>, String> {
         let (mut octets, mut xid) = (Vec::new(), 1);
         let mut out = Out::new(&mut octets, self.version, &mut xid);
         let mut status = |n, reason, state| {
@@ -171,6 +188,30 @@ impl<A: App> Stage<A> {
                 };
                 let (flags, body) = (MultipartFlags::default(), Reply::MeterFeatures(features));
                 Message::MultipartReply(Multipart { flags, body }).emit(1, &mut out)
+            }
+            Heard::Full => {
+                // FLOW_MOD_FAILED, whose number was another in 1.0, and TABLE_FULL.
+                let code = if self.version == Version::V1_0 { [0, 3, 0, 0] } else { [0, 5, 0, 1] };
+                let rule = self.switches.get(at).map_or(&[][..], |switch| &switch.rule);
+                let quoted = rule.get(..64).unwrap_or(rule);
+                out.raw(Kind::ERROR, self.last_xid, &[&code, quoted].concat())
+            }
+            Heard::Count(flows) => {
+                let fields = [Stat::FlowCount(flows), Stat::PacketCount(0), Stat::ByteCount(0)];
+                let sum = AggregateStats { stats: Stats { fields: fields.into() } };
+                let (flags, body) = (MultipartFlags::default(), Reply::AggregateStats(sum));
+                Message::MultipartReply(Multipart { flags, body }).emit(self.asked(at), &mut out)
+            }
+            Heard::Rules(cookie, ref rules) => {
+                let flow = |&(dst, port): &(MacAddr, PortNo)| FlowDesc {
+                    cookie,
+                    matching: [Field::eth_dst(dst), Field::untagged()].into(),
+                    instructions: vec![Instruction::apply([Action::output(port)])],
+                    ..FlowDesc::default()
+                };
+                let flows = rules.iter().map(flow).collect();
+                let (flags, body) = (MultipartFlags::default(), Reply::FlowDesc { flows });
+                Message::MultipartReply(Multipart { flags, body }).emit(self.asked(at), &mut out)
             }
             Heard::Refuse => out.error_with(self.last_xid, ErrorReason::BAD_TYPE, &[]).map(drop),
             Heard::PortUp(n) => status(n, PortReason::MODIFY, there),
@@ -273,6 +314,11 @@ impl<A: App> Stage<A> {
                     return Err(format!("it says something in {}", msg.version()));
                 }
                 self.last_xid = msg.xid();
+                match msg.kind() {
+                    Kind::FLOW_MOD => switch.rule = msg.octets().to_vec(),
+                    Kind::MULTIPART_REQUEST => switch.asked = msg.xid(),
+                    _ => {}
+                }
                 self.said.push_back((switch.name.clone(), Said::new(msg, &self.frame)));
                 rest = after;
             }

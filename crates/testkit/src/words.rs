@@ -55,6 +55,7 @@ impl Said {
                 match f.command {
                     FlowModCommand::ADD => {}
                     FlowModCommand::DELETE => self.must.push("delete".to_owned()),
+                    FlowModCommand::DELETE_STRICT => self.must.push("delete_strict".to_owned()),
                     FlowModCommand(n) => self.must.push(format!("command={n}")),
                 }
                 self.tell_rule(&f);

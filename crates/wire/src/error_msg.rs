@@ -42,6 +42,19 @@ impl<'a> ErrorMsg<'a> {
     }
 }
 
+impl ErrorMsg<'_> {
+    /// The cookie of the `FLOW_MOD` that failed, if so much of it was given back.
+    pub fn cookie(&self) -> Option<u64> {
+        if self.request() != Some(Kind::FLOW_MOD) {
+            return None;
+        }
+        // Header first, and the match before it in 1.0. OpenFlow 1.0.0 §5.3.3, §7.3.4.1.
+        let at = if self.data.first() == Some(&Version::V1_0.0) { 48 } else { 8 };
+        let octets = self.data.get(at..)?.first_chunk()?;
+        Some(u64::from_be_bytes(*octets))
+    }
+}
+
 impl Out<'_> {
     /// Writes an `ERROR` about `request`, of which the first 64 octets go back.
     ///
@@ -86,6 +99,22 @@ mod tests {
         let error = ErrorMsg::new(Frame::new(&tx).unwrap()).unwrap();
         assert_eq!((error.request(), error.xid), (Some(Kind::FLOW_MOD), 5));
         assert_eq!(error.reason.to_string(), "BAD_REQUEST/BAD_LEN");
+    }
+
+    #[test]
+    fn an_error_has_the_cookie_of_the_rule_that_failed() {
+        for version in (1..=6).map(Version) {
+            let (mut tx, mut xid) = (vec![], 1);
+            let rule = crate::FlowMod { cookie: 0x1234, ..crate::FlowMod::default() };
+            Out::new(&mut tx, version, &mut xid).flow_mod(&rule).unwrap();
+            let reason = ErrorReason::BAD_LEN;
+            let mut error = ErrorMsg { xid: 1, reason, data: &tx };
+            assert_eq!(error.cookie(), Some(0x1234), "{version}");
+            error.data = &tx[..15];
+            assert_eq!(error.cookie(), None);
+        }
+        let data = [4, 13].repeat(20);
+        assert_eq!(ErrorMsg { xid: 1, reason: ErrorReason::BAD_LEN, data: &data }.cookie(), None);
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl Flow {
         Some(Self { src: eth.src, dst: eth.dst, vlan, inner })
     }
 
+    /// Whether it is a conversation of IPv6.
+    pub(super) const fn is_ipv6(&self) -> bool {
+        matches!(self.inner, Inner::Ip { src: IpAddr::V6(_), .. })
+    }
+
     /// The flow of the answers.
     pub(super) fn reversed(self) -> Self {
         let inner = match self.inner {
@@ -172,5 +177,111 @@ impl Inner {
             fields.extend([Field::new(src_id, src.into()), Field::new(dst_id, dst.into())]);
         }
         fields
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use etherparse::PacketBuilder;
+    use sluice_wire::{Out, Version};
+
+    use super::*;
+
+    const SRC: [u8; 6] = [2, 0, 0, 0, 0, 1];
+    const DST: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+    fn tcp(ports: [u16; 2]) -> Vec<u8> {
+        let builder = PacketBuilder::ethernet2(SRC, DST).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
+        let (builder, mut frame) = (builder.tcp(ports[0], ports[1], 0, 1000), Vec::new());
+        builder.write(&mut frame, b"payload").unwrap();
+        frame
+    }
+
+    fn udp6(vlan: Option<u16>) -> Vec<u8> {
+        let (src, dst, mut frame) = ([0xfd; 16], [0xfe; 16], Vec::new());
+        let builder = PacketBuilder::ethernet2(SRC, DST);
+        match vlan {
+            Some(id) => {
+                let builder = builder.single_vlan(id.try_into().unwrap()).ipv6(src, dst, 64);
+                builder.udp(53, 54).write(&mut frame, b"payload").unwrap();
+            }
+            None => builder.ipv6(src, dst, 64).udp(53, 54).write(&mut frame, b"p").unwrap(),
+        }
+        frame
+    }
+
+    fn read(frame: &[u8]) -> Option<Flow> {
+        Flow::read(&Ethernet::new(frame).unwrap(), frame, Matching::FiveTuple)
+    }
+
+    fn names(flow: Flow) -> String {
+        let matching = flow.to_match(Matching::FiveTuple);
+        let names: Vec<_> = matching.iter().map(|field| field.id.name()).collect();
+        names.join(" ")
+    }
+
+    #[test]
+    fn conversations_are_told_apart_and_both_directions_are_one() {
+        let there = read(&tcp([1000, 80])).unwrap();
+        let pair = "eth_dst eth_src vlan_vid eth_type ip_proto";
+        assert_eq!(names(there), format!("{pair} ipv4_src ipv4_dst tcp_src tcp_dst"));
+        let value = |flow: Flow, id| flow.to_match(Matching::FiveTuple).get(id).unwrap().value;
+        assert_eq!(value(there, FieldId::TCP_SRC), 1000);
+        assert_eq!(value(there.reversed(), FieldId::TCP_SRC), 80);
+        assert_eq!(there.reversed().reversed(), there);
+        assert_eq!(there.hash_both(1), there.reversed().hash_both(1));
+        assert_ne!(there.hash_both(1), there.hash_both(2));
+        let other = read(&tcp([1001, 80])).unwrap();
+        assert_ne!(there, other);
+        assert_ne!(there.hash_both(1), other.hash_both(1));
+        let six = read(&udp6(Some(5))).unwrap();
+        assert_eq!(names(six), format!("{pair} ipv6_src ipv6_dst udp_src udp_dst"));
+        assert_eq!((six.vlan, read(&udp6(None)).unwrap().vlan), (Some(VlanId(5)), None));
+    }
+
+    #[test]
+    fn later_fragments_have_ports_0_as_switches_see_them() {
+        let mut first = tcp([1000, 80]);
+        first[14 + 6] = 0x20;
+        assert_eq!(read(&first), read(&tcp([1000, 80])));
+        let mut later = tcp([1000, 80]);
+        later[14 + 7] = 1;
+        assert_eq!(read(&later), read(&tcp([0, 0])));
+    }
+
+    #[test]
+    fn what_is_not_ip_is_matched_by_type_and_what_cannot_be_told_apart_not_at_all() {
+        let arp = [&DST[..], &SRC, &[8, 6, 0, 1]].concat();
+        assert_eq!(names(read(&arp).unwrap()), "eth_dst eth_src vlan_vid eth_type");
+        let llc = [&DST[..], &SRC, &[0, 9, 0, 1]].concat();
+        assert_eq!(read(&llc), None);
+        let frame = tcp([1000, 80]);
+        for len in 14..14 + 20 + 4 {
+            assert_eq!(read(&frame[..len]), None, "{len}");
+        }
+        assert!(read(&frame[..14 + 20 + 4]).is_some());
+    }
+
+    /// A switch by the book takes what is matched, and versions without a field for it say so.
+    #[test]
+    fn matches_are_fit_for_switches() {
+        for frame in [tcp([1, 2]), udp6(Some(5)), udp6(None)] {
+            for matching in [Matching::Dst, Matching::Pair, Matching::FiveTuple] {
+                let eth = Ethernet::new(&frame).unwrap();
+                let flow = Flow::read(&eth, &frame, matching).unwrap();
+                let rule = crate::forwarding::rules::rule(
+                    &crate::forwarding::Config { matching, ..Default::default() },
+                    flow,
+                    sluice_wire::PortNo(1),
+                );
+                assert_eq!(rule.matching.check(), Ok(()));
+                for version in (1..=6).map(Version) {
+                    let (mut tx, mut xid) = (Vec::new(), 1);
+                    let written = Out::new(&mut tx, version, &mut xid).flow_mod(&rule);
+                    let six = matching == Matching::FiveTuple && eth.ethertype == EtherType::IPV6;
+                    assert_eq!(written.is_ok(), !six || version >= Version::V1_2, "{version}");
+                }
+            }
+        }
     }
 }

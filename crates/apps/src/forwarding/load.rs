@@ -24,6 +24,10 @@ impl Forwarding {
         let Some(flow) = Flow::read(&came.eth, came.p.frame, self.cfg.matching) else {
             return self.send_on(came, to, ctx);
         };
+        let is_sayable = !flow.is_ipv6() || self.switches.says_ipv6(ctx.id);
+        if !is_sayable || self.switches.refuses(ctx.id, ctx.now) {
+            return self.send_on(came, to, ctx);
+        }
         if self.waiting.has(&flow, ctx.now) {
             self.counts.waited += 1;
             return self.send_on(came, to, ctx);
@@ -116,6 +120,10 @@ impl Forwarding {
     }
 
     fn write(&mut self, to: DatapathId, rule: FlowMod, ctx: &mut Ctx<'_>) {
+        if self.switches.refuses(to, ctx.now) {
+            // An older rule of the same match could lead back.
+            return ctx.mail(to, Message::FlowMod(rules::delete_just(rule)));
+        }
         self.counts.rules += 1;
         ctx.mail(to, Message::FlowMod(rule));
     }

@@ -10,19 +10,24 @@ mod proof;
 mod repair;
 mod routes;
 mod rules;
+mod switches;
 #[cfg(test)]
 mod testing;
 mod waiting;
 
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{HostId, Place, Role, Told};
+use sluice_app::view::{Fact, HostId, Place, Role, Told};
 use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
-use sluice_wire::{Action, Ethernet, Features, Inexpressible, PacketIn, PacketOut};
+use sluice_wire::{
+    Action, ErrorMsg, ErrorType, Ethernet, Features, Inexpressible, MultipartKind, PacketIn,
+    PacketOut,
+};
 
 use flood::{Edges, Floods, is_edge};
 use repair::Repair;
 use routes::Routes;
+use switches::Switches;
 use waiting::Waiting;
 
 /// How forwarding is set.
@@ -40,6 +45,8 @@ pub struct Config {
     pub hard_timeout_s: u16,
     /// For how long rules that were written are taken to be on their way, at least.
     pub waiting: Duration,
+    /// For how long a switch that refused a rule gets no others.
+    pub refused_retry: Duration,
     /// Frames to all that may come in at one port in a second.
     pub floods_per_s_max: u32,
     /// Octets of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
@@ -68,6 +75,7 @@ impl Default for Config {
             idle_timeout_s: 60,
             hard_timeout_s: 0,
             waiting: Duration::from_millis(50),
+            refused_retry: Duration::from_secs(10),
             floods_per_s_max: 1000,
             miss_len: Action::WHOLE,
             seed: 0,
@@ -84,6 +92,7 @@ pub struct Forwarding {
     floods: Floods,
     waiting: Waiting,
     repair: Repair,
+    switches: Switches,
     counts: Counts,
     swept: Option<Instant>,
 }
@@ -102,6 +111,7 @@ struct Counts {
     unsettled: u64,
     no_way: u64,
     cut_off: u64,
+    refused: u64,
 }
 
 /// Octets of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
@@ -163,6 +173,7 @@ impl Forwarding {
             floods: Floods::default(),
             waiting: Waiting::default(),
             repair: Repair::default(),
+            switches: Switches::default(),
             counts: Counts::default(),
             swept: None,
         }
@@ -218,15 +229,45 @@ impl App for Forwarding {
 
     fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
         say(ctx.here.send_misses_up(self.cfg.miss_len));
-        self.repair.switch_up(ctx);
+        self.switches.up(ctx);
     }
 
     fn switch_down(&mut self, sw: Sw, _: Instant, _: &mut Network) {
-        self.repair.switch_down(sw);
+        self.switches.down(sw);
     }
 
-    fn told(&mut self, told: &Told, _: Instant, network: &mut Network) {
-        self.counts.repaired += self.repair.told(&told.fact, network);
+    fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
+        self.switches.time_passes(ctx);
+    }
+
+    fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
+        self.counts.repaired += self.repair.told(&told.fact, &self.switches, network);
+        if let Fact::Port(at, _) = told.fact {
+            self.counts.repaired += self.switches.settle(at, now, network);
+        }
+    }
+
+    fn multipart_reply(&mut self, xid: u32, kind: MultipartKind, body: &[u8], ctx: &mut Ctx<'_>) {
+        self.counts.repaired += self.switches.reply(xid, kind, body, ctx);
+    }
+
+    fn error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
+        // A frame that the switch kept no longer is no fault of the rule that was to send it.
+        let is_rule = error.cookie().is_some_and(rules::is_ours)
+            && error.reason.kind() != ErrorType::BAD_REQUEST;
+        if !is_rule {
+            return;
+        }
+        self.counts.refused += 1;
+        let (id, retry, reason) = (ctx.id, self.cfg.refused_retry, error.reason);
+        if self.switches.refused(id, ctx.now, retry) {
+            ctx.network.report(|| {
+                let time = retry.as_secs_f64();
+                format!(
+                    "{id} refused a rule of forwarding ({reason}): for {time} s its frames are sent on one by one"
+                )
+            });
+        }
     }
 
     fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
@@ -260,6 +301,9 @@ impl App for Forwarding {
         ));
         put(("forwarding_unsettled", "Frames from ports not known to lead to hosts", c.unsettled));
         put(("forwarding_no_way", "Frames to hosts to which there is no way", c.no_way));
+        put(("forwarding_refused", "Rules that switches refused", c.refused));
+        let refusing = self.switches.refusing() as u64;
+        put(("forwarding_refusing", "Switches that get no rules for a while", refusing));
         put(("forwarding_cut_off", "Frames that came up cut off and are lost", c.cut_off));
     }
 }

@@ -1,8 +1,12 @@
 //! The rules of forwarding: what they say, and which of them go when they lead nowhere.
 
+use std::net::Ipv6Addr;
+
 use sluice_app::view::HostId;
+use sluice_wire::model::FlowStatsRequest;
 use sluice_wire::{
-    Action, Field, FlowMod, FlowModCommand, Instruction, Match, Out, PortNo, Version, VlanId,
+    Action, EtherType, Field, FlowMod, FlowModCommand, Instruction, Match, Out, PortNo, Version,
+    VlanId,
 };
 
 use super::Config;
@@ -27,6 +31,34 @@ pub(super) fn rule(cfg: &Config, flow: Flow, out_port: PortNo) -> FlowMod {
     }
 }
 
+/// Whether rules of `version` can match a conversation of IPv6.
+pub(super) fn says_ipv6(version: Version) -> bool {
+    let matching = [Field::eth_type(EtherType::IPV6.0), Field::ipv6_src(Ipv6Addr::LOCALHOST)];
+    let rule = FlowMod { matching: matching.into(), ..FlowMod::default() };
+    Out::new(&mut Vec::new(), version, &mut 0).flow_mod(&rule).is_ok()
+}
+
+/// Lets the rule with just this match and priority go.
+pub(super) fn delete_just(rule: FlowMod) -> FlowMod {
+    let FlowMod { priority, matching, .. } = rule;
+    let command = FlowModCommand::DELETE_STRICT;
+    FlowMod { command, priority, matching, ..FlowMod::default() }
+}
+
+/// Whether a cookie is that of a rule of forwarding.
+pub(super) const fn is_ours(cookie: u64) -> bool {
+    cookie & COOKIE_MASK == COOKIE
+}
+
+/// Where a rule of forwarding sends.
+pub(super) fn out_port(instructions: &[Instruction]) -> Option<PortNo> {
+    let [Instruction::ApplyActions { actions }] = instructions else { return None };
+    match actions[..] {
+        [Action::Output { port, .. }] => Some(port),
+        _ => None,
+    }
+}
+
 /// How the rules of forwarding are told from those of others when some of them are to go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Named {
@@ -44,12 +76,22 @@ impl Named {
         if said.is_ok() { Self::ByCookie } else { Self::ByPort }
     }
 
-    /// All rules that send out of `out_port` go.
-    pub(super) fn delete(self, out_port: PortNo) -> FlowMod {
-        let (cookie, cookie_mask) = match self {
+    fn mark(self) -> (u64, u64) {
+        match self {
             Self::ByCookie => (COOKIE, COOKIE_MASK),
             Self::ByPort => (0, 0),
-        };
+        }
+    }
+
+    /// Asks for the rules; where they cannot be named, for all.
+    pub(super) fn request(self) -> FlowStatsRequest {
+        let (cookie, cookie_mask) = self.mark();
+        FlowStatsRequest { cookie, cookie_mask, ..FlowStatsRequest::default() }
+    }
+
+    /// All rules that send out of `out_port` go.
+    pub(super) fn delete(self, out_port: PortNo) -> FlowMod {
+        let (cookie, cookie_mask) = self.mark();
         let command = FlowModCommand::DELETE;
         FlowMod { command, cookie, cookie_mask, out_port, ..FlowMod::default() }
     }

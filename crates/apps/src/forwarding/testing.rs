@@ -7,11 +7,11 @@ use sluice_app::view::{Fact, Host, HostId, Link, Place, PortView, Role, SwitchVi
 use sluice_app::{App, Ctx, Network, Sw};
 use sluice_base::Rng;
 use sluice_wire::{
-    Action, DatapathId, Features, FlowMod, FlowModCommand, Instruction, MacAddr, Message, Out,
-    PacketIn, PacketInReason, PortNo, Version, VlanId, split,
+    Action, DatapathId, Features, FlowMod, FlowModCommand, MacAddr, Message, Out, PacketIn,
+    PacketInReason, PortNo, Version, VlanId, split,
 };
 
-use super::{Config, Forwarding};
+use super::{Config, Forwarding, rules};
 
 /// The port at which each switch has its host.
 pub(super) const HOST: PortNo = PortNo(100);
@@ -211,7 +211,7 @@ impl Net {
                 assert_eq!(f.command, FlowModCommand::DELETE);
                 let covered = |rule: &FlowMod| {
                     f.matching.iter().all(|field| rule.matching.get(field.id) == Some(field))
-                        && out_port(rule) == Some(f.out_port)
+                        && rules::out_port(&rule.instructions) == Some(f.out_port)
                         && rule.cookie & f.cookie_mask == f.cookie & f.cookie_mask
                 };
                 self.tables.get_mut(&switch).unwrap().retain(|rule| !covered(rule));
@@ -273,7 +273,7 @@ impl Net {
             else {
                 return End::Miss(at);
             };
-            let out = Place::new(at.switch, out_port(rule).unwrap());
+            let out = Place::new(at.switch, rules::out_port(&rule.instructions).unwrap());
             if out == at {
                 return End::Dead(at);
             }
@@ -286,15 +286,5 @@ impl Net {
                 None => return End::Dead(out),
             }
         }
-    }
-}
-
-fn out_port(rule: &FlowMod) -> Option<PortNo> {
-    match &rule.instructions[..] {
-        [Instruction::ApplyActions { actions }] => match actions[..] {
-            [Action::Output { port, .. }] => Some(port),
-            _ => None,
-        },
-        _ => None,
     }
 }

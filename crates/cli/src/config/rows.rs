@@ -368,6 +368,12 @@ pub(crate) const ROWS: &[Row] = &[
          meanwhile are only sent on.",
     ),
     row(
+        "forwarding.refused_retry_s",
+        "10",
+        Live,
+        "Seconds for which a switch that refused a rule gets no others; what comes up there is sent on frame by frame.",
+    ),
+    row(
         "forwarding.floods_per_s_max",
         "1000",
         Live,

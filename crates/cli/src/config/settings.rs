@@ -140,6 +140,7 @@ pub(super) struct Forwarding {
     pub(super) idle_timeout_s: u16,
     pub(super) hard_timeout_s: u16,
     pub(super) waiting_ms: Millis,
+    pub(super) refused_retry_s: Seconds,
     pub(super) floods_per_s_max: u32,
     pub(super) miss_len: u16,
     pub(super) seed: u64,

@@ -1,0 +1,198 @@
+//! The switches of this worker: what they refuse, and which rules they had when they came.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use sluice_app::view::{Fact, Host, HostId, Place, Role};
+use sluice_app::{Ctx, Network, Sw};
+use sluice_wire::model::{Reply, Request};
+use sluice_wire::{DatapathId, FieldId, Message, MultipartKind, PortNo, VlanId, flow_stats};
+
+use super::flood::is_edge;
+use super::rules::{self, Named};
+
+/// Rules that a switch is asked for; one that has more is not asked. They fit `session.multipart_octets_max`.
+const RULES_MAX: u32 = 16_384;
+
+/// Switches of a worker that are asked at one time, so that what they tell fits `session.multipart_total_octets_max`.
+const ASKED_MAX: usize = 8;
+
+/// A switch of this worker.
+#[derive(Debug)]
+struct Own {
+    sw: Sw,
+    named: Named,
+    /// Whether its version can match a conversation of IPv6.
+    says_ipv6: bool,
+    refuses_until: Option<Instant>,
+    asked: Asked,
+    /// Hosts to which its rules send, by port, as long as it is not known what the port leads to.
+    claims: BTreeMap<PortNo, Vec<HostId>>,
+}
+
+/// How far a switch was asked for its rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Not,
+    HowMany(u32),
+    Which(u32),
+    Done,
+}
+
+/// The switches of this worker.
+#[derive(Debug, Default)]
+pub(super) struct Switches(HashMap<DatapathId, Own>);
+
+impl Switches {
+    pub(super) fn up(&mut self, ctx: &mut Ctx<'_>) {
+        let named = Named::of(ctx.here.version());
+        let claims = BTreeMap::new();
+        let says_ipv6 = rules::says_ipv6(ctx.here.version());
+        let (refuses_until, asked) = (None, Asked::Not);
+        let own = Own { sw: ctx.sw, named, says_ipv6, refuses_until, asked, claims };
+        self.0.insert(ctx.id, own);
+        self.ask(ctx);
+    }
+
+    pub(super) fn down(&mut self, sw: Sw) {
+        self.0.retain(|_, own| own.sw != sw);
+    }
+
+    /// How rules of a switch of this worker are named.
+    pub(super) fn named(&self, id: DatapathId) -> Option<Named> {
+        self.0.get(&id).map(|own| own.named)
+    }
+
+    /// Whether a switch of this worker can match a conversation of IPv6.
+    pub(super) fn says_ipv6(&self, id: DatapathId) -> bool {
+        self.0.get(&id).is_some_and(|own| own.says_ipv6)
+    }
+
+    /// Notes that a switch refused a rule. Whether that is news.
+    pub(super) fn refused(&mut self, id: DatapathId, now: Instant, retry: Duration) -> bool {
+        let is_news = !self.refuses(id, now);
+        if let Some(own) = self.0.get_mut(&id) {
+            own.refuses_until = Some(now + retry);
+        }
+        is_news
+    }
+
+    /// Whether a switch of this worker refused a rule a while ago.
+    pub(super) fn refuses(&self, id: DatapathId, now: Instant) -> bool {
+        self.0.get(&id).and_then(|own| own.refuses_until).is_some_and(|until| now < until)
+    }
+
+    /// Switches that refused a rule a while ago.
+    pub(super) fn refusing(&self) -> usize {
+        self.0.values().filter(|own| own.refuses_until.is_some()).count()
+    }
+
+    /// Lets time pass for a switch.
+    pub(super) fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
+        if let Some(own) = self.0.get_mut(&ctx.id) {
+            own.refuses_until = own.refuses_until.filter(|&until| ctx.now < until);
+        }
+        self.ask(ctx);
+    }
+
+    /// Asks a switch how many rules of ours it has, unless it was asked, or too many others are.
+    fn ask(&mut self, ctx: &mut Ctx<'_>) {
+        let is_open = |own: &&Own| matches!(own.asked, Asked::HowMany(_) | Asked::Which(_));
+        let open = self.0.values().filter(is_open).count();
+        let Some(own) = self.0.get_mut(&ctx.id) else { return };
+        if own.asked == Asked::Not && open < ASKED_MAX {
+            let asked = ctx.ask(Request::AggregateStats(own.named.request()));
+            own.asked = asked.map_or(Asked::Done, Asked::HowMany);
+        }
+    }
+
+    /// Hears what a switch was asked. Returns how many deletions it led to.
+    pub(super) fn reply(
+        &mut self,
+        xid: u32,
+        kind: MultipartKind,
+        body: &[u8],
+        ctx: &mut Ctx<'_>,
+    ) -> u64 {
+        let Some(own) = self.0.get_mut(&ctx.id) else { return 0 };
+        match own.asked {
+            Asked::HowMany(asked) if asked == xid => {
+                let rules = match ctx.read_reply(kind, body) {
+                    Ok(Reply::AggregateStats(sum)) => sum.stats.flow_count().unwrap_or(0),
+                    _ => 0,
+                };
+                let asked = if (1..=RULES_MAX).contains(&rules) {
+                    ctx.ask(Request::FlowDesc(own.named.request())).ok()
+                } else {
+                    None
+                };
+                own.asked = asked.map_or(Asked::Done, Asked::Which);
+                0
+            }
+            Asked::Which(asked) if asked == xid => {
+                own.asked = Asked::Done;
+                for rule in flow_stats(ctx.here.version(), kind, body, 0).map_while(Result::ok) {
+                    let Ok(rule) = rule.to_flow_desc() else { continue };
+                    if !rules::is_ours(rule.cookie) {
+                        continue;
+                    }
+                    let value = |id| rule.matching.get(id).map(|field| field.value);
+                    let dst = value(FieldId::ETH_DST).and_then(|value| u64::try_from(value).ok());
+                    let vlan = value(FieldId::VLAN_VID).unwrap_or(0) & 0xfff;
+                    if let (Some(mac), Some(port)) = (dst, rules::out_port(&rule.instructions)) {
+                        let vlan = VlanId(u16::try_from(vlan).unwrap_or(0));
+                        let mac = sluice_wire::MacAddr::from_u64(mac);
+                        own.claims.entry(port).or_default().push(HostId { mac, vlan });
+                    }
+                }
+                let ports: Vec<_> = own.claims.keys().copied().collect();
+                let (id, now) = (ctx.id, ctx.now);
+                ports
+                    .into_iter()
+                    .map(|port| self.settle(Place::new(id, port), now, ctx.network))
+                    .sum()
+            }
+            _ => 0,
+        }
+    }
+
+    /// A port is perhaps known by now: hosts that rules send to there are there, if nobody knows otherwise, and rules
+    /// that send into nothing go. Returns how many deletions it led to.
+    pub(super) fn settle(&mut self, at: Place, now: Instant, network: &mut Network) -> u64 {
+        let Some(own) = self.0.get_mut(&at.switch).filter(|own| own.claims.contains_key(&at.port))
+        else {
+            return 0;
+        };
+        let is_dead = network.view().port(at).is_none_or(|port| !port.is_up);
+        let role = network.view().role(at);
+        if !is_dead && role == Role::Settling {
+            return 0;
+        }
+        let mut claims = own.claims.remove(&at.port).unwrap_or_default();
+        if is_dead {
+            network.mail(at.switch, Message::FlowMod(own.named.delete(at.port)));
+            return 1;
+        }
+        if !is_edge(network.view(), at) {
+            return 0;
+        }
+        claims.sort_unstable();
+        claims.dedup();
+        let mut deleted = 0;
+        for host in claims {
+            match network.view().host(host) {
+                Some(known) if known.at != at => {
+                    deleted += 1;
+                    let rule = own.named.delete_to(host, at.port);
+                    network.mail(at.switch, Message::FlowMod(rule));
+                }
+                Some(_) => {}
+                None => {
+                    let there = Host { at, addrs: Vec::new() };
+                    network.tell(now, Fact::Host(host, Some(there)));
+                }
+            }
+        }
+        deleted
+    }
+}
