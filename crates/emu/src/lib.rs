@@ -2,6 +2,7 @@
 
 pub mod host;
 pub mod link;
+pub mod live;
 pub mod net;
 pub mod switch;
 pub mod topology;
