@@ -27,6 +27,9 @@ help: ## lists the commands
 run: release ## builds the controller and starts it; ARGS="--app hub" is passed on
 	@exec $(SLUICE_BIN) run $(ARGS)
 
+play: release ## the controller and a network that is not there, on the terminal; ARGS="--topo ring,4" is passed on
+	@exec $(SLUICE_BIN) play $(ARGS)
+
 test: ## everything that proves the whole: needs root and a quarter of an hour on two cores
 	@FUZZ_SEED=1 scripts/steps.sh $(steps)
 
@@ -84,4 +87,4 @@ clean: ## removes what was built
 	$(cargo) clean
 	rm -rf fuzz/target fuzz/artifacts fuzz/seeds
 
-.PHONY: help run test check bless bench lab fuzz setup release fmt clippy unit doc tidy system clean
+.PHONY: help run play test check bless bench lab fuzz setup release fmt clippy unit doc tidy system clean

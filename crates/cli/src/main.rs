@@ -6,6 +6,7 @@ mod config;
 mod decode;
 mod link;
 mod log;
+mod network;
 mod run;
 mod screen;
 mod signals;
@@ -35,6 +36,10 @@ enum Command {
     Run(Flags),
     /// Plays switches against a controller and measures its answers.
     Bench(Box<bench::Bench>),
+    /// Starts the controller and a network that is not there, and shows it.
+    Play(Box<network::Play>),
+    /// Plays a network of switches and hosts against a controller.
+    Emu(network::Emu),
     /// Tells what OpenFlow messages say.
     Decode(decode::Decode),
     /// Opens a control link with delay, rate and loss.
@@ -68,6 +73,8 @@ fn main() -> ExitCode {
             }
         }
         Command::Bench(bench) => bench.run(),
+        Command::Play(play) => play.run(),
+        Command::Emu(emu) => emu.run(),
         Command::Decode(decode) => decode.run(),
         Command::Link(link) => link.run(),
         Command::Config(Config::Show(flags)) => match Inputs::new(flags).load() {

@@ -102,12 +102,8 @@ impl Running {
         // First of all, since it can fail without a switch having noticed anything.
         let listener = plan.api.map(|at| Listener::new(at).map_err(|e| advice::api(at, &e)));
         let listener = listener.transpose()?;
-        let (names, mut apps) = (plan.names.clone(), plan.apps.clone());
-        apps.topology.clock = Some(Clock { at: clock::now(), since_1970: clock::since_epoch() });
-        // The names are known to be there: reading the configuration has asked.
-        let make = move |_| sluice_apps::stack(&names, &apps).unwrap_or_default();
         let generation_id = generation_id();
-        let (engine, congestion) = start_engine(&loaded, generation_id, make)?;
+        let (engine, congestion) = start_engine(&loaded, generation_id)?;
         let serve = |listener: Listener| listener.serve(engine.metrics());
         let api = listener.map(serve).transpose();
         let api = api.map_err(|e| advice::needed("serve metrics", &e))?;
@@ -178,13 +174,21 @@ enum Congestion {
     SystemForDefault,
 }
 
-/// Starts the engine. A default must not keep anybody from starting, so where the system does not allow ours it is
+/// Starts the engine as `sluice run` does, for one that owns it.
+pub(crate) fn engine(loaded: &Loaded) -> Result<Engine<Stack>, String> {
+    start_engine(loaded, generation_id()).map(|(engine, _)| engine)
+}
+
+/// Starts the engine with its applications. A default must not keep anybody from starting, so where the system does not allow ours it is
 /// the system's own.
 fn start_engine(
     loaded: &Loaded,
     generation_id: u64,
-    make: impl Fn(usize) -> Stack + Clone + Send + Sync + 'static,
 ) -> Result<(Engine<Stack>, Congestion), String> {
+    let (names, mut apps) = (loaded.plan.names.clone(), loaded.plan.apps.clone());
+    apps.topology.clock = Some(Clock { at: clock::now(), since_1970: clock::since_epoch() });
+    // The names are known to be there: reading the configuration has asked.
+    let make = move |_| sluice_apps::stack(&names, &apps).unwrap_or_default();
     let start = |congestion| {
         let engine = Engine::start(engine_config(loaded, generation_id, congestion), make.clone());
         engine.map(|engine| (engine, congestion))

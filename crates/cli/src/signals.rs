@@ -29,12 +29,7 @@ impl Wishes {
     /// # Errors
     /// Too few file descriptors.
     pub(crate) fn new() -> io::Result<Self> {
-        let stopping = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // Asked in this order: the first sets what the second finds.
-            flag::register_conditional_shutdown(signal, FAILED.into(), Arc::clone(&stopping))?;
-            flag::register(signal, Arc::clone(&stopping))?;
-        }
+        stopping()?;
         Ok(Self(Signals::new([SIGHUP, SIGINT, SIGTERM])?))
     }
 
@@ -45,6 +40,20 @@ impl Wishes {
             _ => Wish::Stop,
         }
     }
+}
+
+/// What is set when a signal asks to stop. The second that does ends the process where it is.
+///
+/// # Errors
+/// Too few file descriptors.
+pub(crate) fn stopping() -> io::Result<Arc<AtomicBool>> {
+    let stopping = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        // Asked in this order: the first sets what the second finds.
+        flag::register_conditional_shutdown(signal, FAILED.into(), Arc::clone(&stopping))?;
+        flag::register(signal, Arc::clone(&stopping))?;
+    }
+    Ok(stopping)
 }
 
 /// Asks this process to stop, as somebody outside would.

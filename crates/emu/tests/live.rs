@@ -96,7 +96,10 @@ fn run(
 
 fn play(hub: &Hub, text: &str) -> Rounds {
     let topology = Topology::from_text(text).unwrap();
-    let options = Options { reconnect: Duration::from_millis(10), ..Options::default() };
+    // A quick machine is not needed for a storm.
+    let copies_max = Some(100);
+    let reconnect = Duration::from_millis(10);
+    let options = Options { reconnect, copies_max, ..Options::default() };
     let pace = Pace { rest: Duration::ZERO, pings_pps: 1000, ..Pace::default() };
     Rounds::new(Live::connect(hub.at, topology, &options).unwrap(), pace)
 }

@@ -25,8 +25,10 @@ const LICENCES: [&str; 9] = [
 const ORIGIN: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// Packages that are there in more than one incompatible version, and why nobody can help it.
-const TWICE: [(&str, &str); 1] =
-    [("syn", "the macros of zerocopy and tracing are a step behind the others; build time only")];
+const TWICE: [(&str, &str); 2] = [
+    ("signal-hook", "crossterm, below the screen of `sluice play`, is a step behind"),
+    ("syn", "the macros of zerocopy and tracing are a step behind the others; build time only"),
+];
 
 /// Lock files: of everything, and of the fuzzer, which is a workspace of its own.
 const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];

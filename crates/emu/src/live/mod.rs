@@ -150,9 +150,10 @@ impl Live {
                     self.refused = why;
                     (id, &[][..], true)
                 }
-                // What waits is offered again in every turn.
-                IoEvent::Room(_) | IoEvent::Woken => continue,
-                IoEvent::Accepted(..) | IoEvent::Refused(_) => continue,
+                // What waits is offered again in every turn, and nobody is listened to.
+                IoEvent::Room(_) | IoEvent::Woken | IoEvent::Accepted(..) | IoEvent::Refused(_) => {
+                    continue;
+                }
             };
             let Some(switch) = owner(&self.owners, id) else { continue };
             if is_over || self.fabric.on_control(now, switch, octets).is_err() {

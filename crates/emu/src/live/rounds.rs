@@ -123,15 +123,12 @@ impl Rounds {
         for (from, outcome) in self.live.fabric_mut().1.take_outcomes() {
             let Outcome::Ping(ping) = outcome else { continue };
             let Some(to) = self.open.remove(&(from, ping.to)) else { continue };
-            match ping.took {
-                Some(took) => {
-                    self.glance.answered += 1;
-                    self.glance.slowest = self.glance.slowest.max(took);
-                }
-                None => {
-                    self.glance.lost += 1;
-                    self.losing.push((from, to));
-                }
+            if let Some(took) = ping.took {
+                self.glance.answered += 1;
+                self.glance.slowest = self.glance.slowest.max(took);
+            } else {
+                self.glance.lost += 1;
+                self.losing.push((from, to));
             }
         }
     }

@@ -1,0 +1,137 @@
+//! `sluice emu` and `sluice play`: a network that is not there, and what is seen of it.
+
+mod plain;
+mod play;
+mod screen;
+mod shape;
+
+use std::io::{IsTerminal as _, stdout};
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use sluice_emu::live::{Live, Pace, Rounds};
+use sluice_io::clock;
+
+pub(crate) use play::Play;
+use shape::{Network, Shape};
+
+use crate::{FAILED, REFUSED, complain, signals};
+
+/// How long switches may take to find the controller when all is over after one round.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often what is seen is drawn, and what people type is read.
+const FRAME: Duration = Duration::from_millis(100);
+
+/// Plays a network of switches and hosts against a controller.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Emu {
+    /// Where the controller is: a name or an address, with a port.
+    #[arg(short, long, default_value = "localhost:6653")]
+    controller: String,
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    seen: Seen,
+}
+
+/// What is done in a network, and how it is seen.
+#[derive(Debug, clap::Args)]
+struct Seen {
+    /// Ends when every pair of hosts has pinged once; exits with 1 if one was lost.
+    #[arg(long)]
+    once: bool,
+    /// Prints lines, even to a terminal.
+    #[arg(long)]
+    plain: bool,
+    /// Pings per second, over all hosts.
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    pings: u32,
+}
+
+impl Seen {
+    /// Whether it is seen on the whole screen.
+    fn draws(&self) -> bool {
+        !self.once && !self.plain && stdout().is_terminal()
+    }
+}
+
+impl Emu {
+    /// Plays until it is told to stop.
+    pub(crate) fn run(&self) -> ExitCode {
+        match self.shape.network() {
+            Ok(network) => ended(self.start(network)),
+            Err(why) => refused(&why),
+        }
+    }
+
+    fn start(&self, network: Network) -> Result<ExitCode, String> {
+        let why = |e: &dyn std::fmt::Display| format!("controller {}: {e}", self.controller);
+        let mut found = self.controller.to_socket_addrs().map_err(|e| why(&e))?;
+        let to = found.next().ok_or_else(|| why(&"no address"))?;
+        watch(to, &format!("controller {to}"), network, &self.seen)
+    }
+}
+
+/// Plays a network against `to` and shows it.
+fn watch(
+    to: SocketAddr,
+    title: &str,
+    (topology, options): Network,
+    seen: &Seen,
+) -> Result<ExitCode, String> {
+    let stop = signals::stopping().map_err(|e| format!("cannot hear signals: {e}"))?;
+    let live = Live::connect(to, topology, &options).map_err(|e| e.to_string())?;
+    let pace = Pace { pings_pps: seen.pings.max(1), ..Pace::default() };
+    let mut watched = Watched { rounds: Rounds::new(live, pace), once: seen.once, stop };
+    if seen.draws() {
+        screen::show(&mut watched, title)?;
+    } else {
+        plain::show(&mut watched, title)?;
+    }
+    let glance = watched.rounds.glance();
+    let is_well = !seen.once || (watched.is_over() && glance.lost == 0);
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+}
+
+/// A network, and when to stop.
+#[derive(Debug)]
+struct Watched {
+    rounds: Rounds,
+    once: bool,
+    stop: Arc<AtomicBool>,
+}
+
+impl Watched {
+    /// Lets the network live for a moment; whether it goes on.
+    fn moment(&mut self) -> Result<bool, String> {
+        let until = clock::now() + FRAME;
+        while clock::now() < until {
+            self.rounds.turn(Some(until)).map_err(|e| e.to_string())?;
+            if self.stop.load(Relaxed) || (self.once && self.is_over()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether every pair has pinged.
+    fn is_over(&self) -> bool {
+        self.rounds.glance().rounds > 0 || self.rounds.pairs() == 0
+    }
+}
+
+fn refused(why: &str) -> ExitCode {
+    complain(why);
+    ExitCode::from(REFUSED)
+}
+
+fn ended(done: Result<ExitCode, String>) -> ExitCode {
+    done.unwrap_or_else(|why| {
+        complain(&why);
+        ExitCode::from(FAILED)
+    })
+}
