@@ -164,8 +164,8 @@ impl Switches {
             return 0;
         };
         let is_dead = network.view().port(at).is_none_or(|port| !port.is_up);
-        let role = network.view().role(at);
-        if !is_dead && role == Role::Settling {
+        let leads_to = network.view().role(at);
+        if !is_dead && leads_to == Role::Settling {
             return 0;
         }
         let mut claims = own.claims.remove(&at.port).unwrap_or_default();

@@ -1,0 +1,95 @@
+//! Ways through real networks, with Open vSwitch: all pairs, cut links, a controller that is started again.
+
+use std::time::Duration;
+
+use sluice_system_tests::{
+    Controller, Host, Lab, OpenFlow, PATIENCE, binary, both_versions, let_pass, wait_until,
+};
+
+both_versions! {
+    all_pairs_of_a_ring_reach_and_nothing_storms(super::ring, [1, 2, 3, 4]) = all_pairs;
+    all_pairs_of_a_mesh_reach_and_nothing_storms(super::mesh, [1, 2, 3, 4]) = all_pairs;
+    all_pairs_of_leaves_reach_and_nothing_storms(super::leaf_spine, [1, 2, 3, 4]) = all_pairs;
+    all_pairs_of_a_tree_reach_and_nothing_storms(super::tree, [4, 5, 6, 7]) = all_pairs;
+    a_cut_link_is_gone_round_and_one_that_comes_back_disturbs_nobody() = cut;
+    a_controller_that_is_started_again_interrupts_nothing() = restart;
+}
+
+fn ring(version: OpenFlow) -> Lab {
+    Lab::ring(version, 4)
+}
+
+fn mesh(version: OpenFlow) -> Lab {
+    Lab::mesh(version, 4)
+}
+
+fn leaf_spine(version: OpenFlow) -> Lab {
+    Lab::leaf_spine(version, 2, 4)
+}
+
+fn tree(version: OpenFlow) -> Lab {
+    Lab::tree(version)
+}
+
+fn controller(lab: &Lab) -> Controller {
+    let file = lab.room().write("sluice.toml", "[topology]\nsettle_ms = 500\n");
+    let mut command = lab.room().command(&binary().to_string_lossy());
+    let row = "topology,hosts,forwarding";
+    command.args(["run", "--threads", "2", "--app", row, "--config"]).arg(file);
+    Controller::with(command, lab.room().dir())
+}
+
+/// Hosts at four switches, who reach one another.
+fn hosts_at(lab: Lab, switches: [u16; 4]) -> (Lab, Controller, [Host; 4]) {
+    let controller = controller(&lab);
+    let hosts = switches.map(|switch| lab.host(&format!("s{switch}")));
+    lab.connect(&controller);
+    for (host, next) in hosts.iter().zip(hosts.iter().cycle().skip(1)) {
+        wait_until(PATIENCE, "neighbours to reach", || host.ping(next, 1).lost() == 0);
+    }
+    (lab, controller, hosts)
+}
+
+fn all_pairs(version: OpenFlow, lab: fn(OpenFlow) -> Lab, switches: [u16; 4]) {
+    let (_lab, _controller, hosts) = hosts_at(lab(version), switches);
+    hosts.iter().for_each(Host::speak_ipv6);
+    let heard = hosts[2].received();
+    hosts[0].broadcast(20);
+    let_pass(Duration::from_secs(1));
+    let heard = hosts[2].received() - heard;
+    assert!(heard < 200, "{heard} frames of 20");
+    for a in &hosts {
+        for b in hosts.iter().filter(|b| b.mac() != a.mac()) {
+            assert_eq!(a.ping(b, 2).lost(), 0);
+            wait_until(PATIENCE, "IPv6 to reach", || a.ping_ipv6(b, 1).lost() == 0);
+        }
+    }
+    assert!(hosts[0].iperf(&hosts[2]) > 0.0);
+}
+
+fn cut(version: OpenFlow) {
+    let (lab, _controller, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
+    for (a, b) in [("s1", "s2"), ("s4", "s1")] {
+        let pinging = hosts[0].keep_pinging_fast(&hosts[2]);
+        let_pass(Duration::from_millis(500));
+        lab.cut(a, b);
+        let_pass(Duration::from_secs(2));
+        lab.mend(a, b);
+        let_pass(Duration::from_secs(3));
+        let loss = pinging.stop();
+        assert!(loss.lost() < 60, "{loss:?}");
+    }
+}
+
+fn restart(version: OpenFlow) {
+    let (lab, first, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
+    let pinging = hosts[0].keep_pinging(&hosts[2]);
+    let_pass(Duration::from_secs(1));
+    drop(first);
+    let_pass(Duration::from_secs(1));
+    let second = controller(&lab);
+    lab.connect(&second);
+    let_pass(Duration::from_secs(4));
+    assert_eq!(pinging.stop().lost(), 0);
+    wait_until(PATIENCE, "others to reach", || hosts[1].ping(&hosts[3], 1).lost() == 0);
+}
