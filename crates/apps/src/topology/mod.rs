@@ -24,6 +24,9 @@ use switch::{Rhythm, Switch, Switches, send_probes_up};
 pub struct Config {
     /// How often each port is probed; less than the 250 ms between two looks at a switch is that.
     pub probe_interval: Duration,
+    /// Probes in a second that a worker sends at most, and some more to networks of others: with more ports, each is
+    /// probed less often.
+    pub probes_per_second: u32,
     /// Probes that may be lost before a link is gone.
     pub lost_probes: u32,
     /// How long a port must be quiet before it is one for hosts, at least.
@@ -42,6 +45,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             probe_interval: Duration::from_secs(1),
+            // Some 1 % of a core: lab/discovery.
+            probes_per_second: 5000,
             lost_probes: 3,
             settle: Duration::from_millis(250),
             shared_interval: Duration::from_secs(5),
@@ -54,6 +59,10 @@ impl Default for Config {
 
 /// How often time passes for a switch, about.
 const LOOKED_EVERY: Duration = Duration::from_millis(250);
+/// The greatest age of a probe that is believed: more than it takes through a control link that is far and busy.
+const AGE_MAX: Duration = Duration::from_secs(5);
+/// How often what is over is forgotten.
+const TIDIED_EVERY: Duration = Duration::from_secs(1);
 /// Without a turn for this long, the process slept, and what was not heard meanwhile is not lost.
 const SLEPT: Duration = Duration::from_secs(2);
 /// Between two lines of log about frames that are refused.
@@ -73,6 +82,9 @@ pub struct Topology {
     woke: Option<Instant>,
     rtt_max: Greatest,
     logged: Option<Instant>,
+    tidied: Option<Instant>,
+    /// How many ports there are, or were a moment ago.
+    ports: u32,
     counts: Counts,
 }
 
@@ -98,6 +110,8 @@ impl Topology {
             woke: None,
             rtt_max: Greatest::default(),
             logged: None,
+            tidied: None,
+            ports: 0,
             counts: Counts::default(),
         }
     }
@@ -110,18 +124,19 @@ impl Topology {
     fn rhythm(&mut self, now: Instant) -> Rhythm {
         let started = || *STARTED.get_or_init(|| Clock { at: now, since_1970: Duration::ZERO });
         let cfg = &self.cfg;
-        let interval = cfg.probe_interval.max(LOOKED_EVERY);
-        let far_interval = cfg.shared_interval.max(LOOKED_EVERY);
+        let least = Duration::from_secs(1) * self.ports / cfg.probes_per_second.max(1);
+        let wanted = cfg.probe_interval.max(LOOKED_EVERY);
+        let interval = wanted.max(least);
+        let slower = interval.div_duration_f64(wanted);
+        let far_interval = cfg.shared_interval.max(LOOKED_EVERY).mul_f64(slower);
         let times = Times {
-            life: interval * cfg.lost_probes + LOOKED_EVERY,
-            far_life: far_interval * cfg.lost_probes + LOOKED_EVERY,
             settle: cfg.settle.max(self.rtt_max.get(now) * 2),
             hold: cfg.hold,
             woke: self.woke,
         };
         let clock = *self.clock.get_or_insert_with(started);
         let secret = cfg.secret.unwrap_or_else(Secret::of_process);
-        Rhythm { clock, secret, interval, far_interval, times }
+        Rhythm { clock, secret, interval, far_interval, lost_probes: cfg.lost_probes, times }
     }
 
     /// A frame that may be a probe came in at the `n`th port of `sw`.
@@ -141,8 +156,7 @@ impl Topology {
         };
         self.counts.received += 1;
         let now_us = rhythm.clock.us(ctx.now);
-        let life = if way == Way::Near { rhythm.times.life } else { rhythm.times.far_life };
-        if u128::from(now_us.abs_diff(probe.sent_us)) > life.as_micros() {
+        if u128::from(now_us.abs_diff(probe.sent_us)) > AGE_MAX.as_micros() {
             self.counts.expired += 1;
         } else if self.is_late(&probe, to, &rhythm) {
             self.counts.late += 1;
@@ -172,7 +186,9 @@ impl Topology {
             ctx.network
                 .report(|| format!("{to}: what leaves comes in again; nothing is flooded there"));
         }
-        let is_new = port.hear(from, way, now);
+        let interval = Duration::from_millis(probe.interval_ms.into());
+        let life = interval * rhythm.lost_probes + LOOKED_EVERY;
+        let is_new = port.hear(from, way, life, now);
         let is_linked = port.link_from() == Some(from);
         if is_linked && probe.process == probe::process() && probe.rtt_us > 0 {
             let took = Duration::from_micros(rhythm.clock.us(now).saturating_sub(probe.sent_us));
@@ -207,7 +223,7 @@ impl Topology {
             && let Some(port) = self.switches.port_mut(from)
             && port.is_up()
         {
-            port.hear(to, way, now);
+            port.hear(to, way, life, now);
             show(port, now, ctx.network, &mut self.counts);
         }
     }
@@ -339,10 +355,11 @@ impl App for Topology {
             self.woke = Some(now);
         }
         self.now = Some(now);
-        if !self.ended.is_empty() {
-            let times = self.rhythm(now).times;
-            let life = times.far_life.max(times.life);
-            self.ended.retain(|_, &mut end| now.saturating_duration_since(end) <= life);
+        if self.tidied.is_none_or(|last| now.saturating_duration_since(last) >= TIDIED_EVERY) {
+            self.tidied = Some(now);
+            self.ended.retain(|_, &mut end| now.saturating_duration_since(end) <= AGE_MAX);
+            let ports: usize = self.switches.iter().map(|switch| switch.ports.len()).sum();
+            self.ports = u32::try_from(ports).unwrap_or(u32::MAX);
         }
     }
 

@@ -39,10 +39,6 @@ pub(super) enum Phase {
 /// Times that ports are judged by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Times {
-    /// How long something that was heard is believed.
-    pub(super) life: Duration,
-    /// The same for what networks of others have carried.
-    pub(super) far_life: Duration,
     /// How long a port must be quiet to be one for hosts.
     pub(super) settle: Duration,
     /// How long a port that led to a switch which is gone leads to no host.
@@ -57,6 +53,8 @@ struct Peer {
     at: Place,
     way: Way,
     heard: Instant,
+    /// How long that is believed.
+    life: Duration,
 }
 
 /// How long frames take on the link that comes in.
@@ -151,10 +149,11 @@ impl Port {
         self.delay = Delay::default();
     }
 
-    /// A probe from `from` came in, or one from here came in there by way of others. Whether that is new.
-    pub(super) fn hear(&mut self, from: Place, way: Way, now: Instant) -> bool {
+    /// A probe from `from` came in, or one from here came in there by way of others; it is believed for
+    /// `life`. Whether that is new.
+    pub(super) fn hear(&mut self, from: Place, way: Way, life: Duration, now: Instant) -> bool {
         let known = self.peers.iter_mut().find(|peer| peer.at == from && peer.way == way);
-        let peer = Peer { at: from, way, heard: now };
+        let peer = Peer { at: from, way, heard: now, life };
         if let Some(known) = known {
             *known = peer;
             return false;
@@ -189,9 +188,8 @@ impl Port {
     pub(super) fn let_time_pass(&mut self, now: Instant, times: &Times) {
         let before = self.peers.len();
         self.peers.retain(|peer| {
-            let life = if peer.way == Way::Near { times.life } else { times.far_life };
             let since = times.woke.map_or(peer.heard, |woke| woke.max(peer.heard));
-            now.saturating_duration_since(since) <= life
+            now.saturating_duration_since(since) <= peer.life
         });
         if self.peers.len() < before {
             self.judge(now);

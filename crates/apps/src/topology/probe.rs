@@ -40,6 +40,8 @@ pub(super) struct Probe {
     pub(super) sent_us: u64,
     /// How long the switch that it left takes to answer, microseconds; 0 if that is not known.
     pub(super) rtt_us: u32,
+    /// How long it is until the next one, milliseconds.
+    pub(super) interval_ms: u32,
     /// The process that sent it.
     pub(super) process: u32,
 }
@@ -126,6 +128,7 @@ pub(super) struct Said {
     port_no: U32,
     sent_us: U64,
     rtt_us: U32,
+    interval_ms: U32,
     process: U32,
 }
 
@@ -151,9 +154,9 @@ const PORT_HEAD: [u8; 3] = [2 << 1, 9, 7];
 const TTL_HEAD: [u8; 2] = [3 << 1, 2];
 /// Organisationally specific. IEEE 802.1AB §8.6.
 const OWN: u8 = 127;
-const OWN_HEAD: [u8; 6] = [OWN << 1, 48, OUI[0], OUI[1], OUI[2], SUBTYPE];
+const OWN_HEAD: [u8; 6] = [OWN << 1, 52, OUI[0], OUI[1], OUI[2], SUBTYPE];
 
-const _: () = assert!(size_of::<Said>() + 16 + 4 == 48 && size_of::<Body>() == 86);
+const _: () = assert!(size_of::<Said>() + 16 + 4 == 52 && size_of::<Body>() == 90);
 
 /// The probe of a switch, in which only a few octets change.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -171,6 +174,7 @@ impl Drawing {
             port_no: U32::ZERO,
             sent_us: U64::ZERO,
             rtt_us: U32::ZERO,
+            interval_ms: U32::ZERO,
             process: process().into(),
         };
         let header = Header { dst: NEAREST_BRIDGE, src: MacAddr::default(), ethertype: U16::ZERO };
@@ -194,7 +198,7 @@ impl Drawing {
         &mut self,
         way: Way,
         (port_no, src): (PortNo, MacAddr),
-        (sent_us, rtt_us): (u64, u32),
+        (sent_us, rtt_us, interval_ms): (u64, u32, u32),
         secret: &Secret,
     ) -> &[u8] {
         let (dst, ethertype) = match way {
@@ -206,6 +210,7 @@ impl Drawing {
         let said = &mut self.body.said;
         said.port_no = port_no.0.into();
         (said.sent_us, said.rtt_us) = (sent_us.into(), rtt_us.into());
+        said.interval_ms = interval_ms.into();
         self.body.digest = digest(secret, way, said);
         self.as_bytes()
     }
@@ -238,12 +243,17 @@ pub(super) fn read(
     if heads != (CHASSIS_HEAD, PORT_HEAD, TTL_HEAD, OWN_HEAD, [0; 2]) {
         return Err(other());
     }
-    let Said { switch, port_no, sent_us, rtt_us, process } = body.said;
-    if digest(secret, way, &body.said) != body.digest {
+    let said = &body.said;
+    if digest(secret, way, said) != body.digest {
         return Err(Refused::Forged);
     }
-    let from = Place::new(DatapathId(switch.get()), PortNo(port_no.get()));
-    Ok(Probe { from, sent_us: sent_us.get(), rtt_us: rtt_us.get(), process: process.get() })
+    Ok(Probe {
+        from: Place::new(DatapathId(said.switch.get()), PortNo(said.port_no.get())),
+        sent_us: said.sent_us.get(),
+        rtt_us: said.rtt_us.get(),
+        interval_ms: said.interval_ms.get(),
+        process: said.process.get(),
+    })
 }
 
 /// What LLDP is that has not the shape of ours.

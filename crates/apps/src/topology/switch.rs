@@ -34,6 +34,7 @@ pub(super) struct Rhythm {
     pub(super) secret: Secret,
     pub(super) interval: Duration,
     pub(super) far_interval: Duration,
+    pub(super) lost_probes: u32,
     pub(super) times: Times,
 }
 
@@ -74,7 +75,7 @@ impl Switch {
             ports,
             rtt: None,
             stencil: Stencil::packet_out(&ctx.here, &drawn)?,
-            drawing: Drawing::new(ctx.id, rhythm.times.life),
+            drawing: Drawing::new(ctx.id, rhythm.interval * rhythm.lost_probes),
             barriers: VecDeque::new(),
             measured_at: None,
         })
@@ -104,7 +105,13 @@ impl Switch {
         let rtt_us = self.rtt.map_or(0, |rtt| u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX));
         let sent_us = rhythm.clock.us(ctx.now);
         let from = (port_no, port.hw_addr);
-        let frame = self.drawing.fill(way, from, (sent_us, rtt_us), &rhythm.secret);
+        let interval = match way {
+            Way::Near => rhythm.interval,
+            Way::Far => rhythm.far_interval,
+        };
+        let interval_ms = u32::try_from(interval.as_millis()).unwrap_or(u32::MAX);
+        let says = (sent_us, rtt_us, interval_ms);
+        let frame = self.drawing.fill(way, from, says, &rhythm.secret);
         let Some(eth) = Ethernet::new(frame) else { return };
         let fill = Fill {
             buffer_id: None,
@@ -115,10 +122,6 @@ impl Switch {
         };
         // A port that the version has no number for was not told in it.
         let _ = ctx.ahead().stamp_with_frame(&self.stencil, &fill, frame);
-        let interval = match way {
-            Way::Near => rhythm.interval,
-            Way::Far => rhythm.far_interval,
-        };
         let due = ctx.now + until_next(self.id, n, sent_us, interval);
         match way {
             Way::Near => port.due = due,

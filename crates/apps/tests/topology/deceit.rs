@@ -37,7 +37,7 @@ fn a_probe_that_was_changed_is_forged() {
     let mut fabric = settled_pair();
     let live = probe(&mut fabric, place(1, 2), EtherType::LLDP);
     // Where our own TLV says what is signed.
-    let said = live.len() - 2 - 16 - 28..live.len() - 2;
+    let said = live.len() - 2 - 16 - 32..live.len() - 2;
     let forged: Vec<_> = said
         .map(|at| {
             let mut frame = live.clone();
@@ -75,7 +75,7 @@ fn a_probe_of_another_secret_is_forged() {
 fn an_old_probe_is_expired() {
     let mut fabric = settled_pair();
     let old = probe(&mut fabric, place(1, 2), EtherType::LLDP);
-    fabric.run(S * 4);
+    fabric.run(S * 6);
     nothing_changes(&mut fabric, &vec![old; 3], "topology_probes_expired");
 }
 

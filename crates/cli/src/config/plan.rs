@@ -107,6 +107,7 @@ impl From<Topology> for topology::Config {
     fn from(settings: Topology) -> Self {
         Self {
             probe_interval: settings.probe_interval_ms.0,
+            probes_per_second: settings.probes_per_second.get(),
             lost_probes: settings.lost_probes.get(),
             settle: settings.settle_ms.0,
             shared_interval: settings.shared_interval_ms.0,

@@ -219,6 +219,12 @@ pub(crate) const ROWS: &[Row] = &[
         Live,
         "Milliseconds between two probes of a port; 250 at least.",
     ),
+    row(
+        "topology.probes_per_second",
+        "5000",
+        Live,
+        "Probes that a worker thread sends in a second at most; with more ports, each is probed less often.",
+    ),
     row("topology.lost_probes", "3", Live, "Probes that may be lost before a link is gone."),
     row(
         "topology.settle_ms",

@@ -76,6 +76,7 @@ pub(super) struct Socket {
 #[serde(deny_unknown_fields)]
 pub(super) struct Topology {
     pub(super) probe_interval_ms: ProbeInterval,
+    pub(super) probes_per_second: NonZeroU32,
     pub(super) lost_probes: NonZeroU32,
     pub(super) settle_ms: Millis,
     pub(super) shared_interval_ms: ProbeInterval,
