@@ -45,8 +45,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             probe_interval: Duration::from_secs(1),
-            // Some 1 % of a core: lab/discovery.
-            probes_per_second: 5000,
+            // Some 1.5 % of a core: lab/discovery.
+            probes_per_second: 3000,
             lost_probes: 3,
             settle: Duration::from_millis(250),
             shared_interval: Duration::from_secs(5),

@@ -254,8 +254,8 @@ fn a_thousand_switches_are_found_and_probed_evenly() {
     fabric.run(S);
     let ports = 2 * u64::from(spines * leaves);
     assert_eq!(links(&fabric) as u64, ports);
-    // As many ports as that are not probed each second, but 5 000 of them.
-    let interval = S * 31_488 / 5000;
+    // As many ports as that are not probed each second, but 3 000 of them.
+    let interval = S * 31_488 / 3000;
     fabric.run(interval * 2);
     let (before, mut most) = (fabric.heard(Kind::PACKET_OUT), 0);
     for _ in 0..25 {

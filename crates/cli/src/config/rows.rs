@@ -221,7 +221,7 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     row(
         "topology.probes_per_second",
-        "5000",
+        "3000",
         Live,
         "Probes that a worker thread sends in a second at most; with more ports, each is probed less often.",
     ),
