@@ -7,7 +7,7 @@ use sluice_wire::{
     MacAddr, Out, PacketIn, PacketIns, PacketOut, PortNo, Stencil, VlanId,
 };
 
-use super::table::{AsItStands, Key, Learnt, Spot, Table, Tick};
+use super::table::{Standing, Key, Learnt, Spot, Table, Tick};
 use super::{Config, Matching};
 
 /// Frames looked at before the first of them is answered. `lab/look-ahead` has the measurement.
@@ -37,6 +37,7 @@ pub(super) struct Clock {
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) moved: u64,
+    /// Of switches that are gone; tables count theirs.
     pub(super) forgotten: u64,
 }
 
@@ -106,10 +107,14 @@ impl Bridge {
         counts: &mut Counts,
     ) {
         let mut all = ArrayVec::<(PacketIn<'_>, Looked<'_>), WINDOW>::new();
-        let mut is_last = false;
+        let (mut is_last, mut spell) = (false, 1);
         while !is_last {
+            let before = frames.taken();
             self.stamp::<WINDOW>(frames, clock, ctx);
-            while !all.is_full() {
+            // What ends a long run of usual frames is one that is not; what ends a short one is not alone.
+            let is_long = frames.taken() - before >= WINDOW as u64;
+            spell = if is_long { 1 } else { WINDOW.min(spell * 2) };
+            while all.len() < spell {
                 let Some(p) = frames.next() else {
                     is_last = true;
                     break;
@@ -139,12 +144,12 @@ impl Bridge {
         clock: Clock,
         ctx: &mut Ctx<'_>,
     ) {
-        let table = &mut self.table.as_it_stands(clock.now, clock.timeout);
+        let table = &mut self.table.standing(clock.now, clock.timeout);
         let (out, rule) = (&mut ctx.here, &self.rule);
-        let fetch = |table: &mut AsItStands<'_>, eth: &EthHeader| table.fetch(eth);
-        let route = |table: &mut AsItStands<'_>, eth: &EthHeader, port| table.route(eth, port);
+        let fetch = |table: &mut Standing<'_>, eth: &EthHeader| table.fetch(eth);
+        let route = |table: &mut Standing<'_>, eth: &EthHeader, port| table.route(eth, port);
         frames.stamp_narrow::<AHEAD, _>(out, rule, table, route, fetch);
-        let route = |table: &mut AsItStands<'_>, eth: &EthHeader, port| table.route(eth, port);
+        let route = |table: &mut Standing<'_>, eth: &EthHeader, port| table.route(eth, port);
         frames.stamp_wide::<AHEAD, _>(out, rule, table, route, fetch);
     }
 
@@ -175,8 +180,8 @@ impl Bridge {
         counts: &mut Counts,
     ) {
         match self.table.learn(looked.src_spot, p.in_port, clock.now) {
-            Learnt::Known | Learnt::New => {}
-            Learnt::InPlaceOfAnother => counts.forgotten += 1,
+            Learnt::Known => {}
+            Learnt::New => self.table.prove(looked.dst_spot),
             Learnt::Moved(from) => {
                 counts.moved += 1;
                 forget_rules(*looked.eth, looked.vlan, from, ctx);

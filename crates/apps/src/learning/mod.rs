@@ -12,7 +12,7 @@ use sluice_wire::{
 };
 
 use bridge::{Bridge, Clock, Counts, say};
-use table::Tick;
+use table::{Table, Tick};
 
 /// How the bridge is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,8 +146,8 @@ impl App for Learning {
     }
 
     fn switch_down(&mut self, sw: Sw, _: Instant, _: &mut Network) {
-        if let Some(place) = self.bridges.get_mut(sw.index()) {
-            *place = None;
+        if let Some(bridge) = self.bridges.get_mut(sw.index()).and_then(Option::take) {
+            self.counts.forgotten += bridge.table.forgotten();
         }
     }
 
@@ -186,10 +186,12 @@ impl App for Learning {
     }
 
     fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
-        let hosts: usize = self.bridges.iter().flatten().map(|bridge| bridge.table.len()).sum();
+        let tables = || self.bridges.iter().flatten().map(|bridge| &bridge.table);
+        let hosts: usize = tables().map(Table::len).sum();
+        let forgotten = self.counts.forgotten + tables().map(Table::forgotten).sum::<u64>();
         put(("learning_hosts", "Stations in the tables of learning", hosts as u64));
         put(("learning_hosts_moved", "Stations that were seen at another port", self.counts.moved));
-        put(("learning_hosts_forgotten", "Stations that went for others", self.counts.forgotten));
+        put(("learning_hosts_forgotten", "Stations that went for others", forgotten));
     }
 }
 

@@ -1,0 +1,128 @@
+//! How many stations a table has, and how many it may have.
+
+use super::line::{Line, Tick, WAYS};
+
+/// Stations that nobody sends to which a table keeps while it is flooded with addresses: so few that their lines stay
+/// in the core's own cache for a burst. `lab/throughput` has the measurement.
+pub(super) const FLOODED_MAX: usize = 2048;
+
+/// How many stations a table has, and how many it may have.
+///
+/// A flood is when more new addresses come within a second than there are places. While it lasts, there are few places
+/// for stations that nobody sends to: they only push one another out, and their lines out of the caches.
+#[derive(Debug)]
+pub(super) struct Census {
+    stations: usize,
+    /// Those of them that are proved.
+    proved: usize,
+    stations_max: usize,
+    /// Stations that went for others within this second.
+    replaced: usize,
+    /// Stations that went for others in those before.
+    forgotten: u64,
+    is_flooded: bool,
+}
+
+impl Census {
+    pub(super) const fn new(stations_max: usize) -> Self {
+        let (stations, proved, replaced, forgotten) = (0, 0, 0, 0);
+        Self { stations, proved, stations_max, replaced, forgotten, is_flooded: false }
+    }
+
+    pub(super) const fn set_max(&mut self, stations_max: usize) {
+        self.stations_max = stations_max;
+    }
+
+    /// A station is in the table now.
+    pub(super) const fn enter(&mut self) {
+        self.stations += 1;
+    }
+
+    /// A new station sends to the one in a place.
+    #[cold]
+    pub(super) const fn prove(&mut self, line: &mut Line, way: usize) {
+        line.prove(way);
+        self.proved += 1;
+    }
+
+    /// The station in a place is heard in another second than before.
+    #[cold]
+    pub(super) fn hear_again(&mut self, line: &mut Line, way: usize, now: Tick) {
+        if let Some(seen) = line.seen.get_mut(way) {
+            *seen = now;
+        }
+        if !line.is_proved(way) {
+            self.prove(line, way);
+        }
+    }
+
+    /// The station in a place goes.
+    pub(super) fn leave(&mut self, line: &Line, way: usize) {
+        self.stations -= 1;
+        self.proved -= usize::from(line.is_proved(way));
+    }
+
+    /// A station went for another.
+    #[inline]
+    pub(super) const fn give_way(&mut self) {
+        self.replaced += 1;
+    }
+
+    /// All stations leave, and may come again.
+    pub(super) const fn clear(&mut self) {
+        (self.stations, self.proved) = (0, 0);
+    }
+
+    /// Another second begins.
+    pub(super) const fn next_second(&mut self) {
+        self.is_flooded = self.is_flooded && self.replaced >= self.stations_max / 4;
+        self.forgotten += self.replaced as u64;
+        self.replaced = 0;
+    }
+
+    /// A flood begins, for which all but the proved stations go; returns how many there may be then.
+    pub(super) fn flood(&mut self) -> usize {
+        self.forgotten += (self.stations - self.proved) as u64;
+        self.is_flooded = true;
+        self.max()
+    }
+
+    /// Whether a flood begins.
+    #[inline]
+    pub(super) const fn overflows(&self) -> bool {
+        // A table that is small anyway would gain nothing.
+        let is_large = self.stations_max > 4 * FLOODED_MAX;
+        is_large && !self.is_flooded && self.replaced >= self.stations_max
+    }
+
+    /// Stations in the table.
+    pub(super) const fn len(&self) -> usize {
+        self.stations
+    }
+
+    /// Stations that went for others, ever.
+    pub(super) const fn forgotten(&self) -> u64 {
+        self.forgotten + self.replaced as u64
+    }
+
+    /// Whether no station may come for which none goes.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        self.stations >= self.max()
+    }
+
+    /// Whether one more may come to so many lines.
+    #[inline]
+    pub(super) fn has_room(&self, lines: usize) -> bool {
+        // Five in eight: beyond, the longest searches grow faster than the table would.
+        self.stations < (lines * WAYS / 8 * 5).min(self.max())
+    }
+
+    #[inline]
+    fn max(&self) -> usize {
+        if !self.is_flooded {
+            return self.stations_max;
+        }
+        self.stations_max.min(self.proved * 2 + FLOODED_MAX)
+    }
+}

@@ -1,0 +1,242 @@
+//! What a table is made of: lines of four stations, each the size of a cache line, and how a station is found in them.
+
+use sluice_wire::VlanId;
+
+/// Stations per line.
+pub(super) const WAYS: usize = 4;
+
+/// Lines looked at before a station is put in the place of another. Bounds what a crafted set of addresses costs.
+pub(super) const PROBES_MAX: usize = 32;
+
+/// Seconds since the application began, counted round.
+pub(crate) type Tick = u16;
+
+/// A station: the bits of its address, a mark that it is one, its VLAN. Never zero, which marks an empty place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key(pub(super) u64);
+
+impl Key {
+    /// The station with `bits` for an address, above 16 zeros, in `vlan`.
+    #[inline]
+    pub(crate) fn new(bits: u64, vlan: VlanId) -> Self {
+        Self(bits | 0x1000 | u64::from(vlan.0))
+    }
+
+    /// Whether it is no station, but a group of them.
+    #[inline]
+    pub(super) const fn is_group(self) -> bool {
+        // The first octet of an address is the lowest of its bits.
+        self.0 & 0x1_0000 != 0
+    }
+}
+
+/// A station and its hash, which tells the line it belongs in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Spot {
+    pub(super) key: u64,
+    hash: u64,
+}
+
+impl Spot {
+    #[inline]
+    pub(super) fn new(key: Key, factor: u64) -> Self {
+        // One product alone, or both its halves together, sends runs of addresses to runs of lines for some factors.
+        let product = u128::from(key.0) * u128::from(factor);
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+        let folded = product as u64 ^ (product >> 64) as u64;
+        Self { key: key.0, hash: folded.wrapping_mul(factor) }
+    }
+
+    #[inline]
+    pub(super) const fn key(self) -> Key {
+        Key(self.key)
+    }
+
+    /// The line that it belongs in, of `lines`, a power of two.
+    #[inline]
+    pub(super) fn home(self, lines: usize) -> usize {
+        (self.hash >> 32) as usize & (lines - 1)
+    }
+}
+
+/// What a line knows about a station.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Station {
+    pub(super) key: u64,
+    pub(super) port: u32,
+    pub(super) seen: Tick,
+    pub(super) is_proved: bool,
+}
+
+/// One cache line: four stations.
+#[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
+pub(super) struct Line {
+    pub(super) keys: [u64; WAYS],
+    pub(super) ports: [u32; WAYS],
+    pub(super) seen: [Tick; WAYS],
+    /// Stations that belong here or before and are kept further on: all of them within reach.
+    pub(super) spilled: u8,
+    /// A bit for each place: a station is in it.
+    taken: u8,
+    /// A bit for each place: the station in it was sent to by a new one, or heard in another second than it came.
+    proved: u8,
+    /// A bit for each place: the station in it belongs in a line before.
+    guests: u8,
+    /// The place that goes first of those that go.
+    turn: u8,
+}
+
+const _: () = assert!(size_of::<Line>() == 64 && PROBES_MAX * WAYS <= u8::MAX as usize);
+
+pub(super) const EMPTY: Line = Line {
+    keys: [0; WAYS],
+    ports: [0; WAYS],
+    seen: [0; WAYS],
+    spilled: 0,
+    taken: 0,
+    proved: 0,
+    guests: 0,
+    turn: 0,
+};
+
+impl Line {
+    #[inline]
+    pub(super) fn find(&self, key: u64) -> Option<usize> {
+        self.keys.iter().position(|&k| k == key)
+    }
+
+    /// Puts a station that is new and belongs here in a place, whoever had it.
+    #[inline]
+    pub(super) fn put(&mut self, way: usize, key: u64, port: u32, seen: Tick) {
+        self.taken |= 1 << way;
+        self.proved &= !(1 << way);
+        self.guests &= !(1 << way);
+        set(&mut self.keys, way, key);
+        set(&mut self.ports, way, port);
+        set(&mut self.seen, way, seen);
+    }
+
+    /// Empties a place.
+    pub(super) fn clear(&mut self, way: usize) {
+        self.put(way, 0, 0, 0);
+        self.taken &= !(1 << way);
+    }
+
+    /// Notes that the station in a place was heard again or sent to.
+    #[inline]
+    pub(super) const fn prove(&mut self, way: usize) {
+        self.proved |= 1 << way;
+    }
+
+    /// Whether the station in a place was heard again or sent to.
+    #[inline]
+    pub(super) const fn is_proved(&self, way: usize) -> bool {
+        self.proved & (1 << way) != 0
+    }
+
+    /// Notes that the station in a place belongs in a line before.
+    pub(super) const fn lodge(&mut self, way: usize) {
+        self.guests |= 1 << way;
+    }
+
+    /// A place that nobody has.
+    #[inline]
+    pub(super) const fn free(&self) -> Option<usize> {
+        let way = (!self.taken).trailing_zeros() as usize;
+        if way < WAYS { Some(way) } else { None }
+    }
+
+    /// A station that is not proved, the one that came first.
+    pub(super) const fn unproved(&mut self) -> Option<usize> {
+        self.first(self.taken & !self.proved)
+    }
+
+    /// The same of those that belong here.
+    #[inline]
+    pub(super) const fn unproved_own(&mut self) -> Option<usize> {
+        self.first(self.taken & !self.proved & !self.guests)
+    }
+
+    /// The place in `all` whose turn it is to go. What comes takes the places in turn, so they go in turn.
+    #[inline]
+    const fn first(&mut self, all: u8) -> Option<usize> {
+        if all == 0 {
+            return None;
+        }
+        let from = self.turn as usize;
+        // All places twice in a row.
+        let twice = (all as usize | (all as usize) << WAYS) >> from;
+        let way = (twice.trailing_zeros() as usize + from) % WAYS;
+        self.turn = (way as u8 + 1) % WAYS as u8;
+        Some(way)
+    }
+
+    /// The station not seen for longest.
+    pub(super) fn oldest(&self, now: Tick) -> Option<usize> {
+        let taken = (0..WAYS).filter(|way| self.taken & (1 << way) != 0);
+        taken.max_by_key(|&way| self.seen.get(way).map_or(0, |&seen| now.wrapping_sub(seen)))
+    }
+
+    /// The stations in it.
+    pub(super) fn stations(&self) -> impl Iterator<Item = Station> {
+        let places = self.keys.into_iter().zip(self.ports).zip(self.seen).enumerate();
+        let stations = places.map(|(way, ((key, port), seen))| Station {
+            key,
+            port,
+            seen,
+            is_proved: self.is_proved(way),
+        });
+        stations.filter(|station| station.key != 0)
+    }
+}
+
+/// A station: its line, and which place in it.
+#[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+#[inline(always)]
+pub(super) fn find(lines: &mut [Line], spot: Spot) -> Option<(&mut Line, usize)> {
+    let at = home(lines, spot);
+    let keys = &lines.get(at)?.keys;
+    // Every place is as likely as another, and a branch for each would be guessed wrong as often as not.
+    let [_, one, two, three] = keys.map(|key| usize::from(key == spot.key));
+    let way = one | (two * 2) | (three * 3);
+    if *keys.get(way)? == spot.key {
+        return Some((lines.get_mut(at)?, way));
+    }
+    let (at, way) = find_elsewhere(lines, spot)?;
+    Some((lines.get_mut(at)?, way % WAYS))
+}
+
+/// The same for a station that is not in the line it belongs in.
+#[cold]
+fn find_elsewhere(lines: &[Line], spot: Spot) -> Option<(usize, usize)> {
+    let mut at = home(lines, spot);
+    for _ in 1..PROBES_MAX {
+        if lines.get(at)?.spilled == 0 {
+            return None;
+        }
+        at = next(lines, at);
+        if let Some(way) = lines.get(at)?.find(spot.key) {
+            return Some((at, way));
+        }
+    }
+    None
+}
+
+/// The line that a station belongs in.
+#[inline]
+pub(super) fn home(lines: &[Line], spot: Spot) -> usize {
+    spot.home(lines.len())
+}
+
+#[inline]
+pub(super) fn next(lines: &[Line], line: usize) -> usize {
+    (line + 1) & (lines.len() - 1)
+}
+
+#[inline]
+fn set<T>(ways: &mut [T; WAYS], way: usize, value: T) {
+    if let Some(place) = ways.get_mut(way) {
+        *place = value;
+    }
+}
