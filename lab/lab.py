@@ -21,6 +21,11 @@ SLUICE = os.environ.get("SLUICE_BIN", str(ROOT / "target/release/sluice"))
 BENCH_CORE, CONTROLLER_CORE = "0", "1"
 # Another's compiler on the same core is not what is measured.
 FIRST = ["nice", "-n", "-20"] if os.geteuid() == 0 else []
+# Where the kernel shares the cores between sessions, priorities count within one: ours goes first while this runs.
+SESSION = pathlib.Path("/proc/self/autogroup")
+if FIRST and SESSION.exists():
+    SESSION.write_text("-20")
+    atexit.register(SESSION.write_text, "0")
 
 
 def free_port():

@@ -23,6 +23,12 @@ const INSTRUCTIONS_MAX_1_0: u64 = 170;
 /// The same in 1.3, whose rules are longer by two stores.
 const INSTRUCTIONS_MAX_1_3: u64 = 175;
 
+/// The same in 1.0 when every frame comes from a station that is new, and the table has long been full.
+const INSTRUCTIONS_MAX_NEW: u64 = 310;
+
+/// So many stations are remembered then: the table is full, and flooded, within the first of the loops.
+const HOSTS_MAX: (&str, &str) = ("SLUICE_LEARNING__HOSTS_MAX", "16384");
+
 /// System calls per 1 000 frames under load.
 const CALLS_MAX: u64 = 10;
 
@@ -41,13 +47,8 @@ fn per_thousand(short: Count, long: Count) -> u64 {
 }
 
 /// Runs the controller under `tool`, which writes to the file it knows as `REPORT`, with a load of `loops`
-/// seconds; `count` reads the report once it is whole.
-fn counted(
-    tool: &[&str],
-    openflow: &str,
-    loops: u32,
-    count: impl Fn(&str) -> Option<u64>,
-) -> Count {
+/// seconds; `count` reads the report once it is whole. `what` is asked of the bench.
+fn counted(tool: &[&str], what: &[&str], loops: u32, count: impl Fn(&str) -> Option<u64>) -> Count {
     let room = Room::new();
     let report = room.file("report");
     let (program, arguments) = tool.split_first().unwrap();
@@ -56,8 +57,9 @@ fn counted(
         command.arg(argument.replace("REPORT", &report.to_string_lossy()));
     }
     command.arg(binary()).args(["run", "--threads", "1", "--pin", "off", "--api", "127.0.0.1:0"]);
+    command.env(HOSTS_MAX.0, HOSTS_MAX.1);
     let mut controller = Controller::with(command, room.dir());
-    let load = load(controller.port(), openflow, loops).output().unwrap();
+    let load = load(controller.port(), what, loops).output().unwrap();
     assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
     let frames = frames_received(&room);
     controller.ask_to_end();
@@ -67,10 +69,10 @@ fn counted(
 }
 
 /// Four switches with 1 000 hosts each, as many requests open as fit.
-fn load(port: &str, openflow: &str, loops: u32) -> Command {
+fn load(port: &str, what: &[&str], loops: u32) -> Command {
     let mut bench = Command::new(binary());
     bench.args(["bench", "-c", "127.0.0.1", "-p", port, "-s", "4", "-M", "1000", "-t", "-w", "0"]);
-    bench.args(["-m", "1000", "-l", &loops.to_string(), "--openflow", openflow]);
+    bench.args(["-m", "1000", "-l", &loops.to_string()]).args(what);
     bench
 }
 
@@ -89,24 +91,30 @@ fn frames_received(room: &Room) -> u64 {
 }
 
 /// Instructions per 1 000 frames, by callgrind.
-fn instructions(openflow: &str) -> u64 {
+fn instructions(what: &[&str]) -> u64 {
     let tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=REPORT"];
     let total =
         |report: &str| report.lines().find_map(|l| l.strip_prefix("totals: ")?.parse().ok());
-    let [short, long] = [2, 8].map(|loops| counted(&tool, openflow, loops, total));
+    let [short, long] = [2, 8].map(|loops| counted(&tool, what, loops, total));
     per_thousand(short, long)
 }
 
 #[test]
 fn a_frame_of_1_0_costs_no_more_instructions_than_it_did() {
-    let cost = instructions("1.0");
+    let cost = instructions(&["--openflow", "1.0"]);
     assert!(cost <= INSTRUCTIONS_MAX_1_0 * 1000, "{cost} instructions per 1000 frames");
 }
 
 #[test]
 fn a_frame_of_1_3_costs_no_more_instructions_than_it_did() {
-    let cost = instructions("1.3");
+    let cost = instructions(&["--openflow", "1.3"]);
     assert!(cost <= INSTRUCTIONS_MAX_1_3 * 1000, "{cost} instructions per 1000 frames");
+}
+
+#[test]
+fn a_frame_of_a_new_station_costs_no_more_instructions_than_it_did() {
+    let cost = instructions(&["--new-sources", "1"]);
+    assert!(cost <= INSTRUCTIONS_MAX_NEW * 1000, "{cost} instructions per 1000 frames");
 }
 
 #[test]
@@ -118,7 +126,7 @@ fn a_thousand_frames_under_load_cost_at_most_ten_system_calls() {
         let line = report.lines().rfind(|line| line.ends_with("total"))?;
         line.split_whitespace().nth(3)?.parse().ok()
     };
-    let [short, long] = [2, 6].map(|loops| counted(&tool, "1.0", loops, total));
+    let [short, long] = [2, 6].map(|loops| counted(&tool, &[], loops, total));
     let calls = per_thousand(short, long);
     assert!(calls <= CALLS_MAX, "{calls} system calls per 1000 frames");
 }

@@ -7,7 +7,7 @@ use sluice_wire::{
     MacAddr, Out, PacketIn, PacketIns, PacketOut, PortNo, Stencil, VlanId,
 };
 
-use super::table::{Standing, Key, Learnt, Spot, Table, Tick};
+use super::table::{Key, Learnt, Spot, Standing, Table, Tick};
 use super::{Config, Matching};
 
 /// Frames looked at before the first of them is answered. `lab/look-ahead` has the measurement.
@@ -106,7 +106,7 @@ impl Bridge {
         ctx: &mut Ctx<'_>,
         counts: &mut Counts,
     ) {
-        let mut all = ArrayVec::<(PacketIn<'_>, Looked<'_>), WINDOW>::new();
+        let mut all = ArrayVec::<(PacketIn<'_>, Option<Looked<'_>>), WINDOW>::new();
         let (mut is_last, mut spell) = (false, 1);
         while !is_last {
             let before = frames.taken();
@@ -119,17 +119,18 @@ impl Bridge {
                     is_last = true;
                     break;
                 };
-                match self.look(p.frame) {
-                    Some(looked) => {
-                        self.table.fetch(looked.src_spot);
-                        self.table.fetch(looked.dst_spot);
-                        all.push((p, looked));
-                    }
-                    None => _ = discard(p.buffer_id, p.in_port, ctx),
+                let looked = self.look(p.frame);
+                if let Some(looked) = &looked {
+                    self.table.fetch(looked.src_spot);
+                    self.table.fetch(looked.dst_spot);
                 }
+                all.push((p, looked));
             }
             for (p, looked) in &all {
-                self.answer(p, looked, clock, ctx, counts);
+                match looked {
+                    Some(looked) => self.answer(p, looked, clock, ctx, counts),
+                    None => _ = discard(p.buffer_id, p.in_port, ctx),
+                }
             }
             all.clear();
         }

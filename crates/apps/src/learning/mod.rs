@@ -202,7 +202,7 @@ fn ticks(time: Duration) -> Tick {
 #[cfg(test)]
 mod tests {
     use sluice_base::Rng;
-    use sluice_wire::{DatapathId, Out, PacketInReason, PortNo, Version, Versions};
+    use sluice_wire::{DatapathId, MacAddr, Out, PacketInReason, PortNo, Version, Versions};
 
     use super::*;
 
@@ -216,10 +216,11 @@ mod tests {
     }
 
     impl Stage {
-        fn new(cfg: &Config, version: Version) -> Self {
+        fn new(cfg: &Config, version: Version, seeds: &RandomState) -> Self {
             #[expect(clippy::disallowed_methods, reason = "some time; it stands still")]
             let now = Instant::now();
             let mut stage = Self { now, app: Learning::new(cfg), version, tx: Vec::new(), xid: 0 };
+            stage.app.seeds = seeds.clone();
             stage.tell(|app, ctx| app.switch_up(&Features::default(), ctx));
             stage
         }
@@ -232,54 +233,78 @@ mod tests {
                 &mut Ctx::new(self.now, Sw(0), DatapathId(1), here, &mut ahead, &mut network),
             );
         }
+
+        /// Stations, those that moved, those that went for others.
+        fn gauges(&self) -> Vec<u64> {
+            let mut values = Vec::new();
+            self.app.gauges(&mut |(_, _, value)| values.push(value));
+            values
+        }
     }
 
-    /// A frame among few stations at few ports: most are usual, some are tagged, of a group, without a slot, cut off.
-    fn put_frame(rng: &mut Rng, out: &mut Out<'_>) {
-        let station = |n| [if n == 0 { 3 } else { 2 }, 0, 0, 0, 0, n];
+    /// A frame among so many stations at few ports: most are usual, some are tagged, of a group, without a slot, cut off.
+    fn put_frame(rng: &mut Rng, stations: u32, out: &mut Out<'_>) {
+        let station = |n: u32| match n {
+            0 => [3, 0, 0, 0, 0, 0],
+            n => MacAddr::from_u64(0x0200_0000_0000 | u64::from(n)).0,
+        };
+        let (dst, src) = (rng.below(stations), rng.below(stations));
         let mut few = |n| u8::try_from(rng.below(n)).unwrap();
-        let (dst, src) = (few(20), few(20));
-        let in_port = if few(40) == 0 { few(4) } else { src % 4 };
+        let in_port = PortNo(if few(40) == 0 { few(4).into() } else { src % 4 } + 1);
         let tag: &[u8] = if few(10) == 0 { &[0x81, 0, 0, few(2)] } else { &[] };
         let mut frame = [&station(dst)[..], &station(src), tag, &[8, 0, 69]].concat();
         if few(50) == 0 {
             frame.truncate(13);
         }
         let buffer_id = (few(10) != 0).then_some(7);
-        let in_port = PortNo(u32::from(in_port) + 1);
         let (reason, table_id, cookie) = (PacketInReason::NO_MATCH, 0, u64::MAX);
         let p =
             PacketIn { buffer_id, in_port, total_len: 19, reason, table_id, cookie, frame: &frame };
         p.emit(out).unwrap();
     }
 
-    /// Frames are answered alike in bursts and one by one, whatever the version and the rules.
+    /// Frames are answered alike one by one, in bursts, and in bursts that are looked at ahead, whatever the version and
+    /// the rules.
+    fn compare(cfg: &Config, version: Version, stations: u32) {
+        let (mut rng, seeds) = (Rng::new(3), RandomState::new());
+        let mut all = [0; 3].map(|_| Stage::new(cfg, version, &seeds));
+        for second in 0..100 {
+            let (mut rx, mut xid) = (Vec::new(), 0);
+            let mut out = Out::new(&mut rx, version, &mut xid);
+            (0..rng.below(120)).for_each(|_| put_frame(&mut rng, stations, &mut out));
+            for (stage, is_near) in all.iter_mut().zip([true, true, false]) {
+                (stage.app.now, stage.app.is_near) = (second, is_near);
+            }
+            let [one_by_one, bursts @ ..] = &mut all;
+            for p in PacketIns::new(version, &rx) {
+                one_by_one.tell(|app, ctx| _ = app.packet_in(&p, ctx));
+            }
+            for burst in bursts {
+                burst.tell(|app, ctx| app.packet_ins(&mut PacketIns::new(version, &rx), ctx));
+                assert!(burst.tx == one_by_one.tx, "{version} {cfg:?} {second}");
+                assert_eq!(burst.gauges(), one_by_one.gauges());
+            }
+        }
+        let [hosts, moved, forgotten] = all[0].gauges()[..] else { panic!() };
+        assert!(moved > 10 && all[0].xid > 1000 && hosts <= cfg.hosts_max.into());
+        assert_eq!(forgotten > 0, cfg.hosts_max < 2 * stations);
+    }
+
     #[test]
     fn a_burst_is_answered_like_its_frames() {
-        let mut rng = Rng::new(3);
+        let host_timeout = Duration::from_secs(3);
         for version in Versions::SPOKEN.iter() {
             for matching in [Matching::Dst, Matching::Pair, Matching::PortPair] {
-                let cfg =
-                    Config { matching, host_timeout: Duration::from_secs(3), ..Config::default() };
-                let mut all = [0; 2].map(|_| Stage::new(&cfg, version));
-                for second in 0..100 {
-                    let (mut rx, mut xid) = (Vec::new(), 0);
-                    let mut out = Out::new(&mut rx, version, &mut xid);
-                    (0..rng.below(50)).for_each(|_| put_frame(&mut rng, &mut out));
-                    for stage in &mut all {
-                        stage.app.now = second;
-                    }
-                    let [burst, one_by_one] = &mut all;
-                    burst.tell(|app, ctx| app.packet_ins(&mut PacketIns::new(version, &rx), ctx));
-                    for p in PacketIns::new(version, &rx) {
-                        one_by_one.tell(|app, ctx| _ = app.packet_in(&p, ctx));
-                    }
-                    assert!(burst.tx == one_by_one.tx, "{version} {matching:?} {second}");
-                }
-                let [burst, one_by_one] = &all;
-                assert_eq!(burst.xid, one_by_one.xid);
-                assert!(burst.app.counts.moved > 10 && burst.xid > 1000);
-                assert_eq!(burst.app.counts.moved, one_by_one.app.counts.moved);
+                compare(&Config { host_timeout, matching, ..Config::default() }, version, 20);
+            }
+        }
+    }
+
+    #[test]
+    fn so_it_is_when_most_are_new_and_there_are_few_places() {
+        for version in [Version::V1_0, Version::V1_3] {
+            for hosts_max in [30, 100] {
+                compare(&Config { hosts_max, ..Config::default() }, version, 150);
             }
         }
     }

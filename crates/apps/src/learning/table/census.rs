@@ -2,19 +2,22 @@
 
 use super::line::{Line, Tick, WAYS};
 
-/// Stations that nobody sends to which a table keeps while it is flooded with addresses: so few that their lines stay
-/// in the core's own cache for a burst. `lab/throughput` has the measurement.
+/// Stations that are not proved which a table keeps while it is flooded with addresses: so few that their lines stay in
+/// the core's own cache for a burst. `lab/throughput` has the measurement.
 pub(super) const FLOODED_MAX: usize = 2048;
 
 /// How many stations a table has, and how many it may have.
 ///
-/// A flood is when more new addresses come within a second than there are places. While it lasts, there are few places
-/// for stations that nobody sends to: they only push one another out, and their lines out of the caches.
+/// A station is proved when a new one sends to it, or when it is heard in another second than it came. Who is not goes
+/// first in a full table, so that made-up addresses push out one another and not those who talk.
+///
+/// A flood is when more new addresses come within a second than there are places. While it lasts, there are places for
+/// few who are not proved: more would only push lines out of the caches.
 #[derive(Debug)]
 pub(super) struct Census {
     stations: usize,
     /// Those of them that are proved.
-    proved: usize,
+    pub(super) proved: usize,
     stations_max: usize,
     /// Stations that went for others within this second.
     replaced: usize,

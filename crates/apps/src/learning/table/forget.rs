@@ -57,7 +57,11 @@ impl Table {
         let (mut at, mut proved) = (home, None);
         for probe in 0..self.lines.len() {
             let Some(line) = self.lines.get_mut(at) else { break };
-            if let Some(way) = line.unproved() {
+            let unproved = match line.unproved_own() {
+                None => line.unproved(),
+                own => own,
+            };
+            if let Some(way) = unproved {
                 return self.remove(at, way);
             }
             let oldest = line.oldest(now).map(|way| (at, way));
@@ -99,5 +103,148 @@ impl Table {
             }
             at = next;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::census::FLOODED_MAX;
+    use super::super::tests::{TIMEOUT, check, get, learn, spot};
+    use super::*;
+
+    /// So many new stations send to station 0, all in one second.
+    fn flood(table: &mut Table, from: u64, n: u64, now: Tick) {
+        for n in from..from + n {
+            learn(table, n, 1, now);
+            table.prove(spot(table, 0));
+            let _ = table.standing(now, TIMEOUT);
+        }
+    }
+
+    #[test]
+    fn a_full_table_stays_full_and_forgets_the_old() {
+        let mut table = Table::new(1000, 7);
+        for n in 0..100_000u32 {
+            let now = Tick::try_from(n / 100).unwrap();
+            learn(&mut table, n.into(), 1, now);
+            assert!(table.len() <= 1000);
+        }
+        let newest = (99_900..100_000).filter(|&n| get(&mut table, n, 999).is_some());
+        assert!(newest.count() > 60, "the newest stay, but for a few in crowded lines");
+        let spilled: u32 = table.lines.iter().map(|line| u32::from(line.spilled)).sum();
+        assert!(spilled < 2000, "counts of passed lines stay true");
+    }
+
+    #[test]
+    fn who_was_sent_to_or_heard_again_stays_in_a_full_table() {
+        let mut table = Table::new(1000, 7);
+        for n in 0..200 {
+            learn(&mut table, n, 1, 0);
+        }
+        for n in 0..100 {
+            let spot = spot(&table, n);
+            table.prove(spot);
+        }
+        for n in 100..200 {
+            learn(&mut table, n, 1, 1);
+        }
+        for n in 1000..50_000 {
+            learn(&mut table, n, 1, 2);
+        }
+        check(&table);
+        assert_eq!(table.len(), 1000);
+        let stayed = (0..200).filter(|&n| get(&mut table, n, 2).is_some()).count();
+        assert!(stayed > 195, "but for lines that were full of them: {stayed}");
+    }
+
+    #[test]
+    fn when_all_were_sent_to_the_oldest_go() {
+        let mut table = Table::new(100, 7);
+        for n in 0..1000 {
+            learn(&mut table, n, 1, Tick::try_from(n / 100).unwrap());
+            let spot = spot(&table, n);
+            table.prove(spot);
+            assert!(table.len() <= 100 && get(&mut table, n, 9).is_some());
+        }
+        check(&table);
+        let newest = (900..1000).filter(|&n| get(&mut table, n, 9).is_some());
+        assert!(newest.count() > 50);
+    }
+
+    #[test]
+    fn a_flood_is_kept_small_and_takes_nobody_along() {
+        let mut table = Table::new(16_384, 7);
+        for n in 0..500 {
+            learn(&mut table, n, 2, 0);
+            let spot = spot(&table, n);
+            table.prove(spot);
+        }
+        flood(&mut table, 1000, 30_000, 0);
+        assert_eq!((table.len(), table.lines.len()), (16_384, 8192), "a table that is full");
+        flood(&mut table, 31_000, 20_000, 0);
+        check(&table);
+        let max = FLOODED_MAX + 2 * 500;
+        assert_eq!((table.len(), table.lines.len()), (max, 2048));
+        assert_eq!(table.forgotten(), 50_500 - max as u64);
+        assert!((0..500).all(|n| get(&mut table, n, 0) == Some(2)));
+    }
+
+    #[test]
+    fn after_a_flood_there_are_all_places_again() {
+        let mut table = Table::new(16_384, 7);
+        flood(&mut table, 1000, 50_000, 0);
+        assert!(table.len() <= FLOODED_MAX + 2);
+        for second in 1..3 {
+            table.sweep(1, 64, second, TIMEOUT);
+            flood(&mut table, 100_000 * u64::from(second), 4000, second);
+        }
+        assert!(table.len() > 4000, "the second of these seconds was no flood any more");
+        table.sweep(3, 64, 3, TIMEOUT);
+        flood(&mut table, 300_000, 12_000, 3);
+        let there = (300_000..312_000).filter(|&n| get(&mut table, n, 3).is_some()).count();
+        assert!(there > 11_000, "{there}");
+        check(&table);
+    }
+
+    #[test]
+    fn the_aged_are_unknown_at_once_and_swept_later() {
+        let mut table = Table::new(1000, 7);
+        learn(&mut table, 1, 1, 65_500);
+        assert_eq!(get(&mut table, 1, 264), Some(1), "the tick goes round");
+        assert_eq!(get(&mut table, 1, 265), None);
+        for part in 0..16 {
+            table.sweep(part, 16, 265, TIMEOUT);
+        }
+        assert_eq!(table.len(), 0);
+    }
+
+    #[test]
+    fn a_port_that_flaps_costs_no_more_than_the_table() {
+        let mut table = Table::new(131_072, 7);
+        for n in 0..100_000u32 {
+            learn(&mut table, n.into(), n % 100, 0);
+        }
+        for _ in 0..SCANNED_MAX / table.lines.len() {
+            table.forget_port(PortNo(1));
+            assert_eq!((table.len(), get(&mut table, 2, 0)), (99_000, Some(2)));
+        }
+        table.forget_port(PortNo(1));
+        assert_eq!((table.len(), table.lines.len()), (0, LINES_MIN));
+        learn(&mut table, 2, 2, 1);
+        table.sweep(1, 64, 1, TIMEOUT);
+        table.forget_port(PortNo(1));
+        assert_eq!(get(&mut table, 2, 1), Some(2), "in the next second it looks again");
+    }
+
+    /// Addresses that all belong in one line cost no more than a bounded search.
+    #[test]
+    fn addresses_that_collide_do_not_fill_the_table() {
+        let mut table = Table::new(100_000, 1);
+        // All keys times zero are zero.
+        table.factor = 0;
+        for n in 0..10_000 {
+            learn(&mut table, n, 1, 0);
+        }
+        assert!(table.len() <= PROBES_MAX * WAYS);
     }
 }

@@ -5,6 +5,9 @@ use sluice_wire::VlanId;
 /// Stations per line.
 pub(super) const WAYS: usize = 4;
 
+/// The last of the places of a line, whose numbers go round.
+const WAY_LAST: u32 = 3;
+
 /// Lines looked at before a station is put in the place of another. Bounds what a crafted set of addresses costs.
 pub(super) const PROBES_MAX: usize = 32;
 
@@ -84,10 +87,11 @@ pub(super) struct Line {
     /// A bit for each place: the station in it belongs in a line before.
     guests: u8,
     /// The place that goes first of those that go.
-    turn: u8,
+    turn: u32,
 }
 
-const _: () = assert!(size_of::<Line>() == 64 && PROBES_MAX * WAYS <= u8::MAX as usize);
+const _: () = assert!(size_of::<Line>() == 64 && WAYS == WAY_LAST as usize + 1);
+const _: () = assert!(PROBES_MAX * WAYS <= u8::MAX as usize);
 
 pub(super) const EMPTY: Line = Line {
     keys: [0; WAYS],
@@ -148,28 +152,27 @@ impl Line {
     }
 
     /// A station that is not proved, the one that came first.
-    pub(super) const fn unproved(&mut self) -> Option<usize> {
+    pub(super) fn unproved(&mut self) -> Option<usize> {
         self.first(self.taken & !self.proved)
     }
 
     /// The same of those that belong here.
     #[inline]
-    pub(super) const fn unproved_own(&mut self) -> Option<usize> {
+    pub(super) fn unproved_own(&mut self) -> Option<usize> {
         self.first(self.taken & !self.proved & !self.guests)
     }
 
     /// The place in `all` whose turn it is to go. What comes takes the places in turn, so they go in turn.
     #[inline]
-    const fn first(&mut self, all: u8) -> Option<usize> {
+    fn first(&mut self, all: u8) -> Option<usize> {
         if all == 0 {
             return None;
         }
-        let from = self.turn as usize;
         // All places twice in a row.
-        let twice = (all as usize | (all as usize) << WAYS) >> from;
-        let way = (twice.trailing_zeros() as usize + from) % WAYS;
-        self.turn = (way as u8 + 1) % WAYS as u8;
-        Some(way)
+        let twice = (u32::from(all) | u32::from(all) << WAYS) >> self.turn;
+        let way = (twice.trailing_zeros() + self.turn) & WAY_LAST;
+        self.turn = (way + 1) & WAY_LAST;
+        Some(way as usize)
     }
 
     /// The station not seen for longest.
@@ -239,4 +242,33 @@ fn set<T>(ways: &mut [T; WAYS], way: usize, value: T) {
     if let Some(place) = ways.get_mut(way) {
         *place = value;
     }
+}
+
+/// Counts the stations and those that are proved, and looks whether all of them are found and counted where they are.
+#[cfg(test)]
+pub(super) fn audit(lines: &[Line], factor: u64) -> (usize, usize) {
+    let mut spilled = vec![0; lines.len()];
+    let mut counted = (0, 0);
+    for (at, line) in lines.iter().enumerate() {
+        for way in 0..WAYS {
+            let (bit, key) = (1 << way, line.keys[way]);
+            assert_eq!(line.taken & bit != 0, key != 0);
+            if key == 0 {
+                assert_eq!((line.proved | line.guests) & bit, 0);
+                continue;
+            }
+            counted.0 += 1;
+            counted.1 += usize::from(line.is_proved(way));
+            let spot = Spot::new(Key(key), factor);
+            let mut passed = home(lines, spot);
+            assert!(passed == at || find_elsewhere(lines, spot) == Some((at, way)));
+            assert_eq!(line.guests & bit != 0, passed != at);
+            while passed != at {
+                spilled[passed] += 1;
+                passed = next(lines, passed);
+            }
+        }
+    }
+    assert!(lines.iter().map(|line| line.spilled).eq(spilled));
+    counted
 }

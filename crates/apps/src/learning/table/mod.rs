@@ -47,7 +47,12 @@ impl Table {
     /// A table for at most `stations_max`; `seed` keeps others from making addresses collide.
     pub(super) fn new(stations_max: usize, seed: u64) -> Self {
         let factor = Rng::new(seed).next_u64() | 1;
-        Self { lines: vec![EMPTY; LINES_MIN], factor, census: Census::new(stations_max), scanned: 0 }
+        Self {
+            lines: vec![EMPTY; LINES_MIN],
+            factor,
+            census: Census::new(stations_max),
+            scanned: 0,
+        }
     }
 
     /// Octets it takes.
@@ -196,22 +201,29 @@ impl Table {
 mod tests {
     use std::collections::HashMap;
 
-    use sluice_wire::{Ethernet, MacAddr};
+    use sluice_wire::VlanId;
 
+    use super::line::audit;
     use super::*;
 
-    const TIMEOUT: Tick = 300;
+    pub(super) const TIMEOUT: Tick = 300;
 
-    fn spot(table: &Table, n: u64) -> Spot {
+    pub(super) fn spot(table: &Table, n: u64) -> Spot {
         table.spot(Key::new(n << 16, VlanId(0)))
     }
 
-    fn learn(table: &mut Table, n: u64, port: u32, now: Tick) -> Learnt {
+    pub(super) fn learn(table: &mut Table, n: u64, port: u32, now: Tick) -> Learnt {
         table.learn(spot(table, n), PortNo(port), now)
     }
 
-    fn get(table: &mut Table, n: u64, now: Tick) -> Option<u32> {
+    pub(super) fn get(table: &mut Table, n: u64, now: Tick) -> Option<u32> {
         table.get(spot(table, n), now, TIMEOUT).map(|port| port.0)
+    }
+
+    /// All that is counted is so.
+    pub(super) fn check(table: &Table) {
+        let counted = audit(&table.lines, table.factor);
+        assert_eq!(counted, (table.census.len(), table.census.proved));
     }
 
     #[test]
@@ -241,33 +253,6 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_is_routed_and_all_else_is_left() {
-        let header = |dst: u64, src: u64| {
-            let octets = [dst, src].map(|n| MacAddr::from_u64(n).0).concat();
-            *Ethernet::new(&[&octets[..], &[8, 0]].concat()).unwrap().header
-        };
-        let mut table = Table::new(1000, 7);
-        for n in 1..=500u32 {
-            let bits = header(0, n.into()).src_bits();
-            let spot = table.spot(Key::new(bits, VlanId(0)));
-            table.learn(spot, PortNo(n % 4), 100);
-        }
-        let mut route = |dst, src, port, now| {
-            let mut table = table.standing(now, TIMEOUT);
-            table.route(&header(dst, src), PortNo(port)).map(|port| port.0)
-        };
-        for n in 1..500u32 {
-            assert_eq!(route(n.into(), u64::from(n) + 1, (n + 1) % 4, 100), Some(n % 4), "{n}");
-        }
-        assert_eq!(route(1, 2, 3, 100), None, "moved");
-        assert_eq!(route(5, 1, 1, 100), None, "at one port");
-        assert_eq!(route(501, 1, 1, 100), None, "unknown destination");
-        assert_eq!(route(1, 501, 2, 100), None, "unknown source");
-        assert_eq!(route(2, 1, 1, 401), None, "aged");
-        assert_eq!(route(1, 2, 2, 401), Some(1), "seen again a moment ago");
-    }
-
-    #[test]
     fn it_agrees_with_a_map_under_random_use() {
         let mut rng = Rng::new(42);
         let (mut table, mut map) = (Table::new(10_000, rng.next_u64()), HashMap::new());
@@ -291,61 +276,6 @@ mod tests {
             assert_eq!(found, map.get(&probe).copied(), "step {step}");
             assert_eq!(table.len(), map.len());
         }
-    }
-
-    #[test]
-    fn a_full_table_stays_full_and_forgets_the_old() {
-        let mut table = Table::new(1000, 7);
-        for n in 0..100_000u32 {
-            let now = Tick::try_from(n / 100).unwrap();
-            learn(&mut table, n.into(), 1, now);
-            assert!(table.len() <= 1000);
-        }
-        let newest = (99_900..100_000).filter(|&n| get(&mut table, n, 999).is_some());
-        assert!(newest.count() > 60, "the newest stay, but for a few in crowded lines");
-        let spilled: u32 = table.lines.iter().map(|line| u32::from(line.spilled)).sum();
-        assert!(spilled < 2000, "counts of passed lines stay true");
-    }
-
-    #[test]
-    fn the_aged_are_unknown_at_once_and_swept_later() {
-        let mut table = Table::new(1000, 7);
-        learn(&mut table, 1, 1, 65_500);
-        assert_eq!(get(&mut table, 1, 264), Some(1), "the tick goes round");
-        assert_eq!(get(&mut table, 1, 265), None);
-        for part in 0..16 {
-            table.sweep(part, 16, 265, TIMEOUT);
-        }
-        assert_eq!(table.len(), 0);
-    }
-
-    #[test]
-    fn a_port_that_flaps_costs_no_more_than_the_table() {
-        let mut table = Table::new(131_072, 7);
-        for n in 0..100_000u32 {
-            learn(&mut table, n.into(), n % 100, 0);
-        }
-        for _ in 0..SCANNED_MAX / table.lines.len() {
-            table.forget_port(PortNo(1));
-            assert_eq!((table.len(), get(&mut table, 2, 0)), (99_000, Some(2)));
-        }
-        table.forget_port(PortNo(1));
-        assert_eq!((table.len(), table.lines.len()), (0, LINES_MIN));
-        learn(&mut table, 2, 2, 1);
-        table.sweep(1, 64, 1, TIMEOUT);
-        table.forget_port(PortNo(1));
-        assert_eq!(get(&mut table, 2, 1), Some(2), "in the next second it looks again");
-    }
-
-    /// Addresses that all belong in one line cost no more than a bounded search.
-    #[test]
-    fn addresses_that_collide_do_not_fill_the_table() {
-        let mut table = Table::new(100_000, 1);
-        // All keys times zero are zero.
-        table.factor = 0;
-        for n in 0..10_000 {
-            learn(&mut table, n, 1, 0);
-        }
-        assert!(table.len() <= PROBES_MAX * WAYS);
+        check(&table);
     }
 }

@@ -97,3 +97,105 @@ impl Standing<'_> {
             .map(|bits| Spot::new(Key::new(bits, VlanId(0)), self.factor))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use sluice_base::Rng;
+    use sluice_wire::{Ethernet, MacAddr};
+
+    use super::super::tests::{TIMEOUT, check};
+    use super::super::{Learnt, Table};
+    use super::*;
+
+    fn header(dst: u64, src: u64) -> EthHeader {
+        let octets = [dst, src].map(|n| MacAddr::from_u64(n).0).concat();
+        *Ethernet::new(&[&octets[..], &[8, 0]].concat()).unwrap().header
+    }
+
+    fn spot(table: &Table, n: u64) -> Spot {
+        table.spot(Key::new(header(0, n).src_bits(), VlanId(0)))
+    }
+
+    fn route(table: &mut Table, dst: u64, src: u64, port: u32, now: Tick) -> Option<u32> {
+        let mut table = table.standing(now, TIMEOUT);
+        table.route(&header(dst, src), PortNo(port)).map(|port| port.0)
+    }
+
+    #[test]
+    fn what_stands_is_routed_and_all_else_is_left() {
+        let mut table = Table::new(1000, 7);
+        for n in 1..=500u32 {
+            let spot = spot(&table, n.into());
+            table.learn(spot, PortNo(n % 4), 100);
+        }
+        let mut route = |dst, src, port, now| route(&mut table, dst, src, port, now);
+        for n in 1..500u32 {
+            assert_eq!(route(n.into(), u64::from(n) + 1, (n + 1) % 4, 100), Some(n % 4), "{n}");
+        }
+        assert_eq!(route(1, 2, 3, 100), None, "moved");
+        assert_eq!(route(5, 1, 1, 100), None, "at one port");
+        assert_eq!(route(501, 1, 1, 100), None, "unknown destination");
+        assert_eq!(route(2, 1, 1, 401), None, "aged");
+        assert_eq!(route(1, 2, 2, 401), Some(1), "seen again a moment ago");
+    }
+
+    #[test]
+    fn who_is_new_is_learnt_and_routed_but_no_group_is() {
+        const GROUP: u64 = 1 << 40;
+        let mut table = Table::new(1000, 7);
+        let there = spot(&table, 1);
+        table.learn(there, PortNo(1), 0);
+        assert_eq!(route(&mut table, 1, 2, 2, 0), Some(1));
+        assert_eq!(route(&mut table, 2, 1, 1, 0), Some(2), "and its answer");
+        assert_eq!(route(&mut table, 4, 3, 3, 0), None);
+        assert_eq!(route(&mut table, 3, 1, 1, 0), Some(3), "learnt all the same");
+        assert_eq!(route(&mut table, 1, GROUP | 9, 2, 0), None);
+        assert_eq!(route(&mut table, GROUP | 9, 5, 2, 0), None);
+        assert_eq!(table.len(), 3);
+        check(&table);
+    }
+
+    /// The quick way first and, where that has no answer, the other, as the bridge does it: stations come, move, crowd
+    /// and push one another out, and what is found is where it was seen last.
+    #[test]
+    fn both_ways_together_agree_with_a_map_under_random_use() {
+        for (max, hosts) in [(10_000, 3000), (10_000, 100), (300, 3000), (40, 50)] {
+            let mut rng = Rng::new(42);
+            let (mut table, mut map) = (Table::new(max, rng.next_u64()), HashMap::new());
+            let (mut quick, mut moved) = (0, 0);
+            for step in 0..100_000u32 {
+                let now = Tick::try_from(step / 5000).unwrap();
+                let [src, dst] = [0; 2].map(|_| u64::from(rng.below(hosts)) * 2);
+                let was = map.get(&src).copied();
+                let port = was.filter(|_| rng.below(10) > 0).unwrap_or_else(|| rng.below(8));
+                map.insert(src, port);
+                let mut to = route(&mut table, dst, src, port, now);
+                quick += u32::from(to.is_some());
+                if to.is_none() {
+                    let [src, dst] = [src, dst].map(|n| spot(&table, n));
+                    let learnt = table.learn(src, PortNo(port), now);
+                    if let Learnt::Moved(from) = learnt {
+                        assert_eq!(Some(from.0), was, "step {step}");
+                        moved += 1;
+                    }
+                    to = table.get(dst, now, TIMEOUT).map(|port| port.0);
+                } else {
+                    assert_ne!(to, Some(port), "step {step}");
+                }
+                let all_fit = max > usize::try_from(hosts).unwrap();
+                let there = map.get(&dst).copied();
+                assert!(to == there || (to.is_none() && !all_fit), "step {step}: {to:?} {there:?}");
+                assert!(table.len() <= max && (!all_fit || table.len() == map.len()));
+                if rng.below(5000) == 0 {
+                    table.forget_port(PortNo(port));
+                    map.retain(|_, &mut at| at != port);
+                    check(&table);
+                }
+            }
+            check(&table);
+            assert!(quick > 1000 && moved > 500, "{max} {hosts}: {quick} {moved}");
+        }
+    }
+}
