@@ -136,7 +136,7 @@ impl Bridge {
         }
     }
 
-    /// Answers the usual frames that come next: those of conversations between stations that are where they were.
+    /// Answers the usual frames that come next: to stations that are known, from others that are new or where they were.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     fn stamp<const AHEAD: usize>(
