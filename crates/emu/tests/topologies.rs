@@ -3,6 +3,7 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use sluice_base::Rng;
 use sluice_emu::link::Share;
 use sluice_emu::topology::{Place, Topology};
 use sluice_wire::{DatapathId, PortNo};
@@ -57,4 +58,43 @@ fn a_file_of_another_kind_or_size_is_refused() {
     );
     let long = " ".repeat((16 << 20) + 1);
     assert_eq!(error("net.mn", &long), "more than 16777216 octets");
+}
+
+/// A network is refused or built, whatever is in the file; none that is built names what is not there.
+#[test]
+fn what_people_and_files_say_never_panics() {
+    let mut rng = Rng::new(0x5eed);
+    let files = [
+        ("campus.mn", include_str!("topologies/campus.mn")),
+        ("backbone.graphml", include_str!("topologies/backbone.graphml")),
+    ];
+    let below = |rng: &mut Rng, n: usize| rng.below(u32::try_from(n).unwrap()) as usize;
+    let (mut built, mut refused) = (0, 0);
+    for n in 0..3000 {
+        let (name, text) = files[n % 2];
+        let mut octets = text.as_bytes().to_vec();
+        for _ in 0..=below(&mut rng, 3) {
+            let at = below(&mut rng, octets.len());
+            match rng.below(3) {
+                0 => octets[at] = b" 019-{}[]\"<>/=x"[below(&mut rng, 15)],
+                1 => _ = octets.remove(at),
+                _ => {
+                    let len = below(&mut rng, 40).min(octets.len() - at);
+                    let copied = octets[at..at + len].to_vec();
+                    octets.splice(at..at, copied);
+                }
+            }
+        }
+        match Topology::from_file(name, &String::from_utf8_lossy(&octets)) {
+            Ok(topology) => {
+                built += 1;
+                let ports = topology.links.iter().flat_map(|link| [link.a, link.b]);
+                for at in ports.chain(topology.hosts.iter().map(|host| host.at)) {
+                    assert!((1..=topology.switches[at.switch].n_ports).contains(&at.port.0));
+                }
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    assert!(built > 100 && refused > 100, "{built} built, {refused} refused");
 }

@@ -118,9 +118,12 @@ impl Watched {
         Ok(true)
     }
 
-    /// Whether every pair has pinged.
+    /// Whether every pair has pinged; where there is none, whether every switch is known.
     fn is_over(&self) -> bool {
-        self.rounds.glance().rounds > 0 || self.rounds.pairs() == 0
+        let live = self.rounds.live();
+        let is_empty = self.rounds.pairs() == 0;
+        self.rounds.ended() > 0
+            || is_empty && live.known() == live.fabric().topology().switches.len()
     }
 }
 

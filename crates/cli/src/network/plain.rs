@@ -27,8 +27,7 @@ pub(super) fn show(watched: &mut Watched, title: &str) -> Result<(), String> {
             print(&line(watched, now - start, glance, before));
             (next, before) = (next + LINE, glance);
         }
-        if watched.once && watched.rounds.glance().rounds == 0 && is_hopeless(watched, now - start)
-        {
+        if watched.once && watched.rounds.ended() == 0 && is_hopeless(watched, now - start) {
             break;
         }
     }

@@ -264,6 +264,17 @@ impl Live {
     }
 }
 
+/// Connections end in order: by a reset, a controller would lose what was said last.
+impl Drop for Live {
+    fn drop(&mut self) {
+        for line in &self.lines {
+            if let Line::Open(id, _) = line {
+                self.io.close(*id);
+            }
+        }
+    }
+}
+
 /// Whose connection `id` is.
 fn owner(owners: &[Option<(ConnId, usize)>], id: ConnId) -> Option<usize> {
     let &(owned, switch) = owners.get(id.slot())?.as_ref()?;

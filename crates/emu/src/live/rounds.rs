@@ -143,6 +143,9 @@ impl Rounds {
     }
 
     /// What it looks like.
+    ///
+    /// # Cost
+    /// A look at every switch.
     pub fn glance(&self) -> Glance {
         let fabric = self.live.fabric();
         let switches = || (0..fabric.topology().switches.len()).filter_map(|n| fabric.switch(n));
@@ -153,6 +156,11 @@ impl Rounds {
             copies: fabric.copies(),
             ..self.glance
         }
+    }
+
+    /// Rounds that have ended.
+    pub fn ended(&self) -> u32 {
+        self.glance.rounds
     }
 
     /// Who did not reach whom in the last round that ended: indices of hosts.
