@@ -216,12 +216,14 @@ mod tests {
     }
 
     impl Stage {
-        fn new(cfg: &Config, version: Version, seeds: &RandomState) -> Self {
+        fn new(cfg: &Config, version: Version, seed: u64) -> Self {
             #[expect(clippy::disallowed_methods, reason = "some time; it stands still")]
             let now = Instant::now();
             let mut stage = Self { now, app: Learning::new(cfg), version, tx: Vec::new(), xid: 0 };
-            stage.app.seeds = seeds.clone();
             stage.tell(|app, ctx| app.switch_up(&Features::default(), ctx));
+            if let Some(Some(bridge)) = stage.app.bridges.first_mut() {
+                bridge.table = Table::new(cfg.hosts_max as usize, seed);
+            }
             stage
         }
 
@@ -265,9 +267,9 @@ mod tests {
 
     /// Frames are answered alike one by one, in bursts, and in bursts that are looked at ahead, whatever the version and
     /// the rules.
-    fn compare(cfg: &Config, version: Version, stations: u32) {
-        let (mut rng, seeds) = (Rng::new(3), RandomState::new());
-        let mut all = [0; 3].map(|_| Stage::new(cfg, version, &seeds));
+    fn compare(cfg: &Config, version: Version, stations: u32, seed: u64) {
+        let mut rng = Rng::new(seed);
+        let mut all = [0; 3].map(|_| Stage::new(cfg, version, seed));
         for second in 0..100 {
             let (mut rx, mut xid) = (Vec::new(), 0);
             let mut out = Out::new(&mut rx, version, &mut xid);
@@ -295,7 +297,7 @@ mod tests {
         let host_timeout = Duration::from_secs(3);
         for version in Versions::SPOKEN.iter() {
             for matching in [Matching::Dst, Matching::Pair, Matching::PortPair] {
-                compare(&Config { host_timeout, matching, ..Config::default() }, version, 20);
+                compare(&Config { host_timeout, matching, ..Config::default() }, version, 20, 3);
             }
         }
     }
@@ -303,8 +305,9 @@ mod tests {
     #[test]
     fn so_it_is_when_most_are_new_and_there_are_few_places() {
         for version in [Version::V1_0, Version::V1_3] {
-            for hosts_max in [30, 100] {
-                compare(&Config { hosts_max, ..Config::default() }, version, 150);
+            for seed in 0..20 {
+                let hosts_max = if seed % 2 == 0 { 30 } else { 100 };
+                compare(&Config { hosts_max, ..Config::default() }, version, 150, seed);
             }
         }
     }

@@ -57,11 +57,7 @@ impl Table {
         let (mut at, mut proved) = (home, None);
         for probe in 0..self.lines.len() {
             let Some(line) = self.lines.get_mut(at) else { break };
-            let unproved = match line.unproved_own() {
-                None => line.unproved(),
-                own => own,
-            };
-            if let Some(way) = unproved {
+            if let Some(way) = line.unproved() {
                 return self.remove(at, way);
             }
             let oldest = line.oldest(now).map(|way| (at, way));

@@ -11,6 +11,7 @@ use sluice_wire::PortNo;
 
 use census::Census;
 use line::{EMPTY, Line, PROBES_MAX, Station, WAYS, find, home, next};
+use standing::settle;
 
 pub(super) use line::{Key, Spot, Tick};
 pub(super) use standing::Standing;
@@ -146,6 +147,9 @@ impl Table {
 
     #[cold]
     fn add(&mut self, spot: Spot, port: PortNo, now: Tick) {
+        if settle(&mut self.lines, &mut self.census, spot, port.0, now).is_some() {
+            return;
+        }
         if self.census.has_room(self.lines.len()) && self.put(spot, port.0, now).is_some() {
             return;
         }

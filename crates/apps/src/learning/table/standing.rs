@@ -48,11 +48,11 @@ impl Standing<'_> {
 
     /// The same from a source that is not there, if its own line has a place for it.
     #[inline(never)]
-    fn route_new(mut self, src: Spot, dst: Key, port: PortNo) -> Option<PortNo> {
+    fn route_new(self, src: Spot, dst: Key, port: PortNo) -> Option<PortNo> {
         if src.key().is_group() || dst.is_group() {
             return None;
         }
-        self.settle(src, port)?;
+        settle(self.lines, self.census, src, port.0, self.now)?;
         let dst = Spot::new(dst, self.factor);
         let (line, way) = find(self.lines, dst)?;
         if !line.is_proved(way) {
@@ -60,27 +60,6 @@ impl Standing<'_> {
         }
         let (to, seen) = (PortNo(*line.ports.get(way)?), *line.seen.get(way)?);
         (to != port && self.now.wrapping_sub(seen) <= self.timeout).then_some(to)
-    }
-
-    /// Puts a station that is not there into its own line, if that has a place for it.
-    #[inline]
-    fn settle(&mut self, src: Spot, port: PortNo) -> Option<()> {
-        let len = self.lines.len();
-        let line = self.lines.get_mut(src.home(len))?;
-        let way = if self.census.is_full() {
-            // One that belongs elsewhere is counted by the lines between.
-            let way = line.unproved_own()?;
-            self.census.give_way();
-            way
-        } else if self.census.has_room(len) {
-            let way = line.free()?;
-            self.census.enter();
-            way
-        } else {
-            return None;
-        };
-        line.put(way, src.key, port.0, self.now);
-        Some(())
     }
 
     /// Has the lines of both stations brought nearer, without waiting for them.
@@ -96,6 +75,33 @@ impl Standing<'_> {
         [eth.src_bits(), eth.dst_bits()]
             .map(|bits| Spot::new(Key::new(bits, VlanId(0)), self.factor))
     }
+}
+
+/// Puts a station that is not there into its own line, if that has a place for it.
+#[inline]
+pub(super) fn settle(
+    lines: &mut [Line],
+    census: &mut Census,
+    spot: Spot,
+    port: u32,
+    now: Tick,
+) -> Option<()> {
+    let len = lines.len();
+    let line = lines.get_mut(spot.home(len))?;
+    let way = if census.is_full() {
+        // One that belongs elsewhere is counted by the lines between.
+        let way = line.unproved_own()?;
+        census.give_way();
+        way
+    } else if census.has_room(len) {
+        let way = line.free()?;
+        census.enter();
+        way
+    } else {
+        return None;
+    };
+    line.put(way, spot.key, port, now);
+    Some(())
 }
 
 #[cfg(test)]
