@@ -12,12 +12,15 @@ cargo := cargo
 ARGS ?=
 TOPIC ?=
 TARGET ?=
+# Networks that are played, and the seed of the first.
+RUNS ?= 10000
+SEED ?= 1
 # For each target of the fuzzer: six minutes for all of them.
 SECONDS ?= 50
 
 # In this order: what is quick to fail comes first, and the tests find the release build there.
 quick := fmt clippy unit doc tidy
-steps := setup fmt clippy release unit doc tidy system fuzz
+steps := setup fmt clippy release unit sim doc tidy system fuzz
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -70,6 +73,9 @@ clippy: ## the lints, warnings are errors
 unit: ## the tests of the crates
 	$(cargo) test --locked --workspace --exclude sluice-system-tests --no-fail-fast
 
+sim: ## networks with trouble, in virtual time; SEED=7 RUNS=1 plays one again
+	SLUICE_SIM_RUNS=$(RUNS) SLUICE_SIM_SEED=$(SEED) $(cargo) test --locked -p sluice-apps --test simulation
+
 # Links to what is private lead people who read the source, and harm nobody else.
 doc: ## the documentation of the crates, warnings are errors
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(cargo) doc --locked --workspace --no-deps
@@ -87,4 +93,4 @@ clean: ## removes what was built
 	$(cargo) clean
 	rm -rf fuzz/target fuzz/artifacts fuzz/seeds
 
-.PHONY: help run play test check bless bench lab fuzz setup release fmt clippy unit doc tidy system clean
+.PHONY: help run play test check bless bench lab fuzz setup release fmt clippy unit sim doc tidy system clean

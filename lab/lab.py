@@ -73,7 +73,8 @@ def null(*extra, binary=SLUICE):
 
 
 def sluice(*extra, name="sluice", binary=SLUICE, env=None):
-    run = ["run", "--listen", "127.0.0.1:PORT", "--threads", "1", "--pin", CONTROLLER_CORE, "--no-api"]
+    run = ["run", "--listen", "127.0.0.1:PORT", "--threads", "1", "--pin", CONTROLLER_CORE, "--no-api",
+           "--app", "learning"]
     return Subject(name, [binary, *run, *extra], env=env)
 
 

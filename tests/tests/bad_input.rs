@@ -46,7 +46,7 @@ impl Flooded {
         );
         let config = config.to_string_lossy().into_owned();
         let mut command = room.command(&binary().to_string_lossy());
-        command.args(["run", "--threads", "1", "--config", &config]);
+        command.args(["run", "--threads", "1", "--app", "learning", "--config", &config]);
         let controller = Controller::with(command, room.dir());
         Self { controller, config, room }
     }

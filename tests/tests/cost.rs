@@ -57,6 +57,7 @@ fn counted(tool: &[&str], what: &[&str], loops: u32, count: impl Fn(&str) -> Opt
         command.arg(argument.replace("REPORT", &report.to_string_lossy()));
     }
     command.arg(binary()).args(["run", "--threads", "1", "--pin", "off", "--api", "127.0.0.1:0"]);
+    command.args(["--app", "learning"]);
     command.env(HOSTS_MAX.0, HOSTS_MAX.1);
     let mut controller = Controller::with(command, room.dir());
     let load = load(controller.port(), what, loops).output().unwrap();

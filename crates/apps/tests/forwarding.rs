@@ -372,12 +372,21 @@ mod repair {
             LINE,
             "
             know host b s2:3
-            s3 > flow_mod   delete match=dst dst=b out_port=3
+            [1.0] s3 > flow_mod   delete match=dst dst=b out_port=3
+            [1.1..] s1 > flow_mod delete match=dst dst=b
+            [1.1..] s2 > flow_mod delete match=dst dst=b
+            [1.1..] s3 > flow_mod delete match=dst dst=b
             know gone b
-            s2 > flow_mod   delete match=dst dst=b out_port=3
+            [1.0] s2 > flow_mod   delete match=dst dst=b out_port=3
+            [1.1..] s1 > flow_mod delete match=dst dst=b
+            [1.1..] s2 > flow_mod delete match=dst dst=b
+            [1.1..] s3 > flow_mod delete match=dst dst=b
             know host b/7 s2:3
             know gone b/7
-            s2 > flow_mod   delete match=dst+vlan dst=b vlan=7 out_port=3
+            [1.0] s2 > flow_mod   delete match=dst+vlan dst=b vlan=7 out_port=3
+            [1.1..] s1 > flow_mod delete match=dst+vlan dst=b vlan=7
+            [1.1..] s2 > flow_mod delete match=dst+vlan dst=b vlan=7
+            [1.1..] s3 > flow_mod delete match=dst+vlan dst=b vlan=7
             know host b s2:3
             s2 < packet_in  port=1 a>b
             s2 > packet_out port=3
@@ -395,8 +404,14 @@ mod repair {
             LINE,
             "
             s2 < packet_in  port=1 a>z
+            s2 > packet_out port=3
             s1 > flow_mod   delete match=dst dst=z out_port=1
+            s1 > packet_out port=3+port=4
+            s3 > packet_out port=3
             s2 < packet_in  port=1 a>z
+            s2 > packet_out port=3
+            s1 > packet_out port=3+port=4
+            s3 > packet_out port=3
             ",
         );
     }

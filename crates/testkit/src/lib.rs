@@ -1,6 +1,7 @@
 //! Transcripts and network assertions, for tests only.
 #![expect(clippy::panic, reason = "the failures of a test library are the test's failures")]
 
+mod brain;
 mod fabric;
 mod facts;
 mod script;
@@ -10,6 +11,7 @@ mod words;
 use sluice_app::App;
 use sluice_wire::{Version, Versions};
 
+pub use brain::Brain;
 pub use fabric::{Fabric, place};
 use script::{Line, Step};
 use stage::Stage;

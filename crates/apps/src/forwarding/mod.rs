@@ -208,9 +208,12 @@ impl Forwarding {
             (None, From::Edge) => self.flood(came, ctx),
             (None, From::Link) => {
                 self.counts.in_transit += 1;
-                came.let_go(ctx);
-                if !came.eth.dst.is_group() {
+                if came.eth.dst.is_group() {
+                    came.let_go(ctx);
+                } else {
+                    // Who is there perhaps all the same hears it: what is flooded comes in at no switch again.
                     self.turn_back(came, ctx);
+                    self.flood(came, ctx);
                 }
             }
         }
@@ -238,10 +241,11 @@ impl App for Forwarding {
 
     fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
         self.switches.time_passes(ctx);
+        self.counts.repaired += self.repair.on_time(ctx.now, &self.switches, ctx.network);
     }
 
     fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
-        self.counts.repaired += self.repair.told(&told.fact, &self.switches, network);
+        self.counts.repaired += self.repair.told(&told.fact, now, &self.switches, network);
         if let Fact::Port(at, _) = told.fact {
             self.counts.repaired += self.switches.settle(at, now, network);
         }

@@ -1,10 +1,11 @@
 //! Rules that lead nowhere any more go, and no others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use sluice_app::Network;
-use sluice_app::view::{Fact, HostId, Link, Place};
-use sluice_wire::{FlowMod, Message};
+use sluice_app::view::{Fact, HostId, Link, Place, View};
+use sluice_wire::{FlowMod, Message, PortNo};
 
 use super::rules::Named;
 use super::switches::Switches;
@@ -16,15 +17,101 @@ pub(super) struct Repair {
     /// Where the link that comes in at a place leaves.
     links: HashMap<Place, Place>,
     hosts: HashMap<HostId, Place>,
+    /// What is looked at once more, and when.
+    again: VecDeque<(Instant, Gone)>,
+    /// In which second, and for how many hosts, all switches were told.
+    wide: Option<(Instant, u32)>,
+}
+
+/// Hosts that left within a second for which every switch is told; for more, only the switch that they left. What is left
+/// elsewhere leads there, where a new way begins.
+const WIDE_PER_S_MAX: u32 = 100;
+
+/// After which a deletion is said once more. Another worker may have loaded a way before it heard the news, and what it
+/// wrote may come after the deletion; facts and messages between workers take less.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Deletions that wait to be said once more. Beyond, the oldest are not: rules have time-outs.
+const AGAIN_MAX: usize = 65_536;
+
+/// Where nothing leads any more.
+#[derive(Debug, Clone, Copy)]
+enum Gone {
+    /// Out of a port.
+    Port(Place),
+    /// From the first to the second, and back.
+    Link(Place, Place),
+    /// To a host at a place.
+    Host(HostId, Place),
+    /// To a host that left a place, from any switch.
+    Everywhere(HostId, Place),
+}
+
+impl Gone {
+    /// Whether it still is.
+    fn still(self, view: &View) -> bool {
+        match self {
+            Self::Port(at) => view.port(at).is_none_or(|port| !port.is_up),
+            Self::Link(from, to) => {
+                let is = |from, to| view.link_to(to).is_some_and(|link| link.from == from);
+                !is(from, to) || !is(to, from)
+            }
+            Self::Host(id, at) | Self::Everywhere(id, at) => {
+                view.host(id).is_none_or(|host| host.at != at)
+            }
+        }
+    }
+
+    /// Has all rules go that lead there, on switches of this worker. Returns how many deletions it took.
+    fn delete(self, switches: &Switches, network: &mut Network) -> u64 {
+        match self {
+            Self::Port(at) => delete(at, switches, network, |named| named.delete(at.port)),
+            Self::Link(from, to) => [from, to]
+                .map(|at| delete(at, switches, network, |named| named.delete(at.port)))
+                .iter()
+                .sum(),
+            Self::Host(id, at) => {
+                delete(at, switches, network, |named| named.delete_to(id, at.port))
+            }
+            Self::Everywhere(id, at) => {
+                let mut deleted = 0;
+                for (switch, named) in switches.all() {
+                    let port = match named {
+                        Named::ByCookie => PortNo::ANY,
+                        // Without a cookie, those of others would go as well.
+                        Named::ByPort if switch == at.switch => at.port,
+                        Named::ByPort => continue,
+                    };
+                    network.mail(switch, Message::FlowMod(named.delete_to(id, port)));
+                    deleted += 1;
+                }
+                deleted
+            }
+        }
+    }
+
+    /// The same, as far as it is looked at once more: by then, rules for where a host is now may be anywhere.
+    fn narrow(self) -> Self {
+        match self {
+            Self::Everywhere(id, at) => Self::Host(id, at),
+            other => other,
+        }
+    }
 }
 
 impl Repair {
     /// Hears what is otherwise than before. Returns how many deletions it led to.
-    pub(super) fn told(&mut self, fact: &Fact, switches: &Switches, network: &mut Network) -> u64 {
-        match fact {
-            Fact::Link(to, link) => self.relink(*to, link.as_ref(), switches, network),
+    pub(super) fn told(
+        &mut self,
+        fact: &Fact,
+        now: Instant,
+        switches: &Switches,
+        network: &mut Network,
+    ) -> u64 {
+        let gone = match fact {
+            Fact::Link(to, link) => self.relink(*to, link.as_ref(), network.view()),
             Fact::Port(at, port) if port.as_ref().is_none_or(|port| !port.is_up) => {
-                delete(*at, switches, network, |named| named.delete(at.port))
+                Some(Gone::Port(*at))
             }
             Fact::Host(id, host) => {
                 let old = match host {
@@ -32,40 +119,74 @@ impl Repair {
                     None => self.hosts.remove(id),
                 };
                 let left = old.filter(|&old| host.as_ref().is_none_or(|host| host.at != old));
-                left.map_or(0, |old| delete(old, switches, network, |n| n.delete_to(*id, old.port)))
+                left.map(|old| {
+                    if self.may_be_wide(now) {
+                        Gone::Everywhere(*id, old)
+                    } else {
+                        Gone::Host(*id, old)
+                    }
+                })
             }
-            Fact::Port(..) | Fact::Switch(..) | Fact::Heard(..) => 0,
+            Fact::Port(..) | Fact::Switch(..) | Fact::Heard(..) => None,
+        };
+        let Some(gone) = gone else { return 0 };
+        let deleted = gone.delete(switches, network);
+        if deleted > 0 {
+            if self.again.len() >= AGAIN_MAX {
+                self.again.pop_front();
+            }
+            self.again.push_back((now + AGAIN_AFTER, gone.narrow()));
         }
+        deleted
+    }
+
+    fn may_be_wide(&mut self, now: Instant) -> bool {
+        let (since, count) = self.wide.get_or_insert((now, 0));
+        if now.saturating_duration_since(*since) >= Duration::from_secs(1) {
+            (*since, *count) = (now, 0);
+        }
+        *count += 1;
+        *count <= WIDE_PER_S_MAX
+    }
+
+    /// Lets time pass. Returns how many deletions it led to.
+    pub(super) fn on_time(
+        &mut self,
+        now: Instant,
+        switches: &Switches,
+        network: &mut Network,
+    ) -> u64 {
+        let mut deleted = 0;
+        while let Some(&(due, gone)) = self.again.front()
+            && due <= now
+        {
+            self.again.pop_front();
+            if gone.still(network.view()) {
+                deleted += gone.delete(switches, network);
+            }
+        }
+        deleted
     }
 
     /// The link into `to` is this one from now on. If it was another, nothing leads over that any more, in neither
     /// direction.
-    fn relink(
-        &mut self,
-        to: Place,
-        link: Option<&Link>,
-        switches: &Switches,
-        network: &mut Network,
-    ) -> u64 {
+    fn relink(&mut self, to: Place, link: Option<&Link>, view: &View) -> Option<Gone> {
         let old = match link {
             Some(link) => {
                 // The other direction may have lived on, and is no news then.
-                if network.view().link_to(link.from).is_some_and(|back| back.from == to) {
+                if view.link_to(link.from).is_some_and(|back| back.from == to) {
                     self.links.entry(link.from).or_insert(to);
                 }
                 self.links.insert(to, link.from)
             }
             None => self.links.remove(&to),
         };
-        let Some(from) = old.filter(|&old| link.is_none_or(|link| link.from != old)) else {
-            return 0;
-        };
+        let from = old.filter(|&old| link.is_none_or(|link| link.from != old))?;
         // Its other direction ends too: that it does is no news.
         if self.links.get(&from) == Some(&to) {
             self.links.remove(&from);
         }
-        delete(from, switches, network, |named| named.delete(from.port))
-            + delete(to, switches, network, |named| named.delete(to.port))
+        Some(Gone::Link(from, to))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The switches of this worker: what they refuse, and which rules they had when they came.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sluice_app::view::{Fact, Host, HostId, Place, Role};
@@ -41,7 +41,7 @@ enum Asked {
 
 /// The switches of this worker.
 #[derive(Debug, Default)]
-pub(super) struct Switches(HashMap<DatapathId, Own>);
+pub(super) struct Switches(BTreeMap<DatapathId, Own>);
 
 impl Switches {
     pub(super) fn up(&mut self, ctx: &mut Ctx<'_>) {
@@ -59,6 +59,11 @@ impl Switches {
     }
 
     /// How rules of a switch of this worker are named.
+    /// All of them, and how their rules are named.
+    pub(super) fn all(&self) -> impl Iterator<Item = (DatapathId, Named)> {
+        self.0.iter().map(|(&id, own)| (id, own.named))
+    }
+
     pub(super) fn named(&self, id: DatapathId) -> Option<Named> {
         self.0.get(&id).map(|own| own.named)
     }

@@ -10,6 +10,7 @@ mod packet;
 mod speech;
 mod table;
 mod topic;
+mod watch;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -24,6 +25,7 @@ use learn::Met;
 use speech::Ends;
 use table::{Due, Patience, Table};
 use topic::Topic;
+use watch::Watch;
 
 /// How the application is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +98,7 @@ pub struct Hosts {
     ports: HashMap<Place, Requests>,
     moves: Moves,
     claims: Claims,
+    watch: Watch,
     counts: Counts,
     /// When time passed last.
     passed: Option<Instant>,
@@ -126,6 +129,7 @@ impl Hosts {
             ports: HashMap::new(),
             moves: Moves::default(),
             claims: Claims::default(),
+            watch: Watch::default(),
             counts: Counts::default(),
             passed: None,
         }
@@ -306,6 +310,26 @@ impl Hosts {
         }
     }
 
+    /// Has what comes in at a port that has come up go up, until somebody is learnt there.
+    fn watch(&mut self, fact: &Fact, network: &mut Network) {
+        match fact {
+            Fact::Port(at, port) if self.is_mine(at.switch) => {
+                if port.as_ref().is_none_or(|port| !port.is_up) {
+                    self.watch.go_down(*at);
+                } else if is_attachment(network.view(), *at) {
+                    self.watch.come_up(*at, network);
+                }
+            }
+            Fact::Host(_, Some(host)) => self.watch.learn(host.at, network),
+            Fact::Switch(id, Some(switch)) if self.is_mine(*id) => {
+                let down = switch.ports.iter().filter(|(_, port)| !port.is_up);
+                down.for_each(|(&no, _)| self.watch.go_down(Place::new(*id, no)));
+            }
+            Fact::Switch(id, None) => self.watch.retain(|at| at.switch != *id),
+            _ => {}
+        }
+    }
+
     fn is_mine(&self, switch: DatapathId) -> bool {
         self.numbers.contains_key(&switch)
     }
@@ -373,6 +397,7 @@ impl App for Hosts {
     }
 
     fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
+        self.watch(&told.fact, network);
         match &told.fact {
             Fact::Host(id, _) => self.follow(*id, now, network),
             Fact::Port(at, port) if !can_have_hosts(*at, port.as_ref()) => {

@@ -88,3 +88,23 @@ fn it_does_not_move_to_where_nobody_is_learnt_or_no_more_are() {
         assert_eq!(net.gauge("hosts_refused_port_full"), 1);
     });
 }
+
+/// A host may find rules there for what it says, of which nobody would hear.
+#[test]
+fn what_comes_in_at_a_port_that_came_up_goes_up_until_somebody_is_learnt() {
+    each(&Config::default(), |net| {
+        let at = place(1, 1);
+        net.role(at, Role::Settling);
+        net.role(at, Role::Edge);
+        assert_eq!(net.rules(), [""; 0], "it was never down");
+        net.port_down(at);
+        net.role(at, Role::Settling);
+        assert_eq!(net.rules(), [""; 0], "nobody is learnt there yet");
+        net.role(at, Role::Edge);
+        assert_eq!(net.rules(), ["add"]);
+        net.frame(at, &plain(mac('a'), mac('b')));
+        assert_eq!(net.rules(), ["delete"]);
+        net.frame(at, &plain(mac('c'), mac('b')));
+        assert_eq!(net.rules(), [""; 0]);
+    });
+}

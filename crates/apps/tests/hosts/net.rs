@@ -7,8 +7,8 @@ use sluice_app::view::{Fact, Host, HostId, Place, PortView, Role, SwitchView};
 use sluice_app::{App, Ctx, Network, Sw, Then};
 use sluice_apps::hosts::{Config, Hosts};
 use sluice_wire::{
-    DatapathId, Features, Frame, MacAddr, Message, Out, PacketIn, PacketInReason, PortNo, Version,
-    Versions, VlanId, split,
+    DatapathId, Features, FlowModCommand, Frame, MacAddr, Message, Out, PacketIn, PacketInReason,
+    PortNo, Version, Versions, VlanId, split,
 };
 
 /// Ports of each switch.
@@ -32,6 +32,7 @@ pub(crate) struct Net {
     pub(crate) sent: Vec<Sent>,
     /// And slots that were emptied.
     pub(crate) released: Vec<u32>,
+    rules: Vec<&'static str>,
 }
 
 pub(crate) struct Worker {
@@ -70,7 +71,8 @@ impl Net {
         let worker = |n| Worker { app: Hosts::new(cfg), network: Network::new(n), reports: vec![] };
         let workers = (0..workers).map(worker).collect();
         let (ups, sent, released) = (Vec::new(), Vec::new(), Vec::new());
-        let mut net = Self { version, now, workers, ups, xid: 1, sent, released };
+        let rules = Vec::new();
+        let mut net = Self { version, now, workers, ups, xid: 1, sent, released, rules };
         net.up(1);
         net.up(2);
         net
@@ -98,7 +100,15 @@ impl Net {
         let mut rest = tx;
         while let Some((msg, after)) = split(rest).unwrap() {
             rest = after;
-            let Message::PacketOut(p) = Message::parse(msg).unwrap() else { panic!("{msg:?}") };
+            let p = match Message::parse(msg).unwrap() {
+                Message::PacketOut(p) => p,
+                Message::FlowMod(rule) => {
+                    let is_add = rule.command == FlowModCommand::ADD;
+                    self.rules.push(if is_add { "add" } else { "delete" });
+                    continue;
+                }
+                other => panic!("{other:?}"),
+            };
             if let Some(id) = p.buffer_id {
                 assert!(p.actions.is_empty());
                 self.released.push(id);
@@ -269,6 +279,11 @@ impl Net {
     /// What was sent since it was asked last.
     pub(crate) fn sent(&mut self) -> Vec<Sent> {
         std::mem::take(&mut self.sent)
+    }
+
+    /// Rules that were added or deleted since it was asked last.
+    pub(crate) fn rules(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.rules)
     }
 
     /// Slots that were emptied since it was asked last.

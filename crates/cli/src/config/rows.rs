@@ -79,9 +79,9 @@ pub(crate) const ROWS: &[Row] = &[
     .flag("listen", "ADDR"),
     row(
         "apps",
-        r#"["learning"]"#,
+        r#"["topology", "hosts", "forwarding"]"#,
         Restart,
-        "Applications, in the order in which they hear of a packet: topology, hosts, limiter, learning, hub.",
+        "Applications, in the order in which they hear of a packet: limiter, topology, hosts, forwarding; or learning, or hub.",
     )
     .flag("app", "NAMES"),
     row("workers.threads", "0", Restart, "Worker threads; 0 for one per core that may be used.")

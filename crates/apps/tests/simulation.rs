@@ -1,0 +1,322 @@
+//! Networks in virtual time, with cut links, cut sessions, moved hosts, and replies that are late or out of order: after
+//! quiet no loop, no black hole, no stale rule, and every pair reaches each other.
+//!
+//! `make sim` plays ten thousand; `RUNS` and `SEED` say how many and from which seed on. A failure names its seed, and
+//! `make sim RUNS=1 SEED=…` plays that again; with `SLUICE_SIM_TELL=1` it tells what went wrong when. What applications
+//! draw by chance themselves (keys, the order of maps) is not the seed's.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use sluice_app::App;
+use sluice_app::view::HostId;
+use sluice_apps::{Config, Stack, stack};
+use sluice_base::Rng;
+use sluice_emu::link::Settings;
+use sluice_emu::net::{Family, Fault, Net, Options, Pings};
+use sluice_emu::switch::{Entry, Plan};
+use sluice_emu::topology::{Place, Topology};
+use sluice_testkit::Brain;
+use sluice_wire::{Action, DatapathId, FieldId, Instruction, Version, Versions, VlanId};
+
+/// Runs without `SLUICE_SIM_RUNS`.
+const RUNS: u64 = 30;
+
+/// What runs a network.
+const APPS: [&str; 3] = ["topology", "hosts", "forwarding"];
+
+/// How long a frame is on a link. While the rules of a new way are on theirs, which takes as long as the control links
+/// take and longer where one is held, a frame may meet old and new ones and go round.
+const LINK: Duration = Duration::from_millis(1);
+
+/// How often one frame may be sent within a second: what goes round comes to a thousand, what multiplies to any number.
+const COPIES_MAX: u64 = 1500;
+
+/// Long enough for discovery on the slowest control link here.
+const DISCOVERY: Duration = Duration::from_secs(5);
+
+/// In which all that goes wrong goes wrong.
+const TROUBLE_MS: u32 = 10_000;
+
+/// After which everything must be well: lost probes, hosts that are asked, limits that pass.
+const QUIET: Duration = Duration::from_secs(30);
+
+#[test]
+fn after_trouble_and_quiet_every_network_is_whole() {
+    let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse().ok());
+    let runs = number("SLUICE_SIM_RUNS").unwrap_or(RUNS);
+    let first = number("SLUICE_SIM_SEED").unwrap_or(1);
+    let next = AtomicU64::new(first);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Relaxed);
+                    if seed >= first + runs {
+                        break;
+                    }
+                    if let Err(why) = play(seed) {
+                        next.store(first + runs, Relaxed);
+                        panic!("SLUICE_SIM_RUNS=1 SLUICE_SIM_SEED={seed}: {why}");
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// One network, its trouble and its end.
+fn play(seed: u64) -> Result<(), String> {
+    let mut rng = Rng::new(seed);
+    let shapes = [
+        "ring,3",
+        "ring,4",
+        "ring,6",
+        "mesh,4",
+        "mesh,5",
+        "leafspine,2,4,1",
+        "tree,2,2",
+        "torus,3,3",
+        "linear,4",
+    ];
+    let shape = shapes.get(rng.below(9) as usize).unwrap();
+    let mut topology = Topology::from_text(shape).map_err(|e| e.to_string())?;
+    topology.set_shape(Settings { delay: LINK, ..Settings::default() });
+    let versions = [Version::V1_0, Version::V1_3, Version::V1_3, Version::V1_5];
+    let version = versions.get(rng.below(4) as usize).unwrap();
+    let control = |rng: &mut Rng| Settings {
+        delay: Duration::from_micros(rng.below(20_000).into()),
+        jitter: Duration::from_micros(rng.below(5_000).into()),
+        ..Settings::default()
+    };
+    let options = Options {
+        seed,
+        switch: Plan {
+            versions: Versions::of(&[*version]),
+            buffers: if rng.below(2) == 0 { 0 } else { 64 },
+            ..Plan::default()
+        },
+        up: control(&mut rng),
+        down: control(&mut rng),
+        spread: Duration::from_millis(200),
+        copies_max: Some(COPIES_MAX),
+        ..Options::default()
+    };
+    let names = APPS.map(str::to_owned);
+    let apps = |_| -> Stack { stack(&names, &Config::default()).unwrap() };
+    let brain = Brain::new((0..=rng.below(3)).map(apps), seed);
+    #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+    let start = Instant::now();
+    let mut net = Net::new(topology, &options, start, brain).map_err(|e| e.to_string())?;
+    let story = format!("{shape} in {version}");
+    let told = |what: &str, why: &dyn std::fmt::Display| format!("{story}: {what}: {why}");
+    net.run_for(DISCOVERY).map_err(|e| told("discovery", &e))?;
+    trouble(&mut net, &mut rng).map_err(|e| told("trouble", &e))?;
+    net.run_for(QUIET).map_err(|e| told("quiet", &e))?;
+    whole(&mut net).map_err(|why| {
+        let rules = no_stale_rule(&net).err().unwrap_or_default();
+        told("after quiet", &format!("{why}; {rules}; {}", counts_of(&net)))
+    })
+}
+
+type Network = Net<Brain<Stack>>;
+
+/// Schedules what goes wrong, lets hosts talk meanwhile, and mends what must be mended.
+fn trouble(net: &mut Network, rng: &mut Rng) -> Result<(), sluice_emu::net::NetError> {
+    let topology = net.fabric().topology().clone();
+    let (n_links, n_switches) = (topology.links.len(), topology.switches.len());
+    let pick = |rng: &mut Rng, n: usize| rng.below(u32::try_from(n.max(1)).unwrap()) as usize;
+    let (start, mut cut) = (net.now(), BTreeMap::new());
+    let (mut held, mut taken) = (BTreeMap::new(), BTreeMap::new());
+    for _ in 0..=rng.below(8) {
+        let at = start + Duration::from_millis(rng.below(TROUBLE_MS).into());
+        let schedule = |net: &mut Network, at: Instant, fault| {
+            if std::env::var_os("SLUICE_SIM_TELL").is_some() {
+                eprintln!("{:?}: {fault:?}", at - start);
+            }
+            net.schedule(at, fault);
+        };
+        match rng.below(6) {
+            0 | 1 if n_links > 0 => {
+                let link = pick(rng, n_links);
+                schedule(net, at, Fault::Cut(link));
+                cut.insert(link, ());
+                if rng.below(2) == 0 {
+                    let later = at + Duration::from_millis(rng.below(3000).into());
+                    schedule(net, later, Fault::Join(link));
+                }
+            }
+            2 => net.schedule(at, Fault::Break(pick(rng, n_switches))),
+            3 => {
+                let switch = pick(rng, n_switches);
+                schedule(net, at, Fault::Hold(switch));
+                held.insert(switch, ());
+                let later = at + Duration::from_millis(rng.below(8000).into());
+                schedule(net, later, Fault::Release(switch));
+            }
+            4 => {
+                let (host, switch) = (pick(rng, topology.hosts.len()), pick(rng, n_switches));
+                // One free port each.
+                if taken.insert(switch, ()).is_none()
+                    && let Some(to) = net.fabric().free_port(switch)
+                {
+                    schedule(net, at, Fault::Move(host, to));
+                }
+            }
+            _ => {
+                let late = Settings {
+                    delay: Duration::from_micros(rng.below(50_000).into()),
+                    jitter: Duration::from_micros(rng.below(50_000).into()),
+                    ..Settings::default()
+                };
+                schedule(net, at, Fault::Control(pick(rng, n_switches), late, late));
+            }
+        }
+    }
+    for _ in 0..5 {
+        let pairs: Vec<_> = Pings::all_pairs(&topology).filter(|_| rng.below(3) == 0).collect();
+        net.ping(pairs, Family::V4, Duration::from_millis((TROUBLE_MS / 5).into()))?;
+        let until = start + Duration::from_millis((TROUBLE_MS / 5).into());
+        net.run_until(until.max(net.now()))?;
+    }
+    let over = start + Duration::from_millis((TROUBLE_MS + 12_000).into());
+    net.run_until(over.max(net.now()))?;
+    // A network in two halves has pairs that cannot reach each other.
+    cut.keys().try_for_each(|&link| net.fault(Fault::Join(link)))?;
+    held.keys().try_for_each(|&switch| net.fault(Fault::Release(switch)))
+}
+
+/// Every pair reaches each other, and every rule leads where it should.
+fn whole(net: &mut Network) -> Result<(), String> {
+    let topology = net.fabric().topology().clone();
+    let rules = "before anybody speaks again";
+    no_stale_rule(net).map_err(|why| format!("{rules}: {why}"))?;
+    for family in [Family::V4, Family::V6] {
+        // The first may be what makes a moved host heard of.
+        let timeout = Duration::from_secs(5);
+        net.ping(Pings::all_pairs(&topology), family, timeout).map_err(|e| e.to_string())?;
+        let pings = net.ping(Pings::all_pairs(&topology), family, timeout);
+        let pings = pings.map_err(|e| e.to_string())?;
+        if let Some(&(from, to)) = pings.lost.first() {
+            let (answered, lost) = (pings.answered, &pings.lost);
+            let known = [from, to].map(|host| known_of(net, host)).join("; ");
+            let counts = counts_of(net);
+            return Err(format!(
+                "{family:?}: of {answered} pings lost {lost:?}; {known}; {counts}"
+            ));
+        }
+    }
+    no_stale_rule(net)
+}
+
+/// Where a host is, and what each worker thinks of it and of its port.
+fn known_of(net: &Network, host: usize) -> String {
+    let topology = net.fabric().topology();
+    let Some(node) = topology.hosts.get(host) else { return String::new() };
+    let switch = topology.switches.get(node.at.switch).map(|switch| switch.datapath_id);
+    let at = sluice_app::view::Place::new(switch.unwrap_or(DatapathId(0)), node.at.port);
+    let id = HostId { mac: node.mac, vlan: VlanId(0) };
+    let views = net.controller().networks().map(|network| {
+        let view = network.view();
+        let known = view.host(id).map(|host| host.at.to_string());
+        format!("{known:?}, there is {:?}", view.role(at))
+    });
+    format!("{} is at {at}: {}", node.name, views.collect::<Vec<_>>().join(" / "))
+}
+
+/// The rules for what two hosts say to each other, in both directions.
+fn rules_of(net: &Network, from: usize, to: usize) -> String {
+    let topology = net.fabric().topology();
+    let mac = |n: usize| topology.hosts.get(n).map(|host| u128::from(host.mac.to_u64()));
+    let mut rules = Vec::new();
+    for (at, node) in topology.switches.iter().enumerate() {
+        for entry in net.fabric().switch(at).into_iter().flat_map(|switch| switch.entries(0)) {
+            let ends = [FieldId::ETH_SRC, FieldId::ETH_DST].map(|id| value(entry, id));
+            if ends == [mac(from), mac(to)] || ends == [mac(to), mac(from)] {
+                let way = if ends == [mac(from), mac(to)] { "there" } else { "back" };
+                let (n, age) = (entry.packets, net.now() - entry.added);
+                let port = output(entry);
+                rules.push(format!("{} {way} by {port:?}, {n} packets in {age:?}", node.name));
+            }
+        }
+    }
+    rules.join(", ")
+}
+
+/// What the applications count, all workers together.
+fn counts_of(net: &Network) -> String {
+    let mut counts = BTreeMap::new();
+    for app in net.controller().apps() {
+        app.gauges(&mut |(name, _, n)| *counts.entry(name).or_insert(0) += n);
+    }
+    counts.retain(|_, &mut n| n > 0);
+    format!("{counts:?}")
+}
+
+/// Follows every rule that leads to a host, from every switch that has one.
+fn no_stale_rule(net: &Network) -> Result<(), String> {
+    let fabric = net.fabric();
+    let topology = fabric.topology();
+    let mut next = HashMap::new();
+    for link in &topology.links {
+        next.insert(link.a, link.b);
+        next.insert(link.b, link.a);
+    }
+    let hosts = topology.hosts.iter();
+    let places: HashMap<_, _> =
+        hosts.map(|host| (u128::from(host.mac.to_u64()), host.at)).collect();
+    for (at, node) in topology.switches.iter().enumerate() {
+        for entry in fabric.switch(at).into_iter().flat_map(|switch| switch.entries(0)) {
+            let Some(dst) = value(entry, FieldId::ETH_DST) else { continue };
+            let Some(&home) = places.get(&dst) else { continue };
+            let (mut here, mut rule) = (at, Some(entry));
+            for _ in 0..=topology.switches.len() {
+                let Some(port) = rule.and_then(output) else { break };
+                let out = Place { switch: here, port };
+                if out == home {
+                    rule = None;
+                    break;
+                }
+                let Some(to) = next.get(&out) else {
+                    return Err(format!(
+                        "{} leads {dst:012x} out of {out:?}, not {home:?}",
+                        node.name
+                    ));
+                };
+                here = to.switch;
+                let key = (value(entry, FieldId::ETH_SRC), dst);
+                let mut others = fabric.switch(here).into_iter().flat_map(|s| s.entries(0));
+                rule = others.find(|other| {
+                    let dst = value(other, FieldId::ETH_DST);
+                    dst.map(|dst| (value(other, FieldId::ETH_SRC), dst)) == Some(key)
+                });
+            }
+            if rule.and_then(output).is_some() {
+                let src = value(entry, FieldId::ETH_SRC).unwrap_or_default();
+                let loops = format!("{src:012x} to {dst:012x} goes round in a loop");
+                let host =
+                    |mac| topology.hosts.iter().position(|h| u128::from(h.mac.to_u64()) == mac);
+                let rules = host(src).zip(host(dst)).map(|(src, dst)| rules_of(net, src, dst));
+                return Err(format!("from {} {loops}: {}", node.name, rules.unwrap_or_default()));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn value(entry: &Entry, id: FieldId) -> Option<u128> {
+    entry.matching.iter().find(|field| field.id == id).map(|field| field.value)
+}
+
+fn output(entry: &Entry) -> Option<sluice_wire::PortNo> {
+    entry.instructions.iter().find_map(|instruction| match instruction {
+        Instruction::ApplyActions { actions } => actions.iter().find_map(|action| match action {
+            Action::Output { port, .. } => Some(*port),
+            _ => None,
+        }),
+        _ => None,
+    })
+}
