@@ -22,9 +22,18 @@ fn nine_hosts_on_a_tree_of_switches_reach_each_other() {
     nothing_is_dropped(OpenFlow::V13, "tree,2,3", 9 * 8);
 }
 
+#[test]
+fn nine_hosts_on_a_torus_reach_each_other_by_what_runs_by_default() {
+    nothing_is_dropped_by("topology,hosts,forwarding", OpenFlow::V13, "torus,3,3", 9 * 8);
+}
+
 fn nothing_is_dropped(version: OpenFlow, topology: &str, pings: u32) {
+    nothing_is_dropped_by("learning", version, topology, pings);
+}
+
+fn nothing_is_dropped_by(apps: &str, version: OpenFlow, topology: &str, pings: u32) {
     let room = Room::new();
-    let controller = Controller::new(&room, "--app learning");
+    let controller = Controller::new(&room, &format!("--app {apps}"));
     let result = pingall(&room, &controller, version, topology);
     assert_eq!(result, format!("*** Results: 0% dropped ({pings}/{pings} received)"));
 }
