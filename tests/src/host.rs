@@ -180,7 +180,7 @@ impl Host {
 
 /// The frames under `heading` in what `ip -s link` says.
 #[track_caller]
-pub(crate) fn frames(heading: &str, said: &str) -> u64 {
+fn frames(heading: &str, said: &str) -> u64 {
     let counters = said.lines().skip_while(|line| !line.trim().starts_with(heading)).nth(1);
     let frames = counters.and_then(|line| line.split_whitespace().nth(1));
     match frames.and_then(|n| n.parse().ok()) {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::controller::Controller;
 use crate::flow::Flow;
-use crate::host::{Host, frames};
+use crate::host::Host;
 use crate::room::Room;
 use crate::shell::{Daemon, output_of};
 use crate::{OpenFlow, SOON, wait_until};
@@ -107,12 +107,6 @@ impl Lab {
     /// Puts it back.
     pub fn mend(&self, a: &str, b: &str) {
         self.ip(&format!("link set {a}-{b} up"));
-    }
-
-    /// Frames that bridge `a` has sent to bridge `b` through their cable.
-    #[track_caller]
-    pub fn sent(&self, a: &str, b: &str) -> u64 {
-        frames("TX:", &self.room.ip(&format!("-s link show {a}-{b}")))
     }
 
     /// Adds a bridge that keeps its rules when it loses its controller.
