@@ -19,6 +19,8 @@ pub(super) struct Census {
     /// Those of them that are proved.
     pub(super) proved: usize,
     stations_max: usize,
+    /// How many there may be now.
+    max: usize,
     /// Stations that went for others within this second.
     replaced: usize,
     /// Stations that went for others in those before.
@@ -29,11 +31,13 @@ pub(super) struct Census {
 impl Census {
     pub(super) const fn new(stations_max: usize) -> Self {
         let (stations, proved, replaced, forgotten) = (0, 0, 0, 0);
-        Self { stations, proved, stations_max, replaced, forgotten, is_flooded: false }
+        let max = stations_max;
+        Self { stations, proved, stations_max, max, replaced, forgotten, is_flooded: false }
     }
 
     pub(super) const fn set_max(&mut self, stations_max: usize) {
         self.stations_max = stations_max;
+        self.limit();
     }
 
     /// A station is in the table now.
@@ -46,6 +50,7 @@ impl Census {
     pub(super) const fn prove(&mut self, line: &mut Line, way: usize) {
         line.prove(way);
         self.proved += 1;
+        self.limit();
     }
 
     /// The station in a place is heard in another second than before.
@@ -63,6 +68,7 @@ impl Census {
     pub(super) fn leave(&mut self, line: &Line, way: usize) {
         self.stations -= 1;
         self.proved -= usize::from(line.is_proved(way));
+        self.limit();
     }
 
     /// A station went for another.
@@ -74,6 +80,7 @@ impl Census {
     /// All stations leave, and may come again.
     pub(super) const fn clear(&mut self) {
         (self.stations, self.proved) = (0, 0);
+        self.limit();
     }
 
     /// Another second begins.
@@ -81,13 +88,15 @@ impl Census {
         self.is_flooded = self.is_flooded && self.replaced >= self.stations_max / 4;
         self.forgotten += self.replaced as u64;
         self.replaced = 0;
+        self.limit();
     }
 
     /// A flood begins, for which all but the proved stations go; returns how many there may be then.
     pub(super) fn flood(&mut self) -> usize {
         self.forgotten += (self.stations - self.proved) as u64;
         self.is_flooded = true;
-        self.max()
+        self.limit();
+        self.max
     }
 
     /// Whether a flood begins.
@@ -111,21 +120,22 @@ impl Census {
     /// Whether no station may come for which none goes.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.stations >= self.max()
+        self.stations >= self.max
     }
 
     /// Whether one more may come to so many lines.
     #[inline]
     pub(super) fn has_room(&self, lines: usize) -> bool {
         // Five in eight: beyond, the longest searches grow faster than the table would.
-        self.stations < (lines * WAYS / 8 * 5).min(self.max())
+        self.stations < (lines * WAYS / 8 * 5).min(self.max)
     }
 
-    #[inline]
-    fn max(&self) -> usize {
-        if !self.is_flooded {
-            return self.stations_max;
+    /// Says anew how many there may be.
+    const fn limit(&mut self) {
+        self.max = self.stations_max;
+        let few = self.proved * 2 + FLOODED_MAX;
+        if self.is_flooded && few < self.max {
+            self.max = few;
         }
-        self.stations_max.min(self.proved * 2 + FLOODED_MAX)
     }
 }

@@ -116,6 +116,12 @@ impl Line {
         self.taken |= 1 << way;
         self.proved &= !(1 << way);
         self.guests &= !(1 << way);
+        self.succeed(way, key, port, seen);
+    }
+
+    /// Puts a station that is new and belongs here in the place of one that did, and was not proved either.
+    #[inline]
+    pub(super) fn succeed(&mut self, way: usize, key: u64, port: u32, seen: Tick) {
         set(&mut self.keys, way, key);
         set(&mut self.ports, way, port);
         set(&mut self.seen, way, seen);
@@ -205,6 +211,9 @@ pub(super) fn find(lines: &mut [Line], spot: Spot) -> Option<(&mut Line, usize)>
     let way = one | (two * 2) | (three * 3);
     if *keys.get(way)? == spot.key {
         return Some((lines.get_mut(at)?, way));
+    }
+    if lines.get(at)?.spilled == 0 {
+        return None;
     }
     let (at, way) = find_elsewhere(lines, spot)?;
     Some((lines.get_mut(at)?, way % WAYS))

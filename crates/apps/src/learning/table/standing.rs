@@ -88,19 +88,18 @@ pub(super) fn settle(
 ) -> Option<()> {
     let len = lines.len();
     let line = lines.get_mut(spot.home(len))?;
-    let way = if census.is_full() {
+    if census.is_full() {
         // One that belongs elsewhere is counted by the lines between.
         let way = line.unproved_own()?;
         census.give_way();
-        way
+        line.succeed(way, spot.key, port, now);
     } else if census.has_room(len) {
         let way = line.free()?;
         census.enter();
-        way
+        line.put(way, spot.key, port, now);
     } else {
         return None;
-    };
-    line.put(way, spot.key, port, now);
+    }
     Some(())
 }
 
