@@ -92,7 +92,7 @@ impl Bridge {
         counts: &mut Counts,
     ) {
         loop {
-            self.stamp::<0>(frames, clock, ctx);
+            self.usual::<0>(frames, clock, ctx);
             let Some(p) = frames.next() else { break };
             self.hear(p, clock, ctx, counts);
         }
@@ -110,7 +110,7 @@ impl Bridge {
         let (mut is_last, mut spell) = (false, 1);
         while !is_last {
             let before = frames.taken();
-            self.stamp::<WINDOW>(frames, clock, ctx);
+            self.usual::<WINDOW>(frames, clock, ctx);
             // What ends a long run of usual frames is one that is not; what ends a short one is not alone.
             let is_long = frames.taken() - before >= WINDOW as u64;
             spell = if is_long { 1 } else { WINDOW.min(spell * 2) };
@@ -137,9 +137,23 @@ impl Bridge {
     }
 
     /// Answers the usual frames that come next: to stations that are known, from others that are new or where they were.
+    fn usual<const AHEAD: usize>(
+        &mut self,
+        frames: &mut PacketIns<'_>,
+        clock: Clock,
+        ctx: &mut Ctx<'_>,
+    ) {
+        if self.table.is_flooded() {
+            self.stamp::<AHEAD, true>(frames, clock, ctx);
+        } else {
+            self.stamp::<AHEAD, false>(frames, clock, ctx);
+        }
+    }
+
+    /// The same, quick for new stations or for known ones.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn stamp<const AHEAD: usize>(
+    fn stamp<const AHEAD: usize, const FLOODED: bool>(
         &mut self,
         frames: &mut PacketIns<'_>,
         clock: Clock,
@@ -148,9 +162,11 @@ impl Bridge {
         let table = &mut self.table.standing(clock.now, clock.timeout);
         let (out, rule) = (&mut ctx.here, &self.rule);
         let fetch = |table: &mut Standing<'_>, eth: &EthHeader| table.fetch(eth);
-        let route = |table: &mut Standing<'_>, eth: &EthHeader, port| table.route(eth, port);
+        let route =
+            |table: &mut Standing<'_>, eth: &EthHeader, port| table.route::<FLOODED>(eth, port);
         frames.stamp_narrow::<AHEAD, _>(out, rule, table, route, fetch);
-        let route = |table: &mut Standing<'_>, eth: &EthHeader, port| table.route(eth, port);
+        let route =
+            |table: &mut Standing<'_>, eth: &EthHeader, port| table.route::<FLOODED>(eth, port);
         frames.stamp_wide::<AHEAD, _>(out, rule, table, route, fetch);
     }
 

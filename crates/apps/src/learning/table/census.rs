@@ -107,6 +107,11 @@ impl Census {
         is_large && !self.is_flooded && self.replaced >= self.stations_max
     }
 
+    /// Whether more came within a second than there are places, and still do.
+    pub(super) const fn is_flooded(&self) -> bool {
+        self.is_flooded
+    }
+
     /// Stations in the table.
     pub(super) const fn len(&self) -> usize {
         self.stations

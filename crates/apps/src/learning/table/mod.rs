@@ -66,6 +66,11 @@ impl Table {
         self.census.len()
     }
 
+    /// Whether most of the stations that are heard are new.
+    pub(super) const fn is_flooded(&self) -> bool {
+        self.census.is_flooded()
+    }
+
     /// Stations that went for others since it is there.
     pub(super) const fn forgotten(&self) -> u64 {
         self.census.forgotten()

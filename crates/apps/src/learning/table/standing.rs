@@ -18,15 +18,23 @@ pub(crate) struct Standing<'a> {
 
 impl Standing<'_> {
     /// Where a conversation goes, from a source that is new or where it was, at `port`, to a destination that is known
-    /// and elsewhere. `None` for every other, whose source may have been learnt.
+    /// and elsewhere. `None` for every other, whose source may have been learnt. `FLOODED` does the same, and is quick for
+    /// new sources and not for others.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    pub(crate) fn route(&mut self, eth: &EthHeader, port: PortNo) -> Option<PortNo> {
+    pub(crate) fn route<const FLOODED: bool>(
+        &mut self,
+        eth: &EthHeader,
+        port: PortNo,
+    ) -> Option<PortNo> {
         // No group is ever learnt, so none is found.
         let [src, dst] = self.spots(eth);
         let Some((line, way)) = find(self.lines, src) else {
+            if FLOODED {
+                return self.route_new(src, dst, port);
+            }
             // Lent on: what a function is handed would be read anew for every frame.
-            return self.reborrow().route_new(src, dst.key(), port);
+            return self.reborrow().route_new_apart(src, dst.key(), port);
         };
         if *line.ports.get(way)? != port.0 {
             return None;
@@ -46,14 +54,21 @@ impl Standing<'_> {
         Standing { lines: self.lines, factor, now, timeout, census: self.census }
     }
 
-    /// The same from a source that is not there, if its own line has a place for it.
+    /// The same from a source that is not there, out of the way of those that are.
     #[inline(never)]
-    fn route_new(self, src: Spot, dst: Key, port: PortNo) -> Option<PortNo> {
-        if src.key().is_group() || dst.is_group() {
+    fn route_new_apart(mut self, src: Spot, dst: Key, port: PortNo) -> Option<PortNo> {
+        let dst = Spot::new(dst, self.factor);
+        self.route_new(src, dst, port)
+    }
+
+    /// The same from a source that is not there, if its own line has a place for it.
+    #[expect(clippy::inline_always, reason = "lab/throughput: a call costs a seventh")]
+    #[inline(always)]
+    fn route_new(&mut self, src: Spot, dst: Spot, port: PortNo) -> Option<PortNo> {
+        if src.key().is_group() || dst.key().is_group() {
             return None;
         }
         settle(self.lines, self.census, src, port.0, self.now)?;
-        let dst = Spot::new(dst, self.factor);
         let (line, way) = find(self.lines, dst)?;
         if !line.is_proved(way) {
             self.census.prove(line, way);
@@ -125,7 +140,12 @@ mod tests {
 
     fn route(table: &mut Table, dst: u64, src: u64, port: u32, now: Tick) -> Option<u32> {
         let mut table = table.standing(now, TIMEOUT);
-        table.route(&header(dst, src), PortNo(port)).map(|port| port.0)
+        let eth = header(dst, src);
+        if src.is_multiple_of(4) {
+            table.route::<true>(&eth, PortNo(port)).map(|port| port.0)
+        } else {
+            table.route::<false>(&eth, PortNo(port)).map(|port| port.0)
+        }
     }
 
     #[test]
