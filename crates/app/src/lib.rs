@@ -29,7 +29,7 @@ pub mod view;
 use std::time::Instant;
 
 use sluice_wire::{
-    ErrorMsg, Features, FlowRemovedView, MultipartKind, PacketIn, PacketIns, PortStatus,
+    ErrorMsg, Features, FlowRemovedView, MultipartKind, Out, PacketIn, PacketIns, PortStatus,
 };
 
 pub use ctx::{Ctx, Sw};
@@ -53,6 +53,13 @@ pub trait App {
     /// A turn begins: it is `now`, once for all that is heard in it. At least once a second.
     fn on_time(&mut self, now: Instant) {
         let _ = now;
+    }
+
+    /// Says what any switch is to have from the first moment, whoever it is: it goes out together with the question who
+    /// that is, a round trip before [`switch_up`](Self::switch_up). Whether the switch will ever be up is not known, nor
+    /// whether this instance will hear of it, so it follows from the configuration alone. Once for a session.
+    fn greet(&self, out: &mut Out<'_>) {
+        let _ = out;
     }
 
     /// A switch is there. Its tables are as it left them: empty them only for a reason.
@@ -143,6 +150,11 @@ impl<A: App, B: App> App for (A, B) {
     fn on_time(&mut self, now: Instant) {
         self.0.on_time(now);
         self.1.on_time(now);
+    }
+
+    fn greet(&self, out: &mut Out<'_>) {
+        self.0.greet(out);
+        self.1.greet(out);
     }
 
     fn switch_up(&mut self, features: &Features, ctx: &mut Ctx<'_>) {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use sluice_app::view::Told;
 use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
 use sluice_wire::{
-    ErrorMsg, Features, FlowRemovedView, MultipartKind, PacketIn, PacketIns, PortStatus,
+    ErrorMsg, Features, FlowRemovedView, MultipartKind, Out, PacketIn, PacketIns, PortStatus,
 };
 
 use crate::{forwarding, hosts, hub, learning, limiter, topology};
@@ -127,6 +127,14 @@ macro_rules! apps {
         impl App for Stack {
             fn on_time(&mut self, now: Instant) {
                 self.each(|app| app.on_time(now));
+            }
+
+            fn greet(&self, out: &mut Out<'_>) {
+                for one in &self.0 {
+                    match one {
+                        $(One::$app(app) => app.greet(out),)*
+                    }
+                }
             }
 
             fn switch_up(&mut self, features: &Features, ctx: &mut Ctx<'_>) {

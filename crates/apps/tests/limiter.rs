@@ -72,8 +72,8 @@ fn a_switch_with_meters_holds_by_them_until_it_refuses_one() {
         },
         "
         [1.3..] s1 < up
-        [1.3..] s1 > multipart_request
         [1.3..] s1 > flow_mod port=controller priority=0
+        [1.3..] s1 > multipart_request
         [1.3..] s1 < meters 100
         [1.3..] s1 < packet_in  port=1 a>b
         [1.3..] s1 > packet_out flood

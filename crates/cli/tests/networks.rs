@@ -36,6 +36,17 @@ fn switches_speak_what_they_are_told_to_and_links_carry_what_they_are_told_to() 
 }
 
 #[test]
+fn a_start_ends_when_every_pair_has_had_an_answer() {
+    let (code, out, err) =
+        sluice("play --config /dev/null --threads 1 --start --topo linear,3 --app learning");
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    for line in ["every switch known: ", "half of the pairs reached: ", "every pair reached: "] {
+        assert!(out.contains(line), "{line}: {out}");
+    }
+    assert!(out.contains("pairs reached: 6 of 6"), "{out}");
+}
+
+#[test]
 fn what_is_no_network_is_refused_before_anything_starts() {
     for (arguments, why) in [
         ("play --topo tree,2,x", "error: --topo tree,2,x: fanout: \"x\" is not a number\n"),

@@ -50,7 +50,7 @@ impl std::error::Error for StartError {}
 pub struct Engine<A> {
     addresses: Vec<SocketAddr>,
     config: Mutex<Config>,
-    front: Mailbox<ToFront>,
+    front: Mailbox<ToFront<A>>,
     workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     cores: Vec<Option<usize>>,
@@ -65,7 +65,8 @@ struct Seat<A> {
 }
 
 impl<A: App + 'static> Engine<A> {
-    /// Starts listening and serving. `make` makes the applications of each worker, in its thread.
+    /// Starts listening and serving. `make` makes the applications of each worker, in its thread, and those that
+    /// [`greet`](App::greet) and hear of nothing, which have the number after the last worker's.
     ///
     /// # Errors
     /// Where it cannot listen, on which core it cannot run, which congestion control is not there.
@@ -103,7 +104,8 @@ impl<A: App + 'static> Engine<A> {
                 Worker::new(seat.io, make(number), cfg, post, ledger).run()
             })?);
         }
-        threads.push(spawn("front".to_owned(), move || desk.run())?);
+        let number = cores.len();
+        threads.push(spawn("front".to_owned(), move || desk.run(make(number)))?);
         let config = Mutex::new(config);
         Ok(Self { addresses, config, front, workers, threads, cores, ledger })
     }
@@ -148,7 +150,7 @@ impl<A: App + 'static> Engine<A> {
         }
         let cfg = Arc::new(config.clone());
         let change: Arc<dyn Fn(&mut A) + Send + Sync> = Arc::new(change);
-        self.front.put(ToFront::Configure(cfg.clone(), listeners));
+        self.front.put(ToFront::Configure(cfg.clone(), change.clone(), listeners));
         for worker in &self.workers {
             worker.put(ToWorker::Configure(cfg.clone(), change.clone()));
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
+use sluice_app::App;
 use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, clock, limits};
 use sluice_proto::{Event, Pool, Session};
 use sluice_wire::{DatapathId, ErrorReason, Features, split};
@@ -47,7 +48,7 @@ struct Desk<A> {
     /// What peers without proof hold of unfinished replies, and what the switches of each worker do: a flood takes no
     /// room from switches.
     replies: (Pool, Vec<Pool>),
-    inbox: Receiver<ToFront>,
+    inbox: Receiver<ToFront<A>>,
     ledger: Arc<Ledger>,
     tx: Vec<u8>,
     gate: Gate,
@@ -83,12 +84,12 @@ struct Claim {
     is_rival_told: bool,
 }
 
-impl<A> Front<A> {
+impl<A: App> Front<A> {
     pub(crate) fn new(
         io: Epoll,
         cfg: Arc<Config>,
         workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
-        inbox: Receiver<ToFront>,
+        inbox: Receiver<ToFront<A>>,
         ledger: Arc<Ledger>,
     ) -> Self {
         let now = clock::now();
@@ -117,13 +118,13 @@ impl<A> Front<A> {
         self.desk.listen(&mut self.io, listener)
     }
 
-    /// Accepts and proves until told to stop.
-    pub(crate) fn run(mut self) -> io::Result<()> {
-        while self.turn()? == Next::Turn {}
+    /// Accepts and proves until told to stop; `app` greets.
+    pub(crate) fn run(mut self, mut app: A) -> io::Result<()> {
+        while self.turn(&mut app)? == Next::Turn {}
         Ok(())
     }
 
-    fn turn(&mut self) -> io::Result<Next> {
+    fn turn(&mut self, app: &mut A) -> io::Result<Next> {
         let (io, desk) = (&mut self.io, &mut self.desk);
         desk.now = io.wait(Some(desk.sweep_at))?;
         let started = desk.now;
@@ -132,7 +133,7 @@ impl<A> Front<A> {
             match event {
                 IoEvent::Accepted(stream, addr) => desk.accept(io, stream, addr),
                 IoEvent::Data(id, octets) => {
-                    let heard = desk.hear(id, octets);
+                    let heard = desk.hear(app, id, octets);
                     desk.say(io, id);
                     match heard {
                         Ok(None) => {}
@@ -149,14 +150,14 @@ impl<A> Front<A> {
                 IoEvent::Connected(_) => {}
             }
         }
-        let next = if woken { desk.read_inbox(io) } else { Next::Turn };
+        let next = if woken { desk.read_inbox(io, app) } else { Next::Turn };
         desk.let_time_pass(io);
         desk.sheet().turn(Duration::ZERO, clock::now() - started);
         Ok(next)
     }
 }
 
-impl<A> Desk<A> {
+impl<A: App> Desk<A> {
     fn sheet(&self) -> &Sheet {
         front_sheet(&self.ledger)
     }
@@ -220,7 +221,12 @@ impl<A> Desk<A> {
     }
 
     /// Reads what a peer says, up to its proof; answers are in `tx`.
-    fn hear(&mut self, id: ConnId, octets: &[u8]) -> Result<Option<Box<Features>>, Reason> {
+    fn hear(
+        &mut self,
+        app: &A,
+        id: ConnId,
+        octets: &[u8],
+    ) -> Result<Option<Box<Features>>, Reason> {
         let sheet = front_sheet(&self.ledger);
         sheet.octets_received.add(octets.len() as u64);
         let Some(Some(pending)) = self.pending.get_mut(id.slot()) else { return Ok(None) };
@@ -232,7 +238,7 @@ impl<A> Desk<A> {
         } else {
             let (cfg, tx, gate) = (&*self.cfg, &mut self.tx, &mut self.gate);
             let was_greeted = pending.session.is_greeted();
-            let heard = pending.hear(&mut Ear { cfg, sheet, tx, gate, now: self.now }, octets);
+            let heard = pending.hear(&mut Ear { cfg, app, sheet, tx, gate, now: self.now }, octets);
             if !was_greeted && pending.session.is_greeted() {
                 let host = Host::new(pending.addr.ip());
                 pending.ticket = self.lobby.greet(pending.ticket, host, self.now);
@@ -317,13 +323,16 @@ impl<A> Desk<A> {
         Some(pending)
     }
 
-    fn read_inbox(&mut self, io: &mut Epoll) -> Next {
+    fn read_inbox(&mut self, io: &mut Epoll, app: &mut A) -> Next {
         while let Ok(what) = self.inbox.try_recv() {
             match what {
                 ToFront::Gone(serial) => self.gone(io, serial),
                 ToFront::Alive(serial) => self.alive(io, serial),
                 ToFront::Mail(to, letter) => self.forward(to, letter),
-                ToFront::Configure(cfg, listeners) => self.configure(io, cfg, listeners),
+                ToFront::Configure(cfg, change, listeners) => {
+                    change(app);
+                    self.configure(io, cfg, listeners);
+                }
                 ToFront::Stop => return Next::Stop,
             }
         }
@@ -439,8 +448,9 @@ impl<A> Desk<A> {
 }
 
 /// Who hears a peer, and where what is said goes.
-struct Ear<'f> {
+struct Ear<'f, A> {
     cfg: &'f Config,
+    app: &'f A,
     sheet: &'f Sheet,
     tx: &'f mut Vec<u8>,
     gate: &'f mut Gate,
@@ -449,7 +459,11 @@ struct Ear<'f> {
 
 impl Pending {
     /// Reads messages up to the proof; what comes after it is kept for the worker.
-    fn hear(&mut self, ear: &mut Ear<'_>, octets: &[u8]) -> Result<Option<Box<Features>>, Reason> {
+    fn hear<A: App>(
+        &mut self,
+        ear: &mut Ear<'_, A>,
+        octets: &[u8],
+    ) -> Result<Option<Box<Features>>, Reason> {
         let mended = self.wires.mend(octets);
         let mut rest = match mended.map_err(|error| unframed(&mut self.session, ear.tx, error))? {
             Mended::Untorn(octets) => octets,
@@ -469,9 +483,9 @@ impl Pending {
         Ok(proof)
     }
 
-    fn messages(
+    fn messages<A: App>(
         &mut self,
-        ear: &mut Ear<'_>,
+        ear: &mut Ear<'_, A>,
         rest: &mut &[u8],
     ) -> Result<Option<Box<Features>>, Reason> {
         while let Some((msg, after)) =
@@ -479,7 +493,11 @@ impl Pending {
         {
             *rest = after;
             ear.sheet.received(msg.version(), msg.kind(), 1);
+            let was_greeted = self.session.is_greeted();
             let told = self.session.on_message(&ear.cfg.session, msg, ear.tx);
+            if !was_greeted && self.session.is_greeted() {
+                ear.app.greet(&mut self.session.out(ear.tx));
+            }
             match told.map_err(Reason::Fault)? {
                 Some(Event::Up(features)) => return Ok(Some(features)),
                 Some(Event::Error(error)) => {
@@ -521,15 +539,20 @@ mod tests {
         0, 1,
     ];
 
+    /// Says and hears nothing.
+    struct Mute;
+
+    impl App for Mute {}
+
     /// Turns until a worker is told something.
-    fn told(front: &mut Front<()>, worker: &Receiver<ToWorker<TcpStream, ()>>) -> &'static str {
+    fn told(front: &mut Front<Mute>, worker: &Receiver<ToWorker<TcpStream, Mute>>) -> &'static str {
         for _ in 0..200 {
             match worker.try_recv() {
                 Ok(ToWorker::Adopt(..)) => return "adopt",
                 Ok(ToWorker::Probe(_)) => return "probe",
                 Ok(ToWorker::HangUp(..)) => return "hang up",
                 Ok(_) => return "something else",
-                Err(_) => assert_eq!(front.turn().unwrap(), Next::Turn),
+                Err(_) => assert_eq!(front.turn(&mut Mute).unwrap(), Next::Turn),
             }
         }
         "nothing"
@@ -544,7 +567,7 @@ mod tests {
         let (to_front, inbox) = Mailbox::new(io.waker());
         let (worker, told_worker) = Mailbox::new(io.waker());
         let ledger = Arc::new(Ledger::new(1));
-        let mut front = Front::<()>::new(io, Arc::new(cfg), vec![worker], inbox, ledger);
+        let mut front = Front::<Mute>::new(io, Arc::new(cfg), vec![worker], inbox, ledger);
         let listener = sluice_io::sock::listen(
             ([127, 0, 0, 1], 0).into(),
             &sluice_io::sock::Options::default(),

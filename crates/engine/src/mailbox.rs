@@ -38,15 +38,15 @@ pub(crate) enum ToWorker<C, A> {
 }
 
 /// What the front is told.
-pub(crate) enum ToFront {
+pub(crate) enum ToFront<A> {
     /// A switch is gone.
     Gone(Serial),
     /// A connection that was probed has spoken.
     Alive(Serial),
     /// A message for a switch of another worker.
     Mail(DatapathId, Letter),
-    /// Be set so from now on; these listeners are new.
-    Configure(Arc<Config>, Vec<TcpListener>),
+    /// Be set so from now on, and the applications that greet so; these listeners are new.
+    Configure(Arc<Config>, Arc<dyn Fn(&mut A) + Send + Sync>, Vec<TcpListener>),
     /// End.
     Stop,
 }
@@ -149,7 +149,7 @@ mod tests {
         let (mailbox, inbox) = Mailbox::new(waker);
         let post = || {
             let message = Message::EchoRequest { data: vec![] };
-            mailbox.post(message, 2, |letter| ToFront::Mail(DatapathId(1), letter))
+            mailbox.post(message, 2, |letter| ToFront::<()>::Mail(DatapathId(1), letter))
         };
         assert_eq!([post(), post(), post(), post()], [true, true, false, false]);
         mailbox.put(ToFront::Stop);

@@ -58,7 +58,7 @@ struct Hall<C, A> {
 /// The ways to other threads, and what comes from them.
 pub(crate) struct Post<C, A> {
     pub(crate) inbox: Receiver<ToWorker<C, A>>,
-    pub(crate) front: Mailbox<ToFront>,
+    pub(crate) front: Mailbox<ToFront<A>>,
     /// All workers, this one as well.
     pub(crate) workers: Vec<Mailbox<ToWorker<C, A>>>,
     /// Which of them this is.

@@ -236,6 +236,9 @@ impl Session {
         }
         let asking = Asking { features_xid, ports_xid, features: None, ports: None };
         self.phase = Phase::Asking(Box::new(asking));
+        if version < Version::V1_3 {
+            self.delete_nothing(tx);
+        }
         Ok(())
     }
 
@@ -279,11 +282,7 @@ impl Session {
             _ => return Err(self.out_of_turn(msg, tx)),
         };
         read.map_err(|error| malformed(self, tx, error))?;
-        let up = self.come_up();
-        if up.is_some() && self.version < Version::V1_3 {
-            self.delete_nothing(tx);
-        }
-        Ok(up.map(Event::Up))
+        Ok(self.come_up().map(Event::Up))
     }
 
     /// Goes up once everything was answered.

@@ -194,7 +194,11 @@ impl<A: App> Worker<A> {
             }
             let Some((msg, after)) = split(rest).map_err(drop)? else { break };
             rest = after;
+            let was_greeted = peer.session.is_greeted();
             let event = peer.session.on_message(cfg, msg, tx).map_err(drop)?;
+            if !was_greeted && peer.session.is_greeted() {
+                app.greet(&mut peer.session.out(tx));
+            }
             let Some(event) = event else { continue };
             if let Event::Up(features) = &event {
                 peer.id = Some(features.datapath_id);

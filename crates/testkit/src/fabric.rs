@@ -147,7 +147,10 @@ impl<A: App> Fabric<A> {
         let ports = (1..=switch.ports).map(PortNo);
         let ports = ports.map(|no| port(switch.id, no, switch.down.contains(&no))).collect();
         let features = Features { datapath_id: switch.id, ports, ..Features::default() };
-        self.turn(n, |app, ctx| app.switch_up(&features, ctx));
+        self.turn(n, |app, ctx| {
+            app.greet(&mut ctx.here);
+            app.switch_up(&features, ctx);
+        });
     }
 
     /// Ends the connection of a switch; what it was to be told is lost.

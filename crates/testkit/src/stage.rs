@@ -162,7 +162,10 @@ impl<A: App> Stage<A> {
             ..Features::default()
         };
         self.each(at, |switch| switch.is_up = true);
-        self.tell(at, |app, ctx| app.switch_up(&features, ctx));
+        self.tell(at, |app, ctx| {
+            app.greet(&mut ctx.here);
+            app.switch_up(&features, ctx);
+        });
     }
 
     fn asked(&self, at: usize) -> u32 {

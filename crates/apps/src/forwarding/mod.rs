@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use sluice_app::view::{Fact, HostId, Place, Role, Told};
 use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
 use sluice_wire::{
-    Action, ErrorMsg, ErrorType, Ethernet, Features, Inexpressible, MultipartKind, PacketIn,
+    Action, ErrorMsg, ErrorType, Ethernet, Features, Inexpressible, MultipartKind, Out, PacketIn,
     PacketOut,
 };
 
@@ -230,8 +230,11 @@ impl App for Forwarding {
         }
     }
 
+    fn greet(&self, out: &mut Out<'_>) {
+        say(out.send_misses_up(self.cfg.miss_len));
+    }
+
     fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
-        say(ctx.here.send_misses_up(self.cfg.miss_len));
         self.switches.up(ctx);
     }
 

@@ -1,7 +1,7 @@
 //! A hub: every frame out of every port but the one it came from.
 
 use sluice_app::{App, Ctx, Then};
-use sluice_wire::{Action, Ethernet, Features, PacketIn, PacketOut, PortNo};
+use sluice_wire::{Action, Ethernet, Out, PacketIn, PacketOut, PortNo};
 
 /// How the hub is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +35,8 @@ impl Hub {
 }
 
 impl App for Hub {
-    fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
-        let written = ctx.here.send_misses_up(self.cfg.miss_len);
+    fn greet(&self, out: &mut Out<'_>) {
+        let written = out.send_misses_up(self.cfg.miss_len);
         debug_assert!(written.is_ok(), "every version can say it");
     }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
 use sluice_wire::{
-    Action, Features, FlowMod, FlowModCommand, PacketIn, PacketIns, PortReason, PortStatus,
+    Action, Features, FlowMod, FlowModCommand, Out, PacketIn, PacketIns, PortReason, PortStatus,
 };
 
 use bridge::{Bridge, Clock, Counts, say};
@@ -130,6 +130,11 @@ impl App for Learning {
         }
     }
 
+    fn greet(&self, out: &mut Out<'_>) {
+        let written = out.send_misses_up(self.cfg.miss_len);
+        debug_assert!(written.is_ok(), "every version can say it");
+    }
+
     fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
         let at = ctx.sw.index();
         if self.bridges.len() <= at {
@@ -141,8 +146,6 @@ impl App for Learning {
         if let (Some(place), Ok(bridge)) = (self.bridges.get_mut(at), drawn) {
             *place = Some(Box::new(bridge));
         }
-        let written = ctx.here.send_misses_up(self.cfg.miss_len);
-        debug_assert!(written.is_ok(), "every version can say it");
     }
 
     fn switch_down(&mut self, sw: Sw, _: Instant, _: &mut Network) {

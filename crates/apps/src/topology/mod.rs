@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use sluice_app::view::{Fact, Link, Place, Told};
 use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
-use sluice_wire::{Ethernet, Features, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
+use sluice_wire::{Ethernet, Features, Out, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
 
 use counts::{Counts, Greatest, Ports};
 use port::{OtherEnd, Phase, Port, Times, is_wired};
@@ -130,7 +130,8 @@ impl Topology {
         let slower = interval.div_duration_f64(wanted);
         let far_interval = cfg.shared_interval.max(LOOKED_EVERY).mul_f64(slower);
         let times = Times {
-            settle: cfg.settle.max(self.rtt_max.get(now) * 2),
+            // What left before its switch said so is back by way of any other switch by then.
+            settle: cfg.settle.max(self.rtt_max.get(now)),
             hold: cfg.hold,
             woke: self.woke,
         };
@@ -363,6 +364,10 @@ impl App for Topology {
         }
     }
 
+    fn greet(&self, out: &mut Out<'_>) {
+        send_probes_up(out);
+    }
+
     fn switch_up(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
         let rhythm = self.rhythm(ctx.now);
         let drawn = Switch::new(features, ctx, &rhythm);
@@ -380,7 +385,6 @@ impl App for Topology {
             port.told = Some((port.is_up(), port.role()));
         }
         ctx.tell(Fact::Switch(ctx.id, Some(switch.view())));
-        send_probes_up(&mut ctx.ahead());
         switch.probe_due(ctx, &rhythm, &mut self.counts);
         self.switches.insert(ctx.sw, switch);
     }

@@ -230,8 +230,8 @@ pub(crate) const ROWS: &[Row] = &[
         "topology.settle_ms",
         "250",
         Live,
-        "Milliseconds for which a port must be quiet after its first probe before it is one for hosts; twice the \
-         longest time that a switch takes to answer, if that is more.",
+        "Milliseconds for which a port must be quiet after its first probe before it is one for hosts; the longest \
+         time that a switch takes to answer, if that is more.",
     ),
     row(
         "topology.shared_interval_ms",

@@ -4,6 +4,7 @@ mod plain;
 mod play;
 mod screen;
 mod shape;
+mod start;
 
 use std::io::{IsTerminal as _, stdout};
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -44,6 +45,9 @@ struct Seen {
     /// Ends when every pair of hosts has pinged once; exits with 1 if one was lost.
     #[arg(long)]
     once: bool,
+    /// Pings from the first moment on, and ends when every pair of hosts has had an answer; says how long that took.
+    #[arg(long, conflicts_with_all = ["once", "pings"])]
+    start: bool,
     /// Prints lines, even to a terminal.
     #[arg(long)]
     plain: bool,
@@ -55,7 +59,7 @@ struct Seen {
 impl Seen {
     /// Whether it is seen on the whole screen.
     fn draws(&self) -> bool {
-        !self.once && !self.plain && stdout().is_terminal()
+        !self.once && !self.start && !self.plain && stdout().is_terminal()
     }
 }
 
@@ -85,6 +89,10 @@ fn watch(
 ) -> Result<ExitCode, String> {
     let stop = signals::stopping().map_err(|e| format!("cannot hear signals: {e}"))?;
     let live = Live::connect(to, topology, &options).map_err(|e| e.to_string())?;
+    if seen.start {
+        let is_whole = start::measure(live, title, &stop)?;
+        return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(FAILED) });
+    }
     let pace = Pace { pings_pps: seen.pings.max(1), ..Pace::default() };
     let mut watched = Watched { rounds: Rounds::new(live, pace), once: seen.once, stop };
     if seen.draws() {

@@ -1,6 +1,7 @@
 //! The same network in real time, against a controller behind a TCP connection for each switch.
 
 mod rounds;
+mod start;
 
 use std::fmt;
 use std::io;
@@ -11,6 +12,7 @@ use sluice_base::Rng;
 use sluice_io::{ConnId, Epoll, Io, IoEvent, Waiting, Waker, clock, sock};
 
 pub use rounds::{Glance, Pace, Rounds};
+pub use start::{Progress, Start};
 
 use crate::net::{Fabric, NetError, Options};
 use crate::topology::Topology;

@@ -70,6 +70,26 @@ fn a_switch_that_comes_back_is_not_emptied() {
     }
 }
 
+/// A switch far away answers when it has had all of it: what needs no answer comes with the questions, so that it asks
+/// for the first frame half a round trip after that.
+#[test]
+fn the_first_rules_come_with_the_questions() {
+    let lab = Lab::new(|_| {});
+    for version in Versions::SPOKEN.iter() {
+        let mut switch = Peer::connect(lab.addr);
+        switch.greet(version);
+        let mut kinds = vec![Kind::FEATURES_REQUEST];
+        // It answers nothing at all.
+        while kinds.last() != Some(&Kind::FLOW_MOD) {
+            kinds.push(Frame::new(&switch.read().unwrap()).unwrap().kind());
+        }
+        let ports = (version >= Version::V1_3).then_some(Kind::MULTIPART_REQUEST);
+        let expected = [Some(Kind::FEATURES_REQUEST), ports];
+        let expected = expected.into_iter().chain([Kind::SET_CONFIG, Kind::FLOW_MOD].map(Some));
+        assert_eq!(kinds, expected.flatten().collect::<Vec<_>>(), "{version}");
+    }
+}
+
 #[test]
 fn stopping_hangs_up_and_joins_all_threads() {
     let mut lab = Lab::new(|cfg| cfg.workers.threads = 3);

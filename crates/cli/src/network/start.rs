@@ -1,0 +1,49 @@
+//! How long a network takes to come up, in lines.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use sluice_emu::live::{Live, Progress, Start};
+use sluice_io::clock;
+
+use crate::print;
+
+/// How long it may take.
+const START_MAX: Duration = Duration::from_secs(120);
+
+/// Lets the network come up; whether all of it did.
+pub(super) fn measure(live: Live, title: &str, stop: &AtomicBool) -> Result<bool, String> {
+    let topology = live.fabric().topology();
+    let (switches, hosts) = (topology.switches.len(), topology.hosts.len());
+    print(&format!("{title}\n{switches} switches, {hosts} hosts\n"));
+    let mut start = Start::new(live);
+    let end = clock::now() + START_MAX;
+    let mut now = clock::now();
+    while now < end && !start.progress().is_whole() && !stop.load(Relaxed) {
+        now = start.turn(now + super::FRAME).map_err(|e| e.to_string())?;
+    }
+    let mut text = summary(start.progress());
+    if let Some(why) = start.live().refused() {
+        let _ = writeln!(text, "no connection: {why}");
+    }
+    print(&text);
+    Ok(start.progress().is_whole())
+}
+
+fn summary(progress: &Progress) -> String {
+    let mut text = String::new();
+    let rows = [
+        ("every switch known", progress.known),
+        ("first pair reached", progress.reached.first().copied()),
+        ("half of the pairs reached", progress.half()),
+        ("every pair reached", progress.all()),
+    ];
+    for (what, after) in rows {
+        let after =
+            after.map_or_else(|| "never".to_owned(), |t| format!("{:.3} s", t.as_secs_f64()));
+        let _ = writeln!(text, "{what}: {after}");
+    }
+    let _ = writeln!(text, "pairs reached: {} of {}", progress.reached.len(), progress.pairs);
+    text
+}
