@@ -26,7 +26,7 @@ FONT = "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif"
 SIZE = 12
 # Of a letter, in sizes of the font: a bit more than most have.
 LETTER = 0.56
-LEFT, RIGHT, TOP, BOTTOM = 74, 16, 30, 50
+LEFT, RIGHT, TOP, BOTTOM = 84, 16, 30, 50
 HEADING = 30
 
 

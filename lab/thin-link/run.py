@@ -1,0 +1,114 @@
+"""How many flows a second does a control link carry, at which rate and in which form?"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+import control_link as far
+import figure
+import lab
+
+RATES = [float(rate) for rate in os.environ.get("RATES", "1 10 100 1000").split()]
+SWITCHES = ["-s", "32", "-M", "1000"]
+# Of a packet of 1500 octets, 1448 are the stream's: IPv4, and TCP with timestamps.
+OF_A_PACKET = 1448 / 1500
+# By name: the application, what the bench plays, and the octets of what goes up and down for each flow.
+FORMS = {
+    "1.0, frame kept, PACKET_OUT": ("hub", [], 82, 24),
+    "1.0, frame kept, FLOW_MOD": ("learning", [], 82, 80),
+    "1.0, 64 octets not kept": ("learning", ["--no-buffer"], 82, 80 + 24 + 64),
+    "1.3, 64 octets not kept": ("learning", ["--no-buffer", "--openflow", "1.3"], 106, 112 + 40 + 64),
+    "1.0, 128 of 1500 octets, kept": ("learning", ["--frame-len", "128"], 146, 80),
+    "1.0, 1500 octets not kept": ("learning", ["--no-buffer", "--frame-len", "1500"], 1518, 80 + 24 + 1500),
+}
+
+
+def measure(rate, app, played):
+    """Flows a second and octets a second each way, over the loops that count."""
+    link = far.Link("--rate", f"{rate}Mbit")
+    controller = far.Controller("--app", app)
+    report = tempfile.NamedTemporaryFile(suffix=".json")
+    # What is open is a second of what fits at most: a queue that is longer says nothing more.
+    window = max(16, min(4096, int(rate * 1e6 / 8 / 82 / 32)))
+    load = ["-l", "5", "-m", "1000", "--window", str(window), "--debug=on", "--timeout", "30000"]
+    bench = subprocess.Popen(
+        far.inside(far.NEAR, lab.SLUICE, "bench", "-c", far.FAR_ADDRESS, "-p", str(far.PORT),
+                   *SWITCHES, *load, *played, "--json", report.name),
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    ends, said = [], []
+    for line in bench.stderr:
+        said.append(line)
+        if line.startswith("loop "):
+            ends.append(time.monotonic() - link.opened)
+    if bench.wait() != 0:
+        sys.exit(f"the bench failed: {''.join(said)}")
+    told = json.loads(pathlib.Path(report.name).read_text())
+    controller.stop()
+    _, up, down = link.close()
+    # The first loop does not count.
+    span = (ends[0], ends[-1])
+    return {
+        "flows_per_s": told["rate"]["mean"],
+        "p50_ms": (told["latency_ns"] or {}).get("p50", 0) / 1e6,
+        "up_octets_per_s": far.mean(up, *span),
+        "down_octets_per_s": far.mean(down, *span),
+        "answered": told["requests"]["answered"],
+        "never_answered": told["requests"]["never_answered"],
+        "window": window,
+    }
+
+
+def fits(rate, up, down):
+    """Flows a second that a link of `rate` Mbit/s has room for, headers of packets reckoned in."""
+    return rate * 1e6 / 8 * OF_A_PACKET / max(up, down)
+
+
+def draw(runs):
+    x = figure.Axis("rate of the link, each way", "Mbit/s", log=True, ticks=[1, 10, 100, 1000])
+    lines = []
+    for name, (_, _, up, down) in FORMS.items():
+        got = [(float(rate), run["flows_per_s"]) for rate, run in runs[name].items()]
+        room = [(float(rate), fits(float(rate), up, down)) for rate in runs[name]]
+        lines += [figure.Line(name, got), figure.Line(name, room, dashed=True, marks=False)]
+    lines.append(figure.Line("dashed: what fits", [], dashed=True, marks=False))
+    flows = figure.Panel(x, figure.Axis("flows a second", log=True), lines)
+    figure.write(HERE / "flows.svg", "Flows a second through a control link: 32 switches, 1 000 hosts each", [flows], height=420)
+    panels = []
+    for title, way in (("to the controller", "up_octets_per_s"), ("to the switches", "down_octets_per_s")):
+        got = {name: [(float(rate), run[way] * 8 / 1e6) for rate, run in of.items()] for name, of in runs.items()}
+        y = figure.Axis("on the link", "Mbit/s", log=True)
+        panels.append(figure.Panel(x, y, [figure.Line(name, points) for name, points in got.items()], title=title))
+    figure.write(HERE / "octets.svg", "What the control link carries meanwhile", panels, columns=2, width=480)
+
+
+def main():
+    runs = {name: {} for name in FORMS}
+    with far.namespaces():
+        for rate in RATES:
+            for name, (app, played, _, _) in FORMS.items():
+                runs[name][f"{rate:g}"] = measure(rate, app, played)
+                print(rate, name, runs[name][f"{rate:g}"], file=sys.stderr, flush=True)
+    lab.keep("thin-link/flows", {"runs": runs})
+    draw(runs)
+    lab.table("form", "Mbit/s", "flows/s", "of what fits", "octets up", "octets down", "Mbit/s up", "Mbit/s down", "p50")
+    for name, (_, _, up, down) in FORMS.items():
+        for rate, run in runs[name].items():
+            flows = run["flows_per_s"]
+            lab.row(
+                name, rate, f"{flows:,.0f}", f"{flows / fits(float(rate), up, down):.2f}", up, down,
+                f"{run['up_octets_per_s'] * 8 / 1e6:.3g}", f"{run['down_octets_per_s'] * 8 / 1e6:.3g}",
+                f"{run['p50_ms']:.1f} ms",
+            )  # fmt: skip
+
+
+if sys.argv[1:] == ["--draw"]:
+    draw(json.loads((HERE / "data/flows.json").read_text())["runs"])
+else:
+    main()
