@@ -9,6 +9,7 @@ mod error;
 mod fabric;
 mod pings;
 mod storm;
+mod trace;
 mod wire;
 
 use std::cmp::Reverse;
@@ -21,6 +22,7 @@ pub use controller::{Conn, Controller, Replies};
 pub use error::NetError;
 pub use fabric::{Fabric, Link};
 pub use pings::{Family, Pings};
+pub use trace::{TRACED, Traces};
 pub use wire::WireCounts;
 
 use crate::link::Settings;
@@ -90,6 +92,8 @@ pub enum Fault {
     Release(usize),
     /// The control link of a switch is another: to the controller, and back.
     Control(usize, Settings, Settings),
+    /// A host sends a frame to all that is followed, with this number: [`Fabric::traces`].
+    Trace(usize, u32),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -408,6 +412,12 @@ impl<C: Controller> Net<C> {
             Fault::Join(link) => self.fabric.set_link(now, link, Link::Up),
             Fault::Shape(link, shape) => self.fabric.shape(now, link, shape),
             Fault::Move(host, to) => self.fabric.move_host(now, host, to),
+            Fault::Trace(host, number) => {
+                let node = self.fabric.topology().hosts.get(host);
+                let node = node.ok_or(NetError::Nobody { what: "host", index: host })?;
+                let frame = Traces::frame(node.mac, number);
+                self.fabric.inject(now, host, frame)
+            }
             Fault::Break(switch) => {
                 self.line(switch)?;
                 self.close(now, switch, Last::Lost)

@@ -2,7 +2,7 @@
 
 use super::{
     Duration, End, Fabric, Fault, Host, Instant, IpAddr, ModelSwitch, NetError, Outcome, Place,
-    Settings, Side, Stream, Topology, WireCounts,
+    Settings, Side, Stream, Topology, Traces, WireCounts,
 };
 
 impl Fabric {
@@ -214,6 +214,11 @@ impl Fabric {
     /// Frames that were sent into links for a group, every copy on every link.
     pub fn group_frames(&self) -> u64 {
         self.wires.iter().map(|wire| wire.counts.group).sum()
+    }
+
+    /// Where frames that are followed came by.
+    pub fn traces(&self) -> &Traces {
+        &self.traces
     }
 
     /// The most copies of one frame that were seen within a second.

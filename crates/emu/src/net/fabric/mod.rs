@@ -19,6 +19,7 @@ mod acts;
 pub use acts::Link;
 
 use super::storm::Storm;
+use super::trace::Traces;
 use super::wire::{End, Side, Wire, WireCounts};
 use super::{FRAMES_MAX, NetError, Options};
 
@@ -48,6 +49,7 @@ pub struct Fabric {
     start: Instant,
     rng: Rng,
     storm: Storm,
+    traces: Traces,
     flying: u64,
     failed: Option<NetError>,
     outbox: Outbox,
@@ -94,6 +96,7 @@ impl Fabric {
             start: now,
             rng: Rng::new(options.seed),
             storm: Storm::new(copies_max, now),
+            traces: Traces::default(),
             flying: 0,
             failed: None,
             outbox: Outbox::default(),
@@ -218,6 +221,7 @@ impl Fabric {
             self.failed.get_or_insert(NetError::Storm { copies, at: since });
         }
         let Some(slot) = self.wires.get_mut(wire) else { return };
+        self.traces.sent(&frame, wire, from, [slot.a, slot.b]);
         self.flying += u64::from(slot.send(now, from, frame, &mut self.rng));
         if self.flying > FRAMES_MAX {
             self.failed.get_or_insert(NetError::Crowded { at: since });
