@@ -40,6 +40,8 @@ pub(crate) enum Heard {
     Refuse,
     /// It refuses the rule that was said to it last: its table is full.
     Full,
+    /// It refuses the rule that was said to it last: it cannot match so much.
+    Unable,
     /// It tells how many rules it has.
     Count(u32),
     /// It tells its rules: their cookie, the stations to which they send, and out of which ports.
@@ -114,6 +116,7 @@ impl Heard {
             ["meters", n] => n.parse().ok().map(Self::Meters),
             ["refuse"] => Some(Self::Refuse),
             ["full"] => Some(Self::Full),
+            ["unable"] => Some(Self::Unable),
             ["count", n] => n.parse().ok().map(Self::Count),
             ["rules", cookie, ref rules @ ..] => {
                 let cookie = cookie.strip_prefix("cookie=")?.parse().ok()?;

@@ -9,9 +9,9 @@ use sluice_wire::model::{
     MultipartFlags, Reply, Stat, Stats,
 };
 use sluice_wire::{
-    Action, DatapathId, ErrorMsg, ErrorReason, EtherType, Features, Field, Frame, Instruction,
-    Kind, MacAddr, Message, Out, PacketIn, PacketInReason, Port, PortNo, PortReason, PortState,
-    PortStatus, Version, split,
+    Action, DatapathId, ErrorCode, ErrorMsg, ErrorReason, ErrorType, EtherType, Features, Field,
+    Frame, Instruction, Kind, MacAddr, Message, Out, PacketIn, PacketInReason, Port, PortNo,
+    PortReason, PortState, PortStatus, Version, split,
 };
 
 use crate::facts::{self, Known};
@@ -199,6 +199,13 @@ impl<A: App> Stage<A> {
                 let quoted = rule.get(..64).unwrap_or(rule);
                 out.raw(Kind::ERROR, self.last_xid, &[&code, quoted].concat())
             }
+            Heard::Unable => {
+                // BAD_FIELD.
+                let (kind, code) = (ErrorType::BAD_MATCH, ErrorCode(6));
+                let reason = ErrorReason::Standard { kind, code };
+                let rule = self.switches.get(at).map_or(&[][..], |switch| &switch.rule);
+                out.error_with(self.last_xid, reason, rule.get(..64).unwrap_or(rule)).map(drop)
+            }
             Heard::Count(flows) => {
                 let fields = [Stat::FlowCount(flows), Stat::PacketCount(0), Stat::ByteCount(0)];
                 let sum = AggregateStats { stats: Stats { fields: fields.into() } };
@@ -208,6 +215,7 @@ impl<A: App> Stage<A> {
             Heard::Rules(cookie, ref rules) => {
                 let flow = |&(dst, port): &(MacAddr, PortNo)| FlowDesc {
                     cookie,
+                    priority: 100,
                     matching: [Field::eth_dst(dst), Field::untagged()].into(),
                     instructions: vec![Instruction::apply([Action::output(port)])],
                     ..FlowDesc::default()
