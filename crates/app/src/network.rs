@@ -38,6 +38,11 @@ impl Network {
         }
     }
 
+    /// The number of this worker, from 0.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+
     /// What is known.
     #[inline]
     pub fn view(&self) -> &View {

@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use sluice_app::App;
-use sluice_app::view::HostId;
+use sluice_app::view::{HostId, Stage};
+use sluice_apps::forwarding::{self, Flooding};
 use sluice_apps::{Config, Stack, stack};
 use sluice_base::Rng;
 use sluice_emu::link::Settings;
@@ -37,6 +38,12 @@ const COPIES_MAX: u64 = 1500;
 
 /// Long enough for discovery on the slowest control link here.
 const DISCOVERY: Duration = Duration::from_secs(5);
+
+/// In which a tree stands as well, if there is to be one.
+const GROWTH: Duration = Duration::from_secs(16);
+
+/// Frames to all that hosts send while things go wrong.
+const TRACES: u32 = 100;
 
 /// In which all that goes wrong goes wrong.
 const TROUBLE_MS: u32 = 10_000;
@@ -107,16 +114,23 @@ fn play(seed: u64) -> Result<(), String> {
         ..Options::default()
     };
     let names = APPS.map(str::to_owned);
-    let apps = |_| -> Stack { stack(&names, &Config::default()).unwrap() };
+    // Not the stream that all else is drawn from.
+    let flooding =
+        if Rng::new(!seed).below(3) == 0 { Flooding::Tree } else { Flooding::Controller };
+    let forwarding = forwarding::Config { flooding, ..forwarding::Config::default() };
+    let config = Config { forwarding, ..Config::default() };
+    let apps = |_| -> Stack { stack(&names, &config).unwrap() };
     let brain = Brain::new((0..=rng.below(3)).map(apps), seed);
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
     let mut net = Net::new(topology, &options, start, brain).map_err(|e| e.to_string())?;
-    let story = format!("{shape} in {version}");
+    let story = format!("{shape} in {version}, floods by {flooding:?}");
     let told = |what: &str, why: &dyn std::fmt::Display| format!("{story}: {what}: {why}");
-    net.run_for(DISCOVERY).map_err(|e| told("discovery", &e))?;
+    let begin = if flooding == Flooding::Tree { GROWTH } else { DISCOVERY };
+    net.run_for(begin).map_err(|e| told("discovery", &e))?;
     trouble(&mut net, &mut rng).map_err(|e| told("trouble", &e))?;
     net.run_for(QUIET).map_err(|e| told("quiet", &e))?;
+    broadcasts(&mut net, flooding).map_err(|why| told("broadcasts", &why))?;
     whole(&mut net).map_err(|why| {
         let rules = no_stale_rule(&net).err().unwrap_or_default();
         told("after quiet", &format!("{why}; {rules}; {}", counts_of(&net)))
@@ -177,6 +191,10 @@ fn trouble(net: &mut Network, rng: &mut Rng) -> Result<(), sluice_emu::net::NetE
             }
         }
     }
+    for number in 0..TRACES {
+        let at = start + Duration::from_millis(rng.below(TROUBLE_MS + 12_000).into());
+        net.schedule(at, Fault::Trace(pick(rng, topology.hosts.len()), number));
+    }
     for _ in 0..5 {
         let pairs: Vec<_> = Pings::all_pairs(&topology).filter(|_| rng.below(3) == 0).collect();
         net.ping(pairs, Family::V4, Duration::from_millis((TROUBLE_MS / 5).into()))?;
@@ -211,6 +229,38 @@ fn whole(net: &mut Network) -> Result<(), String> {
         }
     }
     no_stale_rule(net)
+}
+
+/// No frame to all came twice to anybody or took a link twice, whatever happened; now each comes to everybody.
+fn broadcasts(net: &mut Network, flooding: Flooding) -> Result<(), String> {
+    let hosts = u32::try_from(net.fabric().topology().hosts.len()).unwrap();
+    if flooding == Flooding::Tree && net.fabric().topology().switches.len() > 1 {
+        for network in net.controller().networks() {
+            let tree = network.view().tree();
+            if tree.is_none_or(|tree| tree.stage != Stage::Standing) {
+                return Err(format!("no tree stands: {tree:?}"));
+            }
+        }
+    }
+    for from in 0..hosts {
+        net.fault(Fault::Trace(from as usize, TRACES + from)).map_err(|e| e.to_string())?;
+        net.run_for(Duration::from_millis(200)).map_err(|e| e.to_string())?;
+    }
+    let traces = net.fabric().traces();
+    for number in 0..TRACES + hosts {
+        let most = traces.heard(number).map(|(_, times)| times).chain([traces.most(number)]).max();
+        if most > Some(1) {
+            let heard: Vec<_> = traces.heard(number).collect();
+            let links = traces.most(number);
+            return Err(format!("frame {number} came {heard:?}, and took a link {links} times"));
+        }
+        let heard = traces.heard(number).count();
+        if number >= TRACES && heard + 1 != hosts as usize {
+            let (from, counts) = (number - TRACES, counts_of(net));
+            return Err(format!("{heard} of {hosts} heard what host {from} sent: {counts}"));
+        }
+    }
+    Ok(())
 }
 
 /// Where a host is, and what each worker thinks of it and of its port.

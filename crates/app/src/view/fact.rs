@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sluice_wire::DatapathId;
 
-use super::{Host, HostId, Link, Place, PortView, SwitchView};
+use super::{Host, HostId, Link, Place, PortView, Stand, SwitchView, Tree};
 
 /// Something about the network; `None` is that it is there no longer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,13 @@ pub enum Fact {
     /// What was heard about a host at a switch that is perhaps another worker's. No view keeps it: it is for the worker
     /// that serves the host's own switch, or asked.
     Heard(HostId, Heard),
+    /// Some switch cannot match as much as rules asked for: how much simpler they are in the whole network, in ranks of
+    /// the application that writes them. It only grows.
+    Simpler(u8),
+    /// The tree along which frames for all go. One worker alone says so.
+    Tree(Tree),
+    /// How far a switch is with trees; `None` if it may have rules of any.
+    Stand(DatapathId, Option<Stand>),
 }
 
 /// What is heard about a host.

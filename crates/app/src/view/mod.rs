@@ -6,6 +6,7 @@
 //! `docs/adr/0007-views.md` has the reasons.
 
 mod fact;
+mod tree;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use sluice_wire::{DatapathId, MacAddr, PortNo, VlanId};
 
 pub use fact::{Fact, Heard, Stamp, Told};
+pub use tree::{Groups, Stage, Stand, Tree};
 
 /// A port of a switch of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -133,6 +135,8 @@ pub struct View {
     port_addrs: HashMap<MacAddr, usize>,
     switches_up: usize,
     hosts_known: usize,
+    simpler: u8,
+    trees: tree::Trees,
     version: u64,
 }
 
@@ -236,6 +240,22 @@ impl View {
         self.hosts.len()
     }
 
+    /// The tree along which frames for all go, if there ever was one.
+    pub fn tree(&self) -> Option<&Tree> {
+        self.trees.tree()
+    }
+
+    /// How far a switch is with trees; `None` if it may have rules of any.
+    pub fn stand(&self, id: DatapathId) -> Option<Stand> {
+        self.trees.stand(id)
+    }
+
+    /// Counts changes of trees and of how far switches are with them.
+    #[inline]
+    pub fn trees_version(&self) -> u64 {
+        self.trees.version()
+    }
+
     /// Whether an address is that of a port of a switch.
     pub fn is_port_addr(&self, mac: MacAddr) -> bool {
         self.port_addrs.contains_key(&mac)
@@ -249,7 +269,9 @@ impl View {
             Fact::Port(at, _) => of_switch(&at.switch).max(self.ports.get(at).copied()),
             Fact::Link(to, _) => self.links.get(to).map(|&(stamp, _)| stamp),
             Fact::Host(id, _) => self.hosts.get(id).map(|&(stamp, _)| stamp),
-            Fact::Heard(..) => None,
+            Fact::Heard(..) | Fact::Simpler(_) => None,
+            Fact::Tree(_) => self.trees.tree_stamp(),
+            Fact::Stand(id, _) => self.trees.stand_stamp(*id),
         }
     }
 
@@ -261,6 +283,13 @@ impl View {
             Fact::Link(to, link) => self.set_link(told.stamp, *to, link.as_ref()),
             Fact::Host(id, host) => return self.set_host(told.stamp, *id, host.as_ref()),
             Fact::Heard(..) => return true,
+            Fact::Tree(tree) => return self.trees.set_tree(told.stamp, tree),
+            Fact::Stand(id, stand) => return self.trees.set_stand(told.stamp, *id, *stand),
+            Fact::Simpler(rank) => {
+                let is_news = *rank > self.simpler;
+                self.simpler = self.simpler.max(*rank);
+                return is_news;
+            }
         };
         self.version += u64::from(changed);
         changed
@@ -359,6 +388,7 @@ impl View {
         self.switches.retain(|_, (stamp, switch)| keep(stamp, switch.is_some()));
         self.links.retain(|_, (stamp, link)| keep(stamp, link.is_some()));
         self.hosts.retain(|_, (stamp, host)| keep(stamp, host.is_some()));
+        self.trees.sweep(now);
         let switches = &self.switches;
         let is_port = |at: &Place| {
             let switch = switches.get(&at.switch).and_then(|(_, switch)| switch.as_ref());
@@ -466,7 +496,7 @@ mod tests {
                 Fact::Port(at, _) => Fact::Port(at, None),
                 Fact::Link(to, _) => Fact::Link(to, None),
                 Fact::Host(id, _) => Fact::Host(id, None),
-                Fact::Heard(..) => continue,
+                Fact::Heard(..) | Fact::Simpler(_) | Fact::Tree(_) | Fact::Stand(..) => continue,
             };
             view.apply(&Told { stamp: told.stamp, fact: gone });
         }

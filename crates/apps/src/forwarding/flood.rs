@@ -1,11 +1,11 @@
 //! Frames for all: which ports they go out of, how many there may be, and which came round.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Place, Role, View};
+use sluice_app::view::{Place, Role, Stage, View};
 use sluice_wire::{DatapathId, PortNo};
 
 use super::routes::Routes;
@@ -36,7 +36,7 @@ pub(super) struct Outlets {
 /// Where frames for all go out, kept until the view is another.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
-    version: Option<u64>,
+    versions: Option<(u64, u64)>,
     /// By any of the switches that have ways to one another.
     areas: HashMap<DatapathId, Arc<[Outlets]>>,
 }
@@ -52,17 +52,22 @@ impl Edges {
         routes: &mut Routes,
         id: DatapathId,
     ) -> Arc<[Outlets]> {
-        if self.version != Some(view.version()) {
-            self.version = Some(view.version());
+        let versions = (view.version(), view.trees_version());
+        if self.versions != Some(versions) {
+            self.versions = Some(versions);
             self.areas.clear();
         }
         if let Some(area) = self.areas.get(&id) {
             return area.clone();
         }
         let ids = routes.area(view, id);
+        // What leads to a switch that may still pass on what comes in is for no host.
+        let tree = view.tree().filter(|tree| tree.stage != Stage::Gone);
+        let links: HashSet<_> = tree.iter().flat_map(|tree| tree.links.iter().flatten()).collect();
+        let is_outlet = |at| is_edge(view, at) && !links.contains(&at);
         let outlets = |&switch: &DatapathId| {
             let ports = view.switch(switch).into_iter().flat_map(|view| view.ports.keys().copied());
-            let ports: Vec<_> = ports.filter(|&no| is_edge(view, Place::new(switch, no))).collect();
+            let ports: Vec<_> = ports.filter(|&no| is_outlet(Place::new(switch, no))).collect();
             (!ports.is_empty()).then_some(Outlets { switch, ports })
         };
         let area: Arc<[_]> = ids.iter().filter_map(outlets).collect();

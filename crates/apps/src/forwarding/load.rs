@@ -158,7 +158,8 @@ impl Forwarding {
         }
     }
 
-    /// Sends a frame out of all ports at the edge, of all switches that there is a way to, but the one it came from.
+    /// Sends a frame out of all ports at the edge, of all switches that there is a way to, but the one it came from; into
+    /// the tree, if that leads there.
     ///
     /// # Cost
     /// A copy for each of these switches.
@@ -175,8 +176,12 @@ impl Forwarding {
             return came.let_go(ctx);
         }
         let edges = self.edges.of(ctx.view(), &mut self.routes, ctx.id);
+        let part = self.trees.part(ctx.id, came.eth.dst, ctx.network);
+        let part = part.filter(|_| came.from == From::Edge);
+        self.counts.along_tree += u64::from(part.is_some());
         let own = edges.iter().find(|outlets| outlets.switch == ctx.id);
-        let ports = own.into_iter().flat_map(|outlets| &outlets.ports);
+        let links = part.iter().flat_map(|part| part.ports(ctx.id));
+        let ports = own.into_iter().flat_map(|outlets| &outlets.ports).chain(links);
         let outputs = ports.filter(|&&port| port != came.at.port).map(|&port| Action::output(port));
         let actions: Vec<_> = outputs.collect();
         let is_there = came.p.buffer_id.is_some() || (came.is_whole() && !actions.is_empty());
@@ -186,7 +191,8 @@ impl Forwarding {
                 .packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(&came.p) }));
         }
         let here = ctx.id;
-        for outlets in edges.iter().filter(|outlets| outlets.switch != here) {
+        let is_reached = |id| id == here || part.as_ref().is_some_and(|part| part.has(id));
+        for outlets in edges.iter().filter(|outlets| !is_reached(outlets.switch)) {
             self.send_from(outlets.switch, &outlets.ports, came, ctx);
         }
     }

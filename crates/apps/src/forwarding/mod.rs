@@ -10,9 +10,11 @@ mod proof;
 mod repair;
 mod routes;
 mod rules;
+mod simpler;
 mod switches;
 #[cfg(test)]
 mod testing;
+mod tree;
 mod waiting;
 
 use std::time::{Duration, Instant};
@@ -28,6 +30,8 @@ use flood::{Edges, Floods, is_edge};
 use repair::Repair;
 use routes::Routes;
 use switches::Switches;
+pub use tree::Flooding;
+use tree::Trees;
 use waiting::Waiting;
 
 /// How forwarding is set.
@@ -47,6 +51,8 @@ pub struct Config {
     pub waiting: Duration,
     /// For how long a switch that refused a rule gets no others.
     pub refused_retry: Duration,
+    /// How frames for all get to where they go.
+    pub flooding: Flooding,
     /// Frames to all that may come in at one port in a second.
     pub floods_per_s_max: u32,
     /// Octets of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
@@ -76,6 +82,7 @@ impl Default for Config {
             hard_timeout_s: 0,
             waiting: Duration::from_millis(50),
             refused_retry: Duration::from_secs(10),
+            flooding: Flooding::Controller,
             floods_per_s_max: 1000,
             miss_len: Action::WHOLE,
             seed: 0,
@@ -86,13 +93,19 @@ impl Default for Config {
 /// Loads the shortest ways between hosts, and sends what is for all out of the ports at the edge.
 #[derive(Debug)]
 pub struct Forwarding {
+    /// What was set.
+    configured: Config,
+    /// The same, as far as all switches can do it.
     cfg: Config,
+    /// The rank of the finest form of rules that all switches can match.
+    simplest: u8,
     routes: Routes,
     edges: Edges,
     floods: Floods,
     waiting: Waiting,
     repair: Repair,
     switches: Switches,
+    trees: Trees,
     counts: Counts,
     swept: Option<Instant>,
 }
@@ -105,6 +118,7 @@ struct Counts {
     repaired: u64,
     waited: u64,
     floods: u64,
+    along_tree: u64,
     too_many: u64,
     came_round: u64,
     in_transit: u64,
@@ -112,6 +126,7 @@ struct Counts {
     no_way: u64,
     cut_off: u64,
     refused: u64,
+    simplified: u64,
 }
 
 /// Octets of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
@@ -167,13 +182,16 @@ impl Forwarding {
     /// Forwarding set so.
     pub fn new(cfg: &Config) -> Self {
         Self {
+            configured: cfg.clone(),
             cfg: cfg.clone(),
+            simplest: 0,
             routes: Routes::default(),
             edges: Edges::default(),
             floods: Floods::default(),
             waiting: Waiting::default(),
             repair: Repair::default(),
             switches: Switches::default(),
+            trees: Trees::default(),
             counts: Counts::default(),
             swept: None,
         }
@@ -181,7 +199,8 @@ impl Forwarding {
 
     /// Sets it otherwise. Rules that are written stay as they are.
     pub fn configure(&mut self, cfg: &Config) {
-        self.cfg = cfg.clone();
+        self.configured = cfg.clone();
+        self.cfg = simpler::simplified(cfg, self.simplest);
         self.waiting.clear();
     }
 
@@ -222,6 +241,7 @@ impl Forwarding {
 
 impl App for Forwarding {
     fn on_time(&mut self, now: Instant) {
+        self.trees.on_time(now);
         let swept = *self.swept.get_or_insert(now);
         if now.saturating_duration_since(swept) >= Duration::from_secs(1) {
             self.swept = Some(now);
@@ -236,29 +256,44 @@ impl App for Forwarding {
 
     fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
         self.switches.up(ctx);
+        self.trees.up(ctx);
     }
 
-    fn switch_down(&mut self, sw: Sw, _: Instant, _: &mut Network) {
+    fn switch_down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
         self.switches.down(sw);
+        self.trees.down(sw, now, network);
     }
 
     fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
         self.switches.time_passes(ctx);
+        self.trees.time_passes(self.cfg.flooding, ctx);
         self.counts.repaired += self.repair.on_time(ctx.now, &self.switches, ctx.network);
     }
 
     fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
+        self.trees.told(&told.fact, self.cfg.flooding, now, network);
         self.counts.repaired += self.repair.told(&told.fact, now, &self.switches, network);
-        if let Fact::Port(at, _) = told.fact {
-            self.counts.repaired += self.switches.settle(at, now, network);
+        match told.fact {
+            Fact::Port(at, _) => self.counts.repaired += self.switches.settle(at, now, network),
+            Fact::Simpler(rank) => self.counts.repaired += self.be_simpler(rank, now, network),
+            _ => {}
         }
     }
 
     fn multipart_reply(&mut self, xid: u32, kind: MultipartKind, body: &[u8], ctx: &mut Ctx<'_>) {
-        self.counts.repaired += self.switches.reply(xid, kind, body, ctx);
+        let priority = self.cfg.priority;
+        self.counts.repaired += self.switches.reply(xid, kind, body, priority, ctx);
+    }
+
+    fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+        self.trees.barrier_reply(xid, ctx);
     }
 
     fn error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
+        if error.cookie().is_some_and(tree::is_ours) {
+            self.counts.refused += u64::from(self.trees.refused(error, ctx));
+            return;
+        }
         // A frame that the switch kept no longer is no fault of the rule that was to send it.
         let is_rule = error.cookie().is_some_and(rules::is_ours)
             && error.reason.kind() != ErrorType::BAD_REQUEST;
@@ -266,6 +301,9 @@ impl App for Forwarding {
             return;
         }
         self.counts.refused += 1;
+        if self.simplify(error, ctx) {
+            return;
+        }
         let (id, retry, reason) = (ctx.id, self.cfg.refused_retry, error.reason);
         if self.switches.refused(id, ctx.now, retry) {
             ctx.network.report(|| {
@@ -299,6 +337,9 @@ impl App for Forwarding {
         put(("forwarding_waiting", "Flows whose rules are on their way", waiting));
         put(("forwarding_waited", "Frames sent on while their rules were on the way", c.waited));
         put(("forwarding_floods", "Frames sent to all ports at the edge", c.floods));
+        let along_tree = "Those of them that switches pass on along the tree";
+        put(("forwarding_floods_along_tree", along_tree, c.along_tree));
+        put(("forwarding_tree", "Whether they can, now", u64::from(self.trees.stands())));
         put(("forwarding_floods_too_many", "Frames to all beyond the limit of a port", c.too_many));
         put(("forwarding_floods_came_round", "Frames to all that came round", c.came_round));
         put((
@@ -309,6 +350,8 @@ impl App for Forwarding {
         put(("forwarding_unsettled", "Frames from ports not known to lead to hosts", c.unsettled));
         put(("forwarding_no_way", "Frames to hosts to which there is no way", c.no_way));
         put(("forwarding_refused", "Rules that switches refused", c.refused));
+        let simplified = "Times that rules became simpler, since a switch could not match so much";
+        put(("forwarding_simplified", simplified, c.simplified));
         let refusing = self.switches.refusing() as u64;
         put(("forwarding_refusing", "Switches that get no rules for a while", refusing));
         put(("forwarding_cut_off", "Frames that came up cut off and are lost", c.cut_off));

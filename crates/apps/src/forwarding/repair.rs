@@ -36,7 +36,7 @@ const AGAIN_MAX: usize = 65_536;
 
 /// Where nothing leads any more.
 #[derive(Debug, Clone, Copy)]
-enum Gone {
+pub(super) enum Gone {
     /// Out of a port.
     Port(Place),
     /// From the first to the second, and back.
@@ -45,6 +45,8 @@ enum Gone {
     Host(HostId, Place),
     /// To a host that left a place, from any switch.
     Everywhere(HostId, Place),
+    /// By rules whose form has this rank: all switches have simpler ones.
+    Finer(u8),
 }
 
 impl Gone {
@@ -59,6 +61,7 @@ impl Gone {
             Self::Host(id, at) | Self::Everywhere(id, at) => {
                 view.host(id).is_none_or(|host| host.at != at)
             }
+            Self::Finer(_) => true,
         }
     }
 
@@ -84,6 +87,16 @@ impl Gone {
                     };
                     network.mail(switch, Message::FlowMod(named.delete_to(id, port)));
                     deleted += 1;
+                }
+                deleted
+            }
+            Self::Finer(rank) => {
+                let mut deleted = 0;
+                for (switch, named) in switches.all() {
+                    if let Some(rule) = named.delete_form(rank) {
+                        network.mail(switch, Message::FlowMod(rule));
+                        deleted += 1;
+                    }
                 }
                 deleted
             }
@@ -127,9 +140,24 @@ impl Repair {
                     }
                 })
             }
-            Fact::Port(..) | Fact::Switch(..) | Fact::Heard(..) => None,
+            Fact::Port(..)
+            | Fact::Switch(..)
+            | Fact::Heard(..)
+            | Fact::Simpler(_)
+            | Fact::Tree(_)
+            | Fact::Stand(..) => None,
         };
-        let Some(gone) = gone else { return 0 };
+        gone.map_or(0, |gone| self.begin(gone, now, switches, network))
+    }
+
+    /// Has rules go now, and once more later. Returns how many deletions it took.
+    pub(super) fn begin(
+        &mut self,
+        gone: Gone,
+        now: Instant,
+        switches: &Switches,
+        network: &mut Network,
+    ) -> u64 {
         let deleted = gone.delete(switches, network);
         if deleted > 0 {
             if self.again.len() >= AGAIN_MAX {

@@ -21,7 +21,7 @@ const COOKIE_MASK: u64 = 0xffff_ffff_0000_0000;
 /// A rule that sends a flow out of a port.
 pub(super) fn rule(cfg: &Config, flow: Flow, out_port: PortNo) -> FlowMod {
     FlowMod {
-        cookie: COOKIE,
+        cookie: COOKIE | u64::from(cfg.matching.rank()),
         idle_timeout: cfg.idle_timeout_s,
         hard_timeout: cfg.hard_timeout_s,
         priority: cfg.priority,
@@ -48,6 +48,11 @@ pub(super) fn delete_just(rule: FlowMod) -> FlowMod {
 /// Whether a cookie is that of a rule of forwarding.
 pub(super) const fn is_ours(cookie: u64) -> bool {
     cookie & COOKIE_MASK == COOKIE
+}
+
+/// What the form of a rule of forwarding ranks as.
+pub(super) const fn rank(cookie: u64) -> u8 {
+    cookie.to_le_bytes()[0]
 }
 
 /// Where a rule of forwarding sends.
@@ -94,6 +99,13 @@ impl Named {
         let (cookie, cookie_mask) = self.mark();
         let command = FlowModCommand::DELETE;
         FlowMod { command, cookie, cookie_mask, out_port, ..FlowMod::default() }
+    }
+
+    /// All rules of this form go, where they can be told from others.
+    pub(super) fn delete_form(self, rank: u8) -> Option<FlowMod> {
+        let (cookie, command) = (COOKIE | u64::from(rank), FlowModCommand::DELETE);
+        let delete = FlowMod { command, cookie, cookie_mask: u64::MAX, ..FlowMod::default() };
+        (self == Self::ByCookie).then_some(delete)
     }
 
     /// Those of them that are for a host go.

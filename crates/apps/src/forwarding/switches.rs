@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 
 use sluice_app::view::{Fact, Host, HostId, Place, Role};
 use sluice_app::{Ctx, Network, Sw};
-use sluice_wire::model::{Reply, Request};
-use sluice_wire::{DatapathId, FieldId, Message, MultipartKind, PortNo, VlanId, flow_stats};
+use sluice_wire::model::{FlowDesc, Reply, Request};
+use sluice_wire::{
+    DatapathId, FieldId, FlowMod, Message, MultipartKind, PortNo, VlanId, flow_stats,
+};
 
 use super::flood::is_edge;
 use super::rules::{self, Named};
@@ -117,6 +119,7 @@ impl Switches {
         xid: u32,
         kind: MultipartKind,
         body: &[u8],
+        priority: u16,
         ctx: &mut Ctx<'_>,
     ) -> u64 {
         let Some(own) = self.0.get_mut(&ctx.id) else { return 0 };
@@ -136,9 +139,18 @@ impl Switches {
             }
             Asked::Which(asked) if asked == xid => {
                 own.asked = Asked::Done;
+                let mut deleted = 0;
                 for rule in flow_stats(ctx.here.version(), kind, body, 0).map_while(Result::ok) {
                     let Ok(rule) = rule.to_flow_desc() else { continue };
                     if !rules::is_ours(rule.cookie) {
+                        continue;
+                    }
+                    // Written when a switch could not match as much as is asked for now; it would hide others.
+                    if rule.priority > priority {
+                        let FlowDesc { priority, matching, .. } = rule;
+                        let rule = FlowMod { priority, matching, ..FlowMod::default() };
+                        ctx.network.mail(ctx.id, Message::FlowMod(rules::delete_just(rule)));
+                        deleted += 1;
                         continue;
                     }
                     let value = |id| rule.matching.get(id).map(|field| field.value);
@@ -152,10 +164,8 @@ impl Switches {
                 }
                 let ports: Vec<_> = own.claims.keys().copied().collect();
                 let (id, now) = (ctx.id, ctx.now);
-                ports
-                    .into_iter()
-                    .map(|port| self.settle(Place::new(id, port), now, ctx.network))
-                    .sum()
+                let settle = |port| self.settle(Place::new(id, port), now, ctx.network);
+                deleted + ports.into_iter().map(settle).sum::<u64>()
             }
             _ => 0,
         }

@@ -425,7 +425,11 @@ impl App for Hosts {
                     self.believe(*id, *addr, now, network);
                 }
             }
-            Fact::Port(..) | Fact::Link(..) => {}
+            Fact::Port(..)
+            | Fact::Link(..)
+            | Fact::Simpler(_)
+            | Fact::Tree(_)
+            | Fact::Stand(..) => {}
         }
     }
 

@@ -159,6 +159,7 @@ impl From<Forwarding> for forwarding::Config {
             hard_timeout_s: set.hard_timeout_s,
             waiting: set.waiting_ms.0,
             refused_retry: set.refused_retry_s.0,
+            flooding: set.flood.into(),
             floods_per_s_max: set.floods_per_s_max,
             miss_len: set.miss_len,
             seed: set.seed,

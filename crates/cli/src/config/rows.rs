@@ -380,6 +380,13 @@ pub(crate) const ROWS: &[Row] = &[
         "Seconds for which a switch that refused a rule gets no others; what comes up there is sent on frame by frame.",
     ),
     row(
+        "forwarding.flood",
+        r#""controller""#,
+        Live,
+        "How frames to all get to where they go: controller (one message to each switch) or tree (one to the first \
+         switch, and from there along a tree of links).",
+    ),
+    row(
         "forwarding.floods_per_s_max",
         "1000",
         Live,

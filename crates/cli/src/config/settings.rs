@@ -5,9 +5,9 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
 use serde::Deserialize;
 
 use super::values::{
-    Address, Addresses, Apps, Congestion, Format, GuardName, HostTimeout, Level, MatchingName,
-    Micros, Millis, Pin, ProbeInterval, RoleName, Seconds, SecretText, SocketBuffer, Spoken,
-    WayMatchingName,
+    Address, Addresses, Apps, Congestion, FloodingName, Format, GuardName, HostTimeout, Level,
+    MatchingName, Micros, Millis, Pin, ProbeInterval, RoleName, Seconds, SecretText, SocketBuffer,
+    Spoken, WayMatchingName,
 };
 
 #[derive(Debug, Clone, Deserialize)]
@@ -142,6 +142,7 @@ pub(super) struct Forwarding {
     pub(super) hard_timeout_s: u16,
     pub(super) waiting_ms: Millis,
     pub(super) refused_retry_s: Seconds,
+    pub(super) flood: FloodingName,
     pub(super) floods_per_s_max: u32,
     pub(super) miss_len: u16,
     pub(super) seed: u64,

@@ -294,6 +294,23 @@ impl From<WayMatchingName> for forwarding::Matching {
     }
 }
 
+/// How `forwarding` sends what is for all.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum FloodingName {
+    Controller,
+    Tree,
+}
+
+impl From<FloodingName> for forwarding::Flooding {
+    fn from(name: FloodingName) -> Self {
+        match name {
+            FloodingName::Controller => Self::Controller,
+            FloodingName::Tree => Self::Tree,
+        }
+    }
+}
+
 /// The name of a congestion control; `system` is none.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]

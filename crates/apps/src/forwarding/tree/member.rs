@@ -1,0 +1,245 @@
+//! The switches of this worker: what each has of trees, as far as it has confirmed it.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use sluice_app::view::{Fact, Groups, Stage, Stand, Tree};
+use sluice_app::{Ctx, Network, Sw};
+use sluice_wire::{DatapathId, FlowMod};
+
+use super::Flooding;
+use super::forest::members;
+use super::rules::{self, LIFE};
+
+/// How often rules are written anew while their tree stands.
+const REFRESH: Duration = Duration::from_secs(3);
+
+/// A switch that takes longer to confirm its rules may lose them before anybody hears of it: the tree goes.
+const OVERDUE: Duration = Duration::from_secs(4);
+
+const _: () = assert!(REFRESH.as_secs() + OVERDUE.as_secs() < LIFE.as_secs());
+
+/// How long a switch has no rules, and its links stay as they are, before it gets others: all that was on its way along
+/// an older tree has arrived.
+const CALM: Duration = Duration::from_secs(1);
+
+/// After which a switch that refused a rule of a tree is tried again.
+const RETRY: Duration = Duration::from_secs(60);
+
+/// The switches of this worker.
+#[derive(Debug, Default)]
+pub(super) struct Members {
+    all: BTreeMap<DatapathId, Member>,
+    started: Option<Instant>,
+}
+
+/// One of them.
+#[derive(Debug)]
+struct Member {
+    sw: Sw,
+    groups: Groups,
+    state: State,
+    /// When its last rules went, or a link of it changed last.
+    changed: Instant,
+    refused: Option<Instant>,
+    /// What was written to it last, and from which view.
+    rules: Vec<FlowMod>,
+    drawn: Option<u64>,
+}
+
+/// What it has.
+///
+/// ```text
+///  Unknown ─▶ Clearing ─▶ Clear ─▶ Bare ─▶ Opening ─▶ Open
+///                ▲                            │         │
+///                └────────────────────────────┴─────────┘
+/// ```
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// Perhaps rules of some tree, of an earlier process even.
+    Unknown,
+    /// It was told to have none, and has yet to confirm it.
+    Clearing(u32),
+    /// None for a while.
+    Clear,
+    /// None for long enough.
+    Bare,
+    /// It was told to have those of this tree, and has yet to confirm it.
+    Opening { nth: u64, xid: u32, since: Instant },
+    /// It has those of this tree, at least as they were at `since`; they were written once more and are to be confirmed.
+    Open { nth: u64, since: Instant, again: Option<(u32, Instant)> },
+}
+
+impl Members {
+    pub(super) fn on_time(&mut self, now: Instant) {
+        self.started.get_or_insert(now);
+    }
+
+    pub(super) fn up(&mut self, ctx: &mut Ctx<'_>) {
+        let groups = rules::groups(ctx.here.version());
+        let (sw, changed, state) = (ctx.sw, ctx.now, State::Unknown);
+        let member =
+            Member { sw, groups, state, changed, refused: None, rules: vec![], drawn: None };
+        self.all.insert(ctx.id, member);
+        ctx.tell(Fact::Stand(ctx.id, None));
+    }
+
+    pub(super) fn down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
+        self.all.retain(|&id, member| {
+            let is_gone = member.sw == sw;
+            if is_gone {
+                network.tell(now, Fact::Stand(id, None));
+            }
+            !is_gone
+        });
+    }
+
+    /// Lets time pass for a switch.
+    pub(super) fn time_passes(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
+        let Some(member) = self.all.get_mut(&ctx.id) else { return };
+        let tree = ctx.view().tree();
+        let nth = tree.map_or(0, |tree| tree.nth);
+        let mine = tree.filter(|tree| {
+            let is_open = matches!(tree.stage, Stage::Growing | Stage::Standing);
+            is_open && members(tree).any(|id| id == ctx.id)
+        });
+        let mine = mine.cloned();
+        let started = self.started.unwrap_or(ctx.now);
+        match member.state {
+            State::Unknown if flooding == Flooding::Tree => member.clear(ctx),
+            State::Unknown | State::Clearing(_) => {}
+            State::Clear => {
+                let is_calm = ctx.now.saturating_duration_since(member.changed) >= CALM
+                    // What an earlier process wrote to switches that are not back yet is gone.
+                    && ctx.now.saturating_duration_since(started) >= LIFE;
+                if is_calm && mine.is_none() {
+                    member.state = State::Bare;
+                    member.show_bare(nth, ctx);
+                }
+            }
+            State::Bare => match mine {
+                Some(tree) if tree.stage == Stage::Growing => member.open(&tree, ctx),
+                Some(_) => {}
+                None => member.show_bare(nth, ctx),
+            },
+            State::Opening { nth, since, .. } => {
+                let is_late = ctx.now.saturating_duration_since(since) >= OVERDUE;
+                if is_late || mine.is_none_or(|tree| tree.nth != nth) {
+                    member.clear(ctx);
+                }
+            }
+            State::Open { nth, since, again } => match mine.filter(|tree| tree.nth == nth) {
+                Some(tree) => member.stay_open(&tree, since, again, ctx),
+                None => member.clear(ctx),
+            },
+        }
+    }
+
+    pub(super) fn told(&mut self, fact: &Fact, now: Instant, network: &mut Network) {
+        let Fact::Link(to, link) = fact else { return };
+        let ends = [Some(to.switch), link.map(|link| link.from.switch)];
+        for id in ends.into_iter().flatten() {
+            let Some(member) = self.all.get_mut(&id) else { continue };
+            member.changed = now;
+            if matches!(member.state, State::Bare) {
+                member.state = State::Clear;
+                network.tell(now, Fact::Stand(id, None));
+            }
+        }
+    }
+
+    pub(super) fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+        let Some(member) = self.all.get_mut(&ctx.id) else { return };
+        match member.state {
+            State::Clearing(asked) if asked == xid => {
+                (member.state, member.changed) = (State::Clear, ctx.now);
+            }
+            State::Opening { nth, xid: asked, since } if asked == xid => {
+                member.state = State::Open { nth, since, again: None };
+                ctx.tell(Fact::Stand(ctx.id, Some(Stand::Holds(nth))));
+            }
+            State::Open { nth, again: Some((asked, since)), .. } if asked == xid => {
+                member.state = State::Open { nth, since, again: None };
+            }
+            _ => {}
+        }
+    }
+
+    /// A switch refused a rule. Whether that is news.
+    pub(super) fn refused(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        let Some(member) = self.all.get_mut(&ctx.id) else { return false };
+        let is_news = matches!(member.state, State::Opening { .. } | State::Open { .. });
+        if is_news {
+            member.refused = Some(ctx.now);
+            member.clear(ctx);
+        }
+        is_news
+    }
+}
+
+impl Member {
+    /// Tells the switch to have no rules.
+    fn clear(&mut self, ctx: &mut Ctx<'_>) {
+        ctx.tell(Fact::Stand(ctx.id, None));
+        let rules = rules::delete(ctx.network.view(), ctx.id, self.groups);
+        self.state = State::Clearing(say(&rules, ctx));
+        self.rules.clear();
+        self.drawn = None;
+    }
+
+    /// Shows that it has none, and gets none of the `nth` tree.
+    fn show_bare(&mut self, nth: u64, ctx: &mut Ctx<'_>) {
+        let is_over = |&at: &Instant| ctx.now.saturating_duration_since(at) < RETRY;
+        self.refused = self.refused.filter(is_over);
+        let groups = self.refused.is_none().then_some(self.groups);
+        ctx.tell(Fact::Stand(ctx.id, Some(Stand::Bare { after: nth, groups })));
+    }
+
+    /// Tells the switch to have the rules of a tree.
+    fn open(&mut self, tree: &Tree, ctx: &mut Ctx<'_>) {
+        self.draw(tree, ctx);
+        let xid = say(&self.rules, ctx);
+        self.state = State::Opening { nth: tree.nth, xid, since: ctx.now };
+    }
+
+    /// Writes them once more, for their time is short or hosts are elsewhere.
+    fn stay_open(
+        &mut self,
+        tree: &Tree,
+        since: Instant,
+        again: Option<(u32, Instant)>,
+        ctx: &mut Ctx<'_>,
+    ) {
+        if let Some((_, said)) = again {
+            if ctx.now.saturating_duration_since(said) >= OVERDUE {
+                ctx.tell(Fact::Stand(ctx.id, None));
+            }
+            return;
+        }
+        let is_other = self.draw(tree, ctx);
+        if is_other || ctx.now.saturating_duration_since(since) >= REFRESH {
+            let xid = say(&self.rules, ctx);
+            self.state = State::Open { nth: tree.nth, since, again: Some((xid, ctx.now)) };
+        }
+    }
+
+    /// Draws its rules from the view. Whether they are otherwise than before.
+    fn draw(&mut self, tree: &Tree, ctx: &Ctx<'_>) -> bool {
+        let version = ctx.view().version();
+        if self.drawn.replace(version) == Some(version) {
+            return false;
+        }
+        let rules = rules::of(ctx.view(), tree, ctx.id);
+        let is_other = rules != self.rules;
+        self.rules = rules;
+        is_other
+    }
+}
+
+/// Says `rules` and asks for a confirmation: its transaction id.
+fn say(rules: &[FlowMod], ctx: &mut Ctx<'_>) -> u32 {
+    for rule in rules {
+        super::super::say(ctx.here.flow_mod(rule));
+    }
+    ctx.here.barrier_request()
+}

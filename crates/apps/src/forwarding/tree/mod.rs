@@ -1,0 +1,114 @@
+//! Frames for all along a tree of links: switches pass them on by themselves, from link to link and out at the edge.
+//!
+//! Only links have rules. What comes in at the edge goes up, is learnt from, answered, counted and limited as ever, and then
+//! leaves through one `PACKET_OUT` at its own switch. `docs/adr/0009-trees.md` says why, and why nothing goes round.
+
+mod coordinator;
+mod forest;
+mod member;
+mod reach;
+mod rules;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use sluice_app::view::{Fact, Groups};
+use sluice_app::{Ctx, Network, Sw};
+use sluice_wire::{DatapathId, ErrorMsg, MacAddr};
+
+use coordinator::Coordinator;
+use member::Members;
+pub(super) use reach::Part;
+use reach::Reach;
+pub(super) use rules::is_ours;
+
+/// How frames for all get to where they go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flooding {
+    /// The controller sends them to each switch.
+    Controller,
+    /// The controller sends them to the first switch, and switches pass them on along a tree.
+    Tree,
+}
+
+/// All that this worker knows and does about trees.
+#[derive(Debug, Default)]
+pub(super) struct Trees {
+    coordinator: Coordinator,
+    members: Members,
+    reach: Reach,
+    passed: Option<Instant>,
+}
+
+impl Trees {
+    pub(super) fn on_time(&mut self, now: Instant) {
+        self.members.on_time(now);
+    }
+
+    pub(super) fn up(&mut self, ctx: &mut Ctx<'_>) {
+        self.members.up(ctx);
+    }
+
+    pub(super) fn down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
+        self.members.down(sw, now, network);
+    }
+
+    /// Lets time pass for a switch.
+    pub(super) fn time_passes(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
+        self.members.time_passes(flooding, ctx);
+        // Once for all switches.
+        if self.passed != Some(ctx.now) {
+            self.passed = Some(ctx.now);
+            self.coordinator.look(flooding, ctx.now, ctx.network);
+        }
+    }
+
+    pub(super) fn told(
+        &mut self,
+        fact: &Fact,
+        flooding: Flooding,
+        now: Instant,
+        network: &mut Network,
+    ) {
+        self.members.told(fact, now, network);
+        if matches!(fact, Fact::Switch(..) | Fact::Link(..) | Fact::Tree(_) | Fact::Stand(..)) {
+            self.coordinator.look(flooding, now, network);
+        }
+    }
+
+    pub(super) fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+        self.members.barrier_reply(xid, ctx);
+    }
+
+    /// Whether a tree stands: of all workers, one says so.
+    pub(super) fn stands(&self) -> bool {
+        self.coordinator.stands()
+    }
+
+    /// A switch refused a rule of the tree. Whether that is news.
+    pub(super) fn refused(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) -> bool {
+        let is_news = self.members.refused(ctx);
+        if is_news {
+            let (id, reason) = (ctx.id, error.reason);
+            ctx.network.report(|| {
+                format!("{id} refused a rule of the tree ({reason}): what is for all is sent to it by the controller")
+            });
+        }
+        is_news
+    }
+
+    /// The part of the tree that a frame to `dst` reaches from `id`, if it goes along the tree.
+    pub(super) fn part(
+        &mut self,
+        id: DatapathId,
+        dst: MacAddr,
+        network: &Network,
+    ) -> Option<Arc<Part>> {
+        let tree = network.view().tree()?;
+        let fits = match tree.groups {
+            Groups::All => dst.is_group(),
+            Groups::Broadcast => dst == MacAddr::BROADCAST,
+        };
+        if fits { self.reach.of(network.view(), id) } else { None }
+    }
+}

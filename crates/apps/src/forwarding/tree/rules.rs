@@ -1,0 +1,104 @@
+//! The rules of a tree: what comes in from a link of it goes out of the others and to hosts.
+
+use std::time::Duration;
+
+use sluice_app::view::{Groups, Place, Tree, View};
+use sluice_wire::{
+    Action, DatapathId, Field, FlowMod, FlowModCommand, Instruction, MacAddr, Match, Out, PortNo,
+    Version,
+};
+
+use super::super::flood::is_edge;
+
+/// What the cookies of these rules are: `tree`.
+const COOKIE: u64 = 0x7472_6565_0000_0000;
+
+/// Above the table-miss entry, and below all that somebody else may have to say of such frames.
+const PRIORITY: u16 = 1;
+
+/// Above that: what no bridge may pass on.
+const RESERVED_PRIORITY: u16 = 2;
+
+/// How long rules live that are not written anew: less than topology takes a port for a link whose switch is gone.
+pub(super) const LIFE: Duration = Duration::from_secs(LIFE_S as u64);
+const LIFE_S: u16 = 10;
+
+/// The bit of an address that names a group. IEEE 802 §8.2.2.
+const GROUP: MacAddr = MacAddr([1, 0, 0, 0, 0, 0]);
+
+/// The first of the addresses that no bridge passes on, and the bits that they have in common. IEEE 802.1D §7.12.6.
+const RESERVED: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0]);
+const RESERVED_BITS: u128 = 0xffff_ffff_fff0;
+
+/// Whether a cookie is that of a rule of a tree.
+pub(in super::super) const fn is_ours(cookie: u64) -> bool {
+    cookie == COOKIE
+}
+
+/// What rules of `version` can tell apart.
+pub(super) fn groups(version: Version) -> Groups {
+    let rule = rule(PRIORITY, to_groups(PortNo(1), Groups::All), vec![]);
+    let said = Out::new(&mut Vec::new(), version, &mut 0).flow_mod(&rule);
+    if said.is_ok() { Groups::All } else { Groups::Broadcast }
+}
+
+/// The ports of a switch that are at links of a tree.
+pub(super) fn ports(tree: &Tree, id: DatapathId) -> impl Iterator<Item = PortNo> {
+    tree.links.iter().flatten().filter(move |end| end.switch == id).map(|end| end.port)
+}
+
+/// The rules of a switch.
+pub(super) fn of(view: &View, tree: &Tree, id: DatapathId) -> Vec<FlowMod> {
+    let known = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
+    let edges = known.map(|&no| Place::new(id, no)).filter(|&at| is_edge(view, at));
+    let edges: Vec<_> = edges.filter(|&at| !tree.has_end(at)).map(|at| at.port).collect();
+    let links: Vec<_> = ports(tree, id).collect();
+    let mut rules = Vec::new();
+    for &port in &links {
+        if tree.groups == Groups::All {
+            let reserved = Field::eth_dst(RESERVED).masked(RESERVED_BITS);
+            let matching = [Field::in_port(port), reserved].into();
+            rules.push(rule(RESERVED_PRIORITY, matching, vec![]));
+        }
+        let others = links.iter().filter(|&&other| other != port).chain(&edges);
+        let actions = others.map(|&other| Action::output(other)).collect();
+        rules.push(rule(PRIORITY, to_groups(port, tree.groups), actions));
+    }
+    rules
+}
+
+fn rule(priority: u16, matching: Match, actions: Vec<Action>) -> FlowMod {
+    let instructions = if actions.is_empty() { vec![] } else { vec![Instruction::apply(actions)] };
+    FlowMod {
+        cookie: COOKIE,
+        hard_timeout: LIFE_S,
+        priority,
+        matching,
+        instructions,
+        ..FlowMod::default()
+    }
+}
+
+fn to_groups(port: PortNo, groups: Groups) -> Match {
+    let dst = match groups {
+        Groups::All => Field::eth_dst(GROUP).masked(GROUP.to_u64().into()),
+        Groups::Broadcast => Field::eth_dst(MacAddr::BROADCAST),
+    };
+    [Field::in_port(port), dst].into()
+}
+
+/// Lets all rules of all trees go. Where they cannot be named, one for each port that there is.
+pub(super) fn delete(view: &View, id: DatapathId, groups: Groups) -> Vec<FlowMod> {
+    if groups == Groups::All {
+        let (command, cookie_mask) = (FlowModCommand::DELETE, u64::MAX);
+        return vec![FlowMod { command, cookie: COOKIE, cookie_mask, ..FlowMod::default() }];
+    }
+    let ports = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
+    let strict = |&port: &PortNo| FlowMod {
+        command: FlowModCommand::DELETE_STRICT,
+        priority: PRIORITY,
+        matching: to_groups(port, groups),
+        ..FlowMod::default()
+    };
+    ports.map(strict).collect()
+}

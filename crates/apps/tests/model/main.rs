@@ -1,0 +1,125 @@
+//! Forwarding with model switches in virtual time, told as stories: trees, and switches that refuse.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod refused;
+mod trees;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use sluice_app::App;
+use sluice_app::view::{Stage, Tree};
+use sluice_apps::forwarding::{self, Flooding};
+use sluice_apps::{Config, Stack, stack};
+use sluice_emu::link::Settings;
+use sluice_emu::net::{Family, Fault, Net, Options, Pings};
+use sluice_emu::switch::Plan;
+use sluice_emu::topology::Topology;
+use sluice_testkit::Brain;
+use sluice_wire::{Version, Versions};
+
+/// In which everything is discovered, and a tree stands if one is wanted.
+const BEGIN: Duration = Duration::from_secs(16);
+
+/// A network, and how many frames were followed in it.
+#[derive(Debug)]
+struct Story {
+    net: Net<Brain<Stack>>,
+    config: Config,
+    traced: u32,
+}
+
+fn plan(version: Version) -> Plan {
+    Plan { versions: Versions::of(&[version]), ..Plan::default() }
+}
+
+fn brain(config: &Config) -> Brain<Stack> {
+    let names = ["topology", "hosts", "forwarding"].map(str::to_owned);
+    Brain::new((0..2).map(|_| stack(&names, config).unwrap()), 7)
+}
+
+impl Story {
+    /// The network of `shape` at its beginning, with two workers and control links of 5 ms each way.
+    fn new(shape: &str, switch: Plan, forwarding: forwarding::Config) -> Self {
+        let config = Config { forwarding, ..Config::default() };
+        let mut topology = Topology::from_text(shape).unwrap();
+        topology.set_shape(Settings { delay: Duration::from_millis(1), ..Settings::default() });
+        let control = Settings { delay: Duration::from_millis(5), ..Settings::default() };
+        let options = Options { switch, up: control, down: control, ..Options::default() };
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let start = Instant::now();
+        let net = Net::new(topology, &options, start, brain(&config)).unwrap();
+        Self { net, config, traced: 0 }
+    }
+
+    /// One that floods so, after its beginning.
+    fn begun(shape: &str, version: Version, flooding: Flooding) -> Self {
+        let forwarding = forwarding::Config { flooding, ..forwarding::Config::default() };
+        let mut story = Self::new(shape, plan(version), forwarding);
+        story.pass(BEGIN);
+        story
+    }
+
+    fn pass(&mut self, time: Duration) {
+        self.net.run_for(time).unwrap();
+    }
+
+    fn fault(&mut self, fault: Fault) {
+        self.net.fault(fault).unwrap();
+    }
+
+    /// The tree as all workers know it.
+    #[track_caller]
+    fn tree(&self) -> Option<Tree> {
+        let mut trees = self.net.controller().networks().map(|network| network.view().tree());
+        let tree = trees.next().unwrap();
+        assert!(trees.all(|other| other == tree));
+        tree.cloned()
+    }
+
+    /// The number of the tree that stands.
+    #[track_caller]
+    fn standing(&self) -> u64 {
+        let tree = self.tree().unwrap();
+        assert_eq!(tree.stage, Stage::Standing, "{:?}", self.counts());
+        tree.nth
+    }
+
+    /// Every host sends a frame to all, which comes to each other host once, and takes no link twice.
+    #[track_caller]
+    fn all_hear_all(&mut self) {
+        let hosts = self.net.fabric().topology().hosts.len();
+        for host in 0..hosts {
+            let number = self.traced;
+            self.traced += 1;
+            self.fault(Fault::Trace(host, number));
+            self.pass(Duration::from_millis(60));
+            let traces = self.net.fabric().traces();
+            let heard: Vec<_> = traces.heard(number).map(|(_, times)| times).collect();
+            assert_eq!(heard, vec![1; hosts - 1], "from {host}: {:?}", self.counts());
+            assert!(traces.most(number) <= 1);
+        }
+    }
+
+    /// Every host pings every other one; those that were not answered.
+    fn lost_pings(&mut self) -> Vec<(usize, usize)> {
+        let pairs = Pings::all_pairs(self.net.fabric().topology());
+        self.net.ping(pairs, Family::V4, Duration::from_secs(3)).unwrap().lost
+    }
+
+    /// What the applications count, all workers together.
+    fn counts(&self) -> BTreeMap<&'static str, u64> {
+        let mut counts = BTreeMap::new();
+        for app in self.net.controller().apps() {
+            app.gauges(&mut |(name, _, n)| *counts.entry(name).or_default() += n);
+        }
+        counts
+    }
+
+    /// Octets on all control links so far.
+    fn octets(&self) -> u64 {
+        let switches = 0..self.net.fabric().topology().switches.len();
+        let both = switches.filter_map(|n| self.net.control_octets(n));
+        both.map(|(up, down)| up + down).sum()
+    }
+}

@@ -1,0 +1,141 @@
+//! Frames for all along a tree.
+
+use sluice_emu::net::Link;
+use sluice_emu::topology::Topology;
+
+use super::*;
+
+const RINGS: [&str; 5] = ["ring,4", "mesh,4", "torus,3,3", "leafspine,2,4,1", "linear,3"];
+
+/// Where a link of the tree is in the topology.
+#[expect(clippy::indexing_slicing, reason = "a test fails by panicking")]
+fn link_of(story: &Story, tree: &Tree) -> usize {
+    let topology: &Topology = story.net.fabric().topology();
+    let [a, b] = tree.links[0].map(|end| (end.switch, end.port));
+    let ends = |link: &sluice_emu::topology::Link| {
+        [link.a, link.b].map(|at| (topology.switches[at.switch].datapath_id, at.port))
+    };
+    topology.links.iter().position(|link| [[a, b], [b, a]].contains(&ends(link))).unwrap()
+}
+
+#[test]
+fn a_broadcast_comes_to_each_host_once_in_every_network_and_version() {
+    for shape in RINGS {
+        for version in [Version::V1_0, Version::V1_3, Version::V1_5] {
+            let mut story = Story::begun(shape, version, Flooding::Tree);
+            story.standing();
+            story.all_hear_all();
+            assert_eq!(story.lost_pings(), []);
+            let counts = story.counts();
+            let along = [counts["forwarding_floods"], counts["forwarding_floods_along_tree"]];
+            assert!(along[1] >= u64::from(story.traced), "{shape} in {version}: {along:?}");
+        }
+    }
+}
+
+/// The tree costs the control links of a network one message up and one down, however many switches there are.
+#[test]
+fn a_broadcast_costs_one_message_each_way() {
+    let cost = |flooding| {
+        let mut story = Story::begun("torus,3,3", Version::V1_3, flooding);
+        let before = story.octets();
+        story.pass(Duration::from_secs(6));
+        let still = story.octets() - before;
+        let before = story.octets();
+        for number in 0..60 {
+            story.fault(Fault::Trace(0, number));
+            story.pass(Duration::from_millis(100));
+        }
+        let both = story.octets() - before;
+        [both.saturating_sub(still) / 60, still / 6]
+    };
+    let costs = [cost(Flooding::Controller), cost(Flooding::Tree)];
+    // A frame of 60 octets comes up in 102, and goes down in 100 and 16 for each port but the first.
+    assert!((850..1000).contains(&costs[0][0]), "{costs:?}");
+    assert!((200..300).contains(&costs[1][0]), "{costs:?}");
+    // Rules that are written anew, a second and switch.
+    let anew = (costs[1][1] - costs[0][1]) / 9;
+    assert!(anew < 200, "{costs:?}");
+}
+
+#[test]
+fn a_tree_that_loses_a_link_gives_way_to_another_and_nobody_misses_a_frame_meanwhile() {
+    for shape in ["ring,4", "mesh,4", "torus,3,3"] {
+        let mut story = Story::begun(shape, Version::V1_3, Flooding::Tree);
+        let first = story.standing();
+        let link = link_of(&story, &story.tree().unwrap());
+        story.fault(Fault::Cut(link));
+        // The switches tell, the workers tell one another.
+        story.pass(Duration::from_millis(20));
+        story.all_hear_all();
+        story.pass(Duration::from_secs(6));
+        let second = story.standing();
+        assert!(second > first);
+        story.all_hear_all();
+        story.fault(Fault::Join(link));
+        story.pass(Duration::from_secs(10));
+        assert_eq!(story.standing(), second, "{shape}: nothing is torn down for a link more");
+        story.all_hear_all();
+    }
+}
+
+#[test]
+fn a_switch_that_is_joined_later_is_taken_in() {
+    let mut story = Story::begun("linear,3", Version::V1_3, Flooding::Tree);
+    story.fault(Fault::Cut(1));
+    story.pass(Duration::from_secs(6));
+    let first = story.standing();
+    assert_eq!(story.tree().unwrap().links.len(), 1);
+    story.fault(Fault::Join(1));
+    story.pass(Duration::from_secs(10));
+    assert!(story.standing() > first);
+    assert_eq!(story.tree().unwrap().links.len(), 2);
+    story.all_hear_all();
+}
+
+#[test]
+fn hosts_that_move_hear_all_and_the_tree_stays() {
+    let mut story = Story::begun("ring,4", Version::V1_3, Flooding::Tree);
+    let nth = story.standing();
+    let to = story.net.fabric().free_port(2).unwrap();
+    story.fault(Fault::Move(0, to));
+    story.pass(Duration::from_secs(5));
+    story.all_hear_all();
+    assert_eq!(story.standing(), nth);
+}
+
+#[test]
+fn a_control_link_that_hangs_ends_the_tree_before_its_rules_end_and_another_comes_after() {
+    let mut story = Story::begun("ring,4", Version::V1_3, Flooding::Tree);
+    let nth = story.standing();
+    story.fault(Fault::Hold(1));
+    story.pass(Duration::from_secs(9));
+    let tree = story.tree().unwrap();
+    assert_eq!((tree.nth, tree.stage), (nth, Stage::Going));
+    story.fault(Fault::Release(1));
+    story.pass(Duration::from_secs(10));
+    assert!(story.standing() > nth);
+    story.all_hear_all();
+}
+
+#[test]
+fn after_a_restart_what_is_left_of_an_older_tree_goes_first() {
+    let mut story = Story::begun("ring,4", Version::V1_3, Flooding::Tree);
+    story.standing();
+    let fresh = brain(&story.config);
+    story.net.replace(fresh).unwrap();
+    story.pass(Duration::from_secs(4));
+    assert_eq!(story.tree(), None);
+    story.all_hear_all();
+    story.pass(Duration::from_secs(12));
+    story.standing();
+    story.all_hear_all();
+    // And one that wants no tree leaves what there is to its time.
+    let forwarding = forwarding::Config::default();
+    story.config = Config { forwarding, ..Config::default() };
+    let fresh = brain(&story.config);
+    story.net.replace(fresh).unwrap();
+    story.pass(Duration::from_secs(4));
+    story.all_hear_all();
+    assert_eq!(story.net.fabric().link(0).unwrap().0, Link::Up);
+}
