@@ -316,7 +316,10 @@ impl<C, A: App> Hall<C, A> {
         let id = peer.id;
         for message in letters {
             if let Err(no) = peer.session.out(&mut self.tx).say(message) {
-                tracing::warn!("mail cannot be said: {no}");
+                if self.gate.open(self.now) {
+                    let datapath = peer.datapath_id;
+                    tracing::warn!(%datapath, "mail cannot be said: {no}");
+                }
                 sheet(&self.ledger, self.post.number).mail_lost.add(1);
             }
         }
