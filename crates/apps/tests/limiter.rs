@@ -99,6 +99,83 @@ fn a_switch_with_meters_holds_by_them_until_it_refuses_one() {
     );
 }
 
+/// Two frames at once, and one a second.
+fn very_narrow() -> (Limiter, Hub) {
+    let cfg = Config { port_rate: 1, burst: 2, hold_s: 5, ecn: false, ..Config::default() };
+    (Limiter::new(&cfg), Hub::default())
+}
+
+#[test]
+fn a_host_that_floods_what_shows_links_has_that_held_and_nothing_else() {
+    transcript(
+        very_narrow,
+        "
+        know edge s1:1
+        s1 < packet_in  port=1 a>b lldp
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b lldp
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b lldp
+        s1 > flow_mod   drop in_port=1 eth_type=35020 priority=65535 hard=5   # LLDP
+        s1 > flow_mod   drop in_port=1 eth_type=34998 priority=65535 hard=5   # probes for networks of others
+        s1 < packet_in  port=1 a>b lldp    # it was under way
+        s1 < packet_in  port=1 a>b         # the rest is its own
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b
+        s1 > flow_mod   drop match=in_port in_port=1 priority=2 hard=5
+        ",
+    );
+}
+
+#[test]
+fn what_shows_that_a_link_is_alive_is_never_held() {
+    transcript(
+        very_narrow,
+        "
+        know link s1:1 s2:1
+        s1 < packet_in  port=1 a>b lldp
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b lldp
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b lldp
+        s1 > packet_out flood
+        s1 < packet_in  port=1 a>b lldp
+        s1 > packet_out flood
+        ",
+    );
+}
+
+#[test]
+fn what_shows_links_is_held_by_a_meter_of_its_own() {
+    transcript(
+        || {
+            let cfg = Config { port_rate: 1, burst: 1, hold_s: 2, ecn: false, ..Config::default() };
+            (Limiter::new(&cfg), Hub::default())
+        },
+        "
+        [1.3..] s1 < up
+        [1.3..] s1 > flow_mod port=controller priority=0
+        [1.3..] s1 > multipart_request
+        [1.3..] s1 < meters 100
+        [1.3..] s1 < packet_in  port=1 a>b
+        [1.3..] s1 > packet_out flood
+        [1.3..] s1 < packet_in  port=1 a>b
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > flow_mod   meter=100+port=controller match=in_port in_port=1 priority=2 hard=2
+        [1.3..] s1 < packet_in  port=1 a>b lldp
+        [1.3..] s1 > packet_out flood
+        [1.3..] s1 < packet_in  port=1 a>b lldp
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > flow_mod   meter=99+port=controller in_port=1 eth_type=35020 priority=65535
+        [1.3..] s1 > flow_mod   meter=99+port=controller in_port=1 eth_type=34998 priority=65535
+        ",
+    );
+}
+
 #[test]
 fn without_a_rate_everything_passes() {
     transcript(

@@ -28,7 +28,8 @@ use stage::Stage;
 ///
 /// **`<`** is one of `up`, `down`, `port_up N`, `port_down N`, `port_gone N` and `packet_in port=N SRC>DST`. Stations
 /// are letters, `*` for all, or addresses. A frame may have `buffer=N`, `vlan=N`, `tagged` (with a priority only),
-/// `cut` (it comes up truncated), `giant` (the longest that a message holds) or `runt=N` (only its first N octets).
+/// `lldp` (it claims to show a link), `cut` (it comes up truncated), `giant` (the longest that a message holds) or
+/// `runt=N` (only its first N octets).
 ///
 /// `full` refuses the rule that the switch was told last, `count N` and `rules cookie=N b:3` answer what it was asked last.
 ///

@@ -57,7 +57,17 @@ pub(crate) struct Up {
     pub(crate) buffer_id: Option<u32>,
     /// The VLAN of its tag, 0 for a priority tag.
     pub(crate) tag: Option<u16>,
+    pub(crate) carries: Carries,
     pub(crate) size: Size,
+}
+
+/// What a frame carries.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) enum Carries {
+    #[default]
+    Ipv4,
+    /// What shows links, or claims to.
+    Lldp,
 }
 
 /// How much of a frame there is.
@@ -150,6 +160,7 @@ impl Up {
                 ("vlan", n) => up.tag = Some(n.parse().ok()?),
                 ("runt", n) => up.size = Size::Runt(n.parse().ok()?),
                 ("tagged", "") => up.tag = Some(0),
+                ("lldp", "") => up.carries = Carries::Lldp,
                 ("cut", "") => up.size = Size::Cut,
                 ("giant", "") => up.size = Size::Giant,
                 _ => return None,

@@ -15,7 +15,7 @@ use sluice_wire::{
 };
 
 use crate::facts::{self, Known};
-use crate::script::{Heard, Size, Up};
+use crate::script::{Carries, Heard, Size, Up};
 use crate::words::Said;
 
 /// An application, the switches around it, and what it said that no line has named yet.
@@ -350,7 +350,11 @@ impl Up {
             // Priority 3.
             frame.extend((vlan | 3 << 13).to_be_bytes());
         }
-        frame.extend(EtherType::IPV4.0.to_be_bytes());
+        let ethertype = match self.carries {
+            Carries::Ipv4 => EtherType::IPV4,
+            Carries::Lldp => EtherType::LLDP,
+        };
+        frame.extend(ethertype.0.to_be_bytes());
         let whole = |frame: Vec<u8>| {
             let len = u16::try_from(frame.len()).unwrap_or(u16::MAX);
             (frame, len)

@@ -98,6 +98,8 @@ impl EtherType {
     pub const ARP: Self = Self(0x0806);
     /// LLDP. IEEE 802.1AB.
     pub const LLDP: Self = Self(0x88cc);
+    /// The second type for local experiments. IEEE 802 §9.2.4.
+    pub const EXPERIMENT_2: Self = Self(0x88b6);
 
     #[inline]
     fn is_tag(ethertype: U16) -> bool {

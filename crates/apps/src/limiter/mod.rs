@@ -13,10 +13,11 @@ use sluice_app::view::{Place, Role};
 use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
 use sluice_wire::model::{Reply, Request};
 use sluice_wire::{
-    Action, ErrorMsg, EtherType, Ethernet, Features, MultipartKind, PacketIn, PacketOut, PortNo,
+    Action, ErrorMsg, Ethernet, Features, MultipartKind, PacketIn, PacketOut, PortNo,
 };
 
-use bucket::{Bucket, Level, Rate};
+use bucket::{Bucket, Level};
+use rules::Kind;
 
 /// How the limiter is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,10 +80,31 @@ struct Guard {
 
 #[derive(Debug)]
 struct Port {
-    bucket: Bucket,
-    held_until: Instant,
+    misses: Hold,
+    probes: Hold,
     marked_until: Instant,
+}
+
+/// How much of one kind comes up from a port, and how it is held.
+#[derive(Debug, Clone, Copy)]
+struct Hold {
+    bucket: Bucket,
+    until: Instant,
     meter: Option<u32>,
+}
+
+impl Port {
+    fn new(now: Instant) -> Self {
+        let hold = Hold { bucket: Bucket::new(now), until: now, meter: None };
+        Self { misses: hold, probes: hold, marked_until: now }
+    }
+
+    fn hold(&mut self, kind: Kind) -> &mut Hold {
+        match kind {
+            Kind::Misses => &mut self.misses,
+            Kind::Probes => &mut self.probes,
+        }
+    }
 }
 
 impl Limiter {
@@ -127,22 +149,22 @@ impl App for Limiter {
             return Then::PassOn;
         }
         let role = ctx.view().port(Place::new(ctx.id, p.in_port)).map(|port| port.role);
-        let is_lldp = || Ethernet::new(p.frame).is_some_and(|eth| eth.ethertype == EtherType::LLDP);
+        let kind = Ethernet::new(p.frame).map_or(Kind::Misses, |eth| Kind::of(&eth));
         // Whether a link is alive must be heard, however much comes through it.
-        if role == Some(Role::Link) && is_lldp() {
+        if role == Some(Role::Link) && kind == Kind::Probes {
             return Then::PassOn;
         }
         let Some(Some(guard)) = self.guards.get_mut(ctx.sw.index()) else { return Then::PassOn };
         let Some(port) = guard.port(p.in_port, ctx.now) else { return Then::PassOn };
-        let level = port.bucket.put(Rate::new(self.cfg.port_rate, self.cfg.burst), ctx.now);
+        let level = port.hold(kind).bucket.put(kind.limit(&self.cfg).rate(), ctx.now);
         if level == Level::Low {
             return Then::PassOn;
         }
         // Behind a link is not a host but a network: what comes too fast is dropped here, and not there.
         if role != Some(Role::Link) {
             if level == Level::Over {
-                guard.hold(p.in_port, &self.cfg, ctx, &mut self.counts);
-            } else if self.cfg.ecn {
+                guard.hold(p.in_port, kind, &self.cfg, ctx, &mut self.counts);
+            } else if self.cfg.ecn && kind == Kind::Misses {
                 guard.mark(p.in_port, &self.cfg, ctx, &mut self.counts);
             }
         }
@@ -176,9 +198,11 @@ impl App for Limiter {
         if error.xid.wrapping_sub(first) <= last.wrapping_sub(first) {
             guard.next_meter = None;
             guard.held_by_meter = None;
-            for port in guard.ports.values_mut() {
-                port.meter = None;
-                port.held_until = ctx.now;
+            for hold in
+                guard.ports.values_mut().flat_map(|port| [&mut port.misses, &mut port.probes])
+            {
+                hold.meter = None;
+                hold.until = ctx.now;
             }
         }
     }
@@ -196,32 +220,40 @@ impl Guard {
         if self.ports.len() >= PORTS_MAX && !self.ports.contains_key(&port) {
             return None;
         }
-        let new =
-            || Port { bucket: Bucket::new(now), held_until: now, marked_until: now, meter: None };
-        Some(self.ports.entry(port).or_insert_with(new))
+        Some(self.ports.entry(port).or_insert_with(|| Port::new(now)))
     }
 
-    /// Holds a port, unless it is held.
+    /// Holds what is of one kind at a port, unless it is held.
     #[cold]
-    fn hold(&mut self, no: PortNo, cfg: &Config, ctx: &mut Ctx<'_>, counts: &mut Counts) {
+    fn hold(
+        &mut self,
+        no: PortNo,
+        kind: Kind,
+        cfg: &Config,
+        ctx: &mut Ctx<'_>,
+        counts: &mut Counts,
+    ) {
         let Some(port) = self.ports.get_mut(&no) else { return };
-        if port.held_until > ctx.now {
+        let hold = port.hold(kind);
+        if hold.until > ctx.now {
             return;
         }
-        port.held_until = ctx.now + Duration::from_secs(cfg.hold_s.into());
+        hold.until = ctx.now + Duration::from_secs(cfg.hold_s.into());
         counts.holds += 1;
-        if cfg.meters && port.meter.is_none() {
-            port.meter = self.next_meter;
+        if cfg.meters && hold.meter.is_none() {
+            hold.meter = self.next_meter;
             self.next_meter = self.next_meter.and_then(|n| n.checked_sub(1)).filter(|&n| n > 0);
         }
-        if let Some(meter) = port.meter {
-            let first = ctx.here.next_xid();
-            if let Ok(last) = rules::hold_by_meter(&mut ctx.here, no, meter, cfg) {
+        // Behind what waits for a switch that is asked too much, it would come too late.
+        let mut out = ctx.ahead();
+        if let Some(meter) = hold.meter {
+            let first = out.next_xid();
+            if let Ok(last) = rules::hold_by_meter(&mut out, (no, kind), meter, cfg) {
                 self.held_by_meter = Some((first, last));
                 return;
             }
         }
-        let written = rules::hold_by_drop(&mut ctx.here, no, cfg);
+        let written = rules::hold_by_drop(&mut out, (no, kind), cfg);
         debug_assert!(written.is_ok(), "every version can say it");
     }
 
@@ -233,7 +265,7 @@ impl Guard {
             return;
         }
         port.marked_until = ctx.now + Duration::from_secs(cfg.hold_s.into());
-        if rules::mark(&mut ctx.here, no, cfg).is_ok() {
+        if rules::mark(&mut ctx.ahead(), no, cfg).is_ok() {
             counts.marks += 1;
         }
     }

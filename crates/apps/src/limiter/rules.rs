@@ -4,10 +4,12 @@ use sluice_wire::model::{
     Band, BandTypes, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId, MeterMod,
 };
 use sluice_wire::{
-    Action, EtherType, Field, FieldId, FlowMod, Inexpressible, Instruction, Message, Out, PortNo,
+    Action, EtherType, Ethernet, Field, FieldId, FlowMod, Inexpressible, Instruction, Message, Out,
+    PortNo,
 };
 
 use super::Config;
+use super::bucket::Rate;
 
 /// Marks the rules of the limiter, so that people and other applications know whose they are: "limit".
 const COOKIE: u64 = 0x006c_696d_6974_0000;
@@ -17,6 +19,16 @@ const MARK_PRIORITY: u16 = 1;
 
 /// Above the rules that mark, so that what is held is held whether or not its sender knows of congestion.
 const HOLD_PRIORITY: u16 = 2;
+
+/// Above all others: topology, whose probes are such frames, has them come up by a rule just below.
+const PROBES_PRIORITY: u16 = u16::MAX;
+
+/// What shows links: LLDP, and what topology sends through networks of others.
+const PROBES: [EtherType; 2] = [EtherType::LLDP, EtherType::EXPERIMENT_2];
+
+/// Such frames that may come up from a port in a second, and at once: twice what topology looks at. Where several ports of
+/// ours are in one network of others, each hears all of them.
+const PROBES_PER_S_MAX: u32 = 128;
 
 /// Codepoints of a sender that knows what a mark is, ECT(1) and ECT(0). RFC 3168 §5.
 const CAPABLE: [u128; 2] = [1, 2];
@@ -31,42 +43,109 @@ pub(super) fn can_meter(features: &MeterFeatures) -> bool {
         && features.capabilities.contains(MeterCapabilities::PKTPS)
 }
 
-/// Sends what no rule matches at `port` up by way of meter `meter`.
+/// Frames of a port that are held together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// What no other rule matches.
+    Misses,
+    /// What shows links, or claims to. A rule above all that forward brings it up, so it is held above that.
+    Probes,
+}
+
+/// How much of a kind may come up from a port.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limit {
+    rate: u32,
+    burst: u32,
+}
+
+impl Limit {
+    pub(super) fn rate(self) -> Rate {
+        Rate::new(self.rate, self.burst)
+    }
+}
+
+impl Kind {
+    /// Of which kind a frame is.
+    pub(super) fn of(eth: &Ethernet<'_>) -> Self {
+        if PROBES.contains(&eth.ethertype) { Self::Probes } else { Self::Misses }
+    }
+
+    /// How much of it may come up.
+    pub(super) fn limit(self, cfg: &Config) -> Limit {
+        match self {
+            Self::Misses => Limit { rate: cfg.port_rate, burst: cfg.burst },
+            Self::Probes => Limit {
+                rate: cfg.port_rate.min(PROBES_PER_S_MAX),
+                burst: cfg.burst.min(PROBES_PER_S_MAX),
+            },
+        }
+    }
+
+    /// The rules that hold it at `port`, which do this with it.
+    fn rules(self, port: PortNo, cfg: &Config, instructions: &[Instruction]) -> Vec<FlowMod> {
+        let held = rule(port, cfg, instructions.to_vec());
+        match self {
+            Self::Misses => vec![held],
+            Self::Probes => PROBES
+                .map(|ethertype| FlowMod {
+                    priority: PROBES_PRIORITY,
+                    matching: [Field::in_port(port), Field::eth_type(ethertype.0)].into(),
+                    ..held.clone()
+                })
+                .into(),
+        }
+    }
+
+    /// Octets of a frame that come up while it is held.
+    fn max_len(self, cfg: &Config) -> u16 {
+        match self {
+            Self::Misses => cfg.miss_len,
+            Self::Probes => Action::WHOLE,
+        }
+    }
+}
+
+/// Sends what is of one kind at a port up by way of meter `meter`.
 ///
 /// # Errors
 /// In versions without meters.
 pub(super) fn hold_by_meter(
     out: &mut Out<'_>,
-    port: PortNo,
+    (port, kind): (PortNo, Kind),
     meter: u32,
     cfg: &Config,
 ) -> Result<u32, Inexpressible> {
+    let Limit { rate, burst } = kind.limit(cfg);
     let set = |command| {
         Message::MeterMod(MeterMod {
             command,
             flags: MeterFlags::PKTPS | MeterFlags::BURST,
             meter_id: MeterId(meter),
-            bands: vec![Band::Drop { rate: cfg.port_rate, burst_size: cfg.burst }],
+            bands: vec![Band::Drop { rate, burst_size: burst }],
         })
     };
     // A hold before this one has left it there, and what is there cannot be added.
     out.say(&set(MeterCommand::DELETE))?;
-    out.say(&set(MeterCommand::ADD))?;
-    let up = Action::Output { port: PortNo::CONTROLLER, max_len: cfg.miss_len };
-    let metered = vec![Instruction::Meter { meter_id: meter }, Instruction::apply([up])];
-    out.flow_mod(&rule(port, cfg, metered))
+    let mut last = out.say(&set(MeterCommand::ADD))?;
+    let up = Action::Output { port: PortNo::CONTROLLER, max_len: kind.max_len(cfg) };
+    let metered = [Instruction::Meter { meter_id: meter }, Instruction::apply([up])];
+    for rule in kind.rules(port, cfg, &metered) {
+        last = out.flow_mod(&rule)?;
+    }
+    Ok(last)
 }
 
-/// Drops what no rule matches at `port` for a while.
+/// Drops what is of one kind at a port for a while.
 ///
 /// # Errors
 /// None: every version can say it.
 pub(super) fn hold_by_drop(
     out: &mut Out<'_>,
-    port: PortNo,
+    (port, kind): (PortNo, Kind),
     cfg: &Config,
-) -> Result<u32, Inexpressible> {
-    out.flow_mod(&rule(port, cfg, vec![]))
+) -> Result<(), Inexpressible> {
+    kind.rules(port, cfg, &[]).iter().try_for_each(|rule| out.flow_mod(rule).map(|_| ()))
 }
 
 /// Marks frames of senders that know what it means, before they come up from `port`.

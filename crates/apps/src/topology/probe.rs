@@ -13,8 +13,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 /// The group address that no bridge forwards. IEEE 802.1AB §7.1.
 const NEAREST_BRIDGE: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e]);
 
-/// What probes for networks of others carry: the second type for local experiments. IEEE 802 §9.2.4.
-pub(super) const FAR: EtherType = EtherType(0x88b6);
+/// What probes for networks of others carry.
+pub(super) const FAR: EtherType = EtherType::EXPERIMENT_2;
 
 /// Who defines our own TLV: a locally administered identifier, so nobody's. IEEE 802 §8.2.
 const OUI: [u8; 3] = [0x02, b's', b'l'];

@@ -24,8 +24,9 @@ const MEASURED_EVERY: u32 = 8;
 const AT_ONCE: usize = 64;
 /// Parts of an interval.
 const PARTS: u64 = 16;
-/// Above all rules of others: who holds a port back or forwards by address must not hide links.
-const PRIORITY: u16 = u16::MAX;
+/// Above all rules that forward: they must not hide links. Only who holds a port from which too many such frames come is
+/// above it.
+const PRIORITY: u16 = u16::MAX - 1;
 
 /// What all probes of a worker have in common.
 #[derive(Debug, Clone, Copy)]
