@@ -428,6 +428,65 @@ mod repair {
     }
 }
 
+mod unheard {
+    use super::*;
+
+    /// A switch whose control connection is cut forwards all the same.
+    #[test]
+    fn a_link_to_a_switch_that_nobody_hears_keeps_its_rules() {
+        usually(
+            LINE,
+            "
+            s2 < down
+            know lost s2
+            know link s2:1 s1:1
+            know link s2:2 s3:1
+            ",
+        );
+    }
+
+    #[test]
+    fn it_is_over_when_its_port_goes_down() {
+        usually(
+            LINE,
+            "
+            s2 < down
+            know lost s2
+            know down s1:1
+            s1 > flow_mod   delete match= out_port=1
+            ",
+        );
+    }
+
+    #[test]
+    fn or_when_the_port_leads_to_no_switch_any_more() {
+        usually(
+            LINE,
+            "
+            s2 < down
+            know lost s2
+            know settling s1:1
+            know edge s1:1
+            s1 > flow_mod   delete match= out_port=1
+            ",
+        );
+    }
+
+    #[test]
+    fn or_when_the_switch_comes_back_with_its_ports_elsewhere() {
+        usually(
+            LINE,
+            "
+            s2 < down
+            know lost s2
+            know link s2:3 s1:1
+            s2 > flow_mod   delete match= out_port=1
+            s1 > flow_mod   delete match= out_port=1
+            ",
+        );
+    }
+}
+
 mod flooding {
     use super::*;
 
@@ -648,12 +707,15 @@ mod sessions {
             s1 > flow_mod   delete match= out_port=3
             s1 < rules cookie=7381244169710206976 a:1 b:2 a:1 e:3 c:2
             s1 > flow_mod   delete match= out_port=3
-            know edge s1:2                                # c is elsewhere, as is known
-            s1 > flow_mod   delete match=dst dst=c out_port=2
+            know edge s1:2
             s1 < packet_in  port=1 a>b
             s1 > flow_mod   src=b dst=a port=1
             s1 > flow_mod   src=a dst=b port=2
             s1 > packet_out port=2
+            wait 9s
+            s1 > flow_mod   delete match= out_port=3            # for the second time, as deletions are
+            wait 1s                                             # other switches would be there by now
+            s1 > flow_mod   delete match=dst dst=c out_port=2   # c is elsewhere, as is known
             ",
         );
     }

@@ -71,8 +71,7 @@ impl Known {
                 all.iter().map(|at| &*at.switch).collect()
             }
             Self::Host(_, at) => vec![&at.switch],
-            Self::Gone(_) => vec![],
-            Self::Lost(switch) => vec![switch],
+            Self::Gone(_) | Self::Lost(_) => vec![],
         }
     }
 
@@ -84,6 +83,7 @@ impl Known {
         network: &mut Network,
     ) {
         let place = |at: &At| Place::new(id(&at.switch), at.port);
+        let links: Vec<_> = network.view().links().copied().collect();
         let mut tell = |fact| _ = network.tell(now, fact);
         let set = |at: &At, is_up, role| Fact::Port(place(at), Some(port(is_up, role)));
         match self {
@@ -114,7 +114,14 @@ impl Known {
                 tell(Fact::Host(*host, Some(there)));
             }
             Self::Gone(host) => tell(Fact::Host(*host, None)),
-            Self::Lost(switch) => tell(Fact::Switch(id(switch), None)),
+            Self::Lost(switch) => {
+                let lost = id(switch);
+                tell(Fact::Switch(lost, None));
+                // Nobody hears of its links any more.
+                let is_of_it =
+                    |link: &&Link| [link.from, link.to].iter().any(|at| at.switch == lost);
+                links.iter().filter(is_of_it).for_each(|link| tell(Fact::Link(link.to, None)));
+            }
         }
     }
 }

@@ -268,6 +268,7 @@ impl App for Forwarding {
         self.switches.time_passes(ctx);
         self.trees.time_passes(self.cfg.flooding, ctx);
         self.counts.repaired += self.repair.on_time(ctx.now, &self.switches, ctx.network);
+        self.counts.repaired += self.switches.resolve(ctx.now, ctx.network);
     }
 
     fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use sluice_app::Network;
-use sluice_app::view::{Fact, HostId, Link, Place, View};
+use sluice_app::view::{Fact, HostId, Link, Place, Role, View};
 use sluice_wire::{FlowMod, Message, PortNo};
 
 use super::rules::Named;
@@ -123,15 +123,19 @@ impl Repair {
     ) -> u64 {
         let gone = match fact {
             Fact::Link(to, link) => self.relink(*to, link.as_ref(), network.view()),
-            Fact::Port(at, port) if port.as_ref().is_none_or(|port| !port.is_up) => {
-                Some(Gone::Port(*at))
-            }
+            Fact::Port(at, port) => match port {
+                Some(port) if port.is_up => self.may_lead_elsewhere(*at, port.role),
+                _ => Some(self.unlink(*at).unwrap_or(Gone::Port(*at))),
+            },
             Fact::Host(id, host) => {
                 let old = match host {
                     Some(host) => self.hosts.insert(*id, host.at),
                     None => self.hosts.remove(id),
                 };
-                let left = old.filter(|&old| host.as_ref().is_none_or(|host| host.at != old));
+                let is_left = |old: &Place| host.as_ref().is_none_or(|host| host.at != *old);
+                // Who was taken to be at a link is behind it, and so do rules lead there.
+                let is_link = |old: &Place| network.view().role(*old) == Role::Link;
+                let left = old.filter(|old| is_left(old) && !is_link(old));
                 left.map(|old| {
                     if self.may_be_wide(now) {
                         Gone::Everywhere(*id, old)
@@ -140,8 +144,7 @@ impl Repair {
                     }
                 })
             }
-            Fact::Port(..)
-            | Fact::Switch(..)
+            Fact::Switch(..)
             | Fact::Heard(..)
             | Fact::Simpler(_)
             | Fact::Tree(_)
@@ -198,7 +201,16 @@ impl Repair {
 
     /// The link into `to` is this one from now on. If it was another, nothing leads over that any more, in neither
     /// direction.
+    ///
+    /// A link that is gone because nobody hears the switch at one of its ends carries frames still, as far as anybody
+    /// knows. It is remembered, until a port of it goes down or is known to lead elsewhere.
     fn relink(&mut self, to: Place, link: Option<&Link>, view: &View) -> Option<Gone> {
+        let is_heard = |at: &Place| view.switch(at.switch).is_some();
+        if link.is_none()
+            && !self.links.get(&to).is_some_and(|from| is_heard(from) && is_heard(&to))
+        {
+            return None;
+        }
         let old = match link {
             Some(link) => {
                 // The other direction may have lived on, and is no news then.
@@ -215,6 +227,23 @@ impl Repair {
             self.links.remove(&from);
         }
         Some(Gone::Link(from, to))
+    }
+
+    /// A port leads to this. If that is no switch, the link that it had is over.
+    fn may_lead_elsewhere(&mut self, at: Place, role: Role) -> Option<Gone> {
+        match role {
+            Role::Edge | Role::Shared(_) => self.unlink(at),
+            Role::Link | Role::Settling => None,
+        }
+    }
+
+    /// The link at a port, in both directions.
+    fn unlink(&mut self, at: Place) -> Option<Gone> {
+        let from = self.links.remove(&at)?;
+        if self.links.get(&from) == Some(&at) {
+            self.links.remove(&from);
+        }
+        Some(Gone::Link(from, at))
     }
 }
 

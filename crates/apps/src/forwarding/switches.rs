@@ -43,7 +43,20 @@ enum Asked {
 
 /// The switches of this worker.
 #[derive(Debug, Default)]
-pub(super) struct Switches(BTreeMap<DatapathId, Own>);
+pub(super) struct Switches {
+    all: BTreeMap<DatapathId, Own>,
+    /// When the first one came up.
+    began: Option<Instant>,
+    /// Rules to hosts that are known to be elsewhere, which are looked at once all switches are there.
+    doubts: Vec<(Place, HostId)>,
+}
+
+/// How long switches may take to find a controller that was started again. Before, a port to one that is not there yet may
+/// be taken for one at the edge, and who is behind it for one who is there.
+const GATHERED_AFTER: Duration = Duration::from_secs(10);
+
+/// Rules in doubt that are remembered. Others go when they are idle.
+const DOUBTS_MAX: usize = 16_384;
 
 impl Switches {
     pub(super) fn up(&mut self, ctx: &mut Ctx<'_>) {
@@ -52,33 +65,34 @@ impl Switches {
         let says_ipv6 = rules::says_ipv6(ctx.here.version());
         let (refuses_until, asked) = (None, Asked::Not);
         let own = Own { sw: ctx.sw, named, says_ipv6, refuses_until, asked, claims };
-        self.0.insert(ctx.id, own);
+        self.began.get_or_insert(ctx.now);
+        self.all.insert(ctx.id, own);
         self.ask(ctx);
     }
 
     pub(super) fn down(&mut self, sw: Sw) {
-        self.0.retain(|_, own| own.sw != sw);
+        self.all.retain(|_, own| own.sw != sw);
+    }
+
+    /// All of them, and how their rules are named.
+    pub(super) fn all(&self) -> impl Iterator<Item = (DatapathId, Named)> {
+        self.all.iter().map(|(&id, own)| (id, own.named))
     }
 
     /// How rules of a switch of this worker are named.
-    /// All of them, and how their rules are named.
-    pub(super) fn all(&self) -> impl Iterator<Item = (DatapathId, Named)> {
-        self.0.iter().map(|(&id, own)| (id, own.named))
-    }
-
     pub(super) fn named(&self, id: DatapathId) -> Option<Named> {
-        self.0.get(&id).map(|own| own.named)
+        self.all.get(&id).map(|own| own.named)
     }
 
     /// Whether a switch of this worker can match a conversation of IPv6.
     pub(super) fn says_ipv6(&self, id: DatapathId) -> bool {
-        self.0.get(&id).is_some_and(|own| own.says_ipv6)
+        self.all.get(&id).is_some_and(|own| own.says_ipv6)
     }
 
     /// Notes that a switch refused a rule. Whether that is news.
     pub(super) fn refused(&mut self, id: DatapathId, now: Instant, retry: Duration) -> bool {
         let is_news = !self.refuses(id, now);
-        if let Some(own) = self.0.get_mut(&id) {
+        if let Some(own) = self.all.get_mut(&id) {
             own.refuses_until = Some(now + retry);
         }
         is_news
@@ -86,17 +100,17 @@ impl Switches {
 
     /// Whether a switch of this worker refused a rule a while ago.
     pub(super) fn refuses(&self, id: DatapathId, now: Instant) -> bool {
-        self.0.get(&id).and_then(|own| own.refuses_until).is_some_and(|until| now < until)
+        self.all.get(&id).and_then(|own| own.refuses_until).is_some_and(|until| now < until)
     }
 
     /// Switches that refused a rule a while ago.
     pub(super) fn refusing(&self) -> usize {
-        self.0.values().filter(|own| own.refuses_until.is_some()).count()
+        self.all.values().filter(|own| own.refuses_until.is_some()).count()
     }
 
     /// Lets time pass for a switch.
     pub(super) fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
-        if let Some(own) = self.0.get_mut(&ctx.id) {
+        if let Some(own) = self.all.get_mut(&ctx.id) {
             own.refuses_until = own.refuses_until.filter(|&until| ctx.now < until);
         }
         self.ask(ctx);
@@ -105,8 +119,8 @@ impl Switches {
     /// Asks a switch how many rules of ours it has, unless it was asked, or too many others are.
     fn ask(&mut self, ctx: &mut Ctx<'_>) {
         let is_open = |own: &&Own| matches!(own.asked, Asked::HowMany(_) | Asked::Which(_));
-        let open = self.0.values().filter(is_open).count();
-        let Some(own) = self.0.get_mut(&ctx.id) else { return };
+        let open = self.all.values().filter(is_open).count();
+        let Some(own) = self.all.get_mut(&ctx.id) else { return };
         if own.asked == Asked::Not && open < ASKED_MAX {
             let asked = ctx.ask(Request::AggregateStats(own.named.request()));
             own.asked = asked.map_or(Asked::Done, Asked::HowMany);
@@ -122,7 +136,7 @@ impl Switches {
         priority: u16,
         ctx: &mut Ctx<'_>,
     ) -> u64 {
-        let Some(own) = self.0.get_mut(&ctx.id) else { return 0 };
+        let Some(own) = self.all.get_mut(&ctx.id) else { return 0 };
         match own.asked {
             Asked::HowMany(asked) if asked == xid => {
                 let rules = match ctx.read_reply(kind, body) {
@@ -174,7 +188,8 @@ impl Switches {
     /// A port is perhaps known by now: hosts that rules send to there are there, if nobody knows otherwise, and rules
     /// that send into nothing go. Returns how many deletions it led to.
     pub(super) fn settle(&mut self, at: Place, now: Instant, network: &mut Network) -> u64 {
-        let Some(own) = self.0.get_mut(&at.switch).filter(|own| own.claims.contains_key(&at.port))
+        let Some(own) =
+            self.all.get_mut(&at.switch).filter(|own| own.claims.contains_key(&at.port))
         else {
             return 0;
         };
@@ -193,19 +208,39 @@ impl Switches {
         }
         claims.sort_unstable();
         claims.dedup();
-        let mut deleted = 0;
+        let mut doubts = Vec::new();
         for host in claims {
             match network.view().host(host) {
-                Some(known) if known.at != at => {
-                    deleted += 1;
-                    let rule = own.named.delete_to(host, at.port);
-                    network.mail(at.switch, Message::FlowMod(rule));
-                }
+                Some(known) if known.at != at => doubts.push((at, host)),
                 Some(_) => {}
                 None => {
                     let there = Host { at, addrs: Vec::new() };
                     network.tell(now, Fact::Host(host, Some(there)));
                 }
+            }
+        }
+        doubts.truncate(DOUBTS_MAX.saturating_sub(self.doubts.len()));
+        self.doubts.append(&mut doubts);
+        self.resolve(now, network)
+    }
+
+    /// Deletes rules to hosts that are elsewhere, unless switches may be missing still. Returns how many deletions it took.
+    pub(super) fn resolve(&mut self, now: Instant, network: &mut Network) -> u64 {
+        let age = self.began.map(|began| now.saturating_duration_since(began));
+        if age.is_none_or(|age| age < GATHERED_AFTER) {
+            return 0;
+        }
+        let mut deleted = 0;
+        for (at, host) in std::mem::take(&mut self.doubts) {
+            let view = network.view();
+            let is_elsewhere = view.host(host).is_some_and(|known| known.at != at);
+            if let Some(own) = self.all.get(&at.switch)
+                && is_elsewhere
+                && is_edge(view, at)
+            {
+                let rule = own.named.delete_to(host, at.port);
+                network.mail(at.switch, Message::FlowMod(rule));
+                deleted += 1;
             }
         }
         deleted

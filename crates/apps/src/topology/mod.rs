@@ -1,6 +1,7 @@
 //! Which switches are linked, and what their other ports lead to. IEEE 802.1AB. `docs/topology.md` has the rules.
 
 mod counts;
+mod memory;
 mod port;
 mod probe;
 mod switch;
@@ -14,6 +15,7 @@ use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
 use sluice_wire::{Ethernet, Features, Out, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
 
 use counts::{Counts, Greatest, Ports};
+use memory::Memory;
 use port::{OtherEnd, Phase, Port, Times, is_wired};
 pub use probe::{Clock, Secret};
 use probe::{Probe, Refused, Way};
@@ -75,6 +77,7 @@ pub struct Topology {
     switches: Switches,
     /// Which port of ours leads to a port, of whichever worker.
     leading: HashMap<Place, Place>,
+    memory: Memory,
     /// When a port, or with [`PortNo::ANY`] a switch, was there last: what left before is no news. Swept.
     ended: HashMap<Place, Instant>,
     clock: Option<Clock>,
@@ -104,6 +107,7 @@ impl Topology {
             cfg: cfg.clone(),
             switches: Switches::default(),
             leading: HashMap::new(),
+            memory: Memory::default(),
             ended: HashMap::new(),
             clock: cfg.clock,
             now: None,
@@ -359,6 +363,7 @@ impl App for Topology {
         if self.tidied.is_none_or(|last| now.saturating_duration_since(last) >= TIDIED_EVERY) {
             self.tidied = Some(now);
             self.ended.retain(|_, &mut end| now.saturating_duration_since(end) <= AGE_MAX);
+            self.memory.sweep(now, self.cfg.hold);
             let ports: usize = self.switches.iter().map(|switch| switch.ports.len()).sum();
             self.ports = u32::try_from(ports).unwrap_or(u32::MAX);
         }
@@ -379,6 +384,9 @@ impl App for Topology {
                 && let Some(port) = switch.ports.get_mut(n)
             {
                 port.come_up(ctx.now);
+                if let Some(partner) = self.memory.partner(port.at) {
+                    port.was_linked(partner);
+                }
             }
         }
         for port in &mut switch.ports {
@@ -391,11 +399,12 @@ impl App for Topology {
 
     fn switch_down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
         let Some(switch) = self.switches.remove(sw) else { return };
+        // First of all: a link that nobody hears of is not one that is cut.
+        network.tell(now, Fact::Switch(switch.id, None));
         for port in &switch.ports {
             self.leave(port.at, port.leads_to, now, network);
         }
         self.ended.insert(Place::new(switch.id, PortNo::ANY), now);
-        network.tell(now, Fact::Switch(switch.id, None));
     }
 
     fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
@@ -415,6 +424,7 @@ impl App for Topology {
     }
 
     fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
+        self.memory.told(&told.fact, now, network.view());
         match told.fact {
             Fact::Link(to, Some(link)) => self.lead(link.from, Some(to), now, network),
             Fact::Link(to, None) => {

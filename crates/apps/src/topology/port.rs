@@ -92,6 +92,8 @@ pub(super) struct Port {
     peers: Vec<Peer>,
     /// The other end of the link that this is or was.
     partner: Option<Place>,
+    /// Whether it was one before its switch was lost, and nothing was heard since that is back.
+    is_remembered: bool,
     /// Since when the switch at the other end is gone.
     left_since: Option<Instant>,
     delay: Delay,
@@ -115,6 +117,7 @@ impl Port {
             name: described.name(),
             peers: Vec::new(),
             partner: None,
+            is_remembered: false,
             left_since: None,
             delay: Delay::default(),
             window: (None, 0),
@@ -137,6 +140,11 @@ impl Port {
         (self.due, self.far_due) = (now, now);
     }
 
+    /// It is up, and was one end of a link when its switch was heard last.
+    pub(super) fn was_linked(&mut self, partner: Place) {
+        (self.phase, self.partner, self.is_remembered) = (Phase::Link, Some(partner), true);
+    }
+
     /// It is down.
     pub(super) fn go_down(&mut self) {
         self.forget();
@@ -146,6 +154,7 @@ impl Port {
     fn forget(&mut self) {
         self.peers.clear();
         (self.partner, self.leads_to, self.left_since) = (None, None, None);
+        self.is_remembered = false;
         self.delay = Delay::default();
     }
 
@@ -210,9 +219,9 @@ impl Port {
     /// What became of the port at the other end of a silent link.
     pub(super) fn reconsider(&mut self, other: OtherEnd, now: Instant, times: &Times) {
         match other {
-            OtherEnd::Ours => self.left_since = None,
+            OtherEnd::Ours if !self.is_remembered => self.left_since = None,
             OtherEnd::Elsewhere => self.come_up(now),
-            OtherEnd::Gone => {
+            OtherEnd::Ours | OtherEnd::Gone => {
                 let since = *self.left_since.get_or_insert(now);
                 if now.saturating_duration_since(since) >= times.hold {
                     self.come_up(now);
@@ -285,7 +294,7 @@ impl Port {
             _ if near().count() > 1 => Phase::Shared,
             _ if near().next().is_some() || self.leads_to.is_some() => {
                 self.partner = near().next().or(self.leads_to);
-                self.left_since = None;
+                (self.left_since, self.is_remembered) = (None, false);
                 Phase::Link
             }
             // It may still lead there: see `reconsider`.

@@ -97,6 +97,36 @@ fn a_switch_that_is_gone_has_no_links_and_its_neighbour_waits_for_its_rules_to_e
     assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [Role::Link; 2]));
 }
 
+/// Whoever comes back first must not take the way to the other one for the port of a host.
+#[test]
+fn ports_of_switches_that_come_back_are_links_as_they_were_until_it_is_known_better() {
+    let mut fabric = settled_pair();
+    fabric.down(2);
+    fabric.down(1);
+    fabric.run(S);
+    fabric.up(1);
+    fabric.run(S * 20);
+    assert_eq!((links(&fabric), roles(&fabric, [A])), (0, [Role::Link]));
+    fabric.up(2);
+    fabric.run(S);
+    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [Role::Link; 2]));
+    fabric.down(2);
+    fabric.down(1);
+    fabric.up(1);
+    fabric.run(S * 40);
+    assert_eq!(roles(&fabric, [A]), [Role::Edge]);
+    // Meanwhile both cables were pulled out.
+    fabric.up(2);
+    fabric.run(S * 2);
+    fabric.down(1);
+    fabric.down(2);
+    fabric.cut(A);
+    fabric.up(1);
+    fabric.up(2);
+    fabric.run(S * 40);
+    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (0, [Role::Edge; 2]));
+}
+
 #[test]
 fn what_was_on_its_way_when_its_port_went_shows_no_link() {
     let mut fabric = settled_pair();
