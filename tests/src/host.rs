@@ -1,6 +1,7 @@
 //! A station: a network namespace with one address, plugged into a switch.
 
 use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Stdio;
 
 use rustix::process::Signal;
@@ -8,6 +9,18 @@ use rustix::process::Signal;
 use crate::namespace::Namespace;
 use crate::shell::{Daemon, output_of, run};
 use crate::{SOON, wait_until};
+
+/// Sends frames as they are, which takes a socket that std does not have.
+const SEND: &str = "
+import socket, sys, time
+frame, count, rate = bytes.fromhex(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+out.bind(('eth0', 0))
+start = time.monotonic()
+for n in range(count):
+    time.sleep(max(0, start + n / rate - time.monotonic()))
+    out.send(frame)
+";
 
 /// What a ping counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +118,25 @@ impl Host {
         run(ping.arg("10.0.0.255"));
     }
 
+    /// A socket of UDP at one of its ports, 0 for any, that may speak to all.
+    ///
+    /// # Panics
+    /// When the port is taken.
+    #[track_caller]
+    pub fn udp(&self, port: u16) -> UdpSocket {
+        let opened = self.ns.within(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)));
+        let ready = opened.and_then(|socket| socket.set_broadcast(true).map(|()| socket));
+        ready.unwrap_or_else(|e| panic!("UDP port {port} of {self:?}: {e}"))
+    }
+
+    /// Sends `count` frames of these octets, `per_s` a second.
+    #[track_caller]
+    pub fn send_frames(&self, frame: &[u8], count: u32, per_s: u32) {
+        let hex: Vec<_> = frame.iter().map(|octet| format!("{octet:02x}")).collect();
+        let mut python = self.ns.command("python3");
+        output_of(python.args(["-c", SEND, &hex.concat(), &count.to_string(), &per_s.to_string()]));
+    }
+
     /// Frames that have come to it.
     #[track_caller]
     pub fn received(&self) -> u64 {
@@ -187,6 +219,12 @@ fn frames(heading: &str, said: &str) -> u64 {
         Some(frames) => frames,
         None => panic!("ip did not say how many frames there were: {said:?}"),
     }
+}
+
+/// The frames of an interface in both directions.
+#[track_caller]
+pub(crate) fn both_ways(said: &str) -> u64 {
+    frames("RX:", said) + frames("TX:", said)
 }
 
 /// A ping that goes on while other things happen.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use crate::controller::Controller;
 use crate::flow::Flow;
-use crate::host::Host;
+use crate::host::{Host, both_ways};
 use crate::room::Room;
 use crate::shell::{Daemon, output_of};
 use crate::{OpenFlow, SOON, wait_until};
@@ -109,6 +109,22 @@ impl Lab {
         self.ip(&format!("link set {a}-{b} up"));
     }
 
+    /// Takes the port of the cable between two bridges from the first; the other one notices nothing.
+    pub fn unplug(&self, a: &str, b: &str) {
+        self.vsctl(&format!("del-port {a} {a}-{b}"));
+    }
+
+    /// Puts it back.
+    pub fn plug_in(&self, a: &str, b: &str) {
+        self.vsctl(&format!("add-port {a} {a}-{b}"));
+    }
+
+    /// Frames that went through the cable between two bridges, both ways.
+    #[track_caller]
+    pub fn carried(&self, a: &str, b: &str) -> u64 {
+        both_ways(&self.room.ip(&format!("-s link show {a}-{b}")))
+    }
+
     /// Adds a bridge that keeps its rules when it loses its controller.
     pub fn bridge(&mut self, name: &str, datapath_id: u64) {
         self.vsctl(&format!(
@@ -162,6 +178,11 @@ impl Lab {
         self.vsctl(&format!(
             "set-controller {bridge} {target} -- set controller {bridge} max_backoff=1000"
         ));
+    }
+
+    /// Points `bridge` at an address where nobody is; it keeps its rules, as one that lost its controller.
+    pub fn point_astray(&self, bridge: &str) {
+        self.vsctl(&format!("set-controller {bridge} tcp:127.0.0.1:1"));
     }
 
     /// Takes its controller from `bridge`.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::namespace::Namespace;
+use crate::shell::run;
 use crate::turn::Turn;
 
 /// A folder and a network namespace for one test; both go when it is dropped.
@@ -41,6 +42,16 @@ impl Room {
     #[track_caller]
     pub fn ip(&self, words: &str) -> String {
         self.ns.ip(words)
+    }
+
+    /// What the controller inside counts under `name`, if it serves metrics at its usual address.
+    pub fn metric(&self, name: &str) -> Option<u64> {
+        let mut curl = self.command("curl");
+        let said = run(curl.args(["-sf", "http://127.0.0.1:8653/metrics"])).stdout;
+        let name = format!("sluice_{name} ");
+        let text = String::from_utf8_lossy(&said);
+        let value = text.lines().find_map(|line| line.strip_prefix(&name))?;
+        value.trim().split('.').next()?.parse().ok()
     }
 
     /// Path of a file in its folder.

@@ -18,12 +18,7 @@ fn controller(lab: &Lab, keys: &str) -> Controller {
 
 /// What is counted under `name`.
 fn count(lab: &Lab, name: &str) -> u64 {
-    let got = lab.room().command("curl").args(["-s", "http://127.0.0.1:8653/metrics"]).output();
-    let octets = got.map(|got| got.stdout).unwrap_or_default();
-    let text = String::from_utf8_lossy(&octets);
-    let line = text.lines().find_map(|line| line.strip_prefix(&format!("sluice_{name} ")));
-    let whole = line.and_then(|value| value.trim().split('.').next()?.parse().ok());
-    whole.unwrap_or_default()
+    lab.room().metric(name).unwrap_or_default()
 }
 
 fn wait_for(lab: &Lab, name: &str, at_least: u64) {

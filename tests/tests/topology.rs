@@ -13,9 +13,6 @@ both_versions! {
     a_bridge_of_others_between_two_switches_is_one_network() = foreign;
 }
 
-/// Where metrics are served: the room has its own loopback.
-const API: &str = "127.0.0.1:8653";
-
 /// So rarely that what is found is found by the first probes, and what is gone is not gone for want of them.
 const RARELY: &str = "[topology]\nprobe_interval_ms = 600000\nshared_interval_ms = 600000\n";
 
@@ -27,17 +24,13 @@ fn controller(lab: &Lab, config: &str) -> Controller {
     let room = lab.room();
     let config = room.write("sluice.toml", config);
     let mut command = room.command(&binary().to_string_lossy());
-    command.args(["run", "--threads", "2", "--api", API, "--app", "topology", "--config"]);
+    command.args(["run", "--threads", "2", "--app", "topology", "--config"]);
     command.arg(&config);
     Controller::with(command, room.dir())
 }
 
 fn metric(lab: &Lab, name: &str) -> Option<u64> {
-    let mut curl = lab.room().command("curl");
-    let said = curl.args(["-sf", &format!("http://{API}/metrics")]).output().ok()?.stdout;
-    let name = format!("sluice_topology_{name} ");
-    let text = String::from_utf8(said).ok()?;
-    text.lines().find_map(|line| line.strip_prefix(&name)?.strip_suffix(".0"))?.parse().ok()
+    lab.room().metric(&format!("topology_{name}"))
 }
 
 /// Waits until so many links are found, and so many ports lead to hosts.

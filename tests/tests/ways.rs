@@ -1,9 +1,10 @@
-//! Ways through real networks, with Open vSwitch: all pairs, cut links, a controller that is started again.
+//! Ways through real networks, with Open vSwitch: all pairs, cut links, cut control connections, a controller that is
+//! started again.
 
 use std::time::Duration;
 
 use sluice_system_tests::{
-    Controller, Host, Lab, OpenFlow, PATIENCE, binary, both_versions, let_pass, wait_until,
+    Controller, Flow, Host, Lab, OpenFlow, PATIENCE, binary, both_versions, let_pass, wait_until,
 };
 
 both_versions! {
@@ -12,6 +13,7 @@ both_versions! {
     all_pairs_of_leaves_reach_and_nothing_storms(super::leaf_spine, [1, 2, 3, 4]) = all_pairs;
     all_pairs_of_a_tree_reach_and_nothing_storms(super::tree, [4, 5, 6, 7]) = all_pairs;
     a_cut_link_is_gone_round_and_one_that_comes_back_disturbs_nobody() = cut;
+    control_connections_that_are_cut_interrupt_nothing() = control;
     a_controller_that_is_started_again_interrupts_nothing() = restart;
 }
 
@@ -31,8 +33,12 @@ fn tree(version: OpenFlow) -> Lab {
     Lab::tree(version)
 }
 
+/// A switch that says nothing is given up soon.
+const CONFIG: &str =
+    "[topology]\nsettle_ms = 500\n[session]\necho_interval_s = 1\necho_timeout_s = 1\n";
+
 fn controller(lab: &Lab) -> Controller {
-    let file = lab.room().write("sluice.toml", "[topology]\nsettle_ms = 500\n");
+    let file = lab.room().write("sluice.toml", CONFIG);
     let mut command = lab.room().command(&binary().to_string_lossy());
     let row = "topology,hosts,forwarding";
     command.args(["run", "--threads", "2", "--app", row, "--config"]).arg(file);
@@ -69,27 +75,81 @@ fn all_pairs(version: OpenFlow, lab: fn(OpenFlow) -> Lab, switches: [u16; 4]) {
 
 fn cut(version: OpenFlow) {
     let (lab, _controller, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
-    for (a, b) in [("s1", "s2"), ("s4", "s1")] {
-        let pinging = hosts[0].keep_pinging_fast(&hosts[2]);
-        let_pass(Duration::from_millis(500));
-        lab.cut(a, b);
-        let_pass(Duration::from_secs(2));
-        lab.mend(a, b);
-        let_pass(Duration::from_secs(3));
-        let loss = pinging.stop();
-        assert!(loss.lost() < 60, "{loss:?}");
+    let pinging = hosts[0].keep_pinging_fast(&hosts[2]);
+    let_pass(Duration::from_millis(500));
+    // One of them is on the way. Both switches see the first one die, and one the second.
+    lab.cut("s1", "s2");
+    let_pass(Duration::from_secs(1));
+    lab.mend("s1", "s2");
+    let_pass(Duration::from_secs(3));
+    lab.unplug("s1", "s4");
+    let_pass(Duration::from_secs(1));
+    lab.plug_in("s1", "s4");
+    let_pass(Duration::from_secs(1));
+    let loss = pinging.stop();
+    assert!(loss.sent > 100 && loss.lost() < 60, "{loss:?}");
+}
+
+const SWITCHES: [&str; 4] = ["s1", "s2", "s3", "s4"];
+
+fn rules(lab: &Lab) -> Vec<Vec<Flow>> {
+    SWITCHES.map(|switch| lab.flows(switch)).into()
+}
+
+/// That all rules are still there.
+#[track_caller]
+fn must_keep(lab: &Lab, before: &[Vec<Flow>]) {
+    for ((switch, before), after) in SWITCHES.iter().zip(before).zip(rules(lab)) {
+        let gone: Vec<_> = before.iter().filter(|rule| !after.contains(rule)).collect();
+        assert!(gone.is_empty(), "{switch} has lost {gone:#?} and has {after:#?}");
     }
+}
+
+fn control(version: OpenFlow) {
+    let (lab, controller, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
+    let missed = || controller.log().lines().filter(|line| line.contains("switch down")).count();
+    let before = rules(&lab);
+    let pinging = hosts[0].keep_pinging_fast(&hosts[2]);
+    lab.point_astray("s1");
+    wait_until(PATIENCE, "s1 to be missed", || missed() == 1);
+    let_pass(Duration::from_secs(1));
+    must_keep(&lab, &before);
+    lab.point("s1", &controller);
+    controller.wait_for_sessions(5);
+    lab.cut_control();
+    wait_until(PATIENCE, "all to be missed", || missed() == 5);
+    must_keep(&lab, &before);
+    lab.mend_control();
+    wait_until(PATIENCE, "all to be back", || controller.sessions() >= 9);
+    wait_until(PATIENCE, "others to reach", || hosts[1].ping(&hosts[3], 1).lost() == 0);
+    must_keep(&lab, &before);
+    let loss = pinging.stop();
+    assert!(loss.sent > 100 && loss.lost() == 0, "{loss:?}");
 }
 
 fn restart(version: OpenFlow) {
     let (lab, first, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
-    let pinging = hosts[0].keep_pinging(&hosts[2]);
+    let before = rules(&lab);
+    let pinging = hosts[0].keep_pinging_fast(&hosts[2]);
     let_pass(Duration::from_secs(1));
     drop(first);
     let_pass(Duration::from_secs(1));
+    must_keep(&lab, &before);
     let second = controller(&lab);
-    lab.connect(&second);
-    let_pass(Duration::from_secs(4));
-    assert_eq!(pinging.stop().lost(), 0);
+    // Switches find it one after another: a port to the last of them leads nowhere until then.
+    for switch in ["s2", "s3", "s4"] {
+        lab.point(switch, &second);
+    }
+    second.wait_for_sessions(3);
+    let_pass(Duration::from_secs(1));
+    lab.point("s1", &second);
+    // Two hosts say nothing: it is the rules that tell where they are.
+    let found = |name, count| lab.room().metric(name) == Some(count);
+    wait_until(PATIENCE, "all to be known", || found("topology_links", 8) && found("hosts", 4));
+    // What is deleted is deleted a second time.
+    let_pass(Duration::from_millis(1500));
+    must_keep(&lab, &before);
+    let loss = pinging.stop();
+    assert!(loss.sent > 100 && loss.lost() == 0, "{loss:?}");
     wait_until(PATIENCE, "others to reach", || hosts[1].ping(&hosts[3], 1).lost() == 0);
 }
