@@ -36,14 +36,14 @@ fn switches_speak_what_they_are_told_to_and_links_carry_what_they_are_told_to() 
 }
 
 #[test]
-fn a_start_ends_when_every_pair_has_had_an_answer() {
+fn a_start_ends_when_every_host_has_had_an_answer() {
     let (code, out, err) =
         sluice("play --config /dev/null --threads 1 --start --topo linear,3 --app learning");
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
-    for line in ["every switch known: ", "half of the pairs reached: ", "every pair reached: "] {
+    for line in ["every switch known: ", "first answer: ", "every host answered: "] {
         assert!(out.contains(line), "{line}: {out}");
     }
-    assert!(out.contains("pairs reached: 6 of 6"), "{out}");
+    assert!(out.contains("hosts answered: 3 of 3"), "{out}");
 }
 
 #[test]

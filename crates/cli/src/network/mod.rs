@@ -45,7 +45,8 @@ struct Seen {
     /// Ends when every pair of hosts has pinged once; exits with 1 if one was lost.
     #[arg(long)]
     once: bool,
-    /// Pings from the first moment on, and ends when every pair of hosts has had an answer; says how long that took.
+    /// Every host pings the next one from the first moment on; ends when each has had an answer, and says how long that
+    /// took.
     #[arg(long, conflicts_with_all = ["once", "pings"])]
     start: bool,
     /// Prints lines, even to a terminal.

@@ -17,7 +17,7 @@ pub(super) fn measure(live: Live, title: &str, stop: &AtomicBool) -> Result<bool
     let topology = live.fabric().topology();
     let (switches, hosts) = (topology.switches.len(), topology.hosts.len());
     print(&format!("{title}\n{switches} switches, {hosts} hosts\n"));
-    let mut start = Start::new(live);
+    let mut start = Start::new(live).map_err(|e| e.to_string())?;
     let end = clock::now() + START_MAX;
     let mut now = clock::now();
     while now < end && !start.progress().is_whole() && !stop.load(Relaxed) {
@@ -35,15 +35,15 @@ fn summary(progress: &Progress) -> String {
     let mut text = String::new();
     let rows = [
         ("every switch known", progress.known),
-        ("first pair reached", progress.reached.first().copied()),
-        ("half of the pairs reached", progress.half()),
-        ("every pair reached", progress.all()),
+        ("first answer", progress.reached.first().copied()),
+        ("half of the hosts answered", progress.half()),
+        ("every host answered", progress.all()),
     ];
     for (what, after) in rows {
         let after =
             after.map_or_else(|| "never".to_owned(), |t| format!("{:.3} s", t.as_secs_f64()));
         let _ = writeln!(text, "{what}: {after}");
     }
-    let _ = writeln!(text, "pairs reached: {} of {}", progress.reached.len(), progress.pairs);
+    let _ = writeln!(text, "hosts answered: {} of {}", progress.reached.len(), progress.hosts);
     text
 }

@@ -241,6 +241,14 @@ impl Host {
         self.stack.counters.frames_out += 2;
     }
 
+    /// Tells it which address of Ethernet a neighbour has, so that it need not ask; it believes that for as long as what
+    /// it has asked for itself.
+    pub fn introduce(&mut self, now: Instant, ip: IpAddr, mac: MacAddr, out: &mut Vec<Vec<u8>>) {
+        let said = out.len();
+        self.stack.introduce(now, ip, mac, out);
+        self.stack.counters.frames_out += (out.len() - said) as u64;
+    }
+
     /// What became of all that was asked for since this was called last.
     pub fn take_outcomes(&mut self) -> Vec<Outcome> {
         std::mem::take(&mut self.outcomes)

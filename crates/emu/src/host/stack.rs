@@ -90,6 +90,17 @@ impl Stack {
         out.push(route.neighbour(ADVERTISEMENT, OVERRIDE, ipv6));
     }
 
+    /// Learns of a neighbour by other ways than the network.
+    pub(super) fn introduce(
+        &mut self,
+        now: Instant,
+        ip: IpAddr,
+        mac: MacAddr,
+        out: &mut Vec<Vec<u8>>,
+    ) {
+        self.learn(now, ip, mac, Learn::New, out);
+    }
+
     pub(super) fn on_arp(&mut self, now: Instant, arp: &ArpEthIpv4Packet, out: &mut Vec<Vec<u8>>) {
         let (sender, mac) = (arp.sender_ipv4_addr(), MacAddr(arp.sender_mac));
         let is_for_us = arp.target_ipv4_addr() == self.who.ipv4;

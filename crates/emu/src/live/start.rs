@@ -1,15 +1,15 @@
-//! How long a network takes from its first connection until everybody reaches everybody.
+//! How long a network takes from its first connection until every host reaches another.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::host::Outcome;
-use crate::net::{Family, Pings};
+use crate::net::Family;
 
 use super::{Live, LiveError};
 
-/// Between two pings of a pair that has had no answer.
+/// Between two pings of a host that has had no answer.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// How long an answer may take: more than some round trips to a controller on the other side of the world.
@@ -20,54 +20,59 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Progress {
     /// When the controller knew every switch; `None` as long as it does not.
     pub known: Option<Duration>,
-    /// When each pair that was answered had its first answer, the earliest first.
+    /// When each host that was answered had its first answer, the earliest first.
     pub reached: Vec<Duration>,
-    /// Pairs that there are.
-    pub pairs: usize,
+    /// Hosts that ask: all of them, where there are two.
+    pub hosts: usize,
 }
 
 impl Progress {
-    /// Whether the controller knows every switch, and every pair was answered.
+    /// Whether the controller knows every switch, and every host was answered.
     pub fn is_whole(&self) -> bool {
-        self.known.is_some() && self.reached.len() == self.pairs
+        self.known.is_some() && self.reached.len() == self.hosts
     }
 
-    /// When half of all pairs had been answered.
+    /// When half of them had been answered.
     pub fn half(&self) -> Option<Duration> {
-        self.reached.get(self.pairs.div_ceil(2).saturating_sub(1)).copied()
+        self.reached.get(self.hosts.div_ceil(2).saturating_sub(1)).copied()
     }
 
     /// When all of them had been.
     pub fn all(&self) -> Option<Duration> {
-        self.reached.get(self.pairs.saturating_sub(1)).copied()
+        self.reached.get(self.hosts.saturating_sub(1)).copied()
     }
 }
 
-/// A network that starts, in which every pair of hosts pings once a second until it has an answer, from the first moment
-/// on. Each pair has its own time in the second.
+/// A network that starts, in which every host pings the next one once a second until it has an answer, from the first
+/// moment on. Each has its own time in the second and knows the address of the next: nobody waits for anything but the
+/// network, and what is asked leaves room on the control links.
 #[derive(Debug)]
 pub struct Start {
     live: Live,
     began: Instant,
-    /// When a pair pings next, and who to whom.
-    due: BTreeMap<(Instant, usize), (usize, IpAddr)>,
+    /// When a host pings next, and who whom.
+    due: BTreeMap<(Instant, usize), IpAddr>,
     progress: Progress,
 }
 
 impl Start {
-    /// Pings in `live`, in every pair of hosts and both ways.
-    pub fn new(live: Live) -> Self {
-        let topology = live.fabric().topology();
-        let pairs: Vec<_> = Pings::all_pairs(topology).collect();
-        let (began, n) = (live.now(), u32::try_from(pairs.len()).unwrap_or(u32::MAX).max(1));
-        let due = pairs.iter().enumerate().filter_map(|(at, &(from, to))| {
-            let to = Family::V4.of(topology.hosts.get(to)?);
-            let own = AGAIN.mul_f64(f64::from(u32::try_from(at).ok()?) / f64::from(n));
-            Some(((began + own, at), (from, to)))
-        });
-        let due = due.collect();
-        let progress = Progress { pairs: pairs.len(), ..Progress::default() };
-        Self { live, began, due, progress }
+    /// Pings in `live`, every host the next one and the last one the first.
+    ///
+    /// # Errors
+    /// As [`Live::turn`].
+    pub fn new(mut live: Live) -> Result<Self, LiveError> {
+        let (began, hosts) = (live.now(), live.fabric().topology().hosts.clone());
+        let n = if hosts.len() < 2 { 0 } else { hosts.len() };
+        let every = AGAIN / u32::try_from(n).unwrap_or(u32::MAX).max(1);
+        let (mut due, mut at) = (BTreeMap::new(), began);
+        for (from, to) in hosts.iter().cycle().skip(1).take(n).enumerate() {
+            let ip = Family::V4.of(to);
+            live.fabric_mut().1.introduce(began, from, (ip, to.mac))?;
+            due.insert((at, from), ip);
+            at += every;
+        }
+        let progress = Progress { hosts: n, ..Progress::default() };
+        Ok(Self { live, began, due, progress })
     }
 
     /// One turn of the network, until `until` at the latest.
@@ -86,14 +91,14 @@ impl Start {
         while let Some(entry) = self.due.first_entry()
             && entry.key().0 <= now
         {
-            let ((at, pair), (from, to)) = entry.remove_entry();
+            let ((at, from), to) = entry.remove_entry();
             self.live.fabric_mut().1.ping(now, from, to, TIMEOUT)?;
-            self.due.insert((at + AGAIN, pair), (from, to));
+            self.due.insert((at + AGAIN, from), to);
         }
         Ok(now)
     }
 
-    /// Takes pairs that have an answer out.
+    /// Takes out who has an answer.
     fn hear(&mut self, now: Instant) {
         for (from, outcome) in self.live.fabric_mut().1.take_outcomes() {
             let Outcome::Ping(ping) = outcome else { continue };
@@ -101,7 +106,7 @@ impl Start {
                 continue;
             }
             let before = self.due.len();
-            self.due.retain(|_, &mut pair| pair != (from, ping.to));
+            self.due.retain(|&(_, asks), _| asks != from);
             if self.due.len() < before {
                 self.progress.reached.push(now - self.began);
             }

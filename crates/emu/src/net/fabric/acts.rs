@@ -1,5 +1,7 @@
 //! What is done to a network from outside, and what can be seen of it.
 
+use sluice_wire::MacAddr;
+
 use super::{
     Duration, End, Fabric, Fault, Host, Instant, IpAddr, ModelSwitch, NetError, Outcome, Place,
     Settings, Side, Stream, Topology, Traces, WireCounts,
@@ -100,6 +102,19 @@ impl Fabric {
     /// There is no such host.
     pub fn announce(&mut self, now: Instant, host: usize) -> Result<(), NetError> {
         self.with_host(now, host, Host::announce)
+    }
+
+    /// Tells a host where a neighbour is, so that it need not ask.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn introduce(
+        &mut self,
+        now: Instant,
+        host: usize,
+        (ip, mac): (IpAddr, MacAddr),
+    ) -> Result<(), NetError> {
+        self.with_host(now, host, |host, out| host.introduce(now, ip, mac, out))
     }
 
     /// Lets a host send any frame, be it a forged one.
