@@ -28,10 +28,12 @@ NOMINAL, NOMINAL_S = 0.9, 1.0
 INITIAL_WINDOW = 100
 # Of the paper's text, in seconds; at 300 ms "over 20".
 PAPER = [(5, 3), (50, 5), (100, 7), (300, 20)]
+# By name: whether the next switch connects when the one before stands, as cbench does it, and what TCP is told.
 ORDERS = {
-    "one after another": lambda delay: ["--connect-delay", str(2 * delay)],
-    "all at once": lambda delay: [],
-    f"all at once, initial window {INITIAL_WINDOW}": lambda delay: [],
+    "one after another": {"serial": True},
+    "all at once": {},
+    f"all at once, initial window {INITIAL_WINDOW}": {"window": INITIAL_WINDOW},
+    "all at once, BBR": {"congestion": "bbr"},
 }
 # By name: the network, and what the controller is told beside its defaults.
 NETWORKS = {
@@ -63,12 +65,16 @@ def nominal_s(up, begun_s):
 def full(order, delay):
     """Switches of the bench connect and ask as fast as the link takes it: the paper's Fig. 3."""
     link = open_link(delay)
-    if "window" in order:
-        widen(INITIAL_WINDOW)
-    controller = far.Controller("--app", "learning")
+    how = ORDERS[order]
+    congestion = how.get("congestion", "cubic")
+    if "window" in how:
+        widen(how["window"])
+    controller = far.Controller("--app", "learning", env={"SLUICE_SOCKET__CONGESTION": congestion})
     loops = 5 + 14 * delay // 1000 + delay // 50
     begun = time.monotonic() - link.opened
-    played = ["-s", "32", "-M", "1000", "-t", "-w", "0", "-l", str(loops), "-m", "1000", *ORDERS[order](delay)]
+    played = ["-s", "32", "-M", "1000", "-t", "-w", "0", "-l", str(loops), "-m", "1000", "--congestion", congestion]
+    if how.get("serial"):
+        played += ["--connect-delay", str(2 * delay)]
     bench = [lab.SLUICE, "bench", "-c", far.FAR_ADDRESS, "-p", str(far.PORT), *played, "--json", "-"]
     done = subprocess.run(far.inside(far.NEAR, *bench), capture_output=True, text=True)
     if done.returncode != 0:
@@ -87,7 +93,7 @@ def full(order, delay):
 
 
 def network(binary, name, delay):
-    """A network of model switches of 1.3 comes up, until every host has reached every other."""
+    """A network of model switches of 1.3 comes up, until every host has reached the next one."""
     topology, options = NETWORKS[name]
     link = open_link(delay)
     controller = far.Controller(*options, binary=binary)
@@ -97,8 +103,8 @@ def network(binary, name, delay):
         sys.exit(f"the network did not come up: {done.stdout}{done.stderr}")
     controller.stop()
     _, up, down = link.close()
-    names = {"known": "every switch known", "first": "first pair reached", "half": "half of the pairs reached",
-             "all": "every pair reached"}  # fmt: skip
+    names = {"known": "every switch known", "first": "first answer", "half": "half of the hosts answered",
+             "all": "every host answered"}  # fmt: skip
     told = {key: far.seconds(line, done.stdout) for key, line in names.items()}
     return {**told, "octets_up": sum(up), "octets_down": sum(down)}
 
@@ -130,7 +136,7 @@ def network_part():
                     print(name, build, delay, run, file=sys.stderr, flush=True)
     lab.keep("start/network", {"runs": runs})
     draw_network(runs)
-    lab.table("network", "delay each way", "first pair reached, before", "after", "saved", "of a round trip")
+    lab.table("network", "delay each way", "first ping answered, before", "after", "saved", "of a round trip")
     for name, of in runs.items():
         for delay in DELAYS:
             old, new = (middle(of[build][str(delay)], "first") for build in builds)
@@ -177,7 +183,7 @@ def draw_network(runs):
                 of = [run["first"] for run in delays[str(delay)]]
                 points.append((delay, statistics.median(of), min(of), max(of)))
             lines.append(figure.Line(build, points))
-        x, y = figure.Axis("delay each way", "ms"), figure.Axis("until two hosts reach each other", "s", high=7)
+        x, y = figure.Axis("delay each way", "ms"), figure.Axis("until the first ping is answered", "s", high=7)
         panels.append(figure.Panel(x, y, lines, title=name))
     title = "A network starts, with its controller far away"
     figure.write(HERE / "network.svg", title, panels, columns=2, width=430, height=340)
