@@ -217,6 +217,7 @@ impl Live {
                 let sent = self.io.send(*id, untaken);
                 untaken.drain(..sent);
             }
+            self.fabric.set_untaken(switch, untaken.len());
             if untaken.len() > UNTAKEN_MAX {
                 untaken.clear();
                 stuck.push((switch, *id));

@@ -7,14 +7,15 @@ use sluice_base::Rng;
 
 use crate::link::{Fate, Pipe, QUEUE_MAX, Settings, Share};
 
-use super::{Conn, NetError};
+use super::transport::Transport;
+use super::{Carriage, Conn, NetError};
 
-/// Octets that are kept on one side of a control link that is held, at most.
+/// Octets that are kept on one side of a control link, at most.
 const KEPT_MAX: usize = 64 << 20;
 
 /// Octets of one segment, and those of its headers: IPv4 and TCP with timestamps.
-const SEGMENT_LEN: usize = 1448;
-const HEADERS_LEN: u32 = 52;
+pub(super) const SEGMENT_LEN: usize = 1448;
+pub(super) const HEADERS_LEN: u32 = 52;
 
 /// What goes through a control link.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,15 +26,15 @@ pub(super) enum Letter {
 }
 
 impl Letter {
-    fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         if let Self::Octets(octets) = self { octets.len() } else { 0 }
     }
 }
 
-/// One direction. Nothing is lost: what it cannot take ends the run.
+/// One direction. Nothing is lost to those at its ends: what it cannot take ends the run.
 #[derive(Debug)]
 pub(super) struct Way {
-    pipe: Pipe<(Conn, Letter)>,
+    carrier: Carrier,
     /// What is said while it is held.
     kept: VecDeque<(Conn, Letter)>,
     kept_octets: usize,
@@ -42,10 +43,27 @@ pub(super) struct Way {
     octets: u64,
 }
 
+/// What carries letters.
+#[derive(Debug)]
+enum Carrier {
+    Bare(Box<Pipe<(Conn, Letter)>>),
+    Tcp(Box<Transport>),
+}
+
+impl Carrier {
+    fn new(carriage: Carriage, settings: Settings, back: Duration) -> Self {
+        match carriage {
+            Carriage::Bare => Self::Bare(Box::new(Pipe::new(lossless(settings)))),
+            Carriage::Tcp => Self::Tcp(Box::new(Transport::new(settings, back))),
+        }
+    }
+}
+
 impl Way {
-    pub(super) fn new(settings: Settings) -> Self {
+    /// A way for which `back` is the delay of the other one.
+    pub(super) fn new(carriage: Carriage, settings: Settings, back: Duration) -> Self {
         Self {
-            pipe: Pipe::new(lossless(settings)),
+            carrier: Carrier::new(carriage, settings, back),
             kept: VecDeque::new(),
             kept_octets: 0,
             armed: None,
@@ -78,12 +96,20 @@ impl Way {
         letter: Letter,
         rng: &mut Rng,
     ) -> Result<(), NetError> {
+        let carrier = &mut self.carrier;
         let mut offer = |letter: Letter| {
-            let len = u32::try_from(letter.len()).unwrap_or(u32::MAX).saturating_add(HEADERS_LEN);
-            match self.pipe.offer(now, len, (conn, letter), rng) {
-                Fate::Due(_) => Ok(()),
-                Fate::Lost | Fate::Overflowed => Err(NetError::Backlog(conn.switch())),
-            }
+            let is_taken = match &mut *carrier {
+                Carrier::Bare(pipe) => {
+                    let len = u32::try_from(letter.len()).unwrap_or(u32::MAX);
+                    let len = len.saturating_add(HEADERS_LEN);
+                    matches!(pipe.offer(now, len, (conn, letter), rng), Fate::Due(_))
+                }
+                Carrier::Tcp(transport) => {
+                    transport.send(now, conn, letter, rng);
+                    transport.untaken() <= KEPT_MAX
+                }
+            };
+            is_taken.then_some(()).ok_or_else(|| NetError::Backlog(conn.switch()))
         };
         match letter {
             Letter::Octets(octets) => octets
@@ -95,24 +121,36 @@ impl Way {
 
     /// A letter that arrives by now.
     pub(super) fn receive(&mut self, now: Instant) -> Option<(Conn, Letter)> {
-        self.pipe.pop_due(now).map(|departure| departure.item)
+        match &mut self.carrier {
+            Carrier::Bare(pipe) => pipe.pop_due(now).map(|departure| departure.item),
+            Carrier::Tcp(transport) => transport.receive(),
+        }
     }
 
     /// The event has come.
-    pub(super) fn fire(&mut self, now: Instant) {
+    pub(super) fn fire(&mut self, now: Instant, rng: &mut Rng) {
         self.armed.take_if(|armed| *armed <= now);
+        if let Carrier::Tcp(transport) = &mut self.carrier {
+            transport.on_time(now, rng);
+        }
     }
 
     /// When an event is needed that there is not.
     pub(super) fn arm(&mut self) -> Option<Instant> {
-        let due = self.pipe.next_due()?;
+        let due = match &self.carrier {
+            Carrier::Bare(pipe) => pipe.next_due()?,
+            Carrier::Tcp(transport) => transport.deadline()?,
+        };
         let is_late = self.armed.is_none_or(|armed| armed > due);
         is_late.then(|| *self.armed.insert(due))
     }
 
     /// Loses everything that is on its way or kept.
     pub(super) fn empty(&mut self) {
-        self.pipe = Pipe::new(self.pipe.settings());
+        match &mut self.carrier {
+            Carrier::Bare(pipe) => **pipe = Pipe::new(pipe.settings()),
+            Carrier::Tcp(transport) => **transport = transport.anew(),
+        }
         self.kept.clear();
         (self.kept_octets, self.armed) = (0, None);
     }
@@ -130,12 +168,38 @@ impl Way {
         kept.try_for_each(|(conn, letter)| self.pass(now, conn, letter, rng))
     }
 
-    pub(super) fn set(&mut self, now: Instant, settings: Settings) {
-        self.pipe.set(now, lossless(settings));
+    /// Carries what is said from now on otherwise; `back` is the delay of the other way.
+    pub(super) fn set(&mut self, now: Instant, settings: Settings, back: Duration) {
+        match &mut self.carrier {
+            Carrier::Bare(pipe) => pipe.set(now, lossless(settings)),
+            Carrier::Tcp(transport) => transport.set(now, settings, back),
+        }
+    }
+
+    /// A connection begins.
+    pub(super) fn begin(&mut self) {
+        if let Carrier::Tcp(transport) = &mut self.carrier {
+            transport.begin();
+        }
     }
 
     pub(super) fn delay(&self) -> Duration {
-        self.pipe.settings().delay
+        match &self.carrier {
+            Carrier::Bare(pipe) => pipe.settings().delay,
+            Carrier::Tcp(transport) => transport.settings().delay,
+        }
+    }
+
+    /// Octets that wait to be sent.
+    pub(super) fn untaken(&mut self, now: Instant) -> usize {
+        let unsent = match &mut self.carrier {
+            Carrier::Bare(pipe) => {
+                pipe.advance(now);
+                usize::try_from(pipe.waiting()).unwrap_or(usize::MAX)
+            }
+            Carrier::Tcp(transport) => transport.untaken(),
+        };
+        self.kept_octets + unsent
     }
 
     /// Octets that were ever sent.
@@ -144,7 +208,7 @@ impl Way {
     }
 }
 
-/// TCP hides losses, and its sender keeps what finds no room. What it does about them is not played here.
+/// Bare letters are not sent again: none is lost, and all find room.
 fn lossless(settings: Settings) -> Settings {
     Settings { loss: Share::NONE, queue: Some(QUEUE_MAX), ..settings }
 }

@@ -10,6 +10,7 @@ mod fabric;
 mod pings;
 mod storm;
 mod trace;
+mod transport;
 mod wire;
 
 use std::cmp::Reverse;
@@ -46,10 +47,12 @@ pub struct Options {
     pub switch: Plan,
     /// Ports of every switch beyond those that the topology uses, to which hosts can move. They are down.
     pub spare_ports: u16,
-    /// From a switch to the controller. Losses are not played: TCP would hide them.
+    /// From a switch to the controller.
     pub up: Settings,
     /// From the controller to a switch.
     pub down: Settings,
+    /// What carries octets through a control link.
+    pub carriage: Carriage,
     /// How long a switch waits after a connection ended before it opens the next.
     pub reconnect: Duration,
     /// Time over which the first connections are spread by chance.
@@ -66,11 +69,22 @@ impl Default for Options {
             spare_ports: 1,
             up: Settings::default(),
             down: Settings::default(),
+            carriage: Carriage::Bare,
             reconnect: Duration::from_secs(1),
             spread: Duration::ZERO,
             copies_max: None,
         }
     }
+}
+
+/// What carries octets through a control link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Carriage {
+    /// Nothing: octets go as they are said, and are neither lost nor held back. Loss and queue of the link are not played.
+    #[default]
+    Bare,
+    /// TCP, with its slow start, and with losses that it repairs; both cost time.
+    Tcp,
 }
 
 /// Something that goes wrong, or changes, in a network.
@@ -175,8 +189,8 @@ impl<C: Controller> Net<C> {
     ) -> Result<Self, NetError> {
         let fabric = Fabric::new(topology, options, start)?;
         let line = |switch| Line {
-            up: Way::new(options.up),
-            down: Way::new(options.down),
+            up: Way::new(options.carriage, options.up, options.down.delay),
+            down: Way::new(options.carriage, options.down, options.up.delay),
             conn: Conn::new(switch, 0),
             is_open: false,
             accepted: None,
@@ -287,13 +301,15 @@ impl<C: Controller> Net<C> {
         let Some(line) = self.lines.get_mut(switch).filter(|line| !line.is_open) else { return };
         let conn = Conn::new(switch, line.conn.nth() + 1);
         line.conn = conn;
+        line.up.begin();
+        line.down.begin();
         let trip = line.up.delay() + line.down.delay();
         self.event(now + trip, What::Connected(conn));
     }
 
     fn arrive_up(&mut self, now: Instant, switch: usize) {
         let Some(line) = self.lines.get_mut(switch) else { return };
-        line.up.fire(now);
+        line.up.fire(now, &mut self.rng);
         while let Some((conn, letter)) = line.up.receive(now) {
             match letter {
                 Letter::Open => {
@@ -317,7 +333,7 @@ impl<C: Controller> Net<C> {
 
     fn arrive_down(&mut self, now: Instant, switch: usize) -> Result<(), NetError> {
         let Some(line) = self.lines.get_mut(switch) else { return Ok(()) };
-        line.down.fire(now);
+        line.down.fire(now, &mut self.rng);
         while let Some(line) = self.lines.get_mut(switch)
             && let Some((conn, letter)) = line.down.receive(now)
         {
@@ -386,6 +402,7 @@ impl<C: Controller> Net<C> {
     fn arm(&mut self, switch: usize) {
         let Some(line) = self.lines.get_mut(switch) else { return };
         let (up, down) = (line.up.arm(), line.down.arm());
+        self.fabric.set_untaken(switch, line.up.untaken(self.now));
         if let Some(at) = up {
             self.event(at, What::Up(switch));
         }
@@ -438,8 +455,8 @@ impl<C: Controller> Net<C> {
             }
             Fault::Control(switch, up, down) => {
                 let line = self.line(switch)?;
-                line.up.set(now, up);
-                line.down.set(now, down);
+                line.up.set(now, up, down.delay);
+                line.down.set(now, down, up.delay);
                 self.arm(switch);
                 Ok(())
             }

@@ -32,6 +32,8 @@ pub struct Drops {
     pub no_match: u64,
     /// For the controller, which is not there or has not asked for it.
     pub no_controller: u64,
+    /// For the controller, to which too much waits to be sent already.
+    pub untaken: u64,
     /// A rule that does nothing with it.
     pub rule: u64,
     /// A meter.
@@ -51,6 +53,7 @@ impl Drops {
             + self.port
             + self.no_match
             + self.no_controller
+            + self.untaken
             + self.rule
             + self.meter
             + self.ttl

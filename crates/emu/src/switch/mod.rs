@@ -89,6 +89,8 @@ pub struct ModelSwitch {
     groups: Groups,
     meters: Meters,
     buffer: Buffer,
+    /// Octets of what it said that wait to be sent.
+    untaken: usize,
     counts: Counts,
 }
 
@@ -103,9 +105,15 @@ impl ModelSwitch {
             groups: Groups::new(plan.groups_max, plan.buckets_max),
             meters: Meters::new(plan.meters_max),
             buffer: Buffer::new(plan.buffers, plan.buffer_timeout),
+            untaken: 0,
             counts: Counts::default(),
             plan,
         }
+    }
+
+    /// So many octets of what it said, beside those in the outbox, wait to be sent.
+    pub fn set_untaken(&mut self, octets: usize) {
+        self.untaken = octets;
     }
 
     /// The control connection is there.

@@ -39,6 +39,9 @@ pub struct Plan {
     pub buffers: usize,
     /// How long a packet waits for its answer before it is given up.
     pub buffer_timeout: Duration,
+    /// Octets of what it said that may wait to be sent; while there are more, no packet goes to the controller, and none
+    /// waits for an answer. Open vSwitch has a hundred `PACKET_IN`s, beyond what the system takes.
+    pub untaken_max: usize,
     /// Octets of a packet that go up while it waits, until the controller says otherwise.
     pub miss_send_len: u16,
     /// Whether further packets of a flow that waits for an answer wait with the first instead of going up, as long as
@@ -90,6 +93,7 @@ impl Default for Plan {
             table_size: 65_536,
             buffers: 256,
             buffer_timeout: Duration::from_secs(5),
+            untaken_max: usize::MAX,
             miss_send_len: 128,
             waiting_flows: false,
             groups_max: 1024,

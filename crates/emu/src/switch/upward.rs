@@ -49,6 +49,10 @@ impl ModelSwitch {
             self.counts.joined += 1;
             return;
         }
+        if self.untaken + out.control.len() > self.plan.untaken_max {
+            self.counts.drops.untaken += 1;
+            return;
+        }
         let kept = waits.then(|| self.buffer.keep(now, packet.in_port, &packet.octets, flow));
         let buffer_id = kept.flatten();
         self.counts.packet_ins += 1;

@@ -43,6 +43,13 @@ impl Fabric {
         None
     }
 
+    /// So many octets of what a switch said wait to be sent: [`Plan::untaken_max`](crate::switch::Plan::untaken_max).
+    pub fn set_untaken(&mut self, switch: usize, octets: usize) {
+        if let Some(switch) = self.switches.get_mut(switch) {
+            switch.untaken = octets;
+        }
+    }
+
     /// What became of what hosts were told to do, since this was called last, with the index of the host.
     pub fn take_outcomes(&mut self) -> Vec<(usize, Outcome)> {
         std::mem::take(&mut self.outcomes)

@@ -73,6 +73,8 @@ struct Switch {
     ports: Vec<Option<(usize, Side)>>,
     /// What it has to say to the controller.
     control: Vec<u8>,
+    /// Octets that it said and that wait to be sent.
+    untaken: usize,
 }
 
 impl Fabric {
@@ -109,7 +111,7 @@ impl Fabric {
             let plan = plan(node, options).ok_or(NetError::Ports(n))?;
             let ports = vec![None; plan.ports.len()];
             let model = Armed { inner: ModelSwitch::new(plan), at: None };
-            fabric.switches.push(Switch { model, ports, control: Vec::new() });
+            fabric.switches.push(Switch { model, ports, control: Vec::new(), untaken: 0 });
         }
         for node in &fabric.topology.hosts {
             let who = Identity { mac: node.mac, ipv4: node.ipv4, ipv6: node.ipv6, epoch: now };
@@ -255,9 +257,10 @@ impl Fabric {
         index: usize,
         act: impl FnOnce(&mut ModelSwitch, &mut Outbox) -> R,
     ) -> R {
-        let Some(Switch { model, control, .. }) = self.switches.get_mut(index) else {
+        let Some(Switch { model, control, untaken, .. }) = self.switches.get_mut(index) else {
             return R::default();
         };
+        model.inner.set_untaken(*untaken + control.len());
         let mut outbox = std::mem::take(&mut self.outbox);
         let done = act(&mut model.inner, &mut outbox);
         if !outbox.control.is_empty() {
