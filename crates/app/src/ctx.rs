@@ -1,6 +1,6 @@
 //! Where an application stands when it hears something, and what it can say from there.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluice_wire::model::{Multipart, MultipartFlags, Reply, Request};
 use sluice_wire::{DatapathId, Error, Inexpressible, Message, MultipartKind, Out};
@@ -59,6 +59,12 @@ impl<'t> Ctx<'t> {
     #[inline]
     pub fn view(&self) -> &View {
         self.network.view()
+    }
+
+    /// How long the switch takes to answer, there and back: [`Network::rtt`].
+    #[inline]
+    pub fn rtt(&self) -> Option<Duration> {
+        self.network.rtt(self.sw)
     }
 
     /// Asks the switch for statistics or descriptions; [`App::multipart_reply`](crate::App::multipart_reply) hears the

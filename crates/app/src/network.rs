@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use sluice_wire::{DatapathId, Message};
 
+use crate::ctx::Sw;
 use crate::view::{Fact, Stamp, Told, View};
 
 /// How often what is long gone is forgotten.
@@ -20,6 +21,8 @@ pub struct Network {
     told: Vec<Told>,
     reports: Vec<String>,
     unreported: u64,
+    /// By the number of the switch.
+    rtts: Vec<Option<Duration>>,
     worker: usize,
     swept: Option<Instant>,
 }
@@ -33,6 +36,7 @@ impl Network {
             told: Vec::new(),
             reports: Vec::new(),
             unreported: 0,
+            rtts: Vec::new(),
             worker,
             swept: None,
         }
@@ -71,6 +75,30 @@ impl Network {
             self.told.push(told);
         }
         is_new
+    }
+
+    /// How long a switch of this worker takes to answer, there and back, if an application has measured it. What took
+    /// longer than before counts at once, what took less bit by bit: it is for those who wait for an answer.
+    #[inline]
+    pub fn rtt(&self, sw: Sw) -> Option<Duration> {
+        self.rtts.get(sw.index()).copied().flatten()
+    }
+
+    /// Notes how long a switch of this worker took to answer.
+    pub fn measured(&mut self, sw: Sw, took: Duration) {
+        if self.rtts.len() <= sw.index() {
+            self.rtts.resize(sw.index() + 1, None);
+        }
+        if let Some(rtt) = self.rtts.get_mut(sw.index()) {
+            *rtt = Some(rtt.map_or(took, |rtt| took.max((rtt * 7 + took) / 8)));
+        }
+    }
+
+    /// Forgets how long a switch takes to answer, whose number will be another's.
+    pub fn forget_rtt(&mut self, sw: Sw) {
+        if let Some(rtt) = self.rtts.get_mut(sw.index()) {
+            *rtt = None;
+        }
     }
 
     /// Says to people that something is wrong in the network: one line of the log, of which there are only so many. For
@@ -124,6 +152,18 @@ mod tests {
 
     use super::*;
     use crate::view::{Host, HostId, Place};
+
+    #[test]
+    fn an_answer_that_takes_longer_counts_at_once_and_a_quicker_one_bit_by_bit() {
+        let (mut network, ms) = (Network::new(0), Duration::from_millis);
+        let mut measured = |took| {
+            network.measured(Sw(3), ms(took));
+            network.rtt(Sw(3)).unwrap()
+        };
+        assert_eq!([measured(80), measured(160), measured(80)], [ms(80), ms(160), ms(150)]);
+        network.forget_rtt(Sw(3));
+        assert_eq!((network.rtt(Sw(3)), network.rtt(Sw(4))), (None, None));
+    }
 
     /// Two workers in a turn that began at one time: who has heard the other comes after it.
     #[test]

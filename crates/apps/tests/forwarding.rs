@@ -116,7 +116,6 @@ mod ways {
             LINE,
             "
             s1 < packet_in  port=3 a>b buffer=7
-            s1 > packet_out drop buffer=7
             s3 > flow_mod   src=a dst=b port=3
             s3 > flow_mod   src=b dst=a port=1
             s3 > packet_out port=3
@@ -124,6 +123,7 @@ mod ways {
             s2 > flow_mod   src=b dst=a port=1
             s1 > flow_mod   src=a dst=b port=1
             s1 > flow_mod   src=b dst=a port=3
+            s1 > packet_out drop buffer=7              # those that wait behind it went by the rule
             ",
         );
     }
@@ -140,6 +140,8 @@ mod ways {
             s2 > flow_mod   src=b dst=a port=1
             s1 > flow_mod   src=a dst=b port=1 buffer=7
             s1 > flow_mod   src=b dst=a port=3
+            s1 < packet_in  port=3 a>b cut buffer=8    # it came up before the rules were there
+            s1 > packet_out port=TABLE buffer=8
             wait 1s
             s1 < packet_in  port=3 a>b cut
             s3 > flow_mod   src=a dst=b port=3

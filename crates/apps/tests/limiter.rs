@@ -177,6 +177,39 @@ fn what_shows_links_is_held_by_a_meter_of_its_own() {
 }
 
 #[test]
+fn ports_of_hosts_can_be_held_from_the_beginning() {
+    transcript(
+        || {
+            let cfg = Config { port_rate: 1, burst: 1, ahead: true, ..Config::default() };
+            (Limiter::new(&cfg), Hub::default())
+        },
+        "
+        [1.3..] s1 < up
+        [1.3..] s1 > multipart_request
+        [1.3..] s1 > flow_mod port=controller priority=0
+        know edge s1:1 s1:2
+        know link s1:3 s2:1
+        wait 1s
+        [1.3..] s1 < meters 100
+        wait 1s
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > flow_mod   meter=100+port=controller match=in_port in_port=1 priority=2 hard=0
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > meter_mod
+        [1.3..] s1 > flow_mod   meter=99+port=controller match=in_port in_port=2 priority=2 hard=0
+        [1.3..] s1 < packet_in  port=1 a>b
+        [1.3..] s1 > packet_out flood
+        [1.3..] s1 < packet_in  port=1 a>b         # what the switch lets through is not counted once more
+        [1.3..] s1 > packet_out flood
+        know link s1:2 s2:2
+        wait 1s
+        [1.3..] s1 > flow_mod   delete_strict match=in_port in_port=2 priority=2
+        ",
+    );
+}
+
+#[test]
 fn without_a_rate_everything_passes() {
     transcript(
         || {

@@ -8,7 +8,7 @@ use sluice_wire::{Action, DatapathId, Field, FlowMod, Message, PacketOut, PortNo
 use super::flood::{Verdict, is_edge};
 use super::flow::Flow;
 use super::routes::{Choice, Hop};
-use super::{Came, Forwarding, From, Matching, rules, say};
+use super::{Came, Forwarding, From, Matching, rules, say, waiting};
 
 /// Octets of a frame that fit a `PACKET_OUT` in every version, whatever the actions.
 const FRAME_MAX: usize = 60_000;
@@ -30,7 +30,7 @@ impl Forwarding {
         }
         if self.waiting.has(&flow, ctx.now) {
             self.counts.waited += 1;
-            return self.send_on(came, to, ctx);
+            return self.send_after(came, to, ctx);
         }
         let view = ctx.view();
         let source = view.host(came.src()).map(|host| host.at);
@@ -49,9 +49,10 @@ impl Forwarding {
         } else {
             None
         };
-        self.waiting.begin(flow, ctx.now, self.cfg.waiting);
+        let time = waiting::time(self.cfg.waiting, ctx.rtt());
+        self.waiting.begin(flow, ctx.now, time);
         if back.is_some() {
-            self.waiting.begin(flow.reversed(), ctx.now, self.cfg.waiting);
+            self.waiting.begin(flow.reversed(), ctx.now, time);
         }
         self.counts.paths += 1;
         let is_here = |path: &[Hop]| matches!(path, [hop] if hop.switch == ctx.id);
@@ -137,8 +138,22 @@ impl Forwarding {
                 .packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(&came.p) }));
             return;
         }
-        came.let_go(ctx);
+        if came.p.buffer_id.is_some() {
+            // Behind the rules that were written: packets that wait behind this one are then let go by them.
+            let nothing = answer(came, vec![]);
+            ctx.mail(ctx.id, Message::PacketOut(nothing));
+        }
         self.send_from(to.switch, &[to.port], came, ctx);
+    }
+
+    /// Sends the frame after the rules that were written for it: out at the far end, or by these rules, if the switch
+    /// has more of it than we do.
+    fn send_after(&mut self, came: &Came<'_>, to: Place, ctx: &mut Ctx<'_>) {
+        if to.switch == ctx.id || came.p.buffer_id.is_none() || came.is_whole() {
+            return self.send_on(came, to, ctx);
+        }
+        let by_rules = answer(came, vec![Action::output(PortNo::TABLE)]);
+        ctx.mail(ctx.id, Message::PacketOut(by_rules));
     }
 
     /// Sends a copy of the frame out of ports of another switch.
@@ -203,10 +218,20 @@ impl Forwarding {
         let from = link.from;
         let Some(flow) = Flow::read(&came.eth, came.p.frame, Matching::Pair) else { return };
         if !self.waiting.has(&flow, ctx.now) {
-            self.waiting.begin(flow, ctx.now, self.cfg.waiting);
+            self.waiting.begin(flow, ctx.now, waiting::time(self.cfg.waiting, ctx.rtt()));
             self.counts.repaired += 1;
             let rule = rules::Named::ByPort.delete_to(came.dst(), from.port);
             ctx.mail(from.switch, Message::FlowMod(rule));
         }
+    }
+}
+
+/// What is done with the frame that the switch keeps.
+fn answer(came: &Came<'_>, actions: Vec<Action>) -> model::PacketOut {
+    model::PacketOut {
+        buffer_id: came.p.buffer_id,
+        matching: [Field::in_port(came.p.in_port)].into(),
+        actions,
+        data: Vec::new(),
     }
 }

@@ -47,7 +47,8 @@ pub struct Config {
     pub idle_timeout_s: u16,
     /// Seconds after which a rule goes; 0 never.
     pub hard_timeout_s: u16,
-    /// For how long rules that were written are taken to be on their way, at least.
+    /// For how long rules that were written are taken to be on their way, beside one and a half times what the switch
+    /// takes to answer; zero if that is not looked at.
     pub waiting: Duration,
     /// For how long a switch that refused a rule gets no others.
     pub refused_retry: Duration,

@@ -30,10 +30,10 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// `per_s` a second, and `burst` at once.
-    pub(super) fn new(per_s: u32, burst: u32) -> Self {
+    /// `per_s` a second, and at once `burst` and those of a time of `trip`.
+    pub(super) fn new(per_s: u32, burst: u32, trip: Duration) -> Self {
         let each = Duration::from_secs(1) / per_s.max(1);
-        Self { each, depth: each * burst.max(1) }
+        Self { each, depth: each * burst.max(1) + trip }
     }
 }
 
@@ -64,7 +64,7 @@ mod tests {
     fn a_burst_passes_and_then_the_rate() {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
-        let (rate, mut bucket) = (Rate::new(100, 10), Bucket::new(start));
+        let (rate, mut bucket) = (Rate::new(100, 10, Duration::ZERO), Bucket::new(start));
         let mut put = |ms| bucket.put(rate, start + Duration::from_millis(ms));
         assert_eq!([put(0), put(0), put(0), put(0), put(0)], [Level::Low; 5]);
         assert_eq!([put(0), put(0), put(0), put(0), put(0)], [Level::High; 5]);
@@ -73,5 +73,8 @@ mod tests {
         let passed = (11..1011).filter(|&ms| put(ms) != Level::Over).count();
         assert_eq!(passed, 100);
         assert_eq!(put(5000), Level::Low, "what was not used is not saved up");
+        let (far, mut bucket) = (Rate::new(100, 10, Duration::from_secs(1)), Bucket::new(start));
+        let passed = (0..200).filter(|_| bucket.put(far, start) != Level::Over).count();
+        assert_eq!(passed, 110);
     }
 }

@@ -30,6 +30,9 @@ pub struct Config {
     pub hold_s: u16,
     /// Whether a port is held by a meter where the switch has them, rather than by a rule that drops.
     pub meters: bool,
+    /// Whether the ports of hosts are held from the beginning, where the switch has meters. What the controller does about
+    /// a port that sends up too much comes a round trip too late, which is long where it is far away.
+    pub ahead: bool,
     /// Whether frames of senders that know of congestion are marked before a port is held. RFC 3168.
     pub ecn: bool,
     /// Octets of a frame that come up from a port that is held or marked; [`Action::WHOLE`] for all.
@@ -43,6 +46,7 @@ impl Default for Config {
             burst: 500,
             hold_s: 5,
             meters: true,
+            ahead: false,
             ecn: true,
             miss_len: Action::WHOLE,
         }
@@ -76,6 +80,8 @@ struct Guard {
     next_meter: Option<u32>,
     /// The transaction ids of the last hold by a meter.
     held_by_meter: Option<(u32, u32)>,
+    /// Which ports are held from the beginning was last looked at in this version of the view.
+    looked: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -83,6 +89,8 @@ struct Port {
     misses: Hold,
     probes: Hold,
     marked_until: Instant,
+    /// Whether its misses are held from the beginning.
+    is_ahead: bool,
 }
 
 /// How much of one kind comes up from a port, and how it is held.
@@ -96,7 +104,7 @@ struct Hold {
 impl Port {
     fn new(now: Instant) -> Self {
         let hold = Hold { bucket: Bucket::new(now), until: now, meter: None };
-        Self { misses: hold, probes: hold, marked_until: now }
+        Self { misses: hold, probes: hold, marked_until: now, is_ahead: false }
     }
 
     fn hold(&mut self, kind: Kind) -> &mut Hold {
@@ -116,6 +124,9 @@ impl Limiter {
     /// Sets it otherwise. What is held stays so for as long as it was to be.
     pub fn configure(&mut self, cfg: &Config) {
         self.cfg = cfg.clone();
+        for guard in self.guards.iter_mut().flatten() {
+            guard.looked = None;
+        }
     }
 }
 
@@ -140,6 +151,13 @@ impl App for Limiter {
         }
     }
 
+    fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(Some(guard)) = self.guards.get_mut(ctx.sw.index()) else { return };
+        if guard.looked != Some(ctx.view().version()) {
+            guard.look_ahead(&self.cfg, ctx);
+        }
+    }
+
     fn watches(&self) -> bool {
         self.cfg.port_rate > 0
     }
@@ -156,7 +174,14 @@ impl App for Limiter {
         }
         let Some(Some(guard)) = self.guards.get_mut(ctx.sw.index()) else { return Then::PassOn };
         let Some(port) = guard.port(p.in_port, ctx.now) else { return Then::PassOn };
-        let level = port.hold(kind).bucket.put(kind.limit(&self.cfg).rate(), ctx.now);
+        // What a switch lets through at the rate is not too much when it comes in one go, as it does over a control link
+        // that is far away: windows of TCP open once in a round trip. What comes through a link was let through there.
+        let is_let_through = port.is_ahead || (self.cfg.ahead && role == Some(Role::Link));
+        if is_let_through && kind == Kind::Misses {
+            return Then::PassOn;
+        }
+        let rate = kind.limit(&self.cfg).rate(ctx.rtt().unwrap_or_default());
+        let level = port.hold(kind).bucket.put(rate, ctx.now);
         if level == Level::Low {
             return Then::PassOn;
         }
@@ -188,6 +213,7 @@ impl App for Limiter {
         let Some(Some(guard)) = self.guards.get_mut(ctx.sw.index()) else { return };
         if let Ok(Reply::MeterFeatures(features)) = ctx.read_reply(kind, body) {
             guard.next_meter = rules::can_meter(&features).then_some(features.max_meter);
+            guard.looked = None;
         }
     }
 
@@ -198,11 +224,12 @@ impl App for Limiter {
         if error.xid.wrapping_sub(first) <= last.wrapping_sub(first) {
             guard.next_meter = None;
             guard.held_by_meter = None;
-            for hold in
-                guard.ports.values_mut().flat_map(|port| [&mut port.misses, &mut port.probes])
-            {
-                hold.meter = None;
-                hold.until = ctx.now;
+            for port in guard.ports.values_mut() {
+                port.is_ahead = false;
+                for hold in [&mut port.misses, &mut port.probes] {
+                    hold.meter = None;
+                    hold.until = ctx.now;
+                }
             }
         }
     }
@@ -223,6 +250,49 @@ impl Guard {
         Some(self.ports.entry(port).or_insert_with(|| Port::new(now)))
     }
 
+    /// Holds the ports of hosts before anything comes up from them, and lets go of those that are no more ports of hosts.
+    fn look_ahead(&mut self, cfg: &Config, ctx: &mut Ctx<'_>) {
+        self.looked = Some(ctx.view().version());
+        let id = ctx.id;
+        let is_wanted = cfg.ahead && cfg.meters && cfg.port_rate > 0;
+        let ports = ctx.view().switch(id).into_iter().flat_map(|switch| &switch.ports);
+        let ports: Vec<_> = ports.map(|(&no, port)| (no, port.is_up, port.role)).collect();
+        let first = ctx.here.next_xid();
+        for (no, is_up, role) in ports {
+            let at = Place::new(id, no);
+            let is_hosts = is_up && (role == Role::Edge || role == Role::Shared(at));
+            let is_ahead = self.ports.get(&no).is_some_and(|port| port.is_ahead);
+            if is_wanted && is_hosts && !is_ahead {
+                let kind = (no, Kind::Misses);
+                if self.port(no, ctx.now).is_some()
+                    && let Some(meter) = self.meter(no, Kind::Misses)
+                {
+                    let held = rules::hold_by_meter(&mut ctx.here, kind, meter, 0, cfg);
+                    self.held_by_meter = held.ok().map(|last| (first, last));
+                    if let Some(port) = self.ports.get_mut(&no) {
+                        port.is_ahead = held.is_ok();
+                    }
+                }
+            } else if is_ahead && !(is_wanted && is_hosts) {
+                let written = rules::let_go(&mut ctx.here, no);
+                debug_assert!(written.is_ok(), "every version can say it");
+                if let Some(port) = self.ports.get_mut(&no) {
+                    port.is_ahead = false;
+                }
+            }
+        }
+    }
+
+    /// The meter of a kind at a port, if there is one left.
+    fn meter(&mut self, no: PortNo, kind: Kind) -> Option<u32> {
+        let hold = self.ports.get_mut(&no)?.hold(kind);
+        if hold.meter.is_none() {
+            hold.meter = self.next_meter;
+            self.next_meter = self.next_meter.and_then(|n| n.checked_sub(1)).filter(|&n| n > 0);
+        }
+        hold.meter
+    }
+
     /// Holds what is of one kind at a port, unless it is held.
     #[cold]
     fn hold(
@@ -234,21 +304,20 @@ impl Guard {
         counts: &mut Counts,
     ) {
         let Some(port) = self.ports.get_mut(&no) else { return };
+        let is_ahead = port.is_ahead && kind == Kind::Misses;
         let hold = port.hold(kind);
-        if hold.until > ctx.now {
+        if hold.until > ctx.now || is_ahead {
             return;
         }
         hold.until = ctx.now + Duration::from_secs(cfg.hold_s.into());
         counts.holds += 1;
-        if cfg.meters && hold.meter.is_none() {
-            hold.meter = self.next_meter;
-            self.next_meter = self.next_meter.and_then(|n| n.checked_sub(1)).filter(|&n| n > 0);
-        }
+        let own = hold.meter;
+        let meter = if cfg.meters { self.meter(no, kind) } else { own };
         // Behind what waits for a switch that is asked too much, it would come too late.
         let mut out = ctx.ahead();
-        if let Some(meter) = hold.meter {
+        if let Some(meter) = meter {
             let first = out.next_xid();
-            if let Ok(last) = rules::hold_by_meter(&mut out, (no, kind), meter, cfg) {
+            if let Ok(last) = rules::hold_by_meter(&mut out, (no, kind), meter, cfg.hold_s, cfg) {
                 self.held_by_meter = Some((first, last));
                 return;
             }
@@ -261,7 +330,8 @@ impl Guard {
     #[cold]
     fn mark(&mut self, no: PortNo, cfg: &Config, ctx: &mut Ctx<'_>, counts: &mut Counts) {
         let Some(port) = self.ports.get_mut(&no) else { return };
-        if port.marked_until > ctx.now {
+        // The rule that holds it is above those that mark.
+        if port.marked_until > ctx.now || port.is_ahead {
             return;
         }
         port.marked_until = ctx.now + Duration::from_secs(cfg.hold_s.into());

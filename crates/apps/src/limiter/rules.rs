@@ -1,11 +1,13 @@
 //! What a switch is told to do with a port whose frames come up too fast.
 
+use std::time::Duration;
+
 use sluice_wire::model::{
     Band, BandTypes, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId, MeterMod,
 };
 use sluice_wire::{
-    Action, EtherType, Ethernet, Field, FieldId, FlowMod, Inexpressible, Instruction, Message, Out,
-    PortNo,
+    Action, EtherType, Ethernet, Field, FieldId, FlowMod, FlowModCommand, Inexpressible, Instruction,
+    Message, Out, PortNo,
 };
 
 use super::Config;
@@ -60,8 +62,9 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    pub(super) fn rate(self) -> Rate {
-        Rate::new(self.rate, self.burst)
+    /// Over a control link with round trips of `trip`.
+    pub(super) fn rate(self, trip: Duration) -> Rate {
+        Rate::new(self.rate, self.burst, trip)
     }
 }
 
@@ -106,7 +109,7 @@ impl Kind {
     }
 }
 
-/// Sends what is of one kind at a port up by way of meter `meter`.
+/// Sends what is of one kind at a port up by way of meter `meter`, for so many seconds; 0 for good.
 ///
 /// # Errors
 /// In versions without meters.
@@ -114,6 +117,7 @@ pub(super) fn hold_by_meter(
     out: &mut Out<'_>,
     (port, kind): (PortNo, Kind),
     meter: u32,
+    hold_s: u16,
     cfg: &Config,
 ) -> Result<u32, Inexpressible> {
     let Limit { rate, burst } = kind.limit(cfg);
@@ -131,9 +135,23 @@ pub(super) fn hold_by_meter(
     let up = Action::Output { port: PortNo::CONTROLLER, max_len: kind.max_len(cfg) };
     let metered = [Instruction::Meter { meter_id: meter }, Instruction::apply([up])];
     for rule in kind.rules(port, cfg, &metered) {
-        last = out.flow_mod(&rule)?;
+        last = out.flow_mod(&FlowMod { hard_timeout: hold_s, ..rule })?;
     }
     Ok(last)
+}
+
+/// Holds the misses of `port` no longer.
+///
+/// # Errors
+/// None: every version can say it.
+pub(super) fn let_go(out: &mut Out<'_>, port: PortNo) -> Result<u32, Inexpressible> {
+    out.flow_mod(&FlowMod {
+        command: FlowModCommand::DELETE_STRICT,
+        cookie: COOKIE,
+        priority: HOLD_PRIORITY,
+        matching: [Field::in_port(port)].into(),
+        ..FlowMod::default()
+    })
 }
 
 /// Drops what is of one kind at a port for a while.

@@ -398,6 +398,7 @@ impl App for Topology {
     }
 
     fn switch_down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
+        network.forget_rtt(sw);
         let Some(switch) = self.switches.remove(sw) else { return };
         // First of all: a link that nobody hears of is not one that is cut.
         network.tell(now, Fact::Switch(switch.id, None));
@@ -482,8 +483,9 @@ impl App for Topology {
 
     fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
         let Some(switch) = self.switches.get_mut(ctx.sw) else { return };
-        if let Some(rtt) = switch.pass_barrier(xid, ctx.now) {
+        if let Some((took, rtt)) = switch.pass_barrier(xid, ctx.now) {
             self.rtt_max.add(rtt, ctx.now);
+            ctx.network.measured(ctx.sw, took);
         }
     }
 

@@ -171,8 +171,8 @@ impl Switch {
         }
     }
 
-    /// A barrier was answered. How long that took, if it was one of ours.
-    pub(super) fn pass_barrier(&mut self, xid: u32, now: Instant) -> Option<Duration> {
+    /// A barrier was answered. How long that took, and takes otherwise, if it was one of ours.
+    pub(super) fn pass_barrier(&mut self, xid: u32, now: Instant) -> Option<(Duration, Duration)> {
         let at = self.barriers.iter().position(|&(asked, _)| asked == xid)?;
         let (_, sent) = self.barriers.remove(at)?;
         self.ports.iter_mut().for_each(|port| port.pass_barrier(xid, now));
@@ -182,7 +182,7 @@ impl Switch {
             if sample < rtt { (rtt + sample) / 2 } else { (rtt * 7 + sample) / 8 }
         });
         self.rtt = Some(smoothed);
-        Some(smoothed)
+        Some((sample, smoothed))
     }
 }
 

@@ -143,6 +143,7 @@ impl From<Limiter> for limiter::Config {
             burst: set.burst.get(),
             hold_s: set.hold_s.get(),
             meters: set.meters,
+            ahead: set.ahead,
             ecn: set.ecn,
             miss_len: set.miss_len,
         }

@@ -297,6 +297,13 @@ pub(crate) const ROWS: &[Row] = &[
          rule matches.",
     ),
     row(
+        "limiter.ahead",
+        "false",
+        Live,
+        "Whether ports of hosts are held from the beginning, where the switch has meters: for a controller so far away that \
+         its answer to what is too much comes too late.",
+    ),
+    row(
         "limiter.ecn",
         "true",
         Live,
@@ -370,8 +377,8 @@ pub(crate) const ROWS: &[Row] = &[
         "forwarding.waiting_ms",
         "50",
         Live,
-        "Milliseconds for which rules that were written are taken to be on their way: packets of the flow that come up \
-         meanwhile are only sent on.",
+        "Milliseconds for which rules that were written are taken to be on their way, beside one and a half times what \
+         the switch takes to answer: packets of the flow that come up meanwhile are only sent on. 0: all packets have rules written.",
     ),
     row(
         "forwarding.refused_retry_s",

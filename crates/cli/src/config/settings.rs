@@ -110,6 +110,7 @@ pub(super) struct Limiter {
     pub(super) burst: NonZeroU32,
     pub(super) hold_s: NonZeroU16,
     pub(super) meters: bool,
+    pub(super) ahead: bool,
     pub(super) ecn: bool,
     pub(super) miss_len: u16,
 }
