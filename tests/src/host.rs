@@ -1,7 +1,7 @@
 //! A station: a network namespace with one address, plugged into a switch.
 
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, TcpListener, TcpStream, UdpSocket};
 use std::process::Stdio;
 
 use rustix::process::Signal;
@@ -171,6 +171,29 @@ impl Host {
         let mut ping = self.ns.command("ping");
         ping.args(["-n", "-i", "0.01", &other.ipv4()]).stdout(Stdio::piped());
         Pinging { daemon: Daemon::new(&mut ping) }
+    }
+
+    /// Opens a connection to `other` and closes it.
+    ///
+    /// # Panics
+    /// When it cannot be opened.
+    #[track_caller]
+    pub fn open(&self, other: &Self) {
+        let listen = || {
+            let listener = TcpListener::bind((other.ipv4(), 0))?;
+            Ok::<_, std::io::Error>((listener.local_addr()?, listener))
+        };
+        let opened = other.ns.within(listen).and_then(|(address, listener)| {
+            let near = self.ns.within(|| TcpStream::connect(address))?;
+            listener.accept().map(|(far, _)| (near, far))
+        });
+        assert!(opened.is_ok(), "{} opens a connection to {}: {opened:?}", self.rank, other.rank);
+    }
+
+    /// Knows the address of Ethernet of `other` for good, and asks nobody.
+    pub fn know(&self, other: &Self) {
+        let (ip, mac) = (other.ipv4(), other.mac());
+        self.ns.ip(&format!("neigh replace {ip} lladdr {mac} dev eth0 nud permanent"));
     }
 
     /// Forgets which addresses of Ethernet the others have, as after a change of cables.

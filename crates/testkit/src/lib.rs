@@ -4,6 +4,7 @@
 mod brain;
 mod fabric;
 mod facts;
+mod scene;
 mod script;
 mod stage;
 mod words;
@@ -13,6 +14,7 @@ use sluice_wire::{Version, Versions};
 
 pub use brain::Brain;
 pub use fabric::{Fabric, place};
+pub use scene::{Asked, Opened, Scene, Sent, Work};
 use script::{Line, Step};
 use stage::Stage;
 

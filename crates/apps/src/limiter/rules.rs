@@ -6,8 +6,8 @@ use sluice_wire::model::{
     Band, BandTypes, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId, MeterMod,
 };
 use sluice_wire::{
-    Action, EtherType, Ethernet, Field, FieldId, FlowMod, FlowModCommand, Inexpressible, Instruction,
-    Message, Out, PortNo,
+    Action, EtherType, Ethernet, Field, FieldId, FlowMod, FlowModCommand, Inexpressible,
+    Instruction, Message, Out, PortNo,
 };
 
 use super::Config;
