@@ -1,0 +1,180 @@
+"""How long does a TCP connection take to stand, and how often is the controller asked, when it is far away?"""
+import csv
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+import figure
+import lab
+import ovs
+
+SWITCHES, DELAYS = (1, 4, 8), (5, 50, 100, 300, 500)
+ROUNDS = lab.rounds(5)
+ADDRESSES = {"known": "known", "proxy": "asked of the controller", "host": "asked of the other host"}
+SERVER = """
+import socket
+server = socket.create_server(("10.0.0.2", 80))
+while True:
+    server.accept()[0].close()
+"""
+CONNECT = """
+import json, socket, sys, time
+took = []
+for _ in range(int(sys.argv[1])):
+    start = time.monotonic()
+    socket.create_connection(("10.0.0.2", 80), 20).close()
+    took.append(1e3 * (time.monotonic() - start))
+    time.sleep(float(sys.argv[2]))
+print(json.dumps(took))
+"""
+
+
+def model():
+    """With model switches, in virtual time."""
+    command = ["cargo", "run", "--quiet", "--locked", "-p", "sluice-apps", "--example", "far", "connect"]
+    rows = subprocess.run(command, cwd=lab.ROOT, check=True, capture_output=True, text=True).stdout
+    (HERE / "data/model.csv").write_text(rows)
+
+
+def asked(line):
+    """Frames that forwarding was asked about, and those about addresses; what is shown is up to a second old."""
+    time.sleep(1.3)
+    counts = line.metrics()
+    return {
+        "loaded": counts["forwarding_paths"],
+        "waited": counts["forwarding_waited"],
+        "arp": counts["hosts_answered"] + counts["forwarding_floods"],
+    }
+
+
+def connections(line, delay, addresses):
+    """Connections one after the other; each begins when all of the one before is over."""
+    rounds = ROUNDS if addresses == "known" else 1
+    took, before = [], None
+    for _ in range(1 if addresses == "known" else ROUNDS):
+        line.neighbours(known=addresses == "known")
+        before = before or asked(line)
+        took += line.script("h1", CONNECT, rounds, 3 * delay / 1e3 + 0.2)
+        if addresses != "known":
+            # The rules of what asked for the addresses are used again only until they go.
+            time.sleep(2.5 + 3 * delay / 1e3)
+    after = asked(line)
+    return {"took_ms": took, **{what: (after[what] - before[what]) / len(took) for what in after}}
+
+
+def real():
+    """With Open vSwitch, real hosts and a real control link."""
+    figures = []
+    for switches in SWITCHES:
+        with ovs.Line(switches) as line:
+            line.link("--delay", "5ms")
+            line.daemon("h2", sys.executable, "-c", SERVER)
+            for both, addresses in ((True, "known"), (False, "known"), (True, "proxy"), (True, "host")):
+                if addresses != "known" and switches != 4:
+                    continue
+                line.say("delay 5ms")
+                line.start({
+                    "SLUICE_FORWARDING__MATCH": "five_tuple",
+                    "SLUICE_TOPOLOGY__PROBE_INTERVAL_MS": "250",
+                    "SLUICE_FORWARDING__BOTH_DIRECTIONS": str(both).lower(),
+                    "SLUICE_FORWARDING__IDLE_TIMEOUT_S": "60" if addresses == "known" else "1",
+                    "SLUICE_HOSTS__PROXY": str(addresses != "host").lower(),
+                })
+                for delay in DELAYS:
+                    line.say(f"delay {delay}ms")
+                    # Until the controller has measured it.
+                    time.sleep(3)
+                    case = {"switches": switches, "delay_ms": delay, "both_directions": both, "addresses": addresses}
+                    figures.append(case | connections(line, delay, addresses))
+                    print(figures[-1], file=sys.stderr)
+    lab.keep("connect/real", {"connections": figures})
+
+
+def load():
+    """Both halves by (addresses, both directions, switches): delay, milliseconds, times that ways were loaded, frames about
+    flows, and about addresses."""
+    found = {"model": {}, "real": {}}
+    for row in csv.DictReader((HERE / "data/model.csv").open()):
+        key = (row["addresses"], row["both_directions"] == "true", int(row["switches"]))
+        point = tuple(float(row[name]) for name in ("delay_ms", "took_ms", "loaded", "asked_tcp", "asked_arp"))
+        found["model"].setdefault(key, []).append(point)
+    for row in json.loads((HERE / "data/real.json").read_text())["connections"]:
+        key = (row["addresses"], row["both_directions"], row["switches"])
+        asked = row["loaded"] + row["waited"]
+        point = (row["delay_ms"], statistics.median(row["took_ms"]), row["loaded"], asked, row["arp"])
+        found["real"].setdefault(key, []).append(point)
+    return found
+
+
+def draw(found):
+    def lines(keys, column):
+        made = []
+        for label, key in keys:
+            for kind in ("real", "model"):
+                points = [(p[0], p[column]) for p in found[kind].get(key, [])]
+                name = label if kind == "real" else f"{label}, model"
+                if points:
+                    made.append(figure.Line(name, points, like=label, dashed=kind == "model", marks=kind == "real"))
+        return made
+
+    delay = lambda: figure.Axis("delay of the control link, one way", "ms")
+    ways = {True: "both directions loaded", False: "one direction loaded"}
+    figure.write(
+        HERE / "connect.svg",
+        "Until a TCP connection stands, addresses known",
+        [
+            figure.Panel(
+                delay(), figure.Axis("median", "ms", high=2500),
+                lines([(label, ("known", both, n)) for both, label in ways.items()], 1),
+                title=f"{n} switch{'es' if n > 1 else ''}",
+            )
+            for n in SWITCHES
+        ],
+        columns=3, width=380,
+    )
+    figure.write(
+        HERE / "asked.svg",
+        "How often the controller loads ways for a TCP connection, addresses known",
+        [
+            figure.Panel(
+                delay(), figure.Axis("ways loaded for each connection", high=5),
+                lines([(label, ("known", both, n)) for both, label in ways.items()], 2),
+                title=f"{n} switch{'es' if n > 1 else ''}",
+            )
+            for n in SWITCHES
+        ],
+        columns=3, width=380,
+    )
+    figure.write(
+        HERE / "addresses.svg",
+        "The first connection between two hosts, through 4 switches, both directions loaded",
+        [
+            figure.Panel(
+                delay(), figure.Axis("median", "ms"),
+                lines([(f"addresses {words}", (name, True, 4)) for name, words in ADDRESSES.items()], 1),
+            )
+        ],
+    )
+
+
+def tell(found):
+    lab.table("switches", "directions", "addresses", "delay", "Open vSwitch", "model", "ways loaded", "PACKET_INs: TCP", "ARP")
+    for key in sorted(found["model"], key=lambda key: (key[0], key[2], not key[1])):
+        for point in found["model"][key]:
+            other = [p for p in found["real"].get(key, []) if p[0] == point[0]]
+            measured = f"{other[0][1]:.0f} ms" if other else ""
+            counts = [f"{other[0][n]:g} / {point[n]:g}" if other else f"{point[n]:g}" for n in (2, 3, 4)]
+            ways = "both" if key[1] else "one"
+            lab.row(key[2], ways, ADDRESSES[key[0]], f"{point[0]:g} ms", measured, f"{point[1]:.0f} ms", *counts)
+
+
+for half in sys.argv[1:] or ["model", "real"]:
+    {"model": model, "real": real, "draw": lambda: None}[half]()
+found = load()
+draw(found)
+tell(found)

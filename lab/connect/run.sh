@@ -1,0 +1,3 @@
+#!/bin/sh
+# Measures the question again; `model` or `real` for one half of it. The real one needs root and Open vSwitch.
+exec python3 "$(dirname "$0")/run.py" "$@"
