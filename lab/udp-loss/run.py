@@ -112,8 +112,8 @@ def select(found, x, y, **fixed):
     return sorted({(row[x], y(row)) for row in fits})
 
 
-def lost(label="lost"):
-    return figure.Axis(label, "%", high=100)
+def lost(label="lost", high=100):
+    return figure.Axis(label, "%", high=high)
 
 
 def pps(label):
@@ -128,13 +128,14 @@ def draw():
         f"UDP through 4 switches, control link of 10 Mbit/s: lost of the first {SECONDS} s",
         [
             figure.Panel(
-                pps("sent"), lost(),
+                pps("sent"), lost(high=40),
                 [figure.Line(f"{d} ms away", select(found, "rate_pps", share, delay_ms=d, **usual)) for d in DELAYS],
                 title="room for 256 packets",
             ),
             *(
                 figure.Panel(
-                    figure.Axis("packets that can wait in a switch", log=True), lost(),
+                    figure.Axis("packets that can wait in a switch", log=True, ticks=[16, 64, 256, 1024, 4096]),
+                    lost(high=40),
                     [
                         figure.Line(f"{d} ms away", [
                             # There is no 0 on a logarithmic axis.
@@ -157,7 +158,7 @@ def draw():
         ("octets", "kB to the controller", lambda row: row["octets_up"] / 1e3),
         ("octets", "kB from the controller", lambda row: row["octets_down"] / 1e3),
     ):
-        axis = lost() if name == "lost" else figure.Axis(label, log=True)
+        axis = lost(high=40) if name == "lost" else figure.Axis(label, log=True)
         lines = [
             figure.Line(words, select(found, "rate_pps", y, delay_ms=300, buffers=256, knows=who))
             for who, words in KNOWS.items()
@@ -169,7 +170,8 @@ def draw():
         "Conversations of 5 packets beside a host each of whose packets is a flow of its own, control link of 2 Mbit/s",
         [
             figure.Panel(
-                figure.Axis("the other host sends", "packets/s"), lost("lost of the conversations"),
+                figure.Axis("the other host sends", "packets/s", high=4200, ticks=[0, 1000, 2000, 3000, 4000]),
+                lost("lost of the conversations"),
                 [figure.Line(words, select(hogs, "hog_pps", share, delay_ms=d, held=held)) for held, words in HELD.items()],
                 title=f"{d} ms away",
             )

@@ -185,8 +185,8 @@ fn ports_of_hosts_can_be_held_from_the_beginning() {
         },
         "
         [1.3..] s1 < up
-        [1.3..] s1 > multipart_request
         [1.3..] s1 > flow_mod port=controller priority=0
+        [1.3..] s1 > multipart_request
         know edge s1:1 s1:2
         know link s1:3 s2:1
         wait 1s
