@@ -143,6 +143,23 @@ impl Host {
         frames("RX:", &self.ns.ip("-s link show eth0"))
     }
 
+    /// Packets of IPv4 to everybody that have come to it.
+    ///
+    /// # Panics
+    /// When the kernel does not count them.
+    #[track_caller]
+    pub fn broadcasts_heard(&self) -> u64 {
+        let said = output_of(self.ns.command("cat").arg("/proc/net/netstat"));
+        let mut lines = said.lines().filter_map(|line| line.strip_prefix("IpExt: "));
+        let names = lines.next().unwrap_or_default().split(' ');
+        let mut counts = names.zip(lines.next().unwrap_or_default().split(' '));
+        let heard = counts.find(|&(name, _)| name == "InBcastPkts");
+        match heard.and_then(|(_, n)| n.parse().ok()) {
+            Some(heard) => heard,
+            None => panic!("the kernel did not say how many broadcasts there were: {said:?}"),
+        }
+    }
+
     /// Bits per second that TCP carries to `other` within two seconds, as `iperf3` counts them.
     ///
     /// # Panics

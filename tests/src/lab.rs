@@ -136,6 +136,19 @@ impl Lab {
         self.bridges.push(name.to_owned());
     }
 
+    /// Lets the table of `bridge` hold so many rules; more are refused.
+    pub fn limit_rules(&self, bridge: &str, flow_limit: u16) {
+        self.vsctl(&format!(
+            "-- --id=@table create Flow_Table flow_limit={flow_limit} overflow_policy=refuse \
+             -- set bridge {bridge} flow_tables:0=@table"
+        ));
+    }
+
+    /// Lets it hold any number again.
+    pub fn unlimit_rules(&self, bridge: &str) {
+        self.vsctl(&format!("clear bridge {bridge} flow_tables"));
+    }
+
     /// Joins two bridges by a cable.
     pub fn link(&self, a: &str, b: &str) {
         let (from, to) = (format!("{a}-{b}"), format!("{b}-{a}"));

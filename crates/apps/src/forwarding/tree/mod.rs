@@ -10,7 +10,7 @@ mod reach;
 mod rules;
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluice_app::view::{Fact, Groups};
 use sluice_app::{Ctx, Network, Sw};
@@ -30,6 +30,9 @@ pub enum Flooding {
     /// The controller sends them to the first switch, and switches pass them on along a tree.
     Tree,
 }
+
+/// Time passes four times a second for a worker that has switches.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// All that this worker knows and does about trees.
 #[derive(Debug, Default)]
@@ -71,7 +74,14 @@ impl Trees {
         network: &mut Network,
     ) {
         self.members.told(fact, now, network);
-        if matches!(fact, Fact::Switch(..) | Fact::Link(..) | Fact::Tree(_) | Fact::Stand(..)) {
+        let is_urgent = match fact {
+            Fact::Link(to, _) => network.view().tree().is_some_and(|tree| tree.has_end(*to)),
+            Fact::Stand(_, stand) => stand.is_none(),
+            _ => false,
+        };
+        // A worker without switches hears of time by what others tell alone.
+        let is_idle = self.passed.is_none_or(|at| now.saturating_duration_since(at) >= IDLE);
+        if is_urgent || is_idle {
             self.coordinator.look(flooding, now, network);
         }
     }
