@@ -149,6 +149,18 @@ class Line:
         links = 2 * (self.count - 1)
         wait_until("all links", lambda: self.metrics().get("topology_links") == links and self.reach(), 60)
 
+    def reconnect(self, seconds):
+        """New control connections, whose windows are those of the beginning; they may take so long to be of use."""
+        bridges = [f"s{n}" for n in range(1, self.count + 1)]
+        for bridge in bridges:
+            self.vsctl("del-controller", bridge)
+        time.sleep(2)
+        for bridge in bridges:
+            self.vsctl("set-controller", bridge, f"tcp:{ADDRESS}:{PORT}",
+                       "--", "set", "controller", bridge, "max_backoff=1000")
+        time.sleep(seconds)
+        wait_until("the hosts to reach", self.reach)
+
     def stop(self):
         if self.controller:
             self.controller.terminate()

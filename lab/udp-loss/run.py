@@ -69,29 +69,40 @@ def model():
 
 
 def real():
-    """With Open vSwitch, which keeps no packets: all of each frame comes up."""
+    """With Open vSwitch, which keeps no packets: all of each frame comes up.
+
+    Over connections that have been there for long, under the congestion control of the system, and over new ones under
+    Reno's, which is the model's.
+    """
     figures = []
     with ovs.Line(4) as line:
         line.link("--delay", "5ms", "--rate", "10Mbit")
         line.start({"SLUICE_FORWARDING__MATCH": "five_tuple"})
         line.neighbours(known=True)
-        port = 5000
-        for delay in (50, 300):
-            line.say(f"delay {delay}ms")
-            # Until the controller has measured it again.
-            time.sleep(20)
-            for rate in RATES[1:5]:
-                for _ in range(lab.rounds(3)):
-                    port += 1
-                    words = [sys.executable, "-c", RECEIVE, str(port), str(SECONDS + 5)]
-                    receiver = subprocess.Popen(
-                        [*line.within("h2"), *words], stdout=subprocess.PIPE, text=True
-                    )
-                    time.sleep(0.5)
-                    sent = line.script("h1", SEND, port, rate, SECONDS * rate, OCTETS)
-                    figures.append({"delay_ms": delay, "rate_pps": rate, **sent, **json.loads(receiver.communicate()[0])})
-                    print(figures[-1], file=sys.stderr)
+        ports = iter(range(5001, 6000))
+        for connections, delays, rates in (("kept", (50, 300), RATES[1:5]), ("new", (300,), RATES[2:5])):
+            if connections == "new":
+                line.inside("sw", "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+            for delay in delays:
+                line.say(f"delay {delay}ms")
+                # Until the controller has measured it again.
+                time.sleep(20)
+                for rate in rates:
+                    for _ in range(lab.rounds(3)):
+                        if connections == "new":
+                            line.reconnect(6)
+                        case = {"connections": connections, "delay_ms": delay, "rate_pps": rate}
+                        figures.append(case | stream(line, next(ports), rate))
+                        print(figures[-1], file=sys.stderr)
     lab.keep("udp-loss/real", {"streams": figures})
+
+
+def stream(line, port, rate):
+    words = [sys.executable, "-c", RECEIVE, str(port), str(SECONDS + 5)]
+    receiver = subprocess.Popen([*line.within("h2"), *words], stdout=subprocess.PIPE, text=True)
+    time.sleep(0.5)
+    sent = line.script("h1", SEND, port, rate, SECONDS * rate, OCTETS)
+    return sent | json.loads(receiver.communicate()[0])
 
 
 def rows(table):
@@ -184,19 +195,22 @@ def draw():
         "Open vSwitch, which keeps no packets, and the model without room for any",
         [
             figure.Panel(
-                pps("sent"), lost(),
+                pps("sent"), lost(high=40),
                 [
                     line
-                    for d in sorted({row["delay_ms"] for row in streams()})
+                    for d in (50, 300)
                     for line in (
-                        figure.Line(f"{d} ms away", whiskers(d)),
+                        figure.Line(f"{d} ms away", whiskers("kept", d)),
+                        figure.Line(f"{d} ms away, new connections", whiskers("new", d)),
                         figure.Line(f"{d} ms away, model", select(
                             found, "rate_pps", share, delay_ms=d, buffers=0, knows="controller",
                         ), like=f"{d} ms away", dashed=True, marks=False),
                     )
+                    if line.points
                 ],
             )
         ],
+        width=760,
     )
 
 
@@ -204,10 +218,10 @@ def streams():
     return json.loads((HERE / "data/real.json").read_text())["streams"]
 
 
-def whiskers(delay):
+def whiskers(connections, delay):
     by_rate = {}
     for row in streams():
-        if row["delay_ms"] == delay:
+        if (row["connections"], row["delay_ms"]) == (connections, delay):
             by_rate.setdefault(row["rate_pps"], []).append(share(row))
     return [(rate, statistics.median(got), min(got), max(got)) for rate, got in sorted(by_rate.items())]
 
@@ -238,10 +252,10 @@ def tell():
             lab.row(f"{d} ms, {words}", *(f"{y:.1f} %" for _, y in select(hogs, "hog_pps", share, delay_ms=d, held=held)))
     print()
     lab.table("Open vSwitch", "rate", "lost", "least", "most", "model")
-    for d in sorted({row["delay_ms"] for row in streams()}):
+    for connections, d in (("kept", 50), ("kept", 300), ("new", 300)):
         modelled = dict(select(found, "rate_pps", share, delay_ms=d, buffers=0, knows="controller"))
-        for rate, middle, least, most in whiskers(d):
-            lab.row(f"{d} ms", f"{rate}/s", f"{middle:.1f} %", f"{least:.1f} %", f"{most:.1f} %", f"{modelled[rate]:.1f} %")
+        for rate, middle, least, most in whiskers(connections, d):
+            lab.row(f"{d} ms, {connections} connections", f"{rate}/s", f"{middle:.1f} %", f"{least:.1f} %", f"{most:.1f} %", f"{modelled[rate]:.1f} %")
 
 
 for half in sys.argv[1:] or ["model", "real"]:

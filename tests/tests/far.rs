@@ -21,15 +21,8 @@ both_versions! {
 
 /// How often ways were loaded. More comes up: Open vSwitch goes on for some milliseconds to send up what it has just
 /// sent up, though there is a rule by then; that is known to wait and loads nothing.
-fn loaded(lab: &Lab) -> Option<u64> {
-    let mut curl = lab.room().command("curl");
-    let said = curl.args(["-sf", &format!("http://{API}/metrics")]).output().ok()?.stdout;
-    let said = String::from_utf8_lossy(&said).into_owned();
-    let value = |name: &str| -> Option<u64> {
-        let found = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        found?.parse().ok()
-    };
-    value("sluice_forwarding_paths")
+fn loaded(lab: &Lab) -> u64 {
+    lab.room().metric("forwarding_paths").unwrap_or_default()
 }
 
 fn connections(version: OpenFlow, both_directions: bool, each: u64) {
@@ -47,9 +40,9 @@ fn connections(version: OpenFlow, both_directions: bool, each: u64) {
     a.know(&b);
     b.know(&a);
     let_pass(SHOWN);
-    let before = loaded(&lab).unwrap_or_default();
+    let before = loaded(&lab);
     (0..CONNECTIONS).for_each(|_| a.open(&b));
-    let shown = || loaded(&lab).unwrap_or_default() - before;
+    let shown = || loaded(&lab) - before;
     wait_until(SOON, "all to be asked about", || shown() >= CONNECTIONS * each);
     let_pass(SHOWN);
     assert_eq!(shown(), CONNECTIONS * each);
