@@ -44,8 +44,8 @@ impl Progress {
 }
 
 /// A network that starts, in which every host pings the next one once a second until it has an answer, from the first
-/// moment on. Each has its own time in the second and knows the address of the next: nobody waits for anything but the
-/// network, and what is asked leaves room on the control links.
+/// moment on. Each has its own time in the second, and both know each other's addresses: nobody waits for anything but
+/// the network, and what is asked leaves room on the control links.
 #[derive(Debug)]
 pub struct Start {
     live: Live,
@@ -65,9 +65,12 @@ impl Start {
         let n = if hosts.len() < 2 { 0 } else { hosts.len() };
         let every = AGAIN / u32::try_from(n).unwrap_or(u32::MAX).max(1);
         let (mut due, mut at) = (BTreeMap::new(), began);
-        for (from, to) in hosts.iter().cycle().skip(1).take(n).enumerate() {
-            let ip = Family::V4.of(to);
-            live.fabric_mut().1.introduce(began, from, (ip, to.mac))?;
+        for (from, asks) in hosts.iter().enumerate().take(n) {
+            let to = (from + 1) % n;
+            let Some(asked) = hosts.get(to) else { continue };
+            let [ip, own] = [asked, asks].map(|host| Family::V4.of(host));
+            live.fabric_mut().1.introduce(began, from, (ip, asked.mac))?;
+            live.fabric_mut().1.introduce(began, to, (own, asks.mac))?;
             due.insert((at, from), ip);
             at += every;
         }
