@@ -70,6 +70,11 @@ def fits(rate, up, down):
     return rate * 1e6 / 8 * OF_A_PACKET / max(up, down)
 
 
+def mbit(octets_per_s):
+    rate = octets_per_s * 8 / 1e6
+    return f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"
+
+
 def draw(runs):
     x = figure.Axis("rate of the link, each way", "Mbit/s", log=True, ticks=[1, 10, 100, 1000])
     lines = []
@@ -89,7 +94,10 @@ def draw(runs):
 
 
 def main():
-    runs = {name: {} for name in FORMS}
+    # Other rates that were measured before stay.
+    kept = HERE / "data/flows.json"
+    before = json.loads(kept.read_text())["runs"] if kept.exists() else {}
+    runs = {name: before.get(name, {}) for name in FORMS}
     with far.namespaces():
         for rate in RATES:
             for name, (app, played, _, _) in FORMS.items():
@@ -103,8 +111,7 @@ def main():
             flows = run["flows_per_s"]
             lab.row(
                 name, rate, f"{flows:,.0f}", f"{flows / fits(float(rate), up, down):.2f}", up, down,
-                f"{run['up_octets_per_s'] * 8 / 1e6:.3g}", f"{run['down_octets_per_s'] * 8 / 1e6:.3g}",
-                f"{run['p50_ms']:.1f} ms",
+                mbit(run["up_octets_per_s"]), mbit(run["down_octets_per_s"]), f"{run['p50_ms']:.0f} ms",
             )  # fmt: skip
 
 
