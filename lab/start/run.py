@@ -183,7 +183,7 @@ def draw_network(runs):
                 of = [run["first"] for run in delays[str(delay)]]
                 points.append((delay, statistics.median(of), min(of), max(of)))
             lines.append(figure.Line(build, points))
-        x, y = figure.Axis("delay each way", "ms"), figure.Axis("until the first ping is answered", "s", high=7)
+        x, y = figure.Axis("delay each way", "ms"), figure.Axis("until the first ping is answered", "s", high=8)
         panels.append(figure.Panel(x, y, lines, title=name))
     title = "A network starts, with its controller far away"
     figure.write(HERE / "network.svg", title, panels, columns=2, width=430, height=340)
