@@ -98,7 +98,7 @@ def real():
 
 
 def stream(line, port, rate):
-    words = [sys.executable, "-c", RECEIVE, str(port), str(SECONDS + 5)]
+    words = [sys.executable, "-c", RECEIVE, str(port), str(SECONDS + 3)]
     receiver = subprocess.Popen([*line.within("h2"), *words], stdout=subprocess.PIPE, text=True)
     time.sleep(0.5)
     sent = line.script("h1", SEND, port, rate, SECONDS * rate, OCTETS)
@@ -204,7 +204,7 @@ def draw():
                         figure.Line(f"{d} ms away, new connections", whiskers("new", d)),
                         figure.Line(f"{d} ms away, model", select(
                             found, "rate_pps", share, delay_ms=d, buffers=0, knows="controller",
-                        ), like=f"{d} ms away", dashed=True, marks=False),
+                        ), like=f"{d} ms away{', new connections' if d == 300 else ''}", dashed=True, marks=False),
                     )
                     if line.points
                 ],
