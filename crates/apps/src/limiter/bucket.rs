@@ -30,10 +30,12 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    /// `per_s` a second, and at once `burst` and those of a time of `trip`.
+    /// `per_s` a second, and at once `burst` and those of a time of `trip`, but no more than twice the burst: the time may
+    /// be long because of what is to be limited.
     pub(super) fn new(per_s: u32, burst: u32, trip: Duration) -> Self {
         let each = Duration::from_secs(1) / per_s.max(1);
-        Self { each, depth: each * burst.max(1) + trip }
+        let depth = each * burst.max(1);
+        Self { each, depth: depth + trip.min(depth) }
     }
 }
 
@@ -73,8 +75,11 @@ mod tests {
         let passed = (11..1011).filter(|&ms| put(ms) != Level::Over).count();
         assert_eq!(passed, 100);
         assert_eq!(put(5000), Level::Low, "what was not used is not saved up");
-        let (far, mut bucket) = (Rate::new(100, 10, Duration::from_secs(1)), Bucket::new(start));
-        let passed = (0..200).filter(|_| bucket.put(far, start) != Level::Over).count();
-        assert_eq!(passed, 110);
+        for (trip_ms, passed) in [(50, 15), (1000, 20)] {
+            let far = Rate::new(100, 10, Duration::from_millis(trip_ms));
+            let mut bucket = Bucket::new(start);
+            let through = (0..200).filter(|_| bucket.put(far, start) != Level::Over).count();
+            assert_eq!(through, passed, "{trip_ms} ms away");
+        }
     }
 }
