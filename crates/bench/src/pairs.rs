@@ -178,6 +178,14 @@ impl Pairs {
         (self.address(host), 1 + host % self.ports)
     }
 
+    /// The IPv4 address that a host announces, of 10.0.0.0/8: no two of the first 2²⁴ hosts of all switches have the same.
+    pub(crate) fn ip(&self, host: u32) -> u32 {
+        #[expect(clippy::cast_possible_truncation, reason = "16 bits")]
+        let switch = (self.base >> 24) as u16;
+        let number = u32::from(switch).wrapping_mul(self.hosts).wrapping_add(host);
+        0x0a00_0000 | number.wrapping_add(1) & 0xff_ffff
+    }
+
     #[inline]
     fn address(&self, host: u32) -> u64 {
         self.base | u64::from(host / FRESH) << 42 | u64::from(host % FRESH)

@@ -94,7 +94,7 @@ impl Requests {
         for (msg, host) in chunk.chunks_exact_mut(len).zip(first..end) {
             let (address, port) = pairs.whereabouts(host);
             let (address, port) = (address.to_be_bytes(), port.to_be_bytes());
-            let ip = (0x0a00_0000 | (host + 1) & 0xff_ffff).to_be_bytes();
+            let ip = pairs.ip(host).to_be_bytes();
             let mac = address.get(2..).unwrap_or_default();
             match self.version {
                 Version::V1_0 => put(msg, in_port_at, port.get(2..).unwrap_or_default()),
