@@ -7,6 +7,7 @@
 //! A worker shares nothing on the way of a `PACKET_IN`: no lock, no atomic read-modify-write, no allocation, no
 //! system call per message. What crosses threads goes by [`mailbox`].
 
+mod bundles;
 mod config;
 mod engine;
 mod front;

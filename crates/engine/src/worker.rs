@@ -10,6 +10,7 @@ use sluice_app::{App, Ctx, Network, Sw};
 use sluice_io::{ConnId, Io, IoEvent, clock};
 use sluice_wire::{DatapathId, Features, Message};
 
+use crate::bundles::Bundles;
 use crate::config::Config;
 use crate::gate::Gate;
 use crate::ledger::{Ledger, Sheet};
@@ -46,6 +47,7 @@ struct Hall<C, A> {
     /// What goes before all that waits.
     ahead: Vec<u8>,
     network: Network,
+    bundles: Bundles,
     post: Post<C, A>,
     ledger: Arc<Ledger>,
     gate: Gate,
@@ -91,6 +93,7 @@ impl<I: Io, A: App> Worker<I, A> {
             tx: Vec::new(),
             ahead: Vec::new(),
             network: Network::new(post.number),
+            bundles: Bundles::default(),
             post,
             ledger,
             gate: Gate::default(),
@@ -216,7 +219,8 @@ impl<C, A: App> Hall<C, A> {
                     }
                 }
                 ToWorker::Mail(serial, message) => {
-                    self.deliver(io, self.by_serial.get(&serial).copied(), &[&message]);
+                    let id = self.by_serial.get(&serial).copied();
+                    self.deliver(io, id, std::iter::once(&*message));
                 }
                 ToWorker::Told(facts) => {
                     for told in &*facts {
@@ -305,7 +309,12 @@ impl<C, A: App> Hall<C, A> {
     }
 
     /// Writes messages of applications to a switch, which is perhaps not there.
-    fn deliver<I: Io<Conn = C>>(&mut self, io: &mut I, id: Option<ConnId>, letters: &[&Message]) {
+    fn deliver<'m, I: Io<Conn = C>>(
+        &mut self,
+        io: &mut I,
+        id: Option<ConnId>,
+        letters: impl ExactSizeIterator<Item = &'m Message>,
+    ) {
         let count = letters.len() as u64;
         let Some(Some(peer)) = id.and_then(|id| self.peers.get_mut(id.slot())) else {
             return self.ledger_sheet().mail_lost.add(count);
@@ -348,13 +357,13 @@ impl<C, A: App> Hall<C, A> {
             }
         }
         self.log_reports();
-        let mut letters = self.network.take_mail();
-        while let Some(&(to, _)) = letters.first() {
-            // All that goes to one switch goes in one write, in its order; who was written to first is first.
-            let (here, others) = letters.into_iter().partition(|letter| letter.0 == to);
-            letters = others;
-            self.send_letters(io, to, here);
+        let mut bundles = std::mem::take(&mut self.bundles);
+        bundles.sort(self.network.take_mail());
+        // All that goes to one switch goes in one write, in its order; who was written to first is first.
+        for (to, letters) in bundles.each() {
+            self.send_letters(io, to, letters);
         }
+        self.bundles = bundles;
     }
 
     /// Logs what applications have to say to people.
@@ -372,14 +381,14 @@ impl<C, A: App> Hall<C, A> {
         &mut self,
         io: &mut I,
         to: DatapathId,
-        letters: Vec<(DatapathId, Message)>,
+        letters: &mut Vec<Message>,
     ) {
         if let Some(&id) = self.by_datapath.get(&to) {
-            let letters: Vec<_> = letters.iter().map(|(_, message)| message).collect();
-            return self.deliver(io, Some(id), &letters);
+            self.deliver(io, Some(id), letters.iter());
+            return letters.clear();
         }
         let letters_max = self.cfg.limits.mail_max;
-        for (_, message) in letters {
+        for message in letters.drain(..) {
             if !self.post.front.post(message, letters_max, |letter| ToFront::Mail(to, letter)) {
                 self.ledger_sheet().mail_refused.add(1);
             }
