@@ -11,6 +11,8 @@ use sluice_bench::{Announce, Count, Error, Kept, Load, Plan, flood, null};
 use sluice_io::sock;
 use sluice_wire::Version;
 
+use crate::paths::Paths;
+
 /// Plays switches against a controller; reports throughput, latency, fairness and what went wrong.
 ///
 /// The short options are those of `cbench`. One request is answered once: a second answer, one that nobody asked for
@@ -31,6 +33,7 @@ enum Other {
     Null(Null),
     /// Opens connections that are no switches.
     Flood(Flood),
+    Paths(Paths),
 }
 
 #[derive(Debug, Args)]
@@ -232,6 +235,7 @@ impl Bench {
             None => self.play.run(),
             Some(Other::Null(null)) => null.run(),
             Some(Other::Flood(flood)) => flood.run(),
+            Some(Other::Paths(paths)) => paths.run().map_err(Error::Plan),
         };
         match done {
             Ok(()) => ExitCode::SUCCESS,

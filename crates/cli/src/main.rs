@@ -7,6 +7,7 @@ mod decode;
 mod link;
 mod log;
 mod network;
+mod paths;
 mod run;
 mod screen;
 mod signals;

@@ -4,5 +4,6 @@ pub mod host;
 pub mod link;
 pub mod live;
 pub mod net;
+pub mod paths;
 pub mod switch;
 pub mod topology;

@@ -1,0 +1,161 @@
+//! What was measured.
+
+use std::fmt;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::wiring::Wiring;
+use super::{Heard, Plan};
+
+/// Longest latency that is told from longer ones, nanoseconds.
+const LATENCY_MAX_NS: u64 = 60_000_000_000;
+
+/// What was measured.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// Switches and hosts of the network, and switches on a way.
+    pub switches: usize,
+    /// Hosts.
+    pub hosts: usize,
+    /// Switches on a way that was asked for.
+    pub way_len: usize,
+    /// Ways that were asked for at a time.
+    pub window: usize,
+    /// Each loop that counts.
+    pub loops: Vec<LoopFigures>,
+    /// From the packet that asks to the end of the turn in which all was there.
+    pub latency_ns: Histogram<u64>,
+}
+
+/// One loop.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct LoopFigures {
+    /// Ways that were loaded, a second.
+    pub ways: f64,
+    /// Rules that were written, a second.
+    pub rules: f64,
+    /// Ports that frames were sent out of, a second.
+    pub frames: f64,
+    /// Ways that took too long, or never were there.
+    pub lost: u64,
+    /// Share of one processor that the generator used, 0 to 1.
+    pub processor: f64,
+}
+
+/// As JSON: a contract with scripts.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    switches: usize,
+    hosts: usize,
+    way_len: usize,
+    window: usize,
+    ways_per_second: f64,
+    rules_per_second: f64,
+    lost: u64,
+    processor: f64,
+    latency_ns: LatencyDocument,
+    loops: &'a [LoopFigures],
+}
+
+#[derive(Serialize)]
+struct LatencyDocument {
+    count: u64,
+    p50: u64,
+    p90: u64,
+    p99: u64,
+    max: u64,
+}
+
+impl Report {
+    pub(super) fn new(plan: &Plan, wiring: &Wiring) -> Self {
+        Self {
+            switches: plan.topology.switches.len(),
+            hosts: wiring.hosts().len(),
+            way_len: wiring.way_len(),
+            window: plan.window,
+            loops: vec![],
+            latency_ns: histogram(),
+        }
+    }
+
+    pub(super) fn add(&mut self, heard: Heard, lost: u64, time: Duration, used: Duration) {
+        let per_second = |n: u64| rate(n, time);
+        self.loops.push(LoopFigures {
+            ways: per_second(heard.ways),
+            rules: per_second(heard.rules),
+            frames: per_second(heard.frames),
+            lost,
+            processor: used.as_secs_f64() / time.as_secs_f64().max(1e-9),
+        });
+        let added = self.latency_ns.add(heard.latency_ns);
+        debug_assert!(added.is_ok(), "both have the same bounds");
+    }
+
+    fn mean(&self, of: impl Fn(&LoopFigures) -> f64) -> f64 {
+        let count = u32::try_from(self.loops.len()).unwrap_or(u32::MAX);
+        self.loops.iter().map(of).sum::<f64>() / f64::from(count.max(1))
+    }
+
+    /// Ways that took too long, or never were there.
+    pub fn lost(&self) -> u64 {
+        self.loops.iter().map(|figures| figures.lost).sum()
+    }
+
+    /// All of it as JSON.
+    pub fn to_json(&self) -> String {
+        let latency = |share| self.latency_ns.value_at_quantile(share);
+        let document = Document {
+            schema: "sluice-paths/1",
+            switches: self.switches,
+            hosts: self.hosts,
+            way_len: self.way_len,
+            window: self.window,
+            ways_per_second: self.mean(|figures| figures.ways),
+            rules_per_second: self.mean(|figures| figures.rules),
+            lost: self.lost(),
+            processor: self.mean(|figures| figures.processor),
+            latency_ns: LatencyDocument {
+                count: self.latency_ns.len(),
+                p50: latency(0.5),
+                p90: latency(0.9),
+                p99: latency(0.99),
+                max: self.latency_ns.max(),
+            },
+            loops: &self.loops,
+        };
+        // Numbers and names alone: nothing of it has no form.
+        serde_json::to_string(&document).unwrap_or_default()
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "2⁵³ of them are never counted")]
+fn rate(n: u64, time: Duration) -> f64 {
+    n as f64 / time.as_secs_f64().max(1e-9)
+}
+
+/// Three significant digits of nanoseconds.
+pub(super) fn histogram() -> Histogram<u64> {
+    match Histogram::new_with_max(LATENCY_MAX_NS, 3) {
+        Ok(histogram) => histogram,
+        Err(_) => unreachable!("these bounds are in order"),
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { switches, hosts, way_len, window, .. } = self;
+        let us = |share| Duration::from_nanos(self.latency_ns.value_at_quantile(share));
+        writeln!(
+            f,
+            "network     {switches} switches, {hosts} hosts; {way_len} switches on a way, {window} asked for at a time"
+        )?;
+        writeln!(f, "ways/s      {:.0}", self.mean(|figures| figures.ways))?;
+        writeln!(f, "rules/s     {:.0}", self.mean(|figures| figures.rules))?;
+        writeln!(f, "latency     p50 {:.1?}, p90 {:.1?}, p99 {:.1?}", us(0.5), us(0.9), us(0.99))?;
+        writeln!(f, "lost        {}", self.lost())?;
+        writeln!(f, "generator   {:.2} of a core", self.mean(|figures| figures.processor))
+    }
+}
