@@ -29,6 +29,14 @@ const INSTRUCTIONS_MAX_NEW: u64 = 215;
 /// So many stations are remembered then: the table is full, and flooded, within the first of the loops.
 const HOSTS_MAX: (&str, &str) = ("SLUICE_LEARNING__HOSTS_MAX", "16384");
 
+/// The same in 1.3 when topology, hosts and forwarding answer, with rules for both directions of every conversation.
+/// `lab/forwarding` has the rates.
+const INSTRUCTIONS_MAX_FORWARDING: u64 = 450;
+
+/// The applications that answer.
+const LEARNING: &str = "learning";
+const FORWARDING: &str = "topology,hosts,forwarding";
+
 /// System calls per 1 000 frames under load.
 const CALLS_MAX: u64 = 10;
 
@@ -46,9 +54,14 @@ fn per_thousand(short: Count, long: Count) -> u64 {
     (long.cost - short.cost) * 1000 / frames
 }
 
-/// Runs the controller under `tool`, which writes to the file it knows as `REPORT`, with a load of `loops`
+/// Runs the controller with `apps` under `tool`, which writes to the file it knows as `REPORT`, with a load of `loops`
 /// seconds; `count` reads the report once it is whole. `what` is asked of the bench.
-fn counted(tool: &[&str], what: &[&str], loops: u32, count: impl Fn(&str) -> Option<u64>) -> Count {
+fn counted(
+    tool: &[&str],
+    (apps, what): (&str, &[&str]),
+    loops: u32,
+    count: impl Fn(&str) -> Option<u64>,
+) -> Count {
     let room = Room::new();
     let report = room.file("report");
     let (program, arguments) = tool.split_first().unwrap();
@@ -57,7 +70,7 @@ fn counted(tool: &[&str], what: &[&str], loops: u32, count: impl Fn(&str) -> Opt
         command.arg(argument.replace("REPORT", &report.to_string_lossy()));
     }
     command.arg(binary()).args(["run", "--threads", "1", "--pin", "off", "--api", "127.0.0.1:0"]);
-    command.args(["--app", "learning"]);
+    command.args(["--app", apps]);
     command.env(HOSTS_MAX.0, HOSTS_MAX.1);
     let mut controller = Controller::with(command, room.dir());
     let load = load(controller.port(), what, loops).output().unwrap();
@@ -92,30 +105,37 @@ fn frames_received(room: &Room) -> u64 {
 }
 
 /// Instructions per 1 000 frames, by callgrind.
-fn instructions(what: &[&str]) -> u64 {
+fn instructions(apps: &str, what: &[&str]) -> u64 {
     let tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=REPORT"];
     let total =
         |report: &str| report.lines().find_map(|l| l.strip_prefix("totals: ")?.parse().ok());
-    let [short, long] = [2, 8].map(|loops| counted(&tool, what, loops, total));
+    let [short, long] = [2, 8].map(|loops| counted(&tool, (apps, what), loops, total));
     per_thousand(short, long)
 }
 
 #[test]
 fn a_frame_of_1_0_costs_no_more_instructions_than_it_did() {
-    let cost = instructions(&["--openflow", "1.0"]);
+    let cost = instructions(LEARNING, &["--openflow", "1.0"]);
     assert!(cost <= INSTRUCTIONS_MAX_1_0 * 1000, "{cost} instructions per 1000 frames");
 }
 
 #[test]
 fn a_frame_of_1_3_costs_no_more_instructions_than_it_did() {
-    let cost = instructions(&["--openflow", "1.3"]);
+    let cost = instructions(LEARNING, &["--openflow", "1.3"]);
     assert!(cost <= INSTRUCTIONS_MAX_1_3 * 1000, "{cost} instructions per 1000 frames");
 }
 
 #[test]
 fn a_frame_of_a_new_station_costs_no_more_instructions_than_it_did() {
-    let cost = instructions(&["--new-sources", "1"]);
+    let cost = instructions(LEARNING, &["--new-sources", "1"]);
     assert!(cost <= INSTRUCTIONS_MAX_NEW * 1000, "{cost} instructions per 1000 frames");
+}
+
+/// Ports are known to be at the edge, and hosts learnt there, some moments after the last handshake.
+#[test]
+fn a_frame_between_hosts_of_one_switch_costs_forwarding_no_more_instructions_than_it_did() {
+    let cost = instructions(FORWARDING, &["--openflow", "1.3", "--delay", "3000"]);
+    assert!(cost <= INSTRUCTIONS_MAX_FORWARDING * 1000, "{cost} instructions per 1000 frames");
 }
 
 #[test]
@@ -127,7 +147,7 @@ fn a_thousand_frames_under_load_cost_at_most_ten_system_calls() {
         let line = report.lines().rfind(|line| line.ends_with("total"))?;
         line.split_whitespace().nth(3)?.parse().ok()
     };
-    let [short, long] = [2, 6].map(|loops| counted(&tool, &[], loops, total));
+    let [short, long] = [2, 6].map(|loops| counted(&tool, (LEARNING, &[]), loops, total));
     let calls = per_thousand(short, long);
     assert!(calls <= CALLS_MAX, "{calls} system calls per 1000 frames");
 }

@@ -24,6 +24,7 @@
 
 mod ctx;
 mod network;
+mod residents;
 pub mod view;
 
 use std::time::Instant;
@@ -34,6 +35,7 @@ use sluice_wire::{
 
 pub use ctx::{Ctx, Sw};
 pub use network::Network;
+pub use residents::{Household, Resident, Residents};
 use view::Told;
 
 /// Whether the next application in the row hears of a frame as well.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use sluice_wire::{DatapathId, Message};
 
 use crate::ctx::Sw;
+use crate::residents::Residents;
 use crate::view::{Fact, Stamp, Told, View};
 
 /// How often what is long gone is forgotten.
@@ -17,6 +18,7 @@ const REPORTS_MAX: usize = 16;
 #[derive(Debug)]
 pub struct Network {
     view: View,
+    residents: Residents,
     mail: Vec<(DatapathId, Message)>,
     told: Vec<Told>,
     reports: Vec<String>,
@@ -32,6 +34,7 @@ impl Network {
     pub fn new(worker: usize) -> Self {
         Self {
             view: View::default(),
+            residents: Residents::default(),
             mail: Vec::new(),
             told: Vec::new(),
             reports: Vec::new(),
@@ -53,6 +56,18 @@ impl Network {
         &self.view
     }
 
+    /// Hosts at the switches of this worker of which an ordinary frame says nothing new, for who answers such frames.
+    #[inline]
+    pub fn residents(&mut self) -> &mut Residents {
+        &mut self.residents
+    }
+
+    /// Both, to ask one while the other changes.
+    #[inline]
+    pub fn view_and_residents(&mut self) -> (&View, &mut Residents) {
+        (&self.view, &mut self.residents)
+    }
+
     /// To any switch, whoever's it is. What a switch of its version cannot express is logged and left out;
     /// a switch that is not there hears nothing.
     ///
@@ -70,7 +85,7 @@ impl Network {
     pub fn tell(&mut self, now: Instant, fact: Fact) -> bool {
         let stamp = Stamp::new(now, self.worker).after(self.view.stamp_of(&fact));
         let told = Told { stamp, fact };
-        let is_new = self.view.apply(&told);
+        let is_new = self.apply(&told);
         if is_new {
             self.told.push(told);
         }
@@ -118,7 +133,19 @@ impl Network {
 
     /// For engines: what another worker said. Whether anything is otherwise than before.
     pub fn hear(&mut self, told: &Told) -> bool {
-        self.view.apply(told)
+        self.apply(told)
+    }
+
+    /// Takes a fact in; who leaves its place is no resident there any more. Whether anything is otherwise than before.
+    fn apply(&mut self, told: &Told) -> bool {
+        let Fact::Host(id, host) = &told.fact else { return self.view.apply(told) };
+        let old = self.view.host(*id).map(|old| old.at);
+        let is_new = self.view.apply(told);
+        let left = old.filter(|&old| host.as_ref().is_none_or(|host| host.at != old));
+        if let Some(left) = left.filter(|_| is_new) {
+            self.residents.remove(left.switch, *id);
+        }
+        is_new
     }
 
     /// For engines: takes what was written to switches.

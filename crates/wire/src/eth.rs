@@ -51,6 +51,14 @@ impl MacAddr {
         u64::from_be_bytes([0, 0, o[0], o[1], o[2], o[3], o[4], o[5]])
     }
 
+    /// The same bits as [`EthHeader::dst_bits`] has of this address.
+    #[inline]
+    pub fn bits(self) -> u64 {
+        let mut octets = [0; 8];
+        octets[2..].copy_from_slice(&self.0);
+        u64::from_le_bytes(octets)
+    }
+
     /// Whether the address names a group, broadcast included. IEEE 802 §8.2.2.
     #[inline]
     pub const fn is_group(self) -> bool {
@@ -125,6 +133,12 @@ impl EthHeader {
     #[inline]
     pub fn is_tagged(&self) -> bool {
         EtherType::is_tag(self.ethertype)
+    }
+
+    /// What follows the addresses.
+    #[inline]
+    pub fn ethertype(&self) -> EtherType {
+        EtherType(self.ethertype.get())
     }
 
     /// The 48 bits of the destination in some order, above 16 zeros. Equal for equal addresses, and no more: it is

@@ -67,7 +67,7 @@ pub use out::Out;
 pub use packet_in::{PacketIn, PacketIns};
 pub use packet_out::{PacketOut, PacketOutView};
 pub use port::PortNo;
-pub use stencil::{Fill, Stencil};
+pub use stencil::{Course, Fill, Stencil, Ways};
 pub use version::{Version, Versions};
 
 /// What the `buffer_id` field holds when the switch kept nothing. `OFP_NO_BUFFER`, §A.

@@ -135,7 +135,8 @@ impl<'t> Out<'t> {
     }
 
     /// Appends a copy of a layout and returns it, to be written over.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
     pub(crate) fn put_copy<T>(&mut self, layout: &T) -> Option<&mut T>
     where
         T: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned,

@@ -57,6 +57,16 @@ impl Flow {
         Some(Self { src: eth.src, dst: eth.dst, vlan, inner })
     }
 
+    /// All frames from one address to another, without a tag.
+    pub(super) const fn pair(src: MacAddr, dst: MacAddr) -> Self {
+        Self { src, dst, vlan: None, inner: Inner::All }
+    }
+
+    /// Whether nothing is told apart within its pair of addresses.
+    pub(super) fn is_pair(&self) -> bool {
+        self.inner == Inner::All
+    }
+
     /// Whether it is a conversation of IPv6.
     pub(super) const fn is_ipv6(&self) -> bool {
         matches!(self.inner, Inner::Ip { src: IpAddr::V6(_), .. })

@@ -5,6 +5,7 @@
 mod flood;
 mod flow;
 mod load;
+mod local;
 #[cfg(test)]
 mod proof;
 mod repair;
@@ -23,10 +24,11 @@ use sluice_app::view::{Fact, HostId, Place, Role, Told};
 use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
 use sluice_wire::{
     Action, ErrorMsg, ErrorType, Ethernet, Features, Inexpressible, MultipartKind, Out, PacketIn,
-    PacketOut,
+    PacketIns, PacketOut,
 };
 
 use flood::{Edges, Floods, is_edge};
+use local::Local;
 use repair::Repair;
 use routes::Routes;
 use switches::Switches;
@@ -107,6 +109,8 @@ pub struct Forwarding {
     repair: Repair,
     switches: Switches,
     trees: Trees,
+    /// By the numbers of switches.
+    locals: Vec<Option<Box<Local>>>,
     counts: Counts,
     swept: Option<Instant>,
 }
@@ -193,6 +197,7 @@ impl Forwarding {
             repair: Repair::default(),
             switches: Switches::default(),
             trees: Trees::default(),
+            locals: Vec::new(),
             counts: Counts::default(),
             swept: None,
         }
@@ -201,8 +206,7 @@ impl Forwarding {
     /// Sets it otherwise. Rules that are written stay as they are.
     pub fn configure(&mut self, cfg: &Config) {
         self.configured = cfg.clone();
-        self.cfg = simpler::simplified(cfg, self.simplest);
-        self.waiting.clear();
+        self.take_form();
     }
 
     /// Where a frame came from; `None` for one that is not forwarded, whose reason is counted.
@@ -243,6 +247,7 @@ impl Forwarding {
 impl App for Forwarding {
     fn on_time(&mut self, now: Instant) {
         self.trees.on_time(now);
+        self.waiting.on_time(now);
         let swept = *self.swept.get_or_insert(now);
         if now.saturating_duration_since(swept) >= Duration::from_secs(1) {
             self.swept = Some(now);
@@ -258,11 +263,23 @@ impl App for Forwarding {
     fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
         self.switches.up(ctx);
         self.trees.up(ctx);
+        let at = ctx.sw.index();
+        if self.locals.len() <= at {
+            self.locals.resize_with(at + 1, || None);
+        }
+        let drawn = Local::new(&self.cfg, &ctx.here);
+        debug_assert!(drawn.is_ok(), "every version can say it");
+        if let Some(place) = self.locals.get_mut(at) {
+            *place = drawn.ok().map(Box::new);
+        }
     }
 
     fn switch_down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
         self.switches.down(sw);
         self.trees.down(sw, now, network);
+        if let Some(place) = self.locals.get_mut(sw.index()) {
+            *place = None;
+        }
     }
 
     fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
@@ -315,6 +332,10 @@ impl App for Forwarding {
                 )
             });
         }
+    }
+
+    fn usual(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+        self.answer_usual(frames, ctx);
     }
 
     fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {

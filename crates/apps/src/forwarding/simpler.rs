@@ -37,7 +37,7 @@ impl Matching {
 }
 
 /// The same, with the form of this rank if that is simpler than what was set.
-pub(super) fn simplified(cfg: &Config, rank: u8) -> Config {
+fn simplified(cfg: &Config, rank: u8) -> Config {
     let Some(matching) = Matching::of_rank(rank.max(cfg.matching.rank())) else {
         return cfg.clone();
     };
@@ -46,6 +46,15 @@ pub(super) fn simplified(cfg: &Config, rank: u8) -> Config {
 }
 
 impl Forwarding {
+    /// Rules have the form that was set, or the simplest that was needed so far.
+    pub(super) fn take_form(&mut self) {
+        self.cfg = simplified(&self.configured, self.simplest);
+        self.waiting.clear();
+        for local in self.locals.iter_mut().flatten() {
+            local.configure(&self.cfg);
+        }
+    }
+
     /// A switch refused a rule: whether it is because it cannot match so much, and others can be written. A rule that is
     /// simpler already may be on its way.
     pub(super) fn simplify(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) -> bool {
@@ -77,8 +86,7 @@ impl Forwarding {
     ) -> u64 {
         self.simplest = self.simplest.max(rank);
         let finer = self.cfg.matching.rank();
-        self.cfg = simplified(&self.configured, self.simplest);
-        self.waiting.clear();
+        self.take_form();
         if network.worker() == 0 {
             // All workers hear of it, and one counts.
             self.counts.simplified += u64::from(self.cfg.matching.rank() - finer);

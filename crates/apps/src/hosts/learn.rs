@@ -40,10 +40,11 @@ impl Hosts {
         now: Instant,
         network: &mut Network,
     ) -> Met {
-        match network.view().host(id) {
+        let (view, residents) = network.view_and_residents();
+        match view.host(id) {
             Some(host) if host.at == at => {
                 if self.table.get(id).is_none() {
-                    self.table.put(id, host, (now, self.cfg.timeout), None);
+                    self.table.put(id, host, (now, self.cfg.timeout), None, residents);
                 }
                 Met::Here
             }
@@ -174,14 +175,16 @@ impl Hosts {
     ) -> Met {
         let Some(host) = network.view().host(id) else { return Met::Here };
         let at = host.at;
-        match network.view().host_of(addr, id.vlan) {
+        let (view, residents) = network.view_and_residents();
+        match view.host_of(addr, id.vlan) {
             Some((owner, host)) if owner == id => {
                 if self.table.get(id).is_some_and(|known| known.trust(addr) == Trust::Guessed) {
-                    self.table.put(id, host, (now, self.cfg.timeout), Some((addr, Trust::Stated)));
+                    let stated = Some((addr, Trust::Stated));
+                    self.table.put(id, host, (now, self.cfg.timeout), stated, residents);
                 }
                 return Met::Here;
             }
-            Some((owner, host)) if is_reachable(network.view(), host.at) => {
+            Some((owner, host)) if is_reachable(view, host.at) => {
                 let (claim, from) = ((owner, Some(addr)), host.at);
                 if self.cfg.guard == Guard::Refuse && self.claims.is_open(claim) {
                     self.counts.refused.count();
@@ -229,11 +232,12 @@ impl Hosts {
         network: &mut Network,
     ) {
         network.tell(now, Fact::Host(id, Some(host)));
-        match network.view().host(id) {
+        let (view, residents) = network.view_and_residents();
+        match view.host(id) {
             Some(host) if self.is_mine(host.at.switch) => {
-                self.table.put(id, host, (now, self.cfg.timeout), trust);
+                self.table.put(id, host, (now, self.cfg.timeout), trust, residents);
             }
-            _ => self.table.remove(id),
+            _ => self.table.remove(id, residents),
         }
     }
 

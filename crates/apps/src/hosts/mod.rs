@@ -1,7 +1,8 @@
 //! Who is where: hosts are learnt from the frames that come up, and asked for before they are forgotten.
 //!
 //! What is known of a host is in the view of the network, as facts that all workers share; only the worker that serves a
-//! switch learns there. What only it needs (when a host was heard last) is in a table of its own.
+//! switch learns there. What only it needs (when a host was heard last) is in a table of its own, and of ordinary frames of
+//! those of whom there is nothing to learn, who answers them says when they were heard (`sluice_app::Residents`).
 
 mod contest;
 mod counts;
@@ -248,7 +249,9 @@ impl Hosts {
     fn age(&mut self, now: Instant, network: &mut Network) {
         let patience = Patience { timeout: self.cfg.timeout, probes: self.cfg.probes };
         for _ in 0..ASKED_MAX {
-            let Some((id, due)) = self.table.next_due(now, patience) else { break };
+            let Some((id, due)) = self.table.next_due(now, patience, network.residents()) else {
+                break;
+            };
             let can_answer = match due {
                 Due::Nothing => true,
                 Due::Ask => self.ask(id, network),
@@ -274,7 +277,7 @@ impl Hosts {
     }
 
     fn forget(&mut self, id: HostId, now: Instant, network: &mut Network) {
-        self.table.remove(id);
+        self.table.remove(id, network.residents());
         network.tell(now, Fact::Host(id, None));
     }
 
@@ -346,12 +349,13 @@ impl Hosts {
     }
 
     /// The table has what the view has of a host of this worker.
-    fn follow(&mut self, id: HostId, now: Instant, network: &Network) {
-        match network.view().host(id) {
+    fn follow(&mut self, id: HostId, now: Instant, network: &mut Network) {
+        let (view, residents) = network.view_and_residents();
+        match view.host(id) {
             Some(host) if self.is_mine(host.at.switch) => {
-                self.table.put(id, host, (now, self.cfg.timeout), None);
+                self.table.put(id, host, (now, self.cfg.timeout), None, residents);
             }
-            _ => self.table.remove(id),
+            _ => self.table.remove(id, residents),
         }
     }
 }
@@ -367,20 +371,24 @@ impl App for Hosts {
         }
         self.numbers.insert(ctx.id, ctx.sw);
         // Those that were here when it was last seen have the time of all to be heard.
-        for (id, host) in ctx.network.view().hosts_of(ctx.id) {
-            self.table.put(id, host, (ctx.now, self.cfg.timeout), None);
+        let (view, residents) = ctx.network.view_and_residents();
+        residents.open(ctx.sw, ctx.id);
+        for (id, host) in view.hosts_of(ctx.id) {
+            self.table.put(id, host, (ctx.now, self.cfg.timeout), None, residents);
         }
     }
 
     fn switch_down(&mut self, sw: Sw, _: Instant, network: &mut Network) {
+        network.residents().close(sw);
         let Some(switch) = self.switches.get_mut(sw.index()).and_then(Option::take) else { return };
         // Another connection of the same switch may have come before this one went.
         if self.numbers.get(&switch) != Some(&sw) {
             return;
         }
         self.numbers.remove(&switch);
-        for (id, _) in network.view().hosts_of(switch) {
-            self.table.remove(id);
+        let (view, residents) = network.view_and_residents();
+        for (id, _) in view.hosts_of(switch) {
+            self.table.remove(id, residents);
         }
     }
 

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use sluice_app::view::{Host, HostId, Place};
+use sluice_app::{Resident, Residents};
 
 use super::topic::Topic;
 
@@ -24,7 +25,7 @@ pub(super) enum Trust {
 pub(super) struct Known {
     /// Where it is, as in the view.
     pub(super) at: Place,
-    /// When it was heard last.
+    /// When it was heard last, as far as it was heard here: others answer ordinary frames, and note that with the residents.
     heard: Instant,
     /// When it is looked at next.
     due: Instant,
@@ -53,6 +54,11 @@ impl Known {
             Topic::From(addr) => self.trust(*addr) != Trust::None,
             _ => false,
         }
+    }
+
+    fn resident(&self) -> Resident {
+        let [has_ipv4, has_ipv6] = [self.v4, self.v6].map(|trust| trust != Trust::None);
+        Resident { port: self.at.port, heard: self.heard, has_ipv4, has_ipv6 }
     }
 
     /// How it is known what address of the family of `addr` it has.
@@ -117,6 +123,7 @@ impl Table {
         host: &Host,
         (now, timeout): (Instant, Duration),
         trust: Option<(IpAddr, Trust)>,
+        residents: &mut Residents,
     ) {
         let has = |is: fn(&IpAddr) -> bool| host.addrs.iter().any(is);
         let stated = |has: bool| if has { Trust::Stated } else { Trust::None };
@@ -134,20 +141,32 @@ impl Table {
         }
         self.addrs = self.addrs + host.addrs.len() - known.addrs;
         known.addrs = host.addrs.len();
+        residents.put(known.at.switch, id, known.resident());
     }
 
-    pub(super) fn remove(&mut self, id: HostId) {
+    pub(super) fn remove(&mut self, id: HostId, residents: &mut Residents) {
         if let Some(known) = self.hosts.remove(&id) {
+            residents.remove(known.at.switch, id);
             self.due.remove(&(known.due, id));
             self.addrs -= known.addrs;
         }
     }
 
     /// The next host that is due, and what is to be done about it.
-    pub(super) fn next_due(&mut self, now: Instant, patience: Patience) -> Option<(HostId, Due)> {
+    pub(super) fn next_due(
+        &mut self,
+        now: Instant,
+        patience: Patience,
+        residents: &Residents,
+    ) -> Option<(HostId, Due)> {
         let &(due, id) = self.due.first().filter(|&&(due, _)| due <= now)?;
         self.due.remove(&(due, id));
         let known = self.hosts.get_mut(&id)?;
+        if let Some(heard) = residents.heard(known.at.switch, id)
+            && heard > known.heard
+        {
+            known.hear(heard);
+        }
         let silent_until = known.heard + patience.timeout;
         let what = if silent_until > now {
             known.due = silent_until;

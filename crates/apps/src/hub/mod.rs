@@ -40,6 +40,10 @@ impl App for Hub {
         debug_assert!(written.is_ok(), "every version can say it");
     }
 
+    fn watches(&self) -> bool {
+        true
+    }
+
     fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
         let flood = [Action::output(PortNo::FLOOD)];
         let stays = Ethernet::new(p.frame).is_none_or(|eth| eth.dst.is_bridge_reserved());

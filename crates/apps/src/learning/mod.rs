@@ -154,6 +154,10 @@ impl App for Learning {
         }
     }
 
+    fn watches(&self) -> bool {
+        true
+    }
+
     fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
         let clock = Clock { now: self.now, timeout: self.host_timeout };
         match self.bridges.get_mut(ctx.sw.index()) {

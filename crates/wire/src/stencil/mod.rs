@@ -1,6 +1,7 @@
 //! Messages drawn once and stamped many times, for the way of a `PACKET_IN`.
 
 mod usual;
+mod ways;
 
 use crate::frame::Header;
 
@@ -10,6 +11,8 @@ use crate::{
 };
 
 use usual::{Rule10, Rule13, Ruled};
+pub use ways::{Course, Ways};
+use ways::{PairRule10, PairRule13, Paired};
 
 /// Octets of a `FLOW_MOD` of 1.0 with one action: the commonest of the shorter drawings.
 const LEN_SHORT: usize = 80;
@@ -40,6 +43,8 @@ pub struct Stencil {
     out_port: u8,
     /// Whether all values have the places that they have in `Rule10` or `Rule13`.
     is_ruled: bool,
+    /// The same for `PairRule10` or `PairRule13`.
+    is_paired: bool,
 }
 
 /// What is filled in. What the drawing has no place for is left out.
@@ -105,7 +110,10 @@ impl Stencil {
         if has_output {
             drawn.out_port = to_place(actions_at + 4);
         }
-        drawn.is_ruled = drawn.has_places_of::<Rule10>() || drawn.has_places_of::<Rule13>();
+        drawn.is_ruled = drawn.is_laid_as::<Rule10>(Rule10::VERSION, Rule10::PLACES)
+            || drawn.is_laid_as::<Rule13>(Rule13::VERSION, Rule13::PLACES);
+        drawn.is_paired = drawn.is_laid_as::<PairRule10>(PairRule10::VERSION, PairRule10::PLACES)
+            || drawn.is_laid_as::<PairRule13>(PairRule13::VERSION, PairRule13::PLACES);
         Ok(drawn)
     }
 
@@ -155,23 +163,34 @@ impl Stencil {
             vlan: nowhere,
             out_port: nowhere,
             is_ruled: false,
+            is_paired: false,
         };
         let room = drawn.octets.get_mut(..LEN_MAX).and_then(|room| room.get_mut(..octets.len()));
         room.ok_or(too_long)?.copy_from_slice(octets);
         Ok(drawn)
     }
 
-    fn has_places_of<R: Ruled>(&self) -> bool {
+    /// Whether the drawing is as long as `R`, and buffer, ingress port, source, destination, VLAN and output have these
+    /// places in it.
+    fn is_laid_as<R>(&self, version: Version, of_layout: [usize; 6]) -> bool {
         let Self { buffer_id, in_port, eth_src, eth_dst, vlan, out_port, .. } = *self;
         let places = [buffer_id, in_port, eth_src, eth_dst, vlan, out_port].map(usize::from);
         let len = usize::from(self.len);
-        self.version == R::VERSION && len == size_of::<R>() && places == R::PLACES
+        self.version == version && len == size_of::<R>() && places == of_layout
     }
 
     /// The drawing as a layout, if it is a rule that has this layout in `version`.
     #[inline]
     fn ruled<R: Ruled>(&self, version: Version) -> Option<&R> {
         let is_it = self.is_ruled && self.version == R::VERSION && version == R::VERSION;
+        let (rule, _) = R::ref_from_prefix(&self.octets).ok()?;
+        is_it.then_some(rule)
+    }
+
+    /// The same for rules that match both addresses and the VLAN.
+    #[inline]
+    fn paired<R: Paired>(&self, version: Version) -> Option<&R> {
+        let is_it = self.is_paired && self.version == R::VERSION && version == R::VERSION;
         let (rule, _) = R::ref_from_prefix(&self.octets).ok()?;
         is_it.then_some(rule)
     }

@@ -67,14 +67,14 @@ impl<'a> PacketIns<'a> {
         loop {
             while lead < AHEAD {
                 lead += 1;
-                let next = P::split(scout);
+                let next = P::split::<true>(scout);
                 // What comes behind a frame that is not usual is not looked at.
                 scout = next.map_or(&[], |(_, after)| after);
                 if let Some((p, _)) = next {
                     fetch(table, p.eth());
                 }
             }
-            let Some((p, after)) = P::split(rest) else { break };
+            let Some((p, after)) = P::split::<true>(rest) else { break };
             let Some(in_port) = p.in_port() else { break };
             let Some(out_port) = route(table, p.eth(), in_port) else { break };
             let ports = [in_port, out_port];
@@ -89,21 +89,25 @@ impl<'a> PacketIns<'a> {
     }
 }
 
-/// A `PACKET_IN` of an untagged frame that the switch keeps, up to the addresses, as it lies.
-trait Usual: Sized + FromBytes + Immutable + KnownLayout + Unaligned {
+/// A `PACKET_IN` of an untagged frame, up to the addresses, as it lies.
+pub(super) trait Usual: Sized + FromBytes + Immutable + KnownLayout + Unaligned {
     /// Version and type.
     const KIND: [u8; 2];
 
-    /// Cuts the first message off `octets`, `None` if it is not whole or not usual.
+    /// Where the frame begins.
+    const FRAME_AT: usize = size_of::<Self>() - size_of::<EthHeader>();
+
+    /// Cuts the first message off `octets`, `None` if it is not whole or not usual. With `KEPT`, usual is only one that
+    /// the switch keeps.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn split(octets: &[u8]) -> Option<(&Self, &[u8])> {
+    fn split<const KEPT: bool>(octets: &[u8]) -> Option<(&Self, &[u8])> {
         let (p, _) = Self::ref_from_prefix(octets).ok()?;
         let (kind, len) = p.head();
         let len = usize::from(len.get());
         let is_usual = kind == Self::KIND
             && len >= size_of::<Self>()
-            && p.buffer_id() != NO_BUFFER.to_be_bytes()
+            && (!KEPT || p.is_kept())
             && p.has_usual_match()
             && !p.eth().is_tagged();
         if is_usual { Some((p, octets.get(len..)?)) } else { None }
@@ -112,6 +116,15 @@ trait Usual: Sized + FromBytes + Immutable + KnownLayout + Unaligned {
     fn head(&self) -> ([u8; 2], U16);
 
     fn buffer_id(&self) -> [u8; 4];
+
+    /// Length of the frame when it came in.
+    fn total_len(&self) -> U16;
+
+    /// Whether the switch keeps the frame.
+    #[inline]
+    fn is_kept(&self) -> bool {
+        self.buffer_id() != NO_BUFFER.to_be_bytes()
+    }
 
     fn has_usual_match(&self) -> bool;
 
@@ -124,7 +137,7 @@ trait Usual: Sized + FromBytes + Immutable + KnownLayout + Unaligned {
 /// The usual `PACKET_IN` of 1.0.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Usual10 {
+pub(super) struct Usual10 {
     kind: [u8; 2],
     len: U16,
     xid: [u8; 4],
@@ -150,6 +163,11 @@ impl Usual for Usual10 {
     }
 
     #[inline]
+    fn total_len(&self) -> U16 {
+        self.total_len
+    }
+
+    #[inline]
     fn has_usual_match(&self) -> bool {
         true
     }
@@ -168,7 +186,7 @@ impl Usual for Usual10 {
 /// The usual `PACKET_IN` of 1.3: of the match, the ingress port alone.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-struct Usual13 {
+pub(super) struct Usual13 {
     kind: [u8; 2],
     len: U16,
     xid: [u8; 4],
@@ -194,6 +212,11 @@ impl Usual for Usual13 {
     #[inline]
     fn buffer_id(&self) -> [u8; 4] {
         self.buffer_id
+    }
+
+    #[inline]
+    fn total_len(&self) -> U16 {
+        self.total_len
     }
 
     #[inline]
@@ -267,6 +290,24 @@ pub(super) struct Rule10 {
     action_head: [u8; 4],
     out_port: U16,
     max_len: U16,
+}
+
+impl Rule10 {
+    /// Fills in values for an untagged frame, whatever its ingress port.
+    #[inline]
+    pub(super) fn fill_pair(
+        &mut self,
+        xid: u32,
+        buffer_id: [u8; 4],
+        [dst, src]: [MacAddr; 2],
+        port: U16,
+    ) {
+        self.xid.set(xid);
+        self.buffer_id = buffer_id;
+        (self.dst, self.src) = (dst, src);
+        self.vlan = U16::MAX_VALUE;
+        self.out_port = port;
+    }
 }
 
 impl Ruled for Rule10 {

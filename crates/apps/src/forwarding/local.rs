@@ -1,0 +1,153 @@
+//! Usual frames between two hosts of one switch, in a loop of their own. What is said of them is, octet for octet, what the
+//! general way says; `crates/apps/tests/usual.rs` compares both.
+
+use std::time::Instant;
+
+use sluice_app::view::{Place, View};
+use sluice_app::{Ctx, Household};
+use sluice_wire::{
+    Course, DatapathId, EthHeader, Inexpressible, MacAddr, Out, PacketIns, PortNo, Ways,
+};
+
+use super::flood::is_edge;
+use super::flow::Flow;
+use super::waiting::Passing;
+use super::{Config, Forwarding, Matching, rules, waiting};
+
+/// Ports with higher numbers are not looked at here.
+const PORTS_MAX: u32 = 4096;
+
+/// Frames of which the flow is looked for before the first of them is answered. `lab/forwarding` compares.
+const AHEAD: usize = 0;
+
+/// A switch of this worker: what is written to it for usual frames.
+#[derive(Debug)]
+pub(super) struct Local {
+    ways: Ways,
+    edges: EdgePorts,
+}
+
+/// The ports of a switch at which there are hosts, kept until the view is another.
+#[derive(Debug, Default)]
+struct EdgePorts {
+    version: Option<u64>,
+    /// A bit for each port.
+    bits: Vec<u64>,
+}
+
+impl Local {
+    /// For the switch that `out` writes to.
+    ///
+    /// # Errors
+    /// Names what its version cannot say.
+    pub(super) fn new(cfg: &Config, out: &Out<'_>) -> Result<Self, Inexpressible> {
+        let ways = Ways::new(out, &rule(cfg), cfg.both_directions)?;
+        Ok(Self { ways, edges: EdgePorts::default() })
+    }
+
+    /// Sets it otherwise.
+    pub(super) fn configure(&mut self, cfg: &Config) {
+        let drawn = self.ways.redraw(&rule(cfg), cfg.both_directions);
+        debug_assert!(drawn.is_ok(), "every version can say it");
+    }
+}
+
+/// A rule between two hosts; what is filled in later is anything.
+fn rule(cfg: &Config) -> sluice_wire::FlowMod {
+    rules::rule(cfg, Flow::pair(MacAddr::BROADCAST, MacAddr::BROADCAST), PortNo(1))
+}
+
+impl EdgePorts {
+    fn refresh(&mut self, view: &View, id: DatapathId) {
+        if self.version == Some(view.version()) {
+            return;
+        }
+        self.version = Some(view.version());
+        self.bits.clear();
+        let ports = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
+        let low = ports.filter(|port| port.0 < PORTS_MAX);
+        for port in low.filter(|&&port| is_edge(view, Place::new(id, port))) {
+            let at = port.0 as usize / 64;
+            if self.bits.len() <= at {
+                self.bits.resize(at + 1, 0);
+            }
+            if let Some(bits) = self.bits.get_mut(at) {
+                *bits |= 1 << (port.0 % 64);
+            }
+        }
+    }
+
+    #[inline]
+    fn has(&self, port: PortNo) -> bool {
+        self.bits.get(port.0 as usize / 64).is_some_and(|bits| bits >> (port.0 % 64) & 1 == 1)
+    }
+}
+
+impl Forwarding {
+    /// Answers the usual frames that come next: ordinary ones from a host where it is to another one at another port of
+    /// the same switch, under rules that match both addresses.
+    pub(super) fn answer_usual(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+        let Some(Some(local)) = self.locals.get_mut(ctx.sw.index()) else { return };
+        if self.cfg.matching != Matching::Pair || self.switches.refuses(ctx.id, ctx.now) {
+            return;
+        }
+        let time = waiting::time(self.cfg.waiting, ctx.rtt());
+        let (view, residents) = ctx.network.view_and_residents();
+        let Some(residents) = residents.at(ctx.sw) else { return };
+        local.edges.refresh(view, ctx.id);
+        let (passing, both) = (self.waiting.passing(ctx.now, time), self.cfg.both_directions);
+        let (now, edges) = (ctx.now, &local.edges);
+        let mut desk = Desk { residents, edges, passing, both, now, loaded: 0, waited: 0 };
+        let (out, ways) = (&mut ctx.here, &local.ways);
+        let course = |desk: &mut Desk<'_>, port, eth: &EthHeader, frame: &[u8]| {
+            desk.course(port, eth, frame)
+        };
+        let fetch = |desk: &mut Desk<'_>, eth: &EthHeader| desk.passing.fetch(eth);
+        frames.load_narrow::<AHEAD, _>(out, ways, &mut desk, course, fetch);
+        let course = |desk: &mut Desk<'_>, port, eth: &EthHeader, frame: &[u8]| {
+            desk.course(port, eth, frame)
+        };
+        frames.load_wide::<AHEAD, _>(out, ways, &mut desk, course, fetch);
+        let Desk { loaded, waited, .. } = desk;
+        self.counts.paths += loaded;
+        self.counts.rules += if both { 2 * loaded } else { loaded };
+        self.counts.waited += waited;
+    }
+}
+
+/// All that says what becomes of a usual frame.
+struct Desk<'a> {
+    residents: &'a mut Household,
+    edges: &'a EdgePorts,
+    passing: Passing<'a>,
+    both: bool,
+    now: Instant,
+    loaded: u64,
+    waited: u64,
+}
+
+impl Desk<'_> {
+    /// What becomes of a frame; `None` for one that the general way answers.
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    fn course(&mut self, in_port: PortNo, eth: &EthHeader, frame: &[u8]) -> Option<Course> {
+        let from = self.residents.source(eth)?;
+        if from.port != in_port || !from.is_ordinary(eth, frame) || !self.edges.has(in_port) {
+            return None;
+        }
+        // What does not change stays clean in the caches.
+        if from.heard != self.now {
+            from.heard = self.now;
+        }
+        let to = self.residents.destination(eth)?.port;
+        if to == in_port || !self.edges.has(to) {
+            return None;
+        }
+        if self.passing.has_or_begins(eth, self.both) {
+            self.waited += 1;
+            return Some(Course::Send(to));
+        }
+        self.loaded += 1;
+        Some(Course::Load(to))
+    }
+}
