@@ -78,6 +78,21 @@ def sluice(*extra, name="sluice", binary=SLUICE, env=None):
     return Subject(name, [binary, *run, *extra], env=env)
 
 
+def forwarding(*extra, name="forwarding", binary=SLUICE, env=None):
+    """What runs if nothing is said: topology, hosts, forwarding."""
+    run = ["run", "--listen", "127.0.0.1:PORT", "--threads", "1", "--pin", CONTROLLER_CORE, "--no-api"]
+    return Subject(name, [binary, *run, *extra], env=env)
+
+
+def paths(subject, *arguments):
+    """A network that asks for ways; the report."""
+    command = [SLUICE, "bench", "paths", "-c", f"127.0.0.1:{subject.port}", "--pin", BENCH_CORE, "--json"]
+    done = subprocess.run(FIRST + command + [*arguments], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"the bench failed: {done.stderr}{done.stdout}")
+    return json.loads(done.stdout)
+
+
 def bench(subject, *arguments):
     """One run of the bench; its report."""
     command = [SLUICE, "bench", "-c", "127.0.0.1", "-p", str(subject.port), "--pin", BENCH_CORE]
