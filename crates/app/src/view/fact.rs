@@ -26,6 +26,9 @@ pub enum Fact {
     Simpler(u8),
     /// The tree along which frames for all go. One worker alone says so.
     Tree(Tree),
+    /// Whether a switch came with rules of an earlier process that pass on what is for all from this port: what is behind it
+    /// may have such rules as well, be it connected or not.
+    Old(Place, bool),
     /// How far a switch is with trees; `None` if it may have rules of any.
     Stand(DatapathId, Option<Stand>),
 }

@@ -245,6 +245,11 @@ impl View {
         self.trees.tree()
     }
 
+    /// Whether switches behind a port may pass on what is for all by rules of an earlier process.
+    pub fn is_old_link(&self, at: Place) -> bool {
+        self.trees.is_old(at)
+    }
+
     /// How far a switch is with trees; `None` if it may have rules of any.
     pub fn stand(&self, id: DatapathId) -> Option<Stand> {
         self.trees.stand(id)
@@ -269,7 +274,7 @@ impl View {
             Fact::Port(at, _) => of_switch(&at.switch).max(self.ports.get(at).copied()),
             Fact::Link(to, _) => self.links.get(to).map(|&(stamp, _)| stamp),
             Fact::Host(id, _) => self.hosts.get(id).map(|&(stamp, _)| stamp),
-            Fact::Heard(..) | Fact::Simpler(_) => None,
+            Fact::Heard(..) | Fact::Simpler(_) | Fact::Old(..) => None,
             Fact::Tree(_) => self.trees.tree_stamp(),
             Fact::Stand(id, _) => self.trees.stand_stamp(*id),
         }
@@ -283,6 +288,7 @@ impl View {
             Fact::Link(to, link) => self.set_link(told.stamp, *to, link.as_ref()),
             Fact::Host(id, host) => return self.set_host(told.stamp, *id, host.as_ref()),
             Fact::Heard(..) => return true,
+            Fact::Old(at, is_old) => return self.trees.set_old(*at, *is_old),
             Fact::Tree(tree) => return self.trees.set_tree(told.stamp, tree),
             Fact::Stand(id, stand) => return self.trees.set_stand(told.stamp, *id, *stand),
             Fact::Simpler(rank) => {
@@ -496,7 +502,11 @@ mod tests {
                 Fact::Port(at, _) => Fact::Port(at, None),
                 Fact::Link(to, _) => Fact::Link(to, None),
                 Fact::Host(id, _) => Fact::Host(id, None),
-                Fact::Heard(..) | Fact::Simpler(_) | Fact::Tree(_) | Fact::Stand(..) => continue,
+                Fact::Heard(..)
+                | Fact::Simpler(_)
+                | Fact::Old(..)
+                | Fact::Tree(_)
+                | Fact::Stand(..) => continue,
             };
             view.apply(&Told { stamp: told.stamp, fact: gone });
         }

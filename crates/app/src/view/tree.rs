@@ -1,6 +1,6 @@
 //! The tree along which frames for all go, as one worker decides it and all others confirm it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -62,6 +62,8 @@ pub enum Stand {
 pub(super) struct Trees {
     tree: Option<(Stamp, Tree)>,
     stands: BTreeMap<DatapathId, (Stamp, Option<Stand>)>,
+    /// The worker of the switch says so, and takes it back.
+    old: BTreeSet<Place>,
     version: u64,
 }
 
@@ -114,6 +116,16 @@ impl Trees {
         (*old_stamp, *old) = (stamp, new);
         self.version += 1;
         true
+    }
+
+    pub(super) fn set_old(&mut self, at: Place, is_old: bool) -> bool {
+        let is_news = if is_old { self.old.insert(at) } else { self.old.remove(&at) };
+        self.version += u64::from(is_news);
+        is_news
+    }
+
+    pub(super) fn is_old(&self, at: Place) -> bool {
+        self.old.contains(&at)
     }
 
     pub(super) fn sweep(&mut self, now: Instant) {

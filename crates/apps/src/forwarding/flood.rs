@@ -64,7 +64,8 @@ impl Edges {
         // What leads to a switch that may still pass on what comes in is for no host.
         let tree = view.tree().filter(|tree| tree.stage != Stage::Gone);
         let links: HashSet<_> = tree.iter().flat_map(|tree| tree.links.iter().flatten()).collect();
-        let is_outlet = |at| is_edge(view, at) && !links.contains(&at);
+        let is_open = |at| links.contains(&at) || view.is_old_link(at);
+        let is_outlet = |at| is_edge(view, at) && !is_open(at);
         let outlets = |&switch: &DatapathId| {
             let ports = view.switch(switch).into_iter().flat_map(|view| view.ports.keys().copied());
             let ports: Vec<_> = ports.filter(|&no| is_outlet(Place::new(switch, no))).collect();

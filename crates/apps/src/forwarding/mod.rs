@@ -262,7 +262,7 @@ impl App for Forwarding {
 
     fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
         self.switches.up(ctx);
-        self.trees.up(ctx);
+        self.trees.up(self.cfg.flooding, ctx);
         let at = ctx.sw.index();
         if self.locals.len() <= at {
             self.locals.resize_with(at + 1, || None);
@@ -300,6 +300,7 @@ impl App for Forwarding {
     }
 
     fn multipart_reply(&mut self, xid: u32, kind: MultipartKind, body: &[u8], ctx: &mut Ctx<'_>) {
+        self.trees.reply(xid, kind, body, ctx);
         let priority = self.cfg.priority;
         self.counts.repaired += self.switches.reply(xid, kind, body, priority, ctx);
     }

@@ -147,6 +147,7 @@ impl Repair {
             Fact::Switch(..)
             | Fact::Heard(..)
             | Fact::Simpler(_)
+            | Fact::Old(..)
             | Fact::Tree(_)
             | Fact::Stand(..) => None,
         };

@@ -436,6 +436,7 @@ impl App for Hosts {
             Fact::Port(..)
             | Fact::Link(..)
             | Fact::Simpler(_)
+            | Fact::Old(..)
             | Fact::Tree(_)
             | Fact::Stand(..) => {}
         }

@@ -139,3 +139,28 @@ fn after_a_restart_what_is_left_of_an_older_tree_goes_first() {
     story.all_hear_all();
     assert_eq!(story.net.fabric().link(0).unwrap().0, Link::Up);
 }
+
+#[test]
+fn after_a_restart_nothing_goes_round_through_a_switch_that_is_not_back_yet() {
+    for version in [Version::V1_0, Version::V1_3] {
+        let mut story = Story::begun("mesh,4", version, Flooding::Tree);
+        story.standing();
+        // The middle of the tree: it passes on frames for some seconds more.
+        story.fault(Fault::Hold(0));
+        let fresh = brain(&story.config);
+        story.net.replace(fresh).unwrap();
+        story.pass(Duration::from_secs(3));
+        for number in 0..30 {
+            story.fault(Fault::Trace(1 + number as usize % 3, number));
+            story.pass(Duration::from_millis(300));
+        }
+        story.fault(Fault::Release(0));
+        story.pass(Duration::from_secs(10));
+        for number in 0..30 {
+            let traces = story.net.fabric().traces();
+            assert!(traces.heard(number).all(|(_, times)| times == 1), "{number} in {version}");
+            assert!(traces.heard(number).count() >= 2 && traces.most(number) <= 1);
+        }
+        story.standing();
+    }
+}

@@ -1,11 +1,12 @@
 //! The switches of this worker: what each has of trees, as far as it has confirmed it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, Groups, Stage, Stand, Tree};
+use sluice_app::view::{Fact, Groups, Place, Stage, Stand, Tree};
 use sluice_app::{Ctx, Network, Sw};
-use sluice_wire::{DatapathId, FlowMod};
+use sluice_wire::model::Request;
+use sluice_wire::{DatapathId, FlowMod, MultipartKind, flow_stats};
 
 use super::Flooding;
 use super::forest::members;
@@ -42,6 +43,9 @@ struct Member {
     /// When its last rules went, or a link of it changed last.
     changed: Instant,
     refused: Option<Instant>,
+    /// Which question for what it came with is open, and the ports from which it passed on frames then.
+    asked: Option<u32>,
+    old: Vec<Place>,
     /// What was written to it last, and from which view.
     rules: Vec<FlowMod>,
     drawn: Option<u64>,
@@ -75,13 +79,46 @@ impl Members {
         self.started.get_or_insert(now);
     }
 
-    pub(super) fn up(&mut self, ctx: &mut Ctx<'_>) {
+    pub(super) fn up(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
         let groups = rules::groups(ctx.here.version());
-        let (sw, changed, state) = (ctx.sw, ctx.now, State::Unknown);
-        let member =
-            Member { sw, groups, state, changed, refused: None, rules: vec![], drawn: None };
+        let is_early = self.is_early(ctx.now);
+        let asked = (flooding == Flooding::Tree && is_early)
+            .then(|| ctx.ask(Request::FlowDesc(rules::request(groups))).ok());
+        let member = Member {
+            sw: ctx.sw,
+            groups,
+            state: State::Unknown,
+            changed: ctx.now,
+            refused: None,
+            asked: asked.flatten(),
+            old: vec![],
+            rules: vec![],
+            drawn: None,
+        };
         self.all.insert(ctx.id, member);
         ctx.tell(Fact::Stand(ctx.id, None));
+    }
+
+    /// Whether what an earlier process wrote may be left in switches that are not back yet.
+    fn is_early(&self, now: Instant) -> bool {
+        self.started.is_none_or(|started| now.saturating_duration_since(started) < LIFE)
+    }
+
+    /// Hears which rules a switch came with: what is behind their ports may have such rules still.
+    pub(super) fn reply(&mut self, xid: u32, kind: MultipartKind, body: &[u8], ctx: &mut Ctx<'_>) {
+        let Some(member) = self.all.get_mut(&ctx.id) else { return };
+        if member.asked != Some(xid) {
+            return;
+        }
+        member.asked = None;
+        for rule in flow_stats(ctx.here.version(), kind, body, 0).map_while(Result::ok) {
+            let Ok(rule) = rule.to_flow_desc() else { continue };
+            if let Some(port) = rule.matching.in_port().filter(|_| rules::is_ours(rule.cookie)) {
+                let at = Place::new(ctx.id, port);
+                member.old.push(at);
+                ctx.network.tell(ctx.now, Fact::Old(at, true));
+            }
+        }
     }
 
     pub(super) fn down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
@@ -89,6 +126,7 @@ impl Members {
             let is_gone = member.sw == sw;
             if is_gone {
                 network.tell(now, Fact::Stand(id, None));
+                member.old.drain(..).for_each(|at| _ = network.tell(now, Fact::Old(at, false)));
             }
             !is_gone
         });
@@ -96,7 +134,11 @@ impl Members {
 
     /// Lets time pass for a switch.
     pub(super) fn time_passes(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
+        let is_early = self.is_early(ctx.now);
         let Some(member) = self.all.get_mut(&ctx.id) else { return };
+        if !is_early {
+            member.old.drain(..).for_each(|at| _ = ctx.tell(Fact::Old(at, false)));
+        }
         let tree = ctx.view().tree();
         let nth = tree.map_or(0, |tree| tree.nth);
         let mine = tree.filter(|tree| {
@@ -104,15 +146,14 @@ impl Members {
             is_open && members(tree).any(|id| id == ctx.id)
         });
         let mine = mine.cloned();
-        let started = self.started.unwrap_or(ctx.now);
         match member.state {
-            State::Unknown if flooding == Flooding::Tree => member.clear(ctx),
+            State::Unknown if flooding == Flooding::Tree && member.asked.is_none() => {
+                member.clear(ctx);
+            }
             State::Unknown | State::Clearing(_) => {}
             State::Clear => {
-                let is_calm = ctx.now.saturating_duration_since(member.changed) >= CALM
-                    // What an earlier process wrote to switches that are not back yet is gone.
-                    && ctx.now.saturating_duration_since(started) >= LIFE;
-                if is_calm && mine.is_none() {
+                let is_calm = ctx.now.saturating_duration_since(member.changed) >= CALM;
+                if is_calm && !is_early && mine.is_none() {
                     member.state = State::Bare;
                     member.show_bare(nth, ctx);
                 }
@@ -178,10 +219,13 @@ impl Members {
 }
 
 impl Member {
-    /// Tells the switch to have no rules.
+    /// Tells the switch to have no rules but marks: whoever starts the controller again sees where a tree was.
     fn clear(&mut self, ctx: &mut Ctx<'_>) {
         ctx.tell(Fact::Stand(ctx.id, None));
-        let rules = rules::delete(ctx.network.view(), ctx.id, self.groups);
+        let mut rules = rules::delete(ctx.network.view(), ctx.id, self.groups);
+        let ports = self.rules.iter().filter_map(|rule| rule.matching.in_port());
+        let ports: BTreeSet<_> = ports.chain(self.old.iter().map(|at| at.port)).collect();
+        rules.extend(ports.into_iter().map(|port| rules::mark(port, self.groups)));
         self.state = State::Clearing(say(&rules, ctx));
         self.rules.clear();
         self.drawn = None;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use sluice_app::view::{Fact, Groups};
 use sluice_app::{Ctx, Network, Sw};
-use sluice_wire::{DatapathId, ErrorMsg, MacAddr};
+use sluice_wire::{DatapathId, ErrorMsg, MacAddr, MultipartKind};
 
 use coordinator::Coordinator;
 use member::Members;
@@ -48,8 +48,13 @@ impl Trees {
         self.members.on_time(now);
     }
 
-    pub(super) fn up(&mut self, ctx: &mut Ctx<'_>) {
-        self.members.up(ctx);
+    pub(super) fn up(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
+        self.members.up(flooding, ctx);
+    }
+
+    /// Hears what a switch was asked.
+    pub(super) fn reply(&mut self, xid: u32, kind: MultipartKind, body: &[u8], ctx: &mut Ctx<'_>) {
+        self.members.reply(xid, kind, body, ctx);
     }
 
     pub(super) fn down(&mut self, sw: Sw, now: Instant, network: &mut Network) {

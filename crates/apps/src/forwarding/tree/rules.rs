@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use sluice_app::view::{Groups, Place, Tree, View};
+use sluice_wire::model::FlowStatsRequest;
 use sluice_wire::{
     Action, DatapathId, Field, FlowMod, FlowModCommand, Instruction, MacAddr, Match, Out, PortNo,
     Version,
@@ -85,6 +86,26 @@ fn to_groups(port: PortNo, groups: Groups) -> Match {
         Groups::Broadcast => Field::eth_dst(MacAddr::BROADCAST),
     };
     [Field::in_port(port), dst].into()
+}
+
+/// What comes in at a port goes up, as without a rule: it was at a link of a tree a while ago.
+pub(super) fn mark(port: PortNo, groups: Groups) -> FlowMod {
+    rule(PRIORITY, to_groups(port, groups), vec![Action::output(PortNo::CONTROLLER)])
+}
+
+/// Asks for the rules of all trees; where they cannot be named, for those of all broadcasts.
+pub(super) fn request(groups: Groups) -> FlowStatsRequest {
+    match groups {
+        Groups::All => FlowStatsRequest {
+            cookie: COOKIE,
+            cookie_mask: u64::MAX,
+            ..FlowStatsRequest::default()
+        },
+        Groups::Broadcast => {
+            let matching = [Field::eth_dst(MacAddr::BROADCAST)].into();
+            FlowStatsRequest { matching, ..FlowStatsRequest::default() }
+        }
+    }
 }
 
 /// Lets all rules of all trees go. Where they cannot be named, one for each port that there is.
