@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use sluice_app::view::{Fact, Link, Place, Told};
 use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
-use sluice_wire::{Ethernet, Features, Out, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
+use sluice_wire::{Ethernet, Features, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
 
 use counts::{Counts, Greatest, Ports};
 use memory::Memory;
@@ -369,10 +369,6 @@ impl App for Topology {
         }
     }
 
-    fn greet(&self, out: &mut Out<'_>) {
-        send_probes_up(out);
-    }
-
     fn switch_up(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
         let rhythm = self.rhythm(ctx.now);
         let drawn = Switch::new(features, ctx, &rhythm);
@@ -393,6 +389,7 @@ impl App for Topology {
             port.told = Some((port.is_up(), port.role()));
         }
         ctx.tell(Fact::Switch(ctx.id, Some(switch.view())));
+        send_probes_up(&mut ctx.ahead());
         switch.probe_due(ctx, &rhythm, &mut self.counts);
         // What answers may be lost: a switch goes on for a moment to drop what it dropped without a controller.
         for port in switch.ports.iter_mut().filter(|port| port.is_remembered()) {
