@@ -96,6 +96,11 @@ impl Claims {
         self.0.contains_key(&claimed)
     }
 
+    /// Whether it was claimed, and who has it answered a moment ago.
+    pub(super) fn is_refused(&self, claimed: Claimed) -> bool {
+        self.0.get(&claimed).is_some_and(|claim| claim.is_refused)
+    }
+
     pub(super) fn open(&mut self, claimed: Claimed, claim: Claim) {
         self.0.insert(claimed, claim);
     }

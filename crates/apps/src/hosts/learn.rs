@@ -105,7 +105,7 @@ impl Hosts {
         network: &mut Network,
     ) -> Met {
         let is_free = !is_reachable(network.view(), from);
-        if !is_free && self.cfg.guard == Guard::Refuse && self.claims.is_open((id, None)) {
+        if !is_free && self.is_held((id, None)) {
             self.counts.refused.count();
             return Met::Refused;
         }
@@ -186,7 +186,7 @@ impl Hosts {
             }
             Some((owner, host)) if is_reachable(view, host.at) => {
                 let (claim, from) = ((owner, Some(addr)), host.at);
-                if self.cfg.guard == Guard::Refuse && self.claims.is_open(claim) {
+                if self.is_held(claim) {
                     self.counts.refused.count();
                     return Met::Refused;
                 }
@@ -213,6 +213,9 @@ impl Hosts {
             addrs.retain(|known| known.is_ipv4() != addr.is_ipv4());
         }
         let max = usize::from(self.cfg.addrs_max);
+        if addrs.contains(&addr) {
+            return;
+        }
         if addrs.len() >= max {
             return self.counts.addrs_full.report(now, network, || {
                 format!("{at}: {addr} of {id} is not learnt, as it has {max}: hosts.addrs_max")
@@ -241,6 +244,15 @@ impl Hosts {
         }
     }
 
+    /// Whether a claim is not even looked at: it waits for an answer, or was refused a moment ago.
+    fn is_held(&self, claimed: Claimed) -> bool {
+        match self.cfg.guard {
+            Guard::Off => false,
+            Guard::Report => self.claims.is_refused(claimed),
+            Guard::Refuse => self.claims.is_open(claimed),
+        }
+    }
+
     /// Somebody at `to` claims what a host at `from` has: that one is asked whether it is there.
     fn contest(
         &mut self,
@@ -259,10 +271,9 @@ impl Hosts {
         let last = || network.view().host(owner).and_then(|host| host.addrs.last().copied());
         // Who has no address cannot be asked.
         let Some(asked) = addr.or_else(last) else { return Verdict::Obeyed };
-        if self.claims.is_open(claimed) {
-            return obeyed;
-        }
-        if self.claims.is_full() {
+        // Who takes back what it had is asked about that already.
+        let is_return = addr.is_some() && self.claims.is_open((by, addr));
+        if is_return || self.claims.is_open(claimed) || self.claims.is_full() {
             return obeyed;
         }
         let until = now + self.cfg.verify;
@@ -271,7 +282,8 @@ impl Hosts {
         obeyed
     }
 
-    /// A host answered at the place where it was when somebody claimed to have what it has.
+    /// A host answered at the place where it was when somebody claimed to have what it has: it has it again, if the claim
+    /// was obeyed.
     pub(super) fn answered(
         &mut self,
         id: HostId,
@@ -279,16 +291,43 @@ impl Hosts {
         now: Instant,
         network: &mut Network,
     ) {
-        let is_refused = self.cfg.guard == Guard::Refuse;
+        let then = match self.cfg.guard {
+            Guard::Refuse => "not obeyed",
+            Guard::Report | Guard::Off => "obeyed no longer",
+        };
         let contested = &mut self.counts.contested;
+        let mut refused = Vec::new();
         self.claims.answered(id, answer, now, |(owner, addr), claim| {
             let &Claim { by, from, to, .. } = claim;
-            contested.report(now, network, || {
-                let what = addr.map_or_else(|| owner.to_string(), |addr| addr.to_string());
-                let then = if is_refused { "; not obeyed" } else { "" };
-                format!("{to}: {by} claims {what}, which {owner} has at {from}{then}")
+            contested.report(now, network, || match addr {
+                Some(addr) => {
+                    format!("{to}: {by} claims {addr}, which {owner} has at {from}; {then}")
+                }
+                None => format!("{to}: somebody claims to be {owner}, who is at {from}; {then}"),
             });
+            refused.push((addr, *claim));
         });
+        for (addr, claim) in refused {
+            let view = network.view();
+            match addr {
+                None if view.host(id).is_some_and(|host| host.at == claim.to) => {
+                    self.go(id, claim.from, now, network);
+                }
+                Some(addr) if view.host_of(addr, id.vlan).is_some_and(|(by, _)| by == claim.by) => {
+                    self.drop_addr(claim.by, addr, now, network);
+                    self.add(id, addr, Trust::Stated, now, network);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A host has an address no longer.
+    fn drop_addr(&mut self, id: HostId, addr: IpAddr, now: Instant, network: &mut Network) {
+        let Some(host) = network.view().host(id) else { return };
+        let (at, mut addrs) = (host.at, host.addrs.clone());
+        addrs.retain(|&known| known != addr);
+        self.say(id, Host { at, addrs }, None, now, network);
     }
 
     /// Nobody said that what was claimed is elsewhere: so be it.

@@ -55,12 +55,20 @@ fn a_stolen_ethernet_address_is_reported() {
         assert_eq!(net.at(mac('a')), Some(b), "it is obeyed");
         must_be_asked(net, a);
         answer(net, a);
-        assert_eq!(net.at(mac('a')), Some(b), "an answer to us is no move");
+        assert_eq!(net.at(mac('a')), Some(a), "who answers is there");
         let reports = net.reports();
         assert_eq!(reports.len(), 1);
-        assert!(reports[0].contains("02:00:00:00:00:61 claims 02:00:00:00:00:61"), "{reports:?}");
+        assert!(reports[0].contains("claims to be 02:00:00:00:00:61, who is at"), "{reports:?}");
         assert!(reports[0].contains(&a.to_string()) && reports[0].contains(&b.to_string()));
         assert_eq!(net.gauge("hosts_contested"), 1);
+        assert_eq!(net.frame(b, &plain(mac('a'), mac('z'))), Then::Done, "and again");
+        assert_eq!(net.at(mac('a')), Some(a));
+        assert!(net.sent().is_empty(), "nobody is asked while that is fresh");
+        net.wait_ms(11_000);
+        assert_eq!(net.frame(b, &plain(mac('a'), mac('z'))), Then::PassOn);
+        must_be_asked(net, a);
+        net.wait_ms(1_000);
+        assert_eq!(net.at(mac('a')), Some(b), "it did not answer");
     });
 }
 
@@ -128,6 +136,13 @@ fn a_stolen_ip_address_is_reported() {
         answer(net, a);
         let reports = net.reports();
         assert!(reports[0].contains("02:00:00:00:00:62 claims 10.0.0.1, which"), "{reports:?}");
+        assert_eq!(net.addrs(mac('a')), ["10.0.0.1"], "who answers has it");
+        for worker in &net.workers {
+            let (owner, _) = worker.network.view().host_of(ip("10.0.0.1"), vlan).unwrap();
+            assert_eq!(owner.mac, mac('a'));
+        }
+        let theft = who_has(mac('b'), "10.0.0.1", "10.0.0.1");
+        assert_eq!(net.frame(b, &theft), Then::Done, "and again");
     });
 }
 
