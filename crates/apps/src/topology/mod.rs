@@ -19,7 +19,7 @@ use memory::Memory;
 use port::{OtherEnd, Phase, Port, Times, is_wired};
 pub use probe::{Clock, Secret};
 use probe::{Probe, Refused, Way};
-use switch::{Rhythm, Switch, Switches, send_probes_up};
+use switch::{PORTS_MAX, Rhythm, Switch, Switches, send_probes_up};
 
 /// How links are looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -261,10 +261,15 @@ impl Topology {
             Refused::Malformed => "no LLDP that can be read",
             Refused::Forged => "signed by nobody who may",
         };
+        self.report(ctx, || format!("{at}: a frame that would show a link is {what}"));
+    }
+
+    /// Says what is wrong with somebody, rarely.
+    fn report(&mut self, ctx: &mut Ctx<'_>, what: impl FnOnce() -> String) {
         let last = self.logged;
         if last.is_none_or(|at| ctx.now.saturating_duration_since(at) >= LOGGED_EVERY) {
             self.logged = Some(ctx.now);
-            ctx.network.report(|| format!("{at}: a frame that would show a link is {what}"));
+            ctx.network.report(what);
         }
     }
 
@@ -276,6 +281,11 @@ impl Topology {
         let at = Place::new(ctx.id, described.port_no);
         let n = match switch.find(at.port) {
             Ok(n) => n,
+            Err(_) if switch.ports.len() >= PORTS_MAX => {
+                return self.report(ctx, || {
+                    format!("{at}: its switch has {PORTS_MAX} others; it is not looked at")
+                });
+            }
             Err(n) => {
                 switch.ports.insert(n, Port::new(at, described, ctx.now));
                 n

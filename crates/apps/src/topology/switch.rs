@@ -20,6 +20,8 @@ const BARRIERS_MAX: usize = 8;
 const BARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often the way to a switch is measured, in probes.
 const MEASURED_EVERY: u32 = 8;
+/// Ports of a switch that are looked at. Who names more is no switch that anybody has, and would cost others their time.
+pub(super) const PORTS_MAX: usize = 4096;
 /// Ports that are probed at one time; those of larger switches are probed in several parts of the interval.
 const AT_ONCE: usize = 64;
 /// Parts of an interval.
@@ -71,6 +73,7 @@ impl Switch {
             wired.map(|port| Port::new(Place::new(ctx.id, port.port_no), port, ctx.now)).collect();
         ports.sort_by_key(|port| port.at);
         ports.dedup_by_key(|port| port.at);
+        ports.truncate(PORTS_MAX);
         Ok(Self {
             id: ctx.id,
             ports,

@@ -119,3 +119,25 @@ fn a_port_that_is_down_is_nothing_until_it_is_up() {
     fabric.run(S);
     assert_eq!(fabric.view(0).role(place(1, 2)), Role::Edge);
 }
+
+/// A switch that names ever new ports is served like others, and costs no more than a large one.
+#[test]
+fn of_very_many_ports_the_last_are_not_looked_at() {
+    const PORTS: usize = 4096;
+    let mut fabric = Fabric::new(Version::V1_3, [Topology::default()]);
+    fabric.add(1, 4100, 0);
+    fabric.up(1);
+    fabric.run(MS);
+    let known = |fabric: &Fabric<Topology>| fabric.view(0).switch(A.switch).unwrap().ports.len();
+    assert_eq!(known(&fabric), PORTS);
+    for no in 5000..5100 {
+        fabric.set_port(place(1, no), true);
+    }
+    fabric.run(MS);
+    assert_eq!(known(&fabric), PORTS);
+    let reports = fabric.take_reports();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    assert!(reports[0].contains("port 5000") && reports[0].contains("4096"), "{reports:?}");
+    fabric.run(S * 2);
+    assert_eq!(fabric.view(0).role(A), Role::Edge);
+}

@@ -5,9 +5,9 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
 use serde::Deserialize;
 
 use super::values::{
-    Address, Addresses, Apps, Congestion, FloodingName, Format, GuardName, HostTimeout, Level,
-    MatchingName, Micros, Millis, Pin, ProbeInterval, RoleName, Seconds, SecretText, SocketBuffer,
-    Spoken, WayMatchingName,
+    Address, Addresses, Apps, BriefMillis, Congestion, FloodingName, Format, GuardName,
+    HostTimeout, Level, MatchingName, Micros, Millis, Pin, ProbeInterval, RoleName, Seconds,
+    SecretText, SocketBuffer, Spoken, WayMatchingName,
 };
 
 #[derive(Debug, Clone, Deserialize)]
@@ -141,7 +141,7 @@ pub(super) struct Forwarding {
     pub(super) priority: NonZeroU16,
     pub(super) idle_timeout_s: u16,
     pub(super) hard_timeout_s: u16,
-    pub(super) waiting_ms: Millis,
+    pub(super) waiting_ms: BriefMillis,
     pub(super) refused_retry_s: Seconds,
     pub(super) flood: FloodingName,
     pub(super) floods_per_s_max: u32,

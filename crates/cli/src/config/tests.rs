@@ -106,6 +106,8 @@ fn every_kind_of_value_is_read_from_a_file() {
         send_buffer = 4096
         [learning]
         matching = "dst"
+        [forwarding]
+        waiting_ms = 0
     "#;
     let plan = load("kinds", text, &[], "").plan;
     assert!(plan.names.is_empty());
@@ -117,6 +119,7 @@ fn every_kind_of_value_is_read_from_a_file() {
     assert_eq!(plan.engine.socket.congestion, None);
     assert_eq!(plan.engine.socket.send_buffer, Some(4096));
     assert_eq!(plan.apps.learning.matching, Matching::Dst);
+    assert_eq!(plan.apps.forwarding.waiting, Duration::ZERO);
 }
 
 #[test]

@@ -31,6 +31,7 @@ const SOCKET_BUFFER_MAX: u32 = 1 << 29;
 pub(super) struct Time<const NS: u32>(pub(super) Duration);
 
 pub(super) type Micros = Time<1_000>;
+pub(super) type BriefMillis = Time<1_000_000>;
 
 impl<const NS: u32> TryFrom<f64> for Time<NS> {
     type Error = String;
