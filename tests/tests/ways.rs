@@ -71,7 +71,7 @@ fn all_pairs(version: OpenFlow, lab: fn(OpenFlow) -> Lab, switches: [u16; 4]) {
     assert!(heard < 200, "{heard} frames of 20");
     for a in &hosts {
         for b in hosts.iter().filter(|b| b.mac() != a.mac()) {
-            assert_eq!(a.ping(b, 2).lost(), 0);
+            wait_until(PATIENCE, "IPv4 to reach", || a.ping(b, 2).lost() == 0);
             wait_until(PATIENCE, "IPv6 to reach", || a.ping_ipv6(b, 1).lost() == 0);
         }
     }
