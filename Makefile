@@ -13,7 +13,7 @@ ARGS ?=
 TOPIC ?=
 TARGET ?=
 # Networks that are played, and the seed of the first.
-RUNS ?= 4000
+RUNS ?= 10000
 SEED ?= 1
 # For each target of the fuzzer: six minutes for all of them.
 SECONDS ?= 50
@@ -73,7 +73,7 @@ clippy: ## the lints, warnings are errors
 unit: ## the tests of the crates
 	$(cargo) test --locked --workspace --exclude sluice-system-tests --no-fail-fast
 
-sim: ## networks with trouble, in virtual time; SEED=7 RUNS=1 plays one again, RUNS=10000 takes twelve minutes
+sim: ## networks with trouble, in virtual time; SEED=7 RUNS=1 plays one again
 	SLUICE_SIM_RUNS=$(RUNS) SLUICE_SIM_SEED=$(SEED) $(cargo) test --locked -p sluice-apps --test simulation
 
 # Links to what is private lead people who read the source, and harm nobody else.

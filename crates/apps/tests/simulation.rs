@@ -1,7 +1,7 @@
 //! Networks in virtual time, with cut links, cut sessions, moved hosts, and replies that are late or out of order: after
 //! quiet no loop, no black hole, no stale rule, and every pair reaches each other.
 //!
-//! `make sim` plays four thousand; `RUNS` and `SEED` say how many and from which seed on. A failure names its seed, and
+//! `make sim` plays ten thousand; `RUNS` and `SEED` say how many and from which seed on. A failure names its seed, and
 //! `make sim RUNS=1 SEED=…` plays that again; with `SLUICE_SIM_TELL=1` it tells what went wrong when. What applications
 //! draw by chance themselves (keys, the order of maps) is not the seed's.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]

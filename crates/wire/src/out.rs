@@ -135,8 +135,7 @@ impl<'t> Out<'t> {
     }
 
     /// Appends a copy of a layout and returns it, to be written over.
-    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
-    #[inline(always)]
+    #[inline]
     pub(crate) fn put_copy<T>(&mut self, layout: &T) -> Option<&mut T>
     where
         T: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned,

@@ -17,9 +17,6 @@ use super::{Config, Forwarding, Matching, rules, waiting};
 /// Ports with higher numbers are not looked at here.
 const PORTS_MAX: u32 = 4096;
 
-/// Frames of which the flow is looked for before the first of them is answered. `lab/forwarding` compares.
-const AHEAD: usize = 0;
-
 /// A switch of this worker: what is written to it for usual frames.
 #[derive(Debug)]
 pub(super) struct Local {
@@ -102,12 +99,11 @@ impl Forwarding {
         let course = |desk: &mut Desk<'_>, port, eth: &EthHeader, frame: &[u8]| {
             desk.course(port, eth, frame)
         };
-        let fetch = |desk: &mut Desk<'_>, eth: &EthHeader| desk.passing.fetch(eth);
-        frames.load_narrow::<AHEAD, _>(out, ways, &mut desk, course, fetch);
+        frames.load_narrow(out, ways, &mut desk, course);
         let course = |desk: &mut Desk<'_>, port, eth: &EthHeader, frame: &[u8]| {
             desk.course(port, eth, frame)
         };
-        frames.load_wide::<AHEAD, _>(out, ways, &mut desk, course, fetch);
+        frames.load_wide(out, ways, &mut desk, course);
         let Desk { loaded, waited, .. } = desk;
         self.counts.paths += loaded;
         self.counts.rules += if both { 2 * loaded } else { loaded };

@@ -3,7 +3,6 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use prefetch_index::prefetch_index;
 use sluice_wire::{EthHeader, MacAddr};
 
 use super::flow::Flow;
@@ -17,6 +16,9 @@ const LINES: usize = 4096;
 
 /// The longest that rules are taken to be on their way: what comes up later asks for others.
 const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How often those that have arrived are forgotten, which takes a look at all places.
+const SWEPT_EVERY: Duration = Duration::from_secs(8);
 
 /// Times are told from one another for so long; what was not swept meanwhile is forgotten.
 const SWEPT_WITHIN: Duration = Duration::from_secs(10);
@@ -159,11 +161,15 @@ impl Waiting {
         self.now = Some(now);
     }
 
-    /// Forgets those that have arrived. Once a second.
+    /// Forgets those that have arrived, if it is time. Once a second.
     pub(super) fn sweep(&mut self, now: Instant) {
-        let swept = self.swept.replace(now);
+        let passed = self.swept.map(|swept| now.saturating_duration_since(swept));
+        if self.last.is_some() && passed.is_some_and(|passed| passed < SWEPT_EVERY) {
+            return;
+        }
+        self.swept = Some(now);
         let Some(last) = self.last else { return };
-        if swept.is_some_and(|swept| now.saturating_duration_since(swept) > SWEPT_WITHIN) {
+        if passed.is_some_and(|passed| passed > SWEPT_WITHIN) {
             return self.clear();
         }
         let millis = self.millis(now);
@@ -236,13 +242,6 @@ impl Passing<'_> {
             back.begin(now, time);
         }
         false
-    }
-
-    /// Has the line of a frame's flow brought nearer, without waiting for it.
-    #[inline]
-    pub(super) fn fetch(&self, eth: &EthHeader) {
-        let spot = pair(self.keys, [eth.dst_bits(), eth.src_bits()]);
-        prefetch_index(&*self.lines, spot.line());
     }
 
     /// The rules of a flow and of the other direction, in the place of the oldest in its line if it had none.

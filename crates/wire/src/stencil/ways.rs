@@ -62,9 +62,8 @@ impl Ways {
 }
 
 impl<'a> PacketIns<'a> {
-    /// Answers the usual frames that come next, each as `course` says of its ingress port, its start and all of it.
-    /// `fetch` hears of the start `AHEAD` frames earlier. For switches whose ports have numbers of 16 bits; does nothing
-    /// for others.
+    /// Answers the usual frames that come next, each as `course` says of its ingress port, its start and all of it. For
+    /// switches whose ports have numbers of 16 bits; does nothing for others.
     ///
     /// Usual is an untagged frame from a real port that the switch keeps or that came up whole. Ends at the first that is
     /// not, and at the first for which there is no course: that one is [`next`](Iterator::next). Rules that match anything
@@ -75,57 +74,44 @@ impl<'a> PacketIns<'a> {
     /// part of the loop.
     #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
     #[inline(always)]
-    pub fn load_narrow<const AHEAD: usize, T>(
+    pub fn load_narrow<T>(
         &mut self,
         out: &mut Out<'_>,
         ways: &Ways,
         table: &mut T,
         course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
-        fetch: impl Fn(&mut T, &EthHeader),
     ) {
         if let Some(rule) = ways.rule.paired::<PairRule10>(self.version()) {
-            self.load_each::<AHEAD, Usual10, _, _>(out, (rule, ways), table, course, fetch);
+            self.load_each::<Usual10, _, _>(out, (rule, ways), table, course);
         }
     }
 
     /// The same for switches whose ports have numbers of 32 bits.
     #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
     #[inline(always)]
-    pub fn load_wide<const AHEAD: usize, T>(
+    pub fn load_wide<T>(
         &mut self,
         out: &mut Out<'_>,
         ways: &Ways,
         table: &mut T,
         course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
-        fetch: impl Fn(&mut T, &EthHeader),
     ) {
         if let Some(rule) = ways.rule.paired::<PairRule13>(self.version()) {
-            self.load_each::<AHEAD, Usual13, _, _>(out, (rule, ways), table, course, fetch);
+            self.load_each::<Usual13, _, _>(out, (rule, ways), table, course);
         }
     }
 
     #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
     #[inline(always)]
-    fn load_each<const AHEAD: usize, P: Usual + 'a, R: Paired, T>(
+    fn load_each<P: Usual + 'a, R: Paired, T>(
         &mut self,
         out: &mut Out<'_>,
         (rule, ways): (&R, &Ways),
         table: &mut T,
         course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
-        fetch: impl Fn(&mut T, &EthHeader),
     ) {
-        let (mut rest, mut scout, mut lead, mut taken) = (self.rest(), self.rest(), 0, 0);
-        loop {
-            while lead < AHEAD {
-                lead += 1;
-                let next = P::split::<false>(scout);
-                // What comes behind a frame that is not usual is not looked at.
-                scout = next.map_or(&[], |(_, after)| after);
-                if let Some((p, _)) = next {
-                    fetch(table, p.eth());
-                }
-            }
-            let Some((p, after)) = P::split::<false>(rest) else { break };
+        let (mut rest, mut taken) = (self.rest(), 0);
+        while let Some((p, after)) = P::split::<false>(rest) {
             let Some(in_port) = p.in_port() else { break };
             let msg = rest.len() - after.len();
             let Some(frame) = rest.get(P::FRAME_AT..msg) else { break };
@@ -149,7 +135,6 @@ impl<'a> PacketIns<'a> {
                 break;
             }
             (rest, taken) = (after, taken + 1);
-            lead -= usize::from(AHEAD > 0);
         }
         self.skip_to(rest, taken);
     }
@@ -342,15 +327,18 @@ mod tests {
         }
         let mut out = Out::new(&mut tx, version, &mut xid);
         let ways = Ways::new(&out, &rule(None, [1, 1], PortNo(1)), both).unwrap();
-        let (mut frames, mut fetched) = (PacketIns::new(version, &rx), 0);
-        let fetch = |fetched: &mut u64, _: &EthHeader| *fetched += 1;
-        let answer = |_: &mut u64, in_port, eth: &EthHeader, frame: &[u8]| {
+        let (mut frames, mut asked) = (PacketIns::new(version, &rx), 0);
+        let answer = |asked: &mut u64, in_port, eth: &EthHeader, frame: &[u8]| {
+            *asked += 1;
             assert_eq!((in_port, eth.dst.0[5], frame), (PortNo(3), 9, &FRAME[..]));
             course
         };
-        frames.load_narrow::<2, _>(&mut out, &ways, &mut fetched, answer, fetch);
-        frames.load_wide::<2, _>(&mut out, &ways, &mut fetched, answer, fetch);
-        assert!(fetched >= frames.taken() && fetched <= frames.taken() + 2);
+        frames.load_narrow(&mut out, &ways, &mut asked, answer);
+        frames.load_wide(&mut out, &ways, &mut asked, answer);
+        assert!(
+            asked == frames.taken() || asked == frames.taken() + 1,
+            "the last may have no course"
+        );
         let left = frames.count();
         (tx, left)
     }
