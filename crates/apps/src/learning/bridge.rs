@@ -161,13 +161,17 @@ impl Bridge {
     ) {
         let table = &mut self.table.standing(clock.now, clock.timeout);
         let (out, rule) = (&mut ctx.here, &self.rule);
-        let fetch = |table: &mut Standing<'_>, eth: &EthHeader| table.fetch(eth);
-        let route =
-            |table: &mut Standing<'_>, eth: &EthHeader, port| table.route::<FLOODED>(eth, port);
-        frames.stamp_narrow::<AHEAD, _>(out, rule, table, route, fetch);
-        let route =
-            |table: &mut Standing<'_>, eth: &EthHeader, port| table.route::<FLOODED>(eth, port);
-        frames.stamp_wide::<AHEAD, _>(out, rule, table, route, fetch);
+        let look = |table: &mut Standing<'_>, eth: &EthHeader| {
+            if AHEAD == 0 { table.look(eth) } else { table.fetch(eth) }
+        };
+        let route = |table: &mut Standing<'_>, hashes, eth: &EthHeader, port| {
+            table.route::<FLOODED>(hashes, eth, port)
+        };
+        frames.stamp_narrow::<AHEAD, _, _>(out, rule, table, look, route);
+        let route = |table: &mut Standing<'_>, hashes, eth: &EthHeader, port| {
+            table.route::<FLOODED>(hashes, eth, port)
+        };
+        frames.stamp_wide::<AHEAD, _, _>(out, rule, table, look, route);
     }
 
     /// Reads the addresses of a frame; `None` for one that no bridge forwards.

@@ -10,8 +10,9 @@ use crate::{EthHeader, MacAddr, NO_BUFFER, Out, PacketIns, PortNo, Version};
 
 impl<'a> PacketIns<'a> {
     /// Answers the usual frames that come next with the rule of `stencil`, each with the output that `route` finds in
-    /// `table` for its addresses and ingress port. `fetch` hears of the addresses `AHEAD` frames earlier. For switches
-    /// whose ports have numbers of 16 bits; does nothing for others.
+    /// `table` for its addresses and ingress port. `look` sees the addresses `AHEAD` frames earlier, a power of two or
+    /// none, and what it finds is handed to `route`. For switches whose ports have numbers of 16 bits; does nothing for
+    /// others.
     ///
     /// Usual is an untagged frame from a real port that the switch keeps. Ends at the first that is not, and at the
     /// first for which `route` has no answer: that one is [`next`](Iterator::next). A rule that does not match ingress
@@ -22,61 +23,73 @@ impl<'a> PacketIns<'a> {
     /// because a `route` that is called in one place becomes part of the loop.
     #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
     #[inline(always)]
-    pub fn stamp_narrow<const AHEAD: usize, T>(
+    pub fn stamp_narrow<const AHEAD: usize, T, K: Copy + Default>(
         &mut self,
         out: &mut Out<'_>,
         stencil: &Stencil,
         table: &mut T,
-        route: impl Fn(&mut T, &EthHeader, PortNo) -> Option<PortNo>,
-        fetch: impl Fn(&mut T, &EthHeader),
+        look: impl Fn(&mut T, &EthHeader) -> K,
+        route: impl Fn(&mut T, K, &EthHeader, PortNo) -> Option<PortNo>,
     ) {
         if let Some(rule) = stencil.ruled::<Rule10>(self.version()) {
-            self.stamp_each::<AHEAD, Usual10, _, _>(out, rule, table, route, fetch);
+            self.stamp_each::<AHEAD, Usual10, _, _, _>(out, rule, table, look, route);
         }
     }
 
     /// The same for switches whose ports have numbers of 32 bits.
     #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
     #[inline(always)]
-    pub fn stamp_wide<const AHEAD: usize, T>(
+    pub fn stamp_wide<const AHEAD: usize, T, K: Copy + Default>(
         &mut self,
         out: &mut Out<'_>,
         stencil: &Stencil,
         table: &mut T,
-        route: impl Fn(&mut T, &EthHeader, PortNo) -> Option<PortNo>,
-        fetch: impl Fn(&mut T, &EthHeader),
+        look: impl Fn(&mut T, &EthHeader) -> K,
+        route: impl Fn(&mut T, K, &EthHeader, PortNo) -> Option<PortNo>,
     ) {
         if let Some(rule) = stencil.ruled::<Rule13>(self.version()) {
-            self.stamp_each::<AHEAD, Usual13, _, _>(out, rule, table, route, fetch);
+            self.stamp_each::<AHEAD, Usual13, _, _, _>(out, rule, table, look, route);
         }
     }
 
     #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
     #[inline(always)]
-    fn stamp_each<const AHEAD: usize, P: Usual + 'a, R: Ruled, T>(
+    fn stamp_each<const AHEAD: usize, P: Usual + 'a, R: Ruled, T, K: Copy + Default>(
         &mut self,
         out: &mut Out<'_>,
         rule: &R,
         table: &mut T,
-        route: impl Fn(&mut T, &EthHeader, PortNo) -> Option<PortNo>,
-        fetch: impl Fn(&mut T, &EthHeader),
+        look: impl Fn(&mut T, &EthHeader) -> K,
+        route: impl Fn(&mut T, K, &EthHeader, PortNo) -> Option<PortNo>,
     ) {
+        // What was found for those between `rest` and `scout`.
+        let mut ring = [K::default(); AHEAD];
         let (mut rest, mut scout, mut lead) = (self.rest(), self.rest(), 0);
         let first = out.next_xid();
         let mut xid = first;
         loop {
             while lead < AHEAD {
-                lead += 1;
-                let next = P::split::<true>(scout);
-                // What comes behind a frame that is not usual is not looked at.
-                scout = next.map_or(&[], |(_, after)| after);
-                if let Some((p, _)) = next {
-                    fetch(table, p.eth());
+                let Some((p, after)) = P::split::<true>(scout) else { break };
+                if let Some(place) = ring.get_mut(place::<AHEAD>(xid, lead)) {
+                    *place = look(table, p.eth());
                 }
+                (scout, lead) = (after, lead + 1);
             }
-            let Some((p, after)) = P::split::<true>(rest) else { break };
+            let next = if AHEAD == 0 {
+                P::split::<true>(rest)
+            } else if lead > 0 {
+                P::cut(rest)
+            } else {
+                None
+            };
+            let Some((p, after)) = next else { break };
             let Some(in_port) = p.in_port() else { break };
-            let Some(out_port) = route(table, p.eth(), in_port) else { break };
+            let found = if AHEAD == 0 {
+                look(table, p.eth())
+            } else {
+                ring.get(place::<AHEAD>(xid, 0)).copied().unwrap_or_default()
+            };
+            let Some(out_port) = route(table, found, p.eth(), in_port) else { break };
             let ports = [in_port, out_port];
             if rule.stamp(out, xid, p.buffer_id(), p.eth(), ports).is_none() {
                 break;
@@ -87,6 +100,13 @@ impl<'a> PacketIns<'a> {
         self.skip_to(rest, xid.wrapping_sub(first).into());
         out.set_next_xid(xid);
     }
+}
+
+/// Where in a ring of `AHEAD` is what was found for the frame that gets `xid`, `lead` frames later.
+#[inline]
+const fn place<const AHEAD: usize>(xid: u32, lead: usize) -> usize {
+    const { assert!(AHEAD == 0 || AHEAD.is_power_of_two()) };
+    (xid as usize).wrapping_add(lead) & AHEAD.wrapping_sub(1)
 }
 
 /// A `PACKET_IN` of an untagged frame, up to the addresses, as it lies.
@@ -111,6 +131,13 @@ pub(super) trait Usual: Sized + FromBytes + Immutable + KnownLayout + Unaligned 
             && p.has_usual_match()
             && !p.eth().is_tagged();
         if is_usual { Some((p, octets.get(len..)?)) } else { None }
+    }
+
+    /// Cuts off the first message, which is whole and usual.
+    #[inline]
+    fn cut(octets: &[u8]) -> Option<(&Self, &[u8])> {
+        let (p, _) = Self::ref_from_prefix(octets).ok()?;
+        Some((p, octets.get(usize::from(p.head().1.get())..)?))
     }
 
     fn head(&self) -> ([u8; 2], U16);
@@ -397,6 +424,8 @@ const _: () = assert!(size_of::<Rule10>() == 80 && size_of::<Rule13>() == 112);
 
 #[cfg(test)]
 mod tests {
+    use core::cell::Cell;
+
     use super::*;
     use crate::{Action, Field, FlowMod, Instruction, PacketIn, PacketInReason};
 
@@ -429,7 +458,11 @@ mod tests {
     }
 
     /// What is written for a burst, and how much of it is left. Frames go from port 3 to `port`.
-    fn stamped(version: Version, burst: &[PacketIn<'_>], port: Option<PortNo>) -> (Vec<u8>, usize) {
+    fn stamped<const AHEAD: usize>(
+        version: Version,
+        burst: &[PacketIn<'_>],
+        port: Option<PortNo>,
+    ) -> (Vec<u8>, usize) {
         let (mut rx, mut tx, mut xid) = (vec![], vec![], 5);
         for p in burst {
             p.emit(&mut Out::new(&mut rx, version, &mut xid)).unwrap();
@@ -437,16 +470,22 @@ mod tests {
         let (mut out, mut stencil) = (Out::new(&mut tx, version, &mut xid), None);
         say(&mut out, |out, f| stencil = Stencil::flow_mod(out, f).ok(), [PortNo(1); 2]);
         let (mut frames, stencil) = (PacketIns::new(version, &rx), stencil.unwrap());
-        let route = |fetched: &mut u64, eth: &EthHeader, in_port| {
+        let look = |looked: &mut u64, _: &EthHeader| {
+            *looked += 1;
+            *looked
+        };
+        let routed = Cell::new(0);
+        let route = |_: &mut u64, found, eth: &EthHeader, in_port| {
             assert_eq!((eth.dst.0[5], eth.src.0[5], in_port), (9, 8, PortNo(3)));
-            assert!(*fetched > 0);
+            routed.set(routed.get() + 1);
+            assert_eq!(found, routed.get(), "what was found for this one");
             port
         };
-        let (mut fetched, fetch) = (0, |fetched: &mut u64, _: &EthHeader| *fetched += 1);
-        frames.stamp_narrow::<2, _>(&mut out, &stencil, &mut fetched, route, fetch);
-        frames.stamp_wide::<2, _>(&mut out, &stencil, &mut fetched, route, fetch);
+        let mut looked = 0;
+        frames.stamp_narrow::<AHEAD, _, _>(&mut out, &stencil, &mut looked, look, route);
+        frames.stamp_wide::<AHEAD, _, _>(&mut out, &stencil, &mut looked, look, route);
         let taken = frames.taken();
-        assert!(fetched >= taken && fetched <= taken + 2);
+        assert!(looked >= routed.get() && looked <= taken + AHEAD.max(1) as u64);
         assert_eq!(out.next_xid(), 5 + u32::try_from(taken).unwrap());
         let left = frames.count();
         assert_eq!(taken + left as u64, burst.len() as u64);
@@ -461,13 +500,20 @@ mod tests {
             for _ in 0..3 {
                 say(&mut out, |out, f| _ = out.flow_mod(f).unwrap(), [PortNo(3), PortNo(7)]);
             }
-            let got = stamped(version, &[USUAL; 3], Some(PortNo(7)));
+            let got = stamped::<0>(version, &[USUAL; 3], Some(PortNo(7)));
+            assert_eq!(got, (anew.clone(), 0), "{version}");
+            let got = stamped::<2>(version, &[USUAL; 3], Some(PortNo(7)));
             assert_eq!(got, (anew, 0), "{version}");
         }
     }
 
     #[test]
     fn what_is_not_usual_is_left_with_all_that_follows() {
+        not_usual::<0>();
+        not_usual::<2>();
+    }
+
+    fn not_usual<const AHEAD: usize>() {
         let tagged = [&FRAME[..12], &[0x81, 0, 0, 5, 8, 0]].concat();
         let unusual = [
             PacketIn { buffer_id: None, ..USUAL },
@@ -476,15 +522,15 @@ mod tests {
         ];
         for version in [Version::V1_0, Version::V1_3] {
             for p in unusual {
-                let (tx, left) = stamped(version, &[USUAL, p, USUAL], Some(PortNo(7)));
+                let (tx, left) = stamped::<AHEAD>(version, &[USUAL, p, USUAL], Some(PortNo(7)));
                 assert_eq!(left, 2, "{version} {p:?}");
                 assert_eq!(tx.len(), if version == Version::V1_0 { 80 } else { 112 });
             }
-            assert_eq!(stamped(version, &[USUAL], None), (vec![], 1), "no route");
+            assert_eq!(stamped::<AHEAD>(version, &[USUAL], None), (vec![], 1), "no route");
         }
         let local = PacketIn { in_port: PortNo::LOCAL, ..USUAL };
-        assert_eq!(stamped(Version::V1_0, &[local], Some(PortNo(7))), (vec![], 1));
-        assert_eq!(stamped(Version::V1_0, &[USUAL], Some(PortNo(0x1_0000))), (vec![], 1));
-        assert_eq!(stamped(Version::V1_4, &[USUAL], Some(PortNo(7))), (vec![], 1));
+        assert_eq!(stamped::<AHEAD>(Version::V1_0, &[local], Some(PortNo(7))), (vec![], 1));
+        assert_eq!(stamped::<AHEAD>(Version::V1_0, &[USUAL], Some(PortNo(0x1_0000))), (vec![], 1));
+        assert_eq!(stamped::<AHEAD>(Version::V1_4, &[USUAL], Some(PortNo(7))), (vec![], 1));
     }
 }

@@ -43,11 +43,22 @@ pub(crate) struct Spot {
 impl Spot {
     #[inline]
     pub(super) fn new(key: Key, factor: u64) -> Self {
+        Self::with_hash(key, Self::hash(key, factor))
+    }
+
+    /// The same, of which the hash is known.
+    #[inline]
+    pub(super) const fn with_hash(key: Key, hash: u64) -> Self {
+        Self { key: key.0, hash }
+    }
+
+    #[inline]
+    pub(super) fn hash(key: Key, factor: u64) -> u64 {
         // One product alone, or both its halves together, sends runs of addresses to runs of lines for some factors.
         let product = u128::from(key.0) * u128::from(factor);
         #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
         let folded = product as u64 ^ (product >> 64) as u64;
-        Self { key: key.0, hash: folded.wrapping_mul(factor) }
+        folded.wrapping_mul(factor)
     }
 
     #[inline]

@@ -6,6 +6,9 @@ use sluice_wire::{EthHeader, PortNo, VlanId};
 use super::census::Census;
 use super::line::{Key, Line, Spot, Tick, find, home};
 
+/// The hashes of the stations of a frame: of its source and of its destination.
+pub(crate) type Hashes = [u64; 2];
+
 /// A table while none of its lines moves, so that what says where they are stays in registers.
 #[derive(Debug)]
 pub(crate) struct Standing<'a> {
@@ -24,11 +27,13 @@ impl Standing<'_> {
     #[inline(always)]
     pub(crate) fn route<const FLOODED: bool>(
         &mut self,
+        [src_hash, dst_hash]: Hashes,
         eth: &EthHeader,
         port: PortNo,
     ) -> Option<PortNo> {
         // No group is ever learnt, so none is found.
-        let [src, dst] = self.spots(eth);
+        let [src, dst] = keys(eth);
+        let (src, dst) = (Spot::with_hash(src, src_hash), Spot::with_hash(dst, dst_hash));
         let Some((line, way)) = find(self.lines, src) else {
             if FLOODED {
                 return self.route_new(src, dst, port);
@@ -77,19 +82,29 @@ impl Standing<'_> {
         (to != port && self.now.wrapping_sub(seen) <= self.timeout).then_some(to)
     }
 
-    /// Has the lines of both stations brought nearer, without waiting for them.
-    #[inline]
-    pub(crate) fn fetch(&self, eth: &EthHeader) {
-        for spot in self.spots(eth) {
-            prefetch_index(&*self.lines, home(self.lines, spot));
-        }
+    /// What [`route`](Self::route) is to know about a frame.
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    pub(crate) fn look(&self, eth: &EthHeader) -> Hashes {
+        keys(eth).map(|key| Spot::hash(key, self.factor))
     }
 
-    #[inline]
-    fn spots(&self, eth: &EthHeader) -> [Spot; 2] {
-        [eth.src_bits(), eth.dst_bits()]
-            .map(|bits| Spot::new(Key::new(bits, VlanId(0)), self.factor))
+    /// The same, and has the lines of both stations brought nearer, without waiting for them.
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    pub(crate) fn fetch(&self, eth: &EthHeader) -> Hashes {
+        let hashes = self.look(eth);
+        for (key, hash) in keys(eth).into_iter().zip(hashes) {
+            prefetch_index(&*self.lines, home(self.lines, Spot::with_hash(key, hash)));
+        }
+        hashes
     }
+}
+
+/// The stations of a frame without a tag: its source and its destination.
+#[inline]
+fn keys(eth: &EthHeader) -> [Key; 2] {
+    [eth.src_bits(), eth.dst_bits()].map(|bits| Key::new(bits, VlanId(0)))
 }
 
 /// Puts a station that is not there into its own line, if that has a place for it.
@@ -103,15 +118,19 @@ pub(super) fn settle(
 ) -> Option<()> {
     let len = lines.len();
     let line = lines.get_mut(spot.home(len))?;
-    if census.is_full() {
-        // One that belongs elsewhere is counted by the lines between.
+    let free = if census.is_full() { None } else { line.free() };
+    if let Some(way) = free {
+        if !census.has_room(len) {
+            return None;
+        }
+        census.enter();
+        line.put(way, spot.key, port, now);
+    } else if census.is_full() || census.is_flooded() {
+        // One that belongs elsewhere is counted by the lines between. In a flood nobody is sent there for whom another
+        // can go: a search ends at a line that nobody went past.
         let way = line.unproved_own()?;
         census.give_way();
         line.succeed(way, spot.key, port, now);
-    } else if census.has_room(len) {
-        let way = line.free()?;
-        census.enter();
-        line.put(way, spot.key, port, now);
     } else {
         return None;
     }
@@ -141,10 +160,11 @@ mod tests {
     fn route(table: &mut Table, dst: u64, src: u64, port: u32, now: Tick) -> Option<u32> {
         let mut table = table.standing(now, TIMEOUT);
         let eth = header(dst, src);
+        let hashes = table.look(&eth);
         if src.is_multiple_of(4) {
-            table.route::<true>(&eth, PortNo(port)).map(|port| port.0)
+            table.route::<true>(hashes, &eth, PortNo(port)).map(|port| port.0)
         } else {
-            table.route::<false>(&eth, PortNo(port)).map(|port| port.0)
+            table.route::<false>(hashes, &eth, PortNo(port)).map(|port| port.0)
         }
     }
 
