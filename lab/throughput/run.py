@@ -1,5 +1,6 @@
 """How near does the controller come to the ceiling of the machine?"""
 import pathlib
+import statistics
 import sys
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
@@ -21,5 +22,16 @@ for name, file, arguments in CASES:
     got = lab.compare(f"throughput/{file}", subjects, arguments, lab.rounds())
     null, ours = got["null"]["per_second"], got["sluice"]["per_second"]
     lab.row(name, lab.mega(null), lab.mega(ours), f"{ours / null:.2f}")
+
+# Both cases in turn on one controller: what the machine does meanwhile, it does to both.
+known, new = (next(arguments for _, file, arguments in CASES if file == f"{kind}-1000") for kind in ("hosts", "new"))
+runs = {"known": [], "new": []}
+for _ in range(lab.rounds()):
+    for kind, arguments in (("known", known), ("new", new)):
+        runs[kind].append(lab.figures(lab.bench(subjects[1], *arguments))["per_second"])
+lab.keep("throughput/new-of-known", {"known": known, "new": new, "runs": runs})
+share = statistics.median(runs["new"]) / statistics.median(runs["known"])
+print(f"\nNew addresses have {share:.2f} of the rate of known ones, in turn.")
+
 for subject in subjects:
     subject.stop()
