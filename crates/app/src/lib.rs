@@ -23,6 +23,7 @@
 //! ```
 
 mod ctx;
+mod household;
 mod network;
 mod residents;
 pub mod view;
@@ -34,8 +35,9 @@ use sluice_wire::{
 };
 
 pub use ctx::{Ctx, Sw};
+pub use household::{Abode, Household, PORTS_MAX, Seat, Tick};
 pub use network::Network;
-pub use residents::{Household, Resident, Residents};
+pub use residents::{Resident, Residents};
 use view::Told;
 
 /// Whether the next application in the row hears of a frame as well.

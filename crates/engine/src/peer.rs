@@ -184,11 +184,19 @@ impl Wires {
     }
 }
 
-/// How many octets of the message in which `sent` lies follow it; a message begins at `at`.
+/// How many octets of the message in which `sent` lies follow it; a message begins at `at`, and all are whole.
 fn half(octets: &[u8], mut at: usize, sent: usize) -> usize {
-    while at < sent {
-        let Ok(Some((msg, _))) = split(octets.get(at..).unwrap_or_default()) else { break };
-        at += msg.octets().len();
+    let len_at = |at: usize| {
+        let [_, _, high, low] = *octets.get(at..)?.first_chunk()?;
+        Some(usize::from(u16::from_be_bytes([high, low])))
+    };
+    while at < sent && sent < octets.len() {
+        let Some(len) = len_at(at).filter(|&len| len > 0) else { break };
+        at += len;
+        // Those that follow are as long, mostly: the processor need not know each length to look at the next.
+        while at < sent && len_at(at) == Some(len) {
+            at += len;
+        }
     }
     at.saturating_sub(sent)
 }

@@ -1,10 +1,8 @@
 //! Usual frames between two hosts of one switch, in a loop of their own. What is said of them is, octet for octet, what the
 //! general way says; `crates/apps/tests/usual.rs` compares both.
 
-use std::time::Instant;
-
 use sluice_app::view::{Place, View};
-use sluice_app::{Ctx, Household};
+use sluice_app::{Ctx, Household, PORTS_MAX, Tick};
 use sluice_wire::{
     Course, DatapathId, EthHeader, Inexpressible, MacAddr, Out, PacketIns, PortNo, Ways,
 };
@@ -14,9 +12,6 @@ use super::flow::Flow;
 use super::waiting::Passing;
 use super::{Config, Forwarding, Matching, rules, waiting};
 
-/// Ports with higher numbers are not looked at here.
-const PORTS_MAX: u32 = 4096;
-
 /// A switch of this worker: what is written to it for usual frames.
 #[derive(Debug)]
 pub(super) struct Local {
@@ -25,11 +20,11 @@ pub(super) struct Local {
 }
 
 /// The ports of a switch at which there are hosts, kept until the view is another.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct EdgePorts {
     version: Option<u64>,
     /// A bit for each port.
-    bits: Vec<u64>,
+    bits: [u64; PORTS_MAX as usize / 64],
 }
 
 impl Local {
@@ -39,7 +34,7 @@ impl Local {
     /// Names what its version cannot say.
     pub(super) fn new(cfg: &Config, out: &Out<'_>) -> Result<Self, Inexpressible> {
         let ways = Ways::new(out, &rule(cfg), cfg.both_directions)?;
-        Ok(Self { ways, edges: EdgePorts::default() })
+        Ok(Self { ways, edges: EdgePorts { version: None, bits: [0; PORTS_MAX as usize / 64] } })
     }
 
     /// Sets it otherwise.
@@ -60,15 +55,11 @@ impl EdgePorts {
             return;
         }
         self.version = Some(view.version());
-        self.bits.clear();
+        self.bits.fill(0);
         let ports = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
         let low = ports.filter(|port| port.0 < PORTS_MAX);
         for port in low.filter(|&&port| is_edge(view, Place::new(id, port))) {
-            let at = port.0 as usize / 64;
-            if self.bits.len() <= at {
-                self.bits.resize(at + 1, 0);
-            }
-            if let Some(bits) = self.bits.get_mut(at) {
+            if let Some(bits) = self.bits.get_mut(port.0 as usize / 64) {
                 *bits |= 1 << (port.0 % 64);
             }
         }
@@ -93,7 +84,7 @@ impl Forwarding {
         let Some(residents) = residents.at(ctx.sw) else { return };
         local.edges.refresh(view, ctx.id);
         let (passing, both) = (self.waiting.passing(ctx.now, time), self.cfg.both_directions);
-        let (now, edges) = (ctx.now, &local.edges);
+        let (now, edges) = (residents.tick(ctx.now), &local.edges);
         let mut desk = Desk { residents, edges, passing, both, now, loaded: 0, waited: 0 };
         let (out, ways) = (&mut ctx.here, &local.ways);
         let course = |desk: &mut Desk<'_>, port, eth: &EthHeader, frame: &[u8]| {
@@ -117,7 +108,7 @@ struct Desk<'a> {
     edges: &'a EdgePorts,
     passing: Passing<'a>,
     both: bool,
-    now: Instant,
+    now: Tick,
     loaded: u64,
     waited: u64,
 }
@@ -127,19 +118,18 @@ impl Desk<'_> {
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     fn course(&mut self, in_port: PortNo, eth: &EthHeader, frame: &[u8]) -> Option<Course> {
-        let from = self.residents.source(eth)?;
-        if from.port != in_port || !from.is_ordinary(eth, frame) || !self.edges.has(in_port) {
+        let spot = self.passing.look(eth);
+        let mut from = self.residents.find(eth.src_bits())?;
+        let abode = from.abode();
+        if abode.port() != in_port || !abode.is_ordinary(eth, frame) || !self.edges.has(in_port) {
             return None;
         }
-        // What does not change stays clean in the caches.
-        if from.heard != self.now {
-            from.heard = self.now;
-        }
-        let to = self.residents.destination(eth)?.port;
+        from.hear(self.now);
+        let to = self.residents.find(eth.dst_bits())?.abode().port();
         if to == in_port || !self.edges.has(to) {
             return None;
         }
-        if self.passing.has_or_begins(eth, self.both) {
+        if self.passing.has_or_begins(spot, self.both) {
             self.waited += 1;
             return Some(Course::Send(to));
         }

@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use prefetch_index::prefetch_index;
 use sluice_wire::{EthHeader, MacAddr};
 
 use super::flow::Flow;
@@ -91,7 +92,7 @@ const EMPTY: Line = Line { marks: [0; WAYS], rules: [[NONE; 2]; WAYS], turn: 0 }
 
 /// A flow: the hash of its conversation, and which direction it is.
 #[derive(Debug, Clone, Copy)]
-struct Spot {
+pub(super) struct Spot {
     hash: u64,
     direction: usize,
 }
@@ -223,17 +224,30 @@ pub(super) struct Passing<'a> {
 }
 
 impl Passing<'_> {
-    /// Whether rules for frames like this, without a tag, are on their way. If not, they are from now on, with `both` in
-    /// both directions.
+    /// Where the flow of a frame without a tag is noted, which is brought nearer meanwhile.
+    #[inline]
+    pub(super) fn look(&self, eth: &EthHeader) -> Spot {
+        let spot = pair(self.keys, [eth.dst_bits(), eth.src_bits()]);
+        prefetch_index(&*self.lines, spot.line());
+        spot
+    }
+
+    /// Whether rules for a flow are on their way. If not, they are from now on, with `both` in both directions.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    pub(super) fn has_or_begins(&mut self, eth: &EthHeader, both: bool) -> bool {
+    pub(super) fn has_or_begins(&mut self, spot: Spot, both: bool) -> bool {
         let (now, time) = (self.now, self.time);
         if time == 0 {
             return false;
         }
-        let spot = pair(self.keys, [eth.dst_bits(), eth.src_bits()]);
-        let Some([there, back]) = self.place(spot) else { return false };
+        let Some(line) = self.lines.get_mut(spot.line()) else { return false };
+        let Some(way) = line.find(spot) else {
+            let fresh = Rules::new(now, time);
+            let back = if both { fresh } else { NONE };
+            line.give(spot, if spot.direction == 0 { [fresh, back] } else { [back, fresh] });
+            return false;
+        };
+        let Some([there, back]) = line.directions(way, spot) else { return false };
         if there.has(now) {
             return true;
         }
@@ -245,13 +259,10 @@ impl Passing<'_> {
     }
 
     /// The rules of a flow and of the other direction, in the place of the oldest in its line if it had none.
-    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
-    #[inline(always)]
     fn place(&mut self, spot: Spot) -> Option<[&mut Rules; 2]> {
         let line = self.lines.get_mut(spot.line())?;
-        let way = line.find(spot).unwrap_or_else(|| line.give(spot));
-        let [first, second] = line.rules.get_mut(way)?;
-        Some(if spot.direction == 0 { [first, second] } else { [second, first] })
+        let way = line.find(spot).unwrap_or_else(|| line.give(spot, [NONE; 2]));
+        line.directions(way, spot)
     }
 }
 
@@ -268,27 +279,40 @@ impl Line {
         if hits == 0 { None } else { Some(hits.trailing_zeros() as usize) }
     }
 
-    /// The place of the oldest, for a conversation that has none.
+    /// The rules of a flow and of the other direction.
     #[inline]
-    fn give(&mut self, spot: Spot) -> usize {
+    fn directions(&mut self, way: usize, spot: Spot) -> Option<[&mut Rules; 2]> {
+        let [first, second] = self.rules.get_mut(way)?;
+        Some(if spot.direction == 0 { [first, second] } else { [second, first] })
+    }
+
+    /// The place of the oldest, for a conversation that has none, with rules of both directions.
+    #[inline]
+    fn give(&mut self, spot: Spot, both: [Rules; 2]) -> usize {
         let way = self.turn as usize;
         self.turn = if way + 1 == WAYS { 0 } else { self.turn + 1 };
         if let (Some(mark), Some(rules)) = (self.marks.get_mut(way), self.rules.get_mut(way)) {
-            (*mark, *rules) = (spot.mark(), [NONE; 2]);
+            (*mark, *rules) = (spot.mark(), both);
         }
         way
     }
 }
 
 impl Rules {
+    /// They are on their way for `time` from now on.
+    #[inline]
+    fn new(now: Millis, time: Millis) -> Self {
+        // 0 is none.
+        Self { until: now.wrapping_add(time).max(1), time }
+    }
+
     /// They are on their way for `time` from now on, or twice as long as before, if packets came up all the while and
     /// still do.
     #[inline]
     fn begin(&mut self, now: Millis, time: Millis) {
         let is_asked = self.time >= ASKED && self.last(now);
         let time = if is_asked { (2 * (self.time & !ASKED)).clamp(time, MOST) } else { time };
-        // 0 is none.
-        *self = Self { until: now.wrapping_add(time).max(1), time };
+        *self = Self::new(now, time);
     }
 
     /// Whether they are on their way; a packet has come up.
@@ -365,13 +389,17 @@ mod tests {
         assert!(!waiting.has(&tagged, start) && waiting.len() == 1);
         let frame = [&mac(1).0[..], &mac(2).0, &[8, 0]].concat();
         let eth = Ethernet::new(&frame).unwrap().header;
-        assert!(!waiting.passing(start, TIME).has_or_begins(eth, false), "the way back");
-        assert!(waiting.passing(start, TIME).has_or_begins(eth, false));
+        let asks = |waiting: &mut Waiting, now, both| {
+            let mut passing = waiting.passing(now, TIME);
+            passing.has_or_begins(passing.look(eth), both)
+        };
+        assert!(!asks(&mut waiting, start, false), "the way back");
+        assert!(asks(&mut waiting, start, false));
         assert!(waiting.has(&there.reversed(), start) && waiting.len() == 2);
         let over = start + TIME;
         assert!(waiting.has(&there, start + 49 * MS));
         assert!(!waiting.has(&there, over));
-        assert!(!waiting.passing(over, TIME).has_or_begins(eth, true));
+        assert!(!asks(&mut waiting, over, true));
         assert!(waiting.has(&there, over), "both at once");
         waiting.clear();
         assert!(!waiting.has(&there, over) && waiting.len() == 0);

@@ -111,6 +111,7 @@ impl<'a> PacketIns<'a> {
         course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
     ) {
         let (mut rest, mut taken) = (self.rest(), 0);
+        let mut xid = out.next_xid();
         while let Some((p, after)) = P::split::<false>(rest) {
             let Some(in_port) = p.in_port() else { break };
             let msg = rest.len() - after.len();
@@ -118,25 +119,31 @@ impl<'a> PacketIns<'a> {
             if !p.is_kept() && !fits(frame, p.total_len()) {
                 break;
             }
-            let answer = match course(table, in_port, p.eth(), frame) {
-                Some(Course::Load(out_port)) => {
-                    let ruled =
-                        rule.load(out, ways.both, (p.buffer_id(), p.eth()), [in_port, out_port]);
-                    if p.is_kept() {
-                        ruled
-                    } else {
-                        ruled.and_then(|()| send::<P>(p, out_port, frame, ways, out))
-                    }
+            let Some(course) = course(table, in_port, p.eth(), frame) else { break };
+            let (Course::Load(out_port) | Course::Send(out_port)) = course;
+            let is_load = matches!(course, Course::Load(_));
+            if is_load {
+                let (values, ports) = ((p.buffer_id(), p.eth()), [in_port, out_port]);
+                let loaded = if ways.both {
+                    rule.load_both(out, xid, values, ports)
+                } else {
+                    rule.load(out, xid, values, ports)
+                };
+                let Some(next) = loaded else { break };
+                xid = next;
+            }
+            if !(is_load && p.is_kept()) {
+                out.set_next_xid(xid);
+                let sent = send::<P>(p, out_port, frame, ways, out);
+                xid = out.next_xid();
+                if sent.is_none() {
+                    break;
                 }
-                Some(Course::Send(out_port)) => send::<P>(p, out_port, frame, ways, out),
-                None => None,
-            };
-            if answer.is_none() {
-                break;
             }
             (rest, taken) = (after, taken + 1);
         }
         self.skip_to(rest, taken);
+        out.set_next_xid(xid);
     }
 }
 
@@ -182,26 +189,38 @@ pub(super) trait Paired:
     /// Fills in values for untagged frames from `src` to `dst`.
     fn fill(&mut self, xid: u32, buffer_id: [u8; 4], dst: MacAddr, src: MacAddr, port: Self::Port);
 
-    /// Writes the rule for the answers, if `both` have one, and that for the frame; `None` and nothing if the version has
-    /// no number for one of the ports.
+    /// Writes the rule for a frame and returns the transaction id after its own; `None` and nothing if the version has no
+    /// number for one of the ports.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     fn load(
         &self,
         out: &mut Out<'_>,
-        both: bool,
+        xid: u32,
+        (buffer_id, eth): ([u8; 4], &EthHeader),
+        [_, out_port]: [PortNo; 2],
+    ) -> Option<u32> {
+        let there = Self::port(out_port)?;
+        out.put_copy(self)?.fill(xid, buffer_id, eth.dst, eth.src, there);
+        Some(xid.wrapping_add(1))
+    }
+
+    /// The same, and before it the rule for the answers.
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    fn load_both(
+        &self,
+        out: &mut Out<'_>,
+        xid: u32,
         (buffer_id, eth): ([u8; 4], &EthHeader),
         [in_port, out_port]: [PortNo; 2],
-    ) -> Option<()> {
+    ) -> Option<u32> {
         let (back, there) = (Self::port(in_port)?, Self::port(out_port)?);
-        let (dst, src) = (eth.dst, eth.src);
-        if both {
-            let xid = out.take_xid();
-            out.put_copy(self)?.fill(xid, NO_BUFFER.to_be_bytes(), src, dst, back);
-        }
-        let xid = out.take_xid();
-        out.put_copy(self)?.fill(xid, buffer_id, dst, src, there);
-        Some(())
+        let [answers, frames] = out.put_two(self)?;
+        answers.fill(xid, NO_BUFFER.to_be_bytes(), eth.src, eth.dst, back);
+        let next = xid.wrapping_add(1);
+        frames.fill(next, buffer_id, eth.dst, eth.src, there);
+        Some(next.wrapping_add(1))
     }
 }
 
