@@ -67,9 +67,9 @@ class Subject:
             self.process.wait()
 
 
-def null(*extra, binary=SLUICE):
+def null(*extra, name="null", binary=SLUICE):
     listen = ["bench", "null", "--listen", "127.0.0.1:PORT", "--pin", CONTROLLER_CORE]
-    return Subject("null", [binary, *listen, *extra])
+    return Subject(name, [binary, *listen, *extra])
 
 
 def sluice(*extra, name="sluice", binary=SLUICE, env=None):

@@ -26,13 +26,16 @@ ONE_WAY = {"SLUICE_FORWARDING__BOTH_DIRECTIONS": "false"}
 
 
 def throughput():
-    subjects = [lab.null(), lab.sluice(name="learning"), lab.forwarding()]
-    lab.table("1 000 hosts each", "null M/s", "learning M/s", "forwarding M/s", "forwarding : learning")
+    """One rule for a frame beside one rule, two beside two; and all of them beside learning, which writes one."""
+    subjects = [lab.null(), lab.null("--rules", "2", name="null, two rules"), lab.sluice(name="learning"),
+                lab.forwarding(name="one direction", env=ONE_WAY), lab.forwarding()]
+    lab.table("1 000 hosts each", "null M/s", "null, two rules", "learning", "forwarding, one direction", "of learning",
+              "forwarding", "of learning", "of null, two rules")
     for name, file, arguments in CASES:
         got = lab.compare(f"forwarding/{file}", subjects, arguments, lab.rounds())
-        null, learning, forwarding = (got[s.name]["per_second"] for s in subjects)
-        share = f"{forwarding / learning:.2f}"
-        lab.row(name, lab.mega(null), lab.mega(learning), lab.mega(forwarding), share)
+        null, null_two, learning, one, both = (got[s.name]["per_second"] for s in subjects)
+        lab.row(name, *map(lab.mega, (null, null_two, learning, one)), f"{one / learning:.2f}", lab.mega(both),
+                f"{both / learning:.2f}", f"{both / null_two:.2f}")
     for subject in subjects:
         subject.stop()
 

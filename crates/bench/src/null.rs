@@ -43,7 +43,12 @@ pub struct Config {
     pub socket: sock::Options,
     /// Whether the buffer number of a request is copied into its answer.
     pub copy: Copy,
+    /// Rules in an answer. All but the last are for no buffer, as the rule for the other direction is.
+    pub rules: u8,
 }
+
+/// Rules that an answer may have.
+pub const RULES_MAX: u8 = 8;
 
 /// Whether the buffer number of a request is copied into its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,7 +159,7 @@ impl Worker {
         from: Receiver<TcpStream>,
         stop: &Arc<AtomicBool>,
     ) -> Self {
-        let answers = [1, 2, 3, 4, 5, 6].map(|octet| Answers::new(Version(octet)));
+        let answers = [1, 2, 3, 4, 5, 6].map(|octet| Answers::new(Version(octet), config.rules));
         let (config, stop) = (config.clone(), Arc::clone(stop));
         Self {
             config,
@@ -365,7 +370,7 @@ fn rank(version: u8) -> usize {
 }
 
 impl Answers {
-    fn new(version: Version) -> Self {
+    fn new(version: Version, rules: u8) -> Self {
         let (mut tx, mut xid) = (vec![], 1);
         let fields = [
             Field::in_port(PortNo(1)),
@@ -382,9 +387,10 @@ impl Answers {
         };
         // Every version can say it.
         let _ = Out::new(&mut tx, version, &mut xid).flow_mod(&rule);
-        let len = tx.len();
-        let buffer_at = if version == Version::V1_0 { 64 } else { 32 };
-        Self { octets: tx.repeat(RX_LEN / REQUEST_LEN_MIN), len, buffer_at }
+        let rules = usize::from(rules.clamp(1, RULES_MAX));
+        let buffer_at = if version == Version::V1_0 { 64 } else { 32 } + tx.len() * (rules - 1);
+        let answer = tx.repeat(rules);
+        Self { len: answer.len(), octets: answer.repeat(RX_LEN / REQUEST_LEN_MIN), buffer_at }
     }
 }
 
@@ -394,7 +400,19 @@ mod tests {
 
     #[test]
     fn an_answer_is_as_long_as_a_learning_controllers() {
-        let lens = sluice_wire::Versions::SPOKEN.iter().map(|version| Answers::new(version).len);
+        let lens = sluice_wire::Versions::SPOKEN.iter().map(|version| Answers::new(version, 1).len);
         assert_eq!(lens.collect::<Vec<_>>(), ANSWER_LENS);
+    }
+
+    #[test]
+    fn the_last_rule_of_an_answer_has_the_buffer() {
+        let mut peer = Peer::default();
+        let mut answers = [1, 2, 3, 4, 5, 6].map(|octet| Answers::new(Version(octet), 2));
+        let mut request = vec![1, 10, 0, 18, 0, 0, 0, 1, 0, 0, 0, 7];
+        request.resize(18, 0);
+        assert_eq!(peer.hear(&request, Copy::BufferId, &mut answers), Some((1, 1)));
+        let answer = &answers[0].octets[..160];
+        let buffers = answer.chunks(80).map(|rule| rule[64..68].to_vec());
+        assert_eq!(buffers.collect::<Vec<_>>(), [vec![255; 4], vec![0, 0, 0, 7]]);
     }
 }

@@ -168,6 +168,9 @@ struct Null {
     /// Copies nothing into the answers: measure with `--count messages`.
     #[arg(long)]
     no_copy: bool,
+    /// Rules in an answer: 2 for controllers that load both directions.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=i64::from(null::RULES_MAX)))]
+    rules: u8,
     #[command(flatten)]
     shared: Shared,
 }
@@ -332,6 +335,7 @@ impl Null {
             socket: self.shared.socket(),
             pin: self.shared.pin,
             copy: if self.no_copy { null::Copy::Nothing } else { null::Copy::BufferId },
+            rules: self.rules,
         })?;
         writeln!(stderr(), "answering without looking at {}", null.addr())?;
         null.join()

@@ -364,6 +364,8 @@ impl App for Forwarding {
         let along_tree = "Those of them that switches pass on along the tree";
         put(("forwarding_floods_along_tree", along_tree, c.along_tree));
         put(("forwarding_tree", "Whether they can, now", u64::from(self.trees.stands())));
+        let silent = self.trees.silent() as u64;
+        put(("forwarding_tree_silent", "Switches for whose confirmation it waits", silent));
         put(("forwarding_floods_too_many", "Frames to all beyond the limit of a port", c.too_many));
         put(("forwarding_floods_came_round", "Frames to all that came round", c.came_round));
         put((

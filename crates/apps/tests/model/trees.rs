@@ -164,3 +164,23 @@ fn after_a_restart_nothing_goes_round_through_a_switch_that_is_not_back_yet() {
         story.standing();
     }
 }
+
+/// A switch that is told to have no rules of a tree and does not confirm it keeps the next tree waiting, and is named.
+#[test]
+fn a_switch_that_does_not_confirm_is_counted_until_it_does() {
+    let mut story = Story::begun("mesh,4", Version::V1_3, Flooding::Tree);
+    let first = story.standing();
+    let link = link_of(&story, &story.tree().unwrap());
+    story.fault(Fault::Hold(0));
+    story.fault(Fault::Cut(link));
+    story.pass(Duration::from_secs(3));
+    assert_eq!(story.counts()["forwarding_tree_silent"], 0);
+    story.pass(Duration::from_secs(3));
+    assert_eq!(story.counts()["forwarding_tree_silent"], 1);
+    assert_ne!(story.tree().unwrap().stage, Stage::Standing);
+    story.fault(Fault::Release(0));
+    story.pass(Duration::from_secs(10));
+    assert_eq!(story.counts()["forwarding_tree_silent"], 0);
+    assert!(story.standing() > first);
+    story.all_hear_all();
+}

@@ -39,6 +39,7 @@ pub(crate) fn null(copy: null::Copy) -> null::Null {
         spin: Duration::ZERO,
         socket: sock::Options::default(),
         copy,
+        rules: 1,
     })
     .unwrap()
 }

@@ -62,8 +62,8 @@ struct Member {
 enum State {
     /// Perhaps rules of some tree, of an earlier process even.
     Unknown,
-    /// It was told to have none, and has yet to confirm it.
-    Clearing(u32),
+    /// It was told to have none, and has yet to confirm it. Whether people were told how long that takes.
+    Clearing { xid: u32, since: Instant, is_told: bool },
     /// None for a while.
     Clear,
     /// None for long enough.
@@ -97,6 +97,13 @@ impl Members {
         };
         self.all.insert(ctx.id, member);
         ctx.tell(Fact::Stand(ctx.id, None));
+    }
+
+    /// Switches that keep a tree from standing, since they do not confirm what they were told.
+    pub(super) fn silent(&self) -> usize {
+        let is_silent =
+            |member: &&Member| matches!(member.state, State::Clearing { is_told: true, .. });
+        self.all.values().filter(is_silent).count()
     }
 
     /// Whether what an earlier process wrote may be left in switches that are not back yet.
@@ -150,7 +157,16 @@ impl Members {
             State::Unknown if flooding == Flooding::Tree && member.asked.is_none() => {
                 member.clear(ctx);
             }
-            State::Unknown | State::Clearing(_) => {}
+            State::Clearing { xid, since, is_told: false }
+                if ctx.now.saturating_duration_since(since) >= OVERDUE =>
+            {
+                member.state = State::Clearing { xid, since, is_told: true };
+                let id = ctx.id;
+                ctx.network.report(|| {
+                    format!("{id} leaves BARRIER_REQUEST without an answer: no tree until it has one, the controller sends what is for all")
+                });
+            }
+            State::Unknown | State::Clearing { .. } => {}
             State::Clear => {
                 let is_calm = ctx.now.saturating_duration_since(member.changed) >= CALM;
                 if is_calm && !is_early && mine.is_none() {
@@ -192,7 +208,7 @@ impl Members {
     pub(super) fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
         let Some(member) = self.all.get_mut(&ctx.id) else { return };
         match member.state {
-            State::Clearing(asked) if asked == xid => {
+            State::Clearing { xid: asked, .. } if asked == xid => {
                 (member.state, member.changed) = (State::Clear, ctx.now);
             }
             State::Opening { nth, xid: asked, since } if asked == xid => {
@@ -226,7 +242,8 @@ impl Member {
         let ports = self.rules.iter().filter_map(|rule| rule.matching.in_port());
         let ports: BTreeSet<_> = ports.chain(self.old.iter().map(|at| at.port)).collect();
         rules.extend(ports.into_iter().map(|port| rules::mark(port, self.groups)));
-        self.state = State::Clearing(say(&rules, ctx));
+        let xid = say(&rules, ctx);
+        self.state = State::Clearing { xid, since: ctx.now, is_told: false };
         self.rules.clear();
         self.drawn = None;
     }

@@ -100,6 +100,11 @@ impl Trees {
         self.coordinator.stands()
     }
 
+    /// Switches of this worker that keep a tree from standing, since they do not confirm what they were told.
+    pub(super) fn silent(&self) -> usize {
+        self.members.silent()
+    }
+
     /// A switch refused a rule of the tree. Whether that is news.
     pub(super) fn refused(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) -> bool {
         let is_news = self.members.refused(ctx);
