@@ -1,7 +1,7 @@
 //! One connection: octets in, messages out of them, octets out.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use sluice_io::{ConnId, Io, Reading};
 use sluice_proto::Session;
@@ -12,12 +12,6 @@ use crate::mailbox::Serial;
 
 /// A buffer of more than this is given back when it is empty: most switches are idle most of the time.
 const KEPT_MAX: usize = 4 << 10;
-
-/// How long something waits before the speed of the link is looked at.
-const THIN_SPAN: Duration = Duration::from_millis(100);
-
-/// A link that carries less than this in such a span, some 80 Mbit/s, is thin.
-const THIN_MAX: usize = 1 << 20;
 
 /// A proved switch on its way from the front to a worker.
 #[derive(Debug)]
@@ -40,9 +34,6 @@ pub(crate) struct Wires {
     /// Since when it takes nothing.
     stuck_since: Option<Instant>,
     paused: bool,
-    /// Since when something waits, or since its speed was looked at last, and how much went since.
-    waiting: Option<(Instant, usize)>,
-    is_thin: bool,
     /// Octets at the front of `backlog` that end a message of which the peer has the start; not counted, `None`, as
     /// long as nothing was ever to go ahead.
     half_sent: Option<usize>,
@@ -156,12 +147,9 @@ impl Wires {
     #[inline]
     fn mind<I: Io>(&mut self, io: &mut I, id: ConnId, now: Instant, sent: usize, limits: &Limits) {
         if self.backlog.is_empty() {
-            (self.stuck_since, self.waiting) = (None, None);
-        } else {
-            if sent > 0 || self.stuck_since.is_none() {
-                self.stuck_since = Some(now);
-            }
-            self.look_at_speed(io, id, now, sent);
+            self.stuck_since = None;
+        } else if sent > 0 || self.stuck_since.is_none() {
+            self.stuck_since = Some(now);
         }
         if !self.paused && self.backlog.len() > limits.tx_backlog_max {
             self.paused = true;
@@ -170,21 +158,6 @@ impl Wires {
             self.paused = false;
             io.set_reading(id, Reading::On);
         }
-    }
-
-    /// Finds out whether the link to the peer is thin. What is to go ahead overtakes what waits here, but not what the kernel
-    /// has taken, which is to be little then.
-    fn look_at_speed<I: Io>(&mut self, io: &mut I, id: ConnId, now: Instant, sent: usize) {
-        let (since, gone) = self.waiting.get_or_insert((now, 0));
-        *gone += sent;
-        if now.saturating_duration_since(*since) < THIN_SPAN {
-            return;
-        }
-        if *gone < THIN_MAX && !self.is_thin {
-            self.is_thin = true;
-            io.hold_little(id);
-        }
-        self.waiting = Some((now, 0));
     }
 
     /// Notes that another set reads now, which does not know of what waits.
@@ -266,8 +239,8 @@ mod tests {
         }
     }
 
-    /// A peer that takes so many octets each time, what it took, and how often it was said to hold little.
-    struct Taker(usize, Vec<u8>, usize);
+    /// A peer that takes so many octets each time.
+    struct Taker(usize, Vec<u8>);
 
     impl Io for Taker {
         type Conn = ();
@@ -284,10 +257,6 @@ mod tests {
             let taken = octets.len().min(self.0);
             self.1.extend_from_slice(&octets[..taken]);
             taken
-        }
-
-        fn hold_little(&mut self, _: ConnId) {
-            self.2 += 1;
         }
 
         fn set_reading(&mut self, _: ConnId, _: Reading) {}
@@ -316,7 +285,7 @@ mod tests {
         // An id that is nobody's: the taker does not look at it.
         let id = ConnId::default();
         for taken in 1..40 {
-            let (mut io, mut wires) = (Taker(taken, vec![], 0), Wires::default());
+            let (mut io, mut wires) = (Taker(taken, vec![]), Wires::default());
             wires.say_ahead(&mut io, id, now, (&mut message(100, 8), &[]), &limits);
             for n in 0..10 {
                 let fresh = [message(n * 2, 20), message(n * 2 + 1, 30)].concat();
@@ -348,25 +317,5 @@ mod tests {
         let mut wires = Wires::default();
         wires.torn.extend([1, 0, 0]);
         assert!(wires.mend(&[4, 0, 0, 0, 0]).is_err());
-    }
-
-    /// Something waits for two seconds, each 10 ms some of it goes: how often the kernel was told to hold little.
-    fn told_at(octets_a_time: usize) -> usize {
-        let (mut io, limits) = (Taker(octets_a_time, vec![], 0), Limits::default());
-        let (mut wires, mut now) = (Wires::default(), sluice_io::clock::now());
-        let fresh = vec![0; octets_a_time];
-        wires.say(&mut io, ConnId::default(), now, &fresh.repeat(2), &limits);
-        for _ in 0..200 {
-            wires.say(&mut io, ConnId::default(), now, &fresh, &limits);
-            wires.go_on(&mut io, ConnId::default(), now, &limits);
-            now += Duration::from_millis(10);
-        }
-        io.2
-    }
-
-    #[test]
-    fn a_thin_link_is_found_once_and_a_fast_one_that_is_full_is_none() {
-        assert_eq!(told_at(1000), 1);
-        assert_eq!(told_at(200_000), 0);
     }
 }

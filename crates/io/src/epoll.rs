@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, sockopt};
 use rustix::time::Timespec;
 
 use crate::slots::Slots;
-use crate::{ConnId, Io, IoEvent, Reading, Waker, clock, sock};
+use crate::{ConnId, Io, IoEvent, Reading, Waker, clock};
 
 /// Octets read at a time. `lab/read-size` has the measurement.
 pub const RX_LEN: usize = 128 << 10;
@@ -404,12 +404,6 @@ impl Io for Epoll {
             self.set_interest(id, |interest| interest | EventFlags::OUT);
         }
         sent
-    }
-
-    fn hold_little(&mut self, id: ConnId) {
-        if let Some(Source::Stream { stream, .. }) = self.slots.get_mut(id) {
-            sock::hold_little(stream);
-        }
     }
 
     fn set_reading(&mut self, id: ConnId, reading: Reading) {

@@ -78,10 +78,6 @@ pub trait Io {
     /// [`Room`](IoEvent::Room). A connection that is gone takes everything and is reported closed.
     fn send(&mut self, id: ConnId, octets: &[u8]) -> usize;
 
-    /// Has the kernel take little more for a connection than it can send, from now on: what it has taken nothing can
-    /// overtake. Where it cannot be told so, it takes what its buffer holds, as before.
-    fn hold_little(&mut self, id: ConnId);
-
     /// Reads no more from a connection, or again.
     fn set_reading(&mut self, id: ConnId, reading: Reading);
 

@@ -12,10 +12,6 @@ use rustix::net::{
 /// Connections that may wait to be accepted; the system's own limit may be lower.
 const BACKLOG: i32 = 4096;
 
-/// Octets that the kernel takes beyond those under way, on a connection that is to hold little: a fast link asks for more
-/// before they are gone, and a link of 1 Mbit/s has them sent in 130 ms.
-const UNSENT_MAX: u32 = 16 << 10;
-
 /// What is set on every connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
@@ -86,12 +82,6 @@ pub fn start_connect(addr: SocketAddr, options: &Options) -> io::Result<TcpStrea
     }
 }
 
-/// Has the kernel take no more of what is sent than a little beyond what the congestion window lets go, if it can:
-/// `TCP_NOTSENT_LOWAT`.
-pub(crate) fn hold_little(stream: &TcpStream) {
-    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_MAX);
-}
-
 /// Closes `stream` by a reset, which leaves no trace in the system.
 pub fn reset(stream: &TcpStream) {
     // If it cannot be set, the connection ends in order, which is as good but slower.
@@ -107,31 +97,4 @@ fn tcp(addr: SocketAddr) -> io::Result<std::os::fd::OwnedFd> {
 fn no_ipv6(e: &io::Error) -> bool {
     e.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
         || e.kind() == io::ErrorKind::AddrNotAvailable
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What the kernel takes of a connection whose other end reads nothing.
-    fn taken(prepare: impl Fn(&TcpStream)) -> usize {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-        let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (_other, _) = listener.accept().unwrap();
-        let options = Options { send_buffer: Some(8 << 20), ..Options::default() };
-        options.apply(&stream).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        prepare(&stream);
-        let (octets, mut taken) = (vec![0; 64 << 10], 0);
-        while let Ok(n) = io::Write::write(&mut stream, &octets) {
-            taken += n;
-        }
-        taken
-    }
-
-    #[test]
-    fn a_connection_that_is_to_hold_little_takes_little_beyond_what_is_under_way() {
-        let (much, little) = (taken(|_| {}), taken(hold_little));
-        assert!(little * 2 < much, "{little} and {much}");
-    }
 }
