@@ -132,32 +132,21 @@ def draw(found):
 
     delay = lambda: figure.Axis("delay of the control link, one way", "ms")
     ways = {True: "both directions loaded", False: "one direction loaded"}
-    figure.write(
-        HERE / "connect.svg",
-        "Until a TCP connection stands, addresses known",
-        [
+
+    def by_switches(file, title, axis, column):
+        panels = [
             figure.Panel(
-                delay(), figure.Axis("median", "ms", high=2500),
-                lines([(label, ("known", both, n)) for both, label in ways.items()], 1),
+                delay(), axis(), lines([(label, ("known", both, n)) for both, label in ways.items()], column),
                 title=f"{n} switch{'es' if n > 1 else ''}",
             )
             for n in SWITCHES
-        ],
-        columns=3, width=380,
-    )
-    figure.write(
-        HERE / "asked.svg",
-        "How often the controller loads ways for a TCP connection, addresses known",
-        [
-            figure.Panel(
-                delay(), figure.Axis("ways loaded for each connection", high=3, ticks=[0, 1, 2, 3]),
-                lines([(label, ("known", both, n)) for both, label in ways.items()], 2),
-                title=f"{n} switch{'es' if n > 1 else ''}",
-            )
-            for n in SWITCHES
-        ],
-        columns=3, width=380,
-    )
+        ]
+        figure.write(HERE / file, title, panels, columns=3, width=380)
+
+    by_switches("connect.svg", "Until a TCP connection stands, addresses known",
+                lambda: figure.Axis("median", "ms", high=2500), 1)
+    by_switches("asked.svg", "How often the controller loads ways for a TCP connection, addresses known",
+                lambda: figure.Axis("ways loaded for each connection", high=3, ticks=[0, 1, 2, 3]), 2)
     figure.write(
         HERE / "addresses.svg",
         "The first connection between two hosts, through 4 switches",

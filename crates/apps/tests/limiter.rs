@@ -63,14 +63,10 @@ fn what_knows_of_congestion_is_marked_before_the_port_is_held() {
     );
 }
 
-#[test]
-fn a_switch_with_meters_holds_by_them_until_it_refuses_one() {
-    transcript(
-        || {
-            let cfg = Config { port_rate: 1, burst: 1, hold_s: 2, ecn: false, ..Config::default() };
-            (Limiter::new(&cfg), Hub::default())
-        },
-        "
+/// A switch with meters, whose first port is held by one.
+#[track_caller]
+fn metered(script: &str) {
+    let begin = "
         [1.3..] s1 < up
         [1.3..] s1 > flow_mod port=controller priority=0
         [1.3..] s1 > multipart_request
@@ -81,6 +77,20 @@ fn a_switch_with_meters_holds_by_them_until_it_refuses_one() {
         [1.3..] s1 > meter_mod
         [1.3..] s1 > meter_mod
         [1.3..] s1 > flow_mod   meter=100+port=controller match=in_port in_port=1 priority=2 hard=2
+        ";
+    transcript(
+        || {
+            let cfg = Config { port_rate: 1, burst: 1, hold_s: 2, ecn: false, ..Config::default() };
+            (Limiter::new(&cfg), Hub::default())
+        },
+        &format!("{begin}{script}"),
+    );
+}
+
+#[test]
+fn a_switch_with_meters_holds_by_them_until_it_refuses_one() {
+    metered(
+        "
         [1.3..] s1 < packet_in  port=2 a>b
         [1.3..] s1 > packet_out flood
         [1.3..] s1 < packet_in  port=2 a>b
@@ -149,22 +159,8 @@ fn what_shows_that_a_link_is_alive_is_never_held() {
 
 #[test]
 fn what_shows_links_is_held_by_a_meter_of_its_own() {
-    transcript(
-        || {
-            let cfg = Config { port_rate: 1, burst: 1, hold_s: 2, ecn: false, ..Config::default() };
-            (Limiter::new(&cfg), Hub::default())
-        },
+    metered(
         "
-        [1.3..] s1 < up
-        [1.3..] s1 > flow_mod port=controller priority=0
-        [1.3..] s1 > multipart_request
-        [1.3..] s1 < meters 100
-        [1.3..] s1 < packet_in  port=1 a>b
-        [1.3..] s1 > packet_out flood
-        [1.3..] s1 < packet_in  port=1 a>b
-        [1.3..] s1 > meter_mod
-        [1.3..] s1 > meter_mod
-        [1.3..] s1 > flow_mod   meter=100+port=controller match=in_port in_port=1 priority=2 hard=2
         [1.3..] s1 < packet_in  port=1 a>b lldp
         [1.3..] s1 > packet_out flood
         [1.3..] s1 < packet_in  port=1 a>b lldp
