@@ -13,6 +13,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
 
 use sluice_system_tests::{Controller, Room, SOON, binary, wait_until};
 
@@ -40,6 +41,9 @@ const FORWARDING: &str = "topology,hosts,forwarding";
 /// System calls per 1 000 frames under load.
 const CALLS_MAX: u64 = 10;
 
+/// One count after another: what is done once a second weighs more where frames are slow.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// What was counted, and over how many frames.
 #[derive(Debug, Clone, Copy)]
 struct Count {
@@ -62,6 +66,7 @@ fn counted(
     loops: u32,
     count: impl Fn(&str) -> Option<u64>,
 ) -> Count {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let room = Room::new();
     let report = room.file("report");
     let (program, arguments) = tool.split_first().unwrap();
