@@ -74,7 +74,7 @@ unit: ## the tests of the crates
 	$(cargo) test --locked --workspace --exclude sluice-system-tests --no-fail-fast
 
 sim: ## networks with trouble, in virtual time; SEED=7 RUNS=1 plays one again
-	SLUICE_SIM_RUNS=$(RUNS) SLUICE_SIM_SEED=$(SEED) $(cargo) test --locked -p sluice-apps --test simulation
+	SLUICE_SIM_RUNS=$(RUNS) SLUICE_SIM_SEED=$(SEED) $(cargo) test --locked --profile sim -p sluice-apps --test simulation
 
 # Links to what is private lead people who read the source, and harm nobody else.
 doc: ## the documentation of the crates, warnings are errors
