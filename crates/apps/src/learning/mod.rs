@@ -118,6 +118,10 @@ impl App for Learning {
         let started = *self.started.get_or_insert(now);
         #[expect(clippy::cast_possible_truncation, reason = "ticks go round")]
         let tick = (now - started).as_secs() as Tick;
+        if self.now != tick {
+            // Once, however long nobody had time: a flood is not over because one second of several had none of it.
+            self.bridges.iter_mut().flatten().for_each(|bridge| bridge.table.next_second());
+        }
         while self.now != tick {
             self.now = self.now.wrapping_add(1);
             let (part, parts) = (self.now % SWEEP_PARTS, SWEEP_PARTS.into());
@@ -209,8 +213,11 @@ fn ticks(time: Duration) -> Tick {
 #[cfg(test)]
 mod tests {
     use sluice_base::Rng;
-    use sluice_wire::{DatapathId, MacAddr, Out, PacketInReason, PortNo, Version, Versions};
+    use sluice_wire::{
+        DatapathId, MacAddr, Out, PacketInReason, PortNo, Version, Versions, VlanId,
+    };
 
+    use super::table::Key;
     use super::*;
 
     /// An application with one switch, and what it said.
@@ -317,5 +324,27 @@ mod tests {
                 compare(&Config { hosts_max, ..Config::default() }, version, 150, seed);
             }
         }
+    }
+
+    #[test]
+    fn a_flood_is_not_over_because_nobody_had_time_for_some_seconds() {
+        let cfg = Config { hosts_max: 16_384, ..Config::default() };
+        let mut stage = Stage::new(&cfg, Version::V1_0, 7);
+        stage.app.on_time(stage.now);
+        let flood = |stage: &mut Stage| {
+            let table = &mut stage.app.bridges[0].as_mut().unwrap().table;
+            for n in 0..40_000u64 {
+                let spot = table.spot(Key::new(n << 16, VlanId(0)));
+                table.learn(spot, PortNo(1), 0);
+                let _ = table.standing(0, 300);
+            }
+            table.is_flooded()
+        };
+        assert!(flood(&mut stage));
+        let later = stage.now + Duration::from_secs(3);
+        stage.app.on_time(later);
+        assert!(stage.app.bridges[0].as_ref().unwrap().table.is_flooded());
+        stage.app.on_time(later + Duration::from_secs(1));
+        assert!(!stage.app.bridges[0].as_ref().unwrap().table.is_flooded());
     }
 }

@@ -9,10 +9,14 @@ use super::{LINES_MIN, Table};
 const SCANNED_MAX: usize = 1 << 20;
 
 impl Table {
-    /// Forgets the stations of one part in `parts` that were not seen within `timeout`. Once a second.
-    pub(crate) fn sweep(&mut self, part: usize, parts: usize, now: Tick, timeout: Tick) {
+    /// Another second begins, or one after several.
+    pub(crate) fn next_second(&mut self) {
         self.scanned = 0;
         self.census.next_second();
+    }
+
+    /// Forgets the stations of one part in `parts` that were not seen within `timeout`. Once for each second.
+    pub(crate) fn sweep(&mut self, part: usize, parts: usize, now: Tick, timeout: Tick) {
         let len = self.lines.len();
         let (from, to) = (len * part / parts, len * (part + 1) / parts);
         self.forget(from, to, |_, seen| now.wrapping_sub(seen) > timeout);
@@ -193,11 +197,11 @@ mod tests {
         flood(&mut table, 1000, 50_000, 0);
         assert!(table.len() <= FLOODED_MAX + 2);
         for second in 1..3 {
-            table.sweep(1, 64, second, TIMEOUT);
+            table.next_second();
             flood(&mut table, 100_000 * u64::from(second), 4000, second);
         }
         assert!(table.len() > 4000, "the second of these seconds was no flood any more");
-        table.sweep(3, 64, 3, TIMEOUT);
+        table.next_second();
         flood(&mut table, 300_000, 12_000, 3);
         let there = (300_000..312_000).filter(|&n| get(&mut table, n, 3).is_some()).count();
         assert!(there > 11_000, "{there}");
@@ -229,7 +233,7 @@ mod tests {
         table.forget_port(PortNo(1));
         assert_eq!((table.len(), table.lines.len()), (0, LINES_MIN));
         learn(&mut table, 2, 2, 1);
-        table.sweep(1, 64, 1, TIMEOUT);
+        table.next_second();
         table.forget_port(PortNo(1));
         assert_eq!(get(&mut table, 2, 1), Some(2), "in the next second it looks again");
     }
