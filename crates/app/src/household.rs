@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use sluice_base::fold;
 use sluice_wire::{EthHeader, EtherType, PortNo};
 
 use crate::residents::Resident;
@@ -285,11 +286,8 @@ impl Household {
     #[inline]
     fn home(&self, key: u64) -> usize {
         let [start, factor] = self.keys;
-        // Two products, of which the first is folded.
-        let product = u128::from(start ^ key) * u128::from(factor);
-        #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
-        let folded = product as u64 ^ (product >> 64) as u64;
-        (folded.wrapping_mul(factor) >> 32) as usize & self.lines.len().wrapping_sub(1)
+        (fold(start ^ key, factor).wrapping_mul(factor) >> 32) as usize
+            & self.lines.len().wrapping_sub(1)
     }
 
     #[inline]

@@ -1,8 +1,10 @@
-//! Histograms, counters and seeded randomness. Nothing about networks.
+//! Histograms, counters, seeded randomness, products as hashes. Nothing about networks.
 
+mod fold;
 mod histogram;
 pub mod metrics;
 mod rng;
 
+pub use fold::fold;
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use rng::Rng;

@@ -118,7 +118,6 @@ impl Desk<'_> {
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     fn course(&mut self, in_port: PortNo, eth: &EthHeader, frame: &[u8]) -> Option<Course> {
-        let spot = self.passing.look(eth);
         let mut from = self.residents.find(eth.src_bits())?;
         let abode = from.abode();
         if abode.port() != in_port || !abode.is_ordinary(eth, frame) || !self.edges.has(in_port) {
@@ -129,7 +128,7 @@ impl Desk<'_> {
         if to == in_port || !self.edges.has(to) {
             return None;
         }
-        if self.passing.has_or_begins(spot, self.both) {
+        if self.passing.has_or_begins(eth, self.both) {
             self.waited += 1;
             return Some(Course::Send(to));
         }

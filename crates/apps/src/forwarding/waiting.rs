@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use prefetch_index::prefetch_index;
+use sluice_base::fold;
 use sluice_wire::{EthHeader, MacAddr};
 
 use super::flow::Flow;
@@ -92,7 +92,7 @@ const EMPTY: Line = Line { marks: [0; WAYS], rules: [[NONE; 2]; WAYS], turn: 0 }
 
 /// A flow: the hash of its conversation, and which direction it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spot {
+struct Spot {
     hash: u64,
     direction: usize,
 }
@@ -224,22 +224,16 @@ pub(super) struct Passing<'a> {
 }
 
 impl Passing<'_> {
-    /// Where the flow of a frame without a tag is noted, which is brought nearer meanwhile.
-    #[inline]
-    pub(super) fn look(&self, eth: &EthHeader) -> Spot {
-        let spot = pair(self.keys, [eth.dst_bits(), eth.src_bits()]);
-        prefetch_index(&*self.lines, spot.line());
-        spot
-    }
-
-    /// Whether rules for a flow are on their way. If not, they are from now on, with `both` in both directions.
+    /// Whether rules for frames like this, without a tag, are on their way. If not, they are from now on, with `both` in
+    /// both directions.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    pub(super) fn has_or_begins(&mut self, spot: Spot, both: bool) -> bool {
+    pub(super) fn has_or_begins(&mut self, eth: &EthHeader, both: bool) -> bool {
         let (now, time) = (self.now, self.time);
         if time == 0 {
             return false;
         }
+        let spot = pair(self.keys, [eth.dst_bits(), eth.src_bits()]);
         let Some(line) = self.lines.get_mut(spot.line()) else { return false };
         let Some(way) = line.find(spot) else {
             let fresh = Rules::new(now, time);
@@ -349,9 +343,7 @@ const fn is_ahead(until: Millis, now: Millis) -> bool {
 #[inline]
 fn pair([first_key, second_key]: [u64; 2], [dst, src]: [u64; 2]) -> Spot {
     let (first, second) = (src.min(dst), src.max(dst));
-    let product = u128::from(first ^ first_key) * u128::from(second ^ second_key);
-    #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
-    let hash = product as u64 ^ (product >> 64) as u64;
+    let hash = fold(first ^ first_key, second ^ second_key);
     Spot { hash, direction: usize::from(src > dst) }
 }
 
@@ -389,10 +381,8 @@ mod tests {
         assert!(!waiting.has(&tagged, start) && waiting.len() == 1);
         let frame = [&mac(1).0[..], &mac(2).0, &[8, 0]].concat();
         let eth = Ethernet::new(&frame).unwrap().header;
-        let asks = |waiting: &mut Waiting, now, both| {
-            let mut passing = waiting.passing(now, TIME);
-            passing.has_or_begins(passing.look(eth), both)
-        };
+        let asks =
+            |waiting: &mut Waiting, now, both| waiting.passing(now, TIME).has_or_begins(eth, both);
         assert!(!asks(&mut waiting, start, false), "the way back");
         assert!(asks(&mut waiting, start, false));
         assert!(waiting.has(&there.reversed(), start) && waiting.len() == 2);

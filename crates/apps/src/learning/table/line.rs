@@ -1,5 +1,6 @@
 //! What a table is made of: lines of four stations, each the size of a cache line, and how a station is found in them.
 
+use sluice_base::fold;
 use sluice_wire::VlanId;
 
 /// Stations per line.
@@ -37,28 +38,20 @@ impl Key {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spot {
     pub(super) key: u64,
-    hash: u64,
+    pub(super) hash: u64,
 }
 
 impl Spot {
     #[inline]
     pub(super) fn new(key: Key, factor: u64) -> Self {
-        Self::with_hash(key, Self::hash(key, factor))
+        // One product alone, or both its halves together, sends runs of addresses to runs of lines for some factors.
+        Self::with_hash(key, fold(key.0, factor).wrapping_mul(factor))
     }
 
     /// The same, of which the hash is known.
     #[inline]
     pub(super) const fn with_hash(key: Key, hash: u64) -> Self {
         Self { key: key.0, hash }
-    }
-
-    #[inline]
-    pub(super) fn hash(key: Key, factor: u64) -> u64 {
-        // One product alone, or both its halves together, sends runs of addresses to runs of lines for some factors.
-        let product = u128::from(key.0) * u128::from(factor);
-        #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
-        let folded = product as u64 ^ (product >> 64) as u64;
-        folded.wrapping_mul(factor)
     }
 
     #[inline]

@@ -86,18 +86,22 @@ impl Standing<'_> {
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     pub(crate) fn look(&self, eth: &EthHeader) -> Hashes {
-        keys(eth).map(|key| Spot::hash(key, self.factor))
+        self.spots(eth).map(|spot| spot.hash)
     }
 
     /// The same, and has the lines of both stations brought nearer, without waiting for them.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     pub(crate) fn fetch(&self, eth: &EthHeader) -> Hashes {
-        let hashes = self.look(eth);
-        for (key, hash) in keys(eth).into_iter().zip(hashes) {
-            prefetch_index(&*self.lines, home(self.lines, Spot::with_hash(key, hash)));
-        }
-        hashes
+        self.spots(eth).map(|spot| {
+            prefetch_index(&*self.lines, home(self.lines, spot));
+            spot.hash
+        })
+    }
+
+    #[inline]
+    fn spots(&self, eth: &EthHeader) -> [Spot; 2] {
+        keys(eth).map(|key| Spot::new(key, self.factor))
     }
 }
 
