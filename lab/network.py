@@ -1,55 +1,23 @@
-"""Networks of Open vSwitch and hosts for measurements, in namespaces that vanish with the process.
+"""Networks of Open vSwitch and hosts for measurements.
 
-    network.alone()                         # first of all: this script again, in namespaces of its own
+    control.alone()
     net = network.ring("OpenFlow13", 4)
     h1, h3 = net.host("s1"), net.host("s3")
-    controller = network.Controller("--app", "topology,hosts,forwarding")
-    net.connect(controller)
-    controller.wait(links=8)
+    controller = control.Controller("--app", "topology,hosts,forwarding")
+    net.bring_up(controller, h1, h3)
 
-Needs root, Open vSwitch (its userspace datapath, so no module), and iproute2; `scripts/setup.sh` installs them.
+Needs Open vSwitch (its userspace datapath, so no module) beside what `control` does; `scripts/setup.sh` installs it.
 """
 
 import json
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
-import time
-import urllib.request
+
+from control import Space, run, until
 
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
-MARK = "SLUICE_LAB_ALONE"
-HERE = pathlib.Path(__file__).resolve().parent
-
-
-def alone():
-    """Goes on only as the first process of namespaces of its own, with which everything started here ends."""
-    if os.environ.get(MARK) != "1":
-        if os.geteuid() != 0:
-            sys.exit("networks are built by root only: run this as root, in a container if you like")
-        own = ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        os.execvpe(own[0], [*own, sys.executable, *sys.argv], {**os.environ, MARK: "1"})
-    run("mount --make-rprivate /")
-    os.makedirs("/run/netns", exist_ok=True)
-    run("mount -t tmpfs tmpfs /run/netns")
-    run("ip link set lo up")
-    silence_ipv6("")
-
-
-def run(words, check=True):
-    """What a command says; words are separated by spaces."""
-    done = subprocess.run(words.split(), capture_output=True, text=True)
-    if check and done.returncode != 0:
-        sys.exit(f"{words}: {done.stderr}{done.stdout}")
-    return done.stdout
-
-
-def silence_ipv6(prefix):
-    """Its own chatter would become packet-ins."""
-    for which in ("all", "default"):
-        run(f"{prefix} sysctl -qw net.ipv6.conf.{which}.disable_ipv6=1")
 
 
 class Network:
@@ -74,11 +42,7 @@ class Network:
         return subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def vsctl(self, words):
-        return run(f"ovs-vsctl --timeout=10 --db={self.db} {words}")
-
-    def flows(self, bridge):
-        """Its rules, as `ovs-ofctl` lists them."""
-        return run(f"ovs-ofctl -O {self.version} --no-stats dump-flows unix:{self.dir}/{bridge}.mgmt")
+        return run(f"ovs-vsctl --timeout=20 --db={self.db} {words}")
 
     def bridge(self, name):
         rank = len(self.bridges) + 1
@@ -128,17 +92,31 @@ class Network:
 
     def connect(self, controller):
         for bridge in self.bridges:
-            self.vsctl(
-                f"set-controller {bridge} tcp:127.0.0.1:{controller.port} "
-                f"-- set controller {bridge} max_backoff=1000"
-            )
+            self.vsctl(f"set-controller {bridge} tcp:{controller.address} -- set controller {bridge} max_backoff=1000")
+
+    def bring_up(self, controller, a, b):
+        """Connects it, until it has found all links and these hosts reach each other."""
+        self.connect(controller)
+        controller.wait(links=2 * len(self.cables))
+        until(lambda: a.reaches(b))
+
+    def disconnect(self):
+        for bridge in self.bridges:
+            self.vsctl(f"del-controller {bridge}")
+
+    def forget(self):
+        """Has all rules go: those of a controller would outlive it."""
+        for bridge in self.bridges:
+            run(f"ovs-ofctl -O {self.version} del-flows unix:{self.dir}/{bridge}.mgmt")
 
     def sent(self, port):
         """Frames that left at a port of a bridge."""
-        return counters(f"ip -j -s link show dev {port}")["tx"]["packets"]
+        return json.loads(run(f"ip -j -s link show dev {port}"))[0]["stats64"]["tx"]["packets"]
 
     def close(self):
         for host in self.hosts:
+            # A namespace takes its time to go, and its cable with it.
+            run(f"ip link del {host.jack}")
             run(f"ip netns del {host.name}")
         for daemon in reversed(self.daemons):
             daemon.terminate()
@@ -149,91 +127,32 @@ class Network:
         self.folder.cleanup()
 
 
-class Host:
+class Host(Space):
     """A station in a namespace of its own."""
 
     def __init__(self, net, rank, bridge):
-        self.name, self.rank, self.jack, self.bridge = f"h{rank}", rank, f"jack{rank}", bridge
-        self.mac, self.ip = f"00:00:00:00:00:{rank:02x}", f"10.0.0.{rank}"
+        super().__init__(f"h{rank}", f"10.0.0.{rank}")
+        self.rank, self.jack, self.mac = rank, f"jack{rank}", f"00:00:00:00:00:{rank:02x}"
         run(f"ip netns add {self.name}")
-        silence_ipv6(f"ip netns exec {self.name}")
+        self.prepare()
         run(f"ip link add {self.jack} type veth peer name eth0 netns {self.name}")
-        run(f"ip -n {self.name} link set lo up")
         run(f"ip -n {self.name} link set eth0 address {self.mac} up")
         run(f"ip -n {self.name} addr add {self.ip}/24 dev eth0")
         # Else checksums are left to hardware that is not there.
-        run(f"ip netns exec {self.name} ethtool -K eth0 tx off")
+        self.run("ethtool -K eth0 tx off")
         run(f"ip link set {self.jack} up")
         net.vsctl(f"add-port {bridge} {self.jack} -- set interface {self.jack} ofport_request={100 + rank}")
 
-    def run(self, words, check=False):
-        return run(f"ip netns exec {self.name} {words}", check)
-
-    def start(self, *words, **more):
-        return subprocess.Popen(["ip", "netns", "exec", self.name, *words], **more)
-
     def reaches(self, other):
-        return " 0% packet loss" in self.run(f"ping -n -q -c 1 -W 1 {other.ip}")
+        return " 0% packet loss" in self.run(f"ping -n -q -c 1 -W 3 {other.ip}", check=False)
 
-    def received(self):
-        """Frames that came to it."""
-        return counters(f"ip -n {self.name} -j -s link show dev eth0")["rx"]["packets"]
+    def know(self, other):
+        """Has it know the address of another for good."""
+        run(f"ip -n {self.name} neigh replace {other.ip} lladdr {other.mac} dev eth0 nud permanent")
 
-
-class Controller:
-    """A `sluice run` with metrics, at the highest priority."""
-
-    def __init__(self, *arguments, config="", binary=None):
-        import lab
-
-        self.port, api = lab.free_port(), lab.free_port()
-        self.api = f"http://127.0.0.1:{api}/metrics"
-        command = [binary or lab.SLUICE, "run", "--listen", f"127.0.0.1:{self.port}", "--api", f"127.0.0.1:{api}"]
-        self.folder = tempfile.TemporaryDirectory(prefix="sluice-lab-controller-")
-        self.log = pathlib.Path(self.folder.name) / "log"
-        if config:
-            file = pathlib.Path(self.folder.name) / "sluice.toml"
-            file.write_text(config)
-            command += ["--config", str(file)]
-        with open(self.log, "w") as log:
-            self.process = subprocess.Popen(lab.FIRST + command + [*arguments], stdout=log, stderr=log)
-        until(self.metrics)
-
-    def metrics(self):
-        """Numbers by name; those of all workers together."""
-        if self.process.poll() is not None:
-            sys.exit(f"the controller ended: {self.log.read_text()}")
-        try:
-            text = urllib.request.urlopen(self.api, timeout=2).read().decode()
-        except OSError:
-            return {}
-        found = {}
-        for line in text.splitlines():
-            if line.startswith("sluice_"):
-                name, value = line.removeprefix("sluice_").rsplit(" ", 1)
-                found[name] = float(value)
-        return found
-
-    def wait(self, **wanted):
-        """Waits until topology finds so many, as in `links=8`; numbers are shown once a second."""
-        until(lambda: all(self.metrics().get(f"topology_{name}") == n for name, n in wanted.items()))
-
-    def stop(self):
-        self.process.terminate()
-        self.process.wait()
-        self.folder.cleanup()
-
-
-def counters(words):
-    return json.loads(run(words))[0]["stats64"]
-
-
-def until(happened, seconds=30):
-    late = time.monotonic() + seconds
-    while not happened():
-        if time.monotonic() > late:
-            sys.exit(f"waited {seconds} s in vain")
-        time.sleep(0.02)
+    def forget(self):
+        """Has it know no addresses."""
+        run(f"ip -n {self.name} neigh flush all nud all")
 
 
 def line(version, count, cable=Network.cable):

@@ -9,9 +9,10 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
+import control
 import figure
 import lab
-import ovs
+import network
 
 SWITCHES, DELAYS = (1, 4, 8), (5, 50, 100, 300, 500)
 ROUNDS = lab.rounds(5)
@@ -45,10 +46,10 @@ def model():
     (HERE / "data/model.csv").write_text(rows)
 
 
-def asked(line):
+def asked(controller):
     """Frames that forwarding was asked about, and those about addresses; what is shown is up to a second old."""
     time.sleep(1.3)
-    counts = line.metrics()
+    counts = controller.metrics()
     return {
         "loaded": counts["forwarding_paths"],
         "waited": counts["forwarding_waited"],
@@ -56,46 +57,62 @@ def asked(line):
     }
 
 
-def connections(line, delay, addresses):
+def connections(controller, hosts, delay, addresses):
     """Connections one after the other; each begins when all of the one before is over."""
     rounds = ROUNDS if addresses == "known" else 1
     took, before = [], None
     for _ in range(1 if addresses == "known" else min(ROUNDS, 3)):
-        line.neighbours(known=addresses == "known")
-        before = before or asked(line)
-        took += line.script("h1", CONNECT, rounds, 3 * delay / 1e3 + 0.2)
+        for host, other in (hosts, hosts[::-1]):
+            host.forget()
+            if addresses == "known":
+                host.know(other)
+        before = before or asked(controller)
+        took += hosts[0].script(CONNECT, rounds, 3 * delay / 1e3 + 0.2)
         if addresses != "known":
             # The rules of what asked for the addresses are used again only until they go.
             time.sleep(2.5 + 3 * delay / 1e3)
-    after = asked(line)
+    after = asked(controller)
     return {"took_ms": took, **{what: (after[what] - before[what]) / len(took) for what in after}}
+
+
+def settings(both, addresses):
+    return {
+        "SLUICE_FORWARDING__MATCH": "five_tuple",
+        "SLUICE_TOPOLOGY__PROBE_INTERVAL_MS": "250",
+        "SLUICE_FORWARDING__BOTH_DIRECTIONS": str(both).lower(),
+        "SLUICE_FORWARDING__IDLE_TIMEOUT_S": "60" if addresses == "known" else "1",
+        "SLUICE_HOSTS__PROXY": str(addresses != "host").lower(),
+    }
 
 
 def real():
     """With Open vSwitch, real hosts and a real control link."""
+    control.alone("real")
     figures = []
     for switches in SWITCHES:
-        with ovs.Line(switches) as line:
-            line.link("--delay", "5ms")
-            line.daemon("h2", sys.executable, "-c", SERVER)
-            for both, addresses in ((True, "known"), (False, "known"), (True, "proxy"), (True, "host")):
-                if addresses != "known" and switches != 4:
-                    continue
-                line.say("delay 5ms")
-                line.start({
-                    "SLUICE_FORWARDING__MATCH": "five_tuple",
-                    "SLUICE_TOPOLOGY__PROBE_INTERVAL_MS": "250",
-                    "SLUICE_FORWARDING__BOTH_DIRECTIONS": str(both).lower(),
-                    "SLUICE_FORWARDING__IDLE_TIMEOUT_S": "60" if addresses == "known" else "1",
-                    "SLUICE_HOSTS__PROXY": str(addresses != "host").lower(),
-                })
-                for delay in DELAYS if addresses == "known" else (5, 100, 500):
-                    line.say(f"delay {delay}ms")
-                    # Until the controller has measured it.
-                    time.sleep(3)
-                    case = {"switches": switches, "delay_ms": delay, "both_directions": both, "addresses": addresses}
-                    figures.append(case | connections(line, delay, addresses))
-                    print(figures[-1], file=sys.stderr)
+        net = network.line("OpenFlow13", switches)
+        hosts = net.host("s1"), net.host(f"s{switches}")
+        link = control.Link("--delay", "5ms")
+        server = hosts[1].start(sys.executable, "-c", SERVER)
+        for both, addresses in ((True, "known"), (False, "known"), (True, "proxy"), (True, "host")):
+            if addresses != "known" and switches != 4:
+                continue
+            link.say("delay 5ms")
+            controller = control.Controller("--threads", "1", space=control.FAR, env=settings(both, addresses))
+            net.bring_up(controller, *hosts)
+            for delay in DELAYS if addresses == "known" else (5, 100, 500):
+                link.say(f"delay {delay}ms")
+                # Until the controller has measured it.
+                time.sleep(3)
+                case = {"switches": switches, "delay_ms": delay, "both_directions": both, "addresses": addresses}
+                figures.append(case | connections(controller, hosts, delay, addresses))
+                print(figures[-1], file=sys.stderr)
+            controller.stop()
+            net.forget()
+        server.terminate()
+        server.wait()
+        link.close()
+        net.close()
     lab.keep("connect/real", {"connections": figures})
 
 

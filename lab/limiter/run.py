@@ -9,11 +9,10 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
-import network
-
-network.alone()
+import control
 import figure
 import lab
+import network
 
 # Of the hog, conversations a second.
 RATES = [0, 2000, 5000, 10_000]
@@ -37,10 +36,10 @@ def processor_s(process):
 def measure(version, row, rate):
     net = network.line(version, 1)
     ill, good, server = (net.host("s1") for _ in range(3))
-    controller = network.Controller("--app", ROWS[row], config=CONFIG)
+    controller = control.Controller("--app", ROWS[row], config=CONFIG)
     net.connect(controller)
     for host in (ill, good):
-        network.until(lambda: host.reaches(server))
+        control.until(lambda: host.reaches(server))
     script = [*lab.FIRST, sys.executable, str(HERE / "talk.py")]
     serving = server.start(*script, "serve")
     hogging = ill.start(*script, "hog", server.ip, str(rate), stdout=-1, text=True)
@@ -71,6 +70,7 @@ def runs(found, row, version):
 
 
 if __name__ == "__main__":
+    control.alone()
     found = []
     lab.table("version", "limiter", "hog sends/s", "PACKET_IN/s", "others answered", "in, median", "of a core")
     for version in VERSIONS:

@@ -5,40 +5,13 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import time
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import control
 import lab
 
 SECONDS = os.environ.get("TRANSFER_S", "5")
-NEAR, FAR = f"lab-near-{os.getpid()}", f"lab-far-{os.getpid()}"
-
-
-def inside(ns, *words):
-    done = subprocess.run(["ip", "netns", "exec", ns, *words], capture_output=True, text=True)
-    return done.stdout
-
-
-class Link:
-    def __init__(self, *options):
-        self.series = tempfile.NamedTemporaryFile(suffix=".csv")
-        command = [lab.SLUICE, "link", "--from", NEAR, "--to", FAR, "--series", self.series.name, *options]
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
-        for line in self.process.stdout:
-            if line == "ready\n":
-                return
-        sys.exit(f"{' '.join(command)} ended")
-
-    def close(self):
-        """The report, and octets delivered up in each 10 ms."""
-        self.process.terminate()
-        report = self.process.stdout.read()
-        self.process.wait()
-        rows = pathlib.Path(self.series.name).read_text().splitlines()[1:]
-        return report, [int(row.split(",")[2]) for row in rows]
 
 
 def micros(text):
@@ -53,9 +26,9 @@ def lateness(report):
 
 def tcp():
     """Mbit/s that a receiver of TCP counts, headers of IP and TCP not included."""
-    server = subprocess.Popen(["ip", "netns", "exec", FAR, "iperf3", "-s", "-1"], stdout=subprocess.DEVNULL)
+    server = control.FAR.start("iperf3", "-s", "-1", stdout=subprocess.DEVNULL)
     time.sleep(0.3)
-    said = inside(NEAR, "iperf3", "-c", "10.9.0.2", "-t", SECONDS, "-J")
+    said = control.run(f"iperf3 -c {control.FAR.ip} -t {SECONDS} -J")
     server.wait()
     return json.loads(said)["end"]["sum_received"]["bits_per_second"] / 1e6
 
@@ -63,9 +36,9 @@ def tcp():
 def delays():
     lab.table("delay each way", "shortest trip", "mean", "longest", "late p50", "p99", "max")
     for delay_ms in (0.5, 5, 50):
-        link = Link("--delay", f"{delay_ms}ms")
-        said = inside(NEAR, "ping", "-n", "-q", "-i", "0.01", "-c", "300", "10.9.0.2")
-        report, _ = link.close()
+        link = control.Recorded("--delay", f"{delay_ms}ms")
+        said = control.run(f"ping -n -q -i 0.01 -c 300 {control.FAR.ip}")
+        report, *_ = link.close()
         trips = [float(n) for n in re.search(r"mdev = ([\d.]+)/([\d.]+)/([\d.]+)", said).groups()]
         late = lateness(report)
         lab.keep(f"link/delay-{delay_ms}ms", {"trip_ms": trips, "late": late})
@@ -76,9 +49,9 @@ def delays():
 def rates():
     lab.table("rate", "delay", "TCP", "of what fits", "late p50", "p99", "max")
     for mbit in (10, 100, 1000):
-        link = Link("--rate", f"{mbit}Mbit", "--delay", "5ms")
+        link = control.Recorded("--rate", f"{mbit}Mbit", "--delay", "5ms")
         got = tcp()
-        report, series = link.close()
+        report, series, _ = link.close()
         late = lateness(report)
         # Of a packet of 1500 octets, 1448 are the stream's.
         share = got / (mbit * 1448 / 1500)
@@ -88,9 +61,9 @@ def rates():
 
 def slow_start():
     """Octets that arrive in each round trip of 100 ms, from the first on."""
-    link = Link("--delay", "50ms", "--rate", "100Mbit")
+    link = control.Recorded("--delay", "50ms", "--rate", "100Mbit")
     tcp()
-    _, series = link.close()
+    _, series, _ = link.close()
     # The first large burst: before it, iperf3 talks about what it will do.
     first = next(n for n, octets in enumerate(series) if octets > 5000)
     trips = [sum(series[n : n + 10]) for n in range(first, first + 80, 10)]
@@ -100,13 +73,7 @@ def slow_start():
         lab.row(n, octets)
 
 
-for ns in (NEAR, FAR):
-    subprocess.run(["ip", "netns", "add", ns], check=True)
-    subprocess.run(["ip", "-n", ns, "link", "set", "lo", "up"], check=True)
-try:
-    for part in (delays, rates, slow_start):
-        part()
-        print()
-finally:
-    for ns in (NEAR, FAR):
-        subprocess.run(["ip", "netns", "del", ns])
+control.alone()
+for part in (delays, rates, slow_start):
+    part()
+    print()

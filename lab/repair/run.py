@@ -8,11 +8,10 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
-import network
-
-network.alone()
+import control
 import figure
 import lab
+import network
 import traffic
 
 CUTS = int(os.environ.get("CUTS", "20"))
@@ -43,11 +42,11 @@ class Down(Heard):
 
     @staticmethod
     def cut(net, cable):
-        network.run(f"ip link set {cable[0]}-{cable[1]} down")
+        control.run(f"ip link set {cable[0]}-{cable[1]} down")
 
     @staticmethod
     def mend(net, cable):
-        network.run(f"ip link set {cable[0]}-{cable[1]} up")
+        control.run(f"ip link set {cable[0]}-{cable[1]} up")
 
 
 class Removed(Heard):
@@ -91,8 +90,8 @@ WAYS = {
 
 
 class Stream:
-    def __init__(self, source, sink):
-        self.file = pathlib.Path(f"/tmp/sluice-lab-{os.getpid()}.stream")
+    def __init__(self, net, source, sink):
+        self.file = net.dir / "stream"
         script = str(HERE / "traffic.py")
         first = [*lab.FIRST, sys.executable, script]
         self.ends = [sink.start(*first, "receive", str(self.file))]
@@ -102,13 +101,10 @@ class Stream:
     def stop(self):
         """Rows of when a datagram was received, its number, and when it was sent."""
         for end in reversed(self.ends):
-            # The program that enters the namespace becomes the one that is meant.
             end.terminate()
             end.wait()
             time.sleep(0.3)
-        rows = list(traffic.ROW.iter_unpack(self.file.read_bytes()))
-        self.file.unlink()
-        return rows
+        return list(traffic.ROW.iter_unpack(self.file.read_bytes()))
 
 
 def busiest(net, port_of):
@@ -141,11 +137,9 @@ def measure(shape, version, way):
     how, config = WAYS[way]
     net = build(version, how.cable)
     source, sink = net.host("s1"), net.host(far)
-    controller = network.Controller(*APPS, config=config)
-    net.connect(controller)
-    controller.wait(links=links)
-    network.until(lambda: source.reaches(sink))
-    stream = Stream(source, sink)
+    controller = control.Controller(*APPS, config=config)
+    net.bring_up(controller, source, sink)
+    stream = Stream(net, source, sink)
     time.sleep(1.5)
     cuts = []
     for rank in range(how.cuts(CUTS)):
@@ -181,6 +175,7 @@ def cases():
 
 
 if __name__ == "__main__":
+    control.alone()
     found = []
     lab.table("network", "cut", "version", "median", "worst", "lost: median", "worst", "hole without a cut")
     for case in cases():

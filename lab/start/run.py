@@ -7,6 +7,7 @@ chooses what is measured.
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
-import control_link as far
+import control
 import figure
 import lab
 
@@ -43,23 +44,23 @@ NETWORKS = {
 
 
 def open_link(delay):
-    return far.Link("--rate", f"{RATE_MBIT}Mbit", "--delay", f"{delay}ms")
+    return control.Recorded("--rate", f"{RATE_MBIT}Mbit", "--delay", f"{delay}ms")
 
 
 def widen(window):
     """Lets new connections begin with more segments on their way, at both ends."""
-    for ns in (far.NEAR, far.FAR):
-        route = ["10.9.0.0/30", "dev", "link0", "initcwnd", str(window), "initrwnd", str(window)]
-        subprocess.run(["ip", "-n", ns, "route", "change", *route], check=True)
+    for space in (control.NEAR, control.FAR):
+        route = f"10.9.0.0/30 dev link0 initcwnd {window} initrwnd {window}"
+        control.run(f"ip -n {space.name} route change {route}")
 
 
 def nominal_s(up, begun_s):
     """From when on the way up is full; `None` if it never is."""
-    spans, wanted = int(NOMINAL_S / far.SPAN_S), NOMINAL * RATE_MBIT * 1e6 / 8 * NOMINAL_S
-    begun = int(begun_s / far.SPAN_S)
+    spans, wanted = int(NOMINAL_S / control.SPAN_S), NOMINAL * RATE_MBIT * 1e6 / 8 * NOMINAL_S
+    begun = int(begun_s / control.SPAN_S)
     found = (n for n in range(begun, len(up) - spans) if sum(up[n : n + spans]) >= wanted)
     first = next(found, None)
-    return None if first is None else round((first - begun) * far.SPAN_S, 2)
+    return None if first is None else round((first - begun) * control.SPAN_S, 2)
 
 
 def full(order, delay):
@@ -69,20 +70,21 @@ def full(order, delay):
     congestion = how.get("congestion", "cubic")
     if "window" in how:
         widen(how["window"])
-    controller = far.Controller("--app", "learning", env={"SLUICE_SOCKET__CONGESTION": congestion})
+    env = {"SLUICE_SOCKET__CONGESTION": congestion}
+    controller = control.Controller(*control.BARE, "--app", "learning", space=control.FAR, env=env)
     loops = 5 + 14 * delay // 1000 + delay // 50
     begun = time.monotonic() - link.opened
     played = ["-s", "32", "-M", "1000", "-t", "-w", "0", "-l", str(loops), "-m", "1000", "--congestion", congestion]
     if how.get("serial"):
         played += ["--connect-delay", str(2 * delay)]
-    bench = [lab.SLUICE, "bench", "-c", far.FAR_ADDRESS, "-p", str(far.PORT), *played, "--json", "-"]
-    done = subprocess.run(far.inside(far.NEAR, *bench), capture_output=True, text=True)
+    bench = [lab.SLUICE, "bench", "-c", control.FAR.ip, "-p", str(control.PORT), *played, "--json", "-"]
+    done = subprocess.run([*lab.FIRST, *bench], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"the bench failed: {done.stderr}")
     told = json.JSONDecoder().raw_decode(done.stdout[done.stdout.find('{"schema"') :])[0]
     controller.stop()
     _, up, down = link.close()
-    first = int(begun / far.SPAN_S)
+    first = int(begun / control.SPAN_S)
     return {
         "nominal_s": nominal_s(up, begun),
         "connect_ms": told["connect_ns"]["median"] / 1e6,
@@ -96,17 +98,23 @@ def network(binary, name, delay):
     """A network of model switches of 1.3 comes up, until every host has reached the next one."""
     topology, options = NETWORKS[name]
     link = open_link(delay)
-    controller = far.Controller(*options, binary=binary)
-    emu = [lab.SLUICE, "emu", "--controller", f"{far.FAR_ADDRESS}:{far.PORT}", "--topo", topology]
-    done = subprocess.run(far.inside(far.NEAR, *emu, "--protocols", "1.3", "--start"), capture_output=True, text=True)
+    controller = control.Controller(*control.BARE, *options, space=control.FAR, binary=binary)
+    emu = [lab.SLUICE, "emu", "--controller", controller.address, "--topo", topology, "--protocols", "1.3", "--start"]
+    done = subprocess.run([*lab.FIRST, *emu], capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"the network did not come up: {done.stdout}{done.stderr}")
     controller.stop()
     _, up, down = link.close()
     names = {"known": "every switch known", "first": "first answer", "half": "half of the hosts answered",
              "all": "every host answered"}  # fmt: skip
-    told = {key: far.seconds(line, done.stdout) for key, line in names.items()}
+    told = {key: seconds(line, done.stdout) for key, line in names.items()}
     return {**told, "octets_up": sum(up), "octets_down": sum(down)}
+
+
+def seconds(pattern, text):
+    """The number of seconds that a line of a report has, `None` if it has none."""
+    found = re.search(pattern + r": ([\d.]+) s", text)
+    return float(found.group(1)) if found else None
 
 
 def bench_part():
@@ -124,8 +132,7 @@ def bench_part():
 
 
 def network_part():
-    before = os.environ.get("BEFORE") or lab.variant("start-before", str(HERE / "before.patch"))
-    builds = {"before": before, "after": lab.SLUICE}
+    builds = {"before": os.environ["BEFORE"], "after": lab.SLUICE}
     runs = {name: {build: {str(delay): [] for delay in DELAYS} for build in builds} for name in NETWORKS}
     for delay in DELAYS:
         for _ in range(ROUNDS):
@@ -190,11 +197,14 @@ def draw_network(runs):
 
 
 def main():
-    with far.namespaces():
-        if "bench" in PARTS:
-            bench_part()
-        if "network" in PARTS:
-            network_part()
+    if "network" in PARTS and not os.environ.get("BEFORE"):
+        # Before the world outside is gone, of which a build may need something.
+        os.environ["BEFORE"] = lab.variant("start-before", str(HERE / "before.patch"))
+    control.alone()
+    if "bench" in PARTS:
+        bench_part()
+    if "network" in PARTS:
+        network_part()
 
 
 if sys.argv[1:] == ["--draw"]:

@@ -8,11 +8,10 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
-import network
-
-network.alone()
+import control
 import figure
 import lab
+import network
 
 # Broadcasts a second, of each host.
 RATE = 25
@@ -55,7 +54,7 @@ class Crowd:
 
 def look(net):
     """Frames so far: on the links of the ring, and to hosts."""
-    links = json.loads(network.run("ip -j -s link"))
+    links = json.loads(control.run("ip -j -s link"))
     frames = {link["ifname"]: link["stats64"] for link in links}
     on_links = sum(frames[f"{a}-{b}"][way]["packets"] for a, b in net.cables for way in ("rx", "tx"))
     return on_links, sum(frames[host.jack]["tx"]["packets"] for host in net.hosts)
@@ -68,12 +67,12 @@ def measure(row, version):
     while (now := time.monotonic() - start) < BEFORE_S + ROWS[row]:
         series.append((round(now, 3), *look(net)))
         if controller is None and now >= BEFORE_S:
-            controller = network.Controller("--app", row)
+            controller = control.Controller("--app", row)
             net.connect(controller)
             begun = round(time.monotonic() - start, 3)
         time.sleep(EVERY_S)
     storm = look(net)
-    network.run(f"ip link set {net.cables[0][0]}-{net.cables[0][1]} down")
+    control.run(f"ip link set {net.cables[0][0]}-{net.cables[0][1]} down")
     sent, copies = crowd.stop()
     floods = controller.metrics().get("forwarding_floods")
     controller.stop()
@@ -100,6 +99,7 @@ def rates(series):
 
 
 if __name__ == "__main__":
+    control.alone()
     found = []
     heads = ["frames on links", "to each host", "copies at most", "frames/s on links at last"]
     lab.table("applications", "version", *heads)

@@ -10,7 +10,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
-import control_link as far
+import control
 import figure
 import lab
 
@@ -31,15 +31,15 @@ FORMS = {
 
 def measure(rate, app, played):
     """Flows a second and octets a second each way, over the loops that count."""
-    link = far.Link("--rate", f"{rate}Mbit")
-    controller = far.Controller("--app", app)
+    link = control.Recorded("--rate", f"{rate}Mbit")
+    controller = control.Controller(*control.BARE, "--app", app, space=control.FAR)
     report = tempfile.NamedTemporaryFile(suffix=".json")
     # What is open is a second of what fits at most: a queue that is longer says nothing more.
     window = max(16, min(4096, int(rate * 1e6 / 8 / 82 / 32)))
     load = ["-l", "5", "-m", "1000", "--window", str(window), "--debug=on", "--timeout", "30000"]
     bench = subprocess.Popen(
-        far.inside(far.NEAR, lab.SLUICE, "bench", "-c", far.FAR_ADDRESS, "-p", str(far.PORT),
-                   *SWITCHES, *load, *played, "--json", report.name),
+        [*lab.FIRST, lab.SLUICE, "bench", "-c", control.FAR.ip, "-p", str(control.PORT),
+         *SWITCHES, *load, *played, "--json", report.name],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     ends, said = [], []
@@ -57,12 +57,18 @@ def measure(rate, app, played):
     return {
         "flows_per_s": told["rate"]["mean"],
         "p50_ms": (told["latency_ns"] or {}).get("p50", 0) / 1e6,
-        "up_octets_per_s": far.mean(up, *span),
-        "down_octets_per_s": far.mean(down, *span),
+        "up_octets_per_s": mean(up, *span),
+        "down_octets_per_s": mean(down, *span),
         "answered": told["requests"]["answered"],
         "never_answered": told["requests"]["never_answered"],
         "window": window,
     }
+
+
+def mean(octets, begin_s, end_s):
+    """Octets a second between two times since the link was opened."""
+    spans = octets[int(begin_s / control.SPAN_S) : int(end_s / control.SPAN_S)]
+    return sum(spans) / (len(spans) * control.SPAN_S) if spans else 0.0
 
 
 def fits(rate, up, down):
@@ -94,15 +100,15 @@ def draw(runs):
 
 
 def main():
+    control.alone()
     # Other rates that were measured before stay.
     kept = HERE / "data/flows.json"
     before = json.loads(kept.read_text())["runs"] if kept.exists() else {}
     runs = {name: before.get(name, {}) for name in FORMS}
-    with far.namespaces():
-        for rate in RATES:
-            for name, (app, played, _, _) in FORMS.items():
-                runs[name][f"{rate:g}"] = measure(rate, app, played)
-                print(rate, name, runs[name][f"{rate:g}"], file=sys.stderr, flush=True)
+    for rate in RATES:
+        for name, (app, played, _, _) in FORMS.items():
+            runs[name][f"{rate:g}"] = measure(rate, app, played)
+            print(rate, name, runs[name][f"{rate:g}"], file=sys.stderr, flush=True)
     lab.keep("thin-link/flows", {"runs": runs})
     draw(runs)
     lab.table("form", "Mbit/s", "flows/s", "of what fits", "octets up", "octets down", "Mbit/s up", "Mbit/s down", "p50")

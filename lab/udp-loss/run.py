@@ -9,9 +9,10 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
+import control
 import figure
 import lab
-import ovs
+import network
 
 DELAYS = (5, 50, 100, 300, 500)
 RATES = (100, 200, 500, 1000, 2000, 5000)
@@ -74,34 +75,48 @@ def real():
     Over connections that have been there for long, under the congestion control of the system, and over new ones under
     Reno's, which is the model's.
     """
+    control.alone("real")
     figures = []
-    with ovs.Line(4) as line:
-        line.link("--delay", "5ms", "--rate", "10Mbit")
-        line.start({"SLUICE_FORWARDING__MATCH": "five_tuple"})
-        line.neighbours(known=True)
-        ports = iter(range(5001, 6000))
-        for connections, delays, rates in (("kept", (50, 300), RATES[1:5]), ("new", (300,), RATES[2:5])):
-            if connections == "new":
-                line.inside("sw", "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
-            for delay in delays:
-                line.say(f"delay {delay}ms")
-                # Until the controller has measured it again.
-                time.sleep(20)
-                for rate in rates:
-                    for _ in range(lab.rounds(3)):
-                        if connections == "new":
-                            line.reconnect(6)
-                        case = {"connections": connections, "delay_ms": delay, "rate_pps": rate}
-                        figures.append(case | stream(line, next(ports), rate))
-                        print(figures[-1], file=sys.stderr)
+    net = network.line("OpenFlow13", 4)
+    hosts = net.host("s1"), net.host("s4")
+    link = control.Link("--delay", "5ms", "--rate", "10Mbit")
+    env = {"SLUICE_FORWARDING__MATCH": "five_tuple"}
+    controller = control.Controller("--threads", "1", space=control.FAR, env=env)
+    net.bring_up(controller, *hosts)
+    for host, other in (hosts, hosts[::-1]):
+        host.know(other)
+    ports = iter(range(5001, 6000))
+    for connections, delays, rates in (("kept", (50, 300), RATES[1:5]), ("new", (300,), RATES[2:5])):
+        if connections == "new":
+            control.run("sysctl -qw net.ipv4.tcp_congestion_control=reno")
+        for delay in delays:
+            link.say(f"delay {delay}ms")
+            # Until the controller has measured it again.
+            time.sleep(20)
+            for rate in rates:
+                for _ in range(lab.rounds(3)):
+                    if connections == "new":
+                        reconnect(net, controller, hosts)
+                    case = {"connections": connections, "delay_ms": delay, "rate_pps": rate}
+                    figures.append(case | stream(hosts, next(ports), rate))
+                    print(figures[-1], file=sys.stderr)
     lab.keep("udp-loss/real", {"streams": figures})
 
 
-def stream(line, port, rate):
+def reconnect(net, controller, hosts):
+    """New control connections, whose windows are those of the beginning; it takes them some seconds to be of use."""
+    net.disconnect()
+    time.sleep(2)
+    net.connect(controller)
+    time.sleep(6)
+    control.until(lambda: hosts[0].reaches(hosts[1]))
+
+
+def stream(hosts, port, rate):
     words = [sys.executable, "-c", RECEIVE, str(port), str(SECONDS + 3)]
-    receiver = subprocess.Popen([*line.within("h2"), *words], stdout=subprocess.PIPE, text=True)
+    receiver = hosts[1].start(*words, stdout=subprocess.PIPE, text=True)
     time.sleep(0.5)
-    sent = line.script("h1", SEND, port, rate, SECONDS * rate, OCTETS)
+    sent = hosts[0].script(SEND, port, rate, SECONDS * rate, OCTETS)
     return sent | json.loads(receiver.communicate()[0])
 
 
