@@ -21,9 +21,9 @@ pub enum Fact {
     /// What was heard about a host at a switch that is perhaps another worker's. No view keeps it: it is for the worker
     /// that serves the host's own switch, or asked.
     Heard(HostId, Heard),
-    /// Some switch cannot match as much as rules asked for: how much simpler they are in the whole network, in ranks of
-    /// the application that writes them. It only grows.
-    Simpler(u8),
+    /// A switch cannot match as much as rules asked for: the simplest form of rules that it refused, in ranks of the
+    /// application that writes them. `None` if it may match all, as far as is known.
+    Unable(DatapathId, Option<u8>),
     /// The tree along which frames for all go. One worker alone says so.
     Tree(Tree),
     /// Whether a switch came with rules of an earlier process that pass on what is for all from this port: what is behind it

@@ -7,6 +7,7 @@
 
 mod fact;
 mod tree;
+mod unable;
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -135,7 +136,7 @@ pub struct View {
     port_addrs: HashMap<MacAddr, usize>,
     switches_up: usize,
     hosts_known: usize,
-    simpler: u8,
+    unable: unable::Unable,
     trees: tree::Trees,
     version: u64,
 }
@@ -261,6 +262,16 @@ impl View {
         self.trees.version()
     }
 
+    /// The simplest form of rules that a switch could not match, by its rank; `None` if it is not known to refuse any.
+    pub fn unable(&self, id: DatapathId) -> Option<u8> {
+        self.unable.rank(id)
+    }
+
+    /// The same, of all switches that are known to refuse any.
+    pub fn unable_ranks(&self) -> impl Iterator<Item = u8> {
+        self.unable.ranks()
+    }
+
     /// Whether an address is that of a port of a switch.
     pub fn is_port_addr(&self, mac: MacAddr) -> bool {
         self.port_addrs.contains_key(&mac)
@@ -274,7 +285,8 @@ impl View {
             Fact::Port(at, _) => of_switch(&at.switch).max(self.ports.get(at).copied()),
             Fact::Link(to, _) => self.links.get(to).map(|&(stamp, _)| stamp),
             Fact::Host(id, _) => self.hosts.get(id).map(|&(stamp, _)| stamp),
-            Fact::Heard(..) | Fact::Simpler(_) | Fact::Old(..) => None,
+            Fact::Heard(..) | Fact::Old(..) => None,
+            Fact::Unable(id, _) => self.unable.stamp(*id),
             Fact::Tree(_) => self.trees.tree_stamp(),
             Fact::Stand(id, _) => self.trees.stand_stamp(*id),
         }
@@ -291,11 +303,7 @@ impl View {
             Fact::Old(at, is_old) => return self.trees.set_old(*at, *is_old),
             Fact::Tree(tree) => return self.trees.set_tree(told.stamp, tree),
             Fact::Stand(id, stand) => return self.trees.set_stand(told.stamp, *id, *stand),
-            Fact::Simpler(rank) => {
-                let is_news = *rank > self.simpler;
-                self.simpler = self.simpler.max(*rank);
-                return is_news;
-            }
+            Fact::Unable(id, rank) => return self.unable.set(told.stamp, *id, *rank),
         };
         self.version += u64::from(changed);
         changed
@@ -395,6 +403,7 @@ impl View {
         self.links.retain(|_, (stamp, link)| keep(stamp, link.is_some()));
         self.hosts.retain(|_, (stamp, host)| keep(stamp, host.is_some()));
         self.trees.sweep(now);
+        self.unable.sweep(now);
         let switches = &self.switches;
         let is_port = |at: &Place| {
             let switch = switches.get(&at.switch).and_then(|(_, switch)| switch.as_ref());
@@ -503,7 +512,7 @@ mod tests {
                 Fact::Link(to, _) => Fact::Link(to, None),
                 Fact::Host(id, _) => Fact::Host(id, None),
                 Fact::Heard(..)
-                | Fact::Simpler(_)
+                | Fact::Unable(..)
                 | Fact::Old(..)
                 | Fact::Tree(_)
                 | Fact::Stand(..) => continue,

@@ -31,6 +31,7 @@ use flood::{Edges, Floods, is_edge};
 use local::Local;
 use repair::Repair;
 use routes::Routes;
+use simpler::Retries;
 use switches::Switches;
 pub use tree::Flooding;
 use tree::Trees;
@@ -100,8 +101,9 @@ pub struct Forwarding {
     configured: Config,
     /// The same, as far as all switches can do it.
     cfg: Config,
-    /// The rank of the finest form of rules that all switches can match.
+    /// The rank of the finest form of rules that all switches can match, as far as is known.
     simplest: u8,
+    retries: Retries,
     routes: Routes,
     edges: Edges,
     floods: Floods,
@@ -190,6 +192,7 @@ impl Forwarding {
             configured: cfg.clone(),
             cfg: cfg.clone(),
             simplest: 0,
+            retries: Retries::default(),
             routes: Routes::default(),
             edges: Edges::default(),
             floods: Floods::default(),
@@ -262,6 +265,7 @@ impl App for Forwarding {
 
     fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
         self.switches.up(ctx);
+        self.uncover(ctx);
         self.trees.up(self.cfg.flooding, ctx);
         let at = ctx.sw.index();
         if self.locals.len() <= at {
@@ -284,6 +288,7 @@ impl App for Forwarding {
 
     fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
         self.switches.time_passes(ctx);
+        self.forget_unable(ctx);
         self.trees.time_passes(self.cfg.flooding, ctx);
         self.counts.repaired += self.repair.on_time(ctx.now, &self.switches, ctx.network);
         self.counts.repaired += self.switches.resolve(ctx.now, ctx.network);
@@ -294,7 +299,10 @@ impl App for Forwarding {
         self.counts.repaired += self.repair.told(&told.fact, now, &self.switches, network);
         match told.fact {
             Fact::Port(at, _) => self.counts.repaired += self.switches.settle(at, now, network),
-            Fact::Simpler(rank) => self.counts.repaired += self.be_simpler(rank, now, network),
+            Fact::Switch(id, _) => self.moved(id, now, network.view()),
+            Fact::Unable(id, rank) => {
+                self.counts.repaired += self.told_unable(id, rank, now, network);
+            }
             _ => {}
         }
     }
@@ -378,6 +386,8 @@ impl App for Forwarding {
         put(("forwarding_refused", "Rules that switches refused", c.refused));
         let simplified = "Times that rules became simpler, since a switch could not match so much";
         put(("forwarding_simplified", simplified, c.simplified));
+        let unable = self.switches.unable() as u64;
+        put(("forwarding_unable", "Switches because of which rules are simpler, now", unable));
         let refusing = self.switches.refusing() as u64;
         put(("forwarding_refusing", "Switches that get no rules for a while", refusing));
         put(("forwarding_cut_off", "Frames that came up cut off and are lost", c.cut_off));

@@ -29,7 +29,7 @@ const WIDE_PER_S_MAX: u32 = 100;
 
 /// After which a deletion is said once more. Another worker may have loaded a way before it heard the news, and what it
 /// wrote may come after the deletion; facts and messages between workers take less.
-const AGAIN_AFTER: Duration = Duration::from_secs(1);
+pub(super) const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Deletions that wait to be said once more. Beyond, the oldest are not: rules have time-outs.
 const AGAIN_MAX: usize = 65_536;
@@ -45,8 +45,8 @@ pub(super) enum Gone {
     Host(HostId, Place),
     /// To a host that left a place, from any switch.
     Everywhere(HostId, Place),
-    /// By rules whose form has this rank: all switches have simpler ones.
-    Finer(u8),
+    /// By rules whose form has this rank: all switches have others.
+    Form(u8),
 }
 
 impl Gone {
@@ -61,7 +61,7 @@ impl Gone {
             Self::Host(id, at) | Self::Everywhere(id, at) => {
                 view.host(id).is_none_or(|host| host.at != at)
             }
-            Self::Finer(_) => true,
+            Self::Form(_) => true,
         }
     }
 
@@ -90,7 +90,7 @@ impl Gone {
                 }
                 deleted
             }
-            Self::Finer(rank) => {
+            Self::Form(rank) => {
                 let mut deleted = 0;
                 for (switch, named) in switches.all() {
                     if let Some(rule) = named.delete_form(rank) {
@@ -146,7 +146,7 @@ impl Repair {
             }
             Fact::Switch(..)
             | Fact::Heard(..)
-            | Fact::Simpler(_)
+            | Fact::Unable(..)
             | Fact::Old(..)
             | Fact::Tree(_)
             | Fact::Stand(..) => None,
@@ -170,6 +170,11 @@ impl Repair {
             self.again.push_back((now + AGAIN_AFTER, gone.narrow()));
         }
         deleted
+    }
+
+    /// Rules of the form of this rank are written from now on: they no longer go.
+    pub(super) fn spare_form(&mut self, rank: u8) {
+        self.again.retain(|&(_, gone)| !matches!(gone, Gone::Form(other) if other == rank));
     }
 
     fn may_be_wide(&mut self, now: Instant) -> bool {

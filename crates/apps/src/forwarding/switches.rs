@@ -27,6 +27,8 @@ struct Own {
     /// Whether its version can match a conversation of IPv6.
     says_ipv6: bool,
     refuses_until: Option<Instant>,
+    /// Whether it could not match what it was asked to.
+    is_unable: bool,
     asked: Asked,
     /// Hosts to which its rules send, by port, as long as it is not known what the port leads to.
     claims: BTreeMap<PortNo, Vec<HostId>>,
@@ -35,7 +37,8 @@ struct Own {
 /// How far a switch was asked for its rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
-    Not,
+    /// Not, and not to be before this.
+    Not(Instant),
     HowMany(u32),
     Which(u32),
     Done,
@@ -63,8 +66,9 @@ impl Switches {
         let named = Named::of(ctx.here.version());
         let claims = BTreeMap::new();
         let says_ipv6 = rules::says_ipv6(ctx.here.version());
-        let (refuses_until, asked) = (None, Asked::Not);
-        let own = Own { sw: ctx.sw, named, says_ipv6, refuses_until, asked, claims };
+        let is_unable = ctx.view().unable(ctx.id).is_some();
+        let (sw, refuses_until, asked) = (ctx.sw, None, Asked::Not(ctx.now));
+        let own = Own { sw, named, says_ipv6, refuses_until, is_unable, asked, claims };
         self.began.get_or_insert(ctx.now);
         self.all.insert(ctx.id, own);
         self.ask(ctx);
@@ -108,6 +112,26 @@ impl Switches {
         self.all.values().filter(|own| own.refuses_until.is_some()).count()
     }
 
+    /// Notes whether a switch could not match what it was asked to.
+    pub(super) fn set_unable(&mut self, id: DatapathId, is_unable: bool) {
+        if let Some(own) = self.all.get_mut(&id) {
+            own.is_unable = is_unable;
+        }
+    }
+
+    /// Switches that could not match what they were asked to.
+    pub(super) fn unable(&self) -> usize {
+        self.all.values().filter(|own| own.is_unable).count()
+    }
+
+    /// Has switches whose rules cannot be named asked for them once more, at `at`.
+    pub(super) fn ask_again(&mut self, at: Instant) {
+        for own in self.all.values_mut().filter(|own| own.named == Named::ByPort) {
+            own.asked = Asked::Not(at);
+            own.claims.clear();
+        }
+    }
+
     /// Lets time pass for a switch.
     pub(super) fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(own) = self.all.get_mut(&ctx.id) {
@@ -121,7 +145,8 @@ impl Switches {
         let is_open = |own: &&Own| matches!(own.asked, Asked::HowMany(_) | Asked::Which(_));
         let open = self.all.values().filter(is_open).count();
         let Some(own) = self.all.get_mut(&ctx.id) else { return };
-        if own.asked == Asked::Not && open < ASKED_MAX {
+        let is_due = matches!(own.asked, Asked::Not(at) if at <= ctx.now);
+        if is_due && open < ASKED_MAX {
             let asked = ctx.ask(Request::AggregateStats(own.named.request()));
             own.asked = asked.map_or(Asked::Done, Asked::HowMany);
         }

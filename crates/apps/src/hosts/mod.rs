@@ -435,7 +435,7 @@ impl App for Hosts {
             }
             Fact::Port(..)
             | Fact::Link(..)
-            | Fact::Simpler(_)
+            | Fact::Unable(..)
             | Fact::Old(..)
             | Fact::Tree(_)
             | Fact::Stand(..) => {}

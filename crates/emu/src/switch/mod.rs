@@ -37,7 +37,7 @@ mod upward;
 use std::time::Instant;
 
 use sluice_proto::Fault;
-use sluice_wire::{Out, PortNo, Version};
+use sluice_wire::{FieldId, Out, PortNo, Version};
 
 use buffer::Buffer;
 use control::Session;
@@ -114,6 +114,11 @@ impl ModelSwitch {
     /// So many octets of what it said, beside those in the outbox, wait to be sent.
     pub fn set_untaken(&mut self, octets: usize) {
         self.untaken = octets;
+    }
+
+    /// It does not match these fields from now on, as with other firmware: [`Plan::refused_fields`]. Its rules stay.
+    pub fn set_refused_fields(&mut self, fields: Vec<FieldId>) {
+        self.plan.refused_fields = fields;
     }
 
     /// The control connection is there.

@@ -1,6 +1,6 @@
 //! What is done to a network from outside, and what can be seen of it.
 
-use sluice_wire::MacAddr;
+use sluice_wire::{FieldId, MacAddr};
 
 use super::{
     Duration, End, Fabric, Fault, Host, Instant, IpAddr, ModelSwitch, NetError, Outcome, Place,
@@ -47,6 +47,14 @@ impl Fabric {
     pub fn set_untaken(&mut self, switch: usize, octets: usize) {
         if let Some(switch) = self.switches.get_mut(switch) {
             switch.untaken = octets;
+        }
+    }
+
+    /// A switch does not match these fields from now on:
+    /// [`Plan::refused_fields`](crate::switch::Plan::refused_fields). Its rules stay.
+    pub fn set_refused_fields(&mut self, switch: usize, fields: Vec<FieldId>) {
+        if let Some(switch) = self.switches.get_mut(switch) {
+            switch.model.inner.set_refused_fields(fields);
         }
     }
 
