@@ -41,7 +41,7 @@ struct Play {
     /// Where the controller is: a name or an address, perhaps with a port; several take switches in turn.
     #[arg(short, long, default_value = "localhost", value_delimiter = ',')]
     controller: Vec<String>,
-    /// Port of the controller.
+    /// Port of the controller, where -c has none.
     #[arg(short, long, default_value_t = 6633)]
     port: u16,
     /// Switches to play, 1 to 10000.
@@ -50,13 +50,13 @@ struct Play {
     /// Length of a loop, milliseconds.
     #[arg(short, long, default_value_t = 1000)]
     ms_per_test: u64,
-    /// Loops, warm-up and cool-down included.
+    /// Number of loops, warm-up and cool-down included.
     #[arg(short, long, default_value_t = 16)]
     loops: u32,
     /// Hosts behind each switch; a lone one has nobody to talk to and gets a second.
     #[arg(short = 'M', long, default_value_t = 100_000)]
     mac_addresses: u32,
-    /// Throughput: as many open requests as fit, instead of one per switch.
+    /// Measures throughput: each switch has as many requests open as fit, instead of one at a time.
     #[arg(short, long, conflicts_with_all = ["window", "window_total", "rate"])]
     throughput: bool,
     /// Loops at the start that do not count.
@@ -65,13 +65,13 @@ struct Play {
     /// Loops at the end that do not count.
     #[arg(short = 'C', long, default_value_t = 0)]
     cooldown: u32,
-    /// From the last handshake to the first request, milliseconds.
+    /// Milliseconds from the last handshake to the first request.
     #[arg(short = 'D', long, default_value_t = 0)]
     delay: u64,
-    /// Between groups of switches that connect, milliseconds.
+    /// Milliseconds between groups of switches that connect.
     #[arg(short = 'i', long, default_value_t = 0)]
     connect_delay: u64,
-    /// Switches of such a group.
+    /// Switches in such a group.
     #[arg(short = 'I', long, default_value_t = 1)]
     connect_group_size: u32,
     /// Every host announces itself first, so that all destinations are known: on or off.
@@ -90,43 +90,43 @@ struct Play {
           default_value = "off", default_missing_value = "on")]
     debug: String,
 
-    /// Open requests on each switch.
+    /// Requests that each switch has open at a time, 1 if nothing else is asked for.
     #[arg(long, conflicts_with_all = ["window_total", "rate"])]
     window: Option<u32>,
-    /// Open requests on all switches together.
+    /// Requests that all switches together have open at a time.
     #[arg(long, conflicts_with = "rate")]
     window_total: Option<u32>,
     /// Requests a second over all switches, answered or not. Latency counts from the moment a request was due.
     #[arg(long)]
     rate: Option<f64>,
-    /// What the switches speak: 1.0 to 1.5.
+    /// Version of OpenFlow that the switches speak: 1.0 to 1.5.
     #[arg(long, default_value = "1.0", value_parser = version)]
     openflow: Version,
-    /// Switches keep no frames, as Open vSwitch: every request brings its own.
+    /// Switches keep no frames, like Open vSwitch: every request brings its whole frame.
     #[arg(long)]
     no_buffer: bool,
     /// Octets of a frame, without checksum.
     #[arg(long, default_value_t = 64)]
     frame_len: u16,
-    /// Share of requests whose source nobody has seen, 0 to 1.
+    /// Share of requests from an address that nobody has seen before, 0 to 1.
     #[arg(long, default_value_t = 0.0)]
     new_sources: f64,
-    /// Ports of a switch.
+    /// Ports of each switch.
     #[arg(long, default_value_t = 4)]
     ports: u16,
     /// How replies are counted.
     #[arg(long, value_enum, default_value_t = CountBy::Answers)]
     count: CountBy,
-    /// Age at which a request is given up if nothing before it was answered for as long, milliseconds.
+    /// Milliseconds after which a request is given up, unless others before it were answered meanwhile.
     #[arg(long, default_value_t = 5000)]
     timeout: u64,
-    /// Time for all switches to connect and be greeted, seconds.
+    /// Seconds in which all switches must be connected and greeted.
     #[arg(long, default_value_t = 30)]
     handshake_timeout: u64,
     /// Threads that play the switches.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// What the order of hosts starts from.
+    /// Seed of the order in which hosts send: the same seed, the same order.
     #[arg(long, default_value_t = 0)]
     seed: u64,
     #[command(flatten)]
@@ -145,11 +145,11 @@ struct Play {
 
 #[derive(Debug, Args)]
 struct Shared {
-    /// Cores for the threads, in turn.
+    /// Cores to which the threads are bound, in turn, such as 2,3; without it they are bound to none.
     #[arg(long, value_delimiter = ',', value_name = "CORES")]
     pin: Vec<usize>,
-    /// Asks again and again for so long before it blocks, microseconds. Off unless given; with --rate, a second, since
-    /// a thread that blocks wakes up too late to keep a schedule.
+    /// Microseconds for which a thread that has nothing to do asks again before it sleeps; 0 if nothing is said, but a
+    /// second with --rate, since a thread that sleeps wakes up too late to keep a schedule.
     #[arg(long)]
     spin: Option<u64>,
     /// Congestion control of the sockets; `system` leaves it alone.
@@ -165,7 +165,7 @@ struct Null {
     /// Threads that answer.
     #[arg(long, default_value_t = 1)]
     threads: usize,
-    /// Copies nothing into the answers: measure with `--count messages`.
+    /// Copies nothing into the answers; measure it with `--count messages`.
     #[arg(long)]
     no_copy: bool,
     /// Rules in an answer: 2 for controllers that load both directions.
@@ -198,7 +198,7 @@ struct Flood {
     /// What each says.
     #[arg(long, value_enum, default_value_t = Say::Nothing)]
     send: Say,
-    /// What the rubbish comes from.
+    /// Seed of the random octets.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }

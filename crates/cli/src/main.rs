@@ -35,15 +35,10 @@ struct Cli {
 enum Command {
     /// Runs the controller until it is told to stop.
     Run(Flags),
-    /// Plays switches against a controller and measures its answers.
     Bench(Box<bench::Bench>),
-    /// Starts the controller and a network that is not there, and shows it.
     Play(Box<network::Play>),
-    /// Plays a network of switches and hosts against a controller.
     Emu(network::Emu),
-    /// Tells what OpenFlow messages say.
     Decode(decode::Decode),
-    /// Opens a control link with delay, rate and loss.
     Link(Box<link::Link>),
     /// Shows the configuration.
     #[command(subcommand)]

@@ -1,12 +1,13 @@
 //! `sluice bench paths`: a network that asks for ways.
 
 use std::io::{Write, stdout};
-use std::net::ToSocketAddrs as _;
 use std::time::Duration;
 
 use sluice_emu::paths::{Directions, Plan, run};
 use sluice_emu::topology::Topology;
 use sluice_wire::{Version, Versions};
+
+use crate::network::controller;
 
 /// Plays a network whose hosts ask for ways to those farthest away; reports how many are loaded, and how late.
 ///
@@ -20,16 +21,16 @@ pub(crate) struct Paths {
     /// Which network: leafspine,4,16,64 or linear,5,8 or another of those of `sluice emu`.
     #[arg(long, default_value = "leafspine,4,16,64", value_name = "SHAPE")]
     topo: String,
-    /// What the switches speak: 1.0, 1.2 to 1.5.
+    /// Version of OpenFlow that the switches speak: 1.0, 1.2 to 1.5.
     #[arg(long, default_value = "1.3", value_parser = version)]
     openflow: Version,
     /// Ways that are asked for at a time, over all switches; 1 is the latency test.
     #[arg(long, default_value_t = 256)]
     window: usize,
-    /// A way counts when the direction of its packet is there.
+    /// A way counts as soon as the direction of its packet is there, without the way back.
     #[arg(long)]
     one_way: bool,
-    /// Before and after hosts announce themselves, milliseconds: what the controller takes to find links.
+    /// Milliseconds before hosts announce themselves, and after: the controller finds links meanwhile.
     #[arg(long, default_value_t = 3000)]
     settle: u64,
     /// Loops that count.
@@ -41,10 +42,10 @@ pub(crate) struct Paths {
     /// Length of a loop, milliseconds.
     #[arg(short, long, default_value_t = 1000)]
     ms_per_test: u64,
-    /// The core for its thread.
+    /// The core to which its thread is bound.
     #[arg(long)]
     pin: Option<usize>,
-    /// Asks again and again for so long before it blocks, microseconds.
+    /// Microseconds for which it asks again and again before it sleeps.
     #[arg(long, default_value_t = 0)]
     spin: u64,
     /// Prints JSON.
@@ -61,11 +62,9 @@ impl Paths {
     }
 
     fn plan(&self) -> Result<Plan, String> {
-        let why = |e: &dyn std::fmt::Display| format!("controller {}: {e}", self.controller);
-        let mut found = self.controller.to_socket_addrs().map_err(|e| why(&e))?;
         let topology = Topology::from_text(&self.topo);
         Ok(Plan {
-            to: found.next().ok_or_else(|| why(&"no address"))?,
+            to: controller(&self.controller)?,
             topology: topology.map_err(|e| format!("--topo {}: {e}", self.topo))?,
             version: self.openflow,
             window: self.window,

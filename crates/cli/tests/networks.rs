@@ -50,6 +50,11 @@ fn a_start_ends_when_every_host_has_had_an_answer() {
 fn what_is_no_network_is_refused_before_anything_starts() {
     for (arguments, why) in [
         ("play --topo tree,2,x", "error: --topo tree,2,x: fanout: \"x\" is not a number\n"),
+        (
+            "emu --topo ring,2",
+            "error: --topo ring,2: ring: k, the number of switches, is 3 at least\n",
+        ),
+        ("emu --pings 0", "error: invalid value '0' for '--pings <N>': "),
         ("emu --topo star", "error: --topo star: no shape is called \"star\"; there are minimal, "),
         ("emu --topo missing.graphml", "error: --topo missing.graphml: No such file"),
         ("emu --link-delay 5weeks", "error: --link-delay: \"5weeks\" is not a time"),
@@ -59,4 +64,6 @@ fn what_is_no_network_is_refused_before_anything_starts() {
         assert_eq!(code, Some(2), "{arguments}");
         assert!(err.starts_with(why), "{err}");
     }
+    let (_, _, err) = sluice("emu --controller nearby");
+    assert_eq!(err, "error: controller nearby: there is no port; nearby:6653?\n");
 }

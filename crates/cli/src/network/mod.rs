@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often what is seen is drawn, and what people type is read.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// Plays a network of switches and hosts against a controller.
+/// Plays a network of switches and hosts against a controller; every pair of hosts pings, round after round.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Emu {
     /// Where the controller is: a name or an address, with a port.
@@ -42,18 +42,18 @@ pub(crate) struct Emu {
 /// What is done in a network, and how it is seen.
 #[derive(Debug, clap::Args)]
 struct Seen {
-    /// Ends when every pair of hosts has pinged once; exits with 1 if one was lost.
+    /// Ends when every pair of hosts has pinged once; exits with 1 if a ping was lost.
     #[arg(long)]
     once: bool,
     /// Every host pings the next one from the first moment on; ends when each has had an answer, and says how long that
     /// took.
     #[arg(long, conflicts_with_all = ["once", "pings"])]
     start: bool,
-    /// Prints lines, even to a terminal.
+    /// Prints a line a second instead of drawing on the whole terminal.
     #[arg(long)]
     plain: bool,
-    /// Pings per second, over all hosts.
-    #[arg(long, default_value_t = 100, value_name = "N")]
+    /// Pings that all hosts together send in a second, 1 at least.
+    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pings: u32,
 }
 
@@ -74,11 +74,19 @@ impl Emu {
     }
 
     fn start(&self, network: Network) -> Result<ExitCode, String> {
-        let why = |e: &dyn std::fmt::Display| format!("controller {}: {e}", self.controller);
-        let mut found = self.controller.to_socket_addrs().map_err(|e| why(&e))?;
-        let to = found.next().ok_or_else(|| why(&"no address"))?;
+        let to = controller(&self.controller)?;
         watch(to, &format!("controller {to}"), network, &self.seen)
     }
+}
+
+/// Where the controller of this name is.
+pub(crate) fn controller(name: &str) -> Result<SocketAddr, String> {
+    let why = |e: &dyn std::fmt::Display| format!("controller {name}: {e}");
+    if !name.contains(':') {
+        return Err(why(&format_args!("there is no port; {name}:6653?")));
+    }
+    let mut found = name.to_socket_addrs().map_err(|e| why(&e))?;
+    found.next().ok_or_else(|| why(&"no address"))
 }
 
 /// Plays a network against `to` and shows it.
@@ -94,7 +102,7 @@ fn watch(
         let is_whole = start::measure(live, title, &stop)?;
         return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(FAILED) });
     }
-    let pace = Pace { pings_pps: seen.pings.max(1), ..Pace::default() };
+    let pace = Pace { pings_pps: seen.pings, ..Pace::default() };
     let mut watched = Watched { rounds: Rounds::new(live, pace), once: seen.once, stop };
     if seen.draws() {
         screen::show(&mut watched, title)?;

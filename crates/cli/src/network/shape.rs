@@ -13,25 +13,26 @@ use sluice_wire::{Version, Versions};
 /// Which network is played, and what its switches are.
 #[derive(Debug, clap::Args)]
 pub(super) struct Shape {
-    /// A shape or a file: tree,2,3 or ring,4 or leafspine,2,4 or torus,3,3 or campus.mn or zoo.graphml.
+    /// A shape and its numbers: tree,2,3 (depth, fanout), ring,4 or linear,4 or mesh,4 (switches), leafspine,2,4, torus,3,3,
+    /// single,4 (hosts); or a file: .mn as Mininet's editor saves it, .graphml or .xml.
     #[arg(long, default_value = "tree,2,3", value_name = "SHAPE")]
     topo: String,
-    /// Delay of every link: 5ms.
+    /// Delay of every link in each direction, those of hosts included, such as 5ms.
     #[arg(long, value_name = "TIME")]
     link_delay: Option<String>,
-    /// Rate of every link: 100Mbit.
+    /// Rate of every link in each direction, such as 100Mbit.
     #[arg(long, value_name = "RATE")]
     link_rate: Option<String>,
-    /// Share of frames that every link loses: 0.1%.
+    /// Share of frames that every link loses in each direction, such as 0.1%.
     #[arg(long, value_name = "SHARE")]
     link_loss: Option<String>,
-    /// Versions that switches offer: 1.0,1.3 [default: all].
+    /// Versions of OpenFlow that switches offer, such as 1.0,1.3 [default: all].
     #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
     protocols: Vec<String>,
-    /// Packets that a switch keeps until the controller answers.
+    /// Packets that each switch keeps until the controller answers; 0: it sends all of them up whole.
     #[arg(long, default_value_t = 256, value_name = "N")]
     buffers: usize,
-    /// Switches keep further packets of a flow while an answer for its first is on its way.
+    /// A switch that waits for the answer to the first packet of a flow keeps those that follow, and asks for none of them.
     #[arg(long)]
     waiting_flows: bool,
 }

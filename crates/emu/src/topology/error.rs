@@ -30,17 +30,31 @@ pub enum Fault {
     /// There is no shape of this name.
     UnknownShape(String),
     /// There is no such argument, or one too many.
-    UnknownArgument(String),
-    /// An argument, an attribute or a key is not there.
+    UnknownArgument {
+        /// What was given.
+        text: String,
+        /// The shape, and the names of its arguments.
+        of: String,
+    },
+    /// An argument of a shape is not there.
+    NotGiven {
+        /// Its name.
+        name: &'static str,
+        /// Of what it is the number.
+        of: &'static str,
+    },
+    /// An attribute or a key is not there.
     Missing(&'static str),
     /// This is no value of that.
     NotA(&'static str, String),
-    /// It is below the least that makes sense.
+    /// An argument of a shape is below the least that makes sense.
     TooFew {
-        /// Of what.
-        what: &'static str,
+        /// Its name.
+        name: &'static str,
+        /// Of what it is the number.
+        of: &'static str,
         /// The least.
-        min: u64,
+        min: u32,
     },
     /// It is beyond a limit.
     TooMany {
@@ -92,10 +106,13 @@ impl fmt::Display for Fault {
                 write!(f, "no shape is called {name:?}; there are ")?;
                 super::text::names(f)
             }
-            Self::UnknownArgument(text) => write!(f, "no argument for {text:?}"),
+            Self::UnknownArgument { text, of } => write!(f, "{text:?} is no number of {of}"),
+            Self::NotGiven { name, of } => write!(f, "{name}, the number of {of}, is not given"),
             Self::Missing(what) => write!(f, "there is no {what}"),
             Self::NotA(what, text) => write!(f, "{text:?} is not {what}"),
-            Self::TooFew { what, min } => write!(f, "at least {min} {what} are needed"),
+            Self::TooFew { name, of, min } => {
+                write!(f, "{name}, the number of {of}, is {min} at least")
+            }
             Self::TooMany { what, max } => write!(f, "more than {max} {what}"),
             Self::Twice(name) => write!(f, "{name} is there twice"),
             Self::UnknownNode(name) => write!(f, "there is no node {name:?}"),

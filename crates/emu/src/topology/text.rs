@@ -14,50 +14,66 @@ struct Shape {
 /// A number of a shape.
 struct Argument {
     name: &'static str,
+    /// Of what it is the number.
+    of: &'static str,
     min: u32,
     default: Option<u32>,
 }
 
-const fn needed(name: &'static str, min: u32) -> Argument {
-    Argument { name, min, default: None }
+const fn needed(name: &'static str, of: &'static str, min: u32) -> Argument {
+    Argument { name, of, min, default: None }
 }
 
-const fn or(name: &'static str, min: u32, default: u32) -> Argument {
-    Argument { name, min, default: Some(default) }
+const fn or(name: &'static str, of: &'static str, min: u32, default: u32) -> Argument {
+    Argument { name, of, min, default: Some(default) }
 }
+
+/// Hosts of each switch that may have some.
+const HOSTS: Argument = or("n", "hosts of each switch", 0, 1);
 
 /// Every shape. The arguments that Mininet has are in its order, with its names and defaults.
 const SHAPES: [Shape; 8] = [
     Shape { name: "minimal", arguments: &[], build: |_| shapes::single(2) },
-    Shape { name: "single", arguments: &[or("k", 1, 2)], build: |n| shapes::single(at(n, 0)) },
+    Shape {
+        name: "single",
+        arguments: &[or("k", "hosts", 1, 2)],
+        build: |n| shapes::single(at(n, 0)),
+    },
     Shape {
         name: "linear",
-        arguments: &[or("k", 1, 2), or("n", 0, 1)],
+        arguments: &[or("k", "switches", 1, 2), HOSTS],
         build: |n| shapes::linear(at(n, 0), at(n, 1)),
     },
     Shape {
         name: "tree",
-        arguments: &[or("depth", 1, 1), or("fanout", 1, 2)],
+        arguments: &[
+            or("depth", "levels of switches", 1, 1),
+            or("fanout", "nodes below each switch", 1, 2),
+        ],
         build: |n| shapes::tree(at(n, 0), at(n, 1)),
     },
     Shape {
         name: "ring",
-        arguments: &[needed("k", 3), or("n", 0, 1)],
+        arguments: &[needed("k", "switches", 3), HOSTS],
         build: |n| shapes::ring(at(n, 0), at(n, 1)),
     },
     Shape {
         name: "mesh",
-        arguments: &[needed("k", 2), or("n", 0, 1)],
+        arguments: &[needed("k", "switches", 2), HOSTS],
         build: |n| shapes::mesh(at(n, 0), at(n, 1)),
     },
     Shape {
         name: "leafspine",
-        arguments: &[needed("spines", 1), needed("leaves", 1), or("hosts", 0, 1)],
+        arguments: &[
+            needed("spines", "spines", 1),
+            needed("leaves", "leaves", 1),
+            or("hosts", "hosts of each leaf", 0, 1),
+        ],
         build: |n| shapes::leaf_spine(at(n, 0), at(n, 1), at(n, 2)),
     },
     Shape {
         name: "torus",
-        arguments: &[needed("x", 3), needed("y", 3), or("n", 0, 1)],
+        arguments: &[needed("x", "rows", 3), needed("y", "columns", 3), HOSTS],
         build: |n| shapes::torus(at(n, 0), at(n, 1), at(n, 2)),
     },
 ];
@@ -88,26 +104,37 @@ pub(super) fn parse(text: &str) -> Result<Topology, TopologyError> {
             None => (Some(n), word),
         };
         let named = n.and_then(|n| shape.arguments.get(n).zip(given.get_mut(n)));
-        let (argument, slot) = named
-            .ok_or_else(|| Fault::UnknownArgument(word.into()).at(Where::Argument(shape.name)))?;
-        *slot = Some(number(argument, value)?);
+        let (argument, slot) = named.ok_or_else(|| {
+            Fault::UnknownArgument { text: word.into(), of: shape.usage() }.whole()
+        })?;
+        *slot = Some(shape.number(argument, value)?);
     }
     let numbers = shape.arguments.iter().zip(given).map(|(argument, given)| {
-        let missing = || Fault::Missing(argument.name).at(Where::Argument(shape.name));
+        let missing = || {
+            Fault::NotGiven { name: argument.name, of: argument.of }.at(Where::Argument(shape.name))
+        };
         given.or(argument.default).ok_or_else(missing)
     });
     let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
     (shape.build)(&numbers).map_err(|fault| fault.at(Where::Argument(shape.name)))
 }
 
-fn number(argument: &Argument, text: &str) -> Result<u32, TopologyError> {
-    let place = Where::Argument(argument.name);
-    let number: u32 = match text.parse() {
-        Ok(number) => number,
-        Err(_) => return Err(Fault::NotA("a number", text.into()).at(place)),
-    };
-    let few = Fault::TooFew { what: argument.name, min: argument.min.into() };
-    (number >= argument.min).then_some(number).ok_or_else(|| few.at(place))
+impl Shape {
+    /// Its name, and those of its numbers.
+    fn usage(&self) -> String {
+        let names = self.arguments.iter().map(|argument| argument.name);
+        [self.name].into_iter().chain(names).collect::<Vec<_>>().join(",")
+    }
+
+    fn number(&self, argument: &Argument, text: &str) -> Result<u32, TopologyError> {
+        let Argument { name, of, min, .. } = *argument;
+        let number: u32 = match text.parse() {
+            Ok(number) => number,
+            Err(_) => return Err(Fault::NotA("a number", text.into()).at(Where::Argument(name))),
+        };
+        let few = || Fault::TooFew { name, of, min }.at(Where::Argument(self.name));
+        (number >= min).then_some(number).ok_or_else(few)
+    }
 }
 
 #[cfg(test)]
@@ -134,10 +161,11 @@ mod tests {
         );
         assert_eq!(error("tree,2,x"), "fanout: \"x\" is not a number");
         assert_eq!(error("tree,2,-1"), "fanout: \"-1\" is not a number");
-        assert_eq!(error("tree,2,3,4"), "tree: no argument for \"4\"");
-        assert_eq!(error("tree,width=2"), "tree: no argument for \"width=2\"");
-        assert_eq!(error("ring"), "ring: there is no k");
-        assert_eq!(error("torus,3,2"), "y: at least 3 y are needed");
+        assert_eq!(error("tree,2,3,4"), "\"4\" is no number of tree,depth,fanout");
+        assert_eq!(error("tree,width=2"), "\"width=2\" is no number of tree,depth,fanout");
+        assert_eq!(error("ring"), "ring: k, the number of switches, is not given");
+        assert_eq!(error("ring,2"), "ring: k, the number of switches, is 3 at least");
+        assert_eq!(error("torus,3,2"), "torus: y, the number of columns, is 3 at least");
         assert_eq!(error("tree,40,40"), "tree: more than 20000 switches");
         assert_eq!(error("single,4000000000"), "single: more than 65279 ports of one switch");
         assert_eq!(error("mesh,19999,0"), "mesh: more than 1048576 links");
