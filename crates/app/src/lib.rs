@@ -31,7 +31,8 @@ pub mod view;
 use std::time::Instant;
 
 use sluice_wire::{
-    ErrorMsg, Features, FlowRemovedView, MultipartKind, Out, PacketIn, PacketIns, PortStatus,
+    ErrorMsg, EtherType, Ethernet, Features, FlowRemovedView, MultipartKind, Out, PacketIn,
+    PacketIns, PortStatus,
 };
 
 pub use ctx::{Ctx, Sw};
@@ -39,6 +40,14 @@ pub use household::{Abode, Household, PORTS_MAX, Seat, Tick};
 pub use network::Network;
 pub use residents::{Resident, Residents};
 use view::Told;
+
+/// Types of frames that show links: LLDP, and what goes through networks of others. They go before all else.
+pub const PROBES: [EtherType; 2] = [EtherType::LLDP, EtherType::EXPERIMENT_2];
+
+/// Whether a frame shows links.
+pub fn is_probe(frame: &[u8]) -> bool {
+    Ethernet::new(frame).is_some_and(|eth| PROBES.contains(&eth.ethertype))
+}
 
 /// Whether the next application in the row hears of a frame as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -60,6 +60,10 @@ pub struct Limits {
     pub sessions_max: usize,
     /// Octets that a switch may leave unread before it is read from no more.
     pub tx_backlog_max: usize,
+    /// How long answers may wait for a switch before frames that come up from it are left out until it has caught up; and
+    /// four round trips more. A host sends again after a second what was not answered (RFC 6298 §2), so later answers
+    /// are of little use and keep others waiting; and probes are heard in time only by who reads on.
+    pub answers_wait_max: Duration,
     /// Messages from switch to switch that may wait at one thread: at worst 64 KiB each, mostly a hundred octets. Those
     /// beyond are lost, as are those to a switch whose backlog is above its limit.
     pub mail_max: usize,
@@ -93,6 +97,7 @@ impl Default for Limits {
             handshake_octets_max: 256 << 10,
             sessions_max: 12_288,
             tx_backlog_max: 256 << 10,
+            answers_wait_max: Duration::from_millis(500),
             mail_max: 4096,
             stuck_timeout: Duration::from_secs(30),
             duplicate_timeout: Duration::from_secs(2),

@@ -84,6 +84,8 @@ pub(crate) struct Sheet {
     pub(crate) mail_lost: Count,
     /// Messages between switches for which there was no room.
     pub(crate) mail_refused: Count,
+    /// Frames that were not answered since their switch is late.
+    pub(crate) frames_left_out: Count,
     /// From the read that brought a message to the write that took its answer.
     pub(crate) latency: Histogram,
     /// What applications show. Written once a second, so a lock does no harm.
@@ -248,11 +250,14 @@ impl Source for Ledger {
     fn collect(&self, put: &mut dyn FnMut(Sample)) {
         self.collect_received(put);
         self.collect_faults(put);
-        let counters: [Row<u64>; 6] = [
+        let counters: [Row<u64>; 7] = [
             ("connections_accepted", "Connections accepted", |s| s.accepted.get()),
             ("messages_malformed", "Messages that could not be read", |s| s.malformed.get()),
             ("mail_lost", "Messages for switches not there or unable", |s| s.mail_lost.get()),
             ("mail_refused", "Messages to switches without room", |s| s.mail_refused.get()),
+            ("frames_left_out", "Frames not answered as answers wait for too long", |s| {
+                s.frames_left_out.get()
+            }),
             ("received_bytes", "Octets read from switches", |s| s.octets_received.get()),
             ("sent_bytes", "Octets written to switches", |s| s.octets_sent.get()),
         ];

@@ -12,6 +12,7 @@ mod config;
 mod engine;
 mod front;
 mod gate;
+mod lag;
 mod ledger;
 mod lobby;
 mod mailbox;

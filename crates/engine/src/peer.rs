@@ -1,13 +1,14 @@
 //! One connection: octets in, messages out of them, octets out.
 
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Io, Reading};
 use sluice_proto::Session;
 use sluice_wire::{DatapathId, split};
 
 use crate::config::Limits;
+use crate::lag::{Lag, patience};
 use crate::mailbox::Serial;
 
 /// A buffer of more than this is given back when it is empty: most switches are idle most of the time.
@@ -34,6 +35,9 @@ pub(crate) struct Wires {
     /// Since when it takes nothing.
     stuck_since: Option<Instant>,
     paused: bool,
+    pub(crate) lag: Lag,
+    /// How long the link takes there and back, as far as that is known.
+    pub(crate) round_trip: Duration,
     /// Octets at the front of `backlog` that end a message of which the peer has the start; not counted, `None`, as
     /// long as nothing was ever to go ahead.
     half_sent: Option<usize>,
@@ -143,26 +147,47 @@ impl Wires {
         sent
     }
 
-    /// Stops and starts reading, and notes since when the peer takes nothing.
+    /// Stops and starts reading, and notes since when the peer takes nothing and whether it is late.
     #[inline]
     fn mind<I: Io>(&mut self, io: &mut I, id: ConnId, now: Instant, sent: usize, limits: &Limits) {
+        let held = self.lag.holding();
         if self.backlog.is_empty() {
             self.stuck_since = None;
-        } else if sent > 0 || self.stuck_since.is_none() {
-            self.stuck_since = Some(now);
+            self.lag.none(now, sent);
+        } else {
+            if sent > 0 || self.stuck_since.is_none() {
+                self.stuck_since = Some(now);
+            }
+            let patience = patience(limits.answers_wait_max, self.round_trip);
+            self.lag.some(now, patience, (sent, self.backlog.len()), || io.unread(id));
         }
-        if !self.paused && self.backlog.len() > limits.tx_backlog_max {
+        if self.lag.holding() != held {
+            io.hold(id, self.lag.holding());
+        }
+        // Who is late is read from, since little of that is answered.
+        let max = limits.tx_backlog_max.saturating_mul(if self.lag.is_late() { 2 } else { 1 });
+        if !self.paused && self.backlog.len() > max {
             self.paused = true;
             io.set_reading(id, Reading::Off);
-        } else if self.paused && self.backlog.len() <= limits.tx_backlog_max / 2 {
+        } else if self.paused && self.backlog.len() <= max / 2 {
             self.paused = false;
             io.set_reading(id, Reading::On);
         }
     }
 
+    /// Reads no more from a peer that was late and takes nothing at all now.
+    pub(crate) fn on_time<I: Io>(&mut self, io: &mut I, id: ConnId, now: Instant, limits: &Limits) {
+        let patience = patience(limits.answers_wait_max, self.round_trip);
+        let idle = self.stuck_since.map(|since| now.saturating_duration_since(since));
+        if self.lag.is_late() && idle.is_some_and(|idle| idle > patience) {
+            self.lag.stuck();
+            self.mind(io, id, now, 0, limits);
+        }
+    }
+
     /// Notes that another set reads now, which does not know of what waits.
     pub(crate) fn moved(&mut self) {
-        self.paused = false;
+        (self.paused, self.lag) = (false, Lag::default());
     }
 
     /// Whether the peer is not read from until it has taken what waits.
@@ -257,6 +282,12 @@ mod tests {
             let taken = octets.len().min(self.0);
             self.1.extend_from_slice(&octets[..taken]);
             taken
+        }
+
+        fn hold(&mut self, _: ConnId, _: sluice_io::Holding) {}
+
+        fn unread(&mut self, _: ConnId) -> usize {
+            0
         }
 
         fn set_reading(&mut self, _: ConnId, _: Reading) {}

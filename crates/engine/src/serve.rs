@@ -67,6 +67,7 @@ impl<A: App> Floor<'_, A> {
     /// Serves one read of `peer`. What it answers is in `tx`, even if it fails.
     pub(crate) fn burst(&mut self, peer: &mut Peer, octets: &[u8]) -> Result<(), Reason> {
         peer.session.heard(self.now);
+        peer.wires.lag.read(octets.len());
         let mended = peer.wires.mend(octets);
         let rest = match mended.map_err(|error| self.unframed(peer, error))? {
             Mended::Untorn(octets) => octets,
@@ -108,7 +109,12 @@ impl<A: App> Floor<'_, A> {
         let mut frames = PacketIns::new(version, octets);
         let here = peer.session.out(self.tx);
         let mut ctx = Ctx::new(self.now, peer.sw, peer.datapath_id, here, self.ahead, self.network);
-        self.app.packet_ins(&mut frames, &mut ctx);
+        if peer.wires.lag.is_late() {
+            let left_out = leave_out(self.app, &mut frames, &mut ctx);
+            self.sheet.frames_left_out.add(left_out);
+        } else {
+            self.app.packet_ins(&mut frames, &mut ctx);
+        }
         // What the applications left is not for them.
         frames.by_ref().for_each(drop);
         self.sheet.received(version, Kind::PACKET_IN, frames.taken());
@@ -164,6 +170,20 @@ impl<A: App> Floor<'_, A> {
     fn unframed(&mut self, peer: &mut Peer, error: sluice_wire::Error) -> Reason {
         unframed(&mut peer.session, self.tx, error)
     }
+}
+
+/// Answers only frames that show links; returns how many others there were.
+#[cold]
+fn leave_out<A: App>(app: &mut A, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) -> u64 {
+    let mut left_out = 0;
+    for p in frames {
+        if sluice_app::is_probe(p.frame) {
+            app.packet_in(&p, ctx);
+        } else {
+            left_out += 1;
+        }
+    }
+    left_out
 }
 
 /// Says to a peer that its stream can no longer be cut into messages.

@@ -269,6 +269,8 @@ impl<C, A: App> Hall<C, A> {
         self.app.switch_up(features, &mut ctx);
         let early = std::mem::take(&mut peer.wires.torn);
         peer.wires.moved();
+        io.hold(id, peer.wires.lag.holding());
+        peer.wires.round_trip = peer.session.handshake_took();
         self.ledger_sheet().octets_waiting.add(peer.wires.backlog.len() as u64);
         self.by_serial.insert(serial, id);
         self.by_datapath.insert(datapath_id, id);
@@ -405,6 +407,7 @@ impl<C, A: App> Hall<C, A> {
             let Some(Some(peer)) = self.peers.get_mut(slot) else { continue };
             let (id, stuck) = (peer.id, peer.wires.is_stuck(self.now, &self.cfg.limits));
             peer.wires.tidy();
+            peer.wires.on_time(io, id, self.now, &self.cfg.limits);
             if peer.wires.is_paused() {
                 // It may have answered; it is we who do not listen. Being stuck has a limit of its own.
                 peer.session.heard(self.now);

@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, sockopt};
 use rustix::time::Timespec;
 
 use crate::slots::Slots;
-use crate::{ConnId, Io, IoEvent, Reading, Waker, clock};
+use crate::{ConnId, Holding, Io, IoEvent, Reading, Waker, clock, sock};
 
 /// Octets read at a time. `lab/read-size` has the measurement.
 pub const RX_LEN: usize = 128 << 10;
@@ -78,7 +78,13 @@ impl fmt::Debug for Epoll {
 #[derive(Debug)]
 enum Source {
     Listener(TcpListener),
-    Stream { stream: TcpStream, interest: EventFlags, connecting: bool },
+    Stream { stream: TcpStream, interest: EventFlags, connecting: bool, holding: Holding },
+}
+
+impl Source {
+    fn stream(stream: TcpStream, interest: EventFlags, connecting: bool) -> Self {
+        Self::Stream { stream, interest, connecting, holding: Holding::default() }
+    }
 }
 
 impl AsFd for Source {
@@ -148,7 +154,7 @@ impl Epoll {
     /// What the system says.
     pub fn adopt_connecting(&mut self, stream: TcpStream) -> io::Result<ConnId> {
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP;
-        self.register(Source::Stream { stream, interest, connecting: true }, interest)
+        self.register(Source::stream(stream, interest, true), interest)
     }
 
     fn register(&mut self, source: Source, interest: EventFlags) -> io::Result<ConnId> {
@@ -252,7 +258,8 @@ impl Epoll {
 
     /// What a ready stream has: first whether it can be written to, then what it says.
     fn stream_event(&mut self, id: ConnId, flags: EventFlags) -> Happened {
-        let Some(Source::Stream { stream, interest, connecting }) = self.slots.get_mut(id) else {
+        let Some(Source::Stream { stream, interest, connecting, .. }) = self.slots.get_mut(id)
+        else {
             return Happened::Nothing;
         };
         if flags.contains(EventFlags::OUT) && interest.contains(EventFlags::OUT) {
@@ -389,10 +396,15 @@ impl Io for Epoll {
     }
 
     fn send(&mut self, id: ConnId, octets: &[u8]) -> usize {
-        let Some(Source::Stream { stream, .. }) = self.slots.get_mut(id) else {
+        let Some(Source::Stream { stream, holding, .. }) = self.slots.get_mut(id) else {
             return octets.len();
         };
-        let sent = match send(&*stream, octets, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        // A send goes beyond what the kernel is to hold, but begins no other then.
+        let piece = match holding {
+            Holding::Much => octets,
+            Holding::Little => octets.get(..sock::UNSENT_MAX.into()).unwrap_or(octets),
+        };
+        let sent = match send(&*stream, piece, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(sent) => sent,
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(e) => {
@@ -406,6 +418,19 @@ impl Io for Epoll {
         sent
     }
 
+    fn hold(&mut self, id: ConnId, new: Holding) {
+        if let Some(Source::Stream { stream, holding, .. }) = self.slots.get_mut(id) {
+            *holding = new;
+            sock::hold(stream, new);
+        }
+    }
+
+    fn unread(&mut self, id: ConnId) -> usize {
+        let Some(Source::Stream { stream, .. }) = self.slots.get_mut(id) else { return 0 };
+        let unread = rustix::io::ioctl_fionread(&*stream).unwrap_or(0);
+        usize::try_from(unread).unwrap_or(usize::MAX)
+    }
+
     fn set_reading(&mut self, id: ConnId, reading: Reading) {
         let both = EventFlags::IN | EventFlags::RDHUP;
         self.set_interest(id, |interest| match reading {
@@ -416,7 +441,7 @@ impl Io for Epoll {
 
     fn adopt(&mut self, stream: TcpStream) -> io::Result<ConnId> {
         let interest = EventFlags::IN | EventFlags::RDHUP;
-        self.register(Source::Stream { stream, interest, connecting: false }, interest)
+        self.register(Source::stream(stream, interest, false), interest)
     }
 
     fn release(&mut self, id: ConnId) -> Option<TcpStream> {

@@ -78,6 +78,12 @@ pub trait Io {
     /// [`Room`](IoEvent::Room). A connection that is gone takes everything and is reported closed.
     fn send(&mut self, id: ConnId, octets: &[u8]) -> usize;
 
+    /// How much the kernel takes for a connection beyond what it can send, from now on.
+    fn hold(&mut self, id: ConnId, holding: Holding);
+
+    /// How many octets have come that are not read yet.
+    fn unread(&mut self, id: ConnId) -> usize;
+
     /// Reads no more from a connection, or again.
     fn set_reading(&mut self, id: ConnId, reading: Reading);
 
@@ -92,6 +98,16 @@ pub trait Io {
 
     /// Closes a connection; nothing is reported of it any more.
     fn close(&mut self, id: ConnId);
+}
+
+/// How much the kernel takes for a connection beyond what it can send.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Holding {
+    /// What its buffer holds: it has something to send whenever it can.
+    #[default]
+    Much,
+    /// Little: what it has taken nothing can overtake, and over a thin link it would stay there for seconds.
+    Little,
 }
 
 /// Whether a connection is read from.

@@ -82,6 +82,8 @@ pub struct Session {
     next_xid: u32,
     /// When the connection came about.
     opened: Instant,
+    /// How long it took from then until it went up.
+    took: Duration,
     /// When the peer last said something.
     heard: Instant,
     /// When it was asked whether it is there, if it has not spoken since.
@@ -140,6 +142,7 @@ impl Session {
             version,
             next_xid: 1,
             opened: now,
+            took: Duration::ZERO,
             heard: now,
             probed: None,
             malformed: 0,
@@ -164,6 +167,11 @@ impl Session {
     #[inline]
     pub fn heard(&mut self, now: Instant) {
         (self.heard, self.probed) = (now, None);
+    }
+
+    /// How long the handshake took: a round trip, and what the peer had to do. Nothing before it is done.
+    pub fn handshake_took(&self) -> Duration {
+        self.took
     }
 
     /// Reads one message; answers go to `tx`.
@@ -294,6 +302,7 @@ impl Session {
         let mut features = asking.features.take()?;
         features.ports.append(asking.ports.as_mut().unwrap_or(&mut Vec::new()));
         self.phase = Phase::Up;
+        self.took = self.heard.saturating_duration_since(self.opened);
         Some(Box::new(features))
     }
 

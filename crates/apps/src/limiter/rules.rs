@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sluice_app::PROBES;
 use sluice_wire::model::{
     Band, BandTypes, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId, MeterMod,
 };
@@ -24,9 +25,6 @@ const HOLD_PRIORITY: u16 = 2;
 
 /// Above all others: topology, whose probes are such frames, has them come up by a rule just below.
 const PROBES_PRIORITY: u16 = u16::MAX;
-
-/// What shows links: LLDP, and what topology sends through networks of others.
-const PROBES: [EtherType; 2] = [EtherType::LLDP, EtherType::EXPERIMENT_2];
 
 /// Such frames that may come up from a port in a second, and at once: twice what topology looks at. Where several ports of
 /// ours are in one network of others, each hears all of them.

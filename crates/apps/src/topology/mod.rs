@@ -192,11 +192,12 @@ impl Topology {
                 .report(|| format!("{to}: what leaves comes in again; nothing is flooded there"));
         }
         let interval = Duration::from_millis(probe.interval_ms.into());
-        let life = interval * rhythm.lost_probes + LOOKED_EVERY;
+        let took = Duration::from_micros(rhythm.clock.us(now).saturating_sub(probe.sent_us));
+        // Where a control link fills, the next is later by as much again.
+        let life = interval * rhythm.lost_probes + took + LOOKED_EVERY;
         let is_new = port.hear(from, way, life, now);
         let is_linked = port.link_from() == Some(from);
         if is_linked && probe.process == probe::process() && probe.rtt_us > 0 {
-            let took = Duration::from_micros(rhythm.clock.us(now).saturating_sub(probe.sent_us));
             let far_end = Duration::from_micros(probe.rtt_us.into());
             if let Some(rtt) = rtt {
                 port.measure(took.saturating_sub((rtt + far_end) / 2));

@@ -4,15 +4,15 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use sluice_app::view::{Place, SwitchView};
-use sluice_app::{Ctx, Sw};
+use sluice_app::{Ctx, PROBES, Sw};
 use sluice_wire::{
-    Action, DatapathId, EtherType, Ethernet, Features, Field, Fill, FlowMod, Inexpressible,
-    Instruction, Out, PacketOut, PortNo, Stencil,
+    Action, DatapathId, Ethernet, Features, Field, Fill, FlowMod, Inexpressible, Instruction, Out,
+    PacketOut, PortNo, Stencil,
 };
 
 use super::Counts;
 use super::port::{Phase, Port, Times, is_wired};
-use super::probe::{Clock, Drawing, FAR, Secret, Way};
+use super::probe::{Clock, Drawing, Secret, Way};
 
 /// Barriers that may be on their way at one time. What they are for can wait.
 const BARRIERS_MAX: usize = 8;
@@ -191,7 +191,7 @@ impl Switch {
 
 /// Lets probes, whoever's, come up whole, whatever other rules say.
 pub(super) fn send_probes_up(out: &mut Out<'_>) {
-    for ethertype in [EtherType::LLDP, FAR] {
+    for ethertype in PROBES {
         let up = Action::Output { port: PortNo::CONTROLLER, max_len: Action::WHOLE };
         let written = out.flow_mod(&FlowMod {
             priority: PRIORITY,

@@ -234,6 +234,20 @@ fn what_workers_hear_late_costs_no_link() {
     }
 }
 
+/// Probes come later and later, as over a control link that fills.
+#[test]
+fn probes_that_wait_longer_each_time_lose_no_link() {
+    let mut fabric = settled_pair();
+    for delay in [MS * 1500, MS * 4800] {
+        fabric.set_delay(2, delay);
+        fabric.run(S * 10);
+        assert_eq!((links(&fabric), fabric.gauge("topology_links_lost")), (2, 0), "{delay:?}");
+    }
+    fabric.cut(A);
+    fabric.run(S * 14);
+    assert_eq!((links(&fabric), fabric.gauge("topology_links_lost")), (0, 2));
+}
+
 #[test]
 fn a_process_that_slept_has_lost_no_link() {
     let mut fabric = settled_pair();

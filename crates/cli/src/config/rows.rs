@@ -177,6 +177,13 @@ pub(crate) const ROWS: &[Row] = &[
         "Octets of answers that a switch may leave unread before nothing more is read from it.",
     ),
     row(
+        "limits.answers_wait_max_ms",
+        "500",
+        Live,
+        "Milliseconds, and four round trips more, that answers may wait for a switch before frames that come up from it \
+         are left out until it has caught up. Probes of links are heard all the same.",
+    ),
+    row(
         "limits.mail_max",
         "4096",
         Live,

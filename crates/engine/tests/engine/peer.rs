@@ -142,8 +142,18 @@ impl Peer {
 
 /// A frame to all, from the same station each time.
 pub(crate) fn broadcast(buffer_id: Option<u32>) -> Message {
-    let mut frame = vec![0xff; 6];
-    frame.extend([2, 0, 0, 0, 0, 1, 8, 0]);
+    packet_in(buffer_id, [0xff; 6], 0x0800)
+}
+
+/// What shows a link, to the nearest bridge.
+pub(crate) fn lldp() -> Message {
+    packet_in(None, [0x01, 0x80, 0xc2, 0, 0, 0x0e], 0x88cc)
+}
+
+fn packet_in(buffer_id: Option<u32>, dst: [u8; 6], ethertype: u16) -> Message {
+    let mut frame = dst.to_vec();
+    frame.extend([2, 0, 0, 0, 0, 1]);
+    frame.extend(ethertype.to_be_bytes());
     frame.resize(64, 0);
     Message::PacketIn(PacketIn {
         buffer_id,

@@ -1,14 +1,18 @@
 //! Switches that do not take their answers.
 
 use std::io::{ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use sluice_app::{App, Ctx, Then, is_probe};
+use sluice_apps::learning::Learning;
 use sluice_engine::Config;
-use sluice_io::RX_LEN;
-use sluice_wire::{Message, Version};
+use sluice_io::{RX_LEN, clock};
+use sluice_wire::{Features, Message, PacketIn, Version};
 
 use crate::lab::{Lab, wait_until};
-use crate::peer::{Peer, broadcast, echo_request, octets};
+use crate::peer::{Peer, broadcast, echo_request, lldp, octets};
 
 /// So small that a test gets there soon.
 const BACKLOG_MAX: usize = 64 << 10;
@@ -37,7 +41,7 @@ struct Greedy {
 }
 
 impl Greedy {
-    fn new(lab: &Lab) -> Self {
+    fn new<A: App>(lab: &Lab<A>) -> Self {
         let mut peer = Peer::switch(lab.addr, Version::V1_3, 66);
         peer.must_be_answered();
         peer.stream.set_nonblocking(true).unwrap();
@@ -181,4 +185,65 @@ fn one_with_a_backlog_at_its_proof_is_served() {
     }
     slow.must_be_answered();
     wait_until("nothing to wait", || lab.count("waiting_bytes", "") == 0);
+}
+
+/// A learning bridge that counts the frames that show links.
+struct Counting(Learning, Arc<AtomicU64>);
+
+impl App for Counting {
+    fn switch_up(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+        self.0.switch_up(features, ctx);
+    }
+
+    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+        self.1.fetch_add(is_probe(p.frame).into(), Relaxed);
+        self.0.packet_in(p, ctx)
+    }
+}
+
+/// It is read from all the same, but only what shows links and whether it lives is answered.
+#[test]
+fn one_that_takes_too_little_has_frames_left_out_until_it_has_caught_up() {
+    let probes = Arc::new(AtomicU64::default());
+    let counted = probes.clone();
+    let lab = Lab::with(
+        |cfg| {
+            slow(cfg);
+            cfg.limits.stuck_timeout = Duration::from_secs(60);
+            cfg.limits.answers_wait_max = Duration::from_millis(100);
+        },
+        move || Counting(Learning::default(), counted.clone()),
+    );
+    let mut slow = Greedy::new(&lab);
+    slow.burst.extend(octets(Version::V1_3, &lldp()));
+    let (mut bursts, mut heard_late) = (0, 0);
+    while heard_late < 10 || slow.at > 0 {
+        let (left_out, heard) = (lab.count("frames_left_out", ""), probes.load(Relaxed));
+        let end = slow.burst.len().min(slow.at + (32 << 10));
+        match slow.peer.stream.write(&slow.burst[slow.at..end]) {
+            Ok(n) => slow.at += n,
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+        }
+        if slow.at == slow.burst.len() {
+            (slow.at, bursts) = (0, bursts + 1);
+        }
+        slow.take(4 << 10);
+        clock::sleep(Duration::from_millis(1));
+        let waiting = lab.count("waiting_bytes", "");
+        assert!(waiting <= WAITING_MAX + BACKLOG_MAX as u64, "{waiting} octets wait");
+        if lab.count("frames_left_out", "") > left_out {
+            heard_late += probes.load(Relaxed) - heard;
+        }
+    }
+    // 500 frames and a probe each; one frame was answered at its beginning.
+    wait_until("all to be heard and taken", || {
+        slow.take(usize::MAX);
+        let heard = lab.count("messages_received", "PACKET_IN");
+        heard == bursts * 501 + 1 && lab.count("waiting_bytes", "") == 0
+    });
+    slow.take(usize::MAX);
+    let left_out = lab.count("frames_left_out", "");
+    slow.peer.stream.set_nonblocking(false).unwrap();
+    slow.peer.must_be_answered();
+    assert_eq!((lab.count("frames_left_out", ""), lab.ended("")), (left_out, 0));
 }

@@ -1,0 +1,67 @@
+"""Does discovery survive a control link that answers fill, and what becomes of the answers?"""
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent))
+import control
+import lab
+import network
+
+# To the switches, in Mbit/s; what comes up has 100.
+RATES = [0.5, 1, 4, 16]
+# So many flows that their answers, three switches of two rules each, are more than the link carries.
+FLOWS_PER_MBIT, SECONDS = 600, 25
+SETTINGS = {"SLUICE_FORWARDING__MATCH": "five_tuple"}
+SHOWN = {"links lost": "topology_links_lost", "frames left out": "frames_left_out_total",
+         "octets that wait": "waiting_bytes"}
+
+
+def measure(binary, rate):
+    """Three switches in a line, hosts at its ends, one of which opens flows to the other."""
+    net = network.line("OpenFlow13", 3)
+    hosts = net.host("s1"), net.host("s3")
+    link = control.Link("--rate", f"100Mbit,{rate}Mbit", "--delay", "5ms", "--queue", "64KiB")
+    controller = control.Controller("--threads", "1", space=control.FAR, env=SETTINGS, binary=binary)
+    net.bring_up(controller, *hosts)
+    for host, other in (hosts, hosts[::-1]):
+        host.know(other)
+    time.sleep(3)
+    words = map(str, (HERE / "flows.py", hosts[1].ip, rate * FLOWS_PER_MBIT, SECONDS))
+    flows = hosts[0].start(sys.executable, *words)
+    seen = []
+    while flows.poll() is None:
+        seen.append(controller.metrics())
+        time.sleep(0.5)
+    seen.append(controller.metrics())
+    controller.stop()
+    link.close()
+    net.close()
+    # One that is not there has no such number.
+    shown = {name: [metrics.get(key, 0) for metrics in seen if metrics] for name, key in SHOWN.items()}
+    return {name: max(values) for name, values in shown.items()}
+
+
+def main():
+    control.alone(*sys.argv[1:])
+    binaries = {"before": os.environ["BEFORE"]} if "BEFORE" in os.environ else {}
+    binaries["as it is"] = lab.SLUICE
+    runs = []
+    for rate in RATES:
+        for _ in range(lab.rounds()):
+            for name, binary in binaries.items():
+                runs.append({"rate_mbit": rate, "controller": name, **measure(binary, rate)})
+                print(runs[-1], file=sys.stderr)
+    lab.keep("full-link/runs", {"flows_per_mbit": FLOWS_PER_MBIT, "seconds": SECONDS, "runs": runs})
+    lab.table("to the switches", "controller", *SHOWN)
+    for rate in RATES:
+        for name in binaries:
+            of = [run for run in runs if (run["rate_mbit"], run["controller"]) == (rate, name)]
+            medians = (statistics.median(run[key] for run in of) for key in SHOWN)
+            lab.row(f"{rate} Mbit/s", name, *(f"{n:,.0f}" for n in medians))
+
+
+main()
