@@ -18,6 +18,7 @@ mod lobby;
 mod mailbox;
 mod peer;
 mod reason;
+mod refusal;
 mod registry;
 mod serve;
 mod worker;

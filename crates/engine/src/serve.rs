@@ -6,19 +6,17 @@ use std::time::Instant;
 use sluice_app::{App, Ctx, Network, Sw};
 use sluice_io::ConnId;
 use sluice_proto::{Event, Fault, Session};
-use sluice_wire::{DatapathId, ErrorMsg, ErrorReason, Frame, Kind, PacketIns, split};
+use sluice_wire::{DatapathId, ErrorReason, Kind, PacketIns, split};
 
 use crate::config::Config;
 use crate::ledger::Sheet;
 use crate::mailbox::Serial;
 use crate::peer::{Mended, Wires};
 use crate::reason::Reason;
+use crate::refusal;
 
 /// Messages of one switch that are logged; all are counted.
 const LOGGED_MAX: u32 = 10;
-
-/// Octets of a stream that cannot be cut any more that go back in the `ERROR`. §7.4.4.
-const QUOTED: usize = 64;
 
 /// One switch of a worker.
 #[derive(Debug)]
@@ -136,7 +134,7 @@ impl<A: App> Floor<'_, A> {
             }
             Event::Error(error) => {
                 self.sheet.error(error.reason.kind());
-                log_rarely(&mut peer.logged, || log_error(id, error));
+                log_rarely(&mut peer.logged, || refusal::log(id, error));
             }
             Event::PortStatus(status) => {
                 let (port, name) = (status.port.port_no, status.port.name());
@@ -201,17 +199,5 @@ fn log_rarely(logged: &mut u32, log: impl FnOnce()) {
     if *logged < LOGGED_MAX {
         *logged += 1;
         log();
-    }
-}
-
-fn log_error(id: DatapathId, error: &ErrorMsg<'_>) {
-    let quoted = error.data.get(..QUOTED).unwrap_or(error.data);
-    let request = error.request().map_or_else(|| "unknown".to_owned(), |kind| kind.to_string());
-    let detail = Frame::new(error.data).ok().and_then(|msg| sluice_wire::Message::parse(msg).ok());
-    let (error, xid) = (error.reason, error.xid);
-    if let Some(message) = detail {
-        tracing::warn!(datapath = %id, %error, xid, request, "refused: {message:?}");
-    } else {
-        tracing::warn!(datapath = %id, %error, xid, request, "refused: {quoted:02x?}");
     }
 }
