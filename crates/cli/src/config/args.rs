@@ -51,13 +51,25 @@ fn arg(row: &'static Row) -> Option<Arg> {
             // A list may be given in parts; anything else once.
             let action =
                 if row.default.starts_with('[') { ArgAction::Append } else { ArgAction::Set };
-            let help = format!("{} [default: {}]", row.doc, row.default);
+            let help = format!("{} [default: {}]", row.doc.trim_end_matches('.'), as_given(row));
             Some(Arg::new(row.key).long(name).value_name(value).action(action).help(help))
         }
-        Flag::Off(name) => {
-            let help = format!("Sets {} to false: {}", row.key, row.doc);
-            Some(Arg::new(row.key).long(name).action(ArgAction::SetTrue).help(help))
+        Flag::Off(name, does) => {
+            Some(Arg::new(row.key).long(name).action(ArgAction::SetTrue).help(does))
         }
+    }
+}
+
+/// The default of a key as its flag takes it.
+pub(super) fn as_given(row: &Row) -> String {
+    match row.default {
+        "true" => "on".to_owned(),
+        "false" => "off".to_owned(),
+        list if list.starts_with('[') => {
+            let list = list.trim_start_matches('[').trim_end_matches(']');
+            list.replace('"', "").replace(", ", ",")
+        }
+        other => other.trim_matches('"').to_owned(),
     }
 }
 
@@ -68,6 +80,6 @@ fn text(row: &Row, matches: &ArgMatches) -> Option<String> {
             let parts: Vec<_> = matches.get_many::<String>(row.key)?.map(String::as_str).collect();
             Some(parts.join(","))
         }
-        Flag::Off(_) => matches.get_flag(row.key).then(|| "false".to_owned()),
+        Flag::Off(..) => matches.get_flag(row.key).then(|| "false".to_owned()),
     }
 }

@@ -56,7 +56,7 @@ impl Inputs {
         }
         layers.env(&self.env);
         for (row, text) in &self.flags.given {
-            if let Flag::Takes(name, _) | Flag::Off(name) = row.flag {
+            if let Flag::Takes(name, _) | Flag::Off(name, _) = row.flag {
                 layers.put(row, to_value(row, text), Origin::Flag(name));
             }
         }

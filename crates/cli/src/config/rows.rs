@@ -33,8 +33,8 @@ pub(crate) enum Flag {
     None,
     /// `--name VALUE`.
     Takes(&'static str, &'static str),
-    /// `--name`, which sets it to false.
-    Off(&'static str),
+    /// `--name`, which sets it to false, and what that does.
+    Off(&'static str, &'static str),
 }
 
 impl Row {
@@ -58,8 +58,8 @@ impl Row {
         self
     }
 
-    const fn off(mut self, name: &'static str) -> Self {
-        self.flag = Flag::Off(name);
+    const fn off(mut self, name: &'static str, does: &'static str) -> Self {
+        self.flag = Flag::Off(name, does);
         self
     }
 }
@@ -90,7 +90,7 @@ pub(crate) const ROWS: &[Row] = &[
         "workers.pin",
         "true",
         Restart,
-        "Whether each worker is bound to a core of its own: true, false, or a list of cores.",
+        "Whether each worker is bound to a core of its own; or a list of cores, to which they are bound in turn.",
     )
     .flag("pin", "on|off|CORES"),
     row(
@@ -391,7 +391,8 @@ pub(crate) const ROWS: &[Row] = &[
         "forwarding.refused_retry_s",
         "10",
         Live,
-        "Seconds for which a switch that refused a rule gets no others; what comes up there is sent on frame by frame.",
+        "Seconds for which a switch that refused a rule gets no others; what comes up there is sent on frame by frame. Also \
+         how long after a switch that could not match a rule has left or connected again finer rules are tried.",
     ),
     row(
         "forwarding.flood",
@@ -418,7 +419,8 @@ pub(crate) const ROWS: &[Row] = &[
         Live,
         "What the choice among equal ways begins with; another number spreads the same flows otherwise.",
     ),
-    row("api.enabled", "true", Restart, "Whether metrics are served over HTTP.").off("no-api"),
+    row("api.enabled", "true", Restart, "Whether metrics are served over HTTP.")
+        .off("no-api", "Serves no metrics over HTTP"),
     row("api.listen", r#""127.0.0.1:8653""#, Restart, "Address at which metrics are served.")
         .flag("api", "ADDR"),
     row("log.level", r#""info""#, Live, "What is logged: off, error, warn, info, debug or trace.")

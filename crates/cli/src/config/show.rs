@@ -88,7 +88,7 @@ fn flag(row: &Row) -> Option<String> {
     match row.flag {
         Flag::None => None,
         Flag::Takes(name, value) => Some(format!("--{name} {value}")),
-        Flag::Off(name) => Some(format!("--{name}")),
+        Flag::Off(name, _) => Some(format!("--{name}")),
     }
 }
 

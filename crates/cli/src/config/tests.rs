@@ -9,7 +9,7 @@ use sluice_wire::{Role, Version, Versions};
 use toml::Table;
 
 use super::layers::default;
-use super::rows::ROWS;
+use super::rows::{Flag, ROWS};
 use super::*;
 
 /// A file that is gone with the test.
@@ -89,6 +89,16 @@ fn every_flag_reaches_its_part() {
     assert_eq!(load("flags", "", &[], "--no-api").plan.api, None);
     assert_eq!(load("flags", "", &[], "--pin off").plan.engine.workers.pin, Pin::Off);
     assert_eq!(load("flags", "", &[], "--pin on").plan.engine.workers.pin, Pin::Each);
+}
+
+#[test]
+fn the_default_that_help_shows_is_one_that_its_flag_takes() {
+    let untouched = load("shown", "", &[], "");
+    for row in ROWS {
+        let Flag::Takes(name, _) = row.flag else { continue };
+        let given = load("shown", "", &[], &format!("--{name} {}", args::as_given(row)));
+        assert_eq!(untouched.changed(&given), Vec::<&Row>::new(), "{name}");
+    }
 }
 
 #[test]
