@@ -113,7 +113,7 @@ impl Spot {
 impl Default for Waiting {
     fn default() -> Self {
         let seeds = RandomState::new();
-        let keys = [seeds.hash_one(0), seeds.hash_one(1)];
+        let keys = keys([seeds.hash_one(0), seeds.hash_one(1)]);
         Self { lines: Vec::new(), seeds, keys, started: None, swept: None, now: None, last: None }
     }
 }
@@ -339,11 +339,17 @@ const fn is_ahead(until: Millis, now: Millis) -> bool {
     ahead != 0 && ahead < 1 << 15
 }
 
+/// The last is a factor, and odd, so that it maps no two numbers to one.
+fn keys([first, second]: [u64; 2]) -> [u64; 2] {
+    [first, second | 1]
+}
+
 /// The flow from one address to another, of which these are the bits.
 #[inline]
 fn pair([first_key, second_key]: [u64; 2], [dst, src]: [u64; 2]) -> Spot {
     let (first, second) = (src.min(dst), src.max(dst));
-    let hash = fold(first ^ first_key, second ^ second_key);
+    // Under some keys the halves differ only in low bits where addresses differ little: the product spreads them.
+    let hash = fold(first ^ first_key, second ^ second_key).wrapping_mul(second_key);
     Spot { hash, direction: usize::from(src > dst) }
 }
 
@@ -393,6 +399,22 @@ mod tests {
         assert!(waiting.has(&there, over), "both at once");
         waiting.clear();
         assert!(!waiting.has(&there, over) && waiting.len() == 0);
+    }
+
+    /// Hosts with addresses in a row, each of which talks to the next: whatever the keys, they do not meet in one line.
+    #[test]
+    fn neighbours_have_lines_of_their_own() {
+        let mut rng = Rng::new(3);
+        for n in 0..20_000 {
+            let keys = keys([rng.next_u64(), rng.next_u64()]);
+            let mut lines = HashMap::new();
+            for host in 0..40 {
+                let [dst, src] = [host + 1, host].map(|n| mac(n).bits());
+                *lines.entry(pair(keys, [dst, src]).line()).or_insert(0) += 1;
+            }
+            let most = lines.values().max();
+            assert!(most <= Some(&WAYS), "{most:?} in one line of draw {n}, {keys:x?}");
+        }
     }
 
     #[test]
