@@ -1,4 +1,4 @@
-"""Does discovery survive a control link that answers fill, and what becomes of the answers?"""
+"""Are links lost while answers fill a thin control link?"""
 import os
 import pathlib
 import statistics

@@ -60,10 +60,9 @@ pub struct Limits {
     pub sessions_max: usize,
     /// Octets that a switch may leave unread before it is read from no more.
     pub tx_backlog_max: usize,
-    /// How long answers may wait for a switch before frames that come up from it are left out until it has caught up; and
-    /// four round trips more. A host sends again after a second what was not answered (RFC 6298 §2), so later answers
-    /// are of little use and keep others waiting; and probes are heard in time only by who reads on.
-    pub answers_wait_max: Duration,
+    /// For how long, and four round trips more, what a switch says may stay unread since its backlog is above the limit.
+    /// Then it is read, and frames that come up are left out until half of the limit waits: what shows links must be heard.
+    pub unread_max: Duration,
     /// Messages from switch to switch that may wait at one thread: at worst 64 KiB each, mostly a hundred octets. Those
     /// beyond are lost, as are those to a switch whose backlog is above its limit.
     pub mail_max: usize,
@@ -97,7 +96,7 @@ impl Default for Limits {
             handshake_octets_max: 256 << 10,
             sessions_max: 12_288,
             tx_backlog_max: 256 << 10,
-            answers_wait_max: Duration::from_millis(500),
+            unread_max: Duration::from_secs(2),
             mail_max: 4096,
             stuck_timeout: Duration::from_secs(30),
             duplicate_timeout: Duration::from_secs(2),

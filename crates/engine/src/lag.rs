@@ -1,11 +1,11 @@
-//! How far behind a peer is with what it is answered, and how fast its link is.
+//! How late a peer is heard since its answers wait, and how fast it takes them.
 
 use std::time::{Duration, Instant};
 
 use sluice_io::Holding;
 
-/// Round trips of a control link in which what waits for it is not late: after a loss, or at its beginning, TCP needs
-/// some to send what it could have sent in one.
+/// Round trips of a control link in which nobody is late: after a loss, or at its beginning, TCP needs some to send what it
+/// could have sent in one.
 const ROUND_TRIPS: u32 = 4;
 
 /// A peer that takes more octets in a second is fast.
@@ -14,14 +14,11 @@ const FAST: f64 = 10e6;
 /// things to do.
 const PACE_SPAN: Duration = Duration::from_millis(100);
 
-/// So many times what was taken is foretold of what waits, and no more.
-const FORETOLD: usize = 4;
-
-/// Whether a peer takes its answers in time.
+/// Whether a peer is heard in time.
 ///
-/// A mark is set in the stream of what the peer says: behind all that has come when answers begin to wait, read or not. A
-/// peer has caught up with it when all before it is read and what it was answered is taken. So a mark's age is how long the
-/// last of these waited, in the kernel and here.
+/// A peer that is not read from has a mark set behind all that it has said by the time it is read from again. The
+/// mark is reached when all before it is read, however often the reading stops meanwhile. So its age is how long the first of what
+/// was said meanwhile had to wait.
 #[derive(Debug, Default)]
 pub(crate) struct Lag {
     mark: Option<Mark>,
@@ -31,6 +28,13 @@ pub(crate) struct Lag {
     is_fast: bool,
 }
 
+#[derive(Debug)]
+struct Mark {
+    set: Instant,
+    /// Octets before it that are still to be read; not known before it is read from again.
+    unread: Option<usize>,
+}
+
 /// How much is taken in a time.
 #[derive(Debug)]
 struct Pace {
@@ -38,43 +42,8 @@ struct Pace {
     sent: usize,
 }
 
-#[derive(Debug)]
-struct Mark {
-    set: Instant,
-    /// Octets before it that are still to be read.
-    unread: usize,
-    /// Octets before it that are still to be taken, once all are read.
-    unsent: Option<usize>,
-    /// Octets taken since it was set.
-    sent: usize,
-}
-
-impl Mark {
-    fn new(set: Instant, unread: usize) -> Self {
-        Self { set, unread, unsent: None, sent: 0 }
-    }
-
-    /// Notes what is taken; whether that is all before the mark.
-    fn is_reached(&mut self, sent: usize, waiting: usize) -> bool {
-        self.sent += sent;
-        match &mut self.unsent {
-            Some(unsent) => *unsent = unsent.saturating_sub(sent),
-            None if self.unread == 0 => self.unsent = Some(waiting),
-            None => {}
-        }
-        self.unsent == Some(0)
-    }
-
-    /// How long `waiting` octets will wait, or those of them that can be foretold.
-    fn foretell(&self, age: Duration, waiting: usize) -> Duration {
-        let foretold = waiting.min(self.sent.saturating_mul(FORETOLD));
-        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        age.mul_f64(foretold as f64 / self.sent.max(1) as f64)
-    }
-}
-
 impl Lag {
-    /// Whether frames that come up now are not to be answered, so that the peer catches up.
+    /// Whether frames that come up now are not to be answered, so that the peer is heard and catches up.
     #[inline]
     pub(crate) fn is_late(&self) -> bool {
         self.is_late
@@ -89,16 +58,43 @@ impl Lag {
     /// So many octets of what the peer said were read.
     #[inline]
     pub(crate) fn read(&mut self, octets: usize) {
-        if let Some(mark) = &mut self.mark {
-            mark.unread = mark.unread.saturating_sub(octets);
+        if let Some(unread) = self.mark.as_mut().and_then(|mark| mark.unread.as_mut()) {
+            *unread = unread.saturating_sub(octets);
+            if *unread == 0 {
+                self.mark = None;
+            }
         }
     }
 
-    /// The peer took `sent` octets, and nothing waits.
+    /// The peer is not read from, from now on.
+    pub(crate) fn pause(&mut self, now: Instant) {
+        self.mark.get_or_insert(Mark { set: now, unread: None });
+    }
+
+    /// The peer is read from again, and has said so much meanwhile.
+    pub(crate) fn go_on(&mut self, unread: usize) {
+        if let Some(mark) = &mut self.mark {
+            mark.unread.get_or_insert(unread);
+        }
+        self.read(0);
+    }
+
+    /// The peer takes what waits. It is late if the mark is older than this.
+    pub(crate) fn judge(&mut self, now: Instant, patience: Duration) {
+        let age = self.mark.as_ref().map(|mark| now.saturating_duration_since(mark.set));
+        self.is_late |= age.is_some_and(|age| age > patience);
+    }
+
+    /// The peer has taken so much of what waits that it can be answered again, or it takes nothing at all.
     #[inline]
-    pub(crate) fn none(&mut self, now: Instant, sent: usize) {
-        (self.mark, self.is_late) = (None, false);
-        if self.is_fast {
+    pub(crate) fn forgive(&mut self) {
+        self.is_late = false;
+    }
+
+    /// The peer took `sent` octets, and more wait or not.
+    #[inline]
+    pub(crate) fn took(&mut self, now: Instant, sent: usize, more_wait: bool) {
+        if self.is_fast && !more_wait {
             // Only a peer that has something to take all the while shows that it takes little.
             self.pace = None;
         } else {
@@ -117,39 +113,11 @@ impl Lag {
             self.pace = None;
         }
     }
-
-    /// The peer took `sent` octets, and `waiting` wait; `unread` tells how many of its own were not read yet.
-    pub(crate) fn some(
-        &mut self,
-        now: Instant,
-        patience: Duration,
-        (sent, waiting): (usize, usize),
-        unread: impl FnOnce() -> usize,
-    ) {
-        self.look_at_pace(now, sent);
-        let Some(mark) = &mut self.mark else {
-            self.mark = Some(Mark::new(now, unread()));
-            return;
-        };
-        let is_reached = mark.is_reached(sent, waiting);
-        let age = now.saturating_duration_since(mark.set);
-        if is_reached {
-            self.is_late = mark.foretell(age, waiting) > patience;
-            self.mark = Some(Mark::new(now, unread()));
-        } else if sent > 0 {
-            self.is_late |= age > patience;
-        }
-    }
-
-    /// The peer took nothing for long: it is not late but stuck.
-    pub(crate) fn stuck(&mut self) {
-        self.is_late = false;
-    }
 }
 
-/// How long answers may wait for a peer at the end of a link that takes so long there and back.
-pub(crate) fn patience(answers_wait_max: Duration, round_trip: Duration) -> Duration {
-    answers_wait_max + round_trip * ROUND_TRIPS
+/// How long a peer at the end of a link that takes so long there and back may be left unread.
+pub(crate) fn patience(unread_max: Duration, round_trip: Duration) -> Duration {
+    unread_max + round_trip * ROUND_TRIPS
 }
 
 #[cfg(test)]
@@ -162,80 +130,58 @@ mod tests {
         Duration::from_millis(n)
     }
 
-    fn must_not_ask() -> usize {
-        panic!("there is a mark already")
-    }
-
     #[test]
-    fn who_takes_what_waits_in_time_is_not_late_however_much_it_is() {
+    fn who_is_read_to_the_mark_in_time_is_not_late_however_often_the_reading_stops() {
         let (start, mut lag) = (sluice_io::clock::now(), Lag::default());
-        for at in 0..100 {
-            // It says as much as it takes, and a hundred octets always wait at either end.
-            lag.some(start + ms(at * 100), PATIENCE, (50, 100), || 100);
-            lag.read(50);
+        for at in (0..5000).step_by(250) {
+            lag.pause(start + ms(at));
+            lag.judge(start + ms(at + 100), PATIENCE);
+            lag.go_on(300);
+            lag.read(200);
+            lag.judge(start + ms(at + 200), PATIENCE);
             assert!(!lag.is_late(), "at {at}");
+            lag.read(100);
         }
     }
 
     #[test]
-    fn who_takes_too_little_is_late_until_it_has_caught_up_with_the_mark() {
+    fn who_is_not_read_to_the_mark_is_late_though_the_reading_goes_on_now_and_then() {
         let (start, mut lag) = (sluice_io::clock::now(), Lag::default());
-        lag.some(start, PATIENCE, (10, 100), || 300);
-        for at in 1..=5 {
-            lag.read(50);
-            lag.some(start + ms(at * 100), PATIENCE, (10, 100), must_not_ask);
+        for at in [0, 100, 200, 300, 400, 500] {
+            lag.pause(start + ms(at));
+            lag.judge(start + ms(at), PATIENCE);
             assert!(!lag.is_late(), "at {at}");
+            // More has come each time, which is behind the mark.
+            lag.go_on(1000 + usize::try_from(at).unwrap());
+            lag.read(100);
         }
-        lag.some(start + ms(600), PATIENCE, (10, 100), must_not_ask);
+        lag.judge(start + ms(501), PATIENCE);
         assert!(lag.is_late());
-        // All is read, a hundred octets are what was answered to it.
-        lag.read(50);
-        lag.some(start + ms(700), PATIENCE, (10, 100), must_not_ask);
-        for at in 8..17 {
-            lag.some(start + ms(at * 100), PATIENCE, (10, 90), must_not_ask);
-            assert!(lag.is_late(), "at {at}");
-        }
-        // 20 octets take 200 ms more.
-        lag.some(start + ms(1700), PATIENCE, (10, 20), || 0);
+        lag.forgive();
+        lag.read(399);
+        lag.judge(start + ms(600), PATIENCE);
+        assert!(lag.is_late());
+        lag.forgive();
+        lag.read(1);
+        lag.judge(start + ms(700), PATIENCE);
         assert!(!lag.is_late());
     }
 
     #[test]
-    fn who_takes_nothing_is_not_late() {
+    fn who_said_nothing_meanwhile_has_no_mark() {
         let (start, mut lag) = (sluice_io::clock::now(), Lag::default());
-        lag.some(start, PATIENCE, (10, 100), || 0);
-        lag.some(start + ms(5000), PATIENCE, (0, 100), must_not_ask);
-        assert!(!lag.is_late());
-        lag.some(start + ms(6000), PATIENCE, (1, 100), must_not_ask);
-        assert!(lag.is_late());
-        lag.stuck();
-        assert!(!lag.is_late());
-    }
-
-    #[test]
-    fn who_took_long_is_late_at_once_when_more_waits_than_it_takes_in_time() {
-        let (start, mut lag) = (sluice_io::clock::now(), Lag::default());
-        lag.some(start, PATIENCE, (10, 100), || 0);
-        lag.some(start + ms(100), PATIENCE, (0, 100), must_not_ask);
-        lag.some(start + ms(200), PATIENCE, (100, 240), || 0);
-        assert!(!lag.is_late(), "240 octets take 480 ms");
-        lag.some(start + ms(300), PATIENCE, (50, 240), must_not_ask);
-        lag.some(start + ms(680), PATIENCE, (240, 400), || 0);
-        assert!(lag.is_late(), "400 octets take 660 ms");
-        lag.none(start + ms(1340), 400);
+        lag.pause(start);
+        lag.go_on(0);
+        lag.judge(start + ms(5000), PATIENCE);
         assert!(!lag.is_late());
     }
 
     /// Whether it is fast after it has taken so much in each of a hundred milliseconds.
     fn is_fast(lag: &mut Lag, start: Instant, octets: usize) -> bool {
         for at in 0..100 {
-            if at % 10 == 9 {
-                lag.some(start + ms(at), PATIENCE, (octets, 10), || 0);
-            } else {
-                lag.none(start + ms(at), octets);
-            }
+            lag.took(start + ms(at), octets, at % 10 == 9);
         }
-        lag.none(start + ms(100), octets);
+        lag.took(start + ms(100), octets, false);
         lag.holding() == Holding::Much
     }
 
@@ -248,7 +194,7 @@ mod tests {
         assert!(is_fast(&mut lag, start + ms(1000), 100_000));
         assert!(is_fast(&mut lag, start + ms(2000), 1_000), "it did not have more to take");
         for at in 0..=100 {
-            lag.some(start + ms(3000 + at), PATIENCE, (1_000, 10), || 0);
+            lag.took(start + ms(3000 + at), 1_000, true);
         }
         assert_eq!(lag.holding(), Holding::Little);
     }

@@ -84,7 +84,7 @@ pub(crate) struct Sheet {
     pub(crate) mail_lost: Count,
     /// Messages between switches for which there was no room.
     pub(crate) mail_refused: Count,
-    /// Frames that were not answered since their switch is late.
+    /// Frames that were not answered since their switch was not read from for too long.
     pub(crate) frames_left_out: Count,
     /// From the read that brought a message to the write that took its answer.
     pub(crate) latency: Histogram,
@@ -255,9 +255,11 @@ impl Source for Ledger {
             ("messages_malformed", "Messages that could not be read", |s| s.malformed.get()),
             ("mail_lost", "Messages for switches not there or unable", |s| s.mail_lost.get()),
             ("mail_refused", "Messages to switches without room", |s| s.mail_refused.get()),
-            ("frames_left_out", "Frames not answered as answers wait for too long", |s| {
-                s.frames_left_out.get()
-            }),
+            (
+                "frames_left_out",
+                "Frames not answered as their switch was unread for too long",
+                |s| s.frames_left_out.get(),
+            ),
             ("received_bytes", "Octets read from switches", |s| s.octets_received.get()),
             ("sent_bytes", "Octets written to switches", |s| s.octets_sent.get()),
         ];

@@ -150,37 +150,42 @@ impl Wires {
     /// Stops and starts reading, and notes since when the peer takes nothing and whether it is late.
     #[inline]
     fn mind<I: Io>(&mut self, io: &mut I, id: ConnId, now: Instant, sent: usize, limits: &Limits) {
-        let held = self.lag.holding();
-        if self.backlog.is_empty() {
+        let more_wait = !self.backlog.is_empty();
+        if !more_wait {
             self.stuck_since = None;
-            self.lag.none(now, sent);
-        } else {
-            if sent > 0 || self.stuck_since.is_none() {
-                self.stuck_since = Some(now);
-            }
-            let patience = patience(limits.answers_wait_max, self.round_trip);
-            self.lag.some(now, patience, (sent, self.backlog.len()), || io.unread(id));
+        } else if sent > 0 || self.stuck_since.is_none() {
+            self.stuck_since = Some(now);
         }
+        let held = self.lag.holding();
+        self.lag.took(now, sent, more_wait);
         if self.lag.holding() != held {
             io.hold(id, self.lag.holding());
         }
+        let max = limits.tx_backlog_max;
+        if self.backlog.len() <= max / 2 {
+            self.lag.forgive();
+        } else if sent > 0 {
+            self.lag.judge(now, patience(limits.unread_max, self.round_trip));
+        }
         // Who is late is read from, since little of that is answered.
-        let max = limits.tx_backlog_max.saturating_mul(if self.lag.is_late() { 2 } else { 1 });
+        let max = max.saturating_mul(if self.lag.is_late() { 2 } else { 1 });
         if !self.paused && self.backlog.len() > max {
             self.paused = true;
+            self.lag.pause(now);
             io.set_reading(id, Reading::Off);
         } else if self.paused && self.backlog.len() <= max / 2 {
             self.paused = false;
+            self.lag.go_on(io.unread(id));
             io.set_reading(id, Reading::On);
         }
     }
 
     /// Reads no more from a peer that was late and takes nothing at all now.
     pub(crate) fn on_time<I: Io>(&mut self, io: &mut I, id: ConnId, now: Instant, limits: &Limits) {
-        let patience = patience(limits.answers_wait_max, self.round_trip);
+        let patience = patience(limits.unread_max, self.round_trip);
         let idle = self.stuck_since.map(|since| now.saturating_duration_since(since));
         if self.lag.is_late() && idle.is_some_and(|idle| idle > patience) {
-            self.lag.stuck();
+            self.lag.forgive();
             self.mind(io, id, now, 0, limits);
         }
     }

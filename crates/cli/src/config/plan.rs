@@ -70,7 +70,7 @@ impl Plan {
                 handshake_octets_max: limits.handshake_octets_max.get(),
                 sessions_max: limits.sessions_max.get(),
                 tx_backlog_max: limits.tx_backlog_max.get(),
-                answers_wait_max: limits.answers_wait_max_ms.0,
+                unread_max: limits.unread_max_ms.0,
                 mail_max: limits.mail_max.get(),
                 stuck_timeout: limits.stuck_timeout_s.0,
                 duplicate_timeout: limits.duplicate_timeout_s.0,

@@ -177,11 +177,11 @@ pub(crate) const ROWS: &[Row] = &[
         "Octets of answers that a switch may leave unread before nothing more is read from it.",
     ),
     row(
-        "limits.answers_wait_max_ms",
-        "500",
+        "limits.unread_max_ms",
+        "2000",
         Live,
-        "Milliseconds, and four round trips more, that answers may wait for a switch before frames that come up from it \
-         are left out until it has caught up. Probes of links are heard all the same.",
+        "Milliseconds, and four round trips more, for which what a switch says may stay unread since too much waits for it. \
+         Then it is read, and frames that come up are left out, but for probes of links, until half as much waits.",
     ),
     row(
         "limits.mail_max",

@@ -59,7 +59,7 @@ pub(super) struct Limits {
     pub(super) handshake_octets_max: NonZeroUsize,
     pub(super) sessions_max: NonZeroUsize,
     pub(super) tx_backlog_max: NonZeroUsize,
-    pub(super) answers_wait_max_ms: Millis,
+    pub(super) unread_max_ms: Millis,
     pub(super) mail_max: NonZeroUsize,
     pub(super) stuck_timeout_s: Seconds,
     pub(super) duplicate_timeout_s: Seconds,

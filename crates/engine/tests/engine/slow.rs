@@ -210,7 +210,7 @@ fn one_that_takes_too_little_has_frames_left_out_until_it_has_caught_up() {
         |cfg| {
             slow(cfg);
             cfg.limits.stuck_timeout = Duration::from_secs(60);
-            cfg.limits.answers_wait_max = Duration::from_millis(100);
+            cfg.limits.unread_max = Duration::from_millis(100);
         },
         move || Counting(Learning::default(), counted.clone()),
     );
