@@ -24,8 +24,8 @@ pub(crate) struct Lag {
     mark: Option<Mark>,
     is_late: bool,
     pace: Option<Pace>,
-    /// It took much in a short time.
-    is_fast: bool,
+    /// It had something to take all the while, and took little.
+    is_thin: bool,
 }
 
 #[derive(Debug)]
@@ -52,7 +52,7 @@ impl Lag {
     /// How much the kernel is to hold for the peer.
     #[inline]
     pub(crate) fn holding(&self) -> Holding {
-        if self.is_fast { Holding::Much } else { Holding::Little }
+        if self.is_thin { Holding::Little } else { Holding::Much }
     }
 
     /// So many octets of what the peer said were read.
@@ -94,7 +94,7 @@ impl Lag {
     /// The peer took `sent` octets, and more wait or not.
     #[inline]
     pub(crate) fn took(&mut self, now: Instant, sent: usize, more_wait: bool) {
-        if self.is_fast && !more_wait {
+        if !self.is_thin && !more_wait {
             // Only a peer that has something to take all the while shows that it takes little.
             self.pace = None;
         } else {
@@ -109,7 +109,7 @@ impl Lag {
         if span >= PACE_SPAN {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
             let rate = pace.sent as f64 / span.as_secs_f64();
-            self.is_fast = rate > FAST;
+            self.is_thin = rate <= FAST;
             self.pace = None;
         }
     }
@@ -189,14 +189,13 @@ mod tests {
     fn the_kernel_holds_much_for_a_peer_that_takes_much_until_that_has_much_to_take_and_takes_little()
      {
         let (start, mut lag) = (sluice_io::clock::now(), Lag::default());
-        assert_eq!(lag.holding(), Holding::Little);
-        assert!(!is_fast(&mut lag, start, 1_000));
-        assert!(is_fast(&mut lag, start + ms(1000), 100_000));
-        assert!(is_fast(&mut lag, start + ms(2000), 1_000), "it did not have more to take");
+        assert!(is_fast(&mut lag, start, 1_000), "it did not have more to take");
         for at in 0..=100 {
-            lag.took(start + ms(3000 + at), 1_000, true);
+            lag.took(start + ms(1000 + at), 1_000, true);
         }
         assert_eq!(lag.holding(), Holding::Little);
+        assert!(!is_fast(&mut lag, start + ms(2000), 1_000));
+        assert!(is_fast(&mut lag, start + ms(3000), 100_000));
     }
 
     #[test]

@@ -269,7 +269,6 @@ impl<C, A: App> Hall<C, A> {
         self.app.switch_up(features, &mut ctx);
         let early = std::mem::take(&mut peer.wires.torn);
         peer.wires.moved();
-        io.hold(id, peer.wires.lag.holding());
         peer.wires.round_trip = peer.session.handshake_took();
         self.ledger_sheet().octets_waiting.add(peer.wires.backlog.len() as u64);
         self.by_serial.insert(serial, id);
