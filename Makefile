@@ -33,7 +33,7 @@ run: release ## builds the controller and starts it; ARGS="--app hub" is passed 
 play: release ## the controller and a network that is not there, on the terminal; ARGS="--topo ring,4" is passed on
 	@exec $(SLUICE_BIN) play $(ARGS)
 
-test: ## everything that proves the whole: needs root and 29 minutes on two cores
+test: ## everything that proves the whole: needs root and 27 minutes on two cores
 	@FUZZ_SEED=1 scripts/steps.sh $(steps)
 
 check: ## the quick part of it, while you work
