@@ -83,6 +83,9 @@ impl Network {
     /// # Cost
     /// A copy, and a hop between cores for every other worker.
     pub fn tell(&mut self, now: Instant, fact: Fact) -> bool {
+        if self.view.knows(&fact) {
+            return false;
+        }
         let stamp = Stamp::new(now, self.worker).after(self.view.stamp_of(&fact));
         let told = Told { stamp, fact };
         let is_new = self.apply(&told);
@@ -192,14 +195,38 @@ mod tests {
         assert_eq!((network.rtt(Sw(3)), network.rtt(Sw(4))), (None, None));
     }
 
+    const ID: HostId = HostId { mac: MacAddr([2; 6]), vlan: VlanId(0) };
+
+    fn at(port: u32) -> Place {
+        Place::new(DatapathId(1), PortNo(port))
+    }
+
+    fn host(port: u32) -> Fact {
+        Fact::Host(ID, Some(Host { at: at(port), addrs: vec![] }))
+    }
+
+    /// It is not told to others, so it must not hold against them either.
+    #[test]
+    fn what_is_known_and_said_again_is_not_said_later() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let now = Instant::now();
+        let ms = |n| now + Duration::from_millis(n);
+        let [mut here, mut there] = [Network::new(0), Network::new(1)];
+        for (network, at, port) in [(&mut here, 1, 1), (&mut there, 2, 2)] {
+            assert!(network.tell(ms(at), host(port)));
+        }
+        assert!(!here.tell(ms(3), host(1)));
+        let [said, other] = [&mut here, &mut there].map(Network::take_told);
+        assert_eq!((said.len(), other.len()), (1, 1));
+        assert!(!there.hear(&said[0]) && here.hear(&other[0]));
+        assert_eq!([here, there].map(|network| network.view().host(ID).unwrap().at), [at(2); 2]);
+    }
+
     /// Two workers in a turn that began at one time: who has heard the other comes after it.
     #[test]
     fn who_has_heard_a_fact_comes_after_it() {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
-        let id = HostId { mac: MacAddr([2; 6]), vlan: VlanId(0) };
-        let at = |port| Place::new(DatapathId(1), PortNo(port));
-        let host = |port| Fact::Host(id, Some(Host { at: at(port), addrs: vec![] }));
         let mut workers = [Network::new(0), Network::new(1)];
         for n in 1..10 {
             let (teller, other) = (n % 2, (n + 1) % 2);
@@ -209,7 +236,7 @@ mod tests {
                 assert!(workers[other].hear(&told), "{n}");
             }
             for network in &workers {
-                assert_eq!(network.view().host(id).map(|host| host.at), Some(at(port)));
+                assert_eq!(network.view().host(ID).map(|host| host.at), Some(at(port)));
             }
         }
     }

@@ -25,6 +25,23 @@ fn on_line(cfg: &Config, script: &str) {
     transcript(|| Forwarding::new(cfg), &format!("{LINE}\n{script}"));
 }
 
+/// The second switch cannot match so much, and all that was written goes, once more a second later.
+const UNABLE: &str = "
+    s2 < unable
+    [1.1..] s1 > flow_mod delete match= cookie=7381244169710206977
+    [1.1..] s2 > flow_mod delete match= cookie=7381244169710206977
+    [1.1..] s3 > flow_mod delete match= cookie=7381244169710206977
+    wait 1s
+    [1.1..] s1 > flow_mod delete match= cookie=7381244169710206977
+    [1.1..] s2 > flow_mod delete match= cookie=7381244169710206977
+    [1.1..] s3 > flow_mod delete match= cookie=7381244169710206977
+";
+
+#[track_caller]
+fn on_unable(script: &str) {
+    on_line(&Config::default(), &format!("{UNABLE}\n{script}"));
+}
+
 #[test]
 fn a_switch_that_cannot_match_so_much_has_all_switches_get_simpler_rules_above_the_others() {
     on_line(
@@ -53,17 +70,8 @@ fn a_switch_that_cannot_match_so_much_has_all_switches_get_simpler_rules_above_t
 
 #[test]
 fn simpler_rules_go_a_while_after_who_needed_them_has_left() {
-    on_line(
-        &Config::default(),
+    on_unable(
         "
-        s2 < unable
-        [1.1..] s1 > flow_mod delete match= cookie=7381244169710206977
-        [1.1..] s2 > flow_mod delete match= cookie=7381244169710206977
-        [1.1..] s3 > flow_mod delete match= cookie=7381244169710206977
-        wait 1s
-        [1.1..] s1 > flow_mod delete match= cookie=7381244169710206977
-        [1.1..] s2 > flow_mod delete match= cookie=7381244169710206977
-        [1.1..] s3 > flow_mod delete match= cookie=7381244169710206977
         wait 60s
         s2 < down
         know lost s2
@@ -122,17 +130,8 @@ fn simpler_rules_that_cannot_be_named_are_read_and_go_one_by_one() {
 
 #[test]
 fn who_has_connected_again_is_tried_after_a_while_and_later_each_time_that_it_is_in_vain() {
-    on_line(
-        &Config::default(),
+    on_unable(
         "
-        s2 < unable
-        [1.1..] s1 > flow_mod delete match= cookie=7381244169710206977
-        [1.1..] s2 > flow_mod delete match= cookie=7381244169710206977
-        [1.1..] s3 > flow_mod delete match= cookie=7381244169710206977
-        wait 1s
-        [1.1..] s1 > flow_mod delete match= cookie=7381244169710206977
-        [1.1..] s2 > flow_mod delete match= cookie=7381244169710206977
-        [1.1..] s3 > flow_mod delete match= cookie=7381244169710206977
         know lost s2
         wait 9s
         know link s1:1 s2:1

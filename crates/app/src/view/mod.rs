@@ -292,7 +292,19 @@ impl View {
         }
     }
 
-    /// Takes a fact in. Whether anything is otherwise than before.
+    /// Whether it is so already.
+    pub(crate) fn knows(&self, fact: &Fact) -> bool {
+        match fact {
+            Fact::Switch(id, new) => self.switch(*id) == new.as_ref(),
+            Fact::Port(at, new) => self.port(*at) == new.as_ref(),
+            Fact::Link(to, new) => self.link_to(*to) == new.as_ref(),
+            Fact::Host(id, new) => self.host(*id) == new.as_ref(),
+            Fact::Unable(id, new) => self.unable.rank(*id) == *new,
+            Fact::Heard(..) | Fact::Old(..) | Fact::Tree(_) | Fact::Stand(..) => false,
+        }
+    }
+
+    /// Takes a fact in. Whether anything is otherwise than before. What was so before is so since the later word.
     pub(crate) fn apply(&mut self, told: &Told) -> bool {
         let changed = match &told.fact {
             Fact::Switch(id, switch) => self.set_switch(told.stamp, *id, switch.as_ref()),
@@ -311,10 +323,13 @@ impl View {
 
     fn set_switch(&mut self, stamp: Stamp, id: DatapathId, new: Option<&SwitchView>) -> bool {
         let (old_stamp, old) = self.switches.entry(id).or_insert((stamp, None));
-        if stamp < *old_stamp || old.as_ref() == new {
+        if stamp < *old_stamp {
             return false;
         }
         *old_stamp = stamp;
+        if old.as_ref() == new {
+            return false;
+        }
         self.switches_up =
             self.switches_up + usize::from(new.is_some()) - usize::from(old.is_some());
         let old = std::mem::replace(old, new.cloned());
@@ -339,10 +354,13 @@ impl View {
     fn set_port(&mut self, stamp: Stamp, at: Place, new: Option<&PortView>) -> bool {
         let Some((up, Some(switch))) = self.switches.get_mut(&at.switch) else { return false };
         let last = self.ports.entry(at).or_insert(*up);
-        if stamp < *up || stamp < *last || switch.ports.get(&at.port) == new {
+        if stamp < *up || stamp < *last {
             return false;
         }
         *last = stamp;
+        if switch.ports.get(&at.port) == new {
+            return false;
+        }
         let old = match new {
             Some(new) => switch.ports.insert(at.port, new.clone()),
             None => switch.ports.remove(&at.port),
@@ -358,10 +376,13 @@ impl View {
 
     fn set_link(&mut self, stamp: Stamp, to: Place, new: Option<&Link>) -> bool {
         let (old_stamp, old) = self.links.entry(to).or_insert((stamp, None));
-        if stamp < *old_stamp || old.as_ref() == new {
+        if stamp < *old_stamp {
             return false;
         }
         *old_stamp = stamp;
+        if old.as_ref() == new {
+            return false;
+        }
         let old = std::mem::replace(old, new.copied());
         if let Some(old) = old
             && self.links_from.get(&old.from) == Some(&to)
@@ -376,10 +397,13 @@ impl View {
 
     fn set_host(&mut self, stamp: Stamp, id: HostId, new: Option<&Host>) -> bool {
         let (old_stamp, old) = self.hosts.entry(id).or_insert((stamp, None));
-        if stamp < *old_stamp || old.as_ref() == new {
+        if stamp < *old_stamp {
             return false;
         }
         *old_stamp = stamp;
+        if old.as_ref() == new {
+            return false;
+        }
         self.hosts_known =
             self.hosts_known + usize::from(new.is_some()) - usize::from(old.is_some());
         let old = std::mem::replace(old, new.cloned());
@@ -447,6 +471,8 @@ mod tests {
             let addrs = vec![IpAddr::from([10, 0, 0, u8::try_from(n % 5).unwrap()])];
             facts.push(Fact::Host(id, (n % 6 != 0).then_some(Host { at: a, addrs })));
         }
+        // What was so before is so again, and what came between may arrive last.
+        facts.extend_from_within(3..33);
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
         let stamp = |n: usize| Stamp::new(start + Duration::from_millis(n as u64), 1);

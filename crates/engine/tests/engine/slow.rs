@@ -11,7 +11,7 @@ use sluice_engine::Config;
 use sluice_io::{RX_LEN, clock};
 use sluice_wire::{Features, Message, PacketIn, Version};
 
-use crate::lab::{Lab, wait_until};
+use crate::lab::{Lab, SOON, wait_until};
 use crate::peer::{Peer, broadcast, echo_request, lldp, octets};
 
 /// So small that a test gets there soon.
@@ -216,11 +216,12 @@ fn one_that_takes_too_little_has_frames_left_out_until_it_has_caught_up() {
     );
     let mut slow = Greedy::new(&lab);
     slow.burst.extend(octets(Version::V1_3, &lldp()));
-    let (mut bursts, mut heard_late) = (0, 0);
+    let (mut bursts, mut heard_late, end) = (0, 0, clock::now() + SOON);
     while heard_late < 10 || slow.at > 0 {
+        assert!(clock::now() < end, "{heard_late} probes were heard while frames were left out");
         let (left_out, heard) = (lab.count("frames_left_out", ""), probes.load(Relaxed));
-        let end = slow.burst.len().min(slow.at + (32 << 10));
-        match slow.peer.stream.write(&slow.burst[slow.at..end]) {
+        let piece = slow.at..slow.burst.len().min(slow.at + (32 << 10));
+        match slow.peer.stream.write(&slow.burst[piece]) {
             Ok(n) => slow.at += n,
             Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
         }
