@@ -30,7 +30,7 @@ octets() { printf "$(sed '/^---$/,$d; /^#/d; s/[0-9a-f][0-9a-f]/\\x&/g; s/ //g' 
 seed() {
     mkdir -p "corpus/$1" "seeds/$1" "artifacts/$1"
     local file name
-    for file in ../crates/wire/tests/golden/*.hex; do
+    for file in ../crates/openflow/tests/golden/*.hex; do
         name=$(basename "$file" .hex)
         octets "$file" >"seeds/$1/$name"
         case $name in
@@ -51,7 +51,7 @@ seed() {
 # What Open vSwitch said is a seed of what reads streams of any messages; the flows of the recording are lines of text.
 seed_live() {
     local file n=0 line command
-    for file in ../crates/wire/tests/golden/live/*.hex; do
+    for file in ../crates/openflow/tests/golden/live/*.hex; do
         while read -r line; do
             case $1:$line in
             model:[0-9a-f]*)
@@ -69,11 +69,11 @@ seed_live() {
 # Flows in the words of Open vSwitch; its words and ours are those that a text is likely to be made of.
 seed_text() {
     local n=0 line
-    grep -v -e '^#' -e '^1\.' ../crates/wire/tests/golden/flow_texts.txt | while read -r line; do
+    grep -v -e '^#' -e '^1\.' ../crates/openflow/tests/golden/flow_texts.txt | while read -r line; do
         n=$((n + 1))
         printf '\0%s' "${line#= }" >"seeds/text/flow.$n"
     done
-    cat ../crates/wire/tests/texts.txt ../crates/wire/tests/golden/flow_texts.txt |
+    cat ../crates/openflow/tests/texts.txt ../crates/openflow/tests/golden/flow_texts.txt |
         grep -oE '[A-Za-z_][A-Za-z0-9_]+' | sort -u | sed 's/.*/"&"/' >seeds/text.words
 }
 

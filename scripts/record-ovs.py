@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Records what Open vSwitch and ovs-ofctl say to each other, for crates/wire/tests/golden/live/.
+"""Records what Open vSwitch and ovs-ofctl say to each other, for crates/openflow/tests/golden/live/.
 
     scripts/record-ovs.py [VERSION...]        1.0 1.1 1.2 1.3 1.4 1.5, all of them without VERSION
 
@@ -21,7 +21,7 @@ import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-GOLDEN = os.path.join(ROOT, "crates/wire/tests/golden/live")
+GOLDEN = os.path.join(ROOT, "crates/openflow/tests/golden/live")
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 VERSIONS = {"1.0": 1, "1.1": 2, "1.2": 3, "1.3": 4, "1.4": 5, "1.5": 6}
 HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY = 0, 1, 2, 3

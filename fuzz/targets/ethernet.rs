@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluice_wire::{Ethernet, MacAddr};
+use sluice_openflow::{Ethernet, MacAddr};
 
 fuzz_target!(|frame: &[u8]| {
     let read = Ethernet::new(frame);

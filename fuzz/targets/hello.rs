@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluice_wire::{Frame, Hello, Message, Versions};
+use sluice_openflow::{Frame, Hello, Message, Versions};
 
 fuzz_target!(|octets: &[u8]| {
     let mut msg = octets.to_vec();

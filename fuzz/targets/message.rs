@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluice_wire::{Frame, Kind, Message, Multipart, Out, Version, ports, split};
+use sluice_openflow::{Frame, Kind, Message, Multipart, Out, Version, ports, split};
 
 fuzz_target!(|stream: &[u8]| {
     let mut rest = stream;

@@ -2,8 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluice_wire::model::Message;
-use sluice_wire::{Frame, Out, split};
+use sluice_openflow::model::Message;
+use sluice_openflow::{Frame, Out, split};
 
 fuzz_target!(|stream: &[u8]| {
     let mut rest = stream;

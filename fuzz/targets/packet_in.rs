@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluice_wire::{FieldId, Frame, Kind, Message, Out, PacketIn, PortNo, Result, Version};
+use sluice_openflow::{FieldId, Frame, Kind, Message, Out, PacketIn, PortNo, Result, Version};
 
 fuzz_target!(|octets: &[u8]| {
     let mut msg = octets.to_vec();

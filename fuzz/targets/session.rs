@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
 use sluice_proto::{Config, Event, Fault, Session, Switch, SwitchPlan};
-use sluice_wire::{DatapathId, Frame, PacketIns, Version, split};
+use sluice_openflow::{DatapathId, Frame, PacketIns, Version, split};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]

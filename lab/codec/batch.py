@@ -15,7 +15,7 @@ import time
 sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import lab
 
-GOLDEN = lab.ROOT / "crates/wire/tests/golden"
+GOLDEN = lab.ROOT / "crates/openflow/tests/golden"
 COMMAND = [lab.SLUICE, "decode", "--json", "--reencode", "--batch", "-"]
 
 

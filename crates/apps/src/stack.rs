@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Instant;
 
-use sluice_app::view::Told;
-use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
-use sluice_wire::{
+use sluice_openflow::{
     ErrorMsg, Features, FlowRemovedView, MultipartKind, Out, PacketIn, PacketIns, PortStatus,
 };
+use sluice_sdk::view::Told;
+use sluice_sdk::{App, Ctx, Gauge, Network, Sw, Then};
 
 use crate::{forwarding, hosts, hub, learning, limiter, topology};
 

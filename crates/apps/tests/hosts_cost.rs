@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Instant;
 
-use sluice_app::view::{Fact, PortView, Role, SwitchView};
-use sluice_app::{App, Ctx, Network, Sw, Then};
 use sluice_apps::hosts::{Config, Hosts};
-use sluice_wire::{
+use sluice_openflow::{
     DatapathId, Features, MacAddr, Out, PacketIn, PacketInReason, PortNo, Version, Versions,
 };
+use sluice_sdk::view::{Fact, PortView, Role, SwitchView};
+use sluice_sdk::{App, Ctx, Network, Sw, Then};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]

@@ -11,8 +11,6 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use sluice_app::App;
-use sluice_app::view::{HostId, Stage};
 use sluice_apps::forwarding::{self, Flooding};
 use sluice_apps::{Config, Stack, stack};
 use sluice_base::Rng;
@@ -20,8 +18,10 @@ use sluice_emu::link::Settings;
 use sluice_emu::net::{Family, Fault, Net, Options, Pings};
 use sluice_emu::switch::{Entry, Plan};
 use sluice_emu::topology::{Place, Topology};
+use sluice_openflow::{Action, DatapathId, FieldId, Instruction, Version, Versions, VlanId};
+use sluice_sdk::App;
+use sluice_sdk::view::{HostId, Stage};
 use sluice_testkit::Brain;
-use sluice_wire::{Action, DatapathId, FieldId, Instruction, Version, Versions, VlanId};
 
 /// Runs without `SLUICE_SIM_RUNS`.
 const RUNS: u64 = 30;
@@ -272,7 +272,7 @@ fn known_of(net: &Network, host: usize) -> String {
     let topology = net.fabric().topology();
     let Some(node) = topology.hosts.get(host) else { return String::new() };
     let switch = topology.switches.get(node.at.switch).map(|switch| switch.datapath_id);
-    let at = sluice_app::view::Place::new(switch.unwrap_or(DatapathId(0)), node.at.port);
+    let at = sluice_sdk::view::Place::new(switch.unwrap_or(DatapathId(0)), node.at.port);
     let id = HostId { mac: node.mac, vlan: VlanId(0) };
     let views = net.controller().networks().map(|network| {
         let view = network.view();
@@ -366,7 +366,7 @@ fn value(entry: &Entry, id: FieldId) -> Option<u128> {
     entry.matching.iter().find(|field| field.id == id).map(|field| field.value)
 }
 
-fn output(entry: &Entry) -> Option<sluice_wire::PortNo> {
+fn output(entry: &Entry) -> Option<sluice_openflow::PortNo> {
     entry.instructions.iter().find_map(|instruction| match instruction {
         Instruction::ApplyActions { actions } => actions.iter().find_map(|action| match action {
             Action::Output { port, .. } => Some(*port),

@@ -3,14 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_app::view::Role;
 use sluice_apps::{Config, Stack, stack};
 use sluice_emu::link::Settings;
 use sluice_emu::net::{Family, Net, Options};
 use sluice_emu::switch::Plan;
 use sluice_emu::topology::Topology;
+use sluice_openflow::{Version, Versions};
+use sluice_sdk::view::Role;
 use sluice_testkit::Brain;
-use sluice_wire::{Version, Versions};
 
 /// To the controller and back.
 const TRIP: Duration = Duration::from_secs(1);

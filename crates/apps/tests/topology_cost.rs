@@ -4,14 +4,14 @@
 use std::alloc::System;
 use std::time::{Duration, Instant};
 
-use sluice_app::view::Role;
-use sluice_app::{App, Ctx, Network, Sw};
 use sluice_apps::topology::Topology;
-use sluice_testkit::place;
-use sluice_wire::{
+use sluice_openflow::{
     DatapathId, Features, Frame, Kind, Out, PacketIn, PacketInReason, PacketOutView, Port, PortNo,
     Version, Versions, split,
 };
+use sluice_sdk::view::Role;
+use sluice_sdk::{App, Ctx, Network, Sw};
+use sluice_testkit::place;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]

@@ -11,15 +11,15 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, Host, HostId, Place, PortView, Role, SwitchView, Told};
-use sluice_app::{App, Ctx, Network, Sw};
 use sluice_apps::forwarding::{self, Forwarding, Matching};
 use sluice_apps::hosts::{self, Hosts};
 use sluice_base::Rng;
-use sluice_wire::{
+use sluice_openflow::{
     DatapathId, ErrorCode, ErrorMsg, ErrorReason, ErrorType, Features, Frame, MacAddr, Message,
     Out, PacketIn, PacketInReason, PacketIns, PortNo, Version, Versions, VlanId,
 };
+use sluice_sdk::view::{Fact, Host, HostId, Place, PortView, Role, SwitchView, Told};
+use sluice_sdk::{App, Ctx, Network, Sw};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -200,7 +200,7 @@ fn next(rng: &mut Rng, hosts: u32, version: Version) -> Heard {
 
 fn refusal(version: Version, cookie: u64) -> Vec<u8> {
     let (mut rule, mut said, mut xid) = (vec![], vec![], 9);
-    let f = sluice_wire::FlowMod { cookie, ..sluice_wire::FlowMod::default() };
+    let f = sluice_openflow::FlowMod { cookie, ..sluice_openflow::FlowMod::default() };
     Out::new(&mut rule, version, &mut xid).flow_mod(&f).unwrap();
     let full = ErrorReason::Standard { kind: ErrorType::FLOW_MOD_FAILED, code: ErrorCode(1) };
     Out::new(&mut said, version, &mut xid).error_with(9, full, &rule).unwrap();
@@ -230,7 +230,7 @@ fn compare(cfg: &forwarding::Config, version: Version, hosts: u32, seed: u64) {
             Heard::Fact(fact) => _ = stage.network.tell(now, fact.clone()),
             Heard::Elsewhere(fact) => {
                 // It is known before anybody hears that it is news, as if a burst came between.
-                let stamp = sluice_app::view::Stamp::new(now, 1);
+                let stamp = sluice_sdk::view::Stamp::new(now, 1);
                 let told = Told { stamp, fact: fact.clone() };
                 if stage.network.hear(&told) && !is_early(&told) {
                     stage.row.told(&told, now, &mut stage.network);

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-use sluice_wire::ErrorReason;
+use sluice_openflow::ErrorReason;
 
 /// What became of requests and replies, over the whole run: warm-up, cool-down and drain included.
 ///

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, RX_LEN, Reading, Waiting, Waker, cores, sock};
-use sluice_wire::{
+use sluice_openflow::{
     Action, Field, FlowMod, Instruction, MacAddr, Out, PortNo, SwitchConfig, Version, VlanId,
 };
 
@@ -354,7 +354,7 @@ impl Peer {
         match kind {
             0 => {
                 // A header alone says: this version, and those below.
-                let _ = out.raw(sluice_wire::Kind::HELLO, 1, &[]);
+                let _ = out.raw(sluice_openflow::Kind::HELLO, 1, &[]);
                 out.features_request();
             }
             2 => _ = out.echo_reply(xid, msg.get(8..).unwrap_or_default()),
@@ -400,7 +400,8 @@ mod tests {
 
     #[test]
     fn an_answer_is_as_long_as_a_learning_controllers() {
-        let lens = sluice_wire::Versions::SPOKEN.iter().map(|version| Answers::new(version, 1).len);
+        let lens =
+            sluice_openflow::Versions::SPOKEN.iter().map(|version| Answers::new(version, 1).len);
         assert_eq!(lens.collect::<Vec<_>>(), ANSWER_LENS);
     }
 

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use sluice_io::sock;
-use sluice_wire::{Version, Versions};
+use sluice_openflow::{Version, Versions};
 
 use crate::Error;
 use crate::pairs::{FRESH, Pairs};

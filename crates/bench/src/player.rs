@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Instant;
 
 use sluice_io::{ConnId, Io};
+use sluice_openflow::{DatapathId, Error, Frame, HEADER_LEN, Version, Why};
 use sluice_proto::{Fault, Heard, Switch, SwitchPlan};
-use sluice_wire::{DatapathId, Error, Frame, HEADER_LEN, Version, Why};
 
 use crate::counts::{Counts, Errors};
 use crate::latency::{Coarse, Latencies, Run};

@@ -2,7 +2,7 @@
 //!
 //! Only `FLOW_MOD` and `PACKET_OUT` are read here, in bulk; [`proto::Switch`](sluice_proto::Switch) hears the rest.
 
-use sluice_wire::{NO_BUFFER, Version};
+use sluice_openflow::{NO_BUFFER, Version};
 
 use crate::ledger::Answer;
 
@@ -148,7 +148,7 @@ fn match_12_on(msg: &[u8]) -> Option<(u64, u64)> {
 
 #[cfg(test)]
 mod tests {
-    use sluice_wire::{
+    use sluice_openflow::{
         Action, Field, FlowMod, FlowModCommand, MacAddr, Out, PacketOut, PortNo, Versions,
     };
 

@@ -1,6 +1,6 @@
 //! Requests, prebuilt: whole `PACKET_IN`s in a row, in which only what differs is written before they are sent.
 
-use sluice_wire::{Inexpressible, NO_BUFFER, Out, PacketIn, PacketInReason, PortNo, Version};
+use sluice_openflow::{Inexpressible, NO_BUFFER, Out, PacketIn, PacketInReason, PortNo, Version};
 
 use crate::pairs::Pairs;
 
@@ -247,7 +247,7 @@ fn put(octets: &mut [u8], at: usize, what: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use sluice_wire::{Ethernet, Frame, Message, Versions, split};
+    use sluice_openflow::{Ethernet, Frame, Message, Versions, split};
 
     use super::*;
 

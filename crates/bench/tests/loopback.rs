@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use sluice_bench::{Count, Counts, Error, Kept, Load, Plan, Report, flood, null, run};
-use sluice_wire::{ErrorReason, Kind, PortNo, Version, Versions};
+use sluice_openflow::{ErrorReason, Kind, PortNo, Version, Versions};
 use support::{controller, frame, plan, rule, rule_for, whole_frame};
 
 /// Runs `plan`; what must hold of every run does.

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use sluice_bench::present::{Form, Progress, Range, Show, run_and_say};
 use sluice_bench::{Announce, Count, Error, Kept, Load, Plan, flood, null};
 use sluice_io::sock;
-use sluice_wire::Version;
+use sluice_openflow::Version;
 
 use crate::paths::Paths;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use sluice_emu::paths::{Directions, Plan, run};
 use sluice_emu::topology::Topology;
-use sluice_wire::{Version, Versions};
+use sluice_openflow::{Version, Versions};
 
 use crate::network::controller;
 

@@ -7,11 +7,11 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use std::{panic, thread};
 
-use sluice_api::{Listener, Server};
 use sluice_apps::Stack;
 use sluice_apps::topology::Clock;
 use sluice_engine::{Engine, StartError};
 use sluice_io::{clock, limits};
+use sluice_northbound::{Listener, Server};
 use tracing::{error, info, warn};
 
 use crate::config::{Effect, Inputs, Loaded, Plan, Row};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use sluice_wire::{Version, Versions};
+use sluice_openflow::{Version, Versions};
 
 /// What the first screen says.
 #[derive(Debug)]

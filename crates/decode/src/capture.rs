@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
-use sluice_wire::{HEADER_LEN, Kind, Version, split};
+use sluice_openflow::{HEADER_LEN, Kind, Version, split};
 
 use crate::report::{Place, Reporter};
 use crate::tcp::{Arrival, Direction};

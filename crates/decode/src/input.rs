@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read, Write};
 
-use sluice_wire::{HEADER_LEN, split};
+use sluice_openflow::{HEADER_LEN, split};
 
 use crate::report::{Options, Reporter, Tally};
 use crate::{capture, octets};

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use sluice_wire::model::Value;
+use sluice_openflow::model::Value;
 
 /// A value to be written as JSON.
 #[derive(Debug, Clone, Copy)]

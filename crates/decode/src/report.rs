@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use sluice_wire::{Error, ErrorReason, Frame, HEADER_LEN, Kind, Message, Out, Version};
+use sluice_openflow::{Error, ErrorReason, Frame, HEADER_LEN, Kind, Message, Out, Version};
 
 use crate::json::Json;
 use crate::octets::hex;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sluice_emu::host::{Connection, Host, Identity, Outcome, Ping, Stream};
 use sluice_emu::topology::link_local;
-use sluice_wire::MacAddr;
+use sluice_openflow::MacAddr;
 
 /// A wire on which everybody hears everybody, in virtual time.
 struct Wire {

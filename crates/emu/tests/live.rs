@@ -10,8 +10,8 @@ use sluice_emu::live::{Live, LiveError, Pace, Rounds};
 use sluice_emu::net::{NetError, Options};
 use sluice_emu::topology::Topology;
 use sluice_io::{ConnId, Epoll, Io as _, IoEvent, Waiting, clock, sock};
+use sluice_openflow::{Action, PacketOut, PortNo, split};
 use sluice_proto::{Config, Event, Session};
-use sluice_wire::{Action, PacketOut, PortNo, split};
 
 /// How long anything may take before the test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);

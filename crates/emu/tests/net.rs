@@ -11,7 +11,7 @@ use sluice_emu::host::{Outcome, Stream};
 use sluice_emu::link::Settings;
 use sluice_emu::net::{Family, Fault, Net, NetError, Options, Pings};
 use sluice_emu::topology::{Place, Topology};
-use sluice_wire::{PortNo, Version, Versions};
+use sluice_openflow::{PortNo, Version, Versions};
 use support::{Brain, Flood, MS, Mind, S, network, wise};
 
 fn all_pairs<M: Mind>(net: &mut Net<Brain<M>>, family: Family) -> Pings {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluice_base::Rng;
 use sluice_emu::link::Share;
 use sluice_emu::topology::{Place, Topology};
-use sluice_wire::{DatapathId, PortNo};
+use sluice_openflow::{DatapathId, PortNo};
 
 fn place(switch: usize, port: u32) -> Place {
     Place { switch, port: PortNo(port) }

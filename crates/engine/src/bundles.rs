@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sluice_wire::{DatapathId, Message};
+use sluice_openflow::{DatapathId, Message};
 
 /// Letters to one switch for which room is kept from turn to turn.
 const KEPT_MAX: usize = 1024;

@@ -7,9 +7,9 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use sluice_app::App;
 use sluice_base::metrics::Source;
 use sluice_io::{Epoll, Waiting, cores, sock};
+use sluice_sdk::App;
 
 use crate::config::{Config, Pin};
 use crate::front::{Front, is_same_listener};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use sluice_app::App;
 use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, clock, limits};
+use sluice_openflow::{DatapathId, ErrorReason, Features, split};
 use sluice_proto::{Event, Pool, Session};
-use sluice_wire::{DatapathId, ErrorReason, Features, split};
+use sluice_sdk::App;
 
 use crate::config::Config;
 use crate::gate::Gate;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluice_base::metrics::{Sample, Source, Value};
 use sluice_base::{Histogram, HistogramSnapshot};
-use sluice_wire::{ErrorType, Kind, Version};
+use sluice_openflow::{ErrorType, Kind, Version};
 
 use crate::reason::Reason;
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use sluice_app::view::Told;
 use sluice_io::Waker;
-use sluice_wire::{DatapathId, Features, Message};
+use sluice_openflow::{DatapathId, Features, Message};
+use sluice_sdk::view::Told;
 
 use crate::config::Config;
 use crate::peer::Handover;

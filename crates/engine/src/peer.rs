@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Io, Reading};
+use sluice_openflow::{DatapathId, split};
 use sluice_proto::Session;
-use sluice_wire::{DatapathId, split};
 
 use crate::config::Limits;
 use crate::lag::{Lag, patience};
@@ -58,16 +58,16 @@ impl Wires {
     ///
     /// # Errors
     /// As [`split`].
-    pub(crate) fn mend<'a>(&mut self, octets: &'a [u8]) -> sluice_wire::Result<Mended<'a>> {
+    pub(crate) fn mend<'a>(&mut self, octets: &'a [u8]) -> sluice_openflow::Result<Mended<'a>> {
         if self.torn.is_empty() {
             return Ok(Mended::Untorn(octets));
         }
-        let header = sluice_wire::HEADER_LEN.saturating_sub(self.torn.len());
+        let header = sluice_openflow::HEADER_LEN.saturating_sub(self.torn.len());
         let (head, rest) = octets.split_at(header.min(octets.len()));
         self.torn.extend_from_slice(head);
         let Some(&[_, _, high, low]) = self.torn.first_chunk() else { return Ok(Mended::Torn) };
         // A length that cannot be is found by `split`, on a message that is taken to be whole.
-        let len = usize::from(u16::from_be_bytes([high, low])).max(sluice_wire::HEADER_LEN);
+        let len = usize::from(u16::from_be_bytes([high, low])).max(sluice_openflow::HEADER_LEN);
         let (tail, rest) = rest.split_at(len.saturating_sub(self.torn.len()).min(rest.len()));
         self.torn.extend_from_slice(tail);
         if split(&self.torn)?.is_none() {
@@ -233,7 +233,7 @@ fn half(octets: &[u8], mut at: usize, sent: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use sluice_wire::Frame;
+    use sluice_openflow::Frame;
 
     use super::*;
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::io;
 
+use sluice_openflow::DatapathId;
 use sluice_proto::Fault;
-use sluice_wire::DatapathId;
 
 /// Why a connection ended, for the log and for counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +112,7 @@ mod tests {
             Fault::TooManyMalformed,
             Fault::ReplyTooLong,
             Fault::NoRoomForReply,
-            Fault::NoCommonVersion(sluice_wire::Version::V1_1),
+            Fault::NoCommonVersion(sluice_openflow::Version::V1_1),
         ] {
             assert!(Reason::LABELS.contains(&Reason::Fault(fault).label()));
         }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sluice_wire::{DatapathId, ErrorMsg, Frame, Message};
+use sluice_openflow::{DatapathId, ErrorMsg, Frame, Message};
 
 /// Characters of a request that the log has, so that a line of it stays one: a rule has some hundred.
 const CHARS_MAX: usize = 300;
@@ -37,7 +37,7 @@ fn line(quoted: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sluice_wire::{Action, Field, FlowMod, Instruction, MacAddr, Out, PortNo, Version};
+    use sluice_openflow::{Action, Field, FlowMod, Instruction, MacAddr, Out, PortNo, Version};
 
     use super::*;
 

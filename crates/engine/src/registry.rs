@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use sluice_wire::DatapathId;
+use sluice_openflow::DatapathId;
 
 use crate::mailbox::Serial;
 

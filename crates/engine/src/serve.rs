@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use sluice_app::{App, Ctx, Network, Sw};
 use sluice_io::ConnId;
+use sluice_openflow::{DatapathId, ErrorReason, Kind, PacketIns, split};
 use sluice_proto::{Event, Fault, Session};
-use sluice_wire::{DatapathId, ErrorReason, Kind, PacketIns, split};
+use sluice_sdk::{App, Ctx, Network, Sw};
 
 use crate::config::Config;
 use crate::ledger::Sheet;
@@ -165,7 +165,7 @@ impl<A: App> Floor<'_, A> {
 
     /// Says that the stream can no longer be cut into messages.
     #[cold]
-    fn unframed(&mut self, peer: &mut Peer, error: sluice_wire::Error) -> Reason {
+    fn unframed(&mut self, peer: &mut Peer, error: sluice_openflow::Error) -> Reason {
         unframed(&mut peer.session, self.tx, error)
     }
 }
@@ -175,7 +175,7 @@ impl<A: App> Floor<'_, A> {
 fn leave_out<A: App>(app: &mut A, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) -> u64 {
     let mut left_out = 0;
     for p in frames {
-        if sluice_app::is_probe(p.frame) {
+        if sluice_sdk::is_probe(p.frame) {
             app.packet_in(&p, ctx);
         } else {
             left_out += 1;
@@ -188,7 +188,7 @@ fn leave_out<A: App>(app: &mut A, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>)
 pub(crate) fn unframed(
     session: &mut Session,
     tx: &mut Vec<u8>,
-    error: sluice_wire::Error,
+    error: sluice_openflow::Error,
 ) -> Reason {
     // A short sentence fits.
     let _ = session.out(tx).error_with(0, ErrorReason::BAD_LEN, error.what.as_bytes());

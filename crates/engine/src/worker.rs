@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use sluice_app::{App, Ctx, Network, Sw};
 use sluice_io::{ConnId, Io, IoEvent, clock};
-use sluice_wire::{DatapathId, Features, Message};
+use sluice_openflow::{DatapathId, Features, Message};
+use sluice_sdk::{App, Ctx, Network, Sw};
 
 use crate::bundles::Bundles;
 use crate::config::Config;

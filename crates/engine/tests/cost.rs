@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use sluice_apps::learning::Learning;
 use sluice_engine::{Config, Engine, Pin};
-use sluice_proto::{Switch, SwitchPlan};
-use sluice_wire::{
+use sluice_openflow::{
     DatapathId, Frame, Kind, MacAddr, Out, PacketIn, PacketInReason, PortNo, Version, Versions,
     split,
 };
+use sluice_proto::{Switch, SwitchPlan};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use sluice_wire::{Multipart, MultipartKind};
+use sluice_openflow::{Multipart, MultipartKind};
 
 use crate::Fault;
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use sluice_wire::{Error, ErrorReason, Kind, Version};
+use sluice_openflow::{Error, ErrorReason, Kind, Version};
 
 /// Why a conversation has to end. What the specification has an `ERROR` for was said before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

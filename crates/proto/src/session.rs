@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use sluice_wire::{
+use sluice_openflow::{
     Error, ErrorMsg, ErrorReason, Features, Field, FlowMod, FlowModCommand, FlowRemovedView, Frame,
     Hello, Kind, MacAddr, Multipart, MultipartKind, Out, PacketIn, Port, PortStatus, Role,
     RoleRequest, SwitchConfig, Version, Versions, Why, ports,

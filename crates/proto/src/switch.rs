@@ -1,10 +1,10 @@
 //! The switch's end of one connection, as the bench and model switches play it.
 
-use sluice_wire::model::{
+use sluice_openflow::model::{
     self, AggregateStats, GroupFeatures, MeterFeatureFlags, MeterFeatures, MultipartFlags, Reply,
     Stat, Stats,
 };
-use sluice_wire::{
+use sluice_openflow::{
     ActionBits, Capabilities, DatapathId, Desc, ErrorMsg, ErrorReason, EthernetPort, Features,
     FlowModView, Frame, Hello, Kind, MacAddr, Message, Multipart, MultipartKind, Out,
     PacketOutView, Port, PortFeatures, PortNo, PortProp, SwitchConfig, Version, Versions,
@@ -270,7 +270,7 @@ impl Switch {
 mod tests {
     use std::time::Instant;
 
-    use sluice_wire::split;
+    use sluice_openflow::split;
 
     use super::*;
     use crate::{Config, Event, Session};

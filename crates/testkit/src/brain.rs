@@ -3,12 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use sluice_app::view::Told;
-use sluice_app::{App, Ctx, Network, Sw};
 use sluice_base::Rng;
 use sluice_emu::net::{Conn, Controller, Replies};
+use sluice_openflow::{DatapathId, Message, PacketIns, split};
 use sluice_proto::{Config, Event, Session};
-use sluice_wire::{DatapathId, Message, PacketIns, split};
+use sluice_sdk::view::Told;
+use sluice_sdk::{App, Ctx, Network, Sw};
 
 /// How often time passes for every switch, as in the engine.
 const SWEEP: Duration = Duration::from_millis(250);

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Place, Told, View};
-use sluice_app::{App, Ctx, Network, Sw};
-use sluice_wire::{
+use sluice_openflow::{
     Action, DatapathId, Ethernet, Features, Frame, Kind, MacAddr, Message, Out, PacketIn,
     PacketInReason, PacketOutView, Port, PortNo, PortReason, PortState, PortStatus, Version, split,
 };
+use sluice_sdk::view::{Place, Told, View};
+use sluice_sdk::{App, Ctx, Network, Sw};
 
 /// How often time passes for a switch, as in the engine.
 const SWEEP: Duration = Duration::from_millis(250);

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_app::Network;
-use sluice_app::view::{Fact, Host, HostId, Link, Place, PortView, Role, SwitchView};
-use sluice_wire::{DatapathId, MacAddr, PortNo, VlanId};
+use sluice_openflow::{DatapathId, MacAddr, PortNo, VlanId};
+use sluice_sdk::Network;
+use sluice_sdk::view::{Fact, Host, HostId, Link, Place, PortView, Role, SwitchView};
 
 use crate::script::station;
 

@@ -9,8 +9,8 @@ mod script;
 mod stage;
 mod words;
 
-use sluice_app::App;
-use sluice_wire::{Version, Versions};
+use sluice_openflow::{Version, Versions};
+use sluice_sdk::App;
 
 pub use brain::Brain;
 pub use fabric::{Fabric, place};
@@ -98,8 +98,8 @@ fn mark(script: &str, version: Version, at: usize, why: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sluice_app::{Ctx, Then};
-    use sluice_wire::{Action, PacketIn, PacketOut, PortNo};
+    use sluice_openflow::{Action, PacketIn, PacketOut, PortNo};
+    use sluice_sdk::{Ctx, Then};
 
     use super::*;
 

@@ -3,12 +3,12 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use sluice_app::{App, Ctx, Then};
 use sluice_emu::host::{Outcome, Stream};
 use sluice_emu::net::{Family, Net, NetError, Options};
 use sluice_emu::switch::Counts;
 use sluice_emu::topology::Topology;
-use sluice_wire::{EtherType, Ethernet, PacketIn};
+use sluice_openflow::{EtherType, Ethernet, PacketIn};
+use sluice_sdk::{App, Ctx, Then};
 
 use crate::Brain;
 

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use sluice_wire::{MacAddr, PortNo, Version};
+use sluice_openflow::{MacAddr, PortNo, Version};
 
 use crate::facts::Known;
 

@@ -3,16 +3,16 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use sluice_app::{App, Ctx, Network, Sw};
-use sluice_wire::model::{
+use sluice_openflow::model::{
     AggregateStats, BandTypes, FlowDesc, MeterCapabilities, MeterFeatures, Multipart,
     MultipartFlags, Reply, Stat, Stats,
 };
-use sluice_wire::{
+use sluice_openflow::{
     Action, DatapathId, ErrorCode, ErrorMsg, ErrorReason, ErrorType, EtherType, Features, Field,
     Frame, Instruction, Kind, MacAddr, Message, Out, PacketIn, PacketInReason, Port, PortNo,
     PortReason, PortState, PortStatus, Version, split,
 };
+use sluice_sdk::{App, Ctx, Network, Sw};
 
 use crate::facts::{self, Known};
 use crate::script::{Carries, Heard, Size, Up};
@@ -249,7 +249,7 @@ impl<A: App> Stage<A> {
 
     /// Carries `octets` from a switch to the application.
     fn carry(&mut self, at: usize, octets: &[u8]) -> Result<(), String> {
-        let unread = |error: sluice_wire::Error| format!("cannot be heard: {error}");
+        let unread = |error: sluice_openflow::Error| format!("cannot be heard: {error}");
         let msg = Frame::new(octets).map_err(unread)?;
         match msg.kind() {
             Kind::PACKET_IN => {
@@ -257,7 +257,7 @@ impl<A: App> Stage<A> {
                 self.tell(at, |app, ctx| _ = app.packet_in(&p, ctx));
             }
             Kind::MULTIPART_REPLY => {
-                let part = sluice_wire::Multipart::new(msg).map_err(unread)?;
+                let part = sluice_openflow::Multipart::new(msg).map_err(unread)?;
                 let (xid, kind) = (msg.xid(), part.kind);
                 self.tell(at, |app, ctx| app.multipart_reply(xid, kind, part.body, ctx));
             }

@@ -2,8 +2,10 @@
 
 use std::fmt;
 
-use sluice_wire::model::Oxm;
-use sluice_wire::{Action, FieldId, FlowMod, FlowModCommand, Frame, Instruction, Message, PortNo};
+use sluice_openflow::model::Oxm;
+use sluice_openflow::{
+    Action, FieldId, FlowMod, FlowModCommand, Frame, Instruction, Message, PortNo,
+};
 
 /// One message.
 #[derive(Debug, Default)]
@@ -91,7 +93,7 @@ impl Said {
                 FieldId::VLAN_VID => format!("vlan={}", field.value & 0xfff),
                 FieldId::ETH_SRC | FieldId::ETH_DST => {
                     let addr = u64::try_from(field.value).unwrap_or(u64::MAX);
-                    format!("{name}={}", sluice_wire::MacAddr::from_u64(addr))
+                    format!("{name}={}", sluice_openflow::MacAddr::from_u64(addr))
                 }
                 _ => format!("{name}={}", field.value),
             });

@@ -46,7 +46,7 @@ fn the_changelog_says_what_is_not_released_yet() {
 
 #[test]
 fn the_first_application_of_the_book_is_the_one_that_is_tested() {
-    let source = file("crates/app/examples/first.rs").text;
+    let source = file("crates/sdk/examples/first.rs").text;
     let page = file("docs/first-application.md").text;
     assert!(page.contains(source.trim()), "docs/first-application.md shows another program");
     assert!(source.lines().count() < 60, "it has become a long one");

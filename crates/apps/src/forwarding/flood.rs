@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Place, Role, Stage, View};
-use sluice_wire::{DatapathId, PortNo};
+use sluice_openflow::{DatapathId, PortNo};
+use sluice_sdk::view::{Place, Role, Stage, View};
 
 use super::routes::Routes;
 

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
 use etherparse::{IpNumber, Ipv6ExtensionSlice, LaxNetSlice, LaxSlicedPacket};
-use sluice_wire::{EtherType, Ethernet, Field, FieldId, MacAddr, Match, VlanId};
+use sluice_openflow::{EtherType, Ethernet, Field, FieldId, MacAddr, Match, VlanId};
 
 use super::Matching;
 
@@ -193,7 +193,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use etherparse::PacketBuilder;
-    use sluice_wire::{Out, Version};
+    use sluice_openflow::{Out, Version};
 
     use super::*;
 
@@ -282,7 +282,7 @@ mod tests {
                 let rule = crate::forwarding::rules::rule(
                     &crate::forwarding::Config { matching, ..Default::default() },
                     flow,
-                    sluice_wire::PortNo(1),
+                    sluice_openflow::PortNo(1),
                 );
                 assert_eq!(rule.matching.check(), Ok(()));
                 for version in (1..=6).map(Version) {

@@ -1,9 +1,9 @@
 //! Frames on their way: rules for those that follow, and the frame itself to where it goes.
 
-use sluice_app::Ctx;
-use sluice_app::view::Place;
-use sluice_wire::model;
-use sluice_wire::{Action, DatapathId, Field, FlowMod, Message, PacketOut, PortNo};
+use sluice_openflow::model;
+use sluice_openflow::{Action, DatapathId, Field, FlowMod, Message, PacketOut, PortNo};
+use sluice_sdk::Ctx;
+use sluice_sdk::view::Place;
 
 use super::flood::{Verdict, is_edge};
 use super::flow::Flow;

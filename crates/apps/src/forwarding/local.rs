@@ -1,11 +1,11 @@
 //! Usual frames between two hosts of one switch, in a loop of their own. What is said of them is, octet for octet, what the
 //! general way says; `crates/apps/tests/usual.rs` compares both.
 
-use sluice_app::view::{Place, View};
-use sluice_app::{Ctx, Household, PORTS_MAX, Tick};
-use sluice_wire::{
+use sluice_openflow::{
     Course, DatapathId, EthHeader, Inexpressible, MacAddr, Out, PacketIns, PortNo, Ways,
 };
+use sluice_sdk::view::{Place, View};
+use sluice_sdk::{Ctx, Household, PORTS_MAX, Tick};
 
 use super::flood::is_edge;
 use super::flow::Flow;
@@ -45,7 +45,7 @@ impl Local {
 }
 
 /// A rule between two hosts; what is filled in later is anything.
-fn rule(cfg: &Config) -> sluice_wire::FlowMod {
+fn rule(cfg: &Config) -> sluice_openflow::FlowMod {
     rules::rule(cfg, Flow::pair(MacAddr::BROADCAST, MacAddr::BROADCAST), PortNo(1))
 }
 

@@ -20,12 +20,12 @@ mod waiting;
 
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, HostId, Place, Role, Told};
-use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
-use sluice_wire::{
+use sluice_openflow::{
     Action, ErrorMsg, ErrorType, Ethernet, Features, Inexpressible, MultipartKind, Out, PacketIn,
     PacketIns, PacketOut,
 };
+use sluice_sdk::view::{Fact, HostId, Place, Role, Told};
+use sluice_sdk::{App, Ctx, Gauge, Network, Sw, Then};
 
 use flood::{Edges, Floods, is_edge};
 use local::Local;

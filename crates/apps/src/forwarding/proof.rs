@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sluice_app::view::Place;
 use sluice_base::Rng;
-use sluice_wire::DatapathId;
+use sluice_openflow::DatapathId;
+use sluice_sdk::view::Place;
 
 use super::testing::{End, HOST, Net, Wires};
 use super::{Config, Matching};

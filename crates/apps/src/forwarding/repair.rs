@@ -3,9 +3,9 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use sluice_app::Network;
-use sluice_app::view::{Fact, HostId, Link, Place, Role, View};
-use sluice_wire::{FlowMod, Message, PortNo};
+use sluice_openflow::{FlowMod, Message, PortNo};
+use sluice_sdk::Network;
+use sluice_sdk::view::{Fact, HostId, Link, Place, Role, View};
 
 use super::rules::Named;
 use super::switches::Switches;

@@ -2,9 +2,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use sluice_app::view::{Place, View};
 use sluice_base::Rng;
-use sluice_wire::{DatapathId, PortNo};
+use sluice_openflow::{DatapathId, PortNo};
+use sluice_sdk::view::{Place, View};
 
 /// Distances that are kept, over all destinations: 16 MiB. When there are more, all are computed anew as needed.
 const DISTANCES_MAX: usize = 4 << 20;

@@ -2,12 +2,12 @@
 
 use std::net::Ipv6Addr;
 
-use sluice_app::view::HostId;
-use sluice_wire::model::FlowStatsRequest;
-use sluice_wire::{
+use sluice_openflow::model::FlowStatsRequest;
+use sluice_openflow::{
     Action, EtherType, Field, FlowMod, FlowModCommand, Instruction, Match, Out, PortNo, Version,
     VlanId,
 };
+use sluice_sdk::view::HostId;
 
 use super::Config;
 use super::flow::Flow;

@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, View};
-use sluice_app::{Ctx, Network};
-use sluice_wire::{DatapathId, ErrorMsg, ErrorType};
+use sluice_openflow::{DatapathId, ErrorMsg, ErrorType};
+use sluice_sdk::view::{Fact, View};
+use sluice_sdk::{Ctx, Network};
 
 use super::repair::{AGAIN_AFTER, Gone};
 use super::rules::Named;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, Host, HostId, Place, Role};
-use sluice_app::{Ctx, Network, Sw};
-use sluice_wire::model::{FlowDesc, Reply, Request};
-use sluice_wire::{
+use sluice_openflow::model::{FlowDesc, Reply, Request};
+use sluice_openflow::{
     DatapathId, FieldId, FlowMod, Message, MultipartKind, PortNo, VlanId, flow_stats,
 };
+use sluice_sdk::view::{Fact, Host, HostId, Place, Role};
+use sluice_sdk::{Ctx, Network, Sw};
 
 use super::flood::is_edge;
 use super::rules::{self, Named};
@@ -197,7 +197,7 @@ impl Switches {
                     let vlan = value(FieldId::VLAN_VID).unwrap_or(0) & 0xfff;
                     if let (Some(mac), Some(port)) = (dst, rules::out_port(&rule.instructions)) {
                         let vlan = VlanId(u16::try_from(vlan).unwrap_or(0));
-                        let mac = sluice_wire::MacAddr::from_u64(mac);
+                        let mac = sluice_openflow::MacAddr::from_u64(mac);
                         own.claims.entry(port).or_default().push(HostId { mac, vlan });
                     }
                 }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, Host, HostId, Link, Place, PortView, Role, SwitchView};
-use sluice_app::{App, Ctx, Network, Sw};
 use sluice_base::Rng;
-use sluice_wire::{
+use sluice_openflow::{
     Action, DatapathId, Features, FlowMod, FlowModCommand, MacAddr, Message, Out, PacketIn,
     PacketInReason, PortNo, Version, VlanId, split,
 };
+use sluice_sdk::view::{Fact, Host, HostId, Link, Place, PortView, Role, SwitchView};
+use sluice_sdk::{App, Ctx, Network, Sw};
 
 use super::{Config, Forwarding, rules};
 
@@ -264,8 +264,12 @@ impl Net {
             let rules = self.tables[&at.switch.0].iter();
             let fits = |rule: &&FlowMod| {
                 rule.matching.iter().all(|field| match field.id {
-                    sluice_wire::FieldId::ETH_DST => field.value == host(to).mac.to_u64().into(),
-                    sluice_wire::FieldId::ETH_SRC => field.value == host(from).mac.to_u64().into(),
+                    sluice_openflow::FieldId::ETH_DST => {
+                        field.value == host(to).mac.to_u64().into()
+                    }
+                    sluice_openflow::FieldId::ETH_SRC => {
+                        field.value == host(from).mac.to_u64().into()
+                    }
                     _ => field.value == 0,
                 }) && rule.priority > 0
             };

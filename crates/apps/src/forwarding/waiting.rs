@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use sluice_base::fold;
-use sluice_wire::{EthHeader, MacAddr};
+use sluice_openflow::{EthHeader, MacAddr};
 
 use super::flow::Flow;
 
@@ -358,7 +358,7 @@ mod tests {
     use std::collections::HashMap;
 
     use sluice_base::Rng;
-    use sluice_wire::{Ethernet, VlanId};
+    use sluice_openflow::{Ethernet, VlanId};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{HostId, Place};
+use sluice_sdk::view::{HostId, Place};
 
 /// How long a host that moved too often is held where it was, and a claim that was refused stays so.
 pub(super) const HOLD: Duration = Duration::from_secs(10);

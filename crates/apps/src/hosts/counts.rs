@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_app::{Gauge, Network};
+use sluice_sdk::{Gauge, Network};
 
 /// How often the same is reported.
 const REPORT_EVERY: Duration = Duration::from_secs(10);

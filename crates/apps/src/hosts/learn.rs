@@ -3,10 +3,10 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use sluice_app::Network;
-use sluice_app::view::{Fact, Host, HostId, Place, View};
-use sluice_wire::model::PacketOut;
-use sluice_wire::{Action, Field, MacAddr, Message, PortNo};
+use sluice_openflow::model::PacketOut;
+use sluice_openflow::{Action, Field, MacAddr, Message, PortNo};
+use sluice_sdk::Network;
+use sluice_sdk::view::{Fact, Host, HostId, Place, View};
 
 use super::contest::{Claim, Claimed, May};
 use super::speech::{self, Ends};

@@ -2,7 +2,7 @@
 //!
 //! What is known of a host is in the view of the network, as facts that all workers share; only the worker that serves a
 //! switch learns there. What only it needs (when a host was heard last) is in a table of its own, and of ordinary frames of
-//! those of whom there is nothing to learn, who answers them says when they were heard (`sluice_app::Residents`).
+//! those of whom there is nothing to learn, who answers them says when they were heard (`sluice_sdk::Residents`).
 
 mod contest;
 mod counts;
@@ -16,9 +16,9 @@ mod watch;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, Heard, HostId, Place, PortView, Role, Told, View};
-use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
-use sluice_wire::{Action, DatapathId, Ethernet, Features, PacketIn, PacketOut, PortNo};
+use sluice_openflow::{Action, DatapathId, Ethernet, Features, PacketIn, PacketOut, PortNo};
+use sluice_sdk::view::{Fact, Heard, HostId, Place, PortView, Role, Told, View};
+use sluice_sdk::{App, Ctx, Gauge, Network, Sw, Then};
 
 use contest::{Claims, Moves};
 use counts::Counts;

@@ -3,7 +3,7 @@
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use sluice_wire::MacAddr;
+use sluice_openflow::MacAddr;
 
 /// IPv6. RFC 2464.
 pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;

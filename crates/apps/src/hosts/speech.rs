@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use arrayvec::ArrayVec;
-use sluice_wire::{EtherType, MacAddr};
+use sluice_openflow::{EtherType, MacAddr};
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{Immutable, IntoBytes};
 

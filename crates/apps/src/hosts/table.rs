@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Host, HostId, Place};
-use sluice_app::{Resident, Residents};
+use sluice_sdk::view::{Host, HostId, Place};
+use sluice_sdk::{Resident, Residents};
 
 use super::topic::Topic;
 

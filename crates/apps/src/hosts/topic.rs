@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use sluice_wire::{EtherType, Ethernet, MacAddr};
+use sluice_openflow::{EtherType, Ethernet, MacAddr};
 use zerocopy::FromBytes;
 
 use super::packet::{Arp, Dhcp, ETHERTYPE_IPV6, Ipv4, Ipv6, LinkAddr, Neighbour, Udp};

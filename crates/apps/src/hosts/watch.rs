@@ -5,9 +5,9 @@
 
 use std::collections::HashSet;
 
-use sluice_app::Network;
-use sluice_app::view::Place;
-use sluice_wire::{Action, Field, FlowMod, FlowModCommand, Instruction, Message, PortNo};
+use sluice_openflow::{Action, Field, FlowMod, FlowModCommand, Instruction, Message, PortNo};
+use sluice_sdk::Network;
+use sluice_sdk::view::Place;
 
 /// What the cookies of these rules are: `hosts`.
 const COOKIE: u64 = 0x0000_686f_7374_7300;

@@ -1,7 +1,7 @@
 //! A hub: every frame out of every port but the one it came from.
 
-use sluice_app::{App, Ctx, Then};
-use sluice_wire::{Action, Ethernet, Out, PacketIn, PacketOut, PortNo};
+use sluice_openflow::{Action, Ethernet, Out, PacketIn, PacketOut, PortNo};
+use sluice_sdk::{App, Ctx, Then};
 
 /// How the hub is set.
 #[derive(Debug, Clone, PartialEq, Eq)]

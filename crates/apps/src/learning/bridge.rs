@@ -1,11 +1,11 @@
 //! One switch of the learning bridge: where its stations are, and what is written to it.
 
 use arrayvec::ArrayVec;
-use sluice_app::{Ctx, Then};
-use sluice_wire::{
+use sluice_openflow::{
     Action, EthHeader, Ethernet, Field, Fill, FlowMod, FlowModCommand, Inexpressible, Instruction,
     MacAddr, Out, PacketIn, PacketIns, PacketOut, PortNo, Stencil, VlanId,
 };
+use sluice_sdk::{Ctx, Then};
 
 use super::table::{Key, Learnt, Spot, Standing, Table, Tick};
 use super::{Config, Matching};

@@ -6,10 +6,10 @@ mod table;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
-use sluice_wire::{
+use sluice_openflow::{
     Action, Features, FlowMod, FlowModCommand, Out, PacketIn, PacketIns, PortReason, PortStatus,
 };
+use sluice_sdk::{App, Ctx, Gauge, Network, Sw, Then};
 
 use bridge::{Bridge, Clock, Counts, say};
 use table::{Table, Tick};
@@ -213,7 +213,7 @@ fn ticks(time: Duration) -> Tick {
 #[cfg(test)]
 mod tests {
     use sluice_base::Rng;
-    use sluice_wire::{
+    use sluice_openflow::{
         DatapathId, MacAddr, Out, PacketInReason, PortNo, Version, Versions, VlanId,
     };
 

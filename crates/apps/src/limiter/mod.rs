@@ -9,12 +9,12 @@ mod rules;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Place, Role};
-use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
-use sluice_wire::model::{Reply, Request};
-use sluice_wire::{
+use sluice_openflow::model::{Reply, Request};
+use sluice_openflow::{
     Action, ErrorMsg, Ethernet, Features, MultipartKind, PacketIn, PacketOut, PortNo,
 };
+use sluice_sdk::view::{Place, Role};
+use sluice_sdk::{App, Ctx, Gauge, Network, Sw, Then};
 
 use bucket::{Bucket, Level};
 use rules::Kind;

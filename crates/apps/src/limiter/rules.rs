@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use sluice_app::PROBES;
-use sluice_wire::model::{
+use sluice_openflow::model::{
     Band, BandTypes, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId, MeterMod,
 };
-use sluice_wire::{
+use sluice_openflow::{
     Action, EtherType, Ethernet, Field, FieldId, FlowMod, FlowModCommand, Inexpressible,
     Instruction, Message, Out, PortNo,
 };
+use sluice_sdk::PROBES;
 
 use super::Config;
 use super::bucket::Rate;

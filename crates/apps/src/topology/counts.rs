@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_app::Gauge;
-use sluice_app::view::Role;
+use sluice_sdk::Gauge;
+use sluice_sdk::view::Role;
 
 use super::port::{Phase, Port};
 

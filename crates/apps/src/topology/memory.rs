@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, Place, View};
+use sluice_sdk::view::{Fact, Place, View};
 
 /// Links that are, and those that are not heard of because the switch at one of their ends is gone.
 #[derive(Debug, Default)]

@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, Link, Place, Told};
-use sluice_app::{App, Ctx, Gauge, Network, Sw, Then};
-use sluice_wire::{Ethernet, Features, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
+use sluice_openflow::{Ethernet, Features, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
+use sluice_sdk::view::{Fact, Link, Place, Told};
+use sluice_sdk::{App, Ctx, Gauge, Network, Sw, Then};
 
 use counts::{Counts, Greatest, Ports};
 use memory::Memory;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Place, PortView, Role};
-use sluice_wire::{MacAddr, Port as Described, PortNo};
+use sluice_openflow::{MacAddr, Port as Described, PortNo};
+use sluice_sdk::view::{Place, PortView, Role};
 
 use super::probe::Way;
 

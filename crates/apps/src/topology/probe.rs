@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use siphasher::sip128::{Hasher128, SipHasher24};
-use sluice_app::view::Place;
-use sluice_wire::{DatapathId, EtherType, Ethernet, MacAddr, PortNo};
+use sluice_openflow::{DatapathId, EtherType, Ethernet, MacAddr, PortNo};
+use sluice_sdk::view::Place;
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 

@@ -3,12 +3,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Place, SwitchView};
-use sluice_app::{Ctx, PROBES, Sw};
-use sluice_wire::{
+use sluice_openflow::{
     Action, DatapathId, Ethernet, Features, Field, Fill, FlowMod, Inexpressible, Instruction, Out,
     PacketOut, PortNo, Stencil,
 };
+use sluice_sdk::view::{Place, SwitchView};
+use sluice_sdk::{Ctx, PROBES, Sw};
 
 use super::Counts;
 use super::port::{Phase, Port, Times, is_wired};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use sluice_app::Then;
 use sluice_apps::hosts::Config;
-use sluice_wire::MacAddr;
+use sluice_openflow::MacAddr;
+use sluice_sdk::Then;
 
 use crate::frames::{advertise, is_at, mac, neighbour, plain, tagged, who_has};
 use crate::net::{each, place};

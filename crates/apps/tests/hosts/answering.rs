@@ -1,9 +1,9 @@
 //! Requests that are answered in the place of a host.
 
-use sluice_app::Then;
-use sluice_app::view::Role;
 use sluice_apps::hosts::Config;
-use sluice_wire::MacAddr;
+use sluice_openflow::MacAddr;
+use sluice_sdk::Then;
+use sluice_sdk::view::Role;
 
 use crate::frames::{advertise, is_at, mac, neighbour, plain, solicit, tagged, who_has};
 use crate::net::{Net, each, place};

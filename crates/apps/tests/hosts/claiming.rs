@@ -1,9 +1,9 @@
 //! Who claims what another one has.
 
-use sluice_app::Then;
-use sluice_app::view::Place;
 use sluice_apps::hosts::{Config, Guard};
-use sluice_wire::MacAddr;
+use sluice_openflow::MacAddr;
+use sluice_sdk::Then;
+use sluice_sdk::view::Place;
 
 use crate::frames::{advertise, ip, is_at, mac, neighbour, plain, who_has};
 use crate::net::{Net, each, place};
@@ -127,7 +127,7 @@ fn a_stolen_ip_address_is_reported() {
         let (a, b) = begin(net);
         assert_eq!(net.frame(b, &who_has(mac('b'), "10.0.0.1", "10.0.0.1")), Then::PassOn);
         assert_eq!(net.addrs(mac('b')), ["10.0.0.2", "10.0.0.1"], "it is obeyed");
-        let vlan = sluice_wire::VlanId(0);
+        let vlan = sluice_openflow::VlanId(0);
         for worker in &net.workers {
             let (owner, _) = worker.network.view().host_of(ip("10.0.0.1"), vlan).unwrap();
             assert_eq!(owner.mac, mac('b'));

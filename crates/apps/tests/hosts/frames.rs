@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use etherparse::{ArpEthIpv4Packet, ArpOperation, IpNumber, PacketBuilder, PacketBuilderStep};
-use sluice_wire::MacAddr;
+use sluice_openflow::MacAddr;
 
 /// The station with this letter.
 pub(crate) fn mac(letter: char) -> MacAddr {

@@ -1,9 +1,9 @@
 //! Who is learnt, where, and with which addresses.
 
-use sluice_app::Then;
-use sluice_app::view::Role;
 use sluice_apps::hosts::Config;
-use sluice_wire::MacAddr;
+use sluice_openflow::MacAddr;
+use sluice_sdk::Then;
+use sluice_sdk::view::Role;
 
 use crate::frames::{advertise, dhcp, ip, is_at, mac, plain, solicit, tagged, udp, who_has};
 use crate::net::{each, place, port_addr};
@@ -74,7 +74,7 @@ fn addresses_come_from_arp_neighbour_discovery_and_dhcp() {
         assert!(net.addrs(mac('a')).contains(&"10.0.0.77".to_owned()));
         assert_eq!(net.gauge("hosts_addresses"), 6);
         for worker in &net.workers {
-            let owner = worker.network.view().host_of(ip("10.0.0.77"), sluice_wire::VlanId(0));
+            let owner = worker.network.view().host_of(ip("10.0.0.77"), sluice_openflow::VlanId(0));
             assert_eq!(owner.unwrap().0.mac, mac('a'));
         }
     });

@@ -1,8 +1,8 @@
 //! Hosts that are seen elsewhere.
 
-use sluice_app::Then;
-use sluice_app::view::Role;
 use sluice_apps::hosts::{Config, Guard};
+use sluice_sdk::Then;
+use sluice_sdk::view::Role;
 
 use crate::frames::{mac, plain, who_has};
 use crate::net::{each, place};

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, Host, HostId, Place, PortView, Role, SwitchView};
-use sluice_app::{App, Ctx, Network, Sw, Then};
 use sluice_apps::hosts::{Config, Hosts};
-use sluice_wire::{
+use sluice_openflow::{
     DatapathId, Features, FlowModCommand, Frame, MacAddr, Message, Out, PacketIn, PacketInReason,
     PortNo, Version, Versions, VlanId, split,
 };
+use sluice_sdk::view::{Fact, Host, HostId, Place, PortView, Role, SwitchView};
+use sluice_sdk::{App, Ctx, Network, Sw, Then};
 
 /// Ports of each switch.
 pub(crate) const PORTS: u32 = 8;
@@ -115,7 +115,9 @@ impl Net {
                 continue;
             }
             assert_eq!(p.in_port(), Some(PortNo::CONTROLLER), "else it may not go back");
-            let [sluice_wire::Action::Output { port, .. }] = p.actions[..] else { panic!("{p:?}") };
+            let [sluice_openflow::Action::Output { port, .. }] = p.actions[..] else {
+                panic!("{p:?}")
+            };
             self.sent.push(Sent { at: Place::new(DatapathId(switch), port), frame: p.data });
         }
     }

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use sluice_app::view::Role;
 use sluice_apps::hosts::{Config, Guard};
 use sluice_base::Rng;
-use sluice_wire::{MacAddr, Version, VlanId};
+use sluice_openflow::{MacAddr, Version, VlanId};
+use sluice_sdk::view::Role;
 
 use crate::frames::{
     advertise, dhcp, ip, ipv4_cut, is_at, mac, plain, solicit, tagged, udp, who_has,

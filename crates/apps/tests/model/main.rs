@@ -7,16 +7,16 @@ mod trees;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_app::App;
-use sluice_app::view::{Stage, Tree};
 use sluice_apps::forwarding::{self, Flooding};
 use sluice_apps::{Config, Stack, stack};
 use sluice_emu::link::Settings;
 use sluice_emu::net::{Family, Fault, Net, Options, Pings};
 use sluice_emu::switch::Plan;
 use sluice_emu::topology::Topology;
+use sluice_openflow::{Version, Versions};
+use sluice_sdk::App;
+use sluice_sdk::view::{Stage, Tree};
 use sluice_testkit::Brain;
-use sluice_wire::{Version, Versions};
 
 /// In which everything is discovered, and a tree stands if one is wanted.
 const BEGIN: Duration = Duration::from_secs(16);

@@ -1,6 +1,6 @@
 //! Switches that refuse rules: traffic goes on frame by frame, or by simpler rules, and recovers.
 
-use sluice_wire::FieldId;
+use sluice_openflow::FieldId;
 
 use super::*;
 

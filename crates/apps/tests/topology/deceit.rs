@@ -1,7 +1,7 @@
 //! What hosts may send changes nothing.
 
 use sluice_apps::topology::{Config, Secret};
-use sluice_wire::{EtherType, Ethernet};
+use sluice_openflow::{EtherType, Ethernet};
 
 use super::*;
 

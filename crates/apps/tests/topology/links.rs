@@ -1,8 +1,8 @@
 //! When links come and go, and how long they take.
 
-use sluice_app::view::Link;
 use sluice_apps::topology::Config;
-use sluice_wire::Kind;
+use sluice_openflow::Kind;
+use sluice_sdk::view::Link;
 
 use super::*;
 

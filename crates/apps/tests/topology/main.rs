@@ -6,10 +6,10 @@ mod roles;
 
 use std::time::Duration;
 
-use sluice_app::view::{Place, Role};
 use sluice_apps::topology::Topology;
+use sluice_openflow::{Version, Versions};
+use sluice_sdk::view::{Place, Role};
 use sluice_testkit::{Fabric, place};
-use sluice_wire::{Version, Versions};
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);

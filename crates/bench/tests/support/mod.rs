@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sluice_bench::{Load, Plan, null};
 use sluice_io::sock;
-use sluice_wire::{
+use sluice_openflow::{
     Action, Ethernet, Field, FlowMod, Instruction, Kind, Out, PacketIn, PacketOut, PortNo, split,
 };
 

@@ -5,7 +5,7 @@ use std::{env, fs, process};
 use clap::{Args as _, FromArgMatches as _};
 use sluice_apps::learning::Matching;
 use sluice_engine::Pin;
-use sluice_wire::{Role, Version, Versions};
+use sluice_openflow::{Role, Version, Versions};
 use toml::Table;
 
 use super::layers::default;

@@ -9,7 +9,7 @@ use sluice_apps::forwarding;
 use sluice_apps::hosts::Guard;
 use sluice_apps::learning::Matching;
 use sluice_apps::topology::Secret;
-use sluice_wire::{Role, Version, Versions};
+use sluice_openflow::{Role, Version, Versions};
 use tracing_subscriber::filter::LevelFilter;
 
 /// Longest time that makes sense here, and short enough to be added to any.

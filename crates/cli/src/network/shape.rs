@@ -8,7 +8,7 @@ use sluice_emu::link::{Change, Settings};
 use sluice_emu::net::Options;
 use sluice_emu::switch::Plan;
 use sluice_emu::topology::{FILE_LEN_MAX, Topology};
-use sluice_wire::{Version, Versions};
+use sluice_openflow::{Version, Versions};
 
 /// Which network is played, and what its switches are.
 #[derive(Debug, clap::Args)]

@@ -7,7 +7,7 @@ use etherparse::{
     ArpEthIpv4Packet, ArpOperation, IpHeaders, IpNumber, Ipv4Extensions, Ipv4Header,
     Ipv6Extensions, Ipv6Header, PacketBuilder, PacketBuilderStep, TcpHeader, ether_type,
 };
-use sluice_wire::MacAddr;
+use sluice_openflow::MacAddr;
 
 /// Hops that an ordinary packet may make.
 const HOPS: u8 = 64;

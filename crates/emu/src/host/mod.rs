@@ -13,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use etherparse::{Icmpv4Type, Icmpv6Type, NetSlice, SlicedPacket, TransportSlice};
-use sluice_wire::{Ethernet, MacAddr};
+use sluice_openflow::{Ethernet, MacAddr};
 
 pub use pings::Ping;
 pub use streams::{Heard, STREAM_DATA_MAX, STREAM_DATA_MIN, Stream};
@@ -70,7 +70,7 @@ pub struct HostCounters {
 /// use std::time::Duration;
 /// use sluice_emu::host::{Host, Identity, Outcome};
 /// use sluice_emu::topology::link_local;
-/// use sluice_wire::MacAddr;
+/// use sluice_openflow::MacAddr;
 ///
 /// let epoch = sluice_io::clock::now();
 /// let host = |n| {

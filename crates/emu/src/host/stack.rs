@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use etherparse::{ArpEthIpv4Packet, ArpOperation};
-use sluice_wire::MacAddr;
+use sluice_openflow::MacAddr;
 
 use super::frames::{self, ADVERTISEMENT, Ends, Route, SOLICITATION};
 use super::timers::{Timer, Timers};

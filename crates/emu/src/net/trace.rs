@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use sluice_wire::{MacAddr, PortNo};
+use sluice_openflow::{MacAddr, PortNo};
 
 use crate::topology::Place;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_wire::{MacAddr, PortNo};
+use sluice_openflow::{MacAddr, PortNo};
 
 use super::said::Rule;
 use super::wiring::{End, Wiring};

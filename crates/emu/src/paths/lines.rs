@@ -4,8 +4,8 @@ use std::io;
 use std::time::Instant;
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, Waiting, sock};
+use sluice_openflow::{Action, Frame, Kind, MacAddr, Out, PacketOutView, PortNo, Version, split};
 use sluice_proto::{Switch, SwitchPlan};
-use sluice_wire::{Action, Frame, Kind, MacAddr, Out, PacketOutView, PortNo, Version, split};
 
 use super::said::Rule;
 use super::wiring::{End, Wiring};

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use sluice_io::{Waiting, clock, cores, limits};
-use sluice_wire::{Out, PacketIn, PacketInReason, PortNo, Version, Versions};
+use sluice_openflow::{Out, PacketIn, PacketInReason, PortNo, Version, Versions};
 
 use crate::topology::Topology;
 use asks::{Asks, mac};

@@ -1,6 +1,6 @@
 //! Rules as far as they say where the frames of two hosts go, read in place.
 
-use sluice_wire::{MacAddr, PortNo, Version};
+use sluice_openflow::{MacAddr, PortNo, Version};
 
 /// A rule that was added: for frames from one address to another, out of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +65,7 @@ fn mac(octets: &[u8], at: usize) -> Option<MacAddr> {
 
 #[cfg(test)]
 mod tests {
-    use sluice_wire::{Action, Field, FlowMod, FlowModCommand, Instruction, Out, Versions};
+    use sluice_openflow::{Action, Field, FlowMod, FlowModCommand, Instruction, Out, Versions};
 
     use super::*;
 

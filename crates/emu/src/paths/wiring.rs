@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use sluice_wire::PortNo;
+use sluice_openflow::PortNo;
 
 use crate::topology::{Place, Topology};
 

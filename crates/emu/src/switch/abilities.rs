@@ -1,10 +1,10 @@
 //! What tables can do, in the words of each version. §7.3.5.4, §7.3.5.5.
 
-use sluice_wire::model::{
+use sluice_openflow::model::{
     ActionId, FieldHeader, InstructionId, TableActions, TableFeature, TableFeatureFlags,
     TableFeatures, TableFields, TableIds, TableInstructions, TableStats,
 };
-use sluice_wire::{FieldId, Version};
+use sluice_openflow::{FieldId, Version};
 
 use super::ModelSwitch;
 use super::fields::place;

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use sluice_wire::model::{
+use sluice_openflow::model::{
     AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, GroupId, Multipart,
     MultipartFlags, Reply, Request, Stat, Stats, TableDesc,
 };
-use sluice_wire::{Desc, ErrorReason, FlowMod, Message, PortNo, Version};
+use sluice_openflow::{Desc, ErrorReason, FlowMod, Message, PortNo, Version};
 
 use super::fields::Pattern;
 use super::table::{Entry, Filter, Table};

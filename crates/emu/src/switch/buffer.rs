@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use sluice_wire::{ErrorReason, PortNo};
+use sluice_openflow::{ErrorReason, PortNo};
 
 use super::fields::FlowKey;
 use super::reasons;

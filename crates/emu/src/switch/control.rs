@@ -2,13 +2,13 @@
 
 use std::time::Instant;
 
-use sluice_proto::Fault;
-use sluice_wire::model::{MultipartFlags, QueueGetConfigReply, Role, RoleRequest, TableMod};
-use sluice_wire::{
+use sluice_openflow::model::{MultipartFlags, QueueGetConfigReply, Role, RoleRequest, TableMod};
+use sluice_openflow::{
     ActionBits, Capabilities, ErrorReason, Features, FlowRemovedReason, Frame, Hello, Kind,
     Message, Out, PacketInReason, PortNo, PortReason, PortStatus, SwitchConfig, Version, Versions,
     split,
 };
+use sluice_proto::Fault;
 
 use super::check::Stand;
 use super::news::News;
@@ -76,7 +76,7 @@ impl Session {
         match msg.kind() {
             Kind::HELLO => {}
             Kind::ERROR => {
-                let error = sluice_wire::ErrorMsg::new(msg).map_err(Fault::Malformed)?;
+                let error = sluice_openflow::ErrorMsg::new(msg).map_err(Fault::Malformed)?;
                 return Err(Fault::Refused(error.reason));
             }
             kind => return Err(Fault::OutOfTurn(kind)),
@@ -284,7 +284,7 @@ impl ModelSwitch {
         if asked.config.0 & !known != 0 {
             return Err(reasons::BAD_TABLE_CONFIG);
         }
-        let every = asked.table_id == sluice_wire::FlowMod::TABLE_ALL;
+        let every = asked.table_id == sluice_openflow::FlowMod::TABLE_ALL;
         if !every && usize::from(asked.table_id) >= self.tables.len() {
             return Err(reasons::TABLE_MOD_BAD_TABLE);
         }
@@ -325,7 +325,7 @@ impl ModelSwitch {
     fn on_packet_out(
         &mut self,
         now: Instant,
-        asked: sluice_wire::model::PacketOut,
+        asked: sluice_openflow::model::PacketOut,
         out: &mut Outbox,
     ) -> Result<(), ErrorReason> {
         let in_port = asked.in_port().unwrap_or(PortNo::ANY);

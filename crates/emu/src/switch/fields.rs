@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sluice_wire::model::{Unfit, Unfitness};
-use sluice_wire::{ErrorReason, Field, FieldId, Match, Version};
+use sluice_openflow::model::{Unfit, Unfitness};
+use sluice_openflow::{ErrorReason, Field, FieldId, Match, Version};
 
 use super::reasons;
 
@@ -267,7 +267,7 @@ mod tests {
         assert!(wide.covers(&narrow) && !narrow.covers(&wide));
         assert!(wide.overlaps(&narrow) && narrow.overlaps(&wide));
         assert!(!narrow.overlaps(&other) && !narrow.covers(&other));
-        let by_port = pattern(&[Field::in_port(sluice_wire::PortNo(1))]);
+        let by_port = pattern(&[Field::in_port(sluice_openflow::PortNo(1))]);
         assert!(by_port.overlaps(&narrow) && !by_port.covers(&narrow));
         assert!(Pattern::default().covers(&narrow));
     }
@@ -285,7 +285,7 @@ mod tests {
     fn what_the_model_does_not_read_is_a_bad_field() {
         let register: Match = [Field::new(FieldId::XREG0, 1)].into();
         assert_eq!(Pattern::new(&register, Version::V1_3, &[]), Err(reasons::BAD_FIELD));
-        let port: Match = [Field::in_port(sluice_wire::PortNo(1))].into();
+        let port: Match = [Field::in_port(sluice_openflow::PortNo(1))].into();
         let refused = [FieldId::IN_PORT];
         assert_eq!(Pattern::new(&port, Version::V1_3, &refused), Err(reasons::BAD_FIELD));
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_wire::model::{FlowRemoved, Stat, Stats};
-use sluice_wire::{
+use sluice_openflow::model::{FlowRemoved, Stat, Stats};
+use sluice_openflow::{
     Elapsed, ErrorReason, FlowMod, FlowModCommand, FlowModFlags, FlowRemovedReason, Match, Message,
     Version,
 };
@@ -234,7 +234,7 @@ const ALL_FLAGS: u32 = 31;
 /// The priority of a rule: in 1.0 one without anything wild is above all others. OpenFlow 1.0.0 §3.4.
 fn priority(asked: &FlowMod, version: Version) -> u16 {
     let is_exact = |it: &Match| {
-        it.fields.len() == PLACES_OF_1_0 && it.iter().all(sluice_wire::Field::is_whole)
+        it.fields.len() == PLACES_OF_1_0 && it.iter().all(sluice_openflow::Field::is_whole)
     };
     if version == Version::V1_0 && is_exact(&asked.matching) { u16::MAX } else { asked.priority }
 }
@@ -247,8 +247,8 @@ impl Filter {
             strict,
             cookie: asked.cookie,
             cookie_mask: if version == Version::V1_0 { 0 } else { asked.cookie_mask },
-            out_port: sluice_wire::PortNo::ANY,
-            out_group: sluice_wire::model::GroupId::ANY,
+            out_port: sluice_openflow::PortNo::ANY,
+            out_group: sluice_openflow::model::GroupId::ANY,
         }
     }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_wire::model::{
+use sluice_openflow::model::{
     Bucket, BucketCounter, BucketId, BucketProp, GroupCapabilities, GroupCommand, GroupDesc,
     GroupFeatures, GroupId, GroupMod, GroupProp, GroupStats, GroupType, GroupTypes,
 };
-use sluice_wire::{Action, ErrorReason, FlowRemovedReason, PortNo};
+use sluice_openflow::{Action, ErrorReason, FlowRemovedReason, PortNo};
 
 use super::check::Stand;
 use super::pipeline::ActionSet;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use sluice_wire::model::{
+use sluice_openflow::model::{
     Band, BandStats, BandTypes, MeterCapabilities, MeterCommand, MeterDesc, MeterFeatureFlags,
     MeterFeatures, MeterFlags, MeterId, MeterMod, MeterStats,
 };
-use sluice_wire::{ErrorReason, FlowRemovedReason, Version};
+use sluice_openflow::{ErrorReason, FlowRemovedReason, Version};
 
 use super::{ModelSwitch, Outbox, reasons};
 

@@ -36,8 +36,8 @@ mod upward;
 
 use std::time::Instant;
 
+use sluice_openflow::{FieldId, Out, PortNo, Version};
 use sluice_proto::Fault;
-use sluice_wire::{FieldId, Out, PortNo, Version};
 
 use buffer::Buffer;
 use control::Session;

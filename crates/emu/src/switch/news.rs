@@ -1,9 +1,9 @@
 //! What the controller wants to hear of that it does not ask for. §6.3.6, §7.3.10.
 
-use sluice_wire::model::{
+use sluice_openflow::model::{
     AsyncConfig, AsyncProp, FlowRemovedReasons, PacketInReasons, PortReasons, Role,
 };
-use sluice_wire::{ErrorReason, FlowRemovedReason, PacketInReason, PortReason, Version};
+use sluice_openflow::{ErrorReason, FlowRemovedReason, PacketInReason, PortReason, Version};
 
 use super::reasons;
 

@@ -1,7 +1,7 @@
 //! Frames and the fields in them: where each lies, what it says, how it is written over.
 
 use etherparse::{IpNumber, LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket};
-use sluice_wire::{Field, FieldId, PortNo};
+use sluice_openflow::{Field, FieldId, PortNo};
 
 use super::fields::Fields;
 

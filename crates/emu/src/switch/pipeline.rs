@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_wire::model::{ConfigFlags, GroupId, TableConfig};
-use sluice_wire::{Action, Field, FieldId, PacketInReason, PortNo, Version};
+use sluice_openflow::model::{ConfigFlags, GroupId, TableConfig};
+use sluice_openflow::{Action, Field, FieldId, PacketInReason, PortNo, Version};
 
 use super::meters::Verdict;
 use super::packet::{Packet, Ttl};

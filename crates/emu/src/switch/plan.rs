@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use sluice_wire::model::{TableActions, Text};
-use sluice_wire::{DatapathId, FieldId, MacAddr, PortNo, Versions};
+use sluice_openflow::model::{TableActions, Text};
+use sluice_openflow::{DatapathId, FieldId, MacAddr, PortNo, Versions};
 
 /// Bit rate of a port that nothing else is said of, kbit/s.
 const SPEED_KBPS: u32 = 10_000_000;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use sluice_wire::model::{PortMod, PortStats};
-use sluice_wire::{
+use sluice_openflow::model::{PortMod, PortStats};
+use sluice_openflow::{
     ErrorReason, EthernetPort, Port, PortConfig, PortFeatures, PortNo, PortProp, PortState, Version,
 };
 

@@ -1,7 +1,7 @@
 //! Why requests are refused, by name, and what a version says that lacks the name. §7.4.4.
 
-use sluice_wire::model::ErrorForm;
-use sluice_wire::{ErrorCode, ErrorReason, ErrorType, Version};
+use sluice_openflow::model::ErrorForm;
+use sluice_openflow::{ErrorCode, ErrorReason, ErrorType, Version};
 
 const fn of(kind: ErrorType, code: u32) -> ErrorReason {
     ErrorReason::Standard { kind, code: ErrorCode(code) }

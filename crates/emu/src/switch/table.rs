@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_wire::model::{GroupId, TableConfig};
-use sluice_wire::{
+use sluice_openflow::model::{GroupId, TableConfig};
+use sluice_openflow::{
     Action, ErrorReason, FlowModFlags, FlowRemovedReason, Instruction, Match, PortNo,
 };
 

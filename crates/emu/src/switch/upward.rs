@@ -8,8 +8,8 @@
 
 use std::time::Instant;
 
-use sluice_wire::model::{self, MeterId, PacketIn};
-use sluice_wire::{
+use sluice_openflow::model::{self, MeterId, PacketIn};
+use sluice_openflow::{
     Action, ErrorReason, Field, FieldId, MacAddr, Message, PacketInReason, PortNo, Version,
 };
 

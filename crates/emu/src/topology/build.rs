@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::HashSet;
 use std::net::Ipv4Addr;
 
-use sluice_wire::{DatapathId, MacAddr, PortNo};
+use sluice_openflow::{DatapathId, MacAddr, PortNo};
 
 use super::{
     Fault, HOSTS_MAX, HostNode, LINKS_MAX, Link, PORTS_MAX, Place, SWITCHES_MAX, SwitchNode,

@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use roxmltree::{Document, Node as Element, ParsingOptions};
-use sluice_wire::DatapathId;
+use sluice_openflow::DatapathId;
 
 use super::{Builder, Fault, LINKS_MAX, Node, SWITCHES_MAX, Topology, TopologyError, Where};
 use crate::link::{RATE_MAX, Settings};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
-use sluice_wire::DatapathId;
+use sluice_openflow::DatapathId;
 
 use super::{Builder, Fault, Node, Topology, TopologyError, Where};
 use crate::link::{DELAY_MAX, JITTER_MAX, RATE_MAX, Settings, Share};

@@ -7,7 +7,7 @@ mod miniedit;
 mod shapes;
 mod text;
 
-use sluice_wire::{DatapathId, MacAddr, PortNo};
+use sluice_openflow::{DatapathId, MacAddr, PortNo};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::link::Settings;

@@ -1,6 +1,6 @@
 //! Networks of a regular shape. Those that Mininet has are built in its order, so names and ports are the same.
 
-use sluice_wire::DatapathId;
+use sluice_openflow::DatapathId;
 
 use super::{Builder, Fault, Node, Topology};
 use crate::link::Settings;

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use sluice_emu::switch::Plan;
-use sluice_wire::model::{
+use sluice_openflow::model::{
     AsyncConfig, AsyncProp, FlowStatsRequest, MeterRequest, PacketInReasons, PortDescRequest,
     PortStatsRequest, Reply, Request, TableFeature,
 };
-use sluice_wire::{DatapathId, Field, FlowModFlags, Kind, Message, PortNo, Version, Versions};
+use sluice_openflow::{DatapathId, Field, FlowModFlags, Kind, Message, PortNo, Version, Versions};
 
 use crate::support::{Play, tcp};
 
@@ -56,7 +56,8 @@ fn rules_are_told_as_they_were_said_with_what_they_counted() {
         assert_eq!((flow.stats.packet_count(), flow.stats.byte_count()), (Some(1), Some(118)));
         let age = flow.stats.duration().unwrap();
         assert_eq!((age.sec, age.nsec), (1, 500_000_000));
-        let said = Play::flow(sluice_wire::FlowModCommand::ADD, "in_port=1,tcp,actions=output:2");
+        let said =
+            Play::flow(sluice_openflow::FlowModCommand::ADD, "in_port=1,tcp,actions=output:2");
         assert_eq!((flow.matching.fields.len(), &flow.instructions), (3, &said.instructions));
         let told = play.ask(Request::AggregateStats(asked));
         let [Reply::AggregateStats(sum)] = &told[..] else { panic!("{told:?}") };
@@ -112,8 +113,8 @@ fn tables_say_what_they_can_do() {
             _ => None,
         });
         assert!(matched > Some(35), "{matched:?}");
-        let asked = Message::MultipartRequest(sluice_wire::model::Multipart {
-            flags: sluice_wire::model::MultipartFlags::default(),
+        let asked = Message::MultipartRequest(sluice_openflow::model::Multipart {
+            flags: sluice_openflow::model::MultipartFlags::default(),
             body: Request::TableFeatures { tables: tables.clone() },
         });
         let refused = play.refused(&asked).unwrap();
@@ -162,13 +163,14 @@ fn what_is_not_there_is_refused_in_every_version() {
     for version in every_version() {
         let mut play = Play::new(version);
         let strange = Request::Experimenter { experimenter: 0x55, exp_type: 0, data: vec![] };
-        let flags = sluice_wire::model::MultipartFlags::default();
+        let flags = sluice_openflow::model::MultipartFlags::default();
         let asked =
-            Message::MultipartRequest(sluice_wire::model::Multipart { flags, body: strange });
+            Message::MultipartRequest(sluice_openflow::model::Multipart { flags, body: strange });
         let refused = play.refused(&asked).unwrap();
         assert_eq!(refused.to_string(), "BAD_REQUEST/BAD_EXPERIMENTER");
         let port = Request::PortStats(PortStatsRequest { port_no: PortNo(99) });
-        let asked = Message::MultipartRequest(sluice_wire::model::Multipart { flags, body: port });
+        let asked =
+            Message::MultipartRequest(sluice_openflow::model::Multipart { flags, body: port });
         assert!(play.refused(&asked).is_some());
         let refused = play.refused(&Message::BarrierReply).unwrap();
         assert_eq!(refused.to_string(), "BAD_REQUEST/BAD_TYPE", "{}", Kind::BARRIER_REPLY);
@@ -189,7 +191,7 @@ fn a_rule_that_this_version_has_no_words_for_is_passed_over() {
         other => panic!("{other:?}"),
     });
     assert_eq!(flows.sum::<usize>(), 2, "a match of the type alone can be said in 1.0");
-    assert_eq!(play.change(sluice_wire::FlowModCommand::DELETE, ""), None);
+    assert_eq!(play.change(sluice_openflow::FlowModCommand::DELETE, ""), None);
     assert_eq!(play.switch.n_entries(), 0);
     let flags = FlowModFlags::SEND_FLOW_REM;
     assert!(matches!(play.heard.last(), Some(Message::FlowRemoved(_))), "{flags:?}");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluice_emu::switch::Plan;
-use sluice_wire::{FlowModCommand, Message, Version};
+use sluice_openflow::{FlowModCommand, Message, Version};
 
 use crate::support::{Play, tcp, udp};
 
@@ -38,7 +38,7 @@ fn a_packet_that_waits_is_told_in_part_and_one_that_finds_no_room_in_full() {
 #[test]
 fn the_controller_says_how_much_goes_up() {
     let mut play = Play::new(Version::V1_0);
-    let config = sluice_wire::SwitchConfig { miss_send_len: 20, ..Default::default() };
+    let config = sluice_openflow::SwitchConfig { miss_send_len: 20, ..Default::default() };
     play.say(&Message::SetConfig(config));
     assert_eq!(play.say(&Message::GetConfigRequest), [Message::GetConfigReply(config)]);
     play.frame(1, &udp(1, 9, 500));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluice_emu::switch::Plan;
-use sluice_wire::{
+use sluice_openflow::{
     ErrorRow, ErrorType, FieldId, FlowModCommand, FlowRemovedReason, Message, Version,
 };
 
@@ -214,7 +214,7 @@ fn a_switch_refuses_what_its_plan_says_it_cannot() {
     let poor = Plan {
         refused_fields: vec![FieldId::TCP_DST],
         refused_set_fields: vec![FieldId::ETH_DST],
-        refused_actions: sluice_wire::model::TableActions::DEC_NW_TTL,
+        refused_actions: sluice_openflow::model::TableActions::DEC_NW_TTL,
         ..Play::plan()
     };
     let mut play = Play::with(poor.clone(), Version::V1_3);

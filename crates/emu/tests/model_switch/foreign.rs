@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use sluice_emu::switch::{ModelSwitch, Outbox};
-use sluice_wire::{Version, Versions};
+use sluice_openflow::{Version, Versions};
 
 use crate::support::{Play, any_time};
 

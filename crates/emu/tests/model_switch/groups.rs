@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sluice_emu::switch::Outbox;
-use sluice_wire::model::{
+use sluice_openflow::model::{
     GroupCommand, GroupDescRequest, GroupId, GroupMod, GroupStatsRequest, GroupType, MeterCommand,
     MeterId, MeterMod, MeterRequest, Reply, Request,
 };
-use sluice_wire::{FlowRemovedReason, Message, PortNo, Version, Versions};
+use sluice_openflow::{FlowRemovedReason, Message, PortNo, Version, Versions};
 
 use crate::support::{Play, tcp, udp};
 

@@ -2,7 +2,7 @@
 //! 2, `<3` one that leaves by port 3.
 
 use sluice_emu::switch::{ModelSwitch, Outbox, Plan};
-use sluice_wire::{DatapathId, PortNo, Version, Versions, split};
+use sluice_openflow::{DatapathId, PortNo, Version, Versions, split};
 
 use crate::support::any_time;
 

@@ -1,7 +1,9 @@
 //! Frames through tables and out of ports.
 
-use sluice_wire::model::{PortMod, Role, RoleRequest, TableConfig, TableMod};
-use sluice_wire::{Message, PacketInReason, PortConfig, PortNo, PortReason, PortState, Version};
+use sluice_openflow::model::{PortMod, Role, RoleRequest, TableConfig, TableMod};
+use sluice_openflow::{
+    Message, PacketInReason, PortConfig, PortNo, PortReason, PortState, Version,
+};
 
 use crate::support::{Play, tcp, udp};
 
@@ -170,7 +172,7 @@ fn a_slave_reads_only_and_an_old_master_is_stale() {
     play.add("priority=0,actions=controller");
     let told = play.say(&role(Role::SLAVE, 6));
     assert!(matches!(&told[..], [Message::RoleReply(it)] if it.role == Role::SLAVE), "{told:?}");
-    let refused = play.change(sluice_wire::FlowModCommand::ADD, "actions=output:1").unwrap();
+    let refused = play.change(sluice_openflow::FlowModCommand::ADD, "actions=output:1").unwrap();
     assert_eq!(refused.to_string(), "BAD_REQUEST/IS_SLAVE");
     play.frame(1, &udp(1, 2, 5));
     assert_eq!(play.packet_ins().len(), 0);

@@ -1,7 +1,7 @@
 //! Frames that rules change: what comes out is what a sender would have made, checksums included.
 
 use etherparse::{PacketBuilder, PacketBuilderStep, VlanId};
-use sluice_wire::Version;
+use sluice_openflow::Version;
 
 use crate::support::{Play, ipv4, ipv6, mac, tcp, udp};
 

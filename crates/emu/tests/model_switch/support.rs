@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use etherparse::PacketBuilder;
 use sluice_emu::switch::{ModelSwitch, Outbox, Plan};
-use sluice_wire::model::{Multipart, MultipartFlags, PacketIn, PacketOut, Reply, Request};
-use sluice_wire::{
+use sluice_openflow::model::{Multipart, MultipartFlags, PacketIn, PacketOut, Reply, Request};
+use sluice_openflow::{
     Action, DatapathId, ErrorReason, Field, FlowMod, FlowModCommand, Message, Out, PortNo, Version,
     Versions, split,
 };

@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 
 use sluice_emu::net::{Conn, Controller, Net, Options, Replies};
 use sluice_emu::topology::Topology;
-use sluice_proto::{Config, Event, Session};
-use sluice_wire::{
+use sluice_openflow::{
     Action, Field, FlowMod, Instruction, Out, PacketIn, PacketOut, PortNo, Versions, split,
 };
+use sluice_proto::{Config, Event, Session};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const S: Duration = Duration::from_secs(1);

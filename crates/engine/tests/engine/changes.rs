@@ -4,7 +4,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use sluice_apps::learning::Config as Bridge;
 use sluice_engine::StartError;
-use sluice_wire::Version;
+use sluice_openflow::Version;
 
 use crate::lab::{Lab, config, wait_until};
 use crate::peer::Peer;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluice_wire::{ErrorReason, Version, Versions};
+use sluice_openflow::{ErrorReason, Version, Versions};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::{Peer, echo_reply, echo_request};

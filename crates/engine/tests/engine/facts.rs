@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use sluice_app::view::{Fact, Host, HostId, Place, Told};
-use sluice_app::{App, Ctx, Network, Then};
-use sluice_wire::{DatapathId, Ethernet, PacketIn, Version, VlanId};
+use sluice_openflow::{DatapathId, Ethernet, PacketIn, Version, VlanId};
+use sluice_sdk::view::{Fact, Host, HostId, Place, Told};
+use sluice_sdk::{App, Ctx, Network, Then};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::{Peer, broadcast, echo_reply, echo_request};
@@ -44,7 +44,7 @@ fn a_fact_is_heard_once_by_every_worker() {
         first.say(&broadcast(None));
         for peer in [&mut first, &mut second] {
             for _ in 0..threads {
-                let Some(sluice_wire::Message::EchoRequest { data }) = peer.hear() else {
+                let Some(sluice_openflow::Message::EchoRequest { data }) = peer.hear() else {
                     panic!("no word")
                 };
                 let words = String::from_utf8(data).unwrap();

@@ -3,7 +3,7 @@
 use std::net::Shutdown;
 
 use sluice_base::Rng;
-use sluice_wire::{ErrorCode, ErrorReason, ErrorType, Hello, Message, Version};
+use sluice_openflow::{ErrorCode, ErrorReason, ErrorType, Hello, Message, Version};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::{Peer, octets};

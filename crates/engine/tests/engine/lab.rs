@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_app::App;
 use sluice_apps::learning::Learning;
 use sluice_base::metrics::{Source, Value};
 use sluice_engine::{Config, Engine, Pin};
 use sluice_io::clock;
+use sluice_sdk::App;
 
 /// Long enough for anything that should happen at once, on a machine that is busy.
 pub(crate) const SOON: Duration = Duration::from_secs(20);

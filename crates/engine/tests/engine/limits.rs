@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
-use sluice_wire::{ErrorReason, Message, Version};
+use sluice_openflow::{ErrorReason, Message, Version};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::{Peer, echo_reply, echo_request};

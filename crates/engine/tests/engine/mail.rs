@@ -1,9 +1,9 @@
 //! What applications write to other switches.
 
-use sluice_app::{App, Ctx, Then};
 use sluice_engine::Config;
 use sluice_io::RX_LEN;
-use sluice_wire::{DatapathId, Message, PacketIn, Version};
+use sluice_openflow::{DatapathId, Message, PacketIn, Version};
+use sluice_sdk::{App, Ctx, Then};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::{Peer, broadcast, echo_request};

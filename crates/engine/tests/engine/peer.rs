@@ -3,12 +3,12 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use sluice_proto::{Switch, SwitchPlan};
-use sluice_wire::model::PacketIn;
-use sluice_wire::{
+use sluice_openflow::model::PacketIn;
+use sluice_openflow::{
     Action, DatapathId, ErrorReason, Field, Frame, Hello, HelloElement, Kind, Message, Multipart,
     Out, PacketInReason, PortNo, Version, Versions, split,
 };
+use sluice_proto::{Switch, SwitchPlan};
 
 use crate::lab::SOON;
 

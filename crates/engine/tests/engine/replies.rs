@@ -1,6 +1,6 @@
 //! Replies in parts of many switches.
 
-use sluice_wire::{Multipart, MultipartKind, Version};
+use sluice_openflow::{Multipart, MultipartKind, Version};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::Peer;

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::channel;
 
-use sluice_wire::{FlowModCommand, Frame, Hello, Kind, Message, Version, Versions};
+use sluice_openflow::{FlowModCommand, Frame, Hello, Kind, Message, Version, Versions};
 
 use crate::lab::{Lab, SOON, wait_until};
 use crate::peer::{Peer, echo_request};

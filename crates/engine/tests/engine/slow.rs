@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use sluice_app::{App, Ctx, Then, is_probe};
 use sluice_apps::learning::Learning;
 use sluice_engine::Config;
 use sluice_io::{RX_LEN, clock};
-use sluice_wire::{Features, Message, PacketIn, Version};
+use sluice_openflow::{Features, Message, PacketIn, Version};
+use sluice_sdk::{App, Ctx, Then, is_probe};
 
 use crate::lab::{Lab, SOON, wait_until};
 use crate::peer::{Peer, broadcast, echo_request, lldp, octets};

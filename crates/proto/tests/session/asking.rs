@@ -1,11 +1,11 @@
 //! From the version to the proof that the peer is a switch.
 
-use sluice_proto::{Config, Fault};
-use sluice_wire::model::{self, MultipartFlags, PortDescRequest, Request};
-use sluice_wire::{
+use sluice_openflow::model::{self, MultipartFlags, PortDescRequest, Request};
+use sluice_openflow::{
     ErrorCode, ErrorReason, ErrorType, FlowModCommand, Kind, Message, Multipart, MultipartKind,
     Role, RoleRequest, SwitchConfig, Version, Versions,
 };
+use sluice_proto::{Config, Fault};
 
 use crate::peer::{
     Heard, Peer, config, echo_reply, echo_request, error, flow_mod, packet_in, ports, some_ports,

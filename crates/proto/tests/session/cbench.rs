@@ -1,7 +1,7 @@
 //! What `cbench` says and does not say (mininet/oflops).
 
+use sluice_openflow::{Kind, Multipart, MultipartKind, Version};
 use sluice_proto::Config;
-use sluice_wire::{Kind, Multipart, MultipartKind, Version};
 
 use crate::peer::{Heard, Peer, echo_request, kinds};
 

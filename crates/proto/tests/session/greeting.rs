@@ -1,7 +1,7 @@
 //! From the connection to the version that both speak.
 
+use sluice_openflow::{ErrorReason, Hello, HelloElement, Kind, Message, Version, Versions, Why};
 use sluice_proto::{Config, Fault};
-use sluice_wire::{ErrorReason, Hello, HelloElement, Kind, Message, Version, Versions, Why};
 
 use crate::peer::{Peer, bitmap, echo_request, error, flow_mod, kinds, packet_in};
 

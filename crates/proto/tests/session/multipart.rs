@@ -1,7 +1,7 @@
 //! Replies that come in parts.
 
+use sluice_openflow::{ErrorReason, Kind, Multipart, MultipartKind, Version, Versions};
 use sluice_proto::{Config, Fault, Pool};
-use sluice_wire::{ErrorReason, Kind, Multipart, MultipartKind, Version, Versions};
 
 use crate::peer::{Heard, Peer, config};
 

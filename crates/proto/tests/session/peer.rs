@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_proto::{Config, Event, Fault, Session};
-use sluice_wire::model::{self, MultipartFlags, PacketIn, Reply};
-use sluice_wire::{
+use sluice_openflow::model::{self, MultipartFlags, PacketIn, Reply};
+use sluice_openflow::{
     Action, DatapathId, ErrorReason, Features, Field, FlowMod, Frame, Instruction, Kind, MacAddr,
     Message, Multipart, MultipartKind, Out, PacketInReason, Port, PortNo, Version, Versions, split,
 };
+use sluice_proto::{Config, Event, Fault, Session};
 
 /// The other end of a session.
 pub(crate) struct Peer {

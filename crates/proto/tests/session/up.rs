@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use sluice_openflow::{ErrorCode, ErrorReason, ErrorType, Kind, Message, Version, Versions};
 use sluice_proto::{Config, Fault};
-use sluice_wire::{ErrorCode, ErrorReason, ErrorType, Kind, Message, Version, Versions};
 
 use crate::peer::{
     Heard, Peer, bitmap, config, echo_reply, echo_request, error, flow_mod, kinds, packet_in,

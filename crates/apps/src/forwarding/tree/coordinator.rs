@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_app::Network;
-use sluice_app::view::{Fact, Groups, Stage, Stand, Tree, View};
-use sluice_wire::DatapathId;
+use sluice_openflow::DatapathId;
+use sluice_sdk::Network;
+use sluice_sdk::view::{Fact, Groups, Stage, Stand, Tree, View};
 
 use super::Flooding;
 use super::forest::{forest, is_alive, is_whole, members};

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use sluice_app::view::{Link, Place, Role, Stage, Stand, Tree, View};
-use sluice_wire::DatapathId;
+use sluice_openflow::DatapathId;
+use sluice_sdk::view::{Link, Place, Role, Stage, Stand, Tree, View};
 
 /// Links through which all switches that `may` be in a tree are joined as far as they can be, without a ring: from the
 /// switch with the lowest number of each part by as few links as possible.

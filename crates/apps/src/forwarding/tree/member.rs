@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, Groups, Place, Stage, Stand, Tree};
-use sluice_app::{Ctx, Network, Sw};
-use sluice_wire::model::Request;
-use sluice_wire::{DatapathId, FlowMod, MultipartKind, flow_stats};
+use sluice_openflow::model::Request;
+use sluice_openflow::{DatapathId, FlowMod, MultipartKind, flow_stats};
+use sluice_sdk::view::{Fact, Groups, Place, Stage, Stand, Tree};
+use sluice_sdk::{Ctx, Network, Sw};
 
 use super::Flooding;
 use super::forest::members;

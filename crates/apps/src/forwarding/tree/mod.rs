@@ -12,9 +12,9 @@ mod rules;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_app::view::{Fact, Groups};
-use sluice_app::{Ctx, Network, Sw};
-use sluice_wire::{DatapathId, ErrorMsg, MacAddr, MultipartKind};
+use sluice_openflow::{DatapathId, ErrorMsg, MacAddr, MultipartKind};
+use sluice_sdk::view::{Fact, Groups};
+use sluice_sdk::{Ctx, Network, Sw};
 
 use coordinator::Coordinator;
 use member::Members;

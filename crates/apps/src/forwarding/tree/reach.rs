@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use sluice_app::view::{Place, View};
-use sluice_wire::{DatapathId, PortNo};
+use sluice_openflow::{DatapathId, PortNo};
+use sluice_sdk::view::{Place, View};
 
 use super::forest::is_whole;
 

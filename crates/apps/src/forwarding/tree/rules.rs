@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use sluice_app::view::{Groups, Place, Tree, View};
-use sluice_wire::model::FlowStatsRequest;
-use sluice_wire::{
+use sluice_openflow::model::FlowStatsRequest;
+use sluice_openflow::{
     Action, DatapathId, Field, FlowMod, FlowModCommand, Instruction, MacAddr, Match, Out, PortNo,
     Version,
 };
+use sluice_sdk::view::{Groups, Place, Tree, View};
 
 use super::super::flood::is_edge;
 

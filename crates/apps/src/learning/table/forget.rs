@@ -1,6 +1,6 @@
 //! How stations go: for others, with their time, with their port.
 
-use sluice_wire::PortNo;
+use sluice_openflow::PortNo;
 
 use super::line::{Key, PROBES_MAX, Tick, WAYS};
 use super::{LINES_MIN, Table};

@@ -1,7 +1,7 @@
 //! What a table is made of: lines of four stations, each the size of a cache line, and how a station is found in them.
 
 use sluice_base::fold;
-use sluice_wire::VlanId;
+use sluice_openflow::VlanId;
 
 /// Stations per line.
 pub(super) const WAYS: usize = 4;

@@ -7,7 +7,7 @@ mod standing;
 
 use prefetch_index::prefetch_index;
 use sluice_base::Rng;
-use sluice_wire::PortNo;
+use sluice_openflow::PortNo;
 
 use census::Census;
 use line::{EMPTY, Line, PROBES_MAX, Station, WAYS, find, home, next};
@@ -210,7 +210,7 @@ impl Table {
 mod tests {
     use std::collections::HashMap;
 
-    use sluice_wire::VlanId;
+    use sluice_openflow::VlanId;
 
     use super::line::audit;
     use super::*;

@@ -1,7 +1,7 @@
 //! A table while none of its lines moves: the way of the usual frame.
 
 use prefetch_index::prefetch_index;
-use sluice_wire::{EthHeader, PortNo, VlanId};
+use sluice_openflow::{EthHeader, PortNo, VlanId};
 
 use super::census::Census;
 use super::line::{Key, Line, Spot, Tick, find, home};
@@ -146,7 +146,7 @@ mod tests {
     use std::collections::HashMap;
 
     use sluice_base::Rng;
-    use sluice_wire::{Ethernet, MacAddr};
+    use sluice_openflow::{Ethernet, MacAddr};
 
     use super::super::tests::{TIMEOUT, check};
     use super::super::{Learnt, Table};

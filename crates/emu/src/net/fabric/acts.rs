@@ -1,6 +1,6 @@
 //! What is done to a network from outside, and what can be seen of it.
 
-use sluice_wire::{FieldId, MacAddr};
+use sluice_openflow::{FieldId, MacAddr};
 
 use super::{
     Duration, End, Fabric, Fault, Host, Instant, IpAddr, ModelSwitch, NetError, Outcome, Place,
@@ -207,7 +207,7 @@ impl Fabric {
     pub fn free_port(&self, switch: usize) -> Option<Place> {
         let ports = (1..).zip(&self.switches.get(switch)?.ports);
         let free = ports.filter(|(_, wire)| wire.is_none()).map(|(port, _)| port).next()?;
-        Some(Place { switch, port: sluice_wire::PortNo(free) })
+        Some(Place { switch, port: sluice_openflow::PortNo(free) })
     }
 
     /// The number of the link of a host.

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
+use sluice_openflow::PortNo;
 use sluice_proto::Fault;
-use sluice_wire::PortNo;
 
 use crate::host::{Host, Identity, Outcome, Stream};
 use crate::link::Settings;

@@ -1,0 +1,269 @@
+//! What reading and writing a message costs: the subject of `lab/codec`, and a table for whoever asks by hand.
+//!
+//! ```text
+//! cost                                   every case once, nanoseconds
+//! cost messages DIR                      writes the messages to DIR, as <version>_<kind>.bin
+//! cost DIR VERSION KIND DEED COUNT       one case, COUNT times, on the message in DIR; prints nanoseconds each
+//! ```
+
+#![expect(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a program by itself, whose subject is time"
+)]
+
+use std::error::Error;
+use std::hint::black_box;
+use std::path::Path;
+use std::time::Instant;
+use std::{env, fs};
+
+use sluice_openflow::model::{
+    Elapsed, FlowDesc, Multipart, MultipartFlags, PacketIn, Reply, Stat, Stats,
+};
+use sluice_openflow::{
+    Action, EthHeader, Ethernet, Field, Fill, FlowMod, FlowModFlags, FlowRemoved, FlowRemovedView,
+    Frame, Instruction, MacAddr, Match, Message, Out, PacketOut, PortNo, Stencil, Version,
+    flow_stats,
+};
+
+type Outcome<T> = Result<T, Box<dyn Error>>;
+
+/// What is measured: a kind of message, and what is done with it.
+const CASES: [(&str, &str); 11] = [
+    ("packet_in", "view"),
+    ("packet_in", "read"),
+    ("flow_mod", "write"),
+    ("flow_mod", "stamp"),
+    ("flow_mod", "read"),
+    ("packet_out", "write"),
+    ("packet_out", "stamp"),
+    ("flow_removed", "view"),
+    ("flow_removed", "read"),
+    ("flow_stats", "view"),
+    ("flow_stats", "read"),
+];
+
+const VERSIONS: [(&str, Version); 3] =
+    [("1.0", Version::V1_0), ("1.3", Version::V1_3), ("1.5", Version::V1_5)];
+
+/// Kinds that have a file of their own.
+const KINDS: [&str; 5] = ["packet_in", "flow_mod", "packet_out", "flow_removed", "flow_stats"];
+
+/// Rules in the reply with statistics.
+const FLOWS: u8 = 100;
+
+/// Repetitions of a case in the table.
+const BY_HAND: u32 = 100_000;
+
+const DST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
+const SRC: MacAddr = MacAddr([2, 0, 0, 0, 0, 8]);
+
+fn main() -> Outcome<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        [] => table(),
+        ["messages", to] => write_messages(Path::new(to)),
+        [from, version, kind, deed, count] => {
+            let octets = fs::read(Path::new(from).join(format!("{version}_{kind}.bin")))?;
+            println!("{:.2}", cost(&octets, kind, deed, count.parse()?)?);
+            Ok(())
+        }
+        _ => Err("cost | cost messages DIR | cost DIR VERSION KIND DEED COUNT".into()),
+    }
+}
+
+fn table() -> Outcome<()> {
+    for (kind, deed) in CASES {
+        for (name, version) in VERSIONS {
+            let octets = octets(kind, version)?;
+            println!("{name} {kind} {deed}: {:.1} ns", cost(&octets, kind, deed, BY_HAND)?);
+        }
+    }
+    Ok(())
+}
+
+fn write_messages(to: &Path) -> Outcome<()> {
+    fs::create_dir_all(to)?;
+    for kind in KINDS {
+        for (name, version) in VERSIONS {
+            fs::write(to.join(format!("{name}_{kind}.bin")), octets(kind, version)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Nanoseconds that `deed` takes with the message in `octets`.
+fn cost(octets: &[u8], kind: &str, deed: &str, count: u32) -> Outcome<f64> {
+    let frame = Frame::new(octets)?;
+    let message = Message::parse(frame)?;
+    match deed {
+        "view" => view(octets, &message, count),
+        "read" => timed(count, || {
+            black_box(Message::parse(Frame::new(black_box(octets))?)?);
+            Ok(())
+        }),
+        "write" => write(octets, &message, count),
+        "stamp" => stamp(octets, &message, count),
+        _ => Err(format!("nothing is known of {kind} {deed}").into()),
+    }
+}
+
+/// Reads in place.
+fn view(octets: &[u8], message: &Message, count: u32) -> Outcome<f64> {
+    match message {
+        Message::PacketIn(_) => timed(count, || {
+            black_box(sluice_openflow::PacketIn::new(Frame::new(black_box(octets))?)?);
+            Ok(())
+        }),
+        Message::FlowRemoved(_) => timed(count, || {
+            black_box(FlowRemovedView::new(Frame::new(black_box(octets))?)?);
+            Ok(())
+        }),
+        Message::MultipartReply(_) => timed(count, || {
+            let frame = Frame::new(black_box(octets))?;
+            let part = sluice_openflow::Multipart::new(frame)?;
+            let at = u16::try_from(octets.len() - part.body.len())?;
+            for flow in flow_stats(frame.version(), part.kind, part.body, at) {
+                black_box(flow?);
+            }
+            Ok(())
+        }),
+        _ => Err("has no view".into()),
+    }
+}
+
+/// Writes `message` again and again into one buffer.
+fn write(octets: &[u8], message: &Message, count: u32) -> Outcome<f64> {
+    let (mut tx, mut xid, version) =
+        (Vec::with_capacity(1 << 16), 1, Frame::new(octets)?.version());
+    let took = timed(count, || {
+        tx.clear();
+        black_box(message).emit(1, &mut Out::new(&mut tx, version, &mut xid))?;
+        black_box(&tx);
+        Ok(())
+    })?;
+    same(&tx, octets)?;
+    Ok(took)
+}
+
+/// Fills in the addresses and ports of `message` again and again.
+fn stamp(octets: &[u8], message: &Message, count: u32) -> Outcome<f64> {
+    let (mut tx, mut xid, version) =
+        (Vec::with_capacity(1 << 16), 1, Frame::new(octets)?.version());
+    let bytes = data();
+    let header: &EthHeader = Ethernet::new(&bytes).ok_or("no frame")?.header;
+    let fill =
+        Fill { buffer_id: None, in_port: PortNo(3), eth: header, vlan: None, out_port: PortNo(2) };
+    let out = Out::new(&mut tx, version, &mut xid);
+    let (stencil, data): (_, &[u8]) = match message {
+        Message::FlowMod(flow_mod) => (Stencil::flow_mod(&out, flow_mod)?, &[]),
+        Message::PacketOut(_) => {
+            (Stencil::packet_out(&out, &packet_out(&[output()], &[]))?, &bytes)
+        }
+        _ => return Err("has no stencil".into()),
+    };
+    let took = timed(count, || {
+        tx.clear();
+        let (fill, mut xid) = (black_box(&fill), 1);
+        let mut out = Out::new(&mut tx, version, &mut xid);
+        if data.is_empty() {
+            out.stamp(&stencil, fill)?;
+        } else {
+            out.stamp_with_frame(&stencil, fill, black_box(data))?;
+        }
+        black_box(&tx);
+        Ok(())
+    })?;
+    same(&tx, octets)?;
+    Ok(took)
+}
+
+fn same(written: &[u8], octets: &[u8]) -> Outcome<()> {
+    if written == octets { Ok(()) } else { Err("other octets were written than were read".into()) }
+}
+
+fn timed(count: u32, mut once: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
+    let start = Instant::now();
+    for _ in 0..count {
+        once()?;
+    }
+    Ok(start.elapsed().as_secs_f64() * 1e9 / f64::from(count))
+}
+
+/// The message of `kind` in `version`.
+fn octets(kind: &str, version: Version) -> Outcome<Vec<u8>> {
+    let (mut tx, mut xid) = (vec![], 1);
+    let mut out = Out::new(&mut tx, version, &mut xid);
+    let message = match kind {
+        "packet_in" => Message::PacketIn(PacketIn {
+            total_len: 64,
+            matching: [Field::in_port(PortNo(3))].into(),
+            data: data(),
+            ..PacketIn::default()
+        }),
+        "flow_mod" => Message::FlowMod(FlowMod {
+            cookie: 7,
+            idle_timeout: 60,
+            flags: FlowModFlags::SEND_FLOW_REM,
+            matching: matching(DST),
+            instructions: vec![Instruction::apply([output()])],
+            ..FlowMod::default()
+        }),
+        "packet_out" => {
+            out.packet_out(&packet_out(&[output()], &data()))?;
+            return Ok(tx);
+        }
+        "flow_removed" => Message::FlowRemoved(FlowRemoved {
+            cookie: 7,
+            priority: 0x8000,
+            idle_timeout: 60,
+            matching: matching(DST),
+            stats: stats(),
+            ..FlowRemoved::default()
+        }),
+        _ => Message::MultipartReply(Multipart {
+            flags: MultipartFlags::default(),
+            body: Reply::FlowDesc { flows: (0..FLOWS).map(flow).collect() },
+        }),
+    };
+    message.emit(1, &mut out)?;
+    Ok(tx)
+}
+
+/// A frame of 64 octets, most of it zeros. Its type is one for experiments: some peers read what they know.
+fn data() -> Vec<u8> {
+    let mut data = [&DST.0[..], &SRC.0, &[0x88, 0xb5]].concat();
+    data.resize(64, 0);
+    data
+}
+
+fn packet_out<'a>(actions: &'a [Action], frame: &'a [u8]) -> PacketOut<'a> {
+    PacketOut { buffer_id: None, in_port: PortNo(3), actions, frame }
+}
+
+fn output() -> Action {
+    Action::output(PortNo(2))
+}
+
+fn matching(dst: MacAddr) -> Match {
+    [Field::in_port(PortNo(3)), Field::eth_dst(dst), Field::eth_src(SRC)].into()
+}
+
+fn stats() -> Stats {
+    let age = Elapsed { sec: 60, nsec: 5 };
+    Stats { fields: vec![Stat::Duration(age), Stat::PacketCount(10), Stat::ByteCount(640)] }
+}
+
+fn flow(n: u8) -> FlowDesc {
+    FlowDesc {
+        priority: 0x8000,
+        idle_timeout: 60,
+        cookie: n.into(),
+        matching: matching(MacAddr([2, 0, 0, 0, 1, n])),
+        stats: stats(),
+        instructions: vec![Instruction::apply([output()])],
+        ..FlowDesc::default()
+    }
+}

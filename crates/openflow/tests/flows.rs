@@ -1,0 +1,313 @@
+//! Flows in the syntax of `ovs-ofctl` mean to us what they mean to Open vSwitch.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+use std::fmt::Write as _;
+use std::process::Command;
+
+use sluice_openflow::model::text::caret;
+use sluice_openflow::model::{FlowMod, FlowModCommand, Message};
+use sluice_openflow::{Frame, Out, Version};
+
+/// Flows that Open vSwitch reads, with what it makes of them.
+const FLOWS: &str = include_str!("golden/flow_texts.txt");
+
+/// A flow, and what Open vSwitch prints of it in a version.
+struct Known {
+    flow: &'static str,
+    version: Version,
+    printed: &'static str,
+    /// Our own text where it differs.
+    own: Option<&'static str>,
+}
+
+/// The entries of the file: a flow, then a version and what was printed in it, then perhaps our own text.
+fn known() -> Vec<Known> {
+    let mut all: Vec<Known> = vec![];
+    let mut lines = FLOWS.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    while let Some(line) = lines.next() {
+        if let Some(own) = line.strip_prefix("= ") {
+            all.last_mut().unwrap().own = Some(own);
+            continue;
+        }
+        let (version, printed) = lines.next().unwrap().split_once(' ').unwrap();
+        let minor: u8 = version.strip_prefix("1.").unwrap().parse().unwrap();
+        all.push(Known { flow: line, version: Version(minor + 1), printed, own: None });
+    }
+    all
+}
+
+fn read(flow: &str) -> FlowMod {
+    let read = FlowMod::from_text(flow, FlowModCommand::ADD);
+    read.unwrap_or_else(|error| panic!("{}", caret(flow, &error)))
+}
+
+/// The words of a match in any order, and the actions, of what Open vSwitch prints.
+fn theirs(printed: &str) -> (Vec<String>, String) {
+    let (front, actions) = printed.split_once("actions=").unwrap();
+    let mut words = front.split(' ').skip(1).filter(|word| !word.starts_with("table:"));
+    let matching = words.next().unwrap_or_default();
+    // What is no match is told with colons and in words that stand alone.
+    let field = |word: &&str| {
+        word.contains('=') || !["send_flow_rem", "check_overlap", "reset_counts"].contains(word)
+    };
+    let is_match = !matching.contains(':') || matching.contains('=');
+    let mut fields: Vec<_> = matching.split(',').filter(field).map(str::to_owned).collect();
+    fields.retain(|field| !field.is_empty() && is_match);
+    fields.sort_unstable();
+    (fields, actions.to_owned())
+}
+
+/// The same of a line of our own in the file.
+fn of_own(own: &str) -> (Vec<String>, String) {
+    let (fields, actions) = own.split_once("actions=").unwrap();
+    let fields = fields.trim().split(',').filter(|field| !field.is_empty());
+    (fields.map(str::to_owned).collect(), actions.to_owned())
+}
+
+/// The same of a flow.
+fn ours(flow: &FlowMod) -> (Vec<String>, String) {
+    let rule =
+        FlowMod { matching: flow.matching.clone(), priority: flow.priority, ..FlowMod::default() };
+    let text = rule.to_text();
+    let front = text.strip_suffix("actions=drop").unwrap();
+    let mut fields: Vec<_> =
+        front.split(',').filter(|f| !f.is_empty()).map(str::to_owned).collect();
+    fields.sort_unstable();
+    let text = flow.to_text();
+    (fields, text.split_once("actions=").unwrap().1.to_owned())
+}
+
+fn octets(flow: &FlowMod, version: Version) -> Result<Vec<u8>, String> {
+    let (mut tx, mut xid) = (vec![], 1);
+    let mut out = Out::new(&mut tx, version, &mut xid);
+    Message::FlowMod(flow.clone()).emit(1, &mut out).map_err(|lack| lack.to_string())?;
+    Ok(tx)
+}
+
+#[test]
+fn flows_come_back_as_printed() {
+    for Known { flow, .. } in known() {
+        let first = read(flow);
+        assert_eq!(read(&first.to_text()), first, "{flow}");
+    }
+}
+
+#[test]
+fn flows_print_as_open_vswitch_prints_them() {
+    let mut wrong = String::new();
+    for Known { flow, printed, own, .. } in known() {
+        let (ours, expected) = (ours(&read(flow)), own.map_or_else(|| theirs(printed), of_own));
+        if ours != expected {
+            let _ = writeln!(wrong, "{flow}\n  ours:   {ours:?}\n  expected: {expected:?}");
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn flows_come_back_from_octets() {
+    for Known { flow, version, .. } in known() {
+        let it = read(flow);
+        let octets = octets(&it, version).unwrap_or_else(|lack| panic!("{flow}: {lack}"));
+        let back = Message::parse(Frame::new(&octets).unwrap());
+        let Ok(Message::FlowMod(back)) = back else { panic!("{flow}: {back:?}") };
+        assert_eq!(back.to_text(), it.to_text());
+    }
+}
+
+/// What `ovs-ofctl ofp-print` says of `octets`.
+fn open_vswitch_reads(octets: &[u8]) -> String {
+    let hex = octets.iter().fold(String::new(), |mut hex, octet| {
+        let _ = write!(hex, "{octet:02x}");
+        hex
+    });
+    let said = Command::new("ovs-ofctl").args(["ofp-print", &hex]).output();
+    let said = said.unwrap_or_else(|error| panic!("`make setup` installs ovs-ofctl: {error}"));
+    String::from_utf8_lossy(&said.stdout).into_owned()
+}
+
+#[test]
+fn open_vswitch_reads_what_we_write_as_it_reads_the_flow() {
+    let mut wrong = String::new();
+    for Known { flow, version, printed, own } in known() {
+        let it = read(flow);
+        let said = open_vswitch_reads(&octets(&it, version).unwrap());
+        let said = said.trim();
+        let Some((_, again)) =
+            said.split_once("(xid=0x1): ").filter(|it| it.1.contains("actions="))
+        else {
+            let _ = writeln!(wrong, "{flow}\n  {said}");
+            continue;
+        };
+        let (again, printed) = (theirs(again), theirs(printed));
+        if again != printed && own.map(of_own).as_ref() != Some(&again) {
+            let _ = writeln!(wrong, "{flow}\n  again:  {again:?}\n  before: {printed:?}");
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Flows that are none, and the column at which that shows.
+const BAD: &[(&str, usize, &str)] = &[
+    ("priority=10,ip,nw_dst=10.0.0.0/24", 34, "`actions=` is missing"),
+    ("priority=65536,actions=drop", 10, "65536 is over 65535"),
+    ("priority=,actions=drop", 9, "`priority` needs a value"),
+    ("prioriti=1,actions=drop", 1, "`prioriti` is no field or keyword"),
+    ("ip,nw_dst=10.0.0.0/33,actions=drop", 20, "33 is over 32"),
+    ("ip,nw_dst=10.0.0,actions=drop", 11, "`10.0.0` is no IPv4 address"),
+    ("nw_dst=10.0.0.1,actions=drop", 1, "ipv4_dst needs eth_type=0x800"),
+    ("ip,tp_dst=80,actions=drop", 4, "tcp_dst needs ip_proto=6"),
+    ("dl_src=0:0:0:0,actions=drop", 8, "`0:0:0:0` is no MAC address"),
+    ("dl_vlan=5000,actions=drop", 9, "a VLAN has a number up to 4095"),
+    ("vLan_tci=5,actions=drop", 1, "`vLan_tci` is no field or keyword"),
+    ("actions=learn(Cookie=5)", 15, "`Cookie` is no part of `learn`"),
+    ("in_port=nowhere,actions=drop", 9, "`nowhere` is no port"),
+    ("tun_metadata0=0x,actions=drop", 15, "expected hex digits behind `0x`"),
+    ("tun_metadata0=0x\u{b}\u{b},actions=drop", 15, "expected hex digits behind `0x`"),
+    ("ip,ip=3,actions=drop", 7, "`ip` takes no value"),
+    ("tcp,nw_proto=17,actions=drop", 5, "`ip_proto` is matched before"),
+    ("reg0[40]=1,actions=drop", 6, "the field ends at bit 31"),
+    ("reg0[0..3=1,actions=drop", 10, "`]` is missing"),
+    ("cookie=1/1,actions=drop", 10, "a new flow takes no mask on its cookie"),
+    ("actions=output:2,foo", 18, "`foo` is no action"),
+    ("actions=output:", 15, "`output` needs a value"),
+    ("actions=output:nowhere", 16, "`nowhere` is no port and no field"),
+    ("actions=set_field:1.2.3.4->nowhere", 28, "`nowhere` is no field"),
+    ("actions=set_field:1.2.3->ip_src", 19, "`1.2.3` is no IPv4 address"),
+    ("actions=set_field:5", 20, "`->` and a field are missing"),
+    ("actions=load:256->reg0[0..7]", 14, "does not fit into 8 bits"),
+    ("actions=move:reg0[]->eth_src", 22, "32 bits do not become 48"),
+    ("actions=ct(commit,exec(load:1->ct_mark)", 11, "this parenthesis is not closed"),
+    ("actions=ct(commit,foo)", 19, "`foo` is no part of `ct`"),
+    ("actions=learn(table=1,foo=2)", 23, "`foo` is no part of `learn`"),
+    ("actions=resubmit(,300)", 19, "300 is over 255"),
+    ("actions=drop,output:1", 9, "`drop` stands alone"),
+    ("actions=goto_table:1,goto_table:2", 22, "`goto_table` is there twice"),
+    (
+        "actions=output:1,goto_table:2,output:3",
+        31,
+        "actions have to stand together, before `goto_table` and its like",
+    ),
+    ("actions=conjunction(1,3/2)", 23, "expected a clause from 1 to 2"),
+    ("actions=controller(reason=bored)", 27, "`bored` is no reason"),
+    ("actions=pop_vlan:3", 18, "`pop_vlan` takes no value"),
+    ("ä=1,actions=drop", 1, "`ä` is no field or keyword"),
+    ("dl_src=+1:0:0:0:0:0,actions=drop", 8, "`+1:0:0:0:0:0` is no MAC address"),
+    ("oxm_8000_+3=1,actions=drop", 1, "`oxm_8000_+3` is no field or keyword"),
+    ("oxm_8000_99[0..3]=1,actions=drop", 1, "bits of this field cannot be named"),
+    ("nxm_in_port=65536,actions=drop", 13, "port 65536 has more than 16 bits"),
+    ("packet_type=(1,2)3,actions=drop", 18, "nothing may stand behind the parenthesis"),
+    ("actions=load:0->oxm_8000_99", 17, "the field has no bits that are known"),
+    ("actions=push:oxm_8000_99[]", 14, "the field has no bits that are known"),
+    ("actions=learn(oxm_8000_99[]=5)", 15, "the field has no bits that are known"),
+    ("actions=learn(tun_metadata0[0..199]=0x1/0x1)", 40, "`0x1/0x1` is not a number"),
+    ("actions=exit(1)->reg0", 16, "`exit` has no target"),
+    ("reg0(1)->reg1,actions=drop", 8, "`reg0` has no target"),
+    ("actions=ct(commit=1)", 19, "`commit` takes no value"),
+    ("actions=sample(probability=1,egress=2)", 37, "`egress` takes no value"),
+    ("actions=encap(nsh,mpls)", 19, "one header at a time is pushed"),
+    ("actions=decap(packet_type(ns=1),mpls)", 33, "`mpls` is no part of `decap`"),
+    ("actions=stat_trigger(duration=+1)", 31, "no seconds"),
+    (
+        "actions=clone(clone(clone(clone(clone(clone(clone(output:1)))))))",
+        51,
+        "actions stand 6 deep inside one another at most",
+    ),
+];
+
+#[test]
+fn a_bad_flow_is_pointed_at() {
+    for &(flow, column, what) in BAD {
+        let error = FlowMod::from_text(flow, FlowModCommand::ADD);
+        let error = error.expect_err(flow);
+        assert_eq!(
+            (error.column, error.what.as_str()),
+            (column, what),
+            "\n{}",
+            caret(flow, &error)
+        );
+    }
+    let delete = FlowMod::from_text("cookie=5", FlowModCommand::DELETE).unwrap_err();
+    assert_eq!(delete.column, 9);
+}
+
+/// Found by the fuzz target `text`, but for those beside them.
+#[test]
+fn fields_under_their_headers_come_back_as_printed() {
+    for line in [
+        "NXM_OF_VLAN_TCI=5,actions=drop",
+        "vlan_tci[0..11]=5,actions=drop",
+        "vlan_tci[13..14]=1,actions=drop",
+        "NXM_NX_COOKIE=5,actions=drop",
+        "ip,NXM_OF_IP_TOS=5,actions=drop",
+        "actions=learn(NXM_NX_COOKIE[]=NXM_NX_TUN_ID[],NXM_OF_VLAN_TCI[0..11])",
+        "actions=learn(cookie=5,NXM_NX_COOKIE=6,eth_type=0x800)",
+        "actions=learn(ONFOXM_ET_ACTSET_OUTPUT[]=5)",
+        "actions=delete_field:ONFOXM_ET_ACTSET_OUTPUT",
+        "in_port[]=65534,actions=drop",
+        "in_port=65534/-1,actions=drop",
+        "NXM_OF_IN_PORT[]=65534,actions=drop",
+        "actions=set_field:0xff00/0xff00->in_port",
+        "actions=sample(probability=1,sampling_port=none)",
+        "vlan_tci=0x2000/0x2000,vlan_vid=0x1005/0x100f,actions=drop",
+        "vlan_tci=0x2000/0x2000,vlan_vid=0x1005/0x100f,dl_vlan_pcp=3,actions=drop",
+        "actions=load:5->tun_metadata0",
+        "actions=load:5->tun_metadata0[100..991]",
+        "actions=learn(tun_metadata0=0x5)",
+        "actions=learn(tun_metadata0=0x0102030405060708090a0b0c0d0e0f101112)",
+        "actions=learn(tun_metadata0[0..199]=0x0102030405060708090a0b0c0d0e0f101112)",
+        "actions=learn(load:0x0102030405060708090a0b0c0d0e0f101112->tun_metadata0[0..199])",
+    ] {
+        let read = FlowMod::from_text(line, FlowModCommand::ADD)
+            .unwrap_or_else(|fault| panic!("{}", caret(line, &fault)));
+        let again = read.to_text();
+        assert_eq!(FlowMod::from_text(&again, FlowModCommand::ADD), Ok(read), "{line}: {again}");
+    }
+}
+
+#[test]
+fn what_is_matched_of_a_tag_is_not_lost() {
+    for (line, text) in [
+        ("vlan_tci=0xe000/0xe000", "vlan_tci=0xe000/0xe000"),
+        ("vlan_tci=0x2000/0xf000", "vlan_tci=0x2000/0xf000"),
+        ("vlan_tci=0x2005", "vlan_tci=0x2005"),
+        ("vlan_tci=0", "vlan_tci=0x0000/0x1fff"),
+        ("vlan_tci=0xf000/0xf000", "dl_vlan_pcp=7"),
+        ("vlan_tci=0x3005", "dl_vlan=5,dl_vlan_pcp=1"),
+    ] {
+        assert_eq!(read(&format!("{line},actions=drop")).matching.to_text(), text, "{line}");
+    }
+}
+
+#[test]
+fn as_deep_as_actions_may_stand_they_are_read_back_from_octets() {
+    for line in [
+        "actions=clone(clone(clone(clone(clone(clone(output:1))))))",
+        "actions=write_actions(clone(clone(clone(clone(clone(output:1))))))",
+        "actions=clone(clone(clone(clone(clone(ct(commit,exec(load:1->ct_mark)))))))",
+    ] {
+        let flow = read(line);
+        let octets = octets(&flow, Version::V1_3).unwrap();
+        let back = Message::parse(Frame::new(&octets).unwrap());
+        assert!(
+            matches!(back, Ok(Message::FlowMod(back)) if back.instructions == flow.instructions)
+        );
+    }
+}
+
+#[test]
+fn what_is_too_long_for_its_field_is_refused() {
+    for (name, octets) in [("tun_metadata0", 124), ("oxm_8000_99", 125)] {
+        let line = |octets| format!("{name}=0x{},actions=drop", "11".repeat(octets));
+        assert_eq!(read(&line(octets)).matching.fields.len(), 1);
+        let fault = FlowMod::from_text(&line(octets + 1), FlowModCommand::ADD).unwrap_err();
+        let what = format!("these are {} octets, and the field has {octets} at most", octets + 1);
+        assert_eq!((fault.column, fault.what), (name.len() + 2, what));
+    }
+}

@@ -1,0 +1,190 @@
+//! Messages that are cut, lengthened, or lie about their lengths: an error that has a place, or something that can be
+//! said again; never a panic.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test fails by panicking, in its helpers too"
+)]
+
+mod support;
+
+use std::collections::HashSet;
+
+use sluice_openflow::model::Message;
+use sluice_openflow::{Error, Frame, Kind, PacketIn, Part, Version, Why};
+use support::said::{Said, hex, written};
+
+/// Octets of a message in which every word is taken for a length; behind them are more records of the same kinds.
+const LOOKED_AT: usize = 320;
+
+/// The golden messages of `version`, of whole ones one of each kind and length.
+fn golden(version: Version) -> Vec<Said> {
+    let mut seen = HashSet::new();
+    let mut all = support::said::all();
+    all.retain(|said| {
+        let key = (said.octets[1], said.octets.len(), said.octets.get(8..16).map(<[u8]>::to_vec));
+        let is_part = ["actions", "fields"].iter().any(|file| said.origin.starts_with(file));
+        said.version() == version && (is_part || seen.insert(key))
+    });
+    assert!(all.len() > 50, "{} messages of {version}", all.len());
+    all
+}
+
+/// Sets the length in the header to what is there.
+fn with_true_length(octets: &mut [u8]) {
+    let len = u16::try_from(octets.len()).unwrap();
+    octets[2..4].copy_from_slice(&len.to_be_bytes());
+}
+
+/// Reads `octets`; what is read is said again and read again, what is not has its fault inside.
+fn hear(origin: &str, octets: &[u8]) {
+    let Ok(frame) = Frame::new(octets) else { return };
+    let read = Message::parse(frame);
+    view_agrees(origin, frame, &read);
+    match read {
+        Ok(message) => {
+            let again = written(&message, frame.version(), frame.xid());
+            let again =
+                again.unwrap_or_else(|| panic!("{origin}: cannot be said again: {}", hex(octets)));
+            let same = Frame::new(&again).and_then(Message::parse);
+            assert_eq!(same.as_ref(), Ok(&message), "{origin}: {}", hex(octets));
+        }
+        Err(error) => {
+            assert!(usize::from(error.at) <= octets.len(), "{origin}: {error}: {}", hex(octets));
+            assert!(!error.what.is_empty(), "{origin}: {error}");
+        }
+    }
+}
+
+/// What the switch sends up is well-formed to the view if it is to the model.
+fn view_agrees(origin: &str, frame: Frame<'_>, read: &Result<Message, Error>) {
+    if frame.kind() != Kind::PACKET_IN || matches!(read, Ok(Message::Other { .. })) {
+        return;
+    }
+    let view = PacketIn::new(frame);
+    // The view cannot do without the port that §7.4.1 demands; the model keeps what is there.
+    if matches!(view, Err(Error { what: "in_port", why: Why::Missing, .. })) {
+        return;
+    }
+    // Behind the port the view skips the match by its length, and does not look into its fields.
+    if view.is_ok() && matches!(read, Err(Error { part: Part::Match, .. })) {
+        return;
+    }
+    let octets = || hex(frame.octets());
+    assert_eq!(read.is_ok(), view.is_ok(), "{origin}: {read:?}, {view:?}: {}", octets());
+}
+
+fn cut_and_lengthened(version: Version) {
+    for said in golden(version) {
+        hear(&said.origin, &said.octets);
+        for end in 8..said.octets.len() {
+            let mut cut = said.octets[..end].to_vec();
+            with_true_length(&mut cut);
+            hear(&said.origin, &cut);
+        }
+        for more in 1..=8 {
+            for octet in [0, 0xff] {
+                let mut longer = said.octets.clone();
+                longer.resize(said.octets.len() + more, octet);
+                with_true_length(&mut longer);
+                hear(&said.origin, &longer);
+            }
+        }
+    }
+}
+
+/// Every pair of octets that may be a length is taken for one.
+fn false_lengths(version: Version) {
+    for said in golden(version) {
+        for at in (8..said.octets.len().min(LOOKED_AT) - 1).step_by(2) {
+            let now = u16::from_be_bytes([said.octets[at], said.octets[at + 1]]);
+            let near = [now.wrapping_sub(1), now.wrapping_add(1)];
+            for word in [0, 1, 4, 8, 0x7fff, 0xffff].into_iter().chain(near) {
+                let mut octets = said.octets.clone();
+                octets[at..at + 2].copy_from_slice(&word.to_be_bytes());
+                hear(&said.origin, &octets);
+            }
+        }
+    }
+}
+
+macro_rules! versions {
+    ($($name:ident $version:ident;)*) => {$(
+        mod $name {
+            use sluice_openflow::Version;
+
+            #[test]
+            fn messages_cut_and_lengthened_panic_nowhere() {
+                super::cut_and_lengthened(Version::$version);
+            }
+
+            #[test]
+            fn messages_with_false_lengths_panic_nowhere() {
+                super::false_lengths(Version::$version);
+            }
+        }
+    )*};
+}
+
+versions! {
+    of_1_0 V1_0;
+    of_1_1 V1_1;
+    of_1_2 V1_2;
+    of_1_3 V1_3;
+    of_1_4 V1_4;
+    of_1_5 V1_5;
+}
+
+#[test]
+fn the_header_lies_about_the_length() {
+    for said in support::said::all() {
+        let len = u16::try_from(said.octets.len()).unwrap();
+        for word in [0, 1, 4, 7, len - 1, len + 1, 0x7fff, 0xffff] {
+            let mut octets = said.octets.clone();
+            octets[2..4].copy_from_slice(&word.to_be_bytes());
+            assert!(Frame::new(&octets).is_err(), "{}", said.origin);
+        }
+    }
+}
+
+/// `clone`s of Nicira, one in the other, in a `PACKET_OUT` of 1.3.
+fn clones(depth: usize) -> Vec<u8> {
+    let mut octets = vec![4, 13, 0, 0, 0, 0, 0, 7, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfd];
+    let words = |n: usize| u16::try_from(n).unwrap().to_be_bytes();
+    octets.extend(words(16 * depth));
+    octets.extend([0; 6]);
+    for left in (1..=depth).rev() {
+        octets.extend([0xff, 0xff]);
+        octets.extend(words(16 * left));
+        octets.extend([0, 0, 0x23, 0x20, 0, 42, 0, 0, 0, 0, 0, 0]);
+    }
+    with_true_length(&mut octets);
+    octets
+}
+
+/// Messages in a bundle in messages in a bundle, of 1.4.
+fn bundles(depth: usize) -> Vec<u8> {
+    let mut octets = vec![5, 20, 0, 8, 0, 0, 0, 7];
+    for _ in 0..depth {
+        let head = [5, 34, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 0];
+        octets = [&head[..], &octets].concat();
+        with_true_length(&mut octets);
+    }
+    octets
+}
+
+#[test]
+fn what_is_nested_too_deep_is_refused_before_it_costs() {
+    for nested in [clones, bundles] {
+        hear("nested", &nested(1));
+        assert!(Message::parse(Frame::new(&nested(2)).unwrap()).is_ok());
+        for depth in [20, 200, 2000, 4000] {
+            let octets = nested(depth);
+            let error = Message::parse(Frame::new(&octets).unwrap()).unwrap_err();
+            assert_eq!(error.why, Why::Depth, "{error}");
+            assert!(error.at < 500, "{error}: before all of it is looked at");
+        }
+    }
+}
