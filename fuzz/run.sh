@@ -26,13 +26,13 @@ cargo build --locked --release --target "$triple" --bins
 bin=$(realpath "${CARGO_TARGET_DIR:-target}")/$triple/release
 
 # Every golden message is a seed of every target; of a packet-in, the frame in it as well.
-octets() { printf "$(sed '/^---$/,$d; /^#/d; s/[0-9a-f][0-9a-f]/\\x&/g; s/ //g' "$1" | tr -d '\n')"; }
+bytes() { printf "$(sed '/^---$/,$d; /^#/d; s/[0-9a-f][0-9a-f]/\\x&/g; s/ //g' "$1" | tr -d '\n')"; }
 seed() {
     mkdir -p "corpus/$1" "seeds/$1" "artifacts/$1"
     local file name
     for file in ../crates/openflow/tests/golden/*.hex; do
         name=$(basename "$file" .hex)
-        octets "$file" >"seeds/$1/$name"
+        bytes "$file" >"seeds/$1/$name"
         case $name in
         1.0_packet_in*) tail -c +19 "seeds/$1/$name" >"seeds/$1/$name.frame" ;;
         1.3_packet_in*) tail -c +43 "seeds/$1/$name" >"seeds/$1/$name.frame" ;;
@@ -42,7 +42,7 @@ seed() {
             local mode modes=(0 2 4 6)
             [[ $name == 1.3* ]] && modes=(1 3 5 7)
             for mode in "${modes[@]}"; do
-                { printf "\\x$mode\x01\x3f"; octets "$file"; } >"seeds/$1/$name.$mode"
+                { printf "\\x$mode\x01\x3f"; bytes "$file"; } >"seeds/$1/$name.$mode"
             done
         fi
     done

@@ -27,7 +27,7 @@ MARK = "SLUICE_LAB_ALONE"
 PORT, API = 6653, "127.0.0.1:8653"
 # How it runs where nothing but its answers is asked for.
 BARE = ["--threads", "1", "--pin", "off", "--no-api", "--log-level", "warn"]
-# Octets on a link are counted in spans of this length.
+# Bytes on a link are counted in spans of this length.
 SPAN_S = 0.01
 LIBC = ctypes.CDLL(None)
 
@@ -142,7 +142,7 @@ class Link:
 
 
 class Recorded(Link):
-    """A link whose octets are counted."""
+    """A link whose bytes are counted."""
 
     def __init__(self, *options):
         self.series = tempfile.NamedTemporaryFile(suffix=".csv")
@@ -151,7 +151,7 @@ class Recorded(Link):
         self.opened = time.monotonic()
 
     def close(self):
-        """Its report, and octets that were delivered up and down in each span."""
+        """Its report, and bytes that were delivered up and down in each span."""
         report = super().close()
         rows = [line.split(",") for line in pathlib.Path(self.series.name).read_text().splitlines()[1:]]
         return report, [int(row[2]) for row in rows], [int(row[4]) for row in rows]

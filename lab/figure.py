@@ -10,7 +10,7 @@
         ),
     ])
 
-The same data give the same octets, so a figure changes in a commit only when its data did.
+The same data give the same bytes, so a figure changes in a commit only when its data did.
 """
 
 import dataclasses

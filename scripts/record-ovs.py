@@ -27,7 +27,7 @@ VERSIONS = {"1.0": 1, "1.1": 2, "1.2": 3, "1.3": 4, "1.4": 5, "1.5": 6}
 HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY = 0, 1, 2, 3
 
 # A message with more than this is shortened to its first records, if it has any.
-OCTETS_MAX = 700
+BYTES_MAX = 700
 
 # Of messages with more than this one of a kind is kept.
 LONG = 400
@@ -229,16 +229,16 @@ class Switch:
         shutil.rmtree(self.dir)
 
 
-def cut(octets):
-    """The whole messages at the start of `octets`, and what is left."""
+def cut(bytes):
+    """The whole messages at the start of `bytes`, and what is left."""
     messages = []
-    while len(octets) >= 8:
-        length = struct.unpack(">H", octets[2:4])[0]
-        if len(octets) < length:
+    while len(bytes) >= 8:
+        length = struct.unpack(">H", bytes[2:4])[0]
+        if len(bytes) < length:
             break
-        messages.append(octets[:length])
-        octets = octets[length:]
-    return messages, octets
+        messages.append(bytes[:length])
+        bytes = bytes[length:]
+    return messages, bytes
 
 
 class Relay:
@@ -260,10 +260,10 @@ class Relay:
                 threading.Thread(target=self.pump, args=(a, b, who), daemon=True).start()
 
     def pump(self, a, b, who):
-        octets = b""
+        bytes = b""
         try:
             while piece := a.recv(1 << 16):
-                messages, octets = cut(octets + piece)
+                messages, bytes = cut(bytes + piece)
                 with self.lock:
                     self.heard += [(who, message) for message in messages]
                 b.sendall(piece)
@@ -285,7 +285,7 @@ class Session:
     """A controller of our own, for what ovs-ofctl has no command for. What it says is not kept, only the answers."""
 
     def __init__(self, switch, version):
-        self.version, self.socket, self.octets, self.heard = version, switch.connect(), b"", []
+        self.version, self.socket, self.bytes, self.heard = version, switch.connect(), b"", []
         self.socket.settimeout(2)
         self.say(HELLO, b"")
 
@@ -302,7 +302,7 @@ class Session:
 
     def hear(self):
         piece = self.socket.recv(1 << 16)
-        messages, self.octets = cut(self.octets + piece)
+        messages, self.bytes = cut(self.bytes + piece)
         self.heard += messages
 
     def take(self):
@@ -320,7 +320,7 @@ class Recording:
         for who, message in heard:
             message, shortened = self.shorten(message)
             shape = (who, self.shape(message))
-            if shape in self.shapes or len(message) > 2 * OCTETS_MAX:
+            if shape in self.shapes or len(message) > 2 * BYTES_MAX:
                 continue
             self.shapes.add(shape)
             if self.command != command:
@@ -342,9 +342,9 @@ class Recording:
         return re.sub(r"(0x)?[0-9a-f]*[0-9][0-9a-f]*", "0", text) or message.hex()
 
     def shorten(self, message):
-        """Of a long multipart reply the first records; their length is fixed or stands in their first two octets."""
+        """Of a long multipart reply the first records; their length is fixed or stands in their first two bytes."""
         version, kind = message[0], message[1]
-        if len(message) <= OCTETS_MAX or kind != (17 if version == 1 else 19):
+        if len(message) <= BYTES_MAX or kind != (17 if version == 1 else 19):
             return message, False
         head = 12 if version == 1 else 16
         what = struct.unpack(">H", message[8:10])[0]
@@ -352,7 +352,7 @@ class Recording:
         at = head
         while at < len(message):
             size = tables if what == 3 else struct.unpack(">H", message[at:at + 2])[0]
-            if what not in (1, 3, 12, 14) or size < 8 or (at > head and at + size > OCTETS_MAX):
+            if what not in (1, 3, 12, 14) or size < 8 or (at > head and at + size > BYTES_MAX):
                 break
             at += size
         if at == head:

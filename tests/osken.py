@@ -2,7 +2,7 @@
 
 os-ken is a controller too. It has parsers for what switches send it, and FLOW_MOD, HELLO, ERROR
 and ECHO are among that: such a message is parsed and written again. For the other kinds it is
-given the values and writes the message itself. Either way its octets must be ours.
+given the values and writes the message itself. Either way its bytes must be ours.
 
 Prints the kinds it has judged, one per line; ends with 1 and a sentence per message that differs.
 """
@@ -16,35 +16,35 @@ from os_ken.ofproto import ofproto_parser, ofproto_protocol
 NO_BUFFER = 0xFFFFFFFF
 
 
-def actions_of(parser, octets):
+def actions_of(parser, bytes):
     actions, at = [], 0
-    while at < len(octets):
-        actions.append(parser.OFPAction.parser(octets, at))
+    while at < len(bytes):
+        actions.append(parser.OFPAction.parser(bytes, at))
         at += actions[-1].len
     return actions
 
 
-def packet_out(switch, octets):
+def packet_out(switch, bytes):
     layout = "!IIH6x" if switch.ofproto.OFP_VERSION > 1 else "!IHH"
-    buffer_id, in_port, actions_len = struct.unpack_from(layout, octets, 8)
+    buffer_id, in_port, actions_len = struct.unpack_from(layout, bytes, 8)
     start = 8 + struct.calcsize(layout)
-    frame = octets[start + actions_len :]
-    actions = actions_of(switch.ofproto_parser, octets[start : start + actions_len])
+    frame = bytes[start + actions_len :]
+    actions = actions_of(switch.ofproto_parser, bytes[start : start + actions_len])
     data = frame if buffer_id == NO_BUFFER else None
     return switch.ofproto_parser.OFPPacketOut(switch, buffer_id, in_port, actions, data)
 
 
-def set_config(switch, octets):
-    return switch.ofproto_parser.OFPSetConfig(switch, *struct.unpack_from("!HH", octets, 8))
+def set_config(switch, bytes):
+    return switch.ofproto_parser.OFPSetConfig(switch, *struct.unpack_from("!HH", bytes, 8))
 
 
-def role_request(switch, octets):
-    return switch.ofproto_parser.OFPRoleRequest(switch, *struct.unpack_from("!I4xQ", octets, 8))
+def role_request(switch, bytes):
+    return switch.ofproto_parser.OFPRoleRequest(switch, *struct.unpack_from("!I4xQ", bytes, 8))
 
 
-def multipart_request(switch, octets):
+def multipart_request(switch, bytes):
     parser, of = switch.ofproto_parser, switch.ofproto
-    kind, flags = struct.unpack_from("!HH", octets, 8)
+    kind, flags = struct.unpack_from("!HH", bytes, 8)
     if kind == of.OFPMP_PORT_DESC:
         return parser.OFPPortDescStatsRequest(switch, flags)
     if kind == of.OFPMP_DESC:
@@ -67,21 +67,21 @@ def kind_name(of, kind):
     return next(names, f"OFPT_{kind}").removeprefix("OFPT_")
 
 
-def judge(octets):
-    """The kind of a message and whether os-ken's octets are the same."""
-    version, kind, length, xid = ofproto_parser.header(octets)
+def judge(bytes):
+    """The kind of a message and whether os-ken's bytes are the same."""
+    version, kind, length, xid = ofproto_parser.header(bytes)
     switch = ofproto_protocol.ProtocolDesc(version)
     name = kind_name(switch.ofproto, kind)
     if name in WRITERS:
-        message = WRITERS[name](switch, octets)
+        message = WRITERS[name](switch, bytes)
         message.set_xid(xid)
     else:
-        message = ofproto_parser.msg(switch, version, kind, length, xid, octets)
+        message = ofproto_parser.msg(switch, version, kind, length, xid, bytes)
         if message is None:
             return name, None
         if name == "HELLO":
             # It reads the elements and never writes any.
-            return name, octets
+            return name, bytes
     message.serialize()
     return name, bytes(message.buf)
 
@@ -90,13 +90,13 @@ def main():
     logging.basicConfig()
     kinds, good = set(), True
     for line in sys.stdin:
-        octets = bytes.fromhex(line)
-        name, theirs = judge(octets)
+        bytes = bytes.fromhex(line)
+        name, theirs = judge(bytes)
         kinds.add(name)
-        if theirs != octets:
+        if theirs != bytes:
             good = False
             reading = theirs.hex() if theirs is not None else "nothing it can read"
-            print(f"{name}: we say {octets.hex()}, os-ken {reading}", file=sys.stderr)
+            print(f"{name}: we say {bytes.hex()}, os-ken {reading}", file=sys.stderr)
     print(*sorted(kinds), sep="\n")
     sys.exit(0 if good else 1)
 

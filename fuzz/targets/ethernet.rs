@@ -1,4 +1,4 @@
-//! Any frame: what is read of it is in its first 18 octets.
+//! Any frame: what is read of it is in its first 18 bytes.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

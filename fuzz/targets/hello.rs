@@ -2,16 +2,16 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluice_openflow::{Frame, Hello, Message, Versions};
+use sluice_openflow::{Hello, Message, RawMessage, Versions};
 
-fuzz_target!(|octets: &[u8]| {
-    let mut msg = octets.to_vec();
-    let (Ok(len), [_, kind, high, low, ..]) = (u16::try_from(octets.len()), &mut msg[..]) else {
+fuzz_target!(|bytes: &[u8]| {
+    let mut msg = bytes.to_vec();
+    let (Ok(len), [_, kind, high, low, ..]) = (u16::try_from(bytes.len()), &mut msg[..]) else {
         return;
     };
     *kind = 0;
     [*high, *low] = len.to_be_bytes();
-    let Ok(frame) = Frame::new(&msg) else { return };
+    let Ok(frame) = RawMessage::new(&msg) else { return };
     let hello = Hello::read(frame);
     let owned = Message::parse(frame).map_err(|error| error.why);
     assert_eq!(hello.clone().map(Message::Hello).map_err(|error| error.why), owned);

@@ -2,7 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluice_openflow::{Frame, Kind, Message, Multipart, Out, Version, ports, split};
+use sluice_openflow::{
+    Encoder, Message, MessageType, Multipart, RawMessage, Version, ports, split,
+};
 
 fuzz_target!(|stream: &[u8]| {
     let mut rest = stream;
@@ -12,16 +14,16 @@ fuzz_target!(|stream: &[u8]| {
     }
 });
 
-fn read_write_read(frame: Frame<'_>) {
-    if frame.kind() == Kind::MULTIPART_REPLY {
+fn read_write_read(frame: RawMessage<'_>) {
+    if frame.kind() == MessageType::MULTIPART_REPLY {
         _ = Multipart::new(frame).map(|part| ports(frame.version(), part.body, 16));
     }
     let Ok(message) = Message::parse(frame) else { return };
     let (mut tx, mut xid) = (Vec::new(), 1);
-    let said = message.emit(frame.xid(), &mut Out::new(&mut tx, frame.version(), &mut xid));
+    let said = message.emit(frame.xid(), &mut Encoder::new(&mut tx, frame.version(), &mut xid));
     match said {
         Ok(()) => {
-            let again = Frame::new(&tx).expect("one whole message is written");
+            let again = RawMessage::new(&tx).expect("one whole message is written");
             assert_eq!((again.kind(), again.xid()), (frame.kind(), frame.xid()));
             assert_eq!(Message::parse(again), Ok(message));
         }

@@ -1,9 +1,9 @@
-//! A stream of any messages: what the model reads is written and read again the same, by octets and in neutral form.
+//! A stream of any messages: what the model reads is written and read again the same, by bytes and in neutral form.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use sluice_openflow::model::Message;
-use sluice_openflow::{Frame, Out, split};
+use sluice_openflow::{Encoder, RawMessage, split};
 
 fuzz_target!(|stream: &[u8]| {
     let mut rest = stream;
@@ -13,20 +13,20 @@ fuzz_target!(|stream: &[u8]| {
     }
 });
 
-fn read_write_read(frame: Frame<'_>) {
+fn read_write_read(frame: RawMessage<'_>) {
     let version = frame.version();
     let message = match Message::parse(frame) {
         Ok(message) => message,
         Err(error) => {
-            assert!(usize::from(error.at) <= frame.octets().len(), "{error} is outside");
+            assert!(usize::from(error.at) <= frame.bytes().len(), "{error} is outside");
             return;
         }
     };
     let (mut tx, mut xid) = (Vec::new(), 1);
     message
-        .emit(frame.xid(), &mut Out::new(&mut tx, version, &mut xid))
+        .emit(frame.xid(), &mut Encoder::new(&mut tx, version, &mut xid))
         .expect("what was said can be");
-    let again = Frame::new(&tx).expect("one whole message is written");
+    let again = RawMessage::new(&tx).expect("one whole message is written");
     assert_eq!((again.kind(), again.xid()), (frame.kind(), frame.xid()));
     assert_eq!(Message::parse(again).as_ref(), Ok(&message));
     let value = message.to_value(version);

@@ -6,23 +6,23 @@ use std::alloc::System;
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
+use sluice_openflow::{DatapathId, PacketIns, RawMessage, Version, split};
 use sluice_proto::{Config, Event, Fault, Session, Switch, SwitchPlan};
-use sluice_openflow::{DatapathId, Frame, PacketIns, Version, split};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// What replies in parts may hold; small, so that an input can get there.
-const MULTIPART_OCTETS_MAX: usize = 1024;
+const MULTIPART_BYTES_MAX: usize = 1024;
 
 /// What a session says without being asked: `HELLO`, the questions of the handshake.
 const UNASKED: usize = 256;
 
-/// A session's longest answer to a message is an `ERROR` of 20 octets about one of eight.
+/// A session's longest answer to a message is an `ERROR` of 20 bytes about one of eight.
 const SESSION_GAIN: usize = 3;
 
-/// A switch's is its description: 1 068 octets for twelve.
+/// A switch's is its description: 1 068 bytes for twelve.
 const SWITCH_GAIN: usize = 90;
 
 /// What either end may hold: replies in parts, a message of the handshake in its owned form, and as much again while
@@ -31,7 +31,7 @@ const HELD_MAX: usize = 16 << 10;
 
 fuzz_target!(|input: &[u8]| {
     // What is played, how long a pause is, how long a piece is; then the stream.
-    let [mode, pause, len, stream_octets @ ..] = input else { return };
+    let [mode, pause, len, stream_bytes @ ..] = input else { return };
     let version = if mode & 1 == 0 { Version::V1_0 } else { Version::V1_3 };
     let mut stream = Stream::new(version, if mode & 2 == 0 { End::Session } else { End::Switch });
     if mode & 4 != 0 {
@@ -39,7 +39,7 @@ fuzz_target!(|input: &[u8]| {
     }
     let region = Region::new(ALLOCATOR);
     let (mut torn, mut heard) = (Vec::with_capacity(input.len()), 0);
-    for piece in stream_octets.chunks(usize::from(*len) + 1) {
+    for piece in stream_bytes.chunks(usize::from(*len) + 1) {
         heard += piece.len();
         torn.extend_from_slice(piece);
         let on = stream.wait(*pause).and_then(|()| stream.hear(&mut torn));
@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
         let change = region.change();
         let held = change.bytes_allocated.saturating_sub(change.bytes_deallocated);
         let ours = 2 * stream.tx.capacity();
-        assert!(held <= HELD_MAX + ours + 16 * heard, "{held} octets held after {heard}");
+        assert!(held <= HELD_MAX + ours + 16 * heard, "{held} bytes held after {heard}");
         if on.is_err() {
             return;
         }
@@ -79,7 +79,7 @@ impl Stream {
     fn new(version: Version, end: End) -> Self {
         let now = Instant::now();
         let cfg = Config {
-            multipart_octets_max: MULTIPART_OCTETS_MAX,
+            multipart_bytes_max: MULTIPART_BYTES_MAX,
             malformed_max: 10,
             ..Config::default()
         };
@@ -135,14 +135,14 @@ impl Stream {
         Ok(())
     }
 
-    fn session_hears(&mut self, msg: Frame<'_>) -> Result<(), Fault> {
+    fn session_hears(&mut self, msg: RawMessage<'_>) -> Result<(), Fault> {
         // As the engine reads the frames of a session that is up.
-        let mut frames = PacketIns::new(self.session.version(), msg.octets());
+        let mut frames = PacketIns::new(self.session.version(), msg.bytes());
         let frame = frames.next().filter(|_| self.session.is_up());
         match self.session.on_message(&self.cfg, msg, &mut self.tx)? {
             Some(Event::PacketIn(p)) => assert_eq!(frame, Some(p)),
             Some(Event::MultipartReply(_, _, body)) => {
-                assert!(frame.is_none() && body.len() <= MULTIPART_OCTETS_MAX + msg.octets().len());
+                assert!(frame.is_none() && body.len() <= MULTIPART_BYTES_MAX + msg.bytes().len());
             }
             Some(Event::Up(_)) => assert!(self.session.is_up()),
             _ => assert!(frame.is_none()),
@@ -150,26 +150,26 @@ impl Stream {
         Ok(())
     }
 
-    /// Takes what was said away, and checks that it is not too much after so many octets `heard`.
+    /// Takes what was said away, and checks that it is not too much after so many bytes `heard`.
     fn check(&mut self, heard: usize) {
         self.said += self.tx.len();
         assert_eq!(
-            messages(&self.tx).iter().map(|msg| msg.octets().len()).sum::<usize>(),
+            messages(&self.tx).iter().map(|msg| msg.bytes().len()).sum::<usize>(),
             self.tx.len()
         );
         self.tx.clear();
         // An ECHO_REQUEST after each pause.
         let gain = if self.end == End::Session { SESSION_GAIN } else { SWITCH_GAIN };
         let most = UNASKED + gain * heard + 8 * self.pauses;
-        assert!(self.said <= most, "{} octets said after {heard}", self.said);
+        assert!(self.said <= most, "{} bytes said after {heard}", self.said);
     }
 }
 
-fn messages(mut octets: &[u8]) -> Vec<Frame<'_>> {
+fn messages(mut bytes: &[u8]) -> Vec<RawMessage<'_>> {
     let mut all = Vec::new();
-    while let Ok(Some((msg, rest))) = split(octets) {
+    while let Ok(Some((msg, rest))) = split(bytes) {
         all.push(msg);
-        octets = rest;
+        bytes = rest;
     }
     all
 }

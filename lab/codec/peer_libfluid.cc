@@ -15,7 +15,7 @@
 
 using namespace fluid_msg;
 
-static std::vector<uint8_t> octets;
+static std::vector<uint8_t> bytes;
 
 static void check(bool ok, const char *what)
 {
@@ -28,16 +28,16 @@ static void check(bool ok, const char *what)
 template <class Msg> static void reads()
 {
     Msg msg;
-    check(msg.unpack(octets.data()) == 0, "unpack");
+    check(msg.unpack(bytes.data()) == 0, "unpack");
 }
 
 template <class Msg> static std::function<void()> writes()
 {
     auto msg = std::make_shared<Msg>();
-    check(msg->unpack(octets.data()) == 0, "unpack");
+    check(msg->unpack(bytes.data()) == 0, "unpack");
     return [msg] {
         uint8_t *buffer = msg->pack();
-        check(msg->length() == octets.size(), "the length of what was written");
+        check(msg->length() == bytes.size(), "the length of what was written");
         OFMsg::free_buffer(buffer);
     };
 }
@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     check(argc == 6, "the command line");
     std::string version = argv[2], kind = argv[3], deed = argv[4], name = version + " " + kind + " " + deed;
     std::ifstream file(std::string(argv[1]) + "/" + version + "_" + kind + ".bin", std::ios::binary);
-    octets.assign(std::istreambuf_iterator<char>(file), {});
+    bytes.assign(std::istreambuf_iterator<char>(file), {});
     std::function<void()> once;
     if (name == "1.0 packet_in read") once = reads<of10::PacketIn>;
     if (name == "1.3 packet_in read") once = reads<of13::PacketIn>;

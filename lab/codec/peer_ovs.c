@@ -16,7 +16,7 @@
 #include "openvswitch/ofp-protocol.h"
 #include "openvswitch/ofpbuf.h"
 
-static void *octets;
+static void *bytes;
 static size_t len;
 static enum ofputil_protocol protocol;
 
@@ -34,7 +34,7 @@ static void read_packet_in(void)
     struct ofpbuf continuation;
     uint32_t buffer_id;
     size_t total;
-    check(!ofputil_decode_packet_in(octets, true, NULL, NULL, &pin, &total, &buffer_id, &continuation), "packet_in");
+    check(!ofputil_decode_packet_in(bytes, true, NULL, NULL, &pin, &total, &buffer_id, &continuation), "packet_in");
 }
 
 static void read_flow_mod(void)
@@ -42,7 +42,7 @@ static void read_flow_mod(void)
     struct ofputil_flow_mod fm;
     uint64_t room[1024 / 8];
     struct ofpbuf acts = OFPBUF_STUB_INITIALIZER(room);
-    check(!ofputil_decode_flow_mod(&fm, octets, protocol, NULL, NULL, &acts, OFPP_MAX, 255), "flow_mod");
+    check(!ofputil_decode_flow_mod(&fm, bytes, protocol, NULL, NULL, &acts, OFPP_MAX, 255), "flow_mod");
     minimatch_destroy(&fm.match);
     ofpbuf_uninit(&acts);
 }
@@ -50,12 +50,12 @@ static void read_flow_mod(void)
 static void read_flow_removed(void)
 {
     struct ofputil_flow_removed fr;
-    check(!ofputil_decode_flow_removed(&fr, octets), "flow_removed");
+    check(!ofputil_decode_flow_removed(&fr, bytes), "flow_removed");
 }
 
 static void read_flow_stats(void)
 {
-    struct ofpbuf msg = ofpbuf_const_initializer(octets, len);
+    struct ofpbuf msg = ofpbuf_const_initializer(bytes, len);
     uint64_t room[1024 / 8];
     struct ofpbuf acts = OFPBUF_STUB_INITIALIZER(room);
     struct ofputil_flow_stats fs;
@@ -95,7 +95,7 @@ static void prepare(void)
 {
     static uint64_t room[1024 / 8];
     static struct ofpbuf acts = OFPBUF_STUB_INITIALIZER(room);
-    const struct ofp_header *oh = octets;
+    const struct ofp_header *oh = bytes;
     if (oh->type == 14) {
         check(!ofputil_decode_flow_mod(&flow_mod, oh, protocol, NULL, NULL, &acts, OFPP_MAX, 255), "flow_mod");
     } else if (oh->type == 13) {
@@ -120,9 +120,9 @@ int main(int argc, char **argv)
     snprintf(path, sizeof path, "%s/%s_%s.bin", argv[1], argv[2], argv[3]);
     FILE *file = fopen(path, "rb");
     check(file != NULL, path);
-    octets = malloc(1 << 16);
-    len = fread(octets, 1, 1 << 16, file);
-    protocol = ofputil_protocol_from_ofp_version(((struct ofp_header *) octets)->version);
+    bytes = malloc(1 << 16);
+    len = fread(bytes, 1, 1 << 16, file);
+    protocol = ofputil_protocol_from_ofp_version(((struct ofp_header *) bytes)->version);
     prepare();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         if (strcmp(cases[i].kind, argv[3]) || strcmp(cases[i].deed, argv[4])) {

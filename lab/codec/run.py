@@ -1,7 +1,7 @@
 """What does it cost to read and to write a message, beside others?
 
 Instructions are counted by callgrind over a short and a long run of one case; the difference is that of the messages
-alone. Nanoseconds are the subject's own, medians of runs in turn. All subjects are given the same octets.
+alone. Nanoseconds are the subject's own, medians of runs in turn. All subjects are given the same bytes.
 """
 
 import os

@@ -17,7 +17,7 @@ RATES = [0.5, 1, 4, 16]
 FLOWS_PER_MBIT, SECONDS = 600, 25
 SETTINGS = {"SLUICE_FORWARDING__MATCH": "five_tuple"}
 SHOWN = {"links lost": "topology_links_lost", "frames left out": "frames_left_out_total",
-         "octets that wait": "waiting_bytes"}
+         "bytes that wait": "waiting_bytes"}
 
 
 def measure(binary, rate):

@@ -37,8 +37,8 @@ def serve():
     into.settimeout(0.1)
     while not ends:
         try:
-            octets, who = into.recvfrom(64)
-            into.sendto(octets, who)
+            bytes, who = into.recvfrom(64)
+            into.sendto(bytes, who)
         except TimeoutError:
             continue
 

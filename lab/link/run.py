@@ -53,24 +53,24 @@ def rates():
         got = tcp()
         report, series, _ = link.close()
         late = lateness(report)
-        # Of a packet of 1500 octets, 1448 are the stream's.
+        # Of a packet of 1500 bytes, 1448 are the stream's.
         share = got / (mbit * 1448 / 1500)
         lab.keep(f"link/rate-{mbit}", {"tcp_mbit": got, "share": share, "late": late, "series": series})
         lab.row(f"{mbit} Mbit/s", "5 ms", f"{got:.1f} Mbit/s", f"{share:.3f}", *(f"{us:.0f} µs" for us in late.values()))
 
 
 def slow_start():
-    """Octets that arrive in each round trip of 100 ms, from the first on."""
+    """Bytes that arrive in each round trip of 100 ms, from the first on."""
     link = control.Recorded("--delay", "50ms", "--rate", "100Mbit")
     tcp()
     _, series, _ = link.close()
     # The first large burst: before it, iperf3 talks about what it will do.
-    first = next(n for n, octets in enumerate(series) if octets > 5000)
+    first = next(n for n, bytes in enumerate(series) if bytes > 5000)
     trips = [sum(series[n : n + 10]) for n in range(first, first + 80, 10)]
-    lab.keep("link/slow-start", {"octets_per_trip": trips, "series": series})
-    lab.table("round trip", "octets that arrive")
-    for n, octets in enumerate(trips, 1):
-        lab.row(n, octets)
+    lab.keep("link/slow-start", {"bytes_per_trip": trips, "series": series})
+    lab.table("round trip", "bytes that arrive")
+    for n, bytes in enumerate(trips, 1):
+        lab.row(n, bytes)
 
 
 control.alone()

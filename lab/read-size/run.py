@@ -1,4 +1,4 @@
-"""How many octets should be read at a time?"""
+"""How many bytes should be read at a time?"""
 import pathlib
 import sys
 

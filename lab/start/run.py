@@ -108,7 +108,7 @@ def network(binary, name, delay):
     names = {"known": "every switch known", "first": "first answer", "half": "half of the hosts answered",
              "all": "every host answered"}  # fmt: skip
     told = {key: seconds(line, done.stdout) for key, line in names.items()}
-    return {**told, "octets_up": sum(up), "octets_down": sum(down)}
+    return {**told, "bytes_up": sum(up), "bytes_down": sum(down)}
 
 
 def seconds(pattern, text):
@@ -161,9 +161,9 @@ def draw_full(runs):
         lines = []
         for order in list(ORDERS)[:2]:
             for way in ("up", "down"):
-                octets = [int(n) for n in runs[order][str(delay)][way].split()]
+                bytes = [int(n) for n in runs[order][str(delay)][way].split()]
                 # Ten spans together: what one packet more or less does is not seen then.
-                tens = [sum(octets[n : n + 10]) * 8 / 0.1 / 1e6 for n in range(0, len(octets) - 9, 10)]
+                tens = [sum(bytes[n : n + 10]) * 8 / 0.1 / 1e6 for n in range(0, len(bytes) - 9, 10)]
                 points = [(n / 10, mbit) for n, mbit in enumerate(tens)]
                 lines.append(figure.Line(f"{order}, {way}", points, marks=False, dashed=way == "down"))
         y = figure.Axis("control traffic", "Mbit/s", high=110, ticks=[0, 25, 50, 75, 100])

@@ -16,21 +16,21 @@ import lab
 
 RATES = [float(rate) for rate in os.environ.get("RATES", "1 10 100 1000").split()]
 SWITCHES = ["-s", "32", "-M", "1000"]
-# Of a packet of 1500 octets, 1448 are the stream's: IPv4, and TCP with timestamps.
+# Of a packet of 1500 bytes, 1448 are the stream's: IPv4, and TCP with timestamps.
 OF_A_PACKET = 1448 / 1500
-# By name: the application, what the bench plays, and the octets of what goes up and down for each flow.
+# By name: the application, what the bench plays, and the bytes of what goes up and down for each flow.
 FORMS = {
     "1.0, frame kept, PACKET_OUT": ("hub", [], 82, 24),
     "1.0, frame kept, FLOW_MOD": ("learning", [], 82, 80),
-    "1.0, 64 octets not kept": ("learning", ["--no-buffer"], 82, 80 + 24 + 64),
-    "1.3, 64 octets not kept": ("learning", ["--no-buffer", "--openflow", "1.3"], 106, 112 + 40 + 64),
-    "1.0, 128 of 1500 octets, kept": ("learning", ["--frame-len", "128"], 146, 80),
-    "1.0, 1500 octets not kept": ("learning", ["--no-buffer", "--frame-len", "1500"], 1518, 80 + 24 + 1500),
+    "1.0, 64 bytes not kept": ("learning", ["--no-buffer"], 82, 80 + 24 + 64),
+    "1.3, 64 bytes not kept": ("learning", ["--no-buffer", "--openflow", "1.3"], 106, 112 + 40 + 64),
+    "1.0, 128 of 1500 bytes, kept": ("learning", ["--frame-len", "128"], 146, 80),
+    "1.0, 1500 bytes not kept": ("learning", ["--no-buffer", "--frame-len", "1500"], 1518, 80 + 24 + 1500),
 }
 
 
 def measure(rate, app, played):
-    """Flows a second and octets a second each way, over the loops that count."""
+    """Flows a second and bytes a second each way, over the loops that count."""
     link = control.Recorded("--rate", f"{rate}Mbit")
     controller = control.Controller(*control.BARE, "--app", app, space=control.FAR)
     report = tempfile.NamedTemporaryFile(suffix=".json")
@@ -57,17 +57,17 @@ def measure(rate, app, played):
     return {
         "flows_per_s": told["rate"]["mean"],
         "p50_ms": (told["latency_ns"] or {}).get("p50", 0) / 1e6,
-        "up_octets_per_s": mean(up, *span),
-        "down_octets_per_s": mean(down, *span),
+        "up_bytes_per_s": mean(up, *span),
+        "down_bytes_per_s": mean(down, *span),
         "answered": told["requests"]["answered"],
         "never_answered": told["requests"]["never_answered"],
         "window": window,
     }
 
 
-def mean(octets, begin_s, end_s):
-    """Octets a second between two times since the link was opened."""
-    spans = octets[int(begin_s / control.SPAN_S) : int(end_s / control.SPAN_S)]
+def mean(bytes, begin_s, end_s):
+    """Bytes a second between two times since the link was opened."""
+    spans = bytes[int(begin_s / control.SPAN_S) : int(end_s / control.SPAN_S)]
     return sum(spans) / (len(spans) * control.SPAN_S) if spans else 0.0
 
 
@@ -76,8 +76,8 @@ def fits(rate, up, down):
     return rate * 1e6 / 8 * OF_A_PACKET / max(up, down)
 
 
-def mbit(octets_per_s):
-    rate = octets_per_s * 8 / 1e6
+def mbit(bytes_per_s):
+    rate = bytes_per_s * 8 / 1e6
     return f"{rate:.0f}" if rate >= 100 else f"{rate:.3g}"
 
 
@@ -92,11 +92,11 @@ def draw(runs):
     flows = figure.Panel(x, figure.Axis("flows a second", log=True), lines)
     figure.write(HERE / "flows.svg", "Flows a second through a control link: 32 switches, 1 000 hosts each", [flows], height=420)
     panels = []
-    for title, way in (("to the controller", "up_octets_per_s"), ("to the switches", "down_octets_per_s")):
+    for title, way in (("to the controller", "up_bytes_per_s"), ("to the switches", "down_bytes_per_s")):
         got = {name: [(float(rate), run[way] * 8 / 1e6) for rate, run in of.items()] for name, of in runs.items()}
         y = figure.Axis("on the link", "Mbit/s", log=True)
         panels.append(figure.Panel(x, y, [figure.Line(name, points) for name, points in got.items()], title=title))
-    figure.write(HERE / "octets.svg", "What the control link carries meanwhile", panels, columns=2, width=480)
+    figure.write(HERE / "bytes.svg", "What the control link carries meanwhile", panels, columns=2, width=480)
 
 
 def main():
@@ -111,13 +111,13 @@ def main():
             print(rate, name, runs[name][f"{rate:g}"], file=sys.stderr, flush=True)
     lab.keep("thin-link/flows", {"runs": runs})
     draw(runs)
-    lab.table("form", "Mbit/s", "flows/s", "of what fits", "octets up", "octets down", "Mbit/s up", "Mbit/s down", "p50")
+    lab.table("form", "Mbit/s", "flows/s", "of what fits", "bytes up", "bytes down", "Mbit/s up", "Mbit/s down", "p50")
     for name, (_, _, up, down) in FORMS.items():
         for rate, run in runs[name].items():
             flows = run["flows_per_s"]
             lab.row(
                 name, rate, f"{flows:,.0f}", f"{flows / fits(float(rate), up, down):.2f}", up, down,
-                mbit(run["up_octets_per_s"]), mbit(run["down_octets_per_s"]), f"{run['p50_ms']:.0f} ms",
+                mbit(run["up_bytes_per_s"]), mbit(run["down_bytes_per_s"]), f"{run['p50_ms']:.0f} ms",
             )  # fmt: skip
 
 

@@ -28,7 +28,7 @@ HELD = {
     "meter": "held by a meter, once it is too much",
     "ahead": "held by a meter from the beginning",
 }
-SECONDS, OCTETS = 3, 1000
+SECONDS, BYTES = 3, 1000
 RECEIVE = """
 import json, socket, sys, time
 inlet = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -48,7 +48,7 @@ print(json.dumps({"received": len(numbers), "reordered": late}))
 """
 SEND = """
 import json, socket, sys, time
-port, rate, count, octets = map(int, sys.argv[1:])
+port, rate, count, bytes = map(int, sys.argv[1:])
 outlet = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 outlet.connect(("10.0.0.2", port))
 start = time.monotonic()
@@ -56,7 +56,7 @@ for n in range(count):
     wait = start + n / rate - time.monotonic()
     if wait > 0:
         time.sleep(wait)
-    outlet.send(n.to_bytes(4, "big") + bytes(octets - 4))
+    outlet.send(n.to_bytes(4, "big") + bytes(bytes - 4))
 print(json.dumps({"sent": count, "took_s": time.monotonic() - start}))
 """
 
@@ -116,7 +116,7 @@ def stream(hosts, port, rate):
     words = [sys.executable, "-c", RECEIVE, str(port), str(SECONDS + 3)]
     receiver = hosts[1].start(*words, stdout=subprocess.PIPE, text=True)
     time.sleep(0.5)
-    sent = hosts[0].script(SEND, port, rate, SECONDS * rate, OCTETS)
+    sent = hosts[0].script(SEND, port, rate, SECONDS * rate, BYTES)
     return sent | json.loads(receiver.communicate()[0])
 
 
@@ -181,8 +181,8 @@ def draw():
     for name, label, y in (
         ("lost", "lost", share),
         ("rules", "rules written", lambda row: max(row["flow_mods"], 1)),
-        ("octets", "kB to the controller", lambda row: row["octets_up"] / 1e3),
-        ("octets", "kB from the controller", lambda row: row["octets_down"] / 1e3),
+        ("bytes", "kB to the controller", lambda row: row["bytes_up"] / 1e3),
+        ("bytes", "kB from the controller", lambda row: row["bytes_down"] / 1e3),
     ):
         axis = lost(high=40) if name == "lost" else figure.Axis(label, log=True)
         lines = [
@@ -259,7 +259,7 @@ def tell():
         for row in found:
             if (row["knows"], row["buffers"], row["delay_ms"]) == (who, 256, 300) and row["rate_pps"] in (500, 2000):
                 lab.row(words, f"{row['rate_pps']}/s", f"{share(row):.1f} %", row["asked"], row["flow_mods"],
-                        round(row["octets_up"] / 1e3), round(row["octets_down"] / 1e3))
+                        round(row["bytes_up"] / 1e3), round(row["bytes_down"] / 1e3))
     print()
     lab.table("lost beside", *(f"{rate}/s" for rate in HOGS))
     for d in (5, 100, 500):

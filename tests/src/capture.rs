@@ -64,9 +64,9 @@ impl Capture {
         let mut streams = BTreeMap::<String, Vec<u8>>::new();
         for line in self.fields(&filter, &["tcp.stream", "tcp.payload"]).lines() {
             let (stream, payload) = line.split_once('\t').unwrap_or_default();
-            streams.entry(stream.to_owned()).or_default().extend(octets(payload));
+            streams.entry(stream.to_owned()).or_default().extend(bytes(payload));
         }
-        streams.values().flat_map(|octets| frames(octets)).collect()
+        streams.values().flat_map(|bytes| frames(bytes)).collect()
     }
 
     /// How many messages of each kind tshark reads among them.
@@ -146,10 +146,10 @@ fn frames(mut stream: &[u8]) -> Vec<Vec<u8>> {
     frames
 }
 
-fn octets(hex: &str) -> Vec<u8> {
+fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<_> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
     let pairs = digits.chunks_exact(2).map(|pair| pair.iter().fold(0, |n, digit| n << 4 | digit));
-    pairs.filter_map(|octet| u8::try_from(octet).ok()).collect()
+    pairs.filter_map(|byte| u8::try_from(byte).ok()).collect()
 }
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_stream_is_cut_into_messages() {
-        let stream = octets("0400000800000001 0405000a00000002abcd");
+        let stream = bytes("0400000800000001 0405000a00000002abcd");
         let messages = frames(&stream);
         assert_eq!(messages.len(), 2);
         assert_eq!(messages[1], [4, 5, 0, 10, 0, 0, 0, 2, 0xab, 0xcd]);

@@ -48,7 +48,7 @@ impl Ended {
         let mut limited = Command::new("timeout");
         limited.arg("10").arg(command.get_program()).args(command.get_args());
         let Output { status, stdout, stderr } = run(&mut limited);
-        let text = |octets: Vec<u8>| String::from_utf8_lossy(&octets).into_owned();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Self { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
     }
 }

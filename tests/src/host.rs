@@ -129,10 +129,10 @@ impl Host {
         ready.unwrap_or_else(|e| panic!("UDP port {port} of {self:?}: {e}"))
     }
 
-    /// Sends `count` frames of these octets, `per_s` a second.
+    /// Sends `count` frames of these bytes, `per_s` a second.
     #[track_caller]
     pub fn send_frames(&self, frame: &[u8], count: u32, per_s: u32) {
-        let hex: Vec<_> = frame.iter().map(|octet| format!("{octet:02x}")).collect();
+        let hex: Vec<_> = frame.iter().map(|byte| format!("{byte:02x}")).collect();
         let mut python = self.ns.command("python3");
         output_of(python.args(["-c", SEND, &hex.concat(), &count.to_string(), &per_s.to_string()]));
     }

@@ -76,14 +76,14 @@ impl Link {
         self.wait_for(&format!("ok: {line}"));
     }
 
-    /// Pings the far end `count` times with packets of `octets`, one every 20 ms; what came back, and the shortest
+    /// Pings the far end `count` times with packets of `bytes`, one every 20 ms; what came back, and the shortest
     /// round trip in milliseconds.
     #[track_caller]
-    pub fn ping(&self, count: u32, octets: u32) -> (Loss, Option<f64>) {
+    pub fn ping(&self, count: u32, bytes: u32) -> (Loss, Option<f64>) {
         const HEADERS: u32 = 28;
         let mut ping = self.room.command("ping");
         ping.args(["-n", "-q", "-i", "0.02", "-W", "1", "-c", &count.to_string()]);
-        ping.args(["-s", &octets.saturating_sub(HEADERS).to_string(), FAR]);
+        ping.args(["-s", &bytes.saturating_sub(HEADERS).to_string(), FAR]);
         let said = String::from_utf8_lossy(&run(&mut ping).stdout).into_owned();
         let trips = said.lines().find_map(|line| line.strip_prefix("rtt min/avg/max/mdev = "));
         let shortest = trips.and_then(|trips| trips.split('/').next()?.parse().ok());

@@ -9,7 +9,7 @@ use crate::shell::{output_of, workspace};
 /// The kinds of `messages`, named as in the specification, all of them read by os-ken.
 ///
 /// # Panics
-/// When it disagrees with an octet of a message; its words are in the message.
+/// When it disagrees with a byte of a message; its words are in the message.
 #[track_caller]
 pub fn kinds_read_by_osken(room: &Room, messages: &[Vec<u8>]) -> Vec<String> {
     let file = room.write("messages.hex", &messages.iter().fold(String::new(), hex_line));
@@ -21,9 +21,9 @@ pub fn kinds_read_by_osken(room: &Room, messages: &[Vec<u8>]) -> Vec<String> {
 }
 
 fn hex_line(mut lines: String, message: &Vec<u8>) -> String {
-    for octet in message {
+    for byte in message {
         // Writing to a string cannot fail.
-        _ = write!(lines, "{octet:02x}");
+        _ = write!(lines, "{byte:02x}");
     }
     lines.push('\n');
     lines

@@ -127,7 +127,7 @@ impl Flooded {
 fn processes_with(argument: &str) -> String {
     let has = |pid: &String| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        words.split(|&octet| octet == 0).any(|word| word == argument.as_bytes())
+        words.split(|&byte| byte == 0).any(|word| word == argument.as_bytes())
     };
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -189,19 +189,19 @@ fn connections_that_say_nothing() {
     flood("nothing", &["too_many_handshakes"]);
 }
 
-/// Random octets, which this seed makes begin with a length of three.
+/// Random bytes, which this seed makes begin with a length of three.
 #[test]
 fn connections_that_say_what_is_no_message() {
     flood("rubbish --seed 12533", &["malformed"]);
 }
 
-/// Random octets, which this seed makes begin with a whole message of an unknown type.
+/// Random bytes, which this seed makes begin with a whole message of an unknown type.
 #[test]
 fn connections_that_say_what_nobody_knows() {
     flood("rubbish --seed 3", &["out_of_turn"]);
 }
 
-/// Random octets, which this seed makes begin with a message longer than they are.
+/// Random bytes, which this seed makes begin with a message longer than they are.
 #[test]
 fn connections_that_say_half_a_message() {
     flood("rubbish --seed 1", &["too_many_handshakes"]);

@@ -28,11 +28,11 @@ fn sums(csv: &str) -> [u64; 4] {
     sums
 }
 
-/// The octets of a line of the last report, as in `up: delivered`.
-fn octets(report: &str, line: &str) -> u64 {
+/// The bytes of a line of the last report, as in `up: delivered`.
+fn bytes(report: &str, line: &str) -> u64 {
     let found = report.lines().rev().find_map(|said| said.strip_prefix(&format!("{line}: ")));
-    let (_, octets) = found.unwrap().split_once(" packets, ").unwrap();
-    octets.strip_suffix(" octets").unwrap().parse().unwrap()
+    let (_, bytes) = found.unwrap().split_once(" packets, ").unwrap();
+    bytes.strip_suffix(" bytes").unwrap().parse().unwrap()
 }
 
 #[test]
@@ -70,17 +70,17 @@ fn a_series_adds_up_to_what_was_sent() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     let csv = fs::read_to_string(link.file("series.csv")).unwrap();
     assert_eq!(sums(&csv), [10_000; 4], "{csv}");
-    assert_eq!(octets(&ended.stdout, "up: delivered"), 10_000);
+    assert_eq!(bytes(&ended.stdout, "up: delivered"), 10_000);
 }
 
 /// A megabit a second carries no more than that, whatever TCP does.
 #[test]
 fn tcp_is_no_faster_than_the_rate() {
-    const OCTETS: usize = 200_000;
+    const BYTES: usize = 200_000;
     let mut link = Link::open("--rate 1Mbit --queue 30kB --delay 5ms --series series.csv");
     let listener = link.within_far(|| TcpListener::bind((FAR, 0))).unwrap();
     let port = listener.local_addr().unwrap().port();
-    let sent: Vec<u8> = (0..OCTETS).map(|n| u8::try_from(n % 251).unwrap()).collect();
+    let sent: Vec<u8> = (0..BYTES).map(|n| u8::try_from(n % 251).unwrap()).collect();
     let (received, took) = timed(|| {
         let mut near = link.within_near(|| TcpStream::connect((FAR, port))).unwrap();
         let (mut far, _) = listener.accept().unwrap();
@@ -92,15 +92,15 @@ fn tcp_is_no_faster_than_the_rate() {
             received
         })
     });
-    assert!(received == sent, "{} octets came of {OCTETS}", received.len());
-    assert!(took.as_micros() >= OCTETS as u128 * 8, "{took:?} for {OCTETS} octets at 1 Mbit/s");
+    assert!(received == sent, "{} bytes came of {BYTES}", received.len());
+    assert!(took.as_micros() >= BYTES as u128 * 8, "{took:?} for {BYTES} bytes at 1 Mbit/s");
     let report = link.close().stdout;
     let csv = fs::read_to_string(link.file("series.csv")).unwrap();
     let [offered, delivered, ..] = sums(&csv);
     let gone = ["lost", "no room in the queue", "on the way"]
-        .map(|what| octets(&report, &format!("up: {what}")));
+        .map(|what| bytes(&report, &format!("up: {what}")));
     assert_eq!(offered, delivered + gone.iter().sum::<u64>(), "{report}");
-    assert!(delivered >= OCTETS as u64);
+    assert!(delivered >= BYTES as u64);
 }
 
 #[test]

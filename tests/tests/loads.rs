@@ -131,10 +131,10 @@ fn hog(version: OpenFlow) {
     let (sent, answered) = thread::scope(|scope| {
         let (over, to_server) = (&over, &to_server);
         let answering = scope.spawn(|| {
-            let mut octets = [0; 64];
+            let mut bytes = [0; 64];
             while !over.load(Relaxed) {
-                if let Ok((len, from)) = ears.recv_from(&mut octets) {
-                    _ = ears.send_to(&octets[..len], from);
+                if let Ok((len, from)) = ears.recv_from(&mut bytes) {
+                    _ = ears.send_to(&bytes[..len], from);
                 }
             }
         });

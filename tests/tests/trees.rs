@@ -46,7 +46,7 @@ fn forwarding(lab: &Lab, name: &str) -> u64 {
     metric(lab, |line| line.starts_with(&format!("sluice_forwarding_{name} ")))
 }
 
-/// The first host sends frames to all, and each other one hears each of them once. Octets that the controller sent
+/// The first host sends frames to all, and each other one hears each of them once. Bytes that the controller sent
 /// meanwhile, and frames that came up.
 #[track_caller]
 fn broadcast(lab: &Lab, hosts: &[Host; 4]) -> [u64; 2] {

@@ -165,8 +165,8 @@ fn udp() -> Vec<String> {
             cases.push((delay_ms, rate_pps, 256, Knows::Switch));
         }
     }
-    let head = "delay_ms,rate_pps,buffers,knows,sent,received,reordered,full,untaken,asked,paths,flow_mods,octets_up,\
-                octets_down";
+    let head = "delay_ms,rate_pps,buffers,knows,sent,received,reordered,full,untaken,asked,paths,flow_mods,bytes_up,\
+                bytes_down";
     each(head, &cases, |&(delay_ms, rate_pps, buffers, knows)| {
         let mut cfg = each_flow();
         if knows == Knows::Nobody {
@@ -190,7 +190,7 @@ fn udp() -> Vec<String> {
         scene.pass(Duration::from_secs(13));
         let (sent, work) = (scene.sent(0, 3, stream), scene.work().since(before));
         let paths = scene.gauge("forwarding_paths") - paths;
-        let (up, down) = work.octets;
+        let (up, down) = work.bytes;
         format!(
             "{delay_ms},{rate_pps},{buffers},{},{},{},{},{},{},{},{paths},{},{up},{down}",
             knows.name(),
@@ -235,8 +235,7 @@ fn hog() -> Vec<String> {
             }
         }
     }
-    let head =
-        "delay_ms,hog_pps,held,sent,received,hog_received,full,untaken,octets_up,octets_down";
+    let head = "delay_ms,hog_pps,held,sent,received,hog_received,full,untaken,bytes_up,bytes_down";
     each(head, &cases, |&(delay_ms, hog_pps, held)| {
         let mut cfg = each_flow();
         if held != Held::Not {
@@ -277,7 +276,7 @@ fn hog() -> Vec<String> {
             talks.fold((0, 0), |sum, talk| (sum.0 + talk.packets, sum.1 + talk.received));
         let hogs: u64 = hogs.iter().map(|&hog| scene.sent(0, 2, hog).received).sum();
         let work = scene.work().since(before);
-        let (up, down) = work.octets;
+        let (up, down) = work.bytes;
         format!(
             "{delay_ms},{hog_pps},{},{sent},{received},{hogs},{},{},{up},{down}",
             held.name(),

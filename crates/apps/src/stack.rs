@@ -4,10 +4,10 @@ use std::fmt;
 use std::time::Instant;
 
 use sluice_openflow::{
-    ErrorMsg, Features, FlowRemovedView, MultipartKind, Out, PacketIn, PacketIns, PortStatus,
+    Encoder, ErrorMsg, Features, FlowRemovedView, MultipartType, PacketIn, PacketIns, PortStatus,
 };
-use sluice_sdk::view::Told;
-use sluice_sdk::{App, Ctx, Gauge, Network, Sw, Then};
+use sluice_sdk::view::PublishedFact;
+use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
 use crate::{forwarding, hosts, hub, learning, limiter, topology};
 
@@ -125,40 +125,40 @@ macro_rules! apps {
         }
 
         impl App for Stack {
-            fn on_time(&mut self, now: Instant) {
-                self.each(|app| app.on_time(now));
+            fn on_iteration(&mut self, now: Instant) {
+                self.each(|app| app.on_iteration(now));
             }
 
-            fn greet(&self, out: &mut Out<'_>) {
+            fn initial_messages(&self, out: &mut Encoder<'_>) {
                 for one in &self.0 {
                     match one {
-                        $(One::$app(app) => app.greet(out),)*
+                        $(One::$app(app) => app.initial_messages(out),)*
                     }
                 }
             }
 
-            fn switch_up(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
-                self.each(|app| app.switch_up(features, ctx));
+            fn on_switch_connected(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+                self.each(|app| app.on_switch_connected(features, ctx));
             }
 
-            fn switch_down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
-                self.each(|app| app.switch_down(sw, now, network));
+            fn on_switch_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
+                self.each(|app| app.on_switch_disconnected(sw, now, network));
             }
 
-            fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
-                self.each(|app| app.time_passes(ctx));
+            fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
+                self.each(|app| app.on_tick(ctx));
             }
 
-            fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
-                self.each(|app| app.told(told, now, network));
+            fn on_fact(&mut self, told: &PublishedFact, now: Instant, network: &mut Network) {
+                self.each(|app| app.on_fact(told, now, network));
             }
 
-            fn usual(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+            fn fast_path(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
                 for one in &mut self.0 {
                     match one {
                         $(One::$app(app) => {
-                            app.usual(frames, ctx);
-                            if app.watches() {
+                            app.fast_path(frames, ctx);
+                            if app.inspects_every_packet() {
                                 return;
                             }
                         })*
@@ -167,53 +167,53 @@ macro_rules! apps {
             }
 
             #[inline]
-            fn packet_ins(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+            fn on_packet_ins(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
                 match &mut self.0[..] {
-                    $([One::$app(app)] => app.packet_ins(frames, ctx),)*
+                    $([One::$app(app)] => app.on_packet_ins(frames, ctx),)*
                     _ => loop {
-                        self.usual(frames, ctx);
+                        self.fast_path(frames, ctx);
                         let Some(p) = frames.next() else { break };
-                        self.packet_in(&p, ctx);
+                        self.on_packet_in(&p, ctx);
                     },
                 }
             }
 
-            fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+            fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
                 for one in &mut self.0 {
                     let then = match one {
-                        $(One::$app(app) => app.packet_in(p, ctx),)*
+                        $(One::$app(app) => app.on_packet_in(p, ctx),)*
                     };
-                    if then == Then::Done {
-                        return Then::Done;
+                    if then == Verdict::Stop {
+                        return Verdict::Stop;
                     }
                 }
-                Then::PassOn
+                Verdict::Continue
             }
 
-            fn flow_removed(&mut self, removed: &FlowRemovedView<'_>, ctx: &mut Ctx<'_>) {
-                self.each(|app| app.flow_removed(removed, ctx));
+            fn on_flow_removed(&mut self, removed: &FlowRemovedView<'_>, ctx: &mut Ctx<'_>) {
+                self.each(|app| app.on_flow_removed(removed, ctx));
             }
 
-            fn port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
-                self.each(|app| app.port_status(status, ctx));
+            fn on_port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
+                self.each(|app| app.on_port_status(status, ctx));
             }
 
-            fn error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
-                self.each(|app| app.error(error, ctx));
+            fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
+                self.each(|app| app.on_error(error, ctx));
             }
 
-            fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
-                self.each(|app| app.barrier_reply(xid, ctx));
+            fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+                self.each(|app| app.on_barrier_reply(xid, ctx));
             }
 
-            fn multipart_reply(
+            fn on_multipart_reply(
                 &mut self,
                 xid: u32,
-                kind: MultipartKind,
+                kind: MultipartType,
                 body: &[u8],
                 ctx: &mut Ctx<'_>,
             ) {
-                self.each(|app| app.multipart_reply(xid, kind, body, ctx));
+                self.each(|app| app.on_multipart_reply(xid, kind, body, ctx));
             }
 
             fn gauges(&self, put: &mut dyn FnMut(Gauge)) {

@@ -38,7 +38,7 @@ fn far(delay: Duration) -> Settings {
     Settings { delay, ..Settings::default() }
 }
 
-/// Rules for each conversation, and frames of which 128 octets come up.
+/// Rules for each conversation, and frames of which 128 bytes come up.
 fn each_flow() -> Config {
     let mut cfg = Config::default();
     cfg.forwarding.matching = Matching::FiveTuple;
@@ -112,7 +112,7 @@ fn a_flow_has_its_rules_written_once_however_far_away_the_controller_is() {
             scene.pass(10 * S);
             let (sent, loaded) =
                 (scene.sent(0, 3, stream), scene.gauge("forwarding_paths") - before);
-            let story = format!("{carriage:?}, {delay:?} away, {data_len} octets, {waiting:?}");
+            let story = format!("{carriage:?}, {delay:?} away, {data_len} bytes, {waiting:?}");
             assert!(sets.contains(&loaded), "{story}: {loaded} sets");
             assert_eq!((sent.packets, sent.received), (1500, 1500), "{story}");
             assert_eq!(scene.gauge("forwarding_cut_off"), 0, "{story}");

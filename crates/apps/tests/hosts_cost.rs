@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use sluice_apps::hosts::{Config, Hosts};
 use sluice_openflow::{
-    DatapathId, Features, MacAddr, Out, PacketIn, PacketInReason, PortNo, Version, Versions,
+    DatapathId, Encoder, Features, MacAddr, PacketIn, PacketInReason, PortNo, Version, Versions,
 };
-use sluice_sdk::view::{Fact, PortView, Role, SwitchView};
-use sluice_sdk::{App, Ctx, Network, Sw, Then};
+use sluice_sdk::view::{Fact, PortInfo, PortRole, SwitchInfo};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -60,27 +60,27 @@ impl Stage {
         let now = Instant::now();
         let cfg = Config { requests_per_s_max: u32::MAX, ..Config::default() };
         let mut network = Network::new(0);
-        let port = |n: u32| PortView {
+        let port = |n: u32| PortInfo {
             name: n.to_string(),
             hw_addr: MacAddr([4, 0, 0, 0, 0, 1]),
             is_up: true,
-            role: Role::Edge,
+            role: PortRole::Edge,
         };
         let ports: BTreeMap<_, _> = (1..=2).map(|n| (PortNo(n), port(n))).collect();
-        network.tell(now, Fact::Switch(SWITCH, Some(SwitchView { ports })));
+        network.publish(now, Fact::Switch(SWITCH, Some(SwitchInfo { ports })));
         let (tx, ahead, xid) = (Vec::new(), Vec::new(), 1);
         let mut stage = Self { app: Hosts::new(&cfg), network, version, now, tx, ahead, xid };
-        stage.tell(|app, ctx| app.switch_up(&Features::default(), ctx));
+        stage.tell(|app, ctx| app.on_switch_connected(&Features::default(), ctx));
         stage
     }
 
     fn tell<T>(&mut self, tell: impl FnOnce(&mut Hosts, &mut Ctx<'_>) -> T) -> T {
-        let here = Out::new(&mut self.tx, self.version, &mut self.xid);
+        let here = Encoder::new(&mut self.tx, self.version, &mut self.xid);
         let (ahead, network) = (&mut self.ahead, &mut self.network);
-        tell(&mut self.app, &mut Ctx::new(self.now, Sw(0), SWITCH, here, ahead, network))
+        tell(&mut self.app, &mut Ctx::new(self.now, SwitchIndex(0), SWITCH, here, ahead, network))
     }
 
-    fn hear(&mut self, in_port: PortNo, frame: &[u8]) -> Then {
+    fn hear(&mut self, in_port: PortNo, frame: &[u8]) -> Verdict {
         self.tx.clear();
         let p = PacketIn {
             buffer_id: None,
@@ -91,7 +91,7 @@ impl Stage {
             cookie: 0,
             frame,
         };
-        self.tell(|app, ctx| app.packet_in(&p, ctx))
+        self.tell(|app, ctx| app.on_packet_in(&p, ctx))
     }
 }
 
@@ -110,9 +110,9 @@ fn a_frame_of_a_known_host_allocates_nothing() {
         let known: Vec<_> = (1..STATIONS).map(|n| request(n, n + 1)).collect();
         let at_once: Vec<_> = (1..STATIONS - 1).map(|n| request(n, n + 2)).collect();
         for (frames, then, what) in [
-            (&packets, Then::PassOn, "a packet"),
-            (&known, Then::Done, "a request that is answered"),
-            (&at_once, Then::PassOn, "a request that is passed on"),
+            (&packets, Verdict::Continue, "a packet"),
+            (&known, Verdict::Stop, "a request that is answered"),
+            (&at_once, Verdict::Continue, "a request that is passed on"),
         ] {
             let region = Region::new(ALLOCATOR);
             for _ in 0..50 {
@@ -123,7 +123,7 @@ fn a_frame_of_a_known_host_allocates_nothing() {
             let change = region.change();
             let allocations = change.allocations + change.reallocations;
             // The port that a frame is said to be from is a match in 1.5, which is written from a list.
-            let is_in_a_list = then == Then::Done && version == Version::V1_5;
+            let is_in_a_list = then == Verdict::Stop && version == Version::V1_5;
             let expected = if is_in_a_list { 50 * frames.len() } else { 0 };
             let may = expected..=expected + ALLOCATIONS_MAX;
             assert!(may.contains(&allocations), "{what} in {version}: {change:?}");

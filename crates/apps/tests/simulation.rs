@@ -272,12 +272,12 @@ fn known_of(net: &Network, host: usize) -> String {
     let topology = net.fabric().topology();
     let Some(node) = topology.hosts.get(host) else { return String::new() };
     let switch = topology.switches.get(node.at.switch).map(|switch| switch.datapath_id);
-    let at = sluice_sdk::view::Place::new(switch.unwrap_or(DatapathId(0)), node.at.port);
+    let at = sluice_sdk::view::SwitchPort::new(switch.unwrap_or(DatapathId(0)), node.at.port);
     let id = HostId { mac: node.mac, vlan: VlanId(0) };
     let views = net.controller().networks().map(|network| {
         let view = network.view();
         let known = view.host(id).map(|host| host.at.to_string());
-        format!("{known:?}, there is {:?}", view.role(at))
+        format!("{known:?}, there is {:?}", view.port_role(at))
     });
     format!("{} is at {at}: {}", node.name, views.collect::<Vec<_>>().join(" / "))
 }

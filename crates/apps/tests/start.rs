@@ -9,7 +9,7 @@ use sluice_emu::net::{Family, Net, Options};
 use sluice_emu::switch::Plan;
 use sluice_emu::topology::Topology;
 use sluice_openflow::{Version, Versions};
-use sluice_sdk::view::Role;
+use sluice_sdk::view::PortRole;
 use sluice_testkit::Brain;
 
 /// To the controller and back.
@@ -82,15 +82,15 @@ fn the_first_frame_is_answered_after_three_round_trips_in_any_version() {
 fn every_port_is_known_after_four_and_a_half_round_trips() {
     for version in [Version::V1_0, Version::V1_3, Version::V1_5] {
         let mut net = network("leafspine,2,3,1", version, &["topology", "hosts", "forwarding"]);
-        let count = |net: &Network, role: Role| {
+        let count = |net: &Network, role: PortRole| {
             let networks: Vec<_> = net.controller().networks().collect();
             let view = networks.first().unwrap().view();
             let ports = view.switches().flat_map(|(_, switch)| switch.ports.values());
             ports.filter(|port| port.role == role).count()
         };
-        let linked = first(&mut net, |net| count(net, Role::Link) == 12);
+        let linked = first(&mut net, |net| count(net, PortRole::Link) == 12);
         assert_trips(linked, 3.5, 3 * STEP, &format!("{version}: links"));
-        let settled = first(&mut net, |net| count(net, Role::Edge) == 3);
+        let settled = first(&mut net, |net| count(net, PortRole::Edge) == 3);
         assert_trips(settled, 4.5, LOOKED_EVERY + 3 * STEP, &format!("{version}: hosts' ports"));
         let pairs = [(0, 1), (1, 2), (2, 0)];
         let pings = net.ping(pairs, Family::V4, 10 * TRIP).unwrap();

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use sluice_apps::topology::Topology;
 use sluice_openflow::{
-    DatapathId, Features, Frame, Kind, Out, PacketIn, PacketInReason, PacketOutView, Port, PortNo,
-    Version, Versions, split,
+    DatapathId, Encoder, Features, MessageType, PacketIn, PacketInReason, PacketOutView, Port,
+    PortNo, RawMessage, Version, Versions, split,
 };
-use sluice_sdk::view::Role;
-use sluice_sdk::{App, Ctx, Network, Sw};
+use sluice_sdk::view::PortRole;
+use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 use sluice_testkit::place;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -32,22 +32,23 @@ struct Wired {
 
 impl Wired {
     fn tell(&mut self, version: Version, tell: impl FnOnce(&mut Topology, &mut Ctx<'_>)) {
-        let here = Out::new(&mut self.tx, version, &mut self.next_xid);
+        let here = Encoder::new(&mut self.tx, version, &mut self.next_xid);
         let id = DatapathId(1);
-        let mut ctx = Ctx::new(self.now, Sw(0), id, here, &mut self.ahead, &mut self.network);
+        let mut ctx =
+            Ctx::new(self.now, SwitchIndex(0), id, here, &mut self.ahead, &mut self.network);
         tell(&mut self.app, &mut ctx);
     }
 
     /// A quarter of a second: what is sent out of one of the wired ports comes in at the other.
     fn look(&mut self, version: Version) {
         self.now += Duration::from_millis(250);
-        self.app.on_time(self.now);
-        self.tell(version, Topology::time_passes);
+        self.app.on_iteration(self.now);
+        self.tell(version, Topology::on_tick);
         let sent = std::mem::take(&mut self.ahead);
         let mut rest = &*sent;
         while let Ok(Some((msg, after))) = split(rest) {
             rest = after;
-            if msg.kind() == Kind::PACKET_OUT {
+            if msg.kind() == MessageType::PACKET_OUT {
                 self.probes += 1;
                 self.carry(msg);
             }
@@ -56,7 +57,7 @@ impl Wired {
         self.ahead.clear();
     }
 
-    fn carry(&mut self, msg: Frame<'_>) {
+    fn carry(&mut self, msg: RawMessage<'_>) {
         let Ok(out) = PacketOutView::new(msg) else { panic!("no PACKET_OUT") };
         // The port in hex, behind the chassis id.
         let in_port = match out.frame.get(36..44) {
@@ -75,7 +76,7 @@ impl Wired {
             cookie,
             frame: out.frame,
         };
-        self.tell(msg.version(), |app, ctx| _ = app.packet_in(&p, ctx));
+        self.tell(msg.version(), |app, ctx| _ = app.on_packet_in(&p, ctx));
     }
 }
 
@@ -89,12 +90,12 @@ fn probes_are_sent_and_heard_without_an_allocation() {
         let mut wired = Wired { app, network, now, tx, ahead, next_xid: 1, probes: 0 };
         let ports = (1..=PORTS).map(|no| Port { port_no: PortNo(no), ..Port::default() });
         let features = Features { ports: ports.collect(), ..Features::default() };
-        wired.tell(version, |app, ctx| app.switch_up(&features, ctx));
+        wired.tell(version, |app, ctx| app.on_switch_connected(&features, ctx));
         (0..80).for_each(|_| wired.look(version));
-        wired.network.take_told();
+        wired.network.take_facts();
         let view = wired.network.view();
-        assert_eq!(view.role(place(1, 1)), Role::Link, "{version}");
-        assert_eq!(view.role(place(1, 3)), Role::Edge, "{version}");
+        assert_eq!(view.port_role(place(1, 1)), PortRole::Link, "{version}");
+        assert_eq!(view.port_role(place(1, 3)), PortRole::Edge, "{version}");
         let (region, before) = (Region::new(ALLOCATOR), wired.probes);
         (0..80).for_each(|_| wired.look(version));
         let allocated = region.change().allocations;

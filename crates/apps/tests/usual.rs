@@ -15,11 +15,13 @@ use sluice_apps::forwarding::{self, Forwarding, Matching};
 use sluice_apps::hosts::{self, Hosts};
 use sluice_base::Rng;
 use sluice_openflow::{
-    DatapathId, ErrorCode, ErrorMsg, ErrorReason, ErrorType, Features, Frame, MacAddr, Message,
-    Out, PacketIn, PacketInReason, PacketIns, PortNo, Version, Versions, VlanId,
+    DatapathId, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType, Features, MacAddr, Message,
+    PacketIn, PacketInReason, PacketIns, PortNo, RawMessage, Version, Versions, VlanId,
 };
-use sluice_sdk::view::{Fact, Host, HostId, Place, PortView, Role, SwitchView, Told};
-use sluice_sdk::{App, Ctx, Network, Sw};
+use sluice_sdk::view::{
+    Fact, Host, HostId, PortInfo, PortRole, PublishedFact, SwitchInfo, SwitchPort,
+};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -56,12 +58,12 @@ enum Count {
 struct Said {
     tx: Vec<u8>,
     mail: Vec<(DatapathId, Message)>,
-    told: Vec<Told>,
+    told: Vec<PublishedFact>,
     gauges: Vec<(&'static str, u64)>,
 }
 
-fn port(role: Role, is_up: bool) -> PortView {
-    PortView { name: "p".into(), hw_addr: MacAddr([4; 6]), is_up, role }
+fn port(role: PortRole, is_up: bool) -> PortInfo {
+    PortInfo { name: "p".into(), hw_addr: MacAddr([4; 6]), is_up, role }
 }
 
 impl Stage {
@@ -69,35 +71,35 @@ impl Stage {
         let mut network = Network::new(0);
         for switch in [SWITCH, OTHER] {
             let ports: BTreeMap<_, _> =
-                (1..=PORTS).map(|n| (PortNo(n), port(Role::Edge, true))).collect();
-            network.tell(now, Fact::Switch(switch, Some(SwitchView { ports })));
+                (1..=PORTS).map(|n| (PortNo(n), port(PortRole::Edge, true))).collect();
+            network.publish(now, Fact::Switch(switch, Some(SwitchInfo { ports })));
         }
         let timeout = Duration::from_secs(3);
         let hosts = hosts::Config { timeout, moves_per_s_max: 50, ..hosts::Config::default() };
         let row = (Hosts::new(&hosts), Forwarding::new(cfg));
         let (tx, ahead) = (Vec::with_capacity(1 << 20), Vec::new());
         let mut stage = Self { row, network, version, now, tx, ahead, xid: 1 };
-        stage.tell(|app, ctx| app.switch_up(&Features::default(), ctx));
+        stage.tell(|app, ctx| app.on_switch_connected(&Features::default(), ctx));
         stage
     }
 
     fn tell<T>(&mut self, tell: impl FnOnce(&mut (Hosts, Forwarding), &mut Ctx<'_>) -> T) -> T {
-        let here = Out::new(&mut self.tx, self.version, &mut self.xid);
+        let here = Encoder::new(&mut self.tx, self.version, &mut self.xid);
         let (ahead, network) = (&mut self.ahead, &mut self.network);
-        tell(&mut self.row, &mut Ctx::new(self.now, Sw(0), SWITCH, here, ahead, network))
+        tell(&mut self.row, &mut Ctx::new(self.now, SwitchIndex(0), SWITCH, here, ahead, network))
     }
 
     /// A turn: something is heard, told, and carried.
     fn turn(&mut self, now: Instant, count: Count, hear: impl FnOnce(&mut Self)) -> Said {
         self.now = now;
-        self.row.on_time(now);
+        self.row.on_iteration(now);
         hear(self);
         let mut told = Vec::new();
-        while let facts = self.network.take_told()
+        while let facts = self.network.take_facts()
             && !facts.is_empty()
         {
             for fact in &facts {
-                self.row.told(fact, now, &mut self.network);
+                self.row.on_fact(fact, now, &mut self.network);
             }
             told.extend(facts);
         }
@@ -106,7 +108,7 @@ impl Stage {
         if count == Count::All {
             self.row.gauges(&mut |(name, _, value)| gauges.push((name, value)));
         }
-        Said { tx: std::mem::take(&mut self.tx), mail: self.network.take_mail(), told, gauges }
+        Said { tx: std::mem::take(&mut self.tx), mail: self.network.take_messages(), told, gauges }
     }
 }
 
@@ -126,7 +128,7 @@ enum Heard {
 }
 
 /// A frame among so many hosts at few ports: most are usual; some ask, are tagged, for all, from elsewhere, cut off.
-fn put_frame(rng: &mut Rng, hosts: u32, out: &mut Out<'_>) {
+fn put_frame(rng: &mut Rng, hosts: u32, out: &mut Encoder<'_>) {
     let mut few = |n| u8::try_from(rng.below(n)).unwrap();
     let (dst, src) = (u32::from(few(hosts)), u32::from(few(hosts)));
     let in_port = PortNo(if few(60) == 0 { few(PORTS).into() } else { src % PORTS } + 1);
@@ -167,21 +169,21 @@ fn put_frame(rng: &mut Rng, hosts: u32, out: &mut Out<'_>) {
 fn next(rng: &mut Rng, hosts: u32, version: Version) -> Heard {
     let place = |rng: &mut Rng| {
         let switch = if rng.below(3) == 0 { OTHER } else { SWITCH };
-        Place::new(switch, PortNo(1 + rng.below(PORTS)))
+        SwitchPort::new(switch, PortNo(1 + rng.below(PORTS)))
     };
     match rng.below(60) {
         0 => {
             let at = place(rng);
             let role = match rng.below(4) {
-                0 => Role::Settling,
-                1 => Role::Link,
-                2 => Role::Shared(place(rng)),
-                _ => Role::Edge,
+                0 => PortRole::Settling,
+                1 => PortRole::Link,
+                2 => PortRole::Shared(place(rng)),
+                _ => PortRole::Edge,
             };
             Heard::Fact(Fact::Port(at, Some(port(role, rng.below(4) > 0))))
         }
         // All is well again.
-        1..=6 => Heard::Fact(Fact::Port(place(rng), Some(port(Role::Edge, true)))),
+        1..=6 => Heard::Fact(Fact::Port(place(rng), Some(port(PortRole::Edge, true)))),
         7 => {
             let there = Host { at: place(rng), addrs: vec![] };
             let is_there = rng.below(2) == 0;
@@ -191,7 +193,7 @@ fn next(rng: &mut Rng, hosts: u32, version: Version) -> Heard {
         9..=12 => Heard::TimePasses,
         _ => {
             let (mut rx, mut xid) = (Vec::new(), 0);
-            let mut out = Out::new(&mut rx, version, &mut xid);
+            let mut out = Encoder::new(&mut rx, version, &mut xid);
             (0..rng.below(30)).for_each(|_| put_frame(rng, hosts, &mut out));
             Heard::Frames(rx)
         }
@@ -201,9 +203,9 @@ fn next(rng: &mut Rng, hosts: u32, version: Version) -> Heard {
 fn refusal(version: Version, cookie: u64) -> Vec<u8> {
     let (mut rule, mut said, mut xid) = (vec![], vec![], 9);
     let f = sluice_openflow::FlowMod { cookie, ..sluice_openflow::FlowMod::default() };
-    Out::new(&mut rule, version, &mut xid).flow_mod(&f).unwrap();
+    Encoder::new(&mut rule, version, &mut xid).flow_mod(&f).unwrap();
     let full = ErrorReason::Standard { kind: ErrorType::FLOW_MOD_FAILED, code: ErrorCode(1) };
-    Out::new(&mut said, version, &mut xid).error_with(9, full, &rule).unwrap();
+    Encoder::new(&mut said, version, &mut xid).error_with(9, full, &rule).unwrap();
     said
 }
 
@@ -220,28 +222,28 @@ fn compare(cfg: &forwarding::Config, version: Version, hosts: u32, seed: u64) {
         let hear = |stage: &mut Stage, is_burst: bool| match &heard {
             Heard::Frames(rx) if is_burst => {
                 let mut frames = PacketIns::new(version, rx);
-                stage.tell(|app, ctx| app.packet_ins(&mut frames, ctx));
+                stage.tell(|app, ctx| app.on_packet_ins(&mut frames, ctx));
             }
             Heard::Frames(rx) => {
                 for p in PacketIns::new(version, rx) {
-                    stage.tell(|app, ctx| app.packet_in(&p, ctx));
+                    stage.tell(|app, ctx| app.on_packet_in(&p, ctx));
                 }
             }
-            Heard::Fact(fact) => _ = stage.network.tell(now, fact.clone()),
+            Heard::Fact(fact) => _ = stage.network.publish(now, fact.clone()),
             Heard::Elsewhere(fact) => {
                 // It is known before anybody hears that it is news, as if a burst came between.
                 let stamp = sluice_sdk::view::Stamp::new(now, 1);
-                let told = Told { stamp, fact: fact.clone() };
-                if stage.network.hear(&told) && !is_early(&told) {
-                    stage.row.told(&told, now, &mut stage.network);
+                let told = PublishedFact { stamp, fact: fact.clone() };
+                if stage.network.apply_remote(&told) && !is_early(&told) {
+                    stage.row.on_fact(&told, now, &mut stage.network);
                 }
             }
             Heard::Refused => {
                 let error = refusal(version, 0x666f_7277_0000_0000);
-                let error = ErrorMsg::new(Frame::new(&error).unwrap()).unwrap();
-                stage.tell(|app, ctx| app.error(&error, ctx));
+                let error = ErrorMsg::new(RawMessage::new(&error).unwrap()).unwrap();
+                stage.tell(|app, ctx| app.on_error(&error, ctx));
             }
-            Heard::TimePasses => stage.tell(App::time_passes),
+            Heard::TimePasses => stage.tell(App::on_tick),
         };
         let count = if step % 40 == 39 { Count::All } else { Count::Nothing };
         let expected = one_by_one.turn(now, count, |stage| hear(stage, false));
@@ -257,7 +259,7 @@ fn compare(cfg: &forwarding::Config, version: Version, hosts: u32, seed: u64) {
 }
 
 /// Whether news is heard only later.
-fn is_early(told: &Told) -> bool {
+fn is_early(told: &PublishedFact) -> bool {
     matches!(&told.fact, Fact::Host(id, _) if id.mac.0[5].is_multiple_of(2))
 }
 
@@ -290,7 +292,7 @@ fn a_burst_is_answered_like_its_frames() {
 /// So many hosts, of which each sends to the next, from another port.
 fn conversations(version: Version, hosts: u32, buffer_id: Option<u32>) -> Vec<u8> {
     let (mut rx, mut xid) = (Vec::new(), 0);
-    let mut out = Out::new(&mut rx, version, &mut xid);
+    let mut out = Encoder::new(&mut rx, version, &mut xid);
     for n in 0..hosts {
         let [dst, src] = [(n + 1) % hosts, n].map(|n| host(n).mac.0);
         let ip = [8, 0, 0x45, 0, 0, 40, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, n.to_be_bytes()[3]];
@@ -324,13 +326,13 @@ fn usual_frames_are_answered_without_an_allocation_and_refresh_their_hosts() {
             let mut ask = |stage: &mut Stage| {
                 now += Duration::from_millis(100);
                 stage.now = now;
-                stage.row.on_time(now);
+                stage.row.on_iteration(now);
                 stage.tx.clear();
                 let mut frames = PacketIns::new(version, &rx);
-                stage.tell(|app, ctx| app.packet_ins(&mut frames, ctx));
+                stage.tell(|app, ctx| app.on_packet_ins(&mut frames, ctx));
             };
             (0..3).for_each(|_| ask(&mut stage));
-            stage.network.take_told();
+            stage.network.take_facts();
             let before = gauge(&stage, "forwarding_paths");
             let region = Region::new(ALLOCATOR);
             (0..100).for_each(|_| ask(&mut stage));
@@ -340,8 +342,8 @@ fn usual_frames_are_answered_without_an_allocation_and_refresh_their_hosts() {
             let allocations = change.allocations + change.reallocations;
             assert!(allocations <= 20, "{version} {buffer_id:?}: {change:?}");
             // Ten seconds have passed, three times what they may be silent.
-            stage.tell(App::time_passes);
-            assert_eq!(stage.network.take_mail(), [], "nobody is asked");
+            stage.tell(App::on_tick);
+            assert_eq!(stage.network.take_messages(), [], "nobody is asked");
         }
     }
 }

@@ -14,10 +14,10 @@ use crate::Error;
 use crate::latency::histogram;
 use crate::schedule::Schedule;
 
-/// Octets of a burst of rubbish.
+/// Bytes of a burst of rubbish.
 const RUBBISH_LEN: usize = 512;
 
-/// Between two octets of a peer that is slow.
+/// Between two bytes of a peer that is slow.
 const SLOW: Duration = Duration::from_millis(500);
 
 /// Descriptors needed beside one per connection.
@@ -31,11 +31,11 @@ const HELLO: [u8; 8] = [1, 0, 0, 8, 0, 0, 0, 1];
 pub enum Say {
     /// Nothing at all.
     Nothing,
-    /// Random octets.
+    /// Random bytes.
     Rubbish,
     /// `HELLO`, and then nothing.
     Hello,
-    /// `HELLO`, an octet every half second.
+    /// `HELLO`, a byte every half second.
     Slowly,
 }
 
@@ -79,7 +79,7 @@ pub struct Report {
     pub refused: u64,
     /// How many failed in another way, or still had no answer at the end.
     pub failed: u64,
-    /// Octets that the controller said to them.
+    /// Bytes that the controller said to them.
     pub heard: u64,
     /// How long it took.
     pub elapsed: Duration,
@@ -249,7 +249,7 @@ impl<'p> Flood<'p> {
                     Say::Rubbish => _ = self.io.send(id, &self.rubbish),
                 }
             }
-            IoEvent::Data(_, octets) => self.report.heard += octets.len() as u64,
+            IoEvent::Data(_, bytes) => self.report.heard += bytes.len() as u64,
             IoEvent::Closed(id, why) => {
                 let peer = self.forget(id);
                 match peer.and_then(|peer| peer.since) {
@@ -268,11 +268,11 @@ impl<'p> Flood<'p> {
         true
     }
 
-    /// Lets everybody say another octet of a `HELLO`; of which one is never finished.
+    /// Lets everybody say another byte of a `HELLO`; of which one is never finished.
     fn say_slowly(&mut self) {
         for peer in self.peers.iter_mut().flatten().filter(|peer| peer.since.is_some()) {
-            if let Some(octet) = HELLO.get(peer.said..peer.said + 1) {
-                peer.said += self.io.send(peer.id, octet);
+            if let Some(byte) = HELLO.get(peer.said..peer.said + 1) {
+                peer.said += self.io.send(peer.id, byte);
             }
         }
     }
@@ -291,6 +291,6 @@ impl fmt::Display for Report {
             write!(f, ", half of them within {half:.1?}, all within {all:.1?}")?;
         }
         writeln!(f, "; {} by this end; {} held at the end", self.let_go, self.held)?;
-        writeln!(f, "heard          {} octets", self.heard)
+        writeln!(f, "heard          {} bytes", self.heard)
     }
 }

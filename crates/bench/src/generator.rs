@@ -277,14 +277,14 @@ impl Generator {
             }
             self.touched.add(at);
             match event {
-                IoEvent::Data(_, octets) => {
+                IoEvent::Data(_, bytes) => {
                     let now = clock::now();
                     let stamp = stamp(self.epoch, now);
                     let (latencies, errors) = (&mut self.latencies, &mut self.errors);
                     let mut ears = Ears { now, stamp, latencies, errors };
                     let (open, known, answered) =
                         (player.open(), player.life.known.is_some(), player.counts.answered);
-                    let heard = player.hear(octets, &mut ears);
+                    let heard = player.hear(bytes, &mut ears);
                     self.known += u64::from(!known && player.life.known.is_some());
                     self.answered += player.counts.answered - answered;
                     self.level.change(stamp, i64::from(player.open()) - i64::from(open));

@@ -31,7 +31,7 @@ pub(crate) enum Answer {
     /// It sets a rule; the frame waits for a message of its own.
     Rule,
     /// It sends the frame on.
-    Frame,
+    RawMessage,
 }
 
 /// What a reply turned out to be.
@@ -194,7 +194,7 @@ impl Ledger {
                 self.given_up -= 1;
                 Verdict::Late
             }
-            (closed::BY_RULE, Answer::Frame) | (closed::BY_FRAME, Answer::Rule) => {
+            (closed::BY_RULE, Answer::RawMessage) | (closed::BY_FRAME, Answer::Rule) => {
                 *slot = closed::DONE;
                 Verdict::Paired
             }
@@ -227,7 +227,7 @@ impl Answer {
         match self {
             Self::Both => closed::DONE,
             Self::Rule => closed::BY_RULE,
-            Self::Frame => closed::BY_FRAME,
+            Self::RawMessage => closed::BY_FRAME,
         }
     }
 }
@@ -256,7 +256,9 @@ mod tests {
 
     #[test]
     fn a_rule_and_a_frame_are_one_answer_and_a_third_is_one_too_many() {
-        for (first, second) in [(Answer::Rule, Answer::Frame), (Answer::Frame, Answer::Rule)] {
+        for (first, second) in
+            [(Answer::Rule, Answer::RawMessage), (Answer::RawMessage, Answer::Rule)]
+        {
             let mut ledger = sent(1);
             assert_eq!(ledger.answer(1, first), Verdict::Answered(100));
             assert_eq!(ledger.answer(1, first), Verdict::Twice);
@@ -269,7 +271,7 @@ mod tests {
     fn a_frame_after_a_rule_that_let_it_go_is_a_second_answer() {
         let mut ledger = sent(1);
         assert_eq!(ledger.answer(1, Answer::Both), Verdict::Answered(100));
-        assert_eq!(ledger.answer(1, Answer::Frame), Verdict::Twice);
+        assert_eq!(ledger.answer(1, Answer::RawMessage), Verdict::Twice);
     }
 
     #[test]

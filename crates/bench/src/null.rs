@@ -1,7 +1,7 @@
 //! The ceiling: a responder that answers without looking.
 //!
 //! It is the least that any controller must do: shake hands, answer `ECHO_REQUEST`, and for each `PACKET_IN` return as
-//! many octets as a learning controller's `FLOW_MOD` has. Of a request it looks at the length; the four octets of the
+//! many bytes as a learning controller's `FLOW_MOD` has. Of a request it looks at the length; the four bytes of the
 //! buffer number are copied, so that the bench can tie the reply.
 
 use std::net::{SocketAddr, TcpStream};
@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, RX_LEN, Reading, Waiting, Waker, cores, sock};
 use sluice_openflow::{
-    Action, Field, FlowMod, Instruction, MacAddr, Out, PortNo, SwitchConfig, Version, VlanId,
+    Action, Encoder, Field, FlowMod, Instruction, MacAddr, PortNo, SwitchConfig, Version, VlanId,
 };
 
 use crate::Error;
 
-/// Octets of an answer in each version, 1.0 first: a `FLOW_MOD` that matches port, both addresses and VLAN, with one
+/// Bytes of an answer in each version, 1.0 first: a `FLOW_MOD` that matches port, both addresses and VLAN, with one
 /// action, as Sluice's learning application sends it.
 pub const ANSWER_LENS: [usize; VERSIONS] = [80, 160, 112, 112, 112, 112];
 
@@ -146,7 +146,7 @@ struct Peer {
 /// Answers in a row, all alike but for the buffer number.
 #[derive(Debug)]
 struct Answers {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     len: usize,
     buffer_at: usize,
 }
@@ -159,7 +159,7 @@ impl Worker {
         from: Receiver<TcpStream>,
         stop: &Arc<AtomicBool>,
     ) -> Self {
-        let answers = [1, 2, 3, 4, 5, 6].map(|octet| Answers::new(Version(octet), config.rules));
+        let answers = [1, 2, 3, 4, 5, 6].map(|byte| Answers::new(Version(byte), config.rules));
         let (config, stop) = (config.clone(), Arc::clone(stop));
         Self {
             config,
@@ -199,15 +199,15 @@ impl Worker {
                     self.next = (self.next + 1) % self.mail.len();
                 }
             }
-            IoEvent::Data(id, octets) => {
+            IoEvent::Data(id, bytes) => {
                 let Some(peer) = self.peers.get_mut(id.slot()) else { return true };
-                let n = peer.hear(octets, self.config.copy, &mut self.answers);
+                let n = peer.hear(bytes, self.config.copy, &mut self.answers);
                 let Some((version, n)) = n else {
                     self.io.close(id);
                     return true;
                 };
                 let answers = self.answers.get(rank(version));
-                let answers = answers.and_then(|all| all.octets.get(..n * all.len));
+                let answers = answers.and_then(|all| all.bytes.get(..n * all.len));
                 say(&mut self.io, id, peer, answers);
             }
             IoEvent::Room(id) => {
@@ -237,15 +237,15 @@ impl Worker {
     }
 }
 
-/// Sends what waits, then `octets`; what does not go is kept, and nothing is read until it is gone.
-fn say(io: &mut Epoll, id: ConnId, peer: &mut Peer, octets: Option<&[u8]>) {
-    let octets = octets.unwrap_or_default();
+/// Sends what waits, then `bytes`; what does not go is kept, and nothing is read until it is gone.
+fn say(io: &mut Epoll, id: ConnId, peer: &mut Peer, bytes: Option<&[u8]>) {
+    let bytes = bytes.unwrap_or_default();
     if !peer.pending.is_empty() {
         let sent = io.send(id, &peer.pending);
         peer.pending.drain(..sent.min(peer.pending.len()));
     }
-    let sent = if peer.pending.is_empty() && !octets.is_empty() { io.send(id, octets) } else { 0 };
-    peer.pending.extend_from_slice(octets.get(sent..).unwrap_or_default());
+    let sent = if peer.pending.is_empty() && !bytes.is_empty() { io.send(id, bytes) } else { 0 };
+    peer.pending.extend_from_slice(bytes.get(sent..).unwrap_or_default());
     if !peer.pending.is_empty() {
         io.set_reading(id, Reading::Off);
     }
@@ -255,13 +255,13 @@ impl Peer {
     /// Reads messages; returns their version and how many requests there were. `None` if these are no messages.
     fn hear(
         &mut self,
-        octets: &[u8],
+        bytes: &[u8],
         copy: Copy,
         answers: &mut [Answers; VERSIONS],
     ) -> Option<(u8, usize)> {
         let mut n = 0;
         let mut version = 1;
-        let mut rest = octets;
+        let mut rest = bytes;
         if !self.torn.is_empty() {
             let used = self.mend(rest)?;
             rest = rest.get(used..).unwrap_or_default();
@@ -280,8 +280,8 @@ impl Peer {
         Some((version, n))
     }
 
-    /// Completes the torn message as far as `octets` go; returns how many were used.
-    fn mend(&mut self, octets: &[u8]) -> Option<usize> {
+    /// Completes the torn message as far as `bytes` go; returns how many were used.
+    fn mend(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut used = 0;
         loop {
             let wanted = match *self.torn.as_slice() {
@@ -289,7 +289,7 @@ impl Peer {
                 _ => 4,
             };
             let missing = wanted.checked_sub(self.torn.len())?;
-            let more = octets.get(used..octets.len().min(used + missing))?;
+            let more = bytes.get(used..bytes.len().min(used + missing))?;
             self.torn.extend_from_slice(more);
             used += more.len();
             if missing == 0 || more.len() < missing {
@@ -298,20 +298,20 @@ impl Peer {
         }
     }
 
-    /// Walks over whole messages; returns how many octets are left.
+    /// Walks over whole messages; returns how many bytes are left.
     fn walk(
         &mut self,
-        octets: &[u8],
+        bytes: &[u8],
         copy: Copy,
         answers: &mut [Answers; VERSIONS],
         n: &mut usize,
         version: &mut u8,
     ) -> Option<usize> {
-        let mut rest = octets;
-        *version = octets.first().copied().unwrap_or(*version);
+        let mut rest = bytes;
+        *version = bytes.first().copied().unwrap_or(*version);
         let answers = answers.get_mut(rank(*version))?;
         let (len, at) = (answers.len, answers.buffer_at);
-        let mut places = answers.octets.chunks_exact_mut(len).skip(*n);
+        let mut places = answers.bytes.chunks_exact_mut(len).skip(*n);
         while let Some(head) = rest.first_chunk::<12>() {
             let len = usize::from(u16::from_be_bytes([head[2], head[3]]));
             if len < 8 {
@@ -350,11 +350,11 @@ impl Peer {
         let Some(&[version, kind, _, _, a, b, c, d]) = msg.first_chunk::<8>() else { return };
         let xid = u32::from_be_bytes([a, b, c, d]);
         let mut next_xid = xid;
-        let mut out = Out::new(&mut self.pending, Version(version), &mut next_xid);
+        let mut out = Encoder::new(&mut self.pending, Version(version), &mut next_xid);
         match kind {
             0 => {
                 // A header alone says: this version, and those below.
-                let _ = out.raw(sluice_openflow::Kind::HELLO, 1, &[]);
+                let _ = out.raw(sluice_openflow::MessageType::HELLO, 1, &[]);
                 out.features_request();
             }
             2 => _ = out.echo_reply(xid, msg.get(8..).unwrap_or_default()),
@@ -364,7 +364,7 @@ impl Peer {
     }
 }
 
-/// The place of a version's answers. Any octet has one: who speaks what nobody does is answered in 1.5.
+/// The place of a version's answers. Any byte has one: who speaks what nobody does is answered in 1.5.
 fn rank(version: u8) -> usize {
     usize::from(version.saturating_sub(1)).min(VERSIONS - 1)
 }
@@ -386,11 +386,11 @@ impl Answers {
             ..FlowMod::default()
         };
         // Every version can say it.
-        let _ = Out::new(&mut tx, version, &mut xid).flow_mod(&rule);
+        let _ = Encoder::new(&mut tx, version, &mut xid).flow_mod(&rule);
         let rules = usize::from(rules.clamp(1, RULES_MAX));
         let buffer_at = if version == Version::V1_0 { 64 } else { 32 } + tx.len() * (rules - 1);
         let answer = tx.repeat(rules);
-        Self { len: answer.len(), octets: answer.repeat(RX_LEN / REQUEST_LEN_MIN), buffer_at }
+        Self { len: answer.len(), bytes: answer.repeat(RX_LEN / REQUEST_LEN_MIN), buffer_at }
     }
 }
 
@@ -408,11 +408,11 @@ mod tests {
     #[test]
     fn the_last_rule_of_an_answer_has_the_buffer() {
         let mut peer = Peer::default();
-        let mut answers = [1, 2, 3, 4, 5, 6].map(|octet| Answers::new(Version(octet), 2));
+        let mut answers = [1, 2, 3, 4, 5, 6].map(|byte| Answers::new(Version(byte), 2));
         let mut request = vec![1, 10, 0, 18, 0, 0, 0, 1, 0, 0, 0, 7];
         request.resize(18, 0);
         assert_eq!(peer.hear(&request, Copy::BufferId, &mut answers), Some((1, 1)));
-        let answer = &answers[0].octets[..160];
+        let answer = &answers[0].bytes[..160];
         let buffers = answer.chunks(80).map(|rule| rule[64..68].to_vec());
         assert_eq!(buffers.collect::<Vec<_>>(), [vec![255; 4], vec![0, 0, 0, 7]]);
     }

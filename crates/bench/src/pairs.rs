@@ -18,7 +18,7 @@ const WHOLE: u64 = 1 << 32;
 /// another one, the two ports differ, and the pair tells how long ago it was sent.
 ///
 /// An address is locally administered: `02`, 16 bits of switch, 24 bits of host. New sources have more bits of host in
-/// the first octet.
+/// the first byte.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pairs {
     base: u64,
@@ -49,11 +49,11 @@ pub(crate) struct Pair {
 impl Pair {
     /// Destination and source as they follow one another in a frame.
     #[inline]
-    pub(crate) fn octets(self) -> [u8; 12] {
-        let mut octets = [0; 12];
-        octets[..8].copy_from_slice(&(self.dst << 16 | self.src >> 32).to_be_bytes());
-        octets[8..].copy_from_slice(&self.src.to_be_bytes()[4..]);
-        octets
+    pub(crate) fn bytes(self) -> [u8; 12] {
+        let mut bytes = [0; 12];
+        bytes[..8].copy_from_slice(&(self.dst << 16 | self.src >> 32).to_be_bytes());
+        bytes[8..].copy_from_slice(&self.src.to_be_bytes()[4..]);
+        bytes
     }
 }
 

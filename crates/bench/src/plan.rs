@@ -19,7 +19,7 @@ pub(crate) const OPEN_MAX: u32 = 1 << 16;
 /// Open requests of all switches together when as many are sent as fit: full sockets on sixteen switches. With more
 /// switches, what a slow controller works off in seconds, not minutes.
 ///
-/// Full sockets are slower than a large window, since octets leave the cache while they wait; `--window 4096` measures
+/// Full sockets are slower than a large window, since bytes leave the cache while they wait; `--window 4096` measures
 /// the other thing.
 const FIT_TOTAL: u32 = 1 << 20;
 
@@ -80,7 +80,7 @@ pub struct Plan {
     pub load: Load,
     /// Whether frames stay in the switch.
     pub kept: Kept,
-    /// Octets of a frame, without checksum.
+    /// Bytes of a frame, without checksum.
     pub frame_len: u16,
     /// Share of requests whose source nobody has seen, 0 to 1.
     pub new_sources: f64,
@@ -185,7 +185,7 @@ impl Plan {
             );
         }
         if !(FRAME_LEN_MIN..=FRAME_LEN_MAX).contains(&self.frame_len) {
-            return refuse("a frame has 60 to 9216 octets: give another length with --frame-len");
+            return refuse("a frame has 60 to 9216 bytes: give another length with --frame-len");
         }
         if !(0.0..=1.0).contains(&self.new_sources) {
             return refuse("a share is between 0 and 1: give another with --new-sources");

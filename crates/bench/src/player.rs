@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Instant;
 
 use sluice_io::{ConnId, Io};
-use sluice_openflow::{DatapathId, Error, Frame, HEADER_LEN, Version, Why};
+use sluice_openflow::{DatapathId, HEADER_LEN, ParseError, RawMessage, Version, Why};
 use sluice_proto::{Fault, Heard, Switch, SwitchPlan};
 
 use crate::counts::{Counts, Errors};
@@ -15,7 +15,7 @@ use crate::plan::{Count, Plan};
 use crate::reply::{FLOW_MOD, PACKET_OUT, Reply};
 use crate::requests::{Kept, Requests};
 
-/// Octets of answers that a controller may leave unread: some dozen of the longest messages, of which it asks for a few.
+/// Bytes of answers that a controller may leave unread: some dozen of the longest messages, of which it asks for a few.
 const PENDING_MAX: usize = 4 << 20;
 
 /// One switch as the bench plays it.
@@ -125,12 +125,12 @@ impl Player {
         self.ledger = Ledger::new(len, patience);
     }
 
-    /// Reads octets as they came.
+    /// Reads bytes as they came.
     ///
     /// # Errors
     /// The reason to hang up.
-    pub(crate) fn hear(&mut self, octets: &[u8], ears: &mut Ears<'_>) -> Result<(), End> {
-        let mut rest = octets;
+    pub(crate) fn hear(&mut self, bytes: &[u8], ears: &mut Ears<'_>) -> Result<(), End> {
+        let mut rest = bytes;
         while !self.torn.is_empty() {
             let wanted = match *self.torn.as_slice() {
                 [_, _, high, low, ..] => usize::from(u16::from_be_bytes([high, low])),
@@ -156,13 +156,13 @@ impl Player {
         Ok(())
     }
 
-    /// Reads whole messages; returns how many octets they have.
-    fn walk(&mut self, octets: &[u8], ears: &mut Ears<'_>) -> Result<usize, End> {
+    /// Reads whole messages; returns how many bytes they have.
+    fn walk(&mut self, bytes: &[u8], ears: &mut Ears<'_>) -> Result<usize, End> {
         if self.count == Count::Messages {
-            return self.count_messages(octets, ears);
+            return self.count_messages(bytes, ears);
         }
         let mut run = Run::new(ears.stamp);
-        let (mut rest, version) = (octets, self.version);
+        let (mut rest, version) = (bytes, self.version);
         let mut ended = Ok(());
         while let Some((kind, msg, after)) = cut(rest, version) {
             rest = after;
@@ -192,7 +192,7 @@ impl Player {
             }
         }
         run.flush(&mut self.coarse, ears.latencies);
-        ended.map(|()| octets.len() - rest.len())
+        ended.map(|()| bytes.len() - rest.len())
     }
 
     /// Ties a reply by what it says of the frame; what cannot be tied is counted.
@@ -224,8 +224,8 @@ impl Player {
     }
 
     /// Counts messages by their lengths and types.
-    fn count_messages(&mut self, octets: &[u8], ears: &mut Ears<'_>) -> Result<usize, End> {
-        let (mut rest, mut n) = (octets, 0);
+    fn count_messages(&mut self, bytes: &[u8], ears: &mut Ears<'_>) -> Result<usize, End> {
+        let (mut rest, mut n) = (bytes, 0);
         while let Some((kind, msg, after)) = cut(rest, self.version) {
             rest = after;
             match kind {
@@ -235,16 +235,16 @@ impl Player {
         }
         self.counts.answered += u64::from(n);
         self.outstanding = self.outstanding.saturating_sub(n);
-        Ok(octets.len() - rest.len())
+        Ok(bytes.len() - rest.len())
     }
 
     #[cold]
     fn hear_rare(&mut self, msg: &[u8], ears: &mut Ears<'_>) -> Result<(), End> {
         if msg.len() < HEADER_LEN {
-            let error = Error::new("header length", 2, Why::Length);
+            let error = ParseError::new("header length", 2, Why::Length);
             return Err(End::Fault(Fault::Malformed(error)));
         }
-        let frame = Frame::new(msg).map_err(|error| End::Fault(Fault::Malformed(error)))?;
+        let frame = RawMessage::new(msg).map_err(|error| End::Fault(Fault::Malformed(error)))?;
         match self.session.on_message(frame, &mut self.pending).map_err(End::Fault)? {
             Heard::Known => self.life.known = Some(ears.now),
             Heard::Error(error) => ears.errors.add(error.reason, 1),
@@ -298,10 +298,10 @@ impl Player {
         let Some(conn) = self.conn else { return 0 };
         let len = requests.len();
         let n = (n as usize).min(requests.per_chunk());
-        let octets = requests.fill(n, self.ledger.next(), kept, self.pairs);
-        let sent = io.send(conn, octets);
+        let bytes = requests.fill(n, self.ledger.next(), kept, self.pairs);
+        let sent = io.send(conn, bytes);
         let whole = sent.div_ceil(len);
-        self.pending.extend_from_slice(octets.get(sent..whole * len).unwrap_or_default());
+        self.pending.extend_from_slice(bytes.get(sent..whole * len).unwrap_or_default());
         let whole = u32::try_from(whole).unwrap_or(0);
         self.pairs.advance(whole);
         self.counts.sent += u64::from(whole);
@@ -328,10 +328,10 @@ impl Player {
         let Some(conn) = self.conn else { return false };
         let end = hosts.min(self.announced.saturating_add(n));
         let len = requests.announcement_len();
-        let (octets, n) = requests.announce(self.announced, end, &self.pairs);
-        let sent = io.send(conn, octets);
+        let (bytes, n) = requests.announce(self.announced, end, &self.pairs);
+        let sent = io.send(conn, bytes);
         let whole = sent.div_ceil(len);
-        self.pending.extend_from_slice(octets.get(sent..whole * len).unwrap_or_default());
+        self.pending.extend_from_slice(bytes.get(sent..whole * len).unwrap_or_default());
         let whole = u32::try_from(whole).unwrap_or(0);
         self.announced += whole;
         whole == n && self.pending.is_empty()
@@ -361,15 +361,15 @@ impl Player {
     }
 }
 
-/// Cuts off one message: its type octet (one that is nothing here if the version is another), all of it, what follows.
+/// Cuts off one message: its type byte (one that is nothing here if the version is another), all of it, what follows.
 ///
-/// A length below that of a header comes out as a message of that length, and an empty one as one octet, so that
+/// A length below that of a header comes out as a message of that length, and an empty one as one byte, so that
 /// [`Player::hear_rare`] refuses it.
 #[inline]
-fn cut(octets: &[u8], version: Version) -> Option<(u8, &[u8], &[u8])> {
-    let head = octets.first_chunk::<8>()?;
+fn cut(bytes: &[u8], version: Version) -> Option<(u8, &[u8], &[u8])> {
+    let head = bytes.first_chunk::<8>()?;
     let len = usize::from(u16::from_be_bytes([head[2], head[3]]));
-    let (msg, rest) = octets.split_at_checked(len)?;
+    let (msg, rest) = bytes.split_at_checked(len)?;
     let kind = if head[0] == version.0 && len >= HEADER_LEN { head[1] } else { 0xff };
     Some((kind, msg, rest))
 }

@@ -6,7 +6,7 @@ use sluice_openflow::{NO_BUFFER, Version};
 
 use crate::ledger::Answer;
 
-/// Type octets, alike in all versions. §7.1.
+/// Type bytes, alike in all versions. §7.1.
 pub(crate) const PACKET_OUT: u8 = 13;
 /// The same.
 pub(crate) const FLOW_MOD: u8 = 14;
@@ -71,12 +71,12 @@ impl Reply {
         let Some(m) = msg.first_chunk::<16>() else { return Self::Malformed };
         let buffer_id = u32::from_be_bytes([m[8], m[9], m[10], m[11]]);
         if buffer_id != NO_BUFFER {
-            return Self::Buffer(buffer_id, Answer::Frame);
+            return Self::Buffer(buffer_id, Answer::RawMessage);
         }
         let (actions_len, at) = match version {
             Version::V1_0 => (u16::from_be_bytes([m[14], m[15]]), 16),
             Version::V1_5 => {
-                // A match stands before the actions, padded to 8 octets. OpenFlow 1.5.0 §7.3.6.
+                // A match stands before the actions, padded to 8 bytes. OpenFlow 1.5.0 §7.3.6.
                 let Some(m) = msg.first_chunk::<24>() else { return Self::Malformed };
                 let match_len = usize::from(u16::from_be_bytes([m[18], m[19]]));
                 (u16::from_be_bytes([m[12], m[13]]), 16 + match_len.next_multiple_of(8))
@@ -94,16 +94,16 @@ impl Reply {
         } else if dst == BROADCAST {
             Self::Announcement
         } else {
-            Self::Addresses(dst, src, Answer::Frame)
+            Self::Addresses(dst, src, Answer::RawMessage)
         }
     }
 }
 
 /// The 48 bits at `at`.
 #[inline]
-fn address(octets: &[u8], at: usize) -> u64 {
-    let six = octets.get(at..).and_then(<[u8]>::first_chunk::<6>).copied().unwrap_or_default();
-    six.iter().fold(0, |address, &octet| address << 8 | u64::from(octet))
+fn address(bytes: &[u8], at: usize) -> u64 {
+    let six = bytes.get(at..).and_then(<[u8]>::first_chunk::<6>).copied().unwrap_or_default();
+    six.iter().fold(0, |address, &byte| address << 8 | u64::from(byte))
 }
 
 /// Destination and source in the fixed match of 1.0, `None` unless both count. OpenFlow 1.0.0 §5.2.3.
@@ -149,7 +149,7 @@ fn match_12_on(msg: &[u8]) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use sluice_openflow::{
-        Action, Field, FlowMod, FlowModCommand, MacAddr, Out, PacketOut, PortNo, Versions,
+        Action, Encoder, Field, FlowMod, FlowModCommand, MacAddr, PacketOut, PortNo, Versions,
     };
 
     use super::*;
@@ -159,7 +159,7 @@ mod tests {
 
     fn rule(version: Version, f: &FlowMod) -> Reply {
         let (mut tx, mut xid) = (vec![], 1);
-        Out::new(&mut tx, version, &mut xid).flow_mod(f).unwrap();
+        Encoder::new(&mut tx, version, &mut xid).flow_mod(f).unwrap();
         assert_eq!(tx[1], FLOW_MOD);
         Reply::flow_mod(version, &tx)
     }
@@ -168,7 +168,7 @@ mod tests {
         let (mut tx, mut xid) = (vec![], 1);
         let actions = [Action::output(PortNo(2)), Action::output(PortNo(3))];
         let p = PacketOut { buffer_id, in_port: PortNo(1), actions: &actions, frame };
-        Out::new(&mut tx, version, &mut xid).packet_out(&p).unwrap();
+        Encoder::new(&mut tx, version, &mut xid).packet_out(&p).unwrap();
         assert_eq!(tx[1], PACKET_OUT);
         Reply::packet_out(version, &tx)
     }
@@ -196,9 +196,9 @@ mod tests {
     #[test]
     fn frames_are_tied_by_buffer_or_by_their_own_addresses() {
         for version in Versions::SPOKEN.iter() {
-            assert_eq!(frame(version, Some(5), &[]), Reply::Buffer(5, Answer::Frame));
+            assert_eq!(frame(version, Some(5), &[]), Reply::Buffer(5, Answer::RawMessage));
             let ours = frame(version, None, &ethernet(DST, [8, 0]));
-            assert_eq!(ours, Reply::Addresses(DST.to_u64(), SRC.to_u64(), Answer::Frame));
+            assert_eq!(ours, Reply::Addresses(DST.to_u64(), SRC.to_u64(), Answer::RawMessage));
             let flood = frame(version, None, &ethernet(MacAddr::BROADCAST, [8, 6]));
             assert_eq!(flood, Reply::Announcement);
             let lldp = MacAddr([1, 0x80, 0xc2, 0, 0, 0xe]);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn no_octets_confuse_it() {
+    fn no_bytes_confuse_it() {
         for version in Versions::SPOKEN.iter() {
             for len in 0..170 {
                 for fill in [0, 1, 0x7f, 0xff] {

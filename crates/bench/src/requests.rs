@@ -1,10 +1,10 @@
 //! Requests, prebuilt: whole `PACKET_IN`s in a row, in which only what differs is written before they are sent.
 
-use sluice_openflow::{Inexpressible, NO_BUFFER, Out, PacketIn, PacketInReason, PortNo, Version};
+use sluice_openflow::{EncodeError, Encoder, NO_BUFFER, PacketIn, PacketInReason, PortNo, Version};
 
 use crate::pairs::Pairs;
 
-/// Octets sent at a time, at most.
+/// Bytes sent at a time, at most.
 const CHUNK_LEN: usize = 128 << 10;
 
 /// Announcements sent at a time, at most.
@@ -45,11 +45,11 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// Builds them for frames of `frame_len` octets.
+    /// Builds them for frames of `frame_len` bytes.
     ///
     /// # Errors
     /// What the version cannot say.
-    pub(crate) fn new(version: Version, frame_len: u16) -> Result<Self, Inexpressible> {
+    pub(crate) fn new(version: Version, frame_len: u16) -> Result<Self, EncodeError> {
         let (layout, one) = message(version, &frame(frame_len))?;
         let (announcement, arp) = message(version, &arp())?;
         Ok(Self {
@@ -61,7 +61,7 @@ impl Requests {
         })
     }
 
-    /// Octets of one request.
+    /// Bytes of one request.
     pub(crate) fn len(&self) -> usize {
         self.layout.len
     }
@@ -71,13 +71,13 @@ impl Requests {
         self.chunk.len() / self.layout.len
     }
 
-    /// Writes the next `n` requests, numbered from `seq`, at most a chunk, and returns their octets.
+    /// Writes the next `n` requests, numbered from `seq`, at most a chunk, and returns their bytes.
     ///
     /// `pairs` is a copy: how many were sent is known later.
     #[inline]
     pub(crate) fn fill(&mut self, n: usize, seq: u32, kept: Kept, pairs: Pairs) -> &[u8] {
-        let (layout, octets) = (self.layout, n * self.layout.len);
-        let Some(chunk) = self.chunk.get_mut(..octets) else { return &[] };
+        let (layout, bytes) = (self.layout, n * self.layout.len);
+        let Some(chunk) = self.chunk.get_mut(..bytes) else { return &[] };
         match kept {
             Kept::InSwitch => fill::<true>(self.version, chunk, layout.len, seq, pairs),
             Kept::Nowhere => fill::<false>(self.version, chunk, layout.len, seq, pairs),
@@ -86,7 +86,7 @@ impl Requests {
     }
 
     /// Writes the announcements of the hosts from `first` to below `end`, as many as go at a time; returns their
-    /// octets and how many there are.
+    /// bytes and how many there are.
     pub(crate) fn announce(&mut self, first: u32, end: u32, pairs: &Pairs) -> (&[u8], u32) {
         let Layout { len, in_port_at, frame_at } = self.announcement;
         let n = ((end - first) as usize).min(ANNOUNCEMENTS);
@@ -111,7 +111,7 @@ impl Requests {
         (chunk, u32::try_from(n).unwrap_or(0))
     }
 
-    /// Octets of one announcement.
+    /// Bytes of one announcement.
     pub(crate) fn announcement_len(&self) -> usize {
         self.announcement.len
     }
@@ -133,7 +133,7 @@ fn fill<const BUFFERED: bool>(
     }
 }
 
-/// Buffer, length and port are one store of eight octets in 1.0.
+/// Buffer, length and port are one store of eight bytes in 1.0.
 #[inline]
 fn fill_10<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: Pairs) {
     let frame_len = (len as u64 - 18) << 16;
@@ -145,7 +145,7 @@ fn fill_10<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: 
         let buffer_id = if BUFFERED { seq } else { NO_BUFFER };
         let fixed = u64::from(buffer_id) << 32 | frame_len | u64::from(pair.in_port);
         msg[8..16].copy_from_slice(&fixed.to_be_bytes());
-        msg[18..30].copy_from_slice(&pair.octets());
+        msg[18..30].copy_from_slice(&pair.bytes());
         true
     });
 }
@@ -162,7 +162,7 @@ fn fill_11<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: 
         msg[8..12].copy_from_slice(&buffer_id.to_be_bytes());
         msg[12..16].copy_from_slice(&pair.in_port.to_be_bytes());
         msg[16..20].copy_from_slice(&pair.in_port.to_be_bytes());
-        msg[24..36].copy_from_slice(&pair.octets());
+        msg[24..36].copy_from_slice(&pair.bytes());
         true
     });
 }
@@ -184,13 +184,13 @@ fn fill_12_on<const BUFFERED: bool, const IN_PORT_AT: usize, const END: usize>(
             msg[8..12].copy_from_slice(&seq.to_be_bytes());
         }
         msg[IN_PORT_AT..IN_PORT_AT + 4].copy_from_slice(&pair.in_port.to_be_bytes());
-        msg[END - 12..END].copy_from_slice(&pair.octets());
+        msg[END - 12..END].copy_from_slice(&pair.bytes());
         true
     });
 }
 
 /// One `PACKET_IN` around `frame`, unbuffered, and where its parts are.
-fn message(version: Version, frame: &[u8]) -> Result<(Layout, Vec<u8>), Inexpressible> {
+fn message(version: Version, frame: &[u8]) -> Result<(Layout, Vec<u8>), EncodeError> {
     let (mut tx, mut xid) = (vec![], 0);
     let p = PacketIn {
         buffer_id: None,
@@ -201,7 +201,7 @@ fn message(version: Version, frame: &[u8]) -> Result<(Layout, Vec<u8>), Inexpres
         cookie: 0,
         frame,
     };
-    p.emit(&mut Out::new(&mut tx, version, &mut xid))?;
+    p.emit(&mut Encoder::new(&mut tx, version, &mut xid))?;
     let (in_port_at, frame_at) = match version {
         Version::V1_0 => (14, 18),
         Version::V1_1 => (12, 24),
@@ -211,7 +211,7 @@ fn message(version: Version, frame: &[u8]) -> Result<(Layout, Vec<u8>), Inexpres
     Ok((Layout { len: tx.len(), in_port_at, frame_at }, tx))
 }
 
-/// An IPv4 frame with a UDP datagram from 10.0.0.1 to 10.0.0.2, `len` octets in all.
+/// An IPv4 frame with a UDP datagram from 10.0.0.1 to 10.0.0.2, `len` bytes in all.
 fn frame(len: u16) -> Vec<u8> {
     let (ip_len, udp_len) = ((len - 14).to_be_bytes(), (len - 34).to_be_bytes());
     let mut frame = vec![0; 12];
@@ -223,8 +223,7 @@ fn frame(len: u16) -> Vec<u8> {
     frame.extend(udp_len);
     frame.resize(usize::from(len), 0);
     let words = frame.get(14..34).unwrap_or_default().chunks_exact(2);
-    let sum: u32 =
-        words.map(|w| w.iter().fold(0, |word, &octet| word << 8 | u32::from(octet))).sum();
+    let sum: u32 = words.map(|w| w.iter().fold(0, |word, &byte| word << 8 | u32::from(byte))).sum();
     let sum = (sum & 0xffff) + (sum >> 16);
     put(&mut frame, 24, &(!((sum + (sum >> 16)) & 0xffff)).to_be_bytes()[2..]);
     frame
@@ -239,15 +238,15 @@ fn arp() -> Vec<u8> {
     frame
 }
 
-fn put(octets: &mut [u8], at: usize, what: &[u8]) {
-    if let Some(place) = octets.get_mut(at..at + what.len()) {
+fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
+    if let Some(place) = bytes.get_mut(at..at + what.len()) {
         place.copy_from_slice(what);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use sluice_openflow::{Ethernet, Frame, Message, Versions, split};
+    use sluice_openflow::{Ethernet, Message, RawMessage, Versions, split};
 
     use super::*;
 
@@ -264,14 +263,14 @@ mod tests {
             for kept in [Kept::InSwitch, Kept::Nowhere] {
                 let mut requests = Requests::new(version, 128).unwrap();
                 let pairs = Pairs::new(9, 100, 4, 0.2, 3);
-                let mut octets = requests.fill(50, 7000, kept, pairs);
+                let mut bytes = requests.fill(50, 7000, kept, pairs);
                 let mut all = vec![];
                 pairs.each(7000, |seq, pair| {
                     all.push((seq, pair));
                     seq < 7049
                 });
                 for (seq, pair) in all {
-                    let (msg, rest) = split(octets).unwrap().unwrap();
+                    let (msg, rest) = split(bytes).unwrap().unwrap();
                     let p = PacketIn::new(msg).unwrap();
                     assert_eq!(p.buffer_id, (kept == Kept::InSwitch).then_some(seq));
                     assert_eq!((p.in_port.0, p.total_len), (pair.in_port, 128));
@@ -279,12 +278,12 @@ mod tests {
                     assert_eq!((eth.dst.to_u64(), eth.src.to_u64()), (pair.dst, pair.src));
                     assert_eq!(p.frame.len(), 128);
                     let (mut again, mut xid) = (vec![], 0);
-                    let mut out = Out::new(&mut again, version, &mut xid);
+                    let mut out = Encoder::new(&mut again, version, &mut xid);
                     Message::parse(msg).unwrap().emit(msg.xid(), &mut out).unwrap();
-                    assert_eq!(again, msg.octets(), "{version}");
-                    octets = rest;
+                    assert_eq!(again, msg.bytes(), "{version}");
+                    bytes = rest;
                 }
-                assert!(octets.is_empty());
+                assert!(bytes.is_empty());
             }
         }
     }
@@ -302,10 +301,10 @@ mod tests {
         for version in Versions::SPOKEN.iter() {
             let mut requests = Requests::new(version, 64).unwrap();
             let pairs = Pairs::new(9, 100, 4, 0.0, 3);
-            let (octets, n) = requests.announce(97, 100, &pairs);
-            assert_eq!((n, octets.len()), (3, 3 * requests.announcement_len()));
-            let (octets, _) = requests.announce(98, 100, &pairs);
-            let p = PacketIn::new(Frame::new(&octets[..octets.len() / 2]).unwrap()).unwrap();
+            let (bytes, n) = requests.announce(97, 100, &pairs);
+            assert_eq!((n, bytes.len()), (3, 3 * requests.announcement_len()));
+            let (bytes, _) = requests.announce(98, 100, &pairs);
+            let p = PacketIn::new(RawMessage::new(&bytes[..bytes.len() / 2]).unwrap()).unwrap();
             let eth = Ethernet::new(p.frame).unwrap();
             assert_eq!((p.buffer_id, p.in_port.0), (None, 3));
             assert_eq!((eth.src.to_u64(), 3), pairs.whereabouts(98));

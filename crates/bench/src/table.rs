@@ -89,7 +89,7 @@ fn heading(report: &Report) -> String {
     let kept = if plan.kept == Kept::InSwitch { "buffered" } else { "not buffered" };
     let addrs: Vec<_> = plan.targets.iter().map(ToString::to_string).collect();
     let mut text = format!(
-        "{}: {} switches of OpenFlow {}, {} hosts each; {load}; frames of {} octets, {kept}",
+        "{}: {} switches of OpenFlow {}, {} hosts each; {load}; frames of {} bytes, {kept}",
         addrs.join(", "),
         plan.switches,
         plan.version,

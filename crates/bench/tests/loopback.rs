@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use sluice_bench::{Count, Counts, Error, Kept, Load, Plan, Report, flood, null, run};
-use sluice_openflow::{ErrorReason, Kind, PortNo, Version, Versions};
+use sluice_openflow::{ErrorReason, MessageType, PortNo, Version, Versions};
 use support::{controller, frame, plan, rule, rule_for, whole_frame};
 
 /// Runs `plan`; what must hold of every run does.
@@ -196,7 +196,7 @@ fn a_switch_that_hangs_up_is_told_and_the_rest_goes_on() {
     let addr = controller(|n, p, out| {
         if n == 50 && p.frame[8] == 1 {
             // Too short: the first switch cannot make anything of it.
-            out.raw(Kind::SET_CONFIG, 1, &[]).unwrap();
+            out.raw(MessageType::SET_CONFIG, 1, &[]).unwrap();
         }
         rule(p, out);
     });
@@ -214,7 +214,7 @@ fn a_controller_that_asks_and_takes_no_answers_is_hung_up_on() {
         rule(p, out);
         // More than the system holds for the two of them.
         for _ in 0..if n == 9 { 600 } else { 0 } {
-            out.raw(Kind::ECHO_REQUEST, 9, &vec![0; 65_000]).unwrap();
+            out.raw(MessageType::ECHO_REQUEST, 9, &vec![0; 65_000]).unwrap();
         }
     });
     let report = measured(&Plan { loops: 20, ..plan(addr) });

@@ -105,7 +105,7 @@ struct Play {
     /// Switches keep no frames, like Open vSwitch: every request brings its whole frame.
     #[arg(long)]
     no_buffer: bool,
-    /// Octets of a frame, without checksum.
+    /// Bytes of a frame, without checksum.
     #[arg(long, default_value_t = 64)]
     frame_len: u16,
     /// Share of requests from an address that nobody has seen before, 0 to 1.
@@ -198,7 +198,7 @@ struct Flood {
     /// What each says.
     #[arg(long, value_enum, default_value_t = Say::Nothing)]
     send: Say,
-    /// Seed of the random octets.
+    /// Seed of the random bytes.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 }
@@ -207,11 +207,11 @@ struct Flood {
 enum Say {
     /// Nothing at all.
     Nothing,
-    /// Random octets.
+    /// Random bytes.
     Rubbish,
     /// HELLO, and then nothing.
     HelloOnly,
-    /// HELLO, an octet every half second.
+    /// HELLO, a byte every half second.
     Slow,
 }
 

@@ -12,7 +12,7 @@ use crate::{FAILED, REFUSED, complain};
 
 /// Tells what OpenFlow messages of any version, 1.0 to 1.5, say: from hex digits, files, captures or standard input.
 ///
-/// The form of an input is seen at its first octets: a capture (pcap or pcapng, any port), hex digits (what follows a
+/// The form of an input is seen at its first bytes: a capture (pcap or pcapng, any port), hex digits (what follows a
 /// `#` is for people), or messages as they are on the wire.
 #[derive(Debug, Args)]
 pub(crate) struct Decode {
@@ -22,7 +22,7 @@ pub(crate) struct Decode {
     /// Tells one JSON object a line.
     #[arg(long)]
     json: bool,
-    /// Adds the octets as we write them again, and whether they are the same.
+    /// Adds the bytes as we write them again, and whether they are the same.
     #[arg(long)]
     reencode: bool,
     /// Tells only what is malformed: what, where, and which ERROR it deserves. Exits with 1 if anything is.

@@ -39,8 +39,8 @@ pub(crate) struct Link {
     /// Name of the device at both ends, or FROM,TO.
     #[arg(long, value_name = "NAME", default_value = "link0")]
     device: String,
-    /// Octets of the longest packet.
-    #[arg(long, value_name = "OCTETS", default_value = "1500")]
+    /// Bytes of the longest packet.
+    #[arg(long, value_name = "BYTES", default_value = "1500")]
     mtu: String,
 
     /// A relay instead of devices, which needs no privileges: takes TCP connections here.
@@ -62,14 +62,14 @@ pub(crate) struct Link {
     /// Share of packets that do not arrive: 0.1%.
     #[arg(long, value_name = "SHARE", default_value = "0%")]
     loss: String,
-    /// Octets that may wait to be sent: 1.25MB, 64KiB; auto is what the rate sends in 100 ms, at least 64 KiB.
-    #[arg(long, value_name = "OCTETS", default_value = "auto")]
+    /// Bytes that may wait to be sent: 1.25MB, 64KiB; auto is what the rate sends in 100 ms, at least 64 KiB.
+    #[arg(long, value_name = "BYTES", default_value = "auto")]
     queue: String,
     /// What loss and jitter start from.
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
-    /// Writes the octets of every 10 ms as CSV.
+    /// Writes the bytes of every 10 ms as CSV.
     #[arg(long, value_name = "FILE")]
     series: Option<PathBuf>,
     /// Makes a named pipe and reads lines from it as from the standard input.
@@ -171,7 +171,7 @@ impl Link {
             }
         }
         let mtu = self.mtu.parse().ok().filter(|&mtu| mtu >= MTU_MIN).ok_or_else(|| {
-            format!("--mtu: {:?} is not a number of octets, {MTU_MIN} to 65535", self.mtu)
+            format!("--mtu: {:?} is not a number of bytes, {MTU_MIN} to 65535", self.mtu)
         })?;
         let end = |place: &Option<String>, device: &str, address| End {
             place: place.clone(),
@@ -272,7 +272,7 @@ fn first_screen(plan: &Plan, open: &link::Link) -> String {
              holds the sender back\n"
         ),
         (Ends::Tuns { ends: Both { up, down }, mtu }, _) => {
-            format!("link: {} to {}, packets of up to {mtu} octets\n", place(up), place(down))
+            format!("link: {} to {}, packets of up to {mtu} bytes\n", place(up), place(down))
         }
         _ => String::new(),
     };

@@ -189,7 +189,7 @@ fn a_check_fails_on_what_is_malformed_and_says_what_and_where() {
     assert_eq!(decoded(&["--check"], "0414000800000007"), (Some(0), String::new()));
     let (code, text) = decoded(&["--check"], "0414000800000007 041d000c0000000800000000");
     assert_eq!(code, Some(1));
-    assert!(text.contains("METER_MOD (OF1.3): meter_id at octet 12 is cut off"), "{text}");
+    assert!(text.contains("METER_MOD (OF1.3): meter_id at byte 12 is cut off"), "{text}");
     assert!(text.contains("deserves BAD_REQUEST/BAD_LEN"), "{text}");
     assert_eq!(decoded(&["/nonexistent/file"], "").0, Some(2));
 }

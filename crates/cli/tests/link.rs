@@ -20,12 +20,12 @@ fn bad_arguments_get_one_sentence_that_names_the_option() {
         ("--to x --jitter 1h", "--jitter: \"1h\" is not a time"),
         ("--to x --rate 10Mbps", "--rate: \"10Mbps\" is not a rate"),
         ("--to x --loss 0.5", "--loss: \"0.5\" is not a share"),
-        ("--to x --queue 1TB", "--queue: \"1TB\" is not a number of octets"),
+        ("--to x --queue 1TB", "--queue: \"1TB\" is not a number of bytes"),
         ("--to x --addresses 10.0.0.1/30", "--addresses: \"10.0.0.1/30\" is one address"),
         ("--to x --addresses 10.0.0.1,10.0.0.2", "--addresses: \"10.0.0.1\" is not an address"),
         ("--to x --device a/b", "--device: \"a/b\" is no name"),
         ("--to x --device 0123456789abcdef", "--device: \"0123456789abcdef\" is no name"),
-        ("--to x --mtu 100", "--mtu: \"100\" is not a number of octets, 576 to 65535"),
+        ("--to x --mtu 100", "--mtu: \"100\" is not a number of bytes, 576 to 65535"),
         ("--to x --series /nonexistent/x.csv", "--series: /nonexistent/x.csv: No such file"),
         ("--to x --control /nonexistent/x", "--control: /nonexistent/x: No such file"),
         ("--listen 127.0.0.1:0", "--connect: a relay needs"),
@@ -66,7 +66,7 @@ fn a_relay_says_what_it_is_and_tells_at_the_end_what_it_did() {
     let pid = relay.id().to_string();
     assert!(Command::new("kill").args(["-s", "INT", &pid]).status().unwrap().success());
     let report: Vec<_> = output.collect();
-    assert!(report.iter().any(|line| line == "up: delivered: 1 packets, 5 octets"), "{report:?}");
+    assert!(report.iter().any(|line| line == "up: delivered: 1 packets, 5 bytes"), "{report:?}");
     assert!(report.iter().any(|line| line.starts_with("up: delay 1ms, jitter 0ns, rate 1Mbit,")));
     assert_eq!(relay.wait().unwrap().code(), Some(0));
 }

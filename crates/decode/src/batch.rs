@@ -4,10 +4,10 @@ use std::io::{self, BufRead, Read, Write};
 
 use serde::Deserialize;
 
-use crate::octets::unhex;
+use crate::bytes::unhex;
 use crate::report::{Form, Options, Reporter, Tally};
 
-/// Octets of a line that is read: the largest message has 131 070 hex digits.
+/// Bytes of a line that is read: the largest message has 131 070 hex digits.
 const LINE_MAX: u64 = 1 << 20;
 
 /// One line.
@@ -31,7 +31,7 @@ pub(crate) fn batch(
         }
         if line.last() != Some(&b'\n') && line.len() as u64 == LINE_MAX {
             skip_line(&mut input)?;
-            report.fault("a line of more than a mebioctet", None)?;
+            report.fault("a line of more than a mebibyte", None)?;
             continue;
         }
         if line.iter().all(u8::is_ascii_whitespace) {
@@ -39,7 +39,7 @@ pub(crate) fn batch(
         }
         match serde_json::from_slice::<Asked>(&line).map_err(|e| e.to_string()) {
             Ok(asked) => match unhex(&asked.hex) {
-                Ok(octets) => report.message(&octets, None)?,
+                Ok(bytes) => report.message(&bytes, None)?,
                 Err(why) => report.fault(&why, None)?,
             },
             Err(why) => report.fault(&why, None)?,
@@ -53,7 +53,7 @@ pub(crate) fn batch(
 fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     loop {
         let held = input.fill_buf()?;
-        let end = held.iter().position(|&octet| octet == b'\n');
+        let end = held.iter().position(|&byte| byte == b'\n');
         let (len, done) = (end.map_or(held.len(), |end| end + 1), end.is_some() || held.is_empty());
         input.consume(len);
         if done {

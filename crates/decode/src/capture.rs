@@ -6,12 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
-use sluice_openflow::{HEADER_LEN, Kind, Version, split};
+use sluice_openflow::{HEADER_LEN, MessageType, Version, split};
 
 use crate::report::{Place, Reporter};
 use crate::tcp::{Arrival, Direction};
 
-/// Octets of the largest block that is read at once.
+/// Bytes of the largest block that is read at once.
 const BLOCK_MAX: usize = 1 << 20;
 
 /// Connections that are followed at once, each way; packets of more are passed over.
@@ -21,13 +21,13 @@ const STREAMS_MAX: usize = 65_536;
 #[derive(Debug, Default)]
 struct Stream {
     tcp: Direction,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     kind: Carries,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Carries {
-    /// Nobody knows yet: the next octets may begin a message.
+    /// Nobody knows yet: the next bytes may begin a message.
     #[default]
     Unknown,
     OpenFlow,
@@ -59,10 +59,10 @@ pub(crate) fn decode<W: Write>(
         let exhausted = reader.reader_exhausted();
         match reader.next() {
             Ok((len, block)) => {
-                if let Some((interface, time, octets)) =
+                if let Some((interface, time, bytes)) =
                     packet(block, &mut interfaces, &mut nanoseconds)
                 {
-                    streams.packet(interface, time, octets, report)?;
+                    streams.packet(interface, time, bytes, report)?;
                 }
                 reader.consume(len);
             }
@@ -119,8 +119,8 @@ fn packet<'a>(
             let interface = *interfaces.get(usize::try_from(packet.if_id).ok()?)?;
             let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
             let seconds = ticks as f64 / interface.resolution as f64;
-            let octets = packet.data.get(..usize::try_from(packet.caplen).ok()?)?;
-            Some((interface, seconds + interface.offset as f64, octets))
+            let bytes = packet.data.get(..usize::try_from(packet.caplen).ok()?)?;
+            Some((interface, seconds + interface.offset as f64, bytes))
         }
         PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
             let len = usize::try_from(packet.origlen).ok()?.min(packet.data.len());
@@ -130,23 +130,23 @@ fn packet<'a>(
     }
 }
 
-/// Octets of the pseudo header of a Linux "cooked" capture, and where the protocol stands in it.
+/// Bytes of the pseudo header of a Linux "cooked" capture, and where the protocol stands in it.
 const SLL: (usize, usize) = (16, 14);
 const SLL2: (usize, usize) = (20, 0);
 
 /// The packet under the header of its link.
-fn slice(link: Linktype, octets: &[u8]) -> Option<LaxSlicedPacket<'_>> {
+fn slice(link: Linktype, bytes: &[u8]) -> Option<LaxSlicedPacket<'_>> {
     let cooked = |(len, protocol): (usize, usize)| {
-        let kind = octets.get(protocol..protocol + 2)?.first_chunk()?;
+        let kind = bytes.get(protocol..protocol + 2)?.first_chunk()?;
         let kind = EtherType(u16::from_be_bytes(*kind));
-        Some(LaxSlicedPacket::from_ether_type(kind, octets.get(len..)?))
+        Some(LaxSlicedPacket::from_ether_type(kind, bytes.get(len..)?))
     };
     match link {
-        Linktype::ETHERNET => LaxSlicedPacket::from_ethernet(octets).ok(),
+        Linktype::ETHERNET => LaxSlicedPacket::from_ethernet(bytes).ok(),
         Linktype::LINUX_SLL => cooked(SLL),
         Linktype::LINUX_SLL2 => cooked(SLL2),
-        Linktype::NULL | Linktype::LOOP => LaxSlicedPacket::from_ip(octets.get(4..)?).ok(),
-        _ => LaxSlicedPacket::from_ip(octets).ok(),
+        Linktype::NULL | Linktype::LOOP => LaxSlicedPacket::from_ip(bytes.get(4..)?).ok(),
+        _ => LaxSlicedPacket::from_ip(bytes).ok(),
     }
 }
 
@@ -162,11 +162,11 @@ impl Streams {
         &mut self,
         interface: Interface,
         time: f64,
-        octets: &[u8],
+        bytes: &[u8],
         report: &mut Reporter<W>,
     ) -> io::Result<()> {
         self.last_s = time;
-        let Some(packet) = slice(interface.link, octets) else { return Ok(()) };
+        let Some(packet) = slice(interface.link, bytes) else { return Ok(()) };
         let (Some(net), Some(TransportSlice::Tcp(tcp))) = (packet.net, packet.transport) else {
             return Ok(());
         };
@@ -210,7 +210,7 @@ impl Streams {
             }
             let place = place(ends, self.last_s);
             match stream.kind {
-                Carries::OpenFlow if !stream.octets.is_empty() => {
+                Carries::OpenFlow if !stream.bytes.is_empty() => {
                     report.fault("the capture ends inside a message", Some(&place))?;
                 }
                 Carries::Foreign => report.tally.foreign += 1,
@@ -234,32 +234,32 @@ impl Stream {
         report: &mut Reporter<W>,
     ) -> io::Result<()> {
         match arrival {
-            Arrival::Next(octets) => self.octets.extend_from_slice(&octets),
-            Arrival::AfterLoss(octets) => {
+            Arrival::Next(bytes) => self.bytes.extend_from_slice(&bytes),
+            Arrival::AfterLoss(bytes) => {
                 if self.kind == Carries::OpenFlow {
                     let place = place(ends, time);
-                    report.fault("octets are missing in the capture here", Some(&place))?;
+                    report.fault("bytes are missing in the capture here", Some(&place))?;
                 }
-                (self.octets, self.kind) = (octets, Carries::Unknown);
+                (self.bytes, self.kind) = (bytes, Carries::Unknown);
             }
         }
         if self.kind == Carries::Unknown {
-            match begins_a_message(&self.octets) {
+            match begins_a_message(&self.bytes) {
                 None => return Ok(()),
                 Some(true) => self.kind = Carries::OpenFlow,
                 Some(false) => self.kind = Carries::Foreign,
             }
         }
         if self.kind == Carries::Foreign {
-            self.octets.clear();
+            self.bytes.clear();
             return Ok(());
         }
-        let mut rest = self.octets.as_slice();
+        let mut rest = self.bytes.as_slice();
         let place = place(ends, time);
         loop {
             match split(rest) {
                 Ok(Some((frame, after))) => {
-                    report.message(frame.octets(), Some(&place))?;
+                    report.message(frame.bytes(), Some(&place))?;
                     rest = after;
                 }
                 Ok(None) => break,
@@ -271,17 +271,17 @@ impl Stream {
                 }
             }
         }
-        self.octets = rest.to_vec();
+        self.bytes = rest.to_vec();
         Ok(())
     }
 }
 
-/// Whether `octets` begin as a message does; `None` while they are too few to tell.
-fn begins_a_message(octets: &[u8]) -> Option<bool> {
-    let &[version, kind, high, low, ..] = octets.first_chunk::<HEADER_LEN>()?;
+/// Whether `bytes` begin as a message does; `None` while they are too few to tell.
+fn begins_a_message(bytes: &[u8]) -> Option<bool> {
+    let &[version, kind, high, low, ..] = bytes.first_chunk::<HEADER_LEN>()?;
     let spoken = (Version::V1_0.0..=Version::V1_5.0).contains(&version);
-    let hello = u16::from(kind) == Kind::HELLO.0 && version != 0;
-    let known = u16::from(kind) <= Kind::CONTROLLER_STATUS.0;
+    let hello = u16::from(kind) == MessageType::HELLO.0 && version != 0;
+    let known = u16::from(kind) <= MessageType::CONTROLLER_STATUS.0;
     let long_enough = usize::from(u16::from_be_bytes([high, low])) >= HEADER_LEN;
     Some((spoken || hello) && known && long_enough)
 }

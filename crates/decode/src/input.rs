@@ -5,9 +5,9 @@ use std::io::{self, BufRead, Read, Write};
 use sluice_openflow::{HEADER_LEN, split};
 
 use crate::report::{Options, Reporter, Tally};
-use crate::{capture, octets};
+use crate::{bytes, capture};
 
-/// First octets of a capture: pcap in both byte orders and both precisions, pcapng.
+/// First bytes of a capture: pcap in both byte orders and both precisions, pcapng.
 const CAPTURES: [[u8; 4]; 5] = [
     [0xa1, 0xb2, 0xc3, 0xd4],
     [0xd4, 0xc3, 0xb2, 0xa1],
@@ -16,7 +16,7 @@ const CAPTURES: [[u8; 4]; 5] = [
     [0x0a, 0x0d, 0x0d, 0x0a],
 ];
 
-/// Octets read at once.
+/// Bytes read at once.
 const PIECE: usize = 64 << 10;
 
 pub(crate) fn decode(
@@ -76,8 +76,8 @@ fn hex<W: Write>(input: impl BufRead, report: &mut Reporter<W>) -> io::Result<()
     for (n, line) in input.lines().enumerate() {
         let line = line?;
         let digits = line.split_once('#').map_or(line.as_str(), |(digits, _)| digits);
-        match octets::unhex(digits) {
-            Ok(octets) => held.extend_from_slice(&octets),
+        match bytes::unhex(digits) {
+            Ok(bytes) => held.extend_from_slice(&bytes),
             Err(why) => return report.fault(&format!("line {}: {why}", n + 1), None),
         }
         if !cut(&mut held, report)? {
@@ -90,16 +90,16 @@ fn hex<W: Write>(input: impl BufRead, report: &mut Reporter<W>) -> io::Result<()
 /// Tells the whole messages at the start of `held` and leaves the rest; says whether another can follow.
 fn cut<W: Write>(held: &mut Vec<u8>, report: &mut Reporter<W>) -> io::Result<bool> {
     let mut at = 0;
-    while let Some(octets) = held.get(at..) {
-        match split(octets) {
+    while let Some(bytes) = held.get(at..) {
+        match split(bytes) {
             Ok(Some((frame, _))) => {
-                report.message(frame.octets(), None)?;
-                at += frame.octets().len();
+                report.message(frame.bytes(), None)?;
+                at += frame.bytes().len();
             }
             Ok(None) => break,
             Err(_) => {
                 // Nobody can tell where the next message begins.
-                report.message(octets.get(..HEADER_LEN).unwrap_or(octets), None)?;
+                report.message(bytes.get(..HEADER_LEN).unwrap_or(bytes), None)?;
                 return Ok(false);
             }
         }

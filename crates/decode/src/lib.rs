@@ -5,10 +5,10 @@
 //! the `ERROR` that it deserves.
 
 mod batch;
+mod bytes;
 mod capture;
 mod input;
 mod json;
-mod octets;
 mod report;
 mod tcp;
 
@@ -19,7 +19,7 @@ pub use report::{Form, Options, Tally, Tell};
 
 /// Reads everything that `input` has and tells it to `out`.
 ///
-/// The form of the input is seen at its first octets: a capture (pcap or pcapng), hex digits, or messages as they are
+/// The form of the input is seen at its first bytes: a capture (pcap or pcapng), hex digits, or messages as they are
 /// on the wire.
 ///
 /// # Errors

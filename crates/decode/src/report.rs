@@ -3,10 +3,12 @@
 use std::io::{self, Write};
 
 use serde::Serialize;
-use sluice_openflow::{Error, ErrorReason, Frame, HEADER_LEN, Kind, Message, Out, Version};
+use sluice_openflow::{
+    Encoder, ErrorReason, HEADER_LEN, Message, MessageType, ParseError, RawMessage, Version,
+};
 
+use crate::bytes::hex;
 use crate::json::Json;
-use crate::octets::hex;
 
 /// How messages are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -33,7 +35,7 @@ pub enum Tell {
 pub struct Options {
     /// In which form.
     pub form: Form,
-    /// Whether the octets as we would write them are told as well.
+    /// Whether the bytes as we would write them are told as well.
     pub reencode: bool,
     /// Which messages.
     pub tell: Tell,
@@ -91,7 +93,7 @@ struct Line<'a> {
     same: Option<bool>,
 }
 
-/// The octets as we write them, as digits; null for what is malformed or cannot be written.
+/// The bytes as we write them, as digits; null for what is malformed or cannot be written.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct Again(Option<String>);
@@ -114,11 +116,11 @@ impl<W: Write> Reporter<W> {
         Self { out, options, tally: Tally::default() }
     }
 
-    /// Tells the message in `octets`, which may be none.
-    pub(crate) fn message(&mut self, octets: &[u8], place: Option<&Place>) -> io::Result<()> {
-        match Frame::new(octets).and_then(|frame| Ok((frame, Message::parse(frame)?))) {
+    /// Tells the message in `bytes`, which may be none.
+    pub(crate) fn message(&mut self, bytes: &[u8], place: Option<&Place>) -> io::Result<()> {
+        match RawMessage::new(bytes).and_then(|frame| Ok((frame, Message::parse(frame)?))) {
             Ok((frame, message)) => self.good(frame, &message, place),
-            Err(error) => self.malformed(octets, error, place),
+            Err(error) => self.malformed(bytes, error, place),
         }
     }
 
@@ -145,7 +147,7 @@ impl<W: Write> Reporter<W> {
 
     fn good(
         &mut self,
-        frame: Frame<'_>,
+        frame: RawMessage<'_>,
         message: &Message,
         place: Option<&Place>,
     ) -> io::Result<()> {
@@ -158,11 +160,11 @@ impl<W: Write> Reporter<W> {
         if self.options.form == Form::Json {
             let value = message.to_value(version);
             let (reencoded, error) = match &again {
-                Some(Ok(octets)) => (Some(Again(Some(hex(octets)))), None),
+                Some(Ok(bytes)) => (Some(Again(Some(hex(bytes)))), None),
                 Some(Err(why)) => (Some(Again(None)), Some(Fault(why))),
                 None => (None, None),
             };
-            let same = again.as_ref().map(|octets| octets.as_deref() == Ok(frame.octets()));
+            let same = again.as_ref().map(|bytes| bytes.as_deref() == Ok(frame.bytes()));
             let (message, ok) = (Some(Json(&value)), true);
             let line = Line { ok, message, error, reencoded, same, ..Line::of(frame, place) };
             return self.line(&line);
@@ -171,23 +173,28 @@ impl<W: Write> Reporter<W> {
         writeln!(self.out, "{}", message.to_text(version, xid).trim_end())?;
         match again {
             None => Ok(()),
-            Some(Ok(octets)) if octets == frame.octets() => {
+            Some(Ok(bytes)) if bytes == frame.bytes() => {
                 writeln!(self.out, "  written again: the same")
             }
-            Some(Ok(octets)) => writeln!(self.out, "  written again: {}", hex(&octets)),
+            Some(Ok(bytes)) => writeln!(self.out, "  written again: {}", hex(&bytes)),
             Some(Err(why)) => writeln!(self.out, "  not written again: {why}"),
         }
     }
 
-    fn malformed(&mut self, octets: &[u8], error: Error, place: Option<&Place>) -> io::Result<()> {
+    fn malformed(
+        &mut self,
+        bytes: &[u8],
+        error: ParseError,
+        place: Option<&Place>,
+    ) -> io::Result<()> {
         self.tally.malformed += 1;
-        let (why, head) = (error.to_string(), Head::of(octets));
+        let (why, head) = (error.to_string(), Head::of(bytes));
         let version = head.version.unwrap_or(Version::V1_0);
         let deserves = ErrorReason::deserved(error, version).to_string();
         if self.options.form == Form::Json {
             let line = Line {
                 version: head.version.map(|v| v.to_string()),
-                r#type: head.kind.and_then(Kind::name).map(str::to_ascii_lowercase),
+                r#type: head.kind.and_then(MessageType::name).map(str::to_ascii_lowercase),
                 xid: head.xid,
                 error: Some(Fault(&why)),
                 at: Some(error.at),
@@ -209,15 +216,15 @@ impl<W: Write> Reporter<W> {
 /// What the header says, as far as it is there.
 struct Head {
     version: Option<Version>,
-    kind: Option<Kind>,
+    kind: Option<MessageType>,
     xid: Option<u32>,
 }
 
 impl Head {
-    fn of(octets: &[u8]) -> Self {
-        let version = octets.first().copied().map(Version);
-        let kind = version.zip(octets.get(1)).map(|(v, &octet)| Kind::from_wire(v, octet));
-        let xid = octets.get(4..HEADER_LEN).and_then(|xid| xid.first_chunk());
+    fn of(bytes: &[u8]) -> Self {
+        let version = bytes.first().copied().map(Version);
+        let kind = version.zip(bytes.get(1)).map(|(v, &byte)| MessageType::from_wire(v, byte));
+        let xid = bytes.get(4..HEADER_LEN).and_then(|xid| xid.first_chunk());
         Self { version, kind, xid: xid.map(|xid| u32::from_be_bytes(*xid)) }
     }
 }
@@ -239,11 +246,11 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn of(frame: Frame<'_>, place: Option<&'a Place>) -> Self {
+    fn of(frame: RawMessage<'_>, place: Option<&'a Place>) -> Self {
         let name = frame.kind().name().map(str::to_ascii_lowercase);
         Self {
             version: Some(frame.version().to_string()),
-            r#type: name.or_else(|| Some(format!("type_{}", frame.type_octet()))),
+            r#type: name.or_else(|| Some(format!("type_{}", frame.type_byte()))),
             xid: Some(frame.xid()),
             ..Self::empty(place)
         }
@@ -257,9 +264,9 @@ fn prefix(out: &mut impl Write, place: Option<&Place>) -> io::Result<()> {
     }
 }
 
-/// The message in the octets that we give it.
+/// The message in the bytes that we give it.
 fn written(message: &Message, version: Version, xid: u32) -> Result<Vec<u8>, String> {
-    let (mut octets, mut next_xid) = (Vec::new(), xid);
-    let said = message.emit(xid, &mut Out::new(&mut octets, version, &mut next_xid));
-    said.map(|()| octets).map_err(|no| no.to_string())
+    let (mut bytes, mut next_xid) = (Vec::new(), xid);
+    let said = message.emit(xid, &mut Encoder::new(&mut bytes, version, &mut next_xid));
+    said.map(|()| bytes).map_err(|no| no.to_string())
 }

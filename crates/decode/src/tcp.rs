@@ -1,8 +1,8 @@
-//! One direction of a TCP connection in a capture: its octets in order.
+//! One direction of a TCP connection in a capture: its bytes in order.
 
 use std::mem;
 
-/// Octets that may wait for those before them; then what is missing counts as lost.
+/// Bytes that may wait for those before them; then what is missing counts as lost.
 const WAITING_MAX: usize = 4 << 20;
 
 /// Segments that may wait.
@@ -11,7 +11,7 @@ const SEGMENTS_MAX: usize = 4096;
 /// What arrived of one direction, put in order. RFC 9293 §3.4.
 #[derive(Debug, Default)]
 pub(crate) struct Direction {
-    /// The sequence number of the next octet, once one was seen.
+    /// The sequence number of the next byte, once one was seen.
     next: Option<u32>,
     waiting: Vec<(u32, Vec<u8>)>,
     waiting_len: usize,
@@ -20,9 +20,9 @@ pub(crate) struct Direction {
 /// What a segment brought.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// Octets that follow those before.
+    /// Bytes that follow those before.
     Next(Vec<u8>),
-    /// Octets behind some that were never seen.
+    /// Bytes behind some that were never seen.
     AfterLoss(Vec<u8>),
 }
 
@@ -53,36 +53,36 @@ impl Direction {
         let nearest = self.waiting.iter().map(|(seq, _)| seq.wrapping_sub(next)).min()?;
         let seq = next.wrapping_add(nearest);
         self.next = Some(seq);
-        let octets = self.ready(seq).into_iter().flat_map(Arrival::into_octets).collect();
-        Some(Arrival::AfterLoss(octets))
+        let bytes = self.ready(seq).into_iter().flat_map(Arrival::into_bytes).collect();
+        Some(Arrival::AfterLoss(bytes))
     }
 
     /// Takes what follows `next` out of what waits.
     fn ready(&mut self, mut next: u32) -> Vec<Arrival> {
-        let mut octets = Vec::new();
+        let mut bytes = Vec::new();
         while let Some(at) = self.waiting.iter().position(|(seq, _)| is_reached(*seq, next)) {
             let (seq, payload) = self.waiting.swap_remove(at);
             self.waiting_len -= payload.len();
             let seen = usize::try_from(next.wrapping_sub(seq)).unwrap_or(usize::MAX);
             if let Some(fresh) = payload.get(seen..).filter(|fresh| !fresh.is_empty()) {
-                octets.extend_from_slice(fresh);
+                bytes.extend_from_slice(fresh);
                 next = next.wrapping_add(u32::try_from(fresh.len()).unwrap_or(0));
             }
         }
         self.next = Some(next);
-        if octets.is_empty() { Vec::new() } else { vec![Arrival::Next(mem::take(&mut octets))] }
+        if bytes.is_empty() { Vec::new() } else { vec![Arrival::Next(mem::take(&mut bytes))] }
     }
 }
 
 impl Arrival {
-    fn into_octets(self) -> Vec<u8> {
+    fn into_bytes(self) -> Vec<u8> {
         match self {
-            Self::Next(octets) | Self::AfterLoss(octets) => octets,
+            Self::Next(bytes) | Self::AfterLoss(bytes) => bytes,
         }
     }
 }
 
-/// Whether the octet `seq` is the octet `next` or one before it, in numbers that go round.
+/// Whether the byte `seq` is the byte `next` or one before it, in numbers that go round.
 fn is_reached(seq: u32, next: u32) -> bool {
     next.wrapping_sub(seq) < 1 << 31
 }

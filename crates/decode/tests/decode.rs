@@ -60,7 +60,7 @@ fn what_is_cut_off_or_lost_for_good_is_told_and_ends_it() {
     let (lines, tally) = told("04140008000000", JSON);
     assert_eq!((lines[0]["ok"].clone(), tally.malformed), (json!(false), 1));
     let (lines, tally) = told("0414000400000007 0414000800000007", JSON);
-    assert_eq!(lines[0]["error"], "header length at octet 2 has a length that cannot be");
+    assert_eq!(lines[0]["error"], "header length at byte 2 has a length that cannot be");
     assert_eq!(lines[0]["deserves"], "BAD_REQUEST/BAD_LEN");
     assert_eq!((lines.len(), tally.malformed), (1, 1));
 }
@@ -78,9 +78,9 @@ fn packet(seq: u32, syn: bool, payload: &[u8]) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
     let builder = builder.tcp(1000, 6653, seq, 1024);
     let builder = if syn { builder.syn() } else { builder };
-    let mut octets = Vec::new();
-    builder.write(&mut octets, payload).unwrap();
-    octets
+    let mut bytes = Vec::new();
+    builder.write(&mut bytes, payload).unwrap();
+    bytes
 }
 
 /// The packets as a pcap file, a second after one another.
@@ -123,13 +123,13 @@ fn pcapng(packets: &[Vec<u8>]) -> Vec<u8> {
 
 #[test]
 fn a_capture_is_put_in_order_whatever_its_port_and_form() {
-    let octets = BARRIERS.concat();
+    let bytes = BARRIERS.concat();
     let packets = [
         packet(99, true, &[]),
-        packet(108, false, &octets[8..]),
-        packet(100, false, &octets[..3]),
-        packet(100, false, &octets[..3]),
-        packet(102, false, &octets[2..8]),
+        packet(108, false, &bytes[8..]),
+        packet(100, false, &bytes[..3]),
+        packet(100, false, &bytes[..3]),
+        packet(102, false, &bytes[2..8]),
     ];
     for file in [pcap(&packets), pcapng(&packets)] {
         let (lines, tally) = told(file, JSON);
@@ -148,7 +148,7 @@ fn a_capture_is_put_in_order_whatever_its_port_and_form() {
 fn a_hole_in_a_capture_is_told_and_passed_over() {
     let packets = [packet(100, false, BARRIERS[0]), packet(200, false, BARRIERS[1])];
     let (lines, tally) = told(pcap(&packets), JSON);
-    assert_eq!(lines[1]["error"], "octets are missing in the capture here");
+    assert_eq!(lines[1]["error"], "bytes are missing in the capture here");
     assert_eq!((lines.len(), lines[2]["xid"].clone(), tally.good), (3, json!(8), 2));
 }
 
@@ -187,10 +187,10 @@ fn a_batch_is_answered_line_by_line() {
     let ok: Vec<_> = lines.iter().map(|line| line["ok"].as_bool().unwrap()).collect();
     assert_eq!(ok, [true, false, false, false, true]);
     assert_eq!((&lines[0], &lines[4]), (&both()[0], &both()[1]));
-    assert_eq!(lines[2]["error"], "message at octet 0 is cut off");
+    assert_eq!(lines[2]["error"], "message at byte 0 is cut off");
     let keys = ["version", "type", "ok", "message", "error", "reencoded"];
     assert!(lines.iter().all(|line| keys.iter().all(|key| line.get(key).is_some())), "{lines:?}");
-    assert_eq!(lines[3]["error"], "a line of more than a mebioctet");
+    assert_eq!(lines[3]["error"], "a line of more than a mebibyte");
     assert_eq!((tally.good, tally.malformed), (2, 3));
 }
 

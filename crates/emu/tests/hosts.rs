@@ -142,7 +142,7 @@ fn an_announcement_is_a_conflict_for_whoever_has_the_address() {
 }
 
 #[test]
-fn a_connection_stands_after_a_round_trip_and_carries_its_octets() {
+fn a_connection_stands_after_a_round_trip_and_carries_its_bytes() {
     for to in [v4(2), v6(2)] {
         let mut wire = Wire::new(2, 10 * MS);
         wire.tell(0, |host, now, out| _ = host.connect(now, to, 80, 100_000, out));
@@ -150,7 +150,7 @@ fn a_connection_stands_after_a_round_trip_and_carries_its_octets() {
         let [c] = wire.connections(0)[..] else { panic!("one connection") };
         assert_eq!(c.established, Some(40 * MS), "of which 20 ms for the address");
         assert_eq!((c.taken, c.again), (100_000, 0));
-        // Seven windows of 14 400 octets, and the FINs with the last one.
+        // Seven windows of 14 400 bytes, and the FINs with the last one.
         assert_eq!(c.closed, Some(40 * MS + 7 * 20 * MS));
         assert_eq!(wire.hosts[1].received(), 100_000);
         assert_eq!((wire.hosts[0].connections(), wire.hosts[1].connections()), (0, 0));
@@ -169,7 +169,7 @@ fn a_lost_syn_is_sent_again_after_a_second() {
 }
 
 #[test]
-fn octets_arrive_whatever_is_lost() {
+fn bytes_arrive_whatever_is_lost() {
     let losses: [fn(usize) -> bool; 4] =
         [|n| n % 7 == 0, |n| n % 3 == 0, |n| (20..60).contains(&n), |n| n % 11 < 2];
     for (case, loses) in losses.into_iter().enumerate() {

@@ -40,9 +40,9 @@ impl Hub {
         while let Some(event) = self.io.next_event() {
             match event {
                 IoEvent::Accepted(stream, _) => accepted.push(stream),
-                IoEvent::Data(id, octets) => {
+                IoEvent::Data(id, bytes) => {
                     let Some((session, torn)) = self.sessions.get_mut(&id) else { continue };
-                    torn.extend(octets);
+                    torn.extend(bytes);
                     let all = std::mem::take(torn);
                     let mut rest = &*all;
                     let mut said = vec![];

@@ -66,7 +66,7 @@ fn delays_and_rates_of_links_add_up() {
     let mut net = Net::new(topology, &Options::default(), sluice_io::clock::now(), brain).unwrap();
     net.run_for(S).unwrap();
     let pings = net.ping([(0, 2)], Family::V4, 5 * S).unwrap();
-    // ARP there and back with 42 octets, then 98 octets of the ping, over four links each way.
+    // ARP there and back with 42 bytes, then 98 bytes of the ping, over four links each way.
     let arp = 4 * (2 * MS + Duration::from_micros(42 * 8));
     let echo = 4 * (2 * MS + Duration::from_micros(98 * 8));
     assert_eq!(pings.slowest, 2 * arp + 2 * echo);
@@ -196,7 +196,7 @@ fn a_stream_loses_what_the_buffer_does_not_hold_while_the_answer_is_away() {
 }
 
 #[test]
-fn a_seed_repeats_a_run_to_the_octet() {
+fn a_seed_repeats_a_run_to_the_byte() {
     let run = |seed| {
         let jittery = Settings { delay: 3 * MS, jitter: 2 * MS, ..Settings::default() };
         let options = Options { seed, up: jittery, down: jittery, spread: S, ..Options::default() };

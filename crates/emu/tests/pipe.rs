@@ -9,7 +9,7 @@ use sluice_base::Rng;
 use sluice_emu::link::{Counts, Departure, Fate, Pipe, Settings, Share, Tally};
 use sluice_io::clock;
 
-/// A packet that is offered: how long after the one before, and its octets.
+/// A packet that is offered: how long after the one before, and its bytes.
 type Offer = (Duration, u32);
 
 fn ms(ms: u64) -> Duration {
@@ -89,7 +89,7 @@ impl Run {
 fn without_settings_everything_is_due_at_once() {
     let run = Run::new(Settings::default()).play(&[(ms(0), 100), (ms(3), 1500), (ms(0), 1500)]);
     assert_eq!(run.times(), [ms(0), ms(3), ms(3)]);
-    assert_eq!(run.counts().delivered.octets, 3100);
+    assert_eq!(run.counts().delivered.bytes, 3100);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_full_queue_drops_what_comes_last() {
     assert!(matches!(run.offer(1_000), Fate::Due(_)), "there is room again");
     assert_eq!(run.offer(1), Fate::Overflowed);
     let counts = run.drain().counts();
-    assert_eq!((counts.delivered.packets, counts.overflowed.octets), (4, 1_001));
+    assert_eq!((counts.delivered.packets, counts.overflowed.bytes), (4, 1_001));
     assert_eq!(counts.held().packets, 0);
 }
 
@@ -257,7 +257,7 @@ proptest! {
         for (gap, len) in offers {
             run.pass(run.now + gap);
             run.offer(len);
-            let most = settings.queue_octets().max(2_000);
+            let most = settings.queue_bytes().max(2_000);
             prop_assert!(run.pipe.waiting() <= most);
         }
     }

@@ -1,4 +1,4 @@
-//! A link as a relay: octets arrive whole, in order, and not before their time.
+//! A link as a relay: bytes arrive whole, in order, and not before their time.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::io::{Read, Write};
@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use sluice_emu::link::{Both, Change, Ends, Error, Link, Order, Plan, Report, Settings, Share};
 use sluice_io::clock;
 
-const OCTETS: usize = 700_000;
+const BYTES: usize = 700_000;
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// `len` octets that tell where they are.
+/// `len` bytes that tell where they are.
 fn text(len: usize, salt: usize) -> Vec<u8> {
     (0..len).map(|n| u8::try_from((n * 31 + n / 251 + salt) % 256).unwrap()).collect()
 }
@@ -49,20 +49,20 @@ fn exchange(mut stream: TcpStream, says: Vec<u8>) -> Vec<u8> {
 
 fn both_ways(settings: Settings) -> Report {
     let (link, at, server) = relay(settings, settings);
-    let serving = thread::spawn(move || exchange(server.accept().unwrap().0, text(OCTETS, 2)));
-    let heard = exchange(TcpStream::connect(at).unwrap(), text(OCTETS, 1));
-    assert!(heard == text(OCTETS, 2), "down: {} octets", heard.len());
+    let serving = thread::spawn(move || exchange(server.accept().unwrap().0, text(BYTES, 2)));
+    let heard = exchange(TcpStream::connect(at).unwrap(), text(BYTES, 1));
+    assert!(heard == text(BYTES, 2), "down: {} bytes", heard.len());
     let heard = serving.join().unwrap();
-    assert!(heard == text(OCTETS, 1), "up: {} octets", heard.len());
+    assert!(heard == text(BYTES, 1), "up: {} bytes", heard.len());
     link.close().unwrap()
 }
 
 #[test]
-fn octets_arrive_whole_both_ways() {
+fn bytes_arrive_whole_both_ways() {
     let report = both_ways(Settings { delay: ms(10), jitter: ms(5), ..Settings::default() });
     for way in [&report.ways.up, &report.ways.down] {
         let counts = way.counts;
-        assert_eq!(counts.delivered.octets, OCTETS as u64);
+        assert_eq!(counts.delivered.bytes, BYTES as u64);
         assert_eq!((counts.lost.packets, counts.overflowed.packets), (0, 0));
     }
     assert_eq!(report.connections, Some((1, 0)));
@@ -83,9 +83,9 @@ fn an_answer_comes_after_both_delays_and_changes_take_effect() {
     let (link, at, server) = relay(far(ms(30)), far(ms(20)));
     let serving = thread::spawn(move || {
         let (mut stream, _) = server.accept().unwrap();
-        let mut octet = [0];
-        while stream.read(&mut octet).unwrap() > 0 {
-            stream.write_all(&octet).unwrap();
+        let mut byte = [0];
+        while stream.read(&mut byte).unwrap() > 0 {
+            stream.write_all(&byte).unwrap();
         }
     });
     let mut stream = TcpStream::connect(at).unwrap();

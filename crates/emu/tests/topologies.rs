@@ -57,7 +57,7 @@ fn a_file_of_another_kind_or_size_is_refused() {
         "net.yaml ends neither in .mn (MiniEdit) nor in .graphml or .xml (GraphML)"
     );
     let long = " ".repeat((16 << 20) + 1);
-    assert_eq!(error("net.mn", &long), "more than 16777216 octets");
+    assert_eq!(error("net.mn", &long), "more than 16777216 bytes");
 }
 
 /// A network is refused or built, whatever is in the file; none that is built names what is not there.
@@ -72,20 +72,20 @@ fn what_people_and_files_say_never_panics() {
     let (mut built, mut refused) = (0, 0);
     for n in 0..3000 {
         let (name, text) = files[n % 2];
-        let mut octets = text.as_bytes().to_vec();
+        let mut bytes = text.as_bytes().to_vec();
         for _ in 0..=below(&mut rng, 3) {
-            let at = below(&mut rng, octets.len());
+            let at = below(&mut rng, bytes.len());
             match rng.below(3) {
-                0 => octets[at] = b" 019-{}[]\"<>/=x"[below(&mut rng, 15)],
-                1 => _ = octets.remove(at),
+                0 => bytes[at] = b" 019-{}[]\"<>/=x"[below(&mut rng, 15)],
+                1 => _ = bytes.remove(at),
                 _ => {
-                    let len = below(&mut rng, 40).min(octets.len() - at);
-                    let copied = octets[at..at + len].to_vec();
-                    octets.splice(at..at, copied);
+                    let len = below(&mut rng, 40).min(bytes.len() - at);
+                    let copied = bytes[at..at + len].to_vec();
+                    bytes.splice(at..at, copied);
                 }
             }
         }
-        match Topology::from_file(name, &String::from_utf8_lossy(&octets)) {
+        match Topology::from_file(name, &String::from_utf8_lossy(&bytes)) {
             Ok(topology) => {
                 built += 1;
                 let ports = topology.links.iter().flat_map(|link| [link.a, link.b]);

@@ -54,16 +54,16 @@ pub struct Limits {
     /// How long a peer that has said `HELLO` keeps its place when there is no other: long enough for a switch far
     /// away to answer what it is asked, and so short that a flood which says `HELLO` keeps no switch out.
     pub hello_grace: Duration,
-    /// Octets such a peer may send before its proof: a `HELLO`, and the descriptions of some thousand ports.
-    pub handshake_octets_max: usize,
+    /// Bytes such a peer may send before its proof: a `HELLO`, and the descriptions of some thousand ports.
+    pub handshake_bytes_max: usize,
     /// Switches. A file descriptor each.
     pub sessions_max: usize,
-    /// Octets that a switch may leave unread before it is read from no more.
+    /// Bytes that a switch may leave unread before it is read from no more.
     pub tx_backlog_max: usize,
     /// For how long, and four round trips more, what a switch says may stay unread since its backlog is above the limit.
     /// Then it is read, and frames that come up are left out until half of the limit waits: what shows links must be heard.
     pub unread_max: Duration,
-    /// Messages from switch to switch that may wait at one thread: at worst 64 KiB each, mostly a hundred octets. Those
+    /// Messages from switch to switch that may wait at one thread: at worst 64 KiB each, mostly a hundred bytes. Those
     /// beyond are lost, as are those to a switch whose backlog is above its limit.
     pub mail_max: usize,
     /// How long a switch may take nothing of what waits for it.
@@ -93,7 +93,7 @@ impl Default for Limits {
         Self {
             handshakes_max: 4096,
             hello_grace: Duration::from_millis(500),
-            handshake_octets_max: 256 << 10,
+            handshake_bytes_max: 256 << 10,
             sessions_max: 12_288,
             tx_backlog_max: 256 << 10,
             unread_max: Duration::from_secs(2),

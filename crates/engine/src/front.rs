@@ -69,7 +69,7 @@ struct Pending {
     /// When it is sent even to a peer that says nothing.
     greet_at: Instant,
     wires: Wires,
-    octets: usize,
+    bytes: usize,
     claim: Option<Claim>,
 }
 
@@ -132,8 +132,8 @@ impl<A: App> Front<A> {
         while let Some(event) = io.next_event() {
             match event {
                 IoEvent::Accepted(stream, addr) => desk.accept(io, stream, addr),
-                IoEvent::Data(id, octets) => {
-                    let heard = desk.hear(app, id, octets);
+                IoEvent::Data(id, bytes) => {
+                    let heard = desk.hear(app, id, bytes);
                     desk.say(io, id);
                     match heard {
                         Ok(None) => {}
@@ -192,9 +192,9 @@ impl<A: App> Desk<A> {
         session.share(&self.replies.0);
         let (wires, greet_at) = (Wires::default(), self.now + GREET_AFTER);
         let ticket = self.lobby.enter(id, host, places);
-        let (octets, claim) = (0, None);
+        let (bytes, claim) = (0, None);
         let pending =
-            Pending { id, addr, ticket, session, greeting, greet_at, wires, octets, claim };
+            Pending { id, addr, ticket, session, greeting, greet_at, wires, bytes, claim };
         if self.pending.len() <= id.slot() {
             self.pending.resize_with(id.slot() + 1, || None);
         }
@@ -221,31 +221,26 @@ impl<A: App> Desk<A> {
     }
 
     /// Reads what a peer says, up to its proof; answers are in `tx`.
-    fn hear(
-        &mut self,
-        app: &A,
-        id: ConnId,
-        octets: &[u8],
-    ) -> Result<Option<Box<Features>>, Reason> {
+    fn hear(&mut self, app: &A, id: ConnId, bytes: &[u8]) -> Result<Option<Box<Features>>, Reason> {
         let sheet = front_sheet(&self.ledger);
-        sheet.octets_received.add(octets.len() as u64);
+        sheet.bytes_received.add(bytes.len() as u64);
         let Some(Some(pending)) = self.pending.get_mut(id.slot()) else { return Ok(None) };
-        pending.octets += octets.len();
+        pending.bytes += bytes.len();
         self.tx.append(&mut pending.greeting);
         let proof = if pending.claim.is_some() {
-            pending.wires.torn.extend_from_slice(octets);
+            pending.wires.torn.extend_from_slice(bytes);
             None
         } else {
             let (cfg, tx, gate) = (&*self.cfg, &mut self.tx, &mut self.gate);
             let was_greeted = pending.session.is_greeted();
-            let heard = pending.hear(&mut Ear { cfg, app, sheet, tx, gate, now: self.now }, octets);
+            let heard = pending.hear(&mut Ear { cfg, app, sheet, tx, gate, now: self.now }, bytes);
             if !was_greeted && pending.session.is_greeted() {
                 let host = Host::new(pending.addr.ip());
                 pending.ticket = self.lobby.greet(pending.ticket, host, self.now);
             }
             heard?
         };
-        if proof.is_none() && pending.octets > self.cfg.limits.handshake_octets_max {
+        if proof.is_none() && pending.bytes > self.cfg.limits.handshake_bytes_max {
             return Err(Reason::TooMuchBeforeProof);
         }
         Ok(proof)
@@ -256,7 +251,7 @@ impl<A: App> Desk<A> {
         if let Some(Some(pending)) = self.pending.get_mut(id.slot()) {
             let limits = &self.cfg.limits;
             let sent = pending.wires.say(io, id, self.now, &self.tx, limits);
-            sheet.octets_sent.add(sent as u64);
+            sheet.bytes_sent.add(sent as u64);
         }
         self.tx.clear();
     }
@@ -462,11 +457,11 @@ impl Pending {
     fn hear<A: App>(
         &mut self,
         ear: &mut Ear<'_, A>,
-        octets: &[u8],
+        bytes: &[u8],
     ) -> Result<Option<Box<Features>>, Reason> {
-        let mended = self.wires.mend(octets);
+        let mended = self.wires.mend(bytes);
         let mut rest = match mended.map_err(|error| unframed(&mut self.session, ear.tx, error))? {
-            Mended::Untorn(octets) => octets,
+            Mended::Untorn(bytes) => bytes,
             Mended::Torn => return Ok(None),
             Mended::Whole(buffer, rest) => {
                 let proof = self.messages(ear, &mut &*buffer)?;
@@ -496,7 +491,7 @@ impl Pending {
             let was_greeted = self.session.is_greeted();
             let told = self.session.on_message(&ear.cfg.session, msg, ear.tx);
             if !was_greeted && self.session.is_greeted() {
-                ear.app.greet(&mut self.session.out(ear.tx));
+                ear.app.initial_messages(&mut self.session.out(ear.tx));
             }
             match told.map_err(Reason::Fault)? {
                 Some(Event::Up(features)) => return Ok(Some(features)),

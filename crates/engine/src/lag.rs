@@ -8,7 +8,7 @@ use sluice_io::Holding;
 /// could have sent in one.
 const ROUND_TRIPS: u32 = 4;
 
-/// A peer that takes more octets in a second is fast.
+/// A peer that takes more bytes in a second is fast.
 const FAST: f64 = 10e6;
 /// For so long it is looked at: what is taken in less says how much the kernel has room for, or that the peer had other
 /// things to do.
@@ -31,7 +31,7 @@ pub(crate) struct Lag {
 #[derive(Debug)]
 struct Mark {
     set: Instant,
-    /// Octets before it that are still to be read; not known before it is read from again.
+    /// Bytes before it that are still to be read; not known before it is read from again.
     unread: Option<usize>,
 }
 
@@ -55,11 +55,11 @@ impl Lag {
         if self.is_thin { Holding::Little } else { Holding::Much }
     }
 
-    /// So many octets of what the peer said were read.
+    /// So many bytes of what the peer said were read.
     #[inline]
-    pub(crate) fn read(&mut self, octets: usize) {
+    pub(crate) fn read(&mut self, bytes: usize) {
         if let Some(unread) = self.mark.as_mut().and_then(|mark| mark.unread.as_mut()) {
-            *unread = unread.saturating_sub(octets);
+            *unread = unread.saturating_sub(bytes);
             if *unread == 0 {
                 self.mark = None;
             }
@@ -91,7 +91,7 @@ impl Lag {
         self.is_late = false;
     }
 
-    /// The peer took `sent` octets, and more wait or not.
+    /// The peer took `sent` bytes, and more wait or not.
     #[inline]
     pub(crate) fn took(&mut self, now: Instant, sent: usize, more_wait: bool) {
         if !self.is_thin && !more_wait {
@@ -177,11 +177,11 @@ mod tests {
     }
 
     /// Whether it is fast after it has taken so much in each of a hundred milliseconds.
-    fn is_fast(lag: &mut Lag, start: Instant, octets: usize) -> bool {
+    fn is_fast(lag: &mut Lag, start: Instant, bytes: usize) -> bool {
         for at in 0..100 {
-            lag.took(start + ms(at), octets, at % 10 == 9);
+            lag.took(start + ms(at), bytes, at % 10 == 9);
         }
-        lag.took(start + ms(100), octets, false);
+        lag.took(start + ms(100), bytes, false);
         lag.holding() == Holding::Much
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sluice_base::metrics::{Sample, Source, Value};
 use sluice_base::{Histogram, HistogramSnapshot};
-use sluice_openflow::{ErrorType, Kind, Version};
+use sluice_openflow::{ErrorType, MessageType, Version};
 
 use crate::reason::Reason;
 
@@ -33,7 +33,7 @@ impl Count {
     }
 }
 
-/// Version octets 0 to 6; the last place is for all others.
+/// Version bytes 0 to 6; the last place is for all others.
 const VERSIONS: usize = 8;
 
 /// Kinds by number; the last place is for all that are not defined.
@@ -66,12 +66,12 @@ pub(crate) struct Sheet {
     pub(crate) handshakes: Count,
     /// Sessions that are up, by version.
     sessions: [Count; VERSIONS],
-    /// Octets read.
-    pub(crate) octets_received: Count,
-    /// Octets written.
-    pub(crate) octets_sent: Count,
-    /// Octets that wait to be written.
-    pub(crate) octets_waiting: Count,
+    /// Bytes read.
+    pub(crate) bytes_received: Count,
+    /// Bytes written.
+    pub(crate) bytes_sent: Count,
+    /// Bytes that wait to be written.
+    pub(crate) bytes_waiting: Count,
     /// Reads and writes.
     pub(crate) bursts: Count,
     /// Turns.
@@ -94,7 +94,7 @@ pub(crate) struct Sheet {
 
 impl Sheet {
     #[inline]
-    pub(crate) fn received(&self, version: Version, kind: Kind, n: u64) {
+    pub(crate) fn received(&self, version: Version, kind: MessageType, n: u64) {
         let version = usize::from(version.0).min(VERSIONS - 1);
         let kind = usize::from(kind.0).min(KINDS - 1);
         if let Some(count) = self.received.get(version).and_then(|kinds| kinds.0.get(kind)) {
@@ -260,15 +260,15 @@ impl Source for Ledger {
                 "Frames not answered as their switch was unread for too long",
                 |s| s.frames_left_out.get(),
             ),
-            ("received_bytes", "Octets read from switches", |s| s.octets_received.get()),
-            ("sent_bytes", "Octets written to switches", |s| s.octets_sent.get()),
+            ("received_bytes", "Bytes read from switches", |s| s.bytes_received.get()),
+            ("sent_bytes", "Bytes written to switches", |s| s.bytes_sent.get()),
         ];
         for (name, help, pick) in counters {
             put(Sample { name, help, labels: vec![], value: Value::Counter(self.sum(pick)) });
         }
         let gauges: [Row<u64>; 2] = [
             ("handshakes", "Peers yet to prove that they are switches", |s| s.handshakes.get()),
-            ("waiting_bytes", "Octets that switches have yet to take", |s| s.octets_waiting.get()),
+            ("waiting_bytes", "Bytes that switches have yet to take", |s| s.bytes_waiting.get()),
         ];
         for (name, help, pick) in gauges {
             #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more than 52 bits")]
@@ -304,5 +304,5 @@ fn version_name(version: usize) -> String {
 
 fn kind_name(kind: usize) -> String {
     let kind = u16::try_from(kind).unwrap_or(u16::MAX);
-    Kind(kind).name().unwrap_or("other").to_owned()
+    MessageType(kind).name().unwrap_or("other").to_owned()
 }

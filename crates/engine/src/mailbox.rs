@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use sluice_io::Waker;
 use sluice_openflow::{DatapathId, Features, Message};
-use sluice_sdk::view::Told;
+use sluice_sdk::view::PublishedFact;
 
 use crate::config::Config;
 use crate::peer::Handover;
@@ -30,7 +30,7 @@ pub(crate) enum ToWorker<C, A> {
     /// A message for a switch of this worker.
     Mail(Serial, Letter),
     /// What applications of another worker said about the network.
-    Told(Arc<[Told]>),
+    Told(Arc<[PublishedFact]>),
     /// Be set so from now on.
     Configure(Arc<Config>, Arc<dyn Fn(&mut A) + Send + Sync>),
     /// End.

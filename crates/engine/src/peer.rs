@@ -1,4 +1,4 @@
-//! One connection: octets in, messages out of them, octets out.
+//! One connection: bytes in, messages out of them, bytes out.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ pub(crate) struct Wires {
     pub(crate) lag: Lag,
     /// How long the link takes there and back, as far as that is known.
     pub(crate) round_trip: Duration,
-    /// Octets at the front of `backlog` that end a message of which the peer has the start; not counted, `None`, as
+    /// Bytes at the front of `backlog` that end a message of which the peer has the start; not counted, `None`, as
     /// long as nothing was ever to go ahead.
     half_sent: Option<usize>,
 }
@@ -58,12 +58,12 @@ impl Wires {
     ///
     /// # Errors
     /// As [`split`].
-    pub(crate) fn mend<'a>(&mut self, octets: &'a [u8]) -> sluice_openflow::Result<Mended<'a>> {
+    pub(crate) fn mend<'a>(&mut self, bytes: &'a [u8]) -> sluice_openflow::Result<Mended<'a>> {
         if self.torn.is_empty() {
-            return Ok(Mended::Untorn(octets));
+            return Ok(Mended::Untorn(bytes));
         }
         let header = sluice_openflow::HEADER_LEN.saturating_sub(self.torn.len());
-        let (head, rest) = octets.split_at(header.min(octets.len()));
+        let (head, rest) = bytes.split_at(header.min(bytes.len()));
         self.torn.extend_from_slice(head);
         let Some(&[_, _, high, low]) = self.torn.first_chunk() else { return Ok(Mended::Torn) };
         // A length that cannot be is found by `split`, on a message that is taken to be whole.
@@ -214,13 +214,13 @@ impl Wires {
     }
 }
 
-/// How many octets of the message in which `sent` lies follow it; a message begins at `at`, and all are whole.
-fn half(octets: &[u8], mut at: usize, sent: usize) -> usize {
+/// How many bytes of the message in which `sent` lies follow it; a message begins at `at`, and all are whole.
+fn half(bytes: &[u8], mut at: usize, sent: usize) -> usize {
     let len_at = |at: usize| {
-        let [_, _, high, low] = *octets.get(at..)?.first_chunk()?;
+        let [_, _, high, low] = *bytes.get(at..)?.first_chunk()?;
         Some(usize::from(u16::from_be_bytes([high, low])))
     };
-    while at < sent && sent < octets.len() {
+    while at < sent && sent < bytes.len() {
         let Some(len) = len_at(at).filter(|&len| len > 0) else { break };
         at += len;
         // Those that follow are as long, mostly: the processor need not know each length to look at the next.
@@ -233,7 +233,7 @@ fn half(octets: &[u8], mut at: usize, sent: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use sluice_openflow::Frame;
+    use sluice_openflow::RawMessage;
 
     use super::*;
 
@@ -248,14 +248,14 @@ mod tests {
         }
         for piece in 1..60 {
             let (mut wires, mut xids) = (Wires::default(), vec![]);
-            for octets in stream.chunks(piece) {
-                let mut rest = match wires.mend(octets).unwrap() {
+            for bytes in stream.chunks(piece) {
+                let mut rest = match wires.mend(bytes).unwrap() {
                     Mended::Whole(buffer, rest) => {
-                        xids.push(Frame::new(&buffer).unwrap().xid());
+                        xids.push(RawMessage::new(&buffer).unwrap().xid());
                         wires.give_back(buffer);
                         rest
                     }
-                    Mended::Untorn(octets) => octets,
+                    Mended::Untorn(bytes) => bytes,
                     Mended::Torn => continue,
                 };
                 while let Some((msg, after)) = split(rest).unwrap() {
@@ -269,7 +269,7 @@ mod tests {
         }
     }
 
-    /// A peer that takes so many octets each time.
+    /// A peer that takes so many bytes each time.
     struct Taker(usize, Vec<u8>);
 
     impl Io for Taker {
@@ -283,9 +283,9 @@ mod tests {
             None
         }
 
-        fn send(&mut self, _: ConnId, octets: &[u8]) -> usize {
-            let taken = octets.len().min(self.0);
-            self.1.extend_from_slice(&octets[..taken]);
+        fn send(&mut self, _: ConnId, bytes: &[u8]) -> usize {
+            let taken = bytes.len().min(self.0);
+            self.1.extend_from_slice(&bytes[..taken]);
             taken
         }
 
@@ -312,10 +312,10 @@ mod tests {
     #[test]
     fn what_goes_ahead_overtakes_and_breaks_no_message() {
         let message = |n: u32, len: u8| {
-            let mut octets = vec![4, 10, 0, len];
-            octets.extend(n.to_be_bytes());
-            octets.resize(len.into(), 0);
-            octets
+            let mut bytes = vec![4, 10, 0, len];
+            bytes.extend(n.to_be_bytes());
+            bytes.resize(len.into(), 0);
+            bytes
         };
         let (now, limits) = (sluice_io::clock::now(), Limits::default());
         // An id that is nobody's: the taker does not look at it.
@@ -338,7 +338,7 @@ mod tests {
                 if msg.xid() == 101 {
                     assert!(at < before + 30, "{taken}: {at} of {before}");
                 }
-                at += msg.octets().len();
+                at += msg.bytes().len();
                 xids.push(msg.xid());
                 rest = after;
             }

@@ -21,7 +21,7 @@ pub enum Reason {
     TooManyHandshakes,
     /// More switches than there may be.
     TooManySessions,
-    /// More octets than a peer may send before its proof.
+    /// More bytes than a peer may send before its proof.
     TooMuchBeforeProof,
     /// A datapath id that a live connection has.
     Duplicate(DatapathId),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sluice_openflow::{DatapathId, ErrorMsg, Frame, Message};
+use sluice_openflow::{DatapathId, ErrorMsg, Message, RawMessage};
 
 /// Characters of a request that the log has, so that a line of it stays one: a rule has some hundred.
 const CHARS_MAX: usize = 300;
@@ -17,15 +17,16 @@ pub(crate) fn log(id: DatapathId, error: &ErrorMsg<'_>) {
 /// The request that an `ERROR` quotes: as `sluice decode` tells it, but in one line; in hex digits, which that reads, if it
 /// is cut off.
 fn line(quoted: &[u8]) -> String {
-    let message = Frame::new(quoted).ok().and_then(|msg| Some((msg, Message::parse(msg).ok()?)));
+    let message =
+        RawMessage::new(quoted).ok().and_then(|msg| Some((msg, Message::parse(msg).ok()?)));
     let mut line = String::new();
     if let Some((msg, message)) = message {
         let text = message.to_text(msg.version(), msg.xid());
         line.extend(text.lines().flat_map(|part| [" ", part.trim()]).skip(1));
     } else {
-        for octet in quoted.iter().take(CHARS_MAX / 2 + 1) {
+        for byte in quoted.iter().take(CHARS_MAX / 2 + 1) {
             // A string takes all that is written to it.
-            let _ = write!(line, "{octet:02x}");
+            let _ = write!(line, "{byte:02x}");
         }
     }
     if let Some((end, _)) = line.char_indices().nth(CHARS_MAX) {
@@ -37,13 +38,13 @@ fn line(quoted: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sluice_openflow::{Action, Field, FlowMod, Instruction, MacAddr, Out, PortNo, Version};
+    use sluice_openflow::{Action, Encoder, Field, FlowMod, Instruction, MacAddr, PortNo, Version};
 
     use super::*;
 
     fn quoted(message: &Message) -> Vec<u8> {
         let (mut tx, mut xid) = (Vec::new(), 7);
-        message.emit(7, &mut Out::new(&mut tx, Version::V1_3, &mut xid)).unwrap();
+        message.emit(7, &mut Encoder::new(&mut tx, Version::V1_3, &mut xid)).unwrap();
         tx
     }
 

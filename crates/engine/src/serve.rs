@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use sluice_io::ConnId;
-use sluice_openflow::{DatapathId, ErrorReason, Kind, PacketIns, split};
+use sluice_openflow::{DatapathId, ErrorReason, MessageType, PacketIns, split};
 use sluice_proto::{Event, Fault, Session};
-use sluice_sdk::{App, Ctx, Network, Sw};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 use crate::config::Config;
 use crate::ledger::Sheet;
@@ -25,7 +25,7 @@ pub(crate) struct Peer {
     pub(crate) serial: Serial,
     pub(crate) addr: SocketAddr,
     pub(crate) datapath_id: DatapathId,
-    pub(crate) sw: Sw,
+    pub(crate) sw: SwitchIndex,
     pub(crate) session: Session,
     pub(crate) wires: Wires,
     /// The front wants to know when it speaks.
@@ -34,7 +34,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(id: ConnId, sw: Sw, from: crate::peer::Handover<()>) -> Self {
+    pub(crate) fn new(id: ConnId, sw: SwitchIndex, from: crate::peer::Handover<()>) -> Self {
         Self {
             id,
             serial: from.serial,
@@ -63,12 +63,12 @@ pub(crate) struct Floor<'w, A> {
 
 impl<A: App> Floor<'_, A> {
     /// Serves one read of `peer`. What it answers is in `tx`, even if it fails.
-    pub(crate) fn burst(&mut self, peer: &mut Peer, octets: &[u8]) -> Result<(), Reason> {
+    pub(crate) fn burst(&mut self, peer: &mut Peer, bytes: &[u8]) -> Result<(), Reason> {
         peer.session.heard(self.now);
-        peer.wires.lag.read(octets.len());
-        let mended = peer.wires.mend(octets);
+        peer.wires.lag.read(bytes.len());
+        let mended = peer.wires.mend(bytes);
         let rest = match mended.map_err(|error| self.unframed(peer, error))? {
-            Mended::Untorn(octets) => octets,
+            Mended::Untorn(bytes) => bytes,
             Mended::Torn => return Ok(()),
             Mended::Whole(buffer, rest) => {
                 self.messages(peer, &buffer)?;
@@ -81,9 +81,9 @@ impl<A: App> Floor<'_, A> {
         Ok(())
     }
 
-    /// Serves all whole messages of `octets`; returns what is left. A worker's sessions are all up.
-    fn messages<'a>(&mut self, peer: &mut Peer, octets: &'a [u8]) -> Result<&'a [u8], Reason> {
-        let mut rest = octets;
+    /// Serves all whole messages of `bytes`; returns what is left. A worker's sessions are all up.
+    fn messages<'a>(&mut self, peer: &mut Peer, bytes: &'a [u8]) -> Result<&'a [u8], Reason> {
+        let mut rest = bytes;
         loop {
             rest = self.packet_ins(peer, rest);
             let next = split(rest).map_err(|error| self.unframed(peer, error))?;
@@ -91,7 +91,7 @@ impl<A: App> Floor<'_, A> {
             rest = after;
             self.sheet.received(msg.version(), msg.kind(), 1);
             // Whether we live is answered before all that waits.
-            let is_echo = msg.kind() == Kind::ECHO_REQUEST;
+            let is_echo = msg.kind() == MessageType::ECHO_REQUEST;
             let tx = if is_echo { &mut *self.ahead } else { &mut *self.tx };
             let told = peer.session.on_message(&self.cfg.session, msg, tx);
             if let Some(event) = told.map_err(Reason::Fault)? {
@@ -100,22 +100,22 @@ impl<A: App> Floor<'_, A> {
         }
     }
 
-    /// Lets the applications answer the frames that `octets` begins with; returns what follows.
+    /// Lets the applications answer the frames that `bytes` begins with; returns what follows.
     #[inline]
-    fn packet_ins<'a>(&mut self, peer: &mut Peer, octets: &'a [u8]) -> &'a [u8] {
+    fn packet_ins<'a>(&mut self, peer: &mut Peer, bytes: &'a [u8]) -> &'a [u8] {
         let version = peer.session.version();
-        let mut frames = PacketIns::new(version, octets);
+        let mut frames = PacketIns::new(version, bytes);
         let here = peer.session.out(self.tx);
         let mut ctx = Ctx::new(self.now, peer.sw, peer.datapath_id, here, self.ahead, self.network);
         if peer.wires.lag.is_late() {
             let left_out = leave_out(self.app, &mut frames, &mut ctx);
             self.sheet.frames_left_out.add(left_out);
         } else {
-            self.app.packet_ins(&mut frames, &mut ctx);
+            self.app.on_packet_ins(&mut frames, &mut ctx);
         }
         // What the applications left is not for them.
         frames.by_ref().for_each(drop);
-        self.sheet.received(version, Kind::PACKET_IN, frames.taken());
+        self.sheet.received(version, MessageType::PACKET_IN, frames.taken());
         frames.rest()
     }
 
@@ -151,13 +151,13 @@ impl<A: App> Floor<'_, A> {
         let here = peer.session.out(self.tx);
         let mut ctx = Ctx::new(self.now, sw, id, here, self.ahead, self.network);
         match event {
-            Event::PacketIn(p) => _ = self.app.packet_in(&p, &mut ctx),
-            Event::FlowRemoved(removed) => self.app.flow_removed(&removed, &mut ctx),
-            Event::PortStatus(status) => self.app.port_status(&status, &mut ctx),
-            Event::Error(error) => self.app.error(&error, &mut ctx),
-            Event::BarrierReply(xid) => self.app.barrier_reply(xid, &mut ctx),
+            Event::PacketIn(p) => _ = self.app.on_packet_in(&p, &mut ctx),
+            Event::FlowRemoved(removed) => self.app.on_flow_removed(&removed, &mut ctx),
+            Event::PortStatus(status) => self.app.on_port_status(&status, &mut ctx),
+            Event::Error(error) => self.app.on_error(&error, &mut ctx),
+            Event::BarrierReply(xid) => self.app.on_barrier_reply(xid, &mut ctx),
             Event::MultipartReply(xid, kind, body) => {
-                self.app.multipart_reply(xid, kind, &body, &mut ctx);
+                self.app.on_multipart_reply(xid, kind, &body, &mut ctx);
             }
             Event::Up(_) | Event::Role(_) | Event::Malformed(..) | Event::Other(_) => {}
         }
@@ -165,7 +165,7 @@ impl<A: App> Floor<'_, A> {
 
     /// Says that the stream can no longer be cut into messages.
     #[cold]
-    fn unframed(&mut self, peer: &mut Peer, error: sluice_openflow::Error) -> Reason {
+    fn unframed(&mut self, peer: &mut Peer, error: sluice_openflow::ParseError) -> Reason {
         unframed(&mut peer.session, self.tx, error)
     }
 }
@@ -176,7 +176,7 @@ fn leave_out<A: App>(app: &mut A, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>)
     let mut left_out = 0;
     for p in frames {
         if sluice_sdk::is_probe(p.frame) {
-            app.packet_in(&p, ctx);
+            app.on_packet_in(&p, ctx);
         } else {
             left_out += 1;
         }
@@ -188,7 +188,7 @@ fn leave_out<A: App>(app: &mut A, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>)
 pub(crate) fn unframed(
     session: &mut Session,
     tx: &mut Vec<u8>,
-    error: sluice_openflow::Error,
+    error: sluice_openflow::ParseError,
 ) -> Reason {
     // A short sentence fits.
     let _ = session.out(tx).error_with(0, ErrorReason::BAD_LEN, error.what.as_bytes());

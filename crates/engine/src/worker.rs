@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Io, IoEvent, clock};
 use sluice_openflow::{DatapathId, Features, Message};
-use sluice_sdk::{App, Ctx, Network, Sw};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 use crate::bundles::Bundles;
 use crate::config::Config;
@@ -122,8 +122,8 @@ impl<I: Io, A: App> Worker<I, A> {
         let mut woken = false;
         while let Some(event) = io.next_event() {
             match event {
-                IoEvent::Data(id, octets) => {
-                    let heard = hall.hear(id, octets);
+                IoEvent::Data(id, bytes) => {
+                    let heard = hall.hear(id, bytes);
                     hall.say(io, id);
                     heard.unwrap_or_else(|reason| hall.end(io, id, reason));
                 }
@@ -150,15 +150,15 @@ impl<C, A: App> Hall<C, A> {
 
     fn begin(&mut self, now: Instant) {
         self.now = now;
-        self.app.on_time(now);
+        self.app.on_iteration(now);
     }
 
     /// Serves a burst; the answers are in `tx`.
     #[inline]
-    fn hear(&mut self, id: ConnId, octets: &[u8]) -> Result<(), Reason> {
+    fn hear(&mut self, id: ConnId, bytes: &[u8]) -> Result<(), Reason> {
         let sheet = sheet(&self.ledger, self.post.number);
         sheet.bursts.add(1);
-        sheet.octets_received.add(octets.len() as u64);
+        sheet.bytes_received.add(bytes.len() as u64);
         let Some(Some(peer)) = self.peers.get_mut(id.slot()) else { return Ok(()) };
         if std::mem::take(&mut peer.is_probed) {
             self.post.front.put(ToFront::Alive(peer.serial));
@@ -172,7 +172,7 @@ impl<C, A: App> Hall<C, A> {
             ahead: &mut self.ahead,
             now: self.now,
         };
-        floor.burst(peer, octets)
+        floor.burst(peer, bytes)
     }
 
     /// Sends what is in `tx`.
@@ -224,8 +224,8 @@ impl<C, A: App> Hall<C, A> {
                 }
                 ToWorker::Told(facts) => {
                     for told in &*facts {
-                        if self.network.hear(told) {
-                            self.app.told(told, self.now, &mut self.network);
+                        if self.network.apply_remote(told) {
+                            self.app.on_fact(told, self.now, &mut self.network);
                         }
                     }
                 }
@@ -266,11 +266,11 @@ impl<C, A: App> Hall<C, A> {
         tracing::info!(datapath = %datapath_id, %addr, %version, ports, worker, "switch up");
         let here = peer.session.out(&mut self.tx);
         let mut ctx = Ctx::new(self.now, sw, datapath_id, here, &mut self.ahead, &mut self.network);
-        self.app.switch_up(features, &mut ctx);
+        self.app.on_switch_connected(features, &mut ctx);
         let early = std::mem::take(&mut peer.wires.torn);
         peer.wires.moved();
         peer.wires.round_trip = peer.session.handshake_took();
-        self.ledger_sheet().octets_waiting.add(peer.wires.backlog.len() as u64);
+        self.ledger_sheet().bytes_waiting.add(peer.wires.backlog.len() as u64);
         self.by_serial.insert(serial, id);
         self.by_datapath.insert(datapath_id, id);
         if self.peers.len() <= id.slot() {
@@ -289,7 +289,7 @@ impl<C, A: App> Hall<C, A> {
     }
 
     /// The lowest number that no switch has.
-    fn number_switch(&mut self) -> Sw {
+    fn number_switch(&mut self) -> SwitchIndex {
         let at = self.sws.iter().position(|&taken| !taken).unwrap_or_else(|| {
             self.sws.push(false);
             self.sws.len() - 1
@@ -297,7 +297,7 @@ impl<C, A: App> Hall<C, A> {
         if let Some(taken) = self.sws.get_mut(at) {
             *taken = true;
         }
-        Sw(u32::try_from(at).unwrap_or(u32::MAX))
+        SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX))
     }
 
     fn probe<I: Io<Conn = C>>(&mut self, io: &mut I, serial: Serial) {
@@ -325,7 +325,7 @@ impl<C, A: App> Hall<C, A> {
         }
         let id = peer.id;
         for message in letters {
-            if let Err(no) = peer.session.out(&mut self.tx).say(message) {
+            if let Err(no) = peer.session.out(&mut self.tx).encode(message) {
                 if self.gate.open(self.now) {
                     let datapath = peer.datapath_id;
                     tracing::warn!(%datapath, "mail cannot be said: {no}");
@@ -339,11 +339,11 @@ impl<C, A: App> Hall<C, A> {
     /// Carries what applications said beyond the switches that they heard: facts to all applications, letters to their
     /// switches or to the front, which knows where those of others are.
     fn carry<I: Io<Conn = C>>(&mut self, io: &mut I) {
-        if self.network.is_quiet() {
+        if self.network.is_idle() {
             return;
         }
         for _ in 0..CARRIED_MAX {
-            let facts = self.network.take_told();
+            let facts = self.network.take_facts();
             if facts.is_empty() {
                 break;
             }
@@ -354,12 +354,12 @@ impl<C, A: App> Hall<C, A> {
                 }
             }
             for told in &*facts {
-                self.app.told(told, self.now, &mut self.network);
+                self.app.on_fact(told, self.now, &mut self.network);
             }
         }
         self.log_reports();
         let mut bundles = std::mem::take(&mut self.bundles);
-        bundles.sort(self.network.take_mail());
+        bundles.sort(self.network.take_messages());
         // All that goes to one switch goes in one write, in its order; who was written to first is first.
         for (to, letters) in bundles.each() {
             self.send_letters(io, to, letters);
@@ -401,7 +401,7 @@ impl<C, A: App> Hall<C, A> {
             return;
         }
         self.sweep_at = self.now + SWEEP;
-        self.network.on_time(self.now);
+        self.network.on_tick(self.now);
         for slot in 0..self.peers.len() {
             let Some(Some(peer)) = self.peers.get_mut(slot) else { continue };
             let (id, stuck) = (peer.id, peer.wires.is_stuck(self.now, &self.cfg.limits));
@@ -415,7 +415,7 @@ impl<C, A: App> Hall<C, A> {
             let (sw, datapath_id) = (peer.sw, peer.datapath_id);
             let here = peer.session.out(&mut self.tx);
             let (ahead, network) = (&mut self.ahead, &mut self.network);
-            self.app.time_passes(&mut Ctx::new(self.now, sw, datapath_id, here, ahead, network));
+            self.app.on_tick(&mut Ctx::new(self.now, sw, datapath_id, here, ahead, network));
             if stuck {
                 self.tx.clear();
                 self.ahead.clear();
@@ -445,7 +445,7 @@ impl<C, A: App> Hall<C, A> {
         let sheet = sheet(&self.ledger, self.post.number);
         sheet.ended(reason);
         sheet.session_down(version);
-        sheet.octets_waiting.sub(peer.wires.backlog.len() as u64);
+        sheet.bytes_waiting.sub(peer.wires.backlog.len() as u64);
         if self.gate.open(self.now) {
             match reason {
                 Reason::HungUp | Reason::Stopping => {
@@ -454,7 +454,7 @@ impl<C, A: App> Hall<C, A> {
                 _ => tracing::warn!(%datapath, %addr, %version, "switch down: {reason}"),
             }
         }
-        self.app.switch_down(peer.sw, self.now, &mut self.network);
+        self.app.on_switch_disconnected(peer.sw, self.now, &mut self.network);
         if let Some(taken) = self.sws.get_mut(peer.sw.index()) {
             *taken = false;
         }
@@ -475,10 +475,10 @@ fn sheet(ledger: &Ledger, number: usize) -> &Sheet {
 
 #[inline]
 fn count_sent(sheet: &Sheet, sent: usize, waited: usize, waits: usize) {
-    sheet.octets_sent.add(sent as u64);
+    sheet.bytes_sent.add(sent as u64);
     if waits != waited {
         sheet
-            .octets_waiting
-            .set((sheet.octets_waiting.get() + waits as u64).saturating_sub(waited as u64));
+            .bytes_waiting
+            .set((sheet.bytes_waiting.get() + waits as u64).saturating_sub(waited as u64));
     }
 }

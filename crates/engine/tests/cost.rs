@@ -10,8 +10,8 @@ use std::time::Duration;
 use sluice_apps::learning::Learning;
 use sluice_engine::{Config, Engine, Pin};
 use sluice_openflow::{
-    DatapathId, Frame, Kind, MacAddr, Out, PacketIn, PacketInReason, PortNo, Version, Versions,
-    split,
+    DatapathId, Encoder, MacAddr, MessageType, PacketIn, PacketInReason, PortNo, RawMessage,
+    Version, Versions, split,
 };
 use sluice_proto::{Switch, SwitchPlan};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -32,13 +32,13 @@ const STATIONS: u64 = 1000;
 const BURST: usize = 1000;
 
 /// What the answers to a frame end with: it has one of these, and one only.
-type Last = fn(Kind) -> bool;
+type Last = fn(MessageType) -> bool;
 
 #[test]
 fn a_frame_that_the_switch_keeps_is_answered_without_an_allocation() {
     for version in Versions::SPOKEN.iter() {
         must_not_allocate(version, Some(7), |kind| {
-            matches!(kind, Kind::FLOW_MOD | Kind::PACKET_OUT)
+            matches!(kind, MessageType::FLOW_MOD | MessageType::PACKET_OUT)
         });
     }
 }
@@ -46,7 +46,7 @@ fn a_frame_that_the_switch_keeps_is_answered_without_an_allocation() {
 #[test]
 fn a_frame_that_the_switch_does_not_keep_is_answered_without_an_allocation() {
     for version in Versions::SPOKEN.iter() {
-        must_not_allocate(version, None, |kind| kind == Kind::PACKET_OUT);
+        must_not_allocate(version, None, |kind| kind == MessageType::PACKET_OUT);
     }
 }
 
@@ -80,7 +80,7 @@ struct Prebuilt {
     stream: TcpStream,
     burst: Vec<u8>,
     rx: Vec<u8>,
-    /// Octets of `rx` that are the start of a message.
+    /// Bytes of `rx` that are the start of a message.
     torn: usize,
     last: Last,
     /// Rules it was told to add.
@@ -93,7 +93,7 @@ impl Prebuilt {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         shake_hands(&mut stream, version);
         let (mut burst, mut xid) = (Vec::new(), 1);
-        let mut out = Out::new(&mut burst, version, &mut xid);
+        let mut out = Encoder::new(&mut burst, version, &mut xid);
         for n in 0..BURST as u64 {
             let station = |n| MacAddr::from_u64(0x0200_0000_0000 + n % STATIONS).0;
             let mut frame = [station(n + 1), station(n)].concat();
@@ -125,7 +125,7 @@ impl Prebuilt {
             while let Some((msg, after)) = split(rest).unwrap() {
                 rest = after;
                 answered += usize::from((self.last)(msg.kind()));
-                self.rules += usize::from(msg.kind() == Kind::FLOW_MOD);
+                self.rules += usize::from(msg.kind() == MessageType::FLOW_MOD);
             }
             self.torn = rest.len();
             self.rx.copy_within(len - self.torn..len, 0);
@@ -136,17 +136,17 @@ impl Prebuilt {
 
 fn shake_hands(stream: &mut TcpStream, version: Version) {
     // Up to 1.2 the deletion of a rule that nobody has, later the table-miss entry: no answers to a frame.
-    let last = Kind::FLOW_MOD;
+    let last = MessageType::FLOW_MOD;
     let plan = SwitchPlan { datapath_id: DatapathId(1), version, n_ports: 4, n_buffers: 256 };
     let (mut tx, mut rx) = (Vec::new(), Vec::new());
     let mut switch = Switch::open(plan, &mut tx);
     loop {
         stream.write_all(&tx).unwrap();
         tx.clear();
-        let mut octet = [0];
-        stream.read_exact(&mut octet).unwrap();
-        rx.extend(octet);
-        if let Ok(msg) = Frame::new(&rx) {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        rx.extend(byte);
+        if let Ok(msg) = RawMessage::new(&rx) {
             switch.on_message(msg, &mut tx).unwrap();
             let is_last = msg.kind() == last;
             rx.clear();

@@ -15,7 +15,7 @@ use rustix::time::Timespec;
 use crate::slots::Slots;
 use crate::{ConnId, Holding, Io, IoEvent, Reading, Waker, clock, sock};
 
-/// Octets read at a time. `lab/read-size` has the measurement.
+/// Bytes read at a time. `lab/read-size` has the measurement.
 pub const RX_LEN: usize = 128 << 10;
 
 /// Connections looked at in one turn.
@@ -395,24 +395,24 @@ impl Io for Epoll {
         }
     }
 
-    fn send(&mut self, id: ConnId, octets: &[u8]) -> usize {
+    fn send(&mut self, id: ConnId, bytes: &[u8]) -> usize {
         let Some(Source::Stream { stream, holding, .. }) = self.slots.get_mut(id) else {
-            return octets.len();
+            return bytes.len();
         };
         // A send goes beyond what the kernel is to hold, but begins no other then.
         let piece = match holding {
-            Holding::Much => octets,
-            Holding::Little => octets.get(..sock::UNSENT_MAX.into()).unwrap_or(octets),
+            Holding::Much => bytes,
+            Holding::Little => bytes.get(..sock::UNSENT_MAX.into()).unwrap_or(bytes),
         };
         let sent = match send(&*stream, piece, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(sent) => sent,
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(e) => {
                 self.failed.push((id, e.kind()));
-                return octets.len();
+                return bytes.len();
             }
         };
-        if sent < octets.len() {
+        if sent < bytes.len() {
             self.set_interest(id, |interest| interest | EventFlags::OUT);
         }
         sent

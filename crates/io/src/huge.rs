@@ -55,7 +55,7 @@ unsafe impl GlobalAlloc for HugeAlloc {
             // SAFETY: as the caller promised.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        // SAFETY: as the caller promised; a piece that is not null has `size` octets.
+        // SAFETY: as the caller promised; a piece that is not null has `size` bytes.
         unsafe {
             let piece = self.alloc(layout);
             if !piece.is_null() {
@@ -70,7 +70,7 @@ unsafe impl GlobalAlloc for HugeAlloc {
             // SAFETY: as the caller promised; neither layout is widened.
             return unsafe { System.realloc(piece, layout, size) };
         }
-        // SAFETY: as the caller promised; the new piece is another one, of `size` octets.
+        // SAFETY: as the caller promised; the new piece is another one, of `size` bytes.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !new.is_null() {

@@ -2,7 +2,7 @@
 //!
 //! A loop over [`Io`] has four calls: [`wait`](Io::wait) for something to happen, take what happened with
 //! [`next_event`](Io::next_event), [`send`](Io::send) what there is to say, and [`close`](Io::close). Backends move
-//! octets; none of them knows what the octets mean.
+//! bytes; none of them knows what the bytes mean.
 
 pub mod clock;
 pub mod cores;
@@ -48,7 +48,7 @@ pub enum IoEvent<'a, C> {
     Accepted(C, SocketAddr),
     /// An outgoing connection stands.
     Connected(ConnId),
-    /// Octets came, in order; one read, so perhaps more wait.
+    /// Bytes came, in order; one read, so perhaps more wait.
     Data(ConnId, &'a [u8]),
     /// There is room again after a [`send`](Io::send) that was cut short.
     Room(ConnId),
@@ -74,14 +74,14 @@ pub trait Io {
     /// The next thing that happened; `None` when it is time to wait again.
     fn next_event(&mut self) -> Option<IoEvent<'_, Self::Conn>>;
 
-    /// Hands `octets` over as far as there is room and returns how far. Less than all asks for
+    /// Hands `bytes` over as far as there is room and returns how far. Less than all asks for
     /// [`Room`](IoEvent::Room). A connection that is gone takes everything and is reported closed.
-    fn send(&mut self, id: ConnId, octets: &[u8]) -> usize;
+    fn send(&mut self, id: ConnId, bytes: &[u8]) -> usize;
 
     /// How much the kernel takes for a connection beyond what it can send, from now on.
     fn hold(&mut self, id: ConnId, holding: Holding);
 
-    /// How many octets have come that are not read yet.
+    /// How many bytes have come that are not read yet.
     fn unread(&mut self, id: ConnId) -> usize;
 
     /// Reads no more from a connection, or again.

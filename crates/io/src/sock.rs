@@ -14,7 +14,7 @@ use crate::Holding;
 /// Connections that may wait to be accepted; the system's own limit may be lower.
 const BACKLOG: i32 = 4096;
 
-/// Octets that the kernel takes beyond those under way, on a connection that is to hold little: a fast link asks for more
+/// Bytes that the kernel takes beyond those under way, on a connection that is to hold little: a fast link asks for more
 /// before they are gone, and a link of 1 Mbit/s has them sent in 130 ms.
 pub(crate) const UNSENT_MAX: u16 = 16 << 10;
 
@@ -23,9 +23,9 @@ pub(crate) const UNSENT_MAX: u16 = 16 << 10;
 pub struct Options {
     /// Congestion control, such as `cubic`; `None` leaves the system's.
     pub congestion: Option<String>,
-    /// Octets the kernel may hold for sending; `None` leaves it to the kernel.
+    /// Bytes the kernel may hold for sending; `None` leaves it to the kernel.
     pub send_buffer: Option<usize>,
-    /// Octets the kernel may hold of what came; `None` leaves it to the kernel.
+    /// Bytes the kernel may hold of what came; `None` leaves it to the kernel.
     pub recv_buffer: Option<usize>,
 }
 
@@ -39,11 +39,11 @@ impl Options {
         if let Some(name) = &self.congestion {
             sockopt::set_tcp_congestion(&socket, name)?;
         }
-        if let Some(octets) = self.send_buffer {
-            sockopt::set_socket_send_buffer_size(&socket, octets)?;
+        if let Some(bytes) = self.send_buffer {
+            sockopt::set_socket_send_buffer_size(&socket, bytes)?;
         }
-        if let Some(octets) = self.recv_buffer {
-            sockopt::set_socket_recv_buffer_size(&socket, octets)?;
+        if let Some(bytes) = self.recv_buffer {
+            sockopt::set_socket_recv_buffer_size(&socket, bytes)?;
         }
         Ok(())
     }
@@ -128,8 +128,8 @@ mod tests {
         options.apply(&stream).unwrap();
         stream.set_nonblocking(true).unwrap();
         hold(&stream, holding);
-        let (octets, mut taken) = (vec![0; UNSENT_MAX.into()], 0);
-        while let Ok(n) = io::Write::write(&mut stream, &octets) {
+        let (bytes, mut taken) = (vec![0; UNSENT_MAX.into()], 0);
+        while let Ok(n) = io::Write::write(&mut stream, &bytes) {
             taken += n;
         }
         taken

@@ -18,7 +18,7 @@ use crate::netns::NetNs;
 /// Where devices come from.
 const CLONE: &str = "/dev/net/tun";
 
-/// Octets of the name of an interface, without the zero at its end.
+/// Bytes of the name of an interface, without the zero at its end.
 pub const NAME_MAX: usize = 15;
 
 /// Packets that the system keeps for us while we are not looking: some 10 ms of the fastest TCP.
@@ -44,11 +44,11 @@ const _: () = assert!(size_of::<IfReq>() == 40);
 /// What an interface is to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name, at most [`NAME_MAX`] octets.
+    /// Its name, at most [`NAME_MAX`] bytes.
     pub name: String,
     /// Its address, and how many bits of it are the network's.
     pub address: (IpAddr, u8),
-    /// Octets of the longest packet.
+    /// Bytes of the longest packet.
     pub mtu: u16,
 }
 
@@ -273,7 +273,7 @@ link01: 1 2 3 4 5 6 7 8 9 10 11 99 13 14 15 16
             return;
         }
         let place = NetNs::here().unwrap();
-        let error = create(&place, "sixteen-octets-x").unwrap_err().to_string();
-        assert!(error.contains("sixteen-octets-x in this namespace"), "{error}");
+        let error = create(&place, "sixteen-bytes-x").unwrap_err().to_string();
+        assert!(error.contains("sixteen-bytes-x in this namespace"), "{error}");
     }
 }

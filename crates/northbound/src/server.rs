@@ -31,7 +31,7 @@ const CONNECTIONS_MAX: usize = 64;
 /// How long the head of a request may take, and how long a kept connection may be idle.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Octets of a request's head: more than any browser sends, and the least that hyper allows.
+/// Bytes of a request's head: more than any browser sends, and the least that hyper allows.
 const HEAD_LEN_MAX: usize = 8 << 10;
 
 /// How long one connection may last, so that no reader, however slow, keeps a place for itself.

@@ -22,9 +22,9 @@ use sluice_openflow::model::{
     Elapsed, FlowDesc, Multipart, MultipartFlags, PacketIn, Reply, Stat, Stats,
 };
 use sluice_openflow::{
-    Action, EthHeader, Ethernet, Field, Fill, FlowMod, FlowModFlags, FlowRemoved, FlowRemovedView,
-    Frame, Instruction, MacAddr, Match, Message, Out, PacketOut, PortNo, Stencil, Version,
-    flow_stats,
+    Action, Encoder, EthHeader, Ethernet, Field, Fill, FlowMod, FlowModFlags, FlowRemoved,
+    FlowRemovedView, Instruction, MacAddr, Match, Message, PacketOut, PortNo, RawMessage, Stencil,
+    Version, flow_stats,
 };
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -66,8 +66,8 @@ fn main() -> Outcome<()> {
         [] => table(),
         ["messages", to] => write_messages(Path::new(to)),
         [from, version, kind, deed, count] => {
-            let octets = fs::read(Path::new(from).join(format!("{version}_{kind}.bin")))?;
-            println!("{:.2}", cost(&octets, kind, deed, count.parse()?)?);
+            let bytes = fs::read(Path::new(from).join(format!("{version}_{kind}.bin")))?;
+            println!("{:.2}", cost(&bytes, kind, deed, count.parse()?)?);
             Ok(())
         }
         _ => Err("cost | cost messages DIR | cost DIR VERSION KIND DEED COUNT".into()),
@@ -77,8 +77,8 @@ fn main() -> Outcome<()> {
 fn table() -> Outcome<()> {
     for (kind, deed) in CASES {
         for (name, version) in VERSIONS {
-            let octets = octets(kind, version)?;
-            println!("{name} {kind} {deed}: {:.1} ns", cost(&octets, kind, deed, BY_HAND)?);
+            let bytes = bytes(kind, version)?;
+            println!("{name} {kind} {deed}: {:.1} ns", cost(&bytes, kind, deed, BY_HAND)?);
         }
     }
     Ok(())
@@ -88,43 +88,43 @@ fn write_messages(to: &Path) -> Outcome<()> {
     fs::create_dir_all(to)?;
     for kind in KINDS {
         for (name, version) in VERSIONS {
-            fs::write(to.join(format!("{name}_{kind}.bin")), octets(kind, version)?)?;
+            fs::write(to.join(format!("{name}_{kind}.bin")), bytes(kind, version)?)?;
         }
     }
     Ok(())
 }
 
-/// Nanoseconds that `deed` takes with the message in `octets`.
-fn cost(octets: &[u8], kind: &str, deed: &str, count: u32) -> Outcome<f64> {
-    let frame = Frame::new(octets)?;
+/// Nanoseconds that `deed` takes with the message in `bytes`.
+fn cost(bytes: &[u8], kind: &str, deed: &str, count: u32) -> Outcome<f64> {
+    let frame = RawMessage::new(bytes)?;
     let message = Message::parse(frame)?;
     match deed {
-        "view" => view(octets, &message, count),
+        "view" => view(bytes, &message, count),
         "read" => timed(count, || {
-            black_box(Message::parse(Frame::new(black_box(octets))?)?);
+            black_box(Message::parse(RawMessage::new(black_box(bytes))?)?);
             Ok(())
         }),
-        "write" => write(octets, &message, count),
-        "stamp" => stamp(octets, &message, count),
+        "write" => write(bytes, &message, count),
+        "stamp" => stamp(bytes, &message, count),
         _ => Err(format!("nothing is known of {kind} {deed}").into()),
     }
 }
 
 /// Reads in place.
-fn view(octets: &[u8], message: &Message, count: u32) -> Outcome<f64> {
+fn view(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
     match message {
         Message::PacketIn(_) => timed(count, || {
-            black_box(sluice_openflow::PacketIn::new(Frame::new(black_box(octets))?)?);
+            black_box(sluice_openflow::PacketIn::new(RawMessage::new(black_box(bytes))?)?);
             Ok(())
         }),
         Message::FlowRemoved(_) => timed(count, || {
-            black_box(FlowRemovedView::new(Frame::new(black_box(octets))?)?);
+            black_box(FlowRemovedView::new(RawMessage::new(black_box(bytes))?)?);
             Ok(())
         }),
         Message::MultipartReply(_) => timed(count, || {
-            let frame = Frame::new(black_box(octets))?;
+            let frame = RawMessage::new(black_box(bytes))?;
             let part = sluice_openflow::Multipart::new(frame)?;
-            let at = u16::try_from(octets.len() - part.body.len())?;
+            let at = u16::try_from(bytes.len() - part.body.len())?;
             for flow in flow_stats(frame.version(), part.kind, part.body, at) {
                 black_box(flow?);
             }
@@ -135,39 +135,39 @@ fn view(octets: &[u8], message: &Message, count: u32) -> Outcome<f64> {
 }
 
 /// Writes `message` again and again into one buffer.
-fn write(octets: &[u8], message: &Message, count: u32) -> Outcome<f64> {
+fn write(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
     let (mut tx, mut xid, version) =
-        (Vec::with_capacity(1 << 16), 1, Frame::new(octets)?.version());
+        (Vec::with_capacity(1 << 16), 1, RawMessage::new(bytes)?.version());
     let took = timed(count, || {
         tx.clear();
-        black_box(message).emit(1, &mut Out::new(&mut tx, version, &mut xid))?;
+        black_box(message).emit(1, &mut Encoder::new(&mut tx, version, &mut xid))?;
         black_box(&tx);
         Ok(())
     })?;
-    same(&tx, octets)?;
+    same(&tx, bytes)?;
     Ok(took)
 }
 
 /// Fills in the addresses and ports of `message` again and again.
-fn stamp(octets: &[u8], message: &Message, count: u32) -> Outcome<f64> {
+fn stamp(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
     let (mut tx, mut xid, version) =
-        (Vec::with_capacity(1 << 16), 1, Frame::new(octets)?.version());
-    let bytes = data();
-    let header: &EthHeader = Ethernet::new(&bytes).ok_or("no frame")?.header;
+        (Vec::with_capacity(1 << 16), 1, RawMessage::new(bytes)?.version());
+    let frame = data();
+    let header: &EthHeader = Ethernet::new(&frame).ok_or("no frame")?.header;
     let fill =
         Fill { buffer_id: None, in_port: PortNo(3), eth: header, vlan: None, out_port: PortNo(2) };
-    let out = Out::new(&mut tx, version, &mut xid);
+    let out = Encoder::new(&mut tx, version, &mut xid);
     let (stencil, data): (_, &[u8]) = match message {
         Message::FlowMod(flow_mod) => (Stencil::flow_mod(&out, flow_mod)?, &[]),
         Message::PacketOut(_) => {
-            (Stencil::packet_out(&out, &packet_out(&[output()], &[]))?, &bytes)
+            (Stencil::packet_out(&out, &packet_out(&[output()], &[]))?, &frame)
         }
         _ => return Err("has no stencil".into()),
     };
     let took = timed(count, || {
         tx.clear();
         let (fill, mut xid) = (black_box(&fill), 1);
-        let mut out = Out::new(&mut tx, version, &mut xid);
+        let mut out = Encoder::new(&mut tx, version, &mut xid);
         if data.is_empty() {
             out.stamp(&stencil, fill)?;
         } else {
@@ -176,12 +176,12 @@ fn stamp(octets: &[u8], message: &Message, count: u32) -> Outcome<f64> {
         black_box(&tx);
         Ok(())
     })?;
-    same(&tx, octets)?;
+    same(&tx, bytes)?;
     Ok(took)
 }
 
-fn same(written: &[u8], octets: &[u8]) -> Outcome<()> {
-    if written == octets { Ok(()) } else { Err("other octets were written than were read".into()) }
+fn same(written: &[u8], bytes: &[u8]) -> Outcome<()> {
+    if written == bytes { Ok(()) } else { Err("other bytes were written than were read".into()) }
 }
 
 fn timed(count: u32, mut once: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
@@ -193,9 +193,9 @@ fn timed(count: u32, mut once: impl FnMut() -> Outcome<()>) -> Outcome<f64> {
 }
 
 /// The message of `kind` in `version`.
-fn octets(kind: &str, version: Version) -> Outcome<Vec<u8>> {
+fn bytes(kind: &str, version: Version) -> Outcome<Vec<u8>> {
     let (mut tx, mut xid) = (vec![], 1);
-    let mut out = Out::new(&mut tx, version, &mut xid);
+    let mut out = Encoder::new(&mut tx, version, &mut xid);
     let message = match kind {
         "packet_in" => Message::PacketIn(PacketIn {
             total_len: 64,
@@ -232,7 +232,7 @@ fn octets(kind: &str, version: Version) -> Outcome<Vec<u8>> {
     Ok(tx)
 }
 
-/// A frame of 64 octets, most of it zeros. Its type is one for experiments: some peers read what they know.
+/// A frame of 64 bytes, most of it zeros. Its type is one for experiments: some peers read what they know.
 fn data() -> Vec<u8> {
     let mut data = [&DST.0[..], &SRC.0, &[0x88, 0xb5]].concat();
     data.resize(64, 0);

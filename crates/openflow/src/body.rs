@@ -3,12 +3,13 @@
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{
-    Features, FlowRemoved, Frame, HEADER_LEN, Hello, HelloElement, Inexpressible, Kind, Message,
-    Out, Port, PortStatus, Result, RoleRequest, SwitchConfig, Version, Versions,
+    EncodeError, Encoder, Features, FlowRemoved, HEADER_LEN, Hello, HelloElement, Message,
+    MessageType, Port, PortStatus, RawMessage, Result, RoleRequest, SwitchConfig, Version,
+    Versions,
 };
 
 /// Reads all that follows the header of `msg`.
-fn read<T: Codec>(what: &'static str, msg: Frame<'_>) -> Result<T> {
+fn read<T: Codec>(what: &'static str, msg: RawMessage<'_>) -> Result<T> {
     let mut r = Reader::new(msg.version(), msg.body(), HEADER_LEN);
     let read = T::parse(&mut r)?;
     r.finish(what)?;
@@ -22,7 +23,7 @@ macro_rules! bodies {
             ///
             /// # Errors
             /// What is wrong with it, and where.
-            pub fn read(msg: Frame<'_>) -> Result<Self> {
+            pub fn read(msg: RawMessage<'_>) -> Result<Self> {
                 read($what, msg)
             }
         }
@@ -45,23 +46,23 @@ impl Features {
     }
 }
 
-/// Reads the descriptions of ports in `octets`, which start `at` octets into a message.
+/// Reads the descriptions of ports in `bytes`, which start `at` bytes into a message.
 ///
 /// # Errors
 /// What is wrong with them, and where.
 ///
 /// # Cost
 /// Allocates the list.
-pub fn ports(version: Version, octets: &[u8], at: u16) -> Result<Vec<Port>> {
-    Codec::parse(&mut Reader::new(version, octets, at.into()))
+pub fn ports(version: Version, bytes: &[u8], at: u16) -> Result<Vec<Port>> {
+    Codec::parse(&mut Reader::new(version, bytes, at.into()))
 }
 
-impl Out<'_> {
+impl Encoder<'_> {
     /// Writes any message with the next transaction id and returns that id.
     ///
     /// # Errors
     /// Names what the version cannot say; nothing is written then.
-    pub fn say(&mut self, message: &Message) -> Result<u32, Inexpressible> {
+    pub fn encode(&mut self, message: &Message) -> Result<u32, EncodeError> {
         let xid = self.next_xid();
         message.emit(xid, self)?;
         Ok(self.take_xid())
@@ -75,7 +76,7 @@ impl Out<'_> {
         let bitmap = HelloElement::VersionBitmap { bitmaps: vec![versions.0] };
         let elements = if version > Version::V1_0 { vec![bitmap] } else { vec![] };
         let (xid, hello) = (self.next_xid(), Hello { elements, extra: vec![] });
-        let written = self.in_version(version).message(Kind::HELLO, |out| hello.emit(out));
+        let written = self.in_version(version).message(MessageType::HELLO, |out| hello.emit(out));
         written.unwrap_or(xid)
     }
 
@@ -83,33 +84,29 @@ impl Out<'_> {
     ///
     /// # Errors
     /// Names what the version cannot say.
-    pub fn features_reply(&mut self, xid: u32, f: &Features) -> Result<(), Inexpressible> {
-        self.message_with_xid(Kind::FEATURES_REPLY, xid, |out| f.emit(out))
+    pub fn features_reply(&mut self, xid: u32, f: &Features) -> Result<(), EncodeError> {
+        self.message_with_xid(MessageType::FEATURES_REPLY, xid, |out| f.emit(out))
     }
 
     /// Writes a `SET_CONFIG`; returns its transaction id. §7.3.2.
     pub fn set_config(&mut self, config: SwitchConfig) -> u32 {
         let xid = self.next_xid();
-        self.message(Kind::SET_CONFIG, |out| config.emit(out)).unwrap_or(xid)
+        self.message(MessageType::SET_CONFIG, |out| config.emit(out)).unwrap_or(xid)
     }
 
     /// Writes a `GET_CONFIG_REPLY` to request `xid`. §7.3.2.
     ///
     /// # Errors
     /// Names what the version cannot say.
-    pub fn get_config_reply(
-        &mut self,
-        xid: u32,
-        config: SwitchConfig,
-    ) -> Result<(), Inexpressible> {
-        self.message_with_xid(Kind::GET_CONFIG_REPLY, xid, |out| config.emit(out))
+    pub fn get_config_reply(&mut self, xid: u32, config: SwitchConfig) -> Result<(), EncodeError> {
+        self.message_with_xid(MessageType::GET_CONFIG_REPLY, xid, |out| config.emit(out))
     }
 
     /// Writes a `ROLE_REQUEST`; returns its transaction id. §7.3.9.
     ///
     /// # Errors
     /// Before 1.2 there are no roles.
-    pub fn role_request(&mut self, role: &RoleRequest) -> Result<u32, Inexpressible> {
-        self.message(Kind::ROLE_REQUEST, |out| role.emit(out))
+    pub fn role_request(&mut self, role: &RoleRequest) -> Result<u32, EncodeError> {
+        self.message(MessageType::ROLE_REQUEST, |out| role.emit(out))
     }
 }

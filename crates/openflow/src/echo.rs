@@ -1,20 +1,20 @@
 //! `ECHO_REQUEST` and `ECHO_REPLY`: is the peer there? §7.5.2, §7.5.3.
 
-use crate::{Inexpressible, Kind, Out};
+use crate::{EncodeError, Encoder, MessageType};
 
-impl Out<'_> {
+impl Encoder<'_> {
     /// Writes an `ECHO_REQUEST` without payload; returns its transaction id.
     pub fn echo_request(&mut self) -> u32 {
         let xid = self.next_xid();
-        self.message(Kind::ECHO_REQUEST, |_| Ok(())).unwrap_or(xid)
+        self.message(MessageType::ECHO_REQUEST, |_| Ok(())).unwrap_or(xid)
     }
 
     /// Writes the `ECHO_REPLY` to request `xid`, with the payload that the request had.
     ///
     /// # Errors
-    /// A payload of over 65 527 octets.
-    pub fn echo_reply(&mut self, xid: u32, payload: &[u8]) -> Result<(), Inexpressible> {
-        self.raw(Kind::ECHO_REPLY, xid, payload)
+    /// A payload of over 65 527 bytes.
+    pub fn echo_reply(&mut self, xid: u32, payload: &[u8]) -> Result<(), EncodeError> {
+        self.raw(MessageType::ECHO_REPLY, xid, payload)
     }
 }
 
@@ -26,7 +26,7 @@ mod tests {
     #[test]
     fn a_reply_has_the_xid_and_payload_of_its_request() {
         let (mut tx, mut xid) = (vec![], 1);
-        let mut out = Out::new(&mut tx, Version::V1_0, &mut xid);
+        let mut out = Encoder::new(&mut tx, Version::V1_0, &mut xid);
         out.echo_reply(7, b"hi").unwrap();
         assert_eq!(out.echo_request(), 1);
         assert_eq!(tx[..10], [1, 3, 0, 10, 0, 0, 0, 7, b'h', b'i']);

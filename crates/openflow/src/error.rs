@@ -1,18 +1,18 @@
-//! Why octets are not a message, and what a version cannot say.
+//! Why bytes are not a message, and what a version cannot say.
 
 use core::fmt;
 
 use crate::{ErrorCode, ErrorType, Version};
 
 /// Shorthand for results of reading.
-pub type Result<T, E = Error> = core::result::Result<T, E>;
+pub type Result<T, E = ParseError> = core::result::Result<T, E>;
 
-/// Why octets are not a message: what, where, and in which way.
+/// Why bytes are not a message: what, where, and in which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Error {
+pub struct ParseError {
     /// Part at fault, named as in the specification.
     pub what: &'static str,
-    /// Where it starts, octets from the start of the message.
+    /// Where it starts, bytes from the start of the message.
     pub at: u16,
     /// What is wrong with it.
     pub why: Why,
@@ -40,7 +40,7 @@ pub enum Part {
     TableFeatures,
 }
 
-const _: () = assert!(size_of::<Error>() <= 24);
+const _: () = assert!(size_of::<ParseError>() <= 24);
 
 /// In which way a part of a message is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub enum Why {
     /// A version that this session does not speak.
     Version,
     /// A kind of message, or of multipart body, that is not known.
-    Kind,
+    UnknownType,
     /// Things inside one another, more than anyone means.
     Depth,
     /// Something that may stand there once stands there again.
@@ -65,8 +65,8 @@ pub enum Why {
     Wildcards,
 }
 
-impl Error {
-    /// Names a fault: `what` is wrong, `at` octets from the start of the message.
+impl ParseError {
+    /// Names a fault: `what` is wrong, `at` bytes from the start of the message.
     pub const fn new(what: &'static str, at: u16, why: Why) -> Self {
         Self { what, at, why, part: Part::Request }
     }
@@ -94,7 +94,7 @@ impl Error {
             Why::Duplicate if matches!(self.part, Part::Instruction) => 9,
             Why::Wildcards if matches!(self.part, Part::Match) => 5,
             Why::Wildcards if matches!(self.part, Part::SetField) => 16,
-            Why::Kind => unknown,
+            Why::UnknownType => unknown,
             Why::Short | Why::Length | Why::Depth => len,
             Why::Missing | Why::Value | Why::Duplicate | Why::Wildcards => value,
         };
@@ -102,7 +102,7 @@ impl Error {
     }
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.why {
             Why::Short => "is cut off",
@@ -110,20 +110,20 @@ impl fmt::Display for Error {
             Why::Missing => "is missing",
             Why::Value => "has a value that cannot be",
             Why::Version => "is of a version not spoken here",
-            Why::Kind => "is of an unknown kind",
+            Why::UnknownType => "is of an unknown kind",
             Why::Depth => "is nested too deep",
             Why::Duplicate => "is one too many",
             Why::Wildcards => "has bits that its mask has not",
         };
-        write!(f, "{} at octet {} {why}", self.what, self.at)
+        write!(f, "{} at byte {} {why}", self.what, self.at)
     }
 }
 
-impl core::error::Error for Error {}
+impl core::error::Error for ParseError {}
 
 /// What a version of OpenFlow cannot express, by name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Inexpressible {
+pub struct EncodeError {
     /// The part that has no form on the wire.
     pub what: &'static str,
     /// The version it was to be written in.
@@ -132,7 +132,7 @@ pub struct Inexpressible {
     pub needs: Option<Version>,
 }
 
-impl fmt::Display for Inexpressible {
+impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.needs {
             Some(needs) => write!(f, "{} needs {needs}, this is {}", self.what, self.version),
@@ -141,7 +141,7 @@ impl fmt::Display for Inexpressible {
     }
 }
 
-impl core::error::Error for Inexpressible {}
+impl core::error::Error for EncodeError {}
 
 #[cfg(test)]
 mod tests {
@@ -149,18 +149,15 @@ mod tests {
 
     #[test]
     fn an_error_says_what_where_and_why() {
-        let error = Error::new("match", 24, Why::Length);
-        assert_eq!(error.to_string(), "match at octet 24 has a length that cannot be");
+        let error = ParseError::new("match", 24, Why::Length);
+        assert_eq!(error.to_string(), "match at byte 24 has a length that cannot be");
         assert_eq!(error.code(), (ErrorType::BAD_REQUEST, ErrorCode(6)));
     }
 
     #[test]
     fn what_cannot_be_said_is_named_with_the_version_that_can() {
-        let no = Inexpressible {
-            what: "goto_table",
-            version: Version::V1_0,
-            needs: Some(Version::V1_1),
-        };
+        let no =
+            EncodeError { what: "goto_table", version: Version::V1_0, needs: Some(Version::V1_1) };
         assert_eq!(no.to_string(), "goto_table needs 1.1, this is 1.0");
     }
 }

@@ -2,7 +2,10 @@
 
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
-use crate::{ErrorReason, ErrorType, Frame, HEADER_LEN, Inexpressible, Kind, Out, Result, Version};
+use crate::{
+    EncodeError, Encoder, ErrorReason, ErrorType, HEADER_LEN, MessageType, RawMessage, Result,
+    Version,
+};
 
 /// A request that failed, read in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,11 +14,11 @@ pub struct ErrorMsg<'a> {
     pub xid: u32,
     /// Why.
     pub reason: ErrorReason,
-    /// The start of the request, at least 64 octets if it had so many; or a text, for `HELLO_FAILED`.
+    /// The start of the request, at least 64 bytes if it had so many; or a text, for `HELLO_FAILED`.
     pub data: &'a [u8],
 }
 
-/// Octets of a request that an `ERROR` gives back. §7.4.4.
+/// Bytes of a request that an `ERROR` gives back. §7.4.4.
 const QUOTED: usize = 64;
 
 impl<'a> ErrorMsg<'a> {
@@ -23,19 +26,19 @@ impl<'a> ErrorMsg<'a> {
     ///
     /// # Errors
     /// `Short` if type or code are cut off.
-    pub fn new(msg: Frame<'a>) -> Result<Self> {
+    pub fn new(msg: RawMessage<'a>) -> Result<Self> {
         let mut r = Reader::new(msg.version(), msg.body(), HEADER_LEN);
         let reason = ErrorReason::parse(&mut r)?;
         Ok(Self { xid: msg.xid(), reason, data: r.rest() })
     }
 
     /// The kind of the request that failed, if its header was given back.
-    pub fn request(&self) -> Option<Kind> {
+    pub fn request(&self) -> Option<MessageType> {
         match *self.data {
             [version, kind, _, _, _, _, _, _, ..]
                 if self.reason.kind() != ErrorType::HELLO_FAILED =>
             {
-                Some(Kind::from_wire(Version(version), kind))
+                Some(MessageType::from_wire(Version(version), kind))
             }
             _ => None,
         }
@@ -45,39 +48,39 @@ impl<'a> ErrorMsg<'a> {
 impl ErrorMsg<'_> {
     /// The cookie of the `FLOW_MOD` that failed, if so much of it was given back.
     pub fn cookie(&self) -> Option<u64> {
-        if self.request() != Some(Kind::FLOW_MOD) {
+        if self.request() != Some(MessageType::FLOW_MOD) {
             return None;
         }
         // Header first, and the match before it in 1.0. OpenFlow 1.0.0 §5.3.3, §7.3.4.1.
         let at = if self.data.first() == Some(&Version::V1_0.0) { 48 } else { 8 };
-        let octets = self.data.get(at..)?.first_chunk()?;
-        Some(u64::from_be_bytes(*octets))
+        let bytes = self.data.get(at..)?.first_chunk()?;
+        Some(u64::from_be_bytes(*bytes))
     }
 }
 
-impl Out<'_> {
-    /// Writes an `ERROR` about `request`, of which the first 64 octets go back.
+impl Encoder<'_> {
+    /// Writes an `ERROR` about `request`, of which the first 64 bytes go back.
     ///
     /// # Panics
     /// In debug builds, for a reason that the version does not have.
-    pub fn error(&mut self, reason: ErrorReason, request: Frame<'_>) {
-        let octets = request.octets();
-        let quoted = octets.get(..QUOTED).unwrap_or(octets);
+    pub fn error(&mut self, reason: ErrorReason, request: RawMessage<'_>) {
+        let bytes = request.bytes();
+        let quoted = bytes.get(..QUOTED).unwrap_or(bytes);
         let written = self.error_with(request.xid(), reason, quoted);
-        debug_assert!(written.is_ok(), "64 octets fit, and the caller knows the version");
+        debug_assert!(written.is_ok(), "64 bytes fit, and the caller knows the version");
     }
 
     /// Writes an `ERROR` that gives back `data`.
     ///
     /// # Errors
-    /// More octets of data than fit; a reason that the version does not have.
+    /// More bytes of data than fit; a reason that the version does not have.
     pub fn error_with(
         &mut self,
         xid: u32,
         reason: ErrorReason,
         data: &[u8],
-    ) -> Result<(), Inexpressible> {
-        self.message_with_xid(Kind::ERROR, xid, |out| {
+    ) -> Result<(), EncodeError> {
+        self.message_with_xid(MessageType::ERROR, xid, |out| {
             reason.emit(out)?;
             out.put(data);
             Ok(())
@@ -93,11 +96,11 @@ mod tests {
     fn an_error_names_the_request_it_is_about() {
         let request = [4, 14, 0, 8, 0, 0, 0, 5];
         let (mut tx, mut xid) = (vec![], 1);
-        let mut out = Out::new(&mut tx, Version::V1_3, &mut xid);
-        out.error(ErrorReason::BAD_LEN, Frame::new(&request).unwrap());
+        let mut out = Encoder::new(&mut tx, Version::V1_3, &mut xid);
+        out.error(ErrorReason::BAD_LEN, RawMessage::new(&request).unwrap());
         assert_eq!(tx, [4, 1, 0, 20, 0, 0, 0, 5, 0, 1, 0, 6, 4, 14, 0, 8, 0, 0, 0, 5]);
-        let error = ErrorMsg::new(Frame::new(&tx).unwrap()).unwrap();
-        assert_eq!((error.request(), error.xid), (Some(Kind::FLOW_MOD), 5));
+        let error = ErrorMsg::new(RawMessage::new(&tx).unwrap()).unwrap();
+        assert_eq!((error.request(), error.xid), (Some(MessageType::FLOW_MOD), 5));
         assert_eq!(error.reason.to_string(), "BAD_REQUEST/BAD_LEN");
     }
 
@@ -106,7 +109,7 @@ mod tests {
         for version in (1..=6).map(Version) {
             let (mut tx, mut xid) = (vec![], 1);
             let rule = crate::FlowMod { cookie: 0x1234, ..crate::FlowMod::default() };
-            Out::new(&mut tx, version, &mut xid).flow_mod(&rule).unwrap();
+            Encoder::new(&mut tx, version, &mut xid).flow_mod(&rule).unwrap();
             let reason = ErrorReason::BAD_LEN;
             let mut error = ErrorMsg { xid: 1, reason, data: &tx };
             assert_eq!(error.cookie(), Some(0x1234), "{version}");
@@ -120,9 +123,9 @@ mod tests {
     #[test]
     fn what_a_version_has_no_error_for_leaves_nothing_behind() {
         let (mut tx, mut xid) = (vec![], 1);
-        let mut out = Out::new(&mut tx, Version::V1_0, &mut xid);
+        let mut out = Encoder::new(&mut tx, Version::V1_0, &mut xid);
         let reason = ErrorReason::deserved(
-            crate::Error::new("match", 8, crate::Why::Length).within(crate::Part::Match),
+            crate::ParseError::new("match", 8, crate::Why::Length).within(crate::Part::Match),
             Version::V1_3,
         );
         assert!(out.error_with(1, reason, &[]).is_err());

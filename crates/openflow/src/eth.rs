@@ -30,18 +30,18 @@ impl MacAddr {
 
     /// Reads six pairs of hex digits with colons between, `02:00:00:00:00:01`.
     pub fn from_text(text: &str) -> Option<Self> {
-        let (mut octets, mut parts) = ([0; 6], text.split(':'));
-        for octet in &mut octets {
+        let (mut bytes, mut parts) = ([0; 6], text.split(':'));
+        for byte in &mut bytes {
             let digits = parts.next().filter(|d| (1..=2).contains(&d.len()) && !d.contains('+'))?;
-            *octet = u8::from_str_radix(digits, 16).ok()?;
+            *byte = u8::from_str_radix(digits, 16).ok()?;
         }
-        parts.next().is_none().then_some(Self(octets))
+        parts.next().is_none().then_some(Self(bytes))
     }
 
     /// The address whose 48 bits are the low bits of `n`.
     pub const fn from_u64(n: u64) -> Self {
-        let [_, _, octets @ ..] = n.to_be_bytes();
-        Self(octets)
+        let [_, _, bytes @ ..] = n.to_be_bytes();
+        Self(bytes)
     }
 
     /// The 48 bits as a number.
@@ -54,9 +54,9 @@ impl MacAddr {
     /// The same bits as [`EthHeader::dst_bits`] has of this address.
     #[inline]
     pub fn bits(self) -> u64 {
-        let mut octets = [0; 8];
-        octets[2..].copy_from_slice(&self.0);
-        u64::from_le_bytes(octets)
+        let mut bytes = [0; 8];
+        bytes[2..].copy_from_slice(&self.0);
+        u64::from_le_bytes(bytes)
     }
 
     /// Whether the address names a group, broadcast included. IEEE 802 §8.2.2.
@@ -145,14 +145,14 @@ impl EthHeader {
     /// one load.
     #[inline]
     pub fn dst_bits(&self) -> u64 {
-        self.as_bytes().first_chunk().map_or(0, |&octets| u64::from_le_bytes(octets) << 16)
+        self.as_bytes().first_chunk().map_or(0, |&bytes| u64::from_le_bytes(bytes) << 16)
     }
 
     /// The same of the source.
     #[inline]
     pub fn src_bits(&self) -> u64 {
-        let (_, octets) = self.as_bytes().split_at(6);
-        octets.first_chunk().map_or(0, |&octets| u64::from_le_bytes(octets) << 16)
+        let (_, bytes) = self.as_bytes().split_at(6);
+        bytes.first_chunk().map_or(0, |&bytes| u64::from_le_bytes(bytes) << 16)
     }
 }
 

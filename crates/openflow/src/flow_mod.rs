@@ -6,25 +6,25 @@ use zerocopy::big_endian::{U16, U32};
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{
-    Action, FlowMod, FlowModCommand, Frame, HEADER_LEN, Inexpressible, Instruction, Kind, Out,
-    PortNo, Result, Version, buffered,
+    Action, EncodeError, Encoder, FlowMod, FlowModCommand, HEADER_LEN, Instruction, MessageType,
+    PortNo, RawMessage, Result, Version, buffered,
 };
 
-impl Out<'_> {
+impl Encoder<'_> {
     /// Writes a `FLOW_MOD`; returns its transaction id.
     ///
     /// # Errors
     /// Names what the version cannot say; nothing is written then.
-    pub fn flow_mod(&mut self, f: &FlowMod) -> Result<u32, Inexpressible> {
-        self.message(Kind::FLOW_MOD, |out| f.emit(out))
+    pub fn flow_mod(&mut self, f: &FlowMod) -> Result<u32, EncodeError> {
+        self.message(MessageType::FLOW_MOD, |out| f.emit(out))
     }
 
-    /// Has frames that no rule matches sent up, `max_len` octets of them ([`Action::WHOLE`] for all and no
+    /// Has frames that no rule matches sent up, `max_len` bytes of them ([`Action::WHOLE`] for all and no
     /// slot): a table-miss entry where the version needs one, nothing where they come up by themselves. §5.4.
     ///
     /// # Errors
     /// None that a version has; those of [`flow_mod`](Self::flow_mod).
-    pub fn send_misses_up(&mut self, max_len: u16) -> Result<(), Inexpressible> {
+    pub fn send_misses_up(&mut self, max_len: u16) -> Result<(), EncodeError> {
         if self.version() < Version::V1_3 {
             return Ok(());
         }
@@ -41,10 +41,10 @@ pub struct FlowModView<'a> {
     pub command: FlowModCommand,
     /// A frame in the switch that the new rule is applied to.
     pub buffer_id: Option<u32>,
-    msg: Frame<'a>,
+    msg: RawMessage<'a>,
 }
 
-/// Octets up to the actions of 1.0, and up to the match of later versions.
+/// Bytes up to the actions of 1.0, and up to the match of later versions.
 const FIXED_1_0: usize = 72;
 const FIXED: usize = 48;
 
@@ -54,19 +54,19 @@ impl<'a> FlowModView<'a> {
     /// # Errors
     /// `Short` if it is cut off.
     #[inline]
-    pub fn new(msg: Frame<'a>) -> Result<Self> {
-        let short = crate::Error::new("flow_mod", 8, crate::Why::Short);
-        let octets = msg.octets();
+    pub fn new(msg: RawMessage<'a>) -> Result<Self> {
+        let short = crate::ParseError::new("flow_mod", 8, crate::Why::Short);
+        let bytes = msg.bytes();
         if msg.version() == Version::V1_0 {
-            let fixed = octets.first_chunk::<FIXED_1_0>().ok_or(short)?;
+            let fixed = bytes.first_chunk::<FIXED_1_0>().ok_or(short)?;
             let (_, command) = fixed.split_at(56);
             let (command, _) = U16::ref_from_prefix(command).map_err(|_| short)?;
             let (buffer_id, _) = U32::ref_from_prefix(fixed.split_at(64).1).map_err(|_| short)?;
-            #[expect(clippy::cast_possible_truncation, reason = "the high octet is an extension's")]
+            #[expect(clippy::cast_possible_truncation, reason = "the high byte is an extension's")]
             let command = FlowModCommand(command.get() as u8);
             return Ok(Self { command, buffer_id: buffered(buffer_id.get()), msg });
         }
-        let fixed = octets.first_chunk::<FIXED>().ok_or(short)?;
+        let fixed = bytes.first_chunk::<FIXED>().ok_or(short)?;
         let (buffer_id, _) = U32::ref_from_prefix(fixed.split_at(32).1).map_err(|_| short)?;
         let command = FlowModCommand(fixed[25]);
         Ok(Self { command, buffer_id: buffered(buffer_id.get()), msg })
@@ -92,14 +92,14 @@ mod tests {
     use super::*;
     use crate::{Field, MacAddr};
 
-    fn octets(version: Version, f: &FlowMod) -> Result<Vec<u8>, Inexpressible> {
+    fn bytes(version: Version, f: &FlowMod) -> Result<Vec<u8>, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
-        Out::new(&mut tx, version, &mut xid).flow_mod(f)?;
+        Encoder::new(&mut tx, version, &mut xid).flow_mod(f)?;
         Ok(tx)
     }
 
     #[test]
-    fn what_is_read_is_written_again_octet_by_octet() {
+    fn what_is_read_is_written_again_byte_by_byte() {
         let actions = [Action::output(PortNo(4))];
         let f = FlowMod {
             command: FlowModCommand::MODIFY,
@@ -112,19 +112,19 @@ mod tests {
             ..FlowMod::default()
         };
         for version in (1..=6).map(Version) {
-            let first = octets(version, &f).unwrap();
-            let view = FlowModView::new(Frame::new(&first).unwrap()).unwrap();
+            let first = bytes(version, &f).unwrap();
+            let view = FlowModView::new(RawMessage::new(&first).unwrap()).unwrap();
             assert_eq!((view.command, view.buffer_id), (FlowModCommand::MODIFY, Some(33)));
-            assert_eq!(octets(version, &view.to_flow_mod().unwrap()).unwrap(), first, "{version}");
+            assert_eq!(bytes(version, &view.to_flow_mod().unwrap()).unwrap(), first, "{version}");
         }
-        assert_eq!(octets(Version::V1_0, &f).unwrap().len(), 80);
+        assert_eq!(bytes(Version::V1_0, &f).unwrap().len(), 80);
     }
 
     #[test]
     fn a_second_table_needs_1_1() {
         let instructions = vec![Instruction::GotoTable { table_id: 1 }];
         let f = FlowMod { instructions, ..FlowMod::default() };
-        let no = octets(Version::V1_0, &f).unwrap_err();
+        let no = bytes(Version::V1_0, &f).unwrap_err();
         assert_eq!(no.to_string(), "goto_table needs 1.1, this is 1.0");
     }
 }

@@ -4,7 +4,7 @@ use crate::model::Counters;
 use crate::model::codec::Codec;
 use crate::model::in_place::Span;
 use crate::model::reader::Reader;
-use crate::{FlowRemoved, FlowRemovedReason, Frame, HEADER_LEN, MatchView, Result};
+use crate::{FlowRemoved, FlowRemovedReason, HEADER_LEN, MatchView, RawMessage, Result};
 
 /// One `FLOW_REMOVED` of any version, read in place.
 ///
@@ -26,7 +26,7 @@ pub struct FlowRemovedView<'a> {
     pub hard_timeout: u16,
     /// What it matched.
     pub matching: MatchView<'a>,
-    /// How long it lived, how many packets and octets it matched.
+    /// How long it lived, how many packets and bytes it matched.
     pub stats: Counters,
     body: Span<'a>,
 }
@@ -36,7 +36,7 @@ impl<'a> FlowRemovedView<'a> {
     ///
     /// # Errors
     /// What is wrong with it, and where: just as for [`FlowRemoved`]. `Version` before 1.0 and after 1.5.
-    pub fn new(msg: Frame<'a>) -> Result<Self> {
+    pub fn new(msg: RawMessage<'a>) -> Result<Self> {
         let mut r = Reader::new(msg.version().known()?, msg.body(), HEADER_LEN);
         let start = r.clone();
         let view = Self::take(&mut r)?;
@@ -74,7 +74,7 @@ impl<'a> FlowRemovedView<'a> {
 mod tests {
     use super::*;
     use crate::model::{Elapsed, Stat, Stats};
-    use crate::{Field, Message, Out, PortNo, Version};
+    use crate::{Encoder, Field, Message, PortNo, Version};
 
     #[test]
     fn every_version_tells_what_it_has_a_place_for() {
@@ -92,9 +92,9 @@ mod tests {
                 stats: Stats { fields: vec![Stat::Duration(duration), Stat::PacketCount(9)] },
             };
             let (mut tx, mut xid) = (vec![], 1);
-            let mut out = Out::new(&mut tx, version, &mut xid);
+            let mut out = Encoder::new(&mut tx, version, &mut xid);
             Message::FlowRemoved(owned.clone()).emit(0, &mut out).unwrap();
-            let view = FlowRemovedView::new(Frame::new(&tx).unwrap()).unwrap();
+            let view = FlowRemovedView::new(RawMessage::new(&tx).unwrap()).unwrap();
             assert_eq!(
                 (view.cookie, view.priority, view.reason),
                 (1, 2, owned.reason),

@@ -6,7 +6,7 @@ use crate::model::codec::Codec;
 use crate::model::in_place::{Span, Unread};
 use crate::model::reader::Reader;
 use crate::model::{Counters, FlowDesc, FlowStats, FlowStatsReason};
-use crate::{FlowModFlags, Instruction, MatchView, MultipartKind, Result, Version, Why};
+use crate::{FlowModFlags, Instruction, MatchView, MultipartType, Result, Version, Why};
 
 /// One rule with its counters, of any version, read in place.
 ///
@@ -32,22 +32,22 @@ pub struct FlowStatsView<'a> {
     pub cookie: u64,
     /// What it matches.
     pub matching: MatchView<'a>,
-    /// How long it has been there, how many packets and octets it matched.
+    /// How long it has been there, how many packets and bytes it matched.
     pub stats: Counters,
     pub(crate) instructions: Unread<'a>,
-    kind: MultipartKind,
+    kind: MultipartType,
     all: Span<'a>,
 }
 
 impl<'a> FlowStatsView<'a> {
     /// Takes the rule at the start of what `r` has left.
-    fn new(kind: MultipartKind, r: &mut Reader<'a>) -> Result<Self> {
+    fn new(kind: MultipartType, r: &mut Reader<'a>) -> Result<Self> {
         r.version().known()?;
         let start = r.clone();
         let view = match kind {
-            MultipartKind::FLOW => Self::take_desc(r)?,
-            MultipartKind::FLOW_STATS => Self::take_stats(r)?,
-            _ => return Err(r.error("multipart type", Why::Kind)),
+            MultipartType::FLOW => Self::take_desc(r)?,
+            MultipartType::FLOW_STATS => Self::take_stats(r)?,
+            _ => return Err(r.error("multipart type", Why::UnknownType)),
         };
         Ok(Self { kind, all: Span::between(&start, r), ..view })
     }
@@ -66,14 +66,14 @@ impl<'a> FlowStatsView<'a> {
             matching: MatchView::ALL,
             stats: Counters::default(),
             instructions: Unread(Span::NONE),
-            kind: MultipartKind::FLOW,
+            kind: MultipartType::FLOW,
             all: Span::NONE,
         }
     }
 
     /// The instructions as they lie there; in 1.0 the actions.
-    pub const fn instruction_octets(&self) -> &'a [u8] {
-        self.instructions.0.octets()
+    pub const fn instruction_bytes(&self) -> &'a [u8] {
+        self.instructions.0.bytes()
     }
 
     /// What it does.
@@ -96,7 +96,7 @@ impl<'a> FlowStatsView<'a> {
     /// Allocates the lists.
     pub fn to_flow_desc(&self) -> Result<FlowDesc> {
         let mut r = self.all.reader();
-        if self.kind != MultipartKind::FLOW_STATS {
+        if self.kind != MultipartType::FLOW_STATS {
             return FlowDesc::parse(&mut r);
         }
         let FlowStats { table_id, priority, matching, stats, .. } = FlowStats::parse(&mut r)?;
@@ -104,8 +104,8 @@ impl<'a> FlowStatsView<'a> {
     }
 }
 
-/// The rules in the body of a `MULTIPART_REPLY` of `kind`, which starts `at` octets into its message: of
-/// [`FLOW`](MultipartKind::FLOW), or of [`FLOW_STATS`](MultipartKind::FLOW_STATS), which 1.5 has.
+/// The rules in the body of a `MULTIPART_REPLY` of `kind`, which starts `at` bytes into its message: of
+/// [`FLOW`](MultipartType::FLOW), or of [`FLOW_STATS`](MultipartType::FLOW_STATS), which 1.5 has.
 ///
 /// It ends behind the first fault.
 ///
@@ -113,7 +113,7 @@ impl<'a> FlowStatsView<'a> {
 /// What is wrong with a rule, and where; of another version or kind the first says so.
 pub fn flow_stats(
     version: Version,
-    kind: MultipartKind,
+    kind: MultipartType,
     body: &[u8],
     at: u16,
 ) -> impl Iterator<Item = Result<FlowStatsView<'_>>> {
@@ -134,20 +134,22 @@ pub fn flow_stats(
 mod tests {
     use super::*;
     use crate::model::{self, Elapsed, MultipartFlags, Reply, Stat, Stats};
-    use crate::{Action, Error, Field, Frame, Match, Message, Multipart, Out, PortNo};
+    use crate::{
+        Action, Encoder, Field, Match, Message, Multipart, ParseError, PortNo, RawMessage,
+    };
 
     fn written(version: Version, body: Reply) -> Vec<u8> {
         let (mut tx, mut xid) = (vec![], 1);
         let reply = model::Multipart { flags: MultipartFlags::default(), body };
-        let mut out = Out::new(&mut tx, version, &mut xid);
+        let mut out = Encoder::new(&mut tx, version, &mut xid);
         Message::MultipartReply(reply).emit(1, &mut out).unwrap();
         tx
     }
 
-    fn read(octets: &[u8]) -> Vec<Result<FlowStatsView<'_>>> {
-        let msg = Frame::new(octets).unwrap();
+    fn read(bytes: &[u8]) -> Vec<Result<FlowStatsView<'_>>> {
+        let msg = RawMessage::new(bytes).unwrap();
         let part = Multipart::new(msg).unwrap();
-        let at = u16::try_from(octets.len() - part.body.len()).unwrap();
+        let at = u16::try_from(bytes.len() - part.body.len()).unwrap();
         flow_stats(msg.version(), part.kind, part.body, at).collect()
     }
 
@@ -185,8 +187,8 @@ mod tests {
                 instructions: vec![Instruction::apply([Action::output(PortNo(2))])],
             };
             let flows = vec![owned.clone(), FlowDesc::default()];
-            let octets = written(version, Reply::FlowDesc { flows });
-            let [Ok(view), Ok(other)] = read(&octets)[..] else { panic!("{version}") };
+            let bytes = written(version, Reply::FlowDesc { flows });
+            let [Ok(view), Ok(other)] = read(&bytes)[..] else { panic!("{version}") };
             assert_eq!((view.table_id, view.priority, view.cookie), (1, 2, 7), "{version}");
             assert_eq!((view.idle_timeout, view.hard_timeout), (3, 4), "{version}");
             assert_eq!((view.flags, view.importance), (owned.flags, owned.importance), "{version}");
@@ -201,33 +203,33 @@ mod tests {
     fn counters_alone_are_told_by_1_5() {
         let (reason, matching, stats) = (FlowStatsReason::STAT_TRIGGER, matching(), stats());
         let owned = FlowStats { table_id: 1, reason, priority: 2, matching, stats };
-        let octets = written(Version::V1_5, Reply::FlowStats { flows: vec![owned.clone()] });
-        let [Ok(view)] = read(&octets)[..] else { panic!("{octets:x?}") };
+        let bytes = written(Version::V1_5, Reply::FlowStats { flows: vec![owned.clone()] });
+        let [Ok(view)] = read(&bytes)[..] else { panic!("{bytes:x?}") };
         assert_eq!((view.table_id, view.reason, view.priority), (1, reason, 2));
         assert_eq!((view.matching.to_match(), view.stats), (owned.matching, COUNTERS));
-        assert_eq!((view.instruction_octets(), view.cookie), (&[][..], 0));
+        assert_eq!((view.instruction_bytes(), view.cookie), (&[][..], 0));
     }
 
     #[test]
     fn the_first_fault_is_the_last_item() {
         let flows = vec![FlowDesc::default(); 3];
-        let mut octets = written(Version::V1_3, Reply::FlowDesc { flows });
-        octets[16 + 56 + 1] = 3;
-        let [Ok(_), Err(error)] = read(&octets)[..] else { panic!("{octets:x?}") };
-        assert_eq!(error, Error::new("flow_desc", 75, Why::Short));
-        octets[9] = 2;
-        let [Err(error)] = read(&octets)[..] else { panic!("{octets:x?}") };
-        assert_eq!(error, Error::new("multipart type", 16, Why::Kind));
+        let mut bytes = written(Version::V1_3, Reply::FlowDesc { flows });
+        bytes[16 + 56 + 1] = 3;
+        let [Ok(_), Err(error)] = read(&bytes)[..] else { panic!("{bytes:x?}") };
+        assert_eq!(error, ParseError::new("flow_desc", 75, Why::Short));
+        bytes[9] = 2;
+        let [Err(error)] = read(&bytes)[..] else { panic!("{bytes:x?}") };
+        assert_eq!(error, ParseError::new("multipart type", 16, Why::UnknownType));
     }
 
     #[test]
     fn instructions_are_refused_when_they_are_read() {
         let instructions = vec![Instruction::GotoTable { table_id: 4 }];
         let flows = vec![FlowDesc { instructions, ..FlowDesc::default() }];
-        let mut octets = written(Version::V1_3, Reply::FlowDesc { flows });
-        let last = octets.len() - 5;
-        octets[last] = 7;
-        let [Ok(view)] = read(&octets)[..] else { panic!("{octets:x?}") };
+        let mut bytes = written(Version::V1_3, Reply::FlowDesc { flows });
+        let last = bytes.len() - 5;
+        bytes[last] = 7;
+        let [Ok(view)] = read(&bytes)[..] else { panic!("{bytes:x?}") };
         assert_eq!(view.instructions().unwrap_err().at, 16 + 56);
     }
 }

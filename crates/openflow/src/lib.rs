@@ -1,24 +1,24 @@
-//! OpenFlow messages: octets to values and back, 1.0 to 1.5.
+//! OpenFlow messages: bytes to values and back, 1.0 to 1.5.
 //!
 //! The contract of every view in this crate: `new` proves the layout once, with an [`Error`] that says what is
 //! wrong and where; after that no getter can fail. What arrives in bulk is read in place, what is written goes
-//! straight into a transmit buffer through [`Out`]. Beside the views stands one owned, version-neutral
+//! straight into a transmit buffer through [`Encoder`]. Beside the views stands one owned, version-neutral
 //! [`Message`], for tests, dumps and applications that are not in a hurry.
 //!
 //! Nothing here does I/O, reads a clock, starts a thread or logs.
 //!
 //! ```
-//! use sluice_openflow::{Action, Field, FlowMod, Instruction, Kind, MacAddr, Out, PortNo, Version, split};
+//! use sluice_openflow::{Action, Field, FlowMod, Instruction, MessageType, MacAddr, Encoder, PortNo, Version, split};
 //!
 //! let (mut tx, mut xid) = (Vec::new(), 1);
-//! let mut out = Out::new(&mut tx, Version::V1_3, &mut xid);
+//! let mut out = Encoder::new(&mut tx, Version::V1_3, &mut xid);
 //! out.flow_mod(&FlowMod {
 //!     matching: [Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 1]))].into(),
 //!     instructions: vec![Instruction::apply([Action::output(PortNo(3))])],
 //!     ..FlowMod::default()
 //! })?;
 //! let (frame, rest) = split(&tx)?.expect("one whole message");
-//! assert_eq!(frame.kind(), Kind::FLOW_MOD);
+//! assert_eq!(frame.kind(), MessageType::FLOW_MOD);
 //! assert!(rest.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -26,35 +26,35 @@
 mod body;
 mod datapath_id;
 mod echo;
+mod encoder;
 mod error;
 mod error_msg;
 mod eth;
 mod flow_mod;
 mod flow_removed;
 mod flow_stats;
-mod frame;
-mod kind;
 mod match_view;
+mod message_type;
 pub mod model;
 mod multipart;
-mod out;
 mod packet_in;
 mod packet_out;
 mod port;
+mod raw_message;
 mod stencil;
 mod version;
 
 pub use body::ports;
 pub use datapath_id::DatapathId;
-pub use error::{Error, Inexpressible, Part, Result, Why};
+pub use encoder::Encoder;
+pub use error::{EncodeError, ParseError, Part, Result, Why};
 pub use error_msg::ErrorMsg;
 pub use eth::{EthHeader, EtherType, Ethernet, MacAddr, VlanId};
 pub use flow_mod::FlowModView;
 pub use flow_removed::FlowRemovedView;
 pub use flow_stats::{FlowStatsView, flow_stats};
-pub use frame::{Frame, HEADER_LEN, split};
-pub use kind::Kind;
 pub use match_view::MatchView;
+pub use message_type::MessageType;
 pub use model::{
     Action, ActionBits, Capabilities, ConfigFlags, Counters, Desc, Elapsed, ErrorCode, ErrorReason,
     ErrorRow, ErrorType, EthernetPort, Features, Field, FieldId, FieldRow, FlowMod, FlowModCommand,
@@ -62,11 +62,11 @@ pub use model::{
     PacketInReason, Port, PortConfig, PortFeatures, PortProp, PortReason, PortState, PortStatus,
     Role, RoleRequest, SwitchConfig,
 };
-pub use multipart::{Multipart, MultipartKind};
-pub use out::Out;
+pub use multipart::{Multipart, MultipartType};
 pub use packet_in::{PacketIn, PacketIns};
 pub use packet_out::{PacketOut, PacketOutView};
 pub use port::PortNo;
+pub use raw_message::{HEADER_LEN, RawMessage, split};
 pub use stencil::{Course, Fill, Stencil, Ways};
 pub use version::{Version, Versions};
 

@@ -6,18 +6,18 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::model::{match_fixed, matching};
-use crate::{Error, Frame, Match, Part, PortNo, Result, Version, Why};
+use crate::{Match, ParseError, Part, PortNo, RawMessage, Result, Version, Why};
 
 /// What a rule matches, proved and in place; [`to_match`](Self::to_match) reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatchView<'a> {
     version: Version,
-    octets: &'a [u8],
+    bytes: &'a [u8],
 }
 
 impl<'a> MatchView<'a> {
     /// No fields, so that everything matches.
-    pub(crate) const ALL: Self = Self { version: Version::V1_5, octets: &[0, 1, 0, 4, 0, 0, 0, 0] };
+    pub(crate) const ALL: Self = Self { version: Version::V1_5, bytes: &[0, 1, 0, 4, 0, 0, 0, 0] };
 
     /// Takes the match at the start of what `r` has left, padding included.
     ///
@@ -30,7 +30,7 @@ impl<'a> MatchView<'a> {
             _ => matching::prove(r)?,
         }
         let len = all.len() - r.len();
-        Ok(Self { version, octets: all.get(..len).unwrap_or_default() })
+        Ok(Self { version, bytes: all.get(..len).unwrap_or_default() })
     }
 
     /// The fields.
@@ -38,7 +38,7 @@ impl<'a> MatchView<'a> {
     /// # Cost
     /// Allocates the list.
     pub fn to_match(self) -> Match {
-        let mut r = Reader::new(self.version, self.octets, 0);
+        let mut r = Reader::new(self.version, self.bytes, 0);
         let read = Match::parse(&mut r);
         debug_assert!(read.is_ok(), "what was proved is read: {read:?}");
         read.unwrap_or_default()
@@ -56,19 +56,19 @@ struct PortOnly {
 }
 
 impl PortOnly {
-    /// `OFPMT_OXM` and 12 octets.
+    /// `OFPMT_OXM` and 12 bytes.
     const HEAD: u32 = 1 << 16 | 0xc;
-    /// `IN_PORT` of `OFPXMC_OPENFLOW_BASIC` without a mask, 4 octets.
+    /// `IN_PORT` of `OFPXMC_OPENFLOW_BASIC` without a mask, 4 bytes.
     const IN_PORT: u32 = 0x8000 << 16 | 4;
 }
 
-/// The ingress port of the match that starts `at` octets into `msg`, of 1.2 or later; and what follows the match.
+/// The ingress port of the match that starts `at` bytes into `msg`, of 1.2 or later; and what follows the match.
 ///
 /// # Errors
 /// As for [`Match`]; `Missing` without an ingress port.
 #[inline]
-pub(crate) fn in_port(msg: Frame<'_>, at: u16) -> Result<(PortNo, &[u8])> {
-    let here = msg.octets().get(usize::from(at)..).unwrap_or_default();
+pub(crate) fn in_port(msg: RawMessage<'_>, at: u16) -> Result<(PortNo, &[u8])> {
+    let here = msg.bytes().get(usize::from(at)..).unwrap_or_default();
     match PortOnly::ref_from_prefix(here) {
         Ok((m, rest))
             if m.kind_and_len.get() == PortOnly::HEAD && m.header.get() == PortOnly::IN_PORT =>
@@ -80,10 +80,10 @@ pub(crate) fn in_port(msg: Frame<'_>, at: u16) -> Result<(PortNo, &[u8])> {
 }
 
 #[inline(never)]
-fn in_port_among_others(msg: Frame<'_>, at: u16) -> Result<(PortNo, &[u8])> {
-    let here = msg.octets().get(usize::from(at)..).unwrap_or_default();
+fn in_port_among_others(msg: RawMessage<'_>, at: u16) -> Result<(PortNo, &[u8])> {
+    let here = msg.bytes().get(usize::from(at)..).unwrap_or_default();
     let mut r = Reader::new(msg.version(), here, at.into());
     let found = matching::prove_in_port(&mut r)?;
-    let missing = Error::new("in_port", at, Why::Missing).within(Part::Match);
+    let missing = ParseError::new("in_port", at, Why::Missing).within(Part::Match);
     Ok((found.ok_or(missing)?, r.rest()))
 }

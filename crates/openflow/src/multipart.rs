@@ -6,13 +6,15 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::model::Reply;
 use crate::model::codec::{Choice, Codec};
 use crate::model::reader::Reader;
-use crate::{Error, Frame, Inexpressible, Kind, Out, Port, PortNo, Result, Version, Why};
+use crate::{
+    EncodeError, Encoder, MessageType, ParseError, Port, PortNo, RawMessage, Result, Version, Why,
+};
 
 /// What is asked or told. An open set, numbered alike in all versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct MultipartKind(pub u16);
+pub struct MultipartType(pub u16);
 
-impl MultipartKind {
+impl MultipartType {
     /// Maker, model, serial number.
     pub const DESC: Self = Self(0);
     /// Rules, one by one; `FLOW_DESC` in 1.5.
@@ -41,7 +43,7 @@ impl Reply {
     ///
     /// # Cost
     /// Allocates what it holds.
-    pub fn read(version: Version, kind: MultipartKind, body: &[u8]) -> Result<Self> {
+    pub fn read(version: Version, kind: MultipartType, body: &[u8]) -> Result<Self> {
         let mut r = Reader::new(version, body, 0);
         let reply = Self::parse_as(kind.0.into(), &mut r)?;
         r.finish("multipart reply")?;
@@ -52,7 +54,7 @@ impl Reply {
 /// `OFPMPF_REPLY_MORE`, `OFPMPF_REQ_MORE`.
 const MORE: u16 = 1;
 
-/// What both forms start with; four octets of padding follow since 1.1.
+/// What both forms start with; four bytes of padding follow since 1.1.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Fixed {
@@ -64,7 +66,7 @@ struct Fixed {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Multipart<'a> {
     /// What is asked or told.
-    pub kind: MultipartKind,
+    pub kind: MultipartType,
     /// Whether parts follow that belong to this one.
     pub more: bool,
     /// The body of this part.
@@ -76,17 +78,17 @@ impl<'a> Multipart<'a> {
     ///
     /// # Errors
     /// `Short` if the fixed part is cut off.
-    pub fn new(msg: Frame<'a>) -> Result<Self> {
+    pub fn new(msg: RawMessage<'a>) -> Result<Self> {
         let (fixed, rest) = msg.fixed::<Fixed>("multipart")?;
         let body = rest.get(pad_len(msg.version())..);
         Ok(Self {
-            kind: MultipartKind(fixed.kind.get()),
+            kind: MultipartType(fixed.kind.get()),
             more: fixed.flags.get() & MORE != 0,
-            body: body.ok_or(Error::new("multipart", 12, Why::Short))?,
+            body: body.ok_or(ParseError::new("multipart", 12, Why::Short))?,
         })
     }
 
-    fn emit(self, out: &mut Out<'_>) {
+    fn emit(self, out: &mut Encoder<'_>) {
         let flags = if self.more { MORE } else { 0 };
         out.put(&Fixed { kind: self.kind.0.into(), flags: flags.into() });
         let pad = [0u8; 4];
@@ -99,17 +101,17 @@ fn pad_len(version: Version) -> usize {
     if version == Version::V1_0 { 0 } else { 4 }
 }
 
-impl Out<'_> {
+impl Encoder<'_> {
     /// Writes one part of a request or reply.
     ///
     /// # Errors
     /// A body that is too long.
     pub(crate) fn multipart(
         &mut self,
-        direction: Kind,
+        direction: MessageType,
         xid: u32,
         part: Multipart<'_>,
-    ) -> Result<(), Inexpressible> {
+    ) -> Result<(), EncodeError> {
         self.message_with_xid(direction, xid, |out| {
             part.emit(out);
             Ok(())
@@ -122,10 +124,10 @@ impl Out<'_> {
     /// A body that is too long.
     pub fn multipart_request(
         &mut self,
-        kind: MultipartKind,
+        kind: MultipartType,
         body: &[u8],
-    ) -> Result<u32, Inexpressible> {
-        self.message(Kind::MULTIPART_REQUEST, |out| {
+    ) -> Result<u32, EncodeError> {
+        self.message(MessageType::MULTIPART_REQUEST, |out| {
             Multipart { kind, more: false, body }.emit(out);
             Ok(())
         })
@@ -135,36 +137,36 @@ impl Out<'_> {
     ///
     /// # Errors
     /// A body that is too long.
-    pub fn multipart_reply(&mut self, xid: u32, part: Multipart<'_>) -> Result<(), Inexpressible> {
-        self.multipart(Kind::MULTIPART_REPLY, xid, part)
+    pub fn multipart_reply(&mut self, xid: u32, part: Multipart<'_>) -> Result<(), EncodeError> {
+        self.multipart(MessageType::MULTIPART_REPLY, xid, part)
     }
 
     /// Asks for the descriptions of all ports.
     ///
     /// # Errors
     /// Before 1.3 `FEATURES_REPLY` tells them.
-    pub fn port_desc_request(&mut self) -> Result<u32, Inexpressible> {
+    pub fn port_desc_request(&mut self) -> Result<u32, EncodeError> {
         self.needs(Version::V1_3, "port_desc")?;
         // 1.5 lets one port be asked for; all of them is the wildcard. OpenFlow 1.5.0 §7.3.5.7.
         let any = [U32::new(PortNo::ANY.0), U32::ZERO];
         let body = if self.version() >= Version::V1_5 { any.as_bytes() } else { &[] };
-        self.multipart_request(MultipartKind::PORT_DESC, body)
+        self.multipart_request(MultipartType::PORT_DESC, body)
     }
 
     /// Writes the `PORT_DESC` reply to request `xid`, in as many parts as it takes.
     ///
     /// # Errors
     /// Names what the version cannot say.
-    pub fn port_desc_reply(&mut self, xid: u32, ports: &[Port]) -> Result<(), Inexpressible> {
+    pub fn port_desc_reply(&mut self, xid: u32, ports: &[Port]) -> Result<(), EncodeError> {
         self.needs(Version::V1_3, "port_desc")?;
-        let kind = MultipartKind::PORT_DESC;
+        let kind = MultipartType::PORT_DESC;
         if ports.is_empty() {
             return self.multipart_reply(xid, Multipart { kind, more: false, body: &[] });
         }
         let chunks = ports.chunks(PORTS_PER_PART);
         let last = chunks.len() - 1;
         for (n, part) in chunks.enumerate() {
-            self.message_with_xid(Kind::MULTIPART_REPLY, xid, |out| {
+            self.message_with_xid(MessageType::MULTIPART_REPLY, xid, |out| {
                 Multipart { kind, more: n < last, body: &[] }.emit(out);
                 part.iter().try_for_each(|port| port.emit(out))
             })?;
@@ -173,7 +175,7 @@ impl Out<'_> {
     }
 }
 
-/// As many descriptions of some 72 octets as stay well under the length field's 65 535.
+/// As many descriptions of some 72 bytes as stay well under the length field's 65 535.
 const PORTS_PER_PART: usize = 800;
 
 const _: () = assert!(PORTS_PER_PART * 72 + 16 <= 0xffff);
@@ -189,7 +191,7 @@ mod tests {
             let port = Port { port_no: PortNo(1), name: "eth1".into(), ..Port::default() };
             let (mut tx, mut xid) = (vec![], 1);
             let told = vec![port; 1500];
-            Out::new(&mut tx, version, &mut xid).port_desc_reply(7, &told).unwrap();
+            Encoder::new(&mut tx, version, &mut xid).port_desc_reply(7, &told).unwrap();
             let (first, rest) = crate::split(&tx).unwrap().unwrap();
             let (second, rest) = crate::split(rest).unwrap().unwrap();
             assert!(rest.is_empty());

@@ -6,8 +6,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::match_view::in_port;
 use crate::model::codec::Codec;
 use crate::{
-    Error, Field, Frame, Inexpressible, Kind, Match, NO_BUFFER, Out, PacketInReason, PortNo,
-    Result, Version, Why, buffered, split,
+    EncodeError, Encoder, Field, Match, MessageType, NO_BUFFER, PacketInReason, ParseError, PortNo,
+    RawMessage, Result, Version, Why, buffered, split,
 };
 
 /// `struct ofp_packet_in` of 1.0; then the frame. OpenFlow 1.0.0 §5.4.1.
@@ -33,7 +33,7 @@ struct Fixed11 {
     table_id: u8,
 }
 
-/// The same of 1.2; then match, 2 octets of padding, the frame. OpenFlow 1.2 §A.4.1.
+/// The same of 1.2; then match, 2 bytes of padding, the frame. OpenFlow 1.2 §A.4.1.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Fixed12 {
@@ -43,7 +43,7 @@ struct Fixed12 {
     table_id: u8,
 }
 
-/// The same of 1.3 and later; then match, 2 octets of padding, the frame.
+/// The same of 1.3 and later; then match, 2 bytes of padding, the frame.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 struct Fixed13 {
@@ -91,13 +91,13 @@ impl<'a> PacketIn<'a> {
     /// `IN_PORT` field that §7.4.1 demands.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    pub fn new(msg: Frame<'a>) -> Result<Self> {
+    pub fn new(msg: RawMessage<'a>) -> Result<Self> {
         if msg.version() == Version::V1_0 { Self::new_10(msg) } else { Self::new_11_on(msg) }
     }
 
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn new_11_on(msg: Frame<'a>) -> Result<Self> {
+    fn new_11_on(msg: RawMessage<'a>) -> Result<Self> {
         match msg.version() {
             Version::V1_1 => Self::new_11(msg),
             Version::V1_2 => {
@@ -109,13 +109,13 @@ impl<'a> PacketIn<'a> {
                 let cookie = p.cookie.get();
                 Self::with_match(msg, 24, p.buffer_id, p.total_len, p.reason, p.table_id, cookie)
             }
-            _ => Err(Error::new("version", 0, Why::Version)),
+            _ => Err(ParseError::new("version", 0, Why::Version)),
         }
     }
 
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn new_10(msg: Frame<'a>) -> Result<Self> {
+    fn new_10(msg: RawMessage<'a>) -> Result<Self> {
         let (p, frame) = msg.fixed::<Fixed10>("packet_in")?;
         Ok(Self {
             buffer_id: buffered(p.buffer_id.get()),
@@ -128,7 +128,7 @@ impl<'a> PacketIn<'a> {
         })
     }
 
-    fn new_11(msg: Frame<'a>) -> Result<Self> {
+    fn new_11(msg: RawMessage<'a>) -> Result<Self> {
         let (p, frame) = msg.fixed::<Fixed11>("packet_in")?;
         Ok(Self {
             buffer_id: buffered(p.buffer_id.get()),
@@ -144,7 +144,7 @@ impl<'a> PacketIn<'a> {
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     fn with_match(
-        msg: Frame<'a>,
+        msg: RawMessage<'a>,
         at: u16,
         buffer_id: U32,
         total_len: U16,
@@ -153,7 +153,7 @@ impl<'a> PacketIn<'a> {
         cookie: u64,
     ) -> Result<Self> {
         let (in_port, rest) = in_port(msg, at)?;
-        let cut_off = Error::new("frame", at, Why::Length);
+        let cut_off = ParseError::new("frame", at, Why::Length);
         Ok(Self {
             buffer_id: buffered(buffer_id.get()),
             in_port,
@@ -169,11 +169,11 @@ impl<'a> PacketIn<'a> {
     ///
     /// # Errors
     /// Names what the version cannot say.
-    pub fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    pub fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (buffer_id, total_len) =
             (self.buffer_id.unwrap_or(NO_BUFFER).into(), self.total_len.into());
         let (reason, table_id) = (self.reason.0, self.table_id);
-        out.message_with_xid(Kind::PACKET_IN, 0, |out| {
+        out.message_with_xid(MessageType::PACKET_IN, 0, |out| {
             match out.version() {
                 Version::V1_0 => {
                     let in_port = self.in_port.to_u16()?.into();
@@ -213,10 +213,10 @@ pub struct PacketIns<'a> {
 }
 
 impl<'a> PacketIns<'a> {
-    /// Those of `version` that `octets` begins with.
+    /// Those of `version` that `bytes` begins with.
     #[inline]
-    pub const fn new(version: Version, octets: &'a [u8]) -> Self {
-        Self { rest: octets, version, taken: 0 }
+    pub const fn new(version: Version, bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, version, taken: 0 }
     }
 
     /// What has not been read yet.
@@ -271,7 +271,7 @@ mod tests {
     fn a_frame_is_all_that_follows_whatever_total_len_says() {
         let mut msg = vec![1, 10, 0, 32, 0, 0, 0, 0, 0, 0, 1, 2, 0, 64, 0, 3, 0, 0];
         msg.extend([7; 14]);
-        let p = PacketIn::new(Frame::new(&msg).unwrap()).unwrap();
+        let p = PacketIn::new(RawMessage::new(&msg).unwrap()).unwrap();
         assert_eq!((p.buffer_id, p.in_port, p.total_len), (Some(258), PortNo(3), 64));
         assert_eq!(p.frame, [7; 14]);
     }
@@ -290,8 +290,8 @@ mod tests {
                 frame: b"frame",
             };
             let (mut tx, mut xid) = (vec![], 1);
-            p.emit(&mut Out::new(&mut tx, version, &mut xid)).unwrap();
-            assert_eq!(PacketIn::new(Frame::new(&tx).unwrap()), Ok(p), "{version}");
+            p.emit(&mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
+            assert_eq!(PacketIn::new(RawMessage::new(&tx).unwrap()), Ok(p), "{version}");
         }
     }
 
@@ -304,7 +304,7 @@ mod tests {
         msg.extend([0x80, 0, 0, 4, 0, 0, 0, 9]);
         msg.extend([0, 0, b'f']);
         msg[3] = 75;
-        let p = PacketIn::new(Frame::new(&msg).unwrap()).unwrap();
+        let p = PacketIn::new(RawMessage::new(&msg).unwrap()).unwrap();
         assert_eq!((p.in_port, p.frame), (PortNo(9), &b"f"[..]));
     }
 
@@ -313,7 +313,7 @@ mod tests {
         let mut msg = vec![4, 10, 0, 34, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
         msg.extend([0; 8]);
         msg.extend([0, 1, 0, 4, 0, 0, 0, 0, 0, 0]);
-        let error = PacketIn::new(Frame::new(&msg).unwrap()).unwrap_err();
-        assert_eq!(error, Error::new("in_port", 24, Why::Missing).within(crate::Part::Match));
+        let error = PacketIn::new(RawMessage::new(&msg).unwrap()).unwrap_err();
+        assert_eq!(error, ParseError::new("in_port", 24, Why::Missing).within(crate::Part::Match));
     }
 }

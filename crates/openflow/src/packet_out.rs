@@ -7,8 +7,8 @@ use crate::match_view::in_port;
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{
-    Action, Error, Field, Frame, Inexpressible, Kind, Match, NO_BUFFER, Out, PacketIn, PortNo,
-    Result, Version, Why, buffered,
+    Action, EncodeError, Encoder, Field, Match, MessageType, NO_BUFFER, PacketIn, ParseError,
+    PortNo, RawMessage, Result, Version, Why, buffered,
 };
 
 /// `struct ofp_packet_out` of 1.0; then actions, then the frame. OpenFlow 1.0.0 §5.3.6.
@@ -81,7 +81,7 @@ impl<'a> PacketOutView<'a> {
     /// # Errors
     /// `Short` if the fixed part is cut off, `Length` if match or actions overrun.
     #[inline]
-    pub fn new(msg: Frame<'a>) -> Result<Self> {
+    pub fn new(msg: RawMessage<'a>) -> Result<Self> {
         let version = msg.version();
         let (buffer_id, in_port, actions_len, rest) = match version {
             Version::V1_0 => {
@@ -98,10 +98,10 @@ impl<'a> PacketOutView<'a> {
                 (p.buffer_id, PortNo(p.in_port.get()), p.actions_len, rest)
             }
         };
-        let actions_at = msg.octets().len() - rest.len();
+        let actions_at = msg.bytes().len() - rest.len();
         let (actions, frame) = rest
             .split_at_checked(usize::from(actions_len.get()))
-            .ok_or_else(|| Error::new("actions_len", actions_len_at(version), Why::Length))?;
+            .ok_or_else(|| ParseError::new("actions_len", actions_len_at(version), Why::Length))?;
         Ok(Self {
             buffer_id: buffered(buffer_id.get()),
             in_port,
@@ -124,7 +124,7 @@ impl<'a> PacketOutView<'a> {
     }
 }
 
-/// Where `actions_len` stands, octets from the start of the message.
+/// Where `actions_len` stands, bytes from the start of the message.
 const fn actions_len_at(version: Version) -> u16 {
     match version {
         Version::V1_0 => 14,
@@ -133,14 +133,14 @@ const fn actions_len_at(version: Version) -> u16 {
     }
 }
 
-impl Out<'_> {
+impl Encoder<'_> {
     /// Writes a `PACKET_OUT`; returns its transaction id.
     ///
     /// # Errors
     /// Names what the version cannot say; nothing is written then.
     #[inline]
-    pub fn packet_out(&mut self, p: &PacketOut<'_>) -> Result<u32, Inexpressible> {
-        self.message(Kind::PACKET_OUT, |out| {
+    pub fn packet_out(&mut self, p: &PacketOut<'_>) -> Result<u32, EncodeError> {
+        self.message(MessageType::PACKET_OUT, |out| {
             let start = out.len();
             let buffer_id = p.buffer_id.unwrap_or(NO_BUFFER).into();
             let actions_len = U16::ZERO;
@@ -185,8 +185,8 @@ mod tests {
                 actions: &actions,
                 frame: b"frame",
             };
-            Out::new(&mut tx, Version(version), &mut xid).packet_out(&said).unwrap();
-            let heard = PacketOutView::new(Frame::new(&tx).unwrap()).unwrap();
+            Encoder::new(&mut tx, Version(version), &mut xid).packet_out(&said).unwrap();
+            let heard = PacketOutView::new(RawMessage::new(&tx).unwrap()).unwrap();
             assert_eq!((heard.buffer_id, heard.in_port), (None, PortNo(3)));
             assert_eq!((heard.actions().unwrap(), heard.frame), (actions.to_vec(), &b"frame"[..]));
         }

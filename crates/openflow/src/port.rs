@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{Inexpressible, Result, Version};
+use crate::{EncodeError, Result, Version};
 
 /// A port number, 32 bits in all versions: the reserved ones of 1.0 are widened. §7.2.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -57,14 +57,14 @@ impl PortNo {
     /// # Errors
     /// Names the port if 1.0 has no number for it.
     #[inline]
-    pub fn to_u16(self) -> Result<u16, Inexpressible> {
+    pub fn to_u16(self) -> Result<u16, EncodeError> {
         // Real ports end at 0xfeff; the reserved ones, moved up, come round to the 256 numbers below them.
         if self.0.wrapping_add(0x100) < 0x1_0000 {
             #[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
             Ok(self.0 as u16)
         } else {
             let (version, needs) = (Version::V1_0, Some(Version::V1_1));
-            Err(Inexpressible { what: "port number", version, needs })
+            Err(EncodeError { what: "port number", version, needs })
         }
     }
 

@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use crate::{Error, Result, Why};
+use crate::{ParseError, Result, Why};
 
-/// The version octet of the header. An open set: a peer may claim any.
+/// The version byte of the header. An open set: a peer may claim any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u8);
 
@@ -28,7 +28,7 @@ impl Version {
     /// `Version`.
     pub(crate) fn known(self) -> Result<Self> {
         let known = (Self::V1_0..=Self::V1_5).contains(&self);
-        if known { Ok(self) } else { Err(Error::new("version", 0, Why::Version)) }
+        if known { Ok(self) } else { Err(ParseError::new("version", 0, Why::Version)) }
     }
 
     /// Reads `1.0` to `1.5`.

@@ -8,8 +8,8 @@ use sluice_openflow::model::{
     Elapsed, FlowDesc, FlowStats, Multipart, MultipartFlags, Reply, Stat, Stats,
 };
 use sluice_openflow::{
-    Action, Field, FlowRemoved, FlowRemovedView, Frame, Instruction, MacAddr, Match, Message,
-    MultipartKind, Out, PortNo, Version, flow_stats,
+    Action, Encoder, Field, FlowRemoved, FlowRemovedView, Instruction, MacAddr, Match, Message,
+    MultipartType, PortNo, RawMessage, Version, flow_stats,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -21,7 +21,7 @@ const RULES: u32 = 200;
 
 fn written(message: &Message, version: Version) -> Vec<u8> {
     let (mut tx, mut xid) = (vec![], 1);
-    message.emit(1, &mut Out::new(&mut tx, version, &mut xid)).unwrap();
+    message.emit(1, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
     tx
 }
 
@@ -43,9 +43,9 @@ fn gone(version: Version) -> Vec<u8> {
 }
 
 /// Rules with their counters in the form of `kind`.
-fn told(version: Version, kind: MultipartKind) -> Vec<u8> {
+fn told(version: Version, kind: MultipartType) -> Vec<u8> {
     let n = RULES as usize;
-    let body = if kind == MultipartKind::FLOW_STATS {
+    let body = if kind == MultipartType::FLOW_STATS {
         let it = FlowStats { matching: matching(), stats: stats(), ..FlowStats::default() };
         Reply::FlowStats { flows: vec![it; n] }
     } else {
@@ -59,9 +59,9 @@ fn told(version: Version, kind: MultipartKind) -> Vec<u8> {
 }
 
 /// Proves and walks over all of them; gives back how many rules and packets they tell.
-fn walk(gone: &[u8], told: &[u8], kind: MultipartKind) -> (u32, u64) {
-    let removed = FlowRemovedView::new(Frame::new(gone).unwrap()).unwrap();
-    let reply = Frame::new(told).unwrap();
+fn walk(gone: &[u8], told: &[u8], kind: MultipartType) -> (u32, u64) {
+    let removed = FlowRemovedView::new(RawMessage::new(gone).unwrap()).unwrap();
+    let reply = RawMessage::new(told).unwrap();
     let part = sluice_openflow::Multipart::new(reply).unwrap();
     let (mut rules, mut packets) = (1, removed.stats.packet_count.unwrap());
     for rule in flow_stats(reply.version(), kind, part.body, 16) {
@@ -74,9 +74,9 @@ fn walk(gone: &[u8], told: &[u8], kind: MultipartKind) -> (u32, u64) {
 /// One test, since it counts for the whole process.
 #[test]
 fn rules_that_are_gone_and_rules_that_are_counted_allocate_nothing() {
-    let of = |version| (version, MultipartKind::FLOW);
+    let of = |version| (version, MultipartType::FLOW);
     let forms = (1..=6).map(|n| of(Version(n)));
-    for (version, kind) in forms.chain([(Version::V1_5, MultipartKind::FLOW_STATS)]) {
+    for (version, kind) in forms.chain([(Version::V1_5, MultipartType::FLOW_STATS)]) {
         let (gone, told) = (gone(version), told(version, kind));
         let region = Region::new(ALLOCATOR);
         let walked = walk(&gone, &told, kind);

@@ -1,6 +1,6 @@
 //! What the model writes is read by Open vSwitch and by Wireshark as what was meant.
 //!
-//! Octets that are written as they came are read as they were; so what is shown to others here is what differs, and
+//! Bytes that are written as they came are read as they were; so what is shown to others here is what differs, and
 //! what is said again in other versions than it came in.
 
 #![allow(
@@ -13,7 +13,7 @@
 mod support;
 
 use sluice_openflow::model::Message;
-use sluice_openflow::{Frame, Version};
+use sluice_openflow::{RawMessage, Version};
 use support::ofctl::printed;
 use support::said::{Said, hex, written};
 
@@ -38,7 +38,7 @@ const REFUSED: &[(&str, &str)] = &[
     ),
     (
         "live/1.1.hex: ovs-ofctl monitor BR",
-        "Open vSwitch writes a SET_DL_DST of 40 octets into WRITE_ACTIONS, which it refuses itself; §A.2.5 of 1.1.0 \
+        "Open vSwitch writes a SET_DL_DST of 40 bytes into WRITE_ACTIONS, which it refuses itself; §A.2.5 of 1.1.0 \
          has 16",
     ),
     (
@@ -73,7 +73,7 @@ fn golden_messages_are_read_or_the_list_says_why_not() {
     let all = support::said::all().into_iter();
     let wrong = all.filter_map(|said| {
         let error = said.read().err()?;
-        Some((said.origin, format!("{error}: {}", hex(&said.octets))))
+        Some((said.origin, format!("{error}: {}", hex(&said.bytes))))
     });
     must_be_listed(&wrong.collect::<Vec<_>>(), REFUSED);
 }
@@ -93,15 +93,15 @@ fn what_is_written_otherwise_means_the_same_to_open_vswitch() {
     let (mut before, mut after) = (vec![], vec![]);
     for (said, message) in read() {
         let again = again(&said, &message);
-        if again == said.octets {
+        if again == said.bytes {
             continue;
         }
-        let same = Frame::new(&again).and_then(Message::parse);
+        let same = RawMessage::new(&again).and_then(Message::parse);
         assert_eq!(same.as_ref(), Ok(&message), "{}", said.origin);
-        let at = again.iter().zip(&said.octets).take_while(|(a, b)| a == b).count();
-        let (ours, theirs) = (hex(&again[at..]), hex(&said.octets[at..]));
-        wrong.push((said.origin, format!("octet {at}: ours {ours}, theirs {theirs}")));
-        before.push(said.octets);
+        let at = again.iter().zip(&said.bytes).take_while(|(a, b)| a == b).count();
+        let (ours, theirs) = (hex(&again[at..]), hex(&said.bytes[at..]));
+        wrong.push((said.origin, format!("byte {at}: ours {ours}, theirs {theirs}")));
+        before.push(said.bytes);
         after.push(again);
     }
     must_be_listed(&wrong, REWRITTEN);
@@ -164,9 +164,9 @@ fn what_is_said_in_another_version_is_read_by_open_vswitch() {
     let mut said_in: Vec<(String, Vec<u8>, Vec<u8>)> = vec![];
     for (said, message) in read() {
         for version in (1..=6).map(Version).filter(|&version| version != said.version()) {
-            if let Some(octets) = written(&message, version, said.frame().xid()) {
+            if let Some(bytes) = written(&message, version, said.frame().xid()) {
                 let what = format!("{} in {version}", said.origin);
-                said_in.push((what, said.octets.clone(), octets));
+                said_in.push((what, said.bytes.clone(), bytes));
             }
         }
     }

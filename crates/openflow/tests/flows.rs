@@ -12,7 +12,7 @@ use std::process::Command;
 
 use sluice_openflow::model::text::caret;
 use sluice_openflow::model::{FlowMod, FlowModCommand, Message};
-use sluice_openflow::{Frame, Out, Version};
+use sluice_openflow::{Encoder, RawMessage, Version};
 
 /// Flows that Open vSwitch reads, with what it makes of them.
 const FLOWS: &str = include_str!("golden/flow_texts.txt");
@@ -83,9 +83,9 @@ fn ours(flow: &FlowMod) -> (Vec<String>, String) {
     (fields, text.split_once("actions=").unwrap().1.to_owned())
 }
 
-fn octets(flow: &FlowMod, version: Version) -> Result<Vec<u8>, String> {
+fn bytes(flow: &FlowMod, version: Version) -> Result<Vec<u8>, String> {
     let (mut tx, mut xid) = (vec![], 1);
-    let mut out = Out::new(&mut tx, version, &mut xid);
+    let mut out = Encoder::new(&mut tx, version, &mut xid);
     Message::FlowMod(flow.clone()).emit(1, &mut out).map_err(|lack| lack.to_string())?;
     Ok(tx)
 }
@@ -111,20 +111,20 @@ fn flows_print_as_open_vswitch_prints_them() {
 }
 
 #[test]
-fn flows_come_back_from_octets() {
+fn flows_come_back_from_bytes() {
     for Known { flow, version, .. } in known() {
         let it = read(flow);
-        let octets = octets(&it, version).unwrap_or_else(|lack| panic!("{flow}: {lack}"));
-        let back = Message::parse(Frame::new(&octets).unwrap());
+        let bytes = bytes(&it, version).unwrap_or_else(|lack| panic!("{flow}: {lack}"));
+        let back = Message::parse(RawMessage::new(&bytes).unwrap());
         let Ok(Message::FlowMod(back)) = back else { panic!("{flow}: {back:?}") };
         assert_eq!(back.to_text(), it.to_text());
     }
 }
 
-/// What `ovs-ofctl ofp-print` says of `octets`.
-fn open_vswitch_reads(octets: &[u8]) -> String {
-    let hex = octets.iter().fold(String::new(), |mut hex, octet| {
-        let _ = write!(hex, "{octet:02x}");
+/// What `ovs-ofctl ofp-print` says of `bytes`.
+fn open_vswitch_reads(bytes: &[u8]) -> String {
+    let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
         hex
     });
     let said = Command::new("ovs-ofctl").args(["ofp-print", &hex]).output();
@@ -137,7 +137,7 @@ fn open_vswitch_reads_what_we_write_as_it_reads_the_flow() {
     let mut wrong = String::new();
     for Known { flow, version, printed, own } in known() {
         let it = read(flow);
-        let said = open_vswitch_reads(&octets(&it, version).unwrap());
+        let said = open_vswitch_reads(&bytes(&it, version).unwrap());
         let said = said.trim();
         let Some((_, again)) =
             said.split_once("(xid=0x1): ").filter(|it| it.1.contains("actions="))
@@ -286,15 +286,15 @@ fn what_is_matched_of_a_tag_is_not_lost() {
 }
 
 #[test]
-fn as_deep_as_actions_may_stand_they_are_read_back_from_octets() {
+fn as_deep_as_actions_may_stand_they_are_read_back_from_bytes() {
     for line in [
         "actions=clone(clone(clone(clone(clone(clone(output:1))))))",
         "actions=write_actions(clone(clone(clone(clone(clone(output:1))))))",
         "actions=clone(clone(clone(clone(clone(ct(commit,exec(load:1->ct_mark)))))))",
     ] {
         let flow = read(line);
-        let octets = octets(&flow, Version::V1_3).unwrap();
-        let back = Message::parse(Frame::new(&octets).unwrap());
+        let bytes = bytes(&flow, Version::V1_3).unwrap();
+        let back = Message::parse(RawMessage::new(&bytes).unwrap());
         assert!(
             matches!(back, Ok(Message::FlowMod(back)) if back.instructions == flow.instructions)
         );
@@ -303,11 +303,11 @@ fn as_deep_as_actions_may_stand_they_are_read_back_from_octets() {
 
 #[test]
 fn what_is_too_long_for_its_field_is_refused() {
-    for (name, octets) in [("tun_metadata0", 124), ("oxm_8000_99", 125)] {
-        let line = |octets| format!("{name}=0x{},actions=drop", "11".repeat(octets));
-        assert_eq!(read(&line(octets)).matching.fields.len(), 1);
-        let fault = FlowMod::from_text(&line(octets + 1), FlowModCommand::ADD).unwrap_err();
-        let what = format!("these are {} octets, and the field has {octets} at most", octets + 1);
+    for (name, bytes) in [("tun_metadata0", 124), ("oxm_8000_99", 125)] {
+        let line = |bytes| format!("{name}=0x{},actions=drop", "11".repeat(bytes));
+        assert_eq!(read(&line(bytes)).matching.fields.len(), 1);
+        let fault = FlowMod::from_text(&line(bytes + 1), FlowModCommand::ADD).unwrap_err();
+        let what = format!("these are {} bytes, and the field has {bytes} at most", bytes + 1);
         assert_eq!((fault.column, fault.what), (name.len() + 2, what));
     }
 }

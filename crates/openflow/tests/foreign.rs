@@ -14,29 +14,34 @@ use std::process::Command as Process;
 
 use sluice_openflow::model::{Masks, Need};
 use sluice_openflow::{
-    Action, ErrorReason, Field, FieldId, FieldRow, FlowMod, FlowModCommand, FlowModFlags, Frame,
-    Instruction, MacAddr, MultipartKind, Out, PacketOut, PortNo, Role, RoleRequest, SwitchConfig,
-    Version, Versions, VlanId,
+    Action, Encoder, ErrorReason, Field, FieldId, FieldRow, FlowMod, FlowModCommand, FlowModFlags,
+    Instruction, MacAddr, MultipartType, PacketOut, PortNo, RawMessage, Role, RoleRequest,
+    SwitchConfig, Version, Versions, VlanId,
 };
 
 /// A message, and how Open vSwitch names its kind.
 struct Said {
     what: String,
     name: &'static str,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
-fn said(version: Version, what: &str, name: &'static str, say: impl FnOnce(&mut Out<'_>)) -> Said {
-    let (mut octets, mut xid) = (vec![], 1);
-    say(&mut Out::new(&mut octets, version, &mut xid));
-    assert!(Frame::new(&octets).is_ok(), "{what} is one message");
-    Said { what: format!("{version} {what}"), name, octets }
+fn said(
+    version: Version,
+    what: &str,
+    name: &'static str,
+    say: impl FnOnce(&mut Encoder<'_>),
+) -> Said {
+    let (mut bytes, mut xid) = (vec![], 1);
+    say(&mut Encoder::new(&mut bytes, version, &mut xid));
+    assert!(RawMessage::new(&bytes).is_ok(), "{what} is one message");
+    Said { what: format!("{version} {what}"), name, bytes }
 }
 
 /// Messages that are there once, whatever their contents.
 fn simple(version: Version) -> Vec<Said> {
     let mut all = vec![];
-    let mut add = |name, say: &dyn Fn(&mut Out<'_>)| {
+    let mut add = |name, say: &dyn Fn(&mut Encoder<'_>)| {
         all.push(said(version, name, name, say));
     };
     add("OFPT_HELLO", &|out| _ = out.hello(Versions::SPOKEN));
@@ -47,10 +52,10 @@ fn simple(version: Version) -> Vec<Said> {
     add("OFPT_ECHO_REQUEST", &|out| _ = out.echo_request());
     add("OFPT_ECHO_REPLY", &|out| out.echo_reply(7, b"sluice").unwrap());
     add("OFPT_BARRIER_REQUEST", &|out| _ = out.barrier_request());
-    add("OFPST_DESC", &|out| _ = out.multipart_request(MultipartKind::DESC, &[]).unwrap());
+    add("OFPST_DESC", &|out| _ = out.multipart_request(MultipartType::DESC, &[]).unwrap());
     add("OFPT_ERROR", &|out| {
         let request = [out.version().0, 2, 0, 8, 0, 0, 0, 9];
-        let request = Frame::new(&request).unwrap();
+        let request = RawMessage::new(&request).unwrap();
         out.error(ErrorReason::BAD_LEN, request);
     });
     if version >= Version::V1_3 {
@@ -128,8 +133,8 @@ fn matches(version: Version) -> Vec<Said> {
             let value = mask.map_or_else(|| likely(row), |mask| mask & (mask >> 1 | 0x1000));
             let fields = with_prerequisites(row, value, mask);
             let add = rule(&fields, &[Action::output(PortNo(3))]);
-            let (mut octets, mut xid) = (vec![], 1);
-            match Out::new(&mut octets, version, &mut xid).flow_mod(&add) {
+            let (mut bytes, mut xid) = (vec![], 1);
+            match Encoder::new(&mut bytes, version, &mut xid).flow_mod(&add) {
                 Ok(_) => {}
                 // What 1.0 cannot say, it refuses; that is the whole of the list.
                 Err(no) => {
@@ -139,7 +144,7 @@ fn matches(version: Version) -> Vec<Said> {
                 }
             }
             let what = format!("{version} flow_mod {:?}", fields.last().unwrap());
-            all.push(Said { what, name: "OFPT_FLOW_MOD", octets });
+            all.push(Said { what, name: "OFPT_FLOW_MOD", bytes });
         }
     }
     all
@@ -196,13 +201,13 @@ fn flow_mods(version: Version) -> Vec<Said> {
     for (action, fields) in actions(version) {
         let actions = [action];
         let add = rule(&fields, &actions);
-        let (mut octets, mut xid) = (vec![], 1);
-        let wrote = Out::new(&mut octets, version, &mut xid).flow_mod(&add);
+        let (mut bytes, mut xid) = (vec![], 1);
+        let wrote = Encoder::new(&mut bytes, version, &mut xid).flow_mod(&add);
         if version == Version::V1_0 && wrote.is_err() {
             continue; // 1.0 has eleven fields that can be set; others are refused by name.
         }
         wrote.unwrap();
-        all.push(Said { what: format!("{version} {actions:x?}"), name: "OFPT_FLOW_MOD", octets });
+        all.push(Said { what: format!("{version} {actions:x?}"), name: "OFPT_FLOW_MOD", bytes });
     }
     for command in 0..=4 {
         let fields = [Field::in_port(PortNo(1)), Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 1]))];
@@ -266,9 +271,9 @@ fn run(tool: &str, args: &[&str]) -> (bool, String) {
 
 fn assert_open_vswitch_reads(version: Version) {
     let mut wrong = vec![];
-    for Said { what, name, octets } in everything(version) {
-        let hex = octets.iter().fold(String::new(), |mut hex, octet| {
-            write!(hex, "{octet:02x}").unwrap();
+    for Said { what, name, bytes } in everything(version) {
+        let hex = bytes.iter().fold(String::new(), |mut hex, byte| {
+            write!(hex, "{byte:02x}").unwrap();
             hex
         });
         let (ok, text) = run("ovs-ofctl", &["ofp-print", &hex]);
@@ -301,18 +306,18 @@ fn capture(messages: &[Said]) -> Vec<u8> {
         file.extend(word.to_le_bytes());
     }
     let mut seq = 1u32;
-    for (n, Said { octets, .. }) in messages.iter().enumerate() {
+    for (n, Said { bytes, .. }) in messages.iter().enumerate() {
         let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 127, 0, 0, 1, 127, 0, 0, 2];
-        let len = u16::try_from(40 + octets.len()).unwrap();
+        let len = u16::try_from(40 + bytes.len()).unwrap();
         ip[2..4].copy_from_slice(&len.to_be_bytes());
         let mut tcp = vec![];
         tcp.extend(6653u16.to_be_bytes());
         tcp.extend(40_000u16.to_be_bytes());
         tcp.extend(seq.to_be_bytes());
-        // Acknowledges octet 1; five words; ACK and PSH; window; no checksum; nothing urgent.
+        // Acknowledges byte 1; five words; ACK and PSH; window; no checksum; nothing urgent.
         tcp.extend([0, 0, 0, 1, 0x50, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
-        seq += u32::try_from(octets.len()).unwrap();
-        let frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], &ip, &tcp, octets].concat();
+        seq += u32::try_from(bytes.len()).unwrap();
+        let frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], &ip, &tcp, bytes].concat();
         let len = u32::try_from(frame.len()).unwrap();
         for word in [u32::try_from(n).unwrap(), 0, len, len] {
             file.extend(word.to_le_bytes());
@@ -355,10 +360,9 @@ fn tshark(messages: &[Said], file: &str, protocol: &str) -> (usize, Vec<String>)
 /// `ovs-ofctl` writes without actions is malformed to it as well. OpenFlow 1.0.0 §5.3.3, §5.3.6.
 fn wireshark_knows(said: &Said) -> bool {
     let actions = match said.name {
-        "OFPT_FLOW_MOD" => &said.octets[72..],
+        "OFPT_FLOW_MOD" => &said.bytes[72..],
         "OFPT_PACKET_OUT" => {
-            &said.octets
-                [16..16 + usize::from(u16::from_be_bytes([said.octets[14], said.octets[15]]))]
+            &said.bytes[16..16 + usize::from(u16::from_be_bytes([said.bytes[14], said.bytes[15]]))]
         }
         _ => return true,
     };

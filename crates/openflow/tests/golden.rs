@@ -11,25 +11,25 @@
 
 mod support;
 
-use sluice_openflow::{Frame, Message, Out, Version};
+use sluice_openflow::{Encoder, Message, RawMessage, Version};
 
 fn written(message: &Message, version: Version, xid: u32) -> Vec<u8> {
     let (mut tx, mut next_xid) = (vec![], 1);
-    message.emit(xid, &mut Out::new(&mut tx, version, &mut next_xid)).unwrap();
+    message.emit(xid, &mut Encoder::new(&mut tx, version, &mut next_xid)).unwrap();
     tx
 }
 
 fn first_difference(ours: &[u8], theirs: &[u8]) -> Option<String> {
     let at = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
     (ours != theirs)
-        .then(|| format!("octet {at}: ours {:02x?}, theirs {:02x?}", &ours[at..], &theirs[at..]))
+        .then(|| format!("byte {at}: ours {:02x?}, theirs {:02x?}", &ours[at..], &theirs[at..]))
 }
 
 #[test]
 fn foreign_messages_are_read_as_the_files_say() {
     let bless = std::env::var_os("SLUICE_BLESS").is_some();
     for golden in support::all() {
-        let debug = match Frame::new(&golden.octets).and_then(Message::parse) {
+        let debug = match RawMessage::new(&golden.bytes).and_then(Message::parse) {
             Ok(message) => format!("{message:02x?}"),
             Err(error) => format!("refused: {error}"),
         };
@@ -45,13 +45,13 @@ fn foreign_messages_are_read_as_the_files_say() {
 fn foreign_messages_are_written_as_they_came_or_the_file_says_why_not() {
     let mut wrong = vec![];
     for golden in support::all() {
-        let (name, frame) = (&golden.name, Frame::new(&golden.octets).unwrap());
+        let (name, frame) = (&golden.name, RawMessage::new(&golden.bytes).unwrap());
         let differs = match Message::parse(frame) {
             Ok(message) => {
                 let again = written(&message, frame.version(), frame.xid());
-                // Whatever the octets, the meaning is the same.
-                assert_eq!(Frame::new(&again).and_then(Message::parse), Ok(message), "{name}");
-                first_difference(&again, &golden.octets)
+                // Whatever the bytes, the meaning is the same.
+                assert_eq!(RawMessage::new(&again).and_then(Message::parse), Ok(message), "{name}");
+                first_difference(&again, &golden.bytes)
             }
             Err(error) => Some(error.to_string()),
         };

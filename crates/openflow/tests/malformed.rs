@@ -13,10 +13,10 @@ mod support;
 use std::collections::HashSet;
 
 use sluice_openflow::model::Message;
-use sluice_openflow::{Error, Frame, Kind, PacketIn, Part, Version, Why};
+use sluice_openflow::{MessageType, PacketIn, ParseError, Part, RawMessage, Version, Why};
 use support::said::{Said, hex, written};
 
-/// Octets of a message in which every word is taken for a length; behind them are more records of the same kinds.
+/// Bytes of a message in which every word is taken for a length; behind them are more records of the same kinds.
 const LOOKED_AT: usize = 320;
 
 /// The golden messages of `version`, of whole ones one of each kind and length.
@@ -24,7 +24,7 @@ fn golden(version: Version) -> Vec<Said> {
     let mut seen = HashSet::new();
     let mut all = support::said::all();
     all.retain(|said| {
-        let key = (said.octets[1], said.octets.len(), said.octets.get(8..16).map(<[u8]>::to_vec));
+        let key = (said.bytes[1], said.bytes.len(), said.bytes.get(8..16).map(<[u8]>::to_vec));
         let is_part = ["actions", "fields"].iter().any(|file| said.origin.starts_with(file));
         said.version() == version && (is_part || seen.insert(key))
     });
@@ -33,61 +33,61 @@ fn golden(version: Version) -> Vec<Said> {
 }
 
 /// Sets the length in the header to what is there.
-fn with_true_length(octets: &mut [u8]) {
-    let len = u16::try_from(octets.len()).unwrap();
-    octets[2..4].copy_from_slice(&len.to_be_bytes());
+fn with_true_length(bytes: &mut [u8]) {
+    let len = u16::try_from(bytes.len()).unwrap();
+    bytes[2..4].copy_from_slice(&len.to_be_bytes());
 }
 
-/// Reads `octets`; what is read is said again and read again, what is not has its fault inside.
-fn hear(origin: &str, octets: &[u8]) {
-    let Ok(frame) = Frame::new(octets) else { return };
+/// Reads `bytes`; what is read is said again and read again, what is not has its fault inside.
+fn hear(origin: &str, bytes: &[u8]) {
+    let Ok(frame) = RawMessage::new(bytes) else { return };
     let read = Message::parse(frame);
     view_agrees(origin, frame, &read);
     match read {
         Ok(message) => {
             let again = written(&message, frame.version(), frame.xid());
             let again =
-                again.unwrap_or_else(|| panic!("{origin}: cannot be said again: {}", hex(octets)));
-            let same = Frame::new(&again).and_then(Message::parse);
-            assert_eq!(same.as_ref(), Ok(&message), "{origin}: {}", hex(octets));
+                again.unwrap_or_else(|| panic!("{origin}: cannot be said again: {}", hex(bytes)));
+            let same = RawMessage::new(&again).and_then(Message::parse);
+            assert_eq!(same.as_ref(), Ok(&message), "{origin}: {}", hex(bytes));
         }
         Err(error) => {
-            assert!(usize::from(error.at) <= octets.len(), "{origin}: {error}: {}", hex(octets));
+            assert!(usize::from(error.at) <= bytes.len(), "{origin}: {error}: {}", hex(bytes));
             assert!(!error.what.is_empty(), "{origin}: {error}");
         }
     }
 }
 
 /// What the switch sends up is well-formed to the view if it is to the model.
-fn view_agrees(origin: &str, frame: Frame<'_>, read: &Result<Message, Error>) {
-    if frame.kind() != Kind::PACKET_IN || matches!(read, Ok(Message::Other { .. })) {
+fn view_agrees(origin: &str, frame: RawMessage<'_>, read: &Result<Message, ParseError>) {
+    if frame.kind() != MessageType::PACKET_IN || matches!(read, Ok(Message::Other { .. })) {
         return;
     }
     let view = PacketIn::new(frame);
     // The view cannot do without the port that §7.4.1 demands; the model keeps what is there.
-    if matches!(view, Err(Error { what: "in_port", why: Why::Missing, .. })) {
+    if matches!(view, Err(ParseError { what: "in_port", why: Why::Missing, .. })) {
         return;
     }
     // Behind the port the view skips the match by its length, and does not look into its fields.
-    if view.is_ok() && matches!(read, Err(Error { part: Part::Match, .. })) {
+    if view.is_ok() && matches!(read, Err(ParseError { part: Part::Match, .. })) {
         return;
     }
-    let octets = || hex(frame.octets());
-    assert_eq!(read.is_ok(), view.is_ok(), "{origin}: {read:?}, {view:?}: {}", octets());
+    let bytes = || hex(frame.bytes());
+    assert_eq!(read.is_ok(), view.is_ok(), "{origin}: {read:?}, {view:?}: {}", bytes());
 }
 
 fn cut_and_lengthened(version: Version) {
     for said in golden(version) {
-        hear(&said.origin, &said.octets);
-        for end in 8..said.octets.len() {
-            let mut cut = said.octets[..end].to_vec();
+        hear(&said.origin, &said.bytes);
+        for end in 8..said.bytes.len() {
+            let mut cut = said.bytes[..end].to_vec();
             with_true_length(&mut cut);
             hear(&said.origin, &cut);
         }
         for more in 1..=8 {
-            for octet in [0, 0xff] {
-                let mut longer = said.octets.clone();
-                longer.resize(said.octets.len() + more, octet);
+            for byte in [0, 0xff] {
+                let mut longer = said.bytes.clone();
+                longer.resize(said.bytes.len() + more, byte);
                 with_true_length(&mut longer);
                 hear(&said.origin, &longer);
             }
@@ -95,16 +95,16 @@ fn cut_and_lengthened(version: Version) {
     }
 }
 
-/// Every pair of octets that may be a length is taken for one.
+/// Every pair of bytes that may be a length is taken for one.
 fn false_lengths(version: Version) {
     for said in golden(version) {
-        for at in (8..said.octets.len().min(LOOKED_AT) - 1).step_by(2) {
-            let now = u16::from_be_bytes([said.octets[at], said.octets[at + 1]]);
+        for at in (8..said.bytes.len().min(LOOKED_AT) - 1).step_by(2) {
+            let now = u16::from_be_bytes([said.bytes[at], said.bytes[at + 1]]);
             let near = [now.wrapping_sub(1), now.wrapping_add(1)];
             for word in [0, 1, 4, 8, 0x7fff, 0xffff].into_iter().chain(near) {
-                let mut octets = said.octets.clone();
-                octets[at..at + 2].copy_from_slice(&word.to_be_bytes());
-                hear(&said.origin, &octets);
+                let mut bytes = said.bytes.clone();
+                bytes[at..at + 2].copy_from_slice(&word.to_be_bytes());
+                hear(&said.origin, &bytes);
             }
         }
     }
@@ -140,49 +140,49 @@ versions! {
 #[test]
 fn the_header_lies_about_the_length() {
     for said in support::said::all() {
-        let len = u16::try_from(said.octets.len()).unwrap();
+        let len = u16::try_from(said.bytes.len()).unwrap();
         for word in [0, 1, 4, 7, len - 1, len + 1, 0x7fff, 0xffff] {
-            let mut octets = said.octets.clone();
-            octets[2..4].copy_from_slice(&word.to_be_bytes());
-            assert!(Frame::new(&octets).is_err(), "{}", said.origin);
+            let mut bytes = said.bytes.clone();
+            bytes[2..4].copy_from_slice(&word.to_be_bytes());
+            assert!(RawMessage::new(&bytes).is_err(), "{}", said.origin);
         }
     }
 }
 
 /// `clone`s of Nicira, one in the other, in a `PACKET_OUT` of 1.3.
 fn clones(depth: usize) -> Vec<u8> {
-    let mut octets = vec![4, 13, 0, 0, 0, 0, 0, 7, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfd];
+    let mut bytes = vec![4, 13, 0, 0, 0, 0, 0, 7, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfd];
     let words = |n: usize| u16::try_from(n).unwrap().to_be_bytes();
-    octets.extend(words(16 * depth));
-    octets.extend([0; 6]);
+    bytes.extend(words(16 * depth));
+    bytes.extend([0; 6]);
     for left in (1..=depth).rev() {
-        octets.extend([0xff, 0xff]);
-        octets.extend(words(16 * left));
-        octets.extend([0, 0, 0x23, 0x20, 0, 42, 0, 0, 0, 0, 0, 0]);
+        bytes.extend([0xff, 0xff]);
+        bytes.extend(words(16 * left));
+        bytes.extend([0, 0, 0x23, 0x20, 0, 42, 0, 0, 0, 0, 0, 0]);
     }
-    with_true_length(&mut octets);
-    octets
+    with_true_length(&mut bytes);
+    bytes
 }
 
 /// Messages in a bundle in messages in a bundle, of 1.4.
 fn bundles(depth: usize) -> Vec<u8> {
-    let mut octets = vec![5, 20, 0, 8, 0, 0, 0, 7];
+    let mut bytes = vec![5, 20, 0, 8, 0, 0, 0, 7];
     for _ in 0..depth {
         let head = [5, 34, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 0];
-        octets = [&head[..], &octets].concat();
-        with_true_length(&mut octets);
+        bytes = [&head[..], &bytes].concat();
+        with_true_length(&mut bytes);
     }
-    octets
+    bytes
 }
 
 #[test]
 fn what_is_nested_too_deep_is_refused_before_it_costs() {
     for nested in [clones, bundles] {
         hear("nested", &nested(1));
-        assert!(Message::parse(Frame::new(&nested(2)).unwrap()).is_ok());
+        assert!(Message::parse(RawMessage::new(&nested(2)).unwrap()).is_ok());
         for depth in [20, 200, 2000, 4000] {
-            let octets = nested(depth);
-            let error = Message::parse(Frame::new(&octets).unwrap()).unwrap_err();
+            let bytes = nested(depth);
+            let error = Message::parse(RawMessage::new(&bytes).unwrap()).unwrap_err();
             assert_eq!(error.why, Why::Depth, "{error}");
             assert!(error.at < 500, "{error}: before all of it is looked at");
         }

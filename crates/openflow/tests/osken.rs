@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 use sluice_openflow::model::{Message, Value};
-use sluice_openflow::{Frame, Version};
+use sluice_openflow::{RawMessage, Version};
 use support::said::{Said, written};
 
 /// Where the messages are: one folder a version.
@@ -35,7 +35,7 @@ fn tests() -> PathBuf {
     python.join("site-packages/os_ken/tests")
 }
 
-/// Every recorded message: `of13/4-2-ofp_flow_mod`, octets.
+/// Every recorded message: `of13/4-2-ofp_flow_mod`, bytes.
 fn recorded() -> Vec<Said> {
     let mut all = vec![];
     for folder in ["of10", "of12", "of13", "of14", "of15"] {
@@ -44,8 +44,8 @@ fn recorded() -> Vec<Said> {
             let path = entry.unwrap().path();
             if path.extension() == Some("packet".as_ref()) {
                 let name = path.file_stem().unwrap().to_string_lossy();
-                let octets = std::fs::read(&path).unwrap();
-                all.push(Said { origin: format!("{folder}/{name}"), octets });
+                let bytes = std::fs::read(&path).unwrap();
+                all.push(Said { origin: format!("{folder}/{name}"), bytes });
             }
         }
     }
@@ -67,12 +67,12 @@ const DISAGREED: &[(&str, &str)] = &[
     ),
     (
         "of15/libofproto-OFP15-meter_features_reply",
-        "we are: the file has another number of octets than the length in its header says (§7.1)",
+        "we are: the file has another number of bytes than the length in its header says (§7.1)",
     ),
 ];
 
 #[test]
-fn recorded_messages_come_back_from_octets_and_from_the_neutral_form() {
+fn recorded_messages_come_back_from_bytes_and_from_the_neutral_form() {
     let mut wrong = BTreeMap::new();
     for said in recorded() {
         if let Err(why) = comes_back(&said) {
@@ -90,17 +90,17 @@ fn comes_back(said: &Said) -> Result<(), String> {
     let message = said.read().map_err(|error| error.to_string())?;
     let (version, xid) = (said.version(), said.frame().xid());
     let again = written(&message, version, xid).ok_or("cannot be said again")?;
-    if again != said.octets {
-        let same = Frame::new(&again).and_then(Message::parse);
+    if again != said.bytes {
+        let same = RawMessage::new(&again).and_then(Message::parse);
         assert_eq!(
             same,
             Ok(message),
             "{}: written otherwise, the meaning is the same",
             said.origin
         );
-        let at = again.iter().zip(&said.octets).take_while(|(a, b)| a == b).count();
-        let (ours, theirs) = (&again[at..], &said.octets[at..]);
-        return Err(format!("from octet {at} ours {ours:02x?} theirs {theirs:02x?}"));
+        let at = again.iter().zip(&said.bytes).take_while(|(a, b)| a == b).count();
+        let (ours, theirs) = (&again[at..], &said.bytes[at..]);
+        return Err(format!("from byte {at} ours {ours:02x?} theirs {theirs:02x?}"));
     }
     let value = message.to_value(version);
     match Message::from_value(&value, version) {

@@ -1,4 +1,4 @@
-//! No octets make a parser panic; what is written is read as it was meant.
+//! No bytes make a parser panic; what is written is read as it was meant.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,19 +15,19 @@ use sluice_openflow::model::{
     self, Counters, Elapsed, FlowDesc, FlowStats, MultipartFlags, Reply, Stat, Stats,
 };
 use sluice_openflow::{
-    Action, ErrorMsg, Ethernet, Features, Field, FlowModView, FlowRemoved, FlowRemovedView, Frame,
-    Hello, Instruction, Kind, Match, Message, Multipart, MultipartKind, Out, PacketIn,
-    PacketOutView, PortNo, PortStatus, RoleRequest, SwitchConfig, Version, Why, flow_stats, ports,
-    split,
+    Action, Encoder, ErrorMsg, Ethernet, Features, Field, FlowModView, FlowRemoved,
+    FlowRemovedView, Hello, Instruction, Match, Message, MessageType, Multipart, MultipartType,
+    PacketIn, PacketOutView, PortNo, PortStatus, RawMessage, RoleRequest, SwitchConfig, Version,
+    Why, flow_stats, ports, split,
 };
 
-/// Feeds `octets` to every public parser; all that is asked for is that they return, and agree.
-fn hear(octets: &[u8]) {
-    _ = Ethernet::new(octets);
+/// Feeds `bytes` to every public parser; all that is asked for is that they return, and agree.
+fn hear(bytes: &[u8]) {
+    _ = Ethernet::new(bytes);
     for version in 0..=8 {
-        _ = ports(Version(version), octets, 16);
+        _ = ports(Version(version), bytes, 16);
     }
-    let Ok(Some((frame, _))) = split(octets) else { return };
+    let Ok(Some((frame, _))) = split(bytes) else { return };
     _ = frame.kind().to_string();
     _ = Hello::read(frame);
     _ = Multipart::new(frame);
@@ -42,13 +42,13 @@ fn hear(octets: &[u8]) {
     let view = PacketIn::new(frame);
     let message = Message::parse(frame);
     agree_on_rules(frame, message.as_ref().map_err(|e| *e));
-    if frame.kind() == Kind::PACKET_IN {
+    if frame.kind() == MessageType::PACKET_IN {
         agree(view, message.as_ref().map_err(|e| *e));
     }
     let Ok(message) = message else { return };
     let (mut tx, mut xid) = (vec![], 1);
-    if message.emit(frame.xid(), &mut Out::new(&mut tx, frame.version(), &mut xid)).is_ok() {
-        assert_eq!(Frame::new(&tx).and_then(Message::parse), Ok(message));
+    if message.emit(frame.xid(), &mut Encoder::new(&mut tx, frame.version(), &mut xid)).is_ok() {
+        assert_eq!(RawMessage::new(&tx).and_then(Message::parse), Ok(message));
     } else {
         assert!(tx.is_empty(), "what cannot be said leaves nothing behind");
     }
@@ -73,8 +73,8 @@ fn agree(view: sluice_openflow::Result<PacketIn<'_>>, owned: sluice_openflow::Re
 }
 
 /// The views of rules and their owned forms read the same, or both refuse at the same place for the same reason.
-fn agree_on_rules(frame: Frame<'_>, owned: sluice_openflow::Result<&Message>) {
-    if frame.kind() == Kind::FLOW_REMOVED {
+fn agree_on_rules(frame: RawMessage<'_>, owned: sluice_openflow::Result<&Message>) {
+    if frame.kind() == MessageType::FLOW_REMOVED {
         let view = FlowRemovedView::new(frame);
         let read = view.map(|view| Message::FlowRemoved(view.to_flow_removed()));
         assert_eq!(read.as_ref().map_err(place), owned.as_ref().map(|owned| *owned).map_err(place));
@@ -94,8 +94,10 @@ fn agree_on_rules(frame: Frame<'_>, owned: sluice_openflow::Result<&Message>) {
             assert_eq!(view.stats, counters(&owned.stats));
         }
     }
-    let (Kind::MULTIPART_REPLY, Ok(part)) = (frame.kind(), Multipart::new(frame)) else { return };
-    let at = u16::try_from(frame.octets().len() - part.body.len()).unwrap();
+    let (MessageType::MULTIPART_REPLY, Ok(part)) = (frame.kind(), Multipart::new(frame)) else {
+        return;
+    };
+    let at = u16::try_from(frame.bytes().len() - part.body.len()).unwrap();
     let views = || flow_stats(frame.version(), part.kind, part.body, at);
     let read: sluice_openflow::Result<Vec<_>> =
         views().map(|view| view.and_then(|view| view.to_flow_desc())).collect();
@@ -108,7 +110,7 @@ fn agree_on_rules(frame: Frame<'_>, owned: sluice_openflow::Result<&Message>) {
         Ok(_) => return,
         // What is no rule has no fault.
         Err(_) if part.body.is_empty() => return assert_eq!(read, Ok(vec![])),
-        Err(_) if !matches!(part.kind, MultipartKind::FLOW | MultipartKind::FLOW_STATS) => {
+        Err(_) if !matches!(part.kind, MultipartType::FLOW | MultipartType::FLOW_STATS) => {
             return assert!(read.is_err());
         }
         Err(error) => return assert_eq!(read.as_ref().map_err(place), Err(place(&error))),
@@ -127,12 +129,12 @@ fn agree_on_rules(frame: Frame<'_>, owned: sluice_openflow::Result<&Message>) {
             (told.matching.clone(), counters(&told.stats))
         );
         assert_eq!(view.instructions().as_ref(), Ok(&told.instructions));
-        assert_eq!(view.instruction_octets().is_empty(), told.instructions.is_empty());
+        assert_eq!(view.instruction_bytes().is_empty(), told.instructions.is_empty());
     }
 }
 
 /// Where a fault is and what it is; a name for all that a message holds is given by whoever reads it.
-fn place(error: &sluice_openflow::Error) -> (u16, Why) {
+fn place(error: &sluice_openflow::ParseError) -> (u16, Why) {
     (error.at, error.why)
 }
 
@@ -154,45 +156,45 @@ fn as_desc(it: &FlowStats) -> FlowDesc {
 }
 
 /// Sets the length in the header to what is there.
-fn with_true_length(mut octets: Vec<u8>) -> Vec<u8> {
-    let len = u16::try_from(octets.len()).unwrap();
-    octets[2..4].copy_from_slice(&len.to_be_bytes());
-    octets
+fn with_true_length(mut bytes: Vec<u8>) -> Vec<u8> {
+    let len = u16::try_from(bytes.len()).unwrap();
+    bytes[2..4].copy_from_slice(&len.to_be_bytes());
+    bytes
 }
 
 #[test]
 fn golden_messages_cut_and_lengthened_panic_nowhere() {
     for golden in support::all() {
-        for end in 0..golden.octets.len() {
-            hear(&golden.octets[..end]);
+        for end in 0..golden.bytes.len() {
+            hear(&golden.bytes[..end]);
             if end >= 8 {
-                hear(&with_true_length(golden.octets[..end].to_vec()));
+                hear(&with_true_length(golden.bytes[..end].to_vec()));
             }
         }
         for more in 1..=40 {
-            let mut longer = golden.octets.clone();
-            longer.resize(golden.octets.len() + more, 0xff);
+            let mut longer = golden.bytes.clone();
+            longer.resize(golden.bytes.len() + more, 0xff);
             hear(&longer);
             hear(&with_true_length(longer));
         }
     }
 }
 
-/// Every pair of octets is taken for a length once, since every length field is such a pair.
+/// Every pair of bytes is taken for a length once, since every length field is such a pair.
 #[test]
 fn golden_messages_with_false_lengths_panic_nowhere() {
     for golden in support::all() {
-        for at in 2..golden.octets.len() - 1 {
-            let len = u16::try_from(golden.octets.len()).unwrap();
+        for at in 2..golden.bytes.len() - 1 {
+            let len = u16::try_from(golden.bytes.len()).unwrap();
             for false_len in [0, 1, 3, 4, 7, 8, len - 1, len, len + 1, 0x7fff, 0xfff8, 0xffff] {
-                let mut octets = golden.octets.clone();
-                octets[at..at + 2].copy_from_slice(&u16::to_be_bytes(false_len));
-                hear(&octets);
+                let mut bytes = golden.bytes.clone();
+                bytes[at..at + 2].copy_from_slice(&u16::to_be_bytes(false_len));
+                hear(&bytes);
             }
-            for octet in [0, 1, 0x7f, 0xff] {
-                let mut octets = golden.octets.clone();
-                octets[at] = octet;
-                hear(&octets);
+            for byte in [0, 1, 0x7f, 0xff] {
+                let mut bytes = golden.bytes.clone();
+                bytes[at] = byte;
+                hear(&bytes);
             }
         }
     }
@@ -203,9 +205,9 @@ fn golden_messages_claimed_to_be_of_another_version_panic_nowhere() {
     for golden in support::all() {
         for version in (0..=8).chain([0x81, 0x84, 0xff]) {
             for kind in 0..=40 {
-                let mut octets = golden.octets.clone();
-                (octets[0], octets[1]) = (version, kind);
-                hear(&octets);
+                let mut bytes = golden.bytes.clone();
+                (bytes[0], bytes[1]) = (version, kind);
+                hear(&bytes);
             }
         }
     }
@@ -267,7 +269,7 @@ fn rules(version: Version) -> Vec<Vec<u8>> {
     }
     let written = messages.iter().map(|message| {
         let (mut tx, mut xid) = (vec![], 1);
-        message.emit(1, &mut Out::new(&mut tx, version, &mut xid)).unwrap();
+        message.emit(1, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
         tx
     });
     written.collect()
@@ -275,13 +277,13 @@ fn rules(version: Version) -> Vec<Vec<u8>> {
 
 #[test]
 fn views_of_rules_and_their_owned_forms_agree_on_what_is_damaged() {
-    for octets in (1..=6).map(Version).flat_map(rules) {
-        hear(&octets);
-        for end in 8..octets.len() {
-            hear(&with_true_length(octets[..end].to_vec()));
+    for bytes in (1..=6).map(Version).flat_map(rules) {
+        hear(&bytes);
+        for end in 8..bytes.len() {
+            hear(&with_true_length(bytes[..end].to_vec()));
         }
-        for at in 2..octets.len() {
-            for octet in [
+        for at in 2..bytes.len() {
+            for byte in [
                 0,
                 1,
                 2,
@@ -292,12 +294,12 @@ fn views_of_rules_and_their_owned_forms_agree_on_what_is_damaged() {
                 0x7f,
                 0x80,
                 0xff,
-                octets[at].wrapping_sub(1),
-                octets[at].wrapping_add(1),
+                bytes[at].wrapping_sub(1),
+                bytes[at].wrapping_add(1),
             ] {
-                let mut octets = octets.clone();
-                octets[at] = octet;
-                hear(&octets);
+                let mut bytes = bytes.clone();
+                bytes[at] = byte;
+                hear(&bytes);
             }
         }
     }
@@ -307,8 +309,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_octets_panic_nowhere(octets in vec(any::<u8>(), 0..200)) {
-        hear(&octets);
+    fn random_bytes_panic_nowhere(bytes in vec(any::<u8>(), 0..200)) {
+        hear(&bytes);
     }
 
     #[test]
@@ -317,16 +319,16 @@ proptest! {
         kind in 0..40u8,
         body in vec(prop_oneof![any::<u8>(), Just(0), Just(8), Just(4)], 0..200),
     ) {
-        let mut octets = vec![version, kind, 0, 0, 0, 0, 0, 1];
-        octets.extend(body);
-        for version in [octets[0], octets[0] % 8] {
-            octets[0] = version;
-            hear(&with_true_length(octets.clone()));
+        let mut bytes = vec![version, kind, 0, 0, 0, 0, 0, 1];
+        bytes.extend(body);
+        for version in [bytes[0], bytes[0] % 8] {
+            bytes[0] = version;
+            hear(&with_true_length(bytes.clone()));
         }
     }
 
     #[test]
-    fn views_of_rules_and_their_owned_forms_agree_on_random_octets(
+    fn views_of_rules_and_their_owned_forms_agree_on_random_bytes(
         version in 1..=6u8,
         which in any::<prop::sample::Index>(),
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
@@ -334,14 +336,14 @@ proptest! {
         keep in any::<prop::sample::Index>(),
     ) {
         let rules = rules(Version(version));
-        let mut octets = which.get(&rules).clone();
-        for (at, octet) in changes {
-            let at = 8 + at.index(octets.len() - 8);
-            octets[at] = octet;
+        let mut bytes = which.get(&rules).clone();
+        for (at, byte) in changes {
+            let at = 8 + at.index(bytes.len() - 8);
+            bytes[at] = byte;
         }
-        hear(&octets);
-        octets.truncate(8 + keep.index(octets.len() - 8));
-        octets.extend(body);
-        hear(&with_true_length(octets));
+        hear(&bytes);
+        bytes.truncate(8 + keep.index(bytes.len() - 8));
+        bytes.extend(body);
+        hear(&with_true_length(bytes));
     }
 }

@@ -15,8 +15,8 @@ use std::process::Command;
 use sluice_openflow::Version;
 use support::said::{hex, written};
 
-/// Octets of a message that still fit into one IP packet.
-const OCTETS_MAX: usize = 60_000;
+/// Bytes of a message that still fit into one IP packet.
+const BYTES_MAX: usize = 60_000;
 
 /// A capture with one TCP segment per message, from the controller's port.
 fn capture(messages: &[(String, Vec<u8>)]) -> Vec<u8> {
@@ -25,15 +25,15 @@ fn capture(messages: &[(String, Vec<u8>)]) -> Vec<u8> {
     for word in [0xa1b2_c3d4u32, 4 << 16 | 2, 0, 0, 0x3ffff, 1] {
         file.extend(word.to_le_bytes());
     }
-    for (n, (_, octets)) in messages.iter().enumerate() {
+    for (n, (_, bytes)) in messages.iter().enumerate() {
         let n = u32::try_from(n).unwrap();
         let mut ip = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 6, 0, 0, 127, 0, 0, 1, 127, 0, 0, 2];
-        ip[2..4].copy_from_slice(&u16::try_from(40 + octets.len()).unwrap().to_be_bytes());
+        ip[2..4].copy_from_slice(&u16::try_from(40 + bytes.len()).unwrap().to_be_bytes());
         // A connection for each, so that a fault in one leaves the others alone.
         let mut tcp = 6653u16.to_be_bytes().to_vec();
         tcp.extend(u16::try_from(10_000 + n).unwrap().to_be_bytes());
         tcp.extend([0, 0, 0, 1, 0, 0, 0, 1, 0x50, 0x18, 0xff, 0xff, 0, 0, 0, 0]);
-        let frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], &ip, &tcp, octets].concat();
+        let frame = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], &ip, &tcp, bytes].concat();
         let len = u32::try_from(frame.len()).unwrap();
         for word in [n, 0, len, len] {
             file.extend(word.to_le_bytes());
@@ -43,7 +43,7 @@ fn capture(messages: &[(String, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// Words of Wireshark 4.0 about octets that are right, and why it says them.
+/// Words of Wireshark 4.0 about bytes that are right, and why it says them.
 const COMPLAINTS: &[(&str, &str)] = &[
     (
         "body.",
@@ -60,10 +60,10 @@ const COMPLAINTS: &[(&str, &str)] = &[
     ("Malformed Packet: TCP]", "the frame inside is not whole"),
 ];
 
-/// Whether it breaks off without a word where it does on foreign octets too: in an `ERROR`, whose request may be cut
+/// Whether it breaks off without a word where it does on foreign bytes too: in an `ERROR`, whose request may be cut
 /// (§7.4.4), and in 1.4 behind the last property of a port or queue.
-fn breaks_off(octets: &[u8]) -> bool {
-    match octets {
+fn breaks_off(bytes: &[u8]) -> bool {
+    match bytes {
         [_, 1, ..] | [5, 12, ..] => true,
         [5, 19, _, _, _, _, _, _, 0, what, ..] => [4, 5, 13, 15].contains(what),
         _ => false,
@@ -74,9 +74,9 @@ fn assert_wireshark_reads(version: Version, protocol: &str) {
     let mut messages = vec![];
     for said in support::said::all() {
         let Ok(message) = said.read() else { continue };
-        if said.version() == version && said.octets.len() < OCTETS_MAX {
-            let octets = written(&message, version, said.frame().xid()).unwrap();
-            messages.push((said.origin, octets));
+        if said.version() == version && said.bytes.len() < BYTES_MAX {
+            let bytes = written(&message, version, said.frame().xid()).unwrap();
+            messages.push((said.origin, bytes));
         }
     }
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("model_{version}.pcap"));
@@ -92,13 +92,13 @@ fn assert_wireshark_reads(version: Version, protocol: &str) {
     let mut seen = 0;
     for line in text.lines() {
         let (number, rest) = line.split_once('\t').unwrap();
-        let (origin, octets) = &messages[number.parse::<usize>().unwrap() - 1];
+        let (origin, bytes) = &messages[number.parse::<usize>().unwrap() - 1];
         seen += usize::from(rest.contains(protocol));
         let lower = rest.to_lowercase();
         if ["malformed", "invalid", "dissector bug"].iter().any(|w| lower.contains(w)) {
-            let known = COMPLAINTS.iter().any(|row| rest.contains(row.0)) || breaks_off(octets);
+            let known = COMPLAINTS.iter().any(|row| rest.contains(row.0)) || breaks_off(bytes);
             if !known {
-                wrong.push(format!("{origin}: {rest}: {}", hex(octets)));
+                wrong.push(format!("{origin}: {rest}: {}", hex(bytes)));
             }
         }
     }

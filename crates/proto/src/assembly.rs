@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use sluice_openflow::{Multipart, MultipartKind};
+use sluice_openflow::{Multipart, MultipartType};
 
 use crate::Fault;
 
@@ -19,33 +19,33 @@ const ASSEMBLIES_MAX: usize = 8;
 pub struct Pool(Arc<AtomicUsize>);
 
 impl Pool {
-    /// Octets that are held now.
+    /// Bytes that are held now.
     pub fn held(&self) -> usize {
         self.0.load(Relaxed)
     }
 }
 
-/// Octets taken from a pool until they are dropped.
+/// Bytes taken from a pool until they are dropped.
 #[derive(Debug)]
 struct Share {
     pool: Pool,
-    octets: usize,
+    bytes: usize,
 }
 
 impl Share {
-    /// Takes more, unless all shares together would pass `octets_max` then.
-    fn grow(&mut self, octets: usize, octets_max: usize) -> Result<(), Fault> {
+    /// Takes more, unless all shares together would pass `bytes_max` then.
+    fn grow(&mut self, bytes: usize, bytes_max: usize) -> Result<(), Fault> {
         let Pool(held) = &self.pool;
-        let fits = held.fetch_add(octets, Relaxed).saturating_add(octets) <= octets_max;
+        let fits = held.fetch_add(bytes, Relaxed).saturating_add(bytes) <= bytes_max;
         // If it does not fit, the drop gives this back with the rest.
-        self.octets += octets;
+        self.bytes += bytes;
         if fits { Ok(()) } else { Err(Fault::NoRoomForReply) }
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.pool.0.fetch_sub(self.octets, Relaxed);
+        self.pool.0.fetch_sub(self.bytes, Relaxed);
     }
 }
 
@@ -59,12 +59,12 @@ pub(crate) struct Assemblies {
 #[derive(Debug)]
 struct Assembly {
     xid: u32,
-    kind: MultipartKind,
+    kind: MultipartType,
     body: Vec<u8>,
     share: Share,
 }
 
-/// Octets that unfinished replies may hold.
+/// Bytes that unfinished replies may hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     /// Those of one session.
@@ -102,7 +102,7 @@ impl Assemblies {
             if self.all.len() == ASSEMBLIES_MAX {
                 self.all.remove(0);
             }
-            let share = Share { pool: self.pool.clone(), octets: 0 };
+            let share = Share { pool: self.pool.clone(), bytes: 0 };
             self.all.push(Assembly { xid, kind: part.kind, body: Vec::new(), share });
             self.all.len() - 1
         });
@@ -121,7 +121,7 @@ mod tests {
     const ROOM: Room = Room { own: 100, all: 150 };
 
     fn part(more: bool, body: &[u8]) -> Multipart<'_> {
-        Multipart { kind: MultipartKind::FLOW, more, body }
+        Multipart { kind: MultipartType::FLOW, more, body }
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_bounded_in_octets_and_in_number() {
+    fn what_is_held_is_bounded_in_bytes_and_in_number() {
         let mut all = Assemblies::default();
         assert_eq!(all.add(1, part(true, &[0; 60]), ROOM), Ok(None));
         assert_eq!(all.add(2, part(true, &[0; 60]), ROOM), Err(Fault::ReplyTooLong));

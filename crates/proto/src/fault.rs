@@ -2,19 +2,19 @@
 
 use core::fmt;
 
-use sluice_openflow::{Error, ErrorReason, Kind, Version};
+use sluice_openflow::{ErrorReason, MessageType, ParseError, Version};
 
 /// Why a conversation has to end. What the specification has an `ERROR` for was said before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The octets can no longer be cut into messages, or the handshake was malformed.
-    Malformed(Error),
+    /// The bytes can no longer be cut into messages, or the handshake was malformed.
+    Malformed(ParseError),
     /// The peer speaks no version that we do.
     NoCommonVersion(Version),
     /// A message of another version than the one agreed on.
     WrongVersion(Version),
     /// A message that has no place at this point, or that no switch sends.
-    OutOfTurn(Kind),
+    OutOfTurn(MessageType),
     /// The peer answered a question of the handshake with an error.
     Refused(ErrorReason),
     /// The handshake was not done in time.

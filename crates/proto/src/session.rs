@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Error, ErrorMsg, ErrorReason, Features, Field, FlowMod, FlowModCommand, FlowRemovedView, Frame,
-    Hello, Kind, MacAddr, Multipart, MultipartKind, Out, PacketIn, Port, PortStatus, Role,
-    RoleRequest, SwitchConfig, Version, Versions, Why, ports,
+    Encoder, ErrorMsg, ErrorReason, Features, Field, FlowMod, FlowModCommand, FlowRemovedView,
+    Hello, MacAddr, MessageType, Multipart, MultipartType, PacketIn, ParseError, Port, PortStatus,
+    RawMessage, Role, RoleRequest, SwitchConfig, Version, Versions, Why, ports,
 };
 
 use crate::Fault;
@@ -29,16 +29,16 @@ pub struct Config {
     pub echo_interval: Duration,
     /// How long it may take to answer that.
     pub echo_timeout: Duration,
-    /// Octets of a missed frame that come up where the switch keeps the frame.
+    /// Bytes of a missed frame that come up where the switch keeps the frame.
     pub miss_send_len: u16,
     /// The role to ask for, where the version has roles.
     pub role: Option<Role>,
     /// Orders our requests for a role after those of earlier controllers. §6.3.7.
     pub generation_id: u64,
-    /// Octets that replies in parts may hold in all, per session.
-    pub multipart_octets_max: usize,
-    /// Octets that they may hold in all sessions of one [`Pool`] together: so much memory, whatever switches do.
-    pub multipart_total_octets_max: usize,
+    /// Bytes that replies in parts may hold in all, per session.
+    pub multipart_bytes_max: usize,
+    /// Bytes that they may hold in all sessions of one [`Pool`] together: so much memory, whatever switches do.
+    pub multipart_total_bytes_max: usize,
     /// Malformed messages that one session may send before it is ended.
     pub malformed_max: u32,
 }
@@ -53,8 +53,8 @@ impl Default for Config {
             miss_send_len: 128,
             role: None,
             generation_id: 0,
-            multipart_octets_max: 4 << 20,
-            multipart_total_octets_max: 64 << 20,
+            multipart_bytes_max: 4 << 20,
+            multipart_total_bytes_max: 64 << 20,
             malformed_max: 1000,
         }
     }
@@ -62,13 +62,13 @@ impl Default for Config {
 
 impl Config {
     fn room(&self) -> Room {
-        Room { own: self.multipart_octets_max, all: self.multipart_total_octets_max }
+        Room { own: self.multipart_bytes_max, all: self.multipart_total_bytes_max }
     }
 }
 
 /// The controller's end of one connection, from `HELLO` to hang-up. §6.3.
 ///
-/// Fed a time and a message, it answers with octets in a buffer, at most one [`Event`], and the next
+/// Fed a time and a message, it answers with bytes in a buffer, at most one [`Event`], and the next
 /// [`deadline`](Self::deadline). It owns no socket, no clock, no thread and no logger.
 ///
 /// ```text
@@ -124,13 +124,13 @@ pub enum Event<'a> {
     /// All that was said before request `xid` is done.
     BarrierReply(u32),
     /// The whole reply to request `xid`.
-    MultipartReply(u32, MultipartKind, Cow<'a, [u8]>),
+    MultipartReply(u32, MultipartType, Cow<'a, [u8]>),
     /// The role that the switch granted.
     Role(RoleRequest),
     /// A message could not be read; an `ERROR` about it was written.
-    Malformed(Kind, Error),
+    Malformed(MessageType, ParseError),
     /// A kind that sessions do not interpret.
-    Other(Frame<'a>),
+    Other(RawMessage<'a>),
 }
 
 impl Session {
@@ -159,11 +159,11 @@ impl Session {
 
     /// A way to write to the peer.
     #[inline]
-    pub fn out<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Out<'t> {
-        Out::new(tx, self.version, &mut self.next_xid)
+    pub fn out<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Encoder<'t> {
+        Encoder::new(tx, self.version, &mut self.next_xid)
     }
 
-    /// Notes that octets came. Once per burst is enough.
+    /// Notes that bytes came. Once per burst is enough.
     #[inline]
     pub fn heard(&mut self, now: Instant) {
         (self.heard, self.probed) = (now, None);
@@ -181,7 +181,7 @@ impl Session {
     pub fn on_message<'a>(
         &mut self,
         cfg: &Config,
-        msg: Frame<'a>,
+        msg: RawMessage<'a>,
         tx: &mut Vec<u8>,
     ) -> Result<Option<Event<'a>>, Fault> {
         let kind = msg.kind();
@@ -190,15 +190,15 @@ impl Session {
             return Err(Fault::WrongVersion(msg.version()));
         }
         match (&self.phase, kind) {
-            (Phase::Greeting, Kind::HELLO) => self.greet(cfg, msg, tx).map(|()| None),
-            (Phase::Greeting, Kind::ERROR) => Err(refused(msg)),
+            (Phase::Greeting, MessageType::HELLO) => self.greet(cfg, msg, tx).map(|()| None),
+            (Phase::Greeting, MessageType::ERROR) => Err(refused(msg)),
             (Phase::Greeting, _) => Err(self.out_of_turn(msg, tx)),
-            (_, Kind::ECHO_REQUEST) => {
+            (_, MessageType::ECHO_REQUEST) => {
                 // What came as one message fits into one.
                 let _ = self.out(tx).echo_reply(msg.xid(), msg.body());
                 Ok(None)
             }
-            (_, Kind::ECHO_REPLY | Kind::HELLO) => Ok(None),
+            (_, MessageType::ECHO_REPLY | MessageType::HELLO) => Ok(None),
             (Phase::Asking(_), _) => self.on_answer(cfg, msg, tx),
             (Phase::Up, _) => match event(msg) {
                 Ok(Told::Event(event)) => Ok(Some(event)),
@@ -213,11 +213,11 @@ impl Session {
     }
 
     /// Agrees on a version and asks everything at once.
-    fn greet(&mut self, cfg: &Config, msg: Frame<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
+    fn greet(&mut self, cfg: &Config, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
         let theirs = match Hello::read(msg) {
             Ok(hello) => hello.versions(),
             // The header says which version it is, and nobody knows what else.
-            Err(Error { why: Why::Version, .. }) => None,
+            Err(ParseError { why: Why::Version, .. }) => None,
             Err(error) => {
                 self.out(tx).error(ErrorReason::BAD_LEN, msg);
                 return Err(Fault::Malformed(error));
@@ -254,21 +254,21 @@ impl Session {
     fn on_answer<'a>(
         &mut self,
         cfg: &Config,
-        msg: Frame<'a>,
+        msg: RawMessage<'a>,
         tx: &mut Vec<u8>,
     ) -> Result<Option<Event<'a>>, Fault> {
-        let malformed = |session: &mut Self, tx: &mut Vec<u8>, error: Error| {
+        let malformed = |session: &mut Self, tx: &mut Vec<u8>, error: ParseError| {
             session.out(tx).error(ErrorReason::deserved(error, msg.version()), msg);
             Fault::Malformed(error)
         };
         let Phase::Asking(asking) = &mut self.phase else { return Ok(None) };
         let read = match msg.kind() {
-            Kind::FEATURES_REPLY if msg.xid() == asking.features_xid => {
+            MessageType::FEATURES_REPLY if msg.xid() == asking.features_xid => {
                 Features::read(msg).map(|features| asking.features = Some(features))
             }
-            Kind::MULTIPART_REPLY if Some(msg.xid()) == asking.ports_xid => {
+            MessageType::MULTIPART_REPLY if Some(msg.xid()) == asking.ports_xid => {
                 match Multipart::new(msg) {
-                    Ok(part) if part.kind == MultipartKind::PORT_DESC => {
+                    Ok(part) if part.kind == MultipartType::PORT_DESC => {
                         match self.assemblies.add(msg.xid(), part, cfg.room())? {
                             Some(body) => ports(msg.version(), &body, 16)
                                 .map(|ports| asking.ports = Some(ports)),
@@ -280,12 +280,12 @@ impl Session {
                 }
             }
             // Some switches of 1.3 and later do not know PORT_DESC; they are switches all the same.
-            Kind::ERROR if Some(msg.xid()) == asking.ports_xid => {
+            MessageType::ERROR if Some(msg.xid()) == asking.ports_xid => {
                 asking.ports = Some(Vec::new());
                 Ok(())
             }
-            Kind::ERROR if msg.xid() == asking.features_xid => return Err(refused(msg)),
-            Kind::ERROR => return Ok(ErrorMsg::new(msg).ok().map(Event::Error)),
+            MessageType::ERROR if msg.xid() == asking.features_xid => return Err(refused(msg)),
+            MessageType::ERROR => return Ok(ErrorMsg::new(msg).ok().map(Event::Error)),
             kind if is_from_switch(kind) => Ok(()),
             _ => return Err(self.out_of_turn(msg, tx)),
         };
@@ -328,7 +328,7 @@ impl Session {
         let _ = self.out(tx).flow_mod(&deletion);
     }
 
-    fn out_of_turn(&mut self, msg: Frame<'_>, tx: &mut Vec<u8>) -> Fault {
+    fn out_of_turn(&mut self, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> Fault {
         self.out(tx).error(ErrorReason::BAD_TYPE, msg);
         Fault::OutOfTurn(msg.kind())
     }
@@ -337,8 +337,8 @@ impl Session {
     fn malformed<'a>(
         &mut self,
         cfg: &Config,
-        msg: Frame<'a>,
-        error: Error,
+        msg: RawMessage<'a>,
+        error: ParseError,
         tx: &mut Vec<u8>,
     ) -> Result<Option<Event<'a>>, Fault> {
         self.out(tx).error(ErrorReason::deserved(error, msg.version()), msg);
@@ -414,45 +414,45 @@ enum Told<'a> {
     Part(Multipart<'a>),
 }
 
-fn event(msg: Frame<'_>) -> Result<Told<'_>, Error> {
+fn event(msg: RawMessage<'_>) -> Result<Told<'_>, ParseError> {
     Ok(Told::Event(match msg.kind() {
-        Kind::PACKET_IN => Event::PacketIn(PacketIn::new(msg)?),
-        Kind::FLOW_REMOVED => Event::FlowRemoved(FlowRemovedView::new(msg)?),
-        Kind::PORT_STATUS => Event::PortStatus(PortStatus::read(msg)?),
-        Kind::ERROR => Event::Error(ErrorMsg::new(msg)?),
-        Kind::BARRIER_REPLY => Event::BarrierReply(msg.xid()),
-        Kind::ROLE_REPLY => Event::Role(RoleRequest::read(msg)?),
-        Kind::MULTIPART_REPLY => return Ok(Told::Part(Multipart::new(msg)?)),
+        MessageType::PACKET_IN => Event::PacketIn(PacketIn::new(msg)?),
+        MessageType::FLOW_REMOVED => Event::FlowRemoved(FlowRemovedView::new(msg)?),
+        MessageType::PORT_STATUS => Event::PortStatus(PortStatus::read(msg)?),
+        MessageType::ERROR => Event::Error(ErrorMsg::new(msg)?),
+        MessageType::BARRIER_REPLY => Event::BarrierReply(msg.xid()),
+        MessageType::ROLE_REPLY => Event::Role(RoleRequest::read(msg)?),
+        MessageType::MULTIPART_REPLY => return Ok(Told::Part(Multipart::new(msg)?)),
         kind if is_from_switch(kind) => Event::Other(msg),
-        _ => return Err(Error::new("type", 1, Why::Kind)),
+        _ => return Err(ParseError::new("type", 1, Why::UnknownType)),
     }))
 }
 
 /// Whether a switch may say this of its own accord or in answer to something.
-fn is_from_switch(kind: Kind) -> bool {
+fn is_from_switch(kind: MessageType) -> bool {
     matches!(
         kind,
-        Kind::ERROR
-            | Kind::EXPERIMENTER
-            | Kind::FEATURES_REPLY
-            | Kind::GET_CONFIG_REPLY
-            | Kind::PACKET_IN
-            | Kind::FLOW_REMOVED
-            | Kind::PORT_STATUS
-            | Kind::MULTIPART_REPLY
-            | Kind::BARRIER_REPLY
-            | Kind::QUEUE_GET_CONFIG_REPLY
-            | Kind::ROLE_REPLY
-            | Kind::GET_ASYNC_REPLY
-            | Kind::ROLE_STATUS
-            | Kind::TABLE_STATUS
-            | Kind::REQUESTFORWARD
-            | Kind::BUNDLE_CONTROL
-            | Kind::CONTROLLER_STATUS
+        MessageType::ERROR
+            | MessageType::EXPERIMENTER
+            | MessageType::FEATURES_REPLY
+            | MessageType::GET_CONFIG_REPLY
+            | MessageType::PACKET_IN
+            | MessageType::FLOW_REMOVED
+            | MessageType::PORT_STATUS
+            | MessageType::MULTIPART_REPLY
+            | MessageType::BARRIER_REPLY
+            | MessageType::QUEUE_GET_CONFIG_REPLY
+            | MessageType::ROLE_REPLY
+            | MessageType::GET_ASYNC_REPLY
+            | MessageType::ROLE_STATUS
+            | MessageType::TABLE_STATUS
+            | MessageType::REQUESTFORWARD
+            | MessageType::BUNDLE_CONTROL
+            | MessageType::CONTROLLER_STATUS
     )
 }
 
-fn refused(msg: Frame<'_>) -> Fault {
+fn refused(msg: RawMessage<'_>) -> Fault {
     match ErrorMsg::new(msg) {
         Ok(error) => Fault::Refused(error.reason),
         Err(error) => Fault::Malformed(error),

@@ -5,9 +5,10 @@ use sluice_openflow::model::{
     Stat, Stats,
 };
 use sluice_openflow::{
-    ActionBits, Capabilities, DatapathId, Desc, ErrorMsg, ErrorReason, EthernetPort, Features,
-    FlowModView, Frame, Hello, Kind, MacAddr, Message, Multipart, MultipartKind, Out,
-    PacketOutView, Port, PortFeatures, PortNo, PortProp, SwitchConfig, Version, Versions,
+    ActionBits, Capabilities, DatapathId, Desc, Encoder, ErrorMsg, ErrorReason, EthernetPort,
+    Features, FlowModView, Hello, MacAddr, Message, MessageType, Multipart, MultipartType,
+    PacketOutView, Port, PortFeatures, PortNo, PortProp, RawMessage, SwitchConfig, Version,
+    Versions,
 };
 
 use crate::Fault;
@@ -73,8 +74,8 @@ impl Switch {
     }
 
     /// A way to write to the controller.
-    pub fn out<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Out<'t> {
-        Out::new(tx, self.plan.version, &mut self.next_xid)
+    pub fn out<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Encoder<'t> {
+        Encoder::new(tx, self.plan.version, &mut self.next_xid)
     }
 
     /// Reads one message; answers go to `tx`.
@@ -82,10 +83,16 @@ impl Switch {
     /// # Errors
     /// The reason to hang up.
     #[inline]
-    pub fn on_message<'a>(&mut self, msg: Frame<'a>, tx: &mut Vec<u8>) -> Result<Heard<'a>, Fault> {
+    pub fn on_message<'a>(
+        &mut self,
+        msg: RawMessage<'a>,
+        tx: &mut Vec<u8>,
+    ) -> Result<Heard<'a>, Fault> {
         match msg.kind() {
-            Kind::FLOW_MOD => FlowModView::new(msg).map(Heard::FlowMod).map_err(Fault::Malformed),
-            Kind::PACKET_OUT => {
+            MessageType::FLOW_MOD => {
+                FlowModView::new(msg).map(Heard::FlowMod).map_err(Fault::Malformed)
+            }
+            MessageType::PACKET_OUT => {
                 PacketOutView::new(msg).map(Heard::PacketOut).map_err(Fault::Malformed)
             }
             _ => self.on_rare_message(msg, tx),
@@ -94,14 +101,14 @@ impl Switch {
 
     fn on_rare_message<'a>(
         &mut self,
-        msg: Frame<'a>,
+        msg: RawMessage<'a>,
         tx: &mut Vec<u8>,
     ) -> Result<Heard<'a>, Fault> {
         if self.phase == Phase::Greeting {
             return self.greet(msg);
         }
         let (xid, config, features) =
-            (msg.xid(), self.config, msg.kind() == Kind::FEATURES_REQUEST);
+            (msg.xid(), self.config, msg.kind() == MessageType::FEATURES_REQUEST);
         if features {
             let features = self.features();
             // Its ports fit, and the version has a form for them.
@@ -111,39 +118,41 @@ impl Switch {
         }
         let mut out = self.out(tx);
         match msg.kind() {
-            Kind::ERROR => return ErrorMsg::new(msg).map(Heard::Error).map_err(Fault::Malformed),
-            Kind::ECHO_REQUEST => _ = out.echo_reply(xid, msg.body()),
-            Kind::BARRIER_REQUEST => out.barrier_reply(xid),
-            Kind::GET_CONFIG_REQUEST => _ = out.get_config_reply(xid, config),
-            Kind::SET_CONFIG => {
+            MessageType::ERROR => {
+                return ErrorMsg::new(msg).map(Heard::Error).map_err(Fault::Malformed);
+            }
+            MessageType::ECHO_REQUEST => _ = out.echo_reply(xid, msg.body()),
+            MessageType::BARRIER_REQUEST => out.barrier_reply(xid),
+            MessageType::GET_CONFIG_REQUEST => _ = out.get_config_reply(xid, config),
+            MessageType::SET_CONFIG => {
                 self.config = SwitchConfig::read(msg).map_err(Fault::Malformed)?;
             }
-            Kind::MULTIPART_REQUEST => self.tell(msg, tx)?,
-            Kind::ROLE_REQUEST => _ = out.raw(Kind::ROLE_REPLY, xid, msg.body()),
-            Kind::QUEUE_GET_CONFIG_REQUEST => {
-                _ = out.raw(Kind::QUEUE_GET_CONFIG_REPLY, xid, msg.body());
+            MessageType::MULTIPART_REQUEST => self.tell(msg, tx)?,
+            MessageType::ROLE_REQUEST => _ = out.raw(MessageType::ROLE_REPLY, xid, msg.body()),
+            MessageType::QUEUE_GET_CONFIG_REQUEST => {
+                _ = out.raw(MessageType::QUEUE_GET_CONFIG_REPLY, xid, msg.body());
             }
-            Kind::GET_ASYNC_REQUEST => {
+            MessageType::GET_ASYNC_REQUEST => {
                 // Six masks, in which nothing is set; properties, of which there are none, since 1.4.
                 let masks: &[u8] = if out.version() < Version::V1_4 { &[0; 24] } else { &[] };
-                _ = out.raw(Kind::GET_ASYNC_REPLY, xid, masks);
+                _ = out.raw(MessageType::GET_ASYNC_REPLY, xid, masks);
             }
-            Kind::HELLO
-            | Kind::ECHO_REPLY
-            | Kind::PORT_MOD
-            | Kind::GROUP_MOD
-            | Kind::TABLE_MOD
-            | Kind::METER_MOD
-            | Kind::SET_ASYNC => {}
-            Kind::EXPERIMENTER => out.error(ErrorReason::BAD_EXPERIMENTER, msg),
+            MessageType::HELLO
+            | MessageType::ECHO_REPLY
+            | MessageType::PORT_MOD
+            | MessageType::GROUP_MOD
+            | MessageType::TABLE_MOD
+            | MessageType::METER_MOD
+            | MessageType::SET_ASYNC => {}
+            MessageType::EXPERIMENTER => out.error(ErrorReason::BAD_EXPERIMENTER, msg),
             _ => out.error(ErrorReason::BAD_TYPE, msg),
         }
         Ok(Heard::Answered)
     }
 
-    fn greet<'a>(&mut self, msg: Frame<'a>) -> Result<Heard<'a>, Fault> {
+    fn greet<'a>(&mut self, msg: RawMessage<'a>) -> Result<Heard<'a>, Fault> {
         match msg.kind() {
-            Kind::HELLO => {
+            MessageType::HELLO => {
                 let hello = Hello::read(msg).map_err(Fault::Malformed)?;
                 let ours = Versions::of(&[self.plan.version]);
                 let agreed = ours.negotiate(msg.version(), hello.versions());
@@ -151,7 +160,7 @@ impl Switch {
                 self.phase = Phase::Waiting;
                 Ok(Heard::Answered)
             }
-            Kind::ERROR => {
+            MessageType::ERROR => {
                 let error = ErrorMsg::new(msg).map_err(Fault::Malformed)?;
                 Err(Fault::Refused(error.reason))
             }
@@ -160,12 +169,12 @@ impl Switch {
     }
 
     /// Answers a request for statistics: with what there is, and else with nothing.
-    fn tell(&mut self, msg: Frame<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
+    fn tell(&mut self, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
         let kind = Multipart::new(msg).map_err(Fault::Malformed)?.kind;
         let (xid, ports, body) = (msg.xid(), self.ports(), self.reply(kind));
         let mut out = self.out(tx);
         let told = match body {
-            _ if kind == MultipartKind::PORT_DESC => out.port_desc_reply(xid, &ports).is_ok(),
+            _ if kind == MultipartType::PORT_DESC => out.port_desc_reply(xid, &ports).is_ok(),
             Some(body) => {
                 let flags = MultipartFlags::default();
                 let reply = Message::MultipartReply(model::Multipart { flags, body });
@@ -181,37 +190,37 @@ impl Switch {
     }
 
     /// What there is to tell of `kind`. Rules, tables, ports, queues, groups, meters: none, or nothing to tell of them.
-    fn reply(&self, kind: MultipartKind) -> Option<Reply> {
+    fn reply(&self, kind: MultipartType) -> Option<Reply> {
         let version = self.plan.version;
         Some(match kind {
-            MultipartKind::DESC => Reply::Desc(Box::new(Desc {
+            MultipartType::DESC => Reply::Desc(Box::new(Desc {
                 mfr: "Sluice".into(),
                 hw: "none".into(),
                 sw: env!("CARGO_PKG_VERSION").into(),
                 serial: self.plan.datapath_id.to_string().as_str().into(),
                 dp: "played".into(),
             })),
-            MultipartKind::FLOW => Reply::FlowDesc { flows: vec![] },
-            MultipartKind::AGGREGATE => {
+            MultipartType::FLOW => Reply::FlowDesc { flows: vec![] },
+            MultipartType::AGGREGATE => {
                 let none = [Stat::PacketCount(0), Stat::ByteCount(0), Stat::FlowCount(0)];
                 Reply::AggregateStats(AggregateStats { stats: Stats { fields: none.into() } })
             }
-            MultipartKind::TABLE => Reply::TableStats { tables: vec![] },
-            MultipartKind::PORT_STATS => Reply::PortStats { ports: vec![] },
-            MultipartKind(5) => Reply::QueueStats { queues: vec![] },
+            MultipartType::TABLE => Reply::TableStats { tables: vec![] },
+            MultipartType::PORT_STATS => Reply::PortStats { ports: vec![] },
+            MultipartType(5) => Reply::QueueStats { queues: vec![] },
             // Earlier these are Nicira's, with other numbers.
-            MultipartKind(6) if version >= Version::V1_1 => Reply::GroupStats { groups: vec![] },
-            MultipartKind(7) if version >= Version::V1_1 => Reply::GroupDesc { groups: vec![] },
-            MultipartKind(8) if version >= Version::V1_2 => {
+            MultipartType(6) if version >= Version::V1_1 => Reply::GroupStats { groups: vec![] },
+            MultipartType(7) if version >= Version::V1_1 => Reply::GroupDesc { groups: vec![] },
+            MultipartType(8) if version >= Version::V1_2 => {
                 Reply::GroupFeatures(GroupFeatures::default())
             }
-            MultipartKind(9) => Reply::MeterStats { meters: vec![] },
-            MultipartKind(10) => Reply::MeterDesc { meters: vec![] },
-            MultipartKind(11) => Reply::MeterFeatures(MeterFeatures {
+            MultipartType(9) => Reply::MeterStats { meters: vec![] },
+            MultipartType(10) => Reply::MeterDesc { meters: vec![] },
+            MultipartType(11) => Reply::MeterFeatures(MeterFeatures {
                 features: (version >= Version::V1_5).then(MeterFeatureFlags::default),
                 ..MeterFeatures::default()
             }),
-            MultipartKind(17) => Reply::FlowStats { flows: vec![] },
+            MultipartType(17) => Reply::FlowStats { flows: vec![] },
             _ => return None,
         })
     }
@@ -309,7 +318,7 @@ mod tests {
     #[test]
     fn both_ends_agree_and_the_ports_are_complete() {
         for version in Versions::SPOKEN.iter() {
-            // As many as one FEATURES_REPLY holds where it tells them: 48 octets each, and 64 since 1.1.
+            // As many as one FEATURES_REPLY holds where it tells them: 48 bytes each, and 64 since 1.1.
             let n_ports = match version {
                 Version::V1_0 => (u16::MAX - 32) / 48,
                 Version::V1_1 | Version::V1_2 => (u16::MAX - 32) / 64,
@@ -329,10 +338,10 @@ mod tests {
             let plan = SwitchPlan { datapath_id: DatapathId(7), version, n_ports: 4, n_buffers: 0 };
             let (mut tx, mut asked, mut xid) = (vec![], vec![], 1);
             let mut switch = Switch::open(plan, &mut tx);
-            let mut out = Out::new(&mut asked, version, &mut xid);
+            let mut out = Encoder::new(&mut asked, version, &mut xid);
             out.hello(Versions::of(&[version]));
             out.features_request();
-            for kind in (0..20).map(MultipartKind) {
+            for kind in (0..20).map(MultipartType) {
                 out.multipart_request(kind, &[]).unwrap();
             }
             let mut rest = &*asked;

@@ -6,33 +6,33 @@ use std::time::Instant;
 use sluice_apps::hub::Hub;
 use sluice_engine::{Config, Engine, StartError};
 use sluice_openflow::{Ethernet, Field, FlowMod, MacAddr, PacketIn, PortNo};
-use sluice_sdk::{App, Ctx, Network, Sw, Then};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};
 
 #[derive(Debug, Default)]
 struct Doorkeeper {
-    residents: HashMap<(Sw, PortNo), MacAddr>,
+    residents: HashMap<(SwitchIndex, PortNo), MacAddr>,
 }
 
 impl App for Doorkeeper {
-    fn switch_down(&mut self, sw: Sw, _: Instant, _: &mut Network) {
+    fn on_switch_disconnected(&mut self, sw: SwitchIndex, _: Instant, _: &mut Network) {
         self.residents.retain(|&(at, _), _| at != sw);
     }
 
-    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
-        let Some(eth) = Ethernet::new(p.frame) else { return Then::Done };
-        let (door, visitor) = ((ctx.sw, p.in_port), eth.src);
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
+        let Some(eth) = Ethernet::new(p.frame) else { return Verdict::Stop };
+        let (door, visitor) = ((ctx.switch_index, p.in_port), eth.src);
         if *self.residents.entry(door).or_insert(visitor) == visitor {
-            return Then::PassOn;
+            return Verdict::Continue;
         }
         // A rule without actions drops. Every version can say this.
-        let _ = ctx.here.flow_mod(&FlowMod {
+        let _ = ctx.switch.flow_mod(&FlowMod {
             buffer_id: p.buffer_id,
             matching: [Field::in_port(p.in_port), Field::eth_src(visitor)].into(),
             idle_timeout: 60,
             priority: 1000,
             ..FlowMod::default()
         });
-        Then::Done
+        Verdict::Stop
     }
 }
 

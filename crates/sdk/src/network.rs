@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::{DatapathId, Message};
 
-use crate::ctx::Sw;
-use crate::residents::Residents;
-use crate::view::{Fact, Stamp, Told, View};
+use crate::ctx::SwitchIndex;
+use crate::fast_path_hosts::FastPathHosts;
+use crate::view::{Fact, NetworkView, PublishedFact, Stamp};
 
 /// How often what is long gone is forgotten.
 const SWEEP: Duration = Duration::from_secs(10);
@@ -17,10 +17,10 @@ const REPORTS_MAX: usize = 16;
 /// The network as this worker knows it, and what is said to those who are not being heard: switches, and workers.
 #[derive(Debug)]
 pub struct Network {
-    view: View,
-    residents: Residents,
+    view: NetworkView,
+    residents: FastPathHosts,
     mail: Vec<(DatapathId, Message)>,
-    told: Vec<Told>,
+    told: Vec<PublishedFact>,
     reports: Vec<String>,
     unreported: u64,
     /// By the number of the switch.
@@ -33,8 +33,8 @@ impl Network {
     /// That of worker `worker`, in which nothing is known.
     pub fn new(worker: usize) -> Self {
         Self {
-            view: View::default(),
-            residents: Residents::default(),
+            view: NetworkView::default(),
+            residents: FastPathHosts::default(),
             mail: Vec::new(),
             told: Vec::new(),
             reports: Vec::new(),
@@ -52,19 +52,19 @@ impl Network {
 
     /// What is known.
     #[inline]
-    pub fn view(&self) -> &View {
+    pub fn view(&self) -> &NetworkView {
         &self.view
     }
 
     /// Hosts at the switches of this worker of which an ordinary frame says nothing new, for who answers such frames.
     #[inline]
-    pub fn residents(&mut self) -> &mut Residents {
+    pub fn fast_path_hosts(&mut self) -> &mut FastPathHosts {
         &mut self.residents
     }
 
     /// Both, to ask one while the other changes.
     #[inline]
-    pub fn view_and_residents(&mut self) -> (&View, &mut Residents) {
+    pub fn view_and_fast_path_hosts(&mut self) -> (&NetworkView, &mut FastPathHosts) {
         (&self.view, &mut self.residents)
     }
 
@@ -73,7 +73,7 @@ impl Network {
     ///
     /// # Cost
     /// A copy and, if another worker holds the switch, a hop between cores.
-    pub fn mail(&mut self, to: DatapathId, message: Message) {
+    pub fn send_to(&mut self, to: DatapathId, message: Message) {
         self.mail.push((to, message));
     }
 
@@ -82,12 +82,12 @@ impl Network {
     ///
     /// # Cost
     /// A copy, and a hop between cores for every other worker.
-    pub fn tell(&mut self, now: Instant, fact: Fact) -> bool {
+    pub fn publish(&mut self, now: Instant, fact: Fact) -> bool {
         if self.view.knows(&fact) {
             return false;
         }
         let stamp = Stamp::new(now, self.worker).after(self.view.stamp_of(&fact));
-        let told = Told { stamp, fact };
+        let told = PublishedFact { stamp, fact };
         let is_new = self.apply(&told);
         if is_new {
             self.told.push(told);
@@ -98,12 +98,12 @@ impl Network {
     /// How long a switch of this worker takes to answer, there and back, if an application has measured it. What took
     /// longer than before counts at once, what took less bit by bit: it is for those who wait for an answer.
     #[inline]
-    pub fn rtt(&self, sw: Sw) -> Option<Duration> {
+    pub fn rtt(&self, sw: SwitchIndex) -> Option<Duration> {
         self.rtts.get(sw.index()).copied().flatten()
     }
 
     /// Notes how long a switch of this worker took to answer.
-    pub fn measured(&mut self, sw: Sw, took: Duration) {
+    pub fn record_rtt(&mut self, sw: SwitchIndex, took: Duration) {
         if self.rtts.len() <= sw.index() {
             self.rtts.resize(sw.index() + 1, None);
         }
@@ -113,7 +113,7 @@ impl Network {
     }
 
     /// Forgets how long a switch takes to answer, whose number will be another's.
-    pub fn forget_rtt(&mut self, sw: Sw) {
+    pub fn forget_rtt(&mut self, sw: SwitchIndex) {
         if let Some(rtt) = self.rtts.get_mut(sw.index()) {
             *rtt = None;
         }
@@ -135,12 +135,12 @@ impl Network {
     }
 
     /// For engines: what another worker said. Whether anything is otherwise than before.
-    pub fn hear(&mut self, told: &Told) -> bool {
+    pub fn apply_remote(&mut self, told: &PublishedFact) -> bool {
         self.apply(told)
     }
 
     /// Takes a fact in; who leaves its place is no resident there any more. Whether anything is otherwise than before.
-    fn apply(&mut self, told: &Told) -> bool {
+    fn apply(&mut self, told: &PublishedFact) -> bool {
         let Fact::Host(id, host) = &told.fact else { return self.view.apply(told) };
         let old = self.view.host(*id).map(|old| old.at);
         let is_new = self.view.apply(told);
@@ -152,23 +152,23 @@ impl Network {
     }
 
     /// For engines: takes what was written to switches.
-    pub fn take_mail(&mut self) -> Vec<(DatapathId, Message)> {
+    pub fn take_messages(&mut self) -> Vec<(DatapathId, Message)> {
         std::mem::take(&mut self.mail)
     }
 
     /// For engines: takes what was told since it was asked last.
-    pub fn take_told(&mut self) -> Vec<Told> {
+    pub fn take_facts(&mut self) -> Vec<PublishedFact> {
         std::mem::take(&mut self.told)
     }
 
     /// For engines: whether there is no mail, no fact and no line of the log to carry.
     #[inline]
-    pub fn is_quiet(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.mail.is_empty() && self.told.is_empty() && self.reports.is_empty()
     }
 
     /// For engines: lets time pass.
-    pub fn on_time(&mut self, now: Instant) {
+    pub fn on_tick(&mut self, now: Instant) {
         if self.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= SWEEP) {
             self.swept = Some(now);
             self.view.sweep(now);
@@ -181,24 +181,24 @@ mod tests {
     use sluice_openflow::{MacAddr, PortNo, VlanId};
 
     use super::*;
-    use crate::view::{Host, HostId, Place};
+    use crate::view::{Host, HostId, SwitchPort};
 
     #[test]
     fn an_answer_that_takes_longer_counts_at_once_and_a_quicker_one_bit_by_bit() {
         let (mut network, ms) = (Network::new(0), Duration::from_millis);
         let mut measured = |took| {
-            network.measured(Sw(3), ms(took));
-            network.rtt(Sw(3)).unwrap()
+            network.record_rtt(SwitchIndex(3), ms(took));
+            network.rtt(SwitchIndex(3)).unwrap()
         };
         assert_eq!([measured(80), measured(160), measured(80)], [ms(80), ms(160), ms(150)]);
-        network.forget_rtt(Sw(3));
-        assert_eq!((network.rtt(Sw(3)), network.rtt(Sw(4))), (None, None));
+        network.forget_rtt(SwitchIndex(3));
+        assert_eq!((network.rtt(SwitchIndex(3)), network.rtt(SwitchIndex(4))), (None, None));
     }
 
     const ID: HostId = HostId { mac: MacAddr([2; 6]), vlan: VlanId(0) };
 
-    fn at(port: u32) -> Place {
-        Place::new(DatapathId(1), PortNo(port))
+    fn at(port: u32) -> SwitchPort {
+        SwitchPort::new(DatapathId(1), PortNo(port))
     }
 
     fn host(port: u32) -> Fact {
@@ -213,12 +213,12 @@ mod tests {
         let ms = |n| now + Duration::from_millis(n);
         let [mut here, mut there] = [Network::new(0), Network::new(1)];
         for (network, at, port) in [(&mut here, 1, 1), (&mut there, 2, 2)] {
-            assert!(network.tell(ms(at), host(port)));
+            assert!(network.publish(ms(at), host(port)));
         }
-        assert!(!here.tell(ms(3), host(1)));
-        let [said, other] = [&mut here, &mut there].map(Network::take_told);
+        assert!(!here.publish(ms(3), host(1)));
+        let [said, other] = [&mut here, &mut there].map(Network::take_facts);
         assert_eq!((said.len(), other.len()), (1, 1));
-        assert!(!there.hear(&said[0]) && here.hear(&other[0]));
+        assert!(!there.apply_remote(&said[0]) && here.apply_remote(&other[0]));
         assert_eq!([here, there].map(|network| network.view().host(ID).unwrap().at), [at(2); 2]);
     }
 
@@ -231,9 +231,9 @@ mod tests {
         for n in 1..10 {
             let (teller, other) = (n % 2, (n + 1) % 2);
             let port = u32::try_from(n).unwrap();
-            assert!(workers[teller].tell(now, host(port)), "{n}");
-            for told in workers[teller].take_told() {
-                assert!(workers[other].hear(&told), "{n}");
+            assert!(workers[teller].publish(now, host(port)), "{n}");
+            for told in workers[teller].take_facts() {
+                assert!(workers[other].apply_remote(&told), "{n}");
             }
             for network in &workers {
                 assert_eq!(network.view().host(ID).map(|host| host.at), Some(at(port)));

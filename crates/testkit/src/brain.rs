@@ -7,8 +7,8 @@ use sluice_base::Rng;
 use sluice_emu::net::{Conn, Controller, Replies};
 use sluice_openflow::{DatapathId, Message, PacketIns, split};
 use sluice_proto::{Config, Event, Session};
-use sluice_sdk::view::Told;
-use sluice_sdk::{App, Ctx, Network, Sw};
+use sluice_sdk::view::PublishedFact;
+use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 /// How often time passes for every switch, as in the engine.
 const SWEEP: Duration = Duration::from_millis(250);
@@ -36,7 +36,7 @@ pub struct Brain<A> {
 
 #[derive(Debug)]
 enum Letter {
-    Told(Told),
+    Told(PublishedFact),
     Mail(DatapathId, Message),
 }
 
@@ -88,12 +88,12 @@ impl<A: App> Brain<A> {
     fn carry(&mut self, number: usize, now: Instant, replies: &mut Replies) {
         for _ in 0..CARRIED_MAX {
             let Some(worker) = self.workers.get_mut(number) else { return };
-            let facts = worker.network.take_told();
+            let facts = worker.network.take_facts();
             if facts.is_empty() {
                 break;
             }
             for told in &facts {
-                worker.app.told(told, now, &mut worker.network);
+                worker.app.on_fact(told, now, &mut worker.network);
             }
             for to in (0..self.workers.len()).filter(|&to| to != number) {
                 for told in &facts {
@@ -102,7 +102,7 @@ impl<A: App> Brain<A> {
             }
         }
         let Some(worker) = self.workers.get_mut(number) else { return };
-        for (to, message) in worker.network.take_mail() {
+        for (to, message) in worker.network.take_messages() {
             match self.switches.get(&to) {
                 Some(&(home, _)) if home == number => self.deliver(number, to, &message, replies),
                 Some(&(home, _)) => self.post(now, home, Letter::Mail(to, message)),
@@ -123,7 +123,7 @@ impl<A: App> Brain<A> {
         let Some(worker) = self.workers.get_mut(number) else { return };
         if let Some((_, peer)) = worker.peer(conn) {
             // What a version cannot say is left out, as in the engine.
-            let _ = peer.session.out(replies.to(conn)).say(message);
+            let _ = peer.session.out(replies.to(conn)).encode(message);
         }
     }
 
@@ -150,7 +150,7 @@ impl<A: App> Brain<A> {
         let Some((sw, _)) = worker.peer(conn) else { return };
         let peer = worker.peers.get_mut(sw.index()).and_then(Option::take);
         if let Some(id) = peer.and_then(|peer| peer.id) {
-            worker.app.switch_down(sw, now, &mut worker.network);
+            worker.app.on_switch_disconnected(sw, now, &mut worker.network);
             if self.switches.get(&id).is_some_and(|&(_, current)| current == conn) {
                 self.switches.remove(&id);
             }
@@ -159,27 +159,27 @@ impl<A: App> Brain<A> {
 }
 
 impl<A: App> Worker<A> {
-    fn peer(&mut self, conn: Conn) -> Option<(Sw, &mut Peer)> {
+    fn peer(&mut self, conn: Conn) -> Option<(SwitchIndex, &mut Peer)> {
         let mut peers = self.peers.iter_mut().enumerate();
         let (at, peer) = peers.find(|(_, peer)| peer.as_ref().is_some_and(|it| it.conn == conn))?;
-        Some((Sw(u32::try_from(at).unwrap_or(u32::MAX)), peer.as_mut()?))
+        Some((SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX)), peer.as_mut()?))
     }
 
-    /// Hears octets of a connection; the switch that came up with them, if one did. An error is a reason to hang up.
+    /// Hears bytes of a connection; the switch that came up with them, if one did. An error is a reason to hang up.
     fn hear(
         &mut self,
         cfg: &Config,
         now: Instant,
-        (conn, octets): (Conn, &[u8]),
+        (conn, bytes): (Conn, &[u8]),
         tx: &mut Vec<u8>,
     ) -> Result<Option<DatapathId>, ()> {
         let (app, network) = (&mut self.app, &mut self.network);
         let found = self.peers.iter_mut().enumerate();
         let mut found = found.filter_map(|(at, peer)| Some((at, peer.as_mut()?)));
         let Some((at, peer)) = found.find(|(_, peer)| peer.conn == conn) else { return Ok(None) };
-        let sw = Sw(u32::try_from(at).unwrap_or(u32::MAX));
+        let sw = SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX));
         let (mut ahead, mut came_up) = (Vec::new(), None);
-        peer.torn.extend_from_slice(octets);
+        peer.torn.extend_from_slice(bytes);
         peer.session.heard(now);
         let heard = std::mem::take(&mut peer.torn);
         let mut rest = &*heard;
@@ -188,7 +188,7 @@ impl<A: App> Worker<A> {
                 let mut frames = PacketIns::new(peer.session.version(), rest);
                 let here = peer.session.out(tx);
                 let mut ctx = Ctx::new(now, sw, id, here, &mut ahead, network);
-                app.packet_ins(&mut frames, &mut ctx);
+                app.on_packet_ins(&mut frames, &mut ctx);
                 frames.by_ref().for_each(drop);
                 rest = frames.rest();
             }
@@ -197,7 +197,7 @@ impl<A: App> Worker<A> {
             let was_greeted = peer.session.is_greeted();
             let event = peer.session.on_message(cfg, msg, tx).map_err(drop)?;
             if !was_greeted && peer.session.is_greeted() {
-                app.greet(&mut peer.session.out(tx));
+                app.initial_messages(&mut peer.session.out(tx));
             }
             let Some(event) = event else { continue };
             if let Event::Up(features) = &event {
@@ -215,7 +215,7 @@ impl<A: App> Worker<A> {
 
     fn time_passes(&mut self, cfg: &Config, now: Instant, replies: &mut Replies) -> Vec<Conn> {
         let mut over = Vec::new();
-        self.network.on_time(now);
+        self.network.on_tick(now);
         for (at, peer) in self.peers.iter_mut().enumerate() {
             let Some(peer) = peer else { continue };
             let (conn, mut ahead) = (peer.conn, Vec::new());
@@ -223,9 +223,9 @@ impl<A: App> Worker<A> {
             if peer.session.on_time(cfg, now, tx).is_err() {
                 over.push(conn);
             } else if let Some(id) = peer.id {
-                let sw = Sw(u32::try_from(at).unwrap_or(u32::MAX));
+                let sw = SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX));
                 let (here, network) = (peer.session.out(tx), &mut self.network);
-                self.app.time_passes(&mut Ctx::new(now, sw, id, here, &mut ahead, network));
+                self.app.on_tick(&mut Ctx::new(now, sw, id, here, &mut ahead, network));
                 tx.extend(ahead);
             }
         }
@@ -235,13 +235,13 @@ impl<A: App> Worker<A> {
 
 fn tell<A: App>(app: &mut A, event: Event<'_>, ctx: &mut Ctx<'_>) {
     match event {
-        Event::Up(features) => app.switch_up(&features, ctx),
-        Event::PacketIn(p) => _ = app.packet_in(&p, ctx),
-        Event::FlowRemoved(removed) => app.flow_removed(&removed, ctx),
-        Event::PortStatus(status) => app.port_status(&status, ctx),
-        Event::Error(error) => app.error(&error, ctx),
-        Event::BarrierReply(xid) => app.barrier_reply(xid, ctx),
-        Event::MultipartReply(xid, kind, body) => app.multipart_reply(xid, kind, &body, ctx),
+        Event::Up(features) => app.on_switch_connected(&features, ctx),
+        Event::PacketIn(p) => _ = app.on_packet_in(&p, ctx),
+        Event::FlowRemoved(removed) => app.on_flow_removed(&removed, ctx),
+        Event::PortStatus(status) => app.on_port_status(&status, ctx),
+        Event::Error(error) => app.on_error(&error, ctx),
+        Event::BarrierReply(xid) => app.on_barrier_reply(xid, ctx),
+        Event::MultipartReply(xid, kind, body) => app.on_multipart_reply(xid, kind, &body, ctx),
         Event::Role(_) | Event::Malformed(..) | Event::Other(_) => {}
     }
 }
@@ -261,11 +261,11 @@ impl<A: App> Controller for Brain<A> {
         self.sweep_at.get_or_insert(now + SWEEP);
     }
 
-    fn on_octets(&mut self, now: Instant, conn: Conn, octets: &[u8], replies: &mut Replies) {
+    fn on_bytes(&mut self, now: Instant, conn: Conn, bytes: &[u8], replies: &mut Replies) {
         let Some(&number) = self.homes.get(&conn) else { return };
         let Some(worker) = self.workers.get_mut(number) else { return };
-        worker.app.on_time(now);
-        match worker.hear(&self.cfg, now, (conn, octets), replies.to(conn)) {
+        worker.app.on_iteration(now);
+        match worker.hear(&self.cfg, now, (conn, bytes), replies.to(conn)) {
             Ok(Some(id)) => self.admit(number, id, conn, now, replies),
             Ok(None) => {}
             Err(()) => {
@@ -288,9 +288,9 @@ impl<A: App> Controller for Brain<A> {
             let Some(worker) = self.workers.get_mut(to) else { continue };
             match letter {
                 Letter::Told(told) => {
-                    worker.app.on_time(now);
-                    if worker.network.hear(&told) {
-                        worker.app.told(&told, now, &mut worker.network);
+                    worker.app.on_iteration(now);
+                    if worker.network.apply_remote(&told) {
+                        worker.app.on_fact(&told, now, &mut worker.network);
                     }
                 }
                 Letter::Mail(id, message) => self.deliver(to, id, &message, replies),
@@ -301,7 +301,7 @@ impl<A: App> Controller for Brain<A> {
             self.sweep_at = Some(now + SWEEP);
             for number in 0..self.workers.len() {
                 let Some(worker) = self.workers.get_mut(number) else { continue };
-                worker.app.on_time(now);
+                worker.app.on_iteration(now);
                 for conn in worker.time_passes(&self.cfg, now, replies) {
                     self.end(number, conn, now);
                     replies.hang_up(conn);

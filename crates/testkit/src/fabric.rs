@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, DatapathId, Ethernet, Features, Frame, Kind, MacAddr, Message, Out, PacketIn,
-    PacketInReason, PacketOutView, Port, PortNo, PortReason, PortState, PortStatus, Version, split,
+    Action, DatapathId, Encoder, Ethernet, Features, MacAddr, Message, MessageType, PacketIn,
+    PacketInReason, PacketOutView, Port, PortNo, PortReason, PortState, PortStatus, RawMessage,
+    Version, split,
 };
-use sluice_sdk::view::{Place, Told, View};
-use sluice_sdk::{App, Ctx, Network, Sw};
+use sluice_sdk::view::{NetworkView, PublishedFact, SwitchPort};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 /// How often time passes for a switch, as in the engine.
 const SWEEP: Duration = Duration::from_millis(250);
@@ -26,13 +27,13 @@ pub struct Fabric<A> {
     workers: Vec<Worker<A>>,
     switches: Vec<Switch>,
     by_id: HashMap<u64, usize>,
-    wires: HashMap<Place, Vec<(Place, Duration)>>,
+    wires: HashMap<SwitchPort, Vec<(SwitchPort, Duration)>>,
     /// Ports that a network of others joins.
-    bridges: Vec<Vec<Place>>,
+    bridges: Vec<Vec<SwitchPort>>,
     events: BTreeMap<(Instant, u64), Event>,
     events_ever: u64,
-    left: Vec<(Place, Vec<u8>)>,
-    heard: HashMap<Kind, u64>,
+    left: Vec<(SwitchPort, Vec<u8>)>,
+    heard: HashMap<MessageType, u64>,
     hop: Duration,
 }
 
@@ -56,19 +57,19 @@ struct Switch {
 
 #[derive(Debug)]
 enum Event {
-    /// Octets for a switch.
+    /// Bytes for a switch.
     Down(usize, Vec<u8>),
     /// A message of a switch.
     Up(usize, Vec<u8>),
     /// A frame comes in at a port.
-    In(Place, Vec<u8>),
+    In(SwitchPort, Vec<u8>),
     /// A worker hears what another one said.
-    Told(usize, Vec<Told>),
+    Told(usize, Vec<PublishedFact>),
 }
 
 /// Port `port` of switch `switch`.
-pub const fn place(switch: u64, port: u32) -> Place {
-    Place::new(DatapathId(switch), PortNo(port))
+pub const fn place(switch: u64, port: u32) -> SwitchPort {
+    SwitchPort::new(DatapathId(switch), PortNo(port))
 }
 
 impl<A: App> Fabric<A> {
@@ -118,24 +119,24 @@ impl<A: App> Fabric<A> {
     }
 
     /// Joins two ports by a wire that takes `delay`.
-    pub fn wire(&mut self, a: Place, b: Place, delay: Duration) {
+    pub fn wire(&mut self, a: SwitchPort, b: SwitchPort, delay: Duration) {
         self.wire_one_way(a, b, delay);
         self.wire_one_way(b, a, delay);
     }
 
     /// Lets what leaves at `a` come in at `b`, besides where it came in before.
-    pub fn wire_one_way(&mut self, a: Place, b: Place, delay: Duration) {
+    pub fn wire_one_way(&mut self, a: SwitchPort, b: SwitchPort, delay: Duration) {
         self.wires.entry(a).or_default().push((b, delay));
     }
 
     /// Takes away the wire at a port, both directions; the ports at its ends do not notice.
-    pub fn cut(&mut self, at: Place) {
+    pub fn cut(&mut self, at: SwitchPort) {
         self.wires.remove(&at);
         self.wires.values_mut().for_each(|ends| ends.retain(|&(end, _)| end != at));
     }
 
     /// Joins ports by a network of others: bridges, which keep what bridges keep.
-    pub fn bridge(&mut self, ports: &[Place]) {
+    pub fn bridge(&mut self, ports: &[SwitchPort]) {
         self.bridges.push(ports.to_vec());
     }
 
@@ -148,8 +149,8 @@ impl<A: App> Fabric<A> {
         let ports = ports.map(|no| port(switch.id, no, switch.down.contains(&no))).collect();
         let features = Features { datapath_id: switch.id, ports, ..Features::default() };
         self.turn(n, |app, ctx| {
-            app.greet(&mut ctx.here);
-            app.switch_up(&features, ctx);
+            app.initial_messages(&mut ctx.switch);
+            app.on_switch_connected(&features, ctx);
         });
     }
 
@@ -162,14 +163,14 @@ impl<A: App> Fabric<A> {
         self.events
             .retain(|_, event| !matches!(event, Event::Down(at, _) | Event::Up(at, _) if *at == n));
         if let Some(Worker { app, network }) = self.workers.get_mut(worker) {
-            app.on_time(self.now);
-            app.switch_down(number(n), self.now, network);
+            app.on_iteration(self.now);
+            app.on_switch_disconnected(number(n), self.now, network);
         }
         self.carry(worker);
     }
 
     /// A port goes down or comes up, and its switch says so.
-    pub fn set_port(&mut self, at: Place, is_up: bool) {
+    pub fn set_port(&mut self, at: SwitchPort, is_up: bool) {
         let Some(n) = self.find(at.switch.0) else { return };
         let Some(switch) = self.switches.get_mut(n) else { return };
         if is_up {
@@ -183,7 +184,7 @@ impl<A: App> Fabric<A> {
     }
 
     /// A port is taken out of its switch, and it says so.
-    pub fn remove_port(&mut self, at: Place) {
+    pub fn remove_port(&mut self, at: SwitchPort) {
         let Some(n) = self.find(at.switch.0) else { return };
         let status =
             PortStatus { reason: PortReason::DELETE, port: port(at.switch, at.port, true) };
@@ -191,7 +192,7 @@ impl<A: App> Fabric<A> {
     }
 
     /// Somebody sends a frame into a port.
-    pub fn send_in(&mut self, at: Place, frame: &[u8]) {
+    pub fn send_in(&mut self, at: SwitchPort, frame: &[u8]) {
         self.put(Duration::ZERO, Event::In(at, frame.to_vec()));
     }
 
@@ -224,38 +225,38 @@ impl<A: App> Fabric<A> {
     fn sweep(&mut self) {
         self.swept = self.now;
         for worker in &mut self.workers {
-            worker.network.on_time(self.now);
-            worker.app.on_time(self.now);
+            worker.network.on_tick(self.now);
+            worker.app.on_iteration(self.now);
         }
         for n in 0..self.switches.len() {
             if self.switches.get(n).is_some_and(|switch| switch.is_up) {
-                self.turn(n, A::time_passes);
+                self.turn(n, A::on_tick);
             }
         }
     }
 
     fn happen(&mut self, event: Event) {
         match event {
-            Event::Down(n, octets) => {
-                let mut rest = &*octets;
+            Event::Down(n, bytes) => {
+                let mut rest = &*bytes;
                 while let Ok(Some((msg, after))) = split(rest) {
                     *self.heard.entry(msg.kind()).or_default() += 1;
                     self.obey(n, msg);
                     rest = after;
                 }
             }
-            Event::Up(n, octets) => {
-                if let Ok(msg) = Frame::new(&octets) {
+            Event::Up(n, bytes) => {
+                if let Ok(msg) = RawMessage::new(&bytes) {
                     self.hear(n, msg);
                 }
             }
             Event::In(at, frame) => self.come_in(at, &frame),
             Event::Told(n, facts) => {
                 if let Some(Worker { app, network }) = self.workers.get_mut(n) {
-                    app.on_time(self.now);
+                    app.on_iteration(self.now);
                     for told in &facts {
-                        if network.hear(told) {
-                            app.told(told, self.now, network);
+                        if network.apply_remote(told) {
+                            app.on_fact(told, self.now, network);
                         }
                     }
                 }
@@ -265,29 +266,29 @@ impl<A: App> Fabric<A> {
     }
 
     /// Switch `n` does what it is told.
-    fn obey(&mut self, n: usize, msg: Frame<'_>) {
+    fn obey(&mut self, n: usize, msg: RawMessage<'_>) {
         let Some(switch) = self.switches.get(n) else { return };
         let id = switch.id;
         match msg.kind() {
-            Kind::BARRIER_REQUEST => {
+            MessageType::BARRIER_REQUEST => {
                 let xid = msg.xid();
                 self.say(n, |out| {
                     out.barrier_reply(xid);
                     true
                 });
             }
-            Kind::PACKET_OUT => {
+            MessageType::PACKET_OUT => {
                 let Ok(sent) = PacketOutView::new(msg) else { return };
                 let ports = 1..=switch.ports;
                 for action in sent.actions().unwrap_or_default() {
                     match action {
                         Action::Output { port: PortNo::FLOOD | PortNo::ALL, .. } => {
                             for no in ports.clone().map(PortNo).filter(|&no| no != sent.in_port) {
-                                self.leave(Place::new(id, no), sent.frame);
+                                self.leave(SwitchPort::new(id, no), sent.frame);
                             }
                         }
                         Action::Output { port, .. } => {
-                            self.leave(Place::new(id, port), sent.frame);
+                            self.leave(SwitchPort::new(id, port), sent.frame);
                         }
                         _ => {}
                     }
@@ -298,7 +299,7 @@ impl<A: App> Fabric<A> {
     }
 
     /// A frame leaves at a port.
-    fn leave(&mut self, at: Place, frame: &[u8]) {
+    fn leave(&mut self, at: SwitchPort, frame: &[u8]) {
         if !self.is_port_up(at) {
             return;
         }
@@ -314,7 +315,7 @@ impl<A: App> Fabric<A> {
     }
 
     /// A frame comes in at a port: it comes up.
-    fn come_in(&mut self, at: Place, frame: &[u8]) {
+    fn come_in(&mut self, at: SwitchPort, frame: &[u8]) {
         if !self.is_port_up(at) {
             return;
         }
@@ -331,7 +332,7 @@ impl<A: App> Fabric<A> {
         self.say(n, |out| up.emit(out).is_ok());
     }
 
-    fn is_port_up(&self, at: Place) -> bool {
+    fn is_port_up(&self, at: SwitchPort) -> bool {
         let switch = self.find(at.switch.0).and_then(|n| self.switches.get(n));
         switch.is_some_and(|switch| {
             (1..=switch.ports).contains(&at.port.0) && !switch.down.contains(&at.port)
@@ -339,26 +340,26 @@ impl<A: App> Fabric<A> {
     }
 
     /// Switch `n` says something, if it is connected.
-    fn say(&mut self, n: usize, say: impl FnOnce(&mut Out<'_>) -> bool) {
+    fn say(&mut self, n: usize, say: impl FnOnce(&mut Encoder<'_>) -> bool) {
         let Some(switch) = self.switches.get(n).filter(|switch| switch.is_up) else { return };
         let (mut tx, mut xid, delay) = (Vec::new(), 0, switch.delay);
-        if say(&mut Out::new(&mut tx, self.version, &mut xid)) {
+        if say(&mut Encoder::new(&mut tx, self.version, &mut xid)) {
             self.put(delay, Event::Up(n, tx));
         }
     }
 
-    fn hear(&mut self, n: usize, msg: Frame<'_>) {
+    fn hear(&mut self, n: usize, msg: RawMessage<'_>) {
         match msg.kind() {
-            Kind::PACKET_IN => {
+            MessageType::PACKET_IN => {
                 let Ok(p) = PacketIn::new(msg) else { return };
-                self.turn(n, |app, ctx| _ = app.packet_in(&p, ctx));
+                self.turn(n, |app, ctx| _ = app.on_packet_in(&p, ctx));
             }
-            Kind::PORT_STATUS => {
+            MessageType::PORT_STATUS => {
                 let Ok(status) = PortStatus::read(msg) else { return };
-                self.turn(n, |app, ctx| app.port_status(&status, ctx));
+                self.turn(n, |app, ctx| app.on_port_status(&status, ctx));
             }
-            Kind::BARRIER_REPLY => {
-                self.turn(n, |app, ctx| app.barrier_reply(msg.xid(), ctx));
+            MessageType::BARRIER_REPLY => {
+                self.turn(n, |app, ctx| app.on_barrier_reply(msg.xid(), ctx));
             }
             _ => {}
         }
@@ -370,8 +371,8 @@ impl<A: App> Fabric<A> {
         let (worker, delay) = (switch.worker, switch.delay);
         let Some(Worker { app, network }) = self.workers.get_mut(worker) else { return };
         let (mut tx, mut ahead) = (Vec::new(), Vec::new());
-        let here = Out::new(&mut tx, self.version, &mut switch.next_xid);
-        app.on_time(self.now);
+        let here = Encoder::new(&mut tx, self.version, &mut switch.next_xid);
+        app.on_iteration(self.now);
         tell(app, &mut Ctx::new(self.now, number(n), switch.id, here, &mut ahead, network));
         ahead.append(&mut tx);
         if !ahead.is_empty() {
@@ -383,12 +384,12 @@ impl<A: App> Fabric<A> {
     /// Carries what worker `from` was told to all others, and to its own application until that says no more.
     fn carry(&mut self, from: usize) {
         while let Some(Worker { app, network }) = self.workers.get_mut(from) {
-            let facts = network.take_told();
+            let facts = network.take_facts();
             if facts.is_empty() {
                 break;
             }
             for told in &facts {
-                app.told(told, self.now, network);
+                app.on_fact(told, self.now, network);
             }
             for n in (0..self.workers.len()).filter(|&n| n != from) {
                 self.put(self.hop, Event::Told(n, facts.clone()));
@@ -410,7 +411,7 @@ impl<A: App> Fabric<A> {
     /// # Panics
     /// Without such a worker.
     #[expect(clippy::indexing_slicing, reason = "a test names a worker that it made")]
-    pub fn view(&self, worker: usize) -> &View {
+    pub fn view(&self, worker: usize) -> &NetworkView {
         self.workers[worker].network.view()
     }
 
@@ -429,12 +430,12 @@ impl<A: App> Fabric<A> {
     }
 
     /// Takes the frames that have left, and where.
-    pub fn take_left(&mut self) -> Vec<(Place, Vec<u8>)> {
+    pub fn take_left(&mut self) -> Vec<(SwitchPort, Vec<u8>)> {
         std::mem::take(&mut self.left)
     }
 
     /// How many messages of a kind switches were sent.
-    pub fn heard(&self, kind: Kind) -> u64 {
+    pub fn heard(&self, kind: MessageType) -> u64 {
         self.heard.get(&kind).copied().unwrap_or_default()
     }
 
@@ -444,8 +445,8 @@ impl<A: App> Fabric<A> {
     }
 }
 
-fn number(n: usize) -> Sw {
-    Sw(u32::try_from(n).unwrap_or(u32::MAX))
+fn number(n: usize) -> SwitchIndex {
+    SwitchIndex(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
 fn port(switch: DatapathId, port_no: PortNo, is_down: bool) -> Port {

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::{DatapathId, MacAddr, PortNo, VlanId};
 use sluice_sdk::Network;
-use sluice_sdk::view::{Fact, Host, HostId, Link, Place, PortView, Role, SwitchView};
+use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
 
 use crate::script::station;
 
@@ -82,14 +82,14 @@ impl Known {
         now: Instant,
         network: &mut Network,
     ) {
-        let place = |at: &At| Place::new(id(&at.switch), at.port);
+        let place = |at: &At| SwitchPort::new(id(&at.switch), at.port);
         let links: Vec<_> = network.view().links().copied().collect();
-        let mut tell = |fact| _ = network.tell(now, fact);
+        let mut tell = |fact| _ = network.publish(now, fact);
         let set = |at: &At, is_up, role| Fact::Port(place(at), Some(port(is_up, role)));
         match self {
             Self::Link(a, b) => {
                 for (from, to) in [(a, b), (b, a)] {
-                    tell(set(from, true, Role::Link));
+                    tell(set(from, true, PortRole::Link));
                     let (from, to) = (place(from), place(to));
                     let link = Link { from, to, delay: Duration::ZERO };
                     tell(Fact::Link(to, Some(link)));
@@ -100,14 +100,16 @@ impl Known {
                     tell(Fact::Link(place(at), None));
                 }
             }
-            Self::Edge(all) => all.iter().map(|at| set(at, true, Role::Edge)).for_each(tell),
+            Self::Edge(all) => all.iter().map(|at| set(at, true, PortRole::Edge)).for_each(tell),
             Self::Settling(all) => {
-                all.iter().map(|at| set(at, true, Role::Settling)).for_each(tell);
+                all.iter().map(|at| set(at, true, PortRole::Settling)).for_each(tell);
             }
-            Self::Down(all) => all.iter().map(|at| set(at, false, Role::Settling)).for_each(tell),
+            Self::Down(all) => {
+                all.iter().map(|at| set(at, false, PortRole::Settling)).for_each(tell);
+            }
             Self::Shared(all) => {
                 let Some(speaks) = all.first().map(place) else { return };
-                all.iter().map(|at| set(at, true, Role::Shared(speaks))).for_each(tell);
+                all.iter().map(|at| set(at, true, PortRole::Shared(speaks))).for_each(tell);
             }
             Self::Host(host, at) => {
                 let there = Host { at: place(at), addrs: vec![] };
@@ -128,12 +130,12 @@ impl Known {
 
 /// A switch that has just connected, with four ports that nothing is known of.
 pub(crate) fn switch(id: DatapathId) -> Fact {
-    let ports = (1..=4).map(|no| (PortNo(no), port(true, Role::Settling))).collect();
-    Fact::Switch(id, Some(SwitchView { ports }))
+    let ports = (1..=4).map(|no| (PortNo(no), port(true, PortRole::Settling))).collect();
+    Fact::Switch(id, Some(SwitchInfo { ports }))
 }
 
-fn port(is_up: bool, role: Role) -> PortView {
-    PortView { name: "port".into(), hw_addr: MacAddr([2, 0, 0, 0, 1, 0]), is_up, role }
+fn port(is_up: bool, role: PortRole) -> PortInfo {
+    PortInfo { name: "port".into(), hw_addr: MacAddr([2, 0, 0, 0, 1, 0]), is_up, role }
 }
 
 /// A station, and its VLAN behind a slash if it has one.

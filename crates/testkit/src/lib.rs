@@ -18,7 +18,7 @@ pub use scene::{Asked, Opened, Scene, Sent, Work};
 use script::{Line, Step};
 use stage::Stage;
 
-/// Plays `script` to the application that `make` makes, once in each version: what is heard goes through real octets,
+/// Plays `script` to the application that `make` makes, once in each version: what is heard goes through real bytes,
 /// and the application must say just what stands there, in that order.
 ///
 /// ```text
@@ -31,7 +31,7 @@ use stage::Stage;
 /// **`<`** is one of `up`, `down`, `port_up N`, `port_down N`, `port_gone N` and `packet_in port=N SRC>DST`. Stations
 /// are letters, `*` for all, or addresses. A frame may have `buffer=N`, `vlan=N`, `tagged` (with a priority only),
 /// `lldp` (it claims to show a link), `cut` (it comes up truncated), `giant` (the longest that a message holds) or
-/// `runt=N` (only its first N octets).
+/// `runt=N` (only its first N bytes).
 ///
 /// `full` refuses the rule that the switch was told last, `count N` and `rules cookie=N b:3` answer what it was asked last.
 ///
@@ -99,7 +99,7 @@ fn mark(script: &str, version: Version, at: usize, why: &str) -> String {
 #[cfg(test)]
 mod tests {
     use sluice_openflow::{Action, PacketIn, PacketOut, PortNo};
-    use sluice_sdk::{Ctx, Then};
+    use sluice_sdk::{Ctx, Verdict};
 
     use super::*;
 
@@ -107,10 +107,12 @@ mod tests {
     struct Repeater;
 
     impl App for Repeater {
-        fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+        fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
             let actions = [Action::output(PortNo::FLOOD)];
-            ctx.here.packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(p) }).unwrap();
-            Then::Done
+            ctx.switch
+                .packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(p) })
+                .unwrap();
+            Verdict::Stop
         }
     }
 

@@ -8,7 +8,7 @@ use sluice_emu::net::{Family, Net, NetError, Options};
 use sluice_emu::switch::Counts;
 use sluice_emu::topology::Topology;
 use sluice_openflow::{EtherType, Ethernet, PacketIn};
-use sluice_sdk::{App, Ctx, Then};
+use sluice_sdk::{App, Ctx, Verdict};
 
 use crate::Brain;
 
@@ -36,11 +36,11 @@ pub struct Asked {
 }
 
 impl App for Asked {
-    fn watches(&self) -> bool {
+    fn inspects_every_packet(&self) -> bool {
         true
     }
 
-    fn packet_in(&mut self, p: &PacketIn<'_>, _: &mut Ctx<'_>) -> Then {
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, _: &mut Ctx<'_>) -> Verdict {
         match Ethernet::new(p.frame).map(|eth| eth.ethertype) {
             Some(EtherType::ARP) => self.arp += 1,
             Some(EtherType::IPV4) => match p.frame.get(PROTOCOL_AT) {
@@ -50,7 +50,7 @@ impl App for Asked {
             },
             _ => {}
         }
-        Then::PassOn
+        Verdict::Continue
     }
 }
 
@@ -100,8 +100,8 @@ pub struct Work {
     pub untaken: u64,
     /// Rules and deletions that switches heard.
     pub flow_mods: u64,
-    /// Octets to the controller, and from it.
-    pub octets: (u64, u64),
+    /// Bytes to the controller, and from it.
+    pub bytes: (u64, u64),
 }
 
 /// A network with a controller of one worker, all of whose hosts are known.
@@ -145,7 +145,7 @@ impl<A: App> Scene<A> {
         self.pass(QUIET);
     }
 
-    /// Opens a connection, sends an octet and closes.
+    /// Opens a connection, sends a byte and closes.
     ///
     /// # Panics
     /// When it does not stand soon.
@@ -193,8 +193,8 @@ impl<A: App> Scene<A> {
             work.full += counts.full_packets;
             work.untaken += counts.drops.untaken;
             work.flow_mods += counts.flow_mods;
-            let (up, down) = self.net.control_octets(n).unwrap_or_default();
-            work.octets = (work.octets.0 + up, work.octets.1 + down);
+            let (up, down) = self.net.control_bytes(n).unwrap_or_default();
+            work.bytes = (work.bytes.0 + up, work.bytes.1 + down);
         }
         work
     }
@@ -237,7 +237,7 @@ impl Work {
             full: self.full - before.full,
             untaken: self.untaken - before.untaken,
             flow_mods: self.flow_mods - before.flow_mods,
-            octets: (self.octets.0 - before.octets.0, self.octets.1 - before.octets.1),
+            bytes: (self.bytes.0 - before.bytes.0, self.bytes.1 - before.bytes.1),
         }
     }
 }

@@ -185,12 +185,12 @@ pub(crate) fn station(name: &str) -> Option<MacAddr> {
     if name == "*" {
         return Some(MacAddr::BROADCAST);
     }
-    let mut octets = name.split(':').map(|octet| u8::from_str_radix(octet, 16).ok());
+    let mut bytes = name.split(':').map(|byte| u8::from_str_radix(byte, 16).ok());
     let mut addr = [0; 6];
     for place in &mut addr {
-        *place = octets.next()??;
+        *place = bytes.next()??;
     }
-    octets.next().is_none().then_some(MacAddr(addr))
+    bytes.next().is_none().then_some(MacAddr(addr))
 }
 
 /// A word of what must be said, with addresses in full.

@@ -8,11 +8,11 @@ use sluice_openflow::model::{
     MultipartFlags, Reply, Stat, Stats,
 };
 use sluice_openflow::{
-    Action, DatapathId, ErrorCode, ErrorMsg, ErrorReason, ErrorType, EtherType, Features, Field,
-    Frame, Instruction, Kind, MacAddr, Message, Out, PacketIn, PacketInReason, Port, PortNo,
-    PortReason, PortState, PortStatus, Version, split,
+    Action, DatapathId, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType, EtherType, Features,
+    Field, Instruction, MacAddr, Message, MessageType, PacketIn, PacketInReason, Port, PortNo,
+    PortReason, PortState, PortStatus, RawMessage, Version, split,
 };
-use sluice_sdk::{App, Ctx, Network, Sw};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 use crate::facts::{self, Known};
 use crate::script::{Carries, Heard, Size, Up};
@@ -67,10 +67,10 @@ impl<A: App> Stage<A> {
         let end = self.now + time;
         while self.now < end {
             self.now = end.min(self.now + Duration::from_secs(1));
-            self.app.on_time(self.now);
+            self.app.on_iteration(self.now);
             for at in 0..self.switches.len() {
                 if self.switches.get(at).is_some_and(|switch| switch.is_up) {
-                    self.tell(at, A::time_passes);
+                    self.tell(at, A::on_tick);
                 }
             }
         }
@@ -95,17 +95,17 @@ impl<A: App> Stage<A> {
     /// Lets `switch` say `heard`.
     pub(crate) fn hear(&mut self, switch: &str, heard: &Heard) -> Result<(), String> {
         let at = self.place(switch);
-        self.app.on_time(self.now);
+        self.app.on_iteration(self.now);
         match heard {
             Heard::Up => self.come_up(at),
             Heard::Down => {
-                self.app.switch_down(sw(at), self.now, &mut self.network);
+                self.app.on_switch_disconnected(sw(at), self.now, &mut self.network);
                 self.each(at, |switch| switch.is_up = false);
             }
             heard => {
                 self.must_be_up(at);
-                let octets = self.say(at, heard)?;
-                self.carry(at, &octets)?;
+                let bytes = self.say(at, heard)?;
+                self.carry(at, &bytes)?;
             }
         }
         self.collect()
@@ -113,12 +113,12 @@ impl<A: App> Stage<A> {
 
     /// Lets everybody know something of the network.
     pub(crate) fn know(&mut self, known: &Known) -> Result<(), String> {
-        self.app.on_time(self.now);
+        self.app.on_iteration(self.now);
         for name in known.switches() {
             let at = self.place(name);
             self.must_be_up(at);
             if self.network.view().switch(id(at)).is_none() {
-                self.network.tell(self.now, facts::switch(id(at)));
+                self.network.publish(self.now, facts::switch(id(at)));
             }
         }
         let switches = &self.switches;
@@ -163,8 +163,8 @@ impl<A: App> Stage<A> {
         };
         self.each(at, |switch| switch.is_up = true);
         self.tell(at, |app, ctx| {
-            app.greet(&mut ctx.here);
-            app.switch_up(&features, ctx);
+            app.initial_messages(&mut ctx.switch);
+            app.on_switch_connected(&features, ctx);
         });
     }
 
@@ -174,8 +174,8 @@ impl<A: App> Stage<A> {
 
     /// The message in which a switch says `heard`.
     fn say(&mut self, at: usize, heard: &Heard) -> Result<Vec<u8>, String> {
-        let (mut octets, mut xid) = (Vec::new(), 1);
-        let mut out = Out::new(&mut octets, self.version, &mut xid);
+        let (mut bytes, mut xid) = (Vec::new(), 1);
+        let mut out = Encoder::new(&mut bytes, self.version, &mut xid);
         let mut status = |n, reason, state| {
             Message::PortStatus(PortStatus { reason, port: port(n, state) }).emit(0, &mut out)
         };
@@ -197,7 +197,7 @@ impl<A: App> Stage<A> {
                 let code = if self.version == Version::V1_0 { [0, 3, 0, 0] } else { [0, 5, 0, 1] };
                 let rule = self.switches.get(at).map_or(&[][..], |switch| &switch.rule);
                 let quoted = rule.get(..64).unwrap_or(rule);
-                out.raw(Kind::ERROR, self.last_xid, &[&code, quoted].concat())
+                out.raw(MessageType::ERROR, self.last_xid, &[&code, quoted].concat())
             }
             Heard::Unable => {
                 // BAD_FIELD.
@@ -244,30 +244,30 @@ impl<A: App> Stage<A> {
             }
         };
         written.map_err(|no| format!("cannot be heard: {no}"))?;
-        Ok(octets)
+        Ok(bytes)
     }
 
-    /// Carries `octets` from a switch to the application.
-    fn carry(&mut self, at: usize, octets: &[u8]) -> Result<(), String> {
-        let unread = |error: sluice_openflow::Error| format!("cannot be heard: {error}");
-        let msg = Frame::new(octets).map_err(unread)?;
+    /// Carries `bytes` from a switch to the application.
+    fn carry(&mut self, at: usize, bytes: &[u8]) -> Result<(), String> {
+        let unread = |error: sluice_openflow::ParseError| format!("cannot be heard: {error}");
+        let msg = RawMessage::new(bytes).map_err(unread)?;
         match msg.kind() {
-            Kind::PACKET_IN => {
+            MessageType::PACKET_IN => {
                 let p = PacketIn::new(msg).map_err(unread)?;
-                self.tell(at, |app, ctx| _ = app.packet_in(&p, ctx));
+                self.tell(at, |app, ctx| _ = app.on_packet_in(&p, ctx));
             }
-            Kind::MULTIPART_REPLY => {
+            MessageType::MULTIPART_REPLY => {
                 let part = sluice_openflow::Multipart::new(msg).map_err(unread)?;
                 let (xid, kind) = (msg.xid(), part.kind);
-                self.tell(at, |app, ctx| app.multipart_reply(xid, kind, part.body, ctx));
+                self.tell(at, |app, ctx| app.on_multipart_reply(xid, kind, part.body, ctx));
             }
-            Kind::ERROR => {
+            MessageType::ERROR => {
                 let error = ErrorMsg::new(msg).map_err(unread)?;
-                self.tell(at, |app, ctx| app.error(&error, ctx));
+                self.tell(at, |app, ctx| app.on_error(&error, ctx));
             }
             _ => {
                 let status = PortStatus::read(msg).map_err(unread)?;
-                self.tell(at, |app, ctx| app.port_status(&status, ctx));
+                self.tell(at, |app, ctx| app.on_port_status(&status, ctx));
             }
         }
         Ok(())
@@ -281,7 +281,7 @@ impl<A: App> Stage<A> {
 
     fn tell(&mut self, at: usize, tell: impl FnOnce(&mut A, &mut Ctx<'_>)) {
         let Some(switch) = self.switches.get_mut(at) else { return };
-        let here = Out::new(&mut switch.tx, self.version, &mut switch.next_xid);
+        let here = Encoder::new(&mut switch.tx, self.version, &mut switch.next_xid);
         let (mut ahead, network) = (Vec::new(), &mut self.network);
         tell(&mut self.app, &mut Ctx::new(self.now, sw(at), id(at), here, &mut ahead, network));
         switch.tx.splice(..0, ahead);
@@ -290,16 +290,16 @@ impl<A: App> Stage<A> {
     /// Carries facts and mail, and reads what was said to the switches.
     fn collect(&mut self) -> Result<(), String> {
         loop {
-            let facts = self.network.take_told();
+            let facts = self.network.take_facts();
             if facts.is_empty() {
                 break;
             }
             for told in &facts {
-                self.app.told(told, self.now, &mut self.network);
+                self.app.on_fact(told, self.now, &mut self.network);
             }
         }
         self.read_said()?;
-        let mut letters = self.network.take_mail();
+        let mut letters = self.network.take_messages();
         // As the engine does: who was written to first is first, with all that goes there.
         while let Some(&(to, _)) = letters.first() {
             let (here, others): (Vec<_>, _) = letters.into_iter().partition(|&(id, _)| id == to);
@@ -307,27 +307,27 @@ impl<A: App> Stage<A> {
             let at = (0..self.switches.len()).find(|&at| id(at) == to);
             let Some(switch) = at.and_then(|at| self.switches.get_mut(at)) else { continue };
             for (_, message) in here.iter().filter(|_| switch.is_up) {
-                let mut out = Out::new(&mut switch.tx, self.version, &mut switch.next_xid);
-                out.say(message).map_err(|no| format!("mail cannot be said: {no}"))?;
+                let mut out = Encoder::new(&mut switch.tx, self.version, &mut switch.next_xid);
+                out.encode(message).map_err(|no| format!("mail cannot be said: {no}"))?;
             }
             self.read_said()?;
         }
         Ok(())
     }
 
-    /// Reads what was said to the switches, from their octets.
+    /// Reads what was said to the switches, from their bytes.
     fn read_said(&mut self) -> Result<(), String> {
         for switch in &mut self.switches {
-            let octets = std::mem::take(&mut switch.tx);
-            let mut rest = &*octets;
+            let bytes = std::mem::take(&mut switch.tx);
+            let mut rest = &*bytes;
             while let Some((msg, after)) = split(rest).map_err(|error| error.to_string())? {
                 if msg.version() != self.version {
                     return Err(format!("it says something in {}", msg.version()));
                 }
                 self.last_xid = msg.xid();
                 match msg.kind() {
-                    Kind::FLOW_MOD => switch.rule = msg.octets().to_vec(),
-                    Kind::MULTIPART_REQUEST => switch.asked = msg.xid(),
+                    MessageType::FLOW_MOD => switch.rule = msg.bytes().to_vec(),
+                    MessageType::MULTIPART_REQUEST => switch.asked = msg.xid(),
                     _ => {}
                 }
                 self.said.push_back((switch.name.clone(), Said::new(msg, &self.frame)));
@@ -387,8 +387,8 @@ impl Up {
     }
 }
 
-fn sw(at: usize) -> Sw {
-    Sw(u32::try_from(at).unwrap_or(u32::MAX))
+fn sw(at: usize) -> SwitchIndex {
+    SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX))
 }
 
 fn id(at: usize) -> DatapathId {

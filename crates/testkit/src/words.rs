@@ -4,7 +4,7 @@ use std::fmt;
 
 use sluice_openflow::model::Oxm;
 use sluice_openflow::{
-    Action, FieldId, FlowMod, FlowModCommand, Frame, Instruction, Message, PortNo,
+    Action, FieldId, FlowMod, FlowModCommand, Instruction, Message, PortNo, RawMessage,
 };
 
 /// One message.
@@ -25,7 +25,7 @@ impl fmt::Display for Said {
 
 impl Said {
     /// Reads `msg`; `frame` is the frame that was heard last.
-    pub(crate) fn new(msg: Frame<'_>, frame: &[u8]) -> Self {
+    pub(crate) fn new(msg: RawMessage<'_>, frame: &[u8]) -> Self {
         let mut said = Self::default();
         match Message::parse(msg) {
             Ok(message) => said.tell(message, frame),

@@ -27,18 +27,18 @@ func main() {
 	from, version, kind, deed := os.Args[1], os.Args[2], os.Args[3], os.Args[4]
 	count, err := strconv.Atoi(os.Args[5])
 	check(err)
-	octets, err := os.ReadFile(filepath.Join(from, version+"_"+kind+".bin"))
+	bytes, err := os.ReadFile(filepath.Join(from, version+"_"+kind+".bin"))
 	check(err)
 	parse := map[string]func([]byte) (util.Message, error){"1.3": openflow13.Parse, "1.5": openflow15.Parse}[version]
 	if parse == nil || (deed != "read" && deed != "write") {
 		os.Exit(2)
 	}
-	message, err := parse(octets)
+	message, err := parse(bytes)
 	check(err)
 	again, err := message.MarshalBinary()
 	check(err)
-	if !bytes.Equal(again, octets) {
-		fmt.Fprintf(os.Stderr, "%d octets were written where %d were read, or others\n", len(again), len(octets))
+	if !bytes.Equal(again, bytes) {
+		fmt.Fprintf(os.Stderr, "%d bytes were written where %d were read, or others\n", len(again), len(bytes))
 		if deed == "write" {
 			os.Exit(1)
 		}
@@ -46,7 +46,7 @@ func main() {
 	start := time.Now()
 	for n := 0; n < count; n++ {
 		if deed == "read" {
-			kept, err = parse(octets)
+			kept, err = parse(bytes)
 		} else {
 			again, err = message.MarshalBinary()
 		}

@@ -11,16 +11,16 @@ final class Cost {
     static OFMessage kept;
 
     public static void main(String[] args) throws Exception {
-        byte[] octets = Files.readAllBytes(Path.of(args[0], args[1] + "_" + args[2] + ".bin"));
+        byte[] bytes = Files.readAllBytes(Path.of(args[0], args[1] + "_" + args[2] + ".bin"));
         boolean reads = args[3].equals("read");
         if (!reads && !args[3].equals("write")) System.exit(2);
-        ByteBuf from = Unpooled.wrappedBuffer(octets);
+        ByteBuf from = Unpooled.wrappedBuffer(bytes);
         ByteBuf to = Unpooled.buffer(1 << 16);
         OFMessage message = OFFactories.getGenericReader().readFrom(from);
         message.writeTo(to);
         byte[] again = new byte[to.readableBytes()];
         to.readBytes(again);
-        if (!Arrays.equals(again, octets)) System.err.println("other octets were written than were read");
+        if (!Arrays.equals(again, bytes)) System.err.println("other bytes were written than were read");
         int count = Integer.parseInt(args[4]);
         for (long start = System.nanoTime(); System.nanoTime() - start < 1_000_000_000L; ) {
             repeat(1000, message, reads ? from : null, to);

@@ -98,7 +98,7 @@ fn a_ruler_is_not_made_of_what_it_measures() {
 }
 
 #[test]
-fn octets_are_read_without_help_and_serialisation_stays_at_the_rim() {
+fn bytes_are_read_without_help_and_serialisation_stays_at_the_rim() {
     let mut faults = Vec::new();
     for (name, package) in crates() {
         for (used, for_tests) in dependencies(&package) {

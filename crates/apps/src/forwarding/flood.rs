@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{DatapathId, PortNo};
-use sluice_sdk::view::{Place, Role, Stage, View};
+use sluice_sdk::view::{NetworkView, PortRole, Stage, SwitchPort};
 
 use super::routes::Routes;
 
@@ -17,12 +17,12 @@ const ROUND: Duration = Duration::from_millis(100);
 const FRAMES_MAX: usize = 8192;
 
 /// Whether hosts are reached through a port, by this port alone.
-pub(super) fn is_edge(view: &View, at: Place) -> bool {
+pub(super) fn is_edge(view: &NetworkView, at: SwitchPort) -> bool {
     view.port(at).is_some_and(|port| port.is_up)
-        && match view.role(at) {
-            Role::Edge => true,
-            Role::Shared(by) => by == at,
-            Role::Settling | Role::Link => false,
+        && match view.port_role(at) {
+            PortRole::Edge => true,
+            PortRole::Shared(by) => by == at,
+            PortRole::Settling | PortRole::Link => false,
         }
 }
 
@@ -48,7 +48,7 @@ impl Edges {
     /// Looks at all of these switches, unless that was done since the view changed.
     pub(super) fn of(
         &mut self,
-        view: &View,
+        view: &NetworkView,
         routes: &mut Routes,
         id: DatapathId,
     ) -> Arc<[Outlets]> {
@@ -68,7 +68,8 @@ impl Edges {
         let is_outlet = |at| is_edge(view, at) && !is_open(at);
         let outlets = |&switch: &DatapathId| {
             let ports = view.switch(switch).into_iter().flat_map(|view| view.ports.keys().copied());
-            let ports: Vec<_> = ports.filter(|&no| is_outlet(Place::new(switch, no))).collect();
+            let ports: Vec<_> =
+                ports.filter(|&no| is_outlet(SwitchPort::new(switch, no))).collect();
             (!ports.is_empty()).then_some(Outlets { switch, ports })
         };
         let area: Arc<[_]> = ids.iter().filter_map(outlets).collect();
@@ -94,9 +95,9 @@ pub(super) enum Verdict {
 #[derive(Debug, Default)]
 pub(super) struct Floods {
     /// By where they came in: in which second, and how many.
-    counts: HashMap<Place, (Instant, u32)>,
+    counts: HashMap<SwitchPort, (Instant, u32)>,
     seeds: RandomState,
-    seen: HashMap<u64, (Place, Instant)>,
+    seen: HashMap<u64, (SwitchPort, Instant)>,
     order: VecDeque<u64>,
 }
 
@@ -107,7 +108,7 @@ impl Floods {
     /// Reads the whole frame.
     pub(super) fn judge(
         &mut self,
-        at: Place,
+        at: SwitchPort,
         frame: &[u8],
         now: Instant,
         per_s_max: u32,

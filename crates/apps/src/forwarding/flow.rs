@@ -193,7 +193,7 @@ impl Inner {
 #[cfg(test)]
 mod tests {
     use etherparse::PacketBuilder;
-    use sluice_openflow::{Out, Version};
+    use sluice_openflow::{Encoder, Version};
 
     use super::*;
 
@@ -287,7 +287,7 @@ mod tests {
                 assert_eq!(rule.matching.check(), Ok(()));
                 for version in (1..=6).map(Version) {
                     let (mut tx, mut xid) = (Vec::new(), 1);
-                    let written = Out::new(&mut tx, version, &mut xid).flow_mod(&rule);
+                    let written = Encoder::new(&mut tx, version, &mut xid).flow_mod(&rule);
                     let six = matching == Matching::FiveTuple && eth.ethertype == EtherType::IPV6;
                     assert_eq!(written.is_ok(), !six || version >= Version::V1_2, "{version}");
                 }

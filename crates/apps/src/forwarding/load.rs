@@ -3,29 +3,29 @@
 use sluice_openflow::model;
 use sluice_openflow::{Action, DatapathId, Field, FlowMod, Message, PacketOut, PortNo};
 use sluice_sdk::Ctx;
-use sluice_sdk::view::Place;
+use sluice_sdk::view::SwitchPort;
 
 use super::flood::{Verdict, is_edge};
 use super::flow::Flow;
 use super::routes::{Choice, Hop};
 use super::{Came, Forwarding, From, Matching, rules, say, waiting};
 
-/// Octets of a frame that fit a `PACKET_OUT` in every version, whatever the actions.
+/// Bytes of a frame that fit a `PACKET_OUT` in every version, whatever the actions.
 const FRAME_MAX: usize = 60_000;
 
-/// Outputs of one `PACKET_OUT`, so that a frame fits beside them: 16 octets each.
+/// Outputs of one `PACKET_OUT`, so that a frame fits beside them: 16 bytes each.
 const OUTPUTS_MAX: usize = 256;
 
 const _: () = assert!(FRAME_MAX + OUTPUTS_MAX * 16 + 128 <= 0xffff);
 
 impl Forwarding {
     /// Sends a frame to the host at `to`, and has the rules for its flow loaded.
-    pub(super) fn forward(&mut self, came: &Came<'_>, to: Place, ctx: &mut Ctx<'_>) {
+    pub(super) fn forward(&mut self, came: &Came<'_>, to: SwitchPort, ctx: &mut Ctx<'_>) {
         let Some(flow) = Flow::read(&came.eth, came.p.frame, self.cfg.matching) else {
             return self.send_on(came, to, ctx);
         };
-        let is_sayable = !flow.is_ipv6() || self.switches.says_ipv6(ctx.id);
-        if !is_sayable || self.switches.refuses(ctx.id, ctx.now) {
+        let is_sayable = !flow.is_ipv6() || self.switches.says_ipv6(ctx.datapath_id);
+        if !is_sayable || self.switches.refuses(ctx.datapath_id, ctx.now) {
             return self.send_on(came, to, ctx);
         }
         if self.waiting.has(&flow, ctx.now) {
@@ -55,7 +55,7 @@ impl Forwarding {
             self.waiting.begin(flow.reversed(), ctx.now, time);
         }
         self.counts.paths += 1;
-        let is_here = |path: &[Hop]| matches!(path, [hop] if hop.switch == ctx.id);
+        let is_here = |path: &[Hop]| matches!(path, [hop] if hop.switch == ctx.datapath_id);
         if is_here(&path) && back.as_deref().is_none_or(is_here) {
             self.load_here(came, flow, to, back.is_some(), ctx);
         } else {
@@ -64,7 +64,13 @@ impl Forwarding {
     }
 
     /// The way of a flow. Both directions have the same, or all ways to a host are one tree if rules match only that.
-    fn path(&mut self, flow: Flow, from: Place, to: Place, ctx: &Ctx<'_>) -> Option<Vec<Hop>> {
+    fn path(
+        &mut self,
+        flow: Flow,
+        from: SwitchPort,
+        to: SwitchPort,
+        ctx: &Ctx<'_>,
+    ) -> Option<Vec<Hop>> {
         let seed = self.cfg.seed;
         let choice = match self.cfg.matching {
             Matching::Dst => Choice::Tree(flow.hash_dst(seed)),
@@ -74,15 +80,22 @@ impl Forwarding {
     }
 
     /// Both hosts are at this switch: nobody else is written to.
-    fn load_here(&mut self, came: &Came<'_>, flow: Flow, to: Place, back: bool, ctx: &mut Ctx<'_>) {
+    fn load_here(
+        &mut self,
+        came: &Came<'_>,
+        flow: Flow,
+        to: SwitchPort,
+        back: bool,
+        ctx: &mut Ctx<'_>,
+    ) {
         if back {
             self.counts.rules += 1;
-            say(ctx.here.flow_mod(&rules::rule(&self.cfg, flow.reversed(), came.at.port)));
+            say(ctx.switch.flow_mod(&rules::rule(&self.cfg, flow.reversed(), came.at.port)));
         }
         self.counts.rules += 1;
         let buffer_id = came.p.buffer_id;
         let rule = FlowMod { buffer_id, ..rules::rule(&self.cfg, flow, to.port) };
-        say(ctx.here.flow_mod(&rule));
+        say(ctx.switch.flow_mod(&rule));
         if buffer_id.is_none() {
             self.send_on(came, to, ctx);
         }
@@ -100,7 +113,7 @@ impl Forwarding {
         // A frame of which the switch has more than we do goes by the rule.
         let mut kept = came.p.buffer_id.filter(|_| !came.is_whole());
         for hop in path.iter().rev().filter(|hop| hop.in_port != hop.out_port) {
-            let buffer_id = if hop.switch == ctx.id && hop.out_port != came.at.port {
+            let buffer_id = if hop.switch == ctx.datapath_id && hop.out_port != came.at.port {
                 kept.take()
             } else {
                 None
@@ -114,7 +127,7 @@ impl Forwarding {
         let is_released = came.p.buffer_id.is_some() && !came.is_whole() && kept.is_none();
         match path.last() {
             Some(last) if !is_released => {
-                self.send_on(came, Place::new(last.switch, last.out_port), ctx);
+                self.send_on(came, SwitchPort::new(last.switch, last.out_port), ctx);
             }
             _ => {}
         }
@@ -123,37 +136,37 @@ impl Forwarding {
     fn write(&mut self, to: DatapathId, rule: FlowMod, ctx: &mut Ctx<'_>) {
         if self.switches.refuses(to, ctx.now) {
             // An older rule of the same match could lead back.
-            return ctx.mail(to, Message::FlowMod(rules::delete_just(rule)));
+            return ctx.send_to(to, Message::FlowMod(rules::delete_just(rule)));
         }
         self.counts.rules += 1;
-        ctx.mail(to, Message::FlowMod(rule));
+        ctx.send_to(to, Message::FlowMod(rule));
     }
 
     /// Sends the frame alone: out at the far end, so that no switch on the way asks.
-    fn send_on(&mut self, came: &Came<'_>, to: Place, ctx: &mut Ctx<'_>) {
-        if to.switch == ctx.id && (came.is_whole() || came.p.buffer_id.is_some()) {
+    fn send_on(&mut self, came: &Came<'_>, to: SwitchPort, ctx: &mut Ctx<'_>) {
+        if to.switch == ctx.datapath_id && (came.is_whole() || came.p.buffer_id.is_some()) {
             let actions = [Action::output(to.port)];
             say(ctx
-                .here
+                .switch
                 .packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(&came.p) }));
             return;
         }
         if came.p.buffer_id.is_some() {
             // Behind the rules that were written: packets that wait behind this one are then let go by them.
             let nothing = answer(came, vec![]);
-            ctx.mail(ctx.id, Message::PacketOut(nothing));
+            ctx.send_to(ctx.datapath_id, Message::PacketOut(nothing));
         }
         self.send_from(to.switch, &[to.port], came, ctx);
     }
 
     /// Sends the frame after the rules that were written for it: out at the far end, or by these rules, if the switch
     /// has more of it than we do.
-    fn send_after(&mut self, came: &Came<'_>, to: Place, ctx: &mut Ctx<'_>) {
-        if to.switch == ctx.id || came.p.buffer_id.is_none() || came.is_whole() {
+    fn send_after(&mut self, came: &Came<'_>, to: SwitchPort, ctx: &mut Ctx<'_>) {
+        if to.switch == ctx.datapath_id || came.p.buffer_id.is_none() || came.is_whole() {
             return self.send_on(came, to, ctx);
         }
         let by_rules = answer(came, vec![Action::output(PortNo::TABLE)]);
-        ctx.mail(ctx.id, Message::PacketOut(by_rules));
+        ctx.send_to(ctx.datapath_id, Message::PacketOut(by_rules));
     }
 
     /// Sends a copy of the frame out of ports of another switch.
@@ -169,7 +182,7 @@ impl Forwarding {
                 actions: ports.iter().map(|&port| Action::output(port)).collect(),
                 data: came.p.frame.to_vec(),
             };
-            ctx.mail(at, Message::PacketOut(out));
+            ctx.send_to(at, Message::PacketOut(out));
         }
     }
 
@@ -190,22 +203,22 @@ impl Forwarding {
         if verdict != Verdict::Flood {
             return came.let_go(ctx);
         }
-        let edges = self.edges.of(ctx.view(), &mut self.routes, ctx.id);
-        let part = self.trees.part(ctx.id, came.eth.dst, ctx.network);
+        let edges = self.edges.of(ctx.view(), &mut self.routes, ctx.datapath_id);
+        let part = self.trees.part(ctx.datapath_id, came.eth.dst, ctx.network);
         let part = part.filter(|_| came.from == From::Edge);
         self.counts.along_tree += u64::from(part.is_some());
-        let own = edges.iter().find(|outlets| outlets.switch == ctx.id);
-        let links = part.iter().flat_map(|part| part.ports(ctx.id));
+        let own = edges.iter().find(|outlets| outlets.switch == ctx.datapath_id);
+        let links = part.iter().flat_map(|part| part.ports(ctx.datapath_id));
         let ports = own.into_iter().flat_map(|outlets| &outlets.ports).chain(links);
         let outputs = ports.filter(|&&port| port != came.at.port).map(|&port| Action::output(port));
         let actions: Vec<_> = outputs.collect();
         let is_there = came.p.buffer_id.is_some() || (came.is_whole() && !actions.is_empty());
         if is_there {
             say(ctx
-                .here
+                .switch
                 .packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(&came.p) }));
         }
-        let here = ctx.id;
+        let here = ctx.datapath_id;
         let is_reached = |id| id == here || part.as_ref().is_some_and(|part| part.has(id));
         for outlets in edges.iter().filter(|outlets| !is_reached(outlets.switch)) {
             self.send_from(outlets.switch, &outlets.ports, came, ctx);
@@ -221,7 +234,7 @@ impl Forwarding {
             self.waiting.begin(flow, ctx.now, waiting::time(self.cfg.waiting, ctx.rtt()));
             self.counts.repaired += 1;
             let rule = rules::Named::ByPort.delete_to(came.dst(), from.port);
-            ctx.mail(from.switch, Message::FlowMod(rule));
+            ctx.send_to(from.switch, Message::FlowMod(rule));
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Usual frames between two hosts of one switch, in a loop of their own. What is said of them is, octet for octet, what the
+//! Usual frames between two hosts of one switch, in a loop of their own. What is said of them is, byte for byte, what the
 //! general way says; `crates/apps/tests/usual.rs` compares both.
 
 use sluice_openflow::{
-    Course, DatapathId, EthHeader, Inexpressible, MacAddr, Out, PacketIns, PortNo, Ways,
+    Course, DatapathId, EncodeError, Encoder, EthHeader, MacAddr, PacketIns, PortNo, Ways,
 };
-use sluice_sdk::view::{Place, View};
-use sluice_sdk::{Ctx, Household, PORTS_MAX, Tick};
+use sluice_sdk::view::{NetworkView, SwitchPort};
+use sluice_sdk::{CoarseTime, Ctx, PORTS_MAX, SwitchHosts};
 
 use super::flood::is_edge;
 use super::flow::Flow;
@@ -32,7 +32,7 @@ impl Local {
     ///
     /// # Errors
     /// Names what its version cannot say.
-    pub(super) fn new(cfg: &Config, out: &Out<'_>) -> Result<Self, Inexpressible> {
+    pub(super) fn new(cfg: &Config, out: &Encoder<'_>) -> Result<Self, EncodeError> {
         let ways = Ways::new(out, &rule(cfg), cfg.both_directions)?;
         Ok(Self { ways, edges: EdgePorts { version: None, bits: [0; PORTS_MAX as usize / 64] } })
     }
@@ -50,7 +50,7 @@ fn rule(cfg: &Config) -> sluice_openflow::FlowMod {
 }
 
 impl EdgePorts {
-    fn refresh(&mut self, view: &View, id: DatapathId) {
+    fn refresh(&mut self, view: &NetworkView, id: DatapathId) {
         if self.version == Some(view.version()) {
             return;
         }
@@ -58,7 +58,7 @@ impl EdgePorts {
         self.bits.fill(0);
         let ports = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
         let low = ports.filter(|port| port.0 < PORTS_MAX);
-        for port in low.filter(|&&port| is_edge(view, Place::new(id, port))) {
+        for port in low.filter(|&&port| is_edge(view, SwitchPort::new(id, port))) {
             if let Some(bits) = self.bits.get_mut(port.0 as usize / 64) {
                 *bits |= 1 << (port.0 % 64);
             }
@@ -75,18 +75,18 @@ impl Forwarding {
     /// Answers the usual frames that come next: ordinary ones from a host where it is to another one at another port of
     /// the same switch, under rules that match both addresses.
     pub(super) fn answer_usual(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
-        let Some(Some(local)) = self.locals.get_mut(ctx.sw.index()) else { return };
-        if self.cfg.matching != Matching::Pair || self.switches.refuses(ctx.id, ctx.now) {
+        let Some(Some(local)) = self.locals.get_mut(ctx.switch_index.index()) else { return };
+        if self.cfg.matching != Matching::Pair || self.switches.refuses(ctx.datapath_id, ctx.now) {
             return;
         }
         let time = waiting::time(self.cfg.waiting, ctx.rtt());
-        let (view, residents) = ctx.network.view_and_residents();
-        let Some(residents) = residents.at(ctx.sw) else { return };
-        local.edges.refresh(view, ctx.id);
+        let (view, residents) = ctx.network.view_and_fast_path_hosts();
+        let Some(residents) = residents.switch(ctx.switch_index) else { return };
+        local.edges.refresh(view, ctx.datapath_id);
         let (passing, both) = (self.waiting.passing(ctx.now, time), self.cfg.both_directions);
-        let (now, edges) = (residents.tick(ctx.now), &local.edges);
+        let (now, edges) = (residents.coarse_time(ctx.now), &local.edges);
         let mut desk = Desk { residents, edges, passing, both, now, loaded: 0, waited: 0 };
-        let (out, ways) = (&mut ctx.here, &local.ways);
+        let (out, ways) = (&mut ctx.switch, &local.ways);
         let course = |desk: &mut Desk<'_>, port, eth: &EthHeader, frame: &[u8]| {
             desk.course(port, eth, frame)
         };
@@ -104,11 +104,11 @@ impl Forwarding {
 
 /// All that says what becomes of a usual frame.
 struct Desk<'a> {
-    residents: &'a mut Household,
+    residents: &'a mut SwitchHosts,
     edges: &'a EdgePorts,
     passing: Passing<'a>,
     both: bool,
-    now: Tick,
+    now: CoarseTime,
     loaded: u64,
     waited: u64,
 }
@@ -119,12 +119,12 @@ impl Desk<'_> {
     #[inline(always)]
     fn course(&mut self, in_port: PortNo, eth: &EthHeader, frame: &[u8]) -> Option<Course> {
         let mut from = self.residents.find(eth.src_bits())?;
-        let abode = from.abode();
+        let abode = from.entry();
         if abode.port() != in_port || !abode.is_ordinary(eth, frame) || !self.edges.has(in_port) {
             return None;
         }
-        from.hear(self.now);
-        let to = self.residents.find(eth.dst_bits())?.abode().port();
+        from.mark_seen(self.now);
+        let to = self.residents.find(eth.dst_bits())?.entry().port();
         if to == in_port || !self.edges.has(to) {
             return None;
         }

@@ -21,11 +21,11 @@ mod waiting;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, ErrorMsg, ErrorType, Ethernet, Features, Inexpressible, MultipartKind, Out, PacketIn,
+    Action, EncodeError, Encoder, ErrorMsg, ErrorType, Ethernet, Features, MultipartType, PacketIn,
     PacketIns, PacketOut,
 };
-use sluice_sdk::view::{Fact, HostId, Place, Role, Told};
-use sluice_sdk::{App, Ctx, Gauge, Network, Sw, Then};
+use sluice_sdk::view::{Fact, HostId, PortRole, PublishedFact, SwitchPort};
+use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
 use flood::{Edges, Floods, is_edge};
 use local::Local;
@@ -59,7 +59,7 @@ pub struct Config {
     pub flooding: Flooding,
     /// Frames to all that may come in at one port in a second.
     pub floods_per_s_max: u32,
-    /// Octets of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
+    /// Bytes of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
     pub miss_len: u16,
     /// What the choice among equal ways begins with; the same for all workers.
     pub seed: u64,
@@ -136,7 +136,7 @@ struct Counts {
     simplified: u64,
 }
 
-/// Octets of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
+/// Bytes of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
 const FCS_LEN: usize = 4;
 
 /// A frame that came up, and where.
@@ -144,7 +144,7 @@ const FCS_LEN: usize = 4;
 struct Came<'a> {
     p: PacketIn<'a>,
     eth: Ethernet<'a>,
-    at: Place,
+    at: SwitchPort,
     from: From,
 }
 
@@ -174,7 +174,7 @@ impl Came<'_> {
     /// Lets go of the frame if the switch keeps it.
     fn let_go(&self, ctx: &mut Ctx<'_>) {
         if self.p.buffer_id.is_some() {
-            say(ctx.here.packet_out(&PacketOut::answer(&self.p)));
+            say(ctx.switch.packet_out(&PacketOut::answer(&self.p)));
         }
     }
 }
@@ -213,12 +213,12 @@ impl Forwarding {
     }
 
     /// Where a frame came from; `None` for one that is not forwarded, whose reason is counted.
-    fn from(&mut self, at: Place, ctx: &Ctx<'_>) -> Option<From> {
-        match ctx.view().role(at) {
-            Role::Edge => Some(From::Edge),
-            Role::Shared(by) if by == at => Some(From::Edge),
-            Role::Link => Some(From::Link),
-            Role::Settling | Role::Shared(_) => {
+    fn from(&mut self, at: SwitchPort, ctx: &Ctx<'_>) -> Option<From> {
+        match ctx.view().port_role(at) {
+            PortRole::Edge => Some(From::Edge),
+            PortRole::Shared(by) if by == at => Some(From::Edge),
+            PortRole::Link => Some(From::Link),
+            PortRole::Settling | PortRole::Shared(_) => {
                 self.counts.unsettled += 1;
                 None
             }
@@ -248,7 +248,7 @@ impl Forwarding {
 }
 
 impl App for Forwarding {
-    fn on_time(&mut self, now: Instant) {
+    fn on_iteration(&mut self, now: Instant) {
         self.trees.on_time(now);
         self.waiting.on_time(now);
         let swept = *self.swept.get_or_insert(now);
@@ -259,26 +259,26 @@ impl App for Forwarding {
         }
     }
 
-    fn greet(&self, out: &mut Out<'_>) {
+    fn initial_messages(&self, out: &mut Encoder<'_>) {
         say(out.send_misses_up(self.cfg.miss_len));
     }
 
-    fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
         self.switches.up(ctx);
         self.uncover(ctx);
         self.trees.up(self.cfg.flooding, ctx);
-        let at = ctx.sw.index();
+        let at = ctx.switch_index.index();
         if self.locals.len() <= at {
             self.locals.resize_with(at + 1, || None);
         }
-        let drawn = Local::new(&self.cfg, &ctx.here);
+        let drawn = Local::new(&self.cfg, &ctx.switch);
         debug_assert!(drawn.is_ok(), "every version can say it");
         if let Some(place) = self.locals.get_mut(at) {
             *place = drawn.ok().map(Box::new);
         }
     }
 
-    fn switch_down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
+    fn on_switch_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
         self.switches.down(sw);
         self.trees.down(sw, now, network);
         if let Some(place) = self.locals.get_mut(sw.index()) {
@@ -286,7 +286,7 @@ impl App for Forwarding {
         }
     }
 
-    fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
+    fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
         self.switches.time_passes(ctx);
         self.forget_unable(ctx);
         self.trees.time_passes(self.cfg.flooding, ctx);
@@ -294,7 +294,7 @@ impl App for Forwarding {
         self.counts.repaired += self.switches.resolve(ctx.now, ctx.network);
     }
 
-    fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
+    fn on_fact(&mut self, told: &PublishedFact, now: Instant, network: &mut Network) {
         self.trees.told(&told.fact, self.cfg.flooding, now, network);
         self.counts.repaired += self.repair.told(&told.fact, now, &self.switches, network);
         match told.fact {
@@ -307,17 +307,23 @@ impl App for Forwarding {
         }
     }
 
-    fn multipart_reply(&mut self, xid: u32, kind: MultipartKind, body: &[u8], ctx: &mut Ctx<'_>) {
+    fn on_multipart_reply(
+        &mut self,
+        xid: u32,
+        kind: MultipartType,
+        body: &[u8],
+        ctx: &mut Ctx<'_>,
+    ) {
         self.trees.reply(xid, kind, body, ctx);
         let priority = self.cfg.priority;
         self.counts.repaired += self.switches.reply(xid, kind, body, priority, ctx);
     }
 
-    fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+    fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
         self.trees.barrier_reply(xid, ctx);
     }
 
-    fn error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
+    fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
         if error.cookie().is_some_and(tree::is_ours) {
             self.counts.refused += u64::from(self.trees.refused(error, ctx));
             return;
@@ -332,7 +338,7 @@ impl App for Forwarding {
         if self.simplify(error, ctx) {
             return;
         }
-        let (id, retry, reason) = (ctx.id, self.cfg.refused_retry, error.reason);
+        let (id, retry, reason) = (ctx.datapath_id, self.cfg.refused_retry, error.reason);
         if self.switches.refused(id, ctx.now, retry) {
             ctx.network.report(|| {
                 let time = retry.as_secs_f64();
@@ -343,21 +349,21 @@ impl App for Forwarding {
         }
     }
 
-    fn usual(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+    fn fast_path(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
         self.answer_usual(frames, ctx);
     }
 
-    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
-        let at = Place::new(ctx.id, p.in_port);
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
+        let at = SwitchPort::new(ctx.datapath_id, p.in_port);
         let eth = Ethernet::new(p.frame);
         let eth = eth.filter(|eth| !eth.src.is_group() && !eth.dst.is_bridge_reserved());
         let came = eth.and_then(|eth| Some(Came { p: *p, eth, at, from: self.from(at, ctx)? }));
         match came {
             Some(came) => self.answer(&came, ctx),
-            None if p.buffer_id.is_some() => say(ctx.here.packet_out(&PacketOut::answer(p))),
+            None if p.buffer_id.is_some() => say(ctx.switch.packet_out(&PacketOut::answer(p))),
             None => {}
         }
-        Then::Done
+        Verdict::Stop
     }
 
     fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
@@ -396,9 +402,9 @@ impl App for Forwarding {
 
 /// All that is said with it has a form in every version, but for a frame that just fits its `PACKET_IN` and is too long
 /// for a `PACKET_OUT`: it is lost, as frames may be.
-fn say<T>(written: Result<T, Inexpressible>) {
+fn say<T>(written: Result<T, EncodeError>) {
     debug_assert!(
-        written.as_ref().err().is_none_or(|no| no.what == "more than 65535 octets"),
+        written.as_ref().err().is_none_or(|no| no.what == "more than 65535 bytes"),
         "{:?}",
         written.err()
     );

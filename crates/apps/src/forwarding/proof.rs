@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluice_base::Rng;
 use sluice_openflow::DatapathId;
-use sluice_sdk::view::Place;
+use sluice_sdk::view::SwitchPort;
 
 use super::testing::{End, HOST, Net, Wires};
 use super::{Config, Matching};
@@ -34,7 +34,7 @@ fn changes(seed: u64, cfg: &Config, workers: usize) {
             let reachable = known.lengths(a).contains_key(&b);
             assert_eq!(net.send(a, b), reachable, "{a} {b} {told}");
             if reachable {
-                let there = Place::new(DatapathId(b), HOST);
+                let there = SwitchPort::new(DatapathId(b), HOST);
                 assert_eq!(net.walk(a, b), End::Out(there), "{a} {b} {told}");
             }
         }

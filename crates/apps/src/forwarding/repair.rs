@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::{FlowMod, Message, PortNo};
 use sluice_sdk::Network;
-use sluice_sdk::view::{Fact, HostId, Link, Place, Role, View};
+use sluice_sdk::view::{Fact, HostId, Link, NetworkView, PortRole, SwitchPort};
 
 use super::rules::Named;
 use super::switches::Switches;
@@ -15,8 +15,8 @@ use super::switches::Switches;
 #[derive(Debug, Default)]
 pub(super) struct Repair {
     /// Where the link that comes in at a place leaves.
-    links: HashMap<Place, Place>,
-    hosts: HashMap<HostId, Place>,
+    links: HashMap<SwitchPort, SwitchPort>,
+    hosts: HashMap<HostId, SwitchPort>,
     /// What is looked at once more, and when.
     again: VecDeque<(Instant, Gone)>,
     /// In which second, and for how many hosts, all switches were told.
@@ -38,20 +38,20 @@ const AGAIN_MAX: usize = 65_536;
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Gone {
     /// Out of a port.
-    Port(Place),
+    Port(SwitchPort),
     /// From the first to the second, and back.
-    Link(Place, Place),
+    Link(SwitchPort, SwitchPort),
     /// To a host at a place.
-    Host(HostId, Place),
+    Host(HostId, SwitchPort),
     /// To a host that left a place, from any switch.
-    Everywhere(HostId, Place),
+    Everywhere(HostId, SwitchPort),
     /// By rules whose form has this rank: all switches have others.
     Form(u8),
 }
 
 impl Gone {
     /// Whether it still is.
-    fn still(self, view: &View) -> bool {
+    fn still(self, view: &NetworkView) -> bool {
         match self {
             Self::Port(at) => view.port(at).is_none_or(|port| !port.is_up),
             Self::Link(from, to) => {
@@ -85,7 +85,7 @@ impl Gone {
                         Named::ByPort if switch == at.switch => at.port,
                         Named::ByPort => continue,
                     };
-                    network.mail(switch, Message::FlowMod(named.delete_to(id, port)));
+                    network.send_to(switch, Message::FlowMod(named.delete_to(id, port)));
                     deleted += 1;
                 }
                 deleted
@@ -94,7 +94,7 @@ impl Gone {
                 let mut deleted = 0;
                 for (switch, named) in switches.all() {
                     if let Some(rule) = named.delete_form(rank) {
-                        network.mail(switch, Message::FlowMod(rule));
+                        network.send_to(switch, Message::FlowMod(rule));
                         deleted += 1;
                     }
                 }
@@ -132,9 +132,9 @@ impl Repair {
                     Some(host) => self.hosts.insert(*id, host.at),
                     None => self.hosts.remove(id),
                 };
-                let is_left = |old: &Place| host.as_ref().is_none_or(|host| host.at != *old);
+                let is_left = |old: &SwitchPort| host.as_ref().is_none_or(|host| host.at != *old);
                 // Who was taken to be at a link is behind it, and so do rules lead there.
-                let is_link = |old: &Place| network.view().role(*old) == Role::Link;
+                let is_link = |old: &SwitchPort| network.view().port_role(*old) == PortRole::Link;
                 let left = old.filter(|old| is_left(old) && !is_link(old));
                 left.map(|old| {
                     if self.may_be_wide(now) {
@@ -210,8 +210,8 @@ impl Repair {
     ///
     /// A link that is gone because nobody hears the switch at one of its ends carries frames still, as far as anybody
     /// knows. It is remembered, until a port of it goes down or is known to lead elsewhere.
-    fn relink(&mut self, to: Place, link: Option<&Link>, view: &View) -> Option<Gone> {
-        let is_heard = |at: &Place| view.switch(at.switch).is_some();
+    fn relink(&mut self, to: SwitchPort, link: Option<&Link>, view: &NetworkView) -> Option<Gone> {
+        let is_heard = |at: &SwitchPort| view.switch(at.switch).is_some();
         if link.is_none()
             && !self.links.get(&to).is_some_and(|from| is_heard(from) && is_heard(&to))
         {
@@ -236,15 +236,15 @@ impl Repair {
     }
 
     /// A port leads to this. If that is no switch, the link that it had is over.
-    fn may_lead_elsewhere(&mut self, at: Place, role: Role) -> Option<Gone> {
+    fn may_lead_elsewhere(&mut self, at: SwitchPort, role: PortRole) -> Option<Gone> {
         match role {
-            Role::Edge | Role::Shared(_) => self.unlink(at),
-            Role::Link | Role::Settling => None,
+            PortRole::Edge | PortRole::Shared(_) => self.unlink(at),
+            PortRole::Link | PortRole::Settling => None,
         }
     }
 
     /// The link at a port, in both directions.
-    fn unlink(&mut self, at: Place) -> Option<Gone> {
+    fn unlink(&mut self, at: SwitchPort) -> Option<Gone> {
         let from = self.links.remove(&at)?;
         if self.links.get(&from) == Some(&at) {
             self.links.remove(&from);
@@ -254,12 +254,12 @@ impl Repair {
 }
 
 fn delete(
-    at: Place,
+    at: SwitchPort,
     switches: &Switches,
     network: &mut Network,
     rule: impl FnOnce(Named) -> FlowMod,
 ) -> u64 {
     let Some(named) = switches.named(at.switch) else { return 0 };
-    network.mail(at.switch, Message::FlowMod(rule(named)));
+    network.send_to(at.switch, Message::FlowMod(rule(named)));
     1
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use sluice_base::Rng;
 use sluice_openflow::{DatapathId, PortNo};
-use sluice_sdk::view::{Place, View};
+use sluice_sdk::view::{NetworkView, SwitchPort};
 
 /// Distances that are kept, over all destinations: 16 MiB. When there are more, all are computed anew as needed.
 const DISTANCES_MAX: usize = 4 << 20;
@@ -57,9 +57,9 @@ impl Routes {
     /// Computes the distances of all switches from the last one, unless they are known.
     pub(super) fn path(
         &mut self,
-        view: &View,
-        from: Place,
-        to: Place,
+        view: &NetworkView,
+        from: SwitchPort,
+        to: SwitchPort,
         choice: Choice,
     ) -> Option<Vec<Hop>> {
         self.refresh(view);
@@ -77,7 +77,7 @@ impl Routes {
     }
 
     /// All switches to which there is a way from `id`, itself included.
-    pub(super) fn area(&mut self, view: &View, id: DatapathId) -> Vec<DatapathId> {
+    pub(super) fn area(&mut self, view: &NetworkView, id: DatapathId) -> Vec<DatapathId> {
         self.refresh(view);
         let Some(&at) = self.places.get(&id) else { return Vec::new() };
         let distances = self.distances(at);
@@ -86,7 +86,7 @@ impl Routes {
         all.filter_map(|(&id, reached)| reached.then_some(id)).collect()
     }
 
-    fn refresh(&mut self, view: &View) {
+    fn refresh(&mut self, view: &NetworkView) {
         if self.version == Some(view.version()) {
             return;
         }
@@ -103,7 +103,7 @@ impl Routes {
         }));
     }
 
-    fn walk(&mut self, from: Place, to: Place, hash: u64) -> Option<Vec<Hop>> {
+    fn walk(&mut self, from: SwitchPort, to: SwitchPort, hash: u64) -> Option<Vec<Hop>> {
         let (&first, &last) = (self.places.get(&from.switch)?, self.places.get(&to.switch)?);
         self.distances(last);
         let (ids, edges, distances) = (&self.ids, &self.edges, self.distances.get(&last)?);
@@ -157,8 +157,8 @@ mod tests {
     use crate::forwarding::Config;
     use crate::forwarding::testing::{HOST, Net, Wires};
 
-    fn place(id: u64) -> Place {
-        Place::new(DatapathId(id), HOST)
+    fn place(id: u64) -> SwitchPort {
+        SwitchPort::new(DatapathId(id), HOST)
     }
 
     #[test]
@@ -176,8 +176,9 @@ mod tests {
                     let last = path[length];
                     assert_eq!((last.switch, last.out_port), (DatapathId(b), HOST));
                     for pair in path.windows(2) {
-                        let link = view.link_from(Place::new(pair[0].switch, pair[0].out_port));
-                        let to = Place::new(pair[1].switch, pair[1].in_port);
+                        let link =
+                            view.link_from(SwitchPort::new(pair[0].switch, pair[0].out_port));
+                        let to = SwitchPort::new(pair[1].switch, pair[1].in_port);
                         assert_eq!(link.unwrap().to, to);
                     }
                     let mut back = routes.path(view, place(b), place(a), choice).unwrap();

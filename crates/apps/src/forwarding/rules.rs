@@ -4,8 +4,8 @@ use std::net::Ipv6Addr;
 
 use sluice_openflow::model::FlowStatsRequest;
 use sluice_openflow::{
-    Action, EtherType, Field, FlowMod, FlowModCommand, Instruction, Match, Out, PortNo, Version,
-    VlanId,
+    Action, Encoder, EtherType, Field, FlowMod, FlowModCommand, Instruction, Match, PortNo,
+    Version, VlanId,
 };
 use sluice_sdk::view::HostId;
 
@@ -35,7 +35,7 @@ pub(super) fn rule(cfg: &Config, flow: Flow, out_port: PortNo) -> FlowMod {
 pub(super) fn says_ipv6(version: Version) -> bool {
     let matching = [Field::eth_type(EtherType::IPV6.0), Field::ipv6_src(Ipv6Addr::LOCALHOST)];
     let rule = FlowMod { matching: matching.into(), ..FlowMod::default() };
-    Out::new(&mut Vec::new(), version, &mut 0).flow_mod(&rule).is_ok()
+    Encoder::new(&mut Vec::new(), version, &mut 0).flow_mod(&rule).is_ok()
 }
 
 /// Lets the rule with just this match and priority go.
@@ -77,7 +77,8 @@ impl Named {
     /// What can be said to switches of a version.
     pub(super) fn of(version: Version) -> Self {
         let (mut tx, mut xid) = (Vec::new(), 0);
-        let said = Out::new(&mut tx, version, &mut xid).flow_mod(&Self::ByCookie.delete(PortNo(1)));
+        let said =
+            Encoder::new(&mut tx, version, &mut xid).flow_mod(&Self::ByCookie.delete(PortNo(1)));
         if said.is_ok() { Self::ByCookie } else { Self::ByPort }
     }
 

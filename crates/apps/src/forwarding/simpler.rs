@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{DatapathId, ErrorMsg, ErrorType};
-use sluice_sdk::view::{Fact, View};
+use sluice_sdk::view::{Fact, NetworkView};
 use sluice_sdk::{Ctx, Network};
 
 use super::repair::{AGAIN_AFTER, Gone};
@@ -116,7 +116,7 @@ impl Forwarding {
         let refused = error.cookie().and_then(|cookie| Matching::of_rank(rules::rank(cookie)));
         let next = refused.and_then(|form| Matching::of_rank(form.rank() + 1));
         let (Some(refused), Some(next)) = (refused, next) else { return false };
-        let (id, reason, view) = (ctx.id, error.reason, ctx.view());
+        let (id, reason, view) = (ctx.datapath_id, error.reason, ctx.view());
         if view.unable(id).is_some_and(|known| known >= refused.rank()) {
             return true;
         }
@@ -125,7 +125,7 @@ impl Forwarding {
         if !is_step && view.unable_ranks().count() >= UNABLE_MAX {
             return true;
         }
-        ctx.tell(Fact::Unable(id, Some(refused.rank())));
+        ctx.publish(Fact::Unable(id, Some(refused.rank())));
         if is_step {
             ctx.network.report(|| {
                 let (refused, next) = (refused.name(), next.name());
@@ -136,7 +136,7 @@ impl Forwarding {
     }
 
     /// A switch has left, or has come again: after a while, it is not held against it any more what it refused before.
-    pub(super) fn moved(&mut self, id: DatapathId, now: Instant, view: &View) {
+    pub(super) fn moved(&mut self, id: DatapathId, now: Instant, view: &NetworkView) {
         if view.unable(id).is_some() {
             let due = now + self.retries.time(self.cfg.refused_retry);
             self.retries.due.insert(id, due);
@@ -145,10 +145,10 @@ impl Forwarding {
 
     /// A switch has come that may have been away when rules became finer: what would hide them goes.
     pub(super) fn uncover(&mut self, ctx: &mut Ctx<'_>) {
-        let named = Named::of(ctx.here.version());
+        let named = Named::of(ctx.switch.version());
         let simpler = self.cfg.matching.rank() + 1..=self.retries.simplest;
         for rule in simpler.filter_map(|rank| named.delete_form(rank)) {
-            say(ctx.here.flow_mod(&rule));
+            say(ctx.switch.flow_mod(&rule));
             self.counts.repaired += 1;
         }
     }
@@ -156,7 +156,7 @@ impl Forwarding {
     /// Forgets what switches refused that have left, or have come again, a while ago. All workers do, and agree.
     pub(super) fn forget_unable(&mut self, ctx: &mut Ctx<'_>) {
         for id in self.retries.take_due(ctx.now) {
-            ctx.tell(Fact::Unable(id, None));
+            ctx.publish(Fact::Unable(id, None));
         }
     }
 

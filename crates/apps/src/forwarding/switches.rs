@@ -5,24 +5,24 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::model::{FlowDesc, Reply, Request};
 use sluice_openflow::{
-    DatapathId, FieldId, FlowMod, Message, MultipartKind, PortNo, VlanId, flow_stats,
+    DatapathId, FieldId, FlowMod, Message, MultipartType, PortNo, VlanId, flow_stats,
 };
-use sluice_sdk::view::{Fact, Host, HostId, Place, Role};
-use sluice_sdk::{Ctx, Network, Sw};
+use sluice_sdk::view::{Fact, Host, HostId, PortRole, SwitchPort};
+use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::flood::is_edge;
 use super::rules::{self, Named};
 
-/// Rules that a switch is asked for; one that has more is not asked. They fit `session.multipart_octets_max`.
+/// Rules that a switch is asked for; one that has more is not asked. They fit `session.multipart_bytes_max`.
 const RULES_MAX: u32 = 16_384;
 
-/// Switches of a worker that are asked at one time, so that what they tell fits `session.multipart_total_octets_max`.
+/// Switches of a worker that are asked at one time, so that what they tell fits `session.multipart_total_bytes_max`.
 const ASKED_MAX: usize = 8;
 
 /// A switch of this worker.
 #[derive(Debug)]
 struct Own {
-    sw: Sw,
+    sw: SwitchIndex,
     named: Named,
     /// Whether its version can match a conversation of IPv6.
     says_ipv6: bool,
@@ -51,7 +51,7 @@ pub(super) struct Switches {
     /// When the first one came up.
     began: Option<Instant>,
     /// Rules to hosts that are known to be elsewhere, which are looked at once all switches are there.
-    doubts: Vec<(Place, HostId)>,
+    doubts: Vec<(SwitchPort, HostId)>,
 }
 
 /// How long switches may take to find a controller that was started again. Before, a port to one that is not there yet may
@@ -63,18 +63,18 @@ const DOUBTS_MAX: usize = 16_384;
 
 impl Switches {
     pub(super) fn up(&mut self, ctx: &mut Ctx<'_>) {
-        let named = Named::of(ctx.here.version());
+        let named = Named::of(ctx.switch.version());
         let claims = BTreeMap::new();
-        let says_ipv6 = rules::says_ipv6(ctx.here.version());
-        let is_unable = ctx.view().unable(ctx.id).is_some();
-        let (sw, refuses_until, asked) = (ctx.sw, None, Asked::Not(ctx.now));
+        let says_ipv6 = rules::says_ipv6(ctx.switch.version());
+        let is_unable = ctx.view().unable(ctx.datapath_id).is_some();
+        let (sw, refuses_until, asked) = (ctx.switch_index, None, Asked::Not(ctx.now));
         let own = Own { sw, named, says_ipv6, refuses_until, is_unable, asked, claims };
         self.began.get_or_insert(ctx.now);
-        self.all.insert(ctx.id, own);
+        self.all.insert(ctx.datapath_id, own);
         self.ask(ctx);
     }
 
-    pub(super) fn down(&mut self, sw: Sw) {
+    pub(super) fn down(&mut self, sw: SwitchIndex) {
         self.all.retain(|_, own| own.sw != sw);
     }
 
@@ -134,7 +134,7 @@ impl Switches {
 
     /// Lets time pass for a switch.
     pub(super) fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
-        if let Some(own) = self.all.get_mut(&ctx.id) {
+        if let Some(own) = self.all.get_mut(&ctx.datapath_id) {
             own.refuses_until = own.refuses_until.filter(|&until| ctx.now < until);
         }
         self.ask(ctx);
@@ -144,10 +144,10 @@ impl Switches {
     fn ask(&mut self, ctx: &mut Ctx<'_>) {
         let is_open = |own: &&Own| matches!(own.asked, Asked::HowMany(_) | Asked::Which(_));
         let open = self.all.values().filter(is_open).count();
-        let Some(own) = self.all.get_mut(&ctx.id) else { return };
+        let Some(own) = self.all.get_mut(&ctx.datapath_id) else { return };
         let is_due = matches!(own.asked, Asked::Not(at) if at <= ctx.now);
         if is_due && open < ASKED_MAX {
-            let asked = ctx.ask(Request::AggregateStats(own.named.request()));
+            let asked = ctx.request(Request::AggregateStats(own.named.request()));
             own.asked = asked.map_or(Asked::Done, Asked::HowMany);
         }
     }
@@ -156,20 +156,20 @@ impl Switches {
     pub(super) fn reply(
         &mut self,
         xid: u32,
-        kind: MultipartKind,
+        kind: MultipartType,
         body: &[u8],
         priority: u16,
         ctx: &mut Ctx<'_>,
     ) -> u64 {
-        let Some(own) = self.all.get_mut(&ctx.id) else { return 0 };
+        let Some(own) = self.all.get_mut(&ctx.datapath_id) else { return 0 };
         match own.asked {
             Asked::HowMany(asked) if asked == xid => {
-                let rules = match ctx.read_reply(kind, body) {
+                let rules = match ctx.parse_reply(kind, body) {
                     Ok(Reply::AggregateStats(sum)) => sum.stats.flow_count().unwrap_or(0),
                     _ => 0,
                 };
                 let asked = if (1..=RULES_MAX).contains(&rules) {
-                    ctx.ask(Request::FlowDesc(own.named.request())).ok()
+                    ctx.request(Request::FlowDesc(own.named.request())).ok()
                 } else {
                     None
                 };
@@ -179,7 +179,7 @@ impl Switches {
             Asked::Which(asked) if asked == xid => {
                 own.asked = Asked::Done;
                 let mut deleted = 0;
-                for rule in flow_stats(ctx.here.version(), kind, body, 0).map_while(Result::ok) {
+                for rule in flow_stats(ctx.switch.version(), kind, body, 0).map_while(Result::ok) {
                     let Ok(rule) = rule.to_flow_desc() else { continue };
                     if !rules::is_ours(rule.cookie) {
                         continue;
@@ -188,7 +188,8 @@ impl Switches {
                     if rule.priority > priority {
                         let FlowDesc { priority, matching, .. } = rule;
                         let rule = FlowMod { priority, matching, ..FlowMod::default() };
-                        ctx.network.mail(ctx.id, Message::FlowMod(rules::delete_just(rule)));
+                        ctx.network
+                            .send_to(ctx.datapath_id, Message::FlowMod(rules::delete_just(rule)));
                         deleted += 1;
                         continue;
                     }
@@ -202,8 +203,8 @@ impl Switches {
                     }
                 }
                 let ports: Vec<_> = own.claims.keys().copied().collect();
-                let (id, now) = (ctx.id, ctx.now);
-                let settle = |port| self.settle(Place::new(id, port), now, ctx.network);
+                let (id, now) = (ctx.datapath_id, ctx.now);
+                let settle = |port| self.settle(SwitchPort::new(id, port), now, ctx.network);
                 deleted + ports.into_iter().map(settle).sum::<u64>()
             }
             _ => 0,
@@ -212,20 +213,20 @@ impl Switches {
 
     /// A port is perhaps known by now: hosts that rules send to there are there, if nobody knows otherwise, and rules
     /// that send into nothing go. Returns how many deletions it led to.
-    pub(super) fn settle(&mut self, at: Place, now: Instant, network: &mut Network) -> u64 {
+    pub(super) fn settle(&mut self, at: SwitchPort, now: Instant, network: &mut Network) -> u64 {
         let Some(own) =
             self.all.get_mut(&at.switch).filter(|own| own.claims.contains_key(&at.port))
         else {
             return 0;
         };
         let is_dead = network.view().port(at).is_none_or(|port| !port.is_up);
-        let leads_to = network.view().role(at);
-        if !is_dead && leads_to == Role::Settling {
+        let leads_to = network.view().port_role(at);
+        if !is_dead && leads_to == PortRole::Settling {
             return 0;
         }
         let mut claims = own.claims.remove(&at.port).unwrap_or_default();
         if is_dead {
-            network.mail(at.switch, Message::FlowMod(own.named.delete(at.port)));
+            network.send_to(at.switch, Message::FlowMod(own.named.delete(at.port)));
             return 1;
         }
         if !is_edge(network.view(), at) {
@@ -240,7 +241,7 @@ impl Switches {
                 Some(_) => {}
                 None => {
                     let there = Host { at, addrs: Vec::new() };
-                    network.tell(now, Fact::Host(host, Some(there)));
+                    network.publish(now, Fact::Host(host, Some(there)));
                 }
             }
         }
@@ -264,7 +265,7 @@ impl Switches {
                 && is_edge(view, at)
             {
                 let rule = own.named.delete_to(host, at.port);
-                network.mail(at.switch, Message::FlowMod(rule));
+                network.send_to(at.switch, Message::FlowMod(rule));
                 deleted += 1;
             }
         }

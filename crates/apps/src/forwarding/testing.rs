@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
 use sluice_openflow::{
-    Action, DatapathId, Features, FlowMod, FlowModCommand, MacAddr, Message, Out, PacketIn,
+    Action, DatapathId, Encoder, Features, FlowMod, FlowModCommand, MacAddr, Message, PacketIn,
     PacketInReason, PortNo, Version, VlanId, split,
 };
-use sluice_sdk::view::{Fact, Host, HostId, Link, Place, PortView, Role, SwitchView};
-use sluice_sdk::{App, Ctx, Network, Sw};
+use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 use super::{Config, Forwarding, rules};
 
@@ -22,7 +22,7 @@ const VERSION: Version = Version::V1_3;
 #[derive(Debug, Clone)]
 pub(super) struct Wires {
     pub(super) switches: u64,
-    pub(super) all: Vec<[Place; 2]>,
+    pub(super) all: Vec<[SwitchPort; 2]>,
 }
 
 impl Wires {
@@ -52,7 +52,7 @@ impl Wires {
     pub(super) fn add(&mut self, a: u64, b: u64) {
         let no = u32::try_from(self.all.len() + 1).unwrap();
         // No port is in two links, and both ends differ.
-        let place = |id, no| Place::new(DatapathId(id), PortNo(no + HOST.0));
+        let place = |id, no| SwitchPort::new(DatapathId(id), PortNo(no + HOST.0));
         self.all.push([place(a, 2 * no), place(b, 2 * no + 1)]);
     }
 
@@ -85,11 +85,11 @@ pub(super) fn host(n: u64) -> HostId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
     /// It went out of this port, which has no link.
-    Out(Place),
+    Out(SwitchPort),
     /// No rule matched it here.
-    Miss(Place),
+    Miss(SwitchPort),
     /// A rule sends it into a link that is dead.
-    Dead(Place),
+    Dead(SwitchPort),
     /// It goes round.
     Loop,
 }
@@ -98,11 +98,11 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Net {
     pub(super) now: Instant,
-    pub(super) links: Vec<[Place; 2]>,
+    pub(super) links: Vec<[SwitchPort; 2]>,
     pub(super) workers: Vec<(Forwarding, Network)>,
     tables: BTreeMap<u64, Vec<FlowMod>>,
     /// Frames that were sent out of a port by `PACKET_OUT`.
-    pub(super) sent: Vec<Place>,
+    pub(super) sent: Vec<SwitchPort>,
     /// Rules that were written, over all switches.
     pub(super) written: usize,
     next_xid: u32,
@@ -118,33 +118,33 @@ impl Net {
         let mut net =
             Self { now, links: Vec::new(), workers, tables, sent, written: 0, next_xid: 1 };
         for n in 1..=wires.switches {
-            let edge = PortView {
+            let edge = PortInfo {
                 name: "host".into(),
                 hw_addr: MacAddr::default(),
                 is_up: true,
-                role: Role::Edge,
+                role: PortRole::Edge,
             };
             let ports = wires.all.iter().flatten().filter(|at| at.switch.0 == n);
-            let linked = PortView { role: Role::Link, ..edge.clone() };
+            let linked = PortInfo { role: PortRole::Link, ..edge.clone() };
             let ports = ports.map(|at| (at.port, linked.clone())).chain([(HOST, edge)]).collect();
-            net.tell(&Fact::Switch(DatapathId(n), Some(SwitchView { ports })));
+            net.tell(&Fact::Switch(DatapathId(n), Some(SwitchInfo { ports })));
             net.tables.insert(n, Vec::new());
-            net.with(n, |app, ctx| app.switch_up(&Features::default(), ctx));
-            let at = Place::new(DatapathId(n), HOST);
+            net.with(n, |app, ctx| app.on_switch_connected(&Features::default(), ctx));
+            let at = SwitchPort::new(DatapathId(n), HOST);
             net.tell(&Fact::Host(host(n), Some(Host { at, addrs: vec![] })));
         }
         wires.all.iter().for_each(|&ends| net.link(ends));
         net
     }
 
-    pub(super) fn link(&mut self, [a, b]: [Place; 2]) {
+    pub(super) fn link(&mut self, [a, b]: [SwitchPort; 2]) {
         self.links.push([a, b]);
         for (from, to) in [(a, b), (b, a)] {
             self.tell(&Fact::Link(to, Some(Link { from, to, delay: Duration::ZERO })));
         }
     }
 
-    pub(super) fn cut(&mut self, n: usize) -> [Place; 2] {
+    pub(super) fn cut(&mut self, n: usize) -> [SwitchPort; 2] {
         let [a, b] = self.links.swap_remove(n);
         self.tell(&Fact::Link(a, None));
         self.tell(&Fact::Link(b, None));
@@ -159,7 +159,7 @@ impl Net {
     /// Tells all workers, and lets them say what they have to say.
     pub(super) fn tell(&mut self, fact: &Fact) {
         self.now += Duration::from_millis(1);
-        self.workers[0].1.tell(self.now, fact.clone());
+        self.workers[0].1.publish(self.now, fact.clone());
         self.carry();
     }
 
@@ -167,9 +167,9 @@ impl Net {
         let worker = self.worker(switch);
         let (app, network) = &mut self.workers[worker];
         let (mut tx, mut ahead) = (Vec::new(), Vec::new());
-        let here = Out::new(&mut tx, VERSION, &mut self.next_xid);
-        let sw = Sw(u32::try_from(switch).unwrap());
-        app.on_time(self.now);
+        let here = Encoder::new(&mut tx, VERSION, &mut self.next_xid);
+        let sw = SwitchIndex(u32::try_from(switch).unwrap());
+        app.on_iteration(self.now);
         tell(app, &mut Ctx::new(self.now, sw, DatapathId(switch), here, &mut ahead, network));
         let mut rest = &*tx;
         while let Some((msg, after)) = split(rest).unwrap() {
@@ -181,17 +181,17 @@ impl Net {
 
     /// Carries facts to all workers and mail to all switches until nobody has anything to say.
     fn carry(&mut self) {
-        while self.workers.iter().any(|(_, network)| !network.is_quiet()) {
+        while self.workers.iter().any(|(_, network)| !network.is_idle()) {
             for from in 0..self.workers.len() {
-                for told in self.workers[from].1.take_told() {
+                for told in self.workers[from].1.take_facts() {
                     for (to, (app, network)) in self.workers.iter_mut().enumerate() {
-                        if to == from || network.hear(&told) {
-                            app.told(&told, self.now, network);
+                        if to == from || network.apply_remote(&told) {
+                            app.on_fact(&told, self.now, network);
                         }
                     }
                 }
                 self.workers[from].1.take_reports();
-                for (to, message) in self.workers[from].1.take_mail() {
+                for (to, message) in self.workers[from].1.take_messages() {
                     self.hear(to.0, message);
                 }
             }
@@ -218,7 +218,7 @@ impl Net {
             }
             Message::PacketOut(p) => self.sent.extend(p.actions.iter().map(|action| {
                 let Action::Output { port, .. } = action else { panic!("{action:?}") };
-                Place::new(DatapathId(switch), *port)
+                SwitchPort::new(DatapathId(switch), *port)
             })),
             Message::MultipartRequest(_) | Message::BarrierRequest => {}
             other => panic!("{other:?}"),
@@ -227,7 +227,7 @@ impl Net {
 
     /// A frame from one host to another: by the rules as far as they go, then by the controller. Whether it arrived.
     pub(super) fn send(&mut self, from: u64, to: u64) -> bool {
-        let goal = Place::new(DatapathId(to), HOST);
+        let goal = SwitchPort::new(DatapathId(to), HOST);
         match self.walk(from, to) {
             End::Out(at) => at == goal,
             End::Miss(at) => {
@@ -240,7 +240,7 @@ impl Net {
         }
     }
 
-    pub(super) fn comes_up(&mut self, at: Place, frame: &[u8]) {
+    pub(super) fn comes_up(&mut self, at: SwitchPort, frame: &[u8]) {
         let p = PacketIn {
             buffer_id: None,
             in_port: at.port,
@@ -250,12 +250,12 @@ impl Net {
             cookie: 0,
             frame,
         };
-        self.with(at.switch.0, |app, ctx| _ = app.packet_in(&p, ctx));
+        self.with(at.switch.0, |app, ctx| _ = app.on_packet_in(&p, ctx));
     }
 
     /// Where a frame from one host to another gets by the rules alone.
     pub(super) fn walk(&self, from: u64, to: u64) -> End {
-        let mut at = Place::new(DatapathId(from), HOST);
+        let mut at = SwitchPort::new(DatapathId(from), HOST);
         let mut seen = BTreeSet::new();
         loop {
             if !seen.insert(at) {
@@ -277,7 +277,7 @@ impl Net {
             else {
                 return End::Miss(at);
             };
-            let out = Place::new(at.switch, rules::out_port(&rule.instructions).unwrap());
+            let out = SwitchPort::new(at.switch, rules::out_port(&rule.instructions).unwrap());
             if out == at {
                 return End::Dead(at);
             }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
-use sluice_sdk::view::{HostId, Place};
+use sluice_sdk::view::{HostId, SwitchPort};
 
 /// How long a host that moved too often is held where it was, and a claim that was refused stays so.
 pub(super) const HOLD: Duration = Duration::from_secs(10);
@@ -75,9 +75,9 @@ pub(super) struct Claim {
     /// Who claims it; the host itself, or who says to be it.
     pub(super) by: HostId,
     /// Where the host was.
-    pub(super) from: Place,
+    pub(super) from: SwitchPort,
     /// Where it is claimed.
-    pub(super) to: Place,
+    pub(super) to: SwitchPort,
     /// When it is over.
     pub(super) until: Instant,
     pub(super) is_refused: bool,
@@ -110,7 +110,7 @@ impl Claims {
     pub(super) fn answered(
         &mut self,
         id: HostId,
-        (at, addr): (Place, IpAddr),
+        (at, addr): (SwitchPort, IpAddr),
         now: Instant,
         mut refuse: impl FnMut(Claimed, &Claim),
     ) {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use sluice_openflow::model::PacketOut;
 use sluice_openflow::{Action, Field, MacAddr, Message, PortNo};
 use sluice_sdk::Network;
-use sluice_sdk::view::{Fact, Host, HostId, Place, View};
+use sluice_sdk::view::{Fact, Host, HostId, NetworkView, SwitchPort};
 
 use super::contest::{Claim, Claimed, May};
 use super::speech::{self, Ends};
@@ -36,11 +36,11 @@ impl Hosts {
     pub(super) fn meet(
         &mut self,
         id: HostId,
-        at: Place,
+        at: SwitchPort,
         now: Instant,
         network: &mut Network,
     ) -> Met {
-        let (view, residents) = network.view_and_residents();
+        let (view, residents) = network.view_and_fast_path_hosts();
         match view.host(id) {
             Some(host) if host.at == at => {
                 if self.table.get(id).is_none() {
@@ -57,7 +57,7 @@ impl Hosts {
     }
 
     /// A host that is not known.
-    fn come(&mut self, id: HostId, at: Place, now: Instant, network: &mut Network) -> Met {
+    fn come(&mut self, id: HostId, at: SwitchPort, now: Instant, network: &mut Network) -> Met {
         let view = network.view();
         if id.mac.is_group() || id.mac == MacAddr::default() || is_ours(id.mac) {
             return Met::Unlearnt;
@@ -84,7 +84,13 @@ impl Hosts {
         Met::Here
     }
 
-    fn has_room(&mut self, id: HostId, at: Place, now: Instant, network: &mut Network) -> bool {
+    fn has_room(
+        &mut self,
+        id: HostId,
+        at: SwitchPort,
+        now: Instant,
+        network: &mut Network,
+    ) -> bool {
         let max = self.cfg.per_port_max as usize;
         if max == 0 || network.view().hosts_at(at).take(max).count() < max {
             return true;
@@ -98,9 +104,9 @@ impl Hosts {
     /// A host that was at `from`, or somebody with its address.
     fn come_from(
         &mut self,
-        from: Place,
+        from: SwitchPort,
         id: HostId,
-        at: Place,
+        at: SwitchPort,
         now: Instant,
         network: &mut Network,
     ) -> Met {
@@ -127,7 +133,7 @@ impl Hosts {
     fn may_move(
         &mut self,
         what: Claimed,
-        (from, to): (Place, Place),
+        (from, to): (SwitchPort, SwitchPort),
         now: Instant,
         network: &mut Network,
     ) -> bool {
@@ -143,7 +149,7 @@ impl Hosts {
     }
 
     /// A host is at `at` from now on, with the addresses that it still has.
-    fn go(&mut self, id: HostId, at: Place, now: Instant, network: &mut Network) {
+    fn go(&mut self, id: HostId, at: SwitchPort, now: Instant, network: &mut Network) {
         let addrs = addrs_of(id, network.view());
         self.counts.moved.count();
         self.say(id, Host { at, addrs }, None, now, network);
@@ -175,7 +181,7 @@ impl Hosts {
     ) -> Met {
         let Some(host) = network.view().host(id) else { return Met::Here };
         let at = host.at;
-        let (view, residents) = network.view_and_residents();
+        let (view, residents) = network.view_and_fast_path_hosts();
         match view.host_of(addr, id.vlan) {
             Some((owner, host)) if owner == id => {
                 if self.table.get(id).is_some_and(|known| known.trust(addr) == Trust::Guessed) {
@@ -234,8 +240,8 @@ impl Hosts {
         now: Instant,
         network: &mut Network,
     ) {
-        network.tell(now, Fact::Host(id, Some(host)));
-        let (view, residents) = network.view_and_residents();
+        network.publish(now, Fact::Host(id, Some(host)));
+        let (view, residents) = network.view_and_fast_path_hosts();
         match view.host(id) {
             Some(host) if self.is_mine(host.at.switch) => {
                 self.table.put(id, host, (now, self.cfg.timeout), trust, residents);
@@ -258,7 +264,7 @@ impl Hosts {
         &mut self,
         claimed: Claimed,
         by: HostId,
-        (from, to): (Place, Place),
+        (from, to): (SwitchPort, SwitchPort),
         now: Instant,
         network: &mut Network,
     ) -> Verdict {
@@ -287,7 +293,7 @@ impl Hosts {
     pub(super) fn answered(
         &mut self,
         id: HostId,
-        answer: (Place, IpAddr),
+        answer: (SwitchPort, IpAddr),
         now: Instant,
         network: &mut Network,
     ) {
@@ -359,7 +365,7 @@ impl Hosts {
     pub(super) fn question(
         &mut self,
         from: MacAddr,
-        (id, at): (HostId, Place),
+        (id, at): (HostId, SwitchPort),
         addr: IpAddr,
         network: &mut Network,
     ) {
@@ -369,7 +375,7 @@ impl Hosts {
         let actions = vec![Action::output(at.port)];
         let message = Message::PacketOut(PacketOut { buffer_id: None, matching, actions, data });
         self.counts.probes.count();
-        network.mail(at.switch, message);
+        network.send_to(at.switch, message);
     }
 }
 
@@ -379,7 +385,7 @@ fn is_ours(mac: MacAddr) -> bool {
 }
 
 /// The addresses of a host, without those that another one has said since to have.
-fn addrs_of(id: HostId, view: &View) -> Vec<IpAddr> {
+fn addrs_of(id: HostId, view: &NetworkView) -> Vec<IpAddr> {
     let addrs = view.host(id).into_iter().flat_map(|host| host.addrs.iter().copied());
     addrs
         .filter(|&addr| view.host_of(addr, id.vlan).is_some_and(|(owner, _)| owner == id))

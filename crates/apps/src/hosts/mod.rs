@@ -17,8 +17,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{Action, DatapathId, Ethernet, Features, PacketIn, PacketOut, PortNo};
-use sluice_sdk::view::{Fact, Heard, HostId, Place, PortView, Role, Told, View};
-use sluice_sdk::{App, Ctx, Gauge, Network, Sw, Then};
+use sluice_sdk::view::{
+    Fact, Heard, HostId, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort,
+};
+use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
 use contest::{Claims, Moves};
 use counts::Counts;
@@ -92,11 +94,11 @@ pub struct Hosts {
     table: Table,
     /// Switches of this worker, by their numbers.
     switches: Vec<Option<DatapathId>>,
-    numbers: HashMap<DatapathId, Sw>,
+    numbers: HashMap<DatapathId, SwitchIndex>,
     /// Since when switches of any worker are gone at which hosts were known.
     gone: BTreeMap<DatapathId, Instant>,
     /// Ports from which something was asked.
-    ports: HashMap<Place, Requests>,
+    ports: HashMap<SwitchPort, Requests>,
     moves: Moves,
     claims: Claims,
     watch: Watch,
@@ -152,13 +154,13 @@ impl Hosts {
         eth: &Ethernet<'_>,
         topic: Topic,
         ctx: &mut Ctx<'_>,
-    ) -> Then {
-        let at = Place::new(ctx.id, p.in_port);
+    ) -> Verdict {
+        let at = SwitchPort::new(ctx.datapath_id, p.in_port);
         let id = HostId { mac: eth.src, vlan: eth.vlan };
         let is_answer = [speech::PROBE, speech::VERIFY].contains(&eth.dst);
         let is_limited = is_answer || !matches!(topic, Topic::Other | Topic::From(_));
         if !is_attachment(ctx.view(), at) {
-            return if is_answer { let_go(p, ctx) } else { Then::PassOn };
+            return if is_answer { let_go(p, ctx) } else { Verdict::Continue };
         }
         if is_limited && !self.admit(at, ctx.now, ctx.network) {
             return let_go(p, ctx);
@@ -167,13 +169,13 @@ impl Hosts {
             if eth.dst == speech::VERIFY
                 && let Topic::Reply(Some(addr)) = topic
             {
-                ctx.tell(Fact::Heard(id, Heard::Answered(at, addr)));
+                ctx.publish(Fact::Heard(id, Heard::Answered(at, addr)));
             }
             return let_go(p, ctx);
         }
         match self.meet(id, at, ctx.now, ctx.network) {
             Met::Here => {}
-            Met::Unlearnt => return Then::PassOn,
+            Met::Unlearnt => return Verdict::Continue,
             Met::Refused => return let_go(p, ctx),
         }
         let learnt = match topic {
@@ -185,7 +187,7 @@ impl Hosts {
             Topic::Lease(mac, addr) => {
                 let client = HostId { mac, ..id };
                 if ctx.view().host(client).is_some_and(|host| !host.addrs.contains(&addr)) {
-                    ctx.tell(Fact::Heard(client, Heard::Leased(addr)));
+                    ctx.publish(Fact::Heard(client, Heard::Leased(addr)));
                 }
                 Met::Here
             }
@@ -203,31 +205,35 @@ impl Hosts {
         eth: &Ethernet<'_>,
         topic: Topic,
         ctx: &mut Ctx<'_>,
-    ) -> Then {
-        let Topic::Request { sender: Some(sender), target } = topic else { return Then::PassOn };
+    ) -> Verdict {
+        let Topic::Request { sender: Some(sender), target } = topic else {
+            return Verdict::Continue;
+        };
         if !self.cfg.proxy || sender == target || !eth.dst.is_group() {
-            return Then::PassOn;
+            return Verdict::Continue;
         }
-        let at = Place::new(ctx.id, p.in_port);
+        let at = SwitchPort::new(ctx.datapath_id, p.in_port);
         let known = ctx.view().host_of(target, eth.vlan);
-        let Some((id, host)) = known.filter(|(_, host)| host.at != at) else { return Then::PassOn };
+        let Some((id, host)) = known.filter(|(_, host)| host.at != at) else {
+            return Verdict::Continue;
+        };
         if !is_reachable(ctx.view(), host.at) {
-            return Then::PassOn;
+            return Verdict::Continue;
         }
         let tag = if eth.tagged { p.frame.get(12..16).unwrap_or_default() } else { &[] };
         let ends = Ends { from: id.mac, to: eth.src, tag };
-        let Some(frame) = speech::answer(ends, target, sender) else { return Then::PassOn };
+        let Some(frame) = speech::answer(ends, target, sender) else { return Verdict::Continue };
         let actions = [Action::output(p.in_port)];
         let in_port = PortNo::CONTROLLER;
         let sent = PacketOut { buffer_id: None, in_port, actions: &actions, frame: &frame };
         // The port was heard of in this version.
-        let _ = ctx.here.packet_out(&sent);
+        let _ = ctx.switch.packet_out(&sent);
         self.counts.answered.count();
         let_go(p, ctx)
     }
 
     /// Whether one more frame about neighbours may come from a port in this second.
-    fn admit(&mut self, at: Place, now: Instant, network: &mut Network) -> bool {
+    fn admit(&mut self, at: SwitchPort, now: Instant, network: &mut Network) -> bool {
         let port = self.ports.entry(at).or_insert(Requests { since: now, count: 0 });
         if now.saturating_duration_since(port.since) >= Duration::from_secs(1) {
             *port = Requests { since: now, count: 0 };
@@ -249,7 +255,8 @@ impl Hosts {
     fn age(&mut self, now: Instant, network: &mut Network) {
         let patience = Patience { timeout: self.cfg.timeout, probes: self.cfg.probes };
         for _ in 0..ASKED_MAX {
-            let Some((id, due)) = self.table.next_due(now, patience, network.residents()) else {
+            let Some((id, due)) = self.table.next_due(now, patience, network.fast_path_hosts())
+            else {
                 break;
             };
             let can_answer = match due {
@@ -277,12 +284,12 @@ impl Hosts {
     }
 
     fn forget(&mut self, id: HostId, now: Instant, network: &mut Network) {
-        self.table.remove(id, network.residents());
-        network.tell(now, Fact::Host(id, None));
+        self.table.remove(id, network.fast_path_hosts());
+        network.publish(now, Fact::Host(id, None));
     }
 
     /// Forgets the hosts at a port of a switch of this worker.
-    fn clear(&mut self, at: Place, now: Instant, network: &mut Network) {
+    fn clear(&mut self, at: SwitchPort, now: Instant, network: &mut Network) {
         self.ports.remove(&at);
         let ids: Vec<_> = network.view().hosts_at(at).map(|(id, _)| id).collect();
         for id in ids {
@@ -326,7 +333,7 @@ impl Hosts {
             Fact::Host(_, Some(host)) => self.watch.learn(host.at, network),
             Fact::Switch(id, Some(switch)) if self.is_mine(*id) => {
                 let down = switch.ports.iter().filter(|(_, port)| !port.is_up);
-                down.for_each(|(&no, _)| self.watch.go_down(Place::new(*id, no)));
+                down.for_each(|(&no, _)| self.watch.go_down(SwitchPort::new(*id, no)));
             }
             Fact::Switch(id, None) => self.watch.retain(|at| at.switch != *id),
             _ => {}
@@ -350,7 +357,7 @@ impl Hosts {
 
     /// The table has what the view has of a host of this worker.
     fn follow(&mut self, id: HostId, now: Instant, network: &mut Network) {
-        let (view, residents) = network.view_and_residents();
+        let (view, residents) = network.view_and_fast_path_hosts();
         match view.host(id) {
             Some(host) if self.is_mine(host.at.switch) => {
                 self.table.put(id, host, (now, self.cfg.timeout), None, residents);
@@ -361,38 +368,38 @@ impl Hosts {
 }
 
 impl App for Hosts {
-    fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
-        let at = ctx.sw.index();
+    fn on_switch_connected(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+        let at = ctx.switch_index.index();
         if self.switches.len() <= at {
             self.switches.resize(at + 1, None);
         }
         if let Some(place) = self.switches.get_mut(at) {
-            *place = Some(ctx.id);
+            *place = Some(ctx.datapath_id);
         }
-        self.numbers.insert(ctx.id, ctx.sw);
+        self.numbers.insert(ctx.datapath_id, ctx.switch_index);
         // Those that were here when it was last seen have the time of all to be heard.
-        let (view, residents) = ctx.network.view_and_residents();
-        residents.open(ctx.sw, ctx.id);
-        for (id, host) in view.hosts_of(ctx.id) {
+        let (view, residents) = ctx.network.view_and_fast_path_hosts();
+        residents.add_switch(ctx.switch_index, ctx.datapath_id);
+        for (id, host) in view.hosts_of(ctx.datapath_id) {
             self.table.put(id, host, (ctx.now, self.cfg.timeout), None, residents);
         }
     }
 
-    fn switch_down(&mut self, sw: Sw, _: Instant, network: &mut Network) {
-        network.residents().close(sw);
+    fn on_switch_disconnected(&mut self, sw: SwitchIndex, _: Instant, network: &mut Network) {
+        network.fast_path_hosts().remove_switch(sw);
         let Some(switch) = self.switches.get_mut(sw.index()).and_then(Option::take) else { return };
         // Another connection of the same switch may have come before this one went.
         if self.numbers.get(&switch) != Some(&sw) {
             return;
         }
         self.numbers.remove(&switch);
-        let (view, residents) = network.view_and_residents();
+        let (view, residents) = network.view_and_fast_path_hosts();
         for (id, _) in view.hosts_of(switch) {
             self.table.remove(id, residents);
         }
     }
 
-    fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
+    fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
         // Once for all switches.
         if self.passed == Some(ctx.now) {
             return;
@@ -404,7 +411,7 @@ impl App for Hosts {
         self.moves.sweep(ctx.now);
     }
 
-    fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
+    fn on_fact(&mut self, told: &PublishedFact, now: Instant, network: &mut Network) {
         self.watch(&told.fact, network);
         match &told.fact {
             Fact::Host(id, _) => self.follow(*id, now, network),
@@ -443,16 +450,16 @@ impl App for Hosts {
     }
 
     #[inline]
-    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
-        let Some(eth) = Ethernet::new(p.frame) else { return Then::PassOn };
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
+        let Some(eth) = Ethernet::new(p.frame) else { return Verdict::Continue };
         let topic = Topic::of(&eth, p.frame);
         let id = HostId { mac: eth.src, vlan: eth.vlan };
         if let Some(known) = self.table.get_mut(id)
-            && known.at == Place::new(ctx.id, p.in_port)
+            && known.at == SwitchPort::new(ctx.datapath_id, p.in_port)
         {
             known.hear(ctx.now);
             if known.is_old_news(&topic) && eth.dst != speech::PROBE && eth.dst != speech::VERIFY {
-                return Then::PassOn;
+                return Verdict::Continue;
             }
         }
         self.look(p, &eth, topic, ctx)
@@ -466,36 +473,36 @@ impl App for Hosts {
 }
 
 /// Whether hosts are learnt at a port.
-fn is_attachment(view: &View, at: Place) -> bool {
-    match view.role(at) {
-        Role::Edge => true,
-        Role::Shared(speaks) => speaks == at,
-        Role::Settling | Role::Link => false,
+fn is_attachment(view: &NetworkView, at: SwitchPort) -> bool {
+    match view.port_role(at) {
+        PortRole::Edge => true,
+        PortRole::Shared(speaks) => speaks == at,
+        PortRole::Settling | PortRole::Link => false,
     }
 }
 
 /// Whether hosts that were learnt at a port may still be there. One that is not known yet again may lead to them.
-fn can_have_hosts(at: Place, port: Option<&PortView>) -> bool {
+fn can_have_hosts(at: SwitchPort, port: Option<&PortInfo>) -> bool {
     port.is_some_and(|port| {
         port.is_up
             && match port.role {
-                Role::Edge | Role::Settling => true,
-                Role::Shared(speaks) => speaks == at,
-                Role::Link => false,
+                PortRole::Edge | PortRole::Settling => true,
+                PortRole::Shared(speaks) => speaks == at,
+                PortRole::Link => false,
             }
     })
 }
 
 /// Whether frames can be sent to who is at a port.
-fn is_reachable(view: &View, at: Place) -> bool {
+fn is_reachable(view: &NetworkView, at: SwitchPort) -> bool {
     view.port(at).is_some_and(|port| port.is_up)
 }
 
 /// Lets go of a frame that nobody else is to hear of.
-fn let_go(p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+fn let_go(p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
     if p.buffer_id.is_some() {
         // Every version can say this.
-        let _ = ctx.here.packet_out(&PacketOut { frame: &[], ..PacketOut::answer(p) });
+        let _ = ctx.switch.packet_out(&PacketOut { frame: &[], ..PacketOut::answer(p) });
     }
-    Then::Done
+    Verdict::Stop
 }

@@ -90,7 +90,7 @@ impl Neighbour {
 #[repr(C)]
 pub(super) struct LinkAddr {
     pub(super) kind: u8,
-    /// In units of eight octets.
+    /// In units of eight bytes.
     pub(super) len: u8,
     pub(super) mac: MacAddr,
 }

@@ -124,8 +124,8 @@ fn begin(ends: Ends<'_>, ethertype: u16) -> Frame {
     frame
 }
 
-fn put(frame: &mut Frame, octets: &[u8]) {
-    let written = frame.try_extend_from_slice(octets);
+fn put(frame: &mut Frame, bytes: &[u8]) {
+    let written = frame.try_extend_from_slice(bytes);
     debug_assert!(written.is_ok(), "the longest of them fits");
 }
 

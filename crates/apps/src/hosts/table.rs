@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-use sluice_sdk::view::{Host, HostId, Place};
-use sluice_sdk::{Resident, Residents};
+use sluice_sdk::view::{Host, HostId, SwitchPort};
+use sluice_sdk::{FastPathHost, FastPathHosts};
 
 use super::topic::Topic;
 
@@ -24,7 +24,7 @@ pub(super) enum Trust {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known {
     /// Where it is, as in the view.
-    pub(super) at: Place,
+    pub(super) at: SwitchPort,
     /// When it was heard last, as far as it was heard here: others answer ordinary frames, and note that with the residents.
     heard: Instant,
     /// When it is looked at next.
@@ -56,9 +56,9 @@ impl Known {
         }
     }
 
-    fn resident(&self) -> Resident {
+    fn resident(&self) -> FastPathHost {
         let [has_ipv4, has_ipv6] = [self.v4, self.v6].map(|trust| trust != Trust::None);
-        Resident { port: self.at.port, heard: self.heard, has_ipv4, has_ipv6 }
+        FastPathHost { port: self.at.port, last_seen: self.heard, has_ipv4, has_ipv6 }
     }
 
     /// How it is known what address of the family of `addr` it has.
@@ -123,7 +123,7 @@ impl Table {
         host: &Host,
         (now, timeout): (Instant, Duration),
         trust: Option<(IpAddr, Trust)>,
-        residents: &mut Residents,
+        residents: &mut FastPathHosts,
     ) {
         let has = |is: fn(&IpAddr) -> bool| host.addrs.iter().any(is);
         let stated = |has: bool| if has { Trust::Stated } else { Trust::None };
@@ -141,10 +141,10 @@ impl Table {
         }
         self.addrs = self.addrs + host.addrs.len() - known.addrs;
         known.addrs = host.addrs.len();
-        residents.put(known.at.switch, id, known.resident());
+        residents.insert(known.at.switch, id, known.resident());
     }
 
-    pub(super) fn remove(&mut self, id: HostId, residents: &mut Residents) {
+    pub(super) fn remove(&mut self, id: HostId, residents: &mut FastPathHosts) {
         if let Some(known) = self.hosts.remove(&id) {
             residents.remove(known.at.switch, id);
             self.due.remove(&(known.due, id));
@@ -157,12 +157,12 @@ impl Table {
         &mut self,
         now: Instant,
         patience: Patience,
-        residents: &Residents,
+        residents: &FastPathHosts,
     ) -> Option<(HostId, Due)> {
         let &(due, id) = self.due.first().filter(|&&(due, _)| due <= now)?;
         self.due.remove(&(due, id));
         let known = self.hosts.get_mut(&id)?;
-        if let Some(heard) = residents.heard(known.at.switch, id)
+        if let Some(heard) = residents.last_seen(known.at.switch, id)
             && heard > known.heard
         {
             known.hear(heard);

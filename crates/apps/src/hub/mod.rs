@@ -1,12 +1,12 @@
 //! A hub: every frame out of every port but the one it came from.
 
-use sluice_openflow::{Action, Ethernet, Out, PacketIn, PacketOut, PortNo};
-use sluice_sdk::{App, Ctx, Then};
+use sluice_openflow::{Action, Encoder, Ethernet, PacketIn, PacketOut, PortNo};
+use sluice_sdk::{App, Ctx, Verdict};
 
 /// How the hub is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Octets of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
+    /// Bytes of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
     pub miss_len: u16,
 }
 
@@ -35,23 +35,23 @@ impl Hub {
 }
 
 impl App for Hub {
-    fn greet(&self, out: &mut Out<'_>) {
+    fn initial_messages(&self, out: &mut Encoder<'_>) {
         let written = out.send_misses_up(self.cfg.miss_len);
         debug_assert!(written.is_ok(), "every version can say it");
     }
 
-    fn watches(&self) -> bool {
+    fn inspects_every_packet(&self) -> bool {
         true
     }
 
-    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         let flood = [Action::output(PortNo::FLOOD)];
         let stays = Ethernet::new(p.frame).is_none_or(|eth| eth.dst.is_bridge_reserved());
         let actions: &[_] = if stays { &[] } else { &flood };
         if p.buffer_id.is_some() || !stays {
             // A frame that just fits its PACKET_IN is too long for a PACKET_OUT, and lost as frames may be.
-            let _ = ctx.here.packet_out(&PacketOut { actions, ..PacketOut::answer(p) });
+            let _ = ctx.switch.packet_out(&PacketOut { actions, ..PacketOut::answer(p) });
         }
-        Then::Done
+        Verdict::Stop
     }
 }

@@ -2,10 +2,10 @@
 
 use arrayvec::ArrayVec;
 use sluice_openflow::{
-    Action, EthHeader, Ethernet, Field, Fill, FlowMod, FlowModCommand, Inexpressible, Instruction,
-    MacAddr, Out, PacketIn, PacketIns, PacketOut, PortNo, Stencil, VlanId,
+    Action, EncodeError, Encoder, EthHeader, Ethernet, Field, Fill, FlowMod, FlowModCommand,
+    Instruction, MacAddr, PacketIn, PacketIns, PacketOut, PortNo, Stencil, VlanId,
 };
-use sluice_sdk::{Ctx, Then};
+use sluice_sdk::{Ctx, Verdict};
 
 use super::table::{Key, Learnt, Spot, Standing, Table, Tick};
 use super::{Config, Matching};
@@ -13,7 +13,7 @@ use super::{Config, Matching};
 /// Frames looked at before the first of them is answered. `lab/look-ahead` has the measurement.
 const WINDOW: usize = 32;
 
-/// Octets of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
+/// Bytes of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
 const FCS_LEN: usize = 4;
 
 /// One switch.
@@ -52,7 +52,7 @@ pub(super) struct Looked<'a> {
 
 impl Bridge {
     /// A bridge that knows no station, for the switch that `out` writes to.
-    pub(super) fn new(cfg: &Config, seed: u64, out: &Out<'_>) -> Result<Self, Inexpressible> {
+    pub(super) fn new(cfg: &Config, seed: u64, out: &Encoder<'_>) -> Result<Self, EncodeError> {
         let actions = [Action::output(PortNo(1))];
         let in_port = PortNo(1);
         let frame = PacketOut { buffer_id: None, in_port, actions: &actions, frame: &[] };
@@ -77,10 +77,10 @@ impl Bridge {
         clock: Clock,
         ctx: &mut Ctx<'_>,
         counts: &mut Counts,
-    ) -> Then {
+    ) -> Verdict {
         let Some(looked) = self.look(p.frame) else { return discard(p.buffer_id, p.in_port, ctx) };
         self.answer(&p, &looked, clock, ctx, counts);
-        Then::Done
+        Verdict::Stop
     }
 
     /// Answers frames, the usual ones in a loop of their own.
@@ -160,7 +160,7 @@ impl Bridge {
         ctx: &mut Ctx<'_>,
     ) {
         let table = &mut self.table.standing(clock.now, clock.timeout);
-        let (out, rule) = (&mut ctx.here, &self.rule);
+        let (out, rule) = (&mut ctx.switch, &self.rule);
         let look = |table: &mut Standing<'_>, eth: &EthHeader| {
             if AHEAD == 0 { table.look(eth) } else { table.fetch(eth) }
         };
@@ -225,7 +225,7 @@ impl Bridge {
             Some(port) if port == p.in_port => _ = discard(p.buffer_id, p.in_port, ctx),
             Some(port) => {
                 fill.out_port = port;
-                say(ctx.here.stamp(&self.rule, &fill));
+                say(ctx.switch.stamp(&self.rule, &fill));
                 if p.buffer_id.is_none() {
                     self.send(p.frame, p.total_len, fill, ctx);
                 }
@@ -238,22 +238,22 @@ impl Bridge {
     #[inline(never)]
     fn send(&self, frame: &[u8], total_len: u16, fill: Fill<'_>, ctx: &mut Ctx<'_>) {
         if fill.buffer_id.is_some() {
-            say(ctx.here.stamp(&self.frame, &fill));
+            say(ctx.switch.stamp(&self.frame, &fill));
         } else if frame.len() + FCS_LEN >= usize::from(total_len) {
             // A frame that just fits its PACKET_IN is too long for a PACKET_OUT, and lost as frames may be.
-            let _ = ctx.here.stamp_with_frame(&self.frame, &fill, frame);
+            let _ = ctx.switch.stamp_with_frame(&self.frame, &fill, frame);
         }
     }
 }
 
 /// Lets go of a frame that is not forwarded.
 #[cold]
-fn discard(buffer_id: Option<u32>, in_port: PortNo, ctx: &mut Ctx<'_>) -> Then {
+fn discard(buffer_id: Option<u32>, in_port: PortNo, ctx: &mut Ctx<'_>) -> Verdict {
     if buffer_id.is_none() {
-        return Then::PassOn;
+        return Verdict::Continue;
     }
-    say(ctx.here.packet_out(&PacketOut { buffer_id, in_port, actions: &[], frame: &[] }));
-    Then::Done
+    say(ctx.switch.packet_out(&PacketOut { buffer_id, in_port, actions: &[], frame: &[] }));
+    Verdict::Stop
 }
 
 /// A station left a port: the rules that point there go. They are all in the first table; versions before 1.2 have no
@@ -261,7 +261,7 @@ fn discard(buffer_id: Option<u32>, in_port: PortNo, ctx: &mut Ctx<'_>) -> Then {
 #[cold]
 fn forget_rules(eth: EthHeader, vlan: Option<VlanId>, from: PortNo, ctx: &mut Ctx<'_>) {
     let vlan = vlan.map_or_else(Field::untagged, Field::vlan);
-    say(ctx.here.flow_mod(&FlowMod {
+    say(ctx.switch.flow_mod(&FlowMod {
         command: FlowModCommand::DELETE,
         out_port: from,
         matching: [Field::eth_dst(eth.src), vlan].into(),
@@ -292,6 +292,6 @@ fn rule<T>(cfg: &Config, draw: impl FnOnce(&FlowMod) -> T) -> T {
 /// All that is said here has a form in every version, but for a port number beyond what 1.0 has: such a port was
 /// never heard of from a switch of 1.0.
 #[inline]
-pub(super) fn say(written: Result<u32, Inexpressible>) {
+pub(super) fn say(written: Result<u32, EncodeError>) {
     debug_assert!(written.is_ok(), "{written:?}");
 }

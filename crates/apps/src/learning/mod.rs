@@ -7,9 +7,9 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, Features, FlowMod, FlowModCommand, Out, PacketIn, PacketIns, PortReason, PortStatus,
+    Action, Encoder, Features, FlowMod, FlowModCommand, PacketIn, PacketIns, PortReason, PortStatus,
 };
-use sluice_sdk::{App, Ctx, Gauge, Network, Sw, Then};
+use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
 use bridge::{Bridge, Clock, Counts, say};
 use table::{Table, Tick};
@@ -29,7 +29,7 @@ pub struct Config {
     pub priority: u16,
     /// What the rules match.
     pub matching: Matching,
-    /// Octets of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
+    /// Bytes of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
     pub miss_len: u16,
 }
 
@@ -62,7 +62,7 @@ impl Default for Config {
 /// In so many seconds every place of a table is swept once.
 const SWEEP_PARTS: u16 = 64;
 
-/// Octets of tables that a core keeps in its own cache, beside a burst and its answers. `lab/look-ahead` compares.
+/// Bytes of tables that a core keeps in its own cache, beside a burst and its answers. `lab/look-ahead` compares.
 const NEAR_MAX: usize = 512 << 10;
 
 /// Longest time-out that the round count of seconds can tell, with a sweep to spare.
@@ -114,7 +114,7 @@ impl Learning {
 }
 
 impl App for Learning {
-    fn on_time(&mut self, now: Instant) {
+    fn on_iteration(&mut self, now: Instant) {
         let started = *self.started.get_or_insert(now);
         #[expect(clippy::cast_possible_truncation, reason = "ticks go round")]
         let tick = (now - started).as_secs() as Tick;
@@ -134,45 +134,45 @@ impl App for Learning {
         }
     }
 
-    fn greet(&self, out: &mut Out<'_>) {
+    fn initial_messages(&self, out: &mut Encoder<'_>) {
         let written = out.send_misses_up(self.cfg.miss_len);
         debug_assert!(written.is_ok(), "every version can say it");
     }
 
-    fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
-        let at = ctx.sw.index();
+    fn on_switch_connected(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+        let at = ctx.switch_index.index();
         if self.bridges.len() <= at {
             self.bridges.resize_with(at + 1, || None);
         }
         let seed = self.seeds.hash_one(at);
-        let drawn = Bridge::new(&self.cfg, seed, &ctx.here);
+        let drawn = Bridge::new(&self.cfg, seed, &ctx.switch);
         debug_assert!(drawn.is_ok(), "every version can say it");
         if let (Some(place), Ok(bridge)) = (self.bridges.get_mut(at), drawn) {
             *place = Some(Box::new(bridge));
         }
     }
 
-    fn switch_down(&mut self, sw: Sw, _: Instant, _: &mut Network) {
+    fn on_switch_disconnected(&mut self, sw: SwitchIndex, _: Instant, _: &mut Network) {
         if let Some(bridge) = self.bridges.get_mut(sw.index()).and_then(Option::take) {
             self.counts.forgotten += bridge.table.forgotten();
         }
     }
 
-    fn watches(&self) -> bool {
+    fn inspects_every_packet(&self) -> bool {
         true
     }
 
-    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         let clock = Clock { now: self.now, timeout: self.host_timeout };
-        match self.bridges.get_mut(ctx.sw.index()) {
+        match self.bridges.get_mut(ctx.switch_index.index()) {
             Some(Some(bridge)) => bridge.hear(*p, clock, ctx, &mut self.counts),
-            _ => Then::PassOn,
+            _ => Verdict::Continue,
         }
     }
 
     #[inline]
-    fn packet_ins(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
-        let Some(Some(bridge)) = self.bridges.get_mut(ctx.sw.index()) else { return };
+    fn on_packet_ins(&mut self, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+        let Some(Some(bridge)) = self.bridges.get_mut(ctx.switch_index.index()) else { return };
         let clock = Clock { now: self.now, timeout: self.host_timeout };
         if self.is_near {
             bridge.hear_near(frames, clock, ctx, &mut self.counts);
@@ -181,15 +181,15 @@ impl App for Learning {
         }
     }
 
-    fn port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
+    fn on_port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
         if status.reason != PortReason::DELETE && status.port.is_up() {
             return;
         }
         let port = status.port.port_no;
-        if let Some(Some(bridge)) = self.bridges.get_mut(ctx.sw.index()) {
+        if let Some(Some(bridge)) = self.bridges.get_mut(ctx.switch_index.index()) {
             bridge.table.forget_port(port);
         }
-        say(ctx.here.flow_mod(&FlowMod {
+        say(ctx.switch.flow_mod(&FlowMod {
             command: FlowModCommand::DELETE,
             out_port: port,
             ..FlowMod::default()
@@ -214,7 +214,7 @@ fn ticks(time: Duration) -> Tick {
 mod tests {
     use sluice_base::Rng;
     use sluice_openflow::{
-        DatapathId, MacAddr, Out, PacketInReason, PortNo, Version, Versions, VlanId,
+        DatapathId, Encoder, MacAddr, PacketInReason, PortNo, Version, Versions, VlanId,
     };
 
     use super::table::Key;
@@ -234,7 +234,7 @@ mod tests {
             #[expect(clippy::disallowed_methods, reason = "some time; it stands still")]
             let now = Instant::now();
             let mut stage = Self { now, app: Learning::new(cfg), version, tx: Vec::new(), xid: 0 };
-            stage.tell(|app, ctx| app.switch_up(&Features::default(), ctx));
+            stage.tell(|app, ctx| app.on_switch_connected(&Features::default(), ctx));
             if let Some(Some(bridge)) = stage.app.bridges.first_mut() {
                 bridge.table = Table::new(cfg.hosts_max as usize, seed);
             }
@@ -243,10 +243,17 @@ mod tests {
 
         fn tell(&mut self, tell: impl FnOnce(&mut Learning, &mut Ctx<'_>)) {
             let (mut ahead, mut network) = (Vec::new(), Network::new(0));
-            let here = Out::new(&mut self.tx, self.version, &mut self.xid);
+            let here = Encoder::new(&mut self.tx, self.version, &mut self.xid);
             tell(
                 &mut self.app,
-                &mut Ctx::new(self.now, Sw(0), DatapathId(1), here, &mut ahead, &mut network),
+                &mut Ctx::new(
+                    self.now,
+                    SwitchIndex(0),
+                    DatapathId(1),
+                    here,
+                    &mut ahead,
+                    &mut network,
+                ),
             );
         }
 
@@ -259,7 +266,7 @@ mod tests {
     }
 
     /// A frame among so many stations at few ports: most are usual, some are tagged, of a group, without a slot, cut off.
-    fn put_frame(rng: &mut Rng, stations: u32, out: &mut Out<'_>) {
+    fn put_frame(rng: &mut Rng, stations: u32, out: &mut Encoder<'_>) {
         let station = |n: u32| match n {
             0 => [3, 0, 0, 0, 0, 0],
             n => MacAddr::from_u64(0x0200_0000_0000 | u64::from(n)).0,
@@ -286,17 +293,17 @@ mod tests {
         let mut all = [0; 3].map(|_| Stage::new(cfg, version, seed));
         for second in 0..100 {
             let (mut rx, mut xid) = (Vec::new(), 0);
-            let mut out = Out::new(&mut rx, version, &mut xid);
+            let mut out = Encoder::new(&mut rx, version, &mut xid);
             (0..rng.below(120)).for_each(|_| put_frame(&mut rng, stations, &mut out));
             for (stage, is_near) in all.iter_mut().zip([true, true, false]) {
                 (stage.app.now, stage.app.is_near) = (second, is_near);
             }
             let [one_by_one, bursts @ ..] = &mut all;
             for p in PacketIns::new(version, &rx) {
-                one_by_one.tell(|app, ctx| _ = app.packet_in(&p, ctx));
+                one_by_one.tell(|app, ctx| _ = app.on_packet_in(&p, ctx));
             }
             for burst in bursts {
-                burst.tell(|app, ctx| app.packet_ins(&mut PacketIns::new(version, &rx), ctx));
+                burst.tell(|app, ctx| app.on_packet_ins(&mut PacketIns::new(version, &rx), ctx));
                 assert!(burst.tx == one_by_one.tx, "{version} {cfg:?} {second}");
                 assert_eq!(burst.gauges(), one_by_one.gauges());
             }
@@ -330,7 +337,7 @@ mod tests {
     fn a_flood_is_not_over_because_nobody_had_time_for_some_seconds() {
         let cfg = Config { hosts_max: 16_384, ..Config::default() };
         let mut stage = Stage::new(&cfg, Version::V1_0, 7);
-        stage.app.on_time(stage.now);
+        stage.app.on_iteration(stage.now);
         let flood = |stage: &mut Stage| {
             let table = &mut stage.app.bridges[0].as_mut().unwrap().table;
             for n in 0..40_000u64 {
@@ -342,9 +349,9 @@ mod tests {
         };
         assert!(flood(&mut stage));
         let later = stage.now + Duration::from_secs(3);
-        stage.app.on_time(later);
+        stage.app.on_iteration(later);
         assert!(stage.app.bridges[0].as_ref().unwrap().table.is_flooded());
-        stage.app.on_time(later + Duration::from_secs(1));
+        stage.app.on_iteration(later + Duration::from_secs(1));
         assert!(!stage.app.bridges[0].as_ref().unwrap().table.is_flooded());
     }
 }

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::model::{Reply, Request};
 use sluice_openflow::{
-    Action, ErrorMsg, Ethernet, Features, MultipartKind, PacketIn, PacketOut, PortNo,
+    Action, ErrorMsg, Ethernet, Features, MultipartType, PacketIn, PacketOut, PortNo,
 };
-use sluice_sdk::view::{Place, Role};
-use sluice_sdk::{App, Ctx, Gauge, Network, Sw, Then};
+use sluice_sdk::view::{PortRole, SwitchPort};
+use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
 use bucket::{Bucket, Level};
 use rules::Kind;
@@ -35,7 +35,7 @@ pub struct Config {
     pub ahead: bool,
     /// Whether frames of senders that know of congestion are marked before a port is held. RFC 3168.
     pub ecn: bool,
-    /// Octets of a frame that come up from a port that is held or marked; [`Action::WHOLE`] for all.
+    /// Bytes of a frame that come up from a port that is held or marked; [`Action::WHOLE`] for all.
     pub miss_len: u16,
 }
 
@@ -131,8 +131,8 @@ impl Limiter {
 }
 
 impl App for Limiter {
-    fn switch_up(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
-        let at = ctx.sw.index();
+    fn on_switch_connected(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+        let at = ctx.switch_index.index();
         if self.guards.len() <= at {
             self.guards.resize_with(at + 1, || None);
         }
@@ -141,52 +141,55 @@ impl App for Limiter {
         }
         if self.cfg.meters {
             // Versions without meters cannot ask, and hold by rules that drop.
-            let _ = ctx.ask(Request::MeterFeatures);
+            let _ = ctx.request(Request::MeterFeatures);
         }
     }
 
-    fn switch_down(&mut self, sw: Sw, _: Instant, _: &mut Network) {
+    fn on_switch_disconnected(&mut self, sw: SwitchIndex, _: Instant, _: &mut Network) {
         if let Some(place) = self.guards.get_mut(sw.index()) {
             *place = None;
         }
     }
 
-    fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
-        let Some(Some(guard)) = self.guards.get_mut(ctx.sw.index()) else { return };
+    fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
+        let Some(Some(guard)) = self.guards.get_mut(ctx.switch_index.index()) else { return };
         if guard.looked != Some(ctx.view().version()) {
             guard.look_ahead(&self.cfg, ctx);
         }
     }
 
-    fn watches(&self) -> bool {
+    fn inspects_every_packet(&self) -> bool {
         self.cfg.port_rate > 0
     }
 
-    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         if self.cfg.port_rate == 0 {
-            return Then::PassOn;
+            return Verdict::Continue;
         }
-        let role = ctx.view().port(Place::new(ctx.id, p.in_port)).map(|port| port.role);
+        let role =
+            ctx.view().port(SwitchPort::new(ctx.datapath_id, p.in_port)).map(|port| port.role);
         let kind = Ethernet::new(p.frame).map_or(Kind::Misses, |eth| Kind::of(&eth));
         // Whether a link is alive must be heard, however much comes through it.
-        if role == Some(Role::Link) && kind == Kind::Probes {
-            return Then::PassOn;
+        if role == Some(PortRole::Link) && kind == Kind::Probes {
+            return Verdict::Continue;
         }
-        let Some(Some(guard)) = self.guards.get_mut(ctx.sw.index()) else { return Then::PassOn };
-        let Some(port) = guard.port(p.in_port, ctx.now) else { return Then::PassOn };
+        let Some(Some(guard)) = self.guards.get_mut(ctx.switch_index.index()) else {
+            return Verdict::Continue;
+        };
+        let Some(port) = guard.port(p.in_port, ctx.now) else { return Verdict::Continue };
         // What a switch lets through at the rate is not too much when it comes in one go, as it does over a control link
         // that is far away: windows of TCP open once in a round trip. What comes through a link was let through there.
-        let is_let_through = port.is_ahead || (self.cfg.ahead && role == Some(Role::Link));
+        let is_let_through = port.is_ahead || (self.cfg.ahead && role == Some(PortRole::Link));
         if is_let_through && kind == Kind::Misses {
-            return Then::PassOn;
+            return Verdict::Continue;
         }
         let rate = kind.limit(&self.cfg).rate(ctx.rtt().unwrap_or_default());
         let level = port.hold(kind).bucket.put(rate, ctx.now);
         if level == Level::Low {
-            return Then::PassOn;
+            return Verdict::Continue;
         }
         // Behind a link is not a host but a network: what comes too fast is dropped here, and not there.
-        if role != Some(Role::Link) {
+        if role != Some(PortRole::Link) {
             if level == Level::Over {
                 guard.hold(p.in_port, kind, &self.cfg, ctx, &mut self.counts);
             } else if self.cfg.ecn && kind == Kind::Misses {
@@ -194,32 +197,32 @@ impl App for Limiter {
             }
         }
         if level == Level::High {
-            return Then::PassOn;
+            return Verdict::Continue;
         }
         self.counts.dropped += 1;
         if p.buffer_id.is_some() {
             // Without actions, the buffer is let go.
             let dropped = PacketOut { actions: &[], frame: &[], ..PacketOut::answer(p) };
-            let written = ctx.here.packet_out(&dropped);
+            let written = ctx.switch.packet_out(&dropped);
             debug_assert!(written.is_ok(), "every version can say it");
         }
-        Then::Done
+        Verdict::Stop
     }
 
-    fn multipart_reply(&mut self, _: u32, kind: MultipartKind, body: &[u8], ctx: &mut Ctx<'_>) {
-        if kind != MultipartKind::METER_FEATURES {
+    fn on_multipart_reply(&mut self, _: u32, kind: MultipartType, body: &[u8], ctx: &mut Ctx<'_>) {
+        if kind != MultipartType::METER_FEATURES {
             return;
         }
-        let Some(Some(guard)) = self.guards.get_mut(ctx.sw.index()) else { return };
-        if let Ok(Reply::MeterFeatures(features)) = ctx.read_reply(kind, body) {
+        let Some(Some(guard)) = self.guards.get_mut(ctx.switch_index.index()) else { return };
+        if let Ok(Reply::MeterFeatures(features)) = ctx.parse_reply(kind, body) {
             guard.next_meter = rules::can_meter(&features).then_some(features.max_meter);
             guard.looked = None;
         }
     }
 
     /// A switch that says it has meters and refuses one is held by rules that drop.
-    fn error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
-        let Some(Some(guard)) = self.guards.get_mut(ctx.sw.index()) else { return };
+    fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
+        let Some(Some(guard)) = self.guards.get_mut(ctx.switch_index.index()) else { return };
         let Some((first, last)) = guard.held_by_meter else { return };
         if error.xid.wrapping_sub(first) <= last.wrapping_sub(first) {
             guard.next_meter = None;
@@ -253,28 +256,28 @@ impl Guard {
     /// Holds the ports of hosts before anything comes up from them, and lets go of those that are no more ports of hosts.
     fn look_ahead(&mut self, cfg: &Config, ctx: &mut Ctx<'_>) {
         self.looked = Some(ctx.view().version());
-        let id = ctx.id;
+        let id = ctx.datapath_id;
         let is_wanted = cfg.ahead && cfg.meters && cfg.port_rate > 0;
         let ports = ctx.view().switch(id).into_iter().flat_map(|switch| &switch.ports);
         let ports: Vec<_> = ports.map(|(&no, port)| (no, port.is_up, port.role)).collect();
-        let first = ctx.here.next_xid();
+        let first = ctx.switch.next_xid();
         for (no, is_up, role) in ports {
-            let at = Place::new(id, no);
-            let is_hosts = is_up && (role == Role::Edge || role == Role::Shared(at));
+            let at = SwitchPort::new(id, no);
+            let is_hosts = is_up && (role == PortRole::Edge || role == PortRole::Shared(at));
             let is_ahead = self.ports.get(&no).is_some_and(|port| port.is_ahead);
             if is_wanted && is_hosts && !is_ahead {
                 let kind = (no, Kind::Misses);
                 if self.port(no, ctx.now).is_some()
                     && let Some(meter) = self.meter(no, Kind::Misses)
                 {
-                    let held = rules::hold_by_meter(&mut ctx.here, kind, meter, 0, cfg);
+                    let held = rules::hold_by_meter(&mut ctx.switch, kind, meter, 0, cfg);
                     self.held_by_meter = held.ok().map(|last| (first, last));
                     if let Some(port) = self.ports.get_mut(&no) {
                         port.is_ahead = held.is_ok();
                     }
                 }
             } else if is_ahead && !(is_wanted && is_hosts) {
-                let written = rules::let_go(&mut ctx.here, no);
+                let written = rules::let_go(&mut ctx.switch, no);
                 debug_assert!(written.is_ok(), "every version can say it");
                 if let Some(port) = self.ports.get_mut(&no) {
                     port.is_ahead = false;
@@ -314,7 +317,7 @@ impl Guard {
         let own = hold.meter;
         let meter = if cfg.meters { self.meter(no, kind) } else { own };
         // Behind what waits for a switch that is asked too much, it would come too late.
-        let mut out = ctx.ahead();
+        let mut out = ctx.urgent();
         if let Some(meter) = meter {
             let first = out.next_xid();
             if let Ok(last) = rules::hold_by_meter(&mut out, (no, kind), meter, cfg.hold_s, cfg) {
@@ -335,7 +338,7 @@ impl Guard {
             return;
         }
         port.marked_until = ctx.now + Duration::from_secs(cfg.hold_s.into());
-        if rules::mark(&mut ctx.ahead(), no, cfg).is_ok() {
+        if rules::mark(&mut ctx.urgent(), no, cfg).is_ok() {
             counts.marks += 1;
         }
     }

@@ -6,8 +6,8 @@ use sluice_openflow::model::{
     Band, BandTypes, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId, MeterMod,
 };
 use sluice_openflow::{
-    Action, EtherType, Ethernet, Field, FieldId, FlowMod, FlowModCommand, Inexpressible,
-    Instruction, Message, Out, PortNo,
+    Action, EncodeError, Encoder, EtherType, Ethernet, Field, FieldId, FlowMod, FlowModCommand,
+    Instruction, Message, PortNo,
 };
 use sluice_sdk::PROBES;
 
@@ -98,7 +98,7 @@ impl Kind {
         }
     }
 
-    /// Octets of a frame that come up while it is held.
+    /// Bytes of a frame that come up while it is held.
     fn max_len(self, cfg: &Config) -> u16 {
         match self {
             Self::Misses => cfg.miss_len,
@@ -112,12 +112,12 @@ impl Kind {
 /// # Errors
 /// In versions without meters.
 pub(super) fn hold_by_meter(
-    out: &mut Out<'_>,
+    out: &mut Encoder<'_>,
     (port, kind): (PortNo, Kind),
     meter: u32,
     hold_s: u16,
     cfg: &Config,
-) -> Result<u32, Inexpressible> {
+) -> Result<u32, EncodeError> {
     let Limit { rate, burst } = kind.limit(cfg);
     let set = |command| {
         Message::MeterMod(MeterMod {
@@ -128,8 +128,8 @@ pub(super) fn hold_by_meter(
         })
     };
     // A hold before this one has left it there, and what is there cannot be added.
-    out.say(&set(MeterCommand::DELETE))?;
-    let mut last = out.say(&set(MeterCommand::ADD))?;
+    out.encode(&set(MeterCommand::DELETE))?;
+    let mut last = out.encode(&set(MeterCommand::ADD))?;
     let up = Action::Output { port: PortNo::CONTROLLER, max_len: kind.max_len(cfg) };
     let metered = [Instruction::Meter { meter_id: meter }, Instruction::apply([up])];
     for rule in kind.rules(port, cfg, &metered) {
@@ -142,7 +142,7 @@ pub(super) fn hold_by_meter(
 ///
 /// # Errors
 /// None: every version can say it.
-pub(super) fn let_go(out: &mut Out<'_>, port: PortNo) -> Result<u32, Inexpressible> {
+pub(super) fn let_go(out: &mut Encoder<'_>, port: PortNo) -> Result<u32, EncodeError> {
     out.flow_mod(&FlowMod {
         command: FlowModCommand::DELETE_STRICT,
         cookie: COOKIE,
@@ -157,10 +157,10 @@ pub(super) fn let_go(out: &mut Out<'_>, port: PortNo) -> Result<u32, Inexpressib
 /// # Errors
 /// None: every version can say it.
 pub(super) fn hold_by_drop(
-    out: &mut Out<'_>,
+    out: &mut Encoder<'_>,
     (port, kind): (PortNo, Kind),
     cfg: &Config,
-) -> Result<(), Inexpressible> {
+) -> Result<(), EncodeError> {
     kind.rules(port, cfg, &[]).iter().try_for_each(|rule| out.flow_mod(rule).map(|_| ()))
 }
 
@@ -168,7 +168,7 @@ pub(super) fn hold_by_drop(
 ///
 /// # Errors
 /// In versions that cannot match the codepoint.
-pub(super) fn mark(out: &mut Out<'_>, port: PortNo, cfg: &Config) -> Result<(), Inexpressible> {
+pub(super) fn mark(out: &mut Encoder<'_>, port: PortNo, cfg: &Config) -> Result<(), EncodeError> {
     for eth_type in [EtherType::IPV4, EtherType::IPV6] {
         for codepoint in CAPABLE {
             let mark = Action::SetField { field: Field::new(FieldId::IP_ECN, CONGESTED).into() };

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use sluice_sdk::Gauge;
-use sluice_sdk::view::Role;
+use sluice_sdk::view::PortRole;
 
 use super::port::{Phase, Port};
 
@@ -56,10 +56,10 @@ impl Ports {
         self.looped += u64::from(port.phase == Phase::Looped);
         let count = match port.role() {
             _ if !port.is_up() => &mut self.down,
-            Role::Settling => &mut self.settling,
-            Role::Edge => &mut self.edge,
-            Role::Link => &mut self.link,
-            Role::Shared(_) => &mut self.shared,
+            PortRole::Settling => &mut self.settling,
+            PortRole::Edge => &mut self.edge,
+            PortRole::Link => &mut self.link,
+            PortRole::Shared(_) => &mut self.shared,
         };
         *count += 1;
     }

@@ -3,32 +3,32 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use sluice_sdk::view::{Fact, Place, View};
+use sluice_sdk::view::{Fact, NetworkView, SwitchPort};
 
 /// Links that are, and those that are not heard of because the switch at one of their ends is gone.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     /// By the end where frames come in.
-    links: HashMap<Place, Remembered>,
+    links: HashMap<SwitchPort, Remembered>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Remembered {
-    from: Place,
+    from: SwitchPort,
     /// Since when it is not heard of.
     since: Option<Instant>,
 }
 
 impl Memory {
     /// Hears what is otherwise than before.
-    pub(super) fn told(&mut self, fact: &Fact, now: Instant, view: &View) {
+    pub(super) fn told(&mut self, fact: &Fact, now: Instant, view: &NetworkView) {
         match fact {
             Fact::Link(to, Some(link)) => {
                 self.links.insert(*to, Remembered { from: link.from, since: None });
             }
             Fact::Link(to, None) => {
                 let Some(link) = self.links.get_mut(to) else { return };
-                let is_heard = |at: &Place| view.switch(at.switch).is_some();
+                let is_heard = |at: &SwitchPort| view.switch(at.switch).is_some();
                 if is_heard(to) && is_heard(&link.from) {
                     self.links.remove(to);
                 } else {
@@ -51,7 +51,7 @@ impl Memory {
     }
 
     /// Where the link into a port began when it was heard of last.
-    pub(super) fn partner(&self, at: Place) -> Option<Place> {
+    pub(super) fn partner(&self, at: SwitchPort) -> Option<SwitchPort> {
         self.links.get(&at).map(|link| link.from)
     }
 }

@@ -11,8 +11,8 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{Ethernet, Features, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
-use sluice_sdk::view::{Fact, Link, Place, Told};
-use sluice_sdk::{App, Ctx, Gauge, Network, Sw, Then};
+use sluice_sdk::view::{Fact, Link, PublishedFact, SwitchPort};
+use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
 use counts::{Counts, Greatest, Ports};
 use memory::Memory;
@@ -76,10 +76,10 @@ pub struct Topology {
     cfg: Config,
     switches: Switches,
     /// Which port of ours leads to a port, of whichever worker.
-    leading: HashMap<Place, Place>,
+    leading: HashMap<SwitchPort, SwitchPort>,
     memory: Memory,
     /// When a port, or with [`PortNo::ANY`] a switch, was there last: what left before is no news. Swept.
-    ended: HashMap<Place, Instant>,
+    ended: HashMap<SwitchPort, Instant>,
     clock: Option<Clock>,
     now: Option<Instant>,
     woke: Option<Instant>,
@@ -147,7 +147,7 @@ impl Topology {
     /// A frame that may be a probe came in at the `n`th port of `sw`.
     fn look(&mut self, p: &PacketIn<'_>, eth: &Ethernet<'_>, way: Way, ctx: &mut Ctx<'_>) {
         let rhythm = self.rhythm(ctx.now);
-        let Some(switch) = self.switches.get_mut(ctx.sw) else { return };
+        let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
         let Ok(n) = switch.find(p.in_port) else { return };
         let Some(port) = switch.ports.get_mut(n) else { return };
         if !port.may_look(ctx.now) {
@@ -171,9 +171,9 @@ impl Topology {
     }
 
     /// Whether a probe left before its port or switch was gone, or comes in where none can.
-    fn is_late(&mut self, probe: &Probe, to: Place, rhythm: &Rhythm) -> bool {
+    fn is_late(&mut self, probe: &Probe, to: SwitchPort, rhythm: &Rhythm) -> bool {
         // That it is up again is perhaps not known here yet, so what counts is when it was down.
-        let switch = Place::new(probe.from.switch, PortNo::ANY);
+        let switch = SwitchPort::new(probe.from.switch, PortNo::ANY);
         let ends = [probe.from, switch].map(|at| self.ended.get(&at).copied());
         let is_before = |end: Instant| probe.sent_us < rhythm.clock.us(end);
         ends.into_iter().flatten().any(is_before)
@@ -183,7 +183,7 @@ impl Topology {
     /// A probe of ours came in at the `n`th port of this switch.
     fn hear(&mut self, n: usize, way: Way, probe: &Probe, ctx: &mut Ctx<'_>, rhythm: &Rhythm) {
         let (now, from) = (ctx.now, probe.from);
-        let Some(switch) = self.switches.get_mut(ctx.sw) else { return };
+        let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
         let rtt = switch.rtt;
         let Some(port) = switch.ports.get_mut(n) else { return };
         let to = port.at;
@@ -235,7 +235,13 @@ impl Topology {
     }
 
     /// What leaves at `from` comes in at `to`, or no longer does.
-    fn lead(&mut self, from: Place, to: Option<Place>, now: Instant, network: &mut Network) {
+    fn lead(
+        &mut self,
+        from: SwitchPort,
+        to: Option<SwitchPort>,
+        now: Instant,
+        network: &mut Network,
+    ) {
         let Some(port) = self.switches.port_mut(from) else { return };
         if port.leads_to == to || (to.is_some() && !port.is_up()) {
             return;
@@ -250,7 +256,7 @@ impl Topology {
         show(port, now, network, &mut self.counts);
     }
 
-    fn refuse(&mut self, refused: Refused, at: Place, ctx: &mut Ctx<'_>) {
+    fn refuse(&mut self, refused: Refused, at: SwitchPort, ctx: &mut Ctx<'_>) {
         let count = match refused {
             Refused::Foreign => &mut self.counts.foreign,
             Refused::Malformed => &mut self.counts.malformed,
@@ -277,9 +283,9 @@ impl Topology {
     /// A port came or changed.
     fn see(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
         let rhythm = self.rhythm(ctx.now);
-        let Some(switch) = self.switches.get_mut(ctx.sw) else { return };
+        let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
         let described = &status.port;
-        let at = Place::new(ctx.id, described.port_no);
+        let at = SwitchPort::new(ctx.datapath_id, described.port_no);
         let n = match switch.find(at.port) {
             Ok(n) => n,
             Err(_) if switch.ports.len() >= PORTS_MAX => {
@@ -314,16 +320,22 @@ impl Topology {
     }
 
     /// The links at a port are gone, in both directions.
-    fn leave(&mut self, at: Place, led_to: Option<Place>, now: Instant, network: &mut Network) {
+    fn leave(
+        &mut self,
+        at: SwitchPort,
+        led_to: Option<SwitchPort>,
+        now: Instant,
+        network: &mut Network,
+    ) {
         self.ended.insert(at, now);
         led_to.map(|to| self.leading.remove(&to));
         if let Some(out) = network.view().link_from(at).map(|link| link.to) {
             self.counts.links_lost += 1;
-            network.tell(now, Fact::Link(out, None));
+            network.publish(now, Fact::Link(out, None));
         }
         if network.view().link_to(at).is_some() {
             self.counts.links_lost += 1;
-            network.tell(now, Fact::Link(at, None));
+            network.publish(now, Fact::Link(at, None));
         }
         if let Some(port) = self.switches.port_mut(at) {
             port.told_link = None;
@@ -331,10 +343,10 @@ impl Topology {
     }
 
     /// What leads to ports that are gone, or shares a network with them, does so no longer.
-    fn lose(&mut self, gone: Place, now: Instant, network: &mut Network) {
+    fn lose(&mut self, gone: SwitchPort, now: Instant, network: &mut Network) {
         self.ended.insert(gone, now);
         let is_gone =
-            |at: Place| at == gone || (gone.port == PortNo::ANY && at.switch == gone.switch);
+            |at: SwitchPort| at == gone || (gone.port == PortNo::ANY && at.switch == gone.switch);
         for switch in self.switches.iter_mut() {
             for port in switch.ports.iter_mut().filter(|port| port.is_heard()) {
                 port.lose(is_gone, now);
@@ -350,7 +362,7 @@ fn show(port: &mut Port, now: Instant, network: &mut Network, counts: &mut Count
     let view = (port.is_up(), port.role());
     if port.told != Some(view) {
         port.told = Some(view);
-        network.tell(now, Fact::Port(at, Some(port.view())));
+        network.publish(now, Fact::Port(at, Some(port.view())));
     }
     let is_other = from != port.told_link;
     if is_other {
@@ -361,12 +373,12 @@ fn show(port: &mut Port, now: Instant, network: &mut Network, counts: &mut Count
     if is_other || (from.is_some() && delay.is_some()) {
         port.told_link = from;
         let delay = delay.unwrap_or_default();
-        network.tell(now, Fact::Link(at, from.map(|from| Link { from, to: at, delay })));
+        network.publish(now, Fact::Link(at, from.map(|from| Link { from, to: at, delay })));
     }
 }
 
 impl App for Topology {
-    fn on_time(&mut self, now: Instant) {
+    fn on_iteration(&mut self, now: Instant) {
         if self.now.is_some_and(|last| now.saturating_duration_since(last) > SLEPT) {
             self.woke = Some(now);
         }
@@ -380,7 +392,7 @@ impl App for Topology {
         }
     }
 
-    fn switch_up(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
         let rhythm = self.rhythm(ctx.now);
         let drawn = Switch::new(features, ctx, &rhythm);
         debug_assert!(drawn.is_ok(), "every version can say it");
@@ -399,31 +411,31 @@ impl App for Topology {
         for port in &mut switch.ports {
             port.told = Some((port.is_up(), port.role()));
         }
-        ctx.tell(Fact::Switch(ctx.id, Some(switch.view())));
-        send_probes_up(&mut ctx.ahead());
+        ctx.publish(Fact::Switch(ctx.datapath_id, Some(switch.view())));
+        send_probes_up(&mut ctx.urgent());
         switch.probe_due(ctx, &rhythm, &mut self.counts);
         // What answers may be lost: a switch goes on for a moment to drop what it dropped without a controller.
         for port in switch.ports.iter_mut().filter(|port| port.is_remembered()) {
             port.due = port.due.min(ctx.now + LOOKED_EVERY);
         }
-        self.switches.insert(ctx.sw, switch);
+        self.switches.insert(ctx.switch_index, switch);
     }
 
-    fn switch_down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
+    fn on_switch_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
         network.forget_rtt(sw);
         let Some(switch) = self.switches.remove(sw) else { return };
         // First of all: a link that nobody hears of is not one that is cut.
-        network.tell(now, Fact::Switch(switch.id, None));
+        network.publish(now, Fact::Switch(switch.id, None));
         for port in &switch.ports {
             self.leave(port.at, port.leads_to, now, network);
         }
-        self.ended.insert(Place::new(switch.id, PortNo::ANY), now);
+        self.ended.insert(SwitchPort::new(switch.id, PortNo::ANY), now);
     }
 
-    fn time_passes(&mut self, ctx: &mut Ctx<'_>) {
+    fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
         let rhythm = self.rhythm(ctx.now);
         let now = ctx.now;
-        let Some(switch) = self.switches.get_mut(ctx.sw) else { return };
+        let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
         switch.let_barriers_pass(now);
         for port in &mut switch.ports {
             port.let_time_pass(now, &rhythm.times);
@@ -436,7 +448,7 @@ impl App for Topology {
         switch.probe_due(ctx, &rhythm, &mut self.counts);
     }
 
-    fn told(&mut self, told: &Told, now: Instant, network: &mut Network) {
+    fn on_fact(&mut self, told: &PublishedFact, now: Instant, network: &mut Network) {
         self.memory.told(&told.fact, now, network.view());
         match told.fact {
             Fact::Link(to, Some(link)) => self.lead(link.from, Some(to), now, network),
@@ -456,7 +468,7 @@ impl App for Topology {
                 }
             }
             Fact::Switch(id, None) => {
-                self.lose(Place::new(id, PortNo::ANY), told.stamp.at(), network);
+                self.lose(SwitchPort::new(id, PortNo::ANY), told.stamp.at(), network);
             }
             Fact::Port(at, ref port) if port.as_ref().is_none_or(|port| !port.is_up) => {
                 self.lose(at, told.stamp.at(), network);
@@ -465,39 +477,39 @@ impl App for Topology {
         }
     }
 
-    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
-        let Some(eth) = Ethernet::new(p.frame) else { return Then::PassOn };
-        let Some(way) = probe::way(&eth) else { return Then::PassOn };
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
+        let Some(eth) = Ethernet::new(p.frame) else { return Verdict::Continue };
+        let Some(way) = probe::way(&eth) else { return Verdict::Continue };
         if p.buffer_id.is_some() {
             // Without actions it is dropped, and the switch has its slot back. Every version can say it.
-            let _ = ctx.here.packet_out(&PacketOut { actions: &[], ..PacketOut::answer(p) });
+            let _ = ctx.switch.packet_out(&PacketOut { actions: &[], ..PacketOut::answer(p) });
         }
         self.look(p, &eth, way, ctx);
-        Then::Done
+        Verdict::Stop
     }
 
-    fn port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
-        let at = Place::new(ctx.id, status.port.port_no);
+    fn on_port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
+        let at = SwitchPort::new(ctx.datapath_id, status.port.port_no);
         if !is_wired(at.port) {
             return;
         }
         if status.reason != PortReason::DELETE {
             return self.see(status, ctx);
         }
-        if let Some(switch) = self.switches.get_mut(ctx.sw)
+        if let Some(switch) = self.switches.get_mut(ctx.switch_index)
             && let Ok(n) = switch.find(at.port)
         {
             let port = switch.ports.remove(n);
             self.leave(at, port.leads_to, ctx.now, ctx.network);
         }
-        ctx.tell(Fact::Port(at, None));
+        ctx.publish(Fact::Port(at, None));
     }
 
-    fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
-        let Some(switch) = self.switches.get_mut(ctx.sw) else { return };
+    fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+        let Some(switch) = self.switches.get_mut(ctx.switch_index) else { return };
         if let Some((took, rtt)) = switch.pass_barrier(xid, ctx.now) {
             self.rtt_max.add(rtt, ctx.now);
-            ctx.network.measured(ctx.sw, took);
+            ctx.network.record_rtt(ctx.switch_index, took);
         }
     }
 
@@ -512,7 +524,7 @@ impl App for Topology {
 }
 
 /// What is known of `other`, which was the other end of a link of `at`.
-fn other_end(at: Place, other: Place, network: &Network) -> OtherEnd {
+fn other_end(at: SwitchPort, other: SwitchPort, network: &Network) -> OtherEnd {
     let view = network.view();
     if view.switch(other.switch).is_none() {
         return OtherEnd::Gone;

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{MacAddr, Port as Described, PortNo};
-use sluice_sdk::view::{Place, PortView, Role};
+use sluice_sdk::view::{PortInfo, PortRole, SwitchPort};
 
 use super::probe::Way;
 
@@ -50,7 +50,7 @@ pub(super) struct Times {
 /// Another end that was heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Peer {
-    at: Place,
+    at: SwitchPort,
     way: Way,
     heard: Instant,
     /// How long that is believed.
@@ -76,22 +76,22 @@ const DELAY_AGAIN: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Port {
     /// Where it is.
-    pub(super) at: Place,
+    pub(super) at: SwitchPort,
     /// Its own address.
     pub(super) hw_addr: MacAddr,
     /// When it is probed next, and when its network is.
     pub(super) due: Instant,
     pub(super) far_due: Instant,
     /// Where frames that leave here come in: the other end says so.
-    pub(super) leads_to: Option<Place>,
+    pub(super) leads_to: Option<SwitchPort>,
     /// What all workers were told: the link that comes in, and what the port is.
-    pub(super) told_link: Option<Place>,
-    pub(super) told: Option<(bool, Role)>,
+    pub(super) told_link: Option<SwitchPort>,
+    pub(super) told: Option<(bool, PortRole)>,
     pub(super) phase: Phase,
     name: String,
     peers: Vec<Peer>,
     /// The other end of the link that this is or was.
-    partner: Option<Place>,
+    partner: Option<SwitchPort>,
     /// Whether it was one before its switch was lost, and nothing was heard since that is back.
     is_remembered: bool,
     /// Since when the switch at the other end is gone.
@@ -104,7 +104,7 @@ pub(super) struct Port {
 
 impl Port {
     /// A port as its switch describes it, which is not up yet.
-    pub(super) fn new(at: Place, described: &Described, now: Instant) -> Self {
+    pub(super) fn new(at: SwitchPort, described: &Described, now: Instant) -> Self {
         Self {
             at,
             hw_addr: described.hw_addr,
@@ -141,7 +141,7 @@ impl Port {
     }
 
     /// It is up, and was one end of a link when its switch was heard last.
-    pub(super) fn was_linked(&mut self, partner: Place) {
+    pub(super) fn was_linked(&mut self, partner: SwitchPort) {
         (self.phase, self.partner, self.is_remembered) = (Phase::Link, Some(partner), true);
     }
 
@@ -165,7 +165,13 @@ impl Port {
 
     /// A probe from `from` came in, or one from here came in there by way of others; it is believed for
     /// `life`. Whether that is new.
-    pub(super) fn hear(&mut self, from: Place, way: Way, life: Duration, now: Instant) -> bool {
+    pub(super) fn hear(
+        &mut self,
+        from: SwitchPort,
+        way: Way,
+        life: Duration,
+        now: Instant,
+    ) -> bool {
         let known = self.peers.iter_mut().find(|peer| peer.at == from && peer.way == way);
         let peer = Peer { at: from, way, heard: now, life };
         if let Some(known) = known {
@@ -184,13 +190,13 @@ impl Port {
     }
 
     /// Frames that leave here come in at `to`, or no longer do.
-    pub(super) fn lead_to(&mut self, to: Option<Place>, now: Instant) {
+    pub(super) fn lead_to(&mut self, to: Option<SwitchPort>, now: Instant) {
         self.leads_to = to;
         self.judge(now);
     }
 
     /// What was heard from `gone` is so no longer: a port, or all of a switch.
-    pub(super) fn lose(&mut self, is_gone: impl Fn(Place) -> bool, now: Instant) {
+    pub(super) fn lose(&mut self, is_gone: impl Fn(SwitchPort) -> bool, now: Instant) {
         let before = self.peers.len();
         self.peers.retain(|peer| !is_gone(peer.at));
         if self.peers.len() < before {
@@ -216,7 +222,7 @@ impl Port {
     }
 
     /// Whether it is or was a link and nothing is heard of that now.
-    pub(super) fn is_silent_link(&self) -> Option<Place> {
+    pub(super) fn is_silent_link(&self) -> Option<SwitchPort> {
         let is_silent = self.phase == Phase::Link && self.leads_to.is_none();
         self.partner.filter(|_| is_silent && self.peers.iter().all(|peer| peer.way == Way::Far))
     }
@@ -311,7 +317,7 @@ impl Port {
     }
 
     /// Where the link that comes in begins, if there is one.
-    pub(super) fn link_from(&self) -> Option<Place> {
+    pub(super) fn link_from(&self) -> Option<SwitchPort> {
         let near = || self.peers.iter().find(|peer| peer.way == Way::Near);
         if self.phase == Phase::Link { near().map(|peer| peer.at) } else { None }
     }
@@ -335,22 +341,22 @@ impl Port {
         !matches!(self.phase, Phase::Down | Phase::Link)
     }
 
-    pub(super) fn role(&self) -> Role {
+    pub(super) fn role(&self) -> PortRole {
         match self.phase {
-            Phase::Down | Phase::Asking(_) | Phase::Quiet(_) | Phase::Looped => Role::Settling,
-            Phase::Edge => Role::Edge,
-            Phase::Link => Role::Link,
+            Phase::Down | Phase::Asking(_) | Phase::Quiet(_) | Phase::Looped => PortRole::Settling,
+            Phase::Edge => PortRole::Edge,
+            Phase::Link => PortRole::Link,
             Phase::Shared => {
                 let peers = self.peers.iter().map(|peer| peer.at);
-                Role::Shared(peers.min().map_or(self.at, |first| first.min(self.at)))
+                PortRole::Shared(peers.min().map_or(self.at, |first| first.min(self.at)))
             }
         }
     }
 
     /// As all workers shall see it.
-    pub(super) fn view(&self) -> PortView {
+    pub(super) fn view(&self) -> PortInfo {
         let (name, hw_addr) = (self.name.clone(), self.hw_addr);
-        PortView { name, hw_addr, is_up: self.is_up(), role: self.role() }
+        PortInfo { name, hw_addr, is_up: self.is_up(), role: self.role() }
     }
 }
 

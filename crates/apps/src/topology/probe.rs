@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 use sluice_openflow::{DatapathId, EtherType, Ethernet, MacAddr, PortNo};
-use sluice_sdk::view::Place;
+use sluice_sdk::view::SwitchPort;
 use zerocopy::big_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -35,7 +35,7 @@ pub(super) enum Way {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Probe {
     /// Where it left.
-    pub(super) from: Place,
+    pub(super) from: SwitchPort,
     /// When; see [`Clock`].
     pub(super) sent_us: u64,
     /// How long the switch that it left takes to answer, microseconds; 0 if that is not known.
@@ -82,7 +82,7 @@ impl Secret {
     pub(super) fn of_process() -> Self {
         let halves = [PROCESS.hash_one(0), PROCESS.hash_one(1)].map(u64::to_be_bytes);
         let mut key = [0; 16];
-        key.iter_mut().zip(halves.as_flattened()).for_each(|(place, &octet)| *place = octet);
+        key.iter_mut().zip(halves.as_flattened()).for_each(|(place, &byte)| *place = byte);
         Self(key)
     }
 }
@@ -158,7 +158,7 @@ const OWN_HEAD: [u8; 6] = [OWN << 1, 52, OUI[0], OUI[1], OUI[2], SUBTYPE];
 
 const _: () = assert!(size_of::<Said>() + 16 + 4 == 52 && size_of::<Body>() == 90);
 
-/// The probe of a switch, in which only a few octets change.
+/// The probe of a switch, in which only a few bytes change.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Drawing {
@@ -236,9 +236,9 @@ pub(super) fn read(
     secret: &Secret,
 ) -> Result<Probe, Refused> {
     let at = size_of::<Header>() + if eth.tagged { 4 } else { 0 };
-    let octets = frame.get(at..).unwrap_or_default();
-    let other = || if way == Way::Near { other(octets) } else { Refused::Malformed };
-    let Ok((body, _)) = Body::ref_from_prefix(octets) else { return Err(other()) };
+    let bytes = frame.get(at..).unwrap_or_default();
+    let other = || if way == Way::Near { other(bytes) } else { Refused::Malformed };
+    let Ok((body, _)) = Body::ref_from_prefix(bytes) else { return Err(other()) };
     let heads = (body.chassis_head, body.port_head, body.ttl_head, body.own_head, body.end);
     if heads != (CHASSIS_HEAD, PORT_HEAD, TTL_HEAD, OWN_HEAD, [0; 2]) {
         return Err(other());
@@ -248,7 +248,7 @@ pub(super) fn read(
         return Err(Refused::Forged);
     }
     Ok(Probe {
-        from: Place::new(DatapathId(said.switch.get()), PortNo(said.port_no.get())),
+        from: SwitchPort::new(DatapathId(said.switch.get()), PortNo(said.port_no.get())),
         sent_us: said.sent_us.get(),
         rtt_us: said.rtt_us.get(),
         interval_ms: said.interval_ms.get(),
@@ -257,8 +257,8 @@ pub(super) fn read(
 }
 
 /// What LLDP is that has not the shape of ours.
-fn other(octets: &[u8]) -> Refused {
-    let mut rest = octets;
+fn other(bytes: &[u8]) -> Refused {
+    let mut rest = bytes;
     for n in 0.. {
         let Some((&[kind, len], after)) = rest.split_first_chunk() else { break };
         let len = usize::from(kind & 1) << 8 | usize::from(len);
@@ -269,7 +269,7 @@ fn other(octets: &[u8]) -> Refused {
         match kind {
             0 if n >= 3 && value.is_empty() => return Refused::Foreign,
             _ if !is_in_order || is_ours => break,
-            // More than a frame can hold: each has two octets at least, and 1 500 are in a frame.
+            // More than a frame can hold: each has two bytes at least, and 1 500 are in a frame.
             _ if n == u8::MAX => break,
             _ => rest = after,
         }
@@ -278,14 +278,14 @@ fn other(octets: &[u8]) -> Refused {
 }
 
 fn digest(secret: &Secret, way: Way, said: &Said) -> [u8; 16] {
-    let mut octets = [0; 1 + size_of::<Said>()];
-    octets[0] = match way {
+    let mut bytes = [0; 1 + size_of::<Said>()];
+    bytes[0] = match way {
         Way::Near => 1,
         Way::Far => 2,
     };
-    octets.iter_mut().skip(1).zip(said.as_bytes()).for_each(|(place, &octet)| *place = octet);
+    bytes.iter_mut().skip(1).zip(said.as_bytes()).for_each(|(place, &byte)| *place = byte);
     let mut hasher = SipHasher24::new_with_key(&secret.0);
-    std::hash::Hasher::write(&mut hasher, &octets);
+    std::hash::Hasher::write(&mut hasher, &bytes);
     hasher.finish128().as_bytes()
 }
 

@@ -4,11 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, DatapathId, Ethernet, Features, Field, Fill, FlowMod, Inexpressible, Instruction, Out,
-    PacketOut, PortNo, Stencil,
+    Action, DatapathId, EncodeError, Encoder, Ethernet, Features, Field, Fill, FlowMod,
+    Instruction, PacketOut, PortNo, Stencil,
 };
-use sluice_sdk::view::{Place, SwitchView};
-use sluice_sdk::{Ctx, PROBES, Sw};
+use sluice_sdk::view::{SwitchInfo, SwitchPort};
+use sluice_sdk::{Ctx, PROBES, SwitchIndex};
 
 use super::Counts;
 use super::port::{Phase, Port, Times, is_wired};
@@ -64,30 +64,31 @@ impl Switch {
         features: &Features,
         ctx: &Ctx<'_>,
         rhythm: &Rhythm,
-    ) -> Result<Self, Inexpressible> {
+    ) -> Result<Self, EncodeError> {
         let actions = [Action::output(PortNo(1))];
         let (in_port, frame) = (PortNo::CONTROLLER, &[][..]);
         let drawn = PacketOut { buffer_id: None, in_port, actions: &actions, frame };
         let wired = features.ports.iter().filter(|port| is_wired(port.port_no));
-        let mut ports: Vec<_> =
-            wired.map(|port| Port::new(Place::new(ctx.id, port.port_no), port, ctx.now)).collect();
+        let mut ports: Vec<_> = wired
+            .map(|port| Port::new(SwitchPort::new(ctx.datapath_id, port.port_no), port, ctx.now))
+            .collect();
         ports.sort_by_key(|port| port.at);
         ports.dedup_by_key(|port| port.at);
         ports.truncate(PORTS_MAX);
         Ok(Self {
-            id: ctx.id,
+            id: ctx.datapath_id,
             ports,
             rtt: None,
-            stencil: Stencil::packet_out(&ctx.here, &drawn)?,
-            drawing: Drawing::new(ctx.id, rhythm.interval * rhythm.lost_probes),
+            stencil: Stencil::packet_out(&ctx.switch, &drawn)?,
+            drawing: Drawing::new(ctx.datapath_id, rhythm.interval * rhythm.lost_probes),
             barriers: VecDeque::new(),
             measured_at: None,
         })
     }
 
     /// As all workers shall see it.
-    pub(super) fn view(&self) -> SwitchView {
-        SwitchView { ports: self.ports.iter().map(|port| (port.at.port, port.view())).collect() }
+    pub(super) fn view(&self) -> SwitchInfo {
+        SwitchInfo { ports: self.ports.iter().map(|port| (port.at.port, port.view())).collect() }
     }
 
     /// Where among the ports `port_no` is, or where it would be.
@@ -125,7 +126,7 @@ impl Switch {
             out_port: port_no,
         };
         // A port that the version has no number for was not told in it.
-        let _ = ctx.ahead().stamp_with_frame(&self.stencil, &fill, frame);
+        let _ = ctx.urgent().stamp_with_frame(&self.stencil, &fill, frame);
         let due = ctx.now + until_next(self.id, n, sent_us, interval);
         match way {
             Way::Near => port.due = due,
@@ -153,7 +154,7 @@ impl Switch {
         let is_time =
             self.measured_at.is_none_or(|at| ctx.now.saturating_duration_since(at) >= every);
         if (is_asking || is_time) && self.barriers.len() < BARRIERS_MAX {
-            let xid = ctx.ahead().barrier_request();
+            let xid = ctx.urgent().barrier_request();
             self.barriers.push_back((xid, ctx.now));
             self.measured_at = Some(ctx.now);
             for port in &mut self.ports {
@@ -190,7 +191,7 @@ impl Switch {
 }
 
 /// Lets probes, whoever's, come up whole, whatever other rules say.
-pub(super) fn send_probes_up(out: &mut Out<'_>) {
+pub(super) fn send_probes_up(out: &mut Encoder<'_>) {
     for ethertype in PROBES {
         let up = Action::Output { port: PortNo::CONTROLLER, max_len: Action::WHOLE };
         let written = out.flow_mod(&FlowMod {
@@ -220,11 +221,11 @@ fn until_next(id: DatapathId, n: usize, now_us: u64, interval: Duration) -> Dura
 #[derive(Debug, Default)]
 pub(super) struct Switches {
     by_sw: Vec<Option<Box<Switch>>>,
-    by_id: HashMap<DatapathId, Sw>,
+    by_id: HashMap<DatapathId, SwitchIndex>,
 }
 
 impl Switches {
-    pub(super) fn insert(&mut self, sw: Sw, switch: Switch) {
+    pub(super) fn insert(&mut self, sw: SwitchIndex, switch: Switch) {
         if self.by_sw.len() <= sw.index() {
             self.by_sw.resize_with(sw.index() + 1, || None);
         }
@@ -234,18 +235,18 @@ impl Switches {
         }
     }
 
-    pub(super) fn remove(&mut self, sw: Sw) -> Option<Box<Switch>> {
+    pub(super) fn remove(&mut self, sw: SwitchIndex) -> Option<Box<Switch>> {
         let switch = self.by_sw.get_mut(sw.index())?.take()?;
         self.by_id.remove(&switch.id);
         Some(switch)
     }
 
-    pub(super) fn get_mut(&mut self, sw: Sw) -> Option<&mut Switch> {
+    pub(super) fn get_mut(&mut self, sw: SwitchIndex) -> Option<&mut Switch> {
         self.by_sw.get_mut(sw.index())?.as_deref_mut()
     }
 
     /// The port at `at`, if its switch is one of this worker.
-    pub(super) fn port_mut(&mut self, at: Place) -> Option<&mut Port> {
+    pub(super) fn port_mut(&mut self, at: SwitchPort) -> Option<&mut Port> {
         let &sw = self.by_id.get(&at.switch)?;
         let switch = self.get_mut(sw)?;
         let n = switch.find(at.port).ok()?;

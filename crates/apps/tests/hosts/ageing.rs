@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sluice_apps::hosts::Config;
 use sluice_openflow::MacAddr;
-use sluice_sdk::Then;
+use sluice_sdk::Verdict;
 
 use crate::frames::{advertise, is_at, mac, neighbour, plain, tagged, who_has};
 use crate::net::{each, place};
@@ -55,7 +55,7 @@ fn one_that_answers_stays() {
             net.wait_ms(61_000);
             assert_eq!(net.sent().len(), 2, "asked again, as it does not speak");
             let answer = is_at(mac('a'), "10.0.0.1", (prober(), "0.0.0.0"));
-            assert_eq!(net.kept(at, &answer), Then::Done, "it goes no further");
+            assert_eq!(net.kept(at, &answer), Verdict::Stop, "it goes no further");
             assert_eq!(net.released(), [7]);
         }
         assert_eq!(net.at(mac('a')), Some(at));

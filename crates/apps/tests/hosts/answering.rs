@@ -2,8 +2,8 @@
 
 use sluice_apps::hosts::Config;
 use sluice_openflow::MacAddr;
-use sluice_sdk::Then;
-use sluice_sdk::view::Role;
+use sluice_sdk::Verdict;
+use sluice_sdk::view::PortRole;
 
 use crate::frames::{advertise, is_at, mac, neighbour, plain, solicit, tagged, who_has};
 use crate::net::{Net, each, place};
@@ -23,8 +23,8 @@ fn an_arp_request_for_a_known_host_is_answered() {
         begin(net);
         let request = who_has(mac('a'), "10.0.0.1", "10.0.0.2");
         let reply = is_at(mac('b'), "10.0.0.2", (mac('a'), "10.0.0.1"));
-        assert_eq!(net.frame(place(1, 1), &request), Then::Done);
-        assert_eq!(net.kept(place(1, 1), &tagged(&request, 5 | 3 << 13)), Then::Done);
+        assert_eq!(net.frame(place(1, 1), &request), Verdict::Stop);
+        assert_eq!(net.kept(place(1, 1), &tagged(&request, 5 | 3 << 13)), Verdict::Stop);
         let sent = net.sent();
         assert_eq!((sent[0].at, &sent[0].frame), (place(1, 1), &reply));
         assert_eq!(sent[1].frame, tagged(&reply, 5 | 3 << 13), "in its VLAN");
@@ -39,7 +39,7 @@ fn a_solicitation_for_a_known_host_is_answered() {
     each(&Config::default(), |net| {
         begin(net);
         let request = solicit(mac('a'), "2001:db8::1", "2001:db8::2");
-        assert_eq!(net.frame(place(1, 1), &request), Then::Done);
+        assert_eq!(net.frame(place(1, 1), &request), Verdict::Stop);
         let ends = ((mac('b'), "2001:db8::2"), (mac('a'), "2001:db8::1"));
         let flags = 0xe0;
         let reply = neighbour((136, flags), ends.0, ends.1, "2001:db8::2", (2, mac('b')));
@@ -65,14 +65,18 @@ fn all_else_is_passed_on() {
             ("ARP reply", place(1, 1), is_at(mac('a'), "10.0.0.1", (mac('b'), "10.0.0.2"))),
             ("advertisement", place(1, 1), advertise(mac('a'), "fe80::1")),
         ] {
-            assert_eq!(net.frame(at, &frame), Then::PassOn, "{what}");
+            assert_eq!(net.frame(at, &frame), Verdict::Continue, "{what}");
         }
-        net.role(place(1, 3), Role::Link);
+        net.role(place(1, 3), PortRole::Link);
         let request = who_has(mac('d'), "10.0.0.4", "10.0.0.2");
-        assert_eq!(net.frame(place(1, 3), &request), Then::PassOn, "between switches");
+        assert_eq!(net.frame(place(1, 3), &request), Verdict::Continue, "between switches");
         net.down(2);
         let request = who_has(mac('a'), "10.0.0.1", "10.0.0.2");
-        assert_eq!(net.frame(place(1, 1), &request), Then::PassOn, "nobody can be reached there");
+        assert_eq!(
+            net.frame(place(1, 1), &request),
+            Verdict::Continue,
+            "nobody can be reached there"
+        );
         assert!(net.sent().is_empty());
     });
 }
@@ -82,7 +86,7 @@ fn answers_can_be_turned_off() {
     each(&Config { proxy: false, ..Config::default() }, |net| {
         begin(net);
         let request = who_has(mac('a'), "10.0.0.1", "10.0.0.2");
-        assert_eq!(net.frame(place(1, 1), &request), Then::PassOn);
+        assert_eq!(net.frame(place(1, 1), &request), Verdict::Continue);
         assert!(net.sent().is_empty());
     });
 }
@@ -92,8 +96,8 @@ fn what_goes_to_the_addresses_that_ask_goes_no_further() {
     each(&Config::default(), |net| {
         for n in [1, 2] {
             let ours = MacAddr([0x0e, 0x53, 0x4c, 0, 0, n]);
-            assert_eq!(net.frame(place(1, 1), &plain(mac('a'), ours)), Then::Done);
-            assert_eq!(net.frame(place(1, 1), &plain(ours, mac('a'))), Then::PassOn);
+            assert_eq!(net.frame(place(1, 1), &plain(mac('a'), ours)), Verdict::Stop);
+            assert_eq!(net.frame(place(1, 1), &plain(ours, mac('a'))), Verdict::Continue);
             assert_eq!(net.at(ours), None);
         }
     });
@@ -107,17 +111,17 @@ fn a_storm_of_requests_is_dropped_beyond_its_limit() {
         let request = who_has(mac('a'), "10.0.0.1", "10.0.0.77");
         for n in 0..25 {
             let then = net.kept(place(1, 1), &request);
-            assert_eq!(then, if n < 10 { Then::PassOn } else { Then::Done }, "{n}");
+            assert_eq!(then, if n < 10 { Verdict::Continue } else { Verdict::Stop }, "{n}");
         }
         assert_eq!(net.released().len(), 15);
         assert_eq!(net.gauge("hosts_requests_dropped"), 15);
         let reports = net.reports();
         assert_eq!(reports.len(), 1);
         assert!(reports[0].contains("more than 10 ARP"), "{reports:?}");
-        assert_eq!(net.frame(place(1, 1), &plain(mac('a'), mac('b'))), Then::PassOn);
+        assert_eq!(net.frame(place(1, 1), &plain(mac('a'), mac('b'))), Verdict::Continue);
         let other = who_has(mac('c'), "10.0.0.3", "10.0.0.77");
-        assert_eq!(net.frame(place(1, 2), &other), Then::PassOn, "another port");
+        assert_eq!(net.frame(place(1, 2), &other), Verdict::Continue, "another port");
         net.wait_ms(1000);
-        assert_eq!(net.frame(place(1, 1), &request), Then::PassOn, "another second");
+        assert_eq!(net.frame(place(1, 1), &request), Verdict::Continue, "another second");
     });
 }

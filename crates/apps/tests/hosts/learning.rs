@@ -2,8 +2,8 @@
 
 use sluice_apps::hosts::Config;
 use sluice_openflow::MacAddr;
-use sluice_sdk::Then;
-use sluice_sdk::view::Role;
+use sluice_sdk::Verdict;
+use sluice_sdk::view::PortRole;
 
 use crate::frames::{advertise, dhcp, ip, is_at, mac, plain, solicit, tagged, udp, who_has};
 use crate::net::{each, place, port_addr};
@@ -11,8 +11,11 @@ use crate::net::{each, place, port_addr};
 #[test]
 fn a_host_is_learnt_where_its_frames_come_in() {
     each(&Config::default(), |net| {
-        assert_eq!(net.frame(place(1, 1), &plain(mac('a'), mac('b'))), Then::PassOn);
-        assert_eq!(net.kept(place(2, 3), &tagged(&plain(mac('a'), mac('b')), 5)), Then::PassOn);
+        assert_eq!(net.frame(place(1, 1), &plain(mac('a'), mac('b'))), Verdict::Continue);
+        assert_eq!(
+            net.kept(place(2, 3), &tagged(&plain(mac('a'), mac('b')), 5)),
+            Verdict::Continue
+        );
         assert_eq!(net.at(mac('a')), Some(place(1, 1)));
         assert_eq!(net.host(mac('a'), 5).unwrap().at, place(2, 3), "another VLAN, another host");
         assert_eq!(net.at(mac('b')), None);
@@ -24,12 +27,12 @@ fn a_host_is_learnt_where_its_frames_come_in() {
 #[test]
 fn nobody_is_learnt_between_switches() {
     each(&Config::default(), |net| {
-        net.role(place(1, 2), Role::Link);
-        net.role(place(1, 3), Role::Settling);
-        net.role(place(1, 4), Role::Shared(place(2, 4)));
-        net.role(place(2, 4), Role::Shared(place(2, 4)));
+        net.role(place(1, 2), PortRole::Link);
+        net.role(place(1, 3), PortRole::Settling);
+        net.role(place(1, 4), PortRole::Shared(place(2, 4)));
+        net.role(place(2, 4), PortRole::Shared(place(2, 4)));
         for port in [2, 3, 4, 99] {
-            assert_eq!(net.frame(place(1, port), &plain(mac('a'), mac('b'))), Then::PassOn);
+            assert_eq!(net.frame(place(1, port), &plain(mac('a'), mac('b'))), Verdict::Continue);
             assert_eq!(net.at(mac('a')), None, "at {port}");
         }
         net.frame(place(2, 4), &plain(mac('a'), mac('b')));
@@ -118,7 +121,7 @@ fn what_is_too_much_is_refused_and_reported() {
     let cfg = Config { hosts_max: 3, per_port_max: 2, addrs_max: 2, ..Config::default() };
     each(&cfg, |net| {
         for (port, letter) in [(1, 'a'), (1, 'b'), (1, 'c'), (2, 'd'), (3, 'e'), (3, 'f')] {
-            assert_eq!(net.frame(place(1, port), &plain(mac(letter), mac('z'))), Then::PassOn);
+            assert_eq!(net.frame(place(1, port), &plain(mac(letter), mac('z'))), Verdict::Continue);
         }
         let known: Vec<_> = ('a'..='f').filter(|&letter| net.at(mac(letter)).is_some()).collect();
         assert_eq!(known, ['a', 'b', 'd']);
@@ -145,10 +148,10 @@ fn hosts_at_a_port_that_goes_are_forgotten_at_once() {
         }
         net.port_down(place(1, 1));
         net.port_gone(place(1, 2));
-        net.role(place(1, 3), Role::Link);
+        net.role(place(1, 3), PortRole::Link);
         let known: Vec<_> = ('a'..='d').filter(|&letter| net.at(mac(letter)).is_some()).collect();
         assert_eq!(known, ['d']);
-        net.role(place(1, 4), Role::Settling);
+        net.role(place(1, 4), PortRole::Settling);
         assert_eq!(net.at(mac('d')), Some(place(1, 4)), "it may lead to hosts again");
         assert_eq!(net.gauge("hosts"), 1);
     });

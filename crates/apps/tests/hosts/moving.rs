@@ -1,8 +1,8 @@
 //! Hosts that are seen elsewhere.
 
 use sluice_apps::hosts::{Config, Guard};
-use sluice_sdk::Then;
-use sluice_sdk::view::Role;
+use sluice_sdk::Verdict;
+use sluice_sdk::view::PortRole;
 
 use crate::frames::{mac, plain, who_has};
 use crate::net::{each, place};
@@ -13,7 +13,7 @@ fn a_host_that_is_heard_elsewhere_has_moved_with_its_addresses() {
         net.frame(place(1, 1), &who_has(mac('a'), "10.0.0.1", "10.0.0.9"));
         for at in [place(1, 2), place(2, 2), place(1, 1)] {
             net.wait_ms(1000);
-            assert_eq!(net.frame(at, &plain(mac('a'), mac('b'))), Then::PassOn);
+            assert_eq!(net.frame(at, &plain(mac('a'), mac('b'))), Verdict::Continue);
             assert_eq!(net.at(mac('a')), Some(at));
             assert_eq!(net.addrs(mac('a')), ["10.0.0.1"]);
             assert_eq!(net.gauge("hosts"), 1);
@@ -31,7 +31,7 @@ fn a_host_that_moves_too_often_is_held_for_a_while() {
         let ends = [place(1, 1), place(1, 2)];
         net.frame(ends[0], &plain(mac('a'), mac('b')));
         for n in 1..20 {
-            assert_eq!(net.frame(ends[n % 2], &plain(mac('a'), mac('b'))), Then::PassOn);
+            assert_eq!(net.frame(ends[n % 2], &plain(mac('a'), mac('b'))), Verdict::Continue);
         }
         assert_eq!((net.gauge("hosts_moved"), net.gauge("hosts_held")), (4, 8));
         assert_eq!(net.at(mac('a')), Some(ends[0]));
@@ -77,8 +77,8 @@ fn one_that_moves_now_and_then_is_not_held() {
 fn it_does_not_move_to_where_nobody_is_learnt_or_no_more_are() {
     let cfg = Config { per_port_max: 1, ..Config::default() };
     each(&cfg, |net| {
-        net.role(place(2, 1), Role::Link);
-        net.role(place(2, 2), Role::Settling);
+        net.role(place(2, 1), PortRole::Link);
+        net.role(place(2, 2), PortRole::Settling);
         net.frame(place(1, 1), &plain(mac('a'), mac('z')));
         net.frame(place(2, 3), &plain(mac('b'), mac('z')));
         for port in 1..=3 {
@@ -94,13 +94,13 @@ fn it_does_not_move_to_where_nobody_is_learnt_or_no_more_are() {
 fn what_comes_in_at_a_port_that_came_up_goes_up_until_somebody_is_learnt() {
     each(&Config::default(), |net| {
         let at = place(1, 1);
-        net.role(at, Role::Settling);
-        net.role(at, Role::Edge);
+        net.role(at, PortRole::Settling);
+        net.role(at, PortRole::Edge);
         assert_eq!(net.rules(), [""; 0], "it was never down");
         net.port_down(at);
-        net.role(at, Role::Settling);
+        net.role(at, PortRole::Settling);
         assert_eq!(net.rules(), [""; 0], "nobody is learnt there yet");
-        net.role(at, Role::Edge);
+        net.role(at, PortRole::Edge);
         assert_eq!(net.rules(), ["add"]);
         net.frame(at, &plain(mac('a'), mac('b')));
         assert_eq!(net.rules(), ["delete"]);

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use sluice_apps::hosts::{Config, Hosts};
 use sluice_openflow::{
-    DatapathId, Features, FlowModCommand, Frame, MacAddr, Message, Out, PacketIn, PacketInReason,
-    PortNo, Version, Versions, VlanId, split,
+    DatapathId, Encoder, Features, FlowModCommand, MacAddr, Message, PacketIn, PacketInReason,
+    PortNo, RawMessage, Version, Versions, VlanId, split,
 };
-use sluice_sdk::view::{Fact, Host, HostId, Place, PortView, Role, SwitchView};
-use sluice_sdk::{App, Ctx, Network, Sw, Then};
+use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};
 
 /// Ports of each switch.
 pub(crate) const PORTS: u32 = 8;
@@ -17,7 +17,7 @@ pub(crate) const PORTS: u32 = 8;
 /// What a switch was told to send.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Sent {
-    pub(crate) at: Place,
+    pub(crate) at: SwitchPort,
     pub(crate) frame: Vec<u8>,
 }
 
@@ -50,8 +50,8 @@ pub(crate) fn each(cfg: &Config, story: impl Fn(&mut Net)) {
     }
 }
 
-pub(crate) fn place(switch: u64, port: u32) -> Place {
-    Place::new(DatapathId(switch), PortNo(port))
+pub(crate) fn place(switch: u64, port: u32) -> SwitchPort {
+    SwitchPort::new(DatapathId(switch), PortNo(port))
 }
 
 /// The address of a port itself.
@@ -59,9 +59,9 @@ pub(crate) fn port_addr(switch: u64, port: u32) -> MacAddr {
     MacAddr::from_u64(0x0400_0000_0000 + switch * 256 + u64::from(port))
 }
 
-fn port(at: Place, role: Role) -> PortView {
+fn port(at: SwitchPort, role: PortRole) -> PortInfo {
     let hw_addr = port_addr(at.switch.0, at.port.0);
-    PortView { name: format!("{}", at.port), hw_addr, is_up: true, role }
+    PortInfo { name: format!("{}", at.port), hw_addr, is_up: true, role }
 }
 
 impl Net {
@@ -85,8 +85,8 @@ impl Net {
     fn with<T>(&mut self, switch: u64, tell: impl FnOnce(&mut Hosts, &mut Ctx<'_>) -> T) -> T {
         let (mut tx, mut ahead, n) = (Vec::new(), Vec::new(), self.worker_of(switch));
         let Worker { app, network, .. } = &mut self.workers[n];
-        let here = Out::new(&mut tx, self.version, &mut self.xid);
-        let sw = Sw(u32::try_from(switch).unwrap());
+        let here = Encoder::new(&mut tx, self.version, &mut self.xid);
+        let sw = SwitchIndex(u32::try_from(switch).unwrap());
         let mut ctx = Ctx::new(self.now, sw, DatapathId(switch), here, &mut ahead, network);
         let told = tell(app, &mut ctx);
         assert!(ahead.is_empty());
@@ -118,7 +118,7 @@ impl Net {
             let [sluice_openflow::Action::Output { port, .. }] = p.actions[..] else {
                 panic!("{p:?}")
             };
-            self.sent.push(Sent { at: Place::new(DatapathId(switch), port), frame: p.data });
+            self.sent.push(Sent { at: SwitchPort::new(DatapathId(switch), port), frame: p.data });
         }
     }
 
@@ -127,12 +127,12 @@ impl Net {
         loop {
             let mut is_quiet = true;
             for n in 0..self.workers.len() {
-                let facts = self.workers[n].network.take_told();
+                let facts = self.workers[n].network.take_facts();
                 is_quiet &= facts.is_empty();
                 for (m, Worker { app, network, .. }) in self.workers.iter_mut().enumerate() {
                     for told in &facts {
-                        if m == n || network.hear(told) {
-                            app.told(told, self.now, network);
+                        if m == n || network.apply_remote(told) {
+                            app.on_fact(told, self.now, network);
                         }
                     }
                 }
@@ -144,11 +144,11 @@ impl Net {
         for n in 0..self.workers.len() {
             let network = &mut self.workers[n].network;
             let (reports, _) = network.take_reports();
-            let mail = network.take_mail();
+            let mail = network.take_messages();
             self.workers[n].reports.extend(reports);
             for (to, message) in mail {
                 let (mut tx, mut xid) = (Vec::new(), 7);
-                message.emit(1, &mut Out::new(&mut tx, self.version, &mut xid)).unwrap();
+                message.emit(1, &mut Encoder::new(&mut tx, self.version, &mut xid)).unwrap();
                 if self.ups.contains(&to.0) {
                     self.heard_by(to.0, &tx);
                 }
@@ -163,17 +163,17 @@ impl Net {
             _ => panic!(),
         };
         let (n, now) = (self.worker_of(at), self.now);
-        self.workers[n].network.tell(now, fact);
+        self.workers[n].network.publish(now, fact);
         self.carry();
     }
 
     /// A switch is there; all its ports are at the edge.
     pub(crate) fn up(&mut self, switch: u64) {
-        let ports = (1..=PORTS).map(|n| (PortNo(n), port(place(switch, n), Role::Edge)));
+        let ports = (1..=PORTS).map(|n| (PortNo(n), port(place(switch, n), PortRole::Edge)));
         let ports: BTreeMap<_, _> = ports.collect();
         self.ups.push(switch);
-        self.tell(Fact::Switch(DatapathId(switch), Some(SwitchView { ports })));
-        self.with(switch, |app, ctx| app.switch_up(&Features::default(), ctx));
+        self.tell(Fact::Switch(DatapathId(switch), Some(SwitchInfo { ports })));
+        self.with(switch, |app, ctx| app.on_switch_connected(&Features::default(), ctx));
     }
 
     pub(crate) fn down(&mut self, switch: u64) {
@@ -181,34 +181,34 @@ impl Net {
         self.tell(Fact::Switch(DatapathId(switch), None));
         let n = self.worker_of(switch);
         let Worker { app, network, .. } = &mut self.workers[n];
-        app.switch_down(Sw(u32::try_from(switch).unwrap()), self.now, network);
+        app.on_switch_disconnected(SwitchIndex(u32::try_from(switch).unwrap()), self.now, network);
         self.carry();
     }
 
-    pub(crate) fn role(&mut self, at: Place, role: Role) {
+    pub(crate) fn role(&mut self, at: SwitchPort, role: PortRole) {
         self.tell(Fact::Port(at, Some(port(at, role))));
     }
 
-    pub(crate) fn port_down(&mut self, at: Place) {
-        let port = PortView { is_up: false, ..port(at, Role::Settling) };
+    pub(crate) fn port_down(&mut self, at: SwitchPort) {
+        let port = PortInfo { is_up: false, ..port(at, PortRole::Settling) };
         self.tell(Fact::Port(at, Some(port)));
     }
 
-    pub(crate) fn port_gone(&mut self, at: Place) {
+    pub(crate) fn port_gone(&mut self, at: SwitchPort) {
         self.tell(Fact::Port(at, None));
     }
 
-    /// A frame comes up, which the switch keeps in slot 7, and only the first 128 octets of it.
-    pub(crate) fn kept(&mut self, at: Place, frame: &[u8]) -> Then {
+    /// A frame comes up, which the switch keeps in slot 7, and only the first 128 bytes of it.
+    pub(crate) fn kept(&mut self, at: SwitchPort, frame: &[u8]) -> Verdict {
         self.packet_in(at, &frame[..frame.len().min(128)], Some(7))
     }
 
     /// A frame comes up whole.
-    pub(crate) fn frame(&mut self, at: Place, frame: &[u8]) -> Then {
+    pub(crate) fn frame(&mut self, at: SwitchPort, frame: &[u8]) -> Verdict {
         self.packet_in(at, frame, None)
     }
 
-    fn packet_in(&mut self, at: Place, frame: &[u8], buffer_id: Option<u32>) -> Then {
+    fn packet_in(&mut self, at: SwitchPort, frame: &[u8], buffer_id: Option<u32>) -> Verdict {
         let (mut rx, mut xid) = (Vec::new(), 1);
         let p = PacketIn {
             buffer_id,
@@ -219,9 +219,9 @@ impl Net {
             cookie: 0,
             frame,
         };
-        p.emit(&mut Out::new(&mut rx, self.version, &mut xid)).unwrap();
-        let p = PacketIn::new(Frame::new(&rx).unwrap()).unwrap();
-        self.with(at.switch.0, |app, ctx| app.packet_in(&p, ctx))
+        p.emit(&mut Encoder::new(&mut rx, self.version, &mut xid)).unwrap();
+        let p = PacketIn::new(RawMessage::new(&rx).unwrap()).unwrap();
+        self.with(at.switch.0, |app, ctx| app.on_packet_in(&p, ctx))
     }
 
     /// Time passes, as the engine lets it pass.
@@ -235,10 +235,10 @@ impl Net {
     pub(crate) fn tick(&mut self, ms: u64) {
         self.now += Duration::from_millis(ms);
         for worker in &mut self.workers {
-            worker.app.on_time(self.now);
+            worker.app.on_iteration(self.now);
         }
         for switch in self.ups.clone() {
-            self.with(switch, App::time_passes);
+            self.with(switch, App::on_tick);
         }
     }
 
@@ -254,7 +254,7 @@ impl Net {
 
     /// Where it is.
     #[track_caller]
-    pub(crate) fn at(&self, mac: MacAddr) -> Option<Place> {
+    pub(crate) fn at(&self, mac: MacAddr) -> Option<SwitchPort> {
         self.host(mac, 0).map(|host| host.at)
     }
 

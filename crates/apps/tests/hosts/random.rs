@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use sluice_apps::hosts::{Config, Guard};
 use sluice_base::Rng;
 use sluice_openflow::{MacAddr, Version, VlanId};
-use sluice_sdk::view::Role;
+use sluice_sdk::view::PortRole;
 
 use crate::frames::{
     advertise, dhcp, ip, ipv4_cut, is_at, mac, plain, solicit, tagged, udp, who_has,
 };
 use crate::net::{Net, PORTS, Worker, place};
 
-/// A frame among few hosts and addresses, sometimes tagged, cut off, or with some octets otherwise.
+/// A frame among few hosts and addresses, sometimes tagged, cut off, or with some bytes otherwise.
 fn any_frame(rng: &mut Rng) -> Vec<u8> {
     let station = |n: u32| match n {
         20 => MacAddr([0x0e, 0x53, 0x4c, 0, 0, 1]),
@@ -95,9 +95,9 @@ fn one_step(rng: &mut Rng, net: &mut Net) {
     let at = place(u64::from(1 + rng.below(2)), 1 + rng.below(PORTS));
     match rng.below(100) {
         0 => net.port_down(at),
-        1 => net.role(at, Role::Link),
-        2..6 => net.role(at, Role::Edge),
-        6 => net.role(at, Role::Shared(place(1, 1 + rng.below(PORTS)))),
+        1 => net.role(at, PortRole::Link),
+        2..6 => net.role(at, PortRole::Edge),
+        6 => net.role(at, PortRole::Shared(place(1, 1 + rng.below(PORTS)))),
         7 if rng.below(5) == 0 => {
             net.down(at.switch.0);
             net.wait_ms(u64::from(rng.below(30)) * 1000);
@@ -126,7 +126,10 @@ fn check(net: &Net, cfg: &Config, seed: u64) {
             assert!(!id.mac.is_group(), "seed {seed}");
             assert!(view.hosts_at(host.at).count() <= cfg.per_port_max as usize, "seed {seed}");
             if let Some(port) = view.port(host.at) {
-                assert!(port.is_up && port.role != Role::Link, "seed {seed}: {host:?} {port:?}");
+                assert!(
+                    port.is_up && port.role != PortRole::Link,
+                    "seed {seed}: {host:?} {port:?}"
+                );
             }
             all.insert((id, host.at, host.addrs.clone()));
         }

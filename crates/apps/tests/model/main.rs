@@ -116,10 +116,10 @@ impl Story {
         counts
     }
 
-    /// Octets on all control links so far.
-    fn octets(&self) -> u64 {
+    /// Bytes on all control links so far.
+    fn bytes(&self) -> u64 {
         let switches = 0..self.net.fabric().topology().switches.len();
-        let both = switches.filter_map(|n| self.net.control_octets(n));
+        let both = switches.filter_map(|n| self.net.control_bytes(n));
         both.map(|(up, down)| up + down).sum()
     }
 }

@@ -38,19 +38,19 @@ fn a_broadcast_comes_to_each_host_once_in_every_network_and_version() {
 fn a_broadcast_costs_one_message_each_way() {
     let cost = |flooding| {
         let mut story = Story::begun("torus,3,3", Version::V1_3, flooding);
-        let before = story.octets();
+        let before = story.bytes();
         story.pass(Duration::from_secs(6));
-        let still = story.octets() - before;
-        let before = story.octets();
+        let still = story.bytes() - before;
+        let before = story.bytes();
         for number in 0..60 {
             story.fault(Fault::Trace(0, number));
             story.pass(Duration::from_millis(100));
         }
-        let both = story.octets() - before;
+        let both = story.bytes() - before;
         [both.saturating_sub(still) / 60, still / 6]
     };
     let costs = [cost(Flooding::Controller), cost(Flooding::Tree)];
-    // A frame of 60 octets comes up in 102, and goes down in 100 and 16 for each port but the first.
+    // A frame of 60 bytes comes up in 102, and goes down in 100 and 16 for each port but the first.
     assert!((850..1000).contains(&costs[0][0]), "{costs:?}");
     assert!((200..300).contains(&costs[1][0]), "{costs:?}");
     // Rules that are written anew, a second and switch.

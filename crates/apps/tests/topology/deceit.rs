@@ -6,10 +6,10 @@ use sluice_openflow::{EtherType, Ethernet};
 use super::*;
 
 /// The port of a host that means ill.
-const ILL: Place = place(2, 4);
+const ILL: SwitchPort = place(2, 4);
 
 /// The last probe that left at `at`, as LLDP or as a broadcast.
-fn probe(fabric: &mut Fabric<Topology>, at: Place, ethertype: EtherType) -> Vec<u8> {
+fn probe(fabric: &mut Fabric<Topology>, at: SwitchPort, ethertype: EtherType) -> Vec<u8> {
     fabric.take_left();
     fabric.run(S * 10);
     let left = fabric.take_left();
@@ -87,7 +87,7 @@ fn lldp_of_others_makes_no_link() {
     frame.extend([10, 3, b's', b'w', b'7', 0, 0]);
     let mut fabric = settled_pair();
     nothing_changes(&mut fabric, &[frame.clone(), frame], "topology_lldp_foreign");
-    assert_eq!(fabric.view(0).role(ILL), Role::Edge);
+    assert_eq!(fabric.view(0).port_role(ILL), PortRole::Edge);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! When links come and go, and how long they take.
 
 use sluice_apps::topology::Config;
-use sluice_openflow::Kind;
+use sluice_openflow::MessageType;
 use sluice_sdk::view::Link;
 
 use super::*;
@@ -17,13 +17,13 @@ fn a_wire_is_a_link_in_both_directions_at_once_and_all_else_an_edge() {
         let view = fabric.view(0);
         assert_eq!(view.link_from(A).map(|link| link.to), Some(B), "{version}");
         assert_eq!(view.link_from(B).map(|link| link.to), Some(A), "{version}");
-        assert_eq!(roles(&fabric, [A, B]), [Role::Link; 2], "{version}");
-        assert_eq!(roles(&fabric, [place(1, 2), place(2, 1)]), [Role::Settling; 2]);
+        assert_eq!(roles(&fabric, [A, B]), [PortRole::Link; 2], "{version}");
+        assert_eq!(roles(&fabric, [place(1, 2), place(2, 1)]), [PortRole::Settling; 2]);
         fabric.run(MS * 750);
-        assert_eq!(roles(&fabric, [place(1, 2), place(2, 1)]), [Role::Edge; 2], "{version}");
+        assert_eq!(roles(&fabric, [place(1, 2), place(2, 1)]), [PortRole::Edge; 2], "{version}");
         assert_eq!((links(&fabric), fabric.gauge("topology_ports_edge")), (2, 6), "{version}");
         // Whatever other rules say, probes come up.
-        assert_eq!(fabric.heard(Kind::FLOW_MOD), 4);
+        assert_eq!(fabric.heard(MessageType::FLOW_MOD), 4);
     }
 }
 
@@ -35,13 +35,13 @@ fn a_port_that_goes_down_takes_its_links_along_at_once() {
         fabric.run(MS);
         assert_eq!(links(&fabric), 0);
         assert!(fabric.view(0).port(down).is_some_and(|port| !port.is_up));
-        assert_eq!(roles(&fabric, [down, up]), [Role::Settling, Role::Link]);
+        assert_eq!(roles(&fabric, [down, up]), [PortRole::Settling, PortRole::Link]);
         // Nobody is there who could forward: the other end is looked at anew.
         fabric.run(S * 2);
-        assert_eq!(roles(&fabric, [down, up]), [Role::Settling, Role::Edge]);
+        assert_eq!(roles(&fabric, [down, up]), [PortRole::Settling, PortRole::Edge]);
         fabric.set_port(down, true);
         fabric.run(MS);
-        assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [Role::Link; 2]));
+        assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [PortRole::Link; 2]));
     }
 }
 
@@ -53,7 +53,7 @@ fn a_port_that_is_taken_out_is_gone_with_its_links() {
     assert_eq!((links(&fabric), fabric.view(0).port(A)), (0, None));
     fabric.set_port(A, true);
     fabric.run(MS);
-    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [Role::Link; 2]));
+    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [PortRole::Link; 2]));
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_wire_that_is_cut_unseen_is_missed_after_three_probes_and_its_ends_stay_link
     fabric.run(S * 3);
     assert_eq!((links(&fabric), fabric.gauge("topology_links_lost")), (0, 2));
     fabric.run(S * 100);
-    assert_eq!(roles(&fabric, [A, B]), [Role::Link; 2]);
+    assert_eq!(roles(&fabric, [A, B]), [PortRole::Link; 2]);
     fabric.wire(A, B, Duration::ZERO);
     fabric.run(S);
     assert_eq!(links(&fabric), 2);
@@ -78,7 +78,10 @@ fn a_wire_that_leads_elsewhere_is_followed_and_who_it_led_to_is_looked_at_anew()
     fabric.wire(A, place(2, 3), Duration::ZERO);
     fabric.run(S * 6);
     assert_eq!(fabric.view(0).link_from(A).map(|link| link.to), Some(place(2, 3)));
-    assert_eq!(roles(&fabric, [A, place(2, 3), B]), [Role::Link, Role::Link, Role::Edge]);
+    assert_eq!(
+        roles(&fabric, [A, place(2, 3), B]),
+        [PortRole::Link, PortRole::Link, PortRole::Edge]
+    );
     assert_eq!(links(&fabric), 2);
 }
 
@@ -87,14 +90,17 @@ fn a_switch_that_is_gone_has_no_links_and_its_neighbour_waits_for_its_rules_to_e
     let mut fabric = settled_pair();
     fabric.down(2);
     assert_eq!(links(&fabric), 0);
-    assert_eq!((fabric.view(0).switch(B.switch), fabric.view(0).role(A)), (None, Role::Link));
+    assert_eq!(
+        (fabric.view(0).switch(B.switch), fabric.view(0).port_role(A)),
+        (None, PortRole::Link)
+    );
     fabric.run(S * 29);
-    assert_eq!(fabric.view(0).role(A), Role::Link);
+    assert_eq!(fabric.view(0).port_role(A), PortRole::Link);
     fabric.run(S * 2);
-    assert_eq!(fabric.view(0).role(A), Role::Edge);
+    assert_eq!(fabric.view(0).port_role(A), PortRole::Edge);
     fabric.up(2);
     fabric.run(MS);
-    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [Role::Link; 2]));
+    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [PortRole::Link; 2]));
 }
 
 /// Whoever comes back first must not take the way to the other one for the port of a host.
@@ -106,15 +112,15 @@ fn ports_of_switches_that_come_back_are_links_as_they_were_until_it_is_known_bet
     fabric.run(S);
     fabric.up(1);
     fabric.run(S * 20);
-    assert_eq!((links(&fabric), roles(&fabric, [A])), (0, [Role::Link]));
+    assert_eq!((links(&fabric), roles(&fabric, [A])), (0, [PortRole::Link]));
     fabric.up(2);
     fabric.run(S);
-    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [Role::Link; 2]));
+    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [PortRole::Link; 2]));
     fabric.down(2);
     fabric.down(1);
     fabric.up(1);
     fabric.run(S * 40);
-    assert_eq!(roles(&fabric, [A]), [Role::Edge]);
+    assert_eq!(roles(&fabric, [A]), [PortRole::Edge]);
     // Meanwhile both cables were pulled out.
     fabric.up(2);
     fabric.run(S * 2);
@@ -124,7 +130,7 @@ fn ports_of_switches_that_come_back_are_links_as_they_were_until_it_is_known_bet
     fabric.up(1);
     fabric.up(2);
     fabric.run(S * 40);
-    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (0, [Role::Edge; 2]));
+    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (0, [PortRole::Edge; 2]));
 }
 
 #[test]
@@ -159,7 +165,7 @@ fn a_link_with_one_direction_is_no_way() {
     fabric.run(S * 2);
     let view = fabric.view(0);
     assert_eq!((links(&fabric), view.links_of(A.switch).count()), (1, 0));
-    assert_eq!(roles(&fabric, [A, B]), [Role::Link; 2]);
+    assert_eq!(roles(&fabric, [A, B]), [PortRole::Link; 2]);
 }
 
 #[test]
@@ -169,7 +175,7 @@ fn two_ports_of_one_switch_can_be_linked() {
     fabric.wire(A, place(1, 3), Duration::ZERO);
     fabric.up(1);
     fabric.run(S);
-    assert_eq!((links(&fabric), roles(&fabric, [A, place(1, 3)])), (2, [Role::Link; 2]));
+    assert_eq!((links(&fabric), roles(&fabric, [A, place(1, 3)])), (2, [PortRole::Link; 2]));
     fabric.set_port(A, false);
     fabric.run(MS);
     assert_eq!(links(&fabric), 0);
@@ -188,7 +194,7 @@ fn workers_find_links_between_their_switches_and_all_know_them() {
     for worker in 0..3 {
         let view = fabric.view(worker);
         assert_eq!((view.links().count(), view.switches_len()), (2, 2));
-        assert_eq!([view.role(A), view.role(B)], [Role::Link; 2]);
+        assert_eq!([view.port_role(A), view.port_role(B)], [PortRole::Link; 2]);
     }
     fabric.run(S);
     fabric.set_port(A, false);
@@ -224,7 +230,7 @@ fn what_workers_hear_late_costs_no_link() {
         for worker in 0..2 {
             let view = fabric.view(worker);
             assert_eq!(view.links().count(), 2, "{n}");
-            assert_eq!([view.role(A), view.role(B)], [Role::Link; 2], "{n}");
+            assert_eq!([view.port_role(A), view.port_role(B)], [PortRole::Link; 2], "{n}");
         }
         for is_up in [false, true] {
             fabric.set_port(A, is_up);
@@ -301,14 +307,14 @@ fn a_thousand_switches_are_found_and_probed_evenly() {
     // As many ports as that are not probed each second, but 3 000 of them.
     let interval = S * 31_488 / 3000;
     fabric.run(interval * 2);
-    let (before, mut most) = (fabric.heard(Kind::PACKET_OUT), 0);
+    let (before, mut most) = (fabric.heard(MessageType::PACKET_OUT), 0);
     for _ in 0..25 {
-        let start = fabric.heard(Kind::PACKET_OUT);
+        let start = fabric.heard(MessageType::PACKET_OUT);
         fabric.run(interval / 25);
-        most = most.max(fabric.heard(Kind::PACKET_OUT) - start);
+        most = most.max(fabric.heard(MessageType::PACKET_OUT) - start);
     }
     // All are links now: networks of others are not looked for there.
-    let probes = fabric.heard(Kind::PACKET_OUT) - before;
+    let probes = fabric.heard(MessageType::PACKET_OUT) - before;
     assert!(probes.abs_diff(ports) < ports / 20, "{probes} of {ports}");
     assert!(most < ports / 10, "{most} of {ports} in a quarter of a second");
     assert_eq!(links(&fabric) as u64, ports);

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use sluice_apps::topology::Topology;
 use sluice_openflow::{Version, Versions};
-use sluice_sdk::view::{Place, Role};
+use sluice_sdk::view::{PortRole, SwitchPort};
 use sluice_testkit::{Fabric, place};
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
 
 /// The wire of [`pair`].
-const A: Place = place(1, 1);
-const B: Place = place(2, 2);
+const A: SwitchPort = place(1, 1);
+const B: SwitchPort = place(2, 2);
 
 /// Two switches of four ports, one port of each joined by a wire.
 fn pair(version: Version) -> Fabric<Topology> {
@@ -34,7 +34,7 @@ fn settled_pair() -> Fabric<Topology> {
     fabric.up(1);
     fabric.up(2);
     fabric.run(S * 2);
-    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [Role::Link; 2]));
+    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [PortRole::Link; 2]));
     assert_eq!(fabric.gauge("topology_ports_edge"), 6);
     fabric
 }
@@ -45,6 +45,6 @@ fn links(fabric: &Fabric<Topology>) -> usize {
     found
 }
 
-fn roles<const N: usize>(fabric: &Fabric<Topology>, ports: [Place; N]) -> [Role; N] {
-    ports.map(|port| fabric.view(0).role(port))
+fn roles<const N: usize>(fabric: &Fabric<Topology>, ports: [SwitchPort; N]) -> [PortRole; N] {
+    ports.map(|port| fabric.view(0).port_role(port))
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 use sluice_bench::{Load, Plan, null};
 use sluice_io::sock;
 use sluice_openflow::{
-    Action, Ethernet, Field, FlowMod, Instruction, Kind, Out, PacketIn, PacketOut, PortNo, split,
+    Action, Encoder, Ethernet, Field, FlowMod, Instruction, MessageType, PacketIn, PacketOut,
+    PortNo, split,
 };
 
 /// Four switches and three short loops.
@@ -46,7 +47,7 @@ pub(crate) fn null(copy: null::Copy) -> null::Null {
 
 /// A controller that shakes hands and answers each `PACKET_IN`, numbered from 0 on each connection, by `answer`.
 /// It ends with the test.
-pub(crate) fn controller(answer: fn(u64, PacketIn<'_>, &mut Out<'_>)) -> SocketAddr {
+pub(crate) fn controller(answer: fn(u64, PacketIn<'_>, &mut Encoder<'_>)) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let addr = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -57,20 +58,20 @@ pub(crate) fn controller(answer: fn(u64, PacketIn<'_>, &mut Out<'_>)) -> SocketA
     addr
 }
 
-fn serve(mut stream: TcpStream, answer: fn(u64, PacketIn<'_>, &mut Out<'_>)) {
+fn serve(mut stream: TcpStream, answer: fn(u64, PacketIn<'_>, &mut Encoder<'_>)) {
     let (mut rx, mut buf, mut n, mut xid) = (Vec::new(), vec![0; 1 << 16], 0, 1);
     while let Ok(len @ 1..) = stream.read(&mut buf) {
         rx.extend_from_slice(&buf[..len]);
         let (mut tx, mut used) = (Vec::new(), 0);
         while let Some((msg, rest)) = split(&rx[used..]).unwrap() {
             used = rx.len() - rest.len();
-            let mut out = Out::new(&mut tx, msg.version(), &mut xid);
+            let mut out = Encoder::new(&mut tx, msg.version(), &mut xid);
             match msg.kind() {
-                Kind::HELLO => {
-                    out.raw(Kind::HELLO, 1, &[]).unwrap();
+                MessageType::HELLO => {
+                    out.raw(MessageType::HELLO, 1, &[]).unwrap();
                     out.features_request();
                 }
-                Kind::PACKET_IN => {
+                MessageType::PACKET_IN => {
                     let p = PacketIn::new(msg).unwrap();
                     if Ethernet::new(p.frame).unwrap().dst.is_group() {
                         frame(p, PortNo::FLOOD, &mut out);
@@ -90,12 +91,12 @@ fn serve(mut stream: TcpStream, answer: fn(u64, PacketIn<'_>, &mut Out<'_>)) {
 }
 
 /// A rule for the pair of the frame, which lets it go if the switch has it.
-pub(crate) fn rule(p: PacketIn<'_>, out: &mut Out<'_>) {
+pub(crate) fn rule(p: PacketIn<'_>, out: &mut Encoder<'_>) {
     rule_for(p, p.buffer_id, out);
 }
 
 /// The same for the frame in `buffer_id`.
-pub(crate) fn rule_for(p: PacketIn<'_>, buffer_id: Option<u32>, out: &mut Out<'_>) {
+pub(crate) fn rule_for(p: PacketIn<'_>, buffer_id: Option<u32>, out: &mut Encoder<'_>) {
     let eth = Ethernet::new(p.frame).unwrap();
     let fields = [Field::in_port(p.in_port), Field::eth_dst(eth.dst), Field::eth_src(eth.src)];
     let f = FlowMod {
@@ -108,7 +109,7 @@ pub(crate) fn rule_for(p: PacketIn<'_>, buffer_id: Option<u32>, out: &mut Out<'_
 }
 
 /// The frame, sent on to `port`.
-pub(crate) fn frame(p: PacketIn<'_>, port: PortNo, out: &mut Out<'_>) {
+pub(crate) fn frame(p: PacketIn<'_>, port: PortNo, out: &mut Encoder<'_>) {
     let frame = if p.buffer_id.is_none() { p.frame } else { &[] };
     let actions = [Action::output(port)];
     let p = PacketOut { buffer_id: p.buffer_id, in_port: p.in_port, actions: &actions, frame };
@@ -116,6 +117,6 @@ pub(crate) fn frame(p: PacketIn<'_>, port: PortNo, out: &mut Out<'_>) {
 }
 
 /// The frame, sent on whole even if the switch has it.
-pub(crate) fn whole_frame(p: PacketIn<'_>, out: &mut Out<'_>) {
+pub(crate) fn whole_frame(p: PacketIn<'_>, out: &mut Encoder<'_>) {
     frame(PacketIn { buffer_id: None, ..p }, PortNo(1), out);
 }

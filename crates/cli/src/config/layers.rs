@@ -14,7 +14,7 @@ use super::rows::{Flag, ROWS};
 use super::settings::Settings;
 use super::{FILE, Flags, Origin, Place, Plan, Problem, Row};
 
-/// Octets of a configuration file: far more than all keys with their comments, far less than a wrong file can have.
+/// Bytes of a configuration file: far more than all keys with their comments, far less than a wrong file can have.
 const FILE_LEN_MAX: u64 = 1 << 20;
 
 /// Everything that a configuration is read from; it can be read again.
@@ -80,12 +80,12 @@ impl Inputs {
 
 /// The text at `path`. A file is read as far as it may be long, whatever length the system says it has.
 fn read_all(path: &Path) -> io::Result<String> {
-    let mut octets = Vec::new();
-    File::open(path)?.take(FILE_LEN_MAX + 1).read_to_end(&mut octets)?;
-    if octets.len() as u64 > FILE_LEN_MAX {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_LEN_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_LEN_MAX {
         return Err(io::Error::other("it has more than 1 MiB, which is no configuration"));
     }
-    String::from_utf8(octets).map_err(|_| io::Error::other("it is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| io::Error::other("it is not UTF-8"))
 }
 
 impl Loaded {
@@ -287,7 +287,7 @@ fn unknown(key: &str) -> String {
     }
 }
 
-/// The line of octet `at`, counted from 1.
+/// The line of byte `at`, counted from 1.
 fn line(text: &str, at: usize) -> usize {
     1 + text.as_bytes().iter().take(at).filter(|&&b| b == b'\n').count()
 }

@@ -55,8 +55,8 @@ impl Plan {
                 miss_send_len: session.miss_send_len,
                 role: session.role.into(),
                 generation_id: 0,
-                multipart_octets_max: session.multipart_octets_max.get(),
-                multipart_total_octets_max: session.multipart_total_octets_max.get(),
+                multipart_bytes_max: session.multipart_bytes_max.get(),
+                multipart_total_bytes_max: session.multipart_total_bytes_max.get(),
                 malformed_max: session.malformed_max,
             },
             socket: sluice_io::sock::Options {
@@ -67,7 +67,7 @@ impl Plan {
             limits: sluice_engine::Limits {
                 handshakes_max: limits.handshakes_max.get(),
                 hello_grace: limits.hello_grace_ms.0,
-                handshake_octets_max: limits.handshake_octets_max.get(),
+                handshake_bytes_max: limits.handshake_bytes_max.get(),
                 sessions_max: limits.sessions_max.get(),
                 tx_backlog_max: limits.tx_backlog_max.get(),
                 unread_max: limits.unread_max_ms.0,

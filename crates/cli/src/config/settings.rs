@@ -46,8 +46,8 @@ pub(super) struct Session {
     pub(super) echo_timeout_s: Seconds,
     pub(super) miss_send_len: u16,
     pub(super) role: RoleName,
-    pub(super) multipart_octets_max: NonZeroUsize,
-    pub(super) multipart_total_octets_max: NonZeroUsize,
+    pub(super) multipart_bytes_max: NonZeroUsize,
+    pub(super) multipart_total_bytes_max: NonZeroUsize,
     pub(super) malformed_max: u32,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Session {
 pub(super) struct Limits {
     pub(super) handshakes_max: NonZeroUsize,
     pub(super) hello_grace_ms: Millis,
-    pub(super) handshake_octets_max: NonZeroUsize,
+    pub(super) handshake_bytes_max: NonZeroUsize,
     pub(super) sessions_max: NonZeroUsize,
     pub(super) tx_backlog_max: NonZeroUsize,
     pub(super) unread_max_ms: Millis,

@@ -92,7 +92,7 @@ fn flag(row: &Row) -> Option<String> {
     }
 }
 
-/// `text` in lines of at most `width` octets, if its words are no longer.
+/// `text` in lines of at most `width` bytes, if its words are no longer.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

@@ -22,7 +22,7 @@ const HOST_TIMEOUT_MAX: Duration = Duration::from_secs(64_800);
 const PROBE_INTERVALS: RangeInclusive<Duration> =
     Duration::from_millis(250)..=Duration::from_secs(3600);
 
-/// Most octets of a socket buffer; the kernel counts them in 31 bits and doubles them.
+/// Most bytes of a socket buffer; the kernel counts them in 31 bits and doubles them.
 const SOCKET_BUFFER_MAX: u32 = 1 << 29;
 
 /// A time in units of `NS` nanoseconds, whole or broken, perhaps zero.
@@ -321,7 +321,7 @@ impl TryFrom<String> for Congestion {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        // The kernel takes names of up to 15 octets and refuses the unknown ones itself.
+        // The kernel takes names of up to 15 bytes and refuses the unknown ones itself.
         if name.is_empty() || name.len() > 15 {
             return Err(format!("`{name}` is not the name of a congestion control"));
         }
@@ -329,7 +329,7 @@ impl TryFrom<String> for Congestion {
     }
 }
 
-/// Octets of a socket buffer; 0 is the kernel's choice.
+/// Bytes of a socket buffer; 0 is the kernel's choice.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "u32")]
 pub(super) struct SocketBuffer(pub(super) Option<usize>);
@@ -337,11 +337,11 @@ pub(super) struct SocketBuffer(pub(super) Option<usize>);
 impl TryFrom<u32> for SocketBuffer {
     type Error = String;
 
-    fn try_from(octets: u32) -> Result<Self, String> {
-        if octets > SOCKET_BUFFER_MAX {
-            return Err(format!("{octets} is more than {SOCKET_BUFFER_MAX}"));
+    fn try_from(bytes: u32) -> Result<Self, String> {
+        if bytes > SOCKET_BUFFER_MAX {
+            return Err(format!("{bytes} is more than {SOCKET_BUFFER_MAX}"));
         }
-        Ok(Self(Some(octets as usize).filter(|&octets| octets > 0)))
+        Ok(Self(Some(bytes as usize).filter(|&bytes| bytes > 0)))
     }
 }
 

@@ -52,7 +52,7 @@ impl Shape {
         let mut topology = if is_file {
             let mut text = String::new();
             let file = File::open(&self.topo).map_err(|e| wrong(&e))?;
-            // One octet more than may be is enough to be refused.
+            // One byte more than may be is enough to be refused.
             let mut start = file.take(FILE_LEN_MAX as u64 + 1);
             start.read_to_string(&mut text).map_err(|e| wrong(&e))?;
             Topology::from_file(&self.topo, &text).map_err(|e| wrong(&e))?

@@ -93,8 +93,8 @@ impl Route {
         let (address, option) = data.split_at_mut(16);
         address.copy_from_slice(&target.octets());
         let whose = if kind == SOLICITATION { 1 } else { 2 };
-        let octets = [whose, 1].into_iter().chain(self.from.0);
-        option.iter_mut().zip(octets).for_each(|(octet, told)| *octet = told);
+        let bytes = [whose, 1].into_iter().chain(self.from.0);
+        option.iter_mut().zip(bytes).for_each(|(byte, told)| *byte = told);
         let b = self.builder(IpNumber::IPV6_ICMP, HOPS_ON_LINK);
         let b = b.icmpv6_raw(kind, 0, [flags, 0, 0, 0]);
         written(b.size(data.len()), |w| b.write(w, &data))

@@ -208,7 +208,7 @@ impl Host {
         self.stack.counters.frames_out += (out.len() - said) as u64;
     }
 
-    /// Opens a connection to a port, sends `len` octets and closes; what became of it is among the outcomes, under
+    /// Opens a connection to a port, sends `len` bytes and closes; what became of it is among the outcomes, under
     /// the number that is returned.
     pub fn connect(
         &mut self,
@@ -284,7 +284,7 @@ impl Host {
         self.tcp.len()
     }
 
-    /// Octets that came on connections that others opened.
+    /// Bytes that came on connections that others opened.
     pub fn received(&self) -> u64 {
         self.tcp.received
     }

@@ -8,7 +8,7 @@ use super::frames::Echo;
 use super::stack::Stack;
 use super::timers::Timer;
 
-/// Octets that a request carries, as many as those of the usual `ping`.
+/// Bytes that a request carries, as many as those of the usual `ping`.
 const DATA: [u8; 56] = [0x5a; 56];
 
 /// What became of a ping.

@@ -129,7 +129,7 @@ impl Stack {
         }
     }
 
-    /// Hears neighbour discovery: what follows the first eight octets is `body`, the target and perhaps options.
+    /// Hears neighbour discovery: what follows the first eight bytes is `body`, the target and perhaps options.
     pub(super) fn on_neighbour(
         &mut self,
         now: Instant,

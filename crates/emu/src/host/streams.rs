@@ -15,7 +15,7 @@ const MAGIC: [u8; 8] = *b"sluiceUD";
 /// Magic, stream, number, time: what the receiver needs.
 pub const STREAM_DATA_MIN: usize = 28;
 
-/// Octets of a packet that fits in a frame of 1 514, in either family.
+/// Bytes of a packet that fits in a frame of 1 514, in either family.
 pub const STREAM_DATA_MAX: usize = 1452;
 
 /// Streams that one host sends.
@@ -38,7 +38,7 @@ pub struct Stream {
     pub rate_pps: u32,
     /// How many.
     pub count: u64,
-    /// Octets of UDP data in each, brought into [`STREAM_DATA_MIN`]..=[`STREAM_DATA_MAX`].
+    /// Bytes of UDP data in each, brought into [`STREAM_DATA_MIN`]..=[`STREAM_DATA_MAX`].
     pub data_len: usize,
 }
 

@@ -1,6 +1,6 @@
 //! Connections, as far as a network notices them. RFC 9293, RFC 6298.
 //!
-//! Who opens one sends octets and closes; who is asked accepts, on every port, and closes when it is closed. Segments
+//! Who opens one sends bytes and closes; who is asked accepts, on every port, and closes when it is closed. Segments
 //! are sent again when their time is over or three acknowledgments are alike; the window is fixed, and what comes
 //! early is dropped.
 
@@ -14,10 +14,10 @@ use sluice_base::Rng;
 use super::stack::Stack;
 use super::timers::Timer;
 
-/// Octets of data in a segment; with all headers of IPv6 no frame is longer than 1 514.
+/// Bytes of data in a segment; with all headers of IPv6 no frame is longer than 1 514.
 const SEGMENT_LEN: u64 = 1440;
 
-/// Octets on their way at most: ten segments, with which real connections begin. RFC 6928.
+/// Bytes on their way at most: ten segments, with which real connections begin. RFC 6928.
 const WINDOW_LEN: u64 = 10 * SEGMENT_LEN;
 
 /// What is advertised: more than the other end sends.
@@ -55,9 +55,9 @@ pub struct Connection {
     pub asked: Instant,
     /// How long until it stood, resolution of the address included; `None` if it never did.
     pub established: Option<Duration>,
-    /// How long until all octets were taken and both ends had closed; `None` if that did not come.
+    /// How long until all bytes were taken and both ends had closed; `None` if that did not come.
     pub closed: Option<Duration>,
-    /// Octets that the peer took.
+    /// Bytes that the peer took.
     pub taken: u64,
     /// Segments that were sent again.
     pub again: u64,
@@ -70,7 +70,7 @@ pub(super) struct Tcp {
     next_port: u16,
     next_id: u32,
     rng: Rng,
-    /// Octets that came on connections of others.
+    /// Bytes that came on connections of others.
     pub(super) received: u64,
 }
 
@@ -81,7 +81,7 @@ struct Conn {
     id: Option<u32>,
     asked: Instant,
     established: Option<Instant>,
-    /// Octets of data to send.
+    /// Bytes of data to send.
     len: u64,
     first: u32,
     /// The first offset that the peer has not taken, the next to send, and the highest ever sent.

@@ -5,7 +5,7 @@ use std::fmt;
 use super::settings::{Change, NAMES};
 use super::units::BadValue;
 
-/// The longest line that is read, octets.
+/// The longest line that is read, bytes.
 pub const LINE_MAX: usize = 256;
 
 /// A direction.

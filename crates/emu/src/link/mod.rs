@@ -19,11 +19,11 @@ mod units;
 
 pub use control::{BadLine, Both, LINE_MAX, Order, Way, both};
 pub use error::Error;
-pub use pipe::{Counts, Departure, Fate, HELD_OCTETS_MAX, HELD_PACKETS_MAX, Pipe, Tally};
+pub use pipe::{Counts, Departure, Fate, HELD_BYTES_MAX, HELD_PACKETS_MAX, Pipe, Tally};
 pub use plan::{BadEnd, End, Ends, MTU_MIN, Plan, address};
 pub use relay::CONNECTIONS_MAX;
 pub use report::{Lateness, Report, WayReport};
 pub use run::{Handle, Link};
 pub use series::{BIN, COLUMNS, Sink};
 pub use settings::{Change, DELAY_MAX, JITTER_MAX, NAMES, QUEUE_MAX, RATE_MAX, RATE_MIN, Settings};
-pub use units::{BadValue, Share, show_octets, show_rate, show_share, show_time};
+pub use units::{BadValue, Share, show_bytes, show_rate, show_share, show_time};

@@ -9,21 +9,21 @@ use sluice_base::Rng;
 use super::settings::Settings;
 use super::units::Share;
 
-/// Octets that wait or are on the way at most, whatever the settings: a second at 1 Gbit/s.
-pub const HELD_OCTETS_MAX: u64 = 128 << 20;
+/// Bytes that wait or are on the way at most, whatever the settings: a second at 1 Gbit/s.
+pub const HELD_BYTES_MAX: u64 = 128 << 20;
 
-/// Packets that wait or are on the way at most: with what each costs beside its octets, some 100 MiB.
+/// Packets that wait or are on the way at most: with what each costs beside its bytes, some 100 MiB.
 pub const HELD_PACKETS_MAX: usize = 1 << 20;
 
 /// One direction of a link.
 ///
 /// ```text
-///           queue, by octets         delay and jitter
+///           queue, by bytes         delay and jitter
 ///  offer ──▶ ▓▓▓▓▓▓▓ ──▶ rate ──▶ · · · · · · · · ──▶ pop_due
 ///     └ overflowed          └ lost
 /// ```
 ///
-/// A packet waits until those before it are sent, is sent at the rate, and is due a delay after its last octet was sent.
+/// A packet waits until those before it are sent, is sent at the rate, and is due a delay after its last byte was sent.
 /// What is lost is sent as well, and takes the time for that. **Order is kept:** a packet is never due before one that
 /// was offered earlier, so jitter and a shorter delay hold some back behind others.
 ///
@@ -36,9 +36,9 @@ pub struct Pipe<T> {
     packets: VecDeque<Packet<T>>,
     /// How many at the front of `packets` are sent.
     sent: usize,
-    /// Octets of those that are not.
+    /// Bytes of those that are not.
     waiting: u64,
-    /// Octets of all.
+    /// Bytes of all.
     held: u64,
     /// When the last of them is sent.
     free_at: Option<Instant>,
@@ -74,25 +74,25 @@ pub enum Fate {
 pub struct Departure<T> {
     /// What was offered.
     pub item: T,
-    /// Its octets.
+    /// Its bytes.
     pub len: u32,
     /// When it should have come out.
     pub due: Instant,
 }
 
-/// Packets and their octets.
+/// Packets and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tally {
     /// How many.
     pub packets: u64,
     /// All of them together.
-    pub octets: u64,
+    pub bytes: u64,
 }
 
 impl Tally {
     fn add(&mut self, len: u32) {
         self.packets += 1;
-        self.octets += u64::from(len);
+        self.bytes += u64::from(len);
     }
 }
 
@@ -116,7 +116,7 @@ impl Counts {
             let gone = of(&self.delivered) + of(&self.lost) + of(&self.overflowed);
             of(&self.offered).saturating_sub(gone)
         };
-        Tally { packets: rest(|tally| tally.packets), octets: rest(|tally| tally.octets) }
+        Tally { packets: rest(|tally| tally.packets), bytes: rest(|tally| tally.bytes) }
     }
 }
 
@@ -135,20 +135,20 @@ impl<T> Pipe<T> {
         }
     }
 
-    /// Takes a packet of `len` octets in, or drops it.
+    /// Takes a packet of `len` bytes in, or drops it.
     ///
     /// # Cost
     /// Constant; twice the memory now and then.
     pub fn offer(&mut self, now: Instant, len: u32, item: T, rng: &mut Rng) -> Fate {
         self.advance(now);
         self.counts.offered.add(len);
-        let octets = u64::from(len);
+        let bytes = u64::from(len);
         if !self.has_room(len) {
             self.counts.overflowed.add(len);
             return Fate::Overflowed;
         }
         let start = self.free_at.map_or(now, |free_at| free_at.max(now));
-        let sent_at = start + sending(octets, self.settings.rate);
+        let sent_at = start + sending(bytes, self.settings.rate);
         self.free_at = Some(sent_at);
         let is_lost = self.settings.loss > Share::NONE
             && rng.below(Share::ALL.parts()) < self.settings.loss.parts();
@@ -240,20 +240,20 @@ impl<T> Pipe<T> {
         self.packets.get(self.sent).map(|packet| packet.sent_at)
     }
 
-    /// Whether a packet of `len` octets would be let in, as far as it knows the time.
+    /// Whether a packet of `len` bytes would be let in, as far as it knows the time.
     pub fn has_room(&self, len: u32) -> bool {
-        let octets = u64::from(len);
-        let in_queue = self.waiting == 0 || self.waiting + octets <= self.settings.queue_octets();
-        let in_memory = self.held + octets <= HELD_OCTETS_MAX;
+        let bytes = u64::from(len);
+        let in_queue = self.waiting == 0 || self.waiting + bytes <= self.settings.queue_bytes();
+        let in_memory = self.held + bytes <= HELD_BYTES_MAX;
         in_queue && in_memory && self.packets.len() < HELD_PACKETS_MAX
     }
 
-    /// Octets that were not sent by the last time it was told.
+    /// Bytes that were not sent by the last time it was told.
     pub fn waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// Octets that wait or are on the way.
+    /// Bytes that wait or are on the way.
     pub fn held(&self) -> u64 {
         self.held
     }
@@ -269,10 +269,10 @@ impl<T> Pipe<T> {
     }
 }
 
-/// How long sending `octets` takes, rounded up so that the rate is never exceeded.
-fn sending(octets: u64, rate: Option<NonZeroU64>) -> Duration {
+/// How long sending `bytes` takes, rounded up so that the rate is never exceeded.
+fn sending(bytes: u64, rate: Option<NonZeroU64>) -> Duration {
     rate.map_or(Duration::ZERO, |rate| {
-        let ns = (u128::from(octets) * 8_000_000_000).div_ceil(u128::from(rate.get()));
+        let ns = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(rate.get()));
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
     })
 }

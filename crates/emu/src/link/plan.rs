@@ -29,10 +29,10 @@ pub enum Ends {
     Tuns {
         /// Both ends; the direction is the one in which packets leave it.
         ends: Both<End>,
-        /// Octets of the longest packet.
+        /// Bytes of the longest packet.
         mtu: u16,
     },
-    /// Connections that are taken at one address and made to another: octets pass, and TCP ends at each side.
+    /// Connections that are taken at one address and made to another: bytes pass, and TCP ends at each side.
     Relay {
         /// Where they are taken.
         listen: SocketAddr,

@@ -1,6 +1,6 @@
 //! A link for those without privileges: a relay of TCP connections.
 //!
-//! Octets are cut into pieces that pass through the pipes in order, as packets would. TCP ends at each side, so nothing
+//! Bytes are cut into pieces that pass through the pipes in order, as packets would. TCP ends at each side, so nothing
 //! is lost, and a full queue holds the sender back instead.
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,13 +19,13 @@ use super::report::Report;
 /// Connections at a time; each may hold half a MiB.
 pub const CONNECTIONS_MAX: usize = 1_024;
 
-/// Octets of a piece: what a packet of Ethernet carries.
+/// Bytes of a piece: what a packet of Ethernet carries.
 const PIECE: usize = 1_460;
 
-/// Octets that one side may leave unread before the other is read from no more.
+/// Bytes that one side may leave unread before the other is read from no more.
 const BACKLOG_MAX: usize = 256 << 10;
 
-/// Which connection a piece belongs to, and what it says; no octets mean that it ends.
+/// Which connection a piece belongs to, and what it says; no bytes mean that it ends.
 type Piece = (u64, Box<[u8]>);
 
 /// Where connections are taken, those that there are, and what is on the way between their sides.
@@ -103,7 +103,7 @@ impl Side {
         rest.get(..PIECE).unwrap_or(rest)
     }
 
-    /// Notes that `len` octets more are in the pipe.
+    /// Notes that `len` bytes more are in the pipe.
     fn let_in(&mut self, len: usize) {
         self.let_in += len;
         if self.let_in >= self.heard.len() {
@@ -146,7 +146,7 @@ impl Relay {
         self.io.waker()
     }
 
-    /// Carries octets until told to stop.
+    /// Carries bytes until told to stop.
     ///
     /// # Errors
     /// What the system says; the relay is useless then.
@@ -180,7 +180,7 @@ impl Relay {
         sent.chain(self.course.deadline()).min()
     }
 
-    /// What happened next, with octets put where they belong.
+    /// What happened next, with bytes put where they belong.
     fn next_event(&mut self) -> Option<Event> {
         Some(match self.io.next_event()? {
             IoEvent::Accepted(stream, _) => Event::Accepted(stream),
@@ -188,11 +188,11 @@ impl Relay {
             IoEvent::Room(id) => Event::Room(id),
             IoEvent::Closed(id, how) => Event::Closed(id, how),
             IoEvent::Woken | IoEvent::Refused(_) => Event::Nothing,
-            IoEvent::Data(id, octets) => {
+            IoEvent::Data(id, bytes) => {
                 if let Some(&(key, way)) = self.sides.get(&id)
                     && let Some(pair) = self.pairs.get_mut(&key)
                 {
-                    pair.at_mut(way).heard.extend_from_slice(octets);
+                    pair.at_mut(way).heard.extend_from_slice(bytes);
                 }
                 Event::Nothing
             }

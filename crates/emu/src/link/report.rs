@@ -45,7 +45,7 @@ pub struct WayReport {
     pub counts: Counts,
     /// How late they left.
     pub late: Lateness,
-    /// Octets that left in the busiest second.
+    /// Bytes that left in the busiest second.
     pub busiest: u64,
     /// Packets that left and that the far end did not take.
     pub refused: u64,
@@ -94,8 +94,8 @@ impl Report {
             ("no room in the queue", counts.overflowed),
             ("on the way", counts.held()),
         ] {
-            let Tally { packets, octets } = tally;
-            writeln!(f, "{name}: {what}: {packets} packets, {octets} octets")?;
+            let Tally { packets, bytes } = tally;
+            writeln!(f, "{name}: {what}: {packets} packets, {bytes} bytes")?;
         }
         for (what, packets) in [
             ("refused by the system at the far end", Some(way.refused)),
@@ -107,7 +107,7 @@ impl Report {
         }
         let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| show_micros(late.quantile(share)));
         writeln!(f, "{name}: left after due: p50 {p50}, p99 {p99}, max {max}")?;
-        let mean = per_second(counts.delivered.octets, self.open);
+        let mean = per_second(counts.delivered.bytes, self.open);
         let busiest = show_rate(rounded(way.busiest * 8));
         writeln!(f, "{name}: rate: busiest second {busiest}, mean {}", show_rate(rounded(mean)))
     }
@@ -124,9 +124,9 @@ fn rounded(rate: u64) -> u64 {
     (rate + unit / 2) / unit * unit
 }
 
-/// bit/s of `octets` in `time`.
-fn per_second(octets: u64, time: Duration) -> u64 {
-    let bits = u128::from(octets) * 8_000_000_000 / time.as_nanos().max(1);
+/// bit/s of `bytes` in `time`.
+fn per_second(bytes: u64, time: Duration) -> u64 {
+    let bits = u128::from(bytes) * 8_000_000_000 / time.as_nanos().max(1);
     u64::try_from(bits).unwrap_or(u64::MAX)
 }
 
@@ -148,8 +148,8 @@ mod tests {
         let way = WayReport {
             settings: Settings::default(),
             counts: Counts {
-                offered: Tally { packets: 3, octets: 3_000 },
-                delivered: Tally { packets: 2, octets: 2_000 },
+                offered: Tally { packets: 3, bytes: 3_000 },
+                delivered: Tally { packets: 2, bytes: 2_000 },
                 ..Counts::default()
             },
             late,
@@ -165,7 +165,7 @@ mod tests {
         };
         let text = report.to_string();
         for line in [
-            "up: on the way: 1 packets, 1000 octets",
+            "up: on the way: 1 packets, 1000 bytes",
             "up: dropped by the system before the link: 7 packets",
             "down: left after due: p50 50us, p99 99us, max 100us",
             "down: rate: busiest second 16kbit, mean 8kbit",

@@ -1,4 +1,4 @@
-//! Octets over time: a row for every 10 ms, and the busiest second of them.
+//! Bytes over time: a row for every 10 ms, and the busiest second of them.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
@@ -31,20 +31,20 @@ impl fmt::Debug for Sink {
     }
 }
 
-/// Octets of a bin, in one direction.
+/// Bytes of a bin, in one direction.
 #[derive(Debug, Clone, Copy, Default)]
-struct Octets {
+struct Bytes {
     offered: u64,
     delivered: u64,
 }
 
-/// Octets per bin since the start, both ways.
+/// Bytes per bin since the start, both ways.
 #[derive(Debug)]
 pub(super) struct Series {
     start: Instant,
     /// Bins that are over.
     over: u64,
-    row: Both<Octets>,
+    row: Both<Bytes>,
     busiest: Both<Busiest>,
     sink: Option<Sink>,
     fault: Option<io::Error>,
@@ -61,14 +61,14 @@ impl Series {
         new
     }
 
-    pub(super) fn offered(&mut self, now: Instant, way: Way, octets: u32) {
+    pub(super) fn offered(&mut self, now: Instant, way: Way, bytes: u32) {
         self.pass(now);
-        self.row.at_mut(way).offered += u64::from(octets);
+        self.row.at_mut(way).offered += u64::from(bytes);
     }
 
-    pub(super) fn delivered(&mut self, now: Instant, way: Way, octets: u32) {
+    pub(super) fn delivered(&mut self, now: Instant, way: Way, bytes: u32) {
         self.pass(now);
-        self.row.at_mut(way).delivered += u64::from(octets);
+        self.row.at_mut(way).delivered += u64::from(bytes);
     }
 
     /// Ends the bins that are over by `now`.
@@ -129,13 +129,13 @@ impl Series {
         self.fault.as_ref()
     }
 
-    /// Octets delivered in the busiest second, of bins that are over.
+    /// Bytes delivered in the busiest second, of bins that are over.
     pub(super) fn busiest(&self, way: Way) -> u64 {
         self.busiest.at(way).most
     }
 }
 
-/// The most octets in any second.
+/// The most bytes in any second.
 #[derive(Debug)]
 struct Busiest {
     bins: Box<[u64; SECOND]>,
@@ -149,9 +149,9 @@ impl Busiest {
         Self { bins: Box::new([0; SECOND]), at: 0, sum: 0, most: 0 }
     }
 
-    fn add(&mut self, octets: u64) {
+    fn add(&mut self, bytes: u64) {
         if let Some(oldest) = self.bins.get_mut(self.at) {
-            self.sum = self.sum + octets - std::mem::replace(oldest, octets);
+            self.sum = self.sum + bytes - std::mem::replace(oldest, bytes);
         }
         self.at = (self.at + 1) % SECOND;
         self.most = self.most.max(self.sum);
@@ -171,8 +171,8 @@ mod tests {
     struct Page(Arc<Mutex<Vec<u8>>>);
 
     impl Write for Page {
-        fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().write(octets)
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
         }
 
         fn flush(&mut self) -> io::Result<()> {
@@ -201,8 +201,8 @@ mod tests {
     fn the_busiest_second_is_any_second() {
         let start = clock::now();
         let mut series = Series::new(start, None);
-        for (at, octets) in [(0, 10), (500, 20), (1_400, 25), (2_600, 30), (3_000_000, 1)] {
-            series.delivered(start + ms(at), Way::Up, octets);
+        for (at, bytes) in [(0, 10), (500, 20), (1_400, 25), (2_600, 30), (3_000_000, 1)] {
+            series.delivered(start + ms(at), Way::Up, bytes);
         }
         series.pass(start + ms(4_000_000));
         assert_eq!((series.busiest(Way::Up), series.busiest(Way::Down)), (45, 0));

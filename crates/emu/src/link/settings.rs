@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::units::{self, BadValue, Share, show_octets, show_rate, show_share, show_time};
+use super::units::{self, BadValue, Share, show_bytes, show_rate, show_share, show_time};
 
 /// The longest delay: far beyond the moon, and what is on the way still fits into memory.
 pub const DELAY_MAX: Duration = Duration::from_secs(60);
@@ -12,22 +12,22 @@ pub const DELAY_MAX: Duration = Duration::from_secs(60);
 /// The longest jitter: what 32 bits of nanoseconds hold.
 pub const JITTER_MAX: Duration = Duration::from_secs(4);
 
-/// The slowest rate, bit/s: a packet of 1 500 octets takes 12 seconds.
+/// The slowest rate, bit/s: a packet of 1 500 bytes takes 12 seconds.
 pub const RATE_MIN: u64 = 1_000;
 
 /// The fastest rate, bit/s.
 pub const RATE_MAX: u64 = 100_000_000_000;
 
-/// The largest queue, octets.
+/// The largest queue, bytes.
 pub const QUEUE_MAX: u64 = 64_000_000;
 
-/// The smallest queue that is chosen by itself, octets: some forty packets of full size.
+/// The smallest queue that is chosen by itself, bytes: some forty packets of full size.
 const QUEUE_AUTO_MIN: u64 = 65_536;
 
 /// What one direction of a link does to packets. The default does nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Settings {
-    /// From the last octet sent to the last octet received.
+    /// From the last byte sent to the last byte received.
     pub delay: Duration,
     /// Up to so much is added to the delay, each value as likely as any other.
     pub jitter: Duration,
@@ -35,14 +35,14 @@ pub struct Settings {
     pub rate: Option<NonZeroU64>,
     /// Share of packets that are sent and do not arrive.
     pub loss: Share,
-    /// Octets that wait to be sent, the packet that is being sent included; `None` is what the rate sends in 100 ms, at
+    /// Bytes that wait to be sent, the packet that is being sent included; `None` is what the rate sends in 100 ms, at
     /// least 64 KiB. A packet that finds no room is dropped; one that finds the queue empty is taken, however long.
     pub queue: Option<u64>,
 }
 
 impl Settings {
-    /// Octets that may wait.
-    pub fn queue_octets(&self) -> u64 {
+    /// Bytes that may wait.
+    pub fn queue_bytes(&self) -> u64 {
         let auto = self.rate.map_or(QUEUE_AUTO_MIN, |rate| (rate.get() / 80).max(QUEUE_AUTO_MIN));
         self.queue.unwrap_or(auto).min(QUEUE_MAX)
     }
@@ -70,7 +70,7 @@ impl fmt::Display for Settings {
             Some(rate) => write!(f, "rate {}, ", show_rate(rate.get()))?,
             None => f.write_str("rate none, ")?,
         }
-        write!(f, "loss {}, queue {}", show_share(loss), show_octets(self.queue_octets()))
+        write!(f, "loss {}, queue {}", show_share(loss), show_bytes(self.queue_bytes()))
     }
 }
 
@@ -120,10 +120,10 @@ impl Change {
             }
             "queue" if is("auto") => (Some(Self::Queue(None)), ""),
             "queue" => (
-                units::octets(text)
-                    .filter(|&octets| octets <= QUEUE_MAX)
-                    .map(|octets| Self::Queue(Some(octets))),
-                "a number of octets such as 1.25MB or 64KiB, 64MB at most, or auto",
+                units::bytes(text)
+                    .filter(|&bytes| bytes <= QUEUE_MAX)
+                    .map(|bytes| Self::Queue(Some(bytes))),
+                "a number of bytes such as 1.25MB or 64KiB, 64MB at most, or auto",
             ),
             _ => return None,
         };
@@ -152,10 +152,10 @@ mod tests {
     #[test]
     fn a_queue_that_nobody_chose_follows_the_rate() {
         let at = |rate| Settings { rate: NonZeroU64::new(rate), ..Settings::default() };
-        assert_eq!(at(100_000_000).queue_octets(), 1_250_000);
-        assert_eq!(at(10_000).queue_octets(), 65_536);
-        assert_eq!(at(RATE_MAX).queue_octets(), QUEUE_MAX);
-        assert_eq!(Settings { queue: Some(3_000), ..at(1_000) }.queue_octets(), 3_000);
+        assert_eq!(at(100_000_000).queue_bytes(), 1_250_000);
+        assert_eq!(at(10_000).queue_bytes(), 65_536);
+        assert_eq!(at(RATE_MAX).queue_bytes(), QUEUE_MAX);
+        assert_eq!(Settings { queue: Some(3_000), ..at(1_000) }.queue_bytes(), 3_000);
     }
 
     #[test]

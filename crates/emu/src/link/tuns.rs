@@ -19,7 +19,7 @@ const BURST: usize = 16;
 /// Packets let out in one direction before the other has its turn.
 const DELIVERED_MAX: usize = 64;
 
-/// Octets of the longest packet of IP.
+/// Bytes of the longest packet of IP.
 const PACKET_MAX: usize = 65_535;
 
 /// Two devices and what is on the way between them.

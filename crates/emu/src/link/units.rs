@@ -1,4 +1,4 @@
-//! Times, rates, octets and shares as people write them: `25ms`, `100Mbit`, `1.25MB`, `0.1%`.
+//! Times, rates, bytes and shares as people write them: `25ms`, `100Mbit`, `1.25MB`, `0.1%`.
 //!
 //! What is written comes back the same when it is read, and nothing is rounded on the way but what is smaller than the
 //! smallest unit.
@@ -14,10 +14,10 @@ const TIMES: &Units = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000
 
 const RATES: &Units = &[("bit", 1), ("kbit", 1_000), ("Mbit", 1_000_000), ("Gbit", 1_000_000_000)];
 
-const OCTETS: &Units = &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)];
+const BYTES: &Units = &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)];
 
-/// Octets by powers of two, which are read and never written.
-const OCTETS_BINARY: &Units = &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
+/// Bytes by powers of two, which are read and never written.
+const BYTES_BINARY: &Units = &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
 /// Shares in parts of a million.
 const SHARES: &Units = &[("%", 10_000)];
@@ -71,9 +71,9 @@ pub(super) fn rate(text: &str) -> Option<NonZeroU64> {
     quantity(text.strip_suffix("/s").unwrap_or(text), &[RATES]).and_then(NonZeroU64::new)
 }
 
-/// Reads octets such as `1.25MB` or `64KiB`.
-pub(super) fn octets(text: &str) -> Option<u64> {
-    quantity(text, &[OCTETS, OCTETS_BINARY])
+/// Reads bytes such as `1.25MB` or `64KiB`.
+pub(super) fn bytes(text: &str) -> Option<u64> {
+    quantity(text, &[BYTES, BYTES_BINARY])
 }
 
 /// Reads a share such as `0.1%`.
@@ -109,9 +109,9 @@ pub fn show_rate(bits_per_second: u64) -> String {
     show(bits_per_second, RATES)
 }
 
-/// Octets as they are read.
-pub fn show_octets(octets: u64) -> String {
-    show(octets, OCTETS)
+/// Bytes as they are read.
+pub fn show_bytes(bytes: u64) -> String {
+    show(bytes, BYTES)
 }
 
 /// A share as it is read.
@@ -160,7 +160,7 @@ mod tests {
             assert_eq!(rate(text).map(NonZeroU64::get), Some(bits), "{text}");
         }
         for (text, n) in [("1.25MB", 1_250_000), ("64KiB", 65_536), ("1500b", 1_500), ("0B", 0)] {
-            assert_eq!(octets(text), Some(n), "{text}");
+            assert_eq!(bytes(text), Some(n), "{text}");
         }
         for (text, parts) in [("0.1%", 1_000), ("100%", 1_000_000), ("0", 0), ("0.0001 %", 1)] {
             assert_eq!(share(text).map(Share::parts), Some(parts), "{text}");
@@ -179,7 +179,7 @@ mod tests {
         for text in ["101%", "0.5", "1", "%"] {
             assert_eq!(share(text), None, "{text}");
         }
-        assert_eq!(octets(&format!("1.{}MB", "0".repeat(50))), None);
+        assert_eq!(bytes(&format!("1.{}MB", "0".repeat(50))), None);
     }
 
     #[test]
@@ -189,7 +189,7 @@ mod tests {
             assert_eq!(time(&show_time(value), MINUTE), Some(value), "{}", show_time(value));
         }
         for n in [1, 1_000, 1_250_000, 65_536, 123_456_789] {
-            assert_eq!(octets(&show_octets(n)), Some(n));
+            assert_eq!(bytes(&show_bytes(n)), Some(n));
             assert_eq!(rate(&show_rate(n)).map(NonZeroU64::get), Some(n));
         }
         for parts in [0, 1, 1_000, 12_345, 1_000_000] {

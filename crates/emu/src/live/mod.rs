@@ -17,7 +17,7 @@ pub use start::{Progress, Start};
 use crate::net::{Fabric, NetError, Options};
 use crate::topology::Topology;
 
-/// Octets that a controller has not taken, at which a switch hangs up: it would lose them anyway.
+/// Bytes that a controller has not taken, at which a switch hangs up: it would lose them anyway.
 const UNTAKEN_MAX: usize = 16 << 20;
 
 /// Files beside the connections.
@@ -80,7 +80,7 @@ enum Line {
     Waiting(Instant),
     /// It is asked for.
     Asked,
-    /// It is there; octets that the controller has not taken yet.
+    /// It is there; bytes that the controller has not taken yet.
     Open(ConnId, Vec<u8>),
 }
 
@@ -136,7 +136,7 @@ impl Live {
 
     fn hear(&mut self, now: Instant) {
         while let Some(event) = self.io.next_event() {
-            let (id, octets, is_over) = match event {
+            let (id, bytes, is_over) = match event {
                 IoEvent::Connected(id) => {
                     if let Some(switch) = owner(&self.owners, id) {
                         if let Some(line) = self.lines.get_mut(switch) {
@@ -147,7 +147,7 @@ impl Live {
                     }
                     continue;
                 }
-                IoEvent::Data(id, octets) => (id, octets, false),
+                IoEvent::Data(id, bytes) => (id, bytes, false),
                 IoEvent::Closed(id, why) => {
                     self.refused = why;
                     (id, &[][..], true)
@@ -158,7 +158,7 @@ impl Live {
                 }
             };
             let Some(switch) = owner(&self.owners, id) else { continue };
-            if is_over || self.fabric.on_control(now, switch, octets).is_err() {
+            if is_over || self.fabric.on_control(now, switch, bytes).is_err() {
                 self.close(now, switch, id);
             }
         }

@@ -1,4 +1,4 @@
-//! The way between one switch and the controller: octets in order, each way through a pipe.
+//! The way between one switch and the controller: bytes in order, each way through a pipe.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,10 +10,10 @@ use crate::link::{Fate, Pipe, QUEUE_MAX, Settings, Share};
 use super::transport::Transport;
 use super::{Carriage, Conn, NetError};
 
-/// Octets that are kept on one side of a control link, at most.
+/// Bytes that are kept on one side of a control link, at most.
 const KEPT_MAX: usize = 64 << 20;
 
-/// Octets of one segment, and those of its headers: IPv4 and TCP with timestamps.
+/// Bytes of one segment, and those of its headers: IPv4 and TCP with timestamps.
 pub(super) const SEGMENT_LEN: usize = 1448;
 pub(super) const HEADERS_LEN: u32 = 52;
 
@@ -21,13 +21,13 @@ pub(super) const HEADERS_LEN: u32 = 52;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Letter {
     Open,
-    Octets(Vec<u8>),
+    Bytes(Vec<u8>),
     Close,
 }
 
 impl Letter {
     pub(super) fn len(&self) -> usize {
-        if let Self::Octets(octets) = self { octets.len() } else { 0 }
+        if let Self::Bytes(bytes) = self { bytes.len() } else { 0 }
     }
 }
 
@@ -37,10 +37,10 @@ pub(super) struct Way {
     carrier: Carrier,
     /// What is said while it is held.
     kept: VecDeque<(Conn, Letter)>,
-    kept_octets: usize,
+    kept_bytes: usize,
     armed: Option<Instant>,
     is_held: bool,
-    octets: u64,
+    bytes: u64,
 }
 
 /// What carries letters.
@@ -65,14 +65,14 @@ impl Way {
         Self {
             carrier: Carrier::new(carriage, settings, back),
             kept: VecDeque::new(),
-            kept_octets: 0,
+            kept_bytes: 0,
             armed: None,
             is_held: false,
-            octets: 0,
+            bytes: 0,
         }
     }
 
-    /// Sends a letter; octets go in segments.
+    /// Sends a letter; bytes go in segments.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -80,13 +80,13 @@ impl Way {
         letter: Letter,
         rng: &mut Rng,
     ) -> Result<(), NetError> {
-        self.octets += letter.len() as u64;
+        self.bytes += letter.len() as u64;
         if !self.is_held {
             return self.pass(now, conn, letter, rng);
         }
-        self.kept_octets += letter.len();
+        self.kept_bytes += letter.len();
         self.kept.push_back((conn, letter));
-        (self.kept_octets <= KEPT_MAX).then_some(()).ok_or_else(|| NetError::Backlog(conn.switch()))
+        (self.kept_bytes <= KEPT_MAX).then_some(()).ok_or_else(|| NetError::Backlog(conn.switch()))
     }
 
     fn pass(
@@ -112,9 +112,9 @@ impl Way {
             is_taken.then_some(()).ok_or_else(|| NetError::Backlog(conn.switch()))
         };
         match letter {
-            Letter::Octets(octets) => octets
+            Letter::Bytes(bytes) => bytes
                 .chunks(SEGMENT_LEN)
-                .try_for_each(|segment| offer(Letter::Octets(segment.to_vec()))),
+                .try_for_each(|segment| offer(Letter::Bytes(segment.to_vec()))),
             letter => offer(letter),
         }
     }
@@ -152,7 +152,7 @@ impl Way {
             Carrier::Tcp(transport) => **transport = transport.anew(),
         }
         self.kept.clear();
-        (self.kept_octets, self.armed) = (0, None);
+        (self.kept_bytes, self.armed) = (0, None);
     }
 
     /// Lets nothing more in.
@@ -163,7 +163,7 @@ impl Way {
     /// Lets in again what is said, and what was said meanwhile.
     pub(super) fn release(&mut self, now: Instant, rng: &mut Rng) -> Result<(), NetError> {
         self.is_held = false;
-        self.kept_octets = 0;
+        self.kept_bytes = 0;
         let mut kept = std::mem::take(&mut self.kept).into_iter();
         kept.try_for_each(|(conn, letter)| self.pass(now, conn, letter, rng))
     }
@@ -190,7 +190,7 @@ impl Way {
         }
     }
 
-    /// Octets that wait to be sent.
+    /// Bytes that wait to be sent.
     pub(super) fn untaken(&mut self, now: Instant) -> usize {
         let unsent = match &mut self.carrier {
             Carrier::Bare(pipe) => {
@@ -199,12 +199,12 @@ impl Way {
             }
             Carrier::Tcp(transport) => transport.untaken(),
         };
-        self.kept_octets + unsent
+        self.kept_bytes + unsent
     }
 
-    /// Octets that were ever sent.
-    pub(super) fn octets(&self) -> u64 {
-        self.octets
+    /// Bytes that were ever sent.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
     }
 }
 

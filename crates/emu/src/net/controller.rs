@@ -29,25 +29,25 @@ impl Conn {
 #[derive(Debug, Default)]
 pub struct Replies {
     list: Vec<(Conn, Reply)>,
-    /// Who is answered, and the octets so far.
+    /// Who is answered, and the bytes so far.
     current: Option<Conn>,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    Octets(Vec<u8>),
+    Bytes(Vec<u8>),
     HangUp,
 }
 
 impl Replies {
-    /// Octets to a connection, to be appended to. What is for a connection that is gone is lost.
+    /// Bytes to a connection, to be appended to. What is for a connection that is gone is lost.
     pub fn to(&mut self, conn: Conn) -> &mut Vec<u8> {
         if self.current != Some(conn) {
             self.flush();
             self.current = Some(conn);
         }
-        &mut self.octets
+        &mut self.bytes
     }
 
     /// Closes a connection, after what was said before.
@@ -62,9 +62,9 @@ impl Replies {
     }
 
     fn flush(&mut self) {
-        let octets = std::mem::take(&mut self.octets);
-        if let Some(conn) = self.current.take().filter(|_| !octets.is_empty()) {
-            self.list.push((conn, Reply::Octets(octets)));
+        let bytes = std::mem::take(&mut self.bytes);
+        if let Some(conn) = self.current.take().filter(|_| !bytes.is_empty()) {
+            self.list.push((conn, Reply::Bytes(bytes)));
         }
     }
 }
@@ -74,8 +74,8 @@ pub trait Controller {
     /// A connection was accepted.
     fn on_open(&mut self, now: Instant, conn: Conn, replies: &mut Replies);
 
-    /// Octets came: whole messages, parts of them, or both.
-    fn on_octets(&mut self, now: Instant, conn: Conn, octets: &[u8], replies: &mut Replies);
+    /// Bytes came: whole messages, parts of them, or both.
+    fn on_bytes(&mut self, now: Instant, conn: Conn, bytes: &[u8], replies: &mut Replies);
 
     /// A connection is gone that was open.
     fn on_closed(&mut self, now: Instant, conn: Conn, replies: &mut Replies);
@@ -96,8 +96,8 @@ impl<C: Controller + ?Sized> Controller for Box<C> {
         (**self).on_open(now, conn, replies);
     }
 
-    fn on_octets(&mut self, now: Instant, conn: Conn, octets: &[u8], replies: &mut Replies) {
-        (**self).on_octets(now, conn, octets, replies);
+    fn on_bytes(&mut self, now: Instant, conn: Conn, bytes: &[u8], replies: &mut Replies) {
+        (**self).on_bytes(now, conn, bytes, replies);
     }
 
     fn on_closed(&mut self, now: Instant, conn: Conn, replies: &mut Replies) {

@@ -20,7 +20,7 @@ pub enum NetError {
         /// Since the start.
         at: Duration,
     },
-    /// More octets wait at one end of the control link of this switch than may.
+    /// More bytes wait at one end of the control link of this switch than may.
     Backlog(usize),
     /// Somebody wants to be told the time again and again, and it does not pass.
     Stuck {

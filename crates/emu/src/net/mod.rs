@@ -1,7 +1,7 @@
 //! A whole network in virtual time: switches, hosts, links, control links, and a controller.
 //!
 //! Nothing here waits: time goes from one event to the next. Events of one time come in the order in which they were
-//! caused, and all that is random comes from one seed, so a seed repeats a run to the octet.
+//! caused, and all that is random comes from one seed, so a seed repeats a run to the byte.
 
 mod control;
 mod controller;
@@ -51,7 +51,7 @@ pub struct Options {
     pub up: Settings,
     /// From the controller to a switch.
     pub down: Settings,
-    /// What carries octets through a control link.
+    /// What carries bytes through a control link.
     pub carriage: Carriage,
     /// How long a switch waits after a connection ended before it opens the next.
     pub reconnect: Duration,
@@ -77,10 +77,10 @@ impl Default for Options {
     }
 }
 
-/// What carries octets through a control link.
+/// What carries bytes through a control link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Carriage {
-    /// Nothing: octets go as they are said, and are neither lost nor held back. Loss and queue of the link are not played.
+    /// Nothing: bytes go as they are said, and are neither lost nor held back. Loss and queue of the link are not played.
     #[default]
     Bare,
     /// TCP, with its slow start, and with losses that it repairs; both cost time.
@@ -137,7 +137,7 @@ enum What {
 ///
 /// impl Controller for Mute {
 ///     fn on_open(&mut self, _: Instant, _: Conn, _: &mut Replies) {}
-///     fn on_octets(&mut self, _: Instant, _: Conn, _: &[u8], _: &mut Replies) {}
+///     fn on_bytes(&mut self, _: Instant, _: Conn, _: &[u8], _: &mut Replies) {}
 ///     fn on_closed(&mut self, _: Instant, _: Conn, _: &mut Replies) {}
 /// }
 ///
@@ -319,8 +319,8 @@ impl<C: Controller> Net<C> {
                     self.controller.on_open(now, conn, &mut self.replies);
                 }
                 _ if line.accepted != Some(conn) => {}
-                Letter::Octets(octets) => {
-                    self.controller.on_octets(now, conn, &octets, &mut self.replies);
+                Letter::Bytes(bytes) => {
+                    self.controller.on_bytes(now, conn, &bytes, &mut self.replies);
                 }
                 Letter::Close => {
                     line.accepted = None;
@@ -341,7 +341,7 @@ impl<C: Controller> Net<C> {
                 continue;
             }
             let is_over = match letter {
-                Letter::Octets(octets) => self.fabric.on_control(now, switch, &octets).is_err(),
+                Letter::Bytes(bytes) => self.fabric.on_control(now, switch, &bytes).is_err(),
                 Letter::Open => false,
                 Letter::Close => true,
             };
@@ -376,18 +376,18 @@ impl<C: Controller> Net<C> {
 
     /// Lets switches and the controller say what they have to say.
     fn say(&mut self, now: Instant) -> Result<(), NetError> {
-        while let Some((switch, octets)) = self.fabric.take_control() {
+        while let Some((switch, bytes)) = self.fabric.take_control() {
             let Some(line) = self.lines.get_mut(switch).filter(|line| line.is_open) else {
                 continue;
             };
-            line.up.send(now, line.conn, Letter::Octets(octets), &mut self.rng)?;
+            line.up.send(now, line.conn, Letter::Bytes(bytes), &mut self.rng)?;
             self.arm(switch);
         }
         for (conn, reply) in self.replies.take() {
             let line = self.lines.get_mut(conn.switch());
             let Some(line) = line.filter(|line| line.accepted == Some(conn)) else { continue };
             let letter = match reply {
-                Reply::Octets(octets) => Letter::Octets(octets),
+                Reply::Bytes(bytes) => Letter::Bytes(bytes),
                 Reply::HangUp => {
                     line.accepted = None;
                     Letter::Close
@@ -513,9 +513,9 @@ impl<C: Controller> Net<C> {
         self.now - self.start
     }
 
-    /// Octets that a switch said to the controller, and heard from it.
-    pub fn control_octets(&self, switch: usize) -> Option<(u64, u64)> {
-        self.lines.get(switch).map(|line| (line.up.octets(), line.down.octets()))
+    /// Bytes that a switch said to the controller, and heard from it.
+    pub fn control_bytes(&self, switch: usize) -> Option<(u64, u64)> {
+        self.lines.get(switch).map(|line| (line.up.bytes(), line.down.bytes()))
     }
 
     /// Switches that the controller knows.

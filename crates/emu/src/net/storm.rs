@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// The time over which copies are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Octets of a frame that are looked at, with its length: all headers, and the number of a packet of a stream.
+/// Bytes of a frame that are looked at, with its length: all headers, and the number of a packet of a stream.
 const LOOKED_AT: usize = 128;
 
 /// Different frames that are told apart in a window; when there are more, counting begins again.

@@ -8,7 +8,7 @@ use crate::topology::Place;
 
 use super::wire::{End, Side};
 
-/// The type of frames that are followed: the first that IEEE 802 leaves to local experiments. The four octets behind
+/// The type of frames that are followed: the first that IEEE 802 leaves to local experiments. The four bytes behind
 /// it are the number of the frame.
 pub const TRACED: u16 = 0x88b5;
 

@@ -36,9 +36,9 @@ pub(super) struct Transport {
     pipe: Pipe<(u64, u64)>,
     /// How long an acknowledgment takes.
     back: Duration,
-    /// What was never sent, and its octets.
+    /// What was never sent, and its bytes.
     fresh: VecDeque<(Conn, Letter)>,
-    fresh_octets: usize,
+    fresh_bytes: usize,
     /// Places in the stream of what is to be sent again.
     lost: VecDeque<u64>,
     /// What was sent and has not come, by its place in the stream.
@@ -99,7 +99,7 @@ impl Transport {
             pipe: Pipe::new(settings),
             back,
             fresh: VecDeque::new(),
-            fresh_octets: 0,
+            fresh_bytes: 0,
             lost: VecDeque::new(),
             sent: BTreeMap::new(),
             flight: BTreeMap::new(),
@@ -135,7 +135,7 @@ impl Transport {
 
     /// Takes what is to be sent, and sends what the window lets through.
     pub(super) fn send(&mut self, now: Instant, conn: Conn, letter: Letter, rng: &mut Rng) {
-        self.fresh_octets += letter.len();
+        self.fresh_bytes += letter.len();
         self.fresh.push_back((conn, letter));
         self.pump(now, rng);
     }
@@ -176,9 +176,9 @@ impl Transport {
         self.pipe.settings()
     }
 
-    /// Octets that the window has not let through yet.
+    /// Bytes that the window has not let through yet.
     pub(super) fn untaken(&self) -> usize {
-        self.fresh_octets
+        self.fresh_bytes
     }
 
     fn arrive(&mut self, (number, place): (u64, u64), at: Instant) {
@@ -281,13 +281,13 @@ impl Transport {
             }
         }
         let (conn, mut letter) = self.fresh.pop_front()?;
-        self.fresh_octets -= letter.len();
-        while let Letter::Octets(octets) = &mut letter
-            && let Some((_, Letter::Octets(more))) = self.fresh.front().filter(|it| it.0 == conn)
-            && octets.len() + more.len() <= SEGMENT_LEN
+        self.fresh_bytes -= letter.len();
+        while let Letter::Bytes(bytes) = &mut letter
+            && let Some((_, Letter::Bytes(more))) = self.fresh.front().filter(|it| it.0 == conn)
+            && bytes.len() + more.len() <= SEGMENT_LEN
         {
-            self.fresh_octets -= more.len();
-            octets.extend_from_slice(more);
+            self.fresh_bytes -= more.len();
+            bytes.extend_from_slice(more);
             self.fresh.pop_front();
         }
         let place = self.next_place;
@@ -318,15 +318,15 @@ mod tests {
         let (mut transport, mut rng) = (Transport::new(settings, settings.delay), Rng::new(7));
         let conn = Conn::new(0, 1);
         for n in 0..segments {
-            let octets = vec![u8::try_from(n % 251).unwrap(); SEGMENT_LEN];
-            transport.send(start, conn, Letter::Octets(octets), &mut rng);
+            let bytes = vec![u8::try_from(n % 251).unwrap(); SEGMENT_LEN];
+            transport.send(start, conn, Letter::Bytes(bytes), &mut rng);
         }
         let mut came = vec![];
         while let Some(at) = transport.deadline() {
             transport.on_time(at, &mut rng);
             while let Some((from, letter)) = transport.receive() {
-                let Letter::Octets(octets) = letter else { panic!("{letter:?}") };
-                assert_eq!((from, usize::from(octets[0])), (conn, came.len() % 251), "in order");
+                let Letter::Bytes(bytes) = letter else { panic!("{letter:?}") };
+                assert_eq!((from, usize::from(bytes[0])), (conn, came.len() % 251), "in order");
                 came.push(at - start);
             }
         }
@@ -349,7 +349,7 @@ mod tests {
     fn it_is_no_faster_than_the_rate_and_nothing_is_lost_in_a_queue_that_is_long_enough() {
         let rate = NonZeroU64::new(12_000_000);
         let came = send(200, Settings { rate, queue: Some(400_000), ..delay(5) });
-        // A segment of 1500 octets takes a millisecond.
+        // A segment of 1500 bytes takes a millisecond.
         assert!(came[199] >= 205 * MS && came[199] <= 230 * MS, "{:?}", came[199]);
     }
 

@@ -26,8 +26,8 @@ pub(super) enum Side {
 pub struct WireCounts {
     /// Frames that were sent into it.
     pub sent: u64,
-    /// Their octets.
-    pub octets: u64,
+    /// Their bytes.
+    pub bytes: u64,
     /// Those of them that were for a group: broadcasts, multicasts.
     pub group: u64,
     /// Frames that came out.
@@ -84,8 +84,8 @@ impl Wire {
     /// Sends a frame; whether it is on its way.
     pub(super) fn send(&mut self, now: Instant, from: Side, frame: Vec<u8>, rng: &mut Rng) -> bool {
         self.counts.sent += 1;
-        self.counts.octets += frame.len() as u64;
-        self.counts.group += u64::from(frame.first().is_some_and(|octet| octet & 1 == 1));
+        self.counts.bytes += frame.len() as u64;
+        self.counts.group += u64::from(frame.first().is_some_and(|byte| byte & 1 == 1));
         let len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         let is_due =
             self.is_up && matches!(self.way(from).pipe.offer(now, len, frame, rng), Fate::Due(_));

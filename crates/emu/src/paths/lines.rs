@@ -1,10 +1,12 @@
-//! The connections of the switches: octets in and out, probes carried over links.
+//! The connections of the switches: bytes in and out, probes carried over links.
 
 use std::io;
 use std::time::Instant;
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, Waiting, sock};
-use sluice_openflow::{Action, Frame, Kind, MacAddr, Out, PacketOutView, PortNo, Version, split};
+use sluice_openflow::{
+    Action, Encoder, MacAddr, MessageType, PacketOutView, PortNo, RawMessage, Version, split,
+};
 use sluice_proto::{Switch, SwitchPlan};
 
 use super::said::Rule;
@@ -19,7 +21,7 @@ const PROBES: [[u8; 2]; 2] = [[0x88, 0xcc], [0x89, 0x42]];
 pub(super) enum Said {
     Rule(Rule),
     /// A frame goes out of a port.
-    Frame {
+    RawMessage {
         out_port: PortNo,
         dst: MacAddr,
         src: MacAddr,
@@ -83,7 +85,7 @@ impl Lines {
     }
 
     /// A switch says something.
-    pub(super) fn say(&mut self, switch: usize, say: impl FnOnce(&mut Out<'_>)) {
+    pub(super) fn say(&mut self, switch: usize, say: impl FnOnce(&mut Encoder<'_>)) {
         if let Some(line) = self.all.get_mut(switch) {
             say(&mut line.session.out(&mut line.tx));
         }
@@ -101,7 +103,7 @@ impl Lines {
         let now = self.io.wait(Some(until))?;
         while let Some(event) = self.io.next_event() {
             match event {
-                IoEvent::Data(id, octets) => {
+                IoEvent::Data(id, bytes) => {
                     let switch = self.owners.get(id.slot()).copied().unwrap_or(usize::MAX);
                     let Some(line) = self.all.get_mut(switch) else { continue };
                     let mut hear = |said| hear(now, switch, said);
@@ -111,8 +113,7 @@ impl Lines {
                         }
                     };
                     let probes = &mut self.probes;
-                    if !line.hear(octets, &mut hear, &mut |port, frame| carry(port, frame, probes))
-                    {
+                    if !line.hear(bytes, &mut hear, &mut |port, frame| carry(port, frame, probes)) {
                         line.conn = None;
                         self.io.close(id);
                     }
@@ -146,15 +147,15 @@ impl Line {
     /// Reads what came; whether the conversation goes on.
     fn hear(
         &mut self,
-        octets: &[u8],
+        bytes: &[u8],
         hear: &mut impl FnMut(Said),
         carry: &mut impl FnMut(PortNo, &[u8]),
     ) -> bool {
         let mut torn = std::mem::take(&mut self.torn);
         let mut rest = if torn.is_empty() {
-            octets
+            bytes
         } else {
-            torn.extend_from_slice(octets);
+            torn.extend_from_slice(bytes);
             &torn
         };
         loop {
@@ -175,18 +176,18 @@ impl Line {
 
     fn message(
         &mut self,
-        msg: Frame<'_>,
+        msg: RawMessage<'_>,
         hear: &mut impl FnMut(Said),
         carry: &mut impl FnMut(PortNo, &[u8]),
     ) -> bool {
         match msg.kind() {
-            Kind::FLOW_MOD => {
-                if let Some(rule) = Rule::read(self.version, msg.octets()) {
+            MessageType::FLOW_MOD => {
+                if let Some(rule) = Rule::read(self.version, msg.bytes()) {
                     hear(Said::Rule(rule));
                 }
                 true
             }
-            Kind::PACKET_OUT => {
+            MessageType::PACKET_OUT => {
                 let Ok(said) = PacketOutView::new(msg) else { return false };
                 let Ok(actions) = said.actions() else { return false };
                 let Some(start) = said.frame.first_chunk::<14>() else { return true };
@@ -197,7 +198,7 @@ impl Line {
                     if is_probe {
                         carry(port, said.frame);
                     } else {
-                        hear(Said::Frame { out_port: port, dst, src });
+                        hear(Said::RawMessage { out_port: port, dst, src });
                     }
                 }
                 true
@@ -208,6 +209,6 @@ impl Line {
 }
 
 fn mac(start: &[u8; 14], at: usize) -> MacAddr {
-    let octets = start.get(at..).and_then(<[u8]>::first_chunk);
-    octets.map_or_else(MacAddr::default, |&octets| MacAddr(octets))
+    let bytes = start.get(at..).and_then(<[u8]>::first_chunk);
+    bytes.map_or_else(MacAddr::default, |&bytes| MacAddr(bytes))
 }

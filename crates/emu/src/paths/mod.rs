@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use sluice_io::{Waiting, clock, cores, limits};
-use sluice_openflow::{Out, PacketIn, PacketInReason, PortNo, Version, Versions};
+use sluice_openflow::{Encoder, PacketIn, PacketInReason, PortNo, Version, Versions};
 
 use crate::topology::Topology;
 use asks::{Asks, mac};
@@ -270,7 +270,7 @@ impl Asker<'_> {
                     heard.rules += 1;
                     asks.rule(wiring, switch, rule)
                 }
-                lines::Said::Frame { out_port, dst, src } => {
+                lines::Said::RawMessage { out_port, dst, src } => {
                     heard.frames += 1;
                     let is_there = Asks::whereabouts(wiring, dst) == Some((switch, out_port));
                     if is_there { asks.frame(wiring, dst, src) } else { None }
@@ -286,7 +286,7 @@ impl Asker<'_> {
 }
 
 /// A frame that no rule matched, all of it.
-fn comes_up(in_port: PortNo, frame: &[u8], out: &mut Out<'_>) {
+fn comes_up(in_port: PortNo, frame: &[u8], out: &mut Encoder<'_>) {
     let p = PacketIn {
         buffer_id: None,
         in_port,
@@ -300,7 +300,7 @@ fn comes_up(in_port: PortNo, frame: &[u8], out: &mut Out<'_>) {
     debug_assert!(written.is_ok(), "every version can say it");
 }
 
-/// The first packet of a TCP connection, of 60 octets; addresses are filled in.
+/// The first packet of a TCP connection, of 60 bytes; addresses are filled in.
 fn first_packet() -> Vec<u8> {
     let ip = [0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     let tcp = [0x9c, 0x40, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0];

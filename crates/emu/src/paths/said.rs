@@ -35,7 +35,7 @@ impl Rule {
         /// Class, number and mask bit, length. §7.2.3.2.
         const ETH_DST: [u8; 4] = [0x80, 0, 3 << 1, 6];
         const ETH_SRC: [u8; 4] = [0x80, 0, 4 << 1, 6];
-        /// `OFPIT_APPLY_ACTIONS`; behind 6 more octets, `OFPAT_OUTPUT` and its length.
+        /// `OFPIT_APPLY_ACTIONS`; behind 6 more bytes, `OFPAT_OUTPUT` and its length.
         const APPLY: [u8; 2] = [0, 4];
         const OUTPUT: [u8; 4] = [0, 0, 0, 16];
         let is_add = *msg.get(25)? == 0;
@@ -59,13 +59,13 @@ impl Rule {
     }
 }
 
-fn mac(octets: &[u8], at: usize) -> Option<MacAddr> {
-    octets.get(at..)?.first_chunk().map(|&octets| MacAddr(octets))
+fn mac(bytes: &[u8], at: usize) -> Option<MacAddr> {
+    bytes.get(at..)?.first_chunk().map(|&bytes| MacAddr(bytes))
 }
 
 #[cfg(test)]
 mod tests {
-    use sluice_openflow::{Action, Field, FlowMod, FlowModCommand, Instruction, Out, Versions};
+    use sluice_openflow::{Action, Encoder, Field, FlowMod, FlowModCommand, Instruction, Versions};
 
     use super::*;
 
@@ -74,7 +74,7 @@ mod tests {
 
     fn read(version: Version, f: &FlowMod) -> Option<Rule> {
         let (mut tx, mut xid) = (vec![], 1);
-        Out::new(&mut tx, version, &mut xid).flow_mod(f).unwrap();
+        Encoder::new(&mut tx, version, &mut xid).flow_mod(f).unwrap();
         Rule::read(version, &tx)
     }
 

@@ -32,7 +32,7 @@ impl ModelSwitch {
                 self.tell_all(xid, &told, |flows| Reply::FlowStats { flows }, out);
             }
             Request::AggregateStats(asked) => {
-                let told = self.asked(version, &asked, |_, it| (it.packets, it.octets))?;
+                let told = self.asked(version, &asked, |_, it| (it.packets, it.bytes))?;
                 let told = AggregateStats { stats: sums(&told) };
                 self.tell_one(xid, Reply::AggregateStats(told), out);
             }
@@ -208,10 +208,10 @@ const ITEMS_MAX: usize = 512;
 
 fn sums(counted: &[(u64, u64)]) -> Stats {
     let packets = counted.iter().map(|it| it.0).sum();
-    let octets = counted.iter().map(|it| it.1).sum();
+    let bytes = counted.iter().map(|it| it.1).sum();
     let flows = u32::try_from(counted.len()).unwrap_or(u32::MAX);
     Stats {
-        fields: vec![Stat::PacketCount(packets), Stat::ByteCount(octets), Stat::FlowCount(flows)],
+        fields: vec![Stat::PacketCount(packets), Stat::ByteCount(bytes), Stat::FlowCount(flows)],
     }
 }
 

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use sluice_openflow::model::{MultipartFlags, QueueGetConfigReply, Role, RoleRequest, TableMod};
 use sluice_openflow::{
-    ActionBits, Capabilities, ErrorReason, Features, FlowRemovedReason, Frame, Hello, Kind,
-    Message, Out, PacketInReason, PortNo, PortReason, PortStatus, SwitchConfig, Version, Versions,
-    split,
+    ActionBits, Capabilities, Encoder, ErrorReason, Features, FlowRemovedReason, Hello, Message,
+    MessageType, PacketInReason, PortNo, PortReason, PortStatus, RawMessage, SwitchConfig, Version,
+    Versions, split,
 };
 use sluice_proto::Fault;
 
@@ -30,7 +30,7 @@ pub(super) struct Session {
     offered: Versions,
     version: Version,
     next_xid: u32,
-    /// The start of a message whose rest has not come yet: 65 535 octets at most between two calls.
+    /// The start of a message whose rest has not come yet: 65 535 bytes at most between two calls.
     torn: Vec<u8>,
     pub(super) config: SwitchConfig,
     role: Role,
@@ -67,15 +67,15 @@ impl Session {
         self.out(tx).hello(offered);
     }
 
-    pub(super) fn out<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Out<'t> {
-        Out::new(tx, self.version, &mut self.next_xid)
+    pub(super) fn out<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Encoder<'t> {
+        Encoder::new(tx, self.version, &mut self.next_xid)
     }
 
     /// Agrees on a version.
-    fn greet(&mut self, msg: Frame<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
+    fn greet(&mut self, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
         match msg.kind() {
-            Kind::HELLO => {}
-            Kind::ERROR => {
+            MessageType::HELLO => {}
+            MessageType::ERROR => {
                 let error = sluice_openflow::ErrorMsg::new(msg).map_err(Fault::Malformed)?;
                 return Err(Fault::Refused(error.reason));
             }
@@ -149,7 +149,7 @@ impl ModelSwitch {
     pub(super) fn hear(
         &mut self,
         now: Instant,
-        octets: &[u8],
+        bytes: &[u8],
         out: &mut Outbox,
     ) -> Result<(), Fault> {
         self.ports.start(now);
@@ -157,7 +157,7 @@ impl ModelSwitch {
             return Ok(());
         }
         let mut stream = std::mem::take(&mut self.session.torn);
-        stream.extend_from_slice(octets);
+        stream.extend_from_slice(bytes);
         let mut rest = stream.as_slice();
         while let Some((msg, after)) = split(rest).map_err(Fault::Malformed)? {
             self.on_message(now, msg, out)?;
@@ -169,13 +169,18 @@ impl ModelSwitch {
         Ok(())
     }
 
-    fn on_message(&mut self, now: Instant, msg: Frame<'_>, out: &mut Outbox) -> Result<(), Fault> {
+    fn on_message(
+        &mut self,
+        now: Instant,
+        msg: RawMessage<'_>,
+        out: &mut Outbox,
+    ) -> Result<(), Fault> {
         if self.session.phase == Phase::Greeting {
             return self.session.greet(msg, &mut out.control);
         }
-        let done = if msg.version() != self.session.version() && msg.kind() != Kind::HELLO {
+        let done = if msg.version() != self.session.version() && msg.kind() != MessageType::HELLO {
             Err(ErrorReason::BAD_VERSION)
-        } else if msg.kind() == Kind::EXPERIMENTER {
+        } else if msg.kind() == MessageType::EXPERIMENTER {
             Err(ErrorReason::BAD_EXPERIMENTER)
         } else {
             match Message::parse(msg) {
@@ -194,7 +199,7 @@ impl ModelSwitch {
         &mut self,
         now: Instant,
         message: Message,
-        msg: Frame<'_>,
+        msg: RawMessage<'_>,
         out: &mut Outbox,
     ) -> Result<(), ErrorReason> {
         let xid = msg.xid();
@@ -263,7 +268,7 @@ impl ModelSwitch {
         self.say(xid, message, out);
     }
 
-    fn refuse(&mut self, reason: ErrorReason, msg: Frame<'_>, out: &mut Outbox) {
+    fn refuse(&mut self, reason: ErrorReason, msg: RawMessage<'_>, out: &mut Outbox) {
         let reason = reasons::in_words_of(self.session.version(), reason);
         self.counts.errors += 1;
         self.out(out).error(reason, msg);

@@ -92,10 +92,10 @@ impl Fields {
         let places = (0u8..).zip(&self.values).filter(|(n, _)| present & 1 << n != 0);
         let hash = places
             .flat_map(|(_, value)| value.to_be_bytes())
-            .fold(0xcbf2_9ce4_8422_2325u64, |hash, octet| {
-                (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3)
+            .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+                (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
             });
-        // The low bits of FNV depend on the low bits of the octets alone.
+        // The low bits of FNV depend on the low bits of the bytes alone.
         hash ^ hash >> 32
     }
 }
@@ -245,8 +245,8 @@ mod tests {
         Pattern::new(&fields.iter().copied().collect(), Version::V1_3, &[]).unwrap()
     }
 
-    fn subnet(octet: u8, prefix: u32) -> Pattern {
-        let addr = u128::from(u32::from(Ipv4Addr::new(10, octet, 0, 0)));
+    fn subnet(byte: u8, prefix: u32) -> Pattern {
+        let addr = u128::from(u32::from(Ipv4Addr::new(10, byte, 0, 0)));
         let mask = u128::from(u32::MAX << (32 - prefix));
         let field = Field::new(FieldId::IPV4_DST, addr).masked(mask);
         pattern(&[Field::eth_type(0x0800), field])

@@ -59,7 +59,7 @@ impl ModelSwitch {
         let table = self.tables.get_mut(usize::from(asked.table_id));
         let table = table.ok_or(reasons::BAD_TABLE_ID)?;
         let same = table.same(priority, &pattern).filter(|_| keeps_counts);
-        let (packets, octets) = same.map_or((0, 0), |old| (old.packets, old.octets));
+        let (packets, bytes) = same.map_or((0, 0), |old| (old.packets, old.bytes));
         let entry = Entry {
             priority,
             cookie: asked.cookie,
@@ -70,7 +70,7 @@ impl ModelSwitch {
             added: now,
             used: now,
             packets,
-            octets,
+            bytes,
             pattern,
             steps: Arc::new(Steps::new(&asked.instructions)),
             matching: asked.matching,
@@ -124,7 +124,7 @@ impl ModelSwitch {
                 entry.cookie = asked.cookie;
             }
             if asked.flags.contains(FlowModFlags::RESET_COUNTS) {
-                (entry.packets, entry.octets) = (0, 0);
+                (entry.packets, entry.bytes) = (0, 0);
             }
         }
         Ok(())
@@ -269,7 +269,7 @@ impl Entry {
             fields.push(Stat::PacketCount(self.packets));
         }
         if !self.flags.contains(FlowModFlags::NO_BYT_COUNTS) {
-            fields.push(Stat::ByteCount(self.octets));
+            fields.push(Stat::ByteCount(self.bytes));
         }
         Stats { fields }
     }

@@ -29,7 +29,7 @@ struct Group {
     properties: Vec<GroupProp>,
     since: Instant,
     packets: u64,
-    octets: u64,
+    bytes: u64,
     bucket_stats: Vec<BucketCounter>,
 }
 
@@ -103,11 +103,11 @@ impl Groups {
         self.check(asked.group_id, kind, &buckets)?;
         let actions =
             buckets.iter().map(|it| ActionSet::of(&it.actions).into_actions().into()).collect();
-        let (since, packets, octets) =
-            old.map_or((now, 0, 0), |old| (old.since, old.packets, old.octets));
+        let (since, packets, bytes) =
+            old.map_or((now, 0, 0), |old| (old.since, old.packets, old.bytes));
         let bucket_stats = vec![BucketCounter::default(); buckets.len()];
         let group =
-            Group { kind, buckets, actions, properties, since, packets, octets, bucket_stats };
+            Group { kind, buckets, actions, properties, since, packets, bytes, bucket_stats };
         self.by_id.insert(asked.group_id, group);
         Ok(())
     }
@@ -173,7 +173,7 @@ impl Groups {
         };
         let Some(group) = self.by_id.get_mut(&id) else { return vec![] };
         group.packets += 1;
-        group.octets += len;
+        group.bytes += len;
         for &n in &chosen {
             if let Some(stats) = group.bucket_stats.get_mut(n) {
                 stats.packet_count += 1;
@@ -243,7 +243,7 @@ impl Groups {
                 group_id,
                 ref_count: references(group_id),
                 packet_count: group.packets,
-                byte_count: group.octets,
+                byte_count: group.bytes,
                 duration_sec: u32::try_from(age.as_secs()).unwrap_or(u32::MAX),
                 duration_nsec: age.subsec_nanos(),
                 bucket_stats: group.bucket_stats.clone(),

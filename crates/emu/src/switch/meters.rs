@@ -45,7 +45,7 @@ struct Meter {
     filled: Instant,
     since: Instant,
     packets: u64,
-    octets: u64,
+    bytes: u64,
     band_stats: Vec<BandStats>,
 }
 
@@ -97,8 +97,8 @@ impl Meters {
             _ => return Err(reasons::BAD_METER_COMMAND),
         }
         check(asked)?;
-        let (since, packets, octets) =
-            old.map_or((now, 0, 0), |old| (old.since, old.packets, old.octets));
+        let (since, packets, bytes) =
+            old.map_or((now, 0, 0), |old| (old.since, old.packets, old.bytes));
         let meter = Meter {
             flags: asked.flags,
             tokens: asked.bands.iter().map(|band| Tokens::of(band, asked.flags)).collect(),
@@ -106,7 +106,7 @@ impl Meters {
             filled: now,
             since,
             packets,
-            octets,
+            bytes,
             band_stats: vec![BandStats::default(); asked.bands.len()],
         };
         self.by_id.insert(id, meter);
@@ -121,16 +121,16 @@ impl Meters {
         self.by_id.remove(&id.0).map(|_| id.0).into_iter().collect()
     }
 
-    /// Counts a packet of `len` octets. A meter that is not there lets everything pass.
+    /// Counts a packet of `len` bytes. A meter that is not there lets everything pass.
     pub(crate) fn pass(&mut self, now: Instant, id: u32, len: usize) -> Verdict {
         let Some(meter) = self.by_id.get_mut(&id) else { return Verdict::Pass };
-        let octets = u64::try_from(len).unwrap_or_default();
+        let bytes = u64::try_from(len).unwrap_or_default();
         meter.packets += 1;
-        meter.octets += octets;
+        meter.bytes += bytes;
         let elapsed = now.saturating_duration_since(meter.filled).as_nanos();
         meter.filled = meter.filled.max(now);
         let in_packets = meter.flags.contains(MeterFlags::PKTPS);
-        let cost = if in_packets { NANOS } else { u128::from(octets) * 8 * NANOS };
+        let cost = if in_packets { NANOS } else { u128::from(bytes) * 8 * NANOS };
         let mut over: Option<(u32, usize)> = None;
         for (n, tokens) in meter.tokens.iter_mut().enumerate() {
             if !tokens.spend(elapsed, cost) {
@@ -142,7 +142,7 @@ impl Meters {
         let Some((_, n)) = over else { return Verdict::Pass };
         if let Some(stats) = meter.band_stats.get_mut(n) {
             stats.packet_band_count += 1;
-            stats.byte_band_count += octets;
+            stats.byte_band_count += bytes;
         }
         match meter.bands.get(n) {
             Some(Band::DscpRemark { prec_level, .. }) => Verdict::Remark(*prec_level),
@@ -175,7 +175,7 @@ impl Meters {
                 meter_id: MeterId(meter_id),
                 ref_count: references(meter_id),
                 packet_in_count: meter.packets,
-                byte_in_count: meter.octets,
+                byte_in_count: meter.bytes,
                 duration_sec: u32::try_from(age.as_secs()).unwrap_or(u32::MAX),
                 duration_nsec: age.subsec_nanos(),
                 band_stats: meter.band_stats.clone(),

@@ -1,6 +1,6 @@
-//! A switch of OpenFlow 1.0 to 1.5 as a state machine: octets and frames in, octets and frames out.
+//! A switch of OpenFlow 1.0 to 1.5 as a state machine: bytes and frames in, bytes and frames out.
 //!
-//! [`ModelSwitch`] is told what happens, with the time: the control connection comes and goes, octets arrive on it,
+//! [`ModelSwitch`] is told what happens, with the time: the control connection comes and goes, bytes arrive on it,
 //! a frame arrives at a port, time passes. What it has to say stands in an [`Outbox`] afterwards. It owns no socket,
 //! no clock and no thread, and two that are told the same say the same.
 //!
@@ -36,7 +36,7 @@ mod upward;
 
 use std::time::Instant;
 
-use sluice_openflow::{FieldId, Out, PortNo, Version};
+use sluice_openflow::{Encoder, FieldId, PortNo, Version};
 use sluice_proto::Fault;
 
 use buffer::Buffer;
@@ -54,7 +54,7 @@ pub use table::Entry;
 /// What a switch has to say, in buffers that are used again.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Outbox {
-    /// Octets to the controller.
+    /// Bytes to the controller.
     pub control: Vec<u8>,
     /// Frames, and the ports that they leave.
     pub frames: Vec<(PortNo, Vec<u8>)>,
@@ -89,7 +89,7 @@ pub struct ModelSwitch {
     groups: Groups,
     meters: Meters,
     buffer: Buffer,
-    /// Octets of what it said that wait to be sent.
+    /// Bytes of what it said that wait to be sent.
     untaken: usize,
     counts: Counts,
 }
@@ -111,9 +111,9 @@ impl ModelSwitch {
         }
     }
 
-    /// So many octets of what it said, beside those in the outbox, wait to be sent.
-    pub fn set_untaken(&mut self, octets: usize) {
-        self.untaken = octets;
+    /// So many bytes of what it said, beside those in the outbox, wait to be sent.
+    pub fn set_untaken(&mut self, bytes: usize) {
+        self.untaken = bytes;
     }
 
     /// It does not match these fields from now on, as with other firmware: [`Plan::refused_fields`]. Its rules stay.
@@ -135,17 +135,17 @@ impl ModelSwitch {
         self.counts.drops.gave_up += self.buffer.clear();
     }
 
-    /// Octets came from the controller: whole messages, parts of them, or both.
+    /// Bytes came from the controller: whole messages, parts of them, or both.
     ///
     /// # Errors
     /// The reason to close the connection. What is wrong in a message is no such reason: it gets an `ERROR`.
     pub fn on_control(
         &mut self,
         now: Instant,
-        octets: &[u8],
+        bytes: &[u8],
         out: &mut Outbox,
     ) -> Result<(), Fault> {
-        self.hear(now, octets, out)
+        self.hear(now, bytes, out)
     }
 
     /// A frame came in at `in_port`.
@@ -181,7 +181,7 @@ impl ModelSwitch {
     }
 
     /// A way to write to the controller.
-    fn out<'t>(&'t mut self, out: &'t mut Outbox) -> Out<'t> {
+    fn out<'t>(&'t mut self, out: &'t mut Outbox) -> Encoder<'t> {
         self.session.out(&mut out.control)
     }
 

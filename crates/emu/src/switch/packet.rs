@@ -5,9 +5,9 @@ use sluice_openflow::{Field, FieldId, PortNo};
 
 use super::fields::Fields;
 
-/// Octets of two addresses and the type.
+/// Bytes of two addresses and the type.
 const ETHERNET_LEN: usize = 14;
-/// Octets of a VLAN tag, and of an MPLS label.
+/// Bytes of a VLAN tag, and of an MPLS label.
 const TAG_LEN: usize = 4;
 /// `OFP_DL_TYPE_NOT_ETH_TYPE`: the type of a frame that has a length there. OpenFlow 1.0.0 §5.2.3.
 const NO_ETHERTYPE: u128 = 0x05ff;
@@ -50,8 +50,8 @@ struct Layout {
 #[derive(Debug, Clone, Copy)]
 struct Location {
     at: usize,
-    octets: usize,
-    /// Bits below it in the last octet.
+    bytes: usize,
+    /// Bits below it in the last byte.
     shift: u32,
     bits: u32,
 }
@@ -69,7 +69,7 @@ pub(crate) enum Ttl {
 #[derive(Debug, Clone)]
 pub(crate) struct Packet {
     /// The whole frame.
-    pub(crate) octets: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
     /// Where it came in.
     pub(crate) in_port: PortNo,
     /// What it says, metadata included.
@@ -83,9 +83,9 @@ pub(crate) struct Packet {
 
 impl Packet {
     /// Reads a frame that came in at `in_port`; `None` for one without a whole Ethernet header.
-    pub(crate) fn new(in_port: PortNo, octets: Vec<u8>) -> Option<Self> {
+    pub(crate) fn new(in_port: PortNo, bytes: Vec<u8>) -> Option<Self> {
         let (fields, layout) = (Fields::NONE, Layout::default());
-        let mut packet = Self { octets, in_port, fields, sent: 0, copies: 0, layout };
+        let mut packet = Self { bytes, in_port, fields, sent: 0, copies: 0, layout };
         packet.fields.set(FieldId::IN_PORT, in_port.0.into());
         packet.fields.set(FieldId::METADATA, 0);
         packet.fields.set(FieldId::TUNNEL_ID, 0);
@@ -93,18 +93,18 @@ impl Packet {
         Some(packet)
     }
 
-    /// Reads the octets again; what is not in them stays.
+    /// Reads the bytes again; what is not in them stays.
     fn read(&mut self) -> Option<()> {
         let beside = [FieldId::IN_PORT, FieldId::METADATA, FieldId::TUNNEL_ID];
         let mut fields = Fields::NONE;
         for id in beside {
             fields.set(id, self.fields.get(id).unwrap_or_default());
         }
-        self.layout = Layout::of(&self.octets)?;
+        self.layout = Layout::of(&self.bytes)?;
         fields.set(FieldId::ETH_TYPE, self.ethertype());
         fields.set(FieldId::VLAN_VID, 0);
         for &id in IN_FRAMES {
-            if let Some(value) = self.layout.locate(id, &self.octets).and_then(|it| self.load(it)) {
+            if let Some(value) = self.layout.locate(id, &self.bytes).and_then(|it| self.load(it)) {
                 let tag = if id == FieldId::VLAN_VID { TAG_IS_THERE } else { 0 };
                 fields.set(id, value | tag);
             }
@@ -119,34 +119,34 @@ impl Packet {
     fn ethertype(&self) -> u128 {
         let at = self.layout.ethertype;
         let ethertype =
-            self.load(Location { at, octets: 2, shift: 0, bits: 16 }).unwrap_or_default();
+            self.load(Location { at, bytes: 2, shift: 0, bits: 16 }).unwrap_or_default();
         if ethertype < 0x600 { NO_ETHERTYPE } else { ethertype }
     }
 
     fn load(&self, it: Location) -> Option<u128> {
-        let octets = self.octets.get(it.at..it.at + it.octets)?;
-        let whole = octets.iter().fold(0u128, |whole, &octet| whole << 8 | u128::from(octet));
+        let bytes = self.bytes.get(it.at..it.at + it.bytes)?;
+        let whole = bytes.iter().fold(0u128, |whole, &byte| whole << 8 | u128::from(byte));
         Some(whole >> it.shift & low_bits(it.bits))
     }
 
     /// Writes `value` over bits of the frame, and mends the checksums.
     fn store(&mut self, it: Location, value: u128) {
-        let Some(octets) = self.octets.get(it.at..it.at + it.octets) else { return };
-        let whole = octets.iter().fold(0u128, |whole, &octet| whole << 8 | u128::from(octet));
+        let Some(bytes) = self.bytes.get(it.at..it.at + it.bytes) else { return };
+        let whole = bytes.iter().fold(0u128, |whole, &byte| whole << 8 | u128::from(byte));
         let bits = low_bits(it.bits) << it.shift;
         let whole = whole & !bits | value << it.shift & bits;
         let new = whole.to_be_bytes();
-        let new = new.get(16 - it.octets..).unwrap_or_default();
-        let delta = (it.at..).zip(octets.iter().zip(new)).fold(0u64, |sum, (at, (old, new))| {
+        let new = new.get(16 - it.bytes..).unwrap_or_default();
+        let delta = (it.at..).zip(bytes.iter().zip(new)).fold(0u64, |sum, (at, (old, new))| {
             // One's complement: taking away is adding the complement. RFC 1624 §3.
             let shift = if at % 2 == 0 { 8 } else { 0 };
             sum + (0xffff - (u64::from(*old) << shift)) + (u64::from(*new) << shift)
         });
         let new = new.to_vec();
-        if let Some(place) = self.octets.get_mut(it.at..it.at + it.octets) {
+        if let Some(place) = self.bytes.get_mut(it.at..it.at + it.bytes) {
             place.copy_from_slice(&new);
         }
-        for at in self.layout.checksums(it.at, &self.octets).into_iter().flatten() {
+        for at in self.layout.checksums(it.at, &self.bytes).into_iter().flatten() {
             self.mend(at, delta);
         }
     }
@@ -154,7 +154,7 @@ impl Packet {
     /// Adds `delta` to what the checksum at `at` was made of.
     fn mend(&mut self, at: usize, delta: u64) {
         let is_udp = matches!(self.layout.transport, Some((Transport::Udp, udp)) if udp + 6 == at);
-        let Some(place) = self.octets.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) else {
+        let Some(place) = self.bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) else {
             return;
         };
         let old = u16::from_be_bytes(*place);
@@ -183,7 +183,7 @@ impl Packet {
         if matches!(id, FieldId::METADATA | FieldId::TUNNEL_ID) {
             return self.fields.set(id, value);
         }
-        if let Some(location) = self.layout.locate(id, &self.octets) {
+        if let Some(location) = self.layout.locate(id, &self.bytes) {
             self.store(location, value);
             let _ = self.read();
         }
@@ -196,7 +196,7 @@ impl Packet {
             (Ttl::Ip, Layout { net: Some((Net::Ipv6, at)), .. }) => at + 7,
             _ => return None,
         };
-        Some(Location { at, octets: 1, shift: 0, bits: 8 })
+        Some(Location { at, bytes: 1, shift: 0, bits: 8 })
     }
 
     /// Hops that it has left, if it has such a header.
@@ -224,7 +224,7 @@ impl Packet {
     /// Puts a tag on, with VLAN and priority of the outermost there is.
     pub(crate) fn push_vlan(&mut self, ethertype: u16) {
         let tci = if self.layout.is_tagged { [14, 15] } else { [usize::MAX; 2] };
-        let tci = tci.map(|at| self.octets.get(at).copied().unwrap_or_default());
+        let tci = tci.map(|at| self.bytes.get(at).copied().unwrap_or_default());
         self.insert(12, &ethertype.to_be_bytes(), &tci);
     }
 
@@ -238,7 +238,7 @@ impl Packet {
     /// Puts a label on, the one there is already, or 0 with the hops that are left.
     pub(crate) fn push_mpls(&mut self, ethertype: u16) {
         let at = self.layout.ethertype + 2;
-        let below = self.layout.mpls.and_then(|at| self.octets.get(at..)?.first_chunk().copied());
+        let below = self.layout.mpls.and_then(|at| self.bytes.get(at..)?.first_chunk().copied());
         let label = match below {
             Some([a, b, c, ttl]) => [a, b, c & !1, ttl],
             None => [0, 0, 1, self.ttl(Ttl::Ip).unwrap_or(TTL_DEFAULT)],
@@ -257,35 +257,35 @@ impl Packet {
 
     fn set_ethertype(&mut self, ethertype: u16) {
         let at = self.layout.ethertype;
-        if let Some(place) = self.octets.get_mut(at..at + 2) {
+        if let Some(place) = self.bytes.get_mut(at..at + 2) {
             place.copy_from_slice(&ethertype.to_be_bytes());
         }
     }
 
     fn insert(&mut self, at: usize, first: &[u8], second: &[u8]) {
-        if at <= self.octets.len() {
-            self.octets.splice(at..at, first.iter().chain(second).copied());
+        if at <= self.bytes.len() {
+            self.bytes.splice(at..at, first.iter().chain(second).copied());
             let _ = self.read();
         }
     }
 
     fn remove(&mut self, at: usize, len: usize) {
-        if at + len <= self.octets.len() {
-            self.octets.drain(at..at + len);
+        if at + len <= self.bytes.len() {
+            self.bytes.drain(at..at + len);
             let _ = self.read();
         }
     }
 
-    /// Octets of the frame.
+    /// Bytes of the frame.
     pub(crate) fn len(&self) -> u64 {
-        u64::try_from(self.octets.len()).unwrap_or(u64::MAX)
+        u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)
     }
 }
 
 /// `OFPVID_PRESENT`.
 const TAG_IS_THERE: u128 = 0x1000;
 
-/// Fields that lie in the octets of frames.
+/// Fields that lie in the bytes of frames.
 const IN_FRAMES: &[FieldId] = &[
     FieldId::ETH_DST,
     FieldId::ETH_SRC,
@@ -377,11 +377,11 @@ impl Layout {
 
     /// Where the field `id`, by its own header, lies.
     fn locate(&self, id: FieldId, frame: &[u8]) -> Option<Location> {
-        let whole = |at, octets: usize| {
-            let bits = u32::try_from(8 * octets).unwrap_or_default();
-            Some(Location { at, octets, shift: 0, bits })
+        let whole = |at, bytes: usize| {
+            let bits = u32::try_from(8 * bytes).unwrap_or_default();
+            Some(Location { at, bytes, shift: 0, bits })
         };
-        let bits = |at, octets, shift, bits| Some(Location { at, octets, shift, bits });
+        let bits = |at, bytes, shift, bits| Some(Location { at, bytes, shift, bits });
         let (net, transport) = (self.net, self.transport);
         match id {
             FieldId::ETH_DST => whole(0, 6),
@@ -411,7 +411,7 @@ impl Layout {
         }
     }
 
-    /// The checksums that the octet at `at` counts in.
+    /// The checksums that the byte at `at` counts in.
     fn checksums(&self, at: usize, frame: &[u8]) -> [Option<usize>; 2] {
         let transport = self.transport.and_then(|(transport, start)| match transport {
             Transport::Tcp => Some((start, start + 16)),
@@ -439,9 +439,9 @@ fn locate_above_ip(
     (transport, at): (Transport, usize),
     frame: &[u8],
 ) -> Option<Location> {
-    let whole = |at, octets| {
-        let bits = u32::try_from(8 * octets).ok()?;
-        Some(Location { at, octets, shift: 0, bits })
+    let whole = |at, bytes| {
+        let bits = u32::try_from(8 * bytes).ok()?;
+        Some(Location { at, bytes, shift: 0, bits })
     };
     match (id, transport) {
         (FieldId::TCP_SRC, Transport::Tcp)
@@ -451,7 +451,7 @@ fn locate_above_ip(
         | (FieldId::UDP_DST, Transport::Udp)
         | (FieldId::SCTP_DST, Transport::Sctp) => whole(at + 2, 2),
         (FieldId::TCP_FLAGS, Transport::Tcp) => {
-            Some(Location { at: at + 12, octets: 2, shift: 0, bits: 12 })
+            Some(Location { at: at + 12, bytes: 2, shift: 0, bits: 12 })
         }
         (FieldId::ICMPV4_TYPE, Transport::Icmpv4) | (FieldId::ICMPV6_TYPE, Transport::Icmpv6) => {
             whole(at, 1)
@@ -460,15 +460,15 @@ fn locate_above_ip(
             whole(at + 1, 1)
         }
         (_, Transport::Icmpv6) => {
-            let (solicits, octets) = match frame.get(at)? {
+            let (solicits, bytes) = match frame.get(at)? {
                 135 => (true, frame.get(at..)?),
                 136 => (false, frame.get(at..)?),
                 _ => return None,
             };
             match id {
-                FieldId::IPV6_ND_TARGET if octets.len() >= 24 => whole(at + 8, 16),
-                FieldId::IPV6_ND_SLL if solicits => whole(at + option(octets, 1)?, 6),
-                FieldId::IPV6_ND_TLL if !solicits => whole(at + option(octets, 2)?, 6),
+                FieldId::IPV6_ND_TARGET if bytes.len() >= 24 => whole(at + 8, 16),
+                FieldId::IPV6_ND_SLL if solicits => whole(at + option(bytes, 1)?, 6),
+                FieldId::IPV6_ND_TLL if !solicits => whole(at + option(bytes, 2)?, 6),
                 _ => None,
             }
         }

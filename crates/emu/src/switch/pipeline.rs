@@ -185,7 +185,7 @@ impl ModelSwitch {
 
     /// Lets a packet through a meter, marks it, or drops it; false if it is gone.
     pub(super) fn pass(&mut self, now: Instant, meter_id: u32, packet: &mut Packet) -> bool {
-        match self.meters.pass(now, meter_id, packet.octets.len()) {
+        match self.meters.pass(now, meter_id, packet.bytes.len()) {
             Verdict::Pass => true,
             Verdict::Drop => {
                 self.counts.drops.meter += 1;
@@ -324,8 +324,8 @@ impl ModelSwitch {
     /// Sends a copy of the packet out of a port.
     fn send(&mut self, packet: &mut Packet, port: PortNo, out: &mut Outbox) {
         packet.sent += 1;
-        if self.ports.send(port, packet.octets.len()) {
-            out.frames.push((port, packet.octets.clone()));
+        if self.ports.send(port, packet.bytes.len()) {
+            out.frames.push((port, packet.bytes.clone()));
         } else {
             self.counts.drops.port += 1;
         }

@@ -15,7 +15,7 @@ pub struct PortPlan {
     pub port_no: PortNo,
     /// Its own address.
     pub hw_addr: MacAddr,
-    /// Its name, cut at 16 octets.
+    /// Its name, cut at 16 bytes.
     pub name: Text<16>,
     /// Bit rate that it tells, kbit/s. Frames are not slowed down by it.
     pub speed_kbps: u32,
@@ -39,10 +39,10 @@ pub struct Plan {
     pub buffers: usize,
     /// How long a packet waits for its answer before it is given up.
     pub buffer_timeout: Duration,
-    /// Octets of what it said that may wait to be sent; while there are more, no packet goes to the controller, and none
+    /// Bytes of what it said that may wait to be sent; while there are more, no packet goes to the controller, and none
     /// waits for an answer. Open vSwitch has a hundred `PACKET_IN`s, beyond what the system takes.
     pub untaken_max: usize,
-    /// Octets of a packet that go up while it waits, until the controller says otherwise.
+    /// Bytes of a packet that go up while it waits, until the controller says otherwise.
     pub miss_send_len: u16,
     /// Whether further packets of a flow that waits for an answer wait with the first instead of going up, as long as
     /// there is room.

@@ -52,7 +52,7 @@ impl Ports {
         self.since.get_or_insert(now);
     }
 
-    /// Whether a frame of `len` octets is taken at `port`; counts it.
+    /// Whether a frame of `len` bytes is taken at `port`; counts it.
     pub(crate) fn receive(&mut self, port: PortNo, len: usize) -> bool {
         let Some(state) = self.ports.get_mut(&port) else { return false };
         let takes = state.is_up() && !state.config.contains(PortConfig::NO_RECV);
@@ -65,7 +65,7 @@ impl Ports {
         takes
     }
 
-    /// Whether a frame of `len` octets leaves by `port`; counts it.
+    /// Whether a frame of `len` bytes leaves by `port`; counts it.
     pub(crate) fn send(&mut self, port: PortNo, len: usize) -> bool {
         let Some(state) = self.ports.get_mut(&port) else { return false };
         let sends = state.is_up() && !state.config.contains(PortConfig::NO_FWD);

@@ -95,8 +95,8 @@ pub struct Entry {
     pub used: Instant,
     /// Packets that met it.
     pub packets: u64,
-    /// Octets of them.
-    pub octets: u64,
+    /// Bytes of them.
+    pub bytes: u64,
     pub(crate) pattern: Pattern,
     pub(crate) steps: Arc<Steps>,
     /// When its time-outs are looked at next.
@@ -237,7 +237,7 @@ impl Table {
             entry.packets += 1;
         }
         if !entry.flags.contains(FlowModFlags::NO_BYT_COUNTS) {
-            entry.octets += packet.len();
+            entry.bytes += packet.len();
         }
         entry.used = now;
         Some(entry)

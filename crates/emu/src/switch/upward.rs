@@ -19,11 +19,11 @@ use super::packet::Packet;
 use super::pipeline::From;
 use super::{ModelSwitch, Outbox, reasons};
 
-/// Octets of the shortest frame that a `PACKET_OUT` may carry.
+/// Bytes of the shortest frame that a `PACKET_OUT` may carry.
 const FRAME_LEN_MIN: usize = 14;
 
 impl ModelSwitch {
-    /// Sends a packet up, at most `max_len` octets of it while the rest waits here.
+    /// Sends a packet up, at most `max_len` bytes of it while the rest waits here.
     pub(super) fn send_up(
         &mut self,
         now: Instant,
@@ -45,7 +45,7 @@ impl ModelSwitch {
         let waits = self.plan.buffers > 0 && (max_len != Action::WHOLE || version < Version::V1_2);
         let has_memory = self.plan.waiting_flows && is_question(packet, reason);
         let flow = (waits && has_memory).then(|| packet.fields.flow());
-        if flow.as_ref().is_some_and(|flow| self.buffer.join(flow, &packet.octets)) {
+        if flow.as_ref().is_some_and(|flow| self.buffer.join(flow, &packet.bytes)) {
             self.counts.joined += 1;
             return;
         }
@@ -53,22 +53,22 @@ impl ModelSwitch {
             self.counts.drops.untaken += 1;
             return;
         }
-        let kept = waits.then(|| self.buffer.keep(now, packet.in_port, &packet.octets, flow));
+        let kept = waits.then(|| self.buffer.keep(now, packet.in_port, &packet.bytes, flow));
         let buffer_id = kept.flatten();
         self.counts.packet_ins += 1;
         self.counts.full_packets += u64::from(waits && buffer_id.is_none());
         let len = match buffer_id {
-            Some(_) => packet.octets.len().min(usize::from(max_len)),
-            None => packet.octets.len(),
+            Some(_) => packet.bytes.len().min(usize::from(max_len)),
+            None => packet.bytes.len(),
         };
         let packet_in = PacketIn {
             buffer_id,
-            total_len: u16::try_from(packet.octets.len()).unwrap_or(u16::MAX),
+            total_len: u16::try_from(packet.bytes.len()).unwrap_or(u16::MAX),
             reason,
             table_id: if version > Version::V1_0 { from.table_id } else { 0 },
             cookie: if version >= Version::V1_3 { from.cookie } else { PacketIn::default().cookie },
             matching: beside(packet, version),
-            data: packet.octets.get(..len).unwrap_or_default().to_vec(),
+            data: packet.bytes.get(..len).unwrap_or_default().to_vec(),
         };
         self.tell(&Message::PacketIn(packet_in), out);
     }
@@ -91,8 +91,8 @@ impl ModelSwitch {
             None => self.with_those_that_wait(in_port, asked.data),
         };
         let from = From::packet_out();
-        for octets in packets {
-            if let Some(mut packet) = Packet::new(in_port, octets) {
+        for bytes in packets {
+            if let Some(mut packet) = Packet::new(in_port, bytes) {
                 self.act_all(now, &mut packet, &asked.actions, &from, out);
             }
         }
@@ -100,8 +100,8 @@ impl ModelSwitch {
     }
 
     /// A packet that the controller sends down whole, and those that wait for an answer about its flow.
-    fn with_those_that_wait(&mut self, in_port: PortNo, octets: Vec<u8>) -> Vec<Vec<u8>> {
-        let mut packets = vec![octets];
+    fn with_those_that_wait(&mut self, in_port: PortNo, bytes: Vec<u8>) -> Vec<Vec<u8>> {
+        let mut packets = vec![bytes];
         if self.plan.waiting_flows && self.buffer.len() > 0 {
             let first = packets.first().cloned().and_then(|it| Packet::new(in_port, it));
             let waiting = first.and_then(|it| self.buffer.take_flow(&it.fields.flow()));
@@ -118,13 +118,13 @@ impl ModelSwitch {
         if !self.plan.waiting_flows || self.buffer.len() == 0 || pattern.is_empty() {
             return;
         }
-        let matches = |in_port, octets: &[u8]| {
-            let packet = Packet::new(in_port, octets.to_vec());
+        let matches = |in_port, bytes: &[u8]| {
+            let packet = Packet::new(in_port, bytes.to_vec());
             packet.is_some_and(|packet| pattern.matches(&packet.fields))
         };
-        for (in_port, octets) in self.buffer.take_followers(matches) {
+        for (in_port, bytes) in self.buffer.take_followers(matches) {
             self.counts.released += 1;
-            if let Some(mut packet) = Packet::new(in_port, octets) {
+            if let Some(mut packet) = Packet::new(in_port, bytes) {
                 self.through_tables(now, &mut packet, out);
             }
         }
@@ -139,8 +139,8 @@ impl ModelSwitch {
     ) -> Result<(), ErrorReason> {
         let Waiting { in_port, packets, .. } = self.buffer.take(id)?;
         self.counts.released += count(&packets);
-        for octets in packets {
-            if let Some(mut packet) = Packet::new(in_port, octets) {
+        for bytes in packets {
+            if let Some(mut packet) = Packet::new(in_port, bytes) {
                 self.through_tables(now, &mut packet, out);
             }
         }
@@ -151,7 +151,7 @@ impl ModelSwitch {
 /// Whether the controller is asked what becomes of a flow: nothing matched, and it is no message to the switch itself,
 /// as those of discovery are, which nobody answers. IEEE 802.1D §7.12.6.
 fn is_question(packet: &Packet, reason: PacketInReason) -> bool {
-    let dst = packet.octets.first_chunk().map(|dst| MacAddr(*dst));
+    let dst = packet.bytes.first_chunk().map(|dst| MacAddr(*dst));
     reason == PacketInReason::NO_MATCH && !dst.is_some_and(MacAddr::is_bridge_reserved)
 }
 

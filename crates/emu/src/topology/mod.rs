@@ -27,7 +27,7 @@ pub const LINKS_MAX: usize = 1 << 20;
 /// Ports of one switch: all numbers that `OpenFlow` 1.0 has for them.
 pub const PORTS_MAX: u32 = 0xff00 - 1;
 
-/// Octets of a file that describes a network. The largest of the Topology Zoo has 370 000.
+/// Bytes of a file that describes a network. The largest of the Topology Zoo has 370 000.
 pub const FILE_LEN_MAX: usize = 16 << 20;
 
 /// A network before it runs.
@@ -108,7 +108,7 @@ impl Topology {
     /// links that cannot be.
     pub fn from_file(name: &str, contents: &str) -> Result<Self, TopologyError> {
         if contents.len() > FILE_LEN_MAX {
-            return Err(Fault::TooMany { what: "octets", max: FILE_LEN_MAX }.whole());
+            return Err(Fault::TooMany { what: "bytes", max: FILE_LEN_MAX }.whole());
         }
         match name.rsplit_once('.').map(|(_, extension)| extension) {
             Some("mn") => miniedit::parse(contents),

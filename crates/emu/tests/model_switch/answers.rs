@@ -7,7 +7,9 @@ use sluice_openflow::model::{
     AsyncConfig, AsyncProp, FlowStatsRequest, MeterRequest, PacketInReasons, PortDescRequest,
     PortStatsRequest, Reply, Request, TableFeature,
 };
-use sluice_openflow::{DatapathId, Field, FlowModFlags, Kind, Message, PortNo, Version, Versions};
+use sluice_openflow::{
+    DatapathId, Field, FlowModFlags, Message, MessageType, PortNo, Version, Versions,
+};
 
 use crate::support::{Play, tcp};
 
@@ -173,7 +175,7 @@ fn what_is_not_there_is_refused_in_every_version() {
             Message::MultipartRequest(sluice_openflow::model::Multipart { flags, body: port });
         assert!(play.refused(&asked).is_some());
         let refused = play.refused(&Message::BarrierReply).unwrap();
-        assert_eq!(refused.to_string(), "BAD_REQUEST/BAD_TYPE", "{}", Kind::BARRIER_REPLY);
+        assert_eq!(refused.to_string(), "BAD_REQUEST/BAD_TYPE", "{}", MessageType::BARRIER_REPLY);
     }
 }
 

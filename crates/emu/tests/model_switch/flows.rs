@@ -32,7 +32,7 @@ fn the_highest_priority_that_matches_wins() {
     other[12..14].copy_from_slice(&[0x12, 0x34]);
     assert_eq!(play.frame(1, &other), [2]);
     let counted: Vec<_> =
-        play.switch.entries(0).map(|it| (it.priority, it.packets, it.octets)).collect();
+        play.switch.entries(0).map(|it| (it.priority, it.packets, it.bytes)).collect();
     assert_eq!(counted, [(1, 1, 118), (5, 1, 118), (9, 1, 118)]);
 }
 

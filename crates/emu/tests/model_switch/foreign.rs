@@ -23,7 +23,7 @@ struct Served {
 
 enum Event {
     Came(TcpStream),
-    /// Octets of the connection that was the n-th to come.
+    /// Bytes of the connection that was the n-th to come.
     Said(usize, Vec<u8>),
     Stop,
 }
@@ -40,9 +40,9 @@ impl Served {
                 // When the test is over, nobody hears it any more.
                 let Ok(()) = sender.send(Event::Came(stream.try_clone().unwrap())) else { return };
                 thread::spawn(move || {
-                    let mut octets = vec![0; READ_MAX];
-                    while let Ok(len @ 1..) = stream.read(&mut octets) {
-                        let _ = sender.send(Event::Said(n, octets[..len].to_vec()));
+                    let mut bytes = vec![0; READ_MAX];
+                    while let Ok(len @ 1..) = stream.read(&mut bytes) {
+                        let _ = sender.send(Event::Said(n, bytes[..len].to_vec()));
                     }
                 });
             }
@@ -84,8 +84,8 @@ fn serve(events: &Receiver<Event>) -> ModelSwitch {
                 switch.connect(any_time(), &mut out);
                 (current, n_came) = (Some(stream), n_came + 1);
             }
-            Event::Said(n, octets) if n == n_came => {
-                switch.on_control(any_time(), &octets, &mut out).unwrap();
+            Event::Said(n, bytes) if n == n_came => {
+                switch.on_control(any_time(), &bytes, &mut out).unwrap();
             }
             Event::Said(..) => {}
             Event::Stop => break,

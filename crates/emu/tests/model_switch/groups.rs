@@ -175,12 +175,12 @@ fn packets_above_the_rate_are_dropped_and_the_burst_comes_back_with_time() {
 }
 
 #[test]
-fn octets_are_metered_as_bits() {
+fn bytes_are_metered_as_bits() {
     let mut play = metered(Version::V1_3, "meter=1,kbps,bands=type=drop,rate=8");
     let frame = udp(1, 2, 458);
     assert_eq!(frame.len(), 500);
     let passed = (0..10).filter(|_| !play.frame(1, &frame).is_empty()).count();
-    assert_eq!(passed, 2, "a second of 8 kbit/s is 1000 octets");
+    assert_eq!(passed, 2, "a second of 8 kbit/s is 1000 bytes");
 }
 
 #[test]

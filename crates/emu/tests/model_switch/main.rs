@@ -9,10 +9,10 @@
 
 mod answers;
 mod buffers;
+mod bytes;
 mod flows;
 mod foreign;
 mod groups;
-mod octets;
 mod pipeline;
 mod props;
 mod rewriting;

@@ -1,9 +1,9 @@
-//! Any rules against a list of them; any octets.
+//! Any rules against a list of them; any bytes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sluice_emu::switch::{ModelSwitch, Outbox, Plan};
-use sluice_openflow::{DatapathId, FlowModCommand, Message, Out, PortNo, Version, Versions};
+use sluice_openflow::{DatapathId, Encoder, FlowModCommand, Message, PortNo, Version, Versions};
 
 use crate::support::{Play, any_time, tcp, udp};
 
@@ -174,7 +174,7 @@ proptest! {
     }
 }
 
-/// Something that a controller says, in octets.
+/// Something that a controller says, in bytes.
 fn words(version: Version) -> Vec<Vec<u8>> {
     let flows = [
         "priority=0,actions=controller:64",
@@ -205,7 +205,7 @@ fn words(version: Version) -> Vec<Vec<u8>> {
         .iter()
         .filter_map(|message| {
             tx.clear();
-            message.emit(1, &mut Out::new(&mut tx, version, &mut 1)).ok()?;
+            message.emit(1, &mut Encoder::new(&mut tx, version, &mut 1)).ok()?;
             Some(tx.clone())
         })
         .collect()
@@ -213,11 +213,11 @@ fn words(version: Version) -> Vec<Vec<u8>> {
 
 #[derive(Debug, Clone)]
 enum Noise {
-    /// One of the words, with an octet of it changed.
+    /// One of the words, with a byte of it changed.
     Word(prop::sample::Index, prop::sample::Index, Option<u8>),
-    /// A frame, with an octet of it changed, cut off somewhere.
-    Frame(u32, bool, prop::sample::Index, u8, prop::sample::Index),
-    Octets(Vec<u8>),
+    /// A frame, with a byte of it changed, cut off somewhere.
+    RawMessage(u32, bool, prop::sample::Index, u8, prop::sample::Index),
+    Bytes(Vec<u8>),
     Wait(u64),
 }
 
@@ -226,8 +226,8 @@ fn noise() -> impl Strategy<Value = Noise> {
     prop_oneof![
         6 => (index(), index(), any::<Option<u8>>()).prop_map(|(a, b, c)| Noise::Word(a, b, c)),
         6 => (0..6u32, any::<bool>(), index(), any::<u8>(), index())
-            .prop_map(|(port, is_tcp, at, octet, len)| Noise::Frame(port, is_tcp, at, octet, len)),
-        1 => vec(any::<u8>(), 0..40).prop_map(Noise::Octets),
+            .prop_map(|(port, is_tcp, at, byte, len)| Noise::RawMessage(port, is_tcp, at, byte, len)),
+        1 => vec(any::<u8>(), 0..40).prop_map(Noise::Bytes),
         2 => (0..3000u64).prop_map(Noise::Wait),
     ]
 }
@@ -237,7 +237,7 @@ proptest! {
 
     /// Nothing that comes makes it panic, keep more than it has room for, or say what cannot be read.
     #[test]
-    fn no_octets_do_harm(version in 1..7u8, noises in vec(noise(), 1..60)) {
+    fn no_bytes_do_harm(version in 1..7u8, noises in vec(noise(), 1..60)) {
         let version = Version(version);
         let plan = Plan { waiting_flows: true, ..Play::plan() };
         let mut play = Play::with(plan, version);
@@ -245,19 +245,19 @@ proptest! {
         for noise in noises {
             let mut out = Outbox::default();
             let heard = match noise {
-                Noise::Word(which, at, octet) => {
+                Noise::Word(which, at, byte) => {
                     let mut word = which.get(&words).clone();
-                    if let Some(octet) = octet {
+                    if let Some(byte) = byte {
                         // Behind the header, so that the stream stays one.
                         let at = 8 + at.index(word.len().max(9) - 8);
-                        if let Some(place) = word.get_mut(at) { *place = octet; }
+                        if let Some(place) = word.get_mut(at) { *place = byte; }
                     }
                     play.switch.on_control(play.now, &word, &mut out)
                 }
-                Noise::Octets(octets) => play.switch.on_control(play.now, &octets, &mut out),
-                Noise::Frame(port, is_tcp, at, octet, len) => {
+                Noise::Bytes(bytes) => play.switch.on_control(play.now, &bytes, &mut out),
+                Noise::RawMessage(port, is_tcp, at, byte, len) => {
                     let mut frame = if is_tcp { tcp(1, 2, 3, 4) } else { udp(1, 2, 30) };
-                    *at.get_mut(&mut frame[..60]) = octet;
+                    *at.get_mut(&mut frame[..60]) = byte;
                     frame.truncate(len.index(2 * frame.len()));
                     play.switch.on_frame(play.now, PortNo(port), &frame, &mut out);
                     Ok(())
@@ -286,7 +286,7 @@ fn two_that_are_told_the_same_say_the_same() {
         let (now, mut out) = (any_time(), Outbox::default());
         switch.connect(now, &mut out);
         let mut hello = vec![];
-        Out::new(&mut hello, Version::V1_3, &mut 1).hello(Versions::of(&[Version::V1_3]));
+        Encoder::new(&mut hello, Version::V1_3, &mut 1).hello(Versions::of(&[Version::V1_3]));
         switch.on_control(now, &hello, &mut out).unwrap();
         for word in words(Version::V1_3).iter().rev() {
             switch.on_control(now, word, &mut out).unwrap();

@@ -7,8 +7,8 @@ use etherparse::PacketBuilder;
 use sluice_emu::switch::{ModelSwitch, Outbox, Plan};
 use sluice_openflow::model::{Multipart, MultipartFlags, PacketIn, PacketOut, Reply, Request};
 use sluice_openflow::{
-    Action, DatapathId, ErrorReason, Field, FlowMod, FlowModCommand, Message, Out, PortNo, Version,
-    Versions, split,
+    Action, DatapathId, Encoder, ErrorReason, Field, FlowMod, FlowModCommand, Message, PortNo,
+    Version, Versions, split,
 };
 
 /// The switch of a test, and who talks to it.
@@ -51,7 +51,7 @@ impl Play {
         let mut out = Outbox::default();
         self.switch.connect(self.now, &mut out);
         let (mut tx, mut xid) = (vec![], 1);
-        Out::new(&mut tx, self.version, &mut xid).hello(Versions::of(&[self.version]));
+        Encoder::new(&mut tx, self.version, &mut xid).hello(Versions::of(&[self.version]));
         self.switch.on_control(self.now, &tx, &mut out).unwrap();
         assert_eq!(self.switch.version(), Some(self.version));
         let told = self.say(&Message::FeaturesRequest);
@@ -61,7 +61,7 @@ impl Play {
     /// Says something; what comes back is returned, and kept in [`heard`](Self::heard).
     pub(crate) fn say(&mut self, message: &Message) -> Vec<Message> {
         let (mut tx, mut xid) = (vec![], 1);
-        message.emit(9, &mut Out::new(&mut tx, self.version, &mut xid)).unwrap();
+        message.emit(9, &mut Encoder::new(&mut tx, self.version, &mut xid)).unwrap();
         let mut out = Outbox::default();
         self.switch.on_control(self.now, &tx, &mut out).unwrap();
         self.take(out)
@@ -173,9 +173,9 @@ impl Play {
     }
 }
 
-/// All messages in `octets`.
-pub(crate) fn messages(octets: &[u8]) -> Vec<Message> {
-    let (mut rest, mut messages) = (octets, vec![]);
+/// All messages in `bytes`.
+pub(crate) fn messages(bytes: &[u8]) -> Vec<Message> {
+    let (mut rest, mut messages) = (bytes, vec![]);
     while let Some((msg, after)) = split(rest).unwrap() {
         messages.push(Message::parse(msg).unwrap());
         rest = after;
@@ -199,7 +199,7 @@ pub(crate) fn ipv6(host: u8) -> Ipv6Addr {
     Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host.into())
 }
 
-/// A segment from host `src` to host `dst`, with 64 octets in it.
+/// A segment from host `src` to host `dst`, with 64 bytes in it.
 pub(crate) fn tcp(src: u8, dst: u8, src_port: u16, dst_port: u16) -> Vec<u8> {
     let mut frame = vec![];
     PacketBuilder::ethernet2(mac(src), mac(dst))
@@ -210,7 +210,7 @@ pub(crate) fn tcp(src: u8, dst: u8, src_port: u16, dst_port: u16) -> Vec<u8> {
     frame
 }
 
-/// A datagram from host `src` to host `dst`, with `n` octets in it.
+/// A datagram from host `src` to host `dst`, with `n` bytes in it.
 pub(crate) fn udp(src: u8, dst: u8, n: usize) -> Vec<u8> {
     let mut frame = vec![];
     PacketBuilder::ethernet2(mac(src), mac(dst))

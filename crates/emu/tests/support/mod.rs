@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use sluice_emu::net::{Conn, Controller, Net, Options, Replies};
 use sluice_emu::topology::Topology;
 use sluice_openflow::{
-    Action, Field, FlowMod, Instruction, Out, PacketIn, PacketOut, PortNo, Versions, split,
+    Action, Encoder, Field, FlowMod, Instruction, PacketIn, PacketOut, PortNo, Versions, split,
 };
 use sluice_proto::{Config, Event, Session};
 
@@ -22,8 +22,8 @@ pub(crate) const S: Duration = Duration::from_secs(1);
 
 /// What a controller does with a switch and a frame.
 pub(crate) trait Mind {
-    fn up(&mut self, switch: usize, out: &mut Out<'_>);
-    fn packet_in(&mut self, p: &PacketIn<'_>, out: &mut Out<'_>);
+    fn up(&mut self, switch: usize, out: &mut Encoder<'_>);
+    fn packet_in(&mut self, p: &PacketIn<'_>, out: &mut Encoder<'_>);
 }
 
 /// Sessions, and somebody to think.
@@ -34,7 +34,7 @@ pub(crate) struct Brain<M> {
     pub(crate) opened: usize,
     pub(crate) closed: usize,
     pub(crate) packet_ins: usize,
-    /// Octets in the order in which they came: what a run is compared by.
+    /// Bytes in the order in which they came: what a run is compared by.
     pub(crate) heard: Vec<u8>,
     sessions: BTreeMap<Conn, (Session, Vec<u8>)>,
 }
@@ -66,12 +66,12 @@ impl<M: Mind> Controller for Brain<M> {
         self.sessions.insert(conn, (session, vec![]));
     }
 
-    fn on_octets(&mut self, now: Instant, conn: Conn, octets: &[u8], replies: &mut Replies) {
-        self.heard.extend(octets);
+    fn on_bytes(&mut self, now: Instant, conn: Conn, bytes: &[u8], replies: &mut Replies) {
+        self.heard.extend(bytes);
         let Some((session, torn)) = self.sessions.get_mut(&conn) else { return };
         session.heard(now);
         let mut all = std::mem::take(torn);
-        all.extend(octets);
+        all.extend(bytes);
         let mut rest = &*all;
         while let Some((msg, after)) = split(rest).unwrap() {
             rest = after;
@@ -115,11 +115,11 @@ impl<M: Mind> Controller for Brain<M> {
 pub(crate) struct Flood;
 
 impl Mind for Flood {
-    fn up(&mut self, _: usize, out: &mut Out<'_>) {
+    fn up(&mut self, _: usize, out: &mut Encoder<'_>) {
         out.send_misses_up(Action::WHOLE).unwrap();
     }
 
-    fn packet_in(&mut self, p: &PacketIn<'_>, out: &mut Out<'_>) {
+    fn packet_in(&mut self, p: &PacketIn<'_>, out: &mut Encoder<'_>) {
         let actions = [Action::output(PortNo::FLOOD)];
         out.packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(p) }).unwrap();
     }
@@ -197,13 +197,13 @@ fn paths(topology: &Topology, to: usize) -> Vec<Option<PortNo>> {
 }
 
 impl Mind for Oracle {
-    fn up(&mut self, switch: usize, out: &mut Out<'_>) {
+    fn up(&mut self, switch: usize, out: &mut Encoder<'_>) {
         for rule in &self.rules[switch] {
             out.flow_mod(rule).unwrap();
         }
     }
 
-    fn packet_in(&mut self, _: &PacketIn<'_>, _: &mut Out<'_>) {}
+    fn packet_in(&mut self, _: &PacketIn<'_>, _: &mut Encoder<'_>) {}
 }
 
 pub(crate) fn network<M: Mind>(

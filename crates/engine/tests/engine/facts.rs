@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use sluice_openflow::{DatapathId, Ethernet, PacketIn, Version, VlanId};
-use sluice_sdk::view::{Fact, Host, HostId, Place, Told};
-use sluice_sdk::{App, Ctx, Network, Then};
+use sluice_sdk::view::{Fact, Host, HostId, PublishedFact, SwitchPort};
+use sluice_sdk::{App, Ctx, Network, Verdict};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::{Peer, broadcast, echo_reply, echo_request};
@@ -13,22 +13,22 @@ use crate::peer::{Peer, broadcast, echo_reply, echo_request};
 struct Witness;
 
 impl App for Witness {
-    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         let mac = Ethernet::new(p.frame).unwrap().src;
-        let host = Host { at: Place::new(ctx.id, p.in_port), addrs: vec![] };
+        let host = Host { at: SwitchPort::new(ctx.datapath_id, p.in_port), addrs: vec![] };
         let id = HostId { mac, vlan: VlanId(0) };
-        ctx.tell(Fact::Host(id, Some(host.clone())));
+        ctx.publish(Fact::Host(id, Some(host.clone())));
         assert_eq!(ctx.view().host(id), Some(&host), "known here at once");
-        assert!(!ctx.tell(Fact::Host(id, Some(host))), "known already");
-        Then::Done
+        assert!(!ctx.publish(Fact::Host(id, Some(host))), "known already");
+        Verdict::Stop
     }
 
-    fn told(&mut self, told: &Told, _: Instant, network: &mut Network) {
+    fn on_fact(&mut self, told: &PublishedFact, _: Instant, network: &mut Network) {
         let Fact::Host(id, Some(host)) = &told.fact else { panic!("{told:?}") };
         assert_eq!(network.view().host(*id), Some(host));
         let words = format!("{} is at {}", id.mac, host.at);
         for switch in 1..=2 {
-            network.mail(DatapathId(switch), echo_request(words.as_bytes()));
+            network.send_to(DatapathId(switch), echo_request(words.as_bytes()));
         }
     }
 }

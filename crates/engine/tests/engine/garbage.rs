@@ -6,7 +6,7 @@ use sluice_base::Rng;
 use sluice_openflow::{ErrorCode, ErrorReason, ErrorType, Hello, Message, Version};
 
 use crate::lab::{Lab, wait_until};
-use crate::peer::{Peer, octets};
+use crate::peer::{Peer, bytes};
 
 type Words = Option<ErrorReason>;
 
@@ -117,11 +117,11 @@ fn lengths_that_contradict_one_another_are_forgiven_a_switch() {
     // The first contradicts nothing but has no room for the ingress port.
     let lengths = [5, 11, 13, 0xff].map(|len| (len, BAD_MATCH_LEN));
     for (len, words) in [(4, BAD_MATCH_VALUE)].into_iter().chain(lengths) {
-        let mut octets = vec![4, 10, 0, 100, 0, 0, 0, 9];
-        octets.resize(100, 0);
-        octets[24..28].copy_from_slice(&[0, 1, 0, len]);
-        octets[28..36].copy_from_slice(&[0x80, 0, 0, 4, 0, 0, 0, 1]);
-        must_be_forgiven(&octets, words);
+        let mut bytes = vec![4, 10, 0, 100, 0, 0, 0, 9];
+        bytes.resize(100, 0);
+        bytes[24..28].copy_from_slice(&[0, 1, 0, len]);
+        bytes[28..36].copy_from_slice(&[0x80, 0, 0, 4, 0, 0, 0, 1]);
+        must_be_forgiven(&bytes, words);
     }
 }
 
@@ -136,7 +136,7 @@ fn a_hello_of_the_greatest_length_is_read_to_its_end() {
 fn half_a_message_and_then_nothing_is_a_hang_up() {
     let lab = Lab::new(|_| {});
     let mut good = Peer::switch(lab.addr, Version::V1_0, 1);
-    let hello = octets(Version::V1_3, &Message::Hello(Hello::default()));
+    let hello = bytes(Version::V1_3, &Message::Hello(Hello::default()));
     for cut in 0..hello.len() {
         let mut peer = Peer::connect(lab.addr);
         peer.send(&hello[..cut]);
@@ -148,7 +148,7 @@ fn half_a_message_and_then_nothing_is_a_hang_up() {
 }
 
 #[test]
-fn random_octets_end_in_time_and_hurt_nobody() {
+fn random_bytes_end_in_time_and_hurt_nobody() {
     let lab = Lab::new(|_| {});
     let mut good = Peer::switch(lab.addr, Version::V1_3, 1);
     for seed in 0..60 {
@@ -164,8 +164,8 @@ fn random_octets_end_in_time_and_hurt_nobody() {
             }
         }
         // Twice the longest message: whatever length comes out, its message becomes whole.
-        let octets: Vec<_> = (0..16 << 10).flat_map(|_| rng.next_u64().to_be_bytes()).collect();
-        peer.send(&octets);
+        let bytes: Vec<_> = (0..16 << 10).flat_map(|_| rng.next_u64().to_be_bytes()).collect();
+        peer.send(&bytes);
         while peer.read().is_some() {}
         wait_until("the end", || lab.ended("") == seed + 1);
         good.must_be_answered();

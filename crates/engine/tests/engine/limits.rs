@@ -145,7 +145,7 @@ fn one_host_keeps_no_other_out() {
 
 #[test]
 fn only_so_much_may_be_said_without_proof() {
-    let lab = Lab::new(|cfg| cfg.limits.handshake_octets_max = 4096);
+    let lab = Lab::new(|cfg| cfg.limits.handshake_bytes_max = 4096);
     let mut peer = Peer::connect(lab.addr);
     peer.greet(Version::V1_3);
     for _ in 0..50 {

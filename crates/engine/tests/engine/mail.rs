@@ -3,7 +3,7 @@
 use sluice_engine::Config;
 use sluice_io::RX_LEN;
 use sluice_openflow::{DatapathId, Message, PacketIn, Version};
-use sluice_sdk::{App, Ctx, Then};
+use sluice_sdk::{App, Ctx, Verdict};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::{Peer, broadcast, echo_request};
@@ -11,7 +11,7 @@ use crate::peer::{Peer, broadcast, echo_request};
 /// Who gets all the mail.
 const RECEIVER: u64 = 2;
 
-/// Octets of a message.
+/// Bytes of a message.
 const LEN: usize = 50_000;
 
 /// Messages for a frame.
@@ -21,11 +21,11 @@ const EACH: usize = 3;
 struct Writer;
 
 impl App for Writer {
-    fn packet_in(&mut self, _: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+    fn on_packet_in(&mut self, _: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         for _ in 0..EACH {
-            ctx.mail(DatapathId(RECEIVER), echo_request(&vec![7; LEN]));
+            ctx.send_to(DatapathId(RECEIVER), echo_request(&vec![7; LEN]));
         }
-        Then::Done
+        Verdict::Stop
     }
 }
 
@@ -75,7 +75,7 @@ fn mail_to_a_switch_that_does_not_read_does_not_pile_up() {
             sender.say(&echo_request(b"heard?"));
             while !matches!(sender.hear().unwrap(), Message::EchoReply { .. }) {}
             let waiting = lab.count("waiting_bytes", "");
-            assert!(waiting < (2 * RX_LEN) as u64, "{waiting} octets wait");
+            assert!(waiting < (2 * RX_LEN) as u64, "{waiting} bytes wait");
             lab.count("mail_refused", "") > 100
         });
         assert_eq!(lab.ended(""), 0);

@@ -5,8 +5,8 @@ use std::net::{SocketAddr, TcpStream};
 
 use sluice_openflow::model::PacketIn;
 use sluice_openflow::{
-    Action, DatapathId, ErrorReason, Field, Frame, Hello, HelloElement, Kind, Message, Multipart,
-    Out, PacketInReason, PortNo, Version, Versions, split,
+    Action, DatapathId, Encoder, ErrorReason, Field, Hello, HelloElement, Message, MessageType,
+    Multipart, PacketInReason, PortNo, RawMessage, Version, Versions, split,
 };
 use sluice_proto::{Switch, SwitchPlan};
 
@@ -36,7 +36,7 @@ impl Peer {
         peer
     }
 
-    /// Says and answers what a switch does, in pieces of at most `piece` octets.
+    /// Says and answers what a switch does, in pieces of at most `piece` bytes.
     pub(crate) fn shake_hands(&mut self, version: Version, id: u64, piece: usize) {
         self.version = version;
         let mut tx = Vec::new();
@@ -45,11 +45,11 @@ impl Peer {
         loop {
             tx.chunks(piece).for_each(|piece| self.send(piece));
             tx.clear();
-            let octets = self.read().unwrap();
-            let msg = Frame::new(&octets).unwrap();
+            let bytes = self.read().unwrap();
+            let msg = RawMessage::new(&bytes).unwrap();
             switch.on_message(msg, &mut tx).unwrap();
             // The last question.
-            if msg.kind() == Kind::SET_CONFIG {
+            if msg.kind() == MessageType::SET_CONFIG {
                 return;
             }
         }
@@ -62,28 +62,28 @@ impl Peer {
         let elements = if version > Version::V1_0 { vec![bitmap] } else { vec![] };
         self.say(&Message::Hello(Hello { elements, extra: vec![] }));
         loop {
-            let octets = self.read().unwrap();
-            let msg = Frame::new(&octets).unwrap();
-            if msg.kind() == Kind::FEATURES_REQUEST {
+            let bytes = self.read().unwrap();
+            let msg = RawMessage::new(&bytes).unwrap();
+            if msg.kind() == MessageType::FEATURES_REQUEST {
                 return msg.xid();
             }
         }
     }
 
-    /// Sends `octets`. Whether the engine still listens shows when it is read from.
-    pub(crate) fn send(&mut self, octets: &[u8]) {
-        let _ = self.stream.write_all(octets);
+    /// Sends `bytes`. Whether the engine still listens shows when it is read from.
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        let _ = self.stream.write_all(bytes);
     }
 
     pub(crate) fn say(&mut self, message: &Message) {
-        let octets = octets(self.version, message);
-        self.send(&octets);
+        let bytes = bytes(self.version, message);
+        self.send(&bytes);
     }
 
     /// Says a part of a reply, whatever is in it.
     pub(crate) fn say_part(&mut self, part: Multipart<'_>) {
         let (mut tx, mut xid) = (Vec::new(), 1);
-        Out::new(&mut tx, self.version, &mut xid).multipart_reply(9, part).unwrap();
+        Encoder::new(&mut tx, self.version, &mut xid).multipart_reply(9, part).unwrap();
         self.send(&tx);
     }
 
@@ -92,7 +92,7 @@ impl Peer {
         let mut piece = [0; 4096];
         loop {
             if let Some((msg, _)) = split(&self.rx).unwrap() {
-                let len = msg.octets().len();
+                let len = msg.bytes().len();
                 return Some(self.rx.drain(..len).collect());
             }
             match self.stream.read(&mut piece) {
@@ -106,7 +106,7 @@ impl Peer {
 
     /// Reads a message and what it says.
     pub(crate) fn hear(&mut self) -> Option<Message> {
-        self.read().map(|octets| Message::parse(Frame::new(&octets).unwrap()).unwrap())
+        self.read().map(|bytes| Message::parse(RawMessage::new(&bytes).unwrap()).unwrap())
     }
 
     /// Sends a frame up and waits until it is answered; whatever else is said is passed over.
@@ -174,8 +174,8 @@ pub(crate) fn echo_reply(data: &[u8]) -> Message {
 }
 
 /// `message` as it is written in `version`.
-pub(crate) fn octets(version: Version, message: &Message) -> Vec<u8> {
+pub(crate) fn bytes(version: Version, message: &Message) -> Vec<u8> {
     let (mut tx, mut xid) = (Vec::new(), 1);
-    message.emit(9, &mut Out::new(&mut tx, version, &mut xid)).unwrap();
+    message.emit(9, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
     tx
 }

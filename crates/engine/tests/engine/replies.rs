@@ -1,6 +1,6 @@
 //! Replies in parts of many switches.
 
-use sluice_openflow::{Multipart, MultipartKind, Version};
+use sluice_openflow::{Multipart, MultipartType, Version};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::Peer;
@@ -8,10 +8,10 @@ use crate::peer::Peer;
 /// Each holds less than it may; together it is too much, and who comes last goes.
 #[test]
 fn what_all_switches_hold_together_is_bounded() {
-    let lab = Lab::new(|cfg| cfg.session.multipart_total_octets_max = 100_000);
+    let lab = Lab::new(|cfg| cfg.session.multipart_total_bytes_max = 100_000);
     let mut switches: Vec<_> = (0..6).map(|id| Peer::switch(lab.addr, Version::V1_3, id)).collect();
     let zeros = vec![0; 20_000];
-    let half = Multipart { kind: MultipartKind::FLOW, more: true, body: &zeros };
+    let half = Multipart { kind: MultipartType::FLOW, more: true, body: &zeros };
     for switch in &mut switches {
         switch.say_part(half);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::channel;
 
-use sluice_openflow::{FlowModCommand, Frame, Hello, Kind, Message, Version, Versions};
+use sluice_openflow::{FlowModCommand, Hello, Message, MessageType, RawMessage, Version, Versions};
 
 use crate::lab::{Lab, SOON, wait_until};
 use crate::peer::{Peer, echo_request};
@@ -28,13 +28,13 @@ fn a_peer_that_says_nothing_is_greeted_after_a_while() {
     let lab = Lab::new(|_| {});
     let mut peer = Peer::connect(lab.addr);
     let greeting = peer.read().unwrap();
-    let greeting = Frame::new(&greeting).unwrap();
-    assert_eq!((greeting.kind(), greeting.version()), (Kind::HELLO, Version::V1_5));
+    let greeting = RawMessage::new(&greeting).unwrap();
+    assert_eq!((greeting.kind(), greeting.version()), (MessageType::HELLO, Version::V1_5));
     assert!(Hello::read(greeting).unwrap().versions().is_some());
 }
 
 #[test]
-fn a_switch_may_send_one_octet_at_a_time() {
+fn a_switch_may_send_one_byte_at_a_time() {
     let lab = Lab::new(|_| {});
     for version in Versions::SPOKEN.iter() {
         let mut switch = Peer::connect(lab.addr);
@@ -78,14 +78,15 @@ fn the_first_rules_come_with_the_questions() {
     for version in Versions::SPOKEN.iter() {
         let mut switch = Peer::connect(lab.addr);
         switch.greet(version);
-        let mut kinds = vec![Kind::FEATURES_REQUEST];
+        let mut kinds = vec![MessageType::FEATURES_REQUEST];
         // It answers nothing at all.
-        while kinds.last() != Some(&Kind::FLOW_MOD) {
-            kinds.push(Frame::new(&switch.read().unwrap()).unwrap().kind());
+        while kinds.last() != Some(&MessageType::FLOW_MOD) {
+            kinds.push(RawMessage::new(&switch.read().unwrap()).unwrap().kind());
         }
-        let ports = (version >= Version::V1_3).then_some(Kind::MULTIPART_REQUEST);
-        let expected = [Some(Kind::FEATURES_REQUEST), ports];
-        let expected = expected.into_iter().chain([Kind::SET_CONFIG, Kind::FLOW_MOD].map(Some));
+        let ports = (version >= Version::V1_3).then_some(MessageType::MULTIPART_REQUEST);
+        let expected = [Some(MessageType::FEATURES_REQUEST), ports];
+        let expected =
+            expected.into_iter().chain([MessageType::SET_CONFIG, MessageType::FLOW_MOD].map(Some));
         assert_eq!(kinds, expected.flatten().collect::<Vec<_>>(), "{version}");
     }
 }

@@ -9,15 +9,15 @@ use sluice_apps::learning::Learning;
 use sluice_engine::Config;
 use sluice_io::{RX_LEN, clock};
 use sluice_openflow::{Features, Message, PacketIn, Version};
-use sluice_sdk::{App, Ctx, Then, is_probe};
+use sluice_sdk::{App, Ctx, Verdict, is_probe};
 
 use crate::lab::{Lab, SOON, wait_until};
-use crate::peer::{Peer, broadcast, echo_request, lldp, octets};
+use crate::peer::{Peer, broadcast, bytes, echo_request, lldp};
 
 /// So small that a test gets there soon.
 const BACKLOG_MAX: usize = 64 << 10;
 
-/// What may wait: the limit, and the answers to one read. An answer to a frame of 64 octets is less than twice as
+/// What may wait: the limit, and the answers to one read. An answer to a frame of 64 bytes is less than twice as
 /// long as what brought the frame.
 const WAITING_MAX: u64 = (BACKLOG_MAX + 2 * RX_LEN) as u64;
 
@@ -45,7 +45,7 @@ impl Greedy {
         let mut peer = Peer::switch(lab.addr, Version::V1_3, 66);
         peer.must_be_answered();
         peer.stream.set_nonblocking(true).unwrap();
-        let burst = octets(Version::V1_3, &broadcast(None)).repeat(500);
+        let burst = bytes(Version::V1_3, &broadcast(None)).repeat(500);
         Self { peer, burst, at: 0, poured: 0 }
     }
 
@@ -75,10 +75,10 @@ impl Greedy {
         while self.pour() && std::mem::replace(&mut poured, self.poured) != self.poured {}
     }
 
-    /// Takes about so many octets of what waits for it.
-    fn take(&mut self, octets: usize) -> usize {
+    /// Takes about so many bytes of what waits for it.
+    fn take(&mut self, bytes: usize) -> usize {
         let (mut taken, mut piece) = (0, [0; 4096]);
-        while taken < octets {
+        while taken < bytes {
             match self.peer.stream.read(&mut piece) {
                 Ok(n) if n > 0 => taken += n,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -96,7 +96,7 @@ fn one_that_takes_nothing_is_read_from_no_more_and_then_dropped() {
     let mut stuck = Greedy::new(&lab);
     while stuck.pour() {
         let waiting = lab.count("waiting_bytes", "");
-        assert!(waiting <= WAITING_MAX, "{waiting} octets wait");
+        assert!(waiting <= WAITING_MAX, "{waiting} bytes wait");
         good.must_be_answered();
     }
     lab.must_end(1, "stuck");
@@ -157,7 +157,7 @@ fn one_with_a_backlog_at_its_proof_is_served() {
     let lab = Lab::new(|cfg| {
         slow(cfg);
         cfg.limits.stuck_timeout = Duration::from_secs(60);
-        cfg.limits.handshake_octets_max = IN_KERNEL_MAX;
+        cfg.limits.handshake_bytes_max = IN_KERNEL_MAX;
         cfg.limits.tx_backlog_max = IN_KERNEL_MAX;
     });
     let mut slow = Peer::connect(lab.addr);
@@ -171,7 +171,7 @@ fn one_with_a_backlog_at_its_proof_is_served() {
     features.resize(32, 0);
     slow.send(&features);
     wait_until("a session", || lab.count("sessions", "1.0") == 1);
-    wait_until("octets to wait", || lab.count("waiting_bytes", "") > 0);
+    wait_until("bytes to wait", || lab.count("waiting_bytes", "") > 0);
     let mut replies = 0;
     while replies < 40 {
         match slow.hear().unwrap() {
@@ -191,13 +191,13 @@ fn one_with_a_backlog_at_its_proof_is_served() {
 struct Counting(Learning, Arc<AtomicU64>);
 
 impl App for Counting {
-    fn switch_up(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
-        self.0.switch_up(features, ctx);
+    fn on_switch_connected(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+        self.0.on_switch_connected(features, ctx);
     }
 
-    fn packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Then {
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         self.1.fetch_add(is_probe(p.frame).into(), Relaxed);
-        self.0.packet_in(p, ctx)
+        self.0.on_packet_in(p, ctx)
     }
 }
 
@@ -215,7 +215,7 @@ fn one_that_takes_too_little_has_frames_left_out_until_it_has_caught_up() {
         move || Counting(Learning::default(), counted.clone()),
     );
     let mut slow = Greedy::new(&lab);
-    slow.burst.extend(octets(Version::V1_3, &lldp()));
+    slow.burst.extend(bytes(Version::V1_3, &lldp()));
     let (mut bursts, mut heard_late, end) = (0, 0, clock::now() + SOON);
     while heard_late < 10 || slow.at > 0 {
         assert!(clock::now() < end, "{heard_late} probes were heard while frames were left out");
@@ -231,7 +231,7 @@ fn one_that_takes_too_little_has_frames_left_out_until_it_has_caught_up() {
         slow.take(4 << 10);
         clock::sleep(Duration::from_millis(1));
         let waiting = lab.count("waiting_bytes", "");
-        assert!(waiting <= WAITING_MAX + BACKLOG_MAX as u64, "{waiting} octets wait");
+        assert!(waiting <= WAITING_MAX + BACKLOG_MAX as u64, "{waiting} bytes wait");
         if lab.count("frames_left_out", "") > left_out {
             heard_late += probes.load(Relaxed) - heard;
         }

@@ -15,7 +15,7 @@ use super::reader::Reader;
 use super::rows::choice;
 use super::set_action::{In14, Set, Whole, emit_set, parse_set};
 use crate::error::Part;
-use crate::{Inexpressible, Out, PortNo, Result, Version};
+use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 choice! {
     /// One action, of any version.
@@ -26,7 +26,7 @@ choice! {
         Output "output" {
             /// Where to.
             port: PortNo,
-            /// Octets to send if it is the controller; [`Action::WHOLE`] for all.
+            /// Bytes to send if it is the controller; [`Action::WHOLE`] for all.
             max_len: u16,
         } = { V1_0 => 0 [port, max_len,], V1_1.. => 0 [port, max_len, pad 6,] };
         /// Sends the packet out of a port through one of its queues. Later versions say it with
@@ -147,9 +147,9 @@ choice! {
         } = { V1_0.. => 0x2320_0009 [pad 6, tun_id,] };
         /// Goes back to the queue from before [`SetQueue`](Self::SetQueue).
         PopQueue "pop_queue" = { V1_0.. => 0x2320_0005 [pad 6,] };
-        /// Does nothing; octets for whoever wrote the rule.
+        /// Does nothing; bytes for whoever wrote the rule.
         Note "note" {
-            /// The octets, up to the end of the action.
+            /// The bytes, up to the end of the action.
             note: Vec<u8>,
         } = { V1_0.. => 0x2320_0008 [note,] };
         /// Ends the actions.
@@ -168,7 +168,7 @@ choice! {
         } = { V1_0.. => 0x2320_0013 [fin_idle_timeout, fin_hard_timeout, pad 2,] };
         /// Sends the packet to one controller.
         Controller "controller" {
-            /// Octets to send; [`Action::WHOLE`] for all.
+            /// Bytes to send; [`Action::WHOLE`] for all.
             max_len: u16,
             /// Which controller.
             controller_id: u16,
@@ -276,14 +276,14 @@ choice! {
             bits: BitRange,
             /// Of which field.
             src: FieldHeader,
-            /// Octets to send if it is the controller; [`Action::WHOLE`] for all.
+            /// Bytes to send if it is the controller; [`Action::WHOLE`] for all.
             max_len: u16,
         } = { V1_0.. => 0x2320_000f [bits, src, max_len, pad 6,] };
         /// The same; the field may be an experimenter's.
         OutputReg2 "output_reg2" {
             /// Which bits.
             bits: BitRange,
-            /// Octets to send if it is the controller; [`Action::WHOLE`] for all.
+            /// Bytes to send if it is the controller; [`Action::WHOLE`] for all.
             max_len: u16,
             /// Of which field.
             src: FieldHeader,
@@ -314,7 +314,7 @@ choice! {
         Ct "ct" (Box<Ct>) = { V1_0.. => 0x2320_0023 };
         /// Says in a bit whether the packet is larger than something.
         CheckPktLarger "check_pkt_larger" {
-            /// Than how many octets.
+            /// Than how many bytes.
             pkt_len: u16,
             /// In which bit.
             offset: u16,
@@ -346,11 +346,11 @@ choice! {
         Nat "nat" (Box<Nat>) = { V1_0.. => 0x2320_0024 };
         /// Forgets what is known of the packet's connection.
         CtClear "ct_clear" = { V1_0.. => 0x2320_002b [pad 6,] };
-        /// Sends the first octets of the packet out of a port.
+        /// Sends the first bytes of the packet out of a port.
         OutputTrunc "output_trunc" {
             /// Where to.
             port: PortNo,
-            /// How many octets.
+            /// How many bytes.
             max_len: u32,
         } = { V1_0.. => 0x2320_0027 [port as Port16, max_len,] };
         /// Does something with a copy of the packet.
@@ -360,7 +360,7 @@ choice! {
         } = { V1_0.. => 0x2320_002a [pad 6, actions,] };
         /// Pushes a header.
         Encap "encap" {
-            /// Octets of the header, 0 for as many as it has.
+            /// Bytes of the header, 0 for as many as it has.
             hdr_size: u16,
             /// Its packet type: namespace over 16 bits of type.
             new_pkt_type: u32,
@@ -435,7 +435,7 @@ impl Codec for Action {
         })
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         if let Self::SetField { field } = self
             && out.version() < Version::V1_2
         {
@@ -446,7 +446,7 @@ impl Codec for Action {
             && read.as_ref() != Ok(self)
         {
             let (what, version) = ("unknown action", out.version());
-            return Err(Inexpressible { what, version, needs: None });
+            return Err(EncodeError { what, version, needs: None });
         }
         match self.instead(out.version()) {
             Some(others) => others.iter().try_for_each(|it| it.emit(out)),

@@ -1,8 +1,8 @@
-//! Octets of actions and instructions, foreign ones where there are, and what is read in them.
+//! Bytes of actions and instructions, foreign ones where there are, and what is read in them.
 //!
-//! `tests/golden/actions.txt` is blocks with blank lines between: `# versions kind: origin`, the octets, the neutral
+//! `tests/golden/actions.txt` is blocks with blank lines between: `# versions kind: origin`, the bytes, the neutral
 //! form in one line, which `SLUICE_BLESS=1 cargo test` writes anew. `actions_malformed.txt` has the error that the
-//! octets deserve instead, `type/code` or `any`.
+//! bytes deserve instead, `type/code` or `any`.
 
 use core::fmt::Write as _;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use super::reader::Reader;
 use super::set_action::SET_ROWS;
 use super::value::{Plain, Value, unhex};
 use super::vectors::json;
-use crate::{Error, Out, Version};
+use crate::{Encoder, ParseError, Version};
 
 /// One block of a file.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ struct Vector {
     kind: String,
     /// The error that they deserve, in the file of malformed ones.
     error: String,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     expected: String,
 }
 
@@ -55,32 +55,32 @@ fn vectors(file: &str) -> Vec<Vector> {
             versions: version(from)..=version(to),
             kind: words.next().unwrap().into(),
             error: words.next().unwrap_or_default().into(),
-            octets: unhex(&hex.concat()).unwrap(),
+            bytes: unhex(&hex.concat()).unwrap(),
             expected: expected.concat(),
         }
     });
     blocks.collect()
 }
 
-fn read<T: Item>(octets: &[u8], version: u8) -> Result<Vec<T>, Error> {
-    Vec::parse(&mut Reader::new(Version(version), octets, 0))
+fn read<T: Item>(bytes: &[u8], version: u8) -> Result<Vec<T>, ParseError> {
+    Vec::parse(&mut Reader::new(Version(version), bytes, 0))
 }
 
 fn written<T: Item>(list: &Vec<T>, version: u8) -> Vec<u8> {
     let (mut tx, mut xid) = (vec![], 1);
-    list.emit(&mut Out::new(&mut tx, Version(version), &mut xid)).unwrap();
+    list.emit(&mut Encoder::new(&mut tx, Version(version), &mut xid)).unwrap();
     tx
 }
 
-/// Reads the octets in `version`, proves that they come back, also by the neutral form, which is returned.
+/// Reads the bytes in `version`, proves that they come back, also by the neutral form, which is returned.
 fn both_ways<T>(vector: &Vector, version: u8) -> Value
 where
     T: Item + Plain + PartialEq + core::fmt::Debug,
 {
     let title = &vector.title;
     let list: Vec<T> =
-        read(&vector.octets, version).unwrap_or_else(|e| panic!("{title} in {version}: {e}"));
-    assert_eq!(written(&list, version), vector.octets, "{title}: {list:?}");
+        read(&vector.bytes, version).unwrap_or_else(|e| panic!("{title} in {version}: {e}"));
+    assert_eq!(written(&list, version), vector.bytes, "{title}: {list:?}");
     let value = list.to_value(Version(version));
     assert_eq!(Vec::from_value(&value, Version(version)), Ok(list), "{title}");
     value
@@ -107,10 +107,10 @@ fn actions_and_instructions_are_read_as_the_file_says_and_come_back() {
     if bless {
         let old = std::fs::read_to_string(path("actions.txt")).unwrap();
         let mut text = old.split_once("\n\n").unwrap().0.to_owned() + "\n";
-        for Vector { title, octets, expected, .. } in &vectors {
+        for Vector { title, bytes, expected, .. } in &vectors {
             writeln!(text, "\n# {title}").unwrap();
-            for line in octets.chunks(32) {
-                let line: Vec<_> = line.iter().map(|octet| format!("{octet:02x}")).collect();
+            for line in bytes.chunks(32) {
+                let line: Vec<_> = line.iter().map(|byte| format!("{byte:02x}")).collect();
                 writeln!(text, "{}", line.join(" ")).unwrap();
             }
             writeln!(text, "{expected}").unwrap();
@@ -124,7 +124,7 @@ fn numbers<T: Item + Choice>(kind: &str) -> Vec<(u8, u64)> {
     let mut numbers = vec![];
     for vector in vectors("actions.txt").iter().filter(|vector| vector.kind == kind) {
         for version in vector.versions.clone() {
-            let list = read::<T>(&vector.octets, version).unwrap();
+            let list = read::<T>(&vector.bytes, version).unwrap();
             let codes = list.iter().filter_map(|it| it.code(Version(version)).ok());
             numbers.extend(codes.map(|code| (version, code)));
         }
@@ -132,7 +132,7 @@ fn numbers<T: Item + Choice>(kind: &str) -> Vec<(u8, u64)> {
     numbers
 }
 
-fn each_row_has_octets<T: Item + Choice>(kind: &str) {
+fn each_row_has_bytes<T: Item + Choice>(kind: &str) {
     let numbers = numbers::<T>(kind);
     for row in T::ROWS {
         for version in 1..=6 {
@@ -143,20 +143,20 @@ fn each_row_has_octets<T: Item + Choice>(kind: &str) {
 }
 
 #[test]
-fn each_action_and_instruction_has_octets_in_each_of_its_versions() {
-    each_row_has_octets::<Action>("action");
-    each_row_has_octets::<Instruction>("instruction");
+fn each_action_and_instruction_has_bytes_in_each_of_its_versions() {
+    each_row_has_bytes::<Action>("action");
+    each_row_has_bytes::<Instruction>("instruction");
 }
 
 #[test]
-fn each_action_that_sets_one_field_has_octets() {
+fn each_action_that_sets_one_field_has_bytes() {
     let vectors = vectors("actions.txt");
     for row in SET_ROWS {
         let found = vectors.iter().any(|vector| {
             let [kind, subtype] = [row.code.min(0xffff), row.code & 0xffff]
                 .map(|n| u16::try_from(n).unwrap().to_be_bytes());
-            let is_it = vector.octets.starts_with(&kind)
-                && (row.code <= 0xffff || vector.octets.get(8..10) == Some(&subtype[..]));
+            let is_it = vector.bytes.starts_with(&kind)
+                && (row.code <= 0xffff || vector.bytes.get(8..10) == Some(&subtype[..]));
             is_it
                 && vector.kind == "action"
                 && vector.versions.contains(&row.version.0)
@@ -167,7 +167,7 @@ fn each_action_that_sets_one_field_has_octets() {
 }
 
 #[test]
-fn each_property_and_source_within_actions_has_octets() {
+fn each_property_and_source_within_actions_has_bytes() {
     let text = std::fs::read_to_string(path("actions.txt")).unwrap();
     let rows = [EncapProperty::ROWS, ControllerProperty::ROWS, LearnSrc::ROWS, LearnDst::ROWS];
     for row in rows.concat() {
@@ -175,17 +175,17 @@ fn each_property_and_source_within_actions_has_octets() {
     }
 }
 
-fn refusal(kind: &str, octets: &[u8], version: u8) -> Option<Error> {
+fn refusal(kind: &str, bytes: &[u8], version: u8) -> Option<ParseError> {
     match kind {
-        "action" => read::<Action>(octets, version).err(),
-        _ => read::<Instruction>(octets, version).err(),
+        "action" => read::<Action>(bytes, version).err(),
+        _ => read::<Instruction>(bytes, version).err(),
     }
 }
 
 #[test]
 fn what_is_malformed_is_refused_with_the_error_it_deserves() {
-    for Vector { title, versions, kind, error, octets, .. } in vectors("actions_malformed.txt") {
-        let found = refusal(&kind, &octets, *versions.start()).unwrap_or_else(|| panic!("{title}"));
+    for Vector { title, versions, kind, error, bytes, .. } in vectors("actions_malformed.txt") {
+        let found = refusal(&kind, &bytes, *versions.start()).unwrap_or_else(|| panic!("{title}"));
         let (of, code) = found.code();
         if error != "any" {
             assert_eq!(format!("{}/{}", of.0, code.0), error, "{title}: {found}");
@@ -195,13 +195,13 @@ fn what_is_malformed_is_refused_with_the_error_it_deserves() {
 
 #[test]
 fn whatever_is_changed_is_refused_or_comes_back() {
-    for Vector { title, versions, kind, octets, .. } in vectors("actions.txt") {
+    for Vector { title, versions, kind, bytes, .. } in vectors("actions.txt") {
         let version = *versions.start();
-        for len in 0..octets.len() {
-            assert!(len % 8 == 0 || refusal(&kind, &octets[..len], version).is_some(), "{title}");
+        for len in 0..bytes.len() {
+            assert!(len % 8 == 0 || refusal(&kind, &bytes[..len], version).is_some(), "{title}");
         }
-        for (at, new) in (0..octets.len()).flat_map(|at| [0, 1, 0x7f, 0xff].map(|new| (at, new))) {
-            let mut hurt = octets.clone();
+        for (at, new) in (0..bytes.len()).flat_map(|at| [0, 1, 0x7f, 0xff].map(|new| (at, new))) {
+            let mut hurt = bytes.clone();
             hurt[at] = new;
             let again = match kind.as_str() {
                 "action" => read::<Action>(&hurt, version).map(|it| written(&it, version)),

@@ -6,7 +6,7 @@ use super::value::{
     Misread, Plain, Value, list_from_value, list_to_value, number, of_number, text_of,
 };
 use crate::{
-    DatapathId, Inexpressible, MacAddr, NO_BUFFER, Out, PortNo, Result, Version, buffered,
+    DatapathId, EncodeError, Encoder, MacAddr, NO_BUFFER, PortNo, Result, Version, buffered,
 };
 
 /// 16 bits in 1.0, 32 later.
@@ -18,7 +18,7 @@ impl Codec for PortNo {
         r.u32(UNNAMED).map(Self)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         if out.version() == Version::V1_0 {
             return self.to_u16()?.emit(out);
         }
@@ -50,7 +50,7 @@ impl Codec for MacAddr {
         r.array(UNNAMED).map(Self)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         self.0.emit(out)
     }
 }
@@ -71,7 +71,7 @@ impl Codec for DatapathId {
         u64::parse(r).map(Self)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         self.0.emit(out)
     }
 }
@@ -98,7 +98,7 @@ impl Adapt<Option<u32>> for BufferId {
         r.u32(UNNAMED).map(buffered)
     }
 
-    fn emit(value: &Option<u32>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &Option<u32>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         value.unwrap_or(NO_BUFFER).emit(out)
     }
 }
@@ -111,9 +111,9 @@ impl Adapt<PortNo> for Port16 {
         r.u16("port").map(PortNo::from_u16)
     }
 
-    fn emit(value: &PortNo, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &PortNo, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
-        value.to_u16().map_err(|e| Inexpressible { version, needs: None, ..e })?.emit(out)
+        value.to_u16().map_err(|e| EncodeError { version, needs: None, ..e })?.emit(out)
     }
 }
 
@@ -138,18 +138,14 @@ impl<T: Sole> Adapt<Vec<T>> for Flat {
         Ok(if fields == T::Fields::default() { vec![] } else { vec![T::of(fields)] })
     }
 
-    fn emit(list: &Vec<T>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(list: &Vec<T>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (version, mut sole) = (out.version(), None);
         for property in list {
             match property.fields() {
                 Some(fields) if sole.is_none() => sole = Some(fields),
                 _ => {
                     property.code(version)?;
-                    return Err(Inexpressible {
-                        what: T::WHAT,
-                        version,
-                        needs: Some(Version::V1_4),
-                    });
+                    return Err(EncodeError { what: T::WHAT, version, needs: Some(Version::V1_4) });
                 }
             }
         }
@@ -167,7 +163,7 @@ impl<const N: usize> Codec for [u32; N] {
         Ok(all)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         self.iter().try_for_each(|n| n.emit(out))
     }
 }

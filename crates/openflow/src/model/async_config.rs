@@ -4,7 +4,7 @@ use super::codec::versions::*;
 use super::codec::{Adapt, Codec};
 use super::reader::Reader;
 use super::rows::{choice, flags, record, tlv};
-use crate::{Inexpressible, Out, Result, Version};
+use crate::{EncodeError, Encoder, Result, Version};
 
 flags! {
     /// Reasons of `PACKET_IN`s, as bits.
@@ -236,11 +236,11 @@ impl Adapt<Vec<AsyncProp>> for SixMasks {
         ])
     }
 
-    fn emit(value: &Vec<AsyncProp>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &Vec<AsyncProp>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (version, mut masks) = (out.version(), [None; 6]);
         let lacks = |what| {
             let needs = Some(Version::V1_4).filter(|&needs| needs > version);
-            Inexpressible { what, version, needs }
+            EncodeError { what, version, needs }
         };
         for property in value {
             let place = Self::place(property);
@@ -308,11 +308,11 @@ mod tests {
     }
 
     #[test]
-    fn every_property_has_octets_and_comes_back() {
+    fn every_property_has_bytes_and_comes_back() {
         for version in [Version::V1_4, Version::V1_5] {
             for row in AsyncProp::ROWS {
                 let Some(code) = (row.code)(version) else { continue };
-                let octets = if code >= 0xfffe {
+                let bytes = if code >= 0xfffe {
                     format!(
                         "{:02x}1c001800000001 {code:04x}000d 00000055 00000001 aa000000",
                         version.0
@@ -320,7 +320,7 @@ mod tests {
                 } else {
                     format!("{:02x}1c001000000001 {code:04x}0008 00000003", version.0)
                 };
-                let Message::SetAsync(config) = survives(&octets) else { panic!("{octets}") };
+                let Message::SetAsync(config) = survives(&bytes) else { panic!("{bytes}") };
                 assert_eq!(config.properties[0].name(), row.name);
             }
         }

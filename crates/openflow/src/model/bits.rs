@@ -5,7 +5,7 @@ use core::fmt;
 use super::codec::Codec;
 use super::reader::Reader;
 use super::value::{Misread, Plain, Value, text_of};
-use crate::{Inexpressible, Out, Result, Version};
+use crate::{EncodeError, Encoder, Result, Version};
 
 /// Bits of a field, the lowest being bit 0: `[a..b]` as text, `[a]` if it is one.
 ///
@@ -72,10 +72,10 @@ impl Codec for BitRange {
         r.u16("ofs_nbits").map(Self::from_wire)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
         let wire = self.to_wire();
-        wire.ok_or(Inexpressible { what: "range of bits", version, needs: None })?.emit(out)
+        wire.ok_or(EncodeError { what: "range of bits", version, needs: None })?.emit(out)
     }
 }
 

@@ -7,8 +7,8 @@ use super::reader::Reader;
 use super::rows::{choice, codes, flags, record, tlv};
 use super::value::{Entries, Misread, Plain, Value};
 use crate::error::Part;
-use crate::frame::HEADER_LEN;
-use crate::{Inexpressible, Kind, Out, Result, Version, Why};
+use crate::raw_message::HEADER_LEN;
+use crate::{EncodeError, Encoder, MessageType, Result, Version, Why};
 
 codes! {
     /// `OFPBCT_*`: what becomes of a bundle. OpenFlow 1.4.0 §7.3.9.2.
@@ -100,7 +100,7 @@ impl Codec for Enclosed {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let mut head = r.nested("message", Part::Request)?;
         let start = head.at();
-        let [version, octet] = head.array("message")?;
+        let [version, byte] = head.array("message")?;
         let wrong = head.error_at(start, "message", Why::Length);
         let len = usize::from(head.u16("message")?);
         let xid = head.u32("message")?;
@@ -109,12 +109,12 @@ impl Codec for Enclosed {
         }
         let mut body = head.sub("message", len.checked_sub(HEADER_LEN).ok_or(wrong)?);
         let body = body.as_mut().map_err(|_| wrong)?;
-        let message = Message::parse_in(body, Kind::from_wire(r.version(), octet))?;
+        let message = Message::parse_in(body, MessageType::from_wire(r.version(), byte))?;
         r.take("message", len)?;
         Ok(Self { xid, message: Box::new(message) })
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         self.message.emit(self.xid, out)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::reader::Reader;
 use crate::error::Part;
-use crate::{Error, Inexpressible, Out, Result, Version, Why};
+use crate::{EncodeError, Encoder, ParseError, Result, Version, Why};
 
 /// Wire numbers of the versions, for patterns.
 pub(crate) mod versions {
@@ -19,7 +19,9 @@ pub(crate) const UNNAMED: &str = "";
 
 /// Gives a fault of an [`UNNAMED`] part the name of the field that it is in.
 pub(crate) fn named<T>(name: &'static str, read: Result<T>) -> Result<T> {
-    read.map_err(|error| if error.what == UNNAMED { Error { what: name, ..error } } else { error })
+    read.map_err(
+        |error| if error.what == UNNAMED { ParseError { what: name, ..error } } else { error },
+    )
 }
 
 /// What has a form on the wire.
@@ -28,7 +30,7 @@ pub(crate) trait Codec: Sized {
     fn parse(r: &mut Reader<'_>) -> Result<Self>;
 
     /// Writes it.
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible>;
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
 }
 
 /// Another form on the wire for values of `T` than their own.
@@ -37,7 +39,7 @@ pub(crate) trait Adapt<T> {
     fn parse(r: &mut Reader<'_>) -> Result<T>;
 
     /// Writes a value.
-    fn emit(value: &T, out: &mut Out<'_>) -> Result<(), Inexpressible>;
+    fn emit(value: &T, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
 }
 
 /// One of the places on the wire that a value of `T` is spread over.
@@ -46,7 +48,7 @@ pub(crate) trait Share<T> {
     fn parse(value: &mut T, r: &mut Reader<'_>) -> Result<()>;
 
     /// Writes what of `value` stands here.
-    fn emit(value: &T, out: &mut Out<'_>) -> Result<(), Inexpressible>;
+    fn emit(value: &T, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
 }
 
 /// Two values that have one form on the wire together.
@@ -55,7 +57,7 @@ pub(crate) trait Both<A, B> {
     fn parse(r: &mut Reader<'_>) -> Result<(A, B)>;
 
     /// Writes them.
-    fn emit(a: &A, b: &B, out: &mut Out<'_>) -> Result<(), Inexpressible>;
+    fn emit(a: &A, b: &B, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
 }
 
 /// The form on the wire that values have by themselves.
@@ -66,7 +68,7 @@ impl<T: Codec> Adapt<T> for Own {
         T::parse(r)
     }
 
-    fn emit(value: &T, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &T, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         value.emit(out)
     }
 }
@@ -84,8 +86,8 @@ pub(crate) fn parse_counted<T, A: Adapt<T>>(r: &mut Reader<'_>, n: usize) -> Res
 pub(crate) fn emit_counted<T, A: Adapt<T>>(
     list: &[T],
     count_at: usize,
-    out: &mut Out<'_>,
-) -> Result<(), Inexpressible> {
+    out: &mut Encoder<'_>,
+) -> Result<(), EncodeError> {
     list.iter().try_for_each(|item| A::emit(item, out))?;
     out.patch(count_at, list.len())
 }
@@ -93,7 +95,7 @@ pub(crate) fn emit_counted<T, A: Adapt<T>>(
 /// What may stand in a list that goes on to the end of what it is in.
 pub(crate) trait Item: Codec {
     /// Writes a list.
-    fn emit_list(list: &[Self], out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit_list(list: &[Self], out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         list.iter().try_for_each(|item| item.emit(out))
     }
 }
@@ -111,7 +113,7 @@ impl<T: Item> Codec for Vec<T> {
         Ok(list)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         T::emit_list(self, out)
     }
 }
@@ -121,7 +123,7 @@ impl Codec for Vec<u8> {
         Ok(r.rest().to_vec())
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         out.put(self.as_slice());
         Ok(())
     }
@@ -132,7 +134,7 @@ impl<const N: usize> Codec for [u8; N] {
         r.array(UNNAMED)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         out.put(self.as_slice());
         Ok(())
     }
@@ -145,7 +147,7 @@ macro_rules! numbers {
                 r.array(UNNAMED).map(Self::from_be_bytes)
             }
 
-            fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+            fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
                 out.put(&self.to_be_bytes());
                 Ok(())
             }
@@ -162,7 +164,7 @@ impl<T: Codec> Codec for Box<T> {
         T::parse(r).map(Self::new)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         (**self).emit(out)
     }
 }
@@ -182,10 +184,10 @@ pub(crate) trait Choice: Sized {
     fn name(&self) -> &'static str;
 
     /// The number in `version`.
-    fn code(&self, version: Version) -> Result<u64, Inexpressible>;
+    fn code(&self, version: Version) -> Result<u64, EncodeError>;
 
     /// Writes what stands behind the number.
-    fn emit_body(&self, out: &mut Out<'_>) -> Result<(), Inexpressible>;
+    fn emit_body(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
 }
 
 /// One variant of a set of alternatives.
@@ -205,13 +207,9 @@ impl ChoiceRow {
 }
 
 /// What `version` lacks and a later one perhaps `has`.
-pub(crate) fn lacks(
-    what: &'static str,
-    version: Version,
-    has: impl Fn(u8) -> bool,
-) -> Inexpressible {
+pub(crate) fn lacks(what: &'static str, version: Version, has: impl Fn(u8) -> bool) -> EncodeError {
     let needs = (1..=6).find(|&v| v > version.0 && has(v)).map(Version);
-    Inexpressible { what, version, needs }
+    EncodeError { what, version, needs }
 }
 
 /// Whether `name` is among the tokens of a layout.
@@ -236,19 +234,19 @@ const fn same(mut a: &[u8], mut b: &[u8]) -> bool {
     }
 }
 
-/// Octets that a length claims behind those that were read.
+/// Bytes that a length claims behind those that were read.
 pub(crate) fn bounded<'a>(
     r: &mut Reader<'a>,
     what: &'static str,
     start: usize,
     len: u16,
-) -> Result<Reader<'a>, Error> {
+) -> Result<Reader<'a>, ParseError> {
     let left = usize::from(len).checked_sub(r.at() - start);
     let wrong = r.error_at(start, what, Why::Length);
     r.sub(what, left.ok_or(wrong)?).map_err(|_| wrong)
 }
 
-/// Where the zeros stand that fill a type-length-value up to eight octets.
+/// Where the zeros stand that fill a type-length-value up to eight bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Padding {
     /// Counted by the length.
@@ -324,9 +322,9 @@ pub(crate) fn parse_framed<T>(
 /// Writes one type-length-value.
 pub(crate) fn emit_tlv<T: Choice>(
     it: &T,
-    out: &mut Out<'_>,
+    out: &mut Encoder<'_>,
     padding: Padding,
-) -> Result<(), Inexpressible> {
+) -> Result<(), EncodeError> {
     emit_framed(it.code(out.version())?, out, padding, |out| it.emit_body(out))
 }
 
@@ -334,10 +332,10 @@ pub(crate) fn emit_tlv<T: Choice>(
 #[expect(clippy::cast_possible_truncation, reason = "16 bits under the identity, 32 of it above")]
 pub(crate) fn emit_framed(
     code: u64,
-    out: &mut Out<'_>,
+    out: &mut Encoder<'_>,
     padding: Padding,
-    body: impl FnOnce(&mut Out<'_>) -> Result<(), Inexpressible>,
-) -> Result<(), Inexpressible> {
+    body: impl FnOnce(&mut Encoder<'_>) -> Result<(), EncodeError>,
+) -> Result<(), EncodeError> {
     let start = out.len();
     let kind = u16::try_from(code).unwrap_or(EXPERIMENTER);
     out.put(&kind.to_be_bytes());
@@ -360,7 +358,7 @@ pub(crate) fn emit_framed(
 /// The number of what says `kind`, and perhaps that an experimenter's identity and type of 32 bits each follow.
 ///
 /// Where `T` has a row for the number of [`NICIRA`], [`ONF`] or [`NETRONOME`], `identity << 32 | type`, both are taken
-/// from `r`, with the `pad` octets behind them. All else is left to the row of experimenters.
+/// from `r`, with the `pad` bytes behind them. All else is left to the row of experimenters.
 pub(crate) fn experimenters<T: Choice>(
     kind: u16,
     is_experimenter: bool,

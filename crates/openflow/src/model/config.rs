@@ -18,7 +18,7 @@ record! {
     pub struct SwitchConfig: "switch_config" {
         /// What becomes of fragments.
         pub flags: ConfigFlags,
-        /// Octets of a packet that are sent up without being asked for; `0xffff` for all of them.
+        /// Bytes of a packet that are sent up without being asked for; `0xffff` for all of them.
         pub miss_send_len: u16,
     }
     V1_0.. => [flags, miss_send_len,]
@@ -30,7 +30,7 @@ mod tests {
     use crate::model::Message;
     use crate::model::golden::message_both_ways;
 
-    // Octets of `tests/ofp-print.at` of Open vSwitch, in every version.
+    // Bytes of `tests/ofp-print.at` of Open vSwitch, in every version.
     #[test]
     fn a_configuration_is_the_same_in_all_versions() {
         for version in 1..=6 {

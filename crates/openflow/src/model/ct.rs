@@ -10,7 +10,7 @@ use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{flags, record};
 use super::value::{Entries, Misread, Plain, Value};
-use crate::{Inexpressible, Out, Result, Version, Why};
+use crate::{EncodeError, Encoder, Result, Version, Why};
 
 flags! {
     /// `NX_CT_F_*`: how a connection is tracked.
@@ -74,7 +74,7 @@ impl<T: Codec> Codec for NumberSource<T> {
         Ok(Self::Field { field, bits })
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         match self {
             Self::Immediate(number) => {
                 0u32.emit(out)?;
@@ -83,7 +83,7 @@ impl<T: Codec> Codec for NumberSource<T> {
             Self::Field { field, bits } => {
                 if field.id.class == EXPERIMENTER {
                     let (what, version) = ("source with an experimenter's field", out.version());
-                    return Err(Inexpressible { what, version, needs: None });
+                    return Err(EncodeError { what, version, needs: None });
                 }
                 field.emit(out)?;
                 bits.emit(out)?;

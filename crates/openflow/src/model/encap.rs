@@ -5,7 +5,7 @@ use super::codec::{Adapt, Choice, Codec, Item};
 use super::reader::Reader;
 use super::rows::choice;
 use crate::error::Part;
-use crate::{Inexpressible, Out, Result, Why};
+use crate::{EncodeError, Encoder, Result, Why};
 
 choice! {
     /// A property of the header that `encap` pushes.
@@ -25,23 +25,23 @@ choice! {
             tlv_type: u8,
             /// Its value.
             data: Vec<u8>,
-        } = { V1_3.. => 0x0402 [tlv_class, tlv_type, data as Octets8,] };
+        } = { V1_3.. => 0x0402 [tlv_class, tlv_type, data as Bytes8,] };
     }
 }
 
-/// Octets behind their number in 8 bits, with zeros up to a multiple of eight.
-struct Octets8;
+/// Bytes behind their number in 8 bits, with zeros up to a multiple of eight.
+struct Bytes8;
 
-impl Adapt<Vec<u8>> for Octets8 {
+impl Adapt<Vec<u8>> for Bytes8 {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<u8>> {
         let len = usize::from(u8::parse(r)?);
-        let data = r.take("octets", len)?.to_vec();
-        r.take("octets", len.next_multiple_of(8) - len)?;
+        let data = r.take("bytes", len)?.to_vec();
+        r.take("bytes", len.next_multiple_of(8) - len)?;
         Ok(data)
     }
 
-    fn emit(value: &Vec<u8>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
-        octets_in_8_bits(value.len(), out)?.emit(out)?;
+    fn emit(value: &Vec<u8>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        bytes_in_8_bits(value.len(), out)?.emit(out)?;
         let start = out.len();
         out.put(value.as_slice());
         out.pad_to_8(start);
@@ -49,9 +49,9 @@ impl Adapt<Vec<u8>> for Octets8 {
     }
 }
 
-fn octets_in_8_bits(len: usize, out: &Out<'_>) -> Result<u8, Inexpressible> {
+fn bytes_in_8_bits(len: usize, out: &Encoder<'_>) -> Result<u8, EncodeError> {
     let version = out.version();
-    let too_long = Inexpressible { what: "more than 255 octets", version, needs: None };
+    let too_long = EncodeError { what: "more than 255 bytes", version, needs: None };
     u8::try_from(len).map_err(|_| too_long)
 }
 
@@ -59,7 +59,7 @@ impl Item for EncapProperty {}
 
 /// 16 bits of class, 8 of type, 8 of length, the value; zeros up to a multiple of eight are not counted.
 ///
-/// What has more octets than its row says is kept whole.
+/// What has more bytes than its row says is kept whole.
 impl Codec for EncapProperty {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let mut head = r.nested(Self::WHAT, Part::Action)?;
@@ -81,17 +81,17 @@ impl Codec for EncapProperty {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the class is over 8 bits of type")]
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let start = out.len();
         let code = match self {
-            // It may have a row, and more octets than that says.
+            // It may have a row, and more bytes than that says.
             Self::Other { code, .. } => *code,
             known => known.code(out.version())?,
         };
         ((code >> 8) as u16).emit(out)?;
         0u16.emit(out)?;
         self.emit_body(out)?;
-        let len = octets_in_8_bits(out.len() - start, out)?;
+        let len = bytes_in_8_bits(out.len() - start, out)?;
         out.patch(start + 2, usize::from(u16::from_be_bytes([code as u8, len])))?;
         out.pad_to_8(start);
         Ok(())

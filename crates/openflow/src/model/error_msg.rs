@@ -4,7 +4,7 @@ use super::codec::Codec;
 use super::errors::{ErrorCode, ErrorForm, ErrorReason, ErrorRow, ErrorType};
 use super::reader::Reader;
 use super::value::{Entries, Misread, Plain, Value, code, of_code, of_number};
-use crate::{Inexpressible, Out, Result, Version};
+use crate::{EncodeError, Encoder, Result, Version};
 
 /// A request that failed. §7.4.4.
 ///
@@ -15,7 +15,7 @@ use crate::{Inexpressible, Out, Result, Version};
 pub struct ErrorMsg {
     /// Why.
     pub reason: ErrorReason,
-    /// The start of the request, at least 64 octets if it had so many; a text for `HELLO_FAILED`.
+    /// The start of the request, at least 64 bytes if it had so many; a text for `HELLO_FAILED`.
     pub data: Vec<u8>,
 }
 
@@ -41,7 +41,7 @@ impl Codec for ErrorReason {
         Ok(Self::from_form(form, version))
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         match self.form(out.version())? {
             ErrorForm::Standard(kind, code) => {
                 kind.emit(out)?;
@@ -68,7 +68,7 @@ impl Codec for ErrorMsg {
         Ok(Self { reason: Codec::parse(r)?, data: Codec::parse(r)? })
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         self.reason.emit(out)?;
         self.data.emit(out)
     }
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn what_a_version_does_not_define_survives() {
-        for octets in [
+        for bytes in [
             "01 01 000c 00000007 0006 0001",
             "01 01 000c 00000007 0003 0009",
             "01 01 000c 00000007 ffff 0001",
@@ -193,12 +193,12 @@ mod tests {
             "04 01 000c 00000007 0077 0777",
             "01 01 000c 00000007 b0c2 0000",
         ] {
-            message_both_ways(octets, &parse(octets).unwrap());
+            message_both_ways(bytes, &parse(bytes).unwrap());
         }
         let code = ErrorCode(0x1_0009);
         let undefined = ErrorReason::Standard { kind: ErrorType::FLOW_MOD_FAILED, code };
-        let octets = "01 01 000c 00000007 0003 0009";
-        assert_eq!(parse(octets), Ok(error(undefined, &[])));
+        let bytes = "01 01 000c 00000007 0003 0009";
+        assert_eq!(parse(bytes), Ok(error(undefined, &[])));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use core::fmt;
 use super::codec::versions::*;
 use super::codec::{NICIRA, ONF, lacks};
 use super::rows::codes;
-use crate::{Error, Inexpressible, Part, Version};
+use crate::{EncodeError, ParseError, Part, Version};
 
 codes! {
     /// What sort of request failed, numbered as in 1.1 and later. §7.4.4.
@@ -51,7 +51,7 @@ impl ErrorType {
         Self(u32::from(n) | if defined_later { UNDEFINED } else { 0 })
     }
 
-    fn to_wire(self, version: Version) -> Result<u16, Inexpressible> {
+    fn to_wire(self, version: Version) -> Result<u16, EncodeError> {
         let old = (0..).zip(TYPES_OF_1_0).find(|row| version == Version::V1_0 && row.1 == self.0);
         let since = self.since().unwrap_or(Version::V1_0);
         let number = old.map_or(self.0, |row| row.0);
@@ -237,7 +237,7 @@ impl ErrorReason {
     ///
     /// # Errors
     /// Names the error if the version has no form for it.
-    pub fn form(self, version: Version) -> Result<ErrorForm, Inexpressible> {
+    pub fn form(self, version: Version) -> Result<ErrorForm, EncodeError> {
         let row = ErrorRow::of(self);
         if let Some(form) = row.and_then(|row| row.form(version)) {
             return Ok(form);
@@ -265,18 +265,18 @@ impl ErrorReason {
 
     /// The `ERROR` that a fault deserves in `version`: that of the faulty part where the version has one, a
     /// `BAD_REQUEST` where it does not. §7.4.4.
-    pub fn deserved(error: Error, version: Version) -> Self {
+    pub fn deserved(error: ParseError, version: Version) -> Self {
         let (kind, code) = error.code();
         let reason = Self::standard(kind, code.0);
         if matches!(reason.form(version), Ok(ErrorForm::Standard(..))) {
             return reason;
         }
-        let of_request = Error { part: Part::Request, ..error };
+        let of_request = ParseError { part: Part::Request, ..error };
         let (kind, code) = match error.part {
             Part::TableFeatures if version > Version::V1_3 => {
-                Error { part: Part::Property, ..error }.code()
+                ParseError { part: Part::Property, ..error }.code()
             }
-            Part::SetField => Error { part: Part::Action, ..error }.code(),
+            Part::SetField => ParseError { part: Part::Action, ..error }.code(),
             _ => of_request.code(),
         };
         Self::standard(kind, code.0)
@@ -413,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_fault_deserves_what_the_version_has() {
-        let fault = Error::new("match", 8, crate::Why::Length).within(Part::Match);
+        let fault = ParseError::new("match", 8, crate::Why::Length).within(Part::Match);
         let deserved = |part, version| ErrorReason::deserved(fault.within(part), version);
         let bad_len = ErrorReason::standard(ErrorType::BAD_REQUEST, 6);
         assert_eq!(deserved(Part::Match, Version::V1_0), bad_len);

@@ -80,7 +80,7 @@ mod tests {
         }
     }
 
-    // Octets of `tests/ofp-print.at` of Open vSwitch.
+    // Bytes of `tests/ofp-print.at` of Open vSwitch.
     #[test]
     fn ports_stand_in_it_before_1_3() {
         let Message::FeaturesReply(read) = survives(
@@ -107,10 +107,10 @@ mod tests {
     fn since_1_3_a_connection_has_a_number() {
         let features = Message::FeaturesReply(Features { auxiliary_id: 1, ..of_ovs() });
         for version in ["04", "05", "06"] {
-            let octets = format!(
+            let bytes = format!(
                 "{version}06 0020 00000001 0000505400000001 00000100 02010000 00000087 00000000"
             );
-            message_both_ways(&octets, &features);
+            message_both_ways(&bytes, &features);
         }
         let no = written(&features, Version::V1_2).unwrap_err();
         assert_eq!(no.to_string(), "auxiliary_id needs 1.3, this is 1.2");
@@ -130,6 +130,6 @@ mod tests {
     #[test]
     fn a_fault_names_the_field() {
         let cut = parse("0406 0012 00000001 0000505400000001 0000").unwrap_err();
-        assert_eq!(cut.to_string(), "n_buffers at octet 16 is cut off");
+        assert_eq!(cut.to_string(), "n_buffers at byte 16 is cut off");
     }
 }

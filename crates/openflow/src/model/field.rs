@@ -138,8 +138,8 @@ pub struct FieldRow {
     pub name: &'static str,
     /// Significant bits.
     pub bits: u16,
-    /// Octets of a value; the most there may be if [`is_variable`](Self::is_variable).
-    pub octets: u8,
+    /// Bytes of a value; the most there may be if [`is_variable`](Self::is_variable).
+    pub bytes: u8,
     /// How values are written.
     pub form: Form,
     /// Whether masks are allowed.
@@ -157,9 +157,9 @@ pub struct FieldRow {
 }
 
 impl FieldRow {
-    /// Whether values may have fewer octets.
+    /// Whether values may have fewer bytes.
     pub const fn is_variable(&self) -> bool {
-        self.octets > 16
+        self.bytes > 16
     }
 
     /// Nicira's header of the field, if it has one.
@@ -175,7 +175,7 @@ impl FieldRow {
 
 /// The rows, from which the constants are made as well.
 macro_rules! fields {
-    ($($konst:ident: $name:literal, $bits:literal in $octets:literal, $form:ident $(($of:ident))?, $masks:ident,
+    ($($konst:ident: $name:literal, $bits:literal in $bytes:literal, $form:ident $(($of:ident))?, $masks:ident,
         $since:ident, $needs:ident,
         [$own:ident($number:literal, $osince:ident) $(, $header:ident($hnumber:literal, $hsince:ident))*],
         [$($aka:literal),*],
@@ -193,7 +193,7 @@ macro_rules! fields {
                 id: FieldId::$konst,
                 name: $name,
                 bits: $bits,
-                octets: $octets,
+                bytes: $bytes,
                 form: Form::$form $(($of))?,
                 masks: Masks::$masks,
                 since: Version::$since,
@@ -397,13 +397,13 @@ impl FieldId {
     }
 }
 
-/// One field with its value, and a mask if only part of it counts. Of 16 octets at most; see
+/// One field with its value, and a mask if only part of it counts. Of 16 bytes at most; see
 /// [`Oxm`](super::Oxm) for longer ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Field {
     /// Which field.
     pub id: FieldId,
-    /// Octets of the value on the wire.
+    /// Bytes of the value on the wire.
     pub len: u8,
     /// The value, in the low bits.
     pub value: u128,
@@ -415,13 +415,12 @@ pub struct Field {
 pub(crate) const VID_PRESENT: u128 = 0x1000;
 
 impl Field {
-    /// The field `id` with `value`. One octet, if nothing is known of the field; of a field of variable length as many
+    /// The field `id` with `value`. One byte, if nothing is known of the field; of a field of variable length as many
     /// as the value needs.
     pub fn new(id: FieldId, value: u128) -> Self {
-        #[expect(clippy::cast_possible_truncation, reason = "128 bits are 16 octets")]
+        #[expect(clippy::cast_possible_truncation, reason = "128 bits are 16 bytes")]
         let needed = (128 - value.leading_zeros()).div_ceil(8).max(1) as u8;
-        let len =
-            id.row().map_or(needed, |row| if row.is_variable() { needed } else { row.octets });
+        let len = id.row().map_or(needed, |row| if row.is_variable() { needed } else { row.bytes });
         Self { id, len, value, mask: None }
     }
 

@@ -3,7 +3,7 @@
 //! In the neutral form a match is a map from the names of its fields to their values, in the order of the wire. A value
 //! is a number where its text is one, otherwise a text; a mask stands behind a slash. Every field can also be written as
 //! it is, `0x1005/0x1fff`. What has no row, or a header that the version does not know, is called `oxm_8000_99` (class
-//! and number; `oxm_ffff_5_0000abcd` with the experimenter), and its value is octets in hex.
+//! and number; `oxm_ffff_5_0000abcd` with the experimenter), and its value is bytes in hex.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -114,7 +114,7 @@ impl Field {
     /// Reads what [`value_text`](Self::value_text) writes for the field `id`, and numbers in any form.
     ///
     /// # Errors
-    /// What is no value of the field, is too large for it, or is longer than 16 octets.
+    /// What is no value of the field, is too large for it, or is longer than 16 bytes.
     pub fn from_text(id: FieldId, text: &str) -> Result<Self, Misread> {
         let field = Self::new(id, 0);
         let read = match id.row() {
@@ -125,9 +125,9 @@ impl Field {
         let wrong = || Misread::new(format!("`{text}` is no value of {}", id.name()));
         let field = read.ok_or_else(wrong)?;
         if (field.value | field.mask.unwrap_or_default()) & !field.room() != 0 {
-            let octets = field.len;
+            let bytes = field.len;
             return Err(Misread::new(format!(
-                "`{text}` is more than {} has, {octets} octets",
+                "`{text}` is more than {} has, {bytes} bytes",
                 id.name()
             )));
         }
@@ -174,7 +174,7 @@ fn numbers(field: Field, text: &str) -> Option<Field> {
     pair(field, text, integer, integer)
 }
 
-/// A value whose octets are as many as it has digits for.
+/// A value whose bytes are as many as it has digits for.
 fn variable(id: FieldId, text: &str) -> Option<Field> {
     let Oxm::Field(field) = wide(id, text).ok()? else { return None };
     Some(field)
@@ -257,20 +257,20 @@ fn flags(field: Field, names: &[(&str, u32)], text: &str) -> Option<Field> {
     Some(Field { value, ..field }.masked(mask))
 }
 
-/// Octets as hex digits, `0x` in front or not; a mask behind a slash.
+/// Bytes as hex digits, `0x` in front or not; a mask behind a slash.
 fn wide(id: FieldId, text: &str) -> Result<Oxm, Misread> {
-    let octets = |text: &str| {
+    let bytes = |text: &str| {
         let digits = text.strip_prefix("0x").unwrap_or(text);
         unhex(&if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.into() })
     };
     let (value, mask) = match text.split_once('/') {
-        Some((value, mask)) => (octets(value)?, Some(octets(mask)?)),
-        None => (octets(text)?, None),
+        Some((value, mask)) => (bytes(value)?, Some(bytes(mask)?)),
+        None => (bytes(text)?, None),
     };
     if mask.as_ref().is_some_and(|mask| mask.len() != value.len()) {
         return Err(Misread::new(format!("`{text}` has a mask that is not as long as its value")));
     }
-    let low = |octets: &[u8]| octets.iter().fold(0, |n, &octet| n << 8 | u128::from(octet));
+    let low = |bytes: &[u8]| bytes.iter().fold(0, |n, &byte| n << 8 | u128::from(byte));
     let is_variable = id.row().is_some_and(FieldRow::is_variable);
     if value.is_empty() && is_variable {
         return Err(Misread::new(format!("`{text}` is no value of {}", id.name())));
@@ -295,7 +295,7 @@ impl Oxm {
         }
     }
 
-    /// Value and mask as the field's row writes them; octets in hex where it is long or has no row.
+    /// Value and mask as the field's row writes them; bytes in hex where it is long or has no row.
     pub fn value_text(&self) -> String {
         match self {
             Self::Field(field) => field.value_text(),
@@ -314,7 +314,7 @@ impl Oxm {
         if let Some(id) = FieldId::from_numbers(name) {
             let (value, mask) = match wide(id, text)? {
                 Self::Wide { value, mask, .. } => (value, mask),
-                // A field of variable length, in few octets, under its numbers.
+                // A field of variable length, in few bytes, under its numbers.
                 field @ Self::Field(_) => return Ok(field),
             };
             return Ok(Self::Wide { id, value, mask });
@@ -472,7 +472,7 @@ mod tests {
     fn what_is_no_value_is_refused_with_its_field() {
         for (name, text, what) in [
             ("eth_dst", "02:00:00:00:00", "`02:00:00:00:00` is no value of eth_dst"),
-            ("eth_type", "65536", "`65536` is more than eth_type has, 2 octets"),
+            ("eth_type", "65536", "`65536` is more than eth_type has, 2 bytes"),
             ("ipv4_src", "10.0.0.0/33", "`10.0.0.0/33` is no value of ipv4_src"),
             ("vlan_vid", "4096", "`4096` is no value of vlan_vid"),
             ("tcp_flags", "+syn+oops", "`+syn+oops` is no value of tcp_flags"),

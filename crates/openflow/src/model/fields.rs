@@ -1,10 +1,10 @@
 //! The table of fields: one row each.
 //!
-//! A row is: constant, name, significant bits in how many octets, form of its text, masks, the first version whose own
+//! A row is: constant, name, significant bits in how many bytes, form of its text, masks, the first version whose own
 //! match can have it, what must be matched as well, its headers (the field's own first, each with the first version
 //! that knows it), what `ovs-ofctl` calls it besides, and who says so.
 //!
-//! Octets are the most that a value has where its length is not fixed (`tun_metadata0` and its like). Open vSwitch
+//! Bytes are the most that a value has where its length is not fixed (`tun_metadata0` and its like). Open vSwitch
 //! writes SCTP's ports into the places of TCP's in 1.0 too, and
 //! takes headers of classes 0 and 1 in every match but the fixed ones; what has no other header is hence known since 1.2.
 //! `meta-flow` is `lib/meta-flow.xml` of Open vSwitch 3.7.

@@ -3,7 +3,7 @@
 use super::codec::{Adapt, Codec, Share};
 use super::oxs::{Elapsed, Stat, Stats};
 use super::reader::Reader;
-use crate::{Inexpressible, Out, Result, Version};
+use crate::{EncodeError, Encoder, Result, Version};
 
 /// How long a rule has been there.
 pub(crate) struct Duration;
@@ -18,31 +18,31 @@ impl Share<Stats> for Duration {
         Ok(())
     }
 
-    fn emit(stats: &Stats, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let Elapsed { sec, nsec } = stats.duration().unwrap_or(Self::UNKNOWN);
         sec.emit(out)?;
         nsec.emit(out)
     }
 }
 
-/// Packets and octets of a rule, which has a [`Duration`] elsewhere.
+/// Packets and bytes of a rule, which has a [`Duration`] elsewhere.
 pub(crate) struct Counts;
 
 impl Share<Stats> for Counts {
     fn parse(stats: &mut Stats, r: &mut Reader<'_>) -> Result<()> {
-        let (packets, octets) = packets_and_octets(r)?;
+        let (packets, bytes) = packets_and_bytes(r)?;
         stats.fields.extend(packets.map(Stat::PacketCount));
-        stats.fields.extend(octets.map(Stat::ByteCount));
+        stats.fields.extend(bytes.map(Stat::ByteCount));
         Ok(())
     }
 
-    fn emit(stats: &Stats, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         allow(stats, out, |stat| !matches!(stat, Stat::FlowCount(_)))?;
         put_counts(stats, out)
     }
 }
 
-/// Packets, octets and number of some rules.
+/// Packets, bytes and number of some rules.
 pub(crate) struct Sums;
 
 impl Adapt<Stats> for Sums {
@@ -53,7 +53,7 @@ impl Adapt<Stats> for Sums {
         Ok(stats)
     }
 
-    fn emit(stats: &Stats, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         allow(stats, out, |stat| !matches!(stat, Stat::Duration(_)))?;
         put_counts(stats, out)?;
         stats.flow_count().unwrap_or(u32::MAX).emit(out)
@@ -66,8 +66,8 @@ pub(super) fn duration(r: &mut Reader<'_>) -> Result<Option<Elapsed>> {
     Ok(known(elapsed, Duration::UNKNOWN))
 }
 
-/// Packets and octets of a rule, if the switch counts them.
-pub(super) fn packets_and_octets(r: &mut Reader<'_>) -> Result<(Option<u64>, Option<u64>)> {
+/// Packets and bytes of a rule, if the switch counts them.
+pub(super) fn packets_and_bytes(r: &mut Reader<'_>) -> Result<(Option<u64>, Option<u64>)> {
     Ok((known(u64::parse(r)?, u64::MAX), known(u64::parse(r)?, u64::MAX)))
 }
 
@@ -75,7 +75,7 @@ fn known<T: Copy + PartialEq>(n: T, unknown: T) -> Option<T> {
     Some(n).filter(|n| *n != unknown)
 }
 
-fn put_counts(stats: &Stats, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+fn put_counts(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
     stats.packet_count().unwrap_or(u64::MAX).emit(out)?;
     stats.byte_count().unwrap_or(u64::MAX).emit(out)
 }
@@ -83,9 +83,9 @@ fn put_counts(stats: &Stats, out: &mut Out<'_>) -> Result<(), Inexpressible> {
 /// Refuses what no version before 1.5 has a place for, what `is_here` does not have one for, and what is there twice.
 fn allow(
     stats: &Stats,
-    out: &Out<'_>,
+    out: &Encoder<'_>,
     is_here: impl Fn(&Stat) -> bool,
-) -> Result<(), Inexpressible> {
+) -> Result<(), EncodeError> {
     let (mut before, version) = (vec![], out.version());
     for stat in &stats.fields {
         let (what, has_place) = match stat {
@@ -99,7 +99,7 @@ fn allow(
         if !has_place || !is_here(stat) || before.contains(&what) {
             // Nicira's messages have these places in 1.5 too.
             let needs = Some(Version::V1_5).filter(|&needs| needs > version);
-            return Err(Inexpressible { what, version, needs });
+            return Err(EncodeError { what, version, needs });
         }
         before.push(what);
     }

@@ -8,7 +8,7 @@ use super::instruction::{ActionsOf10, Instruction};
 use super::matching::{Match, Nxm};
 use super::reader::Reader;
 use super::rows::{codes, flags, record};
-use crate::{Inexpressible, Out, PortNo, Result, Version};
+use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 codes! {
     /// What a `FLOW_MOD` does.
@@ -28,7 +28,7 @@ flags! {
     CHECK_OVERLAP = 2, V1_0, "Refused if it overlaps a rule of the same priority.";
     RESET_COUNTS = 4, V1_2, "Counters start again.";
     NO_PKT_COUNTS = 8, V1_3, "Packets are not counted.";
-    NO_BYT_COUNTS = 16, V1_3, "Octets are not counted.";
+    NO_BYT_COUNTS = 16, V1_3, "Bytes are not counted.";
     EMERG = 0x1_0000, V1_0 ..= V1_0, "Holds while there is no controller.";
 }
 
@@ -49,7 +49,7 @@ impl Adapt<FlowModFlags> for FlagBits {
         Ok(FlowModFlags(bits.into()))
     }
 
-    fn emit(value: &FlowModFlags, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &FlowModFlags, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (version, FlowModFlags(mut bits)) = (out.version(), *value);
         if version == Version::V1_0 {
             if value.contains(FlowModFlags::RESET_COUNTS) {
@@ -59,7 +59,7 @@ impl Adapt<FlowModFlags> for FlagBits {
                 bits = bits & !FlowModFlags::EMERG.0 | u32::from(Self::EMERG_IN_1_0);
             }
         }
-        let emerg = Inexpressible { what: "emerg", version, needs: None };
+        let emerg = EncodeError { what: "emerg", version, needs: None };
         u16::try_from(bits).map_err(|_| emerg)?.emit(out)
     }
 }

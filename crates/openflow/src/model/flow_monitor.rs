@@ -10,7 +10,7 @@ use super::matching::{Match, Nxm};
 use super::reader::Reader;
 use super::rows::{choice, codes, flags, record};
 use crate::error::Part;
-use crate::{Inexpressible, Out, PortNo, Result, Why};
+use crate::{EncodeError, Encoder, PortNo, Result, Why};
 
 codes! {
     /// What is done with a monitor. OpenFlow 1.4.0 §7.3.5.17.
@@ -80,7 +80,7 @@ impl Default for FlowMonitorRequest {
 
 impl Item for FlowMonitorRequest {}
 
-/// The match of the ONF's messages, in as many octets as a length elsewhere tells.
+/// The match of the ONF's messages, in as many bytes as a length elsewhere tells.
 struct OnfMatch;
 
 /// `OFPMT_OXM`.
@@ -98,7 +98,7 @@ impl Both<Match, bool> for OnfMatch {
         Ok((Nxm::parse(r)?, headless))
     }
 
-    fn emit(matching: &Match, headless: &bool, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(matching: &Match, headless: &bool, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         if *headless {
             return Nxm::emit(matching, out);
         }
@@ -156,7 +156,7 @@ impl Adapt<FlowRemovedReason> for WideReason {
         u8::try_from(r.u16("reason")?).map(FlowRemovedReason).map_err(|_| wrong)
     }
 
-    fn emit(value: &FlowRemovedReason, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &FlowRemovedReason, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         u16::from(value.0).emit(out)
     }
 }
@@ -201,9 +201,9 @@ impl Codec for FlowUpdate {
         Ok(read)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (start, version) = (out.len(), out.version());
-        let unknown = Inexpressible { what: Self::WHAT, version, needs: None };
+        let unknown = EncodeError { what: Self::WHAT, version, needs: None };
         let event = u16::try_from(self.code(version)?).map_err(|_| unknown)?;
         out.put(&[0u8; 2]);
         event.emit(out)?;
@@ -230,12 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn damaged_octets_of_flows_and_packets_are_errors_or_something_else() {
+    fn damaged_bytes_of_flows_and_packets_are_errors_or_something_else() {
         damage(FILE);
     }
 
     #[test]
-    fn every_row_about_flows_and_packets_has_octets_in_every_version() {
+    fn every_row_about_flows_and_packets_has_bytes_in_every_version() {
         let seen = Seen::of(FILE);
         let messages = [
             "packet_in",

@@ -7,7 +7,7 @@ use super::matching::{Match, Nxm};
 use super::oxs::Stats;
 use super::reader::Reader;
 use super::rows::{codes, record};
-use crate::{FlowRemovedView, Inexpressible, Out, Result};
+use crate::{EncodeError, Encoder, FlowRemovedView, Result};
 
 codes! {
     /// Why a rule is gone. §7.4.2.
@@ -38,7 +38,7 @@ record! {
         pub hard_timeout: u16,
         /// What it matched.
         pub matching: Match,
-        /// How long it lived, and how many packets and octets it matched. Before 1.5 just these.
+        /// How long it lived, and how many packets and bytes it matched. Before 1.5 just these.
         pub stats: Stats,
     }
     V1_0 => [
@@ -74,7 +74,7 @@ record! {
         pub idle_timeout: u16,
         /// What it matched.
         pub matching: Match,
-        /// How long it lived, and how many packets and octets it matched.
+        /// How long it lived, and how many packets and bytes it matched.
         pub stats: Stats,
     }
     V1_0.. => [
@@ -93,9 +93,9 @@ macro_rules! plus_one {
                 Ok(<$t>::parse(r)?.checked_sub(1))
             }
 
-            fn emit(value: &Option<$t>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+            fn emit(value: &Option<$t>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
                 let (what, version) = ("number of all ones", out.version());
-                let too_large = Inexpressible { what, version, needs: None };
+                let too_large = EncodeError { what, version, needs: None };
                 value.map_or(Some(0), |n| n.checked_add(1)).ok_or(too_large)?.emit(out)
             }
         }

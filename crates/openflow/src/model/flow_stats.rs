@@ -88,7 +88,7 @@ record! {
         pub cookie: u64,
         /// What it matches.
         pub matching: Match,
-        /// How long it has been there, and how many packets and octets it matched. Before 1.5 just these.
+        /// How long it has been there, and how many packets and bytes it matched. Before 1.5 just these.
         pub stats: Stats,
         /// What it does.
         pub instructions: Vec<Instruction>,
@@ -137,7 +137,7 @@ record! {
         pub cookie: u64,
         /// What it matches.
         pub matching: Match,
-        /// How long it has been there, and how many packets and octets it matched.
+        /// How long it has been there, and how many packets and bytes it matched.
         pub stats: Stats,
         /// What it does: one list of actions to apply at most.
         pub instructions: Vec<Instruction>,
@@ -182,7 +182,7 @@ record! {
     /// Counters of rules, summed. §7.3.5.3.
     #[derive(Default)]
     pub struct AggregateStats: "aggregate_stats" {
-        /// How many packets and octets they matched, how many they are. Before 1.5 just these.
+        /// How many packets and bytes they matched, how many they are. Before 1.5 just these.
         pub stats: Stats,
     }
     V1_0..=V1_4 => [stats as Sums, pad 4,]

@@ -1,43 +1,43 @@
-//! For the tests of this module: octets that stand for a message, checked both ways.
+//! For the tests of this module: bytes that stand for a message, checked both ways.
 
 use super::Message;
 use super::value::{Value, unhex};
-use crate::{Frame, Inexpressible, Out, Result as Read, Version};
+use crate::{EncodeError, Encoder, RawMessage, Result as Read, Version};
 
-/// Checks that the octets `hex`, a whole message, are read as `message` and come back from it and from its neutral
+/// Checks that the bytes `hex`, a whole message, are read as `message` and come back from it and from its neutral
 /// form; returns the neutral form.
 pub(crate) fn message_both_ways(hex: &str, message: &Message) -> Value {
-    let octets = unhex(hex).unwrap();
-    let frame = Frame::new(&octets).unwrap();
+    let bytes = unhex(hex).unwrap();
+    let frame = RawMessage::new(&bytes).unwrap();
     let (version, xid) = (frame.version(), frame.xid());
     assert_eq!(Message::parse(frame).as_ref(), Ok(message), "read in {version}");
     let (mut tx, mut next_xid) = (vec![], 1);
-    message.emit(xid, &mut Out::new(&mut tx, version, &mut next_xid)).unwrap();
-    assert_eq!(tx, octets, "written in {version}");
+    message.emit(xid, &mut Encoder::new(&mut tx, version, &mut next_xid)).unwrap();
+    assert_eq!(tx, bytes, "written in {version}");
     let value = message.to_value(version);
     assert_eq!(Message::from_value(&value, version).as_ref(), Ok(message), "{value:?}");
     value
 }
 
-/// What is read in the octets `hex`.
+/// What is read in the bytes `hex`.
 pub(crate) fn parse(hex: &str) -> Read<Message> {
-    Frame::new(&unhex(hex).unwrap()).and_then(Message::parse)
+    RawMessage::new(&unhex(hex).unwrap()).and_then(Message::parse)
 }
 
-/// The message `hex`; checks that its octets come back.
+/// The message `hex`; checks that its bytes come back.
 pub(crate) fn survives(hex: &str) -> Message {
     let message = parse(hex).unwrap();
     message_both_ways(hex, &message);
     message
 }
 
-/// The octets of `message` in `version`.
-pub(crate) fn written(message: &Message, version: Version) -> Result<Vec<u8>, Inexpressible> {
+/// The bytes of `message` in `version`.
+pub(crate) fn written(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {
     let (mut tx, mut xid) = (vec![], 1);
-    message.emit(1, &mut Out::new(&mut tx, version, &mut xid)).map(|()| tx)
+    message.emit(1, &mut Encoder::new(&mut tx, version, &mut xid)).map(|()| tx)
 }
 
-/// [`message_both_ways`] for a message of the type octet `kind` with the body `hex`.
+/// [`message_both_ways`] for a message of the type byte `kind` with the body `hex`.
 pub(crate) fn both_ways(version: Version, kind: u8, hex: &str, message: &Message) -> Value {
     let body = unhex(hex).unwrap();
     let length = u16::try_from(8 + body.len()).unwrap();

@@ -6,7 +6,7 @@ use super::codec::{Adapt, Codec, Item, Share};
 use super::group_prop::{BucketProp, GroupProp};
 use super::reader::Reader;
 use super::rows::{codes, record};
-use crate::{Inexpressible, Out, PortNo, Result, Version};
+use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 codes! {
     /// A group by its number.
@@ -75,7 +75,7 @@ impl Share<BucketId> for Place {
         Ok(())
     }
 
-    fn emit(_: &BucketId, _: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(_: &BucketId, _: &mut Encoder<'_>) -> Result<(), EncodeError> {
         Ok(())
     }
 }
@@ -96,7 +96,7 @@ impl Adapt<Vec<BucketProp>> for Fixed {
         Ok([weight, port, group].into_iter().flatten().collect())
     }
 
-    fn emit(properties: &Vec<BucketProp>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(properties: &Vec<BucketProp>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (mut weights, mut ports, mut groups) = (None, None, None);
         for property in properties {
             let said_before = match property {
@@ -129,7 +129,7 @@ impl Adapt<Vec<Bucket>> for Placed {
         Ok(buckets)
     }
 
-    fn emit(buckets: &Vec<Bucket>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(buckets: &Vec<Bucket>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         for (bucket, place) in buckets.iter().zip(0..) {
             if ![BucketId(place), BucketId::ALL].contains(&bucket.bucket_id) {
                 return out.needs(Version::V1_5, "bucket_id");

@@ -8,7 +8,7 @@ use super::reader::Reader;
 use super::rows::{choice, tlv};
 use super::value::Text;
 use crate::error::Part;
-use crate::{Inexpressible, Out, PortNo, Result};
+use crate::{EncodeError, Encoder, PortNo, Result};
 
 choice! {
     /// More of a bucket. OpenFlow 1.5.0 §7.3.4.3.
@@ -51,7 +51,7 @@ impl Share<PortNo> for Port32 {
         Ok(())
     }
 
-    fn emit(port: &PortNo, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(port: &PortNo, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         port.0.emit(out)
     }
 }
@@ -96,7 +96,7 @@ impl Codec for GroupProp {
         })
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (start, code) = (out.len(), self.code(out.version())?);
         u16::try_from(code).unwrap_or(EXPERIMENTER).emit(out)?;
         out.put(&[0u8; 2]);
@@ -125,12 +125,12 @@ mod tests {
     }
 
     #[test]
-    fn damaged_octets_of_groups_and_meters_are_errors_or_something_else() {
+    fn damaged_bytes_of_groups_and_meters_are_errors_or_something_else() {
         damage(FILE);
     }
 
     #[test]
-    fn every_row_about_groups_and_meters_has_octets_in_every_version() {
+    fn every_row_about_groups_and_meters_has_bytes_in_every_version() {
         let seen = Seen::of(FILE);
         let mine = |name: &str| name.starts_with("group_") || name.starts_with("meter_");
         seen.all::<Message>(&[""], |row| mine(row.name));

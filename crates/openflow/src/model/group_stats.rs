@@ -43,7 +43,7 @@ record! {
     pub struct BucketCounter: "bucket_counter" {
         /// Packets that went through it.
         pub packet_count: u64,
-        /// Octets of them.
+        /// Bytes of them.
         pub byte_count: u64,
     }
     V1_0.. => [packet_count, byte_count,]
@@ -61,7 +61,7 @@ record! {
         pub ref_count: u32,
         /// Packets that went through it.
         pub packet_count: u64,
-        /// Octets of them.
+        /// Bytes of them.
         pub byte_count: u64,
         /// Seconds that it has been there. Not in 1.1 and 1.2.
         pub duration_sec: u32,

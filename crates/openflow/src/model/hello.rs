@@ -4,7 +4,7 @@ use super::codec::versions::*;
 use super::codec::{Adapt, Codec, Item};
 use super::reader::Reader;
 use super::rows::{choice, record, tlv};
-use crate::{Inexpressible, Out, Result, Versions};
+use crate::{EncodeError, Encoder, Result, Versions};
 
 choice! {
     /// What an end says of itself. §7.5.1.
@@ -61,7 +61,7 @@ impl Adapt<Vec<HelloElement>> for Whole {
         Ok(elements)
     }
 
-    fn emit(value: &Vec<HelloElement>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &Vec<HelloElement>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         value.emit(out)
     }
 }
@@ -80,7 +80,7 @@ mod tests {
         Message::Hello(Hello { elements, extra: extra.to_vec() })
     }
 
-    // Octets of `tests/ofp-print.at` of Open vSwitch.
+    // Bytes of `tests/ofp-print.at` of Open vSwitch.
     #[test]
     fn a_hello_is_read_in_every_version() {
         for version in ["01", "02", "03", "04", "05", "06", "0f", "40"] {
@@ -94,8 +94,8 @@ mod tests {
     #[test]
     fn elements_that_are_not_known_are_kept() {
         let unknown = HelloElement::Other { code: 0xffff, body: vec![1, 2] };
-        let octets = "0400001800000000 ffff000601020000 00010008000000f0";
-        message_both_ways(octets, &hello(vec![unknown, bitmap(&[0xf0])], &[]));
+        let bytes = "0400001800000000 ffff000601020000 00010008000000f0";
+        message_both_ways(bytes, &hello(vec![unknown, bitmap(&[0xf0])], &[]));
     }
 
     #[test]
@@ -104,12 +104,12 @@ mod tests {
             "0100001300000000657874726120646174610a",
             &hello(vec![], b"extra data\n"),
         );
-        let octets = "0100001b00000000 ffff000601020000 00010008000000f0 616263";
-        let Message::Hello(read) = survives(octets) else { panic!("no hello") };
+        let bytes = "0100001b00000000 ffff000601020000 00010008000000f0 616263";
+        let Message::Hello(read) = survives(bytes) else { panic!("no hello") };
         assert_eq!((read.versions(), &read.extra[..]), (Some(Versions(0xf0)), &b"abc"[..]));
         let wrong = parse("0400000c00000000 00010003").unwrap_err();
-        assert_eq!(wrong.to_string(), "hello element at octet 8 has a length that cannot be");
+        assert_eq!(wrong.to_string(), "hello element at byte 8 has a length that cannot be");
         let empty = parse("0400000c00000000 00010000").unwrap_err();
-        assert_eq!(empty.to_string(), "hello element at octet 8 has a length that cannot be");
+        assert_eq!(empty.to_string(), "hello element at byte 8 has a length that cannot be");
     }
 }

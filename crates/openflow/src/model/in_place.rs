@@ -1,7 +1,7 @@
 //! What layouts read without a copy, so that views and owned values come from the same rows.
 
 use super::codec::{Adapt, Codec, Own, Share};
-use super::flow_counters::{Counts, Duration, duration, packets_and_octets};
+use super::flow_counters::{Counts, Duration, duration, packets_and_bytes};
 use super::instruction::{ActionsOf10, Instruction};
 use super::oxs::Counters;
 use super::reader::Reader;
@@ -54,42 +54,42 @@ impl Gather<Counters> for Duration {
 
 impl Gather<Counters> for Counts {
     fn gather(value: &mut Counters, r: &mut Reader<'_>) -> Result<()> {
-        (value.packet_count, value.byte_count) = packets_and_octets(r)?;
+        (value.packet_count, value.byte_count) = packets_and_bytes(r)?;
         Ok(())
     }
 }
 
-/// Octets of a message, and where in it they lie.
+/// Bytes of a message, and where in it they lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span<'a> {
     version: Version,
-    octets: &'a [u8],
+    bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Span<'a> {
-    /// No octets.
-    pub(crate) const NONE: Self = Self { version: Version::V1_0, octets: &[], at: 0 };
+    /// No bytes.
+    pub(crate) const NONE: Self = Self { version: Version::V1_0, bytes: &[], at: 0 };
 
     /// What `from` had left and `to`, which reads the same, has not.
     pub(crate) fn between(from: &Reader<'a>, to: &Reader<'a>) -> Self {
-        let octets = from.peek().get(..to.at() - from.at()).unwrap_or_default();
-        Self { version: from.version(), octets, at: from.at() }
+        let bytes = from.peek().get(..to.at() - from.at()).unwrap_or_default();
+        Self { version: from.version(), bytes, at: from.at() }
     }
 
-    /// The octets.
-    pub(crate) const fn octets(self) -> &'a [u8] {
-        self.octets
+    /// The bytes.
+    pub(crate) const fn bytes(self) -> &'a [u8] {
+        self.bytes
     }
 
-    /// Reads the octets.
+    /// Reads the bytes.
     pub(crate) fn reader(self) -> Reader<'a> {
-        Reader::new(self.version, self.octets, self.at)
+        Reader::new(self.version, self.bytes, self.at)
     }
 
     /// Takes everything left.
     fn rest(r: &mut Reader<'a>) -> Self {
-        Self { version: r.version(), at: r.at(), octets: r.rest() }
+        Self { version: r.version(), at: r.at(), bytes: r.rest() }
     }
 }
 

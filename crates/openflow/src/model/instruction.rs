@@ -7,7 +7,7 @@ use super::oxs::Stats;
 use super::reader::Reader;
 use super::rows::{choice, flags};
 use crate::error::Part;
-use crate::{Inexpressible, Out, Result, Version};
+use crate::{EncodeError, Encoder, Result, Version};
 
 flags! {
     /// `OFPSTF_*`: how often a [`StatTrigger`](Instruction::StatTrigger) tells. OpenFlow 1.5.1 §7.2.5.
@@ -71,14 +71,14 @@ impl Codec for Instruction {
         parse_tlv(r, Padding::Inside, Part::Instruction, extended)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         emit_tlv(self, out, Padding::Inside)
     }
 }
 
 impl Item for Instruction {
     /// The meter is an instruction in 1.3 and 1.4, and since 1.5 the first of the actions done now.
-    fn emit_list(list: &[Self], out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit_list(list: &[Self], out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let others = match out.version() {
             Version::V1_5 => with_meter_as_action(list),
             Version::V1_3 | Version::V1_4 => with_meter_as_instruction(list),
@@ -158,7 +158,7 @@ impl Adapt<Vec<Instruction>> for ActionsOf10 {
         Ok(vec![Instruction::ApplyActions { actions }])
     }
 
-    fn emit(value: &Vec<Instruction>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &Vec<Instruction>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         value.iter().try_for_each(|instruction| match instruction {
             Instruction::ApplyActions { actions } => actions.emit(out),
             other => {
@@ -176,11 +176,11 @@ impl Adapt<Vec<Instruction>> for ActionsOf10 {
 mod tests {
     use super::*;
     use crate::model::field::{Field, FieldId};
-    use crate::{Error, PortNo};
+    use crate::{ParseError, PortNo};
 
-    fn written(list: &[Instruction], version: Version) -> Result<Vec<u8>, Inexpressible> {
+    fn written(list: &[Instruction], version: Version) -> Result<Vec<u8>, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
-        let mut out = Out::new(&mut tx, version, &mut xid);
+        let mut out = Encoder::new(&mut tx, version, &mut xid);
         match version {
             Version::V1_0 => ActionsOf10::emit(&list.to_vec(), &mut out)?,
             _ => list.to_vec().emit(&mut out)?,
@@ -188,8 +188,8 @@ mod tests {
         Ok(tx)
     }
 
-    fn read(octets: &[u8], version: Version) -> Result<Vec<Instruction>, Error> {
-        let mut r = Reader::new(version, octets, 0);
+    fn read(bytes: &[u8], version: Version) -> Result<Vec<Instruction>, ParseError> {
+        let mut r = Reader::new(version, bytes, 0);
         if version == Version::V1_0 { ActionsOf10::parse(&mut r) } else { Vec::parse(&mut r) }
     }
 
@@ -219,7 +219,7 @@ mod tests {
     fn a_bare_list_of_actions_loses_nothing_in_1_1_and_1_2() {
         let list = vec![apply(&[OUT]), Instruction::GotoTable { table_id: 1 }];
         let (mut tx, mut xid) = (vec![], 1);
-        let no = ActionsOf10::emit(&list, &mut Out::new(&mut tx, Version::V1_2, &mut xid));
+        let no = ActionsOf10::emit(&list, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid));
         assert_eq!(no.unwrap_err().to_string(), "instruction needs 1.3, this is 1.2");
     }
 

@@ -1,4 +1,4 @@
-//! Layouts: what a row says of the octets of a record or of an alternative.
+//! Layouts: what a row says of the bytes of a record or of an alternative.
 //!
 //! The entries of a layout, each with a comma behind it:
 //!
@@ -6,14 +6,14 @@
 //! | --- | --- |
 //! | `field` | as its type says |
 //! | `field as Adapter` | as the [`Adapt`]er says |
-//! | `pad N` | N octets of zeros, whatever they are when read |
-//! | `length` | 16 bits: octets of the whole record; what follows must end there |
-//! | `sized` | 16 bits: octets of the field that says `in sized` |
-//! | `field in sized` | as its type says, in as many octets as `sized` told |
+//! | `pad N` | N bytes of zeros, whatever they are when read |
+//! | `length` | 16 bits: bytes of the whole record; what follows must end there |
+//! | `sized` | 16 bits: bytes of the field that says `in sized` |
+//! | `field in sized` | as its type says, in as many bytes as `sized` told |
 //! | `field in sized as Adapter` | the same, as the [`Adapt`]er says |
-//! | `field and other in sized as Both` | the two as [`Both`] says, in as many octets as `sized` told |
+//! | `field and other in sized as Both` | the two as [`Both`] says, in as many bytes as `sized` told |
 //! | `field by Share` | what the [`Share`] says of it; other shares of the field stand elsewhere in the layout |
-//! | `align N` | zeros until the record so far and N octets before it are a multiple of eight |
+//! | `align N` | zeros until the record so far and N bytes before it are a multiple of eight |
 //! | `align before field` | the same if anything follows, then a field that is a list |
 //! | `counted` | 16 bits: how many items the list has that says `in counted` |
 //! | `field in counted` | a list of as many items as `counted` told |

@@ -6,7 +6,7 @@ use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{choice, flags, record};
 use super::value::{Entries, Misread, Plain, Value};
-use crate::{Inexpressible, Out, Result, Version, Why};
+use crate::{EncodeError, Encoder, Result, Version, Why};
 
 flags! {
     /// `NX_LEARN_F_*`: how a rule is learned.
@@ -79,10 +79,10 @@ impl Codec for Learn2 {
         Ok(Self { rule, limit, result_dst_ofs, result_dst, flow_mod_specs })
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let writes = self.rule.flags.contains(LearnFlags::WRITE_RESULT);
         if writes != self.result_dst.is_some() {
-            return Err(Inexpressible { what: "result_dst", version: out.version(), needs: None });
+            return Err(EncodeError { what: "result_dst", version: out.version(), needs: None });
         }
         self.rule.emit(out)?;
         self.limit.emit(out)?;
@@ -191,9 +191,9 @@ impl Codec for LearnSpec {
         Ok(Self { n_bits, src, dst: LearnDst::parse_as(dst.into(), r)? })
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
-        let wrong = |what| Inexpressible { what, version, needs: None };
+        let wrong = |what| EncodeError { what, version, needs: None };
         let (src, dst) = (self.src.code(version)?, self.dst.code(version)?);
         let head = match (src, dst) {
             (0, 0..=2) | (1, 0..=1) => src << 13 | dst << 11 | u64::from(self.n_bits),
@@ -211,7 +211,7 @@ impl Codec for LearnSpec {
     }
 }
 
-/// Octets of an immediate value of `n_bits`.
+/// Bytes of an immediate value of `n_bits`.
 fn immediate_len(n_bits: u16) -> usize {
     2 * usize::from(n_bits.div_ceil(16))
 }
@@ -250,7 +250,7 @@ impl Adapt<Vec<LearnSpec>> for Specs {
         Ok(specs)
     }
 
-    fn emit(value: &Vec<LearnSpec>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &Vec<LearnSpec>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         value.emit(out)
     }
 }

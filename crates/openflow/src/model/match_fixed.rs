@@ -1,11 +1,11 @@
-//! The fixed matches of 1.0 (40 octets) and 1.1 (88). OpenFlow 1.0.0 §5.2.3, OpenFlow 1.1.0 §A.2.3.
+//! The fixed matches of 1.0 (40 bytes) and 1.1 (88). OpenFlow 1.0.0 §5.2.3, OpenFlow 1.1.0 §A.2.3.
 
 use super::field::{Field, FieldId, VID_PRESENT};
 use super::matching::Match;
 use super::oxm::lacks;
 use super::reader::Reader;
 use crate::error::Part;
-use crate::{Inexpressible, MacAddr, Out, PortNo, Result, Version, VlanId, Why};
+use crate::{EncodeError, Encoder, MacAddr, PortNo, Result, Version, VlanId, Why};
 
 /// `OFPFW_*` of 1.0.
 mod wild_1_0 {
@@ -135,8 +135,8 @@ impl Fixed {
     ///
     /// # Errors
     /// The first field for which there is no place in `version`, or that would be another one in its place.
-    fn of(it: &Match, version: Version) -> Result<Self, Inexpressible> {
-        let no = |what, needs| Err(Inexpressible { what, version, needs });
+    fn of(it: &Match, version: Version) -> Result<Self, EncodeError> {
+        let no = |what, needs| Err(EncodeError { what, version, needs });
         let (mut fixed, mut seen) = (Self::default(), Vec::with_capacity(it.fields.len()));
         for oxm in &it.fields {
             let field = oxm.field().ok_or_else(|| lacks(oxm.id(), version))?.plain();
@@ -209,11 +209,11 @@ const fn wild_if<T: Copy>(value: Option<T>, bit: u32) -> u32 {
 }
 
 fn mac(r: &mut Reader<'_>) -> Result<u64> {
-    r.array("match").map(|octets| MacAddr(octets).to_u64())
+    r.array("match").map(|bytes| MacAddr(bytes).to_u64())
 }
 
 fn u8_of(r: &mut Reader<'_>) -> Result<u8> {
-    r.array("match").map(|[octet]| octet)
+    r.array("match").map(|[byte]| byte)
 }
 
 /// The vlan, unless it is none that can be.
@@ -227,7 +227,7 @@ fn vlan(r: &Reader<'_>, at: usize, vid: Option<u16>) -> Result<Option<u16>> {
     }
 }
 
-/// Reads 40 octets.
+/// Reads 40 bytes.
 ///
 /// # Errors
 /// `Short`, and `Value` for a VLAN that is none.
@@ -266,12 +266,12 @@ fn fixed_1_0(r: &mut Reader<'_>) -> Result<Fixed> {
     Ok(fixed)
 }
 
-/// Reads 40 octets as fields; see [`fixed_1_0`].
+/// Reads 40 bytes as fields; see [`fixed_1_0`].
 pub(super) fn parse_1_0(r: &mut Reader<'_>) -> Result<Match> {
     Ok(fixed_1_0(r)?.fields().collect())
 }
 
-/// Reads 88 octets as fields; see [`fixed_1_1`].
+/// Reads 88 bytes as fields; see [`fixed_1_1`].
 pub(super) fn parse_1_1(r: &mut Reader<'_>) -> Result<Match> {
     Ok(fixed_1_1(r)?.fields().collect())
 }
@@ -286,25 +286,25 @@ pub(crate) fn prove(r: &mut Reader<'_>) -> Result<()> {
 ///
 /// # Errors
 /// A mask that is no prefix.
-fn ignored(mask: u32, what: &'static str) -> Result<u32, Inexpressible> {
+fn ignored(mask: u32, what: &'static str) -> Result<u32, EncodeError> {
     let ignored = mask.trailing_zeros();
     if mask.leading_ones() + ignored != 32 {
         let (version, needs) = (Version::V1_0, Some(Version::V1_1));
-        return Err(Inexpressible { what, version, needs });
+        return Err(EncodeError { what, version, needs });
     }
     Ok(ignored)
 }
 
-/// Writes 40 octets. An address of which no bit counts ignores 32 bits; other places that are wild hold zeros.
+/// Writes 40 bytes. An address of which no bit counts ignores 32 bits; other places that are wild hold zeros.
 ///
 /// # Errors
 /// What has no place in 1.0, by name.
-pub(super) fn emit_1_0(it: &Match, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+pub(super) fn emit_1_0(it: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
     let f = Fixed::of(it, Version::V1_0)?;
     let whole = |(_, mask): Masked<u64>, bit, what| match mask {
         0 => Ok(bit),
         MAC_BITS => Ok(0),
-        _ => Err(Inexpressible { what, version: Version::V1_0, needs: Some(Version::V1_1) }),
+        _ => Err(EncodeError { what, version: Version::V1_0, needs: Some(Version::V1_1) }),
     };
     let wildcards = wild_if(f.in_port, wild_1_0::IN_PORT)
         | wild_if(f.dl_vlan, wild_1_0::DL_VLAN)
@@ -334,18 +334,18 @@ pub(super) fn emit_1_0(it: &Match, out: &mut Out<'_>) -> Result<(), Inexpressibl
     Ok(())
 }
 
-/// `OFPMT_STANDARD` and the octets of it.
+/// `OFPMT_STANDARD` and the bytes of it.
 const STANDARD: (u16, u16) = (0, 88);
 
-/// Reads 88 octets. Masks have ones where a bit is wild.
+/// Reads 88 bytes. Masks have ones where a bit is wild.
 ///
 /// # Errors
-/// `Short`; `Kind` for another type of match, `Length` for another length; `Value` for a VLAN that is none.
+/// `Short`; `MessageType` for another type of match, `Length` for another length; `Value` for a VLAN that is none.
 fn fixed_1_1(r: &mut Reader<'_>) -> Result<Fixed> {
     let mut m = r.nested("match", Part::Match)?;
     let (at, kind, len) = (m.at(), m.u16("match")?, m.u16("match")?);
     if kind != STANDARD.0 {
-        return Err(m.error_at(at, "match type", Why::Kind));
+        return Err(m.error_at(at, "match type", Why::UnknownType));
     }
     if len != STANDARD.1 {
         return Err(m.error_at(at + 2, "match", Why::Length));
@@ -390,11 +390,11 @@ fn fixed_1_1(r: &mut Reader<'_>) -> Result<Fixed> {
     Ok(fixed)
 }
 
-/// Writes 88 octets; places that are wild hold zeros.
+/// Writes 88 bytes; places that are wild hold zeros.
 ///
 /// # Errors
 /// What has no place in 1.1, by name.
-pub(super) fn emit_1_1(it: &Match, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+pub(super) fn emit_1_1(it: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
     let f = Fixed::of(it, Version::V1_1)?;
     let wildcards = wild_if(f.in_port, wild_1_1::IN_PORT)
         | wild_if(f.dl_vlan, wild_1_1::DL_VLAN)

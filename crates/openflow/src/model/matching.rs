@@ -8,7 +8,7 @@ use super::match_fixed;
 use super::oxm::{Oxm, RawOxm};
 use super::reader::Reader;
 use crate::error::Part;
-use crate::{Inexpressible, Out, PortNo, Result, Version, Why};
+use crate::{EncodeError, Encoder, PortNo, Result, Version, Why};
 
 /// Fields that a packet must have; with none, every packet matches.
 ///
@@ -32,7 +32,7 @@ impl FromIterator<Field> for Match {
     }
 }
 
-/// What is wrong with a field of a match, beyond its octets.
+/// What is wrong with a field of a match, beyond its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Unfit {
     /// Which field.
@@ -69,12 +69,12 @@ impl fmt::Display for Unfit {
 impl core::error::Error for Unfit {}
 
 impl Match {
-    /// The field `id`, under whichever of its headers, if it is matched and has 16 octets at most.
+    /// The field `id`, under whichever of its headers, if it is matched and has 16 bytes at most.
     pub fn get(&self, id: FieldId) -> Option<&Field> {
         self.iter().find(|field| field.id.same_as(id))
     }
 
-    /// The fields of 16 octets at most.
+    /// The fields of 16 bytes at most.
     pub fn iter(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter_map(Oxm::field)
     }
@@ -120,7 +120,7 @@ impl Match {
 /// `OFPMT_OXM`.
 const OFPMT_OXM: u16 = 1;
 
-/// The form that the version has: 40 octets in 1.0, 88 in 1.1, then type, length, fields and zeros up to eight octets.
+/// The form that the version has: 40 bytes in 1.0, 88 in 1.1, then type, length, fields and zeros up to eight bytes.
 ///
 /// Refused when read: besides what [`Oxm`] says, another type of match than the version's, and a field that is there
 /// twice. §7.2.3.1, §7.2.3.6.
@@ -133,7 +133,7 @@ impl Codec for Match {
         }
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         match out.version() {
             Version::V1_0 => match_fixed::emit_1_0(self, out),
             Version::V1_1 => match_fixed::emit_1_1(self, out),
@@ -159,7 +159,7 @@ fn list<'a>(r: &mut Reader<'a>) -> Result<Reader<'a>> {
     let (at, kind, len) = (head.at(), head.u16("match")?, head.u16("match")?);
     let len = usize::from(len);
     if kind != OFPMT_OXM {
-        return Err(head.error_at(at, "match type", Why::Kind));
+        return Err(head.error_at(at, "match type", Why::UnknownType));
     }
     let bad_len = head.error_at(at + 2, "match", Why::Length);
     let inner = head.sub("match", len.checked_sub(4).ok_or(bad_len)?)?;
@@ -247,13 +247,13 @@ impl Adapt<Match> for Nxm {
         Ok(Match { fields })
     }
 
-    fn emit(value: &Match, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (mut seen, version) = (Seen::NONE, out.version());
         for oxm in &value.fields {
             let no = |why| {
                 let twice = why == Why::Duplicate;
                 let what = if twice { "field that is there twice" } else { "field of too many" };
-                Inexpressible { what, version, needs: None }
+                EncodeError { what, version, needs: None }
             };
             seen.add(oxm.id()).map_err(no)?;
         }
@@ -265,33 +265,33 @@ impl Adapt<Match> for Nxm {
 mod tests {
     use super::*;
     use crate::model::value::{Plain, hex, unhex};
-    use crate::{Error, ErrorCode, ErrorType, MacAddr, VlanId};
+    use crate::{ErrorCode, ErrorType, MacAddr, ParseError, VlanId};
 
-    fn read(version: Version, octets: &str) -> Result<Match> {
-        let octets = unhex(octets).unwrap();
-        let mut r = Reader::new(version, &octets, 8);
+    fn read(version: Version, bytes: &str) -> Result<Match> {
+        let bytes = unhex(bytes).unwrap();
+        let mut r = Reader::new(version, &bytes, 8);
         let read = Match::parse(&mut r)?;
         r.finish("match")?;
         Ok(read)
     }
 
-    fn read_alone(octets: &str) -> Result<Match> {
-        let octets = unhex(octets).unwrap();
-        let mut r = Reader::new(Version::V1_0, &octets, 8);
+    fn read_alone(bytes: &str) -> Result<Match> {
+        let bytes = unhex(bytes).unwrap();
+        let mut r = Reader::new(Version::V1_0, &bytes, 8);
         let read = Nxm::parse(&mut r)?;
         assert!(r.is_empty());
         Ok(read)
     }
 
-    fn written(version: Version, it: &Match) -> Result<String, Inexpressible> {
+    fn written(version: Version, it: &Match) -> Result<String, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
-        it.emit(&mut Out::new(&mut tx, version, &mut xid))?;
+        it.emit(&mut Encoder::new(&mut tx, version, &mut xid))?;
         Ok(hex(&tx))
     }
 
     fn written_alone(it: &Match) -> String {
         let (mut tx, mut xid) = (vec![], 1);
-        Nxm::emit(it, &mut Out::new(&mut tx, Version::V1_0, &mut xid)).unwrap();
+        Nxm::emit(it, &mut Encoder::new(&mut tx, Version::V1_0, &mut xid)).unwrap();
         hex(&tx)
     }
 
@@ -305,20 +305,20 @@ mod tests {
         let lines = include_str!("../../tests/golden/matches.txt").lines();
         for line in lines.filter(|line| !line.starts_with('#')) {
             let said: Vec<_> = line.split(' ').take(3).collect();
-            let [form, octets, told] = said[..] else { panic!("{line}") };
-            let octets = if octets == "-" { "" } else { octets };
+            let [form, bytes, told] = said[..] else { panic!("{line}") };
+            let bytes = if bytes == "-" { "" } else { bytes };
             let version = Version::from_text(form.trim_end_matches('n')).unwrap();
             let (it, again) = if form.ends_with('n') {
-                let it = read_alone(octets).unwrap();
+                let it = read_alone(bytes).unwrap();
                 let again = written_alone(&it);
                 (it, again)
             } else {
-                let it = read(version, octets).unwrap();
+                let it = read(version, bytes).unwrap();
                 let again = written(version, &it).unwrap();
                 (it, again)
             };
             assert_eq!(if it == Match::default() { "-".into() } else { text(&it) }, told, "{line}");
-            assert_eq!(again, octets, "{line}");
+            assert_eq!(again, bytes, "{line}");
             assert_eq!(Match::from_value(&it.to_value(version), version), Ok(it.clone()), "{line}");
             // Those of 1.0 may have a priority without a tag.
             assert!(version < Version::V1_2 || it.check() == Ok(()), "{line}");
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn the_odd_places_of_a_fixed_match_come_back_too() {
-        for (octets, told) in [
+        for (bytes, told) in [
             (
                 "00002000 fffe 020000000001 020000000002 ffff 03 00 0806 04 02 0000 00000000 0a000000 0050 0051",
                 "in_port=local,eth_dst=02:00:00:00:00:02,eth_src=02:00:00:00:00:01,eth_type=0x806,vlan_vid=none,\
@@ -338,16 +338,16 @@ mod tests {
                 "eth_type=0x800,nw_tos=5,ip_proto=1,ipv4_src=10.1.2.0/24,ipv4_dst=10.0.0.1,icmpv4_type=3,tcp_dst=256",
             ),
         ] {
-            let it = read(Version::V1_0, octets).unwrap();
+            let it = read(Version::V1_0, bytes).unwrap();
             assert_eq!(text(&it), told);
-            assert_eq!(written(Version::V1_0, &it).unwrap(), octets.replace(' ', ""));
+            assert_eq!(written(Version::V1_0, &it).unwrap(), bytes.replace(' ', ""));
         }
     }
 
     #[test]
     fn what_is_wild_in_a_fixed_match_is_not_looked_at() {
-        let octets = "003fffff 0001 020000000001 020000000002 1234 07 01 0800 ff 06 0101 0a000001 0a000002 0050 0051";
-        assert_eq!(read(Version::V1_0, octets), Ok(Match::default()));
+        let bytes = "003fffff 0001 020000000001 020000000002 1234 07 01 0800 ff 06 0101 0a000001 0a000002 0050 0051";
+        assert_eq!(read(Version::V1_0, bytes), Ok(Match::default()));
         let under = "00380a0f 0000 000000000000 000000000000 0000 00 00 0800 00 06 0000 0a0102ff 00000000 0000 0000";
         let it = read(Version::V1_0, under).unwrap();
         assert_eq!(it.get(FieldId::IPV4_SRC).map(|f| f.value), Some(0x0a01_0200 & !0x3ff));
@@ -385,8 +385,8 @@ mod tests {
 
     #[test]
     fn malformed_matches_deserve_the_errors_of_the_specification() {
-        let code = |version, octets: &str| {
-            let error: Error = read(version, octets).unwrap_err();
+        let code = |version, bytes: &str| {
+            let error: ParseError = read(version, bytes).unwrap_err();
             let (kind, code) = error.code();
             assert_eq!(kind, ErrorType::BAD_MATCH, "{error}");
             code

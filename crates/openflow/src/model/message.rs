@@ -27,13 +27,13 @@ use super::role::{RoleRequest, RoleStatus};
 use super::rows::choice;
 use super::table::{TableMod, TableStatus};
 use super::value::{Misread, Plain, Value};
-use crate::frame::HEADER_LEN;
-use crate::{Frame, Inexpressible, Kind, Out, Result, Version};
+use crate::raw_message::HEADER_LEN;
+use crate::{EncodeError, Encoder, MessageType, RawMessage, Result, Version};
 
 choice! {
     /// A message of any version, with everything it says but its transaction id.
     ///
-    /// Numbers are those of [`Kind`]; of a message of Nicira or the ONF its type under their identity.
+    /// Numbers are those of [`MessageType`]; of a message of Nicira or the ONF its type under their identity.
     pub enum Message: "message" {
         /// Opens a session. §7.5.1.
         Hello "hello" (Hello) = { V1_0.. => 0 };
@@ -175,7 +175,7 @@ choice! {
             /// How.
             format: NxFlowFormat,
         } = { V1_0 => 0x2320_0000_000c [format,] };
-        /// Whether the command of a `FLOW_MOD` of 1.0 has the table in its upper octet. Nicira's.
+        /// Whether the command of a `FLOW_MOD` of 1.0 has the table in its upper byte. Nicira's.
         NxFlowModTableId "nx_flow_mod_table_id" {
             /// 1 if it has.
             set: u8,
@@ -223,15 +223,15 @@ impl Message {
     ///
     /// ```
     /// use sluice_openflow::model::Message;
-    /// use sluice_openflow::{Frame, Out, Version};
+    /// use sluice_openflow::{RawMessage, Encoder, Version};
     ///
     /// let barrier = [4, 20, 0, 8, 0, 0, 0, 7];
-    /// let message = Message::parse(Frame::new(&barrier)?)?;
+    /// let message = Message::parse(RawMessage::new(&barrier)?)?;
     /// assert_eq!(message, Message::BarrierRequest);
     ///
     /// // The same, for a switch that speaks 1.0, where a barrier has another number.
     /// let (mut tx, mut xid) = (Vec::new(), 1);
-    /// message.emit(7, &mut Out::new(&mut tx, Version::V1_0, &mut xid))?;
+    /// message.emit(7, &mut Encoder::new(&mut tx, Version::V1_0, &mut xid))?;
     /// assert_eq!(tx, [1, 18, 0, 8, 0, 0, 0, 7]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -242,17 +242,17 @@ impl Message {
     ///
     /// # Cost
     /// Copies everything.
-    pub fn parse(msg: Frame<'_>) -> Result<Self> {
+    pub fn parse(msg: RawMessage<'_>) -> Result<Self> {
         let (version, kind) = (msg.version(), msg.kind());
-        if kind != Kind::HELLO || version < Version::V1_0 {
+        if kind != MessageType::HELLO || version < Version::V1_0 {
             version.known()?;
         }
         Self::parse_in(&mut Reader::new(version, msg.body(), HEADER_LEN), kind)
     }
 
     /// Reads the body of a message of `kind`, all that `r` has left.
-    pub(crate) fn parse_in(r: &mut Reader<'_>, kind: Kind) -> Result<Self> {
-        let code = experimenters::<Self>(kind.0, kind == Kind::EXPERIMENTER, 0, r)?;
+    pub(crate) fn parse_in(r: &mut Reader<'_>, kind: MessageType) -> Result<Self> {
+        let code = experimenters::<Self>(kind.0, kind == MessageType::EXPERIMENTER, 0, r)?;
         let read = named("message", Self::parse_as(code, r))?;
         r.finish("message")?;
         Ok(read)
@@ -262,7 +262,7 @@ impl Message {
     ///
     /// # Errors
     /// Names what the version cannot say; nothing is written then.
-    pub fn emit(&self, xid: u32, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    pub fn emit(&self, xid: u32, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let kind = self.kind(out.version())?;
         let code = self.code(out.version())?;
         out.message_with_xid(kind, xid, |out| {
@@ -273,18 +273,19 @@ impl Message {
         })
     }
 
-    /// What it is in `version`: [`Kind::EXPERIMENTER`] for all that Nicira and the ONF added.
+    /// What it is in `version`: [`MessageType::EXPERIMENTER`] for all that Nicira and the ONF added.
     ///
     /// # Errors
     /// Names the message if the version does not have it.
-    pub fn kind(&self, version: Version) -> Result<Kind, Inexpressible> {
-        let kind = u16::try_from(self.code(version)?).map_or(Kind::EXPERIMENTER, Kind);
-        if Kind::from_wire(version, kind.to_wire(version)) == kind {
+    pub fn kind(&self, version: Version) -> Result<MessageType, EncodeError> {
+        let kind =
+            u16::try_from(self.code(version)?).map_or(MessageType::EXPERIMENTER, MessageType);
+        if MessageType::from_wire(version, kind.to_wire(version)) == kind {
             return Ok(kind);
         }
-        let row = Kind::ALL.iter().find(|row| row.0 == kind);
+        let row = MessageType::ALL.iter().find(|row| row.0 == kind);
         let (what, needs) = row.map_or(("kind of message", None), |row| (row.1, Some(row.2)));
-        Err(Inexpressible { what, version, needs: needs.filter(|&needs| needs > version) })
+        Err(EncodeError { what, version, needs: needs.filter(|&needs| needs > version) })
     }
 
     /// Its name in the neutral form, as `flow_mod`; `other` for what is not modelled.
@@ -310,24 +311,24 @@ impl Message {
 mod tests {
     use super::*;
     use crate::model::{Band, MeterCommand, MeterFlags, MeterId};
-    use crate::{Error, Why};
+    use crate::{ParseError, Why};
 
-    fn written(message: &Message, version: Version) -> Result<Vec<u8>, Inexpressible> {
+    fn written(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
-        message.emit(7, &mut Out::new(&mut tx, version, &mut xid))?;
+        message.emit(7, &mut Encoder::new(&mut tx, version, &mut xid))?;
         Ok(tx)
     }
 
     #[test]
-    fn a_message_comes_back_from_octets_and_from_the_neutral_form() {
+    fn a_message_comes_back_from_bytes_and_from_the_neutral_form() {
         let meter = Message::MeterMod(MeterMod {
             command: MeterCommand::ADD,
             flags: MeterFlags::KBPS | MeterFlags::BURST,
             meter_id: MeterId(3),
             bands: vec![Band::DscpRemark { rate: 10, burst_size: 20, prec_level: 1 }],
         });
-        let octets = written(&meter, Version::V1_3).unwrap();
-        assert_eq!(Message::parse(Frame::new(&octets).unwrap()), Ok(meter.clone()));
+        let bytes = written(&meter, Version::V1_3).unwrap();
+        assert_eq!(Message::parse(RawMessage::new(&bytes).unwrap()), Ok(meter.clone()));
         let value = meter.to_value(Version::V1_3);
         assert_eq!(Message::from_value(&value, Version::V1_3), Ok(meter.clone()));
         let no = written(&meter, Version::V1_2).unwrap_err();
@@ -337,29 +338,29 @@ mod tests {
     #[test]
     fn what_a_version_does_not_have_is_kept_whole() {
         let meter_mod_of_1_2 = [3, 29, 0, 10, 0, 0, 0, 7, 1, 2];
-        let message = Message::parse(Frame::new(&meter_mod_of_1_2).unwrap()).unwrap();
+        let message = Message::parse(RawMessage::new(&meter_mod_of_1_2).unwrap()).unwrap();
         assert_eq!(message, Message::Other { code: 29, body: vec![1, 2] });
         assert_eq!(written(&message, Version::V1_2).unwrap(), meter_mod_of_1_2);
         let no = written(&message, Version::V1_0).unwrap_err();
         assert_eq!(no.to_string(), "METER_MOD needs 1.3, this is 1.0");
 
         let multipart_type_77 = [4, 18, 0, 17, 0, 0, 0, 7, 0, 77, 0, 0, 0, 0, 0, 0, 9];
-        let message = Message::parse(Frame::new(&multipart_type_77).unwrap()).unwrap();
+        let message = Message::parse(RawMessage::new(&multipart_type_77).unwrap()).unwrap();
         assert_eq!(written(&message, Version::V1_3).unwrap(), multipart_type_77);
-        assert_eq!(message.kind(Version::V1_3), Ok(Kind::MULTIPART_REQUEST));
+        assert_eq!(message.kind(Version::V1_3), Ok(MessageType::MULTIPART_REQUEST));
 
         let gone_in_1_0 = [1, 200, 0, 9, 0, 0, 0, 7, 5];
-        let message = Message::parse(Frame::new(&gone_in_1_0).unwrap()).unwrap();
+        let message = Message::parse(RawMessage::new(&gone_in_1_0).unwrap()).unwrap();
         assert_eq!(written(&message, Version::V1_0).unwrap(), gone_in_1_0);
         assert!(written(&message, Version::V1_3).is_err());
     }
 
     #[test]
     fn what_was_kept_whole_is_not_said_where_it_would_mean_something() {
-        let kept = |version, octets: &str| {
-            let octets = crate::model::value::unhex(octets).unwrap();
-            let message = Message::parse(Frame::new(&octets).unwrap()).unwrap();
-            assert_eq!(written(&message, version), Ok(octets), "{message:?}");
+        let kept = |version, bytes: &str| {
+            let bytes = crate::model::value::unhex(bytes).unwrap();
+            let message = Message::parse(RawMessage::new(&bytes).unwrap()).unwrap();
+            assert_eq!(written(&message, version), Ok(bytes), "{message:?}");
             message
         };
         // Action 23 is nothing in 1.0 and `set_nw_ttl` later.
@@ -377,8 +378,8 @@ mod tests {
     fn versions_that_are_not_known_say_nothing_but_hello() {
         for version in [0, 7, 0x99] {
             let barrier = [version, 20, 0, 8, 0, 0, 0, 7];
-            let error = Message::parse(Frame::new(&barrier).unwrap()).unwrap_err();
-            assert_eq!(error, Error::new("version", 0, Why::Version));
+            let error = Message::parse(RawMessage::new(&barrier).unwrap()).unwrap_err();
+            assert_eq!(error, ParseError::new("version", 0, Why::Version));
         }
     }
 
@@ -388,10 +389,10 @@ mod tests {
         let cut_at = |len: usize| {
             let mut cut = whole[..len].to_vec();
             cut[3] = u8::try_from(len).unwrap();
-            Message::parse(Frame::new(&cut).unwrap()).unwrap_err().to_string()
+            Message::parse(RawMessage::new(&cut).unwrap()).unwrap_err().to_string()
         };
-        assert_eq!(cut_at(9), "command at octet 8 is cut off");
-        assert_eq!(cut_at(11), "flags at octet 10 is cut off");
-        assert_eq!(cut_at(14), "meter_id at octet 12 is cut off");
+        assert_eq!(cut_at(9), "command at byte 8 is cut off");
+        assert_eq!(cut_at(11), "flags at byte 10 is cut off");
+        assert_eq!(cut_at(14), "meter_id at byte 12 is cut off");
     }
 }

@@ -5,7 +5,7 @@ use super::codec::{Adapt, Codec, Item};
 use super::meter::{Band, MeterFlags, MeterId};
 use super::reader::Reader;
 use super::rows::{flags, record};
-use crate::{Inexpressible, Out, Result};
+use crate::{EncodeError, Encoder, Result};
 
 record! {
     /// Asks for what is known of meters. §7.3.5.12, §7.3.5.13.
@@ -28,7 +28,7 @@ record! {
     pub struct BandStats: "meter band_stats" {
         /// Packets above its rate.
         pub packet_band_count: u64,
-        /// Octets of them.
+        /// Bytes of them.
         pub byte_band_count: u64,
     }
     V1_3.. => [packet_band_count, byte_band_count,]
@@ -46,7 +46,7 @@ record! {
         pub ref_count: u32,
         /// Packets that came to it.
         pub packet_in_count: u64,
-        /// Octets of them.
+        /// Bytes of them.
         pub byte_in_count: u64,
         /// Seconds that it has been there.
         pub duration_sec: u32,
@@ -139,7 +139,7 @@ impl Adapt<Option<MeterFeatureFlags>> for IfThere {
         Ok(Some(features))
     }
 
-    fn emit(value: &Option<MeterFeatureFlags>, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &Option<MeterFeatureFlags>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let Some(features) = value else { return Ok(()) };
         features.emit(out)?;
         out.put(&[0u8; 4]);

@@ -22,7 +22,7 @@ use super::rows::{choice, flags};
 use super::table::{TableDesc, TableStats};
 use super::table_features::TableFeatures;
 use super::value::{Entries, Misread, Plain, Value};
-use crate::{Inexpressible, Out, Result, Version};
+use crate::{EncodeError, Encoder, Result, Version};
 
 flags! {
     /// `OFPMPF_*`.
@@ -241,7 +241,7 @@ pub struct Multipart<T> {
 /// The type of an experimenter's body.
 const EXPERIMENTER: u16 = 0xffff;
 
-/// Octets between the type that Nicira gave a body and the body.
+/// Bytes between the type that Nicira gave a body and the body.
 const fn nicira_pad(version: Version) -> usize {
     if version.0 == V1_0 { 4 } else { 0 }
 }
@@ -257,7 +257,7 @@ impl<T: Choice> Codec for Multipart<T> {
         Ok(Self { flags, body: T::parse_as(code, r)? })
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let code = self.body.code(out.version())?;
         u16::try_from(code).unwrap_or(EXPERIMENTER).emit(out)?;
         self.flags.emit(out)?;

@@ -42,7 +42,7 @@ macro_rules! codes {
                 <$repr as $crate::model::codec::Codec>::parse(r).map(Self)
             }
 
-            fn emit(&self, out: &mut $crate::Out<'_>) -> $crate::Result<(), $crate::Inexpressible> {
+            fn emit(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
                 $crate::model::codec::Codec::emit(&self.0, out)
             }
         }
@@ -124,7 +124,7 @@ macro_rules! flags {
                 <$repr as $crate::model::codec::Codec>::parse(r).map(Self)
             }
 
-            fn emit(&self, out: &mut $crate::Out<'_>) -> $crate::Result<(), $crate::Inexpressible> {
+            fn emit(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
                 $crate::model::codec::Codec::emit(&self.0, out)
             }
         }

@@ -7,7 +7,7 @@ use super::codec::versions::V1_0;
 use super::reader::Reader;
 use super::rows::{flags, record};
 use super::value::{Entries, Misread, Plain, Value, of_number, text_of};
-use crate::{Inexpressible, Out, Result, Version, Why};
+use crate::{EncodeError, Encoder, Result, Version, Why};
 
 flags! {
     /// `NX_NAT_F_*`: what is translated, and how a port is chosen.
@@ -69,7 +69,7 @@ impl Codec for NatRange {
         })
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let Self { ipv4_min, ipv4_max, ipv6_min, ipv6_max, proto_min, proto_max } = self;
         let present = u16::from(ipv4_min.is_some())
             | u16::from(ipv4_max.is_some()) << 1

@@ -43,7 +43,7 @@ record! {
         pub option_class: u16,
         /// Type of the option.
         pub option_type: u8,
-        /// Octets of the option, a multiple of 4.
+        /// Bytes of the option, a multiple of 4.
         pub option_len: u8,
         /// Number of the field.
         pub index: u16,
@@ -69,7 +69,7 @@ record! {
     /// The mappings of tunnel options.
     #[derive(Default)]
     pub struct NxTlvTableReply: "tlv_table_reply" {
-        /// Octets of options that there is room for.
+        /// Bytes of options that there is room for.
         pub max_option_space: u32,
         /// Fields that there are.
         pub max_fields: u16,

@@ -10,7 +10,7 @@ use crate::PortNo;
 choice! {
     /// `NXAC2PT_*`: what `controller2` says beside where to. The others are as usual.
     pub enum ControllerProperty: "controller property" {
-        /// Octets to send; without it all.
+        /// Bytes to send; without it all.
         MaxLen "max_len" {
             /// How many.
             max_len: u16,
@@ -27,7 +27,7 @@ choice! {
         } = { V1_0.. => 2 [reason,] };
         /// What the controller gets back with the packet.
         Userdata "userdata" {
-            /// Octets of its own.
+            /// Bytes of its own.
             userdata: Vec<u8>,
         } = { V1_0.. => 3 [userdata,] };
         /// The packet waits where it is until the controller resumes it.

@@ -3,7 +3,7 @@
 use super::codec::{Codec, Item};
 use super::field::{EXPERIMENTER, Field, FieldId};
 use super::reader::Reader;
-use crate::{Inexpressible, Out, Result, Version, Why};
+use crate::{EncodeError, Encoder, Result, Version, Why};
 
 /// One field with its value, whatever its length, so that none is lost.
 ///
@@ -18,7 +18,7 @@ use crate::{Inexpressible, Out, Result, Version, Why};
 /// packet has and prerequisites are not looked at; see [`Match::check`](super::Match::check).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Oxm {
-    /// A field of up to 16 octets that the version knows.
+    /// A field of up to 16 bytes that the version knows.
     Field(Field),
     /// A longer one, or one of which nothing is known; the header is written as it is.
     Wide {
@@ -52,7 +52,7 @@ impl Oxm {
         }
     }
 
-    /// The field, if it is one of up to 16 octets that is known.
+    /// The field, if it is one of up to 16 bytes that is known.
     pub fn field(&self) -> Option<&Field> {
         match self {
             Self::Field(field) => Some(field),
@@ -69,7 +69,7 @@ impl Oxm {
     }
 }
 
-/// The head of a field: which, whether with a mask, octets of the payload as the wire counts them.
+/// The head of a field: which, whether with a mask, bytes of the payload as the wire counts them.
 ///
 /// Stands alone where fields are named and not valued: in table features, and in the actions that copy from field to
 /// field. §7.3.5.5.2, OpenFlow 1.5.1 §7.2.6.4.
@@ -79,31 +79,31 @@ pub struct FieldHeader {
     pub id: FieldId,
     /// Whether a mask follows, or may.
     pub masked: bool,
-    /// Octets that follow the first four, or would: experimenter, value and mask.
+    /// Bytes that follow the first four, or would: experimenter, value and mask.
     pub len: u8,
 }
 
-/// Octets of an experimenter's identity where `id` has one.
+/// Bytes of an experimenter's identity where `id` has one.
 const fn identity(id: FieldId) -> u8 {
     if id.class == EXPERIMENTER { 4 } else { 0 }
 }
 
 impl From<FieldId> for FieldHeader {
-    /// The head of a value without a mask, of a field that has a row; otherwise of no octets.
+    /// The head of a value without a mask, of a field that has a row; otherwise of no bytes.
     fn from(id: FieldId) -> Self {
-        let octets = id.row().map_or(0, |row| row.octets);
-        Self { id, masked: false, len: identity(id) + octets }
+        let bytes = id.row().map_or(0, |row| row.bytes);
+        Self { id, masked: false, len: identity(id) + bytes }
     }
 }
 
 impl FieldHeader {
-    /// The head of a value with a mask, of a field that has a row; otherwise of no octets.
+    /// The head of a value with a mask, of a field that has a row; otherwise of no bytes.
     pub fn with_mask(id: FieldId) -> Self {
-        let octets = id.row().map_or(0, |row| row.octets);
-        Self { id, masked: true, len: identity(id) + 2 * octets }
+        let bytes = id.row().map_or(0, |row| row.bytes);
+        Self { id, masked: true, len: identity(id) + 2 * bytes }
     }
 
-    fn put(self, out: &mut Out<'_>) {
+    fn put(self, out: &mut Encoder<'_>) {
         let FieldId { class, number, experimenter } = self.id;
         out.put(&class.to_be_bytes());
         out.put(&[number << 1 | u8::from(self.masked), self.len]);
@@ -112,7 +112,7 @@ impl FieldHeader {
         }
     }
 
-    /// Octets of value and mask.
+    /// Bytes of value and mask.
     const fn payload(self) -> u8 {
         self.len - identity(self.id)
     }
@@ -135,7 +135,7 @@ impl Codec for FieldHeader {
         Ok(Self { id, masked, len })
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         self.put(out);
         Ok(())
     }
@@ -149,7 +149,7 @@ impl Item for Oxm {}
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawOxm<'a> {
     id: FieldId,
-    /// Whether it is known, and of 16 octets at most.
+    /// Whether it is known, and of 16 bytes at most.
     is_field: bool,
     value: &'a [u8],
     mask: Option<&'a [u8]>,
@@ -173,8 +173,8 @@ impl<'a> RawOxm<'a> {
         }
         let known = header.id.row().filter(|_| header.id.is_known_in(r.version()));
         let right = known.is_none_or(|row| {
-            let octets = row.octets.into();
-            value.len() == octets || (row.is_variable() && (1..octets).contains(&value.len()))
+            let bytes = row.bytes.into();
+            value.len() == bytes || (row.is_variable() && (1..bytes).contains(&value.len()))
         });
         if !right {
             return Err(bad_len);
@@ -216,16 +216,16 @@ impl Codec for Oxm {
         RawOxm::take(r).map(Self::from)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         match self {
             Self::Field(field) => field.emit(out),
             Self::Wide { id, value, mask } => {
-                let octets = value.len() + mask.as_ref().map_or(0, |_| value.len());
-                let len = u8::try_from(octets).ok().and_then(|len| len.checked_add(identity(*id)));
+                let bytes = value.len() + mask.as_ref().map_or(0, |_| value.len());
+                let len = u8::try_from(bytes).ok().and_then(|len| len.checked_add(identity(*id)));
                 let len =
                     len.filter(|_| mask.as_ref().is_none_or(|mask| mask.len() == value.len()));
                 let version = out.version();
-                let wrong = Inexpressible { what: "length of a field", version, needs: None };
+                let wrong = EncodeError { what: "length of a field", version, needs: None };
                 FieldHeader { id: *id, masked: mask.is_some(), len: len.ok_or(wrong)? }.put(out);
                 out.put(value.as_slice());
                 out.put(mask.as_deref().unwrap_or_default());
@@ -239,21 +239,17 @@ impl Field {
     /// Writes the field with its header. Bits of the value outside of the mask are zeros.
     ///
     /// # Errors
-    /// A field that the version does not know under any of its headers, a value that does not fit its octets.
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    /// A field that the version does not know under any of its headers, a value that does not fit its bytes.
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
         let id = self.id.spoken_in(version).ok_or_else(|| lacks(self.id, version))?;
-        let known = id.row().filter(|row| self.len != row.octets);
+        let known = id.row().filter(|row| self.len != row.bytes);
         if known.is_some_and(|row| !row.is_variable() || self.len == 0) {
-            return Err(Inexpressible { what: "length of a field", version, needs: None });
+            return Err(EncodeError { what: "length of a field", version, needs: None });
         }
         let room = self.room();
         if self.len > 16 || self.value & !room != 0 || self.mask.unwrap_or_default() & !room != 0 {
-            return Err(Inexpressible {
-                what: "value longer than its field",
-                version,
-                needs: None,
-            });
+            return Err(EncodeError { what: "value longer than its field", version, needs: None });
         }
         let len = identity(id) + (self.len << u8::from(self.mask.is_some()));
         FieldHeader { id, masked: self.mask.is_some(), len }.put(out);
@@ -265,26 +261,22 @@ impl Field {
     }
 }
 
-fn put_low(out: &mut Out<'_>, value: u128, len: u8) {
-    let octets = value.to_be_bytes();
-    out.put(octets.get(16 - usize::from(len.min(16))..).unwrap_or_default());
+fn put_low(out: &mut Encoder<'_>, value: u128, len: u8) {
+    let bytes = value.to_be_bytes();
+    out.put(bytes.get(16 - usize::from(len.min(16))..).unwrap_or_default());
 }
 
-/// The value of up to 16 octets, most significant first.
-fn low(octets: &[u8]) -> u128 {
-    octets.iter().fold(0, |value, &octet| value << 8 | u128::from(octet))
+/// The value of up to 16 bytes, most significant first.
+fn low(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |value, &byte| value << 8 | u128::from(byte))
 }
 
 /// What `version` lacks, with the first that has it.
-pub(super) fn lacks(id: FieldId, version: Version) -> Inexpressible {
+pub(super) fn lacks(id: FieldId, version: Version) -> EncodeError {
     let Some(row) = id.row() else {
-        return Inexpressible { what: "unknown field", version, needs: Some(Version::V1_2) };
+        return EncodeError { what: "unknown field", version, needs: Some(Version::V1_2) };
     };
-    Inexpressible {
-        what: row.name,
-        version,
-        needs: Some(row.since).filter(|&since| since > version),
-    }
+    EncodeError { what: row.name, version, needs: Some(row.since).filter(|&since| since > version) }
 }
 
 #[cfg(test)]
@@ -302,41 +294,41 @@ mod tests {
     use crate::model::Match;
     use crate::model::value::{Plain, hex, unhex};
 
-    fn written<T: Codec>(it: &T, version: Version) -> Result<String, Inexpressible> {
+    fn written<T: Codec>(it: &T, version: Version) -> Result<String, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
-        it.emit(&mut Out::new(&mut tx, version, &mut xid))?;
+        it.emit(&mut Encoder::new(&mut tx, version, &mut xid))?;
         Ok(hex(&tx))
     }
 
-    fn read<T: Codec>(version: Version, octets: &str) -> Result<T> {
-        let octets = unhex(octets).unwrap();
-        let mut r = Reader::new(version, &octets, 8);
+    fn read<T: Codec>(version: Version, bytes: &str) -> Result<T> {
+        let bytes = unhex(bytes).unwrap();
+        let mut r = Reader::new(version, &bytes, 8);
         let read = T::parse(&mut r)?;
         r.finish("oxm")?;
         Ok(read)
     }
 
     #[test]
-    fn every_header_of_the_table_has_octets_that_are_read_and_written() {
+    fn every_header_of_the_table_has_bytes_that_are_read_and_written() {
         let mut seen = BTreeSet::new();
         let lines = include_str!("../../tests/golden/fields.txt").lines();
         for line in lines.filter(|line| !line.starts_with('#')) {
             let (said, _origin) = line.split_once(" # ").unwrap();
             let said: Vec<_> = said.split(' ').collect();
-            let [version, octets, name, value] = said[..] else { panic!("{line}") };
+            let [version, bytes, name, value] = said[..] else { panic!("{line}") };
             let version = Version::from_text(version).unwrap();
-            let oxm: Oxm = read(version, octets).unwrap_or_else(|e| panic!("{line}: {e}"));
+            let oxm: Oxm = read(version, bytes).unwrap_or_else(|e| panic!("{line}: {e}"));
             assert_eq!((oxm.name().as_str(), oxm.value_text().as_str()), (name, value), "{line}");
-            assert_eq!(written(&oxm, version).unwrap(), octets, "{line}");
+            assert_eq!(written(&oxm, version).unwrap(), bytes, "{line}");
             assert_eq!(Oxm::from_text(name, value).as_ref(), Ok(&oxm), "{line}");
             assert_eq!(
                 Oxm::from_value(&oxm.to_value(version), version).as_ref(),
                 Ok(&oxm),
                 "{line}"
             );
-            let head = octets.len().min(if octets.starts_with("ffff") { 16 } else { 8 });
-            let header: FieldHeader = read(version, octets.get(..head).unwrap()).unwrap();
-            assert_eq!(written(&header, version).unwrap(), octets[..head], "{line}");
+            let head = bytes.len().min(if bytes.starts_with("ffff") { 16 } else { 8 });
+            let header: FieldHeader = read(version, bytes.get(..head).unwrap()).unwrap();
+            assert_eq!(written(&header, version).unwrap(), bytes[..head], "{line}");
             assert_eq!(FieldHeader::from_value(&header.to_value(version), version), Ok(header));
             seen.insert(header.id);
         }
@@ -348,14 +340,14 @@ mod tests {
     #[test]
     fn a_field_is_written_with_the_header_that_the_version_has() {
         let flags = Oxm::Field(Field::new(FieldId::TCP_FLAGS, 2));
-        for (version, octets) in [
+        for (version, bytes) in [
             (Version::V1_0, "000144020002"),
             (Version::V1_2, "000144020002"),
             (Version::V1_3, "ffff54064f4e46000002"),
             (Version::V1_5, "800054020002"),
         ] {
-            assert_eq!(written(&flags, version).unwrap(), octets);
-            assert_eq!(read(version, octets), Ok(flags.clone()));
+            assert_eq!(written(&flags, version).unwrap(), bytes);
+            assert_eq!(read(version, bytes), Ok(flags.clone()));
         }
         let isid = Oxm::Field(Field::new(FieldId::PBB_ISID, 1));
         let no = written(&isid, Version::V1_2).unwrap_err();
@@ -364,7 +356,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_off_or_contradicts_itself_is_refused() {
-        let refused = |octets| read::<Oxm>(Version::V1_3, octets).unwrap_err();
+        let refused = |bytes| read::<Oxm>(Version::V1_3, bytes).unwrap_err();
         assert_eq!((refused("800006").what, refused("800006").why), ("oxm", Why::Short));
         assert_eq!(refused("80000606 0200000000").why, Why::Short);
         assert_eq!(
@@ -388,12 +380,12 @@ mod tests {
 
     #[test]
     fn headers_in_a_list_keep_what_they_say() {
-        for octets in
+        for bytes in
             ["80000706", "8000070c", "80000606", "ffff5406 4f4e4600", "80007a00", "0001507c"]
         {
-            let octets = octets.replace(' ', "");
-            let header: FieldHeader = read(Version::V1_3, &octets).unwrap();
-            assert_eq!(written(&header, Version::V1_3).unwrap(), octets);
+            let bytes = bytes.replace(' ', "");
+            let header: FieldHeader = read(Version::V1_3, &bytes).unwrap();
+            assert_eq!(written(&header, Version::V1_3).unwrap(), bytes);
             assert_eq!(
                 FieldHeader::from_value(&header.to_value(Version::V1_3), Version::V1_3),
                 Ok(header)
@@ -416,7 +408,7 @@ mod tests {
             let needed: Match = row.needs.iter().map(|need| Field::new(need.id(), 0)).collect();
             assert!(needed.iter().all(|field| field.id.row().is_some()), "{}", row.name);
             assert_eq!(
-                row.octets,
+                row.bytes,
                 if row.bits == 20 || row.name == "nsh_spi" {
                     4
                 } else if row.name == "tun_flags" {

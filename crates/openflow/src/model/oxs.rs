@@ -3,7 +3,7 @@
 use super::codec::Codec;
 use super::reader::Reader;
 use super::value::{Entries, Misread, Plain, Value, hex, of_number, unhex};
-use crate::{Inexpressible, Out, Result, Version, Why};
+use crate::{EncodeError, Encoder, Result, Version, Why};
 
 /// How long something took or takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -25,7 +25,7 @@ pub enum Stat {
     FlowCount(u32),
     /// Packets.
     PacketCount(u64),
-    /// Octets of the packets.
+    /// Bytes of the packets.
     ByteCount(u64),
     /// One without a row, kept whole.
     Other {
@@ -49,7 +49,7 @@ pub struct Counters {
     pub flow_count: Option<u32>,
     /// Packets.
     pub packet_count: Option<u64>,
-    /// Octets of the packets.
+    /// Bytes of the packets.
     pub byte_count: Option<u64>,
 }
 
@@ -67,8 +67,8 @@ pub struct StatRow {
     pub name: &'static str,
     /// Number within `OFPXSC_OPENFLOW_BASIC`.
     pub number: u8,
-    /// Octets of the value.
-    pub octets: u8,
+    /// Bytes of the value.
+    pub bytes: u8,
 }
 
 /// `OFPXSC_OPENFLOW_BASIC`.
@@ -77,11 +77,11 @@ const BASIC: u16 = 0x8002;
 impl Stat {
     /// The counters that the specification has.
     pub const ROWS: &'static [StatRow] = &[
-        StatRow { name: "duration", number: 0, octets: 8 },
-        StatRow { name: "idle_time", number: 1, octets: 8 },
-        StatRow { name: "flow_count", number: 3, octets: 4 },
-        StatRow { name: "packet_count", number: 4, octets: 8 },
-        StatRow { name: "byte_count", number: 5, octets: 8 },
+        StatRow { name: "duration", number: 0, bytes: 8 },
+        StatRow { name: "idle_time", number: 1, bytes: 8 },
+        StatRow { name: "flow_count", number: 3, bytes: 4 },
+        StatRow { name: "packet_count", number: 4, bytes: 8 },
+        StatRow { name: "byte_count", number: 5, bytes: 8 },
     ];
 
     /// Number and value of one that has a row.
@@ -136,10 +136,10 @@ impl<'a> RawStat<'a> {
             return Ok(Self::Other { class, number, value });
         };
         let bad_len = r.error_at(at + 3, "oxs length", Why::Length);
-        if len != row.octets {
+        if len != row.bytes {
             return Err(bad_len);
         }
-        let n = value.iter().fold(0, |n, &octet| n << 8 | u64::from(octet));
+        let n = value.iter().fold(0, |n, &byte| n << 8 | u64::from(byte));
         Self::of(row.number, n).ok_or(bad_len)
     }
 
@@ -222,9 +222,9 @@ impl Codec for Stat {
         RawStat::take(r).map(Self::from)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         if let Self::Other { class, number, value } = self {
-            let wrong = |_| Inexpressible {
+            let wrong = |_| EncodeError {
                 what: "length of a counter",
                 version: out.version(),
                 needs: None,
@@ -236,10 +236,10 @@ impl Codec for Stat {
         }
         let (number, n) = self.parts().unwrap_or_default();
         let row = Self::ROWS.iter().find(|row| row.number == number);
-        let octets = row.map_or(0, |row| row.octets);
+        let bytes = row.map_or(0, |row| row.bytes);
         BASIC.emit(out)?;
-        out.put(&[number << 1, octets]);
-        out.put(n.to_be_bytes().get(8 - usize::from(octets)..).unwrap_or_default());
+        out.put(&[number << 1, bytes]);
+        out.put(n.to_be_bytes().get(8 - usize::from(bytes)..).unwrap_or_default());
         Ok(())
     }
 }
@@ -277,7 +277,7 @@ impl Stats {
         })
     }
 
-    /// Octets of the packets.
+    /// Bytes of the packets.
     pub fn byte_count(&self) -> Option<u64> {
         self.fields.iter().find_map(|stat| match stat {
             Stat::ByteCount(n) => Some(*n),
@@ -286,7 +286,7 @@ impl Stats {
     }
 }
 
-/// 16 bits reserved, 16 bits length without the zeros at the end, counters, zeros up to eight octets.
+/// 16 bits reserved, 16 bits length without the zeros at the end, counters, zeros up to eight bytes.
 ///
 /// Refused when read: what is cut off, a counter of a length that its row has not, one that is there twice.
 impl Codec for Stats {
@@ -296,7 +296,7 @@ impl Codec for Stats {
         Ok(Self { fields })
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         out.needs(Version::V1_5, "stats")?;
         let start = out.len();
         out.put(&[0u8; 4]);
@@ -370,11 +370,11 @@ fn stat_of(name: &str, value: &Value, version: Version) -> Result<Stat, Misread>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
+    use crate::ParseError;
 
     fn read(text: &str) -> Result<Stats> {
-        let octets = unhex(text).unwrap();
-        let mut r = Reader::new(Version::V1_5, &octets, 16);
+        let bytes = unhex(text).unwrap();
+        let mut r = Reader::new(Version::V1_5, &bytes, 16);
         let read = Stats::parse(&mut r)?;
         r.finish("stats")?;
         Ok(read)
@@ -383,7 +383,7 @@ mod tests {
     fn both_ways(text: &str) -> Stats {
         let stats = read(text).unwrap();
         let (mut tx, mut xid) = (vec![], 1);
-        stats.emit(&mut Out::new(&mut tx, Version::V1_5, &mut xid)).unwrap();
+        stats.emit(&mut Encoder::new(&mut tx, Version::V1_5, &mut xid)).unwrap();
         assert_eq!(hex(&tx), text.replace(' ', ""));
         let value = stats.to_value(Version::V1_5);
         assert_eq!(Stats::from_value(&value, Version::V1_5), Ok(stats.clone()));
@@ -422,13 +422,13 @@ mod tests {
     #[test]
     fn wrong_lengths_and_repeated_counters_are_refused() {
         let refused = |text| read(text).unwrap_err();
-        assert_eq!(refused("0000 0003 00000000"), Error::new("stats", 18, Why::Length));
+        assert_eq!(refused("0000 0003 00000000"), ParseError::new("stats", 18, Why::Length));
         let unpadded = "0000 000c 80020604 00000001";
-        assert_eq!(refused(unpadded), Error::new("stats", 18, Why::Length));
+        assert_eq!(refused(unpadded), ParseError::new("stats", 18, Why::Length));
         assert_eq!(refused("0000 000a 80020602 0001 000000000000").what, "oxs length");
         assert_eq!(refused("0000 0010 80020608 00000001").why, Why::Length);
         assert_eq!(refused("0000 000c 80020608 00000001 00000000").why, Why::Short);
         let twice = "0000 0014 80020604 00000001 80020604 00000001 00000000";
-        assert_eq!(refused(twice), Error::new("oxs", 28, Why::Duplicate));
+        assert_eq!(refused(twice), ParseError::new("oxs", 28, Why::Duplicate));
     }
 }

@@ -7,7 +7,7 @@ use super::field::{Field, FieldId};
 use super::matching::{Match, Nxm};
 use super::reader::Reader;
 use super::rows::{choice, codes, record, tlv};
-use crate::{Inexpressible, Out, PortNo, Result, Version};
+use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 codes! {
     /// Why a frame came up. §7.4.1.
@@ -27,7 +27,7 @@ record! {
     pub struct PacketIn: "packet_in" {
         /// Slot in which the switch keeps the frame.
         pub buffer_id: Option<u32>,
-        /// Octets of the whole frame.
+        /// Bytes of the whole frame.
         pub total_len: u16,
         /// Why it came up.
         pub reason: PacketInReason,
@@ -81,7 +81,7 @@ impl<const NEEDS: u8> Adapt<Match> for InPort<NEEDS> {
         Ok(port.map(Field::in_port).into_iter().collect())
     }
 
-    fn emit(value: &Match, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let [port] = ports(value, [FieldId::IN_PORT], Version(NEEDS), out)?;
         port.unwrap_or(PortNo::ANY).emit(out)
     }
@@ -99,7 +99,7 @@ impl Adapt<Match> for InPorts {
         Ok(in_port.into_iter().chain(other).collect())
     }
 
-    fn emit(value: &Match, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let ids = [FieldId::IN_PORT, FieldId::IN_PHY_PORT];
         let [port, physical] = ports(value, ids, Version::V1_2, out)?;
         let port = port.unwrap_or(PortNo::ANY);
@@ -116,8 +116,8 @@ fn ports<const N: usize>(
     matching: &Match,
     ids: [FieldId; N],
     needs: Version,
-    out: &Out<'_>,
-) -> Result<[Option<PortNo>; N], Inexpressible> {
+    out: &Encoder<'_>,
+) -> Result<[Option<PortNo>; N], EncodeError> {
     let mut found = [None; N];
     for oxm in &matching.fields {
         let place = found.iter_mut().zip(ids).find(|(_, id)| oxm.id().same_as(*id));
@@ -127,7 +127,7 @@ fn ports<const N: usize>(
             (Some((place, _)), Some(port)) if place.is_none() => *place = Some(port),
             _ => {
                 let what = oxm.id().row().map_or("field", |row| row.name);
-                return Err(Inexpressible { what, version: out.version(), needs: Some(needs) });
+                return Err(EncodeError { what, version: out.version(), needs: Some(needs) });
             }
         }
     }
@@ -139,7 +139,7 @@ record! {
     pub struct NxPacketIn: "nx_packet_in" {
         /// Slot in which the switch keeps the frame.
         pub buffer_id: Option<u32>,
-        /// Octets of the whole frame.
+        /// Bytes of the whole frame.
         pub total_len: u16,
         /// Why it came up.
         pub reason: PacketInReason,
@@ -177,10 +177,10 @@ choice! {
     pub enum PacketInProp: "packet_in property" {
         /// The frame, perhaps truncated.
         Packet "packet" {
-            /// Its octets.
+            /// Its bytes.
             data: Vec<u8>,
         } = { V1_0.. => 0 [data,] };
-        /// Octets of the whole frame, if it is truncated.
+        /// Bytes of the whole frame, if it is truncated.
         FullLen "full_len" {
             /// How many.
             len: u32,
@@ -212,12 +212,12 @@ choice! {
         } = { V1_0.. => 6 [matching as Nxm,] };
         /// What the action said that sent it.
         Userdata "userdata" {
-            /// Octets.
+            /// Bytes.
             data: Vec<u8>,
         } = { V1_0.. => 7 [data,] };
         /// Where the switch was when it stopped: its own business, sent back as it is.
         Continuation "continuation" {
-            /// Octets.
+            /// Bytes.
             data: Vec<u8>,
         } = { V1_0.. => 8 [data,] };
     }

@@ -7,7 +7,7 @@ use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{choice, codes, flags, record, tlv};
 use super::value::Text;
-use crate::{Inexpressible, MacAddr, Out, PortNo, Result, Version};
+use crate::{EncodeError, Encoder, MacAddr, PortNo, Result, Version};
 
 flags! {
     /// `OFPPC_*`: how an operator or a controller has set a port.
@@ -94,7 +94,7 @@ impl Adapt<PortFeatures> for Numbered {
         Ok(PortFeatures(bits & ALIKE | bits << 4 & MEDIA | (bits & BEYOND_1_0) << 32))
     }
 
-    fn emit(value: &PortFeatures, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &PortFeatures, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (bits, version) = (value.0, out.version());
         let (known, wire, needs) = if version > Version::V1_0 {
             (u64::from(u32::MAX), bits, None)
@@ -102,7 +102,7 @@ impl Adapt<PortFeatures> for Numbered {
             let wire = bits & ALIKE | (bits & MEDIA) >> 4 | bits >> 32 & BEYOND_1_0;
             (ALIKE | MEDIA | BEYOND_1_0 << 32, wire, Some(Version::V1_1))
         };
-        let lacking = Inexpressible { what: "port features", version, needs };
+        let lacking = EncodeError { what: "port features", version, needs };
         if bits & !known != 0 {
             return Err(lacking);
         }
@@ -302,7 +302,7 @@ record! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Frame;
+    use crate::RawMessage;
     use crate::model::multipart::{Reply, Request};
     use crate::model::vectors::{Seen, damage, prove, translate};
     use crate::model::{
@@ -326,14 +326,14 @@ mod tests {
         PortProp::Ethernet(EthernetPort { curr, curr_speed, ..EthernetPort::default() })
     }
 
-    fn again(message: &Message, version: Version) -> Result<Message, Inexpressible> {
-        let octets = said(message, version)?;
-        Ok(Message::parse(Frame::new(&octets).unwrap()).unwrap())
+    fn again(message: &Message, version: Version) -> Result<Message, EncodeError> {
+        let bytes = said(message, version)?;
+        Ok(Message::parse(RawMessage::new(&bytes).unwrap()).unwrap())
     }
 
-    fn said(message: &Message, version: Version) -> Result<Vec<u8>, Inexpressible> {
+    fn said(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
-        message.emit(7, &mut Out::new(&mut tx, version, &mut xid))?;
+        message.emit(7, &mut Encoder::new(&mut tx, version, &mut xid))?;
         Ok(tx)
     }
 
@@ -370,8 +370,8 @@ mod tests {
     fn a_medium_is_numbered_as_the_version_does_and_a_speed_it_lacks_is_refused() {
         let copper = port(vec![ethernet(PortFeatures::COPPER, 0)]);
         for (version, at, bits) in [(Version::V1_0, 48, 0x80), (Version::V1_3, 56, 0x800)] {
-            let octets = said(&copper, version).unwrap();
-            assert_eq!(octets[at..at + 4], u32::to_be_bytes(bits), "{version}");
+            let bytes = said(&copper, version).unwrap();
+            assert_eq!(bytes[at..at + 4], u32::to_be_bytes(bits), "{version}");
             assert_eq!(again(&copper, version).as_ref(), Ok(&copper), "{version}");
         }
         let fast = port(vec![ethernet(PortFeatures::SPEED_40GB_FD, 0)]);
@@ -388,12 +388,12 @@ mod tests {
     }
 
     #[test]
-    fn damaged_octets_of_ports_queues_and_tables_are_errors_or_something_else() {
+    fn damaged_bytes_of_ports_queues_and_tables_are_errors_or_something_else() {
         damage(FILE);
     }
 
     #[test]
-    fn every_row_about_ports_queues_and_tables_has_octets_in_every_version() {
+    fn every_row_about_ports_queues_and_tables_has_bytes_in_every_version() {
         let (seen, about) = (Seen::of(FILE), ["port", "queue", "table"]);
         let mine = |name: &str| about.iter().any(|what| name.starts_with(what));
         seen.all::<Message>(&[""], |row| mine(row.name));

@@ -151,9 +151,9 @@ record! {
         pub rx_packets: u64,
         /// Packets out.
         pub tx_packets: u64,
-        /// Octets in.
+        /// Bytes in.
         pub rx_bytes: u64,
-        /// Octets out.
+        /// Bytes out.
         pub tx_bytes: u64,
         /// Packets dropped on the way in.
         pub rx_dropped: u64,

@@ -6,7 +6,7 @@ use super::reader::Reader;
 use super::rows::{choice, record, tlv};
 use super::value::{Misread, Plain, Value};
 use crate::error::Part;
-use crate::{Inexpressible, Out, PortNo, Result, Version};
+use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 /// A port in a request, where 1.0 says `ALL` for what later versions call `ANY`.
 pub(crate) struct AnyIsAll;
@@ -27,7 +27,7 @@ impl Adapt<PortNo> for AnyIsAll {
         PortNo::parse(r).map(|port| Self::swapped(port, r.version()))
     }
 
-    fn emit(value: &PortNo, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &PortNo, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         Self::swapped(*value, out.version()).emit(out)
     }
 }
@@ -94,7 +94,7 @@ impl Codec for QueueProp {
         parse_tlv(r, Self::padding(r.version()), Part::Property, plain)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         emit_tlv(self, out, Self::padding(out.version()))
     }
 }
@@ -180,7 +180,7 @@ impl Codec for QueueGetConfigReply {
         OnWire::parse(r).map(|it| it.reply(r.version()))
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let elsewhere = self.queues.iter().any(|queue| queue.port_no != self.port);
         if elsewhere {
             out.needs(Version::V1_2, "port_no")?;
@@ -223,7 +223,7 @@ record! {
         pub port_no: PortNo,
         /// Which.
         pub queue_id: u32,
-        /// Octets out.
+        /// Bytes out.
         pub tx_bytes: u64,
         /// Packets out.
         pub tx_packets: u64,
@@ -268,7 +268,7 @@ impl Default for QueueStats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Frame;
+    use crate::RawMessage;
     use crate::model::multipart::Request;
     use crate::model::vectors::written;
     use crate::model::{Message, Multipart, MultipartFlags};
@@ -287,8 +287,8 @@ mod tests {
         let reply = QueueGetConfigReply { port: PortNo(7), queues: vec![queue.clone(), queue] };
         let message = Message::QueueGetConfigReply(reply);
         for version in (1..=4).map(Version) {
-            let octets = written(&message, version, 7);
-            assert_eq!(Frame::new(&octets).and_then(Message::parse).as_ref(), Ok(&message));
+            let bytes = written(&message, version, 7);
+            assert_eq!(RawMessage::new(&bytes).and_then(Message::parse).as_ref(), Ok(&message));
             let value = message.to_value(version);
             assert_eq!(Message::from_value(&value, version).as_ref(), Ok(&message));
         }

@@ -6,7 +6,7 @@ use super::async_config::{AsyncConfig, AsyncProp};
 use super::codec::{Choice, ChoiceRow};
 use super::sample::{Rng, Rows, Sample};
 use super::*;
-use crate::{Frame, Inexpressible, Out, PortNo, Version};
+use crate::{EncodeError, Encoder, PortNo, RawMessage, Version};
 
 /// Messages of each version.
 const ROUNDS: u64 = 40_000;
@@ -182,9 +182,9 @@ const FREEDOMS: &[Freedom] = &[
     },
 ];
 
-fn written(message: &Message, version: Version) -> Result<Vec<u8>, Inexpressible> {
+fn written(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {
     let (mut tx, mut xid) = (vec![], 1);
-    let said = message.emit(7, &mut Out::new(&mut tx, version, &mut xid));
+    let said = message.emit(7, &mut Encoder::new(&mut tx, version, &mut xid));
     if let Err(no) = said {
         assert!(tx.is_empty(), "{no}, but something is written");
         assert!(!no.what.is_empty() && no.version == version, "{no:?}: {message:?}");
@@ -343,13 +343,13 @@ pub(super) const ALL: &[(&str, &[ChoiceRow])] = &[
 
 /// Proves what is to be proved of one message; what of it could be said is added to `seen` and `met`.
 fn prove(message: &Message, version: Version, seen: &mut Rows, met: &mut BTreeSet<&'static str>) {
-    let Ok(octets) = written(message, version) else { return };
+    let Ok(bytes) = written(message, version) else { return };
     message.rows(seen);
     let value = message.to_value(version);
     assert_eq!(Message::from_value(&value, version).as_ref(), Ok(message), "neutral form");
-    let read = Message::parse(Frame::new(&octets).unwrap());
+    let read = Message::parse(RawMessage::new(&bytes).unwrap());
     let read = read.unwrap_or_else(|error| panic!("{error}: {message:?}"));
-    assert_eq!(written(&read, version).as_ref(), Ok(&octets), "{message:?} is read as {read:?}");
+    assert_eq!(written(&read, version).as_ref(), Ok(&bytes), "{message:?} is read as {read:?}");
     if read != *message {
         let told = read.to_value(version);
         let unmet = "told alike but not the same";

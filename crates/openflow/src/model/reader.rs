@@ -1,7 +1,7 @@
-//! Octets read from front to back, with the place kept for errors.
+//! Bytes read from front to back, with the place kept for errors.
 
 use crate::error::Part;
-use crate::{Error, Result, Version, Why};
+use crate::{ParseError, Result, Version, Why};
 
 /// How deep messages, actions and properties may stand inside one another.
 pub(crate) const DEPTH_MAX: u8 = 8;
@@ -9,7 +9,7 @@ pub(crate) const DEPTH_MAX: u8 = 8;
 /// What of a message is still to be read.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a> {
-    octets: &'a [u8],
+    bytes: &'a [u8],
     at: usize,
     version: Version,
     part: Part,
@@ -17,9 +17,9 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `octets`, which start `at` octets into a message of `version`.
-    pub(crate) fn new(version: Version, octets: &'a [u8], at: usize) -> Self {
-        Self { octets, at, version, part: Part::Request, depth: 0 }
+    /// Reads `bytes`, which start `at` bytes into a message of `version`.
+    pub(crate) fn new(version: Version, bytes: &'a [u8], at: usize) -> Self {
+        Self { bytes, at, version, part: Part::Request, depth: 0 }
     }
 
     /// The version of the message.
@@ -27,50 +27,50 @@ impl<'a> Reader<'a> {
         self.version
     }
 
-    /// Octets from the start of the message.
+    /// Bytes from the start of the message.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// Octets left.
+    /// Bytes left.
     pub(crate) fn len(&self) -> usize {
-        self.octets.len()
+        self.bytes.len()
     }
 
     /// Whether everything is read.
     pub(crate) fn is_empty(&self) -> bool {
-        self.octets.is_empty()
+        self.bytes.is_empty()
     }
 
-    /// The octets left, unread.
+    /// The bytes left, unread.
     pub(crate) fn peek(&self) -> &'a [u8] {
-        self.octets
+        self.bytes
     }
 
     /// Names a fault here.
-    pub(crate) fn error(&self, what: &'static str, why: Why) -> Error {
+    pub(crate) fn error(&self, what: &'static str, why: Why) -> ParseError {
         self.error_at(self.at, what, why)
     }
 
-    /// Names a fault `at` octets from the start of the message.
-    pub(crate) fn error_at(&self, at: usize, what: &'static str, why: Why) -> Error {
+    /// Names a fault `at` bytes from the start of the message.
+    pub(crate) fn error_at(&self, at: usize, what: &'static str, why: Why) -> ParseError {
         let at = u16::try_from(at).unwrap_or(u16::MAX);
-        Error::new(what, at, why).within(self.part)
+        ParseError::new(what, at, why).within(self.part)
     }
 
-    /// Takes the next `n` octets.
+    /// Takes the next `n` bytes.
     ///
     /// # Errors
     /// `Short` if there are fewer.
     pub(crate) fn take(&mut self, what: &'static str, n: usize) -> Result<&'a [u8]> {
         let short = self.error(what, Why::Short);
-        let (taken, rest) = self.octets.split_at_checked(n).ok_or(short)?;
-        self.octets = rest;
+        let (taken, rest) = self.bytes.split_at_checked(n).ok_or(short)?;
+        self.bytes = rest;
         self.at += n;
         Ok(taken)
     }
 
-    /// Takes the next `N` octets.
+    /// Takes the next `N` bytes.
     ///
     /// # Errors
     /// `Short` if there are fewer.
@@ -97,23 +97,23 @@ impl<'a> Reader<'a> {
 
     /// Takes everything left.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
-        let rest = self.octets;
+        let rest = self.bytes;
         self.at += rest.len();
-        self.octets = &[];
+        self.bytes = &[];
         rest
     }
 
-    /// The next `n` octets as something of its own.
+    /// The next `n` bytes as something of its own.
     ///
     /// # Errors
     /// `Length` if there are fewer.
     pub(crate) fn sub(&mut self, what: &'static str, n: usize) -> Result<Self> {
         let (at, too_long) = (self.at, self.error(what, Why::Length));
-        let octets = self.take(what, n).map_err(|_| too_long)?;
-        Ok(Self { octets, at, ..*self })
+        let bytes = self.take(what, n).map_err(|_| too_long)?;
+        Ok(Self { bytes, at, ..*self })
     }
 
-    /// The same octets one level down, where faults are those of `part`.
+    /// The same bytes one level down, where faults are those of `part`.
     ///
     /// Properties have errors of their own since 1.4, those of tables too; before, only those of tables have.
     ///
@@ -134,8 +134,8 @@ impl<'a> Reader<'a> {
     /// Proves that everything is read.
     ///
     /// # Errors
-    /// `Length` if octets are left.
+    /// `Length` if bytes are left.
     pub(crate) fn finish(&self, what: &'static str) -> Result<()> {
-        if self.octets.is_empty() { Ok(()) } else { Err(self.error(what, Why::Length)) }
+        if self.bytes.is_empty() { Ok(()) } else { Err(self.error(what, Why::Length)) }
     }
 }

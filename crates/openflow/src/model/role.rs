@@ -75,7 +75,7 @@ mod tests {
     use crate::model::Message;
     use crate::model::golden::{message_both_ways, written};
 
-    // Octets of `tests/ofp-print.at` of Open vSwitch.
+    // Bytes of `tests/ofp-print.at` of Open vSwitch.
     #[test]
     fn a_role_comes_back_in_every_version_that_has_it() {
         let role = RoleRequest { role: Role::MASTER, short_id: 0, generation_id: 3 };

@@ -84,7 +84,7 @@ macro_rules! record {
                 Ok(Self { $($field),* })
             }
 
-            fn emit(&self, out: &mut $crate::Out<'_>) -> $crate::Result<(), $crate::Inexpressible> {
+            fn emit(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
                 let Self { $($field),* } = self;
                 let absent = Self::default();
                 let (start, mut sized) = (out.len(), 0usize);
@@ -206,7 +206,7 @@ macro_rules! choice {
                 }
             }
 
-            fn code(&self, version: $crate::Version) -> $crate::Result<u64, $crate::Inexpressible> {
+            fn code(&self, version: $crate::Version) -> $crate::Result<u64, $crate::EncodeError> {
                 let (what, code): (_, fn(u8) -> Option<u64>) = match self {
                     $( Self::$variant $( { $($field: _),* } )? $( ($crate::model::rows::choice!(@any $inner)) )? => {
                         ($text, |version| $crate::model::rows::choice!(@code version; $rows))
@@ -214,7 +214,7 @@ macro_rules! choice {
                     Self::Other { code, .. } => {
                         let is_known = Self::ROWS.iter().any(|row| (row.code)(version) == Some(*code));
                         let what = concat!("unknown ", $what);
-                        let lacks = $crate::Inexpressible { what, version, needs: None };
+                        let lacks = $crate::EncodeError { what, version, needs: None };
                         return if is_known { Err(lacks) } else { Ok(*code) };
                     }
                 };
@@ -222,7 +222,7 @@ macro_rules! choice {
                 code(version.0).ok_or_else(lacks)
             }
 
-            fn emit_body(&self, out: &mut $crate::Out<'_>) -> $crate::Result<(), $crate::Inexpressible> {
+            fn emit_body(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
                 let (start, mut sized) = (out.len(), 0usize);
                 match self {
                     $( Self::$variant $( { $($field),* } )? $( ($crate::model::rows::choice!(@bind inner $inner)) )? => {
@@ -421,7 +421,7 @@ macro_rules! choice {
 
 /// How the alternatives of a [`choice!`] stand on the wire: type, length, the rest.
 ///
-/// `Inside`: the length counts the padding to eight octets; `Outside`: it does not; `None`: there is no padding.
+/// `Inside`: the length counts the padding to eight bytes; `Outside`: it does not; `None`: there is no padding.
 /// With `extended` the alternatives of Nicira and of the ONF have rows, numbered as [`extended`] says.
 macro_rules! tlv {
     ($name:ident, $padding:ident, $part:ident $(, $extended:ident)?) => {
@@ -434,7 +434,7 @@ macro_rules! tlv {
                 $crate::model::codec::parse_tlv(r, padding, part, code)
             }
 
-            fn emit(&self, out: &mut $crate::Out<'_>) -> $crate::Result<(), $crate::Inexpressible> {
+            fn emit(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
                 $crate::model::codec::emit_tlv(self, out, $crate::model::codec::Padding::$padding)
             }
         }

@@ -131,7 +131,7 @@ impl Rng {
         Some(made)
     }
 
-    fn octets(&mut self, len: usize) -> Vec<u8> {
+    fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| u8::sample(self)).collect()
     }
 }
@@ -201,13 +201,13 @@ impl<T: Sample + Item> Sample for Vec<T> {
 impl Sample for Vec<u8> {
     fn sample(rng: &mut Rng) -> Self {
         let len = [0, 0, 4, 6, 8, 12, 1, 7][rng.below(8)];
-        rng.octets(len)
+        rng.bytes(len)
     }
 }
 
 impl<const N: usize> Sample for [u8; N] {
     fn sample(rng: &mut Rng) -> Self {
-        rng.octets(N).try_into().unwrap()
+        rng.bytes(N).try_into().unwrap()
     }
 }
 
@@ -263,7 +263,7 @@ impl Sample for FieldHeader {
         }
         let row = &FieldId::ROWS[rng.below(FieldId::ROWS.len())];
         let id = row.headers[rng.below(row.headers.len())].id;
-        if row.octets <= 63 && bool::sample(rng) { Self::with_mask(id) } else { id.into() }
+        if row.bytes <= 63 && bool::sample(rng) { Self::with_mask(id) } else { id.into() }
     }
 }
 
@@ -280,9 +280,9 @@ impl Sample for Oxm {
         let fit: Vec<_> =
             FieldId::ROWS.iter().filter(|row| strays || row.since <= rng.version).collect();
         let row = fit[rng.below(fit.len())];
-        if row.octets > 16 {
-            let len = if row.is_variable() { 17 + rng.below(8) } else { row.octets.into() };
-            let value = rng.octets(len);
+        if row.bytes > 16 {
+            let len = if row.is_variable() { 17 + rng.below(8) } else { row.bytes.into() };
+            let value = rng.bytes(len);
             return Self::Wide { id: row.id, value, mask: None };
         }
         let value = u128::from(rng.bits()) << 64 | u128::from(rng.bits());
@@ -361,7 +361,7 @@ impl<T: Sample> Sample for NumberSource<T> {
 impl Sample for NatRange {
     fn sample(rng: &mut Rng) -> Self {
         let v4 = |n: Option<u32>| n.map(Ipv4Addr::from);
-        let v6 = |octets: Option<[u8; 16]>| octets.map(Ipv6Addr::from);
+        let v6 = |bytes: Option<[u8; 16]>| bytes.map(Ipv6Addr::from);
         if !rng.once_in(8) {
             let addr = Ipv4Addr::from(u32::sample(rng));
             let ports = rng.once_in(2).then(|| u16::sample(rng));
@@ -402,7 +402,7 @@ impl Sample for LearnSpec {
         let n_bits = 1 + (u16::sample(rng) & 0x3f);
         let (mut src, mut dst) = (LearnSrc::sample(rng), LearnDst::sample(rng));
         if let LearnSrc::Immediate { value } = &mut src {
-            *value = rng.octets(2 * usize::from(n_bits.div_ceil(16)));
+            *value = rng.bytes(2 * usize::from(n_bits.div_ceil(16)));
             if dst == LearnDst::Output && !rng.once_in(16) {
                 dst = LearnDst::Load { field: FieldHeader::sample(rng), offset: 0 };
             }

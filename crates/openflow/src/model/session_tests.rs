@@ -1,4 +1,4 @@
-//! Tests of sessions, errors, roles, events and bundles over the octets of `session.txt`.
+//! Tests of sessions, errors, roles, events and bundles over the bytes of `session.txt`.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{
     AsyncProp, BundleFeaturesProp, BundleProp, ControllerProp, HelloElement, Message, NxCtProp,
     NxCtTupleProp, Reply, Request, RoleProp,
 };
-use crate::{Kind, Version};
+use crate::{MessageType, Version};
 
 const FILE: &str = "session.txt";
 
@@ -24,12 +24,12 @@ fn sessions_are_the_same_in_every_version_that_can_say_them() {
 }
 
 #[test]
-fn damaged_octets_of_sessions_are_errors_or_something_else() {
+fn damaged_bytes_of_sessions_are_errors_or_something_else() {
     damage(FILE);
 }
 
 #[test]
-fn every_row_about_sessions_has_octets_in_every_version() {
+fn every_row_about_sessions_has_bytes_in_every_version() {
     let seen = Seen::of(FILE);
     let own = [
         "hello",
@@ -85,26 +85,26 @@ fn every_row_about_sessions_has_octets_in_every_version() {
 fn a_message_inside_another_is_of_the_same_version_and_not_too_deep() {
     let wrong = |hex: &str| parse(hex).unwrap_err().to_string();
     let other_version = "0522 0018 00000001 00000001 0000 0000 04 14 0008 00000001";
-    assert_eq!(wrong(other_version), "message at octet 16 is of a version not spoken here");
+    assert_eq!(wrong(other_version), "message at byte 16 is of a version not spoken here");
     let too_long = "0522 0018 00000001 00000001 0000 0000 05 14 0009 00000001";
-    assert_eq!(wrong(too_long), "message at octet 16 has a length that cannot be");
+    assert_eq!(wrong(too_long), "message at byte 16 has a length that cannot be");
     let too_short = "0522 0018 00000001 00000001 0000 0000 05 14 0007 00000001";
-    assert_eq!(wrong(too_short), "message at octet 16 has a length that cannot be");
+    assert_eq!(wrong(too_short), "message at byte 16 has a length that cannot be");
     let inside = "0522 001a 00000001 00000001 0000 0000 05 09 000a 00000001 0001";
-    assert_eq!(wrong(inside), "miss_send_len at octet 26 is cut off");
+    assert_eq!(wrong(inside), "miss_send_len at byte 26 is cut off");
 
     let nested = |levels: usize| {
         let head = |level: usize| format!("0520 {:04x} 00000001", 8 * (levels - level + 1));
         (0..levels).map(head).collect::<String>() + "0514 0008 00000001"
     };
     assert!(parse(&nested(8)).is_ok());
-    assert_eq!(wrong(&nested(9)), "message at octet 72 is nested too deep");
+    assert_eq!(wrong(&nested(9)), "message at byte 72 is nested too deep");
     assert_eq!(parse(&nested(1)).unwrap().name(), "requestforward");
 }
 
 #[test]
 fn every_kind_is_a_message_in_every_version_that_has_it() {
-    for &(kind, name, since) in Kind::ALL {
+    for &(kind, name, since) in MessageType::ALL {
         let gone = name.starts_with("QUEUE_GET_CONFIG");
         let last = if gone { Version::V1_3 } else { Version::V1_5 };
         for version in (since.0..=last.0).map(Version) {

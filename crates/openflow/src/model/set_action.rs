@@ -7,7 +7,7 @@ use super::field::{Field, FieldId};
 use super::oxm::{FieldHeader, Oxm};
 use super::reader::Reader;
 use crate::error::Part;
-use crate::{Inexpressible, Out, Result, Version, Why};
+use crate::{EncodeError, Encoder, Result, Version, Why};
 
 /// An action that sets one field: where the value lies. What is before and behind it is zeros.
 #[derive(Debug)]
@@ -20,18 +20,18 @@ pub(crate) struct SetRow {
     pub(crate) code: u64,
     /// The field, and others that the action sets as well where packets have them instead.
     fields: &'static [FieldId],
-    /// Octets before the value.
+    /// Bytes before the value.
     before: usize,
-    /// Octets of the value.
-    octets: usize,
-    /// Bits below the value in its last octet.
+    /// Bytes of the value.
+    bytes: usize,
+    /// Bits below the value in its last byte.
     shift: u8,
     /// Bits of the field that are set whatever the value.
     always: u128,
 }
 
 macro_rules! rows {
-    ($($version:ident $name:literal = $code:literal, [$($field:ident),*], $before:literal, $octets:literal,
+    ($($version:ident $name:literal = $code:literal, [$($field:ident),*], $before:literal, $bytes:literal,
         $shift:literal, $always:literal;)*) => {
         &[$(SetRow {
             version: Version::$version,
@@ -39,14 +39,14 @@ macro_rules! rows {
             code: $code,
             fields: &[$(FieldId::$field),*],
             before: $before,
-            octets: $octets,
+            bytes: $bytes,
             shift: $shift,
             always: $always,
         }),*]
     };
 }
 
-/// Every such action: version, name, number; the field; octets before the value, octets of it, bits below it, bits
+/// Every such action: version, name, number; the field; bytes before the value, bytes of it, bits below it, bits
 /// that are always set.
 pub(crate) const SET_ROWS: &[SetRow] = rows! {
     V1_0 "set_vlan_vid" = 1, [VLAN_VID], 0, 2, 0, 0x1000;
@@ -90,8 +90,8 @@ impl SetRow {
     fn parse(&self, r: &mut Reader<'_>) -> Result<Action> {
         let whole = r.peek();
         r.take(self.name, self.before)?;
-        let octets = r.take(self.name, self.octets)?;
-        let wire = octets.iter().fold(0, |value, &octet| value << 8 | u128::from(octet));
+        let bytes = r.take(self.name, self.bytes)?;
+        let wire = bytes.iter().fold(0, |value, &byte| value << 8 | u128::from(byte));
         let value = wire >> self.shift | self.always;
         let field = self.fields.first().map(|&id| Field::new(id, value));
         let fits =
@@ -110,17 +110,17 @@ impl SetRow {
             .then_some((field.value & !self.always) << self.shift)
     }
 
-    fn emit(&self, field: &Field, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, field: &Field, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
         if !field.is_whole() {
             out.needs(Version::V1_5, MASK)?;
         }
-        let lacks = Inexpressible { what: self.name, version, needs: Some(Version::V1_2) };
-        let octets = self.to_wire(field).ok_or(lacks)?.to_be_bytes();
-        let octets = octets.get(octets.len() - self.octets..).unwrap_or_default();
+        let lacks = EncodeError { what: self.name, version, needs: Some(Version::V1_2) };
+        let bytes = self.to_wire(field).ok_or(lacks)?.to_be_bytes();
+        let bytes = bytes.get(bytes.len() - self.bytes..).unwrap_or_default();
         emit_framed(self.code, out, Padding::Inside, |out| {
             (0..self.before).try_for_each(|_| 0u8.emit(out))?;
-            out.put(octets);
+            out.put(bytes);
             Ok(())
         })
     }
@@ -135,7 +135,7 @@ pub(crate) fn parse_set(code: u64, r: &mut Reader<'_>) -> Option<Result<Action>>
 ///
 /// # Errors
 /// Names the field, and the version that can set it.
-pub(crate) fn emit_set(field: &Oxm, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+pub(crate) fn emit_set(field: &Oxm, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
     let version = out.version();
     let row = SetRow::that_sets(version, field.id()).zip(field.field());
     if let Some((row, field)) = row {
@@ -148,7 +148,7 @@ pub(crate) fn emit_set(field: &Oxm, out: &mut Out<'_>) -> Result<(), Inexpressib
     let what = field.id().row().map_or("set_field", |row| row.name);
     let needs = since.map(|row| row.version);
     let known = field.id().row().map_or(Version::V1_2, |row| row.since.max(Version::V1_2));
-    Err(Inexpressible { what, version, needs: needs.or(Some(known)) })
+    Err(EncodeError { what, version, needs: needs.or(Some(known)) })
 }
 
 /// What 1.5 brought.
@@ -165,7 +165,7 @@ impl Adapt<Oxm> for Set {
         Ok(read)
     }
 
-    fn emit(value: &Oxm, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &Oxm, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         value.emit(out)
     }
 }
@@ -180,7 +180,7 @@ impl Adapt<Oxm> for Whole {
         if read.is_masked() { Err(masked) } else { Ok(read) }
     }
 
-    fn emit(value: &Oxm, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &Oxm, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         if value.is_masked() {
             out.needs(Version::V1_5, MASK)?;
         }
@@ -188,7 +188,7 @@ impl Adapt<Oxm> for Whole {
     }
 }
 
-/// The name of a field in a place of 14 octets, zeros behind it.
+/// The name of a field in a place of 14 bytes, zeros behind it.
 pub(super) struct In14;
 
 impl Adapt<FieldHeader> for In14 {
@@ -197,7 +197,7 @@ impl Adapt<FieldHeader> for In14 {
         FieldHeader::parse(&mut inner)
     }
 
-    fn emit(value: &FieldHeader, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(value: &FieldHeader, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let start = out.len();
         value.emit(out)?;
         (out.len() - start..14).try_for_each(|_| 0u8.emit(out))

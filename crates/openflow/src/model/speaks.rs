@@ -9,7 +9,7 @@ use super::set_action::SET_ROWS;
 use super::{
     Action, ErrorForm, ErrorRow, FieldId, Instruction, Masks, Message, Reply, Request, Stat,
 };
-use crate::{Kind, Version};
+use crate::{MessageType, Version};
 
 const VERSIONS: [Version; 6] =
     [Version::V1_0, Version::V1_1, Version::V1_2, Version::V1_3, Version::V1_4, Version::V1_5];
@@ -61,7 +61,7 @@ fn messages(page: &mut String) {
     for row in Message::ROWS {
         line(page, &format!("`{}`", row.name), |version| {
             let code = (row.code)(version)?;
-            let kind = u16::try_from(code).map(Kind);
+            let kind = u16::try_from(code).map(MessageType);
             Some(kind.map_or_else(|_| number(code), |kind| kind.to_wire(version).to_string()))
         });
     }
@@ -171,9 +171,9 @@ fn page() -> String {
     page.push_str("\nThose that set one field are `set_field` in the model.\n");
     fields(&mut page);
     page.push_str("\n## Counters of rules\n\nOpenFlow 1.5.1 §7.2.4.\n\n");
-    page.push_str("| counter | number | octets |\n| --- | --- | --- |\n");
+    page.push_str("| counter | number | bytes |\n| --- | --- | --- |\n");
     for row in Stat::ROWS {
-        writeln!(page, "| `{}` | {} | {} |", row.name, row.number, row.octets).unwrap();
+        writeln!(page, "| `{}` | {} | {} |", row.name, row.number, row.bytes).unwrap();
     }
     for (what, rows) in ALL.iter().filter(|(what, _)| !is_main(what)) {
         let mut title = (*what).to_owned();

@@ -13,7 +13,7 @@ use super::table::TableConfig;
 use super::value::{
     Entries, Misread, Plain, Text, Value, code, list_from_value, list_to_value, of_code,
 };
-use crate::{Inexpressible, Out, Result, Version, Why};
+use crate::{EncodeError, Encoder, Result, Version, Why};
 
 /// Which alternative of `T`, an action or an instruction, is meant; its values are not told. §7.3.5.5.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl<T: Choice> Codec for IdOf<T> {
         Ok(Self::with_data(kind, data))
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let start = out.len();
         self.kind.emit(out)?;
         out.put(&[0u8; 2]);
@@ -96,7 +96,7 @@ impl<T: Choice> Plain for IdOf<T> {
     }
 }
 
-/// Numbers of tables, one octet each.
+/// Numbers of tables, one byte each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableIds(pub Vec<u8>);
 
@@ -105,7 +105,7 @@ impl Codec for TableIds {
         Ok(Self(r.rest().to_vec()))
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         self.0.emit(out)
     }
 }
@@ -308,7 +308,7 @@ mod tests {
     use crate::model::multipart::Reply;
     use crate::model::vectors::written;
     use crate::model::{Multipart, MultipartFlags};
-    use crate::{Error, ErrorCode, ErrorType, Frame};
+    use crate::{ErrorCode, ErrorType, ParseError, RawMessage};
 
     fn features(properties: Vec<TableFeature>) -> Message {
         let tables = vec![TableFeatures { properties, ..TableFeatures::default() }];
@@ -316,12 +316,12 @@ mod tests {
         Message::MultipartReply(Multipart { flags: MultipartFlags::default(), body })
     }
 
-    fn damaged(version: Version) -> Error {
+    fn damaged(version: Version) -> ParseError {
         let id = ActionId::with_data(0xffff, vec![0, 0, 0x23, 0x20]);
         let message = features(vec![TableFeature::WriteActions { action_ids: vec![id] }]);
-        let mut octets = written(&message, version, 7);
-        octets[87] = 9;
-        Frame::new(&octets).and_then(Message::parse).unwrap_err()
+        let mut bytes = written(&message, version, 7);
+        bytes[87] = 9;
+        RawMessage::new(&bytes).and_then(Message::parse).unwrap_err()
     }
 
     #[test]
@@ -344,9 +344,9 @@ mod tests {
     fn an_older_version_lacks_what_a_later_one_brought() {
         let (mut tx, mut xid) = (vec![], 1);
         let sync = features(vec![TableFeature::TableSyncFrom { table_ids: TableIds(vec![1]) }]);
-        let no = sync.emit(7, &mut Out::new(&mut tx, Version::V1_3, &mut xid)).unwrap_err();
+        let no = sync.emit(7, &mut Encoder::new(&mut tx, Version::V1_3, &mut xid)).unwrap_err();
         assert_eq!(no.to_string(), "table_sync_from needs 1.4, this is 1.3");
-        let no = sync.emit(7, &mut Out::new(&mut tx, Version::V1_2, &mut xid)).unwrap_err();
+        let no = sync.emit(7, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid)).unwrap_err();
         assert_eq!(no.to_string(), "table_features needs 1.3, this is 1.2");
     }
 }

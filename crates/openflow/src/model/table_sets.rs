@@ -5,7 +5,7 @@
 use super::codec::{Adapt, Codec};
 use super::reader::Reader;
 use super::rows::flags;
-use crate::{Inexpressible, Out, Result};
+use crate::{EncodeError, Encoder, Result};
 
 flags! {
     /// `OFPIT_*` as bits.
@@ -113,8 +113,8 @@ impl Adapt<TableFields> for Narrow {
         u32::parse(r).map(|bits| TableFields(bits.into()))
     }
 
-    fn emit(value: &TableFields, out: &mut Out<'_>) -> Result<(), Inexpressible> {
-        let lacking = Inexpressible { what: "set of fields", version: out.version(), needs: None };
+    fn emit(value: &TableFields, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        let lacking = EncodeError { what: "set of fields", version: out.version(), needs: None };
         u32::try_from(value.0).map_err(|_| lacking)?.emit(out)
     }
 }

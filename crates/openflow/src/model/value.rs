@@ -5,11 +5,11 @@ use std::borrow::Cow;
 
 use super::codec::{Codec, UNNAMED};
 use super::reader::Reader;
-use crate::{Inexpressible, Out, Version};
+use crate::{EncodeError, Encoder, Version};
 
 /// A message or part of one as a tree of names and plain values.
 ///
-/// Shapes: numbers up to 2^53 are numbers, larger ones texts `0x…`; octets are texts of hex digits; addresses are
+/// Shapes: numbers up to 2^53 are numbers, larger ones texts `0x…`; bytes are texts of hex digits; addresses are
 /// texts as people write them; codes are their names in lower case, or numbers where they have none; sets of flags
 /// are lists of such; what is absent is null. An alternative (an action, a property, a message) is a map whose
 /// `type` names it.
@@ -131,34 +131,34 @@ pub(crate) fn text_of(value: &Value) -> Result<&str, Misread> {
     }
 }
 
-/// Octets as hex digits.
-pub(crate) fn hex(octets: &[u8]) -> String {
+/// Bytes as hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
-    octets.iter().fold(String::with_capacity(octets.len() * 2), |mut text, octet| {
-        let _ = write!(text, "{octet:02x}");
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
         text
     })
 }
 
-/// Octets from hex digits, with or without blanks between them.
+/// Bytes from hex digits, with or without blanks between them.
 ///
 /// # Errors
 /// Names what is no digit, or the odd one.
 pub(crate) fn unhex(text: &str) -> Result<Vec<u8>, Misread> {
-    let mut octets = Vec::with_capacity(text.len() / 2);
+    let mut bytes = Vec::with_capacity(text.len() / 2);
     let mut high = None;
     for c in text.chars().filter(|c| !c.is_whitespace()) {
         let digit = c.to_digit(16).ok_or_else(|| Misread::new(format!("`{c}` is no hex digit")))?;
         #[expect(clippy::cast_possible_truncation, reason = "two digits of four bits")]
         match high.take() {
-            Some(h) => octets.push((h << 4 | digit) as u8),
+            Some(h) => bytes.push((h << 4 | digit) as u8),
             None => high = Some(digit),
         }
     }
     if high.is_some() {
         return Err(Misread::new("an odd number of hex digits"));
     }
-    Ok(octets)
+    Ok(bytes)
 }
 
 macro_rules! numbers {
@@ -221,7 +221,7 @@ impl<T: Plain> Plain for Box<T> {
     }
 }
 
-/// Octets.
+/// Bytes.
 impl Plain for Vec<u8> {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(hex(self))
@@ -232,19 +232,19 @@ impl Plain for Vec<u8> {
     }
 }
 
-/// Octets.
+/// Bytes.
 impl<const N: usize> Plain for [u8; N] {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(hex(self))
     }
 
     fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
-        let octets = unhex(text_of(value)?)?;
-        octets.try_into().map_err(|_| Misread::new(format!("expected {N} octets")))
+        let bytes = unhex(text_of(value)?)?;
+        bytes.try_into().map_err(|_| Misread::new(format!("expected {N} bytes")))
     }
 }
 
-/// A text in a place of `N` octets, filled up with zeros.
+/// A text in a place of `N` bytes, filled up with zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Text<const N: usize>(pub [u8; N]);
 
@@ -257,9 +257,9 @@ impl<const N: usize> Default for Text<N> {
 impl<const N: usize> From<&str> for Text<N> {
     /// What is too long for the place is cut.
     fn from(text: &str) -> Self {
-        let mut octets = [0; N];
-        octets.iter_mut().zip(text.bytes()).for_each(|(place, octet)| *place = octet);
-        Self(octets)
+        let mut bytes = [0; N];
+        bytes.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = byte);
+        Self(bytes)
     }
 }
 
@@ -271,35 +271,35 @@ impl<const N: usize> fmt::Display for Text<N> {
 }
 
 impl<const N: usize> Codec for Text<N> {
-    fn parse(r: &mut Reader<'_>) -> Result<Self, crate::Error> {
+    fn parse(r: &mut Reader<'_>) -> Result<Self, crate::ParseError> {
         r.array(UNNAMED).map(Self)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         out.put(self.0.as_slice());
         Ok(())
     }
 }
 
-/// What is no text is a map with its octets as `hex`.
+/// What is no text is a map with its bytes as `hex`.
 impl<const N: usize> Plain for Text<N> {
     fn to_value(&self, _: Version) -> Value {
-        let octets = self.0;
-        let end = octets.iter().rposition(|&c| c != 0).map_or(0, |last| last + 1);
-        match core::str::from_utf8(octets.get(..end).unwrap_or_default()) {
+        let bytes = self.0;
+        let end = bytes.iter().rposition(|&c| c != 0).map_or(0, |last| last + 1);
+        match core::str::from_utf8(bytes.get(..end).unwrap_or_default()) {
             Ok(text) if !text.contains('\0') => Value::text(text),
-            _ => Value::Map(vec![("hex".into(), Value::Text(hex(&octets)))]),
+            _ => Value::Map(vec![("hex".into(), Value::Text(hex(&bytes)))]),
         }
     }
 
     fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
-        let octets = match value.get("hex") {
+        let bytes = match value.get("hex") {
             Some(digits) => unhex(text_of(digits)?)?,
             None => text_of(value)?.as_bytes().to_vec(),
         };
-        let too_long = || Misread::new(format!("longer than {N} octets"));
+        let too_long = || Misread::new(format!("longer than {N} bytes"));
         let mut place = [0; N];
-        place.get_mut(..octets.len()).ok_or_else(too_long)?.copy_from_slice(&octets);
+        place.get_mut(..bytes.len()).ok_or_else(too_long)?.copy_from_slice(&bytes);
         Ok(Self(place))
     }
 }
@@ -321,16 +321,16 @@ impl fmt::Display for LongText {
 }
 
 impl Codec for LongText {
-    fn parse(r: &mut Reader<'_>) -> Result<Self, crate::Error> {
+    fn parse(r: &mut Reader<'_>) -> Result<Self, crate::ParseError> {
         Codec::parse(r).map(Self)
     }
 
-    fn emit(&self, out: &mut Out<'_>) -> Result<(), Inexpressible> {
+    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         self.0.emit(out)
     }
 }
 
-/// What is no text is a map with its octets as `hex`.
+/// What is no text is a map with its bytes as `hex`.
 impl Plain for LongText {
     fn to_value(&self, _: Version) -> Value {
         match core::str::from_utf8(&self.0) {

@@ -1,6 +1,6 @@
-//! Octets of messages and what is read in them, from files that `SLUICE_BLESS=1 cargo test` writes anew.
+//! Bytes of messages and what is read in them, from files that `SLUICE_BLESS=1 cargo test` writes anew.
 //!
-//! A file is blocks with blank lines between: `# version: origin`, the octets, and the neutral form in one line.
+//! A file is blocks with blank lines between: `# version: origin`, the bytes, and the neutral form in one line.
 
 use core::fmt::Write as _;
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use super::codec::{Choice, ChoiceRow};
 use super::{Message, Value};
-use crate::{Frame, HEADER_LEN, Out, Version};
+use crate::{Encoder, HEADER_LEN, RawMessage, Version};
 
 /// One message of a file.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Vector {
     /// Version and origin.
     pub(super) title: String,
     /// The message.
-    pub(super) octets: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     /// What is read in it.
     expected: String,
 }
@@ -24,13 +24,13 @@ pub(super) struct Vector {
 impl Vector {
     /// Its version.
     pub(super) fn version(&self) -> Version {
-        Version(self.octets[0])
+        Version(self.bytes[0])
     }
 
     /// What is read in it.
     pub(super) fn message(&self) -> Message {
-        let read = Frame::new(&self.octets).and_then(Message::parse);
-        read.unwrap_or_else(|error| panic!("{}: {error}\n{:02x?}", self.title, self.octets))
+        let read = RawMessage::new(&self.bytes).and_then(Message::parse);
+        read.unwrap_or_else(|error| panic!("{}: {error}\n{:02x?}", self.title, self.bytes))
     }
 }
 
@@ -42,12 +42,12 @@ fn path(file: &str) -> PathBuf {
 pub(super) fn vectors(file: &str) -> Vec<Vector> {
     let text = std::fs::read_to_string(path(file)).unwrap();
     let blocks = text.split("\n\n").skip(1).map(|block| {
-        let mut vector = Vector { title: String::new(), octets: vec![], expected: String::new() };
+        let mut vector = Vector { title: String::new(), bytes: vec![], expected: String::new() };
         for line in block.lines() {
             match line.as_bytes().first() {
                 Some(b'#') => line[2..].clone_into(&mut vector.title),
                 Some(b'{') => line.clone_into(&mut vector.expected),
-                _ => vector.octets.extend(super::value::unhex(line).unwrap()),
+                _ => vector.bytes.extend(super::value::unhex(line).unwrap()),
             }
         }
         vector
@@ -60,8 +60,8 @@ fn bless(file: &str, vectors: &[Vector]) {
     let mut text = old.split_once("\n\n").unwrap().0.to_owned() + "\n";
     for vector in vectors {
         writeln!(text, "\n# {}", vector.title).unwrap();
-        for line in vector.octets.chunks(32) {
-            let line: Vec<_> = line.iter().map(|octet| format!("{octet:02x}")).collect();
+        for line in vector.bytes.chunks(32) {
+            let line: Vec<_> = line.iter().map(|byte| format!("{byte:02x}")).collect();
             writeln!(text, "{}", line.join(" ")).unwrap();
         }
         writeln!(text, "{}", json(&vector.message().to_value(vector.version()))).unwrap();
@@ -85,18 +85,18 @@ pub(super) fn json(value: &Value) -> String {
     }
 }
 
-/// The octets of `message`.
+/// The bytes of `message`.
 pub(super) fn written(message: &Message, version: Version, xid: u32) -> Vec<u8> {
     let (mut tx, mut next_xid) = (vec![], 1);
-    message.emit(xid, &mut Out::new(&mut tx, version, &mut next_xid)).unwrap();
+    message.emit(xid, &mut Encoder::new(&mut tx, version, &mut next_xid)).unwrap();
     tx
 }
 
-/// Proves that the messages of `file` are read as it says, and come back from octets and from the neutral form.
+/// Proves that the messages of `file` are read as it says, and come back from bytes and from the neutral form.
 pub(super) fn prove(file: &str) {
     let vectors = vectors(file);
-    for Vector { title, octets, expected } in &vectors {
-        let (frame, version) = (Frame::new(octets).unwrap(), Version(octets[0]));
+    for Vector { title, bytes, expected } in &vectors {
+        let (frame, version) = (RawMessage::new(bytes).unwrap(), Version(bytes[0]));
         assert!(title.starts_with(&format!("{version}: ")), "{title}");
         let message = Message::parse(frame).unwrap_or_else(|e| panic!("{title}: {e}"));
         let value = message.to_value(version);
@@ -104,7 +104,7 @@ pub(super) fn prove(file: &str) {
             assert_eq!(&json(&value), expected, "{title}: SLUICE_BLESS=1 if this is meant");
         }
         assert_eq!(Message::from_value(&value, version).as_ref(), Ok(&message), "{title}");
-        assert_eq!(written(&message, version, frame.xid()), *octets, "{title}");
+        assert_eq!(written(&message, version, frame.xid()), *bytes, "{title}");
     }
     if std::env::var_os("SLUICE_BLESS").is_some() {
         bless(file, &vectors);
@@ -114,27 +114,26 @@ pub(super) fn prove(file: &str) {
 /// Proves that what is wrong in the messages of `file` is an error or something else that can be said, and no panic.
 pub(super) fn damage(file: &str) {
     for vector in vectors(file) {
-        let Vector { title, octets, .. } = &vector;
-        // Of long messages not every octet is worth the time.
-        let step = octets.len() / 120 + 1;
-        for len in (HEADER_LEN..octets.len()).step_by(step) {
-            let mut cut = octets[..len].to_vec();
+        let Vector { title, bytes, .. } = &vector;
+        // Of long messages not every byte is worth the time.
+        let step = bytes.len() / 120 + 1;
+        for len in (HEADER_LEN..bytes.len()).step_by(step) {
+            let mut cut = bytes[..len].to_vec();
             cut[2..4].copy_from_slice(&u16::try_from(len).unwrap().to_be_bytes());
             read_again(title, &cut);
         }
-        for at in (HEADER_LEN..octets.len()).step_by(step) {
-            for octet in [0, 1, 0x7f, 0xff, octets[at].wrapping_add(1), octets[at].wrapping_sub(1)]
-            {
-                let mut hurt = octets.clone();
-                hurt[at] = octet;
+        for at in (HEADER_LEN..bytes.len()).step_by(step) {
+            for byte in [0, 1, 0x7f, 0xff, bytes[at].wrapping_add(1), bytes[at].wrapping_sub(1)] {
+                let mut hurt = bytes.clone();
+                hurt[at] = byte;
                 let read = read_again(title, &hurt);
                 // Once for each place; the rest would say the same.
-                if let Some(message) = read.filter(|_| octet == 0xff) {
+                if let Some(message) = read.filter(|_| byte == 0xff) {
                     elsewhere(title, &message, vector.version());
                 }
             }
         }
-        let mut long = octets.clone();
+        let mut long = bytes.clone();
         long.extend([0xff; 8]);
         let len = u16::try_from(long.len()).unwrap().to_be_bytes();
         long[2..4].copy_from_slice(&len);
@@ -142,19 +141,19 @@ pub(super) fn damage(file: &str) {
     }
 }
 
-fn read_again(title: &str, octets: &[u8]) -> Option<Message> {
-    let frame = Frame::new(octets).unwrap();
+fn read_again(title: &str, bytes: &[u8]) -> Option<Message> {
+    let frame = RawMessage::new(bytes).unwrap();
     let message = match Message::parse(frame) {
         Ok(message) => message,
         Err(error) => {
-            assert!(usize::from(error.at) <= octets.len(), "{title}: {error}");
+            assert!(usize::from(error.at) <= bytes.len(), "{title}: {error}");
             return None;
         }
     };
     let again = written(&message, frame.version(), frame.xid());
-    let read = Message::parse(Frame::new(&again).unwrap());
+    let read = Message::parse(RawMessage::new(&again).unwrap());
     assert_eq!(read.as_ref(), Ok(&message), "{title}");
-    assert_eq!(again.len(), octets.len(), "{title}: {octets:02x?}");
+    assert_eq!(again.len(), bytes.len(), "{title}: {bytes:02x?}");
     Some(message)
 }
 
@@ -164,8 +163,8 @@ fn elsewhere(title: &str, message: &Message, version: Version) {
     assert_eq!(Message::from_value(&value, version).as_ref(), Ok(message), "{title}");
     for version in (1..=6).map(Version) {
         let (mut tx, mut xid) = (vec![], 1);
-        if message.emit(7, &mut Out::new(&mut tx, version, &mut xid)).is_ok() {
-            let again = Message::parse(Frame::new(&tx).unwrap()).unwrap();
+        if message.emit(7, &mut Encoder::new(&mut tx, version, &mut xid)).is_ok() {
+            let again = Message::parse(RawMessage::new(&tx).unwrap()).unwrap();
             assert_eq!(written(&again, version, 7), tx, "{title} in {version}");
         }
     }
@@ -177,8 +176,8 @@ pub(super) fn translate(file: &str) {
         let message = vector.message();
         for version in (1..=6).map(Version) {
             let (mut tx, mut xid) = (vec![], 1);
-            if message.emit(7, &mut Out::new(&mut tx, version, &mut xid)).is_ok() {
-                let again = Message::parse(Frame::new(&tx).unwrap());
+            if message.emit(7, &mut Encoder::new(&mut tx, version, &mut xid)).is_ok() {
+                let again = Message::parse(RawMessage::new(&tx).unwrap());
                 assert_eq!(again.as_ref(), Ok(&message), "{} in {version}", vector.title);
             }
         }
@@ -228,7 +227,7 @@ impl Seen {
             for version in (1..=6).map(Version).filter(|v| (row.code)(*v).is_some()) {
                 let key = |path: &&str| ((*path).to_owned(), version, row.name.to_owned());
                 let found = paths.iter().any(|path| self.0.contains(&key(path)));
-                assert!(found, "no octets of {} in {version} in {paths:?}", row.name);
+                assert!(found, "no bytes of {} in {version} in {paths:?}", row.name);
             }
         }
     }

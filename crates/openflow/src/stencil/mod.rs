@@ -3,10 +3,10 @@
 mod usual;
 mod ways;
 
-use crate::frame::Header;
+use crate::raw_message::Header;
 
 use crate::{
-    Action, EthHeader, FieldId, FlowMod, Inexpressible, Instruction, Out, PacketOut, PortNo,
+    Action, EncodeError, Encoder, EthHeader, FieldId, FlowMod, Instruction, PacketOut, PortNo,
     Version, VlanId,
 };
 
@@ -14,10 +14,10 @@ use usual::{Rule10, Rule13, Ruled};
 pub use ways::{Course, Ways};
 use ways::{PairRule10, PairRule13, Paired};
 
-/// Octets of a `FLOW_MOD` of 1.0 with one action: the commonest of the shorter drawings.
+/// Bytes of a `FLOW_MOD` of 1.0 with one action: the commonest of the shorter drawings.
 const LEN_SHORT: usize = 80;
 
-/// Octets a drawing can have: a `FLOW_MOD` of 1.1 with one action, whose match has 88 octets.
+/// Bytes a drawing can have: a `FLOW_MOD` of 1.1 with one action, whose match has 88 bytes.
 const LEN_MAX: usize = 160;
 
 /// `OFPVID_PRESENT`: the bit of `vlan_vid` that says that there is a tag. §7.2.3.7.
@@ -32,7 +32,7 @@ const SCRAP: usize = 8;
 /// `lab/instructions` compares it with writing the message anew.
 #[derive(Debug, Clone)]
 pub struct Stencil {
-    octets: [u8; LEN_MAX + SCRAP],
+    bytes: [u8; LEN_MAX + SCRAP],
     len: u8,
     version: Version,
     buffer_id: u8,
@@ -68,7 +68,7 @@ impl Stencil {
     ///
     /// # Errors
     /// Names what the version cannot say, or that the message is longer than a stencil.
-    pub fn flow_mod(out: &Out<'_>, f: &FlowMod) -> Result<Self, Inexpressible> {
+    pub fn flow_mod(out: &Encoder<'_>, f: &FlowMod) -> Result<Self, EncodeError> {
         Self::draw_flow_mod(out.version(), f)
     }
 
@@ -76,14 +76,14 @@ impl Stencil {
     ///
     /// # Errors
     /// As [`flow_mod`](Self::flow_mod); the old drawing stays.
-    pub fn redraw(&mut self, f: &FlowMod) -> Result<(), Inexpressible> {
+    pub fn redraw(&mut self, f: &FlowMod) -> Result<(), EncodeError> {
         *self = Self::draw_flow_mod(self.version, f)?;
         Ok(())
     }
 
-    fn draw_flow_mod(version: Version, f: &FlowMod) -> Result<Self, Inexpressible> {
+    fn draw_flow_mod(version: Version, f: &FlowMod) -> Result<Self, EncodeError> {
         let (mut tx, mut xid) = (Vec::new(), 0);
-        Out::new(&mut tx, version, &mut xid).flow_mod(f)?;
+        Encoder::new(&mut tx, version, &mut xid).flow_mod(f)?;
         let mut drawn = Self::draw(version, &tx)?;
         let has_output = match f.instructions.first() {
             Some(Instruction::ApplyActions { actions }) => {
@@ -122,9 +122,9 @@ impl Stencil {
     ///
     /// # Errors
     /// Names what the version cannot say, or that the message is longer than a stencil.
-    pub fn packet_out(out: &Out<'_>, p: &PacketOut<'_>) -> Result<Self, Inexpressible> {
+    pub fn packet_out(out: &Encoder<'_>, p: &PacketOut<'_>) -> Result<Self, EncodeError> {
         let (mut tx, mut xid, version) = (Vec::new(), 0, out.version());
-        Out::new(&mut tx, version, &mut xid).packet_out(&PacketOut { frame: &[], ..*p })?;
+        Encoder::new(&mut tx, version, &mut xid).packet_out(&PacketOut { frame: &[], ..*p })?;
         let mut drawn = Self::draw(version, &tx)?;
         drawn.buffer_id = 8;
         let actions_at = match version {
@@ -133,7 +133,7 @@ impl Stencil {
                 16
             }
             Version::V1_5 => {
-                // Fixed part, head of the match, head of the one field; 16 octets of match in all.
+                // Fixed part, head of the match, head of the one field; 16 bytes of match in all.
                 drawn.in_port = 16 + 4 + 4;
                 32
             }
@@ -148,13 +148,13 @@ impl Stencil {
         Ok(drawn)
     }
 
-    fn draw(version: Version, octets: &[u8]) -> Result<Self, Inexpressible> {
-        let too_long = Inexpressible { what: "more than a stencil holds", version, needs: None };
-        let nowhere = if octets.len() <= LEN_SHORT { LEN_SHORT } else { LEN_MAX };
+    fn draw(version: Version, bytes: &[u8]) -> Result<Self, EncodeError> {
+        let too_long = EncodeError { what: "more than a stencil holds", version, needs: None };
+        let nowhere = if bytes.len() <= LEN_SHORT { LEN_SHORT } else { LEN_MAX };
         let nowhere = to_place(nowhere);
         let mut drawn = Self {
-            octets: [0; LEN_MAX + SCRAP],
-            len: u8::try_from(octets.len()).map_err(|_| too_long)?,
+            bytes: [0; LEN_MAX + SCRAP],
+            len: u8::try_from(bytes.len()).map_err(|_| too_long)?,
             version,
             buffer_id: nowhere,
             in_port: nowhere,
@@ -165,8 +165,8 @@ impl Stencil {
             is_ruled: false,
             is_paired: false,
         };
-        let room = drawn.octets.get_mut(..LEN_MAX).and_then(|room| room.get_mut(..octets.len()));
-        room.ok_or(too_long)?.copy_from_slice(octets);
+        let room = drawn.bytes.get_mut(..LEN_MAX).and_then(|room| room.get_mut(..bytes.len()));
+        room.ok_or(too_long)?.copy_from_slice(bytes);
         Ok(drawn)
     }
 
@@ -183,7 +183,7 @@ impl Stencil {
     #[inline]
     fn ruled<R: Ruled>(&self, version: Version) -> Option<&R> {
         let is_it = self.is_ruled && self.version == R::VERSION && version == R::VERSION;
-        let (rule, _) = R::ref_from_prefix(&self.octets).ok()?;
+        let (rule, _) = R::ref_from_prefix(&self.bytes).ok()?;
         is_it.then_some(rule)
     }
 
@@ -191,7 +191,7 @@ impl Stencil {
     #[inline]
     fn paired<R: Paired>(&self, version: Version) -> Option<&R> {
         let is_it = self.is_paired && self.version == R::VERSION && version == R::VERSION;
-        let (rule, _) = R::ref_from_prefix(&self.octets).ok()?;
+        let (rule, _) = R::ref_from_prefix(&self.bytes).ok()?;
         is_it.then_some(rule)
     }
 
@@ -233,7 +233,7 @@ impl Stencil {
 
     /// Fills the values in over a copy of the drawing, which is what `msg` begins with.
     #[inline]
-    fn fill(&self, msg: &mut [u8], xid: u32, fill: &Fill<'_>) -> Result<(), Inexpressible> {
+    fn fill(&self, msg: &mut [u8], xid: u32, fill: &Fill<'_>) -> Result<(), EncodeError> {
         const XID_AT: u8 = 4;
         put(msg, XID_AT, &xid.to_be_bytes());
         put(msg, self.buffer_id, &fill.buffer_id.unwrap_or(crate::NO_BUFFER).to_be_bytes());
@@ -270,22 +270,22 @@ fn to_place(at: usize) -> u8 {
     u8::try_from(at).unwrap_or(u8::MAX)
 }
 
-impl Out<'_> {
+impl Encoder<'_> {
     /// Writes the message that `stencil` has drawn, with the values of `fill`; returns its transaction id.
     ///
     /// # Errors
     /// A port that the version has no number for; nothing is written then.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    pub fn stamp(&mut self, stencil: &Stencil, fill: &Fill<'_>) -> Result<u32, Inexpressible> {
+    pub fn stamp(&mut self, stencil: &Stencil, fill: &Fill<'_>) -> Result<u32, EncodeError> {
         // What is copied has a length that the compiler knows, and is cut afterwards. The values go over the copy:
         // a copy of what was written just before would wait for it.
         let (xid, start) = (self.take_xid(), self.len());
         let written = if usize::from(stencil.len) <= LEN_SHORT {
-            let msg = self.put_chunk::<{ LEN_SHORT + SCRAP }>(&stencil.octets);
+            let msg = self.put_chunk::<{ LEN_SHORT + SCRAP }>(&stencil.bytes);
             stencil.fill(msg, xid, fill)
         } else {
-            let msg = self.put_chunk::<{ LEN_MAX + SCRAP }>(&stencil.octets);
+            let msg = self.put_chunk::<{ LEN_MAX + SCRAP }>(&stencil.bytes);
             stencil.fill(msg, xid, fill)
         };
         let len = if written.is_ok() { usize::from(stencil.len) } else { 0 };
@@ -296,14 +296,14 @@ impl Out<'_> {
     /// The same for a `PACKET_OUT` that brings its frame along.
     ///
     /// # Errors
-    /// As [`stamp`](Self::stamp); and a frame of more than some 65 000 octets.
+    /// As [`stamp`](Self::stamp); and a frame of more than some 65 000 bytes.
     #[inline]
     pub fn stamp_with_frame(
         &mut self,
         stencil: &Stencil,
         fill: &Fill<'_>,
         frame: &[u8],
-    ) -> Result<u32, Inexpressible> {
+    ) -> Result<u32, EncodeError> {
         let start = self.len();
         let xid = self.stamp(stencil, fill)?;
         self.put(frame);
@@ -323,8 +323,8 @@ mod tests {
     use crate::{Field, MacAddr};
 
     fn eth() -> EthHeader {
-        let octets = [[2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 8]].concat();
-        EthHeader::read_from_bytes(&[&octets[..], &[8, 0]].concat()).unwrap()
+        let bytes = [[2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 8]].concat();
+        EthHeader::read_from_bytes(&[&bytes[..], &[8, 0]].concat()).unwrap()
     }
 
     const DST: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
@@ -336,7 +336,7 @@ mod tests {
         [Field::in_port(PortNo(3)), dst, src, vlan, Field::eth_type(0x0800)]
     }
 
-    /// A stamped message is, octet by octet, the one that is written anew.
+    /// A stamped message is, byte by byte, the one that is written anew.
     #[test]
     fn a_stamp_equals_the_message_it_stands_for() {
         for version in (1..=6).map(Version) {
@@ -353,14 +353,14 @@ mod tests {
                     };
                     let said = FlowMod { buffer_id: Some(77), ..rule(&fields(vlan), port) };
                     let (mut anew, mut xid) = (vec![], 5);
-                    Out::new(&mut anew, version, &mut xid).flow_mod(&said).unwrap();
+                    Encoder::new(&mut anew, version, &mut xid).flow_mod(&said).unwrap();
 
                     let mut blank = fields(Some(VlanId(0)));
                     blank[1] = Field::eth_dst(MacAddr::BROADCAST);
                     blank[2] = Field::eth_src(MacAddr::BROADCAST);
                     let drawn = rule(&blank, PortNo(1));
                     let (mut tx, mut xid) = (vec![], 5);
-                    let mut out = Out::new(&mut tx, version, &mut xid);
+                    let mut out = Encoder::new(&mut tx, version, &mut xid);
                     let stencil = Stencil::flow_mod(&out, &drawn).unwrap();
                     let fill = Fill {
                         buffer_id: Some(77),
@@ -383,9 +383,9 @@ mod tests {
             let (in_port, frame) = (PortNo(4), &b"frame"[..]);
             let said = PacketOut { buffer_id: None, in_port, actions: &actions, frame };
             let (mut anew, mut xid) = (vec![], 5);
-            Out::new(&mut anew, version, &mut xid).packet_out(&said).unwrap();
+            Encoder::new(&mut anew, version, &mut xid).packet_out(&said).unwrap();
             let (mut tx, mut xid) = (vec![], 5);
-            let mut out = Out::new(&mut tx, version, &mut xid);
+            let mut out = Encoder::new(&mut tx, version, &mut xid);
             let drawn = PacketOut { in_port: PortNo(1), ..said };
             let stencil = Stencil::packet_out(&out, &drawn).unwrap();
             let fill =
@@ -398,7 +398,7 @@ mod tests {
     #[test]
     fn a_port_that_1_0_has_no_number_for_leaves_nothing_behind() {
         let (mut tx, mut xid) = (vec![], 5);
-        let mut out = Out::new(&mut tx, Version::V1_0, &mut xid);
+        let mut out = Encoder::new(&mut tx, Version::V1_0, &mut xid);
         let actions = [Action::output(PortNo(1))];
         let drawn =
             FlowMod { instructions: vec![Instruction::apply(actions)], ..FlowMod::default() };

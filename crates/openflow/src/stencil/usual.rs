@@ -6,7 +6,7 @@ use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::Stencil;
-use crate::{EthHeader, MacAddr, NO_BUFFER, Out, PacketIns, PortNo, Version};
+use crate::{Encoder, EthHeader, MacAddr, NO_BUFFER, PacketIns, PortNo, Version};
 
 impl<'a> PacketIns<'a> {
     /// Answers the usual frames that come next with the rule of `stencil`, each with the output that `route` finds in
@@ -25,7 +25,7 @@ impl<'a> PacketIns<'a> {
     #[inline(always)]
     pub fn stamp_narrow<const AHEAD: usize, T, K: Copy + Default>(
         &mut self,
-        out: &mut Out<'_>,
+        out: &mut Encoder<'_>,
         stencil: &Stencil,
         table: &mut T,
         look: impl Fn(&mut T, &EthHeader) -> K,
@@ -41,7 +41,7 @@ impl<'a> PacketIns<'a> {
     #[inline(always)]
     pub fn stamp_wide<const AHEAD: usize, T, K: Copy + Default>(
         &mut self,
-        out: &mut Out<'_>,
+        out: &mut Encoder<'_>,
         stencil: &Stencil,
         table: &mut T,
         look: impl Fn(&mut T, &EthHeader) -> K,
@@ -56,7 +56,7 @@ impl<'a> PacketIns<'a> {
     #[inline(always)]
     fn stamp_each<const AHEAD: usize, P: Usual + 'a, R: Ruled, T, K: Copy + Default>(
         &mut self,
-        out: &mut Out<'_>,
+        out: &mut Encoder<'_>,
         rule: &R,
         table: &mut T,
         look: impl Fn(&mut T, &EthHeader) -> K,
@@ -117,12 +117,12 @@ pub(super) trait Usual: Sized + FromBytes + Immutable + KnownLayout + Unaligned 
     /// Where the frame begins.
     const FRAME_AT: usize = size_of::<Self>() - size_of::<EthHeader>();
 
-    /// Cuts the first message off `octets`, `None` if it is not whole or not usual. With `KEPT`, usual is only one that
+    /// Cuts the first message off `bytes`, `None` if it is not whole or not usual. With `KEPT`, usual is only one that
     /// the switch keeps.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn split<const KEPT: bool>(octets: &[u8]) -> Option<(&Self, &[u8])> {
-        let (p, _) = Self::ref_from_prefix(octets).ok()?;
+    fn split<const KEPT: bool>(bytes: &[u8]) -> Option<(&Self, &[u8])> {
+        let (p, _) = Self::ref_from_prefix(bytes).ok()?;
         let (kind, len) = p.head();
         let len = usize::from(len.get());
         let is_usual = kind == Self::KIND
@@ -130,14 +130,14 @@ pub(super) trait Usual: Sized + FromBytes + Immutable + KnownLayout + Unaligned 
             && (!KEPT || p.is_kept())
             && p.has_usual_match()
             && !p.eth().is_tagged();
-        if is_usual { Some((p, octets.get(len..)?)) } else { None }
+        if is_usual { Some((p, bytes.get(len..)?)) } else { None }
     }
 
     /// Cuts off the first message, which is whole and usual.
     #[inline]
-    fn cut(octets: &[u8]) -> Option<(&Self, &[u8])> {
-        let (p, _) = Self::ref_from_prefix(octets).ok()?;
-        Some((p, octets.get(usize::from(p.head().1.get())..)?))
+    fn cut(bytes: &[u8]) -> Option<(&Self, &[u8])> {
+        let (p, _) = Self::ref_from_prefix(bytes).ok()?;
+        Some((p, bytes.get(usize::from(p.head().1.get())..)?))
     }
 
     fn head(&self) -> ([u8; 2], U16);
@@ -287,7 +287,7 @@ pub(super) trait Ruled:
     #[inline(always)]
     fn stamp(
         &self,
-        out: &mut Out<'_>,
+        out: &mut Encoder<'_>,
         xid: u32,
         buffer_id: [u8; 4],
         eth: &EthHeader,
@@ -442,7 +442,11 @@ mod tests {
     };
 
     /// The rule of a bridge, as it is written anew.
-    fn say(out: &mut Out<'_>, draw: impl FnOnce(&mut Out<'_>, &FlowMod), [a, b]: [PortNo; 2]) {
+    fn say(
+        out: &mut Encoder<'_>,
+        draw: impl FnOnce(&mut Encoder<'_>, &FlowMod),
+        [a, b]: [PortNo; 2],
+    ) {
         let (dst, src) = (MacAddr::from_u64(0x0200_0000_0009), MacAddr::from_u64(0x0200_0000_0008));
         let (dst, src) = (Field::eth_dst(dst), Field::eth_src(src));
         let fields = [Field::in_port(a), src, dst, Field::untagged()];
@@ -465,9 +469,9 @@ mod tests {
     ) -> (Vec<u8>, usize) {
         let (mut rx, mut tx, mut xid) = (vec![], vec![], 5);
         for p in burst {
-            p.emit(&mut Out::new(&mut rx, version, &mut xid)).unwrap();
+            p.emit(&mut Encoder::new(&mut rx, version, &mut xid)).unwrap();
         }
-        let (mut out, mut stencil) = (Out::new(&mut tx, version, &mut xid), None);
+        let (mut out, mut stencil) = (Encoder::new(&mut tx, version, &mut xid), None);
         say(&mut out, |out, f| stencil = Stencil::flow_mod(out, f).ok(), [PortNo(1); 2]);
         let (mut frames, stencil) = (PacketIns::new(version, &rx), stencil.unwrap());
         let look = |looked: &mut u64, _: &EthHeader| {
@@ -496,7 +500,7 @@ mod tests {
     fn the_usual_get_the_rule_that_is_written_anew() {
         for version in [Version::V1_0, Version::V1_3] {
             let (mut anew, mut xid) = (vec![], 5);
-            let mut out = Out::new(&mut anew, version, &mut xid);
+            let mut out = Encoder::new(&mut anew, version, &mut xid);
             for _ in 0..3 {
                 say(&mut out, |out, f| _ = out.flow_mod(f).unwrap(), [PortNo(3), PortNo(7)]);
             }

@@ -8,14 +8,14 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::usual::{Rule10, Ruled, Usual, Usual10, Usual13};
 use super::{Fill, LEN_MAX, LEN_SHORT, Stencil};
 use crate::{
-    Action, EthHeader, FlowMod, Inexpressible, MacAddr, NO_BUFFER, Out, PacketIns, PacketOut,
+    Action, EncodeError, Encoder, EthHeader, FlowMod, MacAddr, NO_BUFFER, PacketIns, PacketOut,
     PortNo, Version,
 };
 
-/// Octets of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
+/// Bytes of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
 const FCS_LEN: usize = 4;
 
-/// Octets of a frame that fit a `PACKET_OUT` in every version.
+/// Bytes of a frame that fit a `PACKET_OUT` in every version.
 const FRAME_MAX: usize = 60_000;
 
 /// What becomes of a usual frame.
@@ -42,7 +42,7 @@ impl Ways {
     ///
     /// # Errors
     /// Names what the version cannot say.
-    pub fn new(out: &Out<'_>, rule: &FlowMod, both: bool) -> Result<Self, Inexpressible> {
+    pub fn new(out: &Encoder<'_>, rule: &FlowMod, both: bool) -> Result<Self, EncodeError> {
         let actions = [Action::output(PortNo(1))];
         let in_port = PortNo(1);
         let frame = PacketOut { buffer_id: None, in_port, actions: &actions, frame: &[] };
@@ -54,7 +54,7 @@ impl Ways {
     ///
     /// # Errors
     /// As [`new`](Self::new); the old drawing stays.
-    pub fn redraw(&mut self, rule: &FlowMod, both: bool) -> Result<(), Inexpressible> {
+    pub fn redraw(&mut self, rule: &FlowMod, both: bool) -> Result<(), EncodeError> {
         self.rule.redraw(rule)?;
         self.both = both;
         Ok(())
@@ -76,7 +76,7 @@ impl<'a> PacketIns<'a> {
     #[inline(always)]
     pub fn load_narrow<T>(
         &mut self,
-        out: &mut Out<'_>,
+        out: &mut Encoder<'_>,
         ways: &Ways,
         table: &mut T,
         course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
@@ -91,7 +91,7 @@ impl<'a> PacketIns<'a> {
     #[inline(always)]
     pub fn load_wide<T>(
         &mut self,
-        out: &mut Out<'_>,
+        out: &mut Encoder<'_>,
         ways: &Ways,
         table: &mut T,
         course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
@@ -105,7 +105,7 @@ impl<'a> PacketIns<'a> {
     #[inline(always)]
     fn load_each<P: Usual + 'a, R: Paired, T>(
         &mut self,
-        out: &mut Out<'_>,
+        out: &mut Encoder<'_>,
         (rule, ways): (&R, &Ways),
         table: &mut T,
         course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
@@ -160,7 +160,7 @@ fn send<P: Usual>(
     out_port: PortNo,
     frame: &[u8],
     ways: &Ways,
-    out: &mut Out<'_>,
+    out: &mut Encoder<'_>,
 ) -> Option<()> {
     let buffer_id = Some(u32::from_be_bytes(p.buffer_id())).filter(|_| p.is_kept());
     let fill = Fill { buffer_id, in_port: p.in_port()?, eth: p.eth(), vlan: None, out_port };
@@ -195,7 +195,7 @@ pub(super) trait Paired:
     #[inline(always)]
     fn load(
         &self,
-        out: &mut Out<'_>,
+        out: &mut Encoder<'_>,
         xid: u32,
         (buffer_id, eth): ([u8; 4], &EthHeader),
         [_, out_port]: [PortNo; 2],
@@ -210,7 +210,7 @@ pub(super) trait Paired:
     #[inline(always)]
     fn load_both(
         &self,
-        out: &mut Out<'_>,
+        out: &mut Encoder<'_>,
         xid: u32,
         (buffer_id, eth): ([u8; 4], &EthHeader),
         [in_port, out_port]: [PortNo; 2],
@@ -342,9 +342,9 @@ mod tests {
     ) -> (Vec<u8>, usize) {
         let (mut rx, mut tx, mut xid) = (vec![], vec![], 5);
         for p in burst {
-            p.emit(&mut Out::new(&mut rx, version, &mut xid)).unwrap();
+            p.emit(&mut Encoder::new(&mut rx, version, &mut xid)).unwrap();
         }
-        let mut out = Out::new(&mut tx, version, &mut xid);
+        let mut out = Encoder::new(&mut tx, version, &mut xid);
         let ways = Ways::new(&out, &rule(None, [1, 1], PortNo(1)), both).unwrap();
         let (mut frames, mut asked) = (PacketIns::new(version, &rx), 0);
         let answer = |asked: &mut u64, in_port, eth: &EthHeader, frame: &[u8]| {
@@ -371,7 +371,7 @@ mod tests {
                     let actions = [Action::output(PortNo(7))];
                     let sent = PacketOut { actions: &actions, ..PacketOut::answer(&p) };
                     let (mut anew, mut xid) = (vec![], 5);
-                    let mut out = Out::new(&mut anew, version, &mut xid);
+                    let mut out = Encoder::new(&mut anew, version, &mut xid);
                     for _ in 0..3 {
                         if both {
                             out.flow_mod(&rule(None, [8, 9], PortNo(3))).unwrap();
@@ -384,7 +384,7 @@ mod tests {
                     let got = loaded(version, &[p; 3], both, Some(Course::Load(PortNo(7))));
                     assert_eq!(got, (anew, 0), "{version} {buffer_id:?} {both}");
                     let (mut anew, mut xid) = (vec![], 5);
-                    Out::new(&mut anew, version, &mut xid).packet_out(&sent).unwrap();
+                    Encoder::new(&mut anew, version, &mut xid).packet_out(&sent).unwrap();
                     let got = loaded(version, &[p], both, Some(Course::Send(PortNo(7))));
                     assert_eq!(got, (anew, 0), "{version} {buffer_id:?}");
                 }

@@ -1,4 +1,4 @@
-//! Golden messages: foreign octets, what we read in them, and why some are not written again as they came.
+//! Golden messages: foreign bytes, what we read in them, and why some are not written again as they came.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -14,8 +14,8 @@ pub(crate) struct Golden {
     /// File name without its ending.
     pub(crate) name: String,
     /// The message.
-    pub(crate) octets: Vec<u8>,
-    /// Why it is not written again octet by octet, if it is not.
+    pub(crate) bytes: Vec<u8>,
+    /// Why it is not written again byte by byte, if it is not.
     pub(crate) rewritten: Option<String>,
     /// What `Message::parse` makes of it, as it stands in the file, in one line.
     pub(crate) debug: String,
@@ -34,9 +34,9 @@ impl Golden {
         let comments: Vec<_> =
             head.lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect();
         let hex = head.lines().filter(|line| !line.starts_with('#'));
-        let octets = hex
+        let bytes = hex
             .flat_map(str::split_whitespace)
-            .map(|octet| u8::from_str_radix(octet, 16).unwrap())
+            .map(|byte| u8::from_str_radix(byte, 16).unwrap())
             .collect();
         assert!(
             comments.iter().any(|line| line.starts_with(ORIGIN)),
@@ -47,7 +47,7 @@ impl Golden {
         Self {
             name: path.file_stem().unwrap().to_string_lossy().into_owned(),
             rewritten: rewritten.map(str::to_owned),
-            octets,
+            bytes,
             debug: debug.split_whitespace().collect::<Vec<_>>().join(" "),
             path: path.to_owned(),
             comments,
@@ -60,8 +60,8 @@ impl Golden {
         for comment in &self.comments {
             writeln!(text, "{comment}").unwrap();
         }
-        for line in self.octets.chunks(16) {
-            let line: Vec<_> = line.iter().map(|octet| format!("{octet:02x}")).collect();
+        for line in self.bytes.chunks(16) {
+            let line: Vec<_> = line.iter().map(|byte| format!("{byte:02x}")).collect();
             writeln!(text, "{}", line.join(" ")).unwrap();
         }
         writeln!(text, "{RULE}").unwrap();

@@ -12,12 +12,12 @@ fn marker(n: usize) -> [u8; 8] {
 /// The words of `ovs-ofctl` about each of `messages`, complaints included.
 pub(crate) fn printed(file: &str, messages: &[Vec<u8>]) -> Vec<String> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
-    let mut octets = vec![];
+    let mut bytes = vec![];
     for (n, message) in messages.iter().enumerate() {
-        octets.extend(message);
-        octets.extend(marker(n));
+        bytes.extend(message);
+        bytes.extend(marker(n));
     }
-    std::fs::write(&path, octets).unwrap();
+    std::fs::write(&path, bytes).unwrap();
     let output = Command::new("ovs-ofctl").arg("ofp-parse").arg(&path).output();
     let output =
         output.unwrap_or_else(|e| panic!("ovs-ofctl: {e}; run `make setup`, which installs it"));

@@ -1,42 +1,42 @@
-//! All octets of `tests/golden` as whole messages, whatever the form of the file.
+//! All bytes of `tests/golden` as whole messages, whatever the form of the file.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use sluice_openflow::model::Message;
-use sluice_openflow::{Frame, Out, Version};
+use sluice_openflow::{Encoder, RawMessage, Version};
 
 /// One message and where it comes from.
 #[derive(Debug, Clone)]
 pub(crate) struct Said {
     pub(crate) origin: String,
-    pub(crate) octets: Vec<u8>,
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Said {
-    fn new(origin: impl Into<String>, octets: Vec<u8>) -> Self {
+    fn new(origin: impl Into<String>, bytes: Vec<u8>) -> Self {
         let origin = origin.into();
-        assert!(Frame::new(&octets).is_ok(), "{origin} is not one message: {}", hex(&octets));
-        Self { origin, octets }
+        assert!(RawMessage::new(&bytes).is_ok(), "{origin} is not one message: {}", hex(&bytes));
+        Self { origin, bytes }
     }
 
     pub(crate) fn version(&self) -> Version {
-        Version(self.octets[0])
+        Version(self.bytes[0])
     }
 
-    pub(crate) fn frame(&self) -> Frame<'_> {
-        Frame::new(&self.octets).unwrap()
+    pub(crate) fn frame(&self) -> RawMessage<'_> {
+        RawMessage::new(&self.bytes).unwrap()
     }
 
     pub(crate) fn read(&self) -> sluice_openflow::Result<Message> {
-        Frame::new(&self.octets).and_then(Message::parse)
+        RawMessage::new(&self.bytes).and_then(Message::parse)
     }
 }
 
 /// Every message of `tests/golden`.
 pub(crate) fn all() -> Vec<Said> {
     let mut all: Vec<_> =
-        super::all().into_iter().map(|golden| Said::new(golden.name, golden.octets)).collect();
+        super::all().into_iter().map(|golden| Said::new(golden.name, golden.bytes)).collect();
     all.extend(blocks());
     all.extend(parts());
     all.extend(fields());
@@ -63,14 +63,14 @@ pub(crate) fn live() -> Vec<Said> {
     all
 }
 
-/// Files whose blocks are messages: `# version: origin`, octets, what is read in them.
+/// Files whose blocks are messages: `# version: origin`, bytes, what is read in them.
 const BLOCKS: [&str; 4] = ["flows.txt", "groups.txt", "ports.txt", "session.txt"];
 
 fn blocks() -> Vec<Said> {
     let mut all = vec![];
     for file in BLOCKS {
-        for (title, octets) in titled(&read(file)) {
-            all.push(Said::new(format!("{file}: {title}"), octets));
+        for (title, bytes) in titled(&read(file)) {
+            all.push(Said::new(format!("{file}: {title}"), bytes));
         }
     }
     all
@@ -80,13 +80,13 @@ fn blocks() -> Vec<Said> {
 fn parts() -> Vec<Said> {
     let mut all = vec![];
     for file in ["actions.txt", "actions_malformed.txt"] {
-        for (title, octets) in titled(&read(file)) {
+        for (title, bytes) in titled(&read(file)) {
             let (versions, _) = title.split_once(' ').unwrap();
             let (from, to) = versions.split_once("..").unwrap_or((versions, versions));
             let versions = (version(from).0..=version(to).0).map(Version);
             let kind = if title.contains("instruction") { instructed } else { acted };
             for version in versions {
-                all.push(Said::new(format!("{file}: {title}"), kind(version, &octets)));
+                all.push(Said::new(format!("{file}: {title}"), kind(version, &bytes)));
             }
         }
     }
@@ -105,12 +105,12 @@ fn fields() -> Vec<Said> {
     said.collect()
 }
 
-/// The blocks of a file that start with a title: it, and the lines of octets under it.
+/// The blocks of a file that start with a title: it, and the lines of bytes under it.
 fn titled(text: &str) -> Vec<(String, Vec<u8>)> {
     let blocks = text.split("\n\n").skip(1).map(|block| {
         let (title, rest) = block.trim_start().split_once('\n').unwrap();
-        let octets = rest.lines().filter(|line| !line.starts_with(['{', '[', '#']));
-        (title[2..].to_owned(), octets.flat_map(unhex).collect())
+        let bytes = rest.lines().filter(|line| !line.starts_with(['{', '[', '#']));
+        (title[2..].to_owned(), bytes.flat_map(unhex).collect())
     });
     blocks.collect()
 }
@@ -122,7 +122,7 @@ fn acted(version: Version, actions: &[u8]) -> Vec<u8> {
     let mut body = vec![0xff; 4];
     match version {
         Version::V1_0 => body.extend([0xff, 0xfd, len[0], len[1]]),
-        // A match with the field that §7.3.7 of 1.5.0 demands: class 8000, number 0, in 12 octets and 4 of padding.
+        // A match with the field that §7.3.7 of 1.5.0 demands: class 8000, number 0, in 12 bytes and 4 of padding.
         Version::V1_5 => {
             body.extend([len[0], len[1], 0, 0, 0, 1, 0, 12, 0x80, 0, 0, 4]);
             body.extend(from_controller);
@@ -203,24 +203,24 @@ fn read(file: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-/// Octets from hex digits, with or without blanks.
+/// Bytes from hex digits, with or without blanks.
 pub(crate) fn unhex(text: &str) -> Vec<u8> {
     let digits: Vec<_> = text.chars().filter_map(|c| c.to_digit(16)).collect();
     digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap()).collect()
 }
 
-/// Octets as hex digits.
-pub(crate) fn hex(octets: &[u8]) -> String {
-    octets.iter().fold(String::new(), |mut text, octet| {
-        write!(text, "{octet:02x}").unwrap();
+/// Bytes as hex digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
         text
     })
 }
 
-/// The octets of `message`, `None` if `version` cannot say it.
+/// The bytes of `message`, `None` if `version` cannot say it.
 pub(crate) fn written(message: &Message, version: Version, xid: u32) -> Option<Vec<u8>> {
     let (mut tx, mut next_xid) = (vec![], 1);
-    let said = message.emit(xid, &mut Out::new(&mut tx, version, &mut next_xid));
+    let said = message.emit(xid, &mut Encoder::new(&mut tx, version, &mut next_xid));
     assert!(said.is_ok() || tx.is_empty(), "what cannot be said leaves nothing behind");
     said.ok().map(|()| tx)
 }

@@ -2,8 +2,8 @@
 
 use sluice_openflow::model::{self, MultipartFlags, PortDescRequest, Request};
 use sluice_openflow::{
-    ErrorCode, ErrorReason, ErrorType, FlowModCommand, Kind, Message, Multipart, MultipartKind,
-    Role, RoleRequest, SwitchConfig, Version, Versions,
+    ErrorCode, ErrorReason, ErrorType, FlowModCommand, Message, MessageType, Multipart,
+    MultipartType, Role, RoleRequest, SwitchConfig, Version, Versions,
 };
 use sluice_proto::{Config, Fault};
 
@@ -73,7 +73,7 @@ fn a_role_that_is_granted_or_refused_says_nothing_about_being_a_switch() {
     let (kind, code) = (ErrorType::ROLE_REQUEST_FAILED, ErrorCode(0));
     let stale = ErrorReason::Standard { kind, code };
     let heard = peer.says(&error(stale, &[4, 24, 0, 24, 0, 0, 0, 9]));
-    assert_eq!(heard, Ok(Some(Heard::Error(99, stale, Some(Kind::ROLE_REQUEST)))));
+    assert_eq!(heard, Ok(Some(Heard::Error(99, stale, Some(MessageType::ROLE_REQUEST)))));
     let mut peer = Peer::up(&cfg, Version::V1_3);
     assert_eq!(peer.says(&granted), Ok(Some(Heard::Role)));
 }
@@ -125,7 +125,7 @@ fn ports_may_come_in_parts() {
 
 #[test]
 fn ports_without_end_are_the_end() {
-    let cfg = config(|cfg| cfg.multipart_octets_max = 100_000);
+    let cfg = config(|cfg| cfg.multipart_bytes_max = 100_000);
     let mut peer = Peer::greeted(&cfg, Version::V1_3);
     let ports = some_ports(1000, true);
     assert_eq!(peer.says_as(peer.ports_xid, &ports), Ok(None));
@@ -169,7 +169,7 @@ fn features_cut_off_are_refused() {
 #[test]
 fn half_a_port_is_refused() {
     let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
-    let kind = MultipartKind::PORT_DESC;
+    let kind = MultipartType::PORT_DESC;
     let half = Multipart { kind, more: false, body: &[0; 32] };
     assert!(matches!(peer.says_part(peer.ports_xid, half), Err(Fault::Malformed(_))));
 }

@@ -1,6 +1,8 @@
 //! From the connection to the version that both speak.
 
-use sluice_openflow::{ErrorReason, Hello, HelloElement, Kind, Message, Version, Versions, Why};
+use sluice_openflow::{
+    ErrorReason, Hello, HelloElement, Message, MessageType, Version, Versions, Why,
+};
 use sluice_proto::{Config, Fault};
 
 use crate::peer::{Peer, bitmap, echo_request, error, flow_mod, kinds, packet_in};
@@ -68,7 +70,7 @@ fn no_common_version_is_said_in_one_that_the_peer_may_read() {
         peer.tx.clear();
         let fault = peer.greets(Version(theirs), bitmap).unwrap_err();
         assert_eq!(fault, Fault::NoCommonVersion(Version(theirs)));
-        assert_eq!((peer.tx[0], kinds(&peer.tx)), (said_in, vec![(Kind::ERROR, 99)]));
+        assert_eq!((peer.tx[0], kinds(&peer.tx)), (said_in, vec![(MessageType::ERROR, 99)]));
         assert_eq!(peer.told(), [error(ErrorReason::INCOMPATIBLE, b"no common version")]);
     }
 }
@@ -115,7 +117,7 @@ fn an_old_hello_may_have_anything_in_it() {
         peer.tx.clear();
         assert_eq!(peer.sends(&[version.0, 0, 0, 12, 0, 0, 0, 1, 0, 1, 0, 9]), Ok(None));
         assert!(peer.session.is_greeted());
-        assert_eq!(kinds(&peer.tx)[0].0, Kind::FEATURES_REQUEST);
+        assert_eq!(kinds(&peer.tx)[0].0, MessageType::FEATURES_REQUEST);
     }
 }
 

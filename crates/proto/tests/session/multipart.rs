@@ -1,11 +1,11 @@
 //! Replies that come in parts.
 
-use sluice_openflow::{ErrorReason, Kind, Multipart, MultipartKind, Version, Versions};
+use sluice_openflow::{ErrorReason, MessageType, Multipart, MultipartType, Version, Versions};
 use sluice_proto::{Config, Fault, Pool};
 
 use crate::peer::{Heard, Peer, config};
 
-const FLOW: MultipartKind = MultipartKind::FLOW;
+const FLOW: MultipartType = MultipartType::FLOW;
 
 fn part(more: bool, body: &[u8]) -> Multipart<'_> {
     Multipart { kind: FLOW, more, body }
@@ -28,7 +28,7 @@ fn parts_of_replies_that_overlap_come_together() {
 #[test]
 fn a_reply_without_end_is_the_end() {
     for version in Versions::SPOKEN.iter() {
-        let mut peer = Peer::up(&config(|cfg| cfg.multipart_octets_max = 100_000), version);
+        let mut peer = Peer::up(&config(|cfg| cfg.multipart_bytes_max = 100_000), version);
         let zeros = vec![0; 60_000];
         let most = part(true, &zeros);
         assert_eq!(peer.says_part(99, most), Ok(None));
@@ -39,7 +39,7 @@ fn a_reply_without_end_is_the_end() {
 /// The limit is for all that one session holds, not for each reply.
 #[test]
 fn many_replies_without_end_are_the_end_too() {
-    let mut peer = Peer::up(&config(|cfg| cfg.multipart_octets_max = 100_000), Version::V1_3);
+    let mut peer = Peer::up(&config(|cfg| cfg.multipart_bytes_max = 100_000), Version::V1_3);
     for xid in 0..5 {
         assert_eq!(peer.says_part(xid, part(true, &vec![0; 20_000])), Ok(None));
     }
@@ -49,7 +49,7 @@ fn many_replies_without_end_are_the_end_too() {
 /// A hundred switches with half a reply each are no more than one with too much.
 #[test]
 fn what_all_switches_hold_together_is_bounded() {
-    let (cfg, pool) = (config(|cfg| cfg.multipart_total_octets_max = 100_000), Pool::default());
+    let (cfg, pool) = (config(|cfg| cfg.multipart_total_bytes_max = 100_000), Pool::default());
     let mut peers: Vec<_> = (0..6).map(|_| Peer::up(&cfg, Version::V1_3)).collect();
     let zeros = vec![0; 20_000];
     let half = part(true, &zeros);
@@ -70,7 +70,7 @@ fn a_part_cut_off_is_malformed() {
         let mut peer = Peer::up(&Config::default(), Version(version));
         let mut cut = vec![version, kind, 0, len, 0, 0, 0, 9];
         cut.resize(len.into(), 0);
-        assert_eq!(peer.sends(&cut), Ok(Some(Heard::Malformed(Kind::MULTIPART_REPLY))));
+        assert_eq!(peer.sends(&cut), Ok(Some(Heard::Malformed(MessageType::MULTIPART_REPLY))));
         let error = peer.told_error_about(&cut);
         assert_eq!(error, ErrorReason::BAD_LEN);
     }

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::model::{self, MultipartFlags, PacketIn, Reply};
 use sluice_openflow::{
-    Action, DatapathId, ErrorReason, Features, Field, FlowMod, Frame, Instruction, Kind, MacAddr,
-    Message, Multipart, MultipartKind, Out, PacketInReason, Port, PortNo, Version, Versions, split,
+    Action, DatapathId, Encoder, ErrorReason, Features, Field, FlowMod, Instruction, MacAddr,
+    Message, MessageType, Multipart, MultipartType, PacketInReason, Port, PortNo, RawMessage,
+    Version, Versions, split,
 };
 use sluice_proto::{Config, Event, Fault, Session};
 
@@ -37,8 +38,8 @@ impl Peer {
         assert!(peer.greets(version, bitmap(version)).unwrap().is_none());
         for (kind, xid) in kinds(&peer.tx) {
             match kind {
-                Kind::FEATURES_REQUEST => peer.features_xid = xid,
-                Kind::MULTIPART_REQUEST => peer.ports_xid = xid,
+                MessageType::FEATURES_REQUEST => peer.features_xid = xid,
+                MessageType::MULTIPART_REQUEST => peer.ports_xid = xid,
                 _ => {}
             }
         }
@@ -58,9 +59,9 @@ impl Peer {
         peer
     }
 
-    /// Sends `octets`, one message.
-    pub(crate) fn sends(&mut self, octets: &[u8]) -> Result<Option<Heard>, Fault> {
-        let msg = Frame::new(octets).unwrap();
+    /// Sends `bytes`, one message.
+    pub(crate) fn sends(&mut self, bytes: &[u8]) -> Result<Option<Heard>, Fault> {
+        let msg = RawMessage::new(bytes).unwrap();
         self.session.heard(self.now);
         let event = self.session.on_message(&self.cfg, msg, &mut self.tx)?;
         Ok(event.map(Heard::from))
@@ -68,10 +69,10 @@ impl Peer {
 
     /// Says `message` as request or reply `xid`.
     pub(crate) fn says_as(&mut self, xid: u32, message: &Message) -> Result<Option<Heard>, Fault> {
-        let (mut octets, mut next) = (Vec::new(), 1);
-        let mut out = Out::new(&mut octets, self.session.version(), &mut next);
+        let (mut bytes, mut next) = (Vec::new(), 1);
+        let mut out = Encoder::new(&mut bytes, self.session.version(), &mut next);
         message.emit(xid, &mut out).unwrap();
-        self.sends(&octets)
+        self.sends(&bytes)
     }
 
     /// Says `message`.
@@ -85,10 +86,10 @@ impl Peer {
         xid: u32,
         part: Multipart<'_>,
     ) -> Result<Option<Heard>, Fault> {
-        let (mut octets, mut next) = (Vec::new(), 1);
-        let mut out = Out::new(&mut octets, self.session.version(), &mut next);
+        let (mut bytes, mut next) = (Vec::new(), 1);
+        let mut out = Encoder::new(&mut bytes, self.session.version(), &mut next);
         out.multipart_reply(xid, part).unwrap();
-        self.sends(&octets)
+        self.sends(&bytes)
     }
 
     /// Says `HELLO` in `version`, with a bitmap of `versions` if there is one.
@@ -97,15 +98,15 @@ impl Peer {
         version: Version,
         versions: Option<Versions>,
     ) -> Result<Option<Heard>, Fault> {
-        let (mut octets, mut next) = (Vec::new(), 1);
+        let (mut bytes, mut next) = (Vec::new(), 1);
         let element = |versions: Versions| {
             let [a, b, c, d] = versions.0.to_be_bytes();
             [0, 1, 0, 8, a, b, c, d]
         };
         let body = versions.map(element);
         let body = body.as_ref().map_or(&[][..], |element| element);
-        Out::new(&mut octets, version, &mut next).raw(Kind::HELLO, 99, body).unwrap();
-        self.sends(&octets)
+        Encoder::new(&mut bytes, version, &mut next).raw(MessageType::HELLO, 99, body).unwrap();
+        self.sends(&bytes)
     }
 
     /// Lets time pass.
@@ -116,8 +117,8 @@ impl Peer {
 
     /// Reads what it was told.
     pub(crate) fn told(&mut self) -> Vec<Message> {
-        let octets = std::mem::take(&mut self.tx);
-        frames(&octets).into_iter().map(|msg| Message::parse(msg).unwrap()).collect()
+        let bytes = std::mem::take(&mut self.tx);
+        frames(&bytes).into_iter().map(|msg| Message::parse(msg).unwrap()).collect()
     }
 
     /// Reads what it was told: one `ERROR`, which quotes the start of `request`.
@@ -164,12 +165,12 @@ pub(crate) fn some_ports(n: u32, more: bool) -> Message {
 pub(crate) enum Heard {
     Up(Features),
     PacketIn,
-    Error(u32, ErrorReason, Option<Kind>),
+    Error(u32, ErrorReason, Option<MessageType>),
     BarrierReply(u32),
-    MultipartReply(u32, MultipartKind, Vec<u8>),
+    MultipartReply(u32, MultipartType, Vec<u8>),
     Role,
-    Malformed(Kind),
-    Other(Kind),
+    Malformed(MessageType),
+    Other(MessageType),
 }
 
 impl From<Event<'_>> for Heard {
@@ -183,8 +184,8 @@ impl From<Event<'_>> for Heard {
             Event::Role(_) => Self::Role,
             Event::Malformed(kind, _) => Self::Malformed(kind),
             Event::Other(msg) => Self::Other(msg.kind()),
-            Event::FlowRemoved(_) => Self::Other(Kind::FLOW_REMOVED),
-            Event::PortStatus(_) => Self::Other(Kind::PORT_STATUS),
+            Event::FlowRemoved(_) => Self::Other(MessageType::FLOW_REMOVED),
+            Event::PortStatus(_) => Self::Other(MessageType::PORT_STATUS),
         }
     }
 }
@@ -229,18 +230,18 @@ pub(crate) fn flow_mod() -> Message {
     Message::FlowMod(FlowMod { instructions, ..FlowMod::default() })
 }
 
-/// Kinds and transaction ids of all messages in `octets`.
-pub(crate) fn kinds(octets: &[u8]) -> Vec<(Kind, u32)> {
-    frames(octets).into_iter().map(|msg| (msg.kind(), msg.xid())).collect()
+/// Kinds and transaction ids of all messages in `bytes`.
+pub(crate) fn kinds(bytes: &[u8]) -> Vec<(MessageType, u32)> {
+    frames(bytes).into_iter().map(|msg| (msg.kind(), msg.xid())).collect()
 }
 
-fn frames(mut octets: &[u8]) -> Vec<Frame<'_>> {
+fn frames(mut bytes: &[u8]) -> Vec<RawMessage<'_>> {
     let mut frames = Vec::new();
-    while let Some((msg, rest)) = split(octets).unwrap() {
+    while let Some((msg, rest)) = split(bytes).unwrap() {
         frames.push(msg);
-        octets = rest;
+        bytes = rest;
     }
-    assert!(octets.is_empty(), "only whole messages are said");
+    assert!(bytes.is_empty(), "only whole messages are said");
     frames
 }
 

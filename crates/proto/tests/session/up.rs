@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluice_openflow::{ErrorCode, ErrorReason, ErrorType, Kind, Message, Version, Versions};
+use sluice_openflow::{ErrorCode, ErrorReason, ErrorType, Message, MessageType, Version, Versions};
 use sluice_proto::{Config, Fault};
 
 use crate::peer::{
@@ -15,7 +15,7 @@ fn echo_is_answered_with_its_xid_and_payload() {
         let mut peer = Peer::up(&Config::default(), version);
         for payload in [vec![], b"hi".to_vec(), vec![9; 65_527]] {
             peer.says_as(77, &echo_request(&payload)).unwrap();
-            assert_eq!(kinds(&peer.tx), [(Kind::ECHO_REPLY, 77)]);
+            assert_eq!(kinds(&peer.tx), [(MessageType::ECHO_REPLY, 77)]);
             assert_eq!(peer.told(), [echo_reply(&payload)]);
         }
         assert_eq!(peer.says(&echo_reply(b"unasked")), Ok(None));
@@ -73,31 +73,31 @@ fn malformed_packet_in(version: Version) -> Vec<u8> {
         Version::V1_2 => (120, Some(16)),
         _ => (120, Some(24)),
     };
-    let mut octets = vec![version.0, 10, 0, len, 0, 0, 0, 9];
-    octets.resize(len.into(), 0);
+    let mut bytes = vec![version.0, 10, 0, len, 0, 0, 0, 9];
+    bytes.resize(len.into(), 0);
     if let Some(at) = match_at {
-        octets[at..at + 4].copy_from_slice(&[0, 1, 0, 4]);
+        bytes[at..at + 4].copy_from_slice(&[0, 1, 0, 4]);
     }
-    octets
+    bytes
 }
 
 #[test]
 fn what_is_malformed_is_quoted_and_forgiven_so_often() {
     for version in Versions::SPOKEN.iter() {
         let mut peer = Peer::up(&config(|cfg| cfg.malformed_max = 3), version);
-        let octets = malformed_packet_in(version);
+        let bytes = malformed_packet_in(version);
         let deserved = match version {
             Version::V1_0 | Version::V1_1 => ErrorReason::BAD_LEN,
             _ => ErrorReason::Standard { kind: ErrorType::BAD_MATCH, code: BAD_VALUE },
         };
         for _ in 0..3 {
-            assert_eq!(peer.sends(&octets), Ok(Some(Heard::Malformed(Kind::PACKET_IN))));
-            let error = peer.told_error_about(&octets);
+            assert_eq!(peer.sends(&bytes), Ok(Some(Heard::Malformed(MessageType::PACKET_IN))));
+            let error = peer.told_error_about(&bytes);
             assert_eq!(error, deserved);
         }
         assert_eq!(peer.says(&packet_in()), Ok(Some(Heard::PacketIn)), "the session stays");
-        assert_eq!(peer.sends(&octets), Err(Fault::TooManyMalformed));
-        let error = peer.told_error_about(&octets);
+        assert_eq!(peer.sends(&bytes), Err(Fault::TooManyMalformed));
+        let error = peer.told_error_about(&bytes);
         assert_eq!(error, deserved);
     }
 }
@@ -108,7 +108,7 @@ fn every_kind_can_be_malformed_without_harm() {
         let mut peer = Peer::up(&Config::default(), Version::V1_3);
         let cut = [4, kind, 0, 11, 0, 0, 0, 9, 0, 0, 0];
         let heard = peer.sends(&cut).unwrap();
-        assert_eq!(heard, Some(Heard::Malformed(Kind(kind.into()))));
+        assert_eq!(heard, Some(Heard::Malformed(MessageType(kind.into()))));
         let error = peer.told_error_about(&cut);
         assert_eq!(error, ErrorReason::BAD_LEN);
     }
@@ -142,9 +142,9 @@ fn what_no_switch_says_is_refused_and_forgiven() {
 #[test]
 fn types_that_1_0_does_not_have_are_unknown_there() {
     let mut peer = Peer::up(&Config::default(), Version::V1_0);
-    for octet in 22..=255 {
-        let odd = [1, octet, 0, 8, 0, 0, 0, 9];
-        assert!(matches!(peer.sends(&odd), Ok(Some(Heard::Malformed(_)))), "{octet}");
+    for byte in 22..=255 {
+        let odd = [1, byte, 0, 8, 0, 0, 0, 9];
+        assert!(matches!(peer.sends(&odd), Ok(Some(Heard::Malformed(_)))), "{byte}");
         let error = peer.told_error_about(&odd);
         assert_eq!(error, ErrorReason::BAD_TYPE);
     }
@@ -165,6 +165,6 @@ fn replies_and_errors_come_with_the_xid_of_their_request() {
         let (kind, code) = (ErrorType::FLOW_MOD_FAILED, ErrorCode(1));
         let table_full = ErrorReason::Standard { kind, code };
         let heard = peer.says_as(41, &error(table_full, &[version.0, 14, 0, 8, 0, 0, 0, 41]));
-        assert_eq!(heard, Ok(Some(Heard::Error(41, table_full, Some(Kind::FLOW_MOD)))));
+        assert_eq!(heard, Ok(Some(Heard::Error(41, table_full, Some(MessageType::FLOW_MOD)))));
     }
 }

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::DatapathId;
 
-use super::{Host, HostId, Link, Place, PortView, Stand, SwitchView, Tree};
+use super::{Host, HostId, Link, PortInfo, Stand, SwitchInfo, SwitchPort, Tree};
 
 /// Something about the network; `None` is that it is there no longer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fact {
     /// A switch, with all its ports.
-    Switch(DatapathId, Option<SwitchView>),
+    Switch(DatapathId, Option<SwitchInfo>),
     /// One port of a switch that is there.
-    Port(Place, Option<PortView>),
+    Port(SwitchPort, Option<PortInfo>),
     /// The link that comes in at a port.
-    Link(Place, Option<Link>),
+    Link(SwitchPort, Option<Link>),
     /// A host.
     Host(HostId, Option<Host>),
     /// What was heard about a host at a switch that is perhaps another worker's. No view keeps it: it is for the worker
@@ -28,7 +28,7 @@ pub enum Fact {
     Tree(Tree),
     /// Whether a switch came with rules of an earlier process that pass on what is for all from this port: what is behind it
     /// may have such rules as well, be it connected or not.
-    Old(Place, bool),
+    Old(SwitchPort, bool),
     /// How far a switch is with trees; `None` if it may have rules of any.
     Stand(DatapathId, Option<Stand>),
 }
@@ -37,7 +37,7 @@ pub enum Fact {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Heard {
     /// When it was asked whether it is there and has an address, it answered.
-    Answered(Place, IpAddr),
+    Answered(SwitchPort, IpAddr),
     /// A DHCP server gave it this address.
     Leased(IpAddr),
 }
@@ -77,7 +77,7 @@ impl Stamp {
 
 /// A fact, and when it came to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct PublishedFact {
     /// When, and who says so.
     pub stamp: Stamp,
     /// What.

@@ -1,6 +1,6 @@
 //! What is known of the whole network: switches, ports, links, hosts.
 //!
-//! Every worker has a [`View`] of its own. An application that learns something tells a [`Fact`]: it is in the view of
+//! Every worker has a [`NetworkView`] of its own. An application that learns something tells a [`Fact`]: it is in the view of
 //! its own worker at once, and in those of the others when their next turn begins. Facts carry the time at which they
 //! came to be, and the later one holds, so all views become the same in whichever order facts arrive.
 //! `docs/adr/0007-views.md` has the reasons.
@@ -17,26 +17,26 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::{DatapathId, MacAddr, PortNo, VlanId};
 
-pub use fact::{Fact, Heard, Stamp, Told};
+pub use fact::{Fact, Heard, PublishedFact, Stamp};
 pub use tree::{Groups, Stage, Stand, Tree};
 
 /// A port of a switch of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct SwitchPort {
     /// The switch.
     pub switch: DatapathId,
     /// Its port.
     pub port: PortNo,
 }
 
-impl Place {
+impl SwitchPort {
     /// Port `port` of `switch`.
     pub const fn new(switch: DatapathId, port: PortNo) -> Self {
         Self { switch, port }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SwitchPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} port {}", self.switch, self.port)
     }
@@ -44,7 +44,7 @@ impl fmt::Display for Place {
 
 /// What a port leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Role {
+pub enum PortRole {
     /// Not known yet: nothing is flooded there, nobody is learnt there.
     #[default]
     Settling,
@@ -53,12 +53,12 @@ pub enum Role {
     /// A switch of this network.
     Link,
     /// A network of others, to which several ports lead: this one speaks for all of them.
-    Shared(Place),
+    Shared(SwitchPort),
 }
 
 /// A port of a switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PortView {
+pub struct PortInfo {
     /// Its name on the switch.
     pub name: String,
     /// Its own address.
@@ -66,23 +66,23 @@ pub struct PortView {
     /// Whether frames can go through it.
     pub is_up: bool,
     /// What it leads to.
-    pub role: Role,
+    pub role: PortRole,
 }
 
 /// A switch that is connected.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct SwitchView {
+pub struct SwitchInfo {
     /// Its real ports.
-    pub ports: BTreeMap<PortNo, PortView>,
+    pub ports: BTreeMap<PortNo, PortInfo>,
 }
 
 /// One direction of a link between two switches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// Where frames leave.
-    pub from: Place,
+    pub from: SwitchPort,
     /// Where they come in.
-    pub to: Place,
+    pub to: SwitchPort,
     /// How long a frame takes, as far as it could be measured.
     pub delay: Duration,
 }
@@ -114,24 +114,24 @@ impl fmt::Display for HostId {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
     /// Where it is attached.
-    pub at: Place,
+    pub at: SwitchPort,
     /// Its addresses, as far as they were seen; the one seen last is the last.
     pub addrs: Vec<IpAddr>,
 }
 
 /// What is known of the whole network.
 #[derive(Debug, Default)]
-pub struct View {
-    switches: BTreeMap<DatapathId, (Stamp, Option<SwitchView>)>,
-    ports: HashMap<Place, Stamp>,
+pub struct NetworkView {
+    switches: BTreeMap<DatapathId, (Stamp, Option<SwitchInfo>)>,
+    ports: HashMap<SwitchPort, Stamp>,
     /// By the end where frames come in.
-    links: BTreeMap<Place, (Stamp, Option<Link>)>,
+    links: BTreeMap<SwitchPort, (Stamp, Option<Link>)>,
     /// By the end where they leave.
-    links_from: BTreeMap<Place, Place>,
+    links_from: BTreeMap<SwitchPort, SwitchPort>,
     hosts: HashMap<HostId, (Stamp, Option<Host>)>,
     /// Every host that has said to have an address, and was not heard to have it no more.
     by_addr: BTreeSet<(IpAddr, VlanId, HostId)>,
-    by_place: BTreeSet<(Place, HostId)>,
+    by_place: BTreeSet<(SwitchPort, HostId)>,
     /// How many ports have an address of their own.
     port_addrs: HashMap<MacAddr, usize>,
     switches_up: usize,
@@ -141,7 +141,7 @@ pub struct View {
     version: u64,
 }
 
-impl View {
+impl NetworkView {
     /// Counts changes of switches, ports and links: what was computed from them holds as long as it stays.
     #[inline]
     pub fn version(&self) -> u64 {
@@ -149,12 +149,12 @@ impl View {
     }
 
     /// A switch, if it is connected.
-    pub fn switch(&self, id: DatapathId) -> Option<&SwitchView> {
+    pub fn switch(&self, id: DatapathId) -> Option<&SwitchInfo> {
         self.switches.get(&id)?.1.as_ref()
     }
 
     /// All switches that are connected, in the order of their ids.
-    pub fn switches(&self) -> impl Iterator<Item = (DatapathId, &SwitchView)> {
+    pub fn switches(&self) -> impl Iterator<Item = (DatapathId, &SwitchInfo)> {
         self.switches.iter().filter_map(|(&id, (_, switch))| Some((id, switch.as_ref()?)))
     }
 
@@ -164,22 +164,22 @@ impl View {
     }
 
     /// A port of a switch that is connected.
-    pub fn port(&self, at: Place) -> Option<&PortView> {
+    pub fn port(&self, at: SwitchPort) -> Option<&PortInfo> {
         self.switch(at.switch)?.ports.get(&at.port)
     }
 
-    /// What a port leads to; [`Role::Settling`] for one that is not known.
-    pub fn role(&self, at: Place) -> Role {
-        self.port(at).map_or(Role::Settling, |port| port.role)
+    /// What a port leads to; [`PortRole::Settling`] for one that is not known.
+    pub fn port_role(&self, at: SwitchPort) -> PortRole {
+        self.port(at).map_or(PortRole::Settling, |port| port.role)
     }
 
     /// The link that comes in at `to`.
-    pub fn link_to(&self, to: Place) -> Option<&Link> {
+    pub fn link_to(&self, to: SwitchPort) -> Option<&Link> {
         self.links.get(&to)?.1.as_ref()
     }
 
     /// The link that leaves at `from`.
-    pub fn link_from(&self, from: Place) -> Option<&Link> {
+    pub fn link_from(&self, from: SwitchPort) -> Option<&Link> {
         self.link_to(*self.links_from.get(&from)?)
     }
 
@@ -191,7 +191,7 @@ impl View {
     /// All links that leave a switch and of which the other direction is known as well, in the order of its ports:
     /// those that frames may be sent through.
     pub fn links_of(&self, id: DatapathId) -> impl Iterator<Item = &Link> {
-        let (first, last) = (Place::new(id, PortNo(0)), Place::new(id, PortNo(u32::MAX)));
+        let (first, last) = (SwitchPort::new(id, PortNo(0)), SwitchPort::new(id, PortNo(u32::MAX)));
         let there = self.links_from.range(first..=last).filter_map(|(_, &to)| self.link_to(to));
         there.filter(|link| self.link_to(link.from).is_some_and(|back| back.from == link.to))
     }
@@ -222,16 +222,20 @@ impl View {
     }
 
     /// The hosts at a port, in the order of their addresses.
-    pub fn hosts_at(&self, at: Place) -> impl Iterator<Item = (HostId, &Host)> {
+    pub fn hosts_at(&self, at: SwitchPort) -> impl Iterator<Item = (HostId, &Host)> {
         self.hosts_between(at, at)
     }
 
     /// The hosts at a switch, in the order of its ports.
     pub fn hosts_of(&self, id: DatapathId) -> impl Iterator<Item = (HostId, &Host)> {
-        self.hosts_between(Place::new(id, PortNo(0)), Place::new(id, PortNo(u32::MAX)))
+        self.hosts_between(SwitchPort::new(id, PortNo(0)), SwitchPort::new(id, PortNo(u32::MAX)))
     }
 
-    fn hosts_between(&self, first: Place, last: Place) -> impl Iterator<Item = (HostId, &Host)> {
+    fn hosts_between(
+        &self,
+        first: SwitchPort,
+        last: SwitchPort,
+    ) -> impl Iterator<Item = (HostId, &Host)> {
         let ids = self.by_place.range((first, HostId::FIRST)..=(last, HostId::LAST));
         ids.filter_map(|&(_, id)| Some((id, self.host(id)?)))
     }
@@ -247,7 +251,7 @@ impl View {
     }
 
     /// Whether switches behind a port may pass on what is for all by rules of an earlier process.
-    pub fn is_old_link(&self, at: Place) -> bool {
+    pub fn is_old_link(&self, at: SwitchPort) -> bool {
         self.trees.is_old(at)
     }
 
@@ -305,7 +309,7 @@ impl View {
     }
 
     /// Takes a fact in. Whether anything is otherwise than before. What was so before is so since the later word.
-    pub(crate) fn apply(&mut self, told: &Told) -> bool {
+    pub(crate) fn apply(&mut self, told: &PublishedFact) -> bool {
         let changed = match &told.fact {
             Fact::Switch(id, switch) => self.set_switch(told.stamp, *id, switch.as_ref()),
             Fact::Port(at, port) => self.set_port(told.stamp, *at, port.as_ref()),
@@ -321,7 +325,7 @@ impl View {
         changed
     }
 
-    fn set_switch(&mut self, stamp: Stamp, id: DatapathId, new: Option<&SwitchView>) -> bool {
+    fn set_switch(&mut self, stamp: Stamp, id: DatapathId, new: Option<&SwitchInfo>) -> bool {
         let (old_stamp, old) = self.switches.entry(id).or_insert((stamp, None));
         if stamp < *old_stamp {
             return false;
@@ -351,7 +355,7 @@ impl View {
         }
     }
 
-    fn set_port(&mut self, stamp: Stamp, at: Place, new: Option<&PortView>) -> bool {
+    fn set_port(&mut self, stamp: Stamp, at: SwitchPort, new: Option<&PortInfo>) -> bool {
         let Some((up, Some(switch))) = self.switches.get_mut(&at.switch) else { return false };
         let last = self.ports.entry(at).or_insert(*up);
         if stamp < *up || stamp < *last {
@@ -374,7 +378,7 @@ impl View {
         true
     }
 
-    fn set_link(&mut self, stamp: Stamp, to: Place, new: Option<&Link>) -> bool {
+    fn set_link(&mut self, stamp: Stamp, to: SwitchPort, new: Option<&Link>) -> bool {
         let (old_stamp, old) = self.links.entry(to).or_insert((stamp, None));
         if stamp < *old_stamp {
             return false;
@@ -429,7 +433,7 @@ impl View {
         self.trees.sweep(now);
         self.unable.sweep(now);
         let switches = &self.switches;
-        let is_port = |at: &Place| {
+        let is_port = |at: &SwitchPort| {
             let switch = switches.get(&at.switch).and_then(|(_, switch)| switch.as_ref());
             switch.is_some_and(|switch| switch.ports.contains_key(&at.port))
         };
@@ -444,26 +448,26 @@ const KEPT: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
 
-    fn port(role: Role) -> PortView {
-        PortView { name: "p".into(), hw_addr: MacAddr([2; 6]), is_up: true, role }
+    fn port(role: PortRole) -> PortInfo {
+        PortInfo { name: "p".into(), hw_addr: MacAddr([2; 6]), is_up: true, role }
     }
 
-    fn place(switch: u64, no: u32) -> Place {
-        Place::new(DatapathId(switch), PortNo(no))
+    fn place(switch: u64, no: u32) -> SwitchPort {
+        SwitchPort::new(DatapathId(switch), PortNo(no))
     }
 
     /// Facts about three switches, their ports, links and hosts, each about a thing that others are about as well.
-    fn facts() -> Vec<Told> {
+    fn facts() -> Vec<PublishedFact> {
         let mut facts = Vec::new();
         for n in 0..3u64 {
-            let ports = (1..4).map(|no| (PortNo(no), port(Role::Settling))).collect();
-            facts.push(Fact::Switch(DatapathId(n), Some(SwitchView { ports })));
+            let ports = (1..4).map(|no| (PortNo(no), port(PortRole::Settling))).collect();
+            facts.push(Fact::Switch(DatapathId(n), Some(SwitchInfo { ports })));
         }
         for n in 0..30u32 {
             let (a, b) = (place(u64::from(n % 3), n % 4), place(u64::from(n % 2), n % 3));
             let link = Link { from: a, to: b, delay: Duration::from_micros(n.into()) };
             facts.push(Fact::Link(b, (n % 5 != 0).then_some(link)));
-            facts.push(Fact::Port(a, (n % 7 != 0).then(|| port(Role::Edge))));
+            facts.push(Fact::Port(a, (n % 7 != 0).then(|| port(PortRole::Edge))));
             let id = HostId {
                 mac: MacAddr([2, 0, 0, 0, 0, u8::try_from(n % 4).unwrap()]),
                 vlan: VlanId(0),
@@ -476,14 +480,18 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
         let stamp = |n: usize| Stamp::new(start + Duration::from_millis(n as u64), 1);
-        facts.into_iter().enumerate().map(|(n, fact)| Told { stamp: stamp(n), fact }).collect()
+        facts
+            .into_iter()
+            .enumerate()
+            .map(|(n, fact)| PublishedFact { stamp: stamp(n), fact })
+            .collect()
     }
 
     #[test]
     fn the_later_word_holds_in_whichever_order_they_arrive() {
         let facts = facts();
         let view = |order: &[usize]| {
-            let mut view = View::default();
+            let mut view = NetworkView::default();
             for &n in order {
                 view.apply(&facts[n]);
             }
@@ -513,13 +521,13 @@ mod tests {
 
     #[test]
     fn only_links_with_both_directions_are_ways() {
-        let mut view = View::default();
+        let mut view = NetworkView::default();
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let stamp = Stamp::new(Instant::now(), 1);
         let (a, b) = (place(1, 1), place(2, 1));
         let mut link = |from, to| {
             let link = Link { from, to, delay: Duration::ZERO };
-            view.apply(&Told { stamp, fact: Fact::Link(to, Some(link)) });
+            view.apply(&PublishedFact { stamp, fact: Fact::Link(to, Some(link)) });
             view.links_of(a.switch).count()
         };
         assert_eq!(link(a, b), 0);
@@ -529,7 +537,7 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_forgotten_after_a_while() {
-        let mut view = View::default();
+        let mut view = NetworkView::default();
         for told in facts() {
             view.apply(&told);
             let gone = match told.fact {
@@ -543,7 +551,7 @@ mod tests {
                 | Fact::Tree(_)
                 | Fact::Stand(..) => continue,
             };
-            view.apply(&Told { stamp: told.stamp, fact: gone });
+            view.apply(&PublishedFact { stamp: told.stamp, fact: gone });
         }
         let late = facts().last().map(|told| told.stamp.at() + KEPT * 2).unwrap();
         view.sweep(late);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use sluice_openflow::DatapathId;
 
-use super::{KEPT, Place, Stamp};
+use super::{KEPT, Stamp, SwitchPort};
 
 /// Links without a ring among them, through which switches pass on frames for all by themselves.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct Tree {
     /// Which frames go along it.
     pub groups: Groups,
     /// Its links, by the ports at their ends.
-    pub links: Arc<[[Place; 2]]>,
+    pub links: Arc<[[SwitchPort; 2]]>,
 }
 
 /// What is done about a tree.
@@ -63,7 +63,7 @@ pub(super) struct Trees {
     tree: Option<(Stamp, Tree)>,
     stands: BTreeMap<DatapathId, (Stamp, Option<Stand>)>,
     /// The worker of the switch says so, and takes it back.
-    old: BTreeSet<Place>,
+    old: BTreeSet<SwitchPort>,
     version: u64,
 }
 
@@ -72,7 +72,7 @@ impl Tree {
     ///
     /// # Cost
     /// Looks at all links.
-    pub fn has_end(&self, at: Place) -> bool {
+    pub fn has_end(&self, at: SwitchPort) -> bool {
         self.links.iter().flatten().any(|&end| end == at)
     }
 }
@@ -118,13 +118,13 @@ impl Trees {
         true
     }
 
-    pub(super) fn set_old(&mut self, at: Place, is_old: bool) -> bool {
+    pub(super) fn set_old(&mut self, at: SwitchPort, is_old: bool) -> bool {
         let is_news = if is_old { self.old.insert(at) } else { self.old.remove(&at) };
         self.version += u64::from(is_news);
         is_news
     }
 
-    pub(super) fn is_old(&self, at: Place) -> bool {
+    pub(super) fn is_old(&self, at: SwitchPort) -> bool {
         self.old.contains(&at)
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::DatapathId;
 use sluice_sdk::Network;
-use sluice_sdk::view::{Fact, Groups, Stage, Stand, Tree, View};
+use sluice_sdk::view::{Fact, Groups, NetworkView, Stage, Stand, Tree};
 
 use super::Flooding;
 use super::forest::{forest, is_alive, is_whole, members};
@@ -39,7 +39,7 @@ impl Coordinator {
             return;
         }
         while let Some(next) = self.next(flooding, now, network.view()) {
-            network.tell(now, Fact::Tree(next));
+            network.publish(now, Fact::Tree(next));
         }
         self.stands = network.view().tree().is_some_and(|tree| tree.stage == Stage::Standing);
     }
@@ -49,7 +49,7 @@ impl Coordinator {
         self.stands
     }
 
-    fn next(&mut self, flooding: Flooding, now: Instant, view: &View) -> Option<Tree> {
+    fn next(&mut self, flooding: Flooding, now: Instant, view: &NetworkView) -> Option<Tree> {
         let is_wanted = flooding == Flooding::Tree;
         let Some(tree) = view.tree() else { return begin(is_wanted, 0, view) };
         let stage = match tree.stage {
@@ -70,7 +70,7 @@ impl Coordinator {
     }
 
     /// Whether no switch has rules of a tree that goes any more.
-    fn is_over(&mut self, view: &View, tree: &Tree, now: Instant) -> bool {
+    fn is_over(&mut self, view: &NetworkView, tree: &Tree, now: Instant) -> bool {
         let mut is_over = true;
         for id in members(tree) {
             if is_bare(view, id, tree.nth) {
@@ -92,12 +92,12 @@ impl Coordinator {
 }
 
 /// Whether a switch has confirmed that it has no rules, and will get none of the `nth` tree.
-fn is_bare(view: &View, id: DatapathId, nth: u64) -> bool {
+fn is_bare(view: &NetworkView, id: DatapathId, nth: u64) -> bool {
     matches!(view.stand(id), Some(Stand::Bare { after, .. }) if after >= nth)
 }
 
 /// What a switch without rules can tell apart, if it may get some.
-fn groups(view: &View, id: DatapathId) -> Option<Groups> {
+fn groups(view: &NetworkView, id: DatapathId) -> Option<Groups> {
     match view.stand(id) {
         Some(Stand::Bare { groups, .. }) => groups,
         _ => None,
@@ -105,7 +105,7 @@ fn groups(view: &View, id: DatapathId) -> Option<Groups> {
 }
 
 /// The tree after the `nth`, if all switches wait for it and there is a link.
-fn begin(is_wanted: bool, nth: u64, view: &View) -> Option<Tree> {
+fn begin(is_wanted: bool, nth: u64, view: &NetworkView) -> Option<Tree> {
     if !is_wanted || !view.switches().all(|(id, _)| is_bare(view, id, nth)) {
         return None;
     }
@@ -118,7 +118,7 @@ fn begin(is_wanted: bool, nth: u64, view: &View) -> Option<Tree> {
 }
 
 /// Whether a tree can still come to stand.
-fn can_grow(view: &View, tree: &Tree) -> bool {
+fn can_grow(view: &NetworkView, tree: &Tree) -> bool {
     let is_willing = |id| {
         view.switch(id).is_some()
             && match view.stand(id) {
@@ -131,7 +131,7 @@ fn can_grow(view: &View, tree: &Tree) -> bool {
 }
 
 /// Whether there are links to switches that a tree does not reach, and nothing is in motion.
-fn can_be_larger(view: &View, tree: &Tree) -> bool {
+fn can_be_larger(view: &NetworkView, tree: &Tree) -> bool {
     let is_calm =
         |id| view.stand(id) == Some(Stand::Holds(tree.nth)) || is_bare(view, id, tree.nth);
     let may = |id| match view.stand(id) {

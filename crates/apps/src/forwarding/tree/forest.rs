@@ -3,11 +3,11 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use sluice_openflow::DatapathId;
-use sluice_sdk::view::{Link, Place, Role, Stage, Stand, Tree, View};
+use sluice_sdk::view::{Link, NetworkView, PortRole, Stage, Stand, SwitchPort, Tree};
 
 /// Links through which all switches that `may` be in a tree are joined as far as they can be, without a ring: from the
 /// switch with the lowest number of each part by as few links as possible.
-pub(super) fn forest(view: &View, may: impl Fn(DatapathId) -> bool) -> Vec<[Place; 2]> {
+pub(super) fn forest(view: &NetworkView, may: impl Fn(DatapathId) -> bool) -> Vec<[SwitchPort; 2]> {
     let (mut seen, mut links, mut next) = (BTreeSet::new(), Vec::new(), VecDeque::new());
     for (root, _) in view.switches().filter(|&(id, _)| may(id)) {
         if !seen.insert(root) {
@@ -27,18 +27,18 @@ pub(super) fn forest(view: &View, may: impl Fn(DatapathId) -> bool) -> Vec<[Plac
 }
 
 /// Whether both ends are known to lead to no host.
-fn is_sure(view: &View, link: &Link) -> bool {
-    [link.from, link.to].iter().all(|&at| view.role(at) == Role::Link)
+fn is_sure(view: &NetworkView, link: &Link) -> bool {
+    [link.from, link.to].iter().all(|&at| view.port_role(at) == PortRole::Link)
 }
 
 /// Whether all links of a tree are there in both directions.
-pub(super) fn is_alive(view: &View, tree: &Tree) -> bool {
+pub(super) fn is_alive(view: &NetworkView, tree: &Tree) -> bool {
     let is = |from, to| view.link_from(from).is_some_and(|link| link.to == to);
     tree.links.iter().all(|&[a, b]| is(a, b) && is(b, a))
 }
 
 /// Whether frames get everywhere along a tree.
-pub(super) fn is_whole(view: &View, tree: &Tree) -> bool {
+pub(super) fn is_whole(view: &NetworkView, tree: &Tree) -> bool {
     let holds = |id| view.switch(id).is_some() && view.stand(id) == Some(Stand::Holds(tree.nth));
     tree.stage == Stage::Standing && members(tree).all(holds) && is_alive(view, tree)
 }

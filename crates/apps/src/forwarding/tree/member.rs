@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::model::Request;
-use sluice_openflow::{DatapathId, FlowMod, MultipartKind, flow_stats};
-use sluice_sdk::view::{Fact, Groups, Place, Stage, Stand, Tree};
-use sluice_sdk::{Ctx, Network, Sw};
+use sluice_openflow::{DatapathId, FlowMod, MultipartType, flow_stats};
+use sluice_sdk::view::{Fact, Groups, Stage, Stand, SwitchPort, Tree};
+use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::Flooding;
 use super::forest::members;
@@ -37,7 +37,7 @@ pub(super) struct Members {
 /// One of them.
 #[derive(Debug)]
 struct Member {
-    sw: Sw,
+    sw: SwitchIndex,
     groups: Groups,
     state: State,
     /// When its last rules went, or a link of it changed last.
@@ -45,7 +45,7 @@ struct Member {
     refused: Option<Instant>,
     /// Which question for what it came with is open, and the ports from which it passed on frames then.
     asked: Option<u32>,
-    old: Vec<Place>,
+    old: Vec<SwitchPort>,
     /// What was written to it last, and from which view.
     rules: Vec<FlowMod>,
     drawn: Option<u64>,
@@ -80,12 +80,12 @@ impl Members {
     }
 
     pub(super) fn up(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
-        let groups = rules::groups(ctx.here.version());
+        let groups = rules::groups(ctx.switch.version());
         let is_early = self.is_early(ctx.now);
         let asked = (flooding == Flooding::Tree && is_early)
-            .then(|| ctx.ask(Request::FlowDesc(rules::request(groups))).ok());
+            .then(|| ctx.request(Request::FlowDesc(rules::request(groups))).ok());
         let member = Member {
-            sw: ctx.sw,
+            sw: ctx.switch_index,
             groups,
             state: State::Unknown,
             changed: ctx.now,
@@ -95,8 +95,8 @@ impl Members {
             rules: vec![],
             drawn: None,
         };
-        self.all.insert(ctx.id, member);
-        ctx.tell(Fact::Stand(ctx.id, None));
+        self.all.insert(ctx.datapath_id, member);
+        ctx.publish(Fact::Stand(ctx.datapath_id, None));
     }
 
     /// Switches that keep a tree from standing, since they do not confirm what they were told.
@@ -112,28 +112,28 @@ impl Members {
     }
 
     /// Hears which rules a switch came with: what is behind their ports may have such rules still.
-    pub(super) fn reply(&mut self, xid: u32, kind: MultipartKind, body: &[u8], ctx: &mut Ctx<'_>) {
-        let Some(member) = self.all.get_mut(&ctx.id) else { return };
+    pub(super) fn reply(&mut self, xid: u32, kind: MultipartType, body: &[u8], ctx: &mut Ctx<'_>) {
+        let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
         if member.asked != Some(xid) {
             return;
         }
         member.asked = None;
-        for rule in flow_stats(ctx.here.version(), kind, body, 0).map_while(Result::ok) {
+        for rule in flow_stats(ctx.switch.version(), kind, body, 0).map_while(Result::ok) {
             let Ok(rule) = rule.to_flow_desc() else { continue };
             if let Some(port) = rule.matching.in_port().filter(|_| rules::is_ours(rule.cookie)) {
-                let at = Place::new(ctx.id, port);
+                let at = SwitchPort::new(ctx.datapath_id, port);
                 member.old.push(at);
-                ctx.network.tell(ctx.now, Fact::Old(at, true));
+                ctx.network.publish(ctx.now, Fact::Old(at, true));
             }
         }
     }
 
-    pub(super) fn down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
+    pub(super) fn down(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
         self.all.retain(|&id, member| {
             let is_gone = member.sw == sw;
             if is_gone {
-                network.tell(now, Fact::Stand(id, None));
-                member.old.drain(..).for_each(|at| _ = network.tell(now, Fact::Old(at, false)));
+                network.publish(now, Fact::Stand(id, None));
+                member.old.drain(..).for_each(|at| _ = network.publish(now, Fact::Old(at, false)));
             }
             !is_gone
         });
@@ -142,15 +142,15 @@ impl Members {
     /// Lets time pass for a switch.
     pub(super) fn time_passes(&mut self, flooding: Flooding, ctx: &mut Ctx<'_>) {
         let is_early = self.is_early(ctx.now);
-        let Some(member) = self.all.get_mut(&ctx.id) else { return };
+        let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
         if !is_early {
-            member.old.drain(..).for_each(|at| _ = ctx.tell(Fact::Old(at, false)));
+            member.old.drain(..).for_each(|at| _ = ctx.publish(Fact::Old(at, false)));
         }
         let tree = ctx.view().tree();
         let nth = tree.map_or(0, |tree| tree.nth);
         let mine = tree.filter(|tree| {
             let is_open = matches!(tree.stage, Stage::Growing | Stage::Standing);
-            is_open && members(tree).any(|id| id == ctx.id)
+            is_open && members(tree).any(|id| id == ctx.datapath_id)
         });
         let mine = mine.cloned();
         match member.state {
@@ -161,7 +161,7 @@ impl Members {
                 if ctx.now.saturating_duration_since(since) >= OVERDUE =>
             {
                 member.state = State::Clearing { xid, since, is_told: true };
-                let id = ctx.id;
+                let id = ctx.datapath_id;
                 ctx.network.report(|| {
                     format!("{id} leaves BARRIER_REQUEST without an answer: no tree until it has one, the controller sends what is for all")
                 });
@@ -200,20 +200,20 @@ impl Members {
             member.changed = now;
             if matches!(member.state, State::Bare) {
                 member.state = State::Clear;
-                network.tell(now, Fact::Stand(id, None));
+                network.publish(now, Fact::Stand(id, None));
             }
         }
     }
 
     pub(super) fn barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
-        let Some(member) = self.all.get_mut(&ctx.id) else { return };
+        let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
         match member.state {
             State::Clearing { xid: asked, .. } if asked == xid => {
                 (member.state, member.changed) = (State::Clear, ctx.now);
             }
             State::Opening { nth, xid: asked, since } if asked == xid => {
                 member.state = State::Open { nth, since, again: None };
-                ctx.tell(Fact::Stand(ctx.id, Some(Stand::Holds(nth))));
+                ctx.publish(Fact::Stand(ctx.datapath_id, Some(Stand::Holds(nth))));
             }
             State::Open { nth, again: Some((asked, since)), .. } if asked == xid => {
                 member.state = State::Open { nth, since, again: None };
@@ -224,7 +224,7 @@ impl Members {
 
     /// A switch refused a rule. Whether that is news.
     pub(super) fn refused(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        let Some(member) = self.all.get_mut(&ctx.id) else { return false };
+        let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return false };
         let is_news = matches!(member.state, State::Opening { .. } | State::Open { .. });
         if is_news {
             member.refused = Some(ctx.now);
@@ -237,8 +237,8 @@ impl Members {
 impl Member {
     /// Tells the switch to have no rules but marks: whoever starts the controller again sees where a tree was.
     fn clear(&mut self, ctx: &mut Ctx<'_>) {
-        ctx.tell(Fact::Stand(ctx.id, None));
-        let mut rules = rules::delete(ctx.network.view(), ctx.id, self.groups);
+        ctx.publish(Fact::Stand(ctx.datapath_id, None));
+        let mut rules = rules::delete(ctx.network.view(), ctx.datapath_id, self.groups);
         let ports = self.rules.iter().filter_map(|rule| rule.matching.in_port());
         let ports: BTreeSet<_> = ports.chain(self.old.iter().map(|at| at.port)).collect();
         rules.extend(ports.into_iter().map(|port| rules::mark(port, self.groups)));
@@ -253,7 +253,7 @@ impl Member {
         let is_over = |&at: &Instant| ctx.now.saturating_duration_since(at) < RETRY;
         self.refused = self.refused.filter(is_over);
         let groups = self.refused.is_none().then_some(self.groups);
-        ctx.tell(Fact::Stand(ctx.id, Some(Stand::Bare { after: nth, groups })));
+        ctx.publish(Fact::Stand(ctx.datapath_id, Some(Stand::Bare { after: nth, groups })));
     }
 
     /// Tells the switch to have the rules of a tree.
@@ -273,7 +273,7 @@ impl Member {
     ) {
         if let Some((_, said)) = again {
             if ctx.now.saturating_duration_since(said) >= OVERDUE {
-                ctx.tell(Fact::Stand(ctx.id, None));
+                ctx.publish(Fact::Stand(ctx.datapath_id, None));
             }
             return;
         }
@@ -290,7 +290,7 @@ impl Member {
         if self.drawn.replace(version) == Some(version) {
             return false;
         }
-        let rules = rules::of(ctx.view(), tree, ctx.id);
+        let rules = rules::of(ctx.view(), tree, ctx.datapath_id);
         let is_other = rules != self.rules;
         self.rules = rules;
         is_other
@@ -300,7 +300,7 @@ impl Member {
 /// Says `rules` and asks for a confirmation: its transaction id.
 fn say(rules: &[FlowMod], ctx: &mut Ctx<'_>) -> u32 {
     for rule in rules {
-        super::super::say(ctx.here.flow_mod(rule));
+        super::super::say(ctx.switch.flow_mod(rule));
     }
-    ctx.here.barrier_request()
+    ctx.switch.barrier_request()
 }

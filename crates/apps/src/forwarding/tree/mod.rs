@@ -12,9 +12,9 @@ mod rules;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{DatapathId, ErrorMsg, MacAddr, MultipartKind};
+use sluice_openflow::{DatapathId, ErrorMsg, MacAddr, MultipartType};
 use sluice_sdk::view::{Fact, Groups};
-use sluice_sdk::{Ctx, Network, Sw};
+use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use coordinator::Coordinator;
 use member::Members;
@@ -53,11 +53,11 @@ impl Trees {
     }
 
     /// Hears what a switch was asked.
-    pub(super) fn reply(&mut self, xid: u32, kind: MultipartKind, body: &[u8], ctx: &mut Ctx<'_>) {
+    pub(super) fn reply(&mut self, xid: u32, kind: MultipartType, body: &[u8], ctx: &mut Ctx<'_>) {
         self.members.reply(xid, kind, body, ctx);
     }
 
-    pub(super) fn down(&mut self, sw: Sw, now: Instant, network: &mut Network) {
+    pub(super) fn down(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
         self.members.down(sw, now, network);
     }
 
@@ -109,7 +109,7 @@ impl Trees {
     pub(super) fn refused(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) -> bool {
         let is_news = self.members.refused(ctx);
         if is_news {
-            let (id, reason) = (ctx.id, error.reason);
+            let (id, reason) = (ctx.datapath_id, error.reason);
             ctx.network.report(|| {
                 format!("{id} refused a rule of the tree ({reason}): what is for all is sent to it by the controller")
             });

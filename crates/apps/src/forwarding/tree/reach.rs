@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use sluice_openflow::{DatapathId, PortNo};
-use sluice_sdk::view::{Place, View};
+use sluice_sdk::view::{NetworkView, SwitchPort};
 
 use super::forest::is_whole;
 
@@ -36,7 +36,7 @@ impl Reach {
     ///
     /// # Cost
     /// Looks at the whole tree, unless that was done since anything changed.
-    pub(super) fn of(&mut self, view: &View, id: DatapathId) -> Option<Arc<Part>> {
+    pub(super) fn of(&mut self, view: &NetworkView, id: DatapathId) -> Option<Arc<Part>> {
         let versions = (view.version(), view.trees_version());
         if self.versions != Some(versions) {
             self.versions = Some(versions);
@@ -50,7 +50,7 @@ impl Reach {
     }
 }
 
-fn parts(links: &[[Place; 2]]) -> BTreeMap<DatapathId, Arc<Part>> {
+fn parts(links: &[[SwitchPort; 2]]) -> BTreeMap<DatapathId, Arc<Part>> {
     let mut neighbours = BTreeMap::<_, Vec<(PortNo, DatapathId)>>::new();
     for &[a, b] in links {
         neighbours.entry(a.switch).or_default().push((a.port, b.switch));

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use sluice_openflow::model::FlowStatsRequest;
 use sluice_openflow::{
-    Action, DatapathId, Field, FlowMod, FlowModCommand, Instruction, MacAddr, Match, Out, PortNo,
-    Version,
+    Action, DatapathId, Encoder, Field, FlowMod, FlowModCommand, Instruction, MacAddr, Match,
+    PortNo, Version,
 };
-use sluice_sdk::view::{Groups, Place, Tree, View};
+use sluice_sdk::view::{Groups, NetworkView, SwitchPort, Tree};
 
 use super::super::flood::is_edge;
 
@@ -39,7 +39,7 @@ pub(in super::super) const fn is_ours(cookie: u64) -> bool {
 /// What rules of `version` can tell apart.
 pub(super) fn groups(version: Version) -> Groups {
     let rule = rule(PRIORITY, to_groups(PortNo(1), Groups::All), vec![]);
-    let said = Out::new(&mut Vec::new(), version, &mut 0).flow_mod(&rule);
+    let said = Encoder::new(&mut Vec::new(), version, &mut 0).flow_mod(&rule);
     if said.is_ok() { Groups::All } else { Groups::Broadcast }
 }
 
@@ -49,9 +49,9 @@ pub(super) fn ports(tree: &Tree, id: DatapathId) -> impl Iterator<Item = PortNo>
 }
 
 /// The rules of a switch.
-pub(super) fn of(view: &View, tree: &Tree, id: DatapathId) -> Vec<FlowMod> {
+pub(super) fn of(view: &NetworkView, tree: &Tree, id: DatapathId) -> Vec<FlowMod> {
     let known = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
-    let edges = known.map(|&no| Place::new(id, no)).filter(|&at| is_edge(view, at));
+    let edges = known.map(|&no| SwitchPort::new(id, no)).filter(|&at| is_edge(view, at));
     let edges: Vec<_> = edges.filter(|&at| !tree.has_end(at)).map(|at| at.port).collect();
     let links: Vec<_> = ports(tree, id).collect();
     let mut rules = Vec::new();
@@ -109,7 +109,7 @@ pub(super) fn request(groups: Groups) -> FlowStatsRequest {
 }
 
 /// Lets all rules of all trees go. Where they cannot be named, one for each port that there is.
-pub(super) fn delete(view: &View, id: DatapathId, groups: Groups) -> Vec<FlowMod> {
+pub(super) fn delete(view: &NetworkView, id: DatapathId, groups: Groups) -> Vec<FlowMod> {
     if groups == Groups::All {
         let (command, cookie_mask) = (FlowModCommand::DELETE, u64::MAX);
         return vec![FlowMod { command, cookie: COOKIE, cookie_mask, ..FlowMod::default() }];

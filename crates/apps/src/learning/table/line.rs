@@ -29,7 +29,7 @@ impl Key {
     /// Whether it is no station, but a group of them.
     #[inline]
     pub(super) const fn is_group(self) -> bool {
-        // The first octet of an address is the lowest of its bits.
+        // The first byte of an address is the lowest of its bits.
         self.0 & 0x1_0000 != 0
     }
 }

@@ -56,7 +56,7 @@ impl Table {
         }
     }
 
-    /// Octets it takes.
+    /// Bytes it takes.
     pub(super) const fn size(&self) -> usize {
         self.lines.len() * size_of::<Line>()
     }

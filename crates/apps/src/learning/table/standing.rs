@@ -153,8 +153,8 @@ mod tests {
     use super::*;
 
     fn header(dst: u64, src: u64) -> EthHeader {
-        let octets = [dst, src].map(|n| MacAddr::from_u64(n).0).concat();
-        *Ethernet::new(&[&octets[..], &[8, 0]].concat()).unwrap().header
+        let bytes = [dst, src].map(|n| MacAddr::from_u64(n).0).concat();
+        *Ethernet::new(&[&bytes[..], &[8, 0]].concat()).unwrap().header
     }
 
     fn spot(table: &Table, n: u64) -> Spot {

@@ -21,13 +21,13 @@ impl Fabric {
         }
     }
 
-    /// Octets came from the controller.
+    /// Bytes came from the controller.
     ///
     /// # Errors
     /// The reason for which the switch closes the connection, after it has said what it has to say.
-    pub fn on_control(&mut self, now: Instant, switch: usize, octets: &[u8]) -> Result<(), Fault> {
+    pub fn on_control(&mut self, now: Instant, switch: usize, bytes: &[u8]) -> Result<(), Fault> {
         let heard =
-            self.with_switch(now, switch, |switch, out| Some(switch.on_control(now, octets, out)));
+            self.with_switch(now, switch, |switch, out| Some(switch.on_control(now, bytes, out)));
         heard.unwrap_or(Ok(()))
     }
 
@@ -43,10 +43,10 @@ impl Fabric {
         None
     }
 
-    /// So many octets of what a switch said wait to be sent: [`Plan::untaken_max`](crate::switch::Plan::untaken_max).
-    pub fn set_untaken(&mut self, switch: usize, octets: usize) {
+    /// So many bytes of what a switch said wait to be sent: [`Plan::untaken_max`](crate::switch::Plan::untaken_max).
+    pub fn set_untaken(&mut self, switch: usize, bytes: usize) {
         if let Some(switch) = self.switches.get_mut(switch) {
-            switch.untaken = octets;
+            switch.untaken = bytes;
         }
     }
 
@@ -77,7 +77,7 @@ impl Fabric {
         self.with_host(now, host, |host, out| host.ping(now, to, timeout, out))
     }
 
-    /// Lets a host open a connection, send `len` octets and close; returns the number of the connection.
+    /// Lets a host open a connection, send `len` bytes and close; returns the number of the connection.
     ///
     /// # Errors
     /// There is no such host.

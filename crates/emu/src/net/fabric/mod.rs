@@ -73,7 +73,7 @@ struct Switch {
     ports: Vec<Option<(usize, Side)>>,
     /// What it has to say to the controller.
     control: Vec<u8>,
-    /// Octets that it said and that wait to be sent.
+    /// Bytes that it said and that wait to be sent.
     untaken: usize,
 }
 

@@ -339,13 +339,13 @@ fn action(pair: &Pair<'_>, packets: Packets) -> Result<Action, TextError> {
     }
 }
 
-/// A number and octets, which are all that is known of something.
-fn coded(pair: &Pair<'_>, number: &str, octets: &str) -> Result<(u64, Vec<u8>), TextError> {
+/// A number and bytes, which are all that is known of something.
+fn coded(pair: &Pair<'_>, number: &str, bytes: &str) -> Result<(u64, Vec<u8>), TextError> {
     let (mut inside, mut read) = (pair.value.pairs(), (0, Vec::new()));
     while let Some(one) = inside.next()? {
         match one.name() {
             name if name == number => read.0 = one.int()?,
-            name if name == octets => read.1 = one.value.octets()?,
+            name if name == bytes => read.1 = one.value.bytes()?,
             _ => return Err(one.unknown("part of this")),
         }
     }

@@ -174,7 +174,7 @@ const fn low32(n: u128) -> u32 {
     n as u32
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "the lowest octets are meant")]
+#[expect(clippy::cast_possible_truncation, reason = "the lowest bytes are meant")]
 const fn low16(n: u128) -> u16 {
     n as u16
 }

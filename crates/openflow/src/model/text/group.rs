@@ -112,7 +112,7 @@ impl GroupMod {
             "selection_method" => {
                 let value = pair.needed()?;
                 if value.text().len() >= 16 {
-                    return Err(value.fault("longer than 15 octets"));
+                    return Err(value.fault("longer than 15 bytes"));
                 }
                 let odd = |c: char| !c.is_ascii_alphanumeric() && !"_-.+".contains(c);
                 if value.text().contains(odd) {

@@ -130,39 +130,39 @@ fn source(piece: Piece<'_>, dst: Subfield) -> Result<LearnSrc, TextError> {
         return Ok(field_src(src));
     }
     let whole = dst.first == 0 && dst.id.row().is_some_and(|row| u32::from(row.bits) == dst.count);
-    // What is longer than any number is octets.
+    // What is longer than any number is bytes.
     let is_value = whole || dst.count > u128::BITS;
     let read = if is_value { read_value(dst.id.canonical(), piece).ok() } else { None };
-    let octets = match read {
+    let bytes = match read {
         Some(Oxm::Field(Field { mask: None, value, .. })) => value.to_be_bytes().to_vec(),
         Some(Oxm::Wide { mask: None, value, .. }) => value,
         _ => piece.number(ones(dst.count))?.to_be_bytes().to_vec(),
     };
-    let octets = significant(&octets);
-    let bits = octets.first().map_or(0, |first| {
-        let behind = u32::try_from(octets.len().saturating_sub(1)).unwrap_or(u32::MAX);
+    let bytes = significant(&bytes);
+    let bits = bytes.first().map_or(0, |first| {
+        let behind = u32::try_from(bytes.len().saturating_sub(1)).unwrap_or(u32::MAX);
         behind.saturating_mul(u8::BITS).saturating_add(u8::BITS - first.leading_zeros())
     });
     if bits > dst.count {
         return Err(piece.fault(format!("does not fit into {} bits", dst.count)));
     }
     let len = 2 * usize::from(dst.numbers().1.div_ceil(16));
-    let mut value = vec![0; len.saturating_sub(octets.len())];
-    value.extend_from_slice(octets);
+    let mut value = vec![0; len.saturating_sub(bytes.len())];
+    value.extend_from_slice(bytes);
     Ok(LearnSrc::Immediate { value })
 }
 
-/// The octets of a number without the zeros in front.
-fn significant(octets: &[u8]) -> &[u8] {
-    let zeros = octets.iter().take_while(|octet| **octet == 0).count();
-    octets.get(zeros..).unwrap_or_default()
+/// The bytes of a number without the zeros in front.
+fn significant(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+    bytes.get(zeros..).unwrap_or_default()
 }
 
-/// The octets as one number, if it has 128 bits at most.
-fn number(octets: &[u8]) -> Option<u128> {
-    let octets = significant(octets);
-    let fits = octets.len() <= size_of::<u128>();
-    fits.then(|| octets.iter().fold(0, |n, octet| n << 8 | u128::from(*octet)))
+/// The bytes as one number, if it has 128 bits at most.
+fn number(bytes: &[u8]) -> Option<u128> {
+    let bytes = significant(bytes);
+    let fits = bytes.len() <= size_of::<u128>();
+    fits.then(|| bytes.iter().fold(0, |n, byte| n << 8 | u128::from(*byte)))
 }
 
 fn print_learn(rule: &LearnRule, more: &[String], specs: &[LearnSpec]) -> String {

@@ -366,7 +366,7 @@ impl<'a> Reading<'a> {
 
 /// A value of the field `id`, perhaps with a mask.
 pub(crate) fn read_value(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
-    let Some(row) = id.row().filter(|row| !row.is_variable()) else { return octets(id, piece) };
+    let Some(row) = id.row().filter(|row| !row.is_variable()) else { return bytes(id, piece) };
     let form = if id == FieldId::VLAN_VID { Form::Hex } else { row.form };
     let (value, mask) = form::parse(form, row.bits.into(), piece)?;
     Ok(Field { mask, ..Field::new(id, value) }.into())
@@ -396,20 +396,20 @@ pub(crate) fn bit_range(piece: Piece<'_>, bits: u32) -> Result<(u32, u32), TextE
     Ok((first, last.saturating_sub(first).saturating_add(1)))
 }
 
-/// Octets of the value of a field without a row, so that a header can count them with their mask and with whose field
+/// Bytes of the value of a field without a row, so that a header can count them with their mask and with whose field
 /// it is. §7.2.3.2.
-const UNKNOWN_OCTETS_MAX: u8 = (u8::MAX - 4) / 2;
+const UNKNOWN_BYTES_MAX: u8 = (u8::MAX - 4) / 2;
 
-/// A value that is octets, `0x00ff` or `0x00ff/0xffff`.
-fn octets(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
+/// A value that is bytes, `0x00ff` or `0x00ff/0xffff`.
+fn bytes(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
     let read = |piece: Piece<'_>| {
         let zero = Some(piece).filter(|piece| piece.text() == "0");
         let digits = piece.strip("0x").or(zero);
         let digits = digits.ok_or_else(|| piece.fault("expected hex digits behind `0x`"))?;
         let odd = digits.text().len() % 2 == 1;
         let padded = format!("{}{}", if odd { "0" } else { "" }, digits.text());
-        let octets = Piece::of(&padded).octets();
-        octets.map_err(|_| digits.fault("expected hex digits"))
+        let bytes = Piece::of(&padded).bytes();
+        bytes.map_err(|_| digits.fault("expected hex digits"))
     };
     let (value, mask) = piece.split("/").map_or((piece, None), |(v, m)| (v, Some(m)));
     let (mut value, mut mask) = (read(value)?, mask.map(read).transpose()?);
@@ -417,14 +417,12 @@ fn octets(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
     if len == 0 && id.row().is_some() {
         return Err(piece.fault("expected hex digits behind `0x`"));
     }
-    let most = id.row().map_or(UNKNOWN_OCTETS_MAX, |row| row.octets);
+    let most = id.row().map_or(UNKNOWN_BYTES_MAX, |row| row.bytes);
     if len > usize::from(most) {
-        return Err(
-            piece.fault(format!("these are {len} octets, and the field has {most} at most"))
-        );
+        return Err(piece.fault(format!("these are {len} bytes, and the field has {most} at most")));
     }
-    let widen = |octets: &mut Vec<u8>| {
-        octets.splice(0..0, core::iter::repeat_n(0, len.saturating_sub(octets.len())));
+    let widen = |bytes: &mut Vec<u8>| {
+        bytes.splice(0..0, core::iter::repeat_n(0, len.saturating_sub(bytes.len())));
     };
     widen(&mut value);
     mask.iter_mut().for_each(widen);
@@ -432,7 +430,7 @@ fn octets(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
         value.iter_mut().zip(mask).for_each(|(value, mask)| *value &= mask);
     }
     if id.row().is_some() && len <= 16 {
-        let number = |octets: &[u8]| octets.iter().fold(0, |n, octet| n << 8 | u128::from(*octet));
+        let number = |bytes: &[u8]| bytes.iter().fold(0, |n, byte| n << 8 | u128::from(*byte));
         let len = u8::try_from(len).unwrap_or(16);
         let mask = mask.as_deref().map(number);
         return Ok(Oxm::Field(Field { id, len, value: number(&value), mask }));

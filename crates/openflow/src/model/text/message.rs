@@ -183,12 +183,12 @@ mod tests {
 
     #[test]
     fn statistics_are_told_in_lines_below_their_name() {
-        let octets = [
+        let bytes = [
             4, 19, 0, 80, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 64, 7, 0, 0, 0, 0, 3, 0, 0, 0, 0,
             0x80, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1,
             0, 0, 0, 0, 0, 0, 0, 60, 0, 1, 0, 4, 0, 0, 0, 0, 0, 1, 0, 8, 2, 0, 0, 0,
         ];
-        let frame = crate::Frame::new(&octets).unwrap();
+        let frame = crate::RawMessage::new(&bytes).unwrap();
         let text = Message::parse(frame).unwrap().to_text(Version::V1_3, 2);
         let (first, rest) = text.split_once('\n').unwrap();
         assert_eq!(first, "OFPST_FLOW_DESC reply (OF1.3) (xid=0x2): flags=[]", "{text}");

@@ -119,9 +119,9 @@ fn fill(band: &mut Band, pair: &Pair<'_>) -> Result<(), TextError> {
         ) => *burst_size = pair.int()?,
         (Band::DscpRemark { prec_level, .. }, "prec_level") => *prec_level = pair.int()?,
         (Band::Experimenter { experimenter, .. }, "experimenter") => *experimenter = pair.int()?,
-        (Band::Experimenter { data: octets, .. }, "data")
-        | (Band::Other { body: octets, .. }, "body") => {
-            *octets = pair.value.octets()?;
+        (Band::Experimenter { data: bytes, .. }, "data")
+        | (Band::Other { body: bytes, .. }, "body") => {
+            *bytes = pair.value.bytes()?;
         }
         _ => return Err(pair.unknown("keyword of this band")),
     }

@@ -38,7 +38,7 @@ pub(crate) fn parse(
         "write_metadata" => {
             write_metadata(pair).map(|(metadata, mask)| Action::WriteMetadata { metadata, mask })
         }
-        "note" => pair.value.octets().map(|note| Action::Note { note: padded(note) }),
+        "note" => pair.value.bytes().map(|note| Action::Note { note: padded(note) }),
         "dec_ttl" if !pair.value.is_empty() => {
             let ids: Result<_, _> = pair.value.commas().map(|id| id.trim().int()).collect();
             ids.map(|cnt_ids| Action::DecTtlCntIds { cnt_ids })
@@ -97,13 +97,13 @@ pub(crate) fn print(action: &Action) -> Option<String> {
     })
 }
 
-/// Octets with points between them.
-fn dotted(octets: &[u8]) -> String {
-    let octets: Vec<_> = octets.iter().map(|octet| format!("{octet:02x}")).collect();
-    octets.join(".")
+/// Bytes with points between them.
+fn dotted(bytes: &[u8]) -> String {
+    let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(".")
 }
 
-/// A note fills its action, which has a multiple of eight octets, ten of them before the note.
+/// A note fills its action, which has a multiple of eight bytes, ten of them before the note.
 fn padded(mut note: Vec<u8>) -> Vec<u8> {
     note.resize((note.len() + 10).next_multiple_of(8) - 10, 0);
     note
@@ -153,7 +153,7 @@ fn controller(pair: &Pair<'_>) -> Result<Action, TextError> {
             "max_len" => max_len = one.int()?,
             "id" => controller_id = one.int()?,
             "reason" => reason = reason_of(one.needed()?)?,
-            "userdata" => userdata = Some(one.value.octets()?),
+            "userdata" => userdata = Some(one.value.bytes()?),
             "pause" => {
                 one.bare()?;
                 pause = true;
@@ -392,16 +392,16 @@ fn encap(pair: &Pair<'_>) -> Result<Action, TextError> {
                 let [class, kind, value] = parts.as_slice() else {
                     return Err(one.value.fault("expected `tlv(class,type,value)`"));
                 };
-                let data = value.strip("0x").unwrap_or(*value).octets()?;
+                let data = value.strip("0x").unwrap_or(*value).bytes()?;
                 EncapProperty::NshTlv { tlv_class: class.int()?, tlv_type: kind.int()?, data }
             }
             "property" => {
                 let (code, body) = one
                     .needed()?
                     .split(",")
-                    .ok_or_else(|| one.value.fault("expected `property(code,octets)`"))?;
+                    .ok_or_else(|| one.value.fault("expected `property(code,bytes)`"))?;
                 let (code, body) = (code.trim().int()?, body.trim());
-                let body = body.strip("0x").unwrap_or(body).octets()?;
+                let body = body.strip("0x").unwrap_or(body).bytes()?;
                 EncapProperty::Other { code, body }
             }
             _ => return Err(one.unknown("property of a header")),

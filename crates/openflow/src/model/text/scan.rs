@@ -66,13 +66,13 @@ impl<'a> Piece<'a> {
         Self { from: self.to, ..self }.fault(what)
     }
 
-    /// The part of this part from octet `from` up to octet `to`, both at the edges of characters.
+    /// The part of this part from byte `from` up to byte `to`, both at the edges of characters.
     pub(crate) fn sub(self, from: usize, to: usize) -> Self {
         let edge = |n: usize| self.from.saturating_add(n).min(self.to);
         Self { line: self.line, from: edge(from), to: edge(to) }
     }
 
-    /// The part from octet `from` on.
+    /// The part from byte `from` on.
     pub(crate) fn behind(self, from: usize) -> Self {
         self.sub(from, self.to.saturating_sub(self.from))
     }
@@ -156,12 +156,12 @@ impl<'a> Piece<'a> {
         T::of(self.number(T::MOST)?).ok_or_else(|| self.fault("too large"))
     }
 
-    /// The octets that stand there as pairs of hex digits, with or without points or blanks between them.
+    /// The bytes that stand there as pairs of hex digits, with or without points or blanks between them.
     ///
     /// # Errors
     /// What is no hex digit, or an odd one.
-    pub(crate) fn octets(self) -> Result<Vec<u8>, TextError> {
-        let mut octets = Vec::new();
+    pub(crate) fn bytes(self) -> Result<Vec<u8>, TextError> {
+        let mut bytes = Vec::new();
         let mut high = None;
         for (at, c) in self.text().char_indices() {
             if high.is_none() && (c == '.' || c.is_whitespace()) {
@@ -171,12 +171,12 @@ impl<'a> Piece<'a> {
             let digit =
                 digit.ok_or_else(|| self.behind(at).fault(format!("`{c}` is no hex digit")))?;
             match high.take() {
-                Some(h) => octets.push(h << 4 | digit),
+                Some(h) => bytes.push(h << 4 | digit),
                 None => high = Some(digit),
             }
         }
         match high {
-            None => Ok(octets),
+            None => Ok(bytes),
             Some(_) => Err(self.fault_behind("a hex digit is missing")),
         }
     }
@@ -412,9 +412,9 @@ mod tests {
     }
 
     #[test]
-    fn octets_may_stand_apart() {
-        assert_eq!(Piece::of("00.1f ab").octets(), Ok(vec![0, 0x1f, 0xab]));
-        assert_eq!(Piece::of("0").octets().unwrap_err().column, 2);
-        assert_eq!(Piece::of("00.0g").octets().unwrap_err().column, 5);
+    fn bytes_may_stand_apart() {
+        assert_eq!(Piece::of("00.1f ab").bytes(), Ok(vec![0, 0x1f, 0xab]));
+        assert_eq!(Piece::of("0").bytes().unwrap_err().column, 2);
+        assert_eq!(Piece::of("00.0g").bytes().unwrap_err().column, 5);
     }
 }

@@ -32,7 +32,7 @@ pub(crate) fn parse(pair: &Pair<'_>) -> Result<Instruction, TextError> {
                 let wrong = || one.value.fault("no seconds");
                 elapsed(one.needed()?.text()).ok_or_else(wrong)?.to_value(Version::V1_5)
             }
-            _ if name.starts_with("oxs_") => Value::Text(hex(&one.value.octets()?)),
+            _ if name.starts_with("oxs_") => Value::Text(hex(&one.value.bytes()?)),
             _ => one.int::<u64>()?.to_value(Version::V1_5),
         };
         let map = Value::Map(vec![(name.to_owned().into(), value)]);

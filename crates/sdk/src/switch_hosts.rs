@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use sluice_base::fold;
 use sluice_openflow::{EthHeader, EtherType, PortNo};
 
-use crate::residents::Resident;
+use crate::fast_path_hosts::FastPathHost;
 
 /// Hosts in a line, which is one of the cache's.
 const WAYS: usize = 4;
@@ -23,34 +23,34 @@ pub const PORTS_MAX: u32 = 1 << 12;
 const UNIT: Duration = Duration::from_millis(10);
 
 /// Units since the first resident was heard. After 497 days they stand still, so that hosts seem silent and are asked.
-pub type Tick = u32;
+pub type CoarseTime = u32;
 
 /// A bit of a key that no address has, so that none is that of an empty place.
 const MARK: u64 = 0x1000;
 
 /// At which port a host is, and of which addresses its packets say nothing new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Abode(u16);
+pub struct HostEntry(u16);
 
 /// One cache line: four hosts.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 struct Line {
     keys: [u64; WAYS],
-    heard: [Tick; WAYS],
-    abodes: [Abode; WAYS],
+    heard: [CoarseTime; WAYS],
+    abodes: [HostEntry; WAYS],
 }
 
 const _: () = assert!(size_of::<Line>() == 64);
 
-const EMPTY: Line = Line { keys: [0; WAYS], heard: [0; WAYS], abodes: [Abode(0); WAYS] };
+const EMPTY: Line = Line { keys: [0; WAYS], heard: [0; WAYS], abodes: [HostEntry(0); WAYS] };
 
 /// The residents at one switch.
 ///
 /// A host stands in the line that its hash says or, if that was full, in the first after it that was not. Whenever one
 /// goes, those behind it close up, so that a search ends at the first line that is not full.
 #[derive(Debug)]
-pub struct Household {
+pub struct SwitchHosts {
     lines: Vec<Line>,
     len: usize,
     /// Nobody outside knows these, so nobody can make addresses collide.
@@ -60,16 +60,16 @@ pub struct Household {
 
 /// The place of a resident.
 #[derive(Debug)]
-pub struct Seat<'a> {
+pub struct HostSlot<'a> {
     line: &'a mut Line,
     way: usize,
 }
 
-impl Abode {
+impl HostEntry {
     const IPV4: u16 = 1 << 15;
     const IPV6: u16 = 1 << 14;
 
-    fn new(resident: &Resident) -> Option<Self> {
+    fn new(resident: &FastPathHost) -> Option<Self> {
         let port =
             u16::try_from(resident.port.0).ok().filter(|&port| u32::from(port) < PORTS_MAX)?;
         let ipv4 = if resident.has_ipv4 { Self::IPV4 } else { 0 };
@@ -113,16 +113,16 @@ impl Abode {
     }
 }
 
-impl Seat<'_> {
+impl HostSlot<'_> {
     /// Where the host is.
     #[inline]
-    pub fn abode(&self) -> Abode {
-        self.line.abodes.get(self.way).copied().unwrap_or(Abode(0))
+    pub fn entry(&self) -> HostEntry {
+        self.line.abodes.get(self.way).copied().unwrap_or(HostEntry(0))
     }
 
     /// Notes that it was heard.
     #[inline]
-    pub fn hear(&mut self, now: Tick) {
+    pub fn mark_seen(&mut self, now: CoarseTime) {
         // What does not change stays clean in the caches.
         if let Some(heard) = self.line.heard.get_mut(self.way).filter(|heard| **heard < now) {
             *heard = now;
@@ -136,21 +136,21 @@ impl Line {
     }
 }
 
-impl Household {
+impl SwitchHosts {
     pub(crate) const fn new(keys: [u64; 2]) -> Self {
         Self { lines: Vec::new(), len: 0, keys, since: None }
     }
 
     /// What time it is.
-    pub fn tick(&self, now: Instant) -> Tick {
+    pub fn coarse_time(&self, now: Instant) -> CoarseTime {
         let passed = now.saturating_duration_since(self.since.unwrap_or(now));
-        Tick::try_from(passed.as_millis() / UNIT.as_millis()).unwrap_or(Tick::MAX)
+        CoarseTime::try_from(passed.as_millis() / UNIT.as_millis()).unwrap_or(CoarseTime::MAX)
     }
 
     /// The place of the host with `bits` for an address, above those of its VLAN.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    pub fn find(&mut self, bits: u64) -> Option<Seat<'_>> {
+    pub fn find(&mut self, bits: u64) -> Option<HostSlot<'_>> {
         let key = bits | MARK;
         let at = self.home(key);
         let keys = &self.lines.get(at)?.keys;
@@ -158,10 +158,10 @@ impl Household {
         let [_, one, two, three] = keys.map(|known| usize::from(known == key));
         let way = one | (two * 2) | (three * 3);
         if *keys.get(way)? == key {
-            return Some(Seat { line: self.lines.get_mut(at)?, way });
+            return Some(HostSlot { line: self.lines.get_mut(at)?, way });
         }
         let (at, way) = self.find_elsewhere(key)?;
-        Some(Seat { line: self.lines.get_mut(at)?, way })
+        Some(HostSlot { line: self.lines.get_mut(at)?, way })
     }
 
     /// The line and the place in it of a host.
@@ -188,19 +188,19 @@ impl Household {
     }
 
     /// When a host was heard last, if that was after the first of all was put here.
-    pub(crate) fn heard(&self, bits: u64) -> Option<Instant> {
+    pub(crate) fn last_seen(&self, bits: u64) -> Option<Instant> {
         let (at, way) = self.find_anywhere(bits | MARK)?;
         let heard = *self.lines.get(at)?.heard.get(way)?;
         if heard == 0 { None } else { Some(self.since? + UNIT * heard) }
     }
 
     /// A host is here from now on, or is known better.
-    pub(crate) fn put(&mut self, bits: u64, resident: &Resident) {
-        let Some(abode) = Abode::new(resident) else { return self.remove(bits) };
-        self.since.get_or_insert(resident.heard);
-        let heard = self.tick(resident.heard);
+    pub(crate) fn insert(&mut self, bits: u64, resident: &FastPathHost) {
+        let Some(abode) = HostEntry::new(resident) else { return self.remove(bits) };
+        self.since.get_or_insert(resident.last_seen);
+        let heard = self.coarse_time(resident.last_seen);
         if let Some(mut seat) = self.find(bits) {
-            seat.hear(heard);
+            seat.mark_seen(heard);
             if let Some(known) = seat.line.abodes.get_mut(seat.way) {
                 *known = abode;
             }
@@ -252,7 +252,7 @@ impl Household {
     }
 
     /// Puts a host that is not there into the first free place within reach.
-    fn place(&mut self, key: u64, abode: Abode, heard: Tick) {
+    fn place(&mut self, key: u64, abode: HostEntry, heard: CoarseTime) {
         let mut at = self.home(key);
         for _ in 0..PROBES_MAX {
             let next = self.next(at);
@@ -310,8 +310,8 @@ mod tests {
         Instant::now()
     }
 
-    fn resident(port: u32, heard: Instant) -> Resident {
-        Resident { port: PortNo(port), heard, has_ipv4: true, has_ipv6: false }
+    fn resident(port: u32, heard: Instant) -> FastPathHost {
+        FastPathHost { port: PortNo(port), last_seen: heard, has_ipv4: true, has_ipv6: false }
     }
 
     fn frame(rest: &[u8]) -> Vec<u8> {
@@ -324,7 +324,7 @@ mod tests {
     }
 
     /// All stand where they are found, and are counted.
-    fn check(household: &Household) {
+    fn check(household: &SwitchHosts) {
         let mut counted = 0;
         for (at, line) in household.lines.iter().enumerate() {
             for (way, &key) in line.keys.iter().enumerate().filter(|(_, key)| **key != 0) {
@@ -340,7 +340,7 @@ mod tests {
         for (seed, hosts) in [(1, 20), (2, 200), (3, 3000)] {
             let mut rng = Rng::new(seed);
             let (mut household, mut map) =
-                (Household::new([rng.next_u64(), rng.next_u64() | 1]), HashMap::new());
+                (SwitchHosts::new([rng.next_u64(), rng.next_u64() | 1]), HashMap::new());
             let start = now();
             for step in 0..20_000u32 {
                 let n = u64::from(rng.below(hosts));
@@ -351,23 +351,23 @@ mod tests {
                         map.remove(&n);
                     }
                     1 => {
-                        household.put(bits(n), &resident(step % 100, heard));
+                        household.insert(bits(n), &resident(step % 100, heard));
                         map.insert(n, (step % 100, heard));
                     }
                     2 => {
-                        let tick = household.tick(heard);
+                        let tick = household.coarse_time(heard);
                         if let Some(mut seat) = household.find(bits(n)) {
-                            seat.hear(tick);
+                            seat.mark_seen(tick);
                         }
                         map.entry(n).and_modify(|(_, known)| *known = heard);
                     }
                     _ => {
-                        let found = household.find(bits(n)).map(|seat| seat.abode().port().0);
+                        let found = household.find(bits(n)).map(|seat| seat.entry().port().0);
                         assert_eq!(found, map.get(&n).map(|(port, _)| *port), "step {step}");
                         let known = map.get(&n).map(|(_, heard)| *heard);
                         let first = household.since.unwrap_or(start);
                         let known = known.filter(|&known| known > first);
-                        assert_eq!(household.heard(bits(n)), known, "step {step}");
+                        assert_eq!(household.last_seen(bits(n)), known, "step {step}");
                     }
                 }
                 if rng.below(100) == 0 {
@@ -381,9 +381,9 @@ mod tests {
 
     #[test]
     fn where_all_belong_in_one_line_some_have_no_place_and_the_others_are_found() {
-        let mut household = Household::new([0, 0]);
+        let mut household = SwitchHosts::new([0, 0]);
         for n in 0..200 {
-            household.put(bits(n), &resident(1, now()));
+            household.insert(bits(n), &resident(1, now()));
         }
         check(&household);
         assert_eq!(household.len, PROBES_MAX * WAYS);
@@ -396,12 +396,12 @@ mod tests {
 
     #[test]
     fn who_is_heard_at_a_port_without_residents_is_one_no_longer() {
-        let mut household = Household::new([1, 3]);
-        household.put(bits(1), &resident(PORTS_MAX - 1, now()));
-        assert_eq!(household.find(bits(1)).unwrap().abode().port(), PortNo(PORTS_MAX - 1));
-        household.put(bits(1), &resident(PORTS_MAX, now()));
+        let mut household = SwitchHosts::new([1, 3]);
+        household.insert(bits(1), &resident(PORTS_MAX - 1, now()));
+        assert_eq!(household.find(bits(1)).unwrap().entry().port(), PortNo(PORTS_MAX - 1));
+        household.insert(bits(1), &resident(PORTS_MAX, now()));
         assert!(household.find(bits(1)).is_none());
-        household.put(0, &resident(1, now()));
+        household.insert(0, &resident(1, now()));
         assert!(household.find(0).is_some(), "an address of zeros is one");
     }
 
@@ -409,9 +409,9 @@ mod tests {
     #[test]
     fn addresses_in_a_row_spread() {
         for seed in 0..100 {
-            let mut household = Household::new([seed, Rng::new(seed).next_u64() | 1]);
+            let mut household = SwitchHosts::new([seed, Rng::new(seed).next_u64() | 1]);
             for n in 0..1000 {
-                household.put(bits(n), &resident(1, now()));
+                household.insert(bits(n), &resident(1, now()));
             }
             let (mut elsewhere, lines) = (0, household.lines.len());
             for (at, line) in household.lines.iter().enumerate() {
@@ -425,7 +425,7 @@ mod tests {
     #[test]
     fn what_may_be_about_addresses_is_not_ordinary() {
         let resident = resident(1, now());
-        let abode = Abode::new(&resident).unwrap();
+        let abode = HostEntry::new(&resident).unwrap();
         let is_ordinary = |rest: &[u8]| {
             let frame = frame(rest);
             abode.is_ordinary(Ethernet::new(&frame).unwrap().header, &frame)
@@ -443,7 +443,7 @@ mod tests {
         assert!(!is_ordinary(&[8, 6]) && !is_ordinary(&[0x88, 0xcc]));
         assert!(!is_ordinary(&[0x81, 0, 0, 5, 8, 0]), "tagged");
         assert!(!is_ordinary(&[0x55, 0x55]), "whose it is we do not know");
-        let known = Abode::new(&Resident { has_ipv6: true, ..resident }).unwrap();
+        let known = HostEntry::new(&FastPathHost { has_ipv6: true, ..resident }).unwrap();
         let sent = frame(&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 58, 255]);
         assert!(!known.is_ordinary(Ethernet::new(&sent).unwrap().header, &sent));
         let sent = frame(&[0x86, 0xdd, 0x60, 0, 0, 0, 0, 8, 6, 64]);

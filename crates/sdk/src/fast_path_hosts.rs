@@ -10,17 +10,17 @@ use std::time::Instant;
 
 use sluice_openflow::{DatapathId, PortNo};
 
-use crate::ctx::Sw;
-use crate::household::Household;
+use crate::ctx::SwitchIndex;
+use crate::switch_hosts::SwitchHosts;
 use crate::view::HostId;
 
 /// A host that is known where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Resident {
+pub struct FastPathHost {
     /// Its port, of the switch at which it is.
     pub port: PortNo,
     /// When it was heard last.
-    pub heard: Instant,
+    pub last_seen: Instant,
     /// Whether a packet of IPv4 says nothing new of its addresses.
     pub has_ipv4: bool,
     /// The same of IPv6.
@@ -31,17 +31,17 @@ pub struct Resident {
 ///
 /// Who leaves its place, as the view has it, is none any more.
 #[derive(Debug, Default)]
-pub struct Residents {
-    switches: Vec<Option<Household>>,
-    numbers: HashMap<DatapathId, Sw>,
+pub struct FastPathHosts {
+    switches: Vec<Option<SwitchHosts>>,
+    numbers: HashMap<DatapathId, SwitchIndex>,
     seeds: RandomState,
 }
 
-impl Residents {
+impl FastPathHosts {
     /// A switch is there, with nobody at it; if it had another number, that is nobody's.
-    pub fn open(&mut self, sw: Sw, id: DatapathId) {
+    pub fn add_switch(&mut self, sw: SwitchIndex, id: DatapathId) {
         if let Some(old) = self.numbers.insert(id, sw) {
-            self.close(old);
+            self.remove_switch(old);
         }
         let at = sw.index();
         if self.switches.len() <= at {
@@ -49,13 +49,13 @@ impl Residents {
         }
         if let Some(place) = self.switches.get_mut(at) {
             let [start, factor] = [0, 1].map(|n| self.seeds.hash_one((sw, n)));
-            *place = Some(Household::new([start, factor | 1]));
+            *place = Some(SwitchHosts::new([start, factor | 1]));
         }
         self.numbers.insert(id, sw);
     }
 
     /// A switch is gone.
-    pub fn close(&mut self, sw: Sw) {
+    pub fn remove_switch(&mut self, sw: SwitchIndex) {
         if let Some(place) = self.switches.get_mut(sw.index()) {
             *place = None;
         }
@@ -64,15 +64,15 @@ impl Residents {
 
     /// The residents at a switch that is there.
     #[inline]
-    pub fn at(&mut self, sw: Sw) -> Option<&mut Household> {
+    pub fn switch(&mut self, sw: SwitchIndex) -> Option<&mut SwitchHosts> {
         self.switches.get_mut(sw.index())?.as_mut()
     }
 
     /// A host is at a switch from now on, or is known better. When it was heard last is the later of what was known and
     /// what is said.
-    pub fn put(&mut self, switch: DatapathId, id: HostId, resident: Resident) {
+    pub fn insert(&mut self, switch: DatapathId, id: HostId, resident: FastPathHost) {
         if let Some(home) = self.home(switch) {
-            home.put(key(id), &resident);
+            home.insert(key(id), &resident);
         }
     }
 
@@ -84,14 +84,14 @@ impl Residents {
     }
 
     /// When a resident was heard last, if it was heard after the first of its switch was put there.
-    pub fn heard(&self, switch: DatapathId, id: HostId) -> Option<Instant> {
+    pub fn last_seen(&self, switch: DatapathId, id: HostId) -> Option<Instant> {
         let at = self.numbers.get(&switch)?.index();
-        self.switches.get(at)?.as_ref()?.heard(key(id))
+        self.switches.get(at)?.as_ref()?.last_seen(key(id))
     }
 
-    fn home(&mut self, switch: DatapathId) -> Option<&mut Household> {
+    fn home(&mut self, switch: DatapathId) -> Option<&mut SwitchHosts> {
         let sw = *self.numbers.get(&switch)?;
-        self.at(sw)
+        self.switch(sw)
     }
 }
 
@@ -114,8 +114,8 @@ mod tests {
         HostId { mac: MacAddr([2, 0, 0, 0, 0, n]), vlan: VlanId(0) }
     }
 
-    fn resident(port: u32, heard: Instant) -> Resident {
-        Resident { port: PortNo(port), heard, has_ipv4: true, has_ipv6: false }
+    fn resident(port: u32, last_seen: Instant) -> FastPathHost {
+        FastPathHost { port: PortNo(port), last_seen, has_ipv4: true, has_ipv6: false }
     }
 
     fn frame(dst: u8, src: u8, rest: &[u8]) -> Vec<u8> {
@@ -129,27 +129,27 @@ mod tests {
 
     #[test]
     fn who_is_put_is_found_by_the_addresses_of_a_frame_until_it_leaves() {
-        let (mut residents, now) = (Residents::default(), now());
-        residents.put(SWITCH, host(1), resident(1, now));
-        assert!(residents.at(Sw(3)).is_none(), "no such switch yet");
-        residents.open(Sw(3), SWITCH);
-        residents.put(SWITCH, host(1), resident(1, now));
-        residents.put(SWITCH, host(2), resident(2, now));
+        let (mut residents, now) = (FastPathHosts::default(), now());
+        residents.insert(SWITCH, host(1), resident(1, now));
+        assert!(residents.switch(SwitchIndex(3)).is_none(), "no such switch yet");
+        residents.add_switch(SwitchIndex(3), SWITCH);
+        residents.insert(SWITCH, host(1), resident(1, now));
+        residents.insert(SWITCH, host(2), resident(2, now));
         let tagged = HostId { vlan: VlanId(5), ..host(3) };
-        residents.put(SWITCH, tagged, resident(3, now));
+        residents.insert(SWITCH, tagged, resident(3, now));
         let frame = frame(2, 1, &[8, 0]);
         let eth = Ethernet::new(&frame).unwrap().header;
-        let home = residents.at(Sw(3)).unwrap();
-        assert_eq!(home.find(eth.dst_bits()).unwrap().abode().port(), PortNo(2));
+        let home = residents.switch(SwitchIndex(3)).unwrap();
+        assert_eq!(home.find(eth.dst_bits()).unwrap().entry().port(), PortNo(2));
         let later = now + Duration::from_secs(1);
-        let tick = home.tick(later);
-        home.find(eth.src_bits()).unwrap().hear(tick);
-        assert_eq!(residents.heard(SWITCH, host(1)), Some(later));
-        residents.put(SWITCH, host(1), resident(4, now));
-        assert_eq!(residents.heard(SWITCH, host(1)), Some(later), "it was heard since");
+        let tick = home.coarse_time(later);
+        home.find(eth.src_bits()).unwrap().mark_seen(tick);
+        assert_eq!(residents.last_seen(SWITCH, host(1)), Some(later));
+        residents.insert(SWITCH, host(1), resident(4, now));
+        assert_eq!(residents.last_seen(SWITCH, host(1)), Some(later), "it was heard since");
         residents.remove(SWITCH, host(1));
-        assert!(residents.at(Sw(3)).unwrap().find(eth.src_bits()).is_none());
-        residents.close(Sw(3));
-        assert_eq!(residents.heard(SWITCH, host(2)), None);
+        assert!(residents.switch(SwitchIndex(3)).unwrap().find(eth.src_bits()).is_none());
+        residents.remove_switch(SwitchIndex(3));
+        assert_eq!(residents.last_seen(SWITCH, host(2)), None);
     }
 }

@@ -6,17 +6,17 @@ use crate::Version;
 
 /// What a message is, whichever version carries it. An open set.
 ///
-/// The number is the type octet of 1.5, a superset of all versions but 1.0, which numbered from `PORT_MOD` on
+/// The number is the type byte of 1.5, a superset of all versions but 1.0, which numbered from `PORT_MOD` on
 /// differently. Types that 1.0 does not define keep apart from those: they stand at 256 and above.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Kind(pub u16);
+pub struct MessageType(pub u16);
 
 /// Types of 1.0 from `PORT_MOD` (15) on, in the numbering of later versions. OpenFlow 1.0.0 §5.1.
 const RENUMBERED: [u16; 7] = [16, 18, 19, 20, 21, 22, 23];
 
 macro_rules! kinds {
     ($($name:ident = $code:literal, $since:ident, $doc:literal;)*) => {
-        impl Kind {
+        impl MessageType {
             $(#[doc = $doc] pub const $name: Self = Self($code);)*
 
             /// Every kind that some version defines, with its name and the version that brought it.
@@ -65,27 +65,27 @@ kinds! {
     CONTROLLER_STATUS = 35, V1_5, "Another controller came or went. OpenFlow 1.5.0 §7.4.8.";
 }
 
-impl Kind {
-    /// Reads the type octet of a message of `version`.
+impl MessageType {
+    /// Reads the type byte of a message of `version`.
     #[inline]
-    pub fn from_wire(version: Version, octet: u8) -> Self {
-        if version != Version::V1_0 || octet < 15 {
-            return Self(octet.into());
+    pub fn from_wire(version: Version, byte: u8) -> Self {
+        if version != Version::V1_0 || byte < 15 {
+            return Self(byte.into());
         }
-        let renumbered = RENUMBERED.get(usize::from(octet - 15)).copied();
-        Self(renumbered.unwrap_or_else(|| 256 + u16::from(octet)))
+        let renumbered = RENUMBERED.get(usize::from(byte - 15)).copied();
+        Self(renumbered.unwrap_or_else(|| 256 + u16::from(byte)))
     }
 
-    /// The type octet in `version`; what that version lacks comes out as the octet 255.
+    /// The type byte in `version`; what that version lacks comes out as the byte 255.
     pub fn to_wire(self, version: Version) -> u8 {
-        let octet = if version != Version::V1_0 || self.0 < 15 {
+        let byte = if version != Version::V1_0 || self.0 < 15 {
             self.0
         } else if let Some(at) = (15u16..).zip(RENUMBERED).find(|&(_, k)| k == self.0) {
             at.0
         } else {
             self.0.checked_sub(256).unwrap_or(255)
         };
-        u8::try_from(octet).unwrap_or(255)
+        u8::try_from(byte).unwrap_or(255)
     }
 
     /// The specification's name, `None` for what it does not define.
@@ -94,13 +94,13 @@ impl Kind {
     }
 }
 
-impl fmt::Debug for Kind {
+impl fmt::Debug for MessageType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for MessageType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.name() {
             Some(name) => f.write_str(name),
@@ -115,13 +115,13 @@ mod tests {
 
     #[test]
     fn the_numbers_of_1_0_map_to_one_numbering_and_back() {
-        for octet in 0..=255 {
+        for byte in 0..=255 {
             for version in [Version::V1_0, Version::V1_3, Version::V1_5] {
-                assert_eq!(Kind::from_wire(version, octet).to_wire(version), octet);
+                assert_eq!(MessageType::from_wire(version, byte).to_wire(version), byte);
             }
         }
-        assert_eq!(Kind::from_wire(Version::V1_0, 18), Kind::BARRIER_REQUEST);
-        assert_eq!(Kind::from_wire(Version::V1_3, 20), Kind::BARRIER_REQUEST);
-        assert_eq!(Kind::ROLE_REQUEST.to_wire(Version::V1_0), 255);
+        assert_eq!(MessageType::from_wire(Version::V1_0, 18), MessageType::BARRIER_REQUEST);
+        assert_eq!(MessageType::from_wire(Version::V1_3, 20), MessageType::BARRIER_REQUEST);
+        assert_eq!(MessageType::ROLE_REQUEST.to_wire(Version::V1_0), 255);
     }
 }

@@ -6,13 +6,13 @@ use sluice_openflow::{DatapathId, PortNo, Version, Versions, split};
 
 use crate::support::any_time;
 
-fn octets(text: &str) -> Vec<u8> {
+fn bytes(text: &str) -> Vec<u8> {
     let digits: Vec<_> = text.chars().filter_map(|c| c.to_digit(16)).collect();
     digits.chunks(2).map(|pair| u8::try_from(pair[0] << 4 | pair[1]).unwrap()).collect()
 }
 
-fn hex(octets: &[u8]) -> String {
-    let digits = octets.iter().flat_map(|octet| [octet >> 4, octet & 15]);
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
     digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
@@ -20,7 +20,7 @@ fn hex(octets: &[u8]) -> String {
 fn said(out: &Outbox) -> Vec<String> {
     let (mut rest, mut lines) = (&*out.control, vec![]);
     while let Some((msg, after)) = split(rest).unwrap() {
-        lines.push(format!("<{}", hex(msg.octets())));
+        lines.push(format!("<{}", hex(msg.bytes())));
         rest = after;
     }
     lines.extend(out.frames.iter().map(|(port, frame)| format!("<{port}:{}", hex(frame))));
@@ -38,15 +38,15 @@ fn play(versions: Versions, story: &str) {
             assert!(told.is_empty(), "before `{line}` it said {told:?}");
             out.clear();
             match port.parse() {
-                Ok(port) => switch.on_frame(now, PortNo(port), &octets(text), &mut out),
-                Err(_) => switch.on_control(now, &octets(text), &mut out).unwrap(),
+                Ok(port) => switch.on_frame(now, PortNo(port), &bytes(text), &mut out),
+                Err(_) => switch.on_control(now, &bytes(text), &mut out).unwrap(),
             }
             told = said(&out);
             continue;
         }
         let port = who.strip_prefix('<').unwrap();
         let sep = if port.is_empty() { "" } else { ":" };
-        let expected = format!("<{port}{sep}{}", hex(&octets(text)));
+        let expected = format!("<{port}{sep}{}", hex(&bytes(text)));
         assert!(!told.is_empty(), "nothing for `{line}`");
         let line = told.remove(0);
         assert_eq!(line, expected);
@@ -135,7 +135,7 @@ fn two_that_have_no_version_in_common_part_with_a_word() {
     let (mut switch, now, mut out) = (ModelSwitch::new(plan), any_time(), Outbox::default());
     switch.connect(now, &mut out);
     out.clear();
-    let fault = switch.on_control(now, &octets("01 00 0008 00000001"), &mut out).unwrap_err();
+    let fault = switch.on_control(now, &bytes("01 00 0008 00000001"), &mut out).unwrap_err();
     assert_eq!(fault.label(), "no_common_version");
     let expected = format!("<0101001d00000001{}{}", "00000000", hex(b"no common version"));
     assert_eq!(said(&out), [expected]);

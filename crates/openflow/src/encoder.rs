@@ -3,20 +3,20 @@
 use zerocopy::big_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::frame::Header;
-use crate::{Inexpressible, Kind, Version};
+use crate::raw_message::Header;
+use crate::{EncodeError, MessageType, Version};
 
 /// The transmit buffer of one switch, in its version, numbering what it is given.
 ///
-/// Encoders append whole messages or nothing: what a version cannot say leaves no octet behind.
+/// Encoders append whole messages or nothing: what a version cannot say leaves no byte behind.
 #[derive(Debug)]
-pub struct Out<'t> {
+pub struct Encoder<'t> {
     tx: &'t mut Vec<u8>,
     version: Version,
     next_xid: &'t mut u32,
 }
 
-impl<'t> Out<'t> {
+impl<'t> Encoder<'t> {
     /// Appends to `tx` in `version`; `next_xid` is the transaction id of the next message.
     #[inline]
     pub fn new(tx: &'t mut Vec<u8>, version: Version, next_xid: &'t mut u32) -> Self {
@@ -25,19 +25,19 @@ impl<'t> Out<'t> {
 
     /// The same buffer, lent on.
     #[inline]
-    pub fn reborrow(&mut self) -> Out<'_> {
-        Out { tx: self.tx, version: self.version, next_xid: self.next_xid }
+    pub fn reborrow(&mut self) -> Encoder<'_> {
+        Encoder { tx: self.tx, version: self.version, next_xid: self.next_xid }
     }
 
     /// The same switch, into another buffer.
     #[inline]
-    pub fn onto<'a>(&'a mut self, tx: &'a mut Vec<u8>) -> Out<'a> {
-        Out { tx, version: self.version, next_xid: self.next_xid }
+    pub fn with_buffer<'a>(&'a mut self, tx: &'a mut Vec<u8>) -> Encoder<'a> {
+        Encoder { tx, version: self.version, next_xid: self.next_xid }
     }
 
     /// The same buffer, lent on, in another version.
-    pub(crate) fn in_version(&mut self, version: Version) -> Out<'_> {
-        Out { version, ..self.reborrow() }
+    pub(crate) fn in_version(&mut self, version: Version) -> Encoder<'_> {
+        Encoder { version, ..self.reborrow() }
     }
 
     /// Writes a message with the next transaction id and returns that id.
@@ -47,9 +47,9 @@ impl<'t> Out<'t> {
     #[inline]
     pub(crate) fn message(
         &mut self,
-        kind: Kind,
-        body: impl FnOnce(&mut Out<'_>) -> Result<(), Inexpressible>,
-    ) -> Result<u32, Inexpressible> {
+        kind: MessageType,
+        body: impl FnOnce(&mut Encoder<'_>) -> Result<(), EncodeError>,
+    ) -> Result<u32, EncodeError> {
         let xid = *self.next_xid;
         self.message_with_xid(kind, xid, body)?;
         *self.next_xid = xid.wrapping_add(1);
@@ -59,14 +59,14 @@ impl<'t> Out<'t> {
     /// Writes a message that answers the request `xid`.
     ///
     /// # Errors
-    /// What `body` says, and a message of over 65 535 octets; nothing is written then.
+    /// What `body` says, and a message of over 65 535 bytes; nothing is written then.
     #[inline]
     pub(crate) fn message_with_xid(
         &mut self,
-        kind: Kind,
+        kind: MessageType,
         xid: u32,
-        body: impl FnOnce(&mut Out<'_>) -> Result<(), Inexpressible>,
-    ) -> Result<(), Inexpressible> {
+        body: impl FnOnce(&mut Encoder<'_>) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
         let start = self.tx.len();
         self.put(&Header {
             version: self.version.0,
@@ -81,23 +81,23 @@ impl<'t> Out<'t> {
         written
     }
 
-    /// Writes the octets since `start` as a 16-bit length, `at` octets after `start`.
+    /// Writes the bytes since `start` as a 16-bit length, `at` bytes after `start`.
     ///
     /// # Errors
-    /// More than 65 535 octets.
+    /// More than 65 535 bytes.
     #[inline]
-    pub(crate) fn patch_len(&mut self, start: usize, at: usize) -> Result<(), Inexpressible> {
+    pub(crate) fn patch_len(&mut self, start: usize, at: usize) -> Result<(), EncodeError> {
         self.patch(start + at, self.tx.len() - start)
     }
 
-    /// Writes `len` as 16 bits over the octets at `at`.
+    /// Writes `len` as 16 bits over the bytes at `at`.
     ///
     /// # Errors
     /// More than 65 535.
     #[inline]
-    pub(crate) fn patch(&mut self, at: usize, len: usize) -> Result<(), Inexpressible> {
+    pub(crate) fn patch(&mut self, at: usize, len: usize) -> Result<(), EncodeError> {
         let version = self.version;
-        let too_long = Inexpressible { what: "more than 65535 octets", version, needs: None };
+        let too_long = EncodeError { what: "more than 65535 bytes", version, needs: None };
         let len = u16::try_from(len).map_err(|_| too_long)?;
         if let Some(place) = self.tx.get_mut(at..at + 2) {
             place.copy_from_slice(&len.to_be_bytes());
@@ -119,16 +119,16 @@ impl<'t> Out<'t> {
         *self.next_xid = xid;
     }
 
-    /// Forgets what is behind the first `len` octets.
+    /// Forgets what is behind the first `len` bytes.
     #[inline]
     pub(crate) fn truncate(&mut self, len: usize) {
         self.tx.truncate(len);
     }
 
-    /// Appends the first `N` of `octets` and returns them, to be written over.
+    /// Appends the first `N` of `bytes` and returns them, to be written over.
     #[inline]
-    pub(crate) fn put_chunk<const N: usize>(&mut self, octets: &[u8]) -> &mut [u8] {
-        if let Some(chunk) = octets.first_chunk::<N>() {
+    pub(crate) fn put_chunk<const N: usize>(&mut self, bytes: &[u8]) -> &mut [u8] {
+        if let Some(chunk) = bytes.first_chunk::<N>() {
             self.tx.extend_from_slice(chunk);
         }
         self.tx.last_chunk_mut::<N>().map_or(&mut [], |chunk| chunk)
@@ -164,14 +164,14 @@ impl<'t> Out<'t> {
         self.tx.extend_from_slice(layout.as_bytes());
     }
 
-    /// Appends zeros until the octets since `start` are a multiple of eight.
+    /// Appends zeros until the bytes since `start` are a multiple of eight.
     #[inline]
     pub(crate) fn pad_to_8(&mut self, start: usize) {
         let len = self.tx.len() - start;
         self.tx.resize(start + len.next_multiple_of(8), 0);
     }
 
-    /// Octets in the buffer.
+    /// Bytes in the buffer.
     pub fn len(&self) -> usize {
         self.tx.len()
     }
@@ -194,23 +194,23 @@ impl<'t> Out<'t> {
     }
 
     /// Fails with the name of what only `needs` and later can say.
-    pub(crate) fn needs(&self, needs: Version, what: &'static str) -> Result<(), Inexpressible> {
+    pub(crate) fn needs(&self, needs: Version, what: &'static str) -> Result<(), EncodeError> {
         if self.version >= needs {
             return Ok(());
         }
-        Err(Inexpressible { what, version: self.version, needs: Some(needs) })
+        Err(EncodeError { what, version: self.version, needs: Some(needs) })
     }
 
     /// Writes a message of any kind with a ready body; answers the request `xid`.
     ///
     /// # Errors
-    /// A message of over 65 535 octets, a kind that the version has no number for.
-    pub fn raw(&mut self, kind: Kind, xid: u32, body: &[u8]) -> Result<(), Inexpressible> {
+    /// A message of over 65 535 bytes, a kind that the version has no number for.
+    pub fn raw(&mut self, kind: MessageType, xid: u32, body: &[u8]) -> Result<(), EncodeError> {
         let version = self.version;
-        if Kind::from_wire(version, kind.to_wire(version)) != kind {
-            let row = Kind::ALL.iter().find(|row| row.0 == kind);
+        if MessageType::from_wire(version, kind.to_wire(version)) != kind {
+            let row = MessageType::ALL.iter().find(|row| row.0 == kind);
             let (what, needs) = row.map_or(("kind of message", None), |r| (r.1, Some(r.2)));
-            return Err(Inexpressible { what, version, needs });
+            return Err(EncodeError { what, version, needs });
         }
         self.message_with_xid(kind, xid, |out| {
             out.put(body);
@@ -219,36 +219,36 @@ impl<'t> Out<'t> {
     }
 
     /// Writes a message that is a header and nothing else.
-    fn bare(&mut self, kind: Kind) -> u32 {
+    fn bare(&mut self, kind: MessageType) -> u32 {
         let xid = *self.next_xid;
         self.bare_with_xid(kind, xid);
         *self.next_xid = xid.wrapping_add(1);
         xid
     }
 
-    fn bare_with_xid(&mut self, kind: Kind, xid: u32) {
+    fn bare_with_xid(&mut self, kind: MessageType, xid: u32) {
         let (version, kind) = (self.version.0, kind.to_wire(self.version));
         self.put(&Header { version, kind, length: U16::new(8), xid: xid.into() });
     }
 
     /// `FEATURES_REQUEST`. §7.3.1.
     pub fn features_request(&mut self) -> u32 {
-        self.bare(Kind::FEATURES_REQUEST)
+        self.bare(MessageType::FEATURES_REQUEST)
     }
 
     /// `GET_CONFIG_REQUEST`. §7.3.2.
     pub fn get_config_request(&mut self) -> u32 {
-        self.bare(Kind::GET_CONFIG_REQUEST)
+        self.bare(MessageType::GET_CONFIG_REQUEST)
     }
 
     /// `BARRIER_REQUEST`: what was said before is done before what is said later. §7.3.8.
     pub fn barrier_request(&mut self) -> u32 {
-        self.bare(Kind::BARRIER_REQUEST)
+        self.bare(MessageType::BARRIER_REQUEST)
     }
 
     /// `BARRIER_REPLY` to the request `xid`. §7.3.8.
     pub fn barrier_reply(&mut self, xid: u32) {
-        self.bare_with_xid(Kind::BARRIER_REPLY, xid);
+        self.bare_with_xid(MessageType::BARRIER_REPLY, xid);
     }
 }
 
@@ -259,8 +259,8 @@ mod tests {
     #[test]
     fn a_message_that_cannot_be_said_leaves_nothing_behind() {
         let (mut tx, mut xid) = (vec![1, 2, 3], 9);
-        let mut out = Out::new(&mut tx, Version::V1_0, &mut xid);
-        let failed = out.message(Kind::FLOW_MOD, |out| {
+        let mut out = Encoder::new(&mut tx, Version::V1_0, &mut xid);
+        let failed = out.message(MessageType::FLOW_MOD, |out| {
             out.put(&[0u8; 8]);
             out.needs(Version::V1_1, "goto_table")
         });
@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn xids_count_up_and_round() {
         let (mut tx, mut xid) = (vec![], u32::MAX);
-        let mut out = Out::new(&mut tx, Version::V1_3, &mut xid);
+        let mut out = Encoder::new(&mut tx, Version::V1_3, &mut xid);
         assert_eq!(out.barrier_request(), u32::MAX);
         assert_eq!(out.barrier_request(), 0);
         assert_eq!(tx[..8], [4, 20, 0, 8, 0xff, 0xff, 0xff, 0xff]);
