@@ -175,9 +175,9 @@ fn next(rng: &mut Rng, hosts: u32, version: Version) -> Heard {
         0 => {
             let at = place(rng);
             let role = match rng.below(4) {
-                0 => PortRole::Settling,
+                0 => PortRole::Pending,
                 1 => PortRole::Link,
-                2 => PortRole::Shared(place(rng)),
+                2 => PortRole::SharedSegment(place(rng)),
                 _ => PortRole::Edge,
             };
             Heard::Fact(Fact::Port(at, Some(port(role, rng.below(4) > 0))))

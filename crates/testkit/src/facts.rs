@@ -102,14 +102,14 @@ impl Known {
             }
             Self::Edge(all) => all.iter().map(|at| set(at, true, PortRole::Edge)).for_each(tell),
             Self::Settling(all) => {
-                all.iter().map(|at| set(at, true, PortRole::Settling)).for_each(tell);
+                all.iter().map(|at| set(at, true, PortRole::Pending)).for_each(tell);
             }
             Self::Down(all) => {
-                all.iter().map(|at| set(at, false, PortRole::Settling)).for_each(tell);
+                all.iter().map(|at| set(at, false, PortRole::Pending)).for_each(tell);
             }
             Self::Shared(all) => {
                 let Some(speaks) = all.first().map(place) else { return };
-                all.iter().map(|at| set(at, true, PortRole::Shared(speaks))).for_each(tell);
+                all.iter().map(|at| set(at, true, PortRole::SharedSegment(speaks))).for_each(tell);
             }
             Self::Host(host, at) => {
                 let there = Host { at: place(at), addrs: vec![] };
@@ -130,7 +130,7 @@ impl Known {
 
 /// A switch that has just connected, with four ports that nothing is known of.
 pub(crate) fn switch(id: DatapathId) -> Fact {
-    let ports = (1..=4).map(|no| (PortNo(no), port(true, PortRole::Settling))).collect();
+    let ports = (1..=4).map(|no| (PortNo(no), port(true, PortRole::Pending))).collect();
     Fact::Switch(id, Some(SwitchInfo { ports }))
 }
 

@@ -21,8 +21,8 @@ pub(super) fn is_edge(view: &NetworkView, at: SwitchPort) -> bool {
     view.port(at).is_some_and(|port| port.is_up)
         && match view.port_role(at) {
             PortRole::Edge => true,
-            PortRole::Shared(by) => by == at,
-            PortRole::Settling | PortRole::Link => false,
+            PortRole::SharedSegment(by) => by == at,
+            PortRole::Pending | PortRole::Link => false,
         }
 }
 

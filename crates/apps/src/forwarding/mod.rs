@@ -216,9 +216,9 @@ impl Forwarding {
     fn from(&mut self, at: SwitchPort, ctx: &Ctx<'_>) -> Option<From> {
         match ctx.view().port_role(at) {
             PortRole::Edge => Some(From::Edge),
-            PortRole::Shared(by) if by == at => Some(From::Edge),
+            PortRole::SharedSegment(by) if by == at => Some(From::Edge),
             PortRole::Link => Some(From::Link),
-            PortRole::Settling | PortRole::Shared(_) => {
+            PortRole::Pending | PortRole::SharedSegment(_) => {
                 self.counts.unsettled += 1;
                 None
             }

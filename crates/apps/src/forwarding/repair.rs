@@ -238,8 +238,8 @@ impl Repair {
     /// A port leads to this. If that is no switch, the link that it had is over.
     fn may_lead_elsewhere(&mut self, at: SwitchPort, role: PortRole) -> Option<Gone> {
         match role {
-            PortRole::Edge | PortRole::Shared(_) => self.unlink(at),
-            PortRole::Link | PortRole::Settling => None,
+            PortRole::Edge | PortRole::SharedSegment(_) => self.unlink(at),
+            PortRole::Link | PortRole::Pending => None,
         }
     }
 

@@ -221,7 +221,7 @@ impl Switches {
         };
         let is_dead = network.view().port(at).is_none_or(|port| !port.is_up);
         let leads_to = network.view().port_role(at);
-        if !is_dead && leads_to == PortRole::Settling {
+        if !is_dead && leads_to == PortRole::Pending {
             return 0;
         }
         let mut claims = own.claims.remove(&at.port).unwrap_or_default();

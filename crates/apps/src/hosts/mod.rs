@@ -476,8 +476,8 @@ impl App for Hosts {
 fn is_attachment(view: &NetworkView, at: SwitchPort) -> bool {
     match view.port_role(at) {
         PortRole::Edge => true,
-        PortRole::Shared(speaks) => speaks == at,
-        PortRole::Settling | PortRole::Link => false,
+        PortRole::SharedSegment(speaks) => speaks == at,
+        PortRole::Pending | PortRole::Link => false,
     }
 }
 
@@ -486,8 +486,8 @@ fn can_have_hosts(at: SwitchPort, port: Option<&PortInfo>) -> bool {
     port.is_some_and(|port| {
         port.is_up
             && match port.role {
-                PortRole::Edge | PortRole::Settling => true,
-                PortRole::Shared(speaks) => speaks == at,
+                PortRole::Edge | PortRole::Pending => true,
+                PortRole::SharedSegment(speaks) => speaks == at,
                 PortRole::Link => false,
             }
     })

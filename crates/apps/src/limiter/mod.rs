@@ -263,7 +263,7 @@ impl Guard {
         let first = ctx.switch.next_xid();
         for (no, is_up, role) in ports {
             let at = SwitchPort::new(id, no);
-            let is_hosts = is_up && (role == PortRole::Edge || role == PortRole::Shared(at));
+            let is_hosts = is_up && (role == PortRole::Edge || role == PortRole::SharedSegment(at));
             let is_ahead = self.ports.get(&no).is_some_and(|port| port.is_ahead);
             if is_wanted && is_hosts && !is_ahead {
                 let kind = (no, Kind::Misses);

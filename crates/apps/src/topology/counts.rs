@@ -56,10 +56,10 @@ impl Ports {
         self.looped += u64::from(port.phase == Phase::Looped);
         let count = match port.role() {
             _ if !port.is_up() => &mut self.down,
-            PortRole::Settling => &mut self.settling,
+            PortRole::Pending => &mut self.settling,
             PortRole::Edge => &mut self.edge,
             PortRole::Link => &mut self.link,
-            PortRole::Shared(_) => &mut self.shared,
+            PortRole::SharedSegment(_) => &mut self.shared,
         };
         *count += 1;
     }

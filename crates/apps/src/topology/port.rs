@@ -343,12 +343,12 @@ impl Port {
 
     pub(super) fn role(&self) -> PortRole {
         match self.phase {
-            Phase::Down | Phase::Asking(_) | Phase::Quiet(_) | Phase::Looped => PortRole::Settling,
+            Phase::Down | Phase::Asking(_) | Phase::Quiet(_) | Phase::Looped => PortRole::Pending,
             Phase::Edge => PortRole::Edge,
             Phase::Link => PortRole::Link,
             Phase::Shared => {
                 let peers = self.peers.iter().map(|peer| peer.at);
-                PortRole::Shared(peers.min().map_or(self.at, |first| first.min(self.at)))
+                PortRole::SharedSegment(peers.min().map_or(self.at, |first| first.min(self.at)))
             }
         }
     }

@@ -28,9 +28,9 @@ fn a_host_is_learnt_where_its_frames_come_in() {
 fn nobody_is_learnt_between_switches() {
     each(&Config::default(), |net| {
         net.role(place(1, 2), PortRole::Link);
-        net.role(place(1, 3), PortRole::Settling);
-        net.role(place(1, 4), PortRole::Shared(place(2, 4)));
-        net.role(place(2, 4), PortRole::Shared(place(2, 4)));
+        net.role(place(1, 3), PortRole::Pending);
+        net.role(place(1, 4), PortRole::SharedSegment(place(2, 4)));
+        net.role(place(2, 4), PortRole::SharedSegment(place(2, 4)));
         for port in [2, 3, 4, 99] {
             assert_eq!(net.frame(place(1, port), &plain(mac('a'), mac('b'))), Verdict::Continue);
             assert_eq!(net.at(mac('a')), None, "at {port}");
@@ -151,7 +151,7 @@ fn hosts_at_a_port_that_goes_are_forgotten_at_once() {
         net.role(place(1, 3), PortRole::Link);
         let known: Vec<_> = ('a'..='d').filter(|&letter| net.at(mac(letter)).is_some()).collect();
         assert_eq!(known, ['d']);
-        net.role(place(1, 4), PortRole::Settling);
+        net.role(place(1, 4), PortRole::Pending);
         assert_eq!(net.at(mac('d')), Some(place(1, 4)), "it may lead to hosts again");
         assert_eq!(net.gauge("hosts"), 1);
     });

@@ -78,7 +78,7 @@ fn it_does_not_move_to_where_nobody_is_learnt_or_no_more_are() {
     let cfg = Config { per_port_max: 1, ..Config::default() };
     each(&cfg, |net| {
         net.role(place(2, 1), PortRole::Link);
-        net.role(place(2, 2), PortRole::Settling);
+        net.role(place(2, 2), PortRole::Pending);
         net.frame(place(1, 1), &plain(mac('a'), mac('z')));
         net.frame(place(2, 3), &plain(mac('b'), mac('z')));
         for port in 1..=3 {
@@ -94,11 +94,11 @@ fn it_does_not_move_to_where_nobody_is_learnt_or_no_more_are() {
 fn what_comes_in_at_a_port_that_came_up_goes_up_until_somebody_is_learnt() {
     each(&Config::default(), |net| {
         let at = place(1, 1);
-        net.role(at, PortRole::Settling);
+        net.role(at, PortRole::Pending);
         net.role(at, PortRole::Edge);
         assert_eq!(net.rules(), [""; 0], "it was never down");
         net.port_down(at);
-        net.role(at, PortRole::Settling);
+        net.role(at, PortRole::Pending);
         assert_eq!(net.rules(), [""; 0], "nobody is learnt there yet");
         net.role(at, PortRole::Edge);
         assert_eq!(net.rules(), ["add"]);

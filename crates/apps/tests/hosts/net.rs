@@ -190,7 +190,7 @@ impl Net {
     }
 
     pub(crate) fn port_down(&mut self, at: SwitchPort) {
-        let port = PortInfo { is_up: false, ..port(at, PortRole::Settling) };
+        let port = PortInfo { is_up: false, ..port(at, PortRole::Pending) };
         self.tell(Fact::Port(at, Some(port)));
     }
 

@@ -97,7 +97,7 @@ fn one_step(rng: &mut Rng, net: &mut Net) {
         0 => net.port_down(at),
         1 => net.role(at, PortRole::Link),
         2..6 => net.role(at, PortRole::Edge),
-        6 => net.role(at, PortRole::Shared(place(1, 1 + rng.below(PORTS)))),
+        6 => net.role(at, PortRole::SharedSegment(place(1, 1 + rng.below(PORTS)))),
         7 if rng.below(5) == 0 => {
             net.down(at.switch.0);
             net.wait_ms(u64::from(rng.below(30)) * 1000);

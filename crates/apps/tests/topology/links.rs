@@ -18,7 +18,7 @@ fn a_wire_is_a_link_in_both_directions_at_once_and_all_else_an_edge() {
         assert_eq!(view.link_from(A).map(|link| link.to), Some(B), "{version}");
         assert_eq!(view.link_from(B).map(|link| link.to), Some(A), "{version}");
         assert_eq!(roles(&fabric, [A, B]), [PortRole::Link; 2], "{version}");
-        assert_eq!(roles(&fabric, [place(1, 2), place(2, 1)]), [PortRole::Settling; 2]);
+        assert_eq!(roles(&fabric, [place(1, 2), place(2, 1)]), [PortRole::Pending; 2]);
         fabric.run(MS * 750);
         assert_eq!(roles(&fabric, [place(1, 2), place(2, 1)]), [PortRole::Edge; 2], "{version}");
         assert_eq!((links(&fabric), fabric.gauge("topology_ports_edge")), (2, 6), "{version}");
@@ -35,10 +35,10 @@ fn a_port_that_goes_down_takes_its_links_along_at_once() {
         fabric.run(MS);
         assert_eq!(links(&fabric), 0);
         assert!(fabric.view(0).port(down).is_some_and(|port| !port.is_up));
-        assert_eq!(roles(&fabric, [down, up]), [PortRole::Settling, PortRole::Link]);
+        assert_eq!(roles(&fabric, [down, up]), [PortRole::Pending, PortRole::Link]);
         // Nobody is there who could forward: the other end is looked at anew.
         fabric.run(S * 2);
-        assert_eq!(roles(&fabric, [down, up]), [PortRole::Settling, PortRole::Edge]);
+        assert_eq!(roles(&fabric, [down, up]), [PortRole::Pending, PortRole::Edge]);
         fabric.set_port(down, true);
         fabric.run(MS);
         assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [PortRole::Link; 2]));

@@ -25,15 +25,15 @@ fn ports_of_one_foreign_network_have_the_smallest_speak_for_all() {
         }
         fabric.run(MS * 250);
         // Before it is an edge, a port is known to be none.
-        assert_eq!(roles(&fabric, AROUND), [PortRole::Shared(place(1, 1)); 3]);
+        assert_eq!(roles(&fabric, AROUND), [PortRole::SharedSegment(place(1, 1)); 3]);
         fabric.run(S * 60);
-        assert_eq!(roles(&fabric, AROUND), [PortRole::Shared(place(1, 1)); 3]);
+        assert_eq!(roles(&fabric, AROUND), [PortRole::SharedSegment(place(1, 1)); 3]);
         assert_eq!(fabric.view(0).links().count(), 0);
         assert_eq!(fabric.gauge("topology_ports_shared"), 3);
         fabric.set_port(place(1, 1), false);
         fabric.run(MS);
-        let second = PortRole::Shared(place(2, 1));
-        assert_eq!(roles(&fabric, AROUND), [PortRole::Settling, second, second]);
+        let second = PortRole::SharedSegment(place(2, 1));
+        assert_eq!(roles(&fabric, AROUND), [PortRole::Pending, second, second]);
         fabric.down(2);
         fabric.run(S);
         assert_eq!(fabric.view(0).port_role(place(3, 1)), PortRole::Edge);
@@ -45,7 +45,10 @@ fn a_network_that_joins_edges_later_is_noticed() {
     let mut fabric = settled_pair();
     fabric.bridge(&[place(1, 4), place(2, 4)]);
     fabric.run(S * 6);
-    assert_eq!(roles(&fabric, [place(1, 4), place(2, 4)]), [PortRole::Shared(place(1, 4)); 2]);
+    assert_eq!(
+        roles(&fabric, [place(1, 4), place(2, 4)]),
+        [PortRole::SharedSegment(place(1, 4)); 2]
+    );
     assert_eq!(links(&fabric), 2);
 }
 
@@ -63,7 +66,7 @@ fn three_ports_with_lldp_between_all_of_them_are_no_link() {
         fabric.up(id);
     }
     fabric.run(S * 10);
-    assert_eq!(roles(&fabric, AROUND), [PortRole::Shared(place(1, 1)); 3]);
+    assert_eq!(roles(&fabric, AROUND), [PortRole::SharedSegment(place(1, 1)); 3]);
     assert_eq!(links(&fabric), 0);
     fabric.down(3);
     fabric.run(S * 5);
@@ -77,7 +80,7 @@ fn a_port_at_which_comes_in_what_left_is_kept_out() {
     let looped = place(1, 3);
     fabric.wire_one_way(looped, looped, Duration::ZERO);
     fabric.run(S * 2);
-    assert_eq!(fabric.view(0).port_role(looped), PortRole::Settling);
+    assert_eq!(fabric.view(0).port_role(looped), PortRole::Pending);
     assert_eq!(fabric.gauge("topology_ports_looped"), 1);
     let reports = fabric.take_reports();
     assert_eq!(reports.len(), 1, "{reports:?}");
@@ -100,7 +103,7 @@ fn a_port_settles_only_after_the_longest_way_there_and_back() {
     fabric.run(S * 2);
     fabric.up(1);
     fabric.run(MS * 900);
-    assert_eq!(fabric.view(0).port_role(A), PortRole::Settling);
+    assert_eq!(fabric.view(0).port_role(A), PortRole::Pending);
     fabric.run(MS * 600);
     assert_eq!(fabric.view(0).port_role(A), PortRole::Edge);
 }
@@ -111,7 +114,7 @@ fn a_port_that_is_down_is_nothing_until_it_is_up() {
     fabric.set_port(place(1, 2), false);
     fabric.up(1);
     fabric.run(S * 5);
-    assert_eq!(fabric.view(0).port_role(place(1, 2)), PortRole::Settling);
+    assert_eq!(fabric.view(0).port_role(place(1, 2)), PortRole::Pending);
     assert_eq!(fabric.gauge("topology_ports_down"), 1);
     let left = fabric.take_left();
     assert!(left.iter().all(|(at, _)| *at != place(1, 2)));

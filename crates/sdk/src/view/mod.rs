@@ -47,13 +47,13 @@ impl fmt::Display for SwitchPort {
 pub enum PortRole {
     /// Not known yet: nothing is flooded there, nobody is learnt there.
     #[default]
-    Settling,
+    Pending,
     /// Hosts, or a network of others that no other port leads to.
     Edge,
     /// A switch of this network.
     Link,
     /// A network of others, to which several ports lead: this one speaks for all of them.
-    Shared(SwitchPort),
+    SharedSegment(SwitchPort),
 }
 
 /// A port of a switch.
@@ -168,9 +168,9 @@ impl NetworkView {
         self.switch(at.switch)?.ports.get(&at.port)
     }
 
-    /// What a port leads to; [`PortRole::Settling`] for one that is not known.
+    /// What a port leads to; [`PortRole::Pending`] for one that is not known.
     pub fn port_role(&self, at: SwitchPort) -> PortRole {
-        self.port(at).map_or(PortRole::Settling, |port| port.role)
+        self.port(at).map_or(PortRole::Pending, |port| port.role)
     }
 
     /// The link that comes in at `to`.
@@ -460,7 +460,7 @@ mod tests {
     fn facts() -> Vec<PublishedFact> {
         let mut facts = Vec::new();
         for n in 0..3u64 {
-            let ports = (1..4).map(|no| (PortNo(no), port(PortRole::Settling))).collect();
+            let ports = (1..4).map(|no| (PortNo(no), port(PortRole::Pending))).collect();
             facts.push(Fact::Switch(DatapathId(n), Some(SwitchInfo { ports })));
         }
         for n in 0..30u32 {
