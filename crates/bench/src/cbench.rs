@@ -11,7 +11,7 @@ use crate::report::{LoopFigures, Report};
 
 /// What goes before, for people; on the standard error output.
 pub fn header(plan: &Plan, host: &str, port: u16, ranged: bool) -> String {
-    let mode = if plan.load == Load::Fit { "throughput" } else { "latency" };
+    let mode = if plan.load == Load::Unlimited { "throughput" } else { "latency" };
     let learning = if plan.announce == Announce::Hosts { "learning" } else { "NOT learning" };
     let (delay_ms, gap_ms) = (plan.delay.as_millis(), plan.connect_gap.as_millis());
     let lines = [
@@ -66,14 +66,14 @@ pub fn result_line(report: &Report) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{End, LoopTally};
+    use crate::coordination::{ThreadLoopResult, ThreadResult};
     use crate::latency::histogram;
-    use crate::report::Gathered;
+    use crate::report::ThreadResults;
 
     /// Two threads, three switches, three loops of which the first does not count.
     fn report() -> Report {
         let plan = Plan { switches: 3, threads: 2, loops: 3, ..Plan::default() };
-        let tally = |thread, number, answered: &[u64]| LoopTally {
+        let tally = |thread, number, answered: &[u64]| ThreadLoopResult {
             thread,
             number,
             elapsed: Duration::from_millis(500),
@@ -87,14 +87,14 @@ mod tests {
         let tallies = (0u32..)
             .zip(loops)
             .flat_map(|(n, [first, second])| [tally(0, n, &[first, 40]), tally(1, n, &[second])]);
-        let ends = (0..2).map(|thread| End {
+        let ends = (0..2).map(|thread| ThreadResult {
             thread,
             players: vec![],
-            errors: crate::Errors::default(),
+            errors: crate::ErrorCounts::default(),
             behind: None,
             still_answering: false,
         });
-        Report::new(&plan, Gathered { tallies: tallies.collect(), ends: ends.collect() })
+        Report::new(&plan, ThreadResults { tallies: tallies.collect(), ends: ends.collect() })
     }
 
     #[test]
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn the_header_is_the_one_that_people_know() {
-        let plan = Plan { load: Load::Fit, ..Plan::default() };
+        let plan = Plan { load: Load::Unlimited, ..Plan::default() };
         assert_eq!(
             header(&plan, "127.0.0.1", 6633, true),
             "cbench: controller benchmarking tool\n   \

@@ -69,7 +69,7 @@ impl Generator {
             ErrorKind::NotFound => {
                 Error::Congestion(plan.socket.congestion.clone().unwrap_or_default(), e)
             }
-            _ => Error::Refused(target, e),
+            _ => Error::ConnectFailed(target, e),
         })?;
         let id = self.io.adopt_connecting(stream)?;
         player.conn = Some(id);
@@ -93,9 +93,9 @@ impl Generator {
             let target = self.plan.targets.first().copied();
             let target = target.unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
             let reason = reason.unwrap_or_else(|| "no answer".into());
-            return Err(Error::Refused(target, std::io::Error::other(reason)));
+            return Err(Error::ConnectFailed(target, std::io::Error::other(reason)));
         }
-        Err(Error::NotGreeted {
+        Err(Error::HandshakeFailed {
             switches: u32::try_from(self.players.len()).unwrap_or(u32::MAX),
             connected: u32::try_from(connected).unwrap_or(u32::MAX),
             after_s: self.plan.handshake_timeout.as_secs(),

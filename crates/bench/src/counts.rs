@@ -8,7 +8,7 @@ use sluice_openflow::ErrorReason;
 ///
 /// `sent = answered + late + never_answered` holds at the end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct RequestCounts {
     /// Requests sent.
     pub sent: u64,
     /// Requests answered while they were open.
@@ -33,7 +33,7 @@ pub struct Counts {
     pub malformed: u64,
 }
 
-impl Counts {
+impl RequestCounts {
     /// `FLOW_MOD` and `PACKET_OUT` messages that came.
     pub(crate) fn heard(&self) -> u64 {
         self.answered
@@ -48,7 +48,7 @@ impl Counts {
     }
 }
 
-impl AddAssign for Counts {
+impl AddAssign for RequestCounts {
     fn add_assign(&mut self, other: Self) {
         self.sent += other.sent;
         self.answered += other.answered;
@@ -66,12 +66,12 @@ impl AddAssign for Counts {
 
 /// `ERROR` messages received, by reason.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Errors {
+pub struct ErrorCounts {
     /// Why, and how many.
     pub kinds: Vec<(ErrorReason, u64)>,
 }
 
-impl Errors {
+impl ErrorCounts {
     /// Adds `n` of one kind.
     pub(crate) fn add(&mut self, reason: ErrorReason, n: u64) {
         match self.kinds.iter_mut().find(|known| known.0 == reason) {

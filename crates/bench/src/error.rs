@@ -10,9 +10,9 @@ pub enum Error {
     /// The plan contradicts itself, or asks for what cannot be.
     Plan(String),
     /// Nobody took the connection.
-    Refused(SocketAddr, io::Error),
+    ConnectFailed(SocketAddr, io::Error),
     /// Not one switch got through the handshake in time.
-    NotGreeted {
+    HandshakeFailed {
         /// How many tried.
         switches: u32,
         /// How many of them were connected.
@@ -47,16 +47,16 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plan(what) => f.write_str(what),
-            Self::Refused(addr, e) => write!(
+            Self::ConnectFailed(addr, e) => write!(
                 f,
                 "no controller took a connection at {addr} ({e}): start one there, or name another place with -c and -p"
             ),
-            Self::NotGreeted { switches, connected, after_s, reason: None } => write!(
+            Self::HandshakeFailed { switches, connected, after_s, reason: None } => write!(
                 f,
                 "none of {switches} switches got through the handshake in {after_s} s, {connected} were connected: \
                  check that an OpenFlow controller listens there and speaks the version given with --openflow"
             ),
-            Self::NotGreeted { switches, reason: Some(reason), .. } => write!(
+            Self::HandshakeFailed { switches, reason: Some(reason), .. } => write!(
                 f,
                 "the controller turned all {switches} switches away ({reason}): try another version with --openflow"
             ),

@@ -28,7 +28,7 @@ const HELLO: [u8; 8] = [1, 0, 0, 8, 0, 0, 0, 1];
 
 /// What a connection says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Say {
+pub enum Payload {
     /// Nothing at all.
     Nothing,
     /// Random bytes.
@@ -53,7 +53,7 @@ pub struct Plan {
     /// Connections held at most; the oldest one goes first.
     pub held_max: usize,
     /// What each says.
-    pub say: Say,
+    pub say: Payload,
     /// What the rubbish comes from.
     pub seed: u64,
     /// What is set on the sockets.
@@ -157,14 +157,18 @@ impl<'p> Flood<'p> {
                 self.begin(now)?;
             }
             self.let_go(now);
-            if self.plan.say == Say::Slowly && now >= slow {
+            if self.plan.say == Payload::Slowly && now >= slow {
                 self.say_slowly();
                 slow = now + SLOW;
             }
             let due = schedule.due_at(self.report.begun);
             let held = self.plan.hold.and_then(|hold| Some(self.order.front()?.0 + hold));
-            let next =
-                [Some(end), Some(due), held, Some(slow).filter(|_| self.plan.say == Say::Slowly)];
+            let next = [
+                Some(end),
+                Some(due),
+                held,
+                Some(slow).filter(|_| self.plan.say == Payload::Slowly),
+            ];
             now = self.io.wait(next.into_iter().flatten().min())?;
             while self.one_event() {}
         }
@@ -244,9 +248,9 @@ impl<'p> Flood<'p> {
                     peer.since = Some(clock::now());
                 }
                 match self.plan.say {
-                    Say::Nothing | Say::Slowly => {}
-                    Say::Hello => _ = self.io.send(id, &HELLO),
-                    Say::Rubbish => _ = self.io.send(id, &self.rubbish),
+                    Payload::Nothing | Payload::Slowly => {}
+                    Payload::Hello => _ = self.io.send(id, &HELLO),
+                    Payload::Rubbish => _ = self.io.send(id, &self.rubbish),
                 }
             }
             IoEvent::Data(_, bytes) => self.report.heard += bytes.len() as u64,

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use sluice_io::{Epoll, Io, IoEvent, clock, cores};
 
 use crate::Error;
-use crate::control::{Control, End, LoopTally, News, PlayerEnd};
-use crate::counts::Errors;
-use crate::latency::Latencies;
-use crate::ledger::{Stamp, TICK_NS};
-use crate::offer::{Offer, stamp};
+use crate::coordination::{SharedState, SwitchResult, ThreadEvent, ThreadLoopResult, ThreadResult};
+use crate::counts::ErrorCounts;
+use crate::emulated_switch::{EmulatedSwitch, ReceiveContext};
+use crate::latency::LatencyRecorder;
+use crate::offered_load::{OfferedLoad, stamp};
+use crate::outstanding::{TICK_NS, Timestamp};
 use crate::plan::Plan;
-use crate::player::{Ears, Player};
-use crate::requests::Requests;
+use crate::requests::RequestTemplates;
 
 /// Between two looks for requests that are too old.
 const SWEEP: Duration = Duration::from_millis(100);
@@ -32,18 +32,18 @@ pub(crate) struct Generator {
     pub(crate) plan: Arc<Plan>,
     pub(crate) index: usize,
     pub(crate) io: Epoll,
-    pub(crate) players: Vec<Player>,
-    pub(crate) requests: Requests,
-    pub(crate) control: Arc<Control>,
+    pub(crate) players: Vec<EmulatedSwitch>,
+    pub(crate) requests: RequestTemplates,
+    pub(crate) control: Arc<SharedState>,
     /// Players by the slot of their connection.
     pub(crate) by_slot: Vec<usize>,
     /// Players that heard something or have room again, each once.
-    pub(crate) touched: Touched,
-    news: Sender<News>,
-    latencies: Latencies,
-    errors: Errors,
+    pub(crate) touched: PendingSwitches,
+    news: Sender<ThreadEvent>,
+    latencies: LatencyRecorder,
+    errors: ErrorCounts,
     epoch: Instant,
-    level: Level,
+    level: OutstandingIntegral,
     waited: Duration,
     pub(crate) known: u64,
     answered: u64,
@@ -51,22 +51,22 @@ pub(crate) struct Generator {
 
 /// Players that have something to say, each once.
 #[derive(Debug)]
-pub(crate) struct Touched {
+pub(crate) struct PendingSwitches {
     list: Vec<usize>,
     is_in: Vec<bool>,
 }
 
 /// How many requests are open, and the sum of that over time.
 #[derive(Debug, Clone, Copy, Default)]
-struct Level {
+struct OutstandingIntegral {
     open: i64,
-    since: Stamp,
+    since: Timestamp,
     /// Request ticks.
     area: i64,
 }
 
 /// Where a thread was at the edge of a loop.
-struct Mark {
+struct LoopSnapshot {
     time: Instant,
     cpu: Duration,
     waited: Duration,
@@ -79,27 +79,27 @@ impl Generator {
         plan: &Arc<Plan>,
         index: usize,
         io: Epoll,
-        control: &Arc<Control>,
-        news: Sender<News>,
+        control: &Arc<SharedState>,
+        news: Sender<ThreadEvent>,
     ) -> Result<Self, Error> {
         let numbers = (0..plan.switches).skip(index).step_by(plan.threads);
-        let players: Vec<_> = numbers.map(|number| Player::new(plan, number)).collect();
-        let requests = Requests::new(plan.version, plan.frame_len)
+        let players: Vec<_> = numbers.map(|number| EmulatedSwitch::new(plan, number)).collect();
+        let requests = RequestTemplates::new(plan.version, plan.frame_len)
             .map_err(|e| Error::Plan(format!("the bench cannot say this: {e}")))?;
         Ok(Self {
             plan: Arc::clone(plan),
             index,
             io,
-            touched: Touched::new(players.len()),
+            touched: PendingSwitches::new(players.len()),
             players,
             requests,
             control: Arc::clone(control),
             by_slot: Vec::new(),
             news,
-            latencies: Latencies::new(),
-            errors: Errors::default(),
+            latencies: LatencyRecorder::new(),
+            errors: ErrorCounts::default(),
             epoch: clock::now(),
-            level: Level::default(),
+            level: OutstandingIntegral::default(),
             waited: Duration::ZERO,
             known: 0,
             answered: 0,
@@ -109,11 +109,11 @@ impl Generator {
     /// Connects, announces, requests, drains; tells the coordinator what it must know.
     pub(crate) fn run(mut self) {
         if let Err(e) = self.live() {
-            self.tell(News::Failed(e));
+            self.tell(ThreadEvent::Failed(e));
         }
     }
 
-    fn tell(&self, news: News) {
+    fn tell(&self, news: ThreadEvent) {
         // The coordinator is gone only when it failed itself.
         let _ = self.news.send(news);
     }
@@ -125,7 +125,7 @@ impl Generator {
         self.connect()?;
         self.announce()?;
         self.begin();
-        self.tell(News::Ready);
+        self.tell(ThreadEvent::Ready);
         let start = loop {
             if self.control.is_stopped() {
                 return Ok(());
@@ -147,14 +147,14 @@ impl Generator {
         for player in &mut self.players {
             player.begin(&self.plan, patience.unwrap_or(u32::MAX / 2));
         }
-        self.errors = Errors::default();
+        self.errors = ErrorCounts::default();
         self.answered = 0;
     }
 
     /// The loops, one after the other without a pause, then the drain.
     fn request(&mut self, start: Instant) -> Result<(), Error> {
         let plan = Arc::clone(&self.plan);
-        let mut offer = Offer::new(&plan, start, self.epoch, self.index, self.players.len());
+        let mut offer = OfferedLoad::new(&plan, start, self.epoch, self.index, self.players.len());
         let mut mark = self.mark();
         let mut quantiles = Vec::new();
         for number in 0..plan.loops {
@@ -167,7 +167,8 @@ impl Generator {
             self.tell_loop(number, &mark, &here);
             mark = here;
             if number + 1 == plan.measured().end {
-                let of = |p: &Player| [0.5, 0.99, 1.0].map(|share| p.coarse.quantile_ns(share));
+                let of =
+                    |p: &EmulatedSwitch| [0.5, 0.99, 1.0].map(|share| p.coarse.quantile_ns(share));
                 quantiles = self.players.iter().map(of).collect();
             }
             if self.control.is_stopped() {
@@ -176,9 +177,9 @@ impl Generator {
         }
         let still_answering = self.drain()?;
         let ends = self.players.iter().zip(quantiles);
-        self.tell(News::Done(End {
+        self.tell(ThreadEvent::Done(ThreadResult {
             thread: self.index,
-            players: ends.map(|(player, quantiles)| PlayerEnd::of(player, quantiles)).collect(),
+            players: ends.map(|(player, quantiles)| SwitchResult::of(player, quantiles)).collect(),
             errors: self.errors.clone(),
             behind: offer.behind(),
             still_answering,
@@ -186,7 +187,7 @@ impl Generator {
         Ok(())
     }
 
-    fn one_loop(&mut self, end: Instant, offer: &mut Offer) -> Result<(), Error> {
+    fn one_loop(&mut self, end: Instant, offer: &mut OfferedLoad) -> Result<(), Error> {
         let mut now = clock::now();
         let mut sweep = now;
         while now < end && !self.control.is_stopped() {
@@ -200,8 +201,8 @@ impl Generator {
         Ok(())
     }
 
-    fn mark(&self) -> Mark {
-        Mark {
+    fn mark(&self) -> LoopSnapshot {
+        LoopSnapshot {
             time: clock::now(),
             cpu: clock::thread_cpu(),
             waited: self.waited,
@@ -210,11 +211,11 @@ impl Generator {
         }
     }
 
-    fn tell_loop(&mut self, number: u32, from: &Mark, to: &Mark) {
+    fn tell_loop(&mut self, number: u32, from: &LoopSnapshot, to: &LoopSnapshot) {
         #[expect(clippy::cast_precision_loss, reason = "a mean of some digits is enough")]
         let area_s = (to.area - from.area) as f64 * TICK_NS as f64 / 1e9;
         let latencies = self.latencies.take();
-        self.tell(News::Loop(LoopTally {
+        self.tell(ThreadEvent::Loop(ThreadLoopResult {
             thread: self.index,
             number,
             elapsed: to.time - from.time,
@@ -248,7 +249,7 @@ impl Generator {
     pub(crate) fn turn(
         &mut self,
         deadline: Option<Instant>,
-        offer: Option<&mut Offer>,
+        offer: Option<&mut OfferedLoad>,
     ) -> Result<Instant, Error> {
         let due = offer.as_ref().and_then(|offer| offer.next_due());
         let deadline = deadline.into_iter().chain(due).min();
@@ -281,7 +282,7 @@ impl Generator {
                     let now = clock::now();
                     let stamp = stamp(self.epoch, now);
                     let (latencies, errors) = (&mut self.latencies, &mut self.errors);
-                    let mut ears = Ears { now, stamp, latencies, errors };
+                    let mut ears = ReceiveContext { now, stamp, latencies, errors };
                     let (open, known, answered) =
                         (player.open(), player.life.known.is_some(), player.counts.answered);
                     let heard = player.hear(bytes, &mut ears);
@@ -309,7 +310,7 @@ impl Generator {
         }
     }
 
-    fn say(&mut self, mut offer: Option<&mut Offer>) {
+    fn say(&mut self, mut offer: Option<&mut OfferedLoad>) {
         if let Some(offer) = &mut offer {
             offer.prepare(self.level.open, |at| self.touched.add(at));
         }
@@ -330,7 +331,7 @@ impl Generator {
     }
 }
 
-impl Touched {
+impl PendingSwitches {
     fn new(players: usize) -> Self {
         Self { list: Vec::with_capacity(players), is_in: vec![false; players] }
     }
@@ -354,9 +355,9 @@ impl Touched {
     }
 }
 
-impl Level {
+impl OutstandingIntegral {
     #[inline]
-    fn change(&mut self, now: Stamp, by: i64) {
+    fn change(&mut self, now: Timestamp, by: i64) {
         self.area += self.open * i64::from(now.wrapping_sub(self.since));
         self.open += by;
         self.since = now;

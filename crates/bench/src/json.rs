@@ -9,11 +9,11 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use crate::plan::{Announce, Count, Load};
+use crate::plan::{Announce, Load, ReplyCounting};
 use crate::report::{Report, SwitchFigures};
-use crate::requests::Kept;
-use crate::statistics::{Spread, Three};
-use crate::{Counts, Plan};
+use crate::requests::Buffering;
+use crate::statistics::{DurationSummary, RateSummary};
+use crate::{Plan, RequestCounts};
 
 /// Name and version of the schema.
 pub const SCHEMA: &str = "sluice-bench/1";
@@ -180,7 +180,7 @@ impl Document {
         let errors = report.errors.kinds.iter();
         let little = report.little;
         let behind =
-            |b: crate::Behind| BehindDocument { p50: b.p50_ns, p99: b.p99_ns, max: b.max_ns };
+            |b: crate::ScheduleLag| BehindDocument { p50: b.p50_ns, p99: b.p99_ns, max: b.max_ns };
         let threads = report.threads.iter();
         Self {
             schema: SCHEMA,
@@ -231,7 +231,7 @@ impl PlanDocument {
         let (load, window, rate) = match plan.load {
             Load::Window(n) => ("window", Some(n), None),
             Load::WindowTotal(n) => ("window_total", Some(n), None),
-            Load::Fit => ("fit", None, None),
+            Load::Unlimited => ("fit", None, None),
             Load::Rate(rate) => ("rate", None, Some(rate)),
         };
         Self {
@@ -244,7 +244,7 @@ impl PlanDocument {
             load,
             window,
             rate,
-            buffered: plan.kept == Kept::InSwitch,
+            buffered: plan.kept == Buffering::Buffered,
             frame_len: plan.frame_len,
             new_sources: plan.new_sources,
             loops: plan.loops,
@@ -260,14 +260,14 @@ impl PlanDocument {
             pin: plan.pin.clone(),
             spin_ns: ns(plan.spin),
             congestion: plan.socket.congestion.clone(),
-            count: if plan.count == Count::Answers { "answers" } else { "messages" },
+            count: if plan.count == ReplyCounting::Answers { "answers" } else { "messages" },
             timeout_ns: ns(plan.timeout),
         }
     }
 }
 
-impl From<Spread> for SpreadDocument {
-    fn from(s: Spread) -> Self {
+impl From<RateSummary> for SpreadDocument {
+    fn from(s: RateSummary) -> Self {
         Self { mean: s.mean, deviation: s.deviation, min: s.min, max: s.max }
     }
 }
@@ -286,8 +286,8 @@ impl From<&Histogram<u64>> for LatencyDocument {
     }
 }
 
-impl From<Counts> for CountsDocument {
-    fn from(c: Counts) -> Self {
+impl From<RequestCounts> for CountsDocument {
+    fn from(c: RequestCounts) -> Self {
         Self {
             sent: c.sent,
             answered: c.answered,
@@ -304,8 +304,8 @@ impl From<Counts> for CountsDocument {
     }
 }
 
-impl From<Three> for ThreeDocument {
-    fn from(t: Three) -> Self {
+impl From<DurationSummary> for ThreeDocument {
+    fn from(t: DurationSummary) -> Self {
         Self { min: ns(t.min), median: ns(t.median), max: ns(t.max) }
     }
 }
@@ -337,7 +337,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::report::Gathered;
+    use crate::report::ThreadResults;
 
     /// The names of all fields, those of plan, generator and requests under theirs.
     fn names(document: &Value, within: &str, names: &mut Vec<String>) {
@@ -355,7 +355,7 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench-json.md");
         let book = std::fs::read_to_string(path).unwrap();
         let plan = Plan { loops: 0, ..Plan::default() };
-        let report = Report::new(&plan, Gathered { tallies: vec![], ends: vec![] });
+        let report = Report::new(&plan, ThreadResults { tallies: vec![], ends: vec![] });
         let mut line = Vec::new();
         write(&report, &mut line).unwrap();
         let document: Value = serde_json::from_slice(&line).unwrap();

@@ -2,7 +2,7 @@
 
 use hdrhistogram::Histogram;
 
-use crate::ledger::{Stamp, TICK_NS};
+use crate::outstanding::{TICK_NS, Timestamp};
 
 /// Steps per factor of two in a [`Coarse`].
 const STEPS_BITS: u32 = 3;
@@ -12,9 +12,9 @@ const BUCKETS: usize = (32 - STEPS_BITS as usize + 1) << STEPS_BITS;
 
 /// A histogram of a kibibyte, one per switch: eight steps to a factor of two, so right to within 6 %.
 #[derive(Debug, Clone)]
-pub(crate) struct Coarse(Box<[u32; BUCKETS]>);
+pub(crate) struct CoarseHistogram(Box<[u32; BUCKETS]>);
 
-impl Coarse {
+impl CoarseHistogram {
     pub(crate) fn new() -> Self {
         Self(Box::new([0; BUCKETS]))
     }
@@ -70,11 +70,11 @@ impl Coarse {
 
 /// Latencies of one thread since the last time somebody took them.
 #[derive(Debug)]
-pub(crate) struct Latencies {
+pub(crate) struct LatencyRecorder {
     all: Histogram<u64>,
 }
 
-impl Latencies {
+impl LatencyRecorder {
     pub(crate) fn new() -> Self {
         Self { all: histogram() }
     }
@@ -100,20 +100,25 @@ pub(crate) fn histogram() -> Histogram<u64> {
 
 /// Equal latencies in a row, recorded at once.
 #[derive(Debug)]
-pub(crate) struct Run {
-    now: Stamp,
-    stamp: Stamp,
+pub(crate) struct LatencyBatch {
+    now: Timestamp,
+    stamp: Timestamp,
     n: u32,
 }
 
-impl Run {
-    pub(crate) fn new(now: Stamp) -> Self {
+impl LatencyBatch {
+    pub(crate) fn new(now: Timestamp) -> Self {
         Self { now, stamp: 0, n: 0 }
     }
 
     /// One more that was open since `stamp`.
     #[inline]
-    pub(crate) fn add(&mut self, stamp: Stamp, coarse: &mut Coarse, all: &mut Latencies) {
+    pub(crate) fn add(
+        &mut self,
+        stamp: Timestamp,
+        coarse: &mut CoarseHistogram,
+        all: &mut LatencyRecorder,
+    ) {
         if stamp != self.stamp {
             self.flush(coarse, all);
             self.stamp = stamp;
@@ -122,7 +127,7 @@ impl Run {
     }
 
     #[inline]
-    pub(crate) fn flush(&mut self, coarse: &mut Coarse, all: &mut Latencies) {
+    pub(crate) fn flush(&mut self, coarse: &mut CoarseHistogram, all: &mut LatencyRecorder) {
         if self.n > 0 {
             let ticks = self.now.wrapping_sub(self.stamp);
             all.record_n(ticks, self.n);
@@ -142,9 +147,9 @@ mod tests {
         for value in
             (0..4096).chain((12..32).flat_map(|n| [1 << n, (1 << n) + 1, u32::MAX >> (31 - n)]))
         {
-            let bucket = Coarse::bucket(value);
+            let bucket = CoarseHistogram::bucket(value);
             assert!(bucket < BUCKETS);
-            let upper = Coarse::upper(bucket);
+            let upper = CoarseHistogram::upper(bucket);
             assert!(u64::from(value) < upper, "{value} {bucket} {upper}");
             assert!(upper <= u64::from(value) * 9 / 8 + 1, "{value} {bucket} {upper}");
             if value < 4096 {
@@ -156,7 +161,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_found() {
-        let mut coarse = Coarse::new();
+        let mut coarse = CoarseHistogram::new();
         assert_eq!(coarse.quantile_ns(0.5), 0);
         coarse.record_n(100, 99);
         coarse.record_n(100_000, 1);
@@ -167,8 +172,8 @@ mod tests {
 
     #[test]
     fn equal_latencies_are_recorded_at_once() {
-        let (mut coarse, mut all) = (Coarse::new(), Latencies::new());
-        let mut run = Run::new(500);
+        let (mut coarse, mut all) = (CoarseHistogram::new(), LatencyRecorder::new());
+        let mut run = LatencyBatch::new(500);
         for stamp in [400, 400, 400, 300] {
             run.add(stamp, &mut coarse, &mut all);
         }

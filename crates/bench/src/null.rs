@@ -42,7 +42,7 @@ pub struct Config {
     /// What is set on the sockets.
     pub socket: sock::Options,
     /// Whether the buffer number of a request is copied into its answer.
-    pub copy: Copy,
+    pub copy: ReplyContent,
     /// Rules in an answer. All but the last are for no buffer, as the rule for the other direction is.
     pub rules: u8,
 }
@@ -52,7 +52,7 @@ pub const RULES_MAX: u8 = 8;
 
 /// Whether the buffer number of a request is copied into its answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Copy {
+pub enum ReplyContent {
     /// It is: the bench can tie answers to requests.
     BufferId,
     /// Nothing is: the bench can only count messages.
@@ -61,14 +61,14 @@ pub enum Copy {
 
 /// A responder that runs.
 #[derive(Debug)]
-pub struct Null {
+pub struct NullResponder {
     addr: SocketAddr,
     stop: Arc<AtomicBool>,
     wakers: Vec<Waker>,
     threads: Vec<JoinHandle<Result<(), Error>>>,
 }
 
-impl Null {
+impl NullResponder {
     /// Listens and answers, on threads of its own.
     ///
     /// # Errors
@@ -256,7 +256,7 @@ impl Peer {
     fn hear(
         &mut self,
         bytes: &[u8],
-        copy: Copy,
+        copy: ReplyContent,
         answers: &mut [Answers; VERSIONS],
     ) -> Option<(u8, usize)> {
         let mut n = 0;
@@ -302,7 +302,7 @@ impl Peer {
     fn walk(
         &mut self,
         bytes: &[u8],
-        copy: Copy,
+        copy: ReplyContent,
         answers: &mut [Answers; VERSIONS],
         n: &mut usize,
         version: &mut u8,
@@ -325,7 +325,7 @@ impl Peer {
             }
             let place = places.next()?;
             *n += 1;
-            if copy == Copy::BufferId
+            if copy == ReplyContent::BufferId
                 && let Some(place) = place.get_mut(at..at + 4)
             {
                 place.copy_from_slice(&head[8..12]);
@@ -411,7 +411,7 @@ mod tests {
         let mut answers = [1, 2, 3, 4, 5, 6].map(|byte| Answers::new(Version(byte), 2));
         let mut request = vec![1, 10, 0, 18, 0, 0, 0, 1, 0, 0, 0, 7];
         request.resize(18, 0);
-        assert_eq!(peer.hear(&request, Copy::BufferId, &mut answers), Some((1, 1)));
+        assert_eq!(peer.hear(&request, ReplyContent::BufferId, &mut answers), Some((1, 1)));
         let answer = &answers[0].bytes[..160];
         let buffers = answer.chunks(80).map(|rule| rule[64..68].to_vec());
         assert_eq!(buffers.collect::<Vec<_>>(), [vec![255; 4], vec![0, 0, 0, 7]]);

@@ -7,8 +7,8 @@ use sluice_io::sock;
 use sluice_openflow::{Version, Versions};
 
 use crate::Error;
-use crate::pairs::{FRESH, Pairs};
-use crate::requests::{FRAME_LEN_MAX, FRAME_LEN_MIN, Kept};
+use crate::host_pairs::{FRESH, HostPairs};
+use crate::requests::{Buffering, FRAME_LEN_MAX, FRAME_LEN_MIN};
 
 /// Most switches of one run: their numbers are 16 bits of every address.
 pub const SWITCHES_MAX: u32 = 10_000;
@@ -37,7 +37,7 @@ pub enum Load {
     /// So many open on all switches together.
     WindowTotal(u32),
     /// As many as the sockets take, 4096 on each switch at most: the throughput test.
-    Fit,
+    Unlimited,
     /// So many a second over all switches, whether answered or not.
     Rate(f64),
 }
@@ -53,7 +53,7 @@ pub enum Announce {
 
 /// How replies are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
+pub enum ReplyCounting {
     /// Only what answers an open request.
     Answers,
     /// Every `FLOW_MOD` and `PACKET_OUT`, without a look inside: what a responder that looks at nothing can be
@@ -79,7 +79,7 @@ pub struct Plan {
     /// How many requests are open, or sent.
     pub load: Load,
     /// Whether frames stay in the switch.
-    pub kept: Kept,
+    pub kept: Buffering,
     /// Bytes of a frame, without checksum.
     pub frame_len: u16,
     /// Share of requests whose source nobody has seen, 0 to 1.
@@ -111,7 +111,7 @@ pub struct Plan {
     /// What is set on the sockets.
     pub socket: sock::Options,
     /// How replies are counted.
-    pub count: Count,
+    pub count: ReplyCounting,
     /// Time for all switches to connect and be greeted.
     pub handshake_timeout: Duration,
     /// Age at which a request is given up if nothing before it was answered for as long.
@@ -129,7 +129,7 @@ impl Default for Plan {
             ports: 4,
             hosts: 100_000,
             load: Load::Window(1),
-            kept: Kept::InSwitch,
+            kept: Buffering::Buffered,
             frame_len: 64,
             new_sources: 0.0,
             loops: 16,
@@ -145,7 +145,7 @@ impl Default for Plan {
             pin: Vec::new(),
             spin: Duration::ZERO,
             socket: sock::Options { congestion: Some("cubic".into()), ..sock::Options::default() },
-            count: Count::Answers,
+            count: ReplyCounting::Answers,
             handshake_timeout: Duration::from_secs(30),
             timeout: Duration::from_secs(5),
         }
@@ -237,7 +237,7 @@ impl Plan {
         let wanted = match self.load {
             Load::Window(n) => n,
             Load::WindowTotal(n) => n.min(OPEN_MAX),
-            Load::Fit | Load::Rate(_) => (FIT_TOTAL / self.switches).clamp(FIT_MIN, OPEN_MAX),
+            Load::Unlimited | Load::Rate(_) => (FIT_TOTAL / self.switches).clamp(FIT_MIN, OPEN_MAX),
         };
         wanted.min(self.told_apart())
     }
@@ -252,9 +252,9 @@ impl Plan {
     /// must not come again while its slot is remembered.
     fn told_apart(&self) -> u32 {
         match self.kept {
-            Kept::InSwitch => OPEN_MAX,
-            Kept::Nowhere => {
-                let pairs = Pairs::period(self.hosts, self.ports).min(2 * u64::from(OPEN_MAX));
+            Buffering::Buffered => OPEN_MAX,
+            Buffering::Unbuffered => {
+                let pairs = HostPairs::period(self.hosts, self.ports).min(2 * u64::from(OPEN_MAX));
                 1 << (pairs.ilog2() - 1)
             }
         }
@@ -298,7 +298,7 @@ mod tests {
             (Plan { connect_group: 0, ..plan() }, "-I"),
             (Plan { load: Load::Window(0), ..plan() }, "--window"),
             (Plan { load: Load::Rate(nan), ..plan() }, "--rate"),
-            (Plan { load: Load::Window(9), kept: Kept::Nowhere, hosts: 4, ..plan() }, "-M"),
+            (Plan { load: Load::Window(9), kept: Buffering::Unbuffered, hosts: 4, ..plan() }, "-M"),
         ];
         for (plan, option) in cases {
             let said = plan.check().unwrap_err().to_string();
@@ -308,18 +308,18 @@ mod tests {
 
     #[test]
     fn ten_thousand_switches_need_little_memory() {
-        let many = Plan { switches: 10_000, load: Load::Fit, ..plan() };
+        let many = Plan { switches: 10_000, load: Load::Unlimited, ..plan() };
         assert!(many.ledger_len() <= 256);
         let latency = Plan { switches: 10_000, ..plan() };
         assert_eq!(latency.ledger_len(), 2);
-        let few = Plan { switches: 1, load: Load::Fit, ..plan() };
+        let few = Plan { switches: 1, load: Load::Unlimited, ..plan() };
         assert_eq!(few.ledger_len(), 2 * OPEN_MAX);
     }
 
     #[test]
     fn open_pairs_are_unique_without_buffers() {
-        let few = Plan { load: Load::Fit, kept: Kept::Nowhere, hosts: 10, ..plan() };
-        assert!(u64::from(few.ledger_len()) <= Pairs::period(10, 4));
+        let few = Plan { load: Load::Unlimited, kept: Buffering::Unbuffered, hosts: 10, ..plan() };
+        assert!(u64::from(few.ledger_len()) <= HostPairs::period(10, 4));
         assert_eq!((few.open_max(), few.ledger_len()), (8, 16));
     }
 }

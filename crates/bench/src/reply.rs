@@ -4,7 +4,7 @@
 
 use sluice_openflow::{NO_BUFFER, Version};
 
-use crate::ledger::Answer;
+use crate::outstanding::AnswerKind;
 
 /// Type bytes, alike in all versions. §7.1.
 pub(crate) const PACKET_OUT: u8 = 13;
@@ -21,11 +21,11 @@ const BROADCAST: u64 = 0xffff_ffff_ffff;
 
 /// One reply, and how it can be tied to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub(crate) enum ParsedReply {
     /// By the number of the buffer.
-    Buffer(u32, Answer),
+    Buffer(u32, AnswerKind),
     /// By destination and source.
-    Addresses(u64, u64, Answer),
+    Addresses(u64, u64, AnswerKind),
     /// A rule whose match has not both addresses: it cannot be tied.
     Untied,
     /// A frame for everybody: what a host that announces itself causes.
@@ -36,7 +36,7 @@ pub(crate) enum Reply {
     Malformed,
 }
 
-impl Reply {
+impl ParsedReply {
     /// Reads a `FLOW_MOD`.
     #[inline]
     pub(crate) fn flow_mod(version: Version, msg: &[u8]) -> Self {
@@ -51,7 +51,7 @@ impl Reply {
             return Self::Other;
         }
         if buffer_id != NO_BUFFER {
-            return Self::Buffer(buffer_id, Answer::Both);
+            return Self::Buffer(buffer_id, AnswerKind::Both);
         }
         let addresses = match version {
             Version::V1_0 => match_10(msg),
@@ -60,7 +60,7 @@ impl Reply {
         };
         match addresses {
             Some((BROADCAST, _)) => Self::Announcement,
-            Some((dst, src)) => Self::Addresses(dst, src, Answer::Rule),
+            Some((dst, src)) => Self::Addresses(dst, src, AnswerKind::Rule),
             None => Self::Untied,
         }
     }
@@ -71,7 +71,7 @@ impl Reply {
         let Some(m) = msg.first_chunk::<16>() else { return Self::Malformed };
         let buffer_id = u32::from_be_bytes([m[8], m[9], m[10], m[11]]);
         if buffer_id != NO_BUFFER {
-            return Self::Buffer(buffer_id, Answer::RawMessage);
+            return Self::Buffer(buffer_id, AnswerKind::RawMessage);
         }
         let (actions_len, at) = match version {
             Version::V1_0 => (u16::from_be_bytes([m[14], m[15]]), 16),
@@ -94,7 +94,7 @@ impl Reply {
         } else if dst == BROADCAST {
             Self::Announcement
         } else {
-            Self::Addresses(dst, src, Answer::RawMessage)
+            Self::Addresses(dst, src, AnswerKind::RawMessage)
         }
     }
 }
@@ -157,20 +157,20 @@ mod tests {
     const DST: MacAddr = MacAddr([2, 0, 1, 0, 0, 9]);
     const SRC: MacAddr = MacAddr([2, 0, 1, 0, 0, 4]);
 
-    fn rule(version: Version, f: &FlowMod) -> Reply {
+    fn rule(version: Version, f: &FlowMod) -> ParsedReply {
         let (mut tx, mut xid) = (vec![], 1);
         Encoder::new(&mut tx, version, &mut xid).flow_mod(f).unwrap();
         assert_eq!(tx[1], FLOW_MOD);
-        Reply::flow_mod(version, &tx)
+        ParsedReply::flow_mod(version, &tx)
     }
 
-    fn frame(version: Version, buffer_id: Option<u32>, frame: &[u8]) -> Reply {
+    fn frame(version: Version, buffer_id: Option<u32>, frame: &[u8]) -> ParsedReply {
         let (mut tx, mut xid) = (vec![], 1);
         let actions = [Action::output(PortNo(2)), Action::output(PortNo(3))];
         let p = PacketOut { buffer_id, in_port: PortNo(1), actions: &actions, frame };
         Encoder::new(&mut tx, version, &mut xid).packet_out(&p).unwrap();
         assert_eq!(tx[1], PACKET_OUT);
-        Reply::packet_out(version, &tx)
+        ParsedReply::packet_out(version, &tx)
     }
 
     fn ethernet(dst: MacAddr, ethertype: [u8; 2]) -> Vec<u8> {
@@ -182,28 +182,34 @@ mod tests {
         let both = [Field::in_port(PortNo(1)), Field::eth_dst(DST), Field::eth_src(SRC)];
         for version in Versions::SPOKEN.iter() {
             let f = FlowMod { matching: both.into(), ..FlowMod::default() };
-            let by_addresses = Reply::Addresses(DST.to_u64(), SRC.to_u64(), Answer::Rule);
+            let by_addresses = ParsedReply::Addresses(DST.to_u64(), SRC.to_u64(), AnswerKind::Rule);
             assert_eq!(rule(version, &f), by_addresses);
             let one = both.into_iter().take(2).collect();
-            assert_eq!(rule(version, &FlowMod { matching: one, ..f.clone() }), Reply::Untied);
+            assert_eq!(rule(version, &FlowMod { matching: one, ..f.clone() }), ParsedReply::Untied);
             let buffered = FlowMod { buffer_id: Some(77), ..f.clone() };
-            assert_eq!(rule(version, &buffered), Reply::Buffer(77, Answer::Both));
+            assert_eq!(rule(version, &buffered), ParsedReply::Buffer(77, AnswerKind::Both));
             let deletion = FlowMod { command: FlowModCommand::DELETE_STRICT, ..f };
-            assert_eq!(rule(version, &deletion), Reply::Other);
+            assert_eq!(rule(version, &deletion), ParsedReply::Other);
         }
     }
 
     #[test]
     fn frames_are_tied_by_buffer_or_by_their_own_addresses() {
         for version in Versions::SPOKEN.iter() {
-            assert_eq!(frame(version, Some(5), &[]), Reply::Buffer(5, Answer::RawMessage));
+            assert_eq!(
+                frame(version, Some(5), &[]),
+                ParsedReply::Buffer(5, AnswerKind::RawMessage)
+            );
             let ours = frame(version, None, &ethernet(DST, [8, 0]));
-            assert_eq!(ours, Reply::Addresses(DST.to_u64(), SRC.to_u64(), Answer::RawMessage));
+            assert_eq!(
+                ours,
+                ParsedReply::Addresses(DST.to_u64(), SRC.to_u64(), AnswerKind::RawMessage)
+            );
             let flood = frame(version, None, &ethernet(MacAddr::BROADCAST, [8, 6]));
-            assert_eq!(flood, Reply::Announcement);
+            assert_eq!(flood, ParsedReply::Announcement);
             let lldp = MacAddr([1, 0x80, 0xc2, 0, 0, 0xe]);
-            assert_eq!(frame(version, None, &ethernet(lldp, [0x88, 0xcc])), Reply::Other);
-            assert_eq!(frame(version, None, b"short"), Reply::Malformed);
+            assert_eq!(frame(version, None, &ethernet(lldp, [0x88, 0xcc])), ParsedReply::Other);
+            assert_eq!(frame(version, None, b"short"), ParsedReply::Malformed);
         }
     }
 
@@ -213,7 +219,10 @@ mod tests {
             for len in 0..170 {
                 for fill in [0, 1, 0x7f, 0xff] {
                     let msg = vec![fill; len];
-                    let _ = (Reply::flow_mod(version, &msg), Reply::packet_out(version, &msg));
+                    let _ = (
+                        ParsedReply::flow_mod(version, &msg),
+                        ParsedReply::packet_out(version, &msg),
+                    );
                 }
             }
         }

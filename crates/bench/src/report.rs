@@ -5,11 +5,11 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 
 use crate::Plan;
-use crate::control::{End, LoopTally, PlayerEnd};
-use crate::counts::{Counts, Errors};
+use crate::coordination::{SwitchResult, ThreadLoopResult, ThreadResult};
+use crate::counts::{ErrorCounts, RequestCounts};
 use crate::latency::histogram;
-use crate::offer::Behind;
-use crate::statistics::{Spread, Three, jain, ratio};
+use crate::offered_load::ScheduleLag;
+use crate::statistics::{DurationSummary, RateSummary, jain, ratio};
 use crate::warnings;
 
 /// What was measured.
@@ -20,27 +20,27 @@ pub struct Report {
     /// Every loop, those that do not count included.
     pub loops: Vec<LoopFigures>,
     /// Requests answered per second, over the loops that count.
-    pub rate: Spread,
+    pub rate: RateSummary,
     /// Latencies of the loops that count, nanoseconds; one histogram per loop in [`loops`](Self::loops).
     pub latency_ns: Histogram<u64>,
     /// What became of requests and replies, over the whole run.
-    pub counts: Counts,
+    pub counts: RequestCounts,
     /// `ERROR` messages received.
-    pub errors: Errors,
+    pub errors: ErrorCounts,
     /// Every switch.
     pub switches: Vec<SwitchFigures>,
     /// Jain's index of the switches' answers in the loops that count: 1 is fair, 1 divided by their number is not.
     pub fairness: f64,
     /// From the start of a connection until it stood.
-    pub connect: Option<Three>,
+    pub connect: Option<DurationSummary>,
     /// From then until the controller had asked who it is.
-    pub handshake: Option<Three>,
+    pub handshake: Option<DurationSummary>,
     /// Little's law.
-    pub little: Little,
+    pub little: LittlesLaw,
     /// The generator's threads.
     pub threads: Vec<ThreadFigures>,
     /// How far the worst thread ran behind its schedule, in open loop.
-    pub behind: Option<Behind>,
+    pub behind: Option<ScheduleLag>,
     /// What casts doubt on the figures, in sentences.
     pub warnings: Vec<String>,
 }
@@ -72,7 +72,7 @@ pub struct SwitchFigures {
     /// Latency that half, 99 of a hundred and all answers stayed below, nanoseconds, to within 12 %.
     pub latency_ns: [u64; 3],
     /// What became of its requests.
-    pub counts: Counts,
+    pub counts: RequestCounts,
     /// From the start of its connection until it stood.
     pub connect: Option<Duration>,
     /// From then until the controller had asked who it is.
@@ -85,7 +85,7 @@ pub struct SwitchFigures {
 
 /// Little's law, `L = λ W`: three figures that were taken apart, and how well they agree.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Little {
+pub struct LittlesLaw {
     /// Requests open, on average over time.
     pub open: f64,
     /// Requests answered per second.
@@ -106,14 +106,14 @@ pub struct ThreadFigures {
 }
 
 /// What the threads told.
-pub(crate) struct Gathered {
-    pub(crate) tallies: Vec<LoopTally>,
-    pub(crate) ends: Vec<End>,
+pub(crate) struct ThreadResults {
+    pub(crate) tallies: Vec<ThreadLoopResult>,
+    pub(crate) ends: Vec<ThreadResult>,
 }
 
 impl LoopFigures {
     /// Puts together what the threads told of one loop.
-    pub(crate) fn new(plan: &Plan, tallies: &[&LoopTally]) -> Self {
+    pub(crate) fn new(plan: &Plan, tallies: &[&ThreadLoopResult]) -> Self {
         let number = tallies.first().map_or(0, |tally| tally.number);
         let mut answered = vec![0; plan.switches as usize];
         let mut latency_ns = histogram();
@@ -132,7 +132,7 @@ impl LoopFigures {
 }
 
 impl Report {
-    pub(crate) fn new(plan: &Plan, mut gathered: Gathered) -> Self {
+    pub(crate) fn new(plan: &Plan, mut gathered: ThreadResults) -> Self {
         gathered.ends.sort_by_key(|end| end.thread);
         let loops: Vec<_> = (0..plan.loops)
             .map(|n| gathered.tallies.iter().filter(|t| t.number == n).collect::<Vec<_>>())
@@ -146,7 +146,7 @@ impl Report {
             let _ = latency_ns.add(&figures.latency_ns);
         }
         let switches = switches(plan, &measured, &gathered.ends);
-        let (mut counts, mut errors) = (Counts::default(), Errors::default());
+        let (mut counts, mut errors) = (RequestCounts::default(), ErrorCounts::default());
         for switch in &switches {
             counts += switch.counts;
         }
@@ -154,15 +154,15 @@ impl Report {
             errors.merge(&end.errors);
         }
         let rates_by_switch: Vec<_> = switches.iter().map(|switch| switch.rate).collect();
-        let spread = Spread::of(&rates);
+        let spread = RateSummary::of(&rates);
         let tallies: Vec<_> =
             gathered.tallies.iter().filter(|t| plan.measured().contains(&t.number)).collect();
         let mut report = Self {
             rate: spread,
             fairness: jain(&rates_by_switch),
-            connect: Three::of(switches.iter().filter_map(|s| s.connect)),
-            handshake: Three::of(switches.iter().filter_map(|s| s.handshake)),
-            little: Little::of(&tallies, spread.mean, &latency_ns),
+            connect: DurationSummary::of(switches.iter().filter_map(|s| s.connect)),
+            handshake: DurationSummary::of(switches.iter().filter_map(|s| s.handshake)),
+            little: LittlesLaw::of(&tallies, spread.mean, &latency_ns),
             threads: threads(plan, &tallies),
             behind: gathered.ends.iter().filter_map(|end| end.behind).max_by_key(|b| b.p99_ns),
             warnings: Vec::new(),
@@ -179,11 +179,11 @@ impl Report {
     }
 }
 
-fn switches(plan: &Plan, measured: &[&LoopFigures], ends: &[End]) -> Vec<SwitchFigures> {
+fn switches(plan: &Plan, measured: &[&LoopFigures], ends: &[ThreadResult]) -> Vec<SwitchFigures> {
     let elapsed = measured.iter().map(|figures| figures.elapsed).sum();
     let one = |number: usize| {
         let end = ends.get(number % plan.threads)?.players.get(number / plan.threads)?;
-        let PlayerEnd { counts, latency_ns, connect, handshake, announced, ref ended } = *end;
+        let SwitchResult { counts, latency_ns, connect, handshake, announced, ref ended } = *end;
         let answered = measured.iter().filter_map(|figures| figures.answered.get(number)).sum();
         Some(SwitchFigures {
             datapath_id: plan.dpid_offset.wrapping_add(number as u64),
@@ -199,7 +199,7 @@ fn switches(plan: &Plan, measured: &[&LoopFigures], ends: &[End]) -> Vec<SwitchF
     (0..plan.switches as usize).filter_map(one).collect()
 }
 
-fn threads(plan: &Plan, tallies: &[&LoopTally]) -> Vec<ThreadFigures> {
+fn threads(plan: &Plan, tallies: &[&ThreadLoopResult]) -> Vec<ThreadFigures> {
     let one = |thread: usize| {
         let own = tallies.iter().filter(|tally| tally.thread == thread);
         let (mut elapsed, mut cpu, mut waited) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
@@ -216,8 +216,8 @@ fn threads(plan: &Plan, tallies: &[&LoopTally]) -> Vec<ThreadFigures> {
     (0..plan.threads).map(one).collect()
 }
 
-impl Little {
-    fn of(tallies: &[&LoopTally], rate: f64, latencies: &Histogram<u64>) -> Self {
+impl LittlesLaw {
+    fn of(tallies: &[&ThreadLoopResult], rate: f64, latencies: &Histogram<u64>) -> Self {
         let loops = tallies.iter().map(|t| t.number).collect::<std::collections::BTreeSet<_>>();
         let open_in = |number: u32| {
             let same = tallies.iter().filter(|tally| tally.number == number);

@@ -2,7 +2,7 @@
 
 use sluice_openflow::{EncodeError, Encoder, NO_BUFFER, PacketIn, PacketInReason, PortNo, Version};
 
-use crate::pairs::Pairs;
+use crate::host_pairs::HostPairs;
 
 /// Bytes sent at a time, at most.
 const CHUNK_LEN: usize = 128 << 10;
@@ -18,7 +18,7 @@ pub(crate) const FRAME_LEN_MAX: u16 = 9216;
 
 /// Where the parts that differ lie in one message.
 #[derive(Debug, Clone, Copy)]
-struct Layout {
+struct TemplateLayout {
     len: usize,
     /// `in_phy_port` of 1.1 follows, and is the same.
     in_port_at: usize,
@@ -27,24 +27,24 @@ struct Layout {
 
 /// How requests name the frame they bring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kept {
+pub enum Buffering {
     /// The switch keeps it under a number, as 1.0 switches did.
-    InSwitch,
+    Buffered,
     /// The switch keeps nothing, as Open vSwitch does: the request brings all of it.
-    Nowhere,
+    Unbuffered,
 }
 
 /// Requests in a row, for all switches of one thread.
 #[derive(Debug)]
-pub(crate) struct Requests {
+pub(crate) struct RequestTemplates {
     version: Version,
-    layout: Layout,
+    layout: TemplateLayout,
     chunk: Vec<u8>,
-    announcement: Layout,
+    announcement: TemplateLayout,
     announcements: Vec<u8>,
 }
 
-impl Requests {
+impl RequestTemplates {
     /// Builds them for frames of `frame_len` bytes.
     ///
     /// # Errors
@@ -75,20 +75,20 @@ impl Requests {
     ///
     /// `pairs` is a copy: how many were sent is known later.
     #[inline]
-    pub(crate) fn fill(&mut self, n: usize, seq: u32, kept: Kept, pairs: Pairs) -> &[u8] {
+    pub(crate) fn fill(&mut self, n: usize, seq: u32, kept: Buffering, pairs: HostPairs) -> &[u8] {
         let (layout, bytes) = (self.layout, n * self.layout.len);
         let Some(chunk) = self.chunk.get_mut(..bytes) else { return &[] };
         match kept {
-            Kept::InSwitch => fill::<true>(self.version, chunk, layout.len, seq, pairs),
-            Kept::Nowhere => fill::<false>(self.version, chunk, layout.len, seq, pairs),
+            Buffering::Buffered => fill::<true>(self.version, chunk, layout.len, seq, pairs),
+            Buffering::Unbuffered => fill::<false>(self.version, chunk, layout.len, seq, pairs),
         }
         chunk
     }
 
     /// Writes the announcements of the hosts from `first` to below `end`, as many as go at a time; returns their
     /// bytes and how many there are.
-    pub(crate) fn announce(&mut self, first: u32, end: u32, pairs: &Pairs) -> (&[u8], u32) {
-        let Layout { len, in_port_at, frame_at } = self.announcement;
+    pub(crate) fn announce(&mut self, first: u32, end: u32, pairs: &HostPairs) -> (&[u8], u32) {
+        let TemplateLayout { len, in_port_at, frame_at } = self.announcement;
         let n = ((end - first) as usize).min(ANNOUNCEMENTS);
         let chunk = self.announcements.get_mut(..n * len).unwrap_or_default();
         for (msg, host) in chunk.chunks_exact_mut(len).zip(first..end) {
@@ -123,7 +123,7 @@ fn fill<const BUFFERED: bool>(
     chunk: &mut [u8],
     len: usize,
     seq: u32,
-    pairs: Pairs,
+    pairs: HostPairs,
 ) {
     match version {
         Version::V1_0 => fill_10::<BUFFERED>(chunk, len, seq, pairs),
@@ -135,7 +135,7 @@ fn fill<const BUFFERED: bool>(
 
 /// Buffer, length and port are one store of eight bytes in 1.0.
 #[inline]
-fn fill_10<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: Pairs) {
+fn fill_10<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: HostPairs) {
     let frame_len = (len as u64 - 18) << 16;
     let mut messages = chunk.chunks_exact_mut(len);
     pairs.each(seq, |seq, pair| {
@@ -152,7 +152,7 @@ fn fill_10<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: 
 
 /// In 1.1, `in_port` and `in_phy_port` follow the buffer.
 #[inline]
-fn fill_11<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: Pairs) {
+fn fill_11<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: HostPairs) {
     let mut messages = chunk.chunks_exact_mut(len);
     pairs.each(seq, |seq, pair| {
         let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<36>) else {
@@ -173,7 +173,7 @@ fn fill_12_on<const BUFFERED: bool, const IN_PORT_AT: usize, const END: usize>(
     chunk: &mut [u8],
     len: usize,
     seq: u32,
-    pairs: Pairs,
+    pairs: HostPairs,
 ) {
     let mut messages = chunk.chunks_exact_mut(len);
     pairs.each(seq, |seq, pair| {
@@ -190,7 +190,7 @@ fn fill_12_on<const BUFFERED: bool, const IN_PORT_AT: usize, const END: usize>(
 }
 
 /// One `PACKET_IN` around `frame`, unbuffered, and where its parts are.
-fn message(version: Version, frame: &[u8]) -> Result<(Layout, Vec<u8>), EncodeError> {
+fn message(version: Version, frame: &[u8]) -> Result<(TemplateLayout, Vec<u8>), EncodeError> {
     let (mut tx, mut xid) = (vec![], 0);
     let p = PacketIn {
         buffer_id: None,
@@ -208,7 +208,7 @@ fn message(version: Version, frame: &[u8]) -> Result<(Layout, Vec<u8>), EncodeEr
         Version::V1_2 => (24, 34),
         _ => (32, 42),
     };
-    Ok((Layout { len: tx.len(), in_port_at, frame_at }, tx))
+    Ok((TemplateLayout { len: tx.len(), in_port_at, frame_at }, tx))
 }
 
 /// An IPv4 frame with a UDP datagram from 10.0.0.1 to 10.0.0.2, `len` bytes in all.
@@ -252,17 +252,17 @@ mod tests {
 
     #[test]
     fn a_request_of_1_0_is_as_long_as_the_one_everybody_measures_with() {
-        assert_eq!(Requests::new(Version::V1_0, 64).unwrap().len(), 82);
-        let lens = Versions::SPOKEN.iter().map(|v| Requests::new(v, 64).unwrap().len());
+        assert_eq!(RequestTemplates::new(Version::V1_0, 64).unwrap().len(), 82);
+        let lens = Versions::SPOKEN.iter().map(|v| RequestTemplates::new(v, 64).unwrap().len());
         assert_eq!(lens.collect::<Vec<_>>(), [82, 88, 98, 106, 106, 106]);
     }
 
     #[test]
     fn what_is_written_in_place_is_what_a_switch_would_send() {
         for version in Versions::SPOKEN.iter() {
-            for kept in [Kept::InSwitch, Kept::Nowhere] {
-                let mut requests = Requests::new(version, 128).unwrap();
-                let pairs = Pairs::new(9, 100, 4, 0.2, 3);
+            for kept in [Buffering::Buffered, Buffering::Unbuffered] {
+                let mut requests = RequestTemplates::new(version, 128).unwrap();
+                let pairs = HostPairs::new(9, 100, 4, 0.2, 3);
                 let mut bytes = requests.fill(50, 7000, kept, pairs);
                 let mut all = vec![];
                 pairs.each(7000, |seq, pair| {
@@ -272,7 +272,7 @@ mod tests {
                 for (seq, pair) in all {
                     let (msg, rest) = split(bytes).unwrap().unwrap();
                     let p = PacketIn::new(msg).unwrap();
-                    assert_eq!(p.buffer_id, (kept == Kept::InSwitch).then_some(seq));
+                    assert_eq!(p.buffer_id, (kept == Buffering::Buffered).then_some(seq));
                     assert_eq!((p.in_port.0, p.total_len), (pair.in_port, 128));
                     let eth = Ethernet::new(p.frame).unwrap();
                     assert_eq!((eth.dst.to_u64(), eth.src.to_u64()), (pair.dst, pair.src));
@@ -299,8 +299,8 @@ mod tests {
     #[test]
     fn a_host_announces_itself_where_it_lives() {
         for version in Versions::SPOKEN.iter() {
-            let mut requests = Requests::new(version, 64).unwrap();
-            let pairs = Pairs::new(9, 100, 4, 0.0, 3);
+            let mut requests = RequestTemplates::new(version, 64).unwrap();
+            let pairs = HostPairs::new(9, 100, 4, 0.0, 3);
             let (bytes, n) = requests.announce(97, 100, &pairs);
             assert_eq!((n, bytes.len()), (3, 3 * requests.announcement_len()));
             let (bytes, _) = requests.announce(98, 100, &pairs);

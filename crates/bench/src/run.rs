@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use sluice_io::{Epoll, Waiting, clock, limits};
 
-use crate::control::{Control, End, LoopTally, News};
+use crate::coordination::{SharedState, ThreadEvent, ThreadLoopResult, ThreadResult};
 use crate::generator::Generator;
-use crate::report::{Gathered, LoopFigures, Report};
+use crate::report::{LoopFigures, Report, ThreadResults};
 use crate::{Error, Plan};
 
 /// Between two looks at how far the threads are.
@@ -23,7 +23,7 @@ const FILES_SPARE: u64 = 64;
 
 /// Where a measurement is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Stage {
+pub enum RunProgress {
     /// Switches connect, shake hands and announce their hosts.
     Greeting {
         /// How many the controller knows by now.
@@ -39,9 +39,9 @@ pub enum Stage {
 }
 
 /// Somebody who watches a measurement.
-pub trait Watch {
+pub trait RunObserver {
     /// Told ten times a second.
-    fn on_stage(&mut self, stage: Stage) {
+    fn on_stage(&mut self, stage: RunProgress) {
         let _ = stage;
     }
 
@@ -52,13 +52,13 @@ pub trait Watch {
 }
 
 /// Nobody.
-impl Watch for () {}
+impl RunObserver for () {}
 
 /// Carries out `plan`.
 ///
 /// # Errors
 /// Where it could not be carried out; what went wrong with single switches is in the report.
-pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Report, Error> {
+pub fn run(plan: &Plan, watch: &mut dyn RunObserver) -> Result<Report, Error> {
     plan.check()?;
     let needed = u64::from(plan.switches) + 3 * plan.threads as u64 + FILES_SPARE;
     let allowed = limits::raise_open_files(needed);
@@ -66,7 +66,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Report, Error> {
         return Err(Error::OpenFiles { needed, allowed });
     }
     let plan = Arc::new(plan.clone());
-    let control = Arc::new(Control::new(plan.threads));
+    let control = Arc::new(SharedState::new(plan.threads));
     let (news, heard) = channel();
     let (mut wakers, mut threads) = (Vec::new(), Vec::new());
     for index in 0..plan.threads {
@@ -80,7 +80,7 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Report, Error> {
     let mut gathered = Collector::new(&plan, watch);
     let result = loop {
         match heard.recv_timeout(LOOK) {
-            Ok(News::Failed(e)) => break Err(e),
+            Ok(ThreadEvent::Failed(e)) => break Err(e),
             Ok(news) => gathered.on_news(news),
             Err(RecvTimeoutError::Timeout) => {
                 let finished = threads.iter().filter(|thread| thread.is_finished()).count();
@@ -107,29 +107,29 @@ pub fn run(plan: &Plan, watch: &mut dyn Watch) -> Result<Report, Error> {
         return Err(Error::Thread);
     }
     let Collector { tallies, ends, .. } = gathered;
-    Ok(Report::new(&plan, Gathered { tallies, ends }))
+    Ok(Report::new(&plan, ThreadResults { tallies, ends }))
 }
 
 /// What the threads told so far.
 struct Collector<'w> {
     plan: Arc<Plan>,
-    watch: &'w mut dyn Watch,
+    watch: &'w mut dyn RunObserver,
     ready: usize,
-    tallies: Vec<LoopTally>,
-    ends: Vec<End>,
+    tallies: Vec<ThreadLoopResult>,
+    ends: Vec<ThreadResult>,
     loops: u32,
 }
 
 impl<'w> Collector<'w> {
-    fn new(plan: &Arc<Plan>, watch: &'w mut dyn Watch) -> Self {
+    fn new(plan: &Arc<Plan>, watch: &'w mut dyn RunObserver) -> Self {
         let plan = Arc::clone(plan);
         Self { plan, watch, ready: 0, tallies: Vec::new(), ends: Vec::new(), loops: 0 }
     }
 
-    fn on_news(&mut self, news: News) {
+    fn on_news(&mut self, news: ThreadEvent) {
         match news {
-            News::Ready => self.ready += 1,
-            News::Loop(tally) => {
+            ThreadEvent::Ready => self.ready += 1,
+            ThreadEvent::Loop(tally) => {
                 let number = tally.number;
                 self.tallies.push(tally);
                 let same: Vec<_> = self.tallies.iter().filter(|t| t.number == number).collect();
@@ -138,17 +138,17 @@ impl<'w> Collector<'w> {
                     self.watch.on_loop(&LoopFigures::new(&self.plan, &same));
                 }
             }
-            News::Done(end) => self.ends.push(end),
-            News::Failed(_) => {}
+            ThreadEvent::Done(end) => self.ends.push(end),
+            ThreadEvent::Failed(_) => {}
         }
     }
 
-    fn look(&mut self, control: &Control) {
+    fn look(&mut self, control: &SharedState) {
         let (known, answered) = control.seen();
         self.watch.on_stage(if control.start().is_some() {
-            Stage::Requesting { loops: self.loops, answered }
+            RunProgress::Requesting { loops: self.loops, answered }
         } else {
-            Stage::Greeting { known }
+            RunProgress::Greeting { known }
         });
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// How figures of several loops lie.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Spread {
+pub struct RateSummary {
     /// Mean.
     pub mean: f64,
     /// Standard deviation over all of them, as `cbench` has it: divided by `n`.
@@ -15,7 +15,7 @@ pub struct Spread {
     pub max: f64,
 }
 
-impl Spread {
+impl RateSummary {
     /// Of `figures`; zeros if there are none.
     #[expect(clippy::cast_precision_loss, reason = "there are few")]
     pub(crate) fn of(figures: &[f64]) -> Self {
@@ -36,7 +36,7 @@ impl Spread {
 
 /// The least, the middle and the greatest of several durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Three {
+pub struct DurationSummary {
     /// Least.
     pub min: Duration,
     /// Half are at most so long.
@@ -45,7 +45,7 @@ pub struct Three {
     pub max: Duration,
 }
 
-impl Three {
+impl DurationSummary {
     /// Of `all`; `None` if there are none.
     pub(crate) fn of(all: impl Iterator<Item = Duration>) -> Option<Self> {
         let mut all: Vec<_> = all.collect();
@@ -83,16 +83,16 @@ mod tests {
 
     #[test]
     fn the_spread_divides_by_n() {
-        let spread = Spread::of(&[1.0, 3.0]);
-        assert_eq!(spread, Spread { mean: 2.0, deviation: 1.0, min: 1.0, max: 3.0 });
-        assert_eq!(Spread::of(&[]), Spread::default());
+        let spread = RateSummary::of(&[1.0, 3.0]);
+        assert_eq!(spread, RateSummary { mean: 2.0, deviation: 1.0, min: 1.0, max: 3.0 });
+        assert_eq!(RateSummary::of(&[]), RateSummary::default());
     }
 
     #[test]
     fn the_middle_of_an_even_number_is_the_lower_one() {
         let ms = |n| Duration::from_millis(n);
-        let three = Three::of([4, 1, 3, 2].map(ms).into_iter()).unwrap();
+        let three = DurationSummary::of([4, 1, 3, 2].map(ms).into_iter()).unwrap();
         assert_eq!((three.min, three.median, three.max), (ms(1), ms(2), ms(4)));
-        assert_eq!(Three::of(std::iter::empty()), None);
+        assert_eq!(DurationSummary::of(std::iter::empty()), None);
     }
 }

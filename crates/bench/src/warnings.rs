@@ -1,6 +1,6 @@
 //! What casts doubt on a report.
 
-use crate::plan::{Announce, Count, Load};
+use crate::plan::{Announce, Load, ReplyCounting};
 use crate::report::Report;
 
 /// Share of the time from which on a generator thread was too busy to measure by.
@@ -69,7 +69,7 @@ pub(crate) fn of(report: &Report, still_answering: bool) -> Vec<String> {
         });
     }
     let open_loop = matches!(report.plan.load, Load::Rate(_));
-    let tied = report.plan.count == Count::Answers && report.counts.answered > 0;
+    let tied = report.plan.count == ReplyCounting::Answers && report.counts.answered > 0;
     if report.little.disagreement_percent > LITTLE && tied {
         said.push(format!(
             "open requests, rate and latency disagree by {:.0} % with Little's law: {}",

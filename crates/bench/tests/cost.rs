@@ -7,7 +7,7 @@ mod support;
 use std::alloc::System;
 use std::time::Duration;
 
-use sluice_bench::{Kept, Load, Plan, null, run};
+use sluice_bench::{Buffering, Load, Plan, null, run};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -24,9 +24,9 @@ fn cost(plan: &Plan, ms: u64) -> (usize, u64) {
 
 #[test]
 fn a_request_and_its_answer_allocate_nothing() {
-    let null = support::null(null::Copy::BufferId);
-    for load in [Load::Window(64), Load::Fit, Load::Rate(50_000.0)] {
-        let plan = Plan { load, kept: Kept::InSwitch, ..support::plan(null.addr()) };
+    let null = support::null(null::ReplyContent::BufferId);
+    for load in [Load::Window(64), Load::Unlimited, Load::Rate(50_000.0)] {
+        let plan = Plan { load, kept: Buffering::Buffered, ..support::plan(null.addr()) };
         let (short, few) = cost(&plan, 20);
         let (long, many) = cost(&plan, 400);
         assert!(many > few + 10_000, "{few} and {many} requests");

@@ -6,20 +6,22 @@ mod support;
 
 use std::time::Duration;
 
-use sluice_bench::{Count, Counts, Error, Kept, Load, Plan, Report, flood, null, run};
+use sluice_bench::{
+    Buffering, Error, Load, Plan, ReplyCounting, Report, RequestCounts, flood, null, run,
+};
 use sluice_openflow::{ErrorReason, MessageType, PortNo, Version, Versions};
 use support::{controller, frame, plan, rule, rule_for, whole_frame};
 
 /// Runs `plan`; what must hold of every run does.
 fn measured(plan: &Plan) -> Report {
     let report = run(plan, &mut ()).unwrap();
-    let Counts { sent, answered, late, never_answered, .. } = report.counts;
+    let RequestCounts { sent, answered, late, never_answered, .. } = report.counts;
     assert_eq!(sent, answered + late + never_answered, "{:?}", report.counts);
     assert_eq!(report.loops.len(), plan.loops as usize);
     let in_loops: u64 = report.loops.iter().flat_map(|figures| &figures.answered).sum();
     assert!(in_loops <= answered);
     let recorded: u64 = report.loops.iter().map(|figures| figures.latency_ns.len()).sum();
-    if plan.count == Count::Answers {
+    if plan.count == ReplyCounting::Answers {
         assert_eq!(recorded, in_loops, "every answer in a loop has a latency");
     }
     report
@@ -27,19 +29,22 @@ fn measured(plan: &Plan) -> Report {
 
 /// Nothing went wrong, and something went right.
 fn clean(report: &Report) {
-    let Counts { sent, answered, .. } = report.counts;
+    let RequestCounts { sent, answered, .. } = report.counts;
     assert!(answered > 0);
     let announced = u64::from(report.plan.hosts * report.plan.switches);
     let announcements = report.counts.announcements;
     assert!(announcements <= announced, "only stragglers: {announcements}");
-    assert_eq!(report.counts, Counts { sent, answered, announcements, ..Counts::default() });
+    assert_eq!(
+        report.counts,
+        RequestCounts { sent, answered, announcements, ..RequestCounts::default() }
+    );
     assert_eq!(report.errors.total(), 0);
     assert!(report.switches.iter().all(|s| s.ended.is_none() && s.handshake.is_some()));
 }
 
 #[test]
 fn null_answers_every_request_once_under_every_load() {
-    let null = support::null(null::Copy::BufferId);
+    let null = support::null(null::ReplyContent::BufferId);
     for load in [Load::Window(1), Load::Window(300), Load::WindowTotal(6), Load::Rate(20_000.0)] {
         for version in Versions::SPOKEN.iter() {
             let report = measured(&Plan { load, version, ..plan(null.addr()) });
@@ -47,13 +52,13 @@ fn null_answers_every_request_once_under_every_load() {
             assert!((0.9..1.000_001).contains(&report.fairness), "{}", report.fairness);
         }
     }
-    clean(&measured(&Plan { load: Load::Fit, ..plan(null.addr()) }));
+    clean(&measured(&Plan { load: Load::Unlimited, ..plan(null.addr()) }));
     null.stop().unwrap();
 }
 
 #[test]
 fn threads_share_the_switches() {
-    let null = support::null(null::Copy::BufferId);
+    let null = support::null(null::ReplyContent::BufferId);
     for load in [Load::Window(4), Load::WindowTotal(3), Load::Rate(10_000.0)] {
         let report = measured(&Plan { threads: 3, switches: 7, load, ..plan(null.addr()) });
         clean(&report);
@@ -66,8 +71,8 @@ fn threads_share_the_switches() {
 
 #[test]
 fn a_responder_that_copies_nothing_can_be_counted_by_messages() {
-    let null = support::null(null::Copy::Nothing);
-    let report = measured(&Plan { count: Count::Messages, ..plan(null.addr()) });
+    let null = support::null(null::ReplyContent::Nothing);
+    let report = measured(&Plan { count: ReplyCounting::Messages, ..plan(null.addr()) });
     assert!(report.counts.answered > 0);
     let report = measured(&plan(null.addr()));
     assert_eq!(report.counts.answered, 0);
@@ -78,7 +83,7 @@ fn a_responder_that_copies_nothing_can_be_counted_by_messages() {
 #[test]
 fn a_rule_and_a_frame_are_one_answer() {
     for version in Versions::SPOKEN.iter() {
-        for kept in [Kept::InSwitch, Kept::Nowhere] {
+        for kept in [Buffering::Buffered, Buffering::Unbuffered] {
             let addr = controller(|_, p, out| {
                 rule_for(p, None, out);
                 frame(p, PortNo(1), out);
@@ -86,7 +91,7 @@ fn a_rule_and_a_frame_are_one_answer() {
             let report = measured(&Plan { version, kept, ..plan(addr) });
             assert_eq!(report.counts.paired, report.counts.answered);
             let paired = report.counts.paired;
-            clean(&Report { counts: Counts { paired: 0, ..report.counts }, ..report });
+            clean(&Report { counts: RequestCounts { paired: 0, ..report.counts }, ..report });
             assert!(paired > 0);
         }
     }
@@ -107,7 +112,7 @@ fn a_frame_after_a_rule_that_let_it_go_is_a_second_answer() {
 fn frames_alone_are_answers_without_buffers() {
     for version in Versions::SPOKEN.iter() {
         let addr = controller(|_, p, out| frame(p, PortNo(1), out));
-        let plan = Plan { version, kept: Kept::Nowhere, new_sources: 0.3, ..plan(addr) };
+        let plan = Plan { version, kept: Buffering::Unbuffered, new_sources: 0.3, ..plan(addr) };
         clean(&measured(&plan));
     }
 }
@@ -143,7 +148,7 @@ fn what_nobody_asked_for_is_counted_apart() {
 fn a_place_where_nobody_listens_is_named() {
     let addr = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let error = run(&plan(addr), &mut ()).unwrap_err();
-    assert!(matches!(error, Error::Refused(..)), "{error}");
+    assert!(matches!(error, Error::ConnectFailed(..)), "{error}");
     assert!(error.to_string().contains(&addr.to_string()), "{error}");
 }
 
@@ -166,14 +171,14 @@ fn silence_is_worth_a_warning() {
 
 #[test]
 fn a_flood_is_counted_connection_by_connection() {
-    let null = support::null(null::Copy::BufferId);
+    let null = support::null(null::ReplyContent::BufferId);
     let plan = flood::Plan {
         target: null.addr(),
         rate: 500.0,
         time: Duration::from_millis(200),
         hold: None,
         held_max: 20,
-        say: flood::Say::Hello,
+        say: flood::Payload::Hello,
         seed: 1,
         socket: sluice_io::sock::Options::default(),
     };
@@ -184,7 +189,8 @@ fn a_flood_is_counted_connection_by_connection() {
         hello.let_go + hello.held + hello.closed + hello.refused + hello.failed
     );
     assert!(hello.heard > 0, "null greets whoever greets it");
-    let rubbish = flood::run(&flood::Plan { say: flood::Say::Rubbish, ..plan.clone() }).unwrap();
+    let rubbish =
+        flood::run(&flood::Plan { say: flood::Payload::Rubbish, ..plan.clone() }).unwrap();
     assert_eq!(rubbish.begun, rubbish.let_go + rubbish.held + rubbish.closed + rubbish.failed);
     null.stop().unwrap();
     let refused = flood::run(&plan).unwrap();

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use sluice_bench::present::{Form, Progress, Range, Show, run_and_say};
-use sluice_bench::{Announce, Count, Error, Kept, Load, Plan, flood, null};
+use sluice_bench::output::{OutputFormat, OutputOptions, ProgressMode, SwitchRange, run_and_print};
+use sluice_bench::{Announce, Buffering, Error, Load, Plan, ReplyCounting, flood, null};
 use sluice_io::sock;
 use sluice_openflow::Version;
 
@@ -254,24 +254,32 @@ impl Bench {
 impl Play {
     fn run(&self) -> Result<(), Error> {
         let progress = match (is_on(&self.debug), stderr().is_terminal()) {
-            (true, _) => Progress::Loops,
-            (_, true) => Progress::Live,
-            _ => Progress::Silent,
+            (true, _) => ProgressMode::PerLoop,
+            (_, true) => ProgressMode::Live,
+            _ => ProgressMode::Silent,
         };
-        let show = Show {
-            range: if is_on(&self.ranged_test) { Range::Growing } else { Range::All },
-            form: if self.output == Output::Cbench { Form::Cbench } else { Form::Table },
+        let show = OutputOptions {
+            range: if is_on(&self.ranged_test) {
+                SwitchRange::Incremental
+            } else {
+                SwitchRange::All
+            },
+            form: if self.output == Output::Cbench {
+                OutputFormat::Cbench
+            } else {
+                OutputFormat::Table
+            },
             json: self.json.clone(),
             hdr: self.hdr.clone(),
             progress,
         };
-        run_and_say(&self.plan()?, &show, &mut stdout(), &mut stderr())
+        run_and_print(&self.plan()?, &show, &mut stdout(), &mut stderr())
     }
 
     /// Arguments in, plan out.
     fn plan(&self) -> Result<Plan, Error> {
         let load = match (self.throughput, self.window, self.window_total, self.rate) {
-            (true, ..) => Load::Fit,
+            (true, ..) => Load::Unlimited,
             (_, Some(n), ..) => Load::Window(n),
             (_, _, Some(n), _) => Load::WindowTotal(n),
             (.., Some(rate)) => Load::Rate(rate),
@@ -287,7 +295,7 @@ impl Play {
             ports: self.ports,
             hosts: self.mac_addresses.max(2),
             load,
-            kept: if self.no_buffer { Kept::Nowhere } else { Kept::InSwitch },
+            kept: if self.no_buffer { Buffering::Unbuffered } else { Buffering::Buffered },
             frame_len: self.frame_len,
             new_sources: self.new_sources,
             loops: self.loops,
@@ -304,8 +312,8 @@ impl Play {
             spin: self.shared.spin(if self.rate.is_some() { 1_000_000 } else { 0 }),
             socket: self.shared.socket(),
             count: match self.count {
-                CountBy::Answers => Count::Answers,
-                CountBy::Messages => Count::Messages,
+                CountBy::Answers => ReplyCounting::Answers,
+                CountBy::Messages => ReplyCounting::Messages,
             },
             handshake_timeout: Duration::from_secs(self.handshake_timeout),
             timeout: Duration::from_millis(self.timeout),
@@ -328,13 +336,17 @@ impl Shared {
 
 impl Null {
     fn run(self) -> Result<(), Error> {
-        let null = null::Null::start(&null::Config {
+        let null = null::NullResponder::start(&null::Config {
             listen: self.listen,
             threads: self.threads,
             spin: self.shared.spin(0),
             socket: self.shared.socket(),
             pin: self.shared.pin,
-            copy: if self.no_copy { null::Copy::Nothing } else { null::Copy::BufferId },
+            copy: if self.no_copy {
+                null::ReplyContent::Nothing
+            } else {
+                null::ReplyContent::BufferId
+            },
             rules: self.rules,
         })?;
         writeln!(stderr(), "answering without looking at {}", null.addr())?;
@@ -352,10 +364,10 @@ impl Flood {
             hold: self.hold.map(Duration::from_millis),
             held_max: self.held_max,
             say: match self.send {
-                Say::Nothing => flood::Say::Nothing,
-                Say::Rubbish => flood::Say::Rubbish,
-                Say::HelloOnly => flood::Say::Hello,
-                Say::Slow => flood::Say::Slowly,
+                Say::Nothing => flood::Payload::Nothing,
+                Say::Rubbish => flood::Payload::Rubbish,
+                Say::HelloOnly => flood::Payload::Hello,
+                Say::Slow => flood::Payload::Slowly,
             },
             seed: self.seed,
             socket: sock::Options::default(),

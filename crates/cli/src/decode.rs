@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
-use sluice_decode::{Form, Options, Tally, Tell};
+use sluice_decode::{Filter, Format, MessageCounts, Options};
 
 use crate::{FAILED, REFUSED, complain};
 
@@ -35,7 +35,7 @@ pub(crate) struct Decode {
 
 impl Decode {
     pub(crate) fn run(&self) -> ExitCode {
-        let mut tally = Tally::default();
+        let mut tally = MessageCounts::default();
         let done = match &self.batch {
             Some(input) => self.tell(input, &mut tally),
             None if self.inputs.is_empty() => self.tell("-", &mut tally),
@@ -53,7 +53,7 @@ impl Decode {
         if !self.check {
             return ExitCode::SUCCESS;
         }
-        let Tally { good, malformed, foreign } = tally;
+        let MessageCounts { good, malformed, foreign } = tally;
         // If nobody hears it, the exit code still says it.
         let _ = writeln!(
             stderr(),
@@ -64,13 +64,13 @@ impl Decode {
 
     fn options(&self) -> Options {
         Options {
-            form: if self.json { Form::Json } else { Form::Text },
+            form: if self.json { Format::Json } else { Format::Text },
             reencode: self.reencode,
-            tell: if self.check { Tell::Malformed } else { Tell::All },
+            tell: if self.check { Filter::Malformed } else { Filter::All },
         }
     }
 
-    fn tell(&self, input: &str, tally: &mut Tally) -> Result<(), (String, io::Error)> {
+    fn tell(&self, input: &str, tally: &mut MessageCounts) -> Result<(), (String, io::Error)> {
         let of = |error| (if input == "-" { "standard input" } else { input }.to_owned(), error);
         let from = open(input).map_err(of)?;
         let out = BufWriter::new(stdout().lock());

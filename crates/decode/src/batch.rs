@@ -4,15 +4,15 @@ use std::io::{self, BufRead, Read, Write};
 
 use serde::Deserialize;
 
-use crate::bytes::unhex;
-use crate::report::{Form, Options, Reporter, Tally};
+use crate::hex::unhex;
+use crate::report::{Format, MessageCounts, Options, Reporter};
 
 /// Bytes of a line that is read: the largest message has 131 070 hex digits.
 const LINE_MAX: u64 = 1 << 20;
 
 /// One line.
 #[derive(Debug, Deserialize)]
-struct Asked {
+struct BatchRequest {
     hex: String,
 }
 
@@ -20,8 +20,8 @@ pub(crate) fn batch(
     mut input: impl BufRead,
     out: impl Write,
     options: Options,
-) -> io::Result<Tally> {
-    let mut report = Reporter::new(out, Options { form: Form::Json, ..options });
+) -> io::Result<MessageCounts> {
+    let mut report = Reporter::new(out, Options { form: Format::Json, ..options });
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -37,7 +37,7 @@ pub(crate) fn batch(
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        match serde_json::from_slice::<Asked>(&line).map_err(|e| e.to_string()) {
+        match serde_json::from_slice::<BatchRequest>(&line).map_err(|e| e.to_string()) {
             Ok(asked) => match unhex(&asked.hex) {
                 Ok(bytes) => report.message(&bytes, None)?,
                 Err(why) => report.fault(&why, None)?,

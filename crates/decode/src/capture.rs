@@ -8,8 +8,8 @@ use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 use sluice_openflow::{HEADER_LEN, MessageType, Version, split};
 
-use crate::report::{Place, Reporter};
-use crate::tcp::{Arrival, Direction};
+use crate::reassembly::{Reassembler, StreamData};
+use crate::report::{PacketOrigin, Reporter};
 
 /// Bytes of the largest block that is read at once.
 const BLOCK_MAX: usize = 1 << 20;
@@ -20,26 +20,26 @@ const STREAMS_MAX: usize = 65_536;
 /// What one direction of a connection carries.
 #[derive(Debug, Default)]
 struct Stream {
-    tcp: Direction,
+    tcp: Reassembler,
     bytes: Vec<u8>,
-    kind: Carries,
+    kind: StreamContent,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Carries {
+enum StreamContent {
     /// Nobody knows yet: the next bytes may begin a message.
     #[default]
     Unknown,
     OpenFlow,
     /// Something else, until it is opened anew.
-    Foreign,
+    Other,
 }
 
-type Ends = (SocketAddr, SocketAddr);
+type Endpoints = (SocketAddr, SocketAddr);
 
 /// What an interface of a capture says of its packets.
 #[derive(Debug, Clone, Copy)]
-struct Interface {
+struct CaptureInterface {
     link: Linktype,
     /// Units of a second in time stamps, and seconds to add.
     resolution: u64,
@@ -88,14 +88,14 @@ fn broken<I: std::fmt::Debug>(error: &PcapError<I>) -> io::Error {
 #[expect(clippy::cast_precision_loss, reason = "microseconds are kept for 270 years")]
 fn packet<'a>(
     block: PcapBlockOwned<'a>,
-    interfaces: &mut Vec<Interface>,
+    interfaces: &mut Vec<CaptureInterface>,
     nanoseconds: &mut bool,
-) -> Option<(Interface, f64, &'a [u8])> {
+) -> Option<(CaptureInterface, f64, &'a [u8])> {
     match block {
         PcapBlockOwned::LegacyHeader(header) => {
             *nanoseconds = header.is_nanosecond_precision();
             let resolution = if *nanoseconds { 1_000_000_000 } else { 1_000_000 };
-            *interfaces = vec![Interface { link: header.network, resolution, offset: 0 }];
+            *interfaces = vec![CaptureInterface { link: header.network, resolution, offset: 0 }];
             None
         }
         PcapBlockOwned::Legacy(packet) => {
@@ -108,7 +108,7 @@ fn packet<'a>(
             None
         }
         PcapBlockOwned::NG(Block::InterfaceDescription(description)) => {
-            interfaces.push(Interface {
+            interfaces.push(CaptureInterface {
                 link: description.linktype,
                 resolution: description.ts_resolution().filter(|&r| r > 0).unwrap_or(1_000_000),
                 offset: u64::try_from(description.ts_offset()).unwrap_or(0),
@@ -153,14 +153,14 @@ fn slice(link: Linktype, bytes: &[u8]) -> Option<LaxSlicedPacket<'_>> {
 /// All connections of a capture.
 #[derive(Debug, Default)]
 struct Streams {
-    streams: HashMap<Ends, Stream>,
+    streams: HashMap<Endpoints, Stream>,
     last_s: f64,
 }
 
 impl Streams {
     fn packet<W: Write>(
         &mut self,
-        interface: Interface,
+        interface: CaptureInterface,
         time: f64,
         bytes: &[u8],
         report: &mut Reporter<W>,
@@ -189,7 +189,7 @@ impl Streams {
         let stream = self.streams.entry(ends).or_default();
         let mut seq = tcp.sequence_number();
         if tcp.syn() {
-            let tcp = Direction::default();
+            let tcp = Reassembler::default();
             *stream = Stream { tcp, ..Stream::default() };
             stream.tcp.open(seq);
             seq = seq.wrapping_add(1);
@@ -210,10 +210,10 @@ impl Streams {
             }
             let place = place(ends, self.last_s);
             match stream.kind {
-                Carries::OpenFlow if !stream.bytes.is_empty() => {
+                StreamContent::OpenFlow if !stream.bytes.is_empty() => {
                     report.fault("the capture ends inside a message", Some(&place))?;
                 }
-                Carries::Foreign => report.tally.foreign += 1,
+                StreamContent::Other => report.tally.foreign += 1,
                 _ => {}
             }
         }
@@ -221,36 +221,36 @@ impl Streams {
     }
 }
 
-fn place((from, to): Ends, time: f64) -> Place {
-    Place { time, from: from.to_string(), to: to.to_string() }
+fn place((from, to): Endpoints, time: f64) -> PacketOrigin {
+    PacketOrigin { time, from: from.to_string(), to: to.to_string() }
 }
 
 impl Stream {
     fn hear<W: Write>(
         &mut self,
-        arrival: Arrival,
-        ends: Ends,
+        arrival: StreamData,
+        ends: Endpoints,
         time: f64,
         report: &mut Reporter<W>,
     ) -> io::Result<()> {
         match arrival {
-            Arrival::Next(bytes) => self.bytes.extend_from_slice(&bytes),
-            Arrival::AfterLoss(bytes) => {
-                if self.kind == Carries::OpenFlow {
+            StreamData::Next(bytes) => self.bytes.extend_from_slice(&bytes),
+            StreamData::AfterGap(bytes) => {
+                if self.kind == StreamContent::OpenFlow {
                     let place = place(ends, time);
                     report.fault("bytes are missing in the capture here", Some(&place))?;
                 }
-                (self.bytes, self.kind) = (bytes, Carries::Unknown);
+                (self.bytes, self.kind) = (bytes, StreamContent::Unknown);
             }
         }
-        if self.kind == Carries::Unknown {
+        if self.kind == StreamContent::Unknown {
             match begins_a_message(&self.bytes) {
                 None => return Ok(()),
-                Some(true) => self.kind = Carries::OpenFlow,
-                Some(false) => self.kind = Carries::Foreign,
+                Some(true) => self.kind = StreamContent::OpenFlow,
+                Some(false) => self.kind = StreamContent::Other,
             }
         }
-        if self.kind == Carries::Foreign {
+        if self.kind == StreamContent::Other {
             self.bytes.clear();
             return Ok(());
         }
@@ -266,7 +266,7 @@ impl Stream {
                 Err(_) => {
                     // Nobody can tell where the next message begins.
                     report.message(rest.get(..HEADER_LEN).unwrap_or(rest), Some(&place))?;
-                    (rest, self.kind) = (&[], Carries::Foreign);
+                    (rest, self.kind) = (&[], StreamContent::Other);
                     break;
                 }
             }

@@ -4,8 +4,8 @@ use std::io::{self, BufRead, Read, Write};
 
 use sluice_openflow::{HEADER_LEN, split};
 
-use crate::report::{Options, Reporter, Tally};
-use crate::{bytes, capture};
+use crate::report::{MessageCounts, Options, Reporter};
+use crate::{capture, hex};
 
 /// First bytes of a capture: pcap in both byte orders and both precisions, pcapng.
 const CAPTURES: [[u8; 4]; 5] = [
@@ -23,13 +23,13 @@ pub(crate) fn decode(
     mut input: impl Read + Send,
     out: impl Write,
     options: Options,
-) -> io::Result<Tally> {
+) -> io::Result<MessageCounts> {
     let mut report = Reporter::new(out, options);
     let mut first = Vec::new();
     input.by_ref().take(4).read_to_end(&mut first)?;
     let whole = io::Cursor::new(first.clone()).chain(input);
     if CAPTURES.iter().any(|magic| first == magic) {
-        capture::decode(Filled(whole), &mut report)?;
+        capture::decode(FullReads(whole), &mut report)?;
     } else if first.first().is_none_or(|c| c.is_ascii_hexdigit() || b" \t\r\n#".contains(c)) {
         hex(io::BufReader::new(whole), &mut report)?;
     } else {
@@ -40,9 +40,9 @@ pub(crate) fn decode(
 }
 
 /// Reads as much as is asked for, unless the input ends: what parses captures takes a short read for the end.
-struct Filled<R>(R);
+struct FullReads<R>(R);
 
-impl<R: Read> Read for Filled<R> {
+impl<R: Read> Read for FullReads<R> {
     fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
         let mut len = 0;
         while let Some(rest) = place.get_mut(len..).filter(|rest| !rest.is_empty()) {
@@ -76,7 +76,7 @@ fn hex<W: Write>(input: impl BufRead, report: &mut Reporter<W>) -> io::Result<()
     for (n, line) in input.lines().enumerate() {
         let line = line?;
         let digits = line.split_once('#').map_or(line.as_str(), |(digits, _)| digits);
-        match bytes::unhex(digits) {
+        match hex::unhex(digits) {
             Ok(bytes) => held.extend_from_slice(&bytes),
             Err(why) => return report.fault(&format!("line {}: {why}", n + 1), None),
         }

@@ -9,20 +9,20 @@ use sluice_openflow::model::Value;
 
 /// A value to be written as JSON.
 #[derive(Debug, Clone, Copy)]
-pub struct Json<'a>(pub &'a Value);
+pub struct ValueAsJson<'a>(pub &'a Value);
 
-impl Serialize for Json<'_> {
+impl Serialize for ValueAsJson<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Value::Null => to.serialize_unit(),
             Value::Bool(yes) => to.serialize_bool(*yes),
             Value::Number(n) => to.serialize_u64(*n),
             Value::Text(text) => to.serialize_str(text),
-            Value::List(list) => to.collect_seq(list.iter().map(Json)),
+            Value::List(list) => to.collect_seq(list.iter().map(ValueAsJson)),
             Value::Map(entries) => {
                 let mut map = to.serialize_map(Some(entries.len()))?;
                 for (name, value) in entries {
-                    map.serialize_entry(name, &Json(value))?;
+                    map.serialize_entry(name, &ValueAsJson(value))?;
                 }
                 map.end()
             }
@@ -32,9 +32,9 @@ impl Serialize for Json<'_> {
 
 /// A value read from JSON; the order of names is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Neutral(pub Value);
+pub struct ValueFromJson(pub Value);
 
-impl<'de> Deserialize<'de> for Neutral {
+impl<'de> Deserialize<'de> for ValueFromJson {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         from.deserialize_any(Reading)
     }
@@ -43,42 +43,42 @@ impl<'de> Deserialize<'de> for Neutral {
 struct Reading;
 
 impl<'de> Visitor<'de> for Reading {
-    type Value = Neutral;
+    type Value = ValueFromJson;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("JSON without fractions and negative numbers")
     }
 
-    fn visit_unit<E: Error>(self) -> Result<Neutral, E> {
-        Ok(Neutral(Value::Null))
+    fn visit_unit<E: Error>(self) -> Result<ValueFromJson, E> {
+        Ok(ValueFromJson(Value::Null))
     }
 
-    fn visit_bool<E: Error>(self, yes: bool) -> Result<Neutral, E> {
-        Ok(Neutral(Value::Bool(yes)))
+    fn visit_bool<E: Error>(self, yes: bool) -> Result<ValueFromJson, E> {
+        Ok(ValueFromJson(Value::Bool(yes)))
     }
 
-    fn visit_u64<E: Error>(self, n: u64) -> Result<Neutral, E> {
-        Ok(Neutral(Value::Number(n)))
+    fn visit_u64<E: Error>(self, n: u64) -> Result<ValueFromJson, E> {
+        Ok(ValueFromJson(Value::Number(n)))
     }
 
-    fn visit_str<E: Error>(self, text: &str) -> Result<Neutral, E> {
-        Ok(Neutral(Value::text(text)))
+    fn visit_str<E: Error>(self, text: &str) -> Result<ValueFromJson, E> {
+        Ok(ValueFromJson(Value::text(text)))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<Neutral, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut from: A) -> Result<ValueFromJson, A::Error> {
         let mut list = Vec::new();
-        while let Some(Neutral(value)) = from.next_element()? {
+        while let Some(ValueFromJson(value)) = from.next_element()? {
             list.push(value);
         }
-        Ok(Neutral(Value::List(list)))
+        Ok(ValueFromJson(Value::List(list)))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Neutral, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<ValueFromJson, A::Error> {
         let mut entries: Vec<(Cow<'static, str>, Value)> = Vec::new();
-        while let Some((name, Neutral(value))) = from.next_entry::<String, _>()? {
+        while let Some((name, ValueFromJson(value))) = from.next_entry::<String, _>()? {
             entries.push((name.into(), value));
         }
-        Ok(Neutral(Value::Map(entries)))
+        Ok(ValueFromJson(Value::Map(entries)))
     }
 }
 
@@ -89,13 +89,13 @@ mod tests {
     #[test]
     fn a_value_comes_back_from_json_in_its_order() {
         let text = r#"{"type":"flow_mod","b":[1,null,true,"x"],"a":{"z":9007199254740992,"y":[]}}"#;
-        let Neutral(value) = serde_json::from_str(text).unwrap();
-        assert_eq!(serde_json::to_string(&Json(&value)).unwrap(), text);
+        let ValueFromJson(value) = serde_json::from_str(text).unwrap();
+        assert_eq!(serde_json::to_string(&ValueAsJson(&value)).unwrap(), text);
     }
 
     #[test]
     fn what_the_model_has_no_form_for_is_refused_with_its_place() {
-        let error = serde_json::from_str::<Neutral>(r#"{"a": -1}"#).unwrap_err();
+        let error = serde_json::from_str::<ValueFromJson>(r#"{"a": -1}"#).unwrap_err();
         assert_eq!((error.line(), error.column()), (1, 8));
     }
 }

@@ -5,17 +5,17 @@
 //! the `ERROR` that it deserves.
 
 mod batch;
-mod bytes;
 mod capture;
+mod hex;
 mod input;
 mod json;
+mod reassembly;
 mod report;
-mod tcp;
 
 use std::io::{self, BufRead, Read, Write};
 
-pub use json::{Json, Neutral};
-pub use report::{Form, Options, Tally, Tell};
+pub use json::{ValueAsJson, ValueFromJson};
+pub use report::{Filter, Format, MessageCounts, Options};
 
 /// Reads everything that `input` has and tells it to `out`.
 ///
@@ -24,7 +24,11 @@ pub use report::{Form, Options, Tally, Tell};
 ///
 /// # Errors
 /// Those of reading and writing, and a capture whose own structure is broken.
-pub fn decode(input: impl Read + Send, out: impl Write, options: Options) -> io::Result<Tally> {
+pub fn decode(
+    input: impl Read + Send,
+    out: impl Write,
+    options: Options,
+) -> io::Result<MessageCounts> {
     input::decode(input, out, options)
 }
 
@@ -32,6 +36,6 @@ pub fn decode(input: impl Read + Send, out: impl Write, options: Options) -> io:
 ///
 /// # Errors
 /// Those of reading and writing.
-pub fn batch(input: impl BufRead, out: impl Write, options: Options) -> io::Result<Tally> {
+pub fn batch(input: impl BufRead, out: impl Write, options: Options) -> io::Result<MessageCounts> {
     batch::batch(input, out, options)
 }

@@ -7,12 +7,12 @@ use sluice_openflow::{
     Encoder, ErrorReason, HEADER_LEN, Message, MessageType, ParseError, RawMessage, Version,
 };
 
-use crate::bytes::hex;
-use crate::json::Json;
+use crate::hex::hex;
+use crate::json::ValueAsJson;
 
 /// How messages are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Form {
+pub enum Format {
     /// For people, a message a paragraph.
     #[default]
     Text,
@@ -22,7 +22,7 @@ pub enum Form {
 
 /// Which messages are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Tell {
+pub enum Filter {
     /// Every one.
     #[default]
     All,
@@ -34,16 +34,16 @@ pub enum Tell {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
     /// In which form.
-    pub form: Form,
+    pub form: Format,
     /// Whether the bytes as we would write them are told as well.
     pub reencode: bool,
     /// Which messages.
-    pub tell: Tell,
+    pub tell: Filter,
 }
 
 /// How many messages were told.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct MessageCounts {
     /// Well-formed ones.
     pub good: u64,
     /// Malformed ones, and what should have been one.
@@ -52,7 +52,7 @@ pub struct Tally {
     pub foreign: u64,
 }
 
-impl Tally {
+impl MessageCounts {
     /// Adds what another input had.
     pub fn add(&mut self, other: Self) {
         self.good += other.good;
@@ -63,7 +63,7 @@ impl Tally {
 
 /// Where in a capture a message was.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Place {
+pub(crate) struct PacketOrigin {
     /// Seconds since 1970.
     pub(crate) time: f64,
     /// Sender: address and port.
@@ -74,21 +74,21 @@ pub(crate) struct Place {
 
 /// One line of JSON. `docs/decode.md` is its contract.
 #[derive(Debug, Serialize)]
-struct Line<'a> {
+struct JsonRecord<'a> {
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    place: Option<&'a Place>,
+    place: Option<&'a PacketOrigin>,
     version: Option<String>,
     r#type: Option<String>,
     xid: Option<u32>,
     ok: bool,
-    message: Option<Json<'a>>,
-    error: Option<Fault<'a>>,
+    message: Option<ValueAsJson<'a>>,
+    error: Option<ErrorText<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     at: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
     deserves: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reencoded: Option<Again>,
+    reencoded: Option<ReencodedHex>,
     #[serde(skip_serializing_if = "Option::is_none")]
     same: Option<bool>,
 }
@@ -96,28 +96,28 @@ struct Line<'a> {
 /// The bytes as we write them, as digits; null for what is malformed or cannot be written.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct Again(Option<String>);
+struct ReencodedHex(Option<String>);
 
 /// Why something is not told as a message.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
-struct Fault<'a>(&'a str);
+struct ErrorText<'a>(&'a str);
 
 /// Tells messages to an output, and counts them.
 #[derive(Debug)]
 pub(crate) struct Reporter<W> {
     out: W,
     options: Options,
-    pub(crate) tally: Tally,
+    pub(crate) tally: MessageCounts,
 }
 
 impl<W: Write> Reporter<W> {
     pub(crate) fn new(out: W, options: Options) -> Self {
-        Self { out, options, tally: Tally::default() }
+        Self { out, options, tally: MessageCounts::default() }
     }
 
     /// Tells the message in `bytes`, which may be none.
-    pub(crate) fn message(&mut self, bytes: &[u8], place: Option<&Place>) -> io::Result<()> {
+    pub(crate) fn message(&mut self, bytes: &[u8], place: Option<&PacketOrigin>) -> io::Result<()> {
         match RawMessage::new(bytes).and_then(|frame| Ok((frame, Message::parse(frame)?))) {
             Ok((frame, message)) => self.good(frame, &message, place),
             Err(error) => self.malformed(bytes, error, place),
@@ -125,11 +125,15 @@ impl<W: Write> Reporter<W> {
     }
 
     /// Tells that something is not even a message.
-    pub(crate) fn fault(&mut self, why: &str, place: Option<&Place>) -> io::Result<()> {
+    pub(crate) fn fault(&mut self, why: &str, place: Option<&PacketOrigin>) -> io::Result<()> {
         self.tally.malformed += 1;
-        if self.options.form == Form::Json {
-            let reencoded = self.options.reencode.then_some(Again(None));
-            return self.line(&Line { error: Some(Fault(why)), reencoded, ..Line::empty(place) });
+        if self.options.form == Format::Json {
+            let reencoded = self.options.reencode.then_some(ReencodedHex(None));
+            return self.line(&JsonRecord {
+                error: Some(ErrorText(why)),
+                reencoded,
+                ..JsonRecord::empty(place)
+            });
         }
         prefix(&mut self.out, place)?;
         writeln!(self.out, "malformed: {why}")
@@ -140,7 +144,7 @@ impl<W: Write> Reporter<W> {
         self.out.flush()
     }
 
-    fn line(&mut self, line: &Line<'_>) -> io::Result<()> {
+    fn line(&mut self, line: &JsonRecord<'_>) -> io::Result<()> {
         serde_json::to_writer(&mut self.out, line)?;
         self.out.write_all(b"\n")
     }
@@ -149,24 +153,25 @@ impl<W: Write> Reporter<W> {
         &mut self,
         frame: RawMessage<'_>,
         message: &Message,
-        place: Option<&Place>,
+        place: Option<&PacketOrigin>,
     ) -> io::Result<()> {
         self.tally.good += 1;
-        if self.options.tell == Tell::Malformed {
+        if self.options.tell == Filter::Malformed {
             return Ok(());
         }
         let (version, xid) = (frame.version(), frame.xid());
         let again = self.options.reencode.then(|| written(message, version, xid));
-        if self.options.form == Form::Json {
+        if self.options.form == Format::Json {
             let value = message.to_value(version);
             let (reencoded, error) = match &again {
-                Some(Ok(bytes)) => (Some(Again(Some(hex(bytes)))), None),
-                Some(Err(why)) => (Some(Again(None)), Some(Fault(why))),
+                Some(Ok(bytes)) => (Some(ReencodedHex(Some(hex(bytes)))), None),
+                Some(Err(why)) => (Some(ReencodedHex(None)), Some(ErrorText(why))),
                 None => (None, None),
             };
             let same = again.as_ref().map(|bytes| bytes.as_deref() == Ok(frame.bytes()));
-            let (message, ok) = (Some(Json(&value)), true);
-            let line = Line { ok, message, error, reencoded, same, ..Line::of(frame, place) };
+            let (message, ok) = (Some(ValueAsJson(&value)), true);
+            let line =
+                JsonRecord { ok, message, error, reencoded, same, ..JsonRecord::of(frame, place) };
             return self.line(&line);
         }
         prefix(&mut self.out, place)?;
@@ -185,22 +190,22 @@ impl<W: Write> Reporter<W> {
         &mut self,
         bytes: &[u8],
         error: ParseError,
-        place: Option<&Place>,
+        place: Option<&PacketOrigin>,
     ) -> io::Result<()> {
         self.tally.malformed += 1;
         let (why, head) = (error.to_string(), Head::of(bytes));
         let version = head.version.unwrap_or(Version::V1_0);
         let deserves = ErrorReason::deserved(error, version).to_string();
-        if self.options.form == Form::Json {
-            let line = Line {
+        if self.options.form == Format::Json {
+            let line = JsonRecord {
                 version: head.version.map(|v| v.to_string()),
                 r#type: head.kind.and_then(MessageType::name).map(str::to_ascii_lowercase),
                 xid: head.xid,
-                error: Some(Fault(&why)),
+                error: Some(ErrorText(&why)),
                 at: Some(error.at),
                 deserves: Some(deserves),
-                reencoded: self.options.reencode.then_some(Again(None)),
-                ..Line::empty(place)
+                reencoded: self.options.reencode.then_some(ReencodedHex(None)),
+                ..JsonRecord::empty(place)
             };
             return self.line(&line);
         }
@@ -229,8 +234,8 @@ impl Head {
     }
 }
 
-impl<'a> Line<'a> {
-    fn empty(place: Option<&'a Place>) -> Self {
+impl<'a> JsonRecord<'a> {
+    fn empty(place: Option<&'a PacketOrigin>) -> Self {
         Self {
             place,
             version: None,
@@ -246,7 +251,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    fn of(frame: RawMessage<'_>, place: Option<&'a Place>) -> Self {
+    fn of(frame: RawMessage<'_>, place: Option<&'a PacketOrigin>) -> Self {
         let name = frame.kind().name().map(str::to_ascii_lowercase);
         Self {
             version: Some(frame.version().to_string()),
@@ -257,9 +262,9 @@ impl<'a> Line<'a> {
     }
 }
 
-fn prefix(out: &mut impl Write, place: Option<&Place>) -> io::Result<()> {
+fn prefix(out: &mut impl Write, place: Option<&PacketOrigin>) -> io::Result<()> {
     match place {
-        Some(Place { time, from, to }) => write!(out, "{time:.6} {from} > {to} "),
+        Some(PacketOrigin { time, from, to }) => write!(out, "{time:.6} {from} > {to} "),
         None => Ok(()),
     }
 }

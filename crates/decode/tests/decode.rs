@@ -10,9 +10,9 @@ use std::io::Cursor;
 
 use etherparse::PacketBuilder;
 use serde_json::{Value, json};
-use sluice_decode::{Form, Options, Tally, Tell, batch, decode};
+use sluice_decode::{Filter, Format, MessageCounts, Options, batch, decode};
 
-const JSON: Options = Options { form: Form::Json, reencode: true, tell: Tell::All };
+const JSON: Options = Options { form: Format::Json, reencode: true, tell: Filter::All };
 
 /// `BARRIER_REQUEST` of 1.3 with the transaction id 7, and one of 1.0 with 8.
 const BARRIERS: [&[u8]; 2] = [&[4, 20, 0, 8, 0, 0, 0, 7], &[1, 18, 0, 8, 0, 0, 0, 8]];
@@ -22,7 +22,7 @@ fn lines(out: &[u8]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn told(input: impl Into<Vec<u8>>, options: Options) -> (Vec<Value>, Tally) {
+fn told(input: impl Into<Vec<u8>>, options: Options) -> (Vec<Value>, MessageCounts) {
     let mut out = Vec::new();
     let tally = decode(Cursor::new(input.into()), &mut out, options).unwrap();
     (lines(&out), tally)
@@ -43,7 +43,7 @@ fn both() -> Vec<Value> {
 fn messages_as_they_are_on_the_wire_are_told() {
     let (lines, tally) = told(BARRIERS.concat(), JSON);
     assert_eq!(lines, both());
-    assert_eq!(tally, Tally { good: 2, ..Tally::default() });
+    assert_eq!(tally, MessageCounts { good: 2, ..MessageCounts::default() });
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn what_is_cut_off_or_lost_for_good_is_told_and_ends_it() {
 
 #[test]
 fn a_check_tells_only_what_is_malformed() {
-    let options = Options { tell: Tell::Malformed, ..JSON };
+    let options = Options { tell: Filter::Malformed, ..JSON };
     let (lines, tally) = told("0414000800000007 041d000c0000000800000000", options);
     assert_eq!((lines.len(), tally.good, tally.malformed), (1, 1, 1));
     assert_eq!((&lines[0]["type"], &lines[0]["xid"]), (&json!("meter_mod"), &json!(8)));
@@ -140,7 +140,7 @@ fn a_capture_is_put_in_order_whatever_its_port_and_form() {
             line["to"] = json!("10.0.0.2:6653");
         }
         assert_eq!(lines, expected);
-        assert_eq!(tally, Tally { good: 2, ..Tally::default() });
+        assert_eq!(tally, MessageCounts { good: 2, ..MessageCounts::default() });
     }
 }
 
@@ -156,7 +156,7 @@ fn a_hole_in_a_capture_is_told_and_passed_over() {
 fn a_stream_that_is_something_else_is_left_alone() {
     let packets = [packet(100, false, b"GET / HTTP/1.1\r\n"), packet(116, false, BARRIERS[0])];
     let (lines, tally) = told(pcap(&packets), JSON);
-    assert_eq!((lines.len(), tally), (0, Tally { foreign: 1, ..Tally::default() }));
+    assert_eq!((lines.len(), tally), (0, MessageCounts { foreign: 1, ..MessageCounts::default() }));
 }
 
 #[test]

@@ -32,8 +32,8 @@ pub(crate) fn plan(target: SocketAddr) -> Plan {
 }
 
 /// A null responder on a port of its own.
-pub(crate) fn null(copy: null::Copy) -> null::Null {
-    null::Null::start(&null::Config {
+pub(crate) fn null(copy: null::ReplyContent) -> null::NullResponder {
+    null::NullResponder::start(&null::Config {
         listen: ([127, 0, 0, 1], 0).into(),
         threads: 1,
         pin: vec![],

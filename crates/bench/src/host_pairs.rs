@@ -20,7 +20,7 @@ const WHOLE: u64 = 1 << 32;
 /// An address is locally administered: `02`, 16 bits of switch, 24 bits of host. New sources have more bits of host in
 /// the first byte.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Pairs {
+pub(crate) struct HostPairs {
     base: u64,
     hosts: u32,
     ports: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Pairs {
 
 /// What one request says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pair {
+pub(crate) struct HostPair {
     /// Destination, 48 bits.
     pub(crate) dst: u64,
     /// Source, 48 bits.
@@ -46,7 +46,7 @@ pub(crate) struct Pair {
     pub(crate) in_port: u32,
 }
 
-impl Pair {
+impl HostPair {
     /// Destination and source as they follow one another in a frame.
     #[inline]
     pub(crate) fn bytes(self) -> [u8; 12] {
@@ -57,7 +57,7 @@ impl Pair {
     }
 }
 
-impl Pairs {
+impl HostPairs {
     /// Pairs of the switch with number `switch`, of at least two `hosts` on at least two `ports`.
     ///
     /// `new_sources` is the share of requests that bring an address nobody has seen, 0 to 1.
@@ -101,7 +101,7 @@ impl Pairs {
     ///
     /// Written as runs in which nothing wraps but the port: this is the most frequent thing that the bench does.
     #[inline]
-    pub(crate) fn each(mut self, seq: u32, mut put: impl FnMut(u32, Pair) -> bool) {
+    pub(crate) fn each(mut self, seq: u32, mut put: impl FnMut(u32, HostPair) -> bool) {
         let mut seq = seq;
         loop {
             let run = self.hosts - self.src.max(self.dst);
@@ -116,7 +116,7 @@ impl Pairs {
                         from = self.address(FRESH + seq % FRESH_LEN);
                     }
                 }
-                if !put(seq, Pair { dst, src: from, in_port }) {
+                if !put(seq, HostPair { dst, src: from, in_port }) {
                     return;
                 }
                 (src, dst, seq) = (src + 1, dst + 1, seq.wrapping_add(1));
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     /// The pairs of the next `n` requests, numbered from 0.
-    fn next(pairs: &Pairs, n: u64) -> Vec<Pair> {
+    fn next(pairs: &HostPairs, n: u64) -> Vec<HostPair> {
         let mut taken = vec![];
         pairs.each(0, |_, pair| {
             taken.push(pair);
@@ -225,8 +225,8 @@ mod tests {
     #[test]
     fn pairs_are_all_different_and_never_on_one_port() {
         for (hosts, ports) in [(2, 2), (8, 2), (5, 4), (9, 4), (10, 4), (11, 4), (12, 4), (7, 3)] {
-            let pairs = Pairs::new(3, hosts, ports, 0.0, 1);
-            let period = Pairs::period(hosts, ports);
+            let pairs = HostPairs::new(3, hosts, ports, 0.0, 1);
+            let period = HostPairs::period(hosts, ports);
             let taken = next(&pairs, period + 1);
             let mut seen = HashSet::new();
             for pair in &taken[..taken.len() - 1] {
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_pair_tells_how_long_ago_it_was_sent() {
-        let mut pairs = Pairs::new(40_000, 10, 4, 0.5, 7);
+        let mut pairs = HostPairs::new(40_000, 10, 4, 0.5, 7);
         let sent = next(&pairs, 20);
         pairs.advance(20);
         for (seq, pair) in (0u64..).zip(&sent) {
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn to_advance_is_to_pass_over() {
-        let mut pairs = Pairs::new(1, 11, 4, 0.3, 0);
+        let mut pairs = HostPairs::new(1, 11, 4, 0.3, 0);
         let all = next(&pairs, 1100);
         let mut at = 0;
         for n in [1u32, 5, 11, 40, 1000] {
@@ -267,12 +267,12 @@ mod tests {
 
     #[test]
     fn other_addresses_are_not_ours() {
-        let pairs = Pairs::new(1, 10, 4, 0.0, 0);
+        let pairs = HostPairs::new(1, 10, 4, 0.0, 0);
         let (host, _) = pairs.whereabouts(3);
         assert_eq!(pairs.age(0xffff_ffff_ffff, host, 5), None);
         assert_eq!(pairs.age(host, 0x0180_c200_000e, 5), None);
         assert_eq!(pairs.age(pairs.whereabouts(10).0, host, 5), None);
-        let other_switch = Pairs::new(2, 10, 4, 0.0, 0).whereabouts(4).0;
+        let other_switch = HostPairs::new(2, 10, 4, 0.0, 0).whereabouts(4).0;
         assert_eq!(pairs.age(other_switch, host, 5), None);
     }
 }

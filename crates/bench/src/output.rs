@@ -8,36 +8,38 @@ use indicatif::{ProgressBar, ProgressStyle};
 use sluice_io::clock;
 
 use crate::report::LoopFigures;
-use crate::{Error, Plan, Report, Stage, Watch, cbench, hdr, json, run, table};
+use crate::{
+    Error, Plan, Report, RunObserver, RunProgress, cbench, hdr_log, json, run, text_report,
+};
 
 /// In which form the outcome is said.
 #[derive(Debug, Clone, Default)]
-pub struct Show {
+pub struct OutputOptions {
     /// Whether 1 switch is tested, then 2, and so on.
-    pub range: Range,
+    pub range: SwitchRange,
     /// What is printed.
-    pub form: Form,
+    pub form: OutputFormat,
     /// A file for JSON; `-` is the standard output, and the table is left out.
     pub json: Option<String>,
     /// A file for the latencies.
     pub hdr: Option<String>,
     /// How it goes.
-    pub progress: Progress,
+    pub progress: ProgressMode,
 }
 
 /// Which numbers of switches are tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Range {
+pub enum SwitchRange {
     /// All at once.
     #[default]
     All,
     /// One, then two, and so on.
-    Growing,
+    Incremental,
 }
 
 /// What is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Form {
+pub enum OutputFormat {
     /// A table at the end.
     #[default]
     Table,
@@ -47,41 +49,41 @@ pub enum Form {
 
 /// How a measurement tells how far it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Progress {
+pub enum ProgressMode {
     /// Not at all.
     #[default]
     Silent,
     /// A line that changes, for terminals.
     Live,
     /// A line per loop.
-    Loops,
+    PerLoop,
 }
 
 /// Carries out `plan` and says what came of it to `out`, and how it goes to `err`.
 ///
 /// # Errors
 /// What [`run`] says; a file that cannot be written.
-pub fn run_and_say(
+pub fn run_and_print(
     plan: &Plan,
-    show: &Show,
+    show: &OutputOptions,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<(), Error> {
-    if show.form == Form::Cbench {
+    if show.form == OutputFormat::Cbench {
         let target = plan.targets.first().copied().unwrap_or_else(|| ([0; 4], 0).into());
         let header = cbench::header(
             plan,
             &target.ip().to_string(),
             target.port(),
-            show.range == Range::Growing,
+            show.range == SwitchRange::Incremental,
         );
         err.write_all(header.as_bytes())?;
     }
-    let first = if show.range == Range::Growing { 1 } else { plan.switches };
+    let first = if show.range == SwitchRange::Incremental { 1 } else { plan.switches };
     let mut reports = Vec::new();
     for switches in first..=plan.switches {
         let plan = Plan { switches, threads: plan.threads.min(switches as usize), ..plan.clone() };
-        let mut screen = Screen::new(&plan, show, out, err);
+        let mut screen = ProgressDisplay::new(&plan, show, out, err);
         let report = run(&plan, &mut screen)?;
         screen.finish()?;
         say(&report, show, out, err)?;
@@ -92,23 +94,23 @@ pub fn run_and_say(
 
 fn say(
     report: &Report,
-    show: &Show,
+    show: &OutputOptions,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<(), Error> {
-    if show.form == Form::Cbench {
+    if show.form == OutputFormat::Cbench {
         writeln!(out, "{}", cbench::result_line(report))?;
         for warning in &report.warnings {
             writeln!(err, "warning: {warning}")?;
         }
     } else if show.json.as_deref() != Some("-") {
-        out.write_all(table::of(report).as_bytes())?;
+        out.write_all(text_report::of(report).as_bytes())?;
     }
     out.flush()?;
     Ok(())
 }
 
-fn write_files(reports: &[Report], show: &Show, out: &mut dyn Write) -> Result<(), Error> {
+fn write_files(reports: &[Report], show: &OutputOptions, out: &mut dyn Write) -> Result<(), Error> {
     if let Some(path) = &show.json {
         let write =
             |to: &mut dyn Write| reports.iter().try_for_each(|report| json::write(report, to));
@@ -121,7 +123,7 @@ fn write_files(reports: &[Report], show: &Show, out: &mut dyn Write) -> Result<(
     }
     if let Some(path) = &show.hdr {
         let mut file = create(path)?;
-        hdr::write(reports, &mut file).map_err(|e| Error::Write(path.clone(), e))?;
+        hdr_log::write(reports, &mut file).map_err(|e| Error::Write(path.clone(), e))?;
     }
     Ok(())
 }
@@ -131,9 +133,9 @@ fn create(path: &str) -> Result<io::BufWriter<File>, Error> {
 }
 
 /// Shows how far a measurement is.
-struct Screen<'s> {
+struct ProgressDisplay<'s> {
     plan: &'s Plan,
-    show: &'s Show,
+    show: &'s OutputOptions,
     out: &'s mut dyn Write,
     err: &'s mut dyn Write,
     bar: Option<ProgressBar>,
@@ -141,10 +143,15 @@ struct Screen<'s> {
     failed: io::Result<()>,
 }
 
-impl<'s> Screen<'s> {
-    fn new(plan: &'s Plan, show: &'s Show, out: &'s mut dyn Write, err: &'s mut dyn Write) -> Self {
+impl<'s> ProgressDisplay<'s> {
+    fn new(
+        plan: &'s Plan,
+        show: &'s OutputOptions,
+        out: &'s mut dyn Write,
+        err: &'s mut dyn Write,
+    ) -> Self {
         let style = ProgressStyle::with_template("{spinner} {msg}");
-        let bar = (show.progress == Progress::Live).then(|| {
+        let bar = (show.progress == ProgressMode::Live).then(|| {
             ProgressBar::new_spinner()
                 .with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
         });
@@ -160,20 +167,20 @@ impl<'s> Screen<'s> {
     }
 }
 
-impl Watch for Screen<'_> {
-    fn on_stage(&mut self, stage: Stage) {
+impl RunObserver for ProgressDisplay<'_> {
+    fn on_stage(&mut self, stage: RunProgress) {
         let Some(bar) = &self.bar else { return };
         bar.tick();
         match stage {
-            Stage::Greeting { known } => {
+            RunProgress::Greeting { known } => {
                 bar.set_message(format!("{known} of {} switches known", self.plan.switches));
             }
-            Stage::Requesting { loops, answered } => {
+            RunProgress::Requesting { loops, answered } => {
                 let (now, before) = (clock::since_epoch(), self.last);
                 self.last = (now, answered);
                 let n = answered.saturating_sub(before.1);
                 let rate = crate::statistics::ratio(n, now.saturating_sub(before.0));
-                let rate = table::quantity(rate);
+                let rate = text_report::quantity(rate);
                 bar.set_message(format!("loop {loops} of {}: {rate} answers/s", self.plan.loops));
             }
         }
@@ -183,10 +190,10 @@ impl Watch for Screen<'_> {
         if self.failed.is_err() {
             return;
         }
-        let line = if self.show.form == Form::Cbench {
+        let line = if self.show.form == OutputFormat::Cbench {
             writeln!(self.out, "{}", cbench::loop_line(figures, clock::since_epoch()))
-        } else if self.show.progress == Progress::Loops {
-            let rate = table::quantity(figures.rate);
+        } else if self.show.progress == ProgressMode::PerLoop {
+            let rate = text_report::quantity(figures.rate);
             writeln!(self.err, "loop {}: {rate} answers/s", figures.number + 1)
         } else {
             return;

@@ -4,16 +4,16 @@ use std::time::Instant;
 
 use sluice_io::{Io, clock};
 
-use crate::latency::Coarse;
-use crate::ledger::{Stamp, TICK_NS};
+use crate::emulated_switch::EmulatedSwitch;
+use crate::latency::CoarseHistogram;
+use crate::outstanding::{TICK_NS, Timestamp};
 use crate::plan::{Load, Plan};
-use crate::player::Player;
-use crate::requests::{Kept, Requests};
+use crate::requests::{Buffering, RequestTemplates};
 use crate::schedule::Schedule;
 
 /// How far behind its own schedule a generator ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Behind {
+pub struct ScheduleLag {
     /// Half of the requests went at most so long after they were due, nanoseconds.
     pub p50_ns: u64,
     /// And 99 of a hundred.
@@ -24,22 +24,22 @@ pub struct Behind {
 
 /// What one thread sends.
 #[derive(Debug)]
-pub(crate) struct Offer {
-    kind: Kind,
-    kept: Kept,
+pub(crate) struct OfferedLoad {
+    kind: LoadState,
+    kept: Buffering,
     /// Most requests open on one switch.
     limit: u32,
     epoch: Instant,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum LoadState {
     Window,
     Total { total: i64, quantum: u32, cursor: usize, quota: Vec<u32> },
-    Rate { schedule: Schedule, done: u64, due: u64, behind: Coarse, behind_max: u32 },
+    Rate { schedule: Schedule, done: u64, due: u64, behind: CoarseHistogram, behind_max: u32 },
 }
 
-impl Offer {
+impl OfferedLoad {
     /// What thread `index` with `players` switches sends from `start` on; stamps count from `epoch`.
     pub(crate) fn new(
         plan: &Plan,
@@ -49,19 +49,25 @@ impl Offer {
         players: usize,
     ) -> Self {
         let kind = match plan.load {
-            Load::Window(_) | Load::Fit => Kind::Window,
+            Load::Window(_) | Load::Unlimited => LoadState::Window,
             Load::WindowTotal(n) => {
                 let total = (n as usize + plan.threads - 1 - index) / plan.threads;
                 let each = total / players.max(1);
                 let quantum = u32::try_from(each).unwrap_or(u32::MAX).max(1);
                 let total = i64::try_from(total).unwrap_or(i64::MAX);
-                Kind::Total { total, quantum, cursor: 0, quota: vec![0; players] }
+                LoadState::Total { total, quantum, cursor: 0, quota: vec![0; players] }
             }
             Load::Rate(rate) => {
                 #[expect(clippy::cast_precision_loss, reason = "there are at most 10 000")]
                 let share = rate * players as f64 / f64::from(plan.switches);
                 let schedule = Schedule::new(start, share, players);
-                Kind::Rate { schedule, done: 0, due: 0, behind: Coarse::new(), behind_max: 0 }
+                LoadState::Rate {
+                    schedule,
+                    done: 0,
+                    due: 0,
+                    behind: CoarseHistogram::new(),
+                    behind_max: 0,
+                }
             }
         };
         Self { kind, kept: plan.kept, limit: plan.open_max(), epoch }
@@ -71,8 +77,8 @@ impl Offer {
     #[inline]
     pub(crate) fn next_due(&self) -> Option<Instant> {
         match &self.kind {
-            Kind::Rate { schedule, due, .. } => Some(schedule.due_at(*due)),
-            Kind::Window | Kind::Total { .. } => None,
+            LoadState::Rate { schedule, due, .. } => Some(schedule.due_at(*due)),
+            LoadState::Window | LoadState::Total { .. } => None,
         }
     }
 
@@ -80,8 +86,8 @@ impl Offer {
     #[inline]
     pub(crate) fn prepare(&mut self, open: i64, mut touch: impl FnMut(usize)) {
         match &mut self.kind {
-            Kind::Window => {}
-            Kind::Total { total, quantum, cursor, quota } => {
+            LoadState::Window => {}
+            LoadState::Total { total, quantum, cursor, quota } => {
                 let mut room = *total - open;
                 for _ in 0..quota.len() {
                     if room <= 0 {
@@ -96,7 +102,7 @@ impl Offer {
                     room -= n;
                 }
             }
-            Kind::Rate { schedule, done, due, .. } => {
+            LoadState::Rate { schedule, done, due, .. } => {
                 *due = schedule.due(clock::now());
                 schedule.switches(*done, *due).for_each(touch);
                 *done = *due;
@@ -110,10 +116,10 @@ impl Offer {
     pub(crate) fn send(
         &mut self,
         at: usize,
-        player: &mut Player,
+        player: &mut EmulatedSwitch,
         io: &mut impl Io,
-        requests: &mut Requests,
-    ) -> Option<(Stamp, i64)> {
+        requests: &mut RequestTemplates,
+    ) -> Option<(Timestamp, i64)> {
         let (mut sent_at, mut overdue) = (None, 0);
         let chunk = u32::try_from(requests.per_chunk()).unwrap_or(u32::MAX);
         let (epoch, kept, limit) = (self.epoch, self.kept, self.limit);
@@ -122,9 +128,11 @@ impl Offer {
             let stamp = stamp(epoch, now);
             let room = player.room(stamp, limit);
             let wanted = match &mut self.kind {
-                Kind::Window => room,
-                Kind::Total { quota, .. } => quota.get_mut(at).map_or(0, std::mem::take).min(room),
-                Kind::Rate { schedule, due, .. } => {
+                LoadState::Window => room,
+                LoadState::Total { quota, .. } => {
+                    quota.get_mut(at).map_or(0, std::mem::take).min(room)
+                }
+                LoadState::Rate { schedule, due, .. } => {
                     let backlog = schedule.due_for(at, *due).saturating_sub(player.asked);
                     room.min(u32::try_from(backlog).unwrap_or(u32::MAX))
                 }
@@ -135,7 +143,7 @@ impl Offer {
             }
             let sent = player.send(io, requests, kept, wanted);
             sent_at = Some(stamp);
-            if let Kind::Rate { schedule, behind, behind_max, .. } = &mut self.kind {
+            if let LoadState::Rate { schedule, behind, behind_max, .. } = &mut self.kind {
                 for _ in 0..sent {
                     let due = self::stamp(epoch, schedule.due_at_for(at, player.asked));
                     let late = stamp.wrapping_sub(due);
@@ -156,21 +164,21 @@ impl Offer {
 
     /// Forgets how far behind its schedule it ran.
     pub(crate) fn forget_behind(&mut self) {
-        if let Kind::Rate { behind, behind_max, .. } = &mut self.kind {
+        if let LoadState::Rate { behind, behind_max, .. } = &mut self.kind {
             behind.clear();
             *behind_max = 0;
         }
     }
 
     /// How far behind its schedule it ran, if it had one.
-    pub(crate) fn behind(&self) -> Option<Behind> {
+    pub(crate) fn behind(&self) -> Option<ScheduleLag> {
         match &self.kind {
-            Kind::Rate { behind, behind_max, .. } => Some(Behind {
+            LoadState::Rate { behind, behind_max, .. } => Some(ScheduleLag {
                 p50_ns: behind.quantile_ns(0.5),
                 p99_ns: behind.quantile_ns(0.99),
                 max_ns: u64::from(*behind_max) * TICK_NS,
             }),
-            Kind::Window | Kind::Total { .. } => None,
+            LoadState::Window | LoadState::Total { .. } => None,
         }
     }
 }
@@ -178,6 +186,6 @@ impl Offer {
 /// `now` as a stamp.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "stamps come round")]
-pub(crate) fn stamp(epoch: Instant, now: Instant) -> Stamp {
+pub(crate) fn stamp(epoch: Instant, now: Instant) -> Timestamp {
     ((now - epoch).as_nanos() as u64 / TICK_NS) as u32
 }

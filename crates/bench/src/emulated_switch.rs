@@ -7,36 +7,36 @@ use sluice_io::{ConnId, Io};
 use sluice_openflow::{DatapathId, HEADER_LEN, ParseError, RawMessage, Version, Why};
 use sluice_proto::{Fault, Heard, Switch, SwitchPlan};
 
-use crate::counts::{Counts, Errors};
-use crate::latency::{Coarse, Latencies, Run};
-use crate::ledger::{Ledger, Stamp, Verdict};
-use crate::pairs::Pairs;
-use crate::plan::{Count, Plan};
-use crate::reply::{FLOW_MOD, PACKET_OUT, Reply};
-use crate::requests::{Kept, Requests};
+use crate::counts::{ErrorCounts, RequestCounts};
+use crate::host_pairs::HostPairs;
+use crate::latency::{CoarseHistogram, LatencyBatch, LatencyRecorder};
+use crate::outstanding::{OutstandingRequests, ReplyOutcome, Timestamp};
+use crate::plan::{Plan, ReplyCounting};
+use crate::reply::{FLOW_MOD, PACKET_OUT, ParsedReply};
+use crate::requests::{Buffering, RequestTemplates};
 
 /// Bytes of answers that a controller may leave unread: some dozen of the longest messages, of which it asks for a few.
 const PENDING_MAX: usize = 4 << 20;
 
 /// One switch as the bench plays it.
 #[derive(Debug)]
-pub(crate) struct Player {
+pub(crate) struct EmulatedSwitch {
     /// Its connection; `None` before and after.
     pub(crate) conn: Option<ConnId>,
-    pub(crate) life: Life,
-    pub(crate) counts: Counts,
-    pub(crate) coarse: Coarse,
-    pub(crate) pairs: Pairs,
+    pub(crate) life: Lifecycle,
+    pub(crate) counts: RequestCounts,
+    pub(crate) coarse: CoarseHistogram,
+    pub(crate) pairs: HostPairs,
     /// Number among all switches, from 0.
     pub(crate) number: u32,
     /// Hosts that announced themselves.
     pub(crate) announced: u32,
     /// Requests sent of those that the schedule has for it.
     pub(crate) asked: u64,
-    ledger: Ledger,
+    ledger: OutstandingRequests,
     session: Switch,
     version: Version,
-    count: Count,
+    count: ReplyCounting,
     /// Open requests where replies are only counted.
     outstanding: u32,
     /// What must be sent before anything else: the rest of a request, or answers of the session.
@@ -47,7 +47,7 @@ pub(crate) struct Player {
 
 /// When a switch got how far.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Life {
+pub(crate) struct Lifecycle {
     pub(crate) started: Option<Instant>,
     pub(crate) connected: Option<Instant>,
     pub(crate) known: Option<Instant>,
@@ -57,14 +57,14 @@ pub(crate) struct Life {
 
 /// Why a switch hangs up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum DisconnectReason {
     /// The conversation could not go on.
     Fault(Fault),
     /// The controller asks, and takes no answers.
     NotTaken,
 }
 
-impl fmt::Display for End {
+impl fmt::Display for DisconnectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fault(fault) => fault.fmt(f),
@@ -75,33 +75,33 @@ impl fmt::Display for End {
 
 /// What hearing needs from the thread.
 #[derive(Debug)]
-pub(crate) struct Ears<'t> {
+pub(crate) struct ReceiveContext<'t> {
     pub(crate) now: Instant,
-    pub(crate) stamp: Stamp,
-    pub(crate) latencies: &'t mut Latencies,
-    pub(crate) errors: &'t mut Errors,
+    pub(crate) stamp: Timestamp,
+    pub(crate) latencies: &'t mut LatencyRecorder,
+    pub(crate) errors: &'t mut ErrorCounts,
 }
 
-impl Player {
+impl EmulatedSwitch {
     /// Switch number `number`, from 0, not connected yet.
     pub(crate) fn new(plan: &Plan, number: u32) -> Self {
         let switch_plan = SwitchPlan {
             datapath_id: DatapathId(plan.dpid_offset.wrapping_add(number.into())),
             version: plan.version,
             n_ports: plan.ports,
-            n_buffers: if plan.kept == Kept::InSwitch { 256 } else { 0 },
+            n_buffers: if plan.kept == Buffering::Buffered { 256 } else { 0 },
         };
         let mut pending = Vec::new();
         Self {
             conn: None,
-            life: Life::default(),
-            counts: Counts::default(),
-            coarse: Coarse::new(),
+            life: Lifecycle::default(),
+            counts: RequestCounts::default(),
+            coarse: CoarseHistogram::new(),
             pairs: pairs(plan, number, plan.hosts),
             number,
             announced: 0,
             asked: 0,
-            ledger: Ledger::new(1, 0),
+            ledger: OutstandingRequests::new(1, 0),
             session: Switch::open(switch_plan, &mut pending),
             version: plan.version,
             count: plan.count,
@@ -119,17 +119,21 @@ impl Player {
             n => if plan.ports == 2 { n & !1 } else { n }.max(2),
         };
         let plan = &Plan { hosts, ..plan.clone() };
-        self.counts = Counts::default();
+        self.counts = RequestCounts::default();
         self.pairs = pairs(plan, self.number, hosts);
-        let len = if self.count == Count::Answers { plan.ledger_len() } else { 1 };
-        self.ledger = Ledger::new(len, patience);
+        let len = if self.count == ReplyCounting::Answers { plan.ledger_len() } else { 1 };
+        self.ledger = OutstandingRequests::new(len, patience);
     }
 
     /// Reads bytes as they came.
     ///
     /// # Errors
     /// The reason to hang up.
-    pub(crate) fn hear(&mut self, bytes: &[u8], ears: &mut Ears<'_>) -> Result<(), End> {
+    pub(crate) fn hear(
+        &mut self,
+        bytes: &[u8],
+        ears: &mut ReceiveContext<'_>,
+    ) -> Result<(), DisconnectReason> {
         let mut rest = bytes;
         while !self.torn.is_empty() {
             let wanted = match *self.torn.as_slice() {
@@ -157,18 +161,22 @@ impl Player {
     }
 
     /// Reads whole messages; returns how many bytes they have.
-    fn walk(&mut self, bytes: &[u8], ears: &mut Ears<'_>) -> Result<usize, End> {
-        if self.count == Count::Messages {
+    fn walk(
+        &mut self,
+        bytes: &[u8],
+        ears: &mut ReceiveContext<'_>,
+    ) -> Result<usize, DisconnectReason> {
+        if self.count == ReplyCounting::Messages {
             return self.count_messages(bytes, ears);
         }
-        let mut run = Run::new(ears.stamp);
+        let mut run = LatencyBatch::new(ears.stamp);
         let (mut rest, version) = (bytes, self.version);
         let mut ended = Ok(());
         while let Some((kind, msg, after)) = cut(rest, version) {
             rest = after;
             let reply = match kind {
-                FLOW_MOD => Reply::flow_mod(version, msg),
-                PACKET_OUT => Reply::packet_out(version, msg),
+                FLOW_MOD => ParsedReply::flow_mod(version, msg),
+                PACKET_OUT => ParsedReply::packet_out(version, msg),
                 _ => {
                     ended = self.hear_rare(msg, ears);
                     if ended.is_err() {
@@ -178,13 +186,13 @@ impl Player {
                 }
             };
             let verdict = match reply {
-                Reply::Buffer(id, what) => self.ledger.answer(id, what),
+                ParsedReply::Buffer(id, what) => self.ledger.answer(id, what),
                 _ => match self.tie(reply) {
                     Some(verdict) => verdict,
                     None => continue,
                 },
             };
-            if let Verdict::Answered(stamp) = verdict {
+            if let ReplyOutcome::Answered(stamp) = verdict {
                 self.counts.answered += 1;
                 run.add(stamp, &mut self.coarse, ears.latencies);
             } else {
@@ -196,35 +204,39 @@ impl Player {
     }
 
     /// Ties a reply by what it says of the frame; what cannot be tied is counted.
-    fn tie(&mut self, reply: Reply) -> Option<Verdict> {
+    fn tie(&mut self, reply: ParsedReply) -> Option<ReplyOutcome> {
         match reply {
-            Reply::Addresses(dst, src, what) => {
+            ParsedReply::Addresses(dst, src, what) => {
                 let age = self.pairs.age(dst, src, self.ledger.next());
                 return Some(
-                    age.map_or(Verdict::Unasked, |age| self.ledger.answer_by_age(age, what)),
+                    age.map_or(ReplyOutcome::Unasked, |age| self.ledger.answer_by_age(age, what)),
                 );
             }
-            Reply::Buffer(id, what) => return Some(self.ledger.answer(id, what)),
-            Reply::Untied => self.counts.untied += 1,
-            Reply::Announcement => self.counts.announcements += 1,
-            Reply::Other => self.counts.other += 1,
-            Reply::Malformed => self.counts.malformed += 1,
+            ParsedReply::Buffer(id, what) => return Some(self.ledger.answer(id, what)),
+            ParsedReply::Untied => self.counts.untied += 1,
+            ParsedReply::Announcement => self.counts.announcements += 1,
+            ParsedReply::Other => self.counts.other += 1,
+            ParsedReply::Malformed => self.counts.malformed += 1,
         }
         None
     }
 
-    fn note(&mut self, verdict: Verdict) {
+    fn note(&mut self, verdict: ReplyOutcome) {
         match verdict {
-            Verdict::Answered(_) => self.counts.answered += 1,
-            Verdict::Late => self.counts.late += 1,
-            Verdict::Paired => self.counts.paired += 1,
-            Verdict::Twice => self.counts.twice += 1,
-            Verdict::Unasked => self.counts.unasked += 1,
+            ReplyOutcome::Answered(_) => self.counts.answered += 1,
+            ReplyOutcome::Late => self.counts.late += 1,
+            ReplyOutcome::Paired => self.counts.paired += 1,
+            ReplyOutcome::Twice => self.counts.twice += 1,
+            ReplyOutcome::Unasked => self.counts.unasked += 1,
         }
     }
 
     /// Counts messages by their lengths and types.
-    fn count_messages(&mut self, bytes: &[u8], ears: &mut Ears<'_>) -> Result<usize, End> {
+    fn count_messages(
+        &mut self,
+        bytes: &[u8],
+        ears: &mut ReceiveContext<'_>,
+    ) -> Result<usize, DisconnectReason> {
         let (mut rest, mut n) = (bytes, 0);
         while let Some((kind, msg, after)) = cut(rest, self.version) {
             rest = after;
@@ -239,13 +251,18 @@ impl Player {
     }
 
     #[cold]
-    fn hear_rare(&mut self, msg: &[u8], ears: &mut Ears<'_>) -> Result<(), End> {
+    fn hear_rare(
+        &mut self,
+        msg: &[u8],
+        ears: &mut ReceiveContext<'_>,
+    ) -> Result<(), DisconnectReason> {
         if msg.len() < HEADER_LEN {
             let error = ParseError::new("header length", 2, Why::Length);
-            return Err(End::Fault(Fault::Malformed(error)));
+            return Err(DisconnectReason::Fault(Fault::Malformed(error)));
         }
-        let frame = RawMessage::new(msg).map_err(|error| End::Fault(Fault::Malformed(error)))?;
-        match self.session.on_message(frame, &mut self.pending).map_err(End::Fault)? {
+        let frame = RawMessage::new(msg)
+            .map_err(|error| DisconnectReason::Fault(Fault::Malformed(error)))?;
+        match self.session.on_message(frame, &mut self.pending).map_err(DisconnectReason::Fault)? {
             Heard::Known => self.life.known = Some(ears.now),
             Heard::Error(error) => ears.errors.add(error.reason, 1),
             // Of another version than agreed on.
@@ -254,7 +271,7 @@ impl Player {
         }
         if self.pending.len() > PENDING_MAX {
             self.pending = Vec::new();
-            return Err(End::NotTaken);
+            return Err(DisconnectReason::NotTaken);
         }
         Ok(())
     }
@@ -273,8 +290,8 @@ impl Player {
 
     /// How many requests may go now so that at most `limit` are open.
     #[inline]
-    pub(crate) fn room(&mut self, now: Stamp, limit: u32) -> u32 {
-        if self.count == Count::Messages {
+    pub(crate) fn room(&mut self, now: Timestamp, limit: u32) -> u32 {
+        if self.count == ReplyCounting::Messages {
             return limit.saturating_sub(self.outstanding);
         }
         if self.ledger.next() == u32::MAX {
@@ -291,8 +308,8 @@ impl Player {
     pub(crate) fn send(
         &mut self,
         io: &mut impl Io,
-        requests: &mut Requests,
-        kept: Kept,
+        requests: &mut RequestTemplates,
+        kept: Buffering,
         n: u32,
     ) -> u32 {
         let Some(conn) = self.conn else { return 0 };
@@ -310,10 +327,10 @@ impl Player {
 
     /// Opens the next `n` requests as of `stamp`.
     #[inline]
-    pub(crate) fn issue(&mut self, n: u32, stamp: Stamp) {
+    pub(crate) fn issue(&mut self, n: u32, stamp: Timestamp) {
         match self.count {
-            Count::Answers => self.ledger.issue(n, stamp),
-            Count::Messages => self.outstanding = self.outstanding.saturating_add(n),
+            ReplyCounting::Answers => self.ledger.issue(n, stamp),
+            ReplyCounting::Messages => self.outstanding = self.outstanding.saturating_add(n),
         }
     }
 
@@ -321,7 +338,7 @@ impl Player {
     pub(crate) fn announce(
         &mut self,
         io: &mut impl Io,
-        requests: &mut Requests,
+        requests: &mut RequestTemplates,
         n: u32,
         hosts: u32,
     ) -> bool {
@@ -346,18 +363,18 @@ impl Player {
     #[inline]
     pub(crate) fn open(&self) -> u32 {
         match self.count {
-            Count::Answers => self.ledger.open(),
-            Count::Messages => self.outstanding,
+            ReplyCounting::Answers => self.ledger.open(),
+            ReplyCounting::Messages => self.outstanding,
         }
     }
 
     /// All counts, as if nothing more came.
-    pub(crate) fn final_counts(&self) -> Counts {
+    pub(crate) fn final_counts(&self) -> RequestCounts {
         let never_answered = match self.count {
-            Count::Answers => self.ledger.unanswered(),
-            Count::Messages => self.outstanding.into(),
+            ReplyCounting::Answers => self.ledger.unanswered(),
+            ReplyCounting::Messages => self.outstanding.into(),
         };
-        Counts { never_answered, ..self.counts }
+        RequestCounts { never_answered, ..self.counts }
     }
 }
 
@@ -374,8 +391,8 @@ fn cut(bytes: &[u8], version: Version) -> Option<(u8, &[u8], &[u8])> {
     Some((kind, msg, rest))
 }
 
-fn pairs(plan: &Plan, number: u32, hosts: u32) -> Pairs {
+fn pairs(plan: &Plan, number: u32, hosts: u32) -> HostPairs {
     // Switches are numbered from 1 in addresses; 10 000 of them fit.
     let switch = u16::try_from(number + 1).unwrap_or(u16::MAX);
-    Pairs::new(switch, hosts, plan.ports, plan.new_sources, plan.seed)
+    HostPairs::new(switch, hosts, plan.ports, plan.new_sources, plan.seed)
 }

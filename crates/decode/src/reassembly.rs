@@ -10,7 +10,7 @@ const SEGMENTS_MAX: usize = 4096;
 
 /// What arrived of one direction, put in order. RFC 9293 §3.4.
 #[derive(Debug, Default)]
-pub(crate) struct Direction {
+pub(crate) struct Reassembler {
     /// The sequence number of the next byte, once one was seen.
     next: Option<u32>,
     waiting: Vec<(u32, Vec<u8>)>,
@@ -19,21 +19,21 @@ pub(crate) struct Direction {
 
 /// What a segment brought.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Arrival {
+pub(crate) enum StreamData {
     /// Bytes that follow those before.
     Next(Vec<u8>),
     /// Bytes behind some that were never seen.
-    AfterLoss(Vec<u8>),
+    AfterGap(Vec<u8>),
 }
 
-impl Direction {
+impl Reassembler {
     /// A connection opens: whatever was before is of another one.
     pub(crate) fn open(&mut self, seq: u32) {
         *self = Self { next: Some(seq.wrapping_add(1)), ..Self::default() };
     }
 
     /// Takes a segment; gives back what can be read now, in order.
-    pub(crate) fn segment(&mut self, seq: u32, payload: &[u8]) -> Vec<Arrival> {
+    pub(crate) fn segment(&mut self, seq: u32, payload: &[u8]) -> Vec<StreamData> {
         if payload.is_empty() {
             return Vec::new();
         }
@@ -48,17 +48,17 @@ impl Direction {
     }
 
     /// Goes on behind what never came; `None` if nothing waits.
-    pub(crate) fn skip(&mut self) -> Option<Arrival> {
+    pub(crate) fn skip(&mut self) -> Option<StreamData> {
         let next = self.next?;
         let nearest = self.waiting.iter().map(|(seq, _)| seq.wrapping_sub(next)).min()?;
         let seq = next.wrapping_add(nearest);
         self.next = Some(seq);
-        let bytes = self.ready(seq).into_iter().flat_map(Arrival::into_bytes).collect();
-        Some(Arrival::AfterLoss(bytes))
+        let bytes = self.ready(seq).into_iter().flat_map(StreamData::into_bytes).collect();
+        Some(StreamData::AfterGap(bytes))
     }
 
     /// Takes what follows `next` out of what waits.
-    fn ready(&mut self, mut next: u32) -> Vec<Arrival> {
+    fn ready(&mut self, mut next: u32) -> Vec<StreamData> {
         let mut bytes = Vec::new();
         while let Some(at) = self.waiting.iter().position(|(seq, _)| is_reached(*seq, next)) {
             let (seq, payload) = self.waiting.swap_remove(at);
@@ -70,14 +70,14 @@ impl Direction {
             }
         }
         self.next = Some(next);
-        if bytes.is_empty() { Vec::new() } else { vec![Arrival::Next(mem::take(&mut bytes))] }
+        if bytes.is_empty() { Vec::new() } else { vec![StreamData::Next(mem::take(&mut bytes))] }
     }
 }
 
-impl Arrival {
+impl StreamData {
     fn into_bytes(self) -> Vec<u8> {
         match self {
-            Self::Next(bytes) | Self::AfterLoss(bytes) => bytes,
+            Self::Next(bytes) | Self::AfterGap(bytes) => bytes,
         }
     }
 }
@@ -91,13 +91,13 @@ fn is_reached(seq: u32, next: u32) -> bool {
 mod tests {
     use super::*;
 
-    fn next(text: &str) -> Vec<Arrival> {
-        vec![Arrival::Next(text.as_bytes().to_vec())]
+    fn next(text: &str) -> Vec<StreamData> {
+        vec![StreamData::Next(text.as_bytes().to_vec())]
     }
 
     #[test]
     fn segments_come_out_in_order_and_once() {
-        let mut direction = Direction::default();
+        let mut direction = Reassembler::default();
         direction.open(u32::MAX - 2);
         assert_eq!(direction.segment(u32::MAX - 1, b"ab"), next("ab"));
         assert_eq!(direction.segment(3, b"fg"), []);
@@ -108,18 +108,18 @@ mod tests {
 
     #[test]
     fn what_never_comes_is_passed_over_at_the_end() {
-        let mut direction = Direction::default();
+        let mut direction = Reassembler::default();
         assert_eq!(direction.segment(100, b"ab"), next("ab"));
         assert_eq!(direction.segment(110, b"yz"), []);
         assert_eq!(direction.segment(105, b"x"), []);
-        assert_eq!(direction.skip(), Some(Arrival::AfterLoss(b"x".to_vec())));
-        assert_eq!(direction.skip(), Some(Arrival::AfterLoss(b"yz".to_vec())));
+        assert_eq!(direction.skip(), Some(StreamData::AfterGap(b"x".to_vec())));
+        assert_eq!(direction.skip(), Some(StreamData::AfterGap(b"yz".to_vec())));
         assert_eq!(direction.skip(), None);
     }
 
     #[test]
     fn what_waits_is_bounded() {
-        let mut direction = Direction::default();
+        let mut direction = Reassembler::default();
         direction.segment(0, b"a");
         let far = (0..10_000).map(|n| direction.segment(1000 + 2 * n, b"b").len()).sum::<usize>();
         assert!(far > 0 && direction.waiting.len() <= SEGMENTS_MAX);

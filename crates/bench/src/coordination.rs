@@ -7,29 +7,29 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::Error;
-use crate::counts::{Counts, Errors};
-use crate::offer::Behind;
-use crate::player::Player;
+use crate::counts::{ErrorCounts, RequestCounts};
+use crate::emulated_switch::EmulatedSwitch;
+use crate::offered_load::ScheduleLag;
 
 /// What the coordinator tells the threads, and what they let it see at any time.
 #[derive(Debug)]
-pub(crate) struct Control {
+pub(crate) struct SharedState {
     start: OnceLock<Instant>,
     stop: AtomicBool,
-    seen: Box<[Seen]>,
+    seen: Box<[ThreadProgress]>,
 }
 
 /// What one thread lets see.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-struct Seen {
+struct ThreadProgress {
     known: AtomicU64,
     answered: AtomicU64,
 }
 
-impl Control {
+impl SharedState {
     pub(crate) fn new(threads: usize) -> Self {
-        let seen = (0..threads).map(|_| Seen::default()).collect();
+        let seen = (0..threads).map(|_| ThreadProgress::default()).collect();
         Self { start: OnceLock::new(), stop: AtomicBool::new(false), seen }
     }
 
@@ -64,27 +64,29 @@ impl Control {
 
     /// Switches that are known to the controller, and answers since the beginning.
     pub(crate) fn seen(&self) -> (u64, u64) {
-        let sum = |of: fn(&Seen) -> &AtomicU64| self.seen.iter().map(|s| of(s).load(Relaxed)).sum();
+        let sum = |of: fn(&ThreadProgress) -> &AtomicU64| {
+            self.seen.iter().map(|s| of(s).load(Relaxed)).sum()
+        };
         (sum(|s| &s.known), sum(|s| &s.answered))
     }
 }
 
 /// What a thread tells the coordinator.
 #[derive(Debug)]
-pub(crate) enum News {
+pub(crate) enum ThreadEvent {
     /// Its switches are known, their hosts announced.
     Ready,
     /// A loop is over.
-    Loop(LoopTally),
+    Loop(ThreadLoopResult),
     /// All is over.
-    Done(End),
+    Done(ThreadResult),
     /// It could not go on.
     Failed(Error),
 }
 
 /// What happened on one thread in one loop.
 #[derive(Debug)]
-pub(crate) struct LoopTally {
+pub(crate) struct ThreadLoopResult {
     pub(crate) thread: usize,
     pub(crate) number: u32,
     pub(crate) elapsed: Duration,
@@ -101,19 +103,19 @@ pub(crate) struct LoopTally {
 
 /// What a thread has to say at the end.
 #[derive(Debug)]
-pub(crate) struct End {
+pub(crate) struct ThreadResult {
     pub(crate) thread: usize,
-    pub(crate) players: Vec<PlayerEnd>,
-    pub(crate) errors: Errors,
-    pub(crate) behind: Option<Behind>,
+    pub(crate) players: Vec<SwitchResult>,
+    pub(crate) errors: ErrorCounts,
+    pub(crate) behind: Option<ScheduleLag>,
     /// Answers were still coming when the drain was cut.
     pub(crate) still_answering: bool,
 }
 
 /// What there is to say of one switch.
 #[derive(Debug)]
-pub(crate) struct PlayerEnd {
-    pub(crate) counts: Counts,
+pub(crate) struct SwitchResult {
+    pub(crate) counts: RequestCounts,
     /// Latencies of the loops that count: half of them, 99 of a hundred, all.
     pub(crate) latency_ns: [u64; 3],
     pub(crate) connect: Option<Duration>,
@@ -122,8 +124,8 @@ pub(crate) struct PlayerEnd {
     pub(crate) ended: Option<String>,
 }
 
-impl PlayerEnd {
-    pub(crate) fn of(player: &Player, latency_ns: [u64; 3]) -> Self {
+impl SwitchResult {
+    pub(crate) fn of(player: &EmulatedSwitch, latency_ns: [u64; 3]) -> Self {
         let life = &player.life;
         let between = |a: Option<Instant>, b: Option<Instant>| Some(b?.duration_since(a?));
         Self {

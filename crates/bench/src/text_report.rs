@@ -4,16 +4,16 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use crate::Report;
-use crate::plan::{Count, Load};
-use crate::requests::Kept;
-use crate::statistics::Three;
+use crate::plan::{Load, ReplyCounting};
+use crate::requests::Buffering;
+use crate::statistics::DurationSummary;
 
 /// Switches that the table shows one by one: the slowest ones.
 const SLOWEST: usize = 3;
 
 /// The report in lines of two columns.
 pub fn of(report: &Report) -> String {
-    let mut text = Lines::default();
+    let mut text = TextReport::default();
     text.line("", &heading(report));
     let rate = report.rate;
     let share = if rate.mean > 0.0 { rate.deviation / rate.mean * 100.0 } else { 0.0 };
@@ -28,14 +28,14 @@ pub fn of(report: &Report) -> String {
             time(report.plan.loop_time)
         ),
     );
-    if report.plan.count == Count::Answers {
+    if report.plan.count == ReplyCounting::Answers {
         text.line("latency", &latency(report));
     }
     text.line("fairness", &fairness(report));
     text.line("requests", &requests(report));
     text.line("replies beside", &beside(report));
     text.line("errors", &errors(report));
-    let three = |three: Option<Three>| {
+    let three = |three: Option<DurationSummary>| {
         three.map_or_else(
             || "none".to_owned(),
             |t| format!("{} / {} / {}", time(t.min), time(t.median), time(t.max)),
@@ -43,7 +43,7 @@ pub fn of(report: &Report) -> String {
     };
     text.line("connected in", &format!("{}   least, middle, most", three(report.connect)));
     text.line("greeted in", &three(report.handshake));
-    if report.plan.count == Count::Answers {
+    if report.plan.count == ReplyCounting::Answers {
         let l = report.little;
         text.line(
             "Little's law",
@@ -66,9 +66,9 @@ pub fn of(report: &Report) -> String {
 
 /// Lines of two columns.
 #[derive(Default)]
-struct Lines(String);
+struct TextReport(String);
 
-impl Lines {
+impl TextReport {
     fn line(&mut self, name: &str, what: &str) {
         if !what.is_empty() {
             // Writing to a string does not fail.
@@ -83,10 +83,10 @@ fn heading(report: &Report) -> String {
         Load::Window(1) => "one open request on each".to_owned(),
         Load::Window(n) => format!("{n} open requests on each"),
         Load::WindowTotal(n) => format!("{n} open requests in all"),
-        Load::Fit => "as many open requests as fit".to_owned(),
+        Load::Unlimited => "as many open requests as fit".to_owned(),
         Load::Rate(rate) => format!("{} requests/s", quantity(rate)),
     };
-    let kept = if plan.kept == Kept::InSwitch { "buffered" } else { "not buffered" };
+    let kept = if plan.kept == Buffering::Buffered { "buffered" } else { "not buffered" };
     let addrs: Vec<_> = plan.targets.iter().map(ToString::to_string).collect();
     let mut text = format!(
         "{}: {} switches of OpenFlow {}, {} hosts each; {load}; frames of {} bytes, {kept}",

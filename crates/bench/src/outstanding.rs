@@ -6,7 +6,7 @@ pub(crate) const TICK_NS: u64 = 16;
 /// A moment, in ticks of 16 ns since the thread began; it comes round after 68 s.
 ///
 /// Half of that is the longest that a request may stay open: [`Plan::check`](crate::Plan::check) sees to it.
-pub(crate) type Stamp = u32;
+pub(crate) type Timestamp = u32;
 
 /// What a slot holds when its request is not open.
 mod closed {
@@ -21,11 +21,11 @@ mod closed {
 }
 
 /// The least stamp that an open slot holds.
-const OPEN: Stamp = 4;
+const OPEN: Timestamp = 4;
 
 /// What a reply does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum AnswerKind {
     /// It sets a rule and lets the kept frame go.
     Both,
     /// It sets a rule; the frame waits for a message of its own.
@@ -36,9 +36,9 @@ pub(crate) enum Answer {
 
 /// What a reply turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum ReplyOutcome {
     /// The answer to a request that was open since the stamp.
-    Answered(Stamp),
+    Answered(Timestamp),
     /// The answer to a request that was given up.
     Late,
     /// The other half of an answer: the rule to a frame, or the frame to a rule.
@@ -60,8 +60,8 @@ pub(crate) enum Verdict {
 /// A number belongs to the slot of its low bits. The slots between `oldest` and `next` hold the current generation;
 /// a reply to a number further back answers something that was closed long ago.
 #[derive(Debug)]
-pub(crate) struct Ledger {
-    slots: Box<[Stamp]>,
+pub(crate) struct OutstandingRequests {
+    slots: Box<[Timestamp]>,
     mask: u32,
     next: u32,
     oldest: u32,
@@ -69,12 +69,12 @@ pub(crate) struct Ledger {
     issued: u64,
     given_up: u64,
     /// When an answer last moved `oldest`.
-    moved: Stamp,
+    moved: Timestamp,
     /// Ticks without any such move after which an open request of that age is given up.
     patience: u32,
 }
 
-impl Ledger {
+impl OutstandingRequests {
     /// A ring of `size` requests, a power of two, numbered from 1.
     pub(crate) fn new(size: u32, patience: u32) -> Self {
         debug_assert!(size.is_power_of_two());
@@ -96,7 +96,7 @@ impl Ledger {
     /// A request is given up when it is older than the patience and so is the last answer that moved the oldest open
     /// request: a controller that is slow but answers in order loses nothing.
     #[inline]
-    pub(crate) fn room(&mut self, now: Stamp, limit: u32) -> u32 {
+    pub(crate) fn room(&mut self, now: Timestamp, limit: u32) -> u32 {
         let before = self.oldest;
         self.pass_closed();
         if self.oldest != before {
@@ -130,7 +130,7 @@ impl Ledger {
 
     /// Opens the next `n` requests, sent at `stamp`; there must be [`room`](Self::room) for them.
     #[inline]
-    pub(crate) fn issue(&mut self, n: u32, stamp: Stamp) {
+    pub(crate) fn issue(&mut self, n: u32, stamp: Timestamp) {
         debug_assert!(self.next.wrapping_sub(self.oldest) + n <= self.mask + 1);
         let stamp = stamp.max(OPEN);
         let at = (self.next & self.mask) as usize;
@@ -157,7 +157,7 @@ impl Ledger {
 
     /// Closes the request `id` if it is open, and says what the reply was.
     #[inline]
-    pub(crate) fn answer(&mut self, id: u32, what: Answer) -> Verdict {
+    pub(crate) fn answer(&mut self, id: u32, what: AnswerKind) -> ReplyOutcome {
         let age = self.next.wrapping_sub(id);
         if age.wrapping_sub(1) <= self.mask
             && let Some(slot) = self.slots.get_mut((id & self.mask) as usize)
@@ -165,40 +165,40 @@ impl Ledger {
         {
             let stamp = std::mem::replace(slot, what.leaves());
             self.open -= 1;
-            return Verdict::Answered(stamp);
+            return ReplyOutcome::Answered(stamp);
         }
         self.surplus(age, what)
     }
 
     /// The same for the request `age` before the next one.
     #[inline]
-    pub(crate) fn answer_by_age(&mut self, age: u64, what: Answer) -> Verdict {
+    pub(crate) fn answer_by_age(&mut self, age: u64, what: AnswerKind) -> ReplyOutcome {
         match u32::try_from(age) {
             Ok(age) => self.answer(self.next.wrapping_sub(age), what),
-            Err(_) => Verdict::Unasked,
+            Err(_) => ReplyOutcome::Unasked,
         }
     }
 
     /// What a reply is that does not answer an open request.
     #[cold]
-    fn surplus(&mut self, age: u32, what: Answer) -> Verdict {
+    fn surplus(&mut self, age: u32, what: AnswerKind) -> ReplyOutcome {
         if age == 0 || u64::from(age) > self.issued {
-            return Verdict::Unasked;
+            return ReplyOutcome::Unasked;
         }
         let id = self.next.wrapping_sub(age);
         let slot = self.slots.get_mut((id & self.mask) as usize).filter(|_| age <= self.mask + 1);
-        let Some(slot) = slot else { return Verdict::Twice };
+        let Some(slot) = slot else { return ReplyOutcome::Twice };
         match (*slot, what) {
             (closed::GIVEN_UP, _) => {
                 *slot = what.leaves();
                 self.given_up -= 1;
-                Verdict::Late
+                ReplyOutcome::Late
             }
-            (closed::BY_RULE, Answer::RawMessage) | (closed::BY_FRAME, Answer::Rule) => {
+            (closed::BY_RULE, AnswerKind::RawMessage) | (closed::BY_FRAME, AnswerKind::Rule) => {
                 *slot = closed::DONE;
-                Verdict::Paired
+                ReplyOutcome::Paired
             }
-            _ => Verdict::Twice,
+            _ => ReplyOutcome::Twice,
         }
     }
 
@@ -220,10 +220,10 @@ impl Ledger {
     }
 }
 
-impl Answer {
+impl AnswerKind {
     /// What it leaves in the slot.
     #[inline]
-    fn leaves(self) -> Stamp {
+    fn leaves(self) -> Timestamp {
         match self {
             Self::Both => closed::DONE,
             Self::Rule => closed::BY_RULE,
@@ -239,8 +239,8 @@ mod tests {
     const PATIENCE: u32 = 1000;
 
     /// A ledger of eight with `n` requests sent at 100.
-    fn sent(n: u32) -> Ledger {
-        let mut ledger = Ledger::new(8, PATIENCE);
+    fn sent(n: u32) -> OutstandingRequests {
+        let mut ledger = OutstandingRequests::new(8, PATIENCE);
         assert!(ledger.room(100, 8) >= n);
         ledger.issue(n, 100);
         ledger
@@ -249,51 +249,51 @@ mod tests {
     #[test]
     fn an_open_request_is_answered_once() {
         let mut ledger = sent(3);
-        assert_eq!(ledger.answer(2, Answer::Both), Verdict::Answered(100));
-        assert_eq!(ledger.answer(2, Answer::Both), Verdict::Twice);
+        assert_eq!(ledger.answer(2, AnswerKind::Both), ReplyOutcome::Answered(100));
+        assert_eq!(ledger.answer(2, AnswerKind::Both), ReplyOutcome::Twice);
         assert_eq!((ledger.open(), ledger.unanswered()), (2, 2));
     }
 
     #[test]
     fn a_rule_and_a_frame_are_one_answer_and_a_third_is_one_too_many() {
         for (first, second) in
-            [(Answer::Rule, Answer::RawMessage), (Answer::RawMessage, Answer::Rule)]
+            [(AnswerKind::Rule, AnswerKind::RawMessage), (AnswerKind::RawMessage, AnswerKind::Rule)]
         {
             let mut ledger = sent(1);
-            assert_eq!(ledger.answer(1, first), Verdict::Answered(100));
-            assert_eq!(ledger.answer(1, first), Verdict::Twice);
-            assert_eq!(ledger.answer(1, second), Verdict::Paired);
-            assert_eq!(ledger.answer(1, second), Verdict::Twice);
+            assert_eq!(ledger.answer(1, first), ReplyOutcome::Answered(100));
+            assert_eq!(ledger.answer(1, first), ReplyOutcome::Twice);
+            assert_eq!(ledger.answer(1, second), ReplyOutcome::Paired);
+            assert_eq!(ledger.answer(1, second), ReplyOutcome::Twice);
         }
     }
 
     #[test]
     fn a_frame_after_a_rule_that_let_it_go_is_a_second_answer() {
         let mut ledger = sent(1);
-        assert_eq!(ledger.answer(1, Answer::Both), Verdict::Answered(100));
-        assert_eq!(ledger.answer(1, Answer::RawMessage), Verdict::Twice);
+        assert_eq!(ledger.answer(1, AnswerKind::Both), ReplyOutcome::Answered(100));
+        assert_eq!(ledger.answer(1, AnswerKind::RawMessage), ReplyOutcome::Twice);
     }
 
     #[test]
     fn what_was_never_sent_is_unasked() {
         let mut ledger = sent(2);
         for id in [0, 3, 7, 4000, u32::MAX] {
-            assert_eq!(ledger.answer(id, Answer::Both), Verdict::Unasked, "{id}");
+            assert_eq!(ledger.answer(id, AnswerKind::Both), ReplyOutcome::Unasked, "{id}");
         }
-        assert_eq!(ledger.answer_by_age(1 << 40, Answer::Both), Verdict::Unasked);
-        assert_eq!(ledger.answer_by_age(2, Answer::Both), Verdict::Answered(100));
+        assert_eq!(ledger.answer_by_age(1 << 40, AnswerKind::Both), ReplyOutcome::Unasked);
+        assert_eq!(ledger.answer_by_age(2, AnswerKind::Both), ReplyOutcome::Answered(100));
     }
 
     #[test]
     fn a_reply_to_an_earlier_generation_does_not_close_the_current_one() {
         let mut ledger = sent(8);
         for id in 1..=8 {
-            assert_eq!(ledger.answer(id, Answer::Both), Verdict::Answered(100));
+            assert_eq!(ledger.answer(id, AnswerKind::Both), ReplyOutcome::Answered(100));
         }
         assert_eq!(ledger.room(200, 8), 8);
         ledger.issue(8, 200);
-        assert_eq!(ledger.answer(1, Answer::Both), Verdict::Twice);
-        assert_eq!(ledger.answer(9, Answer::Both), Verdict::Answered(200));
+        assert_eq!(ledger.answer(1, AnswerKind::Both), ReplyOutcome::Twice);
+        assert_eq!(ledger.answer(9, AnswerKind::Both), ReplyOutcome::Answered(200));
     }
 
     #[test]
@@ -303,25 +303,25 @@ mod tests {
         assert_eq!(ledger.room(100, 6), 1);
         // The oldest one is still open: the ring has no more room, though fewer are open.
         for id in 2..=5 {
-            ledger.answer(id, Answer::Both);
+            ledger.answer(id, AnswerKind::Both);
         }
         assert_eq!((ledger.open(), ledger.room(100, 8)), (1, 3));
-        ledger.answer(1, Answer::Both);
+        ledger.answer(1, AnswerKind::Both);
         assert_eq!(ledger.room(100, 8), 8);
     }
 
     #[test]
     fn a_request_is_given_up_only_when_nothing_moves_and_may_come_late() {
         let mut ledger = sent(4);
-        assert_eq!(ledger.answer(1, Answer::Both), Verdict::Answered(100));
+        assert_eq!(ledger.answer(1, AnswerKind::Both), ReplyOutcome::Answered(100));
         // An answer moved the oldest at 1000: patience starts anew for those behind it.
         assert_eq!(ledger.room(1000, 4), 1);
         assert_eq!(ledger.room(1900, 4), 1);
         assert_eq!(ledger.unanswered(), 3);
         assert_eq!(ledger.room(2001, 4), 4);
         assert_eq!((ledger.open(), ledger.unanswered()), (0, 3));
-        assert_eq!(ledger.answer(3, Answer::Both), Verdict::Late);
-        assert_eq!(ledger.answer(3, Answer::Both), Verdict::Twice);
+        assert_eq!(ledger.answer(3, AnswerKind::Both), ReplyOutcome::Late);
+        assert_eq!(ledger.answer(3, AnswerKind::Both), ReplyOutcome::Twice);
         assert_eq!(ledger.unanswered(), 2);
     }
 
@@ -335,10 +335,10 @@ mod tests {
         ledger.skip();
         assert_eq!(ledger.next(), 0);
         ledger.issue(2, 400);
-        assert_eq!(ledger.answer(u32::MAX - 2, Answer::Both), Verdict::Answered(300));
-        assert_eq!(ledger.answer(1, Answer::Both), Verdict::Answered(400));
-        assert_eq!(ledger.answer(0, Answer::Both), Verdict::Answered(400));
-        assert_eq!(ledger.answer(u32::MAX - 1, Answer::Both), Verdict::Answered(300));
+        assert_eq!(ledger.answer(u32::MAX - 2, AnswerKind::Both), ReplyOutcome::Answered(300));
+        assert_eq!(ledger.answer(1, AnswerKind::Both), ReplyOutcome::Answered(400));
+        assert_eq!(ledger.answer(0, AnswerKind::Both), ReplyOutcome::Answered(400));
+        assert_eq!(ledger.answer(u32::MAX - 1, AnswerKind::Both), ReplyOutcome::Answered(300));
         assert_eq!((ledger.room(500, 8), ledger.open()), (8, 0));
     }
 
@@ -348,6 +348,6 @@ mod tests {
         ledger.room(u32::MAX - 5, 8);
         ledger.issue(1, u32::MAX - 5);
         assert_eq!(ledger.room(3, 8), 7);
-        assert_eq!(ledger.answer(1, Answer::Both), Verdict::Answered(u32::MAX - 5));
+        assert_eq!(ledger.answer(1, AnswerKind::Both), ReplyOutcome::Answered(u32::MAX - 5));
     }
 }
