@@ -77,11 +77,11 @@ def connections(controller, hosts, delay, addresses):
 
 def settings(both, addresses):
     return {
-        "SLUICE_FORWARDING__MATCH": "five_tuple",
+        "SLUICE_FORWARDING__MATCH": "five-tuple",
         "SLUICE_TOPOLOGY__PROBE_INTERVAL_MS": "250",
         "SLUICE_FORWARDING__BOTH_DIRECTIONS": str(both).lower(),
         "SLUICE_FORWARDING__IDLE_TIMEOUT_S": "60" if addresses == "known" else "1",
-        "SLUICE_HOSTS__PROXY": str(addresses != "host").lower(),
+        "SLUICE_HOSTS__ARP_PROXY": str(addresses != "host").lower(),
     }
 
 

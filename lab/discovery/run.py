@@ -138,9 +138,9 @@ def measure(interval_ms, rate):
     run += ["--api", f"127.0.0.1:{api}", "--app", "topology"]
     env = {
         "SLUICE_TOPOLOGY__PROBE_INTERVAL_MS": str(interval_ms),
-        "SLUICE_TOPOLOGY__PROBES_PER_SECOND": str(rate),
+        "SLUICE_TOPOLOGY__PROBES_PER_S_MAX": str(rate),
         # They are all connected before the first of them answers.
-        "SLUICE_SESSION__HANDSHAKE_TIMEOUT_MS": "120000",
+        "SLUICE_EXPERIMENTAL__HANDSHAKE_TIMEOUT_MS": "120000",
     }
     os.sched_setaffinity(0, range(os.cpu_count()))
     ours = lab.Subject("sluice", [lab.SLUICE, *run], env=env)

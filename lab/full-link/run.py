@@ -15,7 +15,7 @@ import network
 RATES = [0.5, 1, 4, 16]
 # So many flows that their answers, three switches of two rules each, are more than the link carries.
 FLOWS_PER_MBIT, SECONDS = 600, 25
-SETTINGS = {"SLUICE_FORWARDING__MATCH": "five_tuple"}
+SETTINGS = {"SLUICE_FORWARDING__MATCH": "five-tuple"}
 SHOWN = {"links lost": "topology_links_lost", "frames left out": "frames_left_out_total",
          "bytes that wait": "waiting_bytes"}
 

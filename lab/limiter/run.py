@@ -21,7 +21,7 @@ ASKED_PER_S = 50
 SECONDS = float(os.environ.get("SECONDS", "8"))
 VERSIONS = ["OpenFlow10", "OpenFlow13"]
 ROWS = {"without": "topology,hosts,forwarding", "with": "limiter,topology,hosts,forwarding"}
-CONFIG = '[forwarding]\nmatch = "five_tuple"\n'
+CONFIG = '[forwarding]\nmatch = "five-tuple"\n'
 
 
 def packet_ins(metrics):

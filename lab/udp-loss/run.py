@@ -80,7 +80,7 @@ def real():
     net = network.line("OpenFlow13", 4)
     hosts = net.host("s1"), net.host("s4")
     link = control.Link("--delay", "5ms", "--rate", "10Mbit")
-    env = {"SLUICE_FORWARDING__MATCH": "five_tuple"}
+    env = {"SLUICE_FORWARDING__MATCH": "five-tuple"}
     controller = control.Controller("--threads", "1", space=control.FAR, env=env)
     net.bring_up(controller, *hosts)
     for host, other in (hosts, hosts[::-1]):

@@ -39,7 +39,7 @@ impl Flooded {
         let config = room.write(
             "sluice.toml",
             &format!(
-                "[session]\nhandshake_timeout_ms = {handshake_timeout_ms}\n\
+                "[experimental]\nhandshake_timeout_ms = {handshake_timeout_ms}\n\
                  [limits]\nhandshakes_max = {HANDSHAKES_MAX}\n\
                  [api]\nlisten = \"{API}\"\n"
             ),

@@ -28,7 +28,7 @@ fn loaded(lab: &Lab) -> u64 {
 fn connections(version: OpenFlow, both_directions: bool, each: u64) {
     let lab = Lab::line(version, 4);
     let settings = format!(
-        "[topology]\nsettle_ms = 500\n[forwarding]\nmatch = \"five_tuple\"\nboth_directions = {both_directions}\n"
+        "[experimental]\nsettle_ms = 500\n[forwarding]\nmatch = \"five-tuple\"\nboth_directions = {both_directions}\n"
     );
     let file = lab.room().write("sluice.toml", &settings);
     let mut command = lab.room().command(&binary().to_string_lossy());

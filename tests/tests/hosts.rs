@@ -9,7 +9,7 @@ both_versions! {
 
 /// A controller with `keys` of the section for hosts, which floods what is not answered.
 fn controller(lab: &Lab, keys: &str) -> Controller {
-    let text = format!("[topology]\nsettle_ms = 500\n[hosts]\n{keys}\n");
+    let text = format!("[experimental]\nsettle_ms = 500\n[hosts]\n{keys}\n");
     let file = lab.room().write("sluice.toml", &text);
     let mut command = lab.room().command(&binary().to_string_lossy());
     command.args(["run", "--threads", "2", "--app", "topology,hosts,hub", "--config"]).arg(file);
@@ -54,7 +54,7 @@ fn life(version: OpenFlow) {
 
 fn claim(version: OpenFlow) {
     let lab = Lab::line(version, 2);
-    let controller = controller(&lab, "guard = \"refuse\"");
+    let controller = controller(&lab, "address_conflicts = \"refuse\"");
     let (h1, h2) = (lab.host("s1"), lab.host("s2"));
     lab.connect(&controller);
     wait_until(PATIENCE, "both to be known", || {

@@ -103,8 +103,8 @@ fn broadcasts(version: OpenFlow) {
 }
 
 /// Limits that are soon reached.
-const NARROW: &str = "[limiter]\nport_rate = 100\nburst = 100\nhold_s = 5\n\
-    [forwarding]\nmatch = \"five_tuple\"\n";
+const NARROW: &str = "[limiter]\npackets_per_s_max = 100\nburst_packets = 100\nblock_s = 5\n\
+    [forwarding]\nmatch = \"five-tuple\"\n";
 
 /// Three hosts at one switch: one of them means ill.
 fn three(version: OpenFlow) -> (Lab, Controller, [Host; 3]) {

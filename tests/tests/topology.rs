@@ -14,10 +14,11 @@ both_versions! {
 }
 
 /// So rarely that what is found is found by the first probes, and what is gone is not gone for want of them.
-const RARELY: &str = "[topology]\nprobe_interval_ms = 600000\nshared_interval_ms = 600000\n";
+const RARELY: &str =
+    "topology.probe_interval_ms = 600000\nexperimental.shared_interval_ms = 600000\n";
 
 /// Networks of others may lose a frame.
-const OFTEN: &str = "[topology]\nprobe_interval_ms = 600000\nshared_interval_ms = 1000\n";
+const OFTEN: &str = "topology.probe_interval_ms = 600000\nexperimental.shared_interval_ms = 1000\n";
 
 /// A controller that runs `topology`, set so.
 fn controller(lab: &Lab, config: &str) -> Controller {

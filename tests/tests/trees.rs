@@ -17,13 +17,13 @@ const API: &str = "127.0.0.1:8653";
 /// Broadcasts at a time.
 const FRAMES: u32 = 100;
 
-fn config(forwarding: &str) -> String {
-    format!("[topology]\nsettle_ms = 500\n[forwarding]\n{forwarding}\n")
+fn config(keys: &str) -> String {
+    format!("experimental.settle_ms = 500\n{keys}\n")
 }
 
-fn controller(lab: &Lab, forwarding: &str) -> Controller {
+fn controller(lab: &Lab, keys: &str) -> Controller {
     let room = lab.room();
-    let config = room.write("sluice.toml", &config(forwarding));
+    let config = room.write("sluice.toml", &config(keys));
     let mut command = room.command(&binary().to_string_lossy());
     let row = "topology,hosts,forwarding";
     command.args(["run", "--threads", "2", "--api", API, "--app", row, "--config"]).arg(config);
@@ -73,7 +73,7 @@ fn broadcast(lab: &Lab, hosts: &[Host; 4]) -> [u64; 2] {
 
 fn once(version: OpenFlow) {
     let lab = Lab::ring(version, 4);
-    let mut controller = controller(&lab, "flood = \"controller\"");
+    let mut controller = controller(&lab, "forwarding.flood = \"controller\"");
     let hosts = [1, 2, 3, 4].map(|switch| lab.host(&format!("s{switch}")));
     lab.connect(&controller);
     for (host, next) in hosts.iter().zip(hosts.iter().cycle().skip(1)) {
@@ -81,7 +81,7 @@ fn once(version: OpenFlow) {
     }
     let one_by_one = broadcast(&lab, &hosts);
     assert_eq!(forwarding(&lab, "floods_along_tree"), 0);
-    lab.room().write("sluice.toml", &config("flood = \"tree\""));
+    lab.room().write("sluice.toml", &config("forwarding.flood = \"tree\""));
     controller.reload();
     wait_until(PATIENCE, "a tree", || forwarding(&lab, "tree") == 1);
     let along_tree = broadcast(&lab, &hosts);
@@ -102,7 +102,7 @@ fn once(version: OpenFlow) {
 
 fn full(version: OpenFlow) {
     let lab = Lab::line(version, 2);
-    let controller = controller(&lab, "refused_retry_s = 1");
+    let controller = controller(&lab, "experimental.refused_retry_s = 1");
     let hosts = [1, 1, 2, 2].map(|switch| lab.host(&format!("s{switch}")));
     // Room for what comes up, and for two rules.
     lab.limit_rules("s1", 5);

@@ -37,7 +37,7 @@ fn tree(version: OpenFlow) -> Lab {
 const FILE: &str = "sluice.toml";
 
 /// Ports are looked at for longer than usual: the machine may be busy.
-const SETTLED: &str = "[topology]\nsettle_ms = 500\n";
+const SETTLED: &str = "[experimental]\nsettle_ms = 500\n";
 
 /// A switch that says nothing is given up soon.
 const IMPATIENT: &str = "[session]\necho_interval_s = 1\necho_timeout_s = 1\n";

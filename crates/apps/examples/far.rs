@@ -83,8 +83,8 @@ fn row(switches: u32, hosts: u32, link: Settings, plan: Plan, cfg: &Config) -> S
 fn each_flow() -> Config {
     let mut cfg = Config::default();
     cfg.forwarding.matching = Matching::FiveTuple;
-    cfg.forwarding.miss_len = 128;
-    cfg.limiter.port_rate = 0;
+    cfg.forwarding.miss_send_len = 128;
+    cfg.limiter.packets_per_s_max = 0;
     cfg
 }
 
@@ -239,10 +239,10 @@ fn hog() -> Vec<String> {
     each(head, &cases, |&(delay_ms, hog_pps, held)| {
         let mut cfg = each_flow();
         if held != Held::Not {
-            (cfg.limiter.port_rate, cfg.limiter.burst) = (100, 50);
+            (cfg.limiter.packets_per_s_max, cfg.limiter.burst_packets) = (100, 50);
             cfg.limiter.meters = held != Held::ByRule;
-            cfg.limiter.ahead = held == Held::Ahead;
-            cfg.limiter.miss_len = 128;
+            cfg.limiter.proactive = held == Held::Ahead;
+            cfg.limiter.miss_send_len = 128;
         }
         let link = Settings {
             delay: delay_ms * MS,

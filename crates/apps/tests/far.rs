@@ -42,8 +42,8 @@ fn far(delay: Duration) -> Settings {
 fn each_flow() -> Config {
     let mut cfg = Config::default();
     cfg.forwarding.matching = Matching::FiveTuple;
-    cfg.forwarding.miss_len = 128;
-    cfg.limiter.port_rate = 0;
+    cfg.forwarding.miss_send_len = 128;
+    cfg.limiter.packets_per_s_max = 0;
     cfg
 }
 
@@ -166,9 +166,9 @@ fn beside_a_hog(cfg: &Config) -> f64 {
 fn a_hog_takes_the_control_link_from_others_unless_its_port_is_held() {
     let without = beside_a_hog(&each_flow());
     let mut cfg = each_flow();
-    (cfg.limiter.port_rate, cfg.limiter.burst) = (50, 50);
+    (cfg.limiter.packets_per_s_max, cfg.limiter.burst_packets) = (50, 50);
     let with = beside_a_hog(&cfg);
-    cfg.limiter.ahead = true;
+    cfg.limiter.proactive = true;
     let ahead = beside_a_hog(&cfg);
     let story = format!("not held: {without:.3}, held: {with:.3}, from the beginning: {ahead:.3}");
     assert!(without > 0.2 && with < without / 2.0 && ahead < 0.01, "{story}");

@@ -6,7 +6,7 @@ use sluice_testkit::transcript;
 
 /// Four frames at once, and one a second.
 fn narrow() -> (Limiter, Hub) {
-    let cfg = Config { port_rate: 1, burst: 4, hold_s: 5, ..Config::default() };
+    let cfg = Config { packets_per_s_max: 1, burst_packets: 4, block_s: 5, ..Config::default() };
     (Limiter::new(&cfg), Hub::default())
 }
 
@@ -14,7 +14,8 @@ fn narrow() -> (Limiter, Hub) {
 fn a_port_that_sends_up_too_much_is_held_by_a_rule_and_others_are_not() {
     transcript(
         || {
-            let cfg = Config { port_rate: 1, burst: 4, ecn: false, ..Config::default() };
+            let cfg =
+                Config { packets_per_s_max: 1, burst_packets: 4, ecn: false, ..Config::default() };
             (Limiter::new(&cfg), Hub::default())
         },
         "
@@ -80,7 +81,13 @@ fn metered(script: &str) {
         ";
     transcript(
         || {
-            let cfg = Config { port_rate: 1, burst: 1, hold_s: 2, ecn: false, ..Config::default() };
+            let cfg = Config {
+                packets_per_s_max: 1,
+                burst_packets: 1,
+                block_s: 2,
+                ecn: false,
+                ..Config::default()
+            };
             (Limiter::new(&cfg), Hub::default())
         },
         &format!("{begin}{script}"),
@@ -111,7 +118,13 @@ fn a_switch_with_meters_holds_by_them_until_it_refuses_one() {
 
 /// Two frames at once, and one a second.
 fn very_narrow() -> (Limiter, Hub) {
-    let cfg = Config { port_rate: 1, burst: 2, hold_s: 5, ecn: false, ..Config::default() };
+    let cfg = Config {
+        packets_per_s_max: 1,
+        burst_packets: 2,
+        block_s: 5,
+        ecn: false,
+        ..Config::default()
+    };
     (Limiter::new(&cfg), Hub::default())
 }
 
@@ -176,7 +189,7 @@ fn what_shows_links_is_held_by_a_meter_of_its_own() {
 fn ports_of_hosts_can_be_held_from_the_beginning() {
     transcript(
         || {
-            let cfg = Config { port_rate: 1, burst: 1, ahead: true, ..Config::default() };
+            let cfg = Config { packets_per_s_max: 1, burst_packets: 1, proactive: true, ..Config::default() };
             (Limiter::new(&cfg), Hub::default())
         },
         "
@@ -209,7 +222,7 @@ fn ports_of_hosts_can_be_held_from_the_beginning() {
 fn without_a_rate_everything_passes() {
     transcript(
         || {
-            let cfg = Config { port_rate: 0, burst: 1, ..Config::default() };
+            let cfg = Config { packets_per_s_max: 0, burst_packets: 1, ..Config::default() };
             (Limiter::new(&cfg), Hub::default())
         },
         "

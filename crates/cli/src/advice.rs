@@ -41,7 +41,7 @@ pub(crate) fn needed(do_what: &str, error: &Error) -> String {
 pub(crate) fn files(wanted: u64, allowed: u64) -> String {
     format!(
         "only {allowed} files may be open where {wanted} may be needed: raise the limit (`ulimit -n {wanted}`, \
-         LimitNOFILE= of systemd), or lower limits.sessions_max and limits.handshakes_max"
+         LimitNOFILE= of systemd), or lower limits.switches_max and limits.handshakes_max"
     )
 }
 

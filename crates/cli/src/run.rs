@@ -219,7 +219,7 @@ fn engine_config(
 /// Asks the system for as many files as the limits allow connections. What to say if it gives less.
 fn raise_open_files(plan: &Plan) -> Option<String> {
     let limits = &plan.engine.limits;
-    let connections = limits.sessions_max.saturating_add(limits.handshakes_max);
+    let connections = limits.switches_max.saturating_add(limits.handshakes_max);
     let wanted = connections.saturating_add(OTHER_FILES) as u64;
     let allowed = limits::raise_open_files(wanted);
     (allowed < wanted).then(|| advice::files(wanted, allowed))

@@ -57,9 +57,9 @@ pub struct Limits {
     /// Bytes such a peer may send before its proof: a `HELLO`, and the descriptions of some thousand ports.
     pub handshake_bytes_max: usize,
     /// Switches. A file descriptor each.
-    pub sessions_max: usize,
+    pub switches_max: usize,
     /// Bytes that a switch may leave unread before it is read from no more.
-    pub tx_backlog_max: usize,
+    pub backlog_bytes_max: usize,
     /// For how long, and four round trips more, what a switch says may stay unread since its backlog is above the limit.
     /// Then it is read, and frames that come up are left out until half of the limit waits: what shows links must be heard.
     pub unread_max: Duration,
@@ -94,8 +94,8 @@ impl Default for Limits {
             handshakes_max: 4096,
             hello_grace: Duration::from_millis(500),
             handshake_bytes_max: 256 << 10,
-            sessions_max: 12_288,
-            tx_backlog_max: 256 << 10,
+            switches_max: 12_288,
+            backlog_bytes_max: 256 << 10,
             unread_max: Duration::from_secs(2),
             mail_max: 4096,
             stuck_timeout: Duration::from_secs(30),

@@ -269,7 +269,7 @@ impl<A: App> Desk<A> {
             return self.end(io, id, Reason::Auxiliary(datapath_id));
         }
         let Some(home) = self.registry.home(datapath_id) else {
-            if self.registry.len() >= self.cfg.limits.sessions_max {
+            if self.registry.len() >= self.cfg.limits.switches_max {
                 return self.end(io, id, Reason::TooManySessions);
             }
             return self.hand_over(io, id, features);

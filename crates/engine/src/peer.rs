@@ -161,7 +161,7 @@ impl Wires {
         if self.lag.holding() != held {
             io.hold(id, self.lag.holding());
         }
-        let max = limits.tx_backlog_max;
+        let max = limits.backlog_bytes_max;
         if self.backlog.len() <= max / 2 {
             self.lag.forgive();
         } else if sent > 0 {

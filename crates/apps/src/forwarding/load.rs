@@ -13,6 +13,9 @@ use super::{Came, Forwarding, From, Matching, rules, say, waiting};
 /// Bytes of a frame that fit a `PACKET_OUT` in every version, whatever the actions.
 const FRAME_MAX: usize = 60_000;
 
+/// Seed of the hash that chooses among paths of equal length; the same in all workers, so that they choose the same path.
+const PATH_SEED: u64 = 0;
+
 /// Outputs of one `PACKET_OUT`, so that a frame fits beside them: 16 bytes each.
 const OUTPUTS_MAX: usize = 256;
 
@@ -71,10 +74,9 @@ impl Forwarding {
         to: SwitchPort,
         ctx: &Ctx<'_>,
     ) -> Option<Vec<Hop>> {
-        let seed = self.cfg.seed;
         let choice = match self.cfg.matching {
-            Matching::Dst => Choice::Tree(flow.hash_dst(seed)),
-            Matching::Pair | Matching::FiveTuple => Choice::Both(flow.hash_both(seed)),
+            Matching::Dst => Choice::Tree(flow.hash_dst(PATH_SEED)),
+            Matching::Pair | Matching::FiveTuple => Choice::Both(flow.hash_both(PATH_SEED)),
         };
         self.routes.path(ctx.view(), from, to, choice)
     }

@@ -60,9 +60,7 @@ pub struct Config {
     /// Frames to all that may come in at one port in a second.
     pub floods_per_s_max: u32,
     /// Bytes of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
-    pub miss_len: u16,
-    /// What the choice among equal ways begins with; the same for all workers.
-    pub seed: u64,
+    pub miss_send_len: u16,
 }
 
 /// What a rule matches, besides the VLAN.
@@ -88,8 +86,7 @@ impl Default for Config {
             refused_retry: Duration::from_secs(10),
             flooding: Flooding::Controller,
             floods_per_s_max: 1000,
-            miss_len: Action::WHOLE,
-            seed: 0,
+            miss_send_len: Action::WHOLE,
         }
     }
 }
@@ -260,7 +257,7 @@ impl App for Forwarding {
     }
 
     fn initial_messages(&self, out: &mut Encoder<'_>) {
-        say(out.send_misses_up(self.cfg.miss_len));
+        say(out.send_misses_up(self.cfg.miss_send_len));
     }
 
     fn on_switch_connected(&mut self, _: &Features, ctx: &mut Ctx<'_>) {

@@ -224,7 +224,7 @@ impl Hosts {
         }
         if addrs.len() >= max {
             return self.counts.addrs_full.report(now, network, || {
-                format!("{at}: {addr} of {id} is not learnt, as it has {max}: hosts.addrs_max")
+                format!("{at}: {addr} of {id} is not learnt, as it has {max} addresses, the limit")
             });
         }
         addrs.push(addr);
@@ -282,7 +282,7 @@ impl Hosts {
         if is_return || self.claims.is_open(claimed) || self.claims.is_full() {
             return obeyed;
         }
-        let until = now + self.cfg.verify;
+        let until = now + super::VERIFY_TIMEOUT;
         self.claims.open(claimed, Claim { by, from, to, until, is_refused: false });
         self.question(speech::VERIFY, (owner, from), asked, network);
         obeyed

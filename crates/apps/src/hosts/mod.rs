@@ -47,8 +47,6 @@ pub struct Config {
     pub proxy: bool,
     /// What is done about a host that claims what another one has.
     pub guard: Guard,
-    /// How long that other one may take to say that it is there.
-    pub verify: Duration,
     /// How often a host may move in a second.
     pub moves_per_s_max: u32,
     /// ARP, neighbour discovery and DHCP frames in a second, for each port; more are dropped.
@@ -77,12 +75,15 @@ impl Default for Config {
             probes: 2,
             proxy: true,
             guard: Guard::Report,
-            verify: Duration::from_millis(500),
             moves_per_s_max: 5,
             requests_per_s_max: 1000,
         }
     }
 }
+
+/// How long the previous owner of an address may take to answer when another host claims it: far longer than a round trip
+/// in a network, and short enough for a host that has moved.
+const VERIFY_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Hosts asked at one time whether they are there, four times a second: a full table is through within its time-out.
 const ASKED_MAX: usize = 256;

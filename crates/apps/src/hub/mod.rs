@@ -7,12 +7,12 @@ use sluice_sdk::{App, Ctx, Verdict};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Bytes of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
-    pub miss_len: u16,
+    pub miss_send_len: u16,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { miss_len: Action::WHOLE }
+        Self { miss_send_len: Action::WHOLE }
     }
 }
 
@@ -36,7 +36,7 @@ impl Hub {
 
 impl App for Hub {
     fn initial_messages(&self, out: &mut Encoder<'_>) {
-        let written = out.send_misses_up(self.cfg.miss_len);
+        let written = out.send_misses_up(self.cfg.miss_send_len);
         debug_assert!(written.is_ok(), "every version can say it");
     }
 

@@ -30,7 +30,7 @@ pub struct Config {
     /// What the rules match.
     pub matching: Matching,
     /// Bytes of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
-    pub miss_len: u16,
+    pub miss_send_len: u16,
 }
 
 /// What a rule matches, besides the VLAN.
@@ -54,7 +54,7 @@ impl Default for Config {
             hard_timeout_s: 0,
             priority: 100,
             matching: Matching::PortPair,
-            miss_len: Action::WHOLE,
+            miss_send_len: Action::WHOLE,
         }
     }
 }
@@ -135,7 +135,7 @@ impl App for Learning {
     }
 
     fn initial_messages(&self, out: &mut Encoder<'_>) {
-        let written = out.send_misses_up(self.cfg.miss_len);
+        let written = out.send_misses_up(self.cfg.miss_send_len);
         debug_assert!(written.is_ok(), "every version can say it");
     }
 

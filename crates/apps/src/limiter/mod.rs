@@ -23,32 +23,32 @@ use rules::Kind;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Frames a second that may come up from a port; 0 for any number.
-    pub port_rate: u32,
+    pub packets_per_s_max: u32,
     /// Frames that may come up at once.
-    pub burst: u32,
+    pub burst_packets: u32,
     /// Seconds for which a port is held.
-    pub hold_s: u16,
+    pub block_s: u16,
     /// Whether a port is held by a meter where the switch has them, rather than by a rule that drops.
     pub meters: bool,
     /// Whether the ports of hosts are held from the beginning, where the switch has meters. What the controller does about
     /// a port that sends up too much comes a round trip too late, which is long where it is far away.
-    pub ahead: bool,
+    pub proactive: bool,
     /// Whether frames of senders that know of congestion are marked before a port is held. RFC 3168.
     pub ecn: bool,
     /// Bytes of a frame that come up from a port that is held or marked; [`Action::WHOLE`] for all.
-    pub miss_len: u16,
+    pub miss_send_len: u16,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
-            port_rate: 1000,
-            burst: 500,
-            hold_s: 5,
+            packets_per_s_max: 1000,
+            burst_packets: 500,
+            block_s: 5,
             meters: true,
-            ahead: false,
+            proactive: false,
             ecn: true,
-            miss_len: Action::WHOLE,
+            miss_send_len: Action::WHOLE,
         }
     }
 }
@@ -159,11 +159,11 @@ impl App for Limiter {
     }
 
     fn inspects_every_packet(&self) -> bool {
-        self.cfg.port_rate > 0
+        self.cfg.packets_per_s_max > 0
     }
 
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
-        if self.cfg.port_rate == 0 {
+        if self.cfg.packets_per_s_max == 0 {
             return Verdict::Continue;
         }
         let role =
@@ -179,7 +179,7 @@ impl App for Limiter {
         let Some(port) = guard.port(p.in_port, ctx.now) else { return Verdict::Continue };
         // What a switch lets through at the rate is not too much when it comes in one go, as it does over a control link
         // that is far away: windows of TCP open once in a round trip. What comes through a link was let through there.
-        let is_let_through = port.is_ahead || (self.cfg.ahead && role == Some(PortRole::Link));
+        let is_let_through = port.is_ahead || (self.cfg.proactive && role == Some(PortRole::Link));
         if is_let_through && kind == Kind::Misses {
             return Verdict::Continue;
         }
@@ -257,7 +257,7 @@ impl Guard {
     fn look_ahead(&mut self, cfg: &Config, ctx: &mut Ctx<'_>) {
         self.looked = Some(ctx.view().version());
         let id = ctx.datapath_id;
-        let is_wanted = cfg.ahead && cfg.meters && cfg.port_rate > 0;
+        let is_wanted = cfg.proactive && cfg.meters && cfg.packets_per_s_max > 0;
         let ports = ctx.view().switch(id).into_iter().flat_map(|switch| &switch.ports);
         let ports: Vec<_> = ports.map(|(&no, port)| (no, port.is_up, port.role)).collect();
         let first = ctx.switch.next_xid();
@@ -312,7 +312,7 @@ impl Guard {
         if hold.until > ctx.now || is_ahead {
             return;
         }
-        hold.until = ctx.now + Duration::from_secs(cfg.hold_s.into());
+        hold.until = ctx.now + Duration::from_secs(cfg.block_s.into());
         counts.holds += 1;
         let own = hold.meter;
         let meter = if cfg.meters { self.meter(no, kind) } else { own };
@@ -320,7 +320,7 @@ impl Guard {
         let mut out = ctx.urgent();
         if let Some(meter) = meter {
             let first = out.next_xid();
-            if let Ok(last) = rules::hold_by_meter(&mut out, (no, kind), meter, cfg.hold_s, cfg) {
+            if let Ok(last) = rules::hold_by_meter(&mut out, (no, kind), meter, cfg.block_s, cfg) {
                 self.held_by_meter = Some((first, last));
                 return;
             }
@@ -337,7 +337,7 @@ impl Guard {
         if port.marked_until > ctx.now || port.is_ahead {
             return;
         }
-        port.marked_until = ctx.now + Duration::from_secs(cfg.hold_s.into());
+        port.marked_until = ctx.now + Duration::from_secs(cfg.block_s.into());
         if rules::mark(&mut ctx.urgent(), no, cfg).is_ok() {
             counts.marks += 1;
         }

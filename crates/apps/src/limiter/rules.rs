@@ -75,10 +75,10 @@ impl Kind {
     /// How much of it may come up.
     pub(super) fn limit(self, cfg: &Config) -> Limit {
         match self {
-            Self::Misses => Limit { rate: cfg.port_rate, burst: cfg.burst },
+            Self::Misses => Limit { rate: cfg.packets_per_s_max, burst: cfg.burst_packets },
             Self::Probes => Limit {
-                rate: cfg.port_rate.min(PROBES_PER_S_MAX),
-                burst: cfg.burst.min(PROBES_PER_S_MAX),
+                rate: cfg.packets_per_s_max.min(PROBES_PER_S_MAX),
+                burst: cfg.burst_packets.min(PROBES_PER_S_MAX),
             },
         }
     }
@@ -101,7 +101,7 @@ impl Kind {
     /// Bytes of a frame that come up while it is held.
     fn max_len(self, cfg: &Config) -> u16 {
         match self {
-            Self::Misses => cfg.miss_len,
+            Self::Misses => cfg.miss_send_len,
             Self::Probes => Action::WHOLE,
         }
     }
@@ -115,7 +115,7 @@ pub(super) fn hold_by_meter(
     out: &mut Encoder<'_>,
     (port, kind): (PortNo, Kind),
     meter: u32,
-    hold_s: u16,
+    block_s: u16,
     cfg: &Config,
 ) -> Result<u32, EncodeError> {
     let Limit { rate, burst } = kind.limit(cfg);
@@ -133,7 +133,7 @@ pub(super) fn hold_by_meter(
     let up = Action::Output { port: PortNo::CONTROLLER, max_len: kind.max_len(cfg) };
     let metered = [Instruction::Meter { meter_id: meter }, Instruction::apply([up])];
     for rule in kind.rules(port, cfg, &metered) {
-        last = out.flow_mod(&FlowMod { hard_timeout: hold_s, ..rule })?;
+        last = out.flow_mod(&FlowMod { hard_timeout: block_s, ..rule })?;
     }
     Ok(last)
 }
@@ -172,7 +172,7 @@ pub(super) fn mark(out: &mut Encoder<'_>, port: PortNo, cfg: &Config) -> Result<
     for eth_type in [EtherType::IPV4, EtherType::IPV6] {
         for codepoint in CAPABLE {
             let mark = Action::SetField { field: Field::new(FieldId::IP_ECN, CONGESTED).into() };
-            let up = Action::Output { port: PortNo::CONTROLLER, max_len: cfg.miss_len };
+            let up = Action::Output { port: PortNo::CONTROLLER, max_len: cfg.miss_send_len };
             let mut marked = rule(port, cfg, vec![Instruction::apply([mark, up])]);
             marked.priority = MARK_PRIORITY;
             let more = [Field::eth_type(eth_type.0), Field::new(FieldId::IP_ECN, codepoint)];
@@ -186,7 +186,7 @@ pub(super) fn mark(out: &mut Encoder<'_>, port: PortNo, cfg: &Config) -> Result<
 fn rule(port: PortNo, cfg: &Config, instructions: Vec<Instruction>) -> FlowMod {
     FlowMod {
         cookie: COOKIE,
-        hard_timeout: cfg.hold_s,
+        hard_timeout: cfg.block_s,
         priority: HOLD_PRIORITY,
         matching: [Field::in_port(port)].into(),
         instructions,

@@ -28,15 +28,11 @@ pub struct Config {
     pub probe_interval: Duration,
     /// Probes in a second that a worker sends at most, and some more to networks of others: with more ports, each is
     /// probed less often.
-    pub probes_per_second: u32,
-    /// Probes that may be lost before a link is gone.
-    pub lost_probes: u32,
+    pub probes_per_s_max: u32,
     /// How long a port must be quiet before it is one for hosts, at least.
     pub settle: Duration,
     /// How often networks of others are probed for ways between our ports.
     pub shared_interval: Duration,
-    /// How long a port that was a link stays one when the switch at its other end is gone.
-    pub hold: Duration,
     /// What probes are signed with; `None` draws it once per process.
     pub secret: Option<Secret>,
     /// What other processes with the same secret tell time by; needed with a secret only.
@@ -48,17 +44,20 @@ impl Default for Config {
         Self {
             probe_interval: Duration::from_secs(1),
             // Some 1.5 % of a core: lab/discovery.
-            probes_per_second: 3000,
-            lost_probes: 3,
+            probes_per_s_max: 3000,
             settle: Duration::from_millis(250),
             shared_interval: Duration::from_secs(5),
-            hold: Duration::from_secs(30),
             secret: None,
             clock: None,
         }
     }
 }
 
+/// Consecutive probes that may be lost before a link is down: one or two are lost where a link is congested.
+const LOST_PROBES_MAX: u32 = 3;
+/// How long a port stays an inter-switch port after the switch at its other end has disconnected: longer than most flow
+/// entries last without use.
+const DISCONNECTED_PEER_HOLD: Duration = Duration::from_secs(30);
 /// How often time passes for a switch, about.
 const LOOKED_EVERY: Duration = Duration::from_millis(250);
 /// The greatest age of a probe that is believed: more than it takes through a control link that is far and busy.
@@ -128,7 +127,7 @@ impl Topology {
     fn rhythm(&mut self, now: Instant) -> Rhythm {
         let started = || *STARTED.get_or_init(|| Clock { at: now, since_1970: Duration::ZERO });
         let cfg = &self.cfg;
-        let least = Duration::from_secs(1) * self.ports / cfg.probes_per_second.max(1);
+        let least = Duration::from_secs(1) * self.ports / cfg.probes_per_s_max.max(1);
         let wanted = cfg.probe_interval.max(LOOKED_EVERY);
         let interval = wanted.max(least);
         let slower = interval.div_duration_f64(wanted);
@@ -136,12 +135,12 @@ impl Topology {
         let times = Times {
             // What left before its switch said so is back by way of any other switch by then.
             settle: cfg.settle.max(self.rtt_max.get(now)),
-            hold: cfg.hold,
+            hold: DISCONNECTED_PEER_HOLD,
             woke: self.woke,
         };
         let clock = *self.clock.get_or_insert_with(started);
         let secret = cfg.secret.unwrap_or_else(Secret::of_process);
-        Rhythm { clock, secret, interval, far_interval, lost_probes: cfg.lost_probes, times }
+        Rhythm { clock, secret, interval, far_interval, times }
     }
 
     /// A frame that may be a probe came in at the `n`th port of `sw`.
@@ -194,7 +193,7 @@ impl Topology {
         let interval = Duration::from_millis(probe.interval_ms.into());
         let took = Duration::from_micros(rhythm.clock.us(now).saturating_sub(probe.sent_us));
         // Where a control link fills, the next is later by as much again.
-        let life = interval * rhythm.lost_probes + took + LOOKED_EVERY;
+        let life = interval * LOST_PROBES_MAX + took + LOOKED_EVERY;
         let is_new = port.hear(from, way, life, now);
         let is_linked = port.link_from() == Some(from);
         if is_linked && probe.process == probe::process() && probe.rtt_us > 0 {
@@ -386,7 +385,7 @@ impl App for Topology {
         if self.tidied.is_none_or(|last| now.saturating_duration_since(last) >= TIDIED_EVERY) {
             self.tidied = Some(now);
             self.ended.retain(|_, &mut end| now.saturating_duration_since(end) <= AGE_MAX);
-            self.memory.sweep(now, self.cfg.hold);
+            self.memory.sweep(now, DISCONNECTED_PEER_HOLD);
             let ports: usize = self.switches.iter().map(|switch| switch.ports.len()).sum();
             self.ports = u32::try_from(ports).unwrap_or(u32::MAX);
         }

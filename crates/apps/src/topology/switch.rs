@@ -37,7 +37,6 @@ pub(super) struct Rhythm {
     pub(super) secret: Secret,
     pub(super) interval: Duration,
     pub(super) far_interval: Duration,
-    pub(super) lost_probes: u32,
     pub(super) times: Times,
 }
 
@@ -80,7 +79,7 @@ impl Switch {
             ports,
             rtt: None,
             stencil: Stencil::packet_out(&ctx.switch, &drawn)?,
-            drawing: Drawing::new(ctx.datapath_id, rhythm.interval * rhythm.lost_probes),
+            drawing: Drawing::new(ctx.datapath_id, rhythm.interval * super::LOST_PROBES_MAX),
             barriers: VecDeque::new(),
             measured_at: None,
         })

@@ -134,7 +134,7 @@ fn what_is_too_much_is_refused_and_reported() {
         assert_eq!(net.gauge("hosts_refused_addresses"), 2);
         let reports = net.reports();
         assert_eq!(reports.len(), 3, "each kind once: {reports:?}");
-        for key in ["hosts.per_port_max", "hosts.hosts_max", "hosts.addrs_max"] {
+        for key in ["hosts.per_port_max", "hosts.hosts_max", "addresses, the limit"] {
             assert!(reports.iter().any(|report| report.contains(key)), "{reports:?}");
         }
     });

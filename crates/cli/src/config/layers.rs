@@ -10,7 +10,9 @@ use serde::Deserialize;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-use super::rows::{Flag, ROWS};
+use super::args::Given;
+use super::removed;
+use super::rows::ROWS;
 use super::settings::Settings;
 use super::{FILE, Flags, Origin, Place, Plan, Problem, Row};
 
@@ -55,10 +57,8 @@ impl Inputs {
             layers.file(&Rc::from(path.as_path()), &text);
         }
         layers.env(&self.env);
-        for (row, text) in &self.flags.given {
-            if let Flag::Takes(name, _) | Flag::Off(name, _) = row.flag {
-                layers.put(row, to_value(row, text), Origin::Flag(name));
-            }
+        for Given { row, flag, text } in &self.flags.given {
+            layers.put(row, to_value(row, text), Origin::Flag(flag));
         }
         layers.finish(file)
     }
@@ -170,7 +170,7 @@ impl Layers {
             let Some(value) = values.get(name.get_ref().as_ref()) else { continue };
             if let Some(row) = Row::of(&key) {
                 self.put(row, value.clone(), origin);
-            } else if !is_section(&key) {
+            } else if !is_section(&key) && !removed::is_section(&key) {
                 self.problem(origin, unknown(&key));
             } else if let (DeValue::Table(places), Value::Table(values)) = (place.get_ref(), value)
             {
@@ -271,8 +271,12 @@ fn is_section(key: &str) -> bool {
     ROWS.iter().any(|row| row.parts().0 == key)
 }
 
-/// Says that there is no `key`, and which one may be meant: the nearest of its depth, or the same in a section.
+/// Says what became of `key` if an earlier version had it, or which key may be meant: the nearest of its depth, or the same
+/// in a section.
 fn unknown(key: &str) -> String {
+    if let Some(fate) = removed::fate(key) {
+        return fate;
+    }
     let last = |key: &str| key.rsplit('.').next().map(str::to_owned);
     let same_last = ROWS.iter().find(|row| last(row.key) == last(key)).map(|row| row.key);
     let all = ROWS

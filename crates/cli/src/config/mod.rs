@@ -6,6 +6,7 @@
 mod args;
 mod layers;
 mod plan;
+mod removed;
 mod rows;
 mod settings;
 mod show;

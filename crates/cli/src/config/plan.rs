@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 
 use sluice_apps::{forwarding, hosts, learning, limiter, topology};
+use sluice_openflow::Action;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::settings::{Forwarding, Hosts, Limiter, Settings, Topology};
-use super::values::{Address, Format, Pin};
+use super::settings::{Forwarding, Hosts, Learning, Limiter, Settings, Topology};
+use super::values::{Format, MissSendLen, Pin};
 
 /// A configuration as the parts of the program take it.
 #[derive(Debug, Clone)]
@@ -35,7 +36,13 @@ pub(crate) struct Log {
 impl Plan {
     pub(super) fn new(settings: Settings) -> Self {
         let Settings { listen, apps, workers, session, limits, socket, topology, .. } = settings;
-        let Settings { learning, hub, limiter, hosts, forwarding, api, log, .. } = settings;
+        let Settings { learning, limiter, hosts, forwarding, api, log, experimental, .. } =
+            settings;
+        let session_defaults = sluice_proto::Config::default();
+        let miss_send_len = match session.miss_send_len {
+            MissSendLen::Auto(_) => Action::WHOLE,
+            MissSendLen::Bytes(bytes) => bytes,
+        };
         let engine = sluice_engine::Config {
             listen: listen.0,
             workers: sluice_engine::Workers {
@@ -49,56 +56,50 @@ impl Plan {
             },
             session: sluice_proto::Config {
                 versions: session.versions.0,
-                handshake_timeout: session.handshake_timeout_ms.0,
+                handshake_timeout: experimental.handshake_timeout_ms.0,
                 echo_interval: session.echo_interval_s.0,
                 echo_timeout: session.echo_timeout_s.0,
-                miss_send_len: session.miss_send_len,
+                miss_send_len: match session.miss_send_len {
+                    MissSendLen::Auto(_) => session_defaults.miss_send_len,
+                    MissSendLen::Bytes(bytes) => bytes,
+                },
                 role: session.role.into(),
                 generation_id: 0,
-                multipart_bytes_max: session.multipart_bytes_max.get(),
-                multipart_total_bytes_max: session.multipart_total_bytes_max.get(),
-                malformed_max: session.malformed_max,
+                ..session_defaults
             },
             socket: sluice_io::sock::Options {
                 congestion: socket.congestion.0,
-                send_buffer: socket.send_buffer.0,
-                recv_buffer: socket.recv_buffer.0,
+                ..sluice_io::sock::Options::default()
             },
             limits: sluice_engine::Limits {
                 handshakes_max: limits.handshakes_max.get(),
-                hello_grace: limits.hello_grace_ms.0,
-                handshake_bytes_max: limits.handshake_bytes_max.get(),
-                sessions_max: limits.sessions_max.get(),
-                tx_backlog_max: limits.tx_backlog_max.get(),
-                unread_max: limits.unread_max_ms.0,
-                mail_max: limits.mail_max.get(),
-                stuck_timeout: limits.stuck_timeout_s.0,
-                duplicate_timeout: limits.duplicate_timeout_s.0,
+                switches_max: limits.switches_max.get(),
+                backlog_bytes_max: limits.backlog_bytes_max.get(),
+                ..sluice_engine::Limits::default()
             },
         };
-        let learning = learning::Config {
-            hosts_max: learning.hosts_max.get(),
-            host_timeout: learning.host_timeout_s.0,
-            idle_timeout_s: learning.idle_timeout_s,
-            hard_timeout_s: learning.hard_timeout_s,
-            priority: learning.priority.get(),
-            matching: learning.matching.into(),
-            miss_len: learning.miss_len,
-        };
-        let hub = sluice_apps::hub::Config { miss_len: hub.miss_len };
-        let Address(at) = api.listen;
+        let hub = sluice_apps::hub::Config { miss_send_len };
         Self {
             engine,
             names: apps.0,
             apps: sluice_apps::Config {
-                topology: topology.into(),
-                learning,
+                topology: topology::Config {
+                    settle: experimental.settle_ms.0,
+                    shared_interval: experimental.shared_interval_ms.0,
+                    ..topology.into()
+                },
+                learning: learning::Config { miss_send_len, ..learning.into() },
                 hub,
-                limiter: limiter.into(),
+                limiter: limiter::Config { miss_send_len, ..limiter.into() },
                 hosts: hosts.into(),
-                forwarding: forwarding.into(),
+                forwarding: forwarding::Config {
+                    waiting: experimental.path_pending_ms.0,
+                    refused_retry: experimental.refused_retry_s.0,
+                    miss_send_len,
+                    ..forwarding.into()
+                },
             },
-            api: api.enabled.then_some(at),
+            api: api.listen.0,
             log: Log { level: log.level.into(), format: log.format },
         }
     }
@@ -108,14 +109,23 @@ impl From<Topology> for topology::Config {
     fn from(settings: Topology) -> Self {
         Self {
             probe_interval: settings.probe_interval_ms.0,
-            probes_per_second: settings.probes_per_second.get(),
-            lost_probes: settings.lost_probes.get(),
-            settle: settings.settle_ms.0,
-            shared_interval: settings.shared_interval_ms.0,
-            hold: settings.hold_s.0,
+            probes_per_s_max: settings.probes_per_s_max.get(),
             secret: settings.secret.0,
-            // Read once, when the program starts.
-            clock: None,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Learning> for learning::Config {
+    fn from(set: Learning) -> Self {
+        Self {
+            hosts_max: set.hosts_max.get(),
+            host_timeout: set.host_timeout_s.0,
+            idle_timeout_s: set.idle_timeout_s,
+            hard_timeout_s: set.hard_timeout_s,
+            priority: set.priority.get(),
+            matching: set.matching.into(),
+            ..Self::default()
         }
     }
 }
@@ -124,15 +134,12 @@ impl From<Hosts> for hosts::Config {
     fn from(set: Hosts) -> Self {
         Self {
             hosts_max: set.hosts_max.get(),
-            addrs_max: set.addrs_max.get(),
             per_port_max: set.per_port_max,
             timeout: set.timeout_s.0,
-            probes: set.probes,
-            proxy: set.proxy,
-            guard: set.guard.into(),
-            verify: set.verify_ms.0,
-            moves_per_s_max: set.moves_per_s_max.get(),
+            proxy: set.arp_proxy,
+            guard: set.address_conflicts.into(),
             requests_per_s_max: set.requests_per_s_max.get(),
+            ..Self::default()
         }
     }
 }
@@ -140,13 +147,13 @@ impl From<Hosts> for hosts::Config {
 impl From<Limiter> for limiter::Config {
     fn from(set: Limiter) -> Self {
         Self {
-            port_rate: set.port_rate,
-            burst: set.burst.get(),
-            hold_s: set.hold_s.get(),
+            packets_per_s_max: set.packets_per_s_max,
+            burst_packets: set.burst_packets.get(),
+            block_s: set.block_s.get(),
             meters: set.meters,
-            ahead: set.ahead,
+            proactive: set.proactive,
             ecn: set.ecn,
-            miss_len: set.miss_len,
+            ..Self::default()
         }
     }
 }
@@ -159,12 +166,9 @@ impl From<Forwarding> for forwarding::Config {
             priority: set.priority.get(),
             idle_timeout_s: set.idle_timeout_s,
             hard_timeout_s: set.hard_timeout_s,
-            waiting: set.waiting_ms.0,
-            refused_retry: set.refused_retry_s.0,
             flooding: set.flood.into(),
             floods_per_s_max: set.floods_per_s_max,
-            miss_len: set.miss_len,
-            seed: set.seed,
+            ..Self::default()
         }
     }
 }

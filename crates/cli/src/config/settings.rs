@@ -5,9 +5,9 @@ use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
 use serde::Deserialize;
 
 use super::values::{
-    Address, Addresses, Apps, BriefMillis, Congestion, FloodingName, Format, GuardName,
-    HostTimeout, Level, MatchingName, Micros, Millis, Pin, ProbeInterval, RoleName, Seconds,
-    SecretText, SocketBuffer, Spoken, WayMatchingName,
+    Addresses, ApiAddress, Apps, BriefMillis, Congestion, FloodingName, Format, GuardName,
+    HostTimeout, Level, MatchingName, Micros, Millis, MissSendLen, Pin, ProbeInterval, RoleName,
+    Seconds, SecretText, Spoken, WayMatchingName,
 };
 
 #[derive(Debug, Clone, Deserialize)]
@@ -21,12 +21,12 @@ pub(super) struct Settings {
     pub(super) socket: Socket,
     pub(super) topology: Topology,
     pub(super) learning: Learning,
-    pub(super) hub: Hub,
     pub(super) limiter: Limiter,
     pub(super) hosts: Hosts,
     pub(super) forwarding: Forwarding,
     pub(super) api: Api,
     pub(super) log: Log,
+    pub(super) experimental: Experimental,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -41,47 +41,35 @@ pub(super) struct Workers {
 #[serde(deny_unknown_fields)]
 pub(super) struct Session {
     pub(super) versions: Spoken,
-    pub(super) handshake_timeout_ms: Millis,
     pub(super) echo_interval_s: Seconds,
     pub(super) echo_timeout_s: Seconds,
-    pub(super) miss_send_len: u16,
+    pub(super) miss_send_len: MissSendLen,
     pub(super) role: RoleName,
-    pub(super) multipart_bytes_max: NonZeroUsize,
-    pub(super) multipart_total_bytes_max: NonZeroUsize,
-    pub(super) malformed_max: u32,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "the keys of a limit end with `_max` in every section"
+)]
 pub(super) struct Limits {
     pub(super) handshakes_max: NonZeroUsize,
-    pub(super) hello_grace_ms: Millis,
-    pub(super) handshake_bytes_max: NonZeroUsize,
-    pub(super) sessions_max: NonZeroUsize,
-    pub(super) tx_backlog_max: NonZeroUsize,
-    pub(super) unread_max_ms: Millis,
-    pub(super) mail_max: NonZeroUsize,
-    pub(super) stuck_timeout_s: Seconds,
-    pub(super) duplicate_timeout_s: Seconds,
+    pub(super) switches_max: NonZeroUsize,
+    pub(super) backlog_bytes_max: NonZeroUsize,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Socket {
     pub(super) congestion: Congestion,
-    pub(super) send_buffer: SocketBuffer,
-    pub(super) recv_buffer: SocketBuffer,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Topology {
     pub(super) probe_interval_ms: ProbeInterval,
-    pub(super) probes_per_second: NonZeroU32,
-    pub(super) lost_probes: NonZeroU32,
-    pub(super) settle_ms: Millis,
-    pub(super) shared_interval_ms: ProbeInterval,
-    pub(super) hold_s: Seconds,
+    pub(super) probes_per_s_max: NonZeroU32,
     pub(super) secret: SecretText,
 }
 
@@ -94,26 +82,19 @@ pub(super) struct Learning {
     pub(super) hard_timeout_s: u16,
     /// Not 0: that is the rule that sends misses up.
     pub(super) priority: NonZeroU16,
+    #[serde(rename = "match")]
     pub(super) matching: MatchingName,
-    pub(super) miss_len: u16,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Hub {
-    pub(super) miss_len: u16,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Limiter {
-    pub(super) port_rate: u32,
-    pub(super) burst: NonZeroU32,
-    pub(super) hold_s: NonZeroU16,
+    pub(super) packets_per_s_max: u32,
+    pub(super) burst_packets: NonZeroU32,
+    pub(super) block_s: NonZeroU16,
     pub(super) meters: bool,
-    pub(super) ahead: bool,
+    pub(super) proactive: bool,
     pub(super) ecn: bool,
-    pub(super) miss_len: u16,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -121,14 +102,10 @@ pub(super) struct Limiter {
 #[expect(clippy::struct_field_names, reason = "the key is `hosts.hosts_max`, as others have one")]
 pub(super) struct Hosts {
     pub(super) hosts_max: NonZeroU32,
-    pub(super) addrs_max: NonZeroU16,
     pub(super) per_port_max: u32,
     pub(super) timeout_s: Seconds,
-    pub(super) probes: u8,
-    pub(super) proxy: bool,
-    pub(super) guard: GuardName,
-    pub(super) verify_ms: Millis,
-    pub(super) moves_per_s_max: NonZeroU32,
+    pub(super) arp_proxy: bool,
+    pub(super) address_conflicts: GuardName,
     pub(super) requests_per_s_max: NonZeroU32,
 }
 
@@ -142,19 +119,14 @@ pub(super) struct Forwarding {
     pub(super) priority: NonZeroU16,
     pub(super) idle_timeout_s: u16,
     pub(super) hard_timeout_s: u16,
-    pub(super) waiting_ms: BriefMillis,
-    pub(super) refused_retry_s: Seconds,
     pub(super) flood: FloodingName,
     pub(super) floods_per_s_max: u32,
-    pub(super) miss_len: u16,
-    pub(super) seed: u64,
 }
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Api {
-    pub(super) enabled: bool,
-    pub(super) listen: Address,
+    pub(super) listen: ApiAddress,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -162,4 +134,14 @@ pub(super) struct Api {
 pub(super) struct Log {
     pub(super) level: Level,
     pub(super) format: Format,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Experimental {
+    pub(super) handshake_timeout_ms: Millis,
+    pub(super) settle_ms: Millis,
+    pub(super) shared_interval_ms: ProbeInterval,
+    pub(super) path_pending_ms: BriefMillis,
+    pub(super) refused_retry_s: Seconds,
 }

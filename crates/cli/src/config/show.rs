@@ -3,13 +3,15 @@
 use std::fmt::Write as _;
 
 use super::layers::default;
-use super::rows::{Flag, ROWS};
-use super::{Effect, Loaded, Row};
+use super::rows::ROWS;
+use super::{Effect, Loaded, Origin, Row};
 
-/// Every key with its value and where that comes from: TOML that could be read again.
+/// Every key with its value and where that comes from: TOML that could be read again. Experimental keys are shown if
+/// they are set.
 pub(crate) fn show(loaded: &Loaded) -> String {
     let lines: Vec<_> = loaded
         .values()
+        .filter(|(row, _, origin)| !row.is_experimental() || **origin != Origin::Default)
         .map(|(row, value, origin)| (row, format!("{} = {value}", row.parts().1), origin))
         .collect();
     let width = lines.iter().map(|(_, line, _)| line.len()).max().unwrap_or(0);
@@ -31,7 +33,7 @@ pub(crate) fn example() -> String {
          # environment beats the file beats the default. SIGHUP reads it again; what says \"restart\" waits for one.\n",
     );
     let mut section = "";
-    for row in ROWS {
+    for row in ROWS.iter().filter(|row| !row.is_experimental()) {
         out.push('\n');
         head(row, &mut section, &mut out);
         for line in wrapped(row.doc, 106) {
@@ -43,16 +45,17 @@ pub(crate) fn example() -> String {
     out
 }
 
-/// The table of `docs/config.md`.
+/// A table of `docs/config.md`: the experimental keys, or all others.
 #[cfg(test)]
-pub(super) fn table() -> String {
+pub(super) fn table(is_experimental: bool) -> String {
     let mut out = String::from(
         "| key | default | flag | environment | change | what it is |\n\
          | --- | --- | --- | --- | --- | --- |\n",
     );
-    for row in ROWS {
-        let flag =
-            flag(row).map_or_else(String::new, |flag| format!("`{}`", flag.replace('|', "\\|")));
+    for row in ROWS.iter().filter(|row| row.is_experimental() == is_experimental) {
+        let flags: Vec<_> =
+            flags(row).iter().map(|flag| format!("`{}`", flag.replace('|', "\\|"))).collect();
+        let flag = flags.join(", ");
         let (key, default, env) = (row.key, default(row), row.env());
         let (effect, doc) = (effect(row), row.doc);
         let _ = writeln!(out, "| `{key}` | `{default}` | {flag} | `{env}` | {effect} | {doc} |");
@@ -73,7 +76,10 @@ fn head(row: &Row, section: &mut &'static str, out: &mut String) {
 }
 
 fn ways(row: &Row) -> String {
-    let flag = flag(row).map_or_else(String::new, |flag| format!("flag {flag}, "));
+    let mut flag = flags(row).join(", ");
+    if !flag.is_empty() {
+        flag = format!("flag {flag}, ");
+    }
     format!("({flag}environment {}; a change takes effect {})", row.env(), effect(row))
 }
 
@@ -84,12 +90,10 @@ fn effect(row: &Row) -> &'static str {
     }
 }
 
-fn flag(row: &Row) -> Option<String> {
-    match row.flag {
-        Flag::None => None,
-        Flag::Takes(name, value) => Some(format!("--{name} {value}")),
-        Flag::Off(name, _) => Some(format!("--{name}")),
-    }
+fn flags(row: &Row) -> Vec<String> {
+    let takes = row.flag.map(|flag| format!("--{} {}", flag.name, flag.value));
+    let sets = row.switch.map(|switch| format!("--{}", switch.name));
+    takes.into_iter().chain(sets).collect()
 }
 
 /// `text` in lines of at most `width` bytes, if its words are no longer.

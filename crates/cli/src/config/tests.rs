@@ -3,13 +3,14 @@ use std::time::Duration;
 use std::{env, fs, process};
 
 use clap::{Args as _, FromArgMatches as _};
-use sluice_apps::learning::Matching;
+use sluice_apps::learning;
 use sluice_engine::Pin;
-use sluice_openflow::{Role, Version, Versions};
+use sluice_openflow::{Action, Role, Version, Versions};
 use toml::Table;
 
 use super::layers::default;
-use super::rows::{Flag, ROWS};
+use super::removed::REMOVED;
+use super::rows::ROWS;
 use super::*;
 
 /// A file that is gone with the test.
@@ -95,9 +96,9 @@ fn every_flag_reaches_its_part() {
 fn the_default_that_help_shows_is_one_that_its_flag_takes() {
     let untouched = load("shown", "", &[], "");
     for row in ROWS {
-        let Flag::Takes(name, _) = row.flag else { continue };
-        let given = load("shown", "", &[], &format!("--{name} {}", args::as_given(row)));
-        assert_eq!(untouched.changed(&given), Vec::<&Row>::new(), "{name}");
+        let Some(flag) = row.flag else { continue };
+        let given = load("shown", "", &[], &format!("--{} {}", flag.name, args::as_given(row)));
+        assert_eq!(untouched.changed(&given), Vec::<&Row>::new(), "{}", flag.name);
     }
 }
 
@@ -108,16 +109,15 @@ fn every_kind_of_value_is_read_from_a_file() {
         workers.pin = [1]
         [session]
         versions = ["1.0"]
-        handshake_timeout_ms = 1.5
         echo_interval_s = 3
         role = "master"
         [socket]
         congestion = "system"
-        send_buffer = 4096
         [learning]
-        matching = "dst"
-        [forwarding]
-        waiting_ms = 0
+        match = "dst"
+        [experimental]
+        handshake_timeout_ms = 1.5
+        path_pending_ms = 0
     "#;
     let plan = load("kinds", text, &[], "").plan;
     assert!(plan.names.is_empty());
@@ -127,8 +127,7 @@ fn every_kind_of_value_is_read_from_a_file() {
     assert_eq!(plan.engine.session.echo_interval, Duration::from_secs(3));
     assert_eq!(plan.engine.session.role, Some(Role::MASTER));
     assert_eq!(plan.engine.socket.congestion, None);
-    assert_eq!(plan.engine.socket.send_buffer, Some(4096));
-    assert_eq!(plan.apps.learning.matching, Matching::Dst);
+    assert_eq!(plan.apps.learning.matching, learning::Matching::Dst);
     assert_eq!(plan.apps.forwarding.waiting, Duration::ZERO);
 }
 
@@ -138,7 +137,7 @@ fn the_environment_takes_lists_as_words_and_as_toml() {
         ("SLUICE_LISTEN", "[::]:1, 127.0.0.1:2"),
         ("SLUICE_APPS", r#"["hub"]"#),
         ("SLUICE_WORKERS__PIN", "[0]"),
-        ("SLUICE_API__ENABLED", "no"),
+        ("SLUICE_API__LISTEN", "off"),
         ("SLUICE_BLESS", "1"),
         ("SLUICE_PORT_6653_TCP_ADDR", "10.0.0.1"),
     ];
@@ -163,6 +162,51 @@ fn an_unknown_key_is_refused_with_its_place() {
             "env SLUICE_LOG__LEVELS: unknown key `log.levels`; did you mean `log.level`?",
         ]
     );
+}
+
+#[test]
+fn a_removed_key_is_refused_with_its_new_name_or_its_value() {
+    let text = "[limits]\nsessions_max = 1\nmail_max = 2\n[hub]\nmiss_len = 3\nx = 4\n";
+    let env = [("SLUICE_API__ENABLED", "no"), ("SLUICE_FORWARDING__SEED", "1")];
+    assert_eq!(
+        refused("removed", text, &env, ""),
+        [
+            "F:2: `limits.sessions_max` is called `limits.switches_max` now",
+            "F:3: `limits.mail_max` is no longer a key: it is a constant (4096 messages)",
+            "F:5: `hub.miss_len` is called `session.miss_send_len` now",
+            "F:6: unknown key `hub.x`; `sluice config example` shows all keys",
+            "env SLUICE_API__ENABLED: `api.enabled` was replaced by `api.listen`: \"off\" serves no metrics",
+            "env SLUICE_FORWARDING__SEED: `forwarding.seed` is no longer a key: it is a constant (0)",
+        ]
+    );
+}
+
+#[test]
+fn removed_keys_are_no_keys_and_their_new_names_are() {
+    for (key, fate) in REMOVED {
+        assert_eq!(Row::of(key), None);
+        if let Some(new) = fate.new_key() {
+            assert!(Row::of(new).is_some(), "{new}");
+        }
+    }
+}
+
+#[test]
+fn one_number_sets_how_much_of_a_packet_is_sent_to_the_controller_in_every_version() {
+    let lens = |text: &str| {
+        let plan = load("miss-send-len", text, &[], "").plan;
+        let apps = plan.apps;
+        let apps = [
+            apps.forwarding.miss_send_len,
+            apps.learning.miss_send_len,
+            apps.hub.miss_send_len,
+            apps.limiter.miss_send_len,
+        ];
+        (plan.engine.session.miss_send_len, apps)
+    };
+    assert_eq!(lens(""), (128, [Action::WHOLE; 4]));
+    assert_eq!(lens("session.miss_send_len = \"auto\""), (128, [Action::WHOLE; 4]));
+    assert_eq!(lens("session.miss_send_len = 200"), (200, [200; 4]));
 }
 
 #[test]
@@ -237,12 +281,12 @@ fn a_wrong_value_is_refused_with_its_place() {
 
 #[test]
 fn a_wrong_flag_and_a_wrong_variable_are_named() {
-    let env = [("SLUICE_SOCKET__SEND_BUFFER", "-5")];
+    let env = [("SLUICE_LIMITS__SWITCHES_MAX", "-5")];
     assert_eq!(
         refused("named", "", &env, "--threads x --pin maybe --log-level loud"),
         [
-            "env SLUICE_SOCKET__SEND_BUFFER: `socket.send_buffer`: invalid value: integer `-5`, \
-             expected a whole number from 0 to 4294967295",
+            "env SLUICE_LIMITS__SWITCHES_MAX: `limits.switches_max`: invalid value: integer `-5`, \
+             expected a whole number above 0",
             r#"flag --threads: `workers.threads`: invalid type: string "x", expected a whole number, 0 or more"#,
             "flag --pin: `workers.pin`: expected true, false or a list of cores, such as [0, 1]",
             "flag --log-level: `log.level`: unknown variant `loud`, expected one of `off`, `error`, `warn`, `info`, \
@@ -325,10 +369,11 @@ fn what_is_shown_has_values_with_origins_and_can_be_read_again() {
     };
     has(r#"apps = ["hub"]"#, "F:1");
     has(r#"role = "equal""#, "env SLUICE_SESSION__ROLE");
-    has("enabled = false", "flag --no-api");
+    has("listen = \"off\"", "flag --no-api");
     has("threads = 2", "flag --threads");
     has("hosts_max = 131072", "default");
-    assert_eq!(shown.lines().filter(|line| line.contains(" = ")).count(), ROWS.len());
+    let shown_by_default = ROWS.iter().filter(|row| !row.is_experimental()).count();
+    assert_eq!(shown.lines().filter(|line| line.contains(" = ")).count(), shown_by_default);
     let again = load("again", &shown, &[], "");
     assert!(loaded.changed(&again).is_empty());
 }
@@ -364,7 +409,8 @@ fn an_address_is_listened_at_once() {
 fn the_example_is_all_defaults() {
     let loaded = load("example", &example(), &[], "");
     assert!(load("defaults", "", &[], "").changed(&loaded).is_empty());
-    assert!(loaded.values().all(|(_, _, origin)| *origin != Origin::Default));
+    let from_file = |origin: &Origin| *origin != Origin::Default;
+    assert!(loaded.values().all(|(row, _, origin)| from_file(origin) != row.is_experimental()));
 }
 
 #[test]
@@ -374,11 +420,15 @@ fn the_example_file_is_fresh() {
 
 #[test]
 fn the_documentation_is_fresh() {
-    let (from, to) = ("<!-- keys -->\n", "<!-- end of keys -->\n");
+    let put = |text: &str, name: &str, table: &str| {
+        let (from, to) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->\n"));
+        let (before, rest) = text.split_once(&from).unwrap();
+        let (_, after) = rest.split_once(&to).unwrap();
+        format!("{before}{from}\n{table}\n{to}{after}")
+    };
     fresh("docs/config.md", |old| {
-        let (before, rest) = old.split_once(from).unwrap();
-        let (_, after) = rest.split_once(to).unwrap();
-        format!("{before}{from}\n{}\n{to}{after}", show::table())
+        let text = put(old, "keys", &show::table(false));
+        put(&text, "experimental keys", &show::table(true))
     });
 }
 

@@ -22,9 +22,6 @@ const HOST_TIMEOUT_MAX: Duration = Duration::from_secs(64_800);
 const PROBE_INTERVALS: RangeInclusive<Duration> =
     Duration::from_millis(250)..=Duration::from_secs(3600);
 
-/// Most bytes of a socket buffer; the kernel counts them in 31 bits and doubles them.
-const SOCKET_BUFFER_MAX: u32 = 1 << 29;
-
 /// A time in units of `NS` nanoseconds, whole or broken, perhaps zero.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "f64")]
@@ -122,6 +119,39 @@ impl TryFrom<String> for Address {
             format!("`{text}` is not an address with a port, such as 127.0.0.1:6653 or [::]:6653")
         })
     }
+}
+
+/// Where metrics are served, if they are.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct ApiAddress(pub(super) Option<SocketAddr>);
+
+impl TryFrom<String> for ApiAddress {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(None));
+        }
+        let expected = "an address with a port, such as 127.0.0.1:8653, or off";
+        let address = text.parse().map_err(|_| format!("`{text}` is not {expected}"))?;
+        Ok(Self(Some(address)))
+    }
+}
+
+/// Bytes of a packet that a switch sends to the controller; `None` for the default of each version.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(untagged, expecting = "expected auto or a whole number from 0 to 65535")]
+pub(super) enum MissSendLen {
+    Auto(Auto),
+    Bytes(u16),
+}
+
+/// The word `auto`.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Auto {
+    Auto,
 }
 
 /// At least one address.
@@ -278,7 +308,7 @@ impl From<GuardName> for Guard {
 
 /// What the rules of `forwarding` match.
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum WayMatchingName {
     Dst,
     Pair,
@@ -297,7 +327,7 @@ impl From<WayMatchingName> for forwarding::Matching {
 
 /// How `forwarding` sends what is for all.
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum FloodingName {
     Controller,
     Tree,
@@ -326,22 +356,6 @@ impl TryFrom<String> for Congestion {
             return Err(format!("`{name}` is not the name of a congestion control"));
         }
         Ok(Self(Some(name).filter(|name| name != "system")))
-    }
-}
-
-/// Bytes of a socket buffer; 0 is the kernel's choice.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(try_from = "u32")]
-pub(super) struct SocketBuffer(pub(super) Option<usize>);
-
-impl TryFrom<u32> for SocketBuffer {
-    type Error = String;
-
-    fn try_from(bytes: u32) -> Result<Self, String> {
-        if bytes > SOCKET_BUFFER_MAX {
-            return Err(format!("{bytes} is more than {SOCKET_BUFFER_MAX}"));
-        }
-        Ok(Self(Some(bytes as usize).filter(|&bytes| bytes > 0)))
     }
 }
 

@@ -52,7 +52,7 @@ fn limits_and_applications_are_set_at_once_and_threads_are_not() {
     let mut switch = Peer::switch(lab.addr, Version::V1_3, 1);
     switch.must_be_answered();
     let change = config(|cfg| {
-        cfg.limits.sessions_max = 1;
+        cfg.limits.switches_max = 1;
         cfg.workers.threads = 2;
     });
     let restart = engine.apply(change, |app| app.configure(&Bridge::default())).unwrap();

@@ -157,7 +157,7 @@ fn only_so_much_may_be_said_without_proof() {
 
 #[test]
 fn only_so_many_switches_are_served() {
-    let lab = Lab::new(|cfg| cfg.limits.sessions_max = 1);
+    let lab = Lab::new(|cfg| cfg.limits.switches_max = 1);
     let mut first = Peer::switch(lab.addr, Version::V1_3, 1);
     first.must_be_answered();
     let mut second = Peer::switch(lab.addr, Version::V1_3, 2);

@@ -66,7 +66,7 @@ fn mail_to_a_switch_that_does_not_read_does_not_pile_up() {
     for threads in [1, 2] {
         let (lab, mut sender, _receiver) = lab(|cfg| {
             cfg.workers.threads = threads;
-            cfg.limits.tx_backlog_max = 64 << 10;
+            cfg.limits.backlog_bytes_max = 64 << 10;
             cfg.socket.send_buffer = Some(16 << 10);
         });
         wait_until("refusal", || {

@@ -25,7 +25,7 @@ const WAITING_MAX: u64 = (BACKLOG_MAX + 2 * RX_LEN) as u64;
 const IN_KERNEL_MAX: usize = 16 << 20;
 
 fn slow(cfg: &mut Config) {
-    cfg.limits.tx_backlog_max = BACKLOG_MAX;
+    cfg.limits.backlog_bytes_max = BACKLOG_MAX;
     cfg.limits.stuck_timeout = Duration::from_millis(1500);
     cfg.socket.send_buffer = Some(16 << 10);
 }
@@ -158,7 +158,7 @@ fn one_with_a_backlog_at_its_proof_is_served() {
         slow(cfg);
         cfg.limits.stuck_timeout = Duration::from_secs(60);
         cfg.limits.handshake_bytes_max = IN_KERNEL_MAX;
-        cfg.limits.tx_backlog_max = IN_KERNEL_MAX;
+        cfg.limits.backlog_bytes_max = IN_KERNEL_MAX;
     });
     let mut slow = Peer::connect(lab.addr);
     let xid = slow.greet(Version::V1_0);
