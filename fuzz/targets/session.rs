@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
 use sluice_openflow::{DatapathId, PacketIns, RawMessage, Version, split};
-use sluice_proto::{Config, Event, Fault, Session, Switch, SwitchPlan};
+use sluice_proto::{Config, ControllerEvent, ControllerSession, SessionError, SwitchProfile, SwitchSession};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -65,8 +65,8 @@ struct Stream {
     end: End,
     cfg: Config,
     now: Instant,
-    session: Session,
-    switch: Switch,
+    session: ControllerSession,
+    switch: SwitchSession,
     /// What the tested end says.
     tx: Vec<u8>,
     /// What the other said when it was opened.
@@ -83,10 +83,10 @@ impl Stream {
             malformed_max: 10,
             ..Config::default()
         };
-        let plan = SwitchPlan { datapath_id: DatapathId(1), version, n_ports: 4, n_buffers: 256 };
+        let plan = SwitchProfile { datapath_id: DatapathId(1), version, n_ports: 4, n_buffers: 256 };
         let (mut to_switch, mut to_controller) = (Vec::new(), Vec::new());
-        let session = Session::open(&cfg, now, &mut to_switch);
-        let switch = Switch::open(plan, &mut to_controller);
+        let session = ControllerSession::open(&cfg, now, &mut to_switch);
+        let switch = SwitchSession::open(plan, &mut to_controller);
         let (tx, other) = match end {
             End::Session => (to_switch, to_controller),
             End::Switch => (to_controller, to_switch),
@@ -110,20 +110,20 @@ impl Stream {
         }
     }
 
-    fn wait(&mut self, pause: u8) -> Result<(), Fault> {
+    fn wait(&mut self, pause: u8) -> Result<(), SessionError> {
         self.now += Duration::from_millis(u64::from(pause) * 100);
         self.pauses += 1;
         match self.end {
-            End::Session => self.session.on_time(&self.cfg, self.now, &mut self.tx),
+            End::Session => self.session.handle_timeouts(&self.cfg, self.now, &mut self.tx),
             End::Switch => Ok(()),
         }
     }
 
     /// Hears all whole messages of `torn`, which keeps the rest.
-    fn hear(&mut self, torn: &mut Vec<u8>) -> Result<(), Fault> {
+    fn hear(&mut self, torn: &mut Vec<u8>) -> Result<(), SessionError> {
         let mut rest = &torn[..];
-        self.session.heard(self.now);
-        while let Some((msg, after)) = split(rest).map_err(Fault::Malformed)? {
+        self.session.record_activity(self.now);
+        while let Some((msg, after)) = split(rest).map_err(SessionError::Malformed)? {
             rest = after;
             match self.end {
                 End::Session => self.session_hears(msg)?,
@@ -135,16 +135,16 @@ impl Stream {
         Ok(())
     }
 
-    fn session_hears(&mut self, msg: RawMessage<'_>) -> Result<(), Fault> {
+    fn session_hears(&mut self, msg: RawMessage<'_>) -> Result<(), SessionError> {
         // As the engine reads the frames of a session that is up.
         let mut frames = PacketIns::new(self.session.version(), msg.bytes());
         let frame = frames.next().filter(|_| self.session.is_up());
         match self.session.on_message(&self.cfg, msg, &mut self.tx)? {
-            Some(Event::PacketIn(p)) => assert_eq!(frame, Some(p)),
-            Some(Event::MultipartReply(_, _, body)) => {
+            Some(ControllerEvent::PacketIn(p)) => assert_eq!(frame, Some(p)),
+            Some(ControllerEvent::MultipartReply(_, _, body)) => {
                 assert!(frame.is_none() && body.len() <= MULTIPART_BYTES_MAX + msg.bytes().len());
             }
-            Some(Event::Up(_)) => assert!(self.session.is_up()),
+            Some(ControllerEvent::SwitchConnected(_)) => assert!(self.session.is_up()),
             _ => assert!(frame.is_none()),
         }
         Ok(())

@@ -7,7 +7,7 @@ import lab
 
 FILE = "crates/io/src/epoll.rs"
 variants = [
-    (f"{kib} KiB", lab.variant(f"read-{kib}", FILE, f"s/RX_LEN: usize = 128 << 10/RX_LEN: usize = {kib} << 10/"))
+    (f"{kib} KiB", lab.variant(f"read-{kib}", FILE, f"s/READ_BYTES_MAX: usize = 128 << 10/READ_BYTES_MAX: usize = {kib} << 10/"))
     for kib in (32, 64, 256)
 ]
 lab.compare_variants("read-size", variants, lab.HOSTS)

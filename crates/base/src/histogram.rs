@@ -21,7 +21,7 @@ pub struct HistogramSnapshot {
     /// Upper bound in nanoseconds, and how many took at most so long and more than the bound before.
     pub buckets: Vec<(u64, u64)>,
     /// How many took longer than the last bound.
-    pub beyond: u64,
+    pub overflow: u64,
     /// All durations together, nanoseconds.
     pub sum_ns: u64,
 }
@@ -43,15 +43,15 @@ impl Histogram {
     pub fn snapshot(&self) -> HistogramSnapshot {
         let counts = self.buckets.iter().map(|bucket| bucket.load(Relaxed));
         let mut buckets: Vec<_> = (0..BUCKETS).map(|n| 1000 << n).zip(counts).collect();
-        let beyond = buckets.pop().map_or(0, |(_, count)| count);
-        HistogramSnapshot { buckets, beyond, sum_ns: self.sum_ns.load(Relaxed) }
+        let overflow = buckets.pop().map_or(0, |(_, count)| count);
+        HistogramSnapshot { buckets, overflow, sum_ns: self.sum_ns.load(Relaxed) }
     }
 }
 
 impl HistogramSnapshot {
     /// How many things were counted.
     pub fn count(&self) -> u64 {
-        self.buckets.iter().map(|&(_, count)| count).sum::<u64>() + self.beyond
+        self.buckets.iter().map(|&(_, count)| count).sum::<u64>() + self.overflow
     }
 
     /// Adds what another holds.
@@ -63,7 +63,7 @@ impl HistogramSnapshot {
         for (ours, theirs) in self.buckets.iter_mut().zip(&other.buckets) {
             ours.1 += theirs.1;
         }
-        self.beyond += other.beyond;
+        self.overflow += other.overflow;
         self.sum_ns = self.sum_ns.wrapping_add(other.sum_ns);
     }
 }
@@ -81,7 +81,7 @@ mod tests {
         h.record_n(Duration::from_secs(100), 4);
         let s = h.snapshot();
         assert_eq!(s.buckets[..2], [(1000, 3), (2000, 3)]);
-        assert_eq!((s.beyond, s.count()), (4, 10));
+        assert_eq!((s.overflow, s.count()), (4, 10));
         assert_eq!(s.sum_ns, 1 + 2000 + 3003 + 400_000_000_000);
     }
 }

@@ -1,10 +1,10 @@
 //! Histograms, counters, seeded randomness, products as hashes. Nothing about networks.
 
-mod fold;
+mod folded_multiply;
 mod histogram;
 pub mod metrics;
 mod rng;
 
-pub use fold::fold;
+pub use folded_multiply::folded_multiply;
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use rng::Rng;

@@ -4,7 +4,7 @@ use crate::HistogramSnapshot;
 
 /// One value under a name, as a scraper will see it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sample {
+pub struct MetricSample {
     /// Name without prefix, unit last, as Prometheus wants it: `messages_received`, `table_entries`.
     pub name: &'static str,
     /// One sentence without full stop.
@@ -12,22 +12,22 @@ pub struct Sample {
     /// Names and values of the labels.
     pub labels: Vec<(&'static str, String)>,
     /// The value.
-    pub value: Value,
+    pub value: MetricValue,
 }
 
 /// A value of one of the three types.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum MetricValue {
     /// Only ever grows; the exposition adds `_total` to the name.
     Counter(u64),
     /// Goes up and down.
     Gauge(f64),
     /// How long things took, in seconds when exposed.
-    Seconds(HistogramSnapshot),
+    Histogram(HistogramSnapshot),
 }
 
 /// Something that can be asked for its values at any time, from any thread.
-pub trait Source: Send + Sync + std::fmt::Debug {
+pub trait MetricsSource: Send + Sync + std::fmt::Debug {
     /// Hands every value to `put`. Samples of one name come one after the other.
-    fn collect(&self, put: &mut dyn FnMut(Sample));
+    fn collect(&self, put: &mut dyn FnMut(MetricSample));
 }

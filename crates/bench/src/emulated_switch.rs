@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sluice_io::{ConnId, Io};
 use sluice_openflow::{DatapathId, HEADER_LEN, ParseError, RawMessage, Version, Why};
-use sluice_proto::{Fault, Heard, Switch, SwitchPlan};
+use sluice_proto::{SessionError, SwitchEvent, SwitchProfile, SwitchSession};
 
 use crate::counts::{ErrorCounts, RequestCounts};
 use crate::host_pairs::HostPairs;
@@ -34,7 +34,7 @@ pub(crate) struct EmulatedSwitch {
     /// Requests sent of those that the schedule has for it.
     pub(crate) asked: u64,
     ledger: OutstandingRequests,
-    session: Switch,
+    session: SwitchSession,
     version: Version,
     count: ReplyCounting,
     /// Open requests where replies are only counted.
@@ -59,7 +59,7 @@ pub(crate) struct Lifecycle {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DisconnectReason {
     /// The conversation could not go on.
-    Fault(Fault),
+    Fault(SessionError),
     /// The controller asks, and takes no answers.
     NotTaken,
 }
@@ -85,7 +85,7 @@ pub(crate) struct ReceiveContext<'t> {
 impl EmulatedSwitch {
     /// Switch number `number`, from 0, not connected yet.
     pub(crate) fn new(plan: &Plan, number: u32) -> Self {
-        let switch_plan = SwitchPlan {
+        let switch_plan = SwitchProfile {
             datapath_id: DatapathId(plan.dpid_offset.wrapping_add(number.into())),
             version: plan.version,
             n_ports: plan.ports,
@@ -102,7 +102,7 @@ impl EmulatedSwitch {
             announced: 0,
             asked: 0,
             ledger: OutstandingRequests::new(1, 0),
-            session: Switch::open(switch_plan, &mut pending),
+            session: SwitchSession::open(switch_plan, &mut pending),
             version: plan.version,
             count: plan.count,
             outstanding: 0,
@@ -258,16 +258,16 @@ impl EmulatedSwitch {
     ) -> Result<(), DisconnectReason> {
         if msg.len() < HEADER_LEN {
             let error = ParseError::new("header length", 2, Why::Length);
-            return Err(DisconnectReason::Fault(Fault::Malformed(error)));
+            return Err(DisconnectReason::Fault(SessionError::Malformed(error)));
         }
         let frame = RawMessage::new(msg)
-            .map_err(|error| DisconnectReason::Fault(Fault::Malformed(error)))?;
+            .map_err(|error| DisconnectReason::Fault(SessionError::Malformed(error)))?;
         match self.session.on_message(frame, &mut self.pending).map_err(DisconnectReason::Fault)? {
-            Heard::Known => self.life.known = Some(ears.now),
-            Heard::Error(error) => ears.errors.add(error.reason, 1),
+            SwitchEvent::Ready => self.life.known = Some(ears.now),
+            SwitchEvent::Error(error) => ears.errors.add(error.reason, 1),
             // Of another version than agreed on.
-            Heard::FlowMod(_) | Heard::PacketOut(_) => self.counts.malformed += 1,
-            Heard::Answered => {}
+            SwitchEvent::FlowMod(_) | SwitchEvent::PacketOut(_) => self.counts.malformed += 1,
+            SwitchEvent::Handled => {}
         }
         if self.pending.len() > PENDING_MAX {
             self.pending = Vec::new();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use sluice_base::Rng;
-use sluice_io::{ConnId, Epoll, Io, IoEvent, Waiting, clock, limits, sock};
+use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, clock, limits, sock};
 
 use crate::Error;
 use crate::latency::histogram;
@@ -126,7 +126,7 @@ impl<'p> Flood<'p> {
         let words = std::iter::repeat_with(|| rng.next_u64().to_ne_bytes());
         Ok(Self {
             plan,
-            io: Epoll::new(Waiting::default())?,
+            io: Epoll::new(WaitStrategy::default())?,
             peers: Vec::new(),
             order: VecDeque::new(),
             open: 0,

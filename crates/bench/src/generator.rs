@@ -265,7 +265,7 @@ impl Generator {
     fn hear(&mut self) {
         while let Some(event) = self.io.next_event() {
             let (IoEvent::Data(id, _)
-            | IoEvent::Room(id)
+            | IoEvent::Writable(id)
             | IoEvent::Connected(id)
             | IoEvent::Closed(id, _)) = event
             else {

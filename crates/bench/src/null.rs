@@ -11,7 +11,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use sluice_io::{ConnId, Epoll, Io, IoEvent, RX_LEN, Reading, Waiting, Waker, cores, sock};
+use sluice_io::{
+    ConnId, Epoll, Io, IoEvent, READ_BYTES_MAX, Reading, WaitStrategy, Waker, cores, sock,
+};
 use sluice_openflow::{
     Action, Encoder, Field, FlowMod, Instruction, MacAddr, PortNo, SwitchConfig, Version, VlanId,
 };
@@ -81,7 +83,7 @@ impl NullResponder {
         let mut workers = Vec::new();
         let (mut mail, mut wakers) = (Vec::new(), Vec::new());
         for index in 0..config.threads.max(1) {
-            let io = Epoll::new(Waiting { spin: config.spin })?;
+            let io = Epoll::new(WaitStrategy { spin: config.spin })?;
             let (to, from) = channel();
             mail.push((to, io.waker()));
             wakers.push(io.waker());
@@ -210,7 +212,7 @@ impl Worker {
                 let answers = answers.and_then(|all| all.bytes.get(..n * all.len));
                 say(&mut self.io, id, peer, answers);
             }
-            IoEvent::Room(id) => {
+            IoEvent::Writable(id) => {
                 let Some(peer) = self.peers.get_mut(id.slot()) else { return true };
                 say(&mut self.io, id, peer, None);
                 if peer.pending.is_empty() {
@@ -390,7 +392,11 @@ impl Answers {
         let rules = usize::from(rules.clamp(1, RULES_MAX));
         let buffer_at = if version == Version::V1_0 { 64 } else { 32 } + tx.len() * (rules - 1);
         let answer = tx.repeat(rules);
-        Self { len: answer.len(), bytes: answer.repeat(RX_LEN / REQUEST_LEN_MIN), buffer_at }
+        Self {
+            len: answer.len(),
+            bytes: answer.repeat(READ_BYTES_MAX / REQUEST_LEN_MIN),
+            buffer_at,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a controller says, read in place as far as telling one request from another needs it.
 //!
-//! Only `FLOW_MOD` and `PACKET_OUT` are read here, in bulk; [`proto::Switch`](sluice_proto::Switch) hears the rest.
+//! Only `FLOW_MOD` and `PACKET_OUT` are read here, in bulk; [`SwitchSession`](sluice_proto::SwitchSession) handles the rest.
 
 use sluice_openflow::{NO_BUFFER, Version};
 

@@ -5,7 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use sluice_io::{Epoll, Waiting, clock, limits};
+use sluice_io::{Epoll, WaitStrategy, clock, limits};
 
 use crate::coordination::{SharedState, ThreadEvent, ThreadLoopResult, ThreadResult};
 use crate::generator::Generator;
@@ -70,7 +70,7 @@ pub fn run(plan: &Plan, watch: &mut dyn RunObserver) -> Result<Report, Error> {
     let (news, heard) = channel();
     let (mut wakers, mut threads) = (Vec::new(), Vec::new());
     for index in 0..plan.threads {
-        let io = Epoll::new(Waiting { spin: plan.spin })?;
+        let io = Epoll::new(WaitStrategy { spin: plan.spin })?;
         wakers.push(io.waker());
         let generator = Generator::new(&plan, index, io, &control, news.clone())?;
         let name = format!("play-{index}");

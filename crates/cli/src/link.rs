@@ -209,7 +209,7 @@ fn keep_open(plan: &Plan, sink: Option<Sink>, pipe: Option<&NamedPipe>) -> Resul
     let mut wishes = Wishes::new().map_err(|e| advice::needed("hear signals", &e))?;
     let open = link::Link::open(plan, sink, signals::stop).map_err(|e| with_option(&e))?;
     say(&first_screen(plan, &open));
-    if terminal::may_be_read(&stdin()) {
+    if terminal::can_read(&stdin()) {
         listen("stdin", BufReader::new(stdin()), open.handle())?;
     }
     if let Some(pipe) = pipe {

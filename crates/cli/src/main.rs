@@ -21,7 +21,7 @@ use crate::config::{Flags, Inputs, Problem};
 
 /// The tables of a busy network are larger than a core's map of small pages.
 #[global_allocator]
-static ALLOCATOR: sluice_io::HugeAlloc = sluice_io::HugeAlloc;
+static ALLOCATOR: sluice_io::HugePageAlloc = sluice_io::HugePageAlloc;
 
 /// An OpenFlow controller.
 #[derive(Debug, Parser)]

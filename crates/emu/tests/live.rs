@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use sluice_emu::live::{Live, LiveError, Pace, Rounds};
 use sluice_emu::net::{NetError, Options};
 use sluice_emu::topology::Topology;
-use sluice_io::{ConnId, Epoll, Io as _, IoEvent, Waiting, clock, sock};
+use sluice_io::{ConnId, Epoll, Io as _, IoEvent, WaitStrategy, clock, sock};
 use sluice_openflow::{Action, PacketOut, PortNo, split};
-use sluice_proto::{Config, Event, Session};
+use sluice_proto::{Config, ControllerEvent, ControllerSession};
 
 /// How long anything may take before the test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,7 +21,7 @@ struct Hub {
     io: Epoll,
     cfg: Config,
     at: SocketAddr,
-    sessions: HashMap<ConnId, (Session, Vec<u8>)>,
+    sessions: HashMap<ConnId, (ControllerSession, Vec<u8>)>,
 }
 
 impl Hub {
@@ -29,7 +29,7 @@ impl Hub {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listener = sock::listen(any, &sock::Options::default()).unwrap();
         let at = listener.local_addr().unwrap();
-        let mut io = Epoll::new(Waiting::default()).unwrap();
+        let mut io = Epoll::new(WaitStrategy::default()).unwrap();
         io.listen(listener).unwrap();
         Self { io, cfg: Config::default(), at, sessions: HashMap::new() }
     }
@@ -49,13 +49,13 @@ impl Hub {
                     while let Some((msg, after)) = split(rest).unwrap() {
                         rest = after;
                         match session.on_message(&self.cfg, msg, &mut said).unwrap() {
-                            Some(Event::Up(_)) => {
-                                session.out(&mut said).send_misses_up(Action::WHOLE).unwrap();
+                            Some(ControllerEvent::SwitchConnected(_)) => {
+                                session.encoder(&mut said).send_misses_up(Action::WHOLE).unwrap();
                             }
-                            Some(Event::PacketIn(p)) => {
+                            Some(ControllerEvent::PacketIn(p)) => {
                                 let actions = [Action::output(PortNo::FLOOD)];
                                 let p = PacketOut { actions: &actions, ..PacketOut::answer(&p) };
-                                session.out(&mut said).packet_out(&p).unwrap();
+                                session.encoder(&mut said).packet_out(&p).unwrap();
                             }
                             _ => {}
                         }
@@ -69,7 +69,7 @@ impl Hub {
         }
         for stream in accepted {
             let (id, mut said) = (self.io.adopt(stream).unwrap(), vec![]);
-            let session = Session::open(&self.cfg, now, &mut said);
+            let session = ControllerSession::open(&self.cfg, now, &mut said);
             self.sessions.insert(id, (session, vec![]));
             tx.push((id, said));
         }

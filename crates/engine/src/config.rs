@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
-use sluice_io::{Waiting, sock};
+use sluice_io::{WaitStrategy, sock};
 use sluice_proto as proto;
 
 /// How the engine is set.
@@ -29,7 +29,7 @@ pub struct Workers {
     /// Where they run.
     pub pin: Pin,
     /// How they wait.
-    pub waiting: Waiting,
+    pub waiting: WaitStrategy,
 }
 
 /// Which core a worker runs on.

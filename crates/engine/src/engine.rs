@@ -7,15 +7,15 @@ use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use sluice_base::metrics::Source;
-use sluice_io::{Epoll, Waiting, cores, sock};
+use sluice_base::metrics::MetricsSource;
+use sluice_io::{Epoll, WaitStrategy, cores, sock};
 use sluice_sdk::App;
 
+use crate::acceptor::{Acceptor, is_same_listener};
 use crate::config::{Config, Pin};
-use crate::front::{Front, is_same_listener};
-use crate::ledger::Ledger;
-use crate::mailbox::{Mailbox, ToFront, ToWorker};
-use crate::worker::{Post, Worker};
+use crate::counters::CounterRegistry;
+use crate::mailbox::{Mailbox, ToAcceptor, ToWorker};
+use crate::worker::{Worker, WorkerMailboxes};
 
 /// Why the engine does not start.
 #[derive(Debug)]
@@ -50,15 +50,15 @@ impl std::error::Error for StartError {}
 pub struct Engine<A> {
     addresses: Vec<SocketAddr>,
     config: Mutex<Config>,
-    front: Mailbox<ToFront<A>>,
+    front: Mailbox<ToAcceptor<A>>,
     workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     cores: Vec<Option<usize>>,
-    ledger: Arc<Ledger>,
+    ledger: Arc<CounterRegistry>,
 }
 
 /// A worker that has yet to start.
-struct Seat<A> {
+struct WorkerSetup<A> {
     io: Epoll,
     inbox: Receiver<ToWorker<TcpStream, A>>,
     core: Option<usize>,
@@ -77,17 +77,17 @@ impl<A: App + 'static> Engine<A> {
         let listeners = bind(&config, &config.listen)?;
         let cores = seats(&config)?;
         let (cfg, make) = (Arc::new(config.clone()), Arc::new(make));
-        let ledger = Arc::new(Ledger::new(cores.len()));
-        let io = Epoll::new(Waiting::default()).map_err(StartError::Io)?;
+        let ledger = Arc::new(CounterRegistry::new(cores.len()));
+        let io = Epoll::new(WaitStrategy::default()).map_err(StartError::Io)?;
         let (front, front_inbox) = Mailbox::new(io.waker());
         let (mut seats, mut workers) = (Vec::new(), Vec::new());
         for &core in &cores {
             let io = Epoll::new(config.workers.waiting).map_err(StartError::Io)?;
             let (mailbox, inbox) = Mailbox::new(io.waker());
-            seats.push(Seat { io, inbox, core });
+            seats.push(WorkerSetup { io, inbox, core });
             workers.push(mailbox);
         }
-        let mut desk = Front::new(io, cfg.clone(), workers.clone(), front_inbox, ledger.clone());
+        let mut desk = Acceptor::new(io, cfg.clone(), workers.clone(), front_inbox, ledger.clone());
         let mut addresses = Vec::new();
         for listener in listeners {
             addresses.push(listener.local_addr().map_err(StartError::Io)?);
@@ -100,7 +100,7 @@ impl<A: App + 'static> Engine<A> {
             threads.push(spawn(format!("worker-{number}"), move || {
                 // `seats` has tried it.
                 seat.core.map_or(Ok(()), cores::pin)?;
-                let post = Post { inbox: seat.inbox, front, workers, number };
+                let post = WorkerMailboxes { inbox: seat.inbox, front, workers, number };
                 Worker::new(seat.io, make(number), cfg, post, ledger).run()
             })?);
         }
@@ -121,7 +121,7 @@ impl<A: App + 'static> Engine<A> {
     }
 
     /// What it counts.
-    pub fn metrics(&self) -> Arc<dyn Source> {
+    pub fn metrics(&self) -> Arc<dyn MetricsSource> {
         self.ledger.clone()
     }
 
@@ -150,7 +150,7 @@ impl<A: App + 'static> Engine<A> {
         }
         let cfg = Arc::new(config.clone());
         let change: Arc<dyn Fn(&mut A) + Send + Sync> = Arc::new(change);
-        self.front.put(ToFront::Configure(cfg.clone(), change.clone(), listeners));
+        self.front.put(ToAcceptor::Configure(cfg.clone(), change.clone(), listeners));
         for worker in &self.workers {
             worker.put(ToWorker::Configure(cfg.clone(), change.clone()));
         }
@@ -160,7 +160,7 @@ impl<A: App + 'static> Engine<A> {
 
     /// Ends in order: no new connection, every session hung up, every thread joined.
     pub fn stop(self) {
-        self.front.put(ToFront::Stop);
+        self.front.put(ToAcceptor::Stop);
         for worker in &self.workers {
             worker.put(ToWorker::Stop);
         }

@@ -7,22 +7,22 @@
 //! A worker shares nothing on the way of a `PACKET_IN`: no lock, no atomic read-modify-write, no allocation, no
 //! system call per message. What crosses threads goes by [`mailbox`].
 
-mod bundles;
+mod acceptor;
+mod admission;
+mod backpressure;
+mod close_reason;
 mod config;
+mod connection;
+mod counters;
+mod dispatch;
 mod engine;
-mod front;
-mod gate;
-mod lag;
-mod ledger;
-mod lobby;
+mod error_log;
+mod log_limit;
 mod mailbox;
-mod peer;
-mod reason;
-mod refusal;
+mod message_batches;
 mod registry;
-mod serve;
 mod worker;
 
+pub use close_reason::CloseReason;
 pub use config::{Config, Limits, Pin, Workers};
 pub use engine::{Engine, StartError};
-pub use reason::Reason;

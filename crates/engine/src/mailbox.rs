@@ -11,24 +11,24 @@ use sluice_io::Waker;
 use sluice_openflow::{DatapathId, Features, Message};
 use sluice_sdk::view::PublishedFact;
 
+use crate::close_reason::CloseReason;
 use crate::config::Config;
-use crate::peer::Handover;
-use crate::reason::Reason;
+use crate::connection::EstablishedConnection;
 
 /// One connection of one switch, among all that ever were. Never used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Serial(pub(crate) u64);
+pub(crate) struct SessionId(pub(crate) u64);
 
 /// What a worker is told.
 pub(crate) enum ToWorker<C, A> {
     /// A switch, proved.
-    Adopt(Box<Handover<C>>, Box<Features>),
+    Adopt(Box<EstablishedConnection<C>>, Box<Features>),
     /// Another connection claims this one's datapath id: is it alive?
-    Probe(Serial),
+    Probe(SessionId),
     /// Hang up.
-    HangUp(Serial, Reason),
+    HangUp(SessionId, CloseReason),
     /// A message for a switch of this worker.
-    Mail(Serial, Letter),
+    Mail(SessionId, QueuedMessage),
     /// What applications of another worker said about the network.
     Told(Arc<[PublishedFact]>),
     /// Be set so from now on.
@@ -38,13 +38,13 @@ pub(crate) enum ToWorker<C, A> {
 }
 
 /// What the front is told.
-pub(crate) enum ToFront<A> {
+pub(crate) enum ToAcceptor<A> {
     /// A switch is gone.
-    Gone(Serial),
+    Gone(SessionId),
     /// A connection that was probed has spoken.
-    Alive(Serial),
+    Alive(SessionId),
     /// A message for a switch of another worker.
-    Mail(DatapathId, Letter),
+    Mail(DatapathId, QueuedMessage),
     /// Be set so from now on, and the applications that greet so; these listeners are new.
     Configure(Arc<Config>, Arc<dyn Fn(&mut A) + Send + Sync>, Vec<TcpListener>),
     /// End.
@@ -53,7 +53,7 @@ pub(crate) enum ToFront<A> {
 
 /// A message of an application on its way between threads. It takes a place in the mailbox until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Letter {
+pub(crate) struct QueuedMessage {
     message: Message,
     place: Place,
 }
@@ -68,7 +68,7 @@ impl Drop for Place {
     }
 }
 
-impl Deref for Letter {
+impl Deref for QueuedMessage {
     type Target = Message;
 
     fn deref(&self) -> &Message {
@@ -76,7 +76,7 @@ impl Deref for Letter {
     }
 }
 
-impl Letter {
+impl QueuedMessage {
     /// Gives up its place: it is read.
     pub(crate) fn open(self) -> Message {
         drop(self.place);
@@ -124,7 +124,7 @@ impl<T> Mailbox<T> {
         &self,
         message: Message,
         letters_max: usize,
-        wrap: impl FnOnce(Letter) -> T,
+        wrap: impl FnOnce(QueuedMessage) -> T,
     ) -> bool {
         let before = self.letters.fetch_add(1, Relaxed);
         // Gives the place back, here or where it is read.
@@ -132,28 +132,28 @@ impl<T> Mailbox<T> {
         if before >= letters_max {
             return false;
         }
-        self.put(wrap(Letter { message, place }));
+        self.put(wrap(QueuedMessage { message, place }));
         true
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use sluice_io::{Epoll, Waiting};
+    use sluice_io::{Epoll, WaitStrategy};
 
     use super::*;
 
     #[test]
     fn only_so_many_letters_wait_and_all_else_is_put_in() {
-        let waker = Epoll::new(Waiting::default()).unwrap().waker();
+        let waker = Epoll::new(WaitStrategy::default()).unwrap().waker();
         let (mailbox, inbox) = Mailbox::new(waker);
         let post = || {
             let message = Message::EchoRequest { data: vec![] };
-            mailbox.post(message, 2, |letter| ToFront::<()>::Mail(DatapathId(1), letter))
+            mailbox.post(message, 2, |letter| ToAcceptor::<()>::Mail(DatapathId(1), letter))
         };
         assert_eq!([post(), post(), post(), post()], [true, true, false, false]);
-        mailbox.put(ToFront::Stop);
-        let Ok(ToFront::Mail(_, letter)) = inbox.try_recv() else { panic!("no letter") };
+        mailbox.put(ToAcceptor::Stop);
+        let Ok(ToAcceptor::Mail(_, letter)) = inbox.try_recv() else { panic!("no letter") };
         assert!(!post(), "not read yet");
         assert_eq!(letter.open(), Message::EchoRequest { data: vec![] });
         assert_eq!([post(), post()], [true, false]);

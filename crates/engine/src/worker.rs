@@ -10,14 +10,14 @@ use sluice_io::{ConnId, Io, IoEvent, clock};
 use sluice_openflow::{DatapathId, Features, Message};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
-use crate::bundles::Bundles;
+use crate::close_reason::CloseReason;
 use crate::config::Config;
-use crate::gate::Gate;
-use crate::ledger::{Ledger, Sheet};
-use crate::mailbox::{Mailbox, Serial, ToFront, ToWorker};
-use crate::peer::Handover;
-use crate::reason::Reason;
-use crate::serve::{Floor, Peer};
+use crate::connection::EstablishedConnection;
+use crate::counters::{CounterRegistry, ThreadCounters};
+use crate::dispatch::{ConnectedSwitch, Dispatcher};
+use crate::log_limit::LogLimiter;
+use crate::mailbox::{Mailbox, SessionId, ToAcceptor, ToWorker};
+use crate::message_batches::MessageBatches;
 
 /// How often deadlines are looked at. They are seconds; being late by this much does no harm.
 const SWEEP: Duration = Duration::from_millis(250);
@@ -31,15 +31,15 @@ const CARRIED_MAX: usize = 8;
 /// A thread that serves switches: its sockets, its sessions, its applications, its buffers.
 pub(crate) struct Worker<I: Io, A> {
     io: I,
-    hall: Hall<I::Conn, A>,
+    hall: WorkerState<I::Conn, A>,
 }
 
 /// Everything of a worker but its sockets.
-struct Hall<C, A> {
+struct WorkerState<C, A> {
     app: A,
     cfg: Arc<Config>,
-    peers: Vec<Option<Box<Peer>>>,
-    by_serial: HashMap<Serial, ConnId>,
+    peers: Vec<Option<Box<ConnectedSwitch>>>,
+    by_serial: HashMap<SessionId, ConnId>,
     by_datapath: HashMap<DatapathId, ConnId>,
     /// Which numbers of switches are taken.
     sws: Vec<bool>,
@@ -47,10 +47,10 @@ struct Hall<C, A> {
     /// What goes before all that waits.
     ahead: Vec<u8>,
     network: Network,
-    bundles: Bundles,
-    post: Post<C, A>,
-    ledger: Arc<Ledger>,
-    gate: Gate,
+    bundles: MessageBatches,
+    post: WorkerMailboxes<C, A>,
+    ledger: Arc<CounterRegistry>,
+    log_limit: LogLimiter,
     started: Instant,
     now: Instant,
     sweep_at: Instant,
@@ -58,9 +58,9 @@ struct Hall<C, A> {
 }
 
 /// The ways to other threads, and what comes from them.
-pub(crate) struct Post<C, A> {
+pub(crate) struct WorkerMailboxes<C, A> {
     pub(crate) inbox: Receiver<ToWorker<C, A>>,
-    pub(crate) front: Mailbox<ToFront<A>>,
+    pub(crate) front: Mailbox<ToAcceptor<A>>,
     /// All workers, this one as well.
     pub(crate) workers: Vec<Mailbox<ToWorker<C, A>>>,
     /// Which of them this is.
@@ -79,11 +79,11 @@ impl<I: Io, A: App> Worker<I, A> {
         io: I,
         app: A,
         cfg: Arc<Config>,
-        post: Post<I::Conn, A>,
-        ledger: Arc<Ledger>,
+        post: WorkerMailboxes<I::Conn, A>,
+        ledger: Arc<CounterRegistry>,
     ) -> Self {
         let now = clock::now();
-        let hall = Hall {
+        let hall = WorkerState {
             app,
             cfg,
             peers: Vec::new(),
@@ -93,10 +93,10 @@ impl<I: Io, A: App> Worker<I, A> {
             tx: Vec::new(),
             ahead: Vec::new(),
             network: Network::new(post.number),
-            bundles: Bundles::default(),
+            bundles: MessageBatches::default(),
             post,
             ledger,
-            gate: Gate::default(),
+            log_limit: LogLimiter::default(),
             started: now,
             now,
             sweep_at: now,
@@ -127,12 +127,12 @@ impl<I: Io, A: App> Worker<I, A> {
                     hall.say(io, id);
                     heard.unwrap_or_else(|reason| hall.end(io, id, reason));
                 }
-                IoEvent::Room(id) => hall.go_on(io, id),
+                IoEvent::Writable(id) => hall.go_on(io, id),
                 IoEvent::Closed(id, kind) => {
-                    hall.end(io, id, kind.map_or(Reason::HungUp, Reason::Broken));
+                    hall.end(io, id, kind.map_or(CloseReason::HungUp, CloseReason::Broken));
                 }
                 IoEvent::Woken => woken = true,
-                IoEvent::Accepted(..) | IoEvent::Connected(_) | IoEvent::Refused(_) => {}
+                IoEvent::Accepted(..) | IoEvent::Connected(_) | IoEvent::AcceptFailed(_) => {}
             }
         }
         let next = if woken { hall.read_inbox(io) } else { Next::Turn };
@@ -143,8 +143,8 @@ impl<I: Io, A: App> Worker<I, A> {
     }
 }
 
-impl<C, A: App> Hall<C, A> {
-    fn ledger_sheet(&self) -> &Sheet {
+impl<C, A: App> WorkerState<C, A> {
+    fn ledger_sheet(&self) -> &ThreadCounters {
         sheet(&self.ledger, self.post.number)
     }
 
@@ -155,15 +155,15 @@ impl<C, A: App> Hall<C, A> {
 
     /// Serves a burst; the answers are in `tx`.
     #[inline]
-    fn hear(&mut self, id: ConnId, bytes: &[u8]) -> Result<(), Reason> {
+    fn hear(&mut self, id: ConnId, bytes: &[u8]) -> Result<(), CloseReason> {
         let sheet = sheet(&self.ledger, self.post.number);
         sheet.bursts.add(1);
         sheet.bytes_received.add(bytes.len() as u64);
         let Some(Some(peer)) = self.peers.get_mut(id.slot()) else { return Ok(()) };
         if std::mem::take(&mut peer.is_probed) {
-            self.post.front.put(ToFront::Alive(peer.serial));
+            self.post.front.put(ToAcceptor::Alive(peer.serial));
         }
-        let mut floor = Floor {
+        let mut floor = Dispatcher {
             app: &mut self.app,
             cfg: &self.cfg,
             sheet,
@@ -203,7 +203,7 @@ impl<C, A: App> Hall<C, A> {
         let sent = peer.wires.go_on(io, id, self.now, &self.cfg.limits);
         if sent > 0 && std::mem::take(&mut peer.is_probed) {
             // Who takes what waits is alive, and cannot answer as long as we do not read.
-            self.post.front.put(ToFront::Alive(peer.serial));
+            self.post.front.put(ToAcceptor::Alive(peer.serial));
         }
         count_sent(sheet, sent, waited, peer.wires.backlog.len());
     }
@@ -236,7 +236,7 @@ impl<C, A: App> Hall<C, A> {
                 ToWorker::Stop => {
                     let ids: Vec<_> = self.by_serial.values().copied().collect();
                     for id in ids {
-                        self.end(io, id, Reason::Stopping);
+                        self.end(io, id, CloseReason::Stopping);
                     }
                     return Next::Stop;
                 }
@@ -246,30 +246,35 @@ impl<C, A: App> Hall<C, A> {
     }
 
     /// Takes a proved switch, tells the applications, and serves what it said in the meantime.
-    fn adopt<I: Io<Conn = C>>(&mut self, io: &mut I, from: Handover<C>, features: &Features) {
-        let Handover { conn, serial, addr, datapath_id, session, wires } = from;
+    fn adopt<I: Io<Conn = C>>(
+        &mut self,
+        io: &mut I,
+        from: EstablishedConnection<C>,
+        features: &Features,
+    ) {
+        let EstablishedConnection { conn, serial, addr, datapath_id, session, wires } = from;
         let id = match io.adopt(conn) {
             Ok(id) => id,
             Err(error) => {
                 tracing::warn!(datapath = %datapath_id, %addr, %error, "cannot serve");
-                self.ledger_sheet().ended(Reason::Broken(error.kind()));
-                self.post.front.put(ToFront::Gone(serial));
+                self.ledger_sheet().ended(CloseReason::Broken(error.kind()));
+                self.post.front.put(ToAcceptor::Gone(serial));
                 return;
             }
         };
         let sw = self.number_switch();
-        let from = Handover { conn: (), serial, addr, datapath_id, session, wires };
-        let mut peer = Box::new(Peer::new(id, sw, from));
+        let from = EstablishedConnection { conn: (), serial, addr, datapath_id, session, wires };
+        let mut peer = Box::new(ConnectedSwitch::new(id, sw, from));
         self.ledger_sheet().session_up(peer.session.version());
         let (version, worker) = (peer.session.version(), self.post.number);
         let ports = features.ports.len();
         tracing::info!(datapath = %datapath_id, %addr, %version, ports, worker, "switch up");
-        let here = peer.session.out(&mut self.tx);
+        let here = peer.session.encoder(&mut self.tx);
         let mut ctx = Ctx::new(self.now, sw, datapath_id, here, &mut self.ahead, &mut self.network);
         self.app.on_switch_connected(features, &mut ctx);
         let early = std::mem::take(&mut peer.wires.torn);
         peer.wires.moved();
-        peer.wires.round_trip = peer.session.handshake_took();
+        peer.wires.round_trip = peer.session.handshake_duration();
         self.ledger_sheet().bytes_waiting.add(peer.wires.backlog.len() as u64);
         self.by_serial.insert(serial, id);
         self.by_datapath.insert(datapath_id, id);
@@ -300,7 +305,7 @@ impl<C, A: App> Hall<C, A> {
         SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX))
     }
 
-    fn probe<I: Io<Conn = C>>(&mut self, io: &mut I, serial: Serial) {
+    fn probe<I: Io<Conn = C>>(&mut self, io: &mut I, serial: SessionId) {
         let Some(&id) = self.by_serial.get(&serial) else { return };
         if let Some(Some(peer)) = self.peers.get_mut(id.slot()) {
             peer.is_probed = true;
@@ -325,8 +330,8 @@ impl<C, A: App> Hall<C, A> {
         }
         let id = peer.id;
         for message in letters {
-            if let Err(no) = peer.session.out(&mut self.tx).encode(message) {
-                if self.gate.open(self.now) {
+            if let Err(no) = peer.session.encoder(&mut self.tx).encode(message) {
+                if self.log_limit.allow(self.now) {
                     let datapath = peer.datapath_id;
                     tracing::warn!(%datapath, "mail cannot be said: {no}");
                 }
@@ -371,11 +376,11 @@ impl<C, A: App> Hall<C, A> {
     fn log_reports(&mut self) {
         let (reports, more) = self.network.take_reports();
         for sentence in reports {
-            if self.gate.open(self.now) {
+            if self.log_limit.allow(self.now) {
                 tracing::warn!("{sentence}");
             }
         }
-        self.gate.hold(more);
+        self.log_limit.add_suppressed(more);
     }
 
     fn send_letters<I: Io<Conn = C>>(
@@ -390,7 +395,7 @@ impl<C, A: App> Hall<C, A> {
         }
         let letters_max = self.cfg.limits.mail_max;
         for message in letters.drain(..) {
-            if !self.post.front.post(message, letters_max, |letter| ToFront::Mail(to, letter)) {
+            if !self.post.front.post(message, letters_max, |letter| ToAcceptor::Mail(to, letter)) {
                 self.ledger_sheet().mail_refused.add(1);
             }
         }
@@ -409,23 +414,23 @@ impl<C, A: App> Hall<C, A> {
             peer.wires.on_time(io, id, self.now, &self.cfg.limits);
             if peer.wires.is_paused() {
                 // It may have answered; it is we who do not listen. Being stuck has a limit of its own.
-                peer.session.heard(self.now);
+                peer.session.record_activity(self.now);
             }
-            let passed = peer.session.on_time(&self.cfg.session, self.now, &mut self.ahead);
+            let passed = peer.session.handle_timeouts(&self.cfg.session, self.now, &mut self.ahead);
             let (sw, datapath_id) = (peer.sw, peer.datapath_id);
-            let here = peer.session.out(&mut self.tx);
+            let here = peer.session.encoder(&mut self.tx);
             let (ahead, network) = (&mut self.ahead, &mut self.network);
             self.app.on_tick(&mut Ctx::new(self.now, sw, datapath_id, here, ahead, network));
             if stuck {
                 self.tx.clear();
                 self.ahead.clear();
-                self.end(io, id, Reason::Stuck);
+                self.end(io, id, CloseReason::Stuck);
                 continue;
             }
             if !self.tx.is_empty() || !self.ahead.is_empty() {
                 self.say(io, id);
             }
-            passed.unwrap_or_else(|fault| self.end(io, id, Reason::Fault(fault)));
+            passed.unwrap_or_else(|fault| self.end(io, id, CloseReason::Fault(fault)));
         }
         if self.now >= self.show_at {
             self.show_at = self.now + SHOW;
@@ -438,7 +443,7 @@ impl<C, A: App> Hall<C, A> {
     }
 
     /// Ends a connection, whichever end began it.
-    fn end<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId, reason: Reason) {
+    fn end<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
         let Some(peer) = self.peers.get_mut(id.slot()).and_then(Option::take) else { return };
         io.close(id);
         let (datapath, addr, version) = (peer.datapath_id, peer.addr, peer.session.version());
@@ -446,9 +451,9 @@ impl<C, A: App> Hall<C, A> {
         sheet.ended(reason);
         sheet.session_down(version);
         sheet.bytes_waiting.sub(peer.wires.backlog.len() as u64);
-        if self.gate.open(self.now) {
+        if self.log_limit.allow(self.now) {
             match reason {
-                Reason::HungUp | Reason::Stopping => {
+                CloseReason::HungUp | CloseReason::Stopping => {
                     tracing::info!(%datapath, %addr, %version, "switch down: {reason}");
                 }
                 _ => tracing::warn!(%datapath, %addr, %version, "switch down: {reason}"),
@@ -460,7 +465,7 @@ impl<C, A: App> Hall<C, A> {
         }
         self.by_serial.remove(&peer.serial);
         self.by_datapath.remove(&datapath);
-        self.post.front.put(ToFront::Gone(peer.serial));
+        self.post.front.put(ToAcceptor::Gone(peer.serial));
     }
 }
 
@@ -469,12 +474,12 @@ impl<C, A: App> Hall<C, A> {
     reason = "a ledger has a sheet for every worker, by construction"
 )]
 #[inline]
-fn sheet(ledger: &Ledger, number: usize) -> &Sheet {
+fn sheet(ledger: &CounterRegistry, number: usize) -> &ThreadCounters {
     &ledger.sheets[number + 1]
 }
 
 #[inline]
-fn count_sent(sheet: &Sheet, sent: usize, waited: usize, waits: usize) {
+fn count_sent(sheet: &ThreadCounters, sent: usize, waited: usize, waits: usize) {
     sheet.bytes_sent.add(sent as u64);
     if waits != waited {
         sheet

@@ -13,7 +13,7 @@ use sluice_openflow::{
     DatapathId, Encoder, MacAddr, MessageType, PacketIn, PacketInReason, PortNo, RawMessage,
     Version, Versions, split,
 };
-use sluice_proto::{Switch, SwitchPlan};
+use sluice_proto::{SwitchProfile, SwitchSession};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -137,9 +137,9 @@ impl Prebuilt {
 fn shake_hands(stream: &mut TcpStream, version: Version) {
     // Up to 1.2 the deletion of a rule that nobody has, later the table-miss entry: no answers to a frame.
     let last = MessageType::FLOW_MOD;
-    let plan = SwitchPlan { datapath_id: DatapathId(1), version, n_ports: 4, n_buffers: 256 };
+    let plan = SwitchProfile { datapath_id: DatapathId(1), version, n_ports: 4, n_buffers: 256 };
     let (mut tx, mut rx) = (Vec::new(), Vec::new());
-    let mut switch = Switch::open(plan, &mut tx);
+    let mut switch = SwitchSession::open(plan, &mut tx);
     loop {
         stream.write_all(&tx).unwrap();
         tx.clear();

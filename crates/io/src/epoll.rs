@@ -12,11 +12,11 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, sockopt};
 use rustix::time::Timespec;
 
-use crate::slots::Slots;
-use crate::{ConnId, Holding, Io, IoEvent, Reading, Waker, clock, sock};
+use crate::slab::Slab;
+use crate::{ConnId, Io, IoEvent, Reading, UnsentCap, Waker, clock, sock};
 
 /// Bytes read at a time. `lab/read-size` has the measurement.
-pub const RX_LEN: usize = 128 << 10;
+pub const READ_BYTES_MAX: usize = 128 << 10;
 
 /// Connections looked at in one turn.
 const EVENTS_MAX: usize = 256;
@@ -32,7 +32,7 @@ const WAKER: u64 = u64::MAX;
 
 /// How to wait for something to happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Waiting {
+pub struct WaitStrategy {
     /// Asks again and again for so long before it blocks; zero blocks at once.
     pub spin: Duration,
 }
@@ -43,7 +43,7 @@ pub struct Waiting {
 /// Linux 2.6.9; `EPOLLRDHUP` 2.6.17.
 pub struct Epoll {
     set: OwnedFd,
-    slots: Slots<Source>,
+    slab: Slab<Source>,
     ready: Vec<(u64, EventFlags)>,
     at: usize,
     accepts_left: u32,
@@ -54,19 +54,19 @@ pub struct Epoll {
     failed: Vec<(ConnId, io::ErrorKind)>,
     rx: Box<[u8]>,
     waker: Waker,
-    waiting: Waiting,
-    at_end: AtEnd,
+    waiting: WaitStrategy,
+    on_peer_shutdown: OnPeerShutdown,
 }
 
 /// What becomes of a connection whose peer will say no more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AtEnd {
+pub enum OnPeerShutdown {
     /// It is taken out and [`Closed`](IoEvent::Closed): nobody is left to talk to.
     #[default]
     Close,
     /// It is reported [`Closed`](IoEvent::Closed) in order and stays, so that the peer can be told the rest, until
     /// [`close`](Io::close), or until it is reported once more because the peer is gone altogether.
-    Keep,
+    KeepOpen,
 }
 
 impl fmt::Debug for Epoll {
@@ -78,12 +78,12 @@ impl fmt::Debug for Epoll {
 #[derive(Debug)]
 enum Source {
     Listener(TcpListener),
-    Stream { stream: TcpStream, interest: EventFlags, connecting: bool, holding: Holding },
+    Stream { stream: TcpStream, interest: EventFlags, connecting: bool, holding: UnsentCap },
 }
 
 impl Source {
     fn stream(stream: TcpStream, interest: EventFlags, connecting: bool) -> Self {
-        Self::Stream { stream, interest, connecting, holding: Holding::default() }
+        Self::Stream { stream, interest, connecting, holding: UnsentCap::default() }
     }
 }
 
@@ -101,35 +101,35 @@ impl Epoll {
     ///
     /// # Errors
     /// Too few file descriptors.
-    pub fn new(waiting: Waiting) -> io::Result<Self> {
+    pub fn new(waiting: WaitStrategy) -> io::Result<Self> {
         let set = epoll::create(CreateFlags::CLOEXEC)?;
         let waker = Waker::new()?;
         epoll::add(&set, &waker, EventData::new_u64(WAKER), EventFlags::IN)?;
         Ok(Self {
             set,
-            slots: Slots::new(),
+            slab: Slab::new(),
             ready: Vec::with_capacity(EVENTS_MAX),
             at: 0,
             accepts_left: ACCEPTS_MAX,
             resting: Vec::new(),
             rest_until: clock::now(),
             failed: Vec::new(),
-            rx: vec![0; RX_LEN].into_boxed_slice(),
+            rx: vec![0; READ_BYTES_MAX].into_boxed_slice(),
             waker,
             waiting,
-            at_end: AtEnd::Close,
+            on_peer_shutdown: OnPeerShutdown::Close,
         })
     }
 
     /// The same set, but for what becomes of connections whose peers will say no more.
     #[must_use]
-    pub fn at_end(self, at_end: AtEnd) -> Self {
-        Self { at_end, ..self }
+    pub fn on_peer_shutdown(self, on_peer_shutdown: OnPeerShutdown) -> Self {
+        Self { on_peer_shutdown, ..self }
     }
 
     /// Tells the peer that nothing more is said to it. It may go on itself.
-    pub fn end_sending(&mut self, id: ConnId) {
-        if let Some(Source::Stream { stream, .. }) = self.slots.get_mut(id) {
+    pub fn shutdown_write(&mut self, id: ConnId) {
+        if let Some(Source::Stream { stream, .. }) = self.slab.get_mut(id) {
             // It fails if the peer is gone, which is reported.
             let _ = rustix::net::shutdown(&*stream, Shutdown::Write);
         }
@@ -158,10 +158,10 @@ impl Epoll {
     }
 
     fn register(&mut self, source: Source, interest: EventFlags) -> io::Result<ConnId> {
-        let id = self.slots.insert(source);
-        let Some(source) = self.slots.get_mut(id) else { return Ok(id) };
+        let id = self.slab.insert(source);
+        let Some(source) = self.slab.get_mut(id) else { return Ok(id) };
         if let Err(e) = epoll::add(&self.set, &*source, token(id), interest) {
-            self.slots.remove(id);
+            self.slab.remove(id);
             return Err(e.into());
         }
         Ok(id)
@@ -201,7 +201,7 @@ impl Epoll {
     }
 
     fn set_interest(&mut self, id: ConnId, change: impl FnOnce(EventFlags) -> EventFlags) {
-        let Some(Source::Stream { stream, interest, .. }) = self.slots.get_mut(id) else { return };
+        let Some(Source::Stream { stream, interest, .. }) = self.slab.get_mut(id) else { return };
         let wanted = change(*interest);
         if wanted == *interest {
             return;
@@ -215,7 +215,7 @@ impl Epoll {
     /// Takes one connection from the listener `id`; `None` when there is none left for this turn.
     fn accept(&mut self, id: ConnId) -> Option<IoEvent<'static, TcpStream>> {
         let left = self.accepts_left.checked_sub(1)?;
-        let Some(Source::Listener(listener)) = self.slots.get_mut(id) else { return None };
+        let Some(Source::Listener(listener)) = self.slab.get_mut(id) else { return None };
         match listener.accept() {
             Ok((stream, addr)) => {
                 self.accepts_left = left;
@@ -224,7 +224,7 @@ impl Epoll {
                         let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
                         IoEvent::Accepted(stream, addr)
                     }
-                    Err(e) => IoEvent::Refused(e),
+                    Err(e) => IoEvent::AcceptFailed(e),
                 })
             }
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => None,
@@ -234,7 +234,7 @@ impl Epoll {
                     self.resting.push(id);
                     self.rest_until = clock::now() + REFUSED_PAUSE;
                 }
-                Some(IoEvent::Refused(e))
+                Some(IoEvent::AcceptFailed(e))
             }
         }
     }
@@ -248,7 +248,7 @@ impl Epoll {
             return deadline.into_iter().chain([self.rest_until]).min();
         }
         for id in self.resting.drain(..) {
-            if let Some(Source::Listener(listener)) = self.slots.get_mut(id) {
+            if let Some(Source::Listener(listener)) = self.slab.get_mut(id) {
                 // What worked when it was taken in, and when it was left out, works now.
                 let _ = epoll::modify(&self.set, &*listener, token(id), EventFlags::IN);
             }
@@ -258,7 +258,7 @@ impl Epoll {
 
     /// What a ready stream has: first whether it can be written to, then what it says.
     fn stream_event(&mut self, id: ConnId, flags: EventFlags) -> Happened {
-        let Some(Source::Stream { stream, interest, connecting, .. }) = self.slots.get_mut(id)
+        let Some(Source::Stream { stream, interest, connecting, .. }) = self.slab.get_mut(id)
         else {
             return Happened::Nothing;
         };
@@ -278,7 +278,7 @@ impl Epoll {
             return Happened::Nothing;
         }
         match recv(&*stream, &mut *self.rx, RecvFlags::DONTWAIT) {
-            Ok((0, _)) if self.at_end == AtEnd::Keep => Happened::Ended,
+            Ok((0, _)) if self.on_peer_shutdown == OnPeerShutdown::KeepOpen => Happened::Ended,
             Ok((0, _)) => Happened::Closed(None),
             Ok((n, _)) => Happened::Read(n),
             Err(Errno::AGAIN | Errno::INTR) => Happened::Nothing,
@@ -343,7 +343,7 @@ impl Io for Epoll {
     fn next_event(&mut self) -> Option<IoEvent<'_, TcpStream>> {
         loop {
             if let Some((id, kind)) = self.failed.pop() {
-                if self.slots.remove(id).is_some() {
+                if self.slab.remove(id).is_some() {
                     return Some(IoEvent::Closed(id, Some(kind)));
                 }
                 continue;
@@ -355,7 +355,7 @@ impl Io for Epoll {
                 return Some(IoEvent::Woken);
             }
             let id = ConnId(token);
-            if let Some(Source::Listener(_)) = self.slots.get_mut(id) {
+            if let Some(Source::Listener(_)) = self.slab.get_mut(id) {
                 match self.accept(id) {
                     Some(event) => return Some(event),
                     None => self.at += 1,
@@ -374,7 +374,7 @@ impl Io for Epoll {
                     if let Some((_, flags)) = self.ready.get_mut(self.at) {
                         *flags -= EventFlags::OUT;
                     }
-                    return Some(IoEvent::Room(id));
+                    return Some(IoEvent::Writable(id));
                 }
                 Happened::Nothing => self.at += 1,
                 Happened::Read(n) => {
@@ -388,7 +388,7 @@ impl Io for Epoll {
                 }
                 Happened::Closed(kind) => {
                     self.at += 1;
-                    self.slots.remove(id);
+                    self.slab.remove(id);
                     return Some(IoEvent::Closed(id, kind));
                 }
             }
@@ -396,13 +396,13 @@ impl Io for Epoll {
     }
 
     fn send(&mut self, id: ConnId, bytes: &[u8]) -> usize {
-        let Some(Source::Stream { stream, holding, .. }) = self.slots.get_mut(id) else {
+        let Some(Source::Stream { stream, holding, .. }) = self.slab.get_mut(id) else {
             return bytes.len();
         };
         // A send goes beyond what the kernel is to hold, but begins no other then.
         let piece = match holding {
-            Holding::Much => bytes,
-            Holding::Little => bytes.get(..sock::UNSENT_MAX.into()).unwrap_or(bytes),
+            UnsentCap::Off => bytes,
+            UnsentCap::On => bytes.get(..sock::UNSENT_MAX.into()).unwrap_or(bytes),
         };
         let sent = match send(&*stream, piece, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(sent) => sent,
@@ -418,15 +418,15 @@ impl Io for Epoll {
         sent
     }
 
-    fn hold(&mut self, id: ConnId, new: Holding) {
-        if let Some(Source::Stream { stream, holding, .. }) = self.slots.get_mut(id) {
+    fn set_unsent_cap(&mut self, id: ConnId, new: UnsentCap) {
+        if let Some(Source::Stream { stream, holding, .. }) = self.slab.get_mut(id) {
             *holding = new;
-            sock::hold(stream, new);
+            sock::set_unsent_cap(stream, new);
         }
     }
 
-    fn unread(&mut self, id: ConnId) -> usize {
-        let Some(Source::Stream { stream, .. }) = self.slots.get_mut(id) else { return 0 };
+    fn unread_bytes(&mut self, id: ConnId) -> usize {
+        let Some(Source::Stream { stream, .. }) = self.slab.get_mut(id) else { return 0 };
         let unread = rustix::io::ioctl_fionread(&*stream).unwrap_or(0);
         usize::try_from(unread).unwrap_or(usize::MAX)
     }
@@ -445,7 +445,7 @@ impl Io for Epoll {
     }
 
     fn release(&mut self, id: ConnId) -> Option<TcpStream> {
-        match self.slots.remove(id)? {
+        match self.slab.remove(id)? {
             Source::Stream { stream, .. } => {
                 // A failure leaves nothing behind either: the descriptor is no longer looked up here.
                 let _ = epoll::delete(&self.set, &stream);
@@ -456,7 +456,7 @@ impl Io for Epoll {
     }
 
     fn close(&mut self, id: ConnId) {
-        if let Some(Source::Stream { stream, .. }) = self.slots.remove(id) {
+        if let Some(Source::Stream { stream, .. }) = self.slab.remove(id) {
             // Closing on what was not read is a reset, which would overtake what was said last.
             let _ = rustix::net::shutdown(&stream, Shutdown::Write);
             let _ = recv(&stream, &mut *self.rx, RecvFlags::DONTWAIT);

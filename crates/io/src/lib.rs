@@ -8,25 +8,25 @@ pub mod clock;
 pub mod cores;
 mod epoll;
 #[expect(unsafe_code, reason = "an allocator cannot be written otherwise")]
-mod huge;
+mod huge_pages;
 pub mod limits;
 pub mod named_pipe;
 pub mod netns;
+pub mod poll;
 pub mod priority;
-pub mod ready;
-mod slots;
+mod slab;
 pub mod sock;
 pub mod terminal;
 pub mod tun;
-mod wake;
+mod waker;
 
 use std::io;
 use std::net::SocketAddr;
 use std::time::Instant;
 
-pub use epoll::{AtEnd, Epoll, RX_LEN, Waiting};
-pub use huge::HugeAlloc;
-pub use wake::Waker;
+pub use epoll::{Epoll, OnPeerShutdown, READ_BYTES_MAX, WaitStrategy};
+pub use huge_pages::HugePageAlloc;
+pub use waker::Waker;
 
 /// One connection of one [`Io`]; never used again for another. The default is nobody's.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -51,13 +51,13 @@ pub enum IoEvent<'a, C> {
     /// Bytes came, in order; one read, so perhaps more wait.
     Data(ConnId, &'a [u8]),
     /// There is room again after a [`send`](Io::send) that was cut short.
-    Room(ConnId),
+    Writable(ConnId),
     /// The peer is gone and the connection with it; `None` if it ended in order.
     Closed(ConnId, Option<io::ErrorKind>),
     /// Somebody used the [`Waker`].
     Woken,
     /// A connection could not be taken, for want of descriptors or memory; [`limits::remedy`] knows what to do.
-    Refused(io::Error),
+    AcceptFailed(io::Error),
 }
 
 /// A set of connections, and how to wait for them.
@@ -75,14 +75,14 @@ pub trait Io {
     fn next_event(&mut self) -> Option<IoEvent<'_, Self::Conn>>;
 
     /// Hands `bytes` over as far as there is room and returns how far. Less than all asks for
-    /// [`Room`](IoEvent::Room). A connection that is gone takes everything and is reported closed.
+    /// [`Writable`](IoEvent::Writable). A connection that is gone takes everything and is reported closed.
     fn send(&mut self, id: ConnId, bytes: &[u8]) -> usize;
 
     /// How much the kernel takes for a connection beyond what it can send, from now on.
-    fn hold(&mut self, id: ConnId, holding: Holding);
+    fn set_unsent_cap(&mut self, id: ConnId, holding: UnsentCap);
 
     /// How many bytes have come that are not read yet.
-    fn unread(&mut self, id: ConnId) -> usize;
+    fn unread_bytes(&mut self, id: ConnId) -> usize;
 
     /// Reads no more from a connection, or again.
     fn set_reading(&mut self, id: ConnId, reading: Reading);
@@ -102,12 +102,12 @@ pub trait Io {
 
 /// How much the kernel takes for a connection beyond what it can send.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub enum Holding {
+pub enum UnsentCap {
     /// What its buffer holds: it has something to send whenever it can.
     #[default]
-    Much,
+    Off,
     /// Little: what it has taken nothing can overtake, and over a thin link it would stay there for seconds.
-    Little,
+    On,
 }
 
 /// Whether a connection is read from.

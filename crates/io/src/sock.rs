@@ -9,7 +9,7 @@ use rustix::net::{
     sockopt,
 };
 
-use crate::Holding;
+use crate::UnsentCap;
 
 /// Connections that may wait to be accepted; the system's own limit may be lower.
 const BACKLOG: i32 = 4096;
@@ -90,10 +90,10 @@ pub fn start_connect(addr: SocketAddr, options: &Options) -> io::Result<TcpStrea
 
 /// Has the kernel begin to take what is sent only as long as it holds so little beyond what the congestion window lets go:
 /// `TCP_NOTSENT_LOWAT`. Where it cannot be told so, it takes what its buffer holds.
-pub(crate) fn hold(stream: &TcpStream, holding: Holding) {
+pub(crate) fn set_unsent_cap(stream: &TcpStream, holding: UnsentCap) {
     let max = match holding {
-        Holding::Much => u32::MAX,
-        Holding::Little => UNSENT_MAX.into(),
+        UnsentCap::Off => u32::MAX,
+        UnsentCap::On => UNSENT_MAX.into(),
     };
     let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(max);
 }
@@ -120,14 +120,14 @@ mod tests {
     use super::*;
 
     /// What the kernel takes of a connection whose other end reads nothing.
-    fn taken(holding: Holding) -> usize {
+    fn taken(holding: UnsentCap) -> usize {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_other, _) = listener.accept().unwrap();
         let options = Options { send_buffer: Some(8 << 20), ..Options::default() };
         options.apply(&stream).unwrap();
         stream.set_nonblocking(true).unwrap();
-        hold(&stream, holding);
+        set_unsent_cap(&stream, holding);
         let (bytes, mut taken) = (vec![0; UNSENT_MAX.into()], 0);
         while let Ok(n) = io::Write::write(&mut stream, &bytes) {
             taken += n;
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_connection_that_is_to_hold_little_takes_little_beyond_what_is_under_way() {
-        let (much, little) = (taken(Holding::Much), taken(Holding::Little));
+        let (much, little) = (taken(UnsentCap::Off), taken(UnsentCap::On));
         assert!(little * 2 < much, "{little} and {much}");
     }
 }

@@ -8,6 +8,6 @@ use rustix::termios::tcgetpgrp;
 
 /// Whether reading from `stream` stops nobody: it is no terminal, or one in whose foreground this process is. The system
 /// stops those in the background that read from it.
-pub fn may_be_read(stream: &(impl AsFd + IsTerminal)) -> bool {
+pub fn can_read(stream: &(impl AsFd + IsTerminal)) -> bool {
     !stream.is_terminal() || tcgetpgrp(stream).is_ok_and(|group| group == getpgrp())
 }

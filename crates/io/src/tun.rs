@@ -67,9 +67,9 @@ pub struct Tun {
 #[derive(Debug)]
 pub enum TunError {
     /// The file that devices come from cannot be opened.
-    NoDevice(io::Error),
+    OpenDevice(io::Error),
     /// The namespace cannot be entered.
-    Enter {
+    EnterNamespace {
         /// Its name.
         place: String,
         /// What the system says.
@@ -85,9 +85,9 @@ pub enum TunError {
         error: io::Error,
     },
     /// The program that sets addresses does not start.
-    NoIp(io::Error),
+    IpCommandNotFound(io::Error),
     /// It refuses something.
-    Ip {
+    IpCommandFailed {
         /// What it was asked.
         command: String,
         /// Name of the namespace.
@@ -100,14 +100,14 @@ pub enum TunError {
 impl fmt::Display for TunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoDevice(e) if e.kind() == io::ErrorKind::PermissionDenied => {
+            Self::OpenDevice(e) if e.kind() == io::ErrorKind::PermissionDenied => {
                 write!(f, "{CLONE} may not be opened: run this as root")
             }
-            Self::NoDevice(e) => write!(
+            Self::OpenDevice(e) => write!(
                 f,
                 "{CLONE}: {e}: load the driver with `modprobe tun`, or make the file with `mknod {CLONE} c 10 200`"
             ),
-            Self::Enter { place, error } => {
+            Self::EnterNamespace { place, error } => {
                 write!(f, "{place} cannot be entered: {error}: run this as root")
             }
             Self::Create { name, place, error } => {
@@ -118,8 +118,10 @@ impl fmt::Display for TunError {
                     _ => "run this as root, or with the capability CAP_NET_ADMIN",
                 })
             }
-            Self::NoIp(e) => write!(f, "the program ip does not start: {e}: install iproute2"),
-            Self::Ip { command, place, said } => {
+            Self::IpCommandNotFound(e) => {
+                write!(f, "the program ip does not start: {e}: install iproute2")
+            }
+            Self::IpCommandFailed { command, place, said } => {
                 write!(f, "`{command}` in {place} failed: {said}")
             }
         }
@@ -132,10 +134,10 @@ impl TunError {
     /// Whether it takes the rights of root.
     pub fn is_permission(&self) -> bool {
         match self {
-            Self::NoDevice(e) | Self::Enter { error: e, .. } | Self::Create { error: e, .. } => {
-                e.kind() == io::ErrorKind::PermissionDenied
-            }
-            Self::NoIp(_) | Self::Ip { .. } => false,
+            Self::OpenDevice(e)
+            | Self::EnterNamespace { error: e, .. }
+            | Self::Create { error: e, .. } => e.kind() == io::ErrorKind::PermissionDenied,
+            Self::IpCommandNotFound(_) | Self::IpCommandFailed { .. } => false,
         }
     }
 }
@@ -154,7 +156,7 @@ impl Tun {
             configure(&place, interface)?;
             Ok(file)
         });
-        let enter = |error| TunError::Enter { place: place.to_string(), error };
+        let enter = |error| TunError::EnterNamespace { place: place.to_string(), error };
         let file = made.map_err(enter)??;
         Ok(Self { file, place, name: interface.name.clone() })
     }
@@ -206,7 +208,7 @@ impl AsFd for Tun {
 fn create(place: &NetNs, name: &str) -> Result<File, TunError> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(CLONE);
-    let file = file.map_err(TunError::NoDevice)?;
+    let file = file.map_err(TunError::OpenDevice)?;
     let failed =
         |error| TunError::Create { name: name.to_owned(), place: place.to_string(), error };
     let mut request = IfReq { name: [0; NAME_MAX + 1], flags: FLAGS, rest: [0; 22] };
@@ -234,12 +236,17 @@ fn configure(place: &NetNs, interface: &Interface) -> Result<(), TunError> {
 
 /// Runs `ip` in the namespace of the calling thread, which it inherits.
 fn ip(place: &NetNs, words: &str) -> Result<(), TunError> {
-    let done = Command::new("ip").args(words.split(' ')).output().map_err(TunError::NoIp)?;
+    let done =
+        Command::new("ip").args(words.split(' ')).output().map_err(TunError::IpCommandNotFound)?;
     if done.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&done.stderr).lines().next().unwrap_or_default().to_owned();
-    Err(TunError::Ip { command: format!("ip {words}"), place: place.to_string(), said })
+    Err(TunError::IpCommandFailed {
+        command: format!("ip {words}"),
+        place: place.to_string(),
+        said,
+    })
 }
 
 /// What `/proc/net/dev` says of packets that `name` should have sent and dropped.

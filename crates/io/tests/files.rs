@@ -12,7 +12,7 @@ use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use sluice_io::{Epoll, Io, IoEvent, Waiting, clock, limits};
+use sluice_io::{Epoll, Io, IoEvent, WaitStrategy, clock, limits};
 
 /// Waits for a moment; returns how often something was told, and how many of that was a connection.
 fn listen_for(io: &mut Epoll, time: Duration) -> (u32, u32) {
@@ -21,7 +21,7 @@ fn listen_for(io: &mut Epoll, time: Duration) -> (u32, u32) {
     while io.wait(Some(end)).unwrap() < end {
         while let Some(event) = io.next_event() {
             match event {
-                IoEvent::Refused(error) => {
+                IoEvent::AcceptFailed(error) => {
                     assert!(error.to_string().starts_with("Too many open files"), "{error}");
                     assert!(limits::remedy(&error).unwrap().contains("ulimit -n"));
                     refused += 1;
@@ -36,7 +36,7 @@ fn listen_for(io: &mut Epoll, time: Duration) -> (u32, u32) {
 
 #[test]
 fn without_files_it_rests_and_then_accepts_who_waited() {
-    let mut io = Epoll::new(Waiting::default()).unwrap();
+    let mut io = Epoll::new(WaitStrategy::default()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let addr = listener.local_addr().unwrap();

@@ -8,7 +8,7 @@ use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, 
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 use sluice_base::HistogramSnapshot;
-use sluice_base::metrics::{Sample, Source, Value};
+use sluice_base::metrics::{MetricSample, MetricValue, MetricsSource};
 
 /// What the text is, in the words of HTTP.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -19,7 +19,7 @@ pub(crate) struct Exposition(Registry);
 
 impl Exposition {
     /// Names get the prefix `sluice_`.
-    pub(crate) fn new(source: Arc<dyn Source>) -> Self {
+    pub(crate) fn new(source: Arc<dyn MetricsSource>) -> Self {
         let mut registry = Registry::with_prefix("sluice");
         registry.register_collector(Box::new(Samples(source)));
         Self(registry)
@@ -35,7 +35,7 @@ impl Exposition {
 }
 
 #[derive(Debug)]
-struct Samples(Arc<dyn Source>);
+struct Samples(Arc<dyn MetricsSource>);
 
 impl Collector for Samples {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> Result<(), Error> {
@@ -54,15 +54,15 @@ impl Collector for Samples {
     }
 }
 
-fn kind(value: &Value) -> MetricType {
+fn kind(value: &MetricValue) -> MetricType {
     match value {
-        Value::Counter(_) => MetricType::Counter,
-        Value::Gauge(_) => MetricType::Gauge,
-        Value::Seconds(_) => MetricType::Histogram,
+        MetricValue::Counter(_) => MetricType::Counter,
+        MetricValue::Gauge(_) => MetricType::Gauge,
+        MetricValue::Histogram(_) => MetricType::Histogram,
     }
 }
 
-fn encode(sample: &Sample, to: &mut MetricEncoder<'_>) -> Result<(), Error> {
+fn encode(sample: &MetricSample, to: &mut MetricEncoder<'_>) -> Result<(), Error> {
     // A family without a label would be written with empty braces.
     if sample.labels.is_empty() {
         return encode_value(&sample.value, to);
@@ -72,11 +72,11 @@ fn encode(sample: &Sample, to: &mut MetricEncoder<'_>) -> Result<(), Error> {
     encode_value(&sample.value, &mut to.encode_family(&labels)?)
 }
 
-fn encode_value(value: &Value, to: &mut MetricEncoder<'_>) -> Result<(), Error> {
+fn encode_value(value: &MetricValue, to: &mut MetricEncoder<'_>) -> Result<(), Error> {
     match value {
-        Value::Counter(n) => to.encode_counter::<NoLabelSet, u64, f64>(n, None),
-        Value::Gauge(x) => to.encode_gauge(x),
-        Value::Seconds(h) => {
+        MetricValue::Counter(n) => to.encode_counter::<NoLabelSet, u64, f64>(n, None),
+        MetricValue::Gauge(x) => to.encode_gauge(x),
+        MetricValue::Histogram(h) => {
             let (sum, buckets) = (seconds(h.sum_ns), buckets(h));
             to.encode_histogram::<NoLabelSet>(sum, h.count(), &buckets, None)
         }
@@ -87,7 +87,7 @@ fn encode_value(value: &Value, to: &mut MetricEncoder<'_>) -> Result<(), Error> 
 fn buckets(h: &HistogramSnapshot) -> Vec<(f64, u64)> {
     let bounded = h.buckets.iter().map(|&(bound, count)| (seconds(bound), count));
     // The encoder writes the largest number as `+Inf`.
-    bounded.chain([(f64::MAX, h.beyond)]).collect()
+    bounded.chain([(f64::MAX, h.overflow)]).collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "53 bits of nanoseconds are 104 days")]
@@ -117,29 +117,33 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Fixed(Vec<Sample>);
+    struct Fixed(Vec<MetricSample>);
 
-    impl Source for Fixed {
-        fn collect(&self, put: &mut dyn FnMut(Sample)) {
+    impl MetricsSource for Fixed {
+        fn collect(&self, put: &mut dyn FnMut(MetricSample)) {
             self.0.iter().cloned().for_each(put);
         }
     }
 
-    fn sample(name: &'static str, labels: &[(&'static str, &str)], value: Value) -> Sample {
+    fn sample(
+        name: &'static str,
+        labels: &[(&'static str, &str)],
+        value: MetricValue,
+    ) -> MetricSample {
         let labels = labels.iter().map(|&(name, value)| (name, value.to_owned())).collect();
-        Sample { name, help: "What it is", labels, value }
+        MetricSample { name, help: "What it is", labels, value }
     }
 
-    fn text(samples: Vec<Sample>) -> String {
+    fn text(samples: Vec<MetricSample>) -> String {
         Exposition::new(Arc::new(Fixed(samples))).text()
     }
 
     #[test]
     fn samples_of_one_name_are_one_family() {
         let text = text(vec![
-            sample("messages", &[("type", "HELLO"), ("version", "1.3")], Value::Counter(3)),
-            sample("messages", &[("type", "ERROR"), ("version", "1.0")], Value::Counter(0)),
-            sample("sessions", &[], Value::Gauge(2.5)),
+            sample("messages", &[("type", "HELLO"), ("version", "1.3")], MetricValue::Counter(3)),
+            sample("messages", &[("type", "ERROR"), ("version", "1.0")], MetricValue::Counter(0)),
+            sample("sessions", &[], MetricValue::Gauge(2.5)),
         ]);
         let expected = "\
             # HELP sluice_messages What it is.\n\
@@ -159,7 +163,7 @@ mod tests {
         h.record_n(Duration::from_micros(1), 2);
         h.record_n(Duration::from_micros(3), 1);
         h.record_n(Duration::from_secs(60), 1);
-        let text = text(vec![sample("answer_seconds", &[], Value::Seconds(h.snapshot()))]);
+        let text = text(vec![sample("answer_seconds", &[], MetricValue::Histogram(h.snapshot()))]);
         let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
         has("# TYPE sluice_answer_seconds histogram");
         has("sluice_answer_seconds_sum 60.000005");
@@ -172,7 +176,7 @@ mod tests {
 
     #[test]
     fn an_empty_histogram_has_its_last_bucket() {
-        let empty = Value::Seconds(HistogramSnapshot::default());
+        let empty = MetricValue::Histogram(HistogramSnapshot::default());
         let text = text(vec![sample("answer_seconds", &[("worker", "0")], empty)]);
         let line = "sluice_answer_seconds_bucket{le=\"+Inf\",worker=\"0\"} 0";
         assert!(text.contains(line), "{text}");
@@ -180,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_label_cannot_break_the_text() {
-        let text = text(vec![sample("x", &[("reason", "a \"b\"\n\\")], Value::Gauge(1.0))]);
+        let text = text(vec![sample("x", &[("reason", "a \"b\"\n\\")], MetricValue::Gauge(1.0))]);
         assert!(text.contains(r#"sluice_x{reason="a \"b\"\n\\"} 1.0"#), "{text}");
     }
 }

@@ -10,7 +10,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use sluice_base::metrics::Source;
+use sluice_base::metrics::MetricsSource;
 
 pub use server::{Listener, Server};
 
@@ -20,6 +20,6 @@ pub use server::{Listener, Server};
 ///
 /// # Errors
 /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and what else the system says, before anything is started.
-pub fn serve(listen: SocketAddr, source: Arc<dyn Source>) -> io::Result<Server> {
+pub fn serve(listen: SocketAddr, source: Arc<dyn MetricsSource>) -> io::Result<Server> {
     Listener::new(listen)?.serve(source)
 }

@@ -15,7 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use sluice_base::metrics::Source;
+use sluice_base::metrics::MetricsSource;
 use tokio::net::TcpStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -66,7 +66,7 @@ impl Listener {
     ///
     /// # Errors
     /// Too few file descriptors or threads.
-    pub fn serve(self, source: Arc<dyn Source>) -> io::Result<Server> {
+    pub fn serve(self, source: Arc<dyn MetricsSource>) -> io::Result<Server> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let routes = routes(source);
         let (stop, stopped) = oneshot::channel();
@@ -102,7 +102,7 @@ impl Drop for Server {
     }
 }
 
-fn routes(source: Arc<dyn Source>) -> Router {
+fn routes(source: Arc<dyn MetricsSource>) -> Router {
     let exposition = Arc::new(Exposition::new(source));
     Router::new().route("/", get(index)).route("/metrics", get(metrics)).with_state(exposition)
 }

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use sluice_base::metrics::{Sample, Source, Value};
+use sluice_base::metrics::{MetricSample, MetricValue, MetricsSource};
 use sluice_northbound::{Server, serve};
 
 /// Half of what the server gives a slow client.
@@ -15,10 +15,15 @@ const AT_ONCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 struct One;
 
-impl Source for One {
-    fn collect(&self, put: &mut dyn FnMut(Sample)) {
-        let value = Value::Counter(42);
-        put(Sample { name: "messages_received", help: "Messages", labels: Vec::new(), value });
+impl MetricsSource for One {
+    fn collect(&self, put: &mut dyn FnMut(MetricSample)) {
+        let value = MetricValue::Counter(42);
+        put(MetricSample {
+            name: "messages_received",
+            help: "Messages",
+            labels: Vec::new(),
+            value,
+        });
     }
 }
 

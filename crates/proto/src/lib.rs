@@ -1,15 +1,15 @@
 //! One OpenFlow conversation as a pure state machine, both ends.
 //!
-//! [`Session`] is the controller's end, [`Switch`] the switch's. Both are fed a time and a message and answer with
+//! [`ControllerSession`] is the controller's end, [`SwitchSession`] the switch's. Both are fed a time and a message and answer with
 //! bytes in a buffer, at most one event, and the next deadline. Neither owns a socket, a clock, a thread or a
 //! logger.
 
-mod assembly;
-mod fault;
-mod session;
+mod controller;
+mod error;
+mod reassembly;
 mod switch;
 
-pub use assembly::Pool;
-pub use fault::Fault;
-pub use session::{Config, Event, Session};
-pub use switch::{Heard, Switch, SwitchPlan};
+pub use controller::{Config, ControllerEvent, ControllerSession};
+pub use error::SessionError;
+pub use reassembly::ReassemblyBudget;
+pub use switch::{SwitchEvent, SwitchProfile, SwitchSession};

@@ -11,11 +11,11 @@ use sluice_openflow::{
     Versions,
 };
 
-use crate::Fault;
+use crate::SessionError;
 
 /// What a switch says it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SwitchPlan {
+pub struct SwitchProfile {
     /// Its identity.
     pub datapath_id: DatapathId,
     /// The one version it speaks.
@@ -35,8 +35,8 @@ pub struct SwitchPlan {
 ///
 /// It answers what a controller asks, and hands rules and frames to its owner.
 #[derive(Debug)]
-pub struct Switch {
-    plan: SwitchPlan,
+pub struct SwitchSession {
+    plan: SwitchProfile,
     phase: Phase,
     next_xid: u32,
     config: SwitchConfig,
@@ -46,14 +46,14 @@ pub struct Switch {
 enum Phase {
     Greeting,
     Waiting,
-    Known,
+    Ready,
 }
 
 /// What a controller's message means to the owner.
 #[derive(Debug)]
-pub enum Heard<'a> {
+pub enum SwitchEvent<'a> {
     /// The controller knows who this is: it may send `PACKET_IN` from now on.
-    Known,
+    Ready,
     /// A rule.
     FlowMod(FlowModView<'a>),
     /// A frame to send.
@@ -61,20 +61,20 @@ pub enum Heard<'a> {
     /// The controller did not like something.
     Error(ErrorMsg<'a>),
     /// Something that was answered, or needs no answer.
-    Answered,
+    Handled,
 }
 
-impl Switch {
+impl SwitchSession {
     /// Opens the conversation: writes `HELLO` to `tx`.
-    pub fn open(plan: SwitchPlan, tx: &mut Vec<u8>) -> Self {
+    pub fn open(plan: SwitchProfile, tx: &mut Vec<u8>) -> Self {
         let config = SwitchConfig { miss_send_len: 128, ..SwitchConfig::default() };
         let mut switch = Self { plan, phase: Phase::Greeting, next_xid: 1, config };
-        switch.out(tx).hello(Versions::of(&[plan.version]));
+        switch.encoder(tx).hello(Versions::of(&[plan.version]));
         switch
     }
 
     /// A way to write to the controller.
-    pub fn out<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Encoder<'t> {
+    pub fn encoder<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Encoder<'t> {
         Encoder::new(tx, self.plan.version, &mut self.next_xid)
     }
 
@@ -87,13 +87,13 @@ impl Switch {
         &mut self,
         msg: RawMessage<'a>,
         tx: &mut Vec<u8>,
-    ) -> Result<Heard<'a>, Fault> {
+    ) -> Result<SwitchEvent<'a>, SessionError> {
         match msg.kind() {
             MessageType::FLOW_MOD => {
-                FlowModView::new(msg).map(Heard::FlowMod).map_err(Fault::Malformed)
+                FlowModView::new(msg).map(SwitchEvent::FlowMod).map_err(SessionError::Malformed)
             }
             MessageType::PACKET_OUT => {
-                PacketOutView::new(msg).map(Heard::PacketOut).map_err(Fault::Malformed)
+                PacketOutView::new(msg).map(SwitchEvent::PacketOut).map_err(SessionError::Malformed)
             }
             _ => self.on_rare_message(msg, tx),
         }
@@ -103,7 +103,7 @@ impl Switch {
         &mut self,
         msg: RawMessage<'a>,
         tx: &mut Vec<u8>,
-    ) -> Result<Heard<'a>, Fault> {
+    ) -> Result<SwitchEvent<'a>, SessionError> {
         if self.phase == Phase::Greeting {
             return self.greet(msg);
         }
@@ -112,20 +112,20 @@ impl Switch {
         if features {
             let features = self.features();
             // Its ports fit, and the version has a form for them.
-            let _ = self.out(tx).features_reply(xid, &features);
-            let known = std::mem::replace(&mut self.phase, Phase::Known) == Phase::Known;
-            return Ok(if known { Heard::Answered } else { Heard::Known });
+            let _ = self.encoder(tx).features_reply(xid, &features);
+            let known = std::mem::replace(&mut self.phase, Phase::Ready) == Phase::Ready;
+            return Ok(if known { SwitchEvent::Handled } else { SwitchEvent::Ready });
         }
-        let mut out = self.out(tx);
+        let mut out = self.encoder(tx);
         match msg.kind() {
             MessageType::ERROR => {
-                return ErrorMsg::new(msg).map(Heard::Error).map_err(Fault::Malformed);
+                return ErrorMsg::new(msg).map(SwitchEvent::Error).map_err(SessionError::Malformed);
             }
             MessageType::ECHO_REQUEST => _ = out.echo_reply(xid, msg.body()),
             MessageType::BARRIER_REQUEST => out.barrier_reply(xid),
             MessageType::GET_CONFIG_REQUEST => _ = out.get_config_reply(xid, config),
             MessageType::SET_CONFIG => {
-                self.config = SwitchConfig::read(msg).map_err(Fault::Malformed)?;
+                self.config = SwitchConfig::read(msg).map_err(SessionError::Malformed)?;
             }
             MessageType::MULTIPART_REQUEST => self.tell(msg, tx)?,
             MessageType::ROLE_REQUEST => _ = out.raw(MessageType::ROLE_REPLY, xid, msg.body()),
@@ -147,32 +147,32 @@ impl Switch {
             MessageType::EXPERIMENTER => out.error(ErrorReason::BAD_EXPERIMENTER, msg),
             _ => out.error(ErrorReason::BAD_TYPE, msg),
         }
-        Ok(Heard::Answered)
+        Ok(SwitchEvent::Handled)
     }
 
-    fn greet<'a>(&mut self, msg: RawMessage<'a>) -> Result<Heard<'a>, Fault> {
+    fn greet<'a>(&mut self, msg: RawMessage<'a>) -> Result<SwitchEvent<'a>, SessionError> {
         match msg.kind() {
             MessageType::HELLO => {
-                let hello = Hello::read(msg).map_err(Fault::Malformed)?;
+                let hello = Hello::read(msg).map_err(SessionError::Malformed)?;
                 let ours = Versions::of(&[self.plan.version]);
                 let agreed = ours.negotiate(msg.version(), hello.versions());
-                agreed.ok_or_else(|| Fault::NoCommonVersion(msg.version()))?;
+                agreed.ok_or_else(|| SessionError::NoCommonVersion(msg.version()))?;
                 self.phase = Phase::Waiting;
-                Ok(Heard::Answered)
+                Ok(SwitchEvent::Handled)
             }
             MessageType::ERROR => {
-                let error = ErrorMsg::new(msg).map_err(Fault::Malformed)?;
-                Err(Fault::Refused(error.reason))
+                let error = ErrorMsg::new(msg).map_err(SessionError::Malformed)?;
+                Err(SessionError::HandshakeRejected(error.reason))
             }
-            kind => Err(Fault::OutOfTurn(kind)),
+            kind => Err(SessionError::UnexpectedMessage(kind)),
         }
     }
 
     /// Answers a request for statistics: with what there is, and else with nothing.
-    fn tell(&mut self, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
-        let kind = Multipart::new(msg).map_err(Fault::Malformed)?.kind;
+    fn tell(&mut self, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> Result<(), SessionError> {
+        let kind = Multipart::new(msg).map_err(SessionError::Malformed)?.kind;
         let (xid, ports, body) = (msg.xid(), self.ports(), self.reply(kind));
-        let mut out = self.out(tx);
+        let mut out = self.encoder(tx);
         let told = match body {
             _ if kind == MultipartType::PORT_DESC => out.port_desc_reply(xid, &ports).is_ok(),
             Some(body) => {
@@ -265,12 +265,12 @@ impl Switch {
     }
 
     /// Whether the controller knows who this is.
-    pub fn is_known(&self) -> bool {
-        self.phase == Phase::Known
+    pub fn is_ready(&self) -> bool {
+        self.phase == Phase::Ready
     }
 
     /// What the switch says it is.
-    pub fn plan(&self) -> &SwitchPlan {
+    pub fn profile(&self) -> &SwitchProfile {
         &self.plan
     }
 }
@@ -282,7 +282,7 @@ mod tests {
     use sluice_openflow::split;
 
     use super::*;
-    use crate::{Config, Event, Session};
+    use crate::{Config, ControllerEvent, ControllerSession};
 
     /// Lets the two ends talk until neither has anything to say; returns what the controller learnt.
     fn handshake(version: Version, n_ports: u16) -> Features {
@@ -290,17 +290,17 @@ mod tests {
         let now = Instant::now();
         let (mut to_switch, mut to_controller) = (vec![], vec![]);
         let cfg = Config::default();
-        let mut session = Session::open(&cfg, now, &mut to_switch);
+        let mut session = ControllerSession::open(&cfg, now, &mut to_switch);
         let datapath_id = DatapathId(7);
-        let plan = SwitchPlan { datapath_id, version, n_ports, n_buffers: 256 };
-        let mut switch = Switch::open(plan, &mut to_controller);
+        let plan = SwitchProfile { datapath_id, version, n_ports, n_buffers: 256 };
+        let mut switch = SwitchSession::open(plan, &mut to_controller);
         for _ in 0..5 {
             let mut heard = std::mem::take(&mut to_controller);
             while let Some((msg, rest)) = split(&heard).unwrap() {
-                if let Some(Event::Up(features)) =
+                if let Some(ControllerEvent::SwitchConnected(features)) =
                     session.on_message(&cfg, msg, &mut to_switch).unwrap()
                 {
-                    assert!(session.is_up() && switch.is_known());
+                    assert!(session.is_up() && switch.is_ready());
                     assert_eq!(session.version(), version);
                     return *features;
                 }
@@ -335,9 +335,10 @@ mod tests {
     #[test]
     fn each_version_has_its_questions_answered() {
         for version in Versions::SPOKEN.iter() {
-            let plan = SwitchPlan { datapath_id: DatapathId(7), version, n_ports: 4, n_buffers: 0 };
+            let plan =
+                SwitchProfile { datapath_id: DatapathId(7), version, n_ports: 4, n_buffers: 0 };
             let (mut tx, mut asked, mut xid) = (vec![], vec![], 1);
-            let mut switch = Switch::open(plan, &mut tx);
+            let mut switch = SwitchSession::open(plan, &mut tx);
             let mut out = Encoder::new(&mut asked, version, &mut xid);
             out.hello(Versions::of(&[version]));
             out.features_request();

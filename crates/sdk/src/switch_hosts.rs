@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_base::fold;
+use sluice_base::folded_multiply;
 use sluice_openflow::{EthHeader, EtherType, PortNo};
 
 use crate::fast_path_hosts::FastPathHost;
@@ -286,7 +286,7 @@ impl SwitchHosts {
     #[inline]
     fn home(&self, key: u64) -> usize {
         let [start, factor] = self.keys;
-        (fold(start ^ key, factor).wrapping_mul(factor) >> 32) as usize
+        (folded_multiply(start ^ key, factor).wrapping_mul(factor) >> 32) as usize
             & self.lines.len().wrapping_sub(1)
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sluice_base::Rng;
 use sluice_emu::net::{Conn, Controller, Replies};
 use sluice_openflow::{DatapathId, Message, PacketIns, split};
-use sluice_proto::{Config, Event, Session};
+use sluice_proto::{Config, ControllerEvent, ControllerSession};
 use sluice_sdk::view::PublishedFact;
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
@@ -51,7 +51,7 @@ struct Worker<A> {
 #[derive(Debug)]
 struct Peer {
     conn: Conn,
-    session: Session,
+    session: ControllerSession,
     torn: Vec<u8>,
     /// Once it is up.
     id: Option<DatapathId>,
@@ -123,7 +123,7 @@ impl<A: App> Brain<A> {
         let Some(worker) = self.workers.get_mut(number) else { return };
         if let Some((_, peer)) = worker.peer(conn) {
             // What a version cannot say is left out, as in the engine.
-            let _ = peer.session.out(replies.to(conn)).encode(message);
+            let _ = peer.session.encoder(replies.to(conn)).encode(message);
         }
     }
 
@@ -180,13 +180,13 @@ impl<A: App> Worker<A> {
         let sw = SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX));
         let (mut ahead, mut came_up) = (Vec::new(), None);
         peer.torn.extend_from_slice(bytes);
-        peer.session.heard(now);
+        peer.session.record_activity(now);
         let heard = std::mem::take(&mut peer.torn);
         let mut rest = &*heard;
         loop {
             if let Some(id) = peer.id {
                 let mut frames = PacketIns::new(peer.session.version(), rest);
-                let here = peer.session.out(tx);
+                let here = peer.session.encoder(tx);
                 let mut ctx = Ctx::new(now, sw, id, here, &mut ahead, network);
                 app.on_packet_ins(&mut frames, &mut ctx);
                 frames.by_ref().for_each(drop);
@@ -194,18 +194,18 @@ impl<A: App> Worker<A> {
             }
             let Some((msg, after)) = split(rest).map_err(drop)? else { break };
             rest = after;
-            let was_greeted = peer.session.is_greeted();
+            let was_greeted = peer.session.is_version_negotiated();
             let event = peer.session.on_message(cfg, msg, tx).map_err(drop)?;
-            if !was_greeted && peer.session.is_greeted() {
-                app.initial_messages(&mut peer.session.out(tx));
+            if !was_greeted && peer.session.is_version_negotiated() {
+                app.initial_messages(&mut peer.session.encoder(tx));
             }
             let Some(event) = event else { continue };
-            if let Event::Up(features) = &event {
+            if let ControllerEvent::SwitchConnected(features) = &event {
                 peer.id = Some(features.datapath_id);
                 came_up = peer.id;
             }
             let Some(id) = peer.id else { continue };
-            let here = peer.session.out(tx);
+            let here = peer.session.encoder(tx);
             tell(app, event, &mut Ctx::new(now, sw, id, here, &mut ahead, network));
         }
         peer.torn = rest.to_vec();
@@ -220,11 +220,11 @@ impl<A: App> Worker<A> {
             let Some(peer) = peer else { continue };
             let (conn, mut ahead) = (peer.conn, Vec::new());
             let tx = replies.to(conn);
-            if peer.session.on_time(cfg, now, tx).is_err() {
+            if peer.session.handle_timeouts(cfg, now, tx).is_err() {
                 over.push(conn);
             } else if let Some(id) = peer.id {
                 let sw = SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX));
-                let (here, network) = (peer.session.out(tx), &mut self.network);
+                let (here, network) = (peer.session.encoder(tx), &mut self.network);
                 self.app.on_tick(&mut Ctx::new(now, sw, id, here, &mut ahead, network));
                 tx.extend(ahead);
             }
@@ -233,16 +233,20 @@ impl<A: App> Worker<A> {
     }
 }
 
-fn tell<A: App>(app: &mut A, event: Event<'_>, ctx: &mut Ctx<'_>) {
+fn tell<A: App>(app: &mut A, event: ControllerEvent<'_>, ctx: &mut Ctx<'_>) {
     match event {
-        Event::Up(features) => app.on_switch_connected(&features, ctx),
-        Event::PacketIn(p) => _ = app.on_packet_in(&p, ctx),
-        Event::FlowRemoved(removed) => app.on_flow_removed(&removed, ctx),
-        Event::PortStatus(status) => app.on_port_status(&status, ctx),
-        Event::Error(error) => app.on_error(&error, ctx),
-        Event::BarrierReply(xid) => app.on_barrier_reply(xid, ctx),
-        Event::MultipartReply(xid, kind, body) => app.on_multipart_reply(xid, kind, &body, ctx),
-        Event::Role(_) | Event::Malformed(..) | Event::Other(_) => {}
+        ControllerEvent::SwitchConnected(features) => app.on_switch_connected(&features, ctx),
+        ControllerEvent::PacketIn(p) => _ = app.on_packet_in(&p, ctx),
+        ControllerEvent::FlowRemoved(removed) => app.on_flow_removed(&removed, ctx),
+        ControllerEvent::PortStatus(status) => app.on_port_status(&status, ctx),
+        ControllerEvent::Error(error) => app.on_error(&error, ctx),
+        ControllerEvent::BarrierReply(xid) => app.on_barrier_reply(xid, ctx),
+        ControllerEvent::MultipartReply(xid, kind, body) => {
+            app.on_multipart_reply(xid, kind, &body, ctx);
+        }
+        ControllerEvent::RoleReply(_)
+        | ControllerEvent::Malformed(..)
+        | ControllerEvent::Other(_) => {}
     }
 }
 
@@ -251,7 +255,7 @@ impl<A: App> Controller for Brain<A> {
         let number = self.next_worker % self.workers.len().max(1);
         self.next_worker += 1;
         let Some(worker) = self.workers.get_mut(number) else { return };
-        let session = Session::open(&self.cfg, now, replies.to(conn));
+        let session = ControllerSession::open(&self.cfg, now, replies.to(conn));
         let peer = Some(Peer { conn, session, torn: Vec::new(), id: None });
         match worker.peers.iter_mut().find(|place| place.is_none()) {
             Some(place) => *place = peer,

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-use sluice_base::fold;
+use sluice_base::folded_multiply;
 use sluice_openflow::{EthHeader, MacAddr};
 
 use super::flow::Flow;
@@ -349,7 +349,7 @@ fn keys([first, second]: [u64; 2]) -> [u64; 2] {
 fn pair([first_key, second_key]: [u64; 2], [dst, src]: [u64; 2]) -> Spot {
     let (first, second) = (src.min(dst), src.max(dst));
     // Under some keys the halves differ only in low bits where addresses differ little: the product spreads them.
-    let hash = fold(first ^ first_key, second ^ second_key).wrapping_mul(second_key);
+    let hash = folded_multiply(first ^ first_key, second ^ second_key).wrapping_mul(second_key);
     Spot { hash, direction: usize::from(src > dst) }
 }
 

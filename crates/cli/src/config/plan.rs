@@ -52,7 +52,7 @@ impl Plan {
                     Pin::Each(true) => sluice_engine::Pin::Each,
                     Pin::Cores(cores) => sluice_engine::Pin::Cores(cores.0),
                 },
-                waiting: sluice_io::Waiting { spin: workers.spin_us.0 },
+                waiting: sluice_io::WaitStrategy { spin: workers.spin_us.0 },
             },
             session: sluice_proto::Config {
                 versions: session.versions.0,

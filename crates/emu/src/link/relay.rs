@@ -9,7 +9,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use sluice_io::{AtEnd, ConnId, Epoll, Io, IoEvent, Reading, Waiting, Waker, clock, ready, sock};
+use sluice_io::{
+    ConnId, Epoll, Io, IoEvent, OnPeerShutdown, Reading, WaitStrategy, Waker, clock, poll, sock,
+};
 
 use super::control::{Both, Way};
 use super::course::{Course, Start, Taken, Then};
@@ -127,7 +129,9 @@ impl Relay {
         connect: SocketAddr,
         start: Start,
     ) -> Result<Self, Error> {
-        let mut io = Epoll::new(Waiting::default()).map_err(Error::System)?.at_end(AtEnd::Keep);
+        let mut io = Epoll::new(WaitStrategy::default())
+            .map_err(Error::System)?
+            .on_peer_shutdown(OnPeerShutdown::KeepOpen);
         let failed = |e| Error::Listen(listen, e);
         let listener = sock::listen(listen, &sock::Options::default()).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
@@ -153,7 +157,7 @@ impl Relay {
     pub(super) fn run(mut self) -> io::Result<Report> {
         loop {
             // More exact than the set's own waiting, which is to the millisecond.
-            let _: [bool; 1] = ready::wait([self.io.as_fd()], self.deadline())?;
+            let _: [bool; 1] = poll::wait_readable([self.io.as_fd()], self.deadline())?;
             let mut now = self.io.wait(Some(clock::now()))?;
             while let Some(event) = self.next_event() {
                 self.on_event(event, now);
@@ -185,9 +189,9 @@ impl Relay {
         Some(match self.io.next_event()? {
             IoEvent::Accepted(stream, _) => Event::Accepted(stream),
             IoEvent::Connected(id) => Event::Connected(id),
-            IoEvent::Room(id) => Event::Room(id),
+            IoEvent::Writable(id) => Event::Room(id),
             IoEvent::Closed(id, how) => Event::Closed(id, how),
-            IoEvent::Woken | IoEvent::Refused(_) => Event::Nothing,
+            IoEvent::Woken | IoEvent::AcceptFailed(_) => Event::Nothing,
             IoEvent::Data(id, bytes) => {
                 if let Some(&(key, way)) = self.sides.get(&id)
                     && let Some(pair) = self.pairs.get_mut(&key)
@@ -335,7 +339,7 @@ impl Relay {
         }
         if side.saying == Saying::Last && side.to_say.is_empty() {
             side.saying = Saying::Done;
-            self.io.end_sending(id);
+            self.io.shutdown_write(id);
         }
     }
 

@@ -89,9 +89,9 @@ impl Link {
         let (rank, is_first) = sync_channel(1);
         let run = move || {
             let mut broken = OnBreak(Some(on_break));
-            priority::be_punctual();
+            priority::minimize_timer_slack();
             // Who opens the link waits for this.
-            let _ = rank.send(priority::go_first());
+            let _ = rank.send(priority::use_realtime_priority());
             let ended = body.run();
             if ended.is_ok() {
                 broken.0 = None;

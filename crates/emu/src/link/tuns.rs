@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_io::tun::Tun;
-use sluice_io::{Waker, clock, ready};
+use sluice_io::{Waker, clock, poll};
 
 use super::control::{Both, Way};
 use super::course::{Course, Start, Taken, Then};
@@ -45,7 +45,7 @@ impl Tuns {
     pub(super) fn run(mut self) -> io::Result<Report> {
         loop {
             let fds = [self.ends.up.as_fd(), self.ends.down.as_fd(), self.waker.as_fd()];
-            let [up, down, woken] = ready::wait(fds, self.course.deadline())?;
+            let [up, down, woken] = poll::wait_readable(fds, self.course.deadline())?;
             let mut now = clock::now();
             for (way, is_ready) in [(Way::Up, up), (Way::Down, down)] {
                 if is_ready {

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
-use sluice_io::{ConnId, Epoll, Io, IoEvent, Waiting, Waker, clock, sock};
+use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, Waker, clock, sock};
 
 pub use rounds::{Glance, Pace, Rounds};
 pub use start::{Progress, Start};
@@ -96,7 +96,7 @@ impl Live {
     ) -> Result<Self, LiveError> {
         let n_switches = topology.switches.len();
         sluice_io::limits::raise_open_files(n_switches as u64 + OPEN_FILES);
-        let io = Epoll::new(Waiting::default())?;
+        let io = Epoll::new(WaitStrategy::default())?;
         let now = clock::now();
         let spread = u32::try_from(options.spread.as_micros()).unwrap_or(u32::MAX);
         let mut rng = Rng::new(!options.seed);
@@ -153,7 +153,10 @@ impl Live {
                     (id, &[][..], true)
                 }
                 // What waits is offered again in every turn, and nobody is listened to.
-                IoEvent::Room(_) | IoEvent::Woken | IoEvent::Accepted(..) | IoEvent::Refused(_) => {
+                IoEvent::Writable(_)
+                | IoEvent::Woken
+                | IoEvent::Accepted(..)
+                | IoEvent::AcceptFailed(_) => {
                     continue;
                 }
             };

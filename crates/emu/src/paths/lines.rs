@@ -3,11 +3,11 @@
 use std::io;
 use std::time::Instant;
 
-use sluice_io::{ConnId, Epoll, Io, IoEvent, Waiting, sock};
+use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, sock};
 use sluice_openflow::{
     Action, Encoder, MacAddr, MessageType, PacketOutView, PortNo, RawMessage, Version, split,
 };
-use sluice_proto::{Switch, SwitchPlan};
+use sluice_proto::{SwitchProfile, SwitchSession};
 
 use super::said::Rule;
 use super::wiring::{End, Wiring};
@@ -43,7 +43,7 @@ pub(super) struct Lines {
 #[derive(Debug)]
 struct Line {
     conn: Option<ConnId>,
-    session: Switch,
+    session: SwitchSession,
     version: Version,
     /// What was heard of a message whose rest has not come.
     torn: Vec<u8>,
@@ -51,7 +51,7 @@ struct Line {
 }
 
 impl Lines {
-    pub(super) fn new(plan: &Plan, waiting: Waiting) -> io::Result<Self> {
+    pub(super) fn new(plan: &Plan, waiting: WaitStrategy) -> io::Result<Self> {
         let mut lines =
             Self { io: Epoll::new(waiting)?, all: vec![], owners: vec![], probes: vec![] };
         let socket = sock::Options { congestion: Some("cubic".into()), ..sock::Options::default() };
@@ -64,14 +64,14 @@ impl Lines {
             if let Some(owner) = lines.owners.get_mut(conn.slot()) {
                 *owner = n;
             }
-            let plan = SwitchPlan {
+            let plan = SwitchProfile {
                 datapath_id: switch.datapath_id,
                 version: plan.version,
                 n_ports: u16::try_from(switch.n_ports).unwrap_or(u16::MAX),
                 n_buffers: 0,
             };
             let mut tx = Vec::new();
-            let session = Switch::open(plan, &mut tx);
+            let session = SwitchSession::open(plan, &mut tx);
             let (conn, version, torn) = (Some(conn), plan.version, vec![]);
             lines.all.push(Line { conn, session, version, torn, tx });
         }
@@ -80,14 +80,14 @@ impl Lines {
 
     /// Switches that the controller does not know, or knows no more.
     pub(super) fn unknown(&self) -> usize {
-        let is_known = |line: &&Line| line.conn.is_some() && line.session.is_known();
+        let is_known = |line: &&Line| line.conn.is_some() && line.session.is_ready();
         self.all.len() - self.all.iter().filter(is_known).count()
     }
 
     /// A switch says something.
     pub(super) fn say(&mut self, switch: usize, say: impl FnOnce(&mut Encoder<'_>)) {
         if let Some(line) = self.all.get_mut(switch) {
-            say(&mut line.session.out(&mut line.tx));
+            say(&mut line.session.encoder(&mut line.tx));
         }
     }
 

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use sluice_io::{Waiting, clock, cores, limits};
+use sluice_io::{WaitStrategy, clock, cores, limits};
 use sluice_openflow::{Encoder, PacketIn, PacketInReason, PortNo, Version, Versions};
 
 use crate::topology::Topology;
@@ -119,7 +119,7 @@ pub fn run(plan: &Plan) -> Result<Report, PathsError> {
     if let Some(core) = plan.pin {
         cores::pin(core)?;
     }
-    let lines = Lines::new(plan, Waiting { spin: plan.spin })?;
+    let lines = Lines::new(plan, WaitStrategy { spin: plan.spin })?;
     let asks = Asks::new(&wiring, plan.directions);
     let frame = first_packet();
     let mut asker = Asker { plan, wiring, lines, asks, frame, heard: Heard::default() };

@@ -8,7 +8,7 @@ use sluice_openflow::{
     MessageType, PacketInReason, PortNo, PortReason, PortStatus, RawMessage, SwitchConfig, Version,
     Versions, split,
 };
-use sluice_proto::Fault;
+use sluice_proto::SessionError;
 
 use super::check::Stand;
 use super::news::News;
@@ -72,14 +72,14 @@ impl Session {
     }
 
     /// Agrees on a version.
-    fn greet(&mut self, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
+    fn greet(&mut self, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> Result<(), SessionError> {
         match msg.kind() {
             MessageType::HELLO => {}
             MessageType::ERROR => {
-                let error = sluice_openflow::ErrorMsg::new(msg).map_err(Fault::Malformed)?;
-                return Err(Fault::Refused(error.reason));
+                let error = sluice_openflow::ErrorMsg::new(msg).map_err(SessionError::Malformed)?;
+                return Err(SessionError::HandshakeRejected(error.reason));
             }
-            kind => return Err(Fault::OutOfTurn(kind)),
+            kind => return Err(SessionError::UnexpectedMessage(kind)),
         }
         // Of a version after ours nobody knows more than the header.
         let theirs = Hello::read(msg).ok().and_then(|hello| hello.versions());
@@ -88,7 +88,7 @@ impl Session {
             let reason = ErrorReason::INCOMPATIBLE;
             // A sentence fits.
             let _ = self.out(tx).error_with(msg.xid(), reason, b"no common version");
-            return Err(Fault::NoCommonVersion(msg.version()));
+            return Err(SessionError::NoCommonVersion(msg.version()));
         };
         (self.version, self.phase) = (version, Phase::Agreed);
         self.news = News::new(version);
@@ -151,7 +151,7 @@ impl ModelSwitch {
         now: Instant,
         bytes: &[u8],
         out: &mut Outbox,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SessionError> {
         self.ports.start(now);
         if self.session.phase == Phase::Alone {
             return Ok(());
@@ -159,7 +159,7 @@ impl ModelSwitch {
         let mut stream = std::mem::take(&mut self.session.torn);
         stream.extend_from_slice(bytes);
         let mut rest = stream.as_slice();
-        while let Some((msg, after)) = split(rest).map_err(Fault::Malformed)? {
+        while let Some((msg, after)) = split(rest).map_err(SessionError::Malformed)? {
             self.on_message(now, msg, out)?;
             rest = after;
         }
@@ -174,7 +174,7 @@ impl ModelSwitch {
         now: Instant,
         msg: RawMessage<'_>,
         out: &mut Outbox,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SessionError> {
         if self.session.phase == Phase::Greeting {
             return self.session.greet(msg, &mut out.control);
         }

@@ -37,7 +37,7 @@ mod upward;
 use std::time::Instant;
 
 use sluice_openflow::{Encoder, FieldId, PortNo, Version};
-use sluice_proto::Fault;
+use sluice_proto::SessionError;
 
 use buffer::Buffer;
 use control::Session;
@@ -144,7 +144,7 @@ impl ModelSwitch {
         now: Instant,
         bytes: &[u8],
         out: &mut Outbox,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), SessionError> {
         self.hear(now, bytes, out)
     }
 

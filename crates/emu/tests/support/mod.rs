@@ -15,7 +15,7 @@ use sluice_emu::topology::Topology;
 use sluice_openflow::{
     Action, Encoder, Field, FlowMod, Instruction, PacketIn, PacketOut, PortNo, Versions, split,
 };
-use sluice_proto::{Config, Event, Session};
+use sluice_proto::{Config, ControllerEvent, ControllerSession};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const S: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub(crate) struct Brain<M> {
     pub(crate) packet_ins: usize,
     /// Bytes in the order in which they came: what a run is compared by.
     pub(crate) heard: Vec<u8>,
-    sessions: BTreeMap<Conn, (Session, Vec<u8>)>,
+    sessions: BTreeMap<Conn, (ControllerSession, Vec<u8>)>,
 }
 
 impl<M: Mind> Brain<M> {
@@ -62,14 +62,14 @@ impl<M: Mind> Brain<M> {
 impl<M: Mind> Controller for Brain<M> {
     fn on_open(&mut self, now: Instant, conn: Conn, replies: &mut Replies) {
         self.opened += 1;
-        let session = Session::open(&self.cfg, now, replies.to(conn));
+        let session = ControllerSession::open(&self.cfg, now, replies.to(conn));
         self.sessions.insert(conn, (session, vec![]));
     }
 
     fn on_bytes(&mut self, now: Instant, conn: Conn, bytes: &[u8], replies: &mut Replies) {
         self.heard.extend(bytes);
         let Some((session, torn)) = self.sessions.get_mut(&conn) else { return };
-        session.heard(now);
+        session.record_activity(now);
         let mut all = std::mem::take(torn);
         all.extend(bytes);
         let mut rest = &*all;
@@ -77,13 +77,15 @@ impl<M: Mind> Controller for Brain<M> {
             rest = after;
             let tx = replies.to(conn);
             match session.on_message(&self.cfg, msg, tx).unwrap() {
-                Some(Event::Up(_)) => self.mind.up(conn.switch(), &mut session.out(tx)),
-                Some(Event::PacketIn(p)) => {
-                    self.packet_ins += 1;
-                    self.mind.packet_in(&p, &mut session.out(tx));
+                Some(ControllerEvent::SwitchConnected(_)) => {
+                    self.mind.up(conn.switch(), &mut session.encoder(tx));
                 }
-                Some(Event::Error(e)) => panic!("a switch refuses: {e:?}"),
-                Some(Event::Malformed(kind, e)) => panic!("{kind:?} is malformed: {e}"),
+                Some(ControllerEvent::PacketIn(p)) => {
+                    self.packet_ins += 1;
+                    self.mind.packet_in(&p, &mut session.encoder(tx));
+                }
+                Some(ControllerEvent::Error(e)) => panic!("a switch refuses: {e:?}"),
+                Some(ControllerEvent::Malformed(kind, e)) => panic!("{kind:?} is malformed: {e}"),
                 _ => {}
             }
         }
@@ -97,7 +99,7 @@ impl<M: Mind> Controller for Brain<M> {
 
     fn on_time(&mut self, now: Instant, replies: &mut Replies) {
         self.sessions.retain(|&conn, (session, _)| {
-            let goes_on = session.on_time(&self.cfg, now, replies.to(conn)).is_ok();
+            let goes_on = session.handle_timeouts(&self.cfg, now, replies.to(conn)).is_ok();
             if !goes_on {
                 replies.hang_up(conn);
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sluice_apps::learning::Learning;
-use sluice_base::metrics::{Source, Value};
+use sluice_base::metrics::{MetricValue, MetricsSource};
 use sluice_engine::{Config, Engine, Pin};
 use sluice_io::clock;
 use sluice_sdk::App;
@@ -17,7 +17,7 @@ pub(crate) const SOON: Duration = Duration::from_secs(20);
 pub(crate) struct Lab<A: App + 'static = Learning> {
     pub(crate) engine: Option<Engine<A>>,
     pub(crate) addr: SocketAddr,
-    metrics: Arc<dyn Source>,
+    metrics: Arc<dyn MetricsSource>,
 }
 
 /// As the engine is by default, on a free port.
@@ -53,14 +53,14 @@ impl<A: App> Lab<A> {
             let named = label.is_empty() || sample.labels.iter().any(|(_, value)| value == label);
             if sample.name == name && named {
                 sum += match sample.value {
-                    Value::Counter(n) => n,
+                    MetricValue::Counter(n) => n,
                     #[expect(
                         clippy::cast_possible_truncation,
                         clippy::cast_sign_loss,
                         reason = "a count"
                     )]
-                    Value::Gauge(n) => n as u64,
-                    Value::Seconds(_) => 0,
+                    MetricValue::Gauge(n) => n as u64,
+                    MetricValue::Histogram(_) => 0,
                 };
             }
         });

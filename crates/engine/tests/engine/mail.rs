@@ -1,7 +1,7 @@
 //! What applications write to other switches.
 
 use sluice_engine::Config;
-use sluice_io::RX_LEN;
+use sluice_io::READ_BYTES_MAX;
 use sluice_openflow::{DatapathId, Message, PacketIn, Version};
 use sluice_sdk::{App, Ctx, Verdict};
 
@@ -75,7 +75,7 @@ fn mail_to_a_switch_that_does_not_read_does_not_pile_up() {
             sender.say(&echo_request(b"heard?"));
             while !matches!(sender.hear().unwrap(), Message::EchoReply { .. }) {}
             let waiting = lab.count("waiting_bytes", "");
-            assert!(waiting < (2 * RX_LEN) as u64, "{waiting} bytes wait");
+            assert!(waiting < (2 * READ_BYTES_MAX) as u64, "{waiting} bytes wait");
             lab.count("mail_refused", "") > 100
         });
         assert_eq!(lab.ended(""), 0);

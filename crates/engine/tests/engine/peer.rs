@@ -8,7 +8,7 @@ use sluice_openflow::{
     Action, DatapathId, Encoder, ErrorReason, Field, Hello, HelloElement, Message, MessageType,
     Multipart, PacketInReason, PortNo, RawMessage, Version, Versions, split,
 };
-use sluice_proto::{Switch, SwitchPlan};
+use sluice_proto::{SwitchProfile, SwitchSession};
 
 use crate::lab::SOON;
 
@@ -40,8 +40,9 @@ impl Peer {
     pub(crate) fn shake_hands(&mut self, version: Version, id: u64, piece: usize) {
         self.version = version;
         let mut tx = Vec::new();
-        let plan = SwitchPlan { datapath_id: DatapathId(id), version, n_ports: 4, n_buffers: 256 };
-        let mut switch = Switch::open(plan, &mut tx);
+        let plan =
+            SwitchProfile { datapath_id: DatapathId(id), version, n_ports: 4, n_buffers: 256 };
+        let mut switch = SwitchSession::open(plan, &mut tx);
         loop {
             tx.chunks(piece).for_each(|piece| self.send(piece));
             tx.clear();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use sluice_apps::learning::Learning;
 use sluice_engine::Config;
-use sluice_io::{RX_LEN, clock};
+use sluice_io::{READ_BYTES_MAX, clock};
 use sluice_openflow::{Features, Message, PacketIn, Version};
 use sluice_sdk::{App, Ctx, Verdict, is_probe};
 
@@ -19,7 +19,7 @@ const BACKLOG_MAX: usize = 64 << 10;
 
 /// What may wait: the limit, and the answers to one read. An answer to a frame of 64 bytes is less than twice as
 /// long as what brought the frame.
-const WAITING_MAX: u64 = (BACKLOG_MAX + 2 * RX_LEN) as u64;
+const WAITING_MAX: u64 = (BACKLOG_MAX + 2 * READ_BYTES_MAX) as u64;
 
 /// What the kernel may hold for a connection in either direction before nobody can send any more, generously.
 const IN_KERNEL_MAX: usize = 16 << 20;

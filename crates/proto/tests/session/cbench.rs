@@ -3,7 +3,7 @@
 use sluice_openflow::{MessageType, Multipart, MultipartType, Version};
 use sluice_proto::Config;
 
-use crate::peer::{Heard, Peer, echo_request, kinds};
+use crate::peer::{OwnedEvent, Peer, echo_request, kinds};
 
 /// A gratuitous ARP whose message says 84 bytes and whose `total_len` says 64, with 66 behind it.
 fn first_packet() -> Vec<u8> {
@@ -37,8 +37,10 @@ fn its_handshake_is_one() {
     features.resize(224, 0);
     features[15] = 3;
     let up = peer.sends(&features);
-    assert!(matches!(&up, Ok(Some(Heard::Up(f))) if f.ports.len() == 4 && f.datapath_id.0 == 3));
-    assert_eq!(peer.sends(&first_packet()), Ok(Some(Heard::PacketIn)));
+    assert!(
+        matches!(&up, Ok(Some(OwnedEvent::SwitchConnected(f))) if f.ports.len() == 4 && f.datapath_id.0 == 3)
+    );
+    assert_eq!(peer.sends(&first_packet()), Ok(Some(OwnedEvent::PacketIn)));
 }
 
 #[test]
@@ -56,5 +58,5 @@ fn its_description_is_a_reply_like_others() {
     let mut peer = Peer::up(&Config::default(), Version::V1_0);
     let (kind, body) = (MultipartType::DESC, vec![b'c'; 1056]);
     let reply = Multipart { kind, more: false, body: &body };
-    assert_eq!(peer.says_part(5, reply), Ok(Some(Heard::MultipartReply(5, kind, body))));
+    assert_eq!(peer.says_part(5, reply), Ok(Some(OwnedEvent::MultipartReply(5, kind, body))));
 }

@@ -6,9 +6,9 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
-mod asking;
 mod cbench;
-mod greeting;
+mod established;
+mod features;
+mod hello;
 mod multipart;
 mod peer;
-mod up;

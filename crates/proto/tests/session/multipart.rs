@@ -1,9 +1,9 @@
 //! Replies that come in parts.
 
 use sluice_openflow::{ErrorReason, MessageType, Multipart, MultipartType, Version, Versions};
-use sluice_proto::{Config, Fault, Pool};
+use sluice_proto::{Config, ReassemblyBudget, SessionError};
 
-use crate::peer::{Heard, Peer, config};
+use crate::peer::{OwnedEvent, Peer, config};
 
 const FLOW: MultipartType = MultipartType::FLOW;
 
@@ -20,7 +20,7 @@ fn parts_of_replies_that_overlap_come_together() {
         }
         for (xid, body, whole) in [(1, b"c", &b"abc"[..]), (2, b"y", b"xy"), (3, b"z", b"z")] {
             let heard = peer.says_part(xid, part(false, body));
-            assert_eq!(heard, Ok(Some(Heard::MultipartReply(xid, FLOW, whole.to_vec()))));
+            assert_eq!(heard, Ok(Some(OwnedEvent::MultipartReply(xid, FLOW, whole.to_vec()))));
         }
     }
 }
@@ -32,7 +32,7 @@ fn a_reply_without_end_is_the_end() {
         let zeros = vec![0; 60_000];
         let most = part(true, &zeros);
         assert_eq!(peer.says_part(99, most), Ok(None));
-        assert_eq!(peer.says_part(99, most), Err(Fault::ReplyTooLong));
+        assert_eq!(peer.says_part(99, most), Err(SessionError::MultipartReplyTooLarge));
     }
 }
 
@@ -43,25 +43,29 @@ fn many_replies_without_end_are_the_end_too() {
     for xid in 0..5 {
         assert_eq!(peer.says_part(xid, part(true, &vec![0; 20_000])), Ok(None));
     }
-    assert_eq!(peer.says_part(5, part(true, b"one more")), Err(Fault::ReplyTooLong));
+    assert_eq!(
+        peer.says_part(5, part(true, b"one more")),
+        Err(SessionError::MultipartReplyTooLarge)
+    );
 }
 
 /// A hundred switches with half a reply each are no more than one with too much.
 #[test]
 fn what_all_switches_hold_together_is_bounded() {
-    let (cfg, pool) = (config(|cfg| cfg.multipart_total_bytes_max = 100_000), Pool::default());
+    let (cfg, pool) =
+        (config(|cfg| cfg.multipart_total_bytes_max = 100_000), ReassemblyBudget::default());
     let mut peers: Vec<_> = (0..6).map(|_| Peer::up(&cfg, Version::V1_3)).collect();
     let zeros = vec![0; 20_000];
     let half = part(true, &zeros);
     for (n, peer) in peers.iter_mut().enumerate() {
-        peer.session.share(&pool);
-        let expected = if n < 5 { Ok(None) } else { Err(Fault::NoRoomForReply) };
+        peer.session.set_reassembly_budget(&pool);
+        let expected = if n < 5 { Ok(None) } else { Err(SessionError::MultipartBudgetExceeded) };
         assert_eq!(peer.says_part(99, half), expected);
     }
     // Whole ones need no room, and who goes gives back what it held.
     assert!(peers[0].says_part(7, part(false, b"whole")).unwrap().is_some());
     peers.drain(1..);
-    assert_eq!((pool.held(), peers[0].says_part(99, half)), (20_000, Ok(None)));
+    assert_eq!((pool.used_bytes(), peers[0].says_part(99, half)), (20_000, Ok(None)));
 }
 
 #[test]
@@ -70,7 +74,7 @@ fn a_part_cut_off_is_malformed() {
         let mut peer = Peer::up(&Config::default(), Version(version));
         let mut cut = vec![version, kind, 0, len, 0, 0, 0, 9];
         cut.resize(len.into(), 0);
-        assert_eq!(peer.sends(&cut), Ok(Some(Heard::Malformed(MessageType::MULTIPART_REPLY))));
+        assert_eq!(peer.sends(&cut), Ok(Some(OwnedEvent::Malformed(MessageType::MULTIPART_REPLY))));
         let error = peer.told_error_about(&cut);
         assert_eq!(error, ErrorReason::BAD_LEN);
     }

@@ -8,13 +8,13 @@ use sluice_openflow::{
     Message, MessageType, Multipart, MultipartType, PacketInReason, Port, PortNo, RawMessage,
     Version, Versions, split,
 };
-use sluice_proto::{Config, Event, Fault, Session};
+use sluice_proto::{Config, ControllerEvent, ControllerSession, SessionError};
 
 /// The other end of a session.
 pub(crate) struct Peer {
     pub(crate) cfg: Config,
     pub(crate) now: Instant,
-    pub(crate) session: Session,
+    pub(crate) session: ControllerSession,
     /// What it was told and has not read.
     pub(crate) tx: Vec<u8>,
     pub(crate) features_xid: u32,
@@ -27,7 +27,7 @@ impl Peer {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let (mut tx, cfg) = (Vec::new(), cfg.clone());
-        let session = Session::open(&cfg, now, &mut tx);
+        let session = ControllerSession::open(&cfg, now, &mut tx);
         Self { cfg, now, session, tx, features_xid: 0, ports_xid: 0 }
     }
 
@@ -54,21 +54,25 @@ impl Peer {
             peer.says_as(peer.ports_xid, &ports).unwrap();
         }
         let up = peer.says_as(peer.features_xid, &features).unwrap();
-        assert!(matches!(up, Some(Heard::Up(_))), "{up:?}");
+        assert!(matches!(up, Some(OwnedEvent::SwitchConnected(_))), "{up:?}");
         peer.tx.clear();
         peer
     }
 
     /// Sends `bytes`, one message.
-    pub(crate) fn sends(&mut self, bytes: &[u8]) -> Result<Option<Heard>, Fault> {
+    pub(crate) fn sends(&mut self, bytes: &[u8]) -> Result<Option<OwnedEvent>, SessionError> {
         let msg = RawMessage::new(bytes).unwrap();
-        self.session.heard(self.now);
+        self.session.record_activity(self.now);
         let event = self.session.on_message(&self.cfg, msg, &mut self.tx)?;
-        Ok(event.map(Heard::from))
+        Ok(event.map(OwnedEvent::from))
     }
 
     /// Says `message` as request or reply `xid`.
-    pub(crate) fn says_as(&mut self, xid: u32, message: &Message) -> Result<Option<Heard>, Fault> {
+    pub(crate) fn says_as(
+        &mut self,
+        xid: u32,
+        message: &Message,
+    ) -> Result<Option<OwnedEvent>, SessionError> {
         let (mut bytes, mut next) = (Vec::new(), 1);
         let mut out = Encoder::new(&mut bytes, self.session.version(), &mut next);
         message.emit(xid, &mut out).unwrap();
@@ -76,7 +80,7 @@ impl Peer {
     }
 
     /// Says `message`.
-    pub(crate) fn says(&mut self, message: &Message) -> Result<Option<Heard>, Fault> {
+    pub(crate) fn says(&mut self, message: &Message) -> Result<Option<OwnedEvent>, SessionError> {
         self.says_as(99, message)
     }
 
@@ -85,7 +89,7 @@ impl Peer {
         &mut self,
         xid: u32,
         part: Multipart<'_>,
-    ) -> Result<Option<Heard>, Fault> {
+    ) -> Result<Option<OwnedEvent>, SessionError> {
         let (mut bytes, mut next) = (Vec::new(), 1);
         let mut out = Encoder::new(&mut bytes, self.session.version(), &mut next);
         out.multipart_reply(xid, part).unwrap();
@@ -97,7 +101,7 @@ impl Peer {
         &mut self,
         version: Version,
         versions: Option<Versions>,
-    ) -> Result<Option<Heard>, Fault> {
+    ) -> Result<Option<OwnedEvent>, SessionError> {
         let (mut bytes, mut next) = (Vec::new(), 1);
         let element = |versions: Versions| {
             let [a, b, c, d] = versions.0.to_be_bytes();
@@ -110,9 +114,9 @@ impl Peer {
     }
 
     /// Lets time pass.
-    pub(crate) fn wait(&mut self, ms: u64) -> Result<(), Fault> {
+    pub(crate) fn wait(&mut self, ms: u64) -> Result<(), SessionError> {
         self.now += Duration::from_millis(ms);
-        self.session.on_time(&self.cfg, self.now, &mut self.tx)
+        self.session.handle_timeouts(&self.cfg, self.now, &mut self.tx)
     }
 
     /// Reads what it was told.
@@ -162,30 +166,32 @@ pub(crate) fn some_ports(n: u32, more: bool) -> Message {
 
 /// What an event was, without what it was read from.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
-    Up(Features),
+pub(crate) enum OwnedEvent {
+    SwitchConnected(Features),
     PacketIn,
     Error(u32, ErrorReason, Option<MessageType>),
     BarrierReply(u32),
     MultipartReply(u32, MultipartType, Vec<u8>),
-    Role,
+    RoleReply,
     Malformed(MessageType),
     Other(MessageType),
 }
 
-impl From<Event<'_>> for Heard {
-    fn from(event: Event<'_>) -> Self {
+impl From<ControllerEvent<'_>> for OwnedEvent {
+    fn from(event: ControllerEvent<'_>) -> Self {
         match event {
-            Event::Up(features) => Self::Up(*features),
-            Event::PacketIn(_) => Self::PacketIn,
-            Event::Error(error) => Self::Error(error.xid, error.reason, error.request()),
-            Event::BarrierReply(xid) => Self::BarrierReply(xid),
-            Event::MultipartReply(xid, kind, body) => Self::MultipartReply(xid, kind, body.into()),
-            Event::Role(_) => Self::Role,
-            Event::Malformed(kind, _) => Self::Malformed(kind),
-            Event::Other(msg) => Self::Other(msg.kind()),
-            Event::FlowRemoved(_) => Self::Other(MessageType::FLOW_REMOVED),
-            Event::PortStatus(_) => Self::Other(MessageType::PORT_STATUS),
+            ControllerEvent::SwitchConnected(features) => Self::SwitchConnected(*features),
+            ControllerEvent::PacketIn(_) => Self::PacketIn,
+            ControllerEvent::Error(error) => Self::Error(error.xid, error.reason, error.request()),
+            ControllerEvent::BarrierReply(xid) => Self::BarrierReply(xid),
+            ControllerEvent::MultipartReply(xid, kind, body) => {
+                Self::MultipartReply(xid, kind, body.into())
+            }
+            ControllerEvent::RoleReply(_) => Self::RoleReply,
+            ControllerEvent::Malformed(kind, _) => Self::Malformed(kind),
+            ControllerEvent::Other(msg) => Self::Other(msg.kind()),
+            ControllerEvent::FlowRemoved(_) => Self::Other(MessageType::FLOW_REMOVED),
+            ControllerEvent::PortStatus(_) => Self::Other(MessageType::PORT_STATUS),
         }
     }
 }

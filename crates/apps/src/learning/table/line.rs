@@ -1,6 +1,6 @@
 //! What a table is made of: lines of four stations, each the size of a cache line, and how a station is found in them.
 
-use sluice_base::fold;
+use sluice_base::folded_multiply;
 use sluice_openflow::VlanId;
 
 /// Stations per line.
@@ -45,7 +45,7 @@ impl Spot {
     #[inline]
     pub(super) fn new(key: Key, factor: u64) -> Self {
         // One product alone, or both its halves together, sends runs of addresses to runs of lines for some factors.
-        Self::with_hash(key, fold(key.0, factor).wrapping_mul(factor))
+        Self::with_hash(key, folded_multiply(key.0, factor).wrapping_mul(factor))
     }
 
     /// The same, of which the hash is known.

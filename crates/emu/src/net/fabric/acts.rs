@@ -3,8 +3,8 @@
 use sluice_openflow::{FieldId, MacAddr};
 
 use super::{
-    Duration, End, Fabric, Fault, Host, Instant, IpAddr, ModelSwitch, NetError, Outcome, Place,
-    Settings, Side, Stream, Topology, Traces, WireCounts,
+    Duration, End, Fabric, Host, Instant, IpAddr, ModelSwitch, NetError, Outcome, Place,
+    SessionError, Settings, Side, Stream, Topology, Traces, WireCounts,
 };
 
 impl Fabric {
@@ -25,7 +25,12 @@ impl Fabric {
     ///
     /// # Errors
     /// The reason for which the switch closes the connection, after it has said what it has to say.
-    pub fn on_control(&mut self, now: Instant, switch: usize, bytes: &[u8]) -> Result<(), Fault> {
+    pub fn on_control(
+        &mut self,
+        now: Instant,
+        switch: usize,
+        bytes: &[u8],
+    ) -> Result<(), SessionError> {
         let heard =
             self.with_switch(now, switch, |switch, out| Some(switch.on_control(now, bytes, out)));
         heard.unwrap_or(Ok(()))

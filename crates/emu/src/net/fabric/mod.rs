@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
 use sluice_openflow::PortNo;
-use sluice_proto::Fault;
+use sluice_proto::SessionError;
 
 use crate::host::{Host, Identity, Outcome, Stream};
 use crate::link::Settings;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_io::Holding;
+use sluice_io::UnsentCap;
 
 /// Round trips of a control link in which nobody is late: after a loss, or at its beginning, TCP needs some to send what it
 /// could have sent in one.
@@ -20,7 +20,7 @@ const PACE_SPAN: Duration = Duration::from_millis(100);
 /// mark is reached when all before it is read, however often the reading stops meanwhile. So its age is how long the first of what
 /// was said meanwhile had to wait.
 #[derive(Debug, Default)]
-pub(crate) struct Lag {
+pub(crate) struct Backpressure {
     mark: Option<Mark>,
     is_late: bool,
     pace: Option<Pace>,
@@ -42,7 +42,7 @@ struct Pace {
     sent: usize,
 }
 
-impl Lag {
+impl Backpressure {
     /// Whether frames that come up now are not to be answered, so that the peer is heard and catches up.
     #[inline]
     pub(crate) fn is_late(&self) -> bool {
@@ -51,8 +51,8 @@ impl Lag {
 
     /// How much the kernel is to hold for the peer.
     #[inline]
-    pub(crate) fn holding(&self) -> Holding {
-        if self.is_thin { Holding::Little } else { Holding::Much }
+    pub(crate) fn holding(&self) -> UnsentCap {
+        if self.is_thin { UnsentCap::On } else { UnsentCap::Off }
     }
 
     /// So many bytes of what the peer said were read.
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn who_is_read_to_the_mark_in_time_is_not_late_however_often_the_reading_stops() {
-        let (start, mut lag) = (sluice_io::clock::now(), Lag::default());
+        let (start, mut lag) = (sluice_io::clock::now(), Backpressure::default());
         for at in (0..5000).step_by(250) {
             lag.pause(start + ms(at));
             lag.judge(start + ms(at + 100), PATIENCE);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn who_is_not_read_to_the_mark_is_late_though_the_reading_goes_on_now_and_then() {
-        let (start, mut lag) = (sluice_io::clock::now(), Lag::default());
+        let (start, mut lag) = (sluice_io::clock::now(), Backpressure::default());
         for at in [0, 100, 200, 300, 400, 500] {
             lag.pause(start + ms(at));
             lag.judge(start + ms(at), PATIENCE);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn who_said_nothing_meanwhile_has_no_mark() {
-        let (start, mut lag) = (sluice_io::clock::now(), Lag::default());
+        let (start, mut lag) = (sluice_io::clock::now(), Backpressure::default());
         lag.pause(start);
         lag.go_on(0);
         lag.judge(start + ms(5000), PATIENCE);
@@ -177,23 +177,23 @@ mod tests {
     }
 
     /// Whether it is fast after it has taken so much in each of a hundred milliseconds.
-    fn is_fast(lag: &mut Lag, start: Instant, bytes: usize) -> bool {
+    fn is_fast(lag: &mut Backpressure, start: Instant, bytes: usize) -> bool {
         for at in 0..100 {
             lag.took(start + ms(at), bytes, at % 10 == 9);
         }
         lag.took(start + ms(100), bytes, false);
-        lag.holding() == Holding::Much
+        lag.holding() == UnsentCap::Off
     }
 
     #[test]
     fn the_kernel_holds_much_for_a_peer_that_takes_much_until_that_has_much_to_take_and_takes_little()
      {
-        let (start, mut lag) = (sluice_io::clock::now(), Lag::default());
+        let (start, mut lag) = (sluice_io::clock::now(), Backpressure::default());
         assert!(is_fast(&mut lag, start, 1_000), "it did not have more to take");
         for at in 0..=100 {
             lag.took(start + ms(1000 + at), 1_000, true);
         }
-        assert_eq!(lag.holding(), Holding::Little);
+        assert_eq!(lag.holding(), UnsentCap::On);
         assert!(!is_fast(&mut lag, start + ms(2000), 1_000));
         assert!(is_fast(&mut lag, start + ms(3000), 100_000));
     }

@@ -16,7 +16,7 @@ const PAGE: usize = 2 << 20;
 /// # Kernel
 /// Linux 2.6.38 with transparent huge pages set to `madvise` or `always`; elsewhere the pages stay small.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct HugeAlloc;
+pub struct HugePageAlloc;
 
 /// `layout`, aligned to a large page if it fills one.
 fn widened(layout: Layout) -> Layout {
@@ -37,7 +37,7 @@ fn advise(piece: *mut u8, layout: Layout) {
 
 // SAFETY: every call goes to the system's allocator, with the same widened layout for one piece each time, since that
 // depends on nothing but its layout.
-unsafe impl GlobalAlloc for HugeAlloc {
+unsafe impl GlobalAlloc for HugePageAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as the caller promised; a wider alignment is a valid layout still.
         let piece = unsafe { System.alloc(widened(layout)) };

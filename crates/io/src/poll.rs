@@ -1,4 +1,4 @@
-//! Waiting for a few things at once, to within microseconds.
+//! Waits for a few things at once, to within microseconds.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -16,7 +16,7 @@ use crate::clock;
 ///
 /// # Kernel
 /// Linux 2.6.16. How late it wakes is up to [`priority`](crate::priority).
-pub fn wait<const N: usize>(
+pub fn wait_readable<const N: usize>(
     fds: [BorrowedFd<'_>; N],
     deadline: Option<Instant>,
 ) -> io::Result<[bool; N]> {

@@ -4,11 +4,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use sluice_base::metrics::{Sample, Source, Value};
+use sluice_base::metrics::{MetricSample, MetricValue, MetricsSource};
 use sluice_base::{Histogram, HistogramSnapshot};
 use sluice_openflow::{ErrorType, MessageType, Version};
 
-use crate::reason::Reason;
+use crate::close_reason::CloseReason;
 
 /// A count that one thread keeps and any may read. Not a read-modify-write.
 #[derive(Debug, Default)]
@@ -54,10 +54,10 @@ impl Default for Kinds {
 
 /// What one thread counts.
 #[derive(Debug, Default)]
-pub(crate) struct Sheet {
+pub(crate) struct ThreadCounters {
     received: [Kinds; VERSIONS],
     errors: [Count; ERRORS],
-    ended: [Count; Reason::LABELS.len()],
+    ended: [Count; CloseReason::LABELS.len()],
     /// Messages that could not be read and did not end their session.
     pub(crate) malformed: Count,
     /// Connections accepted.
@@ -92,7 +92,7 @@ pub(crate) struct Sheet {
     pub(crate) gauges: Mutex<Vec<(&'static str, &'static str, u64)>>,
 }
 
-impl Sheet {
+impl ThreadCounters {
     #[inline]
     pub(crate) fn received(&self, version: Version, kind: MessageType, n: u64) {
         let version = usize::from(version.0).min(VERSIONS - 1);
@@ -110,8 +110,8 @@ impl Sheet {
         }
     }
 
-    pub(crate) fn ended(&self, reason: Reason) {
-        let at = Reason::LABELS.iter().position(|&label| label == reason.label());
+    pub(crate) fn ended(&self, reason: CloseReason) {
+        let at = CloseReason::LABELS.iter().position(|&label| label == reason.label());
         if let Some(count) = at.and_then(|at| self.ended.get(at)) {
             count.add(1);
         }
@@ -138,53 +138,54 @@ impl Sheet {
 }
 
 /// Name, help, and where on a sheet the value is.
-type Row<T> = (&'static str, &'static str, fn(&Sheet) -> T);
+type Row<T> = (&'static str, &'static str, fn(&ThreadCounters) -> T);
 
 /// The sheets of all threads: the front's first, then the workers'.
 #[derive(Debug)]
-pub(crate) struct Ledger {
-    pub(crate) sheets: Vec<Sheet>,
+pub(crate) struct CounterRegistry {
+    pub(crate) sheets: Vec<ThreadCounters>,
 }
 
-impl Ledger {
+impl CounterRegistry {
     pub(crate) fn new(workers: usize) -> Self {
-        Self { sheets: (0..=workers).map(|_| Sheet::default()).collect() }
+        Self { sheets: (0..=workers).map(|_| ThreadCounters::default()).collect() }
     }
 
-    fn sum(&self, pick: impl Fn(&Sheet) -> u64) -> u64 {
+    fn sum(&self, pick: impl Fn(&ThreadCounters) -> u64) -> u64 {
         self.sheets.iter().map(pick).sum()
     }
 
-    fn workers(&self) -> impl Iterator<Item = (String, &Sheet)> {
+    fn workers(&self) -> impl Iterator<Item = (String, &ThreadCounters)> {
         self.sheets.iter().skip(1).enumerate().map(|(n, sheet)| (n.to_string(), sheet))
     }
 
-    fn collect_received(&self, put: &mut dyn FnMut(Sample)) {
+    fn collect_received(&self, put: &mut dyn FnMut(MetricSample)) {
         for version in 0..VERSIONS {
             for kind in 0..KINDS {
-                let count =
-                    |s: &Sheet| s.received.get(version).and_then(|k| k.0.get(kind)).map(Count::get);
+                let count = |s: &ThreadCounters| {
+                    s.received.get(version).and_then(|k| k.0.get(kind)).map(Count::get)
+                };
                 let n = self.sum(|sheet| count(sheet).unwrap_or(0));
                 if n == 0 {
                     continue;
                 }
-                put(Sample {
+                put(MetricSample {
                     name: "messages_received",
                     help: "Messages from switches",
                     labels: vec![("version", version_name(version)), ("type", kind_name(kind))],
-                    value: Value::Counter(n),
+                    value: MetricValue::Counter(n),
                 });
             }
         }
     }
 
-    fn collect_faults(&self, put: &mut dyn FnMut(Sample)) {
-        for (n, label) in Reason::LABELS.iter().enumerate() {
-            put(Sample {
+    fn collect_faults(&self, put: &mut dyn FnMut(MetricSample)) {
+        for (n, label) in CloseReason::LABELS.iter().enumerate() {
+            put(MetricSample {
                 name: "connections_ended",
                 help: "Connections that ended, by reason",
                 labels: vec![("reason", (*label).to_owned())],
-                value: Value::Counter(self.sum(|s| s.ended.get(n).map_or(0, Count::get))),
+                value: MetricValue::Counter(self.sum(|s| s.ended.get(n).map_or(0, Count::get))),
             });
         }
         for n in 0..ERRORS {
@@ -192,42 +193,42 @@ impl Ledger {
             if value > 0 {
                 let kind = u32::try_from(n).unwrap_or(u32::MAX);
                 let name = ErrorType(kind).name().unwrap_or("OTHER").to_owned();
-                put(Sample {
+                put(MetricSample {
                     name: "errors_received",
                     help: "ERROR messages from switches, by type",
                     labels: vec![("type", name)],
-                    value: Value::Counter(value),
+                    value: MetricValue::Counter(value),
                 });
             }
         }
     }
 
-    fn collect_workers(&self, put: &mut dyn FnMut(Sample)) {
+    fn collect_workers(&self, put: &mut dyn FnMut(MetricSample)) {
         #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more than 52 bits")]
-        let rows: [Row<Value>; 5] = [
+        let rows: [Row<MetricValue>; 5] = [
             ("worker_busy_seconds", "Time a worker spent on anything but waiting", |s| {
-                Value::Gauge(s.busy_ns.get() as f64 / 1e9)
+                MetricValue::Gauge(s.busy_ns.get() as f64 / 1e9)
             }),
             ("worker_busy_ratio", "Share of its life that a worker was not waiting", |s| {
-                Value::Gauge(s.busy_ns.get() as f64 / s.up_ns.get().max(1) as f64)
+                MetricValue::Gauge(s.busy_ns.get() as f64 / s.up_ns.get().max(1) as f64)
             }),
-            ("worker_turns", "Turns of a worker's loop", |s| Value::Counter(s.turns.get())),
+            ("worker_turns", "Turns of a worker's loop", |s| MetricValue::Counter(s.turns.get())),
             ("worker_bursts", "Reads of a worker that brought something", |s| {
-                Value::Counter(s.bursts.get())
+                MetricValue::Counter(s.bursts.get())
             }),
             ("worker_sessions", "Switches at a worker", |s| {
-                Value::Gauge(s.sessions.iter().map(Count::get).sum::<u64>() as f64)
+                MetricValue::Gauge(s.sessions.iter().map(Count::get).sum::<u64>() as f64)
             }),
         ];
         for (name, help, pick) in rows {
             for (worker, sheet) in self.workers() {
                 let labels = vec![("worker", worker)];
-                put(Sample { name, help, labels, value: pick(sheet) });
+                put(MetricSample { name, help, labels, value: pick(sheet) });
             }
         }
     }
 
-    fn collect_gauges(&self, put: &mut dyn FnMut(Sample)) {
+    fn collect_gauges(&self, put: &mut dyn FnMut(MetricSample)) {
         let mut sums: Vec<(&'static str, &'static str, u64)> = Vec::new();
         for sheet in &self.sheets {
             let Ok(gauges) = sheet.gauges.lock() else { continue };
@@ -240,14 +241,14 @@ impl Ledger {
         }
         for (name, help, n) in sums {
             #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more than 52 bits")]
-            let value = Value::Gauge(n as f64);
-            put(Sample { name, help, labels: vec![], value });
+            let value = MetricValue::Gauge(n as f64);
+            put(MetricSample { name, help, labels: vec![], value });
         }
     }
 }
 
-impl Source for Ledger {
-    fn collect(&self, put: &mut dyn FnMut(Sample)) {
+impl MetricsSource for CounterRegistry {
+    fn collect(&self, put: &mut dyn FnMut(MetricSample)) {
         self.collect_received(put);
         self.collect_faults(put);
         let counters: [Row<u64>; 7] = [
@@ -264,7 +265,12 @@ impl Source for Ledger {
             ("sent_bytes", "Bytes written to switches", |s| s.bytes_sent.get()),
         ];
         for (name, help, pick) in counters {
-            put(Sample { name, help, labels: vec![], value: Value::Counter(self.sum(pick)) });
+            put(MetricSample {
+                name,
+                help,
+                labels: vec![],
+                value: MetricValue::Counter(self.sum(pick)),
+            });
         }
         let gauges: [Row<u64>; 2] = [
             ("handshakes", "Peers yet to prove that they are switches", |s| s.handshakes.get()),
@@ -272,24 +278,29 @@ impl Source for Ledger {
         ];
         for (name, help, pick) in gauges {
             #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more than 52 bits")]
-            let value = Value::Gauge(self.sum(pick) as f64);
-            put(Sample { name, help, labels: vec![], value });
+            let value = MetricValue::Gauge(self.sum(pick) as f64);
+            put(MetricSample { name, help, labels: vec![], value });
         }
         for version in 1..VERSIONS - 1 {
             let n = self.sum(|s| s.sessions.get(version).map_or(0, Count::get));
             #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more than 52 bits")]
-            let value = Value::Gauge(n as f64);
+            let value = MetricValue::Gauge(n as f64);
             let labels = vec![("version", version_name(version))];
-            put(Sample { name: "sessions", help: "Switches connected, by version", labels, value });
+            put(MetricSample {
+                name: "sessions",
+                help: "Switches connected, by version",
+                labels,
+                value,
+            });
         }
         self.collect_workers(put);
         let mut latency = HistogramSnapshot::default();
         self.sheets.iter().for_each(|sheet| latency.add(&sheet.latency.snapshot()));
-        put(Sample {
+        put(MetricSample {
             name: "answer_latency_seconds",
             help: "From the read that brought a burst to the write that took its answers",
             labels: vec![],
-            value: Value::Seconds(latency),
+            value: MetricValue::Histogram(latency),
         });
         self.collect_gauges(put);
     }

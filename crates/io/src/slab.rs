@@ -4,7 +4,7 @@ use crate::ConnId;
 
 /// A table of `T` by [`ConnId`].
 #[derive(Debug)]
-pub(crate) struct Slots<T> {
+pub(crate) struct Slab<T> {
     entries: Vec<Entry<T>>,
     free: Vec<u32>,
 }
@@ -15,7 +15,7 @@ struct Entry<T> {
     value: Option<T>,
 }
 
-impl<T> Slots<T> {
+impl<T> Slab<T> {
     pub(crate) const fn new() -> Self {
         Self { entries: Vec::new(), free: Vec::new() }
     }
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn a_slot_used_again_has_another_identity() {
-        let mut slots = Slots::new();
+        let mut slots = Slab::new();
         let first = slots.insert('a');
         assert_eq!(slots.remove(first), Some('a'));
         let second = slots.insert('b');

@@ -8,18 +8,18 @@ use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, clock, limits};
 use sluice_openflow::{DatapathId, ErrorReason, Features, split};
-use sluice_proto::{Event, Pool, Session};
+use sluice_proto::{ControllerEvent, ControllerSession, ReassemblyBudget};
 use sluice_sdk::App;
 
+use crate::admission::{HandshakeQueue, QueueKey, SourceNetwork};
+use crate::close_reason::CloseReason;
 use crate::config::Config;
-use crate::gate::Gate;
-use crate::ledger::{Ledger, Sheet};
-use crate::lobby::{Host, Lobby, Ticket};
-use crate::mailbox::{Letter, Mailbox, Serial, ToFront, ToWorker};
-use crate::peer::{Handover, Mended, Wires};
-use crate::reason::Reason;
-use crate::registry::Registry;
-use crate::serve::unframed;
+use crate::connection::{ConnectionBuffers, EstablishedConnection, Reassembly};
+use crate::counters::{CounterRegistry, ThreadCounters};
+use crate::dispatch::unframed;
+use crate::log_limit::LogLimiter;
+use crate::mailbox::{Mailbox, QueuedMessage, SessionId, ToAcceptor, ToWorker};
+use crate::registry::SwitchRegistry;
 use crate::worker::Next;
 
 /// How often deadlines are looked at.
@@ -30,28 +30,28 @@ const SWEEP: Duration = Duration::from_millis(100);
 const GREET_AFTER: Duration = Duration::from_millis(100);
 
 /// The thread that accepts and proves.
-pub(crate) struct Front<A> {
+pub(crate) struct Acceptor<A> {
     io: Epoll,
-    desk: Desk<A>,
+    desk: AcceptorState<A>,
 }
 
 /// Everything of the front but its sockets.
-struct Desk<A> {
+struct AcceptorState<A> {
     cfg: Arc<Config>,
     listeners: Vec<(SocketAddr, ConnId)>,
-    pending: Vec<Option<Box<Pending>>>,
+    pending: Vec<Option<Box<PendingConnection>>>,
     handshakes: usize,
-    /// Pending peers but those with a claim.
-    lobby: Lobby,
-    registry: Registry,
+    /// Connections in their handshake, without those that claim a datapath id in use.
+    lobby: HandshakeQueue,
+    registry: SwitchRegistry,
     workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
     /// What peers without proof hold of unfinished replies, and what the switches of each worker do: a flood takes no
     /// room from switches.
-    replies: (Pool, Vec<Pool>),
-    inbox: Receiver<ToFront<A>>,
-    ledger: Arc<Ledger>,
+    replies: (ReassemblyBudget, Vec<ReassemblyBudget>),
+    inbox: Receiver<ToAcceptor<A>>,
+    ledger: Arc<CounterRegistry>,
     tx: Vec<u8>,
-    gate: Gate,
+    log_limit: LogLimiter,
     next_serial: u64,
     now: Instant,
     sweep_at: Instant,
@@ -59,53 +59,56 @@ struct Desk<A> {
 
 /// A peer that has yet to prove that it is a switch, or to be given a place.
 #[derive(Debug)]
-struct Pending {
+struct PendingConnection {
     id: ConnId,
     addr: SocketAddr,
-    ticket: Ticket,
-    session: Session,
+    ticket: QueueKey,
+    session: ControllerSession,
     /// Our `HELLO`, until it is sent.
     greeting: Vec<u8>,
     /// When it is sent even to a peer that says nothing.
     greet_at: Instant,
-    wires: Wires,
+    wires: ConnectionBuffers,
     bytes: usize,
-    claim: Option<Claim>,
+    claim: Option<DuplicateClaim>,
 }
 
 /// A proved switch whose datapath id another connection has.
 #[derive(Debug)]
-struct Claim {
+struct DuplicateClaim {
     features: Box<Features>,
     /// The connection that has it.
-    rival: Serial,
+    rival: SessionId,
     /// When the rival is taken for dead.
     deadline: Instant,
     is_rival_told: bool,
 }
 
-impl<A: App> Front<A> {
+impl<A: App> Acceptor<A> {
     pub(crate) fn new(
         io: Epoll,
         cfg: Arc<Config>,
         workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
-        inbox: Receiver<ToFront<A>>,
-        ledger: Arc<Ledger>,
+        inbox: Receiver<ToAcceptor<A>>,
+        ledger: Arc<CounterRegistry>,
     ) -> Self {
         let now = clock::now();
-        let desk = Desk {
+        let desk = AcceptorState {
             cfg,
             listeners: Vec::new(),
             pending: Vec::new(),
             handshakes: 0,
-            lobby: Lobby::default(),
-            registry: Registry::new(workers.len()),
-            replies: (Pool::default(), workers.iter().map(|_| Pool::default()).collect()),
+            lobby: HandshakeQueue::default(),
+            registry: SwitchRegistry::new(workers.len()),
+            replies: (
+                ReassemblyBudget::default(),
+                workers.iter().map(|_| ReassemblyBudget::default()).collect(),
+            ),
             workers,
             inbox,
             ledger,
             tx: Vec::new(),
-            gate: Gate::default(),
+            log_limit: LogLimiter::default(),
             next_serial: 0,
             now,
             sweep_at: now,
@@ -141,11 +144,11 @@ impl<A: App> Front<A> {
                         Err(reason) => desk.end(io, id, reason),
                     }
                 }
-                IoEvent::Room(id) => desk.go_on(io, id),
+                IoEvent::Writable(id) => desk.go_on(io, id),
                 IoEvent::Closed(id, kind) => {
-                    desk.end(io, id, kind.map_or(Reason::HungUp, Reason::Broken));
+                    desk.end(io, id, kind.map_or(CloseReason::HungUp, CloseReason::Broken));
                 }
-                IoEvent::Refused(error) => desk.cannot_accept(&error),
+                IoEvent::AcceptFailed(error) => desk.cannot_accept(&error),
                 IoEvent::Woken => woken = true,
                 IoEvent::Connected(_) => {}
             }
@@ -157,8 +160,8 @@ impl<A: App> Front<A> {
     }
 }
 
-impl<A: App> Desk<A> {
-    fn sheet(&self) -> &Sheet {
+impl<A: App> AcceptorState<A> {
+    fn sheet(&self) -> &ThreadCounters {
         front_sheet(&self.ledger)
     }
 
@@ -172,29 +175,38 @@ impl<A: App> Desk<A> {
     /// Takes a new peer, if there is room for it. It is greeted when it speaks, or after a while.
     fn accept(&mut self, io: &mut Epoll, stream: TcpStream, addr: SocketAddr) {
         self.sheet().accepted.add(1);
-        let (host, places) = (Host::new(addr.ip()), self.cfg.limits.handshakes_max);
+        let (host, places) = (SourceNetwork::new(addr.ip()), self.cfg.limits.handshakes_max);
         if self.handshakes >= places {
             let grace = self.cfg.limits.hello_grace;
             let Some(oldest) = self.lobby.who_makes_room(host, places, self.now, grace) else {
-                return self.turn_away(addr, Reason::TooManyHandshakes);
+                return self.turn_away(addr, CloseReason::TooManyHandshakes);
             };
-            self.end(io, oldest, Reason::TooManyHandshakes);
+            self.end(io, oldest, CloseReason::TooManyHandshakes);
         }
         let id = match io.adopt(stream) {
             Ok(id) => id,
             Err(error) => {
-                self.sheet().ended(Reason::Broken(error.kind()));
+                self.sheet().ended(CloseReason::Broken(error.kind()));
                 return self.cannot_accept(&error);
             }
         };
         let mut greeting = Vec::new();
-        let mut session = Session::open(&self.cfg.session, self.now, &mut greeting);
-        session.share(&self.replies.0);
-        let (wires, greet_at) = (Wires::default(), self.now + GREET_AFTER);
+        let mut session = ControllerSession::open(&self.cfg.session, self.now, &mut greeting);
+        session.set_reassembly_budget(&self.replies.0);
+        let (wires, greet_at) = (ConnectionBuffers::default(), self.now + GREET_AFTER);
         let ticket = self.lobby.enter(id, host, places);
         let (bytes, claim) = (0, None);
-        let pending =
-            Pending { id, addr, ticket, session, greeting, greet_at, wires, bytes, claim };
+        let pending = PendingConnection {
+            id,
+            addr,
+            ticket,
+            session,
+            greeting,
+            greet_at,
+            wires,
+            bytes,
+            claim,
+        };
         if self.pending.len() <= id.slot() {
             self.pending.resize_with(id.slot() + 1, || None);
         }
@@ -206,22 +218,27 @@ impl<A: App> Desk<A> {
     }
 
     /// Lets go of a peer that was never greeted.
-    fn turn_away(&mut self, addr: SocketAddr, reason: Reason) {
+    fn turn_away(&mut self, addr: SocketAddr, reason: CloseReason) {
         self.sheet().ended(reason);
-        if self.gate.open(self.now) {
+        if self.log_limit.allow(self.now) {
             tracing::warn!(%addr, "turned away: {reason}");
         }
     }
 
     fn cannot_accept(&mut self, error: &io::Error) {
-        if self.gate.open(self.now) {
+        if self.log_limit.allow(self.now) {
             let remedy = limits::remedy(error).map_or_else(String::new, |what| format!("; {what}"));
             tracing::warn!("cannot accept: {error}{remedy}");
         }
     }
 
     /// Reads what a peer says, up to its proof; answers are in `tx`.
-    fn hear(&mut self, app: &A, id: ConnId, bytes: &[u8]) -> Result<Option<Box<Features>>, Reason> {
+    fn hear(
+        &mut self,
+        app: &A,
+        id: ConnId,
+        bytes: &[u8],
+    ) -> Result<Option<Box<Features>>, CloseReason> {
         let sheet = front_sheet(&self.ledger);
         sheet.bytes_received.add(bytes.len() as u64);
         let Some(Some(pending)) = self.pending.get_mut(id.slot()) else { return Ok(None) };
@@ -231,17 +248,20 @@ impl<A: App> Desk<A> {
             pending.wires.torn.extend_from_slice(bytes);
             None
         } else {
-            let (cfg, tx, gate) = (&*self.cfg, &mut self.tx, &mut self.gate);
-            let was_greeted = pending.session.is_greeted();
-            let heard = pending.hear(&mut Ear { cfg, app, sheet, tx, gate, now: self.now }, bytes);
-            if !was_greeted && pending.session.is_greeted() {
-                let host = Host::new(pending.addr.ip());
+            let (cfg, tx, log_limit) = (&*self.cfg, &mut self.tx, &mut self.log_limit);
+            let was_greeted = pending.session.is_version_negotiated();
+            let heard = pending.hear(
+                &mut HandshakeContext { cfg, app, sheet, tx, log_limit, now: self.now },
+                bytes,
+            );
+            if !was_greeted && pending.session.is_version_negotiated() {
+                let host = SourceNetwork::new(pending.addr.ip());
                 pending.ticket = self.lobby.greet(pending.ticket, host, self.now);
             }
             heard?
         };
         if proof.is_none() && pending.bytes > self.cfg.limits.handshake_bytes_max {
-            return Err(Reason::TooMuchBeforeProof);
+            return Err(CloseReason::TooMuchBeforeProof);
         }
         Ok(proof)
     }
@@ -266,23 +286,24 @@ impl<A: App> Desk<A> {
     fn proved(&mut self, io: &mut Epoll, id: ConnId, features: Box<Features>) {
         let datapath_id = features.datapath_id;
         if features.auxiliary_id != 0 {
-            return self.end(io, id, Reason::Auxiliary(datapath_id));
+            return self.end(io, id, CloseReason::Auxiliary(datapath_id));
         }
         let Some(home) = self.registry.home(datapath_id) else {
             if self.registry.len() >= self.cfg.limits.switches_max {
-                return self.end(io, id, Reason::TooManySessions);
+                return self.end(io, id, CloseReason::TooManySessions);
             }
             return self.hand_over(io, id, features);
         };
-        let same = |p: &Pending| p.claim.as_ref().is_some_and(|c| c.rival == home.serial);
+        let same = |p: &PendingConnection| p.claim.as_ref().is_some_and(|c| c.rival == home.serial);
         if self.pending.iter().flatten().any(|pending| same(pending)) {
-            return self.end(io, id, Reason::Duplicate(datapath_id));
+            return self.end(io, id, CloseReason::Duplicate(datapath_id));
         }
         if let Some(Some(pending)) = self.pending.get_mut(id.slot()) {
             let (rival, deadline) = (home.serial, self.now + self.cfg.limits.duplicate_timeout);
-            pending.claim = Some(Claim { features, rival, deadline, is_rival_told: false });
+            pending.claim =
+                Some(DuplicateClaim { features, rival, deadline, is_rival_told: false });
             let addr = pending.addr;
-            self.lobby.leave(pending.ticket, Host::new(addr.ip()));
+            self.lobby.leave(pending.ticket, SourceNetwork::new(addr.ip()));
             tracing::info!(datapath = %datapath_id, %addr, "connected twice: asking the older");
         }
         io.set_reading(id, Reading::Off);
@@ -295,12 +316,13 @@ impl<A: App> Desk<A> {
         let Some(conn) = io.release(id) else { return };
         let datapath_id = features.datapath_id;
         self.next_serial += 1;
-        let home = self.registry.settle(datapath_id, Serial(self.next_serial));
-        let Pending { addr, mut session, wires, .. } = *pending;
+        let home = self.registry.settle(datapath_id, SessionId(self.next_serial));
+        let PendingConnection { addr, mut session, wires, .. } = *pending;
         if let Some(pool) = self.replies.1.get(home.worker) {
-            session.share(pool);
+            session.set_reassembly_budget(pool);
         }
-        let from = Handover { conn, serial: home.serial, addr, datapath_id, session, wires };
+        let from =
+            EstablishedConnection { conn, serial: home.serial, addr, datapath_id, session, wires };
         self.tell(home.worker, ToWorker::Adopt(Box::new(from), features));
     }
 
@@ -310,9 +332,9 @@ impl<A: App> Desk<A> {
         }
     }
 
-    fn take(&mut self, id: ConnId) -> Option<Box<Pending>> {
+    fn take(&mut self, id: ConnId) -> Option<Box<PendingConnection>> {
         let pending = self.pending.get_mut(id.slot()).and_then(Option::take)?;
-        self.lobby.leave(pending.ticket, Host::new(pending.addr.ip()));
+        self.lobby.leave(pending.ticket, SourceNetwork::new(pending.addr.ip()));
         self.handshakes -= 1;
         self.sheet().handshakes.set(self.handshakes as u64);
         Some(pending)
@@ -321,21 +343,21 @@ impl<A: App> Desk<A> {
     fn read_inbox(&mut self, io: &mut Epoll, app: &mut A) -> Next {
         while let Ok(what) = self.inbox.try_recv() {
             match what {
-                ToFront::Gone(serial) => self.gone(io, serial),
-                ToFront::Alive(serial) => self.alive(io, serial),
-                ToFront::Mail(to, letter) => self.forward(to, letter),
-                ToFront::Configure(cfg, change, listeners) => {
+                ToAcceptor::Gone(serial) => self.gone(io, serial),
+                ToAcceptor::Alive(serial) => self.alive(io, serial),
+                ToAcceptor::Mail(to, letter) => self.forward(to, letter),
+                ToAcceptor::Configure(cfg, change, listeners) => {
                     change(app);
                     self.configure(io, cfg, listeners);
                 }
-                ToFront::Stop => return Next::Stop,
+                ToAcceptor::Stop => return Next::Stop,
             }
         }
         Next::Turn
     }
 
     /// A switch is gone; if another connection waits for its place, that one gets it.
-    fn gone(&mut self, io: &mut Epoll, serial: Serial) {
+    fn gone(&mut self, io: &mut Epoll, serial: SessionId) {
         self.registry.forget(serial);
         let Some(pending) = self.claimant(serial) else { return };
         let (id, claim) = (pending.id, pending.claim.take());
@@ -345,23 +367,24 @@ impl<A: App> Desk<A> {
     }
 
     /// A switch has shown that it is there; who waits for its place does so in vain, unless it spoke too late.
-    fn alive(&mut self, io: &mut Epoll, serial: Serial) {
+    fn alive(&mut self, io: &mut Epoll, serial: SessionId) {
         let Some(pending) = self.claimant(serial) else { return };
         let id = pending.id;
         // Once told, the rival is hung up on: without this, neither would be left.
         if let Some(claim) = pending.claim.as_ref().filter(|claim| !claim.is_rival_told) {
-            let reason = Reason::Duplicate(claim.features.datapath_id);
+            let reason = CloseReason::Duplicate(claim.features.datapath_id);
             self.end(io, id, reason);
         }
     }
 
     /// Who waits for the place of `rival`.
-    fn claimant(&mut self, rival: Serial) -> Option<&mut Pending> {
-        let waits = |p: &&mut Box<Pending>| p.claim.as_ref().is_some_and(|c| c.rival == rival);
+    fn claimant(&mut self, rival: SessionId) -> Option<&mut PendingConnection> {
+        let waits =
+            |p: &&mut Box<PendingConnection>| p.claim.as_ref().is_some_and(|c| c.rival == rival);
         self.pending.iter_mut().flatten().find(waits).map(Box::as_mut)
     }
 
-    fn forward(&mut self, to: DatapathId, letter: Letter) {
+    fn forward(&mut self, to: DatapathId, letter: QueuedMessage) {
         let Some(home) = self.registry.home(to) else { return self.sheet().mail_lost.add(1) };
         let Some(mailbox) = self.workers.get(home.worker) else { return };
         let to_worker = |letter| ToWorker::Mail(home.serial, letter);
@@ -402,7 +425,7 @@ impl<A: App> Desk<A> {
                 if self.now >= claim.deadline && !claim.is_rival_told {
                     claim.is_rival_told = true;
                     if let Some(home) = self.registry.home(id).filter(|h| h.serial == rival) {
-                        self.tell(home.worker, ToWorker::HangUp(rival, Reason::Replaced(id)));
+                        self.tell(home.worker, ToWorker::HangUp(rival, CloseReason::Replaced(id)));
                     }
                 }
                 continue;
@@ -412,17 +435,20 @@ impl<A: App> Desk<A> {
                 self.say(io, id);
                 continue;
             }
-            let passed = pending.session.on_time(&self.cfg.session, self.now, &mut self.tx);
+            let passed = pending.session.handle_timeouts(&self.cfg.session, self.now, &mut self.tx);
             self.tx.clear();
-            passed.unwrap_or_else(|fault| self.end(io, id, Reason::Fault(fault)));
+            passed.unwrap_or_else(|fault| self.end(io, id, CloseReason::Fault(fault)));
         }
     }
 
     /// Ends a connection, whichever end began it.
-    fn end(&mut self, io: &mut Epoll, id: ConnId, reason: Reason) {
+    fn end(&mut self, io: &mut Epoll, id: ConnId, reason: CloseReason) {
         let Some(mut pending) = self.take(id) else { return };
-        if let Reason::Duplicate(_) | Reason::TooManySessions | Reason::Auxiliary(_) = reason {
-            let mut out = pending.session.out(&mut self.tx);
+        if let CloseReason::Duplicate(_)
+        | CloseReason::TooManySessions
+        | CloseReason::Auxiliary(_) = reason
+        {
+            let mut out = pending.session.encoder(&mut self.tx);
             // A sentence fits.
             let text = reason.to_string();
             let _ = out.error_with(0, ErrorReason::NOT_ALLOWED, text.as_bytes());
@@ -431,9 +457,9 @@ impl<A: App> Desk<A> {
         }
         io.close(id);
         self.sheet().ended(reason);
-        if self.gate.open(self.now) {
+        if self.log_limit.allow(self.now) {
             let addr = pending.addr;
-            if reason == Reason::HungUp {
+            if reason == CloseReason::HungUp {
                 tracing::debug!(%addr, "no switch: {reason}");
             } else {
                 tracing::warn!(%addr, "no switch: {reason}");
@@ -443,27 +469,27 @@ impl<A: App> Desk<A> {
 }
 
 /// Who hears a peer, and where what is said goes.
-struct Ear<'f, A> {
+struct HandshakeContext<'f, A> {
     cfg: &'f Config,
     app: &'f A,
-    sheet: &'f Sheet,
+    sheet: &'f ThreadCounters,
     tx: &'f mut Vec<u8>,
-    gate: &'f mut Gate,
+    log_limit: &'f mut LogLimiter,
     now: Instant,
 }
 
-impl Pending {
+impl PendingConnection {
     /// Reads messages up to the proof; what comes after it is kept for the worker.
     fn hear<A: App>(
         &mut self,
-        ear: &mut Ear<'_, A>,
+        ear: &mut HandshakeContext<'_, A>,
         bytes: &[u8],
-    ) -> Result<Option<Box<Features>>, Reason> {
+    ) -> Result<Option<Box<Features>>, CloseReason> {
         let mended = self.wires.mend(bytes);
         let mut rest = match mended.map_err(|error| unframed(&mut self.session, ear.tx, error))? {
-            Mended::Untorn(bytes) => bytes,
-            Mended::Torn => return Ok(None),
-            Mended::Whole(buffer, rest) => {
+            Reassembly::Untorn(bytes) => bytes,
+            Reassembly::Torn => return Ok(None),
+            Reassembly::Whole(buffer, rest) => {
                 let proof = self.messages(ear, &mut &*buffer)?;
                 self.wires.give_back(buffer);
                 if proof.is_some() {
@@ -480,24 +506,24 @@ impl Pending {
 
     fn messages<A: App>(
         &mut self,
-        ear: &mut Ear<'_, A>,
+        ear: &mut HandshakeContext<'_, A>,
         rest: &mut &[u8],
-    ) -> Result<Option<Box<Features>>, Reason> {
+    ) -> Result<Option<Box<Features>>, CloseReason> {
         while let Some((msg, after)) =
             split(rest).map_err(|error| unframed(&mut self.session, ear.tx, error))?
         {
             *rest = after;
             ear.sheet.received(msg.version(), msg.kind(), 1);
-            let was_greeted = self.session.is_greeted();
+            let was_greeted = self.session.is_version_negotiated();
             let told = self.session.on_message(&ear.cfg.session, msg, ear.tx);
-            if !was_greeted && self.session.is_greeted() {
-                ear.app.initial_messages(&mut self.session.out(ear.tx));
+            if !was_greeted && self.session.is_version_negotiated() {
+                ear.app.initial_messages(&mut self.session.encoder(ear.tx));
             }
-            match told.map_err(Reason::Fault)? {
-                Some(Event::Up(features)) => return Ok(Some(features)),
-                Some(Event::Error(error)) => {
+            match told.map_err(CloseReason::Fault)? {
+                Some(ControllerEvent::SwitchConnected(features)) => return Ok(Some(features)),
+                Some(ControllerEvent::Error(error)) => {
                     ear.sheet.error(error.reason.kind());
-                    if ear.gate.open(ear.now) {
+                    if ear.log_limit.allow(ear.now) {
                         let (addr, error) = (self.addr, error.reason);
                         tracing::warn!(%addr, %error, "refused during the handshake");
                     }
@@ -517,7 +543,7 @@ pub(crate) fn is_same_listener(wanted: SocketAddr, there: SocketAddr) -> bool {
 }
 
 #[expect(clippy::indexing_slicing, reason = "a ledger has a sheet for the front, by construction")]
-fn front_sheet(ledger: &Ledger) -> &Sheet {
+fn front_sheet(ledger: &CounterRegistry) -> &ThreadCounters {
     &ledger.sheets[0]
 }
 
@@ -540,7 +566,10 @@ mod tests {
     impl App for Mute {}
 
     /// Turns until a worker is told something.
-    fn told(front: &mut Front<Mute>, worker: &Receiver<ToWorker<TcpStream, Mute>>) -> &'static str {
+    fn told(
+        front: &mut Acceptor<Mute>,
+        worker: &Receiver<ToWorker<TcpStream, Mute>>,
+    ) -> &'static str {
         for _ in 0..200 {
             match worker.try_recv() {
                 Ok(ToWorker::Adopt(..)) => return "adopt",
@@ -558,11 +587,11 @@ mod tests {
     fn of_two_with_one_datapath_id_one_stays_though_the_older_answers_late() {
         let mut cfg = Config::default();
         cfg.limits.duplicate_timeout = Duration::ZERO;
-        let io = Epoll::new(sluice_io::Waiting::default()).unwrap();
+        let io = Epoll::new(sluice_io::WaitStrategy::default()).unwrap();
         let (to_front, inbox) = Mailbox::new(io.waker());
         let (worker, told_worker) = Mailbox::new(io.waker());
-        let ledger = Arc::new(Ledger::new(1));
-        let mut front = Front::<Mute>::new(io, Arc::new(cfg), vec![worker], inbox, ledger);
+        let ledger = Arc::new(CounterRegistry::new(1));
+        let mut front = Acceptor::<Mute>::new(io, Arc::new(cfg), vec![worker], inbox, ledger);
         let listener = sluice_io::sock::listen(
             ([127, 0, 0, 1], 0).into(),
             &sluice_io::sock::Options::default(),
@@ -579,8 +608,8 @@ mod tests {
         let _second = connect();
         assert_eq!(told(&mut front, &told_worker), "probe");
         assert_eq!(told(&mut front, &told_worker), "hang up");
-        to_front.put(ToFront::Alive(Serial(1)));
-        to_front.put(ToFront::Gone(Serial(1)));
+        to_front.put(ToAcceptor::Alive(SessionId(1)));
+        to_front.put(ToAcceptor::Gone(SessionId(1)));
         assert_eq!(told(&mut front, &told_worker), "adopt");
     }
 }

@@ -9,13 +9,13 @@ const KEPT_MAX: usize = 1024;
 
 /// Letters to switches, those for each in the order in which they were written. Room is used again.
 #[derive(Debug, Default)]
-pub(crate) struct Bundles {
+pub(crate) struct MessageBatches {
     numbers: HashMap<DatapathId, usize>,
     ids: Vec<DatapathId>,
     letters: Vec<Vec<Message>>,
 }
 
-impl Bundles {
+impl MessageBatches {
     /// Sorts letters, in place of those that were sorted before.
     pub(crate) fn sort(&mut self, letters: Vec<(DatapathId, Message)>) {
         self.numbers.clear();
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn letters_keep_their_order_and_their_switches_theirs() {
-        let mut bundles = Bundles::default();
+        let mut bundles = MessageBatches::default();
         let letter = |n| Message::EchoRequest { data: vec![n] };
         for _ in 0..2 {
             let letters = [(7, 1), (3, 2), (7, 3), (9, 4), (3, 5)];

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use sluice_openflow::{Multipart, MultipartType};
 
-use crate::Fault;
+use crate::SessionError;
 
 /// Replies under way at once; a switch that interleaves more loses the oldest.
 const ASSEMBLIES_MAX: usize = 8;
@@ -16,34 +16,34 @@ const ASSEMBLIES_MAX: usize = 8;
 /// # Cost
 /// Nothing but for replies in more than one part: two atomic additions for each of those parts and one at the end.
 #[derive(Debug, Clone, Default)]
-pub struct Pool(Arc<AtomicUsize>);
+pub struct ReassemblyBudget(Arc<AtomicUsize>);
 
-impl Pool {
+impl ReassemblyBudget {
     /// Bytes that are held now.
-    pub fn held(&self) -> usize {
+    pub fn used_bytes(&self) -> usize {
         self.0.load(Relaxed)
     }
 }
 
 /// Bytes taken from a pool until they are dropped.
 #[derive(Debug)]
-struct Share {
-    pool: Pool,
+struct Reservation {
+    pool: ReassemblyBudget,
     bytes: usize,
 }
 
-impl Share {
+impl Reservation {
     /// Takes more, unless all shares together would pass `bytes_max` then.
-    fn grow(&mut self, bytes: usize, bytes_max: usize) -> Result<(), Fault> {
-        let Pool(held) = &self.pool;
+    fn grow(&mut self, bytes: usize, bytes_max: usize) -> Result<(), SessionError> {
+        let ReassemblyBudget(held) = &self.pool;
         let fits = held.fetch_add(bytes, Relaxed).saturating_add(bytes) <= bytes_max;
         // If it does not fit, the drop gives this back with the rest.
         self.bytes += bytes;
-        if fits { Ok(()) } else { Err(Fault::NoRoomForReply) }
+        if fits { Ok(()) } else { Err(SessionError::MultipartBudgetExceeded) }
     }
 }
 
-impl Drop for Share {
+impl Drop for Reservation {
     fn drop(&mut self) {
         self.pool.0.fetch_sub(self.bytes, Relaxed);
     }
@@ -51,59 +51,59 @@ impl Drop for Share {
 
 /// Replies of which some parts have come.
 #[derive(Debug, Default)]
-pub(crate) struct Assemblies {
-    pool: Pool,
-    all: Vec<Assembly>,
+pub(crate) struct Reassembler {
+    pool: ReassemblyBudget,
+    all: Vec<PartialReply>,
 }
 
 #[derive(Debug)]
-struct Assembly {
+struct PartialReply {
     xid: u32,
     kind: MultipartType,
     body: Vec<u8>,
-    share: Share,
+    share: Reservation,
 }
 
 /// Bytes that unfinished replies may hold.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
+pub(crate) struct ReassemblyLimits {
     /// Those of one session.
     pub(crate) own: usize,
     /// Those of all that share a pool.
     pub(crate) all: usize,
 }
 
-impl Assemblies {
+impl Reassembler {
     /// Takes what comes from now on from `pool`.
-    pub(crate) fn share(&mut self, pool: &Pool) {
+    pub(crate) fn set_reassembly_budget(&mut self, pool: &ReassemblyBudget) {
         self.pool = pool.clone();
     }
 
     /// Adds a part to the reply to `xid`; returns the whole body if it was the last.
     ///
     /// # Errors
-    /// `ReplyTooLong` if all that is held here would pass `room.own`, `NoRoomForReply` if all that is held in the pool
+    /// `MultipartReplyTooLarge` if all that is held here would pass `room.own`, `MultipartBudgetExceeded` if all that is held in the pool
     /// would pass `room.all`.
     pub(crate) fn add<'a>(
         &mut self,
         xid: u32,
         part: Multipart<'a>,
-        room: Room,
-    ) -> Result<Option<Cow<'a, [u8]>>, Fault> {
+        room: ReassemblyLimits,
+    ) -> Result<Option<Cow<'a, [u8]>>, SessionError> {
         let at = self.all.iter().position(|a| a.xid == xid && a.kind == part.kind);
         if at.is_none() && !part.more {
             return Ok(Some(Cow::Borrowed(part.body)));
         }
         let held: usize = self.all.iter().map(|a| a.body.len()).sum();
         if held + part.body.len() > room.own {
-            return Err(Fault::ReplyTooLong);
+            return Err(SessionError::MultipartReplyTooLarge);
         }
         let at = at.unwrap_or_else(|| {
             if self.all.len() == ASSEMBLIES_MAX {
                 self.all.remove(0);
             }
-            let share = Share { pool: self.pool.clone(), bytes: 0 };
-            self.all.push(Assembly { xid, kind: part.kind, body: Vec::new(), share });
+            let share = Reservation { pool: self.pool.clone(), bytes: 0 };
+            self.all.push(PartialReply { xid, kind: part.kind, body: Vec::new(), share });
             self.all.len() - 1
         });
         if let Some(assembly) = self.all.get_mut(at) {
@@ -118,7 +118,7 @@ impl Assemblies {
 mod tests {
     use super::*;
 
-    const ROOM: Room = Room { own: 100, all: 150 };
+    const ROOM: ReassemblyLimits = ReassemblyLimits { own: 100, all: 150 };
 
     fn part(more: bool, body: &[u8]) -> Multipart<'_> {
         Multipart { kind: MultipartType::FLOW, more, body }
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn parts_come_together_in_order_and_apart_from_other_replies() {
-        let mut all = Assemblies::default();
+        let mut all = Reassembler::default();
         assert_eq!(all.add(1, part(true, b"a"), ROOM), Ok(None));
         assert_eq!(all.add(2, part(true, b"x"), ROOM), Ok(None));
         assert_eq!(all.add(1, part(true, b"b"), ROOM), Ok(None));
@@ -137,9 +137,12 @@ mod tests {
 
     #[test]
     fn what_is_held_is_bounded_in_bytes_and_in_number() {
-        let mut all = Assemblies::default();
+        let mut all = Reassembler::default();
         assert_eq!(all.add(1, part(true, &[0; 60]), ROOM), Ok(None));
-        assert_eq!(all.add(2, part(true, &[0; 60]), ROOM), Err(Fault::ReplyTooLong));
+        assert_eq!(
+            all.add(2, part(true, &[0; 60]), ROOM),
+            Err(SessionError::MultipartReplyTooLarge)
+        );
         for xid in 0..1000 {
             assert_eq!(all.add(xid, part(true, b""), ROOM), Ok(None));
         }
@@ -148,19 +151,19 @@ mod tests {
 
     #[test]
     fn what_many_hold_together_is_bounded_and_given_back() {
-        let pool = Pool::default();
+        let pool = ReassemblyBudget::default();
         let sessions = || {
-            let mut one = Assemblies::default();
-            one.share(&pool);
+            let mut one = Reassembler::default();
+            one.set_reassembly_budget(&pool);
             one
         };
         let (mut a, mut b) = (sessions(), sessions());
         assert_eq!(a.add(1, part(true, &[0; 90]), ROOM), Ok(None));
         assert_eq!(b.add(1, part(true, &[0; 60]), ROOM), Ok(None));
-        assert_eq!(b.add(1, part(true, &[0; 1]), ROOM), Err(Fault::NoRoomForReply));
+        assert_eq!(b.add(1, part(true, &[0; 1]), ROOM), Err(SessionError::MultipartBudgetExceeded));
         drop(b);
-        assert_eq!(pool.held(), 90);
+        assert_eq!(pool.used_bytes(), 90);
         assert_eq!(a.add(1, part(false, &[0; 10]), ROOM).unwrap().unwrap().len(), 100);
-        assert_eq!(pool.held(), 0);
+        assert_eq!(pool.used_bytes(), 0);
     }
 }

@@ -5,10 +5,11 @@ use sluice_openflow::{
     ErrorCode, ErrorReason, ErrorType, FlowModCommand, Message, MessageType, Multipart,
     MultipartType, Role, RoleRequest, SwitchConfig, Version, Versions,
 };
-use sluice_proto::{Config, Fault};
+use sluice_proto::{Config, SessionError};
 
 use crate::peer::{
-    Heard, Peer, config, echo_reply, echo_request, error, flow_mod, packet_in, ports, some_ports,
+    OwnedEvent, Peer, config, echo_reply, echo_request, error, flow_mod, packet_in, ports,
+    some_ports,
 };
 
 #[test]
@@ -49,7 +50,7 @@ fn nothing_is_asked_after_the_first_answers() {
             Version::V1_0 | Version::V1_1 | Version::V1_2 => features,
             _ => peer.says_as(peer.ports_xid, &ports(2)).unwrap(),
         };
-        assert!(matches!(up, Some(Heard::Up(_))), "{version}: {up:?}");
+        assert!(matches!(up, Some(OwnedEvent::SwitchConnected(_))), "{version}: {up:?}");
         assert_eq!(peer.told(), [], "{version}");
     }
 }
@@ -73,9 +74,9 @@ fn a_role_that_is_granted_or_refused_says_nothing_about_being_a_switch() {
     let (kind, code) = (ErrorType::ROLE_REQUEST_FAILED, ErrorCode(0));
     let stale = ErrorReason::Standard { kind, code };
     let heard = peer.says(&error(stale, &[4, 24, 0, 24, 0, 0, 0, 9]));
-    assert_eq!(heard, Ok(Some(Heard::Error(99, stale, Some(MessageType::ROLE_REQUEST)))));
+    assert_eq!(heard, Ok(Some(OwnedEvent::Error(99, stale, Some(MessageType::ROLE_REQUEST)))));
     let mut peer = Peer::up(&cfg, Version::V1_3);
-    assert_eq!(peer.says(&granted), Ok(Some(Heard::Role)));
+    assert_eq!(peer.says(&granted), Ok(Some(OwnedEvent::RoleReply)));
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn a_switch_is_up_when_all_is_answered_whatever_comes_first() {
         assert!(!peer.session.is_up());
         let up = peer.says_as(last.0, &last.1);
         assert!(
-            matches!(&up, Ok(Some(Heard::Up(features))) if features.ports.len() == 2),
+            matches!(&up, Ok(Some(OwnedEvent::SwitchConnected(features))) if features.ports.len() == 2),
             "{up:?}"
         );
         assert!(peer.session.is_up());
@@ -100,7 +101,10 @@ fn a_switch_is_up_when_all_is_answered_whatever_comes_first() {
 fn in_1_0_the_features_are_all_it_takes() {
     let mut peer = Peer::greeted(&Config::default(), Version::V1_0);
     let up = peer.says_as(peer.features_xid, &peer.features());
-    assert!(matches!(&up, Ok(Some(Heard::Up(features))) if features.ports.len() == 2), "{up:?}");
+    assert!(
+        matches!(&up, Ok(Some(OwnedEvent::SwitchConnected(features))) if features.ports.len() == 2),
+        "{up:?}"
+    );
 }
 
 #[test]
@@ -120,7 +124,10 @@ fn ports_may_come_in_parts() {
     assert_eq!(peer.says_as(features_xid, &peer.features()), Ok(None));
     assert_eq!(peer.says_as(xid, &some_ports(40, true)), Ok(None));
     let up = peer.says_as(xid, &ports(2));
-    assert!(matches!(&up, Ok(Some(Heard::Up(features))) if features.ports.len() == 82), "{up:?}");
+    assert!(
+        matches!(&up, Ok(Some(OwnedEvent::SwitchConnected(features))) if features.ports.len() == 82),
+        "{up:?}"
+    );
 }
 
 #[test]
@@ -129,7 +136,7 @@ fn ports_without_end_are_the_end() {
     let mut peer = Peer::greeted(&cfg, Version::V1_3);
     let ports = some_ports(1000, true);
     assert_eq!(peer.says_as(peer.ports_xid, &ports), Ok(None));
-    assert_eq!(peer.says_as(peer.ports_xid, &ports), Err(Fault::ReplyTooLong));
+    assert_eq!(peer.says_as(peer.ports_xid, &ports), Err(SessionError::MultipartReplyTooLarge));
 }
 
 #[test]
@@ -141,7 +148,9 @@ fn a_switch_that_does_not_know_port_desc_is_a_switch() {
         let [first, last] = if features_first { [features, no] } else { [no, features] };
         assert_eq!(peer.says_as(first.0, &first.1), Ok(None));
         let up = peer.says_as(last.0, &last.1);
-        assert!(matches!(&up, Ok(Some(Heard::Up(features))) if features.ports.is_empty()));
+        assert!(
+            matches!(&up, Ok(Some(OwnedEvent::SwitchConnected(features))) if features.ports.is_empty())
+        );
     }
 }
 
@@ -149,7 +158,7 @@ fn a_switch_that_does_not_know_port_desc_is_a_switch() {
 fn a_switch_that_refuses_to_say_who_it_is_is_none() {
     let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
     let no = error(ErrorReason::BAD_TYPE, &[]);
-    let fault = Fault::Refused(ErrorReason::BAD_TYPE);
+    let fault = SessionError::HandshakeRejected(ErrorReason::BAD_TYPE);
     assert_eq!(peer.says_as(peer.features_xid, &no), Err(fault));
 }
 
@@ -160,7 +169,7 @@ fn features_cut_off_are_refused() {
         peer.tx.clear();
         let [.., xid] = peer.features_xid.to_be_bytes();
         let cut = [version.0, 6, 0, 12, 0, 0, 0, xid, 0, 0, 0, 0];
-        assert!(matches!(peer.sends(&cut), Err(Fault::Malformed(_))));
+        assert!(matches!(peer.sends(&cut), Err(SessionError::Malformed(_))));
         let error = peer.told_error_about(&cut);
         assert_eq!(error, ErrorReason::BAD_LEN);
     }
@@ -171,7 +180,7 @@ fn half_a_port_is_refused() {
     let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
     let kind = MultipartType::PORT_DESC;
     let half = Multipart { kind, more: false, body: &[0; 32] };
-    assert!(matches!(peer.says_part(peer.ports_xid, half), Err(Fault::Malformed(_))));
+    assert!(matches!(peer.says_part(peer.ports_xid, half), Err(SessionError::Malformed(_))));
 }
 
 #[test]
@@ -191,7 +200,7 @@ fn a_controller_is_no_switch() {
     {
         let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
         peer.tx.clear();
-        assert!(matches!(peer.says(&message), Err(Fault::OutOfTurn(_))));
+        assert!(matches!(peer.says(&message), Err(SessionError::UnexpectedMessage(_))));
         assert_eq!(peer.told_error(), ErrorReason::BAD_TYPE);
     }
 }
@@ -201,7 +210,7 @@ fn another_version_than_agreed_is_the_end() {
     let mut peer = Peer::greeted(&Config::default(), Version::V1_0);
     peer.tx.clear();
     let odd = [4, 2, 0, 8, 0, 0, 0, 9];
-    assert_eq!(peer.sends(&odd), Err(Fault::WrongVersion(Version::V1_3)));
+    assert_eq!(peer.sends(&odd), Err(SessionError::WrongVersion(Version::V1_3)));
     let error = peer.told_error_about(&odd);
     assert_eq!(error, ErrorReason::BAD_VERSION);
 }
@@ -214,5 +223,5 @@ fn a_slow_handshake_is_ended_however_much_is_said() {
         peer.says(&echo_request(&[])).unwrap();
     }
     peer.wait(999).unwrap();
-    assert_eq!(peer.wait(1), Err(Fault::SlowHandshake));
+    assert_eq!(peer.wait(1), Err(SessionError::HandshakeTimeout));
 }

@@ -5,36 +5,40 @@ use std::time::Instant;
 
 use sluice_io::ConnId;
 use sluice_openflow::{DatapathId, ErrorReason, MessageType, PacketIns, split};
-use sluice_proto::{Event, Fault, Session};
+use sluice_proto::{ControllerEvent, ControllerSession, SessionError};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
+use crate::close_reason::CloseReason;
 use crate::config::Config;
-use crate::ledger::Sheet;
-use crate::mailbox::Serial;
-use crate::peer::{Mended, Wires};
-use crate::reason::Reason;
-use crate::refusal;
+use crate::connection::{ConnectionBuffers, Reassembly};
+use crate::counters::ThreadCounters;
+use crate::error_log;
+use crate::mailbox::SessionId;
 
 /// Messages of one switch that are logged; all are counted.
 const LOGGED_MAX: u32 = 10;
 
 /// One switch of a worker.
 #[derive(Debug)]
-pub(crate) struct Peer {
+pub(crate) struct ConnectedSwitch {
     pub(crate) id: ConnId,
-    pub(crate) serial: Serial,
+    pub(crate) serial: SessionId,
     pub(crate) addr: SocketAddr,
     pub(crate) datapath_id: DatapathId,
     pub(crate) sw: SwitchIndex,
-    pub(crate) session: Session,
-    pub(crate) wires: Wires,
+    pub(crate) session: ControllerSession,
+    pub(crate) wires: ConnectionBuffers,
     /// The front wants to know when it speaks.
     pub(crate) is_probed: bool,
     logged: u32,
 }
 
-impl Peer {
-    pub(crate) fn new(id: ConnId, sw: SwitchIndex, from: crate::peer::Handover<()>) -> Self {
+impl ConnectedSwitch {
+    pub(crate) fn new(
+        id: ConnId,
+        sw: SwitchIndex,
+        from: crate::connection::EstablishedConnection<()>,
+    ) -> Self {
         Self {
             id,
             serial: from.serial,
@@ -50,10 +54,10 @@ impl Peer {
 }
 
 /// Who serves, and where what is said goes.
-pub(crate) struct Floor<'w, A> {
+pub(crate) struct Dispatcher<'w, A> {
     pub(crate) app: &'w mut A,
     pub(crate) cfg: &'w Config,
-    pub(crate) sheet: &'w Sheet,
+    pub(crate) sheet: &'w ThreadCounters,
     pub(crate) network: &'w mut Network,
     pub(crate) tx: &'w mut Vec<u8>,
     /// What goes before all that waits.
@@ -61,16 +65,20 @@ pub(crate) struct Floor<'w, A> {
     pub(crate) now: Instant,
 }
 
-impl<A: App> Floor<'_, A> {
+impl<A: App> Dispatcher<'_, A> {
     /// Serves one read of `peer`. What it answers is in `tx`, even if it fails.
-    pub(crate) fn burst(&mut self, peer: &mut Peer, bytes: &[u8]) -> Result<(), Reason> {
-        peer.session.heard(self.now);
+    pub(crate) fn burst(
+        &mut self,
+        peer: &mut ConnectedSwitch,
+        bytes: &[u8],
+    ) -> Result<(), CloseReason> {
+        peer.session.record_activity(self.now);
         peer.wires.lag.read(bytes.len());
         let mended = peer.wires.mend(bytes);
         let rest = match mended.map_err(|error| self.unframed(peer, error))? {
-            Mended::Untorn(bytes) => bytes,
-            Mended::Torn => return Ok(()),
-            Mended::Whole(buffer, rest) => {
+            Reassembly::Untorn(bytes) => bytes,
+            Reassembly::Torn => return Ok(()),
+            Reassembly::Whole(buffer, rest) => {
                 self.messages(peer, &buffer)?;
                 peer.wires.give_back(buffer);
                 rest
@@ -82,7 +90,11 @@ impl<A: App> Floor<'_, A> {
     }
 
     /// Serves all whole messages of `bytes`; returns what is left. A worker's sessions are all up.
-    fn messages<'a>(&mut self, peer: &mut Peer, bytes: &'a [u8]) -> Result<&'a [u8], Reason> {
+    fn messages<'a>(
+        &mut self,
+        peer: &mut ConnectedSwitch,
+        bytes: &'a [u8],
+    ) -> Result<&'a [u8], CloseReason> {
         let mut rest = bytes;
         loop {
             rest = self.packet_ins(peer, rest);
@@ -94,7 +106,7 @@ impl<A: App> Floor<'_, A> {
             let is_echo = msg.kind() == MessageType::ECHO_REQUEST;
             let tx = if is_echo { &mut *self.ahead } else { &mut *self.tx };
             let told = peer.session.on_message(&self.cfg.session, msg, tx);
-            if let Some(event) = told.map_err(Reason::Fault)? {
+            if let Some(event) = told.map_err(CloseReason::Fault)? {
                 self.other(peer, event);
             }
         }
@@ -102,13 +114,13 @@ impl<A: App> Floor<'_, A> {
 
     /// Lets the applications answer the frames that `bytes` begins with; returns what follows.
     #[inline]
-    fn packet_ins<'a>(&mut self, peer: &mut Peer, bytes: &'a [u8]) -> &'a [u8] {
+    fn packet_ins<'a>(&mut self, peer: &mut ConnectedSwitch, bytes: &'a [u8]) -> &'a [u8] {
         let version = peer.session.version();
         let mut frames = PacketIns::new(version, bytes);
-        let here = peer.session.out(self.tx);
+        let here = peer.session.encoder(self.tx);
         let mut ctx = Ctx::new(self.now, peer.sw, peer.datapath_id, here, self.ahead, self.network);
         if peer.wires.lag.is_late() {
-            let left_out = leave_out(self.app, &mut frames, &mut ctx);
+            let left_out = shed_packet_ins(self.app, &mut frames, &mut ctx);
             self.sheet.frames_left_out.add(left_out);
         } else {
             self.app.on_packet_ins(&mut frames, &mut ctx);
@@ -121,58 +133,65 @@ impl<A: App> Floor<'_, A> {
 
     /// All that is not a frame.
     #[cold]
-    fn other(&mut self, peer: &mut Peer, event: Event<'_>) {
+    fn other(&mut self, peer: &mut ConnectedSwitch, event: ControllerEvent<'_>) {
         let version = peer.session.version();
         let (sw, id) = (peer.sw, peer.datapath_id);
         match &event {
-            Event::Malformed(kind, error) => {
+            ControllerEvent::Malformed(kind, error) => {
                 self.sheet.malformed.add(1);
                 log_rarely(&mut peer.logged, || {
                     tracing::warn!(datapath = %id, %kind, %version, "malformed message: {error}");
                 });
                 return;
             }
-            Event::Error(error) => {
+            ControllerEvent::Error(error) => {
                 self.sheet.error(error.reason.kind());
-                log_rarely(&mut peer.logged, || refusal::log(id, error));
+                log_rarely(&mut peer.logged, || error_log::log(id, error));
             }
-            Event::PortStatus(status) => {
+            ControllerEvent::PortStatus(status) => {
                 let (port, name) = (status.port.port_no, status.port.name());
                 let up = status.port.is_up();
                 tracing::debug!(datapath = %id, %port, name, up, reason = status.reason.0, "port");
             }
-            Event::Role(role) => {
+            ControllerEvent::RoleReply(role) => {
                 log_rarely(&mut peer.logged, || {
                     tracing::info!(datapath = %id, role = role.role.0, "role granted");
                 });
             }
             _ => {}
         }
-        let here = peer.session.out(self.tx);
+        let here = peer.session.encoder(self.tx);
         let mut ctx = Ctx::new(self.now, sw, id, here, self.ahead, self.network);
         match event {
-            Event::PacketIn(p) => _ = self.app.on_packet_in(&p, &mut ctx),
-            Event::FlowRemoved(removed) => self.app.on_flow_removed(&removed, &mut ctx),
-            Event::PortStatus(status) => self.app.on_port_status(&status, &mut ctx),
-            Event::Error(error) => self.app.on_error(&error, &mut ctx),
-            Event::BarrierReply(xid) => self.app.on_barrier_reply(xid, &mut ctx),
-            Event::MultipartReply(xid, kind, body) => {
+            ControllerEvent::PacketIn(p) => _ = self.app.on_packet_in(&p, &mut ctx),
+            ControllerEvent::FlowRemoved(removed) => self.app.on_flow_removed(&removed, &mut ctx),
+            ControllerEvent::PortStatus(status) => self.app.on_port_status(&status, &mut ctx),
+            ControllerEvent::Error(error) => self.app.on_error(&error, &mut ctx),
+            ControllerEvent::BarrierReply(xid) => self.app.on_barrier_reply(xid, &mut ctx),
+            ControllerEvent::MultipartReply(xid, kind, body) => {
                 self.app.on_multipart_reply(xid, kind, &body, &mut ctx);
             }
-            Event::Up(_) | Event::Role(_) | Event::Malformed(..) | Event::Other(_) => {}
+            ControllerEvent::SwitchConnected(_)
+            | ControllerEvent::RoleReply(_)
+            | ControllerEvent::Malformed(..)
+            | ControllerEvent::Other(_) => {}
         }
     }
 
     /// Says that the stream can no longer be cut into messages.
     #[cold]
-    fn unframed(&mut self, peer: &mut Peer, error: sluice_openflow::ParseError) -> Reason {
+    fn unframed(
+        &mut self,
+        peer: &mut ConnectedSwitch,
+        error: sluice_openflow::ParseError,
+    ) -> CloseReason {
         unframed(&mut peer.session, self.tx, error)
     }
 }
 
 /// Answers only frames that show links; returns how many others there were.
 #[cold]
-fn leave_out<A: App>(app: &mut A, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) -> u64 {
+fn shed_packet_ins<A: App>(app: &mut A, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) -> u64 {
     let mut left_out = 0;
     for p in frames {
         if sluice_sdk::is_probe(p.frame) {
@@ -186,13 +205,13 @@ fn leave_out<A: App>(app: &mut A, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>)
 
 /// Says to a peer that its stream can no longer be cut into messages.
 pub(crate) fn unframed(
-    session: &mut Session,
+    session: &mut ControllerSession,
     tx: &mut Vec<u8>,
     error: sluice_openflow::ParseError,
-) -> Reason {
+) -> CloseReason {
     // A short sentence fits.
-    let _ = session.out(tx).error_with(0, ErrorReason::BAD_LEN, error.what.as_bytes());
-    Reason::Fault(Fault::Malformed(error))
+    let _ = session.encoder(tx).error_with(0, ErrorReason::BAD_LEN, error.what.as_bytes());
+    CloseReason::Fault(SessionError::Malformed(error))
 }
 
 fn log_rarely(logged: &mut u32, log: impl FnOnce()) {

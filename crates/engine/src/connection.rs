@@ -5,29 +5,29 @@ use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Io, Reading};
 use sluice_openflow::{DatapathId, split};
-use sluice_proto::Session;
+use sluice_proto::ControllerSession;
 
+use crate::backpressure::{Backpressure, patience};
 use crate::config::Limits;
-use crate::lag::{Lag, patience};
-use crate::mailbox::Serial;
+use crate::mailbox::SessionId;
 
 /// A buffer of more than this is given back when it is empty: most switches are idle most of the time.
 const KEPT_MAX: usize = 4 << 10;
 
 /// A proved switch on its way from the front to a worker.
 #[derive(Debug)]
-pub(crate) struct Handover<C> {
+pub(crate) struct EstablishedConnection<C> {
     pub(crate) conn: C,
-    pub(crate) serial: Serial,
+    pub(crate) serial: SessionId,
     pub(crate) addr: SocketAddr,
     pub(crate) datapath_id: DatapathId,
-    pub(crate) session: Session,
-    pub(crate) wires: Wires,
+    pub(crate) session: ControllerSession,
+    pub(crate) wires: ConnectionBuffers,
 }
 
 /// What has come and is not a whole message yet, and what has yet to go.
 #[derive(Debug, Default)]
-pub(crate) struct Wires {
+pub(crate) struct ConnectionBuffers {
     /// The start of a message of which the rest has not come.
     pub(crate) torn: Vec<u8>,
     /// What the peer has yet to take.
@@ -35,7 +35,7 @@ pub(crate) struct Wires {
     /// Since when it takes nothing.
     stuck_since: Option<Instant>,
     paused: bool,
-    pub(crate) lag: Lag,
+    pub(crate) lag: Backpressure,
     /// How long the link takes there and back, as far as that is known.
     pub(crate) round_trip: Duration,
     /// Bytes at the front of `backlog` that end a message of which the peer has the start; not counted, `None`, as
@@ -44,7 +44,7 @@ pub(crate) struct Wires {
 }
 
 /// How much of a burst was used, and what is left of it.
-pub(crate) enum Mended<'a> {
+pub(crate) enum Reassembly<'a> {
     /// The torn message is whole now, in a buffer of its own; the rest of the burst.
     Whole(Vec<u8>, &'a [u8]),
     /// There was none; the burst.
@@ -53,27 +53,27 @@ pub(crate) enum Mended<'a> {
     Torn,
 }
 
-impl Wires {
+impl ConnectionBuffers {
     /// Adds a burst to the message that was torn, up to its end.
     ///
     /// # Errors
     /// As [`split`].
-    pub(crate) fn mend<'a>(&mut self, bytes: &'a [u8]) -> sluice_openflow::Result<Mended<'a>> {
+    pub(crate) fn mend<'a>(&mut self, bytes: &'a [u8]) -> sluice_openflow::Result<Reassembly<'a>> {
         if self.torn.is_empty() {
-            return Ok(Mended::Untorn(bytes));
+            return Ok(Reassembly::Untorn(bytes));
         }
         let header = sluice_openflow::HEADER_LEN.saturating_sub(self.torn.len());
         let (head, rest) = bytes.split_at(header.min(bytes.len()));
         self.torn.extend_from_slice(head);
-        let Some(&[_, _, high, low]) = self.torn.first_chunk() else { return Ok(Mended::Torn) };
+        let Some(&[_, _, high, low]) = self.torn.first_chunk() else { return Ok(Reassembly::Torn) };
         // A length that cannot be is found by `split`, on a message that is taken to be whole.
         let len = usize::from(u16::from_be_bytes([high, low])).max(sluice_openflow::HEADER_LEN);
         let (tail, rest) = rest.split_at(len.saturating_sub(self.torn.len()).min(rest.len()));
         self.torn.extend_from_slice(tail);
         if split(&self.torn)?.is_none() {
-            return Ok(Mended::Torn);
+            return Ok(Reassembly::Torn);
         }
-        Ok(Mended::Whole(std::mem::take(&mut self.torn), rest))
+        Ok(Reassembly::Whole(std::mem::take(&mut self.torn), rest))
     }
 
     /// Takes the buffer of a torn message back, to be used again.
@@ -159,7 +159,7 @@ impl Wires {
         let held = self.lag.holding();
         self.lag.took(now, sent, more_wait);
         if self.lag.holding() != held {
-            io.hold(id, self.lag.holding());
+            io.set_unsent_cap(id, self.lag.holding());
         }
         let max = limits.backlog_bytes_max;
         if self.backlog.len() <= max / 2 {
@@ -175,7 +175,7 @@ impl Wires {
             io.set_reading(id, Reading::Off);
         } else if self.paused && self.backlog.len() <= max / 2 {
             self.paused = false;
-            self.lag.go_on(io.unread(id));
+            self.lag.go_on(io.unread_bytes(id));
             io.set_reading(id, Reading::On);
         }
     }
@@ -192,7 +192,7 @@ impl Wires {
 
     /// Notes that another set reads now, which does not know of what waits.
     pub(crate) fn moved(&mut self) {
-        (self.paused, self.lag) = (false, Lag::default());
+        (self.paused, self.lag) = (false, Backpressure::default());
     }
 
     /// Whether the peer is not read from until it has taken what waits.
@@ -247,16 +247,16 @@ mod tests {
             stream.extend(std::iter::repeat_n(n, usize::from(len) - 8));
         }
         for piece in 1..60 {
-            let (mut wires, mut xids) = (Wires::default(), vec![]);
+            let (mut wires, mut xids) = (ConnectionBuffers::default(), vec![]);
             for bytes in stream.chunks(piece) {
                 let mut rest = match wires.mend(bytes).unwrap() {
-                    Mended::Whole(buffer, rest) => {
+                    Reassembly::Whole(buffer, rest) => {
                         xids.push(RawMessage::new(&buffer).unwrap().xid());
                         wires.give_back(buffer);
                         rest
                     }
-                    Mended::Untorn(bytes) => bytes,
-                    Mended::Torn => continue,
+                    Reassembly::Untorn(bytes) => bytes,
+                    Reassembly::Torn => continue,
                 };
                 while let Some((msg, after)) = split(rest).unwrap() {
                     xids.push(msg.xid());
@@ -289,9 +289,9 @@ mod tests {
             taken
         }
 
-        fn hold(&mut self, _: ConnId, _: sluice_io::Holding) {}
+        fn set_unsent_cap(&mut self, _: ConnId, _: sluice_io::UnsentCap) {}
 
-        fn unread(&mut self, _: ConnId) -> usize {
+        fn unread_bytes(&mut self, _: ConnId) -> usize {
             0
         }
 
@@ -321,7 +321,7 @@ mod tests {
         // An id that is nobody's: the taker does not look at it.
         let id = ConnId::default();
         for taken in 1..40 {
-            let (mut io, mut wires) = (Taker(taken, vec![]), Wires::default());
+            let (mut io, mut wires) = (Taker(taken, vec![]), ConnectionBuffers::default());
             wires.say_ahead(&mut io, id, now, (&mut message(100, 8), &[]), &limits);
             for n in 0..10 {
                 let fresh = [message(n * 2, 20), message(n * 2 + 1, 30)].concat();
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn a_length_that_cannot_be_is_found_in_a_torn_header_too() {
-        let mut wires = Wires::default();
+        let mut wires = ConnectionBuffers::default();
         wires.torn.extend([1, 0, 0]);
         assert!(wires.mend(&[4, 0, 0, 0, 0]).is_err());
     }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use sluice_openflow::{ErrorCode, ErrorReason, ErrorType, Message, MessageType, Version, Versions};
-use sluice_proto::{Config, Fault};
+use sluice_proto::{Config, SessionError};
 
 use crate::peer::{
-    Heard, Peer, bitmap, config, echo_reply, echo_request, error, flow_mod, kinds, packet_in,
+    OwnedEvent, Peer, bitmap, config, echo_reply, echo_request, error, flow_mod, kinds, packet_in,
 };
 
 #[test]
@@ -32,7 +32,7 @@ fn the_silent_are_asked_once_and_then_given_up() {
     assert_eq!(peer.told(), [echo_request(&[])]);
     peer.wait(9999).unwrap();
     assert_eq!(peer.told(), []);
-    assert_eq!(peer.wait(1), Err(Fault::Silent));
+    assert_eq!(peer.wait(1), Err(SessionError::EchoTimeout));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn others_may_have_it_asked_at_any_time() {
     assert_eq!(peer.told(), [echo_request(&[])]);
     let in_10_s = peer.now + Duration::from_secs(10);
     assert_eq!(
-        (peer.session.probed(), peer.session.deadline(&peer.cfg)),
+        (peer.session.probed_at(), peer.session.deadline(&peer.cfg)),
         (Some(peer.now), in_10_s)
     );
 }
@@ -91,12 +91,12 @@ fn what_is_malformed_is_quoted_and_forgiven_so_often() {
             _ => ErrorReason::Standard { kind: ErrorType::BAD_MATCH, code: BAD_VALUE },
         };
         for _ in 0..3 {
-            assert_eq!(peer.sends(&bytes), Ok(Some(Heard::Malformed(MessageType::PACKET_IN))));
+            assert_eq!(peer.sends(&bytes), Ok(Some(OwnedEvent::Malformed(MessageType::PACKET_IN))));
             let error = peer.told_error_about(&bytes);
             assert_eq!(error, deserved);
         }
-        assert_eq!(peer.says(&packet_in()), Ok(Some(Heard::PacketIn)), "the session stays");
-        assert_eq!(peer.sends(&bytes), Err(Fault::TooManyMalformed));
+        assert_eq!(peer.says(&packet_in()), Ok(Some(OwnedEvent::PacketIn)), "the session stays");
+        assert_eq!(peer.sends(&bytes), Err(SessionError::TooManyMalformed));
         let error = peer.told_error_about(&bytes);
         assert_eq!(error, deserved);
     }
@@ -108,7 +108,7 @@ fn every_kind_can_be_malformed_without_harm() {
         let mut peer = Peer::up(&Config::default(), Version::V1_3);
         let cut = [4, kind, 0, 11, 0, 0, 0, 9, 0, 0, 0];
         let heard = peer.sends(&cut).unwrap();
-        assert_eq!(heard, Some(Heard::Malformed(MessageType(kind.into()))));
+        assert_eq!(heard, Some(OwnedEvent::Malformed(MessageType(kind.into()))));
         let error = peer.told_error_about(&cut);
         assert_eq!(error, ErrorReason::BAD_LEN);
     }
@@ -119,7 +119,7 @@ fn another_version_is_the_end() {
     for (version, other) in [(Version::V1_0, 4), (Version::V1_3, 1), (Version::V1_3, 0)] {
         let mut peer = Peer::up(&Config::default(), version);
         let odd = [other, 10, 0, 8, 0, 0, 0, 9];
-        assert_eq!(peer.sends(&odd), Err(Fault::WrongVersion(Version(other))));
+        assert_eq!(peer.sends(&odd), Err(SessionError::WrongVersion(Version(other))));
         assert_eq!(peer.tx[0], version.0);
         let error = peer.told_error_about(&odd);
         assert_eq!(error, ErrorReason::BAD_VERSION);
@@ -133,7 +133,7 @@ fn what_no_switch_says_is_refused_and_forgiven() {
     {
         let mut peer = Peer::up(&Config::default(), Version::V1_3);
         let heard = peer.says(&message).unwrap();
-        assert!(matches!(heard, Some(Heard::Malformed(_))), "{heard:?}");
+        assert!(matches!(heard, Some(OwnedEvent::Malformed(_))), "{heard:?}");
         assert_eq!(peer.told_error(), ErrorReason::BAD_TYPE);
         assert!(peer.session.is_up());
     }
@@ -144,7 +144,7 @@ fn types_that_1_0_does_not_have_are_unknown_there() {
     let mut peer = Peer::up(&Config::default(), Version::V1_0);
     for byte in 22..=255 {
         let odd = [1, byte, 0, 8, 0, 0, 0, 9];
-        assert!(matches!(peer.sends(&odd), Ok(Some(Heard::Malformed(_)))), "{byte}");
+        assert!(matches!(peer.sends(&odd), Ok(Some(OwnedEvent::Malformed(_)))), "{byte}");
         let error = peer.told_error_about(&odd);
         assert_eq!(error, ErrorReason::BAD_TYPE);
     }
@@ -161,10 +161,13 @@ fn a_second_hello_is_passed_over() {
 fn replies_and_errors_come_with_the_xid_of_their_request() {
     for version in Versions::SPOKEN.iter() {
         let mut peer = Peer::up(&Config::default(), version);
-        assert_eq!(peer.says_as(40, &Message::BarrierReply), Ok(Some(Heard::BarrierReply(40))));
+        assert_eq!(
+            peer.says_as(40, &Message::BarrierReply),
+            Ok(Some(OwnedEvent::BarrierReply(40)))
+        );
         let (kind, code) = (ErrorType::FLOW_MOD_FAILED, ErrorCode(1));
         let table_full = ErrorReason::Standard { kind, code };
         let heard = peer.says_as(41, &error(table_full, &[version.0, 14, 0, 8, 0, 0, 0, 41]));
-        assert_eq!(heard, Ok(Some(Heard::Error(41, table_full, Some(MessageType::FLOW_MOD)))));
+        assert_eq!(heard, Ok(Some(OwnedEvent::Error(41, table_full, Some(MessageType::FLOW_MOD)))));
     }
 }

@@ -4,17 +4,17 @@ use std::fmt;
 use std::io;
 
 use sluice_openflow::DatapathId;
-use sluice_proto::Fault;
+use sluice_proto::SessionError;
 
 /// Why a connection ended, for the log and for counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
+pub enum CloseReason {
     /// The peer hung up in order.
     HungUp,
     /// The system reported the connection broken.
     Broken(io::ErrorKind),
     /// The conversation could not go on.
-    Fault(Fault),
+    Fault(SessionError),
     /// It took nothing of what waited for it.
     Stuck,
     /// More peers than there may be before their proof: it was the one too many, or made room for it.
@@ -33,7 +33,7 @@ pub enum Reason {
     Stopping,
 }
 
-impl Reason {
+impl CloseReason {
     /// Every label that a connection's end is counted under.
     pub(crate) const LABELS: [&'static str; 19] = [
         "hung_up",
@@ -74,7 +74,7 @@ impl Reason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HungUp => f.write_str("the peer hung up"),
@@ -107,15 +107,15 @@ mod tests {
     #[test]
     fn every_label_is_in_the_list() {
         for fault in [
-            Fault::SlowHandshake,
-            Fault::Silent,
-            Fault::TooManyMalformed,
-            Fault::ReplyTooLong,
-            Fault::NoRoomForReply,
-            Fault::NoCommonVersion(sluice_openflow::Version::V1_1),
+            SessionError::HandshakeTimeout,
+            SessionError::EchoTimeout,
+            SessionError::TooManyMalformed,
+            SessionError::MultipartReplyTooLarge,
+            SessionError::MultipartBudgetExceeded,
+            SessionError::NoCommonVersion(sluice_openflow::Version::V1_1),
         ] {
-            assert!(Reason::LABELS.contains(&Reason::Fault(fault).label()));
+            assert!(CloseReason::LABELS.contains(&CloseReason::Fault(fault).label()));
         }
-        assert!(Reason::LABELS.contains(&Reason::Stuck.label()));
+        assert!(CloseReason::LABELS.contains(&CloseReason::Stuck.label()));
     }
 }

@@ -3,7 +3,7 @@
 use sluice_openflow::{
     ErrorReason, Hello, HelloElement, Message, MessageType, Version, Versions, Why,
 };
-use sluice_proto::{Config, Fault};
+use sluice_proto::{Config, SessionError};
 
 use crate::peer::{Peer, bitmap, echo_request, error, flow_mod, kinds, packet_in};
 
@@ -69,7 +69,7 @@ fn no_common_version_is_said_in_one_that_the_peer_may_read() {
         let mut peer = Peer::connect(cfg);
         peer.tx.clear();
         let fault = peer.greets(Version(theirs), bitmap).unwrap_err();
-        assert_eq!(fault, Fault::NoCommonVersion(Version(theirs)));
+        assert_eq!(fault, SessionError::NoCommonVersion(Version(theirs)));
         assert_eq!((peer.tx[0], kinds(&peer.tx)), (said_in, vec![(MessageType::ERROR, 99)]));
         assert_eq!(peer.told(), [error(ErrorReason::INCOMPATIBLE, b"no common version")]);
     }
@@ -92,7 +92,7 @@ fn whoever_does_not_begin_with_hello_is_no_switch() {
         let mut peer = Peer::connect(&Config::default());
         peer.tx.clear();
         let fault = peer.says(&message).unwrap_err();
-        assert!(matches!(fault, Fault::OutOfTurn(_)), "{fault}");
+        assert!(matches!(fault, SessionError::UnexpectedMessage(_)), "{fault}");
         assert_eq!(peer.told_error(), ErrorReason::BAD_TYPE);
     }
 }
@@ -103,7 +103,7 @@ fn a_hello_that_contradicts_itself_is_refused() {
     peer.tx.clear();
     let odd = [4, 0, 0, 12, 0, 0, 0, 1, 0, 1, 0, 9];
     let fault = peer.sends(&odd).unwrap_err();
-    assert!(matches!(fault, Fault::Malformed(error) if error.why == Why::Length), "{fault}");
+    assert!(matches!(fault, SessionError::Malformed(error) if error.why == Why::Length), "{fault}");
     let error = peer.told_error_about(&odd);
     assert_eq!(error, ErrorReason::BAD_LEN);
 }
@@ -116,7 +116,7 @@ fn an_old_hello_may_have_anything_in_it() {
         let mut peer = Peer::connect(&cfg);
         peer.tx.clear();
         assert_eq!(peer.sends(&[version.0, 0, 0, 12, 0, 0, 0, 1, 0, 1, 0, 9]), Ok(None));
-        assert!(peer.session.is_greeted());
+        assert!(peer.session.is_version_negotiated());
         assert_eq!(kinds(&peer.tx)[0].0, MessageType::FEATURES_REQUEST);
     }
 }
@@ -125,12 +125,12 @@ fn an_old_hello_may_have_anything_in_it() {
 fn a_refusal_of_our_hello_is_the_end() {
     let mut peer = Peer::connect(&Config::default());
     let fault = peer.says(&error(ErrorReason::INCOMPATIBLE, &[])).unwrap_err();
-    assert_eq!(fault, Fault::Refused(ErrorReason::INCOMPATIBLE));
+    assert_eq!(fault, SessionError::HandshakeRejected(ErrorReason::INCOMPATIBLE));
 }
 
 #[test]
 fn silence_is_ended_in_time() {
     let mut peer = Peer::connect(&Config::default());
     peer.wait(9_999).unwrap();
-    assert_eq!(peer.wait(1), Err(Fault::SlowHandshake));
+    assert_eq!(peer.wait(1), Err(SessionError::HandshakeTimeout));
 }

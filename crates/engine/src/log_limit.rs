@@ -7,15 +7,15 @@ const LINES_MAX: u32 = 20;
 
 /// Lets some lines through each second and counts the others.
 #[derive(Debug, Default)]
-pub(crate) struct Gate {
+pub(crate) struct LogLimiter {
     since: Option<Instant>,
     passed: u32,
     held: u64,
 }
 
-impl Gate {
+impl LogLimiter {
     /// Whether a line may be logged now.
-    pub(crate) fn open(&mut self, now: Instant) -> bool {
+    pub(crate) fn allow(&mut self, now: Instant) -> bool {
         if self.since.is_none_or(|since| now - since >= Duration::from_secs(1)) {
             if self.held > 0 {
                 tracing::warn!(lines = self.held, "more of the same, not logged");
@@ -32,7 +32,7 @@ impl Gate {
     }
 
     /// Counts lines that were not even written.
-    pub(crate) fn hold(&mut self, lines: u64) {
+    pub(crate) fn add_suppressed(&mut self, lines: u64) {
         self.held += lines;
     }
 }

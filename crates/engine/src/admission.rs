@@ -11,14 +11,14 @@ const SHARE: usize = 2;
 
 /// A place in the lobby. A later one is a greater number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Ticket(u64);
+pub(crate) struct QueueKey(u64);
 
 /// Who comes from here counts as one: an IPv4 address, or the half of an IPv6 address that names the network, since
 /// whoever has one of those addresses has them all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Host(IpAddr);
+pub(crate) struct SourceNetwork(IpAddr);
 
-impl Host {
+impl SourceNetwork {
     pub(crate) fn new(ip: IpAddr) -> Self {
         Self(match ip.to_canonical() {
             IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
@@ -36,36 +36,36 @@ impl Host {
 /// # Cost
 /// Logarithmic in the number of peers, so that a flood pays for each of its connections and nobody else does.
 #[derive(Debug)]
-pub(crate) struct Lobby<C = ConnId> {
-    all: Row<C>,
-    by_host: HashMap<Host, Row<C>>,
+pub(crate) struct HandshakeQueue<C = ConnId> {
+    all: Arrivals<C>,
+    by_host: HashMap<SourceNetwork, Arrivals<C>>,
     /// The last host that held more than its share. There is room for one.
-    crowd: Option<Host>,
+    crowd: Option<SourceNetwork>,
     next: u64,
 }
 
 /// Peers in the order in which they came, and those that have said `HELLO` in the order in which they did.
 #[derive(Debug)]
-struct Row<C> {
-    silent: BTreeMap<Ticket, C>,
-    greeted: BTreeMap<Ticket, (C, Instant)>,
+struct Arrivals<C> {
+    silent: BTreeMap<QueueKey, C>,
+    greeted: BTreeMap<QueueKey, (C, Instant)>,
 }
 
-impl<C> Default for Lobby<C> {
+impl<C> Default for HandshakeQueue<C> {
     fn default() -> Self {
-        Self { all: Row::default(), by_host: HashMap::new(), crowd: None, next: 0 }
+        Self { all: Arrivals::default(), by_host: HashMap::new(), crowd: None, next: 0 }
     }
 }
 
-impl<C> Default for Row<C> {
+impl<C> Default for Arrivals<C> {
     fn default() -> Self {
         Self { silent: BTreeMap::new(), greeted: BTreeMap::new() }
     }
 }
 
-impl<C: Copy> Lobby<C> {
+impl<C: Copy> HandshakeQueue<C> {
     /// Takes a peer in; `places` is how many there are.
-    pub(crate) fn enter(&mut self, id: C, host: Host, places: usize) -> Ticket {
+    pub(crate) fn enter(&mut self, id: C, host: SourceNetwork, places: usize) -> QueueKey {
         let ticket = self.ticket();
         self.all.silent.insert(ticket, id);
         let row = self.by_host.entry(host).or_default();
@@ -77,7 +77,7 @@ impl<C: Copy> Lobby<C> {
     }
 
     /// Notes that a peer has said `HELLO`; returns its ticket from now on.
-    pub(crate) fn greet(&mut self, old: Ticket, host: Host, now: Instant) -> Ticket {
+    pub(crate) fn greet(&mut self, old: QueueKey, host: SourceNetwork, now: Instant) -> QueueKey {
         let Some(id) = self.all.silent.remove(&old) else { return old };
         let ticket = self.ticket();
         self.all.greeted.insert(ticket, (id, now));
@@ -89,7 +89,7 @@ impl<C: Copy> Lobby<C> {
     }
 
     /// Forgets a peer that has proved what it is, or is gone.
-    pub(crate) fn leave(&mut self, ticket: Ticket, host: Host) {
+    pub(crate) fn leave(&mut self, ticket: QueueKey, host: SourceNetwork) {
         self.all.forget(ticket);
         if let Some(row) = self.by_host.get_mut(&host) {
             row.forget(ticket);
@@ -102,7 +102,7 @@ impl<C: Copy> Lobby<C> {
     /// Who makes room for a newcomer from `host`, when all `places` are taken; `None` if it is the newcomer that goes.
     pub(crate) fn who_makes_room(
         &self,
-        host: Host,
+        host: SourceNetwork,
         places: usize,
         now: Instant,
         grace: Duration,
@@ -115,18 +115,18 @@ impl<C: Copy> Lobby<C> {
         }
     }
 
-    fn ticket(&mut self) -> Ticket {
+    fn ticket(&mut self) -> QueueKey {
         self.next += 1;
-        Ticket(self.next)
+        QueueKey(self.next)
     }
 }
 
-impl<C: Copy> Row<C> {
+impl<C: Copy> Arrivals<C> {
     fn len(&self) -> usize {
         self.silent.len() + self.greeted.len()
     }
 
-    fn forget(&mut self, ticket: Ticket) {
+    fn forget(&mut self, ticket: QueueKey) {
         self.silent.remove(&ticket);
         self.greeted.remove(&ticket);
     }
@@ -147,15 +147,16 @@ mod tests {
     const GRACE: Duration = Duration::from_millis(100);
     const PLACES: usize = 4;
 
-    fn host(last: u8) -> Host {
-        Host::new([10, 0, 0, last].into())
+    fn host(last: u8) -> SourceNetwork {
+        SourceNetwork::new([10, 0, 0, last].into())
     }
 
     #[test]
     fn the_silent_go_before_those_that_said_hello_and_these_after_a_grace() {
-        let (mut lobby, now) = (Lobby::default(), sluice_io::clock::now());
+        let (mut lobby, now) = (HandshakeQueue::default(), sluice_io::clock::now());
         let tickets: Vec<_> = (0..4).map(|n| lobby.enter(n, host(n), PLACES)).collect();
-        let who = |lobby: &Lobby<u8>, now| lobby.who_makes_room(host(9), PLACES, now, GRACE);
+        let who =
+            |lobby: &HandshakeQueue<u8>, now| lobby.who_makes_room(host(9), PLACES, now, GRACE);
         let first = lobby.greet(tickets[0], host(0), now);
         assert_eq!(who(&lobby, now), Some(1));
         // In another order than they came.
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_host_with_more_than_its_share_makes_room_for_others_at_once() {
-        let (mut lobby, now) = (Lobby::default(), sluice_io::clock::now());
+        let (mut lobby, now) = (HandshakeQueue::default(), sluice_io::clock::now());
         for (id, from) in [(0, host(1)), (1, host(2)), (2, host(2)), (3, host(2))] {
             let ticket = lobby.enter(id, from, PLACES);
             lobby.greet(ticket, from, now);
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_those_that_are_gone() {
-        let (mut lobby, now) = (Lobby::default(), sluice_io::clock::now());
+        let (mut lobby, now) = (HandshakeQueue::default(), sluice_io::clock::now());
         for n in 0..200 {
             let mut ticket = lobby.enter(n, host(n), PLACES);
             if n % 2 == 0 {
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn one_network_of_ipv6_is_one_host_and_ipv4_is_the_same_in_either_form() {
-        let at = |ip: &str| Host::new(ip.parse().unwrap());
+        let at = |ip: &str| SourceNetwork::new(ip.parse().unwrap());
         assert_eq!(at("2001:db8:0:1::1"), at("2001:db8:0:1:ffff::2"));
         assert_ne!(at("2001:db8:0:1::1"), at("2001:db8:0:2::1"));
         assert_eq!(at("::ffff:10.0.0.1"), at("10.0.0.1"));

@@ -9,8 +9,8 @@ use sluice_openflow::{
     RawMessage, Role, RoleRequest, SwitchConfig, Version, Versions, Why, ports,
 };
 
-use crate::Fault;
-use crate::assembly::{Assemblies, Pool, Room};
+use crate::SessionError;
+use crate::reassembly::{Reassembler, ReassemblyBudget, ReassemblyLimits};
 
 /// A locally administered address that is nobody's: a rule that matches frames from it to itself, of an Ethernet type
 /// for local experiments, at this priority is one that no switch has. A strict deletion means no other.
@@ -37,7 +37,7 @@ pub struct Config {
     pub generation_id: u64,
     /// Bytes that replies in parts may hold in all, per session.
     pub multipart_bytes_max: usize,
-    /// Bytes that they may hold in all sessions of one [`Pool`] together: so much memory, whatever switches do.
+    /// Bytes that they may hold in all sessions of one [`ReassemblyBudget`] together: so much memory, whatever switches do.
     pub multipart_total_bytes_max: usize,
     /// Malformed messages that one session may send before it is ended.
     pub malformed_max: u32,
@@ -61,22 +61,22 @@ impl Default for Config {
 }
 
 impl Config {
-    fn room(&self) -> Room {
-        Room { own: self.multipart_bytes_max, all: self.multipart_total_bytes_max }
+    fn room(&self) -> ReassemblyLimits {
+        ReassemblyLimits { own: self.multipart_bytes_max, all: self.multipart_total_bytes_max }
     }
 }
 
 /// The controller's end of one connection, from `HELLO` to hang-up. §6.3.
 ///
-/// Fed a time and a message, it answers with bytes in a buffer, at most one [`Event`], and the next
+/// Fed a time and a message, it answers with bytes in a buffer, at most one [`ControllerEvent`], and the next
 /// [`deadline`](Self::deadline). It owns no socket, no clock, no thread and no logger.
 ///
 /// ```text
 ///            HELLO           FEATURES_REPLY, PORT_DESC (1.3…)
-///  Greeting ───────▶ Asking ──────────────────────────────────▶ Up    any Fault ──▶ the owner hangs up
+///  Greeting ───────▶ Asking ──────────────────────────────────▶ Up    any SessionError ──▶ the owner hangs up
 /// ```
 #[derive(Debug)]
-pub struct Session {
+pub struct ControllerSession {
     phase: Phase,
     version: Version,
     next_xid: u32,
@@ -89,7 +89,7 @@ pub struct Session {
     /// When it was asked whether it is there, if it has not spoken since.
     probed: Option<Instant>,
     malformed: u32,
-    assemblies: Assemblies,
+    assemblies: Reassembler,
 }
 
 #[derive(Debug)]
@@ -110,9 +110,9 @@ struct Asking {
 
 /// What a message means to the owner of the session.
 #[derive(Debug)]
-pub enum Event<'a> {
+pub enum ControllerEvent<'a> {
     /// The peer is a switch, and this is what it is; its ports are complete.
-    Up(Box<Features>),
+    SwitchConnected(Box<Features>),
     /// A frame came up.
     PacketIn(PacketIn<'a>),
     /// A rule is gone.
@@ -126,14 +126,14 @@ pub enum Event<'a> {
     /// The whole reply to request `xid`.
     MultipartReply(u32, MultipartType, Cow<'a, [u8]>),
     /// The role that the switch granted.
-    Role(RoleRequest),
+    RoleReply(RoleRequest),
     /// A message could not be read; an `ERROR` about it was written.
     Malformed(MessageType, ParseError),
     /// A kind that sessions do not interpret.
     Other(RawMessage<'a>),
 }
 
-impl Session {
+impl ControllerSession {
     /// Opens the conversation: writes `HELLO` to `tx`.
     pub fn open(cfg: &Config, now: Instant, tx: &mut Vec<u8>) -> Self {
         let version = cfg.versions.highest().unwrap_or(Version::V1_0);
@@ -146,31 +146,31 @@ impl Session {
             heard: now,
             probed: None,
             malformed: 0,
-            assemblies: Assemblies::default(),
+            assemblies: Reassembler::default(),
         };
-        session.out(tx).hello(cfg.versions);
+        session.encoder(tx).hello(cfg.versions);
         session
     }
 
     /// Holds unfinished replies in `pool` from now on, with others that do.
-    pub fn share(&mut self, pool: &Pool) {
-        self.assemblies.share(pool);
+    pub fn set_reassembly_budget(&mut self, pool: &ReassemblyBudget) {
+        self.assemblies.set_reassembly_budget(pool);
     }
 
     /// A way to write to the peer.
     #[inline]
-    pub fn out<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Encoder<'t> {
+    pub fn encoder<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Encoder<'t> {
         Encoder::new(tx, self.version, &mut self.next_xid)
     }
 
     /// Notes that bytes came. Once per burst is enough.
     #[inline]
-    pub fn heard(&mut self, now: Instant) {
+    pub fn record_activity(&mut self, now: Instant) {
         (self.heard, self.probed) = (now, None);
     }
 
     /// How long the handshake took: a round trip, and what the peer had to do. Nothing before it is done.
-    pub fn handshake_took(&self) -> Duration {
+    pub fn handshake_duration(&self) -> Duration {
         self.took
     }
 
@@ -183,11 +183,11 @@ impl Session {
         cfg: &Config,
         msg: RawMessage<'a>,
         tx: &mut Vec<u8>,
-    ) -> Result<Option<Event<'a>>, Fault> {
+    ) -> Result<Option<ControllerEvent<'a>>, SessionError> {
         let kind = msg.kind();
         if !matches!(self.phase, Phase::Greeting) && msg.version() != self.version {
-            self.out(tx).error(ErrorReason::BAD_VERSION, msg);
-            return Err(Fault::WrongVersion(msg.version()));
+            self.encoder(tx).error(ErrorReason::BAD_VERSION, msg);
+            return Err(SessionError::WrongVersion(msg.version()));
         }
         match (&self.phase, kind) {
             (Phase::Greeting, MessageType::HELLO) => self.greet(cfg, msg, tx).map(|()| None),
@@ -195,17 +195,17 @@ impl Session {
             (Phase::Greeting, _) => Err(self.out_of_turn(msg, tx)),
             (_, MessageType::ECHO_REQUEST) => {
                 // What came as one message fits into one.
-                let _ = self.out(tx).echo_reply(msg.xid(), msg.body());
+                let _ = self.encoder(tx).echo_reply(msg.xid(), msg.body());
                 Ok(None)
             }
             (_, MessageType::ECHO_REPLY | MessageType::HELLO) => Ok(None),
             (Phase::Asking(_), _) => self.on_answer(cfg, msg, tx),
             (Phase::Up, _) => match event(msg) {
-                Ok(Told::Event(event)) => Ok(Some(event)),
+                Ok(Told::ControllerEvent(event)) => Ok(Some(event)),
                 Ok(Told::Part(part)) => {
                     let (xid, kind) = (msg.xid(), part.kind);
                     let whole = self.assemblies.add(xid, part, cfg.room())?;
-                    Ok(whole.map(|body| Event::MultipartReply(xid, kind, body)))
+                    Ok(whole.map(|body| ControllerEvent::MultipartReply(xid, kind, body)))
                 }
                 Err(error) => self.malformed(cfg, msg, error, tx),
             },
@@ -213,27 +213,32 @@ impl Session {
     }
 
     /// Agrees on a version and asks everything at once.
-    fn greet(&mut self, cfg: &Config, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> Result<(), Fault> {
+    fn greet(
+        &mut self,
+        cfg: &Config,
+        msg: RawMessage<'_>,
+        tx: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
         let theirs = match Hello::read(msg) {
             Ok(hello) => hello.versions(),
             // The header says which version it is, and nobody knows what else.
             Err(ParseError { why: Why::Version, .. }) => None,
             Err(error) => {
-                self.out(tx).error(ErrorReason::BAD_LEN, msg);
-                return Err(Fault::Malformed(error));
+                self.encoder(tx).error(ErrorReason::BAD_LEN, msg);
+                return Err(SessionError::Malformed(error));
             }
         };
         let Some(version) = cfg.versions.negotiate(msg.version(), theirs) else {
             self.version = self.version.min(msg.version()).max(Version::V1_0);
             // A sentence fits.
             let reason = ErrorReason::INCOMPATIBLE;
-            let _ = self.out(tx).error_with(msg.xid(), reason, b"no common version");
-            return Err(Fault::NoCommonVersion(msg.version()));
+            let _ = self.encoder(tx).error_with(msg.xid(), reason, b"no common version");
+            return Err(SessionError::NoCommonVersion(msg.version()));
         };
         self.version = version;
         let role = cfg.role.filter(|_| version >= Version::V1_2);
         let (miss_send_len, generation_id) = (cfg.miss_send_len, cfg.generation_id);
-        let mut out = self.out(tx);
+        let mut out = self.encoder(tx);
         let features_xid = out.features_request();
         let ports_xid = out.port_desc_request().ok();
         out.set_config(SwitchConfig { miss_send_len, ..SwitchConfig::default() });
@@ -256,10 +261,10 @@ impl Session {
         cfg: &Config,
         msg: RawMessage<'a>,
         tx: &mut Vec<u8>,
-    ) -> Result<Option<Event<'a>>, Fault> {
+    ) -> Result<Option<ControllerEvent<'a>>, SessionError> {
         let malformed = |session: &mut Self, tx: &mut Vec<u8>, error: ParseError| {
-            session.out(tx).error(ErrorReason::deserved(error, msg.version()), msg);
-            Fault::Malformed(error)
+            session.encoder(tx).error(ErrorReason::deserved(error, msg.version()), msg);
+            SessionError::Malformed(error)
         };
         let Phase::Asking(asking) = &mut self.phase else { return Ok(None) };
         let read = match msg.kind() {
@@ -285,12 +290,12 @@ impl Session {
                 Ok(())
             }
             MessageType::ERROR if msg.xid() == asking.features_xid => return Err(refused(msg)),
-            MessageType::ERROR => return Ok(ErrorMsg::new(msg).ok().map(Event::Error)),
+            MessageType::ERROR => return Ok(ErrorMsg::new(msg).ok().map(ControllerEvent::Error)),
             kind if is_from_switch(kind) => Ok(()),
             _ => return Err(self.out_of_turn(msg, tx)),
         };
         read.map_err(|error| malformed(self, tx, error))?;
-        Ok(self.come_up().map(Event::Up))
+        Ok(self.come_up().map(ControllerEvent::SwitchConnected))
     }
 
     /// Goes up once everything was answered.
@@ -325,12 +330,12 @@ impl Session {
             ..FlowMod::default()
         };
         // Every version can say all of this.
-        let _ = self.out(tx).flow_mod(&deletion);
+        let _ = self.encoder(tx).flow_mod(&deletion);
     }
 
-    fn out_of_turn(&mut self, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> Fault {
-        self.out(tx).error(ErrorReason::BAD_TYPE, msg);
-        Fault::OutOfTurn(msg.kind())
+    fn out_of_turn(&mut self, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> SessionError {
+        self.encoder(tx).error(ErrorReason::BAD_TYPE, msg);
+        SessionError::UnexpectedMessage(msg.kind())
     }
 
     #[cold]
@@ -340,26 +345,31 @@ impl Session {
         msg: RawMessage<'a>,
         error: ParseError,
         tx: &mut Vec<u8>,
-    ) -> Result<Option<Event<'a>>, Fault> {
-        self.out(tx).error(ErrorReason::deserved(error, msg.version()), msg);
+    ) -> Result<Option<ControllerEvent<'a>>, SessionError> {
+        self.encoder(tx).error(ErrorReason::deserved(error, msg.version()), msg);
         self.malformed += 1;
         if self.malformed > cfg.malformed_max {
-            return Err(Fault::TooManyMalformed);
+            return Err(SessionError::TooManyMalformed);
         }
-        Ok(Some(Event::Malformed(msg.kind(), error)))
+        Ok(Some(ControllerEvent::Malformed(msg.kind(), error)))
     }
 
     /// Lets time pass: asks a silent switch whether it is there.
     ///
     /// # Errors
     /// The reason to hang up.
-    pub fn on_time(&mut self, cfg: &Config, now: Instant, tx: &mut Vec<u8>) -> Result<(), Fault> {
+    pub fn handle_timeouts(
+        &mut self,
+        cfg: &Config,
+        now: Instant,
+        tx: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
         if now < self.deadline(cfg) {
             return Ok(());
         }
         match (&self.phase, self.probed) {
-            (Phase::Greeting | Phase::Asking(_), _) => Err(Fault::SlowHandshake),
-            (Phase::Up, Some(_)) => Err(Fault::Silent),
+            (Phase::Greeting | Phase::Asking(_), _) => Err(SessionError::HandshakeTimeout),
+            (Phase::Up, Some(_)) => Err(SessionError::EchoTimeout),
             (Phase::Up, None) => {
                 self.probe(now, tx);
                 Ok(())
@@ -371,11 +381,11 @@ impl Session {
     pub fn probe(&mut self, now: Instant, tx: &mut Vec<u8>) {
         if self.probed.is_none() {
             self.probed = Some(now);
-            self.out(tx).echo_request();
+            self.encoder(tx).echo_request();
         }
     }
 
-    /// When [`on_time`](Self::on_time) has something to do.
+    /// When [`handle_timeouts`](Self::handle_timeouts) has something to do.
     pub fn deadline(&self, cfg: &Config) -> Instant {
         match (&self.phase, self.probed) {
             (Phase::Greeting | Phase::Asking(_), _) => self.opened + cfg.handshake_timeout,
@@ -385,7 +395,7 @@ impl Session {
     }
 
     /// When the peer was asked whether it is there, if it has said nothing since.
-    pub fn probed(&self) -> Option<Instant> {
+    pub fn probed_at(&self) -> Option<Instant> {
         self.probed
     }
 
@@ -397,7 +407,7 @@ impl Session {
 
     /// Whether the peer has said `HELLO` and a version was agreed on.
     #[inline]
-    pub fn is_greeted(&self) -> bool {
+    pub fn is_version_negotiated(&self) -> bool {
         !matches!(self.phase, Phase::Greeting)
     }
 
@@ -410,20 +420,20 @@ impl Session {
 
 /// What a message of a session that is up says.
 enum Told<'a> {
-    Event(Event<'a>),
+    ControllerEvent(ControllerEvent<'a>),
     Part(Multipart<'a>),
 }
 
 fn event(msg: RawMessage<'_>) -> Result<Told<'_>, ParseError> {
-    Ok(Told::Event(match msg.kind() {
-        MessageType::PACKET_IN => Event::PacketIn(PacketIn::new(msg)?),
-        MessageType::FLOW_REMOVED => Event::FlowRemoved(FlowRemovedView::new(msg)?),
-        MessageType::PORT_STATUS => Event::PortStatus(PortStatus::read(msg)?),
-        MessageType::ERROR => Event::Error(ErrorMsg::new(msg)?),
-        MessageType::BARRIER_REPLY => Event::BarrierReply(msg.xid()),
-        MessageType::ROLE_REPLY => Event::Role(RoleRequest::read(msg)?),
+    Ok(Told::ControllerEvent(match msg.kind() {
+        MessageType::PACKET_IN => ControllerEvent::PacketIn(PacketIn::new(msg)?),
+        MessageType::FLOW_REMOVED => ControllerEvent::FlowRemoved(FlowRemovedView::new(msg)?),
+        MessageType::PORT_STATUS => ControllerEvent::PortStatus(PortStatus::read(msg)?),
+        MessageType::ERROR => ControllerEvent::Error(ErrorMsg::new(msg)?),
+        MessageType::BARRIER_REPLY => ControllerEvent::BarrierReply(msg.xid()),
+        MessageType::ROLE_REPLY => ControllerEvent::RoleReply(RoleRequest::read(msg)?),
         MessageType::MULTIPART_REPLY => return Ok(Told::Part(Multipart::new(msg)?)),
-        kind if is_from_switch(kind) => Event::Other(msg),
+        kind if is_from_switch(kind) => ControllerEvent::Other(msg),
         _ => return Err(ParseError::new("type", 1, Why::UnknownType)),
     }))
 }
@@ -452,9 +462,9 @@ fn is_from_switch(kind: MessageType) -> bool {
     )
 }
 
-fn refused(msg: RawMessage<'_>) -> Fault {
+fn refused(msg: RawMessage<'_>) -> SessionError {
     match ErrorMsg::new(msg) {
-        Ok(error) => Fault::Refused(error.reason),
-        Err(error) => Fault::Malformed(error),
+        Ok(error) => SessionError::HandshakeRejected(error.reason),
+        Err(error) => SessionError::Malformed(error),
     }
 }
