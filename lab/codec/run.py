@@ -35,10 +35,10 @@ RUN_NS = 100e6
 
 
 def sluice():
-    words = ["cargo", "build", "--locked", "--release", "-p", "sluice-openflow", "--example", "cost"]
+    words = ["cargo", "build", "--locked", "--release", "-p", "sluice-fastpath", "--example", "message_cost"]
     subprocess.run(words, cwd=lab.ROOT, check=True)
     target = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", lab.ROOT / "target"))
-    return [target / "release/examples/cost"], "this"
+    return [target / "release/examples/message_cost"], "this"
 
 
 def subjects():

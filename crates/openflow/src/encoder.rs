@@ -105,59 +105,6 @@ impl<'t> Encoder<'t> {
         Ok(())
     }
 
-    /// The transaction id of the next message, which is then another.
-    #[inline]
-    pub(crate) fn take_xid(&mut self) -> u32 {
-        let xid = *self.next_xid;
-        *self.next_xid = xid.wrapping_add(1);
-        xid
-    }
-
-    /// Sets the transaction id of the next message.
-    #[inline]
-    pub(crate) fn set_next_xid(&mut self, xid: u32) {
-        *self.next_xid = xid;
-    }
-
-    /// Forgets what is behind the first `len` bytes.
-    #[inline]
-    pub(crate) fn truncate(&mut self, len: usize) {
-        self.tx.truncate(len);
-    }
-
-    /// Appends the first `N` of `bytes` and returns them, to be written over.
-    #[inline]
-    pub(crate) fn put_chunk<const N: usize>(&mut self, bytes: &[u8]) -> &mut [u8] {
-        if let Some(chunk) = bytes.first_chunk::<N>() {
-            self.tx.extend_from_slice(chunk);
-        }
-        self.tx.last_chunk_mut::<N>().map_or(&mut [], |chunk| chunk)
-    }
-
-    /// Appends a copy of a layout and returns it, to be written over.
-    #[inline]
-    pub(crate) fn put_copy<T>(&mut self, layout: &T) -> Option<&mut T>
-    where
-        T: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned,
-    {
-        self.put(layout);
-        T::mut_from_suffix(self.tx).ok().map(|(_, copy)| copy)
-    }
-
-    /// Appends two copies of a layout and returns them, to be written over.
-    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
-    #[inline(always)]
-    pub(crate) fn put_two<T>(&mut self, layout: &T) -> Option<&mut [T; 2]>
-    where
-        T: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned,
-    {
-        // One copy of both would be a call, and so would be copies in two places.
-        for _ in 0..2 {
-            self.tx.extend_from_slice(layout.as_bytes());
-        }
-        <[T; 2]>::mut_from_suffix(self.tx).ok().map(|(_, copies)| copies)
-    }
-
     /// Appends a layout.
     #[inline]
     pub(crate) fn put<T: IntoBytes + Immutable + ?Sized>(&mut self, layout: &T) {
@@ -249,6 +196,79 @@ impl<'t> Encoder<'t> {
     /// `BARRIER_REPLY` to the request `xid`. §7.3.8.
     pub fn barrier_reply(&mut self, xid: u32) {
         self.bare_with_xid(MessageType::BARRIER_REPLY, xid);
+    }
+}
+
+/// Low-level writing, for code that writes many messages of one shape from a template, as `sluice-fastpath` does.
+///
+/// These functions know nothing of messages: the caller sees to it that whole messages are appended.
+impl Encoder<'_> {
+    /// Returns the transaction id of the next message and counts it as used.
+    #[inline]
+    pub fn take_xid(&mut self) -> u32 {
+        let xid = *self.next_xid;
+        *self.next_xid = xid.wrapping_add(1);
+        xid
+    }
+
+    /// Sets the transaction id of the next message.
+    #[inline]
+    pub fn set_next_xid(&mut self, xid: u32) {
+        *self.next_xid = xid;
+    }
+
+    /// Shortens the buffer to `len` bytes.
+    #[inline]
+    pub fn truncate(&mut self, len: usize) {
+        self.tx.truncate(len);
+    }
+
+    /// Appends `bytes`.
+    #[inline]
+    pub fn append_bytes(&mut self, bytes: &[u8]) {
+        self.put(bytes);
+    }
+
+    /// Appends the first `N` of `bytes` and returns the copy, for values to be patched in.
+    #[inline]
+    pub fn append_chunk<const N: usize>(&mut self, bytes: &[u8]) -> &mut [u8] {
+        if let Some(chunk) = bytes.first_chunk::<N>() {
+            self.tx.extend_from_slice(chunk);
+        }
+        self.tx.last_chunk_mut::<N>().map_or(&mut [], |chunk| chunk)
+    }
+
+    /// Appends a copy of `layout` and returns the copy, for values to be patched in.
+    #[inline]
+    pub fn append_copy<T>(&mut self, layout: &T) -> Option<&mut T>
+    where
+        T: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned,
+    {
+        self.put(layout);
+        T::mut_from_suffix(self.tx).ok().map(|(_, copy)| copy)
+    }
+
+    /// Appends two copies of `layout` and returns them, for values to be patched in.
+    #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
+    #[inline(always)]
+    pub fn append_two_copies<T>(&mut self, layout: &T) -> Option<&mut [T; 2]>
+    where
+        T: FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned,
+    {
+        // One copy of both would be a call, and so would be copies in two places.
+        for _ in 0..2 {
+            self.tx.extend_from_slice(layout.as_bytes());
+        }
+        <[T; 2]>::mut_from_suffix(self.tx).ok().map(|(_, copies)| copies)
+    }
+
+    /// Writes the number of bytes since `start` into the length field of the message header at `start`.
+    ///
+    /// # Errors
+    /// The message is longer than 65 535 bytes.
+    #[inline]
+    pub fn patch_message_len(&mut self, start: usize) -> Result<(), EncodeError> {
+        self.patch_len(start, 2)
     }
 }
 

@@ -41,7 +41,6 @@ mod packet_in;
 mod packet_out;
 mod port;
 mod raw_message;
-mod stencil;
 mod version;
 
 pub use body::ports;
@@ -67,7 +66,6 @@ pub use packet_in::{PacketIn, PacketIns};
 pub use packet_out::{PacketOut, PacketOutView};
 pub use port::PortNo;
 pub use raw_message::{HEADER_LEN, RawMessage, split};
-pub use stencil::{Course, Fill, Stencil, Ways};
 pub use version::{Version, Versions};
 
 /// What the `buffer_id` field holds when the switch kept nothing. `OFP_NO_BUFFER`, §A.

@@ -225,9 +225,9 @@ impl<'a> PacketIns<'a> {
         self.rest
     }
 
-    /// The version that they are of.
+    /// The OpenFlow version of the messages.
     #[inline]
-    pub(crate) const fn version(&self) -> Version {
+    pub const fn version(&self) -> Version {
         self.version
     }
 
@@ -237,9 +237,10 @@ impl<'a> PacketIns<'a> {
         self.taken
     }
 
-    /// Goes on at `rest`, `taken` messages further on.
+    /// Continues at `rest`, which is what follows `taken` more messages. For code that reads messages from
+    /// [`rest`](Self::rest) itself, as `sluice-fastpath` does.
     #[inline]
-    pub(crate) const fn skip_to(&mut self, rest: &'a [u8], taken: u64) {
+    pub const fn skip_to(&mut self, rest: &'a [u8], taken: u64) {
         self.rest = rest;
         self.taken += taken;
     }

@@ -1,9 +1,8 @@
 //! Usual frames between two hosts of one switch, in a loop of their own. What is said of them is, byte for byte, what the
 //! general way says; `crates/apps/tests/usual.rs` compares both.
 
-use sluice_openflow::{
-    Course, DatapathId, EncodeError, Encoder, EthHeader, MacAddr, PacketIns, PortNo, Ways,
-};
+use sluice_fastpath::{Course, Ways, install_paths_v1_0, install_paths_v1_3};
+use sluice_openflow::{DatapathId, EncodeError, Encoder, EthHeader, MacAddr, PacketIns, PortNo};
 use sluice_sdk::view::{NetworkView, SwitchPort};
 use sluice_sdk::{CoarseTime, Ctx, PORTS_MAX, SwitchHosts};
 
@@ -90,11 +89,11 @@ impl Forwarding {
         let course = |desk: &mut Desk<'_>, port, eth: &EthHeader, frame: &[u8]| {
             desk.course(port, eth, frame)
         };
-        frames.load_narrow(out, ways, &mut desk, course);
+        install_paths_v1_0(frames, out, ways, &mut desk, course);
         let course = |desk: &mut Desk<'_>, port, eth: &EthHeader, frame: &[u8]| {
             desk.course(port, eth, frame)
         };
-        frames.load_wide(out, ways, &mut desk, course);
+        install_paths_v1_3(frames, out, ways, &mut desk, course);
         let Desk { loaded, waited, .. } = desk;
         self.counts.paths += loaded;
         self.counts.rules += if both { 2 * loaded } else { loaded };

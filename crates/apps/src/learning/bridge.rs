@@ -1,9 +1,10 @@
 //! One switch of the learning bridge: where its stations are, and what is written to it.
 
 use arrayvec::ArrayVec;
+use sluice_fastpath::{Fill, Stencil, install_flows_v1_0, install_flows_v1_3};
 use sluice_openflow::{
-    Action, EncodeError, Encoder, EthHeader, Ethernet, Field, Fill, FlowMod, FlowModCommand,
-    Instruction, MacAddr, PacketIn, PacketIns, PacketOut, PortNo, Stencil, VlanId,
+    Action, EncodeError, Encoder, EthHeader, Ethernet, Field, FlowMod, FlowModCommand, Instruction,
+    MacAddr, PacketIn, PacketIns, PacketOut, PortNo, VlanId,
 };
 use sluice_sdk::{Ctx, Verdict};
 
@@ -167,11 +168,11 @@ impl Bridge {
         let route = |table: &mut Standing<'_>, hashes, eth: &EthHeader, port| {
             table.route::<FLOODED>(hashes, eth, port)
         };
-        frames.stamp_narrow::<AHEAD, _, _>(out, rule, table, look, route);
+        install_flows_v1_0::<AHEAD, _, _>(frames, out, rule, table, look, route);
         let route = |table: &mut Standing<'_>, hashes, eth: &EthHeader, port| {
             table.route::<FLOODED>(hashes, eth, port)
         };
-        frames.stamp_wide::<AHEAD, _, _>(out, rule, table, look, route);
+        install_flows_v1_3::<AHEAD, _, _>(frames, out, rule, table, look, route);
     }
 
     /// Reads the addresses of a frame; `None` for one that no bridge forwards.
@@ -225,7 +226,7 @@ impl Bridge {
             Some(port) if port == p.in_port => _ = discard(p.buffer_id, p.in_port, ctx),
             Some(port) => {
                 fill.out_port = port;
-                say(ctx.switch.stamp(&self.rule, &fill));
+                say(self.rule.encode(&mut ctx.switch, &fill));
                 if p.buffer_id.is_none() {
                     self.send(p.frame, p.total_len, fill, ctx);
                 }
@@ -238,10 +239,10 @@ impl Bridge {
     #[inline(never)]
     fn send(&self, frame: &[u8], total_len: u16, fill: Fill<'_>, ctx: &mut Ctx<'_>) {
         if fill.buffer_id.is_some() {
-            say(ctx.switch.stamp(&self.frame, &fill));
+            say(self.frame.encode(&mut ctx.switch, &fill));
         } else if frame.len() + FCS_LEN >= usize::from(total_len) {
             // A frame that just fits its PACKET_IN is too long for a PACKET_OUT, and lost as frames may be.
-            let _ = ctx.switch.stamp_with_frame(&self.frame, &fill, frame);
+            let _ = self.frame.encode_with_frame(&mut ctx.switch, &fill, frame);
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
+use sluice_fastpath::{Fill, Stencil};
 use sluice_openflow::{
-    Action, DatapathId, EncodeError, Encoder, Ethernet, Features, Field, Fill, FlowMod,
-    Instruction, PacketOut, PortNo, Stencil,
+    Action, DatapathId, EncodeError, Encoder, Ethernet, Features, Field, FlowMod, Instruction,
+    PacketOut, PortNo,
 };
 use sluice_sdk::view::{SwitchInfo, SwitchPort};
 use sluice_sdk::{Ctx, PROBES, SwitchIndex};
@@ -125,7 +126,7 @@ impl Switch {
             out_port: port_no,
         };
         // A port that the version has no number for was not told in it.
-        let _ = ctx.urgent().stamp_with_frame(&self.stencil, &fill, frame);
+        let _ = self.stencil.encode_with_frame(&mut ctx.urgent(), &fill, frame);
         let due = ctx.now + until_next(self.id, n, sent_us, interval);
         match way {
             Way::Near => port.due = due,

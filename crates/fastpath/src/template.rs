@@ -1,24 +1,18 @@
 //! Messages drawn once and stamped many times, for the way of a `PACKET_IN`.
 
-mod usual;
-mod ways;
-
-use crate::raw_message::Header;
-
-use crate::{
-    Action, EncodeError, Encoder, EthHeader, FieldId, FlowMod, Instruction, PacketOut, PortNo,
-    Version, VlanId,
+use sluice_openflow::{
+    Action, EncodeError, Encoder, EthHeader, FieldId, FlowMod, HEADER_LEN, Instruction, NO_BUFFER,
+    PacketOut, PortNo, Version, VlanId,
 };
 
-use usual::{Rule10, Rule13, Ruled};
-pub use ways::{Course, Ways};
-use ways::{PairRule10, PairRule13, Paired};
+use crate::install_flows::{Rule10, Rule13, Ruled};
+use crate::install_paths::{PairRule10, PairRule13, Paired};
 
 /// Bytes of a `FLOW_MOD` of 1.0 with one action: the commonest of the shorter drawings.
-const LEN_SHORT: usize = 80;
+pub(crate) const LEN_SHORT: usize = 80;
 
 /// Bytes a drawing can have: a `FLOW_MOD` of 1.1 with one action, whose match has 88 bytes.
-const LEN_MAX: usize = 160;
+pub(crate) const LEN_MAX: usize = 160;
 
 /// `OFPVID_PRESENT`: the bit of `vlan_vid` that says that there is a tag. §7.2.3.7.
 const TAGGED: u16 = 0x1000;
@@ -181,7 +175,7 @@ impl Stencil {
 
     /// The drawing as a layout, if it is a rule that has this layout in `version`.
     #[inline]
-    fn ruled<R: Ruled>(&self, version: Version) -> Option<&R> {
+    pub(crate) fn ruled<R: Ruled>(&self, version: Version) -> Option<&R> {
         let is_it = self.is_ruled && self.version == R::VERSION && version == R::VERSION;
         let (rule, _) = R::ref_from_prefix(&self.bytes).ok()?;
         is_it.then_some(rule)
@@ -189,7 +183,7 @@ impl Stencil {
 
     /// The same for rules that match both addresses and the VLAN.
     #[inline]
-    fn paired<R: Paired>(&self, version: Version) -> Option<&R> {
+    pub(crate) fn paired<R: Paired>(&self, version: Version) -> Option<&R> {
         let is_it = self.is_paired && self.version == R::VERSION && version == R::VERSION;
         let (rule, _) = R::ref_from_prefix(&self.bytes).ok()?;
         is_it.then_some(rule)
@@ -236,7 +230,7 @@ impl Stencil {
     fn fill(&self, msg: &mut [u8], xid: u32, fill: &Fill<'_>) -> Result<(), EncodeError> {
         const XID_AT: u8 = 4;
         put(msg, XID_AT, &xid.to_be_bytes());
-        put(msg, self.buffer_id, &fill.buffer_id.unwrap_or(crate::NO_BUFFER).to_be_bytes());
+        put(msg, self.buffer_id, &fill.buffer_id.unwrap_or(NO_BUFFER).to_be_bytes());
         put(msg, self.eth_dst, &fill.eth.dst.0);
         put(msg, self.eth_src, &fill.eth.src.0);
         if self.version == Version::V1_0 {
@@ -264,52 +258,52 @@ fn put<const N: usize>(msg: &mut [u8], at: u8, value: &[u8; N]) {
     }
 }
 
-const _: () = assert!(size_of::<Header>() == 8 && LEN_MAX + SCRAP < 256);
+const _: () = assert!(HEADER_LEN == 8 && LEN_MAX + SCRAP < 256);
 
 fn to_place(at: usize) -> u8 {
     u8::try_from(at).unwrap_or(u8::MAX)
 }
 
-impl Encoder<'_> {
-    /// Writes the message that `stencil` has drawn, with the values of `fill`; returns its transaction id.
+impl Stencil {
+    /// Writes the message that is drawn, with the values of `fill`; returns its transaction id.
     ///
     /// # Errors
     /// A port that the version has no number for; nothing is written then.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    pub fn stamp(&mut self, stencil: &Stencil, fill: &Fill<'_>) -> Result<u32, EncodeError> {
+    pub fn encode(&self, out: &mut Encoder<'_>, fill: &Fill<'_>) -> Result<u32, EncodeError> {
         // What is copied has a length that the compiler knows, and is cut afterwards. The values go over the copy:
         // a copy of what was written just before would wait for it.
-        let (xid, start) = (self.take_xid(), self.len());
-        let written = if usize::from(stencil.len) <= LEN_SHORT {
-            let msg = self.put_chunk::<{ LEN_SHORT + SCRAP }>(&stencil.bytes);
-            stencil.fill(msg, xid, fill)
+        let (xid, start) = (out.take_xid(), out.len());
+        let written = if usize::from(self.len) <= LEN_SHORT {
+            let msg = out.append_chunk::<{ LEN_SHORT + SCRAP }>(&self.bytes);
+            self.fill(msg, xid, fill)
         } else {
-            let msg = self.put_chunk::<{ LEN_MAX + SCRAP }>(&stencil.bytes);
-            stencil.fill(msg, xid, fill)
+            let msg = out.append_chunk::<{ LEN_MAX + SCRAP }>(&self.bytes);
+            self.fill(msg, xid, fill)
         };
-        let len = if written.is_ok() { usize::from(stencil.len) } else { 0 };
-        self.truncate(start + len);
+        let len = if written.is_ok() { usize::from(self.len) } else { 0 };
+        out.truncate(start + len);
         written.map(|()| xid)
     }
 
     /// The same for a `PACKET_OUT` that brings its frame along.
     ///
     /// # Errors
-    /// As [`stamp`](Self::stamp); and a frame of more than some 65 000 bytes.
+    /// As [`encode`](Self::encode); and a frame of more than some 65 000 bytes.
     #[inline]
-    pub fn stamp_with_frame(
-        &mut self,
-        stencil: &Stencil,
+    pub fn encode_with_frame(
+        &self,
+        out: &mut Encoder<'_>,
         fill: &Fill<'_>,
         frame: &[u8],
     ) -> Result<u32, EncodeError> {
-        let start = self.len();
-        let xid = self.stamp(stencil, fill)?;
-        self.put(frame);
-        let written = self.patch_len(start, 2);
+        let start = out.len();
+        let xid = self.encode(out, fill)?;
+        out.append_bytes(frame);
+        let written = out.patch_message_len(start);
         if written.is_err() {
-            self.truncate(start);
+            out.truncate(start);
         }
         written.map(|()| xid)
     }
@@ -320,7 +314,7 @@ mod tests {
     use zerocopy::FromBytes;
 
     use super::*;
-    use crate::{Field, MacAddr};
+    use sluice_openflow::{Field, MacAddr};
 
     fn eth() -> EthHeader {
         let bytes = [[2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 8]].concat();
@@ -369,7 +363,7 @@ mod tests {
                         vlan,
                         out_port: port,
                     };
-                    assert_eq!(out.stamp(&stencil, &fill), Ok(5));
+                    assert_eq!(stencil.encode(&mut out, &fill), Ok(5));
                     assert_eq!(tx, anew, "{version} {n}");
                 }
             }
@@ -390,7 +384,7 @@ mod tests {
             let stencil = Stencil::packet_out(&out, &drawn).unwrap();
             let fill =
                 Fill { buffer_id: None, in_port, eth: &eth(), vlan: None, out_port: PortNo::FLOOD };
-            out.stamp_with_frame(&stencil, &fill, frame).unwrap();
+            stencil.encode_with_frame(&mut out, &fill, frame).unwrap();
             assert_eq!(tx, anew, "{version}");
         }
     }
@@ -410,7 +404,7 @@ mod tests {
             vlan: None,
             out_port: PortNo(0x1_0000),
         };
-        assert_eq!(out.stamp(&stencil, &fill).unwrap_err().what, "port number");
+        assert_eq!(stencil.encode(&mut out, &fill).unwrap_err().what, "port number");
         assert!(tx.is_empty());
     }
 }

@@ -1,9 +1,9 @@
 //! What reading and writing a message costs: the subject of `lab/codec`, and a table for whoever asks by hand.
 //!
 //! ```text
-//! cost                                   every case once, nanoseconds
-//! cost messages DIR                      writes the messages to DIR, as <version>_<kind>.bin
-//! cost DIR VERSION KIND DEED COUNT       one case, COUNT times, on the message in DIR; prints nanoseconds each
+//! message_cost                                   every case once, nanoseconds
+//! message_cost messages DIR                      writes the messages to DIR, as <version>_<kind>.bin
+//! message_cost DIR VERSION KIND DEED COUNT       one case, COUNT times, on the message in DIR; prints nanoseconds each
 //! ```
 
 #![expect(
@@ -18,13 +18,14 @@ use std::path::Path;
 use std::time::Instant;
 use std::{env, fs};
 
+use sluice_fastpath::{Fill, Stencil};
 use sluice_openflow::model::{
     Elapsed, FlowDesc, Multipart, MultipartFlags, PacketIn, Reply, Stat, Stats,
 };
 use sluice_openflow::{
-    Action, Encoder, EthHeader, Ethernet, Field, Fill, FlowMod, FlowModFlags, FlowRemoved,
-    FlowRemovedView, Instruction, MacAddr, Match, Message, PacketOut, PortNo, RawMessage, Stencil,
-    Version, flow_stats,
+    Action, Encoder, EthHeader, Ethernet, Field, FlowMod, FlowModFlags, FlowRemoved,
+    FlowRemovedView, Instruction, MacAddr, Match, Message, PacketOut, PortNo, RawMessage, Version,
+    flow_stats,
 };
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -70,7 +71,10 @@ fn main() -> Outcome<()> {
             println!("{:.2}", cost(&bytes, kind, deed, count.parse()?)?);
             Ok(())
         }
-        _ => Err("cost | cost messages DIR | cost DIR VERSION KIND DEED COUNT".into()),
+        _ => Err(
+            "message_cost | message_cost messages DIR | message_cost DIR VERSION KIND DEED COUNT"
+                .into(),
+        ),
     }
 }
 
@@ -169,9 +173,9 @@ fn stamp(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
         let (fill, mut xid) = (black_box(&fill), 1);
         let mut out = Encoder::new(&mut tx, version, &mut xid);
         if data.is_empty() {
-            out.stamp(&stencil, fill)?;
+            stencil.encode(&mut out, fill)?;
         } else {
-            out.stamp_with_frame(&stencil, fill, black_box(data))?;
+            stencil.encode_with_frame(&mut out, fill, black_box(data))?;
         }
         black_box(&tx);
         Ok(())

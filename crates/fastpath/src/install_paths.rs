@@ -5,12 +5,13 @@ use core::mem::offset_of;
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::usual::{Rule10, Ruled, Usual, Usual10, Usual13};
-use super::{Fill, LEN_MAX, LEN_SHORT, Stencil};
-use crate::{
+use sluice_openflow::{
     Action, EncodeError, Encoder, EthHeader, FlowMod, MacAddr, NO_BUFFER, PacketIns, PacketOut,
     PortNo, Version,
 };
+
+use crate::install_flows::{Rule10, Ruled, Usual, Usual10, Usual13};
+use crate::template::{Fill, LEN_MAX, LEN_SHORT, Stencil};
 
 /// Bytes of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
 const FCS_LEN: usize = 4;
@@ -61,90 +62,88 @@ impl Ways {
     }
 }
 
-impl<'a> PacketIns<'a> {
-    /// Answers the usual frames that come next, each as `course` says of its ingress port, its start and all of it. For
-    /// switches whose ports have numbers of 16 bits; does nothing for others.
-    ///
-    /// Usual is an untagged frame from a real port that the switch keeps or that came up whole. Ends at the first that is
-    /// not, and at the first for which there is no course: that one is [`next`](Iterator::next). Rules that match anything
-    /// but destination, source and VLAN, in this order, answer none. Ports are those that the switch was heard to have.
-    ///
-    /// # Cost
-    /// All places are known to the compiler. It is two functions because a `course` that is called in one place becomes
-    /// part of the loop.
-    #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
-    #[inline(always)]
-    pub fn load_narrow<T>(
-        &mut self,
-        out: &mut Encoder<'_>,
-        ways: &Ways,
-        table: &mut T,
-        course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
-    ) {
-        if let Some(rule) = ways.rule.paired::<PairRule10>(self.version()) {
-            self.load_each::<Usual10, _, _>(out, (rule, ways), table, course);
-        }
+/// Answers the usual frames that come next, each as `course` says of its ingress port, its start and all of it. For
+/// switches whose ports have numbers of 16 bits; does nothing for others.
+///
+/// Usual is an untagged frame from a real port that the switch keeps or that came up whole. Ends at the first that is
+/// not, and at the first for which there is no course: that one is [`next`](Iterator::next). Rules that match anything
+/// but destination, source and VLAN, in this order, answer none. Ports are those that the switch was heard to have.
+///
+/// # Cost
+/// All places are known to the compiler. It is two functions because a `course` that is called in one place becomes
+/// part of the loop.
+#[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
+#[inline(always)]
+pub fn install_paths_v1_0<T>(
+    frames: &mut PacketIns<'_>,
+    out: &mut Encoder<'_>,
+    ways: &Ways,
+    table: &mut T,
+    course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
+) {
+    if let Some(rule) = ways.rule.paired::<PairRule10>(frames.version()) {
+        load_each::<Usual10, _, _>(frames, out, (rule, ways), table, course);
     }
+}
 
-    /// The same for switches whose ports have numbers of 32 bits.
-    #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
-    #[inline(always)]
-    pub fn load_wide<T>(
-        &mut self,
-        out: &mut Encoder<'_>,
-        ways: &Ways,
-        table: &mut T,
-        course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
-    ) {
-        if let Some(rule) = ways.rule.paired::<PairRule13>(self.version()) {
-            self.load_each::<Usual13, _, _>(out, (rule, ways), table, course);
-        }
+/// The same for switches whose ports have numbers of 32 bits.
+#[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
+#[inline(always)]
+pub fn install_paths_v1_3<T>(
+    frames: &mut PacketIns<'_>,
+    out: &mut Encoder<'_>,
+    ways: &Ways,
+    table: &mut T,
+    course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
+) {
+    if let Some(rule) = ways.rule.paired::<PairRule13>(frames.version()) {
+        load_each::<Usual13, _, _>(frames, out, (rule, ways), table, course);
     }
+}
 
-    #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
-    #[inline(always)]
-    fn load_each<P: Usual + 'a, R: Paired, T>(
-        &mut self,
-        out: &mut Encoder<'_>,
-        (rule, ways): (&R, &Ways),
-        table: &mut T,
-        course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
-    ) {
-        let (mut rest, mut taken) = (self.rest(), 0);
-        let mut xid = out.next_xid();
-        while let Some((p, after)) = P::split::<false>(rest) {
-            let Some(in_port) = p.in_port() else { break };
-            let msg = rest.len() - after.len();
-            let Some(frame) = rest.get(P::FRAME_AT..msg) else { break };
-            if !p.is_kept() && !fits(frame, p.total_len()) {
+#[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
+#[inline(always)]
+fn load_each<'a, P: Usual + 'a, R: Paired, T>(
+    frames: &mut PacketIns<'a>,
+    out: &mut Encoder<'_>,
+    (rule, ways): (&R, &Ways),
+    table: &mut T,
+    course: impl Fn(&mut T, PortNo, &EthHeader, &[u8]) -> Option<Course>,
+) {
+    let (mut rest, mut taken) = (frames.rest(), 0);
+    let mut xid = out.next_xid();
+    while let Some((p, after)) = P::split::<false>(rest) {
+        let Some(in_port) = p.in_port() else { break };
+        let msg = rest.len() - after.len();
+        let Some(frame) = rest.get(P::FRAME_AT..msg) else { break };
+        if !p.is_kept() && !fits(frame, p.total_len()) {
+            break;
+        }
+        let Some(course) = course(table, in_port, p.eth(), frame) else { break };
+        let (Course::Load(out_port) | Course::Send(out_port)) = course;
+        let is_load = matches!(course, Course::Load(_));
+        if is_load {
+            let (values, ports) = ((p.buffer_id(), p.eth()), [in_port, out_port]);
+            let loaded = if ways.both {
+                rule.load_both(out, xid, values, ports)
+            } else {
+                rule.load(out, xid, values, ports)
+            };
+            let Some(next) = loaded else { break };
+            xid = next;
+        }
+        if !(is_load && p.is_kept()) {
+            out.set_next_xid(xid);
+            let sent = send::<P>(p, out_port, frame, ways, out);
+            xid = out.next_xid();
+            if sent.is_none() {
                 break;
             }
-            let Some(course) = course(table, in_port, p.eth(), frame) else { break };
-            let (Course::Load(out_port) | Course::Send(out_port)) = course;
-            let is_load = matches!(course, Course::Load(_));
-            if is_load {
-                let (values, ports) = ((p.buffer_id(), p.eth()), [in_port, out_port]);
-                let loaded = if ways.both {
-                    rule.load_both(out, xid, values, ports)
-                } else {
-                    rule.load(out, xid, values, ports)
-                };
-                let Some(next) = loaded else { break };
-                xid = next;
-            }
-            if !(is_load && p.is_kept()) {
-                out.set_next_xid(xid);
-                let sent = send::<P>(p, out_port, frame, ways, out);
-                xid = out.next_xid();
-                if sent.is_none() {
-                    break;
-                }
-            }
-            (rest, taken) = (after, taken + 1);
         }
-        self.skip_to(rest, taken);
-        out.set_next_xid(xid);
+        (rest, taken) = (after, taken + 1);
     }
+    frames.skip_to(rest, taken);
+    out.set_next_xid(xid);
 }
 
 /// Whether a frame is whole, and fits a `PACKET_OUT`.
@@ -165,14 +164,14 @@ fn send<P: Usual>(
     let buffer_id = Some(u32::from_be_bytes(p.buffer_id())).filter(|_| p.is_kept());
     let fill = Fill { buffer_id, in_port: p.in_port()?, eth: p.eth(), vlan: None, out_port };
     match buffer_id {
-        Some(_) => out.stamp(&ways.frame, &fill).ok(),
-        None => out.stamp_with_frame(&ways.frame, &fill, frame).ok(),
+        Some(_) => ways.frame.encode(out, &fill).ok(),
+        None => ways.frame.encode_with_frame(out, &fill, frame).ok(),
     }
     .map(drop)
 }
 
 /// A rule that matches destination, source and VLAN and has one action, which is an output: a layout.
-pub(super) trait Paired:
+pub(crate) trait Paired:
     Sized + FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned
 {
     /// A port number as it lies there.
@@ -201,7 +200,7 @@ pub(super) trait Paired:
         [_, out_port]: [PortNo; 2],
     ) -> Option<u32> {
         let there = Self::port(out_port)?;
-        out.put_copy(self)?.fill(xid, buffer_id, eth.dst, eth.src, there);
+        out.append_copy(self)?.fill(xid, buffer_id, eth.dst, eth.src, there);
         Some(xid.wrapping_add(1))
     }
 
@@ -216,7 +215,7 @@ pub(super) trait Paired:
         [in_port, out_port]: [PortNo; 2],
     ) -> Option<u32> {
         let (back, there) = (Self::port(in_port)?, Self::port(out_port)?);
-        let [answers, frames] = out.put_two(self)?;
+        let [answers, frames] = out.append_two_copies(self)?;
         answers.fill(xid, NO_BUFFER.to_be_bytes(), eth.src, eth.dst, back);
         let next = xid.wrapping_add(1);
         frames.fill(next, buffer_id, eth.dst, eth.src, there);
@@ -227,7 +226,7 @@ pub(super) trait Paired:
 /// Such a rule in 1.0, where the match has the same form whatever it matches. OpenFlow 1.0.0 §5.3.3.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(transparent)]
-pub(super) struct PairRule10(Rule10);
+pub(crate) struct PairRule10(Rule10);
 
 impl Paired for PairRule10 {
     type Port = U16;
@@ -253,7 +252,7 @@ impl Paired for PairRule10 {
 /// Such a rule in 1.3. §7.3.4.1.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct PairRule13 {
+pub(crate) struct PairRule13 {
     head: [u8; 4],
     xid: U32,
     fixed: [u8; 24],
@@ -307,7 +306,7 @@ const _: () = assert!(size_of::<PairRule13>() == 104);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Field, Instruction, PacketIn, PacketInReason};
+    use sluice_openflow::{Field, Instruction, PacketIn, PacketInReason};
 
     const FRAME: [u8; 16] = [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 8, 0, 69, 0];
 
@@ -352,8 +351,8 @@ mod tests {
             assert_eq!((in_port, eth.dst.0[5], frame), (PortNo(3), 9, &FRAME[..]));
             course
         };
-        frames.load_narrow(&mut out, &ways, &mut asked, answer);
-        frames.load_wide(&mut out, &ways, &mut asked, answer);
+        install_paths_v1_0(&mut frames, &mut out, &ways, &mut asked, answer);
+        install_paths_v1_3(&mut frames, &mut out, &ways, &mut asked, answer);
         assert!(
             asked == frames.taken() || asked == frames.taken() + 1,
             "the last may have no course"

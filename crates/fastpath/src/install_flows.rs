@@ -5,101 +5,100 @@ use core::mem::offset_of;
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::Stencil;
-use crate::{Encoder, EthHeader, MacAddr, NO_BUFFER, PacketIns, PortNo, Version};
+use sluice_openflow::{Encoder, EthHeader, MacAddr, NO_BUFFER, PacketIns, PortNo, Version};
 
-impl<'a> PacketIns<'a> {
-    /// Answers the usual frames that come next with the rule of `stencil`, each with the output that `route` finds in
-    /// `table` for its addresses and ingress port. `look` sees the addresses `AHEAD` frames earlier, a power of two or
-    /// none, and what it finds is handed to `route`. For switches whose ports have numbers of 16 bits; does nothing for
-    /// others.
-    ///
-    /// Usual is an untagged frame from a real port that the switch keeps. Ends at the first that is not, and at the
-    /// first for which `route` has no answer: that one is [`next`](Iterator::next). A rule that does not match ingress
-    /// port, both addresses and VLAN, in this order, answers none.
-    ///
-    /// # Cost
-    /// Half of what reading and stamping one by one costs: all places are known to the compiler. It is two functions
-    /// because a `route` that is called in one place becomes part of the loop.
-    #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
-    #[inline(always)]
-    pub fn stamp_narrow<const AHEAD: usize, T, K: Copy + Default>(
-        &mut self,
-        out: &mut Encoder<'_>,
-        stencil: &Stencil,
-        table: &mut T,
-        look: impl Fn(&mut T, &EthHeader) -> K,
-        route: impl Fn(&mut T, K, &EthHeader, PortNo) -> Option<PortNo>,
-    ) {
-        if let Some(rule) = stencil.ruled::<Rule10>(self.version()) {
-            self.stamp_each::<AHEAD, Usual10, _, _, _>(out, rule, table, look, route);
-        }
+use crate::Stencil;
+
+/// Answers the usual frames that come next with the rule of `stencil`, each with the output that `route` finds in
+/// `table` for its addresses and ingress port. `look` sees the addresses `AHEAD` frames earlier, a power of two or
+/// none, and what it finds is handed to `route`. For switches whose ports have numbers of 16 bits; does nothing for
+/// others.
+///
+/// Usual is an untagged frame from a real port that the switch keeps. Ends at the first that is not, and at the
+/// first for which `route` has no answer: that one is [`next`](Iterator::next). A rule that does not match ingress
+/// port, both addresses and VLAN, in this order, answers none.
+///
+/// # Cost
+/// Half of what reading and stamping one by one costs: all places are known to the compiler. It is two functions
+/// because a `route` that is called in one place becomes part of the loop.
+#[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
+#[inline(always)]
+pub fn install_flows_v1_0<const AHEAD: usize, T, K: Copy + Default>(
+    frames: &mut PacketIns<'_>,
+    out: &mut Encoder<'_>,
+    stencil: &Stencil,
+    table: &mut T,
+    look: impl Fn(&mut T, &EthHeader) -> K,
+    route: impl Fn(&mut T, K, &EthHeader, PortNo) -> Option<PortNo>,
+) {
+    if let Some(rule) = stencil.ruled::<Rule10>(frames.version()) {
+        stamp_each::<AHEAD, Usual10, _, _, _>(frames, out, rule, table, look, route);
     }
+}
 
-    /// The same for switches whose ports have numbers of 32 bits.
-    #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
-    #[inline(always)]
-    pub fn stamp_wide<const AHEAD: usize, T, K: Copy + Default>(
-        &mut self,
-        out: &mut Encoder<'_>,
-        stencil: &Stencil,
-        table: &mut T,
-        look: impl Fn(&mut T, &EthHeader) -> K,
-        route: impl Fn(&mut T, K, &EthHeader, PortNo) -> Option<PortNo>,
-    ) {
-        if let Some(rule) = stencil.ruled::<Rule13>(self.version()) {
-            self.stamp_each::<AHEAD, Usual13, _, _, _>(out, rule, table, look, route);
-        }
+/// The same for switches whose ports have numbers of 32 bits.
+#[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
+#[inline(always)]
+pub fn install_flows_v1_3<const AHEAD: usize, T, K: Copy + Default>(
+    frames: &mut PacketIns<'_>,
+    out: &mut Encoder<'_>,
+    stencil: &Stencil,
+    table: &mut T,
+    look: impl Fn(&mut T, &EthHeader) -> K,
+    route: impl Fn(&mut T, K, &EthHeader, PortNo) -> Option<PortNo>,
+) {
+    if let Some(rule) = stencil.ruled::<Rule13>(frames.version()) {
+        stamp_each::<AHEAD, Usual13, _, _, _>(frames, out, rule, table, look, route);
     }
+}
 
-    #[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
-    #[inline(always)]
-    fn stamp_each<const AHEAD: usize, P: Usual + 'a, R: Ruled, T, K: Copy + Default>(
-        &mut self,
-        out: &mut Encoder<'_>,
-        rule: &R,
-        table: &mut T,
-        look: impl Fn(&mut T, &EthHeader) -> K,
-        route: impl Fn(&mut T, K, &EthHeader, PortNo) -> Option<PortNo>,
-    ) {
-        // What was found for those between `rest` and `scout`.
-        let mut ring = [K::default(); AHEAD];
-        let (mut rest, mut scout, mut lead) = (self.rest(), self.rest(), 0);
-        let first = out.next_xid();
-        let mut xid = first;
-        loop {
-            while lead < AHEAD {
-                let Some((p, after)) = P::split::<true>(scout) else { break };
-                if let Some(place) = ring.get_mut(place::<AHEAD>(xid, lead)) {
-                    *place = look(table, p.eth());
-                }
-                (scout, lead) = (after, lead + 1);
+#[expect(clippy::inline_always, reason = "lab/instructions: a loop for each width and route")]
+#[inline(always)]
+fn stamp_each<'a, const AHEAD: usize, P: Usual + 'a, R: Ruled, T, K: Copy + Default>(
+    frames: &mut PacketIns<'a>,
+    out: &mut Encoder<'_>,
+    rule: &R,
+    table: &mut T,
+    look: impl Fn(&mut T, &EthHeader) -> K,
+    route: impl Fn(&mut T, K, &EthHeader, PortNo) -> Option<PortNo>,
+) {
+    // What was found for those between `rest` and `scout`.
+    let mut ring = [K::default(); AHEAD];
+    let (mut rest, mut scout, mut lead) = (frames.rest(), frames.rest(), 0);
+    let first = out.next_xid();
+    let mut xid = first;
+    loop {
+        while lead < AHEAD {
+            let Some((p, after)) = P::split::<true>(scout) else { break };
+            if let Some(place) = ring.get_mut(place::<AHEAD>(xid, lead)) {
+                *place = look(table, p.eth());
             }
-            let next = if AHEAD == 0 {
-                P::split::<true>(rest)
-            } else if lead > 0 {
-                P::cut(rest)
-            } else {
-                None
-            };
-            let Some((p, after)) = next else { break };
-            let Some(in_port) = p.in_port() else { break };
-            let found = if AHEAD == 0 {
-                look(table, p.eth())
-            } else {
-                ring.get(place::<AHEAD>(xid, 0)).copied().unwrap_or_default()
-            };
-            let Some(out_port) = route(table, found, p.eth(), in_port) else { break };
-            let ports = [in_port, out_port];
-            if rule.stamp(out, xid, p.buffer_id(), p.eth(), ports).is_none() {
-                break;
-            }
-            (rest, xid) = (after, xid.wrapping_add(1));
-            lead -= usize::from(AHEAD > 0);
+            (scout, lead) = (after, lead + 1);
         }
-        self.skip_to(rest, xid.wrapping_sub(first).into());
-        out.set_next_xid(xid);
+        let next = if AHEAD == 0 {
+            P::split::<true>(rest)
+        } else if lead > 0 {
+            P::cut(rest)
+        } else {
+            None
+        };
+        let Some((p, after)) = next else { break };
+        let Some(in_port) = p.in_port() else { break };
+        let found = if AHEAD == 0 {
+            look(table, p.eth())
+        } else {
+            ring.get(place::<AHEAD>(xid, 0)).copied().unwrap_or_default()
+        };
+        let Some(out_port) = route(table, found, p.eth(), in_port) else { break };
+        let ports = [in_port, out_port];
+        if rule.stamp(out, xid, p.buffer_id(), p.eth(), ports).is_none() {
+            break;
+        }
+        (rest, xid) = (after, xid.wrapping_add(1));
+        lead -= usize::from(AHEAD > 0);
     }
+    frames.skip_to(rest, xid.wrapping_sub(first).into());
+    out.set_next_xid(xid);
 }
 
 /// Where in a ring of `AHEAD` is what was found for the frame that gets `xid`, `lead` frames later.
@@ -110,7 +109,7 @@ const fn place<const AHEAD: usize>(xid: u32, lead: usize) -> usize {
 }
 
 /// A `PACKET_IN` of an untagged frame, up to the addresses, as it lies.
-pub(super) trait Usual: Sized + FromBytes + Immutable + KnownLayout + Unaligned {
+pub(crate) trait Usual: Sized + FromBytes + Immutable + KnownLayout + Unaligned {
     /// Version and type.
     const KIND: [u8; 2];
 
@@ -164,7 +163,7 @@ pub(super) trait Usual: Sized + FromBytes + Immutable + KnownLayout + Unaligned 
 /// The usual `PACKET_IN` of 1.0.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct Usual10 {
+pub(crate) struct Usual10 {
     kind: [u8; 2],
     len: U16,
     xid: [u8; 4],
@@ -213,7 +212,7 @@ impl Usual for Usual10 {
 /// The usual `PACKET_IN` of 1.3: of the match, the ingress port alone.
 #[derive(FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct Usual13 {
+pub(crate) struct Usual13 {
     kind: [u8; 2],
     len: U16,
     xid: [u8; 4],
@@ -264,7 +263,7 @@ impl Usual for Usual13 {
 }
 
 /// A rule that matches ingress port, source, destination and VLAN and has one action, which is an output: a layout.
-pub(super) trait Ruled:
+pub(crate) trait Ruled:
     Sized + FromBytes + IntoBytes + Immutable + KnownLayout + Unaligned
 {
     /// A port number as it lies there.
@@ -294,7 +293,7 @@ pub(super) trait Ruled:
         [in_port, out_port]: [PortNo; 2],
     ) -> Option<()> {
         let ports = [Self::port(in_port)?, Self::port(out_port)?];
-        out.put_copy(self)?.fill(xid, buffer_id, eth, ports);
+        out.append_copy(self)?.fill(xid, buffer_id, eth, ports);
         Some(())
     }
 }
@@ -302,7 +301,7 @@ pub(super) trait Ruled:
 /// Such a rule in 1.0. OpenFlow 1.0.0 §5.3.3.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct Rule10 {
+pub(crate) struct Rule10 {
     head: [u8; 4],
     xid: U32,
     wildcards: U32,
@@ -322,7 +321,7 @@ pub(super) struct Rule10 {
 impl Rule10 {
     /// Fills in values for an untagged frame, whatever its ingress port.
     #[inline]
-    pub(super) fn fill_pair(
+    pub(crate) fn fill_pair(
         &mut self,
         xid: u32,
         buffer_id: [u8; 4],
@@ -369,7 +368,7 @@ impl Ruled for Rule10 {
 /// Such a rule in 1.3. §7.3.4.1.
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct Rule13 {
+pub(crate) struct Rule13 {
     head: [u8; 4],
     xid: U32,
     fixed: [u8; 24],
@@ -427,7 +426,7 @@ mod tests {
     use core::cell::Cell;
 
     use super::*;
-    use crate::{Action, Field, FlowMod, Instruction, PacketIn, PacketInReason};
+    use sluice_openflow::{Action, Field, FlowMod, Instruction, PacketIn, PacketInReason};
 
     const FRAME: [u8; 15] = [2, 0, 0, 0, 0, 9, 2, 0, 0, 0, 0, 8, 8, 0, 69];
 
@@ -486,8 +485,22 @@ mod tests {
             port
         };
         let mut looked = 0;
-        frames.stamp_narrow::<AHEAD, _, _>(&mut out, &stencil, &mut looked, look, route);
-        frames.stamp_wide::<AHEAD, _, _>(&mut out, &stencil, &mut looked, look, route);
+        install_flows_v1_0::<AHEAD, _, _>(
+            &mut frames,
+            &mut out,
+            &stencil,
+            &mut looked,
+            look,
+            route,
+        );
+        install_flows_v1_3::<AHEAD, _, _>(
+            &mut frames,
+            &mut out,
+            &stencil,
+            &mut looked,
+            look,
+            route,
+        );
         let taken = frames.taken();
         assert!(looked >= routed.get() && looked <= taken + AHEAD.max(1) as u64);
         assert_eq!(out.next_xid(), 5 + u32::try_from(taken).unwrap());
