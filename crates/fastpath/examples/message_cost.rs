@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Instant;
 use std::{env, fs};
 
-use sluice_fastpath::{Fill, Stencil};
+use sluice_fastpath::{MessageTemplate, TemplateValues};
 use sluice_openflow::model::{
     Elapsed, FlowDesc, Multipart, MultipartFlags, PacketIn, Reply, Stat, Stats,
 };
@@ -158,24 +158,29 @@ fn stamp(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
         (Vec::with_capacity(1 << 16), 1, RawMessage::new(bytes)?.version());
     let frame = data();
     let header: &EthHeader = Ethernet::new(&frame).ok_or("no frame")?.header;
-    let fill =
-        Fill { buffer_id: None, in_port: PortNo(3), eth: header, vlan: None, out_port: PortNo(2) };
+    let values = TemplateValues {
+        buffer_id: None,
+        in_port: PortNo(3),
+        eth: header,
+        vlan: None,
+        out_port: PortNo(2),
+    };
     let out = Encoder::new(&mut tx, version, &mut xid);
-    let (stencil, data): (_, &[u8]) = match message {
-        Message::FlowMod(flow_mod) => (Stencil::flow_mod(&out, flow_mod)?, &[]),
+    let (template, data): (_, &[u8]) = match message {
+        Message::FlowMod(flow_mod) => (MessageTemplate::flow_mod(&out, flow_mod)?, &[]),
         Message::PacketOut(_) => {
-            (Stencil::packet_out(&out, &packet_out(&[output()], &[]))?, &frame)
+            (MessageTemplate::packet_out(&out, &packet_out(&[output()], &[]))?, &frame)
         }
-        _ => return Err("has no stencil".into()),
+        _ => return Err("has no template".into()),
     };
     let took = timed(count, || {
         tx.clear();
-        let (fill, mut xid) = (black_box(&fill), 1);
+        let (values, mut xid) = (black_box(&values), 1);
         let mut out = Encoder::new(&mut tx, version, &mut xid);
         if data.is_empty() {
-            stencil.encode(&mut out, fill)?;
+            template.encode(&mut out, values)?;
         } else {
-            stencil.encode_with_frame(&mut out, fill, black_box(data))?;
+            template.encode_with_frame(&mut out, values, black_box(data))?;
         }
         black_box(&tx);
         Ok(())

@@ -1,7 +1,7 @@
 //! Usual frames between two hosts of one switch, in a loop of their own. What is said of them is, byte for byte, what the
 //! general way says; `crates/apps/tests/usual.rs` compares both.
 
-use sluice_fastpath::{Course, Ways, install_paths_v1_0, install_paths_v1_3};
+use sluice_fastpath::{ForwardingDecision, PathTemplates, install_paths_v1_0, install_paths_v1_3};
 use sluice_openflow::{DatapathId, EncodeError, Encoder, EthHeader, MacAddr, PacketIns, PortNo};
 use sluice_sdk::view::{NetworkView, SwitchPort};
 use sluice_sdk::{CoarseTime, Ctx, PORTS_MAX, SwitchHosts};
@@ -14,7 +14,7 @@ use super::{Config, Forwarding, Matching, rules, waiting};
 /// A switch of this worker: what is written to it for usual frames.
 #[derive(Debug)]
 pub(super) struct Local {
-    ways: Ways,
+    ways: PathTemplates,
     edges: EdgePorts,
 }
 
@@ -32,13 +32,13 @@ impl Local {
     /// # Errors
     /// Names what its version cannot say.
     pub(super) fn new(cfg: &Config, out: &Encoder<'_>) -> Result<Self, EncodeError> {
-        let ways = Ways::new(out, &rule(cfg), cfg.both_directions)?;
+        let ways = PathTemplates::new(out, &rule(cfg), cfg.both_directions)?;
         Ok(Self { ways, edges: EdgePorts { version: None, bits: [0; PORTS_MAX as usize / 64] } })
     }
 
     /// Sets it otherwise.
     pub(super) fn configure(&mut self, cfg: &Config) {
-        let drawn = self.ways.redraw(&rule(cfg), cfg.both_directions);
+        let drawn = self.ways.set_flow(&rule(cfg), cfg.both_directions);
         debug_assert!(drawn.is_ok(), "every version can say it");
     }
 }
@@ -116,7 +116,12 @@ impl Desk<'_> {
     /// What becomes of a frame; `None` for one that the general way answers.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
-    fn course(&mut self, in_port: PortNo, eth: &EthHeader, frame: &[u8]) -> Option<Course> {
+    fn course(
+        &mut self,
+        in_port: PortNo,
+        eth: &EthHeader,
+        frame: &[u8],
+    ) -> Option<ForwardingDecision> {
         let mut from = self.residents.find(eth.src_bits())?;
         let abode = from.entry();
         if abode.port() != in_port || !abode.is_ordinary(eth, frame) || !self.edges.has(in_port) {
@@ -129,9 +134,9 @@ impl Desk<'_> {
         }
         if self.passing.has_or_begins(eth, self.both) {
             self.waited += 1;
-            return Some(Course::Send(to));
+            return Some(ForwardingDecision::SendOnly(to));
         }
         self.loaded += 1;
-        Some(Course::Load(to))
+        Some(ForwardingDecision::Install(to))
     }
 }

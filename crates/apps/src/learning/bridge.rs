@@ -1,7 +1,7 @@
 //! One switch of the learning bridge: where its stations are, and what is written to it.
 
 use arrayvec::ArrayVec;
-use sluice_fastpath::{Fill, Stencil, install_flows_v1_0, install_flows_v1_3};
+use sluice_fastpath::{MessageTemplate, TemplateValues, install_flows_v1_0, install_flows_v1_3};
 use sluice_openflow::{
     Action, EncodeError, Encoder, EthHeader, Ethernet, Field, FlowMod, FlowModCommand, Instruction,
     MacAddr, PacketIn, PacketIns, PacketOut, PortNo, VlanId,
@@ -22,9 +22,9 @@ const FCS_LEN: usize = 4;
 pub(super) struct Bridge {
     pub(super) table: Table,
     /// The rule for a conversation.
-    rule: Stencil,
+    rule: MessageTemplate,
     /// A frame on its way out of a port.
-    frame: Stencil,
+    frame: MessageTemplate,
 }
 
 /// What time it is.
@@ -57,15 +57,15 @@ impl Bridge {
         let actions = [Action::output(PortNo(1))];
         let in_port = PortNo(1);
         let frame = PacketOut { buffer_id: None, in_port, actions: &actions, frame: &[] };
-        let rule = rule(cfg, |rule| Stencil::flow_mod(out, rule))?;
+        let rule = rule(cfg, |rule| MessageTemplate::flow_mod(out, rule))?;
         let table = Table::new(cfg.hosts_max as usize, seed);
-        Ok(Self { table, rule, frame: Stencil::packet_out(out, &frame)? })
+        Ok(Self { table, rule, frame: MessageTemplate::packet_out(out, &frame)? })
     }
 
     /// Sets it otherwise. Stations stay known.
     pub(super) fn configure(&mut self, cfg: &Config) {
         self.table.set_max(cfg.hosts_max as usize);
-        let drawn = rule(cfg, |rule| self.rule.redraw(rule));
+        let drawn = rule(cfg, |rule| self.rule.set_flow_mod(rule));
         debug_assert!(drawn.is_ok(), "every version can say it");
     }
 
@@ -214,7 +214,7 @@ impl Bridge {
         } else {
             self.table.get(looked.dst_spot, clock.now, clock.timeout)
         };
-        let mut fill = Fill {
+        let mut fill = TemplateValues {
             buffer_id: p.buffer_id,
             in_port: p.in_port,
             eth: looked.eth,
@@ -237,7 +237,7 @@ impl Bridge {
     /// Sends a frame on its way. One that came up cut off and is not kept by the switch cannot be: its sender
     /// will repeat it.
     #[inline(never)]
-    fn send(&self, frame: &[u8], total_len: u16, fill: Fill<'_>, ctx: &mut Ctx<'_>) {
+    fn send(&self, frame: &[u8], total_len: u16, fill: TemplateValues<'_>, ctx: &mut Ctx<'_>) {
         if fill.buffer_id.is_some() {
             say(self.frame.encode(&mut ctx.switch, &fill));
         } else if frame.len() + FCS_LEN >= usize::from(total_len) {

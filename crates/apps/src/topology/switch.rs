@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use sluice_fastpath::{Fill, Stencil};
+use sluice_fastpath::{MessageTemplate, TemplateValues};
 use sluice_openflow::{
     Action, DatapathId, EncodeError, Encoder, Ethernet, Features, Field, FlowMod, Instruction,
     PacketOut, PortNo,
@@ -49,7 +49,7 @@ pub(super) struct Switch {
     pub(super) ports: Vec<Port>,
     /// How long it takes to answer, smoothed.
     pub(super) rtt: Option<Duration>,
-    stencil: Stencil,
+    probe_template: MessageTemplate,
     drawing: Drawing,
     barriers: VecDeque<(u32, Instant)>,
     measured_at: Option<Instant>,
@@ -79,7 +79,7 @@ impl Switch {
             id: ctx.datapath_id,
             ports,
             rtt: None,
-            stencil: Stencil::packet_out(&ctx.switch, &drawn)?,
+            probe_template: MessageTemplate::packet_out(&ctx.switch, &drawn)?,
             drawing: Drawing::new(ctx.datapath_id, rhythm.interval * super::LOST_PROBES_MAX),
             barriers: VecDeque::new(),
             measured_at: None,
@@ -118,7 +118,7 @@ impl Switch {
         let says = (sent_us, rtt_us, interval_ms);
         let frame = self.drawing.fill(way, from, says, &rhythm.secret);
         let Some(eth) = Ethernet::new(frame) else { return };
-        let fill = Fill {
+        let values = TemplateValues {
             buffer_id: None,
             in_port: PortNo::CONTROLLER,
             eth: eth.header,
@@ -126,7 +126,7 @@ impl Switch {
             out_port: port_no,
         };
         // A port that the version has no number for was not told in it.
-        let _ = self.stencil.encode_with_frame(&mut ctx.urgent(), &fill, frame);
+        let _ = self.probe_template.encode_with_frame(&mut ctx.urgent(), &values, frame);
         let due = ctx.now + until_next(self.id, n, sent_us, interval);
         match way {
             Way::Near => port.due = due,
