@@ -41,7 +41,7 @@ print(json.dumps(took))
 
 def model():
     """With model switches, in virtual time."""
-    command = ["cargo", "run", "--quiet", "--locked", "-p", "sluice-apps", "--example", "far", "connect"]
+    command = ["cargo", "run", "--quiet", "--locked", "-p", "sluice-apps", "--example", "control_delay", "connect"]
     rows = subprocess.run(command, cwd=lab.ROOT, check=True, capture_output=True, text=True).stdout
     (HERE / "data/model.csv").write_text(rows)
 

@@ -64,7 +64,7 @@ print(json.dumps({"sent": count, "took_s": time.monotonic() - start}))
 def model():
     """With model switches, in virtual time."""
     for table in ("udp", "hog"):
-        command = ["cargo", "run", "--quiet", "--locked", "-p", "sluice-apps", "--example", "far", table]
+        command = ["cargo", "run", "--quiet", "--locked", "-p", "sluice-apps", "--example", "control_delay", table]
         rows = subprocess.run(command, cwd=lab.ROOT, check=True, capture_output=True, text=True).stdout
         (HERE / f"data/{table}.csv").write_text(rows)
 

@@ -21,7 +21,7 @@ use sluice_emu::topology::{Place, Topology};
 use sluice_openflow::{Action, DatapathId, FieldId, Instruction, Version, Versions, VlanId};
 use sluice_sdk::App;
 use sluice_sdk::view::{HostId, Stage};
-use sluice_testkit::Brain;
+use sluice_testkit::SimulatedController;
 
 /// Runs without `SLUICE_SIM_RUNS`.
 const RUNS: u64 = 30;
@@ -120,10 +120,10 @@ fn play(seed: u64) -> Result<(), String> {
     let forwarding = forwarding::Config { flooding, ..forwarding::Config::default() };
     let config = Config { forwarding, ..Config::default() };
     let apps = |_| -> Stack { stack(&names, &config).unwrap() };
-    let brain = Brain::new((0..=rng.below(3)).map(apps), seed);
+    let controller = SimulatedController::new((0..=rng.below(3)).map(apps), seed);
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
-    let mut net = Net::new(topology, &options, start, brain).map_err(|e| e.to_string())?;
+    let mut net = Net::new(topology, &options, start, controller).map_err(|e| e.to_string())?;
     let story = format!("{shape} in {version}, floods by {flooding:?}");
     let told = |what: &str, why: &dyn std::fmt::Display| format!("{story}: {what}: {why}");
     let begin = if flooding == Flooding::Tree { GROWTH } else { DISCOVERY };
@@ -137,7 +137,7 @@ fn play(seed: u64) -> Result<(), String> {
     })
 }
 
-type Network = Net<Brain<Stack>>;
+type Network = Net<SimulatedController<Stack>>;
 
 /// Schedules what goes wrong, lets hosts talk meanwhile, and mends what must be mended. How often a host may hear a frame
 /// to all: what a control link holds back is flooded once more when it comes, if it came from a port that nobody knew yet

@@ -11,7 +11,7 @@ use sluice_openflow::{
 };
 use sluice_sdk::view::PortRole;
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
-use sluice_testkit::place;
+use sluice_testkit::switch_port;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -94,8 +94,8 @@ fn probes_are_sent_and_heard_without_an_allocation() {
         (0..80).for_each(|_| wired.look(version));
         wired.network.take_facts();
         let view = wired.network.view();
-        assert_eq!(view.port_role(place(1, 1)), PortRole::Link, "{version}");
-        assert_eq!(view.port_role(place(1, 3)), PortRole::Edge, "{version}");
+        assert_eq!(view.port_role(switch_port(1, 1)), PortRole::Link, "{version}");
+        assert_eq!(view.port_role(switch_port(1, 3)), PortRole::Edge, "{version}");
         let (region, before) = (Region::new(ALLOCATOR), wired.probes);
         (0..80).for_each(|_| wired.look(version));
         let allocated = region.change().allocations;

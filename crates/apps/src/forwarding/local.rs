@@ -1,5 +1,5 @@
 //! Usual frames between two hosts of one switch, in a loop of their own. What is said of them is, byte for byte, what the
-//! general way says; `crates/apps/tests/usual.rs` compares both.
+//! general way says; `crates/apps/tests/fast_path.rs` compares both.
 
 use sluice_fastpath::{ForwardingDecision, PathTemplates, install_paths_v1_0, install_paths_v1_3};
 use sluice_openflow::{DatapathId, EncodeError, Encoder, EthHeader, MacAddr, PacketIns, PortNo};

@@ -7,10 +7,11 @@
 )]
 
 mod ageing;
-mod answering;
-mod claiming;
+
+mod conflicts;
 mod frames;
 mod learning;
 mod moving;
 mod net;
+mod proxy;
 mod random;

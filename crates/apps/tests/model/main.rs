@@ -16,7 +16,7 @@ use sluice_emu::topology::Topology;
 use sluice_openflow::{Version, Versions};
 use sluice_sdk::App;
 use sluice_sdk::view::{Stage, Tree};
-use sluice_testkit::Brain;
+use sluice_testkit::SimulatedController;
 
 /// In which everything is discovered, and a tree stands if one is wanted.
 const BEGIN: Duration = Duration::from_secs(16);
@@ -24,7 +24,7 @@ const BEGIN: Duration = Duration::from_secs(16);
 /// A network, and how many frames were followed in it.
 #[derive(Debug)]
 struct Story {
-    net: Net<Brain<Stack>>,
+    net: Net<SimulatedController<Stack>>,
     config: Config,
     traced: u32,
 }
@@ -33,9 +33,9 @@ fn plan(version: Version) -> Plan {
     Plan { versions: Versions::of(&[version]), ..Plan::default() }
 }
 
-fn brain(config: &Config) -> Brain<Stack> {
+fn controller(config: &Config) -> SimulatedController<Stack> {
     let names = ["topology", "hosts", "forwarding"].map(str::to_owned);
-    Brain::new((0..2).map(|_| stack(&names, config).unwrap()), 7)
+    SimulatedController::new((0..2).map(|_| stack(&names, config).unwrap()), 7)
 }
 
 impl Story {
@@ -48,7 +48,7 @@ impl Story {
         let options = Options { switch, up: control, down: control, ..Options::default() };
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
-        let net = Net::new(topology, &options, start, brain(&config)).unwrap();
+        let net = Net::new(topology, &options, start, controller(&config)).unwrap();
         Self { net, config, traced: 0 }
     }
 

@@ -122,7 +122,7 @@ fn a_control_link_that_hangs_ends_the_tree_before_its_rules_end_and_another_come
 fn after_a_restart_what_is_left_of_an_older_tree_goes_first() {
     let mut story = Story::begun("ring,4", Version::V1_3, Flooding::Tree);
     story.standing();
-    let fresh = brain(&story.config);
+    let fresh = controller(&story.config);
     story.net.replace(fresh).unwrap();
     story.pass(Duration::from_secs(4));
     assert_eq!(story.tree(), None);
@@ -133,7 +133,7 @@ fn after_a_restart_what_is_left_of_an_older_tree_goes_first() {
     // And one that wants no tree leaves what there is to its time.
     let forwarding = forwarding::Config::default();
     story.config = Config { forwarding, ..Config::default() };
-    let fresh = brain(&story.config);
+    let fresh = controller(&story.config);
     story.net.replace(fresh).unwrap();
     story.pass(Duration::from_secs(4));
     story.all_hear_all();
@@ -147,7 +147,7 @@ fn after_a_restart_nothing_goes_round_through_a_switch_that_is_not_back_yet() {
         story.standing();
         // The middle of the tree: it passes on frames for some seconds more.
         story.fault(Fault::Hold(0));
-        let fresh = brain(&story.config);
+        let fresh = controller(&story.config);
         story.net.replace(fresh).unwrap();
         story.pass(Duration::from_secs(3));
         for number in 0..30 {

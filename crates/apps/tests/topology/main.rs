@@ -1,50 +1,53 @@
 //! Which links are found, and what ports are, over switches that are wired.
 
-mod deceit;
 mod links;
 mod roles;
+mod spoofing;
 
 use std::time::Duration;
 
 use sluice_apps::topology::Topology;
 use sluice_openflow::{Version, Versions};
 use sluice_sdk::view::{PortRole, SwitchPort};
-use sluice_testkit::{Fabric, place};
+use sluice_testkit::{SimulatedNetwork, switch_port};
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
 
 /// The wire of [`pair`].
-const A: SwitchPort = place(1, 1);
-const B: SwitchPort = place(2, 2);
+const A: SwitchPort = switch_port(1, 1);
+const B: SwitchPort = switch_port(2, 2);
 
 /// Two switches of four ports, one port of each joined by a wire.
-fn pair(version: Version) -> Fabric<Topology> {
-    let mut fabric = Fabric::new(version, [Topology::default()]);
+fn pair(version: Version) -> SimulatedNetwork<Topology> {
+    let mut network = SimulatedNetwork::new(version, [Topology::default()]);
     for id in [1, 2] {
-        fabric.add(id, 4, 0);
+        network.add_switch(id, 4, 0);
     }
-    fabric.wire(A, B, Duration::ZERO);
-    fabric
+    network.add_link(A, B, Duration::ZERO);
+    network
 }
 
 /// The same in 1.3, connected and at rest.
-fn settled_pair() -> Fabric<Topology> {
-    let mut fabric = pair(Version::V1_3);
-    fabric.up(1);
-    fabric.up(2);
-    fabric.run(S * 2);
-    assert_eq!((links(&fabric), roles(&fabric, [A, B])), (2, [PortRole::Link; 2]));
-    assert_eq!(fabric.gauge("topology_ports_edge"), 6);
-    fabric
+fn settled_pair() -> SimulatedNetwork<Topology> {
+    let mut network = pair(Version::V1_3);
+    network.connect(1);
+    network.connect(2);
+    network.run_for(S * 2);
+    assert_eq!((links(&network), roles(&network, [A, B])), (2, [PortRole::Link; 2]));
+    assert_eq!(network.metric("topology_ports_edge"), 6);
+    network
 }
 
-fn links(fabric: &Fabric<Topology>) -> usize {
-    let found = fabric.view(0).links().count();
-    assert_eq!(fabric.gauge("topology_links"), found as u64);
+fn links(network: &SimulatedNetwork<Topology>) -> usize {
+    let found = network.view(0).links().count();
+    assert_eq!(network.metric("topology_links"), found as u64);
     found
 }
 
-fn roles<const N: usize>(fabric: &Fabric<Topology>, ports: [SwitchPort; N]) -> [PortRole; N] {
-    ports.map(|port| fabric.view(0).port_role(port))
+fn roles<const N: usize>(
+    network: &SimulatedNetwork<Topology>,
+    ports: [SwitchPort; N],
+) -> [PortRole; N] {
+    ports.map(|port| network.view(0).port_role(port))
 }

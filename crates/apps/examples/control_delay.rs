@@ -17,7 +17,7 @@ use sluice_emu::link::Settings;
 use sluice_emu::net::{Carriage, Options};
 use sluice_emu::switch::Plan;
 use sluice_emu::topology::Topology;
-use sluice_testkit::Scene;
+use sluice_testkit::Scenario;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -65,7 +65,7 @@ fn each<T: Sync>(head: &str, cases: &[T], row: impl Fn(&T) -> String + Sync) -> 
 }
 
 /// A row of switches with so many hosts each.
-fn row(switches: u32, hosts: u32, link: Settings, plan: Plan, cfg: &Config) -> Scene<Stack> {
+fn row(switches: u32, hosts: u32, link: Settings, plan: Plan, cfg: &Config) -> Scenario<Stack> {
     let mut topology = Topology::from_text(&format!("linear,{switches},{hosts}")).unwrap();
     topology.set_shape(Settings { delay: HOP, ..Settings::default() });
     let options = Options {
@@ -76,7 +76,7 @@ fn row(switches: u32, hosts: u32, link: Settings, plan: Plan, cfg: &Config) -> S
         ..Options::default()
     };
     let names = ["limiter", "topology", "hosts", "forwarding"].map(str::to_owned);
-    Scene::new(topology, &options, stack(&names, cfg).unwrap())
+    Scenario::new(topology, &options, stack(&names, cfg).unwrap())
 }
 
 /// Rules for each conversation, and as much of a frame comes up as is needed to read its addresses and ports.
@@ -111,15 +111,15 @@ fn connect() -> Vec<String> {
         cfg.hosts.proxy = addresses != "host";
         let hosts = if switches == 1 { 2 } else { 1 };
         let link = Settings { delay: delay_ms * MS, ..Settings::default() };
-        let mut scene = row(switches, hosts, link, Plan::default(), &cfg);
+        let mut scenario = row(switches, hosts, link, Plan::default(), &cfg);
         let last = usize::try_from(switches * hosts - 1).unwrap();
         if addresses == "known" {
-            scene.introduce(0, last);
+            scenario.resolve_addresses(0, last);
         }
-        let before = scene.gauge("forwarding_paths");
-        let opened = scene.open(0, last);
-        let (took, asked) = (ms(opened.took), opened.asked);
-        let loaded = scene.gauge("forwarding_paths") - before;
+        let before = scenario.metric("forwarding_paths");
+        let opened = scenario.open_connection(0, last);
+        let (took, asked) = (ms(opened.setup_time), opened.packet_ins);
+        let loaded = scenario.metric("forwarding_paths") - before;
         format!(
             "{switches},{delay_ms},{both},{addresses},{took},{loaded},{},{}",
             asked.tcp, asked.arp
@@ -180,26 +180,27 @@ fn udp() -> Vec<String> {
             untaken_max: UNTAKEN_MAX,
             ..Plan::default()
         };
-        let mut scene = row(4, 1, link, plan, &cfg);
-        scene.introduce(0, 3);
-        let (before, paths) = (scene.work(), scene.gauge("forwarding_paths"));
+        let mut scenario = row(4, 1, link, plan, &cfg);
+        scenario.resolve_addresses(0, 3);
+        let (before, paths) = (scenario.control_load(), scenario.metric("forwarding_paths"));
         let count = 3 * u64::from(rate_pps);
         let stream =
             Stream { to: [0, 0, 0, 0].into(), port: 5001, rate_pps, count, data_len: 1000 };
-        let stream = scene.begin(0, 3, &stream);
-        scene.pass(Duration::from_secs(13));
-        let (sent, work) = (scene.sent(0, 3, stream), scene.work().since(before));
-        let paths = scene.gauge("forwarding_paths") - paths;
+        let stream = scenario.start_stream(0, 3, &stream);
+        scenario.run_for(Duration::from_secs(13));
+        let (sent, work) =
+            (scenario.stream_counts(0, 3, stream), scenario.control_load().since(before));
+        let paths = scenario.metric("forwarding_paths") - paths;
         let (up, down) = work.bytes;
         format!(
             "{delay_ms},{rate_pps},{buffers},{},{},{},{},{},{},{},{paths},{},{up},{down}",
             knows.name(),
-            sent.packets,
+            sent.sent,
             sent.received,
             sent.reordered,
-            work.full,
-            work.untaken,
-            work.asked.udp,
+            work.buffer_full,
+            work.dropped_packet_ins,
+            work.packet_ins.udp,
             work.flow_mods,
         )
     })
@@ -250,10 +251,10 @@ fn hog() -> Vec<String> {
             ..Settings::default()
         };
         let plan = Plan { untaken_max: UNTAKEN_MAX, ..Plan::default() };
-        let mut scene = row(2, 2, link, plan, &cfg);
-        scene.introduce(0, 2);
-        scene.introduce(1, 3);
-        let before = scene.work();
+        let mut scenario = row(2, 2, link, plan, &cfg);
+        scenario.resolve_addresses(0, 2);
+        scenario.resolve_addresses(1, 3);
+        let before = scenario.control_load();
         let one =
             Stream { to: [0, 0, 0, 0].into(), port: 0, rate_pps: 1, count: 1, data_len: 1000 };
         let (mut talks, mut hogs) = (vec![], vec![]);
@@ -261,27 +262,27 @@ fn hog() -> Vec<String> {
             let due = n * hog_pps / 1000..(n + 1) * hog_pps / 1000;
             for port in due {
                 let port = u16::try_from(1000 + port % 60_000).unwrap();
-                hogs.push(scene.begin(0, 2, &Stream { port, ..one }));
+                hogs.push(scenario.start_stream(0, 2, &Stream { port, ..one }));
             }
             if n % 100 == 50 {
                 let port = u16::try_from(30_000 + n).unwrap();
                 let talk = Stream { port, rate_pps: 100, count: 5, ..one };
-                talks.push(scene.begin(1, 3, &talk));
+                talks.push(scenario.start_stream(1, 3, &talk));
             }
-            scene.pass(MS);
+            scenario.run_for(MS);
         }
-        scene.pass(Duration::from_secs(20));
-        let talks = talks.iter().map(|&talk| scene.sent(1, 3, talk));
+        scenario.run_for(Duration::from_secs(20));
+        let talks = talks.iter().map(|&talk| scenario.stream_counts(1, 3, talk));
         let (sent, received) =
-            talks.fold((0, 0), |sum, talk| (sum.0 + talk.packets, sum.1 + talk.received));
-        let hogs: u64 = hogs.iter().map(|&hog| scene.sent(0, 2, hog).received).sum();
-        let work = scene.work().since(before);
+            talks.fold((0, 0), |sum, talk| (sum.0 + talk.sent, sum.1 + talk.received));
+        let hogs: u64 = hogs.iter().map(|&hog| scenario.stream_counts(0, 2, hog).received).sum();
+        let work = scenario.control_load().since(before);
         let (up, down) = work.bytes;
         format!(
             "{delay_ms},{hog_pps},{},{sent},{received},{hogs},{},{},{up},{down}",
             held.name(),
-            work.full,
-            work.untaken,
+            work.buffer_full,
+            work.dropped_packet_ins,
         )
     })
 }

@@ -21,7 +21,7 @@ const CARRIED_MAX: usize = 8;
 
 /// A controller that owns no thread: it does what the engine does, in the time that it is told.
 #[derive(Debug)]
-pub struct Brain<A> {
+pub struct SimulatedController<A> {
     cfg: Config,
     workers: Vec<Worker<A>>,
     /// Which worker has a connection, and since when there is one.
@@ -57,7 +57,7 @@ struct Peer {
     id: Option<DatapathId>,
 }
 
-impl<A: App> Brain<A> {
+impl<A: App> SimulatedController<A> {
     /// A controller with the applications of `apps`, one worker each; `seed` is what decides how long letters take
     /// from one to the other.
     pub fn new(apps: impl IntoIterator<Item = A>, seed: u64) -> Self {
@@ -250,7 +250,7 @@ fn tell<A: App>(app: &mut A, event: ControllerEvent<'_>, ctx: &mut Ctx<'_>) {
     }
 }
 
-impl<A: App> Controller for Brain<A> {
+impl<A: App> Controller for SimulatedController<A> {
     fn on_open(&mut self, now: Instant, conn: Conn, replies: &mut Replies) {
         let number = self.next_worker % self.workers.len().max(1);
         self.next_worker += 1;

@@ -11,13 +11,13 @@ use sluice_emu::link::Settings;
 use sluice_emu::net::{Carriage, Options};
 use sluice_emu::switch::Plan;
 use sluice_emu::topology::Topology;
-use sluice_testkit::Scene;
+use sluice_testkit::Scenario;
 
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
 
 /// A row of switches with so many hosts each, and control links of a delay, over TCP.
-fn row(switches: usize, hosts: usize, link: Settings, plan: Plan, cfg: &Config) -> Scene<Stack> {
+fn row(switches: usize, hosts: usize, link: Settings, plan: Plan, cfg: &Config) -> Scenario<Stack> {
     row_over(Carriage::Tcp, (switches, hosts), link, plan, cfg)
 }
 
@@ -27,11 +27,11 @@ fn row_over(
     link: Settings,
     plan: Plan,
     cfg: &Config,
-) -> Scene<Stack> {
+) -> Scenario<Stack> {
     let topology = Topology::from_text(&format!("linear,{switches},{hosts}")).unwrap();
     let options = Options { switch: plan, up: link, down: link, carriage, ..Options::default() };
     let names = ["limiter", "topology", "hosts", "forwarding"].map(str::to_owned);
-    Scene::new(topology, &options, stack(&names, cfg).unwrap())
+    Scenario::new(topology, &options, stack(&names, cfg).unwrap())
 }
 
 fn far(delay: Duration) -> Settings {
@@ -58,12 +58,12 @@ fn a_connection_asks_once_and_twice_if_only_one_direction_is_loaded() {
             let mut cfg = each_flow();
             cfg.forwarding.both_directions = both_directions;
             let last = switches * hosts - 1;
-            let mut scene = row(switches, hosts, far(50 * MS), Plan::default(), &cfg);
-            scene.introduce(0, last);
-            let opened = scene.open(0, last);
+            let mut scenario = row(switches, hosts, far(50 * MS), Plan::default(), &cfg);
+            scenario.resolve_addresses(0, last);
+            let opened = scenario.open_connection(0, last);
             let story = format!("{switches} switches, both directions: {both_directions}");
-            assert_eq!((opened.asked.tcp, opened.asked.arp), (asked, 0), "{story}");
-            assert_eq!(opened.took, 100 * MS * u32::try_from(asked).unwrap(), "{story}");
+            assert_eq!((opened.packet_ins.tcp, opened.packet_ins.arp), (asked, 0), "{story}");
+            assert_eq!(opened.setup_time, 100 * MS * u32::try_from(asked).unwrap(), "{story}");
         }
     }
 }
@@ -81,12 +81,12 @@ fn who_does_not_know_the_address_asks_for_it_first() {
         let mut cfg = each_flow();
         cfg.forwarding.matching = matching;
         cfg.hosts.proxy = proxy;
-        let mut scene = row(4, 1, far(50 * MS), Plan::default(), &cfg);
-        let opened = scene.open(0, 3);
+        let mut scenario = row(4, 1, far(50 * MS), Plan::default(), &cfg);
+        let opened = scenario.open_connection(0, 3);
         let story = format!("{matching:?}, proxy: {proxy}");
-        assert_eq!((opened.asked.arp, opened.asked.tcp), (arp, tcp), "{story}");
+        assert_eq!((opened.packet_ins.arp, opened.packet_ins.tcp), (arp, tcp), "{story}");
         let trips = u32::try_from(arp + tcp).unwrap();
-        assert_eq!(opened.took, 100 * MS * trips, "{story}");
+        assert_eq!(opened.setup_time, 100 * MS * trips, "{story}");
     }
 }
 
@@ -105,17 +105,19 @@ fn a_flow_has_its_rules_written_once_however_far_away_the_controller_is() {
             let mut cfg = each_flow();
             cfg.forwarding.waiting = waiting;
             let plan = Plan { buffers: 4096, ..Plan::default() };
-            let mut scene = row_over(carriage, (4, 1), far(delay), plan, &cfg);
-            scene.introduce(0, 3);
-            let before = scene.gauge("forwarding_paths");
-            let stream = scene.begin(0, 3, &udp(1000, 1500, data_len));
-            scene.pass(10 * S);
-            let (sent, loaded) =
-                (scene.sent(0, 3, stream), scene.gauge("forwarding_paths") - before);
+            let mut scenario = row_over(carriage, (4, 1), far(delay), plan, &cfg);
+            scenario.resolve_addresses(0, 3);
+            let before = scenario.metric("forwarding_paths");
+            let stream = scenario.start_stream(0, 3, &udp(1000, 1500, data_len));
+            scenario.run_for(10 * S);
+            let (sent, loaded) = (
+                scenario.stream_counts(0, 3, stream),
+                scenario.metric("forwarding_paths") - before,
+            );
             let story = format!("{carriage:?}, {delay:?} away, {data_len} bytes, {waiting:?}");
             assert!(sets.contains(&loaded), "{story}: {loaded} sets");
-            assert_eq!((sent.packets, sent.received), (1500, 1500), "{story}");
-            assert_eq!(scene.gauge("forwarding_cut_off"), 0, "{story}");
+            assert_eq!((sent.sent, sent.received), (1500, 1500), "{story}");
+            assert_eq!(scenario.metric("forwarding_cut_off"), 0, "{story}");
         }
     }
 }
@@ -125,14 +127,18 @@ fn a_flow_has_its_rules_written_once_however_far_away_the_controller_is() {
 fn a_switch_that_knows_what_waits_asks_once() {
     for (waiting_flows, data_len) in [(true, 1000), (true, 28), (false, 1000)] {
         let plan = Plan { buffers: 4096, waiting_flows, ..Plan::default() };
-        let mut scene = row(4, 1, far(100 * MS), plan, &each_flow());
-        scene.introduce(0, 3);
-        let before = scene.work();
-        let stream = scene.begin(0, 3, &udp(1000, 1000, data_len));
-        scene.pass(10 * S);
-        let asked = scene.work().since(before).asked.udp;
+        let mut scenario = row(4, 1, far(100 * MS), plan, &each_flow());
+        scenario.resolve_addresses(0, 3);
+        let before = scenario.control_load();
+        let stream = scenario.start_stream(0, 3, &udp(1000, 1000, data_len));
+        scenario.run_for(10 * S);
+        let asked = scenario.control_load().since(before).packet_ins.udp;
         assert!(if waiting_flows { asked == 1 } else { asked >= 200 }, "{asked}");
-        assert_eq!(scene.sent(0, 3, stream).received, 1000, "{waiting_flows} {data_len}");
+        assert_eq!(
+            scenario.stream_counts(0, 3, stream).received,
+            1000,
+            "{waiting_flows} {data_len}"
+        );
     }
 }
 
@@ -141,22 +147,22 @@ fn a_switch_that_knows_what_waits_asks_once() {
 fn beside_a_hog(cfg: &Config) -> f64 {
     let link = Settings { rate: NonZeroU64::new(1_000_000), ..far(50 * MS) };
     let plan = Plan { untaken_max: 65_536, ..Plan::default() };
-    let mut scene = row(2, 2, link, plan, cfg);
-    scene.introduce(0, 2);
-    scene.introduce(1, 3);
+    let mut scenario = row(2, 2, link, plan, cfg);
+    scenario.resolve_addresses(0, 2);
+    scenario.resolve_addresses(1, 3);
     let mut talks = vec![];
     for ms in 0..4_000u32 {
         let hog = Stream { port: u16::try_from(10_000 + ms).unwrap(), ..udp(1, 1, 1000) };
-        scene.begin(0, 2, &hog);
+        scenario.start_stream(0, 2, &hog);
         if ms % 100 == 0 {
             let port = u16::try_from(30_000 + ms).unwrap();
-            talks.push(scene.begin(1, 3, &Stream { port, ..udp(100, 5, 1000) }));
+            talks.push(scenario.start_stream(1, 3, &Stream { port, ..udp(100, 5, 1000) }));
         }
-        scene.pass(MS);
+        scenario.run_for(MS);
     }
-    scene.pass(10 * S);
-    let sent: Vec<_> = talks.iter().map(|&talk| scene.sent(1, 3, talk)).collect();
-    let packets: u64 = sent.iter().map(|sent| sent.packets).sum();
+    scenario.run_for(10 * S);
+    let sent: Vec<_> = talks.iter().map(|&talk| scenario.stream_counts(1, 3, talk)).collect();
+    let packets: u64 = sent.iter().map(|sent| sent.sent).sum();
     let received: u64 = sent.iter().map(|sent| sent.received).sum();
     assert_eq!(packets, 200);
     1.0 - f64::from(u32::try_from(received).unwrap()) / 200.0

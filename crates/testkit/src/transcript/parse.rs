@@ -5,17 +5,17 @@ use std::time::Duration;
 
 use sluice_openflow::{MacAddr, PortNo, Version};
 
-use crate::facts::Known;
+use super::network_event::Known;
 
 /// A line, and the versions it is for.
 #[derive(Debug)]
-pub(crate) struct Line {
-    pub(crate) only: RangeInclusive<Version>,
-    pub(crate) step: Step,
+pub(super) struct Line {
+    pub(super) only: RangeInclusive<Version>,
+    pub(super) step: Step,
 }
 
 #[derive(Debug)]
-pub(crate) enum Step {
+pub(super) enum Step {
     /// Time passes.
     Wait(Duration),
     /// Something is known of the network from now on.
@@ -27,7 +27,7 @@ pub(crate) enum Step {
 }
 
 #[derive(Debug)]
-pub(crate) enum Heard {
+pub(super) enum Heard {
     Up,
     Down,
     PortUp(PortNo),
@@ -50,20 +50,20 @@ pub(crate) enum Heard {
 
 /// A frame that comes up.
 #[derive(Debug, Default)]
-pub(crate) struct Up {
-    pub(crate) port: u32,
-    pub(crate) src: MacAddr,
-    pub(crate) dst: MacAddr,
-    pub(crate) buffer_id: Option<u32>,
+pub(super) struct Up {
+    pub(super) port: u32,
+    pub(super) src: MacAddr,
+    pub(super) dst: MacAddr,
+    pub(super) buffer_id: Option<u32>,
     /// The VLAN of its tag, 0 for a priority tag.
-    pub(crate) tag: Option<u16>,
-    pub(crate) carries: Carries,
-    pub(crate) size: Size,
+    pub(super) tag: Option<u16>,
+    pub(super) carries: Carries,
+    pub(super) size: Size,
 }
 
 /// What a frame carries.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) enum Carries {
+pub(super) enum Carries {
     #[default]
     Ipv4,
     /// What shows links, or claims to.
@@ -72,7 +72,7 @@ pub(crate) enum Carries {
 
 /// How much of a frame there is.
 #[derive(Debug, Default)]
-pub(crate) enum Size {
+pub(super) enum Size {
     #[default]
     Whole,
     /// It comes up truncated.
@@ -85,7 +85,7 @@ pub(crate) enum Size {
 
 impl Line {
     /// Reads `text`; `None` if it says nothing.
-    pub(crate) fn parse(text: &str) -> Result<Option<Self>, String> {
+    pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
         let words: Vec<_> = text.split('#').next().unwrap_or_default().split_whitespace().collect();
         let unread = || format!("cannot read `{}`", text.trim());
         let (only, words) = match *words {
@@ -178,7 +178,7 @@ fn versions(text: &str) -> Option<RangeInclusive<Version>> {
 }
 
 /// The address of a station: a letter, `*` for all of them, or the address itself.
-pub(crate) fn station(name: &str) -> Option<MacAddr> {
+pub(super) fn station(name: &str) -> Option<MacAddr> {
     if let [letter @ b'a'..=b'z'] = *name.as_bytes() {
         return Some(MacAddr([2, 0, 0, 0, 0, letter]));
     }

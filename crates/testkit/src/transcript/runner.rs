@@ -14,19 +14,19 @@ use sluice_openflow::{
 };
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
-use crate::facts::{self, Known};
-use crate::script::{Carries, Heard, Size, Up};
-use crate::words::Said;
+use super::network_event::{self, Known};
+use super::parse::{Carries, Heard, Size, Up};
+use super::sent_message::SentMessage;
 
 /// An application, the switches around it, and what it said that no line has named yet.
 #[derive(Debug)]
-pub(crate) struct Stage<A> {
+pub(super) struct TranscriptRunner<A> {
     app: A,
     version: Version,
     now: Instant,
     network: Network,
     switches: Vec<Switch>,
-    said: VecDeque<(String, Said)>,
+    said: VecDeque<(String, SentMessage)>,
     /// The frame that was heard last.
     frame: Vec<u8>,
     /// The transaction id of what was said last.
@@ -45,8 +45,8 @@ struct Switch {
     asked: u32,
 }
 
-impl<A: App> Stage<A> {
-    pub(crate) fn new(app: A, version: Version) -> Self {
+impl<A: App> TranscriptRunner<A> {
+    pub(super) fn new(app: A, version: Version) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let (switches, said) = (Vec::new(), VecDeque::new());
@@ -63,7 +63,7 @@ impl<A: App> Stage<A> {
     }
 
     /// Lets time pass, with a turn every second as the engine has at least.
-    pub(crate) fn wait(&mut self, time: Duration) -> Result<(), String> {
+    pub(super) fn wait(&mut self, time: Duration) -> Result<(), String> {
         let end = self.now + time;
         while self.now < end {
             self.now = end.min(self.now + Duration::from_secs(1));
@@ -78,13 +78,13 @@ impl<A: App> Stage<A> {
     }
 
     /// Fails if something was said that no line has named.
-    pub(crate) fn must_be_silent(&self) -> Result<(), String> {
+    pub(super) fn must_be_silent(&self) -> Result<(), String> {
         let first = self.said.front();
         first.map_or(Ok(()), |(switch, said)| Err(format!("it says more: {switch} > {said}")))
     }
 
     /// Fails unless this is what was said next.
-    pub(crate) fn must_say(&mut self, switch: &str, words: &[String]) -> Result<(), String> {
+    pub(super) fn must_say(&mut self, switch: &str, words: &[String]) -> Result<(), String> {
         match self.said.pop_front() {
             Some((to, said)) if to == switch && said.is(words) => Ok(()),
             Some((to, said)) => Err(format!("it says: {to} > {said}")),
@@ -93,7 +93,7 @@ impl<A: App> Stage<A> {
     }
 
     /// Lets `switch` say `heard`.
-    pub(crate) fn hear(&mut self, switch: &str, heard: &Heard) -> Result<(), String> {
+    pub(super) fn hear(&mut self, switch: &str, heard: &Heard) -> Result<(), String> {
         let at = self.place(switch);
         self.app.on_iteration(self.now);
         match heard {
@@ -112,13 +112,13 @@ impl<A: App> Stage<A> {
     }
 
     /// Lets everybody know something of the network.
-    pub(crate) fn know(&mut self, known: &Known) -> Result<(), String> {
+    pub(super) fn know(&mut self, known: &Known) -> Result<(), String> {
         self.app.on_iteration(self.now);
         for name in known.switches() {
             let at = self.place(name);
             self.must_be_up(at);
             if self.network.view().switch(id(at)).is_none() {
-                self.network.publish(self.now, facts::switch(id(at)));
+                self.network.publish(self.now, network_event::switch(id(at)));
             }
         }
         let switches = &self.switches;
@@ -330,7 +330,7 @@ impl<A: App> Stage<A> {
                     MessageType::MULTIPART_REQUEST => switch.asked = msg.xid(),
                     _ => {}
                 }
-                self.said.push_back((switch.name.clone(), Said::new(msg, &self.frame)));
+                self.said.push_back((switch.name.clone(), SentMessage::new(msg, &self.frame)));
                 rest = after;
             }
             if !rest.is_empty() {

@@ -19,7 +19,7 @@ const SWEEP: Duration = Duration::from_millis(250);
 /// A frame that an application sends out of a port comes up from the port at the other end of the wire: these switches
 /// have no rules. They answer barriers. Everything takes the time that it was given and no more: nothing, unless said.
 #[derive(Debug)]
-pub struct Fabric<A> {
+pub struct SimulatedNetwork<A> {
     version: Version,
     started: Instant,
     now: Instant,
@@ -68,11 +68,11 @@ enum Event {
 }
 
 /// Port `port` of switch `switch`.
-pub const fn place(switch: u64, port: u32) -> SwitchPort {
+pub const fn switch_port(switch: u64, port: u32) -> SwitchPort {
     SwitchPort::new(DatapathId(switch), PortNo(port))
 }
 
-impl<A: App> Fabric<A> {
+impl<A: App> SimulatedNetwork<A> {
     /// One without switches, with a worker for each of `apps`.
     pub fn new(version: Version, apps: impl IntoIterator<Item = A>) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
@@ -98,7 +98,7 @@ impl<A: App> Fabric<A> {
     }
 
     /// Adds switch `id` with ports from 1 to `ports`, which `worker` will hold. It is not connected yet.
-    pub fn add(&mut self, id: u64, ports: u32, worker: usize) {
+    pub fn add_switch(&mut self, id: u64, ports: u32, worker: usize) {
         self.by_id.insert(id, self.switches.len());
         let id = DatapathId(id);
         let (down, delay) = (HashSet::new(), Duration::ZERO);
@@ -107,41 +107,41 @@ impl<A: App> Fabric<A> {
     }
 
     /// Lets messages take `delay` from the switch to its worker, and as long back.
-    pub fn set_delay(&mut self, id: u64, delay: Duration) {
+    pub fn set_control_delay(&mut self, id: u64, delay: Duration) {
         if let Some(switch) = self.find(id).and_then(|n| self.switches.get_mut(n)) {
             switch.delay = delay;
         }
     }
 
     /// Lets what one worker says take `hop` to the others.
-    pub fn set_hop(&mut self, hop: Duration) {
+    pub fn set_worker_delay(&mut self, hop: Duration) {
         self.hop = hop;
     }
 
     /// Joins two ports by a wire that takes `delay`.
-    pub fn wire(&mut self, a: SwitchPort, b: SwitchPort, delay: Duration) {
-        self.wire_one_way(a, b, delay);
-        self.wire_one_way(b, a, delay);
+    pub fn add_link(&mut self, a: SwitchPort, b: SwitchPort, delay: Duration) {
+        self.add_one_way_link(a, b, delay);
+        self.add_one_way_link(b, a, delay);
     }
 
     /// Lets what leaves at `a` come in at `b`, besides where it came in before.
-    pub fn wire_one_way(&mut self, a: SwitchPort, b: SwitchPort, delay: Duration) {
+    pub fn add_one_way_link(&mut self, a: SwitchPort, b: SwitchPort, delay: Duration) {
         self.wires.entry(a).or_default().push((b, delay));
     }
 
     /// Takes away the wire at a port, both directions; the ports at its ends do not notice.
-    pub fn cut(&mut self, at: SwitchPort) {
+    pub fn remove_link(&mut self, at: SwitchPort) {
         self.wires.remove(&at);
         self.wires.values_mut().for_each(|ends| ends.retain(|&(end, _)| end != at));
     }
 
     /// Joins ports by a network of others: bridges, which keep what bridges keep.
-    pub fn bridge(&mut self, ports: &[SwitchPort]) {
+    pub fn add_unmanaged_segment(&mut self, ports: &[SwitchPort]) {
         self.bridges.push(ports.to_vec());
     }
 
     /// Connects a switch.
-    pub fn up(&mut self, id: u64) {
+    pub fn connect(&mut self, id: u64) {
         let Some(n) = self.find(id) else { return };
         let Some(switch) = self.switches.get_mut(n) else { return };
         switch.is_up = true;
@@ -155,7 +155,7 @@ impl<A: App> Fabric<A> {
     }
 
     /// Ends the connection of a switch; what it was to be told is lost.
-    pub fn down(&mut self, id: u64) {
+    pub fn disconnect(&mut self, id: u64) {
         let Some(n) = self.find(id) else { return };
         let Some(switch) = self.switches.get_mut(n) else { return };
         switch.is_up = false;
@@ -184,7 +184,7 @@ impl<A: App> Fabric<A> {
     }
 
     /// A port is taken out of its switch, and it says so.
-    pub fn remove_port(&mut self, at: SwitchPort) {
+    pub fn delete_port(&mut self, at: SwitchPort) {
         let Some(n) = self.find(at.switch.0) else { return };
         let status =
             PortStatus { reason: PortReason::DELETE, port: port(at.switch, at.port, true) };
@@ -192,12 +192,12 @@ impl<A: App> Fabric<A> {
     }
 
     /// Somebody sends a frame into a port.
-    pub fn send_in(&mut self, at: SwitchPort, frame: &[u8]) {
+    pub fn inject_frame(&mut self, at: SwitchPort, frame: &[u8]) {
         self.put(Duration::ZERO, Event::In(at, frame.to_vec()));
     }
 
     /// Lets time pass, and all happen that is to happen in it.
-    pub fn run(&mut self, time: Duration) {
+    pub fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
             let sweep_at = self.swept + SWEEP;
@@ -217,7 +217,7 @@ impl<A: App> Fabric<A> {
     }
 
     /// Lets time pass in which the workers do not run.
-    pub fn freeze(&mut self, time: Duration) {
+    pub fn pause_workers(&mut self, time: Duration) {
         self.now += time;
         self.swept = self.now;
     }
@@ -416,7 +416,7 @@ impl<A: App> Fabric<A> {
     }
 
     /// The sum over all workers of a number that applications show; 0 if none does.
-    pub fn gauge(&self, name: &str) -> u64 {
+    pub fn metric(&self, name: &str) -> u64 {
         let mut sum = 0;
         for worker in &self.workers {
             worker.app.gauges(&mut |(shown, _, n)| sum += if shown == name { n } else { 0 });
@@ -430,12 +430,12 @@ impl<A: App> Fabric<A> {
     }
 
     /// Takes the frames that have left, and where.
-    pub fn take_left(&mut self) -> Vec<(SwitchPort, Vec<u8>)> {
+    pub fn take_sent_frames(&mut self) -> Vec<(SwitchPort, Vec<u8>)> {
         std::mem::take(&mut self.left)
     }
 
     /// How many messages of a kind switches were sent.
-    pub fn heard(&self, kind: MessageType) -> u64 {
+    pub fn messages_to_switches(&self, kind: MessageType) -> u64 {
         self.heard.get(&kind).copied().unwrap_or_default()
     }
 

@@ -6,18 +6,18 @@ use sluice_openflow::{DatapathId, MacAddr, PortNo, VlanId};
 use sluice_sdk::Network;
 use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
 
-use crate::script::station;
+use super::parse::station;
 
 /// A port of a switch, by its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct At {
-    pub(crate) switch: String,
+pub(super) struct At {
+    pub(super) switch: String,
     port: PortNo,
 }
 
 /// A line about the network.
 #[derive(Debug)]
-pub(crate) enum Known {
+pub(super) enum Known {
     /// There is a link, in both directions.
     Link(At, At),
     /// There is none any more.
@@ -47,7 +47,7 @@ impl At {
 
 impl Known {
     /// Reads what stands behind `know`.
-    pub(crate) fn parse(words: &[&str]) -> Option<Self> {
+    pub(super) fn parse(words: &[&str]) -> Option<Self> {
         let all = |words: &[&str]| words.iter().map(|at| At::parse(at)).collect::<Option<Vec<_>>>();
         Some(match *words {
             ["link", a, b] => Self::Link(At::parse(a)?, At::parse(b)?),
@@ -64,7 +64,7 @@ impl Known {
     }
 
     /// The switches that it names.
-    pub(crate) fn switches(&self) -> Vec<&str> {
+    pub(super) fn switches(&self) -> Vec<&str> {
         match self {
             Self::Link(a, b) | Self::Cut(a, b) => vec![&a.switch, &b.switch],
             Self::Edge(all) | Self::Shared(all) | Self::Settling(all) | Self::Down(all) => {
@@ -76,7 +76,7 @@ impl Known {
     }
 
     /// Tells it.
-    pub(crate) fn tell(
+    pub(super) fn tell(
         &self,
         id: impl Fn(&str) -> DatapathId,
         now: Instant,
@@ -129,7 +129,7 @@ impl Known {
 }
 
 /// A switch that has just connected, with four ports that nothing is known of.
-pub(crate) fn switch(id: DatapathId) -> Fact {
+pub(super) fn switch(id: DatapathId) -> Fact {
     let ports = (1..=4).map(|no| (PortNo(no), port(true, PortRole::Pending))).collect();
     Fact::Switch(id, Some(SwitchInfo { ports }))
 }

@@ -10,7 +10,7 @@ use sluice_emu::topology::Topology;
 use sluice_openflow::{EtherType, Ethernet, PacketIn};
 use sluice_sdk::{App, Ctx, Verdict};
 
-use crate::Brain;
+use crate::SimulatedController;
 
 /// Long enough for discovery, whatever the control links.
 const DISCOVERY: Duration = Duration::from_secs(30);
@@ -26,7 +26,7 @@ const PROTOCOL_AT: usize = 14 + 9;
 
 /// Frames that came up, by what they carry. It is the first in a row, and passes all of them on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Asked {
+pub struct PacketInCounts {
     /// Address resolution.
     pub arp: u64,
     /// TCP over IPv4.
@@ -35,7 +35,7 @@ pub struct Asked {
     pub udp: u64,
 }
 
-impl App for Asked {
+impl App for PacketInCounts {
     fn inspects_every_packet(&self) -> bool {
         true
     }
@@ -54,7 +54,7 @@ impl App for Asked {
     }
 }
 
-impl Asked {
+impl PacketInCounts {
     fn since(self, before: Self) -> Self {
         Self { arp: self.arp - before.arp, tcp: self.tcp - before.tcp, udp: self.udp - before.udp }
     }
@@ -62,42 +62,42 @@ impl Asked {
 
 /// A connection that was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Opened {
+pub struct OpenedConnection {
     /// How long until it stood.
-    pub took: Duration,
+    pub setup_time: Duration,
     /// What was asked of the controller until it was closed.
-    pub asked: Asked,
+    pub packet_ins: PacketInCounts,
 }
 
 /// A stream that was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Sent {
+pub struct StreamCounts {
     /// Packets of it.
-    pub packets: u64,
+    pub sent: u64,
     /// Those that came.
     pub received: u64,
     /// Those that came after a later one.
     pub reordered: u64,
 }
 
-impl Sent {
+impl StreamCounts {
     /// The share that did not come.
-    pub fn lost(&self) -> f64 {
+    pub fn loss_ratio(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 packets")]
-        let share = 1.0 - self.received as f64 / self.packets.max(1) as f64;
+        let share = 1.0 - self.received as f64 / self.sent.max(1) as f64;
         share
     }
 }
 
 /// What all switches and control links together did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Work {
+pub struct ControlLoad {
     /// What was asked.
-    pub asked: Asked,
+    pub packet_ins: PacketInCounts,
     /// Frames that came up whole since there was no place for them to wait.
-    pub full: u64,
+    pub buffer_full: u64,
     /// Frames that did not come up since too much waited to be sent.
-    pub untaken: u64,
+    pub dropped_packet_ins: u64,
     /// Rules and deletions that switches heard.
     pub flow_mods: u64,
     /// Bytes to the controller, and from it.
@@ -106,11 +106,11 @@ pub struct Work {
 
 /// A network with a controller of one worker, all of whose hosts are known.
 #[derive(Debug)]
-pub struct Scene<A> {
-    net: Net<Brain<(Asked, A)>>,
+pub struct Scenario<A> {
+    net: Net<SimulatedController<(PacketInCounts, A)>>,
 }
 
-impl<A: App> Scene<A> {
+impl<A: App> Scenario<A> {
     /// The network of `topology` some time after its start.
     ///
     /// # Panics
@@ -118,19 +118,19 @@ impl<A: App> Scene<A> {
     pub fn new(topology: Topology, options: &Options, app: A) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = std::time::Instant::now();
-        let brain = Brain::new([(Asked::default(), app)], options.seed);
+        let brain = SimulatedController::new([(PacketInCounts::default(), app)], options.seed);
         let mut scene = Self { net: must(Net::new(topology, options, start, brain)) };
-        scene.pass(DISCOVERY);
+        scene.run_for(DISCOVERY);
         let (now, fabric) = scene.net.fabric_mut();
         for host in 0..fabric.topology().hosts.len() {
             must(fabric.announce(now, host));
         }
-        scene.pass(QUIET);
+        scene.run_for(QUIET);
         scene
     }
 
     /// Lets time pass.
-    pub fn pass(&mut self, time: Duration) {
+    pub fn run_for(&mut self, time: Duration) {
         must(self.net.run_for(time));
     }
 
@@ -138,37 +138,37 @@ impl<A: App> Scene<A> {
     ///
     /// # Panics
     /// When they do not.
-    pub fn introduce(&mut self, from: usize, to: usize) {
+    pub fn resolve_addresses(&mut self, from: usize, to: usize) {
         let pings = must(self.net.ping([(from, to)], Family::V4, QUIET));
         assert_eq!(pings.answered, 1, "host {from} reaches host {to}");
         // Who is far away is asked again before it has answered.
-        self.pass(QUIET);
+        self.run_for(QUIET);
     }
 
     /// Opens a connection, sends a byte and closes.
     ///
     /// # Panics
     /// When it does not stand soon.
-    pub fn open(&mut self, from: usize, to: usize) -> Opened {
+    pub fn open_connection(&mut self, from: usize, to: usize) -> OpenedConnection {
         let (before, to) = (self.asked(), self.address(to));
         let (now, fabric) = self.net.fabric_mut();
         fabric.take_outcomes();
         must(fabric.open(now, from, (to, 80, 1)));
-        self.pass(OPENED);
+        self.run_for(OPENED);
         let outcomes = self.net.fabric_mut().1.take_outcomes();
         let took = outcomes.iter().find_map(|(_, outcome)| match outcome {
             Outcome::Tcp(connection) => connection.established,
             Outcome::Ping(_) => None,
         });
         let took = took.unwrap_or_else(|| panic!("no connection stood: {outcomes:?}"));
-        Opened { took, asked: self.asked().since(before) }
+        OpenedConnection { setup_time: took, packet_ins: self.asked().since(before) }
     }
 
     /// Begins a stream of UDP packets; returns its number.
     ///
     /// # Panics
     /// When the host has too many.
-    pub fn begin(&mut self, from: usize, to: usize, stream: &Stream) -> u32 {
+    pub fn start_stream(&mut self, from: usize, to: usize, stream: &Stream) -> u32 {
         let to = self.address(to);
         let (now, fabric) = self.net.fabric_mut();
         let number = must(fabric.stream(now, from, Stream { to, ..*stream }));
@@ -176,22 +176,22 @@ impl<A: App> Scene<A> {
     }
 
     /// What became of a stream so far.
-    pub fn sent(&self, from: usize, to: usize, stream: u32) -> Sent {
+    pub fn stream_counts(&self, from: usize, to: usize, stream: u32) -> StreamCounts {
         let ip = self.address(from);
         let fabric = self.net.fabric();
         let packets = fabric.host(from).map_or(0, |host| host.sent(stream));
         let heard = fabric.host(to).and_then(|host| host.heard(ip, stream));
         let (received, reordered) = heard.map_or((0, 0), |it| (it.received, it.reordered));
-        Sent { packets, received, reordered }
+        StreamCounts { sent: packets, received, reordered }
     }
 
     /// What was done so far.
-    pub fn work(&self) -> Work {
-        let mut work = Work { asked: self.asked(), ..Work::default() };
+    pub fn control_load(&self) -> ControlLoad {
+        let mut work = ControlLoad { packet_ins: self.asked(), ..ControlLoad::default() };
         for n in 0..self.net.fabric().topology().switches.len() {
             let counts = self.counts(n);
-            work.full += counts.full_packets;
-            work.untaken += counts.drops.untaken;
+            work.buffer_full += counts.full_packets;
+            work.dropped_packet_ins += counts.drops.untaken;
             work.flow_mods += counts.flow_mods;
             let (up, down) = self.net.control_bytes(n).unwrap_or_default();
             work.bytes = (work.bytes.0 + up, work.bytes.1 + down);
@@ -205,7 +205,7 @@ impl<A: App> Scene<A> {
     }
 
     /// A number that the applications show.
-    pub fn gauge(&self, name: &str) -> u64 {
+    pub fn metric(&self, name: &str) -> u64 {
         let mut sum = 0;
         for (_, app) in self.net.controller().apps() {
             app.gauges(&mut |(its, _, value)| sum += if its == name { value } else { 0 });
@@ -214,11 +214,11 @@ impl<A: App> Scene<A> {
     }
 
     /// The network.
-    pub fn net(&mut self) -> &mut Net<Brain<(Asked, A)>> {
+    pub fn net(&mut self) -> &mut Net<SimulatedController<(PacketInCounts, A)>> {
         &mut self.net
     }
 
-    fn asked(&self) -> Asked {
+    fn asked(&self) -> PacketInCounts {
         self.net.controller().apps().next().map(|(asked, _)| *asked).unwrap_or_default()
     }
 
@@ -228,14 +228,14 @@ impl<A: App> Scene<A> {
     }
 }
 
-impl Work {
+impl ControlLoad {
     /// What was done since.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
-            asked: self.asked.since(before.asked),
-            full: self.full - before.full,
-            untaken: self.untaken - before.untaken,
+            packet_ins: self.packet_ins.since(before.packet_ins),
+            buffer_full: self.buffer_full - before.buffer_full,
+            dropped_packet_ins: self.dropped_packet_ins - before.dropped_packet_ins,
             flow_mods: self.flow_mods - before.flow_mods,
             bytes: (self.bytes.0 - before.bytes.0, self.bytes.1 - before.bytes.1),
         }

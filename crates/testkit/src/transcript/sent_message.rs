@@ -9,23 +9,23 @@ use sluice_openflow::{
 
 /// One message.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(super) struct SentMessage {
     /// What a transcript must have.
     must: Vec<String>,
     /// What it may have besides.
     may: Vec<String>,
 }
 
-impl fmt::Display for Said {
+impl fmt::Display for SentMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.must.join(" "))?;
         if self.may.is_empty() { Ok(()) } else { write!(f, "   ({})", self.may.join(" ")) }
     }
 }
 
-impl Said {
+impl SentMessage {
     /// Reads `msg`; `frame` is the frame that was heard last.
-    pub(crate) fn new(msg: RawMessage<'_>, frame: &[u8]) -> Self {
+    pub(super) fn new(msg: RawMessage<'_>, frame: &[u8]) -> Self {
         let mut said = Self::default();
         match Message::parse(msg) {
             Ok(message) => said.tell(message, frame),
@@ -35,7 +35,7 @@ impl Said {
     }
 
     /// Whether `words` describe it.
-    pub(crate) fn is(&self, words: &[String]) -> bool {
+    pub(super) fn is(&self, words: &[String]) -> bool {
         self.must.iter().all(|word| words.contains(word))
             && words.iter().all(|word| self.must.contains(word) || self.may.contains(word))
     }

@@ -10,7 +10,7 @@ use sluice_emu::switch::Plan;
 use sluice_emu::topology::Topology;
 use sluice_openflow::{Version, Versions};
 use sluice_sdk::view::PortRole;
-use sluice_testkit::Brain;
+use sluice_testkit::SimulatedController;
 
 /// To the controller and back.
 const TRIP: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ const STEP: Duration = Duration::from_millis(10);
 /// How often the controller looks at each switch.
 const LOOKED_EVERY: Duration = Duration::from_millis(250);
 
-type Network = Net<Brain<Stack>>;
+type Network = Net<SimulatedController<Stack>>;
 
 fn network(shape: &str, version: Version, apps: &[&str]) -> Network {
     let half = Settings { delay: TRIP / 2, ..Settings::default() };
@@ -33,10 +33,10 @@ fn network(shape: &str, version: Version, apps: &[&str]) -> Network {
         ..Options::default()
     };
     let names: Vec<_> = apps.iter().map(|&name| name.to_owned()).collect();
-    let brain = Brain::new([stack(&names, &Config::default()).unwrap()], 1);
+    let controller = SimulatedController::new([stack(&names, &Config::default()).unwrap()], 1);
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
-    Net::new(Topology::from_text(shape).unwrap(), &options, start, brain).unwrap()
+    Net::new(Topology::from_text(shape).unwrap(), &options, start, controller).unwrap()
 }
 
 /// When `is_so` first, looking again every step.
