@@ -5,28 +5,28 @@ use sluice_testkit::transcript;
 
 /// A line of three switches, a at the first one, b at the last one.
 const LINE: &str = "
-    know link s1:1 s2:1
-    know link s2:2 s3:1
-    know edge s1:3 s1:4 s2:3 s3:3
-    know host a s1:3
-    know host b s3:3
+    link s1:1 s2:1 up
+    link s2:2 s3:1 up
+    ports s1:3 s1:4 s2:3 s3:3 edge
+    host a at s1:3
+    host b at s3:3
 ";
 
 /// A ring of four, a and b at opposite ends, with one way between them at first.
 const RING: &str = "
-    know link s1:1 s2:1
-    know link s2:2 s3:1
-    know link s4:2 s1:2
-    know edge s1:3 s2:3 s3:3 s4:3
-    know host a s1:3
-    know host b s3:3
+    link s1:1 s2:1 up
+    link s2:2 s3:1 up
+    link s4:2 s1:2 up
+    ports s1:3 s2:3 s3:3 s4:3 edge
+    host a at s1:3
+    host b at s3:3
 ";
 
 /// One switch.
 const ONE: &str = "
-    know edge s1:1 s1:2 s1:3
-    know host a s1:1
-    know host b s1:2
+    ports s1:1 s1:2 s1:3 edge
+    host a at s1:1
+    host b at s1:2
 ";
 
 #[track_caller]
@@ -48,13 +48,13 @@ mod ways {
             LINE,
             "
             s1 < packet_in  port=3 a>b
-            s3 > flow_mod   match=src+dst+vlan src=a dst=b untagged port=3 idle=60 hard=0 priority=100
-            s3 > flow_mod   src=b dst=a port=1
-            s3 > packet_out port=3
-            s2 > flow_mod   src=a dst=b port=2
-            s2 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=1
-            s1 > flow_mod   src=b dst=a port=3
+            s3 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b untagged output=3 idle_timeout=60 hard_timeout=0 priority=100
+            s3 > flow_mod   eth_src=b eth_dst=a output=1
+            s3 > packet_out output=3
+            s2 > flow_mod   eth_src=a eth_dst=b output=2
+            s2 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=1
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
             ",
         );
     }
@@ -66,15 +66,15 @@ mod ways {
             &Config { both_directions: false, ..Config::default() },
             "
             s1 < packet_in  port=3 a>b
-            s3 > flow_mod   src=a dst=b port=3
-            s3 > packet_out port=3
-            s2 > flow_mod   src=a dst=b port=2
-            s1 > flow_mod   src=a dst=b port=1
+            s3 > flow_mod   eth_src=a eth_dst=b output=3
+            s3 > packet_out output=3
+            s2 > flow_mod   eth_src=a eth_dst=b output=2
+            s1 > flow_mod   eth_src=a eth_dst=b output=1
             s3 < packet_in  port=3 b>a
-            s1 > flow_mod   src=b dst=a port=3
-            s1 > packet_out port=3
-            s2 > flow_mod   src=b dst=a port=1
-            s3 > flow_mod   src=b dst=a port=1
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
+            s1 > packet_out output=3
+            s2 > flow_mod   eth_src=b eth_dst=a output=1
+            s3 > flow_mod   eth_src=b eth_dst=a output=1
             ",
         );
     }
@@ -85,10 +85,10 @@ mod ways {
             LINE,
             "
             s1 < packet_in  port=4 c>b
-            s3 > flow_mod   src=c dst=b port=3
-            s3 > packet_out port=3
-            s2 > flow_mod   src=c dst=b port=2
-            s1 > flow_mod   src=c dst=b port=1
+            s3 > flow_mod   eth_src=c eth_dst=b output=3
+            s3 > packet_out output=3
+            s2 > flow_mod   eth_src=c eth_dst=b output=2
+            s1 > flow_mod   eth_src=c eth_dst=b output=1
             ",
         );
     }
@@ -99,13 +99,13 @@ mod ways {
             ONE,
             "
             s1 < packet_in  port=1 a>b
-            s1 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=2
-            s1 > packet_out port=2 in_port=1
+            s1 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=2
+            s1 > packet_out output=2 in_port=1
             wait 1s
             s1 < packet_in  port=1 a>b buffer=7
-            s1 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=2 buffer=7
+            s1 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=2 buffer=7
             ",
         );
     }
@@ -116,13 +116,13 @@ mod ways {
             LINE,
             "
             s1 < packet_in  port=3 a>b buffer=7
-            s3 > flow_mod   src=a dst=b port=3
-            s3 > flow_mod   src=b dst=a port=1
-            s3 > packet_out port=3
-            s2 > flow_mod   src=a dst=b port=2
-            s2 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=1
-            s1 > flow_mod   src=b dst=a port=3
+            s3 > flow_mod   eth_src=a eth_dst=b output=3
+            s3 > flow_mod   eth_src=b eth_dst=a output=1
+            s3 > packet_out output=3
+            s2 > flow_mod   eth_src=a eth_dst=b output=2
+            s2 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=1
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
             s1 > packet_out drop buffer=7              # those that wait behind it went by the rule
             ",
         );
@@ -133,23 +133,23 @@ mod ways {
         usually(
             LINE,
             "
-            s1 < packet_in  port=3 a>b cut buffer=7
-            s3 > flow_mod   src=a dst=b port=3
-            s3 > flow_mod   src=b dst=a port=1
-            s2 > flow_mod   src=a dst=b port=2
-            s2 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=1 buffer=7
-            s1 > flow_mod   src=b dst=a port=3
-            s1 < packet_in  port=3 a>b cut buffer=8    # it came up before the rules were there
-            s1 > packet_out port=TABLE buffer=8
+            s1 < packet_in  port=3 a>b truncated buffer=7
+            s3 > flow_mod   eth_src=a eth_dst=b output=3
+            s3 > flow_mod   eth_src=b eth_dst=a output=1
+            s2 > flow_mod   eth_src=a eth_dst=b output=2
+            s2 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=1 buffer=7
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
+            s1 < packet_in  port=3 a>b truncated buffer=8    # it came up before the rules were there
+            s1 > packet_out output=table buffer=8
             wait 1s
-            s1 < packet_in  port=3 a>b cut
-            s3 > flow_mod   src=a dst=b port=3
-            s3 > flow_mod   src=b dst=a port=1
-            s2 > flow_mod   src=a dst=b port=2
-            s2 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=1
-            s1 > flow_mod   src=b dst=a port=3
+            s1 < packet_in  port=3 a>b truncated
+            s3 > flow_mod   eth_src=a eth_dst=b output=3
+            s3 > flow_mod   eth_src=b eth_dst=a output=1
+            s2 > flow_mod   eth_src=a eth_dst=b output=2
+            s2 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=1
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
             ",
         );
     }
@@ -159,7 +159,7 @@ mod ways {
         usually(
             ONE,
             "
-            know host c s1:1
+            host c at s1:1
             s1 < packet_in  port=1 c>a
             s1 < packet_in  port=1 c>a buffer=7
             s1 > packet_out drop buffer=7
@@ -171,9 +171,9 @@ mod ways {
     fn without_a_way_nothing_is_sent() {
         usually(
             "
-            know edge s1:1 s2:1
-            know host a s1:1
-            know host b s2:1
+            ports s1:1 s2:1 edge
+            host a at s1:1
+            host b at s2:1
             ",
             "
             s1 < packet_in  port=1 a>b
@@ -188,9 +188,9 @@ mod ways {
         usually(
             ONE,
             "
-            know settling s1:2
+            ports s1:2 pending
             s1 < packet_in  port=1 a>b
-            s1 > packet_out port=3
+            s1 > packet_out output=3
             ",
         );
     }
@@ -200,18 +200,18 @@ mod ways {
         usually(
             LINE,
             "
-            know host a/5 s1:3
-            know host b/5 s2:3
+            host a/5 at s1:3
+            host b/5 at s2:3
             s1 < packet_in  port=3 a>b vlan=5
-            s2 > flow_mod   src=a dst=b vlan=5 port=3
-            s2 > flow_mod   src=b dst=a vlan=5 port=1
-            s2 > packet_out port=3
-            s1 > flow_mod   src=a dst=b vlan=5 port=1
-            s1 > flow_mod   src=b dst=a vlan=5 port=3
+            s2 > flow_mod   eth_src=a eth_dst=b vlan_vid=5 output=3
+            s2 > flow_mod   eth_src=b eth_dst=a vlan_vid=5 output=1
+            s2 > packet_out output=3
+            s1 > flow_mod   eth_src=a eth_dst=b vlan_vid=5 output=1
+            s1 > flow_mod   eth_src=b eth_dst=a vlan_vid=5 output=3
             s1 < packet_in  port=3 a>b vlan=6
-            s1 > packet_out port=4
-            s2 > packet_out port=3
-            s3 > packet_out port=3
+            s1 > packet_out output=4
+            s2 > packet_out output=3
+            s3 > packet_out output=3
             ",
         );
     }
@@ -229,9 +229,9 @@ mod rules {
             &cfg,
             "
             s1 < packet_in  port=1 a>b
-            s1 > flow_mod   src=b dst=a port=1 idle=7 hard=70 priority=9
-            s1 > flow_mod   src=a dst=b port=2 idle=7 hard=70 priority=9
-            s1 > packet_out port=2
+            s1 > flow_mod   eth_src=b eth_dst=a output=1 idle_timeout=7 hard_timeout=70 priority=9
+            s1 > flow_mod   eth_src=a eth_dst=b output=2 idle_timeout=7 hard_timeout=70 priority=9
+            s1 > packet_out output=2
             ",
         );
     }
@@ -243,9 +243,9 @@ mod rules {
             &Config { matching: Matching::Dst, ..Config::default() },
             "
             s1 < packet_in  port=1 a>b
-            s1 > flow_mod   match=dst+vlan dst=a untagged port=1
-            s1 > flow_mod   match=dst+vlan dst=b untagged port=2
-            s1 > packet_out port=2
+            s1 > flow_mod   match=eth_dst+vlan_vid eth_dst=a untagged output=1
+            s1 > flow_mod   match=eth_dst+vlan_vid eth_dst=b untagged output=2
+            s1 > packet_out output=2
             ",
         );
     }
@@ -260,21 +260,21 @@ mod waiting {
             LINE,
             "
             s1 < packet_in  port=3 a>b
-            s3 > flow_mod   src=a dst=b port=3
-            s3 > flow_mod   src=b dst=a port=1
-            s3 > packet_out port=3
-            s2 > flow_mod   src=a dst=b port=2
-            s2 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=1
-            s1 > flow_mod   src=b dst=a port=3
+            s3 > flow_mod   eth_src=a eth_dst=b output=3
+            s3 > flow_mod   eth_src=b eth_dst=a output=1
+            s3 > packet_out output=3
+            s2 > flow_mod   eth_src=a eth_dst=b output=2
+            s2 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=1
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
             s1 < packet_in  port=3 a>b
-            s3 > packet_out port=3
+            s3 > packet_out output=3
             s2 < packet_in  port=1 a>b
-            s3 > packet_out port=3
+            s3 > packet_out output=3
             s3 < packet_in  port=1 a>b buffer=7
-            s3 > packet_out port=3 buffer=7
+            s3 > packet_out output=3 buffer=7
             s3 < packet_in  port=3 b>a
-            s1 > packet_out port=3
+            s1 > packet_out output=3
             ",
         );
     }
@@ -285,23 +285,23 @@ mod waiting {
             LINE,
             "
             s2 < packet_in  port=1 a>b
-            s3 > flow_mod   src=a dst=b port=3
-            s3 > flow_mod   src=b dst=a port=1
-            s3 > packet_out port=3
-            s2 > flow_mod   src=a dst=b port=2
-            s2 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=1
-            s1 > flow_mod   src=b dst=a port=3
+            s3 > flow_mod   eth_src=a eth_dst=b output=3
+            s3 > flow_mod   eth_src=b eth_dst=a output=1
+            s3 > packet_out output=3
+            s2 > flow_mod   eth_src=a eth_dst=b output=2
+            s2 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=1
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
             s2 < packet_in  port=1 d>b                  # nobody knows where d is
-            s3 > flow_mod   src=d dst=b port=3
-            s3 > packet_out port=3
-            s2 > flow_mod   src=d dst=b port=2
+            s3 > flow_mod   eth_src=d eth_dst=b output=3
+            s3 > packet_out output=3
+            s2 > flow_mod   eth_src=d eth_dst=b output=2
             s2 < packet_in  port=2 d>b                  # and s3 sends it the wrong way
-            s3 > packet_out port=3
+            s3 > packet_out output=3
             wait 1s
             s2 < packet_in  port=2 d>b
-            s3 > flow_mod   src=d dst=b port=3
-            s3 > packet_out port=3
+            s3 > flow_mod   eth_src=d eth_dst=b output=3
+            s3 > packet_out output=3
             ",
         );
     }
@@ -316,28 +316,28 @@ mod repair {
             RING,
             "
             s1 < packet_in  port=3 a>b
-            s3 > flow_mod   src=a dst=b port=3
-            s3 > flow_mod   src=b dst=a port=1
-            s3 > packet_out port=3
-            s2 > flow_mod   src=a dst=b port=2
-            s2 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=1
-            s1 > flow_mod   src=b dst=a port=3
-            know link s3:2 s4:1
+            s3 > flow_mod   eth_src=a eth_dst=b output=3
+            s3 > flow_mod   eth_src=b eth_dst=a output=1
+            s3 > packet_out output=3
+            s2 > flow_mod   eth_src=a eth_dst=b output=2
+            s2 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=1
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
+            link s3:2 s4:1 up
             wait 1s
-            know cut s2:2 s3:1
+            link s2:2 s3:1 down
             s3 > flow_mod   delete match= out_port=1
             s2 > flow_mod   delete match= out_port=2
             s2 < packet_in  port=1 a>b
-            s3 > flow_mod   src=a dst=b port=3
-            s3 > flow_mod   src=b dst=a port=2
-            s3 > packet_out port=3
-            s4 > flow_mod   src=a dst=b port=1
-            s4 > flow_mod   src=b dst=a port=2
-            s1 > flow_mod   src=a dst=b port=2
-            s1 > flow_mod   src=b dst=a port=3
-            know link s2:2 s3:1
-            know cut s2:2 s3:1
+            s3 > flow_mod   eth_src=a eth_dst=b output=3
+            s3 > flow_mod   eth_src=b eth_dst=a output=2
+            s3 > packet_out output=3
+            s4 > flow_mod   eth_src=a eth_dst=b output=1
+            s4 > flow_mod   eth_src=b eth_dst=a output=2
+            s1 > flow_mod   eth_src=a eth_dst=b output=2
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
+            link s2:2 s3:1 up
+            link s2:2 s3:1 down
             s3 > flow_mod   delete match= out_port=1
             s2 > flow_mod   delete match= out_port=2
             ",
@@ -349,9 +349,9 @@ mod repair {
         usually(
             ONE,
             "
-            know down s1:2
+            ports s1:2 down
             s1 > flow_mod   delete match= out_port=2
-            s1 < port_down  2
+            s1 < port_status port=2 down
             ",
         );
     }
@@ -361,7 +361,7 @@ mod repair {
         usually(
             LINE,
             "
-            know link s1:1 s4:1
+            link s1:1 s4:1 up
             s2 > flow_mod   delete match= out_port=1
             s1 > flow_mod   delete match= out_port=1
             ",
@@ -373,29 +373,29 @@ mod repair {
         usually(
             LINE,
             "
-            know host b s2:3
-            [1.0] s3 > flow_mod   delete match=dst dst=b out_port=3
-            [1.1..] s1 > flow_mod delete match=dst dst=b
-            [1.1..] s2 > flow_mod delete match=dst dst=b
-            [1.1..] s3 > flow_mod delete match=dst dst=b
-            know gone b
-            [1.0] s2 > flow_mod   delete match=dst dst=b out_port=3
-            [1.1..] s1 > flow_mod delete match=dst dst=b
-            [1.1..] s2 > flow_mod delete match=dst dst=b
-            [1.1..] s3 > flow_mod delete match=dst dst=b
-            know host b/7 s2:3
-            know gone b/7
-            [1.0] s2 > flow_mod   delete match=dst+vlan dst=b vlan=7 out_port=3
-            [1.1..] s1 > flow_mod delete match=dst+vlan dst=b vlan=7
-            [1.1..] s2 > flow_mod delete match=dst+vlan dst=b vlan=7
-            [1.1..] s3 > flow_mod delete match=dst+vlan dst=b vlan=7
-            know host b s2:3
+            host b at s2:3
+            [1.0] s3 > flow_mod   delete match=eth_dst eth_dst=b out_port=3
+            [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=b
+            [1.1..] s2 > flow_mod delete match=eth_dst eth_dst=b
+            [1.1..] s3 > flow_mod delete match=eth_dst eth_dst=b
+            host b removed
+            [1.0] s2 > flow_mod   delete match=eth_dst eth_dst=b out_port=3
+            [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=b
+            [1.1..] s2 > flow_mod delete match=eth_dst eth_dst=b
+            [1.1..] s3 > flow_mod delete match=eth_dst eth_dst=b
+            host b/7 at s2:3
+            host b/7 removed
+            [1.0] s2 > flow_mod   delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7 out_port=3
+            [1.1..] s1 > flow_mod delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7
+            [1.1..] s2 > flow_mod delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7
+            [1.1..] s3 > flow_mod delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7
+            host b at s2:3
             s2 < packet_in  port=1 a>b
-            s2 > packet_out port=3
-            s2 > flow_mod   src=a dst=b port=3
-            s2 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=1
-            s1 > flow_mod   src=b dst=a port=3
+            s2 > packet_out output=3
+            s2 > flow_mod   eth_src=a eth_dst=b output=3
+            s2 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=1
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
             ",
         );
     }
@@ -406,14 +406,14 @@ mod repair {
             LINE,
             "
             s2 < packet_in  port=1 a>z
-            s2 > packet_out port=3
-            s1 > flow_mod   delete match=dst dst=z out_port=1
-            s1 > packet_out port=3+port=4
-            s3 > packet_out port=3
+            s2 > packet_out output=3
+            s1 > flow_mod   delete match=eth_dst eth_dst=z out_port=1
+            s1 > packet_out output=3+output=4
+            s3 > packet_out output=3
             s2 < packet_in  port=1 a>z
-            s2 > packet_out port=3
-            s1 > packet_out port=3+port=4
-            s3 > packet_out port=3
+            s2 > packet_out output=3
+            s1 > packet_out output=3+output=4
+            s3 > packet_out output=3
             ",
         );
     }
@@ -423,7 +423,7 @@ mod repair {
         usually(
             LINE,
             "
-            know lost s2
+            switch s2 removed
             s1 < packet_in  port=3 a>b
             ",
         );
@@ -439,10 +439,10 @@ mod unheard {
         usually(
             LINE,
             "
-            s2 < down
-            know lost s2
-            know link s2:1 s1:1
-            know link s2:2 s3:1
+            s2 disconnects
+            switch s2 removed
+            link s2:1 s1:1 up
+            link s2:2 s3:1 up
             ",
         );
     }
@@ -452,9 +452,9 @@ mod unheard {
         usually(
             LINE,
             "
-            s2 < down
-            know lost s2
-            know down s1:1
+            s2 disconnects
+            switch s2 removed
+            ports s1:1 down
             s1 > flow_mod   delete match= out_port=1
             ",
         );
@@ -465,10 +465,10 @@ mod unheard {
         usually(
             LINE,
             "
-            s2 < down
-            know lost s2
-            know settling s1:1
-            know edge s1:1
+            s2 disconnects
+            switch s2 removed
+            ports s1:1 pending
+            ports s1:1 edge
             s1 > flow_mod   delete match= out_port=1
             ",
         );
@@ -479,9 +479,9 @@ mod unheard {
         usually(
             LINE,
             "
-            s2 < down
-            know lost s2
-            know link s2:3 s1:1
+            s2 disconnects
+            switch s2 removed
+            link s2:3 s1:1 up
             s2 > flow_mod   delete match= out_port=1
             s1 > flow_mod   delete match= out_port=1
             ",
@@ -498,16 +498,16 @@ mod flooding {
             LINE,
             "
             s1 < packet_in  port=3 a>*
-            s1 > packet_out port=4 in_port=3
-            s2 > packet_out port=3
-            s3 > packet_out port=3
+            s1 > packet_out output=4 in_port=3
+            s2 > packet_out output=3
+            s3 > packet_out output=3
             s2 < packet_in  port=3 d>33:33:00:00:00:01 buffer=7
             s2 > packet_out drop buffer=7
-            s1 > packet_out port=3+port=4
-            s3 > packet_out port=3
+            s1 > packet_out output=3+output=4
+            s3 > packet_out output=3
             s3 < packet_in  port=3 b>z
-            s1 > packet_out port=3+port=4
-            s2 > packet_out port=3
+            s1 > packet_out output=3+output=4
+            s2 > packet_out output=3
             ",
         );
     }
@@ -528,16 +528,16 @@ mod flooding {
     fn nothing_comes_from_or_goes_to_ports_that_are_not_known() {
         usually(
             "
-            know edge s1:1 s1:2
-            know settling s1:3
-            know link s1:4 s2:4
+            ports s1:1 s1:2 edge
+            ports s1:3 pending
+            link s1:4 s2:4 up
             ",
             "
             s1 < packet_in  port=3 a>*
             s1 < packet_in  port=3 a>b buffer=7
             s1 > packet_out drop buffer=7
             s1 < packet_in  port=1 a>*
-            s1 > packet_out port=2
+            s1 > packet_out output=2
             ",
         );
     }
@@ -546,16 +546,16 @@ mod flooding {
     fn a_network_of_others_is_spoken_to_by_one_port() {
         usually(
             "
-            know link s1:1 s2:1
-            know shared s1:2 s2:2
-            know edge s1:3 s2:3
+            link s1:1 s2:1 up
+            ports s1:2 s2:2 shared_segment
+            ports s1:3 s2:3 edge
             ",
             "
             s2 < packet_in  port=3 a>*
-            s1 > packet_out port=2+port=3
+            s1 > packet_out output=2+output=3
             s1 < packet_in  port=2 x>*
-            s1 > packet_out port=3
-            s2 > packet_out port=3
+            s1 > packet_out output=3
+            s2 > packet_out output=3
             s2 < packet_in  port=2 x>33:33:00:00:00:01
             ",
         );
@@ -567,16 +567,16 @@ mod flooding {
             LINE,
             "
             s1 < packet_in  port=3 a>*
-            s1 > packet_out port=4
-            s2 > packet_out port=3
-            s3 > packet_out port=3
+            s1 > packet_out output=4
+            s2 > packet_out output=3
+            s3 > packet_out output=3
             s3 < packet_in  port=3 a>*
             s1 < packet_in  port=4 a>* buffer=7
             s1 > packet_out drop buffer=7
             wait 1s
             s3 < packet_in  port=3 a>*
-            s1 > packet_out port=3+port=4
-            s2 > packet_out port=3
+            s1 > packet_out output=3+output=4
+            s2 > packet_out output=3
             ",
         );
     }
@@ -588,15 +588,15 @@ mod flooding {
             &Config { floods_per_s_max: 2, ..Config::default() },
             "
             s1 < packet_in  port=1 a>*
-            s1 > packet_out port=2+port=3
+            s1 > packet_out output=2+output=3
             s1 < packet_in  port=1 a>*
-            s1 > packet_out port=2+port=3
+            s1 > packet_out output=2+output=3
             s1 < packet_in  port=1 a>*
             s1 < packet_in  port=2 b>*
-            s1 > packet_out port=1+port=3
+            s1 > packet_out output=1+output=3
             wait 1s
             s1 < packet_in  port=1 a>*
-            s1 > packet_out port=2+port=3
+            s1 > packet_out output=2+output=3
             ",
         );
     }
@@ -606,9 +606,9 @@ mod flooding {
         usually(
             LINE,
             "
-            s1 < packet_in  port=3 a>* cut
-            s1 < packet_in  port=3 a>* cut buffer=7
-            s1 > packet_out port=4 buffer=7
+            s1 < packet_in  port=3 a>* truncated
+            s1 < packet_in  port=3 a>* truncated buffer=7
+            s1 > packet_out output=4 buffer=7
             ",
         );
     }
@@ -623,36 +623,36 @@ mod refusals {
             LINE,
             "
             s1 < packet_in  port=3 a>b
-            s3 > flow_mod   src=a dst=b port=3
-            s3 > flow_mod   src=b dst=a port=1
-            s3 > packet_out port=3
-            s2 > flow_mod   src=a dst=b port=2
-            s2 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=1
-            s1 > flow_mod   src=b dst=a port=3
-            s2 < full
+            s3 > flow_mod   eth_src=a eth_dst=b output=3
+            s3 > flow_mod   eth_src=b eth_dst=a output=1
+            s3 > packet_out output=3
+            s2 > flow_mod   eth_src=a eth_dst=b output=2
+            s2 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=1
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
+            s2 < error table_full
             wait 1s
             s2 < packet_in  port=1 a>b
-            s3 > packet_out port=3
+            s3 > packet_out output=3
             s2 < packet_in  port=2 b>a
-            s1 > packet_out port=3
+            s1 > packet_out output=3
             s1 < packet_in  port=3 a>b                       # the others get theirs
-            s3 > flow_mod   src=a dst=b port=3
-            s3 > flow_mod   src=b dst=a port=1
-            s3 > packet_out port=3
-            s2 > flow_mod   delete_strict src=a dst=b        # and nothing older stays
-            s2 > flow_mod   delete_strict src=b dst=a
-            s1 > flow_mod   src=a dst=b port=1
-            s1 > flow_mod   src=b dst=a port=3
+            s3 > flow_mod   eth_src=a eth_dst=b output=3
+            s3 > flow_mod   eth_src=b eth_dst=a output=1
+            s3 > packet_out output=3
+            s2 > flow_mod   delete_strict eth_src=a eth_dst=b        # and nothing older stays
+            s2 > flow_mod   delete_strict eth_src=b eth_dst=a
+            s1 > flow_mod   eth_src=a eth_dst=b output=1
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
             wait 10s
             s2 < packet_in  port=1 a>b
-            s3 > flow_mod   src=a dst=b port=3
-            s3 > flow_mod   src=b dst=a port=1
-            s3 > packet_out port=3
-            s2 > flow_mod   src=a dst=b port=2
-            s2 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=1
-            s1 > flow_mod   src=b dst=a port=3
+            s3 > flow_mod   eth_src=a eth_dst=b output=3
+            s3 > flow_mod   eth_src=b eth_dst=a output=1
+            s3 > packet_out output=3
+            s2 > flow_mod   eth_src=a eth_dst=b output=2
+            s2 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=1
+            s1 > flow_mod   eth_src=b eth_dst=a output=3
             ",
         );
     }
@@ -663,15 +663,15 @@ mod refusals {
             ONE,
             "
             s1 < packet_in  port=1 a>b
-            s1 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=2
-            s1 > packet_out port=2
-            s1 < full
+            s1 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=2
+            s1 > packet_out output=2
+            s1 < error table_full
             wait 1s
             s1 < packet_in  port=1 a>b
-            s1 > packet_out port=2
+            s1 > packet_out output=2
             s1 < packet_in  port=2 b>a buffer=7
-            s1 > packet_out port=1 buffer=7
+            s1 > packet_out output=1 buffer=7
             ",
         );
     }
@@ -685,10 +685,10 @@ mod sessions {
         usually(
             "",
             "
-            s1 < up
-            [1.3..] s1 > flow_mod port=controller priority=0 idle=0 hard=0 match=
+            s1 connects
+            [1.3..] s1 > flow_mod output=controller priority=0 idle_timeout=0 hard_timeout=0 match=
             s1 > multipart_request
-            s1 < down
+            s1 disconnects
             ",
         );
     }
@@ -698,26 +698,26 @@ mod sessions {
         usually(
             "",
             "
-            s1 < up
-            [1.3..] s1 > flow_mod port=controller priority=0
+            s1 connects
+            [1.3..] s1 > flow_mod output=controller priority=0
             s1 > multipart_request
-            know edge s1:1
-            know host c s1:4
-            s1 < count 4
+            ports s1:1 edge
+            host c at s1:4
+            s1 < aggregate_stats flows=4
             s1 > multipart_request
-            know down s1:3
+            ports s1:3 down
             s1 > flow_mod   delete match= out_port=3
-            s1 < rules cookie=7381244169710206976 a:1 b:2 a:1 e:3 c:2
+            s1 < flow_stats cookie=7381244169710206976 a:1 b:2 a:1 e:3 c:2
             s1 > flow_mod   delete match= out_port=3
-            know edge s1:2
+            ports s1:2 edge
             s1 < packet_in  port=1 a>b
-            s1 > flow_mod   src=b dst=a port=1
-            s1 > flow_mod   src=a dst=b port=2
-            s1 > packet_out port=2
+            s1 > flow_mod   eth_src=b eth_dst=a output=1
+            s1 > flow_mod   eth_src=a eth_dst=b output=2
+            s1 > packet_out output=2
             wait 9s
             s1 > flow_mod   delete match= out_port=3            # for the second time, as deletions are
             wait 1s                                             # other switches would be there by now
-            s1 > flow_mod   delete match=dst dst=c out_port=2   # c is elsewhere, as is known
+            s1 > flow_mod   delete match=eth_dst eth_dst=c out_port=2   # c is elsewhere, as is known
             ",
         );
     }
@@ -727,20 +727,20 @@ mod sessions {
         usually(
             "",
             "
-            s1 < up
-            [1.3..] s1 > flow_mod port=controller priority=0
+            s1 connects
+            [1.3..] s1 > flow_mod output=controller priority=0
             s1 > multipart_request
-            know edge s1:1 s1:2
-            s1 < count 1
+            ports s1:1 s1:2 edge
+            s1 < aggregate_stats flows=1
             s1 > multipart_request
-            s1 < rules cookie=7 b:2
+            s1 < flow_stats cookie=7 b:2
             s1 < packet_in  port=1 a>b
-            s1 > packet_out port=2
-            s2 < up
-            [1.3..] s2 > flow_mod port=controller priority=0
+            s1 > packet_out output=2
+            s2 connects
+            [1.3..] s2 > flow_mod output=controller priority=0
             s2 > multipart_request
-            s2 < count 20000
-            s2 < rules cookie=7381244169710206976 b:2
+            s2 < aggregate_stats flows=20000
+            s2 < flow_stats cookie=7381244169710206976 b:2
             ",
         );
     }
@@ -750,14 +750,14 @@ mod sessions {
         usually(
             LINE,
             "
-            s1 < packet_in  port=3 a>b runt=13
-            s1 < packet_in  port=3 a>b runt=13 buffer=7
+            s1 < packet_in  port=3 a>b length=13
+            s1 < packet_in  port=3 a>b length=13 buffer=7
             s1 > packet_out drop buffer=7
             s1 < packet_in  port=3 a>01:80:c2:00:00:0e buffer=7
             s1 > packet_out drop buffer=7
             s1 < packet_in  port=3 *>b
-            s1 < packet_in  port=3 a>* giant
-            [1.3..1.4] s1 > packet_out port=4
+            s1 < packet_in  port=3 a>* max_length
+            [1.3..1.4] s1 > packet_out output=4
             ",
         );
     }

@@ -37,12 +37,12 @@ fn a_switch_comes_up_with_a_table_miss_entry_where_its_version_needs_one() {
     transcript(
         Hub::default,
         "
-        s1 < up
-        [1.3..] s1 > flow_mod port=controller priority=0 idle=0 hard=0 match=
-        s1 < down
-        s1 < up
-        [1.3..] s1 > flow_mod port=controller priority=0
-        s1 < port_down 1
+        s1 connects
+        [1.3..] s1 > flow_mod output=controller priority=0 idle_timeout=0 hard_timeout=0 match=
+        s1 disconnects
+        s1 connects
+        [1.3..] s1 > flow_mod output=controller priority=0
+        s1 < port_status port=1 down
         ",
     );
 }
@@ -52,10 +52,10 @@ fn what_is_no_frame_or_too_long_to_send_back_does_no_harm() {
     transcript(
         Hub::default,
         "
-        s1 < packet_in port=1 b>a runt=13
-        s1 < packet_in port=1 b>a runt=13 buffer=7
+        s1 < packet_in port=1 b>a length=13
+        s1 < packet_in port=1 b>a length=13 buffer=7
         s1 > packet_out drop buffer=7
-        s1 < packet_in port=1 b>a giant
+        s1 < packet_in port=1 b>a max_length
         [1.3..1.4] s1 > packet_out flood
         s1 < packet_in port=1 b>a
         s1 > packet_out flood

@@ -22,8 +22,8 @@ mod flooding {
             s1 < packet_in  port=1 b>a     # b lives on port 1; nobody knows a
             s1 > packet_out flood in_port=1
             s1 < packet_in  port=2 a>b
-            s1 > flow_mod   dst=b port=1
-            s1 > packet_out port=1 in_port=2
+            s1 > flow_mod   eth_dst=b output=1
+            s1 > packet_out output=1 in_port=2
             ",
         );
     }
@@ -40,7 +40,7 @@ mod flooding {
             s1 < packet_in  port=1 b>33:33:00:00:00:01
             s1 > packet_out flood
             s1 < packet_in  port=2 a>b buffer=8   # b was learnt all the same
-            s1 > flow_mod   dst=b port=1 buffer=8
+            s1 > flow_mod   eth_dst=b output=1 buffer=8
             ",
         );
     }
@@ -84,9 +84,9 @@ mod forwarding {
             s1 < packet_in  port=1 b>* buffer=6
             s1 > packet_out flood buffer=6
             s1 < packet_in  port=2 a>b buffer=7
-            s1 > flow_mod   dst=b port=1 buffer=7
+            s1 > flow_mod   eth_dst=b output=1 buffer=7
             s1 < packet_in  port=2 a>b buffer=0
-            s1 > flow_mod   dst=b port=1 buffer=0
+            s1 > flow_mod   eth_dst=b output=1 buffer=0
             ",
         );
     }
@@ -106,7 +106,7 @@ mod forwarding {
             s1 < packet_in  port=1 b>* buffer=6
             s1 > packet_out flood buffer=6
             s1 < packet_in  port=2 a>b buffer=7
-            s1 > flow_mod   dst=b port=1 buffer=7 idle=7 hard=70 priority=9 cookie=0
+            s1 > flow_mod   eth_dst=b output=1 buffer=7 idle_timeout=7 hard_timeout=70 priority=9 cookie=0
             ",
         );
     }
@@ -119,7 +119,7 @@ mod forwarding {
             s1 < packet_in  port=1 b>* buffer=6
             s1 > packet_out flood buffer=6
             s1 < packet_in  port=2 a>b buffer=7
-            s1 > flow_mod   match=dst+vlan dst=b untagged port=1 buffer=7
+            s1 > flow_mod   match=eth_dst+vlan_vid eth_dst=b untagged output=1 buffer=7
             ",
         );
     }
@@ -132,7 +132,7 @@ mod forwarding {
             s1 < packet_in  port=1 b>* buffer=6
             s1 > packet_out flood buffer=6
             s1 < packet_in  port=2 a>b buffer=7
-            s1 > flow_mod   match=src+dst+vlan src=a dst=b untagged port=1 buffer=7
+            s1 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=b untagged output=1 buffer=7
             ",
         );
     }
@@ -145,7 +145,7 @@ mod forwarding {
             s1 < packet_in  port=1 b>* buffer=6
             s1 > packet_out flood buffer=6
             s1 < packet_in  port=2 a>b buffer=7
-            s1 > flow_mod   match=in_port+src+dst+vlan in_port=2 src=a dst=b untagged port=1 buffer=7
+            s1 > flow_mod   match=in_port+eth_src+eth_dst+vlan_vid in_port=2 eth_src=a eth_dst=b untagged output=1 buffer=7
             ",
         );
     }
@@ -162,11 +162,11 @@ mod forwarding {
             s1 < packet_in  port=2 a>b vlan=6
             s1 > packet_out flood
             s1 < packet_in  port=2 a>b vlan=5
-            s1 > flow_mod   dst=b vlan=5 port=1
-            s1 > packet_out port=1
+            s1 > flow_mod   eth_dst=b vlan_vid=5 output=1
+            s1 > packet_out output=1
             s1 < packet_in  port=3 b>a vlan=6     # no move: another b
-            s1 > flow_mod   dst=a vlan=6 port=2
-            s1 > packet_out port=2
+            s1 > flow_mod   eth_dst=a vlan_vid=6 output=2
+            s1 > packet_out output=2
             ",
         );
     }
@@ -178,9 +178,9 @@ mod forwarding {
             "
             s1 < packet_in  port=1 b>*
             s1 > packet_out flood
-            s1 < packet_in  port=2 a>b tagged
-            s1 > flow_mod   dst=b vlan=0 port=1
-            s1 > packet_out port=1
+            s1 < packet_in  port=2 a>b priority_tagged
+            s1 > flow_mod   eth_dst=b vlan_vid=0 output=1
+            s1 > packet_out output=1
             ",
         );
     }
@@ -208,10 +208,10 @@ mod forwarding {
             "
             s1 < packet_in  port=1 b>*
             s1 > packet_out flood
-            s1 < packet_in  port=2 a>b cut
-            s1 > flow_mod   dst=b port=1
-            s1 < packet_in  port=2 a>b cut buffer=7
-            s1 > flow_mod   dst=b port=1 buffer=7
+            s1 < packet_in  port=2 a>b truncated
+            s1 > flow_mod   eth_dst=b output=1
+            s1 < packet_in  port=2 a>b truncated buffer=7
+            s1 > flow_mod   eth_dst=b output=1 buffer=7
             ",
         );
     }
@@ -228,12 +228,12 @@ mod stations {
             s1 < packet_in  port=1 b>*
             s1 > packet_out flood
             s1 < packet_in  port=3 b>*
-            s1 > flow_mod   delete match=dst+vlan dst=b untagged out_port=1
+            s1 > flow_mod   delete match=eth_dst+vlan_vid eth_dst=b untagged out_port=1
             s1 > packet_out flood
             s1 < packet_in  port=2 a>b buffer=7
-            s1 > flow_mod   dst=b port=3 buffer=7
+            s1 > flow_mod   eth_dst=b output=3 buffer=7
             s1 < packet_in  port=3 b>a buffer=8
-            s1 > flow_mod   dst=a port=2 buffer=8
+            s1 > flow_mod   eth_dst=a output=2 buffer=8
             ",
         );
     }
@@ -246,7 +246,7 @@ mod stations {
             s1 < packet_in  port=1 b>* vlan=5
             s1 > packet_out flood
             s1 < packet_in  port=3 b>* vlan=5
-            s1 > flow_mod   delete match=dst+vlan dst=b vlan=5 out_port=1
+            s1 > flow_mod   delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=5 out_port=1
             s1 > packet_out flood
             ",
         );
@@ -275,12 +275,12 @@ mod stations {
             s1 > packet_out flood
             wait 300s
             s1 < packet_in  port=2 a>b buffer=7
-            s1 > flow_mod   dst=b port=1 buffer=7
+            s1 > flow_mod   eth_dst=b output=1 buffer=7
             wait 1s
             s1 < packet_in  port=2 a>b buffer=8
             s1 > packet_out flood buffer=8
             s1 < packet_in  port=1 b>a buffer=9   # a spoke in between
-            s1 > flow_mod   dst=a port=2 buffer=9
+            s1 > flow_mod   eth_dst=a output=2 buffer=9
             ",
         );
     }
@@ -330,17 +330,17 @@ mod stations {
             s1 > packet_out flood
             s1 < packet_in  port=2 c>*
             s1 > packet_out flood
-            s1 < port_down  1
+            s1 < port_status port=1 down
             s1 > flow_mod   delete match= out_port=1
             s1 < packet_in  port=3 a>b
             s1 > packet_out flood
             s1 < packet_in  port=3 a>c buffer=7
-            s1 > flow_mod   dst=c port=2 buffer=7
-            s1 < port_gone  2
+            s1 > flow_mod   eth_dst=c output=2 buffer=7
+            s1 < port_status port=2 deleted
             s1 > flow_mod   delete match= out_port=2
             s1 < packet_in  port=3 a>c
             s1 > packet_out flood
-            s1 < port_up    2
+            s1 < port_status port=2 up
             ",
         );
     }
@@ -354,13 +354,13 @@ mod sessions {
         transcript(
             Learning::default,
             "
-            s1 < up
-            [1.3..] s1 > flow_mod port=controller priority=0 idle=0 hard=0 match=
+            s1 connects
+            [1.3..] s1 > flow_mod output=controller priority=0 idle_timeout=0 hard_timeout=0 match=
             s1 < packet_in  port=1 b>*
             s1 > packet_out flood
-            s1 < down
-            s1 < up
-            [1.3..] s1 > flow_mod port=controller priority=0 idle=0 hard=0 match=
+            s1 disconnects
+            s1 connects
+            [1.3..] s1 > flow_mod output=controller priority=0 idle_timeout=0 hard_timeout=0 match=
             s1 < packet_in  port=2 a>b            # what was known belonged to the session
             s1 > packet_out flood
             ",
@@ -372,11 +372,11 @@ mod sessions {
         transcript(
             Learning::default,
             "
-            s1 < packet_in port=1 b>a runt=0
-            s1 < packet_in port=1 b>a runt=13
-            s1 < packet_in port=1 b>a runt=13 buffer=7
+            s1 < packet_in port=1 b>a length=0
+            s1 < packet_in port=1 b>a length=13
+            s1 < packet_in port=1 b>a length=13 buffer=7
             s1 > packet_out drop buffer=7
-            s1 < packet_in port=1 b>a vlan=5 runt=16 buffer=8
+            s1 < packet_in port=1 b>a vlan=5 length=16 buffer=8
             s1 > packet_out drop buffer=8
             ",
         );
@@ -388,11 +388,11 @@ mod sessions {
         transcript(
             Learning::default,
             "
-            s1 < packet_in  port=1 b>* giant
+            s1 < packet_in  port=1 b>* max_length
             [1.3..1.4] s1 > packet_out flood
             s1 < packet_in  port=2 a>b
-            s1 > flow_mod   dst=b port=1
-            s1 > packet_out port=1
+            s1 > flow_mod   eth_dst=b output=1
+            s1 > packet_out output=1
             ",
         );
     }
@@ -407,9 +407,9 @@ fn what_is_answered_is_not_passed_on() {
         s1 < packet_in  port=1 b>*
         s1 > packet_out flood
         s1 < packet_in  port=2 a>b buffer=7
-        s1 > flow_mod   dst=b port=1 buffer=7
+        s1 > flow_mod   eth_dst=b output=1 buffer=7
         s1 < packet_in  port=1 a>b
-        s1 > flow_mod   delete dst=a out_port=2
+        s1 > flow_mod   delete eth_dst=a out_port=2
         ",
     );
 }

@@ -28,7 +28,7 @@ fn a_port_that_sends_up_too_much_is_held_by_a_rule_and_others_are_not() {
         s1 < packet_in  port=1 a>b
         s1 > packet_out flood
         s1 < packet_in  port=1 a>b
-        s1 > flow_mod   drop match=in_port in_port=1 priority=2 hard=5
+        s1 > flow_mod   drop match=in_port in_port=1 priority=2 hard_timeout=5
         s1 < packet_in  port=1 a>b         # it was under way
         s1 < packet_in  port=1 a>b buffer=7
         s1 > packet_out drop buffer=7
@@ -53,10 +53,10 @@ fn what_knows_of_congestion_is_marked_before_the_port_is_held() {
         s1 < packet_in  port=1 a>b
         s1 > packet_out flood
         s1 < packet_in  port=1 a>b
-        [1.2..] s1 > flow_mod ip_ecn:3+port=controller match=eth_type+ip_ecn+in_port in_port=1 eth_type=2048 ip_ecn=1 priority=1 hard=5
-        [1.2..] s1 > flow_mod ip_ecn:3+port=controller match=eth_type+ip_ecn+in_port in_port=1 eth_type=2048 ip_ecn=2 priority=1 hard=5
-        [1.2..] s1 > flow_mod ip_ecn:3+port=controller match=eth_type+ip_ecn+in_port in_port=1 eth_type=34525 ip_ecn=1 priority=1 hard=5
-        [1.2..] s1 > flow_mod ip_ecn:3+port=controller match=eth_type+ip_ecn+in_port in_port=1 eth_type=34525 ip_ecn=2 priority=1 hard=5
+        [1.2..] s1 > flow_mod set_ip_ecn=3+output=controller match=eth_type+ip_ecn+in_port in_port=1 eth_type=2048 ip_ecn=1 priority=1 hard_timeout=5
+        [1.2..] s1 > flow_mod set_ip_ecn=3+output=controller match=eth_type+ip_ecn+in_port in_port=1 eth_type=2048 ip_ecn=2 priority=1 hard_timeout=5
+        [1.2..] s1 > flow_mod set_ip_ecn=3+output=controller match=eth_type+ip_ecn+in_port in_port=1 eth_type=34525 ip_ecn=1 priority=1 hard_timeout=5
+        [1.2..] s1 > flow_mod set_ip_ecn=3+output=controller match=eth_type+ip_ecn+in_port in_port=1 eth_type=34525 ip_ecn=2 priority=1 hard_timeout=5
         s1 > packet_out flood
         s1 < packet_in  port=1 a>b
         s1 > packet_out flood
@@ -68,16 +68,16 @@ fn what_knows_of_congestion_is_marked_before_the_port_is_held() {
 #[track_caller]
 fn metered(script: &str) {
     let begin = "
-        [1.3..] s1 < up
-        [1.3..] s1 > flow_mod port=controller priority=0
+        [1.3..] s1 connects
+        [1.3..] s1 > flow_mod output=controller priority=0
         [1.3..] s1 > multipart_request
-        [1.3..] s1 < meters 100
+        [1.3..] s1 < meter_features max=100
         [1.3..] s1 < packet_in  port=1 a>b
         [1.3..] s1 > packet_out flood
         [1.3..] s1 < packet_in  port=1 a>b
         [1.3..] s1 > meter_mod
         [1.3..] s1 > meter_mod
-        [1.3..] s1 > flow_mod   meter=100+port=controller match=in_port in_port=1 priority=2 hard=2
+        [1.3..] s1 > flow_mod   meter=100+output=controller match=in_port in_port=1 priority=2 hard_timeout=2
         ";
     transcript(
         || {
@@ -103,15 +103,15 @@ fn a_switch_with_meters_holds_by_them_until_it_refuses_one() {
         [1.3..] s1 < packet_in  port=2 a>b
         [1.3..] s1 > meter_mod
         [1.3..] s1 > meter_mod
-        [1.3..] s1 > flow_mod   meter=99+port=controller match=in_port in_port=2 priority=2 hard=2
-        [1.3..] s1 < refuse
+        [1.3..] s1 > flow_mod   meter=99+output=controller match=in_port in_port=2 priority=2 hard_timeout=2
+        [1.3..] s1 < error bad_type
         [1.3..] s1 < packet_in  port=2 a>b
-        [1.3..] s1 > flow_mod   drop match=in_port in_port=2 priority=2 hard=2
+        [1.3..] s1 > flow_mod   drop match=in_port in_port=2 priority=2 hard_timeout=2
         wait 3s
         [1.3..] s1 < packet_in  port=1 a>b
         [1.3..] s1 > packet_out flood
         [1.3..] s1 < packet_in  port=1 a>b
-        [1.3..] s1 > flow_mod   drop match=in_port in_port=1 priority=2 hard=2
+        [1.3..] s1 > flow_mod   drop match=in_port in_port=1 priority=2 hard_timeout=2
         ",
     );
 }
@@ -133,21 +133,21 @@ fn a_host_that_floods_what_shows_links_has_that_held_and_nothing_else() {
     transcript(
         very_narrow,
         "
-        know edge s1:1
+        ports s1:1 edge
         s1 < packet_in  port=1 a>b lldp
         s1 > packet_out flood
         s1 < packet_in  port=1 a>b lldp
         s1 > packet_out flood
         s1 < packet_in  port=1 a>b lldp
-        s1 > flow_mod   drop in_port=1 eth_type=35020 priority=65535 hard=5   # LLDP
-        s1 > flow_mod   drop in_port=1 eth_type=34998 priority=65535 hard=5   # probes for networks of others
+        s1 > flow_mod   drop in_port=1 eth_type=35020 priority=65535 hard_timeout=5   # LLDP
+        s1 > flow_mod   drop in_port=1 eth_type=34998 priority=65535 hard_timeout=5   # probes for networks of others
         s1 < packet_in  port=1 a>b lldp    # it was under way
         s1 < packet_in  port=1 a>b         # the rest is its own
         s1 > packet_out flood
         s1 < packet_in  port=1 a>b
         s1 > packet_out flood
         s1 < packet_in  port=1 a>b
-        s1 > flow_mod   drop match=in_port in_port=1 priority=2 hard=5
+        s1 > flow_mod   drop match=in_port in_port=1 priority=2 hard_timeout=5
         ",
     );
 }
@@ -157,7 +157,7 @@ fn what_shows_that_a_link_is_alive_is_never_held() {
     transcript(
         very_narrow,
         "
-        know link s1:1 s2:1
+        link s1:1 s2:1 up
         s1 < packet_in  port=1 a>b lldp
         s1 > packet_out flood
         s1 < packet_in  port=1 a>b lldp
@@ -179,8 +179,8 @@ fn what_shows_links_is_held_by_a_meter_of_its_own() {
         [1.3..] s1 < packet_in  port=1 a>b lldp
         [1.3..] s1 > meter_mod
         [1.3..] s1 > meter_mod
-        [1.3..] s1 > flow_mod   meter=99+port=controller in_port=1 eth_type=35020 priority=65535
-        [1.3..] s1 > flow_mod   meter=99+port=controller in_port=1 eth_type=34998 priority=65535
+        [1.3..] s1 > flow_mod   meter=99+output=controller in_port=1 eth_type=35020 priority=65535
+        [1.3..] s1 > flow_mod   meter=99+output=controller in_port=1 eth_type=34998 priority=65535
         ",
     );
 }
@@ -193,25 +193,25 @@ fn ports_of_hosts_can_be_held_from_the_beginning() {
             (Limiter::new(&cfg), Hub::default())
         },
         "
-        [1.3..] s1 < up
-        [1.3..] s1 > flow_mod port=controller priority=0
+        [1.3..] s1 connects
+        [1.3..] s1 > flow_mod output=controller priority=0
         [1.3..] s1 > multipart_request
-        know edge s1:1 s1:2
-        know link s1:3 s2:1
+        ports s1:1 s1:2 edge
+        link s1:3 s2:1 up
         wait 1s
-        [1.3..] s1 < meters 100
+        [1.3..] s1 < meter_features max=100
         wait 1s
         [1.3..] s1 > meter_mod
         [1.3..] s1 > meter_mod
-        [1.3..] s1 > flow_mod   meter=100+port=controller match=in_port in_port=1 priority=2 hard=0
+        [1.3..] s1 > flow_mod   meter=100+output=controller match=in_port in_port=1 priority=2 hard_timeout=0
         [1.3..] s1 > meter_mod
         [1.3..] s1 > meter_mod
-        [1.3..] s1 > flow_mod   meter=99+port=controller match=in_port in_port=2 priority=2 hard=0
+        [1.3..] s1 > flow_mod   meter=99+output=controller match=in_port in_port=2 priority=2 hard_timeout=0
         [1.3..] s1 < packet_in  port=1 a>b
         [1.3..] s1 > packet_out flood
         [1.3..] s1 < packet_in  port=1 a>b         # what the switch lets through is not counted once more
         [1.3..] s1 > packet_out flood
-        know link s1:2 s2:2
+        link s1:2 s2:2 up
         wait 1s
         [1.3..] s1 > flow_mod   delete_strict match=in_port in_port=2 priority=2
         ",

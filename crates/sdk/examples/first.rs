@@ -50,7 +50,7 @@ fn a_second_station_at_a_port_is_shut_out() {
         s1 < packet_in  port=1 a>b
         s1 > packet_out flood
         s1 < packet_in  port=1 c>b
-        s1 > flow_mod   drop match=in_port+src src=c idle=60
+        s1 > flow_mod   drop match=in_port+eth_src eth_src=c idle_timeout=60
         s1 < packet_in  port=2 c>a
         s1 > packet_out flood
     ";

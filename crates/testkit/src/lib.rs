@@ -7,7 +7,7 @@
 mod scenario;
 mod simulated_controller;
 mod simulated_network;
-mod transcript;
+pub mod transcript;
 
 pub use scenario::{ControlLoad, OpenedConnection, PacketInCounts, Scenario, StreamCounts};
 pub use simulated_controller::SimulatedController;

@@ -1,9 +1,82 @@
 //! Transcripts: tests of an application as a list of messages.
+//!
+//! A transcript is a text with one line per event, between an application (the controller's side) and switches named
+//! `s1`, `s2`, … in order of first use, with datapath ids 1, 2, …, four ports each. [`transcript`] runs it once for every
+//! version of OpenFlow; all messages are encoded to bytes and parsed again. After each input, the application must send
+//! exactly the messages that the following `>` lines describe, in that order.
+//!
+//! ```text
+//! s1 < packet_in port=1 b>a                 s1 sends a PACKET_IN: a frame from host b to host a arrived at port 1
+//! s1 > packet_out flood                     the application must send this PACKET_OUT to s1
+//! [1.3..] s1 > flow_mod priority=0          only in OpenFlow 1.3 and later; also [1.3..1.4], [1.3]
+//! wait 301s                                 time passes, with one tick per second
+//! # a comment; also at the end of a line
+//! ```
+//!
+//! # Inputs
+//!
+//! Connections:
+//!
+//! | line | event |
+//! | --- | --- |
+//! | `s1 connects` | the handshake of `s1` completes |
+//! | `s1 disconnects` | the control connection of `s1` is closed |
+//!
+//! A switch that other lines use without `connects` is connected first, and the messages that the application sends to it
+//! on connection are ignored.
+//!
+//! Messages from a switch:
+//!
+//! | line | message |
+//! | --- | --- |
+//! | `s1 < packet_in port=N SRC>DST …` | `PACKET_IN` with an IPv4 frame |
+//! | `s1 < port_status port=N up` (`down`, `deleted`) | `PORT_STATUS` |
+//! | `s1 < error table_full` | `ERROR` for the last `FLOW_MOD` to this switch: its table is full |
+//! | `s1 < error bad_field` | `ERROR` for the last `FLOW_MOD` to this switch: it cannot match these fields |
+//! | `s1 < error bad_type` | `ERROR` for the last message: the switch does not support this type of message |
+//! | `s1 < aggregate_stats flows=N` | reply to the last `MULTIPART_REQUEST`: the number of flow entries |
+//! | `s1 < flow_stats cookie=N DST:PORT …` | reply to the last `MULTIPART_REQUEST`: flow entries (priority 100) that send frames for `DST` out of `PORT` |
+//! | `s1 < meter_features max=N` | reply to a request for the meter features: up to N meters |
+//!
+//! Hosts are single letters (`b` is `02:00:00:00:00:62`), `*` is the broadcast address; any Ethernet address can be written out.
+//! A `packet_in` may have
+//!
+//! - `buffer=N`: the switch keeps the packet in buffer N;
+//! - `vlan=N`: an 802.1Q tag with this VLAN id; `priority_tagged`: with VLAN id 0;
+//! - `lldp`: an LLDP frame instead of an IPv4 frame;
+//! - `truncated`: only the start of the frame is in the message;
+//! - `max_length`: the longest frame that a message can carry; `length=N`: a frame of only N bytes.
+//!
+//! Changes of the network, published as the applications `topology` and `hosts` would:
+//!
+//! | line | change |
+//! | --- | --- |
+//! | `link s1:1 s2:2 up` (`down`) | a link, in both directions, between port 1 of `s1` and port 2 of `s2` |
+//! | `ports s1:3 s2:3 edge` (`pending`, `shared_segment`, `down`) | the role of ports; the first port of a shared segment is its designated port |
+//! | `host a at s1:3` (`host a removed`) | location of a host; `a/5` is host a in VLAN 5 |
+//! | `switch s1 removed` | the switch and its links leave the network view |
+//!
+//! # Expected messages
+//!
+//! After `>` come the name of the message and words in any order. Of these, a line must have **all** that apply:
+//!
+//! - the actions: `output=N` (`output=controller`, `output=table`), `flood`, `drop`, `meter=N`, `set_FIELD=N`, joined by `+` if
+//!   there are several;
+//! - the command of a `flow_mod` unless it is ADD: `delete`, `delete_strict`;
+//! - `buffer=N`, if the message releases a buffer;
+//! - `table=N` unless 0, and `out_port=N` unless ANY.
+//!
+//! The others are optional: `in_port=N` for both messages, and for a `flow_mod` `match=FIELD+FIELD+…` (the names of
+//! all fields that are matched; `match=` matches every packet), `FIELD=N`, `untagged`, `idle_timeout=N`, `hard_timeout=N`,
+//! `priority=N`, `cookie=N`. Fields have the names of the specification's OXM fields in lower case: `in_port`, `eth_src`,
+//! `eth_dst`, `vlan_vid`, `eth_type`, …
+//!
+//! The frame in a `packet_out` must be the frame of the last `packet_in`.
 
+mod describe;
 mod network_event;
 mod parse;
 mod runner;
-mod sent_message;
 
 use sluice_openflow::{Version, Versions};
 use sluice_sdk::App;
@@ -11,82 +84,60 @@ use sluice_sdk::App;
 use parse::{Line, Step};
 use runner::TranscriptRunner;
 
-/// Plays `script` to the application that `make` makes, once in each version: what is heard goes through real bytes,
-/// and the application must say just what stands there, in that order.
+/// Runs a transcript against the application that `make` creates, once for each version of OpenFlow.
 ///
-/// ```text
-/// s1 < packet_in port=1 b>a          a frame from station b to station a comes in at port 1 of switch s1
-/// s1 > packet_out flood              and this is said to it
-/// [1.3..] s1 > flow_mod priority=0   from 1.3 on; [1.3..1.4] in both of these, [1.3] in 1.3 only
-/// wait 301s                          time passes
-/// ```
-///
-/// **`<`** is one of `up`, `down`, `port_up N`, `port_down N`, `port_gone N` and `packet_in port=N SRC>DST`. Stations
-/// are letters, `*` for all, or addresses. A frame may have `buffer=N`, `vlan=N`, `tagged` (with a priority only),
-/// `lldp` (it claims to show a link), `cut` (it comes up truncated), `giant` (the longest that a message holds) or
-/// `runt=N` (only its first N bytes).
-///
-/// `full` refuses the rule that the switch was told last, `count N` and `rules cookie=N b:3` answer what it was asked last.
-///
-/// **`know`** is what topology and hosts would tell: `link s1:1 s2:2`, `cut s1:1 s2:2`, `host a s1:3` (or `a/5` in a
-/// VLAN), `gone a`, `lost s1`, and `edge`, `shared`, `settling` or `down` with ports. A switch that it names is up.
-///
-/// A switch that was not said to be up comes up at its first line, and what is said to it then is not looked at.
-///
-/// **`>`** is `flow_mod` or `packet_out`, what it does (`flood`, `port=N`, `drop`; `delete`), and the `buffer` it
-/// releases, and the `table` if it is not the first; all of that must be there. Of the rest, which is
-/// `in_port src dst vlan untagged idle hard priority out_port cookie`, as many as the test is about; `match=dst+vlan`
-/// names all fields that are matched. A frame that is sent back must be the one that came.
+/// The [module](mod@crate::transcript) describes the lines of a transcript.
 ///
 /// # Panics
-/// When something else is said; the message is the script with the place marked.
+/// If a line cannot be parsed or the application sends anything else; the message shows the transcript with the place marked.
 #[track_caller]
 pub fn transcript<A: App>(make: impl Fn() -> A, script: &str) {
     for version in Versions::SPOKEN.iter() {
-        if let Err(told) = play(make(), version, script) {
-            panic!("{told}");
+        if let Err(failure) = run(make(), version, script) {
+            panic!("{failure}");
         }
     }
 }
 
-fn play<A: App>(app: A, version: Version, script: &str) -> Result<(), String> {
-    let mut stage = TranscriptRunner::new(app, version);
+fn run<A: App>(app: A, version: Version, script: &str) -> Result<(), String> {
+    let mut runner = TranscriptRunner::new(app, version);
     for (number, text) in script.lines().enumerate() {
         let marked = |why: String| mark(script, version, number, &why);
-        let Some(Line { only, step }) = Line::parse(text).map_err(marked)? else { continue };
-        if !only.contains(&version) {
+        let Some(Line { versions, step }) = Line::parse(text).map_err(marked)? else { continue };
+        if !versions.contains(&version) {
             continue;
         }
         match step {
             Step::Wait(time) => {
-                stage.must_be_silent().map_err(marked)?;
-                stage.wait(time).map_err(marked)?;
+                runner.expect_silence().map_err(marked)?;
+                runner.wait(time).map_err(marked)?;
             }
-            Step::Heard(switch, heard) => {
-                stage.must_be_silent().map_err(marked)?;
-                stage.hear(&switch, &heard).map_err(marked)?;
+            Step::SwitchEvent(switch, event) => {
+                runner.expect_silence().map_err(marked)?;
+                runner.handle_switch_event(&switch, &event).map_err(marked)?;
             }
-            Step::Known(known) => {
-                stage.must_be_silent().map_err(marked)?;
-                stage.know(&known).map_err(marked)?;
+            Step::NetworkEvent(event) => {
+                runner.expect_silence().map_err(marked)?;
+                runner.publish(&event).map_err(marked)?;
             }
-            Step::Said(switch, words) => stage.must_say(&switch, &words).map_err(marked)?,
+            Step::Expect(switch, words) => runner.expect(&switch, &words).map_err(marked)?,
         }
     }
     let end = script.lines().count();
-    stage.must_be_silent().map_err(|why| mark(script, version, end, &why))
+    runner.expect_silence().map_err(|why| mark(script, version, end, &why))
 }
 
-/// The script with `why` at line `at`.
+/// The transcript with the message `why` inserted before line `at`.
 fn mark(script: &str, version: Version, at: usize, why: &str) -> String {
-    let mut told = vec![format!("in {version}, this is not what happens:")];
+    let mut marked =
+        vec![format!("OpenFlow {version}: the application does not follow the transcript:")];
     for (number, line) in script.lines().chain([""]).enumerate() {
         if number == at {
-            told.push(format!(">>>> {why}"));
+            marked.push(format!(">>>> {why}"));
         }
-        told.push(format!("     {}", line.trim()));
+        marked.push(format!("     {}", line.trim()));
     }
-    told.join("\n")
+    marked.join("\n")
 }
 
 #[cfg(test)]
@@ -96,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// Floods everything.
+    /// Floods every packet.
     struct Repeater;
 
     impl App for Repeater {
@@ -110,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_as_written_passes() {
+    fn a_transcript_that_the_application_follows_passes() {
         transcript(
             || Repeater,
             "
@@ -120,40 +171,42 @@ mod tests {
             wait 5s
             s2 < packet_in  port=2 a>* buffer=7
             s2 > packet_out flood buffer=7
-            s2 < down
+            s2 disconnects
             ",
         );
     }
 
     #[test]
-    fn what_happens_otherwise_is_marked() {
+    fn the_first_message_that_differs_is_marked() {
         let wrong = [
-            ("s1 > packet_out port=2", "it says: s1 > packet_out flood"),
-            ("s2 > packet_out flood", "it says: s1 > packet_out flood"),
-            ("s1 > packet_out flood buffer=7", "it says: s1 > packet_out flood"),
-            ("s1 < down", "it says more: s1 > packet_out flood"),
-            ("", "it says more: s1 > packet_out flood"),
-            ("s1 > packet_out flood\ns1 > packet_out flood", "it says nothing"),
+            ("s1 > packet_out output=2", "the application sends: s1 > packet_out flood"),
+            ("s2 > packet_out flood", "the application sends: s1 > packet_out flood"),
+            ("s1 > packet_out flood buffer=7", "the application sends: s1 > packet_out flood"),
+            ("s1 disconnects", "the application also sends: s1 > packet_out flood"),
+            ("", "the application also sends: s1 > packet_out flood"),
+            ("s1 > packet_out flood\ns1 > packet_out flood", "the application sends nothing"),
         ];
         for (line, why) in wrong {
             let script = format!("s1 < packet_in port=1 b>a\n{line}");
-            let told = play(Repeater, Version::V1_3, &script).unwrap_err();
-            assert!(told.contains(&format!(">>>> {why}")), "{told}");
+            let failure = run(Repeater, Version::V1_3, &script).unwrap_err();
+            assert!(failure.contains(&format!(">>>> {why}")), "{failure}");
         }
     }
 
     #[test]
-    fn what_cannot_be_read_is_marked() {
+    fn a_line_that_cannot_be_parsed_is_marked() {
         for line in [
             "s1 < jump",
             "s1 packet_in",
             "wait long",
             "s1 < packet_in b>a",
-            "[7] s1 < up",
-            "[..1.3] s1 < up",
+            "s1 < port_status port=2",
+            "ports edge",
+            "[7] s1 connects",
+            "[..1.3] s1 connects",
         ] {
-            let told = play(Repeater, Version::V1_0, line).unwrap_err();
-            assert!(told.contains(">>>> cannot read"), "{told}");
+            let failure = run(Repeater, Version::V1_0, line).unwrap_err();
+            assert!(failure.contains(">>>> cannot parse"), "{failure}");
         }
     }
 }

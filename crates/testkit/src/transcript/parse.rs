@@ -1,16 +1,16 @@
-//! The lines of a transcript.
+//! Parses the lines of a transcript.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use sluice_openflow::{MacAddr, PortNo, Version};
 
-use super::network_event::Known;
+use super::network_event::NetworkEvent;
 
-/// A line, and the versions it is for.
+/// One line, and the versions of OpenFlow in which it applies.
 #[derive(Debug)]
 pub(super) struct Line {
-    pub(super) only: RangeInclusive<Version>,
+    pub(super) versions: RangeInclusive<Version>,
     pub(super) step: Step,
 }
 
@@ -18,167 +18,176 @@ pub(super) struct Line {
 pub(super) enum Step {
     /// Time passes.
     Wait(Duration),
-    /// Something is known of the network from now on.
-    Known(Known),
-    /// A switch says something.
-    Heard(String, Heard),
-    /// This must be said to a switch.
-    Said(String, Vec<String>),
+    /// Another application publishes a change of the network.
+    NetworkEvent(NetworkEvent),
+    /// Something happens at the switch of this name.
+    SwitchEvent(String, SwitchEvent),
+    /// The application must send a message with these words to the switch of this name.
+    Expect(String, Vec<String>),
 }
 
+/// A message from a switch, or a change of its connection.
 #[derive(Debug)]
-pub(super) enum Heard {
-    Up,
-    Down,
+pub(super) enum SwitchEvent {
+    Connects,
+    Disconnects,
     PortUp(PortNo),
     PortDown(PortNo),
-    PortGone(PortNo),
-    PacketIn(Up),
-    /// It tells that it has so many meters.
-    Meters(u32),
-    /// It refuses what was said to it last.
-    Refuse,
-    /// It refuses the rule that was said to it last: its table is full.
-    Full,
-    /// It refuses the rule that was said to it last: it cannot match so much.
-    Unable,
-    /// It tells how many rules it has.
-    Count(u32),
-    /// It tells its rules: their cookie, the stations to which they send, and out of which ports.
-    Rules(u64, Vec<(MacAddr, PortNo)>),
+    PortDeleted(PortNo),
+    PacketIn(Packet),
+    /// Reply: the maximum number of meters.
+    MeterFeatures(u32),
+    /// Error for the last message.
+    BadType,
+    /// Error for the last `FLOW_MOD`.
+    TableFull,
+    /// Error for the last `FLOW_MOD`.
+    BadField,
+    /// Reply: the number of flow entries.
+    AggregateStats(u32),
+    /// Reply: flow entries with this cookie, by destination and output port.
+    FlowStats(u64, Vec<(MacAddr, PortNo)>),
 }
 
-/// A frame that comes up.
+/// The packet of a `PACKET_IN`.
 #[derive(Debug, Default)]
-pub(super) struct Up {
+pub(super) struct Packet {
     pub(super) port: u32,
     pub(super) src: MacAddr,
     pub(super) dst: MacAddr,
     pub(super) buffer_id: Option<u32>,
-    /// The VLAN of its tag, 0 for a priority tag.
-    pub(super) tag: Option<u16>,
-    pub(super) carries: Carries,
-    pub(super) size: Size,
+    /// The VLAN id of its tag; 0 for a priority tag.
+    pub(super) vlan: Option<u16>,
+    pub(super) is_lldp: bool,
+    pub(super) length: Length,
 }
 
-/// What a frame carries.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) enum Carries {
-    #[default]
-    Ipv4,
-    /// What shows links, or claims to.
-    Lldp,
-}
-
-/// How much of a frame there is.
+/// How much of a frame is in the message.
 #[derive(Debug, Default)]
-pub(super) enum Size {
+pub(super) enum Length {
+    /// All of its 64 bytes.
     #[default]
-    Whole,
-    /// It comes up truncated.
-    Cut,
-    /// As much as a message holds.
-    Giant,
-    /// It never was longer.
-    Runt(usize),
+    Normal,
+    /// The first 64 of 1500 bytes.
+    Truncated,
+    /// As many bytes as a message can carry.
+    Max,
+    /// All bytes of a frame that is this short.
+    Exactly(usize),
 }
 
 impl Line {
-    /// Reads `text`; `None` if it says nothing.
+    /// Parses a line; `None` if it is empty or a comment.
     pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
         let words: Vec<_> = text.split('#').next().unwrap_or_default().split_whitespace().collect();
-        let unread = || format!("cannot read `{}`", text.trim());
-        let (only, words) = match *words {
+        let error = || format!("cannot parse `{}`", text.trim());
+        let (versions, words) = match *words {
             [] => return Ok(None),
             [first, ..] if first.starts_with('[') => {
-                (versions(first.trim_matches(['[', ']'])).ok_or_else(unread)?, words.get(1..))
+                (parse_versions(first.trim_matches(['[', ']'])).ok_or_else(error)?, words.get(1..))
             }
             _ => (Version::V1_0..=Version::V1_5, words.get(..)),
         };
-        let step = match *words.unwrap_or_default() {
-            ["wait", time] => time
-                .strip_suffix('s')
-                .and_then(|n| n.parse().ok())
-                .map(|seconds| Step::Wait(Duration::from_secs(seconds))),
-            ["know", ref what @ ..] => Known::parse(what).map(Step::Known),
-            [switch, "<", ref what @ ..] => {
-                Heard::parse(what).map(|heard| Step::Heard(switch.to_owned(), heard))
-            }
-            [switch, ">", ref what @ ..] => {
-                let words = what.iter().map(|&word| spell_out(word)).collect();
-                Some(Step::Said(switch.to_owned(), words))
-            }
-            _ => None,
-        };
-        Ok(Some(Self { only, step: step.ok_or_else(unread)? }))
+        let step = Step::parse(words.unwrap_or_default()).ok_or_else(error)?;
+        Ok(Some(Self { versions, step }))
     }
 }
 
-impl Heard {
+impl Step {
     fn parse(words: &[&str]) -> Option<Self> {
-        let port = |n: &str| n.parse().ok().map(PortNo);
+        let switch_event = |switch: &str, event| Self::SwitchEvent(switch.to_owned(), event);
         match *words {
-            ["up"] => Some(Self::Up),
-            ["down"] => Some(Self::Down),
-            ["port_up", n] => port(n).map(Self::PortUp),
-            ["port_down", n] => port(n).map(Self::PortDown),
-            ["port_gone", n] => port(n).map(Self::PortGone),
-            ["meters", n] => n.parse().ok().map(Self::Meters),
-            ["refuse"] => Some(Self::Refuse),
-            ["full"] => Some(Self::Full),
-            ["unable"] => Some(Self::Unable),
-            ["count", n] => n.parse().ok().map(Self::Count),
-            ["rules", cookie, ref rules @ ..] => {
-                let cookie = cookie.strip_prefix("cookie=")?.parse().ok()?;
-                let rule = |rule: &&str| {
-                    let (dst, port) = rule.split_once(':')?;
-                    Some((station(dst)?, PortNo(port.parse().ok()?)))
-                };
-                rules
-                    .iter()
-                    .map(rule)
-                    .collect::<Option<_>>()
-                    .map(|rules| Self::Rules(cookie, rules))
+            ["wait", time] => {
+                let seconds = time.strip_suffix('s')?.parse().ok()?;
+                Some(Self::Wait(Duration::from_secs(seconds)))
             }
-            ["packet_in", ref words @ ..] => Up::parse(words).map(Self::PacketIn),
+            ["link" | "ports" | "host" | "switch", ..] => {
+                NetworkEvent::parse(words).map(Self::NetworkEvent)
+            }
+            [switch, "connects"] => Some(switch_event(switch, SwitchEvent::Connects)),
+            [switch, "disconnects"] => Some(switch_event(switch, SwitchEvent::Disconnects)),
+            [switch, "<", ref message @ ..] => {
+                SwitchEvent::parse(message).map(|event| switch_event(switch, event))
+            }
+            [switch, ">", ref message @ ..] => {
+                let message = message.iter().map(|&word| expand_address(word)).collect();
+                Some(Self::Expect(switch.to_owned(), message))
+            }
             _ => None,
         }
     }
 }
 
-impl Up {
+impl SwitchEvent {
     fn parse(words: &[&str]) -> Option<Self> {
-        let (mut up, mut has_addresses) = (Self::default(), false);
+        match *words {
+            ["packet_in", ref words @ ..] => Packet::parse(words).map(Self::PacketIn),
+            ["port_status", port, state] => {
+                let port = PortNo(value(port, "port")?);
+                match state {
+                    "up" => Some(Self::PortUp(port)),
+                    "down" => Some(Self::PortDown(port)),
+                    "deleted" => Some(Self::PortDeleted(port)),
+                    _ => None,
+                }
+            }
+            ["error", "table_full"] => Some(Self::TableFull),
+            ["error", "bad_field"] => Some(Self::BadField),
+            ["error", "bad_type"] => Some(Self::BadType),
+            ["aggregate_stats", flows] => value(flows, "flows").map(Self::AggregateStats),
+            ["meter_features", max] => value(max, "max").map(Self::MeterFeatures),
+            ["flow_stats", cookie, ref entries @ ..] => {
+                let entry = |entry: &&str| {
+                    let (dst, port) = entry.split_once(':')?;
+                    Some((parse_host(dst)?, PortNo(port.parse().ok()?)))
+                };
+                let entries = entries.iter().map(entry).collect::<Option<_>>()?;
+                Some(Self::FlowStats(value(cookie, "cookie")?, entries))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Packet {
+    fn parse(words: &[&str]) -> Option<Self> {
+        let (mut packet, mut has_addresses) = (Self::default(), false);
         for word in words {
             if let Some((src, dst)) = word.split_once('>') {
-                (up.src, up.dst, has_addresses) = (station(src)?, station(dst)?, true);
+                (packet.src, packet.dst, has_addresses) =
+                    (parse_host(src)?, parse_host(dst)?, true);
                 continue;
             }
             match word.split_once('=').unwrap_or((word, "")) {
-                ("port", n) => up.port = n.parse().ok()?,
-                ("buffer", n) => up.buffer_id = Some(n.parse().ok()?),
-                ("vlan", n) => up.tag = Some(n.parse().ok()?),
-                ("runt", n) => up.size = Size::Runt(n.parse().ok()?),
-                ("tagged", "") => up.tag = Some(0),
-                ("lldp", "") => up.carries = Carries::Lldp,
-                ("cut", "") => up.size = Size::Cut,
-                ("giant", "") => up.size = Size::Giant,
+                ("port", n) => packet.port = n.parse().ok()?,
+                ("buffer", n) => packet.buffer_id = Some(n.parse().ok()?),
+                ("vlan", n) => packet.vlan = Some(n.parse().ok()?),
+                ("priority_tagged", "") => packet.vlan = Some(0),
+                ("lldp", "") => packet.is_lldp = true,
+                ("truncated", "") => packet.length = Length::Truncated,
+                ("max_length", "") => packet.length = Length::Max,
+                ("length", n) => packet.length = Length::Exactly(n.parse().ok()?),
                 _ => return None,
             }
         }
-        (has_addresses && up.port != 0).then_some(up)
+        (has_addresses && packet.port != 0).then_some(packet)
     }
 }
 
-/// `1.3`, `1.3..1.4` with both ends, or `1.3..` to the last.
-fn versions(text: &str) -> Option<RangeInclusive<Version>> {
+/// The number in `key=number`.
+fn value<T: std::str::FromStr>(word: &str, key: &str) -> Option<T> {
+    word.strip_prefix(key)?.strip_prefix('=')?.parse().ok()
+}
+
+/// Parses `1.3`, `1.3..1.4` (both included) or `1.3..`.
+fn parse_versions(text: &str) -> Option<RangeInclusive<Version>> {
     let (first, last) = text.split_once("..").unwrap_or((text, text));
     let last = if last.is_empty() { Some(Version::V1_5) } else { Version::from_text(last) };
     Some(Version::from_text(first)?..=last?)
 }
 
-/// The address of a station: a letter, `*` for all of them, or the address itself.
-pub(super) fn station(name: &str) -> Option<MacAddr> {
+/// The address of a host: a letter, `*` for broadcast, or an Ethernet address.
+pub(super) fn parse_host(name: &str) -> Option<MacAddr> {
     if let [letter @ b'a'..=b'z'] = *name.as_bytes() {
         return Some(MacAddr([2, 0, 0, 0, 0, letter]));
     }
@@ -187,16 +196,16 @@ pub(super) fn station(name: &str) -> Option<MacAddr> {
     }
     let mut bytes = name.split(':').map(|byte| u8::from_str_radix(byte, 16).ok());
     let mut addr = [0; 6];
-    for place in &mut addr {
-        *place = bytes.next()??;
+    for byte in &mut addr {
+        *byte = bytes.next()??;
     }
     bytes.next().is_none().then_some(MacAddr(addr))
 }
 
-/// A word of what must be said, with addresses in full.
-fn spell_out(word: &str) -> String {
+/// A word of an expected message, with the name of a host replaced by its address.
+fn expand_address(word: &str) -> String {
     match word.split_once('=') {
-        Some((key @ ("src" | "dst"), name)) => match station(name) {
+        Some((key @ ("eth_src" | "eth_dst"), name)) => match parse_host(name) {
             Some(addr) => format!("{key}={addr}"),
             None => word.to_owned(),
         },

@@ -1,4 +1,4 @@
-//! Where an application is played to.
+//! Runs a transcript: one application, its switches, and the messages that it sent.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -8,17 +8,24 @@ use sluice_openflow::model::{
     MultipartFlags, Reply, Stat, Stats,
 };
 use sluice_openflow::{
-    Action, DatapathId, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType, EtherType, Features,
-    Field, Instruction, MacAddr, Message, MessageType, PacketIn, PacketInReason, Port, PortNo,
-    PortReason, PortState, PortStatus, RawMessage, Version, split,
+    Action, DatapathId, EncodeError, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType,
+    EtherType, Features, Field, Instruction, MacAddr, Message, MessageType, PacketIn,
+    PacketInReason, ParseError, Port, PortNo, PortReason, PortState, PortStatus, RawMessage,
+    Version, split,
 };
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
-use super::network_event::{self, Known};
-use super::parse::{Carries, Heard, Size, Up};
-use super::sent_message::SentMessage;
+use super::describe::SentMessage;
+use super::network_event::{self, NetworkEvent};
+use super::parse::{Length, Packet, SwitchEvent};
 
-/// An application, the switches around it, and what it said that no line has named yet.
+/// The engine's longest time between two ticks of a switch.
+const TICK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Bytes of the failed message that an error quotes (§7.4.4).
+const QUOTED_BYTES: usize = 64;
+
+/// An application, its switches, and the messages that no line of the transcript has named yet.
 #[derive(Debug)]
 pub(super) struct TranscriptRunner<A> {
     app: A,
@@ -26,373 +33,387 @@ pub(super) struct TranscriptRunner<A> {
     now: Instant,
     network: Network,
     switches: Vec<Switch>,
-    said: VecDeque<(String, SentMessage)>,
-    /// The frame that was heard last.
-    frame: Vec<u8>,
-    /// The transaction id of what was said last.
+    /// With the name of the switch.
+    sent: VecDeque<(String, SentMessage)>,
+    /// The frame of the last packet-in.
+    last_frame: Vec<u8>,
+    /// Transaction id of the last message that the application sent.
     last_xid: u32,
 }
 
 #[derive(Debug)]
 struct Switch {
     name: String,
-    is_up: bool,
+    is_connected: bool,
     tx: Vec<u8>,
     next_xid: u32,
-    /// The rule that was said to it last.
-    rule: Vec<u8>,
-    /// The transaction id of what it was asked last.
-    asked: u32,
+    /// The last `FLOW_MOD` that it received.
+    last_flow_mod: Vec<u8>,
+    /// Transaction id of the last `MULTIPART_REQUEST` that it received.
+    last_request_xid: u32,
+}
+
+impl Switch {
+    fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            is_connected: false,
+            tx: vec![],
+            next_xid: 1,
+            last_flow_mod: vec![],
+            last_request_xid: 0,
+        }
+    }
 }
 
 impl<A: App> TranscriptRunner<A> {
     pub(super) fn new(app: A, version: Version) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
-        let (switches, said) = (Vec::new(), VecDeque::new());
         Self {
             app,
             version,
             now,
             network: Network::new(0),
-            switches,
-            said,
-            frame: Vec::new(),
+            switches: Vec::new(),
+            sent: VecDeque::new(),
+            last_frame: Vec::new(),
             last_xid: 0,
         }
     }
 
-    /// Lets time pass, with a turn every second as the engine has at least.
+    /// Advances the time, with a tick of every connected switch at the interval that the engine guarantees.
     pub(super) fn wait(&mut self, time: Duration) -> Result<(), String> {
         let end = self.now + time;
         while self.now < end {
-            self.now = end.min(self.now + Duration::from_secs(1));
+            self.now = end.min(self.now + TICK_INTERVAL);
             self.app.on_iteration(self.now);
-            for at in 0..self.switches.len() {
-                if self.switches.get(at).is_some_and(|switch| switch.is_up) {
-                    self.tell(at, A::on_tick);
+            for index in 0..self.switches.len() {
+                if self.switches.get(index).is_some_and(|switch| switch.is_connected) {
+                    self.call_app(index, A::on_tick);
                 }
             }
         }
-        self.collect()
+        self.collect_messages()
     }
 
-    /// Fails if something was said that no line has named.
-    pub(super) fn must_be_silent(&self) -> Result<(), String> {
-        let first = self.said.front();
-        first.map_or(Ok(()), |(switch, said)| Err(format!("it says more: {switch} > {said}")))
-    }
-
-    /// Fails unless this is what was said next.
-    pub(super) fn must_say(&mut self, switch: &str, words: &[String]) -> Result<(), String> {
-        match self.said.pop_front() {
-            Some((to, said)) if to == switch && said.is(words) => Ok(()),
-            Some((to, said)) => Err(format!("it says: {to} > {said}")),
-            None => Err("it says nothing".to_owned()),
+    /// Fails if the application sent a message that no line has named.
+    pub(super) fn expect_silence(&self) -> Result<(), String> {
+        match self.sent.front() {
+            Some((switch, sent)) => Err(format!("the application also sends: {switch} > {sent}")),
+            None => Ok(()),
         }
     }
 
-    /// Lets `switch` say `heard`.
-    pub(super) fn hear(&mut self, switch: &str, heard: &Heard) -> Result<(), String> {
-        let at = self.place(switch);
-        self.app.on_iteration(self.now);
-        match heard {
-            Heard::Up => self.come_up(at),
-            Heard::Down => {
-                self.app.on_switch_disconnected(sw(at), self.now, &mut self.network);
-                self.each(at, |switch| switch.is_up = false);
-            }
-            heard => {
-                self.must_be_up(at);
-                let bytes = self.say(at, heard)?;
-                self.carry(at, &bytes)?;
-            }
+    /// Fails unless the next message that the application sent is described by `words`.
+    pub(super) fn expect(&mut self, switch: &str, words: &[String]) -> Result<(), String> {
+        match self.sent.pop_front() {
+            Some((to, sent)) if to == switch && sent.matches(words) => Ok(()),
+            Some((to, sent)) => Err(format!("the application sends: {to} > {sent}")),
+            None => Err("the application sends nothing".to_owned()),
         }
-        self.collect()
     }
 
-    /// Lets everybody know something of the network.
-    pub(super) fn know(&mut self, known: &Known) -> Result<(), String> {
+    /// Passes an event of a switch to the application.
+    pub(super) fn handle_switch_event(
+        &mut self,
+        switch: &str,
+        event: &SwitchEvent,
+    ) -> Result<(), String> {
+        let index = self.find_or_add(switch);
         self.app.on_iteration(self.now);
-        for name in known.switches() {
-            let at = self.place(name);
-            self.must_be_up(at);
-            if self.network.view().switch(id(at)).is_none() {
-                self.network.publish(self.now, network_event::switch(id(at)));
+        match event {
+            SwitchEvent::Connects => self.connect(index),
+            SwitchEvent::Disconnects => {
+                self.app.on_switch_disconnected(switch_index(index), self.now, &mut self.network);
+                self.with_switch(index, |switch| switch.is_connected = false);
+            }
+            event => {
+                self.ensure_connected(index);
+                let bytes = self.encode(index, event)?;
+                self.deliver(index, &bytes)?;
+            }
+        }
+        self.collect_messages()
+    }
+
+    /// Publishes a change of the network to the application.
+    pub(super) fn publish(&mut self, event: &NetworkEvent) -> Result<(), String> {
+        self.app.on_iteration(self.now);
+        for name in event.connected_switches() {
+            let index = self.find_or_add(name);
+            self.ensure_connected(index);
+            if self.network.view().switch(datapath_id(index)).is_none() {
+                self.network.publish(self.now, network_event::switch_connected(datapath_id(index)));
             }
         }
         let switches = &self.switches;
         let by_name = |name: &str| {
-            id(switches.iter().position(|known| known.name == name).unwrap_or(switches.len()))
+            let index = switches.iter().position(|switch| switch.name == name);
+            datapath_id(index.unwrap_or(switches.len()))
         };
-        known.tell(by_name, self.now, &mut self.network);
-        self.collect()
+        event.publish(by_name, self.now, &mut self.network);
+        self.collect_messages()
     }
 
-    /// The place of the switch of this name, which is made if there is none.
-    fn place(&mut self, switch: &str) -> usize {
-        let known = self.switches.iter().position(|known| known.name == switch);
+    /// The index of the switch of this name, which is added if it is new.
+    fn find_or_add(&mut self, name: &str) -> usize {
+        let known = self.switches.iter().position(|switch| switch.name == name);
         known.unwrap_or_else(|| {
-            let name = switch.to_owned();
-            self.switches.push(Switch {
-                name,
-                is_up: false,
-                tx: vec![],
-                next_xid: 1,
-                rule: vec![],
-                asked: 0,
-            });
+            self.switches.push(Switch::new(name));
             self.switches.len() - 1
         })
     }
 
-    fn must_be_up(&mut self, at: usize) {
-        if !self.switches.get(at).is_some_and(|switch| switch.is_up) {
-            self.come_up(at);
-            self.each(at, |switch| switch.tx.clear());
+    /// Connects a switch unless it is connected; the initial messages to it are dropped.
+    fn ensure_connected(&mut self, index: usize) {
+        if !self.switches.get(index).is_some_and(|switch| switch.is_connected) {
+            self.connect(index);
+            self.with_switch(index, |switch| switch.tx.clear());
         }
     }
 
-    fn come_up(&mut self, at: usize) {
+    fn connect(&mut self, index: usize) {
         let features = Features {
-            datapath_id: id(at),
+            datapath_id: datapath_id(index),
             n_buffers: 256,
             n_tables: 1,
             ports: (1..=4).map(|n| port(PortNo(n), PortState::default())).collect(),
             ..Features::default()
         };
-        self.each(at, |switch| switch.is_up = true);
-        self.tell(at, |app, ctx| {
+        self.with_switch(index, |switch| switch.is_connected = true);
+        self.call_app(index, |app, ctx| {
             app.initial_messages(&mut ctx.switch);
             app.on_switch_connected(&features, ctx);
         });
     }
 
-    fn asked(&self, at: usize) -> u32 {
-        self.switches.get(at).map_or(0, |switch| switch.asked)
-    }
-
-    /// The message in which a switch says `heard`.
-    fn say(&mut self, at: usize, heard: &Heard) -> Result<Vec<u8>, String> {
+    /// Encodes the message of an event.
+    fn encode(&mut self, index: usize, event: &SwitchEvent) -> Result<Vec<u8>, String> {
+        let switch = self.switches.get(index);
+        let request_xid = switch.map_or(0, |switch| switch.last_request_xid);
+        let flow_mod = switch.map_or(&[][..], |switch| &switch.last_flow_mod);
+        let quoted = flow_mod.get(..QUOTED_BYTES).unwrap_or(flow_mod);
         let (mut bytes, mut xid) = (Vec::new(), 1);
         let mut out = Encoder::new(&mut bytes, self.version, &mut xid);
-        let mut status = |n, reason, state| {
+        let mut port_status = |n, reason, state| {
             Message::PortStatus(PortStatus { reason, port: port(n, state) }).emit(0, &mut out)
         };
-        let there = PortState::default();
-        let written = match *heard {
-            Heard::Up | Heard::Down => Ok(()),
-            Heard::Meters(max_meter) => {
-                let features = MeterFeatures {
-                    max_meter,
-                    band_types: BandTypes::DROP,
-                    capabilities: MeterCapabilities::PKTPS | MeterCapabilities::BURST,
-                    ..MeterFeatures::default()
-                };
-                let (flags, body) = (MultipartFlags::default(), Reply::MeterFeatures(features));
-                Message::MultipartReply(Multipart { flags, body }).emit(1, &mut out)
-            }
-            Heard::Full => {
-                // FLOW_MOD_FAILED, whose number was another in 1.0, and TABLE_FULL.
+        let encoded = match *event {
+            SwitchEvent::Connects | SwitchEvent::Disconnects => Ok(()),
+            SwitchEvent::PortUp(n) => port_status(n, PortReason::MODIFY, PortState::default()),
+            SwitchEvent::PortDown(n) => port_status(n, PortReason::MODIFY, PortState::LINK_DOWN),
+            SwitchEvent::PortDeleted(n) => port_status(n, PortReason::DELETE, PortState::default()),
+            SwitchEvent::TableFull => {
+                // FLOW_MOD_FAILED, whose number is another in 1.0, and TABLE_FULL.
                 let code = if self.version == Version::V1_0 { [0, 3, 0, 0] } else { [0, 5, 0, 1] };
-                let rule = self.switches.get(at).map_or(&[][..], |switch| &switch.rule);
-                let quoted = rule.get(..64).unwrap_or(rule);
                 out.raw(MessageType::ERROR, self.last_xid, &[&code, quoted].concat())
             }
-            Heard::Unable => {
-                // BAD_FIELD.
+            SwitchEvent::BadField => {
                 let (kind, code) = (ErrorType::BAD_MATCH, ErrorCode(6));
                 let reason = ErrorReason::Standard { kind, code };
-                let rule = self.switches.get(at).map_or(&[][..], |switch| &switch.rule);
-                out.error_with(self.last_xid, reason, rule.get(..64).unwrap_or(rule)).map(drop)
+                out.error_with(self.last_xid, reason, quoted).map(drop)
             }
-            Heard::Count(flows) => {
+            SwitchEvent::BadType => {
+                out.error_with(self.last_xid, ErrorReason::BAD_TYPE, &[]).map(drop)
+            }
+            SwitchEvent::MeterFeatures(max_meter) => {
+                encode_reply(&mut out, 1, meter_features(max_meter))
+            }
+            SwitchEvent::AggregateStats(flows) => {
                 let fields = [Stat::FlowCount(flows), Stat::PacketCount(0), Stat::ByteCount(0)];
-                let sum = AggregateStats { stats: Stats { fields: fields.into() } };
-                let (flags, body) = (MultipartFlags::default(), Reply::AggregateStats(sum));
-                Message::MultipartReply(Multipart { flags, body }).emit(self.asked(at), &mut out)
+                let stats = AggregateStats { stats: Stats { fields: fields.into() } };
+                encode_reply(&mut out, request_xid, Reply::AggregateStats(stats))
             }
-            Heard::Rules(cookie, ref rules) => {
-                let flow = |&(dst, port): &(MacAddr, PortNo)| FlowDesc {
-                    cookie,
-                    priority: 100,
-                    matching: [Field::eth_dst(dst), Field::untagged()].into(),
-                    instructions: vec![Instruction::apply([Action::output(port)])],
-                    ..FlowDesc::default()
-                };
-                let flows = rules.iter().map(flow).collect();
-                let (flags, body) = (MultipartFlags::default(), Reply::FlowDesc { flows });
-                Message::MultipartReply(Multipart { flags, body }).emit(self.asked(at), &mut out)
+            SwitchEvent::FlowStats(cookie, ref entries) => {
+                encode_reply(&mut out, request_xid, flow_stats(cookie, entries))
             }
-            Heard::Refuse => out.error_with(self.last_xid, ErrorReason::BAD_TYPE, &[]).map(drop),
-            Heard::PortUp(n) => status(n, PortReason::MODIFY, there),
-            Heard::PortDown(n) => status(n, PortReason::MODIFY, PortState::LINK_DOWN),
-            Heard::PortGone(n) => status(n, PortReason::DELETE, there),
-            Heard::PacketIn(ref up) => {
-                let (frame, total_len) = up.frame(self.version);
-                self.frame = frame;
+            SwitchEvent::PacketIn(ref packet) => {
+                let (frame, total_len) = packet.frame(self.version);
+                self.last_frame = frame;
                 PacketIn {
-                    buffer_id: up.buffer_id,
-                    in_port: PortNo(up.port),
+                    buffer_id: packet.buffer_id,
+                    in_port: PortNo(packet.port),
                     total_len,
                     reason: PacketInReason::NO_MATCH,
                     table_id: 0,
                     cookie: u64::MAX,
-                    frame: &self.frame,
+                    frame: &self.last_frame,
                 }
                 .emit(&mut out)
             }
         };
-        written.map_err(|no| format!("cannot be heard: {no}"))?;
+        encoded.map_err(|error| format!("cannot encode this message: {error}"))?;
         Ok(bytes)
     }
 
-    /// Carries `bytes` from a switch to the application.
-    fn carry(&mut self, at: usize, bytes: &[u8]) -> Result<(), String> {
-        let unread = |error: sluice_openflow::ParseError| format!("cannot be heard: {error}");
-        let msg = RawMessage::new(bytes).map_err(unread)?;
+    /// Parses the message of a switch and passes it to the application.
+    fn deliver(&mut self, index: usize, bytes: &[u8]) -> Result<(), String> {
+        let failed = |error: ParseError| format!("cannot parse this message: {error}");
+        let msg = RawMessage::new(bytes).map_err(failed)?;
         match msg.kind() {
             MessageType::PACKET_IN => {
-                let p = PacketIn::new(msg).map_err(unread)?;
-                self.tell(at, |app, ctx| _ = app.on_packet_in(&p, ctx));
+                let p = PacketIn::new(msg).map_err(failed)?;
+                self.call_app(index, |app, ctx| _ = app.on_packet_in(&p, ctx));
             }
             MessageType::MULTIPART_REPLY => {
-                let part = sluice_openflow::Multipart::new(msg).map_err(unread)?;
+                let part = sluice_openflow::Multipart::new(msg).map_err(failed)?;
                 let (xid, kind) = (msg.xid(), part.kind);
-                self.tell(at, |app, ctx| app.on_multipart_reply(xid, kind, part.body, ctx));
+                self.call_app(index, |app, ctx| app.on_multipart_reply(xid, kind, part.body, ctx));
             }
             MessageType::ERROR => {
-                let error = ErrorMsg::new(msg).map_err(unread)?;
-                self.tell(at, |app, ctx| app.on_error(&error, ctx));
+                let error = ErrorMsg::new(msg).map_err(failed)?;
+                self.call_app(index, |app, ctx| app.on_error(&error, ctx));
             }
             _ => {
-                let status = PortStatus::read(msg).map_err(unread)?;
-                self.tell(at, |app, ctx| app.on_port_status(&status, ctx));
+                let status = PortStatus::read(msg).map_err(failed)?;
+                self.call_app(index, |app, ctx| app.on_port_status(&status, ctx));
             }
         }
         Ok(())
     }
 
-    fn each(&mut self, at: usize, change: impl FnOnce(&mut Switch)) {
-        if let Some(switch) = self.switches.get_mut(at) {
+    fn with_switch(&mut self, index: usize, change: impl FnOnce(&mut Switch)) {
+        if let Some(switch) = self.switches.get_mut(index) {
             change(switch);
         }
     }
 
-    fn tell(&mut self, at: usize, tell: impl FnOnce(&mut A, &mut Ctx<'_>)) {
-        let Some(switch) = self.switches.get_mut(at) else { return };
-        let here = Encoder::new(&mut switch.tx, self.version, &mut switch.next_xid);
-        let (mut ahead, network) = (Vec::new(), &mut self.network);
-        tell(&mut self.app, &mut Ctx::new(self.now, sw(at), id(at), here, &mut ahead, network));
-        switch.tx.splice(..0, ahead);
+    /// Calls the application in the context of a switch.
+    fn call_app(&mut self, index: usize, call: impl FnOnce(&mut A, &mut Ctx<'_>)) {
+        let Some(switch) = self.switches.get_mut(index) else { return };
+        let encoder = Encoder::new(&mut switch.tx, self.version, &mut switch.next_xid);
+        let (mut urgent, network) = (Vec::new(), &mut self.network);
+        let (sw, id) = (switch_index(index), datapath_id(index));
+        call(&mut self.app, &mut Ctx::new(self.now, sw, id, encoder, &mut urgent, network));
+        switch.tx.splice(..0, urgent);
     }
 
-    /// Carries facts and mail, and reads what was said to the switches.
-    fn collect(&mut self) -> Result<(), String> {
+    /// Delivers the application's facts to itself and its messages to the switches, and records these.
+    fn collect_messages(&mut self) -> Result<(), String> {
         loop {
             let facts = self.network.take_facts();
             if facts.is_empty() {
                 break;
             }
-            for told in &facts {
-                self.app.on_fact(told, self.now, &mut self.network);
+            for fact in &facts {
+                self.app.on_fact(fact, self.now, &mut self.network);
             }
         }
-        self.read_said()?;
-        let mut letters = self.network.take_messages();
-        // As the engine does: who was written to first is first, with all that goes there.
-        while let Some(&(to, _)) = letters.first() {
-            let (here, others): (Vec<_>, _) = letters.into_iter().partition(|&(id, _)| id == to);
-            letters = others;
-            let at = (0..self.switches.len()).find(|&at| id(at) == to);
-            let Some(switch) = at.and_then(|at| self.switches.get_mut(at)) else { continue };
-            for (_, message) in here.iter().filter(|_| switch.is_up) {
+        self.record_sent()?;
+        let mut messages = self.network.take_messages();
+        // In the order of the engine: all messages to the switch of the first message, then all to the next switch.
+        while let Some(&(to, _)) = messages.first() {
+            let (batch, others): (Vec<_>, _) = messages.into_iter().partition(|&(id, _)| id == to);
+            messages = others;
+            let index = (0..self.switches.len()).find(|&index| datapath_id(index) == to);
+            let Some(switch) = index.and_then(|index| self.switches.get_mut(index)) else {
+                continue;
+            };
+            for (_, message) in batch.iter().filter(|_| switch.is_connected) {
                 let mut out = Encoder::new(&mut switch.tx, self.version, &mut switch.next_xid);
-                out.encode(message).map_err(|no| format!("mail cannot be said: {no}"))?;
+                out.encode(message).map_err(|error| {
+                    format!("the application sends a message that cannot be encoded: {error}")
+                })?;
             }
-            self.read_said()?;
+            self.record_sent()?;
         }
         Ok(())
     }
 
-    /// Reads what was said to the switches, from their bytes.
-    fn read_said(&mut self) -> Result<(), String> {
+    /// Parses the bytes sent to the switches and records the messages.
+    fn record_sent(&mut self) -> Result<(), String> {
         for switch in &mut self.switches {
             let bytes = std::mem::take(&mut switch.tx);
             let mut rest = &*bytes;
             while let Some((msg, after)) = split(rest).map_err(|error| error.to_string())? {
                 if msg.version() != self.version {
-                    return Err(format!("it says something in {}", msg.version()));
+                    return Err(format!("the application sends version {}", msg.version()));
                 }
                 self.last_xid = msg.xid();
                 match msg.kind() {
-                    MessageType::FLOW_MOD => switch.rule = msg.bytes().to_vec(),
-                    MessageType::MULTIPART_REQUEST => switch.asked = msg.xid(),
+                    MessageType::FLOW_MOD => switch.last_flow_mod = msg.bytes().to_vec(),
+                    MessageType::MULTIPART_REQUEST => switch.last_request_xid = msg.xid(),
                     _ => {}
                 }
-                self.said.push_back((switch.name.clone(), SentMessage::new(msg, &self.frame)));
+                self.sent.push_back((switch.name.clone(), SentMessage::new(msg, &self.last_frame)));
                 rest = after;
             }
             if !rest.is_empty() {
-                return Err(format!("it says half a message: {rest:02x?}"));
+                return Err(format!("the application sends an incomplete message: {rest:02x?}"));
             }
         }
         Ok(())
     }
 }
 
-impl Up {
-    /// The frame as it comes up, and its length when it came in.
+fn encode_reply(out: &mut Encoder<'_>, xid: u32, body: Reply) -> Result<(), EncodeError> {
+    let flags = MultipartFlags::default();
+    Message::MultipartReply(Multipart { flags, body }).emit(xid, out)
+}
+
+fn meter_features(max_meter: u32) -> Reply {
+    Reply::MeterFeatures(MeterFeatures {
+        max_meter,
+        band_types: BandTypes::DROP,
+        capabilities: MeterCapabilities::PKTPS | MeterCapabilities::BURST,
+        ..MeterFeatures::default()
+    })
+}
+
+fn flow_stats(cookie: u64, entries: &[(MacAddr, PortNo)]) -> Reply {
+    let flow = |&(dst, port): &(MacAddr, PortNo)| FlowDesc {
+        cookie,
+        priority: 100,
+        matching: [Field::eth_dst(dst), Field::untagged()].into(),
+        instructions: vec![Instruction::apply([Action::output(port)])],
+        ..FlowDesc::default()
+    };
+    Reply::FlowDesc { flows: entries.iter().map(flow).collect() }
+}
+
+impl Packet {
+    /// The part of the frame that is in the message, and the length of the whole frame.
     fn frame(&self, version: Version) -> (Vec<u8>, u16) {
+        const NORMAL_BYTES: usize = 64;
+        const TRUNCATED_FROM: u16 = 1500;
+        const FILL: u8 = 0x55;
         let mut frame = [self.dst.0, self.src.0].concat();
-        if let Some(vlan) = self.tag {
+        if let Some(vlan) = self.vlan {
+            const PRIORITY: u16 = 3;
             frame.extend(EtherType::VLAN.0.to_be_bytes());
-            // Priority 3.
-            frame.extend((vlan | 3 << 13).to_be_bytes());
+            frame.extend((vlan | PRIORITY << 13).to_be_bytes());
         }
-        let ethertype = match self.carries {
-            Carries::Ipv4 => EtherType::IPV4,
-            Carries::Lldp => EtherType::LLDP,
-        };
+        let ethertype = if self.is_lldp { EtherType::LLDP } else { EtherType::IPV4 };
         frame.extend(ethertype.0.to_be_bytes());
-        let whole = |frame: Vec<u8>| {
-            let len = u16::try_from(frame.len()).unwrap_or(u16::MAX);
-            (frame, len)
-        };
-        match self.size {
-            Size::Whole => {
-                frame.resize(64, 0x55);
-                whole(frame)
-            }
-            Size::Cut => {
-                frame.resize(64, 0x55);
-                (frame, 1500)
-            }
-            Size::Giant => {
-                // Header, fixed part, match and padding.
-                let around = match version {
+        match self.length {
+            Length::Normal | Length::Truncated => frame.resize(NORMAL_BYTES, FILL),
+            Length::Max => {
+                // The rest of the message: header, fixed part, match and padding.
+                let overhead = match version {
                     Version::V1_0 => 8 + 10,
                     Version::V1_1 => 8 + 16,
                     Version::V1_2 => 8 + 8 + 16 + 2,
                     _ => 8 + 16 + 16 + 2,
                 };
-                frame.resize(usize::from(u16::MAX) - around, 0x55);
-                whole(frame)
+                frame.resize(usize::from(u16::MAX) - overhead, FILL);
             }
-            Size::Runt(len) => {
-                frame.truncate(len);
-                whole(frame)
-            }
+            Length::Exactly(len) => frame.truncate(len),
         }
+        let total_len = match self.length {
+            Length::Truncated => TRUNCATED_FROM,
+            _ => u16::try_from(frame.len()).unwrap_or(u16::MAX),
+        };
+        (frame, total_len)
     }
 }
 
-fn sw(at: usize) -> SwitchIndex {
-    SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX))
+fn switch_index(index: usize) -> SwitchIndex {
+    SwitchIndex(u32::try_from(index).unwrap_or(u32::MAX))
 }
 
-fn id(at: usize) -> DatapathId {
-    DatapathId(at as u64 + 1)
+fn datapath_id(index: usize) -> DatapathId {
+    DatapathId(index as u64 + 1)
 }
 
 fn port(port_no: PortNo, state: PortState) -> Port {
