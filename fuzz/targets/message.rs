@@ -3,12 +3,12 @@
 
 use libfuzzer_sys::fuzz_target;
 use sluice_openflow::{
-    Encoder, Message, MessageType, Multipart, RawMessage, Version, ports, split,
+    Encoder, Message, MessageType, Multipart, RawMessage, Version, ports, split_message,
 };
 
 fuzz_target!(|stream: &[u8]| {
     let mut rest = stream;
-    while let Ok(Some((frame, after))) = split(rest) {
+    while let Ok(Some((frame, after))) = split_message(rest) {
         read_write_read(frame);
         rest = after;
     }
@@ -20,7 +20,7 @@ fn read_write_read(frame: RawMessage<'_>) {
     }
     let Ok(message) = Message::parse(frame) else { return };
     let (mut tx, mut xid) = (Vec::new(), 1);
-    let said = message.emit(frame.xid(), &mut Encoder::new(&mut tx, frame.version(), &mut xid));
+    let said = message.encode(frame.xid(), &mut Encoder::new(&mut tx, frame.version(), &mut xid));
     match said {
         Ok(()) => {
             let again = RawMessage::new(&tx).expect("one whole message is written");

@@ -3,11 +3,11 @@
 
 use libfuzzer_sys::fuzz_target;
 use sluice_openflow::model::Message;
-use sluice_openflow::{Encoder, RawMessage, split};
+use sluice_openflow::{Encoder, RawMessage, split_message};
 
 fuzz_target!(|stream: &[u8]| {
     let mut rest = stream;
-    while let Ok(Some((frame, after))) = split(rest) {
+    while let Ok(Some((frame, after))) = split_message(rest) {
         read_write_read(frame);
         rest = after;
     }
@@ -24,7 +24,7 @@ fn read_write_read(frame: RawMessage<'_>) {
     };
     let (mut tx, mut xid) = (Vec::new(), 1);
     message
-        .emit(frame.xid(), &mut Encoder::new(&mut tx, version, &mut xid))
+        .encode(frame.xid(), &mut Encoder::new(&mut tx, version, &mut xid))
         .expect("what was said can be");
     let again = RawMessage::new(&tx).expect("one whole message is written");
     assert_eq!((again.kind(), again.xid()), (frame.kind(), frame.xid()));

@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(view) = view else { return };
     assert!(frame.bytes().ends_with(view.frame));
     let (mut tx, mut xid) = (Vec::new(), 1);
-    view.emit(&mut Encoder::new(&mut tx, frame.version(), &mut xid)).expect("what was said can be");
+    view.encode(&mut Encoder::new(&mut tx, frame.version(), &mut xid)).expect("what was said can be");
     let again = PacketIn::new(RawMessage::new(&tx).expect("one whole message"));
     assert_eq!(again, Ok(view));
 });

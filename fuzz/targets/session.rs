@@ -6,7 +6,7 @@ use std::alloc::System;
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
-use sluice_openflow::{DatapathId, PacketIns, RawMessage, Version, split};
+use sluice_openflow::{DatapathId, PacketIns, RawMessage, Version, split_message};
 use sluice_proto::{Config, ControllerEvent, ControllerSession, SessionError, SwitchProfile, SwitchSession};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -123,7 +123,7 @@ impl Stream {
     fn hear(&mut self, torn: &mut Vec<u8>) -> Result<(), SessionError> {
         let mut rest = &torn[..];
         self.session.record_activity(self.now);
-        while let Some((msg, after)) = split(rest).map_err(SessionError::Malformed)? {
+        while let Some((msg, after)) = split_message(rest).map_err(SessionError::Malformed)? {
             rest = after;
             match self.end {
                 End::Session => self.session_hears(msg)?,
@@ -167,7 +167,7 @@ impl Stream {
 
 fn messages(mut bytes: &[u8]) -> Vec<RawMessage<'_>> {
     let mut all = Vec::new();
-    while let Ok(Some((msg, rest))) = split(bytes) {
+    while let Ok(Some((msg, rest))) = split_message(bytes) {
         all.push(msg);
         bytes = rest;
     }

@@ -163,7 +163,7 @@ fn put_frame(rng: &mut Rng, hosts: u32, out: &mut Encoder<'_>) {
     let buffer_id = (few(3) != 0).then(|| few(200).into());
     let (reason, table_id, cookie) = (PacketInReason::NO_MATCH, 0, u64::MAX);
     let p = PacketIn { buffer_id, in_port, total_len: 60, reason, table_id, cookie, frame: &frame };
-    p.emit(out).unwrap();
+    p.encode(out).unwrap();
 }
 
 fn next(rng: &mut Rng, hosts: u32, version: Version) -> Heard {
@@ -308,7 +308,7 @@ fn conversations(version: Version, hosts: u32, buffer_id: Option<u32>) -> Vec<u8
             cookie,
             frame: &frame,
         };
-        p.emit(&mut out).unwrap();
+        p.encode(&mut out).unwrap();
     }
     rx
 }

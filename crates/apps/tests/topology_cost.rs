@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use sluice_apps::topology::Topology;
 use sluice_openflow::{
     DatapathId, Encoder, Features, MessageType, PacketIn, PacketInReason, PacketOutView, Port,
-    PortNo, RawMessage, Version, Versions, split,
+    PortNo, RawMessage, Version, Versions, split_message,
 };
 use sluice_sdk::view::PortRole;
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
@@ -46,7 +46,7 @@ impl Wired {
         self.tell(version, Topology::on_tick);
         let sent = std::mem::take(&mut self.ahead);
         let mut rest = &*sent;
-        while let Ok(Some((msg, after))) = split(rest) {
+        while let Ok(Some((msg, after))) = split_message(rest) {
             rest = after;
             if msg.kind() == MessageType::PACKET_OUT {
                 self.probes += 1;

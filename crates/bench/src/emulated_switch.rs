@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Instant;
 
 use sluice_io::{ConnId, Io};
-use sluice_openflow::{DatapathId, HEADER_LEN, ParseError, RawMessage, Version, Why};
+use sluice_openflow::{DatapathId, HEADER_LEN, ParseError, ParseErrorKind, RawMessage, Version};
 use sluice_proto::{SessionError, SwitchEvent, SwitchProfile, SwitchSession};
 
 use crate::counts::{ErrorCounts, RequestCounts};
@@ -257,7 +257,7 @@ impl EmulatedSwitch {
         ears: &mut ReceiveContext<'_>,
     ) -> Result<(), DisconnectReason> {
         if msg.len() < HEADER_LEN {
-            let error = ParseError::new("header length", 2, Why::Length);
+            let error = ParseError::new("header length", 2, ParseErrorKind::Length);
             return Err(DisconnectReason::Fault(SessionError::Malformed(error)));
         }
         let frame = RawMessage::new(msg)

@@ -201,7 +201,7 @@ fn message(version: Version, frame: &[u8]) -> Result<(TemplateLayout, Vec<u8>), 
         cookie: 0,
         frame,
     };
-    p.emit(&mut Encoder::new(&mut tx, version, &mut xid))?;
+    p.encode(&mut Encoder::new(&mut tx, version, &mut xid))?;
     let (in_port_at, frame_at) = match version {
         Version::V1_0 => (14, 18),
         Version::V1_1 => (12, 24),
@@ -246,7 +246,7 @@ fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use sluice_openflow::{Ethernet, Message, RawMessage, Versions, split};
+    use sluice_openflow::{Ethernet, Message, RawMessage, Versions, split_message};
 
     use super::*;
 
@@ -270,7 +270,7 @@ mod tests {
                     seq < 7049
                 });
                 for (seq, pair) in all {
-                    let (msg, rest) = split(bytes).unwrap().unwrap();
+                    let (msg, rest) = split_message(bytes).unwrap().unwrap();
                     let p = PacketIn::new(msg).unwrap();
                     assert_eq!(p.buffer_id, (kept == Buffering::Buffered).then_some(seq));
                     assert_eq!((p.in_port.0, p.total_len), (pair.in_port, 128));
@@ -279,7 +279,7 @@ mod tests {
                     assert_eq!(p.frame.len(), 128);
                     let (mut again, mut xid) = (vec![], 0);
                     let mut out = Encoder::new(&mut again, version, &mut xid);
-                    Message::parse(msg).unwrap().emit(msg.xid(), &mut out).unwrap();
+                    Message::parse(msg).unwrap().encode(msg.xid(), &mut out).unwrap();
                     assert_eq!(again, msg.bytes(), "{version}");
                     bytes = rest;
                 }

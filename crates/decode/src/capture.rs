@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
-use sluice_openflow::{HEADER_LEN, MessageType, Version, split};
+use sluice_openflow::{HEADER_LEN, MessageType, Version, split_message};
 
 use crate::reassembly::{Reassembler, StreamData};
 use crate::report::{PacketOrigin, Reporter};
@@ -257,7 +257,7 @@ impl Stream {
         let mut rest = self.bytes.as_slice();
         let place = place(ends, time);
         loop {
-            match split(rest) {
+            match split_message(rest) {
                 Ok(Some((frame, after))) => {
                     report.message(frame.bytes(), Some(&place))?;
                     rest = after;

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Read, Write};
 
-use sluice_openflow::{HEADER_LEN, split};
+use sluice_openflow::{HEADER_LEN, split_message};
 
 use crate::report::{MessageCounts, Options, Reporter};
 use crate::{capture, hex};
@@ -91,7 +91,7 @@ fn hex<W: Write>(input: impl BufRead, report: &mut Reporter<W>) -> io::Result<()
 fn cut<W: Write>(held: &mut Vec<u8>, report: &mut Reporter<W>) -> io::Result<bool> {
     let mut at = 0;
     while let Some(bytes) = held.get(at..) {
-        match split(bytes) {
+        match split_message(bytes) {
             Ok(Some((frame, _))) => {
                 report.message(frame.bytes(), None)?;
                 at += frame.bytes().len();

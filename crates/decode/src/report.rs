@@ -272,6 +272,6 @@ fn prefix(out: &mut impl Write, place: Option<&PacketOrigin>) -> io::Result<()> 
 /// The message in the bytes that we give it.
 fn written(message: &Message, version: Version, xid: u32) -> Result<Vec<u8>, String> {
     let (mut bytes, mut next_xid) = (Vec::new(), xid);
-    let said = message.emit(xid, &mut Encoder::new(&mut bytes, version, &mut next_xid));
+    let said = message.encode(xid, &mut Encoder::new(&mut bytes, version, &mut next_xid));
     said.map(|()| bytes).map_err(|no| no.to_string())
 }

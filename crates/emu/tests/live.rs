@@ -10,7 +10,7 @@ use sluice_emu::live::{Live, LiveError, Pace, Rounds};
 use sluice_emu::net::{NetError, Options};
 use sluice_emu::topology::Topology;
 use sluice_io::{ConnId, Epoll, Io as _, IoEvent, WaitStrategy, clock, sock};
-use sluice_openflow::{Action, PacketOut, PortNo, split};
+use sluice_openflow::{Action, PacketOut, PortNo, split_message};
 use sluice_proto::{Config, ControllerEvent, ControllerSession};
 
 /// How long anything may take before the test has failed.
@@ -46,7 +46,7 @@ impl Hub {
                     let all = std::mem::take(torn);
                     let mut rest = &*all;
                     let mut said = vec![];
-                    while let Some((msg, after)) = split(rest).unwrap() {
+                    while let Some((msg, after)) = split_message(rest).unwrap() {
                         rest = after;
                         match session.on_message(&self.cfg, msg, &mut said).unwrap() {
                             Some(ControllerEvent::SwitchConnected(_)) => {

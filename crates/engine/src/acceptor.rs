@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, clock, limits};
-use sluice_openflow::{DatapathId, ErrorReason, Features, split};
+use sluice_openflow::{DatapathId, ErrorReason, Features, split_message};
 use sluice_proto::{ControllerEvent, ControllerSession, ReassemblyBudget};
 use sluice_sdk::App;
 
@@ -510,7 +510,7 @@ impl PendingConnection {
         rest: &mut &[u8],
     ) -> Result<Option<Box<Features>>, CloseReason> {
         while let Some((msg, after)) =
-            split(rest).map_err(|error| unframed(&mut self.session, ear.tx, error))?
+            split_message(rest).map_err(|error| unframed(&mut self.session, ear.tx, error))?
         {
             *rest = after;
             ear.sheet.received(msg.version(), msg.kind(), 1);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Io, Reading};
-use sluice_openflow::{DatapathId, split};
+use sluice_openflow::{DatapathId, split_message};
 use sluice_proto::ControllerSession;
 
 use crate::backpressure::{Backpressure, patience};
@@ -70,7 +70,7 @@ impl ConnectionBuffers {
         let len = usize::from(u16::from_be_bytes([high, low])).max(sluice_openflow::HEADER_LEN);
         let (tail, rest) = rest.split_at(len.saturating_sub(self.torn.len()).min(rest.len()));
         self.torn.extend_from_slice(tail);
-        if split(&self.torn)?.is_none() {
+        if split_message(&self.torn)?.is_none() {
             return Ok(Reassembly::Torn);
         }
         Ok(Reassembly::Whole(std::mem::take(&mut self.torn), rest))
@@ -258,7 +258,7 @@ mod tests {
                     Reassembly::Untorn(bytes) => bytes,
                     Reassembly::Torn => continue,
                 };
-                while let Some((msg, after)) = split(rest).unwrap() {
+                while let Some((msg, after)) = split_message(rest).unwrap() {
                     xids.push(msg.xid());
                     rest = after;
                 }
@@ -334,7 +334,7 @@ mod tests {
                 wires.go_on(&mut io, id, now, &limits);
             }
             let (mut rest, mut xids, mut at) = (&*io.1, vec![], 0);
-            while let Some((msg, after)) = split(rest).unwrap() {
+            while let Some((msg, after)) = split_message(rest).unwrap() {
                 if msg.xid() == 101 {
                     assert!(at < before + 30, "{taken}: {at} of {before}");
                 }

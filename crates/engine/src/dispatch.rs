@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use sluice_io::ConnId;
-use sluice_openflow::{DatapathId, ErrorReason, MessageType, PacketIns, split};
+use sluice_openflow::{DatapathId, ErrorReason, MessageType, PacketIns, split_message};
 use sluice_proto::{ControllerEvent, ControllerSession, SessionError};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
@@ -98,7 +98,7 @@ impl<A: App> Dispatcher<'_, A> {
         let mut rest = bytes;
         loop {
             rest = self.packet_ins(peer, rest);
-            let next = split(rest).map_err(|error| self.unframed(peer, error))?;
+            let next = split_message(rest).map_err(|error| self.unframed(peer, error))?;
             let Some((msg, after)) = next else { return Ok(rest) };
             rest = after;
             self.sheet.received(msg.version(), msg.kind(), 1);

@@ -44,7 +44,7 @@ mod tests {
 
     fn quoted(message: &Message) -> Vec<u8> {
         let (mut tx, mut xid) = (Vec::new(), 7);
-        message.emit(7, &mut Encoder::new(&mut tx, Version::V1_3, &mut xid)).unwrap();
+        message.encode(7, &mut Encoder::new(&mut tx, Version::V1_3, &mut xid)).unwrap();
         tx
     }
 

@@ -11,7 +11,7 @@ use sluice_apps::learning::Learning;
 use sluice_engine::{Config, Engine, Pin};
 use sluice_openflow::{
     DatapathId, Encoder, MacAddr, MessageType, PacketIn, PacketInReason, PortNo, RawMessage,
-    Version, Versions, split,
+    Version, Versions, split_message,
 };
 use sluice_proto::{SwitchProfile, SwitchSession};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -108,7 +108,7 @@ impl Prebuilt {
                 cookie: 0,
                 frame: &frame,
             };
-            p.emit(&mut out).unwrap();
+            p.encode(&mut out).unwrap();
         }
         Self { stream, burst, rx: vec![0; 256 << 10], torn: 0, last, rules: 0 }
     }
@@ -122,7 +122,7 @@ impl Prebuilt {
             assert!(n > 0, "hung up on");
             let len = self.torn + n;
             let mut rest = &self.rx[..len];
-            while let Some((msg, after)) = split(rest).unwrap() {
+            while let Some((msg, after)) = split_message(rest).unwrap() {
                 rest = after;
                 answered += usize::from((self.last)(msg.kind()));
                 self.rules += usize::from(msg.kind() == MessageType::FLOW_MOD);

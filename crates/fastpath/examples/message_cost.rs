@@ -20,7 +20,7 @@ use std::{env, fs};
 
 use sluice_fastpath::{MessageTemplate, TemplateValues};
 use sluice_openflow::model::{
-    Elapsed, FlowDesc, Multipart, MultipartFlags, PacketIn, Reply, Stat, Stats,
+    Elapsed, FlowDesc, Multipart, MultipartFlags, MultipartReply, PacketIn, Stat, Stats,
 };
 use sluice_openflow::{
     Action, Encoder, EthHeader, Ethernet, Field, FlowMod, FlowModFlags, FlowRemoved,
@@ -144,7 +144,7 @@ fn write(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
         (Vec::with_capacity(1 << 16), 1, RawMessage::new(bytes)?.version());
     let took = timed(count, || {
         tx.clear();
-        black_box(message).emit(1, &mut Encoder::new(&mut tx, version, &mut xid))?;
+        black_box(message).encode(1, &mut Encoder::new(&mut tx, version, &mut xid))?;
         black_box(&tx);
         Ok(())
     })?;
@@ -234,10 +234,10 @@ fn bytes(kind: &str, version: Version) -> Outcome<Vec<u8>> {
         }),
         _ => Message::MultipartReply(Multipart {
             flags: MultipartFlags::default(),
-            body: Reply::FlowDesc { flows: (0..FLOWS).map(flow).collect() },
+            body: MultipartReply::FlowDesc { flows: (0..FLOWS).map(flow).collect() },
         }),
     };
-    message.emit(1, &mut out)?;
+    message.encode(1, &mut out)?;
     Ok(tx)
 }
 

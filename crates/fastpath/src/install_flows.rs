@@ -155,7 +155,7 @@ mod tests {
     ) -> (Vec<u8>, usize) {
         let (mut rx, mut tx, mut xid) = (vec![], vec![], 5);
         for p in burst {
-            p.emit(&mut Encoder::new(&mut rx, version, &mut xid)).unwrap();
+            p.encode(&mut Encoder::new(&mut rx, version, &mut xid)).unwrap();
         }
         let mut out = Encoder::new(&mut tx, version, &mut xid);
         let template = MessageTemplate::flow_mod(&out, &flow_mod([PortNo(1); 2])).unwrap();

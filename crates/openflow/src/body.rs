@@ -64,7 +64,7 @@ impl Encoder<'_> {
     /// Names what the version cannot say; nothing is written then.
     pub fn encode(&mut self, message: &Message) -> Result<u32, EncodeError> {
         let xid = self.next_xid();
-        message.emit(xid, self)?;
+        message.encode(xid, self)?;
         Ok(self.take_xid())
     }
 
@@ -76,7 +76,7 @@ impl Encoder<'_> {
         let bitmap = HelloElement::VersionBitmap { bitmaps: vec![versions.0] };
         let elements = if version > Version::V1_0 { vec![bitmap] } else { vec![] };
         let (xid, hello) = (self.next_xid(), Hello { elements, extra: vec![] });
-        let written = self.in_version(version).message(MessageType::HELLO, |out| hello.emit(out));
+        let written = self.in_version(version).message(MessageType::HELLO, |out| hello.encode(out));
         written.unwrap_or(xid)
     }
 
@@ -85,13 +85,13 @@ impl Encoder<'_> {
     /// # Errors
     /// Names what the version cannot say.
     pub fn features_reply(&mut self, xid: u32, f: &Features) -> Result<(), EncodeError> {
-        self.message_with_xid(MessageType::FEATURES_REPLY, xid, |out| f.emit(out))
+        self.message_with_xid(MessageType::FEATURES_REPLY, xid, |out| f.encode(out))
     }
 
     /// Writes a `SET_CONFIG`; returns its transaction id. §7.3.2.
     pub fn set_config(&mut self, config: SwitchConfig) -> u32 {
         let xid = self.next_xid();
-        self.message(MessageType::SET_CONFIG, |out| config.emit(out)).unwrap_or(xid)
+        self.message(MessageType::SET_CONFIG, |out| config.encode(out)).unwrap_or(xid)
     }
 
     /// Writes a `GET_CONFIG_REPLY` to request `xid`. §7.3.2.
@@ -99,7 +99,7 @@ impl Encoder<'_> {
     /// # Errors
     /// Names what the version cannot say.
     pub fn get_config_reply(&mut self, xid: u32, config: SwitchConfig) -> Result<(), EncodeError> {
-        self.message_with_xid(MessageType::GET_CONFIG_REPLY, xid, |out| config.emit(out))
+        self.message_with_xid(MessageType::GET_CONFIG_REPLY, xid, |out| config.encode(out))
     }
 
     /// Writes a `ROLE_REQUEST`; returns its transaction id. §7.3.9.
@@ -107,6 +107,6 @@ impl Encoder<'_> {
     /// # Errors
     /// Before 1.2 there are no roles.
     pub fn role_request(&mut self, role: &RoleRequest) -> Result<u32, EncodeError> {
-        self.message(MessageType::ROLE_REQUEST, |out| role.emit(out))
+        self.message(MessageType::ROLE_REQUEST, |out| role.encode(out))
     }
 }

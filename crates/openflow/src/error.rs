@@ -15,14 +15,14 @@ pub struct ParseError {
     /// Where it starts, bytes from the start of the message.
     pub at: u16,
     /// What is wrong with it.
-    pub why: Why,
+    pub why: ParseErrorKind,
     /// What it is a part of.
-    pub part: Part,
+    pub part: ErrorContext,
 }
 
 /// What of a message a fault is in: it decides which `ERROR` the fault deserves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Part {
+pub enum ErrorContext {
     /// The message as such.
     #[default]
     Request,
@@ -44,9 +44,9 @@ const _: () = assert!(size_of::<ParseError>() <= 24);
 
 /// In which way a part of a message is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum ParseErrorKind {
     /// The message ends before the part does.
-    Short,
+    Truncated,
     /// A length inside the message contradicts another, or is no multiple of what it must be.
     Length,
     /// A part that the specification demands is absent.
@@ -58,45 +58,48 @@ pub enum Why {
     /// A kind of message, or of multipart body, that is not known.
     UnknownType,
     /// Things inside one another, more than anyone means.
-    Depth,
+    TooDeep,
     /// Something that may stand there once stands there again.
     Duplicate,
     /// Bits that are not under the mask that comes with them.
-    Wildcards,
+    OutsideMask,
 }
 
 impl ParseError {
     /// Names a fault: `what` is wrong, `at` bytes from the start of the message.
-    pub const fn new(what: &'static str, at: u16, why: Why) -> Self {
-        Self { what, at, why, part: Part::Request }
+    pub const fn new(what: &'static str, at: u16, why: ParseErrorKind) -> Self {
+        Self { what, at, why, part: ErrorContext::Request }
     }
 
     /// The same as a fault of `part`.
     #[must_use]
-    pub const fn within(self, part: Part) -> Self {
+    pub const fn within(self, part: ErrorContext) -> Self {
         Self { part, ..self }
     }
 
     /// The `ERROR` message that this fault deserves. §7.4.4.
     pub const fn code(self) -> (ErrorType, ErrorCode) {
         let (kind, [unknown, len, value]) = match self.part {
-            Part::Request => (ErrorType::BAD_REQUEST, [1, 6, 6]),
-            Part::Action => (ErrorType::BAD_ACTION, [0, 1, 5]),
-            Part::SetField => (ErrorType::BAD_ACTION, [13, 14, 15]),
-            Part::Instruction => (ErrorType::BAD_INSTRUCTION, [0, 7, 7]),
-            Part::Match => (ErrorType::BAD_MATCH, [0, 1, 7]),
-            Part::Property => (ErrorType::BAD_PROPERTY, [0, 1, 2]),
-            Part::TableFeatures => (ErrorType::TABLE_FEATURES_FAILED, [2, 3, 4]),
+            ErrorContext::Request => (ErrorType::BAD_REQUEST, [1, 6, 6]),
+            ErrorContext::Action => (ErrorType::BAD_ACTION, [0, 1, 5]),
+            ErrorContext::SetField => (ErrorType::BAD_ACTION, [13, 14, 15]),
+            ErrorContext::Instruction => (ErrorType::BAD_INSTRUCTION, [0, 7, 7]),
+            ErrorContext::Match => (ErrorType::BAD_MATCH, [0, 1, 7]),
+            ErrorContext::Property => (ErrorType::BAD_PROPERTY, [0, 1, 2]),
+            ErrorContext::TableFeatures => (ErrorType::TABLE_FEATURES_FAILED, [2, 3, 4]),
         };
         let code = match self.why {
-            Why::Version => return (ErrorType::BAD_REQUEST, ErrorCode(0)),
-            Why::Duplicate if matches!(self.part, Part::Match) => 10,
-            Why::Duplicate if matches!(self.part, Part::Instruction) => 9,
-            Why::Wildcards if matches!(self.part, Part::Match) => 5,
-            Why::Wildcards if matches!(self.part, Part::SetField) => 16,
-            Why::UnknownType => unknown,
-            Why::Short | Why::Length | Why::Depth => len,
-            Why::Missing | Why::Value | Why::Duplicate | Why::Wildcards => value,
+            ParseErrorKind::Version => return (ErrorType::BAD_REQUEST, ErrorCode(0)),
+            ParseErrorKind::Duplicate if matches!(self.part, ErrorContext::Match) => 10,
+            ParseErrorKind::Duplicate if matches!(self.part, ErrorContext::Instruction) => 9,
+            ParseErrorKind::OutsideMask if matches!(self.part, ErrorContext::Match) => 5,
+            ParseErrorKind::OutsideMask if matches!(self.part, ErrorContext::SetField) => 16,
+            ParseErrorKind::UnknownType => unknown,
+            ParseErrorKind::Truncated | ParseErrorKind::Length | ParseErrorKind::TooDeep => len,
+            ParseErrorKind::Missing
+            | ParseErrorKind::Value
+            | ParseErrorKind::Duplicate
+            | ParseErrorKind::OutsideMask => value,
         };
         (kind, ErrorCode(code))
     }
@@ -105,15 +108,15 @@ impl ParseError {
 impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.why {
-            Why::Short => "is cut off",
-            Why::Length => "has a length that cannot be",
-            Why::Missing => "is missing",
-            Why::Value => "has a value that cannot be",
-            Why::Version => "is of a version not spoken here",
-            Why::UnknownType => "is of an unknown kind",
-            Why::Depth => "is nested too deep",
-            Why::Duplicate => "is one too many",
-            Why::Wildcards => "has bits that its mask has not",
+            ParseErrorKind::Truncated => "is cut off",
+            ParseErrorKind::Length => "has a length that cannot be",
+            ParseErrorKind::Missing => "is missing",
+            ParseErrorKind::Value => "has a value that cannot be",
+            ParseErrorKind::Version => "is of a version not spoken here",
+            ParseErrorKind::UnknownType => "is of an unknown kind",
+            ParseErrorKind::TooDeep => "is nested too deep",
+            ParseErrorKind::Duplicate => "is one too many",
+            ParseErrorKind::OutsideMask => "has bits that its mask has not",
         };
         write!(f, "{} at byte {} {why}", self.what, self.at)
     }
@@ -149,7 +152,7 @@ mod tests {
 
     #[test]
     fn an_error_says_what_where_and_why() {
-        let error = ParseError::new("match", 24, Why::Length);
+        let error = ParseError::new("match", 24, ParseErrorKind::Length);
         assert_eq!(error.to_string(), "match at byte 24 has a length that cannot be");
         assert_eq!(error.code(), (ErrorType::BAD_REQUEST, ErrorCode(6)));
     }

@@ -81,7 +81,7 @@ impl Encoder<'_> {
         data: &[u8],
     ) -> Result<(), EncodeError> {
         self.message_with_xid(MessageType::ERROR, xid, |out| {
-            reason.emit(out)?;
+            reason.encode(out)?;
             out.put(data);
             Ok(())
         })
@@ -125,7 +125,8 @@ mod tests {
         let (mut tx, mut xid) = (vec![], 1);
         let mut out = Encoder::new(&mut tx, Version::V1_0, &mut xid);
         let reason = ErrorReason::deserved(
-            crate::ParseError::new("match", 8, crate::Why::Length).within(crate::Part::Match),
+            crate::ParseError::new("match", 8, crate::ParseErrorKind::Length)
+                .within(crate::ErrorContext::Match),
             Version::V1_3,
         );
         assert!(out.error_with(1, reason, &[]).is_err());

@@ -16,7 +16,7 @@ impl Encoder<'_> {
     /// # Errors
     /// Names what the version cannot say; nothing is written then.
     pub fn flow_mod(&mut self, f: &FlowMod) -> Result<u32, EncodeError> {
-        self.message(MessageType::FLOW_MOD, |out| f.emit(out))
+        self.message(MessageType::FLOW_MOD, |out| f.encode(out))
     }
 
     /// Has frames that no rule matches sent up, `max_len` bytes of them ([`Action::WHOLE`] for all and no
@@ -55,7 +55,7 @@ impl<'a> FlowModView<'a> {
     /// `Short` if it is cut off.
     #[inline]
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
-        let short = crate::ParseError::new("flow_mod", 8, crate::Why::Short);
+        let short = crate::ParseError::new("flow_mod", 8, crate::ParseErrorKind::Truncated);
         let bytes = msg.bytes();
         if msg.version() == Version::V1_0 {
             let fixed = bytes.first_chunk::<FIXED_1_0>().ok_or(short)?;

@@ -93,7 +93,7 @@ mod tests {
             };
             let (mut tx, mut xid) = (vec![], 1);
             let mut out = Encoder::new(&mut tx, version, &mut xid);
-            Message::FlowRemoved(owned.clone()).emit(0, &mut out).unwrap();
+            Message::FlowRemoved(owned.clone()).encode(0, &mut out).unwrap();
             let view = FlowRemovedView::new(RawMessage::new(&tx).unwrap()).unwrap();
             assert_eq!(
                 (view.cookie, view.priority, view.reason),

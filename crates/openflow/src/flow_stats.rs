@@ -6,7 +6,7 @@ use crate::model::codec::Codec;
 use crate::model::in_place::{Span, Unread};
 use crate::model::reader::Reader;
 use crate::model::{Counters, FlowDesc, FlowStats, FlowStatsReason};
-use crate::{FlowModFlags, Instruction, MatchView, MultipartType, Result, Version, Why};
+use crate::{FlowModFlags, Instruction, MatchView, MultipartType, ParseErrorKind, Result, Version};
 
 /// One rule with its counters, of any version, read in place.
 ///
@@ -47,7 +47,7 @@ impl<'a> FlowStatsView<'a> {
         let view = match kind {
             MultipartType::FLOW => Self::take_desc(r)?,
             MultipartType::FLOW_STATS => Self::take_stats(r)?,
-            _ => return Err(r.error("multipart type", Why::UnknownType)),
+            _ => return Err(r.error("multipart type", ParseErrorKind::UnknownType)),
         };
         Ok(Self { kind, all: Span::between(&start, r), ..view })
     }
@@ -133,16 +133,16 @@ pub fn flow_stats(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{self, Elapsed, MultipartFlags, Reply, Stat, Stats};
+    use crate::model::{self, Elapsed, MultipartFlags, MultipartReply, Stat, Stats};
     use crate::{
         Action, Encoder, Field, Match, Message, Multipart, ParseError, PortNo, RawMessage,
     };
 
-    fn written(version: Version, body: Reply) -> Vec<u8> {
+    fn written(version: Version, body: MultipartReply) -> Vec<u8> {
         let (mut tx, mut xid) = (vec![], 1);
         let reply = model::Multipart { flags: MultipartFlags::default(), body };
         let mut out = Encoder::new(&mut tx, version, &mut xid);
-        Message::MultipartReply(reply).emit(1, &mut out).unwrap();
+        Message::MultipartReply(reply).encode(1, &mut out).unwrap();
         tx
     }
 
@@ -187,7 +187,7 @@ mod tests {
                 instructions: vec![Instruction::apply([Action::output(PortNo(2))])],
             };
             let flows = vec![owned.clone(), FlowDesc::default()];
-            let bytes = written(version, Reply::FlowDesc { flows });
+            let bytes = written(version, MultipartReply::FlowDesc { flows });
             let [Ok(view), Ok(other)] = read(&bytes)[..] else { panic!("{version}") };
             assert_eq!((view.table_id, view.priority, view.cookie), (1, 2, 7), "{version}");
             assert_eq!((view.idle_timeout, view.hard_timeout), (3, 4), "{version}");
@@ -203,7 +203,8 @@ mod tests {
     fn counters_alone_are_told_by_1_5() {
         let (reason, matching, stats) = (FlowStatsReason::STAT_TRIGGER, matching(), stats());
         let owned = FlowStats { table_id: 1, reason, priority: 2, matching, stats };
-        let bytes = written(Version::V1_5, Reply::FlowStats { flows: vec![owned.clone()] });
+        let bytes =
+            written(Version::V1_5, MultipartReply::FlowStats { flows: vec![owned.clone()] });
         let [Ok(view)] = read(&bytes)[..] else { panic!("{bytes:x?}") };
         assert_eq!((view.table_id, view.reason, view.priority), (1, reason, 2));
         assert_eq!((view.matching.to_match(), view.stats), (owned.matching, COUNTERS));
@@ -213,20 +214,20 @@ mod tests {
     #[test]
     fn the_first_fault_is_the_last_item() {
         let flows = vec![FlowDesc::default(); 3];
-        let mut bytes = written(Version::V1_3, Reply::FlowDesc { flows });
+        let mut bytes = written(Version::V1_3, MultipartReply::FlowDesc { flows });
         bytes[16 + 56 + 1] = 3;
         let [Ok(_), Err(error)] = read(&bytes)[..] else { panic!("{bytes:x?}") };
-        assert_eq!(error, ParseError::new("flow_desc", 75, Why::Short));
+        assert_eq!(error, ParseError::new("flow_desc", 75, ParseErrorKind::Truncated));
         bytes[9] = 2;
         let [Err(error)] = read(&bytes)[..] else { panic!("{bytes:x?}") };
-        assert_eq!(error, ParseError::new("multipart type", 16, Why::UnknownType));
+        assert_eq!(error, ParseError::new("multipart type", 16, ParseErrorKind::UnknownType));
     }
 
     #[test]
     fn instructions_are_refused_when_they_are_read() {
         let instructions = vec![Instruction::GotoTable { table_id: 4 }];
         let flows = vec![FlowDesc { instructions, ..FlowDesc::default() }];
-        let mut bytes = written(Version::V1_3, Reply::FlowDesc { flows });
+        let mut bytes = written(Version::V1_3, MultipartReply::FlowDesc { flows });
         let last = bytes.len() - 5;
         bytes[last] = 7;
         let [Ok(view)] = read(&bytes)[..] else { panic!("{bytes:x?}") };

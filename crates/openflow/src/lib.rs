@@ -8,7 +8,7 @@
 //! Nothing here does I/O, reads a clock, starts a thread or logs.
 //!
 //! ```
-//! use sluice_openflow::{Action, Field, FlowMod, Instruction, MessageType, MacAddr, Encoder, PortNo, Version, split};
+//! use sluice_openflow::{Action, Field, FlowMod, Instruction, MessageType, MacAddr, Encoder, PortNo, Version, split_message};
 //!
 //! let (mut tx, mut xid) = (Vec::new(), 1);
 //! let mut out = Encoder::new(&mut tx, Version::V1_3, &mut xid);
@@ -17,7 +17,7 @@
 //!     instructions: vec![Instruction::apply([Action::output(PortNo(3))])],
 //!     ..FlowMod::default()
 //! })?;
-//! let (frame, rest) = split(&tx)?.expect("one whole message");
+//! let (frame, rest) = split_message(&tx)?.expect("one whole message");
 //! assert_eq!(frame.kind(), MessageType::FLOW_MOD);
 //! assert!(rest.is_empty());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -46,7 +46,7 @@ mod version;
 pub use body::ports;
 pub use datapath_id::DatapathId;
 pub use encoder::Encoder;
-pub use error::{EncodeError, ParseError, Part, Result, Why};
+pub use error::{EncodeError, ErrorContext, ParseError, ParseErrorKind, Result};
 pub use error_msg::ErrorMsg;
 pub use eth::{EthHeader, EtherType, Ethernet, MacAddr, VlanId};
 pub use flow_mod::FlowModView;
@@ -65,7 +65,7 @@ pub use multipart::{Multipart, MultipartType};
 pub use packet_in::{PacketIn, PacketIns};
 pub use packet_out::{PacketOut, PacketOutView};
 pub use port::PortNo;
-pub use raw_message::{HEADER_LEN, RawMessage, split};
+pub use raw_message::{HEADER_LEN, RawMessage, split_message};
 pub use version::{Version, Versions};
 
 /// What the `buffer_id` field holds when the switch kept nothing. `OFP_NO_BUFFER`, §A.

@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::model::{match_fixed, matching};
-use crate::{Match, ParseError, Part, PortNo, RawMessage, Result, Version, Why};
+use crate::{ErrorContext, Match, ParseError, ParseErrorKind, PortNo, RawMessage, Result, Version};
 
 /// What a rule matches, proved and in place; [`to_match`](Self::to_match) reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,6 +84,7 @@ fn in_port_among_others(msg: RawMessage<'_>, at: u16) -> Result<(PortNo, &[u8])>
     let here = msg.bytes().get(usize::from(at)..).unwrap_or_default();
     let mut r = Reader::new(msg.version(), here, at.into());
     let found = matching::prove_in_port(&mut r)?;
-    let missing = ParseError::new("in_port", at, Why::Missing).within(Part::Match);
+    let missing =
+        ParseError::new("in_port", at, ParseErrorKind::Missing).within(ErrorContext::Match);
     Ok((found.ok_or(missing)?, r.rest()))
 }

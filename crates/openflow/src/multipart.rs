@@ -3,11 +3,12 @@
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::model::Reply;
+use crate::model::MultipartReply;
 use crate::model::codec::{Choice, Codec};
 use crate::model::reader::Reader;
 use crate::{
-    EncodeError, Encoder, MessageType, ParseError, Port, PortNo, RawMessage, Result, Version, Why,
+    EncodeError, Encoder, MessageType, ParseError, ParseErrorKind, Port, PortNo, RawMessage,
+    Result, Version,
 };
 
 /// What is asked or told. An open set, numbered alike in all versions.
@@ -35,7 +36,7 @@ impl MultipartType {
     pub const FLOW_STATS: Self = Self(17);
 }
 
-impl Reply {
+impl MultipartReply {
     /// Reads the whole body of a reply of type `kind`, as a session puts it together.
     ///
     /// # Errors
@@ -84,11 +85,11 @@ impl<'a> Multipart<'a> {
         Ok(Self {
             kind: MultipartType(fixed.kind.get()),
             more: fixed.flags.get() & MORE != 0,
-            body: body.ok_or(ParseError::new("multipart", 12, Why::Short))?,
+            body: body.ok_or(ParseError::new("multipart", 12, ParseErrorKind::Truncated))?,
         })
     }
 
-    fn emit(self, out: &mut Encoder<'_>) {
+    fn encode(self, out: &mut Encoder<'_>) {
         let flags = if self.more { MORE } else { 0 };
         out.put(&Fixed { kind: self.kind.0.into(), flags: flags.into() });
         let pad = [0u8; 4];
@@ -113,7 +114,7 @@ impl Encoder<'_> {
         part: Multipart<'_>,
     ) -> Result<(), EncodeError> {
         self.message_with_xid(direction, xid, |out| {
-            part.emit(out);
+            part.encode(out);
             Ok(())
         })
     }
@@ -128,7 +129,7 @@ impl Encoder<'_> {
         body: &[u8],
     ) -> Result<u32, EncodeError> {
         self.message(MessageType::MULTIPART_REQUEST, |out| {
-            Multipart { kind, more: false, body }.emit(out);
+            Multipart { kind, more: false, body }.encode(out);
             Ok(())
         })
     }
@@ -167,8 +168,8 @@ impl Encoder<'_> {
         let last = chunks.len() - 1;
         for (n, part) in chunks.enumerate() {
             self.message_with_xid(MessageType::MULTIPART_REPLY, xid, |out| {
-                Multipart { kind, more: n < last, body: &[] }.emit(out);
-                part.iter().try_for_each(|port| port.emit(out))
+                Multipart { kind, more: n < last, body: &[] }.encode(out);
+                part.iter().try_for_each(|port| port.encode(out))
             })?;
         }
         Ok(())
@@ -192,8 +193,8 @@ mod tests {
             let (mut tx, mut xid) = (vec![], 1);
             let told = vec![port; 1500];
             Encoder::new(&mut tx, version, &mut xid).port_desc_reply(7, &told).unwrap();
-            let (first, rest) = crate::split(&tx).unwrap().unwrap();
-            let (second, rest) = crate::split(rest).unwrap().unwrap();
+            let (first, rest) = crate::split_message(&tx).unwrap().unwrap();
+            let (second, rest) = crate::split_message(rest).unwrap().unwrap();
             assert!(rest.is_empty());
             let (first, second) = (Multipart::new(first).unwrap(), Multipart::new(second).unwrap());
             assert!(first.more && !second.more);

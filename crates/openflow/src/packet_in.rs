@@ -6,8 +6,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::match_view::in_port;
 use crate::model::codec::Codec;
 use crate::{
-    EncodeError, Encoder, Field, Match, MessageType, NO_BUFFER, PacketInReason, ParseError, PortNo,
-    RawMessage, Result, Version, Why, buffered, split,
+    EncodeError, Encoder, Field, Match, MessageType, NO_BUFFER, PacketInReason, ParseError,
+    ParseErrorKind, PortNo, RawMessage, Result, Version, buffered, split_message,
 };
 
 /// `struct ofp_packet_in` of 1.0; then the frame. OpenFlow 1.0.0 §5.4.1.
@@ -109,7 +109,7 @@ impl<'a> PacketIn<'a> {
                 let cookie = p.cookie.get();
                 Self::with_match(msg, 24, p.buffer_id, p.total_len, p.reason, p.table_id, cookie)
             }
-            _ => Err(ParseError::new("version", 0, Why::Version)),
+            _ => Err(ParseError::new("version", 0, ParseErrorKind::Version)),
         }
     }
 
@@ -153,7 +153,7 @@ impl<'a> PacketIn<'a> {
         cookie: u64,
     ) -> Result<Self> {
         let (in_port, rest) = in_port(msg, at)?;
-        let cut_off = ParseError::new("frame", at, Why::Length);
+        let cut_off = ParseError::new("frame", at, ParseErrorKind::Length);
         Ok(Self {
             buffer_id: buffered(buffer_id.get()),
             in_port,
@@ -169,7 +169,7 @@ impl<'a> PacketIn<'a> {
     ///
     /// # Errors
     /// Names what the version cannot say.
-    pub fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    pub fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (buffer_id, total_len) =
             (self.buffer_id.unwrap_or(NO_BUFFER).into(), self.total_len.into());
         let (reason, table_id) = (self.reason.0, self.table_id);
@@ -191,7 +191,7 @@ impl<'a> PacketIn<'a> {
                     if version > Version::V1_2 {
                         out.put(&U64::new(self.cookie));
                     }
-                    Match::from([Field::in_port(self.in_port)]).emit(out)?;
+                    Match::from([Field::in_port(self.in_port)]).encode(out)?;
                     out.put(&[0u8; 2]);
                 }
             }
@@ -252,7 +252,7 @@ impl<'a> Iterator for PacketIns<'a> {
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     fn next(&mut self) -> Option<PacketIn<'a>> {
-        let (msg, rest) = split(self.rest).ok()??;
+        let (msg, rest) = split_message(self.rest).ok()??;
         if !msg.is_packet_in() || msg.version() != self.version {
             return None;
         }
@@ -291,7 +291,7 @@ mod tests {
                 frame: b"frame",
             };
             let (mut tx, mut xid) = (vec![], 1);
-            p.emit(&mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
+            p.encode(&mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
             assert_eq!(PacketIn::new(RawMessage::new(&tx).unwrap()), Ok(p), "{version}");
         }
     }
@@ -315,6 +315,10 @@ mod tests {
         msg.extend([0; 8]);
         msg.extend([0, 1, 0, 4, 0, 0, 0, 0, 0, 0]);
         let error = PacketIn::new(RawMessage::new(&msg).unwrap()).unwrap_err();
-        assert_eq!(error, ParseError::new("in_port", 24, Why::Missing).within(crate::Part::Match));
+        assert_eq!(
+            error,
+            ParseError::new("in_port", 24, ParseErrorKind::Missing)
+                .within(crate::ErrorContext::Match)
+        );
     }
 }

@@ -8,7 +8,7 @@ use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{
     Action, EncodeError, Encoder, Field, Match, MessageType, NO_BUFFER, PacketIn, ParseError,
-    PortNo, RawMessage, Result, Version, Why, buffered,
+    ParseErrorKind, PortNo, RawMessage, Result, Version, buffered,
 };
 
 /// `struct ofp_packet_out` of 1.0; then actions, then the frame. OpenFlow 1.0.0 §5.3.6.
@@ -99,9 +99,10 @@ impl<'a> PacketOutView<'a> {
             }
         };
         let actions_at = msg.bytes().len() - rest.len();
-        let (actions, frame) = rest
-            .split_at_checked(usize::from(actions_len.get()))
-            .ok_or_else(|| ParseError::new("actions_len", actions_len_at(version), Why::Length))?;
+        let (actions, frame) =
+            rest.split_at_checked(usize::from(actions_len.get())).ok_or_else(|| {
+                ParseError::new("actions_len", actions_len_at(version), ParseErrorKind::Length)
+            })?;
         Ok(Self {
             buffer_id: buffered(buffer_id.get()),
             in_port,
@@ -152,7 +153,7 @@ impl Encoder<'_> {
                 }
                 Version::V1_5 => {
                     out.put(&Fixed15 { buffer_id, actions_len, pad: [0; 2] });
-                    Match::from([Field::in_port(p.in_port)]).emit(out)?;
+                    Match::from([Field::in_port(p.in_port)]).encode(out)?;
                     4
                 }
                 _ => {
@@ -162,7 +163,7 @@ impl Encoder<'_> {
                 }
             };
             let actions_at = out.len();
-            p.actions.iter().try_for_each(|action| action.emit(out))?;
+            p.actions.iter().try_for_each(|action| action.encode(out))?;
             out.patch(start + len_at, out.len() - actions_at)?;
             out.put(p.frame);
             Ok(())

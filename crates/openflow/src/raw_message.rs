@@ -3,7 +3,7 @@
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::{MessageType, ParseError, Result, Version, Why};
+use crate::{MessageType, ParseError, ParseErrorKind, Result, Version};
 
 /// `struct ofp_header`, as it lies on the wire.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -31,11 +31,11 @@ pub struct RawMessage<'a> {
 /// `Length` if the header claims less than its own eight bytes: no later byte of such a stream can be
 /// trusted to start a message.
 #[inline]
-pub fn split(bytes: &[u8]) -> Result<Option<(RawMessage<'_>, &[u8])>> {
+pub fn split_message(bytes: &[u8]) -> Result<Option<(RawMessage<'_>, &[u8])>> {
     let Ok((header, _)) = Header::ref_from_prefix(bytes) else { return Ok(None) };
     let len = usize::from(header.length.get());
     if len < HEADER_LEN {
-        return Err(ParseError::new("header length", 2, Why::Length));
+        return Err(ParseError::new("header length", 2, ParseErrorKind::Length));
     }
     Ok(bytes.split_at_checked(len).map(|(bytes, rest)| (RawMessage { header, bytes }, rest)))
 }
@@ -46,10 +46,10 @@ impl<'a> RawMessage<'a> {
     /// # Errors
     /// `Short` or `Length` if it is less or more than one.
     pub fn new(bytes: &'a [u8]) -> Result<Self> {
-        match split(bytes)? {
+        match split_message(bytes)? {
             Some((frame, [])) => Ok(frame),
-            Some(_) => Err(ParseError::new("header length", 2, Why::Length)),
-            None => Err(ParseError::new("message", 0, Why::Short)),
+            Some(_) => Err(ParseError::new("header length", 2, ParseErrorKind::Length)),
+            None => Err(ParseError::new("message", 0, ParseErrorKind::Truncated)),
         }
     }
 
@@ -101,7 +101,8 @@ impl<'a> RawMessage<'a> {
     where
         T: FromBytes + Immutable + KnownLayout + Unaligned,
     {
-        T::ref_from_prefix(self.body()).map_err(|_| ParseError::new(what, 8, Why::Short))
+        T::ref_from_prefix(self.body())
+            .map_err(|_| ParseError::new(what, 8, ParseErrorKind::Truncated))
     }
 }
 
@@ -112,19 +113,19 @@ mod tests {
     #[test]
     fn a_stream_is_cut_at_the_lengths_and_waits_for_the_rest() {
         let two = [4, 2, 0, 8, 0, 0, 0, 7, 4, 3, 0, 10, 0, 0, 0, 8, b'h', b'i'];
-        let (first, rest) = split(&two).unwrap().unwrap();
+        let (first, rest) = split_message(&two).unwrap().unwrap();
         assert_eq!((first.kind(), first.xid()), (MessageType::ECHO_REQUEST, 7));
-        let (second, rest) = split(rest).unwrap().unwrap();
+        let (second, rest) = split_message(rest).unwrap().unwrap();
         assert_eq!((second.kind(), second.body()), (MessageType::ECHO_REPLY, &b"hi"[..]));
-        assert!(split(rest).unwrap().is_none());
-        assert!(split(&two[8..17]).unwrap().is_none());
+        assert!(split_message(rest).unwrap().is_none());
+        assert!(split_message(&two[8..17]).unwrap().is_none());
     }
 
     #[test]
     fn a_length_below_the_header_is_refused() {
         for len in 0..8 {
-            let error = split(&[1, 0, 0, len, 0, 0, 0, 0]).unwrap_err();
-            assert_eq!(error, ParseError::new("header length", 2, Why::Length));
+            let error = split_message(&[1, 0, 0, len, 0, 0, 0, 0]).unwrap_err();
+            assert_eq!(error, ParseError::new("header length", 2, ParseErrorKind::Length));
         }
     }
 }

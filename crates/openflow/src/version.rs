@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{ParseError, Result, Why};
+use crate::{ParseError, ParseErrorKind, Result};
 
 /// The version byte of the header. An open set: a peer may claim any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,7 +28,7 @@ impl Version {
     /// `Version`.
     pub(crate) fn known(self) -> Result<Self> {
         let known = (Self::V1_0..=Self::V1_5).contains(&self);
-        if known { Ok(self) } else { Err(ParseError::new("version", 0, Why::Version)) }
+        if known { Ok(self) } else { Err(ParseError::new("version", 0, ParseErrorKind::Version)) }
     }
 
     /// Reads `1.0` to `1.5`.

@@ -5,7 +5,7 @@
 use std::alloc::System;
 
 use sluice_openflow::model::{
-    Elapsed, FlowDesc, FlowStats, Multipart, MultipartFlags, Reply, Stat, Stats,
+    Elapsed, FlowDesc, FlowStats, Multipart, MultipartFlags, MultipartReply, Stat, Stats,
 };
 use sluice_openflow::{
     Action, Encoder, Field, FlowRemoved, FlowRemovedView, Instruction, MacAddr, Match, Message,
@@ -21,7 +21,7 @@ const RULES: u32 = 200;
 
 fn written(message: &Message, version: Version) -> Vec<u8> {
     let (mut tx, mut xid) = (vec![], 1);
-    message.emit(1, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
+    message.encode(1, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
     tx
 }
 
@@ -47,12 +47,12 @@ fn told(version: Version, kind: MultipartType) -> Vec<u8> {
     let n = RULES as usize;
     let body = if kind == MultipartType::FLOW_STATS {
         let it = FlowStats { matching: matching(), stats: stats(), ..FlowStats::default() };
-        Reply::FlowStats { flows: vec![it; n] }
+        MultipartReply::FlowStats { flows: vec![it; n] }
     } else {
         let instructions = vec![Instruction::apply([Action::output(PortNo(2))])];
         let (matching, stats) = (matching(), stats());
         let it = FlowDesc { matching, stats, instructions, ..FlowDesc::default() };
-        Reply::FlowDesc { flows: vec![it; n] }
+        MultipartReply::FlowDesc { flows: vec![it; n] }
     };
     let flags = MultipartFlags::default();
     written(&Message::MultipartReply(Multipart { flags, body }), version)

@@ -86,7 +86,7 @@ fn ours(flow: &FlowMod) -> (Vec<String>, String) {
 fn bytes(flow: &FlowMod, version: Version) -> Result<Vec<u8>, String> {
     let (mut tx, mut xid) = (vec![], 1);
     let mut out = Encoder::new(&mut tx, version, &mut xid);
-    Message::FlowMod(flow.clone()).emit(1, &mut out).map_err(|lack| lack.to_string())?;
+    Message::FlowMod(flow.clone()).encode(1, &mut out).map_err(|lack| lack.to_string())?;
     Ok(tx)
 }
 

@@ -12,7 +12,7 @@
 use std::fmt::Write as _;
 use std::process::Command as Process;
 
-use sluice_openflow::model::{Masks, Need};
+use sluice_openflow::model::{MaskSupport, Prerequisite};
 use sluice_openflow::{
     Action, Encoder, ErrorReason, Field, FieldId, FieldRow, FlowMod, FlowModCommand, FlowModFlags,
     Instruction, MacAddr, MultipartType, PacketOut, PortNo, RawMessage, Role, RoleRequest,
@@ -84,11 +84,11 @@ fn with_prerequisites(row: &FieldRow, value: u128, mask: Option<u128>) -> Vec<Fi
     let mut fields: Vec<Field> = vec![];
     for need in row.needs {
         let first = match need {
-            Need::Present(id) => likely(id.row().unwrap()),
+            Prerequisite::Present(id) => likely(id.row().unwrap()),
             // ICMPv6 goes over IPv6 alone.
-            Need::OneOf(_, values) if row.name.contains("v6") => *values.last().unwrap(),
-            Need::OneOf(_, values) => values[0],
-            Need::Bits(_, bits) => bits | 5,
+            Prerequisite::OneOf(_, values) if row.name.contains("v6") => *values.last().unwrap(),
+            Prerequisite::OneOf(_, values) => values[0],
+            Prerequisite::Bits(_, bits) => bits | 5,
         };
         for field in with_prerequisites(need.id().row().unwrap(), first, None) {
             if !fields.iter().any(|there| there.id == field.id) {
@@ -127,8 +127,9 @@ fn matches(version: Version) -> Vec<Said> {
     for row in rows().filter(|row| !OVS_LACKS.contains(&row.id)) {
         let ones = u128::MAX >> (128 - u32::from(row.bits));
         let high = if row.id == FieldId::VLAN_VID { 0x1000 } else { ones & ones << (row.bits / 2) };
-        for mask in
-            [None, Some(high)].into_iter().filter(|mask| mask.is_none() || row.masks == Masks::Any)
+        for mask in [None, Some(high)]
+            .into_iter()
+            .filter(|mask| mask.is_none() || row.masks == MaskSupport::Any)
         {
             let value = mask.map_or_else(|| likely(row), |mask| mask & (mask >> 1 | 0x1000));
             let fields = with_prerequisites(row, value, mask);

@@ -15,7 +15,7 @@ use sluice_openflow::{Encoder, Message, RawMessage, Version};
 
 fn written(message: &Message, version: Version, xid: u32) -> Vec<u8> {
     let (mut tx, mut next_xid) = (vec![], 1);
-    message.emit(xid, &mut Encoder::new(&mut tx, version, &mut next_xid)).unwrap();
+    message.encode(xid, &mut Encoder::new(&mut tx, version, &mut next_xid)).unwrap();
     tx
 }
 

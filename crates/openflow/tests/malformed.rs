@@ -13,7 +13,9 @@ mod support;
 use std::collections::HashSet;
 
 use sluice_openflow::model::Message;
-use sluice_openflow::{MessageType, PacketIn, ParseError, Part, RawMessage, Version, Why};
+use sluice_openflow::{
+    ErrorContext, MessageType, PacketIn, ParseError, ParseErrorKind, RawMessage, Version,
+};
 use support::said::{Said, hex, written};
 
 /// Bytes of a message in which every word is taken for a length; behind them are more records of the same kinds.
@@ -65,11 +67,11 @@ fn view_agrees(origin: &str, frame: RawMessage<'_>, read: &Result<Message, Parse
     }
     let view = PacketIn::new(frame);
     // The view cannot do without the port that §7.4.1 demands; the model keeps what is there.
-    if matches!(view, Err(ParseError { what: "in_port", why: Why::Missing, .. })) {
+    if matches!(view, Err(ParseError { what: "in_port", why: ParseErrorKind::Missing, .. })) {
         return;
     }
     // Behind the port the view skips the match by its length, and does not look into its fields.
-    if view.is_ok() && matches!(read, Err(ParseError { part: Part::Match, .. })) {
+    if view.is_ok() && matches!(read, Err(ParseError { part: ErrorContext::Match, .. })) {
         return;
     }
     let bytes = || hex(frame.bytes());
@@ -183,7 +185,7 @@ fn what_is_nested_too_deep_is_refused_before_it_costs() {
         for depth in [20, 200, 2000, 4000] {
             let bytes = nested(depth);
             let error = Message::parse(RawMessage::new(&bytes).unwrap()).unwrap_err();
-            assert_eq!(error.why, Why::Depth, "{error}");
+            assert_eq!(error.why, ParseErrorKind::TooDeep, "{error}");
             assert!(error.at < 500, "{error}: before all of it is looked at");
         }
     }

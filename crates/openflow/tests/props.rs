@@ -12,13 +12,13 @@ mod support;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sluice_openflow::model::{
-    self, Counters, Elapsed, FlowDesc, FlowStats, MultipartFlags, Reply, Stat, Stats,
+    self, Counters, Elapsed, FlowDesc, FlowStats, MultipartFlags, MultipartReply, Stat, Stats,
 };
 use sluice_openflow::{
     Action, Encoder, ErrorMsg, Ethernet, Features, Field, FlowModView, FlowRemoved,
     FlowRemovedView, Hello, Instruction, Match, Message, MessageType, Multipart, MultipartType,
-    PacketIn, PacketOutView, PortNo, PortStatus, RawMessage, RoleRequest, SwitchConfig, Version,
-    Why, flow_stats, ports, split,
+    PacketIn, PacketOutView, ParseErrorKind, PortNo, PortStatus, RawMessage, RoleRequest,
+    SwitchConfig, Version, flow_stats, ports, split_message,
 };
 
 /// Feeds `bytes` to every public parser; all that is asked for is that they return, and agree.
@@ -27,7 +27,7 @@ fn hear(bytes: &[u8]) {
     for version in 0..=8 {
         _ = ports(Version(version), bytes, 16);
     }
-    let Ok(Some((frame, _))) = split(bytes) else { return };
+    let Ok(Some((frame, _))) = split_message(bytes) else { return };
     _ = frame.kind().to_string();
     _ = Hello::read(frame);
     _ = Multipart::new(frame);
@@ -47,7 +47,7 @@ fn hear(bytes: &[u8]) {
     }
     let Ok(message) = message else { return };
     let (mut tx, mut xid) = (vec![], 1);
-    if message.emit(frame.xid(), &mut Encoder::new(&mut tx, frame.version(), &mut xid)).is_ok() {
+    if message.encode(frame.xid(), &mut Encoder::new(&mut tx, frame.version(), &mut xid)).is_ok() {
         assert_eq!(RawMessage::new(&tx).and_then(Message::parse), Ok(message));
     } else {
         assert!(tx.is_empty(), "what cannot be said leaves nothing behind");
@@ -103,8 +103,8 @@ fn agree_on_rules(frame: RawMessage<'_>, owned: sluice_openflow::Result<&Message
         views().map(|view| view.and_then(|view| view.to_flow_desc())).collect();
     let told = match owned {
         Ok(Message::MultipartReply(reply)) => match &reply.body {
-            Reply::FlowDesc { flows } => flows.clone(),
-            Reply::FlowStats { flows } => flows.iter().map(as_desc).collect(),
+            MultipartReply::FlowDesc { flows } => flows.clone(),
+            MultipartReply::FlowStats { flows } => flows.iter().map(as_desc).collect(),
             _ => return assert!(read.is_err() || part.body.is_empty()),
         },
         Ok(_) => return,
@@ -134,7 +134,7 @@ fn agree_on_rules(frame: RawMessage<'_>, owned: sluice_openflow::Result<&Message
 }
 
 /// Where a fault is and what it is; a name for all that a message holds is given by whoever reads it.
-fn place(error: &sluice_openflow::ParseError) -> (u16, Why) {
+fn place(error: &sluice_openflow::ParseError) -> (u16, ParseErrorKind) {
     (error.at, error.why)
 }
 
@@ -260,16 +260,16 @@ fn rules(version: Version) -> Vec<Vec<u8>> {
     let mut messages = vec![
         Message::FlowRemoved(gone),
         Message::FlowRemoved(FlowRemoved::default()),
-        reply(Reply::FlowDesc { flows: vec![desc.clone(), silent, desc] }),
+        reply(MultipartReply::FlowDesc { flows: vec![desc.clone(), silent, desc] }),
     ];
     if version == Version::V1_5 {
-        messages.push(reply(Reply::FlowStats {
+        messages.push(reply(MultipartReply::FlowStats {
             flows: vec![counted.clone(), FlowStats::default(), counted],
         }));
     }
     let written = messages.iter().map(|message| {
         let (mut tx, mut xid) = (vec![], 1);
-        message.emit(1, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
+        message.encode(1, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
         tx
     });
     written.collect()

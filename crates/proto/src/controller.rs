@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::{
     Encoder, ErrorMsg, ErrorReason, Features, Field, FlowMod, FlowModCommand, FlowRemovedView,
-    Hello, MacAddr, MessageType, Multipart, MultipartType, PacketIn, ParseError, Port, PortStatus,
-    RawMessage, Role, RoleRequest, SwitchConfig, Version, Versions, Why, ports,
+    Hello, MacAddr, MessageType, Multipart, MultipartType, PacketIn, ParseError, ParseErrorKind,
+    Port, PortStatus, RawMessage, Role, RoleRequest, SwitchConfig, Version, Versions, ports,
 };
 
 use crate::SessionError;
@@ -222,7 +222,7 @@ impl ControllerSession {
         let theirs = match Hello::read(msg) {
             Ok(hello) => hello.versions(),
             // The header says which version it is, and nobody knows what else.
-            Err(ParseError { why: Why::Version, .. }) => None,
+            Err(ParseError { why: ParseErrorKind::Version, .. }) => None,
             Err(error) => {
                 self.encoder(tx).error(ErrorReason::BAD_LEN, msg);
                 return Err(SessionError::Malformed(error));
@@ -434,7 +434,7 @@ fn event(msg: RawMessage<'_>) -> Result<Told<'_>, ParseError> {
         MessageType::ROLE_REPLY => ControllerEvent::RoleReply(RoleRequest::read(msg)?),
         MessageType::MULTIPART_REPLY => return Ok(Told::Part(Multipart::new(msg)?)),
         kind if is_from_switch(kind) => ControllerEvent::Other(msg),
-        _ => return Err(ParseError::new("type", 1, Why::UnknownType)),
+        _ => return Err(ParseError::new("type", 1, ParseErrorKind::UnknownType)),
     }))
 }
 

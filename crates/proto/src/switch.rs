@@ -1,8 +1,8 @@
 //! The switch's end of one connection, as the bench and model switches play it.
 
 use sluice_openflow::model::{
-    self, AggregateStats, GroupFeatures, MeterFeatureFlags, MeterFeatures, MultipartFlags, Reply,
-    Stat, Stats,
+    self, AggregateStats, GroupFeatures, MeterFeatureFlags, MeterFeatures, MultipartFlags,
+    MultipartReply, Stat, Stats,
 };
 use sluice_openflow::{
     ActionBits, Capabilities, DatapathId, Desc, Encoder, ErrorMsg, ErrorReason, EthernetPort,
@@ -178,7 +178,7 @@ impl SwitchSession {
             Some(body) => {
                 let flags = MultipartFlags::default();
                 let reply = Message::MultipartReply(model::Multipart { flags, body });
-                reply.emit(xid, &mut out).is_ok()
+                reply.encode(xid, &mut out).is_ok()
             }
             None => false,
         };
@@ -190,37 +190,43 @@ impl SwitchSession {
     }
 
     /// What there is to tell of `kind`. Rules, tables, ports, queues, groups, meters: none, or nothing to tell of them.
-    fn reply(&self, kind: MultipartType) -> Option<Reply> {
+    fn reply(&self, kind: MultipartType) -> Option<MultipartReply> {
         let version = self.plan.version;
         Some(match kind {
-            MultipartType::DESC => Reply::Desc(Box::new(Desc {
+            MultipartType::DESC => MultipartReply::Desc(Box::new(Desc {
                 mfr: "Sluice".into(),
                 hw: "none".into(),
                 sw: env!("CARGO_PKG_VERSION").into(),
                 serial: self.plan.datapath_id.to_string().as_str().into(),
                 dp: "played".into(),
             })),
-            MultipartType::FLOW => Reply::FlowDesc { flows: vec![] },
+            MultipartType::FLOW => MultipartReply::FlowDesc { flows: vec![] },
             MultipartType::AGGREGATE => {
                 let none = [Stat::PacketCount(0), Stat::ByteCount(0), Stat::FlowCount(0)];
-                Reply::AggregateStats(AggregateStats { stats: Stats { fields: none.into() } })
+                MultipartReply::AggregateStats(AggregateStats {
+                    stats: Stats { fields: none.into() },
+                })
             }
-            MultipartType::TABLE => Reply::TableStats { tables: vec![] },
-            MultipartType::PORT_STATS => Reply::PortStats { ports: vec![] },
-            MultipartType(5) => Reply::QueueStats { queues: vec![] },
+            MultipartType::TABLE => MultipartReply::TableStats { tables: vec![] },
+            MultipartType::PORT_STATS => MultipartReply::PortStats { ports: vec![] },
+            MultipartType(5) => MultipartReply::QueueStats { queues: vec![] },
             // Earlier these are Nicira's, with other numbers.
-            MultipartType(6) if version >= Version::V1_1 => Reply::GroupStats { groups: vec![] },
-            MultipartType(7) if version >= Version::V1_1 => Reply::GroupDesc { groups: vec![] },
-            MultipartType(8) if version >= Version::V1_2 => {
-                Reply::GroupFeatures(GroupFeatures::default())
+            MultipartType(6) if version >= Version::V1_1 => {
+                MultipartReply::GroupStats { groups: vec![] }
             }
-            MultipartType(9) => Reply::MeterStats { meters: vec![] },
-            MultipartType(10) => Reply::MeterDesc { meters: vec![] },
-            MultipartType(11) => Reply::MeterFeatures(MeterFeatures {
+            MultipartType(7) if version >= Version::V1_1 => {
+                MultipartReply::GroupDesc { groups: vec![] }
+            }
+            MultipartType(8) if version >= Version::V1_2 => {
+                MultipartReply::GroupFeatures(GroupFeatures::default())
+            }
+            MultipartType(9) => MultipartReply::MeterStats { meters: vec![] },
+            MultipartType(10) => MultipartReply::MeterDesc { meters: vec![] },
+            MultipartType(11) => MultipartReply::MeterFeatures(MeterFeatures {
                 features: (version >= Version::V1_5).then(MeterFeatureFlags::default),
                 ..MeterFeatures::default()
             }),
-            MultipartType(17) => Reply::FlowStats { flows: vec![] },
+            MultipartType(17) => MultipartReply::FlowStats { flows: vec![] },
             _ => return None,
         })
     }
@@ -279,7 +285,7 @@ impl SwitchSession {
 mod tests {
     use std::time::Instant;
 
-    use sluice_openflow::split;
+    use sluice_openflow::split_message;
 
     use super::*;
     use crate::{Config, ControllerEvent, ControllerSession};
@@ -296,7 +302,7 @@ mod tests {
         let mut switch = SwitchSession::open(plan, &mut to_controller);
         for _ in 0..5 {
             let mut heard = std::mem::take(&mut to_controller);
-            while let Some((msg, rest)) = split(&heard).unwrap() {
+            while let Some((msg, rest)) = split_message(&heard).unwrap() {
                 if let Some(ControllerEvent::SwitchConnected(features)) =
                     session.on_message(&cfg, msg, &mut to_switch).unwrap()
                 {
@@ -307,7 +313,7 @@ mod tests {
                 heard = rest.to_vec();
             }
             let mut heard = std::mem::take(&mut to_switch);
-            while let Some((msg, rest)) = split(&heard).unwrap() {
+            while let Some((msg, rest)) = split_message(&heard).unwrap() {
                 switch.on_message(msg, &mut to_controller).unwrap();
                 heard = rest.to_vec();
             }
@@ -346,12 +352,12 @@ mod tests {
                 out.multipart_request(kind, &[]).unwrap();
             }
             let mut rest = &*asked;
-            while let Some((msg, after)) = split(rest).unwrap() {
+            while let Some((msg, after)) = split_message(rest).unwrap() {
                 switch.on_message(msg, &mut tx).unwrap();
                 rest = after;
             }
             let (mut rest, mut answered) = (&*tx, vec![]);
-            while let Some((msg, after)) = split(rest).unwrap() {
+            while let Some((msg, after)) = split_message(rest).unwrap() {
                 let read = Message::parse(msg).unwrap_or_else(|e| panic!("{version}: {e}"));
                 if let Message::MultipartReply(_) = read {
                     answered.push(Multipart::new(msg).unwrap().kind.0);

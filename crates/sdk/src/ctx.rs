@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_openflow::model::{Multipart, MultipartFlags, Reply, Request};
+use sluice_openflow::model::{Multipart, MultipartFlags, MultipartReply, MultipartRequest};
 use sluice_openflow::{DatapathId, EncodeError, Encoder, Message, MultipartType, ParseError};
 
 use crate::network::Network;
@@ -72,7 +72,7 @@ impl<'t> Ctx<'t> {
     ///
     /// # Errors
     /// Names what the version of the switch cannot say.
-    pub fn request(&mut self, request: Request) -> Result<u32, EncodeError> {
+    pub fn request(&mut self, request: MultipartRequest) -> Result<u32, EncodeError> {
         let asked = Multipart { flags: MultipartFlags::default(), body: request };
         self.switch.encode(&Message::MultipartRequest(asked))
     }
@@ -84,8 +84,12 @@ impl<'t> Ctx<'t> {
     ///
     /// # Cost
     /// Allocates what it holds.
-    pub fn parse_reply(&self, kind: MultipartType, body: &[u8]) -> Result<Reply, ParseError> {
-        Reply::read(self.switch.version(), kind, body)
+    pub fn parse_reply(
+        &self,
+        kind: MultipartType,
+        body: &[u8],
+    ) -> Result<MultipartReply, ParseError> {
+        MultipartReply::read(self.switch.version(), kind, body)
     }
 
     /// Says that something is so from now on: [`Network::publish`].

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
 use sluice_emu::net::{Conn, Controller, Replies};
-use sluice_openflow::{DatapathId, Message, PacketIns, split};
+use sluice_openflow::{DatapathId, Message, PacketIns, split_message};
 use sluice_proto::{Config, ControllerEvent, ControllerSession};
 use sluice_sdk::view::PublishedFact;
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
@@ -192,7 +192,7 @@ impl<A: App> Worker<A> {
                 frames.by_ref().for_each(drop);
                 rest = frames.rest();
             }
-            let Some((msg, after)) = split(rest).map_err(drop)? else { break };
+            let Some((msg, after)) = split_message(rest).map_err(drop)? else { break };
             rest = after;
             let was_greeted = peer.session.is_version_negotiated();
             let event = peer.session.on_message(cfg, msg, tx).map_err(drop)?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sluice_openflow::{
     Action, DatapathId, Encoder, Ethernet, Features, MacAddr, Message, MessageType, PacketIn,
     PacketInReason, PacketOutView, Port, PortNo, PortReason, PortState, PortStatus, RawMessage,
-    Version, split,
+    Version, split_message,
 };
 use sluice_sdk::view::{NetworkView, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
@@ -180,7 +180,7 @@ impl<A: App> SimulatedNetwork<A> {
         }
         let status =
             PortStatus { reason: PortReason::MODIFY, port: port(at.switch, at.port, !is_up) };
-        self.say(n, |out| Message::PortStatus(status).emit(0, out).is_ok());
+        self.say(n, |out| Message::PortStatus(status).encode(0, out).is_ok());
     }
 
     /// A port is taken out of its switch, and it says so.
@@ -188,7 +188,7 @@ impl<A: App> SimulatedNetwork<A> {
         let Some(n) = self.find(at.switch.0) else { return };
         let status =
             PortStatus { reason: PortReason::DELETE, port: port(at.switch, at.port, true) };
-        self.say(n, |out| Message::PortStatus(status).emit(0, out).is_ok());
+        self.say(n, |out| Message::PortStatus(status).encode(0, out).is_ok());
     }
 
     /// Somebody sends a frame into a port.
@@ -239,7 +239,7 @@ impl<A: App> SimulatedNetwork<A> {
         match event {
             Event::Down(n, bytes) => {
                 let mut rest = &*bytes;
-                while let Ok(Some((msg, after))) = split(rest) {
+                while let Ok(Some((msg, after))) = split_message(rest) {
                     *self.heard.entry(msg.kind()).or_default() += 1;
                     self.obey(n, msg);
                     rest = after;
@@ -329,7 +329,7 @@ impl<A: App> SimulatedNetwork<A> {
             cookie: u64::MAX,
             frame,
         };
-        self.say(n, |out| up.emit(out).is_ok());
+        self.say(n, |out| up.encode(out).is_ok());
     }
 
     fn is_port_up(&self, at: SwitchPort) -> bool {

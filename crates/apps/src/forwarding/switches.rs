@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::model::{FlowDesc, Reply, Request};
+use sluice_openflow::model::{FlowDesc, MultipartReply, MultipartRequest};
 use sluice_openflow::{
     DatapathId, FieldId, FlowMod, Message, MultipartType, PortNo, VlanId, flow_stats,
 };
@@ -147,7 +147,7 @@ impl Switches {
         let Some(own) = self.all.get_mut(&ctx.datapath_id) else { return };
         let is_due = matches!(own.asked, Asked::Not(at) if at <= ctx.now);
         if is_due && open < ASKED_MAX {
-            let asked = ctx.request(Request::AggregateStats(own.named.request()));
+            let asked = ctx.request(MultipartRequest::AggregateStats(own.named.request()));
             own.asked = asked.map_or(Asked::Done, Asked::HowMany);
         }
     }
@@ -165,11 +165,11 @@ impl Switches {
         match own.asked {
             Asked::HowMany(asked) if asked == xid => {
                 let rules = match ctx.parse_reply(kind, body) {
-                    Ok(Reply::AggregateStats(sum)) => sum.stats.flow_count().unwrap_or(0),
+                    Ok(MultipartReply::AggregateStats(sum)) => sum.stats.flow_count().unwrap_or(0),
                     _ => 0,
                 };
                 let asked = if (1..=RULES_MAX).contains(&rules) {
-                    ctx.request(Request::FlowDesc(own.named.request())).ok()
+                    ctx.request(MultipartRequest::FlowDesc(own.named.request())).ok()
                 } else {
                     None
                 };

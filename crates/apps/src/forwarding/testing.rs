@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sluice_base::Rng;
 use sluice_openflow::{
     Action, DatapathId, Encoder, Features, FlowMod, FlowModCommand, MacAddr, Message, PacketIn,
-    PacketInReason, PortNo, Version, VlanId, split,
+    PacketInReason, PortNo, Version, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
@@ -172,7 +172,7 @@ impl Net {
         app.on_iteration(self.now);
         tell(app, &mut Ctx::new(self.now, sw, DatapathId(switch), here, &mut ahead, network));
         let mut rest = &*tx;
-        while let Some((msg, after)) = split(rest).unwrap() {
+        while let Some((msg, after)) = split_message(rest).unwrap() {
             self.hear(switch, Message::parse(msg).unwrap());
             rest = after;
         }

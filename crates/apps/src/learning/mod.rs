@@ -283,7 +283,7 @@ mod tests {
         let (reason, table_id, cookie) = (PacketInReason::NO_MATCH, 0, u64::MAX);
         let p =
             PacketIn { buffer_id, in_port, total_len: 19, reason, table_id, cookie, frame: &frame };
-        p.emit(out).unwrap();
+        p.encode(out).unwrap();
     }
 
     /// Frames are answered alike one by one, in bursts, and in bursts that are looked at ahead, whatever the version and

@@ -9,7 +9,7 @@ mod rules;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::model::{Reply, Request};
+use sluice_openflow::model::{MultipartReply, MultipartRequest};
 use sluice_openflow::{
     Action, ErrorMsg, Ethernet, Features, MultipartType, PacketIn, PacketOut, PortNo,
 };
@@ -141,7 +141,7 @@ impl App for Limiter {
         }
         if self.cfg.meters {
             // Versions without meters cannot ask, and hold by rules that drop.
-            let _ = ctx.request(Request::MeterFeatures);
+            let _ = ctx.request(MultipartRequest::MeterFeatures);
         }
     }
 
@@ -214,7 +214,7 @@ impl App for Limiter {
             return;
         }
         let Some(Some(guard)) = self.guards.get_mut(ctx.switch_index.index()) else { return };
-        if let Ok(Reply::MeterFeatures(features)) = ctx.parse_reply(kind, body) {
+        if let Ok(MultipartReply::MeterFeatures(features)) = ctx.parse_reply(kind, body) {
             guard.next_meter = rules::can_meter(&features).then_some(features.max_meter);
             guard.looked = None;
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use sluice_apps::hosts::{Config, Hosts};
 use sluice_openflow::{
     DatapathId, Encoder, Features, FlowModCommand, MacAddr, Message, PacketIn, PacketInReason,
-    PortNo, RawMessage, Version, Versions, VlanId, split,
+    PortNo, RawMessage, Version, Versions, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};
@@ -98,7 +98,7 @@ impl Net {
     /// What the switch was told.
     fn heard_by(&mut self, switch: u64, tx: &[u8]) {
         let mut rest = tx;
-        while let Some((msg, after)) = split(rest).unwrap() {
+        while let Some((msg, after)) = split_message(rest).unwrap() {
             rest = after;
             let p = match Message::parse(msg).unwrap() {
                 Message::PacketOut(p) => p,
@@ -148,7 +148,7 @@ impl Net {
             self.workers[n].reports.extend(reports);
             for (to, message) in mail {
                 let (mut tx, mut xid) = (Vec::new(), 7);
-                message.emit(1, &mut Encoder::new(&mut tx, self.version, &mut xid)).unwrap();
+                message.encode(1, &mut Encoder::new(&mut tx, self.version, &mut xid)).unwrap();
                 if self.ups.contains(&to.0) {
                     self.heard_by(to.0, &tx);
                 }
@@ -219,7 +219,7 @@ impl Net {
             cookie: 0,
             frame,
         };
-        p.emit(&mut Encoder::new(&mut rx, self.version, &mut xid)).unwrap();
+        p.encode(&mut Encoder::new(&mut rx, self.version, &mut xid)).unwrap();
         let p = PacketIn::new(RawMessage::new(&rx).unwrap()).unwrap();
         self.with(at.switch.0, |app, ctx| app.on_packet_in(&p, ctx))
     }

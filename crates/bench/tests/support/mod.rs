@@ -12,7 +12,7 @@ use sluice_bench::{Load, Plan, null};
 use sluice_io::sock;
 use sluice_openflow::{
     Action, Encoder, Ethernet, Field, FlowMod, Instruction, MessageType, PacketIn, PacketOut,
-    PortNo, split,
+    PortNo, split_message,
 };
 
 /// Four switches and three short loops.
@@ -63,7 +63,7 @@ fn serve(mut stream: TcpStream, answer: fn(u64, PacketIn<'_>, &mut Encoder<'_>))
     while let Ok(len @ 1..) = stream.read(&mut buf) {
         rx.extend_from_slice(&buf[..len]);
         let (mut tx, mut used) = (Vec::new(), 0);
-        while let Some((msg, rest)) = split(&rx[used..]).unwrap() {
+        while let Some((msg, rest)) = split_message(&rx[used..]).unwrap() {
             used = rx.len() - rest.len();
             let mut out = Encoder::new(&mut tx, msg.version(), &mut xid);
             match msg.kind() {

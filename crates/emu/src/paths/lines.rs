@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, sock};
 use sluice_openflow::{
-    Action, Encoder, MacAddr, MessageType, PacketOutView, PortNo, RawMessage, Version, split,
+    Action, Encoder, MacAddr, MessageType, PacketOutView, PortNo, RawMessage, Version,
+    split_message,
 };
 use sluice_proto::{SwitchProfile, SwitchSession};
 
@@ -159,7 +160,7 @@ impl Line {
             &torn
         };
         loop {
-            match split(rest) {
+            match split_message(rest) {
                 Ok(Some((msg, after))) => {
                     rest = after;
                     if !self.message(msg, hear, carry) {

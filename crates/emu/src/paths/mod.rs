@@ -296,7 +296,7 @@ fn comes_up(in_port: PortNo, frame: &[u8], out: &mut Encoder<'_>) {
         cookie: 0,
         frame,
     };
-    let written = p.emit(out);
+    let written = p.encode(out);
     debug_assert!(written.is_ok(), "every version can say it");
 }
 

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use sluice_openflow::model::{
     AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, GroupId, Multipart,
-    MultipartFlags, Reply, Request, Stat, Stats, TableDesc,
+    MultipartFlags, MultipartReply, MultipartRequest, Stat, Stats, TableDesc,
 };
 use sluice_openflow::{Desc, ErrorReason, FlowMod, Message, PortNo, Version};
 
@@ -17,55 +17,55 @@ impl ModelSwitch {
         &mut self,
         now: Instant,
         xid: u32,
-        asked: Request,
+        asked: MultipartRequest,
         out: &mut Outbox,
     ) -> Result<(), ErrorReason> {
         let version = self.session.version();
         match asked {
-            Request::Desc => self.tell_one(xid, Reply::Desc(self.desc()), out),
-            Request::FlowDesc(asked) => {
+            MultipartRequest::Desc => self.tell_one(xid, MultipartReply::Desc(self.desc()), out),
+            MultipartRequest::FlowDesc(asked) => {
                 let told = self.asked(version, &asked, |id, entry| entry.desc(now, id, version))?;
-                self.tell_all(xid, &told, |flows| Reply::FlowDesc { flows }, out);
+                self.tell_all(xid, &told, |flows| MultipartReply::FlowDesc { flows }, out);
             }
-            Request::FlowStats(asked) => {
+            MultipartRequest::FlowStats(asked) => {
                 let told = self.asked(version, &asked, |id, entry| entry.counters(now, id))?;
-                self.tell_all(xid, &told, |flows| Reply::FlowStats { flows }, out);
+                self.tell_all(xid, &told, |flows| MultipartReply::FlowStats { flows }, out);
             }
-            Request::AggregateStats(asked) => {
+            MultipartRequest::AggregateStats(asked) => {
                 let told = self.asked(version, &asked, |_, it| (it.packets, it.bytes))?;
                 let told = AggregateStats { stats: sums(&told) };
-                self.tell_one(xid, Reply::AggregateStats(told), out);
+                self.tell_one(xid, MultipartReply::AggregateStats(told), out);
             }
-            Request::TableStats => {
+            MultipartRequest::TableStats => {
                 let told = self.table_stats(version);
-                self.tell_all(xid, &told, |tables| Reply::TableStats { tables }, out);
+                self.tell_all(xid, &told, |tables| MultipartReply::TableStats { tables }, out);
             }
-            Request::TableFeatures { tables } if tables.is_empty() => {
+            MultipartRequest::TableFeatures { tables } if tables.is_empty() => {
                 let told = self.table_features(version);
-                self.tell_all(xid, &told, |tables| Reply::TableFeatures { tables }, out);
+                self.tell_all(xid, &told, |tables| MultipartReply::TableFeatures { tables }, out);
             }
-            Request::TableFeatures { .. } => return Err(reasons::TABLE_FEATURES_EPERM),
-            Request::TableDesc => {
+            MultipartRequest::TableFeatures { .. } => return Err(reasons::TABLE_FEATURES_EPERM),
+            MultipartRequest::TableDesc => {
                 let ids = (0..=u8::MAX).zip(&self.tables);
                 let desc = |(table_id, _)| TableDesc { table_id, ..TableDesc::default() };
                 let told: Vec<_> = ids.map(desc).collect();
-                self.tell_all(xid, &told, |tables| Reply::TableDesc { tables }, out);
+                self.tell_all(xid, &told, |tables| MultipartReply::TableDesc { tables }, out);
             }
-            Request::PortStats(asked) => {
+            MultipartRequest::PortStats(asked) => {
                 let told = self.ports.stats(now, self.known(asked.port_no)?, version);
-                self.tell_all(xid, &told, |ports| Reply::PortStats { ports }, out);
+                self.tell_all(xid, &told, |ports| MultipartReply::PortStats { ports }, out);
             }
-            Request::PortDesc(asked) => {
+            MultipartRequest::PortDesc(asked) => {
                 let mut told = self.ports.descs(version);
                 let port_no = self.known(asked.port_no)?;
                 told.retain(|port| port_no == PortNo::ANY || port.port_no == port_no);
-                self.tell_all(xid, &told, |ports| Reply::PortDesc { ports }, out);
+                self.tell_all(xid, &told, |ports| MultipartReply::PortDesc { ports }, out);
             }
-            Request::QueueStats(_) => {
-                self.tell_all(xid, &[], |queues| Reply::QueueStats { queues }, out);
+            MultipartRequest::QueueStats(_) => {
+                self.tell_all(xid, &[], |queues| MultipartReply::QueueStats { queues }, out);
             }
-            Request::QueueDesc(_) => {
-                self.tell_all(xid, &[], |queues| Reply::QueueDesc { queues }, out);
+            MultipartRequest::QueueDesc(_) => {
+                self.tell_all(xid, &[], |queues| MultipartReply::QueueDesc { queues }, out);
             }
             other => return self.on_multipart_of_groups(now, xid, other, out),
         }
@@ -76,12 +76,12 @@ impl ModelSwitch {
         &mut self,
         now: Instant,
         xid: u32,
-        asked: Request,
+        asked: MultipartRequest,
         out: &mut Outbox,
     ) -> Result<(), ErrorReason> {
         let version = self.session.version();
         match asked {
-            Request::GroupStats(asked) if version > Version::V1_0 => {
+            MultipartRequest::GroupStats(asked) if version > Version::V1_0 => {
                 let uses = |id: GroupId| self.rules_that(|entry| entry.steps.uses_group(id));
                 let mut told = self.groups.stats(now, asked.group_id, uses);
                 if version < Version::V1_3 {
@@ -90,36 +90,36 @@ impl ModelSwitch {
                         (group.duration_sec, group.duration_nsec) = (0, 0);
                     }
                 }
-                self.tell_all(xid, &told, |groups| Reply::GroupStats { groups }, out);
+                self.tell_all(xid, &told, |groups| MultipartReply::GroupStats { groups }, out);
             }
-            Request::GroupDesc(asked) if version > Version::V1_0 => {
+            MultipartRequest::GroupDesc(asked) if version > Version::V1_0 => {
                 let told = self.groups.descs(asked.group_id);
-                self.tell_all(xid, &told, |groups| Reply::GroupDesc { groups }, out);
+                self.tell_all(xid, &told, |groups| MultipartReply::GroupDesc { groups }, out);
             }
-            Request::GroupFeatures if version > Version::V1_1 => {
+            MultipartRequest::GroupFeatures if version > Version::V1_1 => {
                 let told = self.groups.features(self.actions(version).0);
-                self.tell_one(xid, Reply::GroupFeatures(told), out);
+                self.tell_one(xid, MultipartReply::GroupFeatures(told), out);
             }
-            Request::MeterStats(asked) => {
+            MultipartRequest::MeterStats(asked) => {
                 let uses = |id: u32| self.rules_that(|entry| entry.steps.uses_meter(id));
                 let told = self.meters.stats(now, asked.meter_id, uses);
-                self.tell_all(xid, &told, |meters| Reply::MeterStats { meters }, out);
+                self.tell_all(xid, &told, |meters| MultipartReply::MeterStats { meters }, out);
             }
-            Request::MeterDesc(asked) => {
+            MultipartRequest::MeterDesc(asked) => {
                 let told = self.meters.descs(asked.meter_id);
-                self.tell_all(xid, &told, |meters| Reply::MeterDesc { meters }, out);
+                self.tell_all(xid, &told, |meters| MultipartReply::MeterDesc { meters }, out);
             }
-            Request::MeterFeatures => {
+            MultipartRequest::MeterFeatures => {
                 let told = self.meters.features(version);
-                self.tell_one(xid, Reply::MeterFeatures(told), out);
+                self.tell_one(xid, MultipartReply::MeterFeatures(told), out);
             }
-            Request::Experimenter { .. } => return Err(ErrorReason::BAD_EXPERIMENTER),
+            MultipartRequest::Experimenter { .. } => return Err(ErrorReason::BAD_EXPERIMENTER),
             _ => return Err(ErrorReason::BAD_MULTIPART),
         }
         Ok(())
     }
 
-    fn tell_one(&mut self, xid: u32, body: Reply, out: &mut Outbox) {
+    fn tell_one(&mut self, xid: u32, body: MultipartReply, out: &mut Outbox) {
         let flags = MultipartFlags::default();
         self.say(xid, &Message::MultipartReply(Multipart { flags, body }), out);
     }
@@ -129,7 +129,7 @@ impl ModelSwitch {
         &mut self,
         xid: u32,
         list: &[T],
-        reply: impl Fn(Vec<T>) -> Reply,
+        reply: impl Fn(Vec<T>) -> MultipartReply,
         out: &mut Outbox,
     ) {
         let mut rest = list;
@@ -141,7 +141,7 @@ impl ModelSwitch {
                     if after.is_empty() { MultipartFlags::default() } else { MultipartFlags::MORE };
                 let body = reply(part.to_vec());
                 let message = Message::MultipartReply(Multipart { flags: more, body });
-                if message.emit(xid, &mut self.out(out)).is_ok() || n <= 1 {
+                if message.encode(xid, &mut self.out(out)).is_ok() || n <= 1 {
                     rest = after;
                     break;
                 }

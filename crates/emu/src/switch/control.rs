@@ -6,7 +6,7 @@ use sluice_openflow::model::{MultipartFlags, QueueGetConfigReply, Role, RoleRequ
 use sluice_openflow::{
     ActionBits, Capabilities, Encoder, ErrorReason, Features, FlowRemovedReason, Hello, Message,
     MessageType, PacketInReason, PortNo, PortReason, PortStatus, RawMessage, SwitchConfig, Version,
-    Versions, split,
+    Versions, split_message,
 };
 use sluice_proto::SessionError;
 
@@ -159,7 +159,7 @@ impl ModelSwitch {
         let mut stream = std::mem::take(&mut self.session.torn);
         stream.extend_from_slice(bytes);
         let mut rest = stream.as_slice();
-        while let Some((msg, after)) = split(rest).map_err(SessionError::Malformed)? {
+        while let Some((msg, after)) = split_message(rest).map_err(SessionError::Malformed)? {
             self.on_message(now, msg, out)?;
             rest = after;
         }
@@ -258,7 +258,7 @@ impl ModelSwitch {
     /// Writes the message that answers `xid`. What the version cannot say, as a rule from a session of another, is not
     /// said.
     pub(super) fn say(&mut self, xid: u32, message: &Message, out: &mut Outbox) {
-        let _ = message.emit(xid, &mut self.out(out));
+        let _ = message.encode(xid, &mut self.out(out));
     }
 
     /// Writes a message that nobody asked for.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_openflow::model::{Unfit, Unfitness};
+use sluice_openflow::model::{MatchError, MatchErrorKind};
 use sluice_openflow::{ErrorReason, Field, FieldId, Match, Version};
 
 use super::reasons;
@@ -212,12 +212,12 @@ fn of_this_switch(field: &Field) -> Field {
     }
 }
 
-fn reason(unfit: Unfit) -> ErrorReason {
+fn reason(unfit: MatchError) -> ErrorReason {
     match unfit.why {
-        Unfitness::Twice => reasons::DUP_FIELD,
-        Unfitness::Needs(_) => reasons::BAD_PREREQ,
-        Unfitness::Mask => reasons::BAD_MASK,
-        Unfitness::Value => reasons::BAD_VALUE,
+        MatchErrorKind::Duplicate => reasons::DUP_FIELD,
+        MatchErrorKind::MissingPrerequisite(_) => reasons::BAD_PREREQ,
+        MatchErrorKind::MaskNotAllowed => reasons::BAD_MASK,
+        MatchErrorKind::ValueTooLarge => reasons::BAD_VALUE,
     }
 }
 

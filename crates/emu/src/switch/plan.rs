@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sluice_openflow::model::{TableActions, Text};
+use sluice_openflow::model::{FixedString, TableActions};
 use sluice_openflow::{DatapathId, FieldId, MacAddr, PortNo, Versions};
 
 /// Bit rate of a port that nothing else is said of, kbit/s.
@@ -16,7 +16,7 @@ pub struct PortPlan {
     /// Its own address.
     pub hw_addr: MacAddr,
     /// Its name, cut at 16 bytes.
-    pub name: Text<16>,
+    pub name: FixedString<16>,
     /// Bit rate that it tells, kbit/s. Frames are not slowed down by it.
     pub speed_kbps: u32,
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sluice_emu::switch::Plan;
 use sluice_openflow::model::{
-    AsyncConfig, AsyncProp, FlowStatsRequest, MeterRequest, PacketInReasons, PortDescRequest,
-    PortStatsRequest, Reply, Request, TableFeature,
+    AsyncConfig, AsyncProp, FlowStatsRequest, MeterRequest, MultipartReply, MultipartRequest,
+    PacketInReasons, PortDescRequest, PortStatsRequest, TableFeature,
 };
 use sluice_openflow::{
     DatapathId, Field, FlowModFlags, Message, MessageType, PortNo, Version, Versions,
@@ -25,10 +25,10 @@ fn a_switch_says_who_it_is_in_every_version() {
         let [Message::FeaturesReply(features)] = &told[..] else { panic!("{told:?}") };
         assert_eq!((features.datapath_id, features.n_buffers), (DatapathId(7), 2));
         assert_eq!(features.ports.len(), if version < Version::V1_3 { 4 } else { 0 });
-        let [Reply::Desc(desc)] = &play.ask(Request::Desc)[..] else { panic!() };
+        let [MultipartReply::Desc(desc)] = &play.ask(MultipartRequest::Desc)[..] else { panic!() };
         assert_eq!(desc.serial.to_string(), "0000000000000007");
-        let told = play.ask(Request::PortDesc(PortDescRequest::default()));
-        let [Reply::PortDesc { ports }] = &told[..] else { panic!("{told:?}") };
+        let told = play.ask(MultipartRequest::PortDesc(PortDescRequest::default()));
+        let [MultipartReply::PortDesc { ports }] = &told[..] else { panic!("{told:?}") };
         assert_eq!(
             (ports.len(), ports[3].port_no, ports[3].curr_speed()),
             (4, PortNo(4), 10_000_000)
@@ -48,8 +48,8 @@ fn rules_are_told_as_they_were_said_with_what_they_counted() {
         play.wait(Duration::from_millis(1500));
         let matching = [Field::in_port(PortNo(1))].into();
         let asked = FlowStatsRequest { matching, ..FlowStatsRequest::default() };
-        let told = play.ask(Request::FlowDesc(asked.clone()));
-        let [Reply::FlowDesc { flows }] = &told[..] else { panic!("{told:?}") };
+        let told = play.ask(MultipartRequest::FlowDesc(asked.clone()));
+        let [MultipartReply::FlowDesc { flows }] = &told[..] else { panic!("{told:?}") };
         let [flow] = &flows[..] else { panic!("{flows:?}") };
         assert_eq!(
             (flow.priority, flow.cookie, flow.idle_timeout, flow.hard_timeout),
@@ -61,8 +61,8 @@ fn rules_are_told_as_they_were_said_with_what_they_counted() {
         let said =
             Play::flow(sluice_openflow::FlowModCommand::ADD, "in_port=1,tcp,actions=output:2");
         assert_eq!((flow.matching.fields.len(), &flow.instructions), (3, &said.instructions));
-        let told = play.ask(Request::AggregateStats(asked));
-        let [Reply::AggregateStats(sum)] = &told[..] else { panic!("{told:?}") };
+        let told = play.ask(MultipartRequest::AggregateStats(asked));
+        let [MultipartReply::AggregateStats(sum)] = &told[..] else { panic!("{told:?}") };
         assert_eq!((sum.stats.flow_count(), sum.stats.byte_count()), (Some(1), Some(118)));
     }
 }
@@ -73,9 +73,9 @@ fn many_rules_are_told_in_parts() {
     for n in 0..1500 {
         play.add(&format!("priority={n},tcp,tp_dst={n},actions=output:2"));
     }
-    let told = play.ask(Request::FlowDesc(FlowStatsRequest::default()));
+    let told = play.ask(MultipartRequest::FlowDesc(FlowStatsRequest::default()));
     let flows = told.iter().map(|part| match part {
-        Reply::FlowDesc { flows } => flows.len(),
+        MultipartReply::FlowDesc { flows } => flows.len(),
         other => panic!("{other:?}"),
     });
     let parts: Vec<_> = flows.collect();
@@ -90,15 +90,18 @@ fn tables_and_ports_count() {
         play.add("in_port=1,actions=output:2");
         play.frame(1, &tcp(1, 2, 3, 4));
         play.frame(3, &tcp(1, 2, 3, 4));
-        let [Reply::TableStats { tables }] = &play.ask(Request::TableStats)[..] else { panic!() };
+        let [MultipartReply::TableStats { tables }] = &play.ask(MultipartRequest::TableStats)[..]
+        else {
+            panic!()
+        };
         let table = &tables[0];
         assert_eq!((table.active_count, table.lookup_count, table.matched_count), (1, 2, 1));
         let asked = PortStatsRequest { port_no: PortNo(2) };
-        let told = play.ask(Request::PortStats(asked));
-        let [Reply::PortStats { ports }] = &told[..] else { panic!("{told:?}") };
+        let told = play.ask(MultipartRequest::PortStats(asked));
+        let [MultipartReply::PortStats { ports }] = &told[..] else { panic!("{told:?}") };
         assert_eq!((ports.len(), ports[0].tx_packets, ports[0].tx_bytes), (1, 1, 118));
-        let told = play.ask(Request::PortStats(PortStatsRequest::default()));
-        let [Reply::PortStats { ports }] = &told[..] else { panic!("{told:?}") };
+        let told = play.ask(MultipartRequest::PortStats(PortStatsRequest::default()));
+        let [MultipartReply::PortStats { ports }] = &told[..] else { panic!("{told:?}") };
         assert_eq!((ports.len(), ports[0].rx_packets), (4, 1));
     }
 }
@@ -107,8 +110,8 @@ fn tables_and_ports_count() {
 fn tables_say_what_they_can_do() {
     for version in every_version().filter(|&version| version >= Version::V1_3) {
         let mut play = Play::with(Plan { tables: 3, ..Play::plan() }, version);
-        let told = play.ask(Request::TableFeatures { tables: vec![] });
-        let [Reply::TableFeatures { tables }] = &told[..] else { panic!("{told:?}") };
+        let told = play.ask(MultipartRequest::TableFeatures { tables: vec![] });
+        let [MultipartReply::TableFeatures { tables }] = &told[..] else { panic!("{told:?}") };
         assert_eq!((tables.len(), tables[2].max_entries), (3, 65_536));
         let matched = tables[0].properties.iter().find_map(|it| match it {
             TableFeature::Match { oxm_ids } => Some(oxm_ids.len()),
@@ -117,7 +120,7 @@ fn tables_say_what_they_can_do() {
         assert!(matched > Some(35), "{matched:?}");
         let asked = Message::MultipartRequest(sluice_openflow::model::Multipart {
             flags: sluice_openflow::model::MultipartFlags::default(),
-            body: Request::TableFeatures { tables: tables.clone() },
+            body: MultipartRequest::TableFeatures { tables: tables.clone() },
         });
         let refused = play.refused(&asked).unwrap();
         assert_eq!(refused.to_string(), "TABLE_FEATURES_FAILED/EPERM");
@@ -128,10 +131,13 @@ fn tables_say_what_they_can_do() {
 fn meters_are_described() {
     for version in [Version::V1_3, Version::V1_5] {
         let mut play = Play::new(version);
-        let [Reply::MeterFeatures(told)] = &play.ask(Request::MeterFeatures)[..] else { panic!() };
+        let [MultipartReply::MeterFeatures(told)] = &play.ask(MultipartRequest::MeterFeatures)[..]
+        else {
+            panic!()
+        };
         assert_eq!((told.max_meter, told.max_bands), (1024, 16));
-        let asked = Request::MeterDesc(MeterRequest::default());
-        let [Reply::MeterDesc { meters }] = &play.ask(asked)[..] else { panic!() };
+        let asked = MultipartRequest::MeterDesc(MeterRequest::default());
+        let [MultipartReply::MeterDesc { meters }] = &play.ask(asked)[..] else { panic!() };
         assert!(meters.is_empty());
     }
 }
@@ -164,13 +170,14 @@ fn the_controller_chooses_what_it_hears_of() {
 fn what_is_not_there_is_refused_in_every_version() {
     for version in every_version() {
         let mut play = Play::new(version);
-        let strange = Request::Experimenter { experimenter: 0x55, exp_type: 0, data: vec![] };
+        let strange =
+            MultipartRequest::Experimenter { experimenter: 0x55, exp_type: 0, data: vec![] };
         let flags = sluice_openflow::model::MultipartFlags::default();
         let asked =
             Message::MultipartRequest(sluice_openflow::model::Multipart { flags, body: strange });
         let refused = play.refused(&asked).unwrap();
         assert_eq!(refused.to_string(), "BAD_REQUEST/BAD_EXPERIMENTER");
-        let port = Request::PortStats(PortStatsRequest { port_no: PortNo(99) });
+        let port = MultipartRequest::PortStats(PortStatsRequest { port_no: PortNo(99) });
         let asked =
             Message::MultipartRequest(sluice_openflow::model::Multipart { flags, body: port });
         assert!(play.refused(&asked).is_some());
@@ -187,9 +194,9 @@ fn a_rule_that_this_version_has_no_words_for_is_passed_over() {
     play.switch.disconnect(play.now);
     play.version = Version::V1_0;
     play.meet();
-    let told = play.ask(Request::FlowDesc(FlowStatsRequest::default()));
+    let told = play.ask(MultipartRequest::FlowDesc(FlowStatsRequest::default()));
     let flows = told.iter().map(|part| match part {
-        Reply::FlowDesc { flows } => flows.len(),
+        MultipartReply::FlowDesc { flows } => flows.len(),
         other => panic!("{other:?}"),
     });
     assert_eq!(flows.sum::<usize>(), 2, "a match of the type alone can be said in 1.0");

@@ -2,7 +2,7 @@
 //! 2, `<3` one that leaves by port 3.
 
 use sluice_emu::switch::{ModelSwitch, Outbox, Plan};
-use sluice_openflow::{DatapathId, PortNo, Version, Versions, split};
+use sluice_openflow::{DatapathId, PortNo, Version, Versions, split_message};
 
 use crate::support::any_time;
 
@@ -19,7 +19,7 @@ fn hex(bytes: &[u8]) -> String {
 /// What a switch says and sends, line by line.
 fn said(out: &Outbox) -> Vec<String> {
     let (mut rest, mut lines) = (&*out.control, vec![]);
-    while let Some((msg, after)) = split(rest).unwrap() {
+    while let Some((msg, after)) = split_message(rest).unwrap() {
         lines.push(format!("<{}", hex(msg.bytes())));
         rest = after;
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use sluice_emu::switch::Outbox;
 use sluice_openflow::model::{
     GroupCommand, GroupDescRequest, GroupId, GroupMod, GroupStatsRequest, GroupType, MeterCommand,
-    MeterId, MeterMod, MeterRequest, Reply, Request,
+    MeterId, MeterMod, MeterRequest, MultipartReply, MultipartRequest,
 };
 use sluice_openflow::{FlowRemovedReason, Message, PortNo, Version, Versions};
 
@@ -133,18 +133,18 @@ fn groups_are_counted_and_described() {
         assert_eq!(group(&mut play, GroupCommand::ADD, text), "taken");
         play.add("priority=1,actions=group:1");
         play.frame(1, &tcp(1, 2, 3, 4));
-        let asked = Request::GroupStats(GroupStatsRequest { group_id: GroupId(1) });
-        let [Reply::GroupStats { groups }] = &play.ask(asked)[..] else { panic!() };
+        let asked = MultipartRequest::GroupStats(GroupStatsRequest { group_id: GroupId(1) });
+        let [MultipartReply::GroupStats { groups }] = &play.ask(asked)[..] else { panic!() };
         let told = &groups[0];
         assert_eq!((told.ref_count, told.packet_count, told.byte_count), (1, 1, 118));
         let packets: Vec<_> = told.bucket_stats.iter().map(|it| it.packet_count).collect();
         assert_eq!(packets, [1, 1], "{version}");
-        let asked = Request::GroupDesc(GroupDescRequest::default());
-        let [Reply::GroupDesc { groups }] = &play.ask(asked)[..] else { panic!() };
+        let asked = MultipartRequest::GroupDesc(GroupDescRequest::default());
+        let [MultipartReply::GroupDesc { groups }] = &play.ask(asked)[..] else { panic!() };
         assert_eq!((groups.len(), groups[0].buckets.len()), (1, 2));
         if version > Version::V1_1 {
-            let told = play.ask(Request::GroupFeatures);
-            let [Reply::GroupFeatures(features)] = &told[..] else { panic!("{told:?}") };
+            let told = play.ask(MultipartRequest::GroupFeatures);
+            let [MultipartReply::GroupFeatures(features)] = &told[..] else { panic!("{told:?}") };
             assert_eq!((features.types.0, features.max_groups), (15, [1024; 4]));
         }
     }
@@ -202,8 +202,8 @@ fn of_two_bands_the_higher_counts() {
     let mut play = metered(Version::V1_3, text);
     let passed: Vec<_> = (0..4).map(|_| play.frame(1, &udp(1, 2, 5)).len()).collect();
     assert_eq!(passed, [1, 1, 0, 0]);
-    let asked = Request::MeterStats(MeterRequest { meter_id: MeterId(1) });
-    let [Reply::MeterStats { meters }] = &play.ask(asked)[..] else { panic!() };
+    let asked = MultipartRequest::MeterStats(MeterRequest { meter_id: MeterId(1) });
+    let [MultipartReply::MeterStats { meters }] = &play.ask(asked)[..] else { panic!() };
     let counted: Vec<_> = meters[0].band_stats.iter().map(|it| it.packet_band_count).collect();
     assert_eq!((meters[0].packet_in_count, meters[0].ref_count, counted), (4, 1, vec![1, 2]));
 }

@@ -205,7 +205,7 @@ fn words(version: Version) -> Vec<Vec<u8>> {
         .iter()
         .filter_map(|message| {
             tx.clear();
-            message.emit(1, &mut Encoder::new(&mut tx, version, &mut 1)).ok()?;
+            message.encode(1, &mut Encoder::new(&mut tx, version, &mut 1)).ok()?;
             Some(tx.clone())
         })
         .collect()

@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use etherparse::PacketBuilder;
 use sluice_emu::switch::{ModelSwitch, Outbox, Plan};
-use sluice_openflow::model::{Multipart, MultipartFlags, PacketIn, PacketOut, Reply, Request};
+use sluice_openflow::model::{
+    Multipart, MultipartFlags, MultipartReply, MultipartRequest, PacketIn, PacketOut,
+};
 use sluice_openflow::{
     Action, DatapathId, Encoder, ErrorReason, Field, FlowMod, FlowModCommand, Message, PortNo,
-    Version, Versions, split,
+    Version, Versions, split_message,
 };
 
 /// The switch of a test, and who talks to it.
@@ -61,7 +63,7 @@ impl Play {
     /// Says something; what comes back is returned, and kept in [`heard`](Self::heard).
     pub(crate) fn say(&mut self, message: &Message) -> Vec<Message> {
         let (mut tx, mut xid) = (vec![], 1);
-        message.emit(9, &mut Encoder::new(&mut tx, self.version, &mut xid)).unwrap();
+        message.encode(9, &mut Encoder::new(&mut tx, self.version, &mut xid)).unwrap();
         let mut out = Outbox::default();
         self.switch.on_control(self.now, &tx, &mut out).unwrap();
         self.take(out)
@@ -158,7 +160,7 @@ impl Play {
     }
 
     /// Asks for statistics; all parts of the reply.
-    pub(crate) fn ask(&mut self, body: Request) -> Vec<Reply> {
+    pub(crate) fn ask(&mut self, body: MultipartRequest) -> Vec<MultipartReply> {
         let flags = MultipartFlags::default();
         let told = self.say(&Message::MultipartRequest(Multipart { flags, body }));
         let n = told.len();
@@ -176,7 +178,7 @@ impl Play {
 /// All messages in `bytes`.
 pub(crate) fn messages(bytes: &[u8]) -> Vec<Message> {
     let (mut rest, mut messages) = (bytes, vec![]);
-    while let Some((msg, after)) = split(rest).unwrap() {
+    while let Some((msg, after)) = split_message(rest).unwrap() {
         messages.push(Message::parse(msg).unwrap());
         rest = after;
     }

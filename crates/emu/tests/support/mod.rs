@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use sluice_emu::net::{Conn, Controller, Net, Options, Replies};
 use sluice_emu::topology::Topology;
 use sluice_openflow::{
-    Action, Encoder, Field, FlowMod, Instruction, PacketIn, PacketOut, PortNo, Versions, split,
+    Action, Encoder, Field, FlowMod, Instruction, PacketIn, PacketOut, PortNo, Versions,
+    split_message,
 };
 use sluice_proto::{Config, ControllerEvent, ControllerSession};
 
@@ -73,7 +74,7 @@ impl<M: Mind> Controller for Brain<M> {
         let mut all = std::mem::take(torn);
         all.extend(bytes);
         let mut rest = &*all;
-        while let Some((msg, after)) = split(rest).unwrap() {
+        while let Some((msg, after)) = split_message(rest).unwrap() {
             rest = after;
             let tx = replies.to(conn);
             match session.on_message(&self.cfg, msg, tx).unwrap() {

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use sluice_openflow::model::PacketIn;
 use sluice_openflow::{
     Action, DatapathId, Encoder, ErrorReason, Field, Hello, HelloElement, Message, MessageType,
-    Multipart, PacketInReason, PortNo, RawMessage, Version, Versions, split,
+    Multipart, PacketInReason, PortNo, RawMessage, Version, Versions, split_message,
 };
 use sluice_proto::{SwitchProfile, SwitchSession};
 
@@ -92,7 +92,7 @@ impl Peer {
     pub(crate) fn read(&mut self) -> Option<Vec<u8>> {
         let mut piece = [0; 4096];
         loop {
-            if let Some((msg, _)) = split(&self.rx).unwrap() {
+            if let Some((msg, _)) = split_message(&self.rx).unwrap() {
                 let len = msg.bytes().len();
                 return Some(self.rx.drain(..len).collect());
             }
@@ -177,6 +177,6 @@ pub(crate) fn echo_reply(data: &[u8]) -> Message {
 /// `message` as it is written in `version`.
 pub(crate) fn bytes(version: Version, message: &Message) -> Vec<u8> {
     let (mut tx, mut xid) = (Vec::new(), 1);
-    message.emit(9, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
+    message.encode(9, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();
     tx
 }

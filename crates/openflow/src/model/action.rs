@@ -3,7 +3,7 @@
 use super::adapt::Port16;
 use super::bits::BitRange;
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
-use super::codec::{Choice, Codec, Item, Padding, emit_tlv, extended, parse_framed};
+use super::codec::{Choice, Codec, Item, Padding, encode_tlv, extended, parse_framed};
 use super::ct::{Ct, NumberSource};
 use super::encap::EncapProperty;
 use super::field::Field;
@@ -13,8 +13,8 @@ use super::nicira_action::{Bundle, BundleLoad, ControllerProperty, Multipath, Sa
 use super::oxm::{FieldHeader, Oxm};
 use super::reader::Reader;
 use super::rows::choice;
-use super::set_action::{In14, Set, Whole, emit_set, parse_set};
-use crate::error::Part;
+use super::set_action::{In14, Set, Whole, encode_set, parse_set};
+use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 choice! {
@@ -430,16 +430,16 @@ impl Item for Action {}
 
 impl Codec for Action {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        parse_framed(r, Self::WHAT, Padding::Inside, Part::Action, extended, |code, r| {
+        parse_framed(r, Self::WHAT, Padding::Inside, ErrorContext::Action, extended, |code, r| {
             parse_set(code, r).unwrap_or_else(|| Self::parse_as(code, r))
         })
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         if let Self::SetField { field } = self
             && out.version() < Version::V1_2
         {
-            return emit_set(field, out);
+            return encode_set(field, out);
         }
         if let Self::Other { code, body } = self
             && let Some(read) = parse_set(*code, &mut Reader::new(out.version(), body, 0))
@@ -449,8 +449,8 @@ impl Codec for Action {
             return Err(EncodeError { what, version, needs: None });
         }
         match self.instead(out.version()) {
-            Some(others) => others.iter().try_for_each(|it| it.emit(out)),
-            None => emit_tlv(self, out, Padding::Inside),
+            Some(others) => others.iter().try_for_each(|it| it.encode(out)),
+            None => encode_tlv(self, out, Padding::Inside),
         }
     }
 }

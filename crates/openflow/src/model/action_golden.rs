@@ -68,7 +68,7 @@ fn read<T: Item>(bytes: &[u8], version: u8) -> Result<Vec<T>, ParseError> {
 
 fn written<T: Item>(list: &Vec<T>, version: u8) -> Vec<u8> {
     let (mut tx, mut xid) = (vec![], 1);
-    list.emit(&mut Encoder::new(&mut tx, Version(version), &mut xid)).unwrap();
+    list.encode(&mut Encoder::new(&mut tx, Version(version), &mut xid)).unwrap();
     tx
 }
 

@@ -3,7 +3,7 @@
 use super::codec::{Adapt, Choice, Codec, Item, UNNAMED};
 use super::reader::Reader;
 use super::value::{
-    Misread, Plain, Value, list_from_value, list_to_value, number, of_number, text_of,
+    Plain, Value, ValueError, list_from_value, list_to_value, number, of_number, text_of,
 };
 use crate::{
     DatapathId, EncodeError, Encoder, MacAddr, NO_BUFFER, PortNo, Result, Version, buffered,
@@ -18,11 +18,11 @@ impl Codec for PortNo {
         r.u32(UNNAMED).map(Self)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         if out.version() == Version::V1_0 {
-            return self.to_u16()?.emit(out);
+            return self.to_u16()?.encode(out);
         }
-        self.0.emit(out)
+        self.0.encode(out)
     }
 }
 
@@ -35,7 +35,7 @@ impl Plain for PortNo {
         name.map_or_else(|| of_number(self.0.into()), |row| Value::text(row.1))
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         if let Value::Text(text) = value
             && let Some(row) = Self::NAMES.iter().find(|row| row.1.eq_ignore_ascii_case(text))
         {
@@ -50,8 +50,8 @@ impl Codec for MacAddr {
         r.array(UNNAMED).map(Self)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        self.0.emit(out)
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        self.0.encode(out)
     }
 }
 
@@ -60,9 +60,9 @@ impl Plain for MacAddr {
         Value::Text(self.to_string())
     }
 
-    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         let text = text_of(value)?;
-        Self::from_text(text).ok_or_else(|| Misread::new(format!("`{text}` is no MAC address")))
+        Self::from_text(text).ok_or_else(|| ValueError::new(format!("`{text}` is no MAC address")))
     }
 }
 
@@ -71,8 +71,8 @@ impl Codec for DatapathId {
         u64::parse(r).map(Self)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        self.0.emit(out)
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        self.0.encode(out)
     }
 }
 
@@ -82,11 +82,11 @@ impl Plain for DatapathId {
         Value::Text(self.to_string())
     }
 
-    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         let Value::Text(text) = value else { return number(value).map(Self) };
         let digits = text.strip_prefix("0x").unwrap_or(text).replace(':', "");
         let id = u64::from_str_radix(&digits, 16).ok().filter(|_| !digits.contains('+'));
-        id.map(Self).ok_or_else(|| Misread::new(format!("`{text}` is no datapath id")))
+        id.map(Self).ok_or_else(|| ValueError::new(format!("`{text}` is no datapath id")))
     }
 }
 
@@ -98,8 +98,8 @@ impl Adapt<Option<u32>> for BufferId {
         r.u32(UNNAMED).map(buffered)
     }
 
-    fn emit(value: &Option<u32>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        value.unwrap_or(NO_BUFFER).emit(out)
+    fn encode(value: &Option<u32>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        value.unwrap_or(NO_BUFFER).encode(out)
     }
 }
 
@@ -111,9 +111,9 @@ impl Adapt<PortNo> for Port16 {
         r.u16("port").map(PortNo::from_u16)
     }
 
-    fn emit(value: &PortNo, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(value: &PortNo, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
-        value.to_u16().map_err(|e| EncodeError { version, needs: None, ..e })?.emit(out)
+        value.to_u16().map_err(|e| EncodeError { version, needs: None, ..e })?.encode(out)
     }
 }
 
@@ -138,7 +138,7 @@ impl<T: Sole> Adapt<Vec<T>> for Flat {
         Ok(if fields == T::Fields::default() { vec![] } else { vec![T::of(fields)] })
     }
 
-    fn emit(list: &Vec<T>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(list: &Vec<T>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (version, mut sole) = (out.version(), None);
         for property in list {
             match property.fields() {
@@ -150,7 +150,7 @@ impl<T: Sole> Adapt<Vec<T>> for Flat {
             }
         }
         let nothing = T::Fields::default();
-        sole.unwrap_or(&nothing).emit(out)
+        sole.unwrap_or(&nothing).encode(out)
     }
 }
 
@@ -163,8 +163,8 @@ impl<const N: usize> Codec for [u32; N] {
         Ok(all)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        self.iter().try_for_each(|n| n.emit(out))
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        self.iter().try_for_each(|n| n.encode(out))
     }
 }
 
@@ -173,8 +173,8 @@ impl<const N: usize> Plain for [u32; N] {
         list_to_value(self, version)
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         let list = list_from_value(value, version)?;
-        list.try_into().map_err(|_| Misread::new(format!("expected {N} numbers")))
+        list.try_into().map_err(|_| ValueError::new(format!("expected {N} numbers")))
     }
 }

@@ -236,7 +236,7 @@ impl Adapt<Vec<AsyncProp>> for SixMasks {
         ])
     }
 
-    fn emit(value: &Vec<AsyncProp>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(value: &Vec<AsyncProp>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (version, mut masks) = (out.version(), [None; 6]);
         let lacks = |what| {
             let needs = Some(Version::V1_4).filter(|&needs| needs > version);
@@ -249,7 +249,7 @@ impl Adapt<Vec<AsyncProp>> for SixMasks {
             *free.ok_or_else(|| lacks("async property twice"))? = Some(mask);
         }
         for mask in masks {
-            mask.ok_or_else(|| lacks("events left as they are"))?.emit(out)?;
+            mask.ok_or_else(|| lacks("events left as they are"))?.encode(out)?;
         }
         Ok(())
     }

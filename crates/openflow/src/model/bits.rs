@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::codec::Codec;
 use super::reader::Reader;
-use super::value::{Misread, Plain, Value, text_of};
+use super::value::{Plain, Value, ValueError, text_of};
 use crate::{EncodeError, Encoder, Result, Version};
 
 /// Bits of a field, the lowest being bit 0: `[a..b]` as text, `[a]` if it is one.
@@ -72,10 +72,10 @@ impl Codec for BitRange {
         r.u16("ofs_nbits").map(Self::from_wire)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
         let wire = self.to_wire();
-        wire.ok_or(EncodeError { what: "range of bits", version, needs: None })?.emit(out)
+        wire.ok_or(EncodeError { what: "range of bits", version, needs: None })?.encode(out)
     }
 }
 
@@ -85,9 +85,10 @@ impl Plain for BitRange {
         Value::Text(self.to_string())
     }
 
-    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         let text = text_of(value)?;
-        Self::from_text(text).ok_or_else(|| Misread::new(format!("`{text}` is no range of bits")))
+        Self::from_text(text)
+            .ok_or_else(|| ValueError::new(format!("`{text}` is no range of bits")))
     }
 }
 

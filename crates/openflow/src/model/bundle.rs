@@ -5,10 +5,10 @@ use super::codec::versions::*;
 use super::message::Message;
 use super::reader::Reader;
 use super::rows::{choice, codes, flags, record, tlv};
-use super::value::{Entries, Misread, Plain, Value};
-use crate::error::Part;
+use super::value::{Entries, Plain, Value, ValueError};
+use crate::error::ErrorContext;
 use crate::raw_message::HEADER_LEN;
-use crate::{EncodeError, Encoder, MessageType, Result, Version, Why};
+use crate::{EncodeError, Encoder, MessageType, ParseErrorKind, Result, Version};
 
 codes! {
     /// `OFPBCT_*`: what becomes of a bundle. OpenFlow 1.4.0 §7.3.9.2.
@@ -34,7 +34,7 @@ flags! {
 record! {
     /// A point in time, or a length of it. OpenFlow 1.5.0 §7.3.9.
     #[derive(Default)]
-    pub struct Time: "time" {
+    pub struct BundleTime: "time" {
         /// Seconds, of International Atomic Time since 1970.
         pub seconds: u64,
         /// Nanoseconds more.
@@ -49,7 +49,7 @@ choice! {
         /// When it shall be done. OpenFlow 1.5.0 §7.3.9.
         Time "time" {
             /// When.
-            scheduled_time: Time,
+            scheduled_time: BundleTime,
         } = { V1_5.. => 1 [pad 4, scheduled_time,] };
         /// An experimenter's own.
         Experimenter "experimenter" {
@@ -83,29 +83,29 @@ record! {
 
 /// A whole message inside another, of the same version. It is one that is well-formed: what holds another one is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Enclosed {
+pub struct EmbeddedMessage {
     /// Its transaction id; in a bundle that of the message around it.
     pub xid: u32,
     /// What it says.
     pub message: Box<Message>,
 }
 
-impl Default for Enclosed {
+impl Default for EmbeddedMessage {
     fn default() -> Self {
         Self { xid: 0, message: Box::new(Message::BarrierRequest) }
     }
 }
 
-impl Codec for Enclosed {
+impl Codec for EmbeddedMessage {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        let mut head = r.nested("message", Part::Request)?;
+        let mut head = r.nested("message", ErrorContext::Request)?;
         let start = head.at();
         let [version, byte] = head.array("message")?;
-        let wrong = head.error_at(start, "message", Why::Length);
+        let wrong = head.error_at(start, "message", ParseErrorKind::Length);
         let len = usize::from(head.u16("message")?);
         let xid = head.u32("message")?;
         if Version(version) != r.version() {
-            return Err(r.error("message", Why::Version));
+            return Err(r.error("message", ParseErrorKind::Version));
         }
         let mut body = head.sub("message", len.checked_sub(HEADER_LEN).ok_or(wrong)?);
         let body = body.as_mut().map_err(|_| wrong)?;
@@ -114,12 +114,12 @@ impl Codec for Enclosed {
         Ok(Self { xid, message: Box::new(message) })
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        self.message.emit(self.xid, out)
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        self.message.encode(self.xid, out)
     }
 }
 
-impl Plain for Enclosed {
+impl Plain for EmbeddedMessage {
     fn to_value(&self, version: Version) -> Value {
         Value::Map(vec![
             ("xid".into(), self.xid.to_value(version)),
@@ -127,10 +127,10 @@ impl Plain for Enclosed {
         ])
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         let mut entries = Entries::of(value)?;
         let xid = entries.read("xid", version)?.unwrap_or_default();
-        let message = entries.take("message").ok_or_else(|| Misread::new("has no `message`"))?;
+        let message = entries.take("message").ok_or_else(|| ValueError::new("has no `message`"))?;
         let message = Message::from_value(message, version).map_err(|e| e.under("message"))?;
         entries.finish()?;
         Ok(Self { xid, message: Box::new(message) })
@@ -146,7 +146,7 @@ record! {
         /// How it is done.
         pub flags: BundleFlags,
         /// The request.
-        pub message: Enclosed,
+        pub message: EmbeddedMessage,
         /// More about it.
         pub properties: Vec<BundleProp>,
     }
@@ -166,13 +166,13 @@ choice! {
         /// Times.
         TimeCapability "time_capability" {
             /// How exactly they are kept.
-            sched_accuracy: Time,
+            sched_accuracy: BundleTime,
             /// How far they may lie ahead.
-            sched_max_future: Time,
+            sched_max_future: BundleTime,
             /// How far they may lie back.
-            sched_max_past: Time,
+            sched_max_past: BundleTime,
             /// The time now.
-            timestamp: Time,
+            timestamp: BundleTime,
         } = { V1_5.. => 1 [pad 4, sched_accuracy, sched_max_future, sched_max_past, timestamp,] };
         /// An experimenter's own.
         Experimenter "experimenter" {

@@ -1,8 +1,8 @@
 //! What has a form on the wire, and the functions that the code made from [rows](super::rows) calls.
 
 use super::reader::Reader;
-use crate::error::Part;
-use crate::{EncodeError, Encoder, ParseError, Result, Version, Why};
+use crate::error::ErrorContext;
+use crate::{EncodeError, Encoder, ParseError, ParseErrorKind, Result, Version};
 
 /// Wire numbers of the versions, for patterns.
 pub(crate) mod versions {
@@ -30,7 +30,7 @@ pub(crate) trait Codec: Sized {
     fn parse(r: &mut Reader<'_>) -> Result<Self>;
 
     /// Writes it.
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
 }
 
 /// Another form on the wire for values of `T` than their own.
@@ -39,7 +39,7 @@ pub(crate) trait Adapt<T> {
     fn parse(r: &mut Reader<'_>) -> Result<T>;
 
     /// Writes a value.
-    fn emit(value: &T, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
+    fn encode(value: &T, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
 }
 
 /// One of the places on the wire that a value of `T` is spread over.
@@ -48,7 +48,7 @@ pub(crate) trait Share<T> {
     fn parse(value: &mut T, r: &mut Reader<'_>) -> Result<()>;
 
     /// Writes what of `value` stands here.
-    fn emit(value: &T, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
+    fn encode(value: &T, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
 }
 
 /// Two values that have one form on the wire together.
@@ -57,7 +57,7 @@ pub(crate) trait Both<A, B> {
     fn parse(r: &mut Reader<'_>) -> Result<(A, B)>;
 
     /// Writes them.
-    fn emit(a: &A, b: &B, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
+    fn encode(a: &A, b: &B, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
 }
 
 /// The form on the wire that values have by themselves.
@@ -68,8 +68,8 @@ impl<T: Codec> Adapt<T> for Own {
         T::parse(r)
     }
 
-    fn emit(value: &T, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        value.emit(out)
+    fn encode(value: &T, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        value.encode(out)
     }
 }
 
@@ -83,20 +83,20 @@ pub(crate) fn parse_counted<T, A: Adapt<T>>(r: &mut Reader<'_>, n: usize) -> Res
 }
 
 /// Writes items, and how many they are in the 16 bits at `count_at`.
-pub(crate) fn emit_counted<T, A: Adapt<T>>(
+pub(crate) fn encode_counted<T, A: Adapt<T>>(
     list: &[T],
     count_at: usize,
     out: &mut Encoder<'_>,
 ) -> Result<(), EncodeError> {
-    list.iter().try_for_each(|item| A::emit(item, out))?;
+    list.iter().try_for_each(|item| A::encode(item, out))?;
     out.patch(count_at, list.len())
 }
 
 /// What may stand in a list that goes on to the end of what it is in.
 pub(crate) trait Item: Codec {
     /// Writes a list.
-    fn emit_list(list: &[Self], out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        list.iter().try_for_each(|item| item.emit(out))
+    fn encode_list(list: &[Self], out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        list.iter().try_for_each(|item| item.encode(out))
     }
 }
 
@@ -106,15 +106,15 @@ impl<T: Item> Codec for Vec<T> {
         while !r.is_empty() {
             let (at, item) = (r.at(), T::parse(r)?);
             if r.at() == at {
-                return Err(r.error(UNNAMED, Why::Length));
+                return Err(r.error(UNNAMED, ParseErrorKind::Length));
             }
             list.push(item);
         }
         Ok(list)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        T::emit_list(self, out)
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        T::encode_list(self, out)
     }
 }
 
@@ -123,7 +123,7 @@ impl Codec for Vec<u8> {
         Ok(r.rest().to_vec())
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         out.put(self.as_slice());
         Ok(())
     }
@@ -134,7 +134,7 @@ impl<const N: usize> Codec for [u8; N] {
         r.array(UNNAMED)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         out.put(self.as_slice());
         Ok(())
     }
@@ -147,7 +147,7 @@ macro_rules! numbers {
                 r.array(UNNAMED).map(Self::from_be_bytes)
             }
 
-            fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+            fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
                 out.put(&self.to_be_bytes());
                 Ok(())
             }
@@ -164,8 +164,8 @@ impl<T: Codec> Codec for Box<T> {
         T::parse(r).map(Self::new)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        (**self).emit(out)
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        (**self).encode(out)
     }
 }
 
@@ -187,7 +187,7 @@ pub(crate) trait Choice: Sized {
     fn code(&self, version: Version) -> Result<u64, EncodeError>;
 
     /// Writes what stands behind the number.
-    fn emit_body(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
+    fn encode_body(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError>;
 }
 
 /// One variant of a set of alternatives.
@@ -242,7 +242,7 @@ pub(crate) fn bounded<'a>(
     len: u16,
 ) -> Result<Reader<'a>, ParseError> {
     let left = usize::from(len).checked_sub(r.at() - start);
-    let wrong = r.error_at(start, what, Why::Length);
+    let wrong = r.error_at(start, what, ParseErrorKind::Length);
     r.sub(what, left.ok_or(wrong)?).map_err(|_| wrong)
 }
 
@@ -286,7 +286,7 @@ pub(crate) fn extended(kind: u16, r: &mut Reader<'_>) -> Result<u64> {
 pub(crate) fn parse_tlv<T: Choice>(
     r: &mut Reader<'_>,
     padding: Padding,
-    part: Part,
+    part: ErrorContext,
     code: fn(u16, &mut Reader<'_>) -> Result<u64>,
 ) -> Result<T> {
     parse_framed(r, T::WHAT, padding, part, code, T::parse_as)
@@ -297,16 +297,16 @@ pub(crate) fn parse_framed<T>(
     r: &mut Reader<'_>,
     what: &'static str,
     padding: Padding,
-    part: Part,
+    part: ErrorContext,
     code: fn(u16, &mut Reader<'_>) -> Result<u64>,
     body: impl FnOnce(u64, &mut Reader<'_>) -> Result<T>,
 ) -> Result<T> {
     let mut head = r.nested(what, part)?;
     let (start, kind, len) = (head.at(), head.u16(what)?, usize::from(head.u16(what)?));
     if len < 4 || (padding == Padding::Inside && len % 8 != 0) {
-        return Err(head.error_at(start, what, Why::Length));
+        return Err(head.error_at(start, what, ParseErrorKind::Length));
     }
-    let too_long = head.error_at(start, what, Why::Length);
+    let too_long = head.error_at(start, what, ParseErrorKind::Length);
     let mut inner = head.sub(what, len - 4).map_err(|_| too_long)?;
     let code = code(kind, &mut inner)?;
     let read = body(code, &mut inner)?;
@@ -320,17 +320,17 @@ pub(crate) fn parse_framed<T>(
 }
 
 /// Writes one type-length-value.
-pub(crate) fn emit_tlv<T: Choice>(
+pub(crate) fn encode_tlv<T: Choice>(
     it: &T,
     out: &mut Encoder<'_>,
     padding: Padding,
 ) -> Result<(), EncodeError> {
-    emit_framed(it.code(out.version())?, out, padding, |out| it.emit_body(out))
+    encode_framed(it.code(out.version())?, out, padding, |out| it.encode_body(out))
 }
 
 /// Writes one type-length-value numbered `code`, its value as `body` does.
 #[expect(clippy::cast_possible_truncation, reason = "16 bits under the identity, 32 of it above")]
-pub(crate) fn emit_framed(
+pub(crate) fn encode_framed(
     code: u64,
     out: &mut Encoder<'_>,
     padding: Padding,

@@ -4,7 +4,7 @@ use super::codec::Item;
 use super::codec::versions::*;
 use super::role::Role;
 use super::rows::{choice, codes, record, tlv};
-use super::value::LongText;
+use super::value::ByteString;
 
 codes! {
     /// `OFPCSR_*`: why it is told. OpenFlow 1.5.0 §7.4.8.
@@ -31,7 +31,7 @@ choice! {
         /// Where it is.
         Uri "uri" {
             /// As in `tls:192.168.34.23:6653`.
-            uri: LongText,
+            uri: ByteString,
         } = { V1_5.. => 0 [uri,] };
         /// An experimenter's own.
         Experimenter "experimenter" {

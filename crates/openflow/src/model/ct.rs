@@ -9,8 +9,8 @@ use super::field::EXPERIMENTER;
 use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{flags, record};
-use super::value::{Entries, Misread, Plain, Value};
-use crate::{EncodeError, Encoder, Result, Version, Why};
+use super::value::{Entries, Plain, Value, ValueError};
+use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 flags! {
     /// `NX_CT_F_*`: how a connection is tracked.
@@ -65,7 +65,7 @@ impl<T: Codec> Codec for NumberSource<T> {
             r.take("source", 4)?;
             return T::parse(r).map(Self::Immediate);
         }
-        let too_long = r.error("source", Why::Value);
+        let too_long = r.error("source", ParseErrorKind::Value);
         let (field, bits) = (FieldHeader::parse(r)?, BitRange::parse(r)?);
         if field.id.class == EXPERIMENTER {
             return Err(too_long);
@@ -74,20 +74,20 @@ impl<T: Codec> Codec for NumberSource<T> {
         Ok(Self::Field { field, bits })
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         match self {
             Self::Immediate(number) => {
-                0u32.emit(out)?;
-                number.emit(out)
+                0u32.encode(out)?;
+                number.encode(out)
             }
             Self::Field { field, bits } => {
                 if field.id.class == EXPERIMENTER {
                     let (what, version) = ("source with an experimenter's field", out.version());
                     return Err(EncodeError { what, version, needs: None });
                 }
-                field.emit(out)?;
-                bits.emit(out)?;
-                (size_of::<u16>()..size_of::<T>()).try_for_each(|_| 0u8.emit(out))
+                field.encode(out)?;
+                bits.encode(out)?;
+                (size_of::<u16>()..size_of::<T>()).try_for_each(|_| 0u8.encode(out))
             }
         }
     }
@@ -105,12 +105,12 @@ impl<T: Plain> Plain for NumberSource<T> {
         }
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         if !matches!(value, Value::Map(_)) {
             return T::from_value(value, version).map(Self::Immediate);
         }
         let mut entries = Entries::of(value)?;
-        let missing = |name| Misread::new("is missing").under(name);
+        let missing = |name| ValueError::new("is missing").under(name);
         let read = Self::Field {
             field: entries.read("field", version)?.ok_or_else(|| missing("field"))?,
             bits: entries.read("bits", version)?.ok_or_else(|| missing("bits"))?,

@@ -2,22 +2,22 @@
 
 use super::codec::versions::*;
 use super::rows::record;
-use super::value::Text;
+use super::value::FixedString;
 
 record! {
     /// What a switch says of itself. §7.3.5.1.
     #[derive(Default)]
     pub struct Desc: "desc" {
         /// Maker.
-        pub mfr: Text<256>,
+        pub mfr: FixedString<256>,
         /// Hardware.
-        pub hw: Text<256>,
+        pub hw: FixedString<256>,
         /// Software.
-        pub sw: Text<256>,
+        pub sw: FixedString<256>,
         /// Serial number.
-        pub serial: Text<32>,
+        pub serial: FixedString<32>,
         /// A name for people.
-        pub dp: Text<256>,
+        pub dp: FixedString<256>,
     }
     V1_0.. => [mfr, hw, sw, serial, dp,]
 }
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
     use crate::Version;
     use crate::model::golden::{both_ways, parse};
-    use crate::model::{Message, Multipart, MultipartFlags, Reply, Request};
+    use crate::model::{Message, Multipart, MultipartFlags, MultipartReply, MultipartRequest};
 
     fn place(text: &str, len: usize) -> String {
         let digits = crate::model::value::hex(text.as_bytes());
@@ -52,8 +52,9 @@ mod tests {
             place("None", 256),
         ];
         let more = MultipartFlags::MORE;
-        let asked = Message::MultipartRequest(Multipart { flags: more, body: Request::Desc });
-        let body = Reply::Desc(Box::new(desc));
+        let asked =
+            Message::MultipartRequest(Multipart { flags: more, body: MultipartRequest::Desc });
+        let body = MultipartReply::Desc(Box::new(desc));
         let told = Message::MultipartReply(Multipart { flags: MultipartFlags(0), body });
         for version in (1..=6).map(Version) {
             let old = version == Version::V1_0;

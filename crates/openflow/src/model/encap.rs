@@ -4,8 +4,8 @@ use super::codec::versions::V1_3;
 use super::codec::{Adapt, Choice, Codec, Item};
 use super::reader::Reader;
 use super::rows::choice;
-use crate::error::Part;
-use crate::{EncodeError, Encoder, Result, Why};
+use crate::error::ErrorContext;
+use crate::{EncodeError, Encoder, ParseErrorKind, Result};
 
 choice! {
     /// A property of the header that `encap` pushes.
@@ -40,8 +40,8 @@ impl Adapt<Vec<u8>> for Bytes8 {
         Ok(data)
     }
 
-    fn emit(value: &Vec<u8>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        bytes_in_8_bits(value.len(), out)?.emit(out)?;
+    fn encode(value: &Vec<u8>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        bytes_in_8_bits(value.len(), out)?.encode(out)?;
         let start = out.len();
         out.put(value.as_slice());
         out.pad_to_8(start);
@@ -62,12 +62,13 @@ impl Item for EncapProperty {}
 /// What has more bytes than its row says is kept whole.
 impl Codec for EncapProperty {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        let mut head = r.nested(Self::WHAT, Part::Action)?;
+        let mut head = r.nested(Self::WHAT, ErrorContext::Action)?;
         let (at, class) = (head.at(), head.u16(Self::WHAT)?);
         let [kind, len] = head.array(Self::WHAT)?;
         let len = usize::from(len);
-        let body =
-            len.checked_sub(4).ok_or_else(|| head.error_at(at + 3, Self::WHAT, Why::Length))?;
+        let body = len
+            .checked_sub(4)
+            .ok_or_else(|| head.error_at(at + 3, Self::WHAT, ParseErrorKind::Length))?;
         let (code, mut inner) =
             (u64::from(class) << 8 | u64::from(kind), head.sub(Self::WHAT, body)?);
         let whole = inner.clone();
@@ -81,16 +82,16 @@ impl Codec for EncapProperty {
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "the class is over 8 bits of type")]
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let start = out.len();
         let code = match self {
             // It may have a row, and more bytes than that says.
             Self::Other { code, .. } => *code,
             known => known.code(out.version())?,
         };
-        ((code >> 8) as u16).emit(out)?;
-        0u16.emit(out)?;
-        self.emit_body(out)?;
+        ((code >> 8) as u16).encode(out)?;
+        0u16.encode(out)?;
+        self.encode_body(out)?;
         let len = bytes_in_8_bits(out.len() - start, out)?;
         out.patch(start + 2, usize::from(u16::from_be_bytes([code as u8, len])))?;
         out.pad_to_8(start);

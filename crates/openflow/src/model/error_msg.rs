@@ -3,7 +3,7 @@
 use super::codec::Codec;
 use super::errors::{ErrorCode, ErrorForm, ErrorReason, ErrorRow, ErrorType};
 use super::reader::Reader;
-use super::value::{Entries, Misread, Plain, Value, code, of_code, of_number};
+use super::value::{Entries, Plain, Value, ValueError, code, of_code, of_number};
 use crate::{EncodeError, Encoder, Result, Version};
 
 /// A request that failed. §7.4.4.
@@ -41,23 +41,23 @@ impl Codec for ErrorReason {
         Ok(Self::from_form(form, version))
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         match self.form(out.version())? {
             ErrorForm::Standard(kind, code) => {
-                kind.emit(out)?;
-                code.emit(out)
+                kind.encode(out)?;
+                code.encode(out)
             }
             ErrorForm::Vendor(vendor, kind, code) => {
-                NXET_VENDOR.emit(out)?;
-                NXVC_VENDOR_ERROR.emit(out)?;
-                vendor.emit(out)?;
-                kind.emit(out)?;
-                code.emit(out)
+                NXET_VENDOR.encode(out)?;
+                NXVC_VENDOR_ERROR.encode(out)?;
+                vendor.encode(out)?;
+                kind.encode(out)?;
+                code.encode(out)
             }
             ErrorForm::Experimenter(experimenter, exp_type) => {
-                EXPERIMENTER.emit(out)?;
-                exp_type.emit(out)?;
-                experimenter.emit(out)
+                EXPERIMENTER.encode(out)?;
+                exp_type.encode(out)?;
+                experimenter.encode(out)
             }
         }
     }
@@ -68,9 +68,9 @@ impl Codec for ErrorMsg {
         Ok(Self { reason: Codec::parse(r)?, data: Codec::parse(r)? })
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        self.reason.emit(out)?;
-        self.data.emit(out)
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        self.reason.encode(out)?;
+        self.data.encode(out)
     }
 }
 
@@ -99,10 +99,10 @@ impl Plain for ErrorMsg {
         Value::Map(map)
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         let mut entries = Entries::of(value)?;
-        let kind = entries.take("kind").ok_or_else(|| Misread::new("has no `kind`"))?;
-        let given = entries.take("code").ok_or_else(|| Misread::new("has no `code`"))?;
+        let kind = entries.take("kind").ok_or_else(|| ValueError::new("has no `kind`"))?;
+        let given = entries.take("code").ok_or_else(|| ValueError::new("has no `code`"))?;
         let coded = |kind| code_of(kind, given, version).map_err(|e| e.under("code"));
         let reason = match kind {
             Value::Text(text) if text == "vendor" => ErrorReason::Vendor {
@@ -128,12 +128,12 @@ impl Plain for ErrorMsg {
     }
 }
 
-fn too_large() -> Misread {
-    Misread::new("is too large")
+fn too_large() -> ValueError {
+    ValueError::new("is too large")
 }
 
 /// The number of a code of `kind` that is told by name or number.
-fn code_of(kind: Option<ErrorType>, value: &Value, version: Version) -> Result<u64, Misread> {
+fn code_of(kind: Option<ErrorType>, value: &Value, version: Version) -> Result<u64, ValueError> {
     if let (Value::Text(name), Some(kind)) = (value, kind)
         && let Some(row) = ErrorRow::named(kind, name, version)
     {

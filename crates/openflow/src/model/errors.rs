@@ -5,7 +5,7 @@ use core::fmt;
 use super::codec::versions::*;
 use super::codec::{NICIRA, ONF, lacks};
 use super::rows::codes;
-use crate::{EncodeError, ParseError, Part, Version};
+use crate::{EncodeError, ErrorContext, ParseError, Version};
 
 codes! {
     /// What sort of request failed, numbered as in 1.1 and later. §7.4.4.
@@ -271,12 +271,12 @@ impl ErrorReason {
         if matches!(reason.form(version), Ok(ErrorForm::Standard(..))) {
             return reason;
         }
-        let of_request = ParseError { part: Part::Request, ..error };
+        let of_request = ParseError { part: ErrorContext::Request, ..error };
         let (kind, code) = match error.part {
-            Part::TableFeatures if version > Version::V1_3 => {
-                ParseError { part: Part::Property, ..error }.code()
+            ErrorContext::TableFeatures if version > Version::V1_3 => {
+                ParseError { part: ErrorContext::Property, ..error }.code()
             }
-            Part::SetField => ParseError { part: Part::Action, ..error }.code(),
+            ErrorContext::SetField => ParseError { part: ErrorContext::Action, ..error }.code(),
             _ => of_request.code(),
         };
         Self::standard(kind, code.0)
@@ -413,19 +413,20 @@ mod tests {
 
     #[test]
     fn a_fault_deserves_what_the_version_has() {
-        let fault = ParseError::new("match", 8, crate::Why::Length).within(Part::Match);
+        let fault =
+            ParseError::new("match", 8, crate::ParseErrorKind::Length).within(ErrorContext::Match);
         let deserved = |part, version| ErrorReason::deserved(fault.within(part), version);
         let bad_len = ErrorReason::standard(ErrorType::BAD_REQUEST, 6);
-        assert_eq!(deserved(Part::Match, Version::V1_0), bad_len);
+        assert_eq!(deserved(ErrorContext::Match, Version::V1_0), bad_len);
         let bad_match = ErrorReason::standard(ErrorType::BAD_MATCH, 1);
-        assert_eq!(deserved(Part::Match, Version::V1_1), bad_match);
-        assert_eq!(deserved(Part::Instruction, Version::V1_1), bad_len);
-        assert_eq!(deserved(Part::Property, Version::V1_3), bad_len);
+        assert_eq!(deserved(ErrorContext::Match, Version::V1_1), bad_match);
+        assert_eq!(deserved(ErrorContext::Instruction, Version::V1_1), bad_len);
+        assert_eq!(deserved(ErrorContext::Property, Version::V1_3), bad_len);
         let of_tables = ErrorReason::standard(ErrorType::TABLE_FEATURES_FAILED, 3);
-        assert_eq!(deserved(Part::TableFeatures, Version::V1_3), of_tables);
+        assert_eq!(deserved(ErrorContext::TableFeatures, Version::V1_3), of_tables);
         let of_action = ErrorReason::standard(ErrorType::BAD_ACTION, 1);
-        assert_eq!(deserved(Part::SetField, Version::V1_0), of_action);
+        assert_eq!(deserved(ErrorContext::SetField, Version::V1_0), of_action);
         let property = ErrorReason::standard(ErrorType::BAD_PROPERTY, 1);
-        assert_eq!(deserved(Part::TableFeatures, Version::V1_4), property);
+        assert_eq!(deserved(ErrorContext::TableFeatures, Version::V1_4), property);
     }
 }

@@ -30,7 +30,7 @@ const NSH: u32 = 0x005a_d650;
 
 /// How a value is written in text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum FieldFormat {
     /// A decimal number.
     Decimal,
     /// A hexadecimal number.
@@ -55,7 +55,7 @@ pub enum Form {
 
 /// Whether a mask may come with a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Masks {
+pub enum MaskSupport {
     /// None.
     No,
     /// Open vSwitch takes any, the specification none.
@@ -66,7 +66,7 @@ pub enum Masks {
 
 /// What must be matched together with a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
+pub enum Prerequisite {
     /// A field, whatever its value.
     Present(FieldId),
     /// A field, with one of these values.
@@ -76,9 +76,9 @@ pub enum Need {
 }
 
 /// All of it.
-pub type Needs = &'static [Need];
+pub type Prerequisites = &'static [Prerequisite];
 
-impl Need {
+impl Prerequisite {
     /// The field it is about.
     pub const fn id(self) -> FieldId {
         match self {
@@ -98,7 +98,7 @@ impl Need {
     }
 }
 
-impl core::fmt::Display for Need {
+impl core::fmt::Display for Prerequisite {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         let name = self.id().name();
         match self {
@@ -141,13 +141,13 @@ pub struct FieldRow {
     /// Bytes of a value; the most there may be if [`is_variable`](Self::is_variable).
     pub bytes: u8,
     /// How values are written.
-    pub form: Form,
+    pub form: FieldFormat,
     /// Whether masks are allowed.
-    pub masks: Masks,
+    pub masks: MaskSupport,
     /// The first version whose own match can have it.
     pub since: Version,
     /// What must be matched as well.
-    pub needs: Needs,
+    pub needs: Prerequisites,
     /// All its headers, its own first.
     pub headers: &'static [FieldHeaderRow],
     /// Other names that `ovs-ofctl` knows it by.
@@ -169,7 +169,7 @@ impl FieldRow {
 
     /// Whether a mask may come with it, in Open vSwitch at least.
     pub fn maskable(&self) -> bool {
-        self.masks != Masks::No
+        self.masks != MaskSupport::No
     }
 }
 
@@ -194,8 +194,8 @@ macro_rules! fields {
                 name: $name,
                 bits: $bits,
                 bytes: $bytes,
-                form: Form::$form $(($of))?,
-                masks: Masks::$masks,
+                form: FieldFormat::$form $(($of))?,
+                masks: MaskSupport::$masks,
                 since: Version::$since,
                 needs: $needs,
                 headers: &[

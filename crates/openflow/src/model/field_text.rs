@@ -7,10 +7,10 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::field::{Field, FieldId, FieldRow, Form, VID_PRESENT};
+use super::field::{Field, FieldFormat, FieldId, FieldRow, VID_PRESENT};
 use super::matching::Match;
 use super::oxm::{FieldHeader, Oxm};
-use super::value::{Entries, Misread, Plain, Value, hex, number, text_of, unhex};
+use super::value::{Entries, Plain, Value, ValueError, hex, number, text_of, unhex};
 use crate::{MacAddr, PortNo, Version};
 
 /// `nw_frag` by name: value and mask.
@@ -40,19 +40,19 @@ impl Field {
     }
 
     /// `None` if the form cannot say it.
-    fn in_form(&self, form: Form) -> Option<String> {
+    fn in_form(&self, form: FieldFormat) -> Option<String> {
         let (value, mask) = (self.value, self.mask);
         let with = |value: String, mask: Option<String>| match mask {
             Some(mask) => format!("{value}/{mask}"),
             None => value,
         };
         match form {
-            Form::Decimal if mask.is_none() => Some(value.to_string()),
-            Form::Mac => {
+            FieldFormat::Decimal if mask.is_none() => Some(value.to_string()),
+            FieldFormat::Mac => {
                 let mac = |n: u128| u64::try_from(n).map(|n| MacAddr::from_u64(n).to_string());
                 Some(with(mac(value).ok()?, mask.map(mac).transpose().ok()?))
             }
-            Form::Ipv4 => {
+            FieldFormat::Ipv4 => {
                 let ip = |n: u128| u32::try_from(n).map(|n| Ipv4Addr::from(n).to_string());
                 let mask_text = |mask: u128| match prefix(mask, 32) {
                     Some(bits) => Ok(bits.to_string()),
@@ -60,27 +60,30 @@ impl Field {
                 };
                 Some(with(ip(value).ok()?, mask.map(mask_text).transpose().ok()?))
             }
-            Form::Ipv6 => {
+            FieldFormat::Ipv6 => {
                 let ip = |n| Ipv6Addr::from_bits(n).to_string();
                 let mask_text = |m| prefix(m, 128).map_or_else(|| ip(m), |bits| bits.to_string());
                 Some(with(ip(value), mask.map(mask_text)))
             }
-            Form::Port if mask.is_none() => Some(self.port_text()),
-            Form::Vlan => match (value, mask) {
+            FieldFormat::Port if mask.is_none() => Some(self.port_text()),
+            FieldFormat::Vlan => match (value, mask) {
                 (0, None) => Some("none".into()),
                 (VID_PRESENT, Some(VID_PRESENT)) => Some("any".into()),
                 (vid, None) if vid & !0xfff == VID_PRESENT => Some((vid & 0xfff).to_string()),
                 _ => None,
             },
-            Form::Flags(names) => self.flags_text(names),
-            Form::PacketType if mask.is_none() => {
+            FieldFormat::Flags(names) => self.flags_text(names),
+            FieldFormat::PacketType if mask.is_none() => {
                 Some(format!("({},{:#x})", value >> 16, value & 0xffff))
             }
-            Form::Frag => {
+            FieldFormat::Frag => {
                 let named = FRAG.iter().find(|row| row.1 == value && row.2 == mask);
                 named.map(|row| row.0.into())
             }
-            Form::Decimal | Form::Hex | Form::Port | Form::PacketType => None,
+            FieldFormat::Decimal
+            | FieldFormat::Hex
+            | FieldFormat::Port
+            | FieldFormat::PacketType => None,
         }
     }
 
@@ -115,18 +118,18 @@ impl Field {
     ///
     /// # Errors
     /// What is no value of the field, is too large for it, or is longer than 16 bytes.
-    pub fn from_text(id: FieldId, text: &str) -> Result<Self, Misread> {
+    pub fn from_text(id: FieldId, text: &str) -> Result<Self, ValueError> {
         let field = Self::new(id, 0);
         let read = match id.row() {
             Some(row) if row.is_variable() => variable(id, text),
             Some(row) => of_form(field, row.form, text),
             None => numbers(field, text),
         };
-        let wrong = || Misread::new(format!("`{text}` is no value of {}", id.name()));
+        let wrong = || ValueError::new(format!("`{text}` is no value of {}", id.name()));
         let field = read.ok_or_else(wrong)?;
         if (field.value | field.mask.unwrap_or_default()) & !field.room() != 0 {
             let bytes = field.len;
-            return Err(Misread::new(format!(
+            return Err(ValueError::new(format!(
                 "`{text}` is more than {} has, {bytes} bytes",
                 id.name()
             )));
@@ -180,17 +183,17 @@ fn variable(id: FieldId, text: &str) -> Option<Field> {
     Some(field)
 }
 
-fn of_form(field: Field, form: Form, text: &str) -> Option<Field> {
+fn of_form(field: Field, form: FieldFormat, text: &str) -> Option<Field> {
     match form {
-        Form::Decimal | Form::Hex => numbers(field, text),
-        Form::Mac => {
+        FieldFormat::Decimal | FieldFormat::Hex => numbers(field, text),
+        FieldFormat::Mac => {
             let mac = |text: &str| match MacAddr::from_text(text) {
                 Some(mac) => Some(mac.to_u64().into()),
                 None => integer(text).filter(|_| text.starts_with("0x")),
             };
             pair(field, text, mac, mac)
         }
-        Form::Ipv4 => {
+        FieldFormat::Ipv4 => {
             let ip = |text: &str| match text.parse::<Ipv4Addr>() {
                 Ok(ip) => Some(u32::from(ip).into()),
                 Err(_) => integer(text).filter(|_| text.starts_with("0x")),
@@ -198,7 +201,7 @@ fn of_form(field: Field, form: Form, text: &str) -> Option<Field> {
             let bits = |text: &str| text.parse().ok().and_then(|ones| prefix_mask(ones, 32));
             pair(field, text, ip, |text| bits(text).or_else(|| ip(text)))
         }
-        Form::Ipv6 => {
+        FieldFormat::Ipv6 => {
             let ip = |text: &str| match text.parse::<Ipv6Addr>() {
                 Ok(ip) => Some(ip.to_bits()),
                 Err(_) => integer(text).filter(|_| text.starts_with("0x")),
@@ -206,14 +209,16 @@ fn of_form(field: Field, form: Form, text: &str) -> Option<Field> {
             let bits = |text: &str| text.parse().ok().and_then(|ones| prefix_mask(ones, 128));
             pair(field, text, ip, |text| bits(text).or_else(|| ip(text)))
         }
-        Form::Port => match PortNo::NAMES.iter().find(|row| row.1.eq_ignore_ascii_case(text)) {
-            Some((port, _)) if field.len == 2 => {
-                Some(Field { value: port.to_u16().ok()?.into(), ..field })
+        FieldFormat::Port => {
+            match PortNo::NAMES.iter().find(|row| row.1.eq_ignore_ascii_case(text)) {
+                Some((port, _)) if field.len == 2 => {
+                    Some(Field { value: port.to_u16().ok()?.into(), ..field })
+                }
+                Some((port, _)) => Some(Field { value: port.0.into(), ..field }),
+                None => numbers(field, text),
             }
-            Some((port, _)) => Some(Field { value: port.0.into(), ..field }),
-            None => numbers(field, text),
-        },
-        Form::Vlan => match text {
+        }
+        FieldFormat::Vlan => match text {
             "none" => Some(field),
             "any" => Some(Field { value: VID_PRESENT, ..field }.masked(VID_PRESENT)),
             _ if text.starts_with("0x") => numbers(field, text),
@@ -222,8 +227,8 @@ fn of_form(field: Field, form: Form, text: &str) -> Option<Field> {
                 Some(Field { value: VID_PRESENT | u128::from(vid), ..field })
             }
         },
-        Form::Flags(names) => flags(field, names, text).or_else(|| numbers(field, text)),
-        Form::PacketType => {
+        FieldFormat::Flags(names) => flags(field, names, text).or_else(|| numbers(field, text)),
+        FieldFormat::PacketType => {
             let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
             let Some((space, kind)) = inner.and_then(|text| text.split_once(',')) else {
                 return numbers(field, text);
@@ -231,7 +236,7 @@ fn of_form(field: Field, form: Form, text: &str) -> Option<Field> {
             let half = |text: &str| integer(text.trim()).filter(|n| *n <= 0xffff);
             Some(Field { value: half(space)? << 16 | half(kind)?, ..field })
         }
-        Form::Frag => match FRAG.iter().find(|row| row.0 == text) {
+        FieldFormat::Frag => match FRAG.iter().find(|row| row.0 == text) {
             Some((_, value, mask)) => Some(Field { value: *value, mask: *mask, ..field }),
             None => numbers(field, text),
         },
@@ -258,7 +263,7 @@ fn flags(field: Field, names: &[(&str, u32)], text: &str) -> Option<Field> {
 }
 
 /// Bytes as hex digits, `0x` in front or not; a mask behind a slash.
-fn wide(id: FieldId, text: &str) -> Result<Oxm, Misread> {
+fn wide(id: FieldId, text: &str) -> Result<Oxm, ValueError> {
     let bytes = |text: &str| {
         let digits = text.strip_prefix("0x").unwrap_or(text);
         unhex(&if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.into() })
@@ -268,12 +273,14 @@ fn wide(id: FieldId, text: &str) -> Result<Oxm, Misread> {
         None => (bytes(text)?, None),
     };
     if mask.as_ref().is_some_and(|mask| mask.len() != value.len()) {
-        return Err(Misread::new(format!("`{text}` has a mask that is not as long as its value")));
+        return Err(ValueError::new(format!(
+            "`{text}` has a mask that is not as long as its value"
+        )));
     }
     let low = |bytes: &[u8]| bytes.iter().fold(0, |n, &byte| n << 8 | u128::from(byte));
     let is_variable = id.row().is_some_and(FieldRow::is_variable);
     if value.is_empty() && is_variable {
-        return Err(Misread::new(format!("`{text}` is no value of {}", id.name())));
+        return Err(ValueError::new(format!("`{text}` is no value of {}", id.name())));
     }
     match u8::try_from(value.len()) {
         Ok(len @ 1..=16) if is_variable => {
@@ -310,7 +317,7 @@ impl Oxm {
     ///
     /// # Errors
     /// A name that no field has, a value that the field has not.
-    pub fn from_text(name: &str, text: &str) -> Result<Self, Misread> {
+    pub fn from_text(name: &str, text: &str) -> Result<Self, ValueError> {
         if let Some(id) = FieldId::from_numbers(name) {
             let (value, mask) = match wide(id, text)? {
                 Self::Wide { value, mask, .. } => (value, mask),
@@ -319,7 +326,7 @@ impl Oxm {
             };
             return Ok(Self::Wide { id, value, mask });
         }
-        let unknown = || Misread::new(format!("`{name}` is no field that is known here"));
+        let unknown = || ValueError::new(format!("`{name}` is no field that is known here"));
         let id = FieldId::from_name(name).ok_or_else(unknown)?;
         match id.row() {
             Some(row) if row.is_variable() => wide(id, text),
@@ -334,7 +341,7 @@ impl Oxm {
         n.map_or(Value::Text(text), super::value::of_number)
     }
 
-    fn from_plain(name: &str, value: &Value) -> Result<Self, Misread> {
+    fn from_plain(name: &str, value: &Value) -> Result<Self, ValueError> {
         let read = match value {
             Value::Number(n) => Self::from_text(name, &n.to_string()),
             value => text_of(value).and_then(|text| Self::from_text(name, text)),
@@ -349,13 +356,13 @@ impl Plain for Oxm {
         Value::Map(vec![(self.name().into(), self.plain_value())])
     }
 
-    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         match value {
             Value::Map(entries) => match entries.as_slice() {
                 [(name, value)] => Self::from_plain(name, value),
-                more => Err(Misread::new(format!("expected one field, found {}", more.len()))),
+                more => Err(ValueError::new(format!("expected one field, found {}", more.len()))),
             },
-            other => Err(Misread::new(format!("expected an object, found {}", other.kind()))),
+            other => Err(ValueError::new(format!("expected an object, found {}", other.kind()))),
         }
     }
 }
@@ -366,9 +373,9 @@ impl Plain for Match {
         Value::Map(self.fields.iter().map(entry).collect())
     }
 
-    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         let Value::Map(entries) = value else {
-            return Err(Misread::new(format!("expected an object, found {}", value.kind())));
+            return Err(ValueError::new(format!("expected an object, found {}", value.kind())));
         };
         let fields = entries.iter().map(|(name, value)| Oxm::from_plain(name, value));
         Ok(Self { fields: fields.collect::<Result<_, _>>()? })
@@ -381,10 +388,10 @@ impl Plain for FieldId {
         Value::Text(self.name().into_owned())
     }
 
-    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         let name = text_of(value)?;
         let id = Self::from_name(name).or_else(|| Self::from_numbers(name));
-        id.ok_or_else(|| Misread::new(format!("`{name}` is no field that is known here")))
+        id.ok_or_else(|| ValueError::new(format!("`{name}` is no field that is known here")))
     }
 }
 
@@ -405,15 +412,15 @@ impl Plain for FieldHeader {
         ])
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         let Value::Text(text) = value else {
             let mut entries = Entries::of(value)?;
             let id: Option<FieldId> = entries.read("field", version)?;
             let masked = entries.read("masked", version)?.unwrap_or_default();
             let len = entries.take("len").map(number).transpose()?;
             entries.finish()?;
-            let mut header = Self::from(id.ok_or_else(|| Misread::new("has no `field`"))?);
-            let too_long = |_| Misread::new("is over 255").under("len");
+            let mut header = Self::from(id.ok_or_else(|| ValueError::new("has no `field`"))?);
+            let too_long = |_| ValueError::new("is over 255").under("len");
             if let Some(len) = len {
                 header.len = u8::try_from(len).map_err(too_long)?;
             }

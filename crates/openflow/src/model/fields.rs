@@ -9,7 +9,7 @@
 //! takes headers of classes 0 and 1 in every match but the fixed ones; what has no other header is hence known since 1.2.
 //! `meta-flow` is `lib/meta-flow.xml` of Open vSwitch 3.7.
 
-use super::field::{FieldId, Form, Masks, Need, Needs, fields};
+use super::field::{FieldFormat, FieldId, MaskSupport, Prerequisite, Prerequisites, fields};
 use crate::Version;
 
 /// `OFPXMT_OFB_IPV6_EXTHDR`'s bits. §7.2.3.7.
@@ -52,27 +52,31 @@ const CT_STATE: &[(&str, u32)] = &[
 
 const TUN_FLAGS: &[(&str, u32)] = &[("oam", 1)];
 
-const NONE: Needs = &[];
-const IN_PORT: Needs = &[Need::Present(FieldId::IN_PORT)];
-const VLAN: Needs = &[Need::Bits(FieldId::VLAN_VID, 0x1000)];
-const IP: Needs = &[Need::OneOf(FieldId::ETH_TYPE, &[0x0800, 0x86dd])];
-const IPV4: Needs = &[Need::OneOf(FieldId::ETH_TYPE, &[0x0800])];
-const IPV6: Needs = &[Need::OneOf(FieldId::ETH_TYPE, &[0x86dd])];
-const ARP: Needs = &[Need::OneOf(FieldId::ETH_TYPE, &[0x0806, 0x8035])];
-const MPLS: Needs = &[Need::OneOf(FieldId::ETH_TYPE, &[0x8847, 0x8848])];
-const PBB: Needs = &[Need::OneOf(FieldId::ETH_TYPE, &[0x88e7])];
-const NSH: Needs = &[Need::OneOf(FieldId::ETH_TYPE, &[0x894f])];
-const TCP: Needs = &[Need::OneOf(FieldId::IP_PROTO, &[6])];
-const UDP: Needs = &[Need::OneOf(FieldId::IP_PROTO, &[17])];
-const SCTP: Needs = &[Need::OneOf(FieldId::IP_PROTO, &[132])];
-const ICMP: Needs =
-    &[Need::OneOf(FieldId::ETH_TYPE, &[0x0800]), Need::OneOf(FieldId::IP_PROTO, &[1])];
-const ICMPV6: Needs =
-    &[Need::OneOf(FieldId::ETH_TYPE, &[0x86dd]), Need::OneOf(FieldId::IP_PROTO, &[58])];
-const ND: Needs = &[Need::OneOf(FieldId::ICMPV6_TYPE, &[135, 136])];
-const ND_SOLICIT: Needs = &[Need::OneOf(FieldId::ICMPV6_TYPE, &[135])];
-const ND_ADVERT: Needs = &[Need::OneOf(FieldId::ICMPV6_TYPE, &[136])];
-const CT: Needs = &[Need::Bits(FieldId::CT_STATE, 0x20)];
+const NONE: Prerequisites = &[];
+const IN_PORT: Prerequisites = &[Prerequisite::Present(FieldId::IN_PORT)];
+const VLAN: Prerequisites = &[Prerequisite::Bits(FieldId::VLAN_VID, 0x1000)];
+const IP: Prerequisites = &[Prerequisite::OneOf(FieldId::ETH_TYPE, &[0x0800, 0x86dd])];
+const IPV4: Prerequisites = &[Prerequisite::OneOf(FieldId::ETH_TYPE, &[0x0800])];
+const IPV6: Prerequisites = &[Prerequisite::OneOf(FieldId::ETH_TYPE, &[0x86dd])];
+const ARP: Prerequisites = &[Prerequisite::OneOf(FieldId::ETH_TYPE, &[0x0806, 0x8035])];
+const MPLS: Prerequisites = &[Prerequisite::OneOf(FieldId::ETH_TYPE, &[0x8847, 0x8848])];
+const PBB: Prerequisites = &[Prerequisite::OneOf(FieldId::ETH_TYPE, &[0x88e7])];
+const NSH: Prerequisites = &[Prerequisite::OneOf(FieldId::ETH_TYPE, &[0x894f])];
+const TCP: Prerequisites = &[Prerequisite::OneOf(FieldId::IP_PROTO, &[6])];
+const UDP: Prerequisites = &[Prerequisite::OneOf(FieldId::IP_PROTO, &[17])];
+const SCTP: Prerequisites = &[Prerequisite::OneOf(FieldId::IP_PROTO, &[132])];
+const ICMP: Prerequisites = &[
+    Prerequisite::OneOf(FieldId::ETH_TYPE, &[0x0800]),
+    Prerequisite::OneOf(FieldId::IP_PROTO, &[1]),
+];
+const ICMPV6: Prerequisites = &[
+    Prerequisite::OneOf(FieldId::ETH_TYPE, &[0x86dd]),
+    Prerequisite::OneOf(FieldId::IP_PROTO, &[58]),
+];
+const ND: Prerequisites = &[Prerequisite::OneOf(FieldId::ICMPV6_TYPE, &[135, 136])];
+const ND_SOLICIT: Prerequisites = &[Prerequisite::OneOf(FieldId::ICMPV6_TYPE, &[135])];
+const ND_ADVERT: Prerequisites = &[Prerequisite::OneOf(FieldId::ICMPV6_TYPE, &[136])];
+const CT: Prerequisites = &[Prerequisite::Bits(FieldId::CT_STATE, 0x20)];
 
 fields! {
     IN_PORT: "in_port", 32 in 4, Port, No, V1_0, NONE, [OXM_OF_IN_PORT(0, V1_2)], ["in_port_oxm"], "§7.2.3.7";

@@ -18,10 +18,10 @@ impl Share<Stats> for Duration {
         Ok(())
     }
 
-    fn emit(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let Elapsed { sec, nsec } = stats.duration().unwrap_or(Self::UNKNOWN);
-        sec.emit(out)?;
-        nsec.emit(out)
+        sec.encode(out)?;
+        nsec.encode(out)
     }
 }
 
@@ -36,7 +36,7 @@ impl Share<Stats> for Counts {
         Ok(())
     }
 
-    fn emit(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         allow(stats, out, |stat| !matches!(stat, Stat::FlowCount(_)))?;
         put_counts(stats, out)
     }
@@ -53,10 +53,10 @@ impl Adapt<Stats> for Sums {
         Ok(stats)
     }
 
-    fn emit(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         allow(stats, out, |stat| !matches!(stat, Stat::Duration(_)))?;
         put_counts(stats, out)?;
-        stats.flow_count().unwrap_or(u32::MAX).emit(out)
+        stats.flow_count().unwrap_or(u32::MAX).encode(out)
     }
 }
 
@@ -76,8 +76,8 @@ fn known<T: Copy + PartialEq>(n: T, unknown: T) -> Option<T> {
 }
 
 fn put_counts(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-    stats.packet_count().unwrap_or(u64::MAX).emit(out)?;
-    stats.byte_count().unwrap_or(u64::MAX).emit(out)
+    stats.packet_count().unwrap_or(u64::MAX).encode(out)?;
+    stats.byte_count().unwrap_or(u64::MAX).encode(out)
 }
 
 /// Refuses what no version before 1.5 has a place for, what `is_here` does not have one for, and what is there twice.

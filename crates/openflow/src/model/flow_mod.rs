@@ -49,7 +49,7 @@ impl Adapt<FlowModFlags> for FlagBits {
         Ok(FlowModFlags(bits.into()))
     }
 
-    fn emit(value: &FlowModFlags, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(value: &FlowModFlags, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (version, FlowModFlags(mut bits)) = (out.version(), *value);
         if version == Version::V1_0 {
             if value.contains(FlowModFlags::RESET_COUNTS) {
@@ -60,7 +60,7 @@ impl Adapt<FlowModFlags> for FlagBits {
             }
         }
         let emerg = EncodeError { what: "emerg", version, needs: None };
-        u16::try_from(bits).map_err(|_| emerg)?.emit(out)
+        u16::try_from(bits).map_err(|_| emerg)?.encode(out)
     }
 }
 

@@ -9,8 +9,8 @@ use super::instruction::{ActionsOf10, Instruction};
 use super::matching::{Match, Nxm};
 use super::reader::Reader;
 use super::rows::{choice, codes, flags, record};
-use crate::error::Part;
-use crate::{EncodeError, Encoder, PortNo, Result, Why};
+use crate::error::ErrorContext;
+use crate::{EncodeError, Encoder, ParseErrorKind, PortNo, Result};
 
 codes! {
     /// What is done with a monitor. OpenFlow 1.4.0 §7.3.5.17.
@@ -98,14 +98,14 @@ impl Both<Match, bool> for OnfMatch {
         Ok((Nxm::parse(r)?, headless))
     }
 
-    fn emit(matching: &Match, headless: &bool, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(matching: &Match, headless: &bool, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         if *headless {
-            return Nxm::emit(matching, out);
+            return Nxm::encode(matching, out);
         }
         let start = out.len();
-        OFPMT_OXM.emit(out)?;
+        OFPMT_OXM.encode(out)?;
         out.put(&[0u8; 2]);
-        Nxm::emit(matching, out)?;
+        Nxm::encode(matching, out)?;
         out.patch_len(start, 2)
     }
 }
@@ -152,12 +152,12 @@ struct WideReason;
 
 impl Adapt<FlowRemovedReason> for WideReason {
     fn parse(r: &mut Reader<'_>) -> Result<FlowRemovedReason> {
-        let wrong = r.error("reason", Why::Value);
+        let wrong = r.error("reason", ParseErrorKind::Value);
         u8::try_from(r.u16("reason")?).map(FlowRemovedReason).map_err(|_| wrong)
     }
 
-    fn emit(value: &FlowRemovedReason, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        u16::from(value.0).emit(out)
+    fn encode(value: &FlowRemovedReason, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        u16::from(value.0).encode(out)
     }
 }
 
@@ -189,8 +189,8 @@ impl Item for FlowUpdate {}
 /// The length of all, the number, the rest.
 impl Codec for FlowUpdate {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        let mut head = r.nested(Self::WHAT, Part::Request)?;
-        let wrong = head.error(Self::WHAT, Why::Length);
+        let mut head = r.nested(Self::WHAT, ErrorContext::Request)?;
+        let wrong = head.error(Self::WHAT, ParseErrorKind::Length);
         let len = usize::from(head.u16(Self::WHAT)?);
         let event = head.u16(Self::WHAT)?;
         let rest = len.checked_sub(4).filter(|_| len % 8 == 0).ok_or(wrong)?;
@@ -201,13 +201,13 @@ impl Codec for FlowUpdate {
         Ok(read)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (start, version) = (out.len(), out.version());
         let unknown = EncodeError { what: Self::WHAT, version, needs: None };
         let event = u16::try_from(self.code(version)?).map_err(|_| unknown)?;
         out.put(&[0u8; 2]);
-        event.emit(out)?;
-        self.emit_body(out)?;
+        event.encode(out)?;
+        self.encode_body(out)?;
         if !(out.len() - start).is_multiple_of(8) {
             return Err(unknown);
         }
@@ -218,7 +218,7 @@ impl Codec for FlowUpdate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::multipart::{Reply, Request};
+    use crate::model::multipart::{MultipartReply, MultipartRequest};
     use crate::model::vectors::{Seen, damage, prove};
     use crate::model::{Message, PacketInProp};
 
@@ -260,8 +260,8 @@ mod tests {
             "nx_aggregate",
             "flow_monitor",
         ];
-        seen.all::<Request>(&["multipart_request.body"], |row| parts.contains(&row.name));
-        seen.all::<Reply>(&["multipart_reply.body"], |row| parts.contains(&row.name));
+        seen.all::<MultipartRequest>(&["multipart_request.body"], |row| parts.contains(&row.name));
+        seen.all::<MultipartReply>(&["multipart_reply.body"], |row| parts.contains(&row.name));
         seen.all::<FlowUpdate>(&["flow_monitor.updates"], |_| true);
         seen.all::<PacketInProp>(&["nx_packet_in2.properties"], |_| true);
         seen.all::<PacketInProp>(&["nx_resume.properties"], |_| true);

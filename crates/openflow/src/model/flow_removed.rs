@@ -93,10 +93,10 @@ macro_rules! plus_one {
                 Ok(<$t>::parse(r)?.checked_sub(1))
             }
 
-            fn emit(value: &Option<$t>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+            fn encode(value: &Option<$t>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
                 let (what, version) = ("number of all ones", out.version());
                 let too_large = EncodeError { what, version, needs: None };
-                value.map_or(Some(0), |n| n.checked_add(1)).ok_or(too_large)?.emit(out)
+                value.map_or(Some(0), |n| n.checked_add(1)).ok_or(too_large)?.encode(out)
             }
         }
     )*};

@@ -12,7 +12,7 @@ pub(crate) fn message_both_ways(hex: &str, message: &Message) -> Value {
     let (version, xid) = (frame.version(), frame.xid());
     assert_eq!(Message::parse(frame).as_ref(), Ok(message), "read in {version}");
     let (mut tx, mut next_xid) = (vec![], 1);
-    message.emit(xid, &mut Encoder::new(&mut tx, version, &mut next_xid)).unwrap();
+    message.encode(xid, &mut Encoder::new(&mut tx, version, &mut next_xid)).unwrap();
     assert_eq!(tx, bytes, "written in {version}");
     let value = message.to_value(version);
     assert_eq!(Message::from_value(&value, version).as_ref(), Ok(message), "{value:?}");
@@ -34,7 +34,7 @@ pub(crate) fn survives(hex: &str) -> Message {
 /// The bytes of `message` in `version`.
 pub(crate) fn written(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {
     let (mut tx, mut xid) = (vec![], 1);
-    message.emit(1, &mut Encoder::new(&mut tx, version, &mut xid)).map(|()| tx)
+    message.encode(1, &mut Encoder::new(&mut tx, version, &mut xid)).map(|()| tx)
 }
 
 /// [`message_both_ways`] for a message of the type byte `kind` with the body `hex`.

@@ -75,7 +75,7 @@ impl Share<BucketId> for Place {
         Ok(())
     }
 
-    fn emit(_: &BucketId, _: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(_: &BucketId, _: &mut Encoder<'_>) -> Result<(), EncodeError> {
         Ok(())
     }
 }
@@ -96,7 +96,7 @@ impl Adapt<Vec<BucketProp>> for Fixed {
         Ok([weight, port, group].into_iter().flatten().collect())
     }
 
-    fn emit(properties: &Vec<BucketProp>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(properties: &Vec<BucketProp>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (mut weights, mut ports, mut groups) = (None, None, None);
         for property in properties {
             let said_before = match property {
@@ -109,9 +109,9 @@ impl Adapt<Vec<BucketProp>> for Fixed {
                 return out.needs(Version::V1_5, "bucket property");
             }
         }
-        weights.unwrap_or(0).emit(out)?;
-        ports.unwrap_or(PortNo::ANY.0).emit(out)?;
-        groups.unwrap_or(GroupId::ANY).emit(out)?;
+        weights.unwrap_or(0).encode(out)?;
+        ports.unwrap_or(PortNo::ANY.0).encode(out)?;
+        groups.unwrap_or(GroupId::ANY).encode(out)?;
         out.put(&[0u8; 4]);
         Ok(())
     }
@@ -129,12 +129,12 @@ impl Adapt<Vec<Bucket>> for Placed {
         Ok(buckets)
     }
 
-    fn emit(buckets: &Vec<Bucket>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(buckets: &Vec<Bucket>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         for (bucket, place) in buckets.iter().zip(0..) {
             if ![BucketId(place), BucketId::ALL].contains(&bucket.bucket_id) {
                 return out.needs(Version::V1_5, "bucket_id");
             }
-            bucket.emit(out)?;
+            bucket.encode(out)?;
         }
         Ok(())
     }

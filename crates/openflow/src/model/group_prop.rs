@@ -6,8 +6,8 @@ use super::group::GroupId;
 use super::matching::{Match, Nxm};
 use super::reader::Reader;
 use super::rows::{choice, tlv};
-use super::value::Text;
-use crate::error::Part;
+use super::value::FixedString;
+use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, PortNo, Result};
 
 choice! {
@@ -51,8 +51,8 @@ impl Share<PortNo> for Port32 {
         Ok(())
     }
 
-    fn emit(port: &PortNo, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        port.0.emit(out)
+    fn encode(port: &PortNo, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        port.0.encode(out)
     }
 }
 
@@ -62,7 +62,7 @@ choice! {
         /// How a group that selects does it. Netronome's, in Open vSwitch.
         SelectionMethod "selection_method" {
             /// Name of the method, `hash` or `dp_hash`.
-            selection_method: Text<16>,
+            selection_method: FixedString<16>,
             /// What the method makes of it is its own.
             selection_method_param: u64,
             /// The fields it looks at; each value is a mask.
@@ -91,19 +91,19 @@ impl Item for GroupProp {}
 
 impl Codec for GroupProp {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        parse_tlv(r, Padding::Outside, Part::Property, |kind, r| {
+        parse_tlv(r, Padding::Outside, ErrorContext::Property, |kind, r| {
             experimenters::<Self>(kind, kind == EXPERIMENTER, 0, r)
         })
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (start, code) = (out.len(), self.code(out.version())?);
-        u16::try_from(code).unwrap_or(EXPERIMENTER).emit(out)?;
+        u16::try_from(code).unwrap_or(EXPERIMENTER).encode(out)?;
         out.put(&[0u8; 2]);
         if code > EXPERIMENTER.into() {
-            code.emit(out)?;
+            code.encode(out)?;
         }
-        self.emit_body(out)?;
+        self.encode_body(out)?;
         out.patch_len(start, 2)?;
         out.pad_to_8(start);
         Ok(())
@@ -113,7 +113,7 @@ impl Codec for GroupProp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::multipart::{Reply, Request};
+    use crate::model::multipart::{MultipartReply, MultipartRequest};
     use crate::model::vectors::{Seen, damage, prove};
     use crate::model::{Band, Message};
 
@@ -134,8 +134,8 @@ mod tests {
         let seen = Seen::of(FILE);
         let mine = |name: &str| name.starts_with("group_") || name.starts_with("meter_");
         seen.all::<Message>(&[""], |row| mine(row.name));
-        seen.all::<Request>(&["multipart_request.body"], |row| mine(row.name));
-        seen.all::<Reply>(&["multipart_reply.body"], |row| mine(row.name));
+        seen.all::<MultipartRequest>(&["multipart_request.body"], |row| mine(row.name));
+        seen.all::<MultipartReply>(&["multipart_reply.body"], |row| mine(row.name));
         seen.all::<BucketProp>(&["group_mod.buckets.properties"], |_| true);
         seen.all::<GroupProp>(&["group_mod.properties"], |_| true);
         seen.all::<Band>(&["meter_mod.bands"], |_| true);

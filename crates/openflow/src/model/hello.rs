@@ -61,8 +61,8 @@ impl Adapt<Vec<HelloElement>> for Whole {
         Ok(elements)
     }
 
-    fn emit(value: &Vec<HelloElement>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        value.emit(out)
+    fn encode(value: &Vec<HelloElement>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        value.encode(out)
     }
 }
 

@@ -2,11 +2,11 @@
 
 use super::action::Action;
 use super::codec::versions::{V1_1, V1_3, V1_4, V1_5};
-use super::codec::{Adapt, Choice, Codec, Item, Padding, emit_tlv, extended, parse_tlv};
+use super::codec::{Adapt, Choice, Codec, Item, Padding, encode_tlv, extended, parse_tlv};
 use super::oxs::Stats;
 use super::reader::Reader;
 use super::rows::{choice, flags};
-use crate::error::Part;
+use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, Result, Version};
 
 flags! {
@@ -68,24 +68,24 @@ choice! {
 
 impl Codec for Instruction {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        parse_tlv(r, Padding::Inside, Part::Instruction, extended)
+        parse_tlv(r, Padding::Inside, ErrorContext::Instruction, extended)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        emit_tlv(self, out, Padding::Inside)
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        encode_tlv(self, out, Padding::Inside)
     }
 }
 
 impl Item for Instruction {
     /// The meter is an instruction in 1.3 and 1.4, and since 1.5 the first of the actions done now.
-    fn emit_list(list: &[Self], out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode_list(list: &[Self], out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let others = match out.version() {
             Version::V1_5 => with_meter_as_action(list),
             Version::V1_3 | Version::V1_4 => with_meter_as_instruction(list),
             _ => None,
         };
         let list = others.as_deref().unwrap_or(list);
-        list.iter().try_for_each(|instruction| instruction.emit(out))
+        list.iter().try_for_each(|instruction| instruction.encode(out))
     }
 }
 
@@ -158,9 +158,9 @@ impl Adapt<Vec<Instruction>> for ActionsOf10 {
         Ok(vec![Instruction::ApplyActions { actions }])
     }
 
-    fn emit(value: &Vec<Instruction>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(value: &Vec<Instruction>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         value.iter().try_for_each(|instruction| match instruction {
-            Instruction::ApplyActions { actions } => actions.emit(out),
+            Instruction::ApplyActions { actions } => actions.encode(out),
             other => {
                 // Nicira's messages have a bare list up to 1.2.
                 other.code(out.version())?;
@@ -182,8 +182,8 @@ mod tests {
         let (mut tx, mut xid) = (vec![], 1);
         let mut out = Encoder::new(&mut tx, version, &mut xid);
         match version {
-            Version::V1_0 => ActionsOf10::emit(&list.to_vec(), &mut out)?,
-            _ => list.to_vec().emit(&mut out)?,
+            Version::V1_0 => ActionsOf10::encode(&list.to_vec(), &mut out)?,
+            _ => list.to_vec().encode(&mut out)?,
         }
         Ok(tx)
     }
@@ -219,7 +219,7 @@ mod tests {
     fn a_bare_list_of_actions_loses_nothing_in_1_1_and_1_2() {
         let list = vec![apply(&[OUT]), Instruction::GotoTable { table_id: 1 }];
         let (mut tx, mut xid) = (vec![], 1);
-        let no = ActionsOf10::emit(&list, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid));
+        let no = ActionsOf10::encode(&list, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid));
         assert_eq!(no.unwrap_err().to_string(), "instruction needs 1.3, this is 1.2");
     }
 

@@ -19,7 +19,7 @@
 //! | `field in counted` | a list of as many items as `counted` told |
 //! | `field in counted as Adapter` | the same, each as the [`Adapt`]er says |
 
-/// Reads (`@parse`) and writes (`@emit`) the entries of a layout; fields are variables of their names.
+/// Reads (`@parse`) and writes (`@encode`) the entries of a layout; fields are variables of their names.
 macro_rules! layout {
     (@parse $r:ident $start:ident $sized:ident $what:literal;) => {};
     (@parse $r:ident $start:ident $sized:ident $what:literal; pad $n:literal, $($rest:tt)*) => {
@@ -68,7 +68,7 @@ macro_rules! layout {
         if !$r.is_empty() {
             $r.sub(stringify!($field), ($r.at() - $start).next_multiple_of(8) - ($r.at() - $start))?;
             if $r.is_empty() {
-                return Err($r.error(stringify!($field), $crate::Why::Length));
+                return Err($r.error(stringify!($field), $crate::ParseErrorKind::Length));
             }
         }
         $crate::model::rows::layout!(@parse $r $start $sized $what; $field, $($rest)*);
@@ -100,75 +100,75 @@ macro_rules! layout {
             $field as $crate::model::codec::Own, $($rest)*);
     };
 
-    (@emit $out:ident $start:ident $sized:ident;) => {};
-    (@emit $out:ident $start:ident $sized:ident; pad $n:literal, $($rest:tt)*) => {
+    (@encode $out:ident $start:ident $sized:ident;) => {};
+    (@encode $out:ident $start:ident $sized:ident; pad $n:literal, $($rest:tt)*) => {
         $out.put(&[0u8; $n]);
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; length, $($rest:tt)*) => {
+    (@encode $out:ident $start:ident $sized:ident; length, $($rest:tt)*) => {
         let length_at = $out.len();
         $out.put(&[0u8; 2]);
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
         $out.patch(length_at, $out.len() - $start)?;
     };
-    (@emit $out:ident $start:ident $sized:ident; sized, $($rest:tt)*) => {
+    (@encode $out:ident $start:ident $sized:ident; sized, $($rest:tt)*) => {
         $sized = $out.len();
         $out.put(&[0u8; 2]);
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident in sized, $($rest:tt)*) => {
+    (@encode $out:ident $start:ident $sized:ident; $field:ident in sized, $($rest:tt)*) => {
         let sized_from = $out.len();
-        $crate::model::codec::Codec::emit($field, $out)?;
+        $crate::model::codec::Codec::encode($field, $out)?;
         $out.patch($sized, $out.len() - sized_from)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident in sized as $adapter:ty, $($rest:tt)*) => {
+    (@encode $out:ident $start:ident $sized:ident; $field:ident in sized as $adapter:ty, $($rest:tt)*) => {
         let sized_from = $out.len();
-        <$adapter as $crate::model::codec::Adapt<_>>::emit($field, $out)?;
+        <$adapter as $crate::model::codec::Adapt<_>>::encode($field, $out)?;
         $out.patch($sized, $out.len() - sized_from)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident and $other:ident in sized as $both:ty, $($rest:tt)*) => {
+    (@encode $out:ident $start:ident $sized:ident; $field:ident and $other:ident in sized as $both:ty, $($rest:tt)*) => {
         let sized_from = $out.len();
-        <$both as $crate::model::codec::Both<_, _>>::emit($field, $other, $out)?;
+        <$both as $crate::model::codec::Both<_, _>>::encode($field, $other, $out)?;
         $out.patch($sized, $out.len() - sized_from)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident by $share:ty, $($rest:tt)*) => {
-        <$share as $crate::model::codec::Share<_>>::emit($field, $out)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    (@encode $out:ident $start:ident $sized:ident; $field:ident by $share:ty, $($rest:tt)*) => {
+        <$share as $crate::model::codec::Share<_>>::encode($field, $out)?;
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; align before $field:ident, $($rest:tt)*) => {
+    (@encode $out:ident $start:ident $sized:ident; align before $field:ident, $($rest:tt)*) => {
         if !$field.is_empty() {
             $out.pad_to_8($start);
         }
-        $crate::model::rows::layout!(@emit $out $start $sized; $field, $($rest)*);
+        $crate::model::rows::layout!(@encode $out $start $sized; $field, $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; align $n:literal, $($rest:tt)*) => {
+    (@encode $out:ident $start:ident $sized:ident; align $n:literal, $($rest:tt)*) => {
         let so_far = $out.len() - $start + $n;
         (so_far..so_far.next_multiple_of(8)).for_each(|_| $out.put(&[0u8]));
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; counted, $($rest:tt)*) => {
+    (@encode $out:ident $start:ident $sized:ident; counted, $($rest:tt)*) => {
         $sized = $out.len();
         $out.put(&[0u8; 2]);
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident in counted, $($rest:tt)*) => {
-        $crate::model::codec::emit_counted::<_, $crate::model::codec::Own>($field, $sized, $out)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    (@encode $out:ident $start:ident $sized:ident; $field:ident in counted, $($rest:tt)*) => {
+        $crate::model::codec::encode_counted::<_, $crate::model::codec::Own>($field, $sized, $out)?;
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident in counted as $adapter:ty, $($rest:tt)*) => {
-        $crate::model::codec::emit_counted::<_, $adapter>($field, $sized, $out)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    (@encode $out:ident $start:ident $sized:ident; $field:ident in counted as $adapter:ty, $($rest:tt)*) => {
+        $crate::model::codec::encode_counted::<_, $adapter>($field, $sized, $out)?;
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident as $adapter:ty, $($rest:tt)*) => {
-        <$adapter as $crate::model::codec::Adapt<_>>::emit($field, $out)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    (@encode $out:ident $start:ident $sized:ident; $field:ident as $adapter:ty, $($rest:tt)*) => {
+        <$adapter as $crate::model::codec::Adapt<_>>::encode($field, $out)?;
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
-    (@emit $out:ident $start:ident $sized:ident; $field:ident, $($rest:tt)*) => {
-        $crate::model::codec::Codec::emit($field, $out)?;
-        $crate::model::rows::layout!(@emit $out $start $sized; $($rest)*);
+    (@encode $out:ident $start:ident $sized:ident; $field:ident, $($rest:tt)*) => {
+        $crate::model::codec::Codec::encode($field, $out)?;
+        $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
 }
 

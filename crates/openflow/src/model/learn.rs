@@ -5,8 +5,8 @@ use super::codec::{Adapt, Choice, Codec, Item};
 use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{choice, flags, record};
-use super::value::{Entries, Misread, Plain, Value};
-use crate::{EncodeError, Encoder, Result, Version, Why};
+use super::value::{Entries, Plain, Value, ValueError};
+use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 flags! {
     /// `NX_LEARN_F_*`: how a rule is learned.
@@ -79,17 +79,17 @@ impl Codec for Learn2 {
         Ok(Self { rule, limit, result_dst_ofs, result_dst, flow_mod_specs })
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let writes = self.rule.flags.contains(LearnFlags::WRITE_RESULT);
         if writes != self.result_dst.is_some() {
             return Err(EncodeError { what: "result_dst", version: out.version(), needs: None });
         }
-        self.rule.emit(out)?;
-        self.limit.emit(out)?;
-        self.result_dst_ofs.emit(out)?;
-        0u16.emit(out)?;
-        self.result_dst.iter().try_for_each(|header| header.emit(out))?;
-        Specs::emit(&self.flow_mod_specs, out)
+        self.rule.encode(out)?;
+        self.limit.encode(out)?;
+        self.result_dst_ofs.encode(out)?;
+        0u16.encode(out)?;
+        self.result_dst.iter().try_for_each(|header| header.encode(out))?;
+        Specs::encode(&self.flow_mod_specs, out)
     }
 }
 
@@ -104,7 +104,7 @@ impl Plain for Learn2 {
         ])
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         let mut entries = Entries::of(value)?;
         let read = Self {
             rule: entries.read("rule", version)?.unwrap_or_default(),
@@ -178,7 +178,7 @@ impl Item for LearnSpec {}
 
 impl Codec for LearnSpec {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        let (wrong, head) = (r.error(SPEC, Why::Value), r.u16(SPEC)?);
+        let (wrong, head) = (r.error(SPEC, ParseErrorKind::Value), r.u16(SPEC)?);
         let (n_bits, src, dst) = (head & N_BITS, head >> 13, head >> 11 & 3);
         if head & 0xc400 != 0 || dst == 3 || (src, dst) == (1, 2) {
             return Err(wrong);
@@ -191,7 +191,7 @@ impl Codec for LearnSpec {
         Ok(Self { n_bits, src, dst: LearnDst::parse_as(dst.into(), r)? })
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
         let wrong = |what| EncodeError { what, version, needs: None };
         let (src, dst) = (self.src.code(version)?, self.dst.code(version)?);
@@ -205,9 +205,9 @@ impl Codec for LearnSpec {
             return Err(wrong("immediate value of another length"));
         }
         let head = u16::try_from(head).ok().filter(|_| self.n_bits <= N_BITS);
-        head.filter(|&head| head != 0).ok_or_else(|| wrong(SPEC))?.emit(out)?;
-        self.src.emit_body(out)?;
-        self.dst.emit_body(out)
+        head.filter(|&head| head != 0).ok_or_else(|| wrong(SPEC))?.encode(out)?;
+        self.src.encode_body(out)?;
+        self.dst.encode_body(out)
     }
 }
 
@@ -225,9 +225,9 @@ impl Plain for LearnSpec {
         ])
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         let mut entries = Entries::of(value)?;
-        let missing = |name| Misread::new("is missing").under(name);
+        let missing = |name| ValueError::new("is missing").under(name);
         let read = Self {
             n_bits: entries.read("n_bits", version)?.ok_or_else(|| missing("n_bits"))?,
             src: entries.read("src", version)?.ok_or_else(|| missing("src"))?,
@@ -250,7 +250,7 @@ impl Adapt<Vec<LearnSpec>> for Specs {
         Ok(specs)
     }
 
-    fn emit(value: &Vec<LearnSpec>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        value.emit(out)
+    fn encode(value: &Vec<LearnSpec>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        value.encode(out)
     }
 }

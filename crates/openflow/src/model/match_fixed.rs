@@ -4,8 +4,8 @@ use super::field::{Field, FieldId, VID_PRESENT};
 use super::matching::Match;
 use super::oxm::lacks;
 use super::reader::Reader;
-use crate::error::Part;
-use crate::{EncodeError, Encoder, MacAddr, PortNo, Result, Version, VlanId, Why};
+use crate::error::ErrorContext;
+use crate::{EncodeError, Encoder, MacAddr, ParseErrorKind, PortNo, Result, Version, VlanId};
 
 /// `OFPFW_*` of 1.0.
 mod wild_1_0 {
@@ -221,7 +221,7 @@ fn vlan(r: &Reader<'_>, at: usize, vid: Option<u16>) -> Result<Option<u16>> {
     let any = r.version() > Version::V1_0 && vid == Some(VLAN_ANY);
     match vid {
         Some(vid) if vid > 0x0fff && vid != VLAN_NONE && !any => {
-            Err(r.error_at(at, "dl_vlan", Why::Value))
+            Err(r.error_at(at, "dl_vlan", ParseErrorKind::Value))
         }
         _ => Ok(vid),
     }
@@ -232,9 +232,9 @@ fn vlan(r: &Reader<'_>, at: usize, vid: Option<u16>) -> Result<Option<u16>> {
 /// # Errors
 /// `Short`, and `Value` for a VLAN that is none.
 fn fixed_1_0(r: &mut Reader<'_>) -> Result<Fixed> {
-    let mut m = r.nested("match", Part::Match)?;
+    let mut m = r.nested("match", ErrorContext::Match)?;
     let at = m.at();
-    r.take("match", 40).map_err(|e| e.within(Part::Match))?;
+    r.take("match", 40).map_err(|e| e.within(ErrorContext::Match))?;
     let wildcards = m.u32("match")?;
     let whole = |bit: u32| if wildcards & bit == 0 { MAC_BITS } else { 0 };
     let prefix = |shift: u32| u32::MAX.checked_shl(wildcards >> shift & 63).unwrap_or(0);
@@ -299,7 +299,7 @@ fn ignored(mask: u32, what: &'static str) -> Result<u32, EncodeError> {
 ///
 /// # Errors
 /// What has no place in 1.0, by name.
-pub(super) fn emit_1_0(it: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+pub(super) fn encode_1_0(it: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
     let f = Fixed::of(it, Version::V1_0)?;
     let whole = |(_, mask): Masked<u64>, bit, what| match mask {
         0 => Ok(bit),
@@ -342,15 +342,15 @@ const STANDARD: (u16, u16) = (0, 88);
 /// # Errors
 /// `Short`; `MessageType` for another type of match, `Length` for another length; `Value` for a VLAN that is none.
 fn fixed_1_1(r: &mut Reader<'_>) -> Result<Fixed> {
-    let mut m = r.nested("match", Part::Match)?;
+    let mut m = r.nested("match", ErrorContext::Match)?;
     let (at, kind, len) = (m.at(), m.u16("match")?, m.u16("match")?);
     if kind != STANDARD.0 {
-        return Err(m.error_at(at, "match type", Why::UnknownType));
+        return Err(m.error_at(at, "match type", ParseErrorKind::UnknownType));
     }
     if len != STANDARD.1 {
-        return Err(m.error_at(at + 2, "match", Why::Length));
+        return Err(m.error_at(at + 2, "match", ParseErrorKind::Length));
     }
-    r.take("match", STANDARD.1.into()).map_err(|e| e.within(Part::Match))?;
+    r.take("match", STANDARD.1.into()).map_err(|e| e.within(ErrorContext::Match))?;
     let in_port = PortNo(m.u32("match")?);
     let wildcards = m.u32("match")?;
     let dl_src = (mac(&mut m)?, !mac(&mut m)? & MAC_BITS);
@@ -394,7 +394,7 @@ fn fixed_1_1(r: &mut Reader<'_>) -> Result<Fixed> {
 ///
 /// # Errors
 /// What has no place in 1.1, by name.
-pub(super) fn emit_1_1(it: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+pub(super) fn encode_1_1(it: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
     let f = Fixed::of(it, Version::V1_1)?;
     let wildcards = wild_if(f.in_port, wild_1_1::IN_PORT)
         | wild_if(f.dl_vlan, wild_1_1::DL_VLAN)

@@ -3,12 +3,12 @@
 use core::fmt;
 
 use super::codec::{Adapt, Codec};
-use super::field::{Field, FieldId, Need};
+use super::field::{Field, FieldId, Prerequisite};
 use super::match_fixed;
 use super::oxm::{Oxm, RawOxm};
 use super::reader::Reader;
-use crate::error::Part;
-use crate::{EncodeError, Encoder, PortNo, Result, Version, Why};
+use crate::error::ErrorContext;
+use crate::{EncodeError, Encoder, ParseErrorKind, PortNo, Result, Version};
 
 /// Fields that a packet must have; with none, every packet matches.
 ///
@@ -34,39 +34,39 @@ impl FromIterator<Field> for Match {
 
 /// What is wrong with a field of a match, beyond its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unfit {
+pub struct MatchError {
     /// Which field.
     pub id: FieldId,
     /// In which way.
-    pub why: Unfitness,
+    pub why: MatchErrorKind,
 }
 
 /// In which way a field is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfitness {
+pub enum MatchErrorKind {
     /// It stands there twice. `OFPBMC_DUP_FIELD`.
-    Twice,
+    Duplicate,
     /// Something else must be matched too, and is not. `OFPBMC_BAD_PREREQ`.
-    Needs(Need),
+    MissingPrerequisite(Prerequisite),
     /// No mask may come with it. `OFPBMC_BAD_MASK`.
-    Mask,
+    MaskNotAllowed,
     /// It has bits that its row has not. `OFPBMC_BAD_VALUE`.
-    Value,
+    ValueTooLarge,
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for MatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.id.name();
         match self.why {
-            Unfitness::Twice => write!(f, "{name} stands there twice"),
-            Unfitness::Needs(need) => write!(f, "{name} needs {need}"),
-            Unfitness::Mask => write!(f, "{name} takes no mask"),
-            Unfitness::Value => write!(f, "{name} has a value that cannot be"),
+            MatchErrorKind::Duplicate => write!(f, "{name} stands there twice"),
+            MatchErrorKind::MissingPrerequisite(need) => write!(f, "{name} needs {need}"),
+            MatchErrorKind::MaskNotAllowed => write!(f, "{name} takes no mask"),
+            MatchErrorKind::ValueTooLarge => write!(f, "{name} has a value that cannot be"),
         }
     }
 }
 
-impl core::error::Error for Unfit {}
+impl core::error::Error for MatchError {}
 
 impl Match {
     /// The field `id`, under whichever of its headers, if it is matched and has 16 bytes at most.
@@ -92,25 +92,25 @@ impl Match {
     ///
     /// # Errors
     /// The first field that is wrong, and how.
-    pub fn check(&self) -> Result<(), Unfit> {
+    pub fn check(&self) -> Result<(), MatchError> {
         let mut seen = Vec::with_capacity(self.fields.len());
         for oxm in &self.fields {
             let id = oxm.id();
-            let wrong = |why| Err(Unfit { id, why });
+            let wrong = |why| Err(MatchError { id, why });
             if seen.contains(&id.canonical()) {
-                return wrong(Unfitness::Twice);
+                return wrong(MatchErrorKind::Duplicate);
             }
             seen.push(id.canonical());
             let Some(row) = id.row() else { continue };
-            let unmet = |need: &&Need| !self.iter().any(|field| need.met_by(field));
+            let unmet = |need: &&Prerequisite| !self.iter().any(|field| need.met_by(field));
             if let Some(need) = row.needs.iter().find(unmet) {
-                return wrong(Unfitness::Needs(*need));
+                return wrong(MatchErrorKind::MissingPrerequisite(*need));
             }
             if oxm.is_masked() && !row.maskable() {
-                return wrong(Unfitness::Mask);
+                return wrong(MatchErrorKind::MaskNotAllowed);
             }
             if oxm.field().is_some_and(|field| field.value & !field.ones() != 0) {
-                return wrong(Unfitness::Value);
+                return wrong(MatchErrorKind::ValueTooLarge);
             }
         }
         Ok(())
@@ -133,15 +133,15 @@ impl Codec for Match {
         }
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         match out.version() {
-            Version::V1_0 => match_fixed::emit_1_0(self, out),
-            Version::V1_1 => match_fixed::emit_1_1(self, out),
+            Version::V1_0 => match_fixed::encode_1_0(self, out),
+            Version::V1_1 => match_fixed::encode_1_1(self, out),
             _ => {
                 let start = out.len();
-                OFPMT_OXM.emit(out)?;
+                OFPMT_OXM.encode(out)?;
                 out.put(&[0u8; 2]);
-                Nxm::emit(self, out)?;
+                Nxm::encode(self, out)?;
                 out.patch_len(start, 2)?;
                 out.pad_to_8(start);
                 Ok(())
@@ -155,13 +155,13 @@ impl Codec for Match {
 /// # Errors
 /// Another type of match, a length that cannot be.
 fn list<'a>(r: &mut Reader<'a>) -> Result<Reader<'a>> {
-    let mut head = r.nested("match", Part::Match)?;
+    let mut head = r.nested("match", ErrorContext::Match)?;
     let (at, kind, len) = (head.at(), head.u16("match")?, head.u16("match")?);
     let len = usize::from(len);
     if kind != OFPMT_OXM {
-        return Err(head.error_at(at, "match type", Why::UnknownType));
+        return Err(head.error_at(at, "match type", ParseErrorKind::UnknownType));
     }
-    let bad_len = head.error_at(at + 2, "match", Why::Length);
+    let bad_len = head.error_at(at + 2, "match", ParseErrorKind::Length);
     let inner = head.sub("match", len.checked_sub(4).ok_or(bad_len)?)?;
     r.take("match", len.next_multiple_of(8)).map_err(|_| bad_len)?;
     Ok(inner)
@@ -191,17 +191,17 @@ impl Seen {
     ///
     /// # Errors
     /// `Duplicate` if it is there already, `Length` for more unknown ones than anyone means.
-    fn add(&mut self, id: FieldId) -> Result<(), Why> {
+    fn add(&mut self, id: FieldId) -> Result<(), ParseErrorKind> {
         if let Some(n) = id.row_number() {
-            let word = self.rows.get_mut(n / 64).ok_or(Why::Length)?;
+            let word = self.rows.get_mut(n / 64).ok_or(ParseErrorKind::Length)?;
             let had = *word;
             *word |= 1 << (n % 64);
-            return if had == *word { Err(Why::Duplicate) } else { Ok(()) };
+            return if had == *word { Err(ParseErrorKind::Duplicate) } else { Ok(()) };
         }
         if self.unknown.iter().take(self.unknown_len).any(|&seen| seen == id) {
-            return Err(Why::Duplicate);
+            return Err(ParseErrorKind::Duplicate);
         }
-        *self.unknown.get_mut(self.unknown_len).ok_or(Why::Length)? = id;
+        *self.unknown.get_mut(self.unknown_len).ok_or(ParseErrorKind::Length)? = id;
         self.unknown_len += 1;
         Ok(())
     }
@@ -240,24 +240,24 @@ pub(crate) struct Nxm;
 
 impl Adapt<Match> for Nxm {
     fn parse(r: &mut Reader<'_>) -> Result<Match> {
-        let mut inner = r.nested("match", Part::Match)?;
+        let mut inner = r.nested("match", ErrorContext::Match)?;
         let mut fields = vec![];
         each(&mut inner, |raw| fields.push(raw.into()))?;
         r.rest();
         Ok(Match { fields })
     }
 
-    fn emit(value: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(value: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (mut seen, version) = (Seen::NONE, out.version());
         for oxm in &value.fields {
             let no = |why| {
-                let twice = why == Why::Duplicate;
+                let twice = why == ParseErrorKind::Duplicate;
                 let what = if twice { "field that is there twice" } else { "field of too many" };
                 EncodeError { what, version, needs: None }
             };
             seen.add(oxm.id()).map_err(no)?;
         }
-        value.fields.emit(out)
+        value.fields.encode(out)
     }
 }
 
@@ -285,13 +285,13 @@ mod tests {
 
     fn written(version: Version, it: &Match) -> Result<String, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
-        it.emit(&mut Encoder::new(&mut tx, version, &mut xid))?;
+        it.encode(&mut Encoder::new(&mut tx, version, &mut xid))?;
         Ok(hex(&tx))
     }
 
     fn written_alone(it: &Match) -> String {
         let (mut tx, mut xid) = (vec![], 1);
-        Nxm::emit(it, &mut Encoder::new(&mut tx, Version::V1_0, &mut xid)).unwrap();
+        Nxm::encode(it, &mut Encoder::new(&mut tx, Version::V1_0, &mut xid)).unwrap();
         hex(&tx)
     }
 

@@ -1,7 +1,7 @@
 //! One owned, version-neutral value for every message.
 
 use super::async_config::{AsyncConfig, AsyncProp, SixMasks};
-use super::bundle::{BundleAddMessage, BundleControl, Enclosed};
+use super::bundle::{BundleAddMessage, BundleControl, EmbeddedMessage};
 use super::codec::versions::*;
 use super::codec::{Choice, Codec, experimenters, named};
 use super::config::SwitchConfig;
@@ -13,7 +13,7 @@ use super::flow_removed::{FlowRemoved, NxFlowRemoved};
 use super::group::GroupMod;
 use super::hello::Hello;
 use super::meter::MeterMod;
-use super::multipart::{Multipart, Reply, Request};
+use super::multipart::{Multipart, MultipartReply, MultipartRequest};
 use super::nicira::{
     NxCtFlush, NxFlowFormat, NxPacketInFormat, NxRole, NxTlvTableMod, NxTlvTableReply,
 };
@@ -26,7 +26,7 @@ use super::reader::Reader;
 use super::role::{RoleRequest, RoleStatus};
 use super::rows::choice;
 use super::table::{TableMod, TableStatus};
-use super::value::{Misread, Plain, Value};
+use super::value::{Plain, Value, ValueError};
 use crate::raw_message::HEADER_LEN;
 use crate::{EncodeError, Encoder, MessageType, RawMessage, Result, Version};
 
@@ -73,9 +73,9 @@ choice! {
         /// All before is finished. §7.3.8.
         BarrierReply "barrier_reply" = { V1_0.. => 21 };
         /// Statistics or descriptions asked for. §7.3.5.
-        MultipartRequest "multipart_request" (Multipart<Request>) = { V1_0.. => 18 };
+        MultipartRequest "multipart_request" (Multipart<MultipartRequest>) = { V1_0.. => 18 };
         /// Statistics or descriptions. §7.3.5.
-        MultipartReply "multipart_reply" (Multipart<Reply>) = { V1_0.. => 19 };
+        MultipartReply "multipart_reply" (Multipart<MultipartReply>) = { V1_0.. => 19 };
         /// A port came, went or changed. §7.4.3.
         PortStatus "port_status" (PortStatus) = { V1_0.. => 12 };
         /// A port to set. §7.3.4.3.
@@ -144,7 +144,7 @@ choice! {
         /// What another controller asked. OpenFlow 1.4.0 §7.4.6. Before 1.3 it is Nicira's, in 1.3 the ONF's.
         RequestForward "requestforward" {
             /// It.
-            request: Enclosed,
+            request: EmbeddedMessage,
         } = {
             V1_0..=V1_2 => 0x2320_0000_0084 [request,],
             V1_3 => 0x4f4e_4600_0000_092e [request,],
@@ -231,7 +231,7 @@ impl Message {
     ///
     /// // The same, for a switch that speaks 1.0, where a barrier has another number.
     /// let (mut tx, mut xid) = (Vec::new(), 1);
-    /// message.emit(7, &mut Encoder::new(&mut tx, Version::V1_0, &mut xid))?;
+    /// message.encode(7, &mut Encoder::new(&mut tx, Version::V1_0, &mut xid))?;
     /// assert_eq!(tx, [1, 18, 0, 8, 0, 0, 0, 7]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -262,14 +262,14 @@ impl Message {
     ///
     /// # Errors
     /// Names what the version cannot say; nothing is written then.
-    pub fn emit(&self, xid: u32, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    pub fn encode(&self, xid: u32, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let kind = self.kind(out.version())?;
         let code = self.code(out.version())?;
         out.message_with_xid(kind, xid, |out| {
             if code > u64::from(u16::MAX) {
-                code.emit(out)?;
+                code.encode(out)?;
             }
-            self.emit_body(out)
+            self.encode_body(out)
         })
     }
 
@@ -302,7 +302,7 @@ impl Message {
     ///
     /// # Errors
     /// Where in it something is wrong, and what.
-    pub fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    pub fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         Plain::from_value(value, version)
     }
 }
@@ -311,11 +311,11 @@ impl Message {
 mod tests {
     use super::*;
     use crate::model::{Band, MeterCommand, MeterFlags, MeterId};
-    use crate::{ParseError, Why};
+    use crate::{ParseError, ParseErrorKind};
 
     fn written(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
-        message.emit(7, &mut Encoder::new(&mut tx, version, &mut xid))?;
+        message.encode(7, &mut Encoder::new(&mut tx, version, &mut xid))?;
         Ok(tx)
     }
 
@@ -379,7 +379,7 @@ mod tests {
         for version in [0, 7, 0x99] {
             let barrier = [version, 20, 0, 8, 0, 0, 0, 7];
             let error = Message::parse(RawMessage::new(&barrier).unwrap()).unwrap_err();
-            assert_eq!(error, ParseError::new("version", 0, Why::Version));
+            assert_eq!(error, ParseError::new("version", 0, ParseErrorKind::Version));
         }
     }
 

@@ -139,9 +139,9 @@ impl Adapt<Option<MeterFeatureFlags>> for IfThere {
         Ok(Some(features))
     }
 
-    fn emit(value: &Option<MeterFeatureFlags>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(value: &Option<MeterFeatureFlags>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let Some(features) = value else { return Ok(()) };
-        features.emit(out)?;
+        features.encode(out)?;
         out.put(&[0u8; 4]);
         Ok(())
     }

@@ -83,7 +83,8 @@ pub use async_config::{
 pub use bits::BitRange;
 pub use bundle::{
     BundleAddMessage, BundleControl, BundleCtrlType, BundleFeatureFlags, BundleFeatures,
-    BundleFeaturesProp, BundleFeaturesRequest, BundleFlags, BundleProp, Enclosed, Time,
+    BundleFeaturesProp, BundleFeaturesRequest, BundleFlags, BundleProp, BundleTime,
+    EmbeddedMessage,
 };
 pub use codec::ChoiceRow;
 pub use config::{ConfigFlags, SwitchConfig};
@@ -94,7 +95,9 @@ pub use encap::EncapProperty;
 pub use error_msg::ErrorMsg;
 pub use errors::{ErrorCode, ErrorForm, ErrorReason, ErrorRow, ErrorType};
 pub use features::{ActionBits, Capabilities, Features};
-pub use field::{Field, FieldHeaderRow, FieldId, FieldRow, Form, Masks, Need, Needs};
+pub use field::{
+    Field, FieldFormat, FieldHeaderRow, FieldId, FieldRow, MaskSupport, Prerequisite, Prerequisites,
+};
 pub use flow_mod::{FlowMod, FlowModCommand, FlowModFlags, NxFlowMod};
 pub use flow_monitor::{
     FlowMonitorCommand, FlowMonitorFlags, FlowMonitorRequest, FlowUpdate, MonitoredFlow,
@@ -113,14 +116,14 @@ pub use group_stats::{
 pub use hello::{Hello, HelloElement};
 pub use instruction::{Instruction, StatTriggerFlags};
 pub use learn::{Learn, Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc};
-pub use matching::{Match, Unfit, Unfitness};
+pub use matching::{Match, MatchError, MatchErrorKind};
 pub use message::Message;
 pub use meter::{Band, MeterCommand, MeterFlags, MeterId, MeterMod};
 pub use meter_stats::{
     BandStats, BandTypes, MeterCapabilities, MeterDesc, MeterFeatureFlags, MeterFeatures,
     MeterRequest, MeterStats,
 };
-pub use multipart::{Multipart, MultipartFlags, Reply, Request};
+pub use multipart::{Multipart, MultipartFlags, MultipartReply, MultipartRequest};
 pub use nat::{Nat, NatFlags, NatRange};
 pub use nicira::{
     NxCtFlush, NxCtProp, NxCtTupleProp, NxFlowFormat, NxIpfixStats, NxPacketInFormat, NxRole,
@@ -156,4 +159,4 @@ pub use table_features::{
     TableFeaturesCommand, TableIds,
 };
 pub use table_sets::{TableActions, TableFields, TableInstructions};
-pub use value::{LongText, Misread, Text, Value};
+pub use value::{ByteString, FixedString, Value, ValueError};

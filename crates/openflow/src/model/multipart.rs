@@ -21,7 +21,7 @@ use super::reader::Reader;
 use super::rows::{choice, flags};
 use super::table::{TableDesc, TableStats};
 use super::table_features::TableFeatures;
-use super::value::{Entries, Misread, Plain, Value};
+use super::value::{Entries, Plain, Value, ValueError};
 use crate::{EncodeError, Encoder, Result, Version};
 
 flags! {
@@ -34,7 +34,7 @@ choice! {
     /// What is asked.
     ///
     /// Numbers are those of the specification; of a body of Nicira or the ONF its type under their identity.
-    pub enum Request: "multipart request" {
+    pub enum MultipartRequest: "multipart request" {
         /// Maker, model, serial number.
         Desc "desc" = { V1_0.. => 0 };
         /// Counters of tables. §7.3.5.4.
@@ -109,8 +109,8 @@ choice! {
 }
 
 choice! {
-    /// What is told, numbered as in [`Request`].
-    pub enum Reply: "multipart reply" {
+    /// What is told, numbered as in [`MultipartRequest`].
+    pub enum MultipartReply: "multipart reply" {
         /// Maker, model, serial number.
         Desc "desc" (Box<Desc>) = { V1_0.. => 0 };
         /// Counters of tables. §7.3.5.4.
@@ -238,6 +238,13 @@ pub struct Multipart<T> {
     pub body: T,
 }
 
+impl<T> Multipart<T> {
+    /// A request or reply that is complete in one part.
+    pub fn single(body: T) -> Self {
+        Self { flags: MultipartFlags::default(), body }
+    }
+}
+
 /// The type of an experimenter's body.
 const EXPERIMENTER: u16 = 0xffff;
 
@@ -257,18 +264,18 @@ impl<T: Choice> Codec for Multipart<T> {
         Ok(Self { flags, body: T::parse_as(code, r)? })
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let code = self.body.code(out.version())?;
-        u16::try_from(code).unwrap_or(EXPERIMENTER).emit(out)?;
-        self.flags.emit(out)?;
+        u16::try_from(code).unwrap_or(EXPERIMENTER).encode(out)?;
+        self.flags.encode(out)?;
         if out.version() > Version::V1_0 {
             out.put(&[0u8; 4]);
         }
         if code > u64::from(u16::MAX) {
-            code.emit(out)?;
+            code.encode(out)?;
             out.put([0u8; 4].get(..nicira_pad(out.version())).unwrap_or_default());
         }
-        self.body.emit_body(out)
+        self.body.encode_body(out)
     }
 }
 
@@ -280,11 +287,11 @@ impl<T: Plain> Plain for Multipart<T> {
         ])
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         let mut entries = Entries::of(value)?;
         let flags = entries.read("flags", version)?.unwrap_or_default();
         let body = entries.read("body", version)?;
         entries.finish()?;
-        Ok(Self { flags, body: body.ok_or_else(|| Misread::new("has no `body`"))? })
+        Ok(Self { flags, body: body.ok_or_else(|| ValueError::new("has no `body`"))? })
     }
 }

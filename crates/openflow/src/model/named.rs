@@ -42,8 +42,8 @@ macro_rules! codes {
                 <$repr as $crate::model::codec::Codec>::parse(r).map(Self)
             }
 
-            fn emit(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
-                $crate::model::codec::Codec::emit(&self.0, out)
+            fn encode(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
+                $crate::model::codec::Codec::encode(&self.0, out)
             }
         }
 
@@ -55,7 +55,7 @@ macro_rules! codes {
             fn from_value(
                 value: &$crate::model::value::Value,
                 version: $crate::Version,
-            ) -> Result<Self, $crate::model::value::Misread> {
+            ) -> Result<Self, $crate::model::value::ValueError> {
                 let here = Self::ROWS.iter().filter(|row| (row.2..=row.3).contains(&version));
                 let rows = here.chain(Self::ROWS).map(|row| (row.1, u64::from(row.0.0)));
                 let n = $crate::model::value::code(value, rows)?;
@@ -124,8 +124,8 @@ macro_rules! flags {
                 <$repr as $crate::model::codec::Codec>::parse(r).map(Self)
             }
 
-            fn emit(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
-                $crate::model::codec::Codec::emit(&self.0, out)
+            fn encode(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
+                $crate::model::codec::Codec::encode(&self.0, out)
             }
         }
 
@@ -138,7 +138,7 @@ macro_rules! flags {
             fn from_value(
                 value: &$crate::model::value::Value,
                 version: $crate::Version,
-            ) -> Result<Self, $crate::model::value::Misread> {
+            ) -> Result<Self, $crate::model::value::ValueError> {
                 let here = Self::ROWS.iter().filter(|row| (row.2..=row.3).contains(&version));
                 let rows = here.chain(Self::ROWS).map(|row| (row.1, u64::from(row.0.0)));
                 let n = $crate::model::value::flags(value, &rows)?;

@@ -6,8 +6,8 @@ use super::codec::Codec;
 use super::codec::versions::V1_0;
 use super::reader::Reader;
 use super::rows::{flags, record};
-use super::value::{Entries, Misread, Plain, Value, of_number, text_of};
-use crate::{EncodeError, Encoder, Result, Version, Why};
+use super::value::{Entries, Plain, Value, ValueError, of_number, text_of};
+use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 flags! {
     /// `NX_NAT_F_*`: what is translated, and how a port is chosen.
@@ -53,7 +53,7 @@ const PRESENT: u16 = 0x3f;
 
 impl Codec for NatRange {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        let unknown = r.error("range_present", Why::Value);
+        let unknown = r.error("range_present", ParseErrorKind::Value);
         let present = r.u16("range_present")?;
         if present & !PRESENT != 0 {
             return Err(unknown);
@@ -69,7 +69,7 @@ impl Codec for NatRange {
         })
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let Self { ipv4_min, ipv4_max, ipv6_min, ipv6_max, proto_min, proto_max } = self;
         let present = u16::from(ipv4_min.is_some())
             | u16::from(ipv4_max.is_some()) << 1
@@ -77,10 +77,10 @@ impl Codec for NatRange {
             | u16::from(ipv6_max.is_some()) << 3
             | u16::from(proto_min.is_some()) << 4
             | u16::from(proto_max.is_some()) << 5;
-        present.emit(out)?;
-        [ipv4_min, ipv4_max].into_iter().flatten().try_for_each(|ip| ip.octets().emit(out))?;
-        [ipv6_min, ipv6_max].into_iter().flatten().try_for_each(|ip| ip.octets().emit(out))?;
-        [proto_min, proto_max].into_iter().flatten().try_for_each(|port| port.emit(out))
+        present.encode(out)?;
+        [ipv4_min, ipv4_max].into_iter().flatten().try_for_each(|ip| ip.octets().encode(out))?;
+        [ipv6_min, ipv6_max].into_iter().flatten().try_for_each(|ip| ip.octets().encode(out))?;
+        [proto_min, proto_max].into_iter().flatten().try_for_each(|port| port.encode(out))
     }
 }
 
@@ -100,7 +100,7 @@ impl Plain for NatRange {
         Value::Map(there.collect())
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         let mut entries = Entries::of(value)?;
         let read = Self {
             ipv4_min: address(&mut entries, "ipv4_min")?,
@@ -118,9 +118,9 @@ impl Plain for NatRange {
 fn address<T: core::str::FromStr>(
     entries: &mut Entries<'_>,
     name: &'static str,
-) -> Result<Option<T>, Misread> {
+) -> Result<Option<T>, ValueError> {
     let Some(value) = entries.take(name) else { return Ok(None) };
     let text = text_of(value).map_err(|e| e.under(name))?;
-    let wrong = || Misread::new(format!("`{text}` is no address")).under(name);
+    let wrong = || ValueError::new(format!("`{text}` is no address")).under(name);
     text.parse().map(Some).map_err(|_| wrong())
 }

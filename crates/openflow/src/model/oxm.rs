@@ -3,7 +3,7 @@
 use super::codec::{Codec, Item};
 use super::field::{EXPERIMENTER, Field, FieldId};
 use super::reader::Reader;
-use crate::{EncodeError, Encoder, Result, Version, Why};
+use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 /// One field with its value, whatever its length, so that none is lost.
 ///
@@ -122,7 +122,7 @@ impl Codec for FieldHeader {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let class = r.u16("oxm")?;
         let [number, len] = r.array("oxm")?;
-        let too_short = r.error("oxm length", Why::Length);
+        let too_short = r.error("oxm length", ParseErrorKind::Length);
         let mut id = FieldId { class, number: number >> 1, experimenter: 0 };
         let masked = number & 1 == 1;
         if class == EXPERIMENTER {
@@ -135,7 +135,7 @@ impl Codec for FieldHeader {
         Ok(Self { id, masked, len })
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         self.put(out);
         Ok(())
     }
@@ -163,7 +163,7 @@ impl<'a> RawOxm<'a> {
     pub(crate) fn take(r: &mut Reader<'a>) -> Result<Self> {
         let at = r.at();
         let header = FieldHeader::parse(r)?;
-        let bad_len = r.error_at(at + 3, "oxm length", Why::Length);
+        let bad_len = r.error_at(at + 3, "oxm length", ParseErrorKind::Length);
         let payload = r.take("oxm", header.payload().into())?;
         let half = if header.masked { payload.len() / 2 } else { payload.len() };
         let (value, mask) = payload.split_at(half);
@@ -181,7 +181,7 @@ impl<'a> RawOxm<'a> {
         }
         let outside = |(value, mask): (&u8, &u8)| value & !mask != 0;
         if mask.is_some_and(|mask| value.iter().zip(mask).any(outside)) {
-            return Err(r.error_at(at, "oxm", Why::Wildcards));
+            return Err(r.error_at(at, "oxm", ParseErrorKind::OutsideMask));
         }
         let is_field = known.is_some() && value.len() <= 16;
         let id = if is_field { header.id.read_in(r.version()) } else { header.id };
@@ -216,9 +216,9 @@ impl Codec for Oxm {
         RawOxm::take(r).map(Self::from)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         match self {
-            Self::Field(field) => field.emit(out),
+            Self::Field(field) => field.encode(out),
             Self::Wide { id, value, mask } => {
                 let bytes = value.len() + mask.as_ref().map_or(0, |_| value.len());
                 let len = u8::try_from(bytes).ok().and_then(|len| len.checked_add(identity(*id)));
@@ -240,7 +240,7 @@ impl Field {
     ///
     /// # Errors
     /// A field that the version does not know under any of its headers, a value that does not fit its bytes.
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
         let id = self.id.spoken_in(version).ok_or_else(|| lacks(self.id, version))?;
         let known = id.row().filter(|row| self.len != row.bytes);
@@ -296,7 +296,7 @@ mod tests {
 
     fn written<T: Codec>(it: &T, version: Version) -> Result<String, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
-        it.emit(&mut Encoder::new(&mut tx, version, &mut xid))?;
+        it.encode(&mut Encoder::new(&mut tx, version, &mut xid))?;
         Ok(hex(&tx))
     }
 
@@ -357,16 +357,19 @@ mod tests {
     #[test]
     fn what_is_cut_off_or_contradicts_itself_is_refused() {
         let refused = |bytes| read::<Oxm>(Version::V1_3, bytes).unwrap_err();
-        assert_eq!((refused("800006").what, refused("800006").why), ("oxm", Why::Short));
-        assert_eq!(refused("80000606 0200000000").why, Why::Short);
+        assert_eq!(
+            (refused("800006").what, refused("800006").why),
+            ("oxm", ParseErrorKind::Truncated)
+        );
+        assert_eq!(refused("80000606 0200000000").why, ParseErrorKind::Truncated);
         assert_eq!(
             (refused("80000605 0200000000").at, refused("80000605 0200000000").why),
-            (11, Why::Length)
+            (11, ParseErrorKind::Length)
         );
-        assert_eq!(refused("80007903 010203").why, Why::Length);
-        assert_eq!(refused("ffff0003 0000abcd").why, Why::Length);
-        assert_eq!(refused("80001708 0a000001 ffffff00").why, Why::Wildcards);
-        assert_eq!(refused("00015000").why, Why::Length);
+        assert_eq!(refused("80007903 010203").why, ParseErrorKind::Length);
+        assert_eq!(refused("ffff0003 0000abcd").why, ParseErrorKind::Length);
+        assert_eq!(refused("80001708 0a000001 ffffff00").why, ParseErrorKind::OutsideMask);
+        assert_eq!(refused("00015000").why, ParseErrorKind::Length);
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use super::codec::Codec;
 use super::reader::Reader;
-use super::value::{Entries, Misread, Plain, Value, hex, of_number, unhex};
-use crate::{EncodeError, Encoder, Result, Version, Why};
+use super::value::{Entries, Plain, Value, ValueError, hex, of_number, unhex};
+use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 /// How long something took or takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -135,7 +135,7 @@ impl<'a> RawStat<'a> {
         let Some(row) = row else {
             return Ok(Self::Other { class, number, value });
         };
-        let bad_len = r.error_at(at + 3, "oxs length", Why::Length);
+        let bad_len = r.error_at(at + 3, "oxs length", ParseErrorKind::Length);
         if len != row.bytes {
             return Err(bad_len);
         }
@@ -192,12 +192,12 @@ impl Counters {
     fn each<'a>(r: &mut Reader<'a>, mut found: impl FnMut(RawStat<'a>)) -> Result<Self> {
         let mut head = r.clone();
         head.take("stats", 2)?;
-        let bad_len = head.error("stats", Why::Length);
+        let bad_len = head.error("stats", ParseErrorKind::Length);
         let len = usize::from(head.u16("stats")?);
         let mut inner = head.sub("stats", len.checked_sub(4).ok_or(bad_len)?)?;
         let mut seen = Self::default();
         while !inner.is_empty() {
-            let twice = inner.error("oxs", Why::Duplicate);
+            let twice = inner.error("oxs", ParseErrorKind::Duplicate);
             let raw = RawStat::take(&mut inner)?;
             if !seen.add(raw) {
                 return Err(twice);
@@ -222,7 +222,7 @@ impl Codec for Stat {
         RawStat::take(r).map(Self::from)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         if let Self::Other { class, number, value } = self {
             let wrong = |_| EncodeError {
                 what: "length of a counter",
@@ -230,14 +230,14 @@ impl Codec for Stat {
                 needs: None,
             };
             let len = u8::try_from(value.len()).map_err(wrong)?;
-            class.emit(out)?;
+            class.encode(out)?;
             out.put(&[*number, len]);
-            return value.emit(out);
+            return value.encode(out);
         }
         let (number, n) = self.parts().unwrap_or_default();
         let row = Self::ROWS.iter().find(|row| row.number == number);
         let bytes = row.map_or(0, |row| row.bytes);
-        BASIC.emit(out)?;
+        BASIC.encode(out)?;
         out.put(&[number << 1, bytes]);
         out.put(n.to_be_bytes().get(8 - usize::from(bytes)..).unwrap_or_default());
         Ok(())
@@ -296,11 +296,11 @@ impl Codec for Stats {
         Ok(Self { fields })
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         out.needs(Version::V1_5, "stats")?;
         let start = out.len();
         out.put(&[0u8; 4]);
-        self.fields.iter().try_for_each(|stat| stat.emit(out))?;
+        self.fields.iter().try_for_each(|stat| stat.encode(out))?;
         out.patch_len(start, 2)?;
         out.pad_to_8(start);
         Ok(())
@@ -315,7 +315,7 @@ impl Plain for Elapsed {
         ])
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         let mut entries = Entries::of(value)?;
         let sec = entries.read("sec", version)?.unwrap_or_default();
         let nsec = entries.read("nsec", version)?.unwrap_or_default();
@@ -336,9 +336,9 @@ impl Plain for Stats {
         Value::Map(self.fields.iter().map(|stat| (stat.name().into(), value(stat))).collect())
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         let Value::Map(entries) = value else {
-            return Err(Misread::new(format!("expected an object, found {}", value.kind())));
+            return Err(ValueError::new(format!("expected an object, found {}", value.kind())));
         };
         let read = |(name, value): &(std::borrow::Cow<'static, str>, Value)| {
             stat_of(name, value, version).map_err(|e| e.under(name))
@@ -347,7 +347,7 @@ impl Plain for Stats {
     }
 }
 
-fn stat_of(name: &str, value: &Value, version: Version) -> Result<Stat, Misread> {
+fn stat_of(name: &str, value: &Value, version: Version) -> Result<Stat, ValueError> {
     Ok(match name {
         "duration" => Stat::Duration(Elapsed::from_value(value, version)?),
         "idle_time" => Stat::IdleTime(Elapsed::from_value(value, version)?),
@@ -355,7 +355,7 @@ fn stat_of(name: &str, value: &Value, version: Version) -> Result<Stat, Misread>
         "packet_count" => Stat::PacketCount(u64::from_value(value, version)?),
         "byte_count" => Stat::ByteCount(u64::from_value(value, version)?),
         _ => {
-            let unknown = || Misread::new("is no counter that is known here");
+            let unknown = || ValueError::new("is no counter that is known here");
             let parts = name.strip_prefix("oxs_").and_then(|rest| rest.split_once('_'));
             let (class, number) = parts.filter(|_| !name.contains('+')).ok_or_else(unknown)?;
             Stat::Other {
@@ -383,7 +383,7 @@ mod tests {
     fn both_ways(text: &str) -> Stats {
         let stats = read(text).unwrap();
         let (mut tx, mut xid) = (vec![], 1);
-        stats.emit(&mut Encoder::new(&mut tx, Version::V1_5, &mut xid)).unwrap();
+        stats.encode(&mut Encoder::new(&mut tx, Version::V1_5, &mut xid)).unwrap();
         assert_eq!(hex(&tx), text.replace(' ', ""));
         let value = stats.to_value(Version::V1_5);
         assert_eq!(Stats::from_value(&value, Version::V1_5), Ok(stats.clone()));
@@ -422,13 +422,16 @@ mod tests {
     #[test]
     fn wrong_lengths_and_repeated_counters_are_refused() {
         let refused = |text| read(text).unwrap_err();
-        assert_eq!(refused("0000 0003 00000000"), ParseError::new("stats", 18, Why::Length));
+        assert_eq!(
+            refused("0000 0003 00000000"),
+            ParseError::new("stats", 18, ParseErrorKind::Length)
+        );
         let unpadded = "0000 000c 80020604 00000001";
-        assert_eq!(refused(unpadded), ParseError::new("stats", 18, Why::Length));
+        assert_eq!(refused(unpadded), ParseError::new("stats", 18, ParseErrorKind::Length));
         assert_eq!(refused("0000 000a 80020602 0001 000000000000").what, "oxs length");
-        assert_eq!(refused("0000 0010 80020608 00000001").why, Why::Length);
-        assert_eq!(refused("0000 000c 80020608 00000001 00000000").why, Why::Short);
+        assert_eq!(refused("0000 0010 80020608 00000001").why, ParseErrorKind::Length);
+        assert_eq!(refused("0000 000c 80020608 00000001 00000000").why, ParseErrorKind::Truncated);
         let twice = "0000 0014 80020604 00000001 80020604 00000001 00000000";
-        assert_eq!(refused(twice), ParseError::new("oxs", 28, Why::Duplicate));
+        assert_eq!(refused(twice), ParseError::new("oxs", 28, ParseErrorKind::Duplicate));
     }
 }

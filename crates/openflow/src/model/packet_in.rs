@@ -81,9 +81,9 @@ impl<const NEEDS: u8> Adapt<Match> for InPort<NEEDS> {
         Ok(port.map(Field::in_port).into_iter().collect())
     }
 
-    fn emit(value: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(value: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let [port] = ports(value, [FieldId::IN_PORT], Version(NEEDS), out)?;
-        port.unwrap_or(PortNo::ANY).emit(out)
+        port.unwrap_or(PortNo::ANY).encode(out)
     }
 }
 
@@ -99,12 +99,12 @@ impl Adapt<Match> for InPorts {
         Ok(in_port.into_iter().chain(other).collect())
     }
 
-    fn emit(value: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(value: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let ids = [FieldId::IN_PORT, FieldId::IN_PHY_PORT];
         let [port, physical] = ports(value, ids, Version::V1_2, out)?;
         let port = port.unwrap_or(PortNo::ANY);
-        port.emit(out)?;
-        physical.unwrap_or(port).emit(out)
+        port.encode(out)?;
+        physical.unwrap_or(port).encode(out)
     }
 }
 

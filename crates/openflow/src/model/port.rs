@@ -6,7 +6,7 @@ use super::codec::{Adapt, Codec, Item, UNNAMED};
 use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{choice, codes, flags, record, tlv};
-use super::value::Text;
+use super::value::FixedString;
 use crate::{EncodeError, Encoder, MacAddr, PortNo, Result, Version};
 
 flags! {
@@ -94,7 +94,7 @@ impl Adapt<PortFeatures> for Numbered {
         Ok(PortFeatures(bits & ALIKE | bits << 4 & MEDIA | (bits & BEYOND_1_0) << 32))
     }
 
-    fn emit(value: &PortFeatures, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(value: &PortFeatures, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (bits, version) = (value.0, out.version());
         let (known, wire, needs) = if version > Version::V1_0 {
             (u64::from(u32::MAX), bits, None)
@@ -106,7 +106,7 @@ impl Adapt<PortFeatures> for Numbered {
         if bits & !known != 0 {
             return Err(lacking);
         }
-        u32::try_from(wire).map_err(|_| lacking)?.emit(out)
+        u32::try_from(wire).map_err(|_| lacking)?.encode(out)
     }
 }
 
@@ -230,7 +230,7 @@ record! {
         /// Its own address.
         pub hw_addr: MacAddr,
         /// Its name.
-        pub name: Text<16>,
+        pub name: FixedString<16>,
         /// How it is set.
         pub config: PortConfig,
         /// How it is.
@@ -303,7 +303,7 @@ record! {
 mod tests {
     use super::*;
     use crate::RawMessage;
-    use crate::model::multipart::{Reply, Request};
+    use crate::model::multipart::{MultipartReply, MultipartRequest};
     use crate::model::vectors::{Seen, damage, prove, translate};
     use crate::model::{
         Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableFeature, TableModProp,
@@ -317,7 +317,7 @@ mod tests {
     }
 
     fn port(properties: Vec<PortProp>) -> Message {
-        let name = Text::from("eth7");
+        let name = FixedString::from("eth7");
         let port = Port { port_no: PortNo(7), name, properties, ..Port::default() };
         Message::PortStatus(PortStatus { reason: PortReason::ADD, port })
     }
@@ -333,7 +333,7 @@ mod tests {
 
     fn said(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
-        message.emit(7, &mut Encoder::new(&mut tx, version, &mut xid))?;
+        message.encode(7, &mut Encoder::new(&mut tx, version, &mut xid))?;
         Ok(tx)
     }
 
@@ -397,8 +397,8 @@ mod tests {
         let (seen, about) = (Seen::of(FILE), ["port", "queue", "table"]);
         let mine = |name: &str| about.iter().any(|what| name.starts_with(what));
         seen.all::<Message>(&[""], |row| mine(row.name));
-        seen.all::<Request>(&["multipart_request.body"], |row| mine(row.name));
-        seen.all::<Reply>(&["multipart_reply.body"], |row| mine(row.name));
+        seen.all::<MultipartRequest>(&["multipart_request.body"], |row| mine(row.name));
+        seen.all::<MultipartReply>(&["multipart_reply.body"], |row| mine(row.name));
         seen.all::<PortProp>(&["port_desc.ports.properties"], |_| true);
         seen.all::<PortModProp>(&["port_mod.properties"], |_| true);
         seen.all::<PortStatsProp>(&["port_stats.ports.properties"], |_| true);

@@ -1,11 +1,11 @@
 //! Queues of ports: what they guarantee, what they counted. §7.2.2, §7.3.5.8, §7.3.6.
 
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
-use super::codec::{Adapt, Codec, Item, Padding, emit_tlv, parse_tlv, plain};
+use super::codec::{Adapt, Codec, Item, Padding, encode_tlv, parse_tlv, plain};
 use super::reader::Reader;
 use super::rows::{choice, record, tlv};
-use super::value::{Misread, Plain, Value};
-use crate::error::Part;
+use super::value::{Plain, Value, ValueError};
+use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 /// A port in a request, where 1.0 says `ALL` for what later versions call `ANY`.
@@ -27,8 +27,8 @@ impl Adapt<PortNo> for AnyIsAll {
         PortNo::parse(r).map(|port| Self::swapped(port, r.version()))
     }
 
-    fn emit(value: &PortNo, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        Self::swapped(*value, out.version()).emit(out)
+    fn encode(value: &PortNo, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        Self::swapped(*value, out.version()).encode(out)
     }
 }
 
@@ -91,11 +91,11 @@ impl Item for QueueProp {}
 
 impl Codec for QueueProp {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        parse_tlv(r, Self::padding(r.version()), Part::Property, plain)
+        parse_tlv(r, Self::padding(r.version()), ErrorContext::Property, plain)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        emit_tlv(self, out, Self::padding(out.version()))
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        encode_tlv(self, out, Self::padding(out.version()))
     }
 }
 
@@ -180,12 +180,12 @@ impl Codec for QueueGetConfigReply {
         OnWire::parse(r).map(|it| it.reply(r.version()))
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let elsewhere = self.queues.iter().any(|queue| queue.port_no != self.port);
         if elsewhere {
             out.needs(Version::V1_2, "port_no")?;
         }
-        OnWire::of(self, out.version()).emit(out)
+        OnWire::of(self, out.version()).encode(out)
     }
 }
 
@@ -194,7 +194,7 @@ impl Plain for QueueGetConfigReply {
         OnWire::of(self, version).to_value(version)
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         OnWire::from_value(value, version).map(|it| it.reply(version))
     }
 }
@@ -269,13 +269,13 @@ impl Default for QueueStats {
 mod tests {
     use super::*;
     use crate::RawMessage;
-    use crate::model::multipart::Request;
+    use crate::model::multipart::MultipartRequest;
     use crate::model::vectors::written;
     use crate::model::{Message, Multipart, MultipartFlags};
 
     #[test]
     fn all_ports_are_asked_for_in_the_words_of_the_version() {
-        let body = Request::QueueStats(QueueRequest::default());
+        let body = MultipartRequest::QueueStats(QueueRequest::default());
         let all = Message::MultipartRequest(Multipart { flags: MultipartFlags::default(), body });
         assert_eq!(written(&all, Version::V1_0, 7)[12..14], [0xff, 0xfc]);
         assert_eq!(written(&all, Version::V1_1, 7)[16..20], [0xff; 4]);

@@ -184,7 +184,7 @@ const FREEDOMS: &[Freedom] = &[
 
 fn written(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {
     let (mut tx, mut xid) = (vec![], 1);
-    let said = message.emit(7, &mut Encoder::new(&mut tx, version, &mut xid));
+    let said = message.encode(7, &mut Encoder::new(&mut tx, version, &mut xid));
     if let Err(no) = said {
         assert!(tx.is_empty(), "{no}, but something is written");
         assert!(!no.what.is_empty() && no.version == version, "{no:?}: {message:?}");
@@ -211,8 +211,8 @@ fn drawn(n: u64, version: Version) -> Message {
     let mut rng = Rng::new(n << 8 | u64::from(version.0), version);
     let turn = n / 5;
     rng.aims = match n % 5 {
-        0 => vec![row::<Message>("multipart_request"), nth::<Request>(turn, version)],
-        1 => vec![row::<Message>("multipart_reply"), nth::<Reply>(turn, version)],
+        0 => vec![row::<Message>("multipart_request"), nth::<MultipartRequest>(turn, version)],
+        1 => vec![row::<Message>("multipart_reply"), nth::<MultipartReply>(turn, version)],
         // Other versions say these otherwise.
         2 if turn.is_multiple_of(16) => {
             vec![row::<Message>("packet_out"), row::<Action>("set_field")]
@@ -325,8 +325,8 @@ pub(super) const ALL: &[(&str, &[ChoiceRow])] = &[
     (LearnDst::WHAT, LearnDst::ROWS),
     (Message::WHAT, Message::ROWS),
     (Band::WHAT, Band::ROWS),
-    (Request::WHAT, Request::ROWS),
-    (Reply::WHAT, Reply::ROWS),
+    (MultipartRequest::WHAT, MultipartRequest::ROWS),
+    (MultipartReply::WHAT, MultipartReply::ROWS),
     (NxCtTupleProp::WHAT, NxCtTupleProp::ROWS),
     (NxCtProp::WHAT, NxCtProp::ROWS),
     (ControllerProperty::WHAT, ControllerProperty::ROWS),
@@ -400,7 +400,7 @@ fn what_was_once_written_and_not_read_again_is_refused() {
     let told = |body| Message::MultipartReply(Multipart { flags: MultipartFlags::default(), body });
 
     let update = FlowUpdate::Other { code: 99, body: vec![1] };
-    let updates = told(Reply::FlowMonitor { updates: vec![update] });
+    let updates = told(MultipartReply::FlowMonitor { updates: vec![update] });
     assert_eq!(no(updates, Version::V1_4), "flow_update cannot be said in 1.4");
 
     // Port 0 was taken for the one that the reply names.

@@ -1,7 +1,7 @@
 //! Bytes read from front to back, with the place kept for errors.
 
-use crate::error::Part;
-use crate::{ParseError, Result, Version, Why};
+use crate::error::ErrorContext;
+use crate::{ParseError, ParseErrorKind, Result, Version};
 
 /// How deep messages, actions and properties may stand inside one another.
 pub(crate) const DEPTH_MAX: u8 = 8;
@@ -12,14 +12,14 @@ pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
     version: Version,
-    part: Part,
+    part: ErrorContext,
     depth: u8,
 }
 
 impl<'a> Reader<'a> {
     /// Reads `bytes`, which start `at` bytes into a message of `version`.
     pub(crate) fn new(version: Version, bytes: &'a [u8], at: usize) -> Self {
-        Self { bytes, at, version, part: Part::Request, depth: 0 }
+        Self { bytes, at, version, part: ErrorContext::Request, depth: 0 }
     }
 
     /// The version of the message.
@@ -48,12 +48,17 @@ impl<'a> Reader<'a> {
     }
 
     /// Names a fault here.
-    pub(crate) fn error(&self, what: &'static str, why: Why) -> ParseError {
+    pub(crate) fn error(&self, what: &'static str, why: ParseErrorKind) -> ParseError {
         self.error_at(self.at, what, why)
     }
 
     /// Names a fault `at` bytes from the start of the message.
-    pub(crate) fn error_at(&self, at: usize, what: &'static str, why: Why) -> ParseError {
+    pub(crate) fn error_at(
+        &self,
+        at: usize,
+        what: &'static str,
+        why: ParseErrorKind,
+    ) -> ParseError {
         let at = u16::try_from(at).unwrap_or(u16::MAX);
         ParseError::new(what, at, why).within(self.part)
     }
@@ -63,7 +68,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// `Short` if there are fewer.
     pub(crate) fn take(&mut self, what: &'static str, n: usize) -> Result<&'a [u8]> {
-        let short = self.error(what, Why::Short);
+        let short = self.error(what, ParseErrorKind::Truncated);
         let (taken, rest) = self.bytes.split_at_checked(n).ok_or(short)?;
         self.bytes = rest;
         self.at += n;
@@ -75,7 +80,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// `Short` if there are fewer.
     pub(crate) fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N]> {
-        let short = self.error(what, Why::Short);
+        let short = self.error(what, ParseErrorKind::Truncated);
         self.take(what, N)?.first_chunk().copied().ok_or(short)
     }
 
@@ -108,7 +113,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// `Length` if there are fewer.
     pub(crate) fn sub(&mut self, what: &'static str, n: usize) -> Result<Self> {
-        let (at, too_long) = (self.at, self.error(what, Why::Length));
+        let (at, too_long) = (self.at, self.error(what, ParseErrorKind::Length));
         let bytes = self.take(what, n).map_err(|_| too_long)?;
         Ok(Self { bytes, at, ..*self })
     }
@@ -119,13 +124,13 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// `Depth` at [`DEPTH_MAX`].
-    pub(crate) fn nested(&self, what: &'static str, part: Part) -> Result<Self> {
+    pub(crate) fn nested(&self, what: &'static str, part: ErrorContext) -> Result<Self> {
         if self.depth == DEPTH_MAX {
-            return Err(self.error(what, Why::Depth));
+            return Err(self.error(what, ParseErrorKind::TooDeep));
         }
         let part = match part {
-            Part::TableFeatures if self.version >= Version::V1_4 => Part::Property,
-            Part::Property if self.version < Version::V1_4 => Part::Request,
+            ErrorContext::TableFeatures if self.version >= Version::V1_4 => ErrorContext::Property,
+            ErrorContext::Property if self.version < Version::V1_4 => ErrorContext::Request,
             part => part,
         };
         Ok(Self { part, depth: self.depth + 1, ..*self })
@@ -136,6 +141,6 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// `Length` if bytes are left.
     pub(crate) fn finish(&self, what: &'static str) -> Result<()> {
-        if self.bytes.is_empty() { Ok(()) } else { Err(self.error(what, Why::Length)) }
+        if self.bytes.is_empty() { Ok(()) } else { Err(self.error(what, ParseErrorKind::Length)) }
     }
 }

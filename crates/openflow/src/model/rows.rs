@@ -36,7 +36,7 @@ macro_rules! record {
                 let (start, mut sized) = (r.at(), 0usize);
                 match r.version().0 {
                     $( $versions => { $crate::model::rows::layout!(@parse r start sized $what; $($layout)*); } )*
-                    _ => return Err(r.error($what, $crate::Why::Version)),
+                    _ => return Err(r.error($what, $crate::ParseErrorKind::Version)),
                 }
                 $( view.$field = $field; )*
                 Ok(view)
@@ -79,19 +79,19 @@ macro_rules! record {
                 let (start, mut sized) = (r.at(), 0usize);
                 match r.version().0 {
                     $( $versions => { $crate::model::rows::layout!(@parse r start sized $what; $($layout)*); } )*
-                    _ => return Err(r.error($what, $crate::Why::Version)),
+                    _ => return Err(r.error($what, $crate::ParseErrorKind::Version)),
                 }
                 Ok(Self { $($field),* })
             }
 
-            fn emit(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
+            fn encode(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
                 let Self { $($field),* } = self;
                 let absent = Self::default();
                 let (start, mut sized) = (out.len(), 0usize);
                 match out.version().0 {
                     $( $versions => {
                         $crate::model::rows::each_field!(@absent_in out absent Self::has; [$($layout)*] $names);
-                        $crate::model::rows::layout!(@emit out start sized; $($layout)*);
+                        $crate::model::rows::layout!(@encode out start sized; $($layout)*);
                     } )*
                     _ => return Err($crate::model::codec::lacks($what, out.version(), |v| {
                         matches!(v, $($versions)|*)
@@ -118,7 +118,7 @@ macro_rules! record {
             fn from_value(
                 value: &$crate::model::value::Value,
                 version: $crate::Version,
-            ) -> Result<Self, $crate::model::value::Misread> {
+            ) -> Result<Self, $crate::model::value::ValueError> {
                 let mut entries = $crate::model::value::Entries::of(value)?;
                 let Self { $(mut $field),* } = Self::default();
                 $( if let Some(read) = entries.read(stringify!($field), version)? { $field = read; } )*
@@ -222,11 +222,11 @@ macro_rules! choice {
                 code(version.0).ok_or_else(lacks)
             }
 
-            fn emit_body(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
+            fn encode_body(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
                 let (start, mut sized) = (out.len(), 0usize);
                 match self {
                     $( Self::$variant $( { $($field),* } )? $( ($crate::model::rows::choice!(@bind inner $inner)) )? => {
-                        $crate::model::rows::choice!(@emit $text out start sized inner
+                        $crate::model::rows::choice!(@encode $text out start sized inner
                             [$( { $( $field: $ty, )* } )? $( ( $inner ) )?] $rows)
                     } )*
                     Self::Other { body, .. } => out.put(body.as_slice()),
@@ -258,7 +258,7 @@ macro_rules! choice {
             fn from_value(
                 value: &$crate::model::value::Value,
                 version: $crate::Version,
-            ) -> Result<Self, $crate::model::value::Misread> {
+            ) -> Result<Self, $crate::model::value::ValueError> {
                 let mut entries = $crate::model::value::Entries::of(value)?;
                 let kind = $crate::model::value::kind_of(&mut entries)?;
                 match kind {
@@ -270,7 +270,7 @@ macro_rules! choice {
                         entries.finish()?;
                         Ok(Self::Other { code, body })
                     }
-                    unknown => Err($crate::model::value::Misread::new(
+                    unknown => Err($crate::model::value::ValueError::new(
                         format!("`{unknown}` is no {}", $what)).under("type")),
                 }
             }
@@ -361,7 +361,7 @@ macro_rules! choice {
         $name::$variant { $($field),* }
     }};
 
-    (@emit $text:literal $out:ident $start:ident $sized:ident $bound:ident $shape:tt $rows:tt) => {
+    (@encode $text:literal $out:ident $start:ident $sized:ident $bound:ident $shape:tt $rows:tt) => {
         $crate::model::rows::choice!(@rows $rows $text $out $start $sized $bound $shape $rows)
     };
     (@rows $all:tt $text:literal $out:ident $start:ident $sized:ident $bound:ident $shape:tt
@@ -376,17 +376,17 @@ macro_rules! choice {
     };
     (@put $out:ident $start:ident $sized:ident $bound:ident [] $all:tt) => {};
     (@put $out:ident $start:ident $sized:ident $bound:ident [( $inner:ty )] $all:tt) => {
-        $crate::model::codec::Codec::emit($bound, $out)?;
+        $crate::model::codec::Codec::encode($bound, $out)?;
     };
     (@put $out:ident $start:ident $sized:ident $bound:ident [] $all:tt [$($layout:tt)*]) => {
-        $crate::model::rows::layout!(@emit $out $start $sized; $($layout)*);
+        $crate::model::rows::layout!(@encode $out $start $sized; $($layout)*);
     };
     (@put $out:ident $start:ident $sized:ident $bound:ident [{ $( $field:ident: $ty:ty, )* }] $all:tt
         [$($layout:tt)*]) => {
         $crate::model::rows::each_field!(@absent $out
             |v: u8, field: &str| $crate::model::rows::choice!(@has v field; $all);
             [$($layout)*] { $($field: <$ty>::default()),* });
-        $crate::model::rows::layout!(@emit $out $start $sized; $($layout)*);
+        $crate::model::rows::layout!(@encode $out $start $sized; $($layout)*);
     };
 
     (@fields $map:ident $version:ident $rows:tt { $($field:ident),* }) => {$(
@@ -430,12 +430,12 @@ macro_rules! tlv {
         impl $crate::model::codec::Codec for $name {
             fn parse(r: &mut $crate::model::reader::Reader<'_>) -> $crate::Result<Self> {
                 let code = $crate::model::rows::tlv!(@code $($extended)?);
-                let (padding, part) = ($crate::model::codec::Padding::$padding, $crate::error::Part::$part);
+                let (padding, part) = ($crate::model::codec::Padding::$padding, $crate::error::ErrorContext::$part);
                 $crate::model::codec::parse_tlv(r, padding, part, code)
             }
 
-            fn emit(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
-                $crate::model::codec::emit_tlv(self, out, $crate::model::codec::Padding::$padding)
+            fn encode(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
+                $crate::model::codec::encode_tlv(self, out, $crate::model::codec::Padding::$padding)
             }
         }
     };

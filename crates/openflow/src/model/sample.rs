@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::bundle::Enclosed;
+use super::bundle::EmbeddedMessage;
 use super::codec::{Choice, ChoiceRow, Item};
 use super::learn::{Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc};
-use super::value::{LongText, Text};
+use super::value::{ByteString, FixedString};
 use super::{
     BitRange, Elapsed, ErrorCode, ErrorMsg, ErrorReason, ErrorRow, ErrorType, Field, FieldHeader,
-    FieldId, IdOf, Masks, Match, Message, Multipart, MultipartFlags, NatRange, NumberSource, Oxm,
-    QueueGetConfigReply, Stat, Stats, TableIds,
+    FieldId, IdOf, MaskSupport, Match, Message, Multipart, MultipartFlags, NatRange, NumberSource,
+    Oxm, QueueGetConfigReply, Stat, Stats, TableIds,
 };
 use crate::{DatapathId, MacAddr, PortNo, Version};
 
@@ -217,7 +217,7 @@ impl<const N: usize> Sample for [u32; N] {
     }
 }
 
-impl<const N: usize> Sample for Text<N> {
+impl<const N: usize> Sample for FixedString<N> {
     fn sample(rng: &mut Rng) -> Self {
         match rng.below(8) {
             0 => Self(Sample::sample(rng)),
@@ -226,7 +226,7 @@ impl<const N: usize> Sample for Text<N> {
     }
 }
 
-impl Sample for LongText {
+impl Sample for ByteString {
     fn sample(rng: &mut Rng) -> Self {
         Self(Sample::sample(rng))
     }
@@ -291,7 +291,7 @@ impl Sample for Oxm {
         if row.id == FieldId::VLAN_VID && field.value != 0 {
             field.value |= 0x1000;
         }
-        if row.masks != Masks::No && rng.once_in(3) {
+        if row.masks != MaskSupport::No && rng.once_in(3) {
             let bits = u32::from(row.bits);
             let prefix = field.ones() << (rng.bits() % u64::from(bits)) & field.ones();
             let any = u128::from(rng.bits()) << 64 | u128::from(rng.bits());
@@ -439,7 +439,7 @@ impl Sample for ErrorMsg {
     }
 }
 
-impl Sample for Enclosed {
+impl Sample for EmbeddedMessage {
     fn sample(rng: &mut Rng) -> Self {
         let message = rng.inside(Message::sample).unwrap_or(Message::BarrierRequest);
         Self { xid: u32::sample(rng), message: Box::new(message) }

@@ -6,8 +6,8 @@ use super::codec::Choice;
 use super::golden::parse;
 use super::vectors::{Seen, damage, prove, translate};
 use super::{
-    AsyncProp, BundleFeaturesProp, BundleProp, ControllerProp, HelloElement, Message, NxCtProp,
-    NxCtTupleProp, Reply, Request, RoleProp,
+    AsyncProp, BundleFeaturesProp, BundleProp, ControllerProp, HelloElement, Message,
+    MultipartReply, MultipartRequest, NxCtProp, NxCtTupleProp, RoleProp,
 };
 use crate::{MessageType, Version};
 
@@ -60,8 +60,8 @@ fn every_row_about_sessions_has_bytes_in_every_version() {
         "nx_ipfix_flow",
         "experimenter",
     ];
-    seen.all::<Request>(&["multipart_request.body"], |row| asked.contains(&row.name));
-    seen.all::<Reply>(&["multipart_reply.body"], |row| asked.contains(&row.name));
+    seen.all::<MultipartRequest>(&["multipart_request.body"], |row| asked.contains(&row.name));
+    seen.all::<MultipartReply>(&["multipart_reply.body"], |row| asked.contains(&row.name));
     seen.all::<HelloElement>(&["hello.elements"], |_| true);
     let events = [
         "set_async.properties",

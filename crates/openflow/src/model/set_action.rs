@@ -2,12 +2,12 @@
 //! OpenFlow 1.0.0 §5.2.4, 1.1.0 §A.2.5.
 
 use super::action::Action;
-use super::codec::{Adapt, Codec, Padding, emit_framed};
+use super::codec::{Adapt, Codec, Padding, encode_framed};
 use super::field::{Field, FieldId};
 use super::oxm::{FieldHeader, Oxm};
 use super::reader::Reader;
-use crate::error::Part;
-use crate::{EncodeError, Encoder, Result, Version, Why};
+use crate::error::ErrorContext;
+use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 /// An action that sets one field: where the value lies. What is before and behind it is zeros.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ impl SetRow {
             .then_some((field.value & !self.always) << self.shift)
     }
 
-    fn emit(&self, field: &Field, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, field: &Field, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
         if !field.is_whole() {
             out.needs(Version::V1_5, MASK)?;
@@ -118,8 +118,8 @@ impl SetRow {
         let lacks = EncodeError { what: self.name, version, needs: Some(Version::V1_2) };
         let bytes = self.to_wire(field).ok_or(lacks)?.to_be_bytes();
         let bytes = bytes.get(bytes.len() - self.bytes..).unwrap_or_default();
-        emit_framed(self.code, out, Padding::Inside, |out| {
-            (0..self.before).try_for_each(|_| 0u8.emit(out))?;
+        encode_framed(self.code, out, Padding::Inside, |out| {
+            (0..self.before).try_for_each(|_| 0u8.encode(out))?;
             out.put(bytes);
             Ok(())
         })
@@ -135,11 +135,11 @@ pub(crate) fn parse_set(code: u64, r: &mut Reader<'_>) -> Option<Result<Action>>
 ///
 /// # Errors
 /// Names the field, and the version that can set it.
-pub(crate) fn emit_set(field: &Oxm, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+pub(crate) fn encode_set(field: &Oxm, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
     let version = out.version();
     let row = SetRow::that_sets(version, field.id()).zip(field.field());
     if let Some((row, field)) = row {
-        return row.emit(field, out);
+        return row.encode(field, out);
     }
     let since = SET_ROWS
         .iter()
@@ -159,14 +159,14 @@ pub(super) struct Set;
 
 impl Adapt<Oxm> for Set {
     fn parse(r: &mut Reader<'_>) -> Result<Oxm> {
-        let mut inner = r.nested("set_field", Part::SetField)?;
+        let mut inner = r.nested("set_field", ErrorContext::SetField)?;
         let read = Oxm::parse(&mut inner)?;
         r.take("set_field", r.len() - inner.len())?;
         Ok(read)
     }
 
-    fn emit(value: &Oxm, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        value.emit(out)
+    fn encode(value: &Oxm, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        value.encode(out)
     }
 }
 
@@ -175,16 +175,17 @@ pub(super) struct Whole;
 
 impl Adapt<Oxm> for Whole {
     fn parse(r: &mut Reader<'_>) -> Result<Oxm> {
-        let masked = r.error("set_field mask", Why::Wildcards).within(Part::SetField);
+        let masked =
+            r.error("set_field mask", ParseErrorKind::OutsideMask).within(ErrorContext::SetField);
         let read = Set::parse(r)?;
         if read.is_masked() { Err(masked) } else { Ok(read) }
     }
 
-    fn emit(value: &Oxm, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(value: &Oxm, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         if value.is_masked() {
             out.needs(Version::V1_5, MASK)?;
         }
-        value.emit(out)
+        value.encode(out)
     }
 }
 
@@ -197,9 +198,9 @@ impl Adapt<FieldHeader> for In14 {
         FieldHeader::parse(&mut inner)
     }
 
-    fn emit(value: &FieldHeader, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(value: &FieldHeader, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let start = out.len();
-        value.emit(out)?;
-        (out.len() - start..14).try_for_each(|_| 0u8.emit(out))
+        value.encode(out)?;
+        (out.len() - start..14).try_for_each(|_| 0u8.encode(out))
     }
 }

@@ -7,7 +7,8 @@ use super::codec::{Choice, ChoiceRow, NETRONOME, NICIRA, ONF};
 use super::random::ALL;
 use super::set_action::SET_ROWS;
 use super::{
-    Action, ErrorForm, ErrorRow, FieldId, Instruction, Masks, Message, Reply, Request, Stat,
+    Action, ErrorForm, ErrorRow, FieldId, Instruction, MaskSupport, Message, MultipartReply,
+    MultipartRequest, Stat,
 };
 use crate::{MessageType, Version};
 
@@ -74,9 +75,9 @@ fn fields(page: &mut String) {
     page.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
     for row in FieldId::ROWS {
         let masks = match row.masks {
-            Masks::No => "",
-            Masks::Nicira => "Open vSwitch",
-            Masks::Any => "any",
+            MaskSupport::No => "",
+            MaskSupport::Nicira => "Open vSwitch",
+            MaskSupport::Any => "any",
         };
         let needs = row.needs.iter().map(|need| format!("`{need}`"));
         let headers = row.headers.iter().map(|header| format!("`{}`", header.name));
@@ -119,8 +120,8 @@ fn counts(page: &mut String) {
     head(page, "How much that is", "what");
     let main = [
         ("messages", Message::ROWS),
-        ("multipart requests", Request::ROWS),
-        ("multipart replies", Reply::ROWS),
+        ("multipart requests", MultipartRequest::ROWS),
+        ("multipart replies", MultipartReply::ROWS),
         ("instructions", Instruction::ROWS),
     ];
     for (what, rows) in main {
@@ -144,15 +145,18 @@ fn counts(page: &mut String) {
 
 /// Whether there is a table for it above those of properties.
 fn is_main(what: &str) -> bool {
-    [Message::WHAT, Request::WHAT, Reply::WHAT, Instruction::WHAT, Action::WHAT].contains(&what)
+    [Message::WHAT, MultipartRequest::WHAT, MultipartReply::WHAT, Instruction::WHAT, Action::WHAT]
+        .contains(&what)
 }
 
 fn page() -> String {
     let mut page = HEAD.to_owned();
     counts(&mut page);
     messages(&mut page);
-    for (title, rows) in [("Multipart requests", Request::ROWS), ("Multipart replies", Reply::ROWS)]
-    {
+    for (title, rows) in [
+        ("Multipart requests", MultipartRequest::ROWS),
+        ("Multipart replies", MultipartReply::ROWS),
+    ] {
         head(&mut page, title, "body");
         choices(&mut page, rows);
     }

@@ -4,7 +4,7 @@ use super::codec::Item;
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4};
 use super::rows::{choice, codes, flags, record, tlv};
 use super::table_sets::{Narrow, TableActions, TableFields, TableInstructions};
-use super::value::Text;
+use super::value::FixedString;
 
 flags! {
     /// `OFPTC_*`: how a table is set.
@@ -113,7 +113,7 @@ record! {
         /// Which.
         pub table_id: u8,
         /// Its name.
-        pub name: Text<32>,
+        pub name: FixedString<32>,
         /// Fields that it can match; `match` in the specification.
         pub match_fields: TableFields,
         /// Fields that may be left out.

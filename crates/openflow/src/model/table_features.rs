@@ -11,9 +11,9 @@ use super::reader::Reader;
 use super::rows::{choice, codes, flags, record, tlv};
 use super::table::TableConfig;
 use super::value::{
-    Entries, Misread, Plain, Text, Value, code, list_from_value, list_to_value, of_code,
+    Entries, FixedString, Plain, Value, ValueError, code, list_from_value, list_to_value, of_code,
 };
-use crate::{EncodeError, Encoder, Result, Version, Why};
+use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 /// Which alternative of `T`, an action or an instruction, is meant; its values are not told. §7.3.5.5.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,16 +49,16 @@ impl<T: Choice> Item for IdOf<T> {}
 impl<T: Choice> Codec for IdOf<T> {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let start = r.at();
-        let wrong = r.error_at(start, T::WHAT, Why::Length);
+        let wrong = r.error_at(start, T::WHAT, ParseErrorKind::Length);
         let (kind, len) = (r.u16(T::WHAT)?, usize::from(r.u16(T::WHAT)?));
         let behind = len.checked_sub(4).ok_or(wrong)?;
         let data = r.sub(T::WHAT, behind).map_err(|_| wrong)?.rest().to_vec();
         Ok(Self::with_data(kind, data))
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let start = out.len();
-        self.kind.emit(out)?;
+        self.kind.encode(out)?;
         out.put(&[0u8; 2]);
         out.put(self.data.as_slice());
         out.patch_len(start, 2)
@@ -77,11 +77,11 @@ impl<T: Choice> Plain for IdOf<T> {
         Value::Map(vec![("id".into(), id), ("data".into(), self.data.to_value(version))])
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         let (id, data) = match value {
             Value::Map(_) => {
                 let mut entries = Entries::of(value)?;
-                let id = entries.take("id").ok_or_else(|| Misread::new("has no `id`"))?;
+                let id = entries.take("id").ok_or_else(|| ValueError::new("has no `id`"))?;
                 let data = entries.read("data", version)?.unwrap_or_default();
                 entries.finish()?;
                 (id, data)
@@ -91,7 +91,7 @@ impl<T: Choice> Plain for IdOf<T> {
         let rows = T::ROWS.iter().filter_map(|row| (row.code)(version).map(|n| (row.name, n)));
         let kind = code(id, rows)?;
         let kind =
-            u16::try_from(kind).map_err(|_| Misread::new(format!("{kind} is over 65535")))?;
+            u16::try_from(kind).map_err(|_| ValueError::new(format!("{kind} is over 65535")))?;
         Ok(Self::with_data(kind, data))
     }
 }
@@ -105,8 +105,8 @@ impl Codec for TableIds {
         Ok(Self(r.rest().to_vec()))
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        self.0.emit(out)
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        self.0.encode(out)
     }
 }
 
@@ -115,7 +115,7 @@ impl Plain for TableIds {
         list_to_value(&self.0, version)
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         list_from_value(value, version).map(Self)
     }
 }
@@ -276,7 +276,7 @@ record! {
         /// Where it may stand.
         pub features: TableFeatureFlags,
         /// Its name.
-        pub name: Text<32>,
+        pub name: FixedString<32>,
         /// Bits of the metadata that it can match.
         pub metadata_match: u64,
         /// Bits of the metadata that rules may write.
@@ -303,16 +303,16 @@ impl Item for TableFeatures {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::Part;
+    use crate::error::ErrorContext;
     use crate::model::Message;
-    use crate::model::multipart::Reply;
+    use crate::model::multipart::MultipartReply;
     use crate::model::vectors::written;
     use crate::model::{Multipart, MultipartFlags};
     use crate::{ErrorCode, ErrorType, ParseError, RawMessage};
 
     fn features(properties: Vec<TableFeature>) -> Message {
         let tables = vec![TableFeatures { properties, ..TableFeatures::default() }];
-        let body = Reply::TableFeatures { tables };
+        let body = MultipartReply::TableFeatures { tables };
         Message::MultipartReply(Multipart { flags: MultipartFlags::default(), body })
     }
 
@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn a_fault_deserves_what_the_version_has_for_it() {
         let (old, new) = (damaged(Version::V1_3), damaged(Version::V1_5));
-        assert_eq!((old.what, old.at, old.part), ("action", 84, Part::TableFeatures));
+        assert_eq!((old.what, old.at, old.part), ("action", 84, ErrorContext::TableFeatures));
         assert_eq!(old.code(), (ErrorType::TABLE_FEATURES_FAILED, ErrorCode(3)));
         assert_eq!(new.code(), (ErrorType::BAD_PROPERTY, ErrorCode(1)));
     }
@@ -344,9 +344,9 @@ mod tests {
     fn an_older_version_lacks_what_a_later_one_brought() {
         let (mut tx, mut xid) = (vec![], 1);
         let sync = features(vec![TableFeature::TableSyncFrom { table_ids: TableIds(vec![1]) }]);
-        let no = sync.emit(7, &mut Encoder::new(&mut tx, Version::V1_3, &mut xid)).unwrap_err();
+        let no = sync.encode(7, &mut Encoder::new(&mut tx, Version::V1_3, &mut xid)).unwrap_err();
         assert_eq!(no.to_string(), "table_sync_from needs 1.4, this is 1.3");
-        let no = sync.emit(7, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid)).unwrap_err();
+        let no = sync.encode(7, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid)).unwrap_err();
         assert_eq!(no.to_string(), "table_features needs 1.3, this is 1.2");
     }
 }

@@ -113,8 +113,8 @@ impl Adapt<TableFields> for Narrow {
         u32::parse(r).map(|bits| TableFields(bits.into()))
     }
 
-    fn emit(value: &TableFields, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(value: &TableFields, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let lacking = EncodeError { what: "set of fields", version: out.version(), needs: None };
-        u32::try_from(value.0).map_err(|_| lacking)?.emit(out)
+        u32::try_from(value.0).map_err(|_| lacking)?.encode(out)
     }
 }

@@ -31,14 +31,14 @@ pub enum Value {
 
 /// Why a [`Value`] is not what was expected: where in it, and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Misread {
+pub struct ValueError {
     /// Names and indices from the outermost, with points between.
     pub path: String,
     /// What is wrong there.
     pub what: String,
 }
 
-impl Misread {
+impl ValueError {
     /// A fault right here.
     pub fn new(what: impl Into<String>) -> Self {
         Self { path: String::new(), what: what.into() }
@@ -53,7 +53,7 @@ impl Misread {
     }
 }
 
-impl fmt::Display for Misread {
+impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.path.is_empty() {
             return f.write_str(&self.what);
@@ -62,7 +62,7 @@ impl fmt::Display for Misread {
     }
 }
 
-impl core::error::Error for Misread {}
+impl core::error::Error for ValueError {}
 
 impl Value {
     /// A text.
@@ -98,12 +98,12 @@ pub(crate) trait Plain: Sized {
     fn to_value(&self, version: Version) -> Value;
 
     /// Reads the neutral form.
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread>;
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError>;
 }
 
 /// The value of a number or of a text that is one, decimal or `0x…`.
-pub(crate) fn number(value: &Value) -> Result<u64, Misread> {
-    let wrong = || Misread::new(format!("expected a number, found {}", value.kind()));
+pub(crate) fn number(value: &Value) -> Result<u64, ValueError> {
+    let wrong = || ValueError::new(format!("expected a number, found {}", value.kind()));
     match value {
         Value::Number(n) => Ok(*n),
         Value::Text(text) => {
@@ -112,7 +112,7 @@ pub(crate) fn number(value: &Value) -> Result<u64, Misread> {
                 None => text.parse(),
             };
             let parsed = parsed.ok().filter(|_| !text.contains('+'));
-            parsed.ok_or_else(|| Misread::new(format!("`{text}` is not a number")))
+            parsed.ok_or_else(|| ValueError::new(format!("`{text}` is not a number")))
         }
         _ => Err(wrong()),
     }
@@ -124,10 +124,10 @@ pub(crate) fn of_number(n: u64) -> Value {
 }
 
 /// The text that a value must be.
-pub(crate) fn text_of(value: &Value) -> Result<&str, Misread> {
+pub(crate) fn text_of(value: &Value) -> Result<&str, ValueError> {
     match value {
         Value::Text(text) => Ok(text),
-        other => Err(Misread::new(format!("expected a text, found {}", other.kind()))),
+        other => Err(ValueError::new(format!("expected a text, found {}", other.kind()))),
     }
 }
 
@@ -144,11 +144,12 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 ///
 /// # Errors
 /// Names what is no digit, or the odd one.
-pub(crate) fn unhex(text: &str) -> Result<Vec<u8>, Misread> {
+pub(crate) fn unhex(text: &str) -> Result<Vec<u8>, ValueError> {
     let mut bytes = Vec::with_capacity(text.len() / 2);
     let mut high = None;
     for c in text.chars().filter(|c| !c.is_whitespace()) {
-        let digit = c.to_digit(16).ok_or_else(|| Misread::new(format!("`{c}` is no hex digit")))?;
+        let digit =
+            c.to_digit(16).ok_or_else(|| ValueError::new(format!("`{c}` is no hex digit")))?;
         #[expect(clippy::cast_possible_truncation, reason = "two digits of four bits")]
         match high.take() {
             Some(h) => bytes.push((h << 4 | digit) as u8),
@@ -156,7 +157,7 @@ pub(crate) fn unhex(text: &str) -> Result<Vec<u8>, Misread> {
         }
     }
     if high.is_some() {
-        return Err(Misread::new("an odd number of hex digits"));
+        return Err(ValueError::new("an odd number of hex digits"));
     }
     Ok(bytes)
 }
@@ -168,9 +169,9 @@ macro_rules! numbers {
                 of_number(u64::from(*self))
             }
 
-            fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+            fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
                 let n = number(value)?;
-                Self::try_from(n).map_err(|_| Misread::new(format!("{n} is over {}", Self::MAX)))
+                Self::try_from(n).map_err(|_| ValueError::new(format!("{n} is over {}", Self::MAX)))
             }
         }
     )*};
@@ -183,10 +184,12 @@ impl Plain for bool {
         Value::Bool(*self)
     }
 
-    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         match value {
             Value::Bool(yes) => Ok(*yes),
-            other => Err(Misread::new(format!("expected true or false, found {}", other.kind()))),
+            other => {
+                Err(ValueError::new(format!("expected true or false, found {}", other.kind())))
+            }
         }
     }
 }
@@ -196,7 +199,7 @@ impl<T: Plain + crate::model::codec::Item> Plain for Vec<T> {
         list_to_value(self, version)
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         list_from_value(value, version)
     }
 }
@@ -206,7 +209,7 @@ impl<T: Plain> Plain for Option<T> {
         self.as_ref().map_or(Value::Null, |it| it.to_value(version))
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         if *value == Value::Null { Ok(None) } else { T::from_value(value, version).map(Some) }
     }
 }
@@ -216,7 +219,7 @@ impl<T: Plain> Plain for Box<T> {
         (**self).to_value(version)
     }
 
-    fn from_value(value: &Value, version: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         T::from_value(value, version).map(Self::new)
     }
 }
@@ -227,7 +230,7 @@ impl Plain for Vec<u8> {
         Value::Text(hex(self))
     }
 
-    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         unhex(text_of(value)?)
     }
 }
@@ -238,23 +241,23 @@ impl<const N: usize> Plain for [u8; N] {
         Value::Text(hex(self))
     }
 
-    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         let bytes = unhex(text_of(value)?)?;
-        bytes.try_into().map_err(|_| Misread::new(format!("expected {N} bytes")))
+        bytes.try_into().map_err(|_| ValueError::new(format!("expected {N} bytes")))
     }
 }
 
 /// A text in a place of `N` bytes, filled up with zeros.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Text<const N: usize>(pub [u8; N]);
+pub struct FixedString<const N: usize>(pub [u8; N]);
 
-impl<const N: usize> Default for Text<N> {
+impl<const N: usize> Default for FixedString<N> {
     fn default() -> Self {
         Self([0; N])
     }
 }
 
-impl<const N: usize> From<&str> for Text<N> {
+impl<const N: usize> From<&str> for FixedString<N> {
     /// What is too long for the place is cut.
     fn from(text: &str) -> Self {
         let mut bytes = [0; N];
@@ -263,26 +266,26 @@ impl<const N: usize> From<&str> for Text<N> {
     }
 }
 
-impl<const N: usize> fmt::Display for Text<N> {
+impl<const N: usize> fmt::Display for FixedString<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = self.0.iter().position(|&c| c == 0).unwrap_or(N);
         f.write_str(&String::from_utf8_lossy(self.0.get(..end).unwrap_or_default()))
     }
 }
 
-impl<const N: usize> Codec for Text<N> {
+impl<const N: usize> Codec for FixedString<N> {
     fn parse(r: &mut Reader<'_>) -> Result<Self, crate::ParseError> {
         r.array(UNNAMED).map(Self)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         out.put(self.0.as_slice());
         Ok(())
     }
 }
 
 /// What is no text is a map with its bytes as `hex`.
-impl<const N: usize> Plain for Text<N> {
+impl<const N: usize> Plain for FixedString<N> {
     fn to_value(&self, _: Version) -> Value {
         let bytes = self.0;
         let end = bytes.iter().rposition(|&c| c != 0).map_or(0, |last| last + 1);
@@ -292,12 +295,12 @@ impl<const N: usize> Plain for Text<N> {
         }
     }
 
-    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         let bytes = match value.get("hex") {
             Some(digits) => unhex(text_of(digits)?)?,
             None => text_of(value)?.as_bytes().to_vec(),
         };
-        let too_long = || Misread::new(format!("longer than {N} bytes"));
+        let too_long = || ValueError::new(format!("longer than {N} bytes"));
         let mut place = [0; N];
         place.get_mut(..bytes.len()).ok_or_else(too_long)?.copy_from_slice(&bytes);
         Ok(Self(place))
@@ -306,32 +309,32 @@ impl<const N: usize> Plain for Text<N> {
 
 /// A text of any length, to the end of what it is in.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct LongText(pub Vec<u8>);
+pub struct ByteString(pub Vec<u8>);
 
-impl From<&str> for LongText {
+impl From<&str> for ByteString {
     fn from(text: &str) -> Self {
         Self(text.into())
     }
 }
 
-impl fmt::Display for LongText {
+impl fmt::Display for ByteString {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(&self.0))
     }
 }
 
-impl Codec for LongText {
+impl Codec for ByteString {
     fn parse(r: &mut Reader<'_>) -> Result<Self, crate::ParseError> {
         Codec::parse(r).map(Self)
     }
 
-    fn emit(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        self.0.emit(out)
+    fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+        self.0.encode(out)
     }
 }
 
 /// What is no text is a map with its bytes as `hex`.
-impl Plain for LongText {
+impl Plain for ByteString {
     fn to_value(&self, _: Version) -> Value {
         match core::str::from_utf8(&self.0) {
             Ok(text) => Value::text(text),
@@ -339,7 +342,7 @@ impl Plain for LongText {
         }
     }
 
-    fn from_value(value: &Value, _: Version) -> Result<Self, Misread> {
+    fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         Ok(Self(match value.get("hex") {
             Some(digits) => unhex(text_of(digits)?)?,
             None => text_of(value)?.as_bytes().to_vec(),
@@ -359,9 +362,9 @@ pub(crate) fn list_to_value<T: Plain>(list: &[T], version: Version) -> Value {
 pub(crate) fn list_from_value<T: Plain>(
     value: &Value,
     version: Version,
-) -> Result<Vec<T>, Misread> {
+) -> Result<Vec<T>, ValueError> {
     let Value::List(list) = value else {
-        return Err(Misread::new(format!("expected a list, found {}", value.kind())));
+        return Err(ValueError::new(format!("expected a list, found {}", value.kind())));
     };
     let read =
         |(n, it): (usize, &Value)| T::from_value(it, version).map_err(|e| e.under(&n.to_string()));
@@ -379,9 +382,9 @@ impl<'a> Entries<'a> {
     ///
     /// # Errors
     /// What is no map.
-    pub(crate) fn of(value: &'a Value) -> Result<Self, Misread> {
+    pub(crate) fn of(value: &'a Value) -> Result<Self, ValueError> {
         let Value::Map(entries) = value else {
-            return Err(Misread::new(format!("expected an object, found {}", value.kind())));
+            return Err(ValueError::new(format!("expected an object, found {}", value.kind())));
         };
         Ok(Self { entries: entries.iter().map(|(name, value)| (name.as_ref(), value)).collect() })
     }
@@ -400,7 +403,7 @@ impl<'a> Entries<'a> {
         &mut self,
         name: &'static str,
         version: Version,
-    ) -> Result<Option<T>, Misread> {
+    ) -> Result<Option<T>, ValueError> {
         let read = |value| T::from_value(value, version).map_err(|e| e.under(name));
         self.take(name).map(read).transpose()
     }
@@ -409,10 +412,10 @@ impl<'a> Entries<'a> {
     ///
     /// # Errors
     /// Names what is.
-    pub(crate) fn finish(self) -> Result<(), Misread> {
+    pub(crate) fn finish(self) -> Result<(), ValueError> {
         match self.entries.first() {
             None => Ok(()),
-            Some((name, _)) => Err(Misread::new("is not known here").under(name)),
+            Some((name, _)) => Err(ValueError::new("is not known here").under(name)),
         }
     }
 }
@@ -429,7 +432,7 @@ impl Entries<'_> {
 ///
 /// # Errors
 /// Those of what it holds.
-pub(crate) fn nested<T: Plain>(rest: &Value, version: Version) -> Result<T, Misread> {
+pub(crate) fn nested<T: Plain>(rest: &Value, version: Version) -> Result<T, ValueError> {
     match rest {
         Value::Map(entries) if entries.len() == 1 => {
             let alone = rest.get("value").map(|value| T::from_value(value, version));
@@ -443,8 +446,8 @@ pub(crate) fn nested<T: Plain>(rest: &Value, version: Version) -> Result<T, Misr
 ///
 /// # Errors
 /// Its absence.
-pub(crate) fn kind_of<'a>(entries: &mut Entries<'a>) -> Result<&'a str, Misread> {
-    let kind = entries.take("type").ok_or_else(|| Misread::new("has no `type`"))?;
+pub(crate) fn kind_of<'a>(entries: &mut Entries<'a>) -> Result<&'a str, ValueError> {
+    let kind = entries.take("type").ok_or_else(|| ValueError::new("has no `type`"))?;
     text_of(kind).map_err(|e| e.under("type"))
 }
 
@@ -460,15 +463,15 @@ pub(crate) fn of_code(name: Option<&str>, n: u64) -> Value {
 pub(crate) fn code<'r>(
     value: &Value,
     mut rows: impl Iterator<Item = (&'r str, u64)>,
-) -> Result<u64, Misread> {
+) -> Result<u64, ValueError> {
     if let Value::Text(text) = value
         && let Some(row) = rows.find(|row| row.0.eq_ignore_ascii_case(text))
     {
         return Ok(row.1);
     }
     number(value).map_err(|_| match value {
-        Value::Text(text) => Misread::new(format!("`{text}` is not a name that is known here")),
-        other => Misread::new(format!("expected a name or a number, found {}", other.kind())),
+        Value::Text(text) => ValueError::new(format!("`{text}` is not a name that is known here")),
+        other => ValueError::new(format!("expected a name or a number, found {}", other.kind())),
     })
 }
 
@@ -494,7 +497,7 @@ pub(crate) fn of_flags<'r>(bits: u64, rows: impl Iterator<Item = (&'r str, u64)>
 pub(crate) fn flags<'r>(
     value: &Value,
     rows: &(impl Iterator<Item = (&'r str, u64)> + Clone),
-) -> Result<u64, Misread> {
+) -> Result<u64, ValueError> {
     let Value::List(list) = value else { return number(value) };
     list.iter().try_fold(0, |bits, flag| Ok(bits | code(flag, rows.clone())?))
 }

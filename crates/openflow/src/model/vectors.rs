@@ -88,7 +88,7 @@ pub(super) fn json(value: &Value) -> String {
 /// The bytes of `message`.
 pub(super) fn written(message: &Message, version: Version, xid: u32) -> Vec<u8> {
     let (mut tx, mut next_xid) = (vec![], 1);
-    message.emit(xid, &mut Encoder::new(&mut tx, version, &mut next_xid)).unwrap();
+    message.encode(xid, &mut Encoder::new(&mut tx, version, &mut next_xid)).unwrap();
     tx
 }
 
@@ -163,7 +163,7 @@ fn elsewhere(title: &str, message: &Message, version: Version) {
     assert_eq!(Message::from_value(&value, version).as_ref(), Ok(message), "{title}");
     for version in (1..=6).map(Version) {
         let (mut tx, mut xid) = (vec![], 1);
-        if message.emit(7, &mut Encoder::new(&mut tx, version, &mut xid)).is_ok() {
+        if message.encode(7, &mut Encoder::new(&mut tx, version, &mut xid)).is_ok() {
             let again = Message::parse(RawMessage::new(&tx).unwrap()).unwrap();
             assert_eq!(written(&again, version, 7), tx, "{title} in {version}");
         }
@@ -176,7 +176,7 @@ pub(super) fn translate(file: &str) {
         let message = vector.message();
         for version in (1..=6).map(Version) {
             let (mut tx, mut xid) = (vec![], 1);
-            if message.emit(7, &mut Encoder::new(&mut tx, version, &mut xid)).is_ok() {
+            if message.encode(7, &mut Encoder::new(&mut tx, version, &mut xid)).is_ok() {
                 let again = Message::parse(RawMessage::new(&tx).unwrap());
                 assert_eq!(again.as_ref(), Ok(&message), "{} in {version}", vector.title);
             }

@@ -220,7 +220,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// The bytes of `message`, `None` if `version` cannot say it.
 pub(crate) fn written(message: &Message, version: Version, xid: u32) -> Option<Vec<u8>> {
     let (mut tx, mut next_xid) = (vec![], 1);
-    let said = message.emit(xid, &mut Encoder::new(&mut tx, version, &mut next_xid));
+    let said = message.encode(xid, &mut Encoder::new(&mut tx, version, &mut next_xid));
     assert!(said.is_ok() || tx.is_empty(), "what cannot be said leaves nothing behind");
     said.ok().map(|()| tx)
 }

@@ -1,6 +1,6 @@
 //! From the version to the proof that the peer is a switch.
 
-use sluice_openflow::model::{self, MultipartFlags, PortDescRequest, Request};
+use sluice_openflow::model::{self, MultipartFlags, MultipartRequest, PortDescRequest};
 use sluice_openflow::{
     ErrorCode, ErrorReason, ErrorType, FlowModCommand, Message, MessageType, Multipart,
     MultipartType, Role, RoleRequest, SwitchConfig, Version, Versions,
@@ -19,7 +19,8 @@ fn everything_is_asked_at_once() {
     let mut peer = Peer::greeted(&Config::default(), Version::V1_0);
     assert_eq!(peer.told()[..2], [Message::FeaturesRequest, set_config.clone()]);
     let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
-    let (flags, body) = (MultipartFlags::default(), Request::PortDesc(PortDescRequest::default()));
+    let (flags, body) =
+        (MultipartFlags::default(), MultipartRequest::PortDesc(PortDescRequest::default()));
     let ports = Message::MultipartRequest(model::Multipart { flags, body });
     assert_eq!(peer.told(), [Message::FeaturesRequest, ports, set_config]);
 }

@@ -1,7 +1,7 @@
 //! From the connection to the version that both speak.
 
 use sluice_openflow::{
-    ErrorReason, Hello, HelloElement, Message, MessageType, Version, Versions, Why,
+    ErrorReason, Hello, HelloElement, Message, MessageType, ParseErrorKind, Version, Versions,
 };
 use sluice_proto::{Config, SessionError};
 
@@ -103,7 +103,10 @@ fn a_hello_that_contradicts_itself_is_refused() {
     peer.tx.clear();
     let odd = [4, 0, 0, 12, 0, 0, 0, 1, 0, 1, 0, 9];
     let fault = peer.sends(&odd).unwrap_err();
-    assert!(matches!(fault, SessionError::Malformed(error) if error.why == Why::Length), "{fault}");
+    assert!(
+        matches!(fault, SessionError::Malformed(error) if error.why == ParseErrorKind::Length),
+        "{fault}"
+    );
     let error = peer.told_error_about(&odd);
     assert_eq!(error, ErrorReason::BAD_LEN);
 }

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_openflow::model::{self, MultipartFlags, PacketIn, Reply};
+use sluice_openflow::model::{self, MultipartFlags, MultipartReply, PacketIn};
 use sluice_openflow::{
     Action, DatapathId, Encoder, ErrorReason, Features, Field, FlowMod, Instruction, MacAddr,
     Message, MessageType, Multipart, MultipartType, PacketInReason, Port, PortNo, RawMessage,
-    Version, Versions, split,
+    Version, Versions, split_message,
 };
 use sluice_proto::{Config, ControllerEvent, ControllerSession, SessionError};
 
@@ -75,7 +75,7 @@ impl Peer {
     ) -> Result<Option<OwnedEvent>, SessionError> {
         let (mut bytes, mut next) = (Vec::new(), 1);
         let mut out = Encoder::new(&mut bytes, self.session.version(), &mut next);
-        message.emit(xid, &mut out).unwrap();
+        message.encode(xid, &mut out).unwrap();
         self.sends(&bytes)
     }
 
@@ -160,7 +160,7 @@ pub(crate) fn ports(n: u32) -> Message {
 /// A part of a reply that has more.
 pub(crate) fn some_ports(n: u32, more: bool) -> Message {
     let flags = if more { MultipartFlags::MORE } else { MultipartFlags::default() };
-    let body = Reply::PortDesc { ports: (1..=n).map(port).collect() };
+    let body = MultipartReply::PortDesc { ports: (1..=n).map(port).collect() };
     Message::MultipartReply(model::Multipart { flags, body })
 }
 
@@ -243,7 +243,7 @@ pub(crate) fn kinds(bytes: &[u8]) -> Vec<(MessageType, u32)> {
 
 fn frames(mut bytes: &[u8]) -> Vec<RawMessage<'_>> {
     let mut frames = Vec::new();
-    while let Some((msg, rest)) = split(bytes).unwrap() {
+    while let Some((msg, rest)) = split_message(bytes).unwrap() {
         frames.push(msg);
         bytes = rest;
     }

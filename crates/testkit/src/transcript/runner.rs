@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::model::{
     AggregateStats, BandTypes, FlowDesc, MeterCapabilities, MeterFeatures, Multipart,
-    MultipartFlags, Reply, Stat, Stats,
+    MultipartFlags, MultipartReply, Stat, Stats,
 };
 use sluice_openflow::{
     Action, DatapathId, EncodeError, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType,
     EtherType, Features, Field, Instruction, MacAddr, Message, MessageType, PacketIn,
     PacketInReason, ParseError, Port, PortNo, PortReason, PortState, PortStatus, RawMessage,
-    Version, split,
+    Version, split_message,
 };
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
@@ -197,7 +197,7 @@ impl<A: App> TranscriptRunner<A> {
         let (mut bytes, mut xid) = (Vec::new(), 1);
         let mut out = Encoder::new(&mut bytes, self.version, &mut xid);
         let mut port_status = |n, reason, state| {
-            Message::PortStatus(PortStatus { reason, port: port(n, state) }).emit(0, &mut out)
+            Message::PortStatus(PortStatus { reason, port: port(n, state) }).encode(0, &mut out)
         };
         let encoded = match *event {
             SwitchEvent::Connects | SwitchEvent::Disconnects => Ok(()),
@@ -223,7 +223,7 @@ impl<A: App> TranscriptRunner<A> {
             SwitchEvent::AggregateStats(flows) => {
                 let fields = [Stat::FlowCount(flows), Stat::PacketCount(0), Stat::ByteCount(0)];
                 let stats = AggregateStats { stats: Stats { fields: fields.into() } };
-                encode_reply(&mut out, request_xid, Reply::AggregateStats(stats))
+                encode_reply(&mut out, request_xid, MultipartReply::AggregateStats(stats))
             }
             SwitchEvent::FlowStats(cookie, ref entries) => {
                 encode_reply(&mut out, request_xid, flow_stats(cookie, entries))
@@ -240,7 +240,7 @@ impl<A: App> TranscriptRunner<A> {
                     cookie: u64::MAX,
                     frame: &self.last_frame,
                 }
-                .emit(&mut out)
+                .encode(&mut out)
             }
         };
         encoded.map_err(|error| format!("cannot encode this message: {error}"))?;
@@ -326,7 +326,7 @@ impl<A: App> TranscriptRunner<A> {
         for switch in &mut self.switches {
             let bytes = std::mem::take(&mut switch.tx);
             let mut rest = &*bytes;
-            while let Some((msg, after)) = split(rest).map_err(|error| error.to_string())? {
+            while let Some((msg, after)) = split_message(rest).map_err(|error| error.to_string())? {
                 if msg.version() != self.version {
                     return Err(format!("the application sends version {}", msg.version()));
                 }
@@ -347,13 +347,13 @@ impl<A: App> TranscriptRunner<A> {
     }
 }
 
-fn encode_reply(out: &mut Encoder<'_>, xid: u32, body: Reply) -> Result<(), EncodeError> {
+fn encode_reply(out: &mut Encoder<'_>, xid: u32, body: MultipartReply) -> Result<(), EncodeError> {
     let flags = MultipartFlags::default();
-    Message::MultipartReply(Multipart { flags, body }).emit(xid, out)
+    Message::MultipartReply(Multipart { flags, body }).encode(xid, out)
 }
 
-fn meter_features(max_meter: u32) -> Reply {
-    Reply::MeterFeatures(MeterFeatures {
+fn meter_features(max_meter: u32) -> MultipartReply {
+    MultipartReply::MeterFeatures(MeterFeatures {
         max_meter,
         band_types: BandTypes::DROP,
         capabilities: MeterCapabilities::PKTPS | MeterCapabilities::BURST,
@@ -361,7 +361,7 @@ fn meter_features(max_meter: u32) -> Reply {
     })
 }
 
-fn flow_stats(cookie: u64, entries: &[(MacAddr, PortNo)]) -> Reply {
+fn flow_stats(cookie: u64, entries: &[(MacAddr, PortNo)]) -> MultipartReply {
     let flow = |&(dst, port): &(MacAddr, PortNo)| FlowDesc {
         cookie,
         priority: 100,
@@ -369,7 +369,7 @@ fn flow_stats(cookie: u64, entries: &[(MacAddr, PortNo)]) -> Reply {
         instructions: vec![Instruction::apply([Action::output(port)])],
         ..FlowDesc::default()
     };
-    Reply::FlowDesc { flows: entries.iter().map(flow).collect() }
+    MultipartReply::FlowDesc { flows: entries.iter().map(flow).collect() }
 }
 
 impl Packet {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use sluice_openflow::model::Request;
+use sluice_openflow::model::MultipartRequest;
 use sluice_openflow::{DatapathId, FlowMod, MultipartType, flow_stats};
 use sluice_sdk::view::{Fact, Groups, Stage, Stand, SwitchPort, Tree};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
@@ -83,7 +83,7 @@ impl Members {
         let groups = rules::groups(ctx.switch.version());
         let is_early = self.is_early(ctx.now);
         let asked = (flooding == Flooding::Tree && is_early)
-            .then(|| ctx.request(Request::FlowDesc(rules::request(groups))).ok());
+            .then(|| ctx.request(MultipartRequest::FlowDesc(rules::request(groups))).ok());
         let member = Member {
             sw: ctx.switch_index,
             groups,

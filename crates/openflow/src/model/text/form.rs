@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::scan::{Piece, TextError};
-use crate::model::field::Form;
+use crate::model::field::FieldFormat;
 use crate::{MacAddr, PortNo};
 
 /// Fragments: name, value, mask; bit 0 is set on every fragment, bit 1 on all but the first. `ovs-fields(7)`.
@@ -48,25 +48,25 @@ pub(crate) fn port(piece: Piece<'_>) -> Result<PortNo, TextError> {
 /// # Errors
 /// What is no such value, or does not fit.
 pub(crate) fn parse(
-    form: Form,
+    form: FieldFormat,
     bits: u32,
     piece: Piece<'_>,
 ) -> Result<(u128, Option<u128>), TextError> {
     let whole = ones(bits);
     let (value, mask) = match form {
-        Form::Frag if piece.text().starts_with(|c: char| c.is_ascii_alphabetic()) => {
+        FieldFormat::Frag if piece.text().starts_with(|c: char| c.is_ascii_alphabetic()) => {
             let row = FRAGS.iter().find(|row| row.0.eq_ignore_ascii_case(piece.text()));
             let row =
                 row.ok_or_else(|| piece.fault("expected no, yes, first, later or not_later"))?;
             (row.1, row.2)
         }
-        Form::Flags(names) => flags(names, whole, piece)?,
-        Form::PacketType => (packet_type(piece)?, whole),
+        FieldFormat::Flags(names) => flags(names, whole, piece)?,
+        FieldFormat::PacketType => (packet_type(piece)?, whole),
         _ => match piece.split("/") {
             None => (one(form, bits, piece)?, whole),
             Some((value, mask)) => {
                 // Bits of a port are bits, and no port of 1.0 that has another number now.
-                let form = if form == Form::Port { Form::Hex } else { form };
+                let form = if form == FieldFormat::Port { FieldFormat::Hex } else { form };
                 (one(form, bits, value)?, mask_of(form, bits, mask)?)
             }
         },
@@ -75,21 +75,21 @@ pub(crate) fn parse(
 }
 
 /// A value without mask.
-fn one(form: Form, bits: u32, piece: Piece<'_>) -> Result<u128, TextError> {
+fn one(form: FieldFormat, bits: u32, piece: Piece<'_>) -> Result<u128, TextError> {
     let text = piece.text();
     match form {
-        Form::Mac => MacAddr::from_text(text)
+        FieldFormat::Mac => MacAddr::from_text(text)
             .map(|addr| addr.to_u64().into())
             .ok_or_else(|| piece.fault(format!("`{text}` is no MAC address"))),
-        Form::Ipv4 => text
+        FieldFormat::Ipv4 => text
             .parse()
             .map(|addr: Ipv4Addr| u32::from(addr).into())
             .map_err(|_| piece.fault(format!("`{text}` is no IPv4 address"))),
-        Form::Ipv6 => text
+        FieldFormat::Ipv6 => text
             .parse()
             .map(|addr: Ipv6Addr| addr.into())
             .map_err(|_| piece.fault(format!("`{text}` is no IPv6 address"))),
-        Form::Port => match port(piece)? {
+        FieldFormat::Port => match port(piece)? {
             port if bits > u16::BITS => Ok(port.0.into()),
             port => port
                 .to_u16()
@@ -100,13 +100,13 @@ fn one(form: Form, bits: u32, piece: Piece<'_>) -> Result<u128, TextError> {
     }
 }
 
-fn mask_of(form: Form, bits: u32, piece: Piece<'_>) -> Result<u128, TextError> {
+fn mask_of(form: FieldFormat, bits: u32, piece: Piece<'_>) -> Result<u128, TextError> {
     let text = piece.text();
     if text == "-1" {
         return Ok(ones(bits));
     }
     let prefix = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
-    if matches!(form, Form::Ipv4 | Form::Ipv6) && prefix {
+    if matches!(form, FieldFormat::Ipv4 | FieldFormat::Ipv6) && prefix {
         let len = u32::try_from(piece.number(bits.into())?).unwrap_or(bits);
         return Ok(ones(bits) & !ones(bits.saturating_sub(len)));
     }
@@ -114,17 +114,19 @@ fn mask_of(form: Form, bits: u32, piece: Piece<'_>) -> Result<u128, TextError> {
 }
 
 /// A value of a field of `bits`, with its mask if it has one.
-pub(crate) fn print(form: Form, bits: u32, value: u128, mask: Option<u128>) -> String {
+pub(crate) fn print(form: FieldFormat, bits: u32, value: u128, mask: Option<u128>) -> String {
     let Some(mask) = mask.filter(|&mask| mask != ones(bits)) else {
         return print_whole(form, bits, value);
     };
     match form {
-        Form::Frag if let Some(row) = FRAGS.iter().find(|row| (row.1, row.2) == (value, mask)) => {
+        FieldFormat::Frag
+            if let Some(row) = FRAGS.iter().find(|row| (row.1, row.2) == (value, mask)) =>
+        {
             row.0.into()
         }
-        Form::Flags(names) => print_flags(names, value, mask),
-        Form::Mac => format!("{}/{}", mac(value), mac(mask)),
-        Form::Ipv4 | Form::Ipv6 => {
+        FieldFormat::Flags(names) => print_flags(names, value, mask),
+        FieldFormat::Mac => format!("{}/{}", mac(value), mac(mask)),
+        FieldFormat::Ipv4 | FieldFormat::Ipv6 => {
             let zeros = mask.trailing_zeros().min(bits);
             let value = print_whole(form, bits, value);
             if mask == ones(bits) & !ones(zeros) {
@@ -136,22 +138,22 @@ pub(crate) fn print(form: Form, bits: u32, value: u128, mask: Option<u128>) -> S
     }
 }
 
-fn print_whole(form: Form, bits: u32, value: u128) -> String {
+fn print_whole(form: FieldFormat, bits: u32, value: u128) -> String {
     let frag = |row: &&(&str, u128, u128)| (row.1, row.2) == (value, ones(bits));
     match form {
-        Form::Frag if let Some(row) = FRAGS.iter().find(frag) => row.0.into(),
-        Form::Decimal | Form::Frag | Form::Vlan => value.to_string(),
-        Form::Hex => hex(value),
-        Form::Mac => mac(value),
-        Form::Ipv4 => Ipv4Addr::from(low32(value)).to_string(),
-        Form::Ipv6 => Ipv6Addr::from(value).to_string(),
-        Form::Port if bits <= u16::BITS => PortNo::from_u16(low16(value)).to_string(),
+        FieldFormat::Frag if let Some(row) = FRAGS.iter().find(frag) => row.0.into(),
+        FieldFormat::Decimal | FieldFormat::Frag | FieldFormat::Vlan => value.to_string(),
+        FieldFormat::Hex => hex(value),
+        FieldFormat::Mac => mac(value),
+        FieldFormat::Ipv4 => Ipv4Addr::from(low32(value)).to_string(),
+        FieldFormat::Ipv6 => Ipv6Addr::from(value).to_string(),
+        FieldFormat::Port if bits <= u16::BITS => PortNo::from_u16(low16(value)).to_string(),
         // Alone these numbers are the reserved ports of 1.0.
-        Form::Port if (0xff00..=0xffff).contains(&value) => {
+        FieldFormat::Port if (0xff00..=0xffff).contains(&value) => {
             format!("{}/{}", hex(value), hex(ones(bits)))
         }
-        Form::Port => PortNo(low32(value)).to_string(),
-        Form::Flags(names) => {
+        FieldFormat::Port => PortNo(low32(value)).to_string(),
+        FieldFormat::Flags(names) => {
             let set = names.iter().filter(|(_, bit)| value & u128::from(*bit) != 0);
             let mut words: Vec<_> = set.map(|(name, _)| (*name).to_owned()).collect();
             let rest = value & !known(names);
@@ -160,7 +162,7 @@ fn print_whole(form: Form, bits: u32, value: u128) -> String {
             }
             words.join("|")
         }
-        Form::PacketType => format!("({},{})", value >> 16, hex(value & 0xffff)),
+        FieldFormat::PacketType => format!("({},{})", value >> 16, hex(value & 0xffff)),
     }
 }
 
@@ -249,45 +251,55 @@ fn packet_type(piece: Piece<'_>) -> Result<u128, TextError> {
 mod tests {
     use super::*;
 
-    const TCP_FLAGS: Form =
-        Form::Flags(&[("fin", 1), ("syn", 2), ("rst", 4), ("psh", 8), ("ack", 16)]);
-    const CT_STATE: Form =
-        Form::Flags(&[("new", 1), ("est", 2), ("rel", 4), ("rpl", 8), ("inv", 16), ("trk", 32)]);
+    const TCP_FLAGS: FieldFormat =
+        FieldFormat::Flags(&[("fin", 1), ("syn", 2), ("rst", 4), ("psh", 8), ("ack", 16)]);
+    const CT_STATE: FieldFormat = FieldFormat::Flags(&[
+        ("new", 1),
+        ("est", 2),
+        ("rel", 4),
+        ("rpl", 8),
+        ("inv", 16),
+        ("trk", 32),
+    ]);
 
-    fn read(form: Form, bits: u32, text: &str) -> Result<(u128, Option<u128>), (usize, String)> {
+    fn read(
+        form: FieldFormat,
+        bits: u32,
+        text: &str,
+    ) -> Result<(u128, Option<u128>), (usize, String)> {
         parse(form, bits, Piece::of(text)).map_err(|e| (e.column, e.what))
     }
 
     #[test]
     fn values_come_back_as_written() {
         for (form, bits, text) in [
-            (Form::Decimal, 16, "80"),
-            (Form::Decimal, 16, "0x50/0xfff0"),
-            (Form::Hex, 32, "0xdead"),
-            (Form::Hex, 32, "0"),
-            (Form::Mac, 48, "02:00:00:00:00:01"),
-            (Form::Mac, 48, "01:00:00:00:00:00/01:00:00:00:00:00"),
-            (Form::Ipv4, 32, "10.1.2.3"),
-            (Form::Ipv4, 32, "10.0.0.0/8"),
-            (Form::Ipv4, 32, "10.0.0.1/255.0.0.255"),
-            (Form::Ipv6, 128, "2001:db8::/32"),
-            (Form::Ipv6, 128, "2001:db8::1"),
-            (Form::Port, 32, "LOCAL"),
-            (Form::Port, 32, "7"),
-            (Form::Port, 32, "0xff05/0xffffffff"),
-            (Form::Port, 32, "0xff05/0xffff"),
-            (Form::Port, 16, "LOCAL"),
-            (Form::Port, 16, "4294967040"),
-            (Form::Frag, 2, "first"),
-            (Form::Frag, 2, "not_later"),
-            (Form::Frag, 2, "no"),
-            (Form::Frag, 2, "0/0x1"),
+            (FieldFormat::Decimal, 16, "80"),
+            (FieldFormat::Decimal, 16, "0x50/0xfff0"),
+            (FieldFormat::Hex, 32, "0xdead"),
+            (FieldFormat::Hex, 32, "0"),
+            (FieldFormat::Mac, 48, "02:00:00:00:00:01"),
+            (FieldFormat::Mac, 48, "01:00:00:00:00:00/01:00:00:00:00:00"),
+            (FieldFormat::Ipv4, 32, "10.1.2.3"),
+            (FieldFormat::Ipv4, 32, "10.0.0.0/8"),
+            (FieldFormat::Ipv4, 32, "10.0.0.1/255.0.0.255"),
+            (FieldFormat::Ipv6, 128, "2001:db8::/32"),
+            (FieldFormat::Ipv6, 128, "2001:db8::1"),
+            (FieldFormat::Port, 32, "LOCAL"),
+            (FieldFormat::Port, 32, "7"),
+            (FieldFormat::Port, 32, "0xff05/0xffffffff"),
+            (FieldFormat::Port, 32, "0xff05/0xffff"),
+            (FieldFormat::Port, 16, "LOCAL"),
+            (FieldFormat::Port, 16, "4294967040"),
+            (FieldFormat::Frag, 2, "first"),
+            (FieldFormat::Frag, 2, "not_later"),
+            (FieldFormat::Frag, 2, "no"),
+            (FieldFormat::Frag, 2, "0/0x1"),
             (TCP_FLAGS, 12, "+syn-ack"),
             (TCP_FLAGS, 12, "syn|ack"),
             (TCP_FLAGS, 12, "0"),
             (CT_STATE, 32, "+est-rel+trk"),
             (CT_STATE, 32, "new|trk"),
-            (Form::PacketType, 32, "(1,0x800)"),
+            (FieldFormat::PacketType, 32, "(1,0x800)"),
         ] {
             let (value, mask) = read(form, bits, text).unwrap();
             assert_eq!(print(form, bits, value, mask), text);
@@ -296,23 +308,23 @@ mod tests {
 
     #[test]
     fn bits_under_a_mask_are_cleared() {
-        assert_eq!(read(Form::Ipv4, 32, "10.1.2.3/8"), Ok((10 << 24, Some(0xff00_0000))));
-        assert_eq!(read(Form::Ipv4, 32, "10.1.2.3/32"), Ok((0x0a01_0203, None)));
-        assert_eq!(read(Form::Hex, 8, "5/-1"), Ok((5, None)));
-        assert_eq!(read(Form::Hex, 8, "5/0"), Ok((0, Some(0))));
+        assert_eq!(read(FieldFormat::Ipv4, 32, "10.1.2.3/8"), Ok((10 << 24, Some(0xff00_0000))));
+        assert_eq!(read(FieldFormat::Ipv4, 32, "10.1.2.3/32"), Ok((0x0a01_0203, None)));
+        assert_eq!(read(FieldFormat::Hex, 8, "5/-1"), Ok((5, None)));
+        assert_eq!(read(FieldFormat::Hex, 8, "5/0"), Ok((0, Some(0))));
     }
 
     #[test]
     fn a_fault_is_pointed_at() {
-        assert_eq!(read(Form::Ipv4, 32, "10.0.0.0/33"), Err((10, "33 is over 32".into())));
-        assert_eq!(read(Form::Mac, 48, "00:00").unwrap_err().0, 1);
+        assert_eq!(read(FieldFormat::Ipv4, 32, "10.0.0.0/33"), Err((10, "33 is over 32".into())));
+        assert_eq!(read(FieldFormat::Mac, 48, "00:00").unwrap_err().0, 1);
         assert_eq!(read(TCP_FLAGS, 12, "+syn-xyz").unwrap_err().0, 6);
         assert_eq!(read(TCP_FLAGS, 12, "+syn-syn"), Err((5, "this flag is told twice".into())));
         assert_eq!(read(TCP_FLAGS, 12, "syn|bad").unwrap_err().0, 5);
-        assert_eq!(read(Form::PacketType, 32, "(1,x)").unwrap_err().0, 4);
-        assert_eq!(read(Form::PacketType, 32, "(1,2)3").unwrap_err().0, 6);
+        assert_eq!(read(FieldFormat::PacketType, 32, "(1,x)").unwrap_err().0, 4);
+        assert_eq!(read(FieldFormat::PacketType, 32, "(1,2)3").unwrap_err().0, 6);
         let beyond = "port 65536 has more than 16 bits".to_owned();
-        assert_eq!(read(Form::Port, 16, "65536"), Err((1, beyond)));
+        assert_eq!(read(FieldFormat::Port, 16, "65536"), Err((1, beyond)));
     }
 
     #[test]

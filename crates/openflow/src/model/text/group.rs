@@ -7,8 +7,8 @@ use super::register::name_of;
 use super::scan::{Pair, Piece, TextError};
 use crate::model::value::hex;
 use crate::model::{
-    Action, Bucket, BucketId, BucketProp, Field, FieldId, GroupCommand, GroupId, GroupMod,
-    GroupProp, GroupType, Match, Oxm, Text,
+    Action, Bucket, BucketId, BucketProp, Field, FieldId, FixedString, GroupCommand, GroupId,
+    GroupMod, GroupProp, GroupType, Match, Oxm,
 };
 
 /// The words for types.
@@ -89,7 +89,7 @@ impl GroupMod {
     fn selects_without_method(&self) -> bool {
         let none = |it: &GroupProp| {
             matches!(it, GroupProp::SelectionMethod { selection_method, .. }
-                if *selection_method == Text::default())
+                if *selection_method == FixedString::default())
         };
         self.properties.iter().any(none)
     }
@@ -98,7 +98,7 @@ impl GroupMod {
     fn selection(&mut self, pair: &Pair<'_>) -> Result<(), TextError> {
         if self.properties.is_empty() {
             self.properties.push(GroupProp::SelectionMethod {
-                selection_method: Text::default(),
+                selection_method: FixedString::default(),
                 selection_method_param: 0,
                 fields: Match::default(),
             });

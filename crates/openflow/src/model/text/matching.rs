@@ -2,8 +2,8 @@
 
 use super::form::{self, hex, ones};
 use super::scan::{Pair, Piece, TextError};
-use crate::model::field::{Form, VID_PRESENT};
-use crate::model::{Field, FieldId, Match, Oxm, Unfit};
+use crate::model::field::{FieldFormat, VID_PRESENT};
+use crate::model::{Field, FieldId, Match, MatchError, Oxm};
 
 /// Words for an ethertype, and for a protocol of IP above it.
 const PROTOCOLS: &[(&str, u16, Option<u8>)] = &[
@@ -298,7 +298,7 @@ impl<'a> Reading<'a> {
         let bits = u32::from(row.bits);
         let (first, count) = bit_range(range, bits)?;
         let value = pair.needed()?;
-        let (value, mask) = form::parse(Form::Hex, count, value)?;
+        let (value, mask) = form::parse(FieldFormat::Hex, count, value)?;
         let (value, mask) = (value << first, mask.unwrap_or_else(|| ones(count)) << first);
         // Parts of one field that do not overlap say it together.
         let same = self.fields.iter_mut().find(|(other, _)| other.id() == id);
@@ -357,7 +357,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    fn blame(&self, unfit: Unfit) -> TextError {
+    fn blame(&self, unfit: MatchError) -> TextError {
         let place = self.fields.iter().find(|(oxm, _)| oxm.id() == unfit.id);
         let piece = place.map_or_else(|| Piece::of(""), |(_, piece)| *piece);
         piece.fault(unfit.to_string())
@@ -367,7 +367,7 @@ impl<'a> Reading<'a> {
 /// A value of the field `id`, perhaps with a mask.
 pub(crate) fn read_value(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
     let Some(row) = id.row().filter(|row| !row.is_variable()) else { return bytes(id, piece) };
-    let form = if id == FieldId::VLAN_VID { Form::Hex } else { row.form };
+    let form = if id == FieldId::VLAN_VID { FieldFormat::Hex } else { row.form };
     let (value, mask) = form::parse(form, row.bits.into(), piece)?;
     Ok(Field { mask, ..Field::new(id, value) }.into())
 }
@@ -506,7 +506,7 @@ pub(crate) fn print_value(oxm: &Oxm) -> String {
         (Oxm::Field(field), Some(row)) => {
             let bits = u32::from(row.bits);
             let wide = (field.value | field.mask.unwrap_or(0)) & !ones(bits) != 0;
-            let (form, bits) = if wide { (Form::Hex, 128) } else { (row.form, bits) };
+            let (form, bits) = if wide { (FieldFormat::Hex, 128) } else { (row.form, bits) };
             form::print(form, bits, field.value, field.mask)
         }
         (Oxm::Field(Field { len, value, mask, .. }), None) => {
@@ -534,7 +534,8 @@ fn print_vlan(it: &Match) -> Option<String> {
         }
     }
     if it.get(FieldId::VLAN_TCI).is_some() {
-        let vid_text = format!("vlan_vid={}", form::print(Form::Hex, 13, vid, Some(vid_mask)));
+        let vid_text =
+            format!("vlan_vid={}", form::print(FieldFormat::Hex, 13, vid, Some(vid_mask)));
         return Some(
             [Some(vid_text), pcp_text].into_iter().flatten().collect::<Vec<_>>().join(","),
         );

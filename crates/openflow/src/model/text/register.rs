@@ -5,7 +5,7 @@ use super::form::{self, hex, ones};
 use super::matching::{bit_range, field_of, print_value, read_value};
 use super::scan::{Int, Pair, Piece, TextError};
 use crate::PortNo;
-use crate::model::field::{Form, VID_PRESENT};
+use crate::model::field::{FieldFormat, VID_PRESENT};
 use crate::model::{
     Action, BitRange, Bundle, BundleAlgorithm, BundleLoad, Field, FieldHeader, FieldId, HashFields,
     Multipath, MultipathAlgorithm, Oxm,
@@ -235,7 +235,7 @@ fn set(
     let value = pair.needed()?;
     let Some(row) = id.row() else { return Err(pair.unknown("action")) };
     let (form, bits) = match id {
-        FieldId::VLAN_VID => (Form::Decimal, 12),
+        FieldId::VLAN_VID => (FieldFormat::Decimal, 12),
         _ => (row.form, u32::from(row.bits).saturating_add(shift)),
     };
     let (n, mask) = form::parse(form, bits, value)?;
@@ -272,7 +272,7 @@ fn set_field(pair: &Pair<'_>) -> Result<Action, TextError> {
 fn print_set_field(field: &Oxm) -> String {
     let value = match field {
         Oxm::Field(it) if it.id.canonical() == FieldId::VLAN_VID && it.mask.is_some() => {
-            form::print(Form::Hex, 13, it.value, it.mask)
+            form::print(FieldFormat::Hex, 13, it.value, it.mask)
         }
         _ => print_value(field),
     };
