@@ -1,4 +1,4 @@
-//! The binary under test.
+//! The binary under test, and `sluice run` as a background process.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -8,38 +8,38 @@ use std::thread::panicking;
 
 use rustix::process::Signal;
 
-use crate::room::Room;
-use crate::shell::{Daemon, run, workspace};
+use crate::process::{Daemon, run, workspace};
+use crate::test_env::TestEnv;
 use crate::{SOON, wait_until};
 
-/// The file that is tested: `SLUICE_BIN`, else the release build of this workspace.
+/// Path of the binary under test: `SLUICE_BIN`, or else the release build of this workspace.
 ///
 /// # Panics
-/// When there is none.
+/// When it does not exist.
 pub fn binary() -> PathBuf {
     let given = env::var_os("SLUICE_BIN").map(PathBuf::from);
     let path = given.unwrap_or_else(|| workspace().join("target/release/sluice"));
     assert!(
         path.is_file(),
-        "there is no {}: build it with `cargo build --release`, or name one in SLUICE_BIN",
+        "{} does not exist: build it with `cargo build --release`, or set SLUICE_BIN",
         path.display()
     );
     path
 }
 
-/// How a program ended, and everything it said.
+/// Exit code and output of a program that has ended.
 #[derive(Debug)]
-pub struct Ended {
-    /// Exit code; `None` when a signal ended it.
+pub struct ExitReport {
+    /// Exit code; `None` when a signal ended the program.
     pub code: Option<i32>,
-    /// Standard output of its last run.
+    /// Standard output of the last start.
     pub stdout: String,
-    /// Standard error of all its runs.
+    /// Standard error of all starts.
     pub stderr: String,
 }
 
-impl Ended {
-    /// How `command` ends, which it must do within ten seconds.
+impl ExitReport {
+    /// Runs `command`, which must end within ten seconds.
     ///
     /// # Panics
     /// When it cannot be started.
@@ -53,7 +53,7 @@ impl Ended {
     }
 }
 
-/// One `sluice run`, which can be ended and started again at the same address.
+/// A `sluice run` that can be stopped and started again at the same address.
 #[derive(Debug)]
 pub struct Controller {
     command: Command,
@@ -64,20 +64,20 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Starts it in `room` with one thread and no HTTP, and waits until it accepts.
+    /// Starts it in `env` with one worker and no HTTP server, and waits until it listens.
     ///
     /// `arguments` are separated by spaces and follow `--threads 1 --no-api`.
     ///
     /// # Panics
-    /// When it does not listen soon; its words are in the message.
+    /// When it does not listen within [`SOON`]; the message contains its log.
     #[track_caller]
-    pub fn new(room: &Room, arguments: &str) -> Self {
-        let mut command = room.command(&binary().to_string_lossy());
+    pub fn new(env: &TestEnv, arguments: &str) -> Self {
+        let mut command = env.command(&binary().to_string_lossy());
         command.args(["run", "--threads", "1", "--no-api"]).args(arguments.split_whitespace());
-        Self::with(command, room.dir())
+        Self::with(command, env.dir())
     }
 
-    /// Starts `command`, a `sluice run` without its `--listen`; what it says goes to `dir`.
+    /// Starts `command`, a `sluice run` without `--listen`; its output goes to files in `dir`.
     #[track_caller]
     pub fn with(mut command: Command, dir: &Path) -> Self {
         let (stdout, stderr) = (dir.join("sluice.out"), dir.join("sluice.err"));
@@ -88,12 +88,12 @@ impl Controller {
         new
     }
 
-    /// Ends it as a power cut would.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.daemon.kill();
     }
 
-    /// Starts it again at the address it had, and waits until it accepts.
+    /// Starts it again at the same address, and waits until it listens.
     #[track_caller]
     pub fn restart(&mut self) {
         self.kill();
@@ -101,69 +101,69 @@ impl Controller {
         self.wait_for_address();
     }
 
-    /// Asks it to end.
-    pub fn ask_to_end(&mut self) {
+    /// Sends SIGTERM.
+    pub fn terminate(&mut self) {
         self.daemon.signal(Signal::TERM);
     }
 
-    /// Asks it to read its configuration again.
+    /// Sends SIGHUP, on which it reads its configuration again.
     pub fn reload(&mut self) {
         self.daemon.signal(Signal::HUP);
     }
 
     /// Waits until it has ended.
     #[track_caller]
-    pub fn wait_for_end(&mut self) -> Ended {
-        wait_until(SOON, "sluice to end", || self.daemon.ended().is_some());
-        let code = self.daemon.ended().and_then(|status| status.code());
-        Ended { code, stdout: read(&self.stdout), stderr: self.log() }
+    pub fn wait_for_end(&mut self) -> ExitReport {
+        wait_until(SOON, "sluice to end", || self.daemon.exit_status().is_some());
+        let code = self.daemon.exit_status().and_then(|status| status.code());
+        ExitReport { code, stdout: read(&self.stdout), stderr: self.log() }
     }
 
     /// Whether it has ended.
     pub fn has_ended(&mut self) -> bool {
-        self.daemon.ended().is_some()
+        self.daemon.exit_status().is_some()
     }
 
-    /// Where it listens, as in `127.0.0.1:40123`.
+    /// Address that it listens at, for example `127.0.0.1:40123`.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Its port.
+    /// Port that it listens at.
     pub fn port(&self) -> &str {
         self.address.rsplit(':').next().unwrap_or_default()
     }
 
-    /// What it has written to standard error so far, over all starts.
+    /// Its log so far, over all starts.
     pub fn log(&self) -> String {
         read(&self.stderr)
     }
 
-    /// How many sessions with switches have begun, over all starts.
+    /// Number of sessions with switches that have been established, over all starts.
     pub fn sessions(&self) -> usize {
         self.log().lines().filter(|line| line.contains("switch up")).count()
     }
 
-    /// Waits until that many have.
+    /// Waits until `count` sessions have been established.
     ///
     /// # Panics
-    /// When they have not soon.
+    /// When that takes longer than [`SOON`].
     #[track_caller]
     pub fn wait_for_sessions(&self, count: usize) {
         wait_until(SOON, &format!("{count} sessions"), || self.sessions() >= count);
     }
 
-    /// Waits until a line of the log has all of `words`.
+    /// Waits until a line of the log contains all of `words`.
     ///
     /// # Panics
-    /// When there is none soon.
+    /// When that takes longer than [`SOON`].
     #[track_caller]
     pub fn wait_for_log(&self, words: &[&str]) {
-        wait_until(SOON, &format!("{words:?} in the log:\n{}", self.log()), || self.says(words));
+        wait_until(SOON, &format!("{words:?} in the log:\n{}", self.log()), || self.logged(words));
     }
 
-    /// Whether a line of the log has all of `words`.
-    pub fn says(&self, words: &[&str]) -> bool {
+    /// Whether a line of the log contains all of `words`.
+    pub fn logged(&self, words: &[&str]) -> bool {
         self.log().lines().any(|line| words.iter().all(|word| line.contains(word)))
     }
 
@@ -171,7 +171,7 @@ impl Controller {
     fn wait_for_address(&mut self) -> String {
         let mut address = None;
         wait_until(SOON, "`listening on …`", || {
-            if let Some(status) = self.daemon.ended() {
+            if let Some(status) = self.daemon.exit_status() {
                 panic!("sluice ended with {status} before it listened: {}", self.log());
             }
             address = listening_on(&read(&self.stdout));
@@ -187,7 +187,7 @@ impl Drop for Controller {
         if panicking() {
             show(&log);
         } else {
-            // A thread that fell may have gone unnoticed by everybody else.
+            // The panic of a thread may have had no other visible effect.
             assert!(!log.contains("panicked"), "the controller panicked:\n{log}");
         }
     }
@@ -195,24 +195,24 @@ impl Drop for Controller {
 
 #[track_caller]
 fn start(command: &mut Command, address: &str, stdout: &Path, stderr: &Path) -> Daemon {
-    // The log goes on where it was; the first screen is another one.
+    // The log is appended to; the first screen is written anew.
     _ = fs::remove_file(stdout);
-    let mut again = Command::new(command.get_program());
-    again.args(command.get_args()).args(["--listen", address]).stdin(Stdio::null());
-    again.stdout(logged(stdout)).stderr(logged(stderr));
-    Daemon::new(&mut again)
+    let mut started = Command::new(command.get_program());
+    started.args(command.get_args()).args(["--listen", address]).stdin(Stdio::null());
+    started.stdout(append_to(stdout)).stderr(append_to(stderr));
+    Daemon::new(&mut started)
 }
 
-/// What is written there goes to the end of the file at `path`.
+/// Output that is appended to the file at `path`.
 #[track_caller]
-pub(crate) fn logged(path: &Path) -> Stdio {
+pub(crate) fn append_to(path: &Path) -> Stdio {
     match OpenOptions::new().create(true).append(true).open(path) {
         Ok(file) => Stdio::from(file),
         Err(e) => panic!("{}: {e}", path.display()),
     }
 }
 
-/// The first address of `listening on ADDRESS`, once its line is whole.
+/// The first address after `listening on`, once the line is complete.
 fn listening_on(screen: &str) -> Option<String> {
     let whole = screen.rsplit_once('\n')?.0;
     let words = whole.lines().find_map(|line| line.trim().split_once("listening on "))?.1;
@@ -223,7 +223,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-#[expect(clippy::print_stderr, reason = "the harness shows it beside the failure")]
+#[expect(clippy::print_stderr, reason = "the test harness shows it beside the failure")]
 fn show(log: &str) {
     eprintln!("the controller's log:\n{log}");
 }

@@ -1,15 +1,15 @@
-//! Rules as a switch lists them.
+//! Flow entries as `ovs-ofctl` lists them.
 
 use std::fmt;
 
-/// One rule, as `ovs-ofctl dump-flows --no-stats` prints it.
+/// One flow entry, as `ovs-ofctl dump-flows --no-stats` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Flow {
     text: String,
 }
 
 impl Flow {
-    /// Reads a listing, in an order that does not depend on the switch.
+    /// Parses a listing; sorted, since the order of a switch may vary.
     pub fn list(listing: &str) -> Vec<Self> {
         let lines = listing.lines().map(str::trim).filter(|line| line.contains("actions="));
         let mut flows: Vec<_> = lines.map(|line| Self { text: line.to_owned() }).collect();
@@ -17,19 +17,19 @@ impl Flow {
         flows
     }
 
-    /// The value of `key` before the actions, as in `dl_dst=…`; `None` where it is not matched.
+    /// The value of `key` before the actions, for example of `dl_dst`; `None` if it is absent.
     pub fn value(&self, key: &str) -> Option<&str> {
         let head = self.text.rsplit_once(" actions=").map_or("", |(head, _)| head);
         let pairs = head.split([',', ' ']).filter_map(|pair| pair.split_once('='));
         pairs.into_iter().find_map(|(k, value)| (k == key).then_some(value))
     }
 
-    /// What it does, as in `output:1`.
+    /// The actions, for example `output:1`.
     pub fn actions(&self) -> &str {
         self.text.rsplit_once("actions=").map_or("", |(_, actions)| actions)
     }
 
-    /// Whether this is a table-miss entry that asks the controller. §5.4.
+    /// Whether this is a table-miss entry that sends packets to the controller. §5.4.
     pub fn is_table_miss(&self) -> bool {
         self.value("priority") == Some("0") && self.actions().starts_with("CONTROLLER")
     }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listing_is_read_word_by_word() {
+    fn a_listing_is_parsed_into_keys_and_actions() {
         let flows = Flow::list(
             "OFPST_FLOW reply (OF1.3) (xid=0x2):\n \
              idle_timeout=60, priority=1,dl_dst=00:00:00:00:00:02 actions=output:102\n \

@@ -1,47 +1,46 @@
-//! What it takes to drive the whole binary against real networks.
+//! Helpers of the system tests, which run the whole binary against real networks.
 //!
-//! A [`Lab`] is Open vSwitch in a network namespace of its own, with hosts beside it; a
-//! [`Controller`] is the binary under test; a [`Capture`] keeps what they say to one another.
-//! Everything here panics with a sentence when it cannot do its work: a test that cannot run
-//! has failed. What the machine needs is installed by `scripts/setup.sh`.
+//! An [`OvsNetwork`] is Open vSwitch with hosts in network namespaces; a [`Controller`] is the binary under test; a
+//! [`Capture`] records their OpenFlow connections. All helpers panic with an explanation when they fail: a test that
+//! cannot run has failed. `scripts/setup.sh` installs what the machine needs.
 #![expect(clippy::panic, reason = "the failures of a test library are the test's failures")]
 
 mod capture;
 mod controller;
 mod flow;
 mod host;
-mod lab;
 mod link;
+mod machine_lock;
 mod mininet;
 mod namespace;
 mod osken;
-mod room;
-mod shell;
-mod turn;
+mod ovs;
+mod process;
+mod test_env;
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-pub use capture::{Capture, kinds_of};
-pub use controller::{Controller, Ended, binary};
+pub use capture::{Capture, count_by_type};
+pub use controller::{Controller, ExitReport, binary};
 pub use flow::Flow;
-pub use host::{Host, Loss, Pinging};
-pub use lab::Lab;
-pub use link::{FAR, Link};
+pub use host::{BackgroundPing, Host, PingResult};
+pub use link::{FAR_ADDR, Link};
 pub use mininet::pingall;
-pub use osken::kinds_read_by_osken;
-pub use room::Room;
+pub use osken::message_types_read_by_osken;
+pub use ovs::OvsNetwork;
+pub use test_env::TestEnv;
 
-/// Long enough for anything that should happen at once, on a machine that is busy.
+/// Time limit for what should happen at once, on a busy machine.
 pub const SOON: Duration = Duration::from_secs(10);
 
-/// Long enough for what waits for somebody's timer: probes, back-off, idle rules.
+/// Time limit for what waits for a timer: probes, reconnection back-off, idle timeouts.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Between two looks of [`wait_until`]: short beside what is waited for, long beside a look.
+/// Interval at which [`wait_until`] checks its condition.
 const POLL: Duration = Duration::from_millis(20);
 
-/// A version of OpenFlow that a network is made to speak.
+/// The version of OpenFlow that a network is configured to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OpenFlow {
     /// 1.0, `0x01` on the wire.
@@ -59,7 +58,7 @@ pub enum OpenFlow {
 }
 
 impl OpenFlow {
-    /// As Open vSwitch and Mininet spell it.
+    /// The name that Open vSwitch and Mininet use.
     pub fn name(self) -> &'static str {
         match self {
             Self::V10 => "OpenFlow10",
@@ -72,10 +71,10 @@ impl OpenFlow {
     }
 }
 
-/// Looks until `happened` is true; the only place in these tests that lets time pass.
+/// Polls `happened` until it is true.
 ///
 /// # Panics
-/// When it has not happened `within` that time; `what` completes "still waiting for …".
+/// When that takes longer than `within`; `what` completes the message "still waiting for …".
 #[track_caller]
 pub fn wait_until(within: Duration, what: &str, mut happened: impl FnMut() -> bool) {
     let late = deadline(within);
@@ -85,7 +84,7 @@ pub fn wait_until(within: Duration, what: &str, mut happened: impl FnMut() -> bo
     }
 }
 
-/// Like [`wait_until`], for what may also never happen; true when it did.
+/// Like [`wait_until`], but returns `false` instead of panicking when the time is over.
 pub fn happens(within: Duration, mut happened: impl FnMut() -> bool) -> bool {
     let late = deadline(within);
     loop {
@@ -97,80 +96,80 @@ pub fn happens(within: Duration, mut happened: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// What `act` returns, and how long it took.
-#[expect(clippy::disallowed_methods, reason = "other programs have only the clock of the wall")]
+/// Result of `act` and the time that it took.
+#[expect(clippy::disallowed_methods, reason = "other programs run in real time")]
 pub fn timed<T>(act: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     (act(), start.elapsed())
 }
 
-#[expect(clippy::disallowed_methods, reason = "other programs have only the clock of the wall")]
+#[expect(clippy::disallowed_methods, reason = "other programs run in real time")]
 fn deadline(within: Duration) -> impl Fn() -> bool {
     let at = Instant::now() + within;
     move || Instant::now() > at
 }
 
-/// Lets others do what they do for so long.
-pub fn let_pass(time: Duration) {
+/// Sleeps: for tests in which other programs work for a given time.
+pub fn sleep_for(time: Duration) {
     pause(time);
 }
 
-#[expect(clippy::disallowed_methods, reason = "other programs cannot be waited for through Io")]
+#[expect(clippy::disallowed_methods, reason = "other programs run in real time")]
 fn pause(time: Duration) {
     sleep(time);
 }
 
-/// One story as two tests, for the versions that most networks speak.
+/// Defines each scenario as two tests, for OpenFlow 1.0 and 1.3, the versions that most networks use.
 ///
-/// `both_versions! { a_sentence(arguments) = story; }` calls `story(version, arguments)`.
+/// `both_versions! { name_of_the_test(arguments) = scenario; }` calls `scenario(version, arguments)`.
 #[macro_export]
 macro_rules! both_versions {
-    ($($(#[$doc:meta])* $name:ident($($arg:expr),*) = $story:ident;)+) => {$(
+    ($($(#[$doc:meta])* $name:ident($($arg:expr),*) = $scenario:ident;)+) => {$(
         $(#[$doc])*
         mod $name {
-            $crate::over!(over_openflow_1_0, V10, $story($($arg),*));
-            $crate::over!(over_openflow_1_3, V13, $story($($arg),*));
+            $crate::over!(over_openflow_1_0, V10, $scenario($($arg),*));
+            $crate::over!(over_openflow_1_3, V13, $scenario($($arg),*));
         }
     )+};
 }
 
-/// The same as four tests, for the versions that few do.
+/// Like [`both_versions`], for 1.1, 1.2, 1.4 and 1.5.
 #[macro_export]
 macro_rules! other_versions {
-    ($($(#[$doc:meta])* $name:ident($($arg:expr),*) = $story:ident;)+) => {$(
+    ($($(#[$doc:meta])* $name:ident($($arg:expr),*) = $scenario:ident;)+) => {$(
         $(#[$doc])*
         mod $name {
-            $crate::over!(over_openflow_1_1, V11, $story($($arg),*));
-            $crate::over!(over_openflow_1_2, V12, $story($($arg),*));
-            $crate::over!(over_openflow_1_4, V14, $story($($arg),*));
-            $crate::over!(over_openflow_1_5, V15, $story($($arg),*));
+            $crate::over!(over_openflow_1_1, V11, $scenario($($arg),*));
+            $crate::over!(over_openflow_1_2, V12, $scenario($($arg),*));
+            $crate::over!(over_openflow_1_4, V14, $scenario($($arg),*));
+            $crate::over!(over_openflow_1_5, V15, $scenario($($arg),*));
         }
     )+};
 }
 
-/// The same as six tests, one for each version that there is.
+/// Like [`both_versions`], for all six versions.
 #[macro_export]
 macro_rules! every_version {
-    ($($(#[$doc:meta])* $name:ident($($arg:expr),*) = $story:ident;)+) => {$(
+    ($($(#[$doc:meta])* $name:ident($($arg:expr),*) = $scenario:ident;)+) => {$(
         $(#[$doc])*
         mod $name {
-            $crate::over!(over_openflow_1_0, V10, $story($($arg),*));
-            $crate::over!(over_openflow_1_1, V11, $story($($arg),*));
-            $crate::over!(over_openflow_1_2, V12, $story($($arg),*));
-            $crate::over!(over_openflow_1_3, V13, $story($($arg),*));
-            $crate::over!(over_openflow_1_4, V14, $story($($arg),*));
-            $crate::over!(over_openflow_1_5, V15, $story($($arg),*));
+            $crate::over!(over_openflow_1_0, V10, $scenario($($arg),*));
+            $crate::over!(over_openflow_1_1, V11, $scenario($($arg),*));
+            $crate::over!(over_openflow_1_2, V12, $scenario($($arg),*));
+            $crate::over!(over_openflow_1_3, V13, $scenario($($arg),*));
+            $crate::over!(over_openflow_1_4, V14, $scenario($($arg),*));
+            $crate::over!(over_openflow_1_5, V15, $scenario($($arg),*));
         }
     )+};
 }
 
-/// One of those tests.
+/// Defines one test of [`both_versions`] and its siblings.
 #[macro_export]
 macro_rules! over {
-    ($test:ident, $version:ident, $story:ident($($arg:expr),*)) => {
+    ($test:ident, $version:ident, $scenario:ident($($arg:expr),*)) => {
         #[test]
         fn $test() {
-            super::$story($crate::OpenFlow::$version, $($arg),*);
+            super::$scenario($crate::OpenFlow::$version, $($arg),*);
         }
     };
 }

@@ -7,93 +7,93 @@ use std::process::{ChildStdin, Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::controller::{Ended, binary, logged};
-use crate::host::Loss;
+use crate::controller::{ExitReport, append_to, binary};
+use crate::host::PingResult;
 use crate::namespace::Namespace;
-use crate::room::Room;
-use crate::shell::{Daemon, run};
+use crate::process::{Daemon, run};
+use crate::test_env::TestEnv;
 use crate::{SOON, wait_until};
 
-/// The address at the far end.
-pub const FAR: &str = "10.9.0.2";
+/// IPv4 address of the far end.
+pub const FAR_ADDR: &str = "10.9.0.2";
 
-/// A link from the namespace of a [`Room`] to one of its own.
+/// A link from the namespace of a [`TestEnv`] to a second namespace.
 #[derive(Debug)]
 pub struct Link {
     daemon: Daemon,
     input: Option<ChildStdin>,
     stdout: PathBuf,
     stderr: PathBuf,
-    room: Room,
+    env: TestEnv,
     far: Namespace,
 }
 
 impl Link {
-    /// Opens one in a room of its own, with `arguments` separated by spaces, and waits until it is ready.
+    /// Starts `sluice link` with `arguments`, separated by spaces, and waits until it is ready.
     ///
     /// # Panics
-    /// When it is not soon; its words are in the message.
+    /// When that takes longer than [`SOON`]; the message contains its errors.
     #[track_caller]
     pub fn open(arguments: &str) -> Self {
-        let room = Room::new();
-        let far = Namespace::new(&format!("{}-far", room.name()));
-        let mut command = room.command(&binary().to_string_lossy());
+        let env = TestEnv::shared();
+        let far = Namespace::new(&format!("{}-far", env.name()));
+        let mut command = env.command(&binary().to_string_lossy());
         command
-            .current_dir(room.dir())
+            .current_dir(env.dir())
             .args(["link", "--to", far.name()])
             .args(arguments.split_whitespace());
-        let (stdout, stderr) = (room.file("link.out"), room.file("link.err"));
-        command.stdin(Stdio::piped()).stdout(logged(&stdout)).stderr(logged(&stderr));
+        let (stdout, stderr) = (env.file("link.out"), env.file("link.err"));
+        command.stdin(Stdio::piped()).stdout(append_to(&stdout)).stderr(append_to(&stderr));
         let mut daemon = Daemon::new(&mut command);
         let input = daemon.input();
-        let mut new = Self { daemon, input, stdout, stderr, room, far };
+        let mut new = Self { daemon, input, stdout, stderr, env, far };
         new.wait_for("ready");
         new
     }
 
-    /// Waits until a line of what it says begins with `words`.
+    /// Waits until a line of its output begins with `words`.
     ///
     /// # Panics
-    /// When it has ended, or has not said that soon.
+    /// When it has ended, or that takes longer than [`SOON`].
     #[track_caller]
     pub fn wait_for(&mut self, words: &str) {
         wait_until(SOON, &format!("`{words}` of sluice link"), || {
-            if let Some(status) = self.daemon.ended() {
-                panic!("sluice link ended with {status}: {}", self.complaints());
+            if let Some(status) = self.daemon.exit_status() {
+                panic!("sluice link ended with {status}: {}", self.stderr_text());
             }
-            self.said().lines().any(|line| line.starts_with(words))
+            self.stdout_text().lines().any(|line| line.starts_with(words))
         });
     }
 
-    /// Says a line to it, and waits until it has done that.
+    /// Writes a command to its standard input, and waits until it has been carried out.
     ///
     /// # Panics
-    /// When it has ended, or does not soon.
+    /// When it has ended, or that takes longer than [`SOON`].
     #[track_caller]
-    pub fn say(&mut self, line: &str) {
+    pub fn command(&mut self, line: &str) {
         let input = self.input.as_mut().map(|input| writeln!(input, "{line}"));
-        assert!(matches!(input, Some(Ok(()))), "sluice link does not hear {line:?}: {input:?}");
+        assert!(matches!(input, Some(Ok(()))), "sluice link does not accept {line:?}: {input:?}");
         self.wait_for(&format!("ok: {line}"));
     }
 
-    /// Pings the far end `count` times with packets of `bytes`, one every 20 ms; what came back, and the shortest
-    /// round trip in milliseconds.
+    /// Pings the far end `count` times with packets of `bytes`, one every 20 ms; returns the result and the
+    /// shortest round trip, milliseconds.
     #[track_caller]
-    pub fn ping(&self, count: u32, bytes: u32) -> (Loss, Option<f64>) {
+    pub fn ping(&self, count: u32, bytes: u32) -> (PingResult, Option<f64>) {
         const HEADERS: u32 = 28;
-        let mut ping = self.room.command("ping");
+        let mut ping = self.env.command("ping");
         ping.args(["-n", "-q", "-i", "0.02", "-W", "1", "-c", &count.to_string()]);
-        ping.args(["-s", &bytes.saturating_sub(HEADERS).to_string(), FAR]);
-        let said = String::from_utf8_lossy(&run(&mut ping).stdout).into_owned();
-        let trips = said.lines().find_map(|line| line.strip_prefix("rtt min/avg/max/mdev = "));
+        ping.args(["-s", &bytes.saturating_sub(HEADERS).to_string(), FAR_ADDR]);
+        let output = String::from_utf8_lossy(&run(&mut ping).stdout).into_owned();
+        let trips = output.lines().find_map(|line| line.strip_prefix("rtt min/avg/max/mdev = "));
         let shortest = trips.and_then(|trips| trips.split('/').next()?.parse().ok());
-        (Loss::parse(&said), shortest)
+        (PingResult::parse(&output), shortest)
     }
 
     /// Runs `act` at the near end, on a thread of its own.
     #[track_caller]
     pub fn within_near<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
-        self.room.within(act)
+        self.env.within(act)
     }
 
     /// Runs `act` at the far end, on a thread of its own.
@@ -105,17 +105,17 @@ impl Link {
     /// Whether a device of that name is at the near or the far end.
     pub fn has_device(&self, name: &str) -> bool {
         let shows = |mut ip: Command| run(ip.args(["link", "show", name])).status.success();
-        shows(self.room.command("ip")) || shows(self.far.command("ip"))
+        shows(self.env.command("ip")) || shows(self.far.command("ip"))
     }
 
-    /// Path of a file in the folder of the room.
+    /// Path of a file in the folder of the test.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.room.file(name)
+        self.env.file(name)
     }
 
-    /// Where it is.
-    pub fn room(&self) -> &Room {
-        &self.room
+    /// The environment that it runs in.
+    pub fn env(&self) -> &TestEnv {
+        &self.env
     }
 
     /// Name of the namespace at the far end.
@@ -123,27 +123,27 @@ impl Link {
         self.far.name()
     }
 
-    /// Asks it to end and waits until it has.
+    /// Sends SIGTERM and waits until it has ended.
     #[track_caller]
-    pub fn close(&mut self) -> Ended {
+    pub fn close(&mut self) -> ExitReport {
         self.daemon.signal(Signal::TERM);
-        self.ended()
+        self.wait_for_end()
     }
 
     /// Waits until it has ended.
     #[track_caller]
-    pub fn ended(&mut self) -> Ended {
-        wait_until(SOON, "sluice link to end", || self.daemon.ended().is_some());
-        let code = self.daemon.ended().and_then(|status| status.code());
-        Ended { code, stdout: self.said(), stderr: self.complaints() }
+    pub fn wait_for_end(&mut self) -> ExitReport {
+        wait_until(SOON, "sluice link to end", || self.daemon.exit_status().is_some());
+        let code = self.daemon.exit_status().and_then(|status| status.code());
+        ExitReport { code, stdout: self.stdout_text(), stderr: self.stderr_text() }
     }
 
-    /// Everything it has said so far.
-    pub fn said(&self) -> String {
+    /// Its standard output so far.
+    pub fn stdout_text(&self) -> String {
         fs::read_to_string(&self.stdout).unwrap_or_default()
     }
 
-    fn complaints(&self) -> String {
+    fn stderr_text(&self) -> String {
         fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 }

@@ -1,4 +1,4 @@
-//! A network namespace: interfaces and addresses that nobody else sees.
+//! Network namespaces.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -8,16 +8,16 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::shell::{output_of, run};
+use crate::process::{output_of, run};
 
-/// One network namespace, up to its loopback; deleted when dropped.
+/// A network namespace with its loopback interface up; deleted on drop.
 #[derive(Debug)]
 pub(crate) struct Namespace {
     name: String,
 }
 
 impl Namespace {
-    /// Makes it. Without IPv6, whose own chatter would become packet-ins.
+    /// Creates it with IPv6 disabled, since neighbour discovery would cause packet-ins.
     pub(crate) fn new(name: &str) -> Self {
         output_of(Command::new("ip").args(["netns", "add", name]));
         let new = Self { name: name.to_owned() };
@@ -30,10 +30,9 @@ impl Namespace {
         new
     }
 
-    /// `program`, to be run inside; it dies when the thread that starts it does.
+    /// A command that runs `program` in the namespace and ends with the thread that starts it.
     ///
-    /// Not by `ip netns exec`, which also enters a mount namespace in which namespaces
-    /// made later are missing.
+    /// `ip netns exec` would also enter a mount namespace, in which namespaces created later are missing.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         command.arg(format!("--net=/run/netns/{}", self.name));
@@ -42,10 +41,10 @@ impl Namespace {
         command
     }
 
-    /// Runs `act` inside, on a thread of its own.
+    /// Runs `act` in the namespace, on a thread of its own.
     ///
     /// # Panics
-    /// When it cannot be entered, or `act` does.
+    /// When the namespace cannot be entered, or `act` panics.
     #[track_caller]
     pub(crate) fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> T {
         let path = format!("/run/netns/{}", self.name);
@@ -60,12 +59,12 @@ impl Namespace {
         })
     }
 
-    /// Its name.
+    /// Name of the namespace.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Runs `ip` inside; `words` are separated by spaces.
+    /// Runs `ip` in the namespace; `words` are separated by spaces. Returns its output.
     #[track_caller]
     pub(crate) fn ip(&self, words: &str) -> String {
         output_of(self.command("ip").args(words.split(' ')))

@@ -1,19 +1,19 @@
-//! The opinion of os-ken, a controller in Python.
+//! Decoding messages with os-ken, an OpenFlow library in Python.
 
 use std::fmt::Write;
 use std::process::Command;
 
-use crate::room::Room;
-use crate::shell::{output_of, workspace};
+use crate::process::{output_of, workspace};
+use crate::test_env::TestEnv;
 
-/// The kinds of `messages`, named as in the specification, all of them read by os-ken.
+/// Names of the types of `messages`, as os-ken decodes them.
 ///
 /// # Panics
-/// When it disagrees with a byte of a message; its words are in the message.
+/// When os-ken encodes a message differently; the panic message says which.
 #[track_caller]
-pub fn kinds_read_by_osken(room: &Room, messages: &[Vec<u8>]) -> Vec<String> {
-    let file = room.write("messages.hex", &messages.iter().fold(String::new(), hex_line));
-    // The environment is made by scripts/setup.sh, which names its version.
+pub fn message_types_read_by_osken(env: &TestEnv, messages: &[Vec<u8>]) -> Vec<String> {
+    let file = env.write("messages.hex", &messages.iter().fold(String::new(), hex_line));
+    // scripts/setup.sh creates the Python environment, and names its version.
     let script = r#"exec .cache/osken-*/bin/python tests/osken.py <"$0""#;
     let mut osken = Command::new("sh");
     osken.current_dir(workspace()).args(["-c", script]).arg(file);

@@ -15,10 +15,10 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use sluice_system_tests::{Controller, Room, SOON, binary, wait_until};
+use sluice_system_tests::{Controller, SOON, TestEnv, binary, wait_until};
 
 /// Instructions of the whole process, kernel apart, per frame of 1.0 that is kept by the switch, 1 000 hosts known.
-/// `lab/instructions` says where they go.
+/// `network/instructions` says where they go.
 const INSTRUCTIONS_MAX_1_0: u64 = 170;
 
 /// The same in 1.3, whose rules are longer by two stores.
@@ -31,7 +31,7 @@ const INSTRUCTIONS_MAX_NEW: u64 = 215;
 const HOSTS_MAX: (&str, &str) = ("SLUICE_LEARNING__HOSTS_MAX", "16384");
 
 /// The same in 1.0 and in 1.3 when topology, hosts and forwarding answer, with rules for both directions of every
-/// conversation. `lab/forwarding` has the rates.
+/// conversation. `network/forwarding` has the rates.
 const INSTRUCTIONS_MAX_FORWARDING: u64 = 360;
 
 /// The applications that answer.
@@ -67,8 +67,8 @@ fn counted(
     count: impl Fn(&str) -> Option<u64>,
 ) -> Count {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let room = Room::new();
-    let report = room.file("report");
+    let env = TestEnv::new();
+    let report = env.file("report");
     let (program, arguments) = tool.split_first().unwrap();
     let mut command = Command::new(program);
     for argument in arguments {
@@ -77,11 +77,11 @@ fn counted(
     command.arg(binary()).args(["run", "--threads", "1", "--pin", "off", "--api", "127.0.0.1:0"]);
     command.args(["--app", apps]);
     command.env(HOSTS_MAX.0, HOSTS_MAX.1);
-    let mut controller = Controller::with(command, room.dir());
+    let mut controller = Controller::with(command, env.dir());
     let load = load(controller.port(), what, loops).output().unwrap();
     assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
-    let frames = frames_received(&room);
-    controller.ask_to_end();
+    let frames = packet_ins_received(&env);
+    controller.terminate();
     let read = || count(&fs::read_to_string(&report).unwrap_or_default());
     wait_until(SOON, "the report of the tool", || read().is_some());
     Count { cost: read().unwrap(), frames }
@@ -96,8 +96,8 @@ fn load(port: &str, what: &[&str], loops: u32) -> Command {
 }
 
 /// How many `PACKET_IN` messages the controller says it has read.
-fn frames_received(room: &Room) -> u64 {
-    let screen = fs::read_to_string(room.file("sluice.out")).unwrap();
+fn packet_ins_received(env: &TestEnv) -> u64 {
+    let screen = fs::read_to_string(env.file("sluice.out")).unwrap();
     let (_, address) = screen.split_once("http://").unwrap();
     let (address, _) = address.split_once('/').unwrap();
     let mut http = TcpStream::connect(address).unwrap();

@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use sluice_system_tests::{Ended, FAR, Link, binary, timed};
+use sluice_system_tests::{ExitReport, FAR_ADDR, Link, binary, timed};
 
 /// Exit code for what went wrong while it ran.
 const RUN_TIME: Option<i32> = Some(1);
@@ -41,11 +41,11 @@ fn no_reply_comes_sooner_than_the_delays_allow() {
     let (loss, shortest) = link.ping(5, 64);
     assert_eq!(loss.lost(), 0);
     assert!(shortest.unwrap() >= 50.0, "{shortest:?}");
-    link.say("up delay 100ms");
+    link.command("up delay 100ms");
     let (_, shortest) = link.ping(3, 64);
     assert!(shortest.unwrap() >= 130.0, "after the change: {shortest:?}");
-    link.say("delay 0");
-    link.say("jitter 1ms");
+    link.command("delay 0");
+    link.command("jitter 1ms");
     assert_eq!(link.ping(5, 1500).0.lost(), 0);
 }
 
@@ -54,7 +54,7 @@ fn a_loss_of_everything_blocks_until_it_is_lifted() {
     let mut link = Link::open("--loss 0%,100%");
     let (loss, _) = link.ping(4, 64);
     assert_eq!((loss.sent, loss.received), (4, 0));
-    link.say("down loss 0%");
+    link.command("down loss 0%");
     assert_eq!(link.ping(4, 64).0.lost(), 0);
     let report = link.close().stdout;
     assert!(report.contains("down: lost: 4 packets"), "{report}");
@@ -78,11 +78,11 @@ fn a_series_adds_up_to_what_was_sent() {
 fn tcp_is_no_faster_than_the_rate() {
     const BYTES: usize = 200_000;
     let mut link = Link::open("--rate 1Mbit --queue 30kB --delay 5ms --series series.csv");
-    let listener = link.within_far(|| TcpListener::bind((FAR, 0))).unwrap();
+    let listener = link.within_far(|| TcpListener::bind((FAR_ADDR, 0))).unwrap();
     let port = listener.local_addr().unwrap().port();
     let sent: Vec<u8> = (0..BYTES).map(|n| u8::try_from(n % 251).unwrap()).collect();
     let (received, took) = timed(|| {
-        let mut near = link.within_near(|| TcpStream::connect((FAR, port))).unwrap();
+        let mut near = link.within_near(|| TcpStream::connect((FAR_ADDR, port))).unwrap();
         let (mut far, _) = listener.accept().unwrap();
         let sent = &sent;
         std::thread::scope(|scope| {
@@ -97,7 +97,7 @@ fn tcp_is_no_faster_than_the_rate() {
     let report = link.close().stdout;
     let csv = fs::read_to_string(link.file("series.csv")).unwrap();
     let [offered, delivered, ..] = sums(&csv);
-    let gone = ["lost", "no room in the queue", "on the way"]
+    let gone = ["lost", "no env in the queue", "on the way"]
         .map(|what| bytes(&report, &format!("up: {what}")));
     assert_eq!(offered, delivered + gone.iter().sum::<u64>(), "{report}");
     assert!(delivered >= BYTES as u64);
@@ -124,8 +124,8 @@ fn it_listens_to_a_named_pipe_and_leaves_nothing_behind() {
 #[test]
 fn a_device_that_goes_ends_it_with_a_sentence() {
     let mut link = Link::open("--device gone0");
-    link.room().ip("link delete gone0");
-    let ended = link.ended();
+    link.env().ip("link delete gone0");
+    let ended = link.wait_for_end();
     assert_eq!(ended.code, RUN_TIME, "{ended:?}");
     assert!(ended.stderr.starts_with("error: the link broke: "), "{ended:?}");
 }
@@ -143,8 +143,8 @@ fn what_cannot_be_opened_is_named_with_what_to_do() {
             ["ip address add", "failed", far],
         ),
     ] {
-        let mut sluice = link.room().command(&binary().to_string_lossy());
-        let ended = Ended::of(sluice.args(arguments.split_whitespace()));
+        let mut sluice = link.env().command(&binary().to_string_lossy());
+        let ended = ExitReport::of(sluice.args(arguments.split_whitespace()));
         assert_eq!(ended.code, RUN_TIME, "{ended:?}");
         let errors: Vec<_> = ended.stderr.lines().collect();
         assert_eq!(errors.len(), 1, "{ended:?}");
@@ -155,9 +155,10 @@ fn what_cannot_be_opened_is_named_with_what_to_do() {
 #[test]
 fn without_privileges_it_says_what_needs_none() {
     let link = Link::open("");
-    let mut nobody = link.room().command("setpriv");
+    let mut nobody = link.env().command("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary());
-    let ended = Ended::of(nobody.args(["link", "--to", link.far_name(), "--device", "other0"]));
+    let ended =
+        ExitReport::of(nobody.args(["link", "--to", link.far_name(), "--device", "other0"]));
     assert_eq!((ended.code, ended.stderr.lines().count()), (RUN_TIME, 1), "{ended:?}");
     for part in ["as root", "relay", "--listen"] {
         assert!(ended.stderr.contains(part), "{part}: {ended:?}");

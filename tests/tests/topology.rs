@@ -1,85 +1,85 @@
-//! Links between Open vSwitch bridges are found, and missed at once.
+//! Link discovery between Open vSwitch bridges.
 
 use sluice_system_tests::{
-    Controller, Lab, OpenFlow, SOON, binary, both_versions, every_version, wait_until,
+    Controller, OpenFlow, OvsNetwork, SOON, TestEnv, binary, both_versions, every_version,
+    wait_until,
 };
 
 every_version! {
-    a_ring_is_found_and_a_cut_in_it_at_once() = ring;
+    links_of_a_ring_are_discovered_and_a_cut_is_noticed_at_once() = ring;
 }
 
 both_versions! {
-    a_switch_that_comes_back_has_its_links_again() = comes_back;
-    a_bridge_of_others_between_two_switches_is_one_network() = foreign;
+    links_of_a_switch_that_reconnects_are_discovered_again() = reconnect;
+    ports_to_an_unmanaged_bridge_are_a_shared_segment() = unmanaged_bridge;
 }
 
-/// So rarely that what is found is found by the first probes, and what is gone is not gone for want of them.
-const RARELY: &str =
-    "topology.probe_interval_ms = 600000\nexperimental.shared_interval_ms = 600000\n";
+/// So rarely that links are discovered by the first probes, and never time out.
+const RARE_PROBES: &str = "topology.probe_interval_ms = 600000\nexperimental.shared_interval_ms = 600000\n";
 
-/// Networks of others may lose a frame.
-const OFTEN: &str = "topology.probe_interval_ms = 600000\nexperimental.shared_interval_ms = 1000\n";
+/// Unmanaged segments are probed every second, since they may lose a probe.
+const SEGMENT_PROBES: &str = "topology.probe_interval_ms = 600000\nexperimental.shared_interval_ms = 1000\n";
 
-/// A controller that runs `topology`, set so.
-fn controller(lab: &Lab, config: &str) -> Controller {
-    let room = lab.room();
-    let config = room.write("sluice.toml", config);
-    let mut command = room.command(&binary().to_string_lossy());
+/// A controller that runs `topology` with this configuration.
+fn controller(network: &OvsNetwork, config: &str) -> Controller {
+    let env = network.env();
+    let config = env.write("sluice.toml", config);
+    let mut command = env.command(&binary().to_string_lossy());
     command.args(["run", "--threads", "2", "--app", "topology", "--config"]);
     command.arg(&config);
-    Controller::with(command, room.dir())
+    Controller::with(command, env.dir())
 }
 
-fn metric(lab: &Lab, name: &str) -> Option<u64> {
-    lab.room().metric(&format!("topology_{name}"))
+fn metric(network: &OvsNetwork, name: &str) -> Option<u64> {
+    network.env().metric(&format!("topology_{name}"))
 }
 
-/// Waits until so many links are found, and so many ports lead to hosts.
+/// Waits for this number of links and of edge ports, and checks that no probe was rejected.
 #[track_caller]
-fn must_find(lab: &Lab, links: u64, edges: u64) {
+fn wait_for_links(network: &OvsNetwork, links: u64, edges: u64) {
     let mut found = (None, None);
-    wait_until(SOON, &format!("{links} links and {edges} edges"), || {
-        found = (metric(lab, "links"), metric(lab, "ports_edge"));
+    wait_until(SOON, &format!("{links} links and {edges} edge ports"), || {
+        found = (metric(network, "links"), metric(network, "ports_edge"));
         found == (Some(links), Some(edges))
     });
     for wrong in ["lldp_forged", "lldp_malformed", "lldp_foreign", "ports_looped"] {
-        assert_eq!(metric(lab, wrong), Some(0), "{wrong}");
+        assert_eq!(metric(network, wrong), Some(0), "{wrong}");
     }
 }
 
 fn ring(version: OpenFlow) {
-    let lab = Lab::ring(version, 4);
-    let controller = controller(&lab, RARELY);
-    let _hosts = ["s1", "s3"].map(|bridge| lab.host(bridge));
-    lab.connect(&controller);
-    must_find(&lab, 8, 2);
-    assert_eq!(metric(&lab, "ports_link"), Some(8));
-    lab.cut("s1", "s2");
-    must_find(&lab, 6, 2);
-    lab.mend("s1", "s2");
-    must_find(&lab, 8, 2);
+    let network = OvsNetwork::ring(TestEnv::shared(), version, 4);
+    let controller = controller(&network, RARE_PROBES);
+    let _hosts = ["s1", "s3"].map(|bridge| network.host(bridge));
+    network.connect(&controller);
+    wait_for_links(&network, 8, 2);
+    assert_eq!(metric(&network, "ports_link"), Some(8));
+    network.cut_link("s1", "s2");
+    wait_for_links(&network, 6, 2);
+    network.restore_link("s1", "s2");
+    wait_for_links(&network, 8, 2);
 }
 
-fn comes_back(version: OpenFlow) {
-    let lab = Lab::line(version, 3);
-    let controller = controller(&lab, RARELY);
-    lab.connect(&controller);
-    must_find(&lab, 4, 0);
-    lab.unpoint("s2");
-    must_find(&lab, 0, 0);
-    // They led to a switch that is perhaps forwarding still.
-    assert_eq!(metric(&lab, "ports_link"), Some(2));
-    lab.point("s2", &controller);
-    must_find(&lab, 4, 0);
+fn reconnect(version: OpenFlow) {
+    let network = OvsNetwork::line(TestEnv::shared(), version, 3);
+    let controller = controller(&network, RARE_PROBES);
+    network.connect(&controller);
+    wait_for_links(&network, 4, 0);
+    network.clear_controller("s2");
+    wait_for_links(&network, 0, 0);
+    // These ports lead to a switch that may still be forwarding.
+    assert_eq!(metric(&network, "ports_link"), Some(2));
+    network.set_controller("s2", &controller);
+    wait_for_links(&network, 4, 0);
 }
 
-fn foreign(version: OpenFlow) {
-    let lab = Lab::line(version, 3);
-    let controller = controller(&lab, OFTEN);
-    // Nobody's switch: it learns and floods by itself, and keeps LLDP.
-    lab.be_a_bridge("s2");
-    lab.point("s1", &controller);
-    lab.point("s3", &controller);
-    must_find(&lab, 0, 0);
-    wait_until(SOON, "two shared ports", || metric(&lab, "ports_shared") == Some(2));
+fn unmanaged_bridge(version: OpenFlow) {
+    let network = OvsNetwork::line(TestEnv::shared(), version, 3);
+    let controller = controller(&network, SEGMENT_PROBES);
+    // No controller manages it: it learns and floods by itself, and does not forward LLDP.
+    network.make_standalone("s2");
+    network.set_controller("s1", &controller);
+    network.set_controller("s3", &controller);
+    wait_for_links(&network, 0, 0);
+    wait_until(SOON, "two shared ports", || metric(&network, "ports_shared") == Some(2));
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::tree::{file, must_be_none, packages, text};
+use crate::checkout::{assert_none, file, packages, text};
 
 /// Licences under which a package may be used here: none of them asks anything of who runs Sluice.
 const LICENCES: [&str; 9] = [
@@ -97,7 +97,7 @@ fn every_package_has_a_licence_that_is_allowed() {
     let bad = foreign().filter(|package| !is_met(text(package, "license")));
     let faults: Vec<_> =
         bad.map(|package| format!("{}: {}", name(&package), package["license"])).collect();
-    must_be_none(&faults, "licences that are not in the list");
+    assert_none(&faults, "licences that are not in the list");
 }
 
 #[test]
@@ -105,7 +105,7 @@ fn every_package_comes_from_one_place() {
     let strange = foreign().filter(|package| text(package, "source") != ORIGIN);
     let faults: Vec<_> =
         strange.map(|package| format!("{}: {}", name(&package), package["source"])).collect();
-    must_be_none(&faults, "packages from elsewhere");
+    assert_none(&faults, "packages from elsewhere");
 }
 
 /// The part of a version that changes when a package becomes another one.
@@ -137,5 +137,5 @@ fn every_dependency_has_a_sentence() {
     let rows = rest.split("\n[").next().unwrap_or_default().lines();
     let foreign = rows.filter(|row| row.contains(" = ") && !row.starts_with("sluice-"));
     let bare = foreign.filter(|row| !row.contains("# ")).map(str::to_owned);
-    must_be_none(&bare.collect::<Vec<_>>(), "dependencies without a word on what they save us");
+    assert_none(&bare.collect::<Vec<_>>(), "dependencies without a word on what they save us");
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::tree::{file, files, must_be_none, root};
+use crate::checkout::{assert_none, file, files, root};
 
 #[test]
 fn links_between_documents_lead_somewhere() {
@@ -20,7 +20,7 @@ fn links_between_documents_lead_somewhere() {
             }
         }
     }
-    must_be_none(&faults, "links that lead nowhere");
+    assert_none(&faults, "links that lead nowhere");
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn every_page_of_the_book_is_in_its_contents() {
         page == "README.md" || contents.contains(&format!("({page})"))
     };
     let faults: Vec<_> = pages.filter(|page| !listed(page)).collect();
-    must_be_none(&faults, "pages that docs/README.md does not list");
+    assert_none(&faults, "pages that docs/README.md does not list");
 }
 
 #[test]

@@ -11,8 +11,8 @@
     reason = "a test fails by panicking"
 )]
 
-mod arrows;
+mod checkout;
 mod dependencies;
 mod documents;
+mod layers;
 mod sources;
-mod tree;

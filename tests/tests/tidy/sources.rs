@@ -1,6 +1,6 @@
 //! What no source may have: too many lines, work left undone, `unsafe` in the wrong place.
 
-use crate::tree::{File, files, must_be_none, root};
+use crate::checkout::{File, assert_none, files, root};
 
 /// Lines of a file at which it needs a second subject. Files of that length are shown.
 const LINES_SOFT: usize = 600;
@@ -49,7 +49,7 @@ fn no_file_is_longer_than_the_wall() {
             println!("look for the second subject: {}: {lines} lines", file.path);
         }
     }
-    must_be_none(&faults, &format!("files of more than {LINES_MAX} lines"));
+    assert_none(&faults, &format!("files of more than {LINES_MAX} lines"));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn no_work_is_left_undone_and_no_test_is_passed_over() {
     let undone = |line: &str| UNDONE.iter().any(|word| line.contains(word));
     let sources = files().into_iter().filter(is_source);
     let faults: Vec<_> = sources.flat_map(|file| places(&file, undone)).collect();
-    must_be_none(&faults, "marks of work that is not done");
+    assert_none(&faults, "marks of work that is not done");
 }
 
 /// The compiler refuses `unsafe` wherever the lints of the workspace hold, unless a source asks for it.
@@ -69,14 +69,14 @@ fn unsafe_is_asked_for_only_where_system_calls_are() {
     let rust = files().into_iter().filter(|file| file.is_any(&[".rs"]));
     let elsewhere = rust.filter(|f| !UNSAFE_MAY_BE_IN.iter().any(|at| f.path.starts_with(at)));
     let faults: Vec<_> = elsewhere.flat_map(|file| places(&file, asks)).collect();
-    must_be_none(&faults, "`unsafe` outside of the crates that may have it");
+    assert_none(&faults, "`unsafe` outside of the crates that may have it");
 }
 
 #[test]
 fn no_file_knows_the_machine_it_was_written_on() {
     let local = |line: &str| MACHINE.iter().any(|word| line.contains(word));
     let faults: Vec<_> = files().iter().flat_map(|file| places(file, local)).collect();
-    must_be_none(&faults, "paths and addresses of one machine");
+    assert_none(&faults, "paths and addresses of one machine");
 }
 
 /// A measurement that somebody refers to is there, so that it can be done again.
@@ -88,11 +88,11 @@ fn what_sources_and_pages_refer_to_is_there() {
             let said = line.split(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c)));
             let referred = said.map(|word| word.trim_end_matches(['.', '/'])).filter(|word| {
                 let is_page = word.starts_with("docs/") && word.contains(".md");
-                is_page || word.starts_with("lab/") && word.len() > 4
+                is_page || word.starts_with("network/") && word.len() > 4
             });
             let missing = referred.filter(|word| !root().join(word).exists());
             faults.extend(missing.map(|word| format!("{place}: {word}")));
         }
     }
-    must_be_none(&faults, "references to what is not there");
+    assert_none(&faults, "references to what is not there");
 }

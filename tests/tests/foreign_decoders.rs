@@ -4,8 +4,8 @@
 //! judges message by message: see `tests/osken.py` for which kinds it reads itself and which it only writes.
 
 use sluice_system_tests::{
-    Capture, Controller, Lab, OpenFlow, both_versions, kinds_of, kinds_read_by_osken,
-    other_versions,
+    Capture, Controller, OpenFlow, OvsNetwork, TestEnv, both_versions, count_by_type,
+    message_types_read_by_osken, other_versions,
 };
 
 both_versions! {
@@ -38,21 +38,21 @@ fn kinds_said(version: OpenFlow) -> Vec<&'static str> {
 }
 
 fn read_by_others(version: OpenFlow) {
-    let lab = Lab::line(version, 2);
+    let network = OvsNetwork::line(TestEnv::shared(), version, 2);
     let config = |echo_interval_s| {
         let text = format!("[session]\nrole = \"master\"\necho_interval_s = {echo_interval_s}\n");
-        lab.room().write("sluice.toml", &text).display().to_string()
+        network.env().write("sluice.toml", &text).display().to_string()
     };
     let mut controller =
-        Controller::new(lab.room(), &format!("--app learning --config {}", config(1)));
-    let mut capture = Capture::new(lab.room(), &controller);
-    let (h1, mut h2) = (lab.host("s1"), lab.host("s2"));
-    lab.connect(&controller);
-    h1.must_reach(&h2);
+        Controller::new(network.env(), &format!("--app learning --config {}", config(1)));
+    let mut capture = Capture::new(network.env(), &controller);
+    let (h1, mut h2) = (network.host("s1"), network.host("s2"));
+    network.connect(&controller);
+    h1.assert_reaches(&h2);
     // A station that moves has its old rules deleted.
-    lab.replug(&mut h2, "s2", "s1");
+    network.move_host(&mut h2, "s2", "s1");
     h2.forget_neighbours();
-    h2.must_reach(&h1);
+    h2.assert_reaches(&h1);
     capture.wait_for(ECHO_REQUEST);
     // Whoever is asked is not silent: Open vSwitch asks only when we do not.
     config(60);
@@ -61,35 +61,35 @@ fn read_by_others(version: OpenFlow) {
     capture.stop();
 
     let messages = capture.messages();
-    let kinds = kinds_read_by_osken(lab.room(), &messages);
+    let kinds = message_types_read_by_osken(network.env(), &messages);
     for kind in kinds_said(version) {
         assert!(kinds.iter().any(|k| k == kind), "no {kind} in {kinds:?}");
     }
-    assert_eq!(capture.complaints_of_tshark(), "");
-    assert_eq!(capture.kinds_read_by_tshark(), kinds_of(&messages));
-    must_be_read_by_ovs(&capture, messages.len());
+    assert_eq!(capture.errors_found_by_tshark(), "");
+    assert_eq!(capture.message_types_read_by_tshark(), count_by_type(&messages));
+    assert_decoded_by_ovs(&capture, messages.len());
 }
 
 fn read_by_open_vswitch(version: OpenFlow) {
-    let lab = Lab::line(version, 1);
-    let config = lab.room().write("sluice.toml", "[session]\nrole = \"master\"\n");
+    let network = OvsNetwork::line(TestEnv::shared(), version, 1);
+    let config = network.env().write("sluice.toml", "[session]\nrole = \"master\"\n");
     let config = format!("--app learning --config {}", config.display());
-    let controller = Controller::new(lab.room(), &config);
-    let mut capture = Capture::new(lab.room(), &controller);
-    let (h1, mut h2) = (lab.host("s1"), lab.host("s1"));
-    lab.connect(&controller);
-    h1.must_reach(&h2);
-    lab.replug(&mut h2, "s1", "s1");
+    let controller = Controller::new(network.env(), &config);
+    let mut capture = Capture::new(network.env(), &controller);
+    let (h1, mut h2) = (network.host("s1"), network.host("s1"));
+    network.connect(&controller);
+    h1.assert_reaches(&h2);
+    network.move_host(&mut h2, "s1", "s1");
     h2.forget_neighbours();
-    h2.must_reach(&h1);
+    h2.assert_reaches(&h1);
     capture.stop();
 
     let messages = capture.messages();
-    let kinds = kinds_of(&messages);
+    let kinds = count_by_type(&messages);
     for (kind, since) in KINDS_SAID {
         assert_eq!(kinds.contains_key(&kind), version >= since, "kind {kind} of {kinds:?}");
     }
-    must_be_read_by_ovs(&capture, messages.len());
+    assert_decoded_by_ovs(&capture, messages.len());
 }
 
 /// `HELLO`, `FEATURES_REQUEST`, `SET_CONFIG`, `PACKET_OUT`, `FLOW_MOD`, `MULTIPART_REQUEST`, `ROLE_REQUEST`, and since
@@ -104,7 +104,7 @@ const KINDS_SAID: [(u8, OpenFlow); 7] = [
     (24, OpenFlow::V12),
 ];
 
-fn must_be_read_by_ovs(capture: &Capture, messages: usize) {
+fn assert_decoded_by_ovs(capture: &Capture, messages: usize) {
     let read = capture.as_read_by_ovs();
     assert_eq!(read.len(), messages);
     let complaint = read.iter().find(|message| message.contains("***"));

@@ -1,4 +1,4 @@
-//! Running other people's programs.
+//! Running other programs.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -6,25 +6,25 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Output};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// The root of the workspace.
+/// Root folder of the workspace.
 pub(crate) fn workspace() -> PathBuf {
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     package.parent().unwrap_or(package).to_owned()
 }
 
-/// What `command` writes to its standard output.
+/// Runs `command` and returns its standard output.
 ///
 /// # Panics
-/// When it cannot be started or fails; the message has its words.
+/// When it cannot be started or fails; the message contains its standard error.
 #[track_caller]
 pub(crate) fn output_of(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = run(command);
-    let said = String::from_utf8_lossy(&stderr);
-    assert!(status.success(), "{command:?} ended with {status}: {said}");
+    let stderr = String::from_utf8_lossy(&stderr);
+    assert!(status.success(), "{command:?} ended with {status}: {stderr}");
     String::from_utf8_lossy(&stdout).into_owned()
 }
 
-/// Runs `command` to its end, whatever that is.
+/// Runs `command` and returns its output, whatever its exit code.
 ///
 /// # Panics
 /// When it cannot be started.
@@ -36,13 +36,13 @@ pub(crate) fn run(command: &mut Command) -> Output {
     }
 }
 
-/// Names the program of `command` and where it comes from.
+/// Names the program of `command` and the script that installs it.
 pub(crate) fn missing(command: &Command) -> String {
     let program = command.get_program().display();
     format!("{program} (scripts/setup.sh installs it)")
 }
 
-/// A program that runs beside the test; killed when dropped.
+/// A program that runs in the background; killed on drop.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     child: Child,
@@ -61,38 +61,38 @@ impl Daemon {
         }
     }
 
-    /// Sends a signal; nothing happens when it has ended already.
+    /// Sends a signal; does nothing when the program has ended.
     pub(crate) fn signal(&mut self, signal: Signal) {
-        if self.ended().is_none()
+        if self.exit_status().is_none()
             && let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
         {
-            // It may end in between, which is as good.
+            // The program may end in between.
             _ = kill_process(pid, signal);
         }
     }
 
-    /// Kills it as a power cut would, and waits until it is gone.
+    /// Sends SIGKILL and waits until the program has ended.
     pub(crate) fn kill(&mut self) {
-        // Both fail only for what has ended and been waited for.
+        // Both fail only when the program has ended and has been waited for.
         _ = self.child.kill();
         _ = self.child.wait();
     }
 
-    /// What it writes to a piped standard output until it ends.
-    pub(crate) fn words(&mut self) -> String {
-        let mut words = String::new();
-        // What cannot be read is missing, and whoever looks for it says so.
-        _ = self.child.stdout.take().map(|mut out| out.read_to_string(&mut words));
-        words
+    /// Reads a piped standard output until the program ends.
+    pub(crate) fn read_output(&mut self) -> String {
+        let mut output = String::new();
+        // An error leaves the output incomplete, and the caller's check fails.
+        _ = self.child.stdout.take().map(|mut out| out.read_to_string(&mut output));
+        output
     }
 
-    /// Its piped standard input, once.
+    /// Takes the piped standard input.
     pub(crate) fn input(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// How it ended; `None` while it runs.
-    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+    /// Exit status; `None` while the program runs.
+    pub(crate) fn exit_status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().ok().flatten()
     }
 }

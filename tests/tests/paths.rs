@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use sluice_system_tests::{
-    Controller, Flow, Host, Lab, OpenFlow, PATIENCE, Pinging, binary, both_versions, let_pass,
-    wait_until,
+    BackgroundPing, Controller, Flow, Host, OpenFlow, OvsNetwork, PATIENCE, TestEnv, binary,
+    both_versions, sleep_for, wait_until,
 };
 
 both_versions! {
@@ -18,20 +18,20 @@ both_versions! {
     a_controller_that_is_started_again_interrupts_nothing() = restart;
 }
 
-fn ring(version: OpenFlow) -> Lab {
-    Lab::ring(version, 4)
+fn ring(version: OpenFlow) -> OvsNetwork {
+    OvsNetwork::ring(TestEnv::new(), version, 4)
 }
 
-fn mesh(version: OpenFlow) -> Lab {
-    Lab::mesh(version, 4)
+fn mesh(version: OpenFlow) -> OvsNetwork {
+    OvsNetwork::mesh(TestEnv::new(), version, 4)
 }
 
-fn leaf_spine(version: OpenFlow) -> Lab {
-    Lab::leaf_spine(version, 2, 4)
+fn leaf_spine(version: OpenFlow) -> OvsNetwork {
+    OvsNetwork::leaf_spine(TestEnv::new(), version, 2, 4)
 }
 
-fn tree(version: OpenFlow) -> Lab {
-    Lab::tree(version)
+fn tree(version: OpenFlow) -> OvsNetwork {
+    OvsNetwork::tree(TestEnv::new(), version)
 }
 
 const FILE: &str = "sluice.toml";
@@ -42,32 +42,32 @@ const SETTLED: &str = "[experimental]\nsettle_ms = 500\n";
 /// A switch that says nothing is given up soon.
 const IMPATIENT: &str = "[session]\necho_interval_s = 1\necho_timeout_s = 1\n";
 
-fn controller(lab: &Lab) -> Controller {
-    let file = lab.room().write(FILE, SETTLED);
-    let mut command = lab.room().command(&binary().to_string_lossy());
+fn controller(network: &OvsNetwork) -> Controller {
+    let file = network.env().write(FILE, SETTLED);
+    let mut command = network.env().command(&binary().to_string_lossy());
     let row = "topology,hosts,forwarding";
     command.args(["run", "--threads", "2", "--app", row, "--config"]).arg(file);
-    Controller::with(command, lab.room().dir())
+    Controller::with(command, network.env().dir())
 }
 
 /// Hosts at four switches, who reach one another.
-fn hosts_at(lab: Lab, switches: [u16; 4]) -> (Lab, Controller, [Host; 4]) {
-    let controller = controller(&lab);
-    let hosts = switches.map(|switch| lab.host(&format!("s{switch}")));
-    lab.connect(&controller);
+fn hosts_at(network: OvsNetwork, switches: [u16; 4]) -> (OvsNetwork, Controller, [Host; 4]) {
+    let controller = controller(&network);
+    let hosts = switches.map(|switch| network.host(&format!("s{switch}")));
+    network.connect(&controller);
     for (host, next) in hosts.iter().zip(hosts.iter().cycle().skip(1)) {
         wait_until(PATIENCE, "neighbours to reach", || host.ping(next, 1).lost() == 0);
     }
-    (lab, controller, hosts)
+    (network, controller, hosts)
 }
 
-fn all_pairs(version: OpenFlow, lab: fn(OpenFlow) -> Lab, switches: [u16; 4]) {
-    let (_lab, _controller, hosts) = hosts_at(lab(version), switches);
-    hosts.iter().for_each(Host::speak_ipv6);
-    let heard = hosts[2].received();
+fn all_pairs(version: OpenFlow, network: fn(OpenFlow) -> OvsNetwork, switches: [u16; 4]) {
+    let (_lab, _controller, hosts) = hosts_at(network(version), switches);
+    hosts.iter().for_each(Host::enable_ipv6);
+    let heard = hosts[2].frames_received();
     hosts[0].broadcast(20);
-    let_pass(Duration::from_secs(1));
-    let heard = hosts[2].received() - heard;
+    sleep_for(Duration::from_secs(1));
+    let heard = hosts[2].frames_received() - heard;
     assert!(heard < 200, "{heard} frames of 20");
     for a in &hosts {
         for b in hosts.iter().filter(|b| b.mac() != a.mac()) {
@@ -79,32 +79,32 @@ fn all_pairs(version: OpenFlow, lab: fn(OpenFlow) -> Lab, switches: [u16; 4]) {
 }
 
 fn cut(version: OpenFlow) {
-    let (lab, _controller, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
-    let pinging = hosts[0].keep_pinging_fast(&hosts[2]);
-    let_pass(Duration::from_millis(500));
+    let (network, _controller, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
+    let pinging = hosts[0].start_fast_ping(&hosts[2]);
+    sleep_for(Duration::from_millis(500));
     // One of them is on the way. Both switches see the first one die, and one the second.
-    lab.cut("s1", "s2");
-    let_pass(Duration::from_secs(1));
-    lab.mend("s1", "s2");
-    let_pass(Duration::from_secs(3));
-    lab.unplug("s1", "s4");
-    let_pass(Duration::from_secs(1));
-    lab.plug_in("s1", "s4");
-    let_pass(Duration::from_secs(1));
+    network.cut_link("s1", "s2");
+    sleep_for(Duration::from_secs(1));
+    network.restore_link("s1", "s2");
+    sleep_for(Duration::from_secs(3));
+    network.remove_link_port("s1", "s4");
+    sleep_for(Duration::from_secs(1));
+    network.add_link_port("s1", "s4");
+    sleep_for(Duration::from_secs(1));
     let loss = pinging.stop();
     assert!(loss.sent > 100 && loss.lost() < 60, "{loss:?}");
 }
 
 const SWITCHES: [&str; 4] = ["s1", "s2", "s3", "s4"];
 
-fn rules(lab: &Lab) -> Vec<Vec<Flow>> {
-    SWITCHES.map(|switch| lab.flows(switch)).into()
+fn rules(network: &OvsNetwork) -> Vec<Vec<Flow>> {
+    SWITCHES.map(|switch| network.flows(switch)).into()
 }
 
 /// That all rules are still there.
 #[track_caller]
-fn must_keep(lab: &Lab, before: &[Vec<Flow>]) {
-    for ((switch, before), after) in SWITCHES.iter().zip(before).zip(rules(lab)) {
+fn assert_flows_kept(network: &OvsNetwork, before: &[Vec<Flow>]) {
+    for ((switch, before), after) in SWITCHES.iter().zip(before).zip(rules(network)) {
         let gone: Vec<_> = before.iter().filter(|rule| !after.contains(rule)).collect();
         assert!(gone.is_empty(), "{switch} has lost {gone:#?} and has {after:#?}");
     }
@@ -112,56 +112,56 @@ fn must_keep(lab: &Lab, before: &[Vec<Flow>]) {
 
 /// That nothing was lost.
 #[track_caller]
-fn must_go_on(pinging: Pinging) {
+fn assert_no_loss(pinging: BackgroundPing) {
     let loss = pinging.stop();
     assert!(loss.sent > 100 && loss.lost() == 0, "{loss:?}");
 }
 
 fn control(version: OpenFlow) {
-    let (lab, mut controller, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
-    lab.room().write(FILE, &format!("{SETTLED}{IMPATIENT}"));
+    let (network, mut controller, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
+    network.env().write(FILE, &format!("{SETTLED}{IMPATIENT}"));
     controller.reload();
     let missed = || controller.log().lines().filter(|line| line.contains("switch down")).count();
-    let before = rules(&lab);
-    let pinging = hosts[0].keep_pinging_fast(&hosts[2]);
-    lab.point_astray("s1");
+    let before = rules(&network);
+    let pinging = hosts[0].start_fast_ping(&hosts[2]);
+    network.set_unreachable_controller("s1");
     wait_until(PATIENCE, "s1 to be missed", || missed() == 1);
-    let_pass(Duration::from_secs(1));
-    must_keep(&lab, &before);
-    lab.point("s1", &controller);
+    sleep_for(Duration::from_secs(1));
+    assert_flows_kept(&network, &before);
+    network.set_controller("s1", &controller);
     controller.wait_for_sessions(5);
-    lab.cut_control();
+    network.cut_control_network();
     wait_until(PATIENCE, "all to be missed", || missed() == 5);
-    must_keep(&lab, &before);
-    lab.mend_control();
+    assert_flows_kept(&network, &before);
+    network.restore_control_network();
     wait_until(PATIENCE, "all to be back", || controller.sessions() >= 9);
     wait_until(PATIENCE, "others to reach", || hosts[1].ping(&hosts[3], 1).lost() == 0);
-    must_keep(&lab, &before);
-    must_go_on(pinging);
+    assert_flows_kept(&network, &before);
+    assert_no_loss(pinging);
 }
 
 fn restart(version: OpenFlow) {
-    let (lab, first, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
-    let before = rules(&lab);
-    let pinging = hosts[0].keep_pinging_fast(&hosts[2]);
-    let_pass(Duration::from_secs(1));
+    let (network, first, hosts) = hosts_at(ring(version), [1, 2, 3, 4]);
+    let before = rules(&network);
+    let pinging = hosts[0].start_fast_ping(&hosts[2]);
+    sleep_for(Duration::from_secs(1));
     drop(first);
-    let_pass(Duration::from_secs(1));
-    must_keep(&lab, &before);
-    let second = controller(&lab);
+    sleep_for(Duration::from_secs(1));
+    assert_flows_kept(&network, &before);
+    let second = controller(&network);
     // Switches find it one after another: a port to the last of them leads nowhere until then.
     for switch in ["s2", "s3", "s4"] {
-        lab.point(switch, &second);
+        network.set_controller(switch, &second);
     }
     second.wait_for_sessions(3);
-    let_pass(Duration::from_secs(1));
-    lab.point("s1", &second);
+    sleep_for(Duration::from_secs(1));
+    network.set_controller("s1", &second);
     // Two hosts say nothing: it is the rules that tell where they are.
-    let found = |name, count| lab.room().metric(name) == Some(count);
+    let found = |name, count| network.env().metric(name) == Some(count);
     wait_until(PATIENCE, "all to be known", || found("topology_links", 8) && found("hosts", 4));
     // What is deleted is deleted a second time.
-    let_pass(Duration::from_millis(1500));
-    must_keep(&lab, &before);
-    must_go_on(pinging);
+    sleep_for(Duration::from_millis(1500));
+    assert_flows_kept(&network, &before);
+    assert_no_loss(pinging);
     wait_until(PATIENCE, "others to reach", || hosts[1].ping(&hosts[3], 1).lost() == 0);
 }

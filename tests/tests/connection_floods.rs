@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use sluice_system_tests::{Controller, PATIENCE, Room, binary, happens, wait_until};
+use sluice_system_tests::{Controller, PATIENCE, TestEnv, binary, happens, wait_until};
 
 /// Connections a second.
 const RATE: u32 = 3000;
@@ -23,20 +23,20 @@ const GROWTH_MAX_KIB: u64 = HANDSHAKES_MAX as u64 * 2 + 4 * 1024;
 /// Lines in the log about a flood: what each of two threads may write in a second, for longer than it lasts.
 const LINES_MAX: usize = 2 * 21 * 5 * SECONDS as usize;
 
-/// Where metrics are served: the room has its own loopback.
+/// Where metrics are served: the env has its own loopback.
 const API: &str = "127.0.0.1:8653";
 
-/// A controller in a room of its own, and what can be seen of it from outside.
+/// A controller in a env of its own, and what can be seen of it from outside.
 struct Flooded {
     controller: Controller,
     config: String,
-    room: Room,
+    env: TestEnv,
 }
 
 impl Flooded {
     fn new(handshake_timeout_ms: u32) -> Self {
-        let room = Room::new();
-        let config = room.write(
+        let env = TestEnv::new();
+        let config = env.write(
             "sluice.toml",
             &format!(
                 "[experimental]\nhandshake_timeout_ms = {handshake_timeout_ms}\n\
@@ -45,10 +45,10 @@ impl Flooded {
             ),
         );
         let config = config.to_string_lossy().into_owned();
-        let mut command = room.command(&binary().to_string_lossy());
+        let mut command = env.command(&binary().to_string_lossy());
         command.args(["run", "--threads", "1", "--app", "learning", "--config", &config]);
-        let controller = Controller::with(command, room.dir());
-        Self { controller, config, room }
+        let controller = Controller::with(command, env.dir());
+        Self { controller, config, env }
     }
 
     /// A flood of peers that say `what`.
@@ -60,7 +60,7 @@ impl Flooded {
     }
 
     fn bench(&self, arguments: &str) -> Command {
-        let mut bench = self.room.command(&binary().to_string_lossy());
+        let mut bench = self.env.command(&binary().to_string_lossy());
         bench.args(["bench"]).args(arguments.split_whitespace());
         bench.args(["-c", "127.0.0.1", "-p", self.controller.port()]);
         bench
@@ -76,7 +76,7 @@ impl Flooded {
 
     /// All samples of `name`.
     fn metrics(&self, name: &str) -> String {
-        let mut curl = self.room.command("curl");
+        let mut curl = self.env.command("curl");
         let text = curl.args(["-sf", &format!("http://{API}/metrics")]).output().unwrap().stdout;
         let text = String::from_utf8(text).unwrap();
         let samples = text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
@@ -150,7 +150,7 @@ fn numbers(json: &str, key: &str) -> Vec<f64> {
 /// before is answered without a gap.
 fn flood(what: &str, reasons: &[&str]) {
     let flooded = Flooded::new(1500);
-    let report = flooded.room.file("good.json");
+    let report = flooded.env.file("good.json");
     let mut good = flooded.good_switch(&report, SECONDS + 2);
     let (before, lines) = (flooded.resident_kib(), flooded.controller.log().lines().count());
 
@@ -183,7 +183,7 @@ fn flood(what: &str, reasons: &[&str]) {
     assert!(!log.contains("panicked"), "{log}");
 }
 
-/// The longest silent make room for newcomers, long before they are slow.
+/// The longest silent make env for newcomers, long before they are slow.
 #[test]
 fn connections_that_say_nothing() {
     flood("nothing", &["too_many_handshakes"]);
@@ -219,7 +219,7 @@ fn a_switch_gets_in_among_those_that_say_hello_and_no_more() {
     let mut flood = flooded.flood("hello-only");
     let is_full = || flooded.ended("too_many_handshakes") > 0;
     wait_until(PATIENCE, "the places to be taken", is_full);
-    let report = flooded.room.file("late.json");
+    let report = flooded.env.file("late.json");
     let mut late = flooded.patient_switch(&report, 1);
     assert!(flood.try_wait().unwrap().is_none(), "the flood lasts");
     wait_until(PATIENCE, "the end of the late switch", || late.try_wait().unwrap().is_some());

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::tree::{file, files, must_be_none, packages, text};
+use crate::checkout::{assert_none, file, files, packages, text};
 
 /// What a crate of ours may use: ours by their short names, or everything but `testkit`.
 enum May {
@@ -84,7 +84,7 @@ fn every_crate_uses_only_what_is_below_it() {
             }
         }
     }
-    must_be_none(&faults, "arrows that are not in the table of ARCHITECTURE.md");
+    assert_none(&faults, "arrows that are not in the table of ARCHITECTURE.md");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn bytes_are_read_without_help_and_serialisation_stays_at_the_rim() {
             }
         }
     }
-    must_be_none(&faults, "dependencies that do not belong there");
+    assert_none(&faults, "dependencies that do not belong there");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn every_package_has_the_lints_of_the_workspace() {
     });
     let without = manifests.filter(|file| !file.text.contains("[lints]\nworkspace = true"));
     let faults: Vec<_> = without.map(|file| file.path).collect();
-    must_be_none(&faults, "packages without `[lints] workspace = true`");
+    assert_none(&faults, "packages without `[lints] workspace = true`");
 }
 
 #[test]
@@ -148,5 +148,5 @@ fn applications_do_not_name_one_another() {
             faults.extend(apps.iter().find(names).map(|other| format!("{place}: {other}")));
         }
     }
-    must_be_none(&faults, "applications that name another one");
+    assert_none(&faults, "applications that name another one");
 }

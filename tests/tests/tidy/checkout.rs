@@ -84,6 +84,6 @@ fn said(command: &mut Command) -> String {
 
 /// Fails with all of `faults`, one on a line.
 #[track_caller]
-pub(crate) fn must_be_none(faults: &[String], rule: &str) {
+pub(crate) fn assert_none(faults: &[String], rule: &str) {
     assert!(faults.is_empty(), "{rule}:\n  {}", faults.join("\n  "));
 }

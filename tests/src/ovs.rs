@@ -1,0 +1,333 @@
+//! A network of Open vSwitch bridges and hosts in network namespaces.
+
+use std::cell::Cell;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::controller::Controller;
+use crate::flow::Flow;
+use crate::host::{Host, frames_both_directions};
+use crate::process::{Daemon, output_of};
+use crate::test_env::TestEnv;
+use crate::{OpenFlow, SOON, wait_until};
+
+/// Debian's path of the database schema.
+const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
+
+/// Port number of the first host; hosts' port numbers are requested so that tests know them.
+const FIRST_HOST_PORT: u16 = 101;
+
+/// Open vSwitch with the userspace datapath, running in a [`TestEnv`].
+#[derive(Debug)]
+pub struct OvsNetwork {
+    version: OpenFlow,
+    bridges: Vec<String>,
+    next_port: Cell<u16>,
+    hosts: Cell<u8>,
+    vswitchd: Daemon,
+    _ovsdb: Daemon,
+    env: TestEnv,
+}
+
+impl OvsNetwork {
+    /// Starts Open vSwitch without bridges.
+    pub fn new(env: TestEnv, version: OpenFlow) -> Self {
+        let (db, socket) = (env.file("conf.db"), env.file("db.sock"));
+        output_of(Command::new("ovsdb-tool").arg("create").arg(&db).arg(SCHEMA));
+        let ovsdb = Daemon::new(
+            daemon(&env, "ovsdb-server").arg(&db).arg(format!("--remote=p{}", unix(&socket))),
+        );
+        wait_until(SOON, "ovsdb-server", || socket.exists());
+        output_of(vsctl(&env).args(["--no-wait", "init"]));
+        let vswitchd = start_vswitchd(&env);
+        let (next_port, hosts) = (Cell::new(FIRST_HOST_PORT), Cell::new(0));
+        Self { version, bridges: Vec::new(), next_port, hosts, vswitchd, _ovsdb: ovsdb, env }
+    }
+
+    /// Bridges `s1` to `s<count>` with datapath ids 1 to `count`, in a line.
+    pub fn line(env: TestEnv, version: OpenFlow, count: u16) -> Self {
+        let mut network = Self::new(env, version);
+        for rank in 1..=count {
+            network.bridge(&format!("s{rank}"), u64::from(rank));
+        }
+        for rank in 1..count {
+            network.link(&format!("s{rank}"), &format!("s{}", rank + 1));
+        }
+        network
+    }
+
+    /// Bridges `s1` to `s<count>` in a ring.
+    pub fn ring(env: TestEnv, version: OpenFlow, count: u16) -> Self {
+        let network = Self::line(env, version, count);
+        network.link(&format!("s{count}"), "s1");
+        network
+    }
+
+    /// Bridges `s1` to `s<count>`, fully meshed.
+    pub fn mesh(env: TestEnv, version: OpenFlow, count: u16) -> Self {
+        let mut network = Self::new(env, version);
+        for rank in 1..=count {
+            network.bridge(&format!("s{rank}"), u64::from(rank));
+            (1..rank).for_each(|other| network.link(&format!("s{other}"), &format!("s{rank}")));
+        }
+        network
+    }
+
+    /// Leaves `s1` to `s<leaves>`, each linked to every spine; the spines' numbers follow.
+    pub fn leaf_spine(env: TestEnv, version: OpenFlow, spines: u16, leaves: u16) -> Self {
+        let mut network = Self::new(env, version);
+        for rank in 1..=leaves + spines {
+            network.bridge(&format!("s{rank}"), u64::from(rank));
+        }
+        for spine in leaves + 1..=leaves + spines {
+            (1..=leaves).for_each(|leaf| network.link(&format!("s{leaf}"), &format!("s{spine}")));
+        }
+        network
+    }
+
+    /// A binary tree of seven bridges: root `s1`, below it `s2` and `s3`, below them `s4` to `s7`.
+    pub fn tree(env: TestEnv, version: OpenFlow) -> Self {
+        let mut network = Self::new(env, version);
+        for rank in 1..=7u16 {
+            network.bridge(&format!("s{rank}"), u64::from(rank));
+            if rank > 1 {
+                network.link(&format!("s{}", rank / 2), &format!("s{rank}"));
+            }
+        }
+        network
+    }
+
+    /// Sets a link down; `a` and `b` in the order in which [`link`](Self::link) got them.
+    pub fn cut_link(&self, a: &str, b: &str) {
+        self.ip(&format!("link set {a}-{b} down"));
+    }
+
+    /// Puts it back.
+    pub fn restore_link(&self, a: &str, b: &str) {
+        self.ip(&format!("link set {a}-{b} up"));
+    }
+
+    /// Removes the port of `a` on the link to `b`; `b` sees no change of its port.
+    pub fn remove_link_port(&self, a: &str, b: &str) {
+        self.vsctl(&format!("del-port {a} {a}-{b}"));
+    }
+
+    /// Puts it back.
+    pub fn add_link_port(&self, a: &str, b: &str) {
+        self.vsctl(&format!("add-port {a} {a}-{b}"));
+    }
+
+    /// Packets that the link between two bridges has carried, both directions together.
+    #[track_caller]
+    pub fn packets_on_link(&self, a: &str, b: &str) -> u64 {
+        frames_both_directions(&self.env.ip(&format!("-s link show {a}-{b}")))
+    }
+
+    /// Adds a bridge with `fail_mode=secure`, which keeps its flow entries without a controller.
+    pub fn bridge(&mut self, name: &str, datapath_id: u64) {
+        self.vsctl(&format!(
+            "add-br {name} -- set bridge {name} datapath_type=netdev fail_mode=secure \
+             protocols={} other_config:datapath-id={datapath_id:016x} \
+             other_config:disable-in-band=true",
+            self.version.name()
+        ));
+        self.bridges.push(name.to_owned());
+    }
+
+    /// Limits the flow table of `bridge`; further entries are refused.
+    pub fn limit_flow_entries(&self, bridge: &str, flow_limit: u16) {
+        self.vsctl(&format!(
+            "-- --id=@table create Flow_Table flow_limit={flow_limit} overflow_policy=refuse \
+             -- set bridge {bridge} flow_tables:0=@table"
+        ));
+    }
+
+    /// Removes that limit.
+    pub fn unlimit_flow_entries(&self, bridge: &str) {
+        self.vsctl(&format!("clear bridge {bridge} flow_tables"));
+    }
+
+    /// Links two bridges by a veth pair.
+    pub fn link(&self, a: &str, b: &str) {
+        let (from, to) = (format!("{a}-{b}"), format!("{b}-{a}"));
+        self.ip(&format!("link add {from} type veth peer name {to}"));
+        self.ip(&format!("link set {from} up"));
+        self.ip(&format!("link set {to} up"));
+        self.vsctl(&format!("add-port {a} {from} -- add-port {b} {to}"));
+    }
+
+    /// Adds a host at a new port of `bridge`.
+    pub fn host(&self, bridge: &str) -> Host {
+        self.hosts.set(self.hosts.get() + 1);
+        self.add_host(self.hosts.get(), bridge)
+    }
+
+    /// Adds another host with the addresses of `host`, at a new port of `bridge`.
+    pub fn duplicate_host(&self, host: &Host, bridge: &str) -> Host {
+        self.add_host(host.rank, bridge)
+    }
+
+    /// Moves `host` from bridge `from` to a new port of bridge `to`.
+    pub fn move_host(&self, host: &mut Host, from: &str, to: &str) {
+        self.vsctl(&format!("del-port {from} {}", host.interface));
+        self.attach(host, to);
+    }
+
+    /// Sets `controller` as the controller of every bridge and waits until all sessions are established.
+    #[track_caller]
+    pub fn connect(&self, controller: &Controller) {
+        let before = controller.sessions();
+        for bridge in &self.bridges {
+            self.set_controller(bridge, controller);
+        }
+        controller.wait_for_sessions(before + self.bridges.len());
+    }
+
+    /// Sets the controller of `bridge`; it retries once a second.
+    pub fn set_controller(&self, bridge: &str, controller: &Controller) {
+        let target = format!("tcp:{}", controller.address());
+        self.vsctl(&format!(
+            "set-controller {bridge} {target} -- set controller {bridge} max_backoff=1000"
+        ));
+    }
+
+    /// Sets a controller address that refuses connections; `bridge` keeps its flow entries.
+    pub fn set_unreachable_controller(&self, bridge: &str) {
+        self.vsctl(&format!("set-controller {bridge} tcp:127.0.0.1:1"));
+    }
+
+    /// Removes the controller of `bridge`.
+    pub fn clear_controller(&self, bridge: &str) {
+        self.vsctl(&format!("del-controller {bridge}"));
+    }
+
+    /// Lets `bridge` act as a plain learning switch (`fail_mode=standalone`).
+    pub fn make_standalone(&self, bridge: &str) {
+        self.vsctl(&format!("set bridge {bridge} fail_mode=standalone"));
+    }
+
+    /// How many times `bridge` has connected to a controller.
+    pub fn connections(&self, bridge: &str) -> usize {
+        self.events(bridge, &[": connected"])
+    }
+
+    /// How many times `bridge` has lost its controller: closed, reset or timed out.
+    pub fn disconnections(&self, bridge: &str) -> usize {
+        self.events(bridge, &["closed by peer", "connection dropped", "disconnecting"])
+    }
+
+    /// Sets the loopback interface down, so that control connections break without FIN or RST.
+    pub fn cut_control_network(&self) {
+        self.ip("link set lo down");
+    }
+
+    /// Sets the loopback interface up again.
+    pub fn restore_control_network(&self) {
+        self.ip("link set lo up");
+    }
+
+    /// Kills `ovs-vswitchd` and starts it again, with empty flow tables.
+    #[track_caller]
+    pub fn restart_switches(&mut self) {
+        self.vswitchd.kill();
+        self.vswitchd = start_vswitchd(&self.env);
+    }
+
+    /// The flow entries of `bridge`.
+    #[track_caller]
+    pub fn flows(&self, bridge: &str) -> Vec<Flow> {
+        let mut ofctl = self.env.command("ovs-ofctl");
+        ofctl.args(["-O", self.version.name(), "--no-names", "--no-stats", "dump-flows"]);
+        // Over the management socket: independent of the controller connection.
+        let socket = self.env.file(&format!("{bridge}.mgmt"));
+        Flow::list(&output_of(ofctl.arg(unix(&socket))))
+    }
+
+    /// The flow entries of `bridge` whose destination is `host`.
+    #[track_caller]
+    pub fn flows_to(&self, bridge: &str, host: &Host) -> Vec<Flow> {
+        let mut flows = self.flows(bridge);
+        flows.retain(|flow| flow.value("dl_dst") == Some(&host.mac()));
+        flows
+    }
+
+    /// Waits until `bridge` has flow entries to `host`, all of them to its port.
+    ///
+    /// # Panics
+    /// When that is not so within [`SOON`].
+    #[track_caller]
+    pub fn assert_forwards_to(&self, bridge: &str, host: &Host) {
+        let (what, output) = (format!("{bridge} to forward to {host:?}"), host.output());
+        wait_until(SOON, &what, || {
+            let flows = self.flows_to(bridge, host);
+            !flows.is_empty() && flows.iter().all(|flow| flow.actions() == output)
+        });
+    }
+
+    /// The environment that it runs in.
+    pub fn env(&self) -> &TestEnv {
+        &self.env
+    }
+
+    /// Counts log lines; the database shows connections up to 5 s late.
+    fn events(&self, bridge: &str, words: &[&str]) -> usize {
+        let log = fs::read_to_string(self.env.file("ovs-vswitchd.log")).unwrap_or_default();
+        let bridge = format!("|{bridge}<->tcp:");
+        let lines = log.lines().filter(|line| line.contains(&bridge));
+        lines.filter(|line| words.iter().any(|word| line.contains(word))).count()
+    }
+
+    fn add_host(&self, rank: u8, bridge: &str) -> Host {
+        let interface = format!("interface{}", self.next_port.get());
+        let env = self.env.name();
+        let mut host = Host::new(&format!("{env}-{interface}"), rank, env, &interface);
+        self.ip(&format!("link set {interface} up"));
+        self.attach(&mut host, bridge);
+        host
+    }
+
+    fn attach(&self, host: &mut Host, bridge: &str) {
+        host.port = self.next_port.get();
+        self.next_port.set(host.port + 1);
+        let (interface, port) = (&host.interface, host.port);
+        self.vsctl(&format!(
+            "add-port {bridge} {interface} -- set interface {interface} ofport_request={port}"
+        ));
+    }
+
+    #[track_caller]
+    fn ip(&self, words: &str) {
+        self.env.ip(words);
+    }
+
+    #[track_caller]
+    fn vsctl(&self, words: &str) {
+        output_of(vsctl(&self.env).args(words.split_whitespace()));
+    }
+}
+
+/// A daemon of Open vSwitch with its files in the folder of `env`.
+fn daemon(env: &TestEnv, program: &str) -> Command {
+    let mut command = env.command(program);
+    command.env("OVS_RUNDIR", env.dir()).env("OVS_LOGDIR", env.dir());
+    command.arg("--pidfile").arg(format!("--unixctl={}", env.file(program).display()));
+    command.args(["--log-file", "--no-chdir", "-vconsole:off"]).stderr(Stdio::null());
+    command
+}
+
+fn start_vswitchd(env: &TestEnv) -> Daemon {
+    let vswitchd = Daemon::new(daemon(env, "ovs-vswitchd").arg(unix(&env.file("db.sock"))));
+    output_of(vsctl(env).args(["--retry", "show"]));
+    vswitchd
+}
+
+fn vsctl(env: &TestEnv) -> Command {
+    let mut command = env.command("ovs-vsctl");
+    command.args(["--timeout=10", &format!("--db={}", unix(&env.file("db.sock")))]);
+    command
+}
+
+fn unix(socket: &Path) -> String {
+    format!("unix:{}", socket.display())
+}

@@ -1,0 +1,50 @@
+//! How many times paths are installed for a TCP connection, on Open vSwitch.
+
+use std::time::Duration;
+
+use sluice_system_tests::{
+    Controller, OpenFlow, OvsNetwork, PATIENCE, SOON, TestEnv, binary, both_versions, sleep_for,
+    wait_until,
+};
+
+/// Address of the metrics; each test environment has its own loopback interface.
+const API: &str = "127.0.0.1:8653";
+
+/// Maximum age of the values there.
+const METRICS_AGE_MAX: Duration = Duration::from_millis(1500);
+
+const CONNECTIONS: u64 = 5;
+
+both_versions! {
+    a_connection_through_four_switches_installs_paths_once(true, 1) = connections;
+    a_connection_installs_paths_twice_if_each_direction_is_installed_alone(false, 2) = connections;
+}
+
+/// Number of path installations. There are more packet-ins: Open vSwitch sends further packets of a flow to the
+/// controller for some milliseconds after the flow entry has been added; they install nothing.
+fn paths_installed(network: &OvsNetwork) -> u64 {
+    network.env().metric("forwarding_paths").unwrap_or_default()
+}
+
+fn connections(version: OpenFlow, both_directions: bool, each: u64) {
+    let network = OvsNetwork::line(TestEnv::new(), version, 4);
+    let settings = format!(
+        "[experimental]\nsettle_ms = 500\n[forwarding]\nmatch = \"five-tuple\"\nboth_directions = {both_directions}\n"
+    );
+    let file = network.env().write("sluice.toml", &settings);
+    let mut command = network.env().command(&binary().to_string_lossy());
+    command.args(["run", "--threads", "1", "--api", API, "--config"]).arg(file);
+    let controller = Controller::with(command, network.env().dir());
+    let (a, b) = (network.host("s1"), network.host("s4"));
+    network.connect(&controller);
+    wait_until(PATIENCE, "the hosts to reach each other", || a.ping(&b, 1).lost() == 0);
+    a.add_neighbour(&b);
+    b.add_neighbour(&a);
+    sleep_for(METRICS_AGE_MAX);
+    let before = paths_installed(&network);
+    (0..CONNECTIONS).for_each(|_| a.open_connection(&b));
+    let installed = || paths_installed(&network) - before;
+    wait_until(SOON, "the paths of all connections", || installed() >= CONNECTIONS * each);
+    sleep_for(METRICS_AGE_MAX);
+    assert_eq!(installed(), CONNECTIONS * each);
+}
