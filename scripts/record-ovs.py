@@ -229,16 +229,16 @@ class Switch:
         shutil.rmtree(self.dir)
 
 
-def cut(bytes):
+def cut(data):
     """The whole messages at the start of `bytes`, and what is left."""
     messages = []
-    while len(bytes) >= 8:
-        length = struct.unpack(">H", bytes[2:4])[0]
-        if len(bytes) < length:
+    while len(data) >= 8:
+        length = struct.unpack(">H", data[2:4])[0]
+        if len(data) < length:
             break
-        messages.append(bytes[:length])
-        bytes = bytes[length:]
-    return messages, bytes
+        messages.append(data[:length])
+        data = data[length:]
+    return messages, data
 
 
 class Relay:
@@ -260,10 +260,10 @@ class Relay:
                 threading.Thread(target=self.pump, args=(a, b, who), daemon=True).start()
 
     def pump(self, a, b, who):
-        bytes = b""
+        data = b""
         try:
             while piece := a.recv(1 << 16):
-                messages, bytes = cut(bytes + piece)
+                messages, data = cut(data + piece)
                 with self.lock:
                     self.heard += [(who, message) for message in messages]
                 b.sendall(piece)

@@ -1,10 +1,10 @@
-"""What os-ken thinks of the messages of a controller: one line in hex each, on standard input.
+"""Checks messages of a controller with os-ken: one message in hex per line of standard input.
 
-os-ken is a controller too. It has parsers for what switches send it, and FLOW_MOD, HELLO, ERROR
-and ECHO are among that: such a message is parsed and written again. For the other kinds it is
-given the values and writes the message itself. Either way its bytes must be ours.
+os-ken is a controller library. It has parsers for what switches send, and FLOW_MOD, HELLO, ERROR and
+ECHO are among that: such a message is parsed and encoded again. For the other types it gets the values
+and encodes the message. Either way its bytes must equal ours.
 
-Prints the kinds it has judged, one per line; ends with 1 and a sentence per message that differs.
+Prints the message types, one per line; exits with 1 and a line per message that differs.
 """
 
 import logging
@@ -16,40 +16,58 @@ from os_ken.ofproto import ofproto_parser, ofproto_protocol
 NO_BUFFER = 0xFFFFFFFF
 
 
-def actions_of(parser, bytes):
+def actions_of(parser, payload):
     actions, at = [], 0
-    while at < len(bytes):
-        actions.append(parser.OFPAction.parser(bytes, at))
+    while at < len(payload):
+        actions.append(parser.OFPAction.parser(payload, at))
         at += actions[-1].len
     return actions
 
 
-def packet_out(switch, bytes):
+def packet_out(switch, payload):
     layout = "!IIH6x" if switch.ofproto.OFP_VERSION > 1 else "!IHH"
-    buffer_id, in_port, actions_len = struct.unpack_from(layout, bytes, 8)
+    buffer_id, in_port, actions_len = struct.unpack_from(layout, payload, 8)
     start = 8 + struct.calcsize(layout)
-    frame = bytes[start + actions_len :]
-    actions = actions_of(switch.ofproto_parser, bytes[start : start + actions_len])
+    frame = payload[start + actions_len :]
+    actions = actions_of(switch.ofproto_parser, payload[start : start + actions_len])
     data = frame if buffer_id == NO_BUFFER else None
     return switch.ofproto_parser.OFPPacketOut(switch, buffer_id, in_port, actions, data)
 
 
-def set_config(switch, bytes):
-    return switch.ofproto_parser.OFPSetConfig(switch, *struct.unpack_from("!HH", bytes, 8))
+def set_config(switch, payload):
+    return switch.ofproto_parser.OFPSetConfig(switch, *struct.unpack_from("!HH", payload, 8))
 
 
-def role_request(switch, bytes):
-    return switch.ofproto_parser.OFPRoleRequest(switch, *struct.unpack_from("!I4xQ", bytes, 8))
+def role_request(switch, payload):
+    return switch.ofproto_parser.OFPRoleRequest(switch, *struct.unpack_from("!I4xQ", payload, 8))
 
 
-def multipart_request(switch, bytes):
+def multipart_request(switch, payload):
     parser, of = switch.ofproto_parser, switch.ofproto
-    kind, flags = struct.unpack_from("!HH", bytes, 8)
+    kind, flags = struct.unpack_from("!HH", payload, 8)
     if kind == of.OFPMP_PORT_DESC:
         return parser.OFPPortDescStatsRequest(switch, flags)
     if kind == of.OFPMP_DESC:
         return parser.OFPDescStatsRequest(switch, flags)
-    raise NotImplementedError(f"multipart kind {kind}")
+    requests = {of.OFPMP_FLOW: parser.OFPFlowStatsRequest, of.OFPMP_AGGREGATE: parser.OFPAggregateStatsRequest}
+    if kind in requests:
+        table_id, port, group, cookie, mask = struct.unpack_from("!B3xII4xQQ", payload, 16)
+        match = parser.OFPMatch.parser(payload, 48)
+        return requests[kind](switch, flags, table_id, port, group, cookie, mask, match)
+    raise NotImplementedError(f"multipart type {kind}")
+
+
+def stats_request(switch, payload):
+    parser, of = switch.ofproto_parser, switch.ofproto
+    kind, flags = struct.unpack_from("!HH", payload, 8)
+    requests = {of.OFPST_FLOW: parser.OFPFlowStatsRequest, of.OFPST_AGGREGATE: parser.OFPAggregateStatsRequest}
+    if kind in requests:
+        match = parser.OFPMatch.parse(payload, 12)
+        table_id, port = struct.unpack_from("!BxH", payload, 12 + of.OFP_MATCH_SIZE)
+        return requests[kind](switch, flags, match, table_id, port)
+    if kind == of.OFPST_DESC:
+        return parser.OFPDescStatsRequest(switch, flags)
+    raise NotImplementedError(f"statistics type {kind}")
 
 
 WRITERS = {
@@ -59,6 +77,7 @@ WRITERS = {
     "PACKET_OUT": packet_out,
     "ROLE_REQUEST": role_request,
     "MULTIPART_REQUEST": multipart_request,
+    "STATS_REQUEST": stats_request,
 }
 
 
@@ -67,21 +86,21 @@ def kind_name(of, kind):
     return next(names, f"OFPT_{kind}").removeprefix("OFPT_")
 
 
-def judge(bytes):
-    """The kind of a message and whether os-ken's bytes are the same."""
-    version, kind, length, xid = ofproto_parser.header(bytes)
+def encode_again(payload):
+    """The type of a message and its bytes as os-ken encodes them; None if it cannot decode it."""
+    version, kind, length, xid = ofproto_parser.header(payload)
     switch = ofproto_protocol.ProtocolDesc(version)
     name = kind_name(switch.ofproto, kind)
     if name in WRITERS:
-        message = WRITERS[name](switch, bytes)
+        message = WRITERS[name](switch, payload)
         message.set_xid(xid)
     else:
-        message = ofproto_parser.msg(switch, version, kind, length, xid, bytes)
+        message = ofproto_parser.msg(switch, version, kind, length, xid, payload)
         if message is None:
             return name, None
         if name == "HELLO":
-            # It reads the elements and never writes any.
-            return name, bytes
+            # os-ken parses the elements and never encodes any.
+            return name, payload
     message.serialize()
     return name, bytes(message.buf)
 
@@ -90,13 +109,13 @@ def main():
     logging.basicConfig()
     kinds, good = set(), True
     for line in sys.stdin:
-        bytes = bytes.fromhex(line)
-        name, theirs = judge(bytes)
+        payload = bytes.fromhex(line)
+        name, theirs = encode_again(payload)
         kinds.add(name)
-        if theirs != bytes:
+        if theirs != payload:
             good = False
-            reading = theirs.hex() if theirs is not None else "nothing it can read"
-            print(f"{name}: we say {bytes.hex()}, os-ken {reading}", file=sys.stderr)
+            reading = theirs.hex() if theirs is not None else "it cannot decode it"
+            print(f"{name}: we send {payload.hex()}, os-ken {reading}", file=sys.stderr)
     print(*sorted(kinds), sep="\n")
     sys.exit(0 if good else 1)
 

@@ -54,6 +54,6 @@ for count in (1_000, 10_000, 100_000, 1_000_000):
     kept.append(of)
     rates = [f"{count / of[key]:,.0f}" for key in ("seconds", "processor")]
     lab.row(f"{count:,}", f"{of['ok']:,}", *rates, f"{of['peak_kib']:,}")
-bytes = sum(len(json.loads(m)["hex"]) // 2 for m in messages)
-print(f"\n{len(messages)} different messages, {bytes / len(messages):.0f} bytes each on average")
-lab.keep("codec/batch", {"command": " ".join(["sluice", *COMMAND[1:]]), "different": len(messages), "bytes": bytes, "runs": kept})
+total_bytes = sum(len(json.loads(m)["hex"]) // 2 for m in messages)
+print(f"\n{len(messages)} different messages, {total_bytes / len(messages):.0f} bytes each on average")
+lab.keep("codec/batch", {"command": " ".join(["sluice", *COMMAND[1:]]), "different": len(messages), "bytes": total_bytes, "runs": kept})

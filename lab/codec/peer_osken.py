@@ -9,13 +9,13 @@ from os_ken.ofproto import ofproto_parser, ofproto_protocol
 from os_ken.ofproto import ofproto_v1_0_parser, ofproto_v1_3_parser, ofproto_v1_5_parser  # noqa: F401
 
 folder, version, kind, deed, count = sys.argv[1:]
-bytes = (pathlib.Path(folder) / f"{version}_{kind}.bin").read_bytes()
-dp = ofproto_protocol.ProtocolDesc(version=bytes[0])
-head = ofproto_parser.header(bytes)
+data = (pathlib.Path(folder) / f"{version}_{kind}.bin").read_bytes()
+dp = ofproto_protocol.ProtocolDesc(version=data[0])
+head = ofproto_parser.header(data)
 
 
 def read():
-    return ofproto_parser.msg(dp, *head, bytes)
+    return ofproto_parser.msg(dp, *head, data)
 
 
 def write():
@@ -27,7 +27,7 @@ def write():
 def packet_out():
     """os-ken does not read what switches read."""
     ofp, parser = dp.ofproto, dp.ofproto_parser
-    told = {"buffer_id": ofp.OFP_NO_BUFFER, "actions": [parser.OFPActionOutput(2, 0xFFFF)], "data": bytes[-64:]}
+    told = {"buffer_id": ofp.OFP_NO_BUFFER, "actions": [parser.OFPActionOutput(2, 0xFFFF)], "data": data[-64:]}
     told |= {"match": parser.OFPMatch(in_port=3)} if version == "1.5" else {"in_port": 3}
     made = parser.OFPPacketOut(dp, **told)
     made.set_xid(1)
@@ -37,8 +37,8 @@ def packet_out():
 message = packet_out() if kind == "packet_out" else read()
 if deed == "write":
     message.serialize()
-    if bytes(message.buf) != bytes:
-        sys.exit(f"{len(message.buf)} bytes were written where {len(bytes)} were read, or others")
+    if bytes(message.buf) != data:
+        sys.exit(f"{len(message.buf)} bytes were written where {len(data)} were read, or others")
 once = {"read": read, "write": write}.get(deed)
 if once is None:
     sys.exit(2)

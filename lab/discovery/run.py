@@ -60,19 +60,19 @@ class Switch:
     def hear(self):
         """Reads what there is; returns the switches at which something came in."""
         try:
-            bytes = self.rest + self.socket.recv(1 << 18)
+            data = self.rest + self.socket.recv(1 << 18)
         except BlockingIOError:
             return set()
         at, reached = 0, set()
-        while len(bytes) - at >= 8:
-            _, kind, length, xid = struct.unpack_from("!BBHI", bytes, at)
-            if len(bytes) - at < length:
+        while len(data) - at >= 8:
+            _, kind, length, xid = struct.unpack_from("!BBHI", data, at)
+            if len(data) - at < length:
                 break
             if kind == PACKET_OUT:
-                (actions,) = struct.unpack_from("!H", bytes, at + 16)
-                (port,) = struct.unpack_from("!I", bytes, at + 28)
+                (actions,) = struct.unpack_from("!H", data, at + 16)
+                (port,) = struct.unpack_from("!I", data, at + 28)
                 if end := self.wires.get(port):
-                    end[0].come_in(end[1], bytes[at + 24 + actions : at + length])
+                    end[0].come_in(end[1], data[at + 24 + actions : at + length])
                     reached.add(end[0])
             elif kind == FEATURES:
                 self.say(FEATURES_REPLY, xid, struct.pack("!QIBBxxII", self.number, 0, 1, 0, 0, 0))
@@ -81,9 +81,9 @@ class Switch:
             elif kind == BARRIER:
                 self.say(BARRIER_REPLY, xid)
             elif kind == ECHO:
-                self.say(ECHO_REPLY, xid, bytes[at + 8 : at + length])
+                self.say(ECHO_REPLY, xid, data[at + 8 : at + length])
             at += length
-        self.rest = bytes[at:]
+        self.rest = data[at:]
         reached.add(self)
         return reached
 

@@ -37,8 +37,8 @@ def serve():
     into.settimeout(0.1)
     while not ends:
         try:
-            bytes, who = into.recvfrom(64)
-            into.sendto(bytes, who)
+            data, who = into.recvfrom(64)
+            into.sendto(data, who)
         except TimeoutError:
             continue
 

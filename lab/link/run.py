@@ -65,12 +65,12 @@ def slow_start():
     tcp()
     _, series, _ = link.close()
     # The first large burst: before it, iperf3 talks about what it will do.
-    first = next(n for n, bytes in enumerate(series) if bytes > 5000)
+    first = next(n for n, data in enumerate(series) if data > 5000)
     trips = [sum(series[n : n + 10]) for n in range(first, first + 80, 10)]
     lab.keep("link/slow-start", {"bytes_per_trip": trips, "series": series})
     lab.table("round trip", "bytes that arrive")
-    for n, bytes in enumerate(trips, 1):
-        lab.row(n, bytes)
+    for n, data in enumerate(trips, 1):
+        lab.row(n, data)
 
 
 control.alone()

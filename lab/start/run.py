@@ -161,9 +161,9 @@ def draw_full(runs):
         lines = []
         for order in list(ORDERS)[:2]:
             for way in ("up", "down"):
-                bytes = [int(n) for n in runs[order][str(delay)][way].split()]
+                data = [int(n) for n in runs[order][str(delay)][way].split()]
                 # Ten spans together: what one packet more or less does is not seen then.
-                tens = [sum(bytes[n : n + 10]) * 8 / 0.1 / 1e6 for n in range(0, len(bytes) - 9, 10)]
+                tens = [sum(data[n : n + 10]) * 8 / 0.1 / 1e6 for n in range(0, len(data) - 9, 10)]
                 points = [(n / 10, mbit) for n, mbit in enumerate(tens)]
                 lines.append(figure.Line(f"{order}, {way}", points, marks=False, dashed=way == "down"))
         y = figure.Axis("control traffic", "Mbit/s", high=110, ticks=[0, 25, 50, 75, 100])

@@ -65,9 +65,9 @@ def measure(rate, app, played):
     }
 
 
-def mean(bytes, begin_s, end_s):
+def mean(data, begin_s, end_s):
     """Bytes a second between two times since the link was opened."""
-    spans = bytes[int(begin_s / control.SPAN_S) : int(end_s / control.SPAN_S)]
+    spans = data[int(begin_s / control.SPAN_S) : int(end_s / control.SPAN_S)]
     return sum(spans) / (len(spans) * control.SPAN_S) if spans else 0.0
 
 

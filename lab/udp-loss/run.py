@@ -48,7 +48,7 @@ print(json.dumps({"received": len(numbers), "reordered": late}))
 """
 SEND = """
 import json, socket, sys, time
-port, rate, count, bytes = map(int, sys.argv[1:])
+port, rate, count, size = map(int, sys.argv[1:])
 outlet = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 outlet.connect(("10.0.0.2", port))
 start = time.monotonic()
@@ -56,7 +56,7 @@ for n in range(count):
     wait = start + n / rate - time.monotonic()
     if wait > 0:
         time.sleep(wait)
-    outlet.send(n.to_bytes(4, "big") + bytes(bytes - 4))
+    outlet.send(n.to_bytes(4, "big") + bytes(size - 4))
 print(json.dumps({"sent": count, "took_s": time.monotonic() - start}))
 """
 
