@@ -15,10 +15,12 @@ both_versions! {
 }
 
 /// So rarely that links are discovered by the first probes, and never time out.
-const RARE_PROBES: &str = "topology.probe_interval_ms = 600000\nexperimental.shared_interval_ms = 600000\n";
+const RARE_PROBES: &str =
+    "topology.probe_interval_ms = 600000\nexperimental.shared_interval_ms = 600000\n";
 
 /// Unmanaged segments are probed every second, since they may lose a probe.
-const SEGMENT_PROBES: &str = "topology.probe_interval_ms = 600000\nexperimental.shared_interval_ms = 1000\n";
+const SEGMENT_PROBES: &str =
+    "topology.probe_interval_ms = 600000\nexperimental.shared_interval_ms = 1000\n";
 
 /// A controller that runs `topology` with this configuration.
 fn controller(network: &OvsNetwork, config: &str) -> Controller {

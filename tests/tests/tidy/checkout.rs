@@ -1,4 +1,4 @@
-//! The files that git knows of, and what cargo knows of the crates.
+//! The files of the checkout, as git lists them, and the packages, as cargo lists them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The root of the checkout.
+/// Root folder of the checkout.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// A text of the checkout and its path from the root.
+/// A text file and its path from the root.
 #[derive(Debug)]
 pub(crate) struct File {
     pub(crate) path: String,
@@ -24,16 +24,16 @@ impl File {
         endings.iter().any(|ending| self.path.ends_with(ending))
     }
 
-    /// Its lines with their places, as in `src/lib.rs:12`.
+    /// Its lines, each with its location, for example `src/lib.rs:12`.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (String, &str)> {
         let place = |(n, line)| (format!("{}:{}", self.path, n + 1), line);
         self.text.lines().enumerate().map(place)
     }
 }
 
-/// Paths that git has, or would have with the next `git add`.
+/// Paths that git tracks, and untracked ones that it does not ignore.
 pub(crate) fn paths() -> Vec<String> {
-    let listing = said(Command::new("git").current_dir(root()).args([
+    let listing = output_of(Command::new("git").current_dir(root()).args([
         "ls-files",
         "--cached",
         "--others",
@@ -42,26 +42,26 @@ pub(crate) fn paths() -> Vec<String> {
     listing.lines().map(str::to_owned).collect()
 }
 
-/// The texts among them. What is no UTF-8 is no text; what was just deleted is not there.
+/// All text files (UTF-8) that exist.
 pub(crate) fn files() -> Vec<File> {
     let read = |path: String| fs::read_to_string(root().join(&path)).ok().map(|text| (path, text));
     paths().into_iter().filter_map(read).map(|(path, text)| File { path, text }).collect()
 }
 
-/// One text.
+/// One text file.
 ///
 /// # Panics
-/// When it is not there.
+/// When it does not exist.
 pub(crate) fn file(path: &str) -> File {
     let text = fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
     File { path: path.to_owned(), text }
 }
 
-/// All packages that `manifest` and its lock file lead to, for any platform.
+/// All packages in the dependency tree of `manifest`, for any platform.
 pub(crate) fn packages(manifest: &str) -> Vec<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let manifest = root().join(manifest);
-    let json = said(
+    let json = output_of(
         Command::new(cargo)
             .args(["metadata", "--locked", "--format-version", "1", "--manifest-path"])
             .arg(manifest),
@@ -70,19 +70,19 @@ pub(crate) fn packages(manifest: &str) -> Vec<Value> {
     metadata["packages"].as_array().unwrap().clone()
 }
 
-/// A field that must be a text.
+/// A string field.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> &'a str {
     value[field].as_str().unwrap_or_default()
 }
 
-fn said(command: &mut Command) -> String {
+fn output_of(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{command:?}: {complaint}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}");
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Fails with all of `faults`, one on a line.
+/// Fails if there are `faults`, and prints them, one per line.
 #[track_caller]
 pub(crate) fn assert_none(faults: &[String], rule: &str) {
     assert!(faults.is_empty(), "{rule}:\n  {}", faults.join("\n  "));

@@ -1,6 +1,6 @@
-//! What enters from outside: under which licence, from where, and how often.
+//! Packages of others: their licences, their source, and duplicates.
 //!
-//! `docs/adr/0001-dependencies-are-checked-by-a-test.md` says why this is a test, and what it does not see.
+//! `docs/adr/0001-dependencies-are-checked-by-a-test.md` says why this is a test, and what it does not check.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::checkout::{assert_none, file, packages, text};
 
-/// Licences under which a package may be used here: none of them asks anything of who runs Sluice.
+/// Accepted licences: none of them restricts the users of Sluice.
 const LICENCES: [&str; 9] = [
     "0BSD",
     "Apache-2.0",
@@ -21,19 +21,19 @@ const LICENCES: [&str; 9] = [
     "Zlib",
 ];
 
-/// The one place that packages come from.
+/// The registry of all packages.
 const ORIGIN: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Packages that are there in more than one incompatible version, and why nobody can help it.
+/// Packages in more than one incompatible version, and why that cannot be avoided.
 const TWICE: [(&str, &str); 2] = [
-    ("signal-hook", "crossterm, below the screen of `sluice play`, is a step behind"),
-    ("syn", "the macros of zerocopy and tracing are a step behind the others; build time only"),
+    ("signal-hook", "crossterm, below the screen of `sluice play`, uses an older version"),
+    ("syn", "the macros of zerocopy and tracing use an older version; build time only"),
 ];
 
-/// Lock files: of everything, and of the fuzzer, which is a workspace of its own.
+/// The workspace, and the fuzzer, which is a workspace of its own.
 const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
 
-/// Packages of others.
+/// Packages from the registry.
 fn foreign() -> impl Iterator<Item = Value> {
     MANIFESTS.into_iter().flat_map(packages).filter(|package| !package["source"].is_null())
 }
@@ -42,8 +42,8 @@ fn name(package: &Value) -> String {
     format!("{} {}", text(package, "name"), text(package, "version"))
 }
 
-/// Whether an SPDX expression can be met by licences of the list. An exception only ever permits more.
-fn is_met(expression: &str) -> bool {
+/// Whether accepted licences satisfy an SPDX expression. Exceptions (`WITH`) are ignored, since they only permit more.
+fn is_accepted(expression: &str) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ").replace('/', " OR ");
     let words: Vec<_> = spaced.split_whitespace().collect();
     let (met, rest) = any_of(&words);
@@ -82,33 +82,33 @@ fn one<'a>(words: &'a [&'a str]) -> (bool, &'a [&'a str]) {
 }
 
 #[test]
-fn expressions_are_read_as_spdx_has_them() {
+fn licence_expressions_are_parsed_as_spdx() {
     for good in ["MIT", "GPL-3.0 OR MIT", "MIT/Apache-2.0", "(MIT OR GPL-3.0) AND Unicode-3.0"] {
-        assert!(is_met(good), "{good}");
+        assert!(is_accepted(good), "{good}");
     }
-    assert!(is_met("Apache-2.0 WITH LLVM-exception OR GPL-2.0"));
+    assert!(is_accepted("Apache-2.0 WITH LLVM-exception OR GPL-2.0"));
     for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT OR GPL-3.0) AND SSPL-1.0", "MIT )"] {
-        assert!(!is_met(bad), "{bad}");
+        assert!(!is_accepted(bad), "{bad}");
     }
 }
 
 #[test]
-fn every_package_has_a_licence_that_is_allowed() {
-    let bad = foreign().filter(|package| !is_met(text(package, "license")));
+fn every_package_has_an_accepted_licence() {
+    let bad = foreign().filter(|package| !is_accepted(text(package, "license")));
     let faults: Vec<_> =
         bad.map(|package| format!("{}: {}", name(&package), package["license"])).collect();
-    assert_none(&faults, "licences that are not in the list");
+    assert_none(&faults, "licences that are not accepted");
 }
 
 #[test]
-fn every_package_comes_from_one_place() {
+fn every_package_comes_from_the_registry() {
     let strange = foreign().filter(|package| text(package, "source") != ORIGIN);
     let faults: Vec<_> =
         strange.map(|package| format!("{}: {}", name(&package), package["source"])).collect();
-    assert_none(&faults, "packages from elsewhere");
+    assert_none(&faults, "packages from other sources");
 }
 
-/// The part of a version that changes when a package becomes another one.
+/// The part of a version that changes with incompatible releases.
 fn major(version: &str) -> String {
     let mut parts = version.split('.');
     match (parts.next(), parts.next()) {
@@ -118,7 +118,7 @@ fn major(version: &str) -> String {
 }
 
 #[test]
-fn packages_that_are_there_twice_are_known_and_explained() {
+fn duplicate_packages_are_known_and_explained() {
     let mut versions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for package in packages("Cargo.toml") {
         let majors = versions.entry(text(&package, "name").to_owned()).or_default();
@@ -127,15 +127,15 @@ fn packages_that_are_there_twice_are_known_and_explained() {
     versions.retain(|_, majors| majors.len() > 1);
     let found: BTreeSet<_> = versions.keys().map(String::as_str).collect();
     let known: BTreeSet<_> = TWICE.iter().map(|&(package, _)| package).collect();
-    assert_eq!(found, known, "packages in several versions, and those that are explained");
+    assert_eq!(found, known, "duplicate packages, and those that are explained");
 }
 
 #[test]
-fn every_dependency_has_a_sentence() {
+fn every_dependency_has_a_reason() {
     let manifest = file("Cargo.toml").text;
     let (_, rest) = manifest.split_once("[workspace.dependencies]").unwrap();
     let rows = rest.split("\n[").next().unwrap_or_default().lines();
     let foreign = rows.filter(|row| row.contains(" = ") && !row.starts_with("sluice-"));
     let bare = foreign.filter(|row| !row.contains("# ")).map(str::to_owned);
-    assert_none(&bare.collect::<Vec<_>>(), "dependencies without a word on what they save us");
+    assert_none(&bare.collect::<Vec<_>>(), "dependencies without a comment that says why");
 }

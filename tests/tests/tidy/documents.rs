@@ -1,11 +1,11 @@
-//! What documents owe their readers.
+//! Links, contents and examples of the documents.
 
 use std::path::Path;
 
 use crate::checkout::{assert_none, file, files, root};
 
 #[test]
-fn links_between_documents_lead_somewhere() {
+fn links_between_documents_point_to_existing_files() {
     let mut faults = Vec::new();
     for file in files().iter().filter(|file| file.is_any(&[".md"])) {
         let folder = Path::new(&file.path).parent().unwrap();
@@ -20,11 +20,11 @@ fn links_between_documents_lead_somewhere() {
             }
         }
     }
-    assert_none(&faults, "links that lead nowhere");
+    assert_none(&faults, "links to files that do not exist");
 }
 
 #[test]
-fn every_page_of_the_book_is_in_its_contents() {
+fn every_page_is_in_the_table_of_contents() {
     let contents = file("docs/README.md").text;
     let pages = files().into_iter().filter(|file| file.is_any(&[".md"])).map(|file| file.path);
     let pages = pages.filter(|page| page.starts_with("docs/"));
@@ -37,17 +37,17 @@ fn every_page_of_the_book_is_in_its_contents() {
 }
 
 #[test]
-fn the_changelog_says_what_is_not_released_yet() {
+fn the_changelog_lists_unreleased_changes() {
     let log = file("CHANGELOG.md").text;
     let unreleased = log.split("\n## ").find(|section| section.starts_with("[Unreleased]"));
     let unreleased = unreleased.expect("CHANGELOG.md has a section `## [Unreleased]`");
-    assert!(unreleased.contains("\n- "), "it lists what a user notices");
+    assert!(unreleased.contains("\n- "), "it lists changes that a user notices");
 }
 
 #[test]
-fn the_first_application_of_the_book_is_the_one_that_is_tested() {
+fn the_first_application_in_the_docs_is_the_tested_example() {
     let source = file("crates/sdk/examples/first.rs").text;
     let page = file("docs/first-application.md").text;
     assert!(page.contains(source.trim()), "docs/first-application.md shows another program");
-    assert!(source.lines().count() < 60, "it has become a long one");
+    assert!(source.lines().count() < 60, "the example is too long for the page");
 }

@@ -1,4 +1,4 @@
-//! Arrows point down: a crate knows the layers below it.
+//! A crate uses only the layers below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,119 +6,129 @@ use serde_json::Value;
 
 use crate::checkout::{assert_none, file, files, packages, text};
 
-/// What a crate of ours may use: ours by their short names, or everything but `testkit`.
-enum May {
-    Use(BTreeSet<String>),
+/// The crates of this workspace that a crate may use, by their short names.
+enum Allowed {
+    Only(BTreeSet<String>),
+    /// All but `testkit`.
     Everything,
 }
 
-/// Where values become text that others parse. All else is below.
-const RIM: [&str; 7] = ["api", "bench", "cli", "decode", "emu", "store", "study"];
+/// Crates that turn values into text that others parse: only these may serialise.
+const SERIALISERS: [&str; 7] = ["bench", "cli", "decode", "emu", "northbound", "store", "study"];
 
-/// Prefix of the names of our packages.
-const OURS: &str = "sluice-";
+/// Dependencies that the codec may have; `serde` is an optional feature of it.
+const CODEC_DEPENDENCIES: [&str; 3] = ["bitflags", "serde", "zerocopy"];
 
-/// The table in `ARCHITECTURE.md`: a crate in its first column, what it may use in its second.
-fn table() -> BTreeMap<String, May> {
+/// Prefix of the package names of this workspace.
+const PREFIX: &str = "sluice-";
+
+/// The table in `ARCHITECTURE.md`: crates in the first column, what they may use in the second.
+fn table() -> BTreeMap<String, Allowed> {
     let map = file("ARCHITECTURE.md");
-    let (_, rest) = map.text.split_once("<!-- arrows -->").expect("the table of arrows begins");
-    let (table, _) = rest.split_once("<!-- end of arrows -->").expect("the table of arrows ends");
+    let (_, rest) = map
+        .text
+        .split_once("<!-- layers -->")
+        .expect("ARCHITECTURE.md marks the start of the table of layers");
+    let (table, _) = rest
+        .split_once("<!-- end of layers -->")
+        .expect("ARCHITECTURE.md marks the end of the table of layers");
     let mut rows = BTreeMap::new();
     for line in table.lines() {
         let mut cells = line.split('|').skip(1);
-        let (Some(names), Some(may)) = (cells.next(), cells.next()) else { continue };
+        let (Some(names), Some(allowed)) = (cells.next(), cells.next()) else { continue };
         for name in quoted(names) {
-            let may = if may.trim() == "everything" {
-                May::Everything
+            let allowed = if allowed.trim() == "everything" {
+                Allowed::Everything
             } else {
-                May::Use(quoted(may).collect())
+                Allowed::Only(quoted(allowed).collect())
             };
-            rows.insert(name, may);
+            rows.insert(name, allowed);
         }
     }
-    assert!(rows.len() > 5, "ARCHITECTURE.md has a table of arrows with a row for each crate");
+    assert!(rows.len() > 5, "ARCHITECTURE.md has a table of layers with a row for each crate");
     rows
 }
 
-/// The words between backquotes.
+/// The words in backquotes.
 fn quoted(cell: &str) -> impl Iterator<Item = String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned)
 }
 
-/// The crates in `crates/`: short name and package.
+/// Short name and package of each crate in `crates/`.
 fn crates() -> Vec<(String, Value)> {
     let all = packages("Cargo.toml").into_iter();
-    let ours = all.filter(|package| text(package, "manifest_path").contains("/crates/"));
-    let ours = ours.filter(|package| package["source"].is_null());
-    let named = ours.map(|p| (text(&p, "name").trim_start_matches(OURS).to_owned(), p));
+    let own = all.filter(|package| text(package, "manifest_path").contains("/crates/"));
+    let own = own.filter(|package| package["source"].is_null());
+    let named = own.map(|p| (text(&p, "name").trim_start_matches(PREFIX).to_owned(), p));
     let all: Vec<_> = named.collect();
     assert!(all.len() > 5, "cargo knows the crates in crates/");
     all
 }
 
-/// What a package depends on: names, and whether for tests only.
+/// Names of the dependencies of a package, and whether each is for tests only.
 fn dependencies(package: &Value) -> impl Iterator<Item = (&str, bool)> {
     let all = package["dependencies"].as_array().into_iter().flatten();
     all.map(|dependency| (text(dependency, "name"), text(dependency, "kind") == "dev"))
 }
 
 #[test]
-fn every_crate_uses_only_what_is_below_it() {
+fn every_crate_uses_only_the_layers_below_it() {
     let table = table();
     let mut faults = Vec::new();
     for (name, package) in crates() {
-        let Some(may) = table.get(&name) else {
+        let Some(allowed) = table.get(&name) else {
             faults.push(format!("{name} has no row in the table of ARCHITECTURE.md"));
             continue;
         };
         for (used, for_tests) in dependencies(&package) {
-            let Some(used) = used.strip_prefix(OURS) else { continue };
-            let allowed = match may {
+            let Some(used) = used.strip_prefix(PREFIX) else { continue };
+            let is_allowed = match allowed {
                 _ if for_tests => true,
                 _ if used == "testkit" => false,
-                May::Everything => true,
-                May::Use(below) => below.contains(used),
+                Allowed::Everything => true,
+                Allowed::Only(below) => below.contains(used),
             };
-            if !allowed {
+            if !is_allowed {
                 faults.push(format!("{name} → {used}"));
             }
         }
     }
-    assert_none(&faults, "arrows that are not in the table of ARCHITECTURE.md");
+    assert_none(&faults, "dependencies that the table of layers in ARCHITECTURE.md does not allow");
 }
 
 #[test]
-fn a_ruler_is_not_made_of_what_it_measures() {
+fn bench_and_emulator_do_not_use_the_engine_that_they_measure() {
     for (name, package) in crates() {
         if name == "bench" || name == "emu" {
             let engine = dependencies(&package).find(|(used, _)| *used == "sluice-engine");
-            assert_eq!(engine, None, "{name} uses the engine, be it in its tests");
+            assert_eq!(engine, None, "{name} must not use the engine, not even in tests");
         }
     }
 }
 
 #[test]
-fn bytes_are_read_without_help_and_serialisation_stays_at_the_rim() {
+fn the_codec_has_few_dependencies_and_only_outer_crates_serialise() {
     let mut faults = Vec::new();
     for (name, package) in crates() {
         for (used, for_tests) in dependencies(&package) {
-            let ours = used.starts_with(OURS);
-            let bare = match name.as_str() {
-                "wire" => ours || used == "zerocopy",
+            let is_own = used.starts_with(PREFIX);
+            let is_allowed = match name.as_str() {
+                "openflow" => is_own || CODEC_DEPENDENCIES.contains(&used),
                 "base" => false,
                 _ => true,
             };
             let serialises = ["serde", "serde_json", "toml"].contains(&used);
-            if !for_tests && (!bare || (serialises && !RIM.contains(&name.as_str()))) {
+            let may_serialise = name == "openflow" || SERIALISERS.contains(&name.as_str());
+            if !for_tests && (!is_allowed || (serialises && !may_serialise)) {
                 faults.push(format!("{name} → {used}"));
             }
         }
     }
-    assert_none(&faults, "dependencies that do not belong there");
+    assert_none(&faults, "dependencies that a crate must not have");
 }
 
 #[test]
-fn every_package_has_the_lints_of_the_workspace() {
+fn every_package_uses_the_lints_of_the_workspace() {
     let manifests = files().into_iter().filter(|file| {
         file.path.starts_with("crates/") && file.path.ends_with("/Cargo.toml")
             || file.path == "tests/Cargo.toml"
@@ -129,7 +139,7 @@ fn every_package_has_the_lints_of_the_workspace() {
 }
 
 #[test]
-fn applications_do_not_name_one_another() {
+fn applications_do_not_use_each_other() {
     let sources: Vec<_> = files().into_iter().filter(|f| f.is_any(&[".rs"])).collect();
     let app = |path: &str| {
         let (app, _) = path.strip_prefix("crates/apps/src/")?.split_once('/')?;
@@ -148,5 +158,5 @@ fn applications_do_not_name_one_another() {
             faults.extend(apps.iter().find(names).map(|other| format!("{place}: {other}")));
         }
     }
-    assert_none(&faults, "applications that name another one");
+    assert_none(&faults, "applications that use another one");
 }

@@ -1,7 +1,7 @@
-//! The rules of the house, checked on the files of this checkout.
+//! Checks of the sources and documents in this checkout: layers, dependencies, links, words.
 //!
-//! Rules that a person must be able to read stand in a document and are read from there: which crate may use which
-//! in `ARCHITECTURE.md`, what is new in `CHANGELOG.md`.
+//! Rules that people read are taken from the documents: which crate may use which from `ARCHITECTURE.md`, unreleased
+//! changes from `CHANGELOG.md`.
 
 #![expect(
     clippy::expect_used,

@@ -1,17 +1,17 @@
-//! What no source may have: too many lines, work left undone, `unsafe` in the wrong place.
+//! Limits of source files: length, unfinished work, `unsafe`, paths of one machine.
 
 use crate::checkout::{File, assert_none, files, root};
 
-/// Lines of a file at which it needs a second subject. Files of that length are shown.
+/// Files with more lines are listed, since they may have a second subject.
 const LINES_SOFT: usize = 600;
 
-/// Lines of a file that are a wall.
+/// Maximum lines of a file.
 const LINES_MAX: usize = 1000;
 
-/// Where system calls are, and with them `unsafe`.
+/// Crates that make system calls and may use `unsafe`.
 const UNSAFE_MAY_BE_IN: [&str; 2] = ["crates/io/", "crates/kernel/"];
 
-// In pieces, so that this file does not find itself.
+// In pieces, so that this file does not match.
 const UNDONE: [&str; 5] = [
     concat!("FIX", "ME"),
     concat!("XX", "X "),
@@ -32,61 +32,61 @@ fn is_source(file: &File) -> bool {
     file.is_any(&[".rs", ".sh", ".py", ".toml", "Makefile", ".ci/run"])
 }
 
-/// Places of lines in which `is_bad` finds something.
-fn places(file: &File, is_bad: impl Fn(&str) -> bool) -> Vec<String> {
+/// Locations of lines for which `is_bad` is true.
+fn matches(file: &File, is_bad: impl Fn(&str) -> bool) -> Vec<String> {
     let bad = file.lines().filter(|(_, line)| is_bad(line));
     bad.map(|(place, line)| format!("{place}: {}", line.trim())).collect()
 }
 
 #[test]
-fn no_file_is_longer_than_the_wall() {
+fn no_file_is_longer_than_the_limit() {
     let mut faults = Vec::new();
     for file in files().iter().filter(|file| file.is_any(&[".rs"])) {
         let lines = file.text.lines().count();
         if lines > LINES_MAX {
             faults.push(format!("{}: {lines} lines", file.path));
         } else if lines > LINES_SOFT {
-            println!("look for the second subject: {}: {lines} lines", file.path);
+            println!("longer than comfortable: {}: {lines} lines", file.path);
         }
     }
     assert_none(&faults, &format!("files of more than {LINES_MAX} lines"));
 }
 
 #[test]
-fn no_work_is_left_undone_and_no_test_is_passed_over() {
+fn no_work_is_unfinished_and_no_test_is_ignored() {
     let undone = |line: &str| UNDONE.iter().any(|word| line.contains(word));
     let sources = files().into_iter().filter(is_source);
-    let faults: Vec<_> = sources.flat_map(|file| places(&file, undone)).collect();
-    assert_none(&faults, "marks of work that is not done");
+    let faults: Vec<_> = sources.flat_map(|file| matches(&file, undone)).collect();
+    assert_none(&faults, "marks of unfinished work");
 }
 
-/// The compiler refuses `unsafe` wherever the lints of the workspace hold, unless a source asks for it.
+/// The lints of the workspace deny `unsafe`; this finds sources that lift the lint.
 #[test]
-fn unsafe_is_asked_for_only_where_system_calls_are() {
-    let asks = |line: &str| {
+fn only_crates_with_system_calls_allow_unsafe() {
+    let lifts = |line: &str| {
         ["allow", "expect", "warn"].iter().any(|lift| line.contains(&format!("{lift}(unsafe_code")))
     };
     let rust = files().into_iter().filter(|file| file.is_any(&[".rs"]));
     let elsewhere = rust.filter(|f| !UNSAFE_MAY_BE_IN.iter().any(|at| f.path.starts_with(at)));
-    let faults: Vec<_> = elsewhere.flat_map(|file| places(&file, asks)).collect();
-    assert_none(&faults, "`unsafe` outside of the crates that may have it");
+    let faults: Vec<_> = elsewhere.flat_map(|file| matches(&file, lifts)).collect();
+    assert_none(&faults, "`unsafe` outside of the crates that may use it");
 }
 
 #[test]
-fn no_file_knows_the_machine_it_was_written_on() {
+fn no_file_contains_paths_or_addresses_of_one_machine() {
     let local = |line: &str| MACHINE.iter().any(|word| line.contains(word));
-    let faults: Vec<_> = files().iter().flat_map(|file| places(file, local)).collect();
+    let faults: Vec<_> = files().iter().flat_map(|file| matches(file, local)).collect();
     assert_none(&faults, "paths and addresses of one machine");
 }
 
-/// A measurement that somebody refers to is there, so that it can be done again.
+/// References to `lab/` and `docs/` in sources and pages.
 #[test]
-fn what_sources_and_pages_refer_to_is_there() {
+fn files_that_sources_and_pages_refer_to_exist() {
     let mut faults = Vec::new();
     for file in files().iter().filter(|file| file.is_any(&[".rs", ".md"])) {
         for (place, line) in file.lines() {
-            let said = line.split(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c)));
-            let referred = said.map(|word| word.trim_end_matches(['.', '/'])).filter(|word| {
+            let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c)));
+            let referred = words.map(|word| word.trim_end_matches(['.', '/'])).filter(|word| {
                 let is_page = word.starts_with("docs/") && word.contains(".md");
                 is_page || word.starts_with("network/") && word.len() > 4
             });
@@ -94,5 +94,5 @@ fn what_sources_and_pages_refer_to_is_there() {
             faults.extend(missing.map(|word| format!("{place}: {word}")));
         }
     }
-    assert_none(&faults, "references to what is not there");
+    assert_none(&faults, "references to files that do not exist");
 }
