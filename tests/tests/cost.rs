@@ -18,7 +18,7 @@ use std::sync::{Mutex, PoisonError};
 use sluice_system_tests::{Controller, SOON, TestEnv, binary, wait_until};
 
 /// Instructions of the whole process, kernel apart, per frame of 1.0 that is kept by the switch, 1 000 hosts known.
-/// `network/instructions` says where they go.
+/// `lab/instructions` says where they go.
 const INSTRUCTIONS_MAX_1_0: u64 = 170;
 
 /// The same in 1.3, whose rules are longer by two stores.
@@ -31,7 +31,7 @@ const INSTRUCTIONS_MAX_NEW: u64 = 215;
 const HOSTS_MAX: (&str, &str) = ("SLUICE_LEARNING__HOSTS_MAX", "16384");
 
 /// The same in 1.0 and in 1.3 when topology, hosts and forwarding answer, with rules for both directions of every
-/// conversation. `network/forwarding` has the rates.
+/// conversation. `lab/forwarding` has the rates.
 const INSTRUCTIONS_MAX_FORWARDING: u64 = 360;
 
 /// The applications that answer.

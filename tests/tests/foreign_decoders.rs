@@ -22,7 +22,7 @@ fn all_messages_of_learning_are_decoded_by_others() {
     decoded_by_others(OpenFlow::V13, "learning");
 }
 
-/// Link probes so rare that control connections become idle, on which both ends send ECHO_REQUEST.
+/// Link probes so rare that control connections become idle, on which both ends send `ECHO_REQUEST`.
 const RARE_PROBES: &str = "[topology]\nprobe_interval_ms = 600000\n";
 
 /// §7.1, the same in 1.0.
