@@ -1,4 +1,4 @@
-//! A network in virtual time whose hosts are known, and what its controller was asked.
+//! A scenario: model switches and hosts in virtual time, with a simulated controller.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use sluice_sdk::{App, Ctx, Verdict};
 
 use crate::SimulatedController;
 
-/// Long enough for discovery, whatever the control links.
-const DISCOVERY: Duration = Duration::from_secs(30);
+/// Long enough to discover the topology, whatever the delay of the control links.
+const DISCOVERY_TIME: Duration = Duration::from_secs(30);
 
-/// Long enough for all that was said to have come.
-const QUIET: Duration = Duration::from_secs(10);
+/// Long enough for all messages in flight to arrive.
+const SETTLING_TIME: Duration = Duration::from_secs(10);
 
-/// Long enough for a connection, shorter than hosts remember addresses.
-const OPENED: Duration = Duration::from_secs(30);
+/// Long enough to open a connection, shorter than the timeout of ARP entries in hosts.
+const CONNECTION_TIME: Duration = Duration::from_secs(30);
 
-/// Where protocol and ports are in a packet of IPv4 without options, tags or fragments.
-const PROTOCOL_AT: usize = 14 + 9;
+/// Offset of the protocol in an untagged IPv4 frame without options.
+const PROTOCOL_OFFSET: usize = 14 + 9;
 
-/// Frames that came up, by what they carry. It is the first in a row, and passes all of them on.
+/// Numbers of packet-ins by protocol. It is itself an application: the first of the chain, which counts and passes on all packet-ins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PacketInCounts {
-    /// Address resolution.
+    /// ARP.
     pub arp: u64,
     /// TCP over IPv4.
     pub tcp: u64,
@@ -43,7 +43,7 @@ impl App for PacketInCounts {
     fn on_packet_in(&mut self, p: &PacketIn<'_>, _: &mut Ctx<'_>) -> Verdict {
         match Ethernet::new(p.frame).map(|eth| eth.ethertype) {
             Some(EtherType::ARP) => self.arp += 1,
-            Some(EtherType::IPV4) => match p.frame.get(PROTOCOL_AT) {
+            Some(EtherType::IPV4) => match p.frame.get(PROTOCOL_OFFSET) {
                 Some(6) => self.tcp += 1,
                 Some(17) => self.udp += 1,
                 _ => {}
@@ -60,166 +60,167 @@ impl PacketInCounts {
     }
 }
 
-/// A connection that was opened.
+/// A TCP connection that was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OpenedConnection {
-    /// How long until it stood.
+    /// Time until it was established.
     pub setup_time: Duration,
-    /// What was asked of the controller until it was closed.
+    /// Packet-ins until it was closed.
     pub packet_ins: PacketInCounts,
 }
 
-/// A stream that was sent.
+/// Packets of a UDP stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StreamCounts {
-    /// Packets of it.
+    /// Packets sent.
     pub sent: u64,
-    /// Those that came.
+    /// Packets received.
     pub received: u64,
-    /// Those that came after a later one.
+    /// Packets received after a packet that was sent later.
     pub reordered: u64,
 }
 
 impl StreamCounts {
-    /// The share that did not come.
+    /// Share of the packets that were not received, from 0 to 1.
     pub fn loss_ratio(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "far fewer than 2^52 packets")]
-        let share = 1.0 - self.received as f64 / self.sent.max(1) as f64;
-        share
+        let ratio = 1.0 - self.received as f64 / self.sent.max(1) as f64;
+        ratio
     }
 }
 
-/// What all switches and control links together did.
+/// Totals over all switches and control links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ControlLoad {
-    /// What was asked.
+    /// Packet-ins.
     pub packet_ins: PacketInCounts,
-    /// Frames that came up whole since there was no place for them to wait.
+    /// Packets sent to the controller whole because the switch had no free buffer.
     pub buffer_full: u64,
-    /// Frames that did not come up since too much waited to be sent.
+    /// Packets not sent to the controller because too much was waiting to be sent.
     pub dropped_packet_ins: u64,
-    /// Rules and deletions that switches heard.
+    /// `FLOW_MOD`s that switches received.
     pub flow_mods: u64,
-    /// Bytes to the controller, and from it.
+    /// Bytes to the controller and from the controller.
     pub bytes: (u64, u64),
 }
 
-/// A network with a controller of one worker, all of whose hosts are known.
+/// A network with a simulated controller of one worker that knows all hosts.
 #[derive(Debug)]
 pub struct Scenario<A> {
     net: Net<SimulatedController<(PacketInCounts, A)>>,
 }
 
 impl<A: App> Scenario<A> {
-    /// The network of `topology` some time after its start.
+    /// Starts the network of `topology`, waits for the discovery of its links and announces all hosts.
     ///
     /// # Panics
-    /// When it cannot be made, or ends.
+    /// If the network cannot be built or fails.
     pub fn new(topology: Topology, options: &Options, app: A) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = std::time::Instant::now();
-        let brain = SimulatedController::new([(PacketInCounts::default(), app)], options.seed);
-        let mut scene = Self { net: must(Net::new(topology, options, start, brain)) };
-        scene.run_for(DISCOVERY);
-        let (now, fabric) = scene.net.fabric_mut();
+        let controller = SimulatedController::new([(PacketInCounts::default(), app)], options.seed);
+        let mut scenario = Self { net: must(Net::new(topology, options, start, controller)) };
+        scenario.run_for(DISCOVERY_TIME);
+        let (now, fabric) = scenario.net.fabric_mut();
         for host in 0..fabric.topology().hosts.len() {
             must(fabric.announce(now, host));
         }
-        scene.run_for(QUIET);
-        scene
+        scenario.run_for(SETTLING_TIME);
+        scenario
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub fn run_for(&mut self, time: Duration) {
         must(self.net.run_for(time));
     }
 
-    /// Lets two hosts find each other's addresses.
+    /// Has two hosts resolve each other's addresses, with a ping.
     ///
     /// # Panics
-    /// When they do not.
+    /// If the ping fails.
     pub fn resolve_addresses(&mut self, from: usize, to: usize) {
-        let pings = must(self.net.ping([(from, to)], Family::V4, QUIET));
+        let pings = must(self.net.ping([(from, to)], Family::V4, SETTLING_TIME));
         assert_eq!(pings.answered, 1, "host {from} reaches host {to}");
-        // Who is far away is asked again before it has answered.
-        self.run_for(QUIET);
+        // A distant host receives a second request before its first reply has arrived.
+        self.run_for(SETTLING_TIME);
     }
 
-    /// Opens a connection, sends a byte and closes.
+    /// Opens a TCP connection, sends a byte and closes the connection.
     ///
     /// # Panics
-    /// When it does not stand soon.
+    /// If it is not established within 30 seconds.
     pub fn open_connection(&mut self, from: usize, to: usize) -> OpenedConnection {
-        let (before, to) = (self.asked(), self.address(to));
+        let (before, to) = (self.packet_ins(), self.address(to));
         let (now, fabric) = self.net.fabric_mut();
         fabric.take_outcomes();
         must(fabric.open(now, from, (to, 80, 1)));
-        self.run_for(OPENED);
+        self.run_for(CONNECTION_TIME);
         let outcomes = self.net.fabric_mut().1.take_outcomes();
-        let took = outcomes.iter().find_map(|(_, outcome)| match outcome {
+        let setup_time = outcomes.iter().find_map(|(_, outcome)| match outcome {
             Outcome::Tcp(connection) => connection.established,
             Outcome::Ping(_) => None,
         });
-        let took = took.unwrap_or_else(|| panic!("no connection stood: {outcomes:?}"));
-        OpenedConnection { setup_time: took, packet_ins: self.asked().since(before) }
+        let setup_time =
+            setup_time.unwrap_or_else(|| panic!("no connection was established: {outcomes:?}"));
+        OpenedConnection { setup_time, packet_ins: self.packet_ins().since(before) }
     }
 
-    /// Begins a stream of UDP packets; returns its number.
+    /// Starts a stream of UDP packets and returns its number.
     ///
     /// # Panics
-    /// When the host has too many.
+    /// If the host has too many streams.
     pub fn start_stream(&mut self, from: usize, to: usize, stream: &Stream) -> u32 {
         let to = self.address(to);
         let (now, fabric) = self.net.fabric_mut();
         let number = must(fabric.stream(now, from, Stream { to, ..*stream }));
-        number.unwrap_or_else(|| panic!("host {from} sends too many streams"))
+        number.unwrap_or_else(|| panic!("host {from} has too many streams"))
     }
 
-    /// What became of a stream so far.
+    /// The packets of a stream so far.
     pub fn stream_counts(&self, from: usize, to: usize, stream: u32) -> StreamCounts {
         let ip = self.address(from);
         let fabric = self.net.fabric();
-        let packets = fabric.host(from).map_or(0, |host| host.sent(stream));
-        let heard = fabric.host(to).and_then(|host| host.heard(ip, stream));
-        let (received, reordered) = heard.map_or((0, 0), |it| (it.received, it.reordered));
-        StreamCounts { sent: packets, received, reordered }
+        let sent = fabric.host(from).map_or(0, |host| host.sent(stream));
+        let counts = fabric.host(to).and_then(|host| host.heard(ip, stream));
+        let (received, reordered) = counts.map_or((0, 0), |it| (it.received, it.reordered));
+        StreamCounts { sent, received, reordered }
     }
 
-    /// What was done so far.
+    /// The totals so far.
     pub fn control_load(&self) -> ControlLoad {
-        let mut work = ControlLoad { packet_ins: self.asked(), ..ControlLoad::default() };
+        let mut load = ControlLoad { packet_ins: self.packet_ins(), ..ControlLoad::default() };
         for n in 0..self.net.fabric().topology().switches.len() {
             let counts = self.counts(n);
-            work.buffer_full += counts.full_packets;
-            work.dropped_packet_ins += counts.drops.untaken;
-            work.flow_mods += counts.flow_mods;
+            load.buffer_full += counts.full_packets;
+            load.dropped_packet_ins += counts.drops.untaken;
+            load.flow_mods += counts.flow_mods;
             let (up, down) = self.net.control_bytes(n).unwrap_or_default();
-            work.bytes = (work.bytes.0 + up, work.bytes.1 + down);
+            load.bytes = (load.bytes.0 + up, load.bytes.1 + down);
         }
-        work
+        load
     }
 
-    /// What a switch counts.
+    /// The counters of a switch.
     pub fn counts(&self, switch: usize) -> Counts {
         self.net.fabric().switch(switch).map(|switch| *switch.counts()).unwrap_or_default()
     }
 
-    /// A number that the applications show.
+    /// A metric of the applications, summed over workers; 0 if there is none of this name.
     pub fn metric(&self, name: &str) -> u64 {
         let mut sum = 0;
         for (_, app) in self.net.controller().apps() {
-            app.gauges(&mut |(its, _, value)| sum += if its == name { value } else { 0 });
+            app.gauges(&mut |(metric, _, value)| sum += if metric == name { value } else { 0 });
         }
         sum
     }
 
-    /// The network.
+    /// The simulated network.
     pub fn net(&mut self) -> &mut Net<SimulatedController<(PacketInCounts, A)>> {
         &mut self.net
     }
 
-    fn asked(&self) -> PacketInCounts {
-        self.net.controller().apps().next().map(|(asked, _)| *asked).unwrap_or_default()
+    fn packet_ins(&self) -> PacketInCounts {
+        self.net.controller().apps().next().map(|(counts, _)| *counts).unwrap_or_default()
     }
 
     fn address(&self, host: usize) -> IpAddr {
@@ -229,7 +230,7 @@ impl<A: App> Scenario<A> {
 }
 
 impl ControlLoad {
-    /// What was done since.
+    /// The difference to an earlier total.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {

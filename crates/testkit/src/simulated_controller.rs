@@ -1,4 +1,4 @@
-//! A controller in virtual time: sessions and applications of several workers, and what goes between them.
+//! A controller in virtual time: sessions and applications of several workers, and the messages between these.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -10,71 +10,76 @@ use sluice_proto::{Config, ControllerEvent, ControllerSession};
 use sluice_sdk::view::PublishedFact;
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
-/// How often time passes for every switch, as in the engine.
-const SWEEP: Duration = Duration::from_millis(250);
+/// Time between two ticks of all switches, as in the engine.
+const TICK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Longest time that something takes from worker to worker, in microseconds.
-const HOP_MAX_US: u32 = 300;
+/// Longest delay of a message between two workers, in microseconds.
+const WORKER_DELAY_MAX_US: u32 = 300;
 
-/// How often within a turn what is told leads to more that is told.
-const CARRIED_MAX: usize = 8;
+/// How many times in one event-loop iteration facts may cause further facts.
+const FACT_ROUNDS_MAX: usize = 8;
 
-/// A controller that owns no thread: it does what the engine does, in the time that it is told.
+/// A controller without threads or sockets: it does what the engine does, at the times that it is given.
 #[derive(Debug)]
 pub struct SimulatedController<A> {
     cfg: Config,
     workers: Vec<Worker<A>>,
-    /// Which worker has a connection, and since when there is one.
-    homes: HashMap<Conn, usize>,
-    /// Which connection a switch has, and at which worker.
+    /// The worker of each connection.
+    worker_of_conn: HashMap<Conn, usize>,
+    /// The worker and the connection of each switch.
     switches: HashMap<DatapathId, (usize, Conn)>,
     next_worker: usize,
-    post: VecDeque<(Instant, usize, Letter)>,
+    /// Messages between workers, with the time and the worker of their arrival, in this order.
+    mailbox: VecDeque<(Instant, usize, WorkerMessage)>,
     rng: Rng,
-    sweep_at: Option<Instant>,
+    next_tick: Option<Instant>,
 }
 
 #[derive(Debug)]
-enum Letter {
-    Told(PublishedFact),
-    Mail(DatapathId, Message),
+enum WorkerMessage {
+    Fact(PublishedFact),
+    ToSwitch(DatapathId, Message),
 }
 
 #[derive(Debug)]
 struct Worker<A> {
     app: A,
     network: Network,
-    peers: Vec<Option<Peer>>,
+    /// By switch index.
+    connections: Vec<Option<Connection>>,
 }
 
-/// One connection.
 #[derive(Debug)]
-struct Peer {
+struct Connection {
     conn: Conn,
     session: ControllerSession,
-    torn: Vec<u8>,
-    /// Once it is up.
-    id: Option<DatapathId>,
+    /// The start of a message whose rest has not arrived yet.
+    incomplete: Vec<u8>,
+    /// Set when the handshake is complete.
+    datapath_id: Option<DatapathId>,
 }
 
+/// The session failed and its connection must be closed.
+struct SessionFailed;
+
 impl<A: App> SimulatedController<A> {
-    /// A controller with the applications of `apps`, one worker each; `seed` is what decides how long letters take
-    /// from one to the other.
+    /// A controller with one worker for each of `apps`. `seed` decides how long messages between workers take.
     pub fn new(apps: impl IntoIterator<Item = A>, seed: u64) -> Self {
-        let worker = |(number, app)| Worker { app, network: Network::new(number), peers: vec![] };
+        let worker =
+            |(number, app)| Worker { app, network: Network::new(number), connections: vec![] };
         Self {
             cfg: Config::default(),
             workers: apps.into_iter().enumerate().map(worker).collect(),
-            homes: HashMap::new(),
+            worker_of_conn: HashMap::new(),
             switches: HashMap::new(),
             next_worker: 0,
-            post: VecDeque::new(),
+            mailbox: VecDeque::new(),
             rng: Rng::new(seed),
-            sweep_at: None,
+            next_tick: None,
         }
     }
 
-    /// The network as each worker knows it.
+    /// The network view and queues of each worker.
     pub fn networks(&self) -> impl Iterator<Item = &Network> {
         self.workers.iter().map(|worker| &worker.network)
     }
@@ -84,72 +89,82 @@ impl<A: App> SimulatedController<A> {
         self.workers.iter().map(|worker| &worker.app)
     }
 
-    /// Carries what the applications of a worker said beyond the switch that they heard.
-    fn carry(&mut self, number: usize, now: Instant, replies: &mut Replies) {
-        for _ in 0..CARRIED_MAX {
-            let Some(worker) = self.workers.get_mut(number) else { return };
+    /// Delivers the facts that a worker's applications published and the messages that they sent to other switches.
+    fn deliver_outgoing(&mut self, from: usize, now: Instant, replies: &mut Replies) {
+        for _ in 0..FACT_ROUNDS_MAX {
+            let Some(worker) = self.workers.get_mut(from) else { return };
             let facts = worker.network.take_facts();
             if facts.is_empty() {
                 break;
             }
-            for told in &facts {
-                worker.app.on_fact(told, now, &mut worker.network);
+            for fact in &facts {
+                worker.app.on_fact(fact, now, &mut worker.network);
             }
-            for to in (0..self.workers.len()).filter(|&to| to != number) {
-                for told in &facts {
-                    self.post(now, to, Letter::Told(told.clone()));
+            for to in (0..self.workers.len()).filter(|&to| to != from) {
+                for fact in &facts {
+                    self.post(now, to, WorkerMessage::Fact(fact.clone()));
                 }
             }
         }
-        let Some(worker) = self.workers.get_mut(number) else { return };
+        let Some(worker) = self.workers.get_mut(from) else { return };
         for (to, message) in worker.network.take_messages() {
             match self.switches.get(&to) {
-                Some(&(home, _)) if home == number => self.deliver(number, to, &message, replies),
-                Some(&(home, _)) => self.post(now, home, Letter::Mail(to, message)),
+                Some(&(worker, _)) if worker == from => {
+                    self.send_to_switch(from, to, &message, replies);
+                }
+                Some(&(worker, _)) => {
+                    self.post(now, worker, WorkerMessage::ToSwitch(to, message));
+                }
                 None => {}
             }
         }
     }
 
-    fn post(&mut self, now: Instant, to: usize, letter: Letter) {
-        let hop = Duration::from_micros(self.rng.below(HOP_MAX_US).into());
-        // In their order, as through a queue.
-        let last = self.post.back().map_or(now, |&(at, ..)| at);
-        self.post.push_back(((now + hop).max(last), to, letter));
+    /// Queues a message for a worker. Messages arrive in the order in which they were queued.
+    fn post(&mut self, now: Instant, to: usize, message: WorkerMessage) {
+        let delay = Duration::from_micros(self.rng.below(WORKER_DELAY_MAX_US).into());
+        let last = self.mailbox.back().map_or(now, |&(at, ..)| at);
+        self.mailbox.push_back(((now + delay).max(last), to, message));
     }
 
-    fn deliver(&mut self, number: usize, to: DatapathId, message: &Message, replies: &mut Replies) {
+    fn send_to_switch(
+        &mut self,
+        worker: usize,
+        to: DatapathId,
+        message: &Message,
+        replies: &mut Replies,
+    ) {
         let Some(&(_, conn)) = self.switches.get(&to) else { return };
-        let Some(worker) = self.workers.get_mut(number) else { return };
-        if let Some((_, peer)) = worker.peer(conn) {
-            // What a version cannot say is left out, as in the engine.
-            let _ = peer.session.encoder(replies.to(conn)).encode(message);
+        let Some(worker) = self.workers.get_mut(worker) else { return };
+        if let Some((_, connection)) = worker.connection(conn) {
+            // A message that the version cannot express is dropped, as by the engine.
+            let _ = connection.session.encoder(replies.to(conn)).encode(message);
         }
     }
 
-    /// A switch is up at `number`; a connection that it had before is hung up.
-    fn admit(
+    /// Registers a switch whose handshake is complete; an earlier connection of the same switch is closed.
+    fn register_switch(
         &mut self,
-        number: usize,
+        worker: usize,
         id: DatapathId,
         conn: Conn,
         now: Instant,
         replies: &mut Replies,
     ) {
-        if let Some((home, old)) = self.switches.insert(id, (number, conn))
+        if let Some((old_worker, old)) = self.switches.insert(id, (worker, conn))
             && old != conn
         {
-            self.end(home, old, now);
+            self.remove_connection(old_worker, old, now);
             replies.hang_up(old);
         }
     }
 
-    fn end(&mut self, number: usize, conn: Conn, now: Instant) {
-        self.homes.remove(&conn);
-        let Some(worker) = self.workers.get_mut(number) else { return };
-        let Some((sw, _)) = worker.peer(conn) else { return };
-        let peer = worker.peers.get_mut(sw.index()).and_then(Option::take);
-        if let Some(id) = peer.and_then(|peer| peer.id) {
+    fn remove_connection(&mut self, worker: usize, conn: Conn, now: Instant) {
+        self.worker_of_conn.remove(&conn);
+        let Some(worker) = self.workers.get_mut(worker) else { return };
+        let Some((sw, _)) = worker.connection(conn) else { return };
+        let connection = worker.connections.get_mut(sw.index()).and_then(Option::take);
+        if let Some(id) = connection.and_then(|connection| connection.datapath_id) {
             worker.app.on_switch_disconnected(sw, now, &mut worker.network);
             if self.switches.get(&id).is_some_and(|&(_, current)| current == conn) {
                 self.switches.remove(&id);
@@ -159,81 +174,90 @@ impl<A: App> SimulatedController<A> {
 }
 
 impl<A: App> Worker<A> {
-    fn peer(&mut self, conn: Conn) -> Option<(SwitchIndex, &mut Peer)> {
-        let mut peers = self.peers.iter_mut().enumerate();
-        let (at, peer) = peers.find(|(_, peer)| peer.as_ref().is_some_and(|it| it.conn == conn))?;
-        Some((SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX)), peer.as_mut()?))
+    fn connection(&mut self, conn: Conn) -> Option<(SwitchIndex, &mut Connection)> {
+        let slots = self.connections.iter_mut().enumerate();
+        let mut connections = slots.filter_map(|(n, slot)| Some((n, slot.as_mut()?)));
+        let (n, connection) = connections.find(|(_, connection)| connection.conn == conn)?;
+        Some((switch_index(n), connection))
     }
 
-    /// Hears bytes of a connection; the switch that came up with them, if one did. An error is a reason to hang up.
-    fn hear(
+    /// Processes bytes that a connection received. Returns the switch whose handshake they completed, if any.
+    fn receive(
         &mut self,
         cfg: &Config,
         now: Instant,
         (conn, bytes): (Conn, &[u8]),
         tx: &mut Vec<u8>,
-    ) -> Result<Option<DatapathId>, ()> {
+    ) -> Result<Option<DatapathId>, SessionFailed> {
         let (app, network) = (&mut self.app, &mut self.network);
-        let found = self.peers.iter_mut().enumerate();
-        let mut found = found.filter_map(|(at, peer)| Some((at, peer.as_mut()?)));
-        let Some((at, peer)) = found.find(|(_, peer)| peer.conn == conn) else { return Ok(None) };
-        let sw = SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX));
-        let (mut ahead, mut came_up) = (Vec::new(), None);
-        peer.torn.extend_from_slice(bytes);
-        peer.session.record_activity(now);
-        let heard = std::mem::take(&mut peer.torn);
-        let mut rest = &*heard;
+        let slots = self.connections.iter_mut().enumerate();
+        let mut connections = slots.filter_map(|(n, slot)| Some((n, slot.as_mut()?)));
+        let Some((n, connection)) = connections.find(|(_, it)| it.conn == conn) else {
+            return Ok(None);
+        };
+        let sw = switch_index(n);
+        let (mut urgent, mut connected) = (Vec::new(), None);
+        connection.incomplete.extend_from_slice(bytes);
+        connection.session.record_activity(now);
+        let received = std::mem::take(&mut connection.incomplete);
+        let mut rest = &*received;
         loop {
-            if let Some(id) = peer.id {
-                let mut frames = PacketIns::new(peer.session.version(), rest);
-                let here = peer.session.encoder(tx);
-                let mut ctx = Ctx::new(now, sw, id, here, &mut ahead, network);
-                app.on_packet_ins(&mut frames, &mut ctx);
-                frames.by_ref().for_each(drop);
-                rest = frames.rest();
+            if let Some(id) = connection.datapath_id {
+                let mut packet_ins = PacketIns::new(connection.session.version(), rest);
+                let encoder = connection.session.encoder(tx);
+                let mut ctx = Ctx::new(now, sw, id, encoder, &mut urgent, network);
+                app.on_packet_ins(&mut packet_ins, &mut ctx);
+                packet_ins.by_ref().for_each(drop);
+                rest = packet_ins.rest();
             }
-            let Some((msg, after)) = split_message(rest).map_err(drop)? else { break };
+            let Some((msg, after)) = split_message(rest).map_err(|_| SessionFailed)? else { break };
             rest = after;
-            let was_greeted = peer.session.is_version_negotiated();
-            let event = peer.session.on_message(cfg, msg, tx).map_err(drop)?;
-            if !was_greeted && peer.session.is_version_negotiated() {
-                app.initial_messages(&mut peer.session.encoder(tx));
+            let was_negotiated = connection.session.is_version_negotiated();
+            let event = connection.session.on_message(cfg, msg, tx).map_err(|_| SessionFailed)?;
+            if !was_negotiated && connection.session.is_version_negotiated() {
+                app.initial_messages(&mut connection.session.encoder(tx));
             }
             let Some(event) = event else { continue };
             if let ControllerEvent::SwitchConnected(features) = &event {
-                peer.id = Some(features.datapath_id);
-                came_up = peer.id;
+                connection.datapath_id = Some(features.datapath_id);
+                connected = connection.datapath_id;
             }
-            let Some(id) = peer.id else { continue };
-            let here = peer.session.encoder(tx);
-            tell(app, event, &mut Ctx::new(now, sw, id, here, &mut ahead, network));
+            let Some(id) = connection.datapath_id else { continue };
+            let encoder = connection.session.encoder(tx);
+            dispatch(app, event, &mut Ctx::new(now, sw, id, encoder, &mut urgent, network));
         }
-        peer.torn = rest.to_vec();
-        tx.splice(..0, ahead);
-        Ok(came_up)
+        connection.incomplete = rest.to_vec();
+        tx.splice(..0, urgent);
+        Ok(connected)
     }
 
-    fn time_passes(&mut self, cfg: &Config, now: Instant, replies: &mut Replies) -> Vec<Conn> {
-        let mut over = Vec::new();
+    /// Runs the timers of all connections. Returns those that timed out.
+    fn tick(&mut self, cfg: &Config, now: Instant, replies: &mut Replies) -> Vec<Conn> {
+        let mut timed_out = Vec::new();
         self.network.on_tick(now);
-        for (at, peer) in self.peers.iter_mut().enumerate() {
-            let Some(peer) = peer else { continue };
-            let (conn, mut ahead) = (peer.conn, Vec::new());
+        for (n, slot) in self.connections.iter_mut().enumerate() {
+            let Some(connection) = slot else { continue };
+            let (conn, mut urgent) = (connection.conn, Vec::new());
             let tx = replies.to(conn);
-            if peer.session.handle_timeouts(cfg, now, tx).is_err() {
-                over.push(conn);
-            } else if let Some(id) = peer.id {
-                let sw = SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX));
-                let (here, network) = (peer.session.encoder(tx), &mut self.network);
-                self.app.on_tick(&mut Ctx::new(now, sw, id, here, &mut ahead, network));
-                tx.extend(ahead);
+            if connection.session.handle_timeouts(cfg, now, tx).is_err() {
+                timed_out.push(conn);
+            } else if let Some(id) = connection.datapath_id {
+                let (encoder, network) = (connection.session.encoder(tx), &mut self.network);
+                let sw = switch_index(n);
+                self.app.on_tick(&mut Ctx::new(now, sw, id, encoder, &mut urgent, network));
+                tx.extend(urgent);
             }
         }
-        over
+        timed_out
     }
 }
 
-fn tell<A: App>(app: &mut A, event: ControllerEvent<'_>, ctx: &mut Ctx<'_>) {
+fn switch_index(n: usize) -> SwitchIndex {
+    SwitchIndex(u32::try_from(n).unwrap_or(u32::MAX))
+}
+
+/// Passes an event of a session to the application.
+fn dispatch<A: App>(app: &mut A, event: ControllerEvent<'_>, ctx: &mut Ctx<'_>) {
     match event {
         ControllerEvent::SwitchConnected(features) => app.on_switch_connected(&features, ctx),
         ControllerEvent::PacketIn(p) => _ = app.on_packet_in(&p, ctx),
@@ -256,67 +280,70 @@ impl<A: App> Controller for SimulatedController<A> {
         self.next_worker += 1;
         let Some(worker) = self.workers.get_mut(number) else { return };
         let session = ControllerSession::open(&self.cfg, now, replies.to(conn));
-        let peer = Some(Peer { conn, session, torn: Vec::new(), id: None });
-        match worker.peers.iter_mut().find(|place| place.is_none()) {
-            Some(place) => *place = peer,
-            None => worker.peers.push(peer),
+        let connection =
+            Some(Connection { conn, session, incomplete: Vec::new(), datapath_id: None });
+        match worker.connections.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) => *slot = connection,
+            None => worker.connections.push(connection),
         }
-        self.homes.insert(conn, number);
-        self.sweep_at.get_or_insert(now + SWEEP);
+        self.worker_of_conn.insert(conn, number);
+        self.next_tick.get_or_insert(now + TICK_INTERVAL);
     }
 
     fn on_bytes(&mut self, now: Instant, conn: Conn, bytes: &[u8], replies: &mut Replies) {
-        let Some(&number) = self.homes.get(&conn) else { return };
+        let Some(&number) = self.worker_of_conn.get(&conn) else { return };
         let Some(worker) = self.workers.get_mut(number) else { return };
         worker.app.on_iteration(now);
-        match worker.hear(&self.cfg, now, (conn, bytes), replies.to(conn)) {
-            Ok(Some(id)) => self.admit(number, id, conn, now, replies),
+        match worker.receive(&self.cfg, now, (conn, bytes), replies.to(conn)) {
+            Ok(Some(id)) => self.register_switch(number, id, conn, now, replies),
             Ok(None) => {}
-            Err(()) => {
-                self.end(number, conn, now);
+            Err(SessionFailed) => {
+                self.remove_connection(number, conn, now);
                 replies.hang_up(conn);
             }
         }
-        self.carry(number, now, replies);
+        self.deliver_outgoing(number, now, replies);
     }
 
     fn on_closed(&mut self, now: Instant, conn: Conn, replies: &mut Replies) {
-        let Some(&number) = self.homes.get(&conn) else { return };
-        self.end(number, conn, now);
-        self.carry(number, now, replies);
+        let Some(&number) = self.worker_of_conn.get(&conn) else { return };
+        self.remove_connection(number, conn, now);
+        self.deliver_outgoing(number, now, replies);
     }
 
     fn on_time(&mut self, now: Instant, replies: &mut Replies) {
-        while self.post.front().is_some_and(|&(at, ..)| at <= now) {
-            let Some((_, to, letter)) = self.post.pop_front() else { break };
+        while self.mailbox.front().is_some_and(|&(at, ..)| at <= now) {
+            let Some((_, to, message)) = self.mailbox.pop_front() else { break };
             let Some(worker) = self.workers.get_mut(to) else { continue };
-            match letter {
-                Letter::Told(told) => {
+            match message {
+                WorkerMessage::Fact(fact) => {
                     worker.app.on_iteration(now);
-                    if worker.network.apply_remote(&told) {
-                        worker.app.on_fact(&told, now, &mut worker.network);
+                    if worker.network.apply_remote(&fact) {
+                        worker.app.on_fact(&fact, now, &mut worker.network);
                     }
                 }
-                Letter::Mail(id, message) => self.deliver(to, id, &message, replies),
+                WorkerMessage::ToSwitch(id, message) => {
+                    self.send_to_switch(to, id, &message, replies);
+                }
             }
-            self.carry(to, now, replies);
+            self.deliver_outgoing(to, now, replies);
         }
-        if self.sweep_at.is_none_or(|at| at <= now) {
-            self.sweep_at = Some(now + SWEEP);
+        if self.next_tick.is_none_or(|at| at <= now) {
+            self.next_tick = Some(now + TICK_INTERVAL);
             for number in 0..self.workers.len() {
                 let Some(worker) = self.workers.get_mut(number) else { continue };
                 worker.app.on_iteration(now);
-                for conn in worker.time_passes(&self.cfg, now, replies) {
-                    self.end(number, conn, now);
+                for conn in worker.tick(&self.cfg, now, replies) {
+                    self.remove_connection(number, conn, now);
                     replies.hang_up(conn);
                 }
-                self.carry(number, now, replies);
+                self.deliver_outgoing(number, now, replies);
             }
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let letter = self.post.front().map(|&(at, ..)| at);
-        [letter, self.sweep_at].into_iter().flatten().min()
+        let message = self.mailbox.front().map(|&(at, ..)| at);
+        [message, self.next_tick].into_iter().flatten().min()
     }
 }

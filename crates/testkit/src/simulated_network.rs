@@ -1,4 +1,4 @@
-//! Several switches and the wires between them, held by one worker or more.
+//! Switches without flow tables, the links between them, and the workers that control them, in virtual time.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -11,30 +11,32 @@ use sluice_openflow::{
 use sluice_sdk::view::{NetworkView, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
-/// How often time passes for a switch, as in the engine.
-const SWEEP: Duration = Duration::from_millis(250);
+/// Time between two ticks of a switch, as in the engine.
+const TICK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Switches, the wires between their ports, and the workers that hold them.
+/// Switches, the links between their ports, and the workers that control them.
 ///
-/// A frame that an application sends out of a port comes up from the port at the other end of the wire: these switches
-/// have no rules. They answer barriers. Everything takes the time that it was given and no more: nothing, unless said.
+/// The switches have no flow tables: every frame that arrives at a port is sent to the controller. They reply to barrier
+/// requests. Links, control links and messages between workers take the time that was set for them, by default none.
 #[derive(Debug)]
 pub struct SimulatedNetwork<A> {
     version: Version,
     started: Instant,
     now: Instant,
-    swept: Instant,
+    last_tick: Instant,
     workers: Vec<Worker<A>>,
     switches: Vec<Switch>,
     by_id: HashMap<u64, usize>,
-    wires: HashMap<SwitchPort, Vec<(SwitchPort, Duration)>>,
-    /// Ports that a network of others joins.
-    bridges: Vec<Vec<SwitchPort>>,
+    links: HashMap<SwitchPort, Vec<(SwitchPort, Duration)>>,
+    /// The ports of each unmanaged segment.
+    segments: Vec<Vec<SwitchPort>>,
     events: BTreeMap<(Instant, u64), Event>,
-    events_ever: u64,
-    left: Vec<(SwitchPort, Vec<u8>)>,
-    heard: HashMap<MessageType, u64>,
-    hop: Duration,
+    /// Number of events so far; keeps events of the same time in order.
+    event_count: u64,
+    sent_frames: Vec<(SwitchPort, Vec<u8>)>,
+    /// Number of messages to switches.
+    messages: HashMap<MessageType, u64>,
+    worker_delay: Duration,
 }
 
 #[derive(Debug)]
@@ -47,24 +49,36 @@ struct Worker<A> {
 struct Switch {
     id: DatapathId,
     worker: usize,
-    is_up: bool,
+    is_connected: bool,
     ports: u32,
-    down: HashSet<PortNo>,
-    /// One way.
-    delay: Duration,
+    ports_down: HashSet<PortNo>,
+    /// Delay of the control link in each direction.
+    control_delay: Duration,
     next_xid: u32,
+}
+
+impl Switch {
+    fn link_state(&self, port: PortNo) -> LinkState {
+        if self.ports_down.contains(&port) { LinkState::Down } else { LinkState::Up }
+    }
 }
 
 #[derive(Debug)]
 enum Event {
-    /// Bytes for a switch.
-    Down(usize, Vec<u8>),
-    /// A message of a switch.
-    Up(usize, Vec<u8>),
-    /// A frame comes in at a port.
-    In(SwitchPort, Vec<u8>),
-    /// A worker hears what another one said.
-    Told(usize, Vec<PublishedFact>),
+    /// Bytes arrive at a switch.
+    ToSwitch(usize, Vec<u8>),
+    /// A message from a switch arrives at its worker.
+    ToController(usize, Vec<u8>),
+    /// A frame arrives at a port.
+    FrameIn(SwitchPort, Vec<u8>),
+    /// Facts arrive at a worker.
+    Facts(usize, Vec<PublishedFact>),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LinkState {
+    Up,
+    Down,
 }
 
 /// Port `port` of switch `switch`.
@@ -73,7 +87,7 @@ pub const fn switch_port(switch: u64, port: u32) -> SwitchPort {
 }
 
 impl<A: App> SimulatedNetwork<A> {
-    /// One without switches, with a worker for each of `apps`.
+    /// A network without switches, with a worker for each of `apps`.
     pub fn new(version: Version, apps: impl IntoIterator<Item = A>) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
@@ -83,196 +97,207 @@ impl<A: App> SimulatedNetwork<A> {
             version,
             started: now,
             now,
-            swept: now,
+            last_tick: now,
             workers,
             switches: Vec::new(),
             by_id: HashMap::new(),
-            wires: HashMap::new(),
-            bridges: Vec::new(),
+            links: HashMap::new(),
+            segments: Vec::new(),
             events: BTreeMap::new(),
-            events_ever: 0,
-            left: Vec::new(),
-            heard: HashMap::new(),
-            hop: Duration::ZERO,
+            event_count: 0,
+            sent_frames: Vec::new(),
+            messages: HashMap::new(),
+            worker_delay: Duration::ZERO,
         }
     }
 
-    /// Adds switch `id` with ports from 1 to `ports`, which `worker` will hold. It is not connected yet.
+    /// Adds switch `id`, with ports 1 to `ports`, to the switches of `worker`. It is not connected yet.
     pub fn add_switch(&mut self, id: u64, ports: u32, worker: usize) {
         self.by_id.insert(id, self.switches.len());
         let id = DatapathId(id);
-        let (down, delay) = (HashSet::new(), Duration::ZERO);
-        let switch = Switch { id, worker, is_up: false, ports, down, delay, next_xid: 1 };
-        self.switches.push(switch);
+        self.switches.push(Switch {
+            id,
+            worker,
+            is_connected: false,
+            ports,
+            ports_down: HashSet::new(),
+            control_delay: Duration::ZERO,
+            next_xid: 1,
+        });
     }
 
-    /// Lets messages take `delay` from the switch to its worker, and as long back.
+    /// Sets the one-way delay between a switch and its worker.
     pub fn set_control_delay(&mut self, id: u64, delay: Duration) {
         if let Some(switch) = self.find(id).and_then(|n| self.switches.get_mut(n)) {
-            switch.delay = delay;
+            switch.control_delay = delay;
         }
     }
 
-    /// Lets what one worker says take `hop` to the others.
-    pub fn set_worker_delay(&mut self, hop: Duration) {
-        self.hop = hop;
+    /// Sets the delay of facts between workers.
+    pub fn set_worker_delay(&mut self, delay: Duration) {
+        self.worker_delay = delay;
     }
 
-    /// Joins two ports by a wire that takes `delay`.
+    /// Adds a link between two ports.
     pub fn add_link(&mut self, a: SwitchPort, b: SwitchPort, delay: Duration) {
         self.add_one_way_link(a, b, delay);
         self.add_one_way_link(b, a, delay);
     }
 
-    /// Lets what leaves at `a` come in at `b`, besides where it came in before.
+    /// Adds a link in one direction. A port may have several; frames are then copied to each.
     pub fn add_one_way_link(&mut self, a: SwitchPort, b: SwitchPort, delay: Duration) {
-        self.wires.entry(a).or_default().push((b, delay));
+        self.links.entry(a).or_default().push((b, delay));
     }
 
-    /// Takes away the wire at a port, both directions; the ports at its ends do not notice.
+    /// Removes the link at a port, in both directions. The ports at its ends stay up.
     pub fn remove_link(&mut self, at: SwitchPort) {
-        self.wires.remove(&at);
-        self.wires.values_mut().for_each(|ends| ends.retain(|&(end, _)| end != at));
+        self.links.remove(&at);
+        self.links.values_mut().for_each(|ends| ends.retain(|&(end, _)| end != at));
     }
 
-    /// Joins ports by a network of others: bridges, which keep what bridges keep.
+    /// Connects ports by an unmanaged segment: segments that do not forward the reserved group addresses (LLDP).
     pub fn add_unmanaged_segment(&mut self, ports: &[SwitchPort]) {
-        self.bridges.push(ports.to_vec());
+        self.segments.push(ports.to_vec());
     }
 
-    /// Connects a switch.
+    /// Connects a switch to the controller.
     pub fn connect(&mut self, id: u64) {
         let Some(n) = self.find(id) else { return };
         let Some(switch) = self.switches.get_mut(n) else { return };
-        switch.is_up = true;
+        switch.is_connected = true;
         let ports = (1..=switch.ports).map(PortNo);
-        let ports = ports.map(|no| port(switch.id, no, switch.down.contains(&no))).collect();
+        let ports = ports.map(|no| port(switch.id, no, switch.link_state(no))).collect();
         let features = Features { datapath_id: switch.id, ports, ..Features::default() };
-        self.turn(n, |app, ctx| {
+        self.call_app(n, |app, ctx| {
             app.initial_messages(&mut ctx.switch);
             app.on_switch_connected(&features, ctx);
         });
     }
 
-    /// Ends the connection of a switch; what it was to be told is lost.
+    /// Disconnects a switch from the controller; messages in flight are lost.
     pub fn disconnect(&mut self, id: u64) {
         let Some(n) = self.find(id) else { return };
         let Some(switch) = self.switches.get_mut(n) else { return };
-        switch.is_up = false;
+        switch.is_connected = false;
         let worker = switch.worker;
         self.events
-            .retain(|_, event| !matches!(event, Event::Down(at, _) | Event::Up(at, _) if *at == n));
+            .retain(|_, event| !matches!(event, Event::ToSwitch(at, _) | Event::ToController(at, _) if *at == n));
         if let Some(Worker { app, network }) = self.workers.get_mut(worker) {
             app.on_iteration(self.now);
-            app.on_switch_disconnected(number(n), self.now, network);
+            app.on_switch_disconnected(switch_index(n), self.now, network);
         }
-        self.carry(worker);
+        self.deliver_facts(worker);
     }
 
-    /// A port goes down or comes up, and its switch says so.
-    pub fn set_port(&mut self, at: SwitchPort, is_up: bool) {
-        let Some(n) = self.find(at.switch.0) else { return };
-        let Some(switch) = self.switches.get_mut(n) else { return };
-        if is_up {
-            switch.down.remove(&at.port);
-        } else {
-            switch.down.insert(at.port);
+    /// Brings a port up; its switch sends a `PORT_STATUS`.
+    pub fn bring_port_up(&mut self, at: SwitchPort) {
+        if let Some(switch) = self.find(at.switch.0).and_then(|n| self.switches.get_mut(n)) {
+            switch.ports_down.remove(&at.port);
         }
-        let status =
-            PortStatus { reason: PortReason::MODIFY, port: port(at.switch, at.port, !is_up) };
-        self.say(n, |out| Message::PortStatus(status).encode(0, out).is_ok());
+        self.send_port_status(at, PortReason::MODIFY, LinkState::Up);
     }
 
-    /// A port is taken out of its switch, and it says so.
+    /// Brings a port down; its switch sends a `PORT_STATUS`.
+    pub fn bring_port_down(&mut self, at: SwitchPort) {
+        if let Some(switch) = self.find(at.switch.0).and_then(|n| self.switches.get_mut(n)) {
+            switch.ports_down.insert(at.port);
+        }
+        self.send_port_status(at, PortReason::MODIFY, LinkState::Down);
+    }
+
+    /// Deletes a port; its switch sends a `PORT_STATUS`.
     pub fn delete_port(&mut self, at: SwitchPort) {
+        self.send_port_status(at, PortReason::DELETE, LinkState::Down);
+    }
+
+    fn send_port_status(&mut self, at: SwitchPort, reason: PortReason, state: LinkState) {
         let Some(n) = self.find(at.switch.0) else { return };
-        let status =
-            PortStatus { reason: PortReason::DELETE, port: port(at.switch, at.port, true) };
-        self.say(n, |out| Message::PortStatus(status).encode(0, out).is_ok());
+        let status = PortStatus { reason, port: port(at.switch, at.port, state) };
+        self.send_from_switch(n, |out| Message::PortStatus(status).encode(0, out).is_ok());
     }
 
-    /// Somebody sends a frame into a port.
+    /// Has a host send a frame to a port.
     pub fn inject_frame(&mut self, at: SwitchPort, frame: &[u8]) {
-        self.put(Duration::ZERO, Event::In(at, frame.to_vec()));
+        self.schedule(Duration::ZERO, Event::FrameIn(at, frame.to_vec()));
     }
 
-    /// Lets time pass, and all happen that is to happen in it.
+    /// Advances the time and processes all events until then.
     pub fn run_for(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
-            let sweep_at = self.swept + SWEEP;
+            let next_tick = self.last_tick + TICK_INTERVAL;
             let next = self.events.first_key_value().map(|(&(at, _), _)| at);
-            if next.is_none_or(|at| at > sweep_at.min(end)) {
-                if sweep_at > end {
+            if next.is_none_or(|at| at > next_tick.min(end)) {
+                if next_tick > end {
                     break;
                 }
-                self.now = sweep_at;
-                self.sweep();
+                self.now = next_tick;
+                self.tick();
             } else if let Some(((at, _), event)) = self.events.pop_first() {
                 self.now = self.now.max(at);
-                self.happen(event);
+                self.handle(event);
             }
         }
         self.now = end;
     }
 
-    /// Lets time pass in which the workers do not run.
+    /// Advances the time while no worker runs, as when the process is suspended.
     pub fn pause_workers(&mut self, time: Duration) {
         self.now += time;
-        self.swept = self.now;
+        self.last_tick = self.now;
     }
 
-    fn sweep(&mut self) {
-        self.swept = self.now;
+    fn tick(&mut self) {
+        self.last_tick = self.now;
         for worker in &mut self.workers {
             worker.network.on_tick(self.now);
             worker.app.on_iteration(self.now);
         }
         for n in 0..self.switches.len() {
-            if self.switches.get(n).is_some_and(|switch| switch.is_up) {
-                self.turn(n, A::on_tick);
+            if self.switches.get(n).is_some_and(|switch| switch.is_connected) {
+                self.call_app(n, A::on_tick);
             }
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
-            Event::Down(n, bytes) => {
+            Event::ToSwitch(n, bytes) => {
                 let mut rest = &*bytes;
                 while let Ok(Some((msg, after))) = split_message(rest) {
-                    *self.heard.entry(msg.kind()).or_default() += 1;
-                    self.obey(n, msg);
+                    *self.messages.entry(msg.kind()).or_default() += 1;
+                    self.execute(n, msg);
                     rest = after;
                 }
             }
-            Event::Up(n, bytes) => {
+            Event::ToController(n, bytes) => {
                 if let Ok(msg) = RawMessage::new(&bytes) {
-                    self.hear(n, msg);
+                    self.receive_message(n, msg);
                 }
             }
-            Event::In(at, frame) => self.come_in(at, &frame),
-            Event::Told(n, facts) => {
+            Event::FrameIn(at, frame) => self.receive_frame(at, &frame),
+            Event::Facts(n, facts) => {
                 if let Some(Worker { app, network }) = self.workers.get_mut(n) {
                     app.on_iteration(self.now);
-                    for told in &facts {
-                        if network.apply_remote(told) {
-                            app.on_fact(told, self.now, network);
+                    for fact in &facts {
+                        if network.apply_remote(fact) {
+                            app.on_fact(fact, self.now, network);
                         }
                     }
                 }
-                self.carry(n);
+                self.deliver_facts(n);
             }
         }
     }
 
-    /// Switch `n` does what it is told.
-    fn obey(&mut self, n: usize, msg: RawMessage<'_>) {
+    /// Has switch `n` execute a message from the controller.
+    fn execute(&mut self, n: usize, msg: RawMessage<'_>) {
         let Some(switch) = self.switches.get(n) else { return };
         let id = switch.id;
         match msg.kind() {
             MessageType::BARRIER_REQUEST => {
                 let xid = msg.xid();
-                self.say(n, |out| {
+                self.send_from_switch(n, |out| {
                     out.barrier_reply(xid);
                     true
                 });
@@ -284,11 +309,11 @@ impl<A: App> SimulatedNetwork<A> {
                     match action {
                         Action::Output { port: PortNo::FLOOD | PortNo::ALL, .. } => {
                             for no in ports.clone().map(PortNo).filter(|&no| no != sent.in_port) {
-                                self.leave(SwitchPort::new(id, no), sent.frame);
+                                self.send_out(SwitchPort::new(id, no), sent.frame);
                             }
                         }
                         Action::Output { port, .. } => {
-                            self.leave(SwitchPort::new(id, port), sent.frame);
+                            self.send_out(SwitchPort::new(id, port), sent.frame);
                         }
                         _ => {}
                     }
@@ -298,29 +323,31 @@ impl<A: App> SimulatedNetwork<A> {
         }
     }
 
-    /// A frame leaves at a port.
-    fn leave(&mut self, at: SwitchPort, frame: &[u8]) {
+    /// Sends a frame out of a port.
+    fn send_out(&mut self, at: SwitchPort, frame: &[u8]) {
         if !self.is_port_up(at) {
             return;
         }
-        self.left.push((at, frame.to_vec()));
-        let stays = Ethernet::new(frame).is_none_or(|eth| eth.dst.is_bridge_reserved());
-        let bridged = self.bridges.iter().filter(|ports| !stays && ports.contains(&at));
-        let bridged = bridged.flatten().filter(|&&to| to != at).map(|&to| (to, Duration::ZERO));
+        self.sent_frames.push((at, frame.to_vec()));
+        let is_reserved = Ethernet::new(frame).is_none_or(|eth| eth.dst.is_bridge_reserved());
+        let through_segments =
+            self.segments.iter().filter(|ports| !is_reserved && ports.contains(&at));
+        let through_segments =
+            through_segments.flatten().filter(|&&to| to != at).map(|&to| (to, Duration::ZERO));
         let ends: Vec<_> =
-            self.wires.get(&at).into_iter().flatten().copied().chain(bridged).collect();
+            self.links.get(&at).into_iter().flatten().copied().chain(through_segments).collect();
         for (to, delay) in ends {
-            self.put(delay, Event::In(to, frame.to_vec()));
+            self.schedule(delay, Event::FrameIn(to, frame.to_vec()));
         }
     }
 
-    /// A frame comes in at a port: it comes up.
-    fn come_in(&mut self, at: SwitchPort, frame: &[u8]) {
+    /// Handles a frame that arrives at a port: it is sent to the controller.
+    fn receive_frame(&mut self, at: SwitchPort, frame: &[u8]) {
         if !self.is_port_up(at) {
             return;
         }
         let Some(n) = self.find(at.switch.0) else { return };
-        let up = PacketIn {
+        let packet_in = PacketIn {
             buffer_id: None,
             in_port: at.port,
             total_len: u16::try_from(frame.len()).unwrap_or(u16::MAX),
@@ -329,128 +356,136 @@ impl<A: App> SimulatedNetwork<A> {
             cookie: u64::MAX,
             frame,
         };
-        self.say(n, |out| up.encode(out).is_ok());
+        self.send_from_switch(n, |out| packet_in.encode(out).is_ok());
     }
 
     fn is_port_up(&self, at: SwitchPort) -> bool {
         let switch = self.find(at.switch.0).and_then(|n| self.switches.get(n));
         switch.is_some_and(|switch| {
-            (1..=switch.ports).contains(&at.port.0) && !switch.down.contains(&at.port)
+            (1..=switch.ports).contains(&at.port.0) && !switch.ports_down.contains(&at.port)
         })
     }
 
-    /// Switch `n` says something, if it is connected.
-    fn say(&mut self, n: usize, say: impl FnOnce(&mut Encoder<'_>) -> bool) {
-        let Some(switch) = self.switches.get(n).filter(|switch| switch.is_up) else { return };
-        let (mut tx, mut xid, delay) = (Vec::new(), 0, switch.delay);
-        if say(&mut Encoder::new(&mut tx, self.version, &mut xid)) {
-            self.put(delay, Event::Up(n, tx));
+    /// Has switch `n` send a message, if it is connected.
+    fn send_from_switch(&mut self, n: usize, encode: impl FnOnce(&mut Encoder<'_>) -> bool) {
+        let Some(switch) = self.switches.get(n).filter(|switch| switch.is_connected) else {
+            return;
+        };
+        let (mut tx, mut xid, delay) = (Vec::new(), 0, switch.control_delay);
+        if encode(&mut Encoder::new(&mut tx, self.version, &mut xid)) {
+            self.schedule(delay, Event::ToController(n, tx));
         }
     }
 
-    fn hear(&mut self, n: usize, msg: RawMessage<'_>) {
+    fn receive_message(&mut self, n: usize, msg: RawMessage<'_>) {
         match msg.kind() {
             MessageType::PACKET_IN => {
                 let Ok(p) = PacketIn::new(msg) else { return };
-                self.turn(n, |app, ctx| _ = app.on_packet_in(&p, ctx));
+                self.call_app(n, |app, ctx| _ = app.on_packet_in(&p, ctx));
             }
             MessageType::PORT_STATUS => {
                 let Ok(status) = PortStatus::read(msg) else { return };
-                self.turn(n, |app, ctx| app.on_port_status(&status, ctx));
+                self.call_app(n, |app, ctx| app.on_port_status(&status, ctx));
             }
             MessageType::BARRIER_REPLY => {
-                self.turn(n, |app, ctx| app.on_barrier_reply(msg.xid(), ctx));
+                self.call_app(n, |app, ctx| app.on_barrier_reply(msg.xid(), ctx));
             }
             _ => {}
         }
     }
 
-    /// Lets the worker of switch `n` hear something from it.
-    fn turn(&mut self, n: usize, tell: impl FnOnce(&mut A, &mut Ctx<'_>)) {
+    /// Calls the application of the worker of switch `n`, in the context of this switch.
+    fn call_app(&mut self, n: usize, call: impl FnOnce(&mut A, &mut Ctx<'_>)) {
         let Some(switch) = self.switches.get_mut(n) else { return };
-        let (worker, delay) = (switch.worker, switch.delay);
+        let (worker, delay) = (switch.worker, switch.control_delay);
         let Some(Worker { app, network }) = self.workers.get_mut(worker) else { return };
-        let (mut tx, mut ahead) = (Vec::new(), Vec::new());
-        let here = Encoder::new(&mut tx, self.version, &mut switch.next_xid);
+        let (mut tx, mut urgent) = (Vec::new(), Vec::new());
+        let encoder = Encoder::new(&mut tx, self.version, &mut switch.next_xid);
         app.on_iteration(self.now);
-        tell(app, &mut Ctx::new(self.now, number(n), switch.id, here, &mut ahead, network));
-        ahead.append(&mut tx);
-        if !ahead.is_empty() {
-            self.put(delay, Event::Down(n, ahead));
+        call(
+            app,
+            &mut Ctx::new(self.now, switch_index(n), switch.id, encoder, &mut urgent, network),
+        );
+        urgent.append(&mut tx);
+        if !urgent.is_empty() {
+            self.schedule(delay, Event::ToSwitch(n, urgent));
         }
-        self.carry(worker);
+        self.deliver_facts(worker);
     }
 
-    /// Carries what worker `from` was told to all others, and to its own application until that says no more.
-    fn carry(&mut self, from: usize) {
+    /// Delivers the facts that worker `from` published to its own application and to all other workers.
+    fn deliver_facts(&mut self, from: usize) {
         while let Some(Worker { app, network }) = self.workers.get_mut(from) {
             let facts = network.take_facts();
             if facts.is_empty() {
                 break;
             }
-            for told in &facts {
-                app.on_fact(told, self.now, network);
+            for fact in &facts {
+                app.on_fact(fact, self.now, network);
             }
             for n in (0..self.workers.len()).filter(|&n| n != from) {
-                self.put(self.hop, Event::Told(n, facts.clone()));
+                self.schedule(self.worker_delay, Event::Facts(n, facts.clone()));
             }
         }
     }
 
-    fn put(&mut self, after: Duration, event: Event) {
-        self.events_ever += 1;
-        self.events.insert((self.now + after, self.events_ever), event);
+    fn schedule(&mut self, after: Duration, event: Event) {
+        self.event_count += 1;
+        self.events.insert((self.now + after, self.event_count), event);
     }
 
     fn find(&self, id: u64) -> Option<usize> {
         self.by_id.get(&id).copied()
     }
 
-    /// What a worker knows.
+    /// The network view of a worker.
     ///
     /// # Panics
-    /// Without such a worker.
+    /// If there is no such worker.
     #[expect(clippy::indexing_slicing, reason = "a test names a worker that it made")]
     pub fn view(&self, worker: usize) -> &NetworkView {
         self.workers[worker].network.view()
     }
 
-    /// The sum over all workers of a number that applications show; 0 if none does.
+    /// A metric of the applications, summed over workers; 0 if there is none of this name.
     pub fn metric(&self, name: &str) -> u64 {
         let mut sum = 0;
         for worker in &self.workers {
-            worker.app.gauges(&mut |(shown, _, n)| sum += if shown == name { n } else { 0 });
+            worker.app.gauges(&mut |(metric, _, n)| sum += if metric == name { n } else { 0 });
         }
         sum
     }
 
-    /// What was said to people since it was asked last.
+    /// Takes the log lines of all workers since the last call.
     pub fn take_reports(&mut self) -> Vec<String> {
         self.workers.iter_mut().flat_map(|worker| worker.network.take_reports().0).collect()
     }
 
-    /// Takes the frames that have left, and where.
+    /// Takes the frames that switches sent since the last call, with their output ports.
     pub fn take_sent_frames(&mut self) -> Vec<(SwitchPort, Vec<u8>)> {
-        std::mem::take(&mut self.left)
+        std::mem::take(&mut self.sent_frames)
     }
 
-    /// How many messages of a kind switches were sent.
+    /// The number of messages of a type that were sent to switches.
     pub fn messages_to_switches(&self, kind: MessageType) -> u64 {
-        self.heard.get(&kind).copied().unwrap_or_default()
+        self.messages.get(&kind).copied().unwrap_or_default()
     }
 
-    /// The time since the beginning.
+    /// The time since the start.
     pub fn elapsed(&self) -> Duration {
         self.now - self.started
     }
 }
 
-fn number(n: usize) -> SwitchIndex {
+fn switch_index(n: usize) -> SwitchIndex {
     SwitchIndex(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
-fn port(switch: DatapathId, port_no: PortNo, is_down: bool) -> Port {
-    let state = if is_down { PortState::LINK_DOWN } else { PortState::default() };
+fn port(switch: DatapathId, port_no: PortNo, state: LinkState) -> Port {
+    let state = match state {
+        LinkState::Up => PortState::default(),
+        LinkState::Down => PortState::LINK_DOWN,
+    };
     let hw_addr = MacAddr::from_u64(0x0200_0000_0000 | switch.0 << 16 | u64::from(port_no.0));
     let name = format!("s{}-eth{port_no}", switch.0);
     Port { port_no, hw_addr, name: name.as_str().into(), state, ..Port::default() }

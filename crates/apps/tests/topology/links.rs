@@ -35,7 +35,7 @@ fn a_wire_is_a_link_in_both_directions_at_once_and_all_else_an_edge() {
 fn a_port_that_goes_down_takes_its_links_along_at_once() {
     for (down, up) in [(A, B), (B, A)] {
         let mut network = settled_pair();
-        network.set_port(down, false);
+        network.bring_port_down(down);
         network.run_for(MS);
         assert_eq!(links(&network), 0);
         assert!(network.view(0).port(down).is_some_and(|port| !port.is_up));
@@ -43,7 +43,7 @@ fn a_port_that_goes_down_takes_its_links_along_at_once() {
         // Nobody is there who could forward: the other end is looked at anew.
         network.run_for(S * 2);
         assert_eq!(roles(&network, [down, up]), [PortRole::Pending, PortRole::Edge]);
-        network.set_port(down, true);
+        network.bring_port_up(down);
         network.run_for(MS);
         assert_eq!((links(&network), roles(&network, [A, B])), (2, [PortRole::Link; 2]));
     }
@@ -55,7 +55,7 @@ fn a_port_that_is_taken_out_is_gone_with_its_links() {
     network.delete_port(A);
     network.run_for(MS);
     assert_eq!((links(&network), network.view(0).port(A)), (0, None));
-    network.set_port(A, true);
+    network.bring_port_up(A);
     network.run_for(MS);
     assert_eq!((links(&network), roles(&network, [A, B])), (2, [PortRole::Link; 2]));
 }
@@ -144,12 +144,12 @@ fn what_was_on_its_way_when_its_port_went_shows_no_link() {
     // A probe waits behind the delay while the port that it left goes down.
     network.run_for(MS * 1150);
     let before = network.metric("topology_probes_late");
-    network.set_port(A, false);
+    network.bring_port_down(A);
     for _ in 0..50 {
         network.run_for(MS * 100);
-        network.set_port(A, true);
+        network.bring_port_up(A);
         network.run_for(MS * 50);
-        network.set_port(A, false);
+        network.bring_port_down(A);
         network.run_for(MS);
         assert_eq!(links(&network), 0);
     }
@@ -183,7 +183,7 @@ fn two_ports_of_one_switch_can_be_linked() {
         (links(&network), roles(&network, [A, switch_port(1, 3)])),
         (2, [PortRole::Link; 2])
     );
-    network.set_port(A, false);
+    network.bring_port_down(A);
     network.run_for(MS);
     assert_eq!(links(&network), 0);
 }
@@ -204,12 +204,12 @@ fn workers_find_links_between_their_switches_and_all_know_them() {
         assert_eq!([view.port_role(A), view.port_role(B)], [PortRole::Link; 2]);
     }
     network.run_for(S);
-    network.set_port(A, false);
+    network.bring_port_down(A);
     network.run_for(MS);
     for worker in 0..3 {
         assert_eq!(network.view(worker).links().count(), 0);
     }
-    network.set_port(A, true);
+    network.bring_port_up(A);
     network.run_for(MS);
     assert_eq!(links(&network), 2);
     network.disconnect(2);
@@ -239,11 +239,12 @@ fn what_workers_hear_late_costs_no_link() {
             assert_eq!(view.links().count(), 2, "{n}");
             assert_eq!([view.port_role(A), view.port_role(B)], [PortRole::Link; 2], "{n}");
         }
-        for is_up in [false, true] {
-            network.set_port(A, is_up);
-            network.set_port(B, is_up);
-            network.run_for(MS * n);
-        }
+        network.bring_port_down(A);
+        network.bring_port_down(B);
+        network.run_for(MS * n);
+        network.bring_port_up(A);
+        network.bring_port_up(B);
+        network.run_for(MS * n);
     }
 }
 

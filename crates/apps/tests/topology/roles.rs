@@ -30,7 +30,7 @@ fn ports_of_one_foreign_network_have_the_smallest_speak_for_all() {
         assert_eq!(roles(&network, AROUND), [PortRole::SharedSegment(switch_port(1, 1)); 3]);
         assert_eq!(network.view(0).links().count(), 0);
         assert_eq!(network.metric("topology_ports_shared"), 3);
-        network.set_port(switch_port(1, 1), false);
+        network.bring_port_down(switch_port(1, 1));
         network.run_for(MS);
         let second = PortRole::SharedSegment(switch_port(2, 1));
         assert_eq!(roles(&network, AROUND), [PortRole::Pending, second, second]);
@@ -111,14 +111,14 @@ fn a_port_settles_only_after_the_longest_way_there_and_back() {
 #[test]
 fn a_port_that_is_down_is_nothing_until_it_is_up() {
     let mut network = pair(Version::V1_3);
-    network.set_port(switch_port(1, 2), false);
+    network.bring_port_down(switch_port(1, 2));
     network.connect(1);
     network.run_for(S * 5);
     assert_eq!(network.view(0).port_role(switch_port(1, 2)), PortRole::Pending);
     assert_eq!(network.metric("topology_ports_down"), 1);
     let left = network.take_sent_frames();
     assert!(left.iter().all(|(at, _)| *at != switch_port(1, 2)));
-    network.set_port(switch_port(1, 2), true);
+    network.bring_port_up(switch_port(1, 2));
     network.run_for(S);
     assert_eq!(network.view(0).port_role(switch_port(1, 2)), PortRole::Edge);
 }
@@ -136,7 +136,7 @@ fn of_very_many_ports_the_last_are_not_looked_at() {
     };
     assert_eq!(known(&network), PORTS);
     for no in 5000..5100 {
-        network.set_port(switch_port(1, no), true);
+        network.bring_port_up(switch_port(1, no));
     }
     network.run_for(MS);
     assert_eq!(known(&network), PORTS);
