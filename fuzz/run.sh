@@ -1,18 +1,23 @@
 #!/usr/bin/env bash
-# Looks for input that makes a parser panic, hang or grow.
+# Fuzzes the parsers: looks for input that makes one panic, hang or use too much memory.
 #
-#   fuzz/run.sh [SECONDS] [TARGET...]     each target for SECONDS (50), all of them without TARGET
+#   fuzz/run.sh SECONDS [TARGET...]     each target for SECONDS, starting from corpus/, to which new inputs are added
+#   fuzz/run.sh regression [TARGET...]  each target for the number of runs below, with a fixed seed and without corpus/:
+#                                       every machine executes the same inputs, so what it finds was caused by the change
 #
-# What leads somewhere new is kept in corpus/ for the next run, and the way there is another each time. With FUZZ_SEED,
-# a number over 0, each run begins with the seeds alone and takes the same way, as far as it comes in its time. So does
-# `make test`: what it finds was brought by the change, and not by luck; `make fuzz` is for luck.
+# Without TARGET, all targets. As many run at a time as there are cores.
 #
-# Stable Rust: the coverage that libFuzzer steers by is a pass of LLVM, named below.
+# Works with stable Rust: libFuzzer's coverage instrumentation is an LLVM pass, which is named below.
 set -euo pipefail
 cd "$(dirname "$0")"
 
-seconds=50
-if [[ ${1-} =~ ^[0-9]+$ ]]; then seconds=$1; shift; fi
+mode=${1:?"usage: fuzz/run.sh SECONDS|regression [TARGET...]"}
+shift
+# Runs of each target in `regression`: some ten seconds on one core.
+declare -A runs=(
+    [ethernet]=2000000 [hello]=2000000 [message]=600000 [model]=250000
+    [packet_in]=2000000 [session]=120000 [text]=250000
+)
 targets=("$@")
 if [[ ${#targets[@]} -eq 0 ]]; then
     for file in targets/*.rs; do targets+=("$(basename "$file" .rs)"); done
@@ -25,7 +30,7 @@ export RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-co
 cargo build --locked --release --target "$triple" --bins
 bin=$(realpath "${CARGO_TARGET_DIR:-target}")/$triple/release
 
-# Every golden message is a seed of every target; of a packet-in, the frame in it as well.
+# Seeds of every target: the golden messages, and the frames in those that are packet-ins.
 bytes() { printf "$(sed '/^---$/,$d; /^#/d; s/[0-9a-f][0-9a-f]/\\x&/g; s/ //g' "$1" | tr -d '\n')"; }
 seed() {
     mkdir -p "corpus/$1" "seeds/$1" "artifacts/$1"
@@ -37,7 +42,7 @@ seed() {
         1.0_packet_in*) tail -c +19 "seeds/$1/$name" >"seeds/$1/$name.frame" ;;
         1.3_packet_in*) tail -c +43 "seeds/$1/$name" >"seeds/$1/$name.frame" ;;
         esac
-        # Of a session: 1.0 or 1.3, either end, before and after the handshake; a pause, a length of pieces.
+        # The first three bytes choose version, end and state of the session, a pause, and the length of the pieces.
         if [[ $1 == session ]]; then
             local mode modes=(0 2 4 6)
             [[ $name == 1.3* ]] && modes=(1 3 5 7)
@@ -48,7 +53,7 @@ seed() {
     done
 }
 
-# What Open vSwitch said is a seed of what reads streams of any messages; the flows of the recording are lines of text.
+# Seeds from recordings of Open vSwitch: messages for the target `model`, flows in text form for the target `text`.
 seed_live() {
     local file n=0 line command
     for file in ../crates/openflow/tests/golden/live/*.hex; do
@@ -66,7 +71,7 @@ seed_live() {
     done
 }
 
-# Flows in the words of Open vSwitch; its words and ours are those that a text is likely to be made of.
+# Seeds and dictionary of the target `text`: flows as Open vSwitch prints them, and the keywords of the syntax.
 seed_text() {
     local n=0 line
     grep -v -e '^#' -e '^1\.' ../crates/openflow/tests/golden/flow_texts.txt | while read -r line; do
@@ -77,31 +82,61 @@ seed_text() {
         grep -oE '[A-Za-z_][A-Za-z0-9_]+' | sort -u | sed 's/.*/"&"/' >seeds/text.words
 }
 
-failed=0
-for target in "${targets[@]}"; do
-    rm -rf "seeds/$target"
-    seed "$target"
-    case $target in model | text) seed_live "$target" ;; esac
-    from=("corpus/$target" "seeds/$target")
-    if [[ $target == text ]]; then seed_text; from+=(-dict=seeds/text.words); fi
-    if [[ ${FUZZ_SEED:-0} -ne 0 ]]; then
-        # A directory lists its files in no order that is always the same.
+prepare() {
+    rm -rf "seeds/$1"
+    seed "$1"
+    case $1 in model | text) seed_live "$1" ;; esac
+    if [[ $1 == text ]]; then seed_text; fi
+}
+
+# Fuzzes one target; its output is in artifacts/TARGET/log.
+fuzz() {
+    local target=$1 from options=(-verbosity=1 -print_final_stats=1 -rss_limit_mb=512 -malloc_limit_mb=64 -max_len=4096
+        -timeout=5 -artifact_prefix="artifacts/$1/")
+    if [[ $target == text ]]; then options+=(-dict=seeds/text.words); fi
+    if [[ $mode == regression ]]; then
+        # An explicit list, since the order of files in a folder differs between machines.
         printf '%s\n' "seeds/$target"/* | LC_ALL=C sort | paste -sd, >"seeds/$target.list"
         rm -rf "seeds/$target.found"
         mkdir "seeds/$target.found"
-        from=("seeds/$target.found" "-seed_inputs=@seeds/$target.list" "${from[@]:2}" -reload=0)
-    fi
-    echo "== $target, $seconds s"
-    if ! "$bin/$target" "${from[@]}" -seed="${FUZZ_SEED:-0}" -max_total_time="$seconds" -rss_limit_mb=512 \
-        -malloc_limit_mb=64 -max_len=4096 -timeout=5 -print_final_stats=1 -verbosity=1 \
-        -artifact_prefix="artifacts/$target/" 2>"artifacts/$target/log"; then
-        failed=1
-        grep -A4 -e 'panicked at' -e '^SUMMARY' -e '^==.*ERROR' "artifacts/$target/log" | cut -c1-300
-        for input in "artifacts/$target"/{crash,oom,timeout,leak,slow-unit}-*; do
-            if [[ -e $input ]]; then echo "replay: cd fuzz && $bin/$target $input"; fi
-        done
+        from=("seeds/$target.found" "-seed_inputs=@seeds/$target.list")
+        options+=(-reload=0 -seed=1 -runs="${runs[$target]}")
     else
-        grep -E '^(stat::number_of_executed_units|stat::peak_rss_mb)|^#.*DONE' "artifacts/$target/log"
+        mkdir -p "corpus/$target"
+        from=("corpus/$target" "seeds/$target")
+        options+=(-max_total_time="$mode")
     fi
+    "$bin/$target" "${from[@]}" "${options[@]}" 2>"artifacts/$target/log"
+}
+
+# Prints the result of a target that has ended with exit code $2.
+report() {
+    local target=$1 code=$2 input
+    echo "== fuzz $target"
+    if [[ $code -eq 0 ]]; then
+        grep -E '^(stat::number_of_executed_units|stat::peak_rss_mb)|^#.*DONE' "artifacts/$target/log"
+        return 0
+    fi
+    grep -A4 -e 'panicked at' -e '^SUMMARY' -e '^==.*ERROR' "artifacts/$target/log" | cut -c1-300
+    for input in "artifacts/$target"/{crash,oom,timeout,leak,slow-unit}-*; do
+        if [[ -e $input ]]; then echo "replay: cd fuzz && $bin/$target $input"; fi
+    done
+    return 1
+}
+
+for target in "${targets[@]}"; do prepare "$target"; done
+failed=0
+declare -A running=()
+finish_one() {
+    local pid code=0
+    wait -n -p pid "${!running[@]}" || code=$?
+    report "${running[$pid]}" "$code" || failed=1
+    unset "running[$pid]"
+}
+for target in "${targets[@]}"; do
+    if [[ ${#running[@]} -ge $(nproc) ]]; then finish_one; fi
+    fuzz "$target" &
+    running[$!]=$target
 done
+while [[ ${#running[@]} -gt 0 ]]; do finish_one; done
 exit $failed

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes the targets that are named, one after the other, and goes on after a failure.
-# At the end: how each ended, how long it took, and one line, `N passed, N failed`.
+# Runs the given make targets one after the other, and continues after a failure. At the end it prints the duration and
+# the result of each, and a last line `N passed, N failed`.
 #
-# A step counts the tests that its runner reports; a step without a runner counts as one test. A step that hangs is
-# ended after STEP_SECONDS, and has failed.
+# A step counts the tests that its runner reports; a step without a runner counts as one test. A step that takes longer
+# than STEP_SECONDS is killed and has failed.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,10 +11,10 @@ limit=${STEP_SECONDS:-900}
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0 failed=0 table= child=
-# What runs has a process group of its own; it ends with this.
+# A step has a process group of its own, which ends with this script.
 trap '[[ -z $child ]] || kill $child; exit 130' INT TERM
 
-sum() { awk -v at="$1" '/^test result: /{ gsub(";", ""); n += $at } END { print n + 0 }' "$log"; }
+count() { awk -v at="$1" '/^test result: /{ gsub(";", ""); n += $at } END { print n + 0 }' "$log"; }
 
 for step in "$@"; do
     echo "== make $step"
@@ -25,20 +25,20 @@ for step in "$@"; do
     child=$!
     wait $child
     code=$?
-    if [[ $code -eq 124 ]]; then echo "make $step did not end within $limit s" >&$out; fi
+    if [[ $code -eq 124 ]]; then echo "make $step was killed after $limit s" >&$out; fi
     exec {out}>&-
     wait $tee
     took=$(($(date +%s) - began))
 
-    # Of cargo's test runners: `test result: ok. 12 passed; 0 failed; …`.
-    good=$(sum 4) bad=$(sum 6)
-    # Of the fuzzer: a heading for each target, and its last word if it found nothing.
-    targets=$(grep -c '^== .* s$' "$log")
+    # Output of cargo's test runner: `test result: ok. 12 passed; 0 failed; …`.
+    good=$(count 4) bad=$(count 6)
+    # Output of the fuzzer: a heading for each target, and statistics if it found nothing.
+    targets=$(grep -c '^== fuzz ' "$log")
     if [[ $targets -gt 0 ]]; then
         good=$(grep -c '^stat::number_of_executed_units' "$log")
         bad=$((targets - good))
     fi
-    # What broke without a test that says so is a failure all the same.
+    # A step that failed without a failed test counts as one failure.
     if [[ $code -ne 0 && $bad -eq 0 ]]; then bad=1; fi
     if [[ $code -eq 0 && $((good + bad)) -eq 0 ]]; then good=1; fi
 

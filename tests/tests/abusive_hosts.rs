@@ -1,4 +1,4 @@
-//! Hosts that say too much, on Open vSwitch: all of them to everybody, or one of them to nobody else's good.
+//! Hosts that send too much, on Open vSwitch: broadcasts of all, new flows or LLDP of one.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
 use std::collections::HashMap;
@@ -13,43 +13,43 @@ use sluice_system_tests::{
 };
 
 both_versions! {
-    broadcasts_do_not_storm_in_a_ring_from_the_first_second() = broadcasts;
-    a_host_that_fills_the_control_link_leaves_others_their_share() = hog;
-    a_host_that_floods_what_shows_links_is_held() = lldp;
+    broadcasts_in_a_ring_cause_no_storm_from_the_first_second() = broadcasts;
+    a_host_that_sends_too_many_new_flows_leaves_others_their_share() = too_many_flows;
+    a_host_that_floods_lldp_is_rate_limited() = too_much_lldp;
 }
 
-/// Where hosts listen.
+/// UDP port that hosts listen at.
 const PORT: u16 = 5006;
 
-fn controller(network: &OvsNetwork, row: &str, config: &str) -> Controller {
+fn controller(network: &OvsNetwork, apps: &str, config: &str) -> Controller {
     let file = network.env().write("sluice.toml", config);
     let mut command = network.env().command(&binary().to_string_lossy());
-    command.args(["run", "--threads", "2", "--app", row, "--config"]).arg(file);
+    command.args(["run", "--threads", "2", "--app", apps, "--config"]).arg(file);
     Controller::with(command, network.env().dir())
 }
 
-/// Says numbered things to everybody, a hundred a second, until `over`; how many.
-fn shout(socket: &UdpSocket, rank: usize, over: &AtomicBool) -> u32 {
+/// Sends a hundred numbered broadcasts a second until `is_over`; returns how many.
+fn send_broadcasts(socket: &UdpSocket, rank: usize, is_over: &AtomicBool) -> u32 {
     let mut number = 0u32;
-    while !over.load(Relaxed) {
-        let said = [u32::try_from(rank).unwrap().to_be_bytes(), number.to_be_bytes()].concat();
-        socket.send_to(&said, ("10.0.0.255", PORT)).unwrap();
+    while !is_over.load(Relaxed) {
+        let message = [u32::try_from(rank).unwrap().to_be_bytes(), number.to_be_bytes()].concat();
+        socket.send_to(&message, ("10.0.0.255", PORT)).unwrap();
         number += 1;
         sleep_for(Duration::from_millis(10));
     }
     number
 }
 
-/// How often each thing was heard that was said, until `over`.
-fn listen(socket: &UdpSocket, over: &AtomicBool) -> HashMap<Vec<u8>, u32> {
-    let mut heard = HashMap::new();
-    let mut said = [0; 64];
-    while !over.load(Relaxed) {
-        if let Ok(len) = socket.recv(&mut said) {
-            *heard.entry(said[..len].to_vec()).or_default() += 1;
+/// Receives broadcasts until `is_over`; returns how many times each was received.
+fn count_broadcasts(socket: &UdpSocket, is_over: &AtomicBool) -> HashMap<Vec<u8>, u32> {
+    let mut received = HashMap::new();
+    let mut message = [0; 64];
+    while !is_over.load(Relaxed) {
+        if let Ok(len) = socket.recv(&mut message) {
+            *received.entry(message[..len].to_vec()).or_default() += 1;
         }
     }
-    heard
+    received
 }
 
 fn broadcasts(version: OpenFlow) {
@@ -57,65 +57,69 @@ fn broadcasts(version: OpenFlow) {
     let network = OvsNetwork::ring(TestEnv::new(), version, 4);
     let hosts = ["s1", "s2", "s3", "s4"].map(|switch| network.host(switch));
     let sockets = hosts.each_ref().map(|host| host.udp(PORT));
-    let packets_on_link = || LINKS.iter().map(|(a, b)| network.packets_on_link(a, b)).sum::<u64>();
-    let (quiet, silent) = (AtomicBool::new(false), AtomicBool::new(false));
-    let before = packets_on_link();
-    let (said, heard) = thread::scope(|scope| {
-        let (quiet, silent) = (&quiet, &silent);
-        let shouting: Vec<_> = sockets
+    let packets_on_links = || LINKS.iter().map(|(a, b)| network.packets_on_link(a, b)).sum::<u64>();
+    let (sending_is_over, receiving_is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let before = packets_on_links();
+    let (sent, received) = thread::scope(|scope| {
+        let (sending_is_over, receiving_is_over) = (&sending_is_over, &receiving_is_over);
+        let senders: Vec<_> = sockets
             .iter()
             .enumerate()
-            .map(|(rank, socket)| scope.spawn(move || shout(socket, rank, quiet)))
+            .map(|(rank, socket)| {
+                scope.spawn(move || send_broadcasts(socket, rank, sending_is_over))
+            })
             .collect();
-        let listening: Vec<_> = sockets
+        let receivers: Vec<_> = sockets
             .iter()
             .map(|socket| {
                 socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-                scope.spawn(move || listen(socket, silent))
+                scope.spawn(move || count_broadcasts(socket, receiving_is_over))
             })
             .collect();
-        // They speak before anybody is there to ask.
+        // The hosts send before a controller is connected.
         sleep_for(Duration::from_millis(300));
         let controller = controller(&network, "topology,hosts,forwarding", "");
         network.connect(&controller);
         sleep_for(Duration::from_secs(3));
-        quiet.store(true, Relaxed);
-        let said: Vec<u32> = shouting.into_iter().map(|thread| thread.join().unwrap()).collect();
+        sending_is_over.store(true, Relaxed);
+        let sent: Vec<u32> = senders.into_iter().map(|thread| thread.join().unwrap()).collect();
         sleep_for(Duration::from_millis(500));
-        silent.store(true, Relaxed);
-        let heard: Vec<_> = listening.into_iter().map(|thread| thread.join().unwrap()).collect();
-        (said, heard)
+        receiving_is_over.store(true, Relaxed);
+        let received: Vec<_> = receivers.into_iter().map(|thread| thread.join().unwrap()).collect();
+        (sent, received)
     });
     let (mut others, mut copies, mut most) = (0, 0, 0);
-    for (rank, heard) in heard.iter().enumerate() {
+    for (rank, received) in received.iter().enumerate() {
         let own = u32::try_from(rank).unwrap().to_be_bytes();
-        for (_, &count) in heard.iter().filter(|(said, _)| !said.starts_with(&own)) {
+        for (_, &count) in received.iter().filter(|(message, _)| !message.starts_with(&own)) {
             (others, copies, most) = (others + 1, copies + count, most.max(count));
         }
     }
-    let said: u32 = said.iter().sum();
-    let packets_on_link = packets_on_link() - before;
+    let sent: u32 = sent.iter().sum();
+    let on_links = packets_on_links() - before;
     let counts = format!(
-        "{said} said: {others} heard, {copies} copies, {most} of one, {packets_on_link} on links"
+        "{sent} sent: {others} received, {copies} copies, {most} of one, {on_links} on links"
     );
-    // In the last second at least, all were heard by three.
-    assert!(others > said / 4, "{counts}");
+    // In the last second at least, every broadcast was received by three hosts.
+    assert!(others > sent / 4, "{counts}");
     assert!(copies <= others + others / 20 && most <= 4, "{counts}");
-    assert!(packets_on_link < u64::from(said) / 2, "{counts}");
+    assert!(on_links < u64::from(sent) / 2, "{counts}");
 }
 
-/// Limits that are soon reached.
-const NARROW: &str = "[limiter]\npackets_per_s_max = 100\nburst_packets = 100\nblock_s = 5\n\
+/// Limits that are reached soon.
+const LOW_LIMITS: &str = "[limiter]\npackets_per_s_max = 100\nburst_packets = 100\nblock_s = 5\n\
     [forwarding]\nmatch = \"five-tuple\"\n";
 
-/// Three hosts at one switch: one of them means ill.
-fn three(version: OpenFlow) -> (OvsNetwork, Controller, [Host; 3]) {
+/// Three hosts at one switch; tests use them as abuser, client and server.
+fn three_hosts(version: OpenFlow) -> (OvsNetwork, Controller, [Host; 3]) {
     let network = OvsNetwork::line(TestEnv::new(), version, 1);
-    let controller = controller(&network, "limiter,topology,hosts,forwarding", NARROW);
+    let controller = controller(&network, "limiter,topology,hosts,forwarding", LOW_LIMITS);
     let hosts = [(); 3].map(|()| network.host("s1"));
     network.connect(&controller);
     for (a, b) in [(0, 2), (1, 2)] {
-        wait_until(PATIENCE, "hosts to reach", || hosts[a].ping(&hosts[b], 1).lost() == 0);
+        wait_until(PATIENCE, "the hosts to reach each other", || {
+            hosts[a].ping(&hosts[b], 1).lost() == 0
+        });
     }
     (network, controller, hosts)
 }
@@ -124,26 +128,26 @@ fn count(network: &OvsNetwork, name: &str) -> u64 {
     network.env().metric(name).unwrap_or_default()
 }
 
-fn hog(version: OpenFlow) {
-    const ASKED: u32 = 100;
-    let (network, _controller, [ill, good, server]) = three(version);
-    let (to_server, over) = ((server.ipv4(), PORT), AtomicBool::new(false));
-    let ears = server.udp(PORT);
-    ears.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+fn too_many_flows(version: OpenFlow) {
+    const REQUESTS: u32 = 100;
+    let (network, _controller, [abuser, client, server]) = three_hosts(version);
+    let (to_server, is_over) = ((server.ipv4(), PORT), AtomicBool::new(false));
+    let socket_of_server = server.udp(PORT);
+    socket_of_server.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let (sent, answered) = thread::scope(|scope| {
-        let (over, to_server) = (&over, &to_server);
+        let (is_over, to_server) = (&is_over, &to_server);
         let answering = scope.spawn(|| {
             let mut bytes = [0; 64];
-            while !over.load(Relaxed) {
-                if let Ok((len, from)) = ears.recv_from(&mut bytes) {
-                    _ = ears.send_to(&bytes[..len], from);
+            while !is_over.load(Relaxed) {
+                if let Ok((len, from)) = socket_of_server.recv_from(&mut bytes) {
+                    _ = socket_of_server.send_to(&bytes[..len], from);
                 }
             }
         });
-        // Each to another port: a conversation of its own, of which the first frame comes up.
+        // Each datagram has another destination port, so that it is a new flow and causes a packet-in.
         let flooding = scope.spawn(|| {
-            let (socket, mut sent) = (ill.udp(0), 0u32);
-            while !over.load(Relaxed) {
+            let (socket, mut sent) = (abuser.udp(0), 0u32);
+            while !is_over.load(Relaxed) {
                 for _ in 0..10 {
                     let port = 10_000 + u16::try_from(sent % 50_000).unwrap();
                     _ = socket.send_to(b"ill", (&*to_server.0, port));
@@ -154,9 +158,9 @@ fn hog(version: OpenFlow) {
             sent
         });
         sleep_for(Duration::from_millis(500));
-        let asking: Vec<_> = (0..ASKED)
+        let asking: Vec<_> = (0..REQUESTS)
             .map(|_| {
-                let socket = good.udp(0);
+                let socket = client.udp(0);
                 socket.set_read_timeout(Some(SOON)).unwrap();
                 socket.send_to(b"good", (&*to_server.0, PORT)).unwrap();
                 sleep_for(Duration::from_millis(20));
@@ -164,7 +168,7 @@ fn hog(version: OpenFlow) {
             })
             .collect();
         sleep_for(Duration::from_millis(500));
-        over.store(true, Relaxed);
+        is_over.store(true, Relaxed);
         let answered = asking
             .iter()
             .filter(|socket| {
@@ -175,31 +179,31 @@ fn hog(version: OpenFlow) {
         answering.join().unwrap();
         (flooding.join().unwrap(), answered)
     });
-    let (holds, came_up) = (count(&network, "limiter_holds"), count(&network, "forwarding_paths"));
-    let counts = format!("{sent} sent, {came_up} ways, {holds} holds, {answered} answered");
-    assert!(holds > 0 && came_up < u64::from(sent) / 2, "{counts}");
-    assert!(answered * 10 >= 8 * usize::try_from(ASKED).unwrap(), "{counts}");
+    let (blocks, paths) = (count(&network, "limiter_holds"), count(&network, "forwarding_paths"));
+    let counts = format!("{sent} sent, {paths} paths, {blocks} blocks, {answered} answered");
+    assert!(blocks > 0 && paths < u64::from(sent) / 2, "{counts}");
+    assert!(answered * 10 >= 8 * usize::try_from(REQUESTS).unwrap(), "{counts}");
 }
 
-fn lldp(version: OpenFlow) {
+fn too_much_lldp(version: OpenFlow) {
     const SENT: u32 = 2000;
-    let (network, _controller, [ill, good, server]) = three(version);
+    let (network, _controller, [abuser, client, server]) = three_hosts(version);
     let mut frame = vec![0x01, 0x80, 0xc2, 0, 0, 0x0e, 0, 0, 0, 0, 0, 9, 0x88, 0xcc];
     frame.extend([2, 7, 4, 2, 0, 0, 0, 0, 9, 4, 3, 7, b'1', b'2', 6, 2, 0, 120, 0, 0]);
     frame.resize(60, 0);
-    ill.send_frames(&frame, SENT, 2000);
-    let held: Vec<_> = network
+    abuser.send_frames(&frame, SENT, 2000);
+    let blocking: Vec<_> = network
         .flows("s1")
         .into_iter()
         .filter(|flow| flow.value("priority") == Some("65535"))
         .collect();
-    assert_eq!(held.len(), 2, "{held:#?}");
-    assert!(held.iter().all(|flow| flow.value("in_port") == Some(&ill.port().to_string())));
+    assert_eq!(blocking.len(), 2, "{blocking:#?}");
+    assert!(blocking.iter().all(|flow| flow.value("in_port") == Some(&abuser.port().to_string())));
     wait_until(SOON, "the counts", || count(&network, "limiter_holds") > 0);
-    let looked_at =
+    let processed =
         count(&network, "topology_lldp_foreign") + count(&network, "topology_lldp_over_rate");
-    assert!(looked_at > 0 && looked_at < u64::from(SENT) / 2, "{looked_at} came up");
-    assert_eq!(good.ping(&server, 3).lost(), 0);
-    // Who means ill is held in nothing else.
-    assert_eq!(ill.ping(&server, 3).lost(), 0);
+    assert!(processed > 0 && processed < u64::from(SENT) / 2, "{processed} of {SENT} processed");
+    assert_eq!(client.ping(&server, 3).lost(), 0);
+    // The abuser's other traffic is not blocked.
+    assert_eq!(abuser.ping(&server, 3).lost(), 0);
 }

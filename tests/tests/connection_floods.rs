@@ -1,4 +1,4 @@
-//! Floods of connections that are no switches, against the whole binary.
+//! Floods of connections that are not switches, against the whole binary.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
@@ -7,26 +7,26 @@ use std::process::{Child, Command, Stdio};
 
 use sluice_system_tests::{Controller, PATIENCE, TestEnv, binary, happens, wait_until};
 
-/// Connections a second.
+/// Connections per second.
 const RATE: u32 = 3000;
 
-/// For how long, seconds.
+/// Duration of a flood, seconds.
 const SECONDS: u32 = 4;
 
-/// Peers that may be without proof. Less than a second's worth: the limit is met.
+/// Limit of concurrent handshakes; less than the connections of one second, so that it is reached.
 const HANDSHAKES_MAX: u32 = 2000;
 
-/// What the process may grow by in a flood: 2 KiB for each of these peers (what it said so far, its session, its place
-/// in the tables), and 4 MiB for what the allocator does not give back. Seen: 2 MiB in all.
+/// Maximum growth of the process in a flood, KiB: 2 KiB for each peer in a handshake (received bytes, session, table
+/// entries), and 4 MiB that the allocator may keep. Measured: 2 MiB in all.
 const GROWTH_MAX_KIB: u64 = HANDSHAKES_MAX as u64 * 2 + 4 * 1024;
 
-/// Lines in the log about a flood: what each of two threads may write in a second, for longer than it lasts.
+/// Maximum number of log lines about a flood: the rate limit of two threads, for longer than it lasts.
 const LINES_MAX: usize = 2 * 21 * 5 * SECONDS as usize;
 
-/// Where metrics are served: the env has its own loopback.
+/// Address of the metrics; each test environment has its own loopback interface.
 const API: &str = "127.0.0.1:8653";
 
-/// A controller in a env of its own, and what can be seen of it from outside.
+/// A controller that is flooded, and measurements of it from outside.
 struct Flooded {
     controller: Controller,
     config: String,
@@ -51,10 +51,10 @@ impl Flooded {
         Self { controller, config, env }
     }
 
-    /// A flood of peers that say `what`.
-    fn flood(&self, what: &str) -> Child {
+    /// Starts a flood of peers that send `payload`.
+    fn flood(&self, payload: &str) -> Child {
         let mut flood = self.bench("flood --held-max 15000");
-        flood.args(["--send"]).args(what.split_whitespace());
+        flood.args(["--send"]).args(payload.split_whitespace());
         flood.args(["--rate", &RATE.to_string(), "--seconds", &SECONDS.to_string()]);
         flood.stdout(Stdio::null()).spawn().unwrap()
     }
@@ -66,7 +66,7 @@ impl Flooded {
         bench
     }
 
-    /// Its memory, KiB.
+    /// Resident memory of the controller, KiB.
     fn resident_kib(&self) -> u64 {
         let pid = processes_with(&self.config);
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
@@ -83,18 +83,18 @@ impl Flooded {
         samples.collect::<Vec<_>>().join("\n")
     }
 
-    /// The sum of all samples of `name` with `label` among their labels.
+    /// Sum of all samples of `name` that have `label`.
     fn metric(&self, name: &str, label: &str) -> u64 {
         let samples = self.metrics(name);
         let samples = samples.lines().filter(|line| line.contains(label));
         samples.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
     }
 
-    fn ended(&self, reason: &str) -> u64 {
+    fn connections_ended(&self, reason: &str) -> u64 {
         self.metric("sluice_connections_ended_total", &format!("reason=\"{reason}\""))
     }
 
-    /// A switch that asks one thing after the other for so many seconds, and writes what it saw to `report`.
+    /// Starts an emulated switch that sends one request after the other for `seconds`; it writes its report to `report`.
     fn good_switch(&self, report: &Path, seconds: u32) -> Child {
         let sessions = self.controller.sessions();
         let child = self.switch(report, seconds);
@@ -102,11 +102,11 @@ impl Flooded {
         child
     }
 
-    /// The same, which tries again when it is turned away, as switches do.
+    /// The same, but connects again when its connection is refused, as switches do.
     fn patient_switch(&self, report: &Path, seconds: u32) -> Child {
         let sessions = self.controller.sessions();
         let mut child = self.switch(report, seconds);
-        wait_until(PATIENCE, "a session with the switch that is late", || {
+        wait_until(PATIENCE, "a session with the late switch", || {
             let is_in = self.controller.sessions() > sessions;
             if !is_in && child.try_wait().unwrap().is_some() {
                 child = self.switch(report, seconds);
@@ -123,7 +123,7 @@ impl Flooded {
     }
 }
 
-/// The one process that has `argument`.
+/// Process id of the only process with `argument` on its command line.
 fn processes_with(argument: &str) -> String {
     let has = |pid: &String| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -137,7 +137,7 @@ fn processes_with(argument: &str) -> String {
     one
 }
 
-/// The number, or the first of the list, after each `"key":` of a JSON text.
+/// Numbers after each `"key":` of a JSON text; of a list, the first.
 fn numbers(json: &str, key: &str) -> Vec<f64> {
     let key = format!("\"{key}\":");
     let rest = json.split(&key).skip(1);
@@ -146,15 +146,15 @@ fn numbers(json: &str, key: &str) -> Vec<f64> {
     rest.map(|rest| number(rest).unwrap()).collect()
 }
 
-/// Floods with peers that say `what`. Each of them must be counted, some for each of `reasons`; a switch that was there
-/// before is answered without a gap.
-fn flood(what: &str, reasons: &[&str]) {
+/// Floods with peers that send `payload`, and checks that every connection is counted, that some end for each of `reasons`,
+/// and that a switch that connected before is answered without interruption.
+fn flood(payload: &str, reasons: &[&str]) {
     let flooded = Flooded::new(1500);
     let report = flooded.env.file("good.json");
     let mut good = flooded.good_switch(&report, SECONDS + 2);
     let (before, lines) = (flooded.resident_kib(), flooded.controller.log().lines().count());
 
-    let mut flood = flooded.flood(what);
+    let mut flood = flooded.flood(payload);
     let mut most = before;
     wait_until(PATIENCE, "the end of the flood", || {
         most = most.max(flooded.resident_kib());
@@ -168,67 +168,67 @@ fn flood(what: &str, reasons: &[&str]) {
         assert_eq!(numbers(&report, never).first(), Some(&0.0), "{never}: {report}");
     }
     let answered = numbers(&report, "answered");
-    assert!(answered.iter().all(|&n| n > 0.0), "in all and in each loop: {answered:?}");
+    assert!(answered.iter().all(|&n| n > 0.0), "answered in total and per loop: {answered:?}");
 
     let accepted = flooded.metric("sluice_connections_accepted_total", "");
-    assert!(accepted > u64::from(RATE * SECONDS) / 2, "only {accepted} connections got through");
+    assert!(accepted > u64::from(RATE * SECONDS) / 2, "only {accepted} connections accepted");
     let all_counted = || flooded.metric("sluice_connections_ended_total", "") == accepted;
-    assert!(happens(PATIENCE, all_counted), "every connection ends for a reason that is counted");
+    assert!(happens(PATIENCE, all_counted), "every connection ends with a counted reason");
     for reason in reasons {
-        assert!(flooded.ended(reason) > 0, "none ended as {reason}");
+        assert!(flooded.connections_ended(reason) > 0, "none ended as {reason}");
     }
     let log = flooded.controller.log();
     let more = log.lines().count() - lines;
-    assert!(more <= LINES_MAX, "{more} lines about {accepted} connections");
+    assert!(more <= LINES_MAX, "{more} log lines about {accepted} connections");
     assert!(!log.contains("panicked"), "{log}");
 }
 
-/// The longest silent make env for newcomers, long before they are slow.
+/// The connections that have been silent for longest are closed first, before their handshake times out.
 #[test]
-fn connections_that_say_nothing() {
+fn a_flood_of_silent_connections_does_not_disturb_a_switch() {
     flood("nothing", &["too_many_handshakes"]);
 }
 
-/// Random bytes, which this seed makes begin with a length of three.
+/// Random bytes; with this seed they begin with a length of three.
 #[test]
-fn connections_that_say_what_is_no_message() {
+fn a_flood_of_malformed_messages_does_not_disturb_a_switch() {
     flood("rubbish --seed 12533", &["malformed"]);
 }
 
-/// Random bytes, which this seed makes begin with a whole message of an unknown type.
+/// Random bytes; with this seed they begin with a whole message of an unknown type.
 #[test]
-fn connections_that_say_what_nobody_knows() {
+fn a_flood_of_unknown_messages_does_not_disturb_a_switch() {
     flood("rubbish --seed 3", &["out_of_turn"]);
 }
 
-/// Random bytes, which this seed makes begin with a message longer than they are.
+/// Random bytes; with this seed they begin with a message that is longer than they are.
 #[test]
-fn connections_that_say_half_a_message() {
+fn a_flood_of_incomplete_messages_does_not_disturb_a_switch() {
     flood("rubbish --seed 1", &["too_many_handshakes"]);
 }
 
 #[test]
-fn connections_that_say_hello_and_no_more() {
+fn a_flood_of_connections_that_only_send_hello_does_not_disturb_a_switch() {
     flood("hello-only", &["too_many_handshakes"]);
 }
 
-/// No place comes free by itself while the flood lasts.
+/// The handshake timeout is longer than the flood, so no handshake ends by itself.
 #[test]
-fn a_switch_gets_in_among_those_that_say_hello_and_no_more() {
+fn a_switch_can_connect_during_a_flood_of_connections_that_only_send_hello() {
     let flooded = Flooded::new(60_000);
     let mut flood = flooded.flood("hello-only");
-    let is_full = || flooded.ended("too_many_handshakes") > 0;
-    wait_until(PATIENCE, "the places to be taken", is_full);
+    let is_full = || flooded.connections_ended("too_many_handshakes") > 0;
+    wait_until(PATIENCE, "the limit of handshakes to be reached", is_full);
     let report = flooded.env.file("late.json");
     let mut late = flooded.patient_switch(&report, 1);
     assert!(flood.try_wait().unwrap().is_none(), "the flood lasts");
     wait_until(PATIENCE, "the end of the late switch", || late.try_wait().unwrap().is_some());
     let answered = numbers(&fs::read_to_string(report).unwrap(), "answered");
-    assert!(answered.iter().all(|&n| n > 0.0), "in all and in each loop: {answered:?}");
+    assert!(answered.iter().all(|&n| n > 0.0), "answered in total and per loop: {answered:?}");
     flood.wait().unwrap();
 }
 
 #[test]
-fn connections_that_say_hello_slowly() {
+fn a_flood_of_connections_that_send_hello_slowly_does_not_disturb_a_switch() {
     flood("slow", &["too_many_handshakes"]);
 }

@@ -1,7 +1,7 @@
-//! What a `PACKET_IN` costs, counted: instructions and system calls are the same on every machine.
+//! Instructions and system calls per packet-in, which are the same on every machine.
 //!
-//! Each is counted over a short load and over a long one; the difference has neither the start nor the end of the
-//! process in it. Times are never asserted. What a frame costs in allocations is counted in `crates/engine`.
+//! Each is counted under a short and a long load; the difference excludes the start and the end of the process. Times are
+//! never asserted. `crates/engine` counts allocations.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,56 +17,55 @@ use std::sync::{Mutex, PoisonError};
 
 use sluice_system_tests::{Controller, SOON, TestEnv, binary, wait_until};
 
-/// Instructions of the whole process, kernel apart, per frame of 1.0 that is kept by the switch, 1 000 hosts known.
-/// `lab/instructions` says where they go.
+/// User-space instructions of the process per packet-in, OpenFlow 1.0, packet buffered by the switch, 1 000 known hosts.
+/// `lab/instructions` breaks them down.
 const INSTRUCTIONS_MAX_1_0: u64 = 170;
 
-/// The same in 1.3, whose rules are longer by two stores.
+/// The same in 1.3, whose flow entries are longer.
 const INSTRUCTIONS_MAX_1_3: u64 = 175;
 
-/// The same in 1.0 when every frame comes from a station that is new, and the table has long been full.
+/// The same in 1.0 when every packet has a new source address and the host table is full.
 const INSTRUCTIONS_MAX_NEW: u64 = 215;
 
-/// So many stations are remembered then: the table is full, and flooded, within the first of the loops.
+/// Size of the host table: small enough to be full within the first loop.
 const HOSTS_MAX: (&str, &str) = ("SLUICE_LEARNING__HOSTS_MAX", "16384");
 
-/// The same in 1.0 and in 1.3 when topology, hosts and forwarding answer, with rules for both directions of every
-/// conversation. `lab/forwarding` has the rates.
+/// The same in 1.0 and in 1.3 with the default applications, which install flow entries for both directions.
+/// `lab/forwarding` has the rates.
 const INSTRUCTIONS_MAX_FORWARDING: u64 = 360;
 
-/// The applications that answer.
 const LEARNING: &str = "learning";
 const FORWARDING: &str = "topology,hosts,forwarding";
 
-/// System calls per 1 000 frames under load.
+/// System calls per 1 000 packet-ins under load.
 const CALLS_MAX: u64 = 10;
 
-/// One count after another: what is done once a second weighs more where frames are slow.
-static TURN: Mutex<()> = Mutex::new(());
+/// One count at a time: periodic work has more weight when packet-ins are slow.
+static SERIAL: Mutex<()> = Mutex::new(());
 
-/// What was counted, and over how many frames.
+/// A count and the number of packet-ins that it covers.
 #[derive(Debug, Clone, Copy)]
 struct Count {
     cost: u64,
     frames: u64,
 }
 
-/// What 1 000 frames cost, by the difference of two counts.
+/// Cost of 1 000 packet-ins, by the difference of two counts.
 fn per_thousand(short: Count, long: Count) -> u64 {
     let frames = long.frames - short.frames;
-    assert!(frames > 50_000, "only {frames} frames between {short:?} and {long:?}");
+    assert!(frames > 50_000, "only {frames} packet-ins between {short:?} and {long:?}");
     (long.cost - short.cost) * 1000 / frames
 }
 
-/// Runs the controller with `apps` under `tool`, which writes to the file it knows as `REPORT`, with a load of `loops`
-/// seconds; `count` reads the report once it is whole. `what` is asked of the bench.
+/// Runs the controller with `apps` under `tool`, with a load of `loops` seconds. The tool writes its report to the file that
+/// replaces `REPORT` in its arguments; `count` parses it, and returns `None` until it is complete. `options` are of the bench.
 fn counted(
     tool: &[&str],
-    (apps, what): (&str, &[&str]),
+    (apps, options): (&str, &[&str]),
     loops: u32,
     count: impl Fn(&str) -> Option<u64>,
 ) -> Count {
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = SERIAL.lock().unwrap_or_else(PoisonError::into_inner);
     let env = TestEnv::new();
     let report = env.file("report");
     let (program, arguments) = tool.split_first().unwrap();
@@ -78,7 +77,7 @@ fn counted(
     command.args(["--app", apps]);
     command.env(HOSTS_MAX.0, HOSTS_MAX.1);
     let mut controller = Controller::with(command, env.dir());
-    let load = load(controller.port(), what, loops).output().unwrap();
+    let load = load(controller.port(), options, loops).output().unwrap();
     assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
     let frames = packet_ins_received(&env);
     controller.terminate();
@@ -87,15 +86,15 @@ fn counted(
     Count { cost: read().unwrap(), frames }
 }
 
-/// Four switches with 1 000 hosts each, as many requests open as fit.
-fn load(port: &str, what: &[&str], loops: u32) -> Command {
+/// Load of four switches with 1 000 hosts each in throughput mode.
+fn load(port: &str, options: &[&str], loops: u32) -> Command {
     let mut bench = Command::new(binary());
     bench.args(["bench", "-c", "127.0.0.1", "-p", port, "-s", "4", "-M", "1000", "-t", "-w", "0"]);
-    bench.args(["-m", "1000", "-l", &loops.to_string()]).args(what);
+    bench.args(["-m", "1000", "-l", &loops.to_string()]).args(options);
     bench
 }
 
-/// How many `PACKET_IN` messages the controller says it has read.
+/// Number of packet-ins that the controller has received, from its metrics.
 fn packet_ins_received(env: &TestEnv) -> u64 {
     let screen = fs::read_to_string(env.file("sluice.out")).unwrap();
     let (_, address) = screen.split_once("http://").unwrap();
@@ -105,57 +104,57 @@ fn packet_ins_received(env: &TestEnv) -> u64 {
     let mut page = String::new();
     http.read_to_string(&mut page).unwrap();
     let is_frames = |line: &&str| line.contains("messages_received") && line.contains("PACKET_IN");
-    let line = page.lines().find(is_frames).unwrap_or_else(|| panic!("no frames in {page}"));
+    let line = page.lines().find(is_frames).unwrap_or_else(|| panic!("no packet-ins in {page}"));
     line.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap()
 }
 
-/// Instructions per 1 000 frames, by callgrind.
-fn instructions(apps: &str, what: &[&str]) -> u64 {
+/// Instructions per 1 000 packet-ins, by callgrind.
+fn instructions(apps: &str, options: &[&str]) -> u64 {
     let tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=REPORT"];
     let total =
         |report: &str| report.lines().find_map(|l| l.strip_prefix("totals: ")?.parse().ok());
-    let [short, long] = [2, 8].map(|loops| counted(&tool, (apps, what), loops, total));
+    let [short, long] = [1, 4].map(|loops| counted(&tool, (apps, options), loops, total));
     per_thousand(short, long)
 }
 
 #[test]
-fn a_frame_of_1_0_costs_no_more_instructions_than_it_did() {
+fn a_packet_in_of_1_0_takes_no_more_instructions_than_the_limit() {
     let cost = instructions(LEARNING, &["--openflow", "1.0"]);
-    assert!(cost <= INSTRUCTIONS_MAX_1_0 * 1000, "{cost} instructions per 1000 frames");
+    assert!(cost <= INSTRUCTIONS_MAX_1_0 * 1000, "{cost} instructions per 1000 packet-ins");
 }
 
 #[test]
-fn a_frame_of_1_3_costs_no_more_instructions_than_it_did() {
+fn a_packet_in_of_1_3_takes_no_more_instructions_than_the_limit() {
     let cost = instructions(LEARNING, &["--openflow", "1.3"]);
-    assert!(cost <= INSTRUCTIONS_MAX_1_3 * 1000, "{cost} instructions per 1000 frames");
+    assert!(cost <= INSTRUCTIONS_MAX_1_3 * 1000, "{cost} instructions per 1000 packet-ins");
 }
 
 #[test]
-fn a_frame_of_a_new_station_costs_no_more_instructions_than_it_did() {
+fn a_packet_in_of_a_new_host_takes_no_more_instructions_than_the_limit() {
     let cost = instructions(LEARNING, &["--new-sources", "1"]);
-    assert!(cost <= INSTRUCTIONS_MAX_NEW * 1000, "{cost} instructions per 1000 frames");
+    assert!(cost <= INSTRUCTIONS_MAX_NEW * 1000, "{cost} instructions per 1000 packet-ins");
 }
 
-/// Ports are known to be at the edge, and hosts learnt there, some moments after the last handshake.
+/// The load starts after 3 s, when ports have been classified as edge ports and hosts can be learned there.
 #[test]
-fn a_frame_between_hosts_of_one_switch_costs_forwarding_no_more_instructions_than_it_did() {
+fn a_packet_in_for_forwarding_takes_no_more_instructions_than_the_limit() {
     for version in ["1.0", "1.3"] {
         let cost = instructions(FORWARDING, &["--openflow", version, "--delay", "3000"]);
         let most = INSTRUCTIONS_MAX_FORWARDING * 1000;
-        assert!(cost <= most, "{version}: {cost} instructions per 1000 frames");
+        assert!(cost <= most, "{version}: {cost} instructions per 1000 packet-ins");
     }
 }
 
 #[test]
-fn a_thousand_frames_under_load_cost_at_most_ten_system_calls() {
-    // Detached, so that the signal that ends it goes to the controller.
+fn a_thousand_packet_ins_take_at_most_ten_system_calls() {
+    // Detached, so that the signal to terminate goes to the controller and not to strace.
     let tool = ["strace", "--daemonize", "-f", "-c", "-o", "REPORT"];
-    // The last line: share, seconds, mean, calls, perhaps errors, `total`.
+    // Columns of the last line: share, seconds, mean, calls, errors (optional), `total`.
     let total = |report: &str| {
         let line = report.lines().rfind(|line| line.ends_with("total"))?;
         line.split_whitespace().nth(3)?.parse().ok()
     };
-    let [short, long] = [2, 6].map(|loops| counted(&tool, (LEARNING, &[]), loops, total));
+    let [short, long] = [1, 4].map(|loops| counted(&tool, (LEARNING, &[]), loops, total));
     let calls = per_thousand(short, long);
-    assert!(calls <= CALLS_MAX, "{calls} system calls per 1000 frames");
+    assert!(calls <= CALLS_MAX, "{calls} system calls per 1000 packet-ins");
 }

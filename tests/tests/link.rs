@@ -1,7 +1,6 @@
-//! `sluice link` between real namespaces: what the system's own ping and TCP see of it.
+//! `sluice link` between network namespaces, measured with the system's ping and TCP.
 //!
-//! Nothing here depends on how busy the machine is: packets may be as late as they like, but never early, and never more
-//! than the link lets through.
+//! No test depends on the load of the machine: packets may be late, but never early, and never exceed the rate.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "helpers of tests")]
 
 use std::fs;
@@ -10,10 +9,10 @@ use std::net::{TcpListener, TcpStream};
 
 use sluice_system_tests::{ExitReport, FAR_ADDR, Link, binary, timed};
 
-/// Exit code for what went wrong while it ran.
+/// Exit code of errors at run time.
 const RUN_TIME: Option<i32> = Some(1);
 
-/// Sums of the columns of a series but the time.
+/// Sums of the columns of a time series, without the column of times.
 fn sums(csv: &str) -> [u64; 4] {
     let mut lines = csv.lines();
     assert_eq!(lines.next(), Some("time_ms,up_offered,up_delivered,down_offered,down_delivered"));
@@ -28,15 +27,15 @@ fn sums(csv: &str) -> [u64; 4] {
     sums
 }
 
-/// The bytes of a line of the last report, as in `up: delivered`.
+/// The bytes in a line of the last report, for example in `up: delivered`.
 fn bytes(report: &str, line: &str) -> u64 {
-    let found = report.lines().rev().find_map(|said| said.strip_prefix(&format!("{line}: ")));
+    let found = report.lines().rev().find_map(|text| text.strip_prefix(&format!("{line}: ")));
     let (_, bytes) = found.unwrap().split_once(" packets, ").unwrap();
     bytes.strip_suffix(" bytes").unwrap().parse().unwrap()
 }
 
 #[test]
-fn no_reply_comes_sooner_than_the_delays_allow() {
+fn no_reply_arrives_before_the_configured_delay() {
     let mut link = Link::open("--delay 20ms,30ms");
     let (loss, shortest) = link.ping(5, 64);
     assert_eq!(loss.lost(), 0);
@@ -50,7 +49,7 @@ fn no_reply_comes_sooner_than_the_delays_allow() {
 }
 
 #[test]
-fn a_loss_of_everything_blocks_until_it_is_lifted() {
+fn a_loss_of_100_percent_blocks_until_it_is_changed() {
     let mut link = Link::open("--loss 0%,100%");
     let (loss, _) = link.ping(4, 64);
     assert_eq!((loss.sent, loss.received), (4, 0));
@@ -62,7 +61,7 @@ fn a_loss_of_everything_blocks_until_it_is_lifted() {
 }
 
 #[test]
-fn a_series_adds_up_to_what_was_sent() {
+fn a_time_series_adds_up_to_what_was_sent() {
     let mut link = Link::open("--delay 3ms --series series.csv");
     let (loss, _) = link.ping(10, 1000);
     assert_eq!(loss.lost(), 0);
@@ -73,9 +72,8 @@ fn a_series_adds_up_to_what_was_sent() {
     assert_eq!(bytes(&ended.stdout, "up: delivered"), 10_000);
 }
 
-/// A megabit a second carries no more than that, whatever TCP does.
 #[test]
-fn tcp_is_no_faster_than_the_rate() {
+fn tcp_does_not_exceed_the_rate() {
     const BYTES: usize = 200_000;
     let mut link = Link::open("--rate 1Mbit --queue 30kB --delay 5ms --series series.csv");
     let listener = link.within_far(|| TcpListener::bind((FAR_ADDR, 0))).unwrap();
@@ -92,19 +90,19 @@ fn tcp_is_no_faster_than_the_rate() {
             received
         })
     });
-    assert!(received == sent, "{} bytes came of {BYTES}", received.len());
+    assert!(received == sent, "{} of {BYTES} bytes received", received.len());
     assert!(took.as_micros() >= BYTES as u128 * 8, "{took:?} for {BYTES} bytes at 1 Mbit/s");
     let report = link.close().stdout;
     let csv = fs::read_to_string(link.file("series.csv")).unwrap();
     let [offered, delivered, ..] = sums(&csv);
-    let gone = ["lost", "no env in the queue", "on the way"]
+    let dropped = ["lost", "no env in the queue", "on the way"]
         .map(|what| bytes(&report, &format!("up: {what}")));
-    assert_eq!(offered, delivered + gone.iter().sum::<u64>(), "{report}");
+    assert_eq!(offered, delivered + dropped.iter().sum::<u64>(), "{report}");
     assert!(delivered >= BYTES as u64);
 }
 
 #[test]
-fn it_listens_to_a_named_pipe_and_leaves_nothing_behind() {
+fn it_reads_commands_from_a_named_pipe_and_removes_pipe_and_devices_at_the_end() {
     let mut link = Link::open("--control link.ctl --device near0,far0");
     let pipe = link.file("link.ctl");
     fs::write(&pipe, "down delay 40ms\n").unwrap();
@@ -120,9 +118,8 @@ fn it_listens_to_a_named_pipe_and_leaves_nothing_behind() {
     assert!(!link.has_device("near0") && !link.has_device("far0"));
 }
 
-/// Deleting the namespace deletes the device under the link.
 #[test]
-fn a_device_that_goes_ends_it_with_a_sentence() {
+fn it_ends_with_an_error_when_its_device_is_deleted() {
     let mut link = Link::open("--device gone0");
     link.env().ip("link delete gone0");
     let ended = link.wait_for_end();
@@ -131,7 +128,7 @@ fn a_device_that_goes_ends_it_with_a_sentence() {
 }
 
 #[test]
-fn what_cannot_be_opened_is_named_with_what_to_do() {
+fn errors_about_namespaces_devices_and_addresses_say_what_to_do() {
     let link = Link::open("--device taken0");
     let far = link.far_name();
     for (arguments, parts) in [
@@ -153,7 +150,7 @@ fn what_cannot_be_opened_is_named_with_what_to_do() {
 }
 
 #[test]
-fn without_privileges_it_says_what_needs_none() {
+fn without_privileges_the_error_names_the_modes_that_need_none() {
     let link = Link::open("");
     let mut nobody = link.env().command("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary());
