@@ -104,7 +104,7 @@ fn a_frame_of_a_known_host_allocates_nothing() {
             stage.hear(station(n).2, &request(n, n));
         }
         stage.hear(station(1).2, &request(1, 2));
-        assert_eq!(stage.network.view().hosts_len(), usize::from(STATIONS));
+        assert_eq!(stage.network.view().host_count(), usize::from(STATIONS));
         let packets: Vec<_> = (1..=STATIONS).map(packet).collect();
         // Neighbours are at different ports, and stations that are two apart at one.
         let known: Vec<_> = (1..STATIONS).map(|n| request(n, n + 1)).collect();

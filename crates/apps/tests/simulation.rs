@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use sluice_apps::forwarding::{self, Flooding};
+use sluice_apps::forwarding::{SpanningTree, TreePhase};
 use sluice_apps::{Config, Stack, stack};
 use sluice_base::Rng;
 use sluice_emu::link::Settings;
@@ -20,7 +21,7 @@ use sluice_emu::switch::{Entry, Plan};
 use sluice_emu::topology::{Place, Topology};
 use sluice_openflow::{Action, DatapathId, FieldId, Instruction, Version, Versions, VlanId};
 use sluice_sdk::App;
-use sluice_sdk::view::{HostId, Stage};
+use sluice_sdk::view::HostId;
 use sluice_testkit::SimulatedController;
 
 /// Runs without `SLUICE_SIM_RUNS`.
@@ -239,8 +240,8 @@ fn broadcasts(net: &mut Network, flooding: Flooding, heard_max: u32) -> Result<(
     let hosts = u32::try_from(net.fabric().topology().hosts.len()).unwrap();
     if flooding == Flooding::Tree && net.fabric().topology().switches.len() > 1 {
         for network in net.controller().networks() {
-            let tree = network.view().tree();
-            if tree.is_none_or(|tree| tree.stage != Stage::Standing) {
+            let tree = SpanningTree::of(network.view());
+            if tree.is_none_or(|tree| tree.phase != TreePhase::Active) {
                 return Err(format!("no tree stands: {tree:?}"));
             }
         }

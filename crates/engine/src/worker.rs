@@ -406,7 +406,7 @@ impl<C, A: App> WorkerState<C, A> {
             return;
         }
         self.sweep_at = self.now + SWEEP;
-        self.network.on_tick(self.now);
+        self.network.expire(self.now);
         for slot in 0..self.peers.len() {
             let Some(Some(peer)) = self.peers.get_mut(slot) else { continue };
             let (id, stuck) = (peer.id, peer.wires.is_stuck(self.now, &self.cfg.limits));

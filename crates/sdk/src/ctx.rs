@@ -1,4 +1,4 @@
-//! Where an application stands when it hears something, and what it can say from there.
+//! The context in which an application handles a message of a switch.
 
 use std::time::{Duration, Instant};
 
@@ -6,84 +6,85 @@ use sluice_openflow::model::{Multipart, MultipartFlags, MultipartReply, Multipar
 use sluice_openflow::{DatapathId, EncodeError, Encoder, Message, MultipartType, ParseError};
 
 use crate::network::Network;
-use crate::view::{Fact, NetworkView};
+use crate::view::{AppEvent, AppRecord, Fact, NetworkView};
 
-/// A switch of this worker: a small number, used again when the switch is gone. An index for tables.
+/// Index of a connected switch of this worker: a small number for tables, reused after the switch has disconnected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SwitchIndex(pub u32);
 
 impl SwitchIndex {
-    /// The number as an index.
+    /// The index for a slice.
     #[inline]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Where an application stands when it hears something: when, from which switch, and how to answer.
+/// The context in which an application handles a message: the time, the switch that sent it, and ways to answer.
 #[derive(Debug)]
 pub struct Ctx<'t> {
-    /// The time of this turn.
+    /// The time at which this event-loop iteration began.
     pub now: Instant,
-    /// The switch that was heard.
+    /// Index of the switch.
     pub switch_index: SwitchIndex,
-    /// Its identity.
+    /// Datapath id of the switch.
     pub datapath_id: DatapathId,
-    /// To that switch. Free: encodes into its transmit buffer.
+    /// Encodes messages into the switch's transmit buffer, without allocation.
     pub switch: Encoder<'t>,
-    /// All else.
+    /// The rest of the network.
     pub network: &'t mut Network,
-    ahead: &'t mut Vec<u8>,
+    urgent: &'t mut Vec<u8>,
 }
 
 impl<'t> Ctx<'t> {
-    /// For engines: what is said goes to `here`, before all that waits to `ahead`, and beyond to `network`.
+    /// For engines: messages go to `switch`, those that overtake its backlog to `urgent`, and all others to `network`.
     #[inline]
     pub fn new(
         now: Instant,
         switch_index: SwitchIndex,
         datapath_id: DatapathId,
         switch: Encoder<'t>,
-        ahead: &'t mut Vec<u8>,
+        urgent: &'t mut Vec<u8>,
         network: &'t mut Network,
     ) -> Self {
-        Self { now, switch_index, datapath_id, switch, network, ahead }
+        Self { now, switch_index, datapath_id, switch, network, urgent }
     }
 
-    /// To that switch, before all that waits to be sent: for what says whether a link is alive, and for little else.
+    /// Encodes messages that overtake everything that waits to be sent to the switch. For probes of links and the like,
+    /// which are useless if they are late.
     pub fn urgent(&mut self) -> Encoder<'_> {
-        self.switch.with_buffer(self.ahead)
+        self.switch.with_buffer(self.urgent)
     }
 
-    /// What is known of the whole network.
+    /// The view of the whole network.
     #[inline]
     pub fn view(&self) -> &NetworkView {
         self.network.view()
     }
 
-    /// How long the switch takes to answer, there and back: [`Network::rtt`].
+    /// Smoothed round-trip time to the switch. See [`Network::rtt`].
     #[inline]
     pub fn rtt(&self) -> Option<Duration> {
         self.network.rtt(self.switch_index)
     }
 
-    /// Asks the switch for statistics or descriptions; [`App::on_multipart_reply`](crate::App::on_multipart_reply) hears the
-    /// answer. Returns the transaction id.
+    /// Sends a multipart request for statistics or descriptions; returns its transaction id. The reply comes to
+    /// [`App::on_multipart_reply`](crate::App::on_multipart_reply).
     ///
     /// # Errors
-    /// Names what the version of the switch cannot say.
+    /// Names what the version of the switch cannot express.
     pub fn request(&mut self, request: MultipartRequest) -> Result<u32, EncodeError> {
-        let asked = Multipart { flags: MultipartFlags::default(), body: request };
-        self.switch.encode(&Message::MultipartRequest(asked))
+        let request = Multipart { flags: MultipartFlags::default(), body: request };
+        self.switch.encode(&Message::MultipartRequest(request))
     }
 
-    /// Reads what [`App::on_multipart_reply`](crate::App::on_multipart_reply) was told.
+    /// Parses the body that [`App::on_multipart_reply`](crate::App::on_multipart_reply) is given.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// What is malformed, and where.
     ///
     /// # Cost
-    /// Allocates what it holds.
+    /// Allocates the lists in it.
     pub fn parse_reply(
         &self,
         kind: MultipartType,
@@ -92,12 +93,22 @@ impl<'t> Ctx<'t> {
         MultipartReply::read(self.switch.version(), kind, body)
     }
 
-    /// Says that something is so from now on: [`Network::publish`].
+    /// Publishes a fact to all applications of all workers. See [`Network::publish`].
     pub fn publish(&mut self, fact: Fact) -> bool {
         self.network.publish(self.now, fact)
     }
 
-    /// To any switch: [`Network::send_to`].
+    /// Publishes a value of a record of an application. See [`Network::publish_record`].
+    pub fn publish_record<T: AppRecord>(&mut self, key: T::Key, value: Option<T>) -> bool {
+        self.network.publish_record(self.now, key, value)
+    }
+
+    /// Publishes an event of an application. See [`Network::publish_event`].
+    pub fn publish_event<E: AppEvent>(&mut self, event: E) {
+        self.network.publish_event(self.now, event);
+    }
+
+    /// Sends a message to any switch. See [`Network::send_to`].
     pub fn send_to(&mut self, to: DatapathId, message: Message) {
         self.network.send_to(to, message);
     }

@@ -1,4 +1,4 @@
-//! What an application has of the world beyond the switch that it hears.
+//! What an application can reach beyond the switch whose message it handles: the view, other switches, other workers.
 
 use std::time::{Duration, Instant};
 
@@ -6,42 +6,44 @@ use sluice_openflow::{DatapathId, Message};
 
 use crate::ctx::SwitchIndex;
 use crate::fast_path_hosts::FastPathHosts;
-use crate::view::{Fact, NetworkView, PublishedFact, Stamp};
+use crate::view::{
+    AppEvent, AppRecord, EventFact, Fact, NetworkView, PublishedFact, RecordFact, Stamp,
+};
 
-/// How often what is long gone is forgotten.
-const SWEEP: Duration = Duration::from_secs(10);
+/// How often entries of the view that were removed long ago are forgotten.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Sentences that are kept for the log in one turn; the rest is counted.
+/// Log lines that are kept in one event-loop iteration. More are only counted.
 const REPORTS_MAX: usize = 16;
 
-/// The network as this worker knows it, and what is said to those who are not being heard: switches, and workers.
+/// The network as this worker knows it, and what it sends to other switches and publishes to other workers.
 #[derive(Debug)]
 pub struct Network {
     view: NetworkView,
-    residents: FastPathHosts,
-    mail: Vec<(DatapathId, Message)>,
-    told: Vec<PublishedFact>,
+    fast_path_hosts: FastPathHosts,
+    messages: Vec<(DatapathId, Message)>,
+    published: Vec<PublishedFact>,
     reports: Vec<String>,
     unreported: u64,
-    /// By the number of the switch.
+    /// By [`SwitchIndex`].
     rtts: Vec<Option<Duration>>,
     worker: usize,
-    swept: Option<Instant>,
+    expired: Option<Instant>,
 }
 
 impl Network {
-    /// That of worker `worker`, in which nothing is known.
+    /// An empty network, of worker `worker`.
     pub fn new(worker: usize) -> Self {
         Self {
             view: NetworkView::default(),
-            residents: FastPathHosts::default(),
-            mail: Vec::new(),
-            told: Vec::new(),
+            fast_path_hosts: FastPathHosts::default(),
+            messages: Vec::new(),
+            published: Vec::new(),
             reports: Vec::new(),
             unreported: 0,
             rtts: Vec::new(),
             worker,
-            swept: None,
+            expired: None,
         }
     }
 
@@ -50,35 +52,35 @@ impl Network {
         self.worker
     }
 
-    /// What is known.
+    /// The view of the whole network.
     #[inline]
     pub fn view(&self) -> &NetworkView {
         &self.view
     }
 
-    /// Hosts at the switches of this worker of which an ordinary frame says nothing new, for who answers such frames.
+    /// Hosts at switches of this worker whose ordinary frames may be forwarded on the fast path.
     #[inline]
     pub fn fast_path_hosts(&mut self) -> &mut FastPathHosts {
-        &mut self.residents
+        &mut self.fast_path_hosts
     }
 
-    /// Both, to ask one while the other changes.
+    /// [`view`](Self::view) and [`fast_path_hosts`](Self::fast_path_hosts) at the same time.
     #[inline]
     pub fn view_and_fast_path_hosts(&mut self) -> (&NetworkView, &mut FastPathHosts) {
-        (&self.view, &mut self.residents)
+        (&self.view, &mut self.fast_path_hosts)
     }
 
-    /// To any switch, whoever's it is. What a switch of its version cannot express is logged and left out;
-    /// a switch that is not there hears nothing.
+    /// Sends a message to any switch, be it one of this worker or of another. If the switch's version cannot express the
+    /// message, it is logged and dropped; if the switch is not connected, the message is lost.
     ///
     /// # Cost
-    /// A copy and, if another worker holds the switch, a hop between cores.
+    /// A copy and, if another worker serves the switch, a hop between cores.
     pub fn send_to(&mut self, to: DatapathId, message: Message) {
-        self.mail.push((to, message));
+        self.messages.push((to, message));
     }
 
-    /// Says that something is so from now on, to all applications of all workers. What is known already is not said
-    /// again. Whether anything is otherwise than before.
+    /// Publishes a fact to all applications of all workers, this one included, unless the view says the same already.
+    /// Returns whether the view has changed.
     ///
     /// # Cost
     /// A copy, and a hop between cores for every other worker.
@@ -87,91 +89,118 @@ impl Network {
             return false;
         }
         let stamp = Stamp::new(now, self.worker).after(self.view.stamp_of(&fact));
-        let told = PublishedFact { stamp, fact };
-        let is_new = self.apply(&told);
-        if is_new {
-            self.told.push(told);
+        let published = PublishedFact { stamp, fact };
+        let has_changed = self.apply(&published);
+        if has_changed {
+            self.published.push(published);
         }
-        is_new
+        has_changed
     }
 
-    /// How long a switch of this worker takes to answer, there and back, if an application has measured it. What took
-    /// longer than before counts at once, what took less bit by bit: it is for those who wait for an answer.
+    /// Publishes that the value of an application's record is `value` from now on, or that it is removed. Returns whether
+    /// it was another before.
+    ///
+    /// # Cost
+    /// As [`publish`](Self::publish), and an allocation; nothing if the value is the same.
+    pub fn publish_record<T: AppRecord>(
+        &mut self,
+        now: Instant,
+        key: T::Key,
+        value: Option<T>,
+    ) -> bool {
+        if self.view.record::<T>(key) == value.as_ref() {
+            return false;
+        }
+        self.publish(now, Fact::Record(RecordFact::new(key, value)))
+    }
+
+    /// Publishes an event of an application. It reaches [`App::on_fact`](crate::App::on_fact) on all workers, and no view
+    /// keeps it.
+    ///
+    /// # Cost
+    /// As [`publish`](Self::publish), and an allocation.
+    pub fn publish_event<E: AppEvent>(&mut self, now: Instant, event: E) {
+        self.publish(now, Fact::Event(EventFact::new(event)));
+    }
+
+    /// Smoothed round-trip time to a switch of this worker, if an application measures it. A longer sample counts at once,
+    /// a shorter one by an eighth, so that waiting for this long is safe.
     #[inline]
     pub fn rtt(&self, sw: SwitchIndex) -> Option<Duration> {
         self.rtts.get(sw.index()).copied().flatten()
     }
 
-    /// Notes how long a switch of this worker took to answer.
-    pub fn record_rtt(&mut self, sw: SwitchIndex, took: Duration) {
+    /// Records a sample of the round-trip time to a switch of this worker.
+    pub fn record_rtt(&mut self, sw: SwitchIndex, sample: Duration) {
         if self.rtts.len() <= sw.index() {
             self.rtts.resize(sw.index() + 1, None);
         }
         if let Some(rtt) = self.rtts.get_mut(sw.index()) {
-            *rtt = Some(rtt.map_or(took, |rtt| took.max((rtt * 7 + took) / 8)));
+            *rtt = Some(rtt.map_or(sample, |rtt| sample.max((rtt * 7 + sample) / 8)));
         }
     }
 
-    /// Forgets how long a switch takes to answer, whose number will be another's.
+    /// Forgets the round-trip time to a switch that has disconnected: its index will be reused.
     pub fn forget_rtt(&mut self, sw: SwitchIndex) {
         if let Some(rtt) = self.rtts.get_mut(sw.index()) {
             *rtt = None;
         }
     }
 
-    /// Says to people that something is wrong in the network: one line of the log, of which there are only so many. For
-    /// what happens once in a while; what happens for each packet is counted.
-    pub fn report(&mut self, sentence: impl FnOnce() -> String) {
+    /// Logs a warning. For rare events: in one event-loop iteration only the first few lines are kept, and the others
+    /// counted.
+    pub fn report(&mut self, line: impl FnOnce() -> String) {
         if self.reports.len() < REPORTS_MAX {
-            self.reports.push(sentence());
+            self.reports.push(line());
         } else {
             self.unreported += 1;
         }
     }
 
-    /// For engines: takes what is for the log since it was asked last, and how much more there was.
+    /// For engines: takes the log lines of this iteration, and how many more there were.
     pub fn take_reports(&mut self) -> (Vec<String>, u64) {
         (std::mem::take(&mut self.reports), std::mem::take(&mut self.unreported))
     }
 
-    /// For engines: what another worker said. Whether anything is otherwise than before.
-    pub fn apply_remote(&mut self, told: &PublishedFact) -> bool {
-        self.apply(told)
+    /// For engines: applies a fact that another worker published. Returns whether the view has changed.
+    pub fn apply_remote(&mut self, published: &PublishedFact) -> bool {
+        self.apply(published)
     }
 
-    /// Takes a fact in; who leaves its place is no resident there any more. Whether anything is otherwise than before.
-    fn apply(&mut self, told: &PublishedFact) -> bool {
-        let Fact::Host(id, host) = &told.fact else { return self.view.apply(told) };
+    /// Applies a fact. A host that has left its port is removed from the fast path there.
+    fn apply(&mut self, published: &PublishedFact) -> bool {
+        let Fact::Host(id, host) = &published.fact else { return self.view.apply(published) };
         let old = self.view.host(*id).map(|old| old.at);
-        let is_new = self.view.apply(told);
+        let has_changed = self.view.apply(published);
         let left = old.filter(|&old| host.as_ref().is_none_or(|host| host.at != old));
-        if let Some(left) = left.filter(|_| is_new) {
-            self.residents.remove(left.switch, *id);
+        if let Some(left) = left.filter(|_| has_changed) {
+            self.fast_path_hosts.remove(left.switch, *id);
         }
-        is_new
+        has_changed
     }
 
-    /// For engines: takes what was written to switches.
+    /// For engines: takes the messages to switches.
     pub fn take_messages(&mut self) -> Vec<(DatapathId, Message)> {
-        std::mem::take(&mut self.mail)
+        std::mem::take(&mut self.messages)
     }
 
-    /// For engines: takes what was told since it was asked last.
+    /// For engines: takes the facts that were published here.
     pub fn take_facts(&mut self) -> Vec<PublishedFact> {
-        std::mem::take(&mut self.told)
+        std::mem::take(&mut self.published)
     }
 
-    /// For engines: whether there is no mail, no fact and no line of the log to carry.
+    /// For engines: whether there is no message, no fact and no log line to take.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.mail.is_empty() && self.told.is_empty() && self.reports.is_empty()
+        self.messages.is_empty() && self.published.is_empty() && self.reports.is_empty()
     }
 
-    /// For engines: lets time pass.
-    pub fn on_tick(&mut self, now: Instant) {
-        if self.swept.is_none_or(|swept| now.saturating_duration_since(swept) >= SWEEP) {
-            self.swept = Some(now);
-            self.view.sweep(now);
+    /// For engines: forgets what was removed from the view long ago. Cheap if called often.
+    pub fn expire(&mut self, now: Instant) {
+        let is_due = |expired| now.saturating_duration_since(expired) >= EXPIRY_INTERVAL;
+        if self.expired.is_none_or(is_due) {
+            self.expired = Some(now);
+            self.view.expire(now);
         }
     }
 }
@@ -183,14 +212,19 @@ mod tests {
     use super::*;
     use crate::view::{Host, HostId, SwitchPort};
 
+    fn now() -> Instant {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        Instant::now()
+    }
+
     #[test]
-    fn an_answer_that_takes_longer_counts_at_once_and_a_quicker_one_bit_by_bit() {
+    fn a_longer_round_trip_counts_at_once_and_a_shorter_one_by_an_eighth() {
         let (mut network, ms) = (Network::new(0), Duration::from_millis);
-        let mut measured = |took| {
-            network.record_rtt(SwitchIndex(3), ms(took));
+        let mut record = |sample| {
+            network.record_rtt(SwitchIndex(3), ms(sample));
             network.rtt(SwitchIndex(3)).unwrap()
         };
-        assert_eq!([measured(80), measured(160), measured(80)], [ms(80), ms(160), ms(150)]);
+        assert_eq!([record(80), record(160), record(80)], [ms(80), ms(160), ms(150)]);
         network.forget_rtt(SwitchIndex(3));
         assert_eq!((network.rtt(SwitchIndex(3)), network.rtt(SwitchIndex(4))), (None, None));
     }
@@ -205,39 +239,80 @@ mod tests {
         Fact::Host(ID, Some(Host { at: at(port), addrs: vec![] }))
     }
 
-    /// It is not told to others, so it must not hold against them either.
+    /// It is not sent to the other workers, so it must not have a later stamp than they know.
     #[test]
-    fn what_is_known_and_said_again_is_not_said_later() {
-        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
-        let now = Instant::now();
+    fn publishing_what_is_known_does_not_change_its_stamp() {
+        let now = now();
         let ms = |n| now + Duration::from_millis(n);
         let [mut here, mut there] = [Network::new(0), Network::new(1)];
         for (network, at, port) in [(&mut here, 1, 1), (&mut there, 2, 2)] {
             assert!(network.publish(ms(at), host(port)));
         }
         assert!(!here.publish(ms(3), host(1)));
-        let [said, other] = [&mut here, &mut there].map(Network::take_facts);
-        assert_eq!((said.len(), other.len()), (1, 1));
-        assert!(!there.apply_remote(&said[0]) && here.apply_remote(&other[0]));
+        let [own, other] = [&mut here, &mut there].map(Network::take_facts);
+        assert_eq!((own.len(), other.len()), (1, 1));
+        assert!(!there.apply_remote(&own[0]) && here.apply_remote(&other[0]));
         assert_eq!([here, there].map(|network| network.view().host(ID).unwrap().at), [at(2); 2]);
     }
 
-    /// Two workers in a turn that began at one time: who has heard the other comes after it.
+    /// Two workers whose iterations began at the same time.
     #[test]
-    fn who_has_heard_a_fact_comes_after_it() {
-        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
-        let now = Instant::now();
+    fn a_fact_is_later_than_the_one_that_its_publisher_knew() {
+        let now = now();
         let mut workers = [Network::new(0), Network::new(1)];
         for n in 1..10 {
-            let (teller, other) = (n % 2, (n + 1) % 2);
+            let (publisher, other) = (n % 2, (n + 1) % 2);
             let port = u32::try_from(n).unwrap();
-            assert!(workers[teller].publish(now, host(port)), "{n}");
-            for told in workers[teller].take_facts() {
-                assert!(workers[other].apply_remote(&told), "{n}");
+            assert!(workers[publisher].publish(now, host(port)), "{n}");
+            for published in workers[publisher].take_facts() {
+                assert!(workers[other].apply_remote(&published), "{n}");
             }
             for network in &workers {
                 assert_eq!(network.view().host(ID).map(|host| host.at), Some(at(port)));
             }
         }
+    }
+
+    #[derive(Debug, Clone, PartialEq)]
+    struct Quota(u32);
+
+    impl AppRecord for Quota {
+        type Key = DatapathId;
+    }
+
+    #[derive(Debug, PartialEq)]
+    struct Alarm(&'static str);
+
+    impl AppEvent for Alarm {}
+
+    #[test]
+    fn a_record_reaches_other_workers_once_and_can_be_removed() {
+        let (now, id) = (now(), DatapathId(7));
+        let [mut here, mut there] = [Network::new(0), Network::new(1)];
+        assert!(!here.publish_record::<Quota>(now, id, None));
+        assert!(here.publish_record(now, id, Some(Quota(5))));
+        assert!(!here.publish_record(now, id, Some(Quota(5))));
+        let facts = here.take_facts();
+        assert_eq!(facts[0].fact.record::<Quota>(), Some((id, Some(&Quota(5)))));
+        assert_eq!((facts.len(), facts[0].fact.event::<Alarm>()), (1, None));
+        assert!(there.apply_remote(&facts[0]) && !there.apply_remote(&facts[0]));
+        assert_eq!(there.view().record(id), Some(&Quota(5)));
+        assert!(there.publish_record::<Quota>(now, id, None));
+        assert!(here.apply_remote(&there.take_facts()[0]));
+        assert_eq!(here.view().records::<Quota>().count(), 0);
+    }
+
+    #[test]
+    fn an_event_reaches_other_workers_each_time_and_is_kept_nowhere() {
+        let now = now();
+        let [mut here, mut there] = [Network::new(0), Network::new(1)];
+        for _ in 0..2 {
+            here.publish_event(now, Alarm("fire"));
+            let facts = here.take_facts();
+            assert_eq!(facts[0].fact.event(), Some(&Alarm("fire")));
+            assert_eq!(facts[0].fact.record::<Quota>(), None);
+            assert!(there.apply_remote(&facts[0]));
+        }
+        assert!(here.is_idle() && there.is_idle());
     }
 }

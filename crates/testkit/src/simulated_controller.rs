@@ -234,7 +234,7 @@ impl<A: App> Worker<A> {
     /// Runs the timers of all connections. Returns those that timed out.
     fn tick(&mut self, cfg: &Config, now: Instant, replies: &mut Replies) -> Vec<Conn> {
         let mut timed_out = Vec::new();
-        self.network.on_tick(now);
+        self.network.expire(now);
         for (n, slot) in self.connections.iter_mut().enumerate() {
             let Some(connection) = slot else { continue };
             let (conn, mut urgent) = (connection.conn, Vec::new());

@@ -250,7 +250,7 @@ impl<A: App> SimulatedNetwork<A> {
     fn tick(&mut self) {
         self.last_tick = self.now;
         for worker in &mut self.workers {
-            worker.network.on_tick(self.now);
+            worker.network.expire(self.now);
             worker.app.on_iteration(self.now);
         }
         for n in 0..self.switches.len() {

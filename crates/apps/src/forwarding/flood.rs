@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{DatapathId, PortNo};
-use sluice_sdk::view::{NetworkView, PortRole, Stage, SwitchPort};
+use sluice_sdk::view::{NetworkView, PortRole, SwitchPort};
 
 use super::routes::Routes;
+use super::tree::{self, SpanningTree, StaleTreePort, TreePhase};
 
 /// A frame that is seen again elsewhere within this time came round by a way that we do not know.
 const ROUND: Duration = Duration::from_millis(100);
@@ -52,7 +53,7 @@ impl Edges {
         routes: &mut Routes,
         id: DatapathId,
     ) -> Arc<[Outlets]> {
-        let versions = (view.version(), view.trees_version());
+        let versions = tree::version(view);
         if self.versions != Some(versions) {
             self.versions = Some(versions);
             self.areas.clear();
@@ -62,9 +63,9 @@ impl Edges {
         }
         let ids = routes.area(view, id);
         // What leads to a switch that may still pass on what comes in is for no host.
-        let tree = view.tree().filter(|tree| tree.stage != Stage::Gone);
+        let tree = SpanningTree::of(view).filter(|tree| tree.phase != TreePhase::Removed);
         let links: HashSet<_> = tree.iter().flat_map(|tree| tree.links.iter().flatten()).collect();
-        let is_open = |at| links.contains(&at) || view.is_old_link(at);
+        let is_open = |at| links.contains(&at) || view.record::<StaleTreePort>(at).is_some();
         let is_outlet = |at| is_edge(view, at) && !is_open(at);
         let outlets = |&switch: &DatapathId| {
             let ports = view.switch(switch).into_iter().flat_map(|view| view.ports.keys().copied());

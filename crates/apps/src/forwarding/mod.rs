@@ -31,10 +31,10 @@ use flood::{Edges, Floods, is_edge};
 use local::Local;
 use repair::Repair;
 use routes::Routes;
-use simpler::Retries;
+use simpler::{RefusedMatch, Retries};
 use switches::Switches;
-pub use tree::Flooding;
 use tree::Trees;
+pub use tree::{Flooding, SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 use waiting::Waiting;
 
 /// How forwarding is set.
@@ -297,10 +297,11 @@ impl App for Forwarding {
         match told.fact {
             Fact::Port(at, _) => self.counts.repaired += self.switches.settle(at, now, network),
             Fact::Switch(id, _) => self.moved(id, now, network.view()),
-            Fact::Unable(id, rank) => {
-                self.counts.repaired += self.told_unable(id, rank, now, network);
-            }
             _ => {}
+        }
+        if let Some((id, refused)) = told.fact.record::<RefusedMatch>() {
+            let rank = refused.map(|refused| refused.rank);
+            self.counts.repaired += self.told_unable(id, rank, now, network);
         }
     }
 

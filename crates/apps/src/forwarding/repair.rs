@@ -144,12 +144,7 @@ impl Repair {
                     }
                 })
             }
-            Fact::Switch(..)
-            | Fact::Heard(..)
-            | Fact::Unable(..)
-            | Fact::Old(..)
-            | Fact::Tree(_)
-            | Fact::Stand(..) => None,
+            Fact::Switch(..) | Fact::Record(_) | Fact::Event(_) => None,
         };
         gone.map_or(0, |gone| self.begin(gone, now, switches, network))
     }

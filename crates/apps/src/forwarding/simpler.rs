@@ -8,12 +8,33 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{DatapathId, ErrorMsg, ErrorType};
-use sluice_sdk::view::{Fact, NetworkView};
+use sluice_sdk::view::{AppRecord, NetworkView};
 use sluice_sdk::{Ctx, Network};
 
 use super::repair::{AGAIN_AFTER, Gone};
 use super::rules::Named;
 use super::{Config, Forwarding, Matching, rules, say};
+
+/// The simplest form of flow entry whose match a switch has refused.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct RefusedMatch {
+    /// [`Matching::rank`] of that form.
+    pub(super) rank: u8,
+}
+
+impl AppRecord for RefusedMatch {
+    type Key = DatapathId;
+}
+
+/// The rank of the simplest form that a switch has refused, if it has refused any.
+pub(super) fn refused_rank(view: &NetworkView, id: DatapathId) -> Option<u8> {
+    view.record(id).map(|&RefusedMatch { rank }| rank)
+}
+
+/// [`refused_rank`] of all switches that have refused any.
+fn refused_ranks(view: &NetworkView) -> impl Iterator<Item = u8> {
+    view.records().map(|(_, &RefusedMatch { rank })| rank)
+}
 
 impl Matching {
     /// From the finest to the simplest.
@@ -117,15 +138,15 @@ impl Forwarding {
         let next = refused.and_then(|form| Matching::of_rank(form.rank() + 1));
         let (Some(refused), Some(next)) = (refused, next) else { return false };
         let (id, reason, view) = (ctx.datapath_id, error.reason, ctx.view());
-        if view.unable(id).is_some_and(|known| known >= refused.rank()) {
+        if refused_rank(view, id).is_some_and(|known| known >= refused.rank()) {
             return true;
         }
         let is_step = next.rank() > self.cfg.matching.rank()
-            && view.unable_ranks().all(|known| known < refused.rank());
-        if !is_step && view.unable_ranks().count() >= UNABLE_MAX {
+            && refused_ranks(view).all(|known| known < refused.rank());
+        if !is_step && refused_ranks(view).count() >= UNABLE_MAX {
             return true;
         }
-        ctx.publish(Fact::Unable(id, Some(refused.rank())));
+        ctx.publish_record(id, Some(RefusedMatch { rank: refused.rank() }));
         if is_step {
             ctx.network.report(|| {
                 let (refused, next) = (refused.name(), next.name());
@@ -137,7 +158,7 @@ impl Forwarding {
 
     /// A switch has left, or has come again: after a while, it is not held against it any more what it refused before.
     pub(super) fn moved(&mut self, id: DatapathId, now: Instant, view: &NetworkView) {
-        if view.unable(id).is_some() {
+        if refused_rank(view, id).is_some() {
             let due = now + self.retries.time(self.cfg.refused_retry);
             self.retries.due.insert(id, due);
         }
@@ -156,7 +177,7 @@ impl Forwarding {
     /// Forgets what switches refused that have left, or have come again, a while ago. All workers do, and agree.
     pub(super) fn forget_unable(&mut self, ctx: &mut Ctx<'_>) {
         for id in self.retries.take_due(ctx.now) {
-            ctx.publish(Fact::Unable(id, None));
+            ctx.publish_record::<RefusedMatch>(id, None);
         }
     }
 
@@ -173,7 +194,7 @@ impl Forwarding {
         if network.view().switch(id).is_none() {
             self.moved(id, now, network.view());
         }
-        let most = network.view().unable_ranks().max();
+        let most = refused_ranks(network.view()).max();
         self.simplest = most.map_or(0, |rank| rank.saturating_add(1));
         let (old, new) = (self.cfg.matching, simplified(&self.configured, self.simplest).matching);
         if new == old {

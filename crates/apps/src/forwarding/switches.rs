@@ -12,6 +12,7 @@ use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::flood::is_edge;
 use super::rules::{self, Named};
+use super::simpler::refused_rank;
 
 /// Rules that a switch is asked for; one that has more is not asked. They fit `session.multipart_bytes_max`.
 const RULES_MAX: u32 = 16_384;
@@ -66,7 +67,7 @@ impl Switches {
         let named = Named::of(ctx.switch.version());
         let claims = BTreeMap::new();
         let says_ipv6 = rules::says_ipv6(ctx.switch.version());
-        let is_unable = ctx.view().unable(ctx.datapath_id).is_some();
+        let is_unable = refused_rank(ctx.view(), ctx.datapath_id).is_some();
         let (sw, refuses_until, asked) = (ctx.switch_index, None, Asked::Not(ctx.now));
         let own = Own { sw, named, says_ipv6, refuses_until, is_unable, asked, claims };
         self.began.get_or_insert(ctx.now);

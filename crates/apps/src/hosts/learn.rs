@@ -71,7 +71,7 @@ impl Hosts {
         }
         let max = self.cfg.hosts_max as usize;
         // Those that are gone are remembered for a while, and need memory as well.
-        if view.hosts_len() >= max || view.hosts_remembered() >= max.saturating_mul(2) {
+        if view.host_count() >= max || view.host_entry_count() >= max.saturating_mul(2) {
             self.counts.full.report(now, network, || {
                 format!("{at}: {id} is not learnt, as {max} hosts are known: hosts.hosts_max")
             });
@@ -165,7 +165,7 @@ impl Hosts {
         network: &mut Network,
     ) -> Met {
         let is_open = self.table.get(id).is_some_and(|known| known.trust(addr) == Trust::None);
-        if is_open && network.view().host_of(addr, id.vlan).is_none() {
+        if is_open && network.view().host_by_addr(addr, id.vlan).is_none() {
             self.add(id, addr, Trust::Guessed, now, network);
         }
         Met::Here
@@ -182,7 +182,7 @@ impl Hosts {
         let Some(host) = network.view().host(id) else { return Met::Here };
         let at = host.at;
         let (view, residents) = network.view_and_fast_path_hosts();
-        match view.host_of(addr, id.vlan) {
+        match view.host_by_addr(addr, id.vlan) {
             Some((owner, host)) if owner == id => {
                 if self.table.get(id).is_some_and(|known| known.trust(addr) == Trust::Guessed) {
                     let stated = Some((addr, Trust::Stated));
@@ -319,7 +319,9 @@ impl Hosts {
                 None if view.host(id).is_some_and(|host| host.at == claim.to) => {
                     self.go(id, claim.from, now, network);
                 }
-                Some(addr) if view.host_of(addr, id.vlan).is_some_and(|(by, _)| by == claim.by) => {
+                Some(addr)
+                    if view.host_by_addr(addr, id.vlan).is_some_and(|(by, _)| by == claim.by) =>
+                {
                     self.drop_addr(claim.by, addr, now, network);
                     self.add(id, addr, Trust::Stated, now, network);
                 }
@@ -388,6 +390,6 @@ fn is_ours(mac: MacAddr) -> bool {
 fn addrs_of(id: HostId, view: &NetworkView) -> Vec<IpAddr> {
     let addrs = view.host(id).into_iter().flat_map(|host| host.addrs.iter().copied());
     addrs
-        .filter(|&addr| view.host_of(addr, id.vlan).is_some_and(|(owner, _)| owner == id))
+        .filter(|&addr| view.host_by_addr(addr, id.vlan).is_some_and(|(owner, _)| owner == id))
         .collect()
 }

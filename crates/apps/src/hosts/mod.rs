@@ -6,6 +6,7 @@
 
 mod contest;
 mod counts;
+mod evidence;
 mod learn;
 mod packet;
 mod speech;
@@ -17,13 +18,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{Action, DatapathId, Ethernet, Features, PacketIn, PacketOut, PortNo};
-use sluice_sdk::view::{
-    Fact, Heard, HostId, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort,
-};
+use sluice_sdk::view::{Fact, HostId, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
 use contest::{Claims, Moves};
 use counts::Counts;
+use evidence::HostEvidence;
 use learn::Met;
 use speech::Ends;
 use table::{Due, Patience, Table};
@@ -170,7 +170,7 @@ impl Hosts {
             if eth.dst == speech::VERIFY
                 && let Topic::Reply(Some(addr)) = topic
             {
-                ctx.publish(Fact::Heard(id, Heard::Answered(at, addr)));
+                ctx.publish_event(HostEvidence::ProbeAnswered { host: id, at, addr });
             }
             return let_go(p, ctx);
         }
@@ -188,7 +188,7 @@ impl Hosts {
             Topic::Lease(mac, addr) => {
                 let client = HostId { mac, ..id };
                 if ctx.view().host(client).is_some_and(|host| !host.addrs.contains(&addr)) {
-                    ctx.publish(Fact::Heard(client, Heard::Leased(addr)));
+                    ctx.publish_event(HostEvidence::AddressLeased { host: client, addr });
                 }
                 Met::Here
             }
@@ -214,7 +214,7 @@ impl Hosts {
             return Verdict::Continue;
         }
         let at = SwitchPort::new(ctx.datapath_id, p.in_port);
-        let known = ctx.view().host_of(target, eth.vlan);
+        let known = ctx.view().host_by_addr(target, eth.vlan);
         let Some((id, host)) = known.filter(|(_, host)| host.at != at) else {
             return Verdict::Continue;
         };
@@ -433,20 +433,16 @@ impl App for Hosts {
                     self.check_ports(*id, now, network);
                 }
             }
-            Fact::Heard(id, Heard::Answered(at, addr)) => {
-                self.answered(*id, (*at, *addr), now, network);
+            Fact::Port(..) | Fact::Link(..) | Fact::Record(_) | Fact::Event(_) => {}
+        }
+        match told.fact.event() {
+            Some(&HostEvidence::ProbeAnswered { host, at, addr }) => {
+                self.answered(host, (at, addr), now, network);
             }
-            Fact::Heard(id, Heard::Leased(addr)) => {
-                if self.table.get(*id).is_some() {
-                    self.believe(*id, *addr, now, network);
-                }
+            Some(&HostEvidence::AddressLeased { host, addr }) if self.table.get(host).is_some() => {
+                self.believe(host, addr, now, network);
             }
-            Fact::Port(..)
-            | Fact::Link(..)
-            | Fact::Unable(..)
-            | Fact::Old(..)
-            | Fact::Tree(_)
-            | Fact::Stand(..) => {}
+            Some(HostEvidence::AddressLeased { .. }) | None => {}
         }
     }
 

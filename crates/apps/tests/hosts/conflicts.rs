@@ -133,7 +133,7 @@ fn a_stolen_ip_address_is_reported() {
         assert_eq!(net.addrs(mac('b')), ["10.0.0.2", "10.0.0.1"], "it is obeyed");
         let vlan = sluice_openflow::VlanId(0);
         for worker in &net.workers {
-            let (owner, _) = worker.network.view().host_of(ip("10.0.0.1"), vlan).unwrap();
+            let (owner, _) = worker.network.view().host_by_addr(ip("10.0.0.1"), vlan).unwrap();
             assert_eq!(owner.mac, mac('b'));
         }
         must_be_asked(net, a);
@@ -142,7 +142,7 @@ fn a_stolen_ip_address_is_reported() {
         assert!(reports[0].contains("02:00:00:00:00:62 claims 10.0.0.1, which"), "{reports:?}");
         assert_eq!(net.addrs(mac('a')), ["10.0.0.1"], "who answers has it");
         for worker in &net.workers {
-            let (owner, _) = worker.network.view().host_of(ip("10.0.0.1"), vlan).unwrap();
+            let (owner, _) = worker.network.view().host_by_addr(ip("10.0.0.1"), vlan).unwrap();
             assert_eq!(owner.mac, mac('a'));
         }
         let theft = who_has(mac('b'), "10.0.0.1", "10.0.0.1");

@@ -77,7 +77,8 @@ fn addresses_come_from_arp_neighbour_discovery_and_dhcp() {
         assert!(net.addrs(mac('a')).contains(&"10.0.0.77".to_owned()));
         assert_eq!(net.gauge("hosts_addresses"), 6);
         for worker in &net.workers {
-            let owner = worker.network.view().host_of(ip("10.0.0.77"), sluice_openflow::VlanId(0));
+            let owner =
+                worker.network.view().host_by_addr(ip("10.0.0.77"), sluice_openflow::VlanId(0));
             assert_eq!(owner.unwrap().0.mac, mac('a'));
         }
     });

@@ -119,8 +119,8 @@ fn check(net: &Net, cfg: &Config, seed: u64) {
     let mut all = HashSet::new();
     for worker in &net.workers {
         let view = worker.network.view();
-        assert!(view.hosts_len() <= cfg.hosts_max as usize, "seed {seed}");
-        assert!(view.hosts_remembered() <= 2 * cfg.hosts_max as usize, "seed {seed}");
+        assert!(view.host_count() <= cfg.hosts_max as usize, "seed {seed}");
+        assert!(view.host_entry_count() <= 2 * cfg.hosts_max as usize, "seed {seed}");
         for (id, host) in view.hosts() {
             assert!(host.addrs.len() <= usize::from(cfg.addrs_max), "seed {seed}");
             assert!(!id.mac.is_group(), "seed {seed}");
@@ -142,7 +142,7 @@ fn check_owners(net: &Net, seed: u64) {
     for n in 0..30 {
         let addr = ip(&format!("10.0.0.{n}"));
         let owner =
-            |worker: &Worker| worker.network.view().host_of(addr, VlanId(0)).map(|(id, _)| id);
+            |worker: &Worker| worker.network.view().host_by_addr(addr, VlanId(0)).map(|(id, _)| id);
         let owners: HashSet<_> = net.workers.iter().map(owner).collect();
         assert_eq!(owners.len(), 1, "seed {seed}: workers disagree about {addr}");
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sluice_apps::forwarding::{self, Flooding};
+use sluice_apps::forwarding::{SpanningTree, TreePhase};
 use sluice_apps::{Config, Stack, stack};
 use sluice_emu::link::Settings;
 use sluice_emu::net::{Family, Fault, Net, Options, Pings};
@@ -15,7 +16,6 @@ use sluice_emu::switch::Plan;
 use sluice_emu::topology::Topology;
 use sluice_openflow::{Version, Versions};
 use sluice_sdk::App;
-use sluice_sdk::view::{Stage, Tree};
 use sluice_testkit::SimulatedController;
 
 /// In which everything is discovered, and a tree stands if one is wanted.
@@ -70,8 +70,9 @@ impl Story {
 
     /// The tree as all workers know it.
     #[track_caller]
-    fn tree(&self) -> Option<Tree> {
-        let mut trees = self.net.controller().networks().map(|network| network.view().tree());
+    fn tree(&self) -> Option<SpanningTree> {
+        let mut trees =
+            self.net.controller().networks().map(|network| SpanningTree::of(network.view()));
         let tree = trees.next().unwrap();
         assert!(trees.all(|other| other == tree));
         tree.cloned()
@@ -81,8 +82,8 @@ impl Story {
     #[track_caller]
     fn standing(&self) -> u64 {
         let tree = self.tree().unwrap();
-        assert_eq!(tree.stage, Stage::Standing, "{:?}", self.counts());
-        tree.nth
+        assert_eq!(tree.phase, TreePhase::Active, "{:?}", self.counts());
+        tree.generation
     }
 
     /// Every host sends a frame to all, which comes to each other host once, and takes no link twice.

@@ -147,7 +147,7 @@ fn full_tables_slow_nobody_down_and_a_tree_stands_when_there_is_room() {
     }
     let counts = story.counts();
     assert!(counts["forwarding_refused"] > 0 && counts["forwarding_refusing"] > 0, "{counts:?}");
-    assert!(story.tree().is_none_or(|tree| tree.stage != Stage::Standing));
+    assert!(story.tree().is_none_or(|tree| tree.phase != TreePhase::Active));
     story.all_hear_all();
     // Pairs go when they are idle, and who refused is asked again.
     story.pass(Duration::from_secs(150));

@@ -9,7 +9,7 @@ const RINGS: [&str; 5] = ["ring,4", "mesh,4", "torus,3,3", "leafspine,2,4,1", "l
 
 /// Where a link of the tree is in the topology.
 #[expect(clippy::indexing_slicing, reason = "a test fails by panicking")]
-fn link_of(story: &Story, tree: &Tree) -> usize {
+fn link_of(story: &Story, tree: &SpanningTree) -> usize {
     let topology: &Topology = story.net.fabric().topology();
     let [a, b] = tree.links[0].map(|end| (end.switch, end.port));
     let ends = |link: &sluice_emu::topology::Link| {
@@ -111,7 +111,7 @@ fn a_control_link_that_hangs_ends_the_tree_before_its_rules_end_and_another_come
     story.fault(Fault::Hold(1));
     story.pass(Duration::from_secs(9));
     let tree = story.tree().unwrap();
-    assert_eq!((tree.nth, tree.stage), (nth, Stage::Going));
+    assert_eq!((tree.generation, tree.phase), (nth, TreePhase::Removing));
     story.fault(Fault::Release(1));
     story.pass(Duration::from_secs(10));
     assert!(story.standing() > nth);
@@ -177,7 +177,7 @@ fn a_switch_that_does_not_confirm_is_counted_until_it_does() {
     assert_eq!(story.counts()["forwarding_tree_silent"], 0);
     story.pass(Duration::from_secs(3));
     assert_eq!(story.counts()["forwarding_tree_silent"], 1);
-    assert_ne!(story.tree().unwrap().stage, Stage::Standing);
+    assert_ne!(story.tree().unwrap().phase, TreePhase::Active);
     story.fault(Fault::Release(0));
     story.pass(Duration::from_secs(10));
     assert_eq!(story.counts()["forwarding_tree_silent"], 0);

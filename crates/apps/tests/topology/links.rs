@@ -200,7 +200,7 @@ fn workers_find_links_between_their_switches_and_all_know_them() {
     network.run_for(MS);
     for worker in 0..3 {
         let view = network.view(worker);
-        assert_eq!((view.links().count(), view.switches_len()), (2, 2));
+        assert_eq!((view.links().count(), view.switch_count()), (2, 2));
         assert_eq!([view.port_role(A), view.port_role(B)], [PortRole::Link; 2]);
     }
     network.run_for(S);
@@ -216,7 +216,7 @@ fn workers_find_links_between_their_switches_and_all_know_them() {
     network.run_for(MS);
     for worker in 0..3 {
         let view = network.view(worker);
-        assert_eq!((view.links().count(), view.switches_len()), (0, 1));
+        assert_eq!((view.links().count(), view.switch_count()), (0, 1));
     }
 }
 

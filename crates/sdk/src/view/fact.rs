@@ -1,85 +1,87 @@
-//! What applications tell one another.
+//! What applications publish.
 
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::DatapathId;
 
-use super::{Host, HostId, Link, PortInfo, Stand, SwitchInfo, SwitchPort, Tree};
+use super::app_fact::{AppEvent, AppRecord, EventFact, RecordFact};
+use super::{Host, HostId, Link, PortInfo, SwitchInfo, SwitchPort};
 
-/// Something about the network; `None` is that it is there no longer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Something that is true of the network from now on. `None` means that the thing is no longer there.
+#[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
     /// A switch, with all its ports.
     Switch(DatapathId, Option<SwitchInfo>),
-    /// One port of a switch that is there.
+    /// A port of a connected switch.
     Port(SwitchPort, Option<PortInfo>),
-    /// The link that comes in at a port.
+    /// The link from which a port receives frames.
     Link(SwitchPort, Option<Link>),
     /// A host.
     Host(HostId, Option<Host>),
-    /// What was heard about a host at a switch that is perhaps another worker's. No view keeps it: it is for the worker
-    /// that serves the host's own switch, or asked.
-    Heard(HostId, Heard),
-    /// A switch cannot match as much as rules asked for: the simplest form of rules that it refused, in ranks of the
-    /// application that writes them. `None` if it may match all, as far as is known.
-    Unable(DatapathId, Option<u8>),
-    /// The tree along which frames for all go. One worker alone says so.
-    Tree(Tree),
-    /// Whether a switch came with rules of an earlier process that pass on what is for all from this port: what is behind it
-    /// may have such rules as well, be it connected or not.
-    Old(SwitchPort, bool),
-    /// How far a switch is with trees; `None` if it may have rules of any.
-    Stand(DatapathId, Option<Stand>),
+    /// A value whose type belongs to an application. See [`Network::publish_record`](crate::Network::publish_record).
+    Record(RecordFact),
+    /// A message to all instances of an application, which no view keeps. See
+    /// [`Network::publish_event`](crate::Network::publish_event).
+    Event(EventFact),
 }
 
-/// What is heard about a host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard {
-    /// When it was asked whether it is there and has an address, it answered.
-    Answered(SwitchPort, IpAddr),
-    /// A DHCP server gave it this address.
-    Leased(IpAddr),
+impl Fact {
+    /// Key and value of a [`Record`](Self::Record) of type `T`; the value is `None` if it was removed.
+    pub fn record<T: AppRecord>(&self) -> Option<(T::Key, Option<&T>)> {
+        match self {
+            Self::Record(fact) => fact.get(),
+            _ => None,
+        }
+    }
+
+    /// The [`Event`](Self::Event), if it is of type `E`.
+    pub fn event<E: AppEvent>(&self) -> Option<&E> {
+        match self {
+            Self::Event(fact) => fact.get(),
+            _ => None,
+        }
+    }
 }
 
-/// When something came to be, and which worker says so; the later one holds.
+/// When a fact was published, and by which worker. Of two facts about one thing, the one with the greater stamp holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp {
     at: Instant,
-    by: usize,
+    worker: usize,
 }
 
 impl Stamp {
-    /// Said at `at` by worker `by`.
-    pub const fn new(at: Instant, by: usize) -> Self {
-        Self { at, by }
+    /// Published at `at` by worker `worker`.
+    pub const fn new(at: Instant, worker: usize) -> Self {
+        Self { at, worker }
     }
 
-    /// When.
+    /// When the fact was published.
     pub const fn at(self) -> Instant {
         self.at
     }
 
-    /// The same, or the next moment after `known`: who says something has heard what is known.
+    /// `self`, or the next moment after `known` if that is later: who publishes a fact knows the one before.
     pub(crate) fn after(self, known: Option<Self>) -> Self {
         match known {
             Some(known) if self <= known => {
-                Self { at: known.at + Duration::from_nanos(1), by: self.by }
+                Self { at: known.at + Duration::from_nanos(1), worker: self.worker }
             }
             _ => self,
         }
     }
 
+    /// Whether the fact is no older than `time`.
     pub(super) fn is_within(self, time: Duration, now: Instant) -> bool {
         now.saturating_duration_since(self.at) <= time
     }
 }
 
-/// A fact, and when it came to be.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A fact with its stamp.
+#[derive(Debug, Clone, PartialEq)]
 pub struct PublishedFact {
-    /// When, and who says so.
+    /// When it was published, and by whom.
     pub stamp: Stamp,
-    /// What.
+    /// The fact.
     pub fact: Fact,
 }

@@ -5,11 +5,12 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::DatapathId;
 use sluice_sdk::Network;
-use sluice_sdk::view::{Fact, Groups, NetworkView, Stage, Stand, Tree};
+use sluice_sdk::view::NetworkView;
 
 use super::Flooding;
-use super::forest::{forest, is_alive, is_whole, members};
+use super::forest::{forest, is_alive, is_whole};
 use super::rules::LIFE;
+use super::state::{SpanningTree, SwitchTreeState, TreePhase, TreeTraffic, tree_state};
 
 /// The worker that decides.
 const COORDINATOR: usize = 0;
@@ -39,9 +40,10 @@ impl Coordinator {
             return;
         }
         while let Some(next) = self.next(flooding, now, network.view()) {
-            network.publish(now, Fact::Tree(next));
+            network.publish_record(now, (), Some(next));
         }
-        self.stands = network.view().tree().is_some_and(|tree| tree.stage == Stage::Standing);
+        self.stands =
+            SpanningTree::of(network.view()).is_some_and(|tree| tree.phase == TreePhase::Active);
     }
 
     /// Whether a tree stands, and this is the worker that says so.
@@ -49,31 +51,37 @@ impl Coordinator {
         self.stands
     }
 
-    fn next(&mut self, flooding: Flooding, now: Instant, view: &NetworkView) -> Option<Tree> {
+    fn next(
+        &mut self,
+        flooding: Flooding,
+        now: Instant,
+        view: &NetworkView,
+    ) -> Option<SpanningTree> {
         let is_wanted = flooding == Flooding::Tree;
-        let Some(tree) = view.tree() else { return begin(is_wanted, 0, view) };
-        let stage = match tree.stage {
-            Stage::Growing if !is_wanted || !can_grow(view, tree) => Stage::Going,
-            Stage::Growing => {
-                let is_done =
-                    members(tree).all(|id| view.stand(id) == Some(Stand::Holds(tree.nth)));
-                is_done.then_some(Stage::Standing)?
+        let Some(tree) = SpanningTree::of(view) else { return begin(is_wanted, 0, view) };
+        let phase = match tree.phase {
+            TreePhase::Installing if !is_wanted || !can_grow(view, tree) => TreePhase::Removing,
+            TreePhase::Installing => {
+                let is_done = tree.members().all(|id| {
+                    tree_state(view, id) == Some(SwitchTreeState::Installed(tree.generation))
+                });
+                is_done.then_some(TreePhase::Active)?
             }
-            Stage::Standing => {
+            TreePhase::Active => {
                 let is_fine = is_wanted && is_whole(view, tree) && !can_be_larger(view, tree);
-                (!is_fine).then_some(Stage::Going)?
+                (!is_fine).then_some(TreePhase::Removing)?
             }
-            Stage::Going => self.is_over(view, tree, now).then_some(Stage::Gone)?,
-            Stage::Gone => return begin(is_wanted, tree.nth, view),
+            TreePhase::Removing => self.is_over(view, tree, now).then_some(TreePhase::Removed)?,
+            TreePhase::Removed => return begin(is_wanted, tree.generation, view),
         };
-        Some(Tree { stage, ..tree.clone() })
+        Some(SpanningTree { phase, ..tree.clone() })
     }
 
     /// Whether no switch has rules of a tree that goes any more.
-    fn is_over(&mut self, view: &NetworkView, tree: &Tree, now: Instant) -> bool {
+    fn is_over(&mut self, view: &NetworkView, tree: &SpanningTree, now: Instant) -> bool {
         let mut is_over = true;
-        for id in members(tree) {
-            if is_bare(view, id, tree.nth) {
+        for id in tree.members() {
+            if is_bare(view, id, tree.generation) {
                 continue;
             }
             if view.switch(id).is_some() {
@@ -93,50 +101,59 @@ impl Coordinator {
 
 /// Whether a switch has confirmed that it has no rules, and will get none of the `nth` tree.
 fn is_bare(view: &NetworkView, id: DatapathId, nth: u64) -> bool {
-    matches!(view.stand(id), Some(Stand::Bare { after, .. }) if after >= nth)
+    matches!(tree_state(view, id), Some(SwitchTreeState::Clear { generation, .. }) if generation >= nth)
 }
 
 /// What a switch without rules can tell apart, if it may get some.
-fn groups(view: &NetworkView, id: DatapathId) -> Option<Groups> {
-    match view.stand(id) {
-        Some(Stand::Bare { groups, .. }) => groups,
+fn traffic(view: &NetworkView, id: DatapathId) -> Option<TreeTraffic> {
+    match tree_state(view, id) {
+        Some(SwitchTreeState::Clear { traffic, .. }) => traffic,
         _ => None,
     }
 }
 
 /// The tree after the `nth`, if all switches wait for it and there is a link.
-fn begin(is_wanted: bool, nth: u64, view: &NetworkView) -> Option<Tree> {
+fn begin(is_wanted: bool, nth: u64, view: &NetworkView) -> Option<SpanningTree> {
     if !is_wanted || !view.switches().all(|(id, _)| is_bare(view, id, nth)) {
         return None;
     }
-    let links = forest(view, |id| groups(view, id).is_some());
+    let links = forest(view, |id| traffic(view, id).is_some());
     let mut ends = links.iter().flatten().map(|end| end.switch);
-    let all = ends.all(|id| groups(view, id) == Some(Groups::All));
-    let groups = if all { Groups::All } else { Groups::Broadcast };
+    let all = ends.all(|id| traffic(view, id) == Some(TreeTraffic::Groups));
+    let traffic = if all { TreeTraffic::Groups } else { TreeTraffic::Broadcast };
     let is_any = !links.is_empty();
-    is_any.then(|| Tree { nth: nth + 1, stage: Stage::Growing, groups, links: links.into() })
+    is_any.then(|| SpanningTree {
+        generation: nth + 1,
+        phase: TreePhase::Installing,
+        traffic,
+        links: links.into(),
+    })
 }
 
 /// Whether a tree can still come to stand.
-fn can_grow(view: &NetworkView, tree: &Tree) -> bool {
+fn can_grow(view: &NetworkView, tree: &SpanningTree) -> bool {
     let is_willing = |id| {
         view.switch(id).is_some()
-            && match view.stand(id) {
-                Some(Stand::Bare { after, groups }) => after < tree.nth && groups.is_some(),
-                Some(Stand::Holds(nth)) => nth == tree.nth,
+            && match tree_state(view, id) {
+                Some(SwitchTreeState::Clear { generation, traffic }) => {
+                    generation < tree.generation && traffic.is_some()
+                }
+                Some(SwitchTreeState::Installed(nth)) => nth == tree.generation,
                 None => false,
             }
     };
-    members(tree).all(is_willing) && is_alive(view, tree)
+    tree.members().all(is_willing) && is_alive(view, tree)
 }
 
 /// Whether there are links to switches that a tree does not reach, and nothing is in motion.
-fn can_be_larger(view: &NetworkView, tree: &Tree) -> bool {
-    let is_calm =
-        |id| view.stand(id) == Some(Stand::Holds(tree.nth)) || is_bare(view, id, tree.nth);
-    let may = |id| match view.stand(id) {
-        Some(Stand::Bare { groups, .. }) => groups.is_some(),
-        Some(Stand::Holds(_)) => true,
+fn can_be_larger(view: &NetworkView, tree: &SpanningTree) -> bool {
+    let is_calm = |id| {
+        tree_state(view, id) == Some(SwitchTreeState::Installed(tree.generation))
+            || is_bare(view, id, tree.generation)
+    };
+    let may = |id| match tree_state(view, id) {
+        Some(SwitchTreeState::Clear { traffic, .. }) => traffic.is_some(),
+        Some(SwitchTreeState::Installed(_)) => true,
         None => false,
     };
     view.switches().all(|(id, _)| is_calm(id)) && forest(view, may).len() > tree.links.len()

@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use sluice_openflow::DatapathId;
-use sluice_sdk::view::{Link, NetworkView, PortRole, Stage, Stand, SwitchPort, Tree};
+use sluice_sdk::view::{Link, NetworkView, PortRole, SwitchPort};
+
+use super::state::{SpanningTree, SwitchTreeState, TreePhase, tree_state};
 
 /// Links through which all switches that `may` be in a tree are joined as far as they can be, without a ring: from the
 /// switch with the lowest number of each part by as few links as possible.
@@ -32,18 +34,16 @@ fn is_sure(view: &NetworkView, link: &Link) -> bool {
 }
 
 /// Whether all links of a tree are there in both directions.
-pub(super) fn is_alive(view: &NetworkView, tree: &Tree) -> bool {
+pub(super) fn is_alive(view: &NetworkView, tree: &SpanningTree) -> bool {
     let is = |from, to| view.link_from(from).is_some_and(|link| link.to == to);
     tree.links.iter().all(|&[a, b]| is(a, b) && is(b, a))
 }
 
 /// Whether frames get everywhere along a tree.
-pub(super) fn is_whole(view: &NetworkView, tree: &Tree) -> bool {
-    let holds = |id| view.switch(id).is_some() && view.stand(id) == Some(Stand::Holds(tree.nth));
-    tree.stage == Stage::Standing && members(tree).all(holds) && is_alive(view, tree)
-}
-
-/// The switches of a tree, some of them several times.
-pub(super) fn members(tree: &Tree) -> impl Iterator<Item = DatapathId> {
-    tree.links.iter().flatten().map(|end| end.switch)
+pub(super) fn is_whole(view: &NetworkView, tree: &SpanningTree) -> bool {
+    let holds = |id| {
+        view.switch(id).is_some()
+            && tree_state(view, id) == Some(SwitchTreeState::Installed(tree.generation))
+    };
+    tree.phase == TreePhase::Active && tree.members().all(holds) && is_alive(view, tree)
 }

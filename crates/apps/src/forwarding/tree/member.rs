@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::model::MultipartRequest;
 use sluice_openflow::{DatapathId, FlowMod, MultipartType, flow_stats};
-use sluice_sdk::view::{Fact, Groups, Stage, Stand, SwitchPort, Tree};
+use sluice_sdk::view::{Fact, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use super::Flooding;
-use super::forest::members;
 use super::rules::{self, LIFE};
+use super::state::{SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 
 /// How often rules are written anew while their tree stands.
 const REFRESH: Duration = Duration::from_secs(3);
@@ -38,7 +38,7 @@ pub(super) struct Members {
 #[derive(Debug)]
 struct Member {
     sw: SwitchIndex,
-    groups: Groups,
+    groups: TreeTraffic,
     state: State,
     /// When its last rules went, or a link of it changed last.
     changed: Instant,
@@ -96,7 +96,7 @@ impl Members {
             drawn: None,
         };
         self.all.insert(ctx.datapath_id, member);
-        ctx.publish(Fact::Stand(ctx.datapath_id, None));
+        ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
     }
 
     /// Switches that keep a tree from standing, since they do not confirm what they were told.
@@ -123,7 +123,7 @@ impl Members {
             if let Some(port) = rule.matching.in_port().filter(|_| rules::is_ours(rule.cookie)) {
                 let at = SwitchPort::new(ctx.datapath_id, port);
                 member.old.push(at);
-                ctx.network.publish(ctx.now, Fact::Old(at, true));
+                ctx.network.publish_record(ctx.now, at, Some(StaleTreePort));
             }
         }
     }
@@ -132,8 +132,10 @@ impl Members {
         self.all.retain(|&id, member| {
             let is_gone = member.sw == sw;
             if is_gone {
-                network.publish(now, Fact::Stand(id, None));
-                member.old.drain(..).for_each(|at| _ = network.publish(now, Fact::Old(at, false)));
+                network.publish_record::<SwitchTreeState>(now, id, None);
+                for at in member.old.drain(..) {
+                    network.publish_record::<StaleTreePort>(now, at, None);
+                }
             }
             !is_gone
         });
@@ -144,13 +146,15 @@ impl Members {
         let is_early = self.is_early(ctx.now);
         let Some(member) = self.all.get_mut(&ctx.datapath_id) else { return };
         if !is_early {
-            member.old.drain(..).for_each(|at| _ = ctx.publish(Fact::Old(at, false)));
+            for at in member.old.drain(..) {
+                ctx.publish_record::<StaleTreePort>(at, None);
+            }
         }
-        let tree = ctx.view().tree();
-        let nth = tree.map_or(0, |tree| tree.nth);
+        let tree = SpanningTree::of(ctx.view());
+        let nth = tree.map_or(0, |tree| tree.generation);
         let mine = tree.filter(|tree| {
-            let is_open = matches!(tree.stage, Stage::Growing | Stage::Standing);
-            is_open && members(tree).any(|id| id == ctx.datapath_id)
+            let is_open = matches!(tree.phase, TreePhase::Installing | TreePhase::Active);
+            is_open && tree.members().any(|id| id == ctx.datapath_id)
         });
         let mine = mine.cloned();
         match member.state {
@@ -175,17 +179,17 @@ impl Members {
                 }
             }
             State::Bare => match mine {
-                Some(tree) if tree.stage == Stage::Growing => member.open(&tree, ctx),
+                Some(tree) if tree.phase == TreePhase::Installing => member.open(&tree, ctx),
                 Some(_) => {}
                 None => member.show_bare(nth, ctx),
             },
             State::Opening { nth, since, .. } => {
                 let is_late = ctx.now.saturating_duration_since(since) >= OVERDUE;
-                if is_late || mine.is_none_or(|tree| tree.nth != nth) {
+                if is_late || mine.is_none_or(|tree| tree.generation != nth) {
                     member.clear(ctx);
                 }
             }
-            State::Open { nth, since, again } => match mine.filter(|tree| tree.nth == nth) {
+            State::Open { nth, since, again } => match mine.filter(|tree| tree.generation == nth) {
                 Some(tree) => member.stay_open(&tree, since, again, ctx),
                 None => member.clear(ctx),
             },
@@ -200,7 +204,7 @@ impl Members {
             member.changed = now;
             if matches!(member.state, State::Bare) {
                 member.state = State::Clear;
-                network.publish(now, Fact::Stand(id, None));
+                network.publish_record::<SwitchTreeState>(now, id, None);
             }
         }
     }
@@ -213,7 +217,7 @@ impl Members {
             }
             State::Opening { nth, xid: asked, since } if asked == xid => {
                 member.state = State::Open { nth, since, again: None };
-                ctx.publish(Fact::Stand(ctx.datapath_id, Some(Stand::Holds(nth))));
+                ctx.publish_record(ctx.datapath_id, Some(SwitchTreeState::Installed(nth)));
             }
             State::Open { nth, again: Some((asked, since)), .. } if asked == xid => {
                 member.state = State::Open { nth, since, again: None };
@@ -237,7 +241,7 @@ impl Members {
 impl Member {
     /// Tells the switch to have no rules but marks: whoever starts the controller again sees where a tree was.
     fn clear(&mut self, ctx: &mut Ctx<'_>) {
-        ctx.publish(Fact::Stand(ctx.datapath_id, None));
+        ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
         let mut rules = rules::delete(ctx.network.view(), ctx.datapath_id, self.groups);
         let ports = self.rules.iter().filter_map(|rule| rule.matching.in_port());
         let ports: BTreeSet<_> = ports.chain(self.old.iter().map(|at| at.port)).collect();
@@ -253,39 +257,40 @@ impl Member {
         let is_over = |&at: &Instant| ctx.now.saturating_duration_since(at) < RETRY;
         self.refused = self.refused.filter(is_over);
         let groups = self.refused.is_none().then_some(self.groups);
-        ctx.publish(Fact::Stand(ctx.datapath_id, Some(Stand::Bare { after: nth, groups })));
+        let state = SwitchTreeState::Clear { generation: nth, traffic: groups };
+        ctx.publish_record(ctx.datapath_id, Some(state));
     }
 
     /// Tells the switch to have the rules of a tree.
-    fn open(&mut self, tree: &Tree, ctx: &mut Ctx<'_>) {
+    fn open(&mut self, tree: &SpanningTree, ctx: &mut Ctx<'_>) {
         self.draw(tree, ctx);
         let xid = say(&self.rules, ctx);
-        self.state = State::Opening { nth: tree.nth, xid, since: ctx.now };
+        self.state = State::Opening { nth: tree.generation, xid, since: ctx.now };
     }
 
     /// Writes them once more, for their time is short or hosts are elsewhere.
     fn stay_open(
         &mut self,
-        tree: &Tree,
+        tree: &SpanningTree,
         since: Instant,
         again: Option<(u32, Instant)>,
         ctx: &mut Ctx<'_>,
     ) {
         if let Some((_, said)) = again {
             if ctx.now.saturating_duration_since(said) >= OVERDUE {
-                ctx.publish(Fact::Stand(ctx.datapath_id, None));
+                ctx.publish_record::<SwitchTreeState>(ctx.datapath_id, None);
             }
             return;
         }
         let is_other = self.draw(tree, ctx);
         if is_other || ctx.now.saturating_duration_since(since) >= REFRESH {
             let xid = say(&self.rules, ctx);
-            self.state = State::Open { nth: tree.nth, since, again: Some((xid, ctx.now)) };
+            self.state = State::Open { nth: tree.generation, since, again: Some((xid, ctx.now)) };
         }
     }
 
     /// Draws its rules from the view. Whether they are otherwise than before.
-    fn draw(&mut self, tree: &Tree, ctx: &Ctx<'_>) -> bool {
+    fn draw(&mut self, tree: &SpanningTree, ctx: &Ctx<'_>) -> bool {
         let version = ctx.view().version();
         if self.drawn.replace(version) == Some(version) {
             return false;

@@ -8,12 +8,13 @@ mod forest;
 mod member;
 mod reach;
 mod rules;
+mod state;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{DatapathId, ErrorMsg, MacAddr, MultipartType};
-use sluice_sdk::view::{Fact, Groups};
+use sluice_sdk::view::Fact;
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 
 use coordinator::Coordinator;
@@ -21,6 +22,8 @@ use member::Members;
 pub(super) use reach::Part;
 use reach::Reach;
 pub(super) use rules::is_ours;
+pub(super) use state::version;
+pub use state::{SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 
 /// How frames for all get to where they go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,9 +83,10 @@ impl Trees {
     ) {
         self.members.told(fact, now, network);
         let is_urgent = match fact {
-            Fact::Link(to, _) => network.view().tree().is_some_and(|tree| tree.has_end(*to)),
-            Fact::Stand(_, stand) => stand.is_none(),
-            _ => false,
+            Fact::Link(to, _) => {
+                SpanningTree::of(network.view()).is_some_and(|tree| tree.has_end(*to))
+            }
+            _ => fact.record::<SwitchTreeState>().is_some_and(|(_, state)| state.is_none()),
         };
         // A worker without switches hears of time by what others tell alone.
         let is_idle = self.passed.is_none_or(|at| now.saturating_duration_since(at) >= IDLE);
@@ -124,10 +128,10 @@ impl Trees {
         dst: MacAddr,
         network: &Network,
     ) -> Option<Arc<Part>> {
-        let tree = network.view().tree()?;
-        let fits = match tree.groups {
-            Groups::All => dst.is_group(),
-            Groups::Broadcast => dst == MacAddr::BROADCAST,
+        let tree = SpanningTree::of(network.view())?;
+        let fits = match tree.traffic {
+            TreeTraffic::Groups => dst.is_group(),
+            TreeTraffic::Broadcast => dst == MacAddr::BROADCAST,
         };
         if fits { self.reach.of(network.view(), id) } else { None }
     }

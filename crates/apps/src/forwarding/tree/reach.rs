@@ -7,6 +7,7 @@ use sluice_openflow::{DatapathId, PortNo};
 use sluice_sdk::view::{NetworkView, SwitchPort};
 
 use super::forest::is_whole;
+use super::state::{SpanningTree, version};
 
 /// Switches that a tree joins, and their ports at its links.
 #[derive(Debug, Default)]
@@ -37,11 +38,11 @@ impl Reach {
     /// # Cost
     /// Looks at the whole tree, unless that was done since anything changed.
     pub(super) fn of(&mut self, view: &NetworkView, id: DatapathId) -> Option<Arc<Part>> {
-        let versions = (view.version(), view.trees_version());
+        let versions = version(view);
         if self.versions != Some(versions) {
             self.versions = Some(versions);
             self.parts.clear();
-            let tree = view.tree().filter(|tree| is_whole(view, tree));
+            let tree = SpanningTree::of(view).filter(|tree| is_whole(view, tree));
             if let Some(tree) = tree {
                 self.parts = parts(&tree.links);
             }

@@ -7,9 +7,10 @@ use sluice_openflow::{
     Action, DatapathId, Encoder, Field, FlowMod, FlowModCommand, Instruction, MacAddr, Match,
     PortNo, Version,
 };
-use sluice_sdk::view::{Groups, NetworkView, SwitchPort, Tree};
+use sluice_sdk::view::{NetworkView, SwitchPort};
 
 use super::super::flood::is_edge;
+use super::state::{SpanningTree, TreeTraffic};
 
 /// What the cookies of these rules are: `tree`.
 const COOKIE: u64 = 0x7472_6565_0000_0000;
@@ -37,33 +38,33 @@ pub(in super::super) const fn is_ours(cookie: u64) -> bool {
 }
 
 /// What rules of `version` can tell apart.
-pub(super) fn groups(version: Version) -> Groups {
-    let rule = rule(PRIORITY, to_groups(PortNo(1), Groups::All), vec![]);
+pub(super) fn groups(version: Version) -> TreeTraffic {
+    let rule = rule(PRIORITY, to_groups(PortNo(1), TreeTraffic::Groups), vec![]);
     let said = Encoder::new(&mut Vec::new(), version, &mut 0).flow_mod(&rule);
-    if said.is_ok() { Groups::All } else { Groups::Broadcast }
+    if said.is_ok() { TreeTraffic::Groups } else { TreeTraffic::Broadcast }
 }
 
 /// The ports of a switch that are at links of a tree.
-pub(super) fn ports(tree: &Tree, id: DatapathId) -> impl Iterator<Item = PortNo> {
+pub(super) fn ports(tree: &SpanningTree, id: DatapathId) -> impl Iterator<Item = PortNo> {
     tree.links.iter().flatten().filter(move |end| end.switch == id).map(|end| end.port)
 }
 
 /// The rules of a switch.
-pub(super) fn of(view: &NetworkView, tree: &Tree, id: DatapathId) -> Vec<FlowMod> {
+pub(super) fn of(view: &NetworkView, tree: &SpanningTree, id: DatapathId) -> Vec<FlowMod> {
     let known = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
     let edges = known.map(|&no| SwitchPort::new(id, no)).filter(|&at| is_edge(view, at));
     let edges: Vec<_> = edges.filter(|&at| !tree.has_end(at)).map(|at| at.port).collect();
     let links: Vec<_> = ports(tree, id).collect();
     let mut rules = Vec::new();
     for &port in &links {
-        if tree.groups == Groups::All {
+        if tree.traffic == TreeTraffic::Groups {
             let reserved = Field::eth_dst(RESERVED).masked(RESERVED_BITS);
             let matching = [Field::in_port(port), reserved].into();
             rules.push(rule(RESERVED_PRIORITY, matching, vec![]));
         }
         let others = links.iter().filter(|&&other| other != port).chain(&edges);
         let actions = others.map(|&other| Action::output(other)).collect();
-        rules.push(rule(PRIORITY, to_groups(port, tree.groups), actions));
+        rules.push(rule(PRIORITY, to_groups(port, tree.traffic), actions));
     }
     rules
 }
@@ -80,28 +81,28 @@ fn rule(priority: u16, matching: Match, actions: Vec<Action>) -> FlowMod {
     }
 }
 
-fn to_groups(port: PortNo, groups: Groups) -> Match {
+fn to_groups(port: PortNo, groups: TreeTraffic) -> Match {
     let dst = match groups {
-        Groups::All => Field::eth_dst(GROUP).masked(GROUP.to_u64().into()),
-        Groups::Broadcast => Field::eth_dst(MacAddr::BROADCAST),
+        TreeTraffic::Groups => Field::eth_dst(GROUP).masked(GROUP.to_u64().into()),
+        TreeTraffic::Broadcast => Field::eth_dst(MacAddr::BROADCAST),
     };
     [Field::in_port(port), dst].into()
 }
 
 /// What comes in at a port goes up, as without a rule: it was at a link of a tree a while ago.
-pub(super) fn mark(port: PortNo, groups: Groups) -> FlowMod {
+pub(super) fn mark(port: PortNo, groups: TreeTraffic) -> FlowMod {
     rule(PRIORITY, to_groups(port, groups), vec![Action::output(PortNo::CONTROLLER)])
 }
 
 /// Asks for the rules of all trees; where they cannot be named, for those of all broadcasts.
-pub(super) fn request(groups: Groups) -> FlowStatsRequest {
+pub(super) fn request(groups: TreeTraffic) -> FlowStatsRequest {
     match groups {
-        Groups::All => FlowStatsRequest {
+        TreeTraffic::Groups => FlowStatsRequest {
             cookie: COOKIE,
             cookie_mask: u64::MAX,
             ..FlowStatsRequest::default()
         },
-        Groups::Broadcast => {
+        TreeTraffic::Broadcast => {
             let matching = [Field::eth_dst(MacAddr::BROADCAST)].into();
             FlowStatsRequest { matching, ..FlowStatsRequest::default() }
         }
@@ -109,8 +110,8 @@ pub(super) fn request(groups: Groups) -> FlowStatsRequest {
 }
 
 /// Lets all rules of all trees go. Where they cannot be named, one for each port that there is.
-pub(super) fn delete(view: &NetworkView, id: DatapathId, groups: Groups) -> Vec<FlowMod> {
-    if groups == Groups::All {
+pub(super) fn delete(view: &NetworkView, id: DatapathId, groups: TreeTraffic) -> Vec<FlowMod> {
+    if groups == TreeTraffic::Groups {
         let (command, cookie_mask) = (FlowModCommand::DELETE, u64::MAX);
         return vec![FlowMod { command, cookie: COOKIE, cookie_mask, ..FlowMod::default() }];
     }

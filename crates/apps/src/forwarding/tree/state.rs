@@ -1,0 +1,105 @@
+//! What all workers know of the spanning tree and of its flow entries in each switch.
+
+use std::sync::Arc;
+
+use sluice_openflow::DatapathId;
+use sluice_sdk::view::{AppRecord, NetworkView, SwitchPort};
+
+/// A spanning tree of links, along which switches forward broadcasts by themselves. One worker alone publishes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpanningTree {
+    /// Number of the tree; each new tree has a greater one.
+    pub generation: u64,
+    /// Whether its flow entries are being installed, are installed, or are being removed.
+    pub phase: TreePhase,
+    /// Which frames its flow entries match.
+    pub traffic: TreeTraffic,
+    /// Its links, each as the two ports that it connects.
+    pub links: Arc<[[SwitchPort; 2]]>,
+}
+
+/// Where a spanning tree is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreePhase {
+    /// Its switches install their flow entries.
+    Installing,
+    /// All switches have confirmed their flow entries.
+    Active,
+    /// Its switches remove their flow entries.
+    Removing,
+    /// No switch has flow entries of the tree any more: all have confirmed it, or have been away for long enough.
+    Removed,
+}
+
+/// Frames that flow entries of a tree can match.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeTraffic {
+    /// Frames to group addresses: broadcast and multicast.
+    Groups,
+    /// Broadcasts only, where a switch's version has no masks for addresses.
+    Broadcast,
+}
+
+/// What a switch has confirmed about its flow entries of trees. No record means that it may have entries of any tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SwitchTreeState {
+    /// It has no flow entries of trees.
+    Clear {
+        /// It gets none of this generation or an earlier one.
+        generation: u64,
+        /// What its flow entries can match; `None` if it must not be part of a tree.
+        traffic: Option<TreeTraffic>,
+    },
+    /// It has the flow entries of the tree with this generation.
+    Installed(u64),
+}
+
+/// A port from which a switch forwarded broadcasts along a tree of an earlier run of the controller. The switch behind it may
+/// have such flow entries still, even if it is not connected. Published by the worker that serves the switch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StaleTreePort;
+
+impl AppRecord for SpanningTree {
+    type Key = ();
+}
+
+impl AppRecord for SwitchTreeState {
+    type Key = DatapathId;
+}
+
+impl AppRecord for StaleTreePort {
+    type Key = SwitchPort;
+}
+
+impl SpanningTree {
+    /// The tree, if there ever was one.
+    pub fn of(view: &NetworkView) -> Option<&Self> {
+        view.record(())
+    }
+
+    /// Whether a port is one end of one of its links.
+    ///
+    /// # Cost
+    /// Looks at all links.
+    pub fn has_end(&self, at: SwitchPort) -> bool {
+        self.links.iter().flatten().any(|&end| end == at)
+    }
+
+    /// The switches of the tree, some of them several times.
+    pub(super) fn members(&self) -> impl Iterator<Item = DatapathId> {
+        self.links.iter().flatten().map(|end| end.switch)
+    }
+}
+
+/// What a switch has confirmed; `None` if it may have flow entries of any tree.
+pub(super) fn tree_state(view: &NetworkView, id: DatapathId) -> Option<SwitchTreeState> {
+    view.record(id).copied()
+}
+
+/// Number of changes of the view and of all that is known about trees.
+pub(in super::super) fn version(view: &NetworkView) -> (u64, u64) {
+    let trees = view.records_version::<SpanningTree>()
+        + view.records_version::<SwitchTreeState>()
+        + view.records_version::<StaleTreePort>();
+    (view.version(), trees)
+}

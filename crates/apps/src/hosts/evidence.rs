@@ -1,0 +1,16 @@
+//! What the worker of one switch finds out about a host that another worker may serve.
+
+use std::net::IpAddr;
+
+use sluice_sdk::view::{AppEvent, HostId, SwitchPort};
+
+/// Evidence about a host. It is for the worker that serves the switch of the host, or that sent the probe.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HostEvidence {
+    /// The host answered a probe that asked whether it is at a port and has an address.
+    ProbeAnswered { host: HostId, at: SwitchPort, addr: IpAddr },
+    /// A DHCP server assigned an address to the host.
+    AddressLeased { host: HostId, addr: IpAddr },
+}
+
+impl AppEvent for HostEvidence {}

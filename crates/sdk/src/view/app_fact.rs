@@ -1,0 +1,134 @@
+//! Facts whose types belong to an application.
+//!
+//! An application that has to agree with its instances on other workers defines a type for that: an [`AppRecord`], which
+//! every view keeps by key, or an [`AppEvent`], which is delivered once and kept nowhere.
+//!
+//! ```
+//! use std::time::Instant;
+//!
+//! use sluice_openflow::DatapathId;
+//! use sluice_sdk::view::AppRecord;
+//! use sluice_sdk::Network;
+//!
+//! /// How much traffic a switch may carry.
+//! #[derive(Debug, Clone, PartialEq)]
+//! struct Quota {
+//!     bytes_per_s: u64,
+//! }
+//!
+//! impl AppRecord for Quota {
+//!     type Key = DatapathId;
+//! }
+//!
+//! # fn example(network: &mut Network, now: Instant) {
+//! let id = DatapathId(7);
+//! network.publish_record(now, id, Some(Quota { bytes_per_s: 1000 }));
+//! assert_eq!(network.view().record::<Quota>(id).map(|quota| quota.bytes_per_s), Some(1000));
+//! network.publish_record::<Quota>(now, id, None);
+//! # }
+//! ```
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use super::records::{RecordTable, Table};
+
+/// A value by key that an application shares with its instances on all workers.
+///
+/// Of two values for a key, the one that was published last holds, on all workers alike.
+pub trait AppRecord: Clone + PartialEq + fmt::Debug + Send + Sync + 'static {
+    /// What identifies a value; `()` if there is only one.
+    type Key: Copy + Ord + fmt::Debug + Send + Sync + 'static;
+}
+
+/// Something that an application tells its instances on all workers once. No view keeps it.
+pub trait AppEvent: PartialEq + fmt::Debug + Send + Sync + 'static {}
+
+/// A new or removed value of an [`AppRecord`], whatever its type. [`Fact::record`](super::Fact::record) reads it.
+#[derive(Debug, Clone)]
+pub struct RecordFact(Arc<dyn RecordChange>);
+
+/// An [`AppEvent`], whatever its type. [`Fact::event`](super::Fact::event) reads it.
+#[derive(Debug, Clone)]
+pub struct EventFact(Arc<dyn AnyEvent>);
+
+/// A [`Change`] of any type of record.
+pub(super) trait RecordChange: Any + fmt::Debug + Send + Sync {
+    /// An empty table for records of this type.
+    fn new_table(&self) -> Box<dyn RecordTable>;
+
+    fn equals(&self, other: &dyn RecordChange) -> bool;
+}
+
+/// The value for `key` is `value` from now on.
+#[derive(Debug)]
+pub(super) struct Change<T: AppRecord> {
+    pub(super) key: T::Key,
+    pub(super) value: Option<T>,
+}
+
+impl<T: AppRecord> RecordChange for Change<T> {
+    fn new_table(&self) -> Box<dyn RecordTable> {
+        Box::new(Table::<T>::default())
+    }
+
+    fn equals(&self, other: &dyn RecordChange) -> bool {
+        let other = (other as &dyn Any).downcast_ref::<Self>();
+        other.is_some_and(|other| self.key == other.key && self.value == other.value)
+    }
+}
+
+/// An [`AppEvent`] of any type.
+trait AnyEvent: Any + fmt::Debug + Send + Sync {
+    fn equals(&self, other: &dyn AnyEvent) -> bool;
+}
+
+impl<E: AppEvent> AnyEvent for E {
+    fn equals(&self, other: &dyn AnyEvent) -> bool {
+        (other as &dyn Any).downcast_ref::<Self>().is_some_and(|other| self == other)
+    }
+}
+
+impl RecordFact {
+    /// The value for `key` is `value` from now on.
+    pub fn new<T: AppRecord>(key: T::Key, value: Option<T>) -> Self {
+        Self(Arc::new(Change { key, value }))
+    }
+
+    /// Key and value, if the record is a `T`; the value is `None` if it was removed.
+    pub fn get<T: AppRecord>(&self) -> Option<(T::Key, Option<&T>)> {
+        let change: &dyn Any = &*self.0;
+        let Change { key, value } = change.downcast_ref::<Change<T>>()?;
+        Some((*key, value.as_ref()))
+    }
+
+    pub(super) fn change(&self) -> &dyn RecordChange {
+        &*self.0
+    }
+}
+
+impl EventFact {
+    /// Wraps an event.
+    pub fn new<E: AppEvent>(event: E) -> Self {
+        Self(Arc::new(event))
+    }
+
+    /// The event, if it is an `E`.
+    pub fn get<E: AppEvent>(&self) -> Option<&E> {
+        let event: &dyn Any = &*self.0;
+        event.downcast_ref::<E>()
+    }
+}
+
+impl PartialEq for RecordFact {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.equals(&*other.0)
+    }
+}
+
+impl PartialEq for EventFact {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.equals(&*other.0)
+    }
+}

@@ -1,0 +1,74 @@
+//! Switches, their ports and the links between them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use sluice_openflow::{DatapathId, MacAddr, PortNo};
+
+/// A port of a particular switch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SwitchPort {
+    /// The switch.
+    pub switch: DatapathId,
+    /// The port of that switch.
+    pub port: PortNo,
+}
+
+impl SwitchPort {
+    /// Port `port` of `switch`.
+    pub const fn new(switch: DatapathId, port: PortNo) -> Self {
+        Self { switch, port }
+    }
+}
+
+impl fmt::Display for SwitchPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} port {}", self.switch, self.port)
+    }
+}
+
+/// What a port is connected to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PortRole {
+    /// Not known yet. Nothing is flooded to the port, and no hosts are learnt there.
+    #[default]
+    Pending,
+    /// Hosts, or an unmanaged segment that no other port is connected to.
+    Edge,
+    /// Another switch of this network.
+    Link,
+    /// An unmanaged segment that several ports are connected to. Only the port given here is used for it.
+    SharedSegment(SwitchPort),
+}
+
+/// A port of a switch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortInfo {
+    /// Name of the port on the switch.
+    pub name: String,
+    /// Ethernet address of the port.
+    pub hw_addr: MacAddr,
+    /// Whether the port is enabled and its link is up.
+    pub is_up: bool,
+    /// What the port is connected to.
+    pub role: PortRole,
+}
+
+/// A connected switch.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SwitchInfo {
+    /// Its ports, without reserved ones such as `LOCAL`.
+    pub ports: BTreeMap<PortNo, PortInfo>,
+}
+
+/// One direction of a link between two switches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Link {
+    /// The port that sends.
+    pub from: SwitchPort,
+    /// The port that receives.
+    pub to: SwitchPort,
+    /// One-way delay of a frame, as far as it could be measured.
+    pub delay: Duration,
+}
