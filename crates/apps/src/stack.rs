@@ -24,7 +24,7 @@ impl fmt::Display for RowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(name) => {
-                write!(f, "there is no application `{name}`; there are: {}", NAMES.join(", "))
+                write!(f, "unknown application \"{name}\" (known: {})", NAMES.join(", "))
             }
             Self::Needs(name, needs) => {
                 let row = needs.join(",");
@@ -245,7 +245,7 @@ mod tests {
         let row = |names: &str| check(&names.split(',').map(str::to_owned).collect::<Vec<_>>());
         assert_eq!(row("limiter,learning"), Ok(()));
         let unknown = row("limiter,lerning").unwrap_err().to_string();
-        assert!(unknown.starts_with("there is no application `lerning`; there are: "), "{unknown}");
+        assert!(unknown.starts_with("unknown application \"lerning\" (known: "), "{unknown}");
         let lacks =
             "forwarding needs topology and hosts before it, as in topology,hosts,forwarding";
         assert_eq!(row("forwarding").unwrap_err().to_string(), lacks);

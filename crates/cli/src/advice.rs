@@ -1,4 +1,4 @@
-//! What to do about it: one sentence for each thing that keeps the controller from starting.
+//! Errors at the start, each a sentence that says what to do.
 
 use std::fs;
 use std::io::{Error, ErrorKind};
@@ -7,78 +7,79 @@ use std::net::SocketAddr;
 use sluice_engine::StartError;
 use sluice_io::{cores, limits};
 
-/// Where the system lists the congestion controls it has, and those that everyone may use.
-const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
-const CONGESTION_FOR_ALL: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
+/// Lists the congestion controls that the system has.
+const AVAILABLE_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
+
+/// Lists those that users without privileges may choose.
+const ALLOWED_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
 /// Why the engine did not start, and what to do.
-pub(crate) fn start(error: &StartError) -> String {
+pub(crate) fn engine_start(error: &StartError) -> String {
     let advice = match error {
-        StartError::Listen(at, e) => listen(*at, e, "--listen"),
+        StartError::Listen(address, e) => listen(*address, e, "--listen"),
         StartError::Pin(..) => {
             let cores: Vec<_> = cores::allowed().iter().map(usize::to_string).collect();
-            format!("choose from {} with --pin, or bind to none with --pin off", cores.join(", "))
+            format!("choose from {} with --pin, or use --pin off", cores.join(", "))
         }
         StartError::Congestion(name, e) => congestion(name, e),
-        StartError::Io(e) => files_or(e, "look at `ulimit -a` for what this user may have"),
+        StartError::Io(e) => remedy_or(e, CHECK_LIMITS),
     };
     format!("{error}; {advice}")
 }
 
-/// Why metrics cannot be served at `at`, and what to do.
-pub(crate) fn api(at: SocketAddr, error: &Error) -> String {
-    let advice = listen(at, error, "--api");
-    format!("cannot serve metrics on {at}: {error}; {advice}, or do without by --no-api")
+/// Why metrics cannot be served on `address`, and what to do.
+pub(crate) fn metrics_listener(address: SocketAddr, error: &Error) -> String {
+    let advice = listen(address, error, "--api");
+    format!("cannot serve metrics on {address}: {error}; {advice}, or use --no-api")
 }
 
-/// Why the system does not let us `do_what`, and what to do.
-pub(crate) fn needed(do_what: &str, error: &Error) -> String {
-    let advice = files_or(error, "look at `ulimit -a` for what this user may have");
-    format!("cannot {do_what}: {error}; {advice}")
+/// Why the system does not let the process `do_what`, and what to do.
+pub(crate) fn cannot(do_what: &str, error: &Error) -> String {
+    format!("cannot {do_what}: {error}; {}", remedy_or(error, CHECK_LIMITS))
 }
 
 /// Too few file descriptors, and what to do.
-pub(crate) fn files(wanted: u64, allowed: u64) -> String {
+pub(crate) fn open_files(wanted: u64, allowed: u64) -> String {
     format!(
-        "only {allowed} files may be open where {wanted} may be needed: raise the limit (`ulimit -n {wanted}`, \
+        "at most {allowed} files may be open, {wanted} may be needed: raise the limit (`ulimit -n {wanted}`, or \
          LimitNOFILE= of systemd), or lower limits.switches_max and limits.handshakes_max"
     )
 }
 
+const CHECK_LIMITS: &str = "check the limits of this user with `ulimit -a`";
+
 fn congestion(name: &str, error: &Error) -> String {
     let list = |path| fs::read_to_string(path).unwrap_or_default().trim().replace(' ', ", ");
     if error.kind() == ErrorKind::PermissionDenied {
-        let known = list(CONGESTION_FOR_ALL);
+        let known = list(ALLOWED_CONGESTION);
         return format!(
-            "set socket.congestion to system or one of {known}, or let everyone use it with \
+            "set socket.congestion to system or one of {known}, or allow it for all users with \
              `sysctl net.ipv4.tcp_allowed_congestion_control=...`"
         );
     }
-    let known = list(CONGESTION);
+    let known = list(AVAILABLE_CONGESTION);
     let otherwise =
         format!("set socket.congestion to system or one of {known}, or try `modprobe tcp_{name}`");
-    files_or(error, &otherwise)
+    remedy_or(error, &otherwise)
 }
 
-fn listen(at: SocketAddr, error: &Error, flag: &str) -> String {
-    let port = at.port();
+fn listen(address: SocketAddr, error: &Error, flag: &str) -> String {
+    let port = address.port();
     match error.kind() {
         ErrorKind::AddrInUse => format!(
-            "stop what has the port (`ss -ltnp 'sport = :{port}'` shows it) or choose another with {flag}"
+            "stop the program that uses the port (`ss -ltnp 'sport = :{port}'` shows it) or choose another port with {flag}"
         ),
-        ErrorKind::PermissionDenied => {
-            format!(
-                "ports below 1024 need root or CAP_NET_BIND_SERVICE; choose another with {flag}"
-            )
-        }
+        ErrorKind::PermissionDenied => format!(
+            "ports below 1024 need root or CAP_NET_BIND_SERVICE; choose another port with {flag}"
+        ),
         ErrorKind::AddrNotAvailable => {
             format!("choose an address of this machine (`ip address` shows them) with {flag}")
         }
-        _ => files_or(error, &format!("choose another address with {flag}")),
+        _ => remedy_or(error, &format!("choose another address with {flag}")),
     }
 }
 
-fn files_or(error: &Error, otherwise: &str) -> String {
+fn remedy_or(error: &Error, otherwise: &str) -> String {
     limits::remedy(error).unwrap_or(otherwise).to_owned()
 }
 
@@ -87,12 +88,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_in_use_is_one_sentence_with_what_to_do() {
-        let at = "127.0.0.1:8653".parse().unwrap();
+    fn a_port_in_use_is_reported_with_what_to_do() {
+        let address = "127.0.0.1:8653".parse().unwrap();
         assert_eq!(
-            api(at, &ErrorKind::AddrInUse.into()),
-            "cannot serve metrics on 127.0.0.1:8653: address in use; stop what has the port \
-             (`ss -ltnp 'sport = :8653'` shows it) or choose another with --api, or do without by --no-api"
+            metrics_listener(address, &ErrorKind::AddrInUse.into()),
+            "cannot serve metrics on 127.0.0.1:8653: address in use; stop the program that uses the port \
+             (`ss -ltnp 'sport = :8653'` shows it) or choose another port with --api, or use --no-api"
         );
     }
 }

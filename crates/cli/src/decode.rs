@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Args;
 use sluice_decode::{Filter, Format, MessageCounts, Options};
 
-use crate::{FAILED, REFUSED, complain};
+use crate::{EXIT_FAILURE, EXIT_USAGE, print_error};
 
 /// Tells what OpenFlow messages of any version, 1.0 to 1.5, say: from hex digits, files, captures or standard input.
 ///
@@ -46,8 +46,8 @@ impl Decode {
             // A reader that has gone is content with what it has.
             Err((_, error)) if error.kind() == ErrorKind::BrokenPipe => {}
             Err((input, error)) => {
-                complain(&format!("{input}: {error}"));
-                return ExitCode::from(REFUSED);
+                print_error(&format!("{input}: {error}"));
+                return ExitCode::from(EXIT_USAGE);
             }
         }
         if !self.check {
@@ -59,7 +59,7 @@ impl Decode {
             stderr(),
             "{good} well-formed, {malformed} malformed; {foreign} streams are no OpenFlow"
         );
-        if malformed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+        if malformed == 0 { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) }
     }
 
     fn options(&self) -> Options {

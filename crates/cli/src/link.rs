@@ -16,8 +16,8 @@ use sluice_io::named_pipe::NamedPipe;
 use sluice_io::terminal;
 use sluice_io::tun::{self, TunError};
 
-use crate::signals::{Wish, Wishes};
-use crate::{FAILED, REFUSED, advice, complain, signals};
+use crate::signals::{Signal, SignalReceiver};
+use crate::{EXIT_FAILURE, EXIT_USAGE, advice, print_error, signals};
 
 /// Joins two network namespaces, or two sides of TCP connections, by a link with delay, jitter, rate, loss and a queue.
 ///
@@ -84,15 +84,15 @@ impl Link {
         let (plan, sink, pipe) = match ready {
             Ok(ready) => ready,
             Err(why) => {
-                complain(&why);
-                return ExitCode::from(REFUSED);
+                print_error(&why);
+                return ExitCode::from(EXIT_USAGE);
             }
         };
         match keep_open(&plan, sink, pipe.as_ref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(why) => {
-                complain(&why);
-                ExitCode::from(FAILED)
+                print_error(&why);
+                ExitCode::from(EXIT_FAILURE)
             }
         }
     }
@@ -206,8 +206,8 @@ fn socket(option: &str, text: &str) -> Result<SocketAddr, String> {
 
 /// Opens the link and keeps it open until a signal.
 fn keep_open(plan: &Plan, sink: Option<Sink>, pipe: Option<&NamedPipe>) -> Result<(), String> {
-    let mut wishes = Wishes::new().map_err(|e| advice::needed("hear signals", &e))?;
-    let open = link::Link::open(plan, sink, signals::stop).map_err(|e| with_option(&e))?;
+    let mut wishes = SignalReceiver::new().map_err(|e| advice::cannot("receive signals", &e))?;
+    let open = link::Link::open(plan, sink, signals::request_stop).map_err(|e| with_option(&e))?;
     say(&first_screen(plan, &open));
     if terminal::can_read(&stdin()) {
         listen("stdin", BufReader::new(stdin()), open.handle())?;
@@ -216,7 +216,7 @@ fn keep_open(plan: &Plan, sink: Option<Sink>, pipe: Option<&NamedPipe>) -> Resul
         let file = pipe.open().map_err(|e| format!("--control: {e}"))?;
         listen("control", BufReader::new(file), open.handle())?;
     }
-    while wishes.wait() == Wish::Reload {
+    while wishes.wait() == Signal::Reload {
         show(&open.handle());
     }
     let report = open.close().map_err(|e| with_option(&e))?;
@@ -233,14 +233,14 @@ fn listen(name: &str, mut from: impl BufRead + Send + 'static, link: Handle) -> 
                 Some(Ok(Order::Show)) => show(&link),
                 Some(Ok(Order::Set(changes))) => match link.set(changes) {
                     Ok(()) => say(&format!("ok: {}\n", line.trim())),
-                    Err(e) => complain(&e.to_string()),
+                    Err(e) => print_error(&e.to_string()),
                 },
-                Some(Err(e)) => complain(&e.to_string()),
+                Some(Err(e)) => print_error(&e.to_string()),
             }
         }
     };
     let thread = thread::Builder::new().name(name.to_owned()).spawn(obey);
-    thread.map(drop).map_err(|e| advice::needed("start a thread", &e))
+    thread.map(drop).map_err(|e| advice::cannot("start a thread", &e))
 }
 
 /// The next line, or the beginning of one that is too long; `None` at the end.

@@ -1,157 +1,149 @@
-//! The log: lines on standard error, written by a thread of its own.
+//! The log: lines on standard error, written by a thread of `tracing-appender`.
 //!
-//! A thread that logs hands its line over and goes on; it never waits for whoever reads standard error. Lines for
-//! which there is no room are lost, and the log says how many.
+//! A thread that logs never waits for standard error. Lines for which there is no room are dropped, and the log says how
+//! many.
 
-use std::io::{self, IsTerminal as _, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
-use std::time::Duration;
+use std::io::{self, IsTerminal as _, Stderr, Write};
+use std::sync::{Arc, OnceLock};
 
-use sluice_io::clock;
 use tracing::warn;
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::LevelFilter;
-use tracing_subscriber::fmt::{self, MakeWriter};
+use tracing_subscriber::fmt;
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::{Registry, reload};
 
-use crate::config::{Format, Log};
+use crate::config::{LogConfig, LogFormat};
 
-/// Lines that may wait to be written: some seconds of a flood, a MiB or so.
-const LINES_MAX: usize = 8192;
+/// Lines that may wait to be written: about 1 MiB, some seconds of a flood.
+const WAITING_LINES_MAX: usize = 8192;
 
-/// How long the last lines may take at the end.
-const FLUSH_TIMEOUT: Duration = Duration::from_millis(300);
-
-/// The log of the process, once started.
-#[derive(Debug, Clone)]
+/// The log of the process. Dropping it waits until the last lines are written, for about a second at most.
+#[derive(Debug)]
 pub(crate) struct Logging {
     level: reload::Handle<LevelFilter, Registry>,
-    lines: Lines,
+    _writer: WorkerGuard,
 }
 
 impl Logging {
     /// Starts the log. Once per process.
-    ///
-    /// # Errors
-    /// No thread could be started.
-    pub(crate) fn start(log: Log) -> io::Result<Self> {
-        let lines = Lines::new()?;
-        let (filter, level) = reload::Layer::new(log.level);
-        let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        let layer = fmt::layer().with_writer(lines.clone()).with_target(false);
-        let layer = match log.format {
-            Format::Text => layer.with_ansi(colours).boxed(),
-            Format::Json => layer.json().flatten_event(true).boxed(),
+    pub(crate) fn start(config: LogConfig) -> Self {
+        let dropped = DroppedLines::default();
+        let stderr =
+            CountingWriter { to: io::stderr(), dropped: Arc::clone(&dropped), reported: 0 };
+        let builder = NonBlockingBuilder::default().lossy(true).thread_name("log");
+        let (lines, writer) = builder.buffered_lines_limit(WAITING_LINES_MAX).finish(stderr);
+        let _ = dropped.set(lines.error_counter());
+        let (filter, level) = reload::Layer::new(config.level);
+        let has_colors = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        let layer = fmt::layer().with_writer(lines).with_target(false);
+        let layer = match config.format {
+            LogFormat::Text => layer.with_ansi(has_colors).boxed(),
+            LogFormat::Json => layer.json().flatten_event(true).boxed(),
         };
         tracing_subscriber::registry().with(filter).with(layer).init();
-        Ok(Self { level, lines })
+        Self { level, _writer: writer }
     }
 
     /// Logs from now on what `level` says.
     pub(crate) fn set_level(&self, level: LevelFilter) {
-        // It fails only when the subscriber is gone, and ours stays as long as the process.
+        // It fails only without the subscriber, and ours stays as long as the process.
         let _ = self.level.modify(|filter| *filter = level);
     }
-
-    /// Waits until what was logged is written, but not for long.
-    pub(crate) fn flush(&self) {
-        let (done, written) = sync_channel(1);
-        let give_up = clock::now() + FLUSH_TIMEOUT;
-        let mut message = Message::Flush(done);
-        while let Err(e) = self.lines.queue.try_send(message) {
-            if clock::now() > give_up {
-                return;
-            }
-            clock::sleep(Duration::from_millis(5));
-            message = match e {
-                std::sync::mpsc::TrySendError::Full(message)
-                | std::sync::mpsc::TrySendError::Disconnected(message) => message,
-            };
-        }
-        let _ = written.recv_timeout(FLUSH_TIMEOUT);
-    }
 }
 
+/// Counts the lines that were dropped, once the queue exists.
+type DroppedLines = Arc<OnceLock<ErrorCounter>>;
+
+/// Standard error as the log's thread writes to it: after each batch of lines it says how many were dropped.
 #[derive(Debug)]
-enum Message {
-    Line(Vec<u8>),
-    Flush(SyncSender<()>),
+struct CountingWriter<W = Stderr> {
+    to: W,
+    dropped: DroppedLines,
+    /// The dropped lines that the log has said.
+    reported: usize,
 }
 
-/// The way of lines to standard error.
-#[derive(Debug, Clone)]
-struct Lines {
-    queue: SyncSender<Message>,
-    lost: Arc<AtomicU64>,
-}
-
-impl Lines {
-    fn new() -> io::Result<Self> {
-        let (queue, messages) = sync_channel(LINES_MAX);
-        let lines = Self { queue, lost: Arc::default() };
-        let lost = Arc::clone(&lines.lost);
-        let write = move || write(&messages, &lost, &mut io::stderr());
-        thread::Builder::new().name("log".to_owned()).spawn(write)?;
-        Ok(lines)
+impl<W> CountingWriter<W> {
+    /// Lines that were dropped since the last call.
+    fn newly_dropped(&mut self) -> usize {
+        let dropped = self.dropped.get().map_or(0, ErrorCounter::dropped_lines);
+        dropped - std::mem::replace(&mut self.reported, dropped)
     }
 }
 
-/// A line is handed over in one call, which is how the formatter writes it.
-impl Write for &Lines {
+impl<W: Write> Write for CountingWriter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.queue.try_send(Message::Line(line.to_vec())).is_err() {
-            self.lost.fetch_add(1, Relaxed);
-        }
-        Ok(line.len())
+        self.to.write(line)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for Lines {
-    type Writer = &'a Self;
-
-    fn make_writer(&'a self) -> &'a Self {
-        self
-    }
-}
-
-/// The thread's whole life.
-fn write(messages: &Receiver<Message>, lost: &AtomicU64, to: &mut impl Write) {
-    for message in messages {
-        match message {
-            // Where the log cannot be written there is no place to say so.
-            Message::Line(line) => drop(to.write_all(&line)),
-            Message::Flush(done) => drop(done.try_send(())),
-        }
-        let lines = lost.swap(0, Relaxed);
+        let lines = self.newly_dropped();
         if lines > 0 {
-            warn!(lines, "lines of the log were lost: standard error is not read fast enough");
+            warn!(lines, "log lines were dropped: standard error is not read fast enough");
         }
+        self.to.flush()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
     use super::*;
 
-    #[test]
-    fn a_line_without_room_is_lost_and_counted_and_nobody_waits() {
-        let (queue, messages) = sync_channel(2);
-        let lines = Lines { queue, lost: Arc::default() };
-        for line in ["a\n", "b\n", "c\n", "d\n"] {
-            assert_eq!((&lines).write(line.as_bytes()).unwrap(), 2);
+    /// Writes to the test, once the test lets it.
+    struct Held {
+        released: Receiver<()>,
+        written: Sender<Vec<u8>>,
+    }
+
+    impl Write for Held {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            let _ = self.released.recv();
+            let _ = self.written.send(line.to_vec());
+            Ok(line.len())
         }
-        assert_eq!(lines.lost.load(Relaxed), 2);
-        let lost = Arc::clone(&lines.lost);
-        drop(lines);
-        let mut out = Vec::new();
-        write(&messages, &lost, &mut out);
-        assert_eq!((out.as_slice(), lost.load(Relaxed)), (&b"a\nb\n"[..], 0));
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_without_room_is_dropped_and_counted_and_no_thread_waits() {
+        let ((release, released), (written, lines_written)) = (channel(), channel());
+        let dropped = DroppedLines::default();
+        let held = Held { released, written };
+        let writer = CountingWriter { to: held, dropped: Arc::clone(&dropped), reported: 0 };
+        let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(2);
+        let (mut lines, guard) = builder.finish(writer);
+        let counter = lines.error_counter();
+        dropped.set(lines.error_counter()).unwrap();
+        for _ in 0..6 {
+            lines.write_all(b"line\n").unwrap();
+        }
+        // Two wait, and the thread may have taken one.
+        let count = counter.dropped_lines();
+        assert!((3..=4).contains(&count), "{count}");
+        drop(release);
+        drop(guard);
+        assert_eq!(lines_written.iter().count(), 6 - count);
+    }
+
+    #[test]
+    fn dropped_lines_are_reported_once() {
+        let ((_release, released), (written, _)) = (channel(), channel());
+        let dropped = DroppedLines::default();
+        let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(1);
+        let (mut lines, _guard) = builder.finish(Held { released, written });
+        dropped.set(lines.error_counter()).unwrap();
+        let mut writer = CountingWriter { to: io::sink(), dropped, reported: 0 };
+        assert_eq!(writer.newly_dropped(), 0);
+        for _ in 0..5 {
+            lines.write_all(b"line\n").unwrap();
+        }
+        assert!(writer.newly_dropped() >= 3);
+        assert_eq!(writer.newly_dropped(), 0);
     }
 }

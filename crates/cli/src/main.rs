@@ -1,4 +1,4 @@
-//! The binary: reads arguments and configuration, starts the parts, prints, exits.
+//! The binary: parses arguments, runs the subcommand, prints, exits.
 
 mod advice;
 mod bench;
@@ -19,45 +19,62 @@ use clap::{Parser, Subcommand};
 
 use crate::config::{Flags, Inputs, Problem};
 
-/// The tables of a busy network are larger than a core's map of small pages.
+/// Uses huge pages, since the tables of a large network exceed what the TLB maps with small pages.
 #[global_allocator]
 static ALLOCATOR: sluice_io::HugePageAlloc = sluice_io::HugePageAlloc;
 
-/// An OpenFlow controller.
+/// OpenFlow controller, with tools to measure controllers and to emulate networks.
 #[derive(Debug, Parser)]
-#[command(name = "sluice", version)]
+#[command(name = "sluice", version, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
 }
 
+const EXAMPLES: &str = "\
+Examples:
+  sluice run                  Run the controller on ports 6653 and 6633
+  sluice play                 Try it without switches: a controller and an emulated network
+  sluice bench                Measure a controller on this machine
+  sluice decode dump.pcap     Show the OpenFlow messages of a capture
+
+`sluice COMMAND --help` explains the options of a command.";
+
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Runs the controller until it is told to stop.
+    /// Run the controller until SIGINT or SIGTERM
+    #[command(after_help = RUN_NOTES)]
     Run(Flags),
     Bench(Box<bench::Bench>),
     Play(Box<network::Play>),
     Emu(network::Emu),
     Decode(decode::Decode),
     Link(Box<link::Link>),
-    /// Shows the configuration.
+    /// Show the configuration, or an example file
     #[command(subcommand)]
     Config(Config),
 }
 
+const RUN_NOTES: &str = "\
+A list is given with commas, or with one flag for each item: --listen 6653 --listen localhost:6633
+
+`sluice config example` prints a configuration file with all keys and what they mean. A flag overrides
+the environment (SLUICE_WORKERS__THREADS=2), and the environment overrides the file. SIGHUP reads all
+of it again.";
+
 #[derive(Debug, Subcommand)]
 enum Config {
-    /// Every key with its value and where that comes from.
+    /// Show every key with its value and its origin: default, file, environment or flag
     Show(Flags),
-    /// Every key with its default and what it is: a file to begin with.
+    /// Print a configuration file with every key, its default and its meaning
     Example,
 }
 
-/// Something was wrong while running.
-const FAILED: u8 = 1;
+/// The exit code of an error at run time.
+const EXIT_FAILURE: u8 = 1;
 
-/// The command line or the configuration cannot be; as clap has it.
-const REFUSED: u8 = 2;
+/// The exit code of an invalid command line or configuration; the same as clap's.
+const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
     match Cli::parse().command {
@@ -65,7 +82,7 @@ fn main() -> ExitCode {
             let inputs = Inputs::new(flags);
             match inputs.load() {
                 Ok(loaded) => run::run(inputs, loaded),
-                Err(problems) => refuse(&problems),
+                Err(problems) => print_problems(&problems),
             }
         }
         Command::Bench(bench) => bench.run(),
@@ -75,28 +92,28 @@ fn main() -> ExitCode {
         Command::Link(link) => link.run(),
         Command::Config(Config::Show(flags)) => match Inputs::new(flags).load() {
             Ok(loaded) => print(&config::show(&loaded)),
-            Err(problems) => refuse(&problems),
+            Err(problems) => print_problems(&problems),
         },
         Command::Config(Config::Example) => print(&config::example()),
     }
 }
 
-/// Writes `text` to standard output. A reader that has gone is content with what it has.
+/// Writes `text` to standard output. It is no error if the reader has closed it.
 fn print(text: &str) -> ExitCode {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
     ExitCode::SUCCESS
 }
 
-/// Says on standard error why nothing is started.
-fn complain(why: &str) {
-    // If nobody hears it, the exit code still says it.
-    let _ = writeln!(std::io::stderr(), "error: {why}");
+/// Writes an error to standard error.
+fn print_error(error: &str) {
+    // If it cannot be written, the exit code still says it.
+    let _ = writeln!(std::io::stderr(), "error: {error}");
 }
 
-fn refuse(problems: &[Problem]) -> ExitCode {
+fn print_problems(problems: &[Problem]) -> ExitCode {
     for problem in problems {
-        complain(&problem.to_string());
+        print_error(&problem.to_string());
     }
-    ExitCode::from(REFUSED)
+    ExitCode::from(EXIT_USAGE)
 }

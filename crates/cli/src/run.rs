@@ -1,4 +1,4 @@
-//! `sluice run`: the parts are started, told of changes, and stopped.
+//! `sluice run`: starts the parts of the controller, applies new configurations, and stops the parts.
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -14,106 +14,92 @@ use sluice_io::{clock, limits};
 use sluice_northbound::{Listener, Server};
 use tracing::{error, info, warn};
 
-use crate::config::{Effect, Inputs, Loaded, Plan, Row};
+use crate::config::{Inputs, Key, Loaded, RunConfig};
 use crate::log::Logging;
 use crate::screen::Screen;
-use crate::signals::{Wish, Wishes};
-use crate::{FAILED, advice, complain, print, signals};
+use crate::signals::{Signal, SignalReceiver};
+use crate::{EXIT_FAILURE, advice, print, print_error, screen, signals};
 
-/// File descriptors besides those of connections: standard streams, listeners, metrics, wakers.
+/// File descriptors besides those of connections: standard streams, listeners, metrics, wake-ups.
 const OTHER_FILES: usize = 256;
 
-/// How long stopping in order may take before the process ends anyway.
+/// How long the workers may take to stop before the process ends anyway.
 const STOP_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// The key of the congestion control.
 const CONGESTION: &str = "socket.congestion";
 
-/// Runs the controller until a signal ends it.
+/// Runs the controller until a signal stops it.
 pub(crate) fn run(inputs: Inputs, loaded: Loaded) -> ExitCode {
-    match prepare(&loaded.plan).and_then(|ground| serve(ground, inputs, loaded)) {
+    match start_and_serve(inputs, loaded) {
         Ok(code) => code,
-        Err(why) => {
-            complain(&why);
-            ExitCode::from(FAILED)
+        Err(error) => {
+            print_error(&error);
+            ExitCode::from(EXIT_FAILURE)
         }
     }
 }
 
-/// What everything else stands on.
-struct Ground {
-    wishes: Wishes,
-    logging: Logging,
-    /// Whether a part of the program broke.
-    broken: Arc<AtomicBool>,
-}
-
-fn prepare(plan: &Plan) -> Result<Ground, String> {
-    let few_files = raise_open_files(plan);
-    let wishes = Wishes::new().map_err(|e| advice::needed("hear signals", &e))?;
-    let logging = Logging::start(plan.log).map_err(|e| advice::needed("start the log", &e))?;
-    let broken = Arc::new(AtomicBool::new(false));
-    stop_on_panic(Arc::clone(&broken));
-    if let Some(warning) = few_files {
+fn start_and_serve(inputs: Inputs, loaded: Loaded) -> Result<ExitCode, String> {
+    let too_few_files = raise_open_files(&loaded.config);
+    let signals = SignalReceiver::new().map_err(|e| advice::cannot("receive signals", &e))?;
+    let logging = Logging::start(loaded.config.log);
+    let panicked = Arc::new(AtomicBool::new(false));
+    stop_on_panic(Arc::clone(&panicked));
+    if let Some(warning) = too_few_files {
         warn!("{warning}");
     }
-    Ok(Ground { wishes, logging, broken })
+    Running::start(inputs, loaded, &logging)?.serve(signals)?;
+    Ok(ExitCode::from(if panicked.load(Relaxed) { EXIT_FAILURE } else { 0 }))
 }
 
-fn serve(ground: Ground, inputs: Inputs, loaded: Loaded) -> Result<ExitCode, String> {
-    let Ground { wishes, logging, broken } = ground;
-    let running = Running::start(inputs, loaded, logging.clone());
-    let ended = running.and_then(|running| running.serve(wishes));
-    logging.flush();
-    ended.map(|()| ExitCode::from(if broken.load(Relaxed) { FAILED } else { 0 }))
-}
-
-/// Lets a part that breaks end the whole in order: a switch that nobody serves is worse off than one that looks for
+/// Lets a panic of any thread stop the process in order: a switch that is not served is worse off than one that looks for
 /// another controller.
-fn stop_on_panic(broken: Arc<AtomicBool>) {
+fn stop_on_panic(panicked: Arc<AtomicBool>) {
     let report = panic::take_hook();
-    panic::set_hook(Box::new(move |what| {
-        report(what);
-        // Metrics are served by tasks that may break one by one.
+    panic::set_hook(Box::new(move |info| {
+        report(info);
+        // A failed HTTP request affects no switch.
         if thread::current().name() != Some("api") {
-            broken.store(true, Relaxed);
-            signals::stop();
+            panicked.store(true, Relaxed);
+            signals::request_stop();
         }
     }));
 }
 
-/// A controller that runs.
-struct Running {
+/// A running controller.
+struct Running<'l> {
     inputs: Inputs,
-    /// With this it was started; what needs a restart is still so.
+    /// The configuration of the start, which still holds for the keys that need a restart.
     started: Loaded,
-    /// This was read last.
+    /// The configuration that was loaded last.
     loaded: Loaded,
     generation_id: u64,
     congestion: Congestion,
     engine: Engine<Stack>,
     api: Option<Server>,
-    logging: Logging,
+    logging: &'l Logging,
 }
 
-impl Running {
-    fn start(inputs: Inputs, loaded: Loaded, logging: Logging) -> Result<Self, String> {
-        let plan = &loaded.plan;
-        // First of all, since it can fail without a switch having noticed anything.
-        let listener = plan.api.map(|at| Listener::new(at).map_err(|e| advice::api(at, &e)));
-        let listener = listener.transpose()?;
+impl<'l> Running<'l> {
+    fn start(inputs: Inputs, loaded: Loaded, logging: &'l Logging) -> Result<Self, String> {
+        let config = &loaded.config;
+        // Before the engine: if this fails, no switch has noticed anything.
+        let listen =
+            |address| Listener::new(address).map_err(|e| advice::metrics_listener(address, &e));
+        let listener = config.api.map(listen).transpose()?;
         let generation_id = generation_id();
         let (engine, congestion) = start_engine(&loaded, generation_id)?;
         let serve = |listener: Listener| listener.serve(engine.metrics());
         let api = listener.map(serve).transpose();
-        let api = api.map_err(|e| advice::needed("serve metrics", &e))?;
-        print(&screen(&loaded, &engine, api.as_ref()));
+        let api = api.map_err(|e| advice::cannot("serve metrics", &e))?;
+        print(&first_screen(&loaded, &engine, api.as_ref()));
         let started = loaded.clone();
         Ok(Self { inputs, started, loaded, generation_id, congestion, engine, api, logging })
     }
 
-    fn serve(mut self, mut wishes: Wishes) -> Result<(), String> {
-        while wishes.wait() == Wish::Reload {
+    fn serve(mut self, mut signals: SignalReceiver) -> Result<(), String> {
+        while signals.wait() == Signal::Reload {
             self.reload();
         }
         info!("stopping");
@@ -122,72 +108,75 @@ impl Running {
         let engine = self.engine;
         thread::spawn(move || {
             engine.stop();
-            // Nobody waits for it any more when it took too long.
+            // After the time-out there is no receiver.
             let _ = done.send(());
         });
         let stopped = stopped.recv_timeout(STOP_TIMEOUT);
         stopped.map_err(|_| format!("a worker did not stop within {STOP_TIMEOUT:?}"))
     }
 
-    /// Reads the configuration again: all of it takes effect that can, or nothing does.
+    /// Reads the configuration again and applies it as a whole, or not at all.
     fn reload(&mut self) {
-        let refuse = |why: &dyn Display| error!("configuration refused, the old one stays: {why}");
+        let refuse = |error: &dyn Display| {
+            error!("configuration not reloaded, the previous one stays in effect: {error}");
+        };
         let new = match self.inputs.load() {
             Ok(new) => new,
             Err(problems) => return problems.iter().for_each(|problem| refuse(problem)),
         };
-        let apps = new.plan.apps.clone();
+        let apps = new.config.apps.clone();
         let config = engine_config(&new, self.generation_id, self.congestion);
         let applied = self.engine.apply(config, move |stack: &mut Stack| stack.configure(&apps));
-        // What needs a restart is known from the rows, and for as long as it does.
         if let Err(e) = applied {
-            return refuse(&advice::start(&e));
+            return refuse(&advice::engine_start(&e));
         }
-        self.logging.set_level(new.plan.log.level);
-        let changed = keys(&self.loaded.changed(&new), Effect::Live);
-        info!(changed, "configuration read again");
-        if let Some(warning) = raise_open_files(&new.plan) {
+        self.logging.set_level(new.config.log.level);
+        let changed = self.loaded.changed(&new);
+        info!(changed = paths(&changed, |key| !key.needs_restart), "configuration reloaded");
+        if let Some(warning) = raise_open_files(&new.config) {
             warn!("{warning}");
         }
-        let restart = keys(&self.started.changed(&new), Effect::Restart);
-        if !restart.is_empty() {
-            warn!(changed = restart, "some changes take effect at a restart");
+        let waiting = paths(&self.started.changed(&new), |key| key.needs_restart);
+        if !waiting.is_empty() {
+            warn!(changed = waiting, "some changes take effect at a restart");
         }
         self.loaded = new;
     }
 }
 
-fn keys(rows: &[&'static Row], effect: Effect) -> String {
-    let keys = rows.iter().filter(|row| row.effect == effect).map(|row| row.key);
-    keys.collect::<Vec<_>>().join(" ")
+/// The names of some of `keys`.
+fn paths(keys: &[&'static Key], is_meant: impl Fn(&Key) -> bool) -> String {
+    let paths = keys.iter().filter(|key| is_meant(key)).map(|key| key.path.as_str());
+    paths.collect::<Vec<_>>().join(" ")
 }
 
-/// The time, so that a controller's requests for a role come after those of the one before it. §6.3.7
+/// The time, so that role requests of this controller come after those of the one before it. §6.3.7
 fn generation_id() -> u64 {
     u64::try_from(clock::since_epoch().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Whether the congestion control that nobody asked for may be used.
+/// Which congestion control the default stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Congestion {
     AsConfigured,
+    /// The system does not allow ours.
     SystemForDefault,
 }
 
-/// Starts the engine as `sluice run` does, for one that owns it.
+/// Starts the engine as `sluice run` does.
 pub(crate) fn engine(loaded: &Loaded) -> Result<Engine<Stack>, String> {
     start_engine(loaded, generation_id()).map(|(engine, _)| engine)
 }
 
-/// Starts the engine with its applications. A default must not keep anybody from starting, so where the system does not allow ours it is
-/// the system's own.
+/// Starts the engine with its applications. If the system does not allow the default congestion control, the system's own
+/// is used: a default must not prevent a start.
 fn start_engine(
     loaded: &Loaded,
     generation_id: u64,
 ) -> Result<(Engine<Stack>, Congestion), String> {
-    let (names, mut apps) = (loaded.plan.names.clone(), loaded.plan.apps.clone());
+    let (names, mut apps) = (loaded.config.app_names.clone(), loaded.config.apps.clone());
     apps.topology.clock = Some(Clock { at: clock::now(), since_1970: clock::since_epoch() });
-    // The names are known to be there: reading the configuration has asked.
+    // Loading the configuration has checked the names.
     let make = move |_| sluice_apps::stack(&names, &apps).unwrap_or_default();
     let start = |congestion| {
         let engine = Engine::start(engine_config(loaded, generation_id, congestion), make.clone());
@@ -195,12 +184,12 @@ fn start_engine(
     };
     let started = match start(Congestion::AsConfigured) {
         Err(e @ StartError::Congestion(..)) if loaded.is_default(CONGESTION) => {
-            info!("{e}; using the system's own");
+            info!("{e}; using the congestion control of the system");
             start(Congestion::SystemForDefault)
         }
         started => started,
     };
-    started.map_err(|e| advice::start(&e))
+    started.map_err(|e| advice::engine_start(&e))
 }
 
 fn engine_config(
@@ -208,7 +197,7 @@ fn engine_config(
     generation_id: u64,
     congestion: Congestion,
 ) -> sluice_engine::Config {
-    let mut config = loaded.plan.engine.clone();
+    let mut config = loaded.config.engine.clone();
     config.session.generation_id = generation_id;
     if congestion == Congestion::SystemForDefault && loaded.is_default(CONGESTION) {
         config.socket.congestion = None;
@@ -216,23 +205,24 @@ fn engine_config(
     config
 }
 
-/// Asks the system for as many files as the limits allow connections. What to say if it gives less.
-fn raise_open_files(plan: &Plan) -> Option<String> {
-    let limits = &plan.engine.limits;
+/// Raises the limit of open files to what the limits of connections need. A warning if the system allows fewer.
+fn raise_open_files(config: &RunConfig) -> Option<String> {
+    let limits = &config.engine.limits;
     let connections = limits.switches_max.saturating_add(limits.handshakes_max);
     let wanted = connections.saturating_add(OTHER_FILES) as u64;
     let allowed = limits::raise_open_files(wanted);
-    (allowed < wanted).then(|| advice::files(wanted, allowed))
+    (allowed < wanted).then(|| advice::open_files(wanted, allowed))
 }
 
-fn screen(loaded: &Loaded, engine: &Engine<Stack>, api: Option<&Server>) -> String {
+fn first_screen(loaded: &Loaded, engine: &Engine<Stack>, api: Option<&Server>) -> String {
     let screen = Screen {
         listening: engine.addresses(),
         workers: engine.cores(),
-        apps: &loaded.plan.names,
-        versions: loaded.plan.engine.session.versions,
+        apps: &loaded.config.app_names,
+        versions: loaded.config.engine.session.versions,
         metrics: api.map(Server::address),
         file: loaded.file.as_deref(),
+        has_kernel_datapath: screen::has_kernel_datapath("/".as_ref()),
     };
     screen.text()
 }

@@ -1,26 +1,29 @@
 //! The first screen of `sluice run`.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use sluice_openflow::{Version, Versions};
 
-/// What the first screen says.
+/// The facts of the first screen.
 #[derive(Debug)]
 pub(crate) struct Screen<'a> {
     /// Where switches are accepted.
     pub(crate) listening: &'a [SocketAddr],
     /// The core of each worker, `None` for any.
     pub(crate) workers: &'a [Option<usize>],
-    /// Applications in order.
+    /// The applications in order.
     pub(crate) apps: &'a [String],
-    /// Versions that are offered.
+    /// The OpenFlow versions that are offered.
     pub(crate) versions: Versions,
     /// Where metrics are served.
     pub(crate) metrics: Option<SocketAddr>,
-    /// The file that was read.
+    /// The configuration file that was read.
     pub(crate) file: Option<&'a Path>,
+    /// Whether Open vSwitch can use the kernel's datapath here.
+    pub(crate) has_kernel_datapath: bool,
 }
 
 impl Screen<'_> {
@@ -30,8 +33,8 @@ impl Screen<'_> {
         for address in self.listening {
             let _ = writeln!(out, "listening on {address}");
         }
-        let _ = writeln!(out, "workers: {}, {}", self.workers.len(), self.places());
-        let _ = writeln!(out, "apps: {}", list(self.apps, "none"));
+        let _ = writeln!(out, "workers: {}, {}", self.workers.len(), self.cores());
+        let _ = writeln!(out, "applications: {}", list(self.apps, "none"));
         let _ = match self.metrics {
             Some(address) => writeln!(out, "metrics: http://{}/metrics", reachable(address)),
             None => writeln!(out, "metrics: off"),
@@ -45,28 +48,50 @@ impl Screen<'_> {
         out
     }
 
-    fn places(&self) -> String {
+    fn cores(&self) -> String {
         let cores: Vec<_> = self.workers.iter().flatten().map(usize::to_string).collect();
         match cores.len() {
-            0 => "bound to no core".to_owned(),
+            0 => "not bound to cores".to_owned(),
             1 => format!("bound to core {}", list(&cores, "")),
             _ => format!("bound to cores {}", list(&cores, "")),
         }
     }
 
-    fn first_steps(&self, at: SocketAddr) -> String {
+    /// The commands that connect a switch or a network.
+    fn first_steps(&self, controller: SocketAddr) -> String {
         let protocol =
             if self.versions.contains(Version::V1_3) { "OpenFlow13" } else { "OpenFlow10" };
-        let (ip, port) = (at.ip(), at.port());
+        let (ip, port) = (controller.ip(), controller.port());
+        let (note, netdev, user) = if self.has_kernel_datapath {
+            ("", "", "")
+        } else {
+            (
+                "This machine has no Open vSwitch kernel module, so the commands select the userspace datapath.\n",
+                "ovs-vsctl set bridge br0 datapath_type=netdev\n  ",
+                ",datapath=user",
+            )
+        };
         format!(
-            "\nConnect Open vSwitch:\n  ovs-vsctl set-controller br0 tcp:{at}\n\
-             or a network of Mininet:\n  \
-             sudo mn --controller remote,ip={ip},port={port} --switch ovs,protocols={protocol} --topo linear,3\n"
+            "\n{note}Connect an Open vSwitch bridge:\n  {netdev}ovs-vsctl set-controller br0 tcp:{controller}\n\
+             or start a Mininet network:\n  sudo mn --controller remote,ip={ip},port={port} \
+             --switch ovs,protocols={protocol}{user} --topo linear,3\n"
         )
     }
 }
 
-/// Where a program on this machine finds what listens at `address`.
+/// Whether the kernel of the system below `root` has the module `openvswitch`, loaded or not.
+pub(crate) fn has_kernel_datapath(root: &Path) -> bool {
+    if root.join("sys/module/openvswitch").exists() {
+        return true;
+    }
+    let release = fs::read_to_string(root.join("proc/sys/kernel/osrelease")).unwrap_or_default();
+    let modules = root.join("lib/modules").join(release.trim());
+    ["modules.dep", "modules.builtin"].iter().any(|list| {
+        fs::read_to_string(modules.join(list)).is_ok_and(|list| list.contains("/openvswitch.ko"))
+    })
+}
+
+/// The address at which a program on this machine reaches a socket that listens on `address`.
 fn reachable(address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port())
@@ -89,11 +114,20 @@ mod tests {
         workers: &'a [Option<usize>],
     ) -> Screen<'a> {
         let versions = Versions::SPOKEN;
-        Screen { listening, workers, apps, versions, metrics: None, file: None }
+        let has_kernel_datapath = true;
+        Screen {
+            listening,
+            workers,
+            apps,
+            versions,
+            metrics: None,
+            file: None,
+            has_kernel_datapath,
+        }
     }
 
     #[test]
-    fn it_says_where_it_listens_and_how_to_connect() {
+    fn it_shows_where_it_listens_and_how_to_connect() {
         let listening = ["[::]:6653".parse().unwrap(), "127.0.0.1:6633".parse().unwrap()];
         let apps = ["learning".to_owned(), "hub".to_owned()];
         let metrics = Some("[::]:8653".parse().unwrap());
@@ -110,20 +144,20 @@ mod tests {
              listening on [::]:6653\n\
              listening on 127.0.0.1:6633\n\
              workers: 2, bound to cores 0, 1\n\
-             apps: learning, hub\n\
+             applications: learning, hub\n\
              metrics: http://127.0.0.1:8653/metrics\n\
              configuration: /etc/sluice.toml\n\
              \n\
-             Connect Open vSwitch:\n  \
+             Connect an Open vSwitch bridge:\n  \
              ovs-vsctl set-controller br0 tcp:127.0.0.1:6653\n\
-             or a network of Mininet:\n  \
+             or start a Mininet network:\n  \
              sudo mn --controller remote,ip=127.0.0.1,port=6653 --switch ovs,protocols=OpenFlow13 --topo linear,3\n"
         );
         assert_eq!(text, expected);
     }
 
     #[test]
-    fn it_names_the_address_that_was_asked_for() {
+    fn it_shows_the_address_that_was_asked_for() {
         let listening = ["192.0.2.1:40123".parse().unwrap()];
         let versions = Versions::of(&[Version::V1_0]);
         let text = Screen { versions, ..screen(&listening, &[], &[Some(3)]) }.text();
@@ -133,8 +167,43 @@ mod tests {
             "{text}"
         );
         assert!(
-            text.contains("\nworkers: 1, bound to core 3\napps: none\nmetrics: off\n"),
+            text.contains("\nworkers: 1, bound to core 3\napplications: none\nmetrics: off\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn without_the_kernel_module_the_commands_select_the_userspace_datapath() {
+        let listening = ["[::]:6653".parse().unwrap()];
+        let text = Screen { has_kernel_datapath: false, ..screen(&listening, &[], &[]) }.text();
+        let expected = "\n\nThis machine has no Open vSwitch kernel module, so the commands select the userspace datapath.\n\
+            Connect an Open vSwitch bridge:\n  \
+            ovs-vsctl set bridge br0 datapath_type=netdev\n  \
+            ovs-vsctl set-controller br0 tcp:127.0.0.1:6653\n\
+            or start a Mininet network:\n  \
+            sudo mn --controller remote,ip=127.0.0.1,port=6653 \
+            --switch ovs,protocols=OpenFlow13,datapath=user --topo linear,3\n";
+        assert!(text.ends_with(expected), "{text}");
+    }
+
+    #[test]
+    fn the_kernel_module_is_found_loaded_available_or_built_in() {
+        let root = std::env::temp_dir().join(format!("sluice-modules-{}", std::process::id()));
+        let write = |path: &str, text: &str| {
+            let path = root.join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("proc/sys/kernel/osrelease", "6.1.0-1\n");
+        assert!(!has_kernel_datapath(&root));
+        write("lib/modules/6.1.0-1/modules.dep", "kernel/net/openvswitch/vport-gre.ko:\n");
+        assert!(!has_kernel_datapath(&root));
+        write("lib/modules/6.1.0-1/modules.builtin", "kernel/net/openvswitch/openvswitch.ko\n");
+        assert!(has_kernel_datapath(&root));
+        fs::remove_dir_all(root.join("lib")).unwrap();
+        assert!(!has_kernel_datapath(&root));
+        write("sys/module/openvswitch/refcnt", "0\n");
+        assert!(has_kernel_datapath(&root));
+        fs::remove_dir_all(root).unwrap();
     }
 }

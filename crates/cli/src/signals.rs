@@ -1,4 +1,4 @@
-//! What the process is told by signals.
+//! The signals that stop the process or make it read its configuration again.
 
 use std::io;
 use std::sync::Arc;
@@ -8,56 +8,56 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::{flag, low_level};
 
-use crate::FAILED;
+use crate::EXIT_FAILURE;
 
-/// What to do.
+/// What a signal asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// Read the configuration again.
+pub(crate) enum Signal {
+    /// SIGHUP: read the configuration again.
     Reload,
-    /// Stop in order.
+    /// SIGINT or SIGTERM: stop in order.
     Stop,
 }
 
-/// Signals as wishes, in order. The second that asks to stop ends the process where it is.
+/// Receives signals in order. A second SIGINT or SIGTERM ends the process at once.
 #[derive(Debug)]
-pub(crate) struct Wishes(Signals);
+pub(crate) struct SignalReceiver(Signals);
 
-impl Wishes {
-    /// Hears signals from now on.
+impl SignalReceiver {
+    /// Receives signals from now on.
     ///
     /// # Errors
     /// Too few file descriptors.
     pub(crate) fn new() -> io::Result<Self> {
-        stopping()?;
+        stop_flag()?;
         Ok(Self(Signals::new([SIGHUP, SIGINT, SIGTERM])?))
     }
 
-    /// Waits for the next.
-    pub(crate) fn wait(&mut self) -> Wish {
+    /// Waits for the next signal.
+    pub(crate) fn wait(&mut self) -> Signal {
         match self.0.forever().next() {
-            Some(SIGHUP) => Wish::Reload,
-            _ => Wish::Stop,
+            Some(SIGHUP) => Signal::Reload,
+            _ => Signal::Stop,
         }
     }
 }
 
-/// What is set when a signal asks to stop. The second that does ends the process where it is.
+/// A flag that the first SIGINT or SIGTERM sets. The second one ends the process at once.
 ///
 /// # Errors
 /// Too few file descriptors.
-pub(crate) fn stopping() -> io::Result<Arc<AtomicBool>> {
-    let stopping = Arc::new(AtomicBool::new(false));
+pub(crate) fn stop_flag() -> io::Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // Asked in this order: the first sets what the second finds.
-        flag::register_conditional_shutdown(signal, FAILED.into(), Arc::clone(&stopping))?;
-        flag::register(signal, Arc::clone(&stopping))?;
+        // They run in this order: the first signal finds the flag unset and sets it, the second one finds it set.
+        flag::register_conditional_shutdown(signal, EXIT_FAILURE.into(), Arc::clone(&stop))?;
+        flag::register(signal, Arc::clone(&stop))?;
     }
-    Ok(stopping)
+    Ok(stop)
 }
 
-/// Asks this process to stop, as somebody outside would.
-pub(crate) fn stop() {
-    // It fails for signals that do not exist.
+/// Sends this process SIGTERM.
+pub(crate) fn request_stop() {
+    // It fails only for signals that do not exist.
     let _ = low_level::raise(SIGTERM);
 }

@@ -1,78 +1,80 @@
-//! The configuration: one table of keys, four places a value may come from, one plan.
+//! The configuration: which keys there are, where their values come from, and what they mean to the parts of the program.
 //!
-//! A flag beats the environment beats the file beats the default. Every key is a [`Row`] of [`rows`]; flags, names in
-//! the environment, the example, the documentation and what `config show` prints are read off the rows.
+//! [`settings`] has one struct per section: name, type, default and documentation of each key. Everything else is derived
+//! from it: flags, names of environment variables, the example file, the tables of `docs/config.md` and `config show`.
+//! A flag overrides the environment, the environment overrides the file, and the file overrides the default.
 
-mod args;
-mod layers;
-mod plan;
+mod address;
+mod errors;
+mod flags;
+mod keys;
+mod load;
 mod removed;
-mod rows;
+mod run_config;
 mod settings;
-mod show;
+mod text;
 mod values;
 
 use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 
-pub(crate) use args::Flags;
-pub(crate) use layers::{Inputs, Loaded};
-pub(crate) use plan::{Log, Plan};
-pub(crate) use rows::{Effect, Row};
-pub(crate) use show::{example, show};
-pub(crate) use values::Format;
+pub(crate) use flags::Flags;
+pub(crate) use keys::Key;
+pub(crate) use load::{Inputs, Loaded};
+pub(crate) use run_config::{LogConfig, RunConfig};
+pub(crate) use text::{example, show};
+pub(crate) use values::LogFormat;
 
-/// The file that is read if it is there and no other is named.
-pub(crate) const FILE: &str = "/etc/sluice.toml";
+/// The file that is read if it exists and `--config` names no other.
+pub(crate) const DEFAULT_FILE: &str = "/etc/sluice.toml";
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Nobody set it.
     Default,
-    /// A file, and the line in it, counted from 1.
-    File(Rc<Path>, usize),
-    /// The environment, by this name.
+    File {
+        path: Rc<Path>,
+        at: Position,
+    },
+    /// The environment variable of this name.
     Env(String),
     /// The flag of this name.
     Flag(&'static str),
+}
+
+/// A position in a file; line and column are counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Position {
+    line: usize,
+    column: usize,
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => write!(f, "default"),
-            Self::File(path, line) => write!(f, "{}:{line}", path.display()),
+            Self::File { path, at } => write!(f, "{}:{}:{}", path.display(), at.line, at.column),
             Self::Env(name) => write!(f, "env {name}"),
             Self::Flag(name) => write!(f, "flag --{name}"),
         }
     }
 }
 
-/// Something in the configuration that cannot be: where, and what is wrong, key included.
+/// An error in the configuration: where it is and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Problem {
-    /// Where to look.
-    pub(crate) at: Place,
-    /// One sentence without full stop.
-    pub(crate) what: String,
-}
-
-/// Where a problem is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Where a value comes from.
-    Origin(Origin),
+pub(crate) enum Problem {
+    /// A key or its value.
+    Key(Origin, String),
     /// A whole file.
-    File(Rc<Path>),
+    File(Rc<Path>, String),
 }
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.at {
-            Place::Origin(origin) => write!(f, "{origin}: {}", self.what),
-            Place::File(path) => write!(f, "{}: {}", path.display(), self.what),
+        match self {
+            Self::Key(origin, error) => write!(f, "{origin}: {error}"),
+            Self::File(path, error) => write!(f, "{}: {error}", path.display()),
         }
     }
 }

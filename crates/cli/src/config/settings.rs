@@ -1,147 +1,309 @@
-//! The shape of the configuration, as a file has it. Every key has a value: defaults are in the rows, not here.
+//! Every key of the configuration: its section, type, default and documentation.
 
 use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
 
-use serde::Deserialize;
+use sluice_apps::forwarding::Flooding;
+use sluice_apps::hosts::Guard;
+use sluice_apps::{forwarding, learning};
+use sluice_openflow::Role;
+use tracing_subscriber::filter::LevelFilter;
 
 use super::values::{
-    Addresses, ApiAddress, Apps, BriefMillis, Congestion, FloodingName, Format, GuardName,
-    HostTimeout, Level, MatchingName, Micros, Millis, MissSendLen, Pin, ProbeInterval, RoleName,
-    Seconds, SecretText, Spoken, WayMatchingName,
+    ApiAddress, Apps, Congestion, HostTimeout, ListenAddresses, LogFormat, Micros, Millis,
+    MissSendLen, Named, OfferedVersions, Pin, ProbeInterval, Seconds, SecretText, TimeoutMillis,
 };
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A whole configuration. Keys and sections are in the order of the example file.
+#[derive(Debug, confique::Config)]
 pub(super) struct Settings {
-    pub(super) listen: Addresses,
+    /// Addresses on which switches are accepted. Each is ADDRESS:PORT, NAME:PORT, or a port alone for all addresses. [::]
+    /// accepts IPv4 as well; with port 0 the system chooses a port.
+    #[config(default = ["[::]:6653", "[::]:6633"])]
+    pub(super) listen: ListenAddresses,
+
+    /// Applications, in the order in which they handle a packet: limiter, topology, hosts, forwarding. Or one that needs
+    /// no others: learning or hub.
+    #[config(default = ["topology", "hosts", "forwarding"])]
     pub(super) apps: Apps,
+
+    #[config(nested)]
     pub(super) workers: Workers,
+    #[config(nested)]
     pub(super) session: Session,
+    #[config(nested)]
     pub(super) limits: Limits,
+    #[config(nested)]
     pub(super) socket: Socket,
+    #[config(nested)]
     pub(super) topology: Topology,
-    pub(super) learning: Learning,
-    pub(super) limiter: Limiter,
+    #[config(nested)]
     pub(super) hosts: Hosts,
+    #[config(nested)]
     pub(super) forwarding: Forwarding,
+    #[config(nested)]
+    pub(super) learning: Learning,
+    #[config(nested)]
+    pub(super) limiter: Limiter,
+    #[config(nested)]
     pub(super) api: Api,
+    #[config(nested)]
     pub(super) log: Log,
+    #[config(nested)]
     pub(super) experimental: Experimental,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, confique::Config)]
 pub(super) struct Workers {
+    /// Worker threads; 0 starts one per available core.
+    #[config(default = 0)]
     pub(super) threads: usize,
+
+    /// Whether each worker is bound to a core of its own, or the list of cores to bind workers to.
+    #[config(default = true)]
     pub(super) pin: Pin,
+
+    /// Microseconds for which an idle worker polls its connections before it sleeps. A few hundred shorten response times
+    /// by tens of microseconds and keep the core busy; 0 sleeps at once.
+    #[config(default = 0)]
     pub(super) spin_us: Micros,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, confique::Config)]
 pub(super) struct Session {
-    pub(super) versions: Spoken,
+    /// OpenFlow versions offered to switches. A session uses the highest version that both sides support.
+    #[config(default = ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"])]
+    pub(super) versions: OfferedVersions,
+
+    /// Seconds without a message from a switch after which an echo request is sent to it.
+    #[config(default = 5)]
     pub(super) echo_interval_s: Seconds,
+
+    /// Seconds without an echo reply after which a switch is disconnected.
+    #[config(default = 10)]
     pub(super) echo_timeout_s: Seconds,
+
+    /// Controller role to request from switches of OpenFlow 1.2 and later: none (no request), equal, master or slave.
+    #[config(default = "none")]
+    pub(super) role: Named<Option<Role>>,
+
+    /// Bytes of a packet that a switch sends to the controller while it buffers the packet. auto: 128 bytes before
+    /// OpenFlow 1.3, and the whole packet without buffering (`OFPCML_NO_BUFFER`) from 1.3 on. A number applies to all
+    /// versions; 65535 is the whole packet without buffering.
+    #[config(default = "auto")]
     pub(super) miss_send_len: MissSendLen,
-    pub(super) role: RoleName,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, confique::Config)]
 #[expect(
     clippy::struct_field_names,
-    reason = "the keys of a limit end with `_max` in every section"
+    reason = "the name of a limit ends with `_max` in every section"
 )]
 pub(super) struct Limits {
+    /// Connections that may be in the handshake at one time. For one more, the connection that has been silent for longest
+    /// is closed; connections from an address that has more than half of them are closed first.
+    #[config(default = 4096)]
     pub(super) handshakes_max: NonZeroUsize,
+
+    /// Switches connected at one time; more are refused.
+    #[config(default = 12_288)]
     pub(super) switches_max: NonZeroUsize,
+
+    /// Bytes waiting to be sent to a switch above which no more messages are read from it.
+    #[config(default = 262_144)]
     pub(super) backlog_bytes_max: NonZeroUsize,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, confique::Config)]
 pub(super) struct Socket {
+    /// TCP congestion control of connections to switches, such as cubic or bbr; system leaves it to the system. The default
+    /// falls back to system where cubic is not available.
+    #[config(default = "cubic")]
     pub(super) congestion: Congestion,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, confique::Config)]
 pub(super) struct Topology {
+    /// Milliseconds between two LLDP probes of a port; at least 250. A link is down after three lost probes.
+    #[config(default = 1000)]
     pub(super) probe_interval_ms: ProbeInterval,
+
+    /// LLDP probes that a worker thread sends per second at most; with more ports, each is probed less often.
+    #[config(default = 3000)]
     pub(super) probes_per_s_max: NonZeroU32,
+
+    /// Key that signs LLDP probes: 32 hex digits, the same for all controllers of a network. Empty: a random key at each
+    /// start.
+    #[config(default = "")]
     pub(super) secret: SecretText,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Learning {
-    pub(super) hosts_max: NonZeroU32,
-    pub(super) host_timeout_s: HostTimeout,
-    pub(super) idle_timeout_s: u16,
-    pub(super) hard_timeout_s: u16,
-    /// Not 0: that is the rule that sends misses up.
-    pub(super) priority: NonZeroU16,
-    #[serde(rename = "match")]
-    pub(super) matching: MatchingName,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Limiter {
-    pub(super) packets_per_s_max: u32,
-    pub(super) burst_packets: NonZeroU32,
-    pub(super) block_s: NonZeroU16,
-    pub(super) meters: bool,
-    pub(super) proactive: bool,
-    pub(super) ecn: bool,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(clippy::struct_field_names, reason = "the key is `hosts.hosts_max`, as others have one")]
+#[derive(Debug, confique::Config)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "`hosts_max` is the name of this limit in every section"
+)]
 pub(super) struct Hosts {
+    /// Hosts in the host table, in the whole network; more are not learned.
+    #[config(default = 131_072)]
     pub(super) hosts_max: NonZeroU32,
+
+    /// Hosts learned at one port; 0 sets no limit.
+    #[config(default = 0)]
     pub(super) per_port_max: u32,
+
+    /// Seconds of silence after which a host is probed; a host that does not answer is removed.
+    #[config(default = 300)]
     pub(super) timeout_s: Seconds,
+
+    /// Whether the controller answers ARP requests and IPv6 neighbor solicitations for known hosts.
+    #[config(default = true)]
     pub(super) arp_proxy: bool,
-    pub(super) address_conflicts: GuardName,
+
+    /// What to do when a host claims the MAC or IP address of another host that is still there: off (nothing), report (log
+    /// it and restore the address), or refuse (also drop its packets until the other host is known to be gone).
+    #[config(default = "report")]
+    pub(super) address_conflicts: Named<Guard>,
+
+    /// ARP, neighbor discovery and DHCP packets handled per second and port; more are dropped.
+    #[config(default = 1000)]
     pub(super) requests_per_s_max: NonZeroU32,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, confique::Config)]
 pub(super) struct Forwarding {
-    #[serde(rename = "match")]
-    pub(super) matching: WayMatchingName,
+    /// What a flow entry matches besides the VLAN: dst (destination MAC address), pair (destination and source), or
+    /// five-tuple (both, and the Ethernet type; for IP also addresses, protocol and ports).
+    #[config(default = "pair", layer_attr(serde(rename = "match")))]
+    pub(super) match_: Named<forwarding::Matching>,
+
+    /// Whether the path for the replies is installed together with the path of the first packet.
+    #[config(default = true)]
     pub(super) both_directions: bool,
-    /// Not 0: that is the rule that sends misses up.
+
+    // Not 0, which is the priority of the table-miss entry.
+    /// Priority of the flow entries, 1 to 65535.
+    #[config(default = 100)]
     pub(super) priority: NonZeroU16,
+
+    /// Seconds without a matching packet after which a flow entry expires; 0 disables this.
+    #[config(default = 60)]
     pub(super) idle_timeout_s: u16,
+
+    /// Seconds after which a flow entry expires in any case; 0 disables this.
+    #[config(default = 0)]
     pub(super) hard_timeout_s: u16,
-    pub(super) flood: FloodingName,
+
+    /// How broadcasts and multicasts reach all edge ports: controller (a packet-out to each switch) or tree (one
+    /// packet-out, and from there along a spanning tree in the switches).
+    #[config(default = "controller")]
+    pub(super) flood: Named<Flooding>,
+
+    /// Broadcast, multicast and unknown unicast packets flooded per second and port; more are dropped.
+    #[config(default = 1000)]
     pub(super) floods_per_s_max: u32,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, confique::Config)]
+pub(super) struct Learning {
+    /// What a flow entry matches besides the VLAN: dst (destination MAC address), pair (destination and source), or
+    /// port-pair (both and the ingress port, so that the controller sees at once when a host moves).
+    #[config(default = "port-pair", layer_attr(serde(rename = "match")))]
+    pub(super) match_: Named<learning::Matching>,
+
+    /// Hosts in the MAC address table of each switch.
+    #[config(default = 131_072)]
+    pub(super) hosts_max: NonZeroU32,
+
+    /// Seconds without a packet-in from a host after which it is removed from the table; at most 64800.
+    #[config(default = 300)]
+    pub(super) host_timeout_s: HostTimeout,
+
+    /// Seconds without a matching packet after which a flow entry expires; 0 disables this.
+    #[config(default = 60)]
+    pub(super) idle_timeout_s: u16,
+
+    /// Seconds after which a flow entry expires in any case; 0 disables this.
+    #[config(default = 0)]
+    pub(super) hard_timeout_s: u16,
+
+    /// Priority of the flow entries, 1 to 65535.
+    #[config(default = 100)]
+    pub(super) priority: NonZeroU16,
+}
+
+#[derive(Debug, confique::Config)]
+pub(super) struct Limiter {
+    /// Packet-ins per second from one port above which the port is blocked; 0 disables the limiter.
+    #[config(default = 1000)]
+    pub(super) packets_per_s_max: u32,
+
+    /// Packet-ins that a port may send at once, in a burst.
+    #[config(default = 500)]
+    pub(super) burst_packets: NonZeroU32,
+
+    /// Seconds for which a port is blocked, 1 to 65535.
+    #[config(default = 5)]
+    pub(super) block_s: NonZeroU16,
+
+    /// Whether a port is blocked by a meter, which lets `packets_per_s_max` through, where the switch supports meters;
+    /// otherwise by a flow entry that drops table misses.
+    #[config(default = true)]
+    pub(super) meters: bool,
+
+    /// Whether every edge port gets its meter as soon as it is known, where the switch supports meters. For a controller so
+    /// far away that a port would send too much before it is blocked.
+    #[config(default = false)]
+    pub(super) proactive: bool,
+
+    /// Whether packets of ECN-capable senders are marked (congestion experienced, RFC 3168) once half of the burst is used,
+    /// from OpenFlow 1.2 on.
+    #[config(default = true)]
+    pub(super) ecn: bool,
+}
+
+#[derive(Debug, confique::Config)]
 pub(super) struct Api {
+    /// Address on which metrics are served over HTTP, or off. The address is ADDRESS:PORT, NAME:PORT, or a port alone for
+    /// 127.0.0.1.
+    #[config(default = "127.0.0.1:8653")]
     pub(super) listen: ApiAddress,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, confique::Config)]
 pub(super) struct Log {
-    pub(super) level: Level,
-    pub(super) format: Format,
+    /// Lowest level that is logged: off, error, warn, info, debug or trace.
+    #[config(default = "info")]
+    pub(super) level: Named<LevelFilter>,
+
+    /// Format of the log on standard error: text, or json (one object per line).
+    #[config(default = "text")]
+    pub(super) format: Named<LogFormat>,
 }
 
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// Keys for tests, measurements and experiments, which may change without notice. They are left out of the example file.
+#[derive(Debug, confique::Config)]
 pub(super) struct Experimental {
-    pub(super) handshake_timeout_ms: Millis,
-    pub(super) settle_ms: Millis,
+    /// Milliseconds in which a peer must complete the handshake.
+    #[config(default = 10_000)]
+    pub(super) handshake_timeout_ms: TimeoutMillis,
+
+    /// Milliseconds without a probe after which a port counts as an edge port; the longest round trip to a switch if that
+    /// is more.
+    #[config(default = 250)]
+    pub(super) settle_ms: TimeoutMillis,
+
+    /// Milliseconds between two probes for unmanaged segments that join several edge ports; at least 250.
+    #[config(default = 5000)]
     pub(super) shared_interval_ms: ProbeInterval,
-    pub(super) path_pending_ms: BriefMillis,
+
+    /// Milliseconds for which an installed path counts as pending, in addition to one and a half round trips to the switch.
+    /// Packet-ins of its flow are forwarded meanwhile, and the path is not installed again. 0 installs it for each
+    /// packet-in.
+    #[config(default = 50)]
+    pub(super) path_pending_ms: Millis,
+
+    /// Seconds for which a switch that refused a flow entry gets no others, and after which a finer match is tried again
+    /// once no connected switch has refused it.
+    #[config(default = 10)]
     pub(super) refused_retry_s: Seconds,
 }

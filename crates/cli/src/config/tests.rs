@@ -6,14 +6,12 @@ use clap::{Args as _, FromArgMatches as _};
 use sluice_apps::learning;
 use sluice_engine::Pin;
 use sluice_openflow::{Action, Role, Version, Versions};
-use toml::Table;
 
-use super::layers::default;
-use super::removed::REMOVED;
-use super::rows::ROWS;
+use super::keys::{FlagValue, KEYS};
+use super::removed::{REMOVED, Replacement};
 use super::*;
 
-/// A file that is gone with the test.
+/// A file that is removed with the test.
 struct File(PathBuf);
 
 impl File {
@@ -36,7 +34,7 @@ fn flags(words: &str) -> Flags {
         .unwrap()
 }
 
-/// An input with a file, even if empty, so that none of the machine's is read.
+/// Inputs with a file, so that the one of this machine is not read.
 fn inputs(file: &File, env: &[(&str, &str)], words: &str) -> Inputs {
     let config = Some(file.0.clone());
     let env = env.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
@@ -47,58 +45,91 @@ fn load(name: &str, text: &str, env: &[(&str, &str)], words: &str) -> Loaded {
     inputs(&File::new(name, text), env, words).load().unwrap()
 }
 
-/// What is said against it, with the name of the file as `F`.
-fn refused(name: &str, text: &str, env: &[(&str, &str)], words: &str) -> Vec<String> {
+/// The problems, with `F` for the path of the file.
+fn problems(name: &str, text: &str, env: &[(&str, &str)], words: &str) -> Vec<String> {
     let file = File::new(name, text);
     let problems = inputs(&file, env, words).load().unwrap_err();
     let path = file.0.display().to_string();
     problems.iter().map(|problem| problem.to_string().replace(&path, "F")).collect()
 }
 
-/// Value and origin of `key`, with the name of the file as `F`.
-fn at(loaded: &Loaded, key: &str) -> String {
-    let (_, value, origin) = loaded.values().find(|(row, ..)| row.key == key).unwrap();
-    let path = loaded.file.as_ref().unwrap().display().to_string();
-    format!("{value} {origin}").replace(&path, "F")
+/// Value and origin of the key at `path`, with `F` for the path of the file.
+fn value(loaded: &Loaded, path: &str) -> String {
+    let (_, value, origin) = loaded.values().find(|(key, ..)| key.path == path).unwrap();
+    let file = loaded.file.as_ref().unwrap().display().to_string();
+    format!("{value} {origin}").replace(&file, "F")
 }
 
 #[test]
-fn a_flag_beats_the_environment_beats_the_file_beats_the_default() {
-    let text = "\n[workers]\nthreads = 1\n";
+fn a_flag_overrides_the_environment_overrides_the_file_overrides_the_default() {
+    let text = "\n[workers]\n threads = 1\n";
     let env = [("SLUICE_WORKERS__THREADS", "2")];
-    let of = |loaded: &Loaded| (at(loaded, "workers.threads"), loaded.plan.engine.workers.threads);
-    assert_eq!(of(&load("order", "", &[], "")), ("0 default".into(), 0));
-    assert_eq!(of(&load("order", text, &[], "")), ("1 F:3".into(), 1));
-    assert_eq!(of(&load("order", text, &env, "")), ("2 env SLUICE_WORKERS__THREADS".into(), 2));
-    assert_eq!(of(&load("order", text, &env, "--threads 3")), ("3 flag --threads".into(), 3));
+    let threads =
+        |loaded: &Loaded| (value(loaded, "workers.threads"), loaded.config.engine.workers.threads);
+    assert_eq!(threads(&load("order", "", &[], "")), ("0 default".into(), 0));
+    assert_eq!(threads(&load("order", text, &[], "")), ("1 F:3:2".into(), 1));
+    assert_eq!(
+        threads(&load("order", text, &env, "")),
+        ("2 env SLUICE_WORKERS__THREADS".into(), 2)
+    );
+    assert_eq!(threads(&load("order", text, &env, "--threads 3")), ("3 flag --threads".into(), 3));
 }
 
 #[test]
 fn every_flag_reaches_its_part() {
     let words = "--listen 127.0.0.1:1 --listen [::1]:2,0.0.0.0:3 --threads 4 --pin 0,1 --spin 50.5 \
                  --app hub,learning --api 127.0.0.1:0 --log-level debug --log-format json";
-    let plan = load("flags", "", &[], words).plan;
-    let listen: Vec<_> = plan.engine.listen.iter().map(ToString::to_string).collect();
+    let config = load("flags", "", &[], words).config;
+    let listen: Vec<_> = config.engine.listen.iter().map(ToString::to_string).collect();
     assert_eq!(listen, ["127.0.0.1:1", "[::1]:2", "0.0.0.0:3"]);
-    assert_eq!(plan.engine.workers.threads, 4);
-    assert_eq!(plan.engine.workers.pin, Pin::Cores(vec![0, 1]));
-    assert_eq!(plan.engine.workers.waiting.spin, Duration::from_nanos(50_500));
-    assert_eq!(plan.names, ["hub", "learning"]);
-    assert_eq!(plan.api.unwrap().to_string(), "127.0.0.1:0");
-    assert_eq!(plan.log.level.to_string(), "debug");
-    assert_eq!(plan.log.format, Format::Json);
-    assert_eq!(load("flags", "", &[], "--no-api").plan.api, None);
-    assert_eq!(load("flags", "", &[], "--pin off").plan.engine.workers.pin, Pin::Off);
-    assert_eq!(load("flags", "", &[], "--pin on").plan.engine.workers.pin, Pin::Each);
+    assert_eq!(config.engine.workers.threads, 4);
+    assert_eq!(config.engine.workers.pin, Pin::Cores(vec![0, 1]));
+    assert_eq!(config.engine.workers.waiting.spin, Duration::from_nanos(50_500));
+    assert_eq!(config.app_names, ["hub", "learning"]);
+    assert_eq!(config.api.unwrap().to_string(), "127.0.0.1:0");
+    assert_eq!(config.log.level.to_string(), "debug");
+    assert_eq!(config.log.format, LogFormat::Json);
+    let pin = |words: &str| load("pin", "", &[], words).config.engine.workers.pin;
+    assert_eq!(pin("--pin off"), Pin::Off);
+    assert_eq!(pin("--pin on"), Pin::Each);
+    assert_eq!(pin("--pin 1"), Pin::Cores(vec![1]));
+}
+
+#[test]
+fn metrics_are_switched_off_by_flag_and_by_value() {
+    let api = |env: &[(&str, &str)], words: &str| load("api", "", env, words).config.api;
+    assert_eq!(api(&[], "--no-api"), None);
+    assert_eq!(api(&[], "--api off"), None);
+    assert_eq!(api(&[], "--api 127.0.0.1:1 --no-api"), None);
+    assert_eq!(api(&[("SLUICE_API__LISTEN", "off")], ""), None);
+}
+
+#[test]
+fn an_address_may_be_a_name_or_a_port_alone() {
+    let listen = |text: &str| -> Vec<String> {
+        let config = load("listen", "", &[], &format!("--listen {text}")).config;
+        config.engine.listen.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(listen("6653"), ["[::]:6653"]);
+    assert_eq!(listen(":6653"), ["[::]:6653"]);
+    assert_eq!(listen("6653,6633"), ["[::]:6653", "[::]:6633"]);
+    assert!(listen("localhost:6653").contains(&"127.0.0.1:6653".to_owned()));
+    let api = |text: &str| load("api-name", "", &[], &format!("--api {text}")).config.api.unwrap();
+    // Without a password, only for this machine unless all addresses are asked for.
+    assert_eq!(api("8653").to_string(), "127.0.0.1:8653");
+    assert_eq!(api(":8653").to_string(), "[::]:8653");
+    assert_eq!(api("localhost:8653").to_string(), "127.0.0.1:8653");
 }
 
 #[test]
 fn the_default_that_help_shows_is_one_that_its_flag_takes() {
-    let untouched = load("shown", "", &[], "");
-    for row in ROWS {
-        let Some(flag) = row.flag else { continue };
-        let given = load("shown", "", &[], &format!("--{} {}", flag.name, args::as_given(row)));
-        assert_eq!(untouched.changed(&given), Vec::<&Row>::new(), "{}", flag.name);
+    let defaults = load("shown", "", &[], "");
+    for key in KEYS.iter() {
+        for flag in key.flags.iter().filter(|flag| matches!(flag.value, FlagValue::Given(_))) {
+            let text = flags::as_flag_value(&key.default);
+            let given = load("shown", "", &[], &format!("--{} {text}", flag.name));
+            assert_eq!(defaults.changed(&given), Vec::<&Key>::new(), "{}", flag.name);
+        }
     }
 }
 
@@ -119,229 +150,209 @@ fn every_kind_of_value_is_read_from_a_file() {
         handshake_timeout_ms = 1.5
         path_pending_ms = 0
     "#;
-    let plan = load("kinds", text, &[], "").plan;
-    assert!(plan.names.is_empty());
-    assert_eq!(plan.engine.workers.pin, Pin::Cores(vec![1]));
-    assert_eq!(plan.engine.session.versions, Versions::of(&[Version::V1_0]));
-    assert_eq!(plan.engine.session.handshake_timeout, Duration::from_micros(1500));
-    assert_eq!(plan.engine.session.echo_interval, Duration::from_secs(3));
-    assert_eq!(plan.engine.session.role, Some(Role::MASTER));
-    assert_eq!(plan.engine.socket.congestion, None);
-    assert_eq!(plan.apps.learning.matching, learning::Matching::Dst);
-    assert_eq!(plan.apps.forwarding.waiting, Duration::ZERO);
+    let config = load("kinds", text, &[], "").config;
+    assert!(config.app_names.is_empty());
+    assert_eq!(config.engine.workers.pin, Pin::Cores(vec![1]));
+    assert_eq!(config.engine.session.versions, Versions::of(&[Version::V1_0]));
+    assert_eq!(config.engine.session.handshake_timeout, Duration::from_micros(1500));
+    assert_eq!(config.engine.session.echo_interval, Duration::from_secs(3));
+    assert_eq!(config.engine.session.role, Some(Role::MASTER));
+    assert_eq!(config.engine.socket.congestion, None);
+    assert_eq!(config.apps.learning.matching, learning::Matching::Dst);
+    assert_eq!(config.apps.forwarding.waiting, Duration::ZERO);
 }
 
 #[test]
-fn the_environment_takes_lists_as_words_and_as_toml() {
+fn the_environment_takes_words_lists_and_toml() {
     let env = [
         ("SLUICE_LISTEN", "[::]:1, 127.0.0.1:2"),
         ("SLUICE_APPS", r#"["hub"]"#),
         ("SLUICE_WORKERS__PIN", "[0]"),
-        ("SLUICE_API__LISTEN", "off"),
+        ("SLUICE_SESSION__VERSIONS", "1.0"),
+        ("SLUICE_SESSION__MISS_SEND_LEN", "64"),
+        ("SLUICE_LIMITER__ECN", "no"),
         ("SLUICE_BLESS", "1"),
         ("SLUICE_PORT_6653_TCP_ADDR", "10.0.0.1"),
     ];
     let loaded = load("env", "", &env, "");
-    assert_eq!(at(&loaded, "listen"), r#"["[::]:1", "127.0.0.1:2"] env SLUICE_LISTEN"#);
-    assert_eq!(at(&loaded, "apps"), r#"["hub"] env SLUICE_APPS"#);
-    assert_eq!(at(&loaded, "workers.pin"), "[0] env SLUICE_WORKERS__PIN");
-    assert_eq!(loaded.plan.api, None);
+    assert_eq!(value(&loaded, "listen"), r#"["[::]:1", "127.0.0.1:2"] env SLUICE_LISTEN"#);
+    assert_eq!(value(&loaded, "apps"), r#"["hub"] env SLUICE_APPS"#);
+    assert_eq!(value(&loaded, "workers.pin"), "[0] env SLUICE_WORKERS__PIN");
+    assert_eq!(value(&loaded, "session.versions"), r#"["1.0"] env SLUICE_SESSION__VERSIONS"#);
+    assert_eq!(value(&loaded, "session.miss_send_len"), "64 env SLUICE_SESSION__MISS_SEND_LEN");
+    assert_eq!(value(&loaded, "limiter.ecn"), "false env SLUICE_LIMITER__ECN");
 }
 
 #[test]
-fn an_unknown_key_is_refused_with_its_place() {
-    let text = "threads = 2\n\n[workers]\nthread = 2\nx.y = 1\n[wokers]\n[foo]\n";
+fn an_unknown_key_is_refused_with_its_position_and_the_key_that_may_be_meant() {
+    let text = "threads = 2\n\n[workers]\n  thread = 2\nx.y = 1\n[wokers]\n[foo]\n";
     assert_eq!(
-        refused("unknown", text, &[("SLUICE_LOG__LEVELS", "info")], ""),
+        problems("unknown", text, &[("SLUICE_LOG__LEVELS", "info")], ""),
         [
-            "F:1: unknown key `threads`; did you mean `workers.threads`?",
-            "F:4: unknown key `workers.thread`; did you mean `workers.threads`?",
-            "F:5: unknown key `workers.x`; `sluice config example` shows all keys",
-            "F:6: unknown key `wokers`; did you mean `workers`?",
-            "F:7: unknown key `foo`; `sluice config example` shows all keys",
+            "F:1:1: unknown key `threads`; did you mean `workers.threads`?",
+            "F:4:3: unknown key `workers.thread`; did you mean `workers.threads`?",
+            "F:5:1: unknown key `workers.x`; `sluice config example` shows all keys",
+            "F:6:2: unknown key `wokers`; did you mean `workers`?",
+            "F:7:2: unknown key `foo`; `sluice config example` shows all keys",
             "env SLUICE_LOG__LEVELS: unknown key `log.levels`; did you mean `log.level`?",
         ]
     );
 }
 
 #[test]
-fn a_removed_key_is_refused_with_its_new_name_or_its_value() {
+fn a_removed_key_is_refused_with_its_new_name_or_its_constant() {
     let text = "[limits]\nsessions_max = 1\nmail_max = 2\n[hub]\nmiss_len = 3\nx = 4\n";
     let env = [("SLUICE_API__ENABLED", "no"), ("SLUICE_FORWARDING__SEED", "1")];
     assert_eq!(
-        refused("removed", text, &env, ""),
+        problems("removed", text, &env, ""),
         [
-            "F:2: `limits.sessions_max` is called `limits.switches_max` now",
-            "F:3: `limits.mail_max` is no longer a key: it is a constant (4096 messages)",
-            "F:5: `hub.miss_len` is called `session.miss_send_len` now",
-            "F:6: unknown key `hub.x`; `sluice config example` shows all keys",
-            "env SLUICE_API__ENABLED: `api.enabled` was replaced by `api.listen`: \"off\" serves no metrics",
-            "env SLUICE_FORWARDING__SEED: `forwarding.seed` is no longer a key: it is a constant (0)",
+            "F:2:1: `limits.sessions_max` was renamed to `limits.switches_max`",
+            "F:3:1: `limits.mail_max` was removed; it is a constant now (4096 messages)",
+            "F:5:1: `hub.miss_len` was renamed to `session.miss_send_len`",
+            "F:6:1: unknown key `hub.x`; `sluice config example` shows all keys",
+            "env SLUICE_API__ENABLED: `api.enabled` was removed; set `api.listen = \"off\"` instead of false",
+            "env SLUICE_FORWARDING__SEED: `forwarding.seed` was removed; it is a constant now (0)",
         ]
     );
 }
 
 #[test]
 fn removed_keys_are_no_keys_and_their_new_names_are() {
-    for (key, fate) in REMOVED {
-        assert_eq!(Row::of(key), None);
-        if let Some(new) = fate.new_key() {
-            assert!(Row::of(new).is_some(), "{new}");
+    for (path, replacement) in REMOVED {
+        assert_eq!(Key::find(path), None);
+        match replacement {
+            Replacement::Key(new) | Replacement::Value { key: new, .. } => {
+                assert!(Key::find(new).is_some(), "{new}");
+            }
+            Replacement::Constant(_) => {}
         }
     }
 }
 
 #[test]
 fn one_number_sets_how_much_of_a_packet_is_sent_to_the_controller_in_every_version() {
-    let lens = |text: &str| {
-        let plan = load("miss-send-len", text, &[], "").plan;
-        let apps = plan.apps;
+    let lengths = |text: &str| {
+        let config = load("miss-send-len", text, &[], "").config;
+        let apps = config.apps;
         let apps = [
             apps.forwarding.miss_send_len,
             apps.learning.miss_send_len,
             apps.hub.miss_send_len,
             apps.limiter.miss_send_len,
         ];
-        (plan.engine.session.miss_send_len, apps)
+        (config.engine.session.miss_send_len, apps)
     };
-    assert_eq!(lens(""), (128, [Action::WHOLE; 4]));
-    assert_eq!(lens("session.miss_send_len = \"auto\""), (128, [Action::WHOLE; 4]));
-    assert_eq!(lens("session.miss_send_len = 200"), (200, [200; 4]));
+    assert_eq!(lengths(""), (128, [Action::WHOLE; 4]));
+    assert_eq!(lengths("session.miss_send_len = \"auto\""), (128, [Action::WHOLE; 4]));
+    assert_eq!(lengths("session.miss_send_len = 200"), (200, [200; 4]));
 }
 
 #[test]
-fn a_wrong_value_is_refused_with_its_place() {
-    let one = |line: &str| {
-        let problems = refused("wrong", &format!("# first\n{line}\n"), &[], "");
-        assert_eq!(problems.len(), 1, "{problems:?}");
-        problems.into_iter().next().unwrap()
-    };
-    assert_eq!(
-        one(r#"workers.threads = "many""#),
-        r#"F:2: `workers.threads`: invalid type: string "many", expected a whole number, 0 or more"#
-    );
-    assert_eq!(
-        one("workers.threads = -1"),
-        "F:2: `workers.threads`: invalid value: integer `-1`, expected a whole number, 0 or more"
-    );
-    assert_eq!(
-        one("learning.priority = 0"),
-        "F:2: `learning.priority`: invalid value: integer `0`, expected a whole number from 1 to 65535"
-    );
-    assert_eq!(
-        one("workers.pin = \"0\""),
-        "F:2: `workers.pin`: expected true, false or a list of cores, such as [0, 1]"
-    );
-    assert_eq!(
-        one("listen = [\"6653\"]"),
-        "F:2: `listen`: `6653` is not an address with a port, such as 127.0.0.1:6653 or [::]:6653"
-    );
-    assert_eq!(one("listen = []"), "F:2: `listen`: there must be an address to listen at");
-    assert_eq!(
-        one("listen = \"[::]:6653\""),
-        "F:2: `listen`: invalid type: string \"[::]:6653\", expected a list"
-    );
-    assert_eq!(
-        one("apps = [\"forwarding\"]"),
-        "F:2: `apps`: forwarding needs topology and hosts before it, as in topology,hosts,forwarding"
-    );
-    assert_eq!(
-        one("apps = [\"lerning\"]"),
-        "F:2: `apps`: there is no application `lerning`; there are: topology, learning, hub, limiter, hosts, forwarding"
-    );
-    assert_eq!(
-        one("session.versions = [\"1.6\"]"),
-        "F:2: `session.versions`: `1.6` is not one of the versions 1.0, 1.1, 1.2, 1.3, 1.4, 1.5"
-    );
-    assert_eq!(
-        one("session.echo_interval_s = 0"),
-        "F:2: `session.echo_interval_s`: 0 is not a time above 0"
-    );
-    assert_eq!(
-        one("session.echo_timeout_s = 1e300"),
-        format!("F:2: `session.echo_timeout_s`: {} is not a time from 0 to a year", 1e300)
-    );
-    assert_eq!(
-        one("learning.host_timeout_s = 70000"),
-        "F:2: `learning.host_timeout_s`: 70000 is not from 1 to 64800"
-    );
-    assert_eq!(
-        one("session.role = \"boss\""),
-        "F:2: `session.role`: unknown variant `boss`, expected one of `none`, `equal`, `master`, `slave`"
-    );
-    assert_eq!(
-        one("workers = 3"),
-        "F:2: `workers` is a section: write [workers] and its keys below"
-    );
-    assert_eq!(
-        one("[workers.threads]"),
-        "F:2: `workers.threads`: invalid type: map, expected a whole number, 0 or more"
-    );
+fn an_invalid_value_is_refused_with_its_position_and_what_was_expected() {
+    for (line, error) in [
+        (
+            r#"workers.threads = "many""#,
+            r#"invalid value "many" (expected a whole number, 0 or more)"#,
+        ),
+        ("workers.threads = -1", "invalid value -1 (expected a whole number, 0 or more)"),
+        ("[workers.threads]", "invalid value a section (expected a whole number, 0 or more)"),
+        ("learning.priority = 0", "invalid value 0 (expected a whole number from 1 to 65535)"),
+        (
+            r#"workers.pin = "0""#,
+            r#"invalid value "0" (expected true, false or a list of cores, such as [0, 1])"#,
+        ),
+        ("hosts.arp_proxy = 1", "invalid value 1 (expected true or false)"),
+        (
+            r#"listen = ["localhost"]"#,
+            "invalid address \"localhost\" (it has no port; expected 127.0.0.1:6653, [::1]:6653, localhost:6653 or 6653)",
+        ),
+        ("listen = []", "no address (expected at least one)"),
+        (r#"listen = "[::]:6653""#, r#"invalid value "[::]:6653" (expected a list)"#),
+        (
+            r#"apps = ["forwarding"]"#,
+            "forwarding needs topology and hosts before it, as in topology,hosts,forwarding",
+        ),
+        (
+            r#"session.versions = ["1.6"]"#,
+            r#"unknown OpenFlow version "1.6" (known: 1.0, 1.1, 1.2, 1.3, 1.4, 1.5)"#,
+        ),
+        (
+            r#"session.miss_send_len = "all""#,
+            r#"invalid value "all" (expected auto or a whole number from 0 to 65535)"#,
+        ),
+        ("session.echo_interval_s = 0", "invalid value 0 (expected more than 0, at most 31536000)"),
+        (
+            "topology.probe_interval_ms = 100",
+            "invalid value 100 (expected a number from 250 to 3600000)",
+        ),
+        (
+            "learning.host_timeout_s = 70000",
+            "invalid value 70000 (expected a number from 1 to 64800)",
+        ),
+        (r#"session.role = "boss""#, r#"unknown value "boss" (known: none, equal, master, slave)"#),
+        (r#"topology.secret = "5ec237""#, "a key has 32 hex digits"),
+    ] {
+        let found = problems("invalid", &format!("# first\n{line}\n"), &[], "");
+        let path = line.trim_start_matches('[').trim_end_matches(']');
+        let path = path.split(" = ").next().unwrap();
+        let column = 1 + line.find(path.rsplit('.').next().unwrap()).unwrap();
+        assert_eq!(found, [format!("F:2:{column}: `{path}`: {error}")]);
+    }
+    let section = "F:1:1: `workers` is a section: write [workers] and its keys below";
+    assert_eq!(problems("section", "workers = 3\n", &[], ""), [section]);
 }
 
 #[test]
-fn a_wrong_flag_and_a_wrong_variable_are_named() {
+fn an_unknown_application_is_refused_with_the_known_ones() {
+    let found = problems("apps", "apps = [\"routing\"]\n", &[], "");
+    let start = "F:1:1: `apps`: unknown application \"routing\" (known: ";
+    assert!(found.iter().all(|error| error.starts_with(start)), "{found:?}");
+    assert!(sluice_apps::NAMES.iter().all(|name| found[0].contains(name)), "{found:?}");
+}
+
+#[test]
+fn an_invalid_flag_or_variable_is_named() {
     let env = [("SLUICE_LIMITS__SWITCHES_MAX", "-5")];
     assert_eq!(
-        refused("named", "", &env, "--threads x --pin maybe --log-level loud"),
+        problems("named", "", &env, "--threads x --pin maybe --log-level loud"),
         [
-            "env SLUICE_LIMITS__SWITCHES_MAX: `limits.switches_max`: invalid value: integer `-5`, \
-             expected a whole number above 0",
-            r#"flag --threads: `workers.threads`: invalid type: string "x", expected a whole number, 0 or more"#,
-            "flag --pin: `workers.pin`: expected true, false or a list of cores, such as [0, 1]",
-            "flag --log-level: `log.level`: unknown variant `loud`, expected one of `off`, `error`, `warn`, `info`, \
-             `debug`, `trace`",
+            "env SLUICE_LIMITS__SWITCHES_MAX: `limits.switches_max`: invalid value -5 (expected a whole number above 0)",
+            r#"flag --threads: `workers.threads`: invalid value "x" (expected a whole number, 0 or more)"#,
+            r#"flag --pin: `workers.pin`: invalid value "maybe" (expected true, false or a list of cores, such as [0, 1])"#,
+            r#"flag --log-level: `log.level`: unknown value "loud" (known: off, error, warn, info, debug, trace)"#,
         ]
     );
 }
 
 #[test]
-fn what_is_not_toml_is_refused_with_its_line() {
+fn invalid_toml_is_refused_with_its_line() {
     for text in
         ["listen = 1\n\n= 3\n", "a = 1\nb = 2\nworkers = {\n", "\n\nlisten = []\nlisten = []\n"]
     {
-        let problems = refused("syntax", text, &[], "");
-        assert_eq!(problems.len(), 1);
-        assert!(
-            problems[0].starts_with("F:3: ") || problems[0].starts_with("F:4: "),
-            "{problems:?}"
-        );
-        assert!(!problems[0].contains('\n'), "{problems:?}");
+        let found = problems("syntax", text, &[], "");
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("F:3:") || found[0].starts_with("F:4:"), "{found:?}");
+        assert!(!found[0].contains('\n'), "{found:?}");
     }
 }
 
 #[test]
-fn a_named_file_must_be_there() {
+fn a_file_that_is_named_must_exist() {
     let config = Some(PathBuf::from("/nonexistent/sluice.toml"));
     let problems =
         Inputs { flags: Flags { config, ..flags("") }, env: Vec::new() }.load().unwrap_err();
-    let said: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
     assert_eq!(
-        said,
+        texts,
         ["/nonexistent/sluice.toml: cannot be read: No such file or directory (os error 2)"]
     );
 }
 
 #[test]
 fn defaults_are_those_of_the_crates() {
-    let plan = load("crates", "", &[], "").plan;
-    assert_eq!(plan.engine, sluice_engine::Config::default());
-    assert_eq!(plan.apps, sluice_apps::Config::default());
-}
-
-#[test]
-fn rows_have_defaults_that_are_toml_and_names_of_their_own() {
-    for (at, row) in ROWS.iter().enumerate() {
-        assert_ne!(default(row), toml::Value::Table(Table::new()), "{}", row.key);
-        assert!(row.default.parse::<toml::Value>().is_ok(), "{}", row.key);
-        assert!(row.doc.ends_with('.'), "{}", row.key);
-        let others = ROWS.iter().skip(at + 1);
-        assert!(others.clone().all(|other| other.key != row.key && other.env() != row.env()));
-        // Keys of one section stand together.
-        let section = row.parts().0;
-        let mut after = others.skip_while(|other| other.parts().0 == section);
-        assert!(after.all(|other| other.parts().0 != section), "{}", row.key);
-    }
+    let config = load("crates", "", &[], "").config;
+    assert_eq!(config.engine, sluice_engine::Config::default());
+    assert_eq!(config.apps, sluice_apps::Config::default());
 }
 
 #[test]
@@ -349,12 +360,12 @@ fn changes_are_found_by_value() {
     let old = load("changes", "[workers]\nthreads = 2\n", &[], "");
     let new =
         load("changes", "# moved down\n[workers]\nthreads = 2\n[log]\nlevel = \"warn\"\n", &[], "");
-    let keys: Vec<_> = old.changed(&new).iter().map(|row| row.key).collect();
+    let keys: Vec<_> = old.changed(&new).iter().map(|key| &key.path).collect();
     assert_eq!(keys, ["log.level"]);
 }
 
 #[test]
-fn what_is_shown_has_values_with_origins_and_can_be_read_again() {
+fn show_has_every_value_with_its_origin_and_can_be_read_again() {
     let file = File::new("show", "apps = [\"hub\"]\n");
     let env = [("SLUICE_SESSION__ROLE", "equal")];
     let loaded = inputs(&file, &env, "--no-api --threads 2").load().unwrap();
@@ -367,73 +378,74 @@ fn what_is_shown_has_values_with_origins_and_can_be_read_again() {
             .any(|(line, from)| line.trim_end() == key && from == origin);
         assert!(found, "{key} # {origin} in\n{shown}");
     };
-    has(r#"apps = ["hub"]"#, "F:1");
+    has(r#"apps = ["hub"]"#, "F:1:1");
     has(r#"role = "equal""#, "env SLUICE_SESSION__ROLE");
     has("listen = \"off\"", "flag --no-api");
     has("threads = 2", "flag --threads");
     has("hosts_max = 131072", "default");
-    let shown_by_default = ROWS.iter().filter(|row| !row.is_experimental()).count();
+    let shown_by_default = KEYS.iter().filter(|key| !key.is_experimental()).count();
     assert_eq!(shown.lines().filter(|line| line.contains(" = ")).count(), shown_by_default);
     let again = load("again", &shown, &[], "");
     assert!(loaded.changed(&again).is_empty());
+    let experimental = load("show-experimental", "experimental.settle_ms = 1\n", &[], "");
+    assert!(show(&experimental).contains("[experimental]\nsettle_ms = 1"));
 }
 
 #[test]
-fn a_file_that_is_too_large_is_refused_in_a_sentence() {
+fn a_file_that_is_too_large_is_refused() {
     let text = "#".repeat(1 << 20);
     assert!(inputs(&File::new("large", &text), &[], "").load().is_ok());
-    let why = "F: cannot be read: it has more than 1 MiB, which is no configuration";
-    assert_eq!(refused("too-large", &(text + "#"), &[], ""), [why]);
-    // It has no length, and no end.
+    let error = "F: cannot be read: larger than 1 MiB";
+    assert_eq!(problems("too-large", &(text + "#"), &[], ""), [error]);
+    // A device without length and without end.
     let endless = Inputs { flags: flags("--config /dev/zero"), env: Vec::new() };
-    assert_eq!(endless.load().unwrap_err()[0].to_string(), why.replace('F', "/dev/zero"));
+    assert_eq!(endless.load().unwrap_err()[0].to_string(), error.replace('F', "/dev/zero"));
 }
 
 #[test]
-fn an_address_is_listened_at_once() {
-    let said = |listen: &str| refused("twice", "", &[("SLUICE_LISTEN", listen)], "").join("\n");
+fn addresses_that_include_each_other_are_refused() {
+    let error = |listen: &str| problems("twice", "", &[("SLUICE_LISTEN", listen)], "").join("\n");
     let twice = "env SLUICE_LISTEN: `listen`: 127.0.0.1:6653 is given twice";
-    assert_eq!(said("127.0.0.1:6653, [::1]:6653, 127.0.0.1:6653"), twice);
-    let both = "env SLUICE_LISTEN: `listen`: [::]:6653 takes what comes to 10.0.0.1:6653 as well";
-    assert_eq!(said("[::]:6653, 10.0.0.1:6653"), both);
-    assert_eq!(said("10.0.0.1:6653, [::]:6653"), both);
-    assert!(
-        said("0.0.0.0:1, 10.0.0.1:1").ends_with("0.0.0.0:1 takes what comes to 10.0.0.1:1 as well")
-    );
+    assert_eq!(error("127.0.0.1:6653, [::1]:6653, 127.0.0.1:6653"), twice);
+    let both =
+        "env SLUICE_LISTEN: `listen`: [::]:6653 includes 10.0.0.1:6653: leave one of them out";
+    assert_eq!(error("[::]:6653, 10.0.0.1:6653"), both);
+    assert_eq!(error("10.0.0.1:6653, 6653"), both);
+    assert!(error("0.0.0.0:1, 10.0.0.1:1").contains("0.0.0.0:1 includes 10.0.0.1:1"));
     for fine in ["127.0.0.1:0, 127.0.0.1:0", "0.0.0.0:1, [::1]:1", "[::]:1, 127.0.0.1:2"] {
         load("once", "", &[("SLUICE_LISTEN", fine)], "");
     }
 }
 
 #[test]
-fn the_example_is_all_defaults() {
+fn the_example_sets_every_key_to_its_default() {
     let loaded = load("example", &example(), &[], "");
     assert!(load("defaults", "", &[], "").changed(&loaded).is_empty());
     let from_file = |origin: &Origin| *origin != Origin::Default;
-    assert!(loaded.values().all(|(row, _, origin)| from_file(origin) != row.is_experimental()));
+    assert!(loaded.values().all(|(key, _, origin)| from_file(origin) != key.is_experimental()));
 }
 
 #[test]
-fn the_example_file_is_fresh() {
-    fresh("config/example.toml", |_| example());
+fn the_example_file_is_up_to_date() {
+    is_up_to_date("config/example.toml", |_| example());
 }
 
 #[test]
-fn the_documentation_is_fresh() {
+fn the_documentation_is_up_to_date() {
     let put = |text: &str, name: &str, table: &str| {
         let (from, to) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->\n"));
         let (before, rest) = text.split_once(&from).unwrap();
         let (_, after) = rest.split_once(&to).unwrap();
         format!("{before}{from}\n{table}\n{to}{after}")
     };
-    fresh("docs/config.md", |old| {
-        let text = put(old, "keys", &show::table(false));
-        put(&text, "experimental keys", &show::table(true))
+    is_up_to_date("docs/config.md", |old| {
+        let text = put(old, "keys", &text::table(false));
+        put(&text, "experimental keys", &text::table(true))
     });
 }
 
-/// A file of the checkout is what `make` makes of it; `SLUICE_BLESS=1` rewrites it.
-fn fresh(path: &str, make: impl Fn(&str) -> String) {
+/// Compares a file of the repository with what `make` makes of it; with `SLUICE_BLESS=1`, rewrites it.
+fn is_up_to_date(path: &str, make: impl Fn(&str) -> String) {
     let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path);
     let old = fs::read_to_string(&path).unwrap_or_default();
     let new = make(&old);
@@ -442,7 +454,7 @@ fn fresh(path: &str, make: impl Fn(&str) -> String) {
     } else {
         assert!(
             old == new,
-            "{} is stale: `SLUICE_BLESS=1 cargo test -p sluice-cli` rewrites it",
+            "{} is out of date: `SLUICE_BLESS=1 cargo test -p sluice-cli` rewrites it",
             path.display()
         );
     }

@@ -19,7 +19,7 @@ use sluice_io::clock;
 pub(crate) use play::Play;
 use shape::{Network, Shape};
 
-use crate::{FAILED, REFUSED, complain, signals};
+use crate::{EXIT_FAILURE, EXIT_USAGE, print_error, signals};
 
 /// How long switches may take to find the controller when all is over after one round.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -96,11 +96,11 @@ fn watch(
     (topology, options): Network,
     seen: &Seen,
 ) -> Result<ExitCode, String> {
-    let stop = signals::stopping().map_err(|e| format!("cannot hear signals: {e}"))?;
+    let stop = signals::stop_flag().map_err(|e| format!("cannot receive signals: {e}"))?;
     let live = Live::connect(to, topology, &options).map_err(|e| e.to_string())?;
     if seen.start {
         let is_whole = start::measure(live, title, &stop)?;
-        return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(FAILED) });
+        return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) });
     }
     let pace = Pace { pings_pps: seen.pings, ..Pace::default() };
     let mut watched = Watched { rounds: Rounds::new(live, pace), once: seen.once, stop };
@@ -111,7 +111,7 @@ fn watch(
     }
     let glance = watched.rounds.glance();
     let is_well = !seen.once || (watched.is_over() && glance.lost == 0);
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) })
 }
 
 /// A network, and when to stop.
@@ -145,13 +145,13 @@ impl Watched {
 }
 
 fn refused(why: &str) -> ExitCode {
-    complain(why);
-    ExitCode::from(REFUSED)
+    print_error(why);
+    ExitCode::from(EXIT_USAGE)
 }
 
 fn ended(done: Result<ExitCode, String>) -> ExitCode {
     done.unwrap_or_else(|why| {
-        complain(&why);
-        ExitCode::from(FAILED)
+        print_error(&why);
+        ExitCode::from(EXIT_FAILURE)
     })
 }

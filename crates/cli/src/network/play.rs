@@ -9,7 +9,7 @@ use tracing_subscriber::filter::LevelFilter;
 use super::{Seen, Shape, ended, refused, watch};
 use crate::config::{Flags, Inputs};
 use crate::log::Logging;
-use crate::{advice, refuse, run};
+use crate::{print_problems, run};
 
 /// Starts the controller and a network of switches and hosts, in which every pair pings.
 ///
@@ -35,26 +35,25 @@ impl Play {
         };
         let mut loaded = match Inputs::new(flags).load() {
             Ok(loaded) => loaded,
-            Err(problems) => return refuse(&problems),
+            Err(problems) => return print_problems(&problems),
         };
         if loaded.is_default("listen") {
-            loaded.plan.engine.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
+            loaded.config.engine.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
         }
         // Lines of the log would tear the screen.
         if seen.draws() && stderr().is_terminal() {
-            loaded.plan.log.level = LevelFilter::OFF;
+            loaded.config.log.level = LevelFilter::OFF;
         } else if loaded.is_default("log.level") {
-            loaded.plan.log.level = LevelFilter::WARN;
+            loaded.config.log.level = LevelFilter::WARN;
         }
         let start = || {
-            let logging = Logging::start(loaded.plan.log);
-            let logging = logging.map_err(|e| advice::needed("start the log", &e))?;
+            let logging = Logging::start(loaded.config.log);
             let engine = run::engine(&loaded)?;
             let at = engine.addresses().first().copied().ok_or("nowhere to connect to")?;
-            let apps = loaded.plan.names.join(", ");
+            let apps = loaded.config.app_names.join(", ");
             let done = watch(at, &format!("controller {at}, apps: {apps}"), network, &seen);
             engine.stop();
-            logging.flush();
+            drop(logging);
             done
         };
         ended(start())

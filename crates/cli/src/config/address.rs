@@ -1,0 +1,119 @@
+//! Addresses as users write them: `127.0.0.1:6653`, `[::1]:6653`, `localhost:6653`, `:6653` or `6653`.
+
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+
+/// The addresses that `text` means on this machine, IPv4 first. A port alone has the address `port_alone`.
+///
+/// # Errors
+/// What is wrong with `text` or why the name cannot be resolved, in a sentence.
+pub(super) fn resolve(text: &str, port_alone: IpAddr) -> Result<Vec<SocketAddr>, String> {
+    let addresses = parse(text, port_alone, |name, port| {
+        (name, port).to_socket_addrs().map(Iterator::collect)
+    })?;
+    // A name may have an address of a family that is switched off. If all are like that, opening the socket says why.
+    let usable: Vec<_> =
+        addresses.iter().copied().filter(|address| is_local(address.ip())).collect();
+    Ok(if usable.is_empty() { addresses } else { usable })
+}
+
+/// [`resolve`] with `look_up` for names.
+fn parse(
+    text: &str,
+    port_alone: IpAddr,
+    look_up: impl FnOnce(&str, u16) -> io::Result<Vec<SocketAddr>>,
+) -> Result<Vec<SocketAddr>, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(vec![address]);
+    }
+    if let Ok(port) = text.parse() {
+        return Ok(vec![SocketAddr::new(port_alone, port)]);
+    }
+    let invalid = |why: &str| {
+        format!(
+            "invalid address \"{text}\" ({why}; expected 127.0.0.1:6653, [::1]:6653, localhost:6653 or 6653)"
+        )
+    };
+    let Some((host, port)) = text.rsplit_once(':') else {
+        return Err(invalid("it has no port"));
+    };
+    if host.contains(':') && !host.starts_with('[') {
+        return Err(invalid("an IPv6 address is written in brackets"));
+    }
+    let port = port.parse().map_err(|_| invalid("the port is not a number from 0 to 65535"))?;
+    if host.is_empty() {
+        return Ok(vec![SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)]);
+    }
+    let found = look_up(host, port).map_err(|e| format!("cannot resolve \"{host}\": {e}"))?;
+    let mut addresses = Vec::new();
+    for address in found {
+        if !addresses.contains(&address) {
+            addresses.push(address);
+        }
+    }
+    addresses.sort_by_key(SocketAddr::is_ipv6);
+    if addresses.is_empty() { Err(format!("\"{host}\" has no address")) } else { Ok(addresses) }
+}
+
+/// Whether this machine has `ip`.
+fn is_local(ip: IpAddr) -> bool {
+    UdpSocket::bind((ip, 0)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    /// With a resolver that knows `switches` only.
+    fn parsed(text: &str) -> Result<String, String> {
+        let look_up = |name: &str, port| match name {
+            "switches" => {
+                let v6 = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), port);
+                Ok(vec![v6, SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port), v6])
+            }
+            _ => Err(io::Error::other("unknown name")),
+        };
+        let addresses = parse(text, Ipv4Addr::LOCALHOST.into(), look_up)?;
+        Ok(addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn an_address_may_be_a_name_or_a_port_alone() {
+        for (text, addresses) in [
+            ("10.0.0.1:1", "10.0.0.1:1"),
+            ("[::1]:2", "[::1]:2"),
+            (":6653", "[::]:6653"),
+            ("6653", "127.0.0.1:6653"),
+            ("switches:6653", "127.0.0.1:6653 [::1]:6653"),
+        ] {
+            assert_eq!(parsed(text).unwrap(), addresses);
+        }
+    }
+
+    #[test]
+    fn a_wrong_address_is_refused_with_what_is_wrong_with_it() {
+        for (text, why) in [
+            ("localhost", "it has no port"),
+            ("switches:port", "the port is not a number from 0 to 65535"),
+            ("70000", "it has no port"),
+            ("::1:6653", "an IPv6 address is written in brackets"),
+        ] {
+            let expected = "expected 127.0.0.1:6653, [::1]:6653, localhost:6653 or 6653";
+            let error = format!("invalid address \"{text}\" ({why}; {expected})");
+            assert_eq!(parsed(text).unwrap_err(), error);
+        }
+        assert_eq!(parsed("nowhere:1").unwrap_err(), "cannot resolve \"nowhere\": unknown name");
+    }
+
+    #[test]
+    fn localhost_is_this_machine() {
+        let addresses = resolve("localhost:6653", Ipv6Addr::UNSPECIFIED.into()).unwrap();
+        assert!(!addresses.is_empty());
+        assert!(
+            addresses.iter().all(|at| at.ip().is_loopback() && at.port() == 6653),
+            "{addresses:?}"
+        );
+    }
+}

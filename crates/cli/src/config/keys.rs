@@ -1,0 +1,162 @@
+//! The list of keys, derived from the settings, and the flags that set them.
+
+use std::sync::LazyLock;
+
+use confique::Config as _;
+use confique::meta::{Expr, Field, FieldKind, LeafKind};
+use toml::Value;
+
+use super::settings::Settings;
+
+/// One key of the configuration.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Key {
+    /// Section and name, as in `workers.threads`.
+    pub(crate) path: String,
+    /// Section; empty for the keys at the top.
+    pub(crate) section: &'static str,
+    /// Name within the section.
+    pub(crate) name: &'static str,
+    /// What the key does: sentences.
+    pub(crate) doc: String,
+    pub(crate) default: Value,
+    /// Whether a change takes effect at the next start, not at SIGHUP.
+    pub(crate) needs_restart: bool,
+    pub(crate) flags: Vec<&'static Flag>,
+}
+
+/// A flag that sets a key.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Flag {
+    /// The key that it sets.
+    key: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) value: FlagValue,
+}
+
+/// What a flag sets its key to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum FlagValue {
+    /// The value that follows the flag; this is its name in the help.
+    Given(&'static str),
+    /// Always this text.
+    Fixed { text: &'static str, help: &'static str },
+}
+
+const FLAGS: &[Flag] = &[
+    flag("listen", "listen", "ADDR"),
+    flag("apps", "app", "NAMES"),
+    flag("workers.threads", "threads", "N"),
+    flag("workers.pin", "pin", "on|off|CORES"),
+    flag("workers.spin_us", "spin", "US"),
+    flag("api.listen", "api", "ADDR"),
+    Flag {
+        key: "api.listen",
+        name: "no-api",
+        value: FlagValue::Fixed { text: "off", help: "Serve no metrics over HTTP" },
+    },
+    flag("log.level", "log-level", "LEVEL"),
+    flag("log.format", "log-format", "text|json"),
+];
+
+const fn flag(key: &'static str, name: &'static str, value: &'static str) -> Flag {
+    Flag { key, name, value: FlagValue::Given(value) }
+}
+
+/// Keys of threads, sockets and applications, which are created once.
+const NEEDS_RESTART: &[&str] = &[
+    "apps",
+    "workers.threads",
+    "workers.pin",
+    "workers.spin_us",
+    "socket.congestion",
+    "topology.secret",
+    "api.listen",
+    "log.format",
+];
+
+/// Every key, in the order of the example file.
+pub(crate) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+    let fields = Settings::META.fields.iter();
+    fields
+        .flat_map(|field| match field.kind {
+            FieldKind::Nested { meta } => {
+                meta.fields.iter().map(|inner| Key::new(field.name, inner)).collect()
+            }
+            FieldKind::Leaf { .. } => vec![Key::new("", field)],
+        })
+        .collect()
+});
+
+impl Key {
+    fn new(section: &'static str, field: &'static Field) -> Self {
+        // The field of the key `match`, a keyword of Rust, is `match_`.
+        let name = field.name.trim_end_matches('_');
+        let path = if section.is_empty() { name.to_owned() } else { format!("{section}.{name}") };
+        let doc: Vec<_> = field.doc.iter().map(|line| line.trim()).collect();
+        let default = match &field.kind {
+            FieldKind::Leaf { kind: LeafKind::Required { default: Some(expr) }, .. } => value(expr),
+            // No key is optional or nested twice: a test compares the number of defaults.
+            _ => None,
+        };
+        Self {
+            section,
+            name,
+            doc: doc.join(" "),
+            default: default.unwrap_or(Value::Boolean(false)),
+            needs_restart: NEEDS_RESTART.contains(&path.as_str()),
+            flags: FLAGS.iter().filter(|flag| flag.key == path).collect(),
+            path,
+        }
+    }
+
+    /// The key of this section and name.
+    pub(crate) fn find(path: &str) -> Option<&'static Self> {
+        KEYS.iter().find(|key| key.path == path)
+    }
+
+    /// The environment variable that sets the key.
+    pub(crate) fn env(&self) -> String {
+        format!("SLUICE_{}", self.path.replace('.', "__").to_uppercase())
+    }
+
+    /// Whether the key may change without notice.
+    pub(crate) fn is_experimental(&self) -> bool {
+        self.section == "experimental"
+    }
+}
+
+/// A default as TOML.
+fn value(expr: &Expr) -> Option<Value> {
+    Value::try_from(expr).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_has_a_default_a_name_of_its_own_and_whole_sentences() {
+        for (at, key) in KEYS.iter().enumerate() {
+            assert!(key.doc.ends_with('.'), "{}", key.path);
+            assert!(KEYS.iter().skip(at + 1).all(|other| other.env() != key.env()));
+        }
+        let has_default = |field: &Field| {
+            let FieldKind::Leaf { kind: LeafKind::Required { default }, .. } = field.kind else {
+                return false;
+            };
+            default.is_some_and(|expr| value(&expr).is_some())
+        };
+        let sections = Settings::META.fields.iter().map(|field| match field.kind {
+            FieldKind::Nested { meta } => meta.fields,
+            FieldKind::Leaf { .. } => std::slice::from_ref(field),
+        });
+        assert!(sections.flatten().all(has_default));
+    }
+
+    #[test]
+    fn the_tables_beside_the_settings_name_keys() {
+        let named = FLAGS.iter().map(|flag| flag.key).chain(NEEDS_RESTART.iter().copied());
+        named.for_each(|path| assert!(Key::find(path).is_some(), "{path}"));
+    }
+}

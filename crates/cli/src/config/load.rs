@@ -1,0 +1,286 @@
+//! Reads flags, environment and file, and merges them to one value for each key.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use confique::{Config as _, Layer as _};
+use serde::Deserialize as _;
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
+
+use super::errors::{plain, unknown};
+use super::flags::GivenFlag;
+use super::keys::{KEYS, Key};
+use super::settings::Settings;
+use super::{DEFAULT_FILE, Flags, Origin, Position, Problem, RunConfig, removed};
+
+/// Bytes of a configuration file: far more than all keys with comments, far less than the file of a typing error may have.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Everything that a configuration is read from. It can be read again.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Inputs {
+    pub(crate) flags: Flags,
+    /// Names and values of the environment variables.
+    pub(crate) env: Vec<(String, String)>,
+}
+
+/// A valid configuration.
+#[derive(Debug, Clone)]
+pub(crate) struct Loaded {
+    values: Values,
+    /// The file that was read.
+    pub(crate) file: Option<PathBuf>,
+    /// The same for the parts of the program.
+    pub(crate) config: RunConfig,
+}
+
+/// Value and origin of the keys that are set, by path.
+type Values = BTreeMap<&'static str, (Value, Origin)>;
+
+impl Inputs {
+    /// The given flags and the environment of this process.
+    pub(crate) fn new(flags: Flags) -> Self {
+        let text = |s: std::ffi::OsString| s.to_string_lossy().into_owned();
+        let env = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+        Self { flags, env: env.collect() }
+    }
+
+    /// Reads and checks the configuration.
+    ///
+    /// # Errors
+    /// All problems that were found.
+    pub(crate) fn load(&self) -> Result<Loaded, Vec<Problem>> {
+        let (file, text) = self.read_file()?;
+        let mut merge = Merge::new();
+        if let Some(path) = &file {
+            merge.file(&Rc::from(path.as_path()), &text);
+        }
+        merge.env(&self.env);
+        for GivenFlag { key, name, text } in &self.flags.given {
+            merge.set_text(key, text, Origin::Flag(name));
+        }
+        merge.finish(file)
+    }
+
+    /// The file to read and its text. Only a file that is named must exist.
+    fn read_file(&self) -> Result<(Option<PathBuf>, String), Vec<Problem>> {
+        let path = self.flags.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
+        match read_text(&path) {
+            Ok(text) => Ok((Some(path), text)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && self.flags.config.is_none() => {
+                Ok((None, String::new()))
+            }
+            Err(e) => Err(vec![Problem::File(path.into(), format!("cannot be read: {e}"))]),
+        }
+    }
+}
+
+/// The text of the file at `path`, which may be a device without length or end.
+fn read_text(path: &Path) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other("larger than 1 MiB"));
+    }
+    String::from_utf8(bytes).map_err(|_| io::Error::other("not valid UTF-8"))
+}
+
+impl Loaded {
+    /// Every key with its value and origin, in the order of the keys.
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&'static Key, &Value, &Origin)> {
+        KEYS.iter().map(|key| match self.values.get(key.path.as_str()) {
+            Some((value, origin)) => (key, value, origin),
+            None => (key, &key.default, &Origin::Default),
+        })
+    }
+
+    /// Whether neither flag, environment nor file sets the key at `path`.
+    pub(crate) fn is_default(&self, path: &str) -> bool {
+        !self.values.contains_key(path)
+    }
+
+    /// The keys that have another value in `new`.
+    pub(crate) fn changed(&self, new: &Self) -> Vec<&'static Key> {
+        let both = self.values().zip(new.values());
+        both.filter(|((_, old, _), (_, new, _))| old != new).map(|((key, ..), _)| key).collect()
+    }
+}
+
+/// The settings of one source or of several merged ones.
+type Layer = <Settings as confique::Config>::Layer;
+
+/// Sources as they are merged; a later one overrides an earlier one.
+struct Merge {
+    layer: Layer,
+    values: Values,
+    problems: Vec<Problem>,
+}
+
+impl Merge {
+    fn new() -> Self {
+        Self { layer: Layer::empty(), values: Values::new(), problems: Vec::new() }
+    }
+
+    /// Sets `key` to the first of `values` that is valid; if none is, the first one is reported.
+    fn set(&mut self, key: &'static Key, values: impl IntoIterator<Item = Value>, origin: Origin) {
+        let mut error = None;
+        for value in values {
+            match Layer::deserialize(as_document(key, value.clone())) {
+                Ok(layer) => {
+                    let below = mem::replace(&mut self.layer, Layer::empty());
+                    self.layer = layer.with_fallback(below);
+                    self.values.insert(&key.path, (value, origin));
+                    return;
+                }
+                Err(e) => error = error.or_else(|| Some(plain(e.message(), &value))),
+            }
+        }
+        let error = error.unwrap_or_default();
+        self.problem(origin, format!("`{}`: {error}", key.path));
+    }
+
+    /// Sets `key` to the value that `text` of a flag or of the environment means.
+    fn set_text(&mut self, key: &'static Key, text: &str, origin: Origin) {
+        self.set(key, readings(key, text.trim()), origin);
+    }
+
+    fn problem(&mut self, origin: Origin, error: String) {
+        self.problems.push(Problem::Key(origin, error));
+    }
+
+    fn file(&mut self, path: &Rc<Path>, text: &str) {
+        // Once for the positions of keys and once for values.
+        match (DeTable::parse(text), text.parse::<Table>()) {
+            (Ok(positions), Ok(values)) => {
+                let file = TomlFile { path, text };
+                self.table(&file, "", positions.get_ref(), &values);
+                self.problems.sort_by_key(|problem| match problem {
+                    Problem::Key(Origin::File { at, .. }, _) => Some(*at),
+                    _ => None,
+                });
+            }
+            (Err(e), _) | (_, Err(e)) => {
+                let file = TomlFile { path, text };
+                let origin = file.origin(e.span().map_or(0, |span| span.start));
+                // The parser's message may have several lines.
+                self.problem(origin, e.message().lines().collect::<Vec<_>>().join(", "));
+            }
+        }
+    }
+
+    /// Sets the keys of a table; `prefix` is its section with a dot.
+    fn table(
+        &mut self,
+        file: &TomlFile<'_>,
+        prefix: &str,
+        positions: &DeTable<'_>,
+        values: &Table,
+    ) {
+        for (name, position) in positions {
+            let origin = file.origin(name.span().start);
+            let path = format!("{prefix}{}", name.get_ref());
+            let Some(value) = values.get(name.get_ref().as_ref()) else { continue };
+            if let Some(key) = Key::find(&path) {
+                self.set(key, [value.clone()], origin);
+                continue;
+            }
+            let is_section = KEYS.iter().any(|key| key.section == path);
+            match (position.get_ref(), value) {
+                _ if !is_section && !removed::is_section(&path) => {
+                    self.problem(origin, unknown(&path));
+                }
+                (DeValue::Table(positions), Value::Table(values)) => {
+                    self.table(file, &format!("{path}."), positions, values);
+                }
+                _ => {
+                    let error = format!("`{path}` is a section: write [{path}] and its keys below");
+                    self.problem(origin, error);
+                }
+            }
+        }
+    }
+
+    fn env(&mut self, env: &[(String, String)]) {
+        for (name, text) in env {
+            let origin = Origin::Env(name.clone());
+            if let Some(key) = KEYS.iter().find(|key| key.env() == *name) {
+                self.set_text(key, text, origin);
+            } else if let Some(path) =
+                name.strip_prefix("SLUICE_").filter(|path| path.contains("__"))
+            {
+                // Without the two underscores the variable may belong to another program.
+                self.problem(origin, unknown(&path.replace("__", ".").to_lowercase()));
+            }
+        }
+    }
+
+    fn finish(mut self, file: Option<PathBuf>) -> Result<Loaded, Vec<Problem>> {
+        match Settings::from_layer(self.layer.with_fallback(Layer::default_values())) {
+            Ok(settings) if self.problems.is_empty() => {
+                Ok(Loaded { values: self.values, file, config: RunConfig::new(settings) })
+            }
+            Ok(_) => Err(self.problems),
+            // A key without a default: a test ensures that there is none.
+            Err(e) => {
+                self.problems.push(Problem::Key(Origin::Default, e.to_string()));
+                Err(self.problems)
+            }
+        }
+    }
+}
+
+/// A document that sets `key` only.
+fn as_document(key: &Key, value: Value) -> Table {
+    let table = Table::from_iter([(key.name.to_owned(), value)]);
+    if key.section.is_empty() {
+        table
+    } else {
+        Table::from_iter([(key.section.to_owned(), Value::Table(table))])
+    }
+}
+
+/// The values that `text` may mean for `key`, the most likely first: a word, a TOML value, `on` or `off`, or a list with
+/// commas.
+fn readings(key: &Key, text: &str) -> Vec<Value> {
+    let word = || Value::String(text.to_owned());
+    let parse = |text: &str| text.parse::<Value>().ok();
+    let parts = || text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let switch = match text {
+        "on" | "yes" => Some(Value::Boolean(true)),
+        "off" | "no" => Some(Value::Boolean(false)),
+        _ => None,
+    };
+    match &key.default {
+        Value::Array(_) => {
+            let words = Value::Array(parts().map(|part| Value::String(part.to_owned())).collect());
+            parse(text).filter(Value::is_array).into_iter().chain([words]).collect()
+        }
+        Value::String(_) => [word()].into_iter().chain(parse(text)).collect(),
+        _ => {
+            let list = parts().map(parse).collect::<Option<Vec<_>>>().map(Value::Array);
+            let values = switch.into_iter().chain(parse(text)).chain([word()]);
+            values.chain(list).collect()
+        }
+    }
+}
+
+/// A file while its keys are read.
+struct TomlFile<'a> {
+    path: &'a Rc<Path>,
+    text: &'a str,
+}
+
+impl TomlFile<'_> {
+    /// The position of byte `at`.
+    fn origin(&self, at: usize) -> Origin {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line = 1 + before.matches('\n').count();
+        let column = 1 + before.rsplit('\n').next().unwrap_or_default().chars().count();
+        Origin::File { path: Rc::clone(self.path), at: Position { line, column } }
+    }
+}
