@@ -1,0 +1,48 @@
+"""How fast is the controller as most people run it, and in the cases that favour it?"""
+import json
+import pathlib
+import statistics
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
+import lab
+
+UNLIMITED = ["-s", "16", "-M", "1000", "-t", "-l", "4", "-m", "700"]
+ONE = ["-s", "1", "-M", "1000", "--window", "1", "-l", "4", "-m", "700"]
+# As Open vSwitch sends packet-ins.
+OVS = ["--openflow", "1.3", "--no-buffer"]
+# Ports are classified, and hosts can be learned, some time after the handshake.
+SETTLED = ["--delay", "3000"]
+DEFAULT, LEARNING = "default applications", "learning"
+CASES = [
+    (DEFAULT, "1.3, not buffered", "unlimited", "default-1.3-unlimited", [*UNLIMITED, *OVS, *SETTLED]),
+    (DEFAULT, "1.3, not buffered", "1", "default-1.3-one", [*ONE, *OVS, *SETTLED]),
+    (DEFAULT, "1.0, buffered", "unlimited", "default-1.0-unlimited", [*UNLIMITED, *SETTLED]),
+    (LEARNING, "1.3, not buffered", "unlimited", "learning-1.3-unlimited", [*UNLIMITED, *OVS]),
+    (LEARNING, "1.3, not buffered", "1", "learning-1.3-one", [*ONE, *OVS]),
+    (LEARNING, "1.0, buffered", "unlimited", "learning-1.0-unlimited", UNLIMITED),
+]
+
+
+def spread(values, digits):
+    return f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
+
+
+controllers = {DEFAULT: lab.forwarding(), LEARNING: lab.sluice()}
+# The default applications answer with a flow entry for each direction.
+ceilings = {DEFAULT: lab.null("--rules", "2", name="null of two"), LEARNING: lab.null()}
+lab.table("applications", "packet-ins", "outstanding", "controller", "null responder", "ratio")
+for apps, packet_ins, outstanding, file, arguments in CASES:
+    subjects = [ceilings[apps], controllers[apps]]
+    lab.compare(f"defaults/{file}", subjects, arguments, lab.rounds())
+    runs = json.loads((lab.ROOT / f"lab/defaults/data/{file}.json").read_text())["runs"]
+    null, ours = (runs[subject.name] for subject in subjects)
+    if outstanding == "1":
+        cells = [spread([run["p50_us"] for run in of], 0) + " µs" for of in (ours, null)]
+        ratios = [o["p50_us"] / n["p50_us"] for o, n in zip(ours, null)]
+    else:
+        cells = [spread([run["per_second"] / 1e6 for run in of], 1) + " M/s" for of in (ours, null)]
+        ratios = [o["per_second"] / n["per_second"] for o, n in zip(ours, null)]
+    lab.row(apps, packet_ins, outstanding, *cells, spread(ratios, 2))
+for subject in [*controllers.values(), *ceilings.values()]:
+    subject.stop()
