@@ -52,8 +52,8 @@ def ways():
             subject.stop()
         lab.keep(f"forwarding/{file}", {"arguments": arguments, "runs": runs})
         median = lambda key: statistics.median(run[key] for run in runs)
-        cells = [f"{median(key):,.0f}" for key in ("ways_per_second", "rules_per_second", "lost")]
-        lab.row(name, *cells, f"{median('processor'):.2f}")
+        cells = [f"{median(key):,.0f}" for key in ("paths_per_second", "flow_entries_per_second", "lost")]
+        lab.row(name, *cells, f"{median('cpu_share'):.2f}")
 
 
 def latency():
