@@ -8,7 +8,7 @@ use std::time::Duration;
 use std::{panic, thread};
 
 use sluice_apps::Stack;
-use sluice_apps::topology::Clock;
+use sluice_apps::topology::WallClock;
 use sluice_engine::{Engine, StartError};
 use sluice_io::{clock, limits};
 use sluice_northbound::{Listener, Server};
@@ -175,7 +175,7 @@ fn start_engine(
     generation_id: u64,
 ) -> Result<(Engine<Stack>, Congestion), String> {
     let (names, mut apps) = (loaded.config.app_names.clone(), loaded.config.apps.clone());
-    apps.topology.clock = Some(Clock { at: clock::now(), since_1970: clock::since_epoch() });
+    apps.topology.clock = Some(WallClock { at: clock::now(), since_1970: clock::since_epoch() });
     // Loading the configuration has checked the names.
     let make = move |_| sluice_apps::stack(&names, &apps).unwrap_or_default();
     let start = |congestion| {
