@@ -51,7 +51,7 @@ impl Matching {
 
     const fn name(self) -> &'static str {
         match self {
-            Self::FiveTuple => "five_tuple",
+            Self::FiveTuple => "five-tuple",
             Self::Pair => "pair",
             Self::Dst => "dst",
         }
