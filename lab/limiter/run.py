@@ -72,7 +72,7 @@ def runs(found, row, version):
 if __name__ == "__main__":
     control.alone()
     found = []
-    lab.table("version", "limiter", "hog sends/s", "PACKET_IN/s", "others answered", "in, median", "of a core")
+    lab.table("version", "limiter", "abuser sends/s", "PACKET_IN/s", "others answered", "median latency", "of a core")
     for version in VERSIONS:
         for row in ROWS:
             for rate in RATES:

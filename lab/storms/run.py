@@ -101,7 +101,7 @@ def rates(series):
 if __name__ == "__main__":
     control.alone()
     found = []
-    heads = ["frames on links", "to each host", "copies at most", "frames/s on links at last"]
+    heads = ["frames on links", "to each host", "copies at most", "frames/s on links at the end"]
     lab.table("applications", "version", *heads)
     for version in VERSIONS:
         for row in ROWS:
