@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Instant;
 
 use sluice_openflow::{
-    Encoder, ErrorMsg, Features, FlowRemovedView, MultipartType, PacketIn, PacketIns, PortStatus,
+    Encoder, ErrorMsg, SwitchFeatures, FlowRemovedView, MultipartType, PacketIn, PacketIns, PortStatus,
 };
 use sluice_sdk::view::PublishedFact;
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
@@ -137,7 +137,7 @@ macro_rules! apps {
                 }
             }
 
-            fn on_switch_connected(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+            fn on_switch_connected(&mut self, features: &SwitchFeatures, ctx: &mut Ctx<'_>) {
                 self.each(|app| app.on_switch_connected(features, ctx));
             }
 

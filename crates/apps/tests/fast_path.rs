@@ -15,7 +15,7 @@ use sluice_apps::forwarding::{self, Forwarding, Matching};
 use sluice_apps::hosts::{self, Hosts};
 use sluice_base::Rng;
 use sluice_openflow::{
-    DatapathId, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType, Features, MacAddr, Message,
+    DatapathId, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType, SwitchFeatures, MacAddr, Message,
     PacketIn, PacketInReason, PacketIns, PortNo, RawMessage, Version, Versions, VlanId,
 };
 use sluice_sdk::view::{
@@ -79,7 +79,7 @@ impl Stage {
         let row = (Hosts::new(&hosts), Forwarding::new(cfg));
         let (tx, ahead) = (Vec::with_capacity(1 << 20), Vec::new());
         let mut stage = Self { row, network, version, now, tx, ahead, xid: 1 };
-        stage.tell(|app, ctx| app.on_switch_connected(&Features::default(), ctx));
+        stage.tell(|app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
         stage
     }
 

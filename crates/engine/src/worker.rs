@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Io, IoEvent, clock};
-use sluice_openflow::{DatapathId, Features, Message};
+use sluice_openflow::{DatapathId, SwitchFeatures, Message};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 use crate::close_reason::CloseReason;
@@ -250,7 +250,7 @@ impl<C, A: App> WorkerState<C, A> {
         &mut self,
         io: &mut I,
         from: EstablishedConnection<C>,
-        features: &Features,
+        features: &SwitchFeatures,
     ) {
         let EstablishedConnection { conn, serial, addr, datapath_id, session, wires } = from;
         let id = match io.adopt(conn) {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Encoder, ErrorMsg, ErrorReason, Features, Field, FlowMod, FlowModCommand, FlowRemovedView,
+    Encoder, ErrorMsg, ErrorReason, SwitchFeatures, Field, FlowMod, FlowModCommand, FlowRemovedView,
     Hello, MacAddr, MessageType, Multipart, MultipartType, PacketIn, ParseError, ParseErrorKind,
     Port, PortStatus, RawMessage, Role, RoleRequest, SwitchConfig, Version, Versions, ports,
 };
@@ -104,7 +104,7 @@ enum Phase {
 struct Asking {
     features_xid: u32,
     ports_xid: Option<u32>,
-    features: Option<Features>,
+    features: Option<SwitchFeatures>,
     ports: Option<Vec<Port>>,
 }
 
@@ -112,7 +112,7 @@ struct Asking {
 #[derive(Debug)]
 pub enum ControllerEvent<'a> {
     /// The peer is a switch, and this is what it is; its ports are complete.
-    SwitchConnected(Box<Features>),
+    SwitchConnected(Box<SwitchFeatures>),
     /// A frame came up.
     PacketIn(PacketIn<'a>),
     /// A rule is gone.
@@ -269,7 +269,7 @@ impl ControllerSession {
         let Phase::Asking(asking) = &mut self.phase else { return Ok(None) };
         let read = match msg.kind() {
             MessageType::FEATURES_REPLY if msg.xid() == asking.features_xid => {
-                Features::read(msg).map(|features| asking.features = Some(features))
+                SwitchFeatures::read(msg).map(|features| asking.features = Some(features))
             }
             MessageType::MULTIPART_REPLY if Some(msg.xid()) == asking.ports_xid => {
                 match Multipart::new(msg) {
@@ -299,7 +299,7 @@ impl ControllerSession {
     }
 
     /// Goes up once everything was answered.
-    fn come_up(&mut self) -> Option<Box<Features>> {
+    fn come_up(&mut self) -> Option<Box<SwitchFeatures>> {
         let Phase::Asking(asking) = &mut self.phase else { return None };
         if asking.ports_xid.is_some() && asking.ports.is_none() {
             return None;

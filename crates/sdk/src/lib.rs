@@ -31,7 +31,7 @@ pub mod view;
 use std::time::Instant;
 
 use sluice_openflow::{
-    Encoder, ErrorMsg, EtherType, Ethernet, Features, FlowRemovedView, MultipartType, PacketIn,
+    Encoder, ErrorMsg, EtherType, Ethernet, SwitchFeatures, FlowRemovedView, MultipartType, PacketIn,
     PacketIns, PortStatus,
 };
 
@@ -76,7 +76,7 @@ pub trait App {
     }
 
     /// A switch is there. Its tables are as it left them: empty them only for a reason.
-    fn on_switch_connected(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, features: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         let _ = (features, ctx);
     }
 
@@ -176,7 +176,7 @@ impl<A: App, B: App> App for (A, B) {
         self.1.initial_messages(out);
     }
 
-    fn on_switch_connected(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, features: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         self.0.on_switch_connected(features, ctx);
         self.1.on_switch_connected(features, ctx);
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, DatapathId, Encoder, Ethernet, Features, MacAddr, Message, MessageType, PacketIn,
+    Action, DatapathId, Encoder, Ethernet, SwitchFeatures, MacAddr, Message, MessageType, PacketIn,
     PacketInReason, PacketOutView, Port, PortNo, PortReason, PortState, PortStatus, RawMessage,
     Version, split_message,
 };
@@ -167,7 +167,7 @@ impl<A: App> SimulatedNetwork<A> {
         switch.is_connected = true;
         let ports = (1..=switch.ports).map(PortNo);
         let ports = ports.map(|no| port(switch.id, no, switch.link_state(no))).collect();
-        let features = Features { datapath_id: switch.id, ports, ..Features::default() };
+        let features = SwitchFeatures { datapath_id: switch.id, ports, ..SwitchFeatures::default() };
         self.call_app(n, |app, ctx| {
             app.initial_messages(&mut ctx.switch);
             app.on_switch_connected(&features, ctx);

@@ -21,7 +21,7 @@ mod waiting;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, EncodeError, Encoder, ErrorMsg, ErrorType, Ethernet, Features, MultipartType, PacketIn,
+    Action, EncodeError, Encoder, ErrorMsg, ErrorType, Ethernet, SwitchFeatures, MultipartType, PacketIn,
     PacketIns, PacketOut,
 };
 use sluice_sdk::view::{Fact, HostId, PortRole, PublishedFact, SwitchPort};
@@ -260,7 +260,7 @@ impl App for Forwarding {
         say(out.send_misses_up(self.cfg.miss_send_len));
     }
 
-    fn on_switch_connected(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         self.switches.up(ctx);
         self.uncover(ctx);
         self.trees.up(self.cfg.flooding, ctx);

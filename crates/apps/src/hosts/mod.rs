@@ -17,7 +17,7 @@ mod watch;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{Action, DatapathId, Ethernet, Features, PacketIn, PacketOut, PortNo};
+use sluice_openflow::{Action, DatapathId, Ethernet, SwitchFeatures, PacketIn, PacketOut, PortNo};
 use sluice_sdk::view::{Fact, HostId, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
@@ -369,7 +369,7 @@ impl Hosts {
 }
 
 impl App for Hosts {
-    fn on_switch_connected(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         let at = ctx.switch_index.index();
         if self.switches.len() <= at {
             self.switches.resize(at + 1, None);

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, Encoder, Features, FlowMod, FlowModCommand, PacketIn, PacketIns, PortReason, PortStatus,
+    Action, Encoder, SwitchFeatures, FlowMod, FlowModCommand, PacketIn, PacketIns, PortReason, PortStatus,
 };
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
@@ -139,7 +139,7 @@ impl App for Learning {
         debug_assert!(written.is_ok(), "every version can say it");
     }
 
-    fn on_switch_connected(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         let at = ctx.switch_index.index();
         if self.bridges.len() <= at {
             self.bridges.resize_with(at + 1, || None);
@@ -234,7 +234,7 @@ mod tests {
             #[expect(clippy::disallowed_methods, reason = "some time; it stands still")]
             let now = Instant::now();
             let mut stage = Self { now, app: Learning::new(cfg), version, tx: Vec::new(), xid: 0 };
-            stage.tell(|app, ctx| app.on_switch_connected(&Features::default(), ctx));
+            stage.tell(|app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
             if let Some(Some(bridge)) = stage.app.bridges.first_mut() {
                 bridge.table = Table::new(cfg.hosts_max as usize, seed);
             }

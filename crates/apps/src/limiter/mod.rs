@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::model::{MultipartReply, MultipartRequest};
 use sluice_openflow::{
-    Action, ErrorMsg, Ethernet, Features, MultipartType, PacketIn, PacketOut, PortNo,
+    Action, ErrorMsg, Ethernet, SwitchFeatures, MultipartType, PacketIn, PacketOut, PortNo,
 };
 use sluice_sdk::view::{PortRole, SwitchPort};
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
@@ -131,7 +131,7 @@ impl Limiter {
 }
 
 impl App for Limiter {
-    fn on_switch_connected(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         let at = ctx.switch_index.index();
         if self.guards.len() <= at {
             self.guards.resize_with(at + 1, || None);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sluice_openflow::model::{
-    Band, BandTypes, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId, MeterMod,
+    MeterBand, BandTypes, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId, MeterMod,
 };
 use sluice_openflow::{
     Action, EncodeError, Encoder, EtherType, Ethernet, Field, FieldId, FlowMod, FlowModCommand,
@@ -124,7 +124,7 @@ pub(super) fn hold_by_meter(
             command,
             flags: MeterFlags::PKTPS | MeterFlags::BURST,
             meter_id: MeterId(meter),
-            bands: vec![Band::Drop { rate, burst_size: burst }],
+            bands: vec![MeterBand::Drop { rate, burst_size: burst }],
         })
     };
     // A hold before this one has left it there, and what is there cannot be added.

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{Ethernet, Features, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
+use sluice_openflow::{Ethernet, SwitchFeatures, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
 use sluice_sdk::view::{Fact, Link, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
@@ -417,7 +417,7 @@ impl App for Topology {
         }
     }
 
-    fn on_switch_connected(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, features: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         let settings = self.probe_settings(ctx.now);
         let switch = ProbedSwitch::new(features, ctx, &settings);
         debug_assert!(switch.is_ok(), "every version can express it");

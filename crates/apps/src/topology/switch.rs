@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sluice_fastpath::{MessageTemplate, TemplateValues};
 use sluice_openflow::{
-    Action, DatapathId, EncodeError, Encoder, Ethernet, Features, Field, FlowMod, Instruction,
+    Action, DatapathId, EncodeError, Encoder, Ethernet, SwitchFeatures, Field, FlowMod, Instruction,
     PacketOut, PortNo,
 };
 use sluice_sdk::view::{SwitchInfo, SwitchPort};
@@ -64,7 +64,7 @@ impl ProbedSwitch {
     /// # Errors
     /// If its version cannot express a packet-out, which every version can.
     pub(super) fn new(
-        features: &Features,
+        features: &SwitchFeatures,
         ctx: &Ctx<'_>,
         settings: &ProbeSettings,
     ) -> Result<Self, EncodeError> {

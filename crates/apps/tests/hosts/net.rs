@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sluice_apps::hosts::{Config, Hosts};
 use sluice_openflow::{
-    DatapathId, Encoder, Features, FlowModCommand, MacAddr, Message, PacketIn, PacketInReason,
+    DatapathId, Encoder, SwitchFeatures, FlowModCommand, MacAddr, Message, PacketIn, PacketInReason,
     PortNo, RawMessage, Version, Versions, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
@@ -173,7 +173,7 @@ impl Net {
         let ports: BTreeMap<_, _> = ports.collect();
         self.ups.push(switch);
         self.tell(Fact::Switch(DatapathId(switch), Some(SwitchInfo { ports })));
-        self.with(switch, |app, ctx| app.on_switch_connected(&Features::default(), ctx));
+        self.with(switch, |app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
     }
 
     pub(crate) fn down(&mut self, switch: u64) {

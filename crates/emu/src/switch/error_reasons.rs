@@ -1,6 +1,6 @@
 //! Why requests are refused, by name, and what a version says that lacks the name. §7.4.4.
 
-use sluice_openflow::model::ErrorForm;
+use sluice_openflow::model::ErrorNumbers;
 use sluice_openflow::{ErrorCode, ErrorReason, ErrorType, Version};
 
 const fn of(kind: ErrorType, code: u32) -> ErrorReason {
@@ -109,7 +109,7 @@ error_reasons! {
 
 /// The reason in words that `version` has: its own if it can, else what comes closest.
 pub(crate) fn for_version(version: Version, reason: ErrorReason) -> ErrorReason {
-    let is_expressible = |it: ErrorReason| matches!(it.form(version), Ok(ErrorForm::Standard(..)));
+    let is_expressible = |it: ErrorReason| matches!(it.numbers(version), Ok(ErrorNumbers::Standard(..)));
     if is_expressible(reason) {
         return reason;
     }
@@ -154,7 +154,7 @@ mod tests {
             for reason in error_reasons {
                 let said = for_version(version, reason);
                 assert!(
-                    matches!(said.form(version), Ok(ErrorForm::Standard(..))),
+                    matches!(said.numbers(version), Ok(ErrorNumbers::Standard(..))),
                     "{reason} in {version}"
                 );
             }

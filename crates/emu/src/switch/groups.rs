@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_openflow::model::{
-    Bucket, BucketCounter, BucketId, BucketProp, GroupCapabilities, GroupCommand, GroupDesc,
+    Bucket, BucketStats, BucketId, BucketProp, GroupCapabilities, GroupCommand, GroupDesc,
     GroupFeatures, GroupId, GroupMod, GroupProp, GroupStats, GroupType, GroupTypes,
 };
 use sluice_openflow::{Action, ErrorReason, FlowRemovedReason, PortNo};
@@ -30,7 +30,7 @@ struct Group {
     since: Instant,
     packets: u64,
     bytes: u64,
-    bucket_stats: Vec<BucketCounter>,
+    bucket_stats: Vec<BucketStats>,
 }
 
 /// All groups by number.
@@ -112,7 +112,7 @@ impl Groups {
             .collect();
         let (since, packets, bytes) =
             old.map_or((now, 0, 0), |old| (old.since, old.packets, old.bytes));
-        let bucket_stats = vec![BucketCounter::default(); buckets.len()];
+        let bucket_stats = vec![BucketStats::default(); buckets.len()];
         let group =
             Group { kind, buckets, actions, properties, since, packets, bytes, bucket_stats };
         self.by_id.insert(asked.group_id, group);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use sluice_openflow::model::{
-    Band, BandStats, BandTypes, MeterCapabilities, MeterCommand, MeterDesc, MeterFeatureFlags,
+    MeterBand, MeterBandStats, BandTypes, MeterCapabilities, MeterCommand, MeterDesc, MeterFeatureFlags,
     MeterFeatures, MeterFlags, MeterId, MeterMod, MeterStats,
 };
 use sluice_openflow::{ErrorReason, FlowRemovedReason, Version};
@@ -40,13 +40,13 @@ struct TokenBucket {
 #[derive(Debug)]
 struct Meter {
     flags: MeterFlags,
-    bands: Vec<Band>,
+    bands: Vec<MeterBand>,
     tokens: Vec<TokenBucket>,
     filled: Instant,
     since: Instant,
     packets: u64,
     bytes: u64,
-    band_stats: Vec<BandStats>,
+    band_stats: Vec<MeterBandStats>,
 }
 
 /// All meters by number.
@@ -112,7 +112,7 @@ impl Meters {
             since,
             packets,
             bytes,
-            band_stats: vec![BandStats::default(); asked.bands.len()],
+            band_stats: vec![MeterBandStats::default(); asked.bands.len()],
         };
         self.by_id.insert(id, meter);
         Ok(())
@@ -150,7 +150,7 @@ impl Meters {
             stats.byte_band_count += bytes;
         }
         match meter.bands.get(n) {
-            Some(Band::DscpRemark { prec_level, .. }) => MeterResult::Remark(*prec_level),
+            Some(MeterBand::DscpRemark { prec_level, .. }) => MeterResult::Remark(*prec_level),
             _ => MeterResult::Drop,
         }
     }
@@ -224,12 +224,12 @@ impl Meters {
 
 impl TokenBucket {
     /// A full bucket: of the burst, or of what comes in a second.
-    fn of(band: &Band, flags: MeterFlags) -> Self {
+    fn of(band: &MeterBand, flags: MeterFlags) -> Self {
         let (rate, burst) = match *band {
-            Band::Drop { rate, burst_size }
-            | Band::DscpRemark { rate, burst_size, .. }
-            | Band::Experimenter { rate, burst_size, .. } => (rate, burst_size),
-            Band::Other { .. } => (0, 0),
+            MeterBand::Drop { rate, burst_size }
+            | MeterBand::DscpRemark { rate, burst_size, .. }
+            | MeterBand::Experimenter { rate, burst_size, .. } => (rate, burst_size),
+            MeterBand::Other { .. } => (0, 0),
         };
         let unit: u128 = if flags.contains(MeterFlags::PKTPS) { 1 } else { 1000 };
         let is_burst_said = flags.contains(MeterFlags::BURST) && burst > 0;
@@ -246,9 +246,9 @@ impl TokenBucket {
     }
 }
 
-fn rate(band: &Band) -> u32 {
+fn rate(band: &MeterBand) -> u32 {
     match *band {
-        Band::Drop { rate, .. } | Band::DscpRemark { rate, .. } => rate,
+        MeterBand::Drop { rate, .. } | MeterBand::DscpRemark { rate, .. } => rate,
         _ => 0,
     }
 }
@@ -262,13 +262,13 @@ fn check(asked: &MeterMod) -> Result<(), ErrorReason> {
         return Err(error_reasons::OUT_OF_BANDS);
     }
     asked.bands.iter().try_for_each(|band| match band {
-        Band::Drop { rate: 0, .. } | Band::DscpRemark { rate: 0, .. } => {
+        MeterBand::Drop { rate: 0, .. } | MeterBand::DscpRemark { rate: 0, .. } => {
             Err(error_reasons::BAD_RATE)
         }
-        Band::DscpRemark { prec_level, .. } if !(1..=COLORS).contains(prec_level) => {
+        MeterBand::DscpRemark { prec_level, .. } if !(1..=COLORS).contains(prec_level) => {
             Err(error_reasons::BAD_BAND_VALUE)
         }
-        Band::Drop { .. } | Band::DscpRemark { .. } => Ok(()),
+        MeterBand::Drop { .. } | MeterBand::DscpRemark { .. } => Ok(()),
         _ => Err(error_reasons::BAD_BAND),
     })
 }

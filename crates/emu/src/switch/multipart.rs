@@ -6,7 +6,7 @@ use sluice_openflow::model::{
     AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, GroupId, Multipart,
     MultipartFlags, MultipartReply, MultipartRequest, Stat, Stats, TableDesc,
 };
-use sluice_openflow::{Desc, ErrorReason, FlowMod, Message, PortNo, Version};
+use sluice_openflow::{SwitchDesc, ErrorReason, FlowMod, Message, PortNo, Version};
 
 use super::fields::NormalizedMatch;
 use super::flow_table::{FlowEntry, FlowFilter, FlowTable};
@@ -200,8 +200,8 @@ impl EmulatedSwitch {
         if known { Ok(port) } else { Err(error_reasons::BAD_PORT_ASKED) }
     }
 
-    fn desc(&self) -> Box<Desc> {
-        Box::new(Desc {
+    fn desc(&self) -> Box<SwitchDesc> {
+        Box::new(SwitchDesc {
             mfr: "Sluice".into(),
             hw: "none".into(),
             sw: env!("CARGO_PKG_VERSION").into(),

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use sluice_openflow::model::{MultipartFlags, QueueGetConfigReply, Role, RoleRequest, TableMod};
 use sluice_openflow::{
-    ActionBits, Capabilities, Encoder, ErrorReason, Features, FlowRemovedReason, Hello, Message,
+    ActionBits, Capabilities, Encoder, ErrorReason, SwitchFeatures, FlowRemovedReason, Hello, Message,
     MessageType, PacketInReason, PortNo, PortReason, PortStatus, RawMessage, SwitchConfig, Version,
     Versions, split_message,
 };
@@ -190,7 +190,7 @@ impl EmulatedSwitch {
         } else {
             match Message::parse(msg) {
                 Ok(message) => self.handle(now, message, msg, out),
-                Err(error) => Err(ErrorReason::deserved(error, self.session.version())),
+                Err(error) => Err(ErrorReason::for_parse_error(error, self.session.version())),
             }
         };
         if let Err(reason) = done {
@@ -310,7 +310,7 @@ impl EmulatedSwitch {
         Ok(())
     }
 
-    fn features(&self) -> Features {
+    fn features(&self) -> SwitchFeatures {
         let version = self.session.version();
         let capabilities =
             Capabilities::FLOW_STATS | Capabilities::TABLE_STATS | Capabilities::PORT_STATS;
@@ -319,14 +319,14 @@ impl EmulatedSwitch {
         } else {
             Capabilities::ARP_MATCH_IP
         };
-        Features {
+        SwitchFeatures {
             datapath_id: self.config.datapath_id,
             n_buffers: u32::try_from(self.config.n_buffers).unwrap_or(u32::MAX),
             n_tables: u8::try_from(self.tables.len()).unwrap_or(u8::MAX),
             auxiliary_id: 0,
             capabilities: capabilities | groups,
             actions: if version == Version::V1_0 { ActionBits(0xfff) } else { ActionBits(0) },
-            ports: if Features::has_ports(version) {
+            ports: if SwitchFeatures::has_ports(version) {
                 let ports = self.ports.descs(version).into_iter();
                 ports.take(ports_max(version)).collect()
             } else {

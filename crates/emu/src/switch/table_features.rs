@@ -1,7 +1,7 @@
 //! What tables can do, in the words of each version. §7.3.5.4, §7.3.5.5.
 
 use sluice_openflow::model::{
-    ActionId, FieldHeader, InstructionId, TableActions, TableFeature, TableFeatureFlags,
+    ActionId, FieldHeader, InstructionId, TableActions, TableFeatureProp, TableFeatureFlags,
     TableFeatures, TableFields, TableIds, TableInstructions, TableStats,
 };
 use sluice_openflow::{FieldId, Version};
@@ -133,16 +133,16 @@ impl EmulatedSwitch {
             metadata_write: u64::MAX,
             max_entries: u32::try_from(self.config.table_entries_max).unwrap_or(u32::MAX),
             properties: vec![
-                TableFeature::Instructions { instruction_ids: instruction_ids.clone() },
-                TableFeature::NextTables {
+                TableFeatureProp::Instructions { instruction_ids: instruction_ids.clone() },
+                TableFeatureProp::NextTables {
                     next_table_ids: TableIds((table_id + 1..n_tables).collect()),
                 },
-                TableFeature::WriteActions { action_ids: action_ids.clone() },
-                TableFeature::ApplyActions { action_ids: action_ids.clone() },
-                TableFeature::Match { oxm_ids: matched.clone() },
-                TableFeature::Wildcards { oxm_ids: wild.clone() },
-                TableFeature::WriteSetfield { oxm_ids: set.clone() },
-                TableFeature::ApplySetfield { oxm_ids: set.clone() },
+                TableFeatureProp::WriteActions { action_ids: action_ids.clone() },
+                TableFeatureProp::ApplyActions { action_ids: action_ids.clone() },
+                TableFeatureProp::Match { oxm_ids: matched.clone() },
+                TableFeatureProp::Wildcards { oxm_ids: wild.clone() },
+                TableFeatureProp::WriteSetfield { oxm_ids: set.clone() },
+                TableFeatureProp::ApplySetfield { oxm_ids: set.clone() },
             ],
             ..TableFeatures::default()
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_openflow::model::{
     AsyncConfig, AsyncProp, FlowStatsRequest, MeterRequest, MultipartReply, MultipartRequest,
-    PacketInReasons, PortDescRequest, PortStatsRequest, TableFeature,
+    PacketInReasons, PortDescRequest, PortStatsRequest, TableFeatureProp,
 };
 use sluice_openflow::{
     DatapathId, Field, FlowModFlags, Message, MessageType, PortNo, Version, Versions,
@@ -114,7 +114,7 @@ fn tables_say_what_they_can_do() {
         let [MultipartReply::TableFeatures { tables }] = &told[..] else { panic!("{told:?}") };
         assert_eq!((tables.len(), tables[2].max_entries), (3, 65_536));
         let matched = tables[0].properties.iter().find_map(|it| match it {
-            TableFeature::Match { oxm_ids } => Some(oxm_ids.len()),
+            TableFeatureProp::Match { oxm_ids } => Some(oxm_ids.len()),
             _ => None,
         });
         assert!(matched > Some(35), "{matched:?}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use sluice_apps::learning::Learning;
 use sluice_engine::Config;
 use sluice_io::{READ_BYTES_MAX, clock};
-use sluice_openflow::{Features, Message, PacketIn, Version};
+use sluice_openflow::{SwitchFeatures, Message, PacketIn, Version};
 use sluice_sdk::{App, Ctx, Verdict, is_probe};
 
 use crate::lab::{Lab, SOON, wait_until};
@@ -191,7 +191,7 @@ fn one_with_a_backlog_at_its_proof_is_served() {
 struct Counting(Learning, Arc<AtomicU64>);
 
 impl App for Counting {
-    fn on_switch_connected(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, features: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         self.0.on_switch_connected(features, ctx);
     }
 

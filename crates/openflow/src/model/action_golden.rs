@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 use super::action::Action;
 use super::codec::{Choice, Codec, Item};
-use super::encap::EncapProperty;
+use super::encap::EncapProp;
 use super::instruction::Instruction;
 use super::learn::{LearnDst, LearnSrc};
-use super::nicira_action::ControllerProperty;
+use super::nicira_action::Controller2Prop;
 use super::reader::Reader;
 use super::set_action::SET_ROWS;
 use super::value::{Plain, Value, unhex};
@@ -169,7 +169,7 @@ fn each_action_that_sets_one_field_has_bytes() {
 #[test]
 fn each_property_and_source_within_actions_has_bytes() {
     let text = std::fs::read_to_string(path("actions.txt")).unwrap();
-    let rows = [EncapProperty::ROWS, ControllerProperty::ROWS, LearnSrc::ROWS, LearnDst::ROWS];
+    let rows = [EncapProp::ROWS, Controller2Prop::ROWS, LearnSrc::ROWS, LearnDst::ROWS];
     for row in rows.concat() {
         assert!(text.contains(&format!("{{\"type\":{:?}", row.name)), "{}", row.name);
     }

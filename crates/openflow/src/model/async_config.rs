@@ -55,7 +55,7 @@ flags! {
 
 flags! {
     /// Requests that are forwarded, as bits.
-    pub struct ForwardReasons(u32);
+    pub struct RequestForwardReasons(u32);
     GROUP_MOD = 1, V1_0, "To change groups.";
     METER_MOD = 2, V1_0, "To change meters.";
 }
@@ -69,7 +69,7 @@ flags! {
 
 flags! {
     /// Reasons of `CONTROLLER_STATUS`es, as bits. OpenFlow 1.5.0 §7.4.8.
-    pub struct ControllerReasons(u32);
+    pub struct ControllerStatusReasons(u32);
     REQUEST = 1, V1_5, "Asked for.";
     CHANNEL_STATUS = 2, V1_5, "The channel came up or went down.";
     ROLE = 4, V1_5, "The role changed.";
@@ -137,12 +137,12 @@ choice! {
         /// Requests of others, to a slave.
         RequestForwardSlave "requestforward_slave" {
             /// Which.
-            mask: ForwardReasons,
+            mask: RequestForwardReasons,
         } = { V1_0.. => 10 [mask,] };
         /// Requests of others, to a master.
         RequestForwardMaster "requestforward_master" {
             /// Which.
-            mask: ForwardReasons,
+            mask: RequestForwardReasons,
         } = { V1_0.. => 11 [mask,] };
         /// Statistics of rules, to a slave.
         FlowStatsSlave "flow_stats_slave" {
@@ -157,12 +157,12 @@ choice! {
         /// Controllers, to a slave.
         ContStatusSlave "cont_status_slave" {
             /// Which.
-            mask: ControllerReasons,
+            mask: ControllerStatusReasons,
         } = { V1_5.. => 14 [mask,] };
         /// Controllers, to a master.
         ContStatusMaster "cont_status_master" {
             /// Which.
-            mask: ControllerReasons,
+            mask: ControllerStatusReasons,
         } = { V1_5.. => 15 [mask,] };
         /// An experimenter's own, to a slave.
         ExperimenterSlave "experimenter_slave" {

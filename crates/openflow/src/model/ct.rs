@@ -22,7 +22,7 @@ flags! {
 record! {
     /// Hands the packet to the tracker of connections.
     #[derive(Default)]
-    pub struct Ct: "ct" {
+    pub struct CtAction: "ct" {
         /// How.
         pub flags: CtFlags,
         /// In which zone.

@@ -11,7 +11,7 @@ choice! {
     /// A property of the header that `encap` pushes.
     ///
     /// Numbers are the class over 8 bits of the type.
-    pub enum EncapProperty: "encap property" {
+    pub enum EncapProp: "encap property" {
         /// Which format the metadata of NSH has.
         NshMdType "nsh_md_type" {
             /// 1 or 2.
@@ -55,12 +55,12 @@ fn bytes_in_8_bits(len: usize, out: &Encoder<'_>) -> Result<u8, EncodeError> {
     u8::try_from(len).map_err(|_| too_long)
 }
 
-impl Item for EncapProperty {}
+impl Item for EncapProp {}
 
 /// 16 bits of class, 8 of type, 8 of length, the value; zeros up to a multiple of eight are not counted.
 ///
 /// What has more bytes than its row says is kept whole.
-impl Codec for EncapProperty {
+impl Codec for EncapProp {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let mut head = r.nested(Self::WHAT, ErrorContext::Action)?;
         let (at, class) = (head.at(), head.u16(Self::WHAT)?);

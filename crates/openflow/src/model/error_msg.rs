@@ -1,7 +1,7 @@
 //! `ERROR`: a request failed. §7.4.4.
 
 use super::codec::Codec;
-use super::errors::{ErrorCode, ErrorForm, ErrorReason, ErrorRow, ErrorType};
+use super::errors::{ErrorCode, ErrorNumbers, ErrorReason, ErrorRow, ErrorType};
 use super::reader::Reader;
 use super::value::{Entries, Plain, Value, ValueError, code, of_code, of_number};
 use crate::{EncodeError, Encoder, Result, Version};
@@ -31,30 +31,30 @@ impl Codec for ErrorReason {
         let (version, kind, code) = (r.version(), r.u16("type")?, r.u16("code")?);
         let form = match (kind, code) {
             (EXPERIMENTER, _) if version >= Version::V1_2 => {
-                ErrorForm::Experimenter(r.u32("experimenter")?, code)
+                ErrorNumbers::Experimenter(r.u32("experimenter")?, code)
             }
             (NXET_VENDOR, NXVC_VENDOR_ERROR) if version < Version::V1_2 && r.len() >= 8 => {
-                ErrorForm::Vendor(r.u32("vendor")?, r.u16("type")?, r.u16("code")?)
+                ErrorNumbers::Vendor(r.u32("vendor")?, r.u16("type")?, r.u16("code")?)
             }
-            _ => ErrorForm::Standard(kind, code),
+            _ => ErrorNumbers::Standard(kind, code),
         };
         Ok(Self::from_form(form, version))
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         match self.form(out.version())? {
-            ErrorForm::Standard(kind, code) => {
+            ErrorNumbers::Standard(kind, code) => {
                 kind.encode(out)?;
                 code.encode(out)
             }
-            ErrorForm::Vendor(vendor, kind, code) => {
+            ErrorNumbers::Vendor(vendor, kind, code) => {
                 NXET_VENDOR.encode(out)?;
                 NXVC_VENDOR_ERROR.encode(out)?;
                 vendor.encode(out)?;
                 kind.encode(out)?;
                 code.encode(out)
             }
-            ErrorForm::Experimenter(experimenter, exp_type) => {
+            ErrorNumbers::Experimenter(experimenter, exp_type) => {
                 EXPERIMENTER.encode(out)?;
                 exp_type.encode(out)?;
                 experimenter.encode(out)

@@ -4,7 +4,7 @@
 //! added is in Open vSwitch's `ofp-errors.h`.
 
 use super::codec::versions::*;
-use super::errors::{ErrorForm, ErrorReason, ErrorRow, ErrorType, nx, nx10, of, onf};
+use super::errors::{ErrorNumbers, ErrorReason, ErrorRow, ErrorType, nx, nx10, of, onf};
 
 /// Reads rows: the type, the number in the newest version, the name, in brackets older names, the forms.
 macro_rules! rows {
@@ -26,7 +26,7 @@ macro_rules! rows {
         match $version { $($old => Some($was),)+ _ => None }
     };
     (@form $version:ident $($versions:pat => $form:expr,)+) => {{
-        let form: ErrorForm = match $version { $($versions => $form,)+ _ => return None };
+        let form: ErrorNumbers = match $version { $($versions => $form,)+ _ => return None };
         Some(form)
     }};
 }

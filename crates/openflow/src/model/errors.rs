@@ -116,7 +116,7 @@ impl Default for ErrorReason {
 
 /// The numbers of a [`ErrorReason`] in one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorForm {
+pub enum ErrorNumbers {
     /// Type and code.
     Standard(u16, u16),
     /// Vendor, type and code in an `NXVC_VENDOR_ERROR` of Nicira, 1.0 and 1.1 only.
@@ -133,7 +133,7 @@ pub struct ErrorRow {
     /// Its name in the newest version that has it, without the prefix of its type.
     pub name: &'static str,
     was: fn(u8) -> Option<&'static str>,
-    form: fn(u8) -> Option<ErrorForm>,
+    form: fn(u8) -> Option<ErrorNumbers>,
 }
 
 impl ErrorRow {
@@ -148,7 +148,7 @@ impl ErrorRow {
     }
 
     /// The row that has `form` in `version`.
-    pub fn with(form: ErrorForm, version: Version) -> Option<&'static Self> {
+    pub fn with(form: ErrorNumbers, version: Version) -> Option<&'static Self> {
         Self::all().iter().find(|row| row.form(version) == Some(form))
     }
 
@@ -162,7 +162,7 @@ impl ErrorRow {
     }
 
     /// The numbers in `version`; `None` if that version has no form for it.
-    pub fn form(&self, version: Version) -> Option<ErrorForm> {
+    pub fn form(&self, version: Version) -> Option<ErrorNumbers> {
         (self.form)(version.0)
     }
 
@@ -175,7 +175,7 @@ impl ErrorRow {
         reason: ErrorReason,
         name: &'static str,
         was: fn(u8) -> Option<&'static str>,
-        form: fn(u8) -> Option<ErrorForm>,
+        form: fn(u8) -> Option<ErrorNumbers>,
     ) -> Self {
         Self { reason, name, was, form }
     }
@@ -215,19 +215,19 @@ impl ErrorReason {
     }
 
     /// What is meant by `form` in `version`.
-    pub fn from_form(form: ErrorForm, version: Version) -> Self {
+    pub fn from_form(form: ErrorNumbers, version: Version) -> Self {
         if let Some(row) = ErrorRow::with(form, version) {
             return row.reason;
         }
         match form {
-            ErrorForm::Standard(kind, code) => {
+            ErrorNumbers::Standard(kind, code) => {
                 let (kind, code) = (ErrorType::from_wire(kind, version), u32::from(code));
                 let taken = ErrorRow::of(Self::Standard { kind, code: ErrorCode(code) }).is_some();
                 let code = ErrorCode(code | if taken { UNDEFINED } else { 0 });
                 Self::Standard { kind, code }
             }
-            ErrorForm::Vendor(vendor, kind, code) => Self::Vendor { vendor, kind, code },
-            ErrorForm::Experimenter(experimenter, exp_type) => {
+            ErrorNumbers::Vendor(vendor, kind, code) => Self::Vendor { vendor, kind, code },
+            ErrorNumbers::Experimenter(experimenter, exp_type) => {
                 Self::Experimenter { experimenter, exp_type }
             }
         }
@@ -237,7 +237,7 @@ impl ErrorReason {
     ///
     /// # Errors
     /// Names the error if the version has no form for it.
-    pub fn form(self, version: Version) -> Result<ErrorForm, EncodeError> {
+    pub fn form(self, version: Version) -> Result<ErrorNumbers, EncodeError> {
         let row = ErrorRow::of(self);
         if let Some(form) = row.and_then(|row| row.form(version)) {
             return Ok(form);
@@ -252,13 +252,13 @@ impl ErrorReason {
                 if code.0 >= 2 * UNDEFINED {
                     return Err(lacks("error code", version, |_| false));
                 }
-                Ok(ErrorForm::Standard(kind.to_wire(version)?, low(code.0)))
+                Ok(ErrorNumbers::Standard(kind.to_wire(version)?, low(code.0)))
             }
             Self::Vendor { .. } if version > Version::V1_1 => Err(none(u8::MAX)),
-            Self::Vendor { vendor, kind, code } => Ok(ErrorForm::Vendor(vendor, kind, code)),
+            Self::Vendor { vendor, kind, code } => Ok(ErrorNumbers::Vendor(vendor, kind, code)),
             Self::Experimenter { .. } if version < Version::V1_2 => Err(none(V1_2)),
             Self::Experimenter { experimenter, exp_type } => {
-                Ok(ErrorForm::Experimenter(experimenter, exp_type))
+                Ok(ErrorNumbers::Experimenter(experimenter, exp_type))
             }
         }
     }
@@ -268,7 +268,7 @@ impl ErrorReason {
     pub fn deserved(error: ParseError, version: Version) -> Self {
         let (kind, code) = error.code();
         let reason = Self::standard(kind, code.0);
-        if matches!(reason.form(version), Ok(ErrorForm::Standard(..))) {
+        if matches!(reason.form(version), Ok(ErrorNumbers::Standard(..))) {
             return reason;
         }
         let of_request = ParseError { part: ErrorContext::Request, ..error };
@@ -312,23 +312,23 @@ impl fmt::Display for ErrorReason {
 }
 
 /// Type and code of OpenFlow's own.
-pub(super) const fn of(kind: u16, code: u16) -> ErrorForm {
-    ErrorForm::Standard(kind, code)
+pub(super) const fn of(kind: u16, code: u16) -> ErrorNumbers {
+    ErrorNumbers::Standard(kind, code)
 }
 
 /// Type and code that Nicira gave it in 1.0 and 1.1.
-pub(super) const fn nx10(kind: u16, code: u16) -> ErrorForm {
-    ErrorForm::Vendor(NICIRA, kind, code)
+pub(super) const fn nx10(kind: u16, code: u16) -> ErrorNumbers {
+    ErrorNumbers::Vendor(NICIRA, kind, code)
 }
 
 /// The number that Nicira gave it in later versions.
-pub(super) const fn nx(exp_type: u16) -> ErrorForm {
-    ErrorForm::Experimenter(NICIRA, exp_type)
+pub(super) const fn nx(exp_type: u16) -> ErrorNumbers {
+    ErrorNumbers::Experimenter(NICIRA, exp_type)
 }
 
 /// The number that the ONF gave it in an extension.
-pub(super) const fn onf(exp_type: u16) -> ErrorForm {
-    ErrorForm::Experimenter(ONF, exp_type)
+pub(super) const fn onf(exp_type: u16) -> ErrorNumbers {
+    ErrorNumbers::Experimenter(ONF, exp_type)
 }
 
 #[cfg(test)]
@@ -340,10 +340,10 @@ mod tests {
     /// A line of `errors.txt` for what `row` is in `version`.
     fn line(row: &ErrorRow, version: Version) -> Option<String> {
         let numbers = match row.form(version)? {
-            ErrorForm::Standard(kind, code) => format!("- {kind} {code}"),
-            ErrorForm::Vendor(NICIRA, kind, code) => format!("nicira {kind} {code}"),
-            ErrorForm::Experimenter(NICIRA, exp_type) => format!("nicira {exp_type} -"),
-            ErrorForm::Experimenter(ONF, exp_type) => format!("onf {exp_type} -"),
+            ErrorNumbers::Standard(kind, code) => format!("- {kind} {code}"),
+            ErrorNumbers::Vendor(NICIRA, kind, code) => format!("nicira {kind} {code}"),
+            ErrorNumbers::Experimenter(NICIRA, exp_type) => format!("nicira {exp_type} -"),
+            ErrorNumbers::Experimenter(ONF, exp_type) => format!("onf {exp_type} -"),
             other => panic!("{other:?}"),
         };
         let kind = match row.reason {
@@ -399,7 +399,7 @@ mod tests {
         for version in (1..=6).map(Version) {
             for kind in (0..25).chain([0xb0c2, 0xffff]) {
                 for code in (0..25).chain([0xffff]) {
-                    let form = ErrorForm::Standard(kind, code);
+                    let form = ErrorNumbers::Standard(kind, code);
                     let back = ErrorReason::from_form(form, version).form(version);
                     if kind == 0xffff && version >= Version::V1_2 {
                         assert!(back.is_err());

@@ -120,7 +120,7 @@ impl Item for FlowDesc {}
 record! {
     /// One rule with its counters, in Nicira's form.
     #[derive(Default)]
-    pub struct NxFlow: "nx_flow" {
+    pub struct NxFlowStats: "nx_flow" {
         /// Its table.
         pub table_id: u8,
         /// Its priority.
@@ -149,7 +149,7 @@ record! {
     ]
 }
 
-impl Item for NxFlow {}
+impl Item for NxFlowStats {}
 
 codes! {
     /// Why counters of a rule are told. OpenFlow 1.5.0 §7.3.5.2.

@@ -115,7 +115,7 @@ mod tests {
     use super::*;
     use crate::model::multipart::{MultipartReply, MultipartRequest};
     use crate::model::vectors::{Seen, damage, prove};
-    use crate::model::{Band, Message};
+    use crate::model::{Message, MeterBand};
 
     const FILE: &str = "groups.txt";
 
@@ -138,6 +138,6 @@ mod tests {
         seen.all::<MultipartReply>(&["multipart_reply.body"], |row| mine(row.name));
         seen.all::<BucketProp>(&["group_mod.buckets.properties"], |_| true);
         seen.all::<GroupProp>(&["group_mod.properties"], |_| true);
-        seen.all::<Band>(&["meter_mod.bands"], |_| true);
+        seen.all::<MeterBand>(&["meter_mod.bands"], |_| true);
     }
 }

@@ -40,7 +40,7 @@ impl Default for GroupDescRequest {
 record! {
     /// Counters of one bucket. §7.3.5.9.
     #[derive(Copy, Default)]
-    pub struct BucketCounter: "bucket_counter" {
+    pub struct BucketStats: "bucket_counter" {
         /// Packets that went through it.
         pub packet_count: u64,
         /// Bytes of them.
@@ -49,7 +49,7 @@ record! {
     V1_0.. => [packet_count, byte_count,]
 }
 
-impl Item for BucketCounter {}
+impl Item for BucketStats {}
 
 record! {
     /// Counters of one group; all ones where nobody counts. §7.3.5.9.
@@ -68,7 +68,7 @@ record! {
         /// Nanoseconds more. Not in 1.1 and 1.2.
         pub duration_nsec: u32,
         /// One for each bucket.
-        pub bucket_stats: Vec<BucketCounter>,
+        pub bucket_stats: Vec<BucketStats>,
     }
     V1_1 | V1_2 => [
         length, pad 2, group_id, ref_count, pad 4, packet_count, byte_count, bucket_stats,

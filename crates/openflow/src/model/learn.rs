@@ -19,7 +19,7 @@ flags! {
 record! {
     /// The rule to learn, but for what it matches and does.
     #[derive(Default)]
-    pub struct LearnRule: "learn" {
+    pub struct LearnedFlow: "learn" {
         /// Idle timeout, seconds, 0 for none.
         pub idle_timeout: u16,
         /// Hard timeout, seconds, 0 for none.
@@ -44,9 +44,9 @@ record! {
 record! {
     /// A rule to learn from the packet.
     #[derive(Default)]
-    pub struct Learn: "learn" {
+    pub struct LearnAction: "learn" {
         /// The rule, but for what it matches and does.
-        pub rule: LearnRule,
+        pub rule: LearnedFlow,
         /// What it matches and does.
         pub flow_mod_specs: Vec<LearnSpec>,
     }
@@ -55,9 +55,9 @@ record! {
 
 /// A rule to learn from the packet, with a limit and a bit for the result.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Learn2 {
+pub struct Learn2Action {
     /// The rule, but for what it matches and does.
-    pub rule: LearnRule,
+    pub rule: LearnedFlow,
     /// How many rules may be learned, 0 for any number.
     pub limit: u32,
     /// Which bit of [`result_dst`](Self::result_dst) says whether it was learned.
@@ -68,9 +68,9 @@ pub struct Learn2 {
     pub flow_mod_specs: Vec<LearnSpec>,
 }
 
-impl Codec for Learn2 {
+impl Codec for Learn2Action {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        let rule = LearnRule::parse(r)?;
+        let rule = LearnedFlow::parse(r)?;
         let (limit, result_dst_ofs) = (r.u32("limit")?, r.u16("result_dst_ofs")?);
         r.take("learn", 2)?;
         let writes = rule.flags.contains(LearnFlags::WRITE_RESULT);
@@ -93,7 +93,7 @@ impl Codec for Learn2 {
     }
 }
 
-impl Plain for Learn2 {
+impl Plain for Learn2Action {
     fn to_value(&self, version: Version) -> Value {
         Value::Map(vec![
             ("rule".into(), self.rule.to_value(version)),

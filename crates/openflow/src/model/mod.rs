@@ -77,8 +77,8 @@ mod vectors;
 
 pub use action::Action;
 pub use async_config::{
-    AsyncConfig, AsyncProp, ControllerReasons, FlowRemovedReasons, FlowStatsReasons,
-    ForwardReasons, PacketInReasons, PortReasons, RoleReasons, TableReasons,
+    AsyncConfig, AsyncProp, ControllerStatusReasons, FlowRemovedReasons, FlowStatsReasons,
+    PacketInReasons, PortReasons, RequestForwardReasons, RoleReasons, TableReasons,
 };
 pub use bits::BitRange;
 pub use bundle::{
@@ -88,13 +88,15 @@ pub use bundle::{
 };
 pub use codec::ChoiceRow;
 pub use config::{ConfigFlags, SwitchConfig};
-pub use controller_status::{ChannelStatus, ControllerProp, ControllerReason, ControllerStatus};
-pub use ct::{Ct, CtFlags, NumberSource};
-pub use desc::Desc;
-pub use encap::EncapProperty;
+pub use controller_status::{
+    ChannelStatus, ControllerStatus, ControllerStatusProp, ControllerStatusReason,
+};
+pub use ct::{CtAction, CtFlags, NumberSource};
+pub use desc::SwitchDesc;
+pub use encap::EncapProp;
 pub use error_msg::ErrorMsg;
-pub use errors::{ErrorCode, ErrorForm, ErrorReason, ErrorRow, ErrorType};
-pub use features::{ActionBits, Capabilities, Features};
+pub use errors::{ErrorCode, ErrorNumbers, ErrorReason, ErrorRow, ErrorType};
+pub use features::{ActionBits, Capabilities, SwitchFeatures};
 pub use field::{
     Field, FieldFormat, FieldHeaderRow, FieldId, FieldRow, MaskSupport, Prerequisite, Prerequisites,
 };
@@ -104,33 +106,35 @@ pub use flow_monitor::{
 };
 pub use flow_removed::{FlowRemoved, FlowRemovedReason, NxFlowRemoved};
 pub use flow_stats::{
-    AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, NxFlow,
+    AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, NxFlowStats,
     NxFlowStatsRequest,
 };
 pub use group::{Bucket, BucketId, GroupCommand, GroupId, GroupMod, GroupType};
 pub use group_prop::{BucketProp, GroupProp};
 pub use group_stats::{
-    BucketCounter, GroupCapabilities, GroupDesc, GroupDescRequest, GroupFeatures, GroupStats,
+    BucketStats, GroupCapabilities, GroupDesc, GroupDescRequest, GroupFeatures, GroupStats,
     GroupStatsRequest, GroupTypes,
 };
 pub use hello::{Hello, HelloElement};
 pub use instruction::{Instruction, StatTriggerFlags};
-pub use learn::{Learn, Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc};
+pub use learn::{
+    Learn2Action, LearnAction, LearnDst, LearnFlags, LearnSpec, LearnSrc, LearnedFlow,
+};
 pub use matching::{Match, MatchError, MatchErrorKind};
 pub use message::Message;
-pub use meter::{Band, MeterCommand, MeterFlags, MeterId, MeterMod};
+pub use meter::{MeterBand, MeterCommand, MeterFlags, MeterId, MeterMod};
 pub use meter_stats::{
-    BandStats, BandTypes, MeterCapabilities, MeterDesc, MeterFeatureFlags, MeterFeatures,
+    BandTypes, MeterBandStats, MeterCapabilities, MeterDesc, MeterFeatureFlags, MeterFeatures,
     MeterRequest, MeterStats,
 };
 pub use multipart::{Multipart, MultipartFlags, MultipartReply, MultipartRequest};
-pub use nat::{Nat, NatFlags, NatRange};
+pub use nat::{NatAction, NatFlags, NatRange};
 pub use nicira::{
     NxCtFlush, NxCtProp, NxCtTupleProp, NxFlowFormat, NxIpfixStats, NxPacketInFormat, NxRole,
     NxTlvCommand, NxTlvMap, NxTlvTableMod, NxTlvTableReply,
 };
 pub use nicira_action::{
-    Bundle, BundleAlgorithm, BundleLoad, ControllerProperty, HashFields, Multipath,
+    BundleAction, BundleAlgorithm, BundleLoadAction, Controller2Prop, HashFields, MultipathAction,
     MultipathAlgorithm, SampleDirection,
 };
 pub use oxm::{FieldHeader, Oxm};
@@ -143,7 +147,7 @@ pub use port::{
 };
 pub use port_mod::{EthernetMod, PortMod, PortModProp};
 pub use port_stats::{
-    EthernetStats, OpticalFlags, PortDescRequest, PortStats, PortStatsProp, PortStatsRequest,
+    EthernetStats, OpticalStatsFlags, PortDescRequest, PortStats, PortStatsProp, PortStatsRequest,
 };
 pub use queue::{
     Queue, QueueGetConfigReply, QueueGetConfigRequest, QueueProp, QueueRequest, QueueStats,
@@ -155,7 +159,7 @@ pub use table::{
     TableStatus,
 };
 pub use table_features::{
-    ActionId, IdOf, InstructionId, TableFeature, TableFeatureFlags, TableFeatures,
+    ActionId, ElementId, InstructionId, TableFeatureFlags, TableFeatureProp, TableFeatures,
     TableFeaturesCommand, TableIds,
 };
 pub use table_sets::{TableActions, TableFields, TableInstructions};

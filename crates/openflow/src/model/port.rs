@@ -306,7 +306,8 @@ mod tests {
     use crate::model::multipart::{MultipartReply, MultipartRequest};
     use crate::model::vectors::{Seen, damage, prove, translate};
     use crate::model::{
-        Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableFeature, TableModProp,
+        Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableFeatureProp,
+        TableModProp,
     };
 
     const FILE: &str = "ports.txt";
@@ -406,7 +407,7 @@ mod tests {
         seen.all::<QueueProp>(&queues, |_| true);
         seen.all::<QueueStatsProp>(&["queue_stats.queues.properties"], |_| true);
         let features = ["table_features.tables.properties"];
-        seen.all::<TableFeature>(&features, |_| true);
+        seen.all::<TableFeatureProp>(&features, |_| true);
         seen.all::<TableModProp>(&["table_mod.properties"], |_| true);
         seen.all::<TableModProp>(&["table_desc.tables.properties"], |_| true);
     }

@@ -40,7 +40,7 @@ impl Default for PortStatsRequest {
 
 flags! {
     /// `OFPOSF_*`: what is known of an optical port. OpenFlow 1.4.0 §7.3.5.6.
-    pub struct OpticalFlags(u32);
+    pub struct OpticalStatsFlags(u32);
     RX_TUNE = 1, V1_4, "How the receiver is tuned.";
     TX_TUNE = 2, V1_4, "How the transmitter is tuned.";
     TX_PWR = 4, V1_4, "The power sent.";
@@ -87,7 +87,7 @@ choice! {
         /// Light.
         Optical "optical" {
             /// What of the following is known.
-            flags: OpticalFlags,
+            flags: OpticalStatsFlags,
             /// Frequency or wavelength transmitted at.
             tx_freq_lmda: u32,
             /// How far off it, signed.

@@ -223,7 +223,7 @@ fn drawn(n: u64, version: Version) -> Message {
         _ => vec![nth::<Message>(turn, version)],
     };
     rng.aims.push(nth::<BucketProp>(turn, version));
-    rng.aims.push(nth::<ControllerProperty>(turn, version));
+    rng.aims.push(nth::<Controller2Prop>(turn, version));
     let mut message = Message::sample(&mut rng);
     if turn % 8 < 7 {
         fit(&mut message, version, &mut rng);
@@ -314,8 +314,8 @@ pub(super) const ALL: &[(&str, &[ChoiceRow])] = &[
     (AsyncProp::WHAT, AsyncProp::ROWS),
     (BundleProp::WHAT, BundleProp::ROWS),
     (BundleFeaturesProp::WHAT, BundleFeaturesProp::ROWS),
-    (ControllerProp::WHAT, ControllerProp::ROWS),
-    (EncapProperty::WHAT, EncapProperty::ROWS),
+    (ControllerStatusProp::WHAT, ControllerStatusProp::ROWS),
+    (EncapProp::WHAT, EncapProp::ROWS),
     (FlowUpdate::WHAT, FlowUpdate::ROWS),
     (BucketProp::WHAT, BucketProp::ROWS),
     (GroupProp::WHAT, GroupProp::ROWS),
@@ -324,12 +324,12 @@ pub(super) const ALL: &[(&str, &[ChoiceRow])] = &[
     (LearnSrc::WHAT, LearnSrc::ROWS),
     (LearnDst::WHAT, LearnDst::ROWS),
     (Message::WHAT, Message::ROWS),
-    (Band::WHAT, Band::ROWS),
+    (MeterBand::WHAT, MeterBand::ROWS),
     (MultipartRequest::WHAT, MultipartRequest::ROWS),
     (MultipartReply::WHAT, MultipartReply::ROWS),
     (NxCtTupleProp::WHAT, NxCtTupleProp::ROWS),
     (NxCtProp::WHAT, NxCtProp::ROWS),
-    (ControllerProperty::WHAT, ControllerProperty::ROWS),
+    (Controller2Prop::WHAT, Controller2Prop::ROWS),
     (PacketInProp::WHAT, PacketInProp::ROWS),
     (PortProp::WHAT, PortProp::ROWS),
     (PortModProp::WHAT, PortModProp::ROWS),
@@ -338,7 +338,7 @@ pub(super) const ALL: &[(&str, &[ChoiceRow])] = &[
     (QueueStatsProp::WHAT, QueueStatsProp::ROWS),
     (RoleProp::WHAT, RoleProp::ROWS),
     (TableModProp::WHAT, TableModProp::ROWS),
-    (TableFeature::WHAT, TableFeature::ROWS),
+    (TableFeatureProp::WHAT, TableFeatureProp::ROWS),
 ];
 
 /// Proves what is to be proved of one message; what of it could be said is added to `seen` and `met`.
@@ -416,7 +416,7 @@ fn what_was_once_written_and_not_read_again_is_refused() {
 
     let field = FieldHeader::from(FieldId::from_name("nsh_ttl").unwrap());
     let zone = NumberSource::Field { field, bits: BitRange::first(8) };
-    let ct = Action::Ct(Box::new(Ct { zone, ..Ct::default() }));
+    let ct = Action::Ct(Box::new(CtAction { zone, ..CtAction::default() }));
     let out = Message::PacketOut(PacketOut { actions: vec![ct], ..PacketOut::default() });
     let words = "source with an experimenter's field cannot be said in 1.3";
     assert_eq!(no(out, Version::V1_3), words);

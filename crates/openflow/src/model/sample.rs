@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::bundle::EmbeddedMessage;
 use super::codec::{Choice, ChoiceRow, Item};
-use super::learn::{Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc};
+use super::learn::{Learn2Action, LearnDst, LearnFlags, LearnSpec, LearnSrc, LearnedFlow};
 use super::value::{ByteString, FixedString};
 use super::{
-    BitRange, Elapsed, ErrorCode, ErrorMsg, ErrorReason, ErrorRow, ErrorType, Field, FieldHeader,
-    FieldId, IdOf, MaskSupport, Match, Message, Multipart, MultipartFlags, NatRange, NumberSource,
-    Oxm, QueueGetConfigReply, Stat, Stats, TableIds,
+    BitRange, Elapsed, ElementId, ErrorCode, ErrorMsg, ErrorReason, ErrorRow, ErrorType, Field,
+    FieldHeader, FieldId, MaskSupport, Match, Message, Multipart, MultipartFlags, NatRange,
+    NumberSource, Oxm, QueueGetConfigReply, Stat, Stats, TableIds,
 };
 use crate::{DatapathId, MacAddr, PortNo, Version};
 
@@ -378,9 +378,9 @@ impl Sample for NatRange {
     }
 }
 
-impl Sample for Learn2 {
+impl Sample for Learn2Action {
     fn sample(rng: &mut Rng) -> Self {
-        let rule = LearnRule::sample(rng);
+        let rule = LearnedFlow::sample(rng);
         let writes = rule.flags.contains(LearnFlags::WRITE_RESULT);
         Self {
             rule,
@@ -450,7 +450,7 @@ impl Sample for EmbeddedMessage {
     }
 }
 
-impl<T: Choice> Sample for IdOf<T> {
+impl<T: Choice> Sample for ElementId<T> {
     fn sample(rng: &mut Rng) -> Self {
         let row = &T::ROWS[rng.below(T::ROWS.len())];
         match (row.code)(rng.version).map(u16::try_from) {

@@ -7,7 +7,7 @@ use super::codec::{Choice, ChoiceRow, NETRONOME, NICIRA, ONF};
 use super::random::ALL;
 use super::set_action::SET_ROWS;
 use super::{
-    Action, ErrorForm, ErrorRow, FieldId, Instruction, MaskSupport, Message, MultipartReply,
+    Action, ErrorNumbers, ErrorRow, FieldId, Instruction, MaskSupport, Message, MultipartReply,
     MultipartRequest, Stat,
 };
 use crate::{MessageType, Version};
@@ -103,9 +103,11 @@ fn errors(page: &mut String) {
         let kind = kind.name().map_or_else(|| kind.0.to_string(), str::to_owned);
         line(page, &format!("`{kind}` | `{}`", row.name), |version| {
             Some(match row.form(version)? {
-                ErrorForm::Standard(kind, code) => format!("{kind}, {code}"),
-                ErrorForm::Vendor(_, kind, code) => format!("NX {kind}, {code}"),
-                ErrorForm::Experimenter(id, code) => number(u64::from(id) << 32 | u64::from(code)),
+                ErrorNumbers::Standard(kind, code) => format!("{kind}, {code}"),
+                ErrorNumbers::Vendor(_, kind, code) => format!("NX {kind}, {code}"),
+                ErrorNumbers::Experimenter(id, code) => {
+                    number(u64::from(id) << 32 | u64::from(code))
+                }
             })
         });
     }

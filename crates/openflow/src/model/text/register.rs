@@ -7,8 +7,8 @@ use super::scan::{Int, Pair, Piece, TextError};
 use crate::PortNo;
 use crate::model::field::{FieldFormat, VID_PRESENT};
 use crate::model::{
-    Action, BitRange, Bundle, BundleAlgorithm, BundleLoad, Field, FieldHeader, FieldId, HashFields,
-    Multipath, MultipathAlgorithm, Oxm,
+    Action, BitRange, BundleAction, BundleAlgorithm, BundleLoadAction, Field, FieldHeader, FieldId,
+    HashFields, MultipathAction, MultipathAlgorithm, Oxm,
 };
 
 /// Fields that actions call otherwise than the table does.
@@ -383,7 +383,7 @@ fn multipath(pair: &Pair<'_>) -> Result<Action, TextError> {
     let n: u32 = links.int()?;
     let max_link = n.checked_sub(1).and_then(|max| u16::try_from(max).ok());
     let place = Subfield::parse(*dst)?;
-    Ok(Action::Multipath(Box::new(Multipath {
+    Ok(Action::Multipath(Box::new(MultipathAction {
         fields: hash_fields(*fields)?,
         basis: basis.int()?,
         algorithm: code(*algorithm, MultipathAlgorithm::ROWS.iter().map(|row| (row.0, row.1)))?,
@@ -428,7 +428,7 @@ fn bundle(pair: &Pair<'_>) -> Result<Action, TextError> {
     let [fields, basis, algorithm, kind] = parts.as_slice() else {
         return Err(pair.value.fault(format!("expected `{expected}`")));
     };
-    Ok(Action::Bundle(Box::new(Bundle {
+    Ok(Action::Bundle(Box::new(BundleAction {
         algorithm: code(*algorithm, BundleAlgorithm::ROWS.iter().map(|row| (row.0, row.1)))?,
         fields: hash_fields(*fields)?,
         basis: basis.int()?,
@@ -445,7 +445,7 @@ fn bundle_load(pair: &Pair<'_>) -> Result<Action, TextError> {
         return Err(pair.value.fault(format!("expected `{expected}`")));
     };
     let place = Subfield::parse(*dst)?;
-    Ok(Action::BundleLoad(Box::new(BundleLoad {
+    Ok(Action::BundleLoad(Box::new(BundleLoadAction {
         algorithm: code(*algorithm, BundleAlgorithm::ROWS.iter().map(|row| (row.0, row.1)))?,
         fields: hash_fields(*fields)?,
         basis: basis.int()?,
