@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Instant;
 
 use sluice_openflow::{
-    Encoder, ErrorMsg, SwitchFeatures, FlowRemovedView, MultipartType, PacketIn, PacketIns, PortStatus,
+    Encoder, ErrorMsg, FlowRemovedView, MultipartType, PacketIn, PacketIns, PortStatus,
+    SwitchFeatures,
 };
 use sluice_sdk::view::PublishedFact;
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};

@@ -15,8 +15,8 @@ use sluice_apps::forwarding::{self, Forwarding, Matching};
 use sluice_apps::hosts::{self, Hosts};
 use sluice_base::Rng;
 use sluice_openflow::{
-    DatapathId, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType, SwitchFeatures, MacAddr, Message,
-    PacketIn, PacketInReason, PacketIns, PortNo, RawMessage, Version, Versions, VlanId,
+    DatapathId, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType, MacAddr, Message, PacketIn,
+    PacketInReason, PacketIns, PortNo, RawMessage, SwitchFeatures, Version, Versions, VlanId,
 };
 use sluice_sdk::view::{
     Fact, Host, HostId, PortInfo, PortRole, PublishedFact, SwitchInfo, SwitchPort,

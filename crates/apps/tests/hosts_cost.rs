@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use sluice_apps::hosts::{Config, Hosts};
 use sluice_openflow::{
-    DatapathId, Encoder, SwitchFeatures, MacAddr, PacketIn, PacketInReason, PortNo, Version, Versions,
+    DatapathId, Encoder, MacAddr, PacketIn, PacketInReason, PortNo, SwitchFeatures, Version,
+    Versions,
 };
 use sluice_sdk::view::{Fact, PortInfo, PortRole, SwitchInfo};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};

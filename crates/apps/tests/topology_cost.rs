@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use sluice_apps::topology::Topology;
 use sluice_openflow::{
-    DatapathId, Encoder, SwitchFeatures, MessageType, PacketIn, PacketInReason, PacketOutView, Port,
-    PortNo, RawMessage, Version, Versions, split_message,
+    DatapathId, Encoder, MessageType, PacketIn, PacketInReason, PacketOutView, Port, PortNo,
+    RawMessage, SwitchFeatures, Version, Versions, split_message,
 };
 use sluice_sdk::view::PortRole;
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};

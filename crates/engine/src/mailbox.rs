@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use sluice_io::Waker;
-use sluice_openflow::{DatapathId, SwitchFeatures, Message};
+use sluice_openflow::{DatapathId, Message, SwitchFeatures};
 use sluice_sdk::view::PublishedFact;
 
 use crate::close_reason::CloseReason;

@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Io, IoEvent, clock};
-use sluice_openflow::{DatapathId, SwitchFeatures, Message};
+use sluice_openflow::{DatapathId, Message, SwitchFeatures};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 use crate::close_reason::CloseReason;

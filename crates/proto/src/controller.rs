@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Encoder, ErrorMsg, ErrorReason, SwitchFeatures, Field, FlowMod, FlowModCommand, FlowRemovedView,
-    Hello, MacAddr, MessageType, Multipart, MultipartType, PacketIn, ParseError, ParseErrorKind,
-    Port, PortStatus, RawMessage, Role, RoleRequest, SwitchConfig, Version, Versions, ports,
+    Encoder, ErrorMsg, ErrorReason, Field, FlowMod, FlowModCommand, FlowRemovedView, Hello,
+    MacAddr, MessageType, Multipart, MultipartType, PacketIn, ParseError, ParseErrorKind, Port,
+    PortStatus, RawMessage, Role, RoleRequest, SwitchConfig, SwitchFeatures, Version, Versions,
+    ports,
 };
 
 use crate::SessionError;
@@ -263,7 +264,7 @@ impl ControllerSession {
         tx: &mut Vec<u8>,
     ) -> Result<Option<ControllerEvent<'a>>, SessionError> {
         let malformed = |session: &mut Self, tx: &mut Vec<u8>, error: ParseError| {
-            session.encoder(tx).error(ErrorReason::deserved(error, msg.version()), msg);
+            session.encoder(tx).error(ErrorReason::for_parse_error(error, msg.version()), msg);
             SessionError::Malformed(error)
         };
         let Phase::Asking(asking) = &mut self.phase else { return Ok(None) };
@@ -346,7 +347,7 @@ impl ControllerSession {
         error: ParseError,
         tx: &mut Vec<u8>,
     ) -> Result<Option<ControllerEvent<'a>>, SessionError> {
-        self.encoder(tx).error(ErrorReason::deserved(error, msg.version()), msg);
+        self.encoder(tx).error(ErrorReason::for_parse_error(error, msg.version()), msg);
         self.malformed += 1;
         if self.malformed > cfg.malformed_max {
             return Err(SessionError::TooManyMalformed);

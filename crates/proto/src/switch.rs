@@ -5,10 +5,10 @@ use sluice_openflow::model::{
     MultipartReply, Stat, Stats,
 };
 use sluice_openflow::{
-    ActionBits, Capabilities, DatapathId, SwitchDesc, Encoder, ErrorMsg, ErrorReason, EthernetPort,
-    SwitchFeatures, FlowModView, Hello, MacAddr, Message, MessageType, Multipart, MultipartType,
-    PacketOutView, Port, PortFeatures, PortNo, PortProp, RawMessage, SwitchConfig, Version,
-    Versions,
+    ActionBits, Capabilities, DatapathId, Encoder, ErrorMsg, ErrorReason, EthernetPort,
+    FlowModView, Hello, MacAddr, Message, MessageType, Multipart, MultipartType, PacketOutView,
+    Port, PortFeatures, PortNo, PortProp, RawMessage, SwitchConfig, SwitchDesc, SwitchFeatures,
+    Version, Versions,
 };
 
 use crate::SessionError;

@@ -31,8 +31,8 @@ pub mod view;
 use std::time::Instant;
 
 use sluice_openflow::{
-    Encoder, ErrorMsg, EtherType, Ethernet, SwitchFeatures, FlowRemovedView, MultipartType, PacketIn,
-    PacketIns, PortStatus,
+    Encoder, ErrorMsg, EtherType, Ethernet, FlowRemovedView, MultipartType, PacketIn, PacketIns,
+    PortStatus, SwitchFeatures,
 };
 
 pub use ctx::{Ctx, SwitchIndex};

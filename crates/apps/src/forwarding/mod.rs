@@ -21,8 +21,8 @@ mod waiting;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, EncodeError, Encoder, ErrorMsg, ErrorType, Ethernet, SwitchFeatures, MultipartType, PacketIn,
-    PacketIns, PacketOut,
+    Action, EncodeError, Encoder, ErrorMsg, ErrorType, Ethernet, MultipartType, PacketIn,
+    PacketIns, PacketOut, SwitchFeatures,
 };
 use sluice_sdk::view::{Fact, HostId, PortRole, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};

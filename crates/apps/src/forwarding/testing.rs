@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
 use sluice_openflow::{
-    Action, DatapathId, Encoder, SwitchFeatures, FlowMod, FlowModCommand, MacAddr, Message, PacketIn,
-    PacketInReason, PortNo, Version, VlanId, split_message,
+    Action, DatapathId, Encoder, FlowMod, FlowModCommand, MacAddr, Message, PacketIn,
+    PacketInReason, PortNo, SwitchFeatures, Version, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};

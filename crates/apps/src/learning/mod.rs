@@ -7,7 +7,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, Encoder, SwitchFeatures, FlowMod, FlowModCommand, PacketIn, PacketIns, PortReason, PortStatus,
+    Action, Encoder, FlowMod, FlowModCommand, PacketIn, PacketIns, PortReason, PortStatus,
+    SwitchFeatures,
 };
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 

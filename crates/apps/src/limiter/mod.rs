@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::model::{MultipartReply, MultipartRequest};
 use sluice_openflow::{
-    Action, ErrorMsg, Ethernet, SwitchFeatures, MultipartType, PacketIn, PacketOut, PortNo,
+    Action, ErrorMsg, Ethernet, MultipartType, PacketIn, PacketOut, PortNo, SwitchFeatures,
 };
 use sluice_sdk::view::{PortRole, SwitchPort};
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};

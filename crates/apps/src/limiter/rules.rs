@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use sluice_openflow::model::{
-    MeterBand, BandTypes, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId, MeterMod,
+    BandTypes, MeterBand, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId,
+    MeterMod,
 };
 use sluice_openflow::{
     Action, EncodeError, Encoder, EtherType, Ethernet, Field, FieldId, FlowMod, FlowModCommand,

@@ -13,7 +13,9 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{Ethernet, SwitchFeatures, PacketIn, PacketOut, PortNo, PortReason, PortStatus};
+use sluice_openflow::{
+    Ethernet, PacketIn, PacketOut, PortNo, PortReason, PortStatus, SwitchFeatures,
+};
 use sluice_sdk::view::{Fact, Link, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 

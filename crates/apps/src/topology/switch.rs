@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use sluice_fastpath::{MessageTemplate, TemplateValues};
 use sluice_openflow::{
-    Action, DatapathId, EncodeError, Encoder, Ethernet, SwitchFeatures, Field, FlowMod, Instruction,
-    PacketOut, PortNo,
+    Action, DatapathId, EncodeError, Encoder, Ethernet, Field, FlowMod, Instruction, PacketOut,
+    PortNo, SwitchFeatures,
 };
 use sluice_sdk::view::{SwitchInfo, SwitchPort};
 use sluice_sdk::{Ctx, PROBES, SwitchIndex};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use sluice_apps::hosts::{Config, Hosts};
 use sluice_openflow::{
-    DatapathId, Encoder, SwitchFeatures, FlowModCommand, MacAddr, Message, PacketIn, PacketInReason,
-    PortNo, RawMessage, Version, Versions, VlanId, split_message,
+    DatapathId, Encoder, FlowModCommand, MacAddr, Message, PacketIn, PacketInReason, PortNo,
+    RawMessage, SwitchFeatures, Version, Versions, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_openflow::model::{
-    Bucket, BucketStats, BucketId, BucketProp, GroupCapabilities, GroupCommand, GroupDesc,
+    Bucket, BucketId, BucketProp, BucketStats, GroupCapabilities, GroupCommand, GroupDesc,
     GroupFeatures, GroupId, GroupMod, GroupProp, GroupStats, GroupType, GroupTypes,
 };
 use sluice_openflow::{Action, ErrorReason, FlowRemovedReason, PortNo};

@@ -6,7 +6,7 @@ use sluice_openflow::model::{
     AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, GroupId, Multipart,
     MultipartFlags, MultipartReply, MultipartRequest, Stat, Stats, TableDesc,
 };
-use sluice_openflow::{SwitchDesc, ErrorReason, FlowMod, Message, PortNo, Version};
+use sluice_openflow::{ErrorReason, FlowMod, Message, PortNo, SwitchDesc, Version};
 
 use super::fields::NormalizedMatch;
 use super::flow_table::{FlowEntry, FlowFilter, FlowTable};

@@ -230,7 +230,7 @@ fn a_switch_refuses_what_its_plan_says_it_cannot() {
 
 #[test]
 fn every_reason_that_is_said_in_a_version_has_a_name_there() {
-    let row = ErrorRow::named(ErrorType::FLOW_MOD_FAILED, "all_tables_full", Version::V1_0);
+    let row = ErrorRow::by_name(ErrorType::FLOW_MOD_FAILED, "all_tables_full", Version::V1_0);
     let mut play =
         Play::with(EmulatedSwitchConfig { table_entries_max: 0, ..Play::plan() }, Version::V1_0);
     assert_eq!(play.change(ADD, "actions=output:1"), row.map(|row| row.reason));

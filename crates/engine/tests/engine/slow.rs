@@ -8,7 +8,7 @@ use std::time::Duration;
 use sluice_apps::learning::Learning;
 use sluice_engine::Config;
 use sluice_io::{READ_BYTES_MAX, clock};
-use sluice_openflow::{SwitchFeatures, Message, PacketIn, Version};
+use sluice_openflow::{Message, PacketIn, SwitchFeatures, Version};
 use sluice_sdk::{App, Ctx, Verdict, is_probe};
 
 use crate::lab::{Lab, SOON, wait_until};

@@ -1,9 +1,8 @@
 //! What is done with a packet. §7.2.5; OpenFlow 1.0.0 §5.2.4; 1.1.0 §A.2.5; 1.5.1 §7.2.6; Open vSwitch, `nicira-ext.h`.
 
-use super::adapt::Port16;
-use super::bits::BitRange;
+use super::bit_range::BitRange;
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
-use super::codec::{Choice, Codec, Item, Padding, encode_tlv, extended, parse_framed};
+use super::codec::{Choice, Codec, ListItem, Padding, encode_tlv, extended_type, parse_tlv_with};
 use super::ct::{CtAction, NumberSource};
 use super::encap::EncapProp;
 use super::field::Field;
@@ -15,7 +14,8 @@ use super::nicira_action::{
 use super::oxm::{FieldHeader, Oxm};
 use super::reader::Reader;
 use super::rows::choice;
-use super::set_action::{In14, Set, Whole, encode_set, parse_set};
+use super::set_action::{PaddedHeader14, SetFieldOxm, UnmaskedOxm, encode_set, parse_set};
+use super::wire_types::Port16;
 use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
@@ -95,7 +95,7 @@ choice! {
         SetField "set_field" {
             /// The field and its value; with a mask since 1.5.
             field: Oxm,
-        } = { V1_2..=V1_4 => 25 [field as Whole,], V1_5.. => 25 [field as Set,] };
+        } = { V1_2..=V1_4 => 25 [field as UnmaskedOxm,], V1_5.. => 25 [field as SetFieldOxm,] };
         /// Copies bits from field to field; an extension of the ONF's before 1.5.
         CopyField "copy_field" {
             /// How many bits.
@@ -265,7 +265,7 @@ choice! {
         RegLoad2 "reg_load2" {
             /// The field, its value, its mask.
             field: Oxm,
-        } = { V1_0..=V1_4 => 0x2320_0021 [field as Set,] };
+        } = { V1_0..=V1_4 => 0x2320_0021 [field as SetFieldOxm,] };
         /// Chooses one of many links by a hash and writes its number into a field.
         Multipath "multipath" (Box<MultipathAction>) = { V1_0.. => 0x2320_000a };
         /// Sends the packet out of one of many ports.
@@ -327,7 +327,7 @@ choice! {
         DeleteField "delete_field" {
             /// Which.
             field: FieldHeader,
-        } = { V1_0.. => 0x2320_0032 [field as In14,] };
+        } = { V1_0.. => 0x2320_0032 [field as PaddedHeader14,] };
         /// Samples packets for IPFIX, with domain and point from fields.
         Sample4 "sample4" {
             /// How many of 65 535 packets.
@@ -428,13 +428,18 @@ impl Action {
     }
 }
 
-impl Item for Action {}
+impl ListItem for Action {}
 
 impl Codec for Action {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        parse_framed(r, Self::WHAT, Padding::Inside, ErrorContext::Action, extended, |code, r| {
-            parse_set(code, r).unwrap_or_else(|| Self::parse_as(code, r))
-        })
+        parse_tlv_with(
+            r,
+            Self::TYPE_NAME,
+            Padding::Inside,
+            ErrorContext::Action,
+            extended_type,
+            |code, r| parse_set(code, r).unwrap_or_else(|| Self::parse_variant(code, r)),
+        )
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {

@@ -1,7 +1,7 @@
 //! `GET_ASYNC_REPLY`, `SET_ASYNC`: which events a controller is told of. §7.3.10.
 
 use super::codec::versions::*;
-use super::codec::{Adapt, Codec};
+use super::codec::{Codec, Encoding};
 use super::reader::Reader;
 use super::rows::{choice, flags, record, tlv};
 use crate::{EncodeError, Encoder, Result, Version};
@@ -219,7 +219,7 @@ impl SixMasks {
     }
 }
 
-impl Adapt<Vec<AsyncProp>> for SixMasks {
+impl Encoding<Vec<AsyncProp>> for SixMasks {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<AsyncProp>> {
         let mut masks = [[0; 2]; 3];
         for mask in masks.as_flattened_mut() {
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use crate::model::Message;
     use crate::model::codec::Choice;
-    use crate::model::golden::{message_both_ways, survives, written};
+    use crate::model::roundtrip::{message_both_ways, survives, written};
 
     fn six() -> Vec<AsyncProp> {
         vec![

@@ -1,6 +1,6 @@
 //! `CONTROLLER_STATUS`: what other controllers a switch has. OpenFlow 1.5.0 §7.4.8.
 
-use super::codec::Item;
+use super::codec::ListItem;
 use super::codec::versions::*;
 use super::role::Role;
 use super::rows::{choice, codes, record, tlv};
@@ -65,4 +65,4 @@ record! {
     V1_5.. => [length, short_id, role, reason, channel_status, pad 6, properties,]
 }
 
-impl Item for ControllerStatus {}
+impl ListItem for ControllerStatus {}

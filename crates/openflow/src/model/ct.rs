@@ -2,7 +2,7 @@
 //! `struct nx_action_conntrack`.
 
 use super::action::Action;
-use super::bits::BitRange;
+use super::bit_range::BitRange;
 use super::codec::Codec;
 use super::codec::versions::V1_0;
 use super::field::EXPERIMENTER;

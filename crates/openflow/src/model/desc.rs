@@ -26,7 +26,7 @@ record! {
 mod tests {
     use super::*;
     use crate::Version;
-    use crate::model::golden::{both_ways, parse};
+    use crate::model::roundtrip::{both_ways, parse};
     use crate::model::{Message, Multipart, MultipartFlags, MultipartReply, MultipartRequest};
 
     fn place(text: &str, len: usize) -> String {

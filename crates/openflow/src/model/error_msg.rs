@@ -29,7 +29,7 @@ const EXPERIMENTER: u16 = 0xffff;
 impl Codec for ErrorReason {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let (version, kind, code) = (r.version(), r.u16("type")?, r.u16("code")?);
-        let form = match (kind, code) {
+        let numbers = match (kind, code) {
             (EXPERIMENTER, _) if version >= Version::V1_2 => {
                 ErrorNumbers::Experimenter(r.u32("experimenter")?, code)
             }
@@ -38,11 +38,11 @@ impl Codec for ErrorReason {
             }
             _ => ErrorNumbers::Standard(kind, code),
         };
-        Ok(Self::from_form(form, version))
+        Ok(Self::from_numbers(numbers, version))
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        match self.form(out.version())? {
+        match self.numbers(out.version())? {
             ErrorNumbers::Standard(kind, code) => {
                 kind.encode(out)?;
                 code.encode(out)
@@ -76,7 +76,7 @@ impl Codec for ErrorMsg {
 
 impl Plain for ErrorMsg {
     fn to_value(&self, version: Version) -> Value {
-        let name = ErrorRow::of(self.reason).map(|row| row.name_in(version));
+        let name = ErrorRow::by_reason(self.reason).map(|row| row.name_in(version));
         let mut map: Vec<(_, Value)> = Vec::new();
         match self.reason {
             ErrorReason::Standard { kind, code } => {
@@ -135,7 +135,7 @@ fn too_large() -> ValueError {
 /// The number of a code of `kind` that is told by name or number.
 fn code_of(kind: Option<ErrorType>, value: &Value, version: Version) -> Result<u64, ValueError> {
     if let (Value::Text(name), Some(kind)) = (value, kind)
-        && let Some(row) = ErrorRow::named(kind, name, version)
+        && let Some(row) = ErrorRow::by_name(kind, name, version)
     {
         return Ok(match row.reason {
             ErrorReason::Standard { code, .. } => code.0.into(),
@@ -150,7 +150,7 @@ fn code_of(kind: Option<ErrorType>, value: &Value, version: Version) -> Result<u
 mod tests {
     use super::*;
     use crate::model::Message;
-    use crate::model::golden::{message_both_ways, parse, written};
+    use crate::model::roundtrip::{message_both_ways, parse, written};
     use crate::model::{ErrorCode, ErrorType};
 
     fn error(reason: ErrorReason, data: &[u8]) -> Message {

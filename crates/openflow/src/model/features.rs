@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use crate::Version;
     use crate::model::Message;
-    use crate::model::golden::{message_both_ways, parse, survives, written};
+    use crate::model::roundtrip::{message_both_ways, parse, survives, written};
     use crate::model::value::Value;
 
     fn of_ovs() -> SwitchFeatures {

@@ -1,8 +1,8 @@
 //! Counters and descriptions of groups, asked for and told. §7.3.5.9 to 11.
 
-use super::codec::Item;
+use super::codec::ListItem;
 use super::codec::versions::*;
-use super::group::{Bucket, GroupId, GroupType, Placed};
+use super::group::{Bucket, BucketsByPosition, GroupId, GroupType};
 use super::group_prop::GroupProp;
 use super::rows::{flags, record};
 
@@ -49,7 +49,7 @@ record! {
     V1_0.. => [packet_count, byte_count,]
 }
 
-impl Item for BucketStats {}
+impl ListItem for BucketStats {}
 
 record! {
     /// Counters of one group; all ones where nobody counts. §7.3.5.9.
@@ -79,7 +79,7 @@ record! {
     ]
 }
 
-impl Item for GroupStats {}
+impl ListItem for GroupStats {}
 
 record! {
     /// What one group is. §7.3.5.10.
@@ -97,10 +97,10 @@ record! {
     V1_0 | V1_5.. => [
         length, group_type, pad 1, group_id, sized, pad 6, buckets in sized, properties,
     ]
-    V1_1..=V1_4 => [length, group_type, pad 1, group_id, buckets as Placed,]
+    V1_1..=V1_4 => [length, group_type, pad 1, group_id, buckets as BucketsByPosition,]
 }
 
-impl Item for GroupDesc {}
+impl ListItem for GroupDesc {}
 
 flags! {
     /// Types of groups that a switch has: one bit for each [`GroupType`]. §7.3.5.11.

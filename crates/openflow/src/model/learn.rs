@@ -1,7 +1,7 @@
 //! What `learn` makes of a packet: a rule. Open vSwitch, `struct nx_action_learn`, `struct nx_action_learn2`.
 
 use super::codec::versions::V1_0;
-use super::codec::{Adapt, Choice, Codec, Item};
+use super::codec::{Choice, Codec, Encoding, ListItem};
 use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{choice, flags, record};
@@ -174,7 +174,7 @@ const SPEC: &str = "flow_mod_spec";
 
 const N_BITS: u16 = 0x03ff;
 
-impl Item for LearnSpec {}
+impl ListItem for LearnSpec {}
 
 impl Codec for LearnSpec {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
@@ -184,11 +184,11 @@ impl Codec for LearnSpec {
             return Err(wrong);
         }
         let src = if src == 0 {
-            LearnSrc::parse_as(0, r)?
+            LearnSrc::parse_variant(0, r)?
         } else {
-            LearnSrc::parse_as(1, &mut r.sub(SPEC, immediate_len(n_bits))?)?
+            LearnSrc::parse_variant(1, &mut r.sub(SPEC, immediate_len(n_bits))?)?
         };
-        Ok(Self { n_bits, src, dst: LearnDst::parse_as(dst.into(), r)? })
+        Ok(Self { n_bits, src, dst: LearnDst::parse_variant(dst.into(), r)? })
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
@@ -241,7 +241,7 @@ impl Plain for LearnSpec {
 /// A list of [`LearnSpec`]s up to the end of the action, or to the zeros that fill it up.
 struct Specs;
 
-impl Adapt<Vec<LearnSpec>> for Specs {
+impl Encoding<Vec<LearnSpec>> for Specs {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<LearnSpec>> {
         let mut specs = Vec::new();
         while !r.is_empty() && !r.peek().starts_with(&[0, 0]) && r.peek() != [0] {

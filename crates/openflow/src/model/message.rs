@@ -3,7 +3,7 @@
 use super::async_config::{AsyncConfig, AsyncProp, SixMasks};
 use super::bundle::{BundleAddMessage, BundleControl, EmbeddedMessage};
 use super::codec::versions::*;
-use super::codec::{Choice, Codec, experimenters, named};
+use super::codec::{Choice, Codec, experimenter_code, with_field_name};
 use super::config::SwitchConfig;
 use super::controller_status::ControllerStatus;
 use super::error_msg::ErrorMsg;
@@ -252,8 +252,8 @@ impl Message {
 
     /// Reads the body of a message of `kind`, all that `r` has left.
     pub(crate) fn parse_in(r: &mut Reader<'_>, kind: MessageType) -> Result<Self> {
-        let code = experimenters::<Self>(kind.0, kind == MessageType::EXPERIMENTER, 0, r)?;
-        let read = named("message", Self::parse_as(code, r))?;
+        let code = experimenter_code::<Self>(kind.0, kind == MessageType::EXPERIMENTER, 0, r)?;
+        let read = with_field_name("message", Self::parse_variant(code, r))?;
         r.finish("message")?;
         Ok(read)
     }

@@ -1,7 +1,7 @@
 //! Counters and descriptions of meters, asked for and told. §7.3.5.12 to 14.
 
 use super::codec::versions::{V1_3, V1_4, V1_5};
-use super::codec::{Adapt, Codec, Item};
+use super::codec::{Codec, Encoding, ListItem};
 use super::meter::{MeterBand, MeterFlags, MeterId};
 use super::reader::Reader;
 use super::rows::{flags, record};
@@ -34,7 +34,7 @@ record! {
     V1_3.. => [packet_band_count, byte_band_count,]
 }
 
-impl Item for MeterBandStats {}
+impl ListItem for MeterBandStats {}
 
 record! {
     /// Counters of one meter; all ones where nobody counts. §7.3.5.12.
@@ -61,7 +61,7 @@ record! {
     ]
 }
 
-impl Item for MeterStats {}
+impl ListItem for MeterStats {}
 
 record! {
     /// How one meter is set. §7.3.5.13.
@@ -77,7 +77,7 @@ record! {
     V1_3.. => [length, flags, meter_id, bands,]
 }
 
-impl Item for MeterDesc {}
+impl ListItem for MeterDesc {}
 
 flags! {
     /// Kinds of bands that a switch has: one bit for each number of a [`MeterBand`]. §7.3.5.14.
@@ -122,14 +122,14 @@ record! {
     }
     V1_3 | V1_4 => [max_meter, band_types, capabilities, max_bands, max_color, pad 2,]
     V1_5.. => [
-        max_meter, band_types, capabilities, max_bands, max_color, pad 2, features as IfThere,
+        max_meter, band_types, capabilities, max_bands, max_color, pad 2, features as OptionalTrailer,
     ]
 }
 
 /// The features, or the end of the message.
-struct IfThere;
+struct OptionalTrailer;
 
-impl Adapt<Option<MeterFeatureFlags>> for IfThere {
+impl Encoding<Option<MeterFeatureFlags>> for OptionalTrailer {
     fn parse(r: &mut Reader<'_>) -> Result<Option<MeterFeatureFlags>> {
         if r.is_empty() {
             return Ok(None);

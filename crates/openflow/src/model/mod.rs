@@ -4,36 +4,33 @@
 
 mod action;
 #[cfg(test)]
-mod action_golden;
-mod adapt;
+mod action_vectors;
 mod async_config;
-mod bits;
+mod bit_range;
+pub(crate) mod borrowed;
 mod bundle;
 pub(crate) mod codec;
 mod config;
 mod controller_status;
+mod counter_fields;
 mod ct;
 mod desc;
 mod encap;
 mod error_msg;
-mod error_rows;
+mod error_table;
 mod errors;
 mod features;
 mod field;
+mod field_table;
 mod field_text;
-mod fields;
-mod flow_counters;
 mod flow_mod;
 mod flow_monitor;
 mod flow_removed;
 mod flow_stats;
-#[cfg(test)]
-mod golden;
 mod group;
 mod group_prop;
 mod group_stats;
 mod hello;
-pub(crate) mod in_place;
 mod instruction;
 mod layout;
 mod learn;
@@ -56,31 +53,34 @@ mod port_mod;
 mod port_stats;
 mod queue;
 #[cfg(test)]
-mod random;
+mod random_tests;
+#[cfg(test)]
+mod random_values;
 pub(crate) mod reader;
 mod role;
-pub(crate) mod rows;
 #[cfg(test)]
-mod sample;
+mod roundtrip;
+pub(crate) mod rows;
 #[cfg(test)]
 mod session_tests;
 mod set_action;
 #[cfg(test)]
-mod speaks;
+mod support_page;
 mod table;
+mod table_bitmaps;
 mod table_features;
-mod table_sets;
 pub mod text;
 pub(crate) mod value;
 #[cfg(test)]
 mod vectors;
+mod wire_types;
 
 pub use action::Action;
 pub use async_config::{
     AsyncConfig, AsyncProp, ControllerStatusReasons, FlowRemovedReasons, FlowStatsReasons,
     PacketInReasons, PortReasons, RequestForwardReasons, RoleReasons, TableReasons,
 };
-pub use bits::BitRange;
+pub use bit_range::BitRange;
 pub use bundle::{
     BundleAddMessage, BundleControl, BundleCtrlType, BundleFeatureFlags, BundleFeatures,
     BundleFeaturesProp, BundleFeaturesRequest, BundleFlags, BundleProp, BundleTime,
@@ -158,9 +158,9 @@ pub use table::{
     EvictionFlags, TableConfig, TableDesc, TableMod, TableModProp, TableReason, TableStats,
     TableStatus,
 };
+pub use table_bitmaps::{TableActions, TableFields, TableInstructions};
 pub use table_features::{
     ActionId, ElementId, InstructionId, TableFeatureFlags, TableFeatureProp, TableFeatures,
     TableFeaturesCommand, TableIds,
 };
-pub use table_sets::{TableActions, TableFields, TableInstructions};
 pub use value::{ByteString, FixedString, Value, ValueError};

@@ -2,7 +2,7 @@
 
 use super::bundle::{BundleFeatures, BundleFeaturesRequest};
 use super::codec::versions::*;
-use super::codec::{Choice, Codec, experimenters};
+use super::codec::{Choice, Codec, experimenter_code};
 use super::controller_status::ControllerStatus;
 use super::desc::SwitchDesc;
 use super::flow_monitor::{FlowMonitorRequest, FlowUpdate};
@@ -260,8 +260,8 @@ impl<T: Choice> Codec for Multipart<T> {
         if r.version() > Version::V1_0 {
             r.take("multipart", 4)?;
         }
-        let code = experimenters::<T>(kind, kind == EXPERIMENTER, nicira_pad(r.version()), r)?;
-        Ok(Self { flags, body: T::parse_as(code, r)? })
+        let code = experimenter_code::<T>(kind, kind == EXPERIMENTER, nicira_pad(r.version()), r)?;
+        Ok(Self { flags, body: T::parse_variant(code, r)? })
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {

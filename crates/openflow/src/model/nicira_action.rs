@@ -1,10 +1,10 @@
 //! Words of Nicira's actions that stand in more than one place. Open vSwitch, `nicira-ext.h` and `ofp-actions.c`.
 
-use super::adapt::Port16;
-use super::bits::BitRange;
+use super::bit_range::BitRange;
 use super::codec::versions::V1_0;
 use super::oxm::FieldHeader;
 use super::rows::{choice, codes, record, tlv};
+use super::wire_types::Port16;
 use crate::PortNo;
 
 choice! {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::codec::Choice;
-use super::golden::parse;
+use super::roundtrip::parse;
 use super::vectors::{Seen, damage, prove, translate};
 use super::{
     AsyncProp, BundleFeaturesProp, BundleProp, ControllerStatusProp, HelloElement, Message,

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use super::action::Action;
 use super::codec::versions::{V1_3, V1_4, V1_5};
-use super::codec::{Choice, Codec, Item};
+use super::codec::{Choice, Codec, ListItem};
 use super::instruction::Instruction;
 use super::oxm::{FieldHeader, Oxm};
 use super::reader::Reader;
@@ -44,15 +44,15 @@ impl<T> ElementId<T> {
     }
 }
 
-impl<T: Choice> Item for ElementId<T> {}
+impl<T: Choice> ListItem for ElementId<T> {}
 
 impl<T: Choice> Codec for ElementId<T> {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let start = r.at();
-        let wrong = r.error_at(start, T::WHAT, ParseErrorKind::Length);
-        let (kind, len) = (r.u16(T::WHAT)?, usize::from(r.u16(T::WHAT)?));
+        let wrong = r.error_at(start, T::TYPE_NAME, ParseErrorKind::Length);
+        let (kind, len) = (r.u16(T::TYPE_NAME)?, usize::from(r.u16(T::TYPE_NAME)?));
         let behind = len.checked_sub(4).ok_or(wrong)?;
-        let data = r.sub(T::WHAT, behind).map_err(|_| wrong)?.rest().to_vec();
+        let data = r.sub(T::TYPE_NAME, behind).map_err(|_| wrong)?.rest().to_vec();
         Ok(Self::with_data(kind, data))
     }
 
@@ -298,7 +298,7 @@ record! {
     ]
 }
 
-impl Item for TableFeatures {}
+impl ListItem for TableFeatures {}
 
 #[cfg(test)]
 mod tests {

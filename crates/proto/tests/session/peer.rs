@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::model::{self, MultipartFlags, MultipartReply, PacketIn};
 use sluice_openflow::{
-    Action, DatapathId, Encoder, ErrorReason, SwitchFeatures, Field, FlowMod, Instruction, MacAddr,
-    Message, MessageType, Multipart, MultipartType, PacketInReason, Port, PortNo, RawMessage,
-    Version, Versions, split_message,
+    Action, DatapathId, Encoder, ErrorReason, Field, FlowMod, Instruction, MacAddr, Message,
+    MessageType, Multipart, MultipartType, PacketInReason, Port, PortNo, RawMessage,
+    SwitchFeatures, Version, Versions, split_message,
 };
 use sluice_proto::{Config, ControllerEvent, ControllerSession, SessionError};
 

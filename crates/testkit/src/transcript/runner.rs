@@ -9,8 +9,8 @@ use sluice_openflow::model::{
 };
 use sluice_openflow::{
     Action, DatapathId, EncodeError, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType,
-    EtherType, SwitchFeatures, Field, Instruction, MacAddr, Message, MessageType, PacketIn,
-    PacketInReason, ParseError, Port, PortNo, PortReason, PortState, PortStatus, RawMessage,
+    EtherType, Field, Instruction, MacAddr, Message, MessageType, PacketIn, PacketInReason,
+    ParseError, Port, PortNo, PortReason, PortState, PortStatus, RawMessage, SwitchFeatures,
     Version, split_message,
 };
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};

@@ -4,8 +4,8 @@ use core::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::action::{Packets, list, print_list};
-use super::register::Subfield;
-use super::scan::{Int, Pair, Piece, TextError};
+use super::field_action::Subfield;
+use super::token::{Int, Pair, Piece, TextError};
 use crate::model::{
     Action, BitRange, CtAction, CtFlags, NatAction, NatFlags, NatRange, NumberSource,
 };

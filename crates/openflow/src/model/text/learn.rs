@@ -2,10 +2,10 @@
 
 use core::fmt::Write as _;
 
-use super::form::{hex, ones};
+use super::field_action::{Subfield, name_of};
+use super::field_value::{hex, ones};
 use super::matching::{field_of, print_value, read_value};
-use super::register::{Subfield, name_of};
-use super::scan::{Pair, Piece, TextError};
+use super::token::{Pair, Piece, TextError};
 use crate::model::{
     Action, Field, Learn2Action, LearnAction, LearnDst, LearnFlags, LearnSpec, LearnSrc,
     LearnedFlow, Oxm, value,

@@ -2,7 +2,7 @@
 
 use core::fmt::Write as _;
 
-use super::scan::{Pair, Piece, TextError};
+use super::token::{Pair, Piece, TextError};
 use crate::model::value;
 use crate::model::{MeterBand, MeterCommand, MeterFlags, MeterId, MeterMod};
 
@@ -187,7 +187,7 @@ mod tests {
             ("meter=1,kbps=2", 14, "`kbps` takes no value"),
         ] {
             let error = MeterMod::from_text(line, MeterCommand::ADD).unwrap_err();
-            assert_eq!((error.column, error.what.as_str()), (column, what), "{line}");
+            assert_eq!((error.column, error.message.as_str()), (column, what), "{line}");
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::action::{Packets, list, print_list};
 use super::conntrack::{number_source, print_source};
-use super::form::{hex, port};
+use super::field_value::{hex, port};
 use super::meter;
-use super::scan::{Pair, Piece, TextError};
+use super::token::{Pair, Piece, TextError};
 use crate::PortNo;
 use crate::model::{Action, Controller2Prop, EncapProp, MeterId, NumberSource, SampleDirection};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::bundle::EmbeddedMessage;
-use super::codec::{Choice, ChoiceRow, Item};
+use super::codec::{Choice, ChoiceRow, ListItem};
 use super::learn::{Learn2Action, LearnDst, LearnFlags, LearnSpec, LearnSrc, LearnedFlow};
 use super::value::{ByteString, FixedString};
 use super::{
@@ -183,7 +183,7 @@ impl<T: Sample> Sample for Box<T> {
     }
 }
 
-impl<T: Sample + Item> Sample for Vec<T> {
+impl<T: Sample + ListItem> Sample for Vec<T> {
     fn sample(rng: &mut Rng) -> Self {
         let len = if rng.once_in(3) { 0 } else { 1 + rng.below(3) };
         let list = rng.inside(|rng| (0..len).map(|_| T::sample(rng)).collect());

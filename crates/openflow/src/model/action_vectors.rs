@@ -8,7 +8,7 @@ use core::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::action::Action;
-use super::codec::{Choice, Codec, Item};
+use super::codec::{Choice, Codec, ListItem};
 use super::encap::EncapProp;
 use super::instruction::Instruction;
 use super::learn::{LearnDst, LearnSrc};
@@ -62,11 +62,11 @@ fn vectors(file: &str) -> Vec<Vector> {
     blocks.collect()
 }
 
-fn read<T: Item>(bytes: &[u8], version: u8) -> Result<Vec<T>, ParseError> {
+fn read<T: ListItem>(bytes: &[u8], version: u8) -> Result<Vec<T>, ParseError> {
     Vec::parse(&mut Reader::new(Version(version), bytes, 0))
 }
 
-fn written<T: Item>(list: &Vec<T>, version: u8) -> Vec<u8> {
+fn written<T: ListItem>(list: &Vec<T>, version: u8) -> Vec<u8> {
     let (mut tx, mut xid) = (vec![], 1);
     list.encode(&mut Encoder::new(&mut tx, Version(version), &mut xid)).unwrap();
     tx
@@ -75,7 +75,7 @@ fn written<T: Item>(list: &Vec<T>, version: u8) -> Vec<u8> {
 /// Reads the bytes in `version`, proves that they come back, also by the neutral form, which is returned.
 fn both_ways<T>(vector: &Vector, version: u8) -> Value
 where
-    T: Item + Plain + PartialEq + core::fmt::Debug,
+    T: ListItem + Plain + PartialEq + core::fmt::Debug,
 {
     let title = &vector.title;
     let list: Vec<T> =
@@ -120,7 +120,7 @@ fn actions_and_instructions_are_read_as_the_file_says_and_come_back() {
 }
 
 /// The numbers of the outermost actions or instructions of all vectors of `kind`, each with a version.
-fn numbers<T: Item + Choice>(kind: &str) -> Vec<(u8, u64)> {
+fn numbers<T: ListItem + Choice>(kind: &str) -> Vec<(u8, u64)> {
     let mut numbers = vec![];
     for vector in vectors("actions.txt").iter().filter(|vector| vector.kind == kind) {
         for version in vector.versions.clone() {
@@ -132,7 +132,7 @@ fn numbers<T: Item + Choice>(kind: &str) -> Vec<(u8, u64)> {
     numbers
 }
 
-fn each_row_has_bytes<T: Item + Choice>(kind: &str) {
+fn each_row_has_bytes<T: ListItem + Choice>(kind: &str) {
     let numbers = numbers::<T>(kind);
     for row in T::ROWS {
         for version in 1..=6 {

@@ -1,59 +1,59 @@
 //! What layouts read without a copy, so that views and owned values come from the same rows.
 
-use super::codec::{Adapt, Codec, Own, Share};
-use super::flow_counters::{Counts, Duration, duration, packets_and_bytes};
-use super::instruction::{ActionsOf10, Instruction};
+use super::codec::{Codec, DefaultEncoding, Encoding, PartialEncoding};
+use super::counter_fields::{CountFields, DurationFields, duration, packets_and_bytes};
+use super::instruction::{Instruction, PlainActions};
 use super::oxs::Counters;
 use super::reader::Reader;
 use crate::{MatchView, Result, Version};
 
 /// How a field of type `T` is read; it may point to where it lies.
-pub(crate) trait Take<'a, T> {
+pub(crate) trait ParseBorrowed<'a, T> {
     /// Takes the field from the front of `r`.
-    fn take(r: &mut Reader<'a>) -> Result<T>;
+    fn parse_borrowed(r: &mut Reader<'a>) -> Result<T>;
 }
 
 /// What is owned.
-impl<'a, T, A: Adapt<T>> Take<'a, T> for A {
-    fn take(r: &mut Reader<'a>) -> Result<T> {
+impl<'a, T, A: Encoding<T>> ParseBorrowed<'a, T> for A {
+    fn parse_borrowed(r: &mut Reader<'a>) -> Result<T> {
         A::parse(r)
     }
 }
 
 /// How one of the places of a field of type `T` is read.
-pub(crate) trait Gather<T> {
+pub(crate) trait ParsePart<T> {
     /// Adds to `value` what stands at the front of `r`.
-    fn gather(value: &mut T, r: &mut Reader<'_>) -> Result<()>;
+    fn parse_part(value: &mut T, r: &mut Reader<'_>) -> Result<()>;
 }
 
 /// What is owned.
-impl<T, S: Share<T>> Gather<T> for S {
-    fn gather(value: &mut T, r: &mut Reader<'_>) -> Result<()> {
+impl<T, S: PartialEncoding<T>> ParsePart<T> for S {
+    fn parse_part(value: &mut T, r: &mut Reader<'_>) -> Result<()> {
         S::parse(value, r)
     }
 }
 
-impl<'a> Take<'a, MatchView<'a>> for Own {
-    fn take(r: &mut Reader<'a>) -> Result<MatchView<'a>> {
+impl<'a> ParseBorrowed<'a, MatchView<'a>> for DefaultEncoding {
+    fn parse_borrowed(r: &mut Reader<'a>) -> Result<MatchView<'a>> {
         MatchView::take(r)
     }
 }
 
-impl<'a> Take<'a, Counters> for Own {
-    fn take(r: &mut Reader<'a>) -> Result<Counters> {
+impl<'a> ParseBorrowed<'a, Counters> for DefaultEncoding {
+    fn parse_borrowed(r: &mut Reader<'a>) -> Result<Counters> {
         Counters::take(r)
     }
 }
 
-impl Gather<Counters> for Duration {
-    fn gather(value: &mut Counters, r: &mut Reader<'_>) -> Result<()> {
+impl ParsePart<Counters> for DurationFields {
+    fn parse_part(value: &mut Counters, r: &mut Reader<'_>) -> Result<()> {
         value.duration = duration(r)?;
         Ok(())
     }
 }
 
-impl Gather<Counters> for Counts {
-    fn gather(value: &mut Counters, r: &mut Reader<'_>) -> Result<()> {
+impl ParsePart<Counters> for CountFields {
+    fn parse_part(value: &mut Counters, r: &mut Reader<'_>) -> Result<()> {
         (value.packet_count, value.byte_count) = packets_and_bytes(r)?;
         Ok(())
     }
@@ -61,13 +61,13 @@ impl Gather<Counters> for Counts {
 
 /// Bytes of a message, and where in it they lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span<'a> {
+pub(crate) struct ByteSpan<'a> {
     version: Version,
     bytes: &'a [u8],
     at: usize,
 }
 
-impl<'a> Span<'a> {
+impl<'a> ByteSpan<'a> {
     /// No bytes.
     pub(crate) const NONE: Self = Self { version: Version::V1_0, bytes: &[], at: 0 };
 
@@ -95,27 +95,27 @@ impl<'a> Span<'a> {
 
 /// Instructions, or the actions that 1.0 has in their place, unproved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Unread<'a>(pub(crate) Span<'a>);
+pub(crate) struct UnparsedInstructions<'a>(pub(crate) ByteSpan<'a>);
 
-impl Unread<'_> {
+impl UnparsedInstructions<'_> {
     /// Reads them.
     ///
     /// # Errors
     /// As for a list of [`Instruction`]s.
-    pub(crate) fn read(self) -> Result<Vec<Instruction>> {
+    pub(crate) fn parse(self) -> Result<Vec<Instruction>> {
         let mut r = self.0.reader();
-        if r.version() == Version::V1_0 { ActionsOf10::parse(&mut r) } else { Vec::parse(&mut r) }
+        if r.version() == Version::V1_0 { PlainActions::parse(&mut r) } else { Vec::parse(&mut r) }
     }
 }
 
-impl<'a> Take<'a, Unread<'a>> for Own {
-    fn take(r: &mut Reader<'a>) -> Result<Unread<'a>> {
-        Ok(Unread(Span::rest(r)))
+impl<'a> ParseBorrowed<'a, UnparsedInstructions<'a>> for DefaultEncoding {
+    fn parse_borrowed(r: &mut Reader<'a>) -> Result<UnparsedInstructions<'a>> {
+        Ok(UnparsedInstructions(ByteSpan::rest(r)))
     }
 }
 
-impl<'a> Take<'a, Unread<'a>> for ActionsOf10 {
-    fn take(r: &mut Reader<'a>) -> Result<Unread<'a>> {
-        Ok(Unread(Span::rest(r)))
+impl<'a> ParseBorrowed<'a, UnparsedInstructions<'a>> for PlainActions {
+    fn parse_borrowed(r: &mut Reader<'a>) -> Result<UnparsedInstructions<'a>> {
+        Ok(UnparsedInstructions(ByteSpan::rest(r)))
     }
 }

@@ -1,6 +1,6 @@
 //! Values whose form on the wire is not that of their type.
 
-use super::codec::{Adapt, Choice, Codec, Item, UNNAMED};
+use super::codec::{Choice, Codec, Encoding, ListItem, UNNAMED};
 use super::reader::Reader;
 use super::value::{
     Plain, Value, ValueError, list_from_value, list_to_value, number, of_number, text_of,
@@ -26,7 +26,7 @@ impl Codec for PortNo {
     }
 }
 
-impl Item for PortNo {}
+impl ListItem for PortNo {}
 
 /// A reserved port by its name in lower case, any other by its number.
 impl Plain for PortNo {
@@ -93,7 +93,7 @@ impl Plain for DatapathId {
 /// The slot of a frame in the switch; all ones stand for none.
 pub(crate) struct BufferId;
 
-impl Adapt<Option<u32>> for BufferId {
+impl Encoding<Option<u32>> for BufferId {
     fn parse(r: &mut Reader<'_>) -> Result<Option<u32>> {
         r.u32(UNNAMED).map(buffered)
     }
@@ -106,7 +106,7 @@ impl Adapt<Option<u32>> for BufferId {
 /// 16 bits in every version, as Nicira's extensions have them.
 pub(crate) struct Port16;
 
-impl Adapt<PortNo> for Port16 {
+impl Encoding<PortNo> for Port16 {
     fn parse(r: &mut Reader<'_>) -> Result<PortNo> {
         r.u16("port").map(PortNo::from_u16)
     }
@@ -118,34 +118,38 @@ impl Adapt<PortNo> for Port16 {
 }
 
 /// A property that older versions lay out as fields which are always there.
-pub(crate) trait Sole: Choice {
+pub(crate) trait FixedFieldsProp: Choice {
     /// The fields; their default says nothing.
     type Fields: Codec + Default + PartialEq;
 
     /// The property.
-    fn of(fields: Self::Fields) -> Self;
+    fn from_fields(fields: Self::Fields) -> Self;
 
     /// The fields, if it is that property.
-    fn fields(&self) -> Option<&Self::Fields>;
+    fn as_fields(&self) -> Option<&Self::Fields>;
 }
 
 /// A list of properties as the fields of one of them; without it the fields say nothing.
-pub(crate) struct Flat;
+pub(crate) struct FixedFields;
 
-impl<T: Sole> Adapt<Vec<T>> for Flat {
+impl<T: FixedFieldsProp> Encoding<Vec<T>> for FixedFields {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<T>> {
         let fields = T::Fields::parse(r)?;
-        Ok(if fields == T::Fields::default() { vec![] } else { vec![T::of(fields)] })
+        Ok(if fields == T::Fields::default() { vec![] } else { vec![T::from_fields(fields)] })
     }
 
     fn encode(list: &Vec<T>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (version, mut sole) = (out.version(), None);
         for property in list {
-            match property.fields() {
+            match property.as_fields() {
                 Some(fields) if sole.is_none() => sole = Some(fields),
                 _ => {
                     property.code(version)?;
-                    return Err(EncodeError { what: T::WHAT, version, needs: Some(Version::V1_4) });
+                    return Err(EncodeError {
+                        what: T::TYPE_NAME,
+                        version,
+                        needs: Some(Version::V1_4),
+                    });
                 }
             }
         }

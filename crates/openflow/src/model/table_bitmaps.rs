@@ -2,7 +2,7 @@
 //!
 //! A name with a version at its end has another number in other versions.
 
-use super::codec::{Adapt, Codec};
+use super::codec::{Codec, Encoding};
 use super::reader::Reader;
 use super::rows::flags;
 use crate::{EncodeError, Encoder, Result};
@@ -106,9 +106,9 @@ flags! {
 }
 
 /// Fields in the 32 bits that 1.0 and 1.1 have for them.
-pub(crate) struct Narrow;
+pub(crate) struct TableFields32;
 
-impl Adapt<TableFields> for Narrow {
+impl Encoding<TableFields> for TableFields32 {
     fn parse(r: &mut Reader<'_>) -> Result<TableFields> {
         u32::parse(r).map(|bits| TableFields(bits.into()))
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::async_config::{AsyncConfig, AsyncProp};
 use super::codec::{Choice, ChoiceRow};
-use super::sample::{Rng, Rows, Sample};
+use super::random_values::{Rng, Rows, Sample};
 use super::*;
 use crate::{EncodeError, Encoder, PortNo, RawMessage, Version};
 
@@ -196,14 +196,14 @@ fn written(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> 
 
 /// The place of the row `name`.
 fn row<T: Choice>(name: &str) -> (&'static str, usize) {
-    (T::WHAT, T::ROWS.iter().position(|row| row.name == name).unwrap())
+    (T::TYPE_NAME, T::ROWS.iter().position(|row| row.name == name).unwrap())
 }
 
 /// The `n`th of the rows that `version` has, from the first again behind the last; now and then of all.
 fn nth<T: Choice>(n: u64, version: Version) -> (&'static str, usize) {
     let here = |at: &usize| n % 64 == 63 || (T::ROWS[*at].code)(version).is_some();
     let rows: Vec<_> = (0..T::ROWS.len()).filter(here).collect();
-    (T::WHAT, rows[usize::try_from(n).unwrap() % rows.len()])
+    (T::TYPE_NAME, rows[usize::try_from(n).unwrap() % rows.len()])
 }
 
 /// A message; `n` says which, so that each comes as often as the others, and so do actions and multiparts.
@@ -252,7 +252,7 @@ fn fit(message: &mut Message, version: Version, rng: &mut Rng) {
                 *field = Field::new(FieldId::UDP_SRC, u16::sample(rng).into()).into();
             }
         }
-        // Numbered by their place.
+        // FeatureBits by their place.
         Message::GroupMod(GroupMod { buckets, .. }) if version < Version::V1_5 => {
             for bucket in buckets {
                 bucket.bucket_id = BucketId::ALL;
@@ -310,35 +310,35 @@ fn difference(
 
 /// Every row of every set of alternatives: what they are, and the rows.
 pub(super) const ALL: &[(&str, &[ChoiceRow])] = &[
-    (Action::WHAT, Action::ROWS),
-    (AsyncProp::WHAT, AsyncProp::ROWS),
-    (BundleProp::WHAT, BundleProp::ROWS),
-    (BundleFeaturesProp::WHAT, BundleFeaturesProp::ROWS),
-    (ControllerStatusProp::WHAT, ControllerStatusProp::ROWS),
-    (EncapProp::WHAT, EncapProp::ROWS),
-    (FlowUpdate::WHAT, FlowUpdate::ROWS),
-    (BucketProp::WHAT, BucketProp::ROWS),
-    (GroupProp::WHAT, GroupProp::ROWS),
-    (HelloElement::WHAT, HelloElement::ROWS),
-    (Instruction::WHAT, Instruction::ROWS),
-    (LearnSrc::WHAT, LearnSrc::ROWS),
-    (LearnDst::WHAT, LearnDst::ROWS),
-    (Message::WHAT, Message::ROWS),
-    (MeterBand::WHAT, MeterBand::ROWS),
-    (MultipartRequest::WHAT, MultipartRequest::ROWS),
-    (MultipartReply::WHAT, MultipartReply::ROWS),
-    (NxCtTupleProp::WHAT, NxCtTupleProp::ROWS),
-    (NxCtProp::WHAT, NxCtProp::ROWS),
-    (Controller2Prop::WHAT, Controller2Prop::ROWS),
-    (PacketInProp::WHAT, PacketInProp::ROWS),
-    (PortProp::WHAT, PortProp::ROWS),
-    (PortModProp::WHAT, PortModProp::ROWS),
-    (PortStatsProp::WHAT, PortStatsProp::ROWS),
-    (QueueProp::WHAT, QueueProp::ROWS),
-    (QueueStatsProp::WHAT, QueueStatsProp::ROWS),
-    (RoleProp::WHAT, RoleProp::ROWS),
-    (TableModProp::WHAT, TableModProp::ROWS),
-    (TableFeatureProp::WHAT, TableFeatureProp::ROWS),
+    (Action::TYPE_NAME, Action::ROWS),
+    (AsyncProp::TYPE_NAME, AsyncProp::ROWS),
+    (BundleProp::TYPE_NAME, BundleProp::ROWS),
+    (BundleFeaturesProp::TYPE_NAME, BundleFeaturesProp::ROWS),
+    (ControllerStatusProp::TYPE_NAME, ControllerStatusProp::ROWS),
+    (EncapProp::TYPE_NAME, EncapProp::ROWS),
+    (FlowUpdate::TYPE_NAME, FlowUpdate::ROWS),
+    (BucketProp::TYPE_NAME, BucketProp::ROWS),
+    (GroupProp::TYPE_NAME, GroupProp::ROWS),
+    (HelloElement::TYPE_NAME, HelloElement::ROWS),
+    (Instruction::TYPE_NAME, Instruction::ROWS),
+    (LearnSrc::TYPE_NAME, LearnSrc::ROWS),
+    (LearnDst::TYPE_NAME, LearnDst::ROWS),
+    (Message::TYPE_NAME, Message::ROWS),
+    (MeterBand::TYPE_NAME, MeterBand::ROWS),
+    (MultipartRequest::TYPE_NAME, MultipartRequest::ROWS),
+    (MultipartReply::TYPE_NAME, MultipartReply::ROWS),
+    (NxCtTupleProp::TYPE_NAME, NxCtTupleProp::ROWS),
+    (NxCtProp::TYPE_NAME, NxCtProp::ROWS),
+    (Controller2Prop::TYPE_NAME, Controller2Prop::ROWS),
+    (PacketInProp::TYPE_NAME, PacketInProp::ROWS),
+    (PortProp::TYPE_NAME, PortProp::ROWS),
+    (PortModProp::TYPE_NAME, PortModProp::ROWS),
+    (PortStatsProp::TYPE_NAME, PortStatsProp::ROWS),
+    (QueueProp::TYPE_NAME, QueueProp::ROWS),
+    (QueueStatsProp::TYPE_NAME, QueueStatsProp::ROWS),
+    (RoleProp::TYPE_NAME, RoleProp::ROWS),
+    (TableModProp::TYPE_NAME, TableModProp::ROWS),
+    (TableFeatureProp::TYPE_NAME, TableFeatureProp::ROWS),
 ];
 
 /// Proves what is to be proved of one message; what of it could be said is added to `seen` and `met`.
@@ -425,7 +425,7 @@ fn what_was_once_written_and_not_read_again_is_refused() {
 #[test]
 fn texts_of_fields_without_a_row_and_of_headers_not_known_are_read() {
     let error = Action::list_from_text("push:oxm_7000_1[3]").unwrap_err();
-    assert!(error.what.contains("no bits that are known"), "{error}");
+    assert!(error.message.contains("no bits that are known"), "{error}");
     for line in ["encap(ethernet(property(0x77,0x0102)))", "output:UNSET"] {
         let read = Action::list_from_text(line).unwrap();
         assert_eq!(Action::list_to_text(&read), line);
@@ -473,10 +473,10 @@ fn actions_are_read_from_their_text() {
         assert!(!text.contains('{'), "{action:?} has no text of its own: {text}");
         let read = Action::list_from_text(&text).map(|list| Action::list_to_text(&list));
         if read.as_ref() == Ok(&text) {
-            agreed.insert((Action::WHAT, action.name()));
+            agreed.insert((Action::TYPE_NAME, action.name()));
             continue;
         }
-        let said = read.as_ref().map_or_else(|error| error.what.clone(), |_| String::new());
+        let said = read.as_ref().map_or_else(|error| error.message.clone(), |_| String::new());
         let reason = TEXTS.iter().position(|(name, what, _)| {
             (name.is_empty() || *name == action.name())
                 && if what.is_empty() { said.is_empty() } else { said.contains(what) }
@@ -494,6 +494,6 @@ fn actions_are_read_from_their_text() {
     let unmet: Vec<_> =
         (0..TEXTS.len()).filter(|at| !met.contains(at)).map(|at| TEXTS[at]).collect();
     assert_eq!(unmet, [], "exceptions that nothing needs");
-    let silent = Action::ROWS.iter().filter(|row| !agreed.contains(&(Action::WHAT, row.name)));
+    let silent = Action::ROWS.iter().filter(|row| !agreed.contains(&(Action::TYPE_NAME, row.name)));
     assert_eq!(silent.map(|row| row.name).collect::<Vec<_>>(), [""; 0], "actions that never agree");
 }

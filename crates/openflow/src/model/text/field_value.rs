@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::scan::{Piece, TextError};
+use super::token::{Piece, TextError};
 use crate::model::field::FieldFormat;
 use crate::{MacAddr, PortNo};
 
@@ -267,7 +267,7 @@ mod tests {
         bits: u32,
         text: &str,
     ) -> Result<(u128, Option<u128>), (usize, String)> {
-        parse(form, bits, Piece::of(text)).map_err(|e| (e.column, e.what))
+        parse(form, bits, Piece::of(text)).map_err(|e| (e.column, e.message))
     }
 
     #[test]

@@ -1,18 +1,18 @@
 //! Counters of rules in the places that 1.0 to 1.4 have for them, where all ones say that nobody counts. §5.8.
 
-use super::codec::{Adapt, Codec, Share};
+use super::codec::{Codec, Encoding, PartialEncoding};
 use super::oxs::{Elapsed, Stat, Stats};
 use super::reader::Reader;
 use crate::{EncodeError, Encoder, Result, Version};
 
 /// How long a rule has been there.
-pub(crate) struct Duration;
+pub(crate) struct DurationFields;
 
-impl Duration {
+impl DurationFields {
     const UNKNOWN: Elapsed = Elapsed { sec: u32::MAX, nsec: u32::MAX };
 }
 
-impl Share<Stats> for Duration {
+impl PartialEncoding<Stats> for DurationFields {
     fn parse(stats: &mut Stats, r: &mut Reader<'_>) -> Result<()> {
         stats.fields.extend(duration(r)?.map(Stat::Duration));
         Ok(())
@@ -26,9 +26,9 @@ impl Share<Stats> for Duration {
 }
 
 /// Packets and bytes of a rule, which has a [`Duration`] elsewhere.
-pub(crate) struct Counts;
+pub(crate) struct CountFields;
 
-impl Share<Stats> for Counts {
+impl PartialEncoding<Stats> for CountFields {
     fn parse(stats: &mut Stats, r: &mut Reader<'_>) -> Result<()> {
         let (packets, bytes) = packets_and_bytes(r)?;
         stats.fields.extend(packets.map(Stat::PacketCount));
@@ -43,12 +43,12 @@ impl Share<Stats> for Counts {
 }
 
 /// Packets, bytes and number of some rules.
-pub(crate) struct Sums;
+pub(crate) struct AggregateFields;
 
-impl Adapt<Stats> for Sums {
+impl Encoding<Stats> for AggregateFields {
     fn parse(r: &mut Reader<'_>) -> Result<Stats> {
         let mut stats = Stats::default();
-        Counts::parse(&mut stats, r)?;
+        CountFields::parse(&mut stats, r)?;
         stats.fields.extend(known(u32::parse(r)?, u32::MAX).map(Stat::FlowCount));
         Ok(stats)
     }
@@ -63,7 +63,7 @@ impl Adapt<Stats> for Sums {
 /// How long a rule has been there, if the switch tells.
 pub(super) fn duration(r: &mut Reader<'_>) -> Result<Option<Elapsed>> {
     let elapsed = Elapsed { sec: r.u32("duration_sec")?, nsec: r.u32("duration_nsec")? };
-    Ok(known(elapsed, Duration::UNKNOWN))
+    Ok(known(elapsed, DurationFields::UNKNOWN))
 }
 
 /// Packets and bytes of a rule, if the switch counts them.

@@ -4,7 +4,7 @@ use core::fmt::Write as _;
 use std::path::PathBuf;
 
 use super::codec::{Choice, ChoiceRow, NETRONOME, NICIRA, ONF};
-use super::random::ALL;
+use super::random_tests::ALL;
 use super::set_action::SET_ROWS;
 use super::{
     Action, ErrorNumbers, ErrorRow, FieldId, Instruction, MaskSupport, Message, MultipartReply,
@@ -102,7 +102,7 @@ fn errors(page: &mut String) {
         let kind = row.reason.kind();
         let kind = kind.name().map_or_else(|| kind.0.to_string(), str::to_owned);
         line(page, &format!("`{kind}` | `{}`", row.name), |version| {
-            Some(match row.form(version)? {
+            Some(match row.numbers(version)? {
                 ErrorNumbers::Standard(kind, code) => format!("{kind}, {code}"),
                 ErrorNumbers::Vendor(_, kind, code) => format!("NX {kind}, {code}"),
                 ErrorNumbers::Experimenter(id, code) => {
@@ -141,14 +141,22 @@ fn counts(page: &mut String) {
         Some(FieldId::ROWS.iter().filter(|row| row.since <= version).count().to_string())
     });
     line(page, "errors", |version| {
-        Some(ErrorRow::all().iter().filter(|row| row.form(version).is_some()).count().to_string())
+        Some(
+            ErrorRow::all().iter().filter(|row| row.numbers(version).is_some()).count().to_string(),
+        )
     });
 }
 
 /// Whether there is a table for it above those of properties.
 fn is_main(what: &str) -> bool {
-    [Message::WHAT, MultipartRequest::WHAT, MultipartReply::WHAT, Instruction::WHAT, Action::WHAT]
-        .contains(&what)
+    [
+        Message::TYPE_NAME,
+        MultipartRequest::TYPE_NAME,
+        MultipartReply::TYPE_NAME,
+        Instruction::TYPE_NAME,
+        Action::TYPE_NAME,
+    ]
+    .contains(&what)
 }
 
 fn page() -> String {

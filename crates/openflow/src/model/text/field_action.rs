@@ -1,9 +1,9 @@
 //! Actions on fields as text: `set_field:10.0.0.1->ip_src`, `move:reg0[0..7]->reg1[8..15]`, `push:reg0[]`.
 
 use super::action::Packets;
-use super::form::{self, hex, ones};
+use super::field_value::{self, hex, ones};
 use super::matching::{bit_range, field_of, print_value, read_value};
-use super::scan::{Int, Pair, Piece, TextError};
+use super::token::{Int, Pair, Piece, TextError};
 use crate::PortNo;
 use crate::model::field::{FieldFormat, VID_PRESENT};
 use crate::model::{
@@ -238,7 +238,7 @@ fn set(
         FieldId::VLAN_VID => (FieldFormat::Decimal, 12),
         _ => (row.form, u32::from(row.bits).saturating_add(shift)),
     };
-    let (n, mask) = form::parse(form, bits, value)?;
+    let (n, mask) = field_value::parse(form, bits, value)?;
     if mask.is_some() {
         return Err(value.fault("takes no mask; `set_field` does"));
     }
@@ -272,7 +272,7 @@ fn set_field(pair: &Pair<'_>) -> Result<Action, TextError> {
 fn print_set_field(field: &Oxm) -> String {
     let value = match field {
         Oxm::Field(it) if it.id.canonical() == FieldId::VLAN_VID && it.mask.is_some() => {
-            form::print(FieldFormat::Hex, 13, it.value, it.mask)
+            field_value::print(FieldFormat::Hex, 13, it.value, it.mask)
         }
         _ => print_value(field),
     };
@@ -288,7 +288,7 @@ pub(crate) fn load(pair: &Pair<'_>) -> Result<Vec<Action>, TextError> {
         // Whoever loads an address may write it as one.
         Err(fault) => {
             let row = dst.id.row().filter(|row| u32::from(row.bits) == dst.count);
-            let read = row.map(|row| form::parse(row.form, dst.count, value));
+            let read = row.map(|row| field_value::parse(row.form, dst.count, value));
             read.and_then(Result::ok).filter(|read| read.1.is_none()).ok_or(fault)?.0
         }
     };
@@ -408,7 +408,7 @@ fn members<'a>(
         let len = inside.text().trim_end_matches(']').len();
         inside.sub(0, len)
     });
-    let ports: Result<_, _> = members.commas().map(|port| form::port(port.trim())).collect();
+    let ports: Result<_, _> = members.commas().map(|port| field_value::port(port.trim())).collect();
     let front = before.commas().map(Piece::trim).filter(|part| !part.is_empty()).collect();
     Ok((front, ports?))
 }

@@ -8,12 +8,12 @@ pub struct TextError {
     /// Where in the line: characters, the first being 1.
     pub column: usize,
     /// What is wrong there.
-    pub what: String,
+    pub message: String,
 }
 
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "column {}: {}", self.column, self.what)
+        write!(f, "column {}: {}", self.column, self.message)
     }
 }
 
@@ -25,7 +25,7 @@ pub fn caret(line: &str, error: &TextError) -> String {
     let indent = line.chars().take(error.column.saturating_sub(1));
     let indent: String = indent.map(|c| if c == '\t' { c } else { ' ' }).collect();
     let beyond = error.column.saturating_sub(1).saturating_sub(line.chars().count());
-    format!("{line}\n{indent}{}^ {}", " ".repeat(beyond), error.what)
+    format!("{line}\n{indent}{}^ {}", " ".repeat(beyond), error.message)
 }
 
 /// What stands between the words of a list.
@@ -56,14 +56,14 @@ impl<'a> Piece<'a> {
     }
 
     /// Names a fault at the start of the part.
-    pub(crate) fn fault(self, what: impl Into<String>) -> TextError {
+    pub(crate) fn fault(self, message: impl Into<String>) -> TextError {
         let before = self.line.get(..self.from).unwrap_or_default();
-        TextError { column: before.chars().count().saturating_add(1), what: what.into() }
+        TextError { column: before.chars().count().saturating_add(1), message: message.into() }
     }
 
     /// Names a fault behind the part.
-    pub(crate) fn fault_behind(self, what: impl Into<String>) -> TextError {
-        Self { from: self.to, ..self }.fault(what)
+    pub(crate) fn fault_behind(self, message: impl Into<String>) -> TextError {
+        Self { from: self.to, ..self }.fault(message)
     }
 
     /// The part of this part from byte `from` up to byte `to`, both at the edges of characters.
@@ -127,7 +127,7 @@ impl<'a> Piece<'a> {
             return Err(if at == 0 {
                 whole
             } else {
-                self.behind(text.len() - digits.len() + at).fault(whole.what)
+                self.behind(text.len() - digits.len() + at).fault(whole.message)
             });
         }
         if digits.is_empty() {
@@ -396,14 +396,14 @@ mod tests {
 
     #[test]
     fn the_caret_stands_under_the_column() {
-        let error = TextError { column: 4, what: "odd".into() };
+        let error = TextError { column: 4, message: "odd".into() };
         assert_eq!(caret("ab\tcd", &error), "ab\tcd\n  \t^ odd");
         assert_eq!(caret("a", &TextError { column: 3, ..error }), "a\n  ^ odd");
     }
 
     #[test]
     fn numbers_are_decimal_or_hex() {
-        let number = |text| Piece::of(text).number(255).map_err(|e| (e.column, e.what));
+        let number = |text| Piece::of(text).number(255).map_err(|e| (e.column, e.message));
         assert_eq!(number("0x1F"), Ok(31));
         assert_eq!(number("255"), Ok(255));
         assert_eq!(number("256"), Err((1, "256 is over 255".into())));
