@@ -17,7 +17,7 @@ mod watch;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{Action, DatapathId, Ethernet, SwitchFeatures, PacketIn, PacketOut, PortNo};
+use sluice_openflow::{Action, DatapathId, Ethernet, PacketIn, PacketOut, PortNo, SwitchFeatures};
 use sluice_sdk::view::{Fact, HostId, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
