@@ -20,7 +20,7 @@ impl MultipartType {
     pub const DESC: Self = Self(0);
     /// Rules, one by one; `FLOW_DESC` in 1.5.
     pub const FLOW: Self = Self(1);
-    /// AggregateFields over rules.
+    /// Sums over flow entries.
     pub const AGGREGATE: Self = Self(2);
     /// Tables.
     pub const TABLE: Self = Self(3);

@@ -362,7 +362,7 @@ pub(crate) fn encode_tlv_with(
 /// The number of what says `kind`, and perhaps that an experimenter's identity and type of 32 bits each follow.
 ///
 /// Where `T` has a row for the number of [`NICIRA`], [`ONF`] or [`NETRONOME`], `identity << 32 | type`, both are taken
-/// from `r`, with the `pad` bytes behind them. All else is left to the row of experimenter_code.
+/// from `r`, with the `pad` bytes behind them. All else is left to the row of experimenters.
 pub(crate) fn experimenter_code<T: Choice>(
     kind: u16,
     is_experimenter: bool,

@@ -15,7 +15,7 @@ use crate::{EncodeError, Encoder, PortNo, Result};
 choice! {
     /// More of a bucket. OpenFlow 1.5.0 §7.3.4.3.
     pub enum BucketProp: "bucket property" {
-        /// PartialEncoding of the packets, in a group that selects.
+        /// Share of the packets, in a group that selects.
         Weight "weight" {
             /// Compared with the weights of the others.
             weight: u16,

@@ -252,7 +252,7 @@ fn fit(message: &mut Message, version: Version, rng: &mut Rng) {
                 *field = Field::new(FieldId::UDP_SRC, u16::sample(rng).into()).into();
             }
         }
-        // FeatureBits by their place.
+        // Numbered by their place.
         Message::GroupMod(GroupMod { buckets, .. }) if version < Version::V1_5 => {
             for bucket in buckets {
                 bucket.bucket_id = BucketId::ALL;

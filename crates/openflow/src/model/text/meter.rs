@@ -119,7 +119,7 @@ fn fill(band: &mut MeterBand, pair: &Pair<'_>) -> Result<(), TextError> {
         ) => *burst_size = pair.int()?,
         (MeterBand::DscpRemark { prec_level, .. }, "prec_level") => *prec_level = pair.int()?,
         (MeterBand::Experimenter { experimenter, .. }, "experimenter") => {
-            *experimenter = pair.int()?
+            *experimenter = pair.int()?;
         }
         (MeterBand::Experimenter { data: bytes, .. }, "data")
         | (MeterBand::Other { body: bytes, .. }, "body") => {
