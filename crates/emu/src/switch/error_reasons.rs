@@ -109,7 +109,8 @@ error_reasons! {
 
 /// The reason in words that `version` has: its own if it can, else what comes closest.
 pub(crate) fn for_version(version: Version, reason: ErrorReason) -> ErrorReason {
-    let is_expressible = |it: ErrorReason| matches!(it.numbers(version), Ok(ErrorNumbers::Standard(..)));
+    let is_expressible =
+        |it: ErrorReason| matches!(it.numbers(version), Ok(ErrorNumbers::Standard(..)));
     if is_expressible(reason) {
         return reason;
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use sluice_openflow::model::{
-    MeterBand, MeterBandStats, BandTypes, MeterCapabilities, MeterCommand, MeterDesc, MeterFeatureFlags,
-    MeterFeatures, MeterFlags, MeterId, MeterMod, MeterStats,
+    BandTypes, MeterBand, MeterBandStats, MeterCapabilities, MeterCommand, MeterDesc,
+    MeterFeatureFlags, MeterFeatures, MeterFlags, MeterId, MeterMod, MeterStats,
 };
 use sluice_openflow::{ErrorReason, FlowRemovedReason, Version};
 

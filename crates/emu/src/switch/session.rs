@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use sluice_openflow::model::{MultipartFlags, QueueGetConfigReply, Role, RoleRequest, TableMod};
 use sluice_openflow::{
-    ActionBits, Capabilities, Encoder, ErrorReason, SwitchFeatures, FlowRemovedReason, Hello, Message,
-    MessageType, PacketInReason, PortNo, PortReason, PortStatus, RawMessage, SwitchConfig, Version,
-    Versions, split_message,
+    ActionBits, Capabilities, Encoder, ErrorReason, FlowRemovedReason, Hello, Message, MessageType,
+    PacketInReason, PortNo, PortReason, PortStatus, RawMessage, SwitchConfig, SwitchFeatures,
+    Version, Versions, split_message,
 };
 use sluice_proto::SessionError;
 
