@@ -3,8 +3,9 @@
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{
-    EncodeError, Encoder, FlowRemoved, HEADER_LEN, Hello, HelloElement, Message, MessageType, Port,
-    PortStatus, RawMessage, Result, RoleRequest, SwitchConfig, SwitchFeatures, Version, Versions,
+    EncodeError, Encoder, Features, FlowRemoved, HEADER_LEN, Hello, HelloElement, Message,
+    MessageType, Port, PortStatus, RawMessage, Result, RoleRequest, SwitchConfig, Version,
+    Versions,
 };
 
 /// Reads all that follows the header of `msg`.
@@ -30,7 +31,7 @@ macro_rules! bodies {
 }
 
 bodies! {
-    SwitchFeatures = "features_reply";
+    Features = "features_reply";
     FlowRemoved = "flow_removed";
     Hello = "hello";
     PortStatus = "port_status";
@@ -38,7 +39,7 @@ bodies! {
     SwitchConfig = "switch_config";
 }
 
-impl SwitchFeatures {
+impl Features {
     /// Whether `version` tells the ports here; else `PORT_DESC` does.
     pub const fn has_ports(version: Version) -> bool {
         version.0 < Version::V1_3.0
@@ -83,7 +84,7 @@ impl Encoder<'_> {
     ///
     /// # Errors
     /// Names what the version cannot say.
-    pub fn features_reply(&mut self, xid: u32, f: &SwitchFeatures) -> Result<(), EncodeError> {
+    pub fn features_reply(&mut self, xid: u32, f: &Features) -> Result<(), EncodeError> {
         self.message_with_xid(MessageType::FEATURES_REPLY, xid, |out| f.encode(out))
     }
 

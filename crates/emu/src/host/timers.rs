@@ -5,31 +5,31 @@ use std::collections::BinaryHeap;
 use std::net::IpAddr;
 use std::time::Instant;
 
-use super::tcp::TcpKey;
+use super::tcp::Key;
 
 /// What time it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
     /// Asks for a neighbour again, or gives it up.
-    NeighbourState(IpAddr),
+    Neighbour(IpAddr),
     /// A ping is lost.
     Ping(u16),
     /// The next packet of a stream.
     Stream(u32),
     /// A segment is sent again, or a closed connection is forgotten.
-    Tcp(TcpKey),
+    Tcp(Key),
 }
 
 /// Timers in the order of their times; equal ones in the order in which they were set.
 ///
 /// None is ever taken back: whose time has come looks whether it still matters.
 #[derive(Debug, Default)]
-pub(super) struct TimerQueue {
+pub(super) struct Timers {
     heap: BinaryHeap<Reverse<(Instant, u64, Timer)>>,
     n_set: u64,
 }
 
-impl TimerQueue {
+impl Timers {
     pub(super) fn set(&mut self, at: Instant, timer: Timer) {
         self.n_set += 1;
         self.heap.push(Reverse((at, self.n_set, timer)));

@@ -7,61 +7,61 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::wiring::Wiring;
-use super::{LoopCounters, PathsConfig};
+use super::{Heard, Plan};
 
 /// Longest latency that is told from longer ones, nanoseconds.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
 /// What was measured.
 #[derive(Debug, Clone)]
-pub struct PathsReport {
+pub struct Report {
     /// Switches and hosts of the network, and switches on a way.
     pub switches: usize,
     /// Hosts.
     pub hosts: usize,
     /// Switches on a way that was asked for.
-    pub path_len: usize,
+    pub way_len: usize,
     /// Ways that were asked for at a time.
     pub window: usize,
     /// Each loop that counts.
-    pub loops: Vec<LoopResult>,
+    pub loops: Vec<LoopFigures>,
     /// From the packet that asks to the end of the turn in which all was there.
     pub latency_ns: Histogram<u64>,
 }
 
 /// One loop.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct LoopResult {
+pub struct LoopFigures {
     /// Ways that were loaded, a second.
-    pub paths_per_second: f64,
+    pub ways: f64,
     /// Rules that were written, a second.
-    pub flow_entries_per_second: f64,
+    pub rules: f64,
     /// Ports that frames were sent out of, a second.
-    pub packet_outs_per_second: f64,
+    pub frames: f64,
     /// Ways that took too long, or never were there.
     pub lost: u64,
     /// Share of one processor that the generator used, 0 to 1.
-    pub cpu_share: f64,
+    pub processor: f64,
 }
 
 /// As JSON: a contract with scripts.
 #[derive(Serialize)]
-struct JsonReport<'a> {
+struct Document<'a> {
     schema: &'static str,
     switches: usize,
     hosts: usize,
-    path_len: usize,
+    way_len: usize,
     window: usize,
-    paths_per_second: f64,
-    flow_entries_per_second: f64,
+    ways_per_second: f64,
+    rules_per_second: f64,
     lost: u64,
-    cpu_share: f64,
-    latency_ns: JsonLatency,
-    loops: &'a [LoopResult],
+    processor: f64,
+    latency_ns: LatencyDocument,
+    loops: &'a [LoopFigures],
 }
 
 #[derive(Serialize)]
-struct JsonLatency {
+struct LatencyDocument {
     count: u64,
     p50: u64,
     p90: u64,
@@ -69,38 +69,32 @@ struct JsonLatency {
     max: u64,
 }
 
-impl PathsReport {
-    pub(super) fn new(config: &PathsConfig, wiring: &Wiring) -> Self {
+impl Report {
+    pub(super) fn new(plan: &Plan, wiring: &Wiring) -> Self {
         Self {
-            switches: config.topology.switches.len(),
+            switches: plan.topology.switches.len(),
             hosts: wiring.hosts().len(),
-            path_len: wiring.path_len(),
-            window: config.window,
+            way_len: wiring.way_len(),
+            window: plan.window,
             loops: vec![],
             latency_ns: histogram(),
         }
     }
 
-    pub(super) fn add(
-        &mut self,
-        counters: LoopCounters,
-        lost: u64,
-        time: Duration,
-        used: Duration,
-    ) {
+    pub(super) fn add(&mut self, heard: Heard, lost: u64, time: Duration, used: Duration) {
         let per_second = |n: u64| rate(n, time);
-        self.loops.push(LoopResult {
-            paths_per_second: per_second(counters.paths),
-            flow_entries_per_second: per_second(counters.flow_entries),
-            packet_outs_per_second: per_second(counters.packet_outs),
+        self.loops.push(LoopFigures {
+            ways: per_second(heard.ways),
+            rules: per_second(heard.rules),
+            frames: per_second(heard.frames),
             lost,
-            cpu_share: used.as_secs_f64() / time.as_secs_f64().max(1e-9),
+            processor: used.as_secs_f64() / time.as_secs_f64().max(1e-9),
         });
-        let added = self.latency_ns.add(counters.latency_ns);
+        let added = self.latency_ns.add(heard.latency_ns);
         debug_assert!(added.is_ok(), "both have the same bounds");
     }
 
-    fn mean(&self, of: impl Fn(&LoopResult) -> f64) -> f64 {
+    fn mean(&self, of: impl Fn(&LoopFigures) -> f64) -> f64 {
         let count = u32::try_from(self.loops.len()).unwrap_or(u32::MAX);
         self.loops.iter().map(of).sum::<f64>() / f64::from(count.max(1))
     }
@@ -113,17 +107,17 @@ impl PathsReport {
     /// All of it as JSON.
     pub fn to_json(&self) -> String {
         let latency = |share| self.latency_ns.value_at_quantile(share);
-        let document = JsonReport {
-            schema: "sluice-paths/2",
+        let document = Document {
+            schema: "sluice-paths/1",
             switches: self.switches,
             hosts: self.hosts,
-            path_len: self.path_len,
+            way_len: self.way_len,
             window: self.window,
-            paths_per_second: self.mean(|figures| figures.paths_per_second),
-            flow_entries_per_second: self.mean(|figures| figures.flow_entries_per_second),
+            ways_per_second: self.mean(|figures| figures.ways),
+            rules_per_second: self.mean(|figures| figures.rules),
             lost: self.lost(),
-            cpu_share: self.mean(|figures| figures.cpu_share),
-            latency_ns: JsonLatency {
+            processor: self.mean(|figures| figures.processor),
+            latency_ns: LatencyDocument {
                 count: self.latency_ns.len(),
                 p50: latency(0.5),
                 p90: latency(0.9),
@@ -150,18 +144,18 @@ pub(super) fn histogram() -> Histogram<u64> {
     }
 }
 
-impl fmt::Display for PathsReport {
+impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { switches, hosts, path_len, window, .. } = self;
+        let Self { switches, hosts, way_len, window, .. } = self;
         let us = |share| Duration::from_nanos(self.latency_ns.value_at_quantile(share));
         writeln!(
             f,
-            "network     {switches} switches, {hosts} hosts; {path_len} switches on a way, {window} asked for at a time"
+            "network     {switches} switches, {hosts} hosts; {way_len} switches on a way, {window} asked for at a time"
         )?;
-        writeln!(f, "ways/s      {:.0}", self.mean(|figures| figures.paths_per_second))?;
-        writeln!(f, "rules/s     {:.0}", self.mean(|figures| figures.flow_entries_per_second))?;
+        writeln!(f, "ways/s      {:.0}", self.mean(|figures| figures.ways))?;
+        writeln!(f, "rules/s     {:.0}", self.mean(|figures| figures.rules))?;
         writeln!(f, "latency     p50 {:.1?}, p90 {:.1?}, p99 {:.1?}", us(0.5), us(0.9), us(0.99))?;
         writeln!(f, "lost        {}", self.lost())?;
-        writeln!(f, "generator   {:.2} of a core", self.mean(|figures| figures.cpu_share))
+        writeln!(f, "generator   {:.2} of a core", self.mean(|figures| figures.processor))
     }
 }

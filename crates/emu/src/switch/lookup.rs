@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::fields::{FieldMask, NormalizedMatch, PacketFields};
+use super::fields::{Fields, Mask, Pattern};
 
 /// Places of rules by the values of the bits that count.
 type Subtable = HashMap<Arc<[u128]>, usize>;
@@ -14,20 +14,20 @@ type Subtable = HashMap<Arc<[u128]>, usize>;
 /// A packet costs one hash for each pair of priority and mask above the rule that it matches, however many rules there
 /// are. Rules of one priority that both match, which the specification leaves open, are tried in the order of their masks.
 #[derive(Debug, Default)]
-pub(crate) struct FlowLookup {
-    subtables: BTreeMap<(Reverse<u16>, FieldMask), Subtable>,
+pub(crate) struct Lookup {
+    subtables: BTreeMap<(Reverse<u16>, Mask), Subtable>,
     scratch: Vec<u128>,
 }
 
-impl FlowLookup {
+impl Lookup {
     /// Notes that the rule at `place` has `priority` and `pattern`; no other has.
-    pub(crate) fn insert(&mut self, priority: u16, pattern: &NormalizedMatch, place: usize) {
+    pub(crate) fn insert(&mut self, priority: u16, pattern: &Pattern, place: usize) {
         let key = (Reverse(priority), pattern.mask.clone());
         self.subtables.entry(key).or_default().insert(pattern.values.clone(), place);
     }
 
     /// Forgets the rule with `priority` and `pattern`.
-    pub(crate) fn remove(&mut self, priority: u16, pattern: &NormalizedMatch) {
+    pub(crate) fn remove(&mut self, priority: u16, pattern: &Pattern) {
         let key = (Reverse(priority), pattern.mask.clone());
         if let Some(subtable) = self.subtables.get_mut(&key) {
             subtable.remove(&pattern.values);
@@ -38,20 +38,16 @@ impl FlowLookup {
     }
 
     /// The rule with just this priority and pattern.
-    pub(crate) fn exact(&self, priority: u16, pattern: &NormalizedMatch) -> Option<usize> {
+    pub(crate) fn exact(&self, priority: u16, pattern: &Pattern) -> Option<usize> {
         let key = (Reverse(priority), pattern.mask.clone());
         self.subtables.get(&key)?.get(&pattern.values).copied()
     }
 
     /// The rule of the highest priority that matches.
-    pub(crate) fn find(&mut self, fields: &PacketFields) -> Option<usize> {
+    pub(crate) fn find(&mut self, fields: &Fields) -> Option<usize> {
         let Self { subtables, scratch } = self;
         subtables.iter().find_map(|((_, mask), subtable)| {
-            if mask.extract(fields, scratch) {
-                subtable.get(scratch.as_slice()).copied()
-            } else {
-                None
-            }
+            if mask.of(fields, scratch) { subtable.get(scratch.as_slice()).copied() } else { None }
         })
     }
 }

@@ -6,16 +6,16 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopologyError {
     /// Where it is.
-    pub location: ErrorLocation,
+    pub at: Where,
     /// What is wrong.
-    pub kind: TopologyErrorKind,
+    pub fault: Fault,
 }
 
 /// Where something is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ErrorLocation {
+pub enum Where {
     /// In the whole of it.
-    Everything,
+    Whole,
     /// In a line of the file, from 1.
     Line(u32),
     /// In an entry of a list of the file: the list and which one, from 1.
@@ -26,7 +26,7 @@ pub enum ErrorLocation {
 
 /// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TopologyErrorKind {
+pub enum Fault {
     /// There is no shape of this name.
     UnknownShape(String),
     /// There is no such argument, or one too many.
@@ -37,16 +37,16 @@ pub enum TopologyErrorKind {
         of: String,
     },
     /// An argument of a shape is not there.
-    MissingArgument {
+    NotGiven {
         /// Its name.
         name: &'static str,
         /// Of what it is the number.
         of: &'static str,
     },
     /// An attribute or a key is not there.
-    MissingElement(&'static str),
+    Missing(&'static str),
     /// This is no value of that.
-    InvalidValue(&'static str, String),
+    NotA(&'static str, String),
     /// An argument of a shape is below the least that makes sense.
     TooFew {
         /// Its name.
@@ -64,66 +64,64 @@ pub enum TopologyErrorKind {
         max: usize,
     },
     /// Two nodes have this name, or two switches this datapath id.
-    Duplicate(String),
+    Twice(String),
     /// A link names a node that is not there.
     UnknownNode(String),
     /// A host has no link to a switch, or a second one.
-    HostLinkCount(String),
+    HostLinks(String),
     /// A node of a kind that no controller serves.
-    NotOpenFlow(String),
+    NoSwitch(String),
     /// The file is not what its name says, in the words of who read it.
     Malformed(String),
     /// Its name ends unlike those of all files that are known.
-    UnknownFileType(String),
+    UnknownFile(String),
 }
 
-impl TopologyErrorKind {
+impl Fault {
     pub(super) fn whole(self) -> TopologyError {
-        TopologyError { location: ErrorLocation::Everything, kind: self }
+        TopologyError { at: Where::Whole, fault: self }
     }
 
-    pub(super) fn at(self, location: ErrorLocation) -> TopologyError {
-        TopologyError { location, kind: self }
+    pub(super) fn at(self, at: Where) -> TopologyError {
+        TopologyError { at, fault: self }
     }
 }
 
 impl fmt::Display for TopologyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.location {
-            ErrorLocation::Everything => {}
-            ErrorLocation::Line(line) => write!(f, "line {line}: ")?,
-            ErrorLocation::Entry(list, n) => write!(f, "{list}, entry {n}: ")?,
-            ErrorLocation::Argument(name) => write!(f, "{name}: ")?,
+        match &self.at {
+            Where::Whole => {}
+            Where::Line(line) => write!(f, "line {line}: ")?,
+            Where::Entry(list, n) => write!(f, "{list}, entry {n}: ")?,
+            Where::Argument(name) => write!(f, "{name}: ")?,
         }
-        self.kind.fmt(f)
+        self.fault.fmt(f)
     }
 }
 
-impl fmt::Display for TopologyErrorKind {
+impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownShape(name) => {
                 write!(f, "no shape is called {name:?}; there are ")?;
-                super::shape_text::names(f)
+                super::text::names(f)
             }
             Self::UnknownArgument { text, of } => write!(f, "{text:?} is no number of {of}"),
-            Self::MissingArgument { name, of } => {
-                write!(f, "{name}, the number of {of}, is not given")
-            }
-            Self::MissingElement(what) => write!(f, "there is no {what}"),
-            Self::InvalidValue(what, text) => write!(f, "{text:?} is not {what}"),
+            Self::NotGiven { name, of } => write!(f, "{name}, the number of {of}, is not given"),
+            Self::Missing(what) => write!(f, "there is no {what}"),
+            Self::NotA(what, text) => write!(f, "{text:?} is not {what}"),
             Self::TooFew { name, of, min } => {
                 write!(f, "{name}, the number of {of}, is {min} at least")
             }
             Self::TooMany { what, max } => write!(f, "more than {max} {what}"),
-            Self::Duplicate(name) => write!(f, "{name} is there twice"),
+            Self::Twice(name) => write!(f, "{name} is there twice"),
             Self::UnknownNode(name) => write!(f, "there is no node {name:?}"),
-            Self::HostLinkCount(name) => {
+            Self::HostLinks(name) => {
                 write!(f, "host {name} needs exactly one link, and that to a switch")
             }
-            Self::NotOpenFlow(name) => write!(f, "{name} is a node that no controller serves"),
+            Self::NoSwitch(name) => write!(f, "{name} is a node that no controller serves"),
             Self::Malformed(why) => f.write_str(why),
-            Self::UnknownFileType(name) => {
+            Self::UnknownFile(name) => {
                 write!(f, "{name} ends neither in .mn (MiniEdit) nor in .graphml or .xml (GraphML)")
             }
         }

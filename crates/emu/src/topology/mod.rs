@@ -1,19 +1,19 @@
 //! Which switches, hosts and links there are: by shape, as Mininet names them, or from a file.
 
-mod builder;
+mod build;
 mod error;
 mod graphml;
 mod miniedit;
-mod shape_text;
 mod shapes;
+mod text;
 
 use sluice_openflow::{DatapathId, MacAddr, PortNo};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::link::LinkImpairments;
+use crate::link::Settings;
 
-pub use builder::{NodeRef, TopologyBuilder};
-pub use error::{ErrorLocation, TopologyError, TopologyErrorKind};
+pub use build::{Builder, Node};
+pub use error::{Fault, TopologyError, Where};
 
 /// Switches of one network.
 pub const SWITCHES_MAX: usize = 20_000;
@@ -40,7 +40,7 @@ pub struct Topology {
     /// Hosts, in the order in which they were added.
     pub hosts: Vec<HostNode>,
     /// Links between switches.
-    pub links: Vec<TopologyLink>,
+    pub links: Vec<Link>,
 }
 
 /// A switch of a [`Topology`].
@@ -66,25 +66,25 @@ pub struct HostNode {
     /// Its link-local address, made from the MAC. RFC 4291 appendix A.
     pub ipv6: Ipv6Addr,
     /// Where it is attached.
-    pub port: PortRef,
+    pub at: Place,
     /// How its link carries frames, each way.
-    pub impairments: LinkImpairments,
+    pub shape: Settings,
 }
 
 /// A link between two switches, or two ports of one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TopologyLink {
+pub struct Link {
     /// Where it begins.
-    pub a: PortRef,
+    pub a: Place,
     /// Where it ends.
-    pub b: PortRef,
+    pub b: Place,
     /// How it carries frames, each way.
-    pub impairments: LinkImpairments,
+    pub shape: Settings,
 }
 
 /// A port of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PortRef {
+pub struct Place {
     /// Index of the switch in [`Topology::switches`].
     pub switch: usize,
     /// The port, from 1.
@@ -97,7 +97,7 @@ impl Topology {
     /// # Errors
     /// An unknown shape, an argument that is missing, no number, too small, too large, or one too many.
     pub fn from_text(text: &str) -> Result<Self, TopologyError> {
-        shape_text::parse(text)
+        text::parse(text)
     }
 
     /// The network that a file of `MiniEdit` (`.mn`) or a `GraphML` file (`.graphml`, `.xml`) describes; `name` is
@@ -108,26 +108,24 @@ impl Topology {
     /// links that cannot be.
     pub fn from_file(name: &str, contents: &str) -> Result<Self, TopologyError> {
         if contents.len() > FILE_LEN_MAX {
-            return Err(TopologyErrorKind::TooMany { what: "bytes", max: FILE_LEN_MAX }.whole());
+            return Err(Fault::TooMany { what: "bytes", max: FILE_LEN_MAX }.whole());
         }
         match name.rsplit_once('.').map(|(_, extension)| extension) {
             Some("mn") => miniedit::parse(contents),
             Some("graphml" | "xml") => graphml::parse(contents),
-            _ => Err(TopologyErrorKind::UnknownFileType(name.into()).whole()),
+            _ => Err(Fault::UnknownFile(name.into()).whole()),
         }
     }
 
     /// Gives every link, those of hosts included, the same shape.
-    pub fn set_impairments(&mut self, impairments: LinkImpairments) {
-        let hosts = self.hosts.iter_mut().map(|host| &mut host.impairments);
-        hosts
-            .chain(self.links.iter_mut().map(|link| &mut link.impairments))
-            .for_each(|s| *s = impairments);
+    pub fn set_shape(&mut self, shape: Settings) {
+        let hosts = self.hosts.iter_mut().map(|host| &mut host.shape);
+        hosts.chain(self.links.iter_mut().map(|link| &mut link.shape)).for_each(|s| *s = shape);
     }
 }
 
 /// The link-local address that a station with `mac` gives itself. RFC 4291 appendix A.
-pub fn link_local_address(mac: MacAddr) -> Ipv6Addr {
+pub fn link_local(mac: MacAddr) -> Ipv6Addr {
     let bits = mac.to_u64();
     let (vendor, own) = (u128::from(bits >> 24), u128::from(bits & 0xff_ffff));
     Ipv6Addr::from(0xfe80 << 112 | (vendor ^ 0x2_0000) << 40 | 0xff_fe00_0000 | own)
