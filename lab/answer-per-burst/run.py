@@ -6,4 +6,4 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import lab
 
 patch = str(pathlib.Path(__file__).resolve().parent / "end-of-turn.patch")
-lab.compare_variants("answer-per-burst", [("end of the turn", lab.variant("end-of-turn", patch))], lab.HOSTS)
+lab.compare_variants("answer-per-burst", [("end of the iteration", lab.variant("end-of-turn", patch))], lab.HOSTS)

@@ -16,7 +16,7 @@ import network
 
 SWITCHES, DELAYS = (1, 4, 8), (5, 50, 100, 300, 500)
 ROUNDS = lab.rounds(5)
-ADDRESSES = {"known": "known", "proxy": "asked of the controller", "host": "asked of the other host"}
+ADDRESSES = {"known": "known", "proxy": "ARP, answered by the controller", "host": "ARP, answered by the other host"}
 SERVER = """
 import socket
 server = socket.create_server(("10.0.0.2", 80))
@@ -51,9 +51,9 @@ def asked(controller):
     time.sleep(1.3)
     counts = controller.metrics()
     return {
-        "loaded": counts["forwarding_paths_installed_total"],
-        "waited": counts["forwarding_packets_during_installation_total"],
-        "arp": counts["hosts_answered_total"] + counts["forwarding_floods_total"],
+        "loaded": counts["forwarding_paths"],
+        "waited": counts["forwarding_waited"],
+        "arp": counts["hosts_answered"] + counts["forwarding_floods"],
     }
 
 
@@ -119,11 +119,11 @@ def real():
 def load():
     """Both halves by (addresses, both directions, switches): delay, milliseconds, times that ways were loaded, frames about
     flows, and about addresses."""
-    found = {"model": {}, "real": {}}
+    found = {"emulated": {}, "real": {}}
     for row in csv.DictReader((HERE / "data/model.csv").open()):
         key = (row["addresses"], row["both_directions"] == "true", int(row["switches"]))
         point = tuple(float(row[name]) for name in ("delay_ms", "took_ms", "loaded", "asked_tcp", "asked_arp"))
-        found["model"].setdefault(key, []).append(point)
+        found["emulated"].setdefault(key, []).append(point)
     for row in json.loads((HERE / "data/real.json").read_text())["connections"]:
         key = (row["addresses"], row["both_directions"], row["switches"])
         asked = row["loaded"] + row["waited"]
@@ -138,12 +138,12 @@ def draw(found):
     def lines(keys, column):
         made = []
         for label, key in keys:
-            for kind in ("real", "model"):
+            for kind in ("real", "emulated"):
                 points = [(p[0], p[column]) for p in found[kind].get(key, [])]
                 name = label if kind == "real" else f"{label}, model"
                 if points:
                     made.append(figure.Line(
-                        name, points, like=label if kind == "model" else None, dashed=kind == "model", marks=kind == "real",
+                        name, points, like=label if kind == "emulated" else None, dashed=kind == "emulated", marks=kind == "real",
                     ))
         return made
 
@@ -163,7 +163,7 @@ def draw(found):
     by_switches("connect.svg", "Until a TCP connection stands, addresses known",
                 lambda: figure.Axis("median", "ms", high=2500), 1)
     by_switches("asked.svg", "How often the controller loads ways for a TCP connection, addresses known",
-                lambda: figure.Axis("ways loaded for each connection", high=3, ticks=[0, 1, 2, 3]), 2)
+                lambda: figure.Axis("paths installed for each connection", high=3, ticks=[0, 1, 2, 3]), 2)
     figure.write(
         HERE / "addresses.svg",
         "The first connection between two hosts, through 4 switches",
@@ -178,11 +178,11 @@ def draw(found):
 
 
 def tell(found):
-    lab.table("switches", "directions", "addresses", "delay", "Open vSwitch", "model", "ways loaded", "PACKET_INs: TCP", "ARP")
-    for key in sorted(found["model"], key=lambda key: (key[0], key[2], not key[1])):
+    lab.table("switches", "directions", "addresses", "delay", "Open vSwitch", "emulated", "paths installed", "PACKET_INs: TCP", "ARP")
+    for key in sorted(found["emulated"], key=lambda key: (key[0], key[2], not key[1])):
         if key[0] != "known" and key[1:] != (True, 4):
             continue
-        for point in found["model"][key]:
+        for point in found["emulated"][key]:
             other = [p for p in found["real"].get(key, []) if p[0] == point[0]]
             measured = f"{other[0][1]:.0f} ms" if other else ""
             counts = [f"{other[0][n]:g} / {point[n]:g}" if other else f"{point[n]:g}" for n in (2, 3, 4)]

@@ -1,4 +1,4 @@
-"""What does forwarding cost beside learning: at one switch, over whole ways, and for one first packet?"""
+"""What does forwarding cost relative to learning: at one switch, over whole ways, and for one first packet?"""
 import pathlib
 import statistics
 import sys
@@ -26,11 +26,11 @@ ONE_WAY = {"SLUICE_FORWARDING__BOTH_DIRECTIONS": "false"}
 
 
 def throughput():
-    """One rule for a frame beside one rule, two beside two; and all of them beside learning, which writes one."""
+    """One rule for a frame beside one rule, two beside two; and all of them relative to learning, which writes one."""
     subjects = [lab.null(), lab.null("--rules", "2", name="null, two rules"), lab.sluice(name="learning"),
                 lab.forwarding(name="one direction", env=ONE_WAY), lab.forwarding()]
     lab.table("1 000 hosts each", "null M/s", "null, two rules", "learning", "forwarding, one direction", "of learning",
-              "forwarding", "of learning", "of null, two rules")
+              "forwarding", "of learning", "of null, two flow-mods")
     for name, file, arguments in CASES:
         got = lab.compare(f"forwarding/{file}", subjects, arguments, lab.rounds())
         null, null_two, learning, one, both = (got[s.name]["per_second"] for s in subjects)
@@ -42,7 +42,7 @@ def throughput():
 
 def ways():
     print()
-    lab.table("one worker", "ways/s", "rules/s", "lost", "generator, of a core")
+    lab.table("one worker", "paths/s", "entries/s", "lost", "generator, of a core")
     for name, file, arguments in NETWORKS:
         env = ONE_WAY if "--one-way" in arguments else None
         runs = []
@@ -52,8 +52,8 @@ def ways():
             subject.stop()
         lab.keep(f"forwarding/{file}", {"arguments": arguments, "runs": runs})
         median = lambda key: statistics.median(run[key] for run in runs)
-        cells = [f"{median(key):,.0f}" for key in ("ways_per_second", "rules_per_second", "lost")]
-        lab.row(name, *cells, f"{median('processor'):.2f}")
+        cells = [f"{median(key):,.0f}" for key in ("paths_per_second", "flow_entries_per_second", "lost")]
+        lab.row(name, *cells, f"{median('cpu_share'):.2f}")
 
 
 def latency():
@@ -75,9 +75,9 @@ def latency():
     learning = statistics.median(runs["learning"])
     names = {"learning": "learning, 1 switch", "forwarding": "forwarding, 1 switch, the same load"}
     print()
-    lab.table("first packet, one open", "p50 µs", "beside learning")
+    lab.table("first packet, one open", "p50 µs", "relative to learning")
     for key, of in runs.items():
-        name = names.get(key, f"forwarding, a way of {key}")
+        name = names.get(key, f"forwarding, path of {key}")
         lab.row(name, f"{statistics.median(of):.0f}", f"{statistics.median(of) / learning:.2f}")
 
 

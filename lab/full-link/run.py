@@ -16,8 +16,8 @@ RATES = [0.5, 1, 4, 16]
 # So many flows that their answers, three switches of two rules each, are more than the link carries.
 FLOWS_PER_MBIT, SECONDS = 600, 25
 SETTINGS = {"SLUICE_FORWARDING__MATCH": "five-tuple"}
-SHOWN = {"links lost": "topology_links_lost_total", "frames left out": "frames_left_out_total",
-         "bytes that wait": "waiting_bytes"}
+SHOWN = {"links lost": "topology_links_lost", "packet-ins discarded": "frames_left_out_total",
+         "bytes waiting": "waiting_bytes"}
 
 
 def measure(binary, rate):
@@ -48,7 +48,7 @@ def measure(binary, rate):
 def main():
     control.alone(*sys.argv[1:])
     binaries = {"before": os.environ["BEFORE"]} if "BEFORE" in os.environ else {}
-    binaries["as it is"] = lab.SLUICE
+    binaries["now"] = lab.SLUICE
     runs = []
     for rate in RATES:
         for _ in range(lab.rounds()):

@@ -28,6 +28,6 @@ ours.stop()
 middle = {k: lab.statistics.median(r["per_second"] for r in v) for k, v in (("alone", before), ("beside", after))}
 each = (held - warm) / 10000
 lab.keep("idle-sessions/sessions", {"resident_kib": {"alone": alone, "warm": warm, "held": held}, "medians": middle})
-lab.table("resident before KiB", "with 10 000 more KiB", "each KiB", "busy M/s before", "busy M/s beside", "ratio")
+lab.table("resident before KiB", "with 10 000 more KiB", "each KiB", "busy M/s before", "busy M/s with them", "ratio")
 ratio = middle["beside"] / middle["alone"]
 lab.row(warm, held, f"{each:.1f}", lab.mega(middle["alone"]), lab.mega(middle["beside"]), f"{ratio:.2f}")

@@ -1,4 +1,4 @@
-"""How long does one request wait that is alone, blocking and spinning?"""
+"""How long does one request wait that is alone, sleeping and spinning?"""
 import pathlib
 import sys
 
@@ -7,8 +7,8 @@ import lab
 
 ONE = ["-s", "1", "-l", "4", "-m", "500", "-M", "1000"]
 SPIN = ["--spin", "200"]
-lab.table("one request on one switch", "null p50 µs", "sluice p50 µs", "ratio", "null p99 µs", "sluice p99 µs")
-for name, file, spin in (("blocking", "blocking", []), ("spinning, both ends", "spinning", SPIN)):
+lab.table("one outstanding request on one switch", "null p50 µs", "sluice p50 µs", "ratio", "null p99 µs", "sluice p99 µs")
+for name, file, spin in (("sleeping", "sleeping", []), ("polling, both ends", "spinning", SPIN)):
     subjects = [lab.null(*spin), lab.sluice(*spin)]
     got = lab.compare(f"latency/{file}", subjects, [*ONE, *spin], lab.rounds())
     null, ours = got["null"], got["sluice"]

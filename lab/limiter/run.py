@@ -61,7 +61,7 @@ def measure(version, row, rate):
         "median_ms": round(statistics.median(answered) * 1e3, 2) if answered else None,
         "packet_ins_per_s": round((packet_ins(after) - packet_ins(before)) / span),
         "core": round(busy / span, 3),
-        "holds": after.get("limiter_blocks_total", 0),
+        "holds": after.get("limiter_holds", 0),
     }
 
 
@@ -72,7 +72,7 @@ def runs(found, row, version):
 if __name__ == "__main__":
     control.alone()
     found = []
-    lab.table("version", "limiter", "hog sends/s", "PACKET_IN/s", "others answered", "in, median", "of a core")
+    lab.table("version", "limiter", "abuser sends/s", "PACKET_IN/s", "others answered", "median latency", "of a core")
     for version in VERSIONS:
         for row in ROWS:
             for rate in RATES:

@@ -20,7 +20,7 @@ def micros(text):
 
 
 def lateness(report):
-    p50, p99, most = re.search(r"up: left after due: p50 (\S+), p99 (\S+), max (\S+)", report).groups()
+    p50, p99, most = re.search(r"up: sent after due time: p50 (\S+), p99 (\S+), max (\S+)", report).groups()
     return {"p50_us": micros(p50), "p99_us": micros(p99), "max_us": micros(most)}
 
 
@@ -34,7 +34,7 @@ def tcp():
 
 
 def delays():
-    lab.table("delay each way", "shortest trip", "mean", "longest", "late p50", "p99", "max")
+    lab.table("delay each way", "shortest round trip", "mean", "longest", "late p50", "p99", "max")
     for delay_ms in (0.5, 5, 50):
         link = control.Recorded("--delay", f"{delay_ms}ms")
         said = control.run(f"ping -n -q -i 0.01 -c 300 {control.FAR.ip}")
@@ -47,7 +47,7 @@ def delays():
 
 
 def rates():
-    lab.table("rate", "delay", "TCP", "of what fits", "late p50", "p99", "max")
+    lab.table("rate", "delay", "TCP", "share of the rate", "late p50", "p99", "max")
     for mbit in (10, 100, 1000):
         link = control.Recorded("--rate", f"{mbit}Mbit", "--delay", "5ms")
         got = tcp()

@@ -177,7 +177,7 @@ def cases():
 if __name__ == "__main__":
     control.alone()
     found = []
-    lab.table("network", "cut", "version", "median", "worst", "lost: median", "worst", "hole without a cut")
+    lab.table("network", "failure", "version", "median", "worst", "lost: median", "worst", "gap without a failure")
     for case in cases():
         one = measure(*case)
         found.append(one)
@@ -190,7 +190,7 @@ if __name__ == "__main__":
     heard = [one for one in found if "silent" not in one["way"]]
     panels = [
         figure.Panel(
-            figure.Axis("cut", low=0), figure.Axis("longest hole", "ms"),
+            figure.Axis("failure", low=0), figure.Axis("longest hole", "ms"),
             [
                 figure.Line(f"{one['way']}, {one['version']}", list(enumerate(one["hole_ms"], 1)))
                 for one in heard if one["shape"] == shape

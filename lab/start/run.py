@@ -39,7 +39,7 @@ ORDERS = {
 # By name: the network, and what the controller is told beside its defaults.
 NETWORKS = {
     "one switch, learning": ("single,28", ["--app", "learning"]),
-    "32 switches, as it comes": ("leafspine,4,28,1", []),
+    "32 switches, default applications": ("leafspine,4,28,1", []),
 }
 
 

@@ -74,7 +74,7 @@ def measure(row, version):
     storm = look(net)
     control.run(f"ip link set {net.cables[0][0]}-{net.cables[0][1]} down")
     sent, copies = crowd.stop()
-    floods = controller.metrics().get("forwarding_floods_total")
+    floods = controller.metrics().get("forwarding_floods")
     controller.stop()
     net.close()
     seconds = series[-1][0] - begun
@@ -101,7 +101,7 @@ def rates(series):
 if __name__ == "__main__":
     control.alone()
     found = []
-    heads = ["frames on links", "to each host", "copies at most", "frames/s on links at last"]
+    heads = ["frames on links", "to each host", "copies at most", "frames/s on links at the end"]
     lab.table("applications", "version", *heads)
     for version in VERSIONS:
         for row in ROWS:

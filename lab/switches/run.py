@@ -6,7 +6,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent))
 import lab
 
 subjects = [lab.null(), lab.sluice()]
-lab.table("switches", "null M/s", "sluice M/s", "ratio", "sluice, of its figure at 16")
+lab.table("switches", "null M/s", "sluice M/s", "ratio", "sluice, relative to 16 switches")
 at_16 = None
 for switches in (16, 1, 64, 256, 1024):
     arguments = ["-s", str(switches), "-t", "-l", "4", "-m", "700", "-M", "1000"]

@@ -20,12 +20,12 @@ SWITCHES = ["-s", "32", "-M", "1000"]
 OF_A_PACKET = 1448 / 1500
 # By name: the application, what the bench plays, and the bytes of what goes up and down for each flow.
 FORMS = {
-    "1.0, frame kept, PACKET_OUT": ("hub", [], 82, 24),
-    "1.0, frame kept, FLOW_MOD": ("learning", [], 82, 80),
-    "1.0, 64 bytes not kept": ("learning", ["--no-buffer"], 82, 80 + 24 + 64),
-    "1.3, 64 bytes not kept": ("learning", ["--no-buffer", "--openflow", "1.3"], 106, 112 + 40 + 64),
-    "1.0, 128 of 1500 bytes, kept": ("learning", ["--frame-len", "128"], 146, 80),
-    "1.0, 1500 bytes not kept": ("learning", ["--no-buffer", "--frame-len", "1500"], 1518, 80 + 24 + 1500),
+    "1.0, buffered, PACKET_OUT": ("hub", [], 82, 24),
+    "1.0, buffered, FLOW_MOD": ("learning", [], 82, 80),
+    "1.0, 64 bytes, not buffered": ("learning", ["--no-buffer"], 82, 80 + 24 + 64),
+    "1.3, 64 bytes, not buffered": ("learning", ["--no-buffer", "--openflow", "1.3"], 106, 112 + 40 + 64),
+    "1.0, 128 of 1500 bytes, buffered": ("learning", ["--frame-len", "128"], 146, 80),
+    "1.0, 1500 bytes, not buffered": ("learning", ["--no-buffer", "--frame-len", "1500"], 1518, 80 + 24 + 1500),
 }
 
 
@@ -34,7 +34,7 @@ def measure(rate, app, played):
     link = control.Recorded("--rate", f"{rate}Mbit")
     controller = control.Controller(*control.BARE, "--app", app, space=control.FAR)
     report = tempfile.NamedTemporaryFile(suffix=".json")
-    # What is open is a second of what fits at most: a queue that is longer says nothing more.
+    # What is open is a second share of what fits at most: a queue that is longer says nothing more.
     window = max(16, min(4096, int(rate * 1e6 / 8 / 82 / 32)))
     load = ["-l", "5", "-m", "1000", "--window", str(window), "--debug=on", "--timeout", "30000"]
     bench = subprocess.Popen(
@@ -111,7 +111,7 @@ def main():
             print(rate, name, runs[name][f"{rate:g}"], file=sys.stderr, flush=True)
     lab.keep("thin-link/flows", {"runs": runs})
     draw(runs)
-    lab.table("form", "Mbit/s", "flows/s", "of what fits", "bytes up", "bytes down", "Mbit/s up", "Mbit/s down", "p50")
+    lab.table("form", "Mbit/s", "flows/s", "share of what fits", "bytes up", "bytes down", "Mbit/s up", "Mbit/s down", "p50")
     for name, (_, _, up, down) in FORMS.items():
         for rate, run in runs[name].items():
             flows = run["flows_per_s"]

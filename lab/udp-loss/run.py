@@ -18,15 +18,15 @@ DELAYS = (5, 50, 100, 300, 500)
 RATES = (100, 200, 500, 1000, 2000, 5000)
 HOGS = (0, 100, 200, 500, 1000, 2000, 4000)
 KNOWS = {
-    "nobody": "nobody knows what waits",
-    "controller": "the controller knows what waits",
-    "switch": "the switch knows what waits",
+    "nobody": "not tracked",
+    "controller": "tracked by the controller",
+    "switch": "tracked by the switch",
 }
 HELD = {
-    "no": "port not held",
-    "rule": "held by a rule, once it is too much",
-    "meter": "held by a meter, once it is too much",
-    "ahead": "held by a meter from the beginning",
+    "no": "not blocked",
+    "rule": "blocked by a flow entry",
+    "meter": "blocked by a meter",
+    "ahead": "meter from the beginning",
 }
 SECONDS, BYTES = 3, 1000
 RECEIVE = """
@@ -180,7 +180,7 @@ def draw():
     panels = []
     for name, label, y in (
         ("lost", "lost", share),
-        ("rules", "rules written", lambda row: max(row["flow_mods"], 1)),
+        ("rules", "flow-mods sent", lambda row: max(row["flow_mods"], 1)),
         ("bytes", "kB to the controller", lambda row: row["bytes_up"] / 1e3),
         ("bytes", "kB from the controller", lambda row: row["bytes_down"] / 1e3),
     ):
@@ -254,19 +254,19 @@ def tell():
             points = select(found, "buffers", share, delay_ms=d, rate_pps=2000, knows=who)
             lab.row(f"{d} ms, {KNOWS[who]}", *(f"{y:.1f} %" for _, y in points))
     print()
-    lab.table("300 ms away", "sent", "lost", "PACKET_INs", "rules", "kB up", "kB down")
+    lab.table("300 ms away", "sent", "lost", "packet-ins", "flow-mods", "kB up", "kB down")
     for who, words in KNOWS.items():
         for row in found:
             if (row["knows"], row["buffers"], row["delay_ms"]) == (who, 256, 300) and row["rate_pps"] in (500, 2000):
                 lab.row(words, f"{row['rate_pps']}/s", f"{share(row):.1f} %", row["asked"], row["flow_mods"],
                         round(row["bytes_up"] / 1e3), round(row["bytes_down"] / 1e3))
     print()
-    lab.table("lost beside", *(f"{rate}/s" for rate in HOGS))
+    lab.table("neighbour's loss, abuser at", *(f"{rate}/s" for rate in HOGS))
     for d in (5, 100, 500):
         for held, words in HELD.items():
             lab.row(f"{d} ms, {words}", *(f"{y:.1f} %" for _, y in select(hogs, "hog_pps", share, delay_ms=d, held=held)))
     print()
-    lab.table("Open vSwitch", "rate", "lost", "least", "most", "model")
+    lab.table("Open vSwitch", "rate", "lost", "min", "max", "emulated")
     for connections, d in (("kept", 50), ("kept", 300), ("new", 300)):
         modelled = dict(select(found, "rate_pps", share, delay_ms=d, buffers=0, knows="controller"))
         for rate, middle, least, most in whiskers(connections, d):

@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use sluice_apps::forwarding::Matching;
-use sluice_apps::{Chain, Config};
-use sluice_emu::host::Stream;
-use sluice_emu::link::Settings;
-use sluice_emu::net::{Carriage, Options};
-use sluice_emu::switch::Plan;
+use sluice_apps::{Config, Stack, stack};
+use sluice_emu::host::UdpStream;
+use sluice_emu::link::LinkImpairments;
+use sluice_emu::net::{ControlTransport, NetworkOptions};
+use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::Topology;
 use sluice_testkit::Scenario;
 
@@ -65,18 +65,24 @@ fn each<T: Sync>(head: &str, cases: &[T], row: impl Fn(&T) -> String + Sync) -> 
 }
 
 /// A row of switches with so many hosts each.
-fn row(switches: u32, hosts: u32, link: Settings, plan: Plan, cfg: &Config) -> Scenario<Chain> {
+fn row(
+    switches: u32,
+    hosts: u32,
+    link: LinkImpairments,
+    plan: EmulatedSwitchConfig,
+    cfg: &Config,
+) -> Scenario<Stack> {
     let mut topology = Topology::from_text(&format!("linear,{switches},{hosts}")).unwrap();
-    topology.set_shape(Settings { delay: HOP, ..Settings::default() });
-    let options = Options {
+    topology.set_impairments(LinkImpairments { delay: HOP, ..LinkImpairments::default() });
+    let options = NetworkOptions {
         switch: plan,
-        up: link,
-        down: link,
-        carriage: Carriage::Tcp,
-        ..Options::default()
+        control_up: link,
+        control_down: link,
+        control_transport: ControlTransport::Tcp,
+        ..NetworkOptions::default()
     };
     let names = ["limiter", "topology", "hosts", "forwarding"].map(str::to_owned);
-    Scenario::new(topology, &options, Chain::new(&names, cfg).unwrap())
+    Scenario::new(topology, &options, stack(&names, cfg).unwrap())
 }
 
 /// Rules for each conversation, and as much of a frame comes up as is needed to read its addresses and ports.
@@ -110,16 +116,16 @@ fn connect() -> Vec<String> {
         cfg.forwarding.both_directions = both;
         cfg.hosts.proxy = addresses != "host";
         let hosts = if switches == 1 { 2 } else { 1 };
-        let link = Settings { delay: delay_ms * MS, ..Settings::default() };
-        let mut scenario = row(switches, hosts, link, Plan::default(), &cfg);
+        let link = LinkImpairments { delay: delay_ms * MS, ..LinkImpairments::default() };
+        let mut scenario = row(switches, hosts, link, EmulatedSwitchConfig::default(), &cfg);
         let last = usize::try_from(switches * hosts - 1).unwrap();
         if addresses == "known" {
             scenario.resolve_addresses(0, last);
         }
-        let before = scenario.metric("forwarding_paths_installed");
+        let before = scenario.metric("forwarding_paths");
         let opened = scenario.open_connection(0, last);
         let (took, asked) = (ms(opened.setup_time), opened.packet_ins);
-        let loaded = scenario.metric("forwarding_paths_installed") - before;
+        let loaded = scenario.metric("forwarding_paths") - before;
         format!(
             "{switches},{delay_ms},{both},{addresses},{took},{loaded},{},{}",
             asked.tcp, asked.arp
@@ -172,26 +178,33 @@ fn udp() -> Vec<String> {
         if knows == Knows::Nobody {
             cfg.forwarding.waiting = Duration::ZERO;
         }
-        let link =
-            Settings { delay: delay_ms * MS, rate: NonZeroU64::new(RATE), ..Settings::default() };
-        let plan = Plan {
-            buffers,
-            waiting_flows: knows == Knows::Switch,
-            untaken_max: UNTAKEN_MAX,
-            ..Plan::default()
+        let link = LinkImpairments {
+            delay: delay_ms * MS,
+            rate_bps: NonZeroU64::new(RATE),
+            ..LinkImpairments::default()
+        };
+        let plan = EmulatedSwitchConfig {
+            n_buffers: buffers,
+            flow_buffering: knows == Knows::Switch,
+            tx_backlog_max: UNTAKEN_MAX,
+            ..EmulatedSwitchConfig::default()
         };
         let mut scenario = row(4, 1, link, plan, &cfg);
         scenario.resolve_addresses(0, 3);
-        let (before, paths) =
-            (scenario.control_load(), scenario.metric("forwarding_paths_installed"));
+        let (before, paths) = (scenario.control_load(), scenario.metric("forwarding_paths"));
         let count = 3 * u64::from(rate_pps);
-        let stream =
-            Stream { to: [0, 0, 0, 0].into(), port: 5001, rate_pps, count, data_len: 1000 };
+        let stream = UdpStream {
+            to: [0, 0, 0, 0].into(),
+            port: 5001,
+            rate_pps,
+            packets: count,
+            data_len: 1000,
+        };
         let stream = scenario.start_stream(0, 3, &stream);
         scenario.run_for(Duration::from_secs(13));
         let (sent, work) =
             (scenario.stream_counts(0, 3, stream), scenario.control_load().since(before));
-        let paths = scenario.metric("forwarding_paths_installed") - paths;
+        let paths = scenario.metric("forwarding_paths") - paths;
         let (up, down) = work.bytes;
         format!(
             "{delay_ms},{rate_pps},{buffers},{},{},{},{},{},{},{},{paths},{},{up},{down}",
@@ -246,28 +259,29 @@ fn hog() -> Vec<String> {
             cfg.limiter.proactive = held == Held::Ahead;
             cfg.limiter.miss_send_len = 128;
         }
-        let link = Settings {
+        let link = LinkImpairments {
             delay: delay_ms * MS,
-            rate: NonZeroU64::new(RATE / 5),
-            ..Settings::default()
+            rate_bps: NonZeroU64::new(RATE / 5),
+            ..LinkImpairments::default()
         };
-        let plan = Plan { untaken_max: UNTAKEN_MAX, ..Plan::default() };
+        let plan =
+            EmulatedSwitchConfig { tx_backlog_max: UNTAKEN_MAX, ..EmulatedSwitchConfig::default() };
         let mut scenario = row(2, 2, link, plan, &cfg);
         scenario.resolve_addresses(0, 2);
         scenario.resolve_addresses(1, 3);
         let before = scenario.control_load();
         let one =
-            Stream { to: [0, 0, 0, 0].into(), port: 0, rate_pps: 1, count: 1, data_len: 1000 };
+            UdpStream { to: [0, 0, 0, 0].into(), port: 0, rate_pps: 1, packets: 1, data_len: 1000 };
         let (mut talks, mut hogs) = (vec![], vec![]);
         for n in 0..10_000u32 {
             let due = n * hog_pps / 1000..(n + 1) * hog_pps / 1000;
             for port in due {
                 let port = u16::try_from(1000 + port % 60_000).unwrap();
-                hogs.push(scenario.start_stream(0, 2, &Stream { port, ..one }));
+                hogs.push(scenario.start_stream(0, 2, &UdpStream { port, ..one }));
             }
             if n % 100 == 50 {
                 let port = u16::try_from(30_000 + n).unwrap();
-                let talk = Stream { port, rate_pps: 100, count: 5, ..one };
+                let talk = UdpStream { port, rate_pps: 100, packets: 5, ..one };
                 talks.push(scenario.start_stream(1, 3, &talk));
             }
             scenario.run_for(MS);

@@ -5,11 +5,11 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use sluice_apps::forwarding::Matching;
-use sluice_apps::{Chain, Config};
-use sluice_emu::host::Stream;
-use sluice_emu::link::Settings;
-use sluice_emu::net::{Carriage, Options};
-use sluice_emu::switch::Plan;
+use sluice_apps::{Config, Stack, stack};
+use sluice_emu::host::UdpStream;
+use sluice_emu::link::LinkImpairments;
+use sluice_emu::net::{ControlTransport, NetworkOptions};
+use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::Topology;
 use sluice_testkit::Scenario;
 
@@ -17,25 +17,37 @@ const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
 
 /// A row of switches with so many hosts each, and control links of a delay, over TCP.
-fn row(switches: usize, hosts: usize, link: Settings, plan: Plan, cfg: &Config) -> Scenario<Chain> {
-    row_over(Carriage::Tcp, (switches, hosts), link, plan, cfg)
+fn row(
+    switches: usize,
+    hosts: usize,
+    link: LinkImpairments,
+    plan: EmulatedSwitchConfig,
+    cfg: &Config,
+) -> Scenario<Stack> {
+    row_over(ControlTransport::Tcp, (switches, hosts), link, plan, cfg)
 }
 
 fn row_over(
-    carriage: Carriage,
+    carriage: ControlTransport,
     (switches, hosts): (usize, usize),
-    link: Settings,
-    plan: Plan,
+    link: LinkImpairments,
+    plan: EmulatedSwitchConfig,
     cfg: &Config,
-) -> Scenario<Chain> {
+) -> Scenario<Stack> {
     let topology = Topology::from_text(&format!("linear,{switches},{hosts}")).unwrap();
-    let options = Options { switch: plan, up: link, down: link, carriage, ..Options::default() };
+    let options = NetworkOptions {
+        switch: plan,
+        control_up: link,
+        control_down: link,
+        control_transport: carriage,
+        ..NetworkOptions::default()
+    };
     let names = ["limiter", "topology", "hosts", "forwarding"].map(str::to_owned);
-    Scenario::new(topology, &options, Chain::new(&names, cfg).unwrap())
+    Scenario::new(topology, &options, stack(&names, cfg).unwrap())
 }
 
-fn far(delay: Duration) -> Settings {
-    Settings { delay, ..Settings::default() }
+fn far(delay: Duration) -> LinkImpairments {
+    LinkImpairments { delay, ..LinkImpairments::default() }
 }
 
 /// Rules for each conversation, and frames of which 128 bytes come up.
@@ -47,8 +59,8 @@ fn each_flow() -> Config {
     cfg
 }
 
-fn udp(rate_pps: u32, count: u64, data_len: usize) -> Stream {
-    Stream { to: [0, 0, 0, 0].into(), port: 5001, rate_pps, count, data_len }
+fn udp(rate_pps: u32, count: u64, data_len: usize) -> UdpStream {
+    UdpStream { to: [0, 0, 0, 0].into(), port: 5001, rate_pps, packets: count, data_len }
 }
 
 #[test]
@@ -58,7 +70,8 @@ fn a_connection_asks_once_and_twice_if_only_one_direction_is_loaded() {
             let mut cfg = each_flow();
             cfg.forwarding.both_directions = both_directions;
             let last = switches * hosts - 1;
-            let mut scenario = row(switches, hosts, far(50 * MS), Plan::default(), &cfg);
+            let mut scenario =
+                row(switches, hosts, far(50 * MS), EmulatedSwitchConfig::default(), &cfg);
             scenario.resolve_addresses(0, last);
             let opened = scenario.open_connection(0, last);
             let story = format!("{switches} switches, both directions: {both_directions}");
@@ -81,7 +94,7 @@ fn who_does_not_know_the_address_asks_for_it_first() {
         let mut cfg = each_flow();
         cfg.forwarding.matching = matching;
         cfg.hosts.proxy = proxy;
-        let mut scenario = row(4, 1, far(50 * MS), Plan::default(), &cfg);
+        let mut scenario = row(4, 1, far(50 * MS), EmulatedSwitchConfig::default(), &cfg);
         let opened = scenario.open_connection(0, 3);
         let story = format!("{matching:?}, proxy: {proxy}");
         assert_eq!((opened.packet_ins.arp, opened.packet_ins.tcp), (arp, tcp), "{story}");
@@ -95,29 +108,29 @@ fn who_does_not_know_the_address_asks_for_it_first() {
 #[test]
 fn a_flow_has_its_rules_written_once_however_far_away_the_controller_is() {
     for (carriage, delay, data_len, most) in [
-        (Carriage::Bare, 5 * MS, 1000, 1),
-        (Carriage::Bare, 500 * MS, 1000, 1),
-        (Carriage::Bare, 500 * MS, 28, 1),
-        (Carriage::Tcp, 5 * MS, 1000, 1),
-        (Carriage::Tcp, 500 * MS, 1000, 3),
+        (ControlTransport::Ideal, 5 * MS, 1000, 1),
+        (ControlTransport::Ideal, 500 * MS, 1000, 1),
+        (ControlTransport::Ideal, 500 * MS, 28, 1),
+        (ControlTransport::Tcp, 5 * MS, 1000, 1),
+        (ControlTransport::Tcp, 500 * MS, 1000, 3),
     ] {
         for (waiting, sets) in [(50 * MS, 1..=most), (Duration::ZERO, 5..=1500)] {
             let mut cfg = each_flow();
             cfg.forwarding.waiting = waiting;
-            let plan = Plan { buffers: 4096, ..Plan::default() };
+            let plan = EmulatedSwitchConfig { n_buffers: 4096, ..EmulatedSwitchConfig::default() };
             let mut scenario = row_over(carriage, (4, 1), far(delay), plan, &cfg);
             scenario.resolve_addresses(0, 3);
-            let before = scenario.metric("forwarding_paths_installed");
+            let before = scenario.metric("forwarding_paths");
             let stream = scenario.start_stream(0, 3, &udp(1000, 1500, data_len));
             scenario.run_for(10 * S);
             let (sent, loaded) = (
                 scenario.stream_counts(0, 3, stream),
-                scenario.metric("forwarding_paths_installed") - before,
+                scenario.metric("forwarding_paths") - before,
             );
             let story = format!("{carriage:?}, {delay:?} away, {data_len} bytes, {waiting:?}");
             assert!(sets.contains(&loaded), "{story}: {loaded} sets");
             assert_eq!((sent.sent, sent.received), (1500, 1500), "{story}");
-            assert_eq!(scenario.metric("forwarding_truncated"), 0, "{story}");
+            assert_eq!(scenario.metric("forwarding_cut_off"), 0, "{story}");
         }
     }
 }
@@ -126,7 +139,11 @@ fn a_flow_has_its_rules_written_once_however_far_away_the_controller_is() {
 #[test]
 fn a_switch_that_knows_what_waits_asks_once() {
     for (waiting_flows, data_len) in [(true, 1000), (true, 28), (false, 1000)] {
-        let plan = Plan { buffers: 4096, waiting_flows, ..Plan::default() };
+        let plan = EmulatedSwitchConfig {
+            n_buffers: 4096,
+            flow_buffering: waiting_flows,
+            ..EmulatedSwitchConfig::default()
+        };
         let mut scenario = row(4, 1, far(100 * MS), plan, &each_flow());
         scenario.resolve_addresses(0, 3);
         let before = scenario.control_load();
@@ -145,18 +162,18 @@ fn a_switch_that_knows_what_waits_asks_once() {
 /// Sends from host 0 to host 2 packets each of which is a flow of its own, beside conversations of host 1 with host 3;
 /// the share of these that is lost.
 fn beside_a_hog(cfg: &Config) -> f64 {
-    let link = Settings { rate: NonZeroU64::new(1_000_000), ..far(50 * MS) };
-    let plan = Plan { untaken_max: 65_536, ..Plan::default() };
+    let link = LinkImpairments { rate_bps: NonZeroU64::new(1_000_000), ..far(50 * MS) };
+    let plan = EmulatedSwitchConfig { tx_backlog_max: 65_536, ..EmulatedSwitchConfig::default() };
     let mut scenario = row(2, 2, link, plan, cfg);
     scenario.resolve_addresses(0, 2);
     scenario.resolve_addresses(1, 3);
     let mut talks = vec![];
     for ms in 0..4_000u32 {
-        let hog = Stream { port: u16::try_from(10_000 + ms).unwrap(), ..udp(1, 1, 1000) };
+        let hog = UdpStream { port: u16::try_from(10_000 + ms).unwrap(), ..udp(1, 1, 1000) };
         scenario.start_stream(0, 2, &hog);
         if ms % 100 == 0 {
             let port = u16::try_from(30_000 + ms).unwrap();
-            talks.push(scenario.start_stream(1, 3, &Stream { port, ..udp(100, 5, 1000) }));
+            talks.push(scenario.start_stream(1, 3, &UdpStream { port, ..udp(100, 5, 1000) }));
         }
         scenario.run_for(MS);
     }

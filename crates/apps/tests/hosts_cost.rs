@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use sluice_apps::hosts::{Config, Hosts};
 use sluice_openflow::{
-    DatapathId, Encoder, Features, MacAddr, PacketIn, PacketInReason, PortNo, Version, Versions,
+    DatapathId, Encoder, MacAddr, PacketIn, PacketInReason, PortNo, SwitchFeatures, Version,
+    Versions,
 };
 use sluice_sdk::view::{Fact, PortInfo, PortRole, SwitchInfo};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};
@@ -70,7 +71,7 @@ impl Stage {
         network.publish(now, Fact::Switch(SWITCH, Some(SwitchInfo { ports })));
         let (tx, ahead, xid) = (Vec::new(), Vec::new(), 1);
         let mut stage = Self { app: Hosts::new(&cfg), network, version, now, tx, ahead, xid };
-        stage.tell(|app, ctx| app.on_switch_connected(&Features::default(), ctx));
+        stage.tell(|app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
         stage
     }
 

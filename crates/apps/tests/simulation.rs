@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use sluice_apps::forwarding::{self, Flooding};
 use sluice_apps::forwarding::{SpanningTree, TreePhase};
-use sluice_apps::{Chain, Config};
+use sluice_apps::{Config, Stack, stack};
 use sluice_base::Rng;
-use sluice_emu::link::Settings;
-use sluice_emu::net::{Family, Fault, Net, Options, Pings};
-use sluice_emu::switch::{Entry, Plan};
-use sluice_emu::topology::{Place, Topology};
+use sluice_emu::link::LinkImpairments;
+use sluice_emu::net::{IpFamily, NetworkChange, NetworkOptions, NetworkSimulation, PingSummary};
+use sluice_emu::switch::{EmulatedSwitchConfig, FlowEntry};
+use sluice_emu::topology::{PortRef, Topology};
 use sluice_openflow::{Action, DatapathId, FieldId, Instruction, Version, Versions, VlanId};
 use sluice_sdk::App;
 use sluice_sdk::view::HostId;
@@ -93,26 +93,26 @@ fn play(seed: u64) -> Result<(), String> {
     ];
     let shape = shapes.get(rng.below(9) as usize).unwrap();
     let mut topology = Topology::from_text(shape).map_err(|e| e.to_string())?;
-    topology.set_shape(Settings { delay: LINK, ..Settings::default() });
+    topology.set_impairments(LinkImpairments { delay: LINK, ..LinkImpairments::default() });
     let versions = [Version::V1_0, Version::V1_3, Version::V1_3, Version::V1_5];
     let version = versions.get(rng.below(4) as usize).unwrap();
-    let control = |rng: &mut Rng| Settings {
+    let control = |rng: &mut Rng| LinkImpairments {
         delay: Duration::from_micros(rng.below(20_000).into()),
         jitter: Duration::from_micros(rng.below(5_000).into()),
-        ..Settings::default()
+        ..LinkImpairments::default()
     };
-    let options = Options {
+    let options = NetworkOptions {
         seed,
-        switch: Plan {
+        switch: EmulatedSwitchConfig {
             versions: Versions::of(&[*version]),
-            buffers: if rng.below(2) == 0 { 0 } else { 64 },
-            ..Plan::default()
+            n_buffers: if rng.below(2) == 0 { 0 } else { 64 },
+            ..EmulatedSwitchConfig::default()
         },
-        up: control(&mut rng),
-        down: control(&mut rng),
-        spread: Duration::from_millis(200),
-        copies_max: Some(COPIES_MAX),
-        ..Options::default()
+        control_up: control(&mut rng),
+        control_down: control(&mut rng),
+        connect_spread: Duration::from_millis(200),
+        frame_copies_max: Some(COPIES_MAX),
+        ..NetworkOptions::default()
     };
     let names = APPS.map(str::to_owned);
     // Not the stream that all else is drawn from.
@@ -120,11 +120,12 @@ fn play(seed: u64) -> Result<(), String> {
         if Rng::new(!seed).below(4) == 0 { Flooding::Tree } else { Flooding::Controller };
     let forwarding = forwarding::Config { flooding, ..forwarding::Config::default() };
     let config = Config { forwarding, ..Config::default() };
-    let apps = |_| -> Chain { Chain::new(&names, &config).unwrap() };
+    let apps = |_| -> Stack { stack(&names, &config).unwrap() };
     let controller = SimulatedController::new((0..=rng.below(3)).map(apps), seed);
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
-    let mut net = Net::new(topology, &options, start, controller).map_err(|e| e.to_string())?;
+    let mut net =
+        NetworkSimulation::new(topology, &options, start, controller).map_err(|e| e.to_string())?;
     let story = format!("{shape} in {version}, floods by {flooding:?}");
     let told = |what: &str, why: &dyn std::fmt::Display| format!("{story}: {what}: {why}");
     let begin = if flooding == Flooding::Tree { GROWTH } else { DISCOVERY };
@@ -138,13 +139,13 @@ fn play(seed: u64) -> Result<(), String> {
     })
 }
 
-type Network = Net<SimulatedController<Chain>>;
+type Network = NetworkSimulation<SimulatedController<Stack>>;
 
 /// Schedules what goes wrong, lets hosts talk meanwhile, and mends what must be mended. How often a host may hear a frame
 /// to all: what a control link holds back is flooded once more when it comes, if it came from a port that nobody knew yet
 /// to be at a link.
-fn trouble(net: &mut Network, rng: &mut Rng) -> Result<u32, sluice_emu::net::NetError> {
-    let topology = net.fabric().topology().clone();
+fn trouble(net: &mut Network, rng: &mut Rng) -> Result<u32, sluice_emu::net::NetworkError> {
+    let topology = net.data_plane().topology().clone();
     let (n_links, n_switches) = (topology.links.len(), topology.switches.len());
     let pick = |rng: &mut Rng, n: usize| rng.below(u32::try_from(n.max(1)).unwrap()) as usize;
     let (start, mut cut) = (net.now(), BTreeSet::new());
@@ -160,71 +161,76 @@ fn trouble(net: &mut Network, rng: &mut Rng) -> Result<u32, sluice_emu::net::Net
         match rng.below(6) {
             0 | 1 if n_links > 0 => {
                 let link = pick(rng, n_links);
-                schedule(net, at, Fault::Cut(link));
+                schedule(net, at, NetworkChange::CutLink(link));
                 cut.insert(link);
                 if rng.below(2) == 0 {
                     let later = at + Duration::from_millis(rng.below(3000).into());
-                    schedule(net, later, Fault::Join(link));
+                    schedule(net, later, NetworkChange::RestoreLink(link));
                 }
             }
-            2 => net.schedule(at, Fault::Break(pick(rng, n_switches))),
+            2 => net.schedule(at, NetworkChange::BreakControlConnection(pick(rng, n_switches))),
             3 => {
                 let switch = pick(rng, n_switches);
-                schedule(net, at, Fault::Hold(switch));
+                schedule(net, at, NetworkChange::PauseControlLink(switch));
                 held.insert(switch);
                 let later = at + Duration::from_millis(rng.below(8000).into());
-                schedule(net, later, Fault::Release(switch));
+                schedule(net, later, NetworkChange::ResumeControlLink(switch));
             }
             4 => {
                 let (host, switch) = (pick(rng, topology.hosts.len()), pick(rng, n_switches));
                 // One free port each.
                 if taken.insert(switch)
-                    && let Some(to) = net.fabric().free_port(switch)
+                    && let Some(to) = net.data_plane().free_port(switch)
                 {
-                    schedule(net, at, Fault::Move(host, to));
+                    schedule(net, at, NetworkChange::MoveHost(host, to));
                 }
             }
             _ => {
-                let late = Settings {
+                let late = LinkImpairments {
                     delay: Duration::from_micros(rng.below(50_000).into()),
                     jitter: Duration::from_micros(rng.below(50_000).into()),
-                    ..Settings::default()
+                    ..LinkImpairments::default()
                 };
-                schedule(net, at, Fault::Control(pick(rng, n_switches), late, late));
+                schedule(
+                    net,
+                    at,
+                    NetworkChange::SetControlImpairments(pick(rng, n_switches), late, late),
+                );
             }
         }
     }
     for number in 0..TRACES {
         let at = start + Duration::from_millis(rng.below(TROUBLE_MS + 12_000).into());
-        net.schedule(at, Fault::Trace(pick(rng, topology.hosts.len()), number));
+        net.schedule(at, NetworkChange::SendTracedFrame(pick(rng, topology.hosts.len()), number));
     }
     for _ in 0..5 {
-        let pairs: Vec<_> = Pings::all_pairs(&topology).filter(|_| rng.below(3) == 0).collect();
-        net.ping(pairs, Family::V4, Duration::from_millis((TROUBLE_MS / 5).into()))?;
+        let pairs: Vec<_> =
+            PingSummary::all_pairs(&topology).filter(|_| rng.below(3) == 0).collect();
+        net.ping(pairs, IpFamily::V4, Duration::from_millis((TROUBLE_MS / 5).into()))?;
         let until = start + Duration::from_millis((TROUBLE_MS / 5).into());
         net.run_until(until.max(net.now()))?;
     }
     let over = start + Duration::from_millis((TROUBLE_MS + 12_000).into());
     net.run_until(over.max(net.now()))?;
     // A network in two halves has pairs that cannot reach each other.
-    cut.iter().try_for_each(|&link| net.fault(Fault::Join(link)))?;
-    held.iter().try_for_each(|&switch| net.fault(Fault::Release(switch)))?;
+    cut.iter().try_for_each(|&link| net.apply(NetworkChange::RestoreLink(link)))?;
+    held.iter().try_for_each(|&switch| net.apply(NetworkChange::ResumeControlLink(switch)))?;
     Ok(if held.is_empty() { 1 } else { 2 })
 }
 
 /// Every pair reaches each other, and every rule leads where it should.
 fn whole(net: &mut Network) -> Result<(), String> {
-    let topology = net.fabric().topology().clone();
+    let topology = net.data_plane().topology().clone();
     let rules = "before anybody speaks again";
     no_stale_rule(net).map_err(|why| format!("{rules}: {why}"))?;
-    for family in [Family::V4, Family::V6] {
+    for family in [IpFamily::V4, IpFamily::V6] {
         // The first may be what makes a moved host heard of.
         let timeout = Duration::from_secs(5);
-        net.ping(Pings::all_pairs(&topology), family, timeout).map_err(|e| e.to_string())?;
-        let pings = net.ping(Pings::all_pairs(&topology), family, timeout);
+        net.ping(PingSummary::all_pairs(&topology), family, timeout).map_err(|e| e.to_string())?;
+        let pings = net.ping(PingSummary::all_pairs(&topology), family, timeout);
         let pings = pings.map_err(|e| e.to_string())?;
-        if let Some(&(from, to)) = pings.lost.first() {
-            let (answered, lost) = (pings.answered, &pings.lost);
+        if let Some(&(from, to)) = pings.lost_pairs.first() {
+            let (answered, lost) = (pings.answered, &pings.lost_pairs);
             let known = [from, to].map(|host| known_of(net, host)).join("; ");
             let counts = counts_of(net);
             return Err(format!(
@@ -237,8 +243,8 @@ fn whole(net: &mut Network) -> Result<(), String> {
 
 /// No frame to all came too often to anybody or took a link twice, whatever happened; now each comes to everybody once.
 fn broadcasts(net: &mut Network, flooding: Flooding, heard_max: u32) -> Result<(), String> {
-    let hosts = u32::try_from(net.fabric().topology().hosts.len()).unwrap();
-    if flooding == Flooding::Tree && net.fabric().topology().switches.len() > 1 {
+    let hosts = u32::try_from(net.data_plane().topology().hosts.len()).unwrap();
+    if flooding == Flooding::Tree && net.data_plane().topology().switches.len() > 1 {
         for network in net.controller().networks() {
             let tree = SpanningTree::of(network.view());
             if tree.is_none_or(|tree| tree.phase != TreePhase::Active) {
@@ -247,19 +253,20 @@ fn broadcasts(net: &mut Network, flooding: Flooding, heard_max: u32) -> Result<(
         }
     }
     for from in 0..hosts {
-        net.fault(Fault::Trace(from as usize, TRACES + from)).map_err(|e| e.to_string())?;
+        net.apply(NetworkChange::SendTracedFrame(from as usize, TRACES + from))
+            .map_err(|e| e.to_string())?;
         net.run_for(Duration::from_millis(200)).map_err(|e| e.to_string())?;
     }
-    let traces = net.fabric().traces();
+    let traces = net.data_plane().traces();
     for number in 0..TRACES + hosts {
-        let most = traces.heard(number).map(|(_, times)| times).max();
+        let most = traces.deliveries(number).map(|(_, times)| times).max();
         let heard_max = if number < TRACES { heard_max } else { 1 };
-        if most > Some(heard_max) || traces.most(number) > 1 {
-            let heard: Vec<_> = traces.heard(number).collect();
-            let links = traces.most(number);
+        if most > Some(heard_max) || traces.link_crossings_max(number) > 1 {
+            let heard: Vec<_> = traces.deliveries(number).collect();
+            let links = traces.link_crossings_max(number);
             return Err(format!("frame {number} came {heard:?}, and took a link {links} times"));
         }
-        let heard = traces.heard(number).count();
+        let heard = traces.deliveries(number).count();
         if number >= TRACES && heard + 1 != hosts as usize {
             let (from, counts) = (number - TRACES, counts_of(net));
             return Err(format!("{heard} of {hosts} heard what host {from} sent: {counts}"));
@@ -270,10 +277,10 @@ fn broadcasts(net: &mut Network, flooding: Flooding, heard_max: u32) -> Result<(
 
 /// Where a host is, and what each worker thinks of it and of its port.
 fn known_of(net: &Network, host: usize) -> String {
-    let topology = net.fabric().topology();
+    let topology = net.data_plane().topology();
     let Some(node) = topology.hosts.get(host) else { return String::new() };
-    let switch = topology.switches.get(node.at.switch).map(|switch| switch.datapath_id);
-    let at = sluice_sdk::view::SwitchPort::new(switch.unwrap_or(DatapathId(0)), node.at.port);
+    let switch = topology.switches.get(node.port.switch).map(|switch| switch.datapath_id);
+    let at = sluice_sdk::view::SwitchPort::new(switch.unwrap_or(DatapathId(0)), node.port.port);
     let id = HostId { mac: node.mac, vlan: VlanId(0) };
     let views = net.controller().networks().map(|network| {
         let view = network.view();
@@ -285,15 +292,17 @@ fn known_of(net: &Network, host: usize) -> String {
 
 /// The rules for what two hosts say to each other, in both directions.
 fn rules_of(net: &Network, from: usize, to: usize) -> String {
-    let topology = net.fabric().topology();
+    let topology = net.data_plane().topology();
     let mac = |n: usize| topology.hosts.get(n).map(|host| u128::from(host.mac.to_u64()));
     let mut rules = Vec::new();
     for (at, node) in topology.switches.iter().enumerate() {
-        for entry in net.fabric().switch(at).into_iter().flat_map(|switch| switch.entries(0)) {
+        for entry in
+            net.data_plane().switch(at).into_iter().flat_map(|switch| switch.flow_entries(0))
+        {
             let ends = [FieldId::ETH_SRC, FieldId::ETH_DST].map(|id| value(entry, id));
             if ends == [mac(from), mac(to)] || ends == [mac(to), mac(from)] {
                 let way = if ends == [mac(from), mac(to)] { "there" } else { "back" };
-                let (n, age) = (entry.packets, net.now() - entry.added);
+                let (n, age) = (entry.packets, net.now() - entry.added_at);
                 let port = output(entry);
                 rules.push(format!("{} {way} by {port:?}, {n} packets in {age:?}", node.name));
             }
@@ -306,7 +315,7 @@ fn rules_of(net: &Network, from: usize, to: usize) -> String {
 fn counts_of(net: &Network) -> String {
     let mut counts = BTreeMap::new();
     for app in net.controller().apps() {
-        app.metrics(&mut |metric| *counts.entry(metric.name).or_insert(0) += metric.value);
+        app.gauges(&mut |(name, _, n)| *counts.entry(name).or_insert(0) += n);
     }
     counts.retain(|_, &mut n| n > 0);
     format!("{counts:?}")
@@ -314,7 +323,7 @@ fn counts_of(net: &Network) -> String {
 
 /// Follows every rule that leads to a host, from every switch that has one.
 fn no_stale_rule(net: &Network) -> Result<(), String> {
-    let fabric = net.fabric();
+    let fabric = net.data_plane();
     let topology = fabric.topology();
     let mut ends = HashMap::new();
     for link in &topology.links {
@@ -323,15 +332,15 @@ fn no_stale_rule(net: &Network) -> Result<(), String> {
     }
     let hosts = topology.hosts.iter();
     let places: HashMap<_, _> =
-        hosts.map(|host| (u128::from(host.mac.to_u64()), host.at)).collect();
+        hosts.map(|host| (u128::from(host.mac.to_u64()), host.port)).collect();
     for (at, node) in topology.switches.iter().enumerate() {
-        for entry in fabric.switch(at).into_iter().flat_map(|switch| switch.entries(0)) {
+        for entry in fabric.switch(at).into_iter().flat_map(|switch| switch.flow_entries(0)) {
             let Some(dst) = value(entry, FieldId::ETH_DST) else { continue };
             let Some(&home) = places.get(&dst) else { continue };
             let (mut here, mut rule) = (at, Some(entry));
             for _ in 0..=topology.switches.len() {
                 let Some(port) = rule.and_then(output) else { break };
-                let out = Place { switch: here, port };
+                let out = PortRef { switch: here, port };
                 if out == home {
                     rule = None;
                     break;
@@ -344,7 +353,7 @@ fn no_stale_rule(net: &Network) -> Result<(), String> {
                 };
                 here = to.switch;
                 let key = (value(entry, FieldId::ETH_SRC), dst);
-                let mut others = fabric.switch(here).into_iter().flat_map(|s| s.entries(0));
+                let mut others = fabric.switch(here).into_iter().flat_map(|s| s.flow_entries(0));
                 rule = others.find(|other| {
                     let dst = value(other, FieldId::ETH_DST);
                     dst.map(|dst| (value(other, FieldId::ETH_SRC), dst)) == Some(key)
@@ -363,11 +372,11 @@ fn no_stale_rule(net: &Network) -> Result<(), String> {
     Ok(())
 }
 
-fn value(entry: &Entry, id: FieldId) -> Option<u128> {
+fn value(entry: &FlowEntry, id: FieldId) -> Option<u128> {
     entry.matching.iter().find(|field| field.id == id).map(|field| field.value)
 }
 
-fn output(entry: &Entry) -> Option<sluice_openflow::PortNo> {
+fn output(entry: &FlowEntry) -> Option<sluice_openflow::PortNo> {
     entry.instructions.iter().find_map(|instruction| match instruction {
         Instruction::ApplyActions { actions } => actions.iter().find_map(|action| match action {
             Action::Output { port, .. } => Some(*port),

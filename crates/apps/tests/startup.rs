@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_apps::{Chain, Config};
-use sluice_emu::link::Settings;
-use sluice_emu::net::{Family, Net, Options};
-use sluice_emu::switch::Plan;
+use sluice_apps::{Config, Stack, stack};
+use sluice_emu::link::LinkImpairments;
+use sluice_emu::net::{IpFamily, NetworkOptions, NetworkSimulation};
+use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::Topology;
 use sluice_openflow::{Version, Versions};
 use sluice_sdk::view::PortRole;
@@ -21,32 +21,33 @@ const STEP: Duration = Duration::from_millis(10);
 /// How often the controller looks at each switch.
 const LOOKED_EVERY: Duration = Duration::from_millis(250);
 
-type Network = Net<SimulatedController<Chain>>;
+type Network = NetworkSimulation<SimulatedController<Stack>>;
 
 fn network(shape: &str, version: Version, apps: &[&str]) -> Network {
-    let half = Settings { delay: TRIP / 2, ..Settings::default() };
+    let half = LinkImpairments { delay: TRIP / 2, ..LinkImpairments::default() };
     let versions = Versions::of(&[version]);
-    let options = Options {
-        switch: Plan { versions, ..Plan::default() },
-        up: half,
-        down: half,
-        ..Options::default()
+    let options = NetworkOptions {
+        switch: EmulatedSwitchConfig { versions, ..EmulatedSwitchConfig::default() },
+        control_up: half,
+        control_down: half,
+        ..NetworkOptions::default()
     };
     let names: Vec<_> = apps.iter().map(|&name| name.to_owned()).collect();
-    let controller = SimulatedController::new([Chain::new(&names, &Config::default()).unwrap()], 1);
+    let controller = SimulatedController::new([stack(&names, &Config::default()).unwrap()], 1);
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
-    Net::new(Topology::from_text(shape).unwrap(), &options, start, controller).unwrap()
+    NetworkSimulation::new(Topology::from_text(shape).unwrap(), &options, start, controller)
+        .unwrap()
 }
 
 /// When `is_so` first, looking again every step.
 #[track_caller]
 fn first(net: &mut Network, mut is_so: impl FnMut(&mut Network) -> bool) -> Duration {
     while !is_so(net) {
-        assert!(net.since_start() < TRIP * 20, "it never is");
+        assert!(net.elapsed() < TRIP * 20, "it never is");
         net.run_for(STEP).unwrap();
     }
-    net.since_start()
+    net.elapsed()
 }
 
 /// Whether `took` is so many round trips, and not a step more.
@@ -63,10 +64,10 @@ fn the_first_frame_is_answered_after_three_round_trips_in_any_version() {
     for version in Versions::SPOKEN.iter() {
         let mut net = network("single,2", version, &["learning"]);
         let talk = |net: &mut Network| {
-            let host = |n: usize| net.fabric().host(n).unwrap().counters();
+            let host = |n: usize| net.data_plane().host(n).unwrap().counters();
             let (sent_up, heard) =
-                (net.fabric().switch(0).unwrap().counts().packet_ins, host(1).frames_in);
-            let (now, fabric) = net.fabric_mut();
+                (net.data_plane().switch(0).unwrap().counters().packet_ins, host(1).frames_in);
+            let (now, fabric) = net.data_plane_mut();
             fabric.announce(now, 0).unwrap();
             (sent_up, heard)
         };
@@ -93,7 +94,7 @@ fn every_port_is_known_after_four_and_a_half_round_trips() {
         let settled = first(&mut net, |net| count(net, PortRole::Edge) == 3);
         assert_trips(settled, 4.5, LOOKED_EVERY + 3 * STEP, &format!("{version}: hosts' ports"));
         let pairs = [(0, 1), (1, 2), (2, 0)];
-        let pings = net.ping(pairs, Family::V4, 10 * TRIP).unwrap();
-        assert!(pings.lost.is_empty(), "{version}: {pings:?}");
+        let pings = net.ping(pairs, IpFamily::V4, 10 * TRIP).unwrap();
+        assert!(pings.lost_pairs.is_empty(), "{version}: {pings:?}");
     }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use sluice_apps::topology::Topology;
 use sluice_openflow::{
-    DatapathId, Encoder, Features, MessageType, PacketIn, PacketInReason, PacketOutView, Port,
-    PortNo, RawMessage, Version, Versions, split_message,
+    DatapathId, Encoder, MessageType, PacketIn, PacketInReason, PacketOutView, Port, PortNo,
+    RawMessage, SwitchFeatures, Version, Versions, split_message,
 };
 use sluice_sdk::view::PortRole;
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
@@ -89,7 +89,7 @@ fn probes_are_sent_and_heard_without_an_allocation() {
         let [tx, ahead] = [(); 2].map(|()| Vec::with_capacity(1 << 16));
         let mut wired = Wired { app, network, now, tx, ahead, next_xid: 1, probes: 0 };
         let ports = (1..=PORTS).map(|no| Port { port_no: PortNo(no), ..Port::default() });
-        let features = Features { ports: ports.collect(), ..Features::default() };
+        let features = SwitchFeatures { ports: ports.collect(), ..SwitchFeatures::default() };
         wired.tell(version, |app, ctx| app.on_switch_connected(&features, ctx));
         (0..80).for_each(|_| wired.look(version));
         wired.network.take_facts();

@@ -10,7 +10,8 @@ use std::thread;
 
 use clap::Args;
 use sluice_emu::link::{
-    self, Both, End, Ends, Error, Handle, LINE_MAX, MTU_MIN, Order, Plan, Settings, Sink, Way,
+    self, Direction, Error, LINE_MAX, LinkCommand, LinkConfig, LinkEndpoint, LinkEndpoints,
+    LinkHandle, LinkImpairments, MTU_MIN, PerDirection, RunningLink, TimeSeriesWriter,
 };
 use sluice_io::named_pipe::NamedPipe;
 use sluice_io::terminal;
@@ -98,7 +99,7 @@ impl Link {
     }
 
     /// Arguments in, plan out; everything that can be refused early is refused here.
-    fn plan(&self) -> Result<Plan, String> {
+    fn plan(&self) -> Result<LinkConfig, String> {
         let ends = match (&self.listen, &self.connect) {
             (Some(listen), Some(connect)) => self.relay(listen, connect)?,
             (None, None) => self.tuns()?,
@@ -109,12 +110,12 @@ impl Link {
                 return Err("--listen: a relay needs to know where; give an address".to_owned());
             }
         };
-        let plan = Plan { ends, settings: self.settings()?, seed: self.seed };
-        plan.check().map_err(|e| with_option(&e))?;
+        let plan = LinkConfig { endpoints: ends, impairments: self.settings()?, seed: self.seed };
+        plan.validate().map_err(|e| with_option(&e))?;
         Ok(plan)
     }
 
-    fn settings(&self) -> Result<Both<Settings>, String> {
+    fn settings(&self) -> Result<PerDirection<LinkImpairments>, String> {
         let given = [
             ("delay", &self.delay),
             ("jitter", &self.jitter),
@@ -122,31 +123,32 @@ impl Link {
             ("loss", &self.loss),
             ("queue", &self.queue),
         ];
-        let mut settings = Both::<Settings>::default();
+        let mut settings = PerDirection::<LinkImpairments>::default();
         for (name, values) in given {
-            let changes = link::both(name, values).map_err(|e| format!("--{e}"))?;
-            for way in Way::BOTH {
-                if let Some(change) = *changes.at(way) {
-                    *settings.at_mut(way) = settings.at(way).with(change);
+            let changes =
+                link::parse_both_directions(name, values).map_err(|e| format!("--{e}"))?;
+            for way in Direction::ALL {
+                if let Some(change) = *changes.get(way) {
+                    *settings.get_mut(way) = settings.get(way).with(change);
                 }
             }
         }
         Ok(settings)
     }
 
-    fn relay(&self, listen: &str, connect: &str) -> Result<Ends, String> {
+    fn relay(&self, listen: &str, connect: &str) -> Result<LinkEndpoints, String> {
         if self.from.is_some() || self.to.is_some() {
             return Err(
                 "--listen: a relay has no namespaces; leave --from and --to away".to_owned()
             );
         }
-        Ok(Ends::Relay {
+        Ok(LinkEndpoints::TcpProxy {
             listen: socket("--listen", listen)?,
             connect: socket("--connect", connect)?,
         })
     }
 
-    fn tuns(&self) -> Result<Ends, String> {
+    fn tuns(&self) -> Result<LinkEndpoints, String> {
         if self.from.is_none() && self.to.is_none() {
             return Err("--to: name the network namespace of the other end, or make a relay with \
                         --listen and --connect"
@@ -155,7 +157,8 @@ impl Link {
         let (from, to) = self.addresses.split_once(',').ok_or_else(|| {
             format!("--addresses: {:?} is one address, give two: FROM,TO", self.addresses)
         })?;
-        let address = |text: &str| link::address(text).map_err(|e| format!("--addresses: {e}"));
+        let address =
+            |text: &str| link::parse_address(text).map_err(|e| format!("--addresses: {e}"));
         let (from_address, to_address) = (address(from)?, address(to)?);
         let (from_device, to_device) =
             self.device.split_once(',').unwrap_or((&self.device, &self.device));
@@ -173,19 +176,22 @@ impl Link {
         let mtu = self.mtu.parse().ok().filter(|&mtu| mtu >= MTU_MIN).ok_or_else(|| {
             format!("--mtu: {:?} is not a number of bytes, {MTU_MIN} to 65535", self.mtu)
         })?;
-        let end = |place: &Option<String>, device: &str, address| End {
-            place: place.clone(),
+        let end = |place: &Option<String>, device: &str, address| LinkEndpoint {
+            namespace: place.clone(),
             device: device.to_owned(),
             address,
         };
         let up = end(&self.from, from_device, from_address);
-        Ok(Ends::Tuns { ends: Both { up, down: end(&self.to, to_device, to_address) }, mtu })
+        Ok(LinkEndpoints::Tun {
+            endpoints: PerDirection { up, down: end(&self.to, to_device, to_address) },
+            mtu,
+        })
     }
 
-    fn sink(&self) -> Result<Option<Sink>, String> {
+    fn sink(&self) -> Result<Option<TimeSeriesWriter>, String> {
         let Some(path) = &self.series else { return Ok(None) };
         let file = File::create(path);
-        file.map(|file| Some(Sink::new(file)))
+        file.map(|file| Some(TimeSeriesWriter::new(file)))
             .map_err(|e| format!("--series: {}: {e}", path.display()))
     }
 
@@ -205,9 +211,13 @@ fn socket(option: &str, text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Opens the link and keeps it open until a signal.
-fn keep_open(plan: &Plan, sink: Option<Sink>, pipe: Option<&NamedPipe>) -> Result<(), String> {
+fn keep_open(
+    plan: &LinkConfig,
+    sink: Option<TimeSeriesWriter>,
+    pipe: Option<&NamedPipe>,
+) -> Result<(), String> {
     let mut wishes = SignalReceiver::new().map_err(|e| advice::cannot("receive signals", &e))?;
-    let open = link::Link::open(plan, sink, signals::request_stop).map_err(|e| with_option(&e))?;
+    let open = RunningLink::open(plan, sink, signals::request_stop).map_err(|e| with_option(&e))?;
     say(&first_screen(plan, &open));
     if terminal::can_read(&stdin()) {
         listen("stdin", BufReader::new(stdin()), open.handle())?;
@@ -225,13 +235,17 @@ fn keep_open(plan: &Plan, sink: Option<Sink>, pipe: Option<&NamedPipe>) -> Resul
 }
 
 /// Does what lines of `from` say, on a thread that ends with them or with the process.
-fn listen(name: &str, mut from: impl BufRead + Send + 'static, link: Handle) -> Result<(), String> {
+fn listen(
+    name: &str,
+    mut from: impl BufRead + Send + 'static,
+    link: LinkHandle,
+) -> Result<(), String> {
     let obey = move || {
         while let Some(line) = next_line(&mut from) {
-            match Order::parse(&line) {
+            match LinkCommand::parse(&line) {
                 None => {}
-                Some(Ok(Order::Show)) => show(&link),
-                Some(Ok(Order::Set(changes))) => match link.set(changes) {
+                Some(Ok(LinkCommand::Show)) => show(&link),
+                Some(Ok(LinkCommand::Set(changes))) => match link.change(changes) {
                     Ok(()) => say(&format!("ok: {}\n", line.trim())),
                     Err(e) => print_error(&e.to_string()),
                 },
@@ -251,8 +265,8 @@ fn next_line(from: &mut impl BufRead) -> Option<String> {
     (n > 0).then(|| String::from_utf8_lossy(&line).into_owned())
 }
 
-fn show(link: &Handle) {
-    if let Some(report) = link.show() {
+fn show(link: &LinkHandle) {
+    if let Some(report) = link.report() {
         say(&report.to_string());
     }
 }
@@ -264,22 +278,22 @@ fn say(text: &str) {
 }
 
 /// What is joined, what it does, and how exactly it can.
-fn first_screen(plan: &Plan, open: &link::Link) -> String {
-    let mut text = match (&plan.ends, open.listening()) {
-        (Ends::Relay { connect, .. }, Some(at)) => format!(
+fn first_screen(plan: &LinkConfig, open: &RunningLink) -> String {
+    let mut text = match (&plan.endpoints, open.listen_addr()) {
+        (LinkEndpoints::TcpProxy { connect, .. }, Some(at)) => format!(
             "relay: takes connections on {at}, makes them to {connect}\n\
              relay: TCP ends at each side, so slow start and loss are not real: nothing is lost, and a full queue \
              holds the sender back\n"
         ),
-        (Ends::Tuns { ends: Both { up, down }, mtu }, _) => {
+        (LinkEndpoints::Tun { endpoints: PerDirection { up, down }, mtu }, _) => {
             format!("link: {} to {}, packets of up to {mtu} bytes\n", place(up), place(down))
         }
         _ => String::new(),
     };
-    for way in Way::BOTH {
-        let _ = writeln!(text, "{}: {}", way.name(), plan.settings.at(way));
+    for way in Direction::ALL {
+        let _ = writeln!(text, "{}: {}", way.name(), plan.impairments.get(way));
     }
-    let _ = match open.first() {
+    let _ = match open.realtime_priority() {
         Ok(()) => writeln!(text, "priority: SCHED_FIFO"),
         Err(e) => writeln!(
             text,
@@ -289,8 +303,8 @@ fn first_screen(plan: &Plan, open: &link::Link) -> String {
     text + "ready\n"
 }
 
-fn place(end: &End) -> String {
-    let End { place, device, address: (address, _) } = end;
+fn place(end: &LinkEndpoint) -> String {
+    let LinkEndpoint { namespace: place, device, address: (address, _) } = end;
     let place = place.as_deref().unwrap_or("this namespace");
     format!("{place} ({address} on {device})")
 }
@@ -298,12 +312,12 @@ fn place(end: &End) -> String {
 /// The sentence, with the option that can change it and what needs no privileges.
 fn with_option(error: &Error) -> String {
     let option = match error {
-        Error::Namespace(Way::Up, ..) => "--from: ",
-        Error::Namespace(Way::Down, ..) | Error::OneNamespace => "--to: ",
-        Error::LossOfRelay => "--",
+        Error::Namespace(Direction::Up, ..) => "--from: ",
+        Error::Namespace(Direction::Down, ..) | Error::SameNamespace => "--to: ",
+        Error::LossWithTcpProxy => "--",
         Error::Listen(..) => "--listen: ",
         Error::Tun(TunError::Create { .. }) => "--device: ",
-        Error::Tun(_) | Error::System(_) | Error::Broke(_) => "",
+        Error::Tun(_) | Error::System(_) | Error::Failed(_) => "",
     };
     let instead = match error {
         Error::Tun(e) if e.is_permission() => {

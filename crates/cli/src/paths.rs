@@ -3,7 +3,7 @@
 use std::io::{Write, stdout};
 use std::time::Duration;
 
-use sluice_emu::paths::{Directions, Plan, run};
+use sluice_emu::paths::{Directions, PathsConfig, run};
 use sluice_emu::topology::Topology;
 use sluice_openflow::{Version, Versions};
 
@@ -61,10 +61,10 @@ impl Paths {
         stdout().write_all(text.as_bytes()).map_err(|e| e.to_string())
     }
 
-    fn plan(&self) -> Result<Plan, String> {
+    fn plan(&self) -> Result<PathsConfig, String> {
         let topology = Topology::from_text(&self.topo);
-        Ok(Plan {
-            to: controller(&self.controller)?,
+        Ok(PathsConfig {
+            controller: controller(&self.controller)?,
             topology: topology.map_err(|e| format!("--topo {}: {e}", self.topo))?,
             version: self.openflow,
             window: self.window,

@@ -195,7 +195,7 @@ impl<W: Write> Reporter<W> {
         self.tally.malformed += 1;
         let (why, head) = (error.to_string(), Head::of(bytes));
         let version = head.version.unwrap_or(Version::V1_0);
-        let deserves = ErrorReason::deserved(error, version).to_string();
+        let deserves = ErrorReason::for_parse_error(error, version).to_string();
         if self.options.form == Format::Json {
             let line = JsonRecord {
                 version: head.version.map(|v| v.to_string()),

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
-use sluice_emu::host::{Connection, Host, Identity, Outcome, Ping, Stream};
-use sluice_emu::topology::link_local;
+use sluice_emu::host::{Host, HostConfig, HostEvent, PingResult, TcpResult, UdpStream};
+use sluice_emu::topology::link_local_address;
 use sluice_openflow::MacAddr;
 
 /// A wire on which everybody hears everybody, in virtual time.
@@ -28,7 +28,7 @@ impl Wire {
         let host = |n: u32| {
             let mac = MacAddr::from_u64(n.into());
             let ipv4 = Ipv4Addr::from(0x0a00_0000 + n);
-            Host::new(Identity { mac, ipv4, ipv6: link_local(mac), epoch: start })
+            Host::new(HostConfig { mac, ipv4, ipv6: link_local_address(mac), epoch: start })
         };
         Self {
             now: start,
@@ -66,20 +66,20 @@ impl Wire {
                 }
             } else {
                 for host in 0..self.hosts.len() {
-                    self.tell(host, Host::on_time);
+                    self.tell(host, Host::tick);
                 }
             }
         }
     }
 
-    fn pings(&mut self, host: usize) -> Vec<Ping> {
-        let outcomes = self.hosts[host].take_outcomes().into_iter();
-        outcomes.filter_map(|o| if let Outcome::Ping(p) = o { Some(p) } else { None }).collect()
+    fn pings(&mut self, host: usize) -> Vec<PingResult> {
+        let outcomes = self.hosts[host].take_events().into_iter();
+        outcomes.filter_map(|o| if let HostEvent::Ping(p) = o { Some(p) } else { None }).collect()
     }
 
-    fn connections(&mut self, host: usize) -> Vec<Connection> {
-        let outcomes = self.hosts[host].take_outcomes().into_iter();
-        outcomes.filter_map(|o| if let Outcome::Tcp(c) = o { Some(c) } else { None }).collect()
+    fn connections(&mut self, host: usize) -> Vec<TcpResult> {
+        let outcomes = self.hosts[host].take_events().into_iter();
+        outcomes.filter_map(|o| if let HostEvent::Tcp(c) = o { Some(c) } else { None }).collect()
     }
 }
 
@@ -91,7 +91,7 @@ fn v4(n: u8) -> IpAddr {
 }
 
 fn v6(n: u64) -> IpAddr {
-    link_local(MacAddr::from_u64(n)).into()
+    link_local_address(MacAddr::from_u64(n)).into()
 }
 
 #[test]
@@ -103,9 +103,13 @@ fn a_ping_takes_two_round_trips_and_then_one() {
             wire.run();
             let pings = wire.pings(0);
             assert_eq!(pings.len(), 1);
-            assert_eq!((pings[0].to, pings[0].took), (to, Some(expected)));
+            assert_eq!((pings[0].to, pings[0].rtt), (to, Some(expected)));
         }
-        assert_eq!(wire.hosts[2].counters().strays, 4 + 1, "all but two multicasts: {to}");
+        assert_eq!(
+            wire.hosts[2].counters().unicasts_for_others,
+            4 + 1,
+            "all but two multicasts: {to}"
+        );
     }
 }
 
@@ -115,7 +119,7 @@ fn a_ping_to_nobody_is_lost_when_its_time_is_over() {
     wire.tell(0, |host, now, out| host.ping(now, v4(9), 5 * S, out));
     wire.tell(0, |host, now, out| host.ping(now, v6(9), 5 * S, out));
     wire.run();
-    assert!(wire.pings(0).iter().all(|ping| ping.took.is_none()));
+    assert!(wire.pings(0).iter().all(|ping| ping.rtt.is_none()));
     assert_eq!(wire.now, wire.start + 5 * S);
     assert_eq!(wire.sent, 6, "each address is asked for three times");
     assert_eq!(wire.hosts[0].counters().unreachable, 2);
@@ -127,18 +131,18 @@ fn a_lost_question_is_asked_again_after_a_second() {
     wire.loses = |n| n == 1;
     wire.tell(0, |host, now, out| host.ping(now, v4(2), 5 * S, out));
     wire.run();
-    assert_eq!(wire.pings(0)[0].took, Some(S + 4 * MS));
+    assert_eq!(wire.pings(0)[0].rtt, Some(S + 4 * MS));
 }
 
 #[test]
 fn an_announcement_is_a_conflict_for_whoever_has_the_address() {
     let mut wire = Wire::new(2, MS);
-    let thief = Identity { mac: MacAddr::from_u64(0x66), ..wire.hosts[0].identity() };
+    let thief = HostConfig { mac: MacAddr::from_u64(0x66), ..wire.hosts[0].config() };
     wire.hosts.push(Host::new(thief));
     wire.tell(2, |host, _, out| host.announce(out));
     wire.run();
-    assert_eq!(wire.hosts[0].counters().conflicts, 2);
-    assert_eq!(wire.hosts[1].counters().conflicts, 0);
+    assert_eq!(wire.hosts[0].counters().address_conflicts, 2);
+    assert_eq!(wire.hosts[1].counters().address_conflicts, 0);
 }
 
 #[test]
@@ -149,11 +153,14 @@ fn a_connection_stands_after_a_round_trip_and_carries_its_bytes() {
         wire.run();
         let [c] = wire.connections(0)[..] else { panic!("one connection") };
         assert_eq!(c.established, Some(40 * MS), "of which 20 ms for the address");
-        assert_eq!((c.taken, c.again), (100_000, 0));
+        assert_eq!((c.bytes_acked, c.retransmissions), (100_000, 0));
         // Seven windows of 14 400 bytes, and the FINs with the last one.
         assert_eq!(c.closed, Some(40 * MS + 7 * 20 * MS));
-        assert_eq!(wire.hosts[1].received(), 100_000);
-        assert_eq!((wire.hosts[0].connections(), wire.hosts[1].connections()), (0, 0));
+        assert_eq!(wire.hosts[1].tcp_bytes_received(), 100_000);
+        assert_eq!(
+            (wire.hosts[0].tcp_connection_count(), wire.hosts[1].tcp_connection_count()),
+            (0, 0)
+        );
     }
 }
 
@@ -165,7 +172,7 @@ fn a_lost_syn_is_sent_again_after_a_second() {
     wire.run();
     let [c] = wire.connections(0)[..] else { panic!("one connection") };
     assert_eq!(c.established, Some(S + 2 * MS), "from when it was asked for, as its time runs");
-    assert_eq!(c.again, 1);
+    assert_eq!(c.retransmissions, 1);
 }
 
 #[test]
@@ -178,10 +185,10 @@ fn bytes_arrive_whatever_is_lost() {
         wire.tell(0, |host, now, out| _ = host.connect(now, v4(2), 80, 300_000, out));
         wire.run();
         let [c] = wire.connections(0)[..] else { panic!("one connection") };
-        assert_eq!(c.taken, 300_000, "{case}");
-        assert!(c.closed.is_some() && c.again > 0, "{case}");
-        assert_eq!(wire.hosts[1].received(), 300_000, "{case}");
-        assert_eq!(wire.hosts[1].connections(), 0, "{case}");
+        assert_eq!(c.bytes_acked, 300_000, "{case}");
+        assert!(c.closed.is_some() && c.retransmissions > 0, "{case}");
+        assert_eq!(wire.hosts[1].tcp_bytes_received(), 300_000, "{case}");
+        assert_eq!(wire.hosts[1].tcp_connection_count(), 0, "{case}");
     }
 }
 
@@ -191,20 +198,20 @@ fn a_connection_to_nobody_is_given_up() {
     wire.tell(0, |host, now, out| _ = host.connect(now, v4(9), 80, 1, out));
     wire.run();
     let [c] = wire.connections(0)[..] else { panic!("one connection") };
-    assert_eq!((c.established, c.closed, c.again), (None, None, 6));
-    assert_eq!(wire.hosts[0].connections(), 0);
+    assert_eq!((c.established, c.closed, c.retransmissions), (None, None, 6));
+    assert_eq!(wire.hosts[0].tcp_connection_count(), 0);
 }
 
 #[test]
 fn a_stream_keeps_its_rate_and_tells_what_was_lost() {
     let mut wire = Wire::new(3, 5 * MS);
     wire.loses = |n| n % 10 == 0;
-    let stream = Stream { to: v4(2), port: 5001, rate_pps: 1000, count: 1000, data_len: 100 };
-    wire.tell(0, |host, now, _| _ = host.stream(now, stream).unwrap());
+    let stream = UdpStream { to: v4(2), port: 5001, rate_pps: 1000, packets: 1000, data_len: 100 };
+    wire.tell(0, |host, now, _| _ = host.start_stream(now, stream).unwrap());
     wire.run();
     assert_eq!(wire.now, wire.start + 999 * MS + 5 * MS);
-    assert_eq!(wire.hosts[0].sent(0), 1000);
-    let heard = wire.hosts[1].heard(v4(1), 0).unwrap();
+    assert_eq!(wire.hosts[0].stream_packets_sent(0), 1000);
+    let heard = wire.hosts[1].stream_stats(v4(1), 0).unwrap();
     assert_eq!((heard.received, heard.lost()), (900, 100));
     assert_eq!((heard.duplicates, heard.reordered), (0, 0));
     let median = Duration::from_nanos(heard.latency_ns.value_at_quantile(0.5));
@@ -215,11 +222,11 @@ fn a_stream_keeps_its_rate_and_tells_what_was_lost() {
 fn a_broadcast_is_heard_by_all_at_once() {
     let mut wire = Wire::new(4, MS);
     let to = IpAddr::V4(Ipv4Addr::BROADCAST);
-    let stream = Stream { to, port: 9, rate_pps: 10, count: 5, data_len: 0 };
-    wire.tell(0, |host, now, _| _ = host.stream(now, stream).unwrap());
+    let stream = UdpStream { to, port: 9, rate_pps: 10, packets: 5, data_len: 0 };
+    wire.tell(0, |host, now, _| _ = host.start_stream(now, stream).unwrap());
     wire.run();
     for host in &wire.hosts[1..] {
-        assert_eq!(host.heard(v4(1), 0).unwrap().received, 5);
+        assert_eq!(host.stream_stats(v4(1), 0).unwrap().received, 5);
     }
     assert_eq!(wire.sent, 5, "nobody is asked for");
 }

@@ -4,12 +4,12 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use sluice_base::Rng;
-use sluice_emu::link::Share;
-use sluice_emu::topology::{Place, Topology};
+use sluice_emu::link::LossRatio;
+use sluice_emu::topology::{PortRef, Topology};
 use sluice_openflow::{DatapathId, PortNo};
 
-fn place(switch: usize, port: u32) -> Place {
-    Place { switch, port: PortNo(port) }
+fn place(switch: usize, port: u32) -> PortRef {
+    PortRef { switch, port: PortNo(port) }
 }
 
 #[test]
@@ -19,18 +19,18 @@ fn a_file_of_miniedit_is_the_network_that_was_drawn() {
         campus.switches.iter().map(|s| (s.name.as_str(), s.datapath_id.0)).collect();
     assert_eq!(switches, [("s1", 1), ("s2", 2), ("core", 0xff)]);
     let hosts: Vec<_> =
-        campus.hosts.iter().map(|h| (h.name.as_str(), h.ipv4.to_string(), h.at)).collect();
+        campus.hosts.iter().map(|h| (h.name.as_str(), h.ipv4.to_string(), h.port)).collect();
     let [h1, h2, printer] = ["10.0.0.1", "10.0.0.20", "10.0.0.3"].map(String::from);
     let expected =
         [("h1", h1, place(0, 1)), ("h2", h2, place(1, 1)), ("printer", printer, place(1, 2))];
     assert_eq!(hosts, expected);
-    assert_eq!(campus.hosts[1].shape.rate, NonZeroU64::new(100_000_000));
+    assert_eq!(campus.hosts[1].impairments.rate_bps, NonZeroU64::new(100_000_000));
     let trunk = &campus.links[0];
     assert_eq!((trunk.a, trunk.b), (place(0, 2), place(1, 3)));
-    assert_eq!(trunk.shape.rate, NonZeroU64::new(1_000_000_000));
-    assert_eq!(trunk.shape.delay, Duration::from_millis(5));
-    assert_eq!(trunk.shape.jitter, Duration::from_millis(1));
-    assert_eq!(trunk.shape.loss, Share::of_million(10_000));
+    assert_eq!(trunk.impairments.rate_bps, NonZeroU64::new(1_000_000_000));
+    assert_eq!(trunk.impairments.delay, Duration::from_millis(5));
+    assert_eq!(trunk.impairments.jitter, Duration::from_millis(1));
+    assert_eq!(trunk.impairments.loss, LossRatio::from_ppm(10_000));
     assert_eq!((campus.links[2].a, campus.links[2].b), (place(0, 3), place(2, 2)));
 }
 
@@ -41,12 +41,12 @@ fn a_graph_is_a_network_with_a_host_at_every_node() {
     let names: Vec<_> = backbone.switches.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["Berlin", "Paris", "Rome", "s4"]);
     assert_eq!(backbone.switches[3].datapath_id, DatapathId(4));
-    let at: Vec<_> = backbone.hosts.iter().map(|h| h.at).collect();
+    let at: Vec<_> = backbone.hosts.iter().map(|h| h.port).collect();
     assert_eq!(at, [place(0, 1), place(1, 1), place(2, 1), place(3, 1)]);
-    assert_eq!(backbone.links[0].shape.rate, NonZeroU64::new(10_000_000_000));
-    let us: Vec<_> = backbone.links.iter().map(|l| l.shape.delay.as_micros()).collect();
+    assert_eq!(backbone.links[0].impairments.rate_bps, NonZeroU64::new(10_000_000_000));
+    let us: Vec<_> = backbone.links.iter().map(|l| l.impairments.delay.as_micros()).collect();
     assert!((4300..4500).contains(&us[0]), "some 880 km: {us:?}");
-    assert_eq!((us[3], backbone.links[3].shape.rate), (0, None));
+    assert_eq!((us[3], backbone.links[3].impairments.rate_bps), (0, None));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn what_people_and_files_say_never_panics() {
             Ok(topology) => {
                 built += 1;
                 let ports = topology.links.iter().flat_map(|link| [link.a, link.b]);
-                for at in ports.chain(topology.hosts.iter().map(|host| host.at)) {
+                for at in ports.chain(topology.hosts.iter().map(|host| host.port)) {
                     assert!((1..=topology.switches[at.switch].n_ports).contains(&at.port.0));
                 }
             }

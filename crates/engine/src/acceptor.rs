@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, Reading, clock, limits};
-use sluice_openflow::{DatapathId, ErrorReason, Features, split_message};
+use sluice_openflow::{DatapathId, ErrorReason, SwitchFeatures, split_message};
 use sluice_proto::{ControllerEvent, ControllerSession, ReassemblyBudget};
 use sluice_sdk::App;
 
@@ -76,7 +76,7 @@ struct PendingConnection {
 /// A proved switch whose datapath id another connection has.
 #[derive(Debug)]
 struct DuplicateClaim {
-    features: Box<Features>,
+    features: Box<SwitchFeatures>,
     /// The connection that has it.
     rival: SessionId,
     /// When the rival is taken for dead.
@@ -238,7 +238,7 @@ impl<A: App> AcceptorState<A> {
         app: &A,
         id: ConnId,
         bytes: &[u8],
-    ) -> Result<Option<Box<Features>>, CloseReason> {
+    ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
         let sheet = front_sheet(&self.ledger);
         sheet.bytes_received.add(bytes.len() as u64);
         let Some(Some(pending)) = self.pending.get_mut(id.slot()) else { return Ok(None) };
@@ -283,7 +283,7 @@ impl<A: App> AcceptorState<A> {
     }
 
     /// A peer is a switch: gives it a place, unless its datapath id is taken.
-    fn proved(&mut self, io: &mut Epoll, id: ConnId, features: Box<Features>) {
+    fn proved(&mut self, io: &mut Epoll, id: ConnId, features: Box<SwitchFeatures>) {
         let datapath_id = features.datapath_id;
         if features.auxiliary_id != 0 {
             return self.end(io, id, CloseReason::Auxiliary(datapath_id));
@@ -311,7 +311,7 @@ impl<A: App> AcceptorState<A> {
     }
 
     /// Gives a proved switch to the worker with the least to do.
-    fn hand_over(&mut self, io: &mut Epoll, id: ConnId, features: Box<Features>) {
+    fn hand_over(&mut self, io: &mut Epoll, id: ConnId, features: Box<SwitchFeatures>) {
         let Some(pending) = self.take(id) else { return };
         let Some(conn) = io.release(id) else { return };
         let datapath_id = features.datapath_id;
@@ -484,7 +484,7 @@ impl PendingConnection {
         &mut self,
         ear: &mut HandshakeContext<'_, A>,
         bytes: &[u8],
-    ) -> Result<Option<Box<Features>>, CloseReason> {
+    ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
         let mended = self.wires.mend(bytes);
         let mut rest = match mended.map_err(|error| unframed(&mut self.session, ear.tx, error))? {
             Reassembly::Untorn(bytes) => bytes,
@@ -508,7 +508,7 @@ impl PendingConnection {
         &mut self,
         ear: &mut HandshakeContext<'_, A>,
         rest: &mut &[u8],
-    ) -> Result<Option<Box<Features>>, CloseReason> {
+    ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
         while let Some((msg, after)) =
             split_message(rest).map_err(|error| unframed(&mut self.session, ear.tx, error))?
         {

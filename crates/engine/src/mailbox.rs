@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use sluice_io::Waker;
-use sluice_openflow::{DatapathId, Features, Message};
+use sluice_openflow::{DatapathId, Message, SwitchFeatures};
 use sluice_sdk::view::PublishedFact;
 
 use crate::close_reason::CloseReason;
@@ -22,7 +22,7 @@ pub(crate) struct SessionId(pub(crate) u64);
 /// What a worker is told.
 pub(crate) enum ToWorker<C, A> {
     /// A switch, proved.
-    Adopt(Box<EstablishedConnection<C>>, Box<Features>),
+    Adopt(Box<EstablishedConnection<C>>, Box<SwitchFeatures>),
     /// Another connection claims this one's datapath id: is it alive?
     Probe(SessionId),
     /// Hang up.

@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use sluice_io::{ConnId, Io, IoEvent, clock};
-use sluice_openflow::{DatapathId, Features, Message};
+use sluice_openflow::{DatapathId, Message, SwitchFeatures};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 use crate::close_reason::CloseReason;
@@ -250,7 +250,7 @@ impl<C, A: App> WorkerState<C, A> {
         &mut self,
         io: &mut I,
         from: EstablishedConnection<C>,
-        features: &Features,
+        features: &SwitchFeatures,
     ) {
         let EstablishedConnection { conn, serial, addr, datapath_id, session, wires } = from;
         let id = match io.adopt(conn) {
@@ -434,10 +434,10 @@ impl<C, A: App> WorkerState<C, A> {
         }
         if self.now >= self.show_at {
             self.show_at = self.now + SHOW;
-            let mut metrics = Vec::new();
-            self.app.metrics(&mut |metric| metrics.push(metric));
-            if let Ok(mut shown) = self.ledger_sheet().app_metrics.lock() {
-                *shown = metrics;
+            let mut gauges = Vec::new();
+            self.app.gauges(&mut |gauge| gauges.push(gauge));
+            if let Ok(mut shown) = self.ledger_sheet().gauges.lock() {
+                *shown = gauges;
             }
         }
     }

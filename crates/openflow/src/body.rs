@@ -3,9 +3,8 @@
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{
-    EncodeError, Encoder, Features, FlowRemoved, HEADER_LEN, Hello, HelloElement, Message,
-    MessageType, Port, PortStatus, RawMessage, Result, RoleRequest, SwitchConfig, Version,
-    Versions,
+    EncodeError, Encoder, FlowRemoved, HEADER_LEN, Hello, HelloElement, Message, MessageType, Port,
+    PortStatus, RawMessage, Result, RoleRequest, SwitchConfig, SwitchFeatures, Version, Versions,
 };
 
 /// Reads all that follows the header of `msg`.
@@ -31,7 +30,7 @@ macro_rules! bodies {
 }
 
 bodies! {
-    Features = "features_reply";
+    SwitchFeatures = "features_reply";
     FlowRemoved = "flow_removed";
     Hello = "hello";
     PortStatus = "port_status";
@@ -39,7 +38,7 @@ bodies! {
     SwitchConfig = "switch_config";
 }
 
-impl Features {
+impl SwitchFeatures {
     /// Whether `version` tells the ports here; else `PORT_DESC` does.
     pub const fn has_ports(version: Version) -> bool {
         version.0 < Version::V1_3.0
@@ -84,7 +83,7 @@ impl Encoder<'_> {
     ///
     /// # Errors
     /// Names what the version cannot say.
-    pub fn features_reply(&mut self, xid: u32, f: &Features) -> Result<(), EncodeError> {
+    pub fn features_reply(&mut self, xid: u32, f: &SwitchFeatures) -> Result<(), EncodeError> {
         self.message_with_xid(MessageType::FEATURES_REPLY, xid, |out| f.encode(out))
     }
 

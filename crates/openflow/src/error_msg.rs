@@ -124,7 +124,7 @@ mod tests {
     fn what_a_version_has_no_error_for_leaves_nothing_behind() {
         let (mut tx, mut xid) = (vec![], 1);
         let mut out = Encoder::new(&mut tx, Version::V1_0, &mut xid);
-        let reason = ErrorReason::deserved(
+        let reason = ErrorReason::for_parse_error(
             crate::ParseError::new("match", 8, crate::ParseErrorKind::Length)
                 .within(crate::ErrorContext::Match),
             Version::V1_3,

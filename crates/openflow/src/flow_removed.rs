@@ -1,8 +1,8 @@
 //! `FLOW_REMOVED`: a rule is gone. §7.4.2.
 
 use crate::model::Counters;
+use crate::model::borrowed::ByteSpan;
 use crate::model::codec::Codec;
-use crate::model::in_place::Span;
 use crate::model::reader::Reader;
 use crate::{FlowRemoved, FlowRemovedReason, HEADER_LEN, MatchView, RawMessage, Result};
 
@@ -28,7 +28,7 @@ pub struct FlowRemovedView<'a> {
     pub matching: MatchView<'a>,
     /// How long it lived, how many packets and bytes it matched.
     pub stats: Counters,
-    body: Span<'a>,
+    body: ByteSpan<'a>,
 }
 
 impl<'a> FlowRemovedView<'a> {
@@ -41,7 +41,7 @@ impl<'a> FlowRemovedView<'a> {
         let start = r.clone();
         let view = Self::take(&mut r)?;
         r.finish("flow_removed")?;
-        Ok(Self { body: Span::between(&start, &r), ..view })
+        Ok(Self { body: ByteSpan::between(&start, &r), ..view })
     }
 
     /// What stands where a version does not tell.
@@ -55,7 +55,7 @@ impl<'a> FlowRemovedView<'a> {
             hard_timeout: 0,
             matching: MatchView::ALL,
             stats: Counters::default(),
-            body: Span::NONE,
+            body: ByteSpan::NONE,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use core::iter;
 
+use crate::model::borrowed::{ByteSpan, UnparsedInstructions};
 use crate::model::codec::Codec;
-use crate::model::in_place::{Span, Unread};
 use crate::model::reader::Reader;
 use crate::model::{Counters, FlowDesc, FlowStats, FlowStatsReason};
 use crate::{FlowModFlags, Instruction, MatchView, MultipartType, ParseErrorKind, Result, Version};
@@ -34,9 +34,9 @@ pub struct FlowStatsView<'a> {
     pub matching: MatchView<'a>,
     /// How long it has been there, how many packets and bytes it matched.
     pub stats: Counters,
-    pub(crate) instructions: Unread<'a>,
+    pub(crate) instructions: UnparsedInstructions<'a>,
     kind: MultipartType,
-    all: Span<'a>,
+    all: ByteSpan<'a>,
 }
 
 impl<'a> FlowStatsView<'a> {
@@ -49,7 +49,7 @@ impl<'a> FlowStatsView<'a> {
             MultipartType::FLOW_STATS => Self::take_stats(r)?,
             _ => return Err(r.error("multipart type", ParseErrorKind::UnknownType)),
         };
-        Ok(Self { kind, all: Span::between(&start, r), ..view })
+        Ok(Self { kind, all: ByteSpan::between(&start, r), ..view })
     }
 
     /// What stands where a version does not tell.
@@ -65,9 +65,9 @@ impl<'a> FlowStatsView<'a> {
             cookie: 0,
             matching: MatchView::ALL,
             stats: Counters::default(),
-            instructions: Unread(Span::NONE),
+            instructions: UnparsedInstructions(ByteSpan::NONE),
             kind: MultipartType::FLOW,
-            all: Span::NONE,
+            all: ByteSpan::NONE,
         }
     }
 
@@ -84,7 +84,7 @@ impl<'a> FlowStatsView<'a> {
     /// # Cost
     /// Allocates the list.
     pub fn instructions(&self) -> Result<Vec<Instruction>> {
-        self.instructions.read()
+        self.instructions.parse()
     }
 
     /// The owned form; of `FLOW_STATS` what that tells.

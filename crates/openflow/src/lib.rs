@@ -55,11 +55,11 @@ pub use flow_stats::{FlowStatsView, flow_stats};
 pub use match_view::MatchView;
 pub use message_type::MessageType;
 pub use model::{
-    Action, ActionBits, Capabilities, ConfigFlags, Counters, Desc, Elapsed, ErrorCode, ErrorReason,
-    ErrorRow, ErrorType, EthernetPort, Features, Field, FieldId, FieldRow, FlowMod, FlowModCommand,
+    Action, ActionBits, Capabilities, ConfigFlags, Counters, Elapsed, ErrorCode, ErrorReason,
+    ErrorRow, ErrorType, EthernetPort, Field, FieldId, FieldRow, FlowMod, FlowModCommand,
     FlowModFlags, FlowRemoved, FlowRemovedReason, Hello, HelloElement, Instruction, Match, Message,
     PacketInReason, Port, PortConfig, PortFeatures, PortProp, PortReason, PortState, PortStatus,
-    Role, RoleRequest, SwitchConfig,
+    Role, RoleRequest, SwitchConfig, SwitchDesc, SwitchFeatures,
 };
 pub use multipart::{Multipart, MultipartType};
 pub use packet_in::{PacketIn, PacketIns};

@@ -20,7 +20,7 @@ impl MultipartType {
     pub const DESC: Self = Self(0);
     /// Rules, one by one; `FLOW_DESC` in 1.5.
     pub const FLOW: Self = Self(1);
-    /// Sums over rules.
+    /// Sums over flow entries.
     pub const AGGREGATE: Self = Self(2);
     /// Tables.
     pub const TABLE: Self = Self(3);
@@ -46,7 +46,7 @@ impl MultipartReply {
     /// Allocates what it holds.
     pub fn read(version: Version, kind: MultipartType, body: &[u8]) -> Result<Self> {
         let mut r = Reader::new(version, body, 0);
-        let reply = Self::parse_as(kind.0.into(), &mut r)?;
+        let reply = Self::parse_variant(kind.0.into(), &mut r)?;
         r.finish("multipart reply")?;
         Ok(reply)
     }

@@ -227,7 +227,7 @@ fn a_bad_flow_is_pointed_at() {
         let error = FlowMod::from_text(flow, FlowModCommand::ADD);
         let error = error.expect_err(flow);
         assert_eq!(
-            (error.column, error.what.as_str()),
+            (error.column, error.message.as_str()),
             (column, what),
             "\n{}",
             caret(flow, &error)
@@ -308,6 +308,6 @@ fn what_is_too_long_for_its_field_is_refused() {
         assert_eq!(read(&line(bytes)).matching.fields.len(), 1);
         let fault = FlowMod::from_text(&line(bytes + 1), FlowModCommand::ADD).unwrap_err();
         let what = format!("these are {} bytes, and the field has {bytes} at most", bytes + 1);
-        assert_eq!((fault.column, fault.what), (name.len() + 2, what));
+        assert_eq!((fault.column, fault.message), (name.len() + 2, what));
     }
 }

@@ -15,10 +15,10 @@ use sluice_openflow::model::{
     self, Counters, Elapsed, FlowDesc, FlowStats, MultipartFlags, MultipartReply, Stat, Stats,
 };
 use sluice_openflow::{
-    Action, Encoder, ErrorMsg, Ethernet, Features, Field, FlowModView, FlowRemoved,
-    FlowRemovedView, Hello, Instruction, Match, Message, MessageType, Multipart, MultipartType,
-    PacketIn, PacketOutView, ParseErrorKind, PortNo, PortStatus, RawMessage, RoleRequest,
-    SwitchConfig, Version, flow_stats, ports, split_message,
+    Action, Encoder, ErrorMsg, Ethernet, Field, FlowModView, FlowRemoved, FlowRemovedView, Hello,
+    Instruction, Match, Message, MessageType, Multipart, MultipartType, PacketIn, PacketOutView,
+    ParseErrorKind, PortNo, PortStatus, RawMessage, RoleRequest, SwitchConfig, SwitchFeatures,
+    Version, flow_stats, ports, split_message,
 };
 
 /// Feeds `bytes` to every public parser; all that is asked for is that they return, and agree.
@@ -31,7 +31,7 @@ fn hear(bytes: &[u8]) {
     _ = frame.kind().to_string();
     _ = Hello::read(frame);
     _ = Multipart::new(frame);
-    _ = Features::read(frame);
+    _ = SwitchFeatures::read(frame);
     _ = SwitchConfig::read(frame);
     _ = RoleRequest::read(frame);
     _ = FlowRemoved::read(frame);

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Encoder, ErrorMsg, ErrorReason, Features, Field, FlowMod, FlowModCommand, FlowRemovedView,
-    Hello, MacAddr, MessageType, Multipart, MultipartType, PacketIn, ParseError, ParseErrorKind,
-    Port, PortStatus, RawMessage, Role, RoleRequest, SwitchConfig, Version, Versions, ports,
+    Encoder, ErrorMsg, ErrorReason, Field, FlowMod, FlowModCommand, FlowRemovedView, Hello,
+    MacAddr, MessageType, Multipart, MultipartType, PacketIn, ParseError, ParseErrorKind, Port,
+    PortStatus, RawMessage, Role, RoleRequest, SwitchConfig, SwitchFeatures, Version, Versions,
+    ports,
 };
 
 use crate::SessionError;
@@ -104,7 +105,7 @@ enum Phase {
 struct Asking {
     features_xid: u32,
     ports_xid: Option<u32>,
-    features: Option<Features>,
+    features: Option<SwitchFeatures>,
     ports: Option<Vec<Port>>,
 }
 
@@ -112,7 +113,7 @@ struct Asking {
 #[derive(Debug)]
 pub enum ControllerEvent<'a> {
     /// The peer is a switch, and this is what it is; its ports are complete.
-    SwitchConnected(Box<Features>),
+    SwitchConnected(Box<SwitchFeatures>),
     /// A frame came up.
     PacketIn(PacketIn<'a>),
     /// A rule is gone.
@@ -263,13 +264,13 @@ impl ControllerSession {
         tx: &mut Vec<u8>,
     ) -> Result<Option<ControllerEvent<'a>>, SessionError> {
         let malformed = |session: &mut Self, tx: &mut Vec<u8>, error: ParseError| {
-            session.encoder(tx).error(ErrorReason::deserved(error, msg.version()), msg);
+            session.encoder(tx).error(ErrorReason::for_parse_error(error, msg.version()), msg);
             SessionError::Malformed(error)
         };
         let Phase::Asking(asking) = &mut self.phase else { return Ok(None) };
         let read = match msg.kind() {
             MessageType::FEATURES_REPLY if msg.xid() == asking.features_xid => {
-                Features::read(msg).map(|features| asking.features = Some(features))
+                SwitchFeatures::read(msg).map(|features| asking.features = Some(features))
             }
             MessageType::MULTIPART_REPLY if Some(msg.xid()) == asking.ports_xid => {
                 match Multipart::new(msg) {
@@ -299,7 +300,7 @@ impl ControllerSession {
     }
 
     /// Goes up once everything was answered.
-    fn come_up(&mut self) -> Option<Box<Features>> {
+    fn come_up(&mut self) -> Option<Box<SwitchFeatures>> {
         let Phase::Asking(asking) = &mut self.phase else { return None };
         if asking.ports_xid.is_some() && asking.ports.is_none() {
             return None;
@@ -346,7 +347,7 @@ impl ControllerSession {
         error: ParseError,
         tx: &mut Vec<u8>,
     ) -> Result<Option<ControllerEvent<'a>>, SessionError> {
-        self.encoder(tx).error(ErrorReason::deserved(error, msg.version()), msg);
+        self.encoder(tx).error(ErrorReason::for_parse_error(error, msg.version()), msg);
         self.malformed += 1;
         if self.malformed > cfg.malformed_max {
             return Err(SessionError::TooManyMalformed);

@@ -5,10 +5,10 @@ use sluice_openflow::model::{
     MultipartReply, Stat, Stats,
 };
 use sluice_openflow::{
-    ActionBits, Capabilities, DatapathId, Desc, Encoder, ErrorMsg, ErrorReason, EthernetPort,
-    Features, FlowModView, Hello, MacAddr, Message, MessageType, Multipart, MultipartType,
-    PacketOutView, Port, PortFeatures, PortNo, PortProp, RawMessage, SwitchConfig, Version,
-    Versions,
+    ActionBits, Capabilities, DatapathId, Encoder, ErrorMsg, ErrorReason, EthernetPort,
+    FlowModView, Hello, MacAddr, Message, MessageType, Multipart, MultipartType, PacketOutView,
+    Port, PortFeatures, PortNo, PortProp, RawMessage, SwitchConfig, SwitchDesc, SwitchFeatures,
+    Version, Versions,
 };
 
 use crate::SessionError;
@@ -193,7 +193,7 @@ impl SwitchSession {
     fn reply(&self, kind: MultipartType) -> Option<MultipartReply> {
         let version = self.plan.version;
         Some(match kind {
-            MultipartType::DESC => MultipartReply::Desc(Box::new(Desc {
+            MultipartType::DESC => MultipartReply::Desc(Box::new(SwitchDesc {
                 mfr: "Sluice".into(),
                 hw: "none".into(),
                 sw: env!("CARGO_PKG_VERSION").into(),
@@ -231,8 +231,8 @@ impl SwitchSession {
         })
     }
 
-    fn features(&self) -> Features {
-        Features {
+    fn features(&self) -> SwitchFeatures {
+        SwitchFeatures {
             datapath_id: self.plan.datapath_id,
             n_buffers: self.plan.n_buffers,
             n_tables: 1,
@@ -245,7 +245,7 @@ impl SwitchSession {
             } else {
                 ActionBits::default()
             },
-            ports: if Features::has_ports(self.plan.version) { self.ports() } else { vec![] },
+            ports: if SwitchFeatures::has_ports(self.plan.version) { self.ports() } else { vec![] },
         }
     }
 
@@ -291,7 +291,7 @@ mod tests {
     use crate::{Config, ControllerEvent, ControllerSession};
 
     /// Lets the two ends talk until neither has anything to say; returns what the controller learnt.
-    fn handshake(version: Version, n_ports: u16) -> Features {
+    fn handshake(version: Version, n_ports: u16) -> SwitchFeatures {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let (mut to_switch, mut to_controller) = (vec![], vec![]);

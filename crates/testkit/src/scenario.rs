@@ -3,9 +3,9 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use sluice_emu::host::{Outcome, Stream};
-use sluice_emu::net::{Family, Net, NetError, Options};
-use sluice_emu::switch::Counts;
+use sluice_emu::host::{HostEvent, UdpStream};
+use sluice_emu::net::{IpFamily, NetworkError, NetworkOptions, NetworkSimulation};
+use sluice_emu::switch::SwitchCounters;
 use sluice_emu::topology::Topology;
 use sluice_openflow::{EtherType, Ethernet, PacketIn};
 use sluice_sdk::{App, Ctx, Verdict};
@@ -107,7 +107,7 @@ pub struct ControlLoad {
 /// A network with a simulated controller of one worker that knows all hosts.
 #[derive(Debug)]
 pub struct Scenario<A> {
-    net: Net<SimulatedController<(PacketInCounts, A)>>,
+    net: NetworkSimulation<SimulatedController<(PacketInCounts, A)>>,
 }
 
 impl<A: App> Scenario<A> {
@@ -115,13 +115,14 @@ impl<A: App> Scenario<A> {
     ///
     /// # Panics
     /// If the network cannot be built or fails.
-    pub fn new(topology: Topology, options: &Options, app: A) -> Self {
+    pub fn new(topology: Topology, options: &NetworkOptions, app: A) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = std::time::Instant::now();
         let controller = SimulatedController::new([(PacketInCounts::default(), app)], options.seed);
-        let mut scenario = Self { net: must(Net::new(topology, options, start, controller)) };
+        let mut scenario =
+            Self { net: must(NetworkSimulation::new(topology, options, start, controller)) };
         scenario.run_for(DISCOVERY_TIME);
-        let (now, fabric) = scenario.net.fabric_mut();
+        let (now, fabric) = scenario.net.data_plane_mut();
         for host in 0..fabric.topology().hosts.len() {
             must(fabric.announce(now, host));
         }
@@ -139,7 +140,7 @@ impl<A: App> Scenario<A> {
     /// # Panics
     /// If the ping fails.
     pub fn resolve_addresses(&mut self, from: usize, to: usize) {
-        let pings = must(self.net.ping([(from, to)], Family::V4, SETTLING_TIME));
+        let pings = must(self.net.ping([(from, to)], IpFamily::V4, SETTLING_TIME));
         assert_eq!(pings.answered, 1, "host {from} reaches host {to}");
         // A distant host receives a second request before its first reply has arrived.
         self.run_for(SETTLING_TIME);
@@ -151,14 +152,14 @@ impl<A: App> Scenario<A> {
     /// If it is not established within 30 seconds.
     pub fn open_connection(&mut self, from: usize, to: usize) -> OpenedConnection {
         let (before, to) = (self.packet_ins(), self.address(to));
-        let (now, fabric) = self.net.fabric_mut();
-        fabric.take_outcomes();
-        must(fabric.open(now, from, (to, 80, 1)));
+        let (now, fabric) = self.net.data_plane_mut();
+        fabric.take_host_events();
+        must(fabric.open_tcp(now, from, (to, 80, 1)));
         self.run_for(CONNECTION_TIME);
-        let outcomes = self.net.fabric_mut().1.take_outcomes();
+        let outcomes = self.net.data_plane_mut().1.take_host_events();
         let setup_time = outcomes.iter().find_map(|(_, outcome)| match outcome {
-            Outcome::Tcp(connection) => connection.established,
-            Outcome::Ping(_) => None,
+            HostEvent::Tcp(connection) => connection.established,
+            HostEvent::Ping(_) => None,
         });
         let setup_time =
             setup_time.unwrap_or_else(|| panic!("no connection was established: {outcomes:?}"));
@@ -169,19 +170,19 @@ impl<A: App> Scenario<A> {
     ///
     /// # Panics
     /// If the host has too many streams.
-    pub fn start_stream(&mut self, from: usize, to: usize, stream: &Stream) -> u32 {
+    pub fn start_stream(&mut self, from: usize, to: usize, stream: &UdpStream) -> u32 {
         let to = self.address(to);
-        let (now, fabric) = self.net.fabric_mut();
-        let number = must(fabric.stream(now, from, Stream { to, ..*stream }));
+        let (now, fabric) = self.net.data_plane_mut();
+        let number = must(fabric.start_stream(now, from, UdpStream { to, ..*stream }));
         number.unwrap_or_else(|| panic!("host {from} has too many streams"))
     }
 
     /// The packets of a stream so far.
     pub fn stream_counts(&self, from: usize, to: usize, stream: u32) -> StreamCounts {
         let ip = self.address(from);
-        let fabric = self.net.fabric();
-        let sent = fabric.host(from).map_or(0, |host| host.sent(stream));
-        let counts = fabric.host(to).and_then(|host| host.heard(ip, stream));
+        let fabric = self.net.data_plane();
+        let sent = fabric.host(from).map_or(0, |host| host.stream_packets_sent(stream));
+        let counts = fabric.host(to).and_then(|host| host.stream_stats(ip, stream));
         let (received, reordered) = counts.map_or((0, 0), |it| (it.received, it.reordered));
         StreamCounts { sent, received, reordered }
     }
@@ -189,10 +190,10 @@ impl<A: App> Scenario<A> {
     /// The totals so far.
     pub fn control_load(&self) -> ControlLoad {
         let mut load = ControlLoad { packet_ins: self.packet_ins(), ..ControlLoad::default() };
-        for n in 0..self.net.fabric().topology().switches.len() {
+        for n in 0..self.net.data_plane().topology().switches.len() {
             let counts = self.counts(n);
-            load.buffer_full += counts.full_packets;
-            load.dropped_packet_ins += counts.drops.untaken;
+            load.buffer_full += counts.buffer_full_packet_ins;
+            load.dropped_packet_ins += counts.drops.tx_backlog;
             load.flow_mods += counts.flow_mods;
             let (up, down) = self.net.control_bytes(n).unwrap_or_default();
             load.bytes = (load.bytes.0 + up, load.bytes.1 + down);
@@ -201,21 +202,21 @@ impl<A: App> Scenario<A> {
     }
 
     /// The counters of a switch.
-    pub fn counts(&self, switch: usize) -> Counts {
-        self.net.fabric().switch(switch).map(|switch| *switch.counts()).unwrap_or_default()
+    pub fn counts(&self, switch: usize) -> SwitchCounters {
+        self.net.data_plane().switch(switch).map(|switch| *switch.counters()).unwrap_or_default()
     }
 
     /// A metric of the applications, summed over workers; 0 if there is none of this name.
     pub fn metric(&self, name: &str) -> u64 {
         let mut sum = 0;
         for (_, app) in self.net.controller().apps() {
-            app.metrics(&mut |metric| sum += if metric.name == name { metric.value } else { 0 });
+            app.gauges(&mut |(metric, _, value)| sum += if metric == name { value } else { 0 });
         }
         sum
     }
 
     /// The simulated network.
-    pub fn net(&mut self) -> &mut Net<SimulatedController<(PacketInCounts, A)>> {
+    pub fn net(&mut self) -> &mut NetworkSimulation<SimulatedController<(PacketInCounts, A)>> {
         &mut self.net
     }
 
@@ -224,7 +225,7 @@ impl<A: App> Scenario<A> {
     }
 
     fn address(&self, host: usize) -> IpAddr {
-        let hosts = &self.net.fabric().topology().hosts;
+        let hosts = &self.net.data_plane().topology().hosts;
         hosts.get(host).map_or_else(|| panic!("no host {host}"), |host| host.ipv4.into())
     }
 }
@@ -244,6 +245,6 @@ impl ControlLoad {
 }
 
 #[track_caller]
-fn must<T>(done: Result<T, NetError>) -> T {
+fn must<T>(done: Result<T, NetworkError>) -> T {
     done.unwrap_or_else(|why| panic!("{why}"))
 }

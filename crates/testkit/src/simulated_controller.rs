@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
-use sluice_emu::net::{Conn, Controller, Replies};
+use sluice_emu::net::{ConnectionId, Controller, ControllerOutput};
 use sluice_openflow::{DatapathId, Message, PacketIns, split_message};
 use sluice_proto::{Config, ControllerEvent, ControllerSession};
 use sluice_sdk::view::PublishedFact;
@@ -25,9 +25,9 @@ pub struct SimulatedController<A> {
     cfg: Config,
     workers: Vec<Worker<A>>,
     /// The worker of each connection.
-    worker_of_conn: HashMap<Conn, usize>,
+    worker_of_conn: HashMap<ConnectionId, usize>,
     /// The worker and the connection of each switch.
-    switches: HashMap<DatapathId, (usize, Conn)>,
+    switches: HashMap<DatapathId, (usize, ConnectionId)>,
     next_worker: usize,
     /// Messages between workers, with the time and the worker of their arrival, in this order.
     mailbox: VecDeque<(Instant, usize, WorkerMessage)>,
@@ -51,7 +51,7 @@ struct Worker<A> {
 
 #[derive(Debug)]
 struct Connection {
-    conn: Conn,
+    conn: ConnectionId,
     session: ControllerSession,
     /// The start of a message whose rest has not arrived yet.
     incomplete: Vec<u8>,
@@ -90,7 +90,7 @@ impl<A: App> SimulatedController<A> {
     }
 
     /// Delivers the facts that a worker's applications published and the messages that they sent to other switches.
-    fn deliver_outgoing(&mut self, from: usize, now: Instant, replies: &mut Replies) {
+    fn deliver_outgoing(&mut self, from: usize, now: Instant, replies: &mut ControllerOutput) {
         for _ in 0..FACT_ROUNDS_MAX {
             let Some(worker) = self.workers.get_mut(from) else { return };
             let facts = worker.network.take_facts();
@@ -132,13 +132,13 @@ impl<A: App> SimulatedController<A> {
         worker: usize,
         to: DatapathId,
         message: &Message,
-        replies: &mut Replies,
+        replies: &mut ControllerOutput,
     ) {
         let Some(&(_, conn)) = self.switches.get(&to) else { return };
         let Some(worker) = self.workers.get_mut(worker) else { return };
         if let Some((_, connection)) = worker.connection(conn) {
             // A message that the version cannot express is dropped, as by the engine.
-            let _ = connection.session.encoder(replies.to(conn)).encode(message);
+            let _ = connection.session.encoder(replies.bytes_to(conn)).encode(message);
         }
     }
 
@@ -147,19 +147,19 @@ impl<A: App> SimulatedController<A> {
         &mut self,
         worker: usize,
         id: DatapathId,
-        conn: Conn,
+        conn: ConnectionId,
         now: Instant,
-        replies: &mut Replies,
+        replies: &mut ControllerOutput,
     ) {
         if let Some((old_worker, old)) = self.switches.insert(id, (worker, conn))
             && old != conn
         {
             self.remove_connection(old_worker, old, now);
-            replies.hang_up(old);
+            replies.close(old);
         }
     }
 
-    fn remove_connection(&mut self, worker: usize, conn: Conn, now: Instant) {
+    fn remove_connection(&mut self, worker: usize, conn: ConnectionId, now: Instant) {
         self.worker_of_conn.remove(&conn);
         let Some(worker) = self.workers.get_mut(worker) else { return };
         let Some((sw, _)) = worker.connection(conn) else { return };
@@ -174,7 +174,7 @@ impl<A: App> SimulatedController<A> {
 }
 
 impl<A: App> Worker<A> {
-    fn connection(&mut self, conn: Conn) -> Option<(SwitchIndex, &mut Connection)> {
+    fn connection(&mut self, conn: ConnectionId) -> Option<(SwitchIndex, &mut Connection)> {
         let slots = self.connections.iter_mut().enumerate();
         let mut connections = slots.filter_map(|(n, slot)| Some((n, slot.as_mut()?)));
         let (n, connection) = connections.find(|(_, connection)| connection.conn == conn)?;
@@ -186,7 +186,7 @@ impl<A: App> Worker<A> {
         &mut self,
         cfg: &Config,
         now: Instant,
-        (conn, bytes): (Conn, &[u8]),
+        (conn, bytes): (ConnectionId, &[u8]),
         tx: &mut Vec<u8>,
     ) -> Result<Option<DatapathId>, SessionFailed> {
         let (app, network) = (&mut self.app, &mut self.network);
@@ -232,13 +232,18 @@ impl<A: App> Worker<A> {
     }
 
     /// Runs the timers of all connections. Returns those that timed out.
-    fn tick(&mut self, cfg: &Config, now: Instant, replies: &mut Replies) -> Vec<Conn> {
+    fn tick(
+        &mut self,
+        cfg: &Config,
+        now: Instant,
+        replies: &mut ControllerOutput,
+    ) -> Vec<ConnectionId> {
         let mut timed_out = Vec::new();
         self.network.expire(now);
         for (n, slot) in self.connections.iter_mut().enumerate() {
             let Some(connection) = slot else { continue };
             let (conn, mut urgent) = (connection.conn, Vec::new());
-            let tx = replies.to(conn);
+            let tx = replies.bytes_to(conn);
             if connection.session.handle_timeouts(cfg, now, tx).is_err() {
                 timed_out.push(conn);
             } else if let Some(id) = connection.datapath_id {
@@ -275,11 +280,11 @@ fn dispatch<A: App>(app: &mut A, event: ControllerEvent<'_>, ctx: &mut Ctx<'_>) 
 }
 
 impl<A: App> Controller for SimulatedController<A> {
-    fn on_open(&mut self, now: Instant, conn: Conn, replies: &mut Replies) {
+    fn on_open(&mut self, now: Instant, conn: ConnectionId, replies: &mut ControllerOutput) {
         let number = self.next_worker % self.workers.len().max(1);
         self.next_worker += 1;
         let Some(worker) = self.workers.get_mut(number) else { return };
-        let session = ControllerSession::open(&self.cfg, now, replies.to(conn));
+        let session = ControllerSession::open(&self.cfg, now, replies.bytes_to(conn));
         let connection =
             Some(Connection { conn, session, incomplete: Vec::new(), datapath_id: None });
         match worker.connections.iter_mut().find(|slot| slot.is_none()) {
@@ -290,28 +295,34 @@ impl<A: App> Controller for SimulatedController<A> {
         self.next_tick.get_or_insert(now + TICK_INTERVAL);
     }
 
-    fn on_bytes(&mut self, now: Instant, conn: Conn, bytes: &[u8], replies: &mut Replies) {
+    fn on_bytes(
+        &mut self,
+        now: Instant,
+        conn: ConnectionId,
+        bytes: &[u8],
+        replies: &mut ControllerOutput,
+    ) {
         let Some(&number) = self.worker_of_conn.get(&conn) else { return };
         let Some(worker) = self.workers.get_mut(number) else { return };
         worker.app.on_iteration(now);
-        match worker.receive(&self.cfg, now, (conn, bytes), replies.to(conn)) {
+        match worker.receive(&self.cfg, now, (conn, bytes), replies.bytes_to(conn)) {
             Ok(Some(id)) => self.register_switch(number, id, conn, now, replies),
             Ok(None) => {}
             Err(SessionFailed) => {
                 self.remove_connection(number, conn, now);
-                replies.hang_up(conn);
+                replies.close(conn);
             }
         }
         self.deliver_outgoing(number, now, replies);
     }
 
-    fn on_closed(&mut self, now: Instant, conn: Conn, replies: &mut Replies) {
+    fn on_closed(&mut self, now: Instant, conn: ConnectionId, replies: &mut ControllerOutput) {
         let Some(&number) = self.worker_of_conn.get(&conn) else { return };
         self.remove_connection(number, conn, now);
         self.deliver_outgoing(number, now, replies);
     }
 
-    fn on_time(&mut self, now: Instant, replies: &mut Replies) {
+    fn on_tick(&mut self, now: Instant, replies: &mut ControllerOutput) {
         while self.mailbox.front().is_some_and(|&(at, ..)| at <= now) {
             let Some((_, to, message)) = self.mailbox.pop_front() else { break };
             let Some(worker) = self.workers.get_mut(to) else { continue };
@@ -335,7 +346,7 @@ impl<A: App> Controller for SimulatedController<A> {
                 worker.app.on_iteration(now);
                 for conn in worker.tick(&self.cfg, now, replies) {
                     self.remove_connection(number, conn, now);
-                    replies.hang_up(conn);
+                    replies.close(conn);
                 }
                 self.deliver_outgoing(number, now, replies);
             }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, DatapathId, Encoder, Ethernet, Features, MacAddr, Message, MessageType, PacketIn,
-    PacketInReason, PacketOutView, Port, PortNo, PortReason, PortState, PortStatus, RawMessage,
+    Action, DatapathId, Encoder, Ethernet, MacAddr, Message, MessageType, PacketIn, PacketInReason,
+    PacketOutView, Port, PortNo, PortReason, PortState, PortStatus, RawMessage, SwitchFeatures,
     Version, split_message,
 };
 use sluice_sdk::view::{NetworkView, PublishedFact, SwitchPort};
@@ -167,7 +167,8 @@ impl<A: App> SimulatedNetwork<A> {
         switch.is_connected = true;
         let ports = (1..=switch.ports).map(PortNo);
         let ports = ports.map(|no| port(switch.id, no, switch.link_state(no))).collect();
-        let features = Features { datapath_id: switch.id, ports, ..Features::default() };
+        let features =
+            SwitchFeatures { datapath_id: switch.id, ports, ..SwitchFeatures::default() };
         self.call_app(n, |app, ctx| {
             app.initial_messages(&mut ctx.switch);
             app.on_switch_connected(&features, ctx);
@@ -451,9 +452,7 @@ impl<A: App> SimulatedNetwork<A> {
     pub fn metric(&self, name: &str) -> u64 {
         let mut sum = 0;
         for worker in &self.workers {
-            worker
-                .app
-                .metrics(&mut |metric| sum += if metric.name == name { metric.value } else { 0 });
+            worker.app.gauges(&mut |(metric, _, n)| sum += if metric == name { n } else { 0 });
         }
         sum
     }

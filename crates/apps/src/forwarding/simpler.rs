@@ -51,7 +51,7 @@ impl Matching {
 
     const fn name(self) -> &'static str {
         match self {
-            Self::FiveTuple => "five_tuple",
+            Self::FiveTuple => "five-tuple",
             Self::Pair => "pair",
             Self::Dst => "dst",
         }
@@ -170,7 +170,7 @@ impl Forwarding {
         let simpler = self.cfg.matching.rank() + 1..=self.retries.simplest;
         for rule in simpler.filter_map(|rank| named.delete_form(rank)) {
             say(ctx.switch.flow_mod(&rule));
-            self.counters.stale_deletions += 1;
+            self.counts.repaired += 1;
         }
     }
 
@@ -208,7 +208,7 @@ impl Forwarding {
             self.retries.became_simpler(now, self.cfg.refused_retry);
             self.retries.simplest = self.retries.simplest.max(new.rank());
             if is_first {
-                self.counters.match_simplified += u64::from(new.rank() - old.rank());
+                self.counts.simplified += u64::from(new.rank() - old.rank());
             }
         } else {
             self.retries.became_finer(now);

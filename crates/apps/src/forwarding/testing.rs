@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
 use sluice_openflow::{
-    Action, DatapathId, Encoder, Features, FlowMod, FlowModCommand, MacAddr, Message, PacketIn,
-    PacketInReason, PortNo, Version, VlanId, split_message,
+    Action, DatapathId, Encoder, FlowMod, FlowModCommand, MacAddr, Message, PacketIn,
+    PacketInReason, PortNo, SwitchFeatures, Version, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
@@ -129,7 +129,7 @@ impl Net {
             let ports = ports.map(|at| (at.port, linked.clone())).chain([(HOST, edge)]).collect();
             net.tell(&Fact::Switch(DatapathId(n), Some(SwitchInfo { ports })));
             net.tables.insert(n, Vec::new());
-            net.with(n, |app, ctx| app.on_switch_connected(&Features::default(), ctx));
+            net.with(n, |app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
             let at = SwitchPort::new(DatapathId(n), HOST);
             net.tell(&Fact::Host(host(n), Some(Host { at, addrs: vec![] })));
         }

@@ -17,9 +17,9 @@ mod watch;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{Action, DatapathId, Ethernet, Features, PacketIn, PacketOut, PortNo};
+use sluice_openflow::{Action, DatapathId, Ethernet, PacketIn, PacketOut, PortNo, SwitchFeatures};
 use sluice_sdk::view::{Fact, HostId, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort};
-use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
+use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
 use contest::{Claims, Moves};
 use counts::Counts;
@@ -369,7 +369,7 @@ impl Hosts {
 }
 
 impl App for Hosts {
-    fn on_switch_connected(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         let at = ctx.switch_index.index();
         if self.switches.len() <= at {
             self.switches.resize(at + 1, None);
@@ -462,14 +462,10 @@ impl App for Hosts {
         self.look(p, &eth, topic, ctx)
     }
 
-    fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
-        put(AppMetric::gauge("hosts", "Hosts that are known", self.table.len() as u64));
-        put(AppMetric::gauge(
-            "hosts_addresses",
-            "Their IP addresses",
-            self.table.addrs_len() as u64,
-        ));
-        self.counts.metrics(put);
+    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
+        put(("hosts", "Hosts that are known", self.table.len() as u64));
+        put(("hosts_addresses", "Their IP addresses", self.table.addrs_len() as u64));
+        self.counts.gauges(put);
     }
 }
 

@@ -7,9 +7,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::{
-    Action, Encoder, Features, FlowMod, FlowModCommand, PacketIn, PacketIns, PortReason, PortStatus,
+    Action, Encoder, FlowMod, FlowModCommand, PacketIn, PacketIns, PortReason, PortStatus,
+    SwitchFeatures,
 };
-use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
+use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
 use bridge::{Bridge, Clock, Counts, say};
 use table::{Table, Tick};
@@ -139,7 +140,7 @@ impl App for Learning {
         debug_assert!(written.is_ok(), "every version can say it");
     }
 
-    fn on_switch_connected(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         let at = ctx.switch_index.index();
         if self.bridges.len() <= at {
             self.bridges.resize_with(at + 1, || None);
@@ -196,16 +197,13 @@ impl App for Learning {
         }));
     }
 
-    fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
+    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
         let tables = || self.bridges.iter().flatten().map(|bridge| &bridge.table);
-        let hosts = tables().map(Table::len).sum::<usize>() as u64;
-        let evicted = self.counts.forgotten + tables().map(Table::forgotten).sum::<u64>();
-        let moved = self.counts.moved;
-        put(AppMetric::gauge("learning_hosts", "Entries in the host tables", hosts));
-        let help = "Hosts that were seen at another port than before";
-        put(AppMetric::counter("learning_hosts_moved", help, moved));
-        let help = "Hosts removed from a full table to make room for others";
-        put(AppMetric::counter("learning_hosts_evicted", help, evicted));
+        let hosts: usize = tables().map(Table::len).sum();
+        let forgotten = self.counts.forgotten + tables().map(Table::forgotten).sum::<u64>();
+        put(("learning_hosts", "Stations in the tables of learning", hosts as u64));
+        put(("learning_hosts_moved", "Stations that were seen at another port", self.counts.moved));
+        put(("learning_hosts_forgotten", "Stations that went for others", forgotten));
     }
 }
 
@@ -237,7 +235,7 @@ mod tests {
             #[expect(clippy::disallowed_methods, reason = "some time; it stands still")]
             let now = Instant::now();
             let mut stage = Self { now, app: Learning::new(cfg), version, tx: Vec::new(), xid: 0 };
-            stage.tell(|app, ctx| app.on_switch_connected(&Features::default(), ctx));
+            stage.tell(|app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
             if let Some(Some(bridge)) = stage.app.bridges.first_mut() {
                 bridge.table = Table::new(cfg.hosts_max as usize, seed);
             }
@@ -261,9 +259,9 @@ mod tests {
         }
 
         /// Stations, those that moved, those that went for others.
-        fn metrics(&self) -> Vec<u64> {
+        fn gauges(&self) -> Vec<u64> {
             let mut values = Vec::new();
-            self.app.metrics(&mut |metric| values.push(metric.value));
+            self.app.gauges(&mut |(_, _, value)| values.push(value));
             values
         }
     }
@@ -308,10 +306,10 @@ mod tests {
             for burst in bursts {
                 burst.tell(|app, ctx| app.on_packet_ins(&mut PacketIns::new(version, &rx), ctx));
                 assert!(burst.tx == one_by_one.tx, "{version} {cfg:?} {second}");
-                assert_eq!(burst.metrics(), one_by_one.metrics());
+                assert_eq!(burst.gauges(), one_by_one.gauges());
             }
         }
-        let [hosts, moved, forgotten] = all[0].metrics()[..] else { panic!() };
+        let [hosts, moved, forgotten] = all[0].gauges()[..] else { panic!() };
         assert!(moved > 10 && all[0].xid > 1000 && hosts <= cfg.hosts_max.into());
         assert_eq!(forgotten > 0, cfg.hosts_max < 2 * stations);
     }

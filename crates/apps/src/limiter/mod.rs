@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::model::{MultipartReply, MultipartRequest};
 use sluice_openflow::{
-    Action, ErrorMsg, Ethernet, Features, MultipartType, PacketIn, PacketOut, PortNo,
+    Action, ErrorMsg, Ethernet, MultipartType, PacketIn, PacketOut, PortNo, SwitchFeatures,
 };
 use sluice_sdk::view::{PortRole, SwitchPort};
-use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
+use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
 use bucket::{Bucket, Level};
 use rules::Kind;
@@ -131,7 +131,7 @@ impl Limiter {
 }
 
 impl App for Limiter {
-    fn on_switch_connected(&mut self, _: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         let at = ctx.switch_index.index();
         if self.guards.len() <= at {
             self.guards.resize_with(at + 1, || None);
@@ -237,16 +237,11 @@ impl App for Limiter {
         }
     }
 
-    fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
+    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
         let Counts { holds, marks, dropped } = self.counts;
-        let rows = [
-            ("limiter_blocks", "Times that a port was blocked or rate-limited", holds),
-            ("limiter_ecn_marks", "Times that a switch began to mark packets of a port", marks),
-            ("limiter_packets_dropped", "Packet-ins dropped in the controller", dropped),
-        ];
-        for (name, help, value) in rows {
-            put(AppMetric::counter(name, help, value));
-        }
+        put(("limiter_holds", "Times that a port was held", holds));
+        put(("limiter_marks", "Times that a port was told to mark congestion", marks));
+        put(("limiter_dropped", "Frames dropped because too many came up", dropped));
     }
 }
 

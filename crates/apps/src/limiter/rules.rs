@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use sluice_openflow::model::{
-    Band, BandTypes, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId, MeterMod,
+    BandTypes, MeterBand, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId,
+    MeterMod,
 };
 use sluice_openflow::{
     Action, EncodeError, Encoder, EtherType, Ethernet, Field, FieldId, FlowMod, FlowModCommand,
     Instruction, Message, PortNo,
 };
-use sluice_sdk::LINK_PROBE_TYPES;
+use sluice_sdk::PROBES;
 
 use super::Config;
 use super::bucket::Rate;
@@ -69,7 +70,7 @@ impl Limit {
 impl Kind {
     /// Of which kind a frame is.
     pub(super) fn of(eth: &Ethernet<'_>) -> Self {
-        if LINK_PROBE_TYPES.contains(&eth.ethertype) { Self::Probes } else { Self::Misses }
+        if PROBES.contains(&eth.ethertype) { Self::Probes } else { Self::Misses }
     }
 
     /// How much of it may come up.
@@ -88,7 +89,7 @@ impl Kind {
         let held = rule(port, cfg, instructions.to_vec());
         match self {
             Self::Misses => vec![held],
-            Self::Probes => LINK_PROBE_TYPES
+            Self::Probes => PROBES
                 .map(|ethertype| FlowMod {
                     priority: PROBES_PRIORITY,
                     matching: [Field::in_port(port), Field::eth_type(ethertype.0)].into(),
@@ -124,7 +125,7 @@ pub(super) fn hold_by_meter(
             command,
             flags: MeterFlags::PKTPS | MeterFlags::BURST,
             meter_id: MeterId(meter),
-            bands: vec![Band::Drop { rate, burst_size: burst }],
+            bands: vec![MeterBand::Drop { rate, burst_size: burst }],
         })
     };
     // A hold before this one has left it there, and what is there cannot be added.

@@ -1,276 +1,280 @@
-//! One port: what it was heard to lead to, and what follows from that.
+//! One port: the neighbors that its probes revealed, and the role that follows from them.
 
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{MacAddr, Port as Described, PortNo};
+use sluice_openflow::{MacAddr, Port as PortDescription, PortNo};
 use sluice_sdk::view::{PortInfo, PortRole, SwitchPort};
 
-use super::probe::Way;
+use super::probe::ProbeKind;
 
-/// Other ends that are remembered for a port. With more of them, those with the smallest places: one of them is the
-/// one that speaks for all.
-const PEERS_MAX: usize = 32;
+/// Neighbors remembered for one port. If there are more, those with the smallest switch and port are kept, since the
+/// smallest is the designated port of a shared segment.
+const NEIGHBORS_MAX: usize = 32;
 
-/// Frames of probes, whoever's, that are looked at in a second: hosts may send any number.
-const LOOKED_AT_MAX: u32 = 64;
+/// LLDP frames and probes processed per second and port. Hosts may send any number of them.
+const LLDP_PER_S_MAX: u32 = 64;
 
-/// Between two answers: the ends of a new link may not know yet that they have heard each other.
-const ANSWER_GAP: Duration = Duration::from_millis(50);
+/// Shortest time between two probes that answer a probe. Both ends of a new link may not know yet that the other end
+/// has received their probe.
+const ANSWER_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What a port leads to, as far as it is known.
+/// What is known of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Nowhere: it is down.
+pub(super) enum PortPhase {
+    /// The port is down.
     Down,
-    /// Its first probe has yet to leave, or the switch to say that it has.
-    Asking(Option<u32>),
-    /// Its probe has left at this time at the latest, and nothing of ours has come in.
+    /// The first probe has not been sent, or the switch has not confirmed it: the transaction id of the barrier request
+    /// after it.
+    Probing(Option<u32>),
+    /// The first probe was sent at this time at the latest, and no probe has been received.
     Quiet(Instant),
-    /// Hosts.
+    /// The port leads to hosts.
     Edge,
-    /// A switch of ours, or what was one when it was heard last.
+    /// The port leads to a switch, or led to one when a probe was received last.
     Link,
-    /// A network of others, to which other ports of ours lead.
-    Shared,
-    /// Back here: what leaves comes in again.
+    /// The port leads to an unmanaged segment that other ports lead to as well.
+    SharedSegment,
+    /// Frames that are sent out of the port are received at the same port.
     Looped,
 }
 
-/// Times that ports are judged by.
+/// Times for the decision about a port.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Times {
-    /// How long a port must be quiet to be one for hosts.
+pub(super) struct PortTimers {
+    /// How long no probe must be received at a port until it is an edge port.
     pub(super) settle: Duration,
-    /// How long a port that led to a switch which is gone leads to no host.
-    pub(super) hold: Duration,
-    /// The process has heard nothing before: it slept.
-    pub(super) woke: Option<Instant>,
+    /// When the process last resumed after it had been suspended: probes that were due before then are not lost.
+    pub(super) resumed: Option<Instant>,
 }
 
-/// Another end that was heard.
+/// A port from which probes are received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Peer {
+struct Neighbor {
     at: SwitchPort,
-    way: Way,
-    heard: Instant,
-    /// How long that is believed.
-    life: Duration,
+    kind: ProbeKind,
+    last_seen: Instant,
+    /// How long the last probe is valid.
+    lifetime: Duration,
 }
 
-/// How long frames take on the link that comes in.
+/// Delay of the incoming direction of a link.
 #[derive(Debug, Clone, Copy, Default)]
-struct Delay {
+struct LinkDelay {
     smoothed: Duration,
     samples: u32,
-    told: Duration,
-    told_at: Option<Instant>,
+    published: Duration,
+    published_at: Option<Instant>,
 }
 
-/// Delays below this are told as none: clocks are read once a turn.
+/// Shorter delays are published as zero: the clock is read once per event-loop iteration.
 const DELAY_MIN: Duration = Duration::from_micros(500);
-/// Samples before a delay is told, and the time before it is told again: whoever hears it computes all paths anew.
+/// Samples needed before a delay is published.
 const DELAY_SAMPLES_MIN: u32 = 3;
-const DELAY_AGAIN: Duration = Duration::from_secs(10);
+/// Shortest time between two publications of a delay: all workers compute their paths anew.
+const DELAY_PUBLISH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// One port of a switch of this worker.
 #[derive(Debug)]
 pub(super) struct Port {
-    /// Where it is.
     pub(super) at: SwitchPort,
-    /// Its own address.
     pub(super) hw_addr: MacAddr,
-    /// When it is probed next, and when its network is.
-    pub(super) due: Instant,
-    pub(super) far_due: Instant,
-    /// Where frames that leave here come in: the other end says so.
-    pub(super) leads_to: Option<SwitchPort>,
-    /// What all workers were told: the link that comes in, and what the port is.
-    pub(super) told_link: Option<SwitchPort>,
-    pub(super) told: Option<(bool, PortRole)>,
-    pub(super) phase: Phase,
+    /// When the next LLDP probe is due.
+    pub(super) next_lldp: Instant,
+    /// When the next broadcast probe is due.
+    pub(super) next_broadcast: Instant,
+    /// The port at which frames that are sent here are received, as the worker of that port published.
+    pub(super) link_to: Option<SwitchPort>,
+    /// The start of the incoming link, as published.
+    pub(super) published_link: Option<SwitchPort>,
+    /// Whether the port is up, and its role, as published.
+    pub(super) published: Option<(bool, PortRole)>,
+    pub(super) phase: PortPhase,
     name: String,
-    peers: Vec<Peer>,
-    /// The other end of the link that this is or was.
-    partner: Option<SwitchPort>,
-    /// Whether it was one before its switch was lost, and nothing was heard since that is back.
-    is_remembered: bool,
-    /// Since when the switch at the other end is gone.
-    left_since: Option<Instant>,
-    delay: Delay,
-    window: (Option<Instant>, u32),
-    /// When a probe was last answered by one.
-    answered: Option<Instant>,
+    neighbors: Vec<Neighbor>,
+    /// The other end of the link that this port is or was part of.
+    peer: Option<SwitchPort>,
+    /// The link existed before the switch disconnected, and no probe has been received since it reconnected.
+    is_restored: bool,
+    /// When the switch at the other end of the link disconnected.
+    peer_gone_since: Option<Instant>,
+    delay: LinkDelay,
+    /// Start of the current second, and the LLDP frames received in it.
+    lldp_received: (Option<Instant>, u32),
+    last_answer: Option<Instant>,
 }
 
 impl Port {
-    /// A port as its switch describes it, which is not up yet.
-    pub(super) fn new(at: SwitchPort, described: &Described, now: Instant) -> Self {
+    /// A port that is down.
+    pub(super) fn new(at: SwitchPort, description: &PortDescription, now: Instant) -> Self {
         Self {
             at,
-            hw_addr: described.hw_addr,
-            due: now,
-            far_due: now,
-            leads_to: None,
-            told_link: None,
-            told: None,
-            phase: Phase::Down,
-            name: described.name(),
-            peers: Vec::new(),
-            partner: None,
-            is_remembered: false,
-            left_since: None,
-            delay: Delay::default(),
-            window: (None, 0),
-            answered: None,
+            hw_addr: description.hw_addr,
+            next_lldp: now,
+            next_broadcast: now,
+            link_to: None,
+            published_link: None,
+            published: None,
+            phase: PortPhase::Down,
+            name: description.name(),
+            neighbors: Vec::new(),
+            peer: None,
+            is_restored: false,
+            peer_gone_since: None,
+            delay: LinkDelay::default(),
+            lldp_received: (None, 0),
+            last_answer: None,
         }
     }
 
-    /// It is described anew. Whether anything but its state is otherwise.
-    pub(super) fn describe(&mut self, described: &Described) -> bool {
-        let name = described.name();
-        let is_other = (self.hw_addr, &self.name) != (described.hw_addr, &name);
-        (self.hw_addr, self.name) = (described.hw_addr, name);
-        is_other
+    /// Updates name and address. Returns `true` if either changed.
+    pub(super) fn update_description(&mut self, description: &PortDescription) -> bool {
+        let name = description.name();
+        let changed = (self.hw_addr, &self.name) != (description.hw_addr, &name);
+        (self.hw_addr, self.name) = (description.hw_addr, name);
+        changed
     }
 
-    /// It is up: nothing is known of it, and probes are due.
-    pub(super) fn come_up(&mut self, now: Instant) {
-        self.forget();
-        self.phase = Phase::Asking(None);
-        (self.due, self.far_due) = (now, now);
+    /// The port is up: probing starts anew.
+    pub(super) fn set_up(&mut self, now: Instant) {
+        self.reset();
+        self.phase = PortPhase::Probing(None);
+        (self.next_lldp, self.next_broadcast) = (now, now);
     }
 
-    /// It is up, and was one end of a link when its switch was heard last.
-    pub(super) fn was_linked(&mut self, partner: SwitchPort) {
-        (self.phase, self.partner, self.is_remembered) = (Phase::Link, Some(partner), true);
+    /// The port was part of a link when its switch disconnected, and is taken for one until a probe shows otherwise.
+    pub(super) fn restore_link(&mut self, peer: SwitchPort) {
+        (self.phase, self.peer, self.is_restored) = (PortPhase::Link, Some(peer), true);
     }
 
-    /// Whether it is a link only because it was one.
-    pub(super) fn is_remembered(&self) -> bool {
-        self.is_remembered
+    /// Whether the port is taken for a link only because it was one before its switch disconnected.
+    pub(super) fn is_restored(&self) -> bool {
+        self.is_restored
     }
 
-    /// It is down.
-    pub(super) fn go_down(&mut self) {
-        self.forget();
-        self.phase = Phase::Down;
+    pub(super) fn set_down(&mut self) {
+        self.reset();
+        self.phase = PortPhase::Down;
     }
 
-    fn forget(&mut self) {
-        self.peers.clear();
-        (self.partner, self.leads_to, self.left_since) = (None, None, None);
-        self.is_remembered = false;
-        self.delay = Delay::default();
+    fn reset(&mut self) {
+        self.neighbors.clear();
+        (self.peer, self.link_to, self.peer_gone_since) = (None, None, None);
+        self.is_restored = false;
+        self.delay = LinkDelay::default();
     }
 
-    /// A probe from `from` came in, or one from here came in there by way of others; it is believed for
-    /// `life`. Whether that is new.
-    pub(super) fn hear(
+    /// A probe from `from` was received here, or a broadcast probe from here was received at `from`. Returns `true` if this
+    /// neighbor is new.
+    pub(super) fn add_neighbor(
         &mut self,
         from: SwitchPort,
-        way: Way,
-        life: Duration,
+        kind: ProbeKind,
+        lifetime: Duration,
         now: Instant,
     ) -> bool {
-        let known = self.peers.iter_mut().find(|peer| peer.at == from && peer.way == way);
-        let peer = Peer { at: from, way, heard: now, life };
+        let known =
+            self.neighbors.iter_mut().find(|neighbor| neighbor.at == from && neighbor.kind == kind);
+        let neighbor = Neighbor { at: from, kind, last_seen: now, lifetime };
         if let Some(known) = known {
-            *known = peer;
+            *known = neighbor;
             return false;
         }
-        if self.peers.len() < PEERS_MAX {
-            self.peers.push(peer);
-        } else if let Some(last) = self.peers.iter_mut().max_by_key(|peer| peer.at)
+        if self.neighbors.len() < NEIGHBORS_MAX {
+            self.neighbors.push(neighbor);
+        } else if let Some(last) = self.neighbors.iter_mut().max_by_key(|neighbor| neighbor.at)
             && from < last.at
         {
-            *last = peer;
+            *last = neighbor;
         }
-        self.judge(now);
+        self.update_phase(now);
         true
     }
 
-    /// Frames that leave here come in at `to`, or no longer do.
-    pub(super) fn lead_to(&mut self, to: Option<SwitchPort>, now: Instant) {
-        self.leads_to = to;
-        self.judge(now);
+    /// The outgoing link was found or lost.
+    pub(super) fn set_link_to(&mut self, to: Option<SwitchPort>, now: Instant) {
+        self.link_to = to;
+        self.update_phase(now);
     }
 
-    /// What was heard from `gone` is so no longer: a port, or all of a switch.
-    pub(super) fn lose(&mut self, is_gone: impl Fn(SwitchPort) -> bool, now: Instant) {
-        let before = self.peers.len();
-        self.peers.retain(|peer| !is_gone(peer.at));
-        if self.peers.len() < before {
-            self.judge(now);
+    /// Removes the neighbors that `is_gone`.
+    pub(super) fn remove_neighbors(&mut self, is_gone: impl Fn(SwitchPort) -> bool, now: Instant) {
+        let before = self.neighbors.len();
+        self.neighbors.retain(|neighbor| !is_gone(neighbor.at));
+        if self.neighbors.len() < before {
+            self.update_phase(now);
         }
     }
 
-    /// Lets what is old be forgotten.
-    pub(super) fn let_time_pass(&mut self, now: Instant, times: &Times) {
-        let before = self.peers.len();
-        self.peers.retain(|peer| {
-            let since = times.woke.map_or(peer.heard, |woke| woke.max(peer.heard));
-            now.saturating_duration_since(since) <= peer.life
+    /// Removes neighbors whose probes stopped; makes a port an edge port that was quiet for long enough.
+    pub(super) fn expire(&mut self, now: Instant, timers: &PortTimers) {
+        let before = self.neighbors.len();
+        self.neighbors.retain(|neighbor| {
+            let seen = neighbor.last_seen;
+            let since = timers.resumed.map_or(seen, |resumed| resumed.max(seen));
+            now.saturating_duration_since(since) <= neighbor.lifetime
         });
-        if self.peers.len() < before {
-            self.judge(now);
+        if self.neighbors.len() < before {
+            self.update_phase(now);
         }
-        if let Phase::Quiet(since) = self.phase
-            && now.saturating_duration_since(since) >= times.settle
+        if let PortPhase::Quiet(since) = self.phase
+            && now.saturating_duration_since(since) >= timers.settle
         {
-            self.phase = Phase::Edge;
+            self.phase = PortPhase::Edge;
         }
     }
 
-    /// Whether it is or was a link and nothing is heard of that now.
-    pub(super) fn is_silent_link(&self) -> Option<SwitchPort> {
-        let is_silent = self.phase == Phase::Link && self.leads_to.is_none();
-        self.partner.filter(|_| is_silent && self.peers.iter().all(|peer| peer.way == Way::Far))
+    /// The other end of a link through which no probe comes any more, in either direction.
+    pub(super) fn silent_link(&self) -> Option<SwitchPort> {
+        let is_silent = self.phase == PortPhase::Link && self.link_to.is_none();
+        let no_lldp =
+            || self.neighbors.iter().all(|neighbor| neighbor.kind == ProbeKind::Broadcast);
+        self.peer.filter(|_| is_silent && no_lldp())
     }
 
-    /// What became of the port at the other end of a silent link.
-    pub(super) fn reconsider(&mut self, other: OtherEnd, now: Instant, times: &Times) {
-        match other {
-            OtherEnd::Ours if !self.is_remembered => self.left_since = None,
-            OtherEnd::Elsewhere => self.come_up(now),
-            OtherEnd::Ours | OtherEnd::Gone => {
-                let since = *self.left_since.get_or_insert(now);
-                if now.saturating_duration_since(since) >= times.hold {
-                    self.come_up(now);
+    /// Decides whether a silent link is probed anew, by what is known of its other end.
+    pub(super) fn check_silent_link(&mut self, peer: PeerState, now: Instant) {
+        match peer {
+            PeerState::Unchanged if !self.is_restored => self.peer_gone_since = None,
+            PeerState::Changed => self.set_up(now),
+            PeerState::Unchanged | PeerState::Disconnected => {
+                let since = *self.peer_gone_since.get_or_insert(now);
+                if now.saturating_duration_since(since) >= super::DISCONNECTED_PEER_HOLD {
+                    self.set_up(now);
                 }
             }
         }
     }
 
-    /// All that was said up to the barrier `xid` is done.
-    pub(super) fn pass_barrier(&mut self, xid: u32, now: Instant) {
-        if self.phase == Phase::Asking(Some(xid)) {
-            self.phase = Phase::Quiet(now);
+    /// The switch has processed everything before the barrier request `xid`.
+    pub(super) fn on_barrier_reply(&mut self, xid: u32, now: Instant) {
+        if self.phase == PortPhase::Probing(Some(xid)) {
+            self.phase = PortPhase::Quiet(now);
         }
     }
 
-    /// Whether another frame may be looked at now.
-    pub(super) fn may_look(&mut self, now: Instant) -> bool {
-        const WINDOW: Duration = Duration::from_secs(1);
-        let (since, count) = &mut self.window;
-        if since.is_none_or(|since| now.saturating_duration_since(since) >= WINDOW) {
+    /// Counts an LLDP frame. Returns `false` if there were too many within a second.
+    pub(super) fn admit_lldp(&mut self, now: Instant) -> bool {
+        let (since, count) = &mut self.lldp_received;
+        if since.is_none_or(|since| now.saturating_duration_since(since) >= Duration::from_secs(1))
+        {
             (*since, *count) = (Some(now), 0);
         }
         *count = count.saturating_add(1);
-        *count <= LOOKED_AT_MAX
+        *count <= LLDP_PER_S_MAX
     }
 
-    /// Whether a probe may be answered by another at once; else that goes at the next look.
-    pub(super) fn may_answer(&mut self, now: Instant) -> bool {
-        let last = self.answered;
-        let may = last.is_none_or(|last| now.saturating_duration_since(last) >= ANSWER_GAP);
+    /// Whether a probe may be answered by another one immediately; otherwise that is sent at the next tick.
+    pub(super) fn admit_answer(&mut self, now: Instant) -> bool {
+        let last = self.last_answer;
+        let may = last.is_none_or(|last| now.saturating_duration_since(last) >= ANSWER_INTERVAL);
         if may {
-            self.answered = Some(now);
+            self.last_answer = Some(now);
         }
         may
     }
 
-    /// A frame took so long on the link that comes in.
-    pub(super) fn measure(&mut self, sample: Duration) {
+    /// Adds a sample of the delay of the incoming link.
+    pub(super) fn record_delay(&mut self, sample: Duration) {
         let delay = &mut self.delay;
         delay.smoothed = match delay.samples {
             0 => sample,
@@ -279,99 +283,104 @@ impl Port {
         delay.samples = delay.samples.saturating_add(1);
     }
 
-    /// The delay to be told, if it is to be told anew.
-    pub(super) fn new_delay(&mut self, now: Instant) -> Option<Duration> {
+    /// The delay of the incoming link, if it changed by a factor of two and may be published again.
+    pub(super) fn take_changed_delay(&mut self, now: Instant) -> Option<Duration> {
         let delay = &mut self.delay;
-        let (new, told) = (delay.smoothed, delay.told);
-        let is_other = new >= DELAY_MIN.max(told * 2) || (told > DELAY_MIN && new * 2 <= told);
-        let is_time =
-            delay.told_at.is_none_or(|at| now.saturating_duration_since(at) >= DELAY_AGAIN);
-        let is_news = is_other && is_time && delay.samples >= DELAY_SAMPLES_MIN;
-        is_news.then(|| {
-            (delay.told, delay.told_at) = (new, Some(now));
+        let (new, old) = (delay.smoothed, delay.published);
+        let changed = new >= DELAY_MIN.max(old * 2) || (old > DELAY_MIN && new * 2 <= old);
+        let is_due = delay
+            .published_at
+            .is_none_or(|at| now.saturating_duration_since(at) >= DELAY_PUBLISH_INTERVAL);
+        let publish = changed && is_due && delay.samples >= DELAY_SAMPLES_MIN;
+        publish.then(|| {
+            (delay.published, delay.published_at) = (new, Some(now));
             new
         })
     }
 
-    /// Concludes from what is heard now.
-    fn judge(&mut self, now: Instant) {
-        let near = || self.peers.iter().filter(|peer| peer.way == Way::Near).map(|peer| peer.at);
-        let is_looped = self.peers.iter().any(|peer| peer.at == self.at);
-        let is_far = self.peers.iter().any(|peer| peer.way == Way::Far);
+    /// Derives the phase from the neighbors.
+    fn update_phase(&mut self, now: Instant) {
+        let lldp = || {
+            let all = self.neighbors.iter().filter(|neighbor| neighbor.kind == ProbeKind::Lldp);
+            all.map(|neighbor| neighbor.at)
+        };
+        let is_looped = self.neighbors.iter().any(|neighbor| neighbor.at == self.at);
+        let is_shared = self.neighbors.iter().any(|it| it.kind == ProbeKind::Broadcast);
         self.phase = match self.phase {
-            Phase::Down => Phase::Down,
-            _ if is_looped => Phase::Looped,
-            // Something between them forwards what no bridge forwards.
-            _ if near().count() > 1 => Phase::Shared,
-            _ if near().next().is_some() || self.leads_to.is_some() => {
-                self.partner = near().next().or(self.leads_to);
-                (self.left_since, self.is_remembered) = (None, false);
-                Phase::Link
+            PortPhase::Down => PortPhase::Down,
+            _ if is_looped => PortPhase::Looped,
+            // A device between the ports forwards LLDP, which no bridge should.
+            _ if lldp().count() > 1 => PortPhase::SharedSegment,
+            _ if lldp().next().is_some() || self.link_to.is_some() => {
+                self.peer = lldp().next().or(self.link_to);
+                (self.peer_gone_since, self.is_restored) = (None, false);
+                PortPhase::Link
             }
-            // It may still lead there: see `reconsider`.
-            Phase::Link => Phase::Link,
-            _ if is_far => Phase::Shared,
-            Phase::Shared | Phase::Looped => Phase::Quiet(now),
+            // The port may still lead to the switch: see `check_silent_link`.
+            PortPhase::Link => PortPhase::Link,
+            _ if is_shared => PortPhase::SharedSegment,
+            PortPhase::SharedSegment | PortPhase::Looped => PortPhase::Quiet(now),
             other => other,
         };
     }
 
-    /// Where the link that comes in begins, if there is one.
+    /// The start of the incoming link, if there is one.
     pub(super) fn link_from(&self) -> Option<SwitchPort> {
-        let near = || self.peers.iter().find(|peer| peer.way == Way::Near);
-        if self.phase == Phase::Link { near().map(|peer| peer.at) } else { None }
+        let lldp = || self.neighbors.iter().find(|neighbor| neighbor.kind == ProbeKind::Lldp);
+        if self.phase == PortPhase::Link { lldp().map(|neighbor| neighbor.at) } else { None }
     }
 
-    /// A link from elsewhere comes in: nothing is known of how long it takes.
-    pub(super) fn forget_delay(&mut self) {
-        self.delay = Delay::default();
+    /// Discards the delay, as the incoming link is another one.
+    pub(super) fn reset_delay(&mut self) {
+        self.delay = LinkDelay::default();
     }
 
-    /// Whether anything of ours was heard here.
-    pub(super) fn is_heard(&self) -> bool {
-        !self.peers.is_empty()
+    pub(super) fn has_neighbors(&self) -> bool {
+        !self.neighbors.is_empty()
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.phase != Phase::Down
+        self.phase != PortPhase::Down
     }
 
-    /// Whether it may lead to a network of others, which is then probed as well.
-    pub(super) fn is_outward(&self) -> bool {
-        !matches!(self.phase, Phase::Down | Phase::Link)
+    /// Whether the port may lead to an unmanaged segment, so that broadcast probes are sent out of it.
+    pub(super) fn needs_broadcast_probes(&self) -> bool {
+        !matches!(self.phase, PortPhase::Down | PortPhase::Link)
     }
 
     pub(super) fn role(&self) -> PortRole {
         match self.phase {
-            Phase::Down | Phase::Asking(_) | Phase::Quiet(_) | Phase::Looped => PortRole::Pending,
-            Phase::Edge => PortRole::Edge,
-            Phase::Link => PortRole::Link,
-            Phase::Shared => {
-                let peers = self.peers.iter().map(|peer| peer.at);
-                PortRole::SharedSegment(peers.min().map_or(self.at, |first| first.min(self.at)))
+            PortPhase::Down | PortPhase::Probing(_) | PortPhase::Quiet(_) | PortPhase::Looped => {
+                PortRole::Pending
+            }
+            PortPhase::Edge => PortRole::Edge,
+            PortPhase::Link => PortRole::Link,
+            PortPhase::SharedSegment => {
+                let others = self.neighbors.iter().map(|neighbor| neighbor.at);
+                PortRole::SharedSegment(others.min().map_or(self.at, |first| first.min(self.at)))
             }
         }
     }
 
-    /// As all workers shall see it.
-    pub(super) fn view(&self) -> PortInfo {
+    /// The port as it is published.
+    pub(super) fn info(&self) -> PortInfo {
         let (name, hw_addr) = (self.name.clone(), self.hw_addr);
         PortInfo { name, hw_addr, is_up: self.is_up(), role: self.role() }
     }
 }
 
-/// What is at the other end of a link on which nothing comes any more.
+/// The state of the port at the other end of a silent link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum OtherEnd {
-    /// The same port still, as far as its switch knows.
-    Ours,
-    /// Another: the port is down, or leads to another one.
-    Elsewhere,
-    /// A switch that no worker holds.
-    Gone,
+pub(super) enum PeerState {
+    /// It is up and not known to lead elsewhere.
+    Unchanged,
+    /// It is down, deleted, or leads to another port.
+    Changed,
+    /// Its switch is not connected.
+    Disconnected,
 }
 
-/// Whether a port is one that frames can go through, and not the switch's own stack.
-pub(super) fn is_wired(port_no: PortNo) -> bool {
+/// Whether frames can pass the port: it is a physical port and not the switch's local port.
+pub(super) fn is_physical(port_no: PortNo) -> bool {
     port_no.is_real() && port_no != PortNo::LOCAL
 }

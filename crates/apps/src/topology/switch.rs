@@ -1,122 +1,125 @@
-//! A switch of this worker: its ports, when they are probed, and how far away it is.
+//! The switches of this worker: their ports, when these are probed, and the control round-trip time.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use sluice_fastpath::{MessageTemplate, TemplateValues};
 use sluice_openflow::{
-    Action, DatapathId, EncodeError, Encoder, Ethernet, Features, Field, FlowMod, Instruction,
-    PacketOut, PortNo,
+    Action, DatapathId, EncodeError, Encoder, Ethernet, Field, FlowMod, Instruction, PacketOut,
+    PortNo, SwitchFeatures,
 };
 use sluice_sdk::view::{SwitchInfo, SwitchPort};
-use sluice_sdk::{Ctx, LINK_PROBE_TYPES, SwitchIndex};
+use sluice_sdk::{Ctx, PROBES, SwitchIndex};
 
-use super::Counts;
-use super::port::{Phase, Port, Times, is_wired};
-use super::probe::{Clock, Drawing, Secret, Way};
+use super::counters::Counters;
+use super::port::{Port, PortPhase, PortTimers, is_physical};
+use super::probe::{ProbeKind, ProbeTemplate, Secret, WallClock};
 
-/// Barriers that may be on their way at one time. What they are for can wait.
+/// Barrier requests in flight per switch; with more, the next is sent later.
 const BARRIERS_MAX: usize = 8;
-/// How long an answer to one is waited for: some switches never answer.
+/// How long to wait for a barrier reply: some switches never send one.
 const BARRIER_TIMEOUT: Duration = Duration::from_secs(5);
-/// How often the way to a switch is measured, in probes.
-const MEASURED_EVERY: u32 = 8;
-/// Ports of a switch that are looked at. Who names more is no switch that anybody has, and would cost others their time.
+/// Time between two measurements of the round-trip time, in probe intervals.
+const RTT_INTERVAL_PROBES: u32 = 8;
+/// Ports probed per switch. No real switch has more; an attacker's must not take the time of others.
 pub(super) const PORTS_MAX: usize = 4096;
-/// Ports that are probed at one time; those of larger switches are probed in several parts of the interval.
-const AT_ONCE: usize = 64;
-/// Parts of an interval.
-const PARTS: u64 = 16;
-/// Above all rules that forward: they must not hide links. Only who holds a port from which too many such frames come is
-/// above it.
+/// Ports probed at one time. The probes of larger switches are spread over the interval.
+const PORTS_PER_BATCH: usize = 64;
+/// Batches of one interval.
+const BATCHES: u64 = 16;
+/// Priority of the flow entries that send probes to the controller: above all that forward, which must not hide links, and
+/// below those that block a port from which too many such frames come.
 const PRIORITY: u16 = u16::MAX - 1;
 
-/// What all probes of a worker have in common.
+/// Settings that all probes of a worker share.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rhythm {
-    pub(super) clock: Clock,
+pub(super) struct ProbeSettings {
+    pub(super) clock: WallClock,
     pub(super) secret: Secret,
-    pub(super) interval: Duration,
-    pub(super) far_interval: Duration,
-    pub(super) times: Times,
+    /// Time between two LLDP probes of a port.
+    pub(super) lldp_interval: Duration,
+    /// Time between two broadcast probes of a port.
+    pub(super) broadcast_interval: Duration,
+    pub(super) timers: PortTimers,
 }
 
 /// A switch of this worker.
 #[derive(Debug)]
-pub(super) struct Switch {
+pub(super) struct ProbedSwitch {
     pub(super) id: DatapathId,
     /// In the order of their numbers.
     pub(super) ports: Vec<Port>,
-    /// How long it takes to answer, smoothed.
+    /// Smoothed control round-trip time.
     pub(super) rtt: Option<Duration>,
-    probe_template: MessageTemplate,
-    drawing: Drawing,
+    packet_out: MessageTemplate,
+    probe: ProbeTemplate,
+    /// Transaction id and time of each barrier request in flight, in the order of sending.
     barriers: VecDeque<(u32, Instant)>,
-    measured_at: Option<Instant>,
+    last_barrier: Option<Instant>,
 }
 
-impl Switch {
-    /// A switch that came up; none of its ports is up yet.
+impl ProbedSwitch {
+    /// A switch whose ports are all down.
     ///
     /// # Errors
-    /// Names what its version cannot say, which is nothing.
+    /// If its version cannot express a packet-out, which every version can.
     pub(super) fn new(
-        features: &Features,
+        features: &SwitchFeatures,
         ctx: &Ctx<'_>,
-        rhythm: &Rhythm,
+        settings: &ProbeSettings,
     ) -> Result<Self, EncodeError> {
         let actions = [Action::output(PortNo(1))];
         let (in_port, frame) = (PortNo::CONTROLLER, &[][..]);
-        let drawn = PacketOut { buffer_id: None, in_port, actions: &actions, frame };
-        let wired = features.ports.iter().filter(|port| is_wired(port.port_no));
-        let mut ports: Vec<_> = wired
+        let packet_out = PacketOut { buffer_id: None, in_port, actions: &actions, frame };
+        let physical = features.ports.iter().filter(|port| is_physical(port.port_no));
+        let mut ports: Vec<_> = physical
             .map(|port| Port::new(SwitchPort::new(ctx.datapath_id, port.port_no), port, ctx.now))
             .collect();
         ports.sort_by_key(|port| port.at);
         ports.dedup_by_key(|port| port.at);
         ports.truncate(PORTS_MAX);
+        let lifetime = settings.lldp_interval * super::LOST_PROBES_MAX;
         Ok(Self {
             id: ctx.datapath_id,
             ports,
             rtt: None,
-            probe_template: MessageTemplate::packet_out(&ctx.switch, &drawn)?,
-            drawing: Drawing::new(ctx.datapath_id, rhythm.interval * super::LOST_PROBES_MAX),
+            packet_out: MessageTemplate::packet_out(&ctx.switch, &packet_out)?,
+            probe: ProbeTemplate::new(ctx.datapath_id, lifetime),
             barriers: VecDeque::new(),
-            measured_at: None,
+            last_barrier: None,
         })
     }
 
-    /// As all workers shall see it.
-    pub(super) fn view(&self) -> SwitchInfo {
-        SwitchInfo { ports: self.ports.iter().map(|port| (port.at.port, port.view())).collect() }
+    /// The switch as it is published.
+    pub(super) fn info(&self) -> SwitchInfo {
+        SwitchInfo { ports: self.ports.iter().map(|port| (port.at.port, port.info())).collect() }
     }
 
-    /// Where among the ports `port_no` is, or where it would be.
+    /// The index of a port, or the index at which it would have to be inserted.
     pub(super) fn find(&self, port_no: PortNo) -> Result<usize, usize> {
         self.ports.binary_search_by_key(&port_no, |port| port.at.port)
     }
 
-    /// Sends a probe out of the `n`th port, before all that waits.
-    pub(super) fn probe(
+    /// Sends a probe out of the port with index `n`, ahead of all queued messages.
+    pub(super) fn send_probe(
         &mut self,
         n: usize,
-        way: Way,
+        kind: ProbeKind,
         ctx: &mut Ctx<'_>,
-        rhythm: &Rhythm,
-        counts: &mut Counts,
+        settings: &ProbeSettings,
+        counters: &mut Counters,
     ) {
         let Some(port) = self.ports.get_mut(n) else { return };
         let port_no = port.at.port;
         let rtt_us = self.rtt.map_or(0, |rtt| u32::try_from(rtt.as_micros()).unwrap_or(u32::MAX));
-        let sent_us = rhythm.clock.us(ctx.now);
-        let from = (port_no, port.hw_addr);
-        let interval = match way {
-            Way::Near => rhythm.interval,
-            Way::Far => rhythm.far_interval,
+        let sent_us = settings.clock.us(ctx.now);
+        let interval = match kind {
+            ProbeKind::Lldp => settings.lldp_interval,
+            ProbeKind::Broadcast => settings.broadcast_interval,
         };
         let interval_ms = u32::try_from(interval.as_millis()).unwrap_or(u32::MAX);
-        let says = (sent_us, rtt_us, interval_ms);
-        let frame = self.drawing.fill(way, from, says, &rhythm.secret);
+        let times = (sent_us, rtt_us, interval_ms);
+        let frame = self.probe.encode(kind, (port_no, port.hw_addr), times, &settings.secret);
         let Some(eth) = Ethernet::new(frame) else { return };
         let values = TemplateValues {
             buffer_id: None,
@@ -125,63 +128,74 @@ impl Switch {
             vlan: None,
             out_port: port_no,
         };
-        // A port that the version has no number for was not told in it.
-        let _ = self.probe_template.encode_with_frame(&mut ctx.urgent(), &values, frame);
-        let due = ctx.now + until_next(self.id, n, sent_us, interval);
-        match way {
-            Way::Near => port.due = due,
-            Way::Far => port.far_due = due,
+        // Cannot fail: the switch named the port in its own version.
+        let _ = self.packet_out.encode_with_frame(&mut ctx.urgent(), &values, frame);
+        let next = ctx.now + time_to_next_probe(self.id, n, sent_us, interval);
+        match kind {
+            ProbeKind::Lldp => port.next_lldp = next,
+            ProbeKind::Broadcast => port.next_broadcast = next,
         }
-        counts.sent += 1;
+        counters.sent += 1;
     }
 
-    /// Sends all probes that are due, and asks whether the first of them have left.
-    pub(super) fn probe_due(&mut self, ctx: &mut Ctx<'_>, rhythm: &Rhythm, counts: &mut Counts) {
-        let mut is_asking = false;
+    /// Sends all probes that are due, and a barrier request if a first probe is among them or the round-trip time is to be
+    /// measured.
+    pub(super) fn send_due_probes(
+        &mut self,
+        ctx: &mut Ctx<'_>,
+        settings: &ProbeSettings,
+        counters: &mut Counters,
+    ) {
+        let mut has_first_probe = false;
         for n in 0..self.ports.len() {
             let Some(port) = self.ports.get(n).filter(|port| port.is_up()) else { continue };
-            is_asking |= port.phase == Phase::Asking(None);
-            let (is_due, is_far_due) = (port.due <= ctx.now, port.far_due <= ctx.now);
-            let is_far_due = is_far_due && port.is_outward();
-            if is_due {
-                self.probe(n, Way::Near, ctx, rhythm, counts);
+            has_first_probe |= port.phase == PortPhase::Probing(None);
+            let is_lldp_due = port.next_lldp <= ctx.now;
+            let is_broadcast_due = port.next_broadcast <= ctx.now && port.needs_broadcast_probes();
+            if is_lldp_due {
+                self.send_probe(n, ProbeKind::Lldp, ctx, settings, counters);
             }
-            if is_far_due {
-                self.probe(n, Way::Far, ctx, rhythm, counts);
+            if is_broadcast_due {
+                self.send_probe(n, ProbeKind::Broadcast, ctx, settings, counters);
             }
         }
-        let every = rhythm.interval * MEASURED_EVERY;
-        let is_time =
-            self.measured_at.is_none_or(|at| ctx.now.saturating_duration_since(at) >= every);
-        if (is_asking || is_time) && self.barriers.len() < BARRIERS_MAX {
+        let rtt_interval = settings.lldp_interval * RTT_INTERVAL_PROBES;
+        let is_rtt_due = self
+            .last_barrier
+            .is_none_or(|at| ctx.now.saturating_duration_since(at) >= rtt_interval);
+        if (has_first_probe || is_rtt_due) && self.barriers.len() < BARRIERS_MAX {
             let xid = ctx.urgent().barrier_request();
             self.barriers.push_back((xid, ctx.now));
-            self.measured_at = Some(ctx.now);
+            self.last_barrier = Some(ctx.now);
             for port in &mut self.ports {
-                if port.phase == Phase::Asking(None) {
-                    port.phase = Phase::Asking(Some(xid));
+                if port.phase == PortPhase::Probing(None) {
+                    port.phase = PortPhase::Probing(Some(xid));
                 }
             }
         }
     }
 
-    /// Gives up waiting for answers that are overdue.
-    pub(super) fn let_barriers_pass(&mut self, now: Instant) {
+    /// Treats barrier requests without a reply as if it had come.
+    pub(super) fn expire_barriers(&mut self, now: Instant) {
         while let Some(&(xid, sent)) = self.barriers.front()
             && now.saturating_duration_since(sent) >= BARRIER_TIMEOUT
         {
             self.barriers.pop_front();
-            self.ports.iter_mut().for_each(|port| port.pass_barrier(xid, now));
+            self.ports.iter_mut().for_each(|port| port.on_barrier_reply(xid, now));
         }
     }
 
-    /// A barrier was answered. How long that took, and takes otherwise, if it was one of ours.
-    pub(super) fn pass_barrier(&mut self, xid: u32, now: Instant) -> Option<(Duration, Duration)> {
-        let at = self.barriers.iter().position(|&(asked, _)| asked == xid)?;
-        let (_, sent) = self.barriers.remove(at)?;
-        self.ports.iter_mut().for_each(|port| port.pass_barrier(xid, now));
+    /// Handles a barrier reply. Returns the round-trip time of this one and the smoothed one, if the request was sent here.
+    pub(super) fn on_barrier_reply(
+        &mut self,
+        xid: u32,
+        now: Instant,
+    ) -> Option<(Duration, Duration)> {
+        let index = self.barriers.iter().position(|&(known, _)| known == xid)?;
+        let (_, sent) = self.barriers.remove(index)?;
+        self.ports.iter_mut().for_each(|port| port.on_barrier_reply(xid, now));
         let sample = now.saturating_duration_since(sent);
-        // A switch that had much to do first tells more than the way to it: what is shorter counts for more.
+        // A busy switch replies late, so shorter samples have more weight.
         let smoothed = self.rtt.map_or(sample, |rtt| {
             if sample < rtt { (rtt + sample) / 2 } else { (rtt * 7 + sample) / 8 }
         });
@@ -190,62 +204,62 @@ impl Switch {
     }
 }
 
-/// Lets probes, whoever's, come up whole, whatever other rules say.
-pub(super) fn send_probes_up(out: &mut Encoder<'_>) {
-    for ethertype in LINK_PROBE_TYPES {
-        let up = Action::Output { port: PortNo::CONTROLLER, max_len: Action::WHOLE };
+/// Encodes the flow entries that send probes to the controller whole, whatever other entries match.
+pub(super) fn install_probe_entries(out: &mut Encoder<'_>) {
+    for ethertype in PROBES {
+        let to_controller = Action::Output { port: PortNo::CONTROLLER, max_len: Action::WHOLE };
         let written = out.flow_mod(&FlowMod {
             priority: PRIORITY,
             matching: [Field::eth_type(ethertype.0)].into(),
-            instructions: vec![Instruction::apply([up])],
+            instructions: vec![Instruction::apply([to_controller])],
             ..FlowMod::default()
         });
-        debug_assert!(written.is_ok(), "every version can say it");
+        debug_assert!(written.is_ok(), "every version can express it");
     }
 }
 
-/// How long from `now_us` to the next probe of the `n`th port of `id`. Each switch has a time of its own in the
-/// interval, so that they do not all speak at once; after the first probe, the next comes within half an interval to
-/// one and a half.
-fn until_next(id: DatapathId, n: usize, now_us: u64, interval: Duration) -> Duration {
+/// Time from `now_us` to the next probe of the port with index `n` of switch `id`. Each switch has its own offset in the
+/// interval, so that the switches are not all probed at once. The second probe follows the first after half to one and a
+/// half intervals.
+fn time_to_next_probe(id: DatapathId, n: usize, now_us: u64, interval: Duration) -> Duration {
     let interval = u64::try_from(interval.as_micros()).unwrap_or(u64::MAX).max(1);
-    let part = (n / AT_ONCE) as u64 % PARTS;
-    let own = id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
-    let own = (own % interval + part * interval / PARTS) % interval;
+    let batch = (n / PORTS_PER_BATCH) as u64 % BATCHES;
+    let offset = id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    let offset = (offset % interval + batch * interval / BATCHES) % interval;
     let earliest = now_us.saturating_add(interval / 2);
-    let wait = (own + interval - earliest % interval) % interval;
+    let wait = (offset + interval - earliest % interval) % interval;
     Duration::from_micros(interval / 2 + wait)
 }
 
 /// The switches of this worker.
 #[derive(Debug, Default)]
-pub(super) struct Switches {
-    by_sw: Vec<Option<Box<Switch>>>,
+pub(super) struct ProbedSwitches {
+    by_index: Vec<Option<Box<ProbedSwitch>>>,
     by_id: HashMap<DatapathId, SwitchIndex>,
 }
 
-impl Switches {
-    pub(super) fn insert(&mut self, sw: SwitchIndex, switch: Switch) {
-        if self.by_sw.len() <= sw.index() {
-            self.by_sw.resize_with(sw.index() + 1, || None);
+impl ProbedSwitches {
+    pub(super) fn insert(&mut self, sw: SwitchIndex, switch: ProbedSwitch) {
+        if self.by_index.len() <= sw.index() {
+            self.by_index.resize_with(sw.index() + 1, || None);
         }
         self.by_id.insert(switch.id, sw);
-        if let Some(place) = self.by_sw.get_mut(sw.index()) {
-            *place = Some(Box::new(switch));
+        if let Some(slot) = self.by_index.get_mut(sw.index()) {
+            *slot = Some(Box::new(switch));
         }
     }
 
-    pub(super) fn remove(&mut self, sw: SwitchIndex) -> Option<Box<Switch>> {
-        let switch = self.by_sw.get_mut(sw.index())?.take()?;
+    pub(super) fn remove(&mut self, sw: SwitchIndex) -> Option<Box<ProbedSwitch>> {
+        let switch = self.by_index.get_mut(sw.index())?.take()?;
         self.by_id.remove(&switch.id);
         Some(switch)
     }
 
-    pub(super) fn get_mut(&mut self, sw: SwitchIndex) -> Option<&mut Switch> {
-        self.by_sw.get_mut(sw.index())?.as_deref_mut()
+    pub(super) fn get_mut(&mut self, sw: SwitchIndex) -> Option<&mut ProbedSwitch> {
+        self.by_index.get_mut(sw.index())?.as_deref_mut()
     }
 
-    /// The port at `at`, if its switch is one of this worker.
+    /// A port, if its switch is one of this worker.
     pub(super) fn port_mut(&mut self, at: SwitchPort) -> Option<&mut Port> {
         let &sw = self.by_id.get(&at.switch)?;
         let switch = self.get_mut(sw)?;
@@ -253,11 +267,11 @@ impl Switches {
         switch.ports.get_mut(n)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Switch> {
-        self.by_sw.iter().filter_map(Option::as_deref)
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ProbedSwitch> {
+        self.by_index.iter().filter_map(Option::as_deref)
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Switch> {
-        self.by_sw.iter_mut().filter_map(Option::as_deref_mut)
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut ProbedSwitch> {
+        self.by_index.iter_mut().filter_map(Option::as_deref_mut)
     }
 }

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use sluice_apps::hosts::{Config, Hosts};
 use sluice_openflow::{
-    DatapathId, Encoder, Features, FlowModCommand, MacAddr, Message, PacketIn, PacketInReason,
-    PortNo, RawMessage, Version, Versions, VlanId, split_message,
+    DatapathId, Encoder, FlowModCommand, MacAddr, Message, PacketIn, PacketInReason, PortNo,
+    RawMessage, SwitchFeatures, Version, Versions, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
-use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
+use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};
 
 /// Ports of each switch.
 pub(crate) const PORTS: u32 = 8;
@@ -173,7 +173,7 @@ impl Net {
         let ports: BTreeMap<_, _> = ports.collect();
         self.ups.push(switch);
         self.tell(Fact::Switch(DatapathId(switch), Some(SwitchInfo { ports })));
-        self.with(switch, |app, ctx| app.on_switch_connected(&Features::default(), ctx));
+        self.with(switch, |app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
     }
 
     pub(crate) fn down(&mut self, switch: u64) {
@@ -269,7 +269,7 @@ impl Net {
     pub(crate) fn gauge(&self, name: &str) -> u64 {
         let mut sum = None;
         for worker in &self.workers {
-            worker.app.metrics(&mut |AppMetric { name: known, value, .. }| {
+            worker.app.gauges(&mut |(known, _, value)| {
                 if known == name {
                     *sum.get_or_insert(0) += value;
                 }

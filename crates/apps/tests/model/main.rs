@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use sluice_apps::forwarding::{self, Flooding};
 use sluice_apps::forwarding::{SpanningTree, TreePhase};
-use sluice_apps::{Chain, Config};
-use sluice_emu::link::Settings;
-use sluice_emu::net::{Family, Fault, Net, Options, Pings};
-use sluice_emu::switch::Plan;
+use sluice_apps::{Config, Stack, stack};
+use sluice_emu::link::LinkImpairments;
+use sluice_emu::net::{IpFamily, NetworkChange, NetworkOptions, NetworkSimulation, PingSummary};
+use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::Topology;
 use sluice_openflow::{Version, Versions};
 use sluice_sdk::App;
@@ -24,31 +24,40 @@ const BEGIN: Duration = Duration::from_secs(16);
 /// A network, and how many frames were followed in it.
 #[derive(Debug)]
 struct Story {
-    net: Net<SimulatedController<Chain>>,
+    net: NetworkSimulation<SimulatedController<Stack>>,
     config: Config,
     traced: u32,
 }
 
-fn plan(version: Version) -> Plan {
-    Plan { versions: Versions::of(&[version]), ..Plan::default() }
+fn plan(version: Version) -> EmulatedSwitchConfig {
+    EmulatedSwitchConfig { versions: Versions::of(&[version]), ..EmulatedSwitchConfig::default() }
 }
 
-fn controller(config: &Config) -> SimulatedController<Chain> {
+fn controller(config: &Config) -> SimulatedController<Stack> {
     let names = ["topology", "hosts", "forwarding"].map(str::to_owned);
-    SimulatedController::new((0..2).map(|_| Chain::new(&names, config).unwrap()), 7)
+    SimulatedController::new((0..2).map(|_| stack(&names, config).unwrap()), 7)
 }
 
 impl Story {
     /// The network of `shape` at its beginning, with two workers and control links of 5 ms each way.
-    fn new(shape: &str, switch: Plan, forwarding: forwarding::Config) -> Self {
+    fn new(shape: &str, switch: EmulatedSwitchConfig, forwarding: forwarding::Config) -> Self {
         let config = Config { forwarding, ..Config::default() };
         let mut topology = Topology::from_text(shape).unwrap();
-        topology.set_shape(Settings { delay: Duration::from_millis(1), ..Settings::default() });
-        let control = Settings { delay: Duration::from_millis(5), ..Settings::default() };
-        let options = Options { switch, up: control, down: control, ..Options::default() };
+        topology.set_impairments(LinkImpairments {
+            delay: Duration::from_millis(1),
+            ..LinkImpairments::default()
+        });
+        let control =
+            LinkImpairments { delay: Duration::from_millis(5), ..LinkImpairments::default() };
+        let options = NetworkOptions {
+            switch,
+            control_up: control,
+            control_down: control,
+            ..NetworkOptions::default()
+        };
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
-        let net = Net::new(topology, &options, start, controller(&config)).unwrap();
+        let net = NetworkSimulation::new(topology, &options, start, controller(&config)).unwrap();
         Self { net, config, traced: 0 }
     }
 
@@ -64,8 +73,8 @@ impl Story {
         self.net.run_for(time).unwrap();
     }
 
-    fn fault(&mut self, fault: Fault) {
-        self.net.fault(fault).unwrap();
+    fn fault(&mut self, fault: NetworkChange) {
+        self.net.apply(fault).unwrap();
     }
 
     /// The tree as all workers know it.
@@ -89,37 +98,37 @@ impl Story {
     /// Every host sends a frame to all, which comes to each other host once, and takes no link twice.
     #[track_caller]
     fn all_hear_all(&mut self) {
-        let hosts = self.net.fabric().topology().hosts.len();
+        let hosts = self.net.data_plane().topology().hosts.len();
         for host in 0..hosts {
             let number = self.traced;
             self.traced += 1;
-            self.fault(Fault::Trace(host, number));
+            self.fault(NetworkChange::SendTracedFrame(host, number));
             self.pass(Duration::from_millis(60));
-            let traces = self.net.fabric().traces();
-            let heard: Vec<_> = traces.heard(number).map(|(_, times)| times).collect();
+            let traces = self.net.data_plane().traces();
+            let heard: Vec<_> = traces.deliveries(number).map(|(_, times)| times).collect();
             assert_eq!(heard, vec![1; hosts - 1], "from {host}: {:?}", self.counts());
-            assert!(traces.most(number) <= 1);
+            assert!(traces.link_crossings_max(number) <= 1);
         }
     }
 
     /// Every host pings every other one; those that were not answered.
     fn lost_pings(&mut self) -> Vec<(usize, usize)> {
-        let pairs = Pings::all_pairs(self.net.fabric().topology());
-        self.net.ping(pairs, Family::V4, Duration::from_secs(3)).unwrap().lost
+        let pairs = PingSummary::all_pairs(self.net.data_plane().topology());
+        self.net.ping(pairs, IpFamily::V4, Duration::from_secs(3)).unwrap().lost_pairs
     }
 
     /// What the applications count, all workers together.
     fn counts(&self) -> BTreeMap<&'static str, u64> {
         let mut counts = BTreeMap::new();
         for app in self.net.controller().apps() {
-            app.metrics(&mut |metric| *counts.entry(metric.name).or_default() += metric.value);
+            app.gauges(&mut |(name, _, n)| *counts.entry(name).or_default() += n);
         }
         counts
     }
 
     /// Bytes on all control links so far.
     fn bytes(&self) -> u64 {
-        let switches = 0..self.net.fabric().topology().switches.len();
+        let switches = 0..self.net.data_plane().topology().switches.len();
         let both = switches.filter_map(|n| self.net.control_bytes(n));
         both.map(|(up, down)| up + down).sum()
     }

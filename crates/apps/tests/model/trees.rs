@@ -1,6 +1,6 @@
 //! Frames for all along a tree.
 
-use sluice_emu::net::Link;
+use sluice_emu::net::LinkState;
 use sluice_emu::topology::Topology;
 
 use super::*;
@@ -10,9 +10,9 @@ const RINGS: [&str; 5] = ["ring,4", "mesh,4", "torus,3,3", "leafspine,2,4,1", "l
 /// Where a link of the tree is in the topology.
 #[expect(clippy::indexing_slicing, reason = "a test fails by panicking")]
 fn link_of(story: &Story, tree: &SpanningTree) -> usize {
-    let topology: &Topology = story.net.fabric().topology();
+    let topology: &Topology = story.net.data_plane().topology();
     let [a, b] = tree.links[0].map(|end| (end.switch, end.port));
-    let ends = |link: &sluice_emu::topology::Link| {
+    let ends = |link: &sluice_emu::topology::TopologyLink| {
         [link.a, link.b].map(|at| (topology.switches[at.switch].datapath_id, at.port))
     };
     topology.links.iter().position(|link| [[a, b], [b, a]].contains(&ends(link))).unwrap()
@@ -43,7 +43,7 @@ fn a_broadcast_costs_one_message_each_way() {
         let still = story.bytes() - before;
         let before = story.bytes();
         for number in 0..60 {
-            story.fault(Fault::Trace(0, number));
+            story.fault(NetworkChange::SendTracedFrame(0, number));
             story.pass(Duration::from_millis(100));
         }
         let both = story.bytes() - before;
@@ -64,7 +64,7 @@ fn a_tree_that_loses_a_link_gives_way_to_another_and_nobody_misses_a_frame_meanw
         let mut story = Story::begun(shape, Version::V1_3, Flooding::Tree);
         let first = story.standing();
         let link = link_of(&story, &story.tree().unwrap());
-        story.fault(Fault::Cut(link));
+        story.fault(NetworkChange::CutLink(link));
         // The switches tell, the workers tell one another.
         story.pass(Duration::from_millis(20));
         story.all_hear_all();
@@ -72,7 +72,7 @@ fn a_tree_that_loses_a_link_gives_way_to_another_and_nobody_misses_a_frame_meanw
         let second = story.standing();
         assert!(second > first);
         story.all_hear_all();
-        story.fault(Fault::Join(link));
+        story.fault(NetworkChange::RestoreLink(link));
         story.pass(Duration::from_secs(10));
         assert_eq!(story.standing(), second, "{shape}: nothing is torn down for a link more");
         story.all_hear_all();
@@ -82,11 +82,11 @@ fn a_tree_that_loses_a_link_gives_way_to_another_and_nobody_misses_a_frame_meanw
 #[test]
 fn a_switch_that_is_joined_later_is_taken_in() {
     let mut story = Story::begun("linear,3", Version::V1_3, Flooding::Tree);
-    story.fault(Fault::Cut(1));
+    story.fault(NetworkChange::CutLink(1));
     story.pass(Duration::from_secs(6));
     let first = story.standing();
     assert_eq!(story.tree().unwrap().links.len(), 1);
-    story.fault(Fault::Join(1));
+    story.fault(NetworkChange::RestoreLink(1));
     story.pass(Duration::from_secs(10));
     assert!(story.standing() > first);
     assert_eq!(story.tree().unwrap().links.len(), 2);
@@ -97,8 +97,8 @@ fn a_switch_that_is_joined_later_is_taken_in() {
 fn hosts_that_move_hear_all_and_the_tree_stays() {
     let mut story = Story::begun("ring,4", Version::V1_3, Flooding::Tree);
     let nth = story.standing();
-    let to = story.net.fabric().free_port(2).unwrap();
-    story.fault(Fault::Move(0, to));
+    let to = story.net.data_plane().free_port(2).unwrap();
+    story.fault(NetworkChange::MoveHost(0, to));
     story.pass(Duration::from_secs(5));
     story.all_hear_all();
     assert_eq!(story.standing(), nth);
@@ -108,11 +108,11 @@ fn hosts_that_move_hear_all_and_the_tree_stays() {
 fn a_control_link_that_hangs_ends_the_tree_before_its_rules_end_and_another_comes_after() {
     let mut story = Story::begun("ring,4", Version::V1_3, Flooding::Tree);
     let nth = story.standing();
-    story.fault(Fault::Hold(1));
+    story.fault(NetworkChange::PauseControlLink(1));
     story.pass(Duration::from_secs(9));
     let tree = story.tree().unwrap();
     assert_eq!((tree.generation, tree.phase), (nth, TreePhase::Removing));
-    story.fault(Fault::Release(1));
+    story.fault(NetworkChange::ResumeControlLink(1));
     story.pass(Duration::from_secs(10));
     assert!(story.standing() > nth);
     story.all_hear_all();
@@ -123,7 +123,7 @@ fn after_a_restart_what_is_left_of_an_older_tree_goes_first() {
     let mut story = Story::begun("ring,4", Version::V1_3, Flooding::Tree);
     story.standing();
     let fresh = controller(&story.config);
-    story.net.replace(fresh).unwrap();
+    story.net.replace_controller(fresh).unwrap();
     story.pass(Duration::from_secs(4));
     assert_eq!(story.tree(), None);
     story.all_hear_all();
@@ -134,10 +134,10 @@ fn after_a_restart_what_is_left_of_an_older_tree_goes_first() {
     let forwarding = forwarding::Config::default();
     story.config = Config { forwarding, ..Config::default() };
     let fresh = controller(&story.config);
-    story.net.replace(fresh).unwrap();
+    story.net.replace_controller(fresh).unwrap();
     story.pass(Duration::from_secs(4));
     story.all_hear_all();
-    assert_eq!(story.net.fabric().link(0).unwrap().0, Link::Up);
+    assert_eq!(story.net.data_plane().link(0).unwrap().0, LinkState::Up);
 }
 
 #[test]
@@ -146,20 +146,25 @@ fn after_a_restart_nothing_goes_round_through_a_switch_that_is_not_back_yet() {
         let mut story = Story::begun("mesh,4", version, Flooding::Tree);
         story.standing();
         // The middle of the tree: it passes on frames for some seconds more.
-        story.fault(Fault::Hold(0));
+        story.fault(NetworkChange::PauseControlLink(0));
         let fresh = controller(&story.config);
-        story.net.replace(fresh).unwrap();
+        story.net.replace_controller(fresh).unwrap();
         story.pass(Duration::from_secs(3));
         for number in 0..30 {
-            story.fault(Fault::Trace(1 + number as usize % 3, number));
+            story.fault(NetworkChange::SendTracedFrame(1 + number as usize % 3, number));
             story.pass(Duration::from_millis(300));
         }
-        story.fault(Fault::Release(0));
+        story.fault(NetworkChange::ResumeControlLink(0));
         story.pass(Duration::from_secs(10));
         for number in 0..30 {
-            let traces = story.net.fabric().traces();
-            assert!(traces.heard(number).all(|(_, times)| times == 1), "{number} in {version}");
-            assert!(traces.heard(number).count() >= 2 && traces.most(number) <= 1);
+            let traces = story.net.data_plane().traces();
+            assert!(
+                traces.deliveries(number).all(|(_, times)| times == 1),
+                "{number} in {version}"
+            );
+            assert!(
+                traces.deliveries(number).count() >= 2 && traces.link_crossings_max(number) <= 1
+            );
         }
         story.standing();
     }
@@ -171,16 +176,16 @@ fn a_switch_that_does_not_confirm_is_counted_until_it_does() {
     let mut story = Story::begun("mesh,4", Version::V1_3, Flooding::Tree);
     let first = story.standing();
     let link = link_of(&story, &story.tree().unwrap());
-    story.fault(Fault::Hold(0));
-    story.fault(Fault::Cut(link));
+    story.fault(NetworkChange::PauseControlLink(0));
+    story.fault(NetworkChange::CutLink(link));
     story.pass(Duration::from_secs(3));
-    assert_eq!(story.counts()["forwarding_tree_unconfirmed"], 0);
+    assert_eq!(story.counts()["forwarding_tree_silent"], 0);
     story.pass(Duration::from_secs(3));
-    assert_eq!(story.counts()["forwarding_tree_unconfirmed"], 1);
+    assert_eq!(story.counts()["forwarding_tree_silent"], 1);
     assert_ne!(story.tree().unwrap().phase, TreePhase::Active);
-    story.fault(Fault::Release(0));
+    story.fault(NetworkChange::ResumeControlLink(0));
     story.pass(Duration::from_secs(10));
-    assert_eq!(story.counts()["forwarding_tree_unconfirmed"], 0);
+    assert_eq!(story.counts()["forwarding_tree_silent"], 0);
     assert!(story.standing() > first);
     story.all_hear_all();
 }

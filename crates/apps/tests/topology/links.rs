@@ -1,4 +1,4 @@
-//! When links come and go, and how long they take.
+//! When links are found and lost, and their delay.
 
 use sluice_apps::topology::Config;
 use sluice_openflow::MessageType;
@@ -7,7 +7,7 @@ use sluice_sdk::view::Link;
 use super::*;
 
 #[test]
-fn a_wire_is_a_link_in_both_directions_at_once_and_all_else_an_edge() {
+fn a_link_is_found_at_once_in_both_directions_and_other_ports_become_edge_ports() {
     for version in Versions::SPOKEN.iter() {
         let mut network = pair(version);
         network.connect(1);
@@ -26,21 +26,21 @@ fn a_wire_is_a_link_in_both_directions_at_once_and_all_else_an_edge() {
             "{version}"
         );
         assert_eq!((links(&network), network.metric("topology_ports_edge")), (2, 6), "{version}");
-        // Whatever other rules say, probes come up.
+        // Two flow entries per switch send probes to the controller, whatever other entries match.
         assert_eq!(network.messages_to_switches(MessageType::FLOW_MOD), 4);
     }
 }
 
 #[test]
-fn a_port_that_goes_down_takes_its_links_along_at_once() {
+fn a_port_that_goes_down_loses_its_links_at_once() {
     for (down, up) in [(A, B), (B, A)] {
-        let mut network = settled_pair();
+        let mut network = discovered_pair();
         network.bring_port_down(down);
         network.run_for(MS);
         assert_eq!(links(&network), 0);
         assert!(network.view(0).port(down).is_some_and(|port| !port.is_up));
         assert_eq!(roles(&network, [down, up]), [PortRole::Pending, PortRole::Link]);
-        // Nobody is there who could forward: the other end is looked at anew.
+        // The role of the port at the other end is discovered anew.
         network.run_for(S * 2);
         assert_eq!(roles(&network, [down, up]), [PortRole::Pending, PortRole::Edge]);
         network.bring_port_up(down);
@@ -50,8 +50,8 @@ fn a_port_that_goes_down_takes_its_links_along_at_once() {
 }
 
 #[test]
-fn a_port_that_is_taken_out_is_gone_with_its_links() {
-    let mut network = settled_pair();
+fn a_deleted_port_loses_its_links() {
+    let mut network = discovered_pair();
     network.delete_port(A);
     network.run_for(MS);
     assert_eq!((links(&network), network.view(0).port(A)), (0, None));
@@ -61,8 +61,9 @@ fn a_port_that_is_taken_out_is_gone_with_its_links() {
 }
 
 #[test]
-fn a_wire_that_is_cut_unseen_is_missed_after_three_probes_and_its_ends_stay_links() {
-    let mut network = settled_pair();
+fn a_link_that_fails_while_its_ports_stay_up_is_lost_after_three_probes_and_the_ports_stay_link_ports()
+ {
+    let mut network = discovered_pair();
     network.remove_link(A);
     network.run_for(S * 2);
     assert_eq!(links(&network), 2);
@@ -76,8 +77,8 @@ fn a_wire_that_is_cut_unseen_is_missed_after_three_probes_and_its_ends_stay_link
 }
 
 #[test]
-fn a_wire_that_leads_elsewhere_is_followed_and_who_it_led_to_is_looked_at_anew() {
-    let mut network = settled_pair();
+fn a_link_that_leads_to_another_port_is_replaced_and_its_old_port_becomes_an_edge_port() {
+    let mut network = discovered_pair();
     network.remove_link(A);
     network.add_link(A, switch_port(2, 3), Duration::ZERO);
     network.run_for(S * 6);
@@ -90,8 +91,8 @@ fn a_wire_that_leads_elsewhere_is_followed_and_who_it_led_to_is_looked_at_anew()
 }
 
 #[test]
-fn a_switch_that_is_gone_has_no_links_and_its_neighbour_waits_for_its_rules_to_end() {
-    let mut network = settled_pair();
+fn a_port_stays_a_link_port_for_30_s_after_its_peer_has_disconnected() {
+    let mut network = discovered_pair();
     network.disconnect(2);
     assert_eq!(links(&network), 0);
     assert_eq!(
@@ -107,10 +108,10 @@ fn a_switch_that_is_gone_has_no_links_and_its_neighbour_waits_for_its_rules_to_e
     assert_eq!((links(&network), roles(&network, [A, B])), (2, [PortRole::Link; 2]));
 }
 
-/// Whoever comes back first must not take the way to the other one for the port of a host.
+/// The first switch to reconnect must not take its port to the other switch for an edge port.
 #[test]
-fn ports_of_switches_that_come_back_are_links_as_they_were_until_it_is_known_better() {
-    let mut network = settled_pair();
+fn a_switch_that_reconnects_keeps_its_link_ports_until_probes_show_otherwise() {
+    let mut network = discovered_pair();
     network.disconnect(2);
     network.disconnect(1);
     network.run_for(S);
@@ -125,7 +126,7 @@ fn ports_of_switches_that_come_back_are_links_as_they_were_until_it_is_known_bet
     network.connect(1);
     network.run_for(S * 40);
     assert_eq!(roles(&network, [A]), [PortRole::Edge]);
-    // Meanwhile both cables were pulled out.
+    // The link is removed while both switches are disconnected.
     network.connect(2);
     network.run_for(S * 2);
     network.disconnect(1);
@@ -138,10 +139,10 @@ fn ports_of_switches_that_come_back_are_links_as_they_were_until_it_is_known_bet
 }
 
 #[test]
-fn what_was_on_its_way_when_its_port_went_shows_no_link() {
-    let mut network = settled_pair();
+fn probes_in_flight_when_their_port_goes_down_are_ignored() {
+    let mut network = discovered_pair();
     network.set_control_delay(2, MS * 200);
-    // A probe waits behind the delay while the port that it left goes down.
+    // A probe is in flight on the slow control link while the port that sent it goes down.
     network.run_for(MS * 1150);
     let before = network.metric("topology_probes_late");
     network.bring_port_down(A);
@@ -159,7 +160,7 @@ fn what_was_on_its_way_when_its_port_went_shows_no_link() {
 }
 
 #[test]
-fn a_link_with_one_direction_is_no_way() {
+fn a_link_in_one_direction_only_is_not_used_for_forwarding() {
     let mut network = SimulatedNetwork::new(Version::V1_3, [Topology::default()]);
     network.add_switch(1, 4, 0);
     network.add_switch(2, 4, 0);
@@ -189,7 +190,7 @@ fn two_ports_of_one_switch_can_be_linked() {
 }
 
 #[test]
-fn workers_find_links_between_their_switches_and_all_know_them() {
+fn links_between_switches_of_different_workers_are_known_to_all_workers() {
     let mut network = SimulatedNetwork::new(Version::V1_3, [(); 3].map(|()| Topology::default()));
     network.add_switch(1, 4, 0);
     network.add_switch(2, 4, 1);
@@ -220,9 +221,9 @@ fn workers_find_links_between_their_switches_and_all_know_them() {
     }
 }
 
-/// One worker sees that a probe came in before it hears that the port which it left is up.
+/// A worker receives a probe before the fact that the sending port is up.
 #[test]
-fn what_workers_hear_late_costs_no_link() {
+fn delays_between_workers_lose_no_link() {
     let rarely = Duration::from_secs(600);
     let cfg = Config { probe_interval: rarely, shared_interval: rarely, ..Config::default() };
     let mut network = SimulatedNetwork::new(Version::V1_3, [(); 2].map(|()| Topology::new(&cfg)));
@@ -248,10 +249,10 @@ fn what_workers_hear_late_costs_no_link() {
     }
 }
 
-/// Probes come later and later, as over a control link that fills.
+/// As over a control link whose queue fills.
 #[test]
-fn probes_that_wait_longer_each_time_lose_no_link() {
-    let mut network = settled_pair();
+fn growing_delays_of_a_control_link_lose_no_link() {
+    let mut network = discovered_pair();
     for delay in [MS * 1500, MS * 4800] {
         network.set_control_delay(2, delay);
         network.run_for(S * 10);
@@ -263,16 +264,16 @@ fn probes_that_wait_longer_each_time_lose_no_link() {
 }
 
 #[test]
-fn a_process_that_slept_has_lost_no_link() {
-    let mut network = settled_pair();
+fn a_suspended_process_loses_no_link() {
+    let mut network = discovered_pair();
     network.pause_workers(S * 60);
     network.run_for(S * 10);
     assert_eq!((links(&network), network.metric("topology_links_lost")), (2, 0));
 }
 
-/// The way to either switch is taken off, though they are not as far away.
+/// The delays of both control links are subtracted, even if they differ.
 #[test]
-fn the_delay_of_a_link_is_that_of_the_wire() {
+fn the_delay_of_a_link_is_measured_without_the_control_links() {
     let mut network = SimulatedNetwork::new(Version::V1_3, [Topology::default()]);
     network.add_switch(1, 4, 0);
     network.add_switch(2, 4, 0);
@@ -288,12 +289,12 @@ fn the_delay_of_a_link_is_that_of_the_wire() {
     }
     let version = network.view(0).version();
     network.run_for(S * 100);
-    assert_eq!(network.view(0).version(), version, "nothing new is told");
+    assert_eq!(network.view(0).version(), version, "no change is published");
 }
 
-/// 16 spines with a link to each of 984 leaves: found at once, and probed evenly over as long as that takes.
+/// 16 spines with a link to each of 984 leaves.
 #[test]
-fn a_thousand_switches_are_found_and_probed_evenly() {
+fn links_of_a_thousand_switches_are_found_at_once_and_probed_evenly() {
     let (spines, leaves) = (16u32, 984u32);
     let mut network = SimulatedNetwork::new(Version::V1_3, [Topology::default()]);
     for spine in 1..=spines {
@@ -316,7 +317,7 @@ fn a_thousand_switches_are_found_and_probed_evenly() {
     network.run_for(S);
     let ports = 2 * u64::from(spines * leaves);
     assert_eq!(links(&network) as u64, ports);
-    // As many ports as that are not probed each second, but 3 000 of them.
+    // The rate limit allows 3000 probes per second.
     let interval = S * 31_488 / 3000;
     network.run_for(interval * 2);
     let (before, mut most) = (network.messages_to_switches(MessageType::PACKET_OUT), 0);
@@ -325,7 +326,7 @@ fn a_thousand_switches_are_found_and_probed_evenly() {
         network.run_for(interval / 25);
         most = most.max(network.messages_to_switches(MessageType::PACKET_OUT) - start);
     }
-    // All are links now: networks of others are not looked for there.
+    // All ports are link ports now, to which no broadcast probes are sent.
     let probes = network.messages_to_switches(MessageType::PACKET_OUT) - before;
     assert!(probes.abs_diff(ports) < ports / 20, "{probes} of {ports}");
     assert!(most < ports / 10, "{most} of {ports} in a quarter of a second");

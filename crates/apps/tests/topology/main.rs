@@ -1,4 +1,4 @@
-//! Which links are found, and what ports are, over switches that are wired.
+//! Discovery of links and port roles, on simulated switches with links between them.
 
 mod links;
 mod roles;
@@ -14,11 +14,11 @@ use sluice_testkit::{SimulatedNetwork, switch_port};
 const MS: Duration = Duration::from_millis(1);
 const S: Duration = Duration::from_secs(1);
 
-/// The wire of [`pair`].
+/// The ends of the link of [`pair`].
 const A: SwitchPort = switch_port(1, 1);
 const B: SwitchPort = switch_port(2, 2);
 
-/// Two switches of four ports, one port of each joined by a wire.
+/// Two switches with four ports each and one link between them. They are not connected to the controller yet.
 fn pair(version: Version) -> SimulatedNetwork<Topology> {
     let mut network = SimulatedNetwork::new(version, [Topology::default()]);
     for id in [1, 2] {
@@ -28,8 +28,8 @@ fn pair(version: Version) -> SimulatedNetwork<Topology> {
     network
 }
 
-/// The same in 1.3, connected and at rest.
-fn settled_pair() -> SimulatedNetwork<Topology> {
+/// The same in OpenFlow 1.3, connected, with all links and port roles discovered.
+fn discovered_pair() -> SimulatedNetwork<Topology> {
     let mut network = pair(Version::V1_3);
     network.connect(1);
     network.connect(2);

@@ -1,34 +1,33 @@
-//! What hosts may send changes nothing.
+//! Frames that hosts may send do not change the topology.
 
 use sluice_apps::topology::{Config, Secret};
 use sluice_openflow::{EtherType, Ethernet};
 
 use super::*;
 
-/// The port of a host that means ill.
-const ILL: SwitchPort = switch_port(2, 4);
+/// The port of an attacker.
+const ATTACKER: SwitchPort = switch_port(2, 4);
 
-/// The last probe that left at `at`, as LLDP or as a broadcast.
-fn probe(
+/// The last probe that was sent out of `at`: LLDP or broadcast, by its `EtherType`.
+fn capture_probe(
     network: &mut SimulatedNetwork<Topology>,
     at: SwitchPort,
     ethertype: EtherType,
 ) -> Vec<u8> {
     network.take_sent_frames();
     network.run_for(S * 10);
-    let left = network.take_sent_frames();
-    let mut left = left.into_iter().rev();
-    let found = left.find(|(from, frame)| {
+    let sent = network.take_sent_frames();
+    let found = sent.into_iter().rev().find(|(from, frame)| {
         *from == at && Ethernet::new(frame).is_some_and(|eth| eth.ethertype == ethertype)
     });
     found.map(|(_, frame)| frame).unwrap_or_default()
 }
 
-/// That nothing changes when these come in where a host is.
-fn nothing_changes(network: &mut SimulatedNetwork<Topology>, frames: &[Vec<u8>], counted_as: &str) {
+/// Injects frames at the port of the attacker: the network view must not change, and each must be counted as `counted_as`.
+fn assert_ignored(network: &mut SimulatedNetwork<Topology>, frames: &[Vec<u8>], counted_as: &str) {
     let (version, before) = (network.view(0).version(), network.metric(counted_as));
     for frame in frames {
-        network.inject_frame(ILL, frame);
+        network.inject_frame(ATTACKER, frame);
         network.run_for(MS * 20);
     }
     assert_eq!(network.view(0).version(), version, "{counted_as}");
@@ -37,30 +36,30 @@ fn nothing_changes(network: &mut SimulatedNetwork<Topology>, frames: &[Vec<u8>],
 }
 
 #[test]
-fn a_probe_that_was_changed_is_forged() {
-    let mut network = settled_pair();
-    let live = probe(&mut network, switch_port(1, 2), EtherType::LLDP);
-    // Where our own TLV says what is signed.
-    let said = live.len() - 2 - 16 - 32..live.len() - 2;
-    let forged: Vec<_> = said
+fn a_modified_probe_is_rejected_as_forged() {
+    let mut network = discovered_pair();
+    let live = capture_probe(&mut network, switch_port(1, 2), EtherType::LLDP);
+    // The signed fields and the signature of our TLV.
+    let signed = live.len() - 2 - 16 - 32..live.len() - 2;
+    let forged: Vec<_> = signed
         .map(|at| {
             let mut frame = live.clone();
             frame[at] ^= 1;
             frame
         })
         .collect();
-    nothing_changes(&mut network, &forged, "topology_lldp_forged");
-    // One of the other kind is none of this.
-    let mut far = probe(&mut network, switch_port(1, 2), EtherType(0x88b6));
-    far[12..14].copy_from_slice(&EtherType::LLDP.0.to_be_bytes());
-    nothing_changes(&mut network, &[far], "topology_lldp_forged");
+    assert_ignored(&mut network, &forged, "topology_lldp_forged");
+    // A broadcast probe is not valid as an LLDP probe.
+    let mut broadcast = capture_probe(&mut network, switch_port(1, 2), EtherType(0x88b6));
+    broadcast[12..14].copy_from_slice(&EtherType::LLDP.0.to_be_bytes());
+    assert_ignored(&mut network, &[broadcast], "topology_lldp_forged");
     let reports = network.take_reports();
     assert!(!reports.is_empty() && reports.len() < 5, "{reports:?}");
-    assert!(reports[0].contains("port 4"), "{reports:?}");
+    assert!(reports[0].contains("port=4"), "{reports:?}");
 }
 
 #[test]
-fn a_probe_of_another_secret_is_forged() {
+fn a_probe_signed_with_another_secret_is_rejected_as_forged() {
     let secret = Secret::from_hex("00112233445566778899aabbccddeeff");
     assert!(secret.is_some());
     let with = |secret| Topology::new(&Config { secret, ..Config::default() });
@@ -76,33 +75,33 @@ fn a_probe_of_another_secret_is_forged() {
 }
 
 #[test]
-fn an_old_probe_is_expired() {
-    let mut network = settled_pair();
-    let old = probe(&mut network, switch_port(1, 2), EtherType::LLDP);
+fn a_probe_older_than_5_s_is_rejected_as_expired() {
+    let mut network = discovered_pair();
+    let old = capture_probe(&mut network, switch_port(1, 2), EtherType::LLDP);
     network.run_for(S * 6);
-    nothing_changes(&mut network, &vec![old; 3], "topology_probes_expired");
+    assert_ignored(&mut network, &vec![old; 3], "topology_probes_expired");
 }
 
-/// Of other devices, as Open vSwitch 3.1 writes it: chassis, port, time to live, system name.
+/// As Open vSwitch 3.1 sends it: chassis, port, time to live, system name.
 #[test]
-fn lldp_of_others_makes_no_link() {
+fn lldp_of_other_devices_makes_no_link() {
     let mut frame = vec![1, 0x80, 0xc2, 0, 0, 0x0e, 2, 0, 0, 0, 0, 9, 0x88, 0xcc];
     frame.extend([2, 7, 4, 2, 0, 0, 0, 0, 9, 4, 3, 7, b'1', b'2', 6, 2, 0, 120]);
     frame.extend([10, 3, b's', b'w', b'7', 0, 0]);
-    let mut network = settled_pair();
-    nothing_changes(&mut network, &[frame.clone(), frame], "topology_lldp_foreign");
-    assert_eq!(network.view(0).port_role(ILL), PortRole::Edge);
+    let mut network = discovered_pair();
+    assert_ignored(&mut network, &[frame.clone(), frame], "topology_lldp_foreign");
+    assert_eq!(network.view(0).port_role(ATTACKER), PortRole::Edge);
 }
 
 #[test]
-fn what_is_cut_or_torn_is_malformed() {
-    let mut network = settled_pair();
+fn truncated_and_corrupted_probes_are_rejected_as_malformed() {
+    let mut network = discovered_pair();
     for ethertype in [EtherType::LLDP, EtherType(0x88b6)] {
-        let live = probe(&mut network, switch_port(1, 2), ethertype);
-        let cut: Vec<_> = (14..live.len()).map(|len| live[..len].to_vec()).collect();
-        nothing_changes(&mut network, &cut, "topology_lldp_malformed");
-        let heads = [14, 15, 16, 33, 34, 35, 44, 45, 49, 53];
-        let torn: Vec<_> = heads
+        let live = capture_probe(&mut network, switch_port(1, 2), ethertype);
+        let truncated: Vec<_> = (14..live.len()).map(|len| live[..len].to_vec()).collect();
+        assert_ignored(&mut network, &truncated, "topology_lldp_malformed");
+        let headers = [14, 15, 16, 33, 34, 35, 44, 45, 49, 53];
+        let corrupted: Vec<_> = headers
             .iter()
             .map(|&at| {
                 let mut frame = live.clone();
@@ -110,21 +109,21 @@ fn what_is_cut_or_torn_is_malformed() {
                 frame
             })
             .collect();
-        nothing_changes(&mut network, &torn, "topology_lldp_malformed");
+        assert_ignored(&mut network, &corrupted, "topology_lldp_malformed");
     }
 }
 
 #[test]
-fn only_so_many_frames_of_a_port_are_looked_at_and_those_of_others_are_not_fewer() {
-    let mut network = settled_pair();
+fn a_flood_of_forged_probes_at_one_port_does_not_affect_other_ports() {
+    let mut network = discovered_pair();
     let forged = {
-        let mut live = probe(&mut network, switch_port(1, 2), EtherType::LLDP);
+        let mut live = capture_probe(&mut network, switch_port(1, 2), EtherType::LLDP);
         live[60] ^= 1;
         live
     };
     let before = network.metric("topology_lldp_forged");
     for _ in 0..10_000 {
-        network.inject_frame(ILL, &forged);
+        network.inject_frame(ATTACKER, &forged);
         network.run_for(MS);
     }
     assert!(network.metric("topology_lldp_forged") - before <= 64 * 10 + 64);
@@ -132,9 +131,8 @@ fn only_so_many_frames_of_a_port_are_looked_at_and_those_of_others_are_not_fewer
     assert_eq!(links(&network), 2);
 }
 
-/// A frame is of nobody's kind until it is one of these.
 #[test]
-fn other_frames_are_passed_on() {
+fn frames_that_are_not_probes_are_passed_to_the_next_application() {
     use sluice_apps::hub::Hub;
     sluice_testkit::transcript(
         || (Topology::default(), Hub::default()),

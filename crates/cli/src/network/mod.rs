@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use sluice_emu::live::{Live, Pace, Rounds};
+use sluice_emu::live::{LiveNetwork, PingPacing, PingRounds};
 use sluice_io::clock;
 
 pub(crate) use play::Play;
@@ -97,27 +97,27 @@ fn watch(
     seen: &Seen,
 ) -> Result<ExitCode, String> {
     let stop = signals::stop_flag().map_err(|e| format!("cannot receive signals: {e}"))?;
-    let live = Live::connect(to, topology, &options).map_err(|e| e.to_string())?;
+    let live = LiveNetwork::connect(to, topology, &options).map_err(|e| e.to_string())?;
     if seen.start {
         let is_whole = start::measure(live, title, &stop)?;
         return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) });
     }
-    let pace = Pace { pings_pps: seen.pings, ..Pace::default() };
-    let mut watched = Watched { rounds: Rounds::new(live, pace), once: seen.once, stop };
+    let pace = PingPacing { pings_pps: seen.pings, ..PingPacing::default() };
+    let mut watched = Watched { rounds: PingRounds::new(live, pace), once: seen.once, stop };
     if seen.draws() {
         screen::show(&mut watched, title)?;
     } else {
         plain::show(&mut watched, title)?;
     }
-    let glance = watched.rounds.glance();
-    let is_well = !seen.once || (watched.is_over() && glance.lost == 0);
+    let glance = watched.rounds.status();
+    let is_well = !seen.once || (watched.is_over() && glance.pings_lost == 0);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) })
 }
 
 /// A network, and when to stop.
 #[derive(Debug)]
 struct Watched {
-    rounds: Rounds,
+    rounds: PingRounds,
     once: bool,
     stop: Arc<AtomicBool>,
 }
@@ -127,7 +127,7 @@ impl Watched {
     fn moment(&mut self) -> Result<bool, String> {
         let until = clock::now() + FRAME;
         while clock::now() < until {
-            self.rounds.turn(Some(until)).map_err(|e| e.to_string())?;
+            self.rounds.run_once(Some(until)).map_err(|e| e.to_string())?;
             if self.stop.load(Relaxed) || (self.once && self.is_over()) {
                 return Ok(false);
             }
@@ -137,10 +137,10 @@ impl Watched {
 
     /// Whether every pair has pinged; where there is none, whether every switch is known.
     fn is_over(&self) -> bool {
-        let live = self.rounds.live();
-        let is_empty = self.rounds.pairs() == 0;
-        self.rounds.ended() > 0
-            || is_empty && live.known() == live.fabric().topology().switches.len()
+        let live = self.rounds.network();
+        let is_empty = self.rounds.pair_count() == 0;
+        self.rounds.completed_rounds() > 0
+            || is_empty && live.connected_switches() == live.data_plane().topology().switches.len()
     }
 }
 

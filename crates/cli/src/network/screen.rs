@@ -8,9 +8,9 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, TableState};
 use ratatui::{DefaultTerminal, Frame};
-use sluice_emu::live::Glance;
-use sluice_emu::net::{Fabric, Link};
-use sluice_emu::topology::Place;
+use sluice_emu::live::NetworkStatus;
+use sluice_emu::net::{DataPlane, LinkState};
+use sluice_emu::topology::PortRef;
 use sluice_io::clock;
 
 use super::Watched;
@@ -41,7 +41,7 @@ fn draw(terminal: &mut DefaultTerminal, watched: &mut Watched, title: &str) -> R
     let selected = TableState::default().with_selected(Some(0));
     let mut drawn = Drawn { title, start, selected, rate: 0, before: (start, 0) };
     while watched.moment()? {
-        let (now, glance) = (clock::now(), watched.rounds.glance());
+        let (now, glance) = (clock::now(), watched.rounds.status());
         if now >= drawn.before.0 + SECOND {
             drawn.rate = glance.packet_ins - drawn.before.1;
             drawn.before = (now, glance.packet_ins);
@@ -83,14 +83,14 @@ impl Drawn<'_> {
     /// Cuts the link that is selected, or joins it.
     fn toggle(&self, watched: &mut Watched) -> Result<(), String> {
         let Some(link) = self.selected.selected() else { return Ok(()) };
-        let (now, fabric) = watched.rounds.live_mut().fabric_mut();
+        let (now, fabric) = watched.rounds.network_mut().data_plane_mut();
         let Some((state, _)) = fabric.link(link) else { return Ok(()) };
-        let other = if state == Link::Up { Link::Down } else { Link::Up };
-        fabric.set_link(now, link, other).map_err(|e| e.to_string())
+        let other = if state == LinkState::Up { LinkState::Down } else { LinkState::Up };
+        fabric.set_link_state(now, link, other).map_err(|e| e.to_string())
     }
 
-    fn paint(&mut self, frame: &mut Frame<'_>, watched: &Watched, glance: Glance) {
-        let fabric = watched.rounds.live().fabric();
+    fn paint(&mut self, frame: &mut Frame<'_>, watched: &Watched, glance: NetworkStatus) {
+        let fabric = watched.rounds.network().data_plane();
         let rows = [Constraint::Length(4), Constraint::Min(5), Constraint::Length(1)];
         let [head, body, foot] = Layout::vertical(rows).areas(frame.area());
         let [left, right] = Layout::horizontal([Constraint::Fill(1); 2]).areas(body);
@@ -101,30 +101,34 @@ impl Drawn<'_> {
         frame.render_widget(Paragraph::new(keys).style(Style::new().fg(Color::DarkGray)), foot);
     }
 
-    fn head(&self, watched: &Watched, glance: Glance) -> Paragraph<'_> {
-        let topology = watched.rounds.live().fabric().topology();
+    fn head(&self, watched: &Watched, glance: NetworkStatus) -> Paragraph<'_> {
+        let topology = watched.rounds.network().data_plane().topology();
         let seconds = (clock::now() - self.start).as_secs();
-        let lost = watched.rounds.losing().len();
+        let lost = watched.rounds.lost_in_this_round().len();
         let colour = if lost > 0 { Color::Red } else { Color::Green };
         let of = topology.switches.len();
-        let refused = watched.rounds.live().refused().filter(|_| glance.known < of);
+        let refused =
+            watched.rounds.network().connect_error().filter(|_| glance.connected_switches < of);
         let known = match refused {
-            Some(why) => format!("{} of {of} switches known, no connection: {why}", glance.known),
-            None => format!("{} of {of} switches known", glance.known),
+            Some(why) => format!(
+                "{} of {of} switches known, no connection: {why}",
+                glance.connected_switches
+            ),
+            None => format!("{} of {of} switches known", glance.connected_switches),
         };
         let pings = format!(
             "round {}: {lost} of {} pings lost; ever: {} answered, {} lost",
             glance.rounds + 1,
-            watched.rounds.pairs(),
-            glance.answered,
-            glance.lost
+            watched.rounds.pair_count(),
+            glance.pings_answered,
+            glance.pings_lost
         );
         Paragraph::new(vec![
             Line::from(format!("{}, {seconds} s", self.title)),
             Line::from(format!(
                 "{known}, {} hosts, {} rules, {} packet-ins/s",
                 topology.hosts.len(),
-                glance.rules,
+                glance.flow_entries,
                 self.rate
             )),
             Line::from(pings).style(Style::new().fg(colour)),
@@ -132,11 +136,11 @@ impl Drawn<'_> {
     }
 }
 
-fn switches(fabric: &Fabric) -> Table<'static> {
+fn switches(fabric: &DataPlane) -> Table<'static> {
     let nodes = fabric.topology().switches.iter().enumerate();
     let rows = nodes.filter_map(|(n, node)| {
         let switch = fabric.switch(n)?;
-        let (session, colour) = match switch.version().filter(|_| switch.is_known()) {
+        let (session, colour) = match switch.version().filter(|_| switch.is_connected()) {
             Some(version) => (version.to_string(), Color::Green),
             None => ("none".to_owned(), Color::Red),
         };
@@ -144,8 +148,8 @@ fn switches(fabric: &Fabric) -> Table<'static> {
             Cell::from(node.name.clone()),
             Cell::from(node.datapath_id.to_string()),
             Cell::from(session).style(Style::new().fg(colour)),
-            Cell::from(switch.n_entries().to_string()),
-            Cell::from(switch.counts().packet_ins.to_string()),
+            Cell::from(switch.flow_entry_count().to_string()),
+            Cell::from(switch.counters().packet_ins.to_string()),
         ]))
     });
     let widths = [8, 16, 8, 6, 10].map(Constraint::Length);
@@ -154,19 +158,19 @@ fn switches(fabric: &Fabric) -> Table<'static> {
     Table::new(rows, widths).header(header.style(bold)).block(Block::bordered().title("switches"))
 }
 
-fn links(fabric: &Fabric) -> Table<'static> {
+fn links(fabric: &DataPlane) -> Table<'static> {
     let topology = fabric.topology();
-    let place = |place: Place| {
+    let place = |place: PortRef| {
         let switch = topology.switches.get(place.switch);
         format!("{}:{}", switch.map_or("?", |switch| switch.name.as_str()), place.port)
     };
     let between = topology.links.iter().map(|link| (place(link.a), place(link.b)));
-    let hosts = topology.hosts.iter().map(|host| (place(host.at), host.name.clone()));
+    let hosts = topology.hosts.iter().map(|host| (place(host.port), host.name.clone()));
     let rows = between.chain(hosts).enumerate().filter_map(|(n, (a, b))| {
         let (state, counts) = fabric.link(n)?;
         let (state, colour) = match state {
-            Link::Up => ("up", Color::Green),
-            Link::Down => ("cut", Color::Red),
+            LinkState::Up => ("up", Color::Green),
+            LinkState::Down => ("cut", Color::Red),
         };
         Some(Row::new([
             Cell::from(a),

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use sluice_emu::link::{Change, Settings};
-use sluice_emu::net::Options;
-use sluice_emu::switch::Plan;
+use sluice_emu::link::{ImpairmentChange, LinkImpairments};
+use sluice_emu::net::NetworkOptions;
+use sluice_emu::switch::EmulatedSwitchConfig;
 use sluice_emu::topology::{FILE_LEN_MAX, Topology};
 use sluice_openflow::{Version, Versions};
 
@@ -38,7 +38,7 @@ pub(super) struct Shape {
 }
 
 /// A network before it runs.
-pub(super) type Network = (Topology, Options);
+pub(super) type Network = (Topology, NetworkOptions);
 
 impl Shape {
     /// The network, or why there cannot be one.
@@ -67,31 +67,31 @@ impl Shape {
         let asked: Vec<_> =
             asked.into_iter().filter_map(|(name, text)| Some((name, text?))).collect();
         if !asked.is_empty() {
-            let mut shape = Settings::default();
+            let mut shape = LinkImpairments::default();
             for (name, text) in asked {
-                let change = Change::parse(name, text).transpose();
+                let change = ImpairmentChange::parse(name, text).transpose();
                 let change = change.map_err(|e| format!("--link-{name}: {e}"))?;
                 shape = change.map_or(shape, |change| shape.with(change));
             }
-            topology.set_shape(shape);
+            topology.set_impairments(shape);
         }
         Ok(topology)
     }
 
     /// What is not in the topology.
-    fn options(&self) -> Result<Options, String> {
+    fn options(&self) -> Result<NetworkOptions, String> {
         let versions = self.protocols.iter().map(|text| {
             let version = Version::from_text(text).filter(|&v| Versions::SPOKEN.contains(v));
             version.ok_or_else(|| format!("--protocols: {text:?} is no version of OpenFlow"))
         });
         let versions = versions.collect::<Result<Vec<_>, _>>()?;
         let versions = if versions.is_empty() { Versions::SPOKEN } else { Versions::of(&versions) };
-        let switch = Plan {
+        let switch = EmulatedSwitchConfig {
             versions,
-            buffers: self.buffers,
-            waiting_flows: self.waiting_flows,
-            ..Plan::default()
+            n_buffers: self.buffers,
+            flow_buffering: self.waiting_flows,
+            ..EmulatedSwitchConfig::default()
         };
-        Ok(Options { switch, ..Options::default() })
+        Ok(NetworkOptions { switch, ..NetworkOptions::default() })
     }
 }

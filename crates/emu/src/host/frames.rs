@@ -21,28 +21,28 @@ pub(super) const ADVERTISEMENT: u8 = 136;
 
 /// Both ends of a packet; they are of one family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(super) enum IpPair {
     V4(Ipv4Addr, Ipv4Addr),
     V6(Ipv6Addr, Ipv6Addr),
 }
 
 /// Addresses of a packet on both layers.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Route {
+pub(super) struct FrameAddresses {
     pub(super) from: MacAddr,
     pub(super) to: MacAddr,
-    pub(super) ends: Ends,
+    pub(super) ends: IpPair,
 }
 
-impl Route {
+impl FrameAddresses {
     fn builder(&self, next: IpNumber, hops: u8) -> PacketBuilderStep<IpHeaders> {
         let ip = match self.ends {
-            Ends::V4(from, to) => {
+            IpPair::V4(from, to) => {
                 // The length is set when it is written; nothing is longer than nothing.
                 let header = Ipv4Header::new(0, hops, next, from.octets(), to.octets());
                 IpHeaders::Ipv4(header.unwrap_or_default(), Ipv4Extensions::default())
             }
-            Ends::V6(from, to) => IpHeaders::Ipv6(
+            IpPair::V6(from, to) => IpHeaders::Ipv6(
                 Ipv6Header {
                     next_header: next,
                     hop_limit: hops,
@@ -56,21 +56,21 @@ impl Route {
         PacketBuilder::ethernet2(self.from.0, self.to.0).ip(ip)
     }
 
-    pub(super) fn echo(&self, echo: Echo, id: u16, seq: u16, data: &[u8]) -> Vec<u8> {
+    pub(super) fn echo(&self, echo: EchoKind, id: u16, seq: u16, data: &[u8]) -> Vec<u8> {
         match (self.ends, echo) {
-            (Ends::V4(..), Echo::Request) => {
+            (IpPair::V4(..), EchoKind::Request) => {
                 let b = self.builder(IpNumber::ICMP, HOPS).icmpv4_echo_request(id, seq);
                 written(b.size(data.len()), |w| b.write(w, data))
             }
-            (Ends::V4(..), Echo::Reply) => {
+            (IpPair::V4(..), EchoKind::Reply) => {
                 let b = self.builder(IpNumber::ICMP, HOPS).icmpv4_echo_reply(id, seq);
                 written(b.size(data.len()), |w| b.write(w, data))
             }
-            (Ends::V6(..), Echo::Request) => {
+            (IpPair::V6(..), EchoKind::Request) => {
                 let b = self.builder(IpNumber::IPV6_ICMP, HOPS).icmpv6_echo_request(id, seq);
                 written(b.size(data.len()), |w| b.write(w, data))
             }
-            (Ends::V6(..), Echo::Reply) => {
+            (IpPair::V6(..), EchoKind::Reply) => {
                 let b = self.builder(IpNumber::IPV6_ICMP, HOPS).icmpv6_echo_reply(id, seq);
                 written(b.size(data.len()), |w| b.write(w, data))
             }
@@ -103,7 +103,7 @@ impl Route {
 
 /// Which way an echo goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Echo {
+pub(super) enum EchoKind {
     Request,
     Reply,
 }

@@ -3,11 +3,11 @@
 //! A host is pure: it is told frames and times, and says frames. All it does not answer itself it counts.
 
 mod frames;
+mod ip_stack;
 mod pings;
-mod stack;
-mod streams;
 mod tcp;
 mod timers;
+mod udp_streams;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -15,20 +15,20 @@ use std::time::{Duration, Instant};
 use etherparse::{Icmpv4Type, Icmpv6Type, NetSlice, SlicedPacket, TransportSlice};
 use sluice_openflow::{Ethernet, MacAddr};
 
-pub use pings::Ping;
-pub use streams::{Heard, STREAM_DATA_MAX, STREAM_DATA_MIN, Stream};
-pub use tcp::Connection;
+pub use pings::PingResult;
+pub use tcp::TcpResult;
+pub use udp_streams::{STREAM_DATA_MAX, STREAM_DATA_MIN, StreamStats, UdpStream};
 
-use frames::{Echo, HOPS_ON_LINK};
-use pings::Pings;
-use stack::Stack;
-use streams::Streams;
-use tcp::Tcp;
+use frames::{EchoKind, HOPS_ON_LINK};
+use ip_stack::IpStack;
+use pings::OutstandingPings;
+use tcp::TcpConnections;
 use timers::Timer;
+use udp_streams::UdpStreams;
 
 /// Who a host is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Identity {
+pub struct HostConfig {
     /// Its address on the link.
     pub mac: MacAddr,
     /// Its only IPv4 address; everybody is on the link.
@@ -41,11 +41,11 @@ pub struct Identity {
 
 /// What became of something that a host was told to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum HostEvent {
     /// Of a ping.
-    Ping(Ping),
+    Ping(PingResult),
     /// Of a connection.
-    Tcp(Connection),
+    Tcp(TcpResult),
 }
 
 /// What a host counts.
@@ -56,9 +56,9 @@ pub struct HostCounters {
     /// Frames that it sent.
     pub frames_out: u64,
     /// Frames for one other station, which came because somebody flooded them.
-    pub strays: u64,
+    pub unicasts_for_others: u64,
     /// Frames that say that somebody else has an address of this host.
-    pub conflicts: u64,
+    pub address_conflicts: u64,
     /// Packets that were dropped, since nobody had the address they were for.
     pub unreachable: u64,
 }
@@ -68,15 +68,15 @@ pub struct HostCounters {
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};
 /// use std::time::Duration;
-/// use sluice_emu::host::{Host, Identity, Outcome};
-/// use sluice_emu::topology::link_local;
+/// use sluice_emu::host::{Host, HostConfig, HostEvent};
+/// use sluice_emu::topology::link_local_address;
 /// use sluice_openflow::MacAddr;
 ///
 /// let epoch = sluice_io::clock::now();
 /// let host = |n| {
 ///     let mac = MacAddr::from_u64(n);
 ///     let ipv4 = Ipv4Addr::from(0x0a00_0000 + n as u32);
-///     Host::new(Identity { mac, ipv4, ipv6: link_local(mac), epoch })
+///     Host::new(HostConfig { mac, ipv4, ipv6: link_local_address(mac), epoch })
 /// };
 /// let (mut a, mut b) = (host(1), host(2));
 /// let (mut from_a, mut from_b) = (vec![], vec![]);
@@ -85,26 +85,26 @@ pub struct HostCounters {
 ///     from_a.drain(..).for_each(|frame| b.on_frame(epoch, &frame, &mut from_b));
 ///     from_b.drain(..).for_each(|frame| a.on_frame(epoch, &frame, &mut from_a));
 /// }
-/// assert!(matches!(a.take_outcomes()[..], [Outcome::Ping(ping)] if ping.took.is_some()));
+/// assert!(matches!(a.take_events()[..], [HostEvent::Ping(ping)] if ping.rtt.is_some()));
 /// ```
 #[derive(Debug)]
 pub struct Host {
-    stack: Stack,
-    pings: Pings,
-    streams: Streams,
-    tcp: Tcp,
-    outcomes: Vec<Outcome>,
+    stack: IpStack,
+    pings: OutstandingPings,
+    streams: UdpStreams,
+    tcp: TcpConnections,
+    events: Vec<HostEvent>,
 }
 
 impl Host {
     /// A host that has said nothing yet.
-    pub fn new(who: Identity) -> Self {
+    pub fn new(config: HostConfig) -> Self {
         Self {
-            stack: Stack::new(who),
-            pings: Pings::default(),
-            streams: Streams::default(),
-            tcp: Tcp::new(who.mac.to_u64()),
-            outcomes: Vec::new(),
+            stack: IpStack::new(config),
+            pings: OutstandingPings::default(),
+            streams: UdpStreams::default(),
+            tcp: TcpConnections::new(config.mac.to_u64()),
+            events: Vec::new(),
         }
     }
 
@@ -112,19 +112,19 @@ impl Host {
     pub fn on_frame(&mut self, now: Instant, frame: &[u8], out: &mut Vec<Vec<u8>>) {
         let said = out.len();
         self.stack.counters.frames_in += 1;
-        self.hear(now, frame, out);
+        self.receive(now, frame, out);
         self.stack.counters.frames_out += (out.len() - said) as u64;
     }
 
-    fn hear(&mut self, now: Instant, frame: &[u8], out: &mut Vec<Vec<u8>>) {
+    fn receive(&mut self, now: Instant, frame: &[u8], out: &mut Vec<Vec<u8>>) {
         let Some(eth) = Ethernet::new(frame) else { return };
-        if eth.dst != self.stack.who.mac && !eth.dst.is_group() {
-            self.stack.counters.strays += 1;
+        if eth.dst != self.stack.config.mac && !eth.dst.is_group() {
+            self.stack.counters.unicasts_for_others += 1;
             return;
         }
         let Ok(packet) = SlicedPacket::from_ethernet(frame) else { return };
         // It is in no VLAN.
-        if eth.tagged || eth.src == self.stack.who.mac {
+        if eth.tagged || eth.src == self.stack.config.mac {
             return;
         }
         let (from, to, hops) = match &packet.net {
@@ -144,23 +144,25 @@ impl Host {
             }
             None => return,
         };
-        let is_ours = to == self.stack.who.ipv4 || to == self.stack.who.ipv6;
+        let is_ours = to == self.stack.config.ipv4 || to == self.stack.config.ipv6;
         if !is_ours && frames::group(to).is_none() {
             return;
         }
         match &packet.transport {
             Some(TransportSlice::Icmpv4(icmp)) if is_ours => match icmp.icmp_type() {
                 Icmpv4Type::EchoRequest(echo) => {
-                    self.echo(now, from, (echo.id, echo.seq, icmp.payload()), out);
+                    self.send_echo_reply(now, from, (echo.id, echo.seq, icmp.payload()), out);
                 }
-                Icmpv4Type::EchoReply(echo) => self.on_echo(now, from, echo.id),
+                Icmpv4Type::EchoReply(echo) => self.on_echo_reply(now, from, echo.id),
                 _ => {}
             },
             Some(TransportSlice::Icmpv6(icmp)) => match (icmp.icmp_type(), from) {
                 (Icmpv6Type::EchoRequest(echo), _) if is_ours => {
-                    self.echo(now, from, (echo.id, echo.seq, icmp.payload()), out);
+                    self.send_echo_reply(now, from, (echo.id, echo.seq, icmp.payload()), out);
                 }
-                (Icmpv6Type::EchoReply(echo), _) if is_ours => self.on_echo(now, from, echo.id),
+                (Icmpv6Type::EchoReply(echo), _) if is_ours => {
+                    self.on_echo_reply(now, from, echo.id);
+                }
                 (_, IpAddr::V6(ip)) if hops == HOPS_ON_LINK => {
                     let (kind, from) = (icmp.type_u8(), (ip, eth.src));
                     self.stack.on_neighbour(now, kind, from, icmp.payload(), out);
@@ -168,34 +170,34 @@ impl Host {
                 _ => {}
             },
             Some(TransportSlice::Udp(udp)) => {
-                self.streams.on_udp(now, from, udp.payload(), self.stack.who.epoch);
+                self.streams.on_udp(now, from, udp.payload(), self.stack.config.epoch);
             }
             Some(TransportSlice::Tcp(tcp)) if is_ours => {
                 let ended = self.tcp.on_segment(now, from, tcp, &mut self.stack, out);
-                self.outcomes.extend(ended.map(Outcome::Tcp));
+                self.events.extend(ended.map(HostEvent::Tcp));
             }
             _ => {}
         }
     }
 
     /// Does what is due.
-    pub fn on_time(&mut self, now: Instant, out: &mut Vec<Vec<u8>>) {
+    pub fn tick(&mut self, now: Instant, out: &mut Vec<Vec<u8>>) {
         let said = out.len();
         while let Some(timer) = self.stack.timers.due(now) {
             let stack = &mut self.stack;
             let outcome = match timer {
-                Timer::Neighbour(ip) => {
-                    stack.on_time(now, ip, out);
+                Timer::NeighbourState(ip) => {
+                    stack.retry_or_give_up(now, ip, out);
                     None
                 }
-                Timer::Ping(id) => self.pings.on_time(now, id).map(Outcome::Ping),
+                Timer::Ping(id) => self.pings.expire(now, id).map(HostEvent::Ping),
                 Timer::Stream(id) => {
-                    self.streams.on_time(now, id, stack, out);
+                    self.streams.send_next(now, id, stack, out);
                     None
                 }
-                Timer::Tcp(key) => self.tcp.on_time(now, key, stack, out).map(Outcome::Tcp),
+                Timer::Tcp(key) => self.tcp.on_timer(now, key, stack, out).map(HostEvent::Tcp),
             };
-            self.outcomes.extend(outcome);
+            self.events.extend(outcome);
         }
         self.stack.counters.frames_out += (out.len() - said) as u64;
     }
@@ -204,7 +206,7 @@ impl Host {
     pub fn ping(&mut self, now: Instant, to: IpAddr, timeout: Duration, out: &mut Vec<Vec<u8>>) {
         let said = out.len();
         let ping = self.pings.send(now, to, timeout, &mut self.stack, out);
-        self.outcomes.extend(ping.map(Outcome::Ping));
+        self.events.extend(ping.map(HostEvent::Ping));
         self.stack.counters.frames_out += (out.len() - said) as u64;
     }
 
@@ -220,13 +222,13 @@ impl Host {
     ) -> u32 {
         let said = out.len();
         let (id, failed) = self.tcp.connect(now, (to, port, len), &mut self.stack, out);
-        self.outcomes.extend(failed.map(Outcome::Tcp));
+        self.events.extend(failed.map(HostEvent::Tcp));
         self.stack.counters.frames_out += (out.len() - said) as u64;
         id
     }
 
     /// Begins a stream of UDP packets, the first of which is due at once; `None` if the host has too many.
-    pub fn stream(&mut self, now: Instant, stream: Stream) -> Option<u32> {
+    pub fn start_stream(&mut self, now: Instant, stream: UdpStream) -> Option<u32> {
         self.streams.start(now, stream, &mut self.stack)
     }
 
@@ -243,15 +245,21 @@ impl Host {
 
     /// Tells it which address of Ethernet a neighbour has, so that it need not ask; it believes that for as long as what
     /// it has asked for itself.
-    pub fn introduce(&mut self, now: Instant, ip: IpAddr, mac: MacAddr, out: &mut Vec<Vec<u8>>) {
+    pub fn add_neighbour(
+        &mut self,
+        now: Instant,
+        ip: IpAddr,
+        mac: MacAddr,
+        out: &mut Vec<Vec<u8>>,
+    ) {
         let said = out.len();
-        self.stack.introduce(now, ip, mac, out);
+        self.stack.add_neighbour(now, ip, mac, out);
         self.stack.counters.frames_out += (out.len() - said) as u64;
     }
 
     /// What became of all that was asked for since this was called last.
-    pub fn take_outcomes(&mut self) -> Vec<Outcome> {
-        std::mem::take(&mut self.outcomes)
+    pub fn take_events(&mut self) -> Vec<HostEvent> {
+        std::mem::take(&mut self.events)
     }
 
     /// When it must be told the time again.
@@ -260,8 +268,8 @@ impl Host {
     }
 
     /// Who it is.
-    pub fn identity(&self) -> Identity {
-        self.stack.who
+    pub fn config(&self) -> HostConfig {
+        self.stack.config
     }
 
     /// What it counted.
@@ -270,36 +278,36 @@ impl Host {
     }
 
     /// Packets sent of a stream of its own.
-    pub fn sent(&self, stream: u32) -> u64 {
-        self.streams.sent(stream)
+    pub fn stream_packets_sent(&self, stream: u32) -> u64 {
+        self.streams.packets_sent(stream)
     }
 
-    /// What arrived of a stream of `from`, by the number that [`stream`](Self::stream) returned there.
-    pub fn heard(&self, from: IpAddr, stream: u32) -> Option<&Heard> {
-        self.streams.heard(from, stream)
+    /// What arrived of a stream of `from`, by the number that [`stream`](Self::start_stream) returned there.
+    pub fn stream_stats(&self, from: IpAddr, stream: u32) -> Option<&StreamStats> {
+        self.streams.stats(from, stream)
     }
 
     /// Connections that are neither closed nor given up, accepted ones included.
-    pub fn connections(&self) -> usize {
+    pub fn tcp_connection_count(&self) -> usize {
         self.tcp.len()
     }
 
     /// Bytes that came on connections that others opened.
-    pub fn received(&self) -> u64 {
+    pub fn tcp_bytes_received(&self) -> u64 {
         self.tcp.received
     }
 
-    fn echo(
+    fn send_echo_reply(
         &mut self,
         now: Instant,
         from: IpAddr,
         (id, seq, data): (u16, u16, &[u8]),
         out: &mut Vec<Vec<u8>>,
     ) {
-        self.stack.send(now, from, out, |route| route.echo(Echo::Reply, id, seq, data));
+        self.stack.send(now, from, out, |route| route.echo(EchoKind::Reply, id, seq, data));
     }
 
-    fn on_echo(&mut self, now: Instant, from: IpAddr, id: u16) {
-        self.outcomes.extend(self.pings.on_reply(now, from, id).map(Outcome::Ping));
+    fn on_echo_reply(&mut self, now: Instant, from: IpAddr, id: u16) {
+        self.events.extend(self.pings.on_reply(now, from, id).map(HostEvent::Ping));
     }
 }

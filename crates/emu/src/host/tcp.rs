@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use etherparse::{TcpHeader, TcpSlice};
 use sluice_base::Rng;
 
-use super::stack::Stack;
+use super::ip_stack::IpStack;
 use super::timers::Timer;
 
 /// Bytes of data in a segment; with all headers of IPv6 no frame is longer than 1 514.
@@ -39,34 +39,34 @@ const TIME_WAIT: Duration = Duration::from_secs(4);
 const CONNECTIONS_MAX: usize = 1 << 16;
 
 /// The first port of those that connections are opened from. RFC 6335 §6.
-const EPHEMERAL: u16 = 49_152;
+const EPHEMERAL_PORT_MIN: u16 = 49_152;
 
 /// One connection of a host: its port, the peer, the peer's port.
-pub(super) type Key = (u16, IpAddr, u16);
+pub(super) type TcpKey = (u16, IpAddr, u16);
 
 /// What became of a connection that was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Connection {
+pub struct TcpResult {
     /// What [`Host::connect`](super::Host::connect) called it.
     pub id: u32,
     /// To whom.
     pub to: IpAddr,
     /// When it was asked for.
-    pub asked: Instant,
+    pub opened_at: Instant,
     /// How long until it stood, resolution of the address included; `None` if it never did.
     pub established: Option<Duration>,
     /// How long until all bytes were taken and both ends had closed; `None` if that did not come.
     pub closed: Option<Duration>,
     /// Bytes that the peer took.
-    pub taken: u64,
+    pub bytes_acked: u64,
     /// Segments that were sent again.
-    pub again: u64,
+    pub retransmissions: u64,
 }
 
 /// All connections of a host.
 #[derive(Debug)]
-pub(super) struct Tcp {
-    open: HashMap<Key, Conn>,
+pub(super) struct TcpConnections {
+    open: HashMap<TcpKey, TcpConnection>,
     next_port: u16,
     next_id: u32,
     rng: Rng,
@@ -76,28 +76,28 @@ pub(super) struct Tcp {
 
 /// Offsets count from the SYN, which is 0; data begins with 1, and the FIN comes after it.
 #[derive(Debug)]
-struct Conn {
+struct TcpConnection {
     /// Who opened it: its number. Nobody asks about others.
     id: Option<u32>,
-    asked: Instant,
+    opened_at: Instant,
     established: Option<Instant>,
     /// Bytes of data to send.
     len: u64,
-    first: u32,
+    initial_seq: u32,
     /// The first offset that the peer has not taken, the next to send, and the highest ever sent.
-    taken: u64,
+    acked: u64,
     next: u64,
     highest: u64,
     /// The peer's first number, and how many of its offsets came.
-    peer_first: u32,
-    heard: u64,
+    peer_initial_seq: u32,
+    received: u64,
     peer_closed: bool,
-    alike: u32,
+    duplicate_acks: u32,
     retries: u32,
-    again: u64,
+    retransmissions: u64,
     /// The offset whose acknowledgment is timed, and since when. Karn: none that was sent twice.
     timed: Option<(u64, Instant)>,
-    trip: Option<Trip>,
+    rtt: Option<RttEstimate>,
     rto: Duration,
     /// When it is sent again or forgotten; the timer may come earlier, and is set to `armed`.
     due: Option<Instant>,
@@ -107,39 +107,39 @@ struct Conn {
 
 /// A smoothed round trip and how much it varies. RFC 6298 §2.
 #[derive(Debug, Clone, Copy)]
-struct Trip {
+struct RttEstimate {
     mean: Duration,
     var: Duration,
 }
 
 /// What is sent with a segment.
 #[derive(Debug, Clone, Copy)]
-enum Segment {
+enum SegmentKind {
     Syn,
     Data(u64),
     Fin,
     Ack,
 }
 
-impl Conn {
-    fn new(now: Instant, id: Option<u32>, len: u64, first: u32) -> Self {
+impl TcpConnection {
+    fn new(now: Instant, id: Option<u32>, len: u64, initial_seq: u32) -> Self {
         Self {
             id,
-            asked: now,
+            opened_at: now,
             established: None,
             len,
-            first,
-            taken: 0,
+            initial_seq,
+            acked: 0,
             next: 0,
             highest: 0,
-            peer_first: 0,
-            heard: 0,
+            peer_initial_seq: 0,
+            received: 0,
             peer_closed: false,
-            alike: 0,
+            duplicate_acks: 0,
             retries: 0,
-            again: 0,
+            retransmissions: 0,
             timed: None,
-            trip: None,
+            rtt: None,
             rto: RTO_MIN,
             due: None,
             armed: None,
@@ -147,15 +147,15 @@ impl Conn {
         }
     }
 
-    fn outcome(&self, to: IpAddr, closed: Option<Instant>) -> Option<Connection> {
-        Some(Connection {
+    fn result(&self, to: IpAddr, closed: Option<Instant>) -> Option<TcpResult> {
+        Some(TcpResult {
             id: self.id?,
             to,
-            asked: self.asked,
-            established: self.established.map(|at| at - self.asked),
-            closed: closed.map(|at| at - self.asked),
-            taken: self.taken.saturating_sub(1).min(self.len),
-            again: self.again,
+            opened_at: self.opened_at,
+            established: self.established.map(|at| at - self.opened_at),
+            closed: closed.map(|at| at - self.opened_at),
+            bytes_acked: self.acked.saturating_sub(1).min(self.len),
+            retransmissions: self.retransmissions,
         })
     }
 
@@ -166,93 +166,97 @@ impl Conn {
     }
 
     /// The next segment that may be sent.
-    fn next_segment(&self) -> Option<(u64, Segment)> {
+    fn next_segment(&self) -> Option<(u64, SegmentKind)> {
         let data_end = 1 + self.len;
         let segment = match self.next {
-            0 => Segment::Syn,
+            0 => SegmentKind::Syn,
             // Nothing goes ahead of the handshake.
-            _ if self.taken == 0 || self.heard == 0 => return None,
-            n if n - self.taken >= WINDOW_LEN || n >= self.end() => return None,
-            n if n < data_end => Segment::Data(SEGMENT_LEN.min(data_end - n)),
-            _ => Segment::Fin,
+            _ if self.acked == 0 || self.received == 0 => return None,
+            n if n - self.acked >= WINDOW_LEN || n >= self.end() => return None,
+            n if n < data_end => SegmentKind::Data(SEGMENT_LEN.min(data_end - n)),
+            _ => SegmentKind::Fin,
         };
         Some((self.next, segment))
     }
 
-    fn header(&self, key: Key, at: u64, segment: Segment) -> TcpHeader {
-        let number = self.first.wrapping_add(low(at));
+    fn header(&self, key: TcpKey, at: u64, segment: SegmentKind) -> TcpHeader {
+        let number = self.initial_seq.wrapping_add(low_32(at));
         let mut header = TcpHeader::new(key.0, key.2, number, WINDOW_ADVERTISED);
-        header.syn = matches!(segment, Segment::Syn);
-        header.fin = matches!(segment, Segment::Fin);
-        if self.heard > 0 {
+        header.syn = matches!(segment, SegmentKind::Syn);
+        header.fin = matches!(segment, SegmentKind::Fin);
+        if self.received > 0 {
             header.ack = true;
-            header.acknowledgment_number = self.peer_first.wrapping_add(low(self.heard));
+            header.acknowledgment_number =
+                self.peer_initial_seq.wrapping_add(low_32(self.received));
         }
         header
     }
 
     /// Hears what the peer has taken. Whether anything is to be sent again at once.
     fn on_ack(&mut self, now: Instant, number: u32, is_bare: bool) -> bool {
-        let more = u64::from(number.wrapping_sub(self.first.wrapping_add(low(self.taken))));
-        if more > self.highest - self.taken {
+        let more =
+            u64::from(number.wrapping_sub(self.initial_seq.wrapping_add(low_32(self.acked))));
+        if more > self.highest - self.acked {
             return false;
         }
         if more == 0 {
-            self.alike += u32::from(is_bare && self.highest > self.taken);
-            return self.alike == 3;
+            self.duplicate_acks += u32::from(is_bare && self.highest > self.acked);
+            return self.duplicate_acks == 3;
         }
-        self.taken += more;
-        self.next = self.next.max(self.taken);
-        (self.alike, self.retries) = (0, 0);
-        if let Some((_, since)) = self.timed.take_if(|timed| timed.0 < self.taken) {
-            self.measure(now - since);
+        self.acked += more;
+        self.next = self.next.max(self.acked);
+        (self.duplicate_acks, self.retries) = (0, 0);
+        if let Some((_, since)) = self.timed.take_if(|timed| timed.0 < self.acked) {
+            self.record_rtt(now - since);
         }
-        self.rto = self.trip.map_or(RTO_MIN, |trip| (trip.mean + 4 * trip.var).max(RTO_MIN));
-        self.due = (self.taken < self.highest).then(|| now + self.rto);
+        self.rto = self.rtt.map_or(RTO_MIN, |rtt| (rtt.mean + 4 * rtt.var).max(RTO_MIN));
+        self.due = (self.acked < self.highest).then(|| now + self.rto);
         false
     }
 
-    fn measure(&mut self, took: Duration) {
-        self.trip = Some(match self.trip {
-            None => Trip { mean: took, var: took / 2 },
-            Some(Trip { mean, var }) => {
-                Trip { mean: (7 * mean + took) / 8, var: (3 * var + mean.abs_diff(took)) / 4 }
-            }
+    fn record_rtt(&mut self, took: Duration) {
+        self.rtt = Some(match self.rtt {
+            None => RttEstimate { mean: took, var: took / 2 },
+            Some(RttEstimate { mean, var }) => RttEstimate {
+                mean: (7 * mean + took) / 8,
+                var: (3 * var + mean.abs_diff(took)) / 4,
+            },
         });
     }
 
     /// Hears what a segment carries; whether it must be acknowledged.
     fn on_data(&mut self, tcp: &TcpSlice<'_>, len: u64) -> bool {
-        if tcp.syn() && self.heard == 0 {
-            (self.peer_first, self.heard) = (tcp.sequence_number(), 1);
+        if tcp.syn() && self.received == 0 {
+            (self.peer_initial_seq, self.received) = (tcp.sequence_number(), 1);
             return true;
         }
-        let is_next = tcp.sequence_number() == self.peer_first.wrapping_add(low(self.heard))
-            && self.heard > 0;
+        let is_next = tcp.sequence_number()
+            == self.peer_initial_seq.wrapping_add(low_32(self.received))
+            && self.received > 0;
         if is_next && !self.peer_closed {
-            self.heard += len + u64::from(tcp.fin());
+            self.received += len + u64::from(tcp.fin());
             self.peer_closed = tcp.fin();
         }
         tcp.syn() || tcp.fin() || len > 0
     }
 
-    fn go_back(&mut self) {
-        self.next = self.taken;
+    fn retransmit_from_acked(&mut self) {
+        self.next = self.acked;
         self.timed = None;
     }
 }
 
 /// The low half of an offset: sequence numbers wrap.
 #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap")]
-const fn low(offset: u64) -> u32 {
+const fn low_32(offset: u64) -> u32 {
     offset as u32
 }
 
-impl Tcp {
+impl TcpConnections {
     pub(super) fn new(seed: u64) -> Self {
         Self {
             open: HashMap::new(),
-            next_port: EPHEMERAL,
+            next_port: EPHEMERAL_PORT_MIN,
             next_id: 0,
             rng: Rng::new(seed),
             received: 0,
@@ -264,25 +268,25 @@ impl Tcp {
         &mut self,
         now: Instant,
         (to, port, len): (IpAddr, u16, u64),
-        stack: &mut Stack,
+        stack: &mut IpStack,
         out: &mut Vec<Vec<u8>>,
-    ) -> (u32, Option<Connection>) {
+    ) -> (u32, Option<TcpResult>) {
         let id = self.next_id;
         self.next_id = id.wrapping_add(1);
-        let conn = Conn::new(now, Some(id), len, low(self.rng.next_u64()));
-        let ports = usize::from(u16::MAX - EPHEMERAL) + 1;
+        let conn = TcpConnection::new(now, Some(id), len, low_32(self.rng.next_u64()));
+        let ports = usize::from(u16::MAX - EPHEMERAL_PORT_MIN) + 1;
         let mut key = (self.next_port, to, port);
         let mut tried = 0;
         while self.open.contains_key(&key) && tried < ports {
-            key.0 = key.0.checked_add(1).unwrap_or(EPHEMERAL);
+            key.0 = key.0.checked_add(1).unwrap_or(EPHEMERAL_PORT_MIN);
             tried += 1;
         }
         if tried == ports || self.open.len() >= CONNECTIONS_MAX {
-            return (id, conn.outcome(to, None));
+            return (id, conn.result(to, None));
         }
-        self.next_port = key.0.checked_add(1).unwrap_or(EPHEMERAL);
+        self.next_port = key.0.checked_add(1).unwrap_or(EPHEMERAL_PORT_MIN);
         self.open.insert(key, conn);
-        self.say(now, key, stack, out);
+        self.send_pending(now, key, stack, out);
         (id, None)
     }
 
@@ -292,55 +296,55 @@ impl Tcp {
         now: Instant,
         from: IpAddr,
         tcp: &TcpSlice<'_>,
-        stack: &mut Stack,
+        stack: &mut IpStack,
         out: &mut Vec<Vec<u8>>,
-    ) -> Option<Connection> {
+    ) -> Option<TcpResult> {
         let key = (tcp.destination_port(), from, tcp.source_port());
         let is_request = tcp.syn() && !tcp.ack();
         if !self.open.contains_key(&key) {
             if !is_request || tcp.rst() || self.open.len() >= CONNECTIONS_MAX {
-                refuse(now, key, tcp, stack, out);
+                send_reset(now, key, tcp, stack, out);
                 return None;
             }
-            self.open.insert(key, Conn::new(now, None, 0, low(self.rng.next_u64())));
+            self.open.insert(key, TcpConnection::new(now, None, 0, low_32(self.rng.next_u64())));
         }
         let conn = self.open.get_mut(&key)?;
         if tcp.rst() {
             // A late one does not open again what is closed, nor does it fail.
-            let failed = if conn.is_over { None } else { conn.outcome(from, None) };
+            let failed = if conn.is_over { None } else { conn.result(from, None) };
             self.open.remove(&key);
             return failed;
         }
         let len = tcp.payload().len() as u64;
-        let before = conn.heard;
+        let before = conn.received;
         let asks = conn.on_data(tcp, len);
-        if conn.id.is_none() && conn.heard > before {
+        if conn.id.is_none() && conn.received > before {
             self.received += len;
         }
         let is_bare = len == 0 && !tcp.syn() && !tcp.fin();
         if tcp.ack() && conn.on_ack(now, tcp.acknowledgment_number(), is_bare) {
-            conn.go_back();
+            conn.retransmit_from_acked();
         }
-        if conn.taken > 0 && conn.heard > 0 && conn.established.is_none() {
+        if conn.acked > 0 && conn.received > 0 && conn.established.is_none() {
             conn.established = Some(now);
         }
-        let ended = self.end(now, key);
-        let said = self.say(now, key, stack, out);
-        if asks && !said {
+        let ended = self.check_closed(now, key);
+        let sent = self.send_pending(now, key, stack, out);
+        if asks && !sent {
             self.acknowledge(now, key, stack, out);
         }
-        self.forget(key);
+        self.remove_if_over(key);
         ended
     }
 
     /// Sends again what was not acknowledged, or forgets what is over.
-    pub(super) fn on_time(
+    pub(super) fn on_timer(
         &mut self,
         now: Instant,
-        key: Key,
-        stack: &mut Stack,
+        key: TcpKey,
+        stack: &mut IpStack,
         out: &mut Vec<Vec<u8>>,
-    ) -> Option<Connection> {
+    ) -> Option<TcpResult> {
         let conn = self.open.get_mut(&key)?;
         conn.armed = None;
         match conn.due {
@@ -353,14 +357,14 @@ impl Tcp {
             }
         }
         if conn.is_over || conn.retries >= RETRIES_MAX {
-            let failed = if conn.is_over { None } else { conn.outcome(key.1, None) };
+            let failed = if conn.is_over { None } else { conn.result(key.1, None) };
             self.open.remove(&key);
             return failed;
         }
         conn.retries += 1;
         conn.rto = (conn.rto * 2).min(RTO_MAX);
-        conn.go_back();
-        self.say(now, key, stack, out);
+        conn.retransmit_from_acked();
+        self.send_pending(now, key, stack, out);
         None
     }
 
@@ -370,51 +374,63 @@ impl Tcp {
     }
 
     /// Sends what may be sent; whether that was anything.
-    fn say(&mut self, now: Instant, key: Key, stack: &mut Stack, out: &mut Vec<Vec<u8>>) -> bool {
+    fn send_pending(
+        &mut self,
+        now: Instant,
+        key: TcpKey,
+        stack: &mut IpStack,
+        out: &mut Vec<Vec<u8>>,
+    ) -> bool {
         let Some(conn) = self.open.get_mut(&key) else { return false };
-        let mut said = false;
+        let mut sent = false;
         while let Some((at, segment)) = conn.next_segment() {
-            let len = if let Segment::Data(len) = segment { len } else { 0 };
+            let len = if let SegmentKind::Data(len) = segment { len } else { 0 };
             let data = ZEROS.get(..usize::try_from(len).unwrap_or_default()).unwrap_or_default();
             let header = conn.header(key, at, segment);
             stack.send(now, key.1, out, |route| route.tcp(header, data));
             conn.next += len.max(1);
             if at < conn.highest {
-                conn.again += 1;
+                conn.retransmissions += 1;
             } else if conn.timed.is_none() {
                 conn.timed = Some((at, now));
             }
             conn.highest = conn.highest.max(conn.next);
-            said = true;
+            sent = true;
         }
-        if said && conn.due.is_none_or(|due| due <= now) {
+        if sent && conn.due.is_none_or(|due| due <= now) {
             conn.due = Some(now + conn.rto);
         }
         if let Some(due) = conn.due {
             arm(conn, due, key, stack);
         }
-        said
+        sent
     }
 
-    fn acknowledge(&mut self, now: Instant, key: Key, stack: &mut Stack, out: &mut Vec<Vec<u8>>) {
-        let Some(conn) = self.open.get(&key).filter(|conn| conn.heard > 0) else { return };
-        let header = conn.header(key, conn.next, Segment::Ack);
+    fn acknowledge(
+        &mut self,
+        now: Instant,
+        key: TcpKey,
+        stack: &mut IpStack,
+        out: &mut Vec<Vec<u8>>,
+    ) {
+        let Some(conn) = self.open.get(&key).filter(|conn| conn.received > 0) else { return };
+        let header = conn.header(key, conn.next, SegmentKind::Ack);
         stack.send(now, key.1, out, |route| route.tcp(header, &[]));
     }
 
     /// Sees whether both ends have closed and all was taken.
-    fn end(&mut self, now: Instant, key: Key) -> Option<Connection> {
+    fn check_closed(&mut self, now: Instant, key: TcpKey) -> Option<TcpResult> {
         let conn = self.open.get_mut(&key)?;
-        let is_over = conn.peer_closed && conn.taken == conn.len + 2;
+        let is_over = conn.peer_closed && conn.acked == conn.len + 2;
         if !is_over || std::mem::replace(&mut conn.is_over, true) {
             return None;
         }
         conn.due = Some(now + TIME_WAIT);
-        conn.outcome(key.1, Some(now))
+        conn.result(key.1, Some(now))
     }
 
     /// Who accepted a connection has nothing to wait for when it is over.
-    fn forget(&mut self, key: Key) {
+    fn remove_if_over(&mut self, key: TcpKey) {
         if self.open.get(&key).is_some_and(|conn| conn.is_over && conn.id.is_none()) {
             self.open.remove(&key);
         }
@@ -427,7 +443,7 @@ const ZEROS: [u8; 1440] = [0; 1440];
 const _: () = assert!(ZEROS.len() as u64 == SEGMENT_LEN);
 
 /// Sets a timer, unless one comes no later.
-fn arm(conn: &mut Conn, due: Instant, key: Key, stack: &mut Stack) {
+fn arm(conn: &mut TcpConnection, due: Instant, key: TcpKey, stack: &mut IpStack) {
     if conn.armed.is_none_or(|armed| armed > due) {
         conn.armed = Some(due);
         stack.timers.set(due, Timer::Tcp(key));
@@ -435,7 +451,13 @@ fn arm(conn: &mut Conn, due: Instant, key: Key, stack: &mut Stack) {
 }
 
 /// Answers a segment of a connection that is not there. RFC 9293 §3.10.7.1.
-fn refuse(now: Instant, key: Key, tcp: &TcpSlice<'_>, stack: &mut Stack, out: &mut Vec<Vec<u8>>) {
+fn send_reset(
+    now: Instant,
+    key: TcpKey,
+    tcp: &TcpSlice<'_>,
+    stack: &mut IpStack,
+    out: &mut Vec<Vec<u8>>,
+) {
     if tcp.rst() || !tcp.ack() {
         return;
     }

@@ -1,29 +1,37 @@
 //! A control link with delay, jitter, rate, loss and a queue.
 //!
-//! [`Pipe`] is the model of one direction and knows no clock: a simulator drives it in its own time, and [`Link`] in
+//! [`LinkModel`] is the model of one direction and knows no clock: a simulator drives it in its own time, and [`RunningLink`] in
 //! that of the wall, between two TUN devices or as a relay of TCP connections. The link measures itself: how late it
 //! lets packets go, and how much of the rate there is.
 
-mod control;
-mod course;
+mod command;
+mod config;
+mod duplex;
 mod error;
-mod pipe;
-mod plan;
-mod relay;
+mod impairments;
+mod model;
 mod report;
-mod run;
-mod series;
-mod settings;
-mod tuns;
+mod running;
+mod tcp_proxy;
+mod time_series;
+mod tun_link;
 mod units;
 
-pub use control::{BadLine, Both, LINE_MAX, Order, Way, both};
+pub use command::{
+    CommandError, Direction, LINE_MAX, LinkCommand, PerDirection, parse_both_directions,
+};
+pub use config::{AddressError, LinkConfig, LinkEndpoint, LinkEndpoints, MTU_MIN, parse_address};
 pub use error::Error;
-pub use pipe::{Counts, Departure, Fate, HELD_BYTES_MAX, HELD_PACKETS_MAX, Pipe, Tally};
-pub use plan::{BadEnd, End, Ends, MTU_MIN, Plan, address};
-pub use relay::CONNECTIONS_MAX;
-pub use report::{Lateness, Report, WayReport};
-pub use run::{Handle, Link};
-pub use series::{BIN, COLUMNS, Sink};
-pub use settings::{Change, DELAY_MAX, JITTER_MAX, NAMES, QUEUE_MAX, RATE_MAX, RATE_MIN, Settings};
-pub use units::{BadValue, Share, show_bytes, show_rate, show_share, show_time};
+pub use impairments::{
+    DELAY_MAX, IMPAIRMENT_NAMES, ImpairmentChange, JITTER_MAX, LinkImpairments, QUEUE_MAX,
+    RATE_MAX, RATE_MIN,
+};
+pub use model::{
+    Departure, IN_TRANSIT_BYTES_MAX, IN_TRANSIT_PACKETS_MAX, LinkCounters, LinkModel, OfferOutcome,
+    TrafficTotal,
+};
+pub use report::{DirectionReport, Lateness, LinkReport};
+pub use running::{LinkHandle, RunningLink};
+pub use tcp_proxy::CONNECTIONS_MAX;
+pub use time_series::{BIN_LEN, CSV_HEADER, TimeSeriesWriter};
+pub use units::{LossRatio, ValueError, format_bytes, format_loss, format_rate, format_time};

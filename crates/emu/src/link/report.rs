@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::control::{Both, Way};
-use super::pipe::{Counts, Tally};
-use super::settings::Settings;
-use super::units::{show_rate, show_time};
+use super::command::{Direction, PerDirection};
+use super::impairments::LinkImpairments;
+use super::model::{LinkCounters, TrafficTotal};
+use super::units::{format_rate, format_time};
 
 /// The longest lateness that is told from longer ones.
 const LATE_MAX: Duration = Duration::from_secs(60);
@@ -38,84 +38,89 @@ impl Lateness {
 
 /// What one direction did.
 #[derive(Debug, Clone)]
-pub struct WayReport {
+pub struct DirectionReport {
     /// What it is told to do now.
-    pub settings: Settings,
+    pub impairments: LinkImpairments,
     /// Packets in and out.
-    pub counts: Counts,
+    pub counters: LinkCounters,
     /// How late they left.
-    pub late: Lateness,
+    pub lateness: Lateness,
     /// Bytes that left in the busiest second.
-    pub busiest: u64,
+    pub busiest_second_bytes: u64,
     /// Packets that left and that the far end did not take.
-    pub refused: u64,
+    pub refused_packets: u64,
     /// Packets that the system dropped before they came in; `None` if it does not tell.
-    pub missed: Option<u64>,
+    pub dropped_before_link: Option<u64>,
 }
 
 /// What a link did since it was opened.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct LinkReport {
     /// How long that is.
-    pub open: Duration,
+    pub uptime: Duration,
     /// Each direction.
-    pub ways: Both<WayReport>,
+    pub directions: PerDirection<DirectionReport>,
     /// Why the series is not complete.
-    pub series_fault: Option<String>,
+    pub time_series_error: Option<String>,
     /// Connections taken and refused, of a relay.
     pub connections: Option<(u64, u64)>,
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for LinkReport {
     /// A line for each thing, the direction first, so that a script finds it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "open for {:.3} s", self.open.as_secs_f64())?;
-        for way in Way::BOTH {
-            self.tell(f, way.name(), self.ways.at(way))?;
+        writeln!(f, "open for {:.3} s", self.uptime.as_secs_f64())?;
+        for way in Direction::ALL {
+            self.write_direction(f, way.name(), self.directions.get(way))?;
         }
         if let Some((taken, refused)) = self.connections {
             writeln!(f, "connections: {taken} taken, {refused} refused")?;
         }
-        if let Some(fault) = &self.series_fault {
+        if let Some(fault) = &self.time_series_error {
             writeln!(f, "series: not complete: {fault}")?;
         }
         Ok(())
     }
 }
 
-impl Report {
-    fn tell(&self, f: &mut fmt::Formatter<'_>, name: &str, way: &WayReport) -> fmt::Result {
-        let WayReport { settings, counts, late, .. } = way;
-        writeln!(f, "{name}: {settings}")?;
+impl LinkReport {
+    fn write_direction(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        name: &str,
+        way: &DirectionReport,
+    ) -> fmt::Result {
+        let DirectionReport { impairments, counters, lateness, .. } = way;
+        writeln!(f, "{name}: {impairments}")?;
         for (what, tally) in [
-            ("offered", counts.offered),
-            ("delivered", counts.delivered),
-            ("lost", counts.lost),
-            ("no room in the queue", counts.overflowed),
-            ("on the way", counts.held()),
+            ("offered", counters.offered),
+            ("delivered", counters.delivered),
+            ("lost", counters.lost),
+            ("no room in the queue", counters.queue_full),
+            ("on the way", counters.in_transit()),
         ] {
-            let Tally { packets, bytes } = tally;
+            let TrafficTotal { packets, bytes } = tally;
             writeln!(f, "{name}: {what}: {packets} packets, {bytes} bytes")?;
         }
         for (what, packets) in [
-            ("refused by the system at the far end", Some(way.refused)),
-            ("dropped by the system before the link", way.missed),
+            ("refused by the system at the far end", Some(way.refused_packets)),
+            ("dropped by the system before the link", way.dropped_before_link),
         ] {
             if let Some(packets) = packets.filter(|&packets| packets > 0) {
                 writeln!(f, "{name}: {what}: {packets} packets")?;
             }
         }
-        let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| show_micros(late.quantile(share)));
+        let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| format_micros(lateness.quantile(share)));
         writeln!(f, "{name}: left after due: p50 {p50}, p99 {p99}, max {max}")?;
-        let mean = per_second(counts.delivered.bytes, self.open);
-        let busiest = show_rate(rounded(way.busiest * 8));
-        writeln!(f, "{name}: rate: busiest second {busiest}, mean {}", show_rate(rounded(mean)))
+        let mean = per_second(counters.delivered.bytes, self.uptime);
+        let busiest = format_rate(rounded(way.busiest_second_bytes * 8));
+        writeln!(f, "{name}: rate: busiest second {busiest}, mean {}", format_rate(rounded(mean)))
     }
 }
 
 /// A measured time, to the microsecond.
-fn show_micros(time: Duration) -> String {
-    show_time(Duration::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)))
+fn format_micros(time: Duration) -> String {
+    format_time(Duration::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)))
 }
 
 /// A measured rate, to four digits.
@@ -136,7 +141,8 @@ mod tests {
 
     #[test]
     fn measured_rates_have_four_digits() {
-        let shown = [0, 999, 12_345, 100_075_616, 99_996_000].map(|rate| show_rate(rounded(rate)));
+        let shown =
+            [0, 999, 12_345, 100_075_616, 99_996_000].map(|rate| format_rate(rounded(rate)));
         assert_eq!(shown, ["0bit", "999bit", "12.35kbit", "100.1Mbit", "100Mbit"]);
         assert_eq!(rounded(u64::MAX / 2), 9_223_000_000_000_000_000);
     }
@@ -145,22 +151,22 @@ mod tests {
     fn a_report_says_the_direction_on_every_line_of_one() {
         let mut late = Lateness::new();
         (1..=100).for_each(|us| late.record(Duration::from_micros(us)));
-        let way = WayReport {
-            settings: Settings::default(),
-            counts: Counts {
-                offered: Tally { packets: 3, bytes: 3_000 },
-                delivered: Tally { packets: 2, bytes: 2_000 },
-                ..Counts::default()
+        let way = DirectionReport {
+            impairments: LinkImpairments::default(),
+            counters: LinkCounters {
+                offered: TrafficTotal { packets: 3, bytes: 3_000 },
+                delivered: TrafficTotal { packets: 2, bytes: 2_000 },
+                ..LinkCounters::default()
             },
-            late,
-            busiest: 2_000,
-            refused: 0,
-            missed: Some(7),
+            lateness: late,
+            busiest_second_bytes: 2_000,
+            refused_packets: 0,
+            dropped_before_link: Some(7),
         };
-        let report = Report {
-            open: Duration::from_secs(2),
-            ways: Both { up: way.clone(), down: way },
-            series_fault: None,
+        let report = LinkReport {
+            uptime: Duration::from_secs(2),
+            directions: PerDirection { up: way.clone(), down: way },
+            time_series_error: None,
             connections: None,
         };
         let text = report.to_string();

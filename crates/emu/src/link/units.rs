@@ -20,30 +20,30 @@ const BYTES: &Units = &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000
 const BYTES_BINARY: &Units = &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
 /// Shares in parts of a million.
-const SHARES: &Units = &[("%", 10_000)];
+const PERCENTAGES: &Units = &[("%", 10_000)];
 
 /// A text that is not what it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BadValue {
+pub struct ValueError {
     /// What was written.
-    pub text: String,
+    pub value: String,
     /// What it should have been, with examples and limits.
-    pub wanted: &'static str,
+    pub expected: &'static str,
 }
 
-impl fmt::Display for BadValue {
+impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not {}", self.text, self.wanted)
+        write!(f, "{:?} is not {}", self.value, self.expected)
     }
 }
 
-impl std::error::Error for BadValue {}
+impl std::error::Error for ValueError {}
 
 /// A share of all packets, in parts of a million.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Share(u32);
+pub struct LossRatio(u32);
 
-impl Share {
+impl LossRatio {
     /// Nothing at all.
     pub const NONE: Self = Self(0);
 
@@ -51,39 +51,39 @@ impl Share {
     pub const ALL: Self = Self(1_000_000);
 
     /// So many parts of a million; everything if there are more.
-    pub const fn of_million(parts: u32) -> Self {
+    pub const fn from_ppm(parts: u32) -> Self {
         if parts > Self::ALL.0 { Self::ALL } else { Self(parts) }
     }
 
     /// How many parts of a million it is.
-    pub const fn parts(self) -> u32 {
+    pub const fn ppm(self) -> u32 {
         self.0
     }
 }
 
 /// Reads a time such as `25ms`; no more than `max`.
-pub(super) fn time(text: &str, max: Duration) -> Option<Duration> {
-    quantity(text, &[TIMES]).map(Duration::from_nanos).filter(|&time| time <= max)
+pub(super) fn parse_time(text: &str, max: Duration) -> Option<Duration> {
+    parse_quantity(text, &[TIMES]).map(Duration::from_nanos).filter(|&time| time <= max)
 }
 
 /// Reads a rate in bit/s such as `100Mbit`, which may be followed by `/s`.
-pub(super) fn rate(text: &str) -> Option<NonZeroU64> {
-    quantity(text.strip_suffix("/s").unwrap_or(text), &[RATES]).and_then(NonZeroU64::new)
+pub(super) fn parse_rate(text: &str) -> Option<NonZeroU64> {
+    parse_quantity(text.strip_suffix("/s").unwrap_or(text), &[RATES]).and_then(NonZeroU64::new)
 }
 
 /// Reads bytes such as `1.25MB` or `64KiB`.
-pub(super) fn bytes(text: &str) -> Option<u64> {
-    quantity(text, &[BYTES, BYTES_BINARY])
+pub(super) fn parse_bytes(text: &str) -> Option<u64> {
+    parse_quantity(text, &[BYTES, BYTES_BINARY])
 }
 
 /// Reads a share such as `0.1%`.
-pub(super) fn share(text: &str) -> Option<Share> {
-    let parts = quantity(text, &[SHARES])?;
-    u32::try_from(parts).ok().filter(|&parts| parts <= Share::ALL.0).map(Share)
+pub(super) fn parse_loss(text: &str) -> Option<LossRatio> {
+    let parts = parse_quantity(text, &[PERCENTAGES])?;
+    u32::try_from(parts).ok().filter(|&parts| parts <= LossRatio::ALL.0).map(LossRatio)
 }
 
 /// How many of the smallest unit `text` is. Case does not matter; 0 needs no unit.
-fn quantity(text: &str, kinds: &[&Units]) -> Option<u64> {
+fn parse_quantity(text: &str, kinds: &[&Units]) -> Option<u64> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(at)?;
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
@@ -100,26 +100,26 @@ fn quantity(text: &str, kinds: &[&Units]) -> Option<u64> {
 }
 
 /// A time as it is read, in the largest unit that it fills.
-pub fn show_time(time: Duration) -> String {
-    show(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), TIMES)
+pub fn format_time(time: Duration) -> String {
+    format_quantity(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), TIMES)
 }
 
 /// A rate as it is read.
-pub fn show_rate(bits_per_second: u64) -> String {
-    show(bits_per_second, RATES)
+pub fn format_rate(bits_per_second: u64) -> String {
+    format_quantity(bits_per_second, RATES)
 }
 
 /// Bytes as they are read.
-pub fn show_bytes(bytes: u64) -> String {
-    show(bytes, BYTES)
+pub fn format_bytes(bytes: u64) -> String {
+    format_quantity(bytes, BYTES)
 }
 
 /// A share as it is read.
-pub fn show_share(share: Share) -> String {
-    show(share.0.into(), SHARES)
+pub fn format_loss(share: LossRatio) -> String {
+    format_quantity(share.0.into(), PERCENTAGES)
 }
 
-fn show(value: u64, units: &Units) -> String {
+fn format_quantity(value: u64, units: &Units) -> String {
     let filled = units.iter().rev().find(|&&(_, size)| value >= size);
     let Some(&(name, size)) = filled.or_else(|| units.first()) else { return String::new() };
     let mut out = format!("{}", value / size);
@@ -152,18 +152,18 @@ mod tests {
             (".5ms", 500_000),
             ("60S", 60_000_000_000),
         ] {
-            assert_eq!(time(text, MINUTE), Some(Duration::from_nanos(ns)), "{text}");
+            assert_eq!(parse_time(text, MINUTE), Some(Duration::from_nanos(ns)), "{text}");
         }
         for (text, bits) in
             [("100Mbit", 100_000_000), ("2.5 gbit/s", 2_500_000_000), ("64kbit", 64_000)]
         {
-            assert_eq!(rate(text).map(NonZeroU64::get), Some(bits), "{text}");
+            assert_eq!(parse_rate(text).map(NonZeroU64::get), Some(bits), "{text}");
         }
         for (text, n) in [("1.25MB", 1_250_000), ("64KiB", 65_536), ("1500b", 1_500), ("0B", 0)] {
-            assert_eq!(bytes(text), Some(n), "{text}");
+            assert_eq!(parse_bytes(text), Some(n), "{text}");
         }
         for (text, parts) in [("0.1%", 1_000), ("100%", 1_000_000), ("0", 0), ("0.0001 %", 1)] {
-            assert_eq!(share(text).map(Share::parts), Some(parts), "{text}");
+            assert_eq!(parse_loss(text).map(LossRatio::ppm), Some(parts), "{text}");
         }
     }
 
@@ -171,31 +171,36 @@ mod tests {
     fn what_is_no_quantity_is_refused() {
         for text in ["", "25", "ms", "-1ms", "1.2.3ms", "1e3ms", "61s", "25 parsecs", "ms25", "٣ms"]
         {
-            assert_eq!(time(text, MINUTE), None, "{text}");
+            assert_eq!(parse_time(text, MINUTE), None, "{text}");
         }
         for text in ["0", "0bit", "10Mbps", "10MB", "99999999999999999999Gbit"] {
-            assert_eq!(rate(text), None, "{text}");
+            assert_eq!(parse_rate(text), None, "{text}");
         }
         for text in ["101%", "0.5", "1", "%"] {
-            assert_eq!(share(text), None, "{text}");
+            assert_eq!(parse_loss(text), None, "{text}");
         }
-        assert_eq!(bytes(&format!("1.{}MB", "0".repeat(50))), None);
+        assert_eq!(parse_bytes(&format!("1.{}MB", "0".repeat(50))), None);
     }
 
     #[test]
     fn what_is_shown_is_read_as_the_same() {
         for ns in [0, 1, 999, 1_000, 1_500_000, 25_000_000, 1_000_000_001, 59_999_999_999] {
             let value = Duration::from_nanos(ns);
-            assert_eq!(time(&show_time(value), MINUTE), Some(value), "{}", show_time(value));
+            assert_eq!(
+                parse_time(&format_time(value), MINUTE),
+                Some(value),
+                "{}",
+                format_time(value)
+            );
         }
         for n in [1, 1_000, 1_250_000, 65_536, 123_456_789] {
-            assert_eq!(bytes(&show_bytes(n)), Some(n));
-            assert_eq!(rate(&show_rate(n)).map(NonZeroU64::get), Some(n));
+            assert_eq!(parse_bytes(&format_bytes(n)), Some(n));
+            assert_eq!(parse_rate(&format_rate(n)).map(NonZeroU64::get), Some(n));
         }
         for parts in [0, 1, 1_000, 12_345, 1_000_000] {
-            assert_eq!(share(&show_share(Share(parts))), Some(Share(parts)));
+            assert_eq!(parse_loss(&format_loss(LossRatio(parts))), Some(LossRatio(parts)));
         }
-        assert_eq!(show_time(Duration::from_micros(1_500)), "1.5ms");
-        assert_eq!(show_share(Share(500)), "0.05%");
+        assert_eq!(format_time(Duration::from_micros(1_500)), "1.5ms");
+        assert_eq!(format_loss(LossRatio(500)), "0.05%");
     }
 }

@@ -1,7 +1,7 @@
 //! The same network in real time, against a controller behind a TCP connection for each switch.
 
-mod rounds;
-mod start;
+mod ping_rounds;
+mod startup;
 
 use std::fmt;
 use std::io;
@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 use sluice_base::Rng;
 use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, Waker, clock, sock};
 
-pub use rounds::{Glance, Pace, Rounds};
-pub use start::{Progress, Start};
+pub use ping_rounds::{NetworkStatus, PingPacing, PingRounds};
+pub use startup::{StartupProgress, StartupTest};
 
-use crate::net::{Fabric, NetError, Options};
+use crate::net::{DataPlane, NetworkError, NetworkOptions};
 use crate::topology::Topology;
 
 /// Bytes that a controller has not taken, at which a switch hangs up: it would lose them anyway.
-const UNTAKEN_MAX: usize = 16 << 20;
+const TX_BACKLOG_MAX: usize = 16 << 20;
 
 /// Files beside the connections.
 const OPEN_FILES: u64 = 64;
@@ -29,14 +29,14 @@ pub enum LiveError {
     /// The system refuses something.
     Io(io::Error),
     /// The network cannot go on.
-    Net(NetError),
+    Network(NetworkError),
 }
 
 impl fmt::Display for LiveError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Io(e) => e.fmt(f),
-            Self::Net(e) => e.fmt(f),
+            Self::Network(e) => e.fmt(f),
         }
     }
 }
@@ -49,67 +49,69 @@ impl From<io::Error> for LiveError {
     }
 }
 
-impl From<NetError> for LiveError {
-    fn from(e: NetError) -> Self {
-        Self::Net(e)
+impl From<NetworkError> for LiveError {
+    fn from(e: NetworkError) -> Self {
+        Self::Network(e)
     }
 }
 
 /// A network whose switches are connected to a real controller.
 ///
-/// One thread plays all of it, in [`turn`](Self::turn). Links between switches and hosts have the shape that the
+/// One thread plays all of it, in [`run_once`](Self::run_once). Links between switches and hosts have the shape that the
 /// topology gives them; control links are what lies between this process and the controller, and
-/// [`Options::up`] and [`Options::down`] are not used.
+/// [`NetworkOptions::control_up`] and [`NetworkOptions::control_down`] are not used.
 #[derive(Debug)]
-pub struct Live {
-    fabric: Fabric,
+pub struct LiveNetwork {
+    data_plane: DataPlane,
     io: Epoll,
-    to: SocketAddr,
-    lines: Vec<Line>,
+    controller: SocketAddr,
+    connections: Vec<ControlConnection>,
     /// Whose connection is in which slot.
     owners: Vec<Option<(ConnId, usize)>>,
     reconnect: Duration,
     now: Instant,
-    refused: Option<io::ErrorKind>,
+    connect_error: Option<io::ErrorKind>,
 }
 
 /// The connection of one switch.
 #[derive(Debug)]
-enum Line {
+enum ControlConnection {
     /// It waits until then.
-    Waiting(Instant),
+    Backoff(Instant),
     /// It is asked for.
-    Asked,
+    Connecting,
     /// It is there; bytes that the controller has not taken yet.
     Open(ConnId, Vec<u8>),
 }
 
-impl Live {
+impl LiveNetwork {
     /// The network of `topology`, in which every switch is about to connect to `to`.
     ///
     /// # Errors
     /// Too few file descriptors; a switch with too many ports.
     pub fn connect(
-        to: SocketAddr,
+        controller: SocketAddr,
         topology: Topology,
-        options: &Options,
+        options: &NetworkOptions,
     ) -> Result<Self, LiveError> {
         let n_switches = topology.switches.len();
         sluice_io::limits::raise_open_files(n_switches as u64 + OPEN_FILES);
         let io = Epoll::new(WaitStrategy::default())?;
         let now = clock::now();
-        let spread = u32::try_from(options.spread.as_micros()).unwrap_or(u32::MAX);
+        let spread = u32::try_from(options.connect_spread.as_micros()).unwrap_or(u32::MAX);
         let mut rng = Rng::new(!options.seed);
         let mut after = || Duration::from_micros(rng.below(spread).into());
         Ok(Self {
-            fabric: Fabric::new(topology, options, now)?,
+            data_plane: DataPlane::new(topology, options, now)?,
             io,
-            to,
-            lines: (0..n_switches).map(|_| Line::Waiting(now + after())).collect(),
+            controller,
+            connections: (0..n_switches)
+                .map(|_| ControlConnection::Backoff(now + after()))
+                .collect(),
             owners: Vec::new(),
-            reconnect: options.reconnect,
+            reconnect: options.reconnect_delay,
             now,
-            refused: None,
+            connect_error: None,
         })
     }
 
@@ -117,39 +119,39 @@ impl Live {
     ///
     /// # Errors
     /// What the operating system says, or a storm.
-    pub fn turn(&mut self, until: Option<Instant>) -> Result<Instant, LiveError> {
-        let dues = self.lines.iter().filter_map(|line| match line {
-            Line::Waiting(at) => Some(*at),
+    pub fn run_once(&mut self, until: Option<Instant>) -> Result<Instant, LiveError> {
+        let dues = self.connections.iter().filter_map(|connection| match connection {
+            ControlConnection::Backoff(at) => Some(*at),
             _ => None,
         });
-        let deadline = dues.chain(self.fabric.deadline()).chain(until).min();
+        let deadline = dues.chain(self.data_plane.deadline()).chain(until).min();
         let now = self.io.wait(deadline)?.max(self.now);
         self.now = now;
         // What was due before is older than what is heard now.
-        self.fabric.on_time(now)?;
-        self.hear(now);
-        self.fabric.on_time(now)?;
-        self.ask(now);
-        self.say(now);
+        self.data_plane.tick(now)?;
+        self.process_events(now);
+        self.data_plane.tick(now)?;
+        self.open_connections(now);
+        self.transmit_pending(now);
         Ok(now)
     }
 
-    fn hear(&mut self, now: Instant) {
+    fn process_events(&mut self, now: Instant) {
         while let Some(event) = self.io.next_event() {
             let (id, bytes, is_over) = match event {
                 IoEvent::Connected(id) => {
                     if let Some(switch) = owner(&self.owners, id) {
-                        if let Some(line) = self.lines.get_mut(switch) {
-                            *line = Line::Open(id, Vec::new());
+                        if let Some(connection) = self.connections.get_mut(switch) {
+                            *connection = ControlConnection::Open(id, Vec::new());
                         }
-                        self.refused = None;
-                        self.fabric.connect(now, switch);
+                        self.connect_error = None;
+                        self.data_plane.control_connected(now, switch);
                     }
                     continue;
                 }
                 IoEvent::Data(id, bytes) => (id, bytes, false),
                 IoEvent::Closed(id, why) => {
-                    self.refused = why;
+                    self.connect_error = why;
                     (id, &[][..], true)
                 }
                 // What waits is offered again in every turn, and nobody is listened to.
@@ -161,7 +163,7 @@ impl Live {
                 }
             };
             let Some(switch) = owner(&self.owners, id) else { continue };
-            if is_over || self.fabric.on_control(now, switch, bytes).is_err() {
+            if is_over || self.data_plane.on_control_bytes(now, switch, bytes).is_err() {
                 self.close(now, switch, id);
             }
         }
@@ -169,29 +171,29 @@ impl Live {
 
     /// Ends a connection; the switch says what it has to say, as far as there is room, and asks again later.
     fn close(&mut self, now: Instant, switch: usize, id: ConnId) {
-        self.say(now);
+        self.transmit_pending(now);
         self.io.close(id);
         if let Some(owner) = self.owners.get_mut(id.slot()) {
             *owner = None;
         }
-        if let Some(line) = self.lines.get_mut(switch) {
-            *line = Line::Waiting(now + self.reconnect);
+        if let Some(connection) = self.connections.get_mut(switch) {
+            *connection = ControlConnection::Backoff(now + self.reconnect);
         }
-        self.fabric.disconnect(now, switch);
+        self.data_plane.control_disconnected(now, switch);
     }
 
-    fn ask(&mut self, now: Instant) {
-        for switch in 0..self.lines.len() {
-            let Some(line) = self.lines.get_mut(switch) else { return };
-            if !matches!(line, Line::Waiting(at) if *at <= now) {
+    fn open_connections(&mut self, now: Instant) {
+        for switch in 0..self.connections.len() {
+            let Some(connection) = self.connections.get_mut(switch) else { return };
+            if !matches!(connection, ControlConnection::Backoff(at) if *at <= now) {
                 continue;
             }
             let options = sock::Options::default();
-            let asked = sock::start_connect(self.to, &options)
+            let asked = sock::start_connect(self.controller, &options)
                 .and_then(|stream| self.io.adopt_connecting(stream));
             match asked {
                 Ok(id) => {
-                    *line = Line::Asked;
+                    *connection = ControlConnection::Connecting;
                     if self.owners.len() <= id.slot() {
                         self.owners.resize(id.slot() + 1, None);
                     }
@@ -200,29 +202,29 @@ impl Live {
                     }
                 }
                 Err(e) => {
-                    self.refused = Some(e.kind());
-                    *line = Line::Waiting(now + self.reconnect);
+                    self.connect_error = Some(e.kind());
+                    *connection = ControlConnection::Backoff(now + self.reconnect);
                 }
             }
         }
     }
 
-    fn say(&mut self, now: Instant) {
-        while let Some((switch, said)) = self.fabric.take_control() {
-            if let Some(Line::Open(_, untaken)) = self.lines.get_mut(switch) {
-                untaken.extend(said);
+    fn transmit_pending(&mut self, now: Instant) {
+        while let Some((switch, said)) = self.data_plane.take_control_output() {
+            if let Some(ControlConnection::Open(_, tx_backlog)) = self.connections.get_mut(switch) {
+                tx_backlog.extend(said);
             }
         }
         let mut stuck = vec![];
-        for (switch, line) in self.lines.iter_mut().enumerate() {
-            let Line::Open(id, untaken) = line else { continue };
-            if !untaken.is_empty() {
-                let sent = self.io.send(*id, untaken);
-                untaken.drain(..sent);
+        for (switch, connection) in self.connections.iter_mut().enumerate() {
+            let ControlConnection::Open(id, tx_backlog) = connection else { continue };
+            if !tx_backlog.is_empty() {
+                let sent = self.io.send(*id, tx_backlog);
+                tx_backlog.drain(..sent);
             }
-            self.fabric.set_untaken(switch, untaken.len());
-            if untaken.len() > UNTAKEN_MAX {
-                untaken.clear();
+            self.data_plane.set_tx_backlog(switch, tx_backlog.len());
+            if tx_backlog.len() > TX_BACKLOG_MAX {
+                tx_backlog.clear();
                 stuck.push((switch, *id));
             }
         }
@@ -232,20 +234,20 @@ impl Live {
     }
 
     /// Breaks the connection of a switch, which opens another one after a while.
-    pub fn hang_up(&mut self, switch: usize) {
-        if let Some(&Line::Open(id, _)) = self.lines.get(switch) {
+    pub fn close_control_connection(&mut self, switch: usize) {
+        if let Some(&ControlConnection::Open(id, _)) = self.connections.get(switch) {
             self.close(self.now, switch, id);
         }
     }
 
     /// Switches, hosts and links.
-    pub fn fabric(&self) -> &Fabric {
-        &self.fabric
+    pub fn data_plane(&self) -> &DataPlane {
+        &self.data_plane
     }
 
     /// The same, and the time of the turn, to tell hosts and links what to do.
-    pub fn fabric_mut(&mut self) -> (Instant, &mut Fabric) {
-        (self.now, &mut self.fabric)
+    pub fn data_plane_mut(&mut self) -> (Instant, &mut DataPlane) {
+        (self.now, &mut self.data_plane)
     }
 
     /// Ends the wait of a turn from another thread.
@@ -254,14 +256,14 @@ impl Live {
     }
 
     /// Switches that the controller knows.
-    pub fn known(&self) -> usize {
-        let switches = (0..self.lines.len()).filter_map(|n| self.fabric.switch(n));
-        switches.filter(|switch| switch.is_known()).count()
+    pub fn connected_switches(&self) -> usize {
+        let switches = (0..self.connections.len()).filter_map(|n| self.data_plane.switch(n));
+        switches.filter(|switch| switch.is_connected()).count()
     }
 
     /// Why a connection could not be opened, or ended, if none was opened since.
-    pub fn refused(&self) -> Option<io::ErrorKind> {
-        self.refused
+    pub fn connect_error(&self) -> Option<io::ErrorKind> {
+        self.connect_error
     }
 
     /// The time of the last turn.
@@ -271,10 +273,10 @@ impl Live {
 }
 
 /// Connections end in order: by a reset, a controller would lose what was said last.
-impl Drop for Live {
+impl Drop for LiveNetwork {
     fn drop(&mut self) {
-        for line in &self.lines {
-            if let Line::Open(id, _) = line {
+        for connection in &self.connections {
+            if let ControlConnection::Open(id, _) = connection {
                 self.io.close(*id);
             }
         }

@@ -4,12 +4,12 @@ use std::time::Instant;
 
 /// A control connection of a network. No two are the same, even of one switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Conn {
+pub struct ConnectionId {
     switch: usize,
     nth: u32,
 }
 
-impl Conn {
+impl ConnectionId {
     pub(super) const fn new(switch: usize, nth: u32) -> Self {
         Self { switch, nth }
     }
@@ -27,22 +27,22 @@ impl Conn {
 
 /// What a controller answers.
 #[derive(Debug, Default)]
-pub struct Replies {
-    list: Vec<(Conn, Reply)>,
+pub struct ControllerOutput {
+    list: Vec<(ConnectionId, ControllerAction)>,
     /// Who is answered, and the bytes so far.
-    current: Option<Conn>,
+    current: Option<ConnectionId>,
     bytes: Vec<u8>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Reply {
+pub(super) enum ControllerAction {
     Bytes(Vec<u8>),
-    HangUp,
+    Close,
 }
 
-impl Replies {
+impl ControllerOutput {
     /// Bytes to a connection, to be appended to. What is for a connection that is gone is lost.
-    pub fn to(&mut self, conn: Conn) -> &mut Vec<u8> {
+    pub fn bytes_to(&mut self, conn: ConnectionId) -> &mut Vec<u8> {
         if self.current != Some(conn) {
             self.flush();
             self.current = Some(conn);
@@ -51,12 +51,12 @@ impl Replies {
     }
 
     /// Closes a connection, after what was said before.
-    pub fn hang_up(&mut self, conn: Conn) {
+    pub fn close(&mut self, conn: ConnectionId) {
         self.flush();
-        self.list.push((conn, Reply::HangUp));
+        self.list.push((conn, ControllerAction::Close));
     }
 
-    pub(super) fn take(&mut self) -> Vec<(Conn, Reply)> {
+    pub(super) fn take(&mut self) -> Vec<(ConnectionId, ControllerAction)> {
         self.flush();
         std::mem::take(&mut self.list)
     }
@@ -64,7 +64,7 @@ impl Replies {
     fn flush(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         if let Some(conn) = self.current.take().filter(|_| !bytes.is_empty()) {
-            self.list.push((conn, Reply::Bytes(bytes)));
+            self.list.push((conn, ControllerAction::Bytes(bytes)));
         }
     }
 }
@@ -72,17 +72,23 @@ impl Replies {
 /// A controller that owns no socket and no clock.
 pub trait Controller {
     /// A connection was accepted.
-    fn on_open(&mut self, now: Instant, conn: Conn, replies: &mut Replies);
+    fn on_open(&mut self, now: Instant, conn: ConnectionId, output: &mut ControllerOutput);
 
     /// Bytes came: whole messages, parts of them, or both.
-    fn on_bytes(&mut self, now: Instant, conn: Conn, bytes: &[u8], replies: &mut Replies);
+    fn on_bytes(
+        &mut self,
+        now: Instant,
+        conn: ConnectionId,
+        bytes: &[u8],
+        output: &mut ControllerOutput,
+    );
 
     /// A connection is gone that was open.
-    fn on_closed(&mut self, now: Instant, conn: Conn, replies: &mut Replies);
+    fn on_closed(&mut self, now: Instant, conn: ConnectionId, output: &mut ControllerOutput);
 
     /// Time passed.
-    fn on_time(&mut self, now: Instant, replies: &mut Replies) {
-        let _ = (now, replies);
+    fn on_tick(&mut self, now: Instant, output: &mut ControllerOutput) {
+        let _ = (now, output);
     }
 
     /// When it must be told the time.
@@ -92,20 +98,26 @@ pub trait Controller {
 }
 
 impl<C: Controller + ?Sized> Controller for Box<C> {
-    fn on_open(&mut self, now: Instant, conn: Conn, replies: &mut Replies) {
-        (**self).on_open(now, conn, replies);
+    fn on_open(&mut self, now: Instant, conn: ConnectionId, output: &mut ControllerOutput) {
+        (**self).on_open(now, conn, output);
     }
 
-    fn on_bytes(&mut self, now: Instant, conn: Conn, bytes: &[u8], replies: &mut Replies) {
-        (**self).on_bytes(now, conn, bytes, replies);
+    fn on_bytes(
+        &mut self,
+        now: Instant,
+        conn: ConnectionId,
+        bytes: &[u8],
+        output: &mut ControllerOutput,
+    ) {
+        (**self).on_bytes(now, conn, bytes, output);
     }
 
-    fn on_closed(&mut self, now: Instant, conn: Conn, replies: &mut Replies) {
-        (**self).on_closed(now, conn, replies);
+    fn on_closed(&mut self, now: Instant, conn: ConnectionId, output: &mut ControllerOutput) {
+        (**self).on_closed(now, conn, output);
     }
 
-    fn on_time(&mut self, now: Instant, replies: &mut Replies) {
-        (**self).on_time(now, replies);
+    fn on_tick(&mut self, now: Instant, output: &mut ControllerOutput) {
+        (**self).on_tick(now, output);
     }
 
     fn deadline(&self) -> Option<Instant> {

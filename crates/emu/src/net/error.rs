@@ -3,70 +3,72 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::topology::Place;
+use crate::topology::PortRef;
 
 /// Why a network cannot go on, or cannot do what it was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NetError {
+pub enum NetworkError {
     /// One frame was sent more often within a second than a network without a storm would.
-    Storm {
+    BroadcastStorm {
         /// How often, by then.
         copies: u64,
         /// Since the start.
         at: Duration,
     },
     /// More frames are on their way than may be.
-    Crowded {
+    TooManyFrames {
         /// Since the start.
         at: Duration,
     },
     /// More bytes wait at one end of the control link of this switch than may.
-    Backlog(usize),
+    ControlBacklog(usize),
     /// Somebody wants to be told the time again and again, and it does not pass.
-    Stuck {
+    TimeStuck {
         /// Since the start.
         at: Duration,
     },
     /// There is no link, host or switch of this number.
-    Nobody {
+    NotFound {
         /// Which list it is not in.
         what: &'static str,
         /// Its index.
         index: usize,
     },
     /// The port is not there, or something is attached to it already.
-    Taken(Place),
+    PortUnavailable(PortRef),
     /// A switch has more ports than a model switch can.
-    Ports(usize),
+    TooManyPorts(usize),
 }
 
-impl fmt::Display for NetError {
+impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Storm { copies, at } => {
+            Self::BroadcastStorm { copies, at } => {
                 write!(
                     f,
                     "a storm: one frame was sent {copies} times within a second, {at:?} after the start"
                 )
             }
-            Self::Crowded { at } => {
+            Self::TooManyFrames { at } => {
                 write!(
                     f,
                     "more than {} frames on their way, {at:?} after the start",
                     super::FRAMES_MAX
                 )
             }
-            Self::Backlog(switch) => {
+            Self::ControlBacklog(switch) => {
                 write!(f, "too much waits at one end of the control link of switch {switch}")
             }
-            Self::Stuck { at } => write!(f, "time does not pass any more, {at:?} after the start"),
-            Self::Nobody { what, index } => write!(f, "no {what} has the number {index}"),
-            Self::Taken(Place { switch, port }) => {
+            Self::TimeStuck { at } => {
+                write!(f, "time does not pass any more, {at:?} after the start")
+            }
+            Self::NotFound { what, index } => write!(f, "no {what} has the number {index}"),
+            Self::PortUnavailable(PortRef { switch, port }) => {
                 write!(f, "port {port} of switch {switch} is not there, or taken")
             }
-            Self::Ports(switch) => write!(f, "switch {switch} has too many ports"),
+            Self::TooManyPorts(switch) => write!(f, "switch {switch} has too many ports"),
         }
     }
 }
 
-impl std::error::Error for NetError {}
+impl std::error::Error for NetworkError {}

@@ -3,15 +3,15 @@
 //! Nothing here waits: time goes from one event to the next. Events of one time come in the order in which they were
 //! caused, and all that is random comes from one seed, so a seed repeats a run to the byte.
 
-mod control;
+mod control_link;
 mod controller;
+mod data_plane;
 mod error;
-mod fabric;
+mod frame_traces;
+mod link;
 mod pings;
-mod storm;
-mod trace;
-mod transport;
-mod wire;
+mod storm_detector;
+mod tcp_model;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -19,18 +19,18 @@ use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
 
-pub use controller::{Conn, Controller, Replies};
-pub use error::NetError;
-pub use fabric::{Fabric, Link};
-pub use pings::{Family, Pings};
-pub use trace::{TRACED, Traces};
-pub use wire::WireCounts;
+pub use controller::{ConnectionId, Controller, ControllerOutput};
+pub use data_plane::{DataPlane, LinkState};
+pub use error::NetworkError;
+pub use frame_traces::{FrameTraces, TRACED_ETHERTYPE};
+pub use link::FrameCounters;
+pub use pings::{IpFamily, PingSummary};
 
-use crate::link::Settings;
-use crate::switch::{ModelSwitch, Plan};
-use crate::topology::{Place, Topology};
-use control::{Letter, Way};
-use controller::Reply;
+use crate::link::LinkImpairments;
+use crate::switch::{EmulatedSwitch, EmulatedSwitchConfig};
+use crate::topology::{PortRef, Topology};
+use control_link::{ControlDirection, ControlEvent};
+use controller::ControllerAction;
 
 /// Frames on their way at most, over all links: some 100 MiB of small ones.
 pub const FRAMES_MAX: u64 = 1 << 20;
@@ -40,95 +40,95 @@ const STEPS_AT_ONCE_MAX: u32 = 10_000_000;
 
 /// What a network is beside its topology.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct NetworkOptions {
     /// What all that is random comes from.
     pub seed: u64,
     /// What every switch is; identity and ports are those of the topology.
-    pub switch: Plan,
+    pub switch: EmulatedSwitchConfig,
     /// Ports of every switch beyond those that the topology uses, to which hosts can move. They are down.
     pub spare_ports: u16,
     /// From a switch to the controller.
-    pub up: Settings,
+    pub control_up: LinkImpairments,
     /// From the controller to a switch.
-    pub down: Settings,
+    pub control_down: LinkImpairments,
     /// What carries bytes through a control link.
-    pub carriage: Carriage,
+    pub control_transport: ControlTransport,
     /// How long a switch waits after a connection ended before it opens the next.
-    pub reconnect: Duration,
+    pub reconnect_delay: Duration,
     /// Time over which the first connections are spread by chance.
-    pub spread: Duration,
+    pub connect_spread: Duration,
     /// Copies of one frame within a second that are no storm yet; without it, 64 for each link and 1 000.
-    pub copies_max: Option<u64>,
+    pub frame_copies_max: Option<u64>,
 }
 
-impl Default for Options {
+impl Default for NetworkOptions {
     fn default() -> Self {
         Self {
             seed: 0x5eed,
-            switch: Plan::default(),
+            switch: EmulatedSwitchConfig::default(),
             spare_ports: 1,
-            up: Settings::default(),
-            down: Settings::default(),
-            carriage: Carriage::Bare,
-            reconnect: Duration::from_secs(1),
-            spread: Duration::ZERO,
-            copies_max: None,
+            control_up: LinkImpairments::default(),
+            control_down: LinkImpairments::default(),
+            control_transport: ControlTransport::Ideal,
+            reconnect_delay: Duration::from_secs(1),
+            connect_spread: Duration::ZERO,
+            frame_copies_max: None,
         }
     }
 }
 
 /// What carries bytes through a control link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Carriage {
+pub enum ControlTransport {
     /// Nothing: bytes go as they are said, and are neither lost nor held back. Loss and queue of the link are not played.
     #[default]
-    Bare,
+    Ideal,
     /// TCP, with its slow start, and with losses that it repairs; both cost time.
     Tcp,
 }
 
 /// Something that goes wrong, or changes, in a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    /// A link is cut; those of hosts have numbers, too: [`Fabric::host_link`].
-    Cut(usize),
+pub enum NetworkChange {
+    /// A link is cut; those of hosts have numbers, too: [`DataPlane::host_link`].
+    CutLink(usize),
     /// It is joined again.
-    Join(usize),
+    RestoreLink(usize),
     /// A link carries frames differently.
-    Shape(usize, Settings),
+    SetLinkImpairments(usize, LinkImpairments),
     /// A host is moved to a free port.
-    Move(usize, Place),
+    MoveHost(usize, PortRef),
     /// The control connection of a switch breaks. Both ends notice, and the switch opens another.
-    Break(usize),
+    BreakControlConnection(usize),
     /// The control link of a switch carries nothing more, and nobody is told: what is said waits.
-    Hold(usize),
+    PauseControlLink(usize),
     /// It carries again what was said.
-    Release(usize),
+    ResumeControlLink(usize),
     /// The control link of a switch is another: to the controller, and back.
-    Control(usize, Settings, Settings),
-    /// A host sends a frame to all that is followed, with this number: [`Fabric::traces`].
-    Trace(usize, u32),
+    SetControlImpairments(usize, LinkImpairments, LinkImpairments),
+    /// A host sends a frame to all that is followed, with this number: [`DataPlane::traces`].
+    SendTracedFrame(usize, u32),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum SimulationEvent {
     /// Something may arrive from a switch.
-    Up(usize),
+    ArriveAtController(usize),
     /// Something may arrive at a switch.
-    Down(usize),
+    ArriveAtSwitch(usize),
     /// A switch asks for a connection.
     Connect(usize),
     /// It has it, unless it was lost meanwhile.
-    Connected(Conn),
+    Connected(ConnectionId),
     /// A fault, by its number.
-    Fault(u64),
+    NetworkChange(u64),
 }
 
 /// A network in virtual time, with its controller.
 ///
 /// ```
 /// use std::time::Duration;
-/// use sluice_emu::net::{Conn, Controller, Net, Options, Replies};
+/// use sluice_emu::net::{ConnectionId, Controller, NetworkSimulation, NetworkOptions, ControllerOutput};
 /// use sluice_emu::topology::Topology;
 /// # use std::time::Instant;
 ///
@@ -136,27 +136,27 @@ enum What {
 /// struct Mute;
 ///
 /// impl Controller for Mute {
-///     fn on_open(&mut self, _: Instant, _: Conn, _: &mut Replies) {}
-///     fn on_bytes(&mut self, _: Instant, _: Conn, _: &[u8], _: &mut Replies) {}
-///     fn on_closed(&mut self, _: Instant, _: Conn, _: &mut Replies) {}
+///     fn on_open(&mut self, _: Instant, _: ConnectionId, _: &mut ControllerOutput) {}
+///     fn on_bytes(&mut self, _: Instant, _: ConnectionId, _: &[u8], _: &mut ControllerOutput) {}
+///     fn on_closed(&mut self, _: Instant, _: ConnectionId, _: &mut ControllerOutput) {}
 /// }
 ///
 /// let start = sluice_io::clock::now();
-/// let mut net = Net::new(Topology::from_text("ring,4")?, &Options::default(), start, Mute)?;
+/// let mut net = NetworkSimulation::new(Topology::from_text("ring,4")?, &NetworkOptions::default(), start, Mute)?;
 /// net.run_for(Duration::from_secs(60))?;
-/// assert_eq!(net.since_start(), Duration::from_secs(60));
-/// assert!(!net.fabric().switch(0).expect("s1").is_known());
+/// assert_eq!(net.elapsed(), Duration::from_secs(60));
+/// assert!(!net.data_plane().switch(0).expect("s1").is_connected());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct Net<C> {
-    fabric: Fabric,
+pub struct NetworkSimulation<C> {
+    data_plane: DataPlane,
     controller: C,
-    lines: Vec<Line>,
-    events: BinaryHeap<Reverse<(Instant, u64, What)>>,
+    control_links: Vec<ControlLink>,
+    events: BinaryHeap<Reverse<(Instant, u64, SimulationEvent)>>,
     n_events: u64,
-    faults: BTreeMap<u64, Fault>,
-    replies: Replies,
+    changes: BTreeMap<u64, NetworkChange>,
+    controller_output: ControllerOutput,
     rng: Rng,
     reconnect: Duration,
     start: Instant,
@@ -166,55 +166,63 @@ pub struct Net<C> {
 
 /// The control link of one switch.
 #[derive(Debug)]
-struct Line {
-    up: Way,
-    down: Way,
-    conn: Conn,
+struct ControlLink {
+    up: ControlDirection,
+    down: ControlDirection,
+    conn: ConnectionId,
     /// What the switch knows.
     is_open: bool,
     /// What the controller knows.
-    accepted: Option<Conn>,
+    accepted: Option<ConnectionId>,
 }
 
-impl<C: Controller> Net<C> {
+impl<C: Controller> NetworkSimulation<C> {
     /// The network of `topology`, in which every switch is about to open its connection.
     ///
     /// # Errors
     /// A switch has too many ports.
     pub fn new(
         topology: Topology,
-        options: &Options,
+        options: &NetworkOptions,
         start: Instant,
         controller: C,
-    ) -> Result<Self, NetError> {
-        let fabric = Fabric::new(topology, options, start)?;
-        let line = |switch| Line {
-            up: Way::new(options.carriage, options.up, options.down.delay),
-            down: Way::new(options.carriage, options.down, options.up.delay),
-            conn: Conn::new(switch, 0),
+    ) -> Result<Self, NetworkError> {
+        let data_plane = DataPlane::new(topology, options, start)?;
+        let link = |switch| ControlLink {
+            up: ControlDirection::new(
+                options.control_transport,
+                options.control_up,
+                options.control_down.delay,
+            ),
+            down: ControlDirection::new(
+                options.control_transport,
+                options.control_down,
+                options.control_up.delay,
+            ),
+            conn: ConnectionId::new(switch, 0),
             is_open: false,
             accepted: None,
         };
-        let n_switches = fabric.topology().switches.len();
+        let n_switches = data_plane.topology().switches.len();
         let mut net = Self {
-            lines: (0..n_switches).map(line).collect(),
-            fabric,
+            control_links: (0..n_switches).map(link).collect(),
+            data_plane,
             controller,
             events: BinaryHeap::new(),
             n_events: 0,
-            faults: BTreeMap::new(),
-            replies: Replies::default(),
+            changes: BTreeMap::new(),
+            controller_output: ControllerOutput::default(),
             // Not the stream that the links draw from.
             rng: Rng::new(!options.seed),
-            reconnect: options.reconnect,
+            reconnect: options.reconnect_delay,
             start,
             now: start,
             steps_at_once: 0,
         };
-        let spread = u32::try_from(options.spread.as_micros()).unwrap_or(u32::MAX);
+        let spread = u32::try_from(options.connect_spread.as_micros()).unwrap_or(u32::MAX);
         for switch in 0..n_switches {
             let after = Duration::from_micros(net.rng.below(spread).into());
-            net.event(start + after, What::Connect(switch));
+            net.push_event(start + after, SimulationEvent::Connect(switch));
         }
         Ok(net)
     }
@@ -223,7 +231,7 @@ impl<C: Controller> Net<C> {
     ///
     /// # Errors
     /// A storm, or something else that would never end.
-    pub fn run_for(&mut self, time: Duration) -> Result<(), NetError> {
+    pub fn run_for(&mut self, time: Duration) -> Result<(), NetworkError> {
         self.run_until(self.now + time)
     }
 
@@ -231,7 +239,7 @@ impl<C: Controller> Net<C> {
     ///
     /// # Errors
     /// As [`run_for`](Self::run_for).
-    pub fn run_until(&mut self, until: Instant) -> Result<(), NetError> {
+    pub fn run_until(&mut self, until: Instant) -> Result<(), NetworkError> {
         while self.step(until)? {}
         self.now = self.now.max(until);
         Ok(())
@@ -241,55 +249,55 @@ impl<C: Controller> Net<C> {
     ///
     /// # Errors
     /// As [`run_for`](Self::run_for).
-    pub fn step(&mut self, until: Instant) -> Result<bool, NetError> {
-        self.say(self.now)?;
+    pub fn step(&mut self, until: Instant) -> Result<bool, NetworkError> {
+        self.transmit_pending(self.now)?;
         let Some(next) = self.deadline().filter(|&next| next <= until) else { return Ok(false) };
         self.steps_at_once = if next > self.now { 0 } else { self.steps_at_once + 1 };
         if self.steps_at_once > STEPS_AT_ONCE_MAX {
-            return Err(NetError::Stuck { at: self.since_start() });
+            return Err(NetworkError::TimeStuck { at: self.elapsed() });
         }
         self.now = self.now.max(next);
         let now = self.now;
-        while let Some(&Reverse((_, _, what))) = self.events.peek().filter(|e| e.0.0 <= now) {
+        while let Some(&Reverse((_, _, event))) = self.events.peek().filter(|e| e.0.0 <= now) {
             self.events.pop();
-            self.happen(now, what)?;
+            self.handle_event(now, event)?;
         }
-        self.fabric.on_time(now)?;
+        self.data_plane.tick(now)?;
         if self.controller.deadline().is_some_and(|at| at <= now) {
-            self.controller.on_time(now, &mut self.replies);
+            self.controller.on_tick(now, &mut self.controller_output);
         }
-        self.say(now)?;
+        self.transmit_pending(now)?;
         Ok(true)
     }
 
     fn deadline(&self) -> Option<Instant> {
         let own = self.events.peek().map(|&Reverse((at, _, _))| at);
-        let others = [self.fabric.deadline(), self.controller.deadline()];
+        let others = [self.data_plane.deadline(), self.controller.deadline()];
         others.into_iter().chain([own]).flatten().min()
     }
 
-    fn event(&mut self, at: Instant, what: What) {
+    fn push_event(&mut self, at: Instant, event: SimulationEvent) {
         self.n_events += 1;
-        self.events.push(Reverse((at, self.n_events, what)));
+        self.events.push(Reverse((at, self.n_events, event)));
     }
 
-    fn happen(&mut self, now: Instant, what: What) -> Result<(), NetError> {
-        match what {
-            What::Up(switch) => self.arrive_up(now, switch),
-            What::Down(switch) => self.arrive_down(now, switch)?,
-            What::Connect(switch) => self.connect(now, switch),
-            What::Connected(conn) => {
-                let line = self.lines.get_mut(conn.switch());
-                if let Some(line) = line.filter(|line| line.conn == conn) {
-                    line.is_open = true;
-                    line.up.send(now, conn, Letter::Open, &mut self.rng)?;
-                    self.arm(conn.switch());
-                    self.fabric.connect(now, conn.switch());
+    fn handle_event(&mut self, now: Instant, event: SimulationEvent) -> Result<(), NetworkError> {
+        match event {
+            SimulationEvent::ArriveAtController(switch) => self.deliver_to_controller(now, switch),
+            SimulationEvent::ArriveAtSwitch(switch) => self.deliver_to_switch(now, switch)?,
+            SimulationEvent::Connect(switch) => self.connect(now, switch),
+            SimulationEvent::Connected(conn) => {
+                let link = self.control_links.get_mut(conn.switch());
+                if let Some(link) = link.filter(|link| link.conn == conn) {
+                    link.is_open = true;
+                    link.up.send(now, conn, ControlEvent::Open, &mut self.rng)?;
+                    self.schedule_arrivals(conn.switch());
+                    self.data_plane.control_connected(now, conn.switch());
                 }
             }
-            What::Fault(number) => {
-                if let Some(fault) = self.faults.remove(&number) {
-                    self.fault(fault)?;
+            SimulationEvent::NetworkChange(number) => {
+                if let Some(change) = self.changes.remove(&number) {
+                    self.apply(change)?;
                 }
             }
         }
@@ -298,174 +306,189 @@ impl<C: Controller> Net<C> {
 
     /// A switch begins a connection, which stands after a round trip.
     fn connect(&mut self, now: Instant, switch: usize) {
-        let Some(line) = self.lines.get_mut(switch).filter(|line| !line.is_open) else { return };
-        let conn = Conn::new(switch, line.conn.nth() + 1);
-        line.conn = conn;
-        line.up.begin();
-        line.down.begin();
-        let trip = line.up.delay() + line.down.delay();
-        self.event(now + trip, What::Connected(conn));
+        let Some(link) = self.control_links.get_mut(switch).filter(|link| !link.is_open) else {
+            return;
+        };
+        let conn = ConnectionId::new(switch, link.conn.nth() + 1);
+        link.conn = conn;
+        link.up.start_connection();
+        link.down.start_connection();
+        let trip = link.up.delay() + link.down.delay();
+        self.push_event(now + trip, SimulationEvent::Connected(conn));
     }
 
-    fn arrive_up(&mut self, now: Instant, switch: usize) {
-        let Some(line) = self.lines.get_mut(switch) else { return };
-        line.up.fire(now, &mut self.rng);
-        while let Some((conn, letter)) = line.up.receive(now) {
+    fn deliver_to_controller(&mut self, now: Instant, switch: usize) {
+        let Some(link) = self.control_links.get_mut(switch) else { return };
+        link.up.on_wakeup(now, &mut self.rng);
+        while let Some((conn, letter)) = link.up.receive(now) {
             match letter {
-                Letter::Open => {
-                    if let Some(old) = line.accepted.replace(conn) {
-                        self.controller.on_closed(now, old, &mut self.replies);
+                ControlEvent::Open => {
+                    if let Some(old) = link.accepted.replace(conn) {
+                        self.controller.on_closed(now, old, &mut self.controller_output);
                     }
-                    self.controller.on_open(now, conn, &mut self.replies);
+                    self.controller.on_open(now, conn, &mut self.controller_output);
                 }
-                _ if line.accepted != Some(conn) => {}
-                Letter::Bytes(bytes) => {
-                    self.controller.on_bytes(now, conn, &bytes, &mut self.replies);
+                _ if link.accepted != Some(conn) => {}
+                ControlEvent::Bytes(bytes) => {
+                    self.controller.on_bytes(now, conn, &bytes, &mut self.controller_output);
                 }
-                Letter::Close => {
-                    line.accepted = None;
-                    self.controller.on_closed(now, conn, &mut self.replies);
+                ControlEvent::Close => {
+                    link.accepted = None;
+                    self.controller.on_closed(now, conn, &mut self.controller_output);
                 }
             }
         }
-        self.arm(switch);
+        self.schedule_arrivals(switch);
     }
 
-    fn arrive_down(&mut self, now: Instant, switch: usize) -> Result<(), NetError> {
-        let Some(line) = self.lines.get_mut(switch) else { return Ok(()) };
-        line.down.fire(now, &mut self.rng);
-        while let Some(line) = self.lines.get_mut(switch)
-            && let Some((conn, letter)) = line.down.receive(now)
+    fn deliver_to_switch(&mut self, now: Instant, switch: usize) -> Result<(), NetworkError> {
+        let Some(link) = self.control_links.get_mut(switch) else { return Ok(()) };
+        link.down.on_wakeup(now, &mut self.rng);
+        while let Some(link) = self.control_links.get_mut(switch)
+            && let Some((conn, letter)) = link.down.receive(now)
         {
-            if conn != line.conn || !line.is_open {
+            if conn != link.conn || !link.is_open {
                 continue;
             }
             let is_over = match letter {
-                Letter::Bytes(bytes) => self.fabric.on_control(now, switch, &bytes).is_err(),
-                Letter::Open => false,
-                Letter::Close => true,
+                ControlEvent::Bytes(bytes) => {
+                    self.data_plane.on_control_bytes(now, switch, &bytes).is_err()
+                }
+                ControlEvent::Open => false,
+                ControlEvent::Close => true,
             };
             if is_over {
                 // What it said last is still heard.
-                self.say(now)?;
-                self.close(now, switch, Last::Heard)?;
+                self.transmit_pending(now)?;
+                self.close(now, switch, PendingBytes::Delivered)?;
             }
         }
-        self.arm(switch);
+        self.schedule_arrivals(switch);
         Ok(())
     }
 
     /// A connection ends on the side of the switch, which tells the other side and opens another one later.
-    fn close(&mut self, now: Instant, switch: usize, last: Last) -> Result<(), NetError> {
-        let Some(line) = self.lines.get_mut(switch) else { return Ok(()) };
-        if last == Last::Lost {
-            line.up.empty();
-            line.down.empty();
+    fn close(
+        &mut self,
+        now: Instant,
+        switch: usize,
+        last: PendingBytes,
+    ) -> Result<(), NetworkError> {
+        let Some(link) = self.control_links.get_mut(switch) else { return Ok(()) };
+        if last == PendingBytes::Lost {
+            link.up.discard();
+            link.down.discard();
         }
-        if std::mem::take(&mut line.is_open) {
-            line.up.send(now, line.conn, Letter::Close, &mut self.rng)?;
-            self.fabric.disconnect(now, switch);
-            self.event(now + self.reconnect, What::Connect(switch));
-        } else if let Some(conn) = line.accepted.filter(|_| last == Last::Lost) {
+        if std::mem::take(&mut link.is_open) {
+            link.up.send(now, link.conn, ControlEvent::Close, &mut self.rng)?;
+            self.data_plane.control_disconnected(now, switch);
+            self.push_event(now + self.reconnect, SimulationEvent::Connect(switch));
+        } else if let Some(conn) = link.accepted.filter(|_| last == PendingBytes::Lost) {
             // The news that it ended was on its way.
-            line.up.send(now, conn, Letter::Close, &mut self.rng)?;
+            link.up.send(now, conn, ControlEvent::Close, &mut self.rng)?;
         }
-        self.arm(switch);
+        self.schedule_arrivals(switch);
         Ok(())
     }
 
     /// Lets switches and the controller say what they have to say.
-    fn say(&mut self, now: Instant) -> Result<(), NetError> {
-        while let Some((switch, bytes)) = self.fabric.take_control() {
-            let Some(line) = self.lines.get_mut(switch).filter(|line| line.is_open) else {
+    fn transmit_pending(&mut self, now: Instant) -> Result<(), NetworkError> {
+        while let Some((switch, bytes)) = self.data_plane.take_control_output() {
+            let Some(link) = self.control_links.get_mut(switch).filter(|link| link.is_open) else {
                 continue;
             };
-            line.up.send(now, line.conn, Letter::Bytes(bytes), &mut self.rng)?;
-            self.arm(switch);
+            link.up.send(now, link.conn, ControlEvent::Bytes(bytes), &mut self.rng)?;
+            self.schedule_arrivals(switch);
         }
-        for (conn, reply) in self.replies.take() {
-            let line = self.lines.get_mut(conn.switch());
-            let Some(line) = line.filter(|line| line.accepted == Some(conn)) else { continue };
+        for (conn, reply) in self.controller_output.take() {
+            let link = self.control_links.get_mut(conn.switch());
+            let Some(link) = link.filter(|link| link.accepted == Some(conn)) else { continue };
             let letter = match reply {
-                Reply::Bytes(bytes) => Letter::Bytes(bytes),
-                Reply::HangUp => {
-                    line.accepted = None;
-                    Letter::Close
+                ControllerAction::Bytes(bytes) => ControlEvent::Bytes(bytes),
+                ControllerAction::Close => {
+                    link.accepted = None;
+                    ControlEvent::Close
                 }
             };
-            line.down.send(now, conn, letter, &mut self.rng)?;
-            self.arm(conn.switch());
+            link.down.send(now, conn, letter, &mut self.rng)?;
+            self.schedule_arrivals(conn.switch());
         }
         Ok(())
     }
 
-    fn arm(&mut self, switch: usize) {
-        let Some(line) = self.lines.get_mut(switch) else { return };
-        let (up, down) = (line.up.arm(), line.down.arm());
-        self.fabric.set_untaken(switch, line.up.untaken(self.now));
+    fn schedule_arrivals(&mut self, switch: usize) {
+        let Some(link) = self.control_links.get_mut(switch) else { return };
+        let (up, down) = (link.up.next_wakeup(), link.down.next_wakeup());
+        self.data_plane.set_tx_backlog(switch, link.up.backlog_bytes(self.now));
         if let Some(at) = up {
-            self.event(at, What::Up(switch));
+            self.push_event(at, SimulationEvent::ArriveAtController(switch));
         }
         if let Some(at) = down {
-            self.event(at, What::Down(switch));
+            self.push_event(at, SimulationEvent::ArriveAtSwitch(switch));
         }
     }
 
     /// Lets `fault` happen at a time to come.
-    pub fn schedule(&mut self, at: Instant, fault: Fault) {
+    pub fn schedule(&mut self, at: Instant, change: NetworkChange) {
         let number = self.n_events;
-        self.faults.insert(number, fault);
-        self.event(at.max(self.now), What::Fault(number));
+        self.changes.insert(number, change);
+        self.push_event(at.max(self.now), SimulationEvent::NetworkChange(number));
     }
 
     /// Lets `fault` happen now.
     ///
     /// # Errors
     /// There is no such link, host, switch or port.
-    pub fn fault(&mut self, fault: Fault) -> Result<(), NetError> {
+    pub fn apply(&mut self, change: NetworkChange) -> Result<(), NetworkError> {
         let now = self.now;
-        match fault {
-            Fault::Cut(link) => self.fabric.set_link(now, link, Link::Down),
-            Fault::Join(link) => self.fabric.set_link(now, link, Link::Up),
-            Fault::Shape(link, shape) => self.fabric.shape(now, link, shape),
-            Fault::Move(host, to) => self.fabric.move_host(now, host, to),
-            Fault::Trace(host, number) => {
-                let node = self.fabric.topology().hosts.get(host);
-                let node = node.ok_or(NetError::Nobody { what: "host", index: host })?;
-                let frame = Traces::frame(node.mac, number);
-                self.fabric.inject(now, host, frame)
+        match change {
+            NetworkChange::CutLink(link) => {
+                self.data_plane.set_link_state(now, link, LinkState::Down)
             }
-            Fault::Break(switch) => {
-                self.line(switch)?;
-                self.close(now, switch, Last::Lost)
+            NetworkChange::RestoreLink(link) => {
+                self.data_plane.set_link_state(now, link, LinkState::Up)
             }
-            Fault::Hold(switch) => {
-                let line = self.line(switch)?;
-                line.up.hold();
-                line.down.hold();
+            NetworkChange::SetLinkImpairments(link, shape) => {
+                self.data_plane.set_link_impairments(now, link, shape)
+            }
+            NetworkChange::MoveHost(host, to) => self.data_plane.move_host(now, host, to),
+            NetworkChange::SendTracedFrame(host, number) => {
+                let node = self.data_plane.topology().hosts.get(host);
+                let node = node.ok_or(NetworkError::NotFound { what: "host", index: host })?;
+                let frame = FrameTraces::frame(node.mac, number);
+                self.data_plane.send_frame(now, host, frame)
+            }
+            NetworkChange::BreakControlConnection(switch) => {
+                self.control_link(switch)?;
+                self.close(now, switch, PendingBytes::Lost)
+            }
+            NetworkChange::PauseControlLink(switch) => {
+                let link = self.control_link(switch)?;
+                link.up.pause();
+                link.down.pause();
                 Ok(())
             }
-            Fault::Release(switch) => {
-                let no_switch = NetError::Nobody { what: "switch", index: switch };
-                let line = self.lines.get_mut(switch).ok_or(no_switch)?;
-                line.up.release(now, &mut self.rng)?;
-                line.down.release(now, &mut self.rng)?;
-                self.arm(switch);
+            NetworkChange::ResumeControlLink(switch) => {
+                let no_switch = NetworkError::NotFound { what: "switch", index: switch };
+                let link = self.control_links.get_mut(switch).ok_or(no_switch)?;
+                link.up.resume(now, &mut self.rng)?;
+                link.down.resume(now, &mut self.rng)?;
+                self.schedule_arrivals(switch);
                 Ok(())
             }
-            Fault::Control(switch, up, down) => {
-                let line = self.line(switch)?;
-                line.up.set(now, up, down.delay);
-                line.down.set(now, down, up.delay);
-                self.arm(switch);
+            NetworkChange::SetControlImpairments(switch, up, down) => {
+                let link = self.control_link(switch)?;
+                link.up.set_impairments(now, up, down.delay);
+                link.down.set_impairments(now, down, up.delay);
+                self.schedule_arrivals(switch);
                 Ok(())
             }
         }
     }
 
-    fn line(&mut self, switch: usize) -> Result<&mut Line, NetError> {
-        let no_switch = NetError::Nobody { what: "switch", index: switch };
-        self.lines.get_mut(switch).ok_or(no_switch)
+    fn control_link(&mut self, switch: usize) -> Result<&mut ControlLink, NetworkError> {
+        let no_switch = NetworkError::NotFound { what: "switch", index: switch };
+        self.control_links.get_mut(switch).ok_or(no_switch)
     }
 
     /// Takes the controller away and puts another one in its place, as when it is restarted: every connection breaks.
@@ -473,24 +496,24 @@ impl<C: Controller> Net<C> {
     ///
     /// # Errors
     /// None that happens unless a control link was full before.
-    pub fn replace(&mut self, controller: C) -> Result<C, NetError> {
-        for switch in 0..self.lines.len() {
-            if let Some(line) = self.lines.get_mut(switch) {
-                line.accepted = None;
+    pub fn replace_controller(&mut self, controller: C) -> Result<C, NetworkError> {
+        for switch in 0..self.control_links.len() {
+            if let Some(link) = self.control_links.get_mut(switch) {
+                link.accepted = None;
             }
-            self.close(self.now, switch, Last::Lost)?;
+            self.close(self.now, switch, PendingBytes::Lost)?;
         }
         Ok(std::mem::replace(&mut self.controller, controller))
     }
 
     /// Switches, hosts and links.
-    pub fn fabric(&self) -> &Fabric {
-        &self.fabric
+    pub fn data_plane(&self) -> &DataPlane {
+        &self.data_plane
     }
 
     /// The same, and the time, to tell hosts what to do.
-    pub fn fabric_mut(&mut self) -> (Instant, &mut Fabric) {
-        (self.now, &mut self.fabric)
+    pub fn data_plane_mut(&mut self) -> (Instant, &mut DataPlane) {
+        (self.now, &mut self.data_plane)
     }
 
     /// The controller.
@@ -509,25 +532,27 @@ impl<C: Controller> Net<C> {
     }
 
     /// How long it has run.
-    pub fn since_start(&self) -> Duration {
+    pub fn elapsed(&self) -> Duration {
         self.now - self.start
     }
 
     /// Bytes that a switch said to the controller, and heard from it.
     pub fn control_bytes(&self, switch: usize) -> Option<(u64, u64)> {
-        self.lines.get(switch).map(|line| (line.up.bytes(), line.down.bytes()))
+        self.control_links.get(switch).map(|link| (link.up.bytes(), link.down.bytes()))
     }
 
     /// Switches that the controller knows.
-    pub fn known(&self) -> usize {
-        let switches = 0..self.lines.len();
-        switches.filter(|&n| self.fabric.switch(n).is_some_and(ModelSwitch::is_known)).count()
+    pub fn connected_switches(&self) -> usize {
+        let switches = 0..self.control_links.len();
+        switches
+            .filter(|&n| self.data_plane.switch(n).is_some_and(EmulatedSwitch::is_connected))
+            .count()
     }
 }
 
 /// What becomes of what was said before a connection ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Last {
-    Heard,
+enum PendingBytes {
+    Delivered,
     Lost,
 }

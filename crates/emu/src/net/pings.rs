@@ -4,23 +4,23 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use crate::host::Outcome;
+use crate::host::HostEvent;
 use crate::topology::{HostNode, Topology};
 
-use super::{Controller, Net, NetError};
+use super::{Controller, NetworkError, NetworkSimulation};
 
 /// Which of its addresses a host is asked by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub enum IpFamily {
     /// IPv4, and ARP.
     V4,
     /// IPv6, and neighbour discovery.
     V6,
 }
 
-impl Family {
+impl IpFamily {
     /// The address of a host.
-    pub fn of(self, host: &HostNode) -> IpAddr {
+    pub fn address_of(self, host: &HostNode) -> IpAddr {
         match self {
             Self::V4 => host.ipv4.into(),
             Self::V6 => host.ipv6.into(),
@@ -30,16 +30,16 @@ impl Family {
 
 /// What became of pings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Pings {
+pub struct PingSummary {
     /// Those that were answered.
     pub answered: u64,
     /// Who did not reach whom: indices of hosts.
-    pub lost: Vec<(usize, usize)>,
+    pub lost_pairs: Vec<(usize, usize)>,
     /// The longest that an answer took.
-    pub slowest: Duration,
+    pub rtt_max: Duration,
 }
 
-impl Pings {
+impl PingSummary {
     /// Every host and every other one.
     pub fn all_pairs(topology: &Topology) -> impl Iterator<Item = (usize, usize)> + use<> {
         let n = topology.hosts.len();
@@ -47,7 +47,7 @@ impl Pings {
     }
 }
 
-impl<C: Controller> Net<C> {
+impl<C: Controller> NetworkSimulation<C> {
     /// Lets hosts ping others, all at once, and time pass until each has its answer or has waited for `timeout`. Other
     /// outcomes of hosts are lost.
     ///
@@ -56,34 +56,35 @@ impl<C: Controller> Net<C> {
     pub fn ping(
         &mut self,
         pairs: impl IntoIterator<Item = (usize, usize)>,
-        family: Family,
+        family: IpFamily,
         timeout: Duration,
-    ) -> Result<Pings, NetError> {
-        let (mut open, mut pings) = (HashMap::new(), Pings::default());
+    ) -> Result<PingSummary, NetworkError> {
+        let (mut open, mut pings) = (HashMap::new(), PingSummary::default());
         let until = self.now + timeout;
         for (from, to) in pairs {
-            let host = self.fabric.topology().hosts.get(to);
-            let ip = family.of(host.ok_or(NetError::Nobody { what: "host", index: to })?);
-            self.fabric.ping(self.now, from, ip, timeout)?;
+            let host = self.data_plane.topology().hosts.get(to);
+            let ip =
+                family.address_of(host.ok_or(NetworkError::NotFound { what: "host", index: to })?);
+            self.data_plane.ping(self.now, from, ip, timeout)?;
             open.insert((from, ip), to);
         }
         let mut goes_on = true;
         while goes_on && !open.is_empty() {
             goes_on = self.step(until)?;
-            for (from, outcome) in self.fabric.take_outcomes() {
-                let Outcome::Ping(ping) = outcome else { continue };
+            for (from, outcome) in self.data_plane.take_host_events() {
+                let HostEvent::Ping(ping) = outcome else { continue };
                 let Some(to) = open.remove(&(from, ping.to)) else { continue };
-                match ping.took {
+                match ping.rtt {
                     Some(took) => {
                         pings.answered += 1;
-                        pings.slowest = pings.slowest.max(took);
+                        pings.rtt_max = pings.rtt_max.max(took);
                     }
-                    None => pings.lost.push((from, to)),
+                    None => pings.lost_pairs.push((from, to)),
                 }
             }
         }
-        pings.lost.extend(open.into_iter().map(|((from, _), to)| (from, to)));
-        pings.lost.sort_unstable();
+        pings.lost_pairs.extend(open.into_iter().map(|((from, _), to)| (from, to)));
+        pings.lost_pairs.sort_unstable();
         Ok(pings)
     }
 }

@@ -4,10 +4,10 @@
 //! then hosts send first packets to those farthest away. A way counts when its rules lead from host to host in all
 //! switches, in both directions if that is asked for, and the packet is out at the far end.
 
-mod asks;
-mod lines;
+mod connections;
+mod flow_entry;
 mod report;
-mod said;
+mod requests;
 mod wiring;
 
 use std::fmt;
@@ -20,26 +20,26 @@ use sluice_io::{WaitStrategy, clock, cores, limits};
 use sluice_openflow::{Encoder, PacketIn, PacketInReason, PortNo, Version, Versions};
 
 use crate::topology::Topology;
-use asks::{Asks, mac};
-use lines::Lines;
-pub use report::{LoopFigures, Report};
+use connections::SwitchConnections;
+pub use report::{LoopResult, PathsReport};
+use requests::{PathRequests, host_mac};
 use wiring::Wiring;
 
 /// Switches on a way, at most.
-pub const WAY_MAX: usize = 8;
+pub const PATH_LEN_MAX: usize = 8;
 
 /// Hosts that announce themselves at a time, and the time between: no controller is to lose some.
-const ANNOUNCED: usize = 64;
+const ANNOUNCE_BATCH: usize = 64;
 const ANNOUNCE_GAP: Duration = Duration::from_millis(5);
 
 /// How long switches may take to find the controller.
-const CONNECT_MAX: Duration = Duration::from_secs(30);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a way may take; what takes longer is lost.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Between two looks for what is lost.
-const LOOKED_EVERY: Duration = Duration::from_millis(100);
+const TIMEOUT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Files beside the connections.
 const OPEN_FILES: u64 = 64;
@@ -55,9 +55,9 @@ pub enum Directions {
 
 /// What is to be measured.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct PathsConfig {
     /// Where the controller is.
-    pub to: SocketAddr,
+    pub controller: SocketAddr,
     /// Switches, links and hosts.
     pub topology: Topology,
     /// What the switches speak: any but 1.1.
@@ -84,19 +84,19 @@ pub struct Plan {
 #[derive(Debug)]
 pub enum PathsError {
     /// What was asked for cannot be.
-    Plan(String),
+    Config(String),
     /// The system refuses something.
     Io(io::Error),
     /// So many switches did not find the controller, or lost it.
-    NotKnown(usize),
+    NotConnected(usize),
 }
 
 impl fmt::Display for PathsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Plan(why) => f.write_str(why),
+            Self::Config(why) => f.write_str(why),
             Self::Io(e) => e.fmt(f),
-            Self::NotKnown(n) => write!(f, "{n} switches are without a controller"),
+            Self::NotConnected(n) => write!(f, "{n} switches are without a controller"),
         }
     }
 }
@@ -109,184 +109,195 @@ impl From<io::Error> for PathsError {
     }
 }
 
-/// Carries out `plan`.
+/// Carries out `config`.
 ///
 /// # Errors
-/// A plan that cannot be; what the system says; switches that have no controller.
-pub fn run(plan: &Plan) -> Result<Report, PathsError> {
-    let wiring = check(plan)?;
-    limits::raise_open_files(plan.topology.switches.len() as u64 + OPEN_FILES);
-    if let Some(core) = plan.pin {
+/// A config that cannot be; what the system says; switches that have no controller.
+pub fn run(config: &PathsConfig) -> Result<PathsReport, PathsError> {
+    let wiring = validate(config)?;
+    limits::raise_open_files(config.topology.switches.len() as u64 + OPEN_FILES);
+    if let Some(core) = config.pin {
         cores::pin(core)?;
     }
-    let lines = Lines::new(plan, WaitStrategy { spin: plan.spin })?;
-    let asks = Asks::new(&wiring, plan.directions);
+    let connections = SwitchConnections::new(config, WaitStrategy { spin: config.spin })?;
+    let requests = PathRequests::new(&wiring, config.directions);
     let frame = first_packet();
-    let mut asker = Asker { plan, wiring, lines, asks, frame, heard: Heard::default() };
-    asker.connect()?;
-    asker.announce()?;
-    asker.ask()
+    let mut bench = PathsBench {
+        config,
+        wiring,
+        connections,
+        requests,
+        frame,
+        counters: LoopCounters::default(),
+    };
+    bench.connect()?;
+    bench.announce()?;
+    bench.measure()
 }
 
-fn check(plan: &Plan) -> Result<Wiring, PathsError> {
-    let refuse = |why: String| Err(PathsError::Plan(why));
-    if plan.version == Version::V1_1 || !Versions::SPOKEN.contains(plan.version) {
+fn validate(config: &PathsConfig) -> Result<Wiring, PathsError> {
+    let refuse = |why: String| Err(PathsError::Config(why));
+    if config.version == Version::V1_1 || !Versions::SPOKEN.contains(config.version) {
         return refuse("switches speak 1.0 and 1.2 to 1.5 here: give one of them".into());
     }
-    if plan.loops == 0 || plan.window == 0 || plan.loop_time.is_zero() {
+    if config.loops == 0 || config.window == 0 || config.loop_time.is_zero() {
         return refuse("nothing is asked for: give loops, their length and a window".into());
     }
-    let wiring = Wiring::new(&plan.topology);
+    let wiring = Wiring::new(&config.topology);
     if wiring.hosts().len() < 2 {
         return refuse("there are no two hosts: give a network with more".into());
     }
-    if wiring.way_len() > WAY_MAX {
-        return refuse(format!("a way has more than {WAY_MAX} switches: give a smaller network"));
+    if wiring.path_len() > PATH_LEN_MAX {
+        return refuse(format!(
+            "a way has more than {PATH_LEN_MAX} switches: give a smaller network"
+        ));
     }
     Ok(wiring)
 }
 
 /// What was heard since it was asked last.
 #[derive(Debug)]
-struct Heard {
-    ways: u64,
-    rules: u64,
-    frames: u64,
+struct LoopCounters {
+    paths: u64,
+    flow_entries: u64,
+    packet_outs: u64,
     latency_ns: Histogram<u64>,
 }
 
-impl Default for Heard {
+impl Default for LoopCounters {
     fn default() -> Self {
-        Self { ways: 0, rules: 0, frames: 0, latency_ns: report::histogram() }
+        Self { paths: 0, flow_entries: 0, packet_outs: 0, latency_ns: report::histogram() }
     }
 }
 
 /// The thread that plays it all.
-struct Asker<'p> {
-    plan: &'p Plan,
+struct PathsBench<'p> {
+    config: &'p PathsConfig,
     wiring: Wiring,
-    lines: Lines,
-    asks: Asks,
+    connections: SwitchConnections,
+    requests: PathRequests,
     /// A first packet, in which only addresses differ.
     frame: Vec<u8>,
-    heard: Heard,
+    counters: LoopCounters,
 }
 
-impl Asker<'_> {
+impl PathsBench<'_> {
     fn connect(&mut self) -> Result<(), PathsError> {
-        let until = clock::now() + CONNECT_MAX;
+        let until = clock::now() + CONNECT_TIMEOUT;
         let mut now = clock::now();
-        while self.lines.unknown() > 0 && now < until {
-            now = self.turn(until)?;
+        while self.connections.disconnected() > 0 && now < until {
+            now = self.run_once(until)?;
         }
-        self.all_there()?;
-        self.rest(self.plan.settle)
+        self.check_connected()?;
+        self.run_for(self.config.settle)
     }
 
-    fn all_there(&self) -> Result<(), PathsError> {
-        match self.lines.unknown() {
+    fn check_connected(&self) -> Result<(), PathsError> {
+        match self.connections.disconnected() {
             0 => Ok(()),
-            n => Err(PathsError::NotKnown(n)),
+            n => Err(PathsError::NotConnected(n)),
         }
     }
 
     /// Plays for a while.
-    fn rest(&mut self, time: Duration) -> Result<(), PathsError> {
+    fn run_for(&mut self, time: Duration) -> Result<(), PathsError> {
         let until = clock::now() + time;
-        while self.turn(until)? < until {}
-        self.all_there()
+        while self.run_once(until)? < until {}
+        self.check_connected()
     }
 
     /// Every host says where it is, by an ARP reply to itself, which nobody need send on.
     fn announce(&mut self) -> Result<(), PathsError> {
         for host in 0..self.wiring.hosts().len() {
-            let own = mac(host);
+            let own = host_mac(host);
             let ip = (0x0a00_0001 + u32::try_from(host).unwrap_or(0)).to_be_bytes();
             let head = [&own.0[..], &own.0, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2]].concat();
             let frame = [&head[..], &own.0, &ip, &own.0, &ip, &[0; 18]].concat();
-            self.comes_in(host, &frame);
-            if host % ANNOUNCED == ANNOUNCED - 1 {
-                self.rest(ANNOUNCE_GAP)?;
+            self.host_sends(host, &frame);
+            if host % ANNOUNCE_BATCH == ANNOUNCE_BATCH - 1 {
+                self.run_for(ANNOUNCE_GAP)?;
             }
         }
-        self.rest(self.plan.settle)
+        self.run_for(self.config.settle)
     }
 
     /// The loops.
-    fn ask(&mut self) -> Result<Report, PathsError> {
-        let plan = self.plan;
-        let mut report = Report::new(plan, &self.wiring);
+    fn measure(&mut self) -> Result<PathsReport, PathsError> {
+        let config = self.config;
+        let mut report = PathsReport::new(config, &self.wiring);
         let start = clock::now();
         let (mut now, mut look) = (start, start);
-        for number in 0..plan.warmup + plan.loops {
+        for number in 0..config.warmup + config.loops {
             let (cpu, begun) = (clock::thread_cpu(), now);
-            self.heard = Heard::default();
-            let end = start + plan.loop_time * (number + 1);
+            self.counters = LoopCounters::default();
+            let end = start + config.loop_time * (number + 1);
             let mut lost = 0;
             while now < end {
-                self.fill();
+                self.fill_window();
                 if now >= look {
-                    look = now + LOOKED_EVERY;
-                    lost += self.asks.give_up(now, PATIENCE);
+                    look = now + TIMEOUT_CHECK_INTERVAL;
+                    lost += self.requests.expire(now, PATH_TIMEOUT);
                 }
-                now = self.turn(end.min(look))?;
+                now = self.run_once(end.min(look))?;
             }
-            self.all_there()?;
-            if number >= plan.warmup {
+            self.check_connected()?;
+            if number >= config.warmup {
                 let used = clock::thread_cpu().saturating_sub(cpu);
-                report.add(std::mem::take(&mut self.heard), lost, now - begun, used);
+                report.add(std::mem::take(&mut self.counters), lost, now - begun, used);
             }
         }
         Ok(report)
     }
 
     /// Asks for as many ways as may be asked for.
-    fn fill(&mut self) {
-        while self.asks.open() < self.plan.window {
-            let Some((src, dst)) = self.asks.begin(&self.wiring, clock::now()) else { return };
+    fn fill_window(&mut self) {
+        while self.requests.outstanding() < self.config.window {
+            let Some((src, dst)) = self.requests.start_next(&self.wiring, clock::now()) else {
+                return;
+            };
             let mut frame = std::mem::take(&mut self.frame);
             if let Some(macs) = frame.first_chunk_mut::<12>() {
-                macs[..6].copy_from_slice(&mac(dst).0);
-                macs[6..].copy_from_slice(&mac(src).0);
+                macs[..6].copy_from_slice(&host_mac(dst).0);
+                macs[6..].copy_from_slice(&host_mac(src).0);
             }
-            self.comes_in(src, &frame);
+            self.host_sends(src, &frame);
             self.frame = frame;
         }
     }
 
     /// A host sends a frame, for which its switch has no rule.
-    fn comes_in(&mut self, host: usize, frame: &[u8]) {
+    fn host_sends(&mut self, host: usize, frame: &[u8]) {
         if let Some(at) = self.wiring.hosts().get(host) {
-            self.lines.say(at.switch, |out| comes_up(at.port, frame, out));
+            self.connections.send(at.switch, |out| send_packet_in(at.port, frame, out));
         }
     }
 
     /// Says what there is to say, waits, hears.
-    fn turn(&mut self, until: Instant) -> Result<Instant, PathsError> {
-        let (wiring, asks, heard) = (&self.wiring, &mut self.asks, &mut self.heard);
-        Ok(self.lines.turn(until, wiring, |now, switch, said| {
+    fn run_once(&mut self, until: Instant) -> Result<Instant, PathsError> {
+        let (wiring, requests, counters) = (&self.wiring, &mut self.requests, &mut self.counters);
+        Ok(self.connections.run_once(until, wiring, |now, switch, said| {
             let done = match said {
-                lines::Said::Rule(rule) => {
-                    heard.rules += 1;
-                    asks.rule(wiring, switch, rule)
+                connections::ControllerMessage::FlowEntry(rule) => {
+                    counters.flow_entries += 1;
+                    requests.on_flow_entry(wiring, switch, rule)
                 }
-                lines::Said::RawMessage { out_port, dst, src } => {
-                    heard.frames += 1;
-                    let is_there = Asks::whereabouts(wiring, dst) == Some((switch, out_port));
-                    if is_there { asks.frame(wiring, dst, src) } else { None }
+                connections::ControllerMessage::PacketOut { out_port, dst, src } => {
+                    counters.packet_outs += 1;
+                    let is_there = PathRequests::host_port(wiring, dst) == Some((switch, out_port));
+                    if is_there { requests.on_packet_out(wiring, dst, src) } else { None }
                 }
             };
             if let Some(since) = done {
-                heard.ways += 1;
+                counters.paths += 1;
                 let took = now.saturating_duration_since(since).as_nanos();
-                heard.latency_ns.saturating_record(u64::try_from(took).unwrap_or(u64::MAX));
+                counters.latency_ns.saturating_record(u64::try_from(took).unwrap_or(u64::MAX));
             }
         })?)
     }
 }
 
 /// A frame that no rule matched, all of it.
-fn comes_up(in_port: PortNo, frame: &[u8], out: &mut Encoder<'_>) {
+fn send_packet_in(in_port: PortNo, frame: &[u8], out: &mut Encoder<'_>) {
     let p = PacketIn {
         buffer_id: None,
         in_port,

@@ -7,61 +7,61 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::wiring::Wiring;
-use super::{Heard, Plan};
+use super::{LoopCounters, PathsConfig};
 
 /// Longest latency that is told from longer ones, nanoseconds.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
 /// What was measured.
 #[derive(Debug, Clone)]
-pub struct Report {
+pub struct PathsReport {
     /// Switches and hosts of the network, and switches on a way.
     pub switches: usize,
     /// Hosts.
     pub hosts: usize,
     /// Switches on a way that was asked for.
-    pub way_len: usize,
+    pub path_len: usize,
     /// Ways that were asked for at a time.
     pub window: usize,
     /// Each loop that counts.
-    pub loops: Vec<LoopFigures>,
+    pub loops: Vec<LoopResult>,
     /// From the packet that asks to the end of the turn in which all was there.
     pub latency_ns: Histogram<u64>,
 }
 
 /// One loop.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub struct LoopFigures {
+pub struct LoopResult {
     /// Ways that were loaded, a second.
-    pub ways: f64,
+    pub paths_per_second: f64,
     /// Rules that were written, a second.
-    pub rules: f64,
+    pub flow_entries_per_second: f64,
     /// Ports that frames were sent out of, a second.
-    pub frames: f64,
+    pub packet_outs_per_second: f64,
     /// Ways that took too long, or never were there.
     pub lost: u64,
     /// Share of one processor that the generator used, 0 to 1.
-    pub processor: f64,
+    pub cpu_share: f64,
 }
 
 /// As JSON: a contract with scripts.
 #[derive(Serialize)]
-struct Document<'a> {
+struct JsonReport<'a> {
     schema: &'static str,
     switches: usize,
     hosts: usize,
-    way_len: usize,
+    path_len: usize,
     window: usize,
-    ways_per_second: f64,
-    rules_per_second: f64,
+    paths_per_second: f64,
+    flow_entries_per_second: f64,
     lost: u64,
-    processor: f64,
-    latency_ns: LatencyDocument,
-    loops: &'a [LoopFigures],
+    cpu_share: f64,
+    latency_ns: JsonLatency,
+    loops: &'a [LoopResult],
 }
 
 #[derive(Serialize)]
-struct LatencyDocument {
+struct JsonLatency {
     count: u64,
     p50: u64,
     p90: u64,
@@ -69,32 +69,38 @@ struct LatencyDocument {
     max: u64,
 }
 
-impl Report {
-    pub(super) fn new(plan: &Plan, wiring: &Wiring) -> Self {
+impl PathsReport {
+    pub(super) fn new(config: &PathsConfig, wiring: &Wiring) -> Self {
         Self {
-            switches: plan.topology.switches.len(),
+            switches: config.topology.switches.len(),
             hosts: wiring.hosts().len(),
-            way_len: wiring.way_len(),
-            window: plan.window,
+            path_len: wiring.path_len(),
+            window: config.window,
             loops: vec![],
             latency_ns: histogram(),
         }
     }
 
-    pub(super) fn add(&mut self, heard: Heard, lost: u64, time: Duration, used: Duration) {
+    pub(super) fn add(
+        &mut self,
+        counters: LoopCounters,
+        lost: u64,
+        time: Duration,
+        used: Duration,
+    ) {
         let per_second = |n: u64| rate(n, time);
-        self.loops.push(LoopFigures {
-            ways: per_second(heard.ways),
-            rules: per_second(heard.rules),
-            frames: per_second(heard.frames),
+        self.loops.push(LoopResult {
+            paths_per_second: per_second(counters.paths),
+            flow_entries_per_second: per_second(counters.flow_entries),
+            packet_outs_per_second: per_second(counters.packet_outs),
             lost,
-            processor: used.as_secs_f64() / time.as_secs_f64().max(1e-9),
+            cpu_share: used.as_secs_f64() / time.as_secs_f64().max(1e-9),
         });
-        let added = self.latency_ns.add(heard.latency_ns);
+        let added = self.latency_ns.add(counters.latency_ns);
         debug_assert!(added.is_ok(), "both have the same bounds");
     }
 
-    fn mean(&self, of: impl Fn(&LoopFigures) -> f64) -> f64 {
+    fn mean(&self, of: impl Fn(&LoopResult) -> f64) -> f64 {
         let count = u32::try_from(self.loops.len()).unwrap_or(u32::MAX);
         self.loops.iter().map(of).sum::<f64>() / f64::from(count.max(1))
     }
@@ -107,17 +113,17 @@ impl Report {
     /// All of it as JSON.
     pub fn to_json(&self) -> String {
         let latency = |share| self.latency_ns.value_at_quantile(share);
-        let document = Document {
-            schema: "sluice-paths/1",
+        let document = JsonReport {
+            schema: "sluice-paths/2",
             switches: self.switches,
             hosts: self.hosts,
-            way_len: self.way_len,
+            path_len: self.path_len,
             window: self.window,
-            ways_per_second: self.mean(|figures| figures.ways),
-            rules_per_second: self.mean(|figures| figures.rules),
+            paths_per_second: self.mean(|figures| figures.paths_per_second),
+            flow_entries_per_second: self.mean(|figures| figures.flow_entries_per_second),
             lost: self.lost(),
-            processor: self.mean(|figures| figures.processor),
-            latency_ns: LatencyDocument {
+            cpu_share: self.mean(|figures| figures.cpu_share),
+            latency_ns: JsonLatency {
                 count: self.latency_ns.len(),
                 p50: latency(0.5),
                 p90: latency(0.9),
@@ -144,18 +150,18 @@ pub(super) fn histogram() -> Histogram<u64> {
     }
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for PathsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { switches, hosts, way_len, window, .. } = self;
+        let Self { switches, hosts, path_len, window, .. } = self;
         let us = |share| Duration::from_nanos(self.latency_ns.value_at_quantile(share));
         writeln!(
             f,
-            "network     {switches} switches, {hosts} hosts; {way_len} switches on a way, {window} asked for at a time"
+            "network     {switches} switches, {hosts} hosts; {path_len} switches on a way, {window} asked for at a time"
         )?;
-        writeln!(f, "ways/s      {:.0}", self.mean(|figures| figures.ways))?;
-        writeln!(f, "rules/s     {:.0}", self.mean(|figures| figures.rules))?;
+        writeln!(f, "ways/s      {:.0}", self.mean(|figures| figures.paths_per_second))?;
+        writeln!(f, "rules/s     {:.0}", self.mean(|figures| figures.flow_entries_per_second))?;
         writeln!(f, "latency     p50 {:.1?}, p90 {:.1?}, p99 {:.1?}", us(0.5), us(0.9), us(0.99))?;
         writeln!(f, "lost        {}", self.lost())?;
-        writeln!(f, "generator   {:.2} of a core", self.mean(|figures| figures.processor))
+        writeln!(f, "generator   {:.2} of a core", self.mean(|figures| figures.cpu_share))
     }
 }

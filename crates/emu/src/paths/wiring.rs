@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use sluice_openflow::PortNo;
 
-use crate::topology::{Place, Topology};
+use crate::topology::{PortRef, Topology};
 
 /// What a port leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    Nowhere,
-    Switch(Place),
+pub(super) enum PortPeer {
+    Unconnected,
+    Switch(PortRef),
     Host,
 }
 
@@ -18,9 +18,9 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Wiring {
     /// By switch and port.
-    ends: Vec<Vec<End>>,
+    peers: Vec<Vec<PortPeer>>,
     /// Where hosts are.
-    hosts: Vec<Place>,
+    hosts: Vec<PortRef>,
     /// How many links each switch is away from each; `usize::MAX` if there is no way.
     distances: Vec<Vec<usize>>,
     /// The greatest of them between switches with hosts.
@@ -29,27 +29,27 @@ pub(super) struct Wiring {
 
 impl Wiring {
     pub(super) fn new(topology: &Topology) -> Self {
-        let mut ends: Vec<_> = topology
+        let mut peers: Vec<_> = topology
             .switches
             .iter()
-            .map(|switch| vec![End::Nowhere; switch.n_ports as usize + 1])
+            .map(|switch| vec![PortPeer::Unconnected; switch.n_ports as usize + 1])
             .collect();
-        let mut put = |at: Place, end| {
-            let port = ends.get_mut(at.switch).and_then(|ports| ports.get_mut(at.port.0 as usize));
+        let mut put = |at: PortRef, end| {
+            let port = peers.get_mut(at.switch).and_then(|ports| ports.get_mut(at.port.0 as usize));
             if let Some(place) = port {
                 *place = end;
             }
         };
         for link in &topology.links {
-            put(link.a, End::Switch(link.b));
-            put(link.b, End::Switch(link.a));
+            put(link.a, PortPeer::Switch(link.b));
+            put(link.b, PortPeer::Switch(link.a));
         }
-        let hosts: Vec<_> = topology.hosts.iter().map(|host| host.at).collect();
+        let hosts: Vec<_> = topology.hosts.iter().map(|host| host.port).collect();
         for &at in &hosts {
-            put(at, End::Host);
+            put(at, PortPeer::Host);
         }
-        let distances: Vec<_> = (0..ends.len()).map(|from| distances(&ends, from)).collect();
-        let mut wiring = Self { ends, hosts, distances, farthest: 0 };
+        let distances: Vec<_> = (0..peers.len()).map(|from| distances(&peers, from)).collect();
+        let mut wiring = Self { peers, hosts, distances, farthest: 0 };
         let at: Vec<_> = wiring.hosts.iter().map(|at| at.switch).collect();
         let pairs = at.iter().flat_map(|&a| at.iter().map(move |&b| (a, b)));
         let ways = pairs.map(|(a, b)| wiring.distance(a, b)).filter(|&way| way != usize::MAX);
@@ -58,18 +58,18 @@ impl Wiring {
     }
 
     /// Where hosts are.
-    pub(super) fn hosts(&self) -> &[Place] {
+    pub(super) fn hosts(&self) -> &[PortRef] {
         &self.hosts
     }
 
     /// What a port leads to.
-    pub(super) fn end(&self, switch: usize, port: PortNo) -> End {
-        let ports = self.ends.get(switch);
-        ports.and_then(|ports| ports.get(port.0 as usize)).copied().unwrap_or(End::Nowhere)
+    pub(super) fn peer(&self, switch: usize, port: PortNo) -> PortPeer {
+        let ports = self.peers.get(switch);
+        ports.and_then(|ports| ports.get(port.0 as usize)).copied().unwrap_or(PortPeer::Unconnected)
     }
 
     /// Switches on the way between the hosts that are farthest apart.
-    pub(super) fn way_len(&self) -> usize {
+    pub(super) fn path_len(&self) -> usize {
         self.farthest + 1
     }
 
@@ -88,16 +88,16 @@ impl Wiring {
     }
 }
 
-fn distances(ends: &[Vec<End>], from: usize) -> Vec<usize> {
-    let mut distances = vec![usize::MAX; ends.len()];
+fn distances(peers: &[Vec<PortPeer>], from: usize) -> Vec<usize> {
+    let mut distances = vec![usize::MAX; peers.len()];
     let mut next = VecDeque::from([(from, 0)]);
     while let Some((at, distance)) = next.pop_front() {
         match distances.get_mut(at) {
             Some(place) if *place == usize::MAX => *place = distance,
             _ => continue,
         }
-        for end in ends.get(at).into_iter().flatten() {
-            if let End::Switch(there) = end {
+        for end in peers.get(at).into_iter().flatten() {
+            if let PortPeer::Switch(there) = end {
                 next.push_back((there.switch, distance + 1));
             }
         }
@@ -112,21 +112,21 @@ mod tests {
     #[test]
     fn cables_have_two_ends_and_the_farthest_hosts_are_found() {
         let wiring = Wiring::new(&Topology::from_text("leafspine,2,3,2").unwrap());
-        assert_eq!((wiring.hosts().len(), wiring.way_len()), (6, 3));
-        for (switch, ports) in wiring.ends.iter().enumerate() {
+        assert_eq!((wiring.hosts().len(), wiring.path_len()), (6, 3));
+        for (switch, ports) in wiring.peers.iter().enumerate() {
             for (port, end) in ports.iter().enumerate() {
-                let here = Place { switch, port: PortNo(u32::try_from(port).unwrap()) };
-                if let End::Switch(there) = *end {
-                    assert_eq!(wiring.end(there.switch, there.port), End::Switch(here));
+                let here = PortRef { switch, port: PortNo(u32::try_from(port).unwrap()) };
+                if let PortPeer::Switch(there) = *end {
+                    assert_eq!(wiring.peer(there.switch, there.port), PortPeer::Switch(here));
                 }
             }
         }
         let far = |a, b| wiring.is_far(a, b);
         assert!(far(0, 2) && far(5, 0) && !far(0, 1) && !far(0, 0) && !far(0, 6));
         let line = Wiring::new(&Topology::from_text("linear,5,2").unwrap());
-        assert_eq!(line.way_len(), 5);
+        assert_eq!(line.path_len(), 5);
         assert!(line.is_far(0, 9) && !line.is_far(0, 7));
         let one = Wiring::new(&Topology::from_text("single,3").unwrap());
-        assert!(one.way_len() == 1 && one.is_far(0, 1));
+        assert!(one.path_len() == 1 && one.is_far(0, 1));
     }
 }

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use sluice_openflow::model::{MatchError, MatchErrorKind};
 use sluice_openflow::{ErrorReason, Field, FieldId, Match, Version};
 
-use super::reasons;
+use super::error_reasons;
 
 /// Places for fields: OpenFlow's own by their numbers, `tcp_flags` in the last.
-const PLACES: usize = 40;
+const FIELD_SLOTS: usize = 40;
 const TCP_FLAGS: u8 = 39;
 
 /// Fields that do not tell one flow from another: marks that change from packet to packet, and what the switch made.
@@ -21,13 +21,13 @@ const NOT_OF_FLOWS: [FieldId; 5] = [
 ];
 
 /// The place of a field by its own header.
-const fn own_place(id: FieldId) -> u8 {
+const fn own_slot(id: FieldId) -> u8 {
     let flags = FieldId::TCP_FLAGS;
     if id.class == flags.class && id.number == flags.number { TCP_FLAGS } else { id.number }
 }
 
 /// The place of `id`, under whichever of its headers; `None` for what the model does not read.
-pub(crate) fn place(id: FieldId) -> Option<u8> {
+pub(crate) fn field_slot(id: FieldId) -> Option<u8> {
     match id.canonical() {
         FieldId::TCP_FLAGS => Some(TCP_FLAGS),
         // A port of the model is a port of the machine, and of backbones it knows nothing.
@@ -39,8 +39,8 @@ pub(crate) fn place(id: FieldId) -> Option<u8> {
 
 /// What a packet says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Fields {
-    values: [u128; PLACES],
+pub(crate) struct PacketFields {
+    values: [u128; FIELD_SLOTS],
     present: u64,
 }
 
@@ -51,12 +51,12 @@ pub(crate) struct FlowKey {
     values: Box<[u128]>,
 }
 
-impl Fields {
-    pub(crate) const NONE: Self = Self { values: [0; PLACES], present: 0 };
+impl PacketFields {
+    pub(crate) const NONE: Self = Self { values: [0; FIELD_SLOTS], present: 0 };
 
     /// Gives the field `id`, by its own header, a value.
     pub(crate) fn set(&mut self, id: FieldId, value: u128) {
-        let place = own_place(id);
+        let place = own_slot(id);
         if let Some(at) = self.values.get_mut(usize::from(place)) {
             *at = value;
             self.present |= 1 << place;
@@ -65,7 +65,7 @@ impl Fields {
 
     /// The value of the field `id`, by its own header, if the packet has it.
     pub(crate) fn get(&self, id: FieldId) -> Option<u128> {
-        let place = own_place(id);
+        let place = own_slot(id);
         let value = self.values.get(usize::from(place)).copied();
         value.filter(|_| self.present & 1 << place != 0)
     }
@@ -79,7 +79,7 @@ impl Fields {
     /// # Cost
     /// Allocates.
     pub(crate) fn flow(&self) -> FlowKey {
-        let not = NOT_OF_FLOWS.iter().fold(0u64, |bits, &id| bits | 1 << own_place(id));
+        let not = NOT_OF_FLOWS.iter().fold(0u64, |bits, &id| bits | 1 << own_slot(id));
         let present = self.present & !not;
         let places = (0u8..).zip(&self.values).filter(|(n, _)| present & 1 << n != 0);
         FlowKey { present, values: places.map(|(_, value)| *value).collect() }
@@ -87,8 +87,8 @@ impl Fields {
 
     /// A number that is the same for all packets of a flow, whichever port they came in at. FNV-1a, 64 bits.
     pub(crate) fn flow_hash(&self) -> u64 {
-        let not = NOT_OF_FLOWS.iter().fold(0u64, |bits, &id| bits | 1 << own_place(id));
-        let present = self.present & !(not | 1 << own_place(FieldId::IN_PORT));
+        let not = NOT_OF_FLOWS.iter().fold(0u64, |bits, &id| bits | 1 << own_slot(id));
+        let present = self.present & !(not | 1 << own_slot(FieldId::IN_PORT));
         let places = (0u8..).zip(&self.values).filter(|(n, _)| present & 1 << n != 0);
         let hash = places
             .flat_map(|(_, value)| value.to_be_bytes())
@@ -102,21 +102,21 @@ impl Fields {
 
 /// Which bits of which fields count, by place, none twice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub(crate) struct Mask {
+pub(crate) struct FieldMask {
     present: u64,
     bits: Arc<[(u8, u128)]>,
 }
 
 /// What a rule matches, in one form for one meaning.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Pattern {
-    pub(crate) mask: Mask,
+pub(crate) struct NormalizedMatch {
+    pub(crate) mask: FieldMask,
     pub(crate) values: Arc<[u128]>,
 }
 
-impl Mask {
+impl FieldMask {
     /// The bits of `fields` that count; false if a field is not there.
-    pub(crate) fn of(&self, fields: &Fields, values: &mut Vec<u128>) -> bool {
+    pub(crate) fn extract(&self, fields: &PacketFields, values: &mut Vec<u128>) -> bool {
         let has_all = fields.present & self.present == self.present;
         if has_all {
             values.clear();
@@ -126,7 +126,7 @@ impl Mask {
     }
 }
 
-impl Pattern {
+impl NormalizedMatch {
     /// The meaning of `matching` in `version`, without the fields in `refused`.
     ///
     /// Before 1.2 a field that lacks what it needs is not looked at. OpenFlow 1.0.0 §3.4.
@@ -140,24 +140,24 @@ impl Pattern {
     ) -> Result<Self, ErrorReason> {
         let mut matching = matching.clone();
         if version < Version::V1_2 {
-            drop_useless(&mut matching);
+            drop_fields_without_prerequisites(&mut matching);
         }
         matching.check().map_err(reason)?;
         let mut bits = Vec::with_capacity(matching.fields.len());
         for oxm in &matching.fields {
-            let field = oxm.field().map(of_this_switch).ok_or(reasons::BAD_FIELD)?;
-            let place = place(field.id).ok_or(reasons::BAD_FIELD)?;
+            let field = oxm.field().map(canonical_field).ok_or(error_reasons::BAD_FIELD)?;
+            let slot = field_slot(field.id).ok_or(error_reasons::BAD_FIELD)?;
             if refused.iter().any(|id| id.same_as(field.id)) {
-                return Err(reasons::BAD_FIELD);
+                return Err(error_reasons::BAD_FIELD);
             }
-            let mask = field.mask.unwrap_or(u128::MAX) & ones(field.id);
+            let mask = field.mask.unwrap_or(u128::MAX) & field_bits(field.id);
             if mask != 0 {
-                bits.push((place, mask, field.value & mask));
+                bits.push((slot, mask, field.value & mask));
             }
         }
         bits.sort_unstable();
         Ok(Self {
-            mask: Mask {
+            mask: FieldMask {
                 present: bits.iter().fold(0, |present, (place, ..)| present | 1 << place),
                 bits: bits.iter().map(|&(place, mask, _)| (place, mask)).collect(),
             },
@@ -171,7 +171,7 @@ impl Pattern {
     }
 
     /// Whether a packet has all that it asks for.
-    pub(crate) fn matches(&self, fields: &Fields) -> bool {
+    pub(crate) fn matches(&self, fields: &PacketFields) -> bool {
         fields.present & self.mask.present == self.mask.present
             && self.iter().all(|(place, mask, value)| fields.at(place) & mask == value)
     }
@@ -199,13 +199,13 @@ impl Pattern {
 }
 
 /// All significant bits of a field.
-pub(crate) fn ones(id: FieldId) -> u128 {
+pub(crate) fn field_bits(id: FieldId) -> u128 {
     let bits = id.row().map_or(128, |row| row.bits);
     1u128.checked_shl(bits.into()).map_or(u128::MAX, |end| end - 1)
 }
 
 /// The type of service, which 1.0 may match with two bits that it does not define, as the field that there is.
-fn of_this_switch(field: &Field) -> Field {
+fn canonical_field(field: &Field) -> Field {
     match field.id {
         FieldId::NW_TOS => Field::new(FieldId::IP_DSCP, field.value >> 2),
         _ => *field,
@@ -214,15 +214,15 @@ fn of_this_switch(field: &Field) -> Field {
 
 fn reason(unfit: MatchError) -> ErrorReason {
     match unfit.why {
-        MatchErrorKind::Duplicate => reasons::DUP_FIELD,
-        MatchErrorKind::MissingPrerequisite(_) => reasons::BAD_PREREQ,
-        MatchErrorKind::MaskNotAllowed => reasons::BAD_MASK,
-        MatchErrorKind::ValueTooLarge => reasons::BAD_VALUE,
+        MatchErrorKind::Duplicate => error_reasons::DUP_FIELD,
+        MatchErrorKind::MissingPrerequisite(_) => error_reasons::BAD_PREREQ,
+        MatchErrorKind::MaskNotAllowed => error_reasons::BAD_MASK,
+        MatchErrorKind::ValueTooLarge => error_reasons::BAD_VALUE,
     }
 }
 
 /// Takes out fields that lack what they need, and then those that needed these.
-fn drop_useless(matching: &mut Match) {
+fn drop_fields_without_prerequisites(matching: &mut Match) {
     loop {
         let whole = matching.clone();
         matching.fields.retain(|oxm| {
@@ -241,11 +241,11 @@ mod tests {
 
     use super::*;
 
-    fn pattern(fields: &[Field]) -> Pattern {
-        Pattern::new(&fields.iter().copied().collect(), Version::V1_3, &[]).unwrap()
+    fn pattern(fields: &[Field]) -> NormalizedMatch {
+        NormalizedMatch::new(&fields.iter().copied().collect(), Version::V1_3, &[]).unwrap()
     }
 
-    fn subnet(byte: u8, prefix: u32) -> Pattern {
+    fn subnet(byte: u8, prefix: u32) -> NormalizedMatch {
         let addr = u128::from(u32::from(Ipv4Addr::new(10, byte, 0, 0)));
         let mask = u128::from(u32::MAX << (32 - prefix));
         let field = Field::new(FieldId::IPV4_DST, addr).masked(mask);
@@ -258,7 +258,10 @@ mod tests {
         assert_eq!(pattern(&[a, b]), pattern(&[b, a]));
         let all = Field::new(FieldId::METADATA, 7).masked(u128::from(u64::MAX));
         assert_eq!(pattern(&[all]), pattern(&[Field::new(FieldId::METADATA, 7)]));
-        assert_eq!(pattern(&[Field::new(FieldId::METADATA, 0).masked(0)]), Pattern::default());
+        assert_eq!(
+            pattern(&[Field::new(FieldId::METADATA, 0).masked(0)]),
+            NormalizedMatch::default()
+        );
     }
 
     #[test]
@@ -269,24 +272,39 @@ mod tests {
         assert!(!narrow.overlaps(&other) && !narrow.covers(&other));
         let by_port = pattern(&[Field::in_port(sluice_openflow::PortNo(1))]);
         assert!(by_port.overlaps(&narrow) && !by_port.covers(&narrow));
-        assert!(Pattern::default().covers(&narrow));
+        assert!(NormalizedMatch::default().covers(&narrow));
     }
 
     #[test]
     fn what_lacks_its_prerequisite_is_refused_and_in_1_0_not_looked_at() {
         let alone: Match = [Field::new(FieldId::TCP_SRC, 80)].into();
-        assert_eq!(Pattern::new(&alone, Version::V1_3, &[]), Err(reasons::BAD_PREREQ));
-        assert_eq!(Pattern::new(&alone, Version::V1_0, &[]), Ok(Pattern::default()));
+        assert_eq!(
+            NormalizedMatch::new(&alone, Version::V1_3, &[]),
+            Err(error_reasons::BAD_PREREQ)
+        );
+        assert_eq!(
+            NormalizedMatch::new(&alone, Version::V1_0, &[]),
+            Ok(NormalizedMatch::default())
+        );
         let chain: Match = [Field::ip_proto(6), Field::new(FieldId::TCP_SRC, 80)].into();
-        assert_eq!(Pattern::new(&chain, Version::V1_0, &[]), Ok(Pattern::default()));
+        assert_eq!(
+            NormalizedMatch::new(&chain, Version::V1_0, &[]),
+            Ok(NormalizedMatch::default())
+        );
     }
 
     #[test]
     fn what_the_model_does_not_read_is_a_bad_field() {
         let register: Match = [Field::new(FieldId::XREG0, 1)].into();
-        assert_eq!(Pattern::new(&register, Version::V1_3, &[]), Err(reasons::BAD_FIELD));
+        assert_eq!(
+            NormalizedMatch::new(&register, Version::V1_3, &[]),
+            Err(error_reasons::BAD_FIELD)
+        );
         let port: Match = [Field::in_port(sluice_openflow::PortNo(1))].into();
         let refused = [FieldId::IN_PORT];
-        assert_eq!(Pattern::new(&port, Version::V1_3, &refused), Err(reasons::BAD_FIELD));
+        assert_eq!(
+            NormalizedMatch::new(&port, Version::V1_3, &refused),
+            Err(error_reasons::BAD_FIELD)
+        );
     }
 }

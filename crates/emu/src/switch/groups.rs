@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use sluice_openflow::model::{
-    Bucket, BucketCounter, BucketId, BucketProp, GroupCapabilities, GroupCommand, GroupDesc,
+    Bucket, BucketId, BucketProp, BucketStats, GroupCapabilities, GroupCommand, GroupDesc,
     GroupFeatures, GroupId, GroupMod, GroupProp, GroupStats, GroupType, GroupTypes,
 };
 use sluice_openflow::{Action, ErrorReason, FlowRemovedReason, PortNo};
 
-use super::check::Stand;
 use super::pipeline::ActionSet;
-use super::ports::Ports;
-use super::{ModelSwitch, Outbox, reasons};
+use super::ports::EmulatedPorts;
+use super::validation::ActionContext;
+use super::{EmulatedSwitch, SwitchOutput, error_reasons};
 
 /// The highest number of a group.
 const GROUP_MAX: u32 = 0xffff_ff00;
@@ -30,7 +30,7 @@ struct Group {
     since: Instant,
     packets: u64,
     bytes: u64,
-    bucket_stats: Vec<BucketCounter>,
+    bucket_stats: Vec<BucketStats>,
 }
 
 /// All groups by number.
@@ -41,26 +41,31 @@ pub(crate) struct Groups {
     buckets_max: usize,
 }
 
-impl ModelSwitch {
+impl EmulatedSwitch {
     pub(super) fn on_group_mod(
         &mut self,
         now: Instant,
         asked: &GroupMod,
-        out: &mut Outbox,
+        out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
         let id = asked.group_id;
         if asked.command == GroupCommand::DELETE {
             for gone in self.groups.delete(id)? {
                 let reason = FlowRemovedReason::GROUP_DELETE;
-                self.remove_where(now, |entry| entry.steps.uses_group(gone), reason, out);
+                self.remove_entries_where(
+                    now,
+                    |entry| entry.instruction_set.uses_group(gone),
+                    reason,
+                    out,
+                );
             }
             return Ok(());
         }
         if id.0 > GROUP_MAX {
-            return Err(reasons::INVALID_GROUP);
+            return Err(error_reasons::INVALID_GROUP);
         }
         for bucket in &asked.buckets {
-            self.check_actions(&bucket.actions, Stand::Bucket)?;
+            self.check_actions(&bucket.actions, ActionContext::Bucket)?;
         }
         self.groups.change(now, asked)
     }
@@ -77,10 +82,10 @@ impl Groups {
         let mut kind = asked.group_type;
         let mut properties = asked.properties.clone();
         let buckets = match (asked.command, old) {
-            (GroupCommand::ADD, Some(_)) => return Err(reasons::GROUP_EXISTS),
+            (GroupCommand::ADD, Some(_)) => return Err(error_reasons::GROUP_EXISTS),
             (GroupCommand::ADD | GroupCommand::ADD_OR_MOD, None) => {
                 if self.by_id.len() >= self.limit {
-                    return Err(reasons::OUT_OF_GROUPS);
+                    return Err(error_reasons::OUT_OF_GROUPS);
                 }
                 asked.buckets.clone()
             }
@@ -97,15 +102,17 @@ impl Groups {
             (
                 GroupCommand::MODIFY | GroupCommand::INSERT_BUCKET | GroupCommand::REMOVE_BUCKET,
                 None,
-            ) => return Err(reasons::UNKNOWN_GROUP),
-            _ => return Err(reasons::BAD_GROUP_COMMAND),
+            ) => return Err(error_reasons::UNKNOWN_GROUP),
+            _ => return Err(error_reasons::BAD_GROUP_COMMAND),
         };
         self.check(asked.group_id, kind, &buckets)?;
-        let actions =
-            buckets.iter().map(|it| ActionSet::of(&it.actions).into_actions().into()).collect();
+        let actions = buckets
+            .iter()
+            .map(|it| ActionSet::from_actions(&it.actions).into_actions().into())
+            .collect();
         let (since, packets, bytes) =
             old.map_or((now, 0, 0), |old| (old.since, old.packets, old.bytes));
-        let bucket_stats = vec![BucketCounter::default(); buckets.len()];
+        let bucket_stats = vec![BucketStats::default(); buckets.len()];
         let group =
             Group { kind, buckets, actions, properties, since, packets, bytes, bucket_stats };
         self.by_id.insert(asked.group_id, group);
@@ -114,19 +121,19 @@ impl Groups {
 
     fn check(&self, id: GroupId, kind: GroupType, buckets: &[Bucket]) -> Result<(), ErrorReason> {
         if buckets.len() > self.buckets_max {
-            return Err(reasons::OUT_OF_BUCKETS);
+            return Err(error_reasons::OUT_OF_BUCKETS);
         }
         match kind {
-            GroupType::INDIRECT if buckets.len() != 1 => return Err(reasons::INVALID_GROUP),
-            GroupType::FF if !buckets.iter().all(watches) => return Err(reasons::BAD_WATCH),
+            GroupType::INDIRECT if buckets.len() != 1 => return Err(error_reasons::INVALID_GROUP),
+            GroupType::FF if !buckets.iter().all(watches) => return Err(error_reasons::BAD_WATCH),
             GroupType::ALL | GroupType::SELECT | GroupType::INDIRECT | GroupType::FF => {}
-            _ => return Err(reasons::BAD_GROUP_TYPE),
+            _ => return Err(error_reasons::BAD_GROUP_TYPE),
         }
         let mut next: Vec<GroupId> = buckets.iter().flat_map(sends_to).collect();
         let mut seen = next.clone();
         while let Some(group) = next.pop() {
             if group == id {
-                return Err(reasons::GROUP_LOOP);
+                return Err(error_reasons::GROUP_LOOP);
             }
             let further = self.by_id.get(&group).map_or(&[][..], |group| &group.buckets);
             for group in further.iter().flat_map(sends_to) {
@@ -145,11 +152,11 @@ impl Groups {
             return Ok(std::mem::take(&mut self.by_id).into_keys().collect());
         }
         if id.0 > GROUP_MAX {
-            return Err(reasons::INVALID_GROUP);
+            return Err(error_reasons::INVALID_GROUP);
         }
         let buckets = self.by_id.values().flat_map(|group| &group.buckets);
         if buckets.flat_map(sends_to).any(|group| group == id) {
-            return Err(reasons::CHAINED_GROUP);
+            return Err(error_reasons::CHAINED_GROUP);
         }
         Ok(self.by_id.remove(&id).map(|_| id).into_iter().collect())
     }
@@ -160,7 +167,7 @@ impl Groups {
         id: GroupId,
         len: u64,
         hash: u64,
-        ports: &Ports,
+        ports: &EmulatedPorts,
     ) -> Vec<Arc<[Action]>> {
         let Some(group) = self.by_id.get(&id) else { return vec![] };
         let chosen: Vec<usize> = match group.kind {
@@ -184,7 +191,7 @@ impl Groups {
     }
 
     /// The bucket of a flow, among those that are live, by weight.
-    fn select(&self, group: &Group, hash: u64, ports: &Ports) -> Option<usize> {
+    fn select(&self, group: &Group, hash: u64, ports: &EmulatedPorts) -> Option<usize> {
         let is_weighted = group.buckets.iter().any(|it| weight(it) > 0);
         let weights: Vec<(usize, u64)> = (0..)
             .zip(&group.buckets)
@@ -203,7 +210,7 @@ impl Groups {
     }
 
     /// Whether what a bucket watches is live. §6.6.
-    fn is_live(&self, bucket: &Bucket, ports: &Ports, depth: u8) -> bool {
+    fn is_live(&self, bucket: &Bucket, ports: &EmulatedPorts, depth: u8) -> bool {
         depth < WATCH_DEPTH_MAX
             && bucket.properties.iter().any(|it| match it {
                 BucketProp::WatchPort { watch } => ports.is_up(*watch),
@@ -280,12 +287,12 @@ impl Groups {
 fn inserted(old: &[Bucket], asked: &GroupMod) -> Result<Vec<Bucket>, ErrorReason> {
     let is_old = |it: &Bucket| old.iter().any(|other| other.bucket_id == it.bucket_id);
     if asked.buckets.iter().any(is_old) {
-        return Err(reasons::BUCKET_EXISTS);
+        return Err(error_reasons::BUCKET_EXISTS);
     }
     let at = match asked.command_bucket_id {
         BucketId::FIRST => 0,
         BucketId::LAST => old.len(),
-        id => 1 + place(old, id).ok_or(reasons::UNKNOWN_BUCKET)?,
+        id => 1 + place(old, id).ok_or(error_reasons::UNKNOWN_BUCKET)?,
     };
     let (before, behind) = old.split_at_checked(at).unwrap_or((old, &[]));
     Ok([before, &asked.buckets, behind].concat())
@@ -300,7 +307,7 @@ fn removed(old: &[Bucket], id: BucketId) -> Result<Vec<Bucket>, ErrorReason> {
         id => place(old, id),
     };
     let mut left = old.to_vec();
-    left.remove(at.ok_or(reasons::UNKNOWN_BUCKET)?);
+    left.remove(at.ok_or(error_reasons::UNKNOWN_BUCKET)?);
     Ok(left)
 }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use sluice_openflow::model::{
-    Band, BandStats, BandTypes, MeterCapabilities, MeterCommand, MeterDesc, MeterFeatureFlags,
-    MeterFeatures, MeterFlags, MeterId, MeterMod, MeterStats,
+    BandTypes, MeterBand, MeterBandStats, MeterCapabilities, MeterCommand, MeterDesc,
+    MeterFeatureFlags, MeterFeatures, MeterFlags, MeterId, MeterMod, MeterStats,
 };
 use sluice_openflow::{ErrorReason, FlowRemovedReason, Version};
 
-use super::{ModelSwitch, Outbox, reasons};
+use super::{EmulatedSwitch, SwitchOutput, error_reasons};
 
 /// The highest number of a meter of flows.
 const METER_MAX: u32 = 0xffff_0000;
@@ -21,7 +21,7 @@ const NANOS: u128 = 1_000_000_000;
 
 /// What a meter makes of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum MeterResult {
     Pass,
     Drop,
     /// It goes on with so much more drop precedence.
@@ -30,7 +30,7 @@ pub(crate) enum Verdict {
 
 /// The tokens of one band, in billionths of a packet or of a bit.
 #[derive(Debug, Clone, Copy)]
-struct Tokens {
+struct TokenBucket {
     left: u128,
     full: u128,
     /// Per nanosecond: hence the billionths.
@@ -40,13 +40,13 @@ struct Tokens {
 #[derive(Debug)]
 struct Meter {
     flags: MeterFlags,
-    bands: Vec<Band>,
-    tokens: Vec<Tokens>,
+    bands: Vec<MeterBand>,
+    tokens: Vec<TokenBucket>,
     filled: Instant,
     since: Instant,
     packets: u64,
     bytes: u64,
-    band_stats: Vec<BandStats>,
+    band_stats: Vec<MeterBandStats>,
 }
 
 /// All meters by number.
@@ -56,19 +56,24 @@ pub(crate) struct Meters {
     limit: u32,
 }
 
-impl ModelSwitch {
+impl EmulatedSwitch {
     pub(super) fn on_meter_mod(
         &mut self,
         now: Instant,
         asked: &MeterMod,
-        out: &mut Outbox,
+        out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
         if asked.command != MeterCommand::DELETE {
             return self.meters.change(now, asked);
         }
         for gone in self.meters.delete(asked.meter_id) {
             let reason = FlowRemovedReason::METER_DELETE;
-            self.remove_where(now, |entry| entry.steps.uses_meter(gone), reason, out);
+            self.remove_entries_where(
+                now,
+                |entry| entry.instruction_set.uses_meter(gone),
+                reason,
+                out,
+            );
         }
         Ok(())
     }
@@ -85,29 +90,29 @@ impl Meters {
         match (asked.command, old) {
             (MeterCommand::ADD, None) => {
                 if (id == 0 || id > METER_MAX) && asked.meter_id != MeterId::CONTROLLER {
-                    return Err(reasons::INVALID_METER);
+                    return Err(error_reasons::INVALID_METER);
                 }
                 if self.by_id.len() >= usize::try_from(self.limit).unwrap_or(usize::MAX) {
-                    return Err(reasons::OUT_OF_METERS);
+                    return Err(error_reasons::OUT_OF_METERS);
                 }
             }
-            (MeterCommand::ADD, Some(_)) => return Err(reasons::METER_EXISTS),
+            (MeterCommand::ADD, Some(_)) => return Err(error_reasons::METER_EXISTS),
             (MeterCommand::MODIFY, Some(_)) => {}
-            (MeterCommand::MODIFY, None) => return Err(reasons::UNKNOWN_METER),
-            _ => return Err(reasons::BAD_METER_COMMAND),
+            (MeterCommand::MODIFY, None) => return Err(error_reasons::UNKNOWN_METER),
+            _ => return Err(error_reasons::BAD_METER_COMMAND),
         }
         check(asked)?;
         let (since, packets, bytes) =
             old.map_or((now, 0, 0), |old| (old.since, old.packets, old.bytes));
         let meter = Meter {
             flags: asked.flags,
-            tokens: asked.bands.iter().map(|band| Tokens::of(band, asked.flags)).collect(),
+            tokens: asked.bands.iter().map(|band| TokenBucket::of(band, asked.flags)).collect(),
             bands: asked.bands.clone(),
             filled: now,
             since,
             packets,
             bytes,
-            band_stats: vec![BandStats::default(); asked.bands.len()],
+            band_stats: vec![MeterBandStats::default(); asked.bands.len()],
         };
         self.by_id.insert(id, meter);
         Ok(())
@@ -122,8 +127,8 @@ impl Meters {
     }
 
     /// Counts a packet of `len` bytes. A meter that is not there lets everything pass.
-    pub(crate) fn pass(&mut self, now: Instant, id: u32, len: usize) -> Verdict {
-        let Some(meter) = self.by_id.get_mut(&id) else { return Verdict::Pass };
+    pub(crate) fn pass(&mut self, now: Instant, id: u32, len: usize) -> MeterResult {
+        let Some(meter) = self.by_id.get_mut(&id) else { return MeterResult::Pass };
         let bytes = u64::try_from(len).unwrap_or_default();
         meter.packets += 1;
         meter.bytes += bytes;
@@ -139,14 +144,14 @@ impl Meters {
                 over = over.max(Some((rate, n)));
             }
         }
-        let Some((_, n)) = over else { return Verdict::Pass };
+        let Some((_, n)) = over else { return MeterResult::Pass };
         if let Some(stats) = meter.band_stats.get_mut(n) {
             stats.packet_band_count += 1;
             stats.byte_band_count += bytes;
         }
         match meter.bands.get(n) {
-            Some(Band::DscpRemark { prec_level, .. }) => Verdict::Remark(*prec_level),
-            _ => Verdict::Drop,
+            Some(MeterBand::DscpRemark { prec_level, .. }) => MeterResult::Remark(*prec_level),
+            _ => MeterResult::Drop,
         }
     }
 
@@ -217,14 +222,14 @@ impl Meters {
     }
 }
 
-impl Tokens {
+impl TokenBucket {
     /// A full bucket: of the burst, or of what comes in a second.
-    fn of(band: &Band, flags: MeterFlags) -> Self {
+    fn of(band: &MeterBand, flags: MeterFlags) -> Self {
         let (rate, burst) = match *band {
-            Band::Drop { rate, burst_size }
-            | Band::DscpRemark { rate, burst_size, .. }
-            | Band::Experimenter { rate, burst_size, .. } => (rate, burst_size),
-            Band::Other { .. } => (0, 0),
+            MeterBand::Drop { rate, burst_size }
+            | MeterBand::DscpRemark { rate, burst_size, .. }
+            | MeterBand::Experimenter { rate, burst_size, .. } => (rate, burst_size),
+            MeterBand::Other { .. } => (0, 0),
         };
         let unit: u128 = if flags.contains(MeterFlags::PKTPS) { 1 } else { 1000 };
         let is_burst_said = flags.contains(MeterFlags::BURST) && burst > 0;
@@ -241,9 +246,9 @@ impl Tokens {
     }
 }
 
-fn rate(band: &Band) -> u32 {
+fn rate(band: &MeterBand) -> u32 {
     match *band {
-        Band::Drop { rate, .. } | Band::DscpRemark { rate, .. } => rate,
+        MeterBand::Drop { rate, .. } | MeterBand::DscpRemark { rate, .. } => rate,
         _ => 0,
     }
 }
@@ -251,17 +256,19 @@ fn rate(band: &Band) -> u32 {
 fn check(asked: &MeterMod) -> Result<(), ErrorReason> {
     let both = MeterFlags::KBPS | MeterFlags::PKTPS;
     if asked.flags.contains(both) || asked.flags.0 > 0xf {
-        return Err(reasons::BAD_METER_FLAGS);
+        return Err(error_reasons::BAD_METER_FLAGS);
     }
     if asked.bands.len() > usize::from(BANDS_MAX) {
-        return Err(reasons::OUT_OF_BANDS);
+        return Err(error_reasons::OUT_OF_BANDS);
     }
     asked.bands.iter().try_for_each(|band| match band {
-        Band::Drop { rate: 0, .. } | Band::DscpRemark { rate: 0, .. } => Err(reasons::BAD_RATE),
-        Band::DscpRemark { prec_level, .. } if !(1..=COLORS).contains(prec_level) => {
-            Err(reasons::BAD_BAND_VALUE)
+        MeterBand::Drop { rate: 0, .. } | MeterBand::DscpRemark { rate: 0, .. } => {
+            Err(error_reasons::BAD_RATE)
         }
-        Band::Drop { .. } | Band::DscpRemark { .. } => Ok(()),
-        _ => Err(reasons::BAD_BAND),
+        MeterBand::DscpRemark { prec_level, .. } if !(1..=COLORS).contains(prec_level) => {
+            Err(error_reasons::BAD_BAND_VALUE)
+        }
+        MeterBand::Drop { .. } | MeterBand::DscpRemark { .. } => Ok(()),
+        _ => Err(error_reasons::BAD_BAND),
     })
 }

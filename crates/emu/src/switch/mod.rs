@@ -1,7 +1,7 @@
 //! A switch of OpenFlow 1.0 to 1.5 as a state machine: bytes and frames in, bytes and frames out.
 //!
-//! [`ModelSwitch`] is told what happens, with the time: the control connection comes and goes, bytes arrive on it,
-//! a frame arrives at a port, time passes. What it has to say stands in an [`Outbox`] afterwards. It owns no socket,
+//! [`EmulatedSwitch`] is told what happens, with the time: the control connection comes and goes, bytes arrive on it,
+//! a frame arrives at a port, time passes. What it has to say stands in an [`SwitchOutput`] afterwards. It owns no socket,
 //! no clock and no thread, and two that are told the same say the same.
 //!
 //! What it does is in files by subject: `control` reads the controller's messages, `flows` changes the tables,
@@ -14,53 +14,53 @@
 //! rules when the connection is lost, and what meets none of them is dropped then (§6.3.2, fail secure). It does not
 //! probe its controller: who owns the connection says when it is gone.
 
-mod abilities;
-mod answers;
-mod buffer;
-mod check;
-mod control;
-mod counts;
+mod async_filter;
+mod config;
+mod counters;
+mod error_reasons;
 mod fields;
-mod flows;
+mod flow_mod;
+mod flow_table;
 mod groups;
 mod lookup;
 mod meters;
-mod news;
+mod multipart;
 mod packet;
+mod packet_buffer;
+mod packet_in;
 mod pipeline;
-mod plan;
 mod ports;
-mod reasons;
-mod table;
-mod upward;
+mod session;
+mod table_features;
+mod validation;
 
 use std::time::Instant;
 
 use sluice_openflow::{Encoder, FieldId, PortNo, Version};
 use sluice_proto::SessionError;
 
-use buffer::Buffer;
-use control::Session;
+use flow_table::FlowTable;
 use groups::Groups;
 use meters::Meters;
-use packet::Packet;
-use ports::Ports;
-use table::Table;
+use packet::PacketInPipeline;
+use packet_buffer::PacketBuffer;
+use ports::EmulatedPorts;
+use session::ControlSession;
 
-pub use counts::{Counts, Drops};
-pub use plan::{Plan, PortPlan};
-pub use table::Entry;
+pub use config::{EmulatedPortConfig, EmulatedSwitchConfig};
+pub use counters::{DropCounters, SwitchCounters};
+pub use flow_table::FlowEntry;
 
 /// What a switch has to say, in buffers that are used again.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Outbox {
+pub struct SwitchOutput {
     /// Bytes to the controller.
     pub control: Vec<u8>,
     /// Frames, and the ports that they leave.
     pub frames: Vec<(PortNo, Vec<u8>)>,
 }
 
-impl Outbox {
+impl SwitchOutput {
     /// Empties it.
     pub fn clear(&mut self) {
         self.control.clear();
@@ -77,127 +77,139 @@ impl Outbox {
 ///    └──────────────────────── disconnect ─────────────────────────┘
 /// ```
 ///
-/// Only when the controller knows who it is, it sends up frames and news. An `Err` of [`on_control`](Self::on_control)
+/// Only when the controller knows who it is, it sends up frames and news. An `Err` of [`on_control_bytes`](Self::on_control_bytes)
 /// is the reason to close the connection; what the outbox holds is still to be sent, then comes
-/// [`disconnect`](Self::disconnect).
+/// [`on_disconnected`](Self::on_disconnected).
 #[derive(Debug)]
-pub struct ModelSwitch {
-    plan: Plan,
-    session: Session,
-    ports: Ports,
-    tables: Vec<Table>,
+pub struct EmulatedSwitch {
+    config: EmulatedSwitchConfig,
+    session: ControlSession,
+    ports: EmulatedPorts,
+    tables: Vec<FlowTable>,
     groups: Groups,
     meters: Meters,
-    buffer: Buffer,
+    buffer: PacketBuffer,
     /// Bytes of what it said that wait to be sent.
-    untaken: usize,
-    counts: Counts,
+    tx_backlog: usize,
+    counters: SwitchCounters,
 }
 
-impl ModelSwitch {
+impl EmulatedSwitch {
     /// A switch with empty tables, all ports up, and nobody to talk to.
-    pub fn new(plan: Plan) -> Self {
-        let n_tables = plan.tables.clamp(1, TABLES_MAX);
+    pub fn new(config: EmulatedSwitchConfig) -> Self {
+        let n_tables = config.n_tables.clamp(1, TABLES_MAX);
         Self {
-            session: Session::new(&plan),
-            ports: Ports::new(&plan.ports),
-            tables: (0..n_tables).map(|_| Table::default()).collect(),
-            groups: Groups::new(plan.groups_max, plan.buckets_max),
-            meters: Meters::new(plan.meters_max),
-            buffer: Buffer::new(plan.buffers, plan.buffer_timeout),
-            untaken: 0,
-            counts: Counts::default(),
-            plan,
+            session: ControlSession::new(&config),
+            ports: EmulatedPorts::new(&config.ports),
+            tables: (0..n_tables).map(|_| FlowTable::default()).collect(),
+            groups: Groups::new(config.groups_max, config.buckets_max),
+            meters: Meters::new(config.meters_max),
+            buffer: PacketBuffer::new(config.n_buffers, config.buffer_timeout),
+            tx_backlog: 0,
+            counters: SwitchCounters::default(),
+            config,
         }
     }
 
     /// So many bytes of what it said, beside those in the outbox, wait to be sent.
-    pub fn set_untaken(&mut self, bytes: usize) {
-        self.untaken = bytes;
+    pub fn set_tx_backlog(&mut self, bytes: usize) {
+        self.tx_backlog = bytes;
     }
 
-    /// It does not match these fields from now on, as with other firmware: [`Plan::refused_fields`]. Its rules stay.
-    pub fn set_refused_fields(&mut self, fields: Vec<FieldId>) {
-        self.plan.refused_fields = fields;
+    /// It does not match these fields from now on, as with other firmware: [`EmulatedSwitchConfig::unsupported_fields`]. Its rules stay.
+    pub fn set_unsupported_fields(&mut self, fields: Vec<FieldId>) {
+        self.config.unsupported_fields = fields;
     }
 
     /// The control connection is there.
-    pub fn connect(&mut self, now: Instant, out: &mut Outbox) {
-        self.ports.start(now);
-        self.session = Session::new(&self.plan);
-        self.session.open(&mut out.control);
+    pub fn on_connected(&mut self, now: Instant, out: &mut SwitchOutput) {
+        self.ports.note_start(now);
+        self.session = ControlSession::new(&self.config);
+        self.session.send_hello(&mut out.control);
     }
 
     /// The control connection is gone. Tables, groups and meters stay; packets that wait for an answer are given up.
-    pub fn disconnect(&mut self, now: Instant) {
-        self.ports.start(now);
-        self.session.close(&self.plan);
-        self.counts.drops.gave_up += self.buffer.clear();
+    pub fn on_disconnected(&mut self, now: Instant) {
+        self.ports.note_start(now);
+        self.session.reset(&self.config);
+        self.counters.drops.buffer_timeout += self.buffer.clear();
     }
 
     /// Bytes came from the controller: whole messages, parts of them, or both.
     ///
     /// # Errors
     /// The reason to close the connection. What is wrong in a message is no such reason: it gets an `ERROR`.
-    pub fn on_control(
+    pub fn on_control_bytes(
         &mut self,
         now: Instant,
         bytes: &[u8],
-        out: &mut Outbox,
+        out: &mut SwitchOutput,
     ) -> Result<(), SessionError> {
-        self.hear(now, bytes, out)
+        self.process_bytes(now, bytes, out)
     }
 
     /// A frame came in at `in_port`.
-    pub fn on_frame(&mut self, now: Instant, in_port: PortNo, frame: &[u8], out: &mut Outbox) {
+    pub fn on_frame(
+        &mut self,
+        now: Instant,
+        in_port: PortNo,
+        frame: &[u8],
+        out: &mut SwitchOutput,
+    ) {
         if !self.ports.receive(in_port, frame.len()) {
-            self.counts.drops.port += 1;
+            self.counters.drops.blocked_port += 1;
             return;
         }
-        match Packet::new(in_port, frame.to_vec()) {
-            Some(mut packet) => self.through_tables(now, &mut packet, out),
-            None => self.counts.drops.runt += 1,
+        match PacketInPipeline::new(in_port, frame.to_vec()) {
+            Some(mut packet) => self.run_pipeline(now, &mut packet, out),
+            None => self.counters.drops.runt += 1,
         }
     }
 
     /// Time passed: rules and waiting packets whose time is over go.
-    pub fn on_time(&mut self, now: Instant, out: &mut Outbox) {
-        self.expire_rules(now, out);
-        self.counts.drops.gave_up += self.buffer.expire(now);
+    pub fn tick(&mut self, now: Instant, out: &mut SwitchOutput) {
+        self.expire_entries(now, out);
+        self.counters.drops.buffer_timeout += self.buffer.expire(now);
     }
 
-    /// When [`on_time`](Self::on_time) may have something to do; there may be nothing to do after all.
+    /// When [`tick`](Self::tick) may have something to do; there may be nothing to do after all.
     pub fn deadline(&self) -> Option<Instant> {
-        let rules = self.tables.iter().filter_map(Table::deadline);
+        let rules = self.tables.iter().filter_map(FlowTable::deadline);
         rules.chain(self.buffer.deadline()).min()
     }
 
     /// The link at `port` came up or went down; the controller is told.
-    pub fn set_port(&mut self, now: Instant, port: PortNo, is_up: bool, out: &mut Outbox) {
-        self.ports.start(now);
+    pub fn set_link_state(
+        &mut self,
+        now: Instant,
+        port: PortNo,
+        is_up: bool,
+        out: &mut SwitchOutput,
+    ) {
+        self.ports.note_start(now);
         if self.ports.set_link(port, is_up) {
-            self.tell_port(port, out);
+            self.send_port_status(port, out);
         }
     }
 
     /// A way to write to the controller.
-    fn out<'t>(&'t mut self, out: &'t mut Outbox) -> Encoder<'t> {
-        self.session.out(&mut out.control)
+    fn encoder<'t>(&'t mut self, out: &'t mut SwitchOutput) -> Encoder<'t> {
+        self.session.encoder(&mut out.control)
     }
 
     /// What it is.
-    pub fn plan(&self) -> &Plan {
-        &self.plan
+    pub fn config(&self) -> &EmulatedSwitchConfig {
+        &self.config
     }
 
     /// Whether the controller knows who it is.
-    pub fn is_known(&self) -> bool {
-        self.session.is_known()
+    pub fn is_connected(&self) -> bool {
+        self.session.is_connected()
     }
 
     /// The version that both ends agreed on.
     pub fn version(&self) -> Option<Version> {
-        self.session.agreed()
+        self.session.negotiated_version()
     }
 
     /// Whether frames can leave by `port`.
@@ -206,33 +218,33 @@ impl ModelSwitch {
     }
 
     /// The rules of a table, in no order that means something.
-    pub fn entries(&self, table_id: u8) -> impl Iterator<Item = &Entry> {
-        self.tables.get(usize::from(table_id)).into_iter().flat_map(Table::iter)
+    pub fn flow_entries(&self, table_id: u8) -> impl Iterator<Item = &FlowEntry> {
+        self.tables.get(usize::from(table_id)).into_iter().flat_map(FlowTable::iter)
     }
 
     /// Rules in all tables.
-    pub fn n_entries(&self) -> usize {
-        self.tables.iter().map(Table::len).sum()
+    pub fn flow_entry_count(&self) -> usize {
+        self.tables.iter().map(FlowTable::len).sum()
     }
 
     /// Groups that there are.
-    pub fn n_groups(&self) -> usize {
+    pub fn group_count(&self) -> usize {
         self.groups.len()
     }
 
     /// Meters that there are.
-    pub fn n_meters(&self) -> usize {
+    pub fn meter_count(&self) -> usize {
         self.meters.len()
     }
 
     /// Packets that wait for an answer of the controller.
-    pub fn buffered(&self) -> usize {
+    pub fn buffered_packets(&self) -> usize {
         self.buffer.len()
     }
 
     /// What happened so far.
-    pub fn counts(&self) -> &Counts {
-        &self.counts
+    pub fn counters(&self) -> &SwitchCounters {
+        &self.counters
     }
 }
 

@@ -3,7 +3,7 @@
 use etherparse::{IpNumber, LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket};
 use sluice_openflow::{Field, FieldId, PortNo};
 
-use super::fields::Fields;
+use super::fields::PacketFields;
 
 /// Bytes of two addresses and the type.
 const ETHERNET_LEN: usize = 14;
@@ -17,7 +17,7 @@ const TTL_DEFAULT: u8 = 64;
 
 /// What is above Ethernet, tags and labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Net {
+enum NetworkHeader {
     Ipv4,
     Ipv6,
     Arp,
@@ -25,7 +25,7 @@ enum Net {
 
 /// What is above IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Transport {
+enum TransportHeader {
     Tcp,
     Udp,
     Sctp,
@@ -35,20 +35,20 @@ enum Transport {
 
 /// Where the headers of a frame start.
 #[derive(Debug, Clone, Copy, Default)]
-struct Layout {
+struct HeaderLayout {
     is_tagged: bool,
     /// The type of what is above all tags.
     ethertype: usize,
     mpls: Option<usize>,
-    net: Option<(Net, usize)>,
+    net: Option<(NetworkHeader, usize)>,
     /// Above IP and its extension headers.
     protocol: Option<u8>,
-    transport: Option<(Transport, usize)>,
+    transport: Option<(TransportHeader, usize)>,
 }
 
 /// Where the bits of a field lie.
 #[derive(Debug, Clone, Copy)]
-struct Location {
+struct FieldLocation {
     at: usize,
     bytes: usize,
     /// Bits below it in the last byte.
@@ -58,7 +58,7 @@ struct Location {
 
 /// The time to live in the outermost header that has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ttl {
+pub(crate) enum TtlHeader {
     /// Of the outermost label.
     Mpls,
     /// Of IPv4 or IPv6.
@@ -67,24 +67,24 @@ pub(crate) enum Ttl {
 
 /// One frame on its way through a switch.
 #[derive(Debug, Clone)]
-pub(crate) struct Packet {
+pub(crate) struct PacketInPipeline {
     /// The whole frame.
     pub(crate) bytes: Vec<u8>,
     /// Where it came in.
     pub(crate) in_port: PortNo,
     /// What it says, metadata included.
-    pub(crate) fields: Fields,
+    pub(crate) fields: PacketFields,
     /// Frames and messages that became of it.
     pub(crate) sent: u32,
     /// Copies that groups made of it.
     pub(crate) copies: u32,
-    layout: Layout,
+    layout: HeaderLayout,
 }
 
-impl Packet {
+impl PacketInPipeline {
     /// Reads a frame that came in at `in_port`; `None` for one without a whole Ethernet header.
     pub(crate) fn new(in_port: PortNo, bytes: Vec<u8>) -> Option<Self> {
-        let (fields, layout) = (Fields::NONE, Layout::default());
+        let (fields, layout) = (PacketFields::NONE, HeaderLayout::default());
         let mut packet = Self { bytes, in_port, fields, sent: 0, copies: 0, layout };
         packet.fields.set(FieldId::IN_PORT, in_port.0.into());
         packet.fields.set(FieldId::METADATA, 0);
@@ -96,11 +96,11 @@ impl Packet {
     /// Reads the bytes again; what is not in them stays.
     fn read(&mut self) -> Option<()> {
         let beside = [FieldId::IN_PORT, FieldId::METADATA, FieldId::TUNNEL_ID];
-        let mut fields = Fields::NONE;
+        let mut fields = PacketFields::NONE;
         for id in beside {
             fields.set(id, self.fields.get(id).unwrap_or_default());
         }
-        self.layout = Layout::of(&self.bytes)?;
+        self.layout = HeaderLayout::of(&self.bytes)?;
         fields.set(FieldId::ETH_TYPE, self.ethertype());
         fields.set(FieldId::VLAN_VID, 0);
         for &id in IN_FRAMES {
@@ -119,18 +119,18 @@ impl Packet {
     fn ethertype(&self) -> u128 {
         let at = self.layout.ethertype;
         let ethertype =
-            self.load(Location { at, bytes: 2, shift: 0, bits: 16 }).unwrap_or_default();
+            self.load(FieldLocation { at, bytes: 2, shift: 0, bits: 16 }).unwrap_or_default();
         if ethertype < 0x600 { NO_ETHERTYPE } else { ethertype }
     }
 
-    fn load(&self, it: Location) -> Option<u128> {
+    fn load(&self, it: FieldLocation) -> Option<u128> {
         let bytes = self.bytes.get(it.at..it.at + it.bytes)?;
         let whole = bytes.iter().fold(0u128, |whole, &byte| whole << 8 | u128::from(byte));
         Some(whole >> it.shift & low_bits(it.bits))
     }
 
     /// Writes `value` over bits of the frame, and mends the checksums.
-    fn store(&mut self, it: Location, value: u128) {
+    fn store(&mut self, it: FieldLocation, value: u128) {
         let Some(bytes) = self.bytes.get(it.at..it.at + it.bytes) else { return };
         let whole = bytes.iter().fold(0u128, |whole, &byte| whole << 8 | u128::from(byte));
         let bits = low_bits(it.bits) << it.shift;
@@ -153,7 +153,8 @@ impl Packet {
 
     /// Adds `delta` to what the checksum at `at` was made of.
     fn mend(&mut self, at: usize, delta: u64) {
-        let is_udp = matches!(self.layout.transport, Some((Transport::Udp, udp)) if udp + 6 == at);
+        let is_udp =
+            matches!(self.layout.transport, Some((TransportHeader::Udp, udp)) if udp + 6 == at);
         let Some(place) = self.bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) else {
             return;
         };
@@ -189,23 +190,23 @@ impl Packet {
         }
     }
 
-    fn ttl_at(&self, ttl: Ttl) -> Option<Location> {
+    fn ttl_at(&self, ttl: TtlHeader) -> Option<FieldLocation> {
         let at = match (ttl, self.layout) {
-            (Ttl::Mpls, Layout { mpls: Some(at), .. }) => at + 3,
-            (Ttl::Ip, Layout { net: Some((Net::Ipv4, at)), .. }) => at + 8,
-            (Ttl::Ip, Layout { net: Some((Net::Ipv6, at)), .. }) => at + 7,
+            (TtlHeader::Mpls, HeaderLayout { mpls: Some(at), .. }) => at + 3,
+            (TtlHeader::Ip, HeaderLayout { net: Some((NetworkHeader::Ipv4, at)), .. }) => at + 8,
+            (TtlHeader::Ip, HeaderLayout { net: Some((NetworkHeader::Ipv6, at)), .. }) => at + 7,
             _ => return None,
         };
-        Some(Location { at, bytes: 1, shift: 0, bits: 8 })
+        Some(FieldLocation { at, bytes: 1, shift: 0, bits: 8 })
     }
 
     /// Hops that it has left, if it has such a header.
-    pub(crate) fn ttl(&self, ttl: Ttl) -> Option<u8> {
+    pub(crate) fn ttl(&self, ttl: TtlHeader) -> Option<u8> {
         u8::try_from(self.ttl_at(ttl).and_then(|at| self.load(at))?).ok()
     }
 
     /// Sets the hops that it has left, if it has such a header.
-    pub(crate) fn set_ttl(&mut self, ttl: Ttl, hops: u8) {
+    pub(crate) fn set_ttl(&mut self, ttl: TtlHeader, hops: u8) {
         if let Some(at) = self.ttl_at(ttl) {
             self.store(at, hops.into());
         }
@@ -241,7 +242,7 @@ impl Packet {
         let below = self.layout.mpls.and_then(|at| self.bytes.get(at..)?.first_chunk().copied());
         let label = match below {
             Some([a, b, c, ttl]) => [a, b, c & !1, ttl],
-            None => [0, 0, 1, self.ttl(Ttl::Ip).unwrap_or(TTL_DEFAULT)],
+            None => [0, 0, 1, self.ttl(TtlHeader::Ip).unwrap_or(TTL_DEFAULT)],
         };
         self.set_ethertype(ethertype);
         self.insert(at, &label, &[]);
@@ -334,7 +335,7 @@ const fn low_bits(n: u32) -> u128 {
     if n < 128 { (1 << n) - 1 } else { u128::MAX }
 }
 
-impl Layout {
+impl HeaderLayout {
     fn of(frame: &[u8]) -> Option<Self> {
         let packet = LaxSlicedPacket::from_ethernet(frame).ok()?;
         let at = |part: &[u8]| part.as_ptr().addr().saturating_sub(frame.as_ptr().addr());
@@ -345,22 +346,22 @@ impl Layout {
         let above = ethertype + 2;
         let has_label = MPLS.contains(&kind) && frame.len() >= above + TAG_LEN;
         let net = packet.net.as_ref().and_then(|net| match net {
-            LaxNetSlice::Ipv4(it) => Some((Net::Ipv4, at(it.header().slice()))),
-            LaxNetSlice::Ipv6(it) => Some((Net::Ipv6, at(it.header().slice()))),
+            LaxNetSlice::Ipv4(it) => Some((NetworkHeader::Ipv4, at(it.header().slice()))),
+            LaxNetSlice::Ipv6(it) => Some((NetworkHeader::Ipv6, at(it.header().slice()))),
             // The fields are of IPv4 over Ethernet.
             LaxNetSlice::Arp(it) if it.slice().get(4..6) == Some(&[6, 4]) => {
-                Some((Net::Arp, at(it.slice())))
+                Some((NetworkHeader::Arp, at(it.slice())))
             }
             LaxNetSlice::Arp(_) => None,
         });
         let payload = packet.ip_payload();
         let transport = payload.filter(|payload| !payload.fragmented).and_then(|payload| {
             let (transport, needs) = match payload.ip_number {
-                IpNumber::TCP => (Transport::Tcp, 20),
-                IpNumber::UDP => (Transport::Udp, 8),
-                IpNumber::SCTP => (Transport::Sctp, 12),
-                IpNumber::ICMP => (Transport::Icmpv4, 4),
-                IpNumber::IPV6_ICMP => (Transport::Icmpv6, 4),
+                IpNumber::TCP => (TransportHeader::Tcp, 20),
+                IpNumber::UDP => (TransportHeader::Udp, 8),
+                IpNumber::SCTP => (TransportHeader::Sctp, 12),
+                IpNumber::ICMP => (TransportHeader::Icmpv4, 4),
+                IpNumber::IPV6_ICMP => (TransportHeader::Icmpv6, 4),
                 _ => return None,
             };
             (payload.payload.len() >= needs).then(|| (transport, at(payload.payload)))
@@ -376,12 +377,12 @@ impl Layout {
     }
 
     /// Where the field `id`, by its own header, lies.
-    fn locate(&self, id: FieldId, frame: &[u8]) -> Option<Location> {
+    fn locate(&self, id: FieldId, frame: &[u8]) -> Option<FieldLocation> {
         let whole = |at, bytes: usize| {
             let bits = u32::try_from(8 * bytes).unwrap_or_default();
-            Some(Location { at, bytes, shift: 0, bits })
+            Some(FieldLocation { at, bytes, shift: 0, bits })
         };
-        let bits = |at, bytes, shift, bits| Some(Location { at, bytes, shift, bits });
+        let bits = |at, bytes, shift, bits| Some(FieldLocation { at, bytes, shift, bits });
         let (net, transport) = (self.net, self.transport);
         match id {
             FieldId::ETH_DST => whole(0, 6),
@@ -392,20 +393,20 @@ impl Layout {
             FieldId::MPLS_TC => bits(self.mpls? + 2, 1, 1, 3),
             FieldId::MPLS_BOS => bits(self.mpls? + 2, 1, 0, 1),
             _ => match (id, net?) {
-                (FieldId::IP_DSCP, (Net::Ipv4, at)) => bits(at + 1, 1, 2, 6),
-                (FieldId::IP_ECN, (Net::Ipv4, at)) => bits(at + 1, 1, 0, 2),
-                (FieldId::IPV4_SRC, (Net::Ipv4, at)) => whole(at + 12, 4),
-                (FieldId::IPV4_DST, (Net::Ipv4, at)) => whole(at + 16, 4),
-                (FieldId::IP_DSCP, (Net::Ipv6, at)) => bits(at, 2, 6, 6),
-                (FieldId::IP_ECN, (Net::Ipv6, at)) => bits(at, 2, 4, 2),
-                (FieldId::IPV6_FLABEL, (Net::Ipv6, at)) => bits(at + 1, 3, 0, 20),
-                (FieldId::IPV6_SRC, (Net::Ipv6, at)) => whole(at + 8, 16),
-                (FieldId::IPV6_DST, (Net::Ipv6, at)) => whole(at + 24, 16),
-                (FieldId::ARP_OP, (Net::Arp, at)) => whole(at + 6, 2),
-                (FieldId::ARP_SHA, (Net::Arp, at)) => whole(at + 8, 6),
-                (FieldId::ARP_SPA, (Net::Arp, at)) => whole(at + 14, 4),
-                (FieldId::ARP_THA, (Net::Arp, at)) => whole(at + 18, 6),
-                (FieldId::ARP_TPA, (Net::Arp, at)) => whole(at + 24, 4),
+                (FieldId::IP_DSCP, (NetworkHeader::Ipv4, at)) => bits(at + 1, 1, 2, 6),
+                (FieldId::IP_ECN, (NetworkHeader::Ipv4, at)) => bits(at + 1, 1, 0, 2),
+                (FieldId::IPV4_SRC, (NetworkHeader::Ipv4, at)) => whole(at + 12, 4),
+                (FieldId::IPV4_DST, (NetworkHeader::Ipv4, at)) => whole(at + 16, 4),
+                (FieldId::IP_DSCP, (NetworkHeader::Ipv6, at)) => bits(at, 2, 6, 6),
+                (FieldId::IP_ECN, (NetworkHeader::Ipv6, at)) => bits(at, 2, 4, 2),
+                (FieldId::IPV6_FLABEL, (NetworkHeader::Ipv6, at)) => bits(at + 1, 3, 0, 20),
+                (FieldId::IPV6_SRC, (NetworkHeader::Ipv6, at)) => whole(at + 8, 16),
+                (FieldId::IPV6_DST, (NetworkHeader::Ipv6, at)) => whole(at + 24, 16),
+                (FieldId::ARP_OP, (NetworkHeader::Arp, at)) => whole(at + 6, 2),
+                (FieldId::ARP_SHA, (NetworkHeader::Arp, at)) => whole(at + 8, 6),
+                (FieldId::ARP_SPA, (NetworkHeader::Arp, at)) => whole(at + 14, 4),
+                (FieldId::ARP_THA, (NetworkHeader::Arp, at)) => whole(at + 18, 6),
+                (FieldId::ARP_TPA, (NetworkHeader::Arp, at)) => whole(at + 24, 4),
                 _ => locate_above_ip(id, transport?, frame),
             },
         }
@@ -414,18 +415,18 @@ impl Layout {
     /// The checksums that the byte at `at` counts in.
     fn checksums(&self, at: usize, frame: &[u8]) -> [Option<usize>; 2] {
         let transport = self.transport.and_then(|(transport, start)| match transport {
-            Transport::Tcp => Some((start, start + 16)),
-            Transport::Udp => Some((start, start + 6)),
-            Transport::Icmpv4 | Transport::Icmpv6 => Some((start, start + 2)),
-            Transport::Sctp => None,
+            TransportHeader::Tcp => Some((start, start + 16)),
+            TransportHeader::Udp => Some((start, start + 6)),
+            TransportHeader::Icmpv4 | TransportHeader::Icmpv6 => Some((start, start + 2)),
+            TransportHeader::Sctp => None,
         });
-        let is_icmpv4 = matches!(self.transport, Some((Transport::Icmpv4, _)));
+        let is_icmpv4 = matches!(self.transport, Some((TransportHeader::Icmpv4, _)));
         let (of_net, is_address) = match self.net {
-            Some((Net::Ipv4, net)) => (
+            Some((NetworkHeader::Ipv4, net)) => (
                 (net..net + 20).contains(&at).then_some(net + 10),
                 (net + 12..net + 20).contains(&at) && !is_icmpv4,
             ),
-            Some((Net::Ipv6, net)) => (None, (net + 8..net + 40).contains(&at)),
+            Some((NetworkHeader::Ipv6, net)) => (None, (net + 8..net + 40).contains(&at)),
             _ => (None, false),
         };
         let of_transport =
@@ -436,30 +437,28 @@ impl Layout {
 
 fn locate_above_ip(
     id: FieldId,
-    (transport, at): (Transport, usize),
+    (transport, at): (TransportHeader, usize),
     frame: &[u8],
-) -> Option<Location> {
+) -> Option<FieldLocation> {
     let whole = |at, bytes| {
         let bits = u32::try_from(8 * bytes).ok()?;
-        Some(Location { at, bytes, shift: 0, bits })
+        Some(FieldLocation { at, bytes, shift: 0, bits })
     };
     match (id, transport) {
-        (FieldId::TCP_SRC, Transport::Tcp)
-        | (FieldId::UDP_SRC, Transport::Udp)
-        | (FieldId::SCTP_SRC, Transport::Sctp) => whole(at, 2),
-        (FieldId::TCP_DST, Transport::Tcp)
-        | (FieldId::UDP_DST, Transport::Udp)
-        | (FieldId::SCTP_DST, Transport::Sctp) => whole(at + 2, 2),
-        (FieldId::TCP_FLAGS, Transport::Tcp) => {
-            Some(Location { at: at + 12, bytes: 2, shift: 0, bits: 12 })
+        (FieldId::TCP_SRC, TransportHeader::Tcp)
+        | (FieldId::UDP_SRC, TransportHeader::Udp)
+        | (FieldId::SCTP_SRC, TransportHeader::Sctp) => whole(at, 2),
+        (FieldId::TCP_DST, TransportHeader::Tcp)
+        | (FieldId::UDP_DST, TransportHeader::Udp)
+        | (FieldId::SCTP_DST, TransportHeader::Sctp) => whole(at + 2, 2),
+        (FieldId::TCP_FLAGS, TransportHeader::Tcp) => {
+            Some(FieldLocation { at: at + 12, bytes: 2, shift: 0, bits: 12 })
         }
-        (FieldId::ICMPV4_TYPE, Transport::Icmpv4) | (FieldId::ICMPV6_TYPE, Transport::Icmpv6) => {
-            whole(at, 1)
-        }
-        (FieldId::ICMPV4_CODE, Transport::Icmpv4) | (FieldId::ICMPV6_CODE, Transport::Icmpv6) => {
-            whole(at + 1, 1)
-        }
-        (_, Transport::Icmpv6) => {
+        (FieldId::ICMPV4_TYPE, TransportHeader::Icmpv4)
+        | (FieldId::ICMPV6_TYPE, TransportHeader::Icmpv6) => whole(at, 1),
+        (FieldId::ICMPV4_CODE, TransportHeader::Icmpv4)
+        | (FieldId::ICMPV6_CODE, TransportHeader::Icmpv6) => whole(at + 1, 1),
+        (_, TransportHeader::Icmpv6) => {
             let (solicits, bytes) = match frame.get(at)? {
                 135 => (true, frame.get(at..)?),
                 136 => (false, frame.get(at..)?),

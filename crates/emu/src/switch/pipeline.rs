@@ -6,11 +6,11 @@ use std::time::Instant;
 use sluice_openflow::model::{ConfigFlags, GroupId, TableConfig};
 use sluice_openflow::{Action, Field, FieldId, PacketInReason, PortNo, Version};
 
-use super::meters::Verdict;
-use super::packet::{Packet, Ttl};
-use super::ports::Spread;
-use super::table::Steps;
-use super::{ModelSwitch, Outbox};
+use super::flow_table::InstructionSet;
+use super::meters::MeterResult;
+use super::packet::{PacketInPipeline, TtlHeader};
+use super::ports::FloodScope;
+use super::{EmulatedSwitch, SwitchOutput};
 
 /// Groups that a packet may be in at once. A loop is refused when the group comes; this bounds what is left.
 const GROUP_DEPTH_MAX: u8 = 16;
@@ -19,7 +19,7 @@ const GROUP_COPIES_MAX: u32 = 4096;
 
 /// On whose behalf something is done with a packet.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct From {
+pub(super) struct ActionOrigin {
     pub(super) table_id: u8,
     /// Mark of the rule.
     pub(super) cookie: u64,
@@ -28,22 +28,22 @@ pub(super) struct From {
     depth: u8,
 }
 
-impl From {
+impl ActionOrigin {
     /// On behalf of the controller.
     pub(super) const fn packet_out() -> Self {
         let reason = PacketInReason::PACKET_OUT;
-        Self { table_id: 0, cookie: NO_RULE, reason, depth: 0 }
+        Self { table_id: 0, cookie: NO_COOKIE, reason, depth: 0 }
     }
 
     /// The same for the reason that `reason` says, unless there was no rule.
-    const fn because(self, reason: PacketInReason) -> Self {
+    const fn with_reason(self, reason: PacketInReason) -> Self {
         let is_miss = self.reason.0 == PacketInReason::TABLE_MISS.0;
         Self { reason: if is_miss { self.reason } else { reason }, ..self }
     }
 }
 
 /// The cookie where there is no rule.
-const NO_RULE: u64 = u64::MAX;
+const NO_COOKIE: u64 = u64::MAX;
 
 /// What is done with a packet at the end: one action of each sort. §5.10.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ pub(super) struct ActionSet {
 }
 
 /// The place of an action among those of a set. §5.10.
-fn rank(action: &Action) -> u8 {
+fn execution_order(action: &Action) -> u8 {
     match action {
         Action::PopVlan | Action::PopMpls { .. } => 1,
         Action::PushMpls { .. } => 2,
@@ -68,7 +68,7 @@ fn rank(action: &Action) -> u8 {
 
 impl ActionSet {
     /// The set of these actions; of one sort the last counts.
-    pub(super) fn of(actions: &[Action]) -> Self {
+    pub(super) fn from_actions(actions: &[Action]) -> Self {
         let mut set = Self::default();
         set.write(actions);
         set
@@ -92,7 +92,7 @@ impl ActionSet {
     /// The actions in the order in which a set is done; a group hides an output.
     pub(super) fn into_actions(self) -> Vec<Action> {
         let mut actions = self.actions;
-        actions.sort_by_key(rank);
+        actions.sort_by_key(execution_order);
         if actions.iter().any(|it| matches!(it, Action::Group { .. })) {
             actions.retain(|it| !matches!(it, Action::Output { .. }));
         }
@@ -101,40 +101,45 @@ impl ActionSet {
 }
 
 /// What a table has for a packet.
-enum Met {
-    Rule(Arc<Steps>, From),
+enum TableResult {
+    Entry(Arc<InstructionSet>, ActionOrigin),
     /// No rule, in a version where that is a matter of the table.
-    Up,
-    Next,
-    Nothing,
+    ToController,
+    NextTable,
+    Drop,
 }
 
-impl ModelSwitch {
+impl EmulatedSwitch {
     /// Takes a packet through the tables, from the first on.
-    pub(super) fn through_tables(&mut self, now: Instant, packet: &mut Packet, out: &mut Outbox) {
+    pub(super) fn run_pipeline(
+        &mut self,
+        now: Instant,
+        packet: &mut PacketInPipeline,
+        out: &mut SwitchOutput,
+    ) {
         let (mut set, mut table_id) = (ActionSet::default(), 0);
         let from = loop {
-            let (steps, from) = match self.meet(now, table_id, packet) {
-                Met::Rule(steps, from) => (steps, from),
-                Met::Up => {
+            let (steps, from) = match self.lookup(now, table_id, packet) {
+                TableResult::Entry(steps, from) => (steps, from),
+                TableResult::ToController => {
                     let reason = PacketInReason::NO_MATCH;
-                    let from = From { table_id, cookie: NO_RULE, reason, depth: 0 };
+                    let from = ActionOrigin { table_id, cookie: NO_COOKIE, reason, depth: 0 };
                     let max_len = self.session.config.miss_send_len;
-                    return self.send_up(now, packet, max_len, &from, out);
+                    return self.send_packet_in(now, packet, max_len, &from, out);
                 }
-                Met::Next => {
+                TableResult::NextTable => {
                     table_id += 1;
                     continue;
                 }
-                Met::Nothing => {
-                    self.counts.drops.no_match += 1;
+                TableResult::Drop => {
+                    self.counters.drops.table_miss += 1;
                     return;
                 }
             };
-            if steps.meter.is_some_and(|id| !self.pass(now, id, packet)) {
+            if steps.meter.is_some_and(|id| !self.apply_meter(now, id, packet)) {
                 return;
             }
-            if !self.act(now, packet, &steps.apply, &from, out) {
+            if !self.apply_actions(now, packet, &steps.apply, &from, out) {
                 return;
             }
             if steps.clear {
@@ -150,48 +155,55 @@ impl ModelSwitch {
                 None => break from,
             }
         };
-        let from = from.because(PacketInReason::ACTION_SET);
-        if self.act(now, packet, &set.into_actions(), &from, out) && packet.sent == 0 {
-            self.counts.drops.rule += 1;
+        let from = from.with_reason(PacketInReason::ACTION_SET);
+        if self.apply_actions(now, packet, &set.into_actions(), &from, out) && packet.sent == 0 {
+            self.counters.drops.no_output += 1;
         }
     }
 
-    fn meet(&mut self, now: Instant, table_id: u8, packet: &Packet) -> Met {
+    fn lookup(&mut self, now: Instant, table_id: u8, packet: &PacketInPipeline) -> TableResult {
         let version = self.session.version();
         let is_last = usize::from(table_id) + 1 >= self.tables.len();
-        let Some(table) = self.tables.get_mut(usize::from(table_id)) else { return Met::Nothing };
-        if let Some(entry) = table.meet(now, packet) {
+        let Some(table) = self.tables.get_mut(usize::from(table_id)) else {
+            return TableResult::Drop;
+        };
+        if let Some(entry) = table.lookup_packet(now, packet) {
             let is_miss = entry.is_table_miss() && version >= Version::V1_3;
             let reason = if is_miss { PacketInReason::TABLE_MISS } else { PacketInReason::ACTION };
-            let from = From { table_id, cookie: entry.cookie, reason, depth: 0 };
-            return Met::Rule(Arc::clone(&entry.steps), from);
+            let from = ActionOrigin { table_id, cookie: entry.cookie, reason, depth: 0 };
+            return TableResult::Entry(Arc::clone(&entry.instruction_set), from);
         }
         match version {
-            Version::V1_0 => Met::Up,
+            Version::V1_0 => TableResult::ToController,
             Version::V1_1 | Version::V1_2 => {
                 if table.config.contains(TableConfig::TABLE_MISS_DROP) {
-                    Met::Nothing
+                    TableResult::Drop
                 } else if !table.config.contains(TableConfig::TABLE_MISS_CONTINUE) {
-                    Met::Up
+                    TableResult::ToController
                 } else if is_last {
-                    Met::Nothing
+                    TableResult::Drop
                 } else {
-                    Met::Next
+                    TableResult::NextTable
                 }
             }
-            _ => Met::Nothing,
+            _ => TableResult::Drop,
         }
     }
 
     /// Lets a packet through a meter, marks it, or drops it; false if it is gone.
-    pub(super) fn pass(&mut self, now: Instant, meter_id: u32, packet: &mut Packet) -> bool {
+    pub(super) fn apply_meter(
+        &mut self,
+        now: Instant,
+        meter_id: u32,
+        packet: &mut PacketInPipeline,
+    ) -> bool {
         match self.meters.pass(now, meter_id, packet.bytes.len()) {
-            Verdict::Pass => true,
-            Verdict::Drop => {
-                self.counts.drops.meter += 1;
+            MeterResult::Pass => true,
+            MeterResult::Drop => {
+                self.counters.drops.meter += 1;
                 false
             }
-            Verdict::Remark(levels) => {
+            MeterResult::Remark(levels) => {
                 packet.raise_drop_precedence(levels);
                 true
             }
@@ -199,27 +211,27 @@ impl ModelSwitch {
     }
 
     /// Does a list of actions, and counts a packet of which nothing came.
-    pub(super) fn act_all(
+    pub(super) fn apply_packet_out_actions(
         &mut self,
         now: Instant,
-        packet: &mut Packet,
+        packet: &mut PacketInPipeline,
         actions: &[Action],
-        from: &From,
-        out: &mut Outbox,
+        from: &ActionOrigin,
+        out: &mut SwitchOutput,
     ) {
-        if self.act(now, packet, actions, from, out) && packet.sent == 0 {
-            self.counts.drops.rule += 1;
+        if self.apply_actions(now, packet, actions, from, out) && packet.sent == 0 {
+            self.counters.drops.no_output += 1;
         }
     }
 
     /// Does one action after the other; false if the packet is gone.
-    fn act(
+    fn apply_actions(
         &mut self,
         now: Instant,
-        packet: &mut Packet,
+        packet: &mut PacketInPipeline,
         actions: &[Action],
-        from: &From,
-        out: &mut Outbox,
+        from: &ActionOrigin,
+        out: &mut SwitchOutput,
     ) -> bool {
         for action in actions {
             match action {
@@ -230,17 +242,21 @@ impl ModelSwitch {
                     self.output(now, packet, *port, Action::WHOLE, from, out);
                 }
                 Action::Group { group_id } => {
-                    self.through_group(now, packet, GroupId(*group_id), from, out);
+                    self.apply_group(now, packet, GroupId(*group_id), from, out);
                 }
-                Action::Meter { meter_id } if !self.pass(now, *meter_id, packet) => return false,
-                Action::DecNwTtl if !self.count_down(now, packet, Ttl::Ip, from, out) => {
+                Action::Meter { meter_id } if !self.apply_meter(now, *meter_id, packet) => {
                     return false;
                 }
-                Action::DecMplsTtl if !self.count_down(now, packet, Ttl::Mpls, from, out) => {
+                Action::DecNwTtl if !self.decrement_ttl(now, packet, TtlHeader::Ip, from, out) => {
                     return false;
                 }
-                Action::SetNwTtl { nw_ttl } => packet.set_ttl(Ttl::Ip, *nw_ttl),
-                Action::SetMplsTtl { mpls_ttl } => packet.set_ttl(Ttl::Mpls, *mpls_ttl),
+                Action::DecMplsTtl
+                    if !self.decrement_ttl(now, packet, TtlHeader::Mpls, from, out) =>
+                {
+                    return false;
+                }
+                Action::SetNwTtl { nw_ttl } => packet.set_ttl(TtlHeader::Ip, *nw_ttl),
+                Action::SetMplsTtl { mpls_ttl } => packet.set_ttl(TtlHeader::Mpls, *mpls_ttl),
                 Action::PushVlan { ethertype } => packet.push_vlan(*ethertype),
                 Action::PopVlan => packet.pop_vlan(),
                 Action::PushMpls { ethertype } => packet.push_mpls(*ethertype),
@@ -258,20 +274,20 @@ impl ModelSwitch {
     }
 
     /// Counts the time to live down; false if it ran out, and with it the packet. §5.12.
-    fn count_down(
+    fn decrement_ttl(
         &mut self,
         now: Instant,
-        packet: &mut Packet,
-        ttl: Ttl,
-        from: &From,
-        out: &mut Outbox,
+        packet: &mut PacketInPipeline,
+        ttl: TtlHeader,
+        from: &ActionOrigin,
+        out: &mut SwitchOutput,
     ) -> bool {
         let Some(hops) = packet.ttl(ttl) else { return true };
         if hops > 1 {
             packet.set_ttl(ttl, hops - 1);
             return true;
         }
-        self.counts.drops.ttl += 1;
+        self.counters.drops.ttl_expired += 1;
         let config = self.session.config;
         let tells = match self.session.version() {
             Version::V1_0 => false,
@@ -281,8 +297,8 @@ impl ModelSwitch {
             _ => self.session.wants_packet(PacketInReason::INVALID_TTL),
         };
         if tells {
-            let from = From { reason: PacketInReason::INVALID_TTL, ..*from };
-            self.send_up(now, packet, config.miss_send_len, &from, out);
+            let from = ActionOrigin { reason: PacketInReason::INVALID_TTL, ..*from };
+            self.send_packet_in(now, packet, config.miss_send_len, &from, out);
         }
         false
     }
@@ -290,69 +306,70 @@ impl ModelSwitch {
     fn output(
         &mut self,
         now: Instant,
-        packet: &mut Packet,
+        packet: &mut PacketInPipeline,
         port: PortNo,
         max_len: u16,
-        from: &From,
-        out: &mut Outbox,
+        from: &ActionOrigin,
+        out: &mut SwitchOutput,
     ) {
         match port {
-            PortNo::CONTROLLER => self.send_up(now, packet, max_len, from, out),
+            PortNo::CONTROLLER => self.send_packet_in(now, packet, max_len, from, out),
             PortNo::TABLE => {
                 packet.sent += 1;
                 let mut again = packet.clone();
                 again.sent = 0;
-                self.through_tables(now, &mut again, out);
+                self.run_pipeline(now, &mut again, out);
             }
             PortNo::IN_PORT => self.send(packet, packet.in_port, out),
             PortNo::ALL | PortNo::FLOOD => {
-                let how = if port == PortNo::ALL { Spread::All } else { Spread::Flood };
+                let how = if port == PortNo::ALL { FloodScope::All } else { FloodScope::Flood };
                 packet.sent += 1;
-                for port in self.ports.spread(how, packet.in_port) {
+                for port in self.ports.flood_ports(how, packet.in_port) {
                     self.send(packet, port, out);
                 }
             }
             // Back out only for those who say so. §5.12, `OFPP_IN_PORT`.
             port if port == packet.in_port => {
                 packet.sent += 1;
-                self.counts.drops.port += 1;
+                self.counters.drops.blocked_port += 1;
             }
             port => self.send(packet, port, out),
         }
     }
 
     /// Sends a copy of the packet out of a port.
-    fn send(&mut self, packet: &mut Packet, port: PortNo, out: &mut Outbox) {
+    fn send(&mut self, packet: &mut PacketInPipeline, port: PortNo, out: &mut SwitchOutput) {
         packet.sent += 1;
         if self.ports.send(port, packet.bytes.len()) {
             out.frames.push((port, packet.bytes.clone()));
         } else {
-            self.counts.drops.port += 1;
+            self.counters.drops.blocked_port += 1;
         }
     }
 
     /// Takes copies of a packet through the buckets of a group. §5.6.1.
-    fn through_group(
+    fn apply_group(
         &mut self,
         now: Instant,
-        packet: &mut Packet,
+        packet: &mut PacketInPipeline,
         id: GroupId,
-        from: &From,
-        out: &mut Outbox,
+        from: &ActionOrigin,
+        out: &mut SwitchOutput,
     ) {
         let hash = packet.fields.flow_hash();
         let buckets = self.groups.choose(id, packet.len(), hash, &self.ports);
         packet.sent += 1;
         let too_many = from.depth >= GROUP_DEPTH_MAX || packet.copies >= GROUP_COPIES_MAX;
         if buckets.is_empty() || too_many {
-            self.counts.drops.group += 1;
+            self.counters.drops.group += 1;
             return;
         }
-        let from = From { depth: from.depth + 1, ..from.because(PacketInReason::GROUP) };
+        let from =
+            ActionOrigin { depth: from.depth + 1, ..from.with_reason(PacketInReason::GROUP) };
         for actions in buckets {
             packet.copies += 1;
             let mut copy = packet.clone();
-            self.act(now, &mut copy, &actions, &from, out);
+            self.apply_actions(now, &mut copy, &actions, &from, out);
             packet.copies = copy.copies;
         }
     }

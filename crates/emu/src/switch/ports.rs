@@ -8,12 +8,12 @@ use sluice_openflow::{
     ErrorReason, EthernetPort, Port, PortConfig, PortFeatures, PortNo, PortProp, PortState, Version,
 };
 
-use super::plan::PortPlan;
-use super::reasons;
+use super::config::EmulatedPortConfig;
+use super::error_reasons;
 
 #[derive(Debug)]
-struct State {
-    plan: PortPlan,
+struct EmulatedPort {
+    plan: EmulatedPortConfig,
     config: PortConfig,
     has_link: bool,
     stats: PortStats,
@@ -21,23 +21,23 @@ struct State {
 
 /// All ports by number, and since when they have been there.
 #[derive(Debug)]
-pub(crate) struct Ports {
-    ports: BTreeMap<PortNo, State>,
+pub(crate) struct EmulatedPorts {
+    ports: BTreeMap<PortNo, EmulatedPort>,
     since: Option<Instant>,
 }
 
 /// To which ports a frame goes that goes to more than one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Spread {
+pub(crate) enum FloodScope {
     /// To all.
     All,
     /// To all but those that are set otherwise.
     Flood,
 }
 
-impl Ports {
-    pub(crate) fn new(plans: &[PortPlan]) -> Self {
-        let state = |plan: &PortPlan| State {
+impl EmulatedPorts {
+    pub(crate) fn new(plans: &[EmulatedPortConfig]) -> Self {
+        let state = |plan: &EmulatedPortConfig| EmulatedPort {
             plan: plan.clone(),
             config: PortConfig::default(),
             has_link: true,
@@ -48,7 +48,7 @@ impl Ports {
     }
 
     /// Notes the first time that anybody told.
-    pub(crate) fn start(&mut self, now: Instant) {
+    pub(crate) fn note_start(&mut self, now: Instant) {
         self.since.get_or_insert(now);
     }
 
@@ -79,9 +79,9 @@ impl Ports {
     }
 
     /// The ports, in their order, that a frame which came in at `in_port` is spread to.
-    pub(crate) fn spread(&self, how: Spread, in_port: PortNo) -> Vec<PortNo> {
-        let goes = |state: &State| {
-            let floods = how == Spread::All || !state.config.contains(PortConfig::NO_FLOOD);
+    pub(crate) fn flood_ports(&self, how: FloodScope, in_port: PortNo) -> Vec<PortNo> {
+        let goes = |state: &EmulatedPort| {
+            let floods = how == FloodScope::All || !state.config.contains(PortConfig::NO_FLOOD);
             floods && state.is_up()
         };
         let ports = self.ports.iter().filter(|(port, state)| **port != in_port && goes(state));
@@ -99,9 +99,9 @@ impl Ports {
     /// # Errors
     /// `BAD_PORT`, `BAD_HW_ADDR`, and `BAD_CONFIG` for what `version` does not have.
     pub(crate) fn set(&mut self, asked: &PortMod, version: Version) -> Result<bool, ErrorReason> {
-        let state = self.ports.get_mut(&asked.port_no).ok_or(reasons::PORT_MOD_BAD_PORT)?;
+        let state = self.ports.get_mut(&asked.port_no).ok_or(error_reasons::PORT_MOD_BAD_PORT)?;
         if state.plan.hw_addr != asked.hw_addr {
-            return Err(reasons::BAD_HW_ADDR);
+            return Err(error_reasons::BAD_HW_ADDR);
         }
         let mut known = PortConfig::PORT_DOWN
             | PortConfig::NO_RECV
@@ -111,14 +111,14 @@ impl Ports {
             known = known | PortConfig::NO_FLOOD | PortConfig::NO_STP | PortConfig::NO_RECV_STP;
         }
         if asked.mask.0 & !known.0 != 0 {
-            return Err(reasons::BAD_PORT_CONFIG);
+            return Err(error_reasons::BAD_PORT_CONFIG);
         }
         let config = PortConfig(state.config.0 & !asked.mask.0 | asked.config.0 & asked.mask.0);
         Ok(std::mem::replace(&mut state.config, config) != config)
     }
 
     /// Whether frames that come in at `port` may go up to the controller.
-    pub(crate) fn goes_up(&self, port: PortNo) -> bool {
+    pub(crate) fn allows_packet_in(&self, port: PortNo) -> bool {
         let state = self.ports.get(&port);
         state.is_none_or(|state| !state.config.contains(PortConfig::NO_PACKET_IN))
     }
@@ -128,7 +128,7 @@ impl Ports {
     }
 
     pub(crate) fn is_up(&self, port: PortNo) -> bool {
-        self.ports.get(&port).is_some_and(State::is_up)
+        self.ports.get(&port).is_some_and(EmulatedPort::is_up)
     }
 
     /// What a port is, in the words of `version`.
@@ -144,7 +144,7 @@ impl Ports {
     /// The counters of `port`, or of all for [`PortNo::ANY`].
     pub(crate) fn stats(&self, now: Instant, port: PortNo, version: Version) -> Vec<PortStats> {
         let age = self.since.map(|since| now.saturating_duration_since(since)).unwrap_or_default();
-        let stats = |state: &State| {
+        let stats = |state: &EmulatedPort| {
             let mut stats = state.stats.clone();
             if version >= Version::V1_3 {
                 stats.duration_sec = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
@@ -157,7 +157,7 @@ impl Ports {
     }
 }
 
-impl State {
+impl EmulatedPort {
     fn is_up(&self) -> bool {
         self.has_link && !self.config.contains(PortConfig::PORT_DOWN)
     }

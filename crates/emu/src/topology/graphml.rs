@@ -10,8 +10,11 @@ use std::time::Duration;
 use roxmltree::{Document, Node as Element, ParsingOptions};
 use sluice_openflow::DatapathId;
 
-use super::{Builder, Fault, LINKS_MAX, Node, SWITCHES_MAX, Topology, TopologyError, Where};
-use crate::link::{RATE_MAX, Settings};
+use super::{
+    ErrorLocation, LINKS_MAX, NodeRef, SWITCHES_MAX, Topology, TopologyBuilder, TopologyError,
+    TopologyErrorKind,
+};
+use crate::link::{LinkImpairments, RATE_MAX};
 
 /// Elements and texts of one document: of each node and edge as many as the Zoo has, twice.
 const XML_NODES_MAX: u32 = 8_000_000;
@@ -23,7 +26,7 @@ const GLASS_KM_S: f64 = 200_000.0;
 const EARTH_KM: f64 = 6371.0;
 
 /// A node's place on the Earth, degrees.
-type Degrees = (f64, f64);
+type Coordinates = (f64, f64);
 
 pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
     let options = ParsingOptions {
@@ -31,63 +34,72 @@ pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
         nodes_limit: XML_NODES_MAX,
         ..ParsingOptions::default()
     };
-    let doc = Document::parse_with_options(contents, options)
-        .map_err(|e| Fault::Malformed(message(&e)).at(Where::Line(e.pos().row)))?;
-    let lines = Lines::new(contents);
-    let keys = Keys::new(&doc);
+    let doc = Document::parse_with_options(contents, options).map_err(|e| {
+        TopologyErrorKind::Malformed(message(&e)).at(ErrorLocation::Line(e.pos().row))
+    })?;
+    let lines = LineIndex::new(contents);
+    let keys = AttributeKeys::new(&doc);
     let graph = doc.root_element().children().find(|e| e.tag_name().name() == "graph");
-    let graph = graph.ok_or_else(|| Fault::Missing("graph").whole())?;
-    let mut b = Builder::new();
+    let graph = graph.ok_or_else(|| TopologyErrorKind::MissingElement("graph").whole())?;
+    let mut b = TopologyBuilder::new();
     let mut nodes = HashMap::new();
     for element in graph.children().filter(|e| e.tag_name().name() == "node") {
-        let at = |fault: Fault| fault.at(lines.of(element));
-        let id = element.attribute("id").ok_or_else(|| at(Fault::Missing("id of a node")))?;
+        let at = |fault: TopologyErrorKind| fault.at(lines.of(element));
+        let id = element
+            .attribute("id")
+            .ok_or_else(|| at(TopologyErrorKind::MissingElement("id of a node")))?;
         let number = nodes.len() + 1;
         if number > SWITCHES_MAX {
-            return Err(at(Fault::TooMany { what: "nodes", max: SWITCHES_MAX }));
+            return Err(at(TopologyErrorKind::TooMany { what: "nodes", max: SWITCHES_MAX }));
         }
         let switch = switch(&mut b, number, keys.text(element, "label")).map_err(at)?;
-        let host = b.host(format!("h{number}"), None).map_err(at)?;
-        b.link(host, switch, Settings::default()).map_err(at)?;
+        let host = b.add_host(format!("h{number}"), None).map_err(at)?;
+        b.add_link(host, switch, LinkImpairments::default()).map_err(at)?;
         let place = keys.number(element, "Latitude").zip(keys.number(element, "Longitude"));
         if nodes.insert(id, (switch, place)).is_some() {
-            return Err(at(Fault::Twice(format!("node {id}"))));
+            return Err(at(TopologyErrorKind::Duplicate(format!("node {id}"))));
         }
     }
     let edges = graph.children().filter(|e| e.tag_name().name() == "edge");
     for (n, element) in edges.enumerate() {
-        let at = |fault: Fault| fault.at(lines.of(element));
+        let at = |fault: TopologyErrorKind| fault.at(lines.of(element));
         if n >= LINKS_MAX {
-            return Err(at(Fault::TooMany { what: "edges", max: LINKS_MAX }));
+            return Err(at(TopologyErrorKind::TooMany { what: "edges", max: LINKS_MAX }));
         }
         let end = |name| {
-            let id = element.attribute(name).ok_or(Fault::Missing("end of an edge"))?;
-            nodes.get(id).copied().ok_or_else(|| Fault::UnknownNode(id.into()))
+            let id = element
+                .attribute(name)
+                .ok_or(TopologyErrorKind::MissingElement("end of an edge"))?;
+            nodes.get(id).copied().ok_or_else(|| TopologyErrorKind::UnknownNode(id.into()))
         };
         let (a, b_end) = (end("source").map_err(at)?, end("target").map_err(at)?);
         let delay = a.1.zip(b_end.1).map_or(Duration::ZERO, |(a, b)| delay(a, b));
         let rate = keys.number(element, "LinkSpeedRaw").map(whole).unwrap_or_default();
-        let rate = NonZeroU64::new(rate.min(RATE_MAX));
-        let shape = Settings { delay, rate, ..Settings::default() };
-        b.link(a.0, b_end.0, shape).map_err(at)?;
+        let rate_bps = NonZeroU64::new(rate.min(RATE_MAX));
+        let shape = LinkImpairments { delay, rate_bps, ..LinkImpairments::default() };
+        b.add_link(a.0, b_end.0, shape).map_err(at)?;
     }
-    b.build().map_err(Fault::whole)
+    b.build().map_err(TopologyErrorKind::whole)
 }
 
 /// Adds a switch that is called by its label, or `s1`, `s2`, … if it has none or another has the same.
-fn switch(b: &mut Builder, number: usize, label: Option<&str>) -> Result<Node, Fault> {
+fn switch(
+    b: &mut TopologyBuilder,
+    number: usize,
+    label: Option<&str>,
+) -> Result<NodeRef, TopologyErrorKind> {
     let id = DatapathId(number as u64);
     let label = label.map(str::trim).filter(|label| !label.is_empty());
     match label {
-        Some(label) if !b.has(label) => b.switch(label, id),
-        _ => b.switch(format!("s{number}"), id),
+        Some(label) if !b.has_name(label) => b.add_switch(label, id),
+        _ => b.add_switch(format!("s{number}"), id),
     }
 }
 
 /// Which `key` attribute has which name.
-struct Keys<'a>(HashMap<&'a str, Vec<&'a str>>);
+struct AttributeKeys<'a>(HashMap<&'a str, Vec<&'a str>>);
 
-impl<'a> Keys<'a> {
+impl<'a> AttributeKeys<'a> {
     fn new(doc: &'a Document<'_>) -> Self {
         let mut keys: HashMap<_, Vec<_>> = HashMap::new();
         let elements = doc.root_element().children().filter(|e| e.tag_name().name() == "key");
@@ -112,16 +124,16 @@ impl<'a> Keys<'a> {
 }
 
 /// Where lines begin: asking the document for the line of each of many elements would read it again every time.
-struct Lines(Vec<usize>);
+struct LineIndex(Vec<usize>);
 
-impl Lines {
+impl LineIndex {
     fn new(contents: &str) -> Self {
         Self(contents.match_indices('\n').map(|(at, _)| at).collect())
     }
 
-    fn of(&self, element: Element<'_, '_>) -> Where {
+    fn of(&self, element: Element<'_, '_>) -> ErrorLocation {
         let before = self.0.partition_point(|&at| at < element.range().start);
-        Where::Line(u32::try_from(before + 1).unwrap_or(u32::MAX))
+        ErrorLocation::Line(u32::try_from(before + 1).unwrap_or(u32::MAX))
     }
 }
 
@@ -132,7 +144,7 @@ fn message(error: &roxmltree::Error) -> String {
 }
 
 /// How long light in glass takes along the great circle.
-fn delay(a: Degrees, b: Degrees) -> Duration {
+fn delay(a: Coordinates, b: Coordinates) -> Duration {
     let (lat_a, lat_b) = (a.0.to_radians(), b.0.to_radians());
     let (lat, lon) = (lat_b - lat_a, (b.1 - a.1).to_radians());
     let h = (lat / 2.0).sin().powi(2) + lat_a.cos() * lat_b.cos() * (lon / 2.0).sin().powi(2);

@@ -10,20 +10,20 @@ use serde::Deserialize;
 use serde_json::Value;
 use sluice_openflow::DatapathId;
 
-use super::{Builder, Fault, Node, Topology, TopologyError, Where};
-use crate::link::{DELAY_MAX, JITTER_MAX, RATE_MAX, Settings, Share};
+use super::{ErrorLocation, NodeRef, Topology, TopologyBuilder, TopologyError, TopologyErrorKind};
+use crate::link::{DELAY_MAX, JITTER_MAX, LinkImpairments, LossRatio, RATE_MAX};
 
 #[derive(Debug, Deserialize)]
-struct File {
+struct MiniEditFile {
     #[serde(default)]
-    hosts: Vec<Host>,
-    switches: Vec<Switch>,
+    hosts: Vec<MiniEditHost>,
+    switches: Vec<MiniEditSwitch>,
     #[serde(default)]
-    links: Vec<Link>,
+    links: Vec<MiniEditLink>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Host {
+struct MiniEditHost {
     opts: HostOptions,
 }
 
@@ -35,7 +35,7 @@ struct HostOptions {
 }
 
 #[derive(Debug, Deserialize)]
-struct Switch {
+struct MiniEditSwitch {
     opts: SwitchOptions,
 }
 
@@ -49,7 +49,7 @@ struct SwitchOptions {
 }
 
 #[derive(Debug, Deserialize)]
-struct Link {
+struct MiniEditLink {
     src: String,
     dest: String,
     #[serde(default)]
@@ -66,71 +66,75 @@ struct LinkOptions {
 }
 
 pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
-    let file: File = serde_json::from_str(contents).map_err(|e| {
+    let file: MiniEditFile = serde_json::from_str(contents).map_err(|e| {
         let line = u32::try_from(e.line()).unwrap_or(u32::MAX);
         // The line is told beside it.
         let why = e.to_string();
         let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
-        Fault::Malformed(why.into()).at(Where::Line(line))
+        TopologyErrorKind::Malformed(why.into()).at(ErrorLocation::Line(line))
     })?;
-    let mut b = Builder::new();
+    let mut b = TopologyBuilder::new();
     let mut nodes = std::collections::HashMap::new();
-    for (n, Switch { opts }) in file.switches.into_iter().enumerate() {
-        let at = |fault: Fault| fault.at(Where::Entry("switches", n + 1));
+    for (n, MiniEditSwitch { opts }) in file.switches.into_iter().enumerate() {
+        let at = |fault: TopologyErrorKind| fault.at(ErrorLocation::Entry("switches", n + 1));
         if matches!(opts.switch_type.as_deref(), Some("legacySwitch" | "legacyRouter")) {
-            return Err(at(Fault::NoSwitch(opts.hostname)));
+            return Err(at(TopologyErrorKind::NotOpenFlow(opts.hostname)));
         }
         let datapath_id = datapath_id(&opts).map_err(at)?;
-        let node = b.switch(opts.hostname.as_str(), datapath_id).map_err(at)?;
+        let node = b.add_switch(opts.hostname.as_str(), datapath_id).map_err(at)?;
         nodes.insert(opts.hostname, node);
     }
-    for (n, Host { opts }) in file.hosts.into_iter().enumerate() {
-        let at = |fault: Fault| fault.at(Where::Entry("hosts", n + 1));
+    for (n, MiniEditHost { opts }) in file.hosts.into_iter().enumerate() {
+        let at = |fault: TopologyErrorKind| fault.at(ErrorLocation::Entry("hosts", n + 1));
         let ipv4 = opts.ip.as_deref().filter(|ip| !ip.is_empty()).map(address).transpose();
-        let node = b.host(opts.hostname.as_str(), ipv4.map_err(at)?).map_err(at)?;
+        let node = b.add_host(opts.hostname.as_str(), ipv4.map_err(at)?).map_err(at)?;
         nodes.insert(opts.hostname, node);
     }
     for (n, link) in file.links.iter().enumerate() {
-        let at = |fault: Fault| fault.at(Where::Entry("links", n + 1));
-        let node = |name: &String| -> Result<Node, Fault> {
-            nodes.get(name).copied().ok_or_else(|| Fault::UnknownNode(name.clone()))
+        let at = |fault: TopologyErrorKind| fault.at(ErrorLocation::Entry("links", n + 1));
+        let node = |name: &String| -> Result<NodeRef, TopologyErrorKind> {
+            nodes.get(name).copied().ok_or_else(|| TopologyErrorKind::UnknownNode(name.clone()))
         };
         let (src, dest) = (node(&link.src).map_err(at)?, node(&link.dest).map_err(at)?);
         let shape = shape(&link.opts).map_err(at)?;
-        b.link(src, dest, shape).map_err(at)?;
+        b.add_link(src, dest, shape).map_err(at)?;
     }
-    b.build().map_err(Fault::whole)
+    b.build().map_err(TopologyErrorKind::whole)
 }
 
 /// What the file says, or else the number in the name, as Mininet has it, or the number of the node.
-fn datapath_id(opts: &SwitchOptions) -> Result<DatapathId, Fault> {
+fn datapath_id(opts: &SwitchOptions) -> Result<DatapathId, TopologyErrorKind> {
     if let Some(text) = opts.dpid.as_deref().filter(|text| !text.is_empty()) {
         let digits = text.replace(':', "");
         let id = u64::from_str_radix(&digits, 16);
-        return id.map(DatapathId).map_err(|_| Fault::NotA("a datapath id", text.into()));
+        return id
+            .map(DatapathId)
+            .map_err(|_| TopologyErrorKind::InvalidValue("a datapath id", text.into()));
     }
     let after = opts.hostname.trim_start_matches(|c: char| !c.is_ascii_digit());
     let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
     let number = digits.parse().ok().or_else(|| text(opts.node_num.as_ref()?)?.parse().ok());
-    number.map(DatapathId).ok_or(Fault::Missing("dpid, nor a number in the name"))
+    number
+        .map(DatapathId)
+        .ok_or(TopologyErrorKind::MissingElement("dpid, nor a number in the name"))
 }
 
-fn address(text: &str) -> Result<Ipv4Addr, Fault> {
+fn address(text: &str) -> Result<Ipv4Addr, TopologyErrorKind> {
     let address = text.split_once('/').map_or(text, |(address, _)| address);
-    address.parse().map_err(|_| Fault::NotA("an IPv4 address", text.into()))
+    address.parse().map_err(|_| TopologyErrorKind::InvalidValue("an IPv4 address", text.into()))
 }
 
-fn shape(opts: &LinkOptions) -> Result<Settings, Fault> {
+fn shape(opts: &LinkOptions) -> Result<LinkImpairments, TopologyErrorKind> {
     let delay = time(opts.delay.as_ref(), DELAY_MAX)?;
     let jitter = time(opts.jitter.as_ref(), JITTER_MAX)?;
     let mbps = number(opts.bw.as_ref(), "a bandwidth in Mbit/s")?.unwrap_or_default();
-    let rate = NonZeroU64::new(whole(mbps * 1e6).min(RATE_MAX));
+    let rate_bps = NonZeroU64::new(whole(mbps * 1e6).min(RATE_MAX));
     let loss = number(opts.loss.as_ref(), "a loss in percent")?.unwrap_or_default();
     if loss > 100.0 {
-        return Err(Fault::NotA("a loss in percent", loss.to_string()));
+        return Err(TopologyErrorKind::InvalidValue("a loss in percent", loss.to_string()));
     }
-    let loss = Share::of_million(u32::try_from(whole(loss * 1e4)).unwrap_or(u32::MAX));
-    Ok(Settings { delay, jitter, rate, loss, queue: None })
+    let loss = LossRatio::from_ppm(u32::try_from(whole(loss * 1e4)).unwrap_or(u32::MAX));
+    Ok(LinkImpairments { delay, jitter, rate_bps, loss, queue_bytes: None })
 }
 
 #[expect(
@@ -150,14 +154,14 @@ fn text(value: &Value) -> Option<String> {
     }
 }
 
-fn number(value: Option<&Value>, what: &'static str) -> Result<Option<f64>, Fault> {
+fn number(value: Option<&Value>, what: &'static str) -> Result<Option<f64>, TopologyErrorKind> {
     let Some(text) = value.and_then(text) else { return Ok(None) };
     let number = text.parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0);
-    number.map(Some).ok_or(Fault::NotA(what, text))
+    number.map(Some).ok_or(TopologyErrorKind::InvalidValue(what, text))
 }
 
 /// A time as `tc` reads it: `5ms`, `1s`, `100us`; microseconds without a unit.
-fn time(value: Option<&Value>, max: Duration) -> Result<Duration, Fault> {
+fn time(value: Option<&Value>, max: Duration) -> Result<Duration, TopologyErrorKind> {
     let Some(text) = value.and_then(text) else { return Ok(Duration::ZERO) };
     let (digits, unit) = text.split_at(text.find(char::is_alphabetic).unwrap_or(text.len()));
     let unit = match unit {
@@ -168,7 +172,8 @@ fn time(value: Option<&Value>, max: Duration) -> Result<Duration, Fault> {
     };
     let seconds = unit.zip(digits.trim().parse::<f64>().ok()).map(|(unit, n)| unit * n);
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.filter(|&time| time <= max).ok_or(Fault::NotA("a time, or is too long", text))
+    time.filter(|&time| time <= max)
+        .ok_or(TopologyErrorKind::InvalidValue("a time, or is too long", text))
 }
 
 #[cfg(test)]

@@ -1,19 +1,19 @@
 //! Which switches, hosts and links there are: by shape, as Mininet names them, or from a file.
 
-mod build;
+mod builder;
 mod error;
 mod graphml;
 mod miniedit;
+mod shape_text;
 mod shapes;
-mod text;
 
 use sluice_openflow::{DatapathId, MacAddr, PortNo};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::link::Settings;
+use crate::link::LinkImpairments;
 
-pub use build::{Builder, Node};
-pub use error::{Fault, TopologyError, Where};
+pub use builder::{NodeRef, TopologyBuilder};
+pub use error::{ErrorLocation, TopologyError, TopologyErrorKind};
 
 /// Switches of one network.
 pub const SWITCHES_MAX: usize = 20_000;
@@ -40,7 +40,7 @@ pub struct Topology {
     /// Hosts, in the order in which they were added.
     pub hosts: Vec<HostNode>,
     /// Links between switches.
-    pub links: Vec<Link>,
+    pub links: Vec<TopologyLink>,
 }
 
 /// A switch of a [`Topology`].
@@ -66,25 +66,25 @@ pub struct HostNode {
     /// Its link-local address, made from the MAC. RFC 4291 appendix A.
     pub ipv6: Ipv6Addr,
     /// Where it is attached.
-    pub at: Place,
+    pub port: PortRef,
     /// How its link carries frames, each way.
-    pub shape: Settings,
+    pub impairments: LinkImpairments,
 }
 
 /// A link between two switches, or two ports of one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Link {
+pub struct TopologyLink {
     /// Where it begins.
-    pub a: Place,
+    pub a: PortRef,
     /// Where it ends.
-    pub b: Place,
+    pub b: PortRef,
     /// How it carries frames, each way.
-    pub shape: Settings,
+    pub impairments: LinkImpairments,
 }
 
 /// A port of a switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct PortRef {
     /// Index of the switch in [`Topology::switches`].
     pub switch: usize,
     /// The port, from 1.
@@ -97,7 +97,7 @@ impl Topology {
     /// # Errors
     /// An unknown shape, an argument that is missing, no number, too small, too large, or one too many.
     pub fn from_text(text: &str) -> Result<Self, TopologyError> {
-        text::parse(text)
+        shape_text::parse(text)
     }
 
     /// The network that a file of `MiniEdit` (`.mn`) or a `GraphML` file (`.graphml`, `.xml`) describes; `name` is
@@ -108,24 +108,26 @@ impl Topology {
     /// links that cannot be.
     pub fn from_file(name: &str, contents: &str) -> Result<Self, TopologyError> {
         if contents.len() > FILE_LEN_MAX {
-            return Err(Fault::TooMany { what: "bytes", max: FILE_LEN_MAX }.whole());
+            return Err(TopologyErrorKind::TooMany { what: "bytes", max: FILE_LEN_MAX }.whole());
         }
         match name.rsplit_once('.').map(|(_, extension)| extension) {
             Some("mn") => miniedit::parse(contents),
             Some("graphml" | "xml") => graphml::parse(contents),
-            _ => Err(Fault::UnknownFile(name.into()).whole()),
+            _ => Err(TopologyErrorKind::UnknownFileType(name.into()).whole()),
         }
     }
 
     /// Gives every link, those of hosts included, the same shape.
-    pub fn set_shape(&mut self, shape: Settings) {
-        let hosts = self.hosts.iter_mut().map(|host| &mut host.shape);
-        hosts.chain(self.links.iter_mut().map(|link| &mut link.shape)).for_each(|s| *s = shape);
+    pub fn set_impairments(&mut self, impairments: LinkImpairments) {
+        let hosts = self.hosts.iter_mut().map(|host| &mut host.impairments);
+        hosts
+            .chain(self.links.iter_mut().map(|link| &mut link.impairments))
+            .for_each(|s| *s = impairments);
     }
 }
 
 /// The link-local address that a station with `mac` gives itself. RFC 4291 appendix A.
-pub fn link_local(mac: MacAddr) -> Ipv6Addr {
+pub fn link_local_address(mac: MacAddr) -> Ipv6Addr {
     let bits = mac.to_u64();
     let (vendor, own) = (u128::from(bits >> 24), u128::from(bits & 0xff_ffff));
     Ipv6Addr::from(0xfe80 << 112 | (vendor ^ 0x2_0000) << 40 | 0xff_fe00_0000 | own)

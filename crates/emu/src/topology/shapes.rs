@@ -2,12 +2,12 @@
 
 use sluice_openflow::DatapathId;
 
-use super::{Builder, Fault, Node, Topology};
-use crate::link::Settings;
+use super::{NodeRef, Topology, TopologyBuilder, TopologyErrorKind};
+use crate::link::LinkImpairments;
 
 /// One switch with `k` hosts.
-pub(super) fn single(k: u32) -> Result<Topology, Fault> {
-    let mut b = Builder::new();
+pub(super) fn single(k: u32) -> Result<Topology, TopologyErrorKind> {
+    let mut b = TopologyBuilder::new();
     let switch = numbered(&mut b, 1)?;
     for n in 1..=k {
         host_at(&mut b, switch, format!("h{n}"))?;
@@ -16,8 +16,8 @@ pub(super) fn single(k: u32) -> Result<Topology, Fault> {
 }
 
 /// A row of `k` switches with `n` hosts each.
-pub(super) fn linear(k: u32, n: u32) -> Result<Topology, Fault> {
-    let mut b = Builder::new();
+pub(super) fn linear(k: u32, n: u32) -> Result<Topology, TopologyErrorKind> {
+    let mut b = TopologyBuilder::new();
     let mut last = None;
     for i in 1..=k {
         let switch = numbered(&mut b, i)?;
@@ -30,8 +30,8 @@ pub(super) fn linear(k: u32, n: u32) -> Result<Topology, Fault> {
 }
 
 /// A tree of `depth` levels of switches, each with `fanout` below it; hosts are the leaves.
-pub(super) fn tree(depth: u32, fanout: u32) -> Result<Topology, Fault> {
-    let mut b = Builder::new();
+pub(super) fn tree(depth: u32, fanout: u32) -> Result<Topology, TopologyErrorKind> {
+    let mut b = TopologyBuilder::new();
     let (mut n_switches, mut n_hosts) = (1, 0);
     // The switches from the root to where the next node is added, and how many nodes below each are linked already.
     // Depth first, and a link to the node above after those below it: so Mininet numbers ports.
@@ -58,8 +58,8 @@ pub(super) fn tree(depth: u32, fanout: u32) -> Result<Topology, Fault> {
 }
 
 /// A row of `k` switches whose ends meet, with `n` hosts each.
-pub(super) fn ring(k: u32, n: u32) -> Result<Topology, Fault> {
-    let mut b = Builder::new();
+pub(super) fn ring(k: u32, n: u32) -> Result<Topology, TopologyErrorKind> {
+    let mut b = TopologyBuilder::new();
     let switches = row(&mut b, k, n)?;
     let next = switches.iter().cycle().skip(1);
     for (&switch, &next) in switches.iter().zip(next) {
@@ -69,8 +69,8 @@ pub(super) fn ring(k: u32, n: u32) -> Result<Topology, Fault> {
 }
 
 /// `k` switches with `n` hosts each, and a link between any two of them.
-pub(super) fn mesh(k: u32, n: u32) -> Result<Topology, Fault> {
-    let mut b = Builder::new();
+pub(super) fn mesh(k: u32, n: u32) -> Result<Topology, TopologyErrorKind> {
+    let mut b = TopologyBuilder::new();
     let switches = row(&mut b, k, n)?;
     for (i, &switch) in switches.iter().enumerate() {
         for &other in switches.iter().skip(i + 1) {
@@ -81,8 +81,12 @@ pub(super) fn mesh(k: u32, n: u32) -> Result<Topology, Fault> {
 }
 
 /// `spines` switches, each linked to all `leaves`, which have `hosts` each. Spines come first.
-pub(super) fn leaf_spine(spines: u32, leaves: u32, hosts: u32) -> Result<Topology, Fault> {
-    let mut b = Builder::new();
+pub(super) fn leaf_spine(
+    spines: u32,
+    leaves: u32,
+    hosts: u32,
+) -> Result<Topology, TopologyErrorKind> {
+    let mut b = TopologyBuilder::new();
     let spines = (1..=spines).map(|n| numbered(&mut b, n)).collect::<Result<Vec<_>, _>>()?;
     let first = u32::try_from(spines.len()).unwrap_or(u32::MAX);
     let mut n_hosts = 0;
@@ -100,13 +104,13 @@ pub(super) fn leaf_spine(spines: u32, leaves: u32, hosts: u32) -> Result<Topolog
 }
 
 /// A grid of `x` by `y` switches whose edges meet, with `n` hosts each.
-pub(super) fn torus(x: u32, y: u32, n: u32) -> Result<Topology, Fault> {
-    let mut b = Builder::new();
+pub(super) fn torus(x: u32, y: u32, n: u32) -> Result<Topology, TopologyErrorKind> {
+    let mut b = TopologyBuilder::new();
     let mut switches = Vec::new();
     for i in 1..=x {
         for j in 1..=y {
             let datapath_id = DatapathId(u64::from(i) * 256 + u64::from(j));
-            let switch = b.switch(format!("s{i}x{j}"), datapath_id)?;
+            let switch = b.add_switch(format!("s{i}x{j}"), datapath_id)?;
             for k in 1..=n {
                 let name = if n == 1 { format!("h{i}x{j}") } else { format!("h{i}x{j}x{k}") };
                 host_at(&mut b, switch, name)?;
@@ -117,7 +121,7 @@ pub(super) fn torus(x: u32, y: u32, n: u32) -> Result<Topology, Fault> {
     let at = |i: u32, j: u32| {
         let index = usize::try_from(i % x * y + j % y).ok();
         let switch = index.and_then(|index| switches.get(index)).copied();
-        switch.ok_or_else(|| Fault::UnknownNode(format!("s{i}x{j}")))
+        switch.ok_or_else(|| TopologyErrorKind::UnknownNode(format!("s{i}x{j}")))
     };
     for i in 0..x {
         for j in 0..y {
@@ -130,7 +134,7 @@ pub(super) fn torus(x: u32, y: u32, n: u32) -> Result<Topology, Fault> {
 }
 
 /// `k` switches with `n` hosts each and no links.
-fn row(b: &mut Builder, k: u32, n: u32) -> Result<Vec<Node>, Fault> {
+fn row(b: &mut TopologyBuilder, k: u32, n: u32) -> Result<Vec<NodeRef>, TopologyErrorKind> {
     let mut switches = Vec::new();
     for i in 1..=k {
         let switch = numbered(b, i)?;
@@ -140,24 +144,33 @@ fn row(b: &mut Builder, k: u32, n: u32) -> Result<Vec<Node>, Fault> {
     Ok(switches)
 }
 
-fn numbered(b: &mut Builder, n: u32) -> Result<Node, Fault> {
-    b.switch(format!("s{n}"), DatapathId(n.into()))
+fn numbered(b: &mut TopologyBuilder, n: u32) -> Result<NodeRef, TopologyErrorKind> {
+    b.add_switch(format!("s{n}"), DatapathId(n.into()))
 }
 
-fn hosts_at(b: &mut Builder, switch: Node, i: u32, n: u32) -> Result<(), Fault> {
+fn hosts_at(
+    b: &mut TopologyBuilder,
+    switch: NodeRef,
+    i: u32,
+    n: u32,
+) -> Result<(), TopologyErrorKind> {
     (1..=n).try_for_each(|j| {
         let name = if n == 1 { format!("h{i}") } else { format!("h{j}s{i}") };
         host_at(b, switch, name)
     })
 }
 
-fn host_at(b: &mut Builder, switch: Node, name: String) -> Result<(), Fault> {
-    let host = b.host(name, None)?;
-    b.link(host, switch, Settings::default())
+fn host_at(
+    b: &mut TopologyBuilder,
+    switch: NodeRef,
+    name: String,
+) -> Result<(), TopologyErrorKind> {
+    let host = b.add_host(name, None)?;
+    b.add_link(host, switch, LinkImpairments::default())
 }
 
-fn wire(b: &mut Builder, a: Node, to: Node) -> Result<(), Fault> {
-    b.link(a, to, Settings::default())
+fn wire(b: &mut TopologyBuilder, a: NodeRef, to: NodeRef) -> Result<(), TopologyErrorKind> {
+    b.add_link(a, to, LinkImpairments::default())
 }
 
 #[cfg(test)]
@@ -166,10 +179,10 @@ mod tests {
 
     /// Every link as `s1:2-s2:3`, hosts first.
     fn links(topology: &Topology) -> String {
-        let name = |place: super::super::Place| {
+        let name = |place: super::super::PortRef| {
             format!("{}:{}", topology.switches[place.switch].name, place.port)
         };
-        let hosts = topology.hosts.iter().map(|host| format!("{}-{}", host.name, name(host.at)));
+        let hosts = topology.hosts.iter().map(|host| format!("{}-{}", host.name, name(host.port)));
         let links = topology.links.iter().map(|link| format!("{}-{}", name(link.a), name(link.b)));
         hosts.chain(links).collect::<Vec<_>>().join(" ")
     }

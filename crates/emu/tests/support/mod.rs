@@ -10,7 +10,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use sluice_emu::net::{Conn, Controller, Net, Options, Replies};
+use sluice_emu::net::{
+    ConnectionId, Controller, ControllerOutput, NetworkOptions, NetworkSimulation,
+};
 use sluice_emu::topology::Topology;
 use sluice_openflow::{
     Action, Encoder, Field, FlowMod, Instruction, PacketIn, PacketOut, PortNo, Versions,
@@ -37,7 +39,7 @@ pub(crate) struct Brain<M> {
     pub(crate) packet_ins: usize,
     /// Bytes in the order in which they came: what a run is compared by.
     pub(crate) heard: Vec<u8>,
-    sessions: BTreeMap<Conn, (ControllerSession, Vec<u8>)>,
+    sessions: BTreeMap<ConnectionId, (ControllerSession, Vec<u8>)>,
 }
 
 impl<M: Mind> Brain<M> {
@@ -61,13 +63,19 @@ impl<M: Mind> Brain<M> {
 }
 
 impl<M: Mind> Controller for Brain<M> {
-    fn on_open(&mut self, now: Instant, conn: Conn, replies: &mut Replies) {
+    fn on_open(&mut self, now: Instant, conn: ConnectionId, replies: &mut ControllerOutput) {
         self.opened += 1;
-        let session = ControllerSession::open(&self.cfg, now, replies.to(conn));
+        let session = ControllerSession::open(&self.cfg, now, replies.bytes_to(conn));
         self.sessions.insert(conn, (session, vec![]));
     }
 
-    fn on_bytes(&mut self, now: Instant, conn: Conn, bytes: &[u8], replies: &mut Replies) {
+    fn on_bytes(
+        &mut self,
+        now: Instant,
+        conn: ConnectionId,
+        bytes: &[u8],
+        replies: &mut ControllerOutput,
+    ) {
         self.heard.extend(bytes);
         let Some((session, torn)) = self.sessions.get_mut(&conn) else { return };
         session.record_activity(now);
@@ -76,7 +84,7 @@ impl<M: Mind> Controller for Brain<M> {
         let mut rest = &*all;
         while let Some((msg, after)) = split_message(rest).unwrap() {
             rest = after;
-            let tx = replies.to(conn);
+            let tx = replies.bytes_to(conn);
             match session.on_message(&self.cfg, msg, tx).unwrap() {
                 Some(ControllerEvent::SwitchConnected(_)) => {
                     self.mind.up(conn.switch(), &mut session.encoder(tx));
@@ -93,16 +101,16 @@ impl<M: Mind> Controller for Brain<M> {
         *torn = rest.to_vec();
     }
 
-    fn on_closed(&mut self, _: Instant, conn: Conn, _: &mut Replies) {
+    fn on_closed(&mut self, _: Instant, conn: ConnectionId, _: &mut ControllerOutput) {
         self.closed += 1;
         self.sessions.remove(&conn);
     }
 
-    fn on_time(&mut self, now: Instant, replies: &mut Replies) {
+    fn on_tick(&mut self, now: Instant, replies: &mut ControllerOutput) {
         self.sessions.retain(|&conn, (session, _)| {
-            let goes_on = session.handle_timeouts(&self.cfg, now, replies.to(conn)).is_ok();
+            let goes_on = session.handle_timeouts(&self.cfg, now, replies.bytes_to(conn)).is_ok();
             if !goes_on {
-                replies.hang_up(conn);
+                replies.close(conn);
             }
             goes_on
         });
@@ -140,24 +148,25 @@ impl Oracle {
         let n = topology.switches.len();
         let mut rules = vec![vec![]; n];
         for host in &topology.hosts {
-            let towards = paths(topology, host.at.switch);
+            let towards = paths(topology, host.port.switch);
             for (switch, rules) in rules.iter_mut().enumerate() {
                 let port =
-                    if switch == host.at.switch { Some(host.at.port) } else { towards[switch] };
+                    if switch == host.port.switch { Some(host.port.port) } else { towards[switch] };
                 rules.extend(port.map(|port| rule(10, vec![Field::eth_dst(host.mac)], &[port])));
             }
         }
         let towards = paths(topology, 0);
         let mut tree: Vec<BTreeSet<PortNo>> = vec![BTreeSet::new(); n];
         for link in &topology.links {
-            let up = |place: sluice_emu::topology::Place| towards[place.switch] == Some(place.port);
+            let up =
+                |place: sluice_emu::topology::PortRef| towards[place.switch] == Some(place.port);
             if up(link.a) || up(link.b) {
                 tree[link.a.switch].insert(link.a.port);
                 tree[link.b.switch].insert(link.b.port);
             }
         }
         for host in &topology.hosts {
-            tree[host.at.switch].insert(host.at.port);
+            tree[host.port.switch].insert(host.port.port);
         }
         for (rules, tree) in rules.iter_mut().zip(tree) {
             for &port in &tree {
@@ -211,18 +220,18 @@ impl Mind for Oracle {
 
 pub(crate) fn network<M: Mind>(
     text: &str,
-    options: &Options,
+    options: &NetworkOptions,
     brain: impl FnOnce(&Topology) -> Brain<M>,
-) -> Net<Brain<M>> {
+) -> NetworkSimulation<Brain<M>> {
     let topology = Topology::from_text(text).unwrap();
     let brain = brain(&topology);
-    Net::new(topology, options, sluice_io::clock::now(), brain).unwrap()
+    NetworkSimulation::new(topology, options, sluice_io::clock::now(), brain).unwrap()
 }
 
 /// A network in which all rules are written.
-pub(crate) fn wise(text: &str, options: &Options) -> Net<Brain<Oracle>> {
+pub(crate) fn wise(text: &str, options: &NetworkOptions) -> NetworkSimulation<Brain<Oracle>> {
     let mut net = network(text, options, |topology| Brain::new(Oracle::new(topology)));
     net.run_for(S).unwrap();
-    assert_eq!(net.known(), net.fabric().topology().switches.len(), "{text}");
+    assert_eq!(net.connected_switches(), net.data_plane().topology().switches.len(), "{text}");
     net
 }

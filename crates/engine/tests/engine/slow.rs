@@ -8,8 +8,8 @@ use std::time::Duration;
 use sluice_apps::learning::Learning;
 use sluice_engine::Config;
 use sluice_io::{READ_BYTES_MAX, clock};
-use sluice_openflow::{Features, Message, PacketIn, Version};
-use sluice_sdk::{App, Ctx, Verdict, is_link_probe};
+use sluice_openflow::{Message, PacketIn, SwitchFeatures, Version};
+use sluice_sdk::{App, Ctx, Verdict, is_probe};
 
 use crate::lab::{Lab, SOON, wait_until};
 use crate::peer::{Peer, broadcast, bytes, echo_request, lldp};
@@ -191,12 +191,12 @@ fn one_with_a_backlog_at_its_proof_is_served() {
 struct Counting(Learning, Arc<AtomicU64>);
 
 impl App for Counting {
-    fn on_switch_connected(&mut self, features: &Features, ctx: &mut Ctx<'_>) {
+    fn on_switch_connected(&mut self, features: &SwitchFeatures, ctx: &mut Ctx<'_>) {
         self.0.on_switch_connected(features, ctx);
     }
 
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
-        self.1.fetch_add(is_link_probe(p.frame).into(), Relaxed);
+        self.1.fetch_add(is_probe(p.frame).into(), Relaxed);
         self.0.on_packet_in(p, ctx)
     }
 }

@@ -1,19 +1,21 @@
 //! What is done with a packet. §7.2.5; OpenFlow 1.0.0 §5.2.4; 1.1.0 §A.2.5; 1.5.1 §7.2.6; Open vSwitch, `nicira-ext.h`.
 
-use super::adapt::Port16;
-use super::bits::BitRange;
+use super::bit_range::BitRange;
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
-use super::codec::{Choice, Codec, Item, Padding, encode_tlv, extended, parse_framed};
-use super::ct::{Ct, NumberSource};
-use super::encap::EncapProperty;
+use super::codec::{Choice, Codec, ListItem, Padding, encode_tlv, extended_type, parse_tlv_with};
+use super::ct::{CtAction, NumberSource};
+use super::encap::EncapProp;
 use super::field::Field;
-use super::learn::{Learn, Learn2};
-use super::nat::Nat;
-use super::nicira_action::{Bundle, BundleLoad, ControllerProperty, Multipath, SampleDirection};
+use super::learn::{Learn2Action, LearnAction};
+use super::nat::NatAction;
+use super::nicira_action::{
+    BundleAction, BundleLoadAction, Controller2Prop, MultipathAction, SampleDirection,
+};
 use super::oxm::{FieldHeader, Oxm};
 use super::reader::Reader;
 use super::rows::choice;
-use super::set_action::{In14, Set, Whole, encode_set, parse_set};
+use super::set_action::{PaddedHeader14, SetFieldOxm, UnmaskedOxm, encode_set, parse_set};
+use super::wire_types::Port16;
 use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
@@ -93,7 +95,7 @@ choice! {
         SetField "set_field" {
             /// The field and its value; with a mask since 1.5.
             field: Oxm,
-        } = { V1_2..=V1_4 => 25 [field as Whole,], V1_5.. => 25 [field as Set,] };
+        } = { V1_2..=V1_4 => 25 [field as UnmaskedOxm,], V1_5.. => 25 [field as SetFieldOxm,] };
         /// Copies bits from field to field; an extension of the ONF's before 1.5.
         CopyField "copy_field" {
             /// How many bits.
@@ -178,7 +180,7 @@ choice! {
         /// Sends the packet to one controller, with more to say.
         Controller2 "controller2" {
             /// What is not as usual.
-            properties: Vec<ControllerProperty>,
+            properties: Vec<Controller2Prop>,
         } = { V1_0.. => 0x2320_0025 [pad 6, properties,] };
         /// Writes bits of the metadata, as the instruction does.
         WriteMetadata "write_metadata" {
@@ -263,13 +265,13 @@ choice! {
         RegLoad2 "reg_load2" {
             /// The field, its value, its mask.
             field: Oxm,
-        } = { V1_0..=V1_4 => 0x2320_0021 [field as Set,] };
+        } = { V1_0..=V1_4 => 0x2320_0021 [field as SetFieldOxm,] };
         /// Chooses one of many links by a hash and writes its number into a field.
-        Multipath "multipath" (Box<Multipath>) = { V1_0.. => 0x2320_000a };
+        Multipath "multipath" (Box<MultipathAction>) = { V1_0.. => 0x2320_000a };
         /// Sends the packet out of one of many ports.
-        Bundle "bundle" (Box<Bundle>) = { V1_0.. => 0x2320_000c };
+        Bundle "bundle" (Box<BundleAction>) = { V1_0.. => 0x2320_000c };
         /// Chooses one of many ports and writes its number into a field.
-        BundleLoad "bundle_load" (Box<BundleLoad>) = { V1_0.. => 0x2320_000d };
+        BundleLoad "bundle_load" (Box<BundleLoadAction>) = { V1_0.. => 0x2320_000d };
         /// Sends the packet out of the port that a field has the number of.
         OutputReg "output_reg" {
             /// Which bits.
@@ -289,9 +291,9 @@ choice! {
             src: FieldHeader,
         } = { V1_0.. => 0x2320_0020 [bits, max_len, src,] };
         /// Learns a rule from the packet.
-        Learn "learn" (Box<Learn>) = { V1_0.. => 0x2320_0010 };
+        Learn "learn" (Box<LearnAction>) = { V1_0.. => 0x2320_0010 };
         /// Learns a rule from the packet, up to a limit.
-        Learn2 "learn2" (Box<Learn2>) = { V1_0.. => 0x2320_002d };
+        Learn2 "learn2" (Box<Learn2Action>) = { V1_0.. => 0x2320_002d };
         /// Puts bits of a field onto the stack.
         StackPush "stack_push" {
             /// From which bit on.
@@ -311,7 +313,7 @@ choice! {
             n_bits: u16,
         } = { V1_0.. => 0x2320_001c [offset, field, n_bits,] };
         /// Hands the packet to the tracker of connections.
-        Ct "ct" (Box<Ct>) = { V1_0.. => 0x2320_0023 };
+        Ct "ct" (Box<CtAction>) = { V1_0.. => 0x2320_0023 };
         /// Says in a bit whether the packet is larger than something.
         CheckPktLarger "check_pkt_larger" {
             /// Than how many bytes.
@@ -325,7 +327,7 @@ choice! {
         DeleteField "delete_field" {
             /// Which.
             field: FieldHeader,
-        } = { V1_0.. => 0x2320_0032 [field as In14,] };
+        } = { V1_0.. => 0x2320_0032 [field as PaddedHeader14,] };
         /// Samples packets for IPFIX, with domain and point from fields.
         Sample4 "sample4" {
             /// How many of 65 535 packets.
@@ -343,7 +345,7 @@ choice! {
         } = { V1_0.. => 0x2320_0033 [probability, collector_set_id, obs_domain, obs_point,
             sampling_port as Port16, direction, pad 5,] };
         /// Translates addresses and ports; within [`Ct`](Self::Ct).
-        Nat "nat" (Box<Nat>) = { V1_0.. => 0x2320_0024 };
+        Nat "nat" (Box<NatAction>) = { V1_0.. => 0x2320_0024 };
         /// Forgets what is known of the packet's connection.
         CtClear "ct_clear" = { V1_0.. => 0x2320_002b [pad 6,] };
         /// Sends the first bytes of the packet out of a port.
@@ -365,7 +367,7 @@ choice! {
             /// Its packet type: namespace over 16 bits of type.
             new_pkt_type: u32,
             /// What it is made with.
-            properties: Vec<EncapProperty>,
+            properties: Vec<EncapProp>,
         } = { V1_3.. => 0x2320_002e [hdr_size, new_pkt_type, properties,] };
         /// Takes the outermost header off.
         Decap "decap" {
@@ -426,13 +428,18 @@ impl Action {
     }
 }
 
-impl Item for Action {}
+impl ListItem for Action {}
 
 impl Codec for Action {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        parse_framed(r, Self::WHAT, Padding::Inside, ErrorContext::Action, extended, |code, r| {
-            parse_set(code, r).unwrap_or_else(|| Self::parse_as(code, r))
-        })
+        parse_tlv_with(
+            r,
+            Self::TYPE_NAME,
+            Padding::Inside,
+            ErrorContext::Action,
+            extended_type,
+            |code, r| parse_set(code, r).unwrap_or_else(|| Self::parse_variant(code, r)),
+        )
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {

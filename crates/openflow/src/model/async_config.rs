@@ -1,7 +1,7 @@
 //! `GET_ASYNC_REPLY`, `SET_ASYNC`: which events a controller is told of. §7.3.10.
 
 use super::codec::versions::*;
-use super::codec::{Adapt, Codec};
+use super::codec::{Codec, Encoding};
 use super::reader::Reader;
 use super::rows::{choice, flags, record, tlv};
 use crate::{EncodeError, Encoder, Result, Version};
@@ -55,7 +55,7 @@ flags! {
 
 flags! {
     /// Requests that are forwarded, as bits.
-    pub struct ForwardReasons(u32);
+    pub struct RequestForwardReasons(u32);
     GROUP_MOD = 1, V1_0, "To change groups.";
     METER_MOD = 2, V1_0, "To change meters.";
 }
@@ -69,7 +69,7 @@ flags! {
 
 flags! {
     /// Reasons of `CONTROLLER_STATUS`es, as bits. OpenFlow 1.5.0 §7.4.8.
-    pub struct ControllerReasons(u32);
+    pub struct ControllerStatusReasons(u32);
     REQUEST = 1, V1_5, "Asked for.";
     CHANNEL_STATUS = 2, V1_5, "The channel came up or went down.";
     ROLE = 4, V1_5, "The role changed.";
@@ -137,12 +137,12 @@ choice! {
         /// Requests of others, to a slave.
         RequestForwardSlave "requestforward_slave" {
             /// Which.
-            mask: ForwardReasons,
+            mask: RequestForwardReasons,
         } = { V1_0.. => 10 [mask,] };
         /// Requests of others, to a master.
         RequestForwardMaster "requestforward_master" {
             /// Which.
-            mask: ForwardReasons,
+            mask: RequestForwardReasons,
         } = { V1_0.. => 11 [mask,] };
         /// Statistics of rules, to a slave.
         FlowStatsSlave "flow_stats_slave" {
@@ -157,12 +157,12 @@ choice! {
         /// Controllers, to a slave.
         ContStatusSlave "cont_status_slave" {
             /// Which.
-            mask: ControllerReasons,
+            mask: ControllerStatusReasons,
         } = { V1_5.. => 14 [mask,] };
         /// Controllers, to a master.
         ContStatusMaster "cont_status_master" {
             /// Which.
-            mask: ControllerReasons,
+            mask: ControllerStatusReasons,
         } = { V1_5.. => 15 [mask,] };
         /// An experimenter's own, to a slave.
         ExperimenterSlave "experimenter_slave" {
@@ -219,7 +219,7 @@ impl SixMasks {
     }
 }
 
-impl Adapt<Vec<AsyncProp>> for SixMasks {
+impl Encoding<Vec<AsyncProp>> for SixMasks {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<AsyncProp>> {
         let mut masks = [[0; 2]; 3];
         for mask in masks.as_flattened_mut() {
@@ -260,7 +260,7 @@ mod tests {
     use super::*;
     use crate::model::Message;
     use crate::model::codec::Choice;
-    use crate::model::golden::{message_both_ways, survives, written};
+    use crate::model::roundtrip::{message_both_ways, survives, written};
 
     fn six() -> Vec<AsyncProp> {
         vec![

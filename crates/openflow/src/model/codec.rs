@@ -18,7 +18,7 @@ pub(crate) mod versions {
 pub(crate) const UNNAMED: &str = "";
 
 /// Gives a fault of an [`UNNAMED`] part the name of the field that it is in.
-pub(crate) fn named<T>(name: &'static str, read: Result<T>) -> Result<T> {
+pub(crate) fn with_field_name<T>(name: &'static str, read: Result<T>) -> Result<T> {
     read.map_err(
         |error| if error.what == UNNAMED { ParseError { what: name, ..error } } else { error },
     )
@@ -34,7 +34,7 @@ pub(crate) trait Codec: Sized {
 }
 
 /// Another form on the wire for values of `T` than their own.
-pub(crate) trait Adapt<T> {
+pub(crate) trait Encoding<T> {
     /// Reads a value.
     fn parse(r: &mut Reader<'_>) -> Result<T>;
 
@@ -43,7 +43,7 @@ pub(crate) trait Adapt<T> {
 }
 
 /// One of the places on the wire that a value of `T` is spread over.
-pub(crate) trait Share<T> {
+pub(crate) trait PartialEncoding<T> {
     /// Adds to `value` what stands here.
     fn parse(value: &mut T, r: &mut Reader<'_>) -> Result<()>;
 
@@ -52,7 +52,7 @@ pub(crate) trait Share<T> {
 }
 
 /// Two values that have one form on the wire together.
-pub(crate) trait Both<A, B> {
+pub(crate) trait JointEncoding<A, B> {
     /// Reads them.
     fn parse(r: &mut Reader<'_>) -> Result<(A, B)>;
 
@@ -61,9 +61,9 @@ pub(crate) trait Both<A, B> {
 }
 
 /// The form on the wire that values have by themselves.
-pub(crate) struct Own;
+pub(crate) struct DefaultEncoding;
 
-impl<T: Codec> Adapt<T> for Own {
+impl<T: Codec> Encoding<T> for DefaultEncoding {
     fn parse(r: &mut Reader<'_>) -> Result<T> {
         T::parse(r)
     }
@@ -74,7 +74,7 @@ impl<T: Codec> Adapt<T> for Own {
 }
 
 /// Reads `n` items.
-pub(crate) fn parse_counted<T, A: Adapt<T>>(r: &mut Reader<'_>, n: usize) -> Result<Vec<T>> {
+pub(crate) fn parse_counted<T, A: Encoding<T>>(r: &mut Reader<'_>, n: usize) -> Result<Vec<T>> {
     let mut list = Vec::new();
     for _ in 0..n {
         list.push(A::parse(r)?);
@@ -83,7 +83,7 @@ pub(crate) fn parse_counted<T, A: Adapt<T>>(r: &mut Reader<'_>, n: usize) -> Res
 }
 
 /// Writes items, and how many they are in the 16 bits at `count_at`.
-pub(crate) fn encode_counted<T, A: Adapt<T>>(
+pub(crate) fn encode_counted<T, A: Encoding<T>>(
     list: &[T],
     count_at: usize,
     out: &mut Encoder<'_>,
@@ -93,14 +93,14 @@ pub(crate) fn encode_counted<T, A: Adapt<T>>(
 }
 
 /// What may stand in a list that goes on to the end of what it is in.
-pub(crate) trait Item: Codec {
+pub(crate) trait ListItem: Codec {
     /// Writes a list.
     fn encode_list(list: &[Self], out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         list.iter().try_for_each(|item| item.encode(out))
     }
 }
 
-impl<T: Item> Codec for Vec<T> {
+impl<T: ListItem> Codec for Vec<T> {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let mut list = Self::new();
         while !r.is_empty() {
@@ -157,7 +157,7 @@ macro_rules! numbers {
 
 numbers!(u8, u16, u32, u64);
 
-impl Item for u16 {}
+impl ListItem for u16 {}
 
 impl<T: Codec> Codec for Box<T> {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
@@ -172,13 +172,13 @@ impl<T: Codec> Codec for Box<T> {
 /// Alternatives told apart by a number.
 pub(crate) trait Choice: Sized {
     /// What they are called in errors.
-    const WHAT: &'static str;
+    const TYPE_NAME: &'static str;
 
     /// Every variant that has a row: its name, and its number in a version if it has one there.
     const ROWS: &'static [ChoiceRow];
 
     /// Reads the variant numbered `code`; what has no row is kept whole.
-    fn parse_as(code: u64, r: &mut Reader<'_>) -> Result<Self>;
+    fn parse_variant(code: u64, r: &mut Reader<'_>) -> Result<Self>;
 
     /// The name of the row; `other` if it has none.
     fn name(&self) -> &'static str;
@@ -207,16 +207,20 @@ impl ChoiceRow {
 }
 
 /// What `version` lacks and a later one perhaps `has`.
-pub(crate) fn lacks(what: &'static str, version: Version, has: impl Fn(u8) -> bool) -> EncodeError {
+pub(crate) fn unsupported(
+    what: &'static str,
+    version: Version,
+    has: impl Fn(u8) -> bool,
+) -> EncodeError {
     let needs = (1..=6).find(|&v| v > version.0 && has(v)).map(Version);
     EncodeError { what, version, needs }
 }
 
 /// Whether `name` is among the tokens of a layout.
-pub(crate) const fn mentions(layout: &[&str], name: &str) -> bool {
+pub(crate) const fn layout_contains(layout: &[&str], name: &str) -> bool {
     let mut rest = layout;
     while let [token, after @ ..] = rest {
-        if same(token.as_bytes(), name.as_bytes()) {
+        if bytes_equal(token.as_bytes(), name.as_bytes()) {
             return true;
         }
         rest = after;
@@ -224,7 +228,7 @@ pub(crate) const fn mentions(layout: &[&str], name: &str) -> bool {
     false
 }
 
-const fn same(mut a: &[u8], mut b: &[u8]) -> bool {
+const fn bytes_equal(mut a: &[u8], mut b: &[u8]) -> bool {
     loop {
         match (a, b) {
             ([x, after_a @ ..], [y, after_b @ ..]) if *x == *y => (a, b) = (after_a, after_b),
@@ -235,7 +239,7 @@ const fn same(mut a: &[u8], mut b: &[u8]) -> bool {
 }
 
 /// Bytes that a length claims behind those that were read.
-pub(crate) fn bounded<'a>(
+pub(crate) fn limit_to_length<'a>(
     r: &mut Reader<'a>,
     what: &'static str,
     start: usize,
@@ -267,13 +271,13 @@ pub(crate) const NETRONOME: u32 = 0x1540;
 
 /// The number of an alternative is its type.
 #[expect(clippy::unnecessary_wraps, reason = "one shape with `extended`")]
-pub(crate) fn plain(kind: u16, _: &mut Reader<'_>) -> Result<u64> {
+pub(crate) fn plain_type(kind: u16, _: &mut Reader<'_>) -> Result<u64> {
     Ok(kind.into())
 }
 
 /// The number of an alternative is its type; of one of [`NICIRA`] or [`ONF`] it is the identity over 16 bits of the
 /// type that they gave it.
-pub(crate) fn extended(kind: u16, r: &mut Reader<'_>) -> Result<u64> {
+pub(crate) fn extended_type(kind: u16, r: &mut Reader<'_>) -> Result<u64> {
     let id = r.peek().first_chunk().map(|id| u32::from_be_bytes(*id));
     let Some(id) = id.filter(|id| kind == EXPERIMENTER && [NICIRA, ONF].contains(id)) else {
         return Ok(kind.into());
@@ -289,11 +293,11 @@ pub(crate) fn parse_tlv<T: Choice>(
     part: ErrorContext,
     code: fn(u16, &mut Reader<'_>) -> Result<u64>,
 ) -> Result<T> {
-    parse_framed(r, T::WHAT, padding, part, code, T::parse_as)
+    parse_tlv_with(r, T::TYPE_NAME, padding, part, code, T::parse_variant)
 }
 
 /// Reads one type-length-value, its number as `code` makes it, its value as `body` does.
-pub(crate) fn parse_framed<T>(
+pub(crate) fn parse_tlv_with<T>(
     r: &mut Reader<'_>,
     what: &'static str,
     padding: Padding,
@@ -325,12 +329,12 @@ pub(crate) fn encode_tlv<T: Choice>(
     out: &mut Encoder<'_>,
     padding: Padding,
 ) -> Result<(), EncodeError> {
-    encode_framed(it.code(out.version())?, out, padding, |out| it.encode_body(out))
+    encode_tlv_with(it.code(out.version())?, out, padding, |out| it.encode_body(out))
 }
 
 /// Writes one type-length-value numbered `code`, its value as `body` does.
 #[expect(clippy::cast_possible_truncation, reason = "16 bits under the identity, 32 of it above")]
-pub(crate) fn encode_framed(
+pub(crate) fn encode_tlv_with(
     code: u64,
     out: &mut Encoder<'_>,
     padding: Padding,
@@ -359,7 +363,7 @@ pub(crate) fn encode_framed(
 ///
 /// Where `T` has a row for the number of [`NICIRA`], [`ONF`] or [`NETRONOME`], `identity << 32 | type`, both are taken
 /// from `r`, with the `pad` bytes behind them. All else is left to the row of experimenters.
-pub(crate) fn experimenters<T: Choice>(
+pub(crate) fn experimenter_code<T: Choice>(
     kind: u16,
     is_experimenter: bool,
     pad: usize,

@@ -28,7 +28,7 @@ record! {
 mod tests {
     use super::*;
     use crate::model::Message;
-    use crate::model::golden::message_both_ways;
+    use crate::model::roundtrip::message_both_ways;
 
     // Bytes of `tests/ofp-print.at` of Open vSwitch, in every version.
     #[test]

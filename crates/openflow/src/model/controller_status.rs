@@ -1,6 +1,6 @@
 //! `CONTROLLER_STATUS`: what other controllers a switch has. OpenFlow 1.5.0 §7.4.8.
 
-use super::codec::Item;
+use super::codec::ListItem;
 use super::codec::versions::*;
 use super::role::Role;
 use super::rows::{choice, codes, record, tlv};
@@ -8,7 +8,7 @@ use super::value::ByteString;
 
 codes! {
     /// `OFPCSR_*`: why it is told. OpenFlow 1.5.0 §7.4.8.
-    pub struct ControllerReason(u8);
+    pub struct ControllerStatusReason(u8);
     REQUEST = 0, V1_5, "Asked for.";
     CHANNEL_STATUS = 1, V1_5, "The channel came up or went down.";
     ROLE = 2, V1_5, "The role changed.";
@@ -27,7 +27,7 @@ codes! {
 
 choice! {
     /// Something more about a controller. OpenFlow 1.5.0 §7.4.8.
-    pub enum ControllerProp: "controller status property" {
+    pub enum ControllerStatusProp: "controller status property" {
         /// Where it is.
         Uri "uri" {
             /// As in `tls:192.168.34.23:6653`.
@@ -45,7 +45,7 @@ choice! {
     }
 }
 
-tlv!(ControllerProp, Outside, Property);
+tlv!(ControllerStatusProp, Outside, Property);
 
 record! {
     /// A controller of the switch. OpenFlow 1.5.0 §7.4.8.
@@ -56,13 +56,13 @@ record! {
         /// What it may do.
         pub role: Role,
         /// Why it is told.
-        pub reason: ControllerReason,
+        pub reason: ControllerStatusReason,
         /// Whether its channel works.
         pub channel_status: ChannelStatus,
         /// More about it.
-        pub properties: Vec<ControllerProp>,
+        pub properties: Vec<ControllerStatusProp>,
     }
     V1_5.. => [length, short_id, role, reason, channel_status, pad 6, properties,]
 }
 
-impl Item for ControllerStatus {}
+impl ListItem for ControllerStatus {}

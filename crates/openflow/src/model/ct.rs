@@ -2,7 +2,7 @@
 //! `struct nx_action_conntrack`.
 
 use super::action::Action;
-use super::bits::BitRange;
+use super::bit_range::BitRange;
 use super::codec::Codec;
 use super::codec::versions::V1_0;
 use super::field::EXPERIMENTER;
@@ -22,7 +22,7 @@ flags! {
 record! {
     /// Hands the packet to the tracker of connections.
     #[derive(Default)]
-    pub struct Ct: "ct" {
+    pub struct CtAction: "ct" {
         /// How.
         pub flags: CtFlags,
         /// In which zone.

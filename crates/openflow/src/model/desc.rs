@@ -7,7 +7,7 @@ use super::value::FixedString;
 record! {
     /// What a switch says of itself. §7.3.5.1.
     #[derive(Default)]
-    pub struct Desc: "desc" {
+    pub struct SwitchDesc: "desc" {
         /// Maker.
         pub mfr: FixedString<256>,
         /// Hardware.
@@ -26,7 +26,7 @@ record! {
 mod tests {
     use super::*;
     use crate::Version;
-    use crate::model::golden::{both_ways, parse};
+    use crate::model::roundtrip::{both_ways, parse};
     use crate::model::{Message, Multipart, MultipartFlags, MultipartReply, MultipartRequest};
 
     fn place(text: &str, len: usize) -> String {
@@ -37,7 +37,7 @@ mod tests {
     // Texts of `tests/ofp-print.at` of Open vSwitch.
     #[test]
     fn a_description_comes_back_in_every_version() {
-        let desc = Desc {
+        let desc = SwitchDesc {
             mfr: "Nicira, Inc.".into(),
             hw: "Open vSwitch".into(),
             sw: "1.1.0pre2".into(),

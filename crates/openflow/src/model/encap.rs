@@ -1,7 +1,7 @@
 //! What a header to push is made with: the properties of `encap`. Open vSwitch, `ofp-ed-props.h`.
 
 use super::codec::versions::V1_3;
-use super::codec::{Adapt, Choice, Codec, Item};
+use super::codec::{Choice, Codec, Encoding, ListItem};
 use super::reader::Reader;
 use super::rows::choice;
 use crate::error::ErrorContext;
@@ -11,7 +11,7 @@ choice! {
     /// A property of the header that `encap` pushes.
     ///
     /// Numbers are the class over 8 bits of the type.
-    pub enum EncapProperty: "encap property" {
+    pub enum EncapProp: "encap property" {
         /// Which format the metadata of NSH has.
         NshMdType "nsh_md_type" {
             /// 1 or 2.
@@ -25,14 +25,14 @@ choice! {
             tlv_type: u8,
             /// Its value.
             data: Vec<u8>,
-        } = { V1_3.. => 0x0402 [tlv_class, tlv_type, data as Bytes8,] };
+        } = { V1_3.. => 0x0402 [tlv_class, tlv_type, data as LengthPrefixed8,] };
     }
 }
 
 /// Bytes behind their number in 8 bits, with zeros up to a multiple of eight.
-struct Bytes8;
+struct LengthPrefixed8;
 
-impl Adapt<Vec<u8>> for Bytes8 {
+impl Encoding<Vec<u8>> for LengthPrefixed8 {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<u8>> {
         let len = usize::from(u8::parse(r)?);
         let data = r.take("bytes", len)?.to_vec();
@@ -55,29 +55,29 @@ fn bytes_in_8_bits(len: usize, out: &Encoder<'_>) -> Result<u8, EncodeError> {
     u8::try_from(len).map_err(|_| too_long)
 }
 
-impl Item for EncapProperty {}
+impl ListItem for EncapProp {}
 
 /// 16 bits of class, 8 of type, 8 of length, the value; zeros up to a multiple of eight are not counted.
 ///
 /// What has more bytes than its row says is kept whole.
-impl Codec for EncapProperty {
+impl Codec for EncapProp {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        let mut head = r.nested(Self::WHAT, ErrorContext::Action)?;
-        let (at, class) = (head.at(), head.u16(Self::WHAT)?);
-        let [kind, len] = head.array(Self::WHAT)?;
+        let mut head = r.nested(Self::TYPE_NAME, ErrorContext::Action)?;
+        let (at, class) = (head.at(), head.u16(Self::TYPE_NAME)?);
+        let [kind, len] = head.array(Self::TYPE_NAME)?;
         let len = usize::from(len);
         let body = len
             .checked_sub(4)
-            .ok_or_else(|| head.error_at(at + 3, Self::WHAT, ParseErrorKind::Length))?;
+            .ok_or_else(|| head.error_at(at + 3, Self::TYPE_NAME, ParseErrorKind::Length))?;
         let (code, mut inner) =
-            (u64::from(class) << 8 | u64::from(kind), head.sub(Self::WHAT, body)?);
+            (u64::from(class) << 8 | u64::from(kind), head.sub(Self::TYPE_NAME, body)?);
         let whole = inner.clone();
-        let mut read = Self::parse_as(code, &mut inner)?;
+        let mut read = Self::parse_variant(code, &mut inner)?;
         if !inner.is_empty() {
             read = Self::Other { code, body: whole.peek().to_vec() };
         }
-        r.take(Self::WHAT, len)?;
-        r.take(Self::WHAT, r.len().min(len.next_multiple_of(8) - len))?;
+        r.take(Self::TYPE_NAME, len)?;
+        r.take(Self::TYPE_NAME, r.len().min(len.next_multiple_of(8) - len))?;
         Ok(read)
     }
 

@@ -1,7 +1,7 @@
 //! `ERROR`: a request failed. §7.4.4.
 
 use super::codec::Codec;
-use super::errors::{ErrorCode, ErrorForm, ErrorReason, ErrorRow, ErrorType};
+use super::errors::{ErrorCode, ErrorNumbers, ErrorReason, ErrorRow, ErrorType};
 use super::reader::Reader;
 use super::value::{Entries, Plain, Value, ValueError, code, of_code, of_number};
 use crate::{EncodeError, Encoder, Result, Version};
@@ -29,32 +29,32 @@ const EXPERIMENTER: u16 = 0xffff;
 impl Codec for ErrorReason {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let (version, kind, code) = (r.version(), r.u16("type")?, r.u16("code")?);
-        let form = match (kind, code) {
+        let numbers = match (kind, code) {
             (EXPERIMENTER, _) if version >= Version::V1_2 => {
-                ErrorForm::Experimenter(r.u32("experimenter")?, code)
+                ErrorNumbers::Experimenter(r.u32("experimenter")?, code)
             }
             (NXET_VENDOR, NXVC_VENDOR_ERROR) if version < Version::V1_2 && r.len() >= 8 => {
-                ErrorForm::Vendor(r.u32("vendor")?, r.u16("type")?, r.u16("code")?)
+                ErrorNumbers::Vendor(r.u32("vendor")?, r.u16("type")?, r.u16("code")?)
             }
-            _ => ErrorForm::Standard(kind, code),
+            _ => ErrorNumbers::Standard(kind, code),
         };
-        Ok(Self::from_form(form, version))
+        Ok(Self::from_numbers(numbers, version))
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        match self.form(out.version())? {
-            ErrorForm::Standard(kind, code) => {
+        match self.numbers(out.version())? {
+            ErrorNumbers::Standard(kind, code) => {
                 kind.encode(out)?;
                 code.encode(out)
             }
-            ErrorForm::Vendor(vendor, kind, code) => {
+            ErrorNumbers::Vendor(vendor, kind, code) => {
                 NXET_VENDOR.encode(out)?;
                 NXVC_VENDOR_ERROR.encode(out)?;
                 vendor.encode(out)?;
                 kind.encode(out)?;
                 code.encode(out)
             }
-            ErrorForm::Experimenter(experimenter, exp_type) => {
+            ErrorNumbers::Experimenter(experimenter, exp_type) => {
                 EXPERIMENTER.encode(out)?;
                 exp_type.encode(out)?;
                 experimenter.encode(out)
@@ -76,7 +76,7 @@ impl Codec for ErrorMsg {
 
 impl Plain for ErrorMsg {
     fn to_value(&self, version: Version) -> Value {
-        let name = ErrorRow::of(self.reason).map(|row| row.name_in(version));
+        let name = ErrorRow::by_reason(self.reason).map(|row| row.name_in(version));
         let mut map: Vec<(_, Value)> = Vec::new();
         match self.reason {
             ErrorReason::Standard { kind, code } => {
@@ -135,7 +135,7 @@ fn too_large() -> ValueError {
 /// The number of a code of `kind` that is told by name or number.
 fn code_of(kind: Option<ErrorType>, value: &Value, version: Version) -> Result<u64, ValueError> {
     if let (Value::Text(name), Some(kind)) = (value, kind)
-        && let Some(row) = ErrorRow::named(kind, name, version)
+        && let Some(row) = ErrorRow::by_name(kind, name, version)
     {
         return Ok(match row.reason {
             ErrorReason::Standard { code, .. } => code.0.into(),
@@ -150,7 +150,7 @@ fn code_of(kind: Option<ErrorType>, value: &Value, version: Version) -> Result<u
 mod tests {
     use super::*;
     use crate::model::Message;
-    use crate::model::golden::{message_both_ways, parse, written};
+    use crate::model::roundtrip::{message_both_ways, parse, written};
     use crate::model::{ErrorCode, ErrorType};
 
     fn error(reason: ErrorReason, data: &[u8]) -> Message {

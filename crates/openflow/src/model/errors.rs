@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::codec::versions::*;
-use super::codec::{NICIRA, ONF, lacks};
+use super::codec::{NICIRA, ONF, unsupported};
 use super::rows::codes;
 use crate::{EncodeError, ErrorContext, ParseError, Version};
 
@@ -57,7 +57,7 @@ impl ErrorType {
         let number = old.map_or(self.0, |row| row.0);
         let what = self.name().unwrap_or("error type");
         if since > version || number >= 2 * UNDEFINED || self == Self::EXPERIMENTER {
-            return Err(lacks(what, version, |v| since.0 <= v && self != Self::EXPERIMENTER));
+            return Err(unsupported(what, version, |v| since.0 <= v && self != Self::EXPERIMENTER));
         }
         Ok(low(number))
     }
@@ -116,7 +116,7 @@ impl Default for ErrorReason {
 
 /// The numbers of a [`ErrorReason`] in one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ErrorForm {
+pub enum ErrorNumbers {
     /// Type and code.
     Standard(u16, u16),
     /// Vendor, type and code in an `NXVC_VENDOR_ERROR` of Nicira, 1.0 and 1.1 only.
@@ -133,27 +133,27 @@ pub struct ErrorRow {
     /// Its name in the newest version that has it, without the prefix of its type.
     pub name: &'static str,
     was: fn(u8) -> Option<&'static str>,
-    form: fn(u8) -> Option<ErrorForm>,
+    numbers: fn(u8) -> Option<ErrorNumbers>,
 }
 
 impl ErrorRow {
     /// Every error with a name.
     pub const fn all() -> &'static [Self] {
-        super::error_rows::ROWS
+        super::error_table::ROWS
     }
 
     /// The row of `reason`.
-    pub fn of(reason: ErrorReason) -> Option<&'static Self> {
+    pub fn by_reason(reason: ErrorReason) -> Option<&'static Self> {
         Self::all().iter().find(|row| row.reason == reason)
     }
 
     /// The row that has `form` in `version`.
-    pub fn with(form: ErrorForm, version: Version) -> Option<&'static Self> {
-        Self::all().iter().find(|row| row.form(version) == Some(form))
+    pub fn by_numbers(numbers: ErrorNumbers, version: Version) -> Option<&'static Self> {
+        Self::all().iter().find(|row| row.numbers(version) == Some(numbers))
     }
 
     /// The row of `kind` that is called `name` in `version` or in a later one, in letters of either case.
-    pub fn named(kind: ErrorType, name: &str, version: Version) -> Option<&'static Self> {
+    pub fn by_name(kind: ErrorType, name: &str, version: Version) -> Option<&'static Self> {
         let of_kind = |row: &&Self| row.reason.kind() == kind;
         let mut rows = Self::all().iter().filter(of_kind);
         rows.find(|row| {
@@ -162,8 +162,8 @@ impl ErrorRow {
     }
 
     /// The numbers in `version`; `None` if that version has no form for it.
-    pub fn form(&self, version: Version) -> Option<ErrorForm> {
-        (self.form)(version.0)
+    pub fn numbers(&self, version: Version) -> Option<ErrorNumbers> {
+        (self.numbers)(version.0)
     }
 
     /// What `version` calls it.
@@ -175,9 +175,9 @@ impl ErrorRow {
         reason: ErrorReason,
         name: &'static str,
         was: fn(u8) -> Option<&'static str>,
-        form: fn(u8) -> Option<ErrorForm>,
+        numbers: fn(u8) -> Option<ErrorNumbers>,
     ) -> Self {
-        Self { reason, name, was, form }
+        Self { reason, name, was, numbers }
     }
 }
 
@@ -215,19 +215,20 @@ impl ErrorReason {
     }
 
     /// What is meant by `form` in `version`.
-    pub fn from_form(form: ErrorForm, version: Version) -> Self {
-        if let Some(row) = ErrorRow::with(form, version) {
+    pub fn from_numbers(numbers: ErrorNumbers, version: Version) -> Self {
+        if let Some(row) = ErrorRow::by_numbers(numbers, version) {
             return row.reason;
         }
-        match form {
-            ErrorForm::Standard(kind, code) => {
+        match numbers {
+            ErrorNumbers::Standard(kind, code) => {
                 let (kind, code) = (ErrorType::from_wire(kind, version), u32::from(code));
-                let taken = ErrorRow::of(Self::Standard { kind, code: ErrorCode(code) }).is_some();
+                let taken =
+                    ErrorRow::by_reason(Self::Standard { kind, code: ErrorCode(code) }).is_some();
                 let code = ErrorCode(code | if taken { UNDEFINED } else { 0 });
                 Self::Standard { kind, code }
             }
-            ErrorForm::Vendor(vendor, kind, code) => Self::Vendor { vendor, kind, code },
-            ErrorForm::Experimenter(experimenter, exp_type) => {
+            ErrorNumbers::Vendor(vendor, kind, code) => Self::Vendor { vendor, kind, code },
+            ErrorNumbers::Experimenter(experimenter, exp_type) => {
                 Self::Experimenter { experimenter, exp_type }
             }
         }
@@ -237,38 +238,38 @@ impl ErrorReason {
     ///
     /// # Errors
     /// Names the error if the version has no form for it.
-    pub fn form(self, version: Version) -> Result<ErrorForm, EncodeError> {
-        let row = ErrorRow::of(self);
-        if let Some(form) = row.and_then(|row| row.form(version)) {
-            return Ok(form);
+    pub fn numbers(self, version: Version) -> Result<ErrorNumbers, EncodeError> {
+        let row = ErrorRow::by_reason(self);
+        if let Some(numbers) = row.and_then(|row| row.numbers(version)) {
+            return Ok(numbers);
         }
         let what = row.map_or("error", |row| row.name);
-        let none = |needs: u8| lacks(what, version, |v| v >= needs);
+        let none = |needs: u8| unsupported(what, version, |v| v >= needs);
         match self {
             Self::Standard { kind, code } => {
                 if let Some(row) = row {
-                    return Err(lacks(what, version, |v| row.form(Version(v)).is_some()));
+                    return Err(unsupported(what, version, |v| row.numbers(Version(v)).is_some()));
                 }
                 if code.0 >= 2 * UNDEFINED {
-                    return Err(lacks("error code", version, |_| false));
+                    return Err(unsupported("error code", version, |_| false));
                 }
-                Ok(ErrorForm::Standard(kind.to_wire(version)?, low(code.0)))
+                Ok(ErrorNumbers::Standard(kind.to_wire(version)?, low(code.0)))
             }
             Self::Vendor { .. } if version > Version::V1_1 => Err(none(u8::MAX)),
-            Self::Vendor { vendor, kind, code } => Ok(ErrorForm::Vendor(vendor, kind, code)),
+            Self::Vendor { vendor, kind, code } => Ok(ErrorNumbers::Vendor(vendor, kind, code)),
             Self::Experimenter { .. } if version < Version::V1_2 => Err(none(V1_2)),
             Self::Experimenter { experimenter, exp_type } => {
-                Ok(ErrorForm::Experimenter(experimenter, exp_type))
+                Ok(ErrorNumbers::Experimenter(experimenter, exp_type))
             }
         }
     }
 
     /// The `ERROR` that a fault deserves in `version`: that of the faulty part where the version has one, a
     /// `BAD_REQUEST` where it does not. §7.4.4.
-    pub fn deserved(error: ParseError, version: Version) -> Self {
+    pub fn for_parse_error(error: ParseError, version: Version) -> Self {
         let (kind, code) = error.code();
         let reason = Self::standard(kind, code.0);
-        if matches!(reason.form(version), Ok(ErrorForm::Standard(..))) {
+        if matches!(reason.numbers(version), Ok(ErrorNumbers::Standard(..))) {
             return reason;
         }
         let of_request = ParseError { part: ErrorContext::Request, ..error };
@@ -298,7 +299,7 @@ impl fmt::Display for ErrorReason {
             Some(name) => f.write_str(name)?,
             None => write!(f, "type {}", self.kind().0)?,
         }
-        match (ErrorRow::of(*self), self) {
+        match (ErrorRow::by_reason(*self), self) {
             (Some(row), _) => write!(f, "/{}", row.name),
             (None, Self::Standard { code, .. }) => write!(f, "/code {}", code.0),
             (None, Self::Experimenter { experimenter, exp_type }) => {
@@ -312,23 +313,23 @@ impl fmt::Display for ErrorReason {
 }
 
 /// Type and code of OpenFlow's own.
-pub(super) const fn of(kind: u16, code: u16) -> ErrorForm {
-    ErrorForm::Standard(kind, code)
+pub(super) const fn of(kind: u16, code: u16) -> ErrorNumbers {
+    ErrorNumbers::Standard(kind, code)
 }
 
 /// Type and code that Nicira gave it in 1.0 and 1.1.
-pub(super) const fn nx10(kind: u16, code: u16) -> ErrorForm {
-    ErrorForm::Vendor(NICIRA, kind, code)
+pub(super) const fn nx10(kind: u16, code: u16) -> ErrorNumbers {
+    ErrorNumbers::Vendor(NICIRA, kind, code)
 }
 
 /// The number that Nicira gave it in later versions.
-pub(super) const fn nx(exp_type: u16) -> ErrorForm {
-    ErrorForm::Experimenter(NICIRA, exp_type)
+pub(super) const fn nx(exp_type: u16) -> ErrorNumbers {
+    ErrorNumbers::Experimenter(NICIRA, exp_type)
 }
 
 /// The number that the ONF gave it in an extension.
-pub(super) const fn onf(exp_type: u16) -> ErrorForm {
-    ErrorForm::Experimenter(ONF, exp_type)
+pub(super) const fn onf(exp_type: u16) -> ErrorNumbers {
+    ErrorNumbers::Experimenter(ONF, exp_type)
 }
 
 #[cfg(test)]
@@ -339,11 +340,11 @@ mod tests {
 
     /// A line of `errors.txt` for what `row` is in `version`.
     fn line(row: &ErrorRow, version: Version) -> Option<String> {
-        let numbers = match row.form(version)? {
-            ErrorForm::Standard(kind, code) => format!("- {kind} {code}"),
-            ErrorForm::Vendor(NICIRA, kind, code) => format!("nicira {kind} {code}"),
-            ErrorForm::Experimenter(NICIRA, exp_type) => format!("nicira {exp_type} -"),
-            ErrorForm::Experimenter(ONF, exp_type) => format!("onf {exp_type} -"),
+        let numbers = match row.numbers(version)? {
+            ErrorNumbers::Standard(kind, code) => format!("- {kind} {code}"),
+            ErrorNumbers::Vendor(NICIRA, kind, code) => format!("nicira {kind} {code}"),
+            ErrorNumbers::Experimenter(NICIRA, exp_type) => format!("nicira {exp_type} -"),
+            ErrorNumbers::Experimenter(ONF, exp_type) => format!("onf {exp_type} -"),
             other => panic!("{other:?}"),
         };
         let kind = match row.reason {
@@ -376,20 +377,20 @@ mod tests {
     #[test]
     fn numbers_and_names_lead_to_one_row_and_back() {
         for row in ErrorRow::all() {
-            assert!(core::ptr::eq(ErrorRow::of(row.reason).unwrap(), row), "{row:?}");
+            assert!(core::ptr::eq(ErrorRow::by_reason(row.reason).unwrap(), row), "{row:?}");
             for version in (1..=6).map(Version) {
                 let named =
-                    ErrorRow::named(row.reason.kind(), row.name_in(version), version).unwrap();
+                    ErrorRow::by_name(row.reason.kind(), row.name_in(version), version).unwrap();
                 assert_eq!(named.reason, row.reason);
-                let Some(form) = row.form(version) else {
+                let Some(numbers) = row.numbers(version) else {
                     assert!(
-                        row.reason.form(version).is_err()
+                        row.reason.numbers(version).is_err()
                             || row.reason.kind() == ErrorType::EXPERIMENTER
                     );
                     continue;
                 };
-                assert_eq!(ErrorReason::from_form(form, version), row.reason, "{version}");
-                assert_eq!(row.reason.form(version), Ok(form));
+                assert_eq!(ErrorReason::from_numbers(numbers, version), row.reason, "{version}");
+                assert_eq!(row.reason.numbers(version), Ok(numbers));
             }
         }
     }
@@ -399,12 +400,12 @@ mod tests {
         for version in (1..=6).map(Version) {
             for kind in (0..25).chain([0xb0c2, 0xffff]) {
                 for code in (0..25).chain([0xffff]) {
-                    let form = ErrorForm::Standard(kind, code);
-                    let back = ErrorReason::from_form(form, version).form(version);
+                    let numbers = ErrorNumbers::Standard(kind, code);
+                    let back = ErrorReason::from_numbers(numbers, version).numbers(version);
                     if kind == 0xffff && version >= Version::V1_2 {
                         assert!(back.is_err());
                     } else {
-                        assert_eq!(back, Ok(form), "{version}");
+                        assert_eq!(back, Ok(numbers), "{version}");
                     }
                 }
             }
@@ -415,18 +416,19 @@ mod tests {
     fn a_fault_deserves_what_the_version_has() {
         let fault =
             ParseError::new("match", 8, crate::ParseErrorKind::Length).within(ErrorContext::Match);
-        let deserved = |part, version| ErrorReason::deserved(fault.within(part), version);
+        let for_parse_error =
+            |part, version| ErrorReason::for_parse_error(fault.within(part), version);
         let bad_len = ErrorReason::standard(ErrorType::BAD_REQUEST, 6);
-        assert_eq!(deserved(ErrorContext::Match, Version::V1_0), bad_len);
+        assert_eq!(for_parse_error(ErrorContext::Match, Version::V1_0), bad_len);
         let bad_match = ErrorReason::standard(ErrorType::BAD_MATCH, 1);
-        assert_eq!(deserved(ErrorContext::Match, Version::V1_1), bad_match);
-        assert_eq!(deserved(ErrorContext::Instruction, Version::V1_1), bad_len);
-        assert_eq!(deserved(ErrorContext::Property, Version::V1_3), bad_len);
+        assert_eq!(for_parse_error(ErrorContext::Match, Version::V1_1), bad_match);
+        assert_eq!(for_parse_error(ErrorContext::Instruction, Version::V1_1), bad_len);
+        assert_eq!(for_parse_error(ErrorContext::Property, Version::V1_3), bad_len);
         let of_tables = ErrorReason::standard(ErrorType::TABLE_FEATURES_FAILED, 3);
-        assert_eq!(deserved(ErrorContext::TableFeatures, Version::V1_3), of_tables);
+        assert_eq!(for_parse_error(ErrorContext::TableFeatures, Version::V1_3), of_tables);
         let of_action = ErrorReason::standard(ErrorType::BAD_ACTION, 1);
-        assert_eq!(deserved(ErrorContext::SetField, Version::V1_0), of_action);
+        assert_eq!(for_parse_error(ErrorContext::SetField, Version::V1_0), of_action);
         let property = ErrorReason::standard(ErrorType::BAD_PROPERTY, 1);
-        assert_eq!(deserved(ErrorContext::TableFeatures, Version::V1_4), property);
+        assert_eq!(for_parse_error(ErrorContext::TableFeatures, Version::V1_4), property);
     }
 }

@@ -41,7 +41,7 @@ flags! {
 record! {
     /// Who a switch is and what it can do. §7.3.1.
     #[derive(Default)]
-    pub struct Features: "features_reply" {
+    pub struct SwitchFeatures: "features_reply" {
         /// Its identity.
         pub datapath_id: DatapathId,
         /// Packets that it can keep.
@@ -67,16 +67,16 @@ mod tests {
     use super::*;
     use crate::Version;
     use crate::model::Message;
-    use crate::model::golden::{message_both_ways, parse, survives, written};
+    use crate::model::roundtrip::{message_both_ways, parse, survives, written};
     use crate::model::value::Value;
 
-    fn of_ovs() -> Features {
-        Features {
+    fn of_ovs() -> SwitchFeatures {
+        SwitchFeatures {
             datapath_id: DatapathId(0x0000_5054_0000_0001),
             n_buffers: 256,
             n_tables: 2,
             capabilities: Capabilities(0x87),
-            ..Features::default()
+            ..SwitchFeatures::default()
         }
     }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn since_1_3_a_connection_has_a_number() {
-        let features = Message::FeaturesReply(Features { auxiliary_id: 1, ..of_ovs() });
+        let features = Message::FeaturesReply(SwitchFeatures { auxiliary_id: 1, ..of_ovs() });
         for version in ["04", "05", "06"] {
             let bytes = format!(
                 "{version}06 0020 00000001 0000505400000001 00000100 02010000 00000087 00000000"
@@ -118,7 +118,8 @@ mod tests {
 
     #[test]
     fn one_bit_has_two_names() {
-        let bit = Message::FeaturesReply(Features { capabilities: Capabilities(8), ..of_ovs() });
+        let bit =
+            Message::FeaturesReply(SwitchFeatures { capabilities: Capabilities(8), ..of_ovs() });
         for (version, name) in [(Version::V1_0, "stp"), (Version::V1_4, "group_stats")] {
             let value = bit.to_value(version);
             let names = value.get("capabilities").unwrap();

@@ -1,13 +1,13 @@
 //! `FLOW_MOD`: adds, changes or deletes rules. §7.3.4.1.
 
-use super::adapt::{BufferId, Port16};
 use super::codec::versions::*;
-use super::codec::{Adapt, Codec};
+use super::codec::{Codec, Encoding};
 use super::group::GroupId;
-use super::instruction::{ActionsOf10, Instruction};
+use super::instruction::{Instruction, PlainActions};
 use super::matching::{Match, Nxm};
 use super::reader::Reader;
 use super::rows::{codes, flags, record};
+use super::wire_types::{BufferId, Port16};
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 codes! {
@@ -33,13 +33,13 @@ flags! {
 }
 
 /// The 16 bits that flags have on the wire.
-pub(crate) struct FlagBits;
+pub(crate) struct Flags16;
 
-impl FlagBits {
+impl Flags16 {
     const EMERG_IN_1_0: u16 = 4;
 }
 
-impl Adapt<FlowModFlags> for FlagBits {
+impl Encoding<FlowModFlags> for Flags16 {
     fn parse(r: &mut Reader<'_>) -> Result<FlowModFlags> {
         let bits = r.u16("flags")?;
         if r.version() == Version::V1_0 && bits & Self::EMERG_IN_1_0 != 0 {
@@ -99,15 +99,15 @@ record! {
     }
     V1_0 => [
         matching, cookie, table_id, command, idle_timeout, hard_timeout, priority,
-        buffer_id as BufferId, out_port, flags as FlagBits, instructions as ActionsOf10,
+        buffer_id as BufferId, out_port, flags as Flags16, instructions as PlainActions,
     ]
     V1_1..=V1_3 => [
         cookie, cookie_mask, table_id, command, idle_timeout, hard_timeout, priority,
-        buffer_id as BufferId, out_port, out_group, flags as FlagBits, pad 2, matching, instructions,
+        buffer_id as BufferId, out_port, out_group, flags as Flags16, pad 2, matching, instructions,
     ]
     V1_4.. => [
         cookie, cookie_mask, table_id, command, idle_timeout, hard_timeout, priority,
-        buffer_id as BufferId, out_port, out_group, flags as FlagBits, importance, matching,
+        buffer_id as BufferId, out_port, out_group, flags as Flags16, importance, matching,
         instructions,
     ]
 }
@@ -169,12 +169,12 @@ record! {
     }
     V1_0 => [
         cookie, table_id, command, idle_timeout, hard_timeout, priority, buffer_id as BufferId,
-        out_port as Port16, flags as FlagBits, sized, pad 6, matching in sized as Nxm, align 0,
-        instructions as ActionsOf10,
+        out_port as Port16, flags as Flags16, sized, pad 6, matching in sized as Nxm, align 0,
+        instructions as PlainActions,
     ]
     V1_1.. => [
         cookie, table_id, command, idle_timeout, hard_timeout, priority, buffer_id as BufferId,
-        out_port as Port16, flags as FlagBits, sized, pad 6, matching in sized as Nxm, align 0,
+        out_port as Port16, flags as Flags16, sized, pad 6, matching in sized as Nxm, align 0,
         instructions,
     ]
 }

@@ -1,14 +1,14 @@
 //! Rules whose changes are told as they happen. OpenFlow 1.4.0 §7.3.5.17; before 1.3 Nicira's, in 1.3 the ONF's.
 
-use super::adapt::Port16;
 use super::codec::versions::*;
-use super::codec::{Adapt, Both, Choice, Codec, Item};
+use super::codec::{Choice, Codec, Encoding, JointEncoding, ListItem};
 use super::flow_removed::FlowRemovedReason;
 use super::group::GroupId;
-use super::instruction::{ActionsOf10, Instruction};
+use super::instruction::{Instruction, PlainActions};
 use super::matching::{Match, Nxm};
 use super::reader::Reader;
 use super::rows::{choice, codes, flags, record};
+use super::wire_types::Port16;
 use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, ParseErrorKind, PortNo, Result};
 
@@ -50,14 +50,14 @@ record! {
         /// Rules that this covers.
         pub matching: Match,
         /// Whether the match is its fields alone, as the ONF has it in 1.3; Open vSwitch has type and length before them.
-        pub headless: bool,
+        pub bare_match: bool,
     }
     V1_0..=V1_2 => [
         monitor_id, flags, out_port as Port16, sized, table_id, pad 5, matching in sized as Nxm,
         align 0,
     ]
     V1_3 => [
-        monitor_id, flags, sized, out_port, table_id, pad 3, matching and headless in sized as OnfMatch,
+        monitor_id, flags, sized, out_port, table_id, pad 3, matching and bare_match in sized as OnfMatch,
         align 0,
     ]
     V1_4.. => [monitor_id, out_port, out_group, flags, table_id, command, matching,]
@@ -73,12 +73,12 @@ impl Default for FlowMonitorRequest {
             table_id: 0xff,
             command: FlowMonitorCommand::ADD,
             matching: Match::default(),
-            headless: false,
+            bare_match: false,
         }
     }
 }
 
-impl Item for FlowMonitorRequest {}
+impl ListItem for FlowMonitorRequest {}
 
 /// The match of the ONF's messages, in as many bytes as a length elsewhere tells.
 struct OnfMatch;
@@ -86,20 +86,24 @@ struct OnfMatch;
 /// `OFPMT_OXM`.
 const OFPMT_OXM: u16 = 1;
 
-impl Both<Match, bool> for OnfMatch {
+impl JointEncoding<Match, bool> for OnfMatch {
     fn parse(r: &mut Reader<'_>) -> Result<(Match, bool)> {
         let head = r.peek().first_chunk().map(|head| u32::from_be_bytes(*head));
         let expected =
             u16::try_from(r.len()).map(|len| u32::from(OFPMT_OXM) << 16 | u32::from(len));
-        let headless = head.is_none() || head != expected.ok();
-        if !headless {
+        let bare_match = head.is_none() || head != expected.ok();
+        if !bare_match {
             r.take("match", 4)?;
         }
-        Ok((Nxm::parse(r)?, headless))
+        Ok((Nxm::parse(r)?, bare_match))
     }
 
-    fn encode(matching: &Match, headless: &bool, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        if *headless {
+    fn encode(
+        matching: &Match,
+        bare_match: &bool,
+        out: &mut Encoder<'_>,
+    ) -> Result<(), EncodeError> {
+        if *bare_match {
             return Nxm::encode(matching, out);
         }
         let start = out.len();
@@ -129,17 +133,17 @@ record! {
         /// What it matches.
         pub matching: Match,
         /// Whether the match is its fields alone, as the ONF has it in 1.3; Open vSwitch has type and length before them.
-        pub headless: bool,
+        pub bare_match: bool,
         /// What it does, if that was asked for.
         pub instructions: Vec<Instruction>,
     }
     V1_0..=V1_2 => [
-        reason as WideReason, priority, idle_timeout, hard_timeout, sized, table_id, pad 1, cookie,
-        matching in sized as Nxm, align 4, instructions as ActionsOf10,
+        reason as Reason16, priority, idle_timeout, hard_timeout, sized, table_id, pad 1, cookie,
+        matching in sized as Nxm, align 4, instructions as PlainActions,
     ]
     V1_3 => [
-        reason as WideReason, priority, idle_timeout, hard_timeout, sized, table_id, pad 1, cookie,
-        matching and headless in sized as OnfMatch, align 4, instructions,
+        reason as Reason16, priority, idle_timeout, hard_timeout, sized, table_id, pad 1, cookie,
+        matching and bare_match in sized as OnfMatch, align 4, instructions,
     ]
     V1_4.. => [
         table_id, reason, idle_timeout, hard_timeout, priority, pad 4, cookie, matching,
@@ -148,9 +152,9 @@ record! {
 }
 
 /// A reason in 16 bits.
-struct WideReason;
+struct Reason16;
 
-impl Adapt<FlowRemovedReason> for WideReason {
+impl Encoding<FlowRemovedReason> for Reason16 {
     fn parse(r: &mut Reader<'_>) -> Result<FlowRemovedReason> {
         let wrong = r.error("reason", ParseErrorKind::Value);
         u8::try_from(r.u16("reason")?).map(FlowRemovedReason).map_err(|_| wrong)
@@ -184,26 +188,26 @@ choice! {
     }
 }
 
-impl Item for FlowUpdate {}
+impl ListItem for FlowUpdate {}
 
 /// The length of all, the number, the rest.
 impl Codec for FlowUpdate {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        let mut head = r.nested(Self::WHAT, ErrorContext::Request)?;
-        let wrong = head.error(Self::WHAT, ParseErrorKind::Length);
-        let len = usize::from(head.u16(Self::WHAT)?);
-        let event = head.u16(Self::WHAT)?;
+        let mut head = r.nested(Self::TYPE_NAME, ErrorContext::Request)?;
+        let wrong = head.error(Self::TYPE_NAME, ParseErrorKind::Length);
+        let len = usize::from(head.u16(Self::TYPE_NAME)?);
+        let event = head.u16(Self::TYPE_NAME)?;
         let rest = len.checked_sub(4).filter(|_| len % 8 == 0).ok_or(wrong)?;
-        let mut inner = head.sub(Self::WHAT, rest).map_err(|_| wrong)?;
-        let read = Self::parse_as(event.into(), &mut inner)?;
-        inner.finish(Self::WHAT)?;
-        r.take(Self::WHAT, len)?;
+        let mut inner = head.sub(Self::TYPE_NAME, rest).map_err(|_| wrong)?;
+        let read = Self::parse_variant(event.into(), &mut inner)?;
+        inner.finish(Self::TYPE_NAME)?;
+        r.take(Self::TYPE_NAME, len)?;
         Ok(read)
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (start, version) = (out.len(), out.version());
-        let unknown = EncodeError { what: Self::WHAT, version, needs: None };
+        let unknown = EncodeError { what: Self::TYPE_NAME, version, needs: None };
         let event = u16::try_from(self.code(version)?).map_err(|_| unknown)?;
         out.put(&[0u8; 2]);
         event.encode(out)?;

@@ -1,8 +1,8 @@
 //! `FLOW_REMOVED`: a rule is gone. §7.4.2.
 
 use super::codec::versions::*;
-use super::codec::{Adapt, Codec};
-use super::flow_counters::{Counts, Duration};
+use super::codec::{Codec, Encoding};
+use super::counter_fields::{CountFields, DurationFields};
 use super::matching::{Match, Nxm};
 use super::oxs::Stats;
 use super::reader::Reader;
@@ -42,16 +42,16 @@ record! {
         pub stats: Stats,
     }
     V1_0 => [
-        matching, cookie, priority, reason, pad 1, stats by Duration, idle_timeout, pad 2,
-        stats by Counts,
+        matching, cookie, priority, reason, pad 1, stats by DurationFields, idle_timeout, pad 2,
+        stats by CountFields,
     ]
     V1_1 => [
-        cookie, priority, reason, table_id, stats by Duration, idle_timeout, pad 2, stats by Counts,
+        cookie, priority, reason, table_id, stats by DurationFields, idle_timeout, pad 2, stats by CountFields,
         matching,
     ]
     V1_2..=V1_4 => [
-        cookie, priority, reason, table_id, stats by Duration, idle_timeout, hard_timeout,
-        stats by Counts, matching,
+        cookie, priority, reason, table_id, stats by DurationFields, idle_timeout, hard_timeout,
+        stats by CountFields, matching,
     ]
     V1_5.. => [
         table_id, reason, priority, idle_timeout, hard_timeout, cookie, matching, stats,
@@ -78,8 +78,8 @@ record! {
         pub stats: Stats,
     }
     V1_0.. => [
-        cookie, priority, reason, table_id as PlusOne, stats by Duration, idle_timeout, sized,
-        stats by Counts, matching in sized as Nxm, align 0,
+        cookie, priority, reason, table_id as PlusOne, stats by DurationFields, idle_timeout, sized,
+        stats by CountFields, matching in sized as Nxm, align 0,
     ]
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct PlusOne;
 
 macro_rules! plus_one {
     ($($t:ty),*) => {$(
-        impl Adapt<Option<$t>> for PlusOne {
+        impl Encoding<Option<$t>> for PlusOne {
             fn parse(r: &mut Reader<'_>) -> Result<Option<$t>> {
                 Ok(<$t>::parse(r)?.checked_sub(1))
             }

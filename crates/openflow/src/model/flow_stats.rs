@@ -1,16 +1,16 @@
 //! Rules and their counters, asked for and told. §7.3.5.2, §7.3.5.3.
 
-use super::adapt::Port16;
-use super::codec::Item;
+use super::codec::ListItem;
 use super::codec::versions::*;
-use super::flow_counters::{Counts, Duration, Sums};
-use super::flow_mod::{FlagBits, FlowModFlags};
+use super::counter_fields::{AggregateFields, CountFields, DurationFields};
+use super::flow_mod::{Flags16, FlowModFlags};
 use super::flow_removed::PlusOne;
 use super::group::GroupId;
-use super::instruction::{ActionsOf10, Instruction};
+use super::instruction::{Instruction, PlainActions};
 use super::matching::{Match, Nxm};
 use super::oxs::Stats;
 use super::rows::{codes, record};
+use super::wire_types::Port16;
 use crate::{FlowStatsView, PortNo};
 
 /// `OFPTT_ALL`.
@@ -94,33 +94,33 @@ record! {
         pub instructions: Vec<Instruction>,
     }
     V1_0 => [
-        length, table_id, pad 1, matching, stats by Duration, priority, idle_timeout, hard_timeout,
-        pad 6, cookie, stats by Counts, instructions as ActionsOf10,
+        length, table_id, pad 1, matching, stats by DurationFields, priority, idle_timeout, hard_timeout,
+        pad 6, cookie, stats by CountFields, instructions as PlainActions,
     ]
     V1_1 | V1_2 => [
-        length, table_id, pad 1, stats by Duration, priority, idle_timeout, hard_timeout, pad 6,
-        cookie, stats by Counts, matching, instructions,
+        length, table_id, pad 1, stats by DurationFields, priority, idle_timeout, hard_timeout, pad 6,
+        cookie, stats by CountFields, matching, instructions,
     ]
     V1_3 => [
-        length, table_id, pad 1, stats by Duration, priority, idle_timeout, hard_timeout,
-        flags as FlagBits, pad 4, cookie, stats by Counts, matching, instructions,
+        length, table_id, pad 1, stats by DurationFields, priority, idle_timeout, hard_timeout,
+        flags as Flags16, pad 4, cookie, stats by CountFields, matching, instructions,
     ]
     V1_4 => [
-        length, table_id, pad 1, stats by Duration, priority, idle_timeout, hard_timeout,
-        flags as FlagBits, importance, pad 2, cookie, stats by Counts, matching, instructions,
+        length, table_id, pad 1, stats by DurationFields, priority, idle_timeout, hard_timeout,
+        flags as Flags16, importance, pad 2, cookie, stats by CountFields, matching, instructions,
     ]
     V1_5.. => [
-        length, pad 2, table_id, pad 1, priority, idle_timeout, hard_timeout, flags as FlagBits,
+        length, pad 2, table_id, pad 1, priority, idle_timeout, hard_timeout, flags as Flags16,
         importance, cookie, matching, stats, instructions,
     ]
 }
 
-impl Item for FlowDesc {}
+impl ListItem for FlowDesc {}
 
 record! {
     /// One rule with its counters, in Nicira's form.
     #[derive(Default)]
-    pub struct NxFlow: "nx_flow" {
+    pub struct NxFlowStats: "nx_flow" {
         /// Its table.
         pub table_id: u8,
         /// Its priority.
@@ -143,13 +143,13 @@ record! {
         pub instructions: Vec<Instruction>,
     }
     V1_0.. => [
-        length, table_id, pad 1, stats by Duration, priority, idle_timeout, hard_timeout, sized,
-        idle_age as PlusOne, hard_age as PlusOne, cookie, stats by Counts,
-        matching in sized as Nxm, align 0, instructions as ActionsOf10,
+        length, table_id, pad 1, stats by DurationFields, priority, idle_timeout, hard_timeout, sized,
+        idle_age as PlusOne, hard_age as PlusOne, cookie, stats by CountFields,
+        matching in sized as Nxm, align 0, instructions as PlainActions,
     ]
 }
 
-impl Item for NxFlow {}
+impl ListItem for NxFlowStats {}
 
 codes! {
     /// Why counters of a rule are told. OpenFlow 1.5.0 §7.3.5.2.
@@ -176,7 +176,7 @@ record! {
     V1_5.. => [length, pad 2, table_id, reason, priority, matching, stats,]
 }
 
-impl Item for FlowStats {}
+impl ListItem for FlowStats {}
 
 record! {
     /// Counters of rules, summed. §7.3.5.3.
@@ -185,6 +185,6 @@ record! {
         /// How many packets and bytes they matched, how many they are. Before 1.5 just these.
         pub stats: Stats,
     }
-    V1_0..=V1_4 => [stats as Sums, pad 4,]
+    V1_0..=V1_4 => [stats as AggregateFields, pad 4,]
     V1_5.. => [stats,]
 }

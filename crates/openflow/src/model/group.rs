@@ -2,7 +2,7 @@
 
 use super::action::Action;
 use super::codec::versions::*;
-use super::codec::{Adapt, Codec, Item, Share};
+use super::codec::{Codec, Encoding, ListItem, PartialEncoding};
 use super::group_prop::{BucketProp, GroupProp};
 use super::reader::Reader;
 use super::rows::{codes, record};
@@ -56,10 +56,10 @@ record! {
         pub properties: Vec<BucketProp>,
     }
     V1_0 | V1_5.. => [length, sized, bucket_id, actions in sized, properties,]
-    V1_1..=V1_4 => [length, bucket_id by Place, properties as Fixed, actions,]
+    V1_1..=V1_4 => [length, bucket_id by ImplicitBucketId, properties as FixedBucketProps, actions,]
 }
 
-impl Item for Bucket {}
+impl ListItem for Bucket {}
 
 impl Default for Bucket {
     fn default() -> Self {
@@ -68,9 +68,9 @@ impl Default for Bucket {
 }
 
 /// The number that a bucket does not have on the wire.
-struct Place;
+struct ImplicitBucketId;
 
-impl Share<BucketId> for Place {
+impl PartialEncoding<BucketId> for ImplicitBucketId {
     fn parse(_: &mut BucketId, _: &mut Reader<'_>) -> Result<()> {
         Ok(())
     }
@@ -81,9 +81,9 @@ impl Share<BucketId> for Place {
 }
 
 /// Properties as the fields that 1.1 to 1.4 have in their place.
-struct Fixed;
+struct FixedBucketProps;
 
-impl Adapt<Vec<BucketProp>> for Fixed {
+impl Encoding<Vec<BucketProp>> for FixedBucketProps {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<BucketProp>> {
         let (weight, watch_port) = (r.u16("weight")?, PortNo(r.u32("watch_port")?));
         let watch_group = GroupId(r.u32("watch_group")?);
@@ -118,9 +118,9 @@ impl Adapt<Vec<BucketProp>> for Fixed {
 }
 
 /// Buckets whose number is their place.
-pub(crate) struct Placed;
+pub(crate) struct BucketsByPosition;
 
-impl Adapt<Vec<Bucket>> for Placed {
+impl Encoding<Vec<Bucket>> for BucketsByPosition {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
         let mut buckets = Vec::<Bucket>::parse(r)?;
         for (bucket, place) in buckets.iter_mut().zip(0..) {
@@ -160,7 +160,7 @@ record! {
         command, group_type, pad 1, group_id, sized, pad 2, command_bucket_id, buckets in sized,
         properties,
     ]
-    V1_1..=V1_4 => [command, group_type, pad 1, group_id, buckets as Placed,]
+    V1_1..=V1_4 => [command, group_type, pad 1, group_id, buckets as BucketsByPosition,]
 }
 
 impl Default for GroupMod {

@@ -1,7 +1,9 @@
 //! Properties of groups and of their buckets. OpenFlow 1.5.0 §7.3.4.3.
 
 use super::codec::versions::*;
-use super::codec::{Choice, Codec, Item, Padding, Share, experimenters, parse_tlv};
+use super::codec::{
+    Choice, Codec, ListItem, Padding, PartialEncoding, experimenter_code, parse_tlv,
+};
 use super::group::GroupId;
 use super::matching::{Match, Nxm};
 use super::reader::Reader;
@@ -45,7 +47,7 @@ tlv!(BucketProp, Outside, Property);
 /// 32 bits in every version.
 struct Port32;
 
-impl Share<PortNo> for Port32 {
+impl PartialEncoding<PortNo> for Port32 {
     fn parse(port: &mut PortNo, r: &mut Reader<'_>) -> Result<()> {
         port.0 = r.u32("watch")?;
         Ok(())
@@ -87,12 +89,12 @@ choice! {
 /// The type of properties that have a number within an experimenter's.
 const EXPERIMENTER: u16 = 0xffff;
 
-impl Item for GroupProp {}
+impl ListItem for GroupProp {}
 
 impl Codec for GroupProp {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         parse_tlv(r, Padding::Outside, ErrorContext::Property, |kind, r| {
-            experimenters::<Self>(kind, kind == EXPERIMENTER, 0, r)
+            experimenter_code::<Self>(kind, kind == EXPERIMENTER, 0, r)
         })
     }
 
@@ -115,7 +117,7 @@ mod tests {
     use super::*;
     use crate::model::multipart::{MultipartReply, MultipartRequest};
     use crate::model::vectors::{Seen, damage, prove};
-    use crate::model::{Band, Message};
+    use crate::model::{Message, MeterBand};
 
     const FILE: &str = "groups.txt";
 
@@ -138,6 +140,6 @@ mod tests {
         seen.all::<MultipartReply>(&["multipart_reply.body"], |row| mine(row.name));
         seen.all::<BucketProp>(&["group_mod.buckets.properties"], |_| true);
         seen.all::<GroupProp>(&["group_mod.properties"], |_| true);
-        seen.all::<Band>(&["meter_mod.bands"], |_| true);
+        seen.all::<MeterBand>(&["meter_mod.bands"], |_| true);
     }
 }

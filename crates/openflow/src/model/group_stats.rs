@@ -1,8 +1,8 @@
 //! Counters and descriptions of groups, asked for and told. §7.3.5.9 to 11.
 
-use super::codec::Item;
+use super::codec::ListItem;
 use super::codec::versions::*;
-use super::group::{Bucket, GroupId, GroupType, Placed};
+use super::group::{Bucket, BucketsByPosition, GroupId, GroupType};
 use super::group_prop::GroupProp;
 use super::rows::{flags, record};
 
@@ -40,7 +40,7 @@ impl Default for GroupDescRequest {
 record! {
     /// Counters of one bucket. §7.3.5.9.
     #[derive(Copy, Default)]
-    pub struct BucketCounter: "bucket_counter" {
+    pub struct BucketStats: "bucket_counter" {
         /// Packets that went through it.
         pub packet_count: u64,
         /// Bytes of them.
@@ -49,7 +49,7 @@ record! {
     V1_0.. => [packet_count, byte_count,]
 }
 
-impl Item for BucketCounter {}
+impl ListItem for BucketStats {}
 
 record! {
     /// Counters of one group; all ones where nobody counts. §7.3.5.9.
@@ -68,7 +68,7 @@ record! {
         /// Nanoseconds more. Not in 1.1 and 1.2.
         pub duration_nsec: u32,
         /// One for each bucket.
-        pub bucket_stats: Vec<BucketCounter>,
+        pub bucket_stats: Vec<BucketStats>,
     }
     V1_1 | V1_2 => [
         length, pad 2, group_id, ref_count, pad 4, packet_count, byte_count, bucket_stats,
@@ -79,7 +79,7 @@ record! {
     ]
 }
 
-impl Item for GroupStats {}
+impl ListItem for GroupStats {}
 
 record! {
     /// What one group is. §7.3.5.10.
@@ -97,10 +97,10 @@ record! {
     V1_0 | V1_5.. => [
         length, group_type, pad 1, group_id, sized, pad 6, buckets in sized, properties,
     ]
-    V1_1..=V1_4 => [length, group_type, pad 1, group_id, buckets as Placed,]
+    V1_1..=V1_4 => [length, group_type, pad 1, group_id, buckets as BucketsByPosition,]
 }
 
-impl Item for GroupDesc {}
+impl ListItem for GroupDesc {}
 
 flags! {
     /// Types of groups that a switch has: one bit for each [`GroupType`]. §7.3.5.11.

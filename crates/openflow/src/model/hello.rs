@@ -1,7 +1,7 @@
 //! `HELLO`: opens a session. §7.5.1.
 
 use super::codec::versions::*;
-use super::codec::{Adapt, Codec, Item};
+use super::codec::{Codec, Encoding, ListItem};
 use super::reader::Reader;
 use super::rows::{choice, record, tlv};
 use crate::{EncodeError, Encoder, Result, Versions};
@@ -19,7 +19,7 @@ choice! {
 
 tlv!(HelloElement, Outside, Request);
 
-impl Item for u32 {}
+impl ListItem for u32 {}
 
 record! {
     /// Opens a session; the header has the highest version that the sender speaks. §7.5.1.
@@ -32,7 +32,7 @@ record! {
         /// What follows. Before 1.3 a body is to be passed over, whatever it is. OpenFlow 1.0.0 §5.5.1.
         pub extra: Vec<u8>,
     }
-    V1_0..=V1_2 => [elements as Whole, extra,]
+    V1_0..=V1_2 => [elements as ValidElements, extra,]
     V1_3.. => [elements,]
 }
 
@@ -47,9 +47,9 @@ impl Hello {
 }
 
 /// Elements as long as they are whole.
-struct Whole;
+struct ValidElements;
 
-impl Adapt<Vec<HelloElement>> for Whole {
+impl Encoding<Vec<HelloElement>> for ValidElements {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<HelloElement>> {
         let mut elements = Vec::new();
         while !r.is_empty() {
@@ -70,7 +70,7 @@ impl Adapt<Vec<HelloElement>> for Whole {
 mod tests {
     use super::*;
     use crate::model::Message;
-    use crate::model::golden::{message_both_ways, parse, survives};
+    use crate::model::roundtrip::{message_both_ways, parse, survives};
 
     fn bitmap(bits: &[u32]) -> HelloElement {
         HelloElement::VersionBitmap { bitmaps: bits.to_vec() }

@@ -2,7 +2,9 @@
 
 use super::action::Action;
 use super::codec::versions::{V1_1, V1_3, V1_4, V1_5};
-use super::codec::{Adapt, Choice, Codec, Item, Padding, encode_tlv, extended, parse_tlv};
+use super::codec::{
+    Choice, Codec, Encoding, ListItem, Padding, encode_tlv, extended_type, parse_tlv,
+};
 use super::oxs::Stats;
 use super::reader::Reader;
 use super::rows::{choice, flags};
@@ -68,7 +70,7 @@ choice! {
 
 impl Codec for Instruction {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        parse_tlv(r, Padding::Inside, ErrorContext::Instruction, extended)
+        parse_tlv(r, Padding::Inside, ErrorContext::Instruction, extended_type)
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
@@ -76,7 +78,7 @@ impl Codec for Instruction {
     }
 }
 
-impl Item for Instruction {
+impl ListItem for Instruction {
     /// The meter is an instruction in 1.3 and 1.4, and since 1.5 the first of the actions done now.
     fn encode_list(list: &[Self], out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let others = match out.version() {
@@ -147,9 +149,9 @@ impl Instruction {
 }
 
 /// The bare list of actions that rules of 1.0 have, as one [`Instruction::ApplyActions`]; none if it is empty.
-pub(crate) struct ActionsOf10;
+pub(crate) struct PlainActions;
 
-impl Adapt<Vec<Instruction>> for ActionsOf10 {
+impl Encoding<Vec<Instruction>> for PlainActions {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<Instruction>> {
         let actions = Vec::parse(r)?;
         if actions.is_empty() {
@@ -166,7 +168,7 @@ impl Adapt<Vec<Instruction>> for ActionsOf10 {
                 other.code(out.version())?;
                 let first = out.version() == Version::V1_0;
                 let needs = if first { Version::V1_1 } else { Version::V1_3 };
-                out.needs(needs, Instruction::WHAT)
+                out.needs(needs, Instruction::TYPE_NAME)
             }
         })
     }
@@ -182,7 +184,7 @@ mod tests {
         let (mut tx, mut xid) = (vec![], 1);
         let mut out = Encoder::new(&mut tx, version, &mut xid);
         match version {
-            Version::V1_0 => ActionsOf10::encode(&list.to_vec(), &mut out)?,
+            Version::V1_0 => PlainActions::encode(&list.to_vec(), &mut out)?,
             _ => list.to_vec().encode(&mut out)?,
         }
         Ok(tx)
@@ -190,7 +192,7 @@ mod tests {
 
     fn read(bytes: &[u8], version: Version) -> Result<Vec<Instruction>, ParseError> {
         let mut r = Reader::new(version, bytes, 0);
-        if version == Version::V1_0 { ActionsOf10::parse(&mut r) } else { Vec::parse(&mut r) }
+        if version == Version::V1_0 { PlainActions::parse(&mut r) } else { Vec::parse(&mut r) }
     }
 
     fn again(list: &[Instruction], version: Version) -> Vec<Instruction> {
@@ -219,7 +221,7 @@ mod tests {
     fn a_bare_list_of_actions_loses_nothing_in_1_1_and_1_2() {
         let list = vec![apply(&[OUT]), Instruction::GotoTable { table_id: 1 }];
         let (mut tx, mut xid) = (vec![], 1);
-        let no = ActionsOf10::encode(&list, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid));
+        let no = PlainActions::encode(&list, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid));
         assert_eq!(no.unwrap_err().to_string(), "instruction needs 1.3, this is 1.2");
     }
 
@@ -273,7 +275,7 @@ mod tests {
         assert_eq!(said(&copy, Version::V1_4), core::slice::from_ref(&copy));
         assert_eq!(said(&copy, Version::V1_2), core::slice::from_ref(&moved));
         assert_eq!(said(&moved, Version::V1_5), [copy]);
-        let bits = super::super::bits::BitRange { offset: 8, n_bits: 8 };
+        let bits = super::super::bit_range::BitRange { offset: 8, n_bits: 8 };
         let load = Action::RegLoad { bits, dst, value: 0x12 };
         let set = Field::new(FieldId::ETH_DST, 0x1200).masked(0xff00);
         assert_eq!(said(&load, Version::V1_5), [Action::SetField { field: set.into() }]);

@@ -5,19 +5,19 @@
 //! | entry | on the wire |
 //! | --- | --- |
 //! | `field` | as its type says |
-//! | `field as Adapter` | as the [`Adapt`]er says |
+//! | `field as Adapter` | as the [`Encoding`]er says |
 //! | `pad N` | N bytes of zeros, whatever they are when read |
 //! | `length` | 16 bits: bytes of the whole record; what follows must end there |
 //! | `sized` | 16 bits: bytes of the field that says `in sized` |
 //! | `field in sized` | as its type says, in as many bytes as `sized` told |
-//! | `field in sized as Adapter` | the same, as the [`Adapt`]er says |
-//! | `field and other in sized as Both` | the two as [`Both`] says, in as many bytes as `sized` told |
-//! | `field by Share` | what the [`Share`] says of it; other shares of the field stand elsewhere in the layout |
+//! | `field in sized as Adapter` | the same, as the [`Encoding`]er says |
+//! | `field and other in sized as JointEncoding` | the two as [`JointEncoding`] says, in as many bytes as `sized` told |
+//! | `field by PartialEncoding` | what the [`PartialEncoding`] says of it; other shares of the field stand elsewhere in the layout |
 //! | `align N` | zeros until the record so far and N bytes before it are a multiple of eight |
 //! | `align before field` | the same if anything follows, then a field that is a list |
 //! | `counted` | 16 bits: how many items the list has that says `in counted` |
 //! | `field in counted` | a list of as many items as `counted` told |
-//! | `field in counted as Adapter` | the same, each as the [`Adapt`]er says |
+//! | `field in counted as Adapter` | the same, each as the [`Encoding`]er says |
 
 /// Reads (`@parse`) and writes (`@encode`) the entries of a layout; fields are variables of their names.
 macro_rules! layout {
@@ -28,7 +28,7 @@ macro_rules! layout {
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; length, $($rest:tt)*) => {
         let claimed = $r.u16($what)?;
-        let mut inner = $crate::model::codec::bounded($r, $what, $start, claimed)?;
+        let mut inner = $crate::model::codec::limit_to_length($r, $what, $start, claimed)?;
         {
             let $r = &mut inner;
             $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
@@ -41,27 +41,27 @@ macro_rules! layout {
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in sized, $($rest:tt)*) => {
         let mut inner = $r.sub(stringify!($field), $sized)?;
-        $field = $crate::model::codec::named(stringify!($field), $crate::model::codec::Codec::parse(&mut inner))?;
+        $field = $crate::model::codec::with_field_name(stringify!($field), $crate::model::codec::Codec::parse(&mut inner))?;
         inner.finish(stringify!($field))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in sized as $adapter:ty, $($rest:tt)*) => {
         let mut inner = $r.sub(stringify!($field), $sized)?;
-        $field = $crate::model::codec::named(
-            stringify!($field), <$adapter as $crate::model::codec::Adapt<_>>::parse(&mut inner))?;
+        $field = $crate::model::codec::with_field_name(
+            stringify!($field), <$adapter as $crate::model::codec::Encoding<_>>::parse(&mut inner))?;
         inner.finish(stringify!($field))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident and $other:ident in sized as $both:ty,
         $($rest:tt)*) => {
         let mut inner = $r.sub(stringify!($field), $sized)?;
-        ($field, $other) = <$both as $crate::model::codec::Both<_, _>>::parse(&mut inner)?;
+        ($field, $other) = <$both as $crate::model::codec::JointEncoding<_, _>>::parse(&mut inner)?;
         inner.finish(stringify!($field))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident by $share:ty, $($rest:tt)*) => {
-        $crate::model::codec::named(
-            stringify!($field), <$share as $crate::model::in_place::Gather<_>>::gather(&mut $field, $r))?;
+        $crate::model::codec::with_field_name(
+            stringify!($field), <$share as $crate::model::borrowed::ParsePart<_>>::parse_part(&mut $field, $r))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; align before $field:ident, $($rest:tt)*) => {
@@ -83,7 +83,7 @@ macro_rules! layout {
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in counted, $($rest:tt)*) => {
-        $field = $crate::model::codec::parse_counted::<_, $crate::model::codec::Own>($r, $sized)?;
+        $field = $crate::model::codec::parse_counted::<_, $crate::model::codec::DefaultEncoding>($r, $sized)?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident in counted as $adapter:ty, $($rest:tt)*) => {
@@ -91,13 +91,13 @@ macro_rules! layout {
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident as $adapter:ty, $($rest:tt)*) => {
-        $field = $crate::model::codec::named(
-            stringify!($field), <$adapter as $crate::model::in_place::Take<'_, _>>::take($r))?;
+        $field = $crate::model::codec::with_field_name(
+            stringify!($field), <$adapter as $crate::model::borrowed::ParseBorrowed<'_, _>>::parse_borrowed($r))?;
         $crate::model::rows::layout!(@parse $r $start $sized $what; $($rest)*);
     };
     (@parse $r:ident $start:ident $sized:ident $what:literal; $field:ident, $($rest:tt)*) => {
         $crate::model::rows::layout!(@parse $r $start $sized $what;
-            $field as $crate::model::codec::Own, $($rest)*);
+            $field as $crate::model::codec::DefaultEncoding, $($rest)*);
     };
 
     (@encode $out:ident $start:ident $sized:ident;) => {};
@@ -124,18 +124,18 @@ macro_rules! layout {
     };
     (@encode $out:ident $start:ident $sized:ident; $field:ident in sized as $adapter:ty, $($rest:tt)*) => {
         let sized_from = $out.len();
-        <$adapter as $crate::model::codec::Adapt<_>>::encode($field, $out)?;
+        <$adapter as $crate::model::codec::Encoding<_>>::encode($field, $out)?;
         $out.patch($sized, $out.len() - sized_from)?;
         $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
     (@encode $out:ident $start:ident $sized:ident; $field:ident and $other:ident in sized as $both:ty, $($rest:tt)*) => {
         let sized_from = $out.len();
-        <$both as $crate::model::codec::Both<_, _>>::encode($field, $other, $out)?;
+        <$both as $crate::model::codec::JointEncoding<_, _>>::encode($field, $other, $out)?;
         $out.patch($sized, $out.len() - sized_from)?;
         $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
     (@encode $out:ident $start:ident $sized:ident; $field:ident by $share:ty, $($rest:tt)*) => {
-        <$share as $crate::model::codec::Share<_>>::encode($field, $out)?;
+        <$share as $crate::model::codec::PartialEncoding<_>>::encode($field, $out)?;
         $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
     (@encode $out:ident $start:ident $sized:ident; align before $field:ident, $($rest:tt)*) => {
@@ -155,7 +155,7 @@ macro_rules! layout {
         $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
     (@encode $out:ident $start:ident $sized:ident; $field:ident in counted, $($rest:tt)*) => {
-        $crate::model::codec::encode_counted::<_, $crate::model::codec::Own>($field, $sized, $out)?;
+        $crate::model::codec::encode_counted::<_, $crate::model::codec::DefaultEncoding>($field, $sized, $out)?;
         $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
     (@encode $out:ident $start:ident $sized:ident; $field:ident in counted as $adapter:ty, $($rest:tt)*) => {
@@ -163,7 +163,7 @@ macro_rules! layout {
         $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
     (@encode $out:ident $start:ident $sized:ident; $field:ident as $adapter:ty, $($rest:tt)*) => {
-        <$adapter as $crate::model::codec::Adapt<_>>::encode($field, $out)?;
+        <$adapter as $crate::model::codec::Encoding<_>>::encode($field, $out)?;
         $crate::model::rows::layout!(@encode $out $start $sized; $($rest)*);
     };
     (@encode $out:ident $start:ident $sized:ident; $field:ident, $($rest:tt)*) => {
@@ -177,10 +177,10 @@ macro_rules! each_field {
     (@tokens [$($token:tt)*]) => { &[$(stringify!($token)),*] };
     (@absent $out:ident $has:expr; $layout:tt { $($field:ident : $default:expr),* $(,)? }) => {$(
         if const {
-            !$crate::model::codec::mentions($crate::model::rows::each_field!(@tokens $layout), stringify!($field))
+            !$crate::model::codec::layout_contains($crate::model::rows::each_field!(@tokens $layout), stringify!($field))
         } && *$field != $default
         {
-            return Err($crate::model::codec::lacks(stringify!($field), $out.version(), |v| {
+            return Err($crate::model::codec::unsupported(stringify!($field), $out.version(), |v| {
                 ($has)(v, stringify!($field))
             }));
         }
@@ -190,7 +190,7 @@ macro_rules! each_field {
     };
     (@value $map:ident $version:ident $layout:tt { $($field:ident),* $(,)? }) => {$(
         if const {
-            $crate::model::codec::mentions($crate::model::rows::each_field!(@tokens $layout), stringify!($field))
+            $crate::model::codec::layout_contains($crate::model::rows::each_field!(@tokens $layout), stringify!($field))
         } {
             $map.push((
                 stringify!($field).into(),

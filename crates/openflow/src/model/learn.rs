@@ -1,7 +1,7 @@
 //! What `learn` makes of a packet: a rule. Open vSwitch, `struct nx_action_learn`, `struct nx_action_learn2`.
 
 use super::codec::versions::V1_0;
-use super::codec::{Adapt, Choice, Codec, Item};
+use super::codec::{Choice, Codec, Encoding, ListItem};
 use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{choice, flags, record};
@@ -19,7 +19,7 @@ flags! {
 record! {
     /// The rule to learn, but for what it matches and does.
     #[derive(Default)]
-    pub struct LearnRule: "learn" {
+    pub struct LearnedFlow: "learn" {
         /// Idle timeout, seconds, 0 for none.
         pub idle_timeout: u16,
         /// Hard timeout, seconds, 0 for none.
@@ -44,9 +44,9 @@ record! {
 record! {
     /// A rule to learn from the packet.
     #[derive(Default)]
-    pub struct Learn: "learn" {
+    pub struct LearnAction: "learn" {
         /// The rule, but for what it matches and does.
-        pub rule: LearnRule,
+        pub rule: LearnedFlow,
         /// What it matches and does.
         pub flow_mod_specs: Vec<LearnSpec>,
     }
@@ -55,9 +55,9 @@ record! {
 
 /// A rule to learn from the packet, with a limit and a bit for the result.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Learn2 {
+pub struct Learn2Action {
     /// The rule, but for what it matches and does.
-    pub rule: LearnRule,
+    pub rule: LearnedFlow,
     /// How many rules may be learned, 0 for any number.
     pub limit: u32,
     /// Which bit of [`result_dst`](Self::result_dst) says whether it was learned.
@@ -68,9 +68,9 @@ pub struct Learn2 {
     pub flow_mod_specs: Vec<LearnSpec>,
 }
 
-impl Codec for Learn2 {
+impl Codec for Learn2Action {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        let rule = LearnRule::parse(r)?;
+        let rule = LearnedFlow::parse(r)?;
         let (limit, result_dst_ofs) = (r.u32("limit")?, r.u16("result_dst_ofs")?);
         r.take("learn", 2)?;
         let writes = rule.flags.contains(LearnFlags::WRITE_RESULT);
@@ -93,7 +93,7 @@ impl Codec for Learn2 {
     }
 }
 
-impl Plain for Learn2 {
+impl Plain for Learn2Action {
     fn to_value(&self, version: Version) -> Value {
         Value::Map(vec![
             ("rule".into(), self.rule.to_value(version)),
@@ -174,7 +174,7 @@ const SPEC: &str = "flow_mod_spec";
 
 const N_BITS: u16 = 0x03ff;
 
-impl Item for LearnSpec {}
+impl ListItem for LearnSpec {}
 
 impl Codec for LearnSpec {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
@@ -184,11 +184,11 @@ impl Codec for LearnSpec {
             return Err(wrong);
         }
         let src = if src == 0 {
-            LearnSrc::parse_as(0, r)?
+            LearnSrc::parse_variant(0, r)?
         } else {
-            LearnSrc::parse_as(1, &mut r.sub(SPEC, immediate_len(n_bits))?)?
+            LearnSrc::parse_variant(1, &mut r.sub(SPEC, immediate_len(n_bits))?)?
         };
-        Ok(Self { n_bits, src, dst: LearnDst::parse_as(dst.into(), r)? })
+        Ok(Self { n_bits, src, dst: LearnDst::parse_variant(dst.into(), r)? })
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
@@ -241,7 +241,7 @@ impl Plain for LearnSpec {
 /// A list of [`LearnSpec`]s up to the end of the action, or to the zeros that fill it up.
 struct Specs;
 
-impl Adapt<Vec<LearnSpec>> for Specs {
+impl Encoding<Vec<LearnSpec>> for Specs {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<LearnSpec>> {
         let mut specs = Vec::new();
         while !r.is_empty() && !r.peek().starts_with(&[0, 0]) && r.peek() != [0] {

@@ -2,7 +2,7 @@
 
 use super::field::{Field, FieldId, VID_PRESENT};
 use super::matching::Match;
-use super::oxm::lacks;
+use super::oxm::unsupported_field;
 use super::reader::Reader;
 use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, MacAddr, ParseErrorKind, PortNo, Result, Version, VlanId};
@@ -52,7 +52,7 @@ type Masked<T> = (T, T);
 
 /// What the places of a fixed match hold; `None` and no bits at all are wild.
 #[derive(Debug, Clone, Copy, Default)]
-struct Fixed {
+struct FixedMatch {
     in_port: Option<PortNo>,
     metadata: Masked<u64>,
     dl_dst: Masked<u64>,
@@ -79,7 +79,7 @@ fn masked<T: Into<u128>>(id: FieldId, (value, mask): Masked<T>, all: T) -> Optio
     (mask != 0).then_some(field)
 }
 
-impl Fixed {
+impl FixedMatch {
     /// The fields of all that is not wild.
     fn fields(&self) -> impl Iterator<Item = Field> {
         let arp = self.dl_type == Some(ARP);
@@ -139,13 +139,13 @@ impl Fixed {
         let no = |what, needs| Err(EncodeError { what, version, needs });
         let (mut fixed, mut seen) = (Self::default(), Vec::with_capacity(it.fields.len()));
         for oxm in &it.fields {
-            let field = oxm.field().ok_or_else(|| lacks(oxm.id(), version))?.plain();
+            let field = oxm.field().ok_or_else(|| unsupported_field(oxm.id(), version))?.plain();
             if seen.contains(&field.id) {
                 return no("field that is there twice", None);
             }
             seen.push(field.id);
             if field.mask != Some(0) && !fixed.set(&field, version) {
-                return Err(lacks(field.id, version));
+                return Err(unsupported_field(field.id, version));
             }
         }
         let told: Vec<Field> = fixed.fields().collect();
@@ -231,7 +231,7 @@ fn vlan(r: &Reader<'_>, at: usize, vid: Option<u16>) -> Result<Option<u16>> {
 ///
 /// # Errors
 /// `Short`, and `Value` for a VLAN that is none.
-fn fixed_1_0(r: &mut Reader<'_>) -> Result<Fixed> {
+fn fixed_1_0(r: &mut Reader<'_>) -> Result<FixedMatch> {
     let mut m = r.nested("match", ErrorContext::Match)?;
     let at = m.at();
     r.take("match", 40).map_err(|e| e.within(ErrorContext::Match))?;
@@ -248,7 +248,7 @@ fn fixed_1_0(r: &mut Reader<'_>) -> Result<Fixed> {
     let nw_tos = unless(wildcards, wild_1_0::NW_TOS, u8_of(&mut m)?);
     let nw_proto = unless(wildcards, wild_1_0::NW_PROTO, u8_of(&mut m)?);
     m.take("match", 2)?;
-    let fixed = Fixed {
+    let fixed = FixedMatch {
         in_port: in_port.map(PortNo::from_u16),
         dl_dst,
         dl_src,
@@ -261,7 +261,7 @@ fn fixed_1_0(r: &mut Reader<'_>) -> Result<Fixed> {
         nw_dst: (m.u32("match")?, prefix(wild_1_0::NW_DST_SHIFT)),
         tp_src: unless(wildcards, wild_1_0::TP_SRC, m.u16("match")?),
         tp_dst: unless(wildcards, wild_1_0::TP_DST, m.u16("match")?),
-        ..Fixed::default()
+        ..FixedMatch::default()
     };
     Ok(fixed)
 }
@@ -300,7 +300,7 @@ fn ignored(mask: u32, what: &'static str) -> Result<u32, EncodeError> {
 /// # Errors
 /// What has no place in 1.0, by name.
 pub(super) fn encode_1_0(it: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-    let f = Fixed::of(it, Version::V1_0)?;
+    let f = FixedMatch::of(it, Version::V1_0)?;
     let whole = |(_, mask): Masked<u64>, bit, what| match mask {
         0 => Ok(bit),
         MAC_BITS => Ok(0),
@@ -341,7 +341,7 @@ const STANDARD: (u16, u16) = (0, 88);
 ///
 /// # Errors
 /// `Short`; `MessageType` for another type of match, `Length` for another length; `Value` for a VLAN that is none.
-fn fixed_1_1(r: &mut Reader<'_>) -> Result<Fixed> {
+fn fixed_1_1(r: &mut Reader<'_>) -> Result<FixedMatch> {
     let mut m = r.nested("match", ErrorContext::Match)?;
     let (at, kind, len) = (m.at(), m.u16("match")?, m.u16("match")?);
     if kind != STANDARD.0 {
@@ -370,7 +370,7 @@ fn fixed_1_1(r: &mut Reader<'_>) -> Result<Fixed> {
     m.take("match", 3)?;
     let number = |r: &mut Reader<'_>| r.array("match").map(u64::from_be_bytes);
     let metadata = (number(&mut m)?, !number(&mut m)?);
-    let fixed = Fixed {
+    let fixed = FixedMatch {
         in_port: unless(wildcards, wild_1_1::IN_PORT, in_port),
         metadata,
         dl_dst,
@@ -395,7 +395,7 @@ fn fixed_1_1(r: &mut Reader<'_>) -> Result<Fixed> {
 /// # Errors
 /// What has no place in 1.1, by name.
 pub(super) fn encode_1_1(it: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-    let f = Fixed::of(it, Version::V1_1)?;
+    let f = FixedMatch::of(it, Version::V1_1)?;
     let wildcards = wild_if(f.in_port, wild_1_1::IN_PORT)
         | wild_if(f.dl_vlan, wild_1_1::DL_VLAN)
         | wild_if(f.dl_vlan_pcp, wild_1_1::DL_VLAN_PCP)

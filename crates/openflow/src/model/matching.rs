@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::codec::{Adapt, Codec};
+use super::codec::{Codec, Encoding};
 use super::field::{Field, FieldId, Prerequisite};
 use super::match_fixed;
 use super::oxm::{Oxm, RawOxm};
@@ -238,7 +238,7 @@ pub(crate) fn prove_in_port(r: &mut Reader<'_>) -> Result<Option<PortNo>> {
 /// Fields without anything around them, up to the end: the match of Nicira's messages, whose length stands elsewhere.
 pub(crate) struct Nxm;
 
-impl Adapt<Match> for Nxm {
+impl Encoding<Match> for Nxm {
     fn parse(r: &mut Reader<'_>) -> Result<Match> {
         let mut inner = r.nested("match", ErrorContext::Match)?;
         let mut fields = vec![];

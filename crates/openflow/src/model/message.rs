@@ -3,11 +3,11 @@
 use super::async_config::{AsyncConfig, AsyncProp, SixMasks};
 use super::bundle::{BundleAddMessage, BundleControl, EmbeddedMessage};
 use super::codec::versions::*;
-use super::codec::{Choice, Codec, experimenters, named};
+use super::codec::{Choice, Codec, experimenter_code, with_field_name};
 use super::config::SwitchConfig;
 use super::controller_status::ControllerStatus;
 use super::error_msg::ErrorMsg;
-use super::features::Features;
+use super::features::SwitchFeatures;
 use super::flow_mod::{FlowMod, NxFlowMod};
 use super::flow_removed::{FlowRemoved, NxFlowRemoved};
 use super::group::GroupMod;
@@ -61,7 +61,7 @@ choice! {
         /// Who are you? §7.3.1.
         FeaturesRequest "features_request" = { V1_0.. => 5 };
         /// Who a switch is. §7.3.1.
-        FeaturesReply "features_reply" (Features) = { V1_0.. => 6 };
+        FeaturesReply "features_reply" (SwitchFeatures) = { V1_0.. => 6 };
         /// How are you set? §7.3.2.
         GetConfigRequest "get_config_request" = { V1_0.. => 7 };
         /// How a switch is set. §7.3.2.
@@ -252,8 +252,8 @@ impl Message {
 
     /// Reads the body of a message of `kind`, all that `r` has left.
     pub(crate) fn parse_in(r: &mut Reader<'_>, kind: MessageType) -> Result<Self> {
-        let code = experimenters::<Self>(kind.0, kind == MessageType::EXPERIMENTER, 0, r)?;
-        let read = named("message", Self::parse_as(code, r))?;
+        let code = experimenter_code::<Self>(kind.0, kind == MessageType::EXPERIMENTER, 0, r)?;
+        let read = with_field_name("message", Self::parse_variant(code, r))?;
         r.finish("message")?;
         Ok(read)
     }
@@ -310,7 +310,7 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Band, MeterCommand, MeterFlags, MeterId};
+    use crate::model::{MeterBand, MeterCommand, MeterFlags, MeterId};
     use crate::{ParseError, ParseErrorKind};
 
     fn written(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {
@@ -325,7 +325,7 @@ mod tests {
             command: MeterCommand::ADD,
             flags: MeterFlags::KBPS | MeterFlags::BURST,
             meter_id: MeterId(3),
-            bands: vec![Band::DscpRemark { rate: 10, burst_size: 20, prec_level: 1 }],
+            bands: vec![MeterBand::DscpRemark { rate: 10, burst_size: 20, prec_level: 1 }],
         });
         let bytes = written(&meter, Version::V1_3).unwrap();
         assert_eq!(Message::parse(RawMessage::new(&bytes).unwrap()), Ok(meter.clone()));

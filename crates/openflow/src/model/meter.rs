@@ -30,7 +30,7 @@ flags! {
 
 choice! {
     /// What is done above a rate. §7.3.4.4.
-    pub enum Band: "meter band" {
+    pub enum MeterBand: "meter band" {
         /// Drops packets.
         Drop "drop" {
             /// Rate above which, in the unit of the meter.
@@ -61,7 +61,7 @@ choice! {
     }
 }
 
-tlv!(Band, None, Request);
+tlv!(MeterBand, None, Request);
 
 record! {
     /// Adds, changes or deletes a meter. §7.3.4.4.
@@ -74,7 +74,7 @@ record! {
         /// Which meter.
         pub meter_id: MeterId,
         /// What is done above which rate.
-        pub bands: Vec<Band>,
+        pub bands: Vec<MeterBand>,
     }
     V1_3.. => [command, flags, meter_id, bands,]
 }

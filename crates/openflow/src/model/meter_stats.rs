@@ -1,8 +1,8 @@
 //! Counters and descriptions of meters, asked for and told. §7.3.5.12 to 14.
 
 use super::codec::versions::{V1_3, V1_4, V1_5};
-use super::codec::{Adapt, Codec, Item};
-use super::meter::{Band, MeterFlags, MeterId};
+use super::codec::{Codec, Encoding, ListItem};
+use super::meter::{MeterBand, MeterFlags, MeterId};
 use super::reader::Reader;
 use super::rows::{flags, record};
 use crate::{EncodeError, Encoder, Result};
@@ -25,7 +25,7 @@ impl Default for MeterRequest {
 record! {
     /// What a band did. §7.3.5.12.
     #[derive(Copy, Default)]
-    pub struct BandStats: "meter band_stats" {
+    pub struct MeterBandStats: "meter band_stats" {
         /// Packets above its rate.
         pub packet_band_count: u64,
         /// Bytes of them.
@@ -34,7 +34,7 @@ record! {
     V1_3.. => [packet_band_count, byte_band_count,]
 }
 
-impl Item for BandStats {}
+impl ListItem for MeterBandStats {}
 
 record! {
     /// Counters of one meter; all ones where nobody counts. §7.3.5.12.
@@ -53,7 +53,7 @@ record! {
         /// Nanoseconds more.
         pub duration_nsec: u32,
         /// One for each band.
-        pub band_stats: Vec<BandStats>,
+        pub band_stats: Vec<MeterBandStats>,
     }
     V1_3.. => [
         meter_id, length, pad 6, ref_count, packet_in_count, byte_in_count, duration_sec,
@@ -61,7 +61,7 @@ record! {
     ]
 }
 
-impl Item for MeterStats {}
+impl ListItem for MeterStats {}
 
 record! {
     /// How one meter is set. §7.3.5.13.
@@ -72,15 +72,15 @@ record! {
         /// Which.
         pub meter_id: MeterId,
         /// What is done above which rate.
-        pub bands: Vec<Band>,
+        pub bands: Vec<MeterBand>,
     }
     V1_3.. => [length, flags, meter_id, bands,]
 }
 
-impl Item for MeterDesc {}
+impl ListItem for MeterDesc {}
 
 flags! {
-    /// Kinds of bands that a switch has: one bit for each number of a [`Band`]. §7.3.5.14.
+    /// Kinds of bands that a switch has: one bit for each number of a [`MeterBand`]. §7.3.5.14.
     pub struct BandTypes(u32);
     DROP = 2, V1_3, "Drops packets.";
     DSCP_REMARK = 4, V1_3, "Raises the drop precedence.";
@@ -122,14 +122,14 @@ record! {
     }
     V1_3 | V1_4 => [max_meter, band_types, capabilities, max_bands, max_color, pad 2,]
     V1_5.. => [
-        max_meter, band_types, capabilities, max_bands, max_color, pad 2, features as IfThere,
+        max_meter, band_types, capabilities, max_bands, max_color, pad 2, features as OptionalTrailer,
     ]
 }
 
 /// The features, or the end of the message.
-struct IfThere;
+struct OptionalTrailer;
 
-impl Adapt<Option<MeterFeatureFlags>> for IfThere {
+impl Encoding<Option<MeterFeatureFlags>> for OptionalTrailer {
     fn parse(r: &mut Reader<'_>) -> Result<Option<MeterFeatureFlags>> {
         if r.is_empty() {
             return Ok(None);

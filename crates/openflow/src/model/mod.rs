@@ -4,36 +4,33 @@
 
 mod action;
 #[cfg(test)]
-mod action_golden;
-mod adapt;
+mod action_vectors;
 mod async_config;
-mod bits;
+mod bit_range;
+pub(crate) mod borrowed;
 mod bundle;
 pub(crate) mod codec;
 mod config;
 mod controller_status;
+mod counter_fields;
 mod ct;
 mod desc;
 mod encap;
 mod error_msg;
-mod error_rows;
+mod error_table;
 mod errors;
 mod features;
 mod field;
+mod field_table;
 mod field_text;
-mod fields;
-mod flow_counters;
 mod flow_mod;
 mod flow_monitor;
 mod flow_removed;
 mod flow_stats;
-#[cfg(test)]
-mod golden;
 mod group;
 mod group_prop;
 mod group_stats;
 mod hello;
-pub(crate) mod in_place;
 mod instruction;
 mod layout;
 mod learn;
@@ -56,31 +53,34 @@ mod port_mod;
 mod port_stats;
 mod queue;
 #[cfg(test)]
-mod random;
+mod random_tests;
+#[cfg(test)]
+mod random_values;
 pub(crate) mod reader;
 mod role;
-pub(crate) mod rows;
 #[cfg(test)]
-mod sample;
+mod roundtrip;
+pub(crate) mod rows;
 #[cfg(test)]
 mod session_tests;
 mod set_action;
 #[cfg(test)]
-mod speaks;
+mod support_page;
 mod table;
+mod table_bitmaps;
 mod table_features;
-mod table_sets;
 pub mod text;
 pub(crate) mod value;
 #[cfg(test)]
 mod vectors;
+mod wire_types;
 
 pub use action::Action;
 pub use async_config::{
-    AsyncConfig, AsyncProp, ControllerReasons, FlowRemovedReasons, FlowStatsReasons,
-    ForwardReasons, PacketInReasons, PortReasons, RoleReasons, TableReasons,
+    AsyncConfig, AsyncProp, ControllerStatusReasons, FlowRemovedReasons, FlowStatsReasons,
+    PacketInReasons, PortReasons, RequestForwardReasons, RoleReasons, TableReasons,
 };
-pub use bits::BitRange;
+pub use bit_range::BitRange;
 pub use bundle::{
     BundleAddMessage, BundleControl, BundleCtrlType, BundleFeatureFlags, BundleFeatures,
     BundleFeaturesProp, BundleFeaturesRequest, BundleFlags, BundleProp, BundleTime,
@@ -88,13 +88,15 @@ pub use bundle::{
 };
 pub use codec::ChoiceRow;
 pub use config::{ConfigFlags, SwitchConfig};
-pub use controller_status::{ChannelStatus, ControllerProp, ControllerReason, ControllerStatus};
-pub use ct::{Ct, CtFlags, NumberSource};
-pub use desc::Desc;
-pub use encap::EncapProperty;
+pub use controller_status::{
+    ChannelStatus, ControllerStatus, ControllerStatusProp, ControllerStatusReason,
+};
+pub use ct::{CtAction, CtFlags, NumberSource};
+pub use desc::SwitchDesc;
+pub use encap::EncapProp;
 pub use error_msg::ErrorMsg;
-pub use errors::{ErrorCode, ErrorForm, ErrorReason, ErrorRow, ErrorType};
-pub use features::{ActionBits, Capabilities, Features};
+pub use errors::{ErrorCode, ErrorNumbers, ErrorReason, ErrorRow, ErrorType};
+pub use features::{ActionBits, Capabilities, SwitchFeatures};
 pub use field::{
     Field, FieldFormat, FieldHeaderRow, FieldId, FieldRow, MaskSupport, Prerequisite, Prerequisites,
 };
@@ -104,33 +106,35 @@ pub use flow_monitor::{
 };
 pub use flow_removed::{FlowRemoved, FlowRemovedReason, NxFlowRemoved};
 pub use flow_stats::{
-    AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, NxFlow,
+    AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, NxFlowStats,
     NxFlowStatsRequest,
 };
 pub use group::{Bucket, BucketId, GroupCommand, GroupId, GroupMod, GroupType};
 pub use group_prop::{BucketProp, GroupProp};
 pub use group_stats::{
-    BucketCounter, GroupCapabilities, GroupDesc, GroupDescRequest, GroupFeatures, GroupStats,
+    BucketStats, GroupCapabilities, GroupDesc, GroupDescRequest, GroupFeatures, GroupStats,
     GroupStatsRequest, GroupTypes,
 };
 pub use hello::{Hello, HelloElement};
 pub use instruction::{Instruction, StatTriggerFlags};
-pub use learn::{Learn, Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc};
+pub use learn::{
+    Learn2Action, LearnAction, LearnDst, LearnFlags, LearnSpec, LearnSrc, LearnedFlow,
+};
 pub use matching::{Match, MatchError, MatchErrorKind};
 pub use message::Message;
-pub use meter::{Band, MeterCommand, MeterFlags, MeterId, MeterMod};
+pub use meter::{MeterBand, MeterCommand, MeterFlags, MeterId, MeterMod};
 pub use meter_stats::{
-    BandStats, BandTypes, MeterCapabilities, MeterDesc, MeterFeatureFlags, MeterFeatures,
+    BandTypes, MeterBandStats, MeterCapabilities, MeterDesc, MeterFeatureFlags, MeterFeatures,
     MeterRequest, MeterStats,
 };
 pub use multipart::{Multipart, MultipartFlags, MultipartReply, MultipartRequest};
-pub use nat::{Nat, NatFlags, NatRange};
+pub use nat::{NatAction, NatFlags, NatRange};
 pub use nicira::{
     NxCtFlush, NxCtProp, NxCtTupleProp, NxFlowFormat, NxIpfixStats, NxPacketInFormat, NxRole,
     NxTlvCommand, NxTlvMap, NxTlvTableMod, NxTlvTableReply,
 };
 pub use nicira_action::{
-    Bundle, BundleAlgorithm, BundleLoad, ControllerProperty, HashFields, Multipath,
+    BundleAction, BundleAlgorithm, BundleLoadAction, Controller2Prop, HashFields, MultipathAction,
     MultipathAlgorithm, SampleDirection,
 };
 pub use oxm::{FieldHeader, Oxm};
@@ -143,7 +147,7 @@ pub use port::{
 };
 pub use port_mod::{EthernetMod, PortMod, PortModProp};
 pub use port_stats::{
-    EthernetStats, OpticalFlags, PortDescRequest, PortStats, PortStatsProp, PortStatsRequest,
+    EthernetStats, OpticalStatsFlags, PortDescRequest, PortStats, PortStatsProp, PortStatsRequest,
 };
 pub use queue::{
     Queue, QueueGetConfigReply, QueueGetConfigRequest, QueueProp, QueueRequest, QueueStats,
@@ -154,9 +158,9 @@ pub use table::{
     EvictionFlags, TableConfig, TableDesc, TableMod, TableModProp, TableReason, TableStats,
     TableStatus,
 };
+pub use table_bitmaps::{TableActions, TableFields, TableInstructions};
 pub use table_features::{
-    ActionId, IdOf, InstructionId, TableFeature, TableFeatureFlags, TableFeatures,
+    ActionId, ElementId, InstructionId, TableFeatureFlags, TableFeatureProp, TableFeatures,
     TableFeaturesCommand, TableIds,
 };
-pub use table_sets::{TableActions, TableFields, TableInstructions};
 pub use value::{ByteString, FixedString, Value, ValueError};

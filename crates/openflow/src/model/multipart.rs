@@ -2,12 +2,12 @@
 
 use super::bundle::{BundleFeatures, BundleFeaturesRequest};
 use super::codec::versions::*;
-use super::codec::{Choice, Codec, experimenters};
+use super::codec::{Choice, Codec, experimenter_code};
 use super::controller_status::ControllerStatus;
-use super::desc::Desc;
+use super::desc::SwitchDesc;
 use super::flow_monitor::{FlowMonitorRequest, FlowUpdate};
 use super::flow_stats::{
-    AggregateStats, FlowDesc, FlowStats, FlowStatsRequest, NxFlow, NxFlowStatsRequest,
+    AggregateStats, FlowDesc, FlowStats, FlowStatsRequest, NxFlowStats, NxFlowStatsRequest,
 };
 use super::group_stats::{
     GroupDesc, GroupDescRequest, GroupFeatures, GroupStats, GroupStatsRequest,
@@ -112,7 +112,7 @@ choice! {
     /// What is told, numbered as in [`MultipartRequest`].
     pub enum MultipartReply: "multipart reply" {
         /// Maker, model, serial number.
-        Desc "desc" (Box<Desc>) = { V1_0.. => 0 };
+        Desc "desc" (Box<SwitchDesc>) = { V1_0.. => 0 };
         /// Counters of tables. §7.3.5.4.
         TableStats "table_stats" {
             /// One each.
@@ -163,7 +163,7 @@ choice! {
         /// Rules and their counters, in Nicira's form.
         NxFlow "nx_flow" {
             /// One each.
-            flows: Vec<NxFlow>,
+            flows: Vec<NxFlowStats>,
         } = { V1_0 => 0x2320_0000_0000 [flows,] };
         /// Counters of rules, summed, asked for in Nicira's form.
         NxAggregate "nx_aggregate" (AggregateStats) = { V1_0 => 0x2320_0000_0001 };
@@ -260,8 +260,8 @@ impl<T: Choice> Codec for Multipart<T> {
         if r.version() > Version::V1_0 {
             r.take("multipart", 4)?;
         }
-        let code = experimenters::<T>(kind, kind == EXPERIMENTER, nicira_pad(r.version()), r)?;
-        Ok(Self { flags, body: T::parse_as(code, r)? })
+        let code = experimenter_code::<T>(kind, kind == EXPERIMENTER, nicira_pad(r.version()), r)?;
+        Ok(Self { flags, body: T::parse_variant(code, r)? })
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {

@@ -65,9 +65,9 @@ macro_rules! codes {
         }
 
         #[cfg(test)]
-        impl $crate::model::sample::Sample for $name {
-            fn sample(rng: &mut $crate::model::sample::Rng) -> Self {
-                rng.row(Self::ROWS).unwrap_or_else(|| Self($crate::model::sample::Sample::sample(rng)))
+        impl $crate::model::random_values::Sample for $name {
+            fn sample(rng: &mut $crate::model::random_values::Rng) -> Self {
+                rng.row(Self::ROWS).unwrap_or_else(|| Self($crate::model::random_values::Sample::sample(rng)))
             }
         }
     };
@@ -148,10 +148,10 @@ macro_rules! flags {
         }
 
         #[cfg(test)]
-        impl $crate::model::sample::Sample for $name {
-            fn sample(rng: &mut $crate::model::sample::Rng) -> Self {
+        impl $crate::model::random_values::Sample for $name {
+            fn sample(rng: &mut $crate::model::random_values::Rng) -> Self {
                 let Some(mut flags) = rng.row(Self::ROWS) else {
-                    return Self($crate::model::sample::Sample::sample(rng));
+                    return Self($crate::model::random_values::Sample::sample(rng));
                 };
                 for _ in 0..rng.below(3) {
                     flags = flags | rng.row(Self::ROWS).unwrap_or_default();

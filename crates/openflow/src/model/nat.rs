@@ -22,7 +22,7 @@ flags! {
 record! {
     /// Translates addresses and ports of a tracked connection.
     #[derive(Default)]
-    pub struct Nat: "nat" {
+    pub struct NatAction: "nat" {
         /// What is translated.
         pub flags: NatFlags,
         /// Into what.

@@ -1,6 +1,6 @@
 //! What Nicira added beside rules and packets: `nicira-ext.h` of Open vSwitch.
 
-use super::codec::Item;
+use super::codec::ListItem;
 use super::codec::versions::*;
 use super::rows::{choice, codes, record, tlv};
 
@@ -51,7 +51,7 @@ record! {
     V1_0.. => [option_class, option_type, option_len, index, pad 2,]
 }
 
-impl Item for NxTlvMap {}
+impl ListItem for NxTlvMap {}
 
 record! {
     /// Changes the mappings of tunnel options.
@@ -210,4 +210,4 @@ record! {
     ]
 }
 
-impl Item for NxIpfixStats {}
+impl ListItem for NxIpfixStats {}

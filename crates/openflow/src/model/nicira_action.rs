@@ -1,15 +1,15 @@
 //! Words of Nicira's actions that stand in more than one place. Open vSwitch, `nicira-ext.h` and `ofp-actions.c`.
 
-use super::adapt::Port16;
-use super::bits::BitRange;
+use super::bit_range::BitRange;
 use super::codec::versions::V1_0;
 use super::oxm::FieldHeader;
 use super::rows::{choice, codes, record, tlv};
+use super::wire_types::Port16;
 use crate::PortNo;
 
 choice! {
     /// `NXAC2PT_*`: what `controller2` says beside where to. The others are as usual.
-    pub enum ControllerProperty: "controller property" {
+    pub enum Controller2Prop: "controller property" {
         /// Bytes to send; without it all.
         MaxLen "max_len" {
             /// How many.
@@ -40,7 +40,7 @@ choice! {
     }
 }
 
-tlv!(ControllerProperty, Outside, Property);
+tlv!(Controller2Prop, Outside, Property);
 
 codes! {
     /// `NX_ACTION_SAMPLE_*`: which way packets go that are sampled.
@@ -81,7 +81,7 @@ codes! {
 record! {
     /// Chooses one of many links by a hash and writes its number into a field.
     #[derive(Default)]
-    pub struct Multipath: "multipath" {
+    pub struct MultipathAction: "multipath" {
         /// What is hashed.
         pub fields: HashFields,
         /// A number that goes into the hash.
@@ -103,7 +103,7 @@ record! {
 record! {
     /// Sends the packet out of one of many ports.
     #[derive(Default)]
-    pub struct Bundle: "bundle" {
+    pub struct BundleAction: "bundle" {
         /// How one is chosen.
         pub algorithm: BundleAlgorithm,
         /// What is hashed.
@@ -121,7 +121,7 @@ record! {
 record! {
     /// Chooses one of many ports and writes its number into a field.
     #[derive(Default)]
-    pub struct BundleLoad: "bundle_load" {
+    pub struct BundleLoadAction: "bundle_load" {
         /// How one is chosen.
         pub algorithm: BundleAlgorithm,
         /// What is hashed.

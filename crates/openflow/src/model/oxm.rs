@@ -1,6 +1,6 @@
 //! Fields as they lie on the wire: header, value, mask. §7.2.3.2 to §7.2.3.5.
 
-use super::codec::{Codec, Item};
+use super::codec::{Codec, ListItem};
 use super::field::{EXPERIMENTER, Field, FieldId};
 use super::reader::Reader;
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
@@ -141,9 +141,9 @@ impl Codec for FieldHeader {
     }
 }
 
-impl Item for FieldHeader {}
+impl ListItem for FieldHeader {}
 
-impl Item for Oxm {}
+impl ListItem for Oxm {}
 
 /// A field as it lies in a message, proved.
 #[derive(Debug, Clone, Copy)]
@@ -242,7 +242,7 @@ impl Field {
     /// A field that the version does not know under any of its headers, a value that does not fit its bytes.
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
-        let id = self.id.spoken_in(version).ok_or_else(|| lacks(self.id, version))?;
+        let id = self.id.spoken_in(version).ok_or_else(|| unsupported_field(self.id, version))?;
         let known = id.row().filter(|row| self.len != row.bytes);
         if known.is_some_and(|row| !row.is_variable() || self.len == 0) {
             return Err(EncodeError { what: "length of a field", version, needs: None });
@@ -272,7 +272,7 @@ fn low(bytes: &[u8]) -> u128 {
 }
 
 /// What `version` lacks, with the first that has it.
-pub(super) fn lacks(id: FieldId, version: Version) -> EncodeError {
+pub(super) fn unsupported_field(id: FieldId, version: Version) -> EncodeError {
     let Some(row) = id.row() else {
         return EncodeError { what: "unknown field", version, needs: Some(Version::V1_2) };
     };
@@ -334,7 +334,7 @@ mod tests {
         }
         let headers = FieldId::ROWS.iter().flat_map(|row| row.headers);
         let missing: Vec<_> = headers.filter(|h| !seen.contains(&h.id)).map(|h| h.name).collect();
-        assert!(missing.is_empty(), "tests/golden/fields.txt lacks {missing:?}");
+        assert!(missing.is_empty(), "tests/golden/fields.txt unsupported_field {missing:?}");
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! `PACKET_IN`: a frame the switch sends up. §7.4.1.
 
-use super::adapt::BufferId;
 use super::codec::versions::*;
-use super::codec::{Adapt, Codec};
+use super::codec::{Codec, Encoding};
 use super::field::{Field, FieldId};
 use super::matching::{Match, Nxm};
 use super::reader::Reader;
 use super::rows::{choice, codes, record, tlv};
+use super::wire_types::BufferId;
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 codes! {
@@ -41,8 +41,8 @@ record! {
         /// The frame, perhaps truncated.
         pub data: Vec<u8>,
     }
-    V1_0 => [buffer_id as BufferId, total_len, matching as InPort<V1_2>, reason, pad 1, data,]
-    V1_1 => [buffer_id as BufferId, matching as InPorts, total_len, reason, table_id, data,]
+    V1_0 => [buffer_id as BufferId, total_len, matching as InPortOnly<V1_2>, reason, pad 1, data,]
+    V1_1 => [buffer_id as BufferId, matching as InPortAndPhysical, total_len, reason, table_id, data,]
     V1_2 => [buffer_id as BufferId, total_len, reason, table_id, matching, pad 2, data,]
     V1_3.. => [buffer_id as BufferId, total_len, reason, table_id, cookie, matching, pad 2, data,]
 }
@@ -73,9 +73,9 @@ impl PacketIn {
 
 /// A match of nothing but a port, as the number of the port, where other fields need the version `NEEDS`; without a
 /// port it is [`PortNo::ANY`].
-pub(crate) struct InPort<const NEEDS: u8>;
+pub(crate) struct InPortOnly<const NEEDS: u8>;
 
-impl<const NEEDS: u8> Adapt<Match> for InPort<NEEDS> {
+impl<const NEEDS: u8> Encoding<Match> for InPortOnly<NEEDS> {
     fn parse(r: &mut Reader<'_>) -> Result<Match> {
         let port = Some(PortNo::parse(r)?).filter(|&port| port != PortNo::ANY);
         Ok(port.map(Field::in_port).into_iter().collect())
@@ -88,9 +88,9 @@ impl<const NEEDS: u8> Adapt<Match> for InPort<NEEDS> {
 }
 
 /// The same with the physical port behind it, which is the same one if nothing is said of it.
-struct InPorts;
+struct InPortAndPhysical;
 
-impl Adapt<Match> for InPorts {
+impl Encoding<Match> for InPortAndPhysical {
     fn parse(r: &mut Reader<'_>) -> Result<Match> {
         let (port, physical) = (PortNo::parse(r)?, PortNo::parse(r)?);
         let in_port = Some(port).filter(|&port| port != PortNo::ANY).map(Field::in_port);

@@ -1,11 +1,11 @@
 //! `PACKET_OUT`: a frame the switch shall send. §7.3.7.
 
 use super::action::Action;
-use super::adapt::BufferId;
 use super::codec::versions::*;
 use super::matching::Match;
-use super::packet_in::InPort;
+use super::packet_in::InPortOnly;
 use super::rows::record;
+use super::wire_types::BufferId;
 use crate::PortNo;
 
 record! {
@@ -22,9 +22,9 @@ record! {
         /// The frame; nothing if it is in a slot.
         pub data: Vec<u8>,
     }
-    V1_0 => [buffer_id as BufferId, matching as InPort<V1_5>, sized, actions in sized, data,]
+    V1_0 => [buffer_id as BufferId, matching as InPortOnly<V1_5>, sized, actions in sized, data,]
     V1_1..=V1_4 => [
-        buffer_id as BufferId, matching as InPort<V1_5>, sized, pad 6, actions in sized, data,
+        buffer_id as BufferId, matching as InPortOnly<V1_5>, sized, pad 6, actions in sized, data,
     ]
     V1_5.. => [buffer_id as BufferId, sized, pad 2, matching, actions in sized, data,]
 }

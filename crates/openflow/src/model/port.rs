@@ -1,12 +1,12 @@
 //! Ports: what a switch says of them, and when they come, go or change. §7.2.1, §7.4.3.
 
-use super::adapt::{Flat, Sole};
 use super::codec::versions::{V1_0, V1_1, V1_3, V1_4, V1_5};
-use super::codec::{Adapt, Codec, Item, UNNAMED};
+use super::codec::{Codec, Encoding, ListItem, UNNAMED};
 use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{choice, codes, flags, record, tlv};
 use super::value::FixedString;
+use super::wire_types::{FixedFields, FixedFieldsProp};
 use crate::{EncodeError, Encoder, MacAddr, PortNo, Result, Version};
 
 flags! {
@@ -77,7 +77,7 @@ impl PortFeatures {
 }
 
 /// Speeds and media, in 32 bits numbered as the version does.
-pub(crate) struct Numbered;
+pub(crate) struct FeatureBits;
 
 /// Bits that 1.0 and later versions number alike.
 const ALIKE: u64 = 0xffff_007f;
@@ -85,7 +85,7 @@ const ALIKE: u64 = 0xffff_007f;
 const MEDIA: u64 = 0xf800;
 const BEYOND_1_0: u64 = 0xf000;
 
-impl Adapt<PortFeatures> for Numbered {
+impl Encoding<PortFeatures> for FeatureBits {
     fn parse(r: &mut Reader<'_>) -> Result<PortFeatures> {
         let bits = u64::from(r.u32(UNNAMED)?);
         if r.version() > Version::V1_0 {
@@ -137,14 +137,14 @@ record! {
         pub max_speed: u32,
     }
     V1_0 => [
-        curr as Numbered, advertised as Numbered, supported as Numbered, peer as Numbered,
+        curr as FeatureBits, advertised as FeatureBits, supported as FeatureBits, peer as FeatureBits,
     ]
     V1_1..=V1_3 => [
-        curr as Numbered, advertised as Numbered, supported as Numbered, peer as Numbered,
+        curr as FeatureBits, advertised as FeatureBits, supported as FeatureBits, peer as FeatureBits,
         curr_speed, max_speed,
     ]
     V1_4.. => [
-        pad 4, curr as Numbered, advertised as Numbered, supported as Numbered, peer as Numbered,
+        pad 4, curr as FeatureBits, advertised as FeatureBits, supported as FeatureBits, peer as FeatureBits,
         curr_speed, max_speed,
     ]
 }
@@ -209,14 +209,14 @@ choice! {
 
 tlv!(PortProp, Outside, Property);
 
-impl Sole for PortProp {
+impl FixedFieldsProp for PortProp {
     type Fields = EthernetPort;
 
-    fn of(fields: EthernetPort) -> Self {
+    fn from_fields(fields: EthernetPort) -> Self {
         Self::Ethernet(fields)
     }
 
-    fn fields(&self) -> Option<&EthernetPort> {
+    fn as_fields(&self) -> Option<&EthernetPort> {
         if let Self::Ethernet(fields) = self { Some(fields) } else { None }
     }
 }
@@ -238,14 +238,14 @@ record! {
         /// More, in the order of the switch.
         pub properties: Vec<PortProp>,
     }
-    V1_0 => [port_no, hw_addr, name, config, state, properties as Flat,]
+    V1_0 => [port_no, hw_addr, name, config, state, properties as FixedFields,]
     V1_1..=V1_3 => [
-        port_no, pad 4, hw_addr, pad 2, name, config, state, properties as Flat,
+        port_no, pad 4, hw_addr, pad 2, name, config, state, properties as FixedFields,
     ]
     V1_4.. => [port_no, length, pad 2, hw_addr, pad 2, name, config, state, properties,]
 }
 
-impl Item for Port {}
+impl ListItem for Port {}
 
 impl Port {
     /// Whether it can carry frames now.
@@ -263,7 +263,7 @@ impl Port {
 
     /// Its speeds and media, `None` if the switch says nothing of them.
     pub fn ethernet(&self) -> Option<&EthernetPort> {
-        self.properties.iter().find_map(Sole::fields)
+        self.properties.iter().find_map(FixedFieldsProp::as_fields)
     }
 
     /// Bit rate now, kbit/s, the highest of what is in use where there is no number; 0 if the switch says neither.
@@ -306,7 +306,8 @@ mod tests {
     use crate::model::multipart::{MultipartReply, MultipartRequest};
     use crate::model::vectors::{Seen, damage, prove, translate};
     use crate::model::{
-        Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableFeature, TableModProp,
+        Message, PortModProp, PortStatsProp, QueueProp, QueueStatsProp, TableFeatureProp,
+        TableModProp,
     };
 
     const FILE: &str = "ports.txt";
@@ -406,7 +407,7 @@ mod tests {
         seen.all::<QueueProp>(&queues, |_| true);
         seen.all::<QueueStatsProp>(&["queue_stats.queues.properties"], |_| true);
         let features = ["table_features.tables.properties"];
-        seen.all::<TableFeature>(&features, |_| true);
+        seen.all::<TableFeatureProp>(&features, |_| true);
         seen.all::<TableModProp>(&["table_mod.properties"], |_| true);
         seen.all::<TableModProp>(&["table_desc.tables.properties"], |_| true);
     }

@@ -1,9 +1,9 @@
 //! `PORT_MOD`: a port is set. §7.3.4.3.
 
-use super::adapt::{Flat, Sole};
 use super::codec::versions::{V1_0, V1_1, V1_3, V1_4};
-use super::port::{Numbered, OpticalFeatures, PortConfig, PortFeatures};
+use super::port::{FeatureBits, OpticalFeatures, PortConfig, PortFeatures};
 use super::rows::{choice, record, tlv};
+use super::wire_types::{FixedFields, FixedFieldsProp};
 use crate::{MacAddr, PortNo};
 
 record! {
@@ -13,7 +13,7 @@ record! {
         /// Speeds and media; none leaves them as they are.
         pub advertise: PortFeatures,
     }
-    V1_0.. => [advertise as Numbered,]
+    V1_0.. => [advertise as FeatureBits,]
 }
 
 choice! {
@@ -50,14 +50,14 @@ choice! {
 
 tlv!(PortModProp, Outside, Property);
 
-impl Sole for PortModProp {
+impl FixedFieldsProp for PortModProp {
     type Fields = EthernetMod;
 
-    fn of(fields: EthernetMod) -> Self {
+    fn from_fields(fields: EthernetMod) -> Self {
         Self::Ethernet(fields)
     }
 
-    fn fields(&self) -> Option<&EthernetMod> {
+    fn as_fields(&self) -> Option<&EthernetMod> {
         if let Self::Ethernet(fields) = self { Some(fields) } else { None }
     }
 }
@@ -77,9 +77,9 @@ record! {
         /// More.
         pub properties: Vec<PortModProp>,
     }
-    V1_0 => [port_no, hw_addr, config, mask, properties as Flat, pad 4,]
+    V1_0 => [port_no, hw_addr, config, mask, properties as FixedFields, pad 4,]
     V1_1..=V1_3 => [
-        port_no, pad 4, hw_addr, pad 2, config, mask, properties as Flat, pad 4,
+        port_no, pad 4, hw_addr, pad 2, config, mask, properties as FixedFields, pad 4,
     ]
     V1_4.. => [port_no, pad 4, hw_addr, pad 2, config, mask, properties,]
 }

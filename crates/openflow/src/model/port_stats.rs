@@ -1,9 +1,9 @@
 //! Descriptions and counters of ports, asked for and told. §7.3.5.6, §7.3.5.7.
 
-use super::adapt::{Flat, Sole};
-use super::codec::Item;
+use super::codec::ListItem;
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
 use super::rows::{choice, flags, record, tlv};
+use super::wire_types::{FixedFields, FixedFieldsProp};
 use crate::PortNo;
 
 record! {
@@ -40,7 +40,7 @@ impl Default for PortStatsRequest {
 
 flags! {
     /// `OFPOSF_*`: what is known of an optical port. OpenFlow 1.4.0 §7.3.5.6.
-    pub struct OpticalFlags(u32);
+    pub struct OpticalStatsFlags(u32);
     RX_TUNE = 1, V1_4, "How the receiver is tuned.";
     TX_TUNE = 2, V1_4, "How the transmitter is tuned.";
     TX_PWR = 4, V1_4, "The power sent.";
@@ -87,7 +87,7 @@ choice! {
         /// Light.
         Optical "optical" {
             /// What of the following is known.
-            flags: OpticalFlags,
+            flags: OpticalStatsFlags,
             /// Frequency or wavelength transmitted at.
             tx_freq_lmda: u32,
             /// How far off it, signed.
@@ -126,14 +126,14 @@ choice! {
 
 tlv!(PortStatsProp, Outside, Property);
 
-impl Sole for PortStatsProp {
+impl FixedFieldsProp for PortStatsProp {
     type Fields = EthernetStats;
 
-    fn of(fields: EthernetStats) -> Self {
+    fn from_fields(fields: EthernetStats) -> Self {
         Self::Ethernet(fields)
     }
 
-    fn fields(&self) -> Option<&EthernetStats> {
+    fn as_fields(&self) -> Option<&EthernetStats> {
         if let Self::Ethernet(fields) = self { Some(fields) } else { None }
     }
 }
@@ -168,15 +168,15 @@ record! {
     }
     V1_0 => [
         port_no, pad 6, rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped,
-        rx_errors, tx_errors, properties as Flat,
+        rx_errors, tx_errors, properties as FixedFields,
     ]
     V1_1..=V1_2 => [
         port_no, pad 4, rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped,
-        rx_errors, tx_errors, properties as Flat,
+        rx_errors, tx_errors, properties as FixedFields,
     ]
     V1_3 => [
         port_no, pad 4, rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped,
-        rx_errors, tx_errors, properties as Flat, duration_sec, duration_nsec,
+        rx_errors, tx_errors, properties as FixedFields, duration_sec, duration_nsec,
     ]
     V1_4.. => [
         length, pad 2, port_no, duration_sec, duration_nsec, rx_packets, tx_packets, rx_bytes,
@@ -184,7 +184,7 @@ record! {
     ]
 }
 
-impl Item for PortStats {}
+impl ListItem for PortStats {}
 
 /// Nothing counted yet, for a time that nobody knows.
 impl Default for PortStats {

@@ -1,7 +1,7 @@
 //! Queues of ports: what they guarantee, what they counted. §7.2.2, §7.3.5.8, §7.3.6.
 
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
-use super::codec::{Adapt, Codec, Item, Padding, encode_tlv, parse_tlv, plain};
+use super::codec::{Codec, Encoding, ListItem, Padding, encode_tlv, parse_tlv, plain_type};
 use super::reader::Reader;
 use super::rows::{choice, record, tlv};
 use super::value::{Plain, Value, ValueError};
@@ -9,9 +9,9 @@ use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 /// A port in a request, where 1.0 says `ALL` for what later versions call `ANY`.
-pub(crate) struct AnyIsAll;
+pub(crate) struct AnyPort;
 
-impl AnyIsAll {
+impl AnyPort {
     /// The two names change places in 1.0.
     fn swapped(port: PortNo, version: Version) -> PortNo {
         match port {
@@ -22,7 +22,7 @@ impl AnyIsAll {
     }
 }
 
-impl Adapt<PortNo> for AnyIsAll {
+impl Encoding<PortNo> for AnyPort {
     fn parse(r: &mut Reader<'_>) -> Result<PortNo> {
         PortNo::parse(r).map(|port| Self::swapped(port, r.version()))
     }
@@ -40,7 +40,7 @@ record! {
         /// Which; [`Queue::ALL`] for all.
         pub queue_id: u32,
     }
-    V1_0 => [port_no as AnyIsAll, pad 2, queue_id,]
+    V1_0 => [port_no as AnyPort, pad 2, queue_id,]
     V1_1.. => [port_no, queue_id,]
 }
 
@@ -87,11 +87,11 @@ impl QueueProp {
     }
 }
 
-impl Item for QueueProp {}
+impl ListItem for QueueProp {}
 
 impl Codec for QueueProp {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        parse_tlv(r, Self::padding(r.version()), ErrorContext::Property, plain)
+        parse_tlv(r, Self::padding(r.version()), ErrorContext::Property, plain_type)
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
@@ -115,7 +115,7 @@ record! {
     V1_4.. => [port_no, queue_id, length, pad 6, properties,]
 }
 
-impl Item for Queue {}
+impl ListItem for Queue {}
 
 impl Queue {
     /// All queues, in requests. `OFPQ_ALL`.
@@ -147,7 +147,7 @@ pub struct QueueGetConfigReply {
 record! {
     /// The same as it lies on the wire, where queues do not have the port if the version says it once.
     #[derive(Default)]
-    pub struct OnWire: "queue_get_config_reply" {
+    pub struct WireReply: "queue_get_config_reply" {
         /// Of which port.
         pub port: PortNo,
         /// They are.
@@ -157,7 +157,7 @@ record! {
     V1_1.. => [port, pad 4, queues,]
 }
 
-impl OnWire {
+impl WireReply {
     fn of(reply: &QueueGetConfigReply, version: Version) -> Self {
         let mut it = Self { port: reply.port, queues: reply.queues.clone() };
         if version < Version::V1_2 {
@@ -177,7 +177,7 @@ impl OnWire {
 
 impl Codec for QueueGetConfigReply {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
-        OnWire::parse(r).map(|it| it.reply(r.version()))
+        WireReply::parse(r).map(|it| it.reply(r.version()))
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
@@ -185,17 +185,17 @@ impl Codec for QueueGetConfigReply {
         if elsewhere {
             out.needs(Version::V1_2, "port_no")?;
         }
-        OnWire::of(self, out.version()).encode(out)
+        WireReply::of(self, out.version()).encode(out)
     }
 }
 
 impl Plain for QueueGetConfigReply {
     fn to_value(&self, version: Version) -> Value {
-        OnWire::of(self, version).to_value(version)
+        WireReply::of(self, version).to_value(version)
     }
 
     fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
-        OnWire::from_value(value, version).map(|it| it.reply(version))
+        WireReply::from_value(value, version).map(|it| it.reply(version))
     }
 }
 
@@ -247,7 +247,7 @@ record! {
     ]
 }
 
-impl Item for QueueStats {}
+impl ListItem for QueueStats {}
 
 /// Nothing counted yet, for a time that nobody knows.
 impl Default for QueueStats {

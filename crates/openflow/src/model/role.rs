@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use crate::Version;
     use crate::model::Message;
-    use crate::model::golden::{message_both_ways, written};
+    use crate::model::roundtrip::{message_both_ways, written};
 
     // Bytes of `tests/ofp-print.at` of Open vSwitch.
     #[test]

@@ -62,7 +62,7 @@ macro_rules! record {
             #[allow(dead_code, reason = "a record that all versions lay out alike is never asked")]
             fn has(version: u8, field: &str) -> bool {
                 match version {
-                    $( $versions => $crate::model::codec::mentions(&[$(stringify!($layout)),*], field), )*
+                    $( $versions => $crate::model::codec::layout_contains(&[$(stringify!($layout)),*], field), )*
                     _ => false,
                 }
             }
@@ -93,7 +93,7 @@ macro_rules! record {
                         $crate::model::rows::each_field!(@absent_in out absent Self::has; [$($layout)*] $names);
                         $crate::model::rows::layout!(@encode out start sized; $($layout)*);
                     } )*
-                    _ => return Err($crate::model::codec::lacks($what, out.version(), |v| {
+                    _ => return Err($crate::model::codec::unsupported($what, out.version(), |v| {
                         matches!(v, $($versions)|*)
                     })),
                 }
@@ -128,17 +128,17 @@ macro_rules! record {
         }
 
         #[cfg(test)]
-        impl $crate::model::sample::Sample for $name {
-            fn sample(rng: &mut $crate::model::sample::Rng) -> Self {
+        impl $crate::model::random_values::Sample for $name {
+            fn sample(rng: &mut $crate::model::random_values::Rng) -> Self {
                 let Self { $(mut $field),* } = Self::default();
                 $( if rng.wants(|v| Self::has(v, stringify!($field))) {
-                    $field = $crate::model::sample::Sample::sample(rng);
+                    $field = $crate::model::random_values::Sample::sample(rng);
                 } )*
                 Self { $($field),* }
             }
 
-            fn rows(&self, seen: &mut $crate::model::sample::Rows) {
-                $( $crate::model::sample::Sample::rows(&self.$field, seen); )*
+            fn rows(&self, seen: &mut $crate::model::random_values::Rows) {
+                $( $crate::model::random_values::Sample::rows(&self.$field, seen); )*
             }
         }
     };
@@ -184,7 +184,7 @@ macro_rules! choice {
             reason = "one shape of code for all alternatives"
         )]
         impl $crate::model::codec::Choice for $name {
-            const WHAT: &'static str = $what;
+            const TYPE_NAME: &'static str = $what;
 
             const ROWS: &'static [$crate::model::codec::ChoiceRow] = &[$(
                 $crate::model::codec::ChoiceRow {
@@ -193,7 +193,7 @@ macro_rules! choice {
                 }
             ),*];
 
-            fn parse_as(code: u64, r: &mut $crate::model::reader::Reader<'_>) -> $crate::Result<Self> {
+            fn parse_variant(code: u64, r: &mut $crate::model::reader::Reader<'_>) -> $crate::Result<Self> {
                 let (start, mut sized) = (r.at(), 0usize);
                 $crate::model::rows::choice!(@parse $name code r start sized $what
                     $( $variant [$( { $( $field: $ty, )* } )? $( ( $inner ) )?] $rows )*)
@@ -218,7 +218,7 @@ macro_rules! choice {
                         return if is_known { Err(lacks) } else { Ok(*code) };
                     }
                 };
-                let lacks = || $crate::model::codec::lacks(what, version, |v| code(v).is_some());
+                let lacks = || $crate::model::codec::unsupported(what, version, |v| code(v).is_some());
                 code(version.0).ok_or_else(lacks)
             }
 
@@ -278,10 +278,10 @@ macro_rules! choice {
 
         #[cfg(test)]
         #[allow(unused_variables, reason = "one shape of code for all alternatives")]
-        impl $crate::model::sample::Sample for $name {
-            fn sample(rng: &mut $crate::model::sample::Rng) -> Self {
+        impl $crate::model::random_values::Sample for $name {
+            fn sample(rng: &mut $crate::model::random_values::Rng) -> Self {
                 use $crate::model::codec::Choice as _;
-                let variants: &[(&str, fn(u8) -> bool, fn(&mut $crate::model::sample::Rng) -> Self)] = &[$( (
+                let variants: &[(&str, fn(u8) -> bool, fn(&mut $crate::model::random_values::Rng) -> Self)] = &[$( (
                     $text,
                     |version| {
                         let code: Option<u64> = $crate::model::rows::choice!(@code version; $rows);
@@ -294,17 +294,17 @@ macro_rules! choice {
                     Some(sample) => sample(rng),
                     None => {
                         let code = rng.code_without_row(Self::ROWS);
-                        Self::Other { code, body: $crate::model::sample::Sample::sample(rng) }
+                        Self::Other { code, body: $crate::model::random_values::Sample::sample(rng) }
                     }
                 }
             }
 
-            fn rows(&self, seen: &mut $crate::model::sample::Rows) {
+            fn rows(&self, seen: &mut $crate::model::random_values::Rows) {
                 seen.insert(($what, $crate::model::codec::Choice::name(self)));
                 match self {
                     $( Self::$variant $( { $($field),* } )? $( ($crate::model::rows::choice!(@bind inner $inner)) )? => {
-                        $( $( $crate::model::sample::Sample::rows($field, seen); )* )?
-                        $( $crate::model::sample::Sample::rows($crate::model::rows::choice!(@bind inner $inner), seen); )?
+                        $( $( $crate::model::random_values::Sample::rows($field, seen); )* )?
+                        $( $crate::model::random_values::Sample::rows($crate::model::rows::choice!(@bind inner $inner), seen); )?
                     } )*
                     Self::Other { .. } => {}
                 }
@@ -313,13 +313,13 @@ macro_rules! choice {
     };
     (@sample $rng:ident $variant:ident [] $rows:tt) => { Self::$variant };
     (@sample $rng:ident $variant:ident [( $inner:ty )] $rows:tt) => {
-        Self::$variant($crate::model::sample::Sample::sample($rng))
+        Self::$variant($crate::model::random_values::Sample::sample($rng))
     };
     (@sample $rng:ident $variant:ident [{ $( $field:ident: $ty:ty, )* }] $rows:tt) => {
         Self::$variant { $( $field: if $rng.wants(|v| {
             $crate::model::rows::choice!(@has v stringify!($field); $rows)
         }) {
-            $crate::model::sample::Sample::sample($rng)
+            $crate::model::random_values::Sample::sample($rng)
         } else {
             <$ty>::default()
         } ),* }
@@ -328,7 +328,7 @@ macro_rules! choice {
     (@bind $inner:ident $ty:ty) => { $inner };
     (@has $version:ident $field:expr; { $( $versions:pat => $code:literal $([$($layout:tt)*])? ),+ $(,)? }) => {
         match $version {
-            $( $versions => $crate::model::codec::mentions(&[$( $(stringify!($layout)),* )?], $field), )+
+            $( $versions => $crate::model::codec::layout_contains(&[$( $(stringify!($layout)),* )?], $field), )+
             _ => false,
         }
     };
@@ -369,7 +369,7 @@ macro_rules! choice {
         match $out.version().0 {
             $( $versions => { $crate::model::rows::choice!(
                 @put $out $start $sized $bound $shape $all $([$($layout)*])?); } )+
-            _ => return Err($crate::model::codec::lacks($text, $out.version(), |v| {
+            _ => return Err($crate::model::codec::unsupported($text, $out.version(), |v| {
                 matches!(v, $($versions)|+)
             })),
         }
@@ -425,7 +425,7 @@ macro_rules! choice {
 /// With `extended` the alternatives of Nicira and of the ONF have rows, numbered as [`extended`] says.
 macro_rules! tlv {
     ($name:ident, $padding:ident, $part:ident $(, $extended:ident)?) => {
-        impl $crate::model::codec::Item for $name {}
+        impl $crate::model::codec::ListItem for $name {}
 
         impl $crate::model::codec::Codec for $name {
             fn parse(r: &mut $crate::model::reader::Reader<'_>) -> $crate::Result<Self> {
@@ -439,8 +439,8 @@ macro_rules! tlv {
             }
         }
     };
-    (@code) => { $crate::model::codec::plain };
-    (@code extended) => { $crate::model::codec::extended };
+    (@code) => { $crate::model::codec::plain_type };
+    (@code extended) => { $crate::model::codec::extended_type };
 }
 
 pub(crate) use super::layout::{each_field, layout};

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::codec::Choice;
-use super::golden::parse;
+use super::roundtrip::parse;
 use super::vectors::{Seen, damage, prove, translate};
 use super::{
-    AsyncProp, BundleFeaturesProp, BundleProp, ControllerProp, HelloElement, Message,
+    AsyncProp, BundleFeaturesProp, BundleProp, ControllerStatusProp, HelloElement, Message,
     MultipartReply, MultipartRequest, NxCtProp, NxCtTupleProp, RoleProp,
 };
 use crate::{MessageType, Version};
@@ -74,8 +74,8 @@ fn every_row_about_sessions_has_bytes_in_every_version() {
     seen.all::<BundleProp>(&["bundle_control.properties"], |_| true);
     seen.all::<BundleProp>(&["bundle_add_message.properties"], |_| true);
     seen.all::<BundleFeaturesProp>(&["bundle_features.properties"], |_| true);
-    seen.all::<ControllerProp>(&["controller_status.properties"], |_| true);
-    seen.all::<ControllerProp>(&["controller_status.controllers.properties"], |_| true);
+    seen.all::<ControllerStatusProp>(&["controller_status.properties"], |_| true);
+    seen.all::<ControllerStatusProp>(&["controller_status.controllers.properties"], |_| true);
     seen.all::<NxCtProp>(&["nx_ct_flush.properties"], |_| true);
     seen.all::<NxCtTupleProp>(&["orig_tuple.tuple"], |_| true);
     seen.all::<NxCtTupleProp>(&["reply_tuple.tuple"], |_| true);

@@ -2,7 +2,7 @@
 //! OpenFlow 1.0.0 §5.2.4, 1.1.0 §A.2.5.
 
 use super::action::Action;
-use super::codec::{Adapt, Codec, Padding, encode_framed};
+use super::codec::{Codec, Encoding, Padding, encode_tlv_with};
 use super::field::{Field, FieldId};
 use super::oxm::{FieldHeader, Oxm};
 use super::reader::Reader;
@@ -118,7 +118,7 @@ impl SetRow {
         let lacks = EncodeError { what: self.name, version, needs: Some(Version::V1_2) };
         let bytes = self.to_wire(field).ok_or(lacks)?.to_be_bytes();
         let bytes = bytes.get(bytes.len() - self.bytes..).unwrap_or_default();
-        encode_framed(self.code, out, Padding::Inside, |out| {
+        encode_tlv_with(self.code, out, Padding::Inside, |out| {
             (0..self.before).try_for_each(|_| 0u8.encode(out))?;
             out.put(bytes);
             Ok(())
@@ -155,9 +155,9 @@ pub(crate) fn encode_set(field: &Oxm, out: &mut Encoder<'_>) -> Result<(), Encod
 const MASK: &str = "mask of set_field";
 
 /// A field that is set. §7.2.5.
-pub(super) struct Set;
+pub(super) struct SetFieldOxm;
 
-impl Adapt<Oxm> for Set {
+impl Encoding<Oxm> for SetFieldOxm {
     fn parse(r: &mut Reader<'_>) -> Result<Oxm> {
         let mut inner = r.nested("set_field", ErrorContext::SetField)?;
         let read = Oxm::parse(&mut inner)?;
@@ -171,13 +171,13 @@ impl Adapt<Oxm> for Set {
 }
 
 /// A field that is set as a whole, before 1.5.
-pub(super) struct Whole;
+pub(super) struct UnmaskedOxm;
 
-impl Adapt<Oxm> for Whole {
+impl Encoding<Oxm> for UnmaskedOxm {
     fn parse(r: &mut Reader<'_>) -> Result<Oxm> {
         let masked =
             r.error("set_field mask", ParseErrorKind::OutsideMask).within(ErrorContext::SetField);
-        let read = Set::parse(r)?;
+        let read = SetFieldOxm::parse(r)?;
         if read.is_masked() { Err(masked) } else { Ok(read) }
     }
 
@@ -190,9 +190,9 @@ impl Adapt<Oxm> for Whole {
 }
 
 /// The name of a field in a place of 14 bytes, zeros behind it.
-pub(super) struct In14;
+pub(super) struct PaddedHeader14;
 
-impl Adapt<FieldHeader> for In14 {
+impl Encoding<FieldHeader> for PaddedHeader14 {
     fn parse(r: &mut Reader<'_>) -> Result<FieldHeader> {
         let mut inner = r.sub("field", 14)?;
         FieldHeader::parse(&mut inner)

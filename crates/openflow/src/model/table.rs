@@ -1,9 +1,9 @@
 //! Tables: how they are set, what they counted. §7.3.3, §7.3.5.4.
 
-use super::codec::Item;
+use super::codec::ListItem;
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4};
 use super::rows::{choice, codes, flags, record, tlv};
-use super::table_sets::{Narrow, TableActions, TableFields, TableInstructions};
+use super::table_bitmaps::{TableActions, TableFields, TableFields32, TableInstructions};
 use super::value::FixedString;
 
 flags! {
@@ -83,7 +83,7 @@ record! {
     V1_4.. => [length, table_id, pad 1, config, properties,]
 }
 
-impl Item for TableDesc {}
+impl ListItem for TableDesc {}
 
 codes! {
     /// `OFPTR_*`: what became of a table.
@@ -144,11 +144,11 @@ record! {
         pub matched_count: u64,
     }
     V1_0 => [
-        table_id, pad 3, name, wildcards as Narrow, max_entries, active_count, lookup_count,
+        table_id, pad 3, name, wildcards as TableFields32, max_entries, active_count, lookup_count,
         matched_count,
     ]
     V1_1 => [
-        table_id, pad 7, name, wildcards as Narrow, match_fields as Narrow, instructions,
+        table_id, pad 7, name, wildcards as TableFields32, match_fields as TableFields32, instructions,
         write_actions, apply_actions, config, max_entries, active_count, lookup_count,
         matched_count,
     ]
@@ -160,4 +160,4 @@ record! {
     V1_3.. => [table_id, pad 3, active_count, lookup_count, matched_count,]
 }
 
-impl Item for TableStats {}
+impl ListItem for TableStats {}

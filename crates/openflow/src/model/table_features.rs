@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use super::action::Action;
 use super::codec::versions::{V1_3, V1_4, V1_5};
-use super::codec::{Choice, Codec, Item};
+use super::codec::{Choice, Codec, ListItem};
 use super::instruction::Instruction;
 use super::oxm::{FieldHeader, Oxm};
 use super::reader::Reader;
@@ -17,7 +17,7 @@ use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 /// Which alternative of `T`, an action or an instruction, is meant; its values are not told. §7.3.5.5.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IdOf<T> {
+pub struct ElementId<T> {
     /// Its type on the wire.
     pub kind: u16,
     /// What stands behind type and length: of an experimenter its identity and what it adds. Of others nothing, but some
@@ -27,12 +27,12 @@ pub struct IdOf<T> {
 }
 
 /// Which action is meant.
-pub type ActionId = IdOf<Action>;
+pub type ActionId = ElementId<Action>;
 
 /// Which instruction is meant.
-pub type InstructionId = IdOf<Instruction>;
+pub type InstructionId = ElementId<Instruction>;
 
-impl<T> IdOf<T> {
+impl<T> ElementId<T> {
     /// The alternative with the type `kind`.
     pub const fn new(kind: u16) -> Self {
         Self::with_data(kind, vec![])
@@ -44,15 +44,15 @@ impl<T> IdOf<T> {
     }
 }
 
-impl<T: Choice> Item for IdOf<T> {}
+impl<T: Choice> ListItem for ElementId<T> {}
 
-impl<T: Choice> Codec for IdOf<T> {
+impl<T: Choice> Codec for ElementId<T> {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let start = r.at();
-        let wrong = r.error_at(start, T::WHAT, ParseErrorKind::Length);
-        let (kind, len) = (r.u16(T::WHAT)?, usize::from(r.u16(T::WHAT)?));
+        let wrong = r.error_at(start, T::TYPE_NAME, ParseErrorKind::Length);
+        let (kind, len) = (r.u16(T::TYPE_NAME)?, usize::from(r.u16(T::TYPE_NAME)?));
         let behind = len.checked_sub(4).ok_or(wrong)?;
-        let data = r.sub(T::WHAT, behind).map_err(|_| wrong)?.rest().to_vec();
+        let data = r.sub(T::TYPE_NAME, behind).map_err(|_| wrong)?.rest().to_vec();
         Ok(Self::with_data(kind, data))
     }
 
@@ -66,7 +66,7 @@ impl<T: Choice> Codec for IdOf<T> {
 }
 
 /// Name or number; with data a map of that as `id`, and `data`.
-impl<T: Choice> Plain for IdOf<T> {
+impl<T: Choice> Plain for ElementId<T> {
     fn to_value(&self, version: Version) -> Value {
         let kind = Some(u64::from(self.kind));
         let row = T::ROWS.iter().find(|row| (row.code)(version) == kind);
@@ -124,7 +124,7 @@ choice! {
     /// One thing that a table can do. §7.3.5.5.2.
     ///
     /// What ends in `_miss` is about the rule for what matches no other; without it, it is as for all rules.
-    pub enum TableFeature: "table feature" {
+    pub enum TableFeatureProp: "table feature" {
         /// Instructions.
         Instructions "instructions" {
             /// Which.
@@ -246,7 +246,7 @@ choice! {
     }
 }
 
-tlv!(TableFeature, Outside, TableFeatures);
+tlv!(TableFeatureProp, Outside, TableFeatures);
 
 codes! {
     /// `OFPTFC_*`: what shall become of the tables. OpenFlow 1.5.0 §7.3.5.18.
@@ -286,7 +286,7 @@ record! {
         /// Rules that it can hold.
         pub max_entries: u32,
         /// The rest of what it can do.
-        pub properties: Vec<TableFeature>,
+        pub properties: Vec<TableFeatureProp>,
     }
     V1_3..=V1_4 => [
         length, table_id, pad 5, name, metadata_match, metadata_write, capabilities, max_entries,
@@ -298,7 +298,7 @@ record! {
     ]
 }
 
-impl Item for TableFeatures {}
+impl ListItem for TableFeatures {}
 
 #[cfg(test)]
 mod tests {
@@ -310,7 +310,7 @@ mod tests {
     use crate::model::{Multipart, MultipartFlags};
     use crate::{ErrorCode, ErrorType, ParseError, RawMessage};
 
-    fn features(properties: Vec<TableFeature>) -> Message {
+    fn features(properties: Vec<TableFeatureProp>) -> Message {
         let tables = vec![TableFeatures { properties, ..TableFeatures::default() }];
         let body = MultipartReply::TableFeatures { tables };
         Message::MultipartReply(Multipart { flags: MultipartFlags::default(), body })
@@ -318,7 +318,7 @@ mod tests {
 
     fn damaged(version: Version) -> ParseError {
         let id = ActionId::with_data(0xffff, vec![0, 0, 0x23, 0x20]);
-        let message = features(vec![TableFeature::WriteActions { action_ids: vec![id] }]);
+        let message = features(vec![TableFeatureProp::WriteActions { action_ids: vec![id] }]);
         let mut bytes = written(&message, version, 7);
         bytes[87] = 9;
         RawMessage::new(&bytes).and_then(Message::parse).unwrap_err()
@@ -343,7 +343,7 @@ mod tests {
     #[test]
     fn an_older_version_lacks_what_a_later_one_brought() {
         let (mut tx, mut xid) = (vec![], 1);
-        let sync = features(vec![TableFeature::TableSyncFrom { table_ids: TableIds(vec![1]) }]);
+        let sync = features(vec![TableFeatureProp::TableSyncFrom { table_ids: TableIds(vec![1]) }]);
         let no = sync.encode(7, &mut Encoder::new(&mut tx, Version::V1_3, &mut xid)).unwrap_err();
         assert_eq!(no.to_string(), "table_sync_from needs 1.4, this is 1.3");
         let no = sync.encode(7, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid)).unwrap_err();

@@ -194,7 +194,7 @@ impl Plain for bool {
     }
 }
 
-impl<T: Plain + crate::model::codec::Item> Plain for Vec<T> {
+impl<T: Plain + crate::model::codec::ListItem> Plain for Vec<T> {
     fn to_value(&self, version: Version) -> Value {
         list_to_value(self, version)
     }

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use sluice_openflow::model::{self, MultipartFlags, MultipartReply, PacketIn};
 use sluice_openflow::{
-    Action, DatapathId, Encoder, ErrorReason, Features, Field, FlowMod, Instruction, MacAddr,
-    Message, MessageType, Multipart, MultipartType, PacketInReason, Port, PortNo, RawMessage,
-    Version, Versions, split_message,
+    Action, DatapathId, Encoder, ErrorReason, Field, FlowMod, Instruction, MacAddr, Message,
+    MessageType, Multipart, MultipartType, PacketInReason, Port, PortNo, RawMessage,
+    SwitchFeatures, Version, Versions, split_message,
 };
 use sluice_proto::{Config, ControllerEvent, ControllerSession, SessionError};
 
@@ -143,12 +143,12 @@ impl Peer {
     pub(crate) fn features(&self) -> Message {
         let ports =
             if self.session.version() < Version::V1_3 { vec![port(1), port(2)] } else { vec![] };
-        Message::FeaturesReply(Features {
+        Message::FeaturesReply(SwitchFeatures {
             datapath_id: DatapathId(7),
             n_buffers: 256,
             n_tables: 1,
             ports,
-            ..Features::default()
+            ..SwitchFeatures::default()
         })
     }
 }
@@ -167,7 +167,7 @@ pub(crate) fn some_ports(n: u32, more: bool) -> Message {
 /// What an event was, without what it was read from.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum OwnedEvent {
-    SwitchConnected(Features),
+    SwitchConnected(SwitchFeatures),
     PacketIn,
     Error(u32, ErrorReason, Option<MessageType>),
     BarrierReply(u32),

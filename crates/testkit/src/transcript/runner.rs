@@ -9,8 +9,8 @@ use sluice_openflow::model::{
 };
 use sluice_openflow::{
     Action, DatapathId, EncodeError, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType,
-    EtherType, Features, Field, Instruction, MacAddr, Message, MessageType, PacketIn,
-    PacketInReason, ParseError, Port, PortNo, PortReason, PortState, PortStatus, RawMessage,
+    EtherType, Field, Instruction, MacAddr, Message, MessageType, PacketIn, PacketInReason,
+    ParseError, Port, PortNo, PortReason, PortState, PortStatus, RawMessage, SwitchFeatures,
     Version, split_message,
 };
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
@@ -174,12 +174,12 @@ impl<A: App> TranscriptRunner<A> {
     }
 
     fn connect(&mut self, index: usize) {
-        let features = Features {
+        let features = SwitchFeatures {
             datapath_id: datapath_id(index),
             n_buffers: 256,
             n_tables: 1,
             ports: (1..=4).map(|n| port(PortNo(n), PortState::default())).collect(),
-            ..Features::default()
+            ..SwitchFeatures::default()
         };
         self.with_switch(index, |switch| switch.is_connected = true);
         self.call_app(index, |app, ctx| {

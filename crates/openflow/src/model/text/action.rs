@@ -2,10 +2,10 @@
 
 use core::fmt::Write as _;
 
-use super::form::{hex, port};
-use super::scan::{Int, Pair, Piece, TextError};
+use super::field_value::{hex, port};
 use super::stat_trigger;
-use super::{conntrack, learn, nicira, register};
+use super::token::{Int, Pair, Piece, TextError};
+use super::{conntrack, field_action, learn, nicira};
 use crate::PortNo;
 use crate::model::reader::DEPTH_MAX;
 use crate::model::value;
@@ -137,7 +137,7 @@ impl Action {
                 Style::Ethertype => format!("{word}:{n:#06x}"),
             };
         }
-        let rest = register::print(self).or_else(|| nicira::print(self));
+        let rest = field_action::print(self).or_else(|| nicira::print(self));
         rest.or_else(|| learn::print(self))
             .or_else(|| conntrack::print(self))
             .unwrap_or_else(|| print_other(self))
@@ -295,7 +295,7 @@ fn instruction(pair: &Pair<'_>, packets: Packets) -> Result<Option<Instruction>,
 /// The actions that `pair` is: one, but for a long `load`.
 fn actions(pair: &Pair<'_>, packets: Packets) -> Result<Vec<Action>, TextError> {
     if pair.name().eq_ignore_ascii_case("load") {
-        return register::load(pair);
+        return field_action::load(pair);
     }
     action(pair, packets).map(|one| vec![one])
 }
@@ -305,7 +305,7 @@ fn action(pair: &Pair<'_>, packets: Packets) -> Result<Action, TextError> {
     let name = pair.name().to_ascii_lowercase();
     let name = name.as_str();
     if let Some(read) = output(name, pair)
-        .or_else(|| register::parse(name, pair, packets))
+        .or_else(|| field_action::parse(name, pair, packets))
         .or_else(|| nicira::parse(name, pair, packets))
         .or_else(|| learn::parse(name, pair))
         .or_else(|| conntrack::parse(name, pair, packets))
@@ -395,7 +395,7 @@ fn output_of(pair: &Pair<'_>) -> Result<Action, TextError> {
     match port(value) {
         Ok(port) => Ok(to(port)),
         Err(no_port) if value.text().starts_with(|c: char| c.is_ascii_digit()) => Err(no_port),
-        Err(_) => register::output(value),
+        Err(_) => field_action::output(value),
     }
 }
 

@@ -4,9 +4,11 @@ use core::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::action::{Packets, list, print_list};
-use super::register::Subfield;
-use super::scan::{Int, Pair, Piece, TextError};
-use crate::model::{Action, BitRange, Ct, CtFlags, Nat, NatFlags, NatRange, NumberSource};
+use super::field_action::Subfield;
+use super::token::{Int, Pair, Piece, TextError};
+use crate::model::{
+    Action, BitRange, CtAction, CtFlags, NatAction, NatFlags, NatRange, NumberSource,
+};
 
 /// Protocols that open connections of their own, by their port.
 const ALGS: &[(u16, &str)] = &[(21, "ftp"), (69, "tftp")];
@@ -62,8 +64,8 @@ pub(crate) fn print_source<T: core::fmt::Display>(source: &NumberSource<T>) -> S
     }
 }
 
-fn ct(pair: &Pair<'_>, packets: Packets) -> Result<Ct, TextError> {
-    let mut ct = Ct { recirc_table: NO_TABLE, ..Ct::default() };
+fn ct(pair: &Pair<'_>, packets: Packets) -> Result<CtAction, TextError> {
+    let mut ct = CtAction { recirc_table: NO_TABLE, ..CtAction::default() };
     let mut inside = pair.value.pairs();
     let mut force = None;
     while let Some(one) = inside.next()? {
@@ -108,7 +110,7 @@ fn ct(pair: &Pair<'_>, packets: Packets) -> Result<Ct, TextError> {
     }
 }
 
-fn print_ct(ct: &Ct) -> String {
+fn print_ct(ct: &CtAction) -> String {
     let mut parts = vec![];
     for (flag, name) in [(CtFlags::COMMIT, "commit"), (CtFlags::FORCE, "force")] {
         if ct.flags.contains(flag) {
@@ -139,8 +141,8 @@ fn print_ct(ct: &Ct) -> String {
     format!("ct({})", parts.join(","))
 }
 
-fn nat(pair: &Pair<'_>) -> Result<Nat, TextError> {
-    let (mut nat, mut inside) = (Nat::default(), pair.value.pairs());
+fn nat(pair: &Pair<'_>) -> Result<NatAction, TextError> {
+    let (mut nat, mut inside) = (NatAction::default(), pair.value.pairs());
     while let Some(one) = inside.next()? {
         let flag = match one.name() {
             "src" => NatFlags::SRC,
@@ -208,7 +210,7 @@ fn ipv6(piece: Piece<'_>) -> Result<Ipv6Addr, TextError> {
     text.parse().map_err(|_| piece.fault(format!("`{text}` is no IPv6 address")))
 }
 
-fn print_nat(nat: &Nat) -> String {
+fn print_nat(nat: &NatAction) -> String {
     let NatRange { ipv4_min, ipv4_max, ipv6_min, ipv6_max, proto_min, proto_max } = nat.range;
     let mut parts = Vec::new();
     for (flag, word) in [(NatFlags::SRC, "src"), (NatFlags::DST, "dst")] {

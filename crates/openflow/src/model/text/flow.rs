@@ -3,9 +3,9 @@
 use core::fmt::Write as _;
 
 use super::action::{Packets, instructions};
-use super::form::{hex, port};
+use super::field_value::{hex, port};
 use super::matching::{self, Protocol};
-use super::scan::{Pair, Piece, TextError};
+use super::token::{Pair, Piece, TextError};
 use crate::PortNo;
 use crate::model::{FlowMod, FlowModCommand, FlowModFlags, GroupId, Instruction, NxFlowMod};
 
@@ -164,7 +164,7 @@ impl From<&NxFlowMod> for FlowMod {
 /// The next word, or `None` at the end or at the actions, which go into `actions`.
 fn next<'a>(
     all: Piece<'a>,
-    pairs: &mut super::scan::Pairs<'a>,
+    pairs: &mut super::token::Pairs<'a>,
     actions: &mut Option<Piece<'a>>,
 ) -> Result<Option<Pair<'a>>, TextError> {
     let text = all.text();

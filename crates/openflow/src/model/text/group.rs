@@ -1,10 +1,10 @@
 //! Groups as text: `group_id=1,type=select,bucket=weight:1,watch_port:2,actions=output:1`.
 
 use super::action::{Packets, list};
-use super::form::port;
+use super::field_action::name_of;
+use super::field_value::port;
 use super::matching::{field_of, print_value, read_value};
-use super::register::name_of;
-use super::scan::{Pair, Piece, TextError};
+use super::token::{Pair, Piece, TextError};
 use crate::model::value::hex;
 use crate::model::{
     Action, Bucket, BucketId, BucketProp, Field, FieldId, FixedString, GroupCommand, GroupId,
@@ -331,7 +331,7 @@ mod tests {
             ),
         ] {
             let error = GroupMod::from_text(line, GroupCommand::ADD).unwrap_err();
-            assert_eq!((error.column, error.what.as_str()), (column, what), "{line}");
+            assert_eq!((error.column, error.message.as_str()), (column, what), "{line}");
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use core::fmt::Write as _;
 
-use super::form::{hex, ones};
+use super::field_action::{Subfield, name_of};
+use super::field_value::{hex, ones};
 use super::matching::{field_of, print_value, read_value};
-use super::register::{Subfield, name_of};
-use super::scan::{Pair, Piece, TextError};
+use super::token::{Pair, Piece, TextError};
 use crate::model::{
-    Action, Field, Learn, Learn2, LearnDst, LearnFlags, LearnRule, LearnSpec, LearnSrc, Oxm, value,
+    Action, Field, Learn2Action, LearnAction, LearnDst, LearnFlags, LearnSpec, LearnSrc,
+    LearnedFlow, Oxm, value,
 };
 
 /// Priority of a learned rule, if none is told.
@@ -39,7 +40,7 @@ pub(crate) fn print(action: &Action) -> Option<String> {
 }
 
 fn learn(pair: &Pair<'_>) -> Result<Action, TextError> {
-    let mut rule = LearnRule { priority: PRIORITY, table_id: TABLE, ..LearnRule::default() };
+    let mut rule = LearnedFlow { priority: PRIORITY, table_id: TABLE, ..LearnedFlow::default() };
     let (mut limit, mut result, mut specs) = (0, None, Vec::new());
     let mut inside = pair.value.pairs();
     while let Some(one) = inside.next()? {
@@ -72,12 +73,12 @@ fn learn(pair: &Pair<'_>) -> Result<Action, TextError> {
         }
     }
     if limit == 0 && result.is_none() {
-        return Ok(Action::Learn(Box::new(Learn { rule, flow_mod_specs: specs })));
+        return Ok(Action::Learn(Box::new(LearnAction { rule, flow_mod_specs: specs })));
     }
     if result.is_some() {
         rule.flags = rule.flags | LearnFlags::WRITE_RESULT;
     }
-    Ok(Action::Learn2(Box::new(Learn2 {
+    Ok(Action::Learn2(Box::new(Learn2Action {
         rule,
         limit,
         result_dst_ofs: result.map_or(0, |bit| bit.numbers().0),
@@ -165,7 +166,7 @@ fn number(bytes: &[u8]) -> Option<u128> {
     fits.then(|| bytes.iter().fold(0, |n, byte| n << 8 | u128::from(*byte)))
 }
 
-fn print_learn(rule: &LearnRule, more: &[String], specs: &[LearnSpec]) -> String {
+fn print_learn(rule: &LearnedFlow, more: &[String], specs: &[LearnSpec]) -> String {
     let mut text = format!("learn(table={}", rule.table_id);
     for (name, seconds) in [
         ("idle_timeout", rule.idle_timeout),

@@ -1,7 +1,7 @@
 //! Matches as text: `in_port=1,tcp,nw_dst=10.0.0.0/24,tp_dst=80`.
 
-use super::form::{self, hex, ones};
-use super::scan::{Pair, Piece, TextError};
+use super::field_value::{self, hex, ones};
+use super::token::{Pair, Piece, TextError};
 use crate::model::field::{FieldFormat, VID_PRESENT};
 use crate::model::{Field, FieldId, Match, MatchError, Oxm};
 
@@ -298,7 +298,7 @@ impl<'a> Reading<'a> {
         let bits = u32::from(row.bits);
         let (first, count) = bit_range(range, bits)?;
         let value = pair.needed()?;
-        let (value, mask) = form::parse(FieldFormat::Hex, count, value)?;
+        let (value, mask) = field_value::parse(FieldFormat::Hex, count, value)?;
         let (value, mask) = (value << first, mask.unwrap_or_else(|| ones(count)) << first);
         // Parts of one field that do not overlap say it together.
         let same = self.fields.iter_mut().find(|(other, _)| other.id() == id);
@@ -368,7 +368,7 @@ impl<'a> Reading<'a> {
 pub(crate) fn read_value(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
     let Some(row) = id.row().filter(|row| !row.is_variable()) else { return bytes(id, piece) };
     let form = if id == FieldId::VLAN_VID { FieldFormat::Hex } else { row.form };
-    let (value, mask) = form::parse(form, row.bits.into(), piece)?;
+    let (value, mask) = field_value::parse(form, row.bits.into(), piece)?;
     Ok(Field { mask, ..Field::new(id, value) }.into())
 }
 
@@ -507,7 +507,7 @@ pub(crate) fn print_value(oxm: &Oxm) -> String {
             let bits = u32::from(row.bits);
             let wide = (field.value | field.mask.unwrap_or(0)) & !ones(bits) != 0;
             let (form, bits) = if wide { (FieldFormat::Hex, 128) } else { (row.form, bits) };
-            form::print(form, bits, field.value, field.mask)
+            field_value::print(form, bits, field.value, field.mask)
         }
         (Oxm::Field(Field { len, value, mask, .. }), None) => {
             let digits = usize::from(*len) * 2;
@@ -535,7 +535,7 @@ fn print_vlan(it: &Match) -> Option<String> {
     }
     if it.get(FieldId::VLAN_TCI).is_some() {
         let vid_text =
-            format!("vlan_vid={}", form::print(FieldFormat::Hex, 13, vid, Some(vid_mask)));
+            format!("vlan_vid={}", field_value::print(FieldFormat::Hex, 13, vid, Some(vid_mask)));
         return Some(
             [Some(vid_text), pcp_text].into_iter().flatten().collect::<Vec<_>>().join(","),
         );

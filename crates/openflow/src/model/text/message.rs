@@ -165,7 +165,7 @@ fn scalar(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Band, MeterCommand, MeterFlags, MeterId, MeterMod};
+    use crate::model::{MeterBand, MeterCommand, MeterFlags, MeterId, MeterMod};
 
     #[test]
     fn a_message_begins_with_its_name_its_version_and_its_xid() {
@@ -175,7 +175,7 @@ mod tests {
             command: MeterCommand::ADD,
             flags: MeterFlags::KBPS,
             meter_id: MeterId(5),
-            bands: vec![Band::Drop { rate: 3, burst_size: 0 }],
+            bands: vec![MeterBand::Drop { rate: 3, burst_size: 0 }],
         });
         let text = "OFPT_METER_MOD (OF1.3) (xid=0x5): ADD meter=5,kbps,bands=type=drop,rate=3";
         assert_eq!(meter.to_text(Version::V1_3, 5), text);

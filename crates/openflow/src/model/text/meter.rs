@@ -2,9 +2,9 @@
 
 use core::fmt::Write as _;
 
-use super::scan::{Pair, Piece, TextError};
+use super::token::{Pair, Piece, TextError};
 use crate::model::value;
-use crate::model::{Band, MeterCommand, MeterFlags, MeterId, MeterMod};
+use crate::model::{MeterBand, MeterCommand, MeterFlags, MeterId, MeterMod};
 
 /// The words for the flags.
 const FLAGS: &[(MeterFlags, &str)] = &[
@@ -75,7 +75,7 @@ pub(crate) fn print_meter_id(id: MeterId) -> String {
     id.name().map_or_else(|| id.0.to_string(), str::to_ascii_lowercase)
 }
 
-fn bands(piece: Piece<'_>) -> Result<Vec<Band>, TextError> {
+fn bands(piece: Piece<'_>) -> Result<Vec<MeterBand>, TextError> {
     let (mut pairs, mut bands) = (piece.pairs(), Vec::new());
     while let Some(pair) = pairs.next()? {
         if pair.name() == "type" {
@@ -88,39 +88,41 @@ fn bands(piece: Piece<'_>) -> Result<Vec<Band>, TextError> {
     if bands.is_empty() { Err(piece.fault("a band is missing")) } else { Ok(bands) }
 }
 
-fn new_band(kind: Piece<'_>) -> Result<Band, TextError> {
+fn new_band(kind: Piece<'_>) -> Result<MeterBand, TextError> {
     let (rate, burst_size) = (0, 0);
     Ok(match kind.text() {
-        "drop" => Band::Drop { rate, burst_size },
-        "dscp_remark" => Band::DscpRemark { rate, burst_size, prec_level: 0 },
+        "drop" => MeterBand::Drop { rate, burst_size },
+        "dscp_remark" => MeterBand::DscpRemark { rate, burst_size, prec_level: 0 },
         "experimenter" => {
-            Band::Experimenter { rate, burst_size, experimenter: 0, data: Vec::new() }
+            MeterBand::Experimenter { rate, burst_size, experimenter: 0, data: Vec::new() }
         }
         text if text.starts_with(|c: char| c.is_ascii_digit()) => {
-            Band::Other { code: kind.int()?, body: Vec::new() }
+            MeterBand::Other { code: kind.int()?, body: Vec::new() }
         }
         text => return Err(kind.fault(format!("`{text}` is no type of band"))),
     })
 }
 
-fn fill(band: &mut Band, pair: &Pair<'_>) -> Result<(), TextError> {
+fn fill(band: &mut MeterBand, pair: &Pair<'_>) -> Result<(), TextError> {
     match (band, pair.name()) {
         (
-            Band::Drop { rate, .. }
-            | Band::DscpRemark { rate, .. }
-            | Band::Experimenter { rate, .. },
+            MeterBand::Drop { rate, .. }
+            | MeterBand::DscpRemark { rate, .. }
+            | MeterBand::Experimenter { rate, .. },
             "rate",
         ) => *rate = pair.int()?,
         (
-            Band::Drop { burst_size, .. }
-            | Band::DscpRemark { burst_size, .. }
-            | Band::Experimenter { burst_size, .. },
+            MeterBand::Drop { burst_size, .. }
+            | MeterBand::DscpRemark { burst_size, .. }
+            | MeterBand::Experimenter { burst_size, .. },
             "burst_size",
         ) => *burst_size = pair.int()?,
-        (Band::DscpRemark { prec_level, .. }, "prec_level") => *prec_level = pair.int()?,
-        (Band::Experimenter { experimenter, .. }, "experimenter") => *experimenter = pair.int()?,
-        (Band::Experimenter { data: bytes, .. }, "data")
-        | (Band::Other { body: bytes, .. }, "body") => {
+        (MeterBand::DscpRemark { prec_level, .. }, "prec_level") => *prec_level = pair.int()?,
+        (MeterBand::Experimenter { experimenter, .. }, "experimenter") => {
+            *experimenter = pair.int()?;
+        }
+        (MeterBand::Experimenter { data: bytes, .. }, "data")
+        | (MeterBand::Other { body: bytes, .. }, "body") => {
             *bytes = pair.value.bytes()?;
         }
         _ => return Err(pair.unknown("keyword of this band")),
@@ -128,23 +130,23 @@ fn fill(band: &mut Band, pair: &Pair<'_>) -> Result<(), TextError> {
     Ok(())
 }
 
-fn print_band(band: &Band) -> String {
+fn print_band(band: &MeterBand) -> String {
     let with = |name: &str, rate: &u32, burst_size: &u32| {
         let burst =
             if *burst_size == 0 { String::new() } else { format!(",burst_size={burst_size}") };
         format!("type={name},rate={rate}{burst}")
     };
     match band {
-        Band::Drop { rate, burst_size } => with("drop", rate, burst_size),
-        Band::DscpRemark { rate, burst_size, prec_level } => {
+        MeterBand::Drop { rate, burst_size } => with("drop", rate, burst_size),
+        MeterBand::DscpRemark { rate, burst_size, prec_level } => {
             format!("{},prec_level={prec_level}", with("dscp_remark", rate, burst_size))
         }
-        Band::Experimenter { rate, burst_size, experimenter, data } => format!(
+        MeterBand::Experimenter { rate, burst_size, experimenter, data } => format!(
             "{},experimenter={experimenter:#x},data={}",
             with("experimenter", rate, burst_size),
             value::hex(data)
         ),
-        Band::Other { code, body } => format!("type={code:#x},body={}", value::hex(body)),
+        MeterBand::Other { code, body } => format!("type={code:#x},body={}", value::hex(body)),
     }
 }
 
@@ -168,7 +170,7 @@ mod tests {
         let loose =
             MeterMod::from_text("meter=1 pktps bands= type=drop rate=3", MeterCommand::MODIFY);
         let loose = loose.unwrap();
-        assert_eq!(loose.bands, [Band::Drop { rate: 3, burst_size: 0 }]);
+        assert_eq!(loose.bands, [MeterBand::Drop { rate: 3, burst_size: 0 }]);
         assert_eq!((loose.command, loose.flags), (MeterCommand::MODIFY, MeterFlags::PKTPS));
     }
 
@@ -185,7 +187,7 @@ mod tests {
             ("meter=1,kbps=2", 14, "`kbps` takes no value"),
         ] {
             let error = MeterMod::from_text(line, MeterCommand::ADD).unwrap_err();
-            assert_eq!((error.column, error.what.as_str()), (column, what), "{line}");
+            assert_eq!((error.column, error.message.as_str()), (column, what), "{line}");
         }
     }
 }

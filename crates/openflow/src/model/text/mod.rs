@@ -2,16 +2,16 @@
 
 mod action;
 mod conntrack;
+mod field_action;
+mod field_value;
 mod flow;
-mod form;
 mod group;
 mod learn;
 mod matching;
 mod message;
 mod meter;
 mod nicira;
-mod register;
-mod scan;
 mod stat_trigger;
+mod token;
 
-pub use scan::{TextError, caret};
+pub use token::{TextError, caret};

@@ -2,13 +2,11 @@
 
 use super::action::{Packets, list, print_list};
 use super::conntrack::{number_source, print_source};
-use super::form::{hex, port};
+use super::field_value::{hex, port};
 use super::meter;
-use super::scan::{Pair, Piece, TextError};
+use super::token::{Pair, Piece, TextError};
 use crate::PortNo;
-use crate::model::{
-    Action, ControllerProperty, EncapProperty, MeterId, NumberSource, SampleDirection,
-};
+use crate::model::{Action, Controller2Prop, EncapProp, MeterId, NumberSource, SampleDirection};
 
 /// Why a packet goes to the controller, by number. §7.4.1; OpenFlow 1.4.0 §7.4.1; Open vSwitch.
 const REASONS: &[(u8, &str)] = &[
@@ -63,9 +61,9 @@ pub(crate) fn print(action: &Action) -> Option<String> {
         Action::ResubmitTable { in_port, table } => print_resubmit(*in_port, *table, ""),
         Action::ResubmitTableCt { in_port, table } => print_resubmit(*in_port, *table, ",ct"),
         Action::Controller { max_len, controller_id, reason } => print_controller(&[
-            ControllerProperty::MaxLen { max_len: *max_len },
-            ControllerProperty::ControllerId { controller_id: *controller_id },
-            ControllerProperty::Reason { reason: *reason },
+            Controller2Prop::MaxLen { max_len: *max_len },
+            Controller2Prop::ControllerId { controller_id: *controller_id },
+            Controller2Prop::Reason { reason: *reason },
         ]),
         Action::Controller2 { properties } => print_controller(properties),
         Action::WriteMetadata { metadata, mask } => print_write_metadata(*metadata, *mask),
@@ -170,17 +168,17 @@ fn controller(pair: &Pair<'_>) -> Result<Action, TextError> {
     }
     let mut properties = Vec::new();
     if max_len != Action::WHOLE {
-        properties.push(ControllerProperty::MaxLen { max_len });
+        properties.push(Controller2Prop::MaxLen { max_len });
     }
     if controller_id != 0 {
-        properties.push(ControllerProperty::ControllerId { controller_id });
+        properties.push(Controller2Prop::ControllerId { controller_id });
     }
     if reason != REASON_ACTION {
-        properties.push(ControllerProperty::Reason { reason });
+        properties.push(Controller2Prop::Reason { reason });
     }
-    properties.extend(userdata.map(|userdata| ControllerProperty::Userdata { userdata }));
-    properties.extend(pause.then_some(ControllerProperty::Pause));
-    properties.extend(limit.map(|meter_id| ControllerProperty::MeterId { meter_id }));
+    properties.extend(userdata.map(|userdata| Controller2Prop::Userdata { userdata }));
+    properties.extend(pause.then_some(Controller2Prop::Pause));
+    properties.extend(limit.map(|meter_id| Controller2Prop::MeterId { meter_id }));
     Ok(Action::Controller2 { properties })
 }
 
@@ -196,26 +194,24 @@ fn reason_of(piece: Piece<'_>) -> Result<u8, TextError> {
 }
 
 /// What is as usual is left out.
-fn print_controller(properties: &[ControllerProperty]) -> String {
+fn print_controller(properties: &[Controller2Prop]) -> String {
     let parts = properties.iter().filter_map(|property| match property {
-        ControllerProperty::Reason { reason: REASON_ACTION }
-        | ControllerProperty::MaxLen { max_len: Action::WHOLE }
-        | ControllerProperty::ControllerId { controller_id: 0 }
-        | ControllerProperty::Other { .. } => None,
-        ControllerProperty::Reason { reason } => {
+        Controller2Prop::Reason { reason: REASON_ACTION }
+        | Controller2Prop::MaxLen { max_len: Action::WHOLE }
+        | Controller2Prop::ControllerId { controller_id: 0 }
+        | Controller2Prop::Other { .. } => None,
+        Controller2Prop::Reason { reason } => {
             let name = REASONS.iter().find(|row| row.0 == *reason);
             let name = name.map_or_else(|| reason.to_string(), |row| row.1.to_owned());
             Some((0, format!("reason={name}")))
         }
-        ControllerProperty::MaxLen { max_len } => Some((1, format!("max_len={max_len}"))),
-        ControllerProperty::ControllerId { controller_id } => {
-            Some((2, format!("id={controller_id}")))
-        }
-        ControllerProperty::Userdata { userdata } => {
+        Controller2Prop::MaxLen { max_len } => Some((1, format!("max_len={max_len}"))),
+        Controller2Prop::ControllerId { controller_id } => Some((2, format!("id={controller_id}"))),
+        Controller2Prop::Userdata { userdata } => {
             Some((3, format!("userdata={}", dotted(userdata))))
         }
-        ControllerProperty::Pause => Some((4, "pause".to_owned())),
-        ControllerProperty::MeterId { meter_id } => {
+        Controller2Prop::Pause => Some((4, "pause".to_owned())),
+        Controller2Prop::MeterId { meter_id } => {
             Some((5, format!("meter_id={}", meter::print_meter_id(MeterId(*meter_id)))))
         }
     });
@@ -386,14 +382,14 @@ fn encap(pair: &Pair<'_>) -> Result<Action, TextError> {
     let (mut properties, mut parts) = (Vec::new(), header.value.pairs());
     while let Some(one) = parts.next()? {
         properties.push(match one.name() {
-            "md_type" => EncapProperty::NshMdType { md_type: one.int()? },
+            "md_type" => EncapProp::NshMdType { md_type: one.int()? },
             "tlv" => {
                 let parts: Vec<_> = one.needed()?.commas().map(Piece::trim).collect();
                 let [class, kind, value] = parts.as_slice() else {
                     return Err(one.value.fault("expected `tlv(class,type,value)`"));
                 };
                 let data = value.strip("0x").unwrap_or(*value).bytes()?;
-                EncapProperty::NshTlv { tlv_class: class.int()?, tlv_type: kind.int()?, data }
+                EncapProp::NshTlv { tlv_class: class.int()?, tlv_type: kind.int()?, data }
             }
             "property" => {
                 let (code, body) = one
@@ -402,7 +398,7 @@ fn encap(pair: &Pair<'_>) -> Result<Action, TextError> {
                     .ok_or_else(|| one.value.fault("expected `property(code,bytes)`"))?;
                 let (code, body) = (code.trim().int()?, body.trim());
                 let body = body.strip("0x").unwrap_or(body).bytes()?;
-                EncapProperty::Other { code, body }
+                EncapProp::Other { code, body }
             }
             _ => return Err(one.unknown("property of a header")),
         });
@@ -410,18 +406,18 @@ fn encap(pair: &Pair<'_>) -> Result<Action, TextError> {
     Ok(Action::Encap { hdr_size: 0, new_pkt_type, properties })
 }
 
-fn print_encap(hdr_size: u16, new_pkt_type: u32, properties: &[EncapProperty]) -> String {
+fn print_encap(hdr_size: u16, new_pkt_type: u32, properties: &[EncapProp]) -> String {
     let name = HEADERS.iter().find(|row| row.0 == new_pkt_type);
     let name = name.map_or_else(|| format!("{new_pkt_type:#x}"), |row| row.1.to_owned());
     let properties: Vec<_> = properties
         .iter()
         .map(|property| match property {
-            EncapProperty::NshMdType { md_type } => format!("md_type={md_type}"),
-            EncapProperty::NshTlv { tlv_class, tlv_type, data } => {
+            EncapProp::NshMdType { md_type } => format!("md_type={md_type}"),
+            EncapProp::NshTlv { tlv_class, tlv_type, data } => {
                 let data = crate::model::value::hex(data);
                 format!("tlv({tlv_class:#06x},{tlv_type},0x{data})")
             }
-            EncapProperty::Other { code, body } => {
+            EncapProp::Other { code, body } => {
                 format!("property({code:#x},0x{})", crate::model::value::hex(body))
             }
         })

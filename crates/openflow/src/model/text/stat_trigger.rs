@@ -1,7 +1,7 @@
 //! The trigger of counters as text: `stat_trigger(periodic,packet_count=1000,duration=2.5)`. OpenFlow 1.5.1 §7.2.5;
 //! Open vSwitch has no words for it.
 
-use super::scan::{Pair, TextError};
+use super::token::{Pair, TextError};
 use crate::Version;
 use crate::model::value::{Plain, Value, hex};
 use crate::model::{Elapsed, Instruction, Stat, StatTriggerFlags, Stats};

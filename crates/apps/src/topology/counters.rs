@@ -1,0 +1,124 @@
+//! Metrics, and the longest control round-trip time.
+
+use std::time::{Duration, Instant};
+
+use sluice_sdk::Gauge;
+use sluice_sdk::view::PortRole;
+
+use super::port::{Port, PortPhase};
+
+/// Counters of this worker.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) sent: u64,
+    pub(super) received: u64,
+    pub(super) foreign: u64,
+    pub(super) malformed: u64,
+    pub(super) forged: u64,
+    pub(super) expired: u64,
+    /// Probes from a port that was down or deleted after they were sent.
+    pub(super) outdated: u64,
+    pub(super) over_rate: u64,
+    pub(super) links_lost: u64,
+}
+
+impl Counters {
+    pub(super) fn show(&self, put: &mut dyn FnMut(Gauge)) {
+        let rows = [
+            ("topology_links_lost", "Links that were there and went", self.links_lost),
+            ("topology_probes_sent", "Probes that were sent", self.sent),
+            ("topology_probes_received", "Probes of ours that came in", self.received),
+            ("topology_probes_expired", "Probes of ours that were too old", self.expired),
+            ("topology_probes_late", "Probes of ours from ports that had gone", self.outdated),
+            ("topology_lldp_foreign", "Frames of LLDP of other devices", self.foreign),
+            ("topology_lldp_malformed", "Frames that are no LLDP and no probes", self.malformed),
+            ("topology_lldp_forged", "Frames that claimed to be probes of ours", self.forged),
+            ("topology_lldp_over_rate", "Frames of ports with too many of them", self.over_rate),
+        ];
+        rows.into_iter().for_each(put);
+    }
+}
+
+/// Numbers of links and of ports by role.
+#[derive(Debug, Default)]
+pub(super) struct PortCounts {
+    links: u64,
+    down: u64,
+    pending: u64,
+    edge: u64,
+    link: u64,
+    shared_segment: u64,
+    looped: u64,
+}
+
+impl PortCounts {
+    pub(super) fn add(&mut self, port: &Port) {
+        self.links += u64::from(port.published_link.is_some());
+        self.looped += u64::from(port.phase == PortPhase::Looped);
+        let count = match port.role() {
+            _ if !port.is_up() => &mut self.down,
+            PortRole::Pending => &mut self.pending,
+            PortRole::Edge => &mut self.edge,
+            PortRole::Link => &mut self.link,
+            PortRole::SharedSegment(_) => &mut self.shared_segment,
+        };
+        *count += 1;
+    }
+
+    pub(super) fn show(&self, put: &mut dyn FnMut(Gauge)) {
+        let rows = [
+            ("topology_links", "Links between switches, each direction apart", self.links),
+            ("topology_ports_down", "Ports that carry nothing", self.down),
+            ("topology_ports_settling", "Ports that may lead anywhere yet", self.pending),
+            ("topology_ports_edge", "Ports that lead to hosts", self.edge),
+            ("topology_ports_link", "Ports that lead to switches of this network", self.link),
+            ("topology_ports_shared", "Ports that share a network of others", self.shared_segment),
+            ("topology_ports_looped", "Ports at which comes in what leaves there", self.looped),
+        ];
+        rows.into_iter().for_each(put);
+    }
+}
+
+/// How long a maximum is remembered at least; at most twice as long.
+const REMEMBERED: Duration = Duration::from_secs(30);
+
+/// The maximum of the durations that were added lately.
+#[derive(Debug, Default)]
+pub(super) struct RecentMax {
+    current: Duration,
+    previous: Duration,
+    /// Start of the current period.
+    since: Option<Instant>,
+}
+
+impl RecentMax {
+    pub(super) fn add(&mut self, rtt: Duration, now: Instant) {
+        // Begins the next period if the current one is over.
+        self.get(now);
+        self.current = self.current.max(rtt);
+    }
+
+    pub(super) fn get(&mut self, now: Instant) -> Duration {
+        let since = *self.since.get_or_insert(now);
+        if now.saturating_duration_since(since) >= REMEMBERED {
+            (self.previous, self.current, self.since) = (self.current, Duration::ZERO, Some(now));
+        }
+        self.current.max(self.previous)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_maximum_is_forgotten_after_a_while() {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        let start = Instant::now();
+        let (mut max, at) = (RecentMax::default(), |s| start + Duration::from_secs(s));
+        max.add(Duration::from_secs(2), at(0));
+        max.add(Duration::from_secs(1), at(40));
+        assert_eq!(max.get(at(50)), Duration::from_secs(2));
+        assert_eq!(max.get(at(70)), Duration::from_secs(1));
+    }
+}

@@ -1,0 +1,231 @@
+//! The way between one switch and the controller: bytes in order, each way through a model.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use sluice_base::Rng;
+
+use crate::link::{LinkImpairments, LinkModel, LossRatio, OfferOutcome, QUEUE_MAX};
+
+use super::tcp_model::TcpModel;
+use super::{ConnectionId, ControlTransport, NetworkError};
+
+/// Bytes that may wait on one side of a control link, at most.
+const BACKLOG_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of one segment, and those of its headers: IPv4 and TCP with timestamps.
+pub(super) const SEGMENT_LEN: usize = 1448;
+pub(super) const HEADERS_LEN: u32 = 52;
+
+/// What goes through a control link.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum ControlEvent {
+    Open,
+    Bytes(Vec<u8>),
+    Close,
+}
+
+impl ControlEvent {
+    pub(super) fn len(&self) -> usize {
+        if let Self::Bytes(bytes) = self { bytes.len() } else { 0 }
+    }
+}
+
+/// One direction. Nothing is lost to those at its ends: what it cannot take ends the run.
+#[derive(Debug)]
+pub(super) struct ControlDirection {
+    carrier: ControlCarrier,
+    /// What is said while it is held.
+    paused_events: VecDeque<(ConnectionId, ControlEvent)>,
+    paused_bytes: usize,
+    wakeup_at: Option<Instant>,
+    is_paused: bool,
+    bytes: u64,
+}
+
+/// What carries letters.
+#[derive(Debug)]
+enum ControlCarrier {
+    Ideal(Box<LinkModel<(ConnectionId, ControlEvent)>>),
+    Tcp(Box<TcpModel>),
+}
+
+impl ControlCarrier {
+    fn new(
+        transport: ControlTransport,
+        impairments: LinkImpairments,
+        reverse_delay: Duration,
+    ) -> Self {
+        match transport {
+            ControlTransport::Ideal => Self::Ideal(Box::new(LinkModel::new(lossless(impairments)))),
+            ControlTransport::Tcp => Self::Tcp(Box::new(TcpModel::new(impairments, reverse_delay))),
+        }
+    }
+}
+
+impl ControlDirection {
+    /// A way for which `back` is the delay of the other one.
+    pub(super) fn new(
+        transport: ControlTransport,
+        impairments: LinkImpairments,
+        reverse_delay: Duration,
+    ) -> Self {
+        Self {
+            carrier: ControlCarrier::new(transport, impairments, reverse_delay),
+            paused_events: VecDeque::new(),
+            paused_bytes: 0,
+            wakeup_at: None,
+            is_paused: false,
+            bytes: 0,
+        }
+    }
+
+    /// Sends a event; bytes go in segments.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        conn: ConnectionId,
+        event: ControlEvent,
+        rng: &mut Rng,
+    ) -> Result<(), NetworkError> {
+        self.bytes += event.len() as u64;
+        if !self.is_paused {
+            return self.enqueue(now, conn, event, rng);
+        }
+        self.paused_bytes += event.len();
+        self.paused_events.push_back((conn, event));
+        (self.paused_bytes <= BACKLOG_BYTES_MAX)
+            .then_some(())
+            .ok_or_else(|| NetworkError::ControlBacklog(conn.switch()))
+    }
+
+    fn enqueue(
+        &mut self,
+        now: Instant,
+        conn: ConnectionId,
+        event: ControlEvent,
+        rng: &mut Rng,
+    ) -> Result<(), NetworkError> {
+        let carrier = &mut self.carrier;
+        let mut offer = |event: ControlEvent| {
+            let is_taken = match &mut *carrier {
+                ControlCarrier::Ideal(model) => {
+                    let len = u32::try_from(event.len()).unwrap_or(u32::MAX);
+                    let len = len.saturating_add(HEADERS_LEN);
+                    matches!(model.offer(now, len, (conn, event), rng), OfferOutcome::Due(_))
+                }
+                ControlCarrier::Tcp(transport) => {
+                    transport.send(now, conn, event, rng);
+                    transport.unsent_bytes() <= BACKLOG_BYTES_MAX
+                }
+            };
+            is_taken.then_some(()).ok_or_else(|| NetworkError::ControlBacklog(conn.switch()))
+        };
+        match event {
+            ControlEvent::Bytes(bytes) => bytes
+                .chunks(SEGMENT_LEN)
+                .try_for_each(|segment| offer(ControlEvent::Bytes(segment.to_vec()))),
+            event => offer(event),
+        }
+    }
+
+    /// A event that arrives by now.
+    pub(super) fn receive(&mut self, now: Instant) -> Option<(ConnectionId, ControlEvent)> {
+        match &mut self.carrier {
+            ControlCarrier::Ideal(model) => model.pop_due(now).map(|departure| departure.item),
+            ControlCarrier::Tcp(transport) => transport.receive(),
+        }
+    }
+
+    /// The event has come.
+    pub(super) fn on_wakeup(&mut self, now: Instant, rng: &mut Rng) {
+        self.wakeup_at.take_if(|wakeup_at| *wakeup_at <= now);
+        if let ControlCarrier::Tcp(transport) = &mut self.carrier {
+            transport.tick(now, rng);
+        }
+    }
+
+    /// When an event is needed that there is not.
+    pub(super) fn next_wakeup(&mut self) -> Option<Instant> {
+        let due = match &self.carrier {
+            ControlCarrier::Ideal(model) => model.next_due_at()?,
+            ControlCarrier::Tcp(transport) => transport.deadline()?,
+        };
+        let is_late = self.wakeup_at.is_none_or(|wakeup_at| wakeup_at > due);
+        is_late.then(|| *self.wakeup_at.insert(due))
+    }
+
+    /// Discards everything that is in transit or waits.
+    pub(super) fn discard(&mut self) {
+        match &mut self.carrier {
+            ControlCarrier::Ideal(model) => **model = LinkModel::new(model.impairments()),
+            ControlCarrier::Tcp(transport) => **transport = transport.emptied(),
+        }
+        self.paused_events.clear();
+        (self.paused_bytes, self.wakeup_at) = (0, None);
+    }
+
+    /// Lets nothing more in.
+    pub(super) fn pause(&mut self) {
+        self.is_paused = true;
+    }
+
+    /// Lets in again what is said, and what was said meanwhile.
+    pub(super) fn resume(&mut self, now: Instant, rng: &mut Rng) -> Result<(), NetworkError> {
+        self.is_paused = false;
+        self.paused_bytes = 0;
+        let mut paused_events = std::mem::take(&mut self.paused_events).into_iter();
+        paused_events.try_for_each(|(conn, event)| self.enqueue(now, conn, event, rng))
+    }
+
+    /// Carries what is said from now on otherwise; `back` is the delay of the other way.
+    pub(super) fn set_impairments(
+        &mut self,
+        now: Instant,
+        impairments: LinkImpairments,
+        reverse_delay: Duration,
+    ) {
+        match &mut self.carrier {
+            ControlCarrier::Ideal(model) => model.set_impairments(now, lossless(impairments)),
+            ControlCarrier::Tcp(transport) => {
+                transport.set_impairments(now, impairments, reverse_delay);
+            }
+        }
+    }
+
+    /// A connection begins.
+    pub(super) fn start_connection(&mut self) {
+        if let ControlCarrier::Tcp(transport) = &mut self.carrier {
+            transport.start_connection();
+        }
+    }
+
+    pub(super) fn delay(&self) -> Duration {
+        match &self.carrier {
+            ControlCarrier::Ideal(model) => model.impairments().delay,
+            ControlCarrier::Tcp(transport) => transport.impairments().delay,
+        }
+    }
+
+    /// Bytes that wait to be sent.
+    pub(super) fn backlog_bytes(&mut self, now: Instant) -> usize {
+        let unsent = match &mut self.carrier {
+            ControlCarrier::Ideal(model) => {
+                model.advance(now);
+                usize::try_from(model.queued_bytes()).unwrap_or(usize::MAX)
+            }
+            ControlCarrier::Tcp(transport) => transport.unsent_bytes(),
+        };
+        self.paused_bytes + unsent
+    }
+
+    /// Bytes that were ever sent.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Bare letters are not sent again: none is lost, and all find room.
+fn lossless(impairments: LinkImpairments) -> LinkImpairments {
+    LinkImpairments { loss: LossRatio::NONE, queue_bytes: Some(QUEUE_MAX), ..impairments }
+}

@@ -1,0 +1,294 @@
+//! What is done to a network from outside, and what can be seen of it.
+
+use sluice_openflow::{FieldId, MacAddr};
+
+use super::{
+    DataPlane, Duration, EmulatedSwitch, FrameCounters, FrameTraces, Host, HostEvent, Instant,
+    IpAddr, LinkEnd, LinkImpairments, LinkSide, NetworkError, PortRef, SessionError, Topology,
+    UdpStream,
+};
+
+impl DataPlane {
+    /// The control connection of a switch is there.
+    pub fn control_connected(&mut self, now: Instant, switch: usize) {
+        self.with_switch(now, switch, |switch, out| switch.on_connected(now, out));
+    }
+
+    /// The control connection of a switch is gone, and what it had to say with it.
+    pub fn control_disconnected(&mut self, now: Instant, switch: usize) {
+        self.with_switch(now, switch, |switch, _| switch.on_disconnected(now));
+        if let Some(switch) = self.switches.get_mut(switch) {
+            switch.control.clear();
+        }
+    }
+
+    /// Bytes came from the controller.
+    ///
+    /// # Errors
+    /// The reason for which the switch closes the connection, after it has said what it has to say.
+    pub fn on_control_bytes(
+        &mut self,
+        now: Instant,
+        switch: usize,
+        bytes: &[u8],
+    ) -> Result<(), SessionError> {
+        let heard = self
+            .with_switch(now, switch, |switch, out| Some(switch.on_control_bytes(now, bytes, out)));
+        heard.unwrap_or(Ok(()))
+    }
+
+    /// A switch with something to say to the controller, and what it says.
+    pub fn take_control_output(&mut self) -> Option<(usize, Vec<u8>)> {
+        while let Some(index) = self.switches_with_output.pop() {
+            let said =
+                self.switches.get_mut(index).map(|switch| std::mem::take(&mut switch.control));
+            if let Some(said) = said.filter(|said| !said.is_empty()) {
+                return Some((index, said));
+            }
+        }
+        None
+    }
+
+    /// So many bytes of what a switch said wait to be sent: [`EmulatedSwitchConfig::tx_backlog_max`](crate::switch::EmulatedSwitchConfig::tx_backlog_max).
+    pub fn set_tx_backlog(&mut self, switch: usize, bytes: usize) {
+        if let Some(switch) = self.switches.get_mut(switch) {
+            switch.tx_backlog = bytes;
+        }
+    }
+
+    /// A switch does not match these fields from now on:
+    /// [`EmulatedSwitchConfig::unsupported_fields`](crate::switch::EmulatedSwitchConfig::unsupported_fields). Its rules stay.
+    pub fn set_unsupported_fields(&mut self, switch: usize, fields: Vec<FieldId>) {
+        if let Some(switch) = self.switches.get_mut(switch) {
+            switch.switch.inner.set_unsupported_fields(fields);
+        }
+    }
+
+    /// What became of what hosts were told to do, since this was called last, with the index of the host.
+    pub fn take_host_events(&mut self) -> Vec<(usize, HostEvent)> {
+        std::mem::take(&mut self.host_events)
+    }
+
+    /// Lets a host ping an address.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn ping(
+        &mut self,
+        now: Instant,
+        host: usize,
+        to: IpAddr,
+        timeout: Duration,
+    ) -> Result<(), NetworkError> {
+        self.with_host(now, host, |host, out| host.ping(now, to, timeout, out))
+    }
+
+    /// Lets a host open a connection, send `len` bytes and close; returns the number of the connection.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn open_tcp(
+        &mut self,
+        now: Instant,
+        host: usize,
+        (to, port, len): (IpAddr, u16, u64),
+    ) -> Result<u32, NetworkError> {
+        self.with_host(now, host, |host, out| host.connect(now, to, port, len, out))
+    }
+
+    /// Lets a host send a stream; returns its number, or `None` if the host has too many.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn start_stream(
+        &mut self,
+        now: Instant,
+        host: usize,
+        stream: UdpStream,
+    ) -> Result<Option<u32>, NetworkError> {
+        self.with_host(now, host, |host, _| host.start_stream(now, stream))
+    }
+
+    /// Ends a stream of a host.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn stop_stream(&mut self, now: Instant, host: usize, id: u32) -> Result<(), NetworkError> {
+        self.with_host(now, host, |host, _| host.stop_stream(id))
+    }
+
+    /// Lets a host tell everybody where it is.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn announce(&mut self, now: Instant, host: usize) -> Result<(), NetworkError> {
+        self.with_host(now, host, Host::announce)
+    }
+
+    /// Tells a host where a neighbour is, so that it need not ask.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn add_neighbour(
+        &mut self,
+        now: Instant,
+        host: usize,
+        (ip, mac): (IpAddr, MacAddr),
+    ) -> Result<(), NetworkError> {
+        self.with_host(now, host, |host, out| host.add_neighbour(now, ip, mac, out))
+    }
+
+    /// Lets a host send any frame, be it a forged one.
+    ///
+    /// # Errors
+    /// There is no such host.
+    pub fn send_frame(
+        &mut self,
+        now: Instant,
+        host: usize,
+        frame: Vec<u8>,
+    ) -> Result<(), NetworkError> {
+        self.with_host(now, host, |_, out| out.push(frame))
+    }
+
+    /// Cuts a link, or joins it again. Its ports go down or up, and what is on its way is lost.
+    ///
+    /// # Errors
+    /// There is no such link.
+    pub fn set_link_state(
+        &mut self,
+        now: Instant,
+        link: usize,
+        state: LinkState,
+    ) -> Result<(), NetworkError> {
+        let is_up = state == LinkState::Up;
+        let link_model =
+            self.links.get_mut(link).ok_or(NetworkError::NotFound { what: "link", index: link })?;
+        if link_model.is_up == is_up {
+            return Ok(());
+        }
+        self.frames_in_flight -= link_model.set_up(is_up);
+        for end in [link_model.a, link_model.b] {
+            if let LinkEnd::Port(place) = end {
+                self.set_port(now, place, is_up);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a link carry frames differently from now on.
+    ///
+    /// # Errors
+    /// There is no such link.
+    pub fn set_link_impairments(
+        &mut self,
+        now: Instant,
+        link: usize,
+        shape: LinkImpairments,
+    ) -> Result<(), NetworkError> {
+        let link_model =
+            self.links.get_mut(link).ok_or(NetworkError::NotFound { what: "link", index: link })?;
+        link_model.set_impairments(now, shape);
+        self.schedule_link(link, LinkSide::A);
+        self.schedule_link(link, LinkSide::B);
+        Ok(())
+    }
+
+    /// Moves a host to a port at which nothing is. The ports go down and up, and the host tells everybody.
+    ///
+    /// # Errors
+    /// There is no such host, or the port is not there or taken.
+    pub fn move_host(
+        &mut self,
+        now: Instant,
+        host: usize,
+        to: PortRef,
+    ) -> Result<(), NetworkError> {
+        let node = self.topology.hosts.get_mut(host);
+        let node = node.ok_or(NetworkError::NotFound { what: "host", index: host })?;
+        let from = node.port;
+        if self.port(to).is_none_or(|port| port.is_some()) {
+            return Err(NetworkError::PortUnavailable(to));
+        }
+        let link = self.host_link(host);
+        if let Some(node) = self.topology.hosts.get_mut(host) {
+            node.port = to;
+        }
+        if let Some(port) = self.port(from) {
+            *port = None;
+        }
+        if let Some(port) = self.port(to) {
+            *port = Some((link, LinkSide::A));
+        }
+        let Some(link_model) = self.links.get_mut(link) else { return Ok(()) };
+        self.frames_in_flight -= link_model.drop_frames();
+        link_model.a = LinkEnd::Port(to);
+        let is_up = link_model.is_up;
+        self.set_port(now, from, false);
+        self.set_port(now, to, is_up);
+        self.announce(now, host)
+    }
+
+    /// A port of a switch at which nothing is.
+    pub fn free_port(&self, switch: usize) -> Option<PortRef> {
+        let ports = (1..).zip(&self.switches.get(switch)?.ports);
+        let free =
+            ports.filter(|(_, link_model)| link_model.is_none()).map(|(port, _)| port).next()?;
+        Some(PortRef { switch, port: sluice_openflow::PortNo(free) })
+    }
+
+    /// The number of the link of a host.
+    pub fn host_link(&self, host: usize) -> usize {
+        self.topology.links.len() + host
+    }
+
+    /// The network as it is: moved hosts are where they are now.
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// A switch.
+    pub fn switch(&self, index: usize) -> Option<&EmulatedSwitch> {
+        self.switches.get(index).map(|switch| &switch.switch.inner)
+    }
+
+    /// A host.
+    pub fn host(&self, index: usize) -> Option<&Host> {
+        self.hosts.get(index).map(|host| &host.inner)
+    }
+
+    /// Whether a link is up, and what it carried.
+    pub fn link(&self, index: usize) -> Option<(LinkState, FrameCounters)> {
+        let link_model = self.links.get(index)?;
+        Some((if link_model.is_up { LinkState::Up } else { LinkState::Down }, link_model.counters))
+    }
+
+    /// How many links there are, those of hosts included.
+    pub fn link_count(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Frames that were sent into links for a group, every copy on every link.
+    pub fn multicast_frames(&self) -> u64 {
+        self.links.iter().map(|link_model| link_model.counters.multicast).sum()
+    }
+
+    /// Where frames that are followed came by.
+    pub fn traces(&self) -> &FrameTraces {
+        &self.traces
+    }
+
+    /// The most copies of one frame that were seen within a second.
+    pub fn frame_copies_max(&self) -> u64 {
+        self.storm.copies_max_seen()
+    }
+}
+
+/// Whether a link carries anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkState {
+    /// It does.
+    Up,
+    /// It is cut.
+    Down,
+}

@@ -1,0 +1,148 @@
+//! A link with what is on it.
+
+use std::time::Instant;
+
+use sluice_base::Rng;
+
+use crate::link::{LinkImpairments, LinkModel, OfferOutcome};
+use crate::topology::PortRef;
+
+/// What a link ends at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LinkEnd {
+    Port(PortRef),
+    Host(usize),
+}
+
+/// One of the two ends of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum LinkSide {
+    A,
+    B,
+}
+
+/// What a link carried, from both ends together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FrameCounters {
+    /// Frames that were sent into it.
+    pub sent: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those of them that were for a group: broadcasts, multicasts.
+    pub multicast: u64,
+    /// Frames that came out.
+    pub delivered: u64,
+    /// Frames that did not: lost, no room in the queue, or the link was cut.
+    pub dropped: u64,
+}
+
+/// A link between two ends, with a pipe each direction.
+#[derive(Debug)]
+pub(super) struct FabricLink {
+    pub(super) a: LinkEnd,
+    pub(super) b: LinkEnd,
+    pub(super) is_up: bool,
+    pub(super) counters: FrameCounters,
+    impairments: LinkImpairments,
+    from_a: OneWay,
+    from_b: OneWay,
+}
+
+/// One direction, and for when it has an event.
+#[derive(Debug)]
+struct OneWay {
+    model: LinkModel<Vec<u8>>,
+    wakeup_at: Option<Instant>,
+}
+
+impl OneWay {
+    fn new(impairments: LinkImpairments) -> Self {
+        Self { model: LinkModel::new(impairments), wakeup_at: None }
+    }
+}
+
+impl FabricLink {
+    pub(super) fn new(a: LinkEnd, b: LinkEnd, impairments: LinkImpairments) -> Self {
+        Self {
+            a,
+            b,
+            is_up: true,
+            counters: FrameCounters::default(),
+            impairments,
+            from_a: OneWay::new(impairments),
+            from_b: OneWay::new(impairments),
+        }
+    }
+
+    fn direction(&mut self, from: LinkSide) -> &mut OneWay {
+        match from {
+            LinkSide::A => &mut self.from_a,
+            LinkSide::B => &mut self.from_b,
+        }
+    }
+
+    /// Sends a frame; whether it is on its direction.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        from: LinkSide,
+        frame: Vec<u8>,
+        rng: &mut Rng,
+    ) -> bool {
+        self.counters.sent += 1;
+        self.counters.bytes += frame.len() as u64;
+        self.counters.multicast += u64::from(frame.first().is_some_and(|byte| byte & 1 == 1));
+        let len = u32::try_from(frame.len()).unwrap_or(u32::MAX);
+        let is_due = self.is_up
+            && matches!(
+                self.direction(from).model.offer(now, len, frame, rng),
+                OfferOutcome::Due(_)
+            );
+        self.counters.dropped += u64::from(!is_due);
+        is_due
+    }
+
+    /// A frame that comes out by now.
+    pub(super) fn receive(&mut self, now: Instant, from: LinkSide) -> Option<Vec<u8>> {
+        let frame = self.direction(from).model.pop_due(now)?.item;
+        self.counters.delivered += 1;
+        Some(frame)
+    }
+
+    /// When a direction needs an event that it has not.
+    pub(super) fn next_wakeup(&mut self, from: LinkSide) -> Option<Instant> {
+        let direction = self.direction(from);
+        let due = direction.model.next_due_at()?;
+        let is_late = direction.wakeup_at.is_none_or(|wakeup_at| wakeup_at > due);
+        is_late.then(|| *direction.wakeup_at.insert(due))
+    }
+
+    /// The event of a direction has come. Whether it was not for a time that is over.
+    pub(super) fn clear_wakeup(&mut self, now: Instant, from: LinkSide) {
+        self.direction(from).wakeup_at.take_if(|wakeup_at| *wakeup_at <= now);
+    }
+
+    /// Cuts or joins it. What is on its direction is lost; how many frames that is.
+    pub(super) fn set_up(&mut self, is_up: bool) -> u64 {
+        self.is_up = is_up;
+        self.drop_frames()
+    }
+
+    /// Loses what is on its direction; how many frames.
+    pub(super) fn drop_frames(&mut self) -> u64 {
+        let held = [&self.from_a, &self.from_b]
+            .map(|direction| direction.model.counters().in_transit().packets);
+        let lost = held.iter().sum();
+        self.counters.dropped += lost;
+        self.from_a = OneWay::new(self.impairments);
+        self.from_b = OneWay::new(self.impairments);
+        lost
+    }
+
+    /// Carries frames differently from now on.
+    pub(super) fn set_impairments(&mut self, now: Instant, impairments: LinkImpairments) {
+        self.impairments = impairments;
+        self.from_a.model.set_impairments(now, impairments);
+        self.from_b.model.set_impairments(now, impairments);
+    }
+}

@@ -1,0 +1,48 @@
+//! Sees that one frame is sent again and again.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::time::{Duration, Instant};
+
+/// The time over which copies are counted.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// Bytes of a frame that are looked at, with its length: all headers, and the number of a packet of a stream.
+const HASHED_LEN_MAX: usize = 128;
+
+/// Different frames that are told apart in a window; when there are more, counting begins again.
+const DISTINCT_FRAMES_MAX: usize = 1 << 18;
+
+/// Counts copies of each frame over all links.
+#[derive(Debug)]
+pub(super) struct StormDetector {
+    copies_max: u64,
+    window_start: Instant,
+    copies: HashMap<u64, u64, BuildHasherDefault<DefaultHasher>>,
+    copies_max_seen: u64,
+}
+
+impl StormDetector {
+    pub(super) fn new(copies_max: u64, now: Instant) -> Self {
+        Self { copies_max, window_start: now, copies: HashMap::default(), copies_max_seen: 0 }
+    }
+
+    /// Counts a frame that is sent; how many copies there are if that is too many.
+    pub(super) fn record(&mut self, now: Instant, frame: &[u8]) -> Option<u64> {
+        if now >= self.window_start + WINDOW || self.copies.len() >= DISTINCT_FRAMES_MAX {
+            self.copies.clear();
+            self.window_start = now;
+        }
+        let start = frame.get(..HASHED_LEN_MAX).unwrap_or(frame);
+        let key = BuildHasherDefault::<DefaultHasher>::new().hash_one((start, frame.len()));
+        let copies = self.copies.entry(key).or_default();
+        *copies += 1;
+        self.copies_max_seen = self.copies_max_seen.max(*copies);
+        (*copies > self.copies_max).then_some(*copies)
+    }
+
+    /// The most copies of one frame within a window, ever.
+    pub(super) fn copies_max_seen(&self) -> u64 {
+        self.copies_max_seen
+    }
+}

@@ -1,0 +1,219 @@
+//! The connections of the switches: bytes in and out, probes carried over links.
+
+use std::io;
+use std::time::Instant;
+
+use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, sock};
+use sluice_openflow::{
+    Action, Encoder, MacAddr, MessageType, PacketOutView, PortNo, RawMessage, Version,
+    split_message,
+};
+use sluice_proto::{SwitchProfile, SwitchSession};
+
+use super::flow_entry::PathFlowEntry;
+use super::wiring::{PortPeer, Wiring};
+use super::{PathsConfig, send_packet_in};
+
+/// What the frames are by which controllers look for links: LLDP, and what some send through networks of others.
+const PROBES: [[u8; 2]; 2] = [[0x88, 0xcc], [0x89, 0x42]];
+
+/// What a controller said to a switch.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum ControllerMessage {
+    FlowEntry(PathFlowEntry),
+    /// A frame goes out of a port.
+    PacketOut {
+        out_port: PortNo,
+        dst: MacAddr,
+        src: MacAddr,
+    },
+}
+
+/// The connections of all switches.
+#[derive(Debug)]
+pub(super) struct SwitchConnections {
+    io: Epoll,
+    connections: Vec<SwitchConnection>,
+    /// Whose connection is in which slot.
+    owners: Vec<usize>,
+    /// Probes on their way: where they come in.
+    probes: Vec<(usize, PortNo, Vec<u8>)>,
+}
+
+/// The connection of one switch.
+#[derive(Debug)]
+struct SwitchConnection {
+    conn: Option<ConnId>,
+    session: SwitchSession,
+    version: Version,
+    /// What was heard of a message whose rest has not come.
+    partial: Vec<u8>,
+    tx: Vec<u8>,
+}
+
+impl SwitchConnections {
+    pub(super) fn new(config: &PathsConfig, waiting: WaitStrategy) -> io::Result<Self> {
+        let mut connections =
+            Self { io: Epoll::new(waiting)?, connections: vec![], owners: vec![], probes: vec![] };
+        let socket = sock::Options { congestion: Some("cubic".into()), ..sock::Options::default() };
+        for (n, switch) in config.topology.switches.iter().enumerate() {
+            let stream = sock::start_connect(config.controller, &socket)?;
+            let conn = connections.io.adopt_connecting(stream)?;
+            if connections.owners.len() <= conn.slot() {
+                connections.owners.resize(conn.slot() + 1, usize::MAX);
+            }
+            if let Some(owner) = connections.owners.get_mut(conn.slot()) {
+                *owner = n;
+            }
+            let plan = SwitchProfile {
+                datapath_id: switch.datapath_id,
+                version: config.version,
+                n_ports: u16::try_from(switch.n_ports).unwrap_or(u16::MAX),
+                n_buffers: 0,
+            };
+            let mut tx = Vec::new();
+            let session = SwitchSession::open(plan, &mut tx);
+            let (conn, version, partial) = (Some(conn), config.version, vec![]);
+            connections.connections.push(SwitchConnection { conn, session, version, partial, tx });
+        }
+        Ok(connections)
+    }
+
+    /// Switches that the controller does not know, or knows no more.
+    pub(super) fn disconnected(&self) -> usize {
+        let is_known = |connection: &&SwitchConnection| {
+            connection.conn.is_some() && connection.session.is_ready()
+        };
+        self.connections.len() - self.connections.iter().filter(is_known).count()
+    }
+
+    /// A switch says something.
+    pub(super) fn send(&mut self, switch: usize, say: impl FnOnce(&mut Encoder<'_>)) {
+        if let Some(connection) = self.connections.get_mut(switch) {
+            say(&mut connection.session.encoder(&mut connection.tx));
+        }
+    }
+
+    /// Sends what was said, waits until something happens or `until` has come, and hands on what is heard of rules and
+    /// frames: when, and by which switch.
+    pub(super) fn run_once(
+        &mut self,
+        until: Instant,
+        wiring: &Wiring,
+        mut on_message: impl FnMut(Instant, usize, ControllerMessage),
+    ) -> io::Result<Instant> {
+        self.flush();
+        let now = self.io.wait(Some(until))?;
+        while let Some(event) = self.io.next_event() {
+            match event {
+                IoEvent::Data(id, bytes) => {
+                    let switch = self.owners.get(id.slot()).copied().unwrap_or(usize::MAX);
+                    let Some(connection) = self.connections.get_mut(switch) else { continue };
+                    let mut on_message = |said| on_message(now, switch, said);
+                    let carry = |port, frame: &[u8], probes: &mut Vec<_>| {
+                        if let PortPeer::Switch(there) = wiring.peer(switch, port) {
+                            probes.push((there.switch, there.port, frame.to_vec()));
+                        }
+                    };
+                    let probes = &mut self.probes;
+                    if !connection.receive(bytes, &mut on_message, &mut |port, frame| {
+                        carry(port, frame, probes);
+                    }) {
+                        connection.conn = None;
+                        self.io.close(id);
+                    }
+                }
+                IoEvent::Closed(id, _) => {
+                    let switch = self.owners.get(id.slot()).copied().unwrap_or(usize::MAX);
+                    if let Some(connection) = self.connections.get_mut(switch) {
+                        connection.conn = None;
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (switch, port, frame) in std::mem::take(&mut self.probes) {
+            self.send(switch, |out| send_packet_in(port, &frame, out));
+        }
+        Ok(now)
+    }
+
+    fn flush(&mut self) {
+        for connection in &mut self.connections {
+            if let Some(conn) = connection.conn.filter(|_| !connection.tx.is_empty()) {
+                let sent = self.io.send(conn, &connection.tx);
+                connection.tx.drain(..sent);
+            }
+        }
+    }
+}
+
+impl SwitchConnection {
+    /// Reads what came; whether the conversation goes on.
+    fn receive(
+        &mut self,
+        bytes: &[u8],
+        on_message: &mut impl FnMut(ControllerMessage),
+        carry: &mut impl FnMut(PortNo, &[u8]),
+    ) -> bool {
+        let mut partial = std::mem::take(&mut self.partial);
+        let mut rest = if partial.is_empty() {
+            bytes
+        } else {
+            partial.extend_from_slice(bytes);
+            &partial
+        };
+        loop {
+            match split_message(rest) {
+                Ok(Some((msg, after))) => {
+                    rest = after;
+                    if !self.handle_message(msg, on_message, carry) {
+                        return false;
+                    }
+                }
+                Ok(None) => break,
+                Err(_) => return false,
+            }
+        }
+        self.partial = rest.to_vec();
+        true
+    }
+
+    fn handle_message(
+        &mut self,
+        msg: RawMessage<'_>,
+        on_message: &mut impl FnMut(ControllerMessage),
+        carry: &mut impl FnMut(PortNo, &[u8]),
+    ) -> bool {
+        match msg.kind() {
+            MessageType::FLOW_MOD => {
+                if let Some(rule) = PathFlowEntry::parse(self.version, msg.bytes()) {
+                    on_message(ControllerMessage::FlowEntry(rule));
+                }
+                true
+            }
+            MessageType::PACKET_OUT => {
+                let Ok(said) = PacketOutView::new(msg) else { return false };
+                let Ok(actions) = said.actions() else { return false };
+                let Some(start) = said.frame.first_chunk::<14>() else { return true };
+                let [dst, src] = [0, 6].map(|at| mac(start, at));
+                let is_probe = PROBES.contains(&[start[12], start[13]]);
+                for action in actions {
+                    let Action::Output { port, .. } = action else { continue };
+                    if is_probe {
+                        carry(port, said.frame);
+                    } else {
+                        on_message(ControllerMessage::PacketOut { out_port: port, dst, src });
+                    }
+                }
+                true
+            }
+            _ => self.session.on_message(msg, &mut self.tx).is_ok(),
+        }
+    }
+}
+
+fn mac(start: &[u8; 14], at: usize) -> MacAddr {
+    let bytes = start.get(at..).and_then(<[u8]>::first_chunk);
+    bytes.map_or_else(MacAddr::default, |&bytes| MacAddr(bytes))
+}

@@ -1,0 +1,252 @@
+//! Who requests for a way to whom, and what was said of it so far.
+
+use std::time::{Duration, Instant};
+
+use sluice_openflow::{MacAddr, PortNo};
+
+use super::flow_entry::PathFlowEntry;
+use super::wiring::{PortPeer, Wiring};
+use super::{Directions, PATH_LEN_MAX};
+
+/// Ways that are asked for, one for each source at a time.
+#[derive(Debug)]
+pub(super) struct PathRequests {
+    directions: Directions,
+    by_source: Vec<PathRequest>,
+    n_outstanding: usize,
+    /// Hosts with others that are as far away as any.
+    sources: Vec<usize>,
+    /// The next source among them, and how far ahead of it its destination is.
+    next: usize,
+    offset: usize,
+}
+
+/// What was said of a way.
+#[derive(Debug, Clone, Copy, Default)]
+struct PathRequest {
+    dst: usize,
+    since: Option<Instant>,
+    forward: PathHops,
+    reverse: PathHops,
+    is_delivered: bool,
+}
+
+/// Switches with a rule for one direction, and where it sends.
+#[derive(Debug, Clone, Copy, Default)]
+struct PathHops {
+    len: usize,
+    at: [(u32, PortNo); PATH_LEN_MAX],
+}
+
+/// The address of a host.
+pub(super) fn host_mac(host: usize) -> MacAddr {
+    MacAddr::from_u64(0x0200_0000_0000 | (host as u64 + 1))
+}
+
+fn host_index(mac: MacAddr) -> Option<usize> {
+    let number = mac.to_u64().checked_sub(0x0200_0000_0001)?;
+    usize::try_from(number).ok()
+}
+
+impl PathRequests {
+    pub(super) fn new(wiring: &Wiring, directions: Directions) -> Self {
+        let by_source = vec![PathRequest::default(); wiring.hosts().len()];
+        let hosts = 0..by_source.len();
+        let sources = hosts.clone().filter(|&a| hosts.clone().any(|b| wiring.is_far(a, b)));
+        Self {
+            directions,
+            n_outstanding: 0,
+            sources: sources.collect(),
+            by_source,
+            next: 0,
+            offset: 1,
+        }
+    }
+
+    /// Ways that are asked for and not there yet.
+    pub(super) fn outstanding(&self) -> usize {
+        self.n_outstanding
+    }
+
+    /// The next source and destination: farthest from one another, and longest not asked for, in either direction.
+    pub(super) fn start_next(&mut self, wiring: &Wiring, now: Instant) -> Option<(usize, usize)> {
+        let sources = self.sources.len();
+        // Some laps: whoever is left has asked already.
+        for _ in 0..4 * sources {
+            let pair = [self.next, (self.next + self.offset) % sources];
+            let [src, dst] = pair.map(|n| self.sources.get(n).copied().unwrap_or(usize::MAX));
+            self.next += 1;
+            if self.next == sources {
+                self.next = 0;
+                // Half way round, all pairs are through.
+                self.offset = if self.offset + 1 > (sources - 1) / 2 { 1 } else { self.offset + 1 };
+            }
+            let answer = self.by_source.get(dst);
+            let is_asked_back =
+                answer.is_some_and(|request| request.since.is_some() && request.dst == src);
+            let Some(request) = self.by_source.get_mut(src) else { continue };
+            if request.since.is_none() && !is_asked_back && wiring.is_far(src, dst) {
+                *request = PathRequest { dst, since: Some(now), ..PathRequest::default() };
+                self.n_outstanding += 1;
+                return Some((src, dst));
+            }
+        }
+        None
+    }
+
+    /// A rule was written to a switch. If that was the last that was missing: since when it was.
+    pub(super) fn on_flow_entry(
+        &mut self,
+        wiring: &Wiring,
+        switch: usize,
+        rule: PathFlowEntry,
+    ) -> Option<Instant> {
+        let (src, dst) = (host_index(rule.src)?, host_index(rule.dst)?);
+        let switch = u32::try_from(switch).ok()?;
+        let hop = (switch, rule.out_port);
+        if let Some(request) = self.outstanding_request(src, dst) {
+            request.forward.add(hop);
+            return self.take_if_complete(wiring, src);
+        }
+        self.outstanding_request(dst, src)?.reverse.add(hop);
+        self.take_if_complete(wiring, dst)
+    }
+
+    /// A frame was sent out of a port at which its destination is. If that was the last that was missing: since when it
+    /// was.
+    pub(super) fn on_packet_out(
+        &mut self,
+        wiring: &Wiring,
+        dst: MacAddr,
+        src: MacAddr,
+    ) -> Option<Instant> {
+        let (src, dst) = (host_index(src)?, host_index(dst)?);
+        self.outstanding_request(src, dst)?.is_delivered = true;
+        self.take_if_complete(wiring, src)
+    }
+
+    /// Where a host is that a frame is for.
+    pub(super) fn host_port(wiring: &Wiring, dst: MacAddr) -> Option<(usize, PortNo)> {
+        wiring.hosts().get(host_index(dst)?).map(|at| (at.switch, at.port))
+    }
+
+    fn outstanding_request(&mut self, src: usize, dst: usize) -> Option<&mut PathRequest> {
+        self.by_source.get_mut(src).filter(|request| request.since.is_some() && request.dst == dst)
+    }
+
+    /// Whether all that was asked for is there: the rules lead from host to host, and the frame is out.
+    fn take_if_complete(&mut self, wiring: &Wiring, src: usize) -> Option<Instant> {
+        let request = self.by_source.get_mut(src)?;
+        let (len, wants_back) = (wiring.path_len(), self.directions == Directions::Both);
+        if !request.is_delivered
+            || request.forward.len < len
+            || (wants_back && request.reverse.len < len)
+        {
+            return None;
+        }
+        let leads = request.forward.lead_to(wiring, src, request.dst)
+            && (!wants_back || request.reverse.lead_to(wiring, request.dst, src));
+        if !leads {
+            return None;
+        }
+        self.n_outstanding -= 1;
+        request.since.take()
+    }
+
+    /// Gives up what was asked for long ago; returns how many there were.
+    pub(super) fn expire(&mut self, now: Instant, timeout: Duration) -> u64 {
+        let mut lost = 0;
+        for request in &mut self.by_source {
+            let is_old = |since: Instant| now.saturating_duration_since(since) > timeout;
+            if request.since.is_some_and(is_old) {
+                request.since = None;
+                self.n_outstanding -= 1;
+                lost += 1;
+            }
+        }
+        lost
+    }
+}
+
+impl PathHops {
+    /// One more; of a switch that has one, it takes the place.
+    fn add(&mut self, hop: (u32, PortNo)) {
+        let known = self.at.iter().take(self.len).position(|known| known.0 == hop.0);
+        let at = known.unwrap_or(self.len);
+        if let Some(place) = self.at.get_mut(at) {
+            *place = hop;
+            self.len = self.len.max(at + 1);
+        }
+    }
+
+    /// Whether one leads to the next, from the first host to the second.
+    fn lead_to(&self, wiring: &Wiring, from: usize, to: usize) -> bool {
+        let (Some(from), Some(&to)) = (wiring.hosts().get(from), wiring.hosts().get(to)) else {
+            return false;
+        };
+        let mut at = from.switch;
+        for _ in 0..self.len {
+            let here = self.at.iter().take(self.len);
+            let hop = here.clone().find(|hop| usize::try_from(hop.0) == Ok(at));
+            let Some(&(_, port)) = hop else { return false };
+            match wiring.peer(at, port) {
+                PortPeer::Switch(next) => at = next.switch,
+                PortPeer::Host => return (at, port) == (to.switch, to.port),
+                PortPeer::Unconnected => return false,
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sluice_io::clock;
+
+    use super::*;
+    use crate::topology::Topology;
+
+    #[test]
+    fn a_way_is_there_when_its_rules_lead_and_its_frame_is_delivered() {
+        let wiring = Wiring::new(&Topology::from_text("linear,3,1").unwrap());
+        let now = clock::now();
+        let mut requests = PathRequests::new(&wiring, Directions::Both);
+        let (src, dst) = requests.start_next(&wiring, now).unwrap();
+        assert_eq!((requests.outstanding(), wiring.is_far(src, dst)), (1, true));
+        // The first and the last switch; the other way is one that was asked back.
+        assert_eq!(requests.start_next(&wiring, now), None);
+        let rule = |src, dst, port| PathFlowEntry {
+            src: host_mac(src),
+            dst: host_mac(dst),
+            out_port: PortNo(port),
+        };
+        let mut hear = |switch, rule| requests.on_flow_entry(&wiring, switch, rule);
+        let port_to = |at: usize, next: usize| {
+            (1..4).find(|&port| match wiring.peer(at, PortNo(port)) {
+                PortPeer::Switch(there) => there.switch == next,
+                _ => false,
+            })
+        };
+        let (first, last) = (wiring.hosts()[src].switch, wiring.hosts()[dst].switch);
+        let (one, three) = (wiring.hosts()[src].port.0, wiring.hosts()[dst].port.0);
+        hear(last, rule(src, dst, three));
+        hear(1, rule(src, dst, port_to(1, first).unwrap()));
+        hear(first, rule(src, dst, port_to(first, 1).unwrap()));
+        hear(last, rule(dst, src, port_to(last, 1).unwrap()));
+        hear(1, rule(dst, src, port_to(1, first).unwrap()));
+        assert_eq!(hear(first, rule(dst, src, one)), None, "not out");
+        assert_eq!(
+            requests.on_packet_out(&wiring, host_mac(dst), host_mac(src)),
+            None,
+            "a rule leads back"
+        );
+        let right = rule(src, dst, port_to(1, last).unwrap());
+        assert_eq!(requests.on_flow_entry(&wiring, 1, right), Some(now));
+        assert_eq!((requests.outstanding(), requests.on_flow_entry(&wiring, 1, right)), (0, None));
+        requests.start_next(&wiring, now).unwrap();
+        let timeout = Duration::from_secs(1);
+        assert_eq!(requests.expire(now + timeout, timeout), 0);
+        assert_eq!(requests.expire(now + 2 * timeout, timeout), 1);
+        assert_eq!(requests.outstanding(), 0);
+    }
+}

@@ -1,0 +1,291 @@
+//! `FLOW_MOD` and `FLOW_REMOVED`: how rules come, change and go. §6.4, §7.3.4.1, §7.4.2.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use sluice_openflow::model::{FlowRemoved, Stat, Stats};
+use sluice_openflow::{
+    Elapsed, ErrorReason, FlowMod, FlowModCommand, FlowModFlags, FlowRemovedReason, Match, Message,
+    Version,
+};
+
+use super::fields::NormalizedMatch;
+use super::flow_table::{FlowEntry, FlowFilter, InstructionSet};
+use super::{EmulatedSwitch, SwitchOutput, error_reasons};
+
+/// Places that the match of 1.0 has.
+const FIELDS_OF_MATCH_1_0: usize = 12;
+
+impl EmulatedSwitch {
+    pub(super) fn on_flow_mod(
+        &mut self,
+        now: Instant,
+        asked: FlowMod,
+        out: &mut SwitchOutput,
+    ) -> Result<(), ErrorReason> {
+        let version = self.session.version();
+        let pattern =
+            NormalizedMatch::new(&asked.matching, version, &self.config.unsupported_fields)?;
+        let priority = effective_priority(&asked, version);
+        let (buffer_id, rule) = (asked.buffer_id, pattern.clone());
+        match asked.command {
+            FlowModCommand::ADD => self.add(now, asked, priority, pattern)?,
+            FlowModCommand::MODIFY | FlowModCommand::MODIFY_STRICT => {
+                self.modify(now, asked, priority, pattern)?;
+            }
+            FlowModCommand::DELETE | FlowModCommand::DELETE_STRICT => {
+                self.delete(now, &asked, priority, pattern, out)?;
+                self.counters.flow_mods += 1;
+                return Ok(());
+            }
+            _ => return Err(error_reasons::BAD_COMMAND),
+        }
+        self.counters.flow_mods += 1;
+        let released = buffer_id.map_or(Ok(()), |id| self.release_buffered(now, id, out));
+        self.release_flow_followers(now, &rule, out);
+        released
+    }
+
+    fn add(
+        &mut self,
+        now: Instant,
+        asked: FlowMod,
+        priority: u16,
+        pattern: NormalizedMatch,
+    ) -> Result<(), ErrorReason> {
+        self.validate_flow_mod(&asked)?;
+        let size = self.config.table_entries_max;
+        let keeps_counts = self.session.version() >= Version::V1_2
+            && !asked.flags.contains(FlowModFlags::RESET_COUNTS);
+        let table = self.tables.get_mut(usize::from(asked.table_id));
+        let table = table.ok_or(error_reasons::BAD_TABLE_ID)?;
+        let same = table.find_identical(priority, &pattern).filter(|_| keeps_counts);
+        let (packets, bytes) = same.map_or((0, 0), |old| (old.packets, old.bytes));
+        let entry = FlowEntry {
+            priority,
+            cookie: asked.cookie,
+            idle_timeout_s: asked.idle_timeout,
+            hard_timeout_s: asked.hard_timeout,
+            flags: asked.flags,
+            importance: asked.importance,
+            added_at: now,
+            last_used_at: now,
+            packets,
+            bytes,
+            pattern,
+            instruction_set: Arc::new(InstructionSet::new(&asked.instructions)),
+            matching: asked.matching,
+            instructions: asked.instructions,
+            next_timeout_check: None,
+        };
+        table.add(entry, size)
+    }
+
+    /// What is asked of every rule that comes or changes.
+    fn validate_flow_mod(&self, asked: &FlowMod) -> Result<(), ErrorReason> {
+        if asked.flags.contains(FlowModFlags::EMERG) {
+            // There is room for no rule of that sort. OpenFlow 1.0.0 §5.3.3.
+            let lasts = asked.idle_timeout == 0 && asked.hard_timeout == 0;
+            return Err(if lasts {
+                error_reasons::TABLE_FULL
+            } else {
+                error_reasons::BAD_EMERG_TIMEOUT
+            });
+        }
+        if asked.flags.0 > ALL_FLAGS {
+            return Err(error_reasons::BAD_FLAGS);
+        }
+        if usize::from(asked.table_id) >= self.tables.len() {
+            return Err(error_reasons::BAD_TABLE_ID);
+        }
+        self.check_instructions(asked.table_id, &asked.instructions, &asked.matching)
+    }
+
+    fn modify(
+        &mut self,
+        now: Instant,
+        asked: FlowMod,
+        priority: u16,
+        pattern: NormalizedMatch,
+    ) -> Result<(), ErrorReason> {
+        self.validate_flow_mod(&asked)?;
+        let version = self.session.version();
+        let strict = (asked.command == FlowModCommand::MODIFY_STRICT).then_some(priority);
+        let filter = FlowFilter::changing(&asked, version, strict, pattern.clone());
+        let table = self.tables.get_mut(usize::from(asked.table_id));
+        let table = table.ok_or(error_reasons::BAD_TABLE_ID)?;
+        let places = table.select(&filter);
+        // OpenFlow 1.0.0 §4.6; in 1.1 only where no cookie is asked for.
+        let adds = version == Version::V1_0 || (version == Version::V1_1 && asked.cookie_mask == 0);
+        if places.is_empty() {
+            return if adds { self.add(now, asked, priority, pattern) } else { Ok(()) };
+        }
+        let steps = Arc::new(InstructionSet::new(&asked.instructions));
+        for place in places {
+            let Some(entry) = table.at_mut(place) else { continue };
+            entry.instructions.clone_from(&asked.instructions);
+            entry.instruction_set = Arc::clone(&steps);
+            if version == Version::V1_0 {
+                entry.cookie = asked.cookie;
+            }
+            if asked.flags.contains(FlowModFlags::RESET_COUNTS) {
+                (entry.packets, entry.bytes) = (0, 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn delete(
+        &mut self,
+        now: Instant,
+        asked: &FlowMod,
+        priority: u16,
+        pattern: NormalizedMatch,
+        out: &mut SwitchOutput,
+    ) -> Result<(), ErrorReason> {
+        let version = self.session.version();
+        let strict = (asked.command == FlowModCommand::DELETE_STRICT).then_some(priority);
+        let filter = FlowFilter::deleting(asked, version, strict, pattern);
+        let every = asked.table_id == FlowMod::TABLE_ALL || version == Version::V1_0;
+        if !every && usize::from(asked.table_id) >= self.tables.len() {
+            return Err(error_reasons::BAD_TABLE_ID);
+        }
+        for table_id in 0..=u8::MAX {
+            let Some(table) = self.tables.get(usize::from(table_id)) else { break };
+            if every || table_id == asked.table_id {
+                let places = table.select(&filter);
+                self.remove(now, table_id, &places, FlowRemovedReason::DELETE, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes every rule away that `is_meant`, in all tables.
+    pub(super) fn remove_entries_where(
+        &mut self,
+        now: Instant,
+        is_meant: impl Fn(&FlowEntry) -> bool,
+        reason: FlowRemovedReason,
+        out: &mut SwitchOutput,
+    ) {
+        for table_id in 0..=u8::MAX {
+            let Some(table) = self.tables.get(usize::from(table_id)) else { return };
+            let places = table.indices_where(&is_meant);
+            self.remove(now, table_id, &places, reason, out);
+        }
+    }
+
+    fn remove(
+        &mut self,
+        now: Instant,
+        table_id: u8,
+        places: &[usize],
+        reason: FlowRemovedReason,
+        out: &mut SwitchOutput,
+    ) {
+        for &place in places {
+            let table = self.tables.get_mut(usize::from(table_id));
+            if let Some(entry) = table.and_then(|table| table.take(place)) {
+                self.send_flow_removed(now, table_id, entry, reason, out);
+            }
+        }
+    }
+
+    /// Takes the rules away whose time is over.
+    pub(super) fn expire_entries(&mut self, now: Instant, out: &mut SwitchOutput) {
+        for table_id in 0..=u8::MAX {
+            loop {
+                let Some(table) = self.tables.get_mut(usize::from(table_id)) else { return };
+                let Some((entry, reason)) = table.expire(now) else { break };
+                self.send_flow_removed(now, table_id, entry, reason, out);
+            }
+        }
+    }
+
+    fn send_flow_removed(
+        &mut self,
+        now: Instant,
+        table_id: u8,
+        entry: FlowEntry,
+        reason: FlowRemovedReason,
+        out: &mut SwitchOutput,
+    ) {
+        let version = self.session.version();
+        let reason = match reason {
+            FlowRemovedReason::METER_DELETE if version < Version::V1_4 => FlowRemovedReason::DELETE,
+            reason => reason,
+        };
+        let wanted = entry.flags.contains(FlowModFlags::SEND_FLOW_REM);
+        if !wanted || !self.session.wants_removed(reason) {
+            return;
+        }
+        let removed = FlowRemoved {
+            cookie: entry.cookie,
+            priority: entry.priority,
+            reason,
+            table_id: if version > Version::V1_0 { table_id } else { 0 },
+            idle_timeout: entry.idle_timeout_s,
+            hard_timeout: if version >= Version::V1_2 { entry.hard_timeout_s } else { 0 },
+            stats: entry.stats(now),
+            matching: entry.matching,
+        };
+        self.send_async(&Message::FlowRemoved(removed), out);
+    }
+}
+
+/// Every flag of §7.3.4.1.
+const ALL_FLAGS: u32 = 31;
+
+/// The priority of a rule: in 1.0 one without anything wild is above all others. OpenFlow 1.0.0 §3.4.
+fn effective_priority(asked: &FlowMod, version: Version) -> u16 {
+    let is_exact = |it: &Match| {
+        it.fields.len() == FIELDS_OF_MATCH_1_0 && it.iter().all(sluice_openflow::Field::is_whole)
+    };
+    if version == Version::V1_0 && is_exact(&asked.matching) { u16::MAX } else { asked.priority }
+}
+
+impl FlowFilter {
+    /// The rules that a change is about.
+    fn changing(
+        asked: &FlowMod,
+        version: Version,
+        strict: Option<u16>,
+        pattern: NormalizedMatch,
+    ) -> Self {
+        Self {
+            pattern,
+            strict,
+            cookie: asked.cookie,
+            cookie_mask: if version == Version::V1_0 { 0 } else { asked.cookie_mask },
+            out_port: sluice_openflow::PortNo::ANY,
+            out_group: sluice_openflow::model::GroupId::ANY,
+        }
+    }
+
+    /// The rules that a deletion is about.
+    fn deleting(
+        asked: &FlowMod,
+        version: Version,
+        strict: Option<u16>,
+        pattern: NormalizedMatch,
+    ) -> Self {
+        let (out_port, out_group) = (asked.out_port, asked.out_group);
+        Self { out_port, out_group, ..Self::changing(asked, version, strict, pattern) }
+    }
+}
+
+impl FlowEntry {
+    /// Its counters, as all versions tell them.
+    pub(super) fn stats(&self, now: Instant) -> Stats {
+        let age = now.saturating_duration_since(self.added_at);
+        let sec = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);
+        let mut fields = vec![Stat::Duration(Elapsed { sec, nsec: age.subsec_nanos() })];
+        if !self.flags.contains(FlowModFlags::NO_PKT_COUNTS) {
+            fields.push(Stat::PacketCount(self.packets));
+        }
+        if !self.flags.contains(FlowModFlags::NO_BYT_COUNTS) {
+            fields.push(Stat::ByteCount(self.bytes));
+        }
+        Stats { fields }
+    }
+}

@@ -1,0 +1,209 @@
+//! Packets that wait in the switch for the controller's answer. §6.1.2.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use sluice_openflow::{ErrorReason, PortNo};
+
+use super::error_reasons;
+use super::fields::FlowKey;
+
+/// Numbers of slots are serial; their highest bit is never set, so that none is `OFP_NO_BUFFER`.
+const SLOT_BITS: u64 = 0x7fff_ffff;
+
+/// A packet that waits, and further ones of its flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BufferedPackets {
+    since: Instant,
+    pub(crate) in_port: PortNo,
+    /// The packets, the one that went up first.
+    pub(crate) packets: Vec<Vec<u8>>,
+    flow: Option<FlowKey>,
+}
+
+/// Places for packets that wait, with the serial numbers under which the controller answers for them.
+#[derive(Debug)]
+pub(crate) struct PacketBuffer {
+    capacity: usize,
+    timeout: Duration,
+    /// By serial number, hence by time.
+    waiting: BTreeMap<u64, BufferedPackets>,
+    flows: HashMap<FlowKey, u64>,
+    n_packets: usize,
+    next: u64,
+}
+
+impl PacketBuffer {
+    /// Room for `places` packets, each for `timeout` at most.
+    pub(crate) fn new(capacity: usize, timeout: Duration) -> Self {
+        let (waiting, flows) = (BTreeMap::new(), HashMap::new());
+        Self { capacity, timeout, waiting, flows, n_packets: 0, next: 0 }
+    }
+
+    /// Keeps a packet, as the first of `flow` if one is given; `None` if there is no room.
+    pub(crate) fn insert(
+        &mut self,
+        now: Instant,
+        in_port: PortNo,
+        packet: &[u8],
+        flow: Option<FlowKey>,
+    ) -> Option<u32> {
+        let id =
+            u32::try_from(self.next & SLOT_BITS).ok().filter(|_| self.n_packets < self.capacity)?;
+        if let Some(flow) = &flow {
+            self.flows.insert(flow.clone(), self.next);
+        }
+        let packets = vec![packet.to_vec()];
+        self.waiting.insert(self.next, BufferedPackets { since: now, in_port, packets, flow });
+        self.next += 1;
+        self.n_packets += 1;
+        Some(id)
+    }
+
+    /// Keeps a further packet of a flow that waits; false if it does not wait, or there is no room.
+    pub(crate) fn append(&mut self, flow: &FlowKey, packet: &[u8]) -> bool {
+        let first = self.flows.get(flow).and_then(|serial| self.waiting.get_mut(serial));
+        match first {
+            Some(first) if self.n_packets < self.capacity => {
+                first.packets.push(packet.to_vec());
+                self.n_packets += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Takes what the controller calls `id`.
+    ///
+    /// # Errors
+    /// `BUFFER_UNKNOWN` if it was never given away, `BUFFER_EMPTY` if it was taken or given up before.
+    pub(crate) fn take(&mut self, id: u32) -> Result<BufferedPackets, ErrorReason> {
+        let back = self.next.wrapping_sub(u64::from(id)) & SLOT_BITS;
+        let serial = self.next.checked_sub(back).filter(|_| back > 0 && u64::from(id) <= SLOT_BITS);
+        let serial = serial.ok_or(error_reasons::BUFFER_UNKNOWN)?;
+        self.remove(serial).ok_or(error_reasons::BUFFER_EMPTY)
+    }
+
+    /// Takes what waits for an answer about `flow`.
+    pub(crate) fn take_flow(&mut self, flow: &FlowKey) -> Option<BufferedPackets> {
+        let serial = self.flows.get(flow).copied()?;
+        self.remove(serial)
+    }
+
+    /// Takes the packets behind the first of all flows whose first one `is_meant`; the first still waits for its answer.
+    pub(crate) fn take_followers(
+        &mut self,
+        is_meant: impl Fn(PortNo, &[u8]) -> bool,
+    ) -> Vec<(PortNo, Vec<u8>)> {
+        let mut taken = vec![];
+        for waiting in self.waiting.values_mut() {
+            let is_asked = waiting.packets.len() > 1;
+            if is_asked && waiting.packets.first().is_some_and(|it| is_meant(waiting.in_port, it)) {
+                let followers = waiting.packets.split_off(1);
+                taken.extend(followers.into_iter().map(|packet| (waiting.in_port, packet)));
+                if let Some(flow) = waiting.flow.take() {
+                    self.flows.remove(&flow);
+                }
+            }
+        }
+        self.n_packets -= taken.len();
+        taken
+    }
+
+    /// Gives up the packets that have waited for too long; says how many.
+    pub(crate) fn expire(&mut self, now: Instant) -> u64 {
+        let mut n = 0;
+        while self.deadline().is_some_and(|at| at <= now) {
+            let Some((&serial, _)) = self.waiting.first_key_value() else { break };
+            n += self.remove(serial).map_or(0, |waiting| waiting.len());
+        }
+        n
+    }
+
+    /// Gives up all packets; says how many. Numbers that were given away stay used.
+    pub(crate) fn clear(&mut self) -> u64 {
+        let n = self.waiting.values().map(BufferedPackets::len).sum();
+        self.waiting.clear();
+        self.flows.clear();
+        self.n_packets = 0;
+        n
+    }
+
+    fn remove(&mut self, serial: u64) -> Option<BufferedPackets> {
+        let waiting = self.waiting.remove(&serial)?;
+        self.n_packets -= waiting.packets.len();
+        if let Some(flow) = &waiting.flow {
+            self.flows.remove(flow);
+        }
+        Some(waiting)
+    }
+
+    /// When the next packet has waited for too long.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let (_, oldest) = self.waiting.first_key_value()?;
+        oldest.since.checked_add(self.timeout)
+    }
+
+    /// Packets that wait.
+    pub(crate) const fn len(&self) -> usize {
+        self.n_packets
+    }
+}
+
+impl BufferedPackets {
+    fn len(&self) -> u64 {
+        u64::try_from(self.packets.len()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::switch::fields::PacketFields;
+
+    const PORT: PortNo = PortNo(1);
+
+    fn now() -> Instant {
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
+        Instant::now()
+    }
+
+    #[test]
+    fn a_number_is_good_once() {
+        let mut buffer = PacketBuffer::new(2, Duration::from_secs(1));
+        let id = buffer.insert(now(), PORT, &[1], None).unwrap();
+        assert_eq!(buffer.take(id + 1), Err(error_reasons::BUFFER_UNKNOWN));
+        assert_eq!(buffer.take(u32::MAX), Err(error_reasons::BUFFER_UNKNOWN));
+        assert_eq!(buffer.take(id).unwrap().packets, [[1]]);
+        assert_eq!(buffer.take(id), Err(error_reasons::BUFFER_EMPTY));
+        assert_eq!(buffer.len(), 0);
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_and_for_so_long() {
+        let (mut buffer, start) = (PacketBuffer::new(2, Duration::from_secs(1)), now());
+        let first = buffer.insert(start, PORT, &[1], None).unwrap();
+        let later = start + Duration::from_millis(500);
+        assert!(buffer.insert(later, PORT, &[2], None).is_some());
+        assert_eq!(buffer.insert(later, PORT, &[3], None), None);
+        assert_eq!(buffer.deadline(), Some(start + Duration::from_secs(1)));
+        assert_eq!(buffer.expire(start + Duration::from_secs(1)), 1);
+        assert_eq!(buffer.take(first), Err(error_reasons::BUFFER_EMPTY));
+        assert!(buffer.insert(later, PORT, &[3], None).is_some());
+    }
+
+    #[test]
+    fn packets_of_one_flow_wait_together() {
+        let (mut buffer, flow) =
+            (PacketBuffer::new(2, Duration::from_secs(1)), PacketFields::NONE.flow());
+        assert!(!buffer.append(&flow, &[0]), "nothing of it waits");
+        let id = buffer.insert(now(), PORT, &[1], Some(flow.clone())).unwrap();
+        assert!(buffer.append(&flow, &[2]));
+        assert!(!buffer.append(&flow, &[3]), "there is no more room");
+        assert_eq!(buffer.take(id).unwrap().packets, [[1], [2]]);
+        assert!(!buffer.append(&flow, &[4]), "it waits no longer");
+        assert!(buffer.insert(now(), PORT, &[5], Some(flow.clone())).is_some());
+        assert_eq!(buffer.take_flow(&flow).unwrap().packets, [[5]]);
+        assert_eq!((buffer.take_flow(&flow), buffer.len()), (None, 0));
+    }
+}

@@ -1,0 +1,184 @@
+//! Frames on their way to the controller and back: what goes up, what waits, what the answer is applied to. §6.1.2.
+//!
+//! With [`EmulatedSwitchConfig::flow_buffering`](super::EmulatedSwitchConfig::flow_buffering), a packet that no rule matches and whose flow already waits
+//! for an answer waits with the first one. The answer is a `PACKET_OUT` or a `FLOW_MOD` that names the slot of the first
+//! packet, or a `PACKET_OUT` with a whole packet of that flow: what is done with that one is then done with all, in the
+//! order in which they came. A new rule that matches the flow is an answer for all but the first, which the
+//! controller may still send elsewhere.
+
+use std::time::Instant;
+
+use sluice_openflow::model::{self, MeterId, PacketIn};
+use sluice_openflow::{
+    Action, ErrorReason, Field, FieldId, MacAddr, Message, PacketInReason, PortNo, Version,
+};
+
+use super::fields::NormalizedMatch;
+use super::packet::PacketInPipeline;
+use super::packet_buffer::BufferedPackets;
+use super::pipeline::ActionOrigin;
+use super::{EmulatedSwitch, SwitchOutput, error_reasons};
+
+/// Bytes of the shortest frame that a `PACKET_OUT` may carry.
+const FRAME_LEN_MIN: usize = 14;
+
+impl EmulatedSwitch {
+    /// Sends a packet up, at most `max_len` bytes of it while the rest waits here.
+    pub(super) fn send_packet_in(
+        &mut self,
+        now: Instant,
+        packet: &mut PacketInPipeline,
+        max_len: u16,
+        from: &ActionOrigin,
+        out: &mut SwitchOutput,
+    ) {
+        packet.sent += 1;
+        let version = self.session.version();
+        let reason = reason_in(version, from.reason);
+        if !self.session.wants_packet(reason) || !self.ports.allows_packet_in(packet.in_port) {
+            self.counters.drops.no_controller += 1;
+            return;
+        }
+        if !self.apply_meter(now, MeterId::CONTROLLER.0, packet) {
+            return;
+        }
+        let waits =
+            self.config.n_buffers > 0 && (max_len != Action::WHOLE || version < Version::V1_2);
+        let has_memory = self.config.flow_buffering && is_flow_setup(packet, reason);
+        let flow = (waits && has_memory).then(|| packet.fields.flow());
+        if flow.as_ref().is_some_and(|flow| self.buffer.append(flow, &packet.bytes)) {
+            self.counters.buffered_with_flow += 1;
+            return;
+        }
+        if self.tx_backlog + out.control.len() > self.config.tx_backlog_max {
+            self.counters.drops.tx_backlog += 1;
+            return;
+        }
+        let kept = waits.then(|| self.buffer.insert(now, packet.in_port, &packet.bytes, flow));
+        let buffer_id = kept.flatten();
+        self.counters.packet_ins += 1;
+        self.counters.buffer_full_packet_ins += u64::from(waits && buffer_id.is_none());
+        let len = match buffer_id {
+            Some(_) => packet.bytes.len().min(usize::from(max_len)),
+            None => packet.bytes.len(),
+        };
+        let packet_in = PacketIn {
+            buffer_id,
+            total_len: u16::try_from(packet.bytes.len()).unwrap_or(u16::MAX),
+            reason,
+            table_id: if version > Version::V1_0 { from.table_id } else { 0 },
+            cookie: if version >= Version::V1_3 { from.cookie } else { PacketIn::default().cookie },
+            matching: pipeline_fields(packet, version),
+            data: packet.bytes.get(..len).unwrap_or_default().to_vec(),
+        };
+        self.send_async(&Message::PacketIn(packet_in), out);
+    }
+
+    /// Does what a `PACKET_OUT`, whose actions were checked, does with its packets.
+    pub(super) fn execute_packet_out(
+        &mut self,
+        now: Instant,
+        in_port: PortNo,
+        asked: model::PacketOut,
+        out: &mut SwitchOutput,
+    ) -> Result<(), ErrorReason> {
+        let packets = match asked.buffer_id {
+            Some(id) => {
+                let packets = self.buffer.take(id)?.packets;
+                self.counters.released_packets += count(&packets);
+                packets
+            }
+            None if asked.data.len() < FRAME_LEN_MIN => return Err(error_reasons::BAD_PACKET),
+            None => self.with_buffered_packets(in_port, asked.data),
+        };
+        let from = ActionOrigin::packet_out();
+        for bytes in packets {
+            if let Some(mut packet) = PacketInPipeline::new(in_port, bytes) {
+                self.apply_packet_out_actions(now, &mut packet, &asked.actions, &from, out);
+            }
+        }
+        Ok(())
+    }
+
+    /// A packet that the controller sends down whole, and those that wait for an answer about its flow.
+    fn with_buffered_packets(&mut self, in_port: PortNo, bytes: Vec<u8>) -> Vec<Vec<u8>> {
+        let mut packets = vec![bytes];
+        if self.config.flow_buffering && self.buffer.len() > 0 {
+            let first = packets.first().cloned().and_then(|it| PacketInPipeline::new(in_port, it));
+            let waiting = first.and_then(|it| self.buffer.take_flow(&it.fields.flow()));
+            let waiting = waiting.map(|it| it.packets).unwrap_or_default();
+            self.counters.released_packets += count(&waiting);
+            packets.extend(waiting);
+        }
+        packets
+    }
+
+    /// Takes packets that wait behind the first of their flow through the tables, if a new rule with `pattern` matches
+    /// them.
+    pub(super) fn release_flow_followers(
+        &mut self,
+        now: Instant,
+        pattern: &NormalizedMatch,
+        out: &mut SwitchOutput,
+    ) {
+        if !self.config.flow_buffering || self.buffer.len() == 0 || pattern.is_empty() {
+            return;
+        }
+        let matches = |in_port, bytes: &[u8]| {
+            let packet = PacketInPipeline::new(in_port, bytes.to_vec());
+            packet.is_some_and(|packet| pattern.matches(&packet.fields))
+        };
+        for (in_port, bytes) in self.buffer.take_followers(matches) {
+            self.counters.released_packets += 1;
+            if let Some(mut packet) = PacketInPipeline::new(in_port, bytes) {
+                self.run_pipeline(now, &mut packet, out);
+            }
+        }
+    }
+
+    /// Takes the packets in slot `id` through the tables, in which their rule is by now. §7.3.4.1.
+    pub(super) fn release_buffered(
+        &mut self,
+        now: Instant,
+        id: u32,
+        out: &mut SwitchOutput,
+    ) -> Result<(), ErrorReason> {
+        let BufferedPackets { in_port, packets, .. } = self.buffer.take(id)?;
+        self.counters.released_packets += count(&packets);
+        for bytes in packets {
+            if let Some(mut packet) = PacketInPipeline::new(in_port, bytes) {
+                self.run_pipeline(now, &mut packet, out);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the controller is asked what becomes of a flow: nothing matched, and it is no message to the switch itself,
+/// as those of discovery are, which nobody answers. IEEE 802.1D §7.12.6.
+fn is_flow_setup(packet: &PacketInPipeline, reason: PacketInReason) -> bool {
+    let dst = packet.bytes.first_chunk().map(|dst| MacAddr(*dst));
+    reason == PacketInReason::NO_MATCH && !dst.is_some_and(MacAddr::is_bridge_reserved)
+}
+
+fn count(packets: &[Vec<u8>]) -> u64 {
+    u64::try_from(packets.len()).unwrap_or_default()
+}
+
+/// What of a packet is not in the frame, as far as the version tells it.
+fn pipeline_fields(packet: &PacketInPipeline, version: Version) -> model::Match {
+    let mut fields = vec![Field::in_port(packet.in_port)];
+    if version >= Version::V1_2 {
+        for id in [FieldId::METADATA, FieldId::TUNNEL_ID] {
+            let value = packet.fields.get(id).filter(|&value| value != 0);
+            fields.extend(value.map(|value| Field::new(id, value)));
+        }
+    }
+    fields.into_iter().collect()
+}
+
+/// The reason in the words of `version`: before 1.4 all that rules, groups and the controller do is one.
+fn reason_in(version: Version, reason: PacketInReason) -> PacketInReason {
+    let fine = [PacketInReason::ACTION_SET, PacketInReason::GROUP, PacketInReason::PACKET_OUT];
+    if version < Version::V1_4 && fine.contains(&reason) { PacketInReason::ACTION } else { reason }
+}

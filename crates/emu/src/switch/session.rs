@@ -1,0 +1,374 @@
+//! The control connection: agreeing on a version, taking one message after the other. §6.3, §7.1.
+
+use std::time::Instant;
+
+use sluice_openflow::model::{MultipartFlags, QueueGetConfigReply, Role, RoleRequest, TableMod};
+use sluice_openflow::{
+    ActionBits, Capabilities, Encoder, ErrorReason, FlowRemovedReason, Hello, Message, MessageType,
+    PacketInReason, PortNo, PortReason, PortStatus, RawMessage, SwitchConfig, SwitchFeatures,
+    Version, Versions, split_message,
+};
+use sluice_proto::SessionError;
+
+use super::async_filter::AsyncFilter;
+use super::config::EmulatedSwitchConfig;
+use super::validation::ActionContext;
+use super::{EmulatedSwitch, SwitchOutput, error_reasons};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SessionState {
+    Disconnected,
+    HelloSent,
+    VersionAgreed,
+    Identified,
+}
+
+/// What holds as long as one connection does.
+#[derive(Debug)]
+pub(super) struct ControlSession {
+    state: SessionState,
+    offered: Versions,
+    version: Version,
+    next_xid: u32,
+    /// The start of a message whose rest has not come yet: 65 535 bytes at most between two calls.
+    partial: Vec<u8>,
+    pub(super) config: SwitchConfig,
+    role: Role,
+    async_filter: AsyncFilter,
+    generation_id: Option<u64>,
+}
+
+impl ControlSession {
+    /// Nobody to talk to.
+    pub(super) fn new(plan: &EmulatedSwitchConfig) -> Self {
+        let offered = plan.versions.both(Versions::SPOKEN);
+        Self {
+            state: SessionState::Disconnected,
+            offered,
+            version: offered.highest().unwrap_or(Version::V1_0),
+            next_xid: 1,
+            partial: vec![],
+            config: SwitchConfig { miss_send_len: plan.miss_send_len, ..SwitchConfig::default() },
+            role: Role::EQUAL,
+            async_filter: AsyncFilter::new(Version::V1_0),
+            generation_id: None,
+        }
+    }
+
+    /// The connection is gone; what holds in the version of the tables goes on.
+    pub(super) fn reset(&mut self, plan: &EmulatedSwitchConfig) {
+        *self = Self { version: self.version, ..Self::new(plan) };
+    }
+
+    /// Says `HELLO`.
+    pub(super) fn send_hello(&mut self, tx: &mut Vec<u8>) {
+        self.state = SessionState::HelloSent;
+        let offered = self.offered;
+        self.encoder(tx).hello(offered);
+    }
+
+    pub(super) fn encoder<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Encoder<'t> {
+        Encoder::new(tx, self.version, &mut self.next_xid)
+    }
+
+    /// Agrees on a version.
+    fn negotiate_version(
+        &mut self,
+        msg: RawMessage<'_>,
+        tx: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        match msg.kind() {
+            MessageType::HELLO => {}
+            MessageType::ERROR => {
+                let error = sluice_openflow::ErrorMsg::new(msg).map_err(SessionError::Malformed)?;
+                return Err(SessionError::HandshakeRejected(error.reason));
+            }
+            kind => return Err(SessionError::UnexpectedMessage(kind)),
+        }
+        // Of a version after ours nobody knows more than the header.
+        let theirs = Hello::read(msg).ok().and_then(|hello| hello.versions());
+        let Some(version) = self.offered.negotiate(msg.version(), theirs) else {
+            self.version = self.version.min(msg.version()).max(Version::V1_0);
+            let reason = ErrorReason::INCOMPATIBLE;
+            // A sentence fits.
+            let _ = self.encoder(tx).error_with(msg.xid(), reason, b"no common version");
+            return Err(SessionError::NoCommonVersion(msg.version()));
+        };
+        (self.version, self.state) = (version, SessionState::VersionAgreed);
+        self.async_filter = AsyncFilter::new(version);
+        Ok(())
+    }
+
+    /// The version agreed on; the highest offered before.
+    pub(super) const fn version(&self) -> Version {
+        self.version
+    }
+
+    pub(super) fn negotiated_version(&self) -> Option<Version> {
+        matches!(self.state, SessionState::VersionAgreed | SessionState::Identified)
+            .then_some(self.version)
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.state == SessionState::Identified
+    }
+
+    /// Whether frames go up for this reason.
+    pub(super) fn wants_packet(&self, reason: PacketInReason) -> bool {
+        self.is_connected() && self.async_filter.wants_packet(self.role, reason)
+    }
+
+    /// Whether rules that are gone for this reason are told.
+    pub(super) fn wants_removed(&self, reason: FlowRemovedReason) -> bool {
+        self.is_connected() && self.async_filter.wants_removed(self.role, reason)
+    }
+
+    fn wants_port(&self, reason: PortReason) -> bool {
+        self.is_connected() && self.async_filter.wants_port(self.role, reason)
+    }
+
+    /// Takes a role. §6.3.6.
+    ///
+    /// # Errors
+    /// `BAD_ROLE`, and `STALE` for a generation before one that was heard.
+    fn set_role(&mut self, asked: &RoleRequest) -> Result<RoleRequest, ErrorReason> {
+        match asked.role {
+            Role::NOCHANGE => {}
+            Role::EQUAL => self.role = Role::EQUAL,
+            Role::MASTER | Role::SLAVE => {
+                let distance = |old: u64| asked.generation_id.wrapping_sub(old);
+                if self.generation_id.is_some_and(|old| distance(old) > u64::MAX / 2) {
+                    return Err(error_reasons::STALE);
+                }
+                (self.role, self.generation_id) = (asked.role, Some(asked.generation_id));
+            }
+            _ => return Err(error_reasons::BAD_ROLE),
+        }
+        let generation_id = self.generation_id.unwrap_or(u64::MAX);
+        Ok(RoleRequest { role: self.role, generation_id, short_id: asked.short_id })
+    }
+}
+
+impl EmulatedSwitch {
+    /// Cuts the stream into messages and does what they say.
+    pub(super) fn process_bytes(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        out: &mut SwitchOutput,
+    ) -> Result<(), SessionError> {
+        self.ports.note_start(now);
+        if self.session.state == SessionState::Disconnected {
+            return Ok(());
+        }
+        let mut stream = std::mem::take(&mut self.session.partial);
+        stream.extend_from_slice(bytes);
+        let mut rest = stream.as_slice();
+        while let Some((msg, after)) = split_message(rest).map_err(SessionError::Malformed)? {
+            self.on_message(now, msg, out)?;
+            rest = after;
+        }
+        let done = stream.len() - rest.len();
+        stream.drain(..done);
+        self.session.partial = stream;
+        Ok(())
+    }
+
+    fn on_message(
+        &mut self,
+        now: Instant,
+        msg: RawMessage<'_>,
+        out: &mut SwitchOutput,
+    ) -> Result<(), SessionError> {
+        if self.session.state == SessionState::HelloSent {
+            return self.session.negotiate_version(msg, &mut out.control);
+        }
+        let done = if msg.version() != self.session.version() && msg.kind() != MessageType::HELLO {
+            Err(ErrorReason::BAD_VERSION)
+        } else if msg.kind() == MessageType::EXPERIMENTER {
+            Err(ErrorReason::BAD_EXPERIMENTER)
+        } else {
+            match Message::parse(msg) {
+                Ok(message) => self.handle(now, message, msg, out),
+                Err(error) => Err(ErrorReason::for_parse_error(error, self.session.version())),
+            }
+        };
+        if let Err(reason) = done {
+            self.send_error(reason, msg, out);
+        }
+        Ok(())
+    }
+
+    /// Does what a message says.
+    fn handle(
+        &mut self,
+        now: Instant,
+        message: Message,
+        msg: RawMessage<'_>,
+        out: &mut SwitchOutput,
+    ) -> Result<(), ErrorReason> {
+        let xid = msg.xid();
+        if self.session.role == Role::SLAVE && requires_write_access(&message) {
+            return Err(error_reasons::IS_SLAVE);
+        }
+        match message {
+            Message::FlowMod(flow_mod) => return self.on_flow_mod(now, flow_mod, out),
+            Message::PacketOut(packet_out) => return self.on_packet_out(now, packet_out, out),
+            Message::GroupMod(group_mod) => return self.on_group_mod(now, &group_mod, out),
+            Message::MeterMod(meter_mod) => return self.on_meter_mod(now, &meter_mod, out),
+            Message::MultipartRequest(asked) => {
+                if asked.flags.contains(MultipartFlags::MORE) {
+                    return Err(error_reasons::MULTIPART_BUFFER_OVERFLOW);
+                }
+                return self.on_multipart(now, xid, asked.body, out);
+            }
+            Message::PortMod(port_mod) => {
+                if self.ports.set(&port_mod, self.session.version())? {
+                    self.send_port_status(port_mod.port_no, out);
+                }
+            }
+            Message::TableMod(table_mod) => self.on_table_mod(&table_mod)?,
+            Message::EchoRequest { data } => _ = self.encoder(out).echo_reply(xid, &data),
+            Message::BarrierRequest => self.encoder(out).barrier_reply(xid),
+            Message::FeaturesRequest => {
+                let features = self.features();
+                self.send_reply(xid, &Message::FeaturesReply(features), out);
+                self.session.state = SessionState::Identified;
+            }
+            Message::GetConfigRequest => {
+                self.send_reply(xid, &Message::GetConfigReply(self.session.config), out);
+            }
+            Message::SetConfig(config) => self.session.config = config,
+            Message::RoleRequest(asked) => {
+                let granted = self.session.set_role(&asked)?;
+                self.send_reply(xid, &Message::RoleReply(granted), out);
+            }
+            Message::GetAsyncRequest => {
+                self.send_reply(
+                    xid,
+                    &Message::GetAsyncReply(self.session.async_filter.to_config()),
+                    out,
+                );
+            }
+            Message::SetAsync(asked) => self.session.async_filter.apply(&asked)?,
+            Message::QueueGetConfigRequest(asked) => {
+                if asked.port != PortNo::ANY && !self.ports.contains(asked.port) {
+                    return Err(error_reasons::QUEUE_BAD_PORT);
+                }
+                let none = QueueGetConfigReply { port: asked.port, queues: vec![] };
+                self.send_reply(xid, &Message::QueueGetConfigReply(none), out);
+            }
+            Message::Hello(_) | Message::EchoReply { .. } | Message::Error(_) => {}
+            _ => return Err(ErrorReason::BAD_TYPE),
+        }
+        Ok(())
+    }
+
+    /// Writes the message that answers `xid`. What the version cannot say, as a rule from a session of another, is not
+    /// said.
+    pub(super) fn send_reply(&mut self, xid: u32, message: &Message, out: &mut SwitchOutput) {
+        let _ = message.encode(xid, &mut self.encoder(out));
+    }
+
+    /// Writes a message that nobody asked for.
+    pub(super) fn send_async(&mut self, message: &Message, out: &mut SwitchOutput) {
+        let xid = self.session.next_xid;
+        self.session.next_xid = xid.wrapping_add(1);
+        self.send_reply(xid, message, out);
+    }
+
+    fn send_error(&mut self, reason: ErrorReason, msg: RawMessage<'_>, out: &mut SwitchOutput) {
+        let reason = error_reasons::for_version(self.session.version(), reason);
+        self.counters.errors += 1;
+        self.encoder(out).error(reason, msg);
+    }
+
+    /// Tells the controller how a port is.
+    pub(super) fn send_port_status(&mut self, port: PortNo, out: &mut SwitchOutput) {
+        let (reason, desc) = (PortReason::MODIFY, self.ports.desc(port, self.session.version()));
+        if let Some(port) = desc.filter(|_| self.session.wants_port(reason)) {
+            let status = PortStatus { reason, port };
+            self.send_async(&Message::PortStatus(status), out);
+        }
+    }
+
+    /// Sets what becomes of packets that match nothing, in 1.1 and 1.2.
+    fn on_table_mod(&mut self, asked: &TableMod) -> Result<(), ErrorReason> {
+        let known = if self.session.version() < Version::V1_4 { 3 } else { 0 };
+        if asked.config.0 & !known != 0 {
+            return Err(error_reasons::BAD_TABLE_CONFIG);
+        }
+        let every = asked.table_id == sluice_openflow::FlowMod::TABLE_ALL;
+        if !every && usize::from(asked.table_id) >= self.tables.len() {
+            return Err(error_reasons::TABLE_MOD_BAD_TABLE);
+        }
+        for (table, id) in self.tables.iter_mut().zip(0u8..) {
+            if every || id == asked.table_id {
+                table.config = asked.config;
+            }
+        }
+        Ok(())
+    }
+
+    fn features(&self) -> SwitchFeatures {
+        let version = self.session.version();
+        let capabilities =
+            Capabilities::FLOW_STATS | Capabilities::TABLE_STATS | Capabilities::PORT_STATS;
+        let groups = if version > Version::V1_0 {
+            Capabilities::GROUP_STATS
+        } else {
+            Capabilities::ARP_MATCH_IP
+        };
+        SwitchFeatures {
+            datapath_id: self.config.datapath_id,
+            n_buffers: u32::try_from(self.config.n_buffers).unwrap_or(u32::MAX),
+            n_tables: u8::try_from(self.tables.len()).unwrap_or(u8::MAX),
+            auxiliary_id: 0,
+            capabilities: capabilities | groups,
+            actions: if version == Version::V1_0 { ActionBits(0xfff) } else { ActionBits(0) },
+            ports: if SwitchFeatures::has_ports(version) {
+                let ports = self.ports.descs(version).into_iter();
+                ports.take(ports_max(version)).collect()
+            } else {
+                vec![]
+            },
+        }
+    }
+
+    /// Does what a `PACKET_OUT` says. §7.3.7.
+    fn on_packet_out(
+        &mut self,
+        now: Instant,
+        asked: sluice_openflow::model::PacketOut,
+        out: &mut SwitchOutput,
+    ) -> Result<(), ErrorReason> {
+        let in_port = asked.in_port().unwrap_or(PortNo::ANY);
+        let reserved = [PortNo::ANY, PortNo::CONTROLLER, PortNo::LOCAL];
+        if !reserved.contains(&in_port) && !self.ports.contains(in_port) {
+            return Err(error_reasons::BAD_PORT_ASKED);
+        }
+        self.check_actions(&asked.actions, ActionContext::PacketOut)?;
+        self.execute_packet_out(now, in_port, asked, out)?;
+        self.counters.packet_outs += 1;
+        Ok(())
+    }
+}
+
+/// Ports that fit into one `FEATURES_REPLY`.
+fn ports_max(version: Version) -> usize {
+    let port_len = if version == Version::V1_0 { 48 } else { 64 };
+    (usize::from(u16::MAX) - 32) / port_len
+}
+
+/// Whether only a controller with the say may send it. §6.3.6.
+fn requires_write_access(message: &Message) -> bool {
+    matches!(
+        message,
+        Message::FlowMod(_)
+            | Message::PacketOut(_)
+            | Message::GroupMod(_)
+            | Message::MeterMod(_)
+            | Message::PortMod(_)
+            | Message::TableMod(_)
+    )
+}

@@ -1,0 +1,155 @@
+//! What tables can do, in the words of each version. §7.3.5.4, §7.3.5.5.
+
+use sluice_openflow::model::{
+    ActionId, FieldHeader, InstructionId, TableActions, TableFeatureFlags, TableFeatureProp,
+    TableFeatures, TableFields, TableIds, TableInstructions, TableStats,
+};
+use sluice_openflow::{FieldId, Version};
+
+use super::EmulatedSwitch;
+use super::fields::field_slot;
+use super::flow_table::FlowTable;
+use super::packet::can_set;
+
+/// Actions that rules may have, but for those of single fields in 1.1.
+const ACTIONS: TableActions = TableActions(
+    TableActions::OUTPUT.0
+        | TableActions::SET_MPLS_TTL.0
+        | TableActions::DEC_MPLS_TTL.0
+        | TableActions::PUSH_VLAN.0
+        | TableActions::POP_VLAN.0
+        | TableActions::PUSH_MPLS.0
+        | TableActions::POP_MPLS.0
+        | TableActions::SET_QUEUE.0
+        | TableActions::GROUP.0
+        | TableActions::SET_NW_TTL.0
+        | TableActions::DEC_NW_TTL.0,
+);
+/// The actions of 1.1 that set one field.
+const SETS_OF_1_1: u32 = 0x67fe;
+/// The action that is a meter, since 1.5.
+const METER: u16 = 29;
+/// All instructions but the meter.
+const INSTRUCTIONS: u32 = 0x3e;
+/// All fields of 1.0, of 1.1, and of 1.2 but the physical port, one bit for each.
+const FIELDS_OF_1_0: u64 = 0x003f_ffff;
+const FIELDS_OF_1_1: u64 = 0x3ff;
+const FIELDS_OF_1_2: u64 = 0x000f_ffff_fffd;
+
+impl EmulatedSwitch {
+    /// Actions that rules may have; since 1.2 a bit for each number.
+    pub(super) fn actions(&self, version: Version) -> TableActions {
+        let sets = match version {
+            Version::V1_1 => SETS_OF_1_1,
+            _ => TableActions::SET_FIELD.0,
+        };
+        TableActions((ACTIONS.0 | sets) & !self.config.unsupported_actions.0)
+    }
+
+    /// What tables counted and, before 1.3, what they can do.
+    pub(super) fn table_stats(&self, version: Version) -> Vec<TableStats> {
+        let size = u32::try_from(self.config.table_entries_max).unwrap_or(u32::MAX);
+        let fields = TableFields(match version {
+            Version::V1_0 => FIELDS_OF_1_0,
+            Version::V1_1 => FIELDS_OF_1_1,
+            _ => FIELDS_OF_1_2,
+        });
+        let actions = self.actions(version);
+        let told = |(table_id, table): (u8, &FlowTable)| {
+            let counted = TableStats {
+                table_id,
+                active_count: u32::try_from(table.len()).unwrap_or(u32::MAX),
+                lookup_count: table.lookups,
+                matched_count: table.matched,
+                ..TableStats::default()
+            };
+            if version >= Version::V1_3 {
+                return counted;
+            }
+            let (name, wildcards) = (name(table_id).as_str().into(), fields);
+            let described = TableStats { name, wildcards, max_entries: size, ..counted };
+            if version == Version::V1_0 {
+                return described;
+            }
+            let described = TableStats {
+                match_fields: fields,
+                instructions: TableInstructions(INSTRUCTIONS),
+                write_actions: actions,
+                apply_actions: actions,
+                config: table.config,
+                ..described
+            };
+            if version == Version::V1_1 {
+                return described;
+            }
+            TableStats {
+                write_setfields: fields,
+                apply_setfields: fields,
+                metadata_match: u64::MAX,
+                metadata_write: u64::MAX,
+                ..described
+            }
+        };
+        (0..=u8::MAX).zip(&self.tables).map(told).collect()
+    }
+
+    /// What tables can do, since 1.3.
+    pub(super) fn table_features(&self, version: Version) -> Vec<TableFeatures> {
+        let fields = |can: fn(FieldId) -> bool, refused: &[FieldId]| -> Vec<FieldId> {
+            let rows = FieldId::ROWS.iter().filter(|row| {
+                row.headers.first().is_some_and(|header| header.since <= version)
+                    && can(row.id)
+                    && !refused.contains(&row.id)
+            });
+            rows.map(|row| row.id).collect()
+        };
+        let header = |id: &FieldId| match id.row() {
+            Some(row) if row.maskable() => FieldHeader::with_mask(*id),
+            _ => FieldHeader::from(*id),
+        };
+        let known = fields(|id| field_slot(id).is_some(), &self.config.unsupported_fields);
+        let matched: Vec<_> = known.iter().map(header).collect();
+        let wild: Vec<_> = known.into_iter().map(FieldHeader::from).collect();
+        let set: Vec<_> = fields(can_set, &self.config.unsupported_set_fields)
+            .into_iter()
+            .map(FieldHeader::from)
+            .collect();
+        let meter = if version >= Version::V1_5 { 6 } else { 7 };
+        let instruction_ids: Vec<_> = (1..meter).map(InstructionId::new).collect();
+        let bits = self.actions(version).0;
+        let mut actions: Vec<_> = (0..32).filter(|n| bits >> n & 1 == 1).collect();
+        actions.extend((version >= Version::V1_5).then_some(METER));
+        let action_ids: Vec<_> = actions.into_iter().map(ActionId::new).collect();
+        let n_tables = u8::try_from(self.tables.len()).unwrap_or(u8::MAX);
+        let told = |table_id: u8| TableFeatures {
+            table_id,
+            features: if version >= Version::V1_5 {
+                TableFeatureFlags::INGRESS_TABLE
+            } else {
+                TableFeatureFlags::default()
+            },
+            name: name(table_id).as_str().into(),
+            metadata_match: u64::MAX,
+            metadata_write: u64::MAX,
+            max_entries: u32::try_from(self.config.table_entries_max).unwrap_or(u32::MAX),
+            properties: vec![
+                TableFeatureProp::Instructions { instruction_ids: instruction_ids.clone() },
+                TableFeatureProp::NextTables {
+                    next_table_ids: TableIds((table_id + 1..n_tables).collect()),
+                },
+                TableFeatureProp::WriteActions { action_ids: action_ids.clone() },
+                TableFeatureProp::ApplyActions { action_ids: action_ids.clone() },
+                TableFeatureProp::Match { oxm_ids: matched.clone() },
+                TableFeatureProp::Wildcards { oxm_ids: wild.clone() },
+                TableFeatureProp::WriteSetfield { oxm_ids: set.clone() },
+                TableFeatureProp::ApplySetfield { oxm_ids: set.clone() },
+            ],
+            ..TableFeatures::default()
+        };
+        (0..n_tables).map(told).collect()
+    }
+}
+
+fn name(table_id: u8) -> String {
+    format!("table{table_id}")
+}

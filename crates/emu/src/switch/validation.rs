@@ -1,0 +1,184 @@
+//! What rules, groups and packets sent may ask for: every action is looked at once, before it is kept. §7.2.4, §7.2.5.
+
+use sluice_openflow::model::{GroupId, TableActions};
+use sluice_openflow::{Action, ErrorReason, FieldId, Instruction, Match, PortNo, Version};
+
+use super::fields::{field_bits, field_slot};
+use super::packet::can_set;
+use super::{EmulatedSwitch, error_reasons};
+
+/// Where actions stand.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ActionContext<'a> {
+    /// In a rule that matches so.
+    FlowEntry(&'a Match),
+    /// In a bucket of a group.
+    Bucket,
+    /// In a `PACKET_OUT`.
+    PacketOut,
+}
+
+/// The bit of an action; none for what is taken always, and nothing for what is not known here.
+fn bit(action: &Action) -> Option<TableActions> {
+    Some(match action {
+        Action::Output { .. } => TableActions::OUTPUT,
+        Action::Enqueue { .. } | Action::SetQueue { .. } => TableActions::SET_QUEUE,
+        Action::SetMplsTtl { .. } => TableActions::SET_MPLS_TTL,
+        Action::DecMplsTtl => TableActions::DEC_MPLS_TTL,
+        Action::PushVlan { .. } => TableActions::PUSH_VLAN,
+        Action::PopVlan => TableActions::POP_VLAN,
+        Action::PushMpls { .. } => TableActions::PUSH_MPLS,
+        Action::PopMpls { .. } => TableActions::POP_MPLS,
+        Action::Group { .. } => TableActions::GROUP,
+        Action::SetNwTtl { .. } => TableActions::SET_NW_TTL,
+        Action::DecNwTtl => TableActions::DEC_NW_TTL,
+        Action::SetField { .. } => TableActions::SET_FIELD,
+        Action::Meter { .. } => TableActions::default(),
+        _ => return None,
+    })
+}
+
+impl EmulatedSwitch {
+    /// Looks at the instructions of a rule in table `table_id`.
+    pub(super) fn check_instructions(
+        &self,
+        table_id: u8,
+        instructions: &[Instruction],
+        matching: &Match,
+    ) -> Result<(), ErrorReason> {
+        let mut seen = Vec::with_capacity(instructions.len());
+        for instruction in instructions {
+            let kind = std::mem::discriminant(instruction);
+            if seen.contains(&kind) {
+                return Err(error_reasons::DUP_INST);
+            }
+            seen.push(kind);
+            match instruction {
+                Instruction::GotoTable { table_id: to } => {
+                    if *to <= table_id || usize::from(*to) >= self.tables.len() {
+                        return Err(error_reasons::BAD_GOTO);
+                    }
+                }
+                Instruction::WriteActions { actions } | Instruction::ApplyActions { actions } => {
+                    self.check_actions(actions, ActionContext::FlowEntry(matching))?;
+                }
+                Instruction::Meter { meter_id } => {
+                    if !self.meters.contains(*meter_id) {
+                        return Err(error_reasons::UNKNOWN_METER);
+                    }
+                }
+                Instruction::WriteMetadata { .. } | Instruction::ClearActions => {}
+                Instruction::StatTrigger { .. } => return Err(error_reasons::UNSUP_INST),
+                Instruction::Experimenter { .. } => {
+                    return Err(error_reasons::BAD_INSTRUCTION_EXPERIMENTER);
+                }
+                Instruction::Other { .. } => return Err(error_reasons::UNKNOWN_INST),
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at a list of actions.
+    pub(super) fn check_actions(
+        &self,
+        actions: &[Action],
+        stand: ActionContext<'_>,
+    ) -> Result<(), ErrorReason> {
+        actions.iter().enumerate().try_for_each(|(n, action)| {
+            let before = actions.get(..n).unwrap_or_default();
+            self.check_action(action, before, stand)
+        })
+    }
+
+    fn check_action(
+        &self,
+        action: &Action,
+        before: &[Action],
+        stand: ActionContext<'_>,
+    ) -> Result<(), ErrorReason> {
+        let Some(bit) = bit(action) else { return Err(unknown(action)) };
+        if self.config.unsupported_actions.0 & bit.0 != 0 {
+            return Err(error_reasons::BAD_ACTION_TYPE);
+        }
+        match action {
+            Action::Output { port, .. } | Action::Enqueue { port, .. } => {
+                self.check_port(*port, stand)
+            }
+            Action::Group { group_id } => {
+                let known = self.groups.contains(GroupId(*group_id));
+                if known { Ok(()) } else { Err(error_reasons::BAD_OUT_GROUP) }
+            }
+            Action::PushVlan { ethertype } if ![0x8100, 0x88a8].contains(ethertype) => {
+                Err(error_reasons::BAD_ARGUMENT)
+            }
+            Action::PushMpls { ethertype } if ![0x8847, 0x8848].contains(ethertype) => {
+                Err(error_reasons::BAD_ARGUMENT)
+            }
+            Action::Meter { meter_id } if !self.meters.contains(*meter_id) => {
+                Err(error_reasons::BAD_METER)
+            }
+            Action::SetField { field } => {
+                let field = field.field().ok_or(error_reasons::BAD_SET_TYPE)?;
+                let refused =
+                    self.config.unsupported_set_fields.iter().any(|id| id.same_as(field.id));
+                if refused || field_slot(field.id).is_none() || !can_set(field.id) {
+                    return Err(error_reasons::BAD_SET_TYPE);
+                }
+                if field.value & !field_bits(field.id) != 0 {
+                    return Err(error_reasons::BAD_SET_ARGUMENT);
+                }
+                self.check_prerequisites(field.id, before, stand)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A field is set only in packets that have it. §7.2.5; before 1.2 it is left alone in others.
+    fn check_prerequisites(
+        &self,
+        id: FieldId,
+        before: &[Action],
+        stand: ActionContext<'_>,
+    ) -> Result<(), ErrorReason> {
+        let ActionContext::FlowEntry(matching) = stand else { return Ok(()) };
+        let changes = |it: &Action| {
+            matches!(it, Action::PushVlan { .. } | Action::PushMpls { .. } | Action::PopMpls { .. })
+        };
+        if self.session.version() < Version::V1_2 || before.iter().any(changes) {
+            return Ok(());
+        }
+        let mut needs = id.row().map_or(&[][..], |row| row.needs).to_vec();
+        if id.same_as(FieldId::VLAN_VID) {
+            needs.extend(FieldId::VLAN_PCP.row().map_or(&[][..], |row| row.needs));
+        }
+        let met = needs.iter().all(|need| matching.iter().any(|field| need.met_by(field)));
+        if met { Ok(()) } else { Err(error_reasons::MATCH_INCONSISTENT) }
+    }
+
+    fn check_port(&self, port: PortNo, stand: ActionContext<'_>) -> Result<(), ErrorReason> {
+        let known = match port {
+            PortNo::IN_PORT | PortNo::ALL | PortNo::FLOOD | PortNo::CONTROLLER => true,
+            PortNo::TABLE => matches!(stand, ActionContext::PacketOut),
+            port => self.ports.contains(port),
+        };
+        if known { Ok(()) } else { Err(error_reasons::BAD_OUT_PORT) }
+    }
+}
+
+/// Why an action that is not known here is refused.
+fn unknown(action: &Action) -> ErrorReason {
+    /// Actions of 1.0 that set one field, all with one that it cannot have if they come here.
+    const SETS_OF_1_0: std::ops::RangeInclusive<u64> = 1..=15;
+    match action {
+        Action::Other { code, .. } if SETS_OF_1_0.contains(code) => error_reasons::BAD_ARGUMENT,
+        Action::Other { code, .. } if u16::try_from(*code).is_ok() => {
+            error_reasons::BAD_ACTION_TYPE
+        }
+        Action::CopyTtlOut
+        | Action::CopyTtlIn
+        | Action::PushPbb { .. }
+        | Action::PopPbb
+        | Action::CopyField { .. } => error_reasons::BAD_ACTION_TYPE,
+        _ => error_reasons::BAD_ACTION_EXPERIMENTER,
+    }
+}

@@ -1,0 +1,237 @@
+//! How rules come, change and go.
+
+use std::time::Duration;
+
+use sluice_emu::switch::EmulatedSwitchConfig;
+use sluice_openflow::{
+    ErrorRow, ErrorType, FieldId, FlowModCommand, FlowRemovedReason, Message, Version,
+};
+
+use crate::support::{Play, tcp};
+
+const ADD: FlowModCommand = FlowModCommand::ADD;
+const MODIFY: FlowModCommand = FlowModCommand::MODIFY;
+const MODIFY_STRICT: FlowModCommand = FlowModCommand::MODIFY_STRICT;
+const DELETE: FlowModCommand = FlowModCommand::DELETE;
+const DELETE_STRICT: FlowModCommand = FlowModCommand::DELETE_STRICT;
+
+/// The name of the reason for a refusal.
+fn why(play: &mut Play, command: FlowModCommand, flow: &str) -> String {
+    play.change(command, flow).map_or_else(|| "taken".into(), |reason| reason.to_string())
+}
+
+#[test]
+fn the_highest_priority_that_matches_wins() {
+    let mut play = Play::new(Version::V1_3);
+    play.add("priority=1,actions=output:2");
+    play.add("priority=5,ip,nw_dst=10.0.0.0/24,actions=output:3");
+    play.add("priority=9,tcp,tp_dst=80,actions=output:4");
+    assert_eq!(play.frame(1, &tcp(1, 2, 1000, 80)), [4]);
+    assert_eq!(play.frame(1, &tcp(1, 2, 1000, 81)), [3]);
+    let mut other = tcp(1, 2, 1000, 81);
+    other[12..14].copy_from_slice(&[0x12, 0x34]);
+    assert_eq!(play.frame(1, &other), [2]);
+    let counted: Vec<_> =
+        play.switch.flow_entries(0).map(|it| (it.priority, it.packets, it.bytes)).collect();
+    assert_eq!(counted, [(1, 1, 118), (5, 1, 118), (9, 1, 118)]);
+}
+
+#[test]
+fn a_miss_goes_up_in_1_0_and_needs_a_rule_since_1_3() {
+    let mut old = Play::new(Version::V1_0);
+    assert_eq!(old.frame(1, &tcp(1, 2, 1, 2)), [0u32; 0]);
+    assert_eq!(old.packet_ins().len(), 1);
+    let mut new = Play::new(Version::V1_3);
+    new.frame(1, &tcp(1, 2, 1, 2));
+    assert_eq!((new.packet_ins().len(), new.switch.counters().drops.table_miss), (0, 1));
+    new.add("priority=0,actions=controller");
+    new.frame(1, &tcp(1, 2, 1, 2));
+    assert_eq!(new.packet_in().reason.0, 0, "no match");
+}
+
+#[test]
+fn an_identical_rule_takes_the_place_of_the_old_one_and_keeps_its_counters_since_1_2() {
+    for (version, kept) in [(Version::V1_0, 0), (Version::V1_3, 1)] {
+        let mut play = Play::new(version);
+        play.add("priority=3,in_port=1,actions=output:2");
+        play.frame(1, &tcp(1, 2, 1, 2));
+        play.add("priority=3,in_port=1,actions=output:3");
+        assert_eq!(play.switch.flow_entry_count(), 1);
+        assert_eq!(play.switch.flow_entries(0).next().unwrap().packets, kept, "{version}");
+        assert_eq!(play.frame(1, &tcp(1, 2, 1, 2)), [3]);
+    }
+    let mut play = Play::new(Version::V1_3);
+    play.add("priority=3,in_port=1,actions=output:2");
+    play.frame(1, &tcp(1, 2, 1, 2));
+    play.add("priority=3,in_port=1,reset_counts,actions=output:2");
+    assert_eq!(play.switch.flow_entries(0).next().unwrap().packets, 0);
+}
+
+#[test]
+fn overlap_is_looked_for_only_where_it_is_asked_for() {
+    let mut play = Play::new(Version::V1_3);
+    play.add("priority=3,in_port=1,actions=output:2");
+    let said = why(&mut play, ADD, "check_overlap,priority=3,ip,actions=output:2");
+    assert_eq!(said, "FLOW_MOD_FAILED/OVERLAP");
+    play.add("check_overlap,priority=4,ip,actions=output:2");
+    play.add("check_overlap,priority=3,in_port=2,actions=output:2");
+    play.add("priority=3,ip,actions=output:2");
+}
+
+#[test]
+fn a_full_table_says_so_and_still_replaces() {
+    let small = EmulatedSwitchConfig { table_entries_max: 2, ..Play::plan() };
+    for version in [Version::V1_0, Version::V1_3] {
+        let mut play = Play::with(small.clone(), version);
+        play.add("priority=1,in_port=1,actions=output:2");
+        play.add("priority=1,in_port=2,actions=output:2");
+        let full = why(&mut play, ADD, "priority=1,in_port=3,actions=output:2");
+        assert_eq!(full, "FLOW_MOD_FAILED/TABLE_FULL");
+        play.add("priority=1,in_port=2,actions=output:3");
+        assert_eq!(play.change(DELETE_STRICT, "priority=1,in_port=1"), None);
+        play.add("priority=1,in_port=3,actions=output:2");
+    }
+}
+
+#[test]
+fn changes_are_of_one_rule_or_of_all_that_are_covered() {
+    let mut play = Play::new(Version::V1_3);
+    play.add("priority=3,in_port=1,ip,cookie=1,actions=output:2");
+    play.add("priority=4,in_port=1,arp,cookie=2,actions=output:2");
+    assert_eq!(play.change(MODIFY_STRICT, "table=0,priority=3,in_port=1,actions=output:3"), None);
+    assert_eq!(play.frame(1, &tcp(1, 2, 1, 2)), [2], "no rule has just this match");
+    assert_eq!(play.change(MODIFY, "table=0,in_port=1,actions=output:3"), None);
+    assert_eq!(play.frame(1, &tcp(1, 2, 1, 2)), [3]);
+    assert_eq!(play.change(MODIFY, "table=0,cookie=2/-1,actions=output:4"), None);
+    assert_eq!(play.frame(1, &tcp(1, 2, 1, 2)), [3], "its cookie is another");
+    assert_eq!(play.switch.flow_entry_count(), 2, "a change that meets nothing adds nothing");
+}
+
+#[test]
+fn in_1_0_a_change_that_meets_nothing_adds() {
+    let mut play = Play::new(Version::V1_0);
+    assert_eq!(play.change(MODIFY, "table=0,in_port=1,actions=output:3"), None);
+    assert_eq!(play.frame(1, &tcp(1, 2, 1, 2)), [3]);
+}
+
+#[test]
+fn deletions_heed_the_cover_the_port_and_the_cookie() {
+    let mut play = Play::new(Version::V1_3);
+    play.add("priority=3,in_port=1,ip,cookie=1,actions=output:2");
+    play.add("priority=4,in_port=1,arp,cookie=2,actions=output:3");
+    play.add("priority=5,table=1,in_port=2,cookie=0x12,actions=output:3");
+    assert_eq!(play.change(DELETE, "table=0,tcp"), None);
+    assert_eq!(play.switch.flow_entry_count(), 3, "only what is narrower goes");
+    assert_eq!(play.change(DELETE, "table=255,out_port=2"), None);
+    assert_eq!(play.switch.flow_entry_count(), 2);
+    assert_eq!(play.change(DELETE, "table=255,cookie=2/0xf"), None);
+    assert_eq!(play.switch.flow_entry_count(), 0);
+}
+
+#[test]
+fn in_1_0_a_rule_without_wildcards_is_above_all_others() {
+    let mut play = Play::new(Version::V1_0);
+    let exact = "priority=1,in_port=1,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,\
+        dl_vlan=5,dl_vlan_pcp=0,tcp,nw_tos=0,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=7,tp_dst=8";
+    play.add(&format!("{exact},actions=output:3"));
+    play.add("priority=9,actions=output:2");
+    let tagged = |dst_port| {
+        let mut frame = tcp(1, 2, 7, dst_port);
+        frame.splice(12..12, [0x81, 0, 0, 5]);
+        frame
+    };
+    assert_eq!(play.frame(1, &tagged(8)), [3]);
+    assert_eq!(play.frame(1, &tagged(9)), [2]);
+}
+
+#[test]
+fn rules_go_when_they_are_idle_or_old_and_say_so_if_asked() {
+    let mut play = Play::new(Version::V1_3);
+    play.add("priority=1,in_port=1,idle_timeout=2,send_flow_rem,actions=output:2");
+    play.add("priority=1,in_port=2,hard_timeout=3,send_flow_rem,actions=output:1");
+    play.add("priority=1,in_port=3,hard_timeout=1,actions=output:1");
+    let second = Duration::from_secs(1);
+    assert_eq!(play.wait(second), []);
+    assert_eq!(play.switch.flow_entry_count(), 2);
+    play.frame(1, &tcp(1, 2, 1, 2));
+    play.frame(2, &tcp(2, 1, 2, 1));
+    assert_eq!(play.wait(second), [], "it was used a second ago");
+    let told = play.wait(second);
+    let [Message::FlowRemoved(idle), Message::FlowRemoved(hard)] = &told[..] else {
+        panic!("{told:?}")
+    };
+    let reasons = [idle.reason, hard.reason];
+    assert!(reasons.contains(&FlowRemovedReason::IDLE_TIMEOUT), "{reasons:?}");
+    assert!(reasons.contains(&FlowRemovedReason::HARD_TIMEOUT), "{reasons:?}");
+    assert_eq!(hard.stats.packet_count(), Some(1));
+    assert_eq!(hard.stats.duration().unwrap().sec, 3);
+    assert_eq!((play.switch.flow_entry_count(), play.switch.deadline()), (0, None));
+}
+
+#[test]
+fn a_deletion_is_told_with_what_the_rule_was() {
+    for version in [Version::V1_0, Version::V1_3, Version::V1_5] {
+        let mut play = Play::new(version);
+        play.add("priority=7,in_port=1,cookie=5,send_flow_rem,actions=output:2");
+        play.frame(1, &tcp(1, 2, 1, 2));
+        play.change(DELETE, "in_port=1");
+        let Some(Message::FlowRemoved(gone)) = play.heard.pop() else { panic!("{:?}", play.heard) };
+        assert_eq!((gone.reason, gone.priority), (FlowRemovedReason::DELETE, 7));
+        assert_eq!((gone.cookie, gone.stats.byte_count()), (5, Some(118)));
+    }
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_the_reason_of_the_specification() {
+    let mut play = Play::new(Version::V1_3);
+    for (flow, reason) in [
+        ("table=8,actions=output:1", "FLOW_MOD_FAILED/BAD_TABLE_ID"),
+        ("actions=output:77", "BAD_ACTION/BAD_OUT_PORT"),
+        ("actions=normal", "BAD_ACTION/BAD_OUT_PORT"),
+        ("actions=local", "BAD_ACTION/BAD_OUT_PORT"),
+        ("actions=group:1", "BAD_ACTION/BAD_OUT_GROUP"),
+        ("actions=meter:1", "METER_MOD_FAILED/UNKNOWN_METER"),
+        ("actions=goto_table:0", "BAD_INSTRUCTION/BAD_TABLE_ID"),
+        ("actions=goto_table:8", "BAD_INSTRUCTION/BAD_TABLE_ID"),
+        ("actions=push_vlan:0x1234", "BAD_ACTION/BAD_ARGUMENT"),
+        ("actions=set_field:10.0.0.1->ip_dst", "BAD_ACTION/MATCH_INCONSISTENT"),
+        ("arp,actions=set_field:10.0.0.1->ip_dst", "BAD_ACTION/MATCH_INCONSISTENT"),
+        ("actions=set_field:1->reg0", "BAD_ACTION/BAD_SET_TYPE"),
+        ("actions=set_field:1->in_port", "BAD_ACTION/BAD_SET_TYPE"),
+        ("reg0=1,actions=output:1", "BAD_MATCH/BAD_FIELD"),
+        ("actions=resubmit:1", "BAD_ACTION/BAD_EXPERIMENTER"),
+        ("actions=push_pbb:0x88e7", "BAD_ACTION/BAD_TYPE"),
+    ] {
+        assert_eq!(why(&mut play, ADD, flow), reason, "{flow}");
+    }
+    assert_eq!(play.switch.flow_entry_count(), 0);
+    assert_eq!(play.switch.counters().errors, 16);
+    play.add("ip,actions=set_field:10.0.0.1->ip_dst,push_vlan:0x8100,set_field:4097->vlan_vid");
+}
+
+#[test]
+fn a_switch_refuses_what_its_plan_says_it_cannot() {
+    let poor = EmulatedSwitchConfig {
+        unsupported_fields: vec![FieldId::TCP_DST],
+        unsupported_set_fields: vec![FieldId::ETH_DST],
+        unsupported_actions: sluice_openflow::model::TableActions::DEC_NW_TTL,
+        ..Play::plan()
+    };
+    let mut play = Play::with(poor.clone(), Version::V1_3);
+    let by_port = "tcp,tp_dst=80,actions=output:1";
+    assert_eq!(why(&mut play, ADD, by_port), "BAD_MATCH/BAD_FIELD");
+    assert_eq!(why(&mut play, ADD, "ip,actions=dec_ttl"), "BAD_ACTION/BAD_TYPE");
+    let set = "actions=set_field:02:00:00:00:00:09->eth_dst";
+    assert_eq!(why(&mut play, ADD, set), "BAD_ACTION/BAD_SET_TYPE");
+    play.add("tcp,tp_src=80,actions=set_field:02:00:00:00:00:09->eth_src,output:1");
+    let mut old = Play::with(poor, Version::V1_0);
+    assert_eq!(why(&mut old, ADD, by_port), "FLOW_MOD_FAILED/EPERM");
+}
+
+#[test]
+fn every_reason_that_is_said_in_a_version_has_a_name_there() {
+    let row = ErrorRow::by_name(ErrorType::FLOW_MOD_FAILED, "all_tables_full", Version::V1_0);
+    let mut play =
+        Play::with(EmulatedSwitchConfig { table_entries_max: 0, ..Play::plan() }, Version::V1_0);
+    assert_eq!(play.change(ADD, "actions=output:1"), row.map(|row| row.reason));
+}

@@ -1,0 +1,271 @@
+//! Whole networks in virtual time.
+
+#![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
+
+mod support;
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::time::Duration;
+
+use sluice_emu::host::{HostEvent, UdpStream};
+use sluice_emu::link::LinkImpairments;
+use sluice_emu::net::{
+    IpFamily, NetworkChange, NetworkError, NetworkOptions, NetworkSimulation, PingSummary,
+};
+use sluice_emu::topology::{PortRef, Topology};
+use sluice_openflow::{PortNo, Version, Versions};
+use support::{Brain, Flood, MS, Mind, S, network, wise};
+
+fn all_pairs<M: Mind>(net: &mut NetworkSimulation<Brain<M>>, family: IpFamily) -> PingSummary {
+    let pairs = PingSummary::all_pairs(net.data_plane().topology());
+    net.ping(pairs, family, 5 * S).unwrap()
+}
+
+fn slow(delay: Duration) -> LinkImpairments {
+    LinkImpairments { delay, ..LinkImpairments::default() }
+}
+
+#[test]
+fn every_pair_pings_in_every_shape() {
+    for text in
+        ["minimal", "linear,4,2", "tree,2,3", "ring,5", "mesh,4", "leafspine,2,4,3", "torus,3,3"]
+    {
+        let mut net = wise(text, &NetworkOptions::default());
+        let n = net.data_plane().topology().hosts.len() as u64;
+        for family in [IpFamily::V4, IpFamily::V6] {
+            let pings = all_pairs(&mut net, family);
+            assert_eq!(
+                (pings.answered, &*pings.lost_pairs),
+                (n * (n - 1), &[][..]),
+                "{text} {family:?}"
+            );
+        }
+        assert_eq!(net.controller().packet_ins, 0, "{text}");
+    }
+}
+
+#[test]
+fn every_version_carries_frames_up_and_down() {
+    for version in Versions::SPOKEN.iter() {
+        let options = NetworkOptions {
+            control_up: slow(5 * MS),
+            control_down: slow(5 * MS),
+            ..NetworkOptions::default()
+        };
+        let mut net =
+            network("linear,2", &options, |_| Brain::speaking(Versions::of(&[version]), Flood));
+        net.run_for(S).unwrap();
+        assert_eq!(net.connected_switches(), 2, "{version}");
+        let pings = net.ping([(0, 1)], IpFamily::V4, S).unwrap();
+        assert_eq!((pings.answered, pings.lost_pairs.len()), (1, 0), "{version}");
+        // Request and answer of ARP, both of the ping, through two switches, and 10 ms for each.
+        assert_eq!(pings.rtt_max, 80 * MS, "{version}");
+    }
+    assert!(Versions::SPOKEN.iter().any(|v| v == Version::V1_5));
+}
+
+#[test]
+fn delays_and_rates_of_links_add_up() {
+    let mut topology = Topology::from_text("linear,3").unwrap();
+    topology.set_impairments(LinkImpairments {
+        delay: 2 * MS,
+        rate_bps: std::num::NonZeroU64::new(1_000_000),
+        ..LinkImpairments::default()
+    });
+    let brain = Brain::new(support::Oracle::new(&topology));
+    let mut net = NetworkSimulation::new(
+        topology,
+        &NetworkOptions::default(),
+        sluice_io::clock::now(),
+        brain,
+    )
+    .unwrap();
+    net.run_for(S).unwrap();
+    let pings = net.ping([(0, 2)], IpFamily::V4, 5 * S).unwrap();
+    // ARP there and back with 42 bytes, then 98 bytes of the ping, over four links each way.
+    let arp = 4 * (2 * MS + Duration::from_micros(42 * 8));
+    let echo = 4 * (2 * MS + Duration::from_micros(98 * 8));
+    assert_eq!(pings.rtt_max, 2 * arp + 2 * echo);
+}
+
+#[test]
+fn a_connection_takes_as_long_as_the_control_links_let_it() {
+    let options = NetworkOptions {
+        control_up: slow(50 * MS),
+        control_down: slow(50 * MS),
+        ..NetworkOptions::default()
+    };
+    let mut net = network("linear,4", &options, |_| Brain::new(Flood));
+    net.run_for(S).unwrap();
+    let (now, fabric) = net.data_plane_mut();
+    let to = fabric.topology().hosts[3].ipv4.into();
+    fabric.open_tcp(now, 0, (to, 80, 1)).unwrap();
+    net.run_for(30 * S).unwrap();
+    let outcomes = net.data_plane_mut().1.take_host_events();
+    let [(0, HostEvent::Tcp(c))] = outcomes[..] else { panic!("{outcomes:?}") };
+    // Four packets, each sent up by four switches.
+    assert_eq!(c.established, Some(4 * 4 * 100 * MS));
+    assert!(c.closed.is_some());
+}
+
+#[test]
+fn a_flood_in_a_ring_ends_the_run_and_not_the_memory() {
+    let mut net = network("ring,4", &NetworkOptions::default(), |_| Brain::new(Flood));
+    net.run_for(S).unwrap();
+    assert_eq!(net.ping([(0, 1)], IpFamily::V4, S).unwrap().answered, 1, "before the storm");
+    let stormed = net.run_for(S).unwrap_err();
+    let NetworkError::BroadcastStorm { copies, at } = stormed else { panic!("{stormed}") };
+    assert_eq!((copies, at), (64 * 8 + 1001, S));
+    let mut tree = network("tree,2,2", &NetworkOptions::default(), |_| Brain::new(Flood));
+    tree.run_for(S).unwrap();
+    assert_eq!(tree.ping([(0, 1)], IpFamily::V4, S).unwrap().answered, 1);
+    assert_eq!(tree.data_plane().frame_copies_max(), 6, "every link once");
+}
+
+#[test]
+fn a_cut_link_carries_nothing_and_is_told_of_at_both_ends() {
+    let mut net = wise("linear,2", &NetworkOptions::default());
+    let before = net.controller().heard.len();
+    net.apply(NetworkChange::CutLink(0)).unwrap();
+    net.run_for(S).unwrap();
+    // One PORT_STATUS from each switch, whatever its length.
+    assert!(net.controller().heard.len() > before);
+    assert_eq!(all_pairs(&mut net, IpFamily::V4).lost_pairs, [(0, 1), (1, 0)]);
+    net.schedule(net.now() + S, NetworkChange::RestoreLink(0));
+    net.run_for(2 * S).unwrap();
+    assert_eq!(all_pairs(&mut net, IpFamily::V4).answered, 2);
+    let host = net.data_plane().host_link(1);
+    net.apply(NetworkChange::CutLink(host)).unwrap();
+    assert_eq!(net.ping([(0, 1)], IpFamily::V4, S).unwrap().lost_pairs, [(0, 1)]);
+}
+
+#[test]
+fn a_broken_session_is_opened_again_and_keeps_the_rules() {
+    let options = NetworkOptions {
+        control_up: slow(10 * MS),
+        control_down: slow(20 * MS),
+        ..NetworkOptions::default()
+    };
+    let mut net = wise("linear,3", &options);
+    net.apply(NetworkChange::BreakControlConnection(1)).unwrap();
+    assert_eq!(net.connected_switches(), 2);
+    assert_eq!(all_pairs(&mut net, IpFamily::V4).answered, 6, "nobody asks the controller");
+    net.run_for(10 * MS).unwrap();
+    assert_eq!(net.controller().closed, 1);
+    net.run_for(2 * S).unwrap();
+    assert_eq!((net.connected_switches(), net.controller().opened), (3, 4));
+    assert!(net.data_plane().switch(1).unwrap().flow_entry_count() > 0);
+}
+
+#[test]
+fn what_is_held_arrives_late_and_a_silent_switch_is_hung_up() {
+    let mut net = network("single,2", &NetworkOptions::default(), |_| Brain::new(Flood));
+    net.run_for(S).unwrap();
+    net.apply(NetworkChange::PauseControlLink(0)).unwrap();
+    net.schedule(net.now() + 2 * S, NetworkChange::ResumeControlLink(0));
+    let pings = net.ping([(0, 1)], IpFamily::V4, 10 * S).unwrap();
+    assert_eq!((pings.answered, pings.rtt_max), (1, 2 * S));
+    net.apply(NetworkChange::PauseControlLink(0)).unwrap();
+    net.run_for(120 * S).unwrap();
+    assert_eq!(sluice_emu::net::Controller::deadline(net.controller()), None, "it gave up");
+    net.apply(NetworkChange::ResumeControlLink(0)).unwrap();
+    net.run_for(5 * S).unwrap();
+    assert_eq!((net.controller().opened, net.connected_switches()), (2, 1));
+}
+
+#[test]
+fn another_controller_takes_over() {
+    let mut net = wise("ring,3", &NetworkOptions::default());
+    let brain = Brain::new(support::Oracle::new(net.data_plane().topology()));
+    let old = net.replace_controller(brain).unwrap();
+    assert_eq!((old.opened, net.connected_switches()), (3, 0));
+    assert_eq!(all_pairs(&mut net, IpFamily::V6).answered, 6, "the rules are still there");
+    net.run_for(2 * S).unwrap();
+    assert_eq!((net.controller().opened, net.connected_switches()), (3, 3));
+}
+
+#[test]
+fn a_host_moves_to_a_free_port_and_says_so() {
+    let mut net = network("linear,2", &NetworkOptions::default(), |_| Brain::new(Flood));
+    net.run_for(S).unwrap();
+    let to = net.data_plane().free_port(1).unwrap();
+    assert_eq!(to, PortRef { switch: 1, port: PortNo(3) });
+    let before = net.controller().packet_ins;
+    net.apply(NetworkChange::MoveHost(0, to)).unwrap();
+    net.run_for(S).unwrap();
+    assert_eq!(net.controller().packet_ins - before, 4, "ARP and ND, at two switches");
+    assert_eq!(all_pairs(&mut net, IpFamily::V4).answered, 2);
+    assert_eq!(net.apply(NetworkChange::MoveHost(1, to)), Err(NetworkError::PortUnavailable(to)));
+    let nowhere = PortRef { switch: 7, port: PortNo(1) };
+    assert_eq!(
+        net.apply(NetworkChange::MoveHost(1, nowhere)),
+        Err(NetworkError::PortUnavailable(nowhere))
+    );
+    let nobody = NetworkError::NotFound { what: "switch", index: 9 };
+    assert_eq!(net.apply(NetworkChange::BreakControlConnection(9)), Err(nobody));
+}
+
+#[test]
+fn a_stream_loses_what_the_buffer_does_not_hold_while_the_answer_is_away() {
+    let options = NetworkOptions {
+        control_up: slow(100 * MS),
+        control_down: slow(100 * MS),
+        ..NetworkOptions::default()
+    };
+    let mut net = wise("single,2", &options);
+    let to = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+    let (now, fabric) = net.data_plane_mut();
+    let stream = UdpStream { to, port: 5001, rate_pps: 1000, packets: 500, data_len: 100 };
+    let id = fabric.start_stream(now, 0, stream).unwrap().unwrap();
+    net.schedule(net.now() + 100 * MS, NetworkChange::CutLink(0));
+    net.schedule(net.now() + 200 * MS, NetworkChange::RestoreLink(0));
+    net.run_for(2 * S).unwrap();
+    let (sender, receiver) = (net.data_plane().host(0).unwrap(), net.data_plane().host(1).unwrap());
+    let heard = receiver.stream_stats([10, 0, 0, 1].into(), id).unwrap();
+    assert_eq!(sender.stream_packets_sent(id), 500);
+    assert_eq!((heard.received, heard.lost()), (400, 100));
+}
+
+#[test]
+fn a_seed_repeats_a_run_to_the_byte() {
+    let run = |seed| {
+        let jittery =
+            LinkImpairments { delay: 3 * MS, jitter: 2 * MS, ..LinkImpairments::default() };
+        let options = NetworkOptions {
+            seed,
+            control_up: jittery,
+            control_down: jittery,
+            connect_spread: S,
+            ..NetworkOptions::default()
+        };
+        let mut net = network("tree,3,2", &options, |_| Brain::new(Flood));
+        net.run_for(2 * S).unwrap();
+        net.apply(NetworkChange::BreakControlConnection(2)).unwrap();
+        let pings = all_pairs(&mut net, IpFamily::V4);
+        (pings, std::mem::take(&mut net.controller_mut().heard))
+    };
+    let (pings, heard) = run(7);
+    assert!(!heard.is_empty());
+    assert!(run(7) == (pings, heard.clone()), "the same seed, another run");
+    assert!(run(8).1 != heard, "another seed, the same run");
+}
+
+#[test]
+fn a_thousand_switches_come_up_and_reach_each_other() {
+    let mut topology = Topology::from_text("leafspine,10,990,1").unwrap();
+    topology.hosts.truncate(20);
+    let brain = Brain::new(support::Oracle::new(&topology));
+    let mut net = NetworkSimulation::new(
+        topology,
+        &NetworkOptions::default(),
+        sluice_io::clock::now(),
+        brain,
+    )
+    .unwrap();
+    net.run_for(S).unwrap();
+    assert_eq!(net.connected_switches(), 1000);
+    assert_eq!(all_pairs(&mut net, IpFamily::V4).answered, 380);
+    // What keeps sessions alive, for a minute.
+    net.run_for(60 * S).unwrap();
+    assert_eq!((net.connected_switches(), net.controller().closed), (1000, 0));
+}

@@ -1,0 +1,335 @@
+//! The values of fields as people write them.
+
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use super::token::{Piece, TextError};
+use crate::model::field::FieldFormat;
+use crate::{MacAddr, PortNo};
+
+/// Fragments: name, value, mask; bit 0 is set on every fragment, bit 1 on all but the first. `ovs-fields(7)`.
+const FRAGS: &[(&str, u128, u128)] =
+    &[("no", 0, 3), ("yes", 1, 1), ("first", 1, 3), ("later", 3, 3), ("not_later", 0, 2)];
+
+/// All ones in the lowest `bits`, of which a value has 128 at most.
+pub(crate) const fn ones(bits: u32) -> u128 {
+    match u128::MAX.checked_shr(128_u32.saturating_sub(bits)) {
+        Some(ones) => ones,
+        None => 0,
+    }
+}
+
+/// A number in hex digits; 0 without ornament, as `ovs-ofctl` writes it.
+pub(crate) fn hex(n: u128) -> String {
+    if n == 0 { "0".into() } else { format!("{n:#x}") }
+}
+
+/// A port by its name, or by its number.
+///
+/// # Errors
+/// What is neither.
+pub(crate) fn port(piece: Piece<'_>) -> Result<PortNo, TextError> {
+    let text = piece.text().trim_matches('"');
+    if let Some(row) = PortNo::NAMES.iter().find(|row| row.1.eq_ignore_ascii_case(text)) {
+        return Ok(row.0);
+    }
+    if text.eq_ignore_ascii_case("none") {
+        return Ok(PortNo::ANY);
+    }
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(piece.fault(format!("`{text}` is no port")));
+    }
+    let n: u32 = piece.int()?;
+    // The reserved ports of 1.0 have numbers that no real port of a later version has in practice.
+    Ok(u16::try_from(n).map_or(PortNo(n), PortNo::from_u16))
+}
+
+/// The value and the mask that `piece` says, of a field of `bits`; no mask is one of all ones.
+///
+/// # Errors
+/// What is no such value, or does not fit.
+pub(crate) fn parse(
+    form: FieldFormat,
+    bits: u32,
+    piece: Piece<'_>,
+) -> Result<(u128, Option<u128>), TextError> {
+    let whole = ones(bits);
+    let (value, mask) = match form {
+        FieldFormat::Frag if piece.text().starts_with(|c: char| c.is_ascii_alphabetic()) => {
+            let row = FRAGS.iter().find(|row| row.0.eq_ignore_ascii_case(piece.text()));
+            let row =
+                row.ok_or_else(|| piece.fault("expected no, yes, first, later or not_later"))?;
+            (row.1, row.2)
+        }
+        FieldFormat::Flags(names) => flags(names, whole, piece)?,
+        FieldFormat::PacketType => (packet_type(piece)?, whole),
+        _ => match piece.split("/") {
+            None => (one(form, bits, piece)?, whole),
+            Some((value, mask)) => {
+                // Bits of a port are bits, and no port of 1.0 that has another number now.
+                let form = if form == FieldFormat::Port { FieldFormat::Hex } else { form };
+                (one(form, bits, value)?, mask_of(form, bits, mask)?)
+            }
+        },
+    };
+    Ok((value & mask, Some(mask).filter(|&mask| mask != whole)))
+}
+
+/// A value without mask.
+fn one(form: FieldFormat, bits: u32, piece: Piece<'_>) -> Result<u128, TextError> {
+    let text = piece.text();
+    match form {
+        FieldFormat::Mac => MacAddr::from_text(text)
+            .map(|addr| addr.to_u64().into())
+            .ok_or_else(|| piece.fault(format!("`{text}` is no MAC address"))),
+        FieldFormat::Ipv4 => text
+            .parse()
+            .map(|addr: Ipv4Addr| u32::from(addr).into())
+            .map_err(|_| piece.fault(format!("`{text}` is no IPv4 address"))),
+        FieldFormat::Ipv6 => text
+            .parse()
+            .map(|addr: Ipv6Addr| addr.into())
+            .map_err(|_| piece.fault(format!("`{text}` is no IPv6 address"))),
+        FieldFormat::Port => match port(piece)? {
+            port if bits > u16::BITS => Ok(port.0.into()),
+            port => port
+                .to_u16()
+                .map(u128::from)
+                .map_err(|_| piece.fault(format!("port {port} has more than {bits} bits"))),
+        },
+        _ => piece.number(ones(bits)),
+    }
+}
+
+fn mask_of(form: FieldFormat, bits: u32, piece: Piece<'_>) -> Result<u128, TextError> {
+    let text = piece.text();
+    if text == "-1" {
+        return Ok(ones(bits));
+    }
+    let prefix = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    if matches!(form, FieldFormat::Ipv4 | FieldFormat::Ipv6) && prefix {
+        let len = u32::try_from(piece.number(bits.into())?).unwrap_or(bits);
+        return Ok(ones(bits) & !ones(bits.saturating_sub(len)));
+    }
+    one(form, bits, piece)
+}
+
+/// A value of a field of `bits`, with its mask if it has one.
+pub(crate) fn print(form: FieldFormat, bits: u32, value: u128, mask: Option<u128>) -> String {
+    let Some(mask) = mask.filter(|&mask| mask != ones(bits)) else {
+        return print_whole(form, bits, value);
+    };
+    match form {
+        FieldFormat::Frag
+            if let Some(row) = FRAGS.iter().find(|row| (row.1, row.2) == (value, mask)) =>
+        {
+            row.0.into()
+        }
+        FieldFormat::Flags(names) => print_flags(names, value, mask),
+        FieldFormat::Mac => format!("{}/{}", mac(value), mac(mask)),
+        FieldFormat::Ipv4 | FieldFormat::Ipv6 => {
+            let zeros = mask.trailing_zeros().min(bits);
+            let value = print_whole(form, bits, value);
+            if mask == ones(bits) & !ones(zeros) {
+                return format!("{value}/{}", bits.saturating_sub(zeros));
+            }
+            format!("{value}/{}", print_whole(form, bits, mask))
+        }
+        _ => format!("{}/{}", hex(value), hex(mask)),
+    }
+}
+
+fn print_whole(form: FieldFormat, bits: u32, value: u128) -> String {
+    let frag = |row: &&(&str, u128, u128)| (row.1, row.2) == (value, ones(bits));
+    match form {
+        FieldFormat::Frag if let Some(row) = FRAGS.iter().find(frag) => row.0.into(),
+        FieldFormat::Decimal | FieldFormat::Frag | FieldFormat::Vlan => value.to_string(),
+        FieldFormat::Hex => hex(value),
+        FieldFormat::Mac => mac(value),
+        FieldFormat::Ipv4 => Ipv4Addr::from(low32(value)).to_string(),
+        FieldFormat::Ipv6 => Ipv6Addr::from(value).to_string(),
+        FieldFormat::Port if bits <= u16::BITS => PortNo::from_u16(low16(value)).to_string(),
+        // Alone these numbers are the reserved ports of 1.0.
+        FieldFormat::Port if (0xff00..=0xffff).contains(&value) => {
+            format!("{}/{}", hex(value), hex(ones(bits)))
+        }
+        FieldFormat::Port => PortNo(low32(value)).to_string(),
+        FieldFormat::Flags(names) => {
+            let set = names.iter().filter(|(_, bit)| value & u128::from(*bit) != 0);
+            let mut words: Vec<_> = set.map(|(name, _)| (*name).to_owned()).collect();
+            let rest = value & !known(names);
+            if rest != 0 || value == 0 {
+                words.push(hex(rest));
+            }
+            words.join("|")
+        }
+        FieldFormat::PacketType => format!("({},{})", value >> 16, hex(value & 0xffff)),
+    }
+}
+
+/// The bits that have names.
+fn known(names: &[(&str, u32)]) -> u128 {
+    names.iter().fold(0, |bits, (_, bit)| bits | u128::from(*bit))
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low half is meant")]
+const fn low32(n: u128) -> u32 {
+    n as u32
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the lowest bytes are meant")]
+const fn low16(n: u128) -> u16 {
+    n as u16
+}
+
+fn mac(n: u128) -> String {
+    let low = n.to_be_bytes().last_chunk().copied();
+    MacAddr(low.unwrap_or_default()).to_string()
+}
+
+/// `+a-b`, `a|b`, `0x1/0x3`: value and mask.
+fn flags(names: &[(&str, u32)], whole: u128, piece: Piece<'_>) -> Result<(u128, u128), TextError> {
+    let text = piece.text();
+    let bit = |word: Piece<'_>| {
+        let row = names.iter().find(|row| row.0 == word.text());
+        let all = || names.iter().map(|row| row.0).collect::<Vec<_>>().join(", ");
+        let none = || word.fault(format!("`{}` is none of {}", word.text(), all()));
+        row.map(|row| u128::from(row.1)).ok_or_else(none)
+    };
+    if text.starts_with(['+', '-']) {
+        let (mut value, mut mask, mut left) = (0, 0, piece);
+        while !left.is_empty() {
+            let end = left
+                .behind(1)
+                .text()
+                .find(['+', '-'])
+                .map_or_else(|| left.text().len(), |end| end.saturating_add(1));
+            let one = bit(left.sub(1, end))?;
+            if mask & one != 0 {
+                return Err(left.fault("this flag is told twice"));
+            }
+            mask |= one;
+            value |= if left.text().starts_with('+') { one } else { 0 };
+            left = left.behind(end);
+        }
+        return Ok((value, mask));
+    }
+    if let Some((value, mask)) = piece.split("/") {
+        return Ok((value.number(whole)?, mask.number(whole)?));
+    }
+    let (mut value, mut left) = (0, Some(piece));
+    while let Some(all) = left {
+        let (word, rest) = all.split("|").map_or((all, None), |(word, rest)| (word, Some(rest)));
+        let number = word.text().starts_with(|c: char| c.is_ascii_digit());
+        value |= if number { word.number(whole)? } else { bit(word)? };
+        left = rest;
+    }
+    Ok((value, whole))
+}
+
+fn print_flags(names: &[(&str, u32)], value: u128, mask: u128) -> String {
+    if mask & !known(names) != 0 || mask == 0 {
+        return format!("{}/{}", hex(value), hex(mask));
+    }
+    let meant = names.iter().filter(|(_, bit)| mask & u128::from(*bit) != 0);
+    let sign = |bit: &u32| if value & u128::from(*bit) != 0 { '+' } else { '-' };
+    meant.map(|(name, bit)| sign(bit).to_string() + name).collect()
+}
+
+/// `(1,0x800)`, or one number.
+fn packet_type(piece: Piece<'_>) -> Result<u128, TextError> {
+    let Some(inside) = piece.strip("(") else { return piece.number(u32::MAX.into()) };
+    let wrong = || piece.fault("expected (namespace,type)");
+    let (inside, behind) = inside.split(")").ok_or_else(wrong)?;
+    if !behind.is_empty() {
+        return Err(behind.fault("nothing may stand behind the parenthesis"));
+    }
+    let (namespace, kind) = inside.split(",").ok_or_else(wrong)?;
+    Ok(namespace.trim().number(0xffff)? << 16 | kind.trim().number(0xffff)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TCP_FLAGS: FieldFormat =
+        FieldFormat::Flags(&[("fin", 1), ("syn", 2), ("rst", 4), ("psh", 8), ("ack", 16)]);
+    const CT_STATE: FieldFormat = FieldFormat::Flags(&[
+        ("new", 1),
+        ("est", 2),
+        ("rel", 4),
+        ("rpl", 8),
+        ("inv", 16),
+        ("trk", 32),
+    ]);
+
+    fn read(
+        form: FieldFormat,
+        bits: u32,
+        text: &str,
+    ) -> Result<(u128, Option<u128>), (usize, String)> {
+        parse(form, bits, Piece::of(text)).map_err(|e| (e.column, e.message))
+    }
+
+    #[test]
+    fn values_come_back_as_written() {
+        for (form, bits, text) in [
+            (FieldFormat::Decimal, 16, "80"),
+            (FieldFormat::Decimal, 16, "0x50/0xfff0"),
+            (FieldFormat::Hex, 32, "0xdead"),
+            (FieldFormat::Hex, 32, "0"),
+            (FieldFormat::Mac, 48, "02:00:00:00:00:01"),
+            (FieldFormat::Mac, 48, "01:00:00:00:00:00/01:00:00:00:00:00"),
+            (FieldFormat::Ipv4, 32, "10.1.2.3"),
+            (FieldFormat::Ipv4, 32, "10.0.0.0/8"),
+            (FieldFormat::Ipv4, 32, "10.0.0.1/255.0.0.255"),
+            (FieldFormat::Ipv6, 128, "2001:db8::/32"),
+            (FieldFormat::Ipv6, 128, "2001:db8::1"),
+            (FieldFormat::Port, 32, "LOCAL"),
+            (FieldFormat::Port, 32, "7"),
+            (FieldFormat::Port, 32, "0xff05/0xffffffff"),
+            (FieldFormat::Port, 32, "0xff05/0xffff"),
+            (FieldFormat::Port, 16, "LOCAL"),
+            (FieldFormat::Port, 16, "4294967040"),
+            (FieldFormat::Frag, 2, "first"),
+            (FieldFormat::Frag, 2, "not_later"),
+            (FieldFormat::Frag, 2, "no"),
+            (FieldFormat::Frag, 2, "0/0x1"),
+            (TCP_FLAGS, 12, "+syn-ack"),
+            (TCP_FLAGS, 12, "syn|ack"),
+            (TCP_FLAGS, 12, "0"),
+            (CT_STATE, 32, "+est-rel+trk"),
+            (CT_STATE, 32, "new|trk"),
+            (FieldFormat::PacketType, 32, "(1,0x800)"),
+        ] {
+            let (value, mask) = read(form, bits, text).unwrap();
+            assert_eq!(print(form, bits, value, mask), text);
+        }
+    }
+
+    #[test]
+    fn bits_under_a_mask_are_cleared() {
+        assert_eq!(read(FieldFormat::Ipv4, 32, "10.1.2.3/8"), Ok((10 << 24, Some(0xff00_0000))));
+        assert_eq!(read(FieldFormat::Ipv4, 32, "10.1.2.3/32"), Ok((0x0a01_0203, None)));
+        assert_eq!(read(FieldFormat::Hex, 8, "5/-1"), Ok((5, None)));
+        assert_eq!(read(FieldFormat::Hex, 8, "5/0"), Ok((0, Some(0))));
+    }
+
+    #[test]
+    fn a_fault_is_pointed_at() {
+        assert_eq!(read(FieldFormat::Ipv4, 32, "10.0.0.0/33"), Err((10, "33 is over 32".into())));
+        assert_eq!(read(FieldFormat::Mac, 48, "00:00").unwrap_err().0, 1);
+        assert_eq!(read(TCP_FLAGS, 12, "+syn-xyz").unwrap_err().0, 6);
+        assert_eq!(read(TCP_FLAGS, 12, "+syn-syn"), Err((5, "this flag is told twice".into())));
+        assert_eq!(read(TCP_FLAGS, 12, "syn|bad").unwrap_err().0, 5);
+        assert_eq!(read(FieldFormat::PacketType, 32, "(1,x)").unwrap_err().0, 4);
+        assert_eq!(read(FieldFormat::PacketType, 32, "(1,2)3").unwrap_err().0, 6);
+        let beyond = "port 65536 has more than 16 bits".to_owned();
+        assert_eq!(read(FieldFormat::Port, 16, "65536"), Err((1, beyond)));
+    }
+
+    #[test]
+    fn as_many_ones_as_there_are_bits() {
+        let all = [0, 1, 127, 128, 992].map(ones);
+        assert_eq!(all, [0, 1, u128::MAX >> 1, u128::MAX, u128::MAX]);
+    }
+}
