@@ -118,7 +118,7 @@ def figures(report):
         "p99_us": latency.get("p99", 0) / 1e3,
         "fairness": report["fairness"],
         "requests": requests,
-        "generator_busy": [t["processor"] for t in report["generator"]["threads"]],
+        "generator_busy": [t["cpu"] for t in report["generator"]["threads"]],
     }
 
 

@@ -9,7 +9,7 @@ import lab
 ours = lab.sluice()
 arguments = ["-s", "16", "-t", "-l", "4", "-m", "700", "-M", "1000"]
 lab.table("flood", "M/s without", "M/s with", "ratio")
-for send in ("nothing", "rubbish", "hello-only", "slow"):
+for send in ("nothing", "random", "hello-only", "slow-hello"):
     runs = {"without": [], "with": []}
     for _ in range(lab.rounds()):
         runs["without"].append(lab.figures(lab.bench(ours, *arguments)))

@@ -27,7 +27,7 @@ ONE_WAY = {"SLUICE_FORWARDING__BOTH_DIRECTIONS": "false"}
 
 def throughput():
     """One rule for a frame beside one rule, two beside two; and all of them relative to learning, which writes one."""
-    subjects = [lab.null(), lab.null("--rules", "2", name="null, two rules"), lab.sluice(name="learning"),
+    subjects = [lab.null(), lab.null("--flow-mods", "2", name="null, two rules"), lab.sluice(name="learning"),
                 lab.forwarding(name="one direction", env=ONE_WAY), lab.forwarding()]
     lab.table("1 000 hosts each", "null M/s", "null, two rules", "learning", "forwarding, one direction", "of learning",
               "forwarding", "of learning", "of null, two flow-mods")

@@ -53,7 +53,7 @@ impl Flooded {
 
     /// Starts a flood of peers that send `payload`.
     fn flood(&self, payload: &str) -> Child {
-        let mut flood = self.bench("flood --held-max 15000");
+        let mut flood = self.bench("flood --max-open 15000");
         flood.args(["--send"]).args(payload.split_whitespace());
         flood.args(["--rate", &RATE.to_string(), "--seconds", &SECONDS.to_string()]);
         flood.stdout(Stdio::null()).spawn().unwrap()
@@ -164,7 +164,7 @@ fn flood(payload: &str, reasons: &[&str]) {
     wait_until(PATIENCE, "the end of the good switch", || good.try_wait().unwrap().is_some());
 
     let report = fs::read_to_string(report).unwrap();
-    for never in ["never_answered", "twice", "unasked", "malformed"] {
+    for never in ["never_answered", "duplicate", "unsolicited", "malformed"] {
         assert_eq!(numbers(&report, never).first(), Some(&0.0), "{never}: {report}");
     }
     let answered = numbers(&report, "answered");
@@ -192,19 +192,19 @@ fn a_flood_of_silent_connections_does_not_disturb_a_switch() {
 /// Random bytes; with this seed they begin with a length of three.
 #[test]
 fn a_flood_of_malformed_messages_does_not_disturb_a_switch() {
-    flood("rubbish --seed 12533", &["malformed"]);
+    flood("random --seed 12533", &["malformed"]);
 }
 
 /// Random bytes; with this seed they begin with a whole message of an unknown type.
 #[test]
 fn a_flood_of_unknown_messages_does_not_disturb_a_switch() {
-    flood("rubbish --seed 3", &["out_of_turn"]);
+    flood("random --seed 3", &["out_of_turn"]);
 }
 
 /// Random bytes; with this seed they begin with a message that is longer than they are.
 #[test]
 fn a_flood_of_incomplete_messages_does_not_disturb_a_switch() {
-    flood("rubbish --seed 1", &["too_many_handshakes"]);
+    flood("random --seed 1", &["too_many_handshakes"]);
 }
 
 #[test]
@@ -230,5 +230,5 @@ fn a_switch_can_connect_during_a_flood_of_connections_that_only_send_hello() {
 
 #[test]
 fn a_flood_of_connections_that_send_hello_slowly_does_not_disturb_a_switch() {
-    flood("slow", &["too_many_handshakes"]);
+    flood("slow-hello", &["too_many_handshakes"]);
 }

@@ -1,7 +1,7 @@
-//! The lines that scripts made for `cbench` parse.
+//! Output in the format of `cbench`, for scripts that parse it.
 //!
-//! The counts are those of the bench: one request is answered once. A controller that answers with a rule and a frame
-//! has half the figure here that `cbench` itself gives it.
+//! The counting differs: one request is answered once. For a controller that answers with a flow entry and a packet-out,
+//! `cbench` prints twice the rate.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use crate::plan::{Announce, Load, Plan};
 use crate::report::{LoopFigures, Report};
 
-/// What goes before, for people; on the standard error output.
-pub fn header(plan: &Plan, host: &str, port: u16, ranged: bool) -> String {
+/// The lines before the first loop, which go to standard error.
+pub fn header(plan: &Plan, host: &str, port: u16, is_ranged: bool) -> String {
     let mode = if plan.load == Load::Unlimited { "throughput" } else { "latency" };
-    let learning = if plan.announce == Announce::Hosts { "learning" } else { "NOT learning" };
+    let learning = if plan.announce == Announce::AllHosts { "learning" } else { "NOT learning" };
     let (delay_ms, gap_ms) = (plan.delay.as_millis(), plan.connect_gap.as_millis());
     let lines = [
         "cbench: controller benchmarking tool".to_owned(),
@@ -20,7 +20,7 @@ pub fn header(plan: &Plan, host: &str, port: u16, ranged: bool) -> String {
         format!("connecting to controller at {host}:{port} "),
         format!(
             "faking{} {} switches offset {} :: {} tests each; {} ms per test",
-            if ranged { " from 1 to" } else { "" },
+            if is_ranged { " from 1 to" } else { "" },
             plan.switches,
             plan.dpid_offset,
             plan.loops,
@@ -39,7 +39,7 @@ pub fn header(plan: &Plan, host: &str, port: u16, ranged: bool) -> String {
     lines.join("\n   ") + "\n"
 }
 
-/// One loop that ended at `time` since midnight: answers by switch, and per millisecond over all.
+/// The line of a loop that ended at `time` (since midnight): responses by switch, and per millisecond over all.
 pub fn loop_line(figures: &LoopFigures, time: Duration) -> String {
     let s = time.as_secs() % 86_400;
     let (hour, minute, second, ms) = (s / 3600, s / 60 % 60, s % 60, time.subsec_millis());
@@ -54,7 +54,7 @@ pub fn loop_line(figures: &LoopFigures, time: Duration) -> String {
     line
 }
 
-/// The line at the end.
+/// The last line: statistics over the measured loops.
 pub fn result_line(report: &Report) -> String {
     let (n, tests, rate) = (report.plan.switches, report.plan.measured().len(), report.rate);
     format!(
@@ -70,10 +70,10 @@ mod tests {
     use crate::latency::histogram;
     use crate::report::ThreadResults;
 
-    /// Two threads, three switches, three loops of which the first does not count.
+    /// Two threads, three switches, three loops of which the first is warm-up.
     fn report() -> Report {
         let plan = Plan { switches: 3, threads: 2, loops: 3, ..Plan::default() };
-        let tally = |thread, number, answered: &[u64]| ThreadLoopResult {
+        let result = |thread, number, answered: &[u64]| ThreadLoopResult {
             thread,
             number,
             elapsed: Duration::from_millis(500),
@@ -81,24 +81,24 @@ mod tests {
             latencies: histogram(),
             cpu: Duration::ZERO,
             waited: Duration::ZERO,
-            area_s: 0.0,
+            outstanding_area_s: 0.0,
         };
-        let loops = [[900, 800], [10, 20], [30, 30]];
-        let tallies = (0u32..)
-            .zip(loops)
-            .flat_map(|(n, [first, second])| [tally(0, n, &[first, 40]), tally(1, n, &[second])]);
-        let ends = (0..2).map(|thread| ThreadResult {
+        let answered = [[900, 800], [10, 20], [30, 30]];
+        let loops = (0u32..)
+            .zip(answered)
+            .flat_map(|(n, [first, second])| [result(0, n, &[first, 40]), result(1, n, &[second])]);
+        let totals = (0..2).map(|thread| ThreadResult {
             thread,
-            players: vec![],
+            switches: vec![],
             errors: crate::ErrorCounts::default(),
-            behind: None,
-            still_answering: false,
+            schedule_lag: None,
+            drain_cut_short: false,
         });
-        Report::new(&plan, ThreadResults { tallies: tallies.collect(), ends: ends.collect() })
+        Report::new(&plan, ThreadResults { loops: loops.collect(), totals: totals.collect() })
     }
 
     #[test]
-    fn the_lines_are_those_that_scripts_parse() {
+    fn loops_and_result_are_printed_as_by_cbench() {
         let report = report();
         let time = Duration::from_millis(1000 * (86_400 + 3 * 3600 + 25 * 60 + 45) + 7);
         assert_eq!(
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_is_the_one_that_people_know() {
+    fn the_header_is_that_of_cbench() {
         let plan = Plan { load: Load::Unlimited, ..Plan::default() };
         assert_eq!(
             header(&plan, "127.0.0.1", 6633, true),

@@ -1,4 +1,4 @@
-//! Before the measurement: connections, handshakes, announcements.
+//! Preparation of a measurement: connections, handshakes, host announcements.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -10,61 +10,64 @@ use crate::Error;
 use crate::generator::Generator;
 use crate::plan::{Announce, Plan};
 
-/// Connections of one thread that are being opened at a time: with more, a controller with a short backlog loses some.
+/// Connections that one thread opens at a time. With more, a controller with a short accept backlog loses some.
 const CONNECTING_MAX: usize = 64;
 
-/// Announcements of one switch that may be unanswered.
-const ANNOUNCED_MAX: u64 = 1024;
+/// Unanswered announcements of one switch.
+const UNANSWERED_ANNOUNCEMENTS_MAX: u64 = 1024;
 
-/// How long no announcement may be answered before more are sent all the same.
+/// If no announcement is answered for this long, more are sent all the same.
 const ANNOUNCE_QUIET: Duration = Duration::from_millis(250);
 
-/// How long announcements are sent; a slower controller is measured with the hosts that it knows by then.
+/// How long announcements are sent. Of a slower controller, only the hosts announced by then take part.
 const ANNOUNCE_MAX: Duration = Duration::from_secs(20);
 
 impl Generator {
-    /// Connects all switches and sees them through the handshake.
+    /// Connects all switches of this thread and completes their handshakes.
     pub(crate) fn connect(&mut self) -> Result<(), Error> {
         let plan = Arc::clone(&self.plan);
         let begun = clock::now();
-        let due = |number: u32| begun + plan.connect_gap * (number / plan.connect_group);
-        let last = due(plan.switches - 1);
-        let deadline = last + plan.handshake_timeout;
+        let due = |index: u32| begun + plan.connect_gap * (index / plan.connect_group);
+        let deadline = due(plan.switches - 1) + plan.handshake_timeout;
         let mut next = 0;
         loop {
             let now = clock::now();
-            while let Some(number) = self.players.get(next).map(|player| player.number) {
-                let opening = self.players.get(..next).unwrap_or_default().iter().rev();
-                let opening = opening.take(CONNECTING_MAX * 2);
-                let opening =
-                    opening.filter(|p| p.life.connected.is_none() && p.life.ended.is_none());
-                if now < due(number) || opening.count() >= CONNECTING_MAX {
+            while let Some(index) = self.switches.get(next).map(|switch| switch.index) {
+                let recent = self.switches.get(..next).unwrap_or_default().iter().rev();
+                let connecting =
+                    recent.take(CONNECTING_MAX * 2).map(|s| &s.lifecycle).filter(|lifecycle| {
+                        lifecycle.connected.is_none() && lifecycle.disconnect_reason.is_none()
+                    });
+                if now < due(index) || connecting.count() >= CONNECTING_MAX {
                     break;
                 }
                 self.start_connect(&plan, next)?;
                 next += 1;
             }
-            let waiting =
-                self.players.iter().any(|p| p.life.known.is_none() && p.life.ended.is_none());
-            if !waiting || now >= deadline || self.control.is_stopped() {
+            let is_waiting = self.switches.iter().any(|switch| {
+                switch.lifecycle.ready.is_none() && switch.lifecycle.disconnect_reason.is_none()
+            });
+            if !is_waiting || now >= deadline || self.shared.is_stopped() {
                 break;
             }
-            let wake = self.players.get(next).map(|p| due(p.number)).filter(|&due| due > now);
-            self.turn(wake.into_iter().chain([deadline]).min(), None)?;
+            let wake = self.switches.get(next).map(|s| due(s.index)).filter(|&due| due > now);
+            self.run_iteration(wake.into_iter().chain([deadline]).min(), None)?;
+            self.publish_sessions();
         }
-        self.judge()?;
+        self.check_connected()?;
+        self.publish_sessions();
         let until = clock::now() + plan.delay;
         while clock::now() < until {
-            self.turn(Some(until), None)?;
+            self.run_iteration(Some(until), None)?;
         }
         Ok(())
     }
 
     fn start_connect(&mut self, plan: &Plan, at: usize) -> Result<(), Error> {
-        let Some(player) = self.players.get_mut(at) else { return Ok(()) };
-        let target = plan.targets.get(player.number as usize % plan.targets.len().max(1));
+        let Some(switch) = self.switches.get_mut(at) else { return Ok(()) };
+        let target = plan.targets.get(switch.index as usize % plan.targets.len().max(1));
         let Some(&target) = target else { return Ok(()) };
-        player.life.started = Some(clock::now());
+        switch.lifecycle.connect_started = Some(clock::now());
         let stream = sock::start_connect(target, &plan.socket).map_err(|e| match e.kind() {
             ErrorKind::NotFound => {
                 Error::Congestion(plan.socket.congestion.clone().unwrap_or_default(), e)
@@ -72,7 +75,7 @@ impl Generator {
             _ => Error::ConnectFailed(target, e),
         })?;
         let id = self.io.adopt_connecting(stream)?;
-        player.conn = Some(id);
+        switch.conn = Some(id);
         if self.by_slot.len() <= id.slot() {
             self.by_slot.resize(id.slot() + 1, usize::MAX);
         }
@@ -82,13 +85,14 @@ impl Generator {
         Ok(())
     }
 
-    /// Whether at least one switch came through.
-    fn judge(&self) -> Result<(), Error> {
-        if self.players.iter().any(|player| player.conn.is_some() && player.life.known.is_some()) {
+    /// Fails unless at least one switch completed the handshake.
+    fn check_connected(&self) -> Result<(), Error> {
+        if self.switches.iter().any(|s| s.conn.is_some() && s.lifecycle.ready.is_some()) {
             return Ok(());
         }
-        let connected = self.players.iter().filter(|p| p.life.connected.is_some()).count();
-        let reason = self.players.iter().rev().find_map(|player| player.life.ended.clone());
+        let connected = self.switches.iter().filter(|s| s.lifecycle.connected.is_some()).count();
+        let mut reasons = self.switches.iter().rev().map(|s| &s.lifecycle.disconnect_reason);
+        let reason = reasons.find_map(Clone::clone);
         if connected == 0 {
             let target = self.plan.targets.first().copied();
             let target = target.unwrap_or_else(|| ([0, 0, 0, 0], 0).into());
@@ -96,71 +100,73 @@ impl Generator {
             return Err(Error::ConnectFailed(target, std::io::Error::other(reason)));
         }
         Err(Error::HandshakeFailed {
-            switches: u32::try_from(self.players.len()).unwrap_or(u32::MAX),
+            switches: u32::try_from(self.switches.len()).unwrap_or(u32::MAX),
             connected: u32::try_from(connected).unwrap_or(u32::MAX),
             after_s: self.plan.handshake_timeout.as_secs(),
             reason,
         })
     }
 
-    /// Lets every host announce itself, and waits until the controller has seen them.
+    /// Lets every host announce itself, and waits until the controller has processed the announcements.
     ///
-    /// A controller that answers sets the pace; one that does not answer is sent more after a while, and everything once
-    /// that has happened twice.
-    pub(crate) fn announce(&mut self) -> Result<(), Error> {
-        if self.plan.announce == Announce::Nothing {
+    /// The replies of the controller set the pace. If it does not reply, more announcements are sent after a while, and
+    /// all of them after the second time.
+    pub(crate) fn announce_hosts(&mut self) -> Result<(), Error> {
+        if self.plan.announce == Announce::NoHosts {
             return Ok(());
         }
         let begun = clock::now();
-        let (mut heard, mut moved, mut quiet) = (self.heard(), begun, 0u64);
+        let (mut replies, mut last_reply, mut quiet_periods) = (self.replies(), begun, 0u64);
         loop {
             let now = clock::now();
-            let enough = now - begun > ANNOUNCE_MAX;
-            let finished = enough || self.announce_some(if quiet >= 2 { u64::MAX } else { quiet });
-            if self.control.is_stopped()
+            let is_over = now - begun > ANNOUNCE_MAX;
+            let periods = if quiet_periods >= 2 { u64::MAX } else { quiet_periods };
+            let all_sent = is_over || self.send_announcements(periods);
+            if self.shared.is_stopped()
                 || now - begun > 2 * ANNOUNCE_MAX
-                || (finished && now - moved > ANNOUNCE_QUIET)
-                || (finished && self.all_answered())
+                || (all_sent && now - last_reply > ANNOUNCE_QUIET)
+                || (all_sent && self.all_answered())
             {
                 return Ok(());
             }
-            let now = self.turn(Some(moved + ANNOUNCE_QUIET), None)?;
-            if self.heard() != heard {
-                (heard, moved) = (self.heard(), now);
-            } else if now - moved >= ANNOUNCE_QUIET && !finished {
-                (quiet, moved) = (quiet + 1, now);
+            let now = self.run_iteration(Some(last_reply + ANNOUNCE_QUIET), None)?;
+            if self.replies() != replies {
+                (replies, last_reply) = (self.replies(), now);
+            } else if now - last_reply >= ANNOUNCE_QUIET && !all_sent {
+                (quiet_periods, last_reply) = (quiet_periods + 1, now);
             }
         }
     }
 
-    /// Sends what may be sent, after `quiet` times of quiet; whether all was sent.
-    fn announce_some(&mut self, quiet: u64) -> bool {
+    /// Sends the announcements that are allowed after so many periods without a reply; `true` if all are sent.
+    fn send_announcements(&mut self, quiet_periods: u64) -> bool {
         let hosts = self.plan.hosts;
-        let allowed = ANNOUNCED_MAX.saturating_mul(quiet.saturating_add(1));
-        let mut finished = true;
-        for player in &mut self.players {
-            while player.conn.is_some() && player.announced < hosts {
-                let open = u64::from(player.announced).saturating_sub(player.counts.heard());
-                let n = u32::try_from(allowed.saturating_sub(open)).unwrap_or(u32::MAX);
-                if n == 0 || !player.flush(&mut self.io) {
+        let allowed = UNANSWERED_ANNOUNCEMENTS_MAX.saturating_mul(quiet_periods.saturating_add(1));
+        let mut all_sent = true;
+        for switch in &mut self.switches {
+            while switch.conn.is_some() && switch.hosts_announced < hosts {
+                let unanswered =
+                    u64::from(switch.hosts_announced).saturating_sub(switch.counts.replies());
+                let n = u32::try_from(allowed.saturating_sub(unanswered)).unwrap_or(u32::MAX);
+                if n == 0 || !switch.flush(&mut self.io) {
                     break;
                 }
-                if !player.announce(&mut self.io, &mut self.requests, n, hosts) {
+                if !switch.announce_hosts(&mut self.io, &mut self.templates, n, hosts) {
                     break;
                 }
             }
-            let done = player.announced >= hosts && !player.is_stuck();
-            finished &= done || player.conn.is_none();
+            let done = switch.hosts_announced >= hosts && !switch.has_unsent();
+            all_sent &= done || switch.conn.is_none();
         }
-        finished
+        all_sent
     }
 
-    fn heard(&self) -> u64 {
-        self.players.iter().map(|player| player.counts.heard()).sum()
+    fn replies(&self) -> u64 {
+        self.switches.iter().map(|switch| switch.counts.replies()).sum()
     }
 
     fn all_answered(&self) -> bool {
-        let mut players = self.players.iter().filter(|player| player.conn.is_some());
-        players.all(|player| player.counts.heard() >= player.announced.into())
+        let mut connected = self.switches.iter().filter(|switch| switch.conn.is_some());
+        connected.all(|switch| switch.counts.replies() >= switch.hosts_announced.into())
     }
 }

@@ -1,4 +1,4 @@
-//! What the threads and their coordinator tell one another.
+//! What the generator threads and their coordinator exchange.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -11,40 +11,52 @@ use crate::counts::{ErrorCounts, RequestCounts};
 use crate::emulated_switch::EmulatedSwitch;
 use crate::offered_load::ScheduleLag;
 
-/// What the coordinator tells the threads, and what they let it see at any time.
+/// Start and stop signals for all threads, and the progress of each.
 #[derive(Debug)]
 pub(crate) struct SharedState {
     start: OnceLock<Instant>,
     stop: AtomicBool,
-    seen: Box<[ThreadProgress]>,
+    threads: Box<[ThreadProgress]>,
 }
 
-/// What one thread lets see.
+/// Progress of one thread; written by that thread only.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct ThreadProgress {
-    known: AtomicU64,
     answered: AtomicU64,
+    ready_switches: AtomicU64,
+    errors: AtomicU64,
+}
+
+/// Progress of all threads together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TotalProgress {
+    /// Requests answered since the first.
+    pub(crate) answered: u64,
+    /// Switches that are connected and have completed the handshake.
+    pub(crate) ready_switches: u64,
+    /// `ERROR` messages received.
+    pub(crate) errors: u64,
 }
 
 impl SharedState {
     pub(crate) fn new(threads: usize) -> Self {
-        let seen = (0..threads).map(|_| ThreadProgress::default()).collect();
-        Self { start: OnceLock::new(), stop: AtomicBool::new(false), seen }
+        let threads = (0..threads).map(|_| ThreadProgress::default()).collect();
+        Self { start: OnceLock::new(), stop: AtomicBool::new(false), threads }
     }
 
-    /// Lets the loops begin at `start`.
-    pub(crate) fn begin(&self, start: Instant) {
+    /// Sets the time at which all threads begin their first loop.
+    pub(crate) fn set_start(&self, start: Instant) {
         // Only the coordinator calls it, once.
         let _ = self.start.set(start);
     }
 
-    /// When the loops begin; `None` while switches are not ready.
+    /// When the first loop begins; `None` until all threads are ready.
     pub(crate) fn start(&self) -> Option<Instant> {
         self.start.get().copied()
     }
 
-    /// Ends everything early.
+    /// Asks all threads to end early.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Relaxed);
     }
@@ -53,38 +65,49 @@ impl SharedState {
         self.stop.load(Relaxed)
     }
 
-    /// Lets see how far thread `index` is.
+    /// Publishes the number of requests that thread `index` had answered.
     #[inline]
-    pub(crate) fn show(&self, index: usize, known: u64, answered: u64) {
-        if let Some(seen) = self.seen.get(index) {
-            seen.known.store(known, Relaxed);
-            seen.answered.store(answered, Relaxed);
+    pub(crate) fn publish_answered(&self, index: usize, answered: u64) {
+        if let Some(thread) = self.threads.get(index) {
+            thread.answered.store(answered, Relaxed);
         }
     }
 
-    /// Switches that are known to the controller, and answers since the beginning.
-    pub(crate) fn seen(&self) -> (u64, u64) {
-        let sum = |of: fn(&ThreadProgress) -> &AtomicU64| {
-            self.seen.iter().map(|s| of(s).load(Relaxed)).sum()
+    /// Publishes the connected switches and the `ERROR` messages of thread `index`.
+    pub(crate) fn publish_sessions(&self, index: usize, ready_switches: u64, errors: u64) {
+        if let Some(thread) = self.threads.get(index) {
+            thread.ready_switches.store(ready_switches, Relaxed);
+            thread.errors.store(errors, Relaxed);
+        }
+    }
+
+    /// The progress of all threads together.
+    pub(crate) fn progress(&self) -> TotalProgress {
+        let sum = |counter: fn(&ThreadProgress) -> &AtomicU64| {
+            self.threads.iter().map(|thread| counter(thread).load(Relaxed)).sum()
         };
-        (sum(|s| &s.known), sum(|s| &s.answered))
+        TotalProgress {
+            answered: sum(|thread| &thread.answered),
+            ready_switches: sum(|thread| &thread.ready_switches),
+            errors: sum(|thread| &thread.errors),
+        }
     }
 }
 
-/// What a thread tells the coordinator.
+/// A message from a thread to the coordinator.
 #[derive(Debug)]
 pub(crate) enum ThreadEvent {
-    /// Its switches are known, their hosts announced.
+    /// Its switches are connected and have announced their hosts.
     Ready,
-    /// A loop is over.
-    Loop(ThreadLoopResult),
-    /// All is over.
-    Done(ThreadResult),
-    /// It could not go on.
+    /// A loop ended.
+    LoopFinished(ThreadLoopResult),
+    /// The last loop and the drain ended.
+    Finished(ThreadResult),
+    /// The thread could not continue.
     Failed(Error),
 }
 
-/// What happened on one thread in one loop.
+/// Figures of one thread in one loop.
 #[derive(Debug)]
 pub(crate) struct ThreadLoopResult {
     pub(crate) thread: usize,
@@ -93,48 +116,48 @@ pub(crate) struct ThreadLoopResult {
     /// Requests answered, by switch of this thread.
     pub(crate) answered: Vec<u64>,
     pub(crate) latencies: Histogram<u64>,
-    /// Processor time of the thread.
+    /// CPU time of the thread.
     pub(crate) cpu: Duration,
-    /// Time it waited, known only where it spins.
+    /// Time spent waiting for events; measured only if the thread spins.
     pub(crate) waited: Duration,
-    /// Open requests over time, in request seconds.
-    pub(crate) area_s: f64,
+    /// Outstanding requests integrated over time, in request-seconds.
+    pub(crate) outstanding_area_s: f64,
 }
 
-/// What a thread has to say at the end.
+/// Figures of one thread over the whole run.
 #[derive(Debug)]
 pub(crate) struct ThreadResult {
     pub(crate) thread: usize,
-    pub(crate) players: Vec<SwitchResult>,
+    pub(crate) switches: Vec<SwitchResult>,
     pub(crate) errors: ErrorCounts,
-    pub(crate) behind: Option<ScheduleLag>,
-    /// Answers were still coming when the drain was cut.
-    pub(crate) still_answering: bool,
+    pub(crate) schedule_lag: Option<ScheduleLag>,
+    /// Replies were still arriving when the drain ended.
+    pub(crate) drain_cut_short: bool,
 }
 
-/// What there is to say of one switch.
+/// Figures of one switch over the whole run.
 #[derive(Debug)]
 pub(crate) struct SwitchResult {
     pub(crate) counts: RequestCounts,
-    /// Latencies of the loops that count: half of them, 99 of a hundred, all.
+    /// Latency in the measured loops: median, 99th percentile, maximum.
     pub(crate) latency_ns: [u64; 3],
     pub(crate) connect: Option<Duration>,
     pub(crate) handshake: Option<Duration>,
-    pub(crate) announced: u32,
-    pub(crate) ended: Option<String>,
+    pub(crate) hosts_announced: u32,
+    pub(crate) disconnect_reason: Option<String>,
 }
 
 impl SwitchResult {
-    pub(crate) fn of(player: &EmulatedSwitch, latency_ns: [u64; 3]) -> Self {
-        let life = &player.life;
+    pub(crate) fn new(switch: &EmulatedSwitch, latency_ns: [u64; 3]) -> Self {
+        let lifecycle = &switch.lifecycle;
         let between = |a: Option<Instant>, b: Option<Instant>| Some(b?.duration_since(a?));
         Self {
-            counts: player.final_counts(),
+            counts: switch.final_counts(),
             latency_ns,
-            connect: between(life.started, life.connected),
-            handshake: between(life.connected, life.known),
-            announced: player.announced,
-            ended: life.ended.clone(),
+            connect: between(lifecycle.connect_started, lifecycle.connected),
+            handshake: between(lifecycle.connected, lifecycle.ready),
+            hosts_announced: switch.hosts_announced,
+            disconnect_reason: lifecycle.disconnect_reason.clone(),
         }
     }
 }

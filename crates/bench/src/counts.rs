@@ -1,48 +1,48 @@
-//! What became of requests and replies, and what else came.
+//! Counts of requests, replies and `ERROR` messages.
 
 use std::ops::AddAssign;
 
 use sluice_openflow::ErrorReason;
 
-/// What became of requests and replies, over the whole run: warm-up, cool-down and drain included.
+/// Requests and replies of a whole run: warm-up, cool-down and drain included.
 ///
-/// `sent = answered + late + never_answered` holds at the end.
+/// At the end, `sent = answered + late + never_answered`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RequestCounts {
     /// Requests sent.
     pub sent: u64,
-    /// Requests answered while they were open.
+    /// Requests answered while they were outstanding.
     pub answered: u64,
-    /// Requests answered after they were given up.
+    /// Requests answered after they had timed out.
     pub late: u64,
-    /// Requests given up, or still open at the end.
+    /// Requests that timed out, or were still outstanding at the end.
     pub never_answered: u64,
-    /// Answers in two halves, a rule and a frame: counted once above, and once here.
-    pub paired: u64,
-    /// Answers to a request that was answered before.
-    pub twice: u64,
-    /// Answers to requests that were never sent.
-    pub unasked: u64,
-    /// Rules that cannot be tied to a request: no buffer, and not both addresses in the match.
-    pub untied: u64,
-    /// Frames for everybody, as announcements cause.
-    pub announcements: u64,
-    /// `FLOW_MOD` and `PACKET_OUT` messages that answer nobody: deletions, searches for links.
+    /// Answers in two messages, a flow entry and a packet-out: counted once in `answered`, and once here.
+    pub two_part: u64,
+    /// Replies to a request that was answered before.
+    pub duplicate: u64,
+    /// Replies to requests that were never sent.
+    pub unsolicited: u64,
+    /// `FLOW_MOD`s that match no single request: no buffer id, and not both Ethernet addresses in the match.
+    pub unmatched: u64,
+    /// Broadcast packet-outs and flow entries, such as the flooding of host announcements.
+    pub broadcasts: u64,
+    /// Other `FLOW_MOD` and `PACKET_OUT` messages: deletions, link discovery probes.
     pub other: u64,
-    /// Such messages that are shorter than they must be.
+    /// `FLOW_MOD` and `PACKET_OUT` messages that are too short or of another version.
     pub malformed: u64,
 }
 
 impl RequestCounts {
-    /// `FLOW_MOD` and `PACKET_OUT` messages that came.
-    pub(crate) fn heard(&self) -> u64 {
+    /// `FLOW_MOD` and `PACKET_OUT` messages received.
+    pub(crate) fn replies(&self) -> u64 {
         self.answered
             + self.late
-            + self.paired
-            + self.twice
-            + self.unasked
-            + self.untied
-            + self.announcements
+            + self.two_part
+            + self.duplicate
+            + self.unsolicited
+            + self.unmatched
+            + self.broadcasts
             + self.other
             + self.malformed
     }
@@ -54,39 +54,37 @@ impl AddAssign for RequestCounts {
         self.answered += other.answered;
         self.late += other.late;
         self.never_answered += other.never_answered;
-        self.paired += other.paired;
-        self.twice += other.twice;
-        self.unasked += other.unasked;
-        self.untied += other.untied;
-        self.announcements += other.announcements;
+        self.two_part += other.two_part;
+        self.duplicate += other.duplicate;
+        self.unsolicited += other.unsolicited;
+        self.unmatched += other.unmatched;
+        self.broadcasts += other.broadcasts;
         self.other += other.other;
         self.malformed += other.malformed;
     }
 }
 
-/// `ERROR` messages received, by reason.
+/// `ERROR` messages received, by type and code.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ErrorCounts {
-    /// Why, and how many.
-    pub kinds: Vec<(ErrorReason, u64)>,
+    /// Type and code, and the number of messages with them.
+    pub by_reason: Vec<(ErrorReason, u64)>,
 }
 
 impl ErrorCounts {
-    /// Adds `n` of one kind.
     pub(crate) fn add(&mut self, reason: ErrorReason, n: u64) {
-        match self.kinds.iter_mut().find(|known| known.0 == reason) {
+        match self.by_reason.iter_mut().find(|known| known.0 == reason) {
             Some(known) => known.1 += n,
-            None => self.kinds.push((reason, n)),
+            None => self.by_reason.push((reason, n)),
         }
     }
 
-    /// Adds what another counted.
     pub(crate) fn merge(&mut self, other: &Self) {
-        other.kinds.iter().for_each(|&(reason, n)| self.add(reason, n));
+        other.by_reason.iter().for_each(|&(reason, n)| self.add(reason, n));
     }
 
-    /// How many there were.
+    /// Number of `ERROR` messages.
     pub fn total(&self) -> u64 {
-        self.kinds.iter().map(|&(_, n)| n).sum()
+        self.by_reason.iter().map(|&(_, n)| n).sum()
     }
 }

@@ -1,4 +1,4 @@
-//! One switch as the bench plays it: what it hears, what it sends.
+//! One emulated switch: parses what the controller sends, sends requests.
 
 use std::fmt;
 use std::time::Instant;
@@ -15,384 +15,399 @@ use crate::plan::{Plan, ReplyCounting};
 use crate::reply::{FLOW_MOD, PACKET_OUT, ParsedReply};
 use crate::requests::{Buffering, RequestTemplates};
 
-/// Bytes of answers that a controller may leave unread: some dozen of the longest messages, of which it asks for a few.
-const PENDING_MAX: usize = 4 << 20;
+/// Bytes of unsent replies at which a switch disconnects, since the controller does not read them. Some dozen of the
+/// longest messages; controllers ask for a few.
+const UNSENT_MAX: usize = 4 << 20;
 
-/// One switch as the bench plays it.
+/// One emulated switch.
 #[derive(Debug)]
 pub(crate) struct EmulatedSwitch {
-    /// Its connection; `None` before and after.
+    /// `None` before it connects and after it disconnects.
     pub(crate) conn: Option<ConnId>,
-    pub(crate) life: Lifecycle,
+    pub(crate) lifecycle: Lifecycle,
     pub(crate) counts: RequestCounts,
-    pub(crate) coarse: CoarseHistogram,
-    pub(crate) pairs: HostPairs,
-    /// Number among all switches, from 0.
-    pub(crate) number: u32,
-    /// Hosts that announced themselves.
-    pub(crate) announced: u32,
-    /// Requests sent of those that the schedule has for it.
-    pub(crate) asked: u64,
-    ledger: OutstandingRequests,
+    pub(crate) latencies: CoarseHistogram,
+    pub(crate) host_pairs: HostPairs,
+    /// Index among all switches of the run.
+    pub(crate) index: u32,
+    /// Hosts that have announced themselves.
+    pub(crate) hosts_announced: u32,
+    /// Requests sent of those that the schedule has for this switch.
+    pub(crate) scheduled_sent: u64,
+    requests: OutstandingRequests,
     session: SwitchSession,
     version: Version,
-    count: ReplyCounting,
-    /// Open requests where replies are only counted.
-    outstanding: u32,
-    /// What must be sent before anything else: the rest of a request, or answers of the session.
-    pending: Vec<u8>,
-    /// The start of a message whose rest has not come.
-    torn: Vec<u8>,
+    counting: ReplyCounting,
+    /// Outstanding requests where replies are only counted.
+    counted_outstanding: u32,
+    /// Bytes to send before anything else: the rest of a request, or replies of the session.
+    unsent: Vec<u8>,
+    /// The start of a message that has not been received completely.
+    partial: Vec<u8>,
 }
 
-/// When a switch got how far.
+/// When a switch reached each state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Lifecycle {
-    pub(crate) started: Option<Instant>,
+    pub(crate) connect_started: Option<Instant>,
     pub(crate) connected: Option<Instant>,
-    pub(crate) known: Option<Instant>,
+    /// The controller requested its features, so the switch may send packet-ins.
+    pub(crate) ready: Option<Instant>,
     /// Why the connection ended, if it did.
-    pub(crate) ended: Option<String>,
+    pub(crate) disconnect_reason: Option<String>,
 }
 
-/// Why a switch hangs up.
+/// Why a switch closes its connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DisconnectReason {
-    /// The conversation could not go on.
-    Fault(SessionError),
-    /// The controller asks, and takes no answers.
-    NotTaken,
+    /// The controller violated the protocol.
+    Protocol(SessionError),
+    /// The controller sends requests but does not read the replies.
+    RepliesNotRead,
 }
 
 impl fmt::Display for DisconnectReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fault(fault) => fault.fmt(f),
-            Self::NotTaken => f.write_str("the controller asks, and takes no answers"),
+            Self::Protocol(error) => error.fmt(f),
+            Self::RepliesNotRead => f.write_str("the controller does not read replies"),
         }
     }
 }
 
-/// What hearing needs from the thread.
+/// State of a thread's sessions that changes rarely.
+#[derive(Debug, Default)]
+pub(crate) struct SessionCounts {
+    /// Switches that are connected and have completed the handshake.
+    pub(crate) ready_switches: u64,
+    pub(crate) errors: ErrorCounts,
+}
+
+/// What [`EmulatedSwitch::receive`] needs from its thread.
 #[derive(Debug)]
 pub(crate) struct ReceiveContext<'t> {
     pub(crate) now: Instant,
-    pub(crate) stamp: Timestamp,
+    pub(crate) timestamp: Timestamp,
     pub(crate) latencies: &'t mut LatencyRecorder,
-    pub(crate) errors: &'t mut ErrorCounts,
+    pub(crate) sessions: &'t mut SessionCounts,
 }
 
 impl EmulatedSwitch {
-    /// Switch number `number`, from 0, not connected yet.
-    pub(crate) fn new(plan: &Plan, number: u32) -> Self {
-        let switch_plan = SwitchProfile {
-            datapath_id: DatapathId(plan.dpid_offset.wrapping_add(number.into())),
+    /// The switch with this index, counted from 0; not connected yet.
+    pub(crate) fn new(plan: &Plan, index: u32) -> Self {
+        let profile = SwitchProfile {
+            datapath_id: DatapathId(plan.dpid_offset.wrapping_add(index.into())),
             version: plan.version,
             n_ports: plan.ports,
-            n_buffers: if plan.kept == Buffering::Buffered { 256 } else { 0 },
+            n_buffers: if plan.buffering == Buffering::Buffered { 256 } else { 0 },
         };
-        let mut pending = Vec::new();
+        let mut unsent = Vec::new();
         Self {
             conn: None,
-            life: Lifecycle::default(),
+            lifecycle: Lifecycle::default(),
             counts: RequestCounts::default(),
-            coarse: CoarseHistogram::new(),
-            pairs: pairs(plan, number, plan.hosts),
-            number,
-            announced: 0,
-            asked: 0,
-            ledger: OutstandingRequests::new(1, 0),
-            session: SwitchSession::open(switch_plan, &mut pending),
+            latencies: CoarseHistogram::new(),
+            host_pairs: host_pairs(plan, index, plan.hosts),
+            index,
+            hosts_announced: 0,
+            scheduled_sent: 0,
+            requests: OutstandingRequests::new(1, 0),
+            session: SwitchSession::open(profile, &mut unsent),
             version: plan.version,
-            count: plan.count,
-            outstanding: 0,
-            pending,
-            torn: Vec::new(),
+            counting: plan.counting,
+            counted_outstanding: 0,
+            unsent,
+            partial: Vec::new(),
         }
     }
 
-    /// Makes ready for requests: counts anew, with as many hosts as have announced themselves.
-    pub(crate) fn begin(&mut self, plan: &Plan, patience: u32) {
-        let hosts = match self.announced {
+    /// Prepares for the measurement: resets the counts, and uses the hosts that have announced themselves.
+    pub(crate) fn prepare(&mut self, plan: &Plan, timeout_ticks: u32) {
+        let hosts = match self.hosts_announced {
             0 => plan.hosts,
-            // With two ports their number stays even.
+            // With two ports, the number of hosts must stay even.
             n => if plan.ports == 2 { n & !1 } else { n }.max(2),
         };
         let plan = &Plan { hosts, ..plan.clone() };
         self.counts = RequestCounts::default();
-        self.pairs = pairs(plan, self.number, hosts);
-        let len = if self.count == ReplyCounting::Answers { plan.ledger_len() } else { 1 };
-        self.ledger = OutstandingRequests::new(len, patience);
+        self.host_pairs = host_pairs(plan, self.index, hosts);
+        let len = if self.counting == ReplyCounting::Answers { plan.ring_len() } else { 1 };
+        self.requests = OutstandingRequests::new(len, timeout_ticks);
     }
 
-    /// Reads bytes as they came.
+    /// Processes bytes received from the controller.
     ///
     /// # Errors
-    /// The reason to hang up.
-    pub(crate) fn hear(
+    /// Why the switch must close the connection.
+    pub(crate) fn receive(
         &mut self,
         bytes: &[u8],
-        ears: &mut ReceiveContext<'_>,
+        ctx: &mut ReceiveContext<'_>,
     ) -> Result<(), DisconnectReason> {
         let mut rest = bytes;
-        while !self.torn.is_empty() {
-            let wanted = match *self.torn.as_slice() {
+        while !self.partial.is_empty() {
+            let wanted = match *self.partial.as_slice() {
                 [_, _, high, low, ..] => usize::from(u16::from_be_bytes([high, low])),
                 _ => 4,
             }
             .max(HEADER_LEN);
-            let missing = wanted.saturating_sub(self.torn.len());
+            let missing = wanted.saturating_sub(self.partial.len());
             let (more, after) = rest.split_at(missing.min(rest.len()));
-            self.torn.extend_from_slice(more);
+            self.partial.extend_from_slice(more);
             rest = after;
             if more.len() < missing {
                 return Ok(());
             }
-            let torn = std::mem::take(&mut self.torn);
-            let used = self.walk(&torn, ears);
-            self.torn = torn;
-            if used? == self.torn.len() {
-                self.torn.clear();
+            let partial = std::mem::take(&mut self.partial);
+            let used = self.process_messages(&partial, ctx);
+            self.partial = partial;
+            if used? == self.partial.len() {
+                self.partial.clear();
             }
         }
-        let used = self.walk(rest, ears)?;
-        self.torn.extend_from_slice(rest.get(used..).unwrap_or_default());
+        let used = self.process_messages(rest, ctx)?;
+        self.partial.extend_from_slice(rest.get(used..).unwrap_or_default());
         Ok(())
     }
 
-    /// Reads whole messages; returns how many bytes they have.
-    fn walk(
+    /// Processes the complete messages at the start of `bytes`; returns their length.
+    fn process_messages(
         &mut self,
         bytes: &[u8],
-        ears: &mut ReceiveContext<'_>,
+        ctx: &mut ReceiveContext<'_>,
     ) -> Result<usize, DisconnectReason> {
-        if self.count == ReplyCounting::Messages {
-            return self.count_messages(bytes, ears);
+        if self.counting == ReplyCounting::Messages {
+            return self.count_messages(bytes, ctx);
         }
-        let mut run = LatencyBatch::new(ears.stamp);
+        let mut batch = LatencyBatch::new(ctx.timestamp);
         let (mut rest, version) = (bytes, self.version);
-        let mut ended = Ok(());
-        while let Some((kind, msg, after)) = cut(rest, version) {
+        let mut result = Ok(());
+        while let Some((message_type, msg, after)) = split_message(rest, version) {
             rest = after;
-            let reply = match kind {
+            let reply = match message_type {
                 FLOW_MOD => ParsedReply::flow_mod(version, msg),
                 PACKET_OUT => ParsedReply::packet_out(version, msg),
                 _ => {
-                    ended = self.hear_rare(msg, ears);
-                    if ended.is_err() {
+                    result = self.handle_other(msg, ctx);
+                    if result.is_err() {
                         break;
                     }
                     continue;
                 }
             };
-            let verdict = match reply {
-                ParsedReply::Buffer(id, what) => self.ledger.answer(id, what),
-                _ => match self.tie(reply) {
-                    Some(verdict) => verdict,
+            let outcome = match reply {
+                ParsedReply::Buffer(id, kind) => self.requests.match_reply(id, kind),
+                _ => match self.match_unbuffered(reply) {
+                    Some(outcome) => outcome,
                     None => continue,
                 },
             };
-            if let ReplyOutcome::Answered(stamp) = verdict {
+            if let ReplyOutcome::Answered(sent_at) = outcome {
                 self.counts.answered += 1;
-                run.add(stamp, &mut self.coarse, ears.latencies);
+                batch.add(sent_at, &mut self.latencies, ctx.latencies);
             } else {
-                self.note(verdict);
+                self.count_outcome(outcome);
             }
         }
-        run.flush(&mut self.coarse, ears.latencies);
-        ended.map(|()| bytes.len() - rest.len())
+        batch.flush(&mut self.latencies, ctx.latencies);
+        result.map(|()| bytes.len() - rest.len())
     }
 
-    /// Ties a reply by what it says of the frame; what cannot be tied is counted.
-    fn tie(&mut self, reply: ParsedReply) -> Option<ReplyOutcome> {
+    /// Matches a reply by the addresses of its packet; counts it and returns `None` if it has none.
+    fn match_unbuffered(&mut self, reply: ParsedReply) -> Option<ReplyOutcome> {
         match reply {
-            ParsedReply::Addresses(dst, src, what) => {
-                let age = self.pairs.age(dst, src, self.ledger.next());
-                return Some(
-                    age.map_or(ReplyOutcome::Unasked, |age| self.ledger.answer_by_age(age, what)),
-                );
+            ParsedReply::Addresses(dst, src, kind) => {
+                let age = self.host_pairs.age(dst, src, self.requests.next());
+                return Some(age.map_or(ReplyOutcome::Unsolicited, |age| {
+                    self.requests.match_reply_by_age(age, kind)
+                }));
             }
-            ParsedReply::Buffer(id, what) => return Some(self.ledger.answer(id, what)),
-            ParsedReply::Untied => self.counts.untied += 1,
-            ParsedReply::Announcement => self.counts.announcements += 1,
+            ParsedReply::Buffer(id, kind) => return Some(self.requests.match_reply(id, kind)),
+            ParsedReply::Unmatched => self.counts.unmatched += 1,
+            ParsedReply::Broadcast => self.counts.broadcasts += 1,
             ParsedReply::Other => self.counts.other += 1,
             ParsedReply::Malformed => self.counts.malformed += 1,
         }
         None
     }
 
-    fn note(&mut self, verdict: ReplyOutcome) {
-        match verdict {
+    fn count_outcome(&mut self, outcome: ReplyOutcome) {
+        match outcome {
             ReplyOutcome::Answered(_) => self.counts.answered += 1,
             ReplyOutcome::Late => self.counts.late += 1,
-            ReplyOutcome::Paired => self.counts.paired += 1,
-            ReplyOutcome::Twice => self.counts.twice += 1,
-            ReplyOutcome::Unasked => self.counts.unasked += 1,
+            ReplyOutcome::SecondPart => self.counts.two_part += 1,
+            ReplyOutcome::Duplicate => self.counts.duplicate += 1,
+            ReplyOutcome::Unsolicited => self.counts.unsolicited += 1,
         }
     }
 
-    /// Counts messages by their lengths and types.
+    /// Counts replies by message type alone, without parsing them.
     fn count_messages(
         &mut self,
         bytes: &[u8],
-        ears: &mut ReceiveContext<'_>,
+        ctx: &mut ReceiveContext<'_>,
     ) -> Result<usize, DisconnectReason> {
         let (mut rest, mut n) = (bytes, 0);
-        while let Some((kind, msg, after)) = cut(rest, self.version) {
+        while let Some((message_type, msg, after)) = split_message(rest, self.version) {
             rest = after;
-            match kind {
+            match message_type {
                 FLOW_MOD | PACKET_OUT => n += 1,
-                _ => self.hear_rare(msg, ears)?,
+                _ => self.handle_other(msg, ctx)?,
             }
         }
         self.counts.answered += u64::from(n);
-        self.outstanding = self.outstanding.saturating_sub(n);
+        self.counted_outstanding = self.counted_outstanding.saturating_sub(n);
         Ok(bytes.len() - rest.len())
     }
 
+    /// Handles a message that is neither `FLOW_MOD` nor `PACKET_OUT`.
     #[cold]
-    fn hear_rare(
+    fn handle_other(
         &mut self,
         msg: &[u8],
-        ears: &mut ReceiveContext<'_>,
+        ctx: &mut ReceiveContext<'_>,
     ) -> Result<(), DisconnectReason> {
+        let malformed = |error| DisconnectReason::Protocol(SessionError::Malformed(error));
         if msg.len() < HEADER_LEN {
-            let error = ParseError::new("header length", 2, ParseErrorKind::Length);
-            return Err(DisconnectReason::Fault(SessionError::Malformed(error)));
+            return Err(malformed(ParseError::new("header length", 2, ParseErrorKind::Length)));
         }
-        let frame = RawMessage::new(msg)
-            .map_err(|error| DisconnectReason::Fault(SessionError::Malformed(error)))?;
-        match self.session.on_message(frame, &mut self.pending).map_err(DisconnectReason::Fault)? {
-            SwitchEvent::Ready => self.life.known = Some(ears.now),
-            SwitchEvent::Error(error) => ears.errors.add(error.reason, 1),
-            // Of another version than agreed on.
+        let msg = RawMessage::new(msg).map_err(malformed)?;
+        match self.session.on_message(msg, &mut self.unsent).map_err(DisconnectReason::Protocol)? {
+            SwitchEvent::Ready => {
+                self.lifecycle.ready = Some(ctx.now);
+                ctx.sessions.ready_switches += 1;
+            }
+            SwitchEvent::Error(error) => ctx.sessions.errors.add(error.reason, 1),
+            // Of another version than the negotiated one.
             SwitchEvent::FlowMod(_) | SwitchEvent::PacketOut(_) => self.counts.malformed += 1,
             SwitchEvent::Handled => {}
         }
-        if self.pending.len() > PENDING_MAX {
-            self.pending = Vec::new();
-            return Err(DisconnectReason::NotTaken);
+        if self.unsent.len() > UNSENT_MAX {
+            self.unsent = Vec::new();
+            return Err(DisconnectReason::RepliesNotRead);
         }
         Ok(())
     }
 
-    /// Sends what must go before anything else; whether nothing of it is left.
+    /// Sends what must be sent before anything else; `true` if nothing of it is left.
     #[inline]
     pub(crate) fn flush(&mut self, io: &mut impl Io) -> bool {
-        if self.pending.is_empty() {
+        if self.unsent.is_empty() {
             return true;
         }
         let Some(conn) = self.conn else { return false };
-        let sent = io.send(conn, &self.pending);
-        self.pending.drain(..sent.min(self.pending.len()));
-        self.pending.is_empty()
+        let sent = io.send(conn, &self.unsent);
+        self.unsent.drain(..sent.min(self.unsent.len()));
+        self.unsent.is_empty()
     }
 
-    /// How many requests may go now so that at most `limit` are open.
+    /// How many requests may be sent now without exceeding `limit` outstanding ones; expires requests that timed out.
     #[inline]
-    pub(crate) fn room(&mut self, now: Timestamp, limit: u32) -> u32 {
-        if self.count == ReplyCounting::Messages {
-            return limit.saturating_sub(self.outstanding);
+    pub(crate) fn available(&mut self, now: Timestamp, limit: u32) -> u32 {
+        if self.counting == ReplyCounting::Messages {
+            return limit.saturating_sub(self.counted_outstanding);
         }
-        if self.ledger.next() == u32::MAX {
-            // That number means "no buffer".
-            self.ledger.skip();
-            self.pairs.advance(1);
+        if self.requests.next() == u32::MAX {
+            // This sequence number as a buffer id means "no buffer".
+            self.requests.skip();
+            self.host_pairs.advance(1);
         }
-        self.ledger.room(now, limit).min(u32::MAX - self.ledger.next())
+        self.requests.available(now, limit).min(u32::MAX - self.requests.next())
     }
 
-    /// Sends up to `n` requests, at most a chunk; returns how many went. The last may have gone in part: the rest of it
-    /// is sent before anything else. They are open only when [`issue`](Self::issue) says so.
+    /// Sends up to `n` requests, at most one batch of templates; returns how many were sent. The rest of a request that was
+    /// sent partially is sent before anything else. The caller then calls [`record_sent`](Self::record_sent).
     #[inline]
-    pub(crate) fn send(
+    pub(crate) fn send_requests(
         &mut self,
         io: &mut impl Io,
-        requests: &mut RequestTemplates,
-        kept: Buffering,
+        templates: &mut RequestTemplates,
+        buffering: Buffering,
         n: u32,
     ) -> u32 {
         let Some(conn) = self.conn else { return 0 };
-        let len = requests.len();
-        let n = (n as usize).min(requests.per_chunk());
-        let bytes = requests.fill(n, self.ledger.next(), kept, self.pairs);
+        let len = templates.request_len();
+        let n = (n as usize).min(templates.batch_size());
+        let bytes = templates.fill(n, self.requests.next(), buffering, self.host_pairs);
         let sent = io.send(conn, bytes);
         let whole = sent.div_ceil(len);
-        self.pending.extend_from_slice(bytes.get(sent..whole * len).unwrap_or_default());
+        self.unsent.extend_from_slice(bytes.get(sent..whole * len).unwrap_or_default());
         let whole = u32::try_from(whole).unwrap_or(0);
-        self.pairs.advance(whole);
+        self.host_pairs.advance(whole);
         self.counts.sent += u64::from(whole);
         whole
     }
 
-    /// Opens the next `n` requests as of `stamp`.
+    /// Records that the next `n` requests are outstanding since `sent_at`.
     #[inline]
-    pub(crate) fn issue(&mut self, n: u32, stamp: Timestamp) {
-        match self.count {
-            ReplyCounting::Answers => self.ledger.issue(n, stamp),
-            ReplyCounting::Messages => self.outstanding = self.outstanding.saturating_add(n),
+    pub(crate) fn record_sent(&mut self, n: u32, sent_at: Timestamp) {
+        match self.counting {
+            ReplyCounting::Answers => self.requests.insert(n, sent_at),
+            ReplyCounting::Messages => {
+                self.counted_outstanding = self.counted_outstanding.saturating_add(n);
+            }
         }
     }
 
-    /// Sends the next announcements, `n` at most; whether all of those went.
-    pub(crate) fn announce(
+    /// Sends the announcements of the next `n` hosts; `true` if all of them were sent.
+    pub(crate) fn announce_hosts(
         &mut self,
         io: &mut impl Io,
-        requests: &mut RequestTemplates,
+        templates: &mut RequestTemplates,
         n: u32,
         hosts: u32,
     ) -> bool {
         let Some(conn) = self.conn else { return false };
-        let end = hosts.min(self.announced.saturating_add(n));
-        let len = requests.announcement_len();
-        let (bytes, n) = requests.announce(self.announced, end, &self.pairs);
+        let end = hosts.min(self.hosts_announced.saturating_add(n));
+        let len = templates.announcement_len();
+        let (bytes, n) = templates.announcements(self.hosts_announced, end, &self.host_pairs);
         let sent = io.send(conn, bytes);
         let whole = sent.div_ceil(len);
-        self.pending.extend_from_slice(bytes.get(sent..whole * len).unwrap_or_default());
+        self.unsent.extend_from_slice(bytes.get(sent..whole * len).unwrap_or_default());
         let whole = u32::try_from(whole).unwrap_or(0);
-        self.announced += whole;
-        whole == n && self.pending.is_empty()
+        self.hosts_announced += whole;
+        whole == n && self.unsent.is_empty()
     }
 
-    /// Whether a part of something waits to be sent.
-    pub(crate) fn is_stuck(&self) -> bool {
-        !self.pending.is_empty()
+    /// Whether bytes wait to be sent.
+    pub(crate) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
     }
 
-    /// Requests that are open.
+    /// Number of outstanding requests.
     #[inline]
-    pub(crate) fn open(&self) -> u32 {
-        match self.count {
-            ReplyCounting::Answers => self.ledger.open(),
-            ReplyCounting::Messages => self.outstanding,
+    pub(crate) fn outstanding(&self) -> u32 {
+        match self.counting {
+            ReplyCounting::Answers => self.requests.outstanding(),
+            ReplyCounting::Messages => self.counted_outstanding,
         }
     }
 
-    /// All counts, as if nothing more came.
+    /// The counts at the end: outstanding requests count as never answered.
     pub(crate) fn final_counts(&self) -> RequestCounts {
-        let never_answered = match self.count {
-            ReplyCounting::Answers => self.ledger.unanswered(),
-            ReplyCounting::Messages => self.outstanding.into(),
+        let never_answered = match self.counting {
+            ReplyCounting::Answers => self.requests.unanswered(),
+            ReplyCounting::Messages => self.counted_outstanding.into(),
         };
         RequestCounts { never_answered, ..self.counts }
     }
 }
 
-/// Cuts off one message: its type byte (one that is nothing here if the version is another), all of it, what follows.
+/// Splits off one message: its type byte (0xff if it is of another version), its bytes, the bytes after it.
 ///
-/// A length below that of a header comes out as a message of that length, and an empty one as one byte, so that
-/// [`Player::hear_rare`] refuses it.
+/// A message whose length field is below that of a header is returned with that length, so that
+/// [`EmulatedSwitch::handle_other`] rejects it.
 #[inline]
-fn cut(bytes: &[u8], version: Version) -> Option<(u8, &[u8], &[u8])> {
+fn split_message(bytes: &[u8], version: Version) -> Option<(u8, &[u8], &[u8])> {
     let head = bytes.first_chunk::<8>()?;
     let len = usize::from(u16::from_be_bytes([head[2], head[3]]));
     let (msg, rest) = bytes.split_at_checked(len)?;
-    let kind = if head[0] == version.0 && len >= HEADER_LEN { head[1] } else { 0xff };
-    Some((kind, msg, rest))
+    let message_type = if head[0] == version.0 && len >= HEADER_LEN { head[1] } else { 0xff };
+    Some((message_type, msg, rest))
 }
 
-fn pairs(plan: &Plan, number: u32, hosts: u32) -> HostPairs {
-    // Switches are numbered from 1 in addresses; 10 000 of them fit.
-    let switch = u16::try_from(number + 1).unwrap_or(u16::MAX);
+fn host_pairs(plan: &Plan, index: u32, hosts: u32) -> HostPairs {
+    // Switches are numbered from 1 in MAC addresses; 10 000 of them fit.
+    let switch = u16::try_from(index + 1).unwrap_or(u16::MAX);
     HostPairs::new(switch, hosts, plan.ports, plan.new_sources, plan.seed)
 }

@@ -1,45 +1,45 @@
-//! Why a measurement did not come about.
+//! Why a measurement could not be carried out.
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
-/// Why a measurement did not come about, in one sentence that says what to do.
+/// Why a measurement could not be carried out. The message also says what to do.
 #[derive(Debug)]
 pub enum Error {
-    /// The plan contradicts itself, or asks for what cannot be.
+    /// The plan is invalid or contradicts itself.
     Plan(String),
-    /// Nobody took the connection.
+    /// No connection to the controller could be opened.
     ConnectFailed(SocketAddr, io::Error),
-    /// Not one switch got through the handshake in time.
+    /// No switch completed the handshake in time.
     HandshakeFailed {
-        /// How many tried.
+        /// Switches that tried.
         switches: u32,
         /// How many of them were connected.
         connected: u32,
-        /// How long they waited, seconds.
+        /// How long they waited, in seconds.
         after_s: u64,
-        /// Why the last one was turned away, if the controller said so.
+        /// Why the last connection ended, if one did.
         reason: Option<String>,
     },
-    /// The system does not let a process have so many connections.
+    /// The limit of open files is too low.
     OpenFiles {
-        /// Descriptors that are needed.
+        /// File descriptors needed.
         needed: u64,
-        /// Descriptors that are allowed.
+        /// File descriptors allowed.
         allowed: u64,
     },
-    /// A core that is not there, or not allowed.
-    Core(usize, io::Error),
-    /// A congestion control that the system does not have.
+    /// A CPU core that does not exist or is not allowed.
+    Pin(usize, io::Error),
+    /// A congestion control algorithm that the system does not have.
     Congestion(String, io::Error),
     /// An address that cannot be listened on.
     Listen(SocketAddr, io::Error),
     /// A file that cannot be written.
     Write(String, io::Error),
-    /// What the system said at another place.
+    /// Another error of the operating system.
     System(io::Error),
-    /// A thread ended in a way that it must not.
+    /// A generator thread ended unexpectedly.
     Thread,
 }
 
@@ -49,36 +49,39 @@ impl fmt::Display for Error {
             Self::Plan(what) => f.write_str(what),
             Self::ConnectFailed(addr, e) => write!(
                 f,
-                "no controller took a connection at {addr} ({e}): start one there, or name another place with -c and -p"
+                "cannot connect to a controller at {addr}: {e}; start one there (`sluice run`), \
+                 or give its address with -c and its port with -p"
             ),
             Self::HandshakeFailed { switches, connected, after_s, reason: None } => write!(
                 f,
-                "none of {switches} switches got through the handshake in {after_s} s, {connected} were connected: \
-                 check that an OpenFlow controller listens there and speaks the version given with --openflow"
+                "no OpenFlow handshake completed within {after_s} s ({connected} of {switches} switches connected); \
+                 check that an OpenFlow controller listens there and supports the version given with --openflow"
             ),
             Self::HandshakeFailed { switches, reason: Some(reason), .. } => write!(
                 f,
-                "the controller turned all {switches} switches away ({reason}): try another version with --openflow"
+                "the OpenFlow handshake of all {switches} switches failed ({reason}); try another version with --openflow"
             ),
             Self::OpenFiles { needed, allowed } => write!(
                 f,
-                "{needed} open files are needed and {allowed} are allowed: raise the limit with `ulimit -n {needed}`, \
-                 or play fewer switches with -s"
+                "{needed} open files are needed, the limit is {allowed}; raise it with `ulimit -n {needed}`, \
+                 or use fewer connections"
             ),
-            Self::Core(core, e) => {
-                write!(f, "cannot run on core {core} ({e}): name another with --pin")
+            Self::Pin(core, e) => {
+                write!(f, "cannot run on CPU core {core}: {e}; give another one with --pin")
             }
             Self::Congestion(name, e) => write!(
                 f,
-                "the system has no congestion control {name} ({e}): \
-                 /proc/sys/net/ipv4/tcp_available_congestion_control lists what it has for --congestion"
+                "unknown congestion control `{name}`: {e}; give `system` or one of those in \
+                 /proc/sys/net/ipv4/tcp_available_congestion_control with --congestion"
             ),
             Self::Listen(addr, e) => {
-                write!(f, "cannot listen on {addr} ({e}): name another place with --listen")
+                write!(f, "cannot listen on {addr}: {e}; give another address with --listen")
             }
-            Self::Write(path, e) => write!(f, "cannot write {path} ({e}): name another file"),
-            Self::System(e) => write!(f, "the system refused: {e}"),
-            Self::Thread => f.write_str("a thread of the bench ended early: please report this"),
+            Self::Write(path, e) => write!(f, "cannot write {path}: {e}"),
+            Self::System(e) => write!(f, "system error: {e}"),
+            Self::Thread => {
+                f.write_str("a generator thread ended unexpectedly; please report this as a bug")
+            }
         }
     }
 }

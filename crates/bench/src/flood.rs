@@ -1,4 +1,4 @@
-//! Connections that are no switches: opened at a rate, held, and closed.
+//! Connection flood: opens TCP connections that never complete an OpenFlow handshake.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,88 +13,93 @@ use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, clock, limits, sock};
 use crate::Error;
 use crate::latency::histogram;
 use crate::schedule::Schedule;
+use crate::text_report::{counted, short_time};
 
-/// Bytes of a burst of rubbish.
-const RUBBISH_LEN: usize = 512;
+/// Length of the random payload in bytes.
+const RANDOM_LEN: usize = 512;
 
-/// Between two bytes of a peer that is slow.
-const SLOW: Duration = Duration::from_millis(500);
+/// Interval between two bytes of [`Payload::SlowHello`].
+const SLOW_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Descriptors needed beside one per connection.
+/// File descriptors needed in addition to one per connection.
 const FILES_SPARE: u64 = 64;
 
-/// A header of 1.0 that says `HELLO`, and nothing else.
+/// A `HELLO` of OpenFlow 1.0.
 const HELLO: [u8; 8] = [1, 0, 0, 8, 0, 0, 0, 1];
 
-/// What a connection says.
+/// What is sent on each connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Payload {
-    /// Nothing at all.
+    /// Nothing.
     Nothing,
     /// Random bytes.
-    Rubbish,
-    /// `HELLO`, and then nothing.
+    Random,
+    /// A `HELLO`, then nothing.
     Hello,
-    /// `HELLO`, a byte every half second.
-    Slowly,
+    /// A `HELLO`, one byte every half second.
+    SlowHello,
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where the controller listens.
+    /// Address of the controller.
     pub target: SocketAddr,
     /// Connections opened per second.
     pub rate: f64,
-    /// For how long.
+    /// Duration of the flood.
     pub time: Duration,
-    /// How long each is held before it is closed; `None` until the end.
+    /// How long each connection stays open; `None` for until the end.
     pub hold: Option<Duration>,
-    /// Connections held at most; the oldest one goes first.
-    pub held_max: usize,
-    /// What each says.
-    pub say: Payload,
-    /// What the rubbish comes from.
+    /// Maximum number of open connections; beyond it, the oldest one is closed.
+    pub open_max: usize,
+    /// What is sent on each connection.
+    pub payload: Payload,
+    /// Seed of the random bytes.
     pub seed: u64,
-    /// What is set on the sockets.
+    /// Options of the sockets.
     pub socket: sock::Options,
 }
 
-/// What came of it.
+/// The result of a flood.
+///
+/// `attempted = refused + failed + closed_by_controller + closed_by_us + open_at_end`.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// Connections begun.
-    pub begun: u64,
-    /// Of those, how many stood.
-    pub accepted: u64,
-    /// Of those, how many the controller closed.
-    pub closed: u64,
-    /// How long those had stood, nanoseconds.
+    /// Connection attempts.
+    pub attempted: u64,
+    /// Connections that were established.
+    pub established: u64,
+    /// Established connections that the controller closed.
+    pub closed_by_controller: u64,
+    /// How long those were open, nanoseconds.
     pub closed_after_ns: Histogram<u64>,
-    /// How many this end closed, because they had been held long enough or there were too many.
-    pub let_go: u64,
-    /// How many still stood at the end.
-    pub held: u64,
-    /// How many were refused.
+    /// Connections closed by this end, because they had been open long enough or there were too many.
+    pub closed_by_us: u64,
+    /// Connections open at the end.
+    pub open_at_end: u64,
+    /// Attempts that were refused.
     pub refused: u64,
-    /// How many failed in another way, or still had no answer at the end.
+    /// Attempts that failed otherwise, or were still pending at the end.
     pub failed: u64,
-    /// Bytes that the controller said to them.
-    pub heard: u64,
-    /// How long it took.
+    /// Bytes received from the controller.
+    pub bytes_received: u64,
+    /// Duration of the flood.
     pub elapsed: Duration,
 }
 
 /// Carries out `plan`.
 ///
 /// # Errors
-/// Where it could not begin.
+/// The plan is invalid, or the operating system refuses something.
 pub fn run(plan: &Plan) -> Result<Report, Error> {
     if !(plan.rate > 0.0 && plan.rate <= 1e6) {
-        let what = "a rate of connections is above 0 and at most 1e6 a second: change --rate";
-        return Err(Error::Plan(what.into()));
+        return Err(Error::Plan(format!(
+            "invalid value {} for --rate: expected more than 0 and at most 1e6 connections per second",
+            plan.rate
+        )));
     }
-    let needed = plan.held_max as u64 + FILES_SPARE;
+    let needed = plan.open_max as u64 + FILES_SPARE;
     let allowed = limits::raise_open_files(needed);
     if allowed < needed {
         return Err(Error::OpenFiles { needed, allowed });
@@ -105,19 +110,20 @@ pub fn run(plan: &Plan) -> Result<Report, Error> {
 struct Flood<'p> {
     plan: &'p Plan,
     io: Epoll,
-    peers: Vec<Option<Peer>>,
-    /// In the order in which they were begun; some are gone.
+    connections: Vec<Option<Connection>>,
+    /// In the order of their opening; some are closed already.
     order: VecDeque<(Instant, ConnId)>,
     open: usize,
-    rubbish: Vec<u8>,
+    random: Vec<u8>,
     report: Report,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Peer {
+struct Connection {
     id: ConnId,
-    since: Option<Instant>,
-    said: usize,
+    established: Option<Instant>,
+    /// Bytes of `HELLO` sent.
+    sent: usize,
 }
 
 impl<'p> Flood<'p> {
@@ -127,20 +133,20 @@ impl<'p> Flood<'p> {
         Ok(Self {
             plan,
             io: Epoll::new(WaitStrategy::default())?,
-            peers: Vec::new(),
+            connections: Vec::new(),
             order: VecDeque::new(),
             open: 0,
-            rubbish: words.take(RUBBISH_LEN / 8).flatten().collect(),
+            random: words.take(RANDOM_LEN / 8).flatten().collect(),
             report: Report {
-                begun: 0,
-                accepted: 0,
-                closed: 0,
+                attempted: 0,
+                established: 0,
+                closed_by_controller: 0,
                 closed_after_ns: histogram(),
-                let_go: 0,
-                held: 0,
+                closed_by_us: 0,
+                open_at_end: 0,
                 refused: 0,
                 failed: 0,
-                heard: 0,
+                bytes_received: 0,
                 elapsed: Duration::ZERO,
             },
         })
@@ -150,31 +156,28 @@ impl<'p> Flood<'p> {
         let start = clock::now();
         let schedule = Schedule::new(start, self.plan.rate, 1);
         let end = start + self.plan.time;
+        let is_slow = self.plan.payload == Payload::SlowHello;
         let mut now = start;
-        let mut slow = start;
+        let mut next_byte = start;
         while now < end {
-            while self.report.begun < schedule.due(now) {
-                self.begin(now)?;
+            while self.report.attempted < schedule.due(now) {
+                self.open_connection(now)?;
             }
-            self.let_go(now);
-            if self.plan.say == Payload::Slowly && now >= slow {
-                self.say_slowly();
-                slow = now + SLOW;
+            self.close_held(now);
+            if is_slow && now >= next_byte {
+                self.send_next_byte();
+                next_byte = now + SLOW_INTERVAL;
             }
-            let due = schedule.due_at(self.report.begun);
+            let due = schedule.due_at(self.report.attempted);
             let held = self.plan.hold.and_then(|hold| Some(self.order.front()?.0 + hold));
-            let next = [
-                Some(end),
-                Some(due),
-                held,
-                Some(slow).filter(|_| self.plan.say == Payload::Slowly),
-            ];
-            now = self.io.wait(next.into_iter().flatten().min())?;
-            while self.one_event() {}
+            let wake = [Some(end), Some(due), held, Some(next_byte).filter(|_| is_slow)];
+            now = self.io.wait(wake.into_iter().flatten().min())?;
+            while self.handle_event() {}
         }
-        let standing = self.peers.iter().flatten().filter(|peer| peer.since.is_some()).count();
-        self.report.held = standing as u64;
-        self.report.failed += (self.open - standing) as u64;
+        let established =
+            self.connections.iter().flatten().filter(|c| c.established.is_some()).count();
+        self.report.open_at_end = established as u64;
+        self.report.failed += (self.open - established) as u64;
         self.report.elapsed = clock::now() - start;
         for (_, id) in std::mem::take(&mut self.order) {
             self.close(id);
@@ -182,11 +185,11 @@ impl<'p> Flood<'p> {
         Ok(self.report)
     }
 
-    fn begin(&mut self, now: Instant) -> Result<(), Error> {
-        self.report.begun += 1;
-        while self.open >= self.plan.held_max {
+    fn open_connection(&mut self, now: Instant) -> Result<(), Error> {
+        self.report.attempted += 1;
+        while self.open >= self.plan.open_max {
             let Some((_, oldest)) = self.order.pop_front() else { break };
-            self.report.let_go += u64::from(self.close(oldest));
+            self.report.closed_by_us += u64::from(self.close(oldest));
         }
         let stream = match sock::start_connect(self.plan.target, &self.plan.socket) {
             Ok(stream) => stream,
@@ -197,32 +200,32 @@ impl<'p> Flood<'p> {
             }
         };
         let id = self.io.adopt_connecting(stream)?;
-        if self.peers.len() <= id.slot() {
-            self.peers.resize(id.slot() + 1, None);
+        if self.connections.len() <= id.slot() {
+            self.connections.resize(id.slot() + 1, None);
         }
-        if let Some(place) = self.peers.get_mut(id.slot()) {
-            *place = Some(Peer { id, since: None, said: 0 });
+        if let Some(slot) = self.connections.get_mut(id.slot()) {
+            *slot = Some(Connection { id, established: None, sent: 0 });
         }
         self.order.push_back((now, id));
         self.open += 1;
         Ok(())
     }
 
-    /// Closes what was held long enough.
-    fn let_go(&mut self, now: Instant) {
+    /// Closes the connections that have been open for `hold`.
+    fn close_held(&mut self, now: Instant) {
         let Some(hold) = self.plan.hold else { return };
-        while let Some(&(begun, id)) = self.order.front() {
-            if now < begun + hold {
+        while let Some(&(opened, id)) = self.order.front() {
+            if now < opened + hold {
                 return;
             }
             self.order.pop_front();
-            self.report.let_go += u64::from(self.close(id));
+            self.report.closed_by_us += u64::from(self.close(id));
         }
     }
 
-    /// Closes a connection by a reset, which leaves nothing behind; whether it was still there.
+    /// Resets a connection, which leaves no `TIME_WAIT` state; `true` if it was still open.
     fn close(&mut self, id: ConnId) -> bool {
-        if self.forget(id).is_none() {
+        if self.remove(id).is_none() {
             return false;
         }
         if let Some(stream) = self.io.release(id) {
@@ -231,39 +234,41 @@ impl<'p> Flood<'p> {
         true
     }
 
-    fn forget(&mut self, id: ConnId) -> Option<Peer> {
-        let place = self.peers.get_mut(id.slot())?;
-        let peer = place.filter(|peer| peer.id == id)?;
-        *place = None;
+    fn remove(&mut self, id: ConnId) -> Option<Connection> {
+        let slot = self.connections.get_mut(id.slot())?;
+        let connection = slot.filter(|connection| connection.id == id)?;
+        *slot = None;
         self.open -= 1;
-        Some(peer)
+        Some(connection)
     }
 
-    fn one_event(&mut self) -> bool {
+    /// Handles the next event; `false` if there is none.
+    fn handle_event(&mut self) -> bool {
         let Some(event) = self.io.next_event() else { return false };
         match event {
             IoEvent::Connected(id) => {
-                self.report.accepted += 1;
-                if let Some(Some(peer)) = self.peers.get_mut(id.slot()) {
-                    peer.since = Some(clock::now());
+                self.report.established += 1;
+                if let Some(Some(connection)) = self.connections.get_mut(id.slot()) {
+                    connection.established = Some(clock::now());
                 }
-                match self.plan.say {
-                    Payload::Nothing | Payload::Slowly => {}
+                match self.plan.payload {
+                    Payload::Nothing | Payload::SlowHello => {}
                     Payload::Hello => _ = self.io.send(id, &HELLO),
-                    Payload::Rubbish => _ = self.io.send(id, &self.rubbish),
+                    Payload::Random => _ = self.io.send(id, &self.random),
                 }
             }
-            IoEvent::Data(_, bytes) => self.report.heard += bytes.len() as u64,
-            IoEvent::Closed(id, why) => {
-                let peer = self.forget(id);
-                match peer.and_then(|peer| peer.since) {
-                    Some(since) => {
-                        self.report.closed += 1;
-                        let ns = (clock::now() - since).as_nanos();
+            IoEvent::Data(_, bytes) => self.report.bytes_received += bytes.len() as u64,
+            IoEvent::Closed(id, error) => {
+                match self.remove(id).and_then(|connection| connection.established) {
+                    Some(established) => {
+                        self.report.closed_by_controller += 1;
+                        let ns = (clock::now() - established).as_nanos();
                         let ns = u64::try_from(ns).unwrap_or(u64::MAX);
                         self.report.closed_after_ns.saturating_record(ns);
                     }
-                    None if why == Some(ErrorKind::ConnectionRefused) => self.report.refused += 1,
+                    None if error == Some(ErrorKind::ConnectionRefused) => {
+                        self.report.refused += 1;
+                    }
                     None => self.report.failed += 1,
                 }
             }
@@ -272,11 +277,12 @@ impl<'p> Flood<'p> {
         true
     }
 
-    /// Lets everybody say another byte of a `HELLO`; of which one is never finished.
-    fn say_slowly(&mut self) {
-        for peer in self.peers.iter_mut().flatten().filter(|peer| peer.since.is_some()) {
-            if let Some(byte) = HELLO.get(peer.said..peer.said + 1) {
-                peer.said += self.io.send(peer.id, byte);
+    /// Sends the next byte of the `HELLO` on every connection.
+    fn send_next_byte(&mut self) {
+        let established = self.connections.iter_mut().flatten();
+        for connection in established.filter(|connection| connection.established.is_some()) {
+            if let Some(byte) = HELLO.get(connection.sent..connection.sent + 1) {
+                connection.sent += self.io.send(connection.id, byte);
             }
         }
     }
@@ -284,17 +290,21 @@ impl<'p> Flood<'p> {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rate = crate::statistics::ratio(self.begun, self.elapsed);
-        let after = |q| Duration::from_nanos(self.closed_after_ns.value_at_quantile(q));
-        writeln!(f, "begun          {} in {:.1?}, {rate:.0} a second", self.begun, self.elapsed)?;
-        writeln!(f, "accepted       {}", self.accepted)?;
-        writeln!(f, "refused        {}, failed in another way {}", self.refused, self.failed)?;
-        write!(f, "closed         {} by the controller", self.closed)?;
-        if self.closed > 0 {
-            let (half, all) = (after(0.5), after(1.0));
-            write!(f, ", half of them within {half:.1?}, all within {all:.1?}")?;
+        let rate = crate::statistics::per_second(self.attempted, self.elapsed);
+        let attempts = counted(self.attempted, "attempt", "attempts");
+        writeln!(f, "Connections  {attempts} in {}, {rate:.0}/s", short_time(self.elapsed))?;
+        writeln!(f, "Established  {}", self.established)?;
+        writeln!(f, "Refused      {}, failed otherwise {}", self.refused, self.failed)?;
+        write!(f, "Closed       {} by the controller", self.closed_by_controller)?;
+        if self.closed_by_controller > 0 {
+            let [median, max] = [0.5, 1.0].map(|q| {
+                short_time(Duration::from_nanos(self.closed_after_ns.value_at_quantile(q)))
+            });
+            write!(f, " (after: median {median}, max {max})")?;
         }
-        writeln!(f, "; {} by this end; {} held at the end", self.let_go, self.held)?;
-        writeln!(f, "heard          {} bytes", self.heard)
+        writeln!(f, ", {} by this end", self.closed_by_us)?;
+        writeln!(f, "Open         {} at the end", self.open_at_end)?;
+        let received = counted(self.bytes_received, "byte", "bytes");
+        writeln!(f, "Received     {received} from the controller")
     }
 }

@@ -1,4 +1,4 @@
-//! One thread that plays its share of the switches.
+//! A generator thread, which emulates a share of the switches.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -9,63 +9,61 @@ use sluice_io::{Epoll, Io, IoEvent, clock, cores};
 use crate::Error;
 use crate::coordination::{SharedState, SwitchResult, ThreadEvent, ThreadLoopResult, ThreadResult};
 use crate::counts::ErrorCounts;
-use crate::emulated_switch::{EmulatedSwitch, ReceiveContext};
+use crate::emulated_switch::{EmulatedSwitch, ReceiveContext, SessionCounts};
 use crate::latency::LatencyRecorder;
-use crate::offered_load::{OfferedLoad, stamp};
+use crate::offered_load::{OfferedLoad, timestamp};
 use crate::outstanding::{TICK_NS, Timestamp};
 use crate::plan::Plan;
 use crate::requests::RequestTemplates;
 
-/// Between two looks for requests that are too old.
-const SWEEP: Duration = Duration::from_millis(100);
+/// Interval at which every switch is checked for requests that timed out.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long the answers to the last requests may take to come in once nothing is sent any more.
+/// How long the thread waits for outstanding replies after the last loop.
 const DRAIN_MAX: Duration = Duration::from_secs(10);
 
-/// How long none of them may come.
+/// The drain ends when no reply arrives for this long.
 const DRAIN_QUIET: Duration = Duration::from_secs(1);
 
-/// One thread that plays its share of the switches: every `threads`-th, from `index` on.
+/// A generator thread. It emulates every `threads`-th switch, from `index` on.
 ///
-/// A turn has one order: wait, hear everything, say everything.
+/// An event-loop iteration has one order: wait, process everything received, send.
 pub(crate) struct Generator {
     pub(crate) plan: Arc<Plan>,
     pub(crate) index: usize,
     pub(crate) io: Epoll,
-    pub(crate) players: Vec<EmulatedSwitch>,
-    pub(crate) requests: RequestTemplates,
-    pub(crate) control: Arc<SharedState>,
-    /// Players by the slot of their connection.
+    pub(crate) switches: Vec<EmulatedSwitch>,
+    pub(crate) templates: RequestTemplates,
+    pub(crate) shared: Arc<SharedState>,
+    /// Index of the switch in `switches`, by the slot of its connection.
     pub(crate) by_slot: Vec<usize>,
-    /// Players that heard something or have room again, each once.
-    pub(crate) touched: PendingSwitches,
-    news: Sender<ThreadEvent>,
+    pub(crate) pending: PendingSwitches,
+    pub(crate) sessions: SessionCounts,
+    events: Sender<ThreadEvent>,
     latencies: LatencyRecorder,
-    errors: ErrorCounts,
     epoch: Instant,
-    level: OutstandingIntegral,
+    outstanding: OutstandingIntegral,
     waited: Duration,
-    pub(crate) known: u64,
     answered: u64,
 }
 
-/// Players that have something to say, each once.
+/// Switches to visit in the send step, each once: they received something, or their socket is writable again.
 #[derive(Debug)]
 pub(crate) struct PendingSwitches {
     list: Vec<usize>,
     is_in: Vec<bool>,
 }
 
-/// How many requests are open, and the sum of that over time.
+/// Number of outstanding requests, and its integral over time.
 #[derive(Debug, Clone, Copy, Default)]
 struct OutstandingIntegral {
-    open: i64,
+    current: i64,
     since: Timestamp,
-    /// Request ticks.
+    /// In request-ticks.
     area: i64,
 }
 
-/// Where a thread was at the edge of a loop.
+/// Totals of a thread at a boundary between two loops.
 struct LoopSnapshot {
     time: Instant,
     cpu: Duration,
@@ -79,143 +77,148 @@ impl Generator {
         plan: &Arc<Plan>,
         index: usize,
         io: Epoll,
-        control: &Arc<SharedState>,
-        news: Sender<ThreadEvent>,
+        shared: &Arc<SharedState>,
+        events: Sender<ThreadEvent>,
     ) -> Result<Self, Error> {
-        let numbers = (0..plan.switches).skip(index).step_by(plan.threads);
-        let players: Vec<_> = numbers.map(|number| EmulatedSwitch::new(plan, number)).collect();
-        let requests = RequestTemplates::new(plan.version, plan.frame_len)
-            .map_err(|e| Error::Plan(format!("the bench cannot say this: {e}")))?;
+        let indices = (0..plan.switches).skip(index).step_by(plan.threads);
+        let switches: Vec<_> = indices.map(|index| EmulatedSwitch::new(plan, index)).collect();
+        let templates = RequestTemplates::new(plan.version, plan.frame_len)
+            .map_err(|e| Error::Plan(format!("cannot encode requests: {e}")))?;
         Ok(Self {
             plan: Arc::clone(plan),
             index,
             io,
-            touched: PendingSwitches::new(players.len()),
-            players,
-            requests,
-            control: Arc::clone(control),
+            pending: PendingSwitches::new(switches.len()),
+            switches,
+            templates,
+            shared: Arc::clone(shared),
             by_slot: Vec::new(),
-            news,
+            sessions: SessionCounts::default(),
+            events,
             latencies: LatencyRecorder::new(),
-            errors: ErrorCounts::default(),
             epoch: clock::now(),
-            level: OutstandingIntegral::default(),
+            outstanding: OutstandingIntegral::default(),
             waited: Duration::ZERO,
-            known: 0,
             answered: 0,
         })
     }
 
-    /// Connects, announces, requests, drains; tells the coordinator what it must know.
+    /// Connects, announces hosts, runs all loops, drains; reports each step to the coordinator.
     pub(crate) fn run(mut self) {
-        if let Err(e) = self.live() {
-            self.tell(ThreadEvent::Failed(e));
+        if let Err(e) = self.try_run() {
+            self.send_event(ThreadEvent::Failed(e));
         }
     }
 
-    fn tell(&self, news: ThreadEvent) {
-        // The coordinator is gone only when it failed itself.
-        let _ = self.news.send(news);
+    fn send_event(&self, event: ThreadEvent) {
+        // The receiver is dropped only when the coordinator itself failed.
+        let _ = self.events.send(event);
     }
 
-    fn live(&mut self) -> Result<(), Error> {
+    fn try_run(&mut self) -> Result<(), Error> {
         if let Some(&core) = self.plan.pin.get(self.index % self.plan.pin.len().max(1)) {
-            cores::pin(core).map_err(|e| Error::Core(core, e))?;
+            cores::pin(core).map_err(|e| Error::Pin(core, e))?;
         }
         self.connect()?;
-        self.announce()?;
-        self.begin();
-        self.tell(ThreadEvent::Ready);
+        self.announce_hosts()?;
+        self.prepare();
+        self.send_event(ThreadEvent::Ready);
         let start = loop {
-            if self.control.is_stopped() {
+            if self.shared.is_stopped() {
                 return Ok(());
             }
-            if let Some(start) = self.control.start() {
+            if let Some(start) = self.shared.start() {
                 break start;
             }
-            self.turn(None, None)?;
+            self.run_iteration(None, None)?;
         };
         while clock::now() < start {
-            self.turn(Some(start), None)?;
+            self.run_iteration(Some(start), None)?;
         }
-        self.request(start)
+        self.run_loops(start)
     }
 
-    /// Makes ready for requests, and counts anew.
-    fn begin(&mut self) {
-        let patience = u32::try_from(self.plan.timeout.as_nanos() / u128::from(TICK_NS));
-        for player in &mut self.players {
-            player.begin(&self.plan, patience.unwrap_or(u32::MAX / 2));
+    /// Resets all counts before the first request.
+    fn prepare(&mut self) {
+        let timeout_ticks = u32::try_from(self.plan.timeout.as_nanos() / u128::from(TICK_NS));
+        for switch in &mut self.switches {
+            switch.prepare(&self.plan, timeout_ticks.unwrap_or(u32::MAX / 2));
         }
-        self.errors = ErrorCounts::default();
+        self.sessions.errors = ErrorCounts::default();
         self.answered = 0;
     }
 
-    /// The loops, one after the other without a pause, then the drain.
-    fn request(&mut self, start: Instant) -> Result<(), Error> {
+    /// Runs the loops, one directly after the other, then the drain.
+    fn run_loops(&mut self, start: Instant) -> Result<(), Error> {
         let plan = Arc::clone(&self.plan);
-        let mut offer = OfferedLoad::new(&plan, start, self.epoch, self.index, self.players.len());
-        let mut mark = self.mark();
+        let mut load = OfferedLoad::new(&plan, start, self.epoch, self.index, self.switches.len());
+        let mut before = self.snapshot();
         let mut quantiles = Vec::new();
         for number in 0..plan.loops {
             if number == plan.measured().start {
-                self.players.iter_mut().for_each(|player| player.coarse.clear());
-                offer.forget_behind();
+                self.switches.iter_mut().for_each(|switch| switch.latencies.clear());
+                load.reset_lag();
             }
-            self.one_loop(start + plan.loop_time * (number + 1), &mut offer)?;
-            let here = self.mark();
-            self.tell_loop(number, &mark, &here);
-            mark = here;
+            self.run_loop(start + plan.loop_time * (number + 1), &mut load)?;
+            let after = self.snapshot();
+            self.report_loop(number, &before, &after);
+            before = after;
             if number + 1 == plan.measured().end {
-                let of =
-                    |p: &EmulatedSwitch| [0.5, 0.99, 1.0].map(|share| p.coarse.quantile_ns(share));
-                quantiles = self.players.iter().map(of).collect();
+                let of = |s: &EmulatedSwitch| [0.5, 0.99, 1.0].map(|q| s.latencies.quantile_ns(q));
+                quantiles = self.switches.iter().map(of).collect();
             }
-            if self.control.is_stopped() {
+            if self.shared.is_stopped() {
                 return Ok(());
             }
         }
-        let still_answering = self.drain()?;
-        let ends = self.players.iter().zip(quantiles);
-        self.tell(ThreadEvent::Done(ThreadResult {
+        let drain_cut_short = self.drain()?;
+        let switches = self.switches.iter().zip(quantiles);
+        self.send_event(ThreadEvent::Finished(ThreadResult {
             thread: self.index,
-            players: ends.map(|(player, quantiles)| SwitchResult::of(player, quantiles)).collect(),
-            errors: self.errors.clone(),
-            behind: offer.behind(),
-            still_answering,
+            switches: switches.map(|(s, quantiles)| SwitchResult::new(s, quantiles)).collect(),
+            errors: self.sessions.errors.clone(),
+            schedule_lag: load.lag(),
+            drain_cut_short,
         }));
         Ok(())
     }
 
-    fn one_loop(&mut self, end: Instant, offer: &mut OfferedLoad) -> Result<(), Error> {
+    fn run_loop(&mut self, end: Instant, load: &mut OfferedLoad) -> Result<(), Error> {
         let mut now = clock::now();
         let mut sweep = now;
-        while now < end && !self.control.is_stopped() {
+        while now < end && !self.shared.is_stopped() {
             if now >= sweep {
-                (0..self.players.len()).for_each(|at| self.touched.add(at));
-                self.say(Some(offer));
-                sweep = now + SWEEP;
+                (0..self.switches.len()).for_each(|at| self.pending.add(at));
+                self.send(Some(load));
+                self.publish_sessions();
+                sweep = now + SWEEP_INTERVAL;
             }
-            now = self.turn(Some(end.min(sweep)), Some(offer))?;
+            now = self.run_iteration(Some(end.min(sweep)), Some(load))?;
         }
         Ok(())
     }
 
-    fn mark(&self) -> LoopSnapshot {
+    /// Publishes the connected switches and the errors for the live display.
+    pub(crate) fn publish_sessions(&self) {
+        let SessionCounts { ready_switches, errors } = &self.sessions;
+        self.shared.publish_sessions(self.index, *ready_switches, errors.total());
+    }
+
+    fn snapshot(&self) -> LoopSnapshot {
         LoopSnapshot {
             time: clock::now(),
             cpu: clock::thread_cpu(),
             waited: self.waited,
-            area: self.level.area,
-            answered: self.players.iter().map(|player| player.counts.answered).collect(),
+            area: self.outstanding.area,
+            answered: self.switches.iter().map(|switch| switch.counts.answered).collect(),
         }
     }
 
-    fn tell_loop(&mut self, number: u32, from: &LoopSnapshot, to: &LoopSnapshot) {
-        #[expect(clippy::cast_precision_loss, reason = "a mean of some digits is enough")]
-        let area_s = (to.area - from.area) as f64 * TICK_NS as f64 / 1e9;
+    fn report_loop(&mut self, number: u32, from: &LoopSnapshot, to: &LoopSnapshot) {
+        #[expect(clippy::cast_precision_loss, reason = "a mean needs few digits")]
+        let outstanding_area_s = (to.area - from.area) as f64 * TICK_NS as f64 / 1e9;
         let latencies = self.latencies.take();
-        self.tell(ThreadEvent::Loop(ThreadLoopResult {
+        self.send_event(ThreadEvent::LoopFinished(ThreadLoopResult {
             thread: self.index,
             number,
             elapsed: to.time - from.time,
@@ -223,46 +226,46 @@ impl Generator {
             latencies,
             cpu: to.cpu.saturating_sub(from.cpu),
             waited: to.waited.saturating_sub(from.waited),
-            area_s,
+            outstanding_area_s,
         }));
     }
 
-    /// Waits for the answers to what is open; whether they were still coming when that took too long.
+    /// Waits for the replies to outstanding requests; `true` if replies were still arriving at the time limit.
     fn drain(&mut self) -> Result<bool, Error> {
         let begun = clock::now();
         let quiet_max = DRAIN_QUIET.min(self.plan.timeout);
-        let (mut now, mut last, mut open) = (begun, begun, self.level.open);
-        while open > 0 && now - last < quiet_max && !self.control.is_stopped() {
+        let (mut now, mut last, mut outstanding) = (begun, begun, self.outstanding.current);
+        while outstanding > 0 && now - last < quiet_max && !self.shared.is_stopped() {
             if now - begun >= DRAIN_MAX {
                 return Ok(true);
             }
-            now = self.turn(Some((last + quiet_max).min(begun + DRAIN_MAX)), None)?;
-            if self.level.open != open {
-                (open, last) = (self.level.open, now);
+            now = self.run_iteration(Some((last + quiet_max).min(begun + DRAIN_MAX)), None)?;
+            if self.outstanding.current != outstanding {
+                (outstanding, last) = (self.outstanding.current, now);
             }
         }
         Ok(false)
     }
 
-    /// One turn: wait, hear everything, say everything. Returns the time when the wait was over.
+    /// One event-loop iteration: wait, process everything received, send. Returns the time at the end of the wait.
     #[inline]
-    pub(crate) fn turn(
+    pub(crate) fn run_iteration(
         &mut self,
         deadline: Option<Instant>,
-        offer: Option<&mut OfferedLoad>,
+        load: Option<&mut OfferedLoad>,
     ) -> Result<Instant, Error> {
-        let due = offer.as_ref().and_then(|offer| offer.next_due());
+        let due = load.as_ref().and_then(|load| load.next_due());
         let deadline = deadline.into_iter().chain(due).min();
         let before = (self.plan.spin > Duration::ZERO).then(clock::now);
         let now = self.io.wait(deadline)?;
         self.waited += before.map_or(Duration::ZERO, |before| now - before);
-        self.hear();
-        self.say(offer);
-        self.control.show(self.index, self.known, self.answered);
+        self.receive();
+        self.send(load);
+        self.shared.publish_answered(self.index, self.answered);
         Ok(now)
     }
 
-    fn hear(&mut self) {
+    fn receive(&mut self) {
         while let Some(event) = self.io.next_event() {
             let (IoEvent::Data(id, _)
             | IoEvent::Writable(id)
@@ -272,59 +275,66 @@ impl Generator {
                 continue;
             };
             let Some(&at) = self.by_slot.get(id.slot()) else { continue };
-            let Some(player) = self.players.get_mut(at) else { continue };
-            if player.conn != Some(id) {
+            let Some(switch) = self.switches.get_mut(at) else { continue };
+            if switch.conn != Some(id) {
                 continue;
             }
-            self.touched.add(at);
+            self.pending.add(at);
             match event {
                 IoEvent::Data(_, bytes) => {
                     let now = clock::now();
-                    let stamp = stamp(self.epoch, now);
-                    let (latencies, errors) = (&mut self.latencies, &mut self.errors);
-                    let mut ears = ReceiveContext { now, stamp, latencies, errors };
-                    let (open, known, answered) =
-                        (player.open(), player.life.known.is_some(), player.counts.answered);
-                    let heard = player.hear(bytes, &mut ears);
-                    self.known += u64::from(!known && player.life.known.is_some());
-                    self.answered += player.counts.answered - answered;
-                    self.level.change(stamp, i64::from(player.open()) - i64::from(open));
-                    if let Err(why) = heard {
-                        player.life.ended = Some(why.to_string());
-                        player.conn = None;
-                        self.level.change(stamp, -i64::from(player.open()));
+                    let timestamp = timestamp(self.epoch, now);
+                    let (latencies, sessions) = (&mut self.latencies, &mut self.sessions);
+                    let mut ctx = ReceiveContext { now, timestamp, latencies, sessions };
+                    let (outstanding, answered) = (switch.outstanding(), switch.counts.answered);
+                    let result = switch.receive(bytes, &mut ctx);
+                    self.answered += switch.counts.answered - answered;
+                    let change = i64::from(switch.outstanding()) - i64::from(outstanding);
+                    self.outstanding.change(timestamp, change);
+                    if let Err(reason) = result {
+                        self.disconnected(at, reason.to_string());
                         self.io.close(id);
                     }
                 }
-                IoEvent::Connected(_) => player.life.connected = Some(clock::now()),
-                IoEvent::Closed(_, why) => {
-                    player.conn = None;
-                    let stamp = stamp(self.epoch, clock::now());
-                    self.level.change(stamp, -i64::from(player.open()));
-                    let why =
-                        why.map_or_else(|| "the controller closed it".into(), |e| e.to_string());
-                    player.life.ended = Some(why);
+                IoEvent::Connected(_) => switch.lifecycle.connected = Some(clock::now()),
+                IoEvent::Closed(_, error) => {
+                    let reason = error.map_or_else(
+                        || "the controller closed the connection".into(),
+                        |e| e.to_string(),
+                    );
+                    self.disconnected(at, reason);
                 }
                 _ => {}
             }
         }
     }
 
-    fn say(&mut self, mut offer: Option<&mut OfferedLoad>) {
-        if let Some(offer) = &mut offer {
-            offer.prepare(self.level.open, |at| self.touched.add(at));
+    #[cold]
+    fn disconnected(&mut self, at: usize, reason: String) {
+        let Some(switch) = self.switches.get_mut(at) else { return };
+        switch.conn = None;
+        self.sessions.ready_switches -= u64::from(switch.lifecycle.ready.is_some());
+        let now = timestamp(self.epoch, clock::now());
+        self.outstanding.change(now, -i64::from(switch.outstanding()));
+        switch.lifecycle.disconnect_reason = Some(reason);
+    }
+
+    fn send(&mut self, mut load: Option<&mut OfferedLoad>) {
+        if let Some(load) = &mut load {
+            load.prepare(self.outstanding.current, |at| self.pending.add(at));
         }
-        while let Some(at) = self.touched.pop() {
-            let Some(player) = self.players.get_mut(at) else { continue };
-            if player.conn.is_none() || !player.flush(&mut self.io) {
+        while let Some(at) = self.pending.pop() {
+            let Some(switch) = self.switches.get_mut(at) else { continue };
+            if switch.conn.is_none() || !switch.flush(&mut self.io) {
                 continue;
             }
-            if let Some(offer) = &mut offer {
-                let before = player.open();
-                let sent = offer.send(at, player, &mut self.io, &mut self.requests);
-                if let Some((stamp, overdue)) = sent {
-                    self.level.area += overdue;
-                    self.level.change(stamp, i64::from(player.open()) - i64::from(before));
+            if let Some(load) = &mut load {
+                let before = switch.outstanding();
+                let sent = load.send(at, switch, &mut self.io, &mut self.templates);
+                if let Some((sent_at, overdue)) = sent {
+                    self.outstanding.area += overdue;
+                    let change = i64::from(switch.outstanding()) - i64::from(before);
+                    self.outstanding.change(sent_at, change);
                 }
             }
         }
@@ -332,8 +342,8 @@ impl Generator {
 }
 
 impl PendingSwitches {
-    fn new(players: usize) -> Self {
-        Self { list: Vec::with_capacity(players), is_in: vec![false; players] }
+    fn new(switches: usize) -> Self {
+        Self { list: Vec::with_capacity(switches), is_in: vec![false; switches] }
     }
 
     #[inline]
@@ -358,8 +368,8 @@ impl PendingSwitches {
 impl OutstandingIntegral {
     #[inline]
     fn change(&mut self, now: Timestamp, by: i64) {
-        self.area += self.open * i64::from(now.wrapping_sub(self.since));
-        self.open += by;
+        self.area += self.current * i64::from(now.wrapping_sub(self.since));
+        self.current += by;
         self.since = now;
     }
 }

@@ -9,16 +9,16 @@ use sluice_io::clock;
 
 use crate::Report;
 
-/// Writes an interval for each loop that counts, values in nanoseconds.
+/// Writes an interval per measured loop, values in nanoseconds.
 ///
 /// # Errors
-/// What the writer says.
+/// Those of the writer.
 pub fn write(reports: &[Report], to: &mut dyn Write) -> io::Result<()> {
     let mut serializer = V2DeflateSerializer::new();
     let mut to = to;
     let now = UNIX_EPOCH + clock::since_epoch();
     let mut log = IntervalLogWriterBuilder::new()
-        .add_comment("sluice bench: latencies in nanoseconds, an interval per loop")
+        .add_comment("sluice bench: latencies in nanoseconds, one interval per loop")
         .with_start_time(now)
         .begin_log_with(&mut to, &mut serializer)?;
     let mut start = Duration::ZERO;

@@ -1,24 +1,24 @@
-//! Who sends to whom: addresses from sequence numbers, and sequence numbers from addresses.
+//! Source and destination of each request: addresses from sequence numbers, and sequence numbers from addresses.
 
 use sluice_base::Rng;
 
-/// Numbers of hosts that were announced lie below, those of new sources at and above.
-pub(crate) const FRESH: u32 = 1 << 24;
+/// Host numbers of announced hosts lie below, those of new sources at and above.
+pub(crate) const NEW_SOURCE_MIN: u32 = 1 << 24;
 
-/// New sources come round after so many requests of one switch.
-const FRESH_LEN: u32 = 1 << 29;
+/// New sources repeat after so many requests of one switch.
+const NEW_SOURCES: u32 = 1 << 29;
 
-/// A share of one, as a fixed-point number.
-const WHOLE: u64 = 1 << 32;
+/// 1.0 as a fixed-point number.
+const ONE: u64 = 1 << 32;
 
-/// Who sends to whom on one switch.
+/// The sequence of (source, destination) pairs of the requests of one switch.
 ///
-/// Host `h` lives on port `1 + h mod ports`. Request by request the source runs over all hosts, the destination
-/// stays `offset + step × ports` ahead of it, and at the end of each lap the step grows: so every pair of a period is
-/// another one, the two ports differ, and the pair tells how long ago it was sent.
+/// Host `h` is attached to port `1 + h mod ports`. From one request to the next, the source advances over all hosts; the
+/// destination stays `offset + step × ports` ahead of it, and `step` grows by one after each lap. So all pairs of a period
+/// differ, the two hosts are never on one port, and the pair alone tells how many requests ago it was sent.
 ///
-/// An address is locally administered: `02`, 16 bits of switch, 24 bits of host. New sources have more bits of host in
-/// the first byte.
+/// MAC addresses are locally administered: `02`, 16 bits of switch, 24 bits of host. New sources have more bits of the
+/// host number in the first byte.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HostPairs {
     base: u64,
@@ -26,28 +26,27 @@ pub(crate) struct HostPairs {
     ports: u32,
     offset: u32,
     steps: u32,
-    /// Share of requests with a new source, of [`WHOLE`].
-    fresh_share: u64,
+    /// Share of requests with a new source, in units of 1 / [`ONE`].
+    new_source_share: u64,
     src: u32,
     dst: u32,
     port: u32,
     step: u32,
-    fresh_sum: u64,
+    new_source_sum: u64,
 }
 
-/// What one request says.
+/// Addresses and ingress port of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HostPair {
     /// Destination, 48 bits.
     pub(crate) dst: u64,
     /// Source, 48 bits.
     pub(crate) src: u64,
-    /// Where the frame came in.
     pub(crate) in_port: u32,
 }
 
 impl HostPair {
-    /// Destination and source as they follow one another in a frame.
+    /// Destination and source as in an Ethernet header.
     #[inline]
     pub(crate) fn bytes(self) -> [u8; 12] {
         let mut bytes = [0; 12];
@@ -58,12 +57,12 @@ impl HostPair {
 }
 
 impl HostPairs {
-    /// Pairs of the switch with number `switch`, of at least two `hosts` on at least two `ports`.
+    /// Pairs for switch number `switch`, with at least two `hosts` on at least two `ports`.
     ///
-    /// `new_sources` is the share of requests that bring an address nobody has seen, 0 to 1.
+    /// `new_sources` is the share of requests (0 to 1) whose source address was never used before.
     pub(crate) fn new(switch: u16, hosts: u32, ports: u16, new_sources: f64, seed: u64) -> Self {
         let ports = u32::from(ports);
-        // Past the last host the sum wraps; it must not land on the source's own port.
+        // Past the last host the destination wraps; it must not wrap to a host on the port of the source.
         let offset = if hosts % ports == 1 { 2 } else { 1 };
         #[expect(
             clippy::cast_possible_truncation,
@@ -71,37 +70,37 @@ impl HostPairs {
             clippy::cast_precision_loss,
             reason = "the share is between 0 and 1"
         )]
-        let fresh_share = (new_sources.clamp(0.0, 1.0) * WHOLE as f64) as u64;
+        let new_source_share = (new_sources.clamp(0.0, 1.0) * ONE as f64) as u64;
         let mut pairs = Self {
             base: 0x0200_0000_0000 | u64::from(switch) << 24,
             hosts,
             ports,
             offset,
             steps: (hosts - 1).saturating_sub(offset) / ports + 1,
-            fresh_share,
+            new_source_share,
             src: 0,
             dst: offset,
             port: 1,
             step: 0,
-            fresh_sum: 0,
+            new_source_sum: 0,
         };
         let mut rng = Rng::new(seed ^ u64::from(switch) << 32);
         pairs.advance(rng.below(hosts));
         pairs
     }
 
-    /// Requests after which the pairs come again.
+    /// Number of requests after which the pairs repeat.
     pub(crate) fn period(hosts: u32, ports: u16) -> u64 {
         let pairs = Self::new(0, hosts, ports, 0.0, 0);
         u64::from(pairs.hosts) * u64::from(pairs.steps)
     }
 
-    /// Hands the pairs of the next requests to `put`, until that is not `true` any more; `seq` is the number of the
-    /// first. The last pair may have been handed over in vain.
+    /// Calls `f` with sequence number and pair of one request after the other, starting from `seq`, until it returns
+    /// `false`.
     ///
-    /// Written as runs in which nothing wraps but the port: this is the most frequent thing that the bench does.
+    /// Split into runs in which nothing but the port wraps, since this is the hottest loop of the generator.
     #[inline]
-    pub(crate) fn each(mut self, seq: u32, mut put: impl FnMut(u32, HostPair) -> bool) {
+    pub(crate) fn for_each(mut self, seq: u32, mut f: impl FnMut(u32, HostPair) -> bool) {
         let mut seq = seq;
         loop {
             let run = self.hosts - self.src.max(self.dst);
@@ -109,14 +108,14 @@ impl HostPairs {
                 (self.address(self.src), self.address(self.dst), self.port);
             for _ in 0..run {
                 let mut from = src;
-                if self.fresh_share > 0 {
-                    self.fresh_sum += self.fresh_share;
-                    if self.fresh_sum >= WHOLE {
-                        self.fresh_sum -= WHOLE;
-                        from = self.address(FRESH + seq % FRESH_LEN);
+                if self.new_source_share > 0 {
+                    self.new_source_sum += self.new_source_share;
+                    if self.new_source_sum >= ONE {
+                        self.new_source_sum -= ONE;
+                        from = self.address(NEW_SOURCE_MIN + seq % NEW_SOURCES);
                     }
                 }
-                if !put(seq, HostPair { dst, src: from, in_port }) {
+                if !f(seq, HostPair { dst, src: from, in_port }) {
                     return;
                 }
                 (src, dst, seq) = (src + 1, dst + 1, seq.wrapping_add(1));
@@ -134,7 +133,7 @@ impl HostPairs {
         }
     }
 
-    /// Goes on by `n` requests at once.
+    /// Advances by `n` requests.
     pub(crate) fn advance(&mut self, n: u32) {
         let src = u64::from(self.src) + u64::from(n);
         let laps = src / u64::from(self.hosts);
@@ -144,20 +143,20 @@ impl HostPairs {
         let ahead = u64::from(self.offset) + u64::from(self.step) * u64::from(self.ports);
         self.dst = below(u64::from(self.src) + ahead, self.hosts);
         self.port = 1 + self.src % self.ports;
-        self.fresh_sum = (self.fresh_sum + u64::from(n) * self.fresh_share) % WHOLE;
+        self.new_source_sum = (self.new_source_sum + u64::from(n) * self.new_source_share) % ONE;
     }
 
-    /// How many requests before the next one, which is `next_seq`, this pair was sent last; `None` if it is not one of
-    /// ours.
+    /// How many requests before the next one (number `next_seq`) this pair was last sent; `None` if it is not a pair of
+    /// this switch.
     #[inline]
     pub(crate) fn age(&self, dst: u64, src: u64, next_seq: u32) -> Option<u64> {
         let (dst, src) = (self.host(dst)?, self.host(src)?);
         if dst >= self.hosts {
             return None;
         }
-        if src >= FRESH {
-            let age = next_seq.wrapping_sub(src - FRESH) % FRESH_LEN;
-            return Some(u64::from(if age == 0 { FRESH_LEN } else { age }));
+        if src >= NEW_SOURCE_MIN {
+            let age = next_seq.wrapping_sub(src - NEW_SOURCE_MIN) % NEW_SOURCES;
+            return Some(u64::from(if age == 0 { NEW_SOURCES } else { age }));
         }
         if src >= self.hosts {
             return None;
@@ -173,12 +172,12 @@ impl HostPairs {
         Some(if there < here { here - there } else { here + period - there })
     }
 
-    /// The address of a host, and the port it lives on.
-    pub(crate) fn whereabouts(&self, host: u32) -> (u64, u32) {
+    /// MAC address and port of a host.
+    pub(crate) fn location(&self, host: u32) -> (u64, u32) {
         (self.address(host), 1 + host % self.ports)
     }
 
-    /// The IPv4 address that a host announces, of 10.0.0.0/8: no two of the first 2²⁴ hosts of all switches have the same.
+    /// IPv4 address that a host announces, in 10.0.0.0/8. The first 2²⁴ hosts of all switches have different ones.
     pub(crate) fn ip(&self, host: u32) -> u32 {
         #[expect(clippy::cast_possible_truncation, reason = "16 bits")]
         let switch = (self.base >> 24) as u16;
@@ -188,7 +187,7 @@ impl HostPairs {
 
     #[inline]
     fn address(&self, host: u32) -> u64 {
-        self.base | u64::from(host / FRESH) << 42 | u64::from(host % FRESH)
+        self.base | u64::from(host / NEW_SOURCE_MIN) << 42 | u64::from(host % NEW_SOURCE_MIN)
     }
 
     #[inline]
@@ -196,7 +195,7 @@ impl HostPairs {
         let high = address >> 42 & 0x3f;
         let rest = address & !(0x3f << 42);
         let low = rest.wrapping_sub(self.base);
-        if low >= u64::from(FRESH) {
+        if low >= u64::from(NEW_SOURCE_MIN) {
             return None;
         }
         #[expect(clippy::cast_possible_truncation, reason = "30 bits")]
@@ -214,7 +213,7 @@ mod tests {
     /// The pairs of the next `n` requests, numbered from 0.
     fn next(pairs: &HostPairs, n: u64) -> Vec<HostPair> {
         let mut taken = vec![];
-        pairs.each(0, |_, pair| {
+        pairs.for_each(0, |_, pair| {
             taken.push(pair);
             (taken.len() as u64) <= n
         });
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_are_all_different_and_never_on_one_port() {
+    fn all_pairs_of_a_period_differ_and_none_is_on_one_port() {
         for (hosts, ports) in [(2, 2), (8, 2), (5, 4), (9, 4), (10, 4), (11, 4), (12, 4), (7, 3)] {
             let pairs = HostPairs::new(3, hosts, ports, 0.0, 1);
             let period = HostPairs::period(hosts, ports);
@@ -240,19 +239,19 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_tells_how_long_ago_it_was_sent() {
+    fn a_pair_tells_how_many_requests_ago_it_was_sent() {
         let mut pairs = HostPairs::new(40_000, 10, 4, 0.5, 7);
         let sent = next(&pairs, 20);
         pairs.advance(20);
         for (seq, pair) in (0u64..).zip(&sent) {
             assert_eq!(pairs.age(pair.dst, pair.src, 20), Some(20 - seq));
         }
-        let fresh = sent.iter().filter(|pair| pairs.host(pair.src).unwrap() >= FRESH);
-        assert_eq!(fresh.count(), 10);
+        let new = sent.iter().filter(|pair| pairs.host(pair.src).unwrap() >= NEW_SOURCE_MIN);
+        assert_eq!(new.count(), 10);
     }
 
     #[test]
-    fn to_advance_is_to_pass_over() {
+    fn advancing_skips_as_many_pairs() {
         let mut pairs = HostPairs::new(1, 11, 4, 0.3, 0);
         let all = next(&pairs, 1100);
         let mut at = 0;
@@ -266,13 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_are_not_ours() {
+    fn addresses_that_no_request_had_are_not_matched() {
         let pairs = HostPairs::new(1, 10, 4, 0.0, 0);
-        let (host, _) = pairs.whereabouts(3);
+        let (host, _) = pairs.location(3);
         assert_eq!(pairs.age(0xffff_ffff_ffff, host, 5), None);
         assert_eq!(pairs.age(host, 0x0180_c200_000e, 5), None);
-        assert_eq!(pairs.age(pairs.whereabouts(10).0, host, 5), None);
-        let other_switch = HostPairs::new(2, 10, 4, 0.0, 0).whereabouts(4).0;
+        assert_eq!(pairs.age(pairs.location(10).0, host, 5), None);
+        let other_switch = HostPairs::new(2, 10, 4, 0.0, 0).location(4).0;
         assert_eq!(pairs.age(other_switch, host, 5), None);
     }
 }

@@ -1,7 +1,7 @@
-//! A report as programs read it.
+//! A report as JSON.
 //!
-//! The schema is a contract: within `sluice-bench/1` fields are only added. `docs/bench-json.md` describes them; a test
-//! holds the two together. Rates are per second, durations in nanoseconds, shares between 0 and 1.
+//! The schema is stable: within `sluice-bench/2`, fields are only added. `docs/bench-json.md` describes them, which a test
+//! checks. Rates are per second, durations in nanoseconds, shares between 0 and 1.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::requests::Buffering;
 use crate::statistics::{DurationSummary, RateSummary};
 use crate::{Plan, RequestCounts};
 
-/// Name and version of the schema.
-pub const SCHEMA: &str = "sluice-bench/1";
+/// Name and version of the schema, the value of the field `schema`.
+pub const SCHEMA: &str = "sluice-bench/2";
 
-/// Writes `report` as one line.
+/// Writes `report` as one line of JSON.
 ///
 /// # Errors
-/// What the writer says.
+/// Those of the writer.
 pub fn write(report: &Report, to: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *to, &Document::new(report))?;
     to.write_all(b"\n")
@@ -31,14 +31,14 @@ pub fn write(report: &Report, to: &mut dyn Write) -> io::Result<()> {
 struct Document {
     schema: &'static str,
     plan: PlanDocument,
-    rate: SpreadDocument,
+    rate: RateDocument,
     latency_ns: LatencyDocument,
     fairness: f64,
-    requests: CountsDocument,
+    requests: RequestsDocument,
     errors: Vec<ErrorDocument>,
-    connect_ns: Option<ThreeDocument>,
-    handshake_ns: Option<ThreeDocument>,
-    little: LittleDocument,
+    connect_ns: Option<DurationDocument>,
+    handshake_ns: Option<DurationDocument>,
+    littles_law: LittlesLawDocument,
     generator: GeneratorDocument,
     loops: Vec<LoopDocument>,
     switches: Vec<SwitchDocument>,
@@ -77,7 +77,7 @@ struct PlanDocument {
 }
 
 #[derive(Serialize)]
-struct SpreadDocument {
+struct RateDocument {
     mean: f64,
     deviation: f64,
     min: f64,
@@ -96,16 +96,16 @@ struct LatencyDocument {
 }
 
 #[derive(Serialize)]
-struct CountsDocument {
+struct RequestsDocument {
     sent: u64,
     answered: u64,
     late: u64,
     never_answered: u64,
-    paired: u64,
-    twice: u64,
-    unasked: u64,
-    untied: u64,
-    announcements: u64,
+    two_part: u64,
+    duplicate: u64,
+    unsolicited: u64,
+    unmatched: u64,
+    broadcasts: u64,
     other: u64,
     malformed: u64,
 }
@@ -119,15 +119,15 @@ struct ErrorDocument {
 }
 
 #[derive(Serialize)]
-struct ThreeDocument {
+struct DurationDocument {
     min: u64,
     median: u64,
     max: u64,
 }
 
 #[derive(Serialize)]
-struct LittleDocument {
-    open: f64,
+struct LittlesLawDocument {
+    outstanding: f64,
     rate: f64,
     latency_ns: f64,
     disagreement_percent: f64,
@@ -136,17 +136,17 @@ struct LittleDocument {
 #[derive(Serialize)]
 struct GeneratorDocument {
     threads: Vec<ThreadDocument>,
-    behind_ns: Option<BehindDocument>,
+    schedule_lag_ns: Option<ScheduleLagDocument>,
 }
 
 #[derive(Serialize)]
 struct ThreadDocument {
-    processor: f64,
+    cpu: f64,
     busy: f64,
 }
 
 #[derive(Serialize)]
-struct BehindDocument {
+struct ScheduleLagDocument {
     p50: u64,
     p99: u64,
     max: u64,
@@ -168,19 +168,22 @@ struct SwitchDocument {
     p50_ns: u64,
     p99_ns: u64,
     max_ns: u64,
-    requests: CountsDocument,
+    requests: RequestsDocument,
     connect_ns: Option<u64>,
     handshake_ns: Option<u64>,
-    announced: u32,
-    ended: Option<String>,
+    hosts_announced: u32,
+    disconnect_reason: Option<String>,
 }
 
 impl Document {
     fn new(report: &Report) -> Self {
-        let errors = report.errors.kinds.iter();
-        let little = report.little;
-        let behind =
-            |b: crate::ScheduleLag| BehindDocument { p50: b.p50_ns, p99: b.p99_ns, max: b.max_ns };
+        let errors = report.errors.by_reason.iter();
+        let law = report.littles_law;
+        let schedule_lag = |lag: crate::ScheduleLag| ScheduleLagDocument {
+            p50: lag.p50_ns,
+            p99: lag.p99_ns,
+            max: lag.max_ns,
+        };
         let threads = report.threads.iter();
         Self {
             schema: SCHEMA,
@@ -197,17 +200,15 @@ impl Document {
                 .collect(),
             connect_ns: report.connect.map(Into::into),
             handshake_ns: report.handshake.map(Into::into),
-            little: LittleDocument {
-                open: little.open,
-                rate: little.rate,
-                latency_ns: little.latency_s * 1e9,
-                disagreement_percent: little.disagreement_percent,
+            littles_law: LittlesLawDocument {
+                outstanding: law.outstanding,
+                rate: law.rate,
+                latency_ns: law.latency_s * 1e9,
+                disagreement_percent: law.disagreement_percent,
             },
             generator: GeneratorDocument {
-                threads: threads
-                    .map(|t| ThreadDocument { processor: t.processor, busy: t.busy })
-                    .collect(),
-                behind_ns: report.behind.map(behind),
+                threads: threads.map(|t| ThreadDocument { cpu: t.cpu, busy: t.busy }).collect(),
+                schedule_lag_ns: report.schedule_lag.map(schedule_lag),
             },
             loops: report
                 .loops
@@ -231,7 +232,7 @@ impl PlanDocument {
         let (load, window, rate) = match plan.load {
             Load::Window(n) => ("window", Some(n), None),
             Load::WindowTotal(n) => ("window_total", Some(n), None),
-            Load::Unlimited => ("fit", None, None),
+            Load::Unlimited => ("unlimited", None, None),
             Load::Rate(rate) => ("rate", None, Some(rate)),
         };
         Self {
@@ -244,7 +245,7 @@ impl PlanDocument {
             load,
             window,
             rate,
-            buffered: plan.kept == Buffering::Buffered,
+            buffered: plan.buffering == Buffering::Buffered,
             frame_len: plan.frame_len,
             new_sources: plan.new_sources,
             loops: plan.loops,
@@ -254,19 +255,19 @@ impl PlanDocument {
             delay_ns: ns(plan.delay),
             connect_gap_ns: ns(plan.connect_gap),
             connect_group: plan.connect_group,
-            announce: plan.announce == Announce::Hosts,
+            announce: plan.announce == Announce::AllHosts,
             dpid_offset: plan.dpid_offset,
             seed: plan.seed,
             pin: plan.pin.clone(),
             spin_ns: ns(plan.spin),
             congestion: plan.socket.congestion.clone(),
-            count: if plan.count == ReplyCounting::Answers { "answers" } else { "messages" },
+            count: if plan.counting == ReplyCounting::Answers { "answers" } else { "messages" },
             timeout_ns: ns(plan.timeout),
         }
     }
 }
 
-impl From<RateSummary> for SpreadDocument {
+impl From<RateSummary> for RateDocument {
     fn from(s: RateSummary) -> Self {
         Self { mean: s.mean, deviation: s.deviation, min: s.min, max: s.max }
     }
@@ -286,25 +287,25 @@ impl From<&Histogram<u64>> for LatencyDocument {
     }
 }
 
-impl From<RequestCounts> for CountsDocument {
+impl From<RequestCounts> for RequestsDocument {
     fn from(c: RequestCounts) -> Self {
         Self {
             sent: c.sent,
             answered: c.answered,
             late: c.late,
             never_answered: c.never_answered,
-            paired: c.paired,
-            twice: c.twice,
-            unasked: c.unasked,
-            untied: c.untied,
-            announcements: c.announcements,
+            two_part: c.two_part,
+            duplicate: c.duplicate,
+            unsolicited: c.unsolicited,
+            unmatched: c.unmatched,
+            broadcasts: c.broadcasts,
             other: c.other,
             malformed: c.malformed,
         }
     }
 }
 
-impl From<DurationSummary> for ThreeDocument {
+impl From<DurationSummary> for DurationDocument {
     fn from(t: DurationSummary) -> Self {
         Self { min: ns(t.min), median: ns(t.median), max: ns(t.max) }
     }
@@ -314,7 +315,7 @@ impl From<&SwitchFigures> for SwitchDocument {
     fn from(s: &SwitchFigures) -> Self {
         let [p50_ns, p99_ns, max_ns] = s.latency_ns;
         Self {
-            datapath_id: format!("{:016x}", s.datapath_id),
+            datapath_id: s.datapath_id.to_string(),
             rate: s.rate,
             p50_ns,
             p99_ns,
@@ -322,8 +323,8 @@ impl From<&SwitchFigures> for SwitchDocument {
             requests: s.counts.into(),
             connect_ns: s.connect.map(ns),
             handshake_ns: s.handshake.map(ns),
-            announced: s.announced,
-            ended: s.ended.clone(),
+            hosts_announced: s.hosts_announced,
+            disconnect_reason: s.disconnect_reason.clone(),
         }
     }
 }
@@ -351,16 +352,16 @@ mod tests {
     }
 
     #[test]
-    fn every_field_is_in_the_book() {
+    fn every_field_is_documented() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/bench-json.md");
-        let book = std::fs::read_to_string(path).unwrap();
+        let page = std::fs::read_to_string(path).unwrap();
         let plan = Plan { loops: 0, ..Plan::default() };
-        let report = Report::new(&plan, ThreadResults { tallies: vec![], ends: vec![] });
+        let report = Report::new(&plan, ThreadResults { loops: vec![], totals: vec![] });
         let mut line = Vec::new();
         write(&report, &mut line).unwrap();
         let document: Value = serde_json::from_slice(&line).unwrap();
         assert_eq!(document["schema"], SCHEMA);
-        assert!(book.contains(SCHEMA));
+        assert!(page.contains(SCHEMA));
         let mut all = vec![];
         names(&document, "", &mut all);
         for name in all {
@@ -368,7 +369,7 @@ mod tests {
                 .strip_suffix(".sent")
                 .or_else(|| name.strip_suffix(".answered"))
                 .unwrap_or(&name);
-            assert!(book.contains(&format!("`{name}`")), "{name} is not in docs/bench-json.md");
+            assert!(page.contains(&format!("`{name}`")), "{name} is not in docs/bench-json.md");
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Latencies: in full for all switches together, coarsely for each.
+//! Latency histograms: a precise one for all switches together, a coarse one for each.
 
 use hdrhistogram::Histogram;
 
 use crate::outstanding::{TICK_NS, Timestamp};
 
-/// Steps per factor of two in a [`Coarse`].
+/// Log2 of the buckets per factor of two in a [`CoarseHistogram`].
 const STEPS_BITS: u32 = 3;
 
-/// Buckets of a [`Coarse`]: every 32-bit value has one.
+/// Buckets of a [`CoarseHistogram`], which cover all 32-bit values.
 const BUCKETS: usize = (32 - STEPS_BITS as usize + 1) << STEPS_BITS;
 
-/// A histogram of a kibibyte, one per switch: eight steps to a factor of two, so right to within 6 %.
+/// A histogram of 1 KiB, one per switch: eight buckets per factor of two, so accurate to within 12 %.
 #[derive(Debug, Clone)]
 pub(crate) struct CoarseHistogram(Box<[u32; BUCKETS]>);
 
@@ -32,12 +32,11 @@ impl CoarseHistogram {
         ((shift << STEPS_BITS) + (ticks >> shift)) as usize
     }
 
-    /// Forgets everything.
     pub(crate) fn clear(&mut self) {
         self.0.fill(0);
     }
 
-    /// The least value beyond those of `bucket`.
+    /// The smallest value above those of `bucket`.
     fn upper(bucket: usize) -> u64 {
         let (steps, bucket) = (1u64 << STEPS_BITS, bucket as u64 + 1);
         if bucket <= 2 * steps {
@@ -47,16 +46,16 @@ impl CoarseHistogram {
         (bucket - (shift << STEPS_BITS)) << shift
     }
 
-    /// The value in nanoseconds that a `share` of all values does not exceed; 0 if there is none.
-    pub(crate) fn quantile_ns(&self, share: f64) -> u64 {
+    /// The value at quantile `q` (0 to 1) in nanoseconds; 0 if the histogram is empty.
+    pub(crate) fn quantile_ns(&self, q: f64) -> u64 {
         let total: u64 = self.0.iter().map(|&n| u64::from(n)).sum();
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             clippy::cast_precision_loss,
-            reason = "a share of a count is a count"
+            reason = "a quantile of a count is a count"
         )]
-        let rank = (share * total as f64).ceil() as u64;
+        let rank = (q * total as f64).ceil() as u64;
         let mut below = 0;
         for (bucket, &n) in self.0.iter().enumerate() {
             below += u64::from(n);
@@ -68,70 +67,70 @@ impl CoarseHistogram {
     }
 }
 
-/// Latencies of one thread since the last time somebody took them.
+/// Latencies of one thread in the current loop.
 #[derive(Debug)]
 pub(crate) struct LatencyRecorder {
-    all: Histogram<u64>,
+    histogram: Histogram<u64>,
 }
 
 impl LatencyRecorder {
     pub(crate) fn new() -> Self {
-        Self { all: histogram() }
+        Self { histogram: histogram() }
     }
 
     #[inline]
     pub(crate) fn record_n(&mut self, ticks: u32, n: u32) {
-        self.all.saturating_record_n(u64::from(ticks) * TICK_NS, u64::from(n));
+        self.histogram.saturating_record_n(u64::from(ticks) * TICK_NS, u64::from(n));
     }
 
-    /// Takes what there is.
+    /// Returns the latencies so far and starts again from none.
     pub(crate) fn take(&mut self) -> Histogram<u64> {
-        std::mem::replace(&mut self.all, histogram())
+        std::mem::replace(&mut self.histogram, histogram())
     }
 }
 
-/// Three significant digits of nanoseconds, from 16 ns to more than the longest time-out allows.
+/// An empty histogram of nanoseconds: three significant digits, from 16 ns to more than the longest timeout.
 pub(crate) fn histogram() -> Histogram<u64> {
     match Histogram::new_with_bounds(TICK_NS, u64::from(u32::MAX) * TICK_NS, 3) {
         Ok(histogram) => histogram,
-        Err(_) => unreachable!("these bounds are in order"),
+        Err(_) => unreachable!("the bounds are in order"),
     }
 }
 
-/// Equal latencies in a row, recorded at once.
+/// Collects answers to requests that were sent at the same time, which have the same latency, and records them at once.
 #[derive(Debug)]
 pub(crate) struct LatencyBatch {
     now: Timestamp,
-    stamp: Timestamp,
+    sent_at: Timestamp,
     n: u32,
 }
 
 impl LatencyBatch {
     pub(crate) fn new(now: Timestamp) -> Self {
-        Self { now, stamp: 0, n: 0 }
+        Self { now, sent_at: 0, n: 0 }
     }
 
-    /// One more that was open since `stamp`.
+    /// Adds the answer to a request that was sent at `sent_at`.
     #[inline]
     pub(crate) fn add(
         &mut self,
-        stamp: Timestamp,
-        coarse: &mut CoarseHistogram,
-        all: &mut LatencyRecorder,
+        sent_at: Timestamp,
+        switch: &mut CoarseHistogram,
+        thread: &mut LatencyRecorder,
     ) {
-        if stamp != self.stamp {
-            self.flush(coarse, all);
-            self.stamp = stamp;
+        if sent_at != self.sent_at {
+            self.flush(switch, thread);
+            self.sent_at = sent_at;
         }
         self.n += 1;
     }
 
     #[inline]
-    pub(crate) fn flush(&mut self, coarse: &mut CoarseHistogram, all: &mut LatencyRecorder) {
+    pub(crate) fn flush(&mut self, switch: &mut CoarseHistogram, thread: &mut LatencyRecorder) {
         if self.n > 0 {
-            let ticks = self.now.wrapping_sub(self.stamp);
-            all.record_n(ticks, self.n);
-            coarse.record_n(ticks, self.n);
+            let ticks = self.now.wrapping_sub(self.sent_at);
+            thread.record_n(ticks, self.n);
+            switch.record_n(ticks, self.n);
             self.n = 0;
         }
     }
@@ -142,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_has_a_bucket_that_holds_it_closely() {
+    fn every_value_has_a_bucket_whose_bound_is_at_most_an_eighth_above_it() {
         let mut last = 0;
         for value in
             (0..4096).chain((12..32).flat_map(|n| [1 << n, (1 << n) + 1, u32::MAX >> (31 - n)]))
@@ -160,25 +159,25 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_found() {
+    fn quantiles_of_a_coarse_histogram() {
         let mut coarse = CoarseHistogram::new();
         assert_eq!(coarse.quantile_ns(0.5), 0);
         coarse.record_n(100, 99);
         coarse.record_n(100_000, 1);
-        let (half, most) = (coarse.quantile_ns(0.5), coarse.quantile_ns(1.0));
-        assert!((1600..1820).contains(&half), "{half}");
-        assert!((1_600_000..1_820_000).contains(&most), "{most}");
+        let (median, max) = (coarse.quantile_ns(0.5), coarse.quantile_ns(1.0));
+        assert!((1600..1820).contains(&median), "{median}");
+        assert!((1_600_000..1_820_000).contains(&max), "{max}");
     }
 
     #[test]
-    fn equal_latencies_are_recorded_at_once() {
-        let (mut coarse, mut all) = (CoarseHistogram::new(), LatencyRecorder::new());
-        let mut run = LatencyBatch::new(500);
-        for stamp in [400, 400, 400, 300] {
-            run.add(stamp, &mut coarse, &mut all);
+    fn answers_to_requests_of_one_time_are_recorded_at_once() {
+        let (mut switch, mut thread) = (CoarseHistogram::new(), LatencyRecorder::new());
+        let mut batch = LatencyBatch::new(500);
+        for sent_at in [400, 400, 400, 300] {
+            batch.add(sent_at, &mut switch, &mut thread);
         }
-        run.flush(&mut coarse, &mut all);
-        let all = all.take();
+        batch.flush(&mut switch, &mut thread);
+        let all = thread.take();
         assert_eq!((all.len(), all.min()), (4, 1600));
         assert_eq!(all.count_at(3200), 1);
     }

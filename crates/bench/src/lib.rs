@@ -1,10 +1,12 @@
-//! Plays switches against any controller and measures its answers.
+//! Load generator: emulates OpenFlow switches against any controller and measures its replies.
 //!
-//! A [`Plan`] says what is to be measured; [`run`] does it and returns a [`Report`]. [`null`] is the ceiling: a
-//! responder that answers without looking; [`flood`] opens connections that are no switches.
+//! A [`Plan`] says what to measure; [`run`] carries it out and returns a [`Report`]. [`null`] is a responder that does the
+//! least that any controller must do, for comparison on the same machine; [`flood`] opens connections that never complete
+//! a handshake.
 //!
-//! A reply counts only if it answers a request that is open, by the number of the buffer or, where there is none, by the
-//! addresses of the frame. A second answer, one that nobody asked for, and a request without answer are counted apart.
+//! A reply counts only if it answers an outstanding request. Replies are matched by the buffer id or, where there is none,
+//! by the Ethernet addresses of the packet. Late, duplicate and unsolicited replies, and requests without a reply, are
+//! counted separately.
 
 pub mod cbench;
 mod connect;

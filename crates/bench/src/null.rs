@@ -1,8 +1,9 @@
-//! The ceiling: a responder that answers without looking.
+//! The null responder: a controller that does the least that any controller must do.
 //!
-//! It is the least that any controller must do: shake hands, answer `ECHO_REQUEST`, and for each `PACKET_IN` return as
-//! many bytes as a learning controller's `FLOW_MOD` has. Of a request it looks at the length; the four bytes of the
-//! buffer number are copied, so that the bench can tie the reply.
+//! It completes handshakes, answers `ECHO_REQUEST`, and replies to each `PACKET_IN` with as many bytes as the `FLOW_MOD` of
+//! a learning switch application has. Of a request, it reads the length and copies the buffer id, so that the load
+//! generator can match the reply. The throughput of a real controller relative to it says how close the controller comes
+//! to what the machine allows.
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -15,53 +16,55 @@ use sluice_io::{
     ConnId, Epoll, Io, IoEvent, READ_BYTES_MAX, Reading, WaitStrategy, Waker, cores, sock,
 };
 use sluice_openflow::{
-    Action, Encoder, Field, FlowMod, Instruction, MacAddr, PortNo, SwitchConfig, Version, VlanId,
+    Action, Encoder, Field, FlowMod, Instruction, MacAddr, MessageType, PortNo, SwitchConfig,
+    Version, VlanId,
 };
 
 use crate::Error;
 
-/// Bytes of an answer in each version, 1.0 first: a `FLOW_MOD` that matches port, both addresses and VLAN, with one
-/// action, as Sluice's learning application sends it.
-pub const ANSWER_LENS: [usize; VERSIONS] = [80, 160, 112, 112, 112, 112];
+/// Length of a reply in each version, 1.0 first, in bytes: a `FLOW_MOD` with one action that matches port, both MAC
+/// addresses and VLAN, as Sluice's learning switch sends it.
+pub const REPLY_LENS: [usize; VERSIONS] = [80, 160, 112, 112, 112, 112];
 
-/// Versions that are answered.
+/// Number of OpenFlow versions.
 const VERSIONS: usize = 6;
 
-/// The shortest message that can be in one read; there are as many answers ready as fit into one.
+/// Length of the shortest `PACKET_IN`; as many replies are prepared as requests fit into one read.
 const REQUEST_LEN_MIN: usize = 18;
 
-/// How a responder runs.
+/// Configuration of a null responder.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where it listens.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// Threads that answer; connections go to them in turn.
+    /// Number of threads; connections are distributed over them in turn.
     pub threads: usize,
-    /// Cores for the threads, in turn; none leaves it to the system.
+    /// CPU cores that the threads are pinned to, in turn; empty for no pinning.
     pub pin: Vec<usize>,
-    /// How long a thread asks again and again before it blocks.
+    /// How long a thread polls its sockets before it sleeps.
     pub spin: Duration,
-    /// What is set on the sockets.
+    /// Options of the sockets.
     pub socket: sock::Options,
-    /// Whether the buffer number of a request is copied into its answer.
-    pub copy: ReplyContent,
-    /// Rules in an answer. All but the last are for no buffer, as the rule for the other direction is.
-    pub rules: u8,
+    /// What of a request is copied into the reply.
+    pub content: ReplyContent,
+    /// `FLOW_MOD`s per reply, 1 to [`FLOW_MODS_MAX`]. The last one has the buffer id of the request; the others have none,
+    /// like the flow entry for the reverse direction.
+    pub flow_mods: u8,
 }
 
-/// Rules that an answer may have.
-pub const RULES_MAX: u8 = 8;
+/// Maximum number of `FLOW_MOD`s per reply.
+pub const FLOW_MODS_MAX: u8 = 8;
 
-/// Whether the buffer number of a request is copied into its answer.
+/// What of a request is copied into the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyContent {
-    /// It is: the bench can tie answers to requests.
+    /// The buffer id, so that replies can be matched to requests.
     BufferId,
-    /// Nothing is: the bench can only count messages.
-    Nothing,
+    /// Nothing, so that replies can only be counted.
+    Constant,
 }
 
-/// A responder that runs.
+/// A running null responder.
 #[derive(Debug)]
 pub struct NullResponder {
     addr: SocketAddr,
@@ -71,42 +74,42 @@ pub struct NullResponder {
 }
 
 impl NullResponder {
-    /// Listens and answers, on threads of its own.
+    /// Starts to listen and to reply, on threads of its own.
     ///
     /// # Errors
-    /// An address that cannot be listened on; what else the system says.
+    /// The address cannot be listened on, or another error of the operating system.
     pub fn start(config: &Config) -> Result<Self, Error> {
         let listener = sock::listen(config.listen, &config.socket)
             .map_err(|e| Error::Listen(config.listen, e))?;
         let addr = listener.local_addr()?;
         let stop = Arc::new(AtomicBool::new(false));
-        let mut workers = Vec::new();
-        let (mut mail, mut wakers) = (Vec::new(), Vec::new());
+        let mut threads = Vec::new();
+        let (mut senders, mut wakers) = (Vec::new(), Vec::new());
         for index in 0..config.threads.max(1) {
             let io = Epoll::new(WaitStrategy { spin: config.spin })?;
-            let (to, from) = channel();
-            mail.push((to, io.waker()));
+            let (sender, accepted) = channel();
+            senders.push((sender, io.waker()));
             wakers.push(io.waker());
-            workers.push(Worker::new(config, index, io, from, &stop));
+            threads.push(ResponderThread::new(config, index, io, accepted, &stop));
         }
-        if let Some(first) = workers.first_mut() {
+        if let Some(first) = threads.first_mut() {
             first.io.listen(listener)?;
-            first.mail = mail;
+            first.senders = senders;
         }
-        let spawn = |worker: Worker| {
-            let name = format!("null-{}", worker.index);
-            thread::Builder::new().name(name).spawn(move || worker.run())
+        let spawn = |thread: ResponderThread| {
+            let name = format!("null-{}", thread.index);
+            thread::Builder::new().name(name).spawn(move || thread.run())
         };
-        let threads = workers.into_iter().map(spawn).collect::<Result<_, _>>()?;
+        let threads = threads.into_iter().map(spawn).collect::<Result<_, _>>()?;
         Ok(Self { addr, stop, wakers, threads })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// Waits until it ends, which without [`stop`](Self::stop) only a failure makes it do.
+    /// Waits until it ends, which happens only after [`stop`](Self::stop) or a failure.
     ///
     /// # Errors
     /// The failure.
@@ -114,10 +117,10 @@ impl NullResponder {
         self.threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| Error::Thread)?)
     }
 
-    /// Ends it.
+    /// Stops it and waits for its threads.
     ///
     /// # Errors
-    /// A failure it had before.
+    /// An earlier failure of a thread.
     pub fn stop(self) -> Result<(), Error> {
         self.stop.store(true, Relaxed);
         self.wakers.iter().for_each(Waker::wake);
@@ -125,97 +128,100 @@ impl NullResponder {
     }
 }
 
-struct Worker {
+struct ResponderThread {
     config: Config,
     index: usize,
     io: Epoll,
-    /// The others, on the one that accepts.
-    mail: Vec<(Sender<TcpStream>, Waker)>,
-    from: Receiver<TcpStream>,
+    /// Where accepted connections are sent; empty on all threads but the first, which accepts.
+    senders: Vec<(Sender<TcpStream>, Waker)>,
+    accepted: Receiver<TcpStream>,
     next: usize,
     stop: Arc<AtomicBool>,
-    peers: Vec<Peer>,
-    answers: [Answers; VERSIONS],
+    connections: Vec<Connection>,
+    replies: [ReplyTemplates; VERSIONS],
 }
 
 /// One connection.
 #[derive(Debug, Default)]
-struct Peer {
-    torn: Vec<u8>,
-    pending: Vec<u8>,
+struct Connection {
+    /// The start of a message that has not been received completely.
+    partial: Vec<u8>,
+    unsent: Vec<u8>,
 }
 
-/// Answers in a row, all alike but for the buffer number.
+/// Identical replies, in which only the buffer id is patched.
 #[derive(Debug)]
-struct Answers {
+struct ReplyTemplates {
     bytes: Vec<u8>,
     len: usize,
-    buffer_at: usize,
+    buffer_id_at: usize,
 }
 
-impl Worker {
+impl ResponderThread {
     fn new(
         config: &Config,
         index: usize,
         io: Epoll,
-        from: Receiver<TcpStream>,
+        accepted: Receiver<TcpStream>,
         stop: &Arc<AtomicBool>,
     ) -> Self {
-        let answers = [1, 2, 3, 4, 5, 6].map(|byte| Answers::new(Version(byte), config.rules));
+        let replies =
+            [1, 2, 3, 4, 5, 6].map(|byte| ReplyTemplates::new(Version(byte), config.flow_mods));
         let (config, stop) = (config.clone(), Arc::clone(stop));
         Self {
             config,
             index,
             io,
-            mail: Vec::new(),
-            from,
+            senders: Vec::new(),
+            accepted,
             next: 0,
             stop,
-            peers: Vec::new(),
-            answers,
+            connections: Vec::new(),
+            replies,
         }
     }
 
     fn run(mut self) -> Result<(), Error> {
         if let Some(&core) = self.config.pin.get(self.index % self.config.pin.len().max(1)) {
-            cores::pin(core).map_err(|e| Error::Core(core, e))?;
+            cores::pin(core).map_err(|e| Error::Pin(core, e))?;
         }
         while !self.stop.load(Relaxed) {
             self.io.wait(None)?;
-            while self.one_event() {}
-            while let Ok(stream) = self.from.try_recv() {
+            while self.handle_event() {}
+            while let Ok(stream) = self.accepted.try_recv() {
                 self.adopt(stream);
             }
         }
         Ok(())
     }
 
-    fn one_event(&mut self) -> bool {
+    /// Handles the next event; `false` if there is none.
+    fn handle_event(&mut self) -> bool {
         let Some(event) = self.io.next_event() else { return false };
         match event {
             IoEvent::Accepted(stream, _) => {
-                if let Some((to, waker)) = self.mail.get(self.next) {
-                    // A thread that is gone has failed, and the whole responder with it.
-                    let _ = to.send(stream);
+                if let Some((sender, waker)) = self.senders.get(self.next) {
+                    // Fails only if that thread failed, and with it the responder.
+                    let _ = sender.send(stream);
                     waker.wake();
-                    self.next = (self.next + 1) % self.mail.len();
+                    self.next = (self.next + 1) % self.senders.len();
                 }
             }
             IoEvent::Data(id, bytes) => {
-                let Some(peer) = self.peers.get_mut(id.slot()) else { return true };
-                let n = peer.hear(bytes, self.config.copy, &mut self.answers);
-                let Some((version, n)) = n else {
+                let Some(connection) = self.connections.get_mut(id.slot()) else { return true };
+                let received = connection.receive(bytes, self.config.content, &mut self.replies);
+                let Some((version, n)) = received else {
                     self.io.close(id);
                     return true;
                 };
-                let answers = self.answers.get(rank(version));
-                let answers = answers.and_then(|all| all.bytes.get(..n * all.len));
-                say(&mut self.io, id, peer, answers);
+                let replies = self.replies.get(version_index(version));
+                let replies = replies.and_then(|replies| replies.bytes.get(..n * replies.len));
+                send(&mut self.io, id, connection, replies);
             }
             IoEvent::Writable(id) => {
-                let Some(peer) = self.peers.get_mut(id.slot()) else { return true };
-                say(&mut self.io, id, peer, None);
-                if peer.pending.is_empty() {
+                let Some(connection) = self.connections.get_mut(id.slot()) else { return true };
+                send(&mut self.io, id, connection, None);
+                if connection.unsent.is_empty() {
                     self.io.set_reading(id, Reading::On);
                 }
             }
@@ -225,74 +231,78 @@ impl Worker {
     }
 
     fn adopt(&mut self, stream: TcpStream) {
-        // A connection that cannot be set or taken is closed: the bench says that a switch is missing.
+        // On an error the connection is closed, and the load generator reports a missing switch.
         if self.config.socket.apply(&stream).is_err() {
             return;
         }
         let Ok(id) = self.io.adopt(stream) else { return };
-        if self.peers.len() <= id.slot() {
-            self.peers.resize_with(id.slot() + 1, Peer::default);
+        if self.connections.len() <= id.slot() {
+            self.connections.resize_with(id.slot() + 1, Connection::default);
         }
-        if let Some(peer) = self.peers.get_mut(id.slot()) {
-            *peer = Peer::default();
+        if let Some(connection) = self.connections.get_mut(id.slot()) {
+            *connection = Connection::default();
         }
     }
 }
 
-/// Sends what waits, then `bytes`; what does not go is kept, and nothing is read until it is gone.
-fn say(io: &mut Epoll, id: ConnId, peer: &mut Peer, bytes: Option<&[u8]>) {
+/// Sends what is unsent, then `bytes`. Reading pauses while something remains unsent.
+fn send(io: &mut Epoll, id: ConnId, connection: &mut Connection, bytes: Option<&[u8]>) {
     let bytes = bytes.unwrap_or_default();
-    if !peer.pending.is_empty() {
-        let sent = io.send(id, &peer.pending);
-        peer.pending.drain(..sent.min(peer.pending.len()));
+    let unsent = &mut connection.unsent;
+    if !unsent.is_empty() {
+        let sent = io.send(id, unsent);
+        unsent.drain(..sent.min(unsent.len()));
     }
-    let sent = if peer.pending.is_empty() && !bytes.is_empty() { io.send(id, bytes) } else { 0 };
-    peer.pending.extend_from_slice(bytes.get(sent..).unwrap_or_default());
-    if !peer.pending.is_empty() {
+    let sent = if unsent.is_empty() && !bytes.is_empty() { io.send(id, bytes) } else { 0 };
+    unsent.extend_from_slice(bytes.get(sent..).unwrap_or_default());
+    if !unsent.is_empty() {
         io.set_reading(id, Reading::Off);
     }
 }
 
-impl Peer {
-    /// Reads messages; returns their version and how many requests there were. `None` if these are no messages.
-    fn hear(
+impl Connection {
+    /// Processes received bytes; returns their version and the number of requests. `None` if they are not OpenFlow.
+    fn receive(
         &mut self,
         bytes: &[u8],
-        copy: ReplyContent,
-        answers: &mut [Answers; VERSIONS],
+        content: ReplyContent,
+        replies: &mut [ReplyTemplates; VERSIONS],
     ) -> Option<(u8, usize)> {
         let mut n = 0;
         let mut version = 1;
         let mut rest = bytes;
-        if !self.torn.is_empty() {
-            let used = self.mend(rest)?;
+        if !self.partial.is_empty() {
+            let used = self.complete_partial(rest)?;
             rest = rest.get(used..).unwrap_or_default();
-            let torn = std::mem::take(&mut self.torn);
-            let whole = matches!(*torn.as_slice(), [_, _, high, low, ..] if usize::from(u16::from_be_bytes([high, low])) == torn.len());
-            if !whole {
-                self.torn = torn;
+            let partial = std::mem::take(&mut self.partial);
+            let is_complete = matches!(
+                *partial.as_slice(),
+                [_, _, high, low, ..] if usize::from(u16::from_be_bytes([high, low])) == partial.len()
+            );
+            if !is_complete {
+                self.partial = partial;
                 return Some((version, 0));
             }
-            self.walk(&torn, copy, answers, &mut n, &mut version)?;
-            self.torn = torn;
-            self.torn.clear();
+            self.process(&partial, content, replies, &mut n, &mut version)?;
+            self.partial = partial;
+            self.partial.clear();
         }
-        let left = self.walk(rest, copy, answers, &mut n, &mut version)?;
-        self.torn.extend_from_slice(rest.get(rest.len() - left..).unwrap_or_default());
+        let left = self.process(rest, content, replies, &mut n, &mut version)?;
+        self.partial.extend_from_slice(rest.get(rest.len() - left..).unwrap_or_default());
         Some((version, n))
     }
 
-    /// Completes the torn message as far as `bytes` go; returns how many were used.
-    fn mend(&mut self, bytes: &[u8]) -> Option<usize> {
+    /// Appends to the partial message what it lacks; returns how many bytes were used.
+    fn complete_partial(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut used = 0;
         loop {
-            let wanted = match *self.torn.as_slice() {
+            let wanted = match *self.partial.as_slice() {
                 [_, _, high, low, ..] => usize::from(u16::from_be_bytes([high, low])),
                 _ => 4,
             };
-            let missing = wanted.checked_sub(self.torn.len())?;
+            let missing = wanted.checked_sub(self.partial.len())?;
             let more = bytes.get(used..bytes.len().min(used + missing))?;
-            self.torn.extend_from_slice(more);
+            self.partial.extend_from_slice(more);
             used += more.len();
             if missing == 0 || more.len() < missing {
                 return Some(used);
@@ -300,20 +310,20 @@ impl Peer {
         }
     }
 
-    /// Walks over whole messages; returns how many bytes are left.
-    fn walk(
+    /// Processes complete messages; returns how many bytes are left.
+    fn process(
         &mut self,
         bytes: &[u8],
-        copy: ReplyContent,
-        answers: &mut [Answers; VERSIONS],
+        content: ReplyContent,
+        replies: &mut [ReplyTemplates; VERSIONS],
         n: &mut usize,
         version: &mut u8,
     ) -> Option<usize> {
         let mut rest = bytes;
         *version = bytes.first().copied().unwrap_or(*version);
-        let answers = answers.get_mut(rank(*version))?;
-        let (len, at) = (answers.len, answers.buffer_at);
-        let mut places = answers.bytes.chunks_exact_mut(len).skip(*n);
+        let replies = replies.get_mut(version_index(*version))?;
+        let (len, at) = (replies.len, replies.buffer_id_at);
+        let mut replies = replies.bytes.chunks_exact_mut(len).skip(*n);
         while let Some(head) = rest.first_chunk::<12>() {
             let len = usize::from(u16::from_be_bytes([head[2], head[3]]));
             if len < 8 {
@@ -322,15 +332,15 @@ impl Peer {
             let Some((msg, after)) = rest.split_at_checked(len) else { return Some(rest.len()) };
             rest = after;
             if head[1] != 10 {
-                self.hear_rare(msg);
+                self.handle_other(msg);
                 continue;
             }
-            let place = places.next()?;
+            let reply = replies.next()?;
             *n += 1;
-            if copy == ReplyContent::BufferId
-                && let Some(place) = place.get_mut(at..at + 4)
+            if content == ReplyContent::BufferId
+                && let Some(buffer_id) = reply.get_mut(at..at + 4)
             {
-                place.copy_from_slice(&head[8..12]);
+                buffer_id.copy_from_slice(&head[8..12]);
             }
         }
         // The last message may be a header alone.
@@ -340,39 +350,45 @@ impl Peer {
                 return None;
             }
             let Some((msg, after)) = rest.split_at_checked(len) else { break };
-            self.hear_rare(msg);
+            self.handle_other(msg);
             rest = after;
         }
         Some(rest.len())
     }
 
-    /// Shakes hands, and answers `ECHO_REQUEST`.
+    /// Handles a message that is not a `PACKET_IN`: the handshake and `ECHO_REQUEST`.
     #[cold]
-    fn hear_rare(&mut self, msg: &[u8]) {
-        let Some(&[version, kind, _, _, a, b, c, d]) = msg.first_chunk::<8>() else { return };
+    fn handle_other(&mut self, msg: &[u8]) {
+        let Some(&[version, message_type, _, _, a, b, c, d]) = msg.first_chunk::<8>() else {
+            return;
+        };
         let xid = u32::from_be_bytes([a, b, c, d]);
         let mut next_xid = xid;
-        let mut out = Encoder::new(&mut self.pending, Version(version), &mut next_xid);
-        match kind {
+        let mut out = Encoder::new(&mut self.unsent, Version(version), &mut next_xid);
+        match message_type {
+            // HELLO. A reply without a version bitmap offers this version and those below.
             0 => {
-                // A header alone says: this version, and those below.
-                let _ = out.raw(sluice_openflow::MessageType::HELLO, 1, &[]);
+                let _ = out.raw(MessageType::HELLO, 1, &[]);
                 out.features_request();
             }
+            // ECHO_REQUEST.
             2 => _ = out.echo_reply(xid, msg.get(8..).unwrap_or_default()),
-            6 => _ = out.set_config(SwitchConfig { miss_send_len: 128, ..SwitchConfig::default() }),
+            // FEATURES_REPLY.
+            6 => {
+                _ = out.set_config(SwitchConfig { miss_send_len: 128, ..SwitchConfig::default() });
+            }
             _ => {}
         }
     }
 }
 
-/// The place of a version's answers. Any byte has one: who speaks what nobody does is answered in 1.5.
-fn rank(version: u8) -> usize {
+/// Index of a version's reply templates. Every byte has one: unknown versions are answered in 1.5.
+fn version_index(version: u8) -> usize {
     usize::from(version.saturating_sub(1)).min(VERSIONS - 1)
 }
 
-impl Answers {
-    fn new(version: Version, rules: u8) -> Self {
+impl ReplyTemplates {
+    fn new(version: Version, flow_mods: u8) -> Self {
         let (mut tx, mut xid) = (vec![], 1);
         let fields = [
             Field::in_port(PortNo(1)),
@@ -380,46 +396,46 @@ impl Answers {
             Field::eth_src(MacAddr([0; 6])),
             Field::vlan(VlanId(0)),
         ];
-        // A fixed match is as long without them, and says then that it is for no pair of addresses.
-        let wanted = if version < Version::V1_2 { 0 } else { fields.len() };
-        let rule = FlowMod {
-            matching: fields.into_iter().take(wanted).collect(),
+        // Before 1.2 the match has a fixed length; without fields it does not name a pair of addresses.
+        let used = if version < Version::V1_2 { 0 } else { fields.len() };
+        let flow_mod = FlowMod {
+            matching: fields.into_iter().take(used).collect(),
             instructions: vec![Instruction::apply([Action::output(PortNo(2))])],
             ..FlowMod::default()
         };
-        // Every version can say it.
-        let _ = Encoder::new(&mut tx, version, &mut xid).flow_mod(&rule);
-        let rules = usize::from(rules.clamp(1, RULES_MAX));
-        let buffer_at = if version == Version::V1_0 { 64 } else { 32 } + tx.len() * (rules - 1);
-        let answer = tx.repeat(rules);
-        Self {
-            len: answer.len(),
-            bytes: answer.repeat(READ_BYTES_MAX / REQUEST_LEN_MIN),
-            buffer_at,
-        }
+        // Does not fail: all versions have these fields.
+        let _ = Encoder::new(&mut tx, version, &mut xid).flow_mod(&flow_mod);
+        let flow_mods = usize::from(flow_mods.clamp(1, FLOW_MODS_MAX));
+        let buffer_id_at = if version == Version::V1_0 { 64 } else { 32 };
+        let buffer_id_at = buffer_id_at + tx.len() * (flow_mods - 1);
+        let reply = tx.repeat(flow_mods);
+        let bytes = reply.repeat(READ_BYTES_MAX / REQUEST_LEN_MIN);
+        Self { len: reply.len(), bytes, buffer_id_at }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sluice_openflow::Versions;
+
     use super::*;
 
     #[test]
-    fn an_answer_is_as_long_as_a_learning_controllers() {
-        let lens =
-            sluice_openflow::Versions::SPOKEN.iter().map(|version| Answers::new(version, 1).len);
-        assert_eq!(lens.collect::<Vec<_>>(), ANSWER_LENS);
+    fn a_reply_is_as_long_as_that_of_a_learning_switch() {
+        let lens = Versions::SPOKEN.iter().map(|version| ReplyTemplates::new(version, 1).len);
+        assert_eq!(lens.collect::<Vec<_>>(), REPLY_LENS);
     }
 
     #[test]
-    fn the_last_rule_of_an_answer_has_the_buffer() {
-        let mut peer = Peer::default();
-        let mut answers = [1, 2, 3, 4, 5, 6].map(|byte| Answers::new(Version(byte), 2));
+    fn the_last_flow_mod_of_a_reply_has_the_buffer_id() {
+        let mut connection = Connection::default();
+        let mut replies = [1, 2, 3, 4, 5, 6].map(|byte| ReplyTemplates::new(Version(byte), 2));
         let mut request = vec![1, 10, 0, 18, 0, 0, 0, 1, 0, 0, 0, 7];
         request.resize(18, 0);
-        assert_eq!(peer.hear(&request, ReplyContent::BufferId, &mut answers), Some((1, 1)));
-        let answer = &answers[0].bytes[..160];
-        let buffers = answer.chunks(80).map(|rule| rule[64..68].to_vec());
-        assert_eq!(buffers.collect::<Vec<_>>(), [vec![255; 4], vec![0, 0, 0, 7]]);
+        let received = connection.receive(&request, ReplyContent::BufferId, &mut replies);
+        assert_eq!(received, Some((1, 1)));
+        let reply = &replies[0].bytes[..160];
+        let buffer_ids = reply.chunks(80).map(|flow_mod| flow_mod[64..68].to_vec());
+        assert_eq!(buffer_ids.collect::<Vec<_>>(), [vec![255; 4], vec![0, 0, 0, 7]]);
     }
 }

@@ -1,4 +1,4 @@
-//! What is sent to whom and when: the load, carried out.
+//! The offered load of one thread: which switch sends how many requests, and when.
 
 use std::time::Instant;
 
@@ -11,181 +11,181 @@ use crate::plan::{Load, Plan};
 use crate::requests::{Buffering, RequestTemplates};
 use crate::schedule::Schedule;
 
-/// How far behind its own schedule a generator ran.
+/// How late a generator thread sent its requests, compared with the schedule of an open-loop load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ScheduleLag {
-    /// Half of the requests went at most so long after they were due, nanoseconds.
+    /// Median, nanoseconds.
     pub p50_ns: u64,
-    /// And 99 of a hundred.
+    /// 99th percentile, nanoseconds.
     pub p99_ns: u64,
-    /// And all.
+    /// Maximum, nanoseconds.
     pub max_ns: u64,
 }
 
-/// What one thread sends.
+/// The offered load of one thread.
 #[derive(Debug)]
 pub(crate) struct OfferedLoad {
-    kind: LoadState,
-    kept: Buffering,
-    /// Most requests open on one switch.
-    limit: u32,
+    state: LoadState,
+    buffering: Buffering,
+    /// Maximum number of outstanding requests per switch.
+    outstanding_max: u32,
     epoch: Instant,
 }
 
 #[derive(Debug)]
 enum LoadState {
+    /// Closed loop: each switch has a window of its own.
     Window,
-    Total { total: i64, quantum: u32, cursor: usize, quota: Vec<u32> },
-    Rate { schedule: Schedule, done: u64, due: u64, behind: CoarseHistogram, behind_max: u32 },
+    /// Closed loop: all switches of the thread share a window of `total` requests, handed out `quantum` at a time.
+    SharedWindow { total: i64, quantum: u32, cursor: usize, quota: Vec<u32> },
+    /// Open loop.
+    Rate { schedule: Schedule, prepared: u64, due: u64, lag: CoarseHistogram, lag_max: u32 },
 }
 
 impl OfferedLoad {
-    /// What thread `index` with `players` switches sends from `start` on; stamps count from `epoch`.
+    /// The load of thread `thread` with `switches` switches, from `start` on. Timestamps count from `epoch`.
     pub(crate) fn new(
         plan: &Plan,
         start: Instant,
         epoch: Instant,
-        index: usize,
-        players: usize,
+        thread: usize,
+        switches: usize,
     ) -> Self {
-        let kind = match plan.load {
+        let state = match plan.load {
             Load::Window(_) | Load::Unlimited => LoadState::Window,
             Load::WindowTotal(n) => {
-                let total = (n as usize + plan.threads - 1 - index) / plan.threads;
-                let each = total / players.max(1);
+                let total = (n as usize + plan.threads - 1 - thread) / plan.threads;
+                let each = total / switches.max(1);
                 let quantum = u32::try_from(each).unwrap_or(u32::MAX).max(1);
                 let total = i64::try_from(total).unwrap_or(i64::MAX);
-                LoadState::Total { total, quantum, cursor: 0, quota: vec![0; players] }
+                LoadState::SharedWindow { total, quantum, cursor: 0, quota: vec![0; switches] }
             }
             Load::Rate(rate) => {
                 #[expect(clippy::cast_precision_loss, reason = "there are at most 10 000")]
-                let share = rate * players as f64 / f64::from(plan.switches);
-                let schedule = Schedule::new(start, share, players);
-                LoadState::Rate {
-                    schedule,
-                    done: 0,
-                    due: 0,
-                    behind: CoarseHistogram::new(),
-                    behind_max: 0,
-                }
+                let share = rate * switches as f64 / f64::from(plan.switches);
+                let schedule = Schedule::new(start, share, switches);
+                let lag = CoarseHistogram::new();
+                LoadState::Rate { schedule, prepared: 0, due: 0, lag, lag_max: 0 }
             }
         };
-        Self { kind, kept: plan.kept, limit: plan.open_max(), epoch }
+        Self { state, buffering: plan.buffering, outstanding_max: plan.outstanding_max(), epoch }
     }
 
-    /// When there will be something to send even if nothing is heard.
+    /// When the next request is due by the schedule; `None` if only replies cause requests.
     #[inline]
     pub(crate) fn next_due(&self) -> Option<Instant> {
-        match &self.kind {
+        match &self.state {
             LoadState::Rate { schedule, due, .. } => Some(schedule.due_at(*due)),
-            LoadState::Window | LoadState::Total { .. } => None,
+            LoadState::Window | LoadState::SharedWindow { .. } => None,
         }
     }
 
-    /// Names the switches that have something to send, though they may have heard nothing; `open` requests are open.
+    /// Calls `add` with the index of every switch that has requests to send though it may have received nothing.
+    ///
+    /// `outstanding` is the number of outstanding requests of this thread.
     #[inline]
-    pub(crate) fn prepare(&mut self, open: i64, mut touch: impl FnMut(usize)) {
-        match &mut self.kind {
+    pub(crate) fn prepare(&mut self, outstanding: i64, mut add: impl FnMut(usize)) {
+        match &mut self.state {
             LoadState::Window => {}
-            LoadState::Total { total, quantum, cursor, quota } => {
-                let mut room = *total - open;
+            LoadState::SharedWindow { total, quantum, cursor, quota } => {
+                let mut available = *total - outstanding;
                 for _ in 0..quota.len() {
-                    if room <= 0 {
+                    if available <= 0 {
                         break;
                     }
-                    let n = i64::from(*quantum).min(room);
+                    let n = i64::from(*quantum).min(available);
                     if let Some(quota) = quota.get_mut(*cursor) {
                         *quota = u32::try_from(n).unwrap_or(0);
                     }
-                    touch(*cursor);
+                    add(*cursor);
                     *cursor = (*cursor + 1) % quota.len();
-                    room -= n;
+                    available -= n;
                 }
             }
-            LoadState::Rate { schedule, done, due, .. } => {
+            LoadState::Rate { schedule, prepared, due, .. } => {
                 *due = schedule.due(clock::now());
-                schedule.switches(*done, *due).for_each(touch);
-                *done = *due;
+                schedule.switches(*prepared, *due).for_each(add);
+                *prepared = *due;
             }
         }
     }
 
-    /// Sends what switch `at` may send; returns when it did so last, and how many ticks all that was sent had been due by
-    /// then, together.
+    /// Sends the requests that switch `at` may send. Returns when it last sent some, and the sum of the ticks by which
+    /// all that it sent were overdue then.
     #[inline]
     pub(crate) fn send(
         &mut self,
         at: usize,
-        player: &mut EmulatedSwitch,
+        switch: &mut EmulatedSwitch,
         io: &mut impl Io,
-        requests: &mut RequestTemplates,
+        templates: &mut RequestTemplates,
     ) -> Option<(Timestamp, i64)> {
         let (mut sent_at, mut overdue) = (None, 0);
-        let chunk = u32::try_from(requests.per_chunk()).unwrap_or(u32::MAX);
-        let (epoch, kept, limit) = (self.epoch, self.kept, self.limit);
+        let batch = u32::try_from(templates.batch_size()).unwrap_or(u32::MAX);
+        let (epoch, buffering, limit) = (self.epoch, self.buffering, self.outstanding_max);
         loop {
             let now = clock::now();
-            let stamp = stamp(epoch, now);
-            let room = player.room(stamp, limit);
-            let wanted = match &mut self.kind {
-                LoadState::Window => room,
-                LoadState::Total { quota, .. } => {
-                    quota.get_mut(at).map_or(0, std::mem::take).min(room)
+            let now = timestamp(epoch, now);
+            let available = switch.available(now, limit);
+            let wanted = match &mut self.state {
+                LoadState::Window => available,
+                LoadState::SharedWindow { quota, .. } => {
+                    quota.get_mut(at).map_or(0, std::mem::take).min(available)
                 }
                 LoadState::Rate { schedule, due, .. } => {
-                    let backlog = schedule.due_for(at, *due).saturating_sub(player.asked);
-                    room.min(u32::try_from(backlog).unwrap_or(u32::MAX))
+                    let backlog = schedule.due_for(at, *due).saturating_sub(switch.scheduled_sent);
+                    available.min(u32::try_from(backlog).unwrap_or(u32::MAX))
                 }
             };
-            // A rest of a chunk waits until more can go with it, unless nothing else would bring us back.
-            if wanted == 0 || (sent_at.is_some() && wanted < chunk / 4) {
-                return sent_at.map(|stamp| (stamp, overdue));
+            // After the first batch, a small rest waits until more can be sent with it.
+            if wanted == 0 || (sent_at.is_some() && wanted < batch / 4) {
+                return sent_at.map(|sent_at| (sent_at, overdue));
             }
-            let sent = player.send(io, requests, kept, wanted);
-            sent_at = Some(stamp);
-            if let LoadState::Rate { schedule, behind, behind_max, .. } = &mut self.kind {
+            let sent = switch.send_requests(io, templates, buffering, wanted);
+            sent_at = Some(now);
+            if let LoadState::Rate { schedule, lag, lag_max, .. } = &mut self.state {
                 for _ in 0..sent {
-                    let due = self::stamp(epoch, schedule.due_at_for(at, player.asked));
-                    let late = stamp.wrapping_sub(due);
+                    let due = timestamp(epoch, schedule.due_at_for(at, switch.scheduled_sent));
+                    let late = now.wrapping_sub(due);
                     overdue += i64::from(late);
-                    behind.record_n(late, 1);
-                    *behind_max = late.max(*behind_max);
-                    player.issue(1, due);
-                    player.asked += 1;
+                    lag.record_n(late, 1);
+                    *lag_max = late.max(*lag_max);
+                    switch.record_sent(1, due);
+                    switch.scheduled_sent += 1;
                 }
             } else {
-                player.issue(sent, stamp);
+                switch.record_sent(sent, now);
             }
-            if sent < wanted.min(chunk) || player.is_stuck() {
-                return sent_at.map(|stamp| (stamp, overdue));
+            if sent < wanted.min(batch) || switch.has_unsent() {
+                return sent_at.map(|sent_at| (sent_at, overdue));
             }
         }
     }
 
-    /// Forgets how far behind its schedule it ran.
-    pub(crate) fn forget_behind(&mut self) {
-        if let LoadState::Rate { behind, behind_max, .. } = &mut self.kind {
-            behind.clear();
-            *behind_max = 0;
+    /// Resets the schedule lag, at the end of the warm-up.
+    pub(crate) fn reset_lag(&mut self) {
+        if let LoadState::Rate { lag, lag_max, .. } = &mut self.state {
+            lag.clear();
+            *lag_max = 0;
         }
     }
 
-    /// How far behind its schedule it ran, if it had one.
-    pub(crate) fn behind(&self) -> Option<ScheduleLag> {
-        match &self.kind {
-            LoadState::Rate { behind, behind_max, .. } => Some(ScheduleLag {
-                p50_ns: behind.quantile_ns(0.5),
-                p99_ns: behind.quantile_ns(0.99),
-                max_ns: u64::from(*behind_max) * TICK_NS,
+    /// The schedule lag since the last reset; `None` for closed-loop loads.
+    pub(crate) fn lag(&self) -> Option<ScheduleLag> {
+        match &self.state {
+            LoadState::Rate { lag, lag_max, .. } => Some(ScheduleLag {
+                p50_ns: lag.quantile_ns(0.5),
+                p99_ns: lag.quantile_ns(0.99),
+                max_ns: u64::from(*lag_max) * TICK_NS,
             }),
-            LoadState::Window | LoadState::Total { .. } => None,
+            LoadState::Window | LoadState::SharedWindow { .. } => None,
         }
     }
 }
 
-/// `now` as a stamp.
+/// `now` in ticks since `epoch`.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "stamps come round")]
-pub(crate) fn stamp(epoch: Instant, now: Instant) -> Timestamp {
+#[expect(clippy::cast_possible_truncation, reason = "timestamps wrap")]
+pub(crate) fn timestamp(epoch: Instant, now: Instant) -> Timestamp {
     ((now - epoch).as_nanos() as u64 / TICK_NS) as u32
 }

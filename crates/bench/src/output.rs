@@ -1,4 +1,4 @@
-//! Carries out a plan and says what came of it, in the form that was asked for.
+//! Carries out a plan and prints the result in the requested format.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -12,106 +12,113 @@ use crate::{
     Error, Plan, Report, RunObserver, RunProgress, cbench, hdr_log, json, run, text_report,
 };
 
-/// In which form the outcome is said.
+/// Columns of the bar in the live display.
+const BAR_WIDTH: u64 = 12;
+
+/// What is printed, and where.
 #[derive(Debug, Clone, Default)]
 pub struct OutputOptions {
-    /// Whether 1 switch is tested, then 2, and so on.
+    /// Which numbers of switches are measured.
     pub range: SwitchRange,
-    /// What is printed.
-    pub form: OutputFormat,
-    /// A file for JSON; `-` is the standard output, and the table is left out.
+    /// Format of the result.
+    pub format: OutputFormat,
+    /// File for JSON; `-` is standard output, where it replaces the text report.
     pub json: Option<String>,
-    /// A file for the latencies.
+    /// File for the latencies as a log of `HdrHistogram`.
     pub hdr: Option<String>,
-    /// How it goes.
+    /// How progress is shown.
     pub progress: ProgressMode,
 }
 
-/// Which numbers of switches are tested.
+/// Which numbers of switches are measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SwitchRange {
-    /// All at once.
+    /// One run with all switches.
     #[default]
     All,
-    /// One, then two, and so on.
+    /// A run with one switch, then with two, and so on.
     Incremental,
 }
 
-/// What is printed.
+/// Format of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OutputFormat {
-    /// A table at the end.
+    /// A report at the end.
     #[default]
-    Table,
+    Text,
     /// The lines of `cbench`.
     Cbench,
 }
 
-/// How a measurement tells how far it is.
+/// How progress is shown on standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ProgressMode {
     /// Not at all.
     #[default]
     Silent,
-    /// A line that changes, for terminals.
+    /// A line that is updated; for terminals.
     Live,
     /// A line per loop.
     PerLoop,
 }
 
-/// Carries out `plan` and says what came of it to `out`, and how it goes to `err`.
+/// Carries out `plan`; prints the result to `out` and the progress to `err`.
 ///
 /// # Errors
-/// What [`run`] says; a file that cannot be written.
+/// Those of [`run`], and a file that cannot be written.
 pub fn run_and_print(
     plan: &Plan,
-    show: &OutputOptions,
+    options: &OutputOptions,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<(), Error> {
-    if show.form == OutputFormat::Cbench {
+    if options.format == OutputFormat::Cbench {
         let target = plan.targets.first().copied().unwrap_or_else(|| ([0; 4], 0).into());
-        let header = cbench::header(
-            plan,
-            &target.ip().to_string(),
-            target.port(),
-            show.range == SwitchRange::Incremental,
-        );
+        let is_ranged = options.range == SwitchRange::Incremental;
+        let header = cbench::header(plan, &target.ip().to_string(), target.port(), is_ranged);
         err.write_all(header.as_bytes())?;
     }
-    let first = if show.range == SwitchRange::Incremental { 1 } else { plan.switches };
+    let first = if options.range == SwitchRange::Incremental { 1 } else { plan.switches };
     let mut reports = Vec::new();
     for switches in first..=plan.switches {
         let plan = Plan { switches, threads: plan.threads.min(switches as usize), ..plan.clone() };
-        let mut screen = ProgressDisplay::new(&plan, show, out, err);
-        let report = run(&plan, &mut screen)?;
-        screen.finish()?;
-        say(&report, show, out, err)?;
+        let mut display = ProgressDisplay::new(&plan, options, out, err);
+        let report = run(&plan, &mut display)?;
+        display.finish()?;
+        print(&report, options, !reports.is_empty(), out, err)?;
         reports.push(report);
     }
-    write_files(&reports, show, out)
+    write_files(&reports, options, out)
 }
 
-fn say(
+fn print(
     report: &Report,
-    show: &OutputOptions,
+    options: &OutputOptions,
+    follows_another: bool,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> Result<(), Error> {
-    if show.form == OutputFormat::Cbench {
+    if options.format == OutputFormat::Cbench {
         writeln!(out, "{}", cbench::result_line(report))?;
         for warning in &report.warnings {
             writeln!(err, "warning: {warning}")?;
         }
-    } else if show.json.as_deref() != Some("-") {
+    } else if options.json.as_deref() != Some("-") {
+        if follows_another {
+            writeln!(out)?;
+        }
         out.write_all(text_report::of(report).as_bytes())?;
     }
     out.flush()?;
     Ok(())
 }
 
-fn write_files(reports: &[Report], show: &OutputOptions, out: &mut dyn Write) -> Result<(), Error> {
-    if let Some(path) = &show.json {
+fn write_files(
+    reports: &[Report],
+    options: &OutputOptions,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    if let Some(path) = &options.json {
         let write =
             |to: &mut dyn Write| reports.iter().try_for_each(|report| json::write(report, to));
         if path == "-" {
@@ -121,7 +128,7 @@ fn write_files(reports: &[Report], show: &OutputOptions, out: &mut dyn Write) ->
             write(&mut file).map_err(|e| Error::Write(path.clone(), e))?;
         }
     }
-    if let Some(path) = &show.hdr {
+    if let Some(path) = &options.hdr {
         let mut file = create(path)?;
         hdr_log::write(reports, &mut file).map_err(|e| Error::Write(path.clone(), e))?;
     }
@@ -132,72 +139,117 @@ fn create(path: &str) -> Result<io::BufWriter<File>, Error> {
     File::create(path).map(io::BufWriter::new).map_err(|e| Error::Write(path.to_owned(), e))
 }
 
-/// Shows how far a measurement is.
+/// Shows the progress of a measurement.
 struct ProgressDisplay<'s> {
     plan: &'s Plan,
-    show: &'s OutputOptions,
+    options: &'s OutputOptions,
     out: &'s mut dyn Write,
     err: &'s mut dyn Write,
     bar: Option<ProgressBar>,
+    /// Time and answered requests at the last update.
     last: (Duration, u64),
-    failed: io::Result<()>,
+    result: io::Result<()>,
 }
 
 impl<'s> ProgressDisplay<'s> {
     fn new(
         plan: &'s Plan,
-        show: &'s OutputOptions,
+        options: &'s OutputOptions,
         out: &'s mut dyn Write,
         err: &'s mut dyn Write,
     ) -> Self {
-        let style = ProgressStyle::with_template("{spinner} {msg}");
-        let bar = (show.progress == ProgressMode::Live).then(|| {
-            ProgressBar::new_spinner()
+        let template = format!("{{spinner}} [{{bar:{BAR_WIDTH}}}] {{wide_msg}}");
+        let style = ProgressStyle::with_template(&template).map(|s| s.progress_chars("=> "));
+        let total = u64::try_from((plan.loop_time * plan.loops).as_millis()).unwrap_or(u64::MAX);
+        let bar = (options.progress == ProgressMode::Live).then(|| {
+            ProgressBar::new(total)
                 .with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
         });
-        Self { plan, show, out, err, bar, last: (clock::since_epoch(), 0), failed: Ok(()) }
+        Self { plan, options, out, err, bar, last: (clock::since_epoch(), 0), result: Ok(()) }
     }
 
-    /// Clears the line; says whether all could be written.
+    /// Clears the line; returns the first error of writing.
     fn finish(self) -> io::Result<()> {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-        self.failed
+        self.result
+    }
+
+    /// Responses per second since the last update.
+    fn rate(&mut self, answered: u64) -> f64 {
+        let (now, before) = (clock::since_epoch(), self.last);
+        self.last = (now, answered);
+        let n = answered.saturating_sub(before.1);
+        crate::statistics::per_second(n, now.saturating_sub(before.0))
     }
 }
 
+/// One line with time left, rate, switches and errors.
+fn measuring_line(
+    remaining: Duration,
+    rate: f64,
+    (ready, switches): (u64, u32),
+    errors: u64,
+) -> String {
+    let remaining = if remaining.is_zero() {
+        "last replies".to_owned()
+    } else {
+        format!("{} s left", remaining.as_secs() + 1)
+    };
+    let rate = text_report::quantity(rate);
+    let noun = if switches == 1 { "switch" } else { "switches" };
+    let errors = text_report::counted(errors, "error", "errors");
+    format!("{remaining}, {rate} responses/s, {ready}/{switches} {noun}, {errors}")
+}
+
 impl RunObserver for ProgressDisplay<'_> {
-    fn on_stage(&mut self, stage: RunProgress) {
-        let Some(bar) = &self.bar else { return };
+    fn on_progress(&mut self, progress: RunProgress) {
+        let Some(bar) = self.bar.clone() else { return };
+        let message = match progress {
+            RunProgress::Connecting { ready_switches } => {
+                let switches =
+                    text_report::counted(self.plan.switches.into(), "switch", "switches");
+                format!("connecting: {ready_switches} of {switches} ready")
+            }
+            RunProgress::Measuring { remaining, answered, ready_switches, errors, .. } => {
+                let left = u64::try_from(remaining.as_millis()).unwrap_or(u64::MAX);
+                bar.set_position(bar.length().unwrap_or(0).saturating_sub(left));
+                let rate = self.rate(answered);
+                measuring_line(remaining, rate, (ready_switches, self.plan.switches), errors)
+            }
+        };
+        bar.set_message(message);
         bar.tick();
-        match stage {
-            RunProgress::Greeting { known } => {
-                bar.set_message(format!("{known} of {} switches known", self.plan.switches));
-            }
-            RunProgress::Requesting { loops, answered } => {
-                let (now, before) = (clock::since_epoch(), self.last);
-                self.last = (now, answered);
-                let n = answered.saturating_sub(before.1);
-                let rate = crate::statistics::ratio(n, now.saturating_sub(before.0));
-                let rate = text_report::quantity(rate);
-                bar.set_message(format!("loop {loops} of {}: {rate} answers/s", self.plan.loops));
-            }
-        }
     }
 
     fn on_loop(&mut self, figures: &LoopFigures) {
-        if self.failed.is_err() {
+        if self.result.is_err() {
             return;
         }
-        let line = if self.show.form == OutputFormat::Cbench {
+        let line = if self.options.format == OutputFormat::Cbench {
             writeln!(self.out, "{}", cbench::loop_line(figures, clock::since_epoch()))
-        } else if self.show.progress == ProgressMode::PerLoop {
+        } else if self.options.progress == ProgressMode::PerLoop {
             let rate = text_report::quantity(figures.rate);
-            writeln!(self.err, "loop {}: {rate} answers/s", figures.number + 1)
+            writeln!(self.err, "loop {}: {rate} responses/s", figures.number + 1)
         } else {
             return;
         };
-        self.failed = line.and_then(|()| self.out.flush());
+        self.result = line.and_then(|()| self.out.flush());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_live_line_shows_time_left_rate_switches_and_errors() {
+        let line = measuring_line(Duration::from_millis(11_200), 1.234e6, (15, 16), 1);
+        assert_eq!(line, "12 s left, 1.23 M responses/s, 15/16 switches, 1 error");
+        let line = measuring_line(Duration::ZERO, 0.0, (1, 1), 0);
+        assert_eq!(line, "last replies, 0.00 responses/s, 1/1 switch, 0 errors");
+        let long = measuring_line(Duration::from_secs(998), 12.3e6, (1000, 1000), 999);
+        assert!(long.len() + 17 <= 80, "the line with the bar fits 80 columns: {long}");
     }
 }

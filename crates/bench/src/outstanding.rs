@@ -1,233 +1,233 @@
-//! Which requests are open, and what a reply to one of them is worth.
+//! The outstanding requests of one switch, and the matching of replies to them.
 
-/// Nanoseconds of one tick of a [`Stamp`].
+/// Nanoseconds per tick of a [`Timestamp`].
 pub(crate) const TICK_NS: u64 = 16;
 
-/// A moment, in ticks of 16 ns since the thread began; it comes round after 68 s.
+/// Ticks of 16 ns since the thread started; wraps after 68 s.
 ///
-/// Half of that is the longest that a request may stay open: [`Plan::check`](crate::Plan::check) sees to it.
+/// A request may stay outstanding for at most half of that, which [`Plan::check`](crate::Plan::check) ensures.
 pub(crate) type Timestamp = u32;
 
-/// What a slot holds when its request is not open.
-mod closed {
-    /// Answered in full, or never used.
-    pub(super) const DONE: u32 = 0;
-    /// Given up: too old, and nothing came.
-    pub(super) const GIVEN_UP: u32 = 1;
-    /// Answered by a rule alone: the frame may still come.
-    pub(super) const BY_RULE: u32 = 2;
-    /// Answered by a frame alone: the rule may still come.
-    pub(super) const BY_FRAME: u32 = 3;
+/// Values of a slot whose request is not outstanding.
+mod slot {
+    /// Never used, or answered in full.
+    pub(super) const ANSWERED: u32 = 0;
+    /// Timed out.
+    pub(super) const TIMED_OUT: u32 = 1;
+    /// Answered by a flow entry alone: a packet-out may follow.
+    pub(super) const BY_FLOW_ENTRY: u32 = 2;
+    /// Answered by a packet-out alone: a flow entry may follow.
+    pub(super) const BY_PACKET_OUT: u32 = 3;
 }
 
-/// The least stamp that an open slot holds.
-const OPEN: Timestamp = 4;
+/// Smallest timestamp in the slot of an outstanding request.
+const OUTSTANDING_MIN: Timestamp = 4;
 
-/// What a reply does.
+/// What a reply does for the request that it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AnswerKind {
-    /// It sets a rule and lets the kept frame go.
-    Both,
-    /// It sets a rule; the frame waits for a message of its own.
-    Rule,
-    /// It sends the frame on.
-    RawMessage,
+    /// A `FLOW_MOD` that also releases the buffered packet.
+    FlowAndPacket,
+    /// A `FLOW_MOD` alone; the packet needs a message of its own.
+    FlowOnly,
+    /// A `PACKET_OUT`.
+    PacketOnly,
 }
 
-/// What a reply turned out to be.
+/// How a reply relates to the requests of the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReplyOutcome {
-    /// The answer to a request that was open since the stamp.
+    /// Answers an outstanding request, which was sent at this time.
     Answered(Timestamp),
-    /// The answer to a request that was given up.
+    /// Answers a request that had timed out.
     Late,
-    /// The other half of an answer: the rule to a frame, or the frame to a rule.
-    Paired,
-    /// A second answer to the same request.
-    Twice,
-    /// An answer to a request that was never sent.
-    Unasked,
+    /// Completes an answer in two messages: the packet-out after its flow entry, or the reverse.
+    SecondPart,
+    /// Answers a request that was answered before.
+    Duplicate,
+    /// Answers a request that was never sent.
+    Unsolicited,
 }
 
-/// The open requests of one switch: a ring of send times by sequence number.
+/// The outstanding requests of one switch: a ring of send times, indexed by sequence number.
 ///
 /// ```text
-///        given up, answered        open or answered            free
+///     timed out or answered      outstanding or answered            free
 ///   ───────────────────────┬───────────────────────────┬──────────────────▶ sequence number
 ///                        oldest                       next
 /// ```
 ///
-/// A number belongs to the slot of its low bits. The slots between `oldest` and `next` hold the current generation;
-/// a reply to a number further back answers something that was closed long ago.
+/// The low bits of a sequence number select its slot. The slots from `oldest` to `next` belong to the current lap; a
+/// reply with a smaller number answers a request that was closed long ago.
 #[derive(Debug)]
 pub(crate) struct OutstandingRequests {
     slots: Box<[Timestamp]>,
     mask: u32,
     next: u32,
     oldest: u32,
-    open: u32,
-    issued: u64,
-    given_up: u64,
-    /// When an answer last moved `oldest`.
-    moved: Timestamp,
-    /// Ticks without any such move after which an open request of that age is given up.
-    patience: u32,
+    outstanding: u32,
+    sent: u64,
+    timed_out: u64,
+    /// When an answer last advanced `oldest`.
+    advanced_at: Timestamp,
+    timeout_ticks: u32,
 }
 
 impl OutstandingRequests {
-    /// A ring of `size` requests, a power of two, numbered from 1.
-    pub(crate) fn new(size: u32, patience: u32) -> Self {
+    /// A ring for `size` requests (a power of two), numbered from 1.
+    pub(crate) fn new(size: u32, timeout_ticks: u32) -> Self {
         debug_assert!(size.is_power_of_two());
         Self {
-            slots: vec![closed::DONE; size as usize].into_boxed_slice(),
+            slots: vec![slot::ANSWERED; size as usize].into_boxed_slice(),
             mask: size - 1,
             next: 1,
             oldest: 1,
-            open: 0,
-            issued: 0,
-            given_up: 0,
-            moved: 0,
-            patience,
+            outstanding: 0,
+            sent: 0,
+            timed_out: 0,
+            advanced_at: 0,
+            timeout_ticks,
         }
     }
 
-    /// How many requests may be sent now so that at most `limit` are open; gives up what is too old.
+    /// How many requests may be sent now without exceeding `limit` outstanding ones; expires requests that timed out.
     ///
-    /// A request is given up when it is older than the patience and so is the last answer that moved the oldest open
-    /// request: a controller that is slow but answers in order loses nothing.
+    /// A request expires when it is older than the timeout and no answer has advanced the oldest outstanding request for
+    /// as long: a slow controller that answers in order loses nothing.
     #[inline]
-    pub(crate) fn room(&mut self, now: Timestamp, limit: u32) -> u32 {
+    pub(crate) fn available(&mut self, now: Timestamp, limit: u32) -> u32 {
         let before = self.oldest;
-        self.pass_closed();
+        self.advance_oldest();
         if self.oldest != before {
-            self.moved = now;
+            self.advanced_at = now;
         }
-        while self.oldest != self.next && now.wrapping_sub(self.moved) > self.patience {
+        while self.oldest != self.next && now.wrapping_sub(self.advanced_at) > self.timeout_ticks {
             let at = (self.oldest & self.mask) as usize;
             let Some(slot) = self.slots.get_mut(at) else { break };
-            if now.wrapping_sub(*slot) <= self.patience {
+            if now.wrapping_sub(*slot) <= self.timeout_ticks {
                 break;
             }
-            *slot = closed::GIVEN_UP;
-            self.given_up += 1;
-            self.open -= 1;
-            self.pass_closed();
+            *slot = slot::TIMED_OUT;
+            self.timed_out += 1;
+            self.outstanding -= 1;
+            self.advance_oldest();
         }
         let free = self.mask + 1 - self.next.wrapping_sub(self.oldest);
-        free.min(limit.saturating_sub(self.open))
+        free.min(limit.saturating_sub(self.outstanding))
     }
 
     #[inline]
-    fn pass_closed(&mut self) {
+    fn advance_oldest(&mut self) {
         while self.oldest != self.next {
             let at = (self.oldest & self.mask) as usize;
-            if self.slots.get(at).is_none_or(|&slot| slot >= OPEN) {
+            if self.slots.get(at).is_none_or(|&slot| slot >= OUTSTANDING_MIN) {
                 return;
             }
             self.oldest = self.oldest.wrapping_add(1);
         }
     }
 
-    /// Opens the next `n` requests, sent at `stamp`; there must be [`room`](Self::room) for them.
+    /// Inserts the next `n` requests, sent at `sent_at`. The caller checks [`available`](Self::available) first.
     #[inline]
-    pub(crate) fn issue(&mut self, n: u32, stamp: Timestamp) {
+    pub(crate) fn insert(&mut self, n: u32, sent_at: Timestamp) {
         debug_assert!(self.next.wrapping_sub(self.oldest) + n <= self.mask + 1);
-        let stamp = stamp.max(OPEN);
+        let sent_at = sent_at.max(OUTSTANDING_MIN);
         let at = (self.next & self.mask) as usize;
         let until_end = self.slots.len() - at;
         let first = until_end.min(n as usize);
         if let Some(slots) = self.slots.get_mut(at..at + first) {
-            slots.fill(stamp);
+            slots.fill(sent_at);
         }
         if let Some(slots) = self.slots.get_mut(..n as usize - first) {
-            slots.fill(stamp);
+            slots.fill(sent_at);
         }
         self.next = self.next.wrapping_add(n);
-        self.open += n;
-        self.issued += u64::from(n);
+        self.outstanding += n;
+        self.sent += u64::from(n);
     }
 
-    /// Passes over the next number, as if it had been answered long ago.
+    /// Skips the next sequence number, as if it had been answered long ago.
     pub(crate) fn skip(&mut self) {
         if let Some(slot) = self.slots.get_mut((self.next & self.mask) as usize) {
-            *slot = closed::DONE;
+            *slot = slot::ANSWERED;
         }
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Closes the request `id` if it is open, and says what the reply was.
+    /// Matches a reply to request `seq`, and closes the request if it is outstanding.
     #[inline]
-    pub(crate) fn answer(&mut self, id: u32, what: AnswerKind) -> ReplyOutcome {
-        let age = self.next.wrapping_sub(id);
+    pub(crate) fn match_reply(&mut self, seq: u32, kind: AnswerKind) -> ReplyOutcome {
+        let age = self.next.wrapping_sub(seq);
         if age.wrapping_sub(1) <= self.mask
-            && let Some(slot) = self.slots.get_mut((id & self.mask) as usize)
-            && *slot >= OPEN
+            && let Some(slot) = self.slots.get_mut((seq & self.mask) as usize)
+            && *slot >= OUTSTANDING_MIN
         {
-            let stamp = std::mem::replace(slot, what.leaves());
-            self.open -= 1;
-            return ReplyOutcome::Answered(stamp);
+            let sent_at = std::mem::replace(slot, kind.closed_slot());
+            self.outstanding -= 1;
+            return ReplyOutcome::Answered(sent_at);
         }
-        self.surplus(age, what)
+        self.match_closed(age, kind)
     }
 
-    /// The same for the request `age` before the next one.
+    /// Matches a reply to the request sent `age` requests before the next one.
     #[inline]
-    pub(crate) fn answer_by_age(&mut self, age: u64, what: AnswerKind) -> ReplyOutcome {
+    pub(crate) fn match_reply_by_age(&mut self, age: u64, kind: AnswerKind) -> ReplyOutcome {
         match u32::try_from(age) {
-            Ok(age) => self.answer(self.next.wrapping_sub(age), what),
-            Err(_) => ReplyOutcome::Unasked,
+            Ok(age) => self.match_reply(self.next.wrapping_sub(age), kind),
+            Err(_) => ReplyOutcome::Unsolicited,
         }
     }
 
-    /// What a reply is that does not answer an open request.
+    /// Matches a reply whose request is not outstanding.
     #[cold]
-    fn surplus(&mut self, age: u32, what: AnswerKind) -> ReplyOutcome {
-        if age == 0 || u64::from(age) > self.issued {
-            return ReplyOutcome::Unasked;
+    fn match_closed(&mut self, age: u32, kind: AnswerKind) -> ReplyOutcome {
+        if age == 0 || u64::from(age) > self.sent {
+            return ReplyOutcome::Unsolicited;
         }
-        let id = self.next.wrapping_sub(age);
-        let slot = self.slots.get_mut((id & self.mask) as usize).filter(|_| age <= self.mask + 1);
-        let Some(slot) = slot else { return ReplyOutcome::Twice };
-        match (*slot, what) {
-            (closed::GIVEN_UP, _) => {
-                *slot = what.leaves();
-                self.given_up -= 1;
+        let seq = self.next.wrapping_sub(age);
+        let slot = self.slots.get_mut((seq & self.mask) as usize).filter(|_| age <= self.mask + 1);
+        let Some(slot) = slot else { return ReplyOutcome::Duplicate };
+        match (*slot, kind) {
+            (slot::TIMED_OUT, _) => {
+                *slot = kind.closed_slot();
+                self.timed_out -= 1;
                 ReplyOutcome::Late
             }
-            (closed::BY_RULE, AnswerKind::RawMessage) | (closed::BY_FRAME, AnswerKind::Rule) => {
-                *slot = closed::DONE;
-                ReplyOutcome::Paired
+            (slot::BY_FLOW_ENTRY, AnswerKind::PacketOnly)
+            | (slot::BY_PACKET_OUT, AnswerKind::FlowOnly) => {
+                *slot = slot::ANSWERED;
+                ReplyOutcome::SecondPart
             }
-            _ => ReplyOutcome::Twice,
+            _ => ReplyOutcome::Duplicate,
         }
     }
 
-    /// The number of the next request.
+    /// Sequence number of the next request.
     #[inline]
     pub(crate) fn next(&self) -> u32 {
         self.next
     }
 
-    /// Requests that are open.
+    /// Number of outstanding requests.
     #[inline]
-    pub(crate) fn open(&self) -> u32 {
-        self.open
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.outstanding
     }
 
-    /// Requests given up, and those still open.
+    /// Number of requests that timed out or are still outstanding.
     pub(crate) fn unanswered(&self) -> u64 {
-        self.given_up + u64::from(self.open)
+        self.timed_out + u64::from(self.outstanding)
     }
 }
 
 impl AnswerKind {
-    /// What it leaves in the slot.
+    /// Value of the slot of a request that was answered so.
     #[inline]
-    fn leaves(self) -> Timestamp {
+    fn closed_slot(self) -> u32 {
         match self {
-            Self::Both => closed::DONE,
-            Self::Rule => closed::BY_RULE,
-            Self::RawMessage => closed::BY_FRAME,
+            Self::FlowAndPacket => slot::ANSWERED,
+            Self::FlowOnly => slot::BY_FLOW_ENTRY,
+            Self::PacketOnly => slot::BY_PACKET_OUT,
         }
     }
 }
@@ -236,118 +236,125 @@ impl AnswerKind {
 mod tests {
     use super::*;
 
-    const PATIENCE: u32 = 1000;
+    const TIMEOUT_TICKS: u32 = 1000;
 
-    /// A ledger of eight with `n` requests sent at 100.
+    /// A ring of eight with `n` requests sent at 100.
     fn sent(n: u32) -> OutstandingRequests {
-        let mut ledger = OutstandingRequests::new(8, PATIENCE);
-        assert!(ledger.room(100, 8) >= n);
-        ledger.issue(n, 100);
-        ledger
+        let mut requests = OutstandingRequests::new(8, TIMEOUT_TICKS);
+        assert!(requests.available(100, 8) >= n);
+        requests.insert(n, 100);
+        requests
     }
 
     #[test]
-    fn an_open_request_is_answered_once() {
-        let mut ledger = sent(3);
-        assert_eq!(ledger.answer(2, AnswerKind::Both), ReplyOutcome::Answered(100));
-        assert_eq!(ledger.answer(2, AnswerKind::Both), ReplyOutcome::Twice);
-        assert_eq!((ledger.open(), ledger.unanswered()), (2, 2));
+    fn an_outstanding_request_is_answered_once() {
+        let mut requests = sent(3);
+        assert_eq!(requests.match_reply(2, AnswerKind::FlowAndPacket), ReplyOutcome::Answered(100));
+        assert_eq!(requests.match_reply(2, AnswerKind::FlowAndPacket), ReplyOutcome::Duplicate);
+        assert_eq!((requests.outstanding(), requests.unanswered()), (2, 2));
     }
 
     #[test]
-    fn a_rule_and_a_frame_are_one_answer_and_a_third_is_one_too_many() {
-        for (first, second) in
-            [(AnswerKind::Rule, AnswerKind::RawMessage), (AnswerKind::RawMessage, AnswerKind::Rule)]
-        {
-            let mut ledger = sent(1);
-            assert_eq!(ledger.answer(1, first), ReplyOutcome::Answered(100));
-            assert_eq!(ledger.answer(1, first), ReplyOutcome::Twice);
-            assert_eq!(ledger.answer(1, second), ReplyOutcome::Paired);
-            assert_eq!(ledger.answer(1, second), ReplyOutcome::Twice);
+    fn a_flow_entry_and_a_packet_out_are_one_answer_and_a_third_message_is_a_duplicate() {
+        for (first, second) in [
+            (AnswerKind::FlowOnly, AnswerKind::PacketOnly),
+            (AnswerKind::PacketOnly, AnswerKind::FlowOnly),
+        ] {
+            let mut requests = sent(1);
+            assert_eq!(requests.match_reply(1, first), ReplyOutcome::Answered(100));
+            assert_eq!(requests.match_reply(1, first), ReplyOutcome::Duplicate);
+            assert_eq!(requests.match_reply(1, second), ReplyOutcome::SecondPart);
+            assert_eq!(requests.match_reply(1, second), ReplyOutcome::Duplicate);
         }
     }
 
     #[test]
-    fn a_frame_after_a_rule_that_let_it_go_is_a_second_answer() {
-        let mut ledger = sent(1);
-        assert_eq!(ledger.answer(1, AnswerKind::Both), ReplyOutcome::Answered(100));
-        assert_eq!(ledger.answer(1, AnswerKind::RawMessage), ReplyOutcome::Twice);
+    fn a_packet_out_after_a_flow_mod_that_released_the_packet_is_a_duplicate() {
+        let mut requests = sent(1);
+        assert_eq!(requests.match_reply(1, AnswerKind::FlowAndPacket), ReplyOutcome::Answered(100));
+        assert_eq!(requests.match_reply(1, AnswerKind::PacketOnly), ReplyOutcome::Duplicate);
     }
 
     #[test]
-    fn what_was_never_sent_is_unasked() {
-        let mut ledger = sent(2);
-        for id in [0, 3, 7, 4000, u32::MAX] {
-            assert_eq!(ledger.answer(id, AnswerKind::Both), ReplyOutcome::Unasked, "{id}");
+    fn a_reply_to_a_request_that_was_never_sent_is_unsolicited() {
+        let mut requests = sent(2);
+        for seq in [0, 3, 7, 4000, u32::MAX] {
+            let outcome = requests.match_reply(seq, AnswerKind::FlowAndPacket);
+            assert_eq!(outcome, ReplyOutcome::Unsolicited, "{seq}");
         }
-        assert_eq!(ledger.answer_by_age(1 << 40, AnswerKind::Both), ReplyOutcome::Unasked);
-        assert_eq!(ledger.answer_by_age(2, AnswerKind::Both), ReplyOutcome::Answered(100));
+        let kind = AnswerKind::FlowAndPacket;
+        assert_eq!(requests.match_reply_by_age(1 << 40, kind), ReplyOutcome::Unsolicited);
+        assert_eq!(requests.match_reply_by_age(2, kind), ReplyOutcome::Answered(100));
     }
 
     #[test]
-    fn a_reply_to_an_earlier_generation_does_not_close_the_current_one() {
-        let mut ledger = sent(8);
-        for id in 1..=8 {
-            assert_eq!(ledger.answer(id, AnswerKind::Both), ReplyOutcome::Answered(100));
+    fn a_reply_to_an_earlier_lap_does_not_close_a_request_of_the_current_one() {
+        let mut requests = sent(8);
+        let kind = AnswerKind::FlowAndPacket;
+        for seq in 1..=8 {
+            assert_eq!(requests.match_reply(seq, kind), ReplyOutcome::Answered(100));
         }
-        assert_eq!(ledger.room(200, 8), 8);
-        ledger.issue(8, 200);
-        assert_eq!(ledger.answer(1, AnswerKind::Both), ReplyOutcome::Twice);
-        assert_eq!(ledger.answer(9, AnswerKind::Both), ReplyOutcome::Answered(200));
+        assert_eq!(requests.available(200, 8), 8);
+        requests.insert(8, 200);
+        assert_eq!(requests.match_reply(1, kind), ReplyOutcome::Duplicate);
+        assert_eq!(requests.match_reply(9, kind), ReplyOutcome::Answered(200));
     }
 
     #[test]
     fn the_ring_and_the_window_limit_what_may_be_sent() {
-        let mut ledger = sent(5);
-        assert_eq!(ledger.room(100, 8), 3);
-        assert_eq!(ledger.room(100, 6), 1);
-        // The oldest one is still open: the ring has no more room, though fewer are open.
-        for id in 2..=5 {
-            ledger.answer(id, AnswerKind::Both);
+        let mut requests = sent(5);
+        assert_eq!(requests.available(100, 8), 3);
+        assert_eq!(requests.available(100, 6), 1);
+        // The oldest request is still outstanding: its slot blocks the ring, though four others are free.
+        for seq in 2..=5 {
+            requests.match_reply(seq, AnswerKind::FlowAndPacket);
         }
-        assert_eq!((ledger.open(), ledger.room(100, 8)), (1, 3));
-        ledger.answer(1, AnswerKind::Both);
-        assert_eq!(ledger.room(100, 8), 8);
+        assert_eq!((requests.outstanding(), requests.available(100, 8)), (1, 3));
+        requests.match_reply(1, AnswerKind::FlowAndPacket);
+        assert_eq!(requests.available(100, 8), 8);
     }
 
     #[test]
-    fn a_request_is_given_up_only_when_nothing_moves_and_may_come_late() {
-        let mut ledger = sent(4);
-        assert_eq!(ledger.answer(1, AnswerKind::Both), ReplyOutcome::Answered(100));
-        // An answer moved the oldest at 1000: patience starts anew for those behind it.
-        assert_eq!(ledger.room(1000, 4), 1);
-        assert_eq!(ledger.room(1900, 4), 1);
-        assert_eq!(ledger.unanswered(), 3);
-        assert_eq!(ledger.room(2001, 4), 4);
-        assert_eq!((ledger.open(), ledger.unanswered()), (0, 3));
-        assert_eq!(ledger.answer(3, AnswerKind::Both), ReplyOutcome::Late);
-        assert_eq!(ledger.answer(3, AnswerKind::Both), ReplyOutcome::Twice);
-        assert_eq!(ledger.unanswered(), 2);
+    fn a_request_times_out_only_when_nothing_advances_and_may_be_answered_late() {
+        let mut requests = sent(4);
+        let kind = AnswerKind::FlowAndPacket;
+        assert_eq!(requests.match_reply(1, kind), ReplyOutcome::Answered(100));
+        // An answer advanced the oldest request at 1000: the timeout starts again for those after it.
+        assert_eq!(requests.available(1000, 4), 1);
+        assert_eq!(requests.available(1900, 4), 1);
+        assert_eq!(requests.unanswered(), 3);
+        assert_eq!(requests.available(2001, 4), 4);
+        assert_eq!((requests.outstanding(), requests.unanswered()), (0, 3));
+        assert_eq!(requests.match_reply(3, kind), ReplyOutcome::Late);
+        assert_eq!(requests.match_reply(3, kind), ReplyOutcome::Duplicate);
+        assert_eq!(requests.unanswered(), 2);
     }
 
     #[test]
-    fn sequence_numbers_come_round() {
-        let mut ledger = sent(0);
-        ledger.next = u32::MAX - 2;
-        ledger.oldest = ledger.next;
-        ledger.issue(2, 300);
-        assert_eq!(ledger.next(), u32::MAX);
-        ledger.skip();
-        assert_eq!(ledger.next(), 0);
-        ledger.issue(2, 400);
-        assert_eq!(ledger.answer(u32::MAX - 2, AnswerKind::Both), ReplyOutcome::Answered(300));
-        assert_eq!(ledger.answer(1, AnswerKind::Both), ReplyOutcome::Answered(400));
-        assert_eq!(ledger.answer(0, AnswerKind::Both), ReplyOutcome::Answered(400));
-        assert_eq!(ledger.answer(u32::MAX - 1, AnswerKind::Both), ReplyOutcome::Answered(300));
-        assert_eq!((ledger.room(500, 8), ledger.open()), (8, 0));
+    fn sequence_numbers_wrap() {
+        let mut requests = sent(0);
+        let kind = AnswerKind::FlowAndPacket;
+        requests.next = u32::MAX - 2;
+        requests.oldest = requests.next;
+        requests.insert(2, 300);
+        assert_eq!(requests.next(), u32::MAX);
+        requests.skip();
+        assert_eq!(requests.next(), 0);
+        requests.insert(2, 400);
+        assert_eq!(requests.match_reply(u32::MAX - 2, kind), ReplyOutcome::Answered(300));
+        assert_eq!(requests.match_reply(1, kind), ReplyOutcome::Answered(400));
+        assert_eq!(requests.match_reply(0, kind), ReplyOutcome::Answered(400));
+        assert_eq!(requests.match_reply(u32::MAX - 1, kind), ReplyOutcome::Answered(300));
+        assert_eq!((requests.available(500, 8), requests.outstanding()), (8, 0));
     }
 
     #[test]
-    fn the_clock_may_come_round_while_requests_are_open() {
-        let mut ledger = sent(0);
-        ledger.room(u32::MAX - 5, 8);
-        ledger.issue(1, u32::MAX - 5);
-        assert_eq!(ledger.room(3, 8), 7);
-        assert_eq!(ledger.answer(1, AnswerKind::Both), ReplyOutcome::Answered(u32::MAX - 5));
+    fn timestamps_may_wrap_while_requests_are_outstanding() {
+        let mut requests = sent(0);
+        requests.available(u32::MAX - 5, 8);
+        requests.insert(1, u32::MAX - 5);
+        assert_eq!(requests.available(3, 8), 7);
+        let outcome = requests.match_reply(1, AnswerKind::FlowAndPacket);
+        assert_eq!(outcome, ReplyOutcome::Answered(u32::MAX - 5));
     }
 }

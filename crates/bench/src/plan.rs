@@ -1,4 +1,4 @@
-//! What is to be measured: plain data, checked once.
+//! What to measure: plain data, checked once.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,119 +7,117 @@ use sluice_io::sock;
 use sluice_openflow::{Version, Versions};
 
 use crate::Error;
-use crate::host_pairs::{FRESH, HostPairs};
+use crate::host_pairs::{HostPairs, NEW_SOURCE_MIN};
 use crate::requests::{Buffering, FRAME_LEN_MAX, FRAME_LEN_MIN};
 
-/// Most switches of one run: their numbers are 16 bits of every address.
+/// Maximum number of switches in one run. Their number is part of every MAC address.
 pub const SWITCHES_MAX: u32 = 10_000;
 
-/// Most requests that one switch may have open: what full sockets on both ways hold of the shortest messages.
-pub(crate) const OPEN_MAX: u32 = 1 << 16;
+/// Maximum number of outstanding requests of one switch: full socket buffers in both directions hold about as many of the
+/// shortest messages.
+pub(crate) const OUTSTANDING_MAX: u32 = 1 << 16;
 
-/// Open requests of all switches together when as many are sent as fit: full sockets on sixteen switches. With more
-/// switches, what a slow controller works off in seconds, not minutes.
-///
-/// Full sockets are slower than a large window, since bytes leave the cache while they wait; `--window 4096` measures
-/// the other thing.
-const FIT_TOTAL: u32 = 1 << 20;
+/// Outstanding requests of all switches together under [`Load::Unlimited`]: full socket buffers on sixteen switches. With
+/// more switches, as many as a slow controller answers within seconds rather than minutes.
+const UNLIMITED_TOTAL: u32 = 1 << 20;
 
-/// Least of those on one switch.
-const FIT_MIN: u32 = 64;
+/// Minimum share of one switch in [`UNLIMITED_TOTAL`].
+const UNLIMITED_PER_SWITCH_MIN: u32 = 64;
 
-/// Longest time-out; the stamps of the ledger come round after 68 s.
+/// Longest timeout of a request, since timestamps wrap after 68 s.
 const TIMEOUT_MAX: Duration = Duration::from_secs(30);
 
-/// How many requests are open, or how many are sent.
+/// The offered load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Load {
-    /// So many open on each switch: a reply lets the next request go. One is the latency test.
+    /// Closed loop: this many outstanding requests per switch; every reply triggers the next request. 1 measures the
+    /// latency of an idle controller.
     Window(u32),
-    /// So many open on all switches together.
+    /// Closed loop: this many outstanding requests over all switches together.
     WindowTotal(u32),
-    /// As many as the sockets take, 4096 on each switch at most: the throughput test.
+    /// Closed loop: as many outstanding requests as the sockets accept. Measures throughput.
     Unlimited,
-    /// So many a second over all switches, whether answered or not.
+    /// Open loop: this many requests per second over all switches, whether they are answered or not.
     Rate(f64),
 }
 
-/// Whether hosts announce themselves before the measurement, so that every destination is known.
+/// Whether hosts announce themselves before the measurement, so that the controller knows every destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Announce {
-    /// Every host does, once, by a gratuitous ARP reply.
-    Hosts,
-    /// None does.
-    Nothing,
+    /// Every host announces itself once, by a gratuitous ARP reply.
+    AllHosts,
+    /// No host does.
+    NoHosts,
 }
 
-/// How replies are counted.
+/// Which messages count as replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReplyCounting {
-    /// Only what answers an open request.
+    /// Those that answer an outstanding request.
     Answers,
-    /// Every `FLOW_MOD` and `PACKET_OUT`, without a look inside: what a responder that looks at nothing can be
-    /// measured by. There is no latency then.
+    /// Every `FLOW_MOD` and `PACKET_OUT`, without parsing it. There are no latencies then.
     Messages,
 }
 
-/// What is to be measured.
+/// What to measure.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// Where the controller listens; switches take the addresses in turn.
+    /// Addresses of the controller; switches use them in turn.
     pub targets: Vec<SocketAddr>,
-    /// Switches played, 1 to [`SWITCHES_MAX`].
+    /// Number of switches, 1 to [`SWITCHES_MAX`].
     pub switches: u32,
-    /// Threads that play them.
+    /// Number of generator threads, 1 to `switches`.
     pub threads: usize,
-    /// What they speak: 1.0 to 1.5.
+    /// OpenFlow version of the switches, 1.0 to 1.5.
     pub version: Version,
-    /// Ports of each, at least 2.
+    /// Ports per switch, 2 to 1000.
     pub ports: u16,
-    /// Hosts behind each, at least 2.
+    /// Hosts per switch, 2 to 2²⁴.
     pub hosts: u32,
-    /// How many requests are open, or sent.
+    /// The offered load.
     pub load: Load,
-    /// Whether frames stay in the switch.
-    pub kept: Buffering,
-    /// Bytes of a frame, without checksum.
+    /// Whether the switches buffer packets.
+    pub buffering: Buffering,
+    /// Length of the Ethernet frame in a request, without FCS, in bytes.
     pub frame_len: u16,
-    /// Share of requests whose source nobody has seen, 0 to 1.
+    /// Share of requests with a source address that was never used before, 0 to 1.
     pub new_sources: f64,
-    /// Loops, warm-up and cool-down included.
+    /// Number of loops, warm-up and cool-down included.
     pub loops: u32,
-    /// Loops at the start that do not count.
+    /// Loops at the start that are not measured.
     pub warmup: u32,
-    /// Loops at the end that do not count.
+    /// Loops at the end that are not measured.
     pub cooldown: u32,
-    /// Length of a loop.
+    /// Duration of a loop.
     pub loop_time: Duration,
-    /// Between the last handshake and the first announcement.
+    /// Pause between the last handshake and the first announcement.
     pub delay: Duration,
-    /// Between groups of switches that connect.
+    /// Pause between groups of switches that connect.
     pub connect_gap: Duration,
-    /// Switches of such a group.
+    /// Switches per such group.
     pub connect_group: u32,
     /// Whether hosts announce themselves.
     pub announce: Announce,
     /// Datapath id of the first switch.
     pub dpid_offset: u64,
-    /// What the order of hosts starts from.
+    /// Seed of the order in which hosts send.
     pub seed: u64,
-    /// Cores for the threads, in turn; none leaves it to the system.
+    /// CPU cores that the threads are pinned to, in turn; empty for no pinning.
     pub pin: Vec<usize>,
-    /// How long a thread asks again and again before it blocks.
+    /// How long a thread polls its sockets before it sleeps.
     pub spin: Duration,
-    /// What is set on the sockets.
+    /// Options of the sockets.
     pub socket: sock::Options,
-    /// How replies are counted.
-    pub count: ReplyCounting,
-    /// Time for all switches to connect and be greeted.
+    /// Which messages count as replies.
+    pub counting: ReplyCounting,
+    /// Time for all switches to connect and to complete the handshake.
     pub handshake_timeout: Duration,
-    /// Age at which a request is given up if nothing before it was answered for as long.
+    /// Age at which a request times out, unless older requests were answered in that time.
     pub timeout: Duration,
 }
 
 impl Default for Plan {
-    /// What `cbench` does when it is told nothing.
+    /// The defaults of `cbench`.
     fn default() -> Self {
         Self {
             targets: Vec::new(),
@@ -129,7 +127,7 @@ impl Default for Plan {
             ports: 4,
             hosts: 100_000,
             load: Load::Window(1),
-            kept: Buffering::Buffered,
+            buffering: Buffering::Buffered,
             frame_len: 64,
             new_sources: 0.0,
             loops: 16,
@@ -139,128 +137,136 @@ impl Default for Plan {
             delay: Duration::ZERO,
             connect_gap: Duration::ZERO,
             connect_group: 1,
-            announce: Announce::Hosts,
+            announce: Announce::AllHosts,
             dpid_offset: 1,
             seed: 0,
             pin: Vec::new(),
             spin: Duration::ZERO,
             socket: sock::Options { congestion: Some("cubic".into()), ..sock::Options::default() },
-            count: ReplyCounting::Answers,
+            counting: ReplyCounting::Answers,
             handshake_timeout: Duration::from_secs(30),
             timeout: Duration::from_secs(5),
         }
     }
 }
 
+/// The error for a value that is out of range.
+fn invalid<T>(value: impl std::fmt::Display, flag: &str, expected: &str) -> Result<T, Error> {
+    Err(Error::Plan(format!("invalid value {value} for {flag}: expected {expected}")))
+}
+
 impl Plan {
-    /// Whether it can be carried out.
+    /// Checks that the plan can be carried out.
     ///
     /// # Errors
-    /// The first thing that is wrong, and what to do about it.
+    /// The first invalid value, and what was expected.
     pub fn check(&self) -> Result<(), Error> {
-        let refuse = |what: &str| Err(Error::Plan(what.to_owned()));
         if self.targets.is_empty() {
-            return refuse("no address to connect to: give one with -c");
+            return Err(Error::Plan("no controller address: give one with -c".to_owned()));
         }
         if !(1..=SWITCHES_MAX).contains(&self.switches) {
-            return refuse("1 to 10000 switches can be played: give another number with -s");
+            return invalid(self.switches, "-s", "1 to 10000 switches");
         }
         if self.threads == 0 || self.threads > self.switches as usize {
-            return refuse(
-                "every thread needs a switch: give --threads between 1 and the number of switches",
-            );
+            let expected = format!("1 to {} (the number of switches)", self.switches);
+            return invalid(self.threads, "--threads", &expected);
         }
         if !Versions::SPOKEN.contains(self.version) {
-            return refuse("the bench speaks 1.0 to 1.5: give one of them with --openflow");
+            return invalid(self.version, "--openflow", "1.0, 1.1, 1.2, 1.3, 1.4 or 1.5");
         }
         if !(2..=1000).contains(&self.ports) {
-            return refuse("a switch has 2 to 1000 ports here: give another number with --ports");
+            return invalid(self.ports, "--ports", "2 to 1000 ports");
         }
-        if !(2..=FRESH).contains(&self.hosts) {
-            return refuse("a switch has 2 to 16777216 hosts: give another number with -M");
+        if !(2..=NEW_SOURCE_MIN).contains(&self.hosts) {
+            return invalid(self.hosts, "-M", "2 to 16777216 hosts");
         }
         if self.ports == 2 && self.hosts % 2 == 1 {
-            return refuse(
-                "with two ports the number of hosts must be even: give another with -M or --ports",
-            );
+            return invalid(self.hosts, "-M", "an even number of hosts with --ports 2");
         }
         if !(FRAME_LEN_MIN..=FRAME_LEN_MAX).contains(&self.frame_len) {
-            return refuse("a frame has 60 to 9216 bytes: give another length with --frame-len");
+            return invalid(self.frame_len, "--frame-len", "60 to 9216 bytes");
         }
         if !(0.0..=1.0).contains(&self.new_sources) {
-            return refuse("a share is between 0 and 1: give another with --new-sources");
+            return invalid(self.new_sources, "--new-sources", "a share from 0 to 1");
         }
         if self.loops <= self.warmup.saturating_add(self.cooldown) {
-            return refuse(
-                "no loop is left to count: give more with -l, or fewer of them to -w and -C",
+            let expected = format!(
+                "more loops than warm-up (-w {}) and cool-down (-C {}) together",
+                self.warmup, self.cooldown
             );
+            return invalid(self.loops, "-l", &expected);
         }
         if self.loop_time < Duration::from_millis(1) {
-            return refuse("a loop lasts at least a millisecond: give more with -m");
+            return invalid(self.loop_time.as_millis(), "-m", "at least 1 ms");
         }
         if self.connect_group == 0 {
-            return refuse("a group has at least one switch: give another number with -I");
+            return invalid(self.connect_group, "-I", "at least 1 switch");
         }
         if self.timeout.is_zero() || self.timeout > TIMEOUT_MAX {
-            return refuse("a time-out lasts at most 30 s: give another with --timeout");
+            return invalid(self.timeout.as_millis(), "--timeout", "1 to 30000 ms");
         }
         self.check_load()
     }
 
     fn check_load(&self) -> Result<(), Error> {
-        let refuse = |what: String| Err(Error::Plan(what));
         match self.load {
-            Load::Window(0) | Load::WindowTotal(0) => {
-                return refuse("a window of none sends nothing: give another with --window".into());
+            Load::Window(0) => return invalid(0, "--window", "at least 1 outstanding request"),
+            Load::WindowTotal(0) => {
+                return invalid(0, "--window-total", "at least 1 outstanding request");
             }
-            Load::Window(n) if n > OPEN_MAX => {
-                return refuse(format!(
-                    "{OPEN_MAX} requests can be open on a switch: lower --window"
-                ));
+            Load::Window(n) if n > OUTSTANDING_MAX => {
+                let expected = format!("at most {OUTSTANDING_MAX} outstanding requests per switch");
+                return invalid(n, "--window", &expected);
             }
             Load::Rate(rate) if !(rate > 0.0 && rate <= 1e9) => {
-                return refuse("a rate is above 0 and at most 1e9 a second: change --rate".into());
+                return invalid(rate, "--rate", "more than 0 and at most 1e9 requests per second");
             }
             _ => {}
         }
-        let (most, hosts) = (self.told_apart(), self.hosts);
+        let (max, hosts) = (self.distinguishable(), self.hosts);
         match self.load {
-            Load::Window(n) if n > most => refuse(format!(
-                "without buffers {hosts} hosts tell {most} open requests apart: lower --window or raise -M"
-            )),
+            Load::Window(n) if n > max => {
+                let expected = format!(
+                    "at most {max} outstanding requests, since with --no-buffer {hosts} hosts do not give \
+                     more distinct address pairs; lower it or raise -M"
+                );
+                invalid(n, "--window", &expected)
+            }
             _ => Ok(()),
         }
     }
 
-    /// Most requests that one switch may have open.
-    pub(crate) fn open_max(&self) -> u32 {
+    /// Maximum number of outstanding requests of one switch.
+    pub(crate) fn outstanding_max(&self) -> u32 {
         let wanted = match self.load {
             Load::Window(n) => n,
-            Load::WindowTotal(n) => n.min(OPEN_MAX),
-            Load::Unlimited | Load::Rate(_) => (FIT_TOTAL / self.switches).clamp(FIT_MIN, OPEN_MAX),
+            Load::WindowTotal(n) => n.min(OUTSTANDING_MAX),
+            Load::Unlimited | Load::Rate(_) => {
+                (UNLIMITED_TOTAL / self.switches).clamp(UNLIMITED_PER_SWITCH_MIN, OUTSTANDING_MAX)
+            }
         };
-        wanted.min(self.told_apart())
+        wanted.min(self.distinguishable())
     }
 
-    /// Slots of a switch's ledger: at least twice the window. So one late answer does not hold up the rest, and a
-    /// request that was answered is remembered until the other half of its answer has come.
-    pub(crate) fn ledger_len(&self) -> u32 {
-        (2 * self.open_max()).next_power_of_two()
+    /// Slots in the ring of outstanding requests of a switch: at least twice the window. So one late answer does not block
+    /// the window, and an answered request is remembered until the second part of its answer has arrived.
+    pub(crate) fn ring_len(&self) -> u32 {
+        (2 * self.outstanding_max()).next_power_of_two()
     }
 
-    /// How many open requests of one switch can be told apart: without buffers, half of the pairs of hosts, since a pair
-    /// must not come again while its slot is remembered.
-    fn told_apart(&self) -> u32 {
-        match self.kept {
-            Buffering::Buffered => OPEN_MAX,
+    /// How many outstanding requests of one switch can be told apart. Without buffer ids, half of the distinct host pairs:
+    /// a pair must not repeat while its slot is remembered.
+    fn distinguishable(&self) -> u32 {
+        match self.buffering {
+            Buffering::Buffered => OUTSTANDING_MAX,
             Buffering::Unbuffered => {
-                let pairs = HostPairs::period(self.hosts, self.ports).min(2 * u64::from(OPEN_MAX));
-                1 << (pairs.ilog2() - 1)
+                let pairs = HostPairs::period(self.hosts, self.ports);
+                1 << (pairs.min(2 * u64::from(OUTSTANDING_MAX)).ilog2() - 1)
             }
         }
     }
 
-    /// Loops that count.
+    /// Numbers of the loops that are measured.
     pub fn measured(&self) -> std::ops::Range<u32> {
         self.warmup..self.loops.saturating_sub(self.cooldown)
     }
@@ -275,12 +281,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cbench_does_can_be_done() {
+    fn the_defaults_of_cbench_are_valid() {
         plan().check().unwrap();
     }
 
     #[test]
-    fn what_cannot_be_is_refused_with_the_option_to_change() {
+    fn an_invalid_value_is_rejected_with_its_option() {
         let nan = f64::NAN;
         let cases: [(Plan, &str); 16] = [
             (Plan { targets: vec![], ..plan() }, "-c"),
@@ -298,28 +304,39 @@ mod tests {
             (Plan { connect_group: 0, ..plan() }, "-I"),
             (Plan { load: Load::Window(0), ..plan() }, "--window"),
             (Plan { load: Load::Rate(nan), ..plan() }, "--rate"),
-            (Plan { load: Load::Window(9), kept: Buffering::Unbuffered, hosts: 4, ..plan() }, "-M"),
+            (
+                Plan {
+                    load: Load::Window(9),
+                    buffering: Buffering::Unbuffered,
+                    hosts: 4,
+                    ..plan()
+                },
+                "-M",
+            ),
         ];
         for (plan, option) in cases {
-            let said = plan.check().unwrap_err().to_string();
-            assert!(said.contains(option), "{said}");
+            let error = plan.check().unwrap_err().to_string();
+            assert!(error.contains(option), "{error}");
         }
+        let error = Plan { switches: 10_001, ..plan() }.check().unwrap_err().to_string();
+        assert_eq!(error, "invalid value 10001 for -s: expected 1 to 10000 switches");
     }
 
     #[test]
     fn ten_thousand_switches_need_little_memory() {
         let many = Plan { switches: 10_000, load: Load::Unlimited, ..plan() };
-        assert!(many.ledger_len() <= 256);
+        assert!(many.ring_len() <= 256);
         let latency = Plan { switches: 10_000, ..plan() };
-        assert_eq!(latency.ledger_len(), 2);
+        assert_eq!(latency.ring_len(), 2);
         let few = Plan { switches: 1, load: Load::Unlimited, ..plan() };
-        assert_eq!(few.ledger_len(), 2 * OPEN_MAX);
+        assert_eq!(few.ring_len(), 2 * OUTSTANDING_MAX);
     }
 
     #[test]
-    fn open_pairs_are_unique_without_buffers() {
-        let few = Plan { load: Load::Unlimited, kept: Buffering::Unbuffered, hosts: 10, ..plan() };
-        assert!(u64::from(few.ledger_len()) <= HostPairs::period(10, 4));
-        assert_eq!((few.open_max(), few.ledger_len()), (8, 16));
+    fn the_pairs_of_outstanding_requests_are_distinct_without_buffers() {
+        let buffering = Buffering::Unbuffered;
+        let few = Plan { load: Load::Unlimited, buffering, hosts: 10, ..plan() };
+        assert!(u64::from(few.ring_len()) <= HostPairs::period(10, 4));
+        assert_eq!((few.outstanding_max(), few.ring_len()), (8, 16));
     }
 }

@@ -1,43 +1,44 @@
-//! What a controller says, read in place as far as telling one request from another needs it.
+//! Parses replies of the controller as far as matching them to requests needs.
 //!
-//! Only `FLOW_MOD` and `PACKET_OUT` are read here, in bulk; [`SwitchSession`](sluice_proto::SwitchSession) handles the rest.
+//! Only `FLOW_MOD` and `PACKET_OUT` are parsed here, since they arrive in bulk; [`SwitchSession`](sluice_proto::SwitchSession) handles all other
+//! messages.
 
 use sluice_openflow::{NO_BUFFER, Version};
 
 use crate::outstanding::AnswerKind;
 
-/// Type bytes, alike in all versions. §7.1.
+/// Message type of `PACKET_OUT`, the same in all versions. §7.1.
 pub(crate) const PACKET_OUT: u8 = 13;
-/// The same.
+/// Message type of `FLOW_MOD`, the same in all versions. §7.1.
 pub(crate) const FLOW_MOD: u8 = 14;
 
-/// `OFPFC_DELETE` and what follows do not answer a request.
+/// `OFPFC_DELETE`; neither this nor the commands after it answer a request.
 const DELETE: u8 = 3;
 
-/// LLDP, and the broadcast form of it that some controllers send beside it.
+/// Ethernet types of LLDP and of the broadcast variant (BDDP) that some controllers send in addition.
 const DISCOVERY: [u16; 2] = [0x88cc, 0x8942];
 
 const BROADCAST: u64 = 0xffff_ffff_ffff;
 
-/// One reply, and how it can be tied to a request.
+/// One reply, by how it can be matched to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ParsedReply {
-    /// By the number of the buffer.
+    /// By its buffer id.
     Buffer(u32, AnswerKind),
-    /// By destination and source.
+    /// By destination and source address.
     Addresses(u64, u64, AnswerKind),
-    /// A rule whose match has not both addresses: it cannot be tied.
-    Untied,
-    /// A frame for everybody: what a host that announces itself causes.
-    Announcement,
-    /// Something that answers nobody: a deletion, a frame that looks for links.
+    /// A flow entry without a buffer id and without both addresses in its match: it cannot be matched.
+    Unmatched,
+    /// For a broadcast packet, such as the flooding of a host's announcement.
+    Broadcast,
+    /// No answer to a request: a deletion, a link discovery probe.
     Other,
-    /// Shorter than its kind must be.
+    /// Shorter than a message of its type.
     Malformed,
 }
 
 impl ParsedReply {
-    /// Reads a `FLOW_MOD`.
+    /// Parses a `FLOW_MOD`.
     #[inline]
     pub(crate) fn flow_mod(version: Version, msg: &[u8]) -> Self {
         let (command, buffer_id) = if version == Version::V1_0 {
@@ -51,32 +52,32 @@ impl ParsedReply {
             return Self::Other;
         }
         if buffer_id != NO_BUFFER {
-            return Self::Buffer(buffer_id, AnswerKind::Both);
+            return Self::Buffer(buffer_id, AnswerKind::FlowAndPacket);
         }
         let addresses = match version {
-            Version::V1_0 => match_10(msg),
-            Version::V1_1 => match_11(msg),
-            _ => match_12_on(msg),
+            Version::V1_0 => match_1_0(msg),
+            Version::V1_1 => match_1_1(msg),
+            _ => match_oxm(msg),
         };
         match addresses {
-            Some((BROADCAST, _)) => Self::Announcement,
-            Some((dst, src)) => Self::Addresses(dst, src, AnswerKind::Rule),
-            None => Self::Untied,
+            Some((BROADCAST, _)) => Self::Broadcast,
+            Some((dst, src)) => Self::Addresses(dst, src, AnswerKind::FlowOnly),
+            None => Self::Unmatched,
         }
     }
 
-    /// Reads a `PACKET_OUT`.
+    /// Parses a `PACKET_OUT`.
     #[inline]
     pub(crate) fn packet_out(version: Version, msg: &[u8]) -> Self {
         let Some(m) = msg.first_chunk::<16>() else { return Self::Malformed };
         let buffer_id = u32::from_be_bytes([m[8], m[9], m[10], m[11]]);
         if buffer_id != NO_BUFFER {
-            return Self::Buffer(buffer_id, AnswerKind::RawMessage);
+            return Self::Buffer(buffer_id, AnswerKind::PacketOnly);
         }
         let (actions_len, at) = match version {
             Version::V1_0 => (u16::from_be_bytes([m[14], m[15]]), 16),
             Version::V1_5 => {
-                // A match stands before the actions, padded to 8 bytes. OpenFlow 1.5.0 §7.3.6.
+                // A match precedes the actions, padded to 8 bytes. OpenFlow 1.5.0 §7.3.6.
                 let Some(m) = msg.first_chunk::<24>() else { return Self::Malformed };
                 let match_len = usize::from(u16::from_be_bytes([m[18], m[19]]));
                 (u16::from_be_bytes([m[12], m[13]]), 16 + match_len.next_multiple_of(8))
@@ -86,48 +87,47 @@ impl ParsedReply {
                 (u16::from_be_bytes([m[16], m[17]]), 24)
             }
         };
-        let frame = msg.get(at + usize::from(actions_len)..).and_then(<[u8]>::first_chunk::<14>);
-        let Some(&frame) = frame else { return Self::Malformed };
-        let (dst, src) = (address(&frame, 0), address(&frame, 6));
-        if DISCOVERY.contains(&u16::from_be_bytes([frame[12], frame[13]])) {
+        let ethernet = msg.get(at + usize::from(actions_len)..).and_then(<[u8]>::first_chunk::<14>);
+        let Some(&ethernet) = ethernet else { return Self::Malformed };
+        let (dst, src) = (address(&ethernet, 0), address(&ethernet, 6));
+        if DISCOVERY.contains(&u16::from_be_bytes([ethernet[12], ethernet[13]])) {
             Self::Other
         } else if dst == BROADCAST {
-            Self::Announcement
+            Self::Broadcast
         } else {
-            Self::Addresses(dst, src, AnswerKind::RawMessage)
+            Self::Addresses(dst, src, AnswerKind::PacketOnly)
         }
     }
 }
 
-/// The 48 bits at `at`.
+/// The MAC address at `at`.
 #[inline]
 fn address(bytes: &[u8], at: usize) -> u64 {
     let six = bytes.get(at..).and_then(<[u8]>::first_chunk::<6>).copied().unwrap_or_default();
     six.iter().fold(0, |address, &byte| address << 8 | u64::from(byte))
 }
 
-/// Destination and source in the fixed match of 1.0, `None` unless both count. OpenFlow 1.0.0 §5.2.3.
+/// Destination and source in the fixed match of 1.0; `None` if one of them is a wildcard. OpenFlow 1.0.0 §5.2.3.
 #[inline]
-fn match_10(msg: &[u8]) -> Option<(u64, u64)> {
+fn match_1_0(msg: &[u8]) -> Option<(u64, u64)> {
     const SRC_AND_DST: u32 = 1 << 2 | 1 << 3;
     let m = msg.first_chunk::<72>()?;
     let wildcards = u32::from_be_bytes([m[8], m[9], m[10], m[11]]);
     (wildcards & SRC_AND_DST == 0).then(|| (address(m, 20), address(m, 14)))
 }
 
-/// The same in the fixed match of 1.1, where a mask without a bit means that all of the address counts. OpenFlow 1.1.0
-/// §A.2.3.
-fn match_11(msg: &[u8]) -> Option<(u64, u64)> {
+/// The same in the fixed match of 1.1, where a mask of 0 means an exact match. OpenFlow 1.1.0 §A.2.3.
+fn match_1_1(msg: &[u8]) -> Option<(u64, u64)> {
     let m = msg.first_chunk::<136>()?;
     let [src, src_mask, dst, dst_mask] = [60, 66, 72, 78].map(|at| address(m, at));
     (src_mask == 0 && dst_mask == 0).then_some((dst, src))
 }
 
-/// The same in a list of OXM fields; masked ones do not count. §7.2.3.2.
+/// The same in a list of OXM fields; masked fields are ignored. §7.2.3.2.
 #[inline]
-fn match_12_on(msg: &[u8]) -> Option<(u64, u64)> {
+fn match_oxm(msg: &[u8]) -> Option<(u64, u64)> {
     const MATCH_AT: usize = 48;
-    /// Class, number and mask bit, length.
+    /// OXM header: class, field, mask bit, length.
     const ETH_DST: u32 = 0x8000 << 16 | 3 << 9 | 6;
     const ETH_SRC: u32 = 0x8000 << 16 | 4 << 9 | 6;
     let head = msg.get(MATCH_AT..)?.first_chunk::<4>()?;
@@ -157,14 +157,14 @@ mod tests {
     const DST: MacAddr = MacAddr([2, 0, 1, 0, 0, 9]);
     const SRC: MacAddr = MacAddr([2, 0, 1, 0, 0, 4]);
 
-    fn rule(version: Version, f: &FlowMod) -> ParsedReply {
+    fn flow_mod(version: Version, f: &FlowMod) -> ParsedReply {
         let (mut tx, mut xid) = (vec![], 1);
         Encoder::new(&mut tx, version, &mut xid).flow_mod(f).unwrap();
         assert_eq!(tx[1], FLOW_MOD);
         ParsedReply::flow_mod(version, &tx)
     }
 
-    fn frame(version: Version, buffer_id: Option<u32>, frame: &[u8]) -> ParsedReply {
+    fn packet_out(version: Version, buffer_id: Option<u32>, frame: &[u8]) -> ParsedReply {
         let (mut tx, mut xid) = (vec![], 1);
         let actions = [Action::output(PortNo(2)), Action::output(PortNo(3))];
         let p = PacketOut { buffer_id, in_port: PortNo(1), actions: &actions, frame };
@@ -178,51 +178,47 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_tied_by_buffer_or_by_both_addresses() {
-        let both = [Field::in_port(PortNo(1)), Field::eth_dst(DST), Field::eth_src(SRC)];
+    fn a_flow_mod_is_matched_by_its_buffer_id_or_by_both_addresses() {
+        let fields = [Field::in_port(PortNo(1)), Field::eth_dst(DST), Field::eth_src(SRC)];
+        let by_addresses = ParsedReply::Addresses(DST.to_u64(), SRC.to_u64(), AnswerKind::FlowOnly);
         for version in Versions::SPOKEN.iter() {
-            let f = FlowMod { matching: both.into(), ..FlowMod::default() };
-            let by_addresses = ParsedReply::Addresses(DST.to_u64(), SRC.to_u64(), AnswerKind::Rule);
-            assert_eq!(rule(version, &f), by_addresses);
-            let one = both.into_iter().take(2).collect();
-            assert_eq!(rule(version, &FlowMod { matching: one, ..f.clone() }), ParsedReply::Untied);
+            let f = FlowMod { matching: fields.into(), ..FlowMod::default() };
+            assert_eq!(flow_mod(version, &f), by_addresses);
+            let without_source = fields.into_iter().take(2).collect();
+            let unmatched = FlowMod { matching: without_source, ..f.clone() };
+            assert_eq!(flow_mod(version, &unmatched), ParsedReply::Unmatched);
             let buffered = FlowMod { buffer_id: Some(77), ..f.clone() };
-            assert_eq!(rule(version, &buffered), ParsedReply::Buffer(77, AnswerKind::Both));
+            let by_buffer = ParsedReply::Buffer(77, AnswerKind::FlowAndPacket);
+            assert_eq!(flow_mod(version, &buffered), by_buffer);
             let deletion = FlowMod { command: FlowModCommand::DELETE_STRICT, ..f };
-            assert_eq!(rule(version, &deletion), ParsedReply::Other);
+            assert_eq!(flow_mod(version, &deletion), ParsedReply::Other);
         }
     }
 
     #[test]
-    fn frames_are_tied_by_buffer_or_by_their_own_addresses() {
+    fn a_packet_out_is_matched_by_its_buffer_id_or_by_the_addresses_of_its_packet() {
+        let kind = AnswerKind::PacketOnly;
         for version in Versions::SPOKEN.iter() {
-            assert_eq!(
-                frame(version, Some(5), &[]),
-                ParsedReply::Buffer(5, AnswerKind::RawMessage)
-            );
-            let ours = frame(version, None, &ethernet(DST, [8, 0]));
-            assert_eq!(
-                ours,
-                ParsedReply::Addresses(DST.to_u64(), SRC.to_u64(), AnswerKind::RawMessage)
-            );
-            let flood = frame(version, None, &ethernet(MacAddr::BROADCAST, [8, 6]));
-            assert_eq!(flood, ParsedReply::Announcement);
+            assert_eq!(packet_out(version, Some(5), &[]), ParsedReply::Buffer(5, kind));
+            let unicast = packet_out(version, None, &ethernet(DST, [8, 0]));
+            assert_eq!(unicast, ParsedReply::Addresses(DST.to_u64(), SRC.to_u64(), kind));
+            let flood = packet_out(version, None, &ethernet(MacAddr::BROADCAST, [8, 6]));
+            assert_eq!(flood, ParsedReply::Broadcast);
             let lldp = MacAddr([1, 0x80, 0xc2, 0, 0, 0xe]);
-            assert_eq!(frame(version, None, &ethernet(lldp, [0x88, 0xcc])), ParsedReply::Other);
-            assert_eq!(frame(version, None, b"short"), ParsedReply::Malformed);
+            let probe = packet_out(version, None, &ethernet(lldp, [0x88, 0xcc]));
+            assert_eq!(probe, ParsedReply::Other);
+            assert_eq!(packet_out(version, None, b"short"), ParsedReply::Malformed);
         }
     }
 
     #[test]
-    fn no_bytes_confuse_it() {
+    fn arbitrary_bytes_do_not_panic() {
         for version in Versions::SPOKEN.iter() {
             for len in 0..170 {
                 for fill in [0, 1, 0x7f, 0xff] {
                     let msg = vec![fill; len];
-                    let _ = (
-                        ParsedReply::flow_mod(version, &msg),
-                        ParsedReply::packet_out(version, &msg),
-                    );
+                    let _ = ParsedReply::flow_mod(version, &msg);
+                    let _ = ParsedReply::packet_out(version, &msg);
                 }
             }
         }

@@ -1,170 +1,172 @@
-//! What was measured.
+//! The result of a measurement.
 
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
+use sluice_openflow::DatapathId;
 
 use crate::Plan;
 use crate::coordination::{SwitchResult, ThreadLoopResult, ThreadResult};
 use crate::counts::{ErrorCounts, RequestCounts};
 use crate::latency::histogram;
 use crate::offered_load::ScheduleLag;
-use crate::statistics::{DurationSummary, RateSummary, jain, ratio};
+use crate::statistics::{DurationSummary, RateSummary, jain_index, per_second};
 use crate::warnings;
 
-/// What was measured.
+/// The result of a measurement.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// What was to be measured.
+    /// What was measured.
     pub plan: Plan,
-    /// Every loop, those that do not count included.
+    /// All loops, those of warm-up and cool-down included.
     pub loops: Vec<LoopFigures>,
-    /// Requests answered per second, over the loops that count.
+    /// Requests answered per second in the measured loops.
     pub rate: RateSummary,
-    /// Latencies of the loops that count, nanoseconds; one histogram per loop in [`loops`](Self::loops).
+    /// Latencies in the measured loops, nanoseconds.
     pub latency_ns: Histogram<u64>,
-    /// What became of requests and replies, over the whole run.
+    /// Requests and replies of the whole run.
     pub counts: RequestCounts,
     /// `ERROR` messages received.
     pub errors: ErrorCounts,
-    /// Every switch.
+    /// Figures of each switch.
     pub switches: Vec<SwitchFigures>,
-    /// Jain's index of the switches' answers in the loops that count: 1 is fair, 1 divided by their number is not.
+    /// Jain's fairness index of the switches' rates: 1 if all are equal, 1 / n if one switch gets everything.
     pub fairness: f64,
-    /// From the start of a connection until it stood.
+    /// Time to open the TCP connection.
     pub connect: Option<DurationSummary>,
-    /// From then until the controller had asked who it is.
+    /// Time from there until the controller requested the switch's features.
     pub handshake: Option<DurationSummary>,
-    /// Little's law.
-    pub little: LittlesLaw,
-    /// The generator's threads.
+    /// Consistency check by Little's law.
+    pub littles_law: LittlesLaw,
+    /// Figures of each generator thread.
     pub threads: Vec<ThreadFigures>,
-    /// How far the worst thread ran behind its schedule, in open loop.
-    pub behind: Option<ScheduleLag>,
-    /// What casts doubt on the figures, in sentences.
+    /// Schedule lag of the worst thread; `None` unless the load is open loop.
+    pub schedule_lag: Option<ScheduleLag>,
+    /// Reasons to distrust the figures, as sentences.
     pub warnings: Vec<String>,
 }
 
-/// One loop.
+/// Figures of one loop.
 #[derive(Debug, Clone)]
 pub struct LoopFigures {
-    /// Which, from 0.
+    /// Number of the loop, from 0.
     pub number: u32,
-    /// Whether it counts.
+    /// `false` for warm-up and cool-down.
     pub measured: bool,
-    /// How long it was.
+    /// Actual duration.
     pub elapsed: Duration,
     /// Requests answered, by switch.
     pub answered: Vec<u64>,
-    /// Requests answered per second: each thread's by its own clock, together.
+    /// Requests answered per second: the sum over all threads, each by its own duration.
     pub rate: f64,
     /// Latencies, nanoseconds.
     pub latency_ns: Histogram<u64>,
 }
 
-/// One switch.
+/// Figures of one switch.
 #[derive(Debug, Clone)]
 pub struct SwitchFigures {
-    /// Its datapath id.
-    pub datapath_id: u64,
-    /// Requests answered per second, over the loops that count.
+    /// Datapath id.
+    pub datapath_id: DatapathId,
+    /// Requests answered per second in the measured loops.
     pub rate: f64,
-    /// Latency that half, 99 of a hundred and all answers stayed below, nanoseconds, to within 12 %.
+    /// Median, 99th percentile and maximum of its latency, nanoseconds, accurate to within 12 %.
     pub latency_ns: [u64; 3],
-    /// What became of its requests.
+    /// Its requests and replies.
     pub counts: RequestCounts,
-    /// From the start of its connection until it stood.
+    /// Time to open its TCP connection.
     pub connect: Option<Duration>,
-    /// From then until the controller had asked who it is.
+    /// Time from there until the controller requested its features.
     pub handshake: Option<Duration>,
     /// Hosts that announced themselves.
-    pub announced: u32,
+    pub hosts_announced: u32,
     /// Why its connection ended, if it did.
-    pub ended: Option<String>,
+    pub disconnect_reason: Option<String>,
 }
 
-/// Little's law, `L = λ W`: three figures that were taken apart, and how well they agree.
+/// Little's law, `L = λ W`: three figures that were measured independently, and how well they agree.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LittlesLaw {
-    /// Requests open, on average over time.
-    pub open: f64,
-    /// Requests answered per second.
+    /// `L`: outstanding requests, averaged over time.
+    pub outstanding: f64,
+    /// `λ`: requests answered per second.
     pub rate: f64,
-    /// Mean latency, seconds.
+    /// `W`: mean latency in seconds.
     pub latency_s: f64,
-    /// How far `λ W` is from `L`, in percent of `L`.
+    /// Difference between `λ W` and `L`, in percent of `L`.
     pub disagreement_percent: f64,
 }
 
-/// One thread of the generator.
+/// Figures of one generator thread.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ThreadFigures {
-    /// Share of one processor that it used, 0 to 1.
-    pub processor: f64,
-    /// Share of the time that it did not wait. Where it blocks, that is the same.
+    /// CPU time divided by elapsed time, 0 to 1.
+    pub cpu: f64,
+    /// Share of the time not spent waiting for events, 0 to 1. The same as `cpu` unless the thread spins.
     pub busy: f64,
 }
 
-/// What the threads told.
+/// The results of all threads.
 pub(crate) struct ThreadResults {
-    pub(crate) tallies: Vec<ThreadLoopResult>,
-    pub(crate) ends: Vec<ThreadResult>,
+    pub(crate) loops: Vec<ThreadLoopResult>,
+    pub(crate) totals: Vec<ThreadResult>,
 }
 
 impl LoopFigures {
-    /// Puts together what the threads told of one loop.
-    pub(crate) fn new(plan: &Plan, tallies: &[&ThreadLoopResult]) -> Self {
-        let number = tallies.first().map_or(0, |tally| tally.number);
+    /// Combines the results of all threads for one loop.
+    pub(crate) fn new(plan: &Plan, results: &[&ThreadLoopResult]) -> Self {
+        let number = results.first().map_or(0, |result| result.number);
         let mut answered = vec![0; plan.switches as usize];
         let mut latency_ns = histogram();
         let mut rate = 0.0;
-        for tally in tallies {
-            let own = answered.iter_mut().skip(tally.thread).step_by(plan.threads);
-            own.zip(&tally.answered).for_each(|(place, &n)| *place = n);
-            rate += ratio(tally.answered.iter().sum(), tally.elapsed);
-            // Both have the same bounds.
-            let _ = latency_ns.add(&tally.latencies);
+        for result in results {
+            let own = answered.iter_mut().skip(result.thread).step_by(plan.threads);
+            own.zip(&result.answered).for_each(|(total, &n)| *total = n);
+            rate += per_second(result.answered.iter().sum(), result.elapsed);
+            // Does not fail: both have the same bounds.
+            let _ = latency_ns.add(&result.latencies);
         }
-        let elapsed = tallies.iter().map(|tally| tally.elapsed).max().unwrap_or_default();
+        let elapsed = results.iter().map(|result| result.elapsed).max().unwrap_or_default();
         let measured = plan.measured().contains(&number);
         Self { number, measured, elapsed, answered, rate, latency_ns }
     }
 }
 
 impl Report {
-    pub(crate) fn new(plan: &Plan, mut gathered: ThreadResults) -> Self {
-        gathered.ends.sort_by_key(|end| end.thread);
+    pub(crate) fn new(plan: &Plan, mut results: ThreadResults) -> Self {
+        results.totals.sort_by_key(|result| result.thread);
         let loops: Vec<_> = (0..plan.loops)
-            .map(|n| gathered.tallies.iter().filter(|t| t.number == n).collect::<Vec<_>>())
-            .map(|tallies| LoopFigures::new(plan, &tallies))
+            .map(|n| results.loops.iter().filter(|r| r.number == n).collect::<Vec<_>>())
+            .map(|of_loop| LoopFigures::new(plan, &of_loop))
             .collect();
         let measured: Vec<_> = loops.iter().filter(|figures| figures.measured).collect();
         let rates: Vec<_> = measured.iter().map(|figures| figures.rate).collect();
         let mut latency_ns = histogram();
         for figures in &measured {
-            // All have the same bounds.
+            // Does not fail: all have the same bounds.
             let _ = latency_ns.add(&figures.latency_ns);
         }
-        let switches = switches(plan, &measured, &gathered.ends);
+        let switches = switches(plan, &measured, &results.totals);
         let (mut counts, mut errors) = (RequestCounts::default(), ErrorCounts::default());
         for switch in &switches {
             counts += switch.counts;
         }
-        for end in &gathered.ends {
-            errors.merge(&end.errors);
+        for result in &results.totals {
+            errors.merge(&result.errors);
         }
         let rates_by_switch: Vec<_> = switches.iter().map(|switch| switch.rate).collect();
-        let spread = RateSummary::of(&rates);
-        let tallies: Vec<_> =
-            gathered.tallies.iter().filter(|t| plan.measured().contains(&t.number)).collect();
+        let rate = RateSummary::of(&rates);
+        let measured: Vec<_> =
+            results.loops.iter().filter(|r| plan.measured().contains(&r.number)).collect();
+        let lags = results.totals.iter().filter_map(|result| result.schedule_lag);
         let mut report = Self {
-            rate: spread,
-            fairness: jain(&rates_by_switch),
+            rate,
+            fairness: jain_index(&rates_by_switch),
             connect: DurationSummary::of(switches.iter().filter_map(|s| s.connect)),
             handshake: DurationSummary::of(switches.iter().filter_map(|s| s.handshake)),
-            little: LittlesLaw::of(&tallies, spread.mean, &latency_ns),
-            threads: threads(plan, &tallies),
-            behind: gathered.ends.iter().filter_map(|end| end.behind).max_by_key(|b| b.p99_ns),
+            littles_law: LittlesLaw::of(&measured, rate.mean, &latency_ns),
+            threads: threads(plan, &measured),
+            schedule_lag: lags.max_by_key(|lag| lag.p99_ns),
             warnings: Vec::new(),
             plan: plan.clone(),
             loops,
@@ -173,62 +175,72 @@ impl Report {
             errors,
             switches,
         };
-        let still_answering = gathered.ends.iter().any(|end| end.still_answering);
-        report.warnings = warnings::of(&report, still_answering);
+        let drain_cut_short = results.totals.iter().any(|result| result.drain_cut_short);
+        report.warnings = warnings::of(&report, drain_cut_short);
         report
     }
 }
 
-fn switches(plan: &Plan, measured: &[&LoopFigures], ends: &[ThreadResult]) -> Vec<SwitchFigures> {
+fn switches(
+    plan: &Plan,
+    measured: &[&LoopFigures],
+    threads: &[ThreadResult],
+) -> Vec<SwitchFigures> {
     let elapsed = measured.iter().map(|figures| figures.elapsed).sum();
-    let one = |number: usize| {
-        let end = ends.get(number % plan.threads)?.players.get(number / plan.threads)?;
-        let SwitchResult { counts, latency_ns, connect, handshake, announced, ref ended } = *end;
-        let answered = measured.iter().filter_map(|figures| figures.answered.get(number)).sum();
+    let one = |index: usize| {
+        let result = threads.get(index % plan.threads)?.switches.get(index / plan.threads)?;
+        let &SwitchResult { counts, latency_ns, connect, handshake, hosts_announced, .. } = result;
+        let answered = measured.iter().filter_map(|figures| figures.answered.get(index)).sum();
         Some(SwitchFigures {
-            datapath_id: plan.dpid_offset.wrapping_add(number as u64),
-            rate: ratio(answered, elapsed),
+            datapath_id: DatapathId(plan.dpid_offset.wrapping_add(index as u64)),
+            rate: per_second(answered, elapsed),
             latency_ns,
             counts,
             connect,
             handshake,
-            announced,
-            ended: ended.clone(),
+            hosts_announced,
+            disconnect_reason: result.disconnect_reason.clone(),
         })
     };
     (0..plan.switches as usize).filter_map(one).collect()
 }
 
-fn threads(plan: &Plan, tallies: &[&ThreadLoopResult]) -> Vec<ThreadFigures> {
+fn threads(plan: &Plan, measured: &[&ThreadLoopResult]) -> Vec<ThreadFigures> {
     let one = |thread: usize| {
-        let own = tallies.iter().filter(|tally| tally.thread == thread);
+        let own = measured.iter().filter(|result| result.thread == thread);
         let (mut elapsed, mut cpu, mut waited) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
-        for tally in own {
-            elapsed += tally.elapsed;
-            cpu += tally.cpu;
-            waited += tally.waited;
+        for result in own {
+            elapsed += result.elapsed;
+            cpu += result.cpu;
+            waited += result.waited;
         }
-        let processor = cpu.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
+        let cpu = cpu.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
         let waited = waited.as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
-        let busy = if plan.spin.is_zero() { processor } else { 1.0 - waited };
-        ThreadFigures { processor, busy }
+        let busy = if plan.spin.is_zero() { cpu } else { 1.0 - waited };
+        ThreadFigures { cpu, busy }
     };
     (0..plan.threads).map(one).collect()
 }
 
 impl LittlesLaw {
-    fn of(tallies: &[&ThreadLoopResult], rate: f64, latencies: &Histogram<u64>) -> Self {
-        let loops = tallies.iter().map(|t| t.number).collect::<std::collections::BTreeSet<_>>();
-        let open_in = |number: u32| {
-            let same = tallies.iter().filter(|tally| tally.number == number);
-            same.map(|t| t.area_s / t.elapsed.as_secs_f64().max(1e-9)).sum::<f64>()
+    fn of(measured: &[&ThreadLoopResult], rate: f64, latencies: &Histogram<u64>) -> Self {
+        let loops = measured.iter().map(|r| r.number).collect::<std::collections::BTreeSet<_>>();
+        let outstanding_in = |number: u32| {
+            let same = measured.iter().filter(|result| result.number == number);
+            same.map(|r| r.outstanding_area_s / r.elapsed.as_secs_f64().max(1e-9)).sum::<f64>()
         };
         #[expect(clippy::cast_precision_loss, reason = "there are few loops")]
-        let open = loops.iter().map(|&n| open_in(n)).sum::<f64>() / loops.len().max(1) as f64;
+        let outstanding =
+            loops.iter().map(|&n| outstanding_in(n)).sum::<f64>() / loops.len().max(1) as f64;
+        // The sum of no loops is -0.0.
+        let outstanding = outstanding.abs();
         let latency_s = latencies.mean() / 1e9;
         let product = rate * latency_s;
-        let disagreement_percent =
-            if open > 0.0 { (product - open).abs() / open * 100.0 } else { 0.0 };
-        Self { open, rate, latency_s, disagreement_percent }
+        let disagreement_percent = if outstanding > 0.0 {
+            (product - outstanding).abs() / outstanding * 100.0
+        } else {
+            0.0
+        };
+        Self { outstanding, rate, latency_s, disagreement_percent }
     }
 }

@@ -1,98 +1,109 @@
-//! Requests, prebuilt: whole `PACKET_IN`s in a row, in which only what differs is written before they are sent.
+//! Templates of the requests: complete `PACKET_IN` messages in which only the varying fields are patched before sending.
 
 use sluice_openflow::{EncodeError, Encoder, NO_BUFFER, PacketIn, PacketInReason, PortNo, Version};
 
 use crate::host_pairs::HostPairs;
 
-/// Bytes sent at a time, at most.
-const CHUNK_LEN: usize = 128 << 10;
+/// Bytes of requests sent at once, at most.
+const BATCH_BYTES: usize = 128 << 10;
 
-/// Announcements sent at a time, at most.
+/// Host announcements sent at once, at most.
 const ANNOUNCEMENTS: usize = 256;
 
-/// Shortest frame: what Ethernet allows, without the checksum.
+/// Length of the shortest Ethernet frame, without FCS.
 pub(crate) const FRAME_LEN_MIN: u16 = 60;
 
-/// Longest frame.
+/// Length of the longest frame that can be requested, without FCS.
 pub(crate) const FRAME_LEN_MAX: u16 = 9216;
 
-/// Where the parts that differ lie in one message.
+/// Offsets of the patched fields in one message.
 #[derive(Debug, Clone, Copy)]
 struct TemplateLayout {
     len: usize,
-    /// `in_phy_port` of 1.1 follows, and is the same.
+    /// In 1.1, `in_phy_port` follows and has the same value.
     in_port_at: usize,
     frame_at: usize,
 }
 
-/// How requests name the frame they bring.
+/// Whether switches buffer the packets that they send to the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buffering {
-    /// The switch keeps it under a number, as 1.0 switches did.
+    /// They do: every packet-in has a buffer id of its own, as with many switches of OpenFlow 1.0.
     Buffered,
-    /// The switch keeps nothing, as Open vSwitch does: the request brings all of it.
+    /// They do not, like Open vSwitch: every packet-in has `NO_BUFFER` and the complete packet.
     Unbuffered,
 }
 
-/// Requests in a row, for all switches of one thread.
+/// Message templates for all switches of one thread, each repeated for a batch.
 #[derive(Debug)]
 pub(crate) struct RequestTemplates {
     version: Version,
     layout: TemplateLayout,
-    chunk: Vec<u8>,
-    announcement: TemplateLayout,
+    requests: Vec<u8>,
+    announcement_layout: TemplateLayout,
     announcements: Vec<u8>,
 }
 
 impl RequestTemplates {
-    /// Builds them for frames of `frame_len` bytes.
+    /// Builds the templates for frames of `frame_len` bytes.
     ///
     /// # Errors
-    /// What the version cannot say.
+    /// The version cannot express a packet-in.
     pub(crate) fn new(version: Version, frame_len: u16) -> Result<Self, EncodeError> {
-        let (layout, one) = message(version, &frame(frame_len))?;
-        let (announcement, arp) = message(version, &arp())?;
+        let (layout, request) = packet_in(version, &udp_frame(frame_len))?;
+        let (announcement_layout, announcement) = packet_in(version, &arp_frame())?;
         Ok(Self {
             version,
             layout,
-            chunk: one.repeat(CHUNK_LEN / layout.len),
-            announcement,
-            announcements: arp.repeat(ANNOUNCEMENTS),
+            requests: request.repeat(BATCH_BYTES / layout.len),
+            announcement_layout,
+            announcements: announcement.repeat(ANNOUNCEMENTS),
         })
     }
 
-    /// Bytes of one request.
-    pub(crate) fn len(&self) -> usize {
+    /// Length of one request in bytes.
+    pub(crate) fn request_len(&self) -> usize {
         self.layout.len
     }
 
-    /// Requests that one chunk holds.
-    pub(crate) fn per_chunk(&self) -> usize {
-        self.chunk.len() / self.layout.len
+    /// Number of requests in one batch.
+    pub(crate) fn batch_size(&self) -> usize {
+        self.requests.len() / self.layout.len
     }
 
-    /// Writes the next `n` requests, numbered from `seq`, at most a chunk, and returns their bytes.
+    /// Patches the next `n` requests (one batch at most), numbered from `seq`, and returns their bytes.
     ///
-    /// `pairs` is a copy: how many were sent is known later.
+    /// `pairs` is a copy: the caller advances its own when it knows how many requests were sent.
     #[inline]
-    pub(crate) fn fill(&mut self, n: usize, seq: u32, kept: Buffering, pairs: HostPairs) -> &[u8] {
+    pub(crate) fn fill(
+        &mut self,
+        n: usize,
+        seq: u32,
+        buffering: Buffering,
+        pairs: HostPairs,
+    ) -> &[u8] {
         let (layout, bytes) = (self.layout, n * self.layout.len);
-        let Some(chunk) = self.chunk.get_mut(..bytes) else { return &[] };
-        match kept {
-            Buffering::Buffered => fill::<true>(self.version, chunk, layout.len, seq, pairs),
-            Buffering::Unbuffered => fill::<false>(self.version, chunk, layout.len, seq, pairs),
+        let Some(batch) = self.requests.get_mut(..bytes) else { return &[] };
+        match buffering {
+            Buffering::Buffered => fill::<true>(self.version, batch, layout.len, seq, pairs),
+            Buffering::Unbuffered => fill::<false>(self.version, batch, layout.len, seq, pairs),
         }
-        chunk
+        batch
     }
 
-    /// Writes the announcements of the hosts from `first` to below `end`, as many as go at a time; returns their
-    /// bytes and how many there are.
-    pub(crate) fn announce(&mut self, first: u32, end: u32, pairs: &HostPairs) -> (&[u8], u32) {
-        let TemplateLayout { len, in_port_at, frame_at } = self.announcement;
+    /// Patches the announcements of the hosts from `first` to below `end`, one batch at most; returns their bytes and
+    /// their number.
+    pub(crate) fn announcements(
+        &mut self,
+        first: u32,
+        end: u32,
+        pairs: &HostPairs,
+    ) -> (&[u8], u32) {
+        let TemplateLayout { len, in_port_at, frame_at } = self.announcement_layout;
         let n = ((end - first) as usize).min(ANNOUNCEMENTS);
-        let chunk = self.announcements.get_mut(..n * len).unwrap_or_default();
-        for (msg, host) in chunk.chunks_exact_mut(len).zip(first..end) {
-            let (address, port) = pairs.whereabouts(host);
+        let batch = self.announcements.get_mut(..n * len).unwrap_or_default();
+        for (msg, host) in batch.chunks_exact_mut(len).zip(first..end) {
+            let (address, port) = pairs.location(host);
             let (address, port) = (address.to_be_bytes(), port.to_be_bytes());
             let ip = pairs.ip(host).to_be_bytes();
             let mac = address.get(2..).unwrap_or_default();
@@ -101,44 +112,44 @@ impl RequestTemplates {
                 Version::V1_1 => put(msg, in_port_at, &[port, port].concat()),
                 _ => put(msg, in_port_at, &port),
             }
-            // Source; then in the ARP message the sender and, since it tells of itself, the target.
+            // Ethernet source; ARP sender and target, which are the same in a gratuitous reply.
             put(msg, frame_at + 6, mac);
             put(msg, frame_at + 22, mac);
             put(msg, frame_at + 28, &ip);
             put(msg, frame_at + 32, mac);
             put(msg, frame_at + 38, &ip);
         }
-        (chunk, u32::try_from(n).unwrap_or(0))
+        (batch, u32::try_from(n).unwrap_or(0))
     }
 
-    /// Bytes of one announcement.
+    /// Length of one announcement in bytes.
     pub(crate) fn announcement_len(&self) -> usize {
-        self.announcement.len
+        self.announcement_layout.len
     }
 }
 
 #[inline]
 fn fill<const BUFFERED: bool>(
     version: Version,
-    chunk: &mut [u8],
+    batch: &mut [u8],
     len: usize,
     seq: u32,
     pairs: HostPairs,
 ) {
     match version {
-        Version::V1_0 => fill_10::<BUFFERED>(chunk, len, seq, pairs),
-        Version::V1_1 => fill_11::<BUFFERED>(chunk, len, seq, pairs),
-        Version::V1_2 => fill_12_on::<BUFFERED, 24, 46>(chunk, len, seq, pairs),
-        _ => fill_12_on::<BUFFERED, 32, 54>(chunk, len, seq, pairs),
+        Version::V1_0 => fill_1_0::<BUFFERED>(batch, len, seq, pairs),
+        Version::V1_1 => fill_1_1::<BUFFERED>(batch, len, seq, pairs),
+        Version::V1_2 => fill_oxm::<BUFFERED, 24, 46>(batch, len, seq, pairs),
+        _ => fill_oxm::<BUFFERED, 32, 54>(batch, len, seq, pairs),
     }
 }
 
-/// Buffer, length and port are one store of eight bytes in 1.0.
+/// 1.0: buffer id, length and port are one store of eight bytes.
 #[inline]
-fn fill_10<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: HostPairs) {
+fn fill_1_0<const BUFFERED: bool>(batch: &mut [u8], len: usize, seq: u32, pairs: HostPairs) {
     let frame_len = (len as u64 - 18) << 16;
-    let mut messages = chunk.chunks_exact_mut(len);
-    pairs.each(seq, |seq, pair| {
+    let mut messages = batch.chunks_exact_mut(len);
+    pairs.for_each(seq, |seq, pair| {
         let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<30>) else {
             return false;
         };
@@ -150,11 +161,11 @@ fn fill_10<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: 
     });
 }
 
-/// In 1.1, `in_port` and `in_phy_port` follow the buffer.
+/// 1.1: `in_port` and `in_phy_port` follow the buffer id.
 #[inline]
-fn fill_11<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: HostPairs) {
-    let mut messages = chunk.chunks_exact_mut(len);
-    pairs.each(seq, |seq, pair| {
+fn fill_1_1<const BUFFERED: bool>(batch: &mut [u8], len: usize, seq: u32, pairs: HostPairs) {
+    let mut messages = batch.chunks_exact_mut(len);
+    pairs.for_each(seq, |seq, pair| {
         let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<36>) else {
             return false;
         };
@@ -167,16 +178,16 @@ fn fill_11<const BUFFERED: bool>(chunk: &mut [u8], len: usize, seq: u32, pairs: 
     });
 }
 
-/// Since 1.2 the port is a field of the match, `IN_PORT_AT`; the addresses end at `END`.
+/// 1.2 and later: the ingress port is a match field at `IN_PORT_AT`; the addresses end at `END`.
 #[inline]
-fn fill_12_on<const BUFFERED: bool, const IN_PORT_AT: usize, const END: usize>(
-    chunk: &mut [u8],
+fn fill_oxm<const BUFFERED: bool, const IN_PORT_AT: usize, const END: usize>(
+    batch: &mut [u8],
     len: usize,
     seq: u32,
     pairs: HostPairs,
 ) {
-    let mut messages = chunk.chunks_exact_mut(len);
-    pairs.each(seq, |seq, pair| {
+    let mut messages = batch.chunks_exact_mut(len);
+    pairs.for_each(seq, |seq, pair| {
         let Some(msg) = messages.next().and_then(<[u8]>::first_chunk_mut::<END>) else {
             return false;
         };
@@ -189,8 +200,8 @@ fn fill_12_on<const BUFFERED: bool, const IN_PORT_AT: usize, const END: usize>(
     });
 }
 
-/// One `PACKET_IN` around `frame`, unbuffered, and where its parts are.
-fn message(version: Version, frame: &[u8]) -> Result<(TemplateLayout, Vec<u8>), EncodeError> {
+/// An unbuffered `PACKET_IN` with `frame`, and its layout.
+fn packet_in(version: Version, frame: &[u8]) -> Result<(TemplateLayout, Vec<u8>), EncodeError> {
     let (mut tx, mut xid) = (vec![], 0);
     let p = PacketIn {
         buffer_id: None,
@@ -211,14 +222,14 @@ fn message(version: Version, frame: &[u8]) -> Result<(TemplateLayout, Vec<u8>), 
     Ok((TemplateLayout { len: tx.len(), in_port_at, frame_at }, tx))
 }
 
-/// An IPv4 frame with a UDP datagram from 10.0.0.1 to 10.0.0.2, `len` bytes in all.
-fn frame(len: u16) -> Vec<u8> {
+/// An Ethernet frame of `len` bytes with a UDP datagram from 10.0.0.1 to 10.0.0.2.
+fn udp_frame(len: u16) -> Vec<u8> {
     let (ip_len, udp_len) = ((len - 14).to_be_bytes(), (len - 34).to_be_bytes());
     let mut frame = vec![0; 12];
     frame.extend([0x08, 0x00, 0x45, 0]);
     frame.extend(ip_len);
     frame.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
-    // Ports 10000 and 10001; no checksum, which UDP over IPv4 allows.
+    // UDP ports 10000 and 10001; no UDP checksum, which IPv4 allows.
     frame.extend([0x27, 0x10, 0x27, 0x11]);
     frame.extend(udp_len);
     frame.resize(usize::from(len), 0);
@@ -229,8 +240,8 @@ fn frame(len: u16) -> Vec<u8> {
     frame
 }
 
-/// A gratuitous ARP reply, padded to the least length.
-fn arp() -> Vec<u8> {
+/// A gratuitous ARP reply, padded to the minimum length.
+fn arp_frame() -> Vec<u8> {
     let mut frame = vec![0xff; 6];
     frame.extend([0; 6]);
     frame.extend([0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 2]);
@@ -238,9 +249,9 @@ fn arp() -> Vec<u8> {
     frame
 }
 
-fn put(bytes: &mut [u8], at: usize, what: &[u8]) {
-    if let Some(place) = bytes.get_mut(at..at + what.len()) {
-        place.copy_from_slice(what);
+fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+    if let Some(field) = bytes.get_mut(at..at + value.len()) {
+        field.copy_from_slice(value);
     }
 }
 
@@ -251,28 +262,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_of_1_0_is_as_long_as_the_one_everybody_measures_with() {
-        assert_eq!(RequestTemplates::new(Version::V1_0, 64).unwrap().len(), 82);
-        let lens = Versions::SPOKEN.iter().map(|v| RequestTemplates::new(v, 64).unwrap().len());
+    fn a_request_of_1_0_is_as_long_as_that_of_cbench() {
+        assert_eq!(RequestTemplates::new(Version::V1_0, 64).unwrap().request_len(), 82);
+        let lens =
+            Versions::SPOKEN.iter().map(|v| RequestTemplates::new(v, 64).unwrap().request_len());
         assert_eq!(lens.collect::<Vec<_>>(), [82, 88, 98, 106, 106, 106]);
     }
 
     #[test]
-    fn what_is_written_in_place_is_what_a_switch_would_send() {
+    fn patched_templates_parse_and_encode_to_the_same_bytes() {
         for version in Versions::SPOKEN.iter() {
-            for kept in [Buffering::Buffered, Buffering::Unbuffered] {
-                let mut requests = RequestTemplates::new(version, 128).unwrap();
+            for buffering in [Buffering::Buffered, Buffering::Unbuffered] {
+                let mut templates = RequestTemplates::new(version, 128).unwrap();
                 let pairs = HostPairs::new(9, 100, 4, 0.2, 3);
-                let mut bytes = requests.fill(50, 7000, kept, pairs);
+                let mut bytes = templates.fill(50, 7000, buffering, pairs);
                 let mut all = vec![];
-                pairs.each(7000, |seq, pair| {
+                pairs.for_each(7000, |seq, pair| {
                     all.push((seq, pair));
                     seq < 7049
                 });
                 for (seq, pair) in all {
                     let (msg, rest) = split_message(bytes).unwrap().unwrap();
                     let p = PacketIn::new(msg).unwrap();
-                    assert_eq!(p.buffer_id, (kept == Buffering::Buffered).then_some(seq));
+                    assert_eq!(p.buffer_id, (buffering == Buffering::Buffered).then_some(seq));
                     assert_eq!((p.in_port.0, p.total_len), (pair.in_port, 128));
                     let eth = Ethernet::new(p.frame).unwrap();
                     assert_eq!((eth.dst.to_u64(), eth.src.to_u64()), (pair.dst, pair.src));
@@ -289,25 +301,25 @@ mod tests {
     }
 
     #[test]
-    fn the_checksum_of_the_frame_is_right() {
-        let frame = frame(64);
+    fn the_ip_checksum_is_correct() {
+        let frame = udp_frame(64);
         let words = frame[14..34].chunks(2).map(|w| u32::from(w[0]) << 8 | u32::from(w[1]));
         let sum: u32 = words.sum();
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
     }
 
     #[test]
-    fn a_host_announces_itself_where_it_lives() {
+    fn a_host_announces_itself_at_its_port() {
         for version in Versions::SPOKEN.iter() {
-            let mut requests = RequestTemplates::new(version, 64).unwrap();
+            let mut templates = RequestTemplates::new(version, 64).unwrap();
             let pairs = HostPairs::new(9, 100, 4, 0.0, 3);
-            let (bytes, n) = requests.announce(97, 100, &pairs);
-            assert_eq!((n, bytes.len()), (3, 3 * requests.announcement_len()));
-            let (bytes, _) = requests.announce(98, 100, &pairs);
+            let (bytes, n) = templates.announcements(97, 100, &pairs);
+            assert_eq!((n, bytes.len()), (3, 3 * templates.announcement_len()));
+            let (bytes, _) = templates.announcements(98, 100, &pairs);
             let p = PacketIn::new(RawMessage::new(&bytes[..bytes.len() / 2]).unwrap()).unwrap();
             let eth = Ethernet::new(p.frame).unwrap();
             assert_eq!((p.buffer_id, p.in_port.0), (None, 3));
-            assert_eq!((eth.src.to_u64(), 3), pairs.whereabouts(98));
+            assert_eq!((eth.src.to_u64(), 3), pairs.location(98));
             assert_eq!((eth.dst.0, &p.frame[22..28]), ([0xff; 6], &eth.src.0[..]));
         }
     }

@@ -1,4 +1,4 @@
-//! A whole measurement: threads started, loops collected, figures drawn.
+//! Carries out a measurement: starts the threads, collects their results, computes the report.
 
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -7,58 +7,66 @@ use std::time::Duration;
 
 use sluice_io::{Epoll, WaitStrategy, clock, limits};
 
-use crate::coordination::{SharedState, ThreadEvent, ThreadLoopResult, ThreadResult};
+use crate::coordination::{
+    SharedState, ThreadEvent, ThreadLoopResult, ThreadResult, TotalProgress,
+};
 use crate::generator::Generator;
 use crate::report::{LoopFigures, Report, ThreadResults};
 use crate::{Error, Plan};
 
-/// Between two looks at how far the threads are.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval at which the progress of the threads is read.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// From the last switch being ready to the first request.
-const LEAD: Duration = Duration::from_millis(20);
+/// Time between the last thread becoming ready and the first request.
+const START_DELAY: Duration = Duration::from_millis(20);
 
-/// Descriptors needed beside one per switch.
+/// File descriptors needed in addition to one per switch.
 const FILES_SPARE: u64 = 64;
 
-/// Where a measurement is.
-#[derive(Debug, Clone, Copy, PartialEq)]
+/// Progress of a measurement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunProgress {
-    /// Switches connect, shake hands and announce their hosts.
-    Greeting {
-        /// How many the controller knows by now.
-        known: u64,
+    /// Switches connect, complete their handshakes and announce their hosts.
+    Connecting {
+        /// Switches that have completed the handshake.
+        ready_switches: u64,
     },
     /// Requests are sent.
-    Requesting {
-        /// Loops that are over.
+    Measuring {
+        /// Loops that ended.
         loops: u32,
+        /// Time left until the end of the last loop; zero during the drain.
+        remaining: Duration,
         /// Requests answered since the first.
         answered: u64,
+        /// Switches that are connected.
+        ready_switches: u64,
+        /// `ERROR` messages received.
+        errors: u64,
     },
 }
 
-/// Somebody who watches a measurement.
+/// Receives the progress of a measurement.
 pub trait RunObserver {
-    /// Told ten times a second.
-    fn on_stage(&mut self, stage: RunProgress) {
-        let _ = stage;
+    /// Called ten times per second.
+    fn on_progress(&mut self, progress: RunProgress) {
+        let _ = progress;
     }
 
-    /// Told when a loop is over, those that do not count included.
+    /// Called at the end of each loop, those of warm-up and cool-down included.
     fn on_loop(&mut self, figures: &LoopFigures) {
         let _ = figures;
     }
 }
 
-/// Nobody.
+/// Ignores everything.
 impl RunObserver for () {}
 
 /// Carries out `plan`.
 ///
 /// # Errors
-/// Where it could not be carried out; what went wrong with single switches is in the report.
-pub fn run(plan: &Plan, watch: &mut dyn RunObserver) -> Result<Report, Error> {
+/// Why it could not be carried out. Failures of single switches are part of the report instead.
+pub fn run(plan: &Plan, observer: &mut dyn RunObserver) -> Result<Report, Error> {
     plan.check()?;
     let needed = u64::from(plan.switches) + 3 * plan.threads as u64 + FILES_SPARE;
     let allowed = limits::raise_open_files(needed);
@@ -66,89 +74,93 @@ pub fn run(plan: &Plan, watch: &mut dyn RunObserver) -> Result<Report, Error> {
         return Err(Error::OpenFiles { needed, allowed });
     }
     let plan = Arc::new(plan.clone());
-    let control = Arc::new(SharedState::new(plan.threads));
-    let (news, heard) = channel();
+    let shared = Arc::new(SharedState::new(plan.threads));
+    let (sender, events) = channel();
     let (mut wakers, mut threads) = (Vec::new(), Vec::new());
     for index in 0..plan.threads {
         let io = Epoll::new(WaitStrategy { spin: plan.spin })?;
         wakers.push(io.waker());
-        let generator = Generator::new(&plan, index, io, &control, news.clone())?;
-        let name = format!("play-{index}");
+        let generator = Generator::new(&plan, index, io, &shared, sender.clone())?;
+        let name = format!("generator-{index}");
         threads.push(thread::Builder::new().name(name).spawn(move || generator.run())?);
     }
-    drop(news);
-    let mut gathered = Collector::new(&plan, watch);
+    drop(sender);
+    let mut collector = Collector::new(&plan, observer);
     let result = loop {
-        match heard.recv_timeout(LOOK) {
+        match events.recv_timeout(PROGRESS_INTERVAL) {
             Ok(ThreadEvent::Failed(e)) => break Err(e),
-            Ok(news) => gathered.on_news(news),
+            Ok(event) => collector.on_event(event),
             Err(RecvTimeoutError::Timeout) => {
                 let finished = threads.iter().filter(|thread| thread.is_finished()).count();
-                if finished > gathered.ends.len() {
+                if finished > collector.totals.len() {
                     break Err(Error::Thread);
                 }
             }
             Err(RecvTimeoutError::Disconnected) => break Err(Error::Thread),
         }
-        if gathered.ready == plan.threads && control.start().is_none() {
-            control.begin(clock::now() + LEAD);
+        if collector.ready == plan.threads && shared.start().is_none() {
+            shared.set_start(clock::now() + START_DELAY);
             wakers.iter().for_each(sluice_io::Waker::wake);
         }
-        if gathered.ends.len() == plan.threads {
+        if collector.totals.len() == plan.threads {
             break Ok(());
         }
-        gathered.look(&control);
+        collector.report_progress(&shared);
     };
-    control.stop();
+    shared.stop();
     wakers.iter().for_each(sluice_io::Waker::wake);
     let panicked = threads.into_iter().filter_map(|thread| thread.join().err()).count();
     result?;
     if panicked > 0 {
         return Err(Error::Thread);
     }
-    let Collector { tallies, ends, .. } = gathered;
-    Ok(Report::new(&plan, ThreadResults { tallies, ends }))
+    let Collector { loops, totals, .. } = collector;
+    Ok(Report::new(&plan, ThreadResults { loops, totals }))
 }
 
-/// What the threads told so far.
+/// Collects the results of the threads.
 struct Collector<'w> {
     plan: Arc<Plan>,
-    watch: &'w mut dyn RunObserver,
+    observer: &'w mut dyn RunObserver,
     ready: usize,
-    tallies: Vec<ThreadLoopResult>,
-    ends: Vec<ThreadResult>,
-    loops: u32,
+    loops: Vec<ThreadLoopResult>,
+    totals: Vec<ThreadResult>,
+    loops_finished: u32,
 }
 
 impl<'w> Collector<'w> {
-    fn new(plan: &Arc<Plan>, watch: &'w mut dyn RunObserver) -> Self {
+    fn new(plan: &Arc<Plan>, observer: &'w mut dyn RunObserver) -> Self {
         let plan = Arc::clone(plan);
-        Self { plan, watch, ready: 0, tallies: Vec::new(), ends: Vec::new(), loops: 0 }
+        Self { plan, observer, ready: 0, loops: vec![], totals: vec![], loops_finished: 0 }
     }
 
-    fn on_news(&mut self, news: ThreadEvent) {
-        match news {
+    fn on_event(&mut self, event: ThreadEvent) {
+        match event {
             ThreadEvent::Ready => self.ready += 1,
-            ThreadEvent::Loop(tally) => {
-                let number = tally.number;
-                self.tallies.push(tally);
-                let same: Vec<_> = self.tallies.iter().filter(|t| t.number == number).collect();
+            ThreadEvent::LoopFinished(result) => {
+                let number = result.number;
+                self.loops.push(result);
+                let same: Vec<_> = self.loops.iter().filter(|r| r.number == number).collect();
                 if same.len() == self.plan.threads {
-                    self.loops = number + 1;
-                    self.watch.on_loop(&LoopFigures::new(&self.plan, &same));
+                    self.loops_finished = number + 1;
+                    self.observer.on_loop(&LoopFigures::new(&self.plan, &same));
                 }
             }
-            ThreadEvent::Done(end) => self.ends.push(end),
+            ThreadEvent::Finished(result) => self.totals.push(result),
             ThreadEvent::Failed(_) => {}
         }
     }
 
-    fn look(&mut self, control: &SharedState) {
-        let (known, answered) = control.seen();
-        self.watch.on_stage(if control.start().is_some() {
-            RunProgress::Requesting { loops: self.loops, answered }
-        } else {
-            RunProgress::Greeting { known }
+    fn report_progress(&mut self, shared: &SharedState) {
+        let TotalProgress { answered, ready_switches, errors } = shared.progress();
+        self.observer.on_progress(match shared.start() {
+            None => RunProgress::Connecting { ready_switches },
+            Some(start) => {
+                let end = start + self.plan.loop_time * self.plan.loops;
+                let remaining = end.saturating_duration_since(clock::now());
+                let loops = self.loops_finished;
+                RunProgress::Measuring { loops, remaining, answered, ready_switches, errors }
+            }
         });
     }
 }

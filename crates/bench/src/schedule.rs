@@ -1,11 +1,11 @@
-//! When requests are due, whether the controller keeps up or not.
+//! The schedule of an open-loop load: when each request is due, whether or not the controller keeps up.
 
 use std::time::{Duration, Instant};
 
-/// Requests at a steady rate, to `switches` in turn.
+/// Requests at a constant rate, distributed over `switches` in turn.
 ///
-/// Request `i` is due `i / rate` after the start and goes to switch `i mod switches`, as its request number
-/// `i / switches`. A request that could not be sent when it was due stays due: its latency counts from then.
+/// Request `i` is due `i / rate` after the start; switch `i mod switches` sends it, as its request number `i / switches`.
+/// The latency of a request that could not be sent in time counts from when it was due.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Schedule {
     start: Instant,
@@ -14,12 +14,12 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// `rate` requests a second from `start` on.
+    /// `rate` requests per second, from `start` on.
     pub(crate) fn new(start: Instant, rate: f64, switches: usize) -> Self {
         Self { start, per_ns: rate / 1e9, switches: switches.max(1) as u64 }
     }
 
-    /// How many requests are due by `now`.
+    /// Number of requests due by `now`.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -45,7 +45,7 @@ impl Schedule {
         self.start + Duration::from_nanos((i as f64 / self.per_ns) as u64)
     }
 
-    /// How many of the first `due` requests are for `switch`.
+    /// How many of the first `due` requests `switch` sends.
     pub(crate) fn due_for(&self, switch: usize, due: u64) -> u64 {
         (due + self.switches - 1).saturating_sub(switch as u64) / self.switches
     }
@@ -55,7 +55,7 @@ impl Schedule {
         self.due_at(k * self.switches + switch as u64)
     }
 
-    /// The switches that the requests from `from` to below `due` are for, each at most once.
+    /// The switches that send the requests from `from` to below `due`, each at most once.
     pub(crate) fn switches(&self, from: u64, due: u64) -> impl Iterator<Item = usize> + use<> {
         let n = self.switches;
         #[expect(clippy::cast_possible_truncation, reason = "below the number of switches")]
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_due_evenly_and_in_turn() {
+    fn requests_are_due_at_equal_intervals_for_one_switch_after_another() {
         let start = clock::now();
         let schedule = Schedule::new(start, 1e6, 3);
         assert_eq!(schedule.due(start), 1);

@@ -1,22 +1,22 @@
-//! Means, spreads and fairness.
+//! Summary statistics: mean, standard deviation, median, fairness.
 
 use std::time::Duration;
 
-/// How figures of several loops lie.
+/// Rates of several loops, summarized.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct RateSummary {
-    /// Mean.
+    /// Arithmetic mean.
     pub mean: f64,
-    /// Standard deviation over all of them, as `cbench` has it: divided by `n`.
+    /// Population standard deviation (divided by `n`), as `cbench` computes it.
     pub deviation: f64,
-    /// Least.
+    /// Minimum.
     pub min: f64,
-    /// Greatest.
+    /// Maximum.
     pub max: f64,
 }
 
 impl RateSummary {
-    /// Of `figures`; zeros if there are none.
+    /// Summarizes `figures`; all zeros if there are none.
     #[expect(clippy::cast_precision_loss, reason = "there are few")]
     pub(crate) fn of(figures: &[f64]) -> Self {
         if figures.is_empty() {
@@ -34,19 +34,19 @@ impl RateSummary {
     }
 }
 
-/// The least, the middle and the greatest of several durations.
+/// Minimum, median and maximum of several durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DurationSummary {
-    /// Least.
+    /// Minimum.
     pub min: Duration,
-    /// Half are at most so long.
+    /// Median; of an even number, the lower of the two middle values.
     pub median: Duration,
-    /// Greatest.
+    /// Maximum.
     pub max: Duration,
 }
 
 impl DurationSummary {
-    /// Of `all`; `None` if there are none.
+    /// Summarizes `all`; `None` if there are none.
     pub(crate) fn of(all: impl Iterator<Item = Duration>) -> Option<Self> {
         let mut all: Vec<_> = all.collect();
         all.sort_unstable();
@@ -55,18 +55,19 @@ impl DurationSummary {
     }
 }
 
-/// Jain's index: `(Σx)² / (n Σx²)`; 1 if all are the same, or there are none.
+/// Jain's fairness index, `(Σx)² / (n Σx²)`: 1 if all shares are equal or there are none, `1 / n` if one has everything.
+///
 /// R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
 #[expect(clippy::cast_precision_loss, reason = "there are at most 10 000")]
-pub(crate) fn jain(shares: &[f64]) -> f64 {
+pub(crate) fn jain_index(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|x| x * x).sum();
     if squares > 0.0 { sum * sum / (shares.len() as f64 * squares) } else { 1.0 }
 }
 
-/// `n` per second of `time`.
+/// Rate of `n` events in `time`, per second; 0 if `time` is zero.
 #[expect(clippy::cast_precision_loss, reason = "a rate needs no 16 digits")]
-pub(crate) fn ratio(n: u64, time: Duration) -> f64 {
+pub(crate) fn per_second(n: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { n as f64 / time.as_secs_f64() }
 }
 
@@ -75,24 +76,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn jain_is_one_when_fair_and_a_share_when_one_has_all() {
-        assert!((jain(&[3.0, 3.0, 3.0]) - 1.0).abs() < 1e-12);
-        assert!((jain(&[3.0, 0.0, 0.0]) - 1.0 / 3.0).abs() < 1e-12);
-        assert!((jain(&[]) - 1.0).abs() < 1e-12);
+    fn jains_index_is_one_for_equal_shares_and_one_nth_if_one_has_everything() {
+        assert!((jain_index(&[3.0, 3.0, 3.0]) - 1.0).abs() < 1e-12);
+        assert!((jain_index(&[3.0, 0.0, 0.0]) - 1.0 / 3.0).abs() < 1e-12);
+        assert!((jain_index(&[]) - 1.0).abs() < 1e-12);
     }
 
     #[test]
-    fn the_spread_divides_by_n() {
-        let spread = RateSummary::of(&[1.0, 3.0]);
-        assert_eq!(spread, RateSummary { mean: 2.0, deviation: 1.0, min: 1.0, max: 3.0 });
+    fn the_standard_deviation_divides_by_n() {
+        let summary = RateSummary::of(&[1.0, 3.0]);
+        assert_eq!(summary, RateSummary { mean: 2.0, deviation: 1.0, min: 1.0, max: 3.0 });
         assert_eq!(RateSummary::of(&[]), RateSummary::default());
     }
 
     #[test]
-    fn the_middle_of_an_even_number_is_the_lower_one() {
+    fn the_median_of_an_even_number_is_the_lower_middle_value() {
         let ms = |n| Duration::from_millis(n);
-        let three = DurationSummary::of([4, 1, 3, 2].map(ms).into_iter()).unwrap();
-        assert_eq!((three.min, three.median, three.max), (ms(1), ms(2), ms(4)));
+        let summary = DurationSummary::of([4, 1, 3, 2].map(ms).into_iter()).unwrap();
+        assert_eq!((summary.min, summary.median, summary.max), (ms(1), ms(2), ms(4)));
         assert_eq!(DurationSummary::of(std::iter::empty()), None);
     }
 }

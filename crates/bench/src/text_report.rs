@@ -1,4 +1,4 @@
-//! A report as people read it.
+//! A report as text for the terminal, at most 80 columns wide.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -8,185 +8,239 @@ use crate::plan::{Load, ReplyCounting};
 use crate::requests::Buffering;
 use crate::statistics::DurationSummary;
 
-/// Switches that the table shows one by one: the slowest ones.
+/// Number of switches in the list of the slowest ones.
 const SLOWEST: usize = 3;
 
-/// The report in lines of two columns.
+/// Columns of the report.
+const WIDTH: usize = 80;
+
+/// Columns of the labels.
+const LABEL_WIDTH: usize = 13;
+
+/// A space at which no line is broken.
+const NO_BREAK_SPACE: char = '\u{a0}';
+
+/// Formats `report` as text: one labelled entry per line.
 pub fn of(report: &Report) -> String {
+    let is_matched = report.plan.counting == ReplyCounting::Answers;
     let mut text = TextReport::default();
-    text.line("", &heading(report));
-    let rate = report.rate;
-    let share = if rate.mean > 0.0 { rate.deviation / rate.mean * 100.0 } else { 0.0 };
-    text.line(
-        "answers/s",
-        &format!(
-            "{} ± {share:.1} %   least {}, most {}, over {} loops of {}",
-            quantity(rate.mean),
-            quantity(rate.min),
-            quantity(rate.max),
-            report.plan.measured().len(),
-            time(report.plan.loop_time)
-        ),
-    );
-    if report.plan.count == ReplyCounting::Answers {
-        text.line("latency", &latency(report));
+    heading(&mut text, report);
+    text.entry("Throughput", &throughput(report));
+    if is_matched {
+        text.entry("Latency", &latency(report));
+        if report.plan.load == Load::Unlimited && !report.latency_ns.is_empty() {
+            text.entry("", &queueing_note(report));
+        }
     }
-    text.line("fairness", &fairness(report));
-    text.line("requests", &requests(report));
-    text.line("replies beside", &beside(report));
-    text.line("errors", &errors(report));
-    let three = |three: Option<DurationSummary>| {
-        three.map_or_else(
-            || "none".to_owned(),
-            |t| format!("{} / {} / {}", time(t.min), time(t.median), time(t.max)),
-        )
-    };
-    text.line("connected in", &format!("{}   least, middle, most", three(report.connect)));
-    text.line("greeted in", &three(report.handshake));
-    if report.plan.count == ReplyCounting::Answers {
-        let l = report.little;
-        text.line(
-            "Little's law",
-            &format!(
-                "{} open; {}/s × {} = {}: {:.2} % apart",
-                quantity(l.open),
-                quantity(l.rate),
-                seconds(l.latency_s),
-                quantity(l.rate * l.latency_s),
-                l.disagreement_percent
-            ),
-        );
+    if report.switches.len() > 1 {
+        let fairness = format!("{:.4} by Jain's index (1 = all switches equal)", report.fairness);
+        text.entry("Fairness", &fairness);
     }
-    text.line("generator", &generator(report));
+    if report.switches.len() > SLOWEST {
+        slowest(&mut text, report);
+    }
+    text.entry("Requests", &requests(report));
+    text.entry("Replies", &replies(report));
+    text.entry("Errors", &errors(report));
+    text.entry("Connect", &durations(report.connect));
+    text.entry("Handshake", &durations(report.handshake));
+    if is_matched {
+        text.entry("Outstanding", &outstanding(report));
+    }
+    text.entry("Generator", &generator(report));
     for warning in &report.warnings {
-        text.line("warning", warning);
+        text.entry("Warning", warning);
     }
     text.0
 }
 
-/// Lines of two columns.
+/// Lines with a label and a value; long values are wrapped.
 #[derive(Default)]
 struct TextReport(String);
 
 impl TextReport {
-    fn line(&mut self, name: &str, what: &str) {
-        if !what.is_empty() {
-            // Writing to a string does not fail.
-            let _ = writeln!(self.0, "{name:<15}{what}");
+    fn entry(&mut self, label: &str, value: &str) {
+        let mut line = format!("{label:<LABEL_WIDTH$}");
+        let mut len = LABEL_WIDTH;
+        let mut is_first = true;
+        for word in value.split(' ') {
+            let word_len = word.chars().count();
+            if !is_first && len + 1 + word_len > WIDTH {
+                self.line(&line);
+                line = " ".repeat(LABEL_WIDTH);
+                len = LABEL_WIDTH;
+                is_first = true;
+            }
+            if !is_first {
+                line.push(' ');
+                len += 1;
+            }
+            line.push_str(word);
+            len += word_len;
+            is_first = false;
         }
+        self.line(&line);
+    }
+
+    fn line(&mut self, line: &str) {
+        self.0.push_str(&line.trim_end().replace(NO_BREAK_SPACE, " "));
+        self.0.push('\n');
     }
 }
 
-fn heading(report: &Report) -> String {
+fn heading(text: &mut TextReport, report: &Report) {
     let plan = &report.plan;
+    let targets: Vec<_> = plan.targets.iter().map(ToString::to_string).collect();
+    text.entry("Controller", &targets.join(", "));
+    let (switches, hosts) = (grouped(plan.switches.into()), grouped(plan.hosts.into()));
+    let each = if plan.switches == 1 { "" } else { " each" };
+    text.entry("Switches", &format!("{switches}, OpenFlow {}, {hosts} hosts{each}", plan.version));
+    let outstanding = |n: u32| counted(n.into(), "outstanding request", "outstanding requests");
     let load = match plan.load {
-        Load::Window(1) => "one open request on each".to_owned(),
-        Load::Window(n) => format!("{n} open requests on each"),
-        Load::WindowTotal(n) => format!("{n} open requests in all"),
-        Load::Unlimited => "as many open requests as fit".to_owned(),
-        Load::Rate(rate) => format!("{} requests/s", quantity(rate)),
+        Load::Window(n) => format!("{} per switch", outstanding(n)),
+        Load::WindowTotal(n) => format!("{} over all switches", outstanding(n)),
+        Load::Unlimited => "as many outstanding requests as the sockets accept".to_owned(),
+        Load::Rate(rate) => format!("{} requests/s, answered or not", quantity(rate)),
     };
-    let kept = if plan.kept == Buffering::Buffered { "buffered" } else { "not buffered" };
-    let addrs: Vec<_> = plan.targets.iter().map(ToString::to_string).collect();
-    let mut text = format!(
-        "{}: {} switches of OpenFlow {}, {} hosts each; {load}; frames of {} bytes, {kept}",
-        addrs.join(", "),
-        plan.switches,
-        plan.version,
-        plan.hosts,
-        plan.frame_len
-    );
+    text.entry("Load", &load);
+    let buffering = match plan.buffering {
+        Buffering::Buffered => "buffered by the switches",
+        Buffering::Unbuffered => "not buffered",
+    };
+    let mut packets = format!("{} bytes, {buffering}", plan.frame_len);
     if plan.new_sources > 0.0 {
-        let _ = write!(text, ", {:.1} % from new sources", plan.new_sources * 100.0);
+        let _ = write!(packets, ", {:.1} % from new sources", plan.new_sources * 100.0);
     }
-    text
+    text.entry("Packets", &packets);
+}
+
+fn throughput(report: &Report) -> String {
+    let rate = report.rate;
+    let deviation = if rate.mean > 0.0 { rate.deviation / rate.mean * 100.0 } else { 0.0 };
+    let loops = report.plan.measured().len() as u64;
+    format!(
+        "{} responses/s ± {deviation:.1} %, min {}, max {} ({} of {})",
+        unbroken(&quantity(rate.mean)),
+        unbroken(&quantity(rate.min)),
+        unbroken(&quantity(rate.max)),
+        counted(loops, "loop", "loops"),
+        loop_time(report.plan.loop_time)
+    )
+}
+
+fn loop_time(time: Duration) -> String {
+    let ms = time.as_millis();
+    unbroken(&if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") })
 }
 
 fn latency(report: &Report) -> String {
     let h = &report.latency_ns;
     if h.is_empty() {
-        return "nothing was answered".to_owned();
+        return "none: no request was answered".to_owned();
     }
     let at = |q: f64| time(Duration::from_nanos(h.value_at_quantile(q)));
     format!(
-        "p50 {}  p90 {}  p99 {}  p99.9 {}  most {}  mean {}",
+        "median {}, 90th percentile {}, 99th {}, 99.9th {}, max {}, mean {}",
         at(0.5),
         at(0.9),
         at(0.99),
         at(0.999),
         time(Duration::from_nanos(h.max())),
-        seconds(h.mean() / 1e9)
+        unbroken(&seconds(h.mean() / 1e9))
     )
 }
 
-fn fairness(report: &Report) -> String {
-    let mut text = format!("{:.4} by Jain's index", report.fairness);
-    if report.switches.len() > SLOWEST {
-        let mut switches: Vec<_> = report.switches.iter().collect();
-        switches.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-        text.push_str("; slowest switches");
-        for switch in switches.iter().take(SLOWEST) {
-            let p99 = time(Duration::from_nanos(switch.latency_ns[1]));
-            let (id, rate) = (switch.datapath_id, quantity(switch.rate));
-            let _ = write!(text, "  {id:x}: {rate}/s, p99 {p99}");
+/// Explains why the latency under an unlimited load says nothing about the controller.
+fn queueing_note(report: &Report) -> String {
+    let law = report.littles_law;
+    format!(
+        "Note: this is the queueing delay of {} outstanding requests (Little's law), not the response time of \
+         the controller. Measure that without -t, or with --rate.",
+        unbroken(&quantity(law.outstanding))
+    )
+}
+
+fn slowest(text: &mut TextReport, report: &Report) {
+    let mut switches: Vec<_> = report.switches.iter().collect();
+    switches.sort_by(|a, b| a.rate.total_cmp(&b.rate));
+    for (at, switch) in switches.iter().take(SLOWEST).enumerate() {
+        let label = if at == 0 { "Slowest" } else { "" };
+        let [median, p99, _] = switch.latency_ns.map(|ns| time(Duration::from_nanos(ns)));
+        let mut entry =
+            format!("{}: {} responses/s", switch.datapath_id, unbroken(&quantity(switch.rate)));
+        if report.plan.counting == ReplyCounting::Answers {
+            let _ = write!(entry, ", median {median}, 99th {p99}");
         }
+        text.entry(label, &entry);
     }
-    text
 }
 
 fn requests(report: &Report) -> String {
     let c = report.counts;
-    let (late, never) = (grouped(c.late), grouped(c.never_answered));
-    format!(
-        "{} sent, {} answered, {late} answered late, {never} never answered",
-        grouped(c.sent),
-        grouped(c.answered)
-    )
+    let [sent, answered, late, never] =
+        [c.sent, c.answered, c.late, c.never_answered].map(|n| unbroken(&grouped(n)));
+    format!("{sent} sent, {answered} answered, {late} answered late, {never} never answered")
 }
 
-fn beside(report: &Report) -> String {
+fn replies(report: &Report) -> String {
     let c = report.counts;
-    let all = [
-        (c.twice, "answered twice"),
-        (c.unasked, "unasked"),
-        (c.untied, "rules that cannot be tied to a request"),
-        (c.paired, "second halves of an answer"),
-        (c.announcements, "floods"),
-        (c.other, "for nobody here"),
+    let always = [(c.duplicate, "duplicate"), (c.unsolicited, "unsolicited")];
+    let others = [
+        (c.unmatched, "that match no single request"),
+        (c.two_part, "as flow entry and packet-out"),
+        (c.broadcasts, "broadcast"),
+        (c.other, "unrelated to requests"),
         (c.malformed, "malformed"),
     ];
-    let some: Vec<_> = all
-        .iter()
-        .enumerate()
-        // The first two are told even when there are none.
-        .filter(|&(at, &(n, _))| at < 2 || n > 0)
-        .map(|(_, &(n, what))| format!("{} {what}", grouped(n)))
-        .collect();
-    some.join(", ")
+    let entries = always.into_iter().chain(others.into_iter().filter(|&(n, _)| n > 0));
+    let entries: Vec<_> =
+        entries.map(|(n, what)| format!("{} {what}", unbroken(&grouped(n)))).collect();
+    entries.join(", ")
 }
 
 fn errors(report: &Report) -> String {
-    let kinds = report.errors.kinds.iter();
-    let some: Vec<_> = kinds.map(|(reason, n)| format!("{} × {reason}", grouped(*n))).collect();
-    if some.is_empty() { "none".to_owned() } else { some.join(", ") }
+    let by_reason = report.errors.by_reason.iter();
+    let entries: Vec<_> =
+        by_reason.map(|(reason, n)| format!("{} × {reason}", unbroken(&grouped(*n)))).collect();
+    if entries.is_empty() { "none".to_owned() } else { entries.join(", ") }
+}
+
+fn durations(summary: Option<DurationSummary>) -> String {
+    match summary {
+        None => "none".to_owned(),
+        Some(DurationSummary { min, median, max }) => {
+            format!("min {}, median {}, max {}", time(min), time(median), time(max))
+        }
+    }
+}
+
+fn outstanding(report: &Report) -> String {
+    let law = report.littles_law;
+    format!(
+        "{} requests on average; Little's law gives {} ({:.1} % off)",
+        unbroken(&quantity(law.outstanding)),
+        unbroken(&quantity(law.rate * law.latency_s)),
+        law.disagreement_percent
+    )
 }
 
 fn generator(report: &Report) -> String {
     let busy: Vec<_> =
         report.threads.iter().map(|thread| format!("{:.0} %", thread.busy * 100.0)).collect();
-    let spins = if report.plan.spin.is_zero() { "" } else { ", spinning while it waits" };
-    let mut text = format!("busy {}{spins}", busy.join(", "));
-    if let Some(behind) = report.behind {
-        let [half, most, all] =
-            [behind.p50_ns, behind.p99_ns, behind.max_ns].map(|ns| time(Duration::from_nanos(ns)));
-        let _ = write!(text, "; behind its schedule p50 {half}  p99 {most}  most {all}");
+    let threads = counted(busy.len() as u64, "thread", "threads");
+    let spins = if report.plan.spin.is_zero() { "" } else { ", polling without sleep" };
+    let mut text = format!("{threads}, busy {}{spins}", unbroken(&busy.join(", ")));
+    if let Some(lag) = report.schedule_lag {
+        let [median, p99, max] =
+            [lag.p50_ns, lag.p99_ns, lag.max_ns].map(|ns| time(Duration::from_nanos(ns)));
+        let _ = write!(text, "; requests sent late by: median {median}, 99th {p99}, max {max}");
     }
     text
 }
 
-/// A number with three digits and a letter for its thousands.
+/// A number with three significant digits and an SI prefix.
 pub(crate) fn quantity(n: f64) -> String {
-    let (n, unit) = match n {
+    let (n, prefix) = match n {
         n if n >= 1e9 => (n / 1e9, " G"),
         n if n >= 1e6 => (n / 1e6, " M"),
         n if n >= 1e3 => (n / 1e3, " k"),
@@ -197,10 +251,20 @@ pub(crate) fn quantity(n: f64) -> String {
         n if n >= 10.0 => 1,
         _ => 2,
     };
-    format!("{n:.digits$}{unit}")
+    format!("{n:.digits$}{prefix}")
 }
 
-/// A count with a space between its thousands.
+/// A number with the noun in singular or plural.
+pub(crate) fn counted(n: u64, singular: &str, plural: &str) -> String {
+    format!("{} {}", grouped(n), if n == 1 { singular } else { plural })
+}
+
+/// A duration with three significant digits.
+pub(crate) fn short_time(t: Duration) -> String {
+    seconds(t.as_secs_f64())
+}
+
+/// A number with a space between groups of three digits.
 fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
@@ -213,8 +277,9 @@ fn grouped(n: u64) -> String {
     text
 }
 
+/// A duration of which number and unit stay on one line.
 fn time(t: Duration) -> String {
-    seconds(t.as_secs_f64())
+    unbroken(&short_time(t))
 }
 
 fn seconds(s: f64) -> String {
@@ -227,15 +292,39 @@ fn seconds(s: f64) -> String {
     format!("{} {unit}", quantity(n))
 }
 
+/// `text` with spaces at which no line is broken.
+fn unbroken(text: &str) -> String {
+    text.replace(' ', &NO_BREAK_SPACE.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Plan;
+    use crate::report::ThreadResults;
 
     #[test]
-    fn numbers_are_short_and_counts_are_whole() {
+    fn numbers_have_three_digits_and_counts_all_of_them() {
         let quantities = [0.0, 1.5, 12.34, 999.0, 1234.0, 39_472_885.0].map(quantity);
         assert_eq!(quantities, ["0.00", "1.50", "12.3", "999", "1.23 k", "39.5 M"]);
         assert_eq!([7, 1000, 1_234_567].map(grouped), ["7", "1 000", "1 234 567"]);
         assert_eq!([6e-6, 0.0123, 2.0].map(seconds), ["6.00 µs", "12.3 ms", "2.00 s"]);
+        let switches = [1, 2, 1500].map(|n| counted(n, "switch", "switches"));
+        assert_eq!(switches, ["1 switch", "2 switches", "1 500 switches"]);
+    }
+
+    #[test]
+    fn no_line_is_longer_than_80_columns() {
+        let plan = Plan { load: Load::Rate(123_456.0), new_sources: 0.5, ..Plan::default() };
+        let mut report = Report::new(&plan, ThreadResults { loops: vec![], totals: vec![] });
+        report.warnings.push("word ".repeat(40));
+        let text = of(&report);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert!(text.lines().all(|line| !line.ends_with(' ')), "{text}");
+        assert!(text.starts_with("Controller"), "{text}");
+        assert!(
+            text.contains("word\n             word"),
+            "continuation lines are indented: {text}"
+        );
     }
 }

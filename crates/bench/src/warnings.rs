@@ -1,85 +1,105 @@
-//! What casts doubt on a report.
+//! Reasons to distrust a report.
 
 use crate::plan::{Announce, Load, ReplyCounting};
 use crate::report::Report;
+use crate::text_report::{counted, short_time};
 
-/// Share of the time from which on a generator thread was too busy to measure by.
-const BUSY: f64 = 0.95;
+/// Share of the time from which a generator thread is too busy to measure with.
+const BUSY_MAX: f64 = 0.95;
 
-/// Lateness of one request in a hundred from which on a schedule was not kept, as a share of the median latency.
-const LATE: f64 = 0.5;
+/// Schedule lag (99th percentile) from which the schedule was not kept, relative to the median latency.
+const LAG_MAX: f64 = 0.5;
 
-/// Disagreement with Little's law that is worth a word, percent.
-const LITTLE: f64 = 10.0;
+/// Disagreement with Little's law from which there is a warning, in percent.
+const DISAGREEMENT_MAX: f64 = 10.0;
 
-/// What casts doubt on `report`, in sentences.
-pub(crate) fn of(report: &Report, still_answering: bool) -> Vec<String> {
-    let mut said = Vec::new();
-    let busy = report.threads.iter().filter(|thread| thread.busy > BUSY).count();
-    if busy > 0 {
-        said.push(format!(
-            "{busy} of {} generator threads were busy more than {:.0} % of the time: \
-             the controller may be faster than this; give more --threads, on cores of their own",
-            report.threads.len(),
-            BUSY * 100.0,
-        ));
-    }
-    if let Some(behind) = report.behind {
-        let late = std::time::Duration::from_nanos(behind.p99_ns);
-        let half = std::time::Duration::from_nanos(report.latency_ns.value_at_quantile(0.5));
-        if late > half.mul_f64(LATE) {
-            said.push(format!(
-                "the generator itself sent one request in a hundred more than {late:.1?} late, which is in the \
-                 latencies: give it a core of its own with --pin, --spin, or a lower --rate",
-            ));
-        }
-    }
-    let gone = report.switches.iter().filter(|switch| switch.ended.is_some()).count();
-    if gone > 0 {
-        let why = report.switches.iter().find_map(|switch| switch.ended.clone());
-        said.push(format!(
-            "{gone} of {} switches lost their connection or never had one: {}",
-            report.switches.len(),
-            why.unwrap_or_default()
-        ));
-    }
-    let silent = report.switches.iter().filter(|s| s.ended.is_none() && s.handshake.is_none());
-    let silent = silent.count();
-    if silent > 0 {
-        said.push(format!("{silent} switches were not greeted in time and sent nothing"));
-    }
-    let least = report.switches.iter().map(|switch| switch.announced).min().unwrap_or(0);
-    if report.plan.announce == Announce::Hosts && least < report.plan.hosts {
-        said.push(format!(
-            "the controller took the announcements of {least} of {} hosts per switch in time: \
-             only those take part",
-            report.plan.hosts
-        ));
-    }
-    if still_answering {
-        said.push("answers were still coming when the drain was cut: some of the requests never answered were only \
-                   waiting".into());
+/// Reasons to distrust `report`, as sentences.
+pub(crate) fn of(report: &Report, drain_cut_short: bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    warnings.extend(generator(report));
+    warnings.extend(switches(report));
+    if drain_cut_short {
+        warnings.push(
+            "replies were still arriving when the run ended: some of the requests never answered \
+             were only waiting"
+                .into(),
+        );
     }
     if report.counts.answered == 0 {
-        said.push(if report.counts.untied > 0 {
-            "no answer could be tied to a request: rules had neither a buffer nor both addresses; --count messages \
-             counts them all the same".into()
+        warnings.push(if report.counts.unmatched > 0 {
+            "no reply could be matched to a request: the flow entries had neither a buffer id nor both \
+             Ethernet addresses; --count messages counts them without matching"
+                .into()
         } else {
-            "nothing was answered: is the controller one that forwards?".into()
+            "no request was answered: does the controller run an application that forwards packets?".into()
         });
     }
-    let open_loop = matches!(report.plan.load, Load::Rate(_));
-    let tied = report.plan.count == ReplyCounting::Answers && report.counts.answered > 0;
-    if report.little.disagreement_percent > LITTLE && tied {
-        said.push(format!(
-            "open requests, rate and latency disagree by {:.0} % with Little's law: {}",
-            report.little.disagreement_percent,
-            if open_loop {
-                "the queue was growing"
+    let is_measured = report.plan.counting == ReplyCounting::Answers && report.counts.answered > 0;
+    if report.littles_law.disagreement_percent > DISAGREEMENT_MAX && is_measured {
+        warnings.push(format!(
+            "outstanding requests, rate and latency disagree with Little's law by {:.0} %: {}",
+            report.littles_law.disagreement_percent,
+            if matches!(report.plan.load, Load::Rate(_)) {
+                "the queue was growing, so the controller does not sustain this rate"
             } else {
-                "the load was not steady, or requests went unanswered"
+                "the load was not steady, or requests were not answered"
             }
         ));
     }
-    said
+    warnings
+}
+
+/// Was the generator itself the bottleneck?
+fn generator(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let busy = report.threads.iter().filter(|thread| thread.busy > BUSY_MAX).count();
+    if busy > 0 {
+        warnings.push(format!(
+            "{busy} of {} busy more than {:.0} % of the time: the controller may be \
+             faster than measured; use more --threads, on CPU cores of their own (--pin)",
+            counted(report.threads.len() as u64, "generator thread", "generator threads"),
+            BUSY_MAX * 100.0,
+        ));
+    }
+    if let Some(lag) = report.schedule_lag {
+        let lag = std::time::Duration::from_nanos(lag.p99_ns);
+        let median = std::time::Duration::from_nanos(report.latency_ns.value_at_quantile(0.5));
+        if lag > median.mul_f64(LAG_MAX) {
+            warnings.push(format!(
+                "the generator sent 1 % of the requests more than {} late, which the latencies include: \
+                 give it a CPU core of its own (--pin), use --spin, or lower --rate",
+                short_time(lag),
+            ));
+        }
+    }
+    warnings
+}
+
+/// Did all switches and hosts take part?
+fn switches(report: &Report) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let all = counted(report.switches.len() as u64, "switch", "switches");
+    let mut reasons =
+        report.switches.iter().filter_map(|switch| switch.disconnect_reason.as_deref());
+    if let Some(reason) = reasons.next() {
+        let n = 1 + reasons.count();
+        warnings.push(format!("{n} of {all} could not connect or were disconnected: {reason}"));
+    }
+    let unready = report.switches.iter();
+    let unready =
+        unready.filter(|s| s.disconnect_reason.is_none() && s.handshake.is_none()).count();
+    if unready > 0 {
+        warnings.push(format!(
+            "{unready} of {all} did not complete the handshake in time and sent no requests"
+        ));
+    }
+    let announced = report.switches.iter().map(|switch| switch.hosts_announced).min().unwrap_or(0);
+    if report.plan.announce == Announce::AllHosts && announced < report.plan.hosts {
+        warnings.push(format!(
+            "the controller processed the announcements of only {announced} of {} hosts per switch in time: \
+             only those took part",
+            report.plan.hosts
+        ));
+    }
+    warnings
 }

@@ -1,4 +1,4 @@
-//! What a request costs: no allocation.
+//! Requests and replies do not allocate.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
@@ -13,7 +13,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Allocations of a run with loops of `ms`, in the generator, the null responder and all around them; and requests.
+/// Allocations in a run with loops of `ms` (load generator, null responder and everything around them), and requests sent.
 fn cost(plan: &Plan, ms: u64) -> (usize, u64) {
     let before = Region::new(ALLOCATOR);
     let plan = Plan { loop_time: Duration::from_millis(ms), ..plan.clone() };
@@ -23,16 +23,16 @@ fn cost(plan: &Plan, ms: u64) -> (usize, u64) {
 }
 
 #[test]
-fn a_request_and_its_answer_allocate_nothing() {
+fn a_request_and_its_reply_do_not_allocate() {
     let null = support::null(null::ReplyContent::BufferId);
     for load in [Load::Window(64), Load::Unlimited, Load::Rate(50_000.0)] {
-        let plan = Plan { load, kept: Buffering::Buffered, ..support::plan(null.addr()) };
+        let plan = Plan { load, buffering: Buffering::Buffered, ..support::plan(null.addr()) };
         let (short, few) = cost(&plan, 20);
         let (long, many) = cost(&plan, 400);
         assert!(many > few + 10_000, "{few} and {many} requests");
         let more = long.saturating_sub(short) as u64;
-        // The live display looks in ten times a second; a buffer may still grow once per switch.
-        assert!(more < 100, "{more} allocations more for {} requests more", many - few);
+        // Progress is read ten times per second; a buffer may still grow once per switch.
+        assert!(more < 100, "{more} more allocations for {} more requests", many - few);
     }
     null.stop().unwrap();
 }

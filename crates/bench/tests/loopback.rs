@@ -1,4 +1,4 @@
-//! The bench against responders in the same process. What is asserted are counts, never times.
+//! The load generator against controllers in the same process. Counts are asserted, never times.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
@@ -10,10 +10,10 @@ use sluice_bench::{
     Buffering, Error, Load, Plan, ReplyCounting, Report, RequestCounts, flood, null, run,
 };
 use sluice_openflow::{ErrorReason, MessageType, PortNo, Version, Versions};
-use support::{controller, frame, plan, rule, rule_for, whole_frame};
+use support::{controller, flow_mod, flow_mod_for, packet_out, plan, unbuffered_packet_out};
 
-/// Runs `plan`; what must hold of every run does.
-fn measured(plan: &Plan) -> Report {
+/// Runs `plan`, and asserts what must hold for every run.
+fn measure(plan: &Plan) -> Report {
     let report = run(plan, &mut ()).unwrap();
     let RequestCounts { sent, answered, late, never_answered, .. } = report.counts;
     assert_eq!(sent, answered + late + never_answered, "{:?}", report.counts);
@@ -21,38 +21,36 @@ fn measured(plan: &Plan) -> Report {
     let in_loops: u64 = report.loops.iter().flat_map(|figures| &figures.answered).sum();
     assert!(in_loops <= answered);
     let recorded: u64 = report.loops.iter().map(|figures| figures.latency_ns.len()).sum();
-    if plan.count == ReplyCounting::Answers {
+    if plan.counting == ReplyCounting::Answers {
         assert_eq!(recorded, in_loops, "every answer in a loop has a latency");
     }
     report
 }
 
-/// Nothing went wrong, and something went right.
-fn clean(report: &Report) {
+/// Asserts that requests were answered and nothing failed.
+fn assert_clean(report: &Report) {
     let RequestCounts { sent, answered, .. } = report.counts;
     assert!(answered > 0);
     let announced = u64::from(report.plan.hosts * report.plan.switches);
-    let announcements = report.counts.announcements;
-    assert!(announcements <= announced, "only stragglers: {announcements}");
-    assert_eq!(
-        report.counts,
-        RequestCounts { sent, answered, announcements, ..RequestCounts::default() }
-    );
+    let broadcasts = report.counts.broadcasts;
+    assert!(broadcasts <= announced, "only late floods of announcements: {broadcasts}");
+    let expected = RequestCounts { sent, answered, broadcasts, ..RequestCounts::default() };
+    assert_eq!(report.counts, expected);
     assert_eq!(report.errors.total(), 0);
-    assert!(report.switches.iter().all(|s| s.ended.is_none() && s.handshake.is_some()));
+    assert!(report.switches.iter().all(|s| s.disconnect_reason.is_none() && s.handshake.is_some()));
 }
 
 #[test]
-fn null_answers_every_request_once_under_every_load() {
+fn the_null_responder_answers_every_request_once_under_every_load() {
     let null = support::null(null::ReplyContent::BufferId);
     for load in [Load::Window(1), Load::Window(300), Load::WindowTotal(6), Load::Rate(20_000.0)] {
         for version in Versions::SPOKEN.iter() {
-            let report = measured(&Plan { load, version, ..plan(null.addr()) });
-            clean(&report);
+            let report = measure(&Plan { load, version, ..plan(null.addr()) });
+            assert_clean(&report);
             assert!((0.9..1.000_001).contains(&report.fairness), "{}", report.fairness);
         }
     }
-    clean(&measured(&Plan { load: Load::Unlimited, ..plan(null.addr()) }));
+    assert_clean(&measure(&Plan { load: Load::Unlimited, ..plan(null.addr()) }));
     null.stop().unwrap();
 }
 
@@ -60,172 +58,196 @@ fn null_answers_every_request_once_under_every_load() {
 fn threads_share_the_switches() {
     let null = support::null(null::ReplyContent::BufferId);
     for load in [Load::Window(4), Load::WindowTotal(3), Load::Rate(10_000.0)] {
-        let report = measured(&Plan { threads: 3, switches: 7, load, ..plan(null.addr()) });
-        clean(&report);
+        let report = measure(&Plan { threads: 3, switches: 7, load, ..plan(null.addr()) });
+        assert_clean(&report);
         assert_eq!((report.threads.len(), report.switches.len()), (3, 7));
-        let ids: Vec<_> = report.switches.iter().map(|switch| switch.datapath_id).collect();
+        let ids: Vec<_> = report.switches.iter().map(|switch| switch.datapath_id.0).collect();
         assert_eq!(ids, [1, 2, 3, 4, 5, 6, 7]);
     }
     null.stop().unwrap();
 }
 
 #[test]
-fn a_responder_that_copies_nothing_can_be_counted_by_messages() {
-    let null = support::null(null::ReplyContent::Nothing);
-    let report = measured(&Plan { count: ReplyCounting::Messages, ..plan(null.addr()) });
+fn replies_without_a_buffer_id_can_be_counted_as_messages() {
+    let null = support::null(null::ReplyContent::Constant);
+    let counting = ReplyCounting::Messages;
+    let report = measure(&Plan { counting, ..plan(null.addr()) });
     assert!(report.counts.answered > 0);
-    let report = measured(&plan(null.addr()));
+    let report = measure(&plan(null.addr()));
     assert_eq!(report.counts.answered, 0);
-    assert_eq!(report.counts.untied, report.counts.sent, "1.0: the match of null is empty");
+    assert_eq!(
+        report.counts.unmatched, report.counts.sent,
+        "in 1.0, the match of the null responder is empty"
+    );
     null.stop().unwrap();
 }
 
 #[test]
-fn a_rule_and_a_frame_are_one_answer() {
+fn a_flow_entry_and_a_packet_out_are_one_answer() {
     for version in Versions::SPOKEN.iter() {
-        for kept in [Buffering::Buffered, Buffering::Unbuffered] {
+        for buffering in [Buffering::Buffered, Buffering::Unbuffered] {
             let addr = controller(|_, p, out| {
-                rule_for(p, None, out);
-                frame(p, PortNo(1), out);
+                flow_mod_for(p, None, out);
+                packet_out(p, PortNo(1), out);
             });
-            let report = measured(&Plan { version, kept, ..plan(addr) });
-            assert_eq!(report.counts.paired, report.counts.answered);
-            let paired = report.counts.paired;
-            clean(&Report { counts: RequestCounts { paired: 0, ..report.counts }, ..report });
-            assert!(paired > 0);
+            let report = measure(&Plan { version, buffering, ..plan(addr) });
+            assert_eq!(report.counts.two_part, report.counts.answered);
+            let two_part = report.counts.two_part;
+            let counts = RequestCounts { two_part: 0, ..report.counts };
+            assert_clean(&Report { counts, ..report });
+            assert!(two_part > 0);
         }
     }
 }
 
 #[test]
-fn a_frame_after_a_rule_that_let_it_go_is_a_second_answer() {
+fn a_packet_out_after_a_flow_mod_that_released_the_packet_is_a_duplicate() {
     let addr = controller(|_, p, out| {
-        rule(p, out);
-        whole_frame(p, out);
+        flow_mod(p, out);
+        unbuffered_packet_out(p, out);
     });
-    let report = measured(&plan(addr));
-    assert_eq!(report.counts.twice, report.counts.answered);
-    assert_eq!((report.counts.paired, report.counts.unasked), (0, 0));
+    let report = measure(&plan(addr));
+    assert_eq!(report.counts.duplicate, report.counts.answered);
+    assert_eq!((report.counts.two_part, report.counts.unsolicited), (0, 0));
 }
 
 #[test]
-fn frames_alone_are_answers_without_buffers() {
+fn packet_outs_alone_are_answers_without_buffers() {
+    let buffering = Buffering::Unbuffered;
     for version in Versions::SPOKEN.iter() {
-        let addr = controller(|_, p, out| frame(p, PortNo(1), out));
-        let plan = Plan { version, kept: Buffering::Unbuffered, new_sources: 0.3, ..plan(addr) };
-        clean(&measured(&plan));
+        let addr = controller(|_, p, out| packet_out(p, PortNo(1), out));
+        assert_clean(&measure(&Plan { version, buffering, new_sources: 0.3, ..plan(addr) }));
     }
 }
 
 #[test]
-fn what_is_not_answered_is_given_up() {
+fn requests_without_a_reply_time_out() {
     let addr = controller(|n, p, out| {
         if n % 10 != 9 {
-            rule(p, out);
+            flow_mod(p, out);
         }
     });
     let (load, timeout) = (Load::Window(8), Duration::from_millis(150));
-    let report = measured(&Plan { load, timeout, loops: 6, ..plan(addr) });
+    let report = measure(&Plan { load, timeout, loops: 6, ..plan(addr) });
     assert!(report.counts.never_answered > 0);
     assert!(report.counts.answered > report.counts.never_answered);
-    assert_eq!((report.counts.twice, report.counts.unasked), (0, 0));
+    assert_eq!((report.counts.duplicate, report.counts.unsolicited), (0, 0));
 }
 
 #[test]
-fn what_nobody_asked_for_is_counted_apart() {
+fn unsolicited_replies_and_errors_are_counted_separately() {
     let addr = controller(|_, p, out| {
-        rule(p, out);
-        rule_for(p, p.buffer_id.map(|id| id + 1_000_000), out);
+        flow_mod(p, out);
+        flow_mod_for(p, p.buffer_id.map(|id| id + 1_000_000), out);
         out.error_with(7, ErrorReason::BAD_TYPE, &[1, 99, 0, 8, 0, 0, 0, 7]).unwrap();
     });
-    let report = measured(&plan(addr));
-    assert_eq!(report.counts.unasked, report.counts.answered);
+    let report = measure(&plan(addr));
+    assert_eq!(report.counts.unsolicited, report.counts.answered);
     assert!(report.errors.total() >= report.counts.answered);
-    assert_eq!(report.errors.kinds.len(), 1);
+    assert_eq!(report.errors.by_reason.len(), 1);
 }
 
 #[test]
-fn a_place_where_nobody_listens_is_named() {
+fn a_refused_connection_is_an_error_with_the_address_and_what_to_do() {
     let addr = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
     let error = run(&plan(addr), &mut ()).unwrap_err();
     assert!(matches!(error, Error::ConnectFailed(..)), "{error}");
-    assert!(error.to_string().contains(&addr.to_string()), "{error}");
+    let error = error.to_string();
+    assert!(error.starts_with(&format!("cannot connect to a controller at {addr}: ")), "{error}");
+    assert!(error.contains("`sluice run`") && error.contains("-p"), "{error}");
 }
 
 #[test]
-fn a_peer_that_is_no_controller_is_named() {
+fn a_peer_that_is_no_controller_is_an_error() {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let target = listener.local_addr().unwrap();
     let plan = Plan { handshake_timeout: Duration::from_millis(50), ..plan(target) };
     let error = run(&plan, &mut ()).unwrap_err();
-    assert!(error.to_string().contains("4 were connected"), "{error}");
+    assert!(error.to_string().contains("(4 of 4 switches connected)"), "{error}");
 }
 
 #[test]
-fn silence_is_worth_a_warning() {
+fn a_run_without_replies_has_a_warning() {
     let addr = controller(|_, _, _| {});
-    let report = measured(&Plan { version: Version::V1_3, load: Load::Window(1), ..plan(addr) });
+    let report = measure(&Plan { version: Version::V1_3, load: Load::Window(1), ..plan(addr) });
     assert_eq!(report.counts.answered, 0);
-    assert!(report.warnings.iter().any(|said| said.contains("nothing was answered")));
+    let mut warnings = report.warnings.iter();
+    assert!(warnings.any(|warning| warning.contains("no request was answered")));
 }
 
 #[test]
-fn a_flood_is_counted_connection_by_connection() {
+fn the_throughput_report_says_that_its_latency_is_queueing_delay() {
+    let null = support::null(null::ReplyContent::BufferId);
+    let loop_time = Duration::from_millis(300);
+    let full = Plan { load: Load::Unlimited, warmup: 0, loop_time, ..plan(null.addr()) };
+    let report = measure(&full);
+    let text = sluice_bench::text_report::of(&report);
+    assert!(text.contains("Note: this is the queueing delay of"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let report = measure(&Plan { load: Load::Window(1), ..plan(null.addr()) });
+    assert!(!sluice_bench::text_report::of(&report).contains("queueing"));
+    null.stop().unwrap();
+}
+
+#[test]
+fn every_connection_of_a_flood_is_counted_once() {
     let null = support::null(null::ReplyContent::BufferId);
     let plan = flood::Plan {
         target: null.addr(),
         rate: 500.0,
         time: Duration::from_millis(200),
         hold: None,
-        held_max: 20,
-        say: flood::Payload::Hello,
+        open_max: 20,
+        payload: flood::Payload::Hello,
         seed: 1,
         socket: sluice_io::sock::Options::default(),
     };
+    let counted = |r: &flood::Report| {
+        r.closed_by_us + r.open_at_end + r.closed_by_controller + r.refused + r.failed
+    };
     let hello = flood::run(&plan).unwrap();
-    assert!(hello.begun >= 50 && hello.held <= 20, "{hello:?}");
-    assert_eq!(
-        hello.begun,
-        hello.let_go + hello.held + hello.closed + hello.refused + hello.failed
-    );
-    assert!(hello.heard > 0, "null greets whoever greets it");
-    let rubbish =
-        flood::run(&flood::Plan { say: flood::Payload::Rubbish, ..plan.clone() }).unwrap();
-    assert_eq!(rubbish.begun, rubbish.let_go + rubbish.held + rubbish.closed + rubbish.failed);
+    assert!(hello.attempted >= 50 && hello.open_at_end <= 20, "{hello:?}");
+    assert_eq!(hello.attempted, counted(&hello));
+    assert!(hello.bytes_received > 0, "the null responder answers HELLO");
+    let random = flood::Plan { payload: flood::Payload::Random, ..plan.clone() };
+    let random = flood::run(&random).unwrap();
+    assert_eq!(random.attempted, counted(&random));
+    assert_eq!(random.refused, 0);
     null.stop().unwrap();
     let refused = flood::run(&plan).unwrap();
-    assert_eq!((refused.accepted, refused.refused), (0, refused.begun));
+    assert_eq!((refused.established, refused.refused), (0, refused.attempted));
 }
 
 #[test]
-fn a_switch_that_hangs_up_is_told_and_the_rest_goes_on() {
+fn a_switch_that_disconnects_is_reported_and_the_others_continue() {
     let addr = controller(|n, p, out| {
         if n == 50 && p.frame[8] == 1 {
-            // Too short: the first switch cannot make anything of it.
+            // Too short, so the first switch closes its connection.
             out.raw(MessageType::SET_CONFIG, 1, &[]).unwrap();
         }
-        rule(p, out);
+        flow_mod(p, out);
     });
-    let report = measured(&Plan { load: Load::WindowTotal(8), ..plan(addr) });
-    let ended: Vec<_> = report.switches.iter().filter_map(|switch| switch.ended.clone()).collect();
-    assert_eq!(ended.len(), 1, "{ended:?}");
-    assert!(ended[0].contains("malformed"), "{ended:?}");
+    let report = measure(&Plan { load: Load::WindowTotal(8), ..plan(addr) });
+    let switches = report.switches.iter();
+    let reasons: Vec<_> = switches.filter_map(|switch| switch.disconnect_reason.clone()).collect();
+    assert_eq!(reasons.len(), 1, "{reasons:?}");
+    assert!(reasons[0].contains("malformed"), "{reasons:?}");
     assert!(report.switches[3].counts.answered > report.switches[0].counts.answered);
-    assert!(report.warnings.iter().any(|said| said.contains("1 of 4 switches")));
+    assert!(report.warnings.iter().any(|warning| warning.starts_with("1 of 4 switches ")));
 }
 
 #[test]
-fn a_controller_that_asks_and_takes_no_answers_is_hung_up_on() {
+fn a_switch_disconnects_if_the_controller_does_not_read_its_replies() {
     let addr = controller(|n, p, out| {
-        rule(p, out);
-        // More than the system holds for the two of them.
+        flow_mod(p, out);
+        // More than the socket buffers of both ends hold.
         for _ in 0..if n == 9 { 600 } else { 0 } {
             out.raw(MessageType::ECHO_REQUEST, 9, &vec![0; 65_000]).unwrap();
         }
     });
-    let report = measured(&Plan { loops: 20, ..plan(addr) });
+    let report = measure(&Plan { loops: 20, ..plan(addr) });
     for switch in &report.switches {
-        let why = switch.ended.as_deref();
-        assert_eq!(why, Some("the controller asks, and takes no answers"));
+        let reason = switch.disconnect_reason.as_deref();
+        assert_eq!(reason, Some("the controller does not read replies"));
     }
 }

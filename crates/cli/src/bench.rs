@@ -1,4 +1,4 @@
-//! `sluice bench`: plays switches against a controller.
+//! `sluice bench`: arguments to a plan of `sluice_bench`.
 
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -12,271 +12,311 @@ use sluice_io::sock;
 use sluice_openflow::Version;
 
 use crate::paths::Paths;
+use crate::{EXIT_FAILURE, EXIT_USAGE, print_error};
 
-/// Plays switches against a controller; reports throughput, latency, fairness and what went wrong.
+/// The port of OpenFlow registered with IANA, on which `sluice run` listens as well.
+pub(crate) const DEFAULT_PORT: u16 = 6653;
+
+const BENCH_EXAMPLES: &str = "\
+Examples:
+  sluice bench                          latency of a controller on this machine
+  sluice bench -t -M 1000               its throughput, with 1000 hosts per switch
+  sluice bench --rate 50000             its latency at 50000 requests per second
+  sluice bench -c 10.0.0.5 -s 64 --openflow 1.3 --no-buffer --json report.json
+
+The options with a single letter are those of cbench.";
+
+const NULL_EXAMPLES: &str = "\
+Example: how close does the controller come to what this machine allows?
+  sluice bench null --listen 127.0.0.1:7000 --pin 1 &
+  sluice bench -p 7000 -t -M 1000 --pin 0         relative to this figure ...
+  sluice bench -p 6653 -t -M 1000 --pin 0         ... rate the controller's";
+
+const FLOOD_EXAMPLES: &str = "\
+Example: 3000 connections per second that send random bytes, for 10 seconds
+  sluice bench flood --rate 3000 --seconds 10 --send random";
+
+/// Measure throughput and latency of an OpenFlow controller.
 ///
-/// The short options are those of `cbench`. One request is answered once: a second answer, one that nobody asked for
-/// and a request without answer have lines of their own.
+/// Emulates switches whose hosts send packets. Every packet becomes a request
+/// (packet-in) to the controller; its replies (flow-mod, packet-out) are matched to
+/// the requests. Reports throughput, latency percentiles, fairness between the
+/// switches, and missing, duplicate and unsolicited replies.
+///
+/// Without options, each of 16 switches has one outstanding request at a time, for
+/// 16 loops of one second.
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(verbatim_doc_comment, args_conflicts_with_subcommands = true, after_help = BENCH_EXAMPLES)]
 pub(crate) struct Bench {
     #[command(subcommand)]
-    other: Option<Other>,
+    command: Option<BenchCommand>,
 
     #[command(flatten)]
-    play: Play,
+    measure: Measure,
 }
 
 #[derive(Debug, Subcommand)]
-enum Other {
-    /// Answers without looking: the ceiling that any controller can be compared with.
+enum BenchCommand {
     Null(Null),
-    /// Opens connections that are no switches.
     Flood(Flood),
     Paths(Paths),
 }
 
 #[derive(Debug, Args)]
-struct Play {
-    /// Where the controller is: a name or an address, perhaps with a port; several take switches in turn.
-    #[arg(short, long, default_value = "localhost", value_delimiter = ',')]
+struct Measure {
+    /// Host name or address of the controller, optionally with a port. Switches use several ones in turn.
+    #[arg(short, long, value_name = "HOST", default_value = "localhost", value_delimiter = ',')]
     controller: Vec<String>,
-    /// Port of the controller, where -c has none.
-    #[arg(short, long, default_value_t = 6633)]
+    /// TCP port of the controller, if -c names none.
+    #[arg(short, long, default_value_t = DEFAULT_PORT)]
     port: u16,
-    /// Switches to play, 1 to 10000.
-    #[arg(short, long, default_value_t = 16)]
+    /// Number of switches, 1 to 10000.
+    #[arg(short, long, value_name = "N", default_value_t = 16)]
     switches: u32,
-    /// Length of a loop, milliseconds.
-    #[arg(short, long, default_value_t = 1000)]
+    /// Duration of a loop in milliseconds.
+    #[arg(short, long, value_name = "MS", default_value_t = 1000)]
     ms_per_test: u64,
-    /// Number of loops, warm-up and cool-down included.
-    #[arg(short, long, default_value_t = 16)]
+    /// Number of loops, including warm-up and cool-down.
+    #[arg(short, long, value_name = "N", default_value_t = 16)]
     loops: u32,
-    /// Hosts behind each switch; a lone one has nobody to talk to and gets a second.
-    #[arg(short = 'M', long, default_value_t = 100_000)]
+    /// Hosts per switch, at least 2.
+    #[arg(short = 'M', long, value_name = "N", default_value_t = 100_000)]
     mac_addresses: u32,
-    /// Measures throughput: each switch has as many requests open as fit, instead of one at a time.
-    #[arg(short, long, conflicts_with_all = ["window", "window_total", "rate"])]
-    throughput: bool,
-    /// Loops at the start that do not count.
-    #[arg(short, long, default_value_t = 1)]
+    /// Loops at the start that are not measured.
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
     warmup: u32,
-    /// Loops at the end that do not count.
-    #[arg(short = 'C', long, default_value_t = 0)]
+    /// Loops at the end that are not measured.
+    #[arg(short = 'C', long, value_name = "N", default_value_t = 0)]
     cooldown: u32,
-    /// Milliseconds from the last handshake to the first request.
-    #[arg(short = 'D', long, default_value_t = 0)]
+    /// Milliseconds between the last handshake and the first request.
+    #[arg(short = 'D', long, value_name = "MS", default_value_t = 0)]
     delay: u64,
     /// Milliseconds between groups of switches that connect.
-    #[arg(short = 'i', long, default_value_t = 0)]
+    #[arg(short = 'i', long, value_name = "MS", default_value_t = 0)]
     connect_delay: u64,
-    /// Switches in such a group.
-    #[arg(short = 'I', long, default_value_t = 1)]
+    /// Switches per such group.
+    #[arg(short = 'I', long, value_name = "N", default_value_t = 1)]
     connect_group_size: u32,
-    /// Every host announces itself first, so that all destinations are known: on or off.
+    /// Let every host announce itself first, so that the controller knows all destinations: on or off.
     #[arg(short = 'L', long, value_name = "ON", num_args = 0..=1, require_equals = true,
           default_value = "on", default_missing_value = "on")]
     learn_dst_macs: String,
-    /// Tests 1 switch, then 2, and so on up to -s.
+    /// Measure with 1 switch, then with 2, and so on up to -s.
     #[arg(short, long, value_name = "ON", num_args = 0..=1, require_equals = true,
           default_value = "off", default_missing_value = "on")]
     ranged_test: String,
     /// Datapath id of the first switch.
-    #[arg(short = 'o', long, default_value_t = 1)]
+    #[arg(short = 'o', long, value_name = "DPID", default_value_t = 1)]
     dpid_offset: u64,
-    /// Says more on the standard error output.
+    /// Print a line per loop to standard error, instead of the live display.
     #[arg(short, long, value_name = "ON", num_args = 0..=1, require_equals = true,
           default_value = "off", default_missing_value = "on")]
     debug: String,
 
-    /// Requests that each switch has open at a time, 1 if nothing else is asked for.
-    #[arg(long, conflicts_with_all = ["window_total", "rate"])]
+    /// Measure throughput: as many outstanding requests as the sockets accept, instead of one per switch.
+    #[arg(short, long, conflicts_with_all = ["window", "window_total", "rate"], help_heading = "Load")]
+    throughput: bool,
+    /// Outstanding requests per switch [default: 1].
+    #[arg(long, value_name = "N", conflicts_with_all = ["window_total", "rate"], help_heading = "Load")]
     window: Option<u32>,
-    /// Requests that all switches together have open at a time.
-    #[arg(long, conflicts_with = "rate")]
+    /// Outstanding requests over all switches together.
+    #[arg(long, value_name = "N", conflicts_with = "rate", help_heading = "Load")]
     window_total: Option<u32>,
-    /// Requests a second over all switches, answered or not. Latency counts from the moment a request was due.
-    #[arg(long)]
+    /// Requests per second over all switches, answered or not. Latency counts from when a request was due.
+    #[arg(long, value_name = "PER_SECOND", help_heading = "Load")]
     rate: Option<f64>,
-    /// Version of OpenFlow that the switches speak: 1.0 to 1.5.
-    #[arg(long, default_value = "1.0", value_parser = version)]
-    openflow: Version,
-    /// Switches keep no frames, like Open vSwitch: every request brings its whole frame.
-    #[arg(long)]
-    no_buffer: bool,
-    /// Bytes of a frame, without checksum.
-    #[arg(long, default_value_t = 64)]
-    frame_len: u16,
-    /// Share of requests from an address that nobody has seen before, 0 to 1.
-    #[arg(long, default_value_t = 0.0)]
-    new_sources: f64,
-    /// Ports of each switch.
-    #[arg(long, default_value_t = 4)]
-    ports: u16,
-    /// How replies are counted.
-    #[arg(long, value_enum, default_value_t = CountBy::Answers)]
-    count: CountBy,
-    /// Milliseconds after which a request is given up, unless others before it were answered meanwhile.
-    #[arg(long, default_value_t = 5000)]
-    timeout: u64,
-    /// Seconds in which all switches must be connected and greeted.
-    #[arg(long, default_value_t = 30)]
-    handshake_timeout: u64,
-    /// Threads that play the switches.
-    #[arg(long, default_value_t = 1)]
-    threads: usize,
-    /// Seed of the order in which hosts send: the same seed, the same order.
-    #[arg(long, default_value_t = 0)]
-    seed: u64,
-    #[command(flatten)]
-    shared: Shared,
 
-    /// Writes everything as JSON to a file; `-` is the standard output.
-    #[arg(long, value_name = "FILE")]
+    /// OpenFlow version of the switches: 1.0 to 1.5.
+    #[arg(long, value_name = "VERSION", default_value = "1.0", value_parser = version, help_heading = "Switches")]
+    openflow: Version,
+    /// Do not buffer packets in the switches, like Open vSwitch: requests contain the complete packet.
+    #[arg(long, help_heading = "Switches")]
+    no_buffer: bool,
+    /// Length of the Ethernet frame in a request in bytes, without FCS: 60 to 9216.
+    #[arg(long, value_name = "BYTES", default_value_t = 64, help_heading = "Switches")]
+    frame_len: u16,
+    /// Share of requests with a source address that was never used before: 0 to 1.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, help_heading = "Switches")]
+    new_sources: f64,
+    /// Ports per switch: 2 to 1000.
+    #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Switches")]
+    ports: u16,
+    /// Seed of the order in which hosts send; the same seed gives the same order.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Switches")]
+    seed: u64,
+
+    /// Which messages count as replies.
+    #[arg(long, value_enum, default_value_t = CountBy::Answers, help_heading = "Measurement")]
+    count: CountBy,
+    /// Milliseconds after which an unanswered request times out: 1 to 30000. A slow controller that still answers in order
+    /// loses nothing.
+    #[arg(long, value_name = "MS", default_value_t = 5000, help_heading = "Measurement")]
+    timeout: u64,
+    /// Seconds within which all switches must complete the handshake.
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, help_heading = "Measurement")]
+    handshake_timeout: u64,
+    /// Number of generator threads, at most one per switch.
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Measurement")]
+    threads: usize,
+    #[command(flatten)]
+    system: SystemArgs,
+
+    /// Write the report as JSON to a file; `-` for standard output instead of the text.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     json: Option<String>,
-    /// Writes the latencies as a log of `HdrHistogram`, an interval per loop.
-    #[arg(long, value_name = "FILE")]
+    /// Write the latencies as an HDR histogram log to a file, one interval per loop.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     hdr: Option<String>,
-    /// What is printed.
-    #[arg(long, value_enum, default_value_t = Output::Table)]
+    /// Format of the printed result.
+    #[arg(long, value_enum, default_value_t = Output::Text, help_heading = "Output")]
     output: Output,
 }
 
 #[derive(Debug, Args)]
-struct Shared {
-    /// Cores to which the threads are bound, in turn, such as 2,3; without it they are bound to none.
-    #[arg(long, value_delimiter = ',', value_name = "CORES")]
+struct SystemArgs {
+    /// CPU cores that the threads are pinned to, in turn, such as 2,3 [default: no pinning].
+    #[arg(long, value_delimiter = ',', value_name = "CORES", help_heading = "Measurement")]
     pin: Vec<usize>,
-    /// Microseconds for which a thread that has nothing to do asks again before it sleeps; 0 if nothing is said, but a
-    /// second with --rate, since a thread that sleeps wakes up too late to keep a schedule.
-    #[arg(long)]
+    /// Microseconds for which an idle thread polls before it sleeps [default: 0, or 1000000 with --rate].
+    #[arg(long, value_name = "US", help_heading = "Measurement")]
     spin: Option<u64>,
-    /// Congestion control of the sockets; `system` leaves it alone.
-    #[arg(long, default_value = "cubic")]
+    /// TCP congestion control of the sockets; `system` for the system's default.
+    #[arg(long, value_name = "NAME", default_value = "cubic", help_heading = "Measurement")]
     congestion: String,
 }
 
+/// Run a null responder: the least that any controller must do, for comparison.
+///
+/// Completes handshakes and replies to each packet-in with a prepared flow-mod,
+/// without looking at the packet. Measure it on the same machine as a controller: the
+/// ratio of both figures says more than either of them.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = NULL_EXAMPLES)]
 struct Null {
-    /// Where it listens.
-    #[arg(long, default_value = "127.0.0.1:6633")]
+    /// Address to listen on: host and port, or a port alone.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6653", value_parser = listen_address)]
     listen: SocketAddr,
-    /// Threads that answer.
-    #[arg(long, default_value_t = 1)]
+    /// Number of threads; connections are distributed over them.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Copies nothing into the answers; measure it with `--count messages`.
+    /// Do not copy the buffer id into the replies; measure with --count messages then.
     #[arg(long)]
     no_copy: bool,
-    /// Rules in an answer: 2 for controllers that load both directions.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=i64::from(null::RULES_MAX)))]
-    rules: u8,
+    /// Flow-mods per reply: 2 for controllers that install both directions of a path.
+    #[arg(long, value_name = "N", alias = "rules", default_value_t = 1,
+          value_parser = clap::value_parser!(u8).range(1..=i64::from(null::FLOW_MODS_MAX)))]
+    flow_mods: u8,
     #[command(flatten)]
-    shared: Shared,
+    system: SystemArgs,
 }
 
+/// Open many connections that never complete a handshake.
+///
+/// Shows how a controller handles a flood of useless connections: how many it
+/// accepts, and how soon it closes them. Run `sluice bench` at the same time to see
+/// what that costs the switches.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = FLOOD_EXAMPLES)]
 struct Flood {
-    /// Where the controller is: a name or an address, perhaps with a port.
-    #[arg(short, long, default_value = "localhost")]
+    /// Host name or address of the controller, optionally with a port.
+    #[arg(short, long, value_name = "HOST", default_value = "localhost")]
     controller: String,
-    /// Port of the controller.
-    #[arg(short, long, default_value_t = 6633)]
+    /// TCP port of the controller, if -c names none.
+    #[arg(short, long, default_value_t = DEFAULT_PORT)]
     port: u16,
     /// Connections opened per second.
-    #[arg(long, default_value_t = 1000.0)]
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 1000.0)]
     rate: f64,
-    /// For how long, seconds.
-    #[arg(long, default_value_t = 10)]
+    /// Duration of the flood in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     seconds: u64,
-    /// How long each is held, milliseconds. Without it they are held to the end.
-    #[arg(long)]
+    /// Milliseconds after which each connection is closed [default: at the end].
+    #[arg(long, value_name = "MS")]
     hold: Option<u64>,
-    /// Connections held at most; the oldest one goes first.
-    #[arg(long, default_value_t = 10_000)]
-    held_max: usize,
-    /// What each says.
-    #[arg(long, value_enum, default_value_t = Say::Nothing)]
-    send: Say,
+    /// Maximum number of open connections; beyond it, the oldest one is closed.
+    #[arg(long, value_name = "N", alias = "held-max", default_value_t = 10_000)]
+    max_open: usize,
+    /// What is sent on each connection.
+    #[arg(long, value_enum, default_value_t = Payload::Nothing)]
+    send: Payload,
     /// Seed of the random bytes.
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Say {
-    /// Nothing at all.
+enum Payload {
+    /// Nothing.
     Nothing,
-    /// Random bytes.
-    Rubbish,
-    /// HELLO, and then nothing.
+    /// 512 random bytes.
+    #[value(alias = "rubbish")]
+    Random,
+    /// A HELLO, then nothing.
     HelloOnly,
-    /// HELLO, a byte every half second.
-    Slow,
+    /// A HELLO, one byte every half second.
+    #[value(alias = "slow")]
+    SlowHello,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CountBy {
-    /// What answers an open request.
+    /// Those that answer an outstanding request.
     Answers,
-    /// Every message that could be an answer, without a look inside; there is no latency then.
+    /// Every flow-mod and packet-out, without parsing it; there is no latency then.
     Messages,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// A table at the end.
-    Table,
-    /// The lines that scripts for cbench parse.
+    /// A report at the end.
+    #[value(alias = "table")]
+    Text,
+    /// The lines of cbench, for scripts that parse them.
     Cbench,
 }
 
 impl Bench {
-    /// Does it; a failure is one sentence on the standard error output.
     pub(crate) fn run(self) -> ExitCode {
-        let done = match self.other {
-            None => self.play.run(),
-            Some(Other::Null(null)) => null.run(),
-            Some(Other::Flood(flood)) => flood.run(),
-            Some(Other::Paths(paths)) => paths.run().map_err(Error::Plan),
+        let result = match self.command {
+            None => self.measure.run(),
+            Some(BenchCommand::Null(null)) => null.run(),
+            Some(BenchCommand::Flood(flood)) => flood.run(),
+            Some(BenchCommand::Paths(paths)) => return paths.run(),
         };
-        match done {
+        match result {
             Ok(()) => ExitCode::SUCCESS,
             Err(e) => {
-                // There is nowhere else to say it.
-                let _ = writeln!(stderr(), "sluice bench: {e}");
-                ExitCode::FAILURE
+                print_error(&e.to_string());
+                ExitCode::from(if matches!(e, Error::Plan(_)) { EXIT_USAGE } else { EXIT_FAILURE })
             }
         }
     }
 }
 
-impl Play {
+impl Measure {
     fn run(&self) -> Result<(), Error> {
         let progress = match (is_on(&self.debug), stderr().is_terminal()) {
             (true, _) => ProgressMode::PerLoop,
             (_, true) => ProgressMode::Live,
             _ => ProgressMode::Silent,
         };
-        let show = OutputOptions {
+        let options = OutputOptions {
             range: if is_on(&self.ranged_test) {
                 SwitchRange::Incremental
             } else {
                 SwitchRange::All
             },
-            form: if self.output == Output::Cbench {
-                OutputFormat::Cbench
-            } else {
-                OutputFormat::Table
+            format: match self.output {
+                Output::Text => OutputFormat::Text,
+                Output::Cbench => OutputFormat::Cbench,
             },
             json: self.json.clone(),
             hdr: self.hdr.clone(),
             progress,
         };
-        run_and_print(&self.plan()?, &show, &mut stdout(), &mut stderr())
+        run_and_print(&self.plan()?, &options, &mut stdout(), &mut stderr())
     }
 
-    /// Arguments in, plan out.
     fn plan(&self) -> Result<Plan, Error> {
         let load = match (self.throughput, self.window, self.window_total, self.rate) {
             (true, ..) => Load::Unlimited,
@@ -285,17 +325,17 @@ impl Play {
             (.., Some(rate)) => Load::Rate(rate),
             _ => Load::Window(1),
         };
-        let announce =
-            if is_on(&self.learn_dst_macs) { Announce::Hosts } else { Announce::Nothing };
+        let targets = self.controller.iter().map(|name| resolve(name, self.port));
         let plan = Plan {
-            targets: targets(&self.controller, self.port)?,
+            targets: targets.collect::<Result<_, _>>()?,
             switches: self.switches,
             threads: self.threads,
             version: self.openflow,
             ports: self.ports,
+            // cbench allows one host, which has nobody to send to.
             hosts: self.mac_addresses.max(2),
             load,
-            kept: if self.no_buffer { Buffering::Unbuffered } else { Buffering::Buffered },
+            buffering: if self.no_buffer { Buffering::Unbuffered } else { Buffering::Buffered },
             frame_len: self.frame_len,
             new_sources: self.new_sources,
             loops: self.loops,
@@ -305,13 +345,17 @@ impl Play {
             delay: Duration::from_millis(self.delay),
             connect_gap: Duration::from_millis(self.connect_delay),
             connect_group: self.connect_group_size,
-            announce,
+            announce: if is_on(&self.learn_dst_macs) {
+                Announce::AllHosts
+            } else {
+                Announce::NoHosts
+            },
             dpid_offset: self.dpid_offset,
             seed: self.seed,
-            pin: self.shared.pin.clone(),
-            spin: self.shared.spin(if self.rate.is_some() { 1_000_000 } else { 0 }),
-            socket: self.shared.socket(),
-            count: match self.count {
+            pin: self.system.pin.clone(),
+            spin: self.system.spin(if self.rate.is_some() { 1_000_000 } else { 0 }),
+            socket: self.system.socket(),
+            counting: match self.count {
                 CountBy::Answers => ReplyCounting::Answers,
                 CountBy::Messages => ReplyCounting::Messages,
             },
@@ -323,7 +367,7 @@ impl Play {
     }
 }
 
-impl Shared {
+impl SystemArgs {
     fn spin(&self, default_us: u64) -> Duration {
         Duration::from_micros(self.spin.unwrap_or(default_us))
     }
@@ -339,35 +383,34 @@ impl Null {
         let null = null::NullResponder::start(&null::Config {
             listen: self.listen,
             threads: self.threads,
-            spin: self.shared.spin(0),
-            socket: self.shared.socket(),
-            pin: self.shared.pin,
-            copy: if self.no_copy {
-                null::ReplyContent::Nothing
+            spin: self.system.spin(0),
+            socket: self.system.socket(),
+            pin: self.system.pin,
+            content: if self.no_copy {
+                null::ReplyContent::Constant
             } else {
                 null::ReplyContent::BufferId
             },
-            rules: self.rules,
+            flow_mods: self.flow_mods,
         })?;
-        writeln!(stderr(), "answering without looking at {}", null.addr())?;
+        writeln!(stderr(), "null responder listening on {}, Ctrl-C to stop", null.addr())?;
         null.join()
     }
 }
 
 impl Flood {
     fn run(&self) -> Result<(), Error> {
-        let target = targets(std::slice::from_ref(&self.controller), self.port)?;
         let plan = flood::Plan {
-            target: target.first().copied().unwrap_or_else(|| ([127, 0, 0, 1], self.port).into()),
+            target: resolve(&self.controller, self.port)?,
             rate: self.rate,
             time: Duration::from_secs(self.seconds),
             hold: self.hold.map(Duration::from_millis),
-            held_max: self.held_max,
-            say: match self.send {
-                Say::Nothing => flood::Payload::Nothing,
-                Say::Rubbish => flood::Payload::Rubbish,
-                Say::HelloOnly => flood::Payload::Hello,
-                Say::Slow => flood::Payload::Slowly,
+            open_max: self.max_open,
+            payload: match self.send {
+                Payload::Nothing => flood::Payload::Nothing,
+                Payload::Random => flood::Payload::Random,
+                Payload::HelloOnly => flood::Payload::Hello,
+                Payload::SlowHello => flood::Payload::SlowHello,
             },
             seed: self.seed,
             socket: sock::Options::default(),
@@ -377,25 +420,36 @@ impl Flood {
     }
 }
 
-/// As `cbench` has it: `on`, `true` and `1` are, everything else is not.
-fn is_on(word: &str) -> bool {
-    ["on", "true", "1"].iter().any(|on| word.eq_ignore_ascii_case(on))
+/// Parses a boolean as `cbench` does: `on`, `true` and `1` are true, everything else is false.
+fn is_on(text: &str) -> bool {
+    ["on", "true", "1"].iter().any(|on| text.eq_ignore_ascii_case(on))
 }
 
-fn version(text: &str) -> Result<Version, String> {
-    Version::from_text(text).ok_or_else(|| "give 1.0 to 1.5".to_owned())
+/// Parses an OpenFlow version.
+pub(crate) fn version(text: &str) -> Result<Version, String> {
+    Version::from_text(text).ok_or_else(|| "expected 1.0, 1.1, 1.2, 1.3, 1.4 or 1.5".to_owned())
 }
 
-/// The addresses of `names`, IPv4 first, as `cbench` takes them.
-fn targets(names: &[String], port: u16) -> Result<Vec<SocketAddr>, Error> {
-    let one = |name: &String| {
-        let found = name.to_socket_addrs().or_else(|_| (name.as_str(), port).to_socket_addrs());
-        let found = found.ok().and_then(|addrs| addrs.min_by_key(SocketAddr::is_ipv6));
-        found.ok_or_else(|| {
-            Error::Plan(format!(
-                "nobody knows the host {name}: give another name or an address with -c"
-            ))
-        })
+/// The address of the host `name`, which may have a port; IPv4 is preferred, as in `cbench`.
+pub(crate) fn resolve(name: &str, port: u16) -> Result<SocketAddr, Error> {
+    let found = name.to_socket_addrs().or_else(|_| (name, port).to_socket_addrs());
+    let unknown = |why: &dyn std::fmt::Display| {
+        Error::Plan(format!(
+            "cannot resolve the controller `{name}`: {why}; give a host name or an address with -c"
+        ))
     };
-    names.iter().map(one).collect()
+    let addresses = found.map_err(|e| unknown(&e))?;
+    addresses.min_by_key(SocketAddr::is_ipv6).ok_or_else(|| unknown(&"it has no address"))
+}
+
+/// Parses an address to listen on: `host:port`, `:port` or `port`.
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let port = text.strip_prefix(':').unwrap_or(text).parse();
+    if let Ok(port) = port {
+        return Ok(SocketAddr::from(([0, 0, 0, 0], port)));
+    }
+    let found = text.to_socket_addrs().ok();
+    found
+        .and_then(|addresses| addresses.min_by_key(SocketAddr::is_ipv6))
+        .ok_or_else(|| "expected an address with a port, such as 127.0.0.1:6653".to_owned())
 }

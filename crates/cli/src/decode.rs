@@ -1,7 +1,7 @@
-//! `sluice decode`: tells what OpenFlow messages say.
+//! `sluice decode`: arguments to options of `sluice_decode`.
 
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write as _, stderr, stdin, stdout};
+use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write as _, stdin, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,87 +10,112 @@ use sluice_decode::{Filter, Format, MessageCounts, Options};
 
 use crate::{EXIT_FAILURE, EXIT_USAGE, print_error};
 
-/// Tells what OpenFlow messages of any version, 1.0 to 1.5, say: from hex digits, files, captures or standard input.
+const EXAMPLES: &str = "\
+Examples:
+  sluice decode 0414000800000007                 one message, as hex digits
+  sluice decode session.pcapng                   all OpenFlow messages of a capture
+  sudo tcpdump -i lo -U -w - port 6653 | sluice decode
+  sluice decode --check session.pcapng           only what is malformed; exits with 1
+
+Exit codes: 0, 1 if --check found malformed messages, 2 if an input cannot be read.";
+
+/// Decode OpenFlow messages, as text or JSON.
 ///
-/// The form of an input is seen at its first bytes: a capture (pcap or pcapng, any port), hex digits (what follows a
-/// `#` is for people), or messages as they are on the wire.
+/// Decodes all messages of OpenFlow 1.0 to 1.5 and the Nicira extensions. The first
+/// bytes decide the format of an input: a capture (pcap or pcapng, any TCP port), hex
+/// digits (a `#` starts a comment), or raw messages as on the wire.
 #[derive(Debug, Args)]
+#[command(verbatim_doc_comment, after_help = EXAMPLES)]
 pub(crate) struct Decode {
     /// Files, or hex digits; `-` or nothing for standard input.
     #[arg(value_name = "FILE|HEX")]
     inputs: Vec<String>,
-    /// Tells one JSON object a line.
+    /// Write one JSON object per line.
     #[arg(long)]
     json: bool,
-    /// Adds the bytes as we write them again, and whether they are the same.
+    /// Encode each message again, and compare the bytes.
     #[arg(long)]
     reencode: bool,
-    /// Tells only what is malformed: what, where, and which ERROR it deserves. Exits with 1 if anything is.
+    /// Write only malformed messages (what is wrong, at which byte), then the number of messages; exit with 1 if any is
+    /// malformed.
     #[arg(long)]
     check: bool,
-    /// Reads lines of JSON, `{"hex": "..."}`, and answers each with a line of JSON; `-` for standard input.
+    /// Read lines of JSON, `{"hex": "..."}`, and answer each with a line of JSON; `-` for standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "inputs")]
     batch: Option<String>,
 }
 
 impl Decode {
     pub(crate) fn run(&self) -> ExitCode {
-        let mut tally = MessageCounts::default();
-        let done = match &self.batch {
-            Some(input) => self.tell(input, &mut tally),
-            None if self.inputs.is_empty() => self.tell("-", &mut tally),
-            None => self.inputs.iter().try_for_each(|input| self.tell(input, &mut tally)),
+        let mut counts = MessageCounts::default();
+        let result = match &self.batch {
+            Some(input) => self.decode(input, &mut counts),
+            None if self.inputs.is_empty() => self.decode("-", &mut counts),
+            None => self.inputs.iter().try_for_each(|input| self.decode(input, &mut counts)),
         };
-        match done {
+        match result {
             Ok(()) => {}
-            // A reader that has gone is content with what it has.
+            // The reader of the pipe has read enough, like `head`.
             Err((_, error)) if error.kind() == ErrorKind::BrokenPipe => {}
             Err((input, error)) => {
-                print_error(&format!("{input}: {error}"));
+                print_error(&format!("cannot read {input}: {error}"));
                 return ExitCode::from(EXIT_USAGE);
             }
         }
         if !self.check {
             return ExitCode::SUCCESS;
         }
-        let MessageCounts { good, malformed, foreign } = tally;
-        // If nobody hears it, the exit code still says it.
-        let _ = writeln!(
-            stderr(),
-            "{good} well-formed, {malformed} malformed; {foreign} streams are no OpenFlow"
-        );
-        if malformed == 0 { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) }
+        // If nobody reads it, the exit code still tells.
+        let _ = writeln!(stdout(), "{}", self.summary(counts));
+        if counts.malformed == 0 { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) }
+    }
+
+    /// The last line of `--check`.
+    fn summary(&self, counts: MessageCounts) -> String {
+        let MessageCounts { well_formed, malformed, other_streams } = counts;
+        if self.json || self.batch.is_some() {
+            return format!(
+                r#"{{"well_formed":{well_formed},"malformed":{malformed},"other_streams":{other_streams}}}"#
+            );
+        }
+        let messages = if well_formed == 1 { "message" } else { "messages" };
+        let streams = match other_streams {
+            0 => String::new(),
+            1 => "; 1 TCP stream is not OpenFlow".to_owned(),
+            n => format!("; {n} TCP streams are not OpenFlow"),
+        };
+        format!("{well_formed} well-formed {messages}, {malformed} malformed{streams}")
     }
 
     fn options(&self) -> Options {
         Options {
-            form: if self.json { Format::Json } else { Format::Text },
+            format: if self.json { Format::Json } else { Format::Text },
             reencode: self.reencode,
-            tell: if self.check { Filter::Malformed } else { Filter::All },
+            filter: if self.check { Filter::Malformed } else { Filter::All },
         }
     }
 
-    fn tell(&self, input: &str, tally: &mut MessageCounts) -> Result<(), (String, io::Error)> {
-        let of = |error| (if input == "-" { "standard input" } else { input }.to_owned(), error);
-        let from = open(input).map_err(of)?;
+    fn decode(&self, input: &str, counts: &mut MessageCounts) -> Result<(), (String, io::Error)> {
+        let name = |error| (if input == "-" { "standard input" } else { input }.to_owned(), error);
+        let from = open(input).map_err(name)?;
         let out = BufWriter::new(stdout().lock());
-        let told = if self.batch.is_some() {
-            sluice_decode::batch(BufReader::new(from), out, self.options())
+        let decoded = if self.batch.is_some() {
+            sluice_decode::decode_batch(BufReader::new(from), out, self.options())
         } else {
             sluice_decode::decode(from, out, self.options())
         };
-        tally.add(told.map_err(of)?);
+        counts.add(decoded.map_err(name)?);
         Ok(())
     }
 }
 
-/// What an argument names: standard input, a file, or else digits.
+/// Opens what an argument names: standard input, a file, or else hex digits.
 fn open(input: &str) -> io::Result<Box<dyn Read + Send>> {
     if input == "-" {
         return Ok(Box::new(stdin()));
     }
-    let digits = input.chars().all(|c| c.is_ascii_hexdigit() || c.is_whitespace());
-    if digits && !input.is_empty() && !Path::new(input).exists() {
+    let is_hex = input.chars().all(|c| c.is_ascii_hexdigit() || c.is_whitespace());
+    if is_hex && !input.is_empty() && !Path::new(input).exists() {
         return Ok(Box::new(io::Cursor::new(input.to_owned())));
     }
     Ok(Box::new(File::open(input)?))

@@ -1,71 +1,91 @@
-//! `sluice bench paths`: a network that asks for ways.
+//! `sluice bench paths`: arguments to a plan of `sluice_emu::paths`.
 
 use std::io::{Write, stdout};
+use std::process::ExitCode;
 use std::time::Duration;
 
-use sluice_emu::paths::{Directions, PathsConfig, run};
+use sluice_emu::paths::{Directions, PathsConfig, PathsError, run};
 use sluice_emu::topology::Topology;
-use sluice_openflow::{Version, Versions};
+use sluice_openflow::Version;
 
-use crate::network::controller;
+use crate::bench::{DEFAULT_PORT, resolve, version};
+use crate::{EXIT_FAILURE, EXIT_USAGE, print_error};
 
-/// Plays a network whose hosts ask for ways to those farthest away; reports how many are loaded, and how late.
+const PATHS_EXAMPLES: &str = "\
+Examples:
+  sluice bench paths --topo leafspine,4,16,64       paths installed per second
+  sluice bench paths --topo linear,5,64 --window 1  time to install one path over five switches";
+
+/// Measure how fast a controller installs paths through a network.
 ///
-/// Links are shown to the controller by its own probes, hosts by their announcements. A way counts when its rules lead from
-/// host to host and the packet that asked is out at the far end.
+/// Emulates a network whose hosts send a first packet to the hosts farthest away.
+/// A path counts as installed when flow entries lead from host to host through all
+/// switches and the packet has left the last of them. The controller finds the links
+/// by its own discovery probes, and the hosts by their announcements.
 #[derive(Debug, clap::Args)]
+#[command(verbatim_doc_comment, after_help = PATHS_EXAMPLES)]
 pub(crate) struct Paths {
-    /// Where the controller is: a name or an address, with a port.
-    #[arg(short, long, default_value = "localhost:6653")]
+    /// Host name or address of the controller, optionally with a port.
+    #[arg(short, long, value_name = "HOST", default_value = "localhost:6653")]
     controller: String,
-    /// Which network: leafspine,4,16,64 or linear,5,8 or another of those of `sluice emu`.
+    /// Topology: leafspine,4,16,64 or linear,5,8 or another one that `sluice emu` knows.
     #[arg(long, default_value = "leafspine,4,16,64", value_name = "SHAPE")]
     topo: String,
-    /// Version of OpenFlow that the switches speak: 1.0, 1.2 to 1.5.
-    #[arg(long, default_value = "1.3", value_parser = version)]
+    /// OpenFlow version of the switches: 1.0, or 1.2 to 1.5.
+    #[arg(long, value_name = "VERSION", default_value = "1.3", value_parser = version)]
     openflow: Version,
-    /// Ways that are asked for at a time, over all switches; 1 is the latency test.
-    #[arg(long, default_value_t = 256)]
+    /// Outstanding path requests over all switches; 1 measures the time to install a path.
+    #[arg(long, value_name = "N", default_value_t = 256)]
     window: usize,
-    /// A way counts as soon as the direction of its packet is there, without the way back.
+    /// Count a path as soon as the direction of its first packet is installed.
     #[arg(long)]
     one_way: bool,
-    /// Milliseconds before hosts announce themselves, and after: the controller finds links meanwhile.
-    #[arg(long, default_value_t = 3000)]
+    /// Milliseconds before and after the announcements of the hosts, in which the controller discovers links.
+    #[arg(long, value_name = "MS", default_value_t = 3000)]
     settle: u64,
-    /// Loops that count.
-    #[arg(short, long, default_value_t = 5)]
+    /// Number of measured loops.
+    #[arg(short, long, value_name = "N", default_value_t = 5)]
     loops: u32,
-    /// Loops before them that do not.
-    #[arg(short, long, default_value_t = 1)]
+    /// Number of loops before them that are not measured.
+    #[arg(short, long, value_name = "N", default_value_t = 1)]
     warmup: u32,
-    /// Length of a loop, milliseconds.
-    #[arg(short, long, default_value_t = 1000)]
+    /// Duration of a loop in milliseconds.
+    #[arg(short, long, value_name = "MS", default_value_t = 1000)]
     ms_per_test: u64,
-    /// The core to which its thread is bound.
-    #[arg(long)]
+    /// CPU core that the generator thread is pinned to [default: no pinning].
+    #[arg(long, value_name = "CORE")]
     pin: Option<usize>,
-    /// Microseconds for which it asks again and again before it sleeps.
-    #[arg(long, default_value_t = 0)]
+    /// Microseconds for which the idle thread polls before it sleeps.
+    #[arg(long, value_name = "US", default_value_t = 0)]
     spin: u64,
-    /// Prints JSON.
+    /// Print the report as JSON.
     #[arg(long)]
     json: bool,
 }
 
 impl Paths {
-    /// Does it; what could not be done is a sentence.
-    pub(crate) fn run(&self) -> Result<(), String> {
-        let report = run(&self.plan()?).map_err(|e| e.to_string())?;
+    pub(crate) fn run(&self) -> ExitCode {
+        let (exit_code, error) = match self.measure() {
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(PathsError::Config(error)) => (EXIT_USAGE, error),
+            Err(error) => (EXIT_FAILURE, error.to_string()),
+        };
+        print_error(&error);
+        ExitCode::from(exit_code)
+    }
+
+    fn measure(&self) -> Result<(), PathsError> {
+        let report = run(&self.plan().map_err(PathsError::Config)?)?;
         let text = if self.json { report.to_json() + "\n" } else { report.to_string() };
-        stdout().write_all(text.as_bytes()).map_err(|e| e.to_string())
+        Ok(stdout().write_all(text.as_bytes())?)
     }
 
     fn plan(&self) -> Result<PathsConfig, String> {
-        let topology = Topology::from_text(&self.topo);
+        let topology = Topology::from_text(&self.topo)
+            .map_err(|e| format!("invalid value {} for --topo: {e}", self.topo))?;
         Ok(PathsConfig {
-            controller: controller(&self.controller)?,
-            topology: topology.map_err(|e| format!("--topo {}: {e}", self.topo))?,
+            controller: resolve(&self.controller, DEFAULT_PORT).map_err(|e| e.to_string())?,
+            topology,
             version: self.openflow,
             window: self.window,
             directions: if self.one_way { Directions::One } else { Directions::Both },
@@ -77,9 +97,4 @@ impl Paths {
             spin: Duration::from_micros(self.spin),
         })
     }
-}
-
-fn version(text: &str) -> Result<Version, String> {
-    let known = Version::from_text(text).filter(|&version| Versions::SPOKEN.contains(version));
-    known.ok_or_else(|| "give 1.0 or 1.2 to 1.5".to_owned())
 }

@@ -172,7 +172,7 @@ fn decoded(arguments: &[&str], input: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn messages_are_told_from_the_command_line_and_from_standard_input() {
+fn messages_are_decoded_from_the_command_line_and_from_standard_input() {
     let (code, text) = decoded(&["0414000800000007"], "");
     assert_eq!((code, text.lines().count()), (Some(0), 1));
     assert!(text.starts_with("OFPT_BARRIER_REQUEST (OF1.3) (xid=0x7)"), "{text}");
@@ -185,11 +185,15 @@ fn messages_are_told_from_the_command_line_and_from_standard_input() {
 }
 
 #[test]
-fn a_check_fails_on_what_is_malformed_and_says_what_and_where() {
-    assert_eq!(decoded(&["--check"], "0414000800000007"), (Some(0), String::new()));
+fn a_check_fails_on_malformed_messages_and_prints_what_is_wrong_and_the_counts() {
+    let counts = "1 well-formed message, 0 malformed\n".to_owned();
+    assert_eq!(decoded(&["--check"], "0414000800000007"), (Some(0), counts));
+    let (_, text) = decoded(&["--check", "--json"], "0414000800000007");
+    assert_eq!(text, "{\"well_formed\":1,\"malformed\":0,\"other_streams\":0}\n");
     let (code, text) = decoded(&["--check"], "0414000800000007 041d000c0000000800000000");
     assert_eq!(code, Some(1));
     assert!(text.contains("METER_MOD (OF1.3): meter_id at byte 12 is cut off"), "{text}");
-    assert!(text.contains("deserves BAD_REQUEST/BAD_LEN"), "{text}");
+    assert!(text.contains("the reply is ERROR BAD_REQUEST/BAD_LEN"), "{text}");
+    assert!(text.ends_with("\n1 well-formed message, 1 malformed\n"), "{text}");
     assert_eq!(decoded(&["/nonexistent/file"], "").0, Some(2));
 }

@@ -1,27 +1,27 @@
-//! Lines of JSON in, lines of JSON out.
+//! Batch mode: lines of JSON in, lines of JSON out.
 
 use std::io::{self, BufRead, Read, Write};
 
 use serde::Deserialize;
 
-use crate::hex::unhex;
+use crate::hex;
 use crate::report::{Format, MessageCounts, Options, Reporter};
 
-/// Bytes of a line that is read: the largest message has 131 070 hex digits.
+/// Maximum length of a line in bytes. The longest message has 131 070 hex digits.
 const LINE_MAX: u64 = 1 << 20;
 
-/// One line.
+/// One line of input.
 #[derive(Debug, Deserialize)]
 struct BatchRequest {
     hex: String,
 }
 
-pub(crate) fn batch(
+pub(crate) fn decode(
     mut input: impl BufRead,
     out: impl Write,
     options: Options,
 ) -> io::Result<MessageCounts> {
-    let mut report = Reporter::new(out, Options { form: Format::Json, ..options });
+    let mut report = Reporter::new(out, Options { format: Format::Json, ..options });
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -31,32 +31,37 @@ pub(crate) fn batch(
         }
         if line.last() != Some(&b'\n') && line.len() as u64 == LINE_MAX {
             skip_line(&mut input)?;
-            report.fault("a line of more than a mebibyte", None)?;
+            let error = format!("the line is longer than {LINE_MAX} bytes");
+            report.report_error(&error, None)?;
             continue;
         }
         if line.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        match serde_json::from_slice::<BatchRequest>(&line).map_err(|e| e.to_string()) {
-            Ok(asked) => match unhex(&asked.hex) {
-                Ok(bytes) => report.message(&bytes, None)?,
-                Err(why) => report.fault(&why, None)?,
+        match serde_json::from_slice::<BatchRequest>(&line) {
+            Ok(request) => match hex::decode(&request.hex) {
+                Ok(bytes) => report.report_message(&bytes, None)?,
+                Err(error) => report.report_error(&error, None)?,
             },
-            Err(why) => report.fault(&why, None)?,
+            Err(e) => {
+                let error = format!("expected a line {{\"hex\": \"...\"}}: {e}");
+                report.report_error(&error, None)?;
+            }
         }
     }
     report.flush()?;
-    Ok(report.tally)
+    Ok(report.counts)
 }
 
-/// Passes over the rest of a line.
+/// Skips the rest of a line.
 fn skip_line(input: &mut impl BufRead) -> io::Result<()> {
     loop {
-        let held = input.fill_buf()?;
-        let end = held.iter().position(|&byte| byte == b'\n');
-        let (len, done) = (end.map_or(held.len(), |end| end + 1), end.is_some() || held.is_empty());
+        let buffered = input.fill_buf()?;
+        let end = buffered.iter().position(|&byte| byte == b'\n');
+        let len = end.map_or(buffered.len(), |end| end + 1);
+        let is_done = end.is_some() || buffered.is_empty();
         input.consume(len);
-        if done {
+        if is_done {
             return Ok(());
         }
     }

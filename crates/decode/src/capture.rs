@@ -1,4 +1,4 @@
-//! Captures: packets to streams, streams to messages.
+//! Captures: packets to TCP streams, streams to messages.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -11,90 +11,92 @@ use sluice_openflow::{HEADER_LEN, MessageType, Version, split_message};
 use crate::reassembly::{Reassembler, StreamData};
 use crate::report::{PacketOrigin, Reporter};
 
-/// Bytes of the largest block that is read at once.
+/// Maximum size of a block of a pcapng file, in bytes.
 const BLOCK_MAX: usize = 1 << 20;
 
-/// Connections that are followed at once, each way; packets of more are passed over.
+/// Maximum number of TCP streams, one per direction. Packets of further ones are ignored.
 const STREAMS_MAX: usize = 65_536;
 
-/// What one direction of a connection carries.
+/// One direction of a TCP connection.
 #[derive(Debug, Default)]
 struct Stream {
     tcp: Reassembler,
+    /// Bytes that are not decoded yet.
     bytes: Vec<u8>,
-    kind: StreamContent,
+    content: StreamContent,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum StreamContent {
-    /// Nobody knows yet: the next bytes may begin a message.
+    /// Not known yet; the next bytes decide.
     #[default]
     Unknown,
     OpenFlow,
-    /// Something else, until it is opened anew.
+    /// Something else, until the connection is opened again.
     Other,
 }
 
+/// Source and destination.
 type Endpoints = (SocketAddr, SocketAddr);
 
-/// What an interface of a capture says of its packets.
+/// A network interface in a capture.
 #[derive(Debug, Clone, Copy)]
 struct CaptureInterface {
     link: Linktype,
-    /// Units of a second in time stamps, and seconds to add.
+    /// Timestamp units per second, and seconds to add.
     resolution: u64,
     offset: u64,
 }
 
-/// Reads a capture, pcap or pcapng, and tells its messages.
+/// Decodes a capture (pcap or pcapng) and reports its messages.
 pub(crate) fn decode<W: Write>(
     input: impl Read + Send,
     report: &mut Reporter<W>,
 ) -> io::Result<()> {
-    let mut reader = create_reader(BLOCK_MAX, input).map_err(|e| broken(&e))?;
+    let mut reader = create_reader(BLOCK_MAX, input).map_err(|e| corrupt(&e))?;
     let mut streams = Streams::default();
     let mut interfaces = Vec::new();
-    let mut nanoseconds = false;
+    let mut has_nanoseconds = false;
     loop {
-        let exhausted = reader.reader_exhausted();
+        let is_exhausted = reader.reader_exhausted();
         match reader.next() {
             Ok((len, block)) => {
                 if let Some((interface, time, bytes)) =
-                    packet(block, &mut interfaces, &mut nanoseconds)
+                    packet(block, &mut interfaces, &mut has_nanoseconds)
                 {
-                    streams.packet(interface, time, bytes, report)?;
+                    streams.receive_packet(interface, time, bytes, report)?;
                 }
                 reader.consume(len);
             }
             Err(PcapError::Eof) => break,
-            Err(PcapError::Incomplete(_)) if !exhausted => {
-                reader.refill().map_err(|e| broken(&e))?;
+            Err(PcapError::Incomplete(_)) if !is_exhausted => {
+                reader.refill().map_err(|e| corrupt(&e))?;
             }
             Err(PcapError::Incomplete(_) | PcapError::UnexpectedEof) => {
-                report.fault("the capture ends inside a packet", None)?;
+                report.report_error("the capture ends within a packet", None)?;
                 break;
             }
-            Err(error) => return Err(broken(&error)),
+            Err(error) => return Err(corrupt(&error)),
         }
     }
     streams.finish(report)
 }
 
-fn broken<I: std::fmt::Debug>(error: &PcapError<I>) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("not a whole capture: {error:?}"))
+fn corrupt<I: std::fmt::Debug>(error: &PcapError<I>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("corrupt capture: {error:?}"))
 }
 
-/// The packet of a block, with when and where it was seen; `None` for other blocks.
-#[expect(clippy::cast_precision_loss, reason = "microseconds are kept for 270 years")]
+/// The packet of a block, with its interface and time; `None` for other blocks.
+#[expect(clippy::cast_precision_loss, reason = "exact to the microsecond for 270 years")]
 fn packet<'a>(
     block: PcapBlockOwned<'a>,
     interfaces: &mut Vec<CaptureInterface>,
-    nanoseconds: &mut bool,
+    has_nanoseconds: &mut bool,
 ) -> Option<(CaptureInterface, f64, &'a [u8])> {
     match block {
         PcapBlockOwned::LegacyHeader(header) => {
-            *nanoseconds = header.is_nanosecond_precision();
-            let resolution = if *nanoseconds { 1_000_000_000 } else { 1_000_000 };
+            *has_nanoseconds = header.is_nanosecond_precision();
+            let resolution = if *has_nanoseconds { 1_000_000_000 } else { 1_000_000 };
             *interfaces = vec![CaptureInterface { link: header.network, resolution, offset: 0 }];
             None
         }
@@ -130,16 +132,16 @@ fn packet<'a>(
     }
 }
 
-/// Bytes of the pseudo header of a Linux "cooked" capture, and where the protocol stands in it.
+/// Length of the pseudo header of a Linux "cooked" capture, and offset of the protocol in it.
 const SLL: (usize, usize) = (16, 14);
 const SLL2: (usize, usize) = (20, 0);
 
-/// The packet under the header of its link.
-fn slice(link: Linktype, bytes: &[u8]) -> Option<LaxSlicedPacket<'_>> {
+/// Parses a packet, from the header of its link type on.
+fn parse_packet(link: Linktype, bytes: &[u8]) -> Option<LaxSlicedPacket<'_>> {
     let cooked = |(len, protocol): (usize, usize)| {
-        let kind = bytes.get(protocol..protocol + 2)?.first_chunk()?;
-        let kind = EtherType(u16::from_be_bytes(*kind));
-        Some(LaxSlicedPacket::from_ether_type(kind, bytes.get(len..)?))
+        let ether_type = bytes.get(protocol..protocol + 2)?.first_chunk()?;
+        let ether_type = EtherType(u16::from_be_bytes(*ether_type));
+        Some(LaxSlicedPacket::from_ether_type(ether_type, bytes.get(len..)?))
     };
     match link {
         Linktype::ETHERNET => LaxSlicedPacket::from_ethernet(bytes).ok(),
@@ -150,15 +152,16 @@ fn slice(link: Linktype, bytes: &[u8]) -> Option<LaxSlicedPacket<'_>> {
     }
 }
 
-/// All connections of a capture.
+/// The TCP streams of a capture.
 #[derive(Debug, Default)]
 struct Streams {
     streams: HashMap<Endpoints, Stream>,
+    /// Time of the last packet.
     last_s: f64,
 }
 
 impl Streams {
-    fn packet<W: Write>(
+    fn receive_packet<W: Write>(
         &mut self,
         interface: CaptureInterface,
         time: f64,
@@ -166,7 +169,7 @@ impl Streams {
         report: &mut Reporter<W>,
     ) -> io::Result<()> {
         self.last_s = time;
-        let Some(packet) = slice(interface.link, bytes) else { return Ok(()) };
+        let Some(packet) = parse_packet(interface.link, bytes) else { return Ok(()) };
         let (Some(net), Some(TransportSlice::Tcp(tcp))) = (packet.net, packet.transport) else {
             return Ok(());
         };
@@ -181,39 +184,38 @@ impl Streams {
             }
             LaxNetSlice::Arp(_) => return Ok(()),
         };
-        let ends =
+        let endpoints =
             (SocketAddr::new(from, tcp.source_port()), SocketAddr::new(to, tcp.destination_port()));
-        if self.streams.len() == STREAMS_MAX && !self.streams.contains_key(&ends) {
+        if self.streams.len() == STREAMS_MAX && !self.streams.contains_key(&endpoints) {
             return Ok(());
         }
-        let stream = self.streams.entry(ends).or_default();
+        let stream = self.streams.entry(endpoints).or_default();
         let mut seq = tcp.sequence_number();
         if tcp.syn() {
-            let tcp = Reassembler::default();
-            *stream = Stream { tcp, ..Stream::default() };
+            *stream = Stream::default();
             stream.tcp.open(seq);
             seq = seq.wrapping_add(1);
         }
-        for arrival in stream.tcp.segment(seq, tcp.payload()) {
-            stream.hear(arrival, ends, time, report)?;
+        for data in stream.tcp.insert(seq, tcp.payload()) {
+            stream.receive(data, endpoints, time, report)?;
         }
         Ok(())
     }
 
-    /// Tells what is left when the capture ends.
+    /// Reports what is left at the end of the capture.
     fn finish<W: Write>(mut self, report: &mut Reporter<W>) -> io::Result<()> {
         let mut streams: Vec<_> = self.streams.drain().collect();
-        streams.sort_by_key(|(ends, _)| *ends);
-        for (ends, mut stream) in streams {
-            while let Some(arrival) = stream.tcp.skip() {
-                stream.hear(arrival, ends, self.last_s, report)?;
+        streams.sort_by_key(|(endpoints, _)| *endpoints);
+        for (endpoints, mut stream) in streams {
+            while let Some(data) = stream.tcp.skip_gap() {
+                stream.receive(data, endpoints, self.last_s, report)?;
             }
-            let place = place(ends, self.last_s);
-            match stream.kind {
+            match stream.content {
                 StreamContent::OpenFlow if !stream.bytes.is_empty() => {
-                    report.fault("the capture ends inside a message", Some(&place))?;
+                    let origin = origin(endpoints, self.last_s);
+                    report.report_error("the capture ends within a message", Some(&origin))?;
                 }
-                StreamContent::Other => report.tally.foreign += 1,
+                StreamContent::Other => report.counts.other_streams += 1,
                 _ => {}
             }
         }
@@ -221,52 +223,53 @@ impl Streams {
     }
 }
 
-fn place((from, to): Endpoints, time: f64) -> PacketOrigin {
+fn origin((from, to): Endpoints, time: f64) -> PacketOrigin {
     PacketOrigin { time, from: from.to_string(), to: to.to_string() }
 }
 
 impl Stream {
-    fn hear<W: Write>(
+    fn receive<W: Write>(
         &mut self,
-        arrival: StreamData,
-        ends: Endpoints,
+        data: StreamData,
+        endpoints: Endpoints,
         time: f64,
         report: &mut Reporter<W>,
     ) -> io::Result<()> {
-        match arrival {
+        match data {
             StreamData::Next(bytes) => self.bytes.extend_from_slice(&bytes),
             StreamData::AfterGap(bytes) => {
-                if self.kind == StreamContent::OpenFlow {
-                    let place = place(ends, time);
-                    report.fault("bytes are missing in the capture here", Some(&place))?;
+                if self.content == StreamContent::OpenFlow {
+                    let error = "bytes are missing here in the capture";
+                    report.report_error(error, Some(&origin(endpoints, time)))?;
                 }
-                (self.bytes, self.kind) = (bytes, StreamContent::Unknown);
+                (self.bytes, self.content) = (bytes, StreamContent::Unknown);
             }
         }
-        if self.kind == StreamContent::Unknown {
-            match begins_a_message(&self.bytes) {
+        if self.content == StreamContent::Unknown {
+            match starts_with_message(&self.bytes) {
                 None => return Ok(()),
-                Some(true) => self.kind = StreamContent::OpenFlow,
-                Some(false) => self.kind = StreamContent::Other,
+                Some(true) => self.content = StreamContent::OpenFlow,
+                Some(false) => self.content = StreamContent::Other,
             }
         }
-        if self.kind == StreamContent::Other {
+        if self.content == StreamContent::Other {
             self.bytes.clear();
             return Ok(());
         }
         let mut rest = self.bytes.as_slice();
-        let place = place(ends, time);
+        let origin = origin(endpoints, time);
         loop {
             match split_message(rest) {
-                Ok(Some((frame, after))) => {
-                    report.message(frame.bytes(), Some(&place))?;
+                Ok(Some((msg, after))) => {
+                    report.report_message(msg.bytes(), Some(&origin))?;
                     rest = after;
                 }
                 Ok(None) => break,
                 Err(_) => {
-                    // Nobody can tell where the next message begins.
-                    report.message(rest.get(..HEADER_LEN).unwrap_or(rest), Some(&place))?;
-                    (rest, self.kind) = (&[], StreamContent::Other);
+                    // The length is invalid, so the start of the next message is unknown.
+                    let header = rest.get(..HEADER_LEN).unwrap_or(rest);
+                    report.report_message(header, Some(&origin))?;
+                    (rest, self.content) = (&[], StreamContent::Other);
                     break;
                 }
             }
@@ -276,12 +279,12 @@ impl Stream {
     }
 }
 
-/// Whether `bytes` begin as a message does; `None` while they are too few to tell.
-fn begins_a_message(bytes: &[u8]) -> Option<bool> {
-    let &[version, kind, high, low, ..] = bytes.first_chunk::<HEADER_LEN>()?;
-    let spoken = (Version::V1_0.0..=Version::V1_5.0).contains(&version);
-    let hello = u16::from(kind) == MessageType::HELLO.0 && version != 0;
-    let known = u16::from(kind) <= MessageType::CONTROLLER_STATUS.0;
-    let long_enough = usize::from(u16::from_be_bytes([high, low])) >= HEADER_LEN;
-    Some((spoken || hello) && known && long_enough)
+/// Whether `bytes` start with an OpenFlow header; `None` while there are too few of them.
+fn starts_with_message(bytes: &[u8]) -> Option<bool> {
+    let &[version, message_type, high, low, ..] = bytes.first_chunk::<HEADER_LEN>()?;
+    let is_spoken = (Version::V1_0.0..=Version::V1_5.0).contains(&version);
+    let is_hello = u16::from(message_type) == MessageType::HELLO.0 && version != 0;
+    let is_known = u16::from(message_type) <= MessageType::CONTROLLER_STATUS.0;
+    let has_length = usize::from(u16::from_be_bytes([high, low])) >= HEADER_LEN;
+    Some((is_spoken || is_hello) && is_known && has_length)
 }

@@ -1,4 +1,4 @@
-//! The neutral form of the model as JSON, both ways.
+//! Conversion of the codec's [`Value`] to and from JSON.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use sluice_openflow::model::Value;
 
-/// A value to be written as JSON.
+/// A value that serializes as JSON.
 #[derive(Debug, Clone, Copy)]
 pub struct ValueAsJson<'a>(pub &'a Value);
 
@@ -15,7 +15,7 @@ impl Serialize for ValueAsJson<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self.0 {
             Value::Null => to.serialize_unit(),
-            Value::Bool(yes) => to.serialize_bool(*yes),
+            Value::Bool(value) => to.serialize_bool(*value),
             Value::Number(n) => to.serialize_u64(*n),
             Value::Text(text) => to.serialize_str(text),
             Value::List(list) => to.collect_seq(list.iter().map(ValueAsJson)),
@@ -30,19 +30,19 @@ impl Serialize for ValueAsJson<'_> {
     }
 }
 
-/// A value read from JSON; the order of names is kept.
+/// A value that deserializes from JSON; keeps the order of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueFromJson(pub Value);
 
 impl<'de> Deserialize<'de> for ValueFromJson {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        from.deserialize_any(Reading)
+        from.deserialize_any(ValueVisitor)
     }
 }
 
-struct Reading;
+struct ValueVisitor;
 
-impl<'de> Visitor<'de> for Reading {
+impl<'de> Visitor<'de> for ValueVisitor {
     type Value = ValueFromJson;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,8 +53,8 @@ impl<'de> Visitor<'de> for Reading {
         Ok(ValueFromJson(Value::Null))
     }
 
-    fn visit_bool<E: Error>(self, yes: bool) -> Result<ValueFromJson, E> {
-        Ok(ValueFromJson(Value::Bool(yes)))
+    fn visit_bool<E: Error>(self, value: bool) -> Result<ValueFromJson, E> {
+        Ok(ValueFromJson(Value::Bool(value)))
     }
 
     fn visit_u64<E: Error>(self, n: u64) -> Result<ValueFromJson, E> {
@@ -87,14 +87,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_comes_back_from_json_in_its_order() {
+    fn a_value_keeps_its_order_through_json() {
         let text = r#"{"type":"flow_mod","b":[1,null,true,"x"],"a":{"z":9007199254740992,"y":[]}}"#;
         let ValueFromJson(value) = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&ValueAsJson(&value)).unwrap(), text);
     }
 
     #[test]
-    fn what_the_model_has_no_form_for_is_refused_with_its_place() {
+    fn a_negative_number_is_rejected_with_its_position() {
         let error = serde_json::from_str::<ValueFromJson>(r#"{"a": -1}"#).unwrap_err();
         assert_eq!((error.line(), error.column()), (1, 8));
     }

@@ -1,8 +1,8 @@
-//! OpenFlow messages from files, captures and lines of JSON, told as text or as JSON.
+//! Decodes OpenFlow messages from captures, hex digits, raw bytes and lines of JSON; writes text or JSON.
 //!
-//! What comes in is read piece by piece and what is told is written at once, so a million messages need no more
-//! memory than one. Nothing in the input can end the work but its end: what is malformed is told with its place and
-//! the `ERROR` that it deserves.
+//! Input is read in pieces and output is written at once, so a million messages need no more memory than one. Decoding
+//! continues after a malformed message; the report says what is wrong, at which byte, and with which `ERROR` a switch or
+//! controller should answer.
 
 mod batch;
 mod capture;
@@ -17,13 +17,12 @@ use std::io::{self, BufRead, Read, Write};
 pub use json::{ValueAsJson, ValueFromJson};
 pub use report::{Filter, Format, MessageCounts, Options};
 
-/// Reads everything that `input` has and tells it to `out`.
+/// Decodes all messages of `input` and writes them to `out`.
 ///
-/// The form of the input is seen at its first bytes: a capture (pcap or pcapng), hex digits, or messages as they are
-/// on the wire.
+/// The first bytes decide the format of the input: a capture (pcap or pcapng), hex digits, or raw messages.
 ///
 /// # Errors
-/// Those of reading and writing, and a capture whose own structure is broken.
+/// Those of reading and writing, and a capture whose structure is corrupt.
 pub fn decode(
     input: impl Read + Send,
     out: impl Write,
@@ -32,10 +31,14 @@ pub fn decode(
     input::decode(input, out, options)
 }
 
-/// Reads lines of JSON, `{"hex": "…"}`, and answers each with one line, in the same order.
+/// Reads lines of JSON, `{"hex": "…"}`, and answers each with one line of JSON, in the same order.
 ///
 /// # Errors
 /// Those of reading and writing.
-pub fn batch(input: impl BufRead, out: impl Write, options: Options) -> io::Result<MessageCounts> {
-    batch::batch(input, out, options)
+pub fn decode_batch(
+    input: impl BufRead,
+    out: impl Write,
+    options: Options,
+) -> io::Result<MessageCounts> {
+    batch::decode(input, out, options)
 }

@@ -1,4 +1,4 @@
-//! What is told of one message: as JSON, or as text.
+//! Writes decoded messages as text or JSON, and counts them.
 
 use std::io::{self, Write};
 
@@ -7,61 +7,61 @@ use sluice_openflow::{
     Encoder, ErrorReason, HEADER_LEN, Message, MessageType, ParseError, RawMessage, Version,
 };
 
-use crate::hex::hex;
+use crate::hex;
 use crate::json::ValueAsJson;
 
-/// How messages are told.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Format {
-    /// For people, a message a paragraph.
+    /// Text in the style of `ovs-ofctl`, one paragraph per message.
     #[default]
     Text,
-    /// One object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Which messages are told.
+/// Which messages are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Filter {
-    /// Every one.
+    /// All messages.
     #[default]
     All,
-    /// Those that are malformed; the others are only counted.
+    /// Malformed messages only; the others are just counted.
     Malformed,
 }
 
-/// What is told, and how.
+/// What is written, and how.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Options {
-    /// In which form.
-    pub form: Format,
-    /// Whether the bytes as we would write them are told as well.
+    /// Output format.
+    pub format: Format,
+    /// Whether to encode each message again and to compare the bytes.
     pub reencode: bool,
-    /// Which messages.
-    pub tell: Filter,
+    /// Which messages are written.
+    pub filter: Filter,
 }
 
-/// How many messages were told.
+/// Number of messages decoded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MessageCounts {
-    /// Well-formed ones.
-    pub good: u64,
-    /// Malformed ones, and what should have been one.
+    /// Well-formed messages.
+    pub well_formed: u64,
+    /// Malformed messages, and input that is not a message at all.
     pub malformed: u64,
-    /// Streams of a capture that were something else than OpenFlow.
-    pub foreign: u64,
+    /// TCP streams of a capture (one per direction) that are not OpenFlow.
+    pub other_streams: u64,
 }
 
 impl MessageCounts {
-    /// Adds what another input had.
+    /// Adds the counts of another input.
     pub fn add(&mut self, other: Self) {
-        self.good += other.good;
+        self.well_formed += other.well_formed;
         self.malformed += other.malformed;
-        self.foreign += other.foreign;
+        self.other_streams += other.other_streams;
     }
 }
 
-/// Where in a capture a message was.
+/// Time and endpoints of a message in a capture.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct PacketOrigin {
     /// Seconds since 1970.
@@ -72,117 +72,121 @@ pub(crate) struct PacketOrigin {
     pub(crate) to: String,
 }
 
-/// One line of JSON. `docs/decode.md` is its contract.
+/// One line of JSON. `docs/decode.md` documents the fields.
 #[derive(Debug, Serialize)]
 struct JsonRecord<'a> {
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    place: Option<&'a PacketOrigin>,
+    origin: Option<&'a PacketOrigin>,
     version: Option<String>,
     r#type: Option<String>,
     xid: Option<u32>,
     ok: bool,
     message: Option<ValueAsJson<'a>>,
-    error: Option<ErrorText<'a>>,
+    error: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<u16>,
+    offset: Option<u16>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    deserves: Option<String>,
+    openflow_error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reencoded: Option<ReencodedHex>,
     #[serde(skip_serializing_if = "Option::is_none")]
     same: Option<bool>,
 }
 
-/// The bytes as we write them, as digits; null for what is malformed or cannot be written.
+/// The message encoded again, as hex digits; null if it is malformed or cannot be encoded.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 struct ReencodedHex(Option<String>);
 
-/// Why something is not told as a message.
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct ErrorText<'a>(&'a str);
-
-/// Tells messages to an output, and counts them.
+/// Writes messages to an output, and counts them.
 #[derive(Debug)]
 pub(crate) struct Reporter<W> {
     out: W,
     options: Options,
-    pub(crate) tally: MessageCounts,
+    pub(crate) counts: MessageCounts,
 }
 
 impl<W: Write> Reporter<W> {
     pub(crate) fn new(out: W, options: Options) -> Self {
-        Self { out, options, tally: MessageCounts::default() }
+        Self { out, options, counts: MessageCounts::default() }
     }
 
-    /// Tells the message in `bytes`, which may be none.
-    pub(crate) fn message(&mut self, bytes: &[u8], place: Option<&PacketOrigin>) -> io::Result<()> {
-        match RawMessage::new(bytes).and_then(|frame| Ok((frame, Message::parse(frame)?))) {
-            Ok((frame, message)) => self.good(frame, &message, place),
-            Err(error) => self.malformed(bytes, error, place),
+    /// Decodes and reports the message in `bytes`, which may be malformed.
+    pub(crate) fn report_message(
+        &mut self,
+        bytes: &[u8],
+        origin: Option<&PacketOrigin>,
+    ) -> io::Result<()> {
+        match RawMessage::new(bytes).and_then(|raw| Ok((raw, Message::parse(raw)?))) {
+            Ok((raw, message)) => self.well_formed(raw, &message, origin),
+            Err(error) => self.malformed(bytes, error, origin),
         }
     }
 
-    /// Tells that something is not even a message.
-    pub(crate) fn fault(&mut self, why: &str, place: Option<&PacketOrigin>) -> io::Result<()> {
-        self.tally.malformed += 1;
-        if self.options.form == Format::Json {
+    /// Reports input that is not a message at all.
+    pub(crate) fn report_error(
+        &mut self,
+        error: &str,
+        origin: Option<&PacketOrigin>,
+    ) -> io::Result<()> {
+        self.counts.malformed += 1;
+        if self.options.format == Format::Json {
             let reencoded = self.options.reencode.then_some(ReencodedHex(None));
-            return self.line(&JsonRecord {
-                error: Some(ErrorText(why)),
-                reencoded,
-                ..JsonRecord::empty(place)
-            });
+            let error = Some(error);
+            return self.write_record(&JsonRecord { error, reencoded, ..JsonRecord::new(origin) });
         }
-        prefix(&mut self.out, place)?;
-        writeln!(self.out, "malformed: {why}")
+        write_origin(&mut self.out, origin)?;
+        writeln!(self.out, "malformed: {error}")
     }
 
-    /// Hands on what is held back.
+    /// Flushes the output.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
     }
 
-    fn line(&mut self, line: &JsonRecord<'_>) -> io::Result<()> {
-        serde_json::to_writer(&mut self.out, line)?;
+    fn write_record(&mut self, record: &JsonRecord<'_>) -> io::Result<()> {
+        serde_json::to_writer(&mut self.out, record)?;
         self.out.write_all(b"\n")
     }
 
-    fn good(
+    fn well_formed(
         &mut self,
-        frame: RawMessage<'_>,
+        raw: RawMessage<'_>,
         message: &Message,
-        place: Option<&PacketOrigin>,
+        origin: Option<&PacketOrigin>,
     ) -> io::Result<()> {
-        self.tally.good += 1;
-        if self.options.tell == Filter::Malformed {
+        self.counts.well_formed += 1;
+        if self.options.filter == Filter::Malformed {
             return Ok(());
         }
-        let (version, xid) = (frame.version(), frame.xid());
-        let again = self.options.reencode.then(|| written(message, version, xid));
-        if self.options.form == Format::Json {
+        let (version, xid) = (raw.version(), raw.xid());
+        let reencoded = self.options.reencode.then(|| reencode(message, version, xid));
+        if self.options.format == Format::Json {
             let value = message.to_value(version);
-            let (reencoded, error) = match &again {
-                Some(Ok(bytes)) => (Some(ReencodedHex(Some(hex(bytes)))), None),
-                Some(Err(why)) => (Some(ReencodedHex(None)), Some(ErrorText(why))),
+            let same = reencoded.as_ref().map(|bytes| bytes.as_deref() == Ok(raw.bytes()));
+            let (hex, error) = match &reencoded {
+                Some(Ok(bytes)) => (Some(ReencodedHex(Some(hex::encode(bytes)))), None),
+                Some(Err(error)) => (Some(ReencodedHex(None)), Some(error.as_str())),
                 None => (None, None),
             };
-            let same = again.as_ref().map(|bytes| bytes.as_deref() == Ok(frame.bytes()));
-            let (message, ok) = (Some(ValueAsJson(&value)), true);
-            let line =
-                JsonRecord { ok, message, error, reencoded, same, ..JsonRecord::of(frame, place) };
-            return self.line(&line);
+            return self.write_record(&JsonRecord {
+                ok: true,
+                message: Some(ValueAsJson(&value)),
+                error,
+                reencoded: hex,
+                same,
+                ..JsonRecord::of(raw, origin)
+            });
         }
-        prefix(&mut self.out, place)?;
+        write_origin(&mut self.out, origin)?;
         writeln!(self.out, "{}", message.to_text(version, xid).trim_end())?;
-        match again {
+        match reencoded {
             None => Ok(()),
-            Some(Ok(bytes)) if bytes == frame.bytes() => {
-                writeln!(self.out, "  written again: the same")
+            Some(Ok(bytes)) if bytes == raw.bytes() => {
+                writeln!(self.out, "  re-encoded: the same bytes")
             }
-            Some(Ok(bytes)) => writeln!(self.out, "  written again: {}", hex(&bytes)),
-            Some(Err(why)) => writeln!(self.out, "  not written again: {why}"),
+            Some(Ok(bytes)) => writeln!(self.out, "  re-encoded: {}", hex::encode(&bytes)),
+            Some(Err(error)) => writeln!(self.out, "  cannot be re-encoded: {error}"),
         }
     }
 
@@ -190,88 +194,91 @@ impl<W: Write> Reporter<W> {
         &mut self,
         bytes: &[u8],
         error: ParseError,
-        place: Option<&PacketOrigin>,
+        origin: Option<&PacketOrigin>,
     ) -> io::Result<()> {
-        self.tally.malformed += 1;
-        let (why, head) = (error.to_string(), Head::of(bytes));
-        let version = head.version.unwrap_or(Version::V1_0);
-        let deserves = ErrorReason::for_parse_error(error, version).to_string();
-        if self.options.form == Format::Json {
-            let line = JsonRecord {
-                version: head.version.map(|v| v.to_string()),
-                r#type: head.kind.and_then(MessageType::name).map(str::to_ascii_lowercase),
-                xid: head.xid,
-                error: Some(ErrorText(&why)),
-                at: Some(error.at),
-                deserves: Some(deserves),
+        self.counts.malformed += 1;
+        let (text, header) = (error.to_string(), PartialHeader::of(bytes));
+        let version = header.version.unwrap_or(Version::V1_0);
+        let openflow_error = ErrorReason::for_parse_error(error, version).to_string();
+        if self.options.format == Format::Json {
+            return self.write_record(&JsonRecord {
+                version: header.version.map(|v| v.to_string()),
+                r#type: header
+                    .message_type
+                    .and_then(MessageType::name)
+                    .map(str::to_ascii_lowercase),
+                xid: header.xid,
+                error: Some(&text),
+                offset: Some(error.at),
+                openflow_error: Some(openflow_error),
                 reencoded: self.options.reencode.then_some(ReencodedHex(None)),
-                ..JsonRecord::empty(place)
-            };
-            return self.line(&line);
+                ..JsonRecord::new(origin)
+            });
         }
-        prefix(&mut self.out, place)?;
+        write_origin(&mut self.out, origin)?;
         write!(self.out, "malformed")?;
-        if let (Some(version), Some(kind)) = (head.version, head.kind) {
-            write!(self.out, " {kind} (OF{version})")?;
+        if let (Some(version), Some(message_type)) = (header.version, header.message_type) {
+            write!(self.out, " {message_type} (OF{version})")?;
         }
-        writeln!(self.out, ": {why}; deserves {deserves}")
+        writeln!(self.out, ": {text}; the reply is ERROR {openflow_error}")
     }
 }
 
-/// What the header says, as far as it is there.
-struct Head {
+/// The fields of a message's header, as far as they are there.
+struct PartialHeader {
     version: Option<Version>,
-    kind: Option<MessageType>,
+    message_type: Option<MessageType>,
     xid: Option<u32>,
 }
 
-impl Head {
+impl PartialHeader {
     fn of(bytes: &[u8]) -> Self {
         let version = bytes.first().copied().map(Version);
-        let kind = version.zip(bytes.get(1)).map(|(v, &byte)| MessageType::from_wire(v, byte));
+        let message_type =
+            version.zip(bytes.get(1)).map(|(v, &byte)| MessageType::from_wire(v, byte));
         let xid = bytes.get(4..HEADER_LEN).and_then(|xid| xid.first_chunk());
-        Self { version, kind, xid: xid.map(|xid| u32::from_be_bytes(*xid)) }
+        Self { version, message_type, xid: xid.map(|xid| u32::from_be_bytes(*xid)) }
     }
 }
 
 impl<'a> JsonRecord<'a> {
-    fn empty(place: Option<&'a PacketOrigin>) -> Self {
+    fn new(origin: Option<&'a PacketOrigin>) -> Self {
         Self {
-            place,
+            origin,
             version: None,
             r#type: None,
             xid: None,
             ok: false,
             message: None,
             error: None,
-            at: None,
-            deserves: None,
+            offset: None,
+            openflow_error: None,
             reencoded: None,
             same: None,
         }
     }
 
-    fn of(frame: RawMessage<'_>, place: Option<&'a PacketOrigin>) -> Self {
-        let name = frame.kind().name().map(str::to_ascii_lowercase);
+    fn of(raw: RawMessage<'_>, origin: Option<&'a PacketOrigin>) -> Self {
+        let name = raw.kind().name().map(str::to_ascii_lowercase);
         Self {
-            version: Some(frame.version().to_string()),
-            r#type: name.or_else(|| Some(format!("type_{}", frame.type_byte()))),
-            xid: Some(frame.xid()),
-            ..Self::empty(place)
+            version: Some(raw.version().to_string()),
+            r#type: name.or_else(|| Some(format!("type_{}", raw.type_byte()))),
+            xid: Some(raw.xid()),
+            ..Self::new(origin)
         }
     }
 }
 
-fn prefix(out: &mut impl Write, place: Option<&PacketOrigin>) -> io::Result<()> {
-    match place {
+fn write_origin(out: &mut impl Write, origin: Option<&PacketOrigin>) -> io::Result<()> {
+    match origin {
         Some(PacketOrigin { time, from, to }) => write!(out, "{time:.6} {from} > {to} "),
         None => Ok(()),
     }
 }
 
-/// The message in the bytes that we give it.
-fn written(message: &Message, version: Version, xid: u32) -> Result<Vec<u8>, String> {
+/// Encodes a message in the version and with the transaction id that it was received with.
+fn reencode(message: &Message, version: Version, xid: u32) -> Result<Vec<u8>, String> {
     let (mut bytes, mut next_xid) = (Vec::new(), xid);
-    let said = message.encode(xid, &mut Encoder::new(&mut bytes, version, &mut next_xid));
-    said.map(|()| bytes).map_err(|no| no.to_string())
+    let result = message.encode(xid, &mut Encoder::new(&mut bytes, version, &mut next_xid));
+    result.map(|()| bytes).map_err(|e| e.to_string())
 }

@@ -1,4 +1,4 @@
-//! Every form of input, told in both forms.
+//! Every input format, in both output formats.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,9 +10,9 @@ use std::io::Cursor;
 
 use etherparse::PacketBuilder;
 use serde_json::{Value, json};
-use sluice_decode::{Filter, Format, MessageCounts, Options, batch, decode};
+use sluice_decode::{Filter, Format, MessageCounts, Options, decode, decode_batch};
 
-const JSON: Options = Options { form: Format::Json, reencode: true, tell: Filter::All };
+const JSON: Options = Options { format: Format::Json, reencode: true, filter: Filter::All };
 
 /// `BARRIER_REQUEST` of 1.3 with the transaction id 7, and one of 1.0 with 8.
 const BARRIERS: [&[u8]; 2] = [&[4, 20, 0, 8, 0, 0, 0, 7], &[1, 18, 0, 8, 0, 0, 0, 8]];
@@ -22,10 +22,10 @@ fn lines(out: &[u8]) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn told(input: impl Into<Vec<u8>>, options: Options) -> (Vec<Value>, MessageCounts) {
+fn decoded(input: impl Into<Vec<u8>>, options: Options) -> (Vec<Value>, MessageCounts) {
     let mut out = Vec::new();
-    let tally = decode(Cursor::new(input.into()), &mut out, options).unwrap();
-    (lines(&out), tally)
+    let counts = decode(Cursor::new(input.into()), &mut out, options).unwrap();
+    (lines(&out), counts)
 }
 
 fn barrier(version: &str, xid: u32, hex: &str) -> Value {
@@ -35,45 +35,45 @@ fn barrier(version: &str, xid: u32, hex: &str) -> Value {
     })
 }
 
-fn both() -> Vec<Value> {
+fn both_barriers() -> Vec<Value> {
     vec![barrier("1.3", 7, "0414000800000007"), barrier("1.0", 8, "0112000800000008")]
 }
 
 #[test]
-fn messages_as_they_are_on_the_wire_are_told() {
-    let (lines, tally) = told(BARRIERS.concat(), JSON);
-    assert_eq!(lines, both());
-    assert_eq!(tally, MessageCounts { good: 2, ..MessageCounts::default() });
+fn raw_messages_are_decoded() {
+    let (lines, counts) = decoded(BARRIERS.concat(), JSON);
+    assert_eq!(lines, both_barriers());
+    assert_eq!(counts, MessageCounts { well_formed: 2, ..MessageCounts::default() });
 }
 
 #[test]
-fn hex_digits_with_remarks_are_told() {
-    let text = "# two of them\n0414 0008 00000007 0112 # the second begins here\n000800000008\n";
-    assert_eq!(told(text, JSON).0, both());
-    let (lines, tally) = told("0414\n00zz", JSON);
-    assert_eq!(lines[0]["error"], "line 2: column 3: `z` is no hex digit");
-    assert_eq!(tally.malformed, 1);
+fn hex_digits_with_comments_are_decoded() {
+    let text = "# two messages\n0414 0008 00000007 0112 # the second starts here\n000800000008\n";
+    assert_eq!(decoded(text, JSON).0, both_barriers());
+    let (lines, counts) = decoded("0414\n00zz", JSON);
+    assert_eq!(lines[0]["error"], "line 2: column 3: `z` is not a hex digit");
+    assert_eq!(counts.malformed, 1);
 }
 
 #[test]
-fn what_is_cut_off_or_lost_for_good_is_told_and_ends_it() {
-    let (lines, tally) = told("04140008000000", JSON);
-    assert_eq!((lines[0]["ok"].clone(), tally.malformed), (json!(false), 1));
-    let (lines, tally) = told("0414000400000007 0414000800000007", JSON);
-    assert_eq!(lines[0]["error"], "header length at byte 2 has a length that cannot be");
-    assert_eq!(lines[0]["deserves"], "BAD_REQUEST/BAD_LEN");
-    assert_eq!((lines.len(), tally.malformed), (1, 1));
+fn a_truncated_message_or_an_invalid_length_is_reported_and_ends_the_input() {
+    let (lines, counts) = decoded("04140008000000", JSON);
+    assert_eq!((lines[0]["ok"].clone(), counts.malformed), (json!(false), 1));
+    let (lines, counts) = decoded("0414000400000007 0414000800000007", JSON);
+    assert_eq!(lines[0]["offset"], 2, "{}", lines[0]["error"]);
+    assert_eq!(lines[0]["openflow_error"], "BAD_REQUEST/BAD_LEN");
+    assert_eq!((lines.len(), counts.malformed), (1, 1));
 }
 
 #[test]
-fn a_check_tells_only_what_is_malformed() {
-    let options = Options { tell: Filter::Malformed, ..JSON };
-    let (lines, tally) = told("0414000800000007 041d000c0000000800000000", options);
-    assert_eq!((lines.len(), tally.good, tally.malformed), (1, 1, 1));
+fn a_check_reports_malformed_messages_only() {
+    let options = Options { filter: Filter::Malformed, ..JSON };
+    let (lines, counts) = decoded("0414000800000007 041d000c0000000800000000", options);
+    assert_eq!((lines.len(), counts.well_formed, counts.malformed), (1, 1, 1));
     assert_eq!((&lines[0]["type"], &lines[0]["xid"]), (&json!("meter_mod"), &json!(8)));
 }
 
-/// A packet of a connection between port 1000 and 6653.
+/// A packet from port 1000 to port 6653.
 fn packet(seq: u32, syn: bool, payload: &[u8]) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 0, 0, 1], [10, 0, 0, 2], 64);
     let builder = builder.tcp(1000, 6653, seq, 1024);
@@ -83,7 +83,7 @@ fn packet(seq: u32, syn: bool, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The packets as a pcap file, a second after one another.
+/// The packets as a pcap file, one second apart.
 fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     let words = [0xa1b2_c3d4u32, 0x0002_0004, 0, 0, 65_535, 1];
@@ -122,7 +122,7 @@ fn pcapng(packets: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn a_capture_is_put_in_order_whatever_its_port_and_form() {
+fn a_capture_in_either_format_is_reassembled_on_any_port() {
     let bytes = BARRIERS.concat();
     let packets = [
         packet(99, true, &[]),
@@ -132,46 +132,49 @@ fn a_capture_is_put_in_order_whatever_its_port_and_form() {
         packet(102, false, &bytes[2..8]),
     ];
     for file in [pcap(&packets), pcapng(&packets)] {
-        let (lines, tally) = told(file, JSON);
-        let mut expected = both();
+        let (lines, counts) = decoded(file, JSON);
+        let mut expected = both_barriers();
         for line in &mut expected {
             line["time"] = json!(5.5);
             line["from"] = json!("10.0.0.1:1000");
             line["to"] = json!("10.0.0.2:6653");
         }
         assert_eq!(lines, expected);
-        assert_eq!(tally, MessageCounts { good: 2, ..MessageCounts::default() });
+        assert_eq!(counts, MessageCounts { well_formed: 2, ..MessageCounts::default() });
     }
 }
 
 #[test]
-fn a_hole_in_a_capture_is_told_and_passed_over() {
+fn a_gap_in_a_capture_is_reported_and_skipped() {
     let packets = [packet(100, false, BARRIERS[0]), packet(200, false, BARRIERS[1])];
-    let (lines, tally) = told(pcap(&packets), JSON);
-    assert_eq!(lines[1]["error"], "bytes are missing in the capture here");
-    assert_eq!((lines.len(), lines[2]["xid"].clone(), tally.good), (3, json!(8), 2));
+    let (lines, counts) = decoded(pcap(&packets), JSON);
+    assert_eq!(lines[1]["error"], "bytes are missing here in the capture");
+    assert_eq!((lines.len(), lines[2]["xid"].clone(), counts.well_formed), (3, json!(8), 2));
 }
 
 #[test]
-fn a_stream_that_is_something_else_is_left_alone() {
+fn a_stream_that_is_not_openflow_is_ignored() {
     let packets = [packet(100, false, b"GET / HTTP/1.1\r\n"), packet(116, false, BARRIERS[0])];
-    let (lines, tally) = told(pcap(&packets), JSON);
-    assert_eq!((lines.len(), tally), (0, MessageCounts { foreign: 1, ..MessageCounts::default() }));
+    let (lines, counts) = decoded(pcap(&packets), JSON);
+    assert_eq!(
+        (lines.len(), counts),
+        (0, MessageCounts { other_streams: 1, ..MessageCounts::default() })
+    );
 }
 
 #[test]
-fn a_broken_capture_is_told() {
+fn a_truncated_capture_is_reported() {
     let file = pcap(&[packet(100, false, BARRIERS[0])]);
     for len in 5..file.len() {
         let mut out = Vec::new();
         let _ = decode(Cursor::new(file[..len].to_vec()), &mut out, JSON);
     }
-    let (lines, _) = told(&file[..file.len() - 1], JSON);
-    assert_eq!(lines[0]["error"], "the capture ends inside a packet");
+    let (lines, _) = decoded(&file[..file.len() - 1], JSON);
+    assert_eq!(lines[0]["error"], "the capture ends within a packet");
 }
 
 #[test]
-fn a_batch_is_answered_line_by_line() {
+fn each_line_of_a_batch_is_answered_by_one_line() {
     let long = format!("{{\"hex\": \"{}\"}}", "00".repeat(1 << 20));
     let input = [
         r#"{"hex": "0414000800000007"}"#,
@@ -182,25 +185,25 @@ fn a_batch_is_answered_line_by_line() {
         r#"{"hex": "0112000800000008"}"#,
     ];
     let mut out = Vec::new();
-    let tally = batch(Cursor::new(input.join("\n")), &mut out, JSON).unwrap();
+    let counts = decode_batch(Cursor::new(input.join("\n")), &mut out, JSON).unwrap();
     let lines = lines(&out);
     let ok: Vec<_> = lines.iter().map(|line| line["ok"].as_bool().unwrap()).collect();
     assert_eq!(ok, [true, false, false, false, true]);
-    assert_eq!((&lines[0], &lines[4]), (&both()[0], &both()[1]));
-    assert_eq!(lines[2]["error"], "message at byte 0 is cut off");
+    assert_eq!((&lines[0], &lines[4]), (&both_barriers()[0], &both_barriers()[1]));
+    assert_eq!(lines[2]["offset"], 0, "{}", lines[2]["error"]);
     let keys = ["version", "type", "ok", "message", "error", "reencoded"];
     assert!(lines.iter().all(|line| keys.iter().all(|key| line.get(key).is_some())), "{lines:?}");
-    assert_eq!(lines[3]["error"], "a line of more than a mebibyte");
-    assert_eq!((tally.good, tally.malformed), (2, 3));
+    assert_eq!(lines[3]["error"], "the line is longer than 1048576 bytes");
+    assert_eq!((counts.well_formed, counts.malformed), (2, 3));
 }
 
 #[test]
-fn people_are_told_a_paragraph_a_message() {
+fn text_has_one_paragraph_per_message() {
     let mut out = Vec::new();
     let options = Options { reencode: true, ..Options::default() };
     decode(Cursor::new("0414000800000007 041d000c0000000800000000"), &mut out, options).unwrap();
     let text = String::from_utf8(out).unwrap();
     let lines: Vec<_> = text.lines().collect();
-    assert_eq!(lines[1], "  written again: the same");
+    assert_eq!(lines[1], "  re-encoded: the same bytes");
     assert!(lines[2].starts_with("malformed METER_MOD (OF1.3): "), "{text}");
 }

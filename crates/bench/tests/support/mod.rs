@@ -1,6 +1,6 @@
-//! What tests that run the bench share: a plan that is over soon, and controllers that answer in odd ways.
+//! Helpers of the tests that run the load generator: a short plan, and controllers with unusual behaviour.
 
-#![allow(dead_code, reason = "each file of tests uses a part of it")]
+#![allow(dead_code, reason = "each test file uses some of them")]
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail anywhere")]
 
 use std::io::{Read, Write};
@@ -25,28 +25,28 @@ pub(crate) fn plan(target: SocketAddr) -> Plan {
         loops: 3,
         loop_time: Duration::from_millis(60),
         socket: sock::Options::default(),
-        // Nothing is given up on a machine that is busy, unless a test is about that.
+        // Long enough that no request times out on a busy machine.
         timeout: Duration::from_secs(2),
         ..Plan::default()
     }
 }
 
-/// A null responder on a port of its own.
-pub(crate) fn null(copy: null::ReplyContent) -> null::NullResponder {
+/// A null responder on a free port.
+pub(crate) fn null(content: null::ReplyContent) -> null::NullResponder {
     null::NullResponder::start(&null::Config {
         listen: ([127, 0, 0, 1], 0).into(),
         threads: 1,
         pin: vec![],
         spin: Duration::ZERO,
         socket: sock::Options::default(),
-        copy,
-        rules: 1,
+        content,
+        flow_mods: 1,
     })
     .unwrap()
 }
 
-/// A controller that shakes hands and answers each `PACKET_IN`, numbered from 0 on each connection, by `answer`.
-/// It ends with the test.
+/// A controller that completes handshakes and calls `answer` for each `PACKET_IN`, with its number on that connection,
+/// counted from 0. It floods broadcasts itself. It runs until the test ends.
 pub(crate) fn controller(answer: fn(u64, PacketIn<'_>, &mut Encoder<'_>)) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let addr = listener.local_addr().unwrap();
@@ -74,7 +74,7 @@ fn serve(mut stream: TcpStream, answer: fn(u64, PacketIn<'_>, &mut Encoder<'_>))
                 MessageType::PACKET_IN => {
                     let p = PacketIn::new(msg).unwrap();
                     if Ethernet::new(p.frame).unwrap().dst.is_group() {
-                        frame(p, PortNo::FLOOD, &mut out);
+                        packet_out(p, PortNo::FLOOD, &mut out);
                     } else {
                         answer(n, p, &mut out);
                         n += 1;
@@ -90,13 +90,13 @@ fn serve(mut stream: TcpStream, answer: fn(u64, PacketIn<'_>, &mut Encoder<'_>))
     }
 }
 
-/// A rule for the pair of the frame, which lets it go if the switch has it.
-pub(crate) fn rule(p: PacketIn<'_>, out: &mut Encoder<'_>) {
-    rule_for(p, p.buffer_id, out);
+/// Sends a flow entry for the addresses of the packet, which releases it if it is buffered.
+pub(crate) fn flow_mod(p: PacketIn<'_>, out: &mut Encoder<'_>) {
+    flow_mod_for(p, p.buffer_id, out);
 }
 
-/// The same for the frame in `buffer_id`.
-pub(crate) fn rule_for(p: PacketIn<'_>, buffer_id: Option<u32>, out: &mut Encoder<'_>) {
+/// The same with another buffer id.
+pub(crate) fn flow_mod_for(p: PacketIn<'_>, buffer_id: Option<u32>, out: &mut Encoder<'_>) {
     let eth = Ethernet::new(p.frame).unwrap();
     let fields = [Field::in_port(p.in_port), Field::eth_dst(eth.dst), Field::eth_src(eth.src)];
     let f = FlowMod {
@@ -108,15 +108,15 @@ pub(crate) fn rule_for(p: PacketIn<'_>, buffer_id: Option<u32>, out: &mut Encode
     out.flow_mod(&f).unwrap();
 }
 
-/// The frame, sent on to `port`.
-pub(crate) fn frame(p: PacketIn<'_>, port: PortNo, out: &mut Encoder<'_>) {
+/// Sends the packet to `port`.
+pub(crate) fn packet_out(p: PacketIn<'_>, port: PortNo, out: &mut Encoder<'_>) {
     let frame = if p.buffer_id.is_none() { p.frame } else { &[] };
     let actions = [Action::output(port)];
     let p = PacketOut { buffer_id: p.buffer_id, in_port: p.in_port, actions: &actions, frame };
     out.packet_out(&p).unwrap();
 }
 
-/// The frame, sent on whole even if the switch has it.
-pub(crate) fn whole_frame(p: PacketIn<'_>, out: &mut Encoder<'_>) {
-    frame(PacketIn { buffer_id: None, ..p }, PortNo(1), out);
+/// Sends the packet with all its bytes, even if it is buffered.
+pub(crate) fn unbuffered_packet_out(p: PacketIn<'_>, out: &mut Encoder<'_>) {
+    packet_out(PacketIn { buffer_id: None, ..p }, PortNo(1), out);
 }
