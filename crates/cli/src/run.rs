@@ -14,7 +14,7 @@ use sluice_io::{clock, limits};
 use sluice_northbound::{Listener, Server};
 use tracing::{error, info, warn};
 
-use crate::config::{Inputs, Key, Loaded, RunConfig};
+use crate::config::{ConfigKey, Inputs, Loaded, RunConfig};
 use crate::log::Logging;
 use crate::screen::Screen;
 use crate::signals::{Signal, SignalReceiver};
@@ -75,7 +75,7 @@ struct Running<'l> {
     /// The configuration that was loaded last.
     loaded: Loaded,
     generation_id: u64,
-    congestion: Congestion,
+    congestion: CongestionChoice,
     engine: Engine<Stack>,
     api: Option<Server>,
     logging: &'l Logging,
@@ -145,7 +145,7 @@ impl<'l> Running<'l> {
 }
 
 /// The names of some of `keys`.
-fn paths(keys: &[&'static Key], is_meant: impl Fn(&Key) -> bool) -> String {
+fn paths(keys: &[&'static ConfigKey], is_meant: impl Fn(&ConfigKey) -> bool) -> String {
     let paths = keys.iter().filter(|key| is_meant(key)).map(|key| key.path.as_str());
     paths.collect::<Vec<_>>().join(" ")
 }
@@ -157,7 +157,7 @@ fn generation_id() -> u64 {
 
 /// Which congestion control the default stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Congestion {
+enum CongestionChoice {
     AsConfigured,
     /// The system does not allow ours.
     SystemForDefault,
@@ -173,7 +173,7 @@ pub(crate) fn engine(loaded: &Loaded) -> Result<Engine<Stack>, String> {
 fn start_engine(
     loaded: &Loaded,
     generation_id: u64,
-) -> Result<(Engine<Stack>, Congestion), String> {
+) -> Result<(Engine<Stack>, CongestionChoice), String> {
     let (names, mut apps) = (loaded.config.app_names.clone(), loaded.config.apps.clone());
     apps.topology.clock = Some(WallClock { at: clock::now(), since_1970: clock::since_epoch() });
     // Loading the configuration has checked the names.
@@ -182,10 +182,10 @@ fn start_engine(
         let engine = Engine::start(engine_config(loaded, generation_id, congestion), make.clone());
         engine.map(|engine| (engine, congestion))
     };
-    let started = match start(Congestion::AsConfigured) {
+    let started = match start(CongestionChoice::AsConfigured) {
         Err(e @ StartError::Congestion(..)) if loaded.is_default(CONGESTION) => {
             info!("{e}; using the congestion control of the system");
-            start(Congestion::SystemForDefault)
+            start(CongestionChoice::SystemForDefault)
         }
         started => started,
     };
@@ -195,11 +195,11 @@ fn start_engine(
 fn engine_config(
     loaded: &Loaded,
     generation_id: u64,
-    congestion: Congestion,
+    congestion: CongestionChoice,
 ) -> sluice_engine::Config {
     let mut config = loaded.config.engine.clone();
     config.session.generation_id = generation_id;
-    if congestion == Congestion::SystemForDefault && loaded.is_default(CONGESTION) {
+    if congestion == CongestionChoice::SystemForDefault && loaded.is_default(CONGESTION) {
         config.socket.congestion = None;
     }
     config

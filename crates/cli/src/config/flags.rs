@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use toml::Value;
 
-use super::keys::{FlagValue, KEYS, Key};
+use super::keys::{ConfigKey, FlagValue, KEYS};
 
 /// What the command line says about the configuration.
 #[derive(Debug, Clone, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Flags {
 /// A flag on the command line.
 #[derive(Debug, Clone)]
 pub(crate) struct GivenFlag {
-    pub(crate) key: &'static Key,
+    pub(crate) key: &'static ConfigKey,
     /// The name of the flag.
     pub(crate) name: &'static str,
     /// The value for the key.
@@ -54,7 +54,7 @@ impl FromArgMatches for Flags {
     }
 }
 
-fn args(key: &'static Key) -> impl Iterator<Item = Arg> {
+fn args(key: &'static ConfigKey) -> impl Iterator<Item = Arg> {
     key.flags.iter().map(|flag| {
         let arg = Arg::new(flag.name).long(flag.name);
         match flag.value {
@@ -84,7 +84,7 @@ pub(super) fn as_flag_value(value: &Value) -> String {
     }
 }
 
-fn given(key: &'static Key, matches: &ArgMatches) -> impl Iterator<Item = GivenFlag> {
+fn given(key: &'static ConfigKey, matches: &ArgMatches) -> impl Iterator<Item = GivenFlag> {
     key.flags.iter().filter_map(move |flag| {
         let text = match flag.value {
             FlagValue::Given(_) => {

@@ -10,7 +10,7 @@ use super::settings::Settings;
 
 /// One key of the configuration.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Key {
+pub(crate) struct ConfigKey {
     /// Section and name, as in `workers.threads`.
     pub(crate) path: String,
     /// Section; empty for the keys at the top.
@@ -76,19 +76,19 @@ const NEEDS_RESTART: &[&str] = &[
 ];
 
 /// Every key, in the order of the example file.
-pub(crate) static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
+pub(crate) static KEYS: LazyLock<Vec<ConfigKey>> = LazyLock::new(|| {
     let fields = Settings::META.fields.iter();
     fields
         .flat_map(|field| match field.kind {
             FieldKind::Nested { meta } => {
-                meta.fields.iter().map(|inner| Key::new(field.name, inner)).collect()
+                meta.fields.iter().map(|inner| ConfigKey::new(field.name, inner)).collect()
             }
-            FieldKind::Leaf { .. } => vec![Key::new("", field)],
+            FieldKind::Leaf { .. } => vec![ConfigKey::new("", field)],
         })
         .collect()
 });
 
-impl Key {
+impl ConfigKey {
     fn new(section: &'static str, field: &'static Field) -> Self {
         // The field of the key `match`, a keyword of Rust, is `match_`.
         let name = field.name.trim_end_matches('_');
@@ -157,6 +157,6 @@ mod tests {
     #[test]
     fn the_tables_beside_the_settings_name_keys() {
         let named = FLAGS.iter().map(|flag| flag.key).chain(NEEDS_RESTART.iter().copied());
-        named.for_each(|path| assert!(Key::find(path).is_some(), "{path}"));
+        named.for_each(|path| assert!(ConfigKey::find(path).is_some(), "{path}"));
     }
 }

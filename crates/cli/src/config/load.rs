@@ -14,7 +14,7 @@ use toml::{Table, Value};
 
 use super::errors::{plain, unknown};
 use super::flags::GivenFlag;
-use super::keys::{KEYS, Key};
+use super::keys::{ConfigKey, KEYS};
 use super::settings::Settings;
 use super::{DEFAULT_FILE, Flags, Origin, Position, Problem, RunConfig, removed};
 
@@ -92,7 +92,7 @@ fn read_text(path: &Path) -> io::Result<String> {
 
 impl Loaded {
     /// Every key with its value and origin, in the order of the keys.
-    pub(crate) fn values(&self) -> impl Iterator<Item = (&'static Key, &Value, &Origin)> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = (&'static ConfigKey, &Value, &Origin)> {
         KEYS.iter().map(|key| match self.values.get(key.path.as_str()) {
             Some((value, origin)) => (key, value, origin),
             None => (key, &key.default, &Origin::Default),
@@ -105,7 +105,7 @@ impl Loaded {
     }
 
     /// The keys that have another value in `new`.
-    pub(crate) fn changed(&self, new: &Self) -> Vec<&'static Key> {
+    pub(crate) fn changed(&self, new: &Self) -> Vec<&'static ConfigKey> {
         let both = self.values().zip(new.values());
         both.filter(|((_, old, _), (_, new, _))| old != new).map(|((key, ..), _)| key).collect()
     }
@@ -127,7 +127,12 @@ impl Merge {
     }
 
     /// Sets `key` to the first of `values` that is valid; if none is, the first one is reported.
-    fn set(&mut self, key: &'static Key, values: impl IntoIterator<Item = Value>, origin: Origin) {
+    fn set(
+        &mut self,
+        key: &'static ConfigKey,
+        values: impl IntoIterator<Item = Value>,
+        origin: Origin,
+    ) {
         let mut error = None;
         for value in values {
             match Layer::deserialize(as_document(key, value.clone())) {
@@ -145,7 +150,7 @@ impl Merge {
     }
 
     /// Sets `key` to the value that `text` of a flag or of the environment means.
-    fn set_text(&mut self, key: &'static Key, text: &str, origin: Origin) {
+    fn set_text(&mut self, key: &'static ConfigKey, text: &str, origin: Origin) {
         self.set(key, readings(key, text.trim()), origin);
     }
 
@@ -185,7 +190,7 @@ impl Merge {
             let origin = file.origin(name.span().start);
             let path = format!("{prefix}{}", name.get_ref());
             let Some(value) = values.get(name.get_ref().as_ref()) else { continue };
-            if let Some(key) = Key::find(&path) {
+            if let Some(key) = ConfigKey::find(&path) {
                 self.set(key, [value.clone()], origin);
                 continue;
             }
@@ -235,7 +240,7 @@ impl Merge {
 }
 
 /// A document that sets `key` only.
-fn as_document(key: &Key, value: Value) -> Table {
+fn as_document(key: &ConfigKey, value: Value) -> Table {
     let table = Table::from_iter([(key.name.to_owned(), value)]);
     if key.section.is_empty() {
         table
@@ -246,7 +251,7 @@ fn as_document(key: &Key, value: Value) -> Table {
 
 /// The values that `text` may mean for `key`, the most likely first: a word, a TOML value, `on` or `off`, or a list with
 /// commas.
-fn readings(key: &Key, text: &str) -> Vec<Value> {
+fn readings(key: &ConfigKey, text: &str) -> Vec<Value> {
     let word = || Value::String(text.to_owned());
     let parse = |text: &str| text.parse::<Value>().ok();
     let parts = || text.split(',').map(str::trim).filter(|part| !part.is_empty());

@@ -20,7 +20,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 pub(crate) use flags::Flags;
-pub(crate) use keys::Key;
+pub(crate) use keys::ConfigKey;
 pub(crate) use load::{Inputs, Loaded};
 pub(crate) use run_config::{LogConfig, RunConfig};
 pub(crate) use text::{example, show};

@@ -7,7 +7,7 @@ use sluice_openflow::Action;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::settings::{Experimental, Forwarding, Hosts, Learning, Limiter, Settings, Topology};
-use super::values::{LogFormat, MissSendLen, Named, Pin};
+use super::values::{ByName, LogFormat, MissSendLen, PinSetting};
 
 /// The configuration of each part of the program.
 #[derive(Debug, Clone)]
@@ -45,9 +45,9 @@ impl RunConfig {
             workers: sluice_engine::Workers {
                 threads: workers.threads,
                 pin: match workers.pin {
-                    Pin::Each(false) => sluice_engine::Pin::Off,
-                    Pin::Each(true) => sluice_engine::Pin::Each,
-                    Pin::Cores(cores) => sluice_engine::Pin::Cores(cores.0),
+                    PinSetting::Each(false) => sluice_engine::Pin::Off,
+                    PinSetting::Each(true) => sluice_engine::Pin::Each,
+                    PinSetting::Cores(cores) => sluice_engine::Pin::Cores(cores.0),
                 },
                 waiting: sluice_io::WaitStrategy { spin: workers.spin_us.0 },
             },
@@ -79,7 +79,7 @@ impl RunConfig {
             limiter: limiter::Config { miss_send_len: of_flow_entries, ..limiter.into() },
             hub: hub::Config { miss_send_len: of_flow_entries },
         };
-        let (Named(level), Named(format)) = (log.level, log.format);
+        let (ByName(level), ByName(format)) = (log.level, log.format);
         let log = LogConfig { level, format };
         Self { engine, app_names: apps.0, apps: apps_config, api: api.listen.0, log }
     }

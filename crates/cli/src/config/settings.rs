@@ -9,8 +9,9 @@ use sluice_openflow::Role;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::values::{
-    ApiAddress, Apps, Congestion, HostTimeout, ListenAddresses, LogFormat, Micros, Millis,
-    MissSendLen, Named, OfferedVersions, Pin, ProbeInterval, Seconds, SecretText, TimeoutMillis,
+    ApiAddress, Apps, ByName, CongestionName, HostTimeout, ListenAddresses, LogFormat, Micros,
+    Millis, MissSendLen, OfferedVersions, PinSetting, ProbeInterval, Seconds, SecretText,
+    TimeoutMillis,
 };
 
 /// A whole configuration. Keys and sections are in the order of the example file.
@@ -21,8 +22,8 @@ pub(super) struct Settings {
     #[config(default = ["[::]:6653", "[::]:6633"])]
     pub(super) listen: ListenAddresses,
 
-    /// Applications, in the order in which they handle a packet: limiter, topology, hosts, forwarding. Or one that needs
-    /// no others: learning or hub.
+    /// Applications, in the order in which they handle a packet. The default three are for any network; limiter may be put
+    /// before them. learning (a learning switch for networks without loops) and hub are used alone.
     #[config(default = ["topology", "hosts", "forwarding"])]
     pub(super) apps: Apps,
 
@@ -60,7 +61,7 @@ pub(super) struct Workers {
 
     /// Whether each worker is bound to a core of its own, or the list of cores to bind workers to.
     #[config(default = true)]
-    pub(super) pin: Pin,
+    pub(super) pin: PinSetting,
 
     /// Microseconds for which an idle worker polls its connections before it sleeps. A few hundred shorten response times
     /// by tens of microseconds and keep the core busy; 0 sleeps at once.
@@ -84,7 +85,7 @@ pub(super) struct Session {
 
     /// Controller role to request from switches of OpenFlow 1.2 and later: none (no request), equal, master or slave.
     #[config(default = "none")]
-    pub(super) role: Named<Option<Role>>,
+    pub(super) role: ByName<Option<Role>>,
 
     /// Bytes of a packet that a switch sends to the controller while it buffers the packet. auto: 128 bytes before
     /// OpenFlow 1.3, and the whole packet without buffering (`OFPCML_NO_BUFFER`) from 1.3 on. A number applies to all
@@ -118,7 +119,7 @@ pub(super) struct Socket {
     /// TCP congestion control of connections to switches, such as cubic or bbr; system leaves it to the system. The default
     /// falls back to system where cubic is not available.
     #[config(default = "cubic")]
-    pub(super) congestion: Congestion,
+    pub(super) congestion: CongestionName,
 }
 
 #[derive(Debug, confique::Config)]
@@ -162,7 +163,7 @@ pub(super) struct Hosts {
     /// What to do when a host claims the MAC or IP address of another host that is still there: off (nothing), report (log
     /// it and restore the address), or refuse (also drop its packets until the other host is known to be gone).
     #[config(default = "report")]
-    pub(super) address_conflicts: Named<Guard>,
+    pub(super) address_conflicts: ByName<Guard>,
 
     /// ARP, neighbor discovery and DHCP packets handled per second and port; more are dropped.
     #[config(default = 1000)]
@@ -174,7 +175,7 @@ pub(super) struct Forwarding {
     /// What a flow entry matches besides the VLAN: dst (destination MAC address), pair (destination and source), or
     /// five-tuple (both, and the Ethernet type; for IP also addresses, protocol and ports).
     #[config(default = "pair", layer_attr(serde(rename = "match")))]
-    pub(super) match_: Named<forwarding::Matching>,
+    pub(super) match_: ByName<forwarding::Matching>,
 
     /// Whether the path for the replies is installed together with the path of the first packet.
     #[config(default = true)]
@@ -196,7 +197,7 @@ pub(super) struct Forwarding {
     /// How broadcasts and multicasts reach all edge ports: controller (a packet-out to each switch) or tree (one
     /// packet-out, and from there along a spanning tree in the switches).
     #[config(default = "controller")]
-    pub(super) flood: Named<Flooding>,
+    pub(super) flood: ByName<Flooding>,
 
     /// Broadcast, multicast and unknown unicast packets flooded per second and port; more are dropped.
     #[config(default = 1000)]
@@ -208,7 +209,7 @@ pub(super) struct Learning {
     /// What a flow entry matches besides the VLAN: dst (destination MAC address), pair (destination and source), or
     /// port-pair (both and the ingress port, so that the controller sees at once when a host moves).
     #[config(default = "port-pair", layer_attr(serde(rename = "match")))]
-    pub(super) match_: Named<learning::Matching>,
+    pub(super) match_: ByName<learning::Matching>,
 
     /// Hosts in the MAC address table of each switch.
     #[config(default = 131_072)]
@@ -273,11 +274,11 @@ pub(super) struct Api {
 pub(super) struct Log {
     /// Lowest level that is logged: off, error, warn, info, debug or trace.
     #[config(default = "info")]
-    pub(super) level: Named<LevelFilter>,
+    pub(super) level: ByName<LevelFilter>,
 
     /// Format of the log on standard error: text, or json (one object per line).
     #[config(default = "text")]
-    pub(super) format: Named<LogFormat>,
+    pub(super) format: ByName<LogFormat>,
 }
 
 /// Keys for tests, measurements and experiments, which may change without notice. They are left out of the example file.

@@ -128,7 +128,7 @@ fn the_default_that_help_shows_is_one_that_its_flag_takes() {
         for flag in key.flags.iter().filter(|flag| matches!(flag.value, FlagValue::Given(_))) {
             let text = flags::as_flag_value(&key.default);
             let given = load("shown", "", &[], &format!("--{} {text}", flag.name));
-            assert_eq!(defaults.changed(&given), Vec::<&Key>::new(), "{}", flag.name);
+            assert_eq!(defaults.changed(&given), Vec::<&ConfigKey>::new(), "{}", flag.name);
         }
     }
 }
@@ -219,10 +219,10 @@ fn a_removed_key_is_refused_with_its_new_name_or_its_constant() {
 #[test]
 fn removed_keys_are_no_keys_and_their_new_names_are() {
     for (path, replacement) in REMOVED {
-        assert_eq!(Key::find(path), None);
+        assert_eq!(ConfigKey::find(path), None);
         match replacement {
             Replacement::Key(new) | Replacement::Value { key: new, .. } => {
-                assert!(Key::find(new).is_some(), "{new}");
+                assert!(ConfigKey::find(new).is_some(), "{new}");
             }
             Replacement::Constant(_) => {}
         }
@@ -290,7 +290,7 @@ fn an_invalid_value_is_refused_with_its_position_and_what_was_expected() {
             "invalid value 70000 (expected a number from 1 to 64800)",
         ),
         (r#"session.role = "boss""#, r#"unknown value "boss" (known: none, equal, master, slave)"#),
-        (r#"topology.secret = "5ec237""#, "a key has 32 hex digits"),
+        (r#"topology.secret = "5ec237""#, "invalid value (expected 32 hex digits)"),
     ] {
         let found = problems("invalid", &format!("# first\n{line}\n"), &[], "");
         let path = line.trim_start_matches('[').trim_end_matches(']');

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::keys::{FlagValue, KEYS, Key};
+use super::keys::{ConfigKey, FlagValue, KEYS};
 use super::{Loaded, Origin};
 
 /// Every key with its value and origin, as TOML. Experimental keys are left out if they are not set.
@@ -67,7 +67,7 @@ pub(super) fn table(is_experimental: bool) -> String {
 }
 
 /// Writes the header of the section of `key` if it differs from `section`.
-fn start_section(key: &Key, section: &mut &'static str, out: &mut String) {
+fn start_section(key: &ConfigKey, section: &mut &'static str, out: &mut String) {
     if key.section != *section {
         if out.ends_with('\n') && !out.ends_with("\n\n") {
             out.push('\n');
@@ -77,7 +77,7 @@ fn start_section(key: &Key, section: &mut &'static str, out: &mut String) {
     }
 }
 
-fn flags(key: &Key) -> Vec<String> {
+fn flags(key: &ConfigKey) -> Vec<String> {
     let text = |flag: &&super::keys::Flag| match flag.value {
         FlagValue::Given(value) => format!("--{} {value}", flag.name),
         FlagValue::Fixed { .. } => format!("--{}", flag.name),

@@ -58,14 +58,14 @@ impl<const UNIT: u64, const MIN: u64, const MAX: u64> TryFrom<f64> for Time<UNIT
 
 /// A value that is chosen by name.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Named<T>(pub(super) T);
+pub(super) struct ByName<T>(pub(super) T);
 
 /// The values of a type and their names.
 pub(super) trait Names: Copy + 'static {
     const NAMES: &'static [(&'static str, Self)];
 }
 
-impl<'de, T: Names> Deserialize<'de> for Named<T> {
+impl<'de, T: Names> Deserialize<'de> for ByName<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
         let found = T::NAMES.iter().find(|(name, _)| *name == text);
@@ -203,7 +203,7 @@ impl TryFrom<Vec<String>> for Apps {
 /// The cores of workers.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged, expecting = "expected true, false or a list of cores, such as [0, 1]")]
-pub(super) enum Pin {
+pub(super) enum PinSetting {
     /// Each worker on a core of its own, or none on any.
     Each(bool),
     /// On these cores in turn.
@@ -264,9 +264,9 @@ pub(super) enum Auto {
 /// The name of a TCP congestion control; `system` is none.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) struct Congestion(pub(super) Option<String>);
+pub(super) struct CongestionName(pub(super) Option<String>);
 
-impl TryFrom<String> for Congestion {
+impl TryFrom<String> for CongestionName {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
@@ -291,7 +291,7 @@ impl TryFrom<String> for SecretText {
             return Ok(Self(None));
         }
         // Errors are logged, so this one does not repeat the text.
-        let secret = Secret::from_hex(&text).ok_or("a key has 32 hex digits")?;
+        let secret = Secret::from_hex(&text).ok_or("invalid value (expected 32 hex digits)")?;
         Ok(Self(Some(secret)))
     }
 }
