@@ -45,10 +45,15 @@ enum Command {
     /// Run the controller until SIGINT or SIGTERM
     #[command(after_help = RUN_NOTES)]
     Run(Flags),
+    #[command(about = "Measure a controller with emulated switches: throughput, latency, fairness")]
     Bench(Box<bench::Bench>),
+    #[command(about = "Run the controller with an emulated network, and show its pings")]
     Play(Box<network::Play>),
+    #[command(about = "Emulate a network of switches and hosts against a controller")]
     Emu(network::Emu),
+    #[command(about = "Show OpenFlow messages of any version as text or JSON")]
     Decode(decode::Decode),
+    #[command(about = "Emulate a control link with delay, jitter, rate, loss and a queue")]
     Link(Box<link::Link>),
     /// Show the configuration, or an example file
     #[command(subcommand)]
