@@ -1,4 +1,4 @@
-//! How the engine is set, and what it will not go beyond.
+//! The configuration of the engine, and its limits.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -6,73 +6,79 @@ use std::time::Duration;
 use sluice_io::{WaitStrategy, sock};
 use sluice_proto as proto;
 
-/// How the engine is set.
+/// The configuration of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Where switches connect.
+    /// Addresses on which switches are accepted.
     pub listen: Vec<SocketAddr>,
-    /// Threads that serve.
+    /// The worker threads.
     pub workers: Workers,
-    /// How sessions are held.
+    /// The configuration of sessions.
     pub session: proto::Config,
-    /// What is set on every connection.
+    /// Options of each connection's socket.
     pub socket: sock::Options,
-    /// What is not gone beyond.
+    /// Limits of memory and time.
     pub limits: Limits,
 }
 
-/// Threads that serve.
+/// The configuration of the worker threads.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Workers {
-    /// How many; 0 for one per core.
+    /// Number of threads; 0 for one per available core.
     pub threads: usize,
-    /// Where they run.
+    /// The cores on which they run.
     pub pin: Pin,
-    /// How they wait.
+    /// Whether an idle worker sleeps or polls.
     pub waiting: WaitStrategy,
 }
 
-/// Which core a worker runs on.
+/// The cores on which workers run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Pin {
-    /// Any.
+    /// Any core.
     Off,
-    /// The first on the first core that the process may use, and so on round.
+    /// Each worker on a core of its own: the available cores in order, starting again if there are more workers.
     #[default]
     Each,
-    /// The first on the first of these, and so on round.
+    /// The given cores in order, starting again if there are more workers.
     Cores(Vec<usize>),
 }
 
-/// What is not gone beyond. Every limit has a reason.
+/// Limits of memory and time.
+///
+/// `handshakes_max`, `switches_max` and `backlog_bytes_max` are keys of the configuration. The defaults of the others
+/// serve every network; only tests set them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Peers that have not proved yet that they are switches: a flood of connections costs no more memory than this
-    /// many. For one more, the one that has been silent for longest is ended, or else the one whose `HELLO` is the
-    /// oldest, if it is older than `hello_grace`. A host with more than half of the places makes room first.
+    /// Connections in the handshake. It bounds the memory that a flood of connections costs.
+    ///
+    /// For one more, the connection that has been silent for longest is closed, or else the one with the oldest `HELLO` if
+    /// that is older than `hello_grace`. Connections from an address that has more than half of them are closed first.
     pub handshakes_max: usize,
-    /// How long a peer that has said `HELLO` keeps its place when there is no other: long enough for a switch far
-    /// away to answer what it is asked, and so short that a flood which says `HELLO` keeps no switch out.
+    /// How long a peer that has sent `HELLO` stays connected when `handshakes_max` is reached: long enough for the replies
+    /// of a distant switch, and short enough that a flood of peers that send `HELLO` keeps no switch out.
     pub hello_grace: Duration,
-    /// Bytes such a peer may send before its proof: a `HELLO`, and the descriptions of some thousand ports.
+    /// Bytes that a peer may send in the handshake: a `HELLO` and the descriptions of some thousand ports.
     pub handshake_bytes_max: usize,
-    /// Switches. A file descriptor each.
+    /// Connected switches. Each takes a file descriptor.
     pub switches_max: usize,
-    /// Bytes that a switch may leave unread before it is read from no more.
+    /// Bytes waiting to be sent to a switch above which no more messages are read from it.
     pub backlog_bytes_max: usize,
-    /// For how long, and four round trips more, what a switch says may stay unread since its backlog is above the limit.
-    /// Then it is read, and frames that come up are left out until half of the limit waits: what shows links must be heard.
+    /// How long a switch may stay unread because of its backlog, in addition to four round trips.
+    ///
+    /// After that it is read again, so that link probes arrive, and its other packet-ins are discarded until half of the
+    /// backlog is left.
     pub unread_max: Duration,
-    /// Messages from switch to switch that may wait at one thread: at worst 64 KiB each, mostly a hundred bytes. Those
-    /// beyond are lost, as are those to a switch whose backlog is above its limit.
+    /// Messages to switches of other workers that may wait in the mailbox of a thread: mostly a hundred bytes, at most
+    /// 64 KiB each. More are dropped, as are those to a switch whose backlog exceeds its limit.
     pub mail_max: usize,
-    /// How long a switch may take nothing of what waits for it.
+    /// How long a switch may take none of its backlog before it is disconnected.
     pub stuck_timeout: Duration,
-    /// How long the connection that has a datapath id may take to show that it is alive when another claims it.
+    /// How long a connection may take to answer an echo request when another one has the same datapath id.
     pub duplicate_timeout: Duration,
 }
 
-/// The ports that switches try: the registered one, and the one that was used before. §6.3.3.
+/// The ports to which switches connect: the registered one, and the one that was used before. §6.3.3.
 const PORTS: [u16; 2] = [6653, 6633];
 
 impl Default for Config {
