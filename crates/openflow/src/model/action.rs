@@ -1,4 +1,4 @@
-//! What is done with a packet. §7.2.5; OpenFlow 1.0.0 §5.2.4; 1.1.0 §A.2.5; 1.5.1 §7.2.6; Open vSwitch, `nicira-ext.h`.
+//! Actions. §7.2.5; OpenFlow 1.0.0 §5.2.4; 1.1.0 §A.2.5; 1.5.1 §7.2.6; Open vSwitch `nicira-ext.h`.
 
 use super::bit_range::BitRange;
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
@@ -20,388 +20,391 @@ use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 choice! {
-    /// One action, of any version.
+    /// An action of any version.
     ///
-    /// Numbers are types; of the actions of Nicira and of the ONF their subtype under the identity.
+    /// In the rows, numbers above 0xffff are experimenter actions: the experimenter ID in the upper bits and a 16-bit
+    /// subtype below it (Nicira 0x2320, ONF 0x4f4e4600).
     pub enum Action: "action" {
-        /// Sends the packet out of a port.
+        /// Sends the packet to a port.
         Output "output" {
-            /// Where to.
+            /// Output port.
             port: PortNo,
-            /// Bytes to send if it is the controller; [`Action::WHOLE`] for all.
+            /// Bytes to send if the port is [`PortNo::CONTROLLER`]; [`Action::WHOLE`] sends the whole packet.
             max_len: u16,
         } = { V1_0 => 0 [port, max_len,], V1_1.. => 0 [port, max_len, pad 6,] };
-        /// Sends the packet out of a port through one of its queues. Later versions say it with
-        /// [`SetQueue`](Self::SetQueue) and [`Output`](Self::Output).
+        /// Sends the packet to a queue of a port. OpenFlow 1.0 only; in later versions it is encoded as
+        /// [`SetQueue`](Self::SetQueue) followed by [`Output`](Self::Output).
         Enqueue "enqueue" {
-            /// Where to.
+            /// Output port.
             port: PortNo,
-            /// Through which queue.
+            /// Queue of the port.
             queue_id: u32,
         } = { V1_0 => 11 [port, pad 6, queue_id,] };
-        /// Copies the time to live from the next header outwards.
+        /// Copies the TTL from the next-to-outermost to the outermost header with a TTL.
         CopyTtlOut "copy_ttl_out" = { V1_1.. => 11 [pad 4,] };
-        /// Copies the time to live inwards to the next header.
+        /// Copies the TTL from the outermost to the next-to-outermost header with a TTL.
         CopyTtlIn "copy_ttl_in" = { V1_1.. => 12 [pad 4,] };
-        /// Sets the time to live of the outermost MPLS label.
+        /// Sets the TTL of the outermost MPLS label.
         SetMplsTtl "set_mpls_ttl" {
-            /// Hops.
+            /// New TTL.
             mpls_ttl: u8,
         } = { V1_0 => 0x2320_0019 [mpls_ttl, pad 5,], V1_1.. => 15 [mpls_ttl, pad 3,] };
-        /// Counts the time to live of the outermost MPLS label down.
+        /// Decrements the TTL of the outermost MPLS label.
         DecMplsTtl "dec_mpls_ttl" = { V1_0 => 0x2320_001a [pad 6,], V1_1.. => 16 [pad 4,] };
-        /// Pushes a VLAN tag.
+        /// Pushes a new outermost VLAN tag.
         PushVlan "push_vlan" {
-            /// Its ethertype, 0x8100 or 0x88a8.
+            /// Ethertype of the tag, 0x8100 or 0x88a8.
             ethertype: u16,
         } = { V1_1.. => 17 [ethertype, pad 2,] };
-        /// Takes the outermost VLAN tag off; `STRIP_VLAN` of 1.0.
+        /// Removes the outermost VLAN tag. `OFPAT_STRIP_VLAN` in OpenFlow 1.0.
         PopVlan "pop_vlan" = { V1_0 => 3 [pad 4,], V1_1.. => 18 [pad 4,] };
-        /// Pushes an MPLS label.
+        /// Pushes a new outermost MPLS label.
         PushMpls "push_mpls" {
-            /// Its ethertype, 0x8847 or 0x8848.
+            /// Ethertype of the packet afterwards, 0x8847 or 0x8848.
             ethertype: u16,
         } = { V1_0 => 0x2320_0017 [ethertype, pad 4,], V1_1.. => 19 [ethertype, pad 2,] };
-        /// Takes the outermost MPLS label off.
+        /// Removes the outermost MPLS label.
         PopMpls "pop_mpls" {
-            /// Ethertype of what is below.
+            /// Ethertype of the payload below the label.
             ethertype: u16,
         } = { V1_0 => 0x2320_0018 [ethertype, pad 4,], V1_1.. => 20 [ethertype, pad 2,] };
-        /// Chooses the queue for later outputs.
+        /// Selects the queue that later outputs use.
         SetQueue "set_queue" {
-            /// Which.
+            /// Queue of the output port.
             queue_id: u32,
         } = { V1_0 => 0x2320_0004 [pad 2, queue_id,], V1_1.. => 21 [queue_id,] };
-        /// Hands the packet to a group.
+        /// Processes the packet with a group.
         Group "group" {
-            /// Which.
+            /// Group number.
             group_id: u32,
         } = { V1_0 => 0x2320_0028 [pad 2, group_id,], V1_1.. => 22 [group_id,] };
-        /// Sets the time to live of IP.
+        /// Sets the IPv4 TTL or IPv6 hop limit.
         SetNwTtl "set_nw_ttl" {
-            /// Hops.
+            /// New TTL.
             nw_ttl: u8,
         } = { V1_1.. => 23 [nw_ttl, pad 3,] };
-        /// Counts the time to live of IP down.
+        /// Decrements the IPv4 TTL or IPv6 hop limit.
         DecNwTtl "dec_nw_ttl" = { V1_0 => 0x2320_0012 [pad 6,], V1_1.. => 24 [pad 4,] };
-        /// Pushes a header of a provider's backbone bridge.
+        /// Pushes a provider backbone bridging (PBB) service tag.
         PushPbb "push_pbb" {
-            /// Its ethertype, 0x88e7.
+            /// Ethertype of the tag, 0x88e7.
             ethertype: u16,
         } = { V1_3.. => 26 [ethertype, pad 2,] };
-        /// Takes the outermost header of a provider's backbone bridge off.
+        /// Removes the outermost PBB service tag.
         PopPbb "pop_pbb" = { V1_3.. => 27 [pad 4,] };
-        /// Rewrites a field; the `SET_*` actions of 1.0 and 1.1, one for each of their fields.
+        /// Sets a header field. In OpenFlow 1.0 and 1.1 it is encoded as the `OFPAT_SET_*` action of the field.
         SetField "set_field" {
-            /// The field and its value; with a mask since 1.5.
+            /// Field and value; masks require OpenFlow 1.5.
             field: Oxm,
         } = { V1_2..=V1_4 => 25 [field as UnmaskedOxm,], V1_5.. => 25 [field as SetFieldOxm,] };
-        /// Copies bits from field to field; an extension of the ONF's before 1.5.
+        /// Copies bits from one field to another. ONF extension in 1.3 and 1.4.
         CopyField "copy_field" {
-            /// How many bits.
+            /// Number of bits to copy.
             n_bits: u16,
-            /// From which bit on.
+            /// First bit in the source field.
             src_offset: u16,
-            /// To which bit on.
+            /// First bit in the destination field.
             dst_offset: u16,
-            /// From which field.
+            /// Source field.
             src: FieldHeader,
-            /// To which field.
+            /// Destination field.
             dst: FieldHeader,
         } = {
             V1_3..=V1_4 => 0x4f4e_4600_0c80 [pad 2, n_bits, src_offset, dst_offset, pad 2, src, dst,],
             V1_5.. => 28 [n_bits, src_offset, dst_offset, pad 2, src, dst,],
         };
-        /// Counts and limits by a meter; before 1.5 an instruction does.
+        /// Applies a meter to the packet. In 1.3 and 1.4 metering is [an instruction](super::Instruction::Meter).
         Meter "meter" {
-            /// Which.
+            /// Meter number.
             meter_id: u32,
         } = { V1_5.. => 29 [meter_id,] };
 
-        /// Goes through a table again as if the packet had come in elsewhere.
+        /// Looks the packet up again in the current table, as if it had been received on another port. Nicira.
         Resubmit "resubmit" {
-            /// As if from where.
+            /// Ingress port for the lookup.
             in_port: PortNo,
         } = { V1_0.. => 0x2320_0001 [in_port as Port16, pad 4,] };
-        /// Goes through another table as if the packet had come in elsewhere.
+        /// Looks the packet up in another table, as if it had been received on another port. Nicira.
         ResubmitTable "resubmit_table" {
-            /// As if from where.
+            /// Ingress port for the lookup.
             in_port: PortNo,
-            /// Which table; 255 is the one that the rule is in.
+            /// Table to look up; 255 is the current table.
             table: u8,
         } = { V1_0.. => 0x2320_000e [in_port as Port16, table, pad 3,] };
-        /// The same, with the fields of the connection's original direction.
+        /// Like [`ResubmitTable`](Self::ResubmitTable), with the connection's original-direction addresses and ports
+        /// in place of the packet's. Nicira.
         ResubmitTableCt "resubmit_table_ct" {
-            /// As if from where.
+            /// Ingress port for the lookup.
             in_port: PortNo,
-            /// Which table; 255 is the one that the rule is in.
+            /// Table to look up; 255 is the current table.
             table: u8,
         } = { V1_0.. => 0x2320_002c [in_port as Port16, table, pad 3,] };
-        /// Sets a tunnel's key of 32 bits.
+        /// Sets a 32-bit tunnel ID. Nicira.
         SetTunnel "set_tunnel" {
-            /// The key.
+            /// Tunnel ID.
             tun_id: u32,
         } = { V1_0.. => 0x2320_0002 [pad 2, tun_id,] };
-        /// Sets a tunnel's key of 64 bits.
+        /// Sets a 64-bit tunnel ID. Nicira.
         SetTunnel64 "set_tunnel64" {
-            /// The key.
+            /// Tunnel ID.
             tun_id: u64,
         } = { V1_0.. => 0x2320_0009 [pad 6, tun_id,] };
-        /// Goes back to the queue from before [`SetQueue`](Self::SetQueue).
+        /// Restores the queue from before the first [`SetQueue`](Self::SetQueue). Nicira.
         PopQueue "pop_queue" = { V1_0.. => 0x2320_0005 [pad 6,] };
-        /// Does nothing; bytes for whoever wrote the rule.
+        /// Does nothing; carries bytes that annotate the flow entry. Nicira.
         Note "note" {
-            /// The bytes, up to the end of the action.
+            /// The bytes; they fill the action, so padding is part of them.
             note: Vec<u8>,
         } = { V1_0.. => 0x2320_0008 [note,] };
-        /// Ends the actions.
+        /// Stops processing of actions. Nicira.
         Exit "exit" = { V1_0.. => 0x2320_0011 [pad 6,] };
-        /// Counts the time to live of IP down and tells some controllers when it runs out.
+        /// Decrements the IP TTL; if it becomes invalid, notifies the given controllers. Nicira.
         DecTtlCntIds "dec_ttl_cnt_ids" {
-            /// Which controllers.
+            /// Controller IDs.
             cnt_ids: Vec<u16>,
         } = { V1_0.. => 0x2320_0015 [counted, pad 4, cnt_ids in counted,] };
-        /// Shortens the rule's timeouts when a TCP connection ends.
+        /// Shortens the timeouts of the flow entry when a TCP connection ends (FIN or RST). Nicira.
         FinTimeout "fin_timeout" {
-            /// Idle timeout from then on, seconds.
+            /// New idle timeout, seconds; 0 leaves it unchanged.
             fin_idle_timeout: u16,
-            /// Hard timeout from then on, seconds.
+            /// New hard timeout, seconds; 0 leaves it unchanged.
             fin_hard_timeout: u16,
         } = { V1_0.. => 0x2320_0013 [fin_idle_timeout, fin_hard_timeout, pad 2,] };
-        /// Sends the packet to one controller.
+        /// Sends the packet to one controller. Nicira.
         Controller "controller" {
-            /// Bytes to send; [`Action::WHOLE`] for all.
+            /// Bytes to send; [`Action::WHOLE`] sends the whole packet.
             max_len: u16,
-            /// Which controller.
+            /// Controller ID.
             controller_id: u16,
-            /// `OFPR_*`: the reason to give.
+            /// Reason for the packet-in, `OFPR_*`.
             reason: u8,
         } = { V1_0.. => 0x2320_0014 [max_len, controller_id, reason, pad 1,] };
-        /// Sends the packet to one controller, with more to say.
+        /// Sends the packet to one controller, with options as properties. Nicira.
         Controller2 "controller2" {
-            /// What is not as usual.
+            /// Options that differ from their default.
             properties: Vec<Controller2Prop>,
         } = { V1_0.. => 0x2320_0025 [pad 6, properties,] };
-        /// Writes bits of the metadata, as the instruction does.
+        /// Writes metadata bits, like [the instruction](super::Instruction::WriteMetadata). Nicira.
         WriteMetadata "write_metadata" {
-            /// The bits.
+            /// Value.
             metadata: u64,
-            /// Which of them count.
+            /// Bits to write.
             mask: u64,
         } = { V1_0.. => 0x2320_0016 [pad 6, metadata, mask,] };
-        /// Samples packets for IPFIX.
+        /// Samples packets for IPFIX. Nicira.
         Sample "sample" {
-            /// How many of 65 535 packets.
+            /// Sampling probability, in 1/65535.
             probability: u16,
-            /// For which collectors.
+            /// Collector set.
             collector_set_id: u32,
-            /// Domain of the observation.
+            /// IPFIX observation domain ID.
             obs_domain_id: u32,
-            /// Point of the observation.
+            /// IPFIX observation point ID.
             obs_point_id: u32,
         } = { V1_0.. => 0x2320_001d [probability, collector_set_id, obs_domain_id, obs_point_id,] };
-        /// The same at a port.
+        /// Samples packets for IPFIX at a port. Nicira.
         Sample2 "sample2" {
-            /// How many of 65 535 packets.
+            /// Sampling probability, in 1/65535.
             probability: u16,
-            /// For which collectors.
+            /// Collector set.
             collector_set_id: u32,
-            /// Domain of the observation.
+            /// IPFIX observation domain ID.
             obs_domain_id: u32,
-            /// Point of the observation.
+            /// IPFIX observation point ID.
             obs_point_id: u32,
-            /// The port.
+            /// Port at which packets are sampled.
             sampling_port: PortNo,
         } = { V1_0.. => 0x2320_0026 [probability, collector_set_id, obs_domain_id, obs_point_id,
             sampling_port as Port16, pad 6,] };
-        /// The same at a port in one direction.
+        /// Samples packets for IPFIX at a port, in one direction. Nicira.
         Sample3 "sample3" {
-            /// How many of 65 535 packets.
+            /// Sampling probability, in 1/65535.
             probability: u16,
-            /// For which collectors.
+            /// Collector set.
             collector_set_id: u32,
-            /// Domain of the observation.
+            /// IPFIX observation domain ID.
             obs_domain_id: u32,
-            /// Point of the observation.
+            /// IPFIX observation point ID.
             obs_point_id: u32,
-            /// The port.
+            /// Port at which packets are sampled.
             sampling_port: PortNo,
-            /// Which way.
+            /// Direction in which packets are sampled.
             direction: SampleDirection,
         } = { V1_0.. => 0x2320_0029 [probability, collector_set_id, obs_domain_id, obs_point_id,
             sampling_port as Port16, direction, pad 5,] };
-        /// One clause of several that match together.
+        /// Makes the flow entry one clause of a conjunctive match. Nicira.
         Conjunction "conjunction" {
-            /// Which clause, from 0.
+            /// Clause number, from 0.
             clause: u8,
-            /// Of how many.
+            /// Number of clauses of the conjunction.
             n_clauses: u8,
-            /// Of which conjunction.
+            /// Conjunction ID, matched through the field `conj_id`.
             id: u32,
         } = { V1_0.. => 0x2320_0022 [clause, n_clauses, id,] };
-        /// Copies bits from field to field; [`CopyField`](Self::CopyField) in 1.5.
+        /// Copies bits from one field to another. Nicira; encoded as [`CopyField`](Self::CopyField) in 1.5.
         RegMove "reg_move" {
-            /// How many bits.
+            /// Number of bits to copy.
             n_bits: u16,
-            /// From which bit on.
+            /// First bit in the source field.
             src_ofs: u16,
-            /// To which bit on.
+            /// First bit in the destination field.
             dst_ofs: u16,
-            /// From which field.
+            /// Source field.
             src: FieldHeader,
-            /// To which field.
+            /// Destination field.
             dst: FieldHeader,
         } = { V1_0..=V1_4 => 0x2320_0006 [n_bits, src_ofs, dst_ofs, src, dst,] };
-        /// Writes bits of a field; [`SetField`](Self::SetField) in 1.5.
+        /// Writes a number into bits of a field. Nicira; encoded as [`SetField`](Self::SetField) in 1.5.
         RegLoad "reg_load" {
-            /// Which bits.
+            /// Bits to write.
             bits: BitRange,
-            /// Of which field.
+            /// Destination field.
             dst: FieldHeader,
-            /// What, in the low bits.
+            /// Value, in the low bits.
             value: u64,
         } = { V1_0..=V1_4 => 0x2320_0007 [bits, dst, value,] };
-        /// Writes a field, perhaps under a mask; [`SetField`](Self::SetField) in 1.5.
+        /// Writes a field, optionally masked. Nicira; encoded as [`SetField`](Self::SetField) in 1.5.
         RegLoad2 "reg_load2" {
-            /// The field, its value, its mask.
+            /// Field, value and mask.
             field: Oxm,
         } = { V1_0..=V1_4 => 0x2320_0021 [field as SetFieldOxm,] };
-        /// Chooses one of many links by a hash and writes its number into a field.
+        /// Hashes the packet to choose one of several links, and writes the link number into a field. Nicira.
         Multipath "multipath" (Box<MultipathAction>) = { V1_0.. => 0x2320_000a };
-        /// Sends the packet out of one of many ports.
+        /// Hashes the packet to choose one of several ports, and sends it there. Nicira.
         Bundle "bundle" (Box<BundleAction>) = { V1_0.. => 0x2320_000c };
-        /// Chooses one of many ports and writes its number into a field.
+        /// Hashes the packet to choose one of several ports, and writes the port number into a field. Nicira.
         BundleLoad "bundle_load" (Box<BundleLoadAction>) = { V1_0.. => 0x2320_000d };
-        /// Sends the packet out of the port that a field has the number of.
+        /// Sends the packet to the port whose number is in a field. Nicira.
         OutputReg "output_reg" {
-            /// Which bits.
+            /// Bits that hold the port number.
             bits: BitRange,
-            /// Of which field.
+            /// Source field.
             src: FieldHeader,
-            /// Bytes to send if it is the controller; [`Action::WHOLE`] for all.
+            /// Bytes to send if the port is [`PortNo::CONTROLLER`]; [`Action::WHOLE`] sends the whole packet.
             max_len: u16,
         } = { V1_0.. => 0x2320_000f [bits, src, max_len, pad 6,] };
-        /// The same; the field may be an experimenter's.
+        /// Like [`OutputReg`](Self::OutputReg); the field may be an experimenter's. Nicira.
         OutputReg2 "output_reg2" {
-            /// Which bits.
+            /// Bits that hold the port number.
             bits: BitRange,
-            /// Bytes to send if it is the controller; [`Action::WHOLE`] for all.
+            /// Bytes to send if the port is [`PortNo::CONTROLLER`]; [`Action::WHOLE`] sends the whole packet.
             max_len: u16,
-            /// Of which field.
+            /// Source field.
             src: FieldHeader,
         } = { V1_0.. => 0x2320_0020 [bits, max_len, src,] };
-        /// Learns a rule from the packet.
+        /// Adds or modifies a flow entry built from the packet. Nicira.
         Learn "learn" (Box<LearnAction>) = { V1_0.. => 0x2320_0010 };
-        /// Learns a rule from the packet, up to a limit.
+        /// Like [`Learn`](Self::Learn), with a limit on the number of learned flow entries. Nicira.
         Learn2 "learn2" (Box<Learn2Action>) = { V1_0.. => 0x2320_002d };
-        /// Puts bits of a field onto the stack.
+        /// Pushes bits of a field onto the stack. Nicira.
         StackPush "stack_push" {
-            /// From which bit on.
+            /// First bit.
             offset: u16,
-            /// Of which field.
+            /// Source field.
             field: FieldHeader,
-            /// How many.
+            /// Number of bits.
             n_bits: u16,
         } = { V1_0.. => 0x2320_001b [offset, field, n_bits,] };
-        /// Takes bits of a field off the stack.
+        /// Pops bits from the stack into a field. Nicira.
         StackPop "stack_pop" {
-            /// From which bit on.
+            /// First bit.
             offset: u16,
-            /// Of which field.
+            /// Destination field.
             field: FieldHeader,
-            /// How many.
+            /// Number of bits.
             n_bits: u16,
         } = { V1_0.. => 0x2320_001c [offset, field, n_bits,] };
-        /// Hands the packet to the tracker of connections.
+        /// Sends the packet through the connection tracker. Nicira.
         Ct "ct" (Box<CtAction>) = { V1_0.. => 0x2320_0023 };
-        /// Says in a bit whether the packet is larger than something.
+        /// Sets a bit of a field to whether the packet is larger than a given size. Nicira.
         CheckPktLarger "check_pkt_larger" {
-            /// Than how many bytes.
+            /// Size to compare with, bytes.
             pkt_len: u16,
-            /// In which bit.
+            /// Bit that receives the result.
             offset: u16,
-            /// Of which field.
+            /// Field that receives the result.
             dst: FieldHeader,
         } = { V1_0.. => 0x2320_0031 [pkt_len, offset, dst,] };
-        /// Takes a field out of the packet.
+        /// Removes a field from the packet (tunnel metadata). Nicira.
         DeleteField "delete_field" {
-            /// Which.
+            /// Field to remove.
             field: FieldHeader,
         } = { V1_0.. => 0x2320_0032 [field as PaddedHeader14,] };
-        /// Samples packets for IPFIX, with domain and point from fields.
+        /// Samples packets for IPFIX, with observation domain and point taken from fields or numbers. Nicira.
         Sample4 "sample4" {
-            /// How many of 65 535 packets.
+            /// Sampling probability, in 1/65535.
             probability: u16,
-            /// For which collectors.
+            /// Collector set.
             collector_set_id: u32,
-            /// Domain of the observation.
+            /// IPFIX observation domain ID.
             obs_domain: NumberSource<u32>,
-            /// Point of the observation.
+            /// IPFIX observation point ID.
             obs_point: NumberSource<u32>,
-            /// The port.
+            /// Port at which packets are sampled.
             sampling_port: PortNo,
-            /// Which way.
+            /// Direction in which packets are sampled.
             direction: SampleDirection,
         } = { V1_0.. => 0x2320_0033 [probability, collector_set_id, obs_domain, obs_point,
             sampling_port as Port16, direction, pad 5,] };
-        /// Translates addresses and ports; within [`Ct`](Self::Ct).
+        /// Translates addresses and ports; only inside [`Ct`](Self::Ct). Nicira.
         Nat "nat" (Box<NatAction>) = { V1_0.. => 0x2320_0024 };
-        /// Forgets what is known of the packet's connection.
+        /// Clears the connection tracking state of the packet. Nicira.
         CtClear "ct_clear" = { V1_0.. => 0x2320_002b [pad 6,] };
-        /// Sends the first bytes of the packet out of a port.
+        /// Truncates the packet and sends it to a port. Nicira.
         OutputTrunc "output_trunc" {
-            /// Where to.
+            /// Output port.
             port: PortNo,
-            /// How many bytes.
+            /// Bytes to keep.
             max_len: u32,
         } = { V1_0.. => 0x2320_0027 [port as Port16, max_len,] };
-        /// Does something with a copy of the packet.
+        /// Applies actions to a copy of the packet. Nicira.
         Clone "clone" {
-            /// What.
+            /// Actions for the copy.
             actions: Vec<Self>,
         } = { V1_0.. => 0x2320_002a [pad 6, actions,] };
-        /// Pushes a header.
+        /// Pushes a header (encapsulates the packet). Nicira.
         Encap "encap" {
-            /// Bytes of the header, 0 for as many as it has.
+            /// Header size, bytes; 0 leaves it to the switch.
             hdr_size: u16,
-            /// Its packet type: namespace over 16 bits of type.
+            /// Packet type of the new header: namespace in the upper 16 bits, type in the lower.
             new_pkt_type: u32,
-            /// What it is made with.
+            /// Values for fields of the new header.
             properties: Vec<EncapProp>,
         } = { V1_3.. => 0x2320_002e [hdr_size, new_pkt_type, properties,] };
-        /// Takes the outermost header off.
+        /// Removes the outermost header (decapsulates the packet). Nicira.
         Decap "decap" {
-            /// Packet type of what is below; 0xfffe to find out.
+            /// Packet type of the payload; 0xfffe derives it from the header.
             new_pkt_type: u32,
         } = { V1_3.. => 0x2320_002f [pad 2, new_pkt_type,] };
-        /// Counts the time to live of NSH down.
+        /// Decrements the TTL of the NSH header. Nicira.
         DecNshTtl "dec_nsh_ttl" = { V1_3.. => 0x2320_0030 [pad 6,] };
-        /// Goes the slow way, to test.
+        /// Forces the packet through the slow path; for tests of Open vSwitch. Nicira.
         DebugSlow "debug_slow" = { V1_0.. => 0x2320_00fe [pad 6,] };
-        /// Goes through the tables twice, to test.
+        /// Forces a recirculation; for tests of Open vSwitch. Nicira.
         DebugRecirc "debug_recirc" = { V1_0.. => 0x2320_00ff [pad 6,] };
 
-        /// An experimenter's own; `VENDOR` in 1.0.
+        /// Experimenter action without a row of its own. `OFPAT_VENDOR` in OpenFlow 1.0.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// The rest, padding included.
+            /// Experimenter-defined data, including padding.
             data: Vec<u8>,
         } = { V1_0.. => 0xffff [experimenter, data,] };
     }
 }
 
 impl Action {
-    /// [`Output`](Self::Output) sends the whole packet to the controller. §7.2.5, `OFPCML_NO_BUFFER`.
+    /// `max_len` of [`Output`](Self::Output) that sends the whole packet to the controller. `OFPCML_NO_BUFFER`,
+    /// §7.2.5.
     pub const WHOLE: u16 = 0xffff;
 
-    /// Sends the whole packet out of `port`.
+    /// Sends the packet to `port`; to the controller, without truncation.
     pub const fn output(port: PortNo) -> Self {
         Self::Output { port, max_len: Self::WHOLE }
     }
 
-    /// What a version says instead that has no such action.
-    fn instead(&self, version: Version) -> Option<Vec<Self>> {
+    /// Equivalent actions for a `version` that does not have this one; `None` if the action is encoded as it is.
+    fn equivalent_in(&self, version: Version) -> Option<Vec<Self>> {
         Some(match *self {
             Self::Enqueue { port, queue_id } if version > Version::V1_0 => {
                 vec![Self::SetQueue { queue_id }, Self::output(port)]
@@ -455,8 +458,8 @@ impl Codec for Action {
             let (what, version) = ("unknown action", out.version());
             return Err(EncodeError { what, version, needs: None });
         }
-        match self.instead(out.version()) {
-            Some(others) => others.iter().try_for_each(|it| it.encode(out)),
+        match self.equivalent_in(out.version()) {
+            Some(actions) => actions.iter().try_for_each(|action| action.encode(out)),
             None => encode_tlv(self, out, Padding::Inside),
         }
     }

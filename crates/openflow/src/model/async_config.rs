@@ -1,4 +1,4 @@
-//! `GET_ASYNC_REPLY`, `SET_ASYNC`: which events a controller is told of. §7.3.10.
+//! Asynchronous message configuration: which events a switch sends to a controller. §7.3.10.
 
 use super::codec::versions::*;
 use super::codec::{Codec, Encoding};
@@ -7,179 +7,180 @@ use super::rows::{choice, flags, record, tlv};
 use crate::{EncodeError, Encoder, Result, Version};
 
 flags! {
-    /// Reasons of `PACKET_IN`s, as bits.
+    /// Bitmap of packet-in reasons: one bit for each [`PacketInReason`](super::PacketInReason). §7.3.10.
     pub struct PacketInReasons(u32);
-    NO_MATCH = 1, V1_0 ..= V1_3, "No rule matched.";
-    TABLE_MISS = 1, V1_4, "The table-miss rule matched.";
-    ACTION = 2, V1_0 ..= V1_3, "A rule sent it up.";
-    APPLY_ACTION = 2, V1_4, "An action of a rule sent it up.";
-    INVALID_TTL = 4, V1_0, "Its TTL is invalid.";
-    ACTION_SET = 8, V1_4, "The action set sent it up.";
-    GROUP = 0x10, V1_4, "A bucket sent it up.";
-    PACKET_OUT = 0x20, V1_4, "A `PACKET_OUT` sent it up.";
+    NO_MATCH = 1, V1_0 ..= V1_3, "No matching flow entry.";
+    TABLE_MISS = 1, V1_4, "Table-miss flow entry.";
+    ACTION = 2, V1_0 ..= V1_3, "Output to the controller by an action.";
+    APPLY_ACTION = 2, V1_4, "Output to the controller by an applied action.";
+    INVALID_TTL = 4, V1_0, "Invalid TTL.";
+    ACTION_SET = 8, V1_4, "Output to the controller by the action set.";
+    GROUP = 0x10, V1_4, "Output to the controller by a group bucket.";
+    PACKET_OUT = 0x20, V1_4, "Output to the controller by a `PACKET_OUT`.";
 }
 
 flags! {
-    /// Reasons of `PORT_STATUS`es, as bits.
+    /// Bitmap of port-status reasons: one bit for each [`PortReason`](super::PortReason). §7.3.10.
     pub struct PortReasons(u32);
-    ADD = 1, V1_0, "A port came.";
-    DELETE = 2, V1_0, "A port went.";
-    MODIFY = 4, V1_0, "A port changed.";
+    ADD = 1, V1_0, "Port added.";
+    DELETE = 2, V1_0, "Port removed.";
+    MODIFY = 4, V1_0, "Port changed.";
 }
 
 flags! {
-    /// Reasons of `FLOW_REMOVED`s, as bits.
+    /// Bitmap of flow-removed reasons: one bit for each [`FlowRemovedReason`](super::FlowRemovedReason). §7.3.10.
     pub struct FlowRemovedReasons(u32);
-    IDLE_TIMEOUT = 1, V1_0, "Not used for too long.";
-    HARD_TIMEOUT = 2, V1_0, "Its time is over.";
-    DELETE = 4, V1_0, "Deleted.";
+    IDLE_TIMEOUT = 1, V1_0, "Idle timeout exceeded.";
+    HARD_TIMEOUT = 2, V1_0, "Hard timeout exceeded.";
+    DELETE = 4, V1_0, "Deleted by a `FLOW_MOD`.";
     GROUP_DELETE = 8, V1_1, "Its group was deleted.";
     METER_DELETE = 0x10, V1_4, "Its meter was deleted.";
-    EVICTION = 0x20, V1_4, "Evicted.";
+    EVICTION = 0x20, V1_4, "Evicted to make room in the table.";
 }
 
 flags! {
-    /// Reasons of `ROLE_STATUS`es, as bits.
+    /// Bitmap of role-status reasons: one bit for each [`RoleReason`](super::RoleReason). OpenFlow 1.4.0 §7.3.10.
     pub struct RoleReasons(u32);
-    MASTER_REQUEST = 1, V1_0, "Another controller asked to be master.";
-    CONFIG = 2, V1_0, "The switch was set otherwise.";
-    EXPERIMENTER = 4, V1_0, "An experimenter's reason.";
+    MASTER_REQUEST = 1, V1_0, "Another controller became master.";
+    CONFIG = 2, V1_0, "The configuration of the switch changed.";
+    EXPERIMENTER = 4, V1_0, "Experimenter-defined reason.";
 }
 
 flags! {
-    /// Reasons of `TABLE_STATUS`es, as bits.
+    /// Bitmap of table-status reasons: one bit for each [`TableReason`](super::TableReason). OpenFlow 1.4.0 §7.3.10.
     pub struct TableReasons(u32);
-    VACANCY_DOWN = 8, V1_0, "Less room than a threshold.";
-    VACANCY_UP = 0x10, V1_0, "More room than a threshold.";
+    VACANCY_DOWN = 8, V1_0, "Vacancy fell below its threshold.";
+    VACANCY_UP = 0x10, V1_0, "Vacancy rose above its threshold.";
 }
 
 flags! {
-    /// Requests that are forwarded, as bits.
+    /// Bitmap of requests of other controllers that are forwarded. OpenFlow 1.4.0 §7.3.10.
     pub struct RequestForwardReasons(u32);
-    GROUP_MOD = 1, V1_0, "To change groups.";
-    METER_MOD = 2, V1_0, "To change meters.";
+    GROUP_MOD = 1, V1_0, "`GROUP_MOD` requests.";
+    METER_MOD = 2, V1_0, "`METER_MOD` requests.";
 }
 
 flags! {
-    /// Reasons of flow statistics that nobody asked for, as bits. OpenFlow 1.5.0 §7.3.10.
+    /// Bitmap of flow-statistics reasons: one bit for each [`FlowStatsReason`](super::FlowStatsReason). OpenFlow
+    /// 1.5.0 §7.3.10.
     pub struct FlowStatsReasons(u32);
-    STATS_REQUEST = 1, V1_5, "An answer.";
-    STAT_TRIGGER = 2, V1_5, "A trigger.";
+    STATS_REQUEST = 1, V1_5, "Reply to a request.";
+    STAT_TRIGGER = 2, V1_5, "A statistics trigger fired.";
 }
 
 flags! {
-    /// Reasons of `CONTROLLER_STATUS`es, as bits. OpenFlow 1.5.0 §7.4.8.
+    /// Bitmap of controller-status reasons. OpenFlow 1.5.0 §7.4.8.
     pub struct ControllerStatusReasons(u32);
-    REQUEST = 1, V1_5, "Asked for.";
-    CHANNEL_STATUS = 2, V1_5, "The channel came up or went down.";
-    ROLE = 4, V1_5, "The role changed.";
-    CONTROLLER_ADDED = 8, V1_5, "A controller came.";
-    CONTROLLER_REMOVED = 0x10, V1_5, "A controller went.";
-    SHORT_ID = 0x20, V1_5, "The short id changed.";
-    EXPERIMENTER = 0x40, V1_5, "An experimenter's reason.";
+    REQUEST = 1, V1_5, "Reply to a request.";
+    CHANNEL_STATUS = 2, V1_5, "The control channel came up or went down.";
+    ROLE = 4, V1_5, "The controller's role changed.";
+    CONTROLLER_ADDED = 8, V1_5, "A controller was added.";
+    CONTROLLER_REMOVED = 0x10, V1_5, "A controller was removed.";
+    SHORT_ID = 0x20, V1_5, "The controller's short ID changed.";
+    EXPERIMENTER = 0x40, V1_5, "Experimenter-defined reason.";
 }
 
 choice! {
-    /// Which events of a kind a controller is told of while it has a role. OpenFlow 1.4.0 §7.3.10.
+    /// Which events of one kind are sent to a controller in one role. OpenFlow 1.4.0 §7.3.10.
     ///
-    /// What is said of a master holds for equals too.
+    /// Properties for the role master apply to the role equal too.
     pub enum AsyncProp: "async property" {
-        /// Packets, to a slave.
+        /// Packet-ins, for slaves.
         PacketInSlave "packet_in_slave" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: PacketInReasons,
         } = { V1_0.. => 0 [mask,] };
-        /// Packets, to a master.
+        /// Packet-ins, for master and equal.
         PacketInMaster "packet_in_master" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: PacketInReasons,
         } = { V1_0.. => 1 [mask,] };
-        /// Ports, to a slave.
+        /// Port-status messages, for slaves.
         PortStatusSlave "port_status_slave" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: PortReasons,
         } = { V1_0.. => 2 [mask,] };
-        /// Ports, to a master.
+        /// Port-status messages, for master and equal.
         PortStatusMaster "port_status_master" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: PortReasons,
         } = { V1_0.. => 3 [mask,] };
-        /// Rules that are gone, to a slave.
+        /// Flow-removed messages, for slaves.
         FlowRemovedSlave "flow_removed_slave" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: FlowRemovedReasons,
         } = { V1_0.. => 4 [mask,] };
-        /// Rules that are gone, to a master.
+        /// Flow-removed messages, for master and equal.
         FlowRemovedMaster "flow_removed_master" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: FlowRemovedReasons,
         } = { V1_0.. => 5 [mask,] };
-        /// Roles, to a slave.
+        /// Role-status messages, for slaves.
         RoleStatusSlave "role_status_slave" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: RoleReasons,
         } = { V1_0.. => 6 [mask,] };
-        /// Roles, to a master.
+        /// Role-status messages, for master and equal.
         RoleStatusMaster "role_status_master" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: RoleReasons,
         } = { V1_0.. => 7 [mask,] };
-        /// Tables, to a slave.
+        /// Table-status messages, for slaves.
         TableStatusSlave "table_status_slave" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: TableReasons,
         } = { V1_0.. => 8 [mask,] };
-        /// Tables, to a master.
+        /// Table-status messages, for master and equal.
         TableStatusMaster "table_status_master" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: TableReasons,
         } = { V1_0.. => 9 [mask,] };
-        /// Requests of others, to a slave.
+        /// Forwarded requests, for slaves.
         RequestForwardSlave "requestforward_slave" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: RequestForwardReasons,
         } = { V1_0.. => 10 [mask,] };
-        /// Requests of others, to a master.
+        /// Forwarded requests, for master and equal.
         RequestForwardMaster "requestforward_master" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: RequestForwardReasons,
         } = { V1_0.. => 11 [mask,] };
-        /// Statistics of rules, to a slave.
+        /// Flow statistics, for slaves.
         FlowStatsSlave "flow_stats_slave" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: FlowStatsReasons,
         } = { V1_5.. => 12 [mask,] };
-        /// Statistics of rules, to a master.
+        /// Flow statistics, for master and equal.
         FlowStatsMaster "flow_stats_master" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: FlowStatsReasons,
         } = { V1_5.. => 13 [mask,] };
-        /// Controllers, to a slave.
+        /// Controller-status messages, for slaves.
         ContStatusSlave "cont_status_slave" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: ControllerStatusReasons,
         } = { V1_5.. => 14 [mask,] };
-        /// Controllers, to a master.
+        /// Controller-status messages, for master and equal.
         ContStatusMaster "cont_status_master" {
-            /// Which.
+            /// Reasons that are enabled.
             mask: ControllerStatusReasons,
         } = { V1_5.. => 15 [mask,] };
-        /// An experimenter's own, to a slave.
+        /// Experimenter property, for slaves.
         ExperimenterSlave "experimenter_slave" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Their own number.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_0.. => 0xfffe [experimenter, exp_type, data,] };
-        /// An experimenter's own, to a master.
+        /// Experimenter property, for master and equal.
         ExperimenterMaster "experimenter_master" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Their own number.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_0.. => 0xffff [experimenter, exp_type, data,] };
     }
@@ -188,25 +189,26 @@ choice! {
 tlv!(AsyncProp, Outside, Property);
 
 record! {
-    /// Which events a controller is told of. §7.3.10.
+    /// Which events a switch sends to a controller. §7.3.10.
     ///
-    /// 1.3 has two masks, for a master and for a slave, of each of three kinds of events, and always all of them: they
-    /// are six properties here, and it cannot say other ones or fewer. Since 1.4 what is not named stays as it is.
+    /// OpenFlow 1.3 encodes six masks: packet-in, port-status and flow-removed reasons, each for master and for
+    /// slave. They are six properties here; in 1.3 exactly these can be encoded. Since 1.4, events without a property
+    /// keep their configuration.
     #[derive(Default)]
     pub struct AsyncConfig: "async_config" {
-        /// By kind and role.
+        /// One property for each kind of event and role.
         pub properties: Vec<AsyncProp>,
     }
     V1_3 => [properties as SixMasks,]
     V1_4.. => [properties,]
 }
 
-/// Masks of packets, ports and rules that are gone, for a master and for a slave each.
+/// Packet-in, port-status and flow-removed masks, each for master and for slave, as OpenFlow 1.3 encodes them.
 pub(crate) struct SixMasks;
 
 impl SixMasks {
-    /// The place of a property among the masks, and its mask.
-    fn place(property: &AsyncProp) -> Option<(usize, u32)> {
+    /// The position of a property among the masks, and its mask.
+    fn position(property: &AsyncProp) -> Option<(usize, u32)> {
         Some(match property {
             AsyncProp::PacketInMaster { mask } => (0, mask.0),
             AsyncProp::PacketInSlave { mask } => (1, mask.0),
@@ -238,18 +240,18 @@ impl Encoding<Vec<AsyncProp>> for SixMasks {
 
     fn encode(value: &Vec<AsyncProp>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (version, mut masks) = (out.version(), [None; 6]);
-        let lacks = |what| {
+        let unsupported = |what| {
             let needs = Some(Version::V1_4).filter(|&needs| needs > version);
             EncodeError { what, version, needs }
         };
         for property in value {
-            let place = Self::place(property);
-            let (place, mask) = place.ok_or_else(|| lacks("async property without a mask"))?;
-            let free = masks.get_mut(place).filter(|known| known.is_none());
-            *free.ok_or_else(|| lacks("async property twice"))? = Some(mask);
+            let (at, mask) = Self::position(property)
+                .ok_or_else(|| unsupported("async property without a mask"))?;
+            let free = masks.get_mut(at).filter(|mask| mask.is_none());
+            *free.ok_or_else(|| unsupported("duplicate async property"))? = Some(mask);
         }
         for mask in masks {
-            mask.ok_or_else(|| lacks("events left as they are"))?.encode(out)?;
+            mask.ok_or_else(|| unsupported("partial async configuration"))?.encode(out)?;
         }
         Ok(())
     }
@@ -262,7 +264,7 @@ mod tests {
     use crate::model::codec::Choice;
     use crate::model::roundtrip::{message_both_ways, survives, written};
 
-    fn six() -> Vec<AsyncProp> {
+    fn six_properties() -> Vec<AsyncProp> {
         vec![
             AsyncProp::PacketInSlave { mask: PacketInReasons(2) },
             AsyncProp::PacketInMaster { mask: PacketInReasons(5) },
@@ -274,8 +276,8 @@ mod tests {
     }
 
     #[test]
-    fn six_masks_are_six_properties() {
-        let config = AsyncConfig { properties: six() };
+    fn the_six_masks_of_1_3_are_six_properties() {
+        let config = AsyncConfig { properties: six_properties() };
         let masks = "00000005 00000002 00000007 00000003 0000000f 00000000";
         message_both_ways(&format!("041c002000000001 {masks}"), &Message::SetAsync(config.clone()));
         message_both_ways(
@@ -288,27 +290,28 @@ mod tests {
         for version in ["05", "06"] {
             let set = format!("{version}1c003800000001 {properties}");
             message_both_ways(&set, &Message::SetAsync(config.clone()));
-            let told = format!("{version}1b003800000001 {properties}");
-            message_both_ways(&told, &Message::GetAsyncReply(config.clone()));
+            let reply = format!("{version}1b003800000001 {properties}");
+            message_both_ways(&reply, &Message::GetAsyncReply(config.clone()));
             message_both_ways(&format!("{version}1a000800000001"), &Message::GetAsyncRequest);
         }
         let in_1_0 = format!("0104002800000000 00002320 00000013 {masks}");
-        message_both_ways(&in_1_0, &Message::NxSetAsyncConfig { properties: six() });
+        message_both_ways(&in_1_0, &Message::NxSetAsyncConfig { properties: six_properties() });
     }
 
     #[test]
-    fn masks_are_all_or_nothing() {
-        let some = |properties| Message::SetAsync(AsyncConfig { properties });
-        let no = written(&some(six().split_off(1)), Version::V1_3).unwrap_err();
-        assert_eq!(no.to_string(), "events left as they are needs 1.4, this is 1.3");
-        let twice = [six(), six()].concat();
-        assert!(written(&some(twice), Version::V1_3).is_err());
-        let more = vec![AsyncProp::RoleStatusSlave { mask: RoleReasons(1) }];
-        assert!(written(&some(more), Version::V1_3).is_err());
+    fn version_1_3_encodes_exactly_the_six_properties() {
+        let set_async = |properties| Message::SetAsync(AsyncConfig { properties });
+        let partial = six_properties().split_off(1);
+        let error = written(&set_async(partial), Version::V1_3).unwrap_err();
+        assert_eq!(error.to_string(), "partial async configuration needs 1.4, this is 1.3");
+        let duplicate = [six_properties(), six_properties()].concat();
+        assert!(written(&set_async(duplicate), Version::V1_3).is_err());
+        let without_mask = vec![AsyncProp::RoleStatusSlave { mask: RoleReasons(1) }];
+        assert!(written(&set_async(without_mask), Version::V1_3).is_err());
     }
 
     #[test]
-    fn every_property_has_bytes_and_comes_back() {
+    fn every_property_survives_a_roundtrip() {
         for version in [Version::V1_4, Version::V1_5] {
             for row in AsyncProp::ROWS {
                 let Some(code) = (row.code)(version) else { continue };

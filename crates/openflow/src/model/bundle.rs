@@ -1,4 +1,5 @@
-//! Bundles: requests that are done all together or not at all; and requests of others. OpenFlow 1.4.0 §7.3.9, §7.4.6.
+//! Bundles: requests that are applied together or not at all; and forwarded requests of other controllers. OpenFlow
+//! 1.4.0 §7.3.9, §7.4.6.
 
 use super::codec::Codec;
 use super::codec::versions::*;
@@ -11,53 +12,53 @@ use crate::raw_message::HEADER_LEN;
 use crate::{EncodeError, Encoder, MessageType, ParseErrorKind, Result, Version};
 
 codes! {
-    /// `OFPBCT_*`: what becomes of a bundle. OpenFlow 1.4.0 §7.3.9.2.
+    /// `OFPBCT_*`: type of a [`BundleControl`]. OpenFlow 1.4.0 §7.3.9.2.
     pub struct BundleCtrlType(u16);
-    OPEN_REQUEST = 0, V1_3, "Shall be opened.";
-    OPEN_REPLY = 1, V1_3, "Is open.";
-    CLOSE_REQUEST = 2, V1_3, "Shall be closed.";
-    CLOSE_REPLY = 3, V1_3, "Is closed.";
-    COMMIT_REQUEST = 4, V1_3, "Shall be done.";
-    COMMIT_REPLY = 5, V1_3, "Is done.";
-    DISCARD_REQUEST = 6, V1_3, "Shall be forgotten.";
-    DISCARD_REPLY = 7, V1_3, "Is forgotten.";
+    OPEN_REQUEST = 0, V1_3, "Open a bundle.";
+    OPEN_REPLY = 1, V1_3, "The bundle is open.";
+    CLOSE_REQUEST = 2, V1_3, "Close the bundle: nothing more is added.";
+    CLOSE_REPLY = 3, V1_3, "The bundle is closed.";
+    COMMIT_REQUEST = 4, V1_3, "Apply the bundle.";
+    COMMIT_REPLY = 5, V1_3, "The bundle was applied.";
+    DISCARD_REQUEST = 6, V1_3, "Discard the bundle.";
+    DISCARD_REPLY = 7, V1_3, "The bundle was discarded.";
 }
 
 flags! {
-    /// `OFPBF_*`: how a bundle is done. OpenFlow 1.4.0 §7.3.9.2.
+    /// `OFPBF_*`: how a bundle is applied. OpenFlow 1.4.0 §7.3.9.2.
     pub struct BundleFlags(u16);
-    ATOMIC = 1, V1_3, "No packet sees a part of it.";
-    ORDERED = 2, V1_3, "In the order in which it was added.";
-    TIME = 4, V1_5, "At a time.";
+    ATOMIC = 1, V1_3, "Packets are processed either by none or by all of the changes.";
+    ORDERED = 2, V1_3, "Requests are applied in the order in which they were added.";
+    TIME = 4, V1_5, "The bundle is applied at a scheduled time.";
 }
 
 record! {
-    /// A point in time, or a length of it. OpenFlow 1.5.0 §7.3.9.
+    /// `ofp_time`: a point in time, or an interval. OpenFlow 1.5.0 §7.3.9.
     #[derive(Default)]
     pub struct BundleTime: "time" {
-        /// Seconds, of International Atomic Time since 1970.
+        /// Seconds; of a point in time, since the epoch of International Atomic Time, 1970-01-01.
         pub seconds: u64,
-        /// Nanoseconds more.
+        /// Additional nanoseconds.
         pub nanoseconds: u32,
     }
     V1_3.. => [seconds, nanoseconds, pad 4,]
 }
 
 choice! {
-    /// Something more about a bundle. OpenFlow 1.4.0 §7.3.9.
+    /// Property of a bundle message. OpenFlow 1.4.0 §7.3.9.
     pub enum BundleProp: "bundle property" {
-        /// When it shall be done. OpenFlow 1.5.0 §7.3.9.
+        /// Schedules the commit. OpenFlow 1.5.0 §7.3.9.
         Time "time" {
-            /// When.
+            /// When to apply the bundle.
             scheduled_time: BundleTime,
         } = { V1_5.. => 1 [pad 4, scheduled_time,] };
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Their own number.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_3.. => 0xffff [experimenter, exp_type, data,] };
     }
@@ -66,27 +67,27 @@ choice! {
 tlv!(BundleProp, Outside, Property);
 
 record! {
-    /// Opens, closes, commits or discards a bundle. OpenFlow 1.4.0 §7.3.9.2; in 1.3 an extension of the ONF.
+    /// Opens, closes, commits or discards a bundle. OpenFlow 1.4.0 §7.3.9.2; an ONF extension in 1.3.
     #[derive(Default)]
     pub struct BundleControl: "bundle_control" {
-        /// Which bundle.
+        /// Bundle number, chosen by the controller.
         pub bundle_id: u32,
-        /// What becomes of it. `type` in the specification.
+        /// What to do with the bundle. `type` in the specification.
         pub ctrl_type: BundleCtrlType,
-        /// How it is done.
+        /// How the bundle is applied.
         pub flags: BundleFlags,
-        /// More about it.
+        /// Properties.
         pub properties: Vec<BundleProp>,
     }
     V1_3.. => [bundle_id, ctrl_type, flags, properties,]
 }
 
-/// A whole message inside another, of the same version. It is one that is well-formed: what holds another one is not.
+/// A complete message inside another one, of the same version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbeddedMessage {
-    /// Its transaction id; in a bundle that of the message around it.
+    /// Transaction ID; in a bundle, that of the enclosing message.
     pub xid: u32,
-    /// What it says.
+    /// The message.
     pub message: Box<Message>,
 }
 
@@ -138,49 +139,49 @@ impl Plain for EmbeddedMessage {
 }
 
 record! {
-    /// A request that becomes part of a bundle. OpenFlow 1.4.0 §7.3.9.6; in 1.3 an extension of the ONF.
+    /// Adds a request to a bundle. OpenFlow 1.4.0 §7.3.9.6; an ONF extension in 1.3.
     #[derive(Default)]
     pub struct BundleAddMessage: "bundle_add_message" {
-        /// Which bundle.
+        /// Bundle number, chosen by the controller.
         pub bundle_id: u32,
-        /// How it is done.
+        /// How the bundle is applied.
         pub flags: BundleFlags,
         /// The request.
         pub message: EmbeddedMessage,
-        /// More about it.
+        /// Properties.
         pub properties: Vec<BundleProp>,
     }
     V1_3.. => [bundle_id, pad 2, flags, message, align before properties,]
 }
 
 flags! {
-    /// `OFPBF_*` of requests of [`BundleFeatures`]: what is told and asked. OpenFlow 1.5.0 §7.3.5.
+    /// `OFPBF_*`: flags of a [`BundleFeaturesRequest`]. OpenFlow 1.5.0 §7.3.5.
     pub struct BundleFeatureFlags(u32);
-    TIMESTAMP = 1, V1_5, "The time of the sender stands in the request.";
-    TIME_SET_SCHED = 2, V1_5, "How far times may lie away is to be set.";
+    TIMESTAMP = 1, V1_5, "The request contains the sender's time.";
+    TIME_SET_SCHED = 2, V1_5, "The request sets the limits of scheduled times.";
 }
 
 choice! {
-    /// Something more about what bundles can be. OpenFlow 1.5.0 §7.3.5.
+    /// Property of bundle features. OpenFlow 1.5.0 §7.3.5.
     pub enum BundleFeaturesProp: "bundle features property" {
-        /// Times.
+        /// Scheduled bundles.
         TimeCapability "time_capability" {
-            /// How exactly they are kept.
+            /// Accuracy of scheduled times.
             sched_accuracy: BundleTime,
-            /// How far they may lie ahead.
+            /// Maximum interval into the future.
             sched_max_future: BundleTime,
-            /// How far they may lie back.
+            /// Maximum interval into the past.
             sched_max_past: BundleTime,
-            /// The time now.
+            /// Current time.
             timestamp: BundleTime,
         } = { V1_5.. => 1 [pad 4, sched_accuracy, sched_max_future, sched_max_past, timestamp,] };
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Their own number.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_5.. => 0xffff [experimenter, exp_type, data,] };
     }
@@ -189,24 +190,24 @@ choice! {
 tlv!(BundleFeaturesProp, Outside, Property);
 
 record! {
-    /// Asks what bundles can be. OpenFlow 1.5.0 §7.3.5.
+    /// Requests which bundles a switch supports. OpenFlow 1.5.0 §7.3.5.
     #[derive(Default)]
     pub struct BundleFeaturesRequest: "bundle_features" {
-        /// What is told and asked.
+        /// What the request contains.
         pub feature_request_flags: BundleFeatureFlags,
-        /// More about it.
+        /// Properties.
         pub properties: Vec<BundleFeaturesProp>,
     }
     V1_5.. => [feature_request_flags, pad 4, properties,]
 }
 
 record! {
-    /// What bundles can be. OpenFlow 1.5.0 §7.3.5.
+    /// Bundles that a switch supports. OpenFlow 1.5.0 §7.3.5.
     #[derive(Default)]
     pub struct BundleFeatures: "bundle_features" {
-        /// How they can be done.
+        /// Supported flags.
         pub capabilities: BundleFlags,
-        /// More about it.
+        /// Properties.
         pub properties: Vec<BundleFeaturesProp>,
     }
     V1_5.. => [capabilities, pad 6, properties,]

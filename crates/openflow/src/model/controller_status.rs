@@ -1,4 +1,4 @@
-//! `CONTROLLER_STATUS`: what other controllers a switch has. OpenFlow 1.5.0 §7.4.8.
+//! `CONTROLLER_STATUS`: the controllers that a switch is configured with. OpenFlow 1.5.0 §7.4.8.
 
 use super::codec::ListItem;
 use super::codec::versions::*;
@@ -7,39 +7,39 @@ use super::rows::{choice, codes, record, tlv};
 use super::value::ByteString;
 
 codes! {
-    /// `OFPCSR_*`: why it is told. OpenFlow 1.5.0 §7.4.8.
+    /// `OFPCSR_*`: why a [`ControllerStatus`] is sent. OpenFlow 1.5.0 §7.4.8.
     pub struct ControllerStatusReason(u8);
-    REQUEST = 0, V1_5, "Asked for.";
-    CHANNEL_STATUS = 1, V1_5, "The channel came up or went down.";
-    ROLE = 2, V1_5, "The role changed.";
-    CONTROLLER_ADDED = 3, V1_5, "A controller came.";
-    CONTROLLER_REMOVED = 4, V1_5, "A controller went.";
-    SHORT_ID = 5, V1_5, "The short id changed.";
-    EXPERIMENTER = 6, V1_5, "An experimenter's reason.";
+    REQUEST = 0, V1_5, "Reply to a request.";
+    CHANNEL_STATUS = 1, V1_5, "The control channel came up or went down.";
+    ROLE = 2, V1_5, "The controller's role changed.";
+    CONTROLLER_ADDED = 3, V1_5, "A controller was added.";
+    CONTROLLER_REMOVED = 4, V1_5, "A controller was removed.";
+    SHORT_ID = 5, V1_5, "The controller's short ID changed.";
+    EXPERIMENTER = 6, V1_5, "Experimenter-defined reason.";
 }
 
 codes! {
-    /// `OFPCT_STATUS_*`: whether the channel works. OpenFlow 1.5.0 §7.4.8.
+    /// `OFPCT_STATUS_*`: state of a control channel. OpenFlow 1.5.0 §7.4.8.
     pub struct ChannelStatus(u8);
-    UP = 0, V1_5, "It works.";
-    DOWN = 1, V1_5, "It does not.";
+    UP = 0, V1_5, "Operational.";
+    DOWN = 1, V1_5, "Not operational.";
 }
 
 choice! {
-    /// Something more about a controller. OpenFlow 1.5.0 §7.4.8.
+    /// Property of a [`ControllerStatus`]. OpenFlow 1.5.0 §7.4.8.
     pub enum ControllerStatusProp: "controller status property" {
-        /// Where it is.
+        /// Address of the controller.
         Uri "uri" {
-            /// As in `tls:192.168.34.23:6653`.
+            /// Connection URI, such as `tls:192.168.34.23:6653`.
             uri: ByteString,
         } = { V1_5.. => 0 [uri,] };
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Their own number.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_5.. => 0xffff [experimenter, exp_type, data,] };
     }
@@ -48,18 +48,18 @@ choice! {
 tlv!(ControllerStatusProp, Outside, Property);
 
 record! {
-    /// A controller of the switch. OpenFlow 1.5.0 §7.4.8.
+    /// State of one controller of the switch. OpenFlow 1.5.0 §7.4.8.
     #[derive(Default)]
     pub struct ControllerStatus: "controller_status" {
-        /// What it is called among those of the switch.
+        /// Number that identifies the controller.
         pub short_id: u16,
-        /// What it may do.
+        /// Its role.
         pub role: Role,
-        /// Why it is told.
+        /// Why the message is sent.
         pub reason: ControllerStatusReason,
-        /// Whether its channel works.
+        /// State of its control channel.
         pub channel_status: ChannelStatus,
-        /// More about it.
+        /// Properties.
         pub properties: Vec<ControllerStatusProp>,
     }
     V1_5.. => [length, short_id, role, reason, channel_status, pad 6, properties,]

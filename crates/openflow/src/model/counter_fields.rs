@@ -1,11 +1,12 @@
-//! Counters of rules in the places that 1.0 to 1.4 have for them, where all ones say that nobody counts. §5.8.
+//! Flow counters as the fixed fields of OpenFlow 1.0 to 1.4, where all ones means that the switch does not count.
+//! §5.8.
 
 use super::codec::{Codec, Encoding, PartialEncoding};
 use super::oxs::{Elapsed, Stat, Stats};
 use super::reader::Reader;
 use crate::{EncodeError, Encoder, Result, Version};
 
-/// How long a rule has been there.
+/// The fields `duration_sec` and `duration_nsec`.
 pub(crate) struct DurationFields;
 
 impl DurationFields {
@@ -25,7 +26,7 @@ impl PartialEncoding<Stats> for DurationFields {
     }
 }
 
-/// Packets and bytes of a rule, which has a [`Duration`] elsewhere.
+/// The fields `packet_count` and `byte_count`, of a record that also has a [`DurationFields`].
 pub(crate) struct CountFields;
 
 impl PartialEncoding<Stats> for CountFields {
@@ -37,71 +38,72 @@ impl PartialEncoding<Stats> for CountFields {
     }
 
     fn encode(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        allow(stats, out, |stat| !matches!(stat, Stat::FlowCount(_)))?;
-        put_counts(stats, out)
+        check_fields(stats, out, |stat| !matches!(stat, Stat::FlowCount(_)))?;
+        encode_counts(stats, out)
     }
 }
 
-/// Packets, bytes and number of some rules.
+/// The fields `packet_count`, `byte_count` and `flow_count` of aggregate statistics.
 pub(crate) struct AggregateFields;
 
 impl Encoding<Stats> for AggregateFields {
     fn parse(r: &mut Reader<'_>) -> Result<Stats> {
         let mut stats = Stats::default();
         CountFields::parse(&mut stats, r)?;
-        stats.fields.extend(known(u32::parse(r)?, u32::MAX).map(Stat::FlowCount));
+        stats.fields.extend(unless_unknown(u32::parse(r)?, u32::MAX).map(Stat::FlowCount));
         Ok(stats)
     }
 
     fn encode(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        allow(stats, out, |stat| !matches!(stat, Stat::Duration(_)))?;
-        put_counts(stats, out)?;
+        check_fields(stats, out, |stat| !matches!(stat, Stat::Duration(_)))?;
+        encode_counts(stats, out)?;
         stats.flow_count().unwrap_or(u32::MAX).encode(out)
     }
 }
 
-/// How long a rule has been there, if the switch tells.
+/// Parses a duration; `None` if the switch does not know it.
 pub(super) fn duration(r: &mut Reader<'_>) -> Result<Option<Elapsed>> {
     let elapsed = Elapsed { sec: r.u32("duration_sec")?, nsec: r.u32("duration_nsec")? };
-    Ok(known(elapsed, DurationFields::UNKNOWN))
+    Ok(unless_unknown(elapsed, DurationFields::UNKNOWN))
 }
 
-/// Packets and bytes of a rule, if the switch counts them.
+/// Parses packet and byte count; `None` for one that the switch does not count.
 pub(super) fn packets_and_bytes(r: &mut Reader<'_>) -> Result<(Option<u64>, Option<u64>)> {
-    Ok((known(u64::parse(r)?, u64::MAX), known(u64::parse(r)?, u64::MAX)))
+    let packets = unless_unknown(u64::parse(r)?, u64::MAX);
+    Ok((packets, unless_unknown(u64::parse(r)?, u64::MAX)))
 }
 
-fn known<T: Copy + PartialEq>(n: T, unknown: T) -> Option<T> {
+fn unless_unknown<T: Copy + PartialEq>(n: T, unknown: T) -> Option<T> {
     Some(n).filter(|n| *n != unknown)
 }
 
-fn put_counts(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
+fn encode_counts(stats: &Stats, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
     stats.packet_count().unwrap_or(u64::MAX).encode(out)?;
     stats.byte_count().unwrap_or(u64::MAX).encode(out)
 }
 
-/// Refuses what no version before 1.5 has a place for, what `is_here` does not have one for, and what is there twice.
-fn allow(
+/// Refuses statistics without a fixed field before 1.5 or in this record (`is_allowed`), and duplicates.
+fn check_fields(
     stats: &Stats,
     out: &Encoder<'_>,
-    is_here: impl Fn(&Stat) -> bool,
+    is_allowed: impl Fn(&Stat) -> bool,
 ) -> Result<(), EncodeError> {
-    let (mut before, version) = (vec![], out.version());
+    let (mut seen, version) = (vec![], out.version());
     for stat in &stats.fields {
-        let (what, has_place) = match stat {
+        let (what, has_field) = match stat {
             Stat::Duration(_) => ("duration", true),
             Stat::IdleTime(_) => ("idle_time", false),
             Stat::FlowCount(_) => ("flow_count", true),
             Stat::PacketCount(_) => ("packet_count", true),
             Stat::ByteCount(_) => ("byte_count", true),
-            Stat::Other { .. } => ("counter", false),
+            Stat::Other { .. } => ("statistic without a row", false),
         };
-        if !has_place || !is_here(stat) || before.contains(&what) {
-            // Nicira's messages have these places in 1.5 too.
+        if !has_field || !is_allowed(stat) || seen.contains(&what) {
+            // Messages of Nicira have fixed fields in 1.5 too.
             let needs = Some(Version::V1_5).filter(|&needs| needs > version);
             return Err(EncodeError { what, version, needs });
         }
-        before.push(what);
+        seen.push(what);
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Tracking of connections, and numbers that an action has by itself or takes from a field. Open vSwitch,
-//! `struct nx_action_conntrack`.
+//! The `ct` action, and numbers that are either given or read from a field. Open vSwitch, `struct
+//! nx_action_conntrack`.
 
 use super::action::Action;
 use super::bit_range::BitRange;
@@ -13,42 +13,42 @@ use super::value::{Entries, Plain, Value, ValueError};
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 flags! {
-    /// `NX_CT_F_*`: how a connection is tracked.
+    /// `NX_CT_F_*`: options of [connection tracking](super::Action::Ct).
     pub struct CtFlags(u16);
-    COMMIT = 1, V1_0, "The connection is remembered.";
-    FORCE = 2, V1_0, "In this direction, whatever was known.";
+    COMMIT = 1, V1_0, "Commit the connection to the connection tracker.";
+    FORCE = 2, V1_0, "Replace an existing connection if the packet is in the opposite direction.";
 }
 
 record! {
-    /// Hands the packet to the tracker of connections.
+    /// Sends the packet through the connection tracker.
     #[derive(Default)]
     pub struct CtAction: "ct" {
-        /// How.
+        /// Options.
         pub flags: CtFlags,
-        /// In which zone.
+        /// Connection tracking zone.
         pub zone: NumberSource<u16>,
-        /// The table in which the tracked packet goes on, 255 for none.
+        /// Table in which the tracked packet continues; 255 does not recirculate.
         pub recirc_table: u8,
-        /// Port of the protocol that opens connections of its own, 0 for none: 21 FTP, 69 TFTP.
+        /// Application layer gateway, by well-known port: 21 is FTP, 69 is TFTP, 0 is none.
         pub alg: u16,
-        /// What is done within the tracker.
+        /// Actions executed in the connection tracker, such as [`Action::Nat`].
         pub actions: Vec<Action>,
     }
     V1_0.. => [flags, zone, recirc_table, pad 3, alg, actions,]
 }
 
-/// A number, or the bits of a field that are one.
+/// A number, or bits of a field that hold one.
 ///
-/// On the wire a field of 32 bits, zero if there is none, then the number, or the range of bits in its first 16.
+/// Encoded as a 32-bit field header (0 for a plain number), then the number or the [`BitRange`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NumberSource<T> {
-    /// The number.
+    /// A given number.
     Immediate(T),
-    /// The bits of a field.
+    /// Bits of a field.
     Field {
-        /// Which.
+        /// Source field.
         field: FieldHeader,
-        /// Which of its bits.
+        /// Bits of the field.
         bits: BitRange,
     },
 }
@@ -65,10 +65,10 @@ impl<T: Codec> Codec for NumberSource<T> {
             r.take("source", 4)?;
             return T::parse(r).map(Self::Immediate);
         }
-        let too_long = r.error("source", ParseErrorKind::Value);
+        let experimenter = r.error("source", ParseErrorKind::Value);
         let (field, bits) = (FieldHeader::parse(r)?, BitRange::parse(r)?);
         if field.id.class == EXPERIMENTER {
-            return Err(too_long);
+            return Err(experimenter);
         }
         r.take("source", size_of::<T>() - size_of::<u16>())?;
         Ok(Self::Field { field, bits })
@@ -82,7 +82,7 @@ impl<T: Codec> Codec for NumberSource<T> {
             }
             Self::Field { field, bits } => {
                 if field.id.class == EXPERIMENTER {
-                    let (what, version) = ("source with an experimenter's field", out.version());
+                    let (what, version) = ("source with an experimenter field", out.version());
                     return Err(EncodeError { what, version, needs: None });
                 }
                 field.encode(out)?;
@@ -93,7 +93,7 @@ impl<T: Codec> Codec for NumberSource<T> {
     }
 }
 
-/// A number, or an object of `field` and `bits`.
+/// Neutral form: a number, or a map with `field` and `bits`.
 impl<T: Plain> Plain for NumberSource<T> {
     fn to_value(&self, version: Version) -> Value {
         match self {
@@ -110,7 +110,7 @@ impl<T: Plain> Plain for NumberSource<T> {
             return T::from_value(value, version).map(Self::Immediate);
         }
         let mut entries = Entries::of(value)?;
-        let missing = |name| ValueError::new("is missing").under(name);
+        let missing = |name| ValueError::new("missing").under(name);
         let read = Self::Field {
             field: entries.read("field", version)?.ok_or_else(|| missing("field"))?,
             bits: entries.read("bits", version)?.ok_or_else(|| missing("bits"))?,

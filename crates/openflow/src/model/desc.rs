@@ -1,14 +1,14 @@
-//! What a switch says of itself: maker, model, serial number. §7.3.5.1.
+//! Description of a switch: manufacturer, hardware, software, serial number. §7.3.5.1.
 
 use super::codec::versions::*;
 use super::rows::record;
 use super::value::FixedString;
 
 record! {
-    /// What a switch says of itself. §7.3.5.1.
+    /// Description of a switch. §7.3.5.1.
     #[derive(Default)]
     pub struct SwitchDesc: "desc" {
-        /// Maker.
+        /// Manufacturer.
         pub mfr: FixedString<256>,
         /// Hardware.
         pub hw: FixedString<256>,
@@ -16,7 +16,7 @@ record! {
         pub sw: FixedString<256>,
         /// Serial number.
         pub serial: FixedString<32>,
-        /// A name for people.
+        /// Human-readable description of the datapath.
         pub dp: FixedString<256>,
     }
     V1_0.. => [mfr, hw, sw, serial, dp,]
@@ -29,14 +29,14 @@ mod tests {
     use crate::model::roundtrip::{both_ways, parse};
     use crate::model::{Message, Multipart, MultipartFlags, MultipartReply, MultipartRequest};
 
-    fn place(text: &str, len: usize) -> String {
+    fn padded_hex(text: &str, len: usize) -> String {
         let digits = crate::model::value::hex(text.as_bytes());
         format!("{digits:0<width$}", width = 2 * len)
     }
 
-    // Texts of `tests/ofp-print.at` of Open vSwitch.
+    // Strings from Open vSwitch, tests/ofp-print.at.
     #[test]
-    fn a_description_comes_back_in_every_version() {
+    fn a_description_survives_a_roundtrip_in_every_version() {
         let desc = SwitchDesc {
             mfr: "Nicira, Inc.".into(),
             hw: "Open vSwitch".into(),
@@ -45,11 +45,11 @@ mod tests {
             dp: "None".into(),
         };
         let texts = [
-            place("Nicira, Inc.", 256),
-            place("Open vSwitch", 256),
-            place("1.1.0pre2", 256),
-            place("None", 32),
-            place("None", 256),
+            padded_hex("Nicira, Inc.", 256),
+            padded_hex("Open vSwitch", 256),
+            padded_hex("1.1.0pre2", 256),
+            padded_hex("None", 32),
+            padded_hex("None", 256),
         ];
         let more = MultipartFlags::MORE;
         let asked =

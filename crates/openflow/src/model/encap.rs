@@ -1,4 +1,4 @@
-//! What a header to push is made with: the properties of `encap`. Open vSwitch, `ofp-ed-props.h`.
+//! Properties of the action `encap`. Open vSwitch, `ofp-ed-props.h`.
 
 use super::codec::versions::V1_3;
 use super::codec::{Choice, Codec, Encoding, ListItem};
@@ -8,28 +8,28 @@ use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, ParseErrorKind, Result};
 
 choice! {
-    /// A property of the header that `encap` pushes.
+    /// Property of the header that [`encap`](super::Action::Encap) pushes.
     ///
-    /// Numbers are the class over 8 bits of the type.
+    /// In the rows, numbers are the 16-bit class followed by the 8-bit type.
     pub enum EncapProp: "encap property" {
-        /// Which format the metadata of NSH has.
+        /// Metadata format of the NSH header.
         NshMdType "nsh_md_type" {
-            /// 1 or 2.
+            /// 1 (fixed-length context headers) or 2 (variable-length).
             md_type: u8,
         } = { V1_3.. => 0x0401 [md_type,] };
-        /// A piece of metadata in NSH.
+        /// A variable-length NSH context header.
         NshTlv "nsh_tlv" {
-            /// Class of the metadata.
+            /// Metadata class.
             tlv_class: u16,
-            /// Its type.
+            /// Metadata type.
             tlv_type: u8,
-            /// Its value.
+            /// Metadata value.
             data: Vec<u8>,
         } = { V1_3.. => 0x0402 [tlv_class, tlv_type, data as LengthPrefixed8,] };
     }
 }
 
-/// Bytes behind their number in 8 bits, with zeros up to a multiple of eight.
+/// Bytes preceded by their number in 8 bits, padded with zeros to a multiple of eight.
 struct LengthPrefixed8;
 
 impl Encoding<Vec<u8>> for LengthPrefixed8 {
@@ -41,7 +41,7 @@ impl Encoding<Vec<u8>> for LengthPrefixed8 {
     }
 
     fn encode(value: &Vec<u8>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        bytes_in_8_bits(value.len(), out)?.encode(out)?;
+        length_u8(value.len(), out)?.encode(out)?;
         let start = out.len();
         out.put(value.as_slice());
         out.pad_to_8(start);
@@ -49,7 +49,7 @@ impl Encoding<Vec<u8>> for LengthPrefixed8 {
     }
 }
 
-fn bytes_in_8_bits(len: usize, out: &Encoder<'_>) -> Result<u8, EncodeError> {
+fn length_u8(len: usize, out: &Encoder<'_>) -> Result<u8, EncodeError> {
     let version = out.version();
     let too_long = EncodeError { what: "more than 255 bytes", version, needs: None };
     u8::try_from(len).map_err(|_| too_long)
@@ -57,9 +57,9 @@ fn bytes_in_8_bits(len: usize, out: &Encoder<'_>) -> Result<u8, EncodeError> {
 
 impl ListItem for EncapProp {}
 
-/// 16 bits of class, 8 of type, 8 of length, the value; zeros up to a multiple of eight are not counted.
+/// Encoded as 16-bit class, 8-bit type, 8-bit length, value; padded with zeros that the length does not count.
 ///
-/// What has more bytes than its row says is kept whole.
+/// A property longer than its row is kept unparsed, as `Other`.
 impl Codec for EncapProp {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let mut head = r.nested(Self::TYPE_NAME, ErrorContext::Action)?;
@@ -85,14 +85,14 @@ impl Codec for EncapProp {
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let start = out.len();
         let code = match self {
-            // It may have a row, and more bytes than that says.
+            // Its number may have a row, with fewer bytes than this property has.
             Self::Other { code, .. } => *code,
             known => known.code(out.version())?,
         };
         ((code >> 8) as u16).encode(out)?;
         0u16.encode(out)?;
         self.encode_body(out)?;
-        let len = bytes_in_8_bits(out.len() - start, out)?;
+        let len = length_u8(out.len() - start, out)?;
         out.patch(start + 2, usize::from(u16::from_be_bytes([code as u8, len])))?;
         out.pad_to_8(start);
         Ok(())

@@ -6,26 +6,27 @@ use super::reader::Reader;
 use super::value::{Entries, Plain, Value, ValueError, code, of_code, of_number};
 use crate::{EncodeError, Encoder, Result, Version};
 
-/// A request that failed. §7.4.4.
+/// A request failed. §7.4.4.
 ///
-/// In the neutral form a reason is the `kind` and the `code` by name; one of an experimenter has the `kind`
-/// `experimenter`, the `experimenter` and its `code`; one of a vendor in 1.0 or 1.1 the `kind` `vendor`, the `vendor`,
-/// its `vendor_type` and `code`.
+/// The neutral form names `kind` and `code`. An experimenter error has the `kind` `experimenter`, the `experimenter`
+/// ID and its `code`; a vendor error of 1.0 or 1.1 has the `kind` `vendor`, the `vendor` ID, its `vendor_type` and
+/// `code`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ErrorMsg {
-    /// Why.
+    /// Type and code.
     pub reason: ErrorReason,
-    /// The start of the request, at least 64 bytes if it had so many; a text for `HELLO_FAILED`.
+    /// The beginning of the failed request, at least 64 bytes if it is that long; for `HELLO_FAILED` a text.
     pub data: Vec<u8>,
 }
 
-/// Type and code under which Nicira hides errors of vendors in 1.0 and 1.1.
+/// Error type of Nicira's vendor errors in 1.0 and 1.1.
 const NXET_VENDOR: u16 = 0xb0c2;
+/// Error code of Nicira's vendor errors in 1.0 and 1.1.
 const NXVC_VENDOR_ERROR: u16 = 0;
-/// The type of an experimenter's error since 1.2.
+/// Error type of experimenter errors since 1.2.
 const EXPERIMENTER: u16 = 0xffff;
 
-/// Type and code, and what an experimenter or vendor has behind them.
+/// Encoded as type and code, followed by what the experimenter or vendor adds.
 impl Codec for ErrorReason {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let (version, kind, code) = (r.version(), r.u16("type")?, r.u16("code")?);
@@ -101,8 +102,8 @@ impl Plain for ErrorMsg {
 
     fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
         let mut entries = Entries::of(value)?;
-        let kind = entries.take("kind").ok_or_else(|| ValueError::new("has no `kind`"))?;
-        let given = entries.take("code").ok_or_else(|| ValueError::new("has no `code`"))?;
+        let kind = entries.take("kind").ok_or_else(|| ValueError::new("missing entry `kind`"))?;
+        let given = entries.take("code").ok_or_else(|| ValueError::new("missing entry `code`"))?;
         let coded = |kind| code_of(kind, given, version).map_err(|e| e.under("code"));
         let reason = match kind {
             Value::Text(text) if text == "vendor" => ErrorReason::Vendor {
@@ -129,10 +130,10 @@ impl Plain for ErrorMsg {
 }
 
 fn too_large() -> ValueError {
-    ValueError::new("is too large")
+    ValueError::new("too large for the error code")
 }
 
-/// The number of a code of `kind` that is told by name or number.
+/// The number of an error code of type `kind`, given by name or number.
 fn code_of(kind: Option<ErrorType>, value: &Value, version: Version) -> Result<u64, ValueError> {
     if let (Value::Text(name), Some(kind)) = (value, kind)
         && let Some(row) = ErrorRow::by_name(kind, name, version)
@@ -158,16 +159,16 @@ mod tests {
     }
 
     #[test]
-    fn types_and_codes_of_1_0_are_renumbered() {
+    fn types_and_codes_of_1_0_are_renumbered_to_those_of_later_versions() {
         let full = ErrorReason::standard(ErrorType::FLOW_MOD_FAILED, 1);
         message_both_ways("01 01 000d 00000007 0003 0000 09", &error(full, &[9]));
         message_both_ways("04 01 000d 00000007 0005 0001 09", &error(full, &[9]));
-        let gone = ErrorReason::standard(ErrorType::FLOW_MOD_FAILED, 0x1_0003);
-        message_both_ways("01 01 000c 00000007 0003 0003", &error(gone, &[]));
+        let only_1_0 = ErrorReason::standard(ErrorType::FLOW_MOD_FAILED, 0x1_0003);
+        message_both_ways("01 01 000c 00000007 0003 0003", &error(only_1_0, &[]));
     }
 
     #[test]
-    fn experimenters_have_a_form_in_every_version() {
+    fn experimenter_and_vendor_errors_survive_a_roundtrip() {
         let bad_type = ErrorReason::nicira(3);
         let in_1_0 = "01 01 0014 00000007 b0c2 0000 00002320 0001 0101";
         message_both_ways(in_1_0, &error(bad_type, &[]));
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_version_does_not_define_survives() {
+    fn undefined_types_and_codes_survive_a_roundtrip() {
         for bytes in [
             "01 01 000c 00000007 0006 0001",
             "01 01 000c 00000007 0003 0009",
@@ -202,15 +203,15 @@ mod tests {
     }
 
     #[test]
-    fn a_version_refuses_what_it_has_no_form_for() {
+    fn an_error_that_the_version_cannot_encode_is_refused() {
         let stale = error(ErrorReason::standard(ErrorType::ROLE_REQUEST_FAILED, 0), &[]);
         assert_eq!(
             written(&stale, Version::V1_0).unwrap_err().to_string(),
             "STALE needs 1.2, this is 1.0"
         );
-        let theirs = error(ErrorReason::Experimenter { experimenter: 1, exp_type: 2 }, &[]);
+        let experimenter = error(ErrorReason::Experimenter { experimenter: 1, exp_type: 2 }, &[]);
         assert_eq!(
-            written(&theirs, Version::V1_1).unwrap_err().to_string(),
+            written(&experimenter, Version::V1_1).unwrap_err().to_string(),
             "error needs 1.2, this is 1.1"
         );
     }

@@ -1,29 +1,29 @@
-//! The rows of [`ErrorRow`]: one for each error, with its numbers in every version. §7.4.4.
+//! The table of errors: one row each, with the numbers in every version. §7.4.4.
 //!
-//! OpenFlow 1.0.0 §5.4.4, 1.1.0 and 1.2.0 §A.4.4, 1.3.5 §7.4.4, 1.4.0 and 1.5.0 §7.5.4; what Nicira and the ONF
-//! added is in Open vSwitch's `ofp-errors.h`.
+//! OpenFlow 1.0.0 §5.4.4, 1.1.0 and 1.2.0 §A.4.4, 1.3.5 §7.4.4, 1.4.0 and 1.5.0 §7.5.4; Nicira and ONF errors from
+//! Open vSwitch, `ofp-errors.h`.
 
 use super::codec::versions::*;
 use super::errors::{ErrorNumbers, ErrorReason, ErrorRow, ErrorType, nx, nx10, of, onf};
 
-/// Reads rows: the type, the number in the newest version, the name, in brackets older names, the forms.
+/// A row: type, number in the newest version, name, `[older names]`, `{ numbers by version }`.
 macro_rules! rows {
-    ($($kind:ident $n:literal $name:literal $([$($old:pat => $was:literal),*])? { $($versions:pat => $form:expr),* };)*) => {
+    ($($kind:ident $n:literal $name:literal $([$($old:pat => $old_name:literal),*])? { $($versions:pat => $form:expr),* };)*) => {
         &[$(ErrorRow::new(
             rows!(@reason $kind $n),
             $name,
-            |version| rows!(@was version $($($old => $was,)*)?),
+            |version| rows!(@old_name version $($($old => $old_name,)*)?),
             |version| rows!(@form version $($versions => $form,)*),
         )),*]
     };
     (@reason NICIRA $n:literal) => { ErrorReason::nicira($n) };
     (@reason $kind:ident $n:literal) => { ErrorReason::standard(ErrorType::$kind, $n) };
-    (@was $version:ident) => {{
+    (@old_name $version:ident) => {{
         let _: u8 = $version;
         None
     }};
-    (@was $version:ident $($old:pat => $was:literal,)+) => {
-        match $version { $($old => Some($was),)+ _ => None }
+    (@old_name $version:ident $($old:pat => $old_name:literal,)+) => {
+        match $version { $($old => Some($old_name),)+ _ => None }
     };
     (@form $version:ident $($versions:pat => $form:expr,)+) => {{
         let form: ErrorNumbers = match $version { $($versions => $form,)+ _ => return None };
@@ -31,7 +31,7 @@ macro_rules! rows {
     }};
 }
 
-/// By type and code, then what only Nicira defines.
+/// By type and code; errors that only Nicira defines come last.
 pub(super) const ROWS: &[ErrorRow] = rows! {
     HELLO_FAILED 0 "INCOMPATIBLE" { V1_0.. => of(0, 0) };
     HELLO_FAILED 1 "EPERM" { V1_0.. => of(0, 1) };

@@ -1,4 +1,4 @@
-//! Why a request failed: every type and code of every version by name, and those of Nicira and the ONF. §7.4.4.
+//! Error types and codes of all versions, and those of Nicira and the ONF, by name. §7.4.4.
 
 use core::fmt;
 
@@ -8,36 +8,35 @@ use super::rows::codes;
 use crate::{EncodeError, ErrorContext, ParseError, Version};
 
 codes! {
-    /// What sort of request failed, numbered as in 1.1 and later. §7.4.4.
+    /// `OFPET_*`: type of an error, numbered as in OpenFlow 1.1 and later. §7.4.4.
     ///
-    /// Numbers from 65536 on are those of the version that a message came in, which has no name for them while
-    /// another version means something else by them.
+    /// Numbers from 65536 on are types that the version of the message does not define, while another version does.
     pub struct ErrorType(u32);
-    HELLO_FAILED = 0, V1_0, "No session came about.";
+    HELLO_FAILED = 0, V1_0, "Version negotiation failed.";
     BAD_REQUEST = 1, V1_0, "The request was not understood.";
-    BAD_ACTION = 2, V1_0, "An action was wrong.";
-    BAD_INSTRUCTION = 3, V1_1, "An instruction was wrong.";
-    BAD_MATCH = 4, V1_1, "A match was wrong.";
-    FLOW_MOD_FAILED = 5, V1_0, "A rule was refused; 3 in 1.0.";
-    GROUP_MOD_FAILED = 6, V1_1, "A group was refused.";
-    PORT_MOD_FAILED = 7, V1_0, "A port could not be set so; 4 in 1.0.";
-    TABLE_MOD_FAILED = 8, V1_1, "A table could not be set so.";
-    QUEUE_OP_FAILED = 9, V1_0, "A queue could not be asked; 5 in 1.0.";
-    SWITCH_CONFIG_FAILED = 10, V1_1, "The switch could not be set so.";
-    ROLE_REQUEST_FAILED = 11, V1_2, "A role was refused.";
-    METER_MOD_FAILED = 12, V1_3, "A meter was refused.";
-    TABLE_FEATURES_FAILED = 13, V1_3, "What was said of tables was wrong.";
-    BAD_PROPERTY = 14, V1_4, "A property was wrong.";
-    ASYNC_CONFIG_FAILED = 15, V1_4, "Events could not be set so.";
-    FLOW_MONITOR_FAILED = 16, V1_4, "A flow monitor was refused.";
-    BUNDLE_FAILED = 17, V1_4, "A bundle failed.";
-    EXPERIMENTER = 0xffff, V1_2, "An experimenter's own.";
+    BAD_ACTION = 2, V1_0, "Error in an action.";
+    BAD_INSTRUCTION = 3, V1_1, "Error in an instruction.";
+    BAD_MATCH = 4, V1_1, "Error in a match.";
+    FLOW_MOD_FAILED = 5, V1_0, "Modifying flow entries failed. 3 in OpenFlow 1.0.";
+    GROUP_MOD_FAILED = 6, V1_1, "Modifying a group failed.";
+    PORT_MOD_FAILED = 7, V1_0, "Configuring a port failed. 4 in OpenFlow 1.0.";
+    TABLE_MOD_FAILED = 8, V1_1, "Configuring a table failed.";
+    QUEUE_OP_FAILED = 9, V1_0, "A queue operation failed. 5 in OpenFlow 1.0.";
+    SWITCH_CONFIG_FAILED = 10, V1_1, "Configuring the switch failed.";
+    ROLE_REQUEST_FAILED = 11, V1_2, "A role request failed.";
+    METER_MOD_FAILED = 12, V1_3, "Modifying a meter failed.";
+    TABLE_FEATURES_FAILED = 13, V1_3, "Setting table features failed.";
+    BAD_PROPERTY = 14, V1_4, "Error in a property.";
+    ASYNC_CONFIG_FAILED = 15, V1_4, "The asynchronous configuration failed.";
+    FLOW_MONITOR_FAILED = 16, V1_4, "Setting a flow monitor failed.";
+    BUNDLE_FAILED = 17, V1_4, "A bundle operation failed.";
+    EXPERIMENTER = 0xffff, V1_2, "Experimenter error.";
 }
 
-/// Numbers of 1.0 in the numbering of later versions. OpenFlow 1.0.0 §5.4.4.
+/// Error types of OpenFlow 1.0, by their number there. OpenFlow 1.0.0 §5.4.4.
 const TYPES_OF_1_0: [u32; 6] = [0, 1, 2, 5, 7, 9];
 
-/// Above the numbers of a version that it does not define and that others do.
+/// Added to numbers that the version of the message does not define, while another version does.
 const UNDEFINED: u32 = 0x1_0000;
 
 impl ErrorType {
@@ -62,48 +61,48 @@ impl ErrorType {
         Ok(low(number))
     }
 
-    /// The first version that defines it.
+    /// First version that defines it.
     fn since(self) -> Option<Version> {
         Self::ROWS.iter().find(|row| row.0 == self).map(|row| row.2)
     }
 }
 
 /// The lower 16 bits.
-#[expect(clippy::cast_possible_truncation, reason = "it is what is asked for")]
+#[expect(clippy::cast_possible_truncation, reason = "the lower bits are meant")]
 const fn low(n: u32) -> u16 {
     n as u16
 }
 
-/// Why, within its [`ErrorType`]; [`ErrorRow`]s have the names. An open set.
+/// Code of an error within its [`ErrorType`]; [`ErrorRow`]s have the names. An open set.
 ///
-/// Numbers are those of the newest version that has the code; those from 65536 on are as in [`ErrorType`].
+/// Codes are numbered as in the newest version that has them; numbers from 65536 on are as in [`ErrorType`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct ErrorCode(pub u32);
 
-/// What went wrong, in no version's numbers.
+/// What went wrong, independent of the version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorReason {
-    /// What OpenFlow defines.
+    /// An error of the specification.
     Standard {
-        /// The sort of request.
+        /// Type.
         kind: ErrorType,
-        /// Why, within it.
+        /// Code.
         code: ErrorCode,
     },
-    /// What an experimenter defines. Since 1.2; Nicira's have a form in 1.0 and 1.1.
+    /// An experimenter error. Since 1.2; Nicira's can be encoded in 1.0 and 1.1 too.
     Experimenter {
-        /// Whose.
+        /// Experimenter ID.
         experimenter: u32,
-        /// Their own number.
+        /// Experimenter-defined type.
         exp_type: u16,
     },
-    /// What a vendor added to 1.0 or 1.1 in Nicira's way, and has no row.
+    /// A vendor error of 1.0 or 1.1, in Nicira's encoding, without a row of its own.
     Vendor {
-        /// Whose.
+        /// Vendor ID.
         vendor: u32,
-        /// The type, as if it were the version's.
+        /// Vendor-defined type.
         kind: u16,
-        /// The code, as if it were the version's.
+        /// Vendor-defined code.
         code: u16,
     },
 }
@@ -114,30 +113,30 @@ impl Default for ErrorReason {
     }
 }
 
-/// The numbers of a [`ErrorReason`] in one version.
+/// Numbers of an [`ErrorReason`] in one version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorNumbers {
     /// Type and code.
     Standard(u16, u16),
-    /// Vendor, type and code in an `NXVC_VENDOR_ERROR` of Nicira, 1.0 and 1.1 only.
+    /// Vendor ID, type and code of an `NXVC_VENDOR_ERROR`; 1.0 and 1.1 only.
     Vendor(u32, u16, u16),
-    /// Experimenter and its type, since 1.2.
+    /// Experimenter ID and type; since 1.2.
     Experimenter(u32, u16),
 }
 
-/// One error: what it is, its name, its numbers.
+/// An error: its name, and its numbers in every version.
 #[derive(Debug, Clone, Copy)]
 pub struct ErrorRow {
-    /// What it is.
+    /// The error.
     pub reason: ErrorReason,
-    /// Its name in the newest version that has it, without the prefix of its type.
+    /// Name in the newest version that has it, without the prefix of its type.
     pub name: &'static str,
-    was: fn(u8) -> Option<&'static str>,
+    old_name: fn(u8) -> Option<&'static str>,
     numbers: fn(u8) -> Option<ErrorNumbers>,
 }
 
 impl ErrorRow {
-    /// Every error with a name.
+    /// All errors with a name.
     pub const fn all() -> &'static [Self] {
         super::error_table::ROWS
     }
@@ -147,57 +146,56 @@ impl ErrorRow {
         Self::all().iter().find(|row| row.reason == reason)
     }
 
-    /// The row that has `form` in `version`.
+    /// The row with these numbers in `version`.
     pub fn by_numbers(numbers: ErrorNumbers, version: Version) -> Option<&'static Self> {
         Self::all().iter().find(|row| row.numbers(version) == Some(numbers))
     }
 
-    /// The row of `kind` that is called `name` in `version` or in a later one, in letters of either case.
+    /// The row of type `kind` with the given name in `version` or in a later one; case-insensitive.
     pub fn by_name(kind: ErrorType, name: &str, version: Version) -> Option<&'static Self> {
-        let of_kind = |row: &&Self| row.reason.kind() == kind;
-        let mut rows = Self::all().iter().filter(of_kind);
+        let mut rows = Self::all().iter().filter(|row| row.reason.kind() == kind);
         rows.find(|row| {
             [row.name, row.name_in(version)].iter().any(|n| n.eq_ignore_ascii_case(name))
         })
     }
 
-    /// The numbers in `version`; `None` if that version has no form for it.
+    /// The numbers in `version`; `None` if the version does not have the error.
     pub fn numbers(&self, version: Version) -> Option<ErrorNumbers> {
         (self.numbers)(version.0)
     }
 
-    /// What `version` calls it.
+    /// The name in `version`.
     pub fn name_in(&self, version: Version) -> &'static str {
-        (self.was)(version.0).unwrap_or(self.name)
+        (self.old_name)(version.0).unwrap_or(self.name)
     }
 
     pub(super) const fn new(
         reason: ErrorReason,
         name: &'static str,
-        was: fn(u8) -> Option<&'static str>,
+        old_name: fn(u8) -> Option<&'static str>,
         numbers: fn(u8) -> Option<ErrorNumbers>,
     ) -> Self {
-        Self { reason, name, was, numbers }
+        Self { reason, name, old_name, numbers }
     }
 }
 
 impl ErrorReason {
     /// No common version.
     pub const INCOMPATIBLE: Self = Self::standard(ErrorType::HELLO_FAILED, 0);
-    /// Not allowed to.
+    /// Permission denied.
     pub const NOT_ALLOWED: Self = Self::standard(ErrorType::HELLO_FAILED, 1);
-    /// A version that the session does not speak.
+    /// Unsupported version in a header.
     pub const BAD_VERSION: Self = Self::standard(ErrorType::BAD_REQUEST, 0);
-    /// A kind that is not known, or not here.
+    /// Unknown or unexpected message type.
     pub const BAD_TYPE: Self = Self::standard(ErrorType::BAD_REQUEST, 1);
-    /// A multipart body that is not known.
+    /// Unknown multipart type.
     pub const BAD_MULTIPART: Self = Self::standard(ErrorType::BAD_REQUEST, 2);
-    /// An experimenter that is not known.
+    /// Unknown experimenter.
     pub const BAD_EXPERIMENTER: Self = Self::standard(ErrorType::BAD_REQUEST, 3);
-    /// A length that cannot be.
+    /// Wrong length.
     pub const BAD_LEN: Self = Self::standard(ErrorType::BAD_REQUEST, 6);
 
-    /// What sort of request failed.
+    /// Its type.
     pub const fn kind(self) -> ErrorType {
         match self {
             Self::Standard { kind, .. } => kind,
@@ -205,7 +203,7 @@ impl ErrorReason {
         }
     }
 
-    /// Its code, or the number that an experimenter or vendor gave it.
+    /// Its code, or the experimenter- or vendor-defined number.
     pub fn code(self) -> ErrorCode {
         match self {
             Self::Standard { code, .. } => code,
@@ -214,7 +212,7 @@ impl ErrorReason {
         }
     }
 
-    /// What is meant by `form` in `version`.
+    /// The error with these numbers in `version`.
     pub fn from_numbers(numbers: ErrorNumbers, version: Version) -> Self {
         if let Some(row) = ErrorRow::by_numbers(numbers, version) {
             return row.reason;
@@ -237,7 +235,7 @@ impl ErrorReason {
     /// The numbers in `version`.
     ///
     /// # Errors
-    /// Names the error if the version has no form for it.
+    /// Names the error if the version cannot encode it.
     pub fn numbers(self, version: Version) -> Result<ErrorNumbers, EncodeError> {
         let row = ErrorRow::by_reason(self);
         if let Some(numbers) = row.and_then(|row| row.numbers(version)) {
@@ -264,8 +262,8 @@ impl ErrorReason {
         }
     }
 
-    /// The `ERROR` that a fault deserves in `version`: that of the faulty part where the version has one, a
-    /// `BAD_REQUEST` where it does not. §7.4.4.
+    /// The error to reply with when parsing fails, in `version`: the type for the malformed part if the version has
+    /// one, otherwise `BAD_REQUEST`. §7.4.4.
     pub fn for_parse_error(error: ParseError, version: Version) -> Self {
         let (kind, code) = error.code();
         let reason = Self::standard(kind, code.0);
@@ -292,7 +290,7 @@ impl ErrorReason {
     }
 }
 
-/// `TYPE/CODE` by name, numbers where there is none.
+/// `TYPE/CODE` by name, or by number without a name.
 impl fmt::Display for ErrorReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind().name() {
@@ -312,22 +310,22 @@ impl fmt::Display for ErrorReason {
     }
 }
 
-/// Type and code of OpenFlow's own.
+/// A standard type and code.
 pub(super) const fn of(kind: u16, code: u16) -> ErrorNumbers {
     ErrorNumbers::Standard(kind, code)
 }
 
-/// Type and code that Nicira gave it in 1.0 and 1.1.
+/// A Nicira type and code in 1.0 and 1.1.
 pub(super) const fn nx10(kind: u16, code: u16) -> ErrorNumbers {
     ErrorNumbers::Vendor(NICIRA, kind, code)
 }
 
-/// The number that Nicira gave it in later versions.
+/// A Nicira experimenter type since 1.2.
 pub(super) const fn nx(exp_type: u16) -> ErrorNumbers {
     ErrorNumbers::Experimenter(NICIRA, exp_type)
 }
 
-/// The number that the ONF gave it in an extension.
+/// An ONF experimenter type.
 pub(super) const fn onf(exp_type: u16) -> ErrorNumbers {
     ErrorNumbers::Experimenter(ONF, exp_type)
 }
@@ -338,7 +336,7 @@ mod tests {
 
     use super::*;
 
-    /// A line of `errors.txt` for what `row` is in `version`.
+    /// The line of `errors.txt` for `row` in `version`.
     fn line(row: &ErrorRow, version: Version) -> Option<String> {
         let numbers = match row.numbers(version)? {
             ErrorNumbers::Standard(kind, code) => format!("- {kind} {code}"),
@@ -355,15 +353,15 @@ mod tests {
     }
 
     #[test]
-    fn every_row_is_a_line_and_every_line_a_row() {
-        let theirs = include_str!("../../tests/golden/errors.txt");
-        let theirs = theirs.lines().filter(|line| !line.starts_with('#')).map(str::to_owned);
-        let theirs: BTreeSet<_> = theirs.collect();
+    fn the_error_table_equals_the_reference_list() {
+        let reference = include_str!("../../tests/golden/errors.txt");
+        let reference = reference.lines().filter(|line| !line.starts_with('#')).map(str::to_owned);
+        let reference: BTreeSet<_> = reference.collect();
         let versions = || (1..=6).map(Version);
         let rows = ErrorRow::all().iter().flat_map(|row| versions().map(move |v| (row, v)));
         let ours: BTreeSet<_> = rows.filter_map(|(row, version)| line(row, version)).collect();
-        let differ: Vec<_> = ours.symmetric_difference(&theirs).collect();
-        assert!(differ.is_empty(), "{differ:#?}");
+        let differences: Vec<_> = ours.symmetric_difference(&reference).collect();
+        assert!(differences.is_empty(), "{differences:#?}");
         for (version, n) in versions().zip([31, 66, 92, 111, 149, 167]) {
             let own = ours.iter().filter(|line| line.starts_with(&format!("{version} - ")));
             assert_eq!(own.count(), n, "{version}");
@@ -375,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_names_lead_to_one_row_and_back() {
+    fn every_row_is_found_by_its_numbers_and_by_its_name() {
         for row in ErrorRow::all() {
             assert!(core::ptr::eq(ErrorRow::by_reason(row.reason).unwrap(), row), "{row:?}");
             for version in (1..=6).map(Version) {
@@ -396,16 +394,16 @@ mod tests {
     }
 
     #[test]
-    fn all_numbers_survive() {
+    fn all_type_and_code_numbers_survive_a_roundtrip() {
         for version in (1..=6).map(Version) {
             for kind in (0..25).chain([0xb0c2, 0xffff]) {
                 for code in (0..25).chain([0xffff]) {
                     let numbers = ErrorNumbers::Standard(kind, code);
-                    let back = ErrorReason::from_numbers(numbers, version).numbers(version);
+                    let again = ErrorReason::from_numbers(numbers, version).numbers(version);
                     if kind == 0xffff && version >= Version::V1_2 {
-                        assert!(back.is_err());
+                        assert!(again.is_err());
                     } else {
-                        assert_eq!(back, Ok(numbers), "{version}");
+                        assert_eq!(again, Ok(numbers), "{version}");
                     }
                 }
             }
@@ -413,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_deserves_what_the_version_has() {
+    fn a_parse_error_is_reported_with_a_type_that_the_version_has() {
         let fault =
             ParseError::new("match", 8, crate::ParseErrorKind::Length).within(ErrorContext::Match);
         let for_parse_error =

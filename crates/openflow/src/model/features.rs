@@ -1,4 +1,4 @@
-//! `FEATURES_REPLY`: who a switch is and what it can do. §7.3.1.
+//! `FEATURES_REPLY`: datapath ID and capabilities of a switch. §7.3.1.
 
 use super::codec::versions::*;
 use super::port::Port;
@@ -6,55 +6,55 @@ use super::rows::{flags, record};
 use crate::DatapathId;
 
 flags! {
-    /// `OFPC_*`: what a switch can do. §7.3.1.
+    /// `OFPC_*`: capabilities of a switch. §7.3.1.
     pub struct Capabilities(u32);
-    FLOW_STATS = 1, V1_0, "Counts per rule.";
-    TABLE_STATS = 2, V1_0, "Counts per table.";
-    PORT_STATS = 4, V1_0, "Counts per port.";
-    STP = 8, V1_0 ..= V1_0, "Speaks the spanning tree protocol.";
-    GROUP_STATS = 8, V1_1, "Counts per group.";
-    IP_REASM = 0x20, V1_0, "Puts fragments of IP together.";
-    QUEUE_STATS = 0x40, V1_0, "Counts per queue.";
-    ARP_MATCH_IP = 0x80, V1_0 ..= V1_1, "Matches addresses in ARP.";
-    PORT_BLOCKED = 0x100, V1_2, "Blocks ports that make loops.";
-    BUNDLES = 0x200, V1_4, "Takes bundles.";
-    FLOW_MONITORING = 0x400, V1_4, "Tells of changes of rules.";
+    FLOW_STATS = 1, V1_0, "Flow statistics.";
+    TABLE_STATS = 2, V1_0, "Table statistics.";
+    PORT_STATS = 4, V1_0, "Port statistics.";
+    STP = 8, V1_0 ..= V1_0, "802.1D spanning tree.";
+    GROUP_STATS = 8, V1_1, "Group statistics.";
+    IP_REASM = 0x20, V1_0, "Can reassemble IP fragments.";
+    QUEUE_STATS = 0x40, V1_0, "Queue statistics.";
+    ARP_MATCH_IP = 0x80, V1_0 ..= V1_1, "Matches IP addresses in ARP packets.";
+    PORT_BLOCKED = 0x100, V1_2, "Blocks looping ports.";
+    BUNDLES = 0x200, V1_4, "Supports bundles.";
+    FLOW_MONITORING = 0x400, V1_4, "Supports flow monitors.";
 }
 
 flags! {
-    /// `OFPAT_*` as bits: the actions that a switch of 1.0 can do. OpenFlow 1.0.0 §5.3.1.
+    /// Actions that a switch supports, one bit for each `OFPAT_*`. OpenFlow 1.0.0 §5.3.1.
     pub struct ActionBits(u32);
-    OUTPUT = 1, V1_0, "Sends out of a port.";
-    SET_VLAN_VID = 2, V1_0, "Sets the VLAN.";
-    SET_VLAN_PCP = 4, V1_0, "Sets the priority in the VLAN.";
-    STRIP_VLAN = 8, V1_0, "Takes the tag away.";
-    SET_DL_SRC = 0x10, V1_0, "Sets the Ethernet source.";
-    SET_DL_DST = 0x20, V1_0, "Sets the Ethernet destination.";
-    SET_NW_SRC = 0x40, V1_0, "Sets the IP source.";
-    SET_NW_DST = 0x80, V1_0, "Sets the IP destination.";
-    SET_NW_TOS = 0x100, V1_0, "Sets the type of service.";
-    SET_TP_SRC = 0x200, V1_0, "Sets the source port.";
-    SET_TP_DST = 0x400, V1_0, "Sets the destination port.";
-    ENQUEUE = 0x800, V1_0, "Sends to a queue of a port.";
+    OUTPUT = 1, V1_0, "Output to a port.";
+    SET_VLAN_VID = 2, V1_0, "Set the VLAN ID.";
+    SET_VLAN_PCP = 4, V1_0, "Set the VLAN priority.";
+    STRIP_VLAN = 8, V1_0, "Remove the VLAN tag.";
+    SET_DL_SRC = 0x10, V1_0, "Set the Ethernet source address.";
+    SET_DL_DST = 0x20, V1_0, "Set the Ethernet destination address.";
+    SET_NW_SRC = 0x40, V1_0, "Set the IP source address.";
+    SET_NW_DST = 0x80, V1_0, "Set the IP destination address.";
+    SET_NW_TOS = 0x100, V1_0, "Set the IP type of service.";
+    SET_TP_SRC = 0x200, V1_0, "Set the TCP/UDP source port.";
+    SET_TP_DST = 0x400, V1_0, "Set the TCP/UDP destination port.";
+    ENQUEUE = 0x800, V1_0, "Output to a queue.";
 }
 
 record! {
-    /// Who a switch is and what it can do. §7.3.1.
+    /// Datapath ID, capabilities and (before 1.3) ports of a switch. §7.3.1.
     #[derive(Default)]
     pub struct SwitchFeatures: "features_reply" {
-        /// Its identity.
+        /// Datapath ID.
         pub datapath_id: DatapathId,
-        /// Packets that it can keep.
+        /// Maximum number of packets buffered at once.
         pub n_buffers: u32,
-        /// Its tables.
+        /// Number of flow tables.
         pub n_tables: u8,
-        /// Which of its connections this is, 0 for the main one.
+        /// Number of an auxiliary connection; 0 is the main connection. Since 1.3.
         pub auxiliary_id: u8,
-        /// What it can do.
+        /// Capabilities.
         pub capabilities: Capabilities,
-        /// Actions that it can do; only 1.0 tells.
+        /// Supported actions. Only 1.0.
         pub actions: ActionBits,
-        /// Its ports; since 1.3 a `PORT_DESC` tells them.
+        /// Ports. Since 1.3 they are requested with [`PortDesc`](super::MultipartRequest::PortDesc).
         pub ports: Vec<Port>,
     }
     V1_0 => [datapath_id, n_buffers, n_tables, pad 3, capabilities, actions, ports,]
@@ -80,31 +80,31 @@ mod tests {
         }
     }
 
-    // Bytes of `tests/ofp-print.at` of Open vSwitch.
+    // Bytes from Open vSwitch, tests/ofp-print.at.
     #[test]
-    fn ports_stand_in_it_before_1_3() {
-        let Message::FeaturesReply(read) = survives(
+    fn the_ports_are_part_of_the_features_before_1_3() {
+        let Message::FeaturesReply(features) = survives(
             "0106 0050 00000001 0000505400000001 00000100 02000000 00000087 00000fff \
              fffe 505400000001 62723000000000000000000000000000 00000001 00000001 \
              00000000 00000000 00000000 00000000",
         ) else {
             panic!("no features_reply")
         };
-        assert_eq!((read.actions, read.ports.len()), (ActionBits(0xfff), 1));
+        assert_eq!((features.actions, features.ports.len()), (ActionBits(0xfff), 1));
         for version in ["02", "03"] {
-            let Message::FeaturesReply(read) = survives(&format!(
+            let Message::FeaturesReply(features) = survives(&format!(
                 "{version}06 0060 00000001 0000505400000001 00000100 02000000 00000087 00000000 \
                  fffffffe 00000000 505400000001 0000 62723000000000000000000000000000 00000001 \
                  00000001 00000000 00000000 00000000 00000000 00000000 00000000"
             )) else {
                 panic!("no features_reply")
             };
-            assert_eq!(read.ports.len(), 1);
+            assert_eq!(features.ports.len(), 1);
         }
     }
 
     #[test]
-    fn since_1_3_a_connection_has_a_number() {
+    fn auxiliary_connections_have_an_id_since_1_3() {
         let features = Message::FeaturesReply(SwitchFeatures { auxiliary_id: 1, ..of_ovs() });
         for version in ["04", "05", "06"] {
             let bytes = format!(
@@ -112,12 +112,12 @@ mod tests {
             );
             message_both_ways(&bytes, &features);
         }
-        let no = written(&features, Version::V1_2).unwrap_err();
-        assert_eq!(no.to_string(), "auxiliary_id needs 1.3, this is 1.2");
+        let error = written(&features, Version::V1_2).unwrap_err();
+        assert_eq!(error.to_string(), "auxiliary_id needs 1.3, this is 1.2");
     }
 
     #[test]
-    fn one_bit_has_two_names() {
+    fn capability_bit_8_has_a_different_name_in_1_0() {
         let bit =
             Message::FeaturesReply(SwitchFeatures { capabilities: Capabilities(8), ..of_ovs() });
         for (version, name) in [(Version::V1_0, "stp"), (Version::V1_4, "group_stats")] {
@@ -129,8 +129,8 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_names_the_field() {
-        let cut = parse("0406 0012 00000001 0000505400000001 0000").unwrap_err();
-        assert_eq!(cut.to_string(), "n_buffers at byte 16 is cut off");
+    fn an_error_names_the_truncated_field() {
+        let error = parse("0406 0012 00000001 0000505400000001 0000").unwrap_err();
+        assert_eq!(error.to_string(), "n_buffers at byte 16 is cut off");
     }
 }

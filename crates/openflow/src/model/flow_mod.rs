@@ -1,4 +1,4 @@
-//! `FLOW_MOD`: adds, changes or deletes rules. §7.3.4.1.
+//! `FLOW_MOD`: adds, modifies or deletes flow entries. §7.3.4.1.
 
 use super::codec::versions::*;
 use super::codec::{Codec, Encoding};
@@ -11,28 +11,30 @@ use super::wire_types::{BufferId, Port16};
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 codes! {
-    /// What a `FLOW_MOD` does.
+    /// `OFPFC_*`: command of a [`FlowMod`]. §7.3.4.1.
     pub struct FlowModCommand(u8);
-    ADD = 0, V1_0, "A new rule, in place of an identical one.";
-    MODIFY = 1, V1_0, "Other instructions for all rules that the match covers.";
-    MODIFY_STRICT = 2, V1_0, "Other instructions for the rule with just this match and priority.";
-    DELETE = 3, V1_0, "All rules that the match covers go.";
-    DELETE_STRICT = 4, V1_0, "The rule with just this match and priority goes.";
+    ADD = 0, V1_0, "Add a flow entry; replaces one with the same match and priority.";
+    MODIFY = 1, V1_0, "Replace the instructions of all matching flow entries.";
+    MODIFY_STRICT = 2, V1_0, "Replace the instructions of the flow entry with exactly this match and priority.";
+    DELETE = 3, V1_0, "Delete all matching flow entries.";
+    DELETE_STRICT = 4, V1_0, "Delete the flow entry with exactly this match and priority.";
 }
 
 flags! {
-    /// `OFPFF_*`: how a rule is kept. [`EMERG`](Self::EMERG), which has the number of
-    /// [`RESET_COUNTS`](Self::RESET_COUNTS) in 1.0, stands outside of the 16 bits of the wire here.
+    /// `OFPFF_*`: options of a flow entry. §7.3.4.1.
+    ///
+    /// [`EMERG`](Self::EMERG) of OpenFlow 1.0 has the bit of [`RESET_COUNTS`](Self::RESET_COUNTS) on the wire; here
+    /// it is a bit beyond the 16 of the wire.
     pub struct FlowModFlags(u32);
-    SEND_FLOW_REM = 1, V1_0, "The switch says so when the rule is gone.";
-    CHECK_OVERLAP = 2, V1_0, "Refused if it overlaps a rule of the same priority.";
-    RESET_COUNTS = 4, V1_2, "Counters start again.";
-    NO_PKT_COUNTS = 8, V1_3, "Packets are not counted.";
-    NO_BYT_COUNTS = 16, V1_3, "Bytes are not counted.";
-    EMERG = 0x1_0000, V1_0 ..= V1_0, "Holds while there is no controller.";
+    SEND_FLOW_REM = 1, V1_0, "Send a flow-removed message when the flow entry expires or is deleted.";
+    CHECK_OVERLAP = 2, V1_0, "Refuse the flow entry if it overlaps one of the same priority.";
+    RESET_COUNTS = 4, V1_2, "Reset the counters.";
+    NO_PKT_COUNTS = 8, V1_3, "Do not count packets.";
+    NO_BYT_COUNTS = 16, V1_3, "Do not count bytes.";
+    EMERG = 0x1_0000, V1_0 ..= V1_0, "Use the flow entry only while disconnected from the controller.";
 }
 
-/// The 16 bits that flags have on the wire.
+/// [`FlowModFlags`] as 16 bits.
 pub(crate) struct Flags16;
 
 impl Flags16 {
@@ -65,36 +67,39 @@ impl Encoding<FlowModFlags> for Flags16 {
 }
 
 record! {
-    /// A rule, and what to do with it. §7.3.4.1.
+    /// Adds, modifies or deletes flow entries. §7.3.4.1.
     pub struct FlowMod: "flow_mod" {
         /// What to do.
         pub command: FlowModCommand,
-        /// The controller's own mark.
+        /// Opaque identifier chosen by the controller.
         pub cookie: u64,
-        /// Restricts changes and deletions to rules whose cookie agrees in these bits. Not in 1.0.
+        /// Restricts modifications and deletions to flow entries whose cookie equals `cookie` in these bits; 0 does
+        /// not restrict. Since 1.1.
         pub cookie_mask: u64,
-        /// In which table; since 1.2, 255 for all, in deletions. In 1.0 it is 0, or Nicira's, from whom a switch must have heard
-        /// that it stands there.
+        /// Table of the flow entry; in deletions 255 is all tables (since 1.2).
+        ///
+        /// In 1.0 it is 0, unless Nicira's extension that encodes the table in the command has been enabled with
+        /// [`NxFlowModTableId`](super::Message::NxFlowModTableId).
         pub table_id: u8,
-        /// Seconds without a packet after which the rule goes; 0 never.
+        /// Seconds without a matching packet after which the flow entry expires; 0 is never.
         pub idle_timeout: u16,
-        /// Seconds after which the rule goes; 0 never.
+        /// Seconds after which the flow entry expires; 0 is never.
         pub hard_timeout: u16,
-        /// The highest that matches wins.
+        /// Priority; the matching flow entry with the highest priority is selected.
         pub priority: u16,
-        /// A frame in the switch that the new rule is applied to.
+        /// Packet buffered in the switch to which the new flow entry is applied.
         pub buffer_id: Option<u32>,
-        /// Restricts deletions to rules that output here; [`PortNo::ANY`] for all.
+        /// Restricts deletions to flow entries with an output to this port; [`PortNo::ANY`] does not restrict.
         pub out_port: PortNo,
-        /// Restricts deletions to rules that send to this group; [`GroupId::ANY`] for all. Not in 1.0.
+        /// Restricts deletions to flow entries that use this group; [`GroupId::ANY`] does not restrict. Since 1.1.
         pub out_group: GroupId,
-        /// How it is kept.
+        /// Options.
         pub flags: FlowModFlags,
-        /// The least important goes first where tables are full. Since 1.4.
+        /// Eviction precedence: less important flow entries are evicted first. Since 1.4.
         pub importance: u16,
-        /// What a packet must have.
+        /// Packets to match. `match` in the specification.
         pub matching: Match,
-        /// What is done with it. In 1.0 one list of actions to apply at most.
+        /// Instructions for matching packets; in 1.0 at most one [`Instruction::ApplyActions`].
         pub instructions: Vec<Instruction>,
     }
     V1_0 => [
@@ -113,14 +118,14 @@ record! {
 }
 
 impl FlowMod {
-    /// `OFPTT_ALL`: every table.
+    /// All tables, in deletions. `OFPTT_ALL`.
     pub const TABLE_ALL: u8 = 0xff;
-    /// `OFP_DEFAULT_PRIORITY`.
+    /// Default priority. `OFP_DEFAULT_PRIORITY`.
     pub const PRIORITY_DEFAULT: u16 = 0x8000;
 }
 
 impl Default for FlowMod {
-    /// Adds a rule to table 0 that matches everything and drops it.
+    /// Adds a flow entry to table 0 that matches all packets and drops them.
     fn default() -> Self {
         Self {
             command: FlowModCommand::ADD,
@@ -142,29 +147,29 @@ impl Default for FlowMod {
 }
 
 record! {
-    /// `NXT_FLOW_MOD`: the same in Nicira's form, whose match has the fields of later versions.
+    /// `NXT_FLOW_MOD`: adds, modifies or deletes flow entries, with Nicira's extensible match.
     pub struct NxFlowMod: "nx_flow_mod" {
         /// What to do.
         pub command: FlowModCommand,
-        /// The controller's own mark.
+        /// Opaque identifier chosen by the controller.
         pub cookie: u64,
-        /// In which table, if the switch has heard that it stands here.
+        /// Table of the flow entry, if [`NxFlowModTableId`](super::Message::NxFlowModTableId) has enabled it.
         pub table_id: u8,
-        /// Seconds without a packet after which the rule goes; 0 never.
+        /// Seconds without a matching packet after which the flow entry expires; 0 is never.
         pub idle_timeout: u16,
-        /// Seconds after which the rule goes; 0 never.
+        /// Seconds after which the flow entry expires; 0 is never.
         pub hard_timeout: u16,
-        /// The highest that matches wins.
+        /// Priority; the matching flow entry with the highest priority is selected.
         pub priority: u16,
-        /// A frame in the switch that the new rule is applied to.
+        /// Packet buffered in the switch to which the new flow entry is applied.
         pub buffer_id: Option<u32>,
-        /// Restricts deletions to rules that output here; [`PortNo::ANY`] for all.
+        /// Restricts deletions to flow entries with an output to this port; [`PortNo::ANY`] does not restrict.
         pub out_port: PortNo,
-        /// How it is kept.
+        /// Options.
         pub flags: FlowModFlags,
-        /// What a packet must have.
+        /// Packets to match. `match` in the specification.
         pub matching: Match,
-        /// What is done with it. In 1.0 one list of actions to apply at most.
+        /// Instructions for matching packets; in 1.0 at most one [`Instruction::ApplyActions`].
         pub instructions: Vec<Instruction>,
     }
     V1_0 => [
@@ -180,7 +185,7 @@ record! {
 }
 
 impl Default for NxFlowMod {
-    /// Adds a rule to table 0 that matches everything and drops it.
+    /// Adds a flow entry to table 0 that matches all packets and drops them.
     fn default() -> Self {
         Self {
             command: FlowModCommand::ADD,

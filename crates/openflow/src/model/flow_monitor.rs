@@ -1,4 +1,5 @@
-//! Rules whose changes are told as they happen. OpenFlow 1.4.0 §7.3.5.17; before 1.3 Nicira's, in 1.3 the ONF's.
+//! Flow monitors: notifications about changes of flow entries. OpenFlow 1.4.0 §7.3.5.17; a Nicira extension in 1.0 to
+//! 1.2, an ONF extension in 1.3.
 
 use super::codec::versions::*;
 use super::codec::{Choice, Codec, Encoding, JointEncoding, ListItem};
@@ -13,43 +14,44 @@ use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, ParseErrorKind, PortNo, Result};
 
 codes! {
-    /// What is done with a monitor. OpenFlow 1.4.0 §7.3.5.17.
+    /// `OFPFMC_*`: command for a flow monitor. OpenFlow 1.4.0 §7.3.5.17.
     pub struct FlowMonitorCommand(u8);
-    ADD = 0, V1_0, "A new monitor.";
-    MODIFY = 1, V1_4, "Another one in place of one.";
-    DELETE = 2, V1_4, "A monitor goes.";
+    ADD = 0, V1_0, "Create a monitor.";
+    MODIFY = 1, V1_4, "Replace a monitor.";
+    DELETE = 2, V1_4, "Delete a monitor.";
 }
 
 flags! {
-    /// `OFPFMF_*`: what a monitor tells. OpenFlow 1.4.0 §7.3.5.17.
+    /// `OFPFMF_*`: what a monitor reports. OpenFlow 1.4.0 §7.3.5.17.
     pub struct FlowMonitorFlags(u16);
-    INITIAL = 1, V1_0, "Rules that are there already.";
-    ADD = 2, V1_0, "New rules.";
-    REMOVED = 4, V1_0, "Rules that go.";
-    MODIFY = 8, V1_0, "Rules that change.";
-    INSTRUCTIONS = 16, V1_0, "What the rules do.";
-    NO_ABBREV = 32, V1_0, "The asker's own changes in full.";
-    ONLY_OWN = 64, V1_4, "Nobody's changes but the asker's.";
+    INITIAL = 1, V1_0, "Flow entries that exist when the monitor is created.";
+    ADD = 2, V1_0, "Added flow entries.";
+    REMOVED = 4, V1_0, "Removed flow entries.";
+    MODIFY = 8, V1_0, "Modified flow entries.";
+    INSTRUCTIONS = 16, V1_0, "Include the instructions.";
+    NO_ABBREV = 32, V1_0, "Report the requester's own changes in full, not abbreviated.";
+    ONLY_OWN = 64, V1_4, "Report only the requester's own changes.";
 }
 
 record! {
-    /// One monitor. OpenFlow 1.4.0 §7.3.5.17.
+    /// Creates, replaces or deletes a flow monitor. OpenFlow 1.4.0 §7.3.5.17.
     pub struct FlowMonitorRequest: "flow_monitor request" {
-        /// Its number, which the controller gives it.
+        /// Monitor number, chosen by the controller.
         pub monitor_id: u32,
-        /// Rules that output here; [`PortNo::ANY`] for all.
+        /// Only flow entries with an output to this port; [`PortNo::ANY`] does not restrict.
         pub out_port: PortNo,
-        /// Rules that send to this group; [`GroupId::ANY`] for all. Since 1.4.
+        /// Only flow entries that use this group; [`GroupId::ANY`] does not restrict. Since 1.4.
         pub out_group: GroupId,
-        /// What it tells.
+        /// What is reported.
         pub flags: FlowMonitorFlags,
-        /// Rules of a table; 255 for all.
+        /// Only flow entries of this table; 255 is all tables.
         pub table_id: u8,
-        /// What is done with it. Since 1.4.
+        /// Command. Since 1.4.
         pub command: FlowMonitorCommand,
-        /// Rules that this covers.
+        /// Only flow entries whose match is equal or more specific.
         pub matching: Match,
-        /// Whether the match is its fields alone, as the ONF has it in 1.3; Open vSwitch has type and length before them.
+        /// Whether the match is encoded without its `ofp_match` header, as the ONF extension of 1.3 specifies; Open
+        /// vSwitch encodes the header. Only 1.3.
         pub bare_match: bool,
     }
     V1_0..=V1_2 => [
@@ -80,7 +82,7 @@ impl Default for FlowMonitorRequest {
 
 impl ListItem for FlowMonitorRequest {}
 
-/// The match of the ONF's messages, in as many bytes as a length elsewhere tells.
+/// A match of the ONF extension, with or without its `ofp_match` header.
 struct OnfMatch;
 
 /// `OFPMT_OXM`.
@@ -115,26 +117,27 @@ impl JointEncoding<Match, bool> for OnfMatch {
 }
 
 record! {
-    /// A rule that came, changed or went. OpenFlow 1.4.0 §7.3.5.17.
+    /// A flow entry that was added, modified or removed. OpenFlow 1.4.0 §7.3.5.17.
     #[derive(Default)]
     pub struct MonitoredFlow: "flow_update" {
-        /// Its table.
+        /// Table of the flow entry.
         pub table_id: u8,
-        /// Why it went, if it did.
+        /// Why it was removed, if it was.
         pub reason: FlowRemovedReason,
-        /// Seconds without a packet after which it goes; 0 never.
+        /// Seconds without a matching packet after which the flow entry expires; 0 is never.
         pub idle_timeout: u16,
-        /// Seconds after which it goes; 0 never.
+        /// Seconds after which the flow entry expires; 0 is never.
         pub hard_timeout: u16,
-        /// Its priority.
+        /// Priority.
         pub priority: u16,
-        /// The controller's own mark.
+        /// Opaque identifier chosen by the controller.
         pub cookie: u64,
-        /// What it matches.
+        /// Match.
         pub matching: Match,
-        /// Whether the match is its fields alone, as the ONF has it in 1.3; Open vSwitch has type and length before them.
+        /// Whether the match is encoded without its `ofp_match` header, as the ONF extension of 1.3 specifies; Open
+        /// vSwitch encodes the header. Only 1.3.
         pub bare_match: bool,
-        /// What it does, if that was asked for.
+        /// Instructions, if the monitor has [`FlowMonitorFlags::INSTRUCTIONS`].
         pub instructions: Vec<Instruction>,
     }
     V1_0..=V1_2 => [
@@ -166,31 +169,31 @@ impl Encoding<FlowRemovedReason> for Reason16 {
 }
 
 choice! {
-    /// What a monitor tells. OpenFlow 1.4.0 §7.3.5.17.
+    /// A notification of a flow monitor. OpenFlow 1.4.0 §7.3.5.17.
     pub enum FlowUpdate: "flow_update" {
-        /// A rule was there already. Before 1.4 it is told as one that came.
+        /// A flow entry existed when the monitor was created. Before 1.4 reported as [`Added`](Self::Added).
         Initial "initial" (MonitoredFlow) = { V1_4.. => 0 };
-        /// A rule came.
+        /// A flow entry was added.
         Added "added" (MonitoredFlow) = { V1_0..=V1_3 => 0, V1_4.. => 1 };
-        /// A rule went.
+        /// A flow entry was removed.
         Removed "removed" (MonitoredFlow) = { V1_0..=V1_3 => 1, V1_4.. => 2 };
-        /// A rule changed.
+        /// A flow entry was modified.
         Modified "modified" (MonitoredFlow) = { V1_0..=V1_3 => 2, V1_4.. => 3 };
-        /// What a request of the controller's own asked for was done.
+        /// Abbreviated report: a request of this controller was executed.
         Abbrev "abbrev" {
-            /// Transaction id of the request.
+            /// Transaction ID of the request.
             xid: u32,
         } = { V1_0..=V1_3 => 3 [xid,], V1_4.. => 4 [xid,] };
-        /// Changes come too fast and are not told for a while. Before 1.4 a message of its own.
+        /// Reporting is paused because the controller does not keep up. A message of its own before 1.4.
         Paused "paused" = { V1_4.. => 5 [pad 4,] };
-        /// Changes are told again. Before 1.4 a message of its own.
+        /// Reporting has resumed. A message of its own before 1.4.
         Resumed "resumed" = { V1_4.. => 6 [pad 4,] };
     }
 }
 
 impl ListItem for FlowUpdate {}
 
-/// The length of all, the number, the rest.
+/// Encoded as length, event number, body.
 impl Codec for FlowUpdate {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let mut head = r.nested(Self::TYPE_NAME, ErrorContext::Request)?;
@@ -229,17 +232,17 @@ mod tests {
     const FILE: &str = "flows.txt";
 
     #[test]
-    fn flows_and_packets_are_read_as_the_file_says_and_come_back() {
+    fn flow_and_packet_vectors_parse_and_encode_as_recorded() {
         prove(FILE);
     }
 
     #[test]
-    fn damaged_bytes_of_flows_and_packets_are_errors_or_something_else() {
+    fn damaged_flow_and_packet_vectors_never_panic() {
         damage(FILE);
     }
 
     #[test]
-    fn every_row_about_flows_and_packets_has_bytes_in_every_version() {
+    fn every_flow_and_packet_row_has_a_vector_in_every_version() {
         let seen = Seen::of(FILE);
         let messages = [
             "packet_in",

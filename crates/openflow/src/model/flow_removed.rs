@@ -1,4 +1,4 @@
-//! `FLOW_REMOVED`: a rule is gone. §7.4.2.
+//! `FLOW_REMOVED`: a flow entry expired or was deleted. §7.4.2.
 
 use super::codec::versions::*;
 use super::codec::{Codec, Encoding};
@@ -10,25 +10,25 @@ use super::rows::{codes, record};
 use crate::{EncodeError, Encoder, FlowRemovedView, Result};
 
 codes! {
-    /// Why a rule is gone. §7.4.2.
+    /// `OFPRR_*`: why a flow entry was removed. §7.4.2.
     pub struct FlowRemovedReason(u8);
-    IDLE_TIMEOUT = 0, V1_0, "No packet came for so long.";
-    HARD_TIMEOUT = 1, V1_0, "Its time was over.";
-    DELETE = 2, V1_0, "A `FLOW_MOD` deleted it.";
+    IDLE_TIMEOUT = 0, V1_0, "Idle timeout exceeded.";
+    HARD_TIMEOUT = 1, V1_0, "Hard timeout exceeded.";
+    DELETE = 2, V1_0, "Deleted by a `FLOW_MOD`.";
     GROUP_DELETE = 3, V1_1, "Its group was deleted.";
     METER_DELETE = 4, V1_4, "Its meter was deleted.";
-    EVICTION = 5, V1_4, "The table was full.";
+    EVICTION = 5, V1_4, "Evicted to make room in the table.";
 }
 
 record! {
-    /// A rule that is gone, and what became of it. §7.4.2.
+    /// A flow entry expired or was deleted. §7.4.2.
     #[derive(Default)]
     pub struct FlowRemoved: "flow_removed", in place by FlowRemovedView::take {
-        /// The controller's own mark.
+        /// Opaque identifier chosen by the controller.
         pub cookie: u64,
-        /// Its priority.
+        /// Priority of the flow entry.
         pub priority: u16,
-        /// Why it is gone.
+        /// Why it was removed.
         pub reason: FlowRemovedReason,
         /// Its table. Since 1.1.
         pub table_id: u8,
@@ -36,9 +36,9 @@ record! {
         pub idle_timeout: u16,
         /// Its hard timeout, seconds. Since 1.2.
         pub hard_timeout: u16,
-        /// What it matched.
+        /// Its match.
         pub matching: Match,
-        /// How long it lived, and how many packets and bytes it matched. Before 1.5 just these.
+        /// Its duration, packet count and byte count; in 1.5 further statistics are possible.
         pub stats: Stats,
     }
     V1_0 => [
@@ -59,22 +59,22 @@ record! {
 }
 
 record! {
-    /// `NXT_FLOW_REMOVED`: the same in Nicira's form.
+    /// `NXT_FLOW_REMOVED`: a flow entry expired or was deleted, with Nicira's extensible match.
     #[derive(Default)]
     pub struct NxFlowRemoved: "nx_flow_removed" {
-        /// The controller's own mark.
+        /// Opaque identifier chosen by the controller.
         pub cookie: u64,
-        /// Its priority.
+        /// Priority of the flow entry.
         pub priority: u16,
-        /// Why it is gone.
+        /// Why it was removed.
         pub reason: FlowRemovedReason,
-        /// Its table, if the switch tells.
+        /// Its table, if known.
         pub table_id: Option<u8>,
         /// Its idle timeout, seconds.
         pub idle_timeout: u16,
-        /// What it matched.
+        /// Its match.
         pub matching: Match,
-        /// How long it lived, and how many packets and bytes it matched.
+        /// Its duration, packet count and byte count.
         pub stats: Stats,
     }
     V1_0.. => [
@@ -83,7 +83,7 @@ record! {
     ]
 }
 
-/// A number that is one more on the wire, where 0 says that it is not known.
+/// An optional number, encoded incremented by one; 0 is `None`.
 pub(crate) struct PlusOne;
 
 macro_rules! plus_one {
@@ -94,7 +94,7 @@ macro_rules! plus_one {
             }
 
             fn encode(value: &Option<$t>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-                let (what, version) = ("number of all ones", out.version());
+                let (what, version) = ("largest value of an optional number", out.version());
                 let too_large = EncodeError { what, version, needs: None };
                 value.map_or(Some(0), |n| n.checked_add(1)).ok_or(too_large)?.encode(out)
             }

@@ -1,4 +1,4 @@
-//! Rules and their counters, asked for and told. §7.3.5.2, §7.3.5.3.
+//! Flow entries and their counters: requests and replies. §7.3.5.2, §7.3.5.3.
 
 use super::codec::ListItem;
 use super::codec::versions::*;
@@ -17,19 +17,19 @@ use crate::{FlowStatsView, PortNo};
 const TABLE_ALL: u8 = 0xff;
 
 record! {
-    /// Which rules are asked for. §7.3.5.2.
+    /// Requests flow entries, or their counters. §7.3.5.2.
     pub struct FlowStatsRequest: "flow_stats request" {
-        /// Those of a table; 255 for all.
+        /// Only flow entries of this table; 255 is all tables.
         pub table_id: u8,
-        /// Those that output here; [`PortNo::ANY`] for all.
+        /// Only flow entries with an output to this port; [`PortNo::ANY`] does not restrict.
         pub out_port: PortNo,
-        /// Those that send to this group; [`GroupId::ANY`] for all. Not in 1.0.
+        /// Only flow entries that use this group; [`GroupId::ANY`] does not restrict. Since 1.1.
         pub out_group: GroupId,
-        /// Those with this mark, where `cookie_mask` is set. Not in 1.0.
+        /// Only flow entries whose cookie equals this in the bits of `cookie_mask`. Since 1.1.
         pub cookie: u64,
-        /// The bits of the mark that count. Not in 1.0.
+        /// Bits of `cookie` to compare; 0 does not restrict. Since 1.1.
         pub cookie_mask: u64,
-        /// Those that this covers.
+        /// Only flow entries whose match is equal or more specific.
         pub matching: Match,
     }
     V1_0 => [matching, table_id, pad 1, out_port,]
@@ -50,13 +50,13 @@ impl Default for FlowStatsRequest {
 }
 
 record! {
-    /// Which rules are asked for, in Nicira's form.
+    /// Requests flow entries, with Nicira's extensible match.
     pub struct NxFlowStatsRequest: "nx_flow request" {
-        /// Those that output here; [`PortNo::ANY`] for all.
+        /// Only flow entries with an output to this port; [`PortNo::ANY`] does not restrict.
         pub out_port: PortNo,
-        /// Those of a table; 255 for all.
+        /// Only flow entries of this table; 255 is all tables.
         pub table_id: u8,
-        /// Those that this covers.
+        /// Only flow entries whose match is equal or more specific.
         pub matching: Match,
     }
     V1_0.. => [out_port as Port16, sized, table_id, pad 3, matching in sized as Nxm, align 0,]
@@ -69,28 +69,28 @@ impl Default for NxFlowStatsRequest {
 }
 
 record! {
-    /// One rule with its counters: `FLOW` before 1.5, `FLOW_DESC` there. §7.3.5.2.
+    /// A flow entry with its counters: `OFPMP_FLOW` before 1.5, `OFPMP_FLOW_DESC` in 1.5. §7.3.5.2.
     #[derive(Default)]
     pub struct FlowDesc: "flow_desc", in place by FlowStatsView::take_desc {
-        /// Its table.
+        /// Table of the flow entry.
         pub table_id: u8,
-        /// Its priority.
+        /// Priority.
         pub priority: u16,
-        /// Seconds without a packet after which it goes; 0 never.
+        /// Seconds without a matching packet after which the flow entry expires; 0 is never.
         pub idle_timeout: u16,
-        /// Seconds after which it goes; 0 never.
+        /// Seconds after which the flow entry expires; 0 is never.
         pub hard_timeout: u16,
-        /// How it is kept. Since 1.3.
+        /// Options. Since 1.3.
         pub flags: FlowModFlags,
-        /// The least important goes first where tables are full. Since 1.4.
+        /// Eviction precedence: less important flow entries are evicted first. Since 1.4.
         pub importance: u16,
-        /// The controller's own mark.
+        /// Opaque identifier chosen by the controller.
         pub cookie: u64,
-        /// What it matches.
+        /// Match.
         pub matching: Match,
-        /// How long it has been there, and how many packets and bytes it matched. Before 1.5 just these.
+        /// Duration, packet count and byte count; in 1.5 further statistics are possible.
         pub stats: Stats,
-        /// What it does.
+        /// Instructions.
         pub instructions: Vec<Instruction>,
     }
     V1_0 => [
@@ -118,28 +118,28 @@ record! {
 impl ListItem for FlowDesc {}
 
 record! {
-    /// One rule with its counters, in Nicira's form.
+    /// A flow entry with its counters, with Nicira's extensible match.
     #[derive(Default)]
     pub struct NxFlowStats: "nx_flow" {
-        /// Its table.
+        /// Table of the flow entry.
         pub table_id: u8,
-        /// Its priority.
+        /// Priority.
         pub priority: u16,
-        /// Seconds without a packet after which it goes; 0 never.
+        /// Seconds without a matching packet after which the flow entry expires; 0 is never.
         pub idle_timeout: u16,
-        /// Seconds after which it goes; 0 never.
+        /// Seconds after which the flow entry expires; 0 is never.
         pub hard_timeout: u16,
-        /// Seconds since its last packet, if the switch tells.
+        /// Seconds since the last matching packet, if known.
         pub idle_age: Option<u16>,
-        /// Seconds since it was last changed, if the switch tells.
+        /// Seconds since the flow entry was last modified, if known.
         pub hard_age: Option<u16>,
-        /// The controller's own mark.
+        /// Opaque identifier chosen by the controller.
         pub cookie: u64,
-        /// What it matches.
+        /// Match.
         pub matching: Match,
-        /// How long it has been there, and how many packets and bytes it matched.
+        /// Duration, packet count and byte count.
         pub stats: Stats,
-        /// What it does: one list of actions to apply at most.
+        /// At most one [`Instruction::ApplyActions`].
         pub instructions: Vec<Instruction>,
     }
     V1_0.. => [
@@ -152,25 +152,25 @@ record! {
 impl ListItem for NxFlowStats {}
 
 codes! {
-    /// Why counters of a rule are told. OpenFlow 1.5.0 §7.3.5.2.
+    /// `OFPFSR_*`: why flow statistics are sent. OpenFlow 1.5.0 §7.3.5.2.
     pub struct FlowStatsReason(u8);
-    STATS_REQUEST = 0, V1_5, "They were asked for.";
-    STAT_TRIGGER = 1, V1_5, "They came to a threshold.";
+    STATS_REQUEST = 0, V1_5, "Reply to a request.";
+    STAT_TRIGGER = 1, V1_5, "A statistics trigger fired.";
 }
 
 record! {
-    /// The counters of one rule. OpenFlow 1.5.0 §7.3.5.3.
+    /// Counters of one flow entry. OpenFlow 1.5.0 §7.3.5.3.
     #[derive(Default)]
     pub struct FlowStats: "flow_stats", in place by FlowStatsView::take_stats {
-        /// Its table.
+        /// Table of the flow entry.
         pub table_id: u8,
-        /// Why they are told.
+        /// Why they are sent.
         pub reason: FlowStatsReason,
-        /// Its priority.
+        /// Priority.
         pub priority: u16,
-        /// What it matches.
+        /// Match.
         pub matching: Match,
-        /// The counters.
+        /// Counters.
         pub stats: Stats,
     }
     V1_5.. => [length, pad 2, table_id, reason, priority, matching, stats,]
@@ -179,10 +179,10 @@ record! {
 impl ListItem for FlowStats {}
 
 record! {
-    /// Counters of rules, summed. §7.3.5.3.
+    /// Counters summed over flow entries. §7.3.5.3.
     #[derive(Default)]
     pub struct AggregateStats: "aggregate_stats" {
-        /// How many packets and bytes they matched, how many they are. Before 1.5 just these.
+        /// Number of flow entries, packet count and byte count; in 1.5 further statistics are possible.
         pub stats: Stats,
     }
     V1_0..=V1_4 => [stats as AggregateFields, pad 4,]

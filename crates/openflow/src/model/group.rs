@@ -1,4 +1,4 @@
-//! Groups of buckets, one, some or all of which a packet goes through. §5.6, §7.3.4.2.
+//! Groups and their buckets. §5.6, §7.3.4.2.
 
 use super::action::Action;
 use super::codec::versions::*;
@@ -9,50 +9,50 @@ use super::rows::{codes, record};
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 codes! {
-    /// A group by its number.
+    /// A group number. §7.3.4.2.
     pub struct GroupId(u32);
-    ALL = 0xffff_fffc, V1_1, "Every group, in requests and deletions.";
-    ANY = 0xffff_ffff, V1_1, "Any group or none: a wildcard in requests and deletions.";
+    ALL = 0xffff_fffc, V1_1, "All groups, in requests and deletions.";
+    ANY = 0xffff_ffff, V1_1, "Any group or none: does not restrict requests and deletions.";
 }
 
 codes! {
-    /// What a `GROUP_MOD` does.
+    /// `OFPGC_*`: command of a [`GroupMod`]. §7.3.4.2.
     pub struct GroupCommand(u16);
-    ADD = 0, V1_1, "A new group.";
-    MODIFY = 1, V1_1, "Another type and other buckets for a group.";
-    DELETE = 2, V1_1, "A group goes.";
-    INSERT_BUCKET = 3, V1_5, "More buckets for a group.";
-    REMOVE_BUCKET = 5, V1_5, "Buckets of a group go.";
-    ADD_OR_MOD = 0x8000, V1_1, "A new group, or another type and other buckets for one. Open vSwitch.";
+    ADD = 0, V1_1, "Add a group.";
+    MODIFY = 1, V1_1, "Replace type and buckets of a group.";
+    DELETE = 2, V1_1, "Delete a group.";
+    INSERT_BUCKET = 3, V1_5, "Insert buckets into a group.";
+    REMOVE_BUCKET = 5, V1_5, "Remove buckets from a group.";
+    ADD_OR_MOD = 0x8000, V1_1, "Add a group, or replace its type and buckets if it exists. Open vSwitch.";
 }
 
 codes! {
-    /// Through which of its buckets a group sends a packet.
+    /// `OFPGT_*`: which buckets of a group process a packet. §5.6.1.
     pub struct GroupType(u8);
-    ALL = 0, V1_1, "All.";
-    SELECT = 1, V1_1, "One, by weight.";
-    INDIRECT = 2, V1_1, "The only one.";
-    FF = 3, V1_1, "The first that is live.";
+    ALL = 0, V1_1, "All buckets.";
+    SELECT = 1, V1_1, "One bucket, selected by weight.";
+    INDIRECT = 2, V1_1, "The only bucket.";
+    FF = 3, V1_1, "Fast failover: the first live bucket.";
 }
 
 codes! {
-    /// A bucket by its number, or a place among the buckets. OpenFlow 1.5.0 §7.3.4.3.
+    /// A bucket number, or a position among the buckets. OpenFlow 1.5.0 §7.3.4.3.
     pub struct BucketId(u32);
-    FIRST = 0xffff_fffd, V1_5, "The first.";
-    LAST = 0xffff_fffe, V1_5, "The last.";
-    ALL = 0xffff_ffff, V1_5, "All; of a bucket, that its number is its place.";
+    FIRST = 0xffff_fffd, V1_5, "The first bucket.";
+    LAST = 0xffff_fffe, V1_5, "The last bucket.";
+    ALL = 0xffff_ffff, V1_5, "All buckets. As the number of a bucket: its position in the group.";
 }
 
 record! {
-    /// Actions that a packet goes through together. §7.3.4.2.
+    /// A list of actions of a group. §7.3.4.2.
     pub struct Bucket: "bucket" {
-        /// Its number. From 1.1 to 1.4, where buckets have none, its place in the group, counted from 0;
-        /// [`BucketId::ALL`] stands for that too.
+        /// Bucket number. In 1.1 to 1.4, where buckets have no number, the position in the group, from 0;
+        /// [`BucketId::ALL`] stands for that as well.
         pub bucket_id: BucketId,
-        /// What is done with the packet.
+        /// Actions applied to the packet.
         pub actions: Vec<Action>,
-        /// Weight, and what it is live with. From 1.1 to 1.4 a weight of 0 and [`PortNo::ANY`] and [`GroupId::ANY`]
-        /// to watch are not there.
+        /// Weight and liveness. In 1.1 to 1.4 these are fixed fields; a weight of 0, and `ANY` as port or group to
+        /// watch, are read as absent.
         pub properties: Vec<BucketProp>,
     }
     V1_0 | V1_5.. => [length, sized, bucket_id, actions in sized, properties,]
@@ -67,7 +67,7 @@ impl Default for Bucket {
     }
 }
 
-/// The number that a bucket does not have on the wire.
+/// The bucket number that is not encoded in 1.1 to 1.4.
 struct ImplicitBucketId;
 
 impl PartialEncoding<BucketId> for ImplicitBucketId {
@@ -80,7 +80,7 @@ impl PartialEncoding<BucketId> for ImplicitBucketId {
     }
 }
 
-/// Properties as the fields that 1.1 to 1.4 have in their place.
+/// Bucket properties as the fixed fields of 1.1 to 1.4.
 struct FixedBucketProps;
 
 impl Encoding<Vec<BucketProp>> for FixedBucketProps {
@@ -99,13 +99,13 @@ impl Encoding<Vec<BucketProp>> for FixedBucketProps {
     fn encode(properties: &Vec<BucketProp>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let (mut weights, mut ports, mut groups) = (None, None, None);
         for property in properties {
-            let said_before = match property {
+            let is_duplicate = match property {
                 BucketProp::Weight { weight } => weights.replace(*weight).is_some(),
                 BucketProp::WatchPort { watch } => ports.replace(watch.0).is_some(),
                 BucketProp::WatchGroup { watch } => groups.replace(*watch).is_some(),
                 _ => true,
             };
-            if said_before {
+            if is_duplicate {
                 return out.needs(Version::V1_5, "bucket property");
             }
         }
@@ -117,21 +117,21 @@ impl Encoding<Vec<BucketProp>> for FixedBucketProps {
     }
 }
 
-/// Buckets whose number is their place.
+/// Buckets numbered by their position.
 pub(crate) struct BucketsByPosition;
 
 impl Encoding<Vec<Bucket>> for BucketsByPosition {
     fn parse(r: &mut Reader<'_>) -> Result<Vec<Bucket>> {
         let mut buckets = Vec::<Bucket>::parse(r)?;
-        for (bucket, place) in buckets.iter_mut().zip(0..) {
-            bucket.bucket_id = BucketId(place);
+        for (bucket, position) in buckets.iter_mut().zip(0..) {
+            bucket.bucket_id = BucketId(position);
         }
         Ok(buckets)
     }
 
     fn encode(buckets: &Vec<Bucket>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        for (bucket, place) in buckets.iter().zip(0..) {
-            if ![BucketId(place), BucketId::ALL].contains(&bucket.bucket_id) {
+        for (bucket, position) in buckets.iter().zip(0..) {
+            if ![BucketId(position), BucketId::ALL].contains(&bucket.bucket_id) {
                 return out.needs(Version::V1_5, "bucket_id");
             }
             bucket.encode(out)?;
@@ -141,19 +141,19 @@ impl Encoding<Vec<Bucket>> for BucketsByPosition {
 }
 
 record! {
-    /// Adds, changes or deletes a group. §7.3.4.2. In 1.0 it is Nicira's, in the form of 1.5.
+    /// Adds, modifies or deletes a group. §7.3.4.2. In 1.0 a Nicira extension, encoded as in 1.5.
     pub struct GroupMod: "group_mod" {
         /// What to do.
         pub command: GroupCommand,
-        /// Through which buckets packets go.
+        /// Which buckets process a packet.
         pub group_type: GroupType,
-        /// Which group.
+        /// Group number.
         pub group_id: GroupId,
-        /// Which bucket goes, or the one behind which new ones come.
+        /// Bucket to remove, or after which buckets are inserted. Since 1.5.
         pub command_bucket_id: BucketId,
-        /// The buckets.
+        /// Buckets.
         pub buckets: Vec<Bucket>,
-        /// More of the group.
+        /// Properties. Since 1.5.
         pub properties: Vec<GroupProp>,
     }
     V1_0 | V1_5.. => [

@@ -1,4 +1,4 @@
-//! Properties of groups and of their buckets. OpenFlow 1.5.0 §7.3.4.3.
+//! Properties of groups and buckets. OpenFlow 1.5.0 §7.3.4.3.
 
 use super::codec::versions::*;
 use super::codec::{
@@ -13,30 +13,30 @@ use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, PortNo, Result};
 
 choice! {
-    /// More of a bucket. OpenFlow 1.5.0 §7.3.4.3.
+    /// Property of a [`Bucket`](super::Bucket). OpenFlow 1.5.0 §7.3.4.3.
     pub enum BucketProp: "bucket property" {
-        /// Share of the packets, in a group that selects.
+        /// Relative weight, in select groups.
         Weight "weight" {
-            /// Compared with the weights of the others.
+            /// Weight relative to the other buckets.
             weight: u16,
         } = { V1_0.. => 0 [weight, pad 2,] };
-        /// A port without which the bucket is not live.
+        /// Port whose state decides whether the bucket is live.
         WatchPort "watch_port" {
-            /// Which.
+            /// Port number.
             watch: PortNo,
         } = { V1_0.. => 1 [watch by Port32,] };
-        /// A group without which the bucket is not live.
+        /// Group whose state decides whether the bucket is live.
         WatchGroup "watch_group" {
-            /// Which.
+            /// Group number.
             watch: GroupId,
         } = { V1_0.. => 2 [watch,] };
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Which of its.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_0 | V1_5.. => 0xffff [experimenter, exp_type, data,] };
     }
@@ -44,7 +44,7 @@ choice! {
 
 tlv!(BucketProp, Outside, Property);
 
-/// 32 bits in every version.
+/// A port number in 32 bits in every version.
 struct Port32;
 
 impl PartialEncoding<PortNo> for Port32 {
@@ -59,34 +59,34 @@ impl PartialEncoding<PortNo> for Port32 {
 }
 
 choice! {
-    /// More of a group. OpenFlow 1.5.0 §7.3.4.3.
+    /// Property of a group. OpenFlow 1.5.0 §7.3.4.3.
     pub enum GroupProp: "group property" {
-        /// How a group that selects does it. Netronome's, in Open vSwitch.
+        /// How a select group selects a bucket. Netronome extension of Open vSwitch.
         SelectionMethod "selection_method" {
             /// Name of the method, `hash` or `dp_hash`.
             selection_method: FixedString<16>,
-            /// What the method makes of it is its own.
+            /// Parameter, whose meaning depends on the method.
             selection_method_param: u64,
-            /// The fields it looks at; each value is a mask.
+            /// Fields used for the selection; each value is a mask.
             fields: Match,
         } = {
             V1_0 | V1_5.. => 0x1540_0000_0001 [
                 pad 4, selection_method, selection_method_param, fields as Nxm,
             ],
         };
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Which of its.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_0 | V1_5.. => 0xffff [experimenter, exp_type, data,] };
     }
 }
 
-/// The type of properties that have a number within an experimenter's.
+/// Property type that is followed by an experimenter ID and type.
 const EXPERIMENTER: u16 = 0xffff;
 
 impl ListItem for GroupProp {}
@@ -122,17 +122,17 @@ mod tests {
     const FILE: &str = "groups.txt";
 
     #[test]
-    fn groups_and_meters_are_read_as_the_file_says_and_come_back() {
+    fn group_and_meter_vectors_parse_and_encode_as_recorded() {
         prove(FILE);
     }
 
     #[test]
-    fn damaged_bytes_of_groups_and_meters_are_errors_or_something_else() {
+    fn damaged_group_and_meter_vectors_never_panic() {
         damage(FILE);
     }
 
     #[test]
-    fn every_row_about_groups_and_meters_has_bytes_in_every_version() {
+    fn every_group_and_meter_row_has_a_vector_in_every_version() {
         let seen = Seen::of(FILE);
         let mine = |name: &str| name.starts_with("group_") || name.starts_with("meter_");
         seen.all::<Message>(&[""], |row| mine(row.name));

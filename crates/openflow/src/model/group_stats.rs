@@ -1,4 +1,4 @@
-//! Counters and descriptions of groups, asked for and told. §7.3.5.9 to 11.
+//! Counters, descriptions and features of groups: requests and replies. §7.3.5.9 to §7.3.5.11.
 
 use super::codec::ListItem;
 use super::codec::versions::*;
@@ -7,9 +7,9 @@ use super::group_prop::GroupProp;
 use super::rows::{flags, record};
 
 record! {
-    /// Asks for the counters of groups. §7.3.5.9.
+    /// Requests the counters of groups. §7.3.5.9.
     pub struct GroupStatsRequest: "group_stats request" {
-        /// Which; [`GroupId::ALL`] for all.
+        /// Group number; [`GroupId::ALL`] is all groups.
         pub group_id: GroupId,
     }
     V1_0.. => [group_id, pad 4,]
@@ -22,9 +22,9 @@ impl Default for GroupStatsRequest {
 }
 
 record! {
-    /// Asks what the groups are. §7.3.5.10.
+    /// Requests the descriptions of groups. §7.3.5.10.
     pub struct GroupDescRequest: "group_desc request" {
-        /// Which; [`GroupId::ALL`], the only answer from 1.1 to 1.4, for all.
+        /// Group number; [`GroupId::ALL`] is all groups, the only value in 1.1 to 1.4.
         pub group_id: GroupId,
     }
     V1_0 | V1_5.. => [group_id, pad 4,]
@@ -41,9 +41,9 @@ record! {
     /// Counters of one bucket. §7.3.5.9.
     #[derive(Copy, Default)]
     pub struct BucketStats: "bucket_counter" {
-        /// Packets that went through it.
+        /// Packets processed.
         pub packet_count: u64,
-        /// Bytes of them.
+        /// Bytes processed.
         pub byte_count: u64,
     }
     V1_0.. => [packet_count, byte_count,]
@@ -52,22 +52,22 @@ record! {
 impl ListItem for BucketStats {}
 
 record! {
-    /// Counters of one group; all ones where nobody counts. §7.3.5.9.
+    /// Counters of one group; all ones where the switch does not count. §7.3.5.9.
     #[derive(Default)]
     pub struct GroupStats: "group_stats" {
-        /// Which.
+        /// Group number.
         pub group_id: GroupId,
-        /// Rules and groups that send packets to it.
+        /// Number of flow entries and groups that refer to the group.
         pub ref_count: u32,
-        /// Packets that went through it.
+        /// Packets processed.
         pub packet_count: u64,
-        /// Bytes of them.
+        /// Bytes processed.
         pub byte_count: u64,
-        /// Seconds that it has been there. Not in 1.1 and 1.2.
+        /// Seconds that the group has been alive. Not in 1.1 and 1.2.
         pub duration_sec: u32,
-        /// Nanoseconds more. Not in 1.1 and 1.2.
+        /// Additional nanoseconds. Not in 1.1 and 1.2.
         pub duration_nsec: u32,
-        /// One for each bucket.
+        /// Counters of each bucket.
         pub bucket_stats: Vec<BucketStats>,
     }
     V1_1 | V1_2 => [
@@ -82,16 +82,16 @@ record! {
 impl ListItem for GroupStats {}
 
 record! {
-    /// What one group is. §7.3.5.10.
+    /// Description of one group. §7.3.5.10.
     #[derive(Default)]
     pub struct GroupDesc: "group_desc" {
-        /// Through which buckets packets go.
+        /// Which buckets process a packet.
         pub group_type: GroupType,
-        /// Which.
+        /// Group number.
         pub group_id: GroupId,
-        /// The buckets.
+        /// Buckets.
         pub buckets: Vec<Bucket>,
-        /// More of the group.
+        /// Properties. Since 1.5.
         pub properties: Vec<GroupProp>,
     }
     V1_0 | V1_5.. => [
@@ -103,34 +103,34 @@ record! {
 impl ListItem for GroupDesc {}
 
 flags! {
-    /// Types of groups that a switch has: one bit for each [`GroupType`]. §7.3.5.11.
+    /// Bitmap of supported group types: one bit for each [`GroupType`]. §7.3.5.11.
     pub struct GroupTypes(u32);
-    ALL = 1, V1_0, "Through all buckets.";
-    SELECT = 2, V1_0, "Through one, by weight.";
-    INDIRECT = 4, V1_0, "Through the only one.";
-    FF = 8, V1_0, "Through the first that is live.";
+    ALL = 1, V1_0, "All buckets.";
+    SELECT = 2, V1_0, "One bucket, selected by weight.";
+    INDIRECT = 4, V1_0, "The only bucket.";
+    FF = 8, V1_0, "Fast failover: the first live bucket.";
 }
 
 flags! {
-    /// `OFPGFC_*`: what groups of a switch can do. §7.3.5.11.
+    /// `OFPGFC_*`: capabilities of groups. §7.3.5.11.
     pub struct GroupCapabilities(u32);
-    SELECT_WEIGHT = 1, V1_0, "Groups that select heed weights.";
-    SELECT_LIVENESS = 2, V1_0, "Groups that select heed what is live.";
-    CHAINING = 4, V1_0, "Groups send to groups.";
-    CHAINING_CHECKS = 8, V1_0, "Loops of groups are refused.";
+    SELECT_WEIGHT = 1, V1_0, "Weights in select groups.";
+    SELECT_LIVENESS = 2, V1_0, "Liveness in select groups.";
+    CHAINING = 4, V1_0, "Groups can refer to groups.";
+    CHAINING_CHECKS = 8, V1_0, "Loops of groups are detected and refused.";
 }
 
 record! {
-    /// What groups a switch can have. §7.3.5.11.
+    /// Group features of a switch. §7.3.5.11.
     #[derive(Default)]
     pub struct GroupFeatures: "group_features" {
-        /// Types there are.
+        /// Supported group types.
         pub types: GroupTypes,
-        /// What they can do.
+        /// Capabilities.
         pub capabilities: GroupCapabilities,
-        /// How many groups there can be of each type, in the order of their numbers.
+        /// Maximum number of groups of each type, in the order of type numbers.
         pub max_groups: [u32; 4],
-        /// Actions in each type, in the order of their numbers: one bit for each number of an action.
+        /// Bitmap of supported actions for each type, in the order of type numbers.
         pub actions: [u32; 4],
     }
     V1_0.. => [types, capabilities, max_groups, actions,]

@@ -1,4 +1,4 @@
-//! `HELLO`: opens a session. §7.5.1.
+//! `HELLO`: version negotiation. §7.5.1.
 
 use super::codec::versions::*;
 use super::codec::{Codec, Encoding, ListItem};
@@ -7,11 +7,11 @@ use super::rows::{choice, record, tlv};
 use crate::{EncodeError, Encoder, Result, Versions};
 
 choice! {
-    /// What an end says of itself. §7.5.1.
+    /// Element of a [`Hello`]. §7.5.1.
     pub enum HelloElement: "hello element" {
-        /// The versions that it speaks, 32 in each of the numbers, the lowest first.
+        /// Versions that the sender supports.
         VersionBitmap "versionbitmap" {
-            /// Bit n of number m stands for the version 32 m + n.
+            /// Bit n of word m stands for wire version 32 m + n.
             bitmaps: Vec<u32>,
         } = { V1_0.. => 1 [bitmaps,] };
     }
@@ -22,14 +22,14 @@ tlv!(HelloElement, Outside, Request);
 impl ListItem for u32 {}
 
 record! {
-    /// Opens a session; the header has the highest version that the sender speaks. §7.5.1.
+    /// Opens a connection and negotiates its version; the header carries the highest version of the sender. §7.5.1.
     ///
-    /// It may be of any version, also of one after 1.5.
+    /// It may be of any version, including unknown ones after 1.5.
     #[derive(Default)]
     pub struct Hello: "hello" {
-        /// What the sender says of itself.
+        /// Elements.
         pub elements: Vec<HelloElement>,
-        /// What follows. Before 1.3 a body is to be passed over, whatever it is. OpenFlow 1.0.0 §5.5.1.
+        /// Bytes after the elements. Before 1.3 the body is undefined and ignored. OpenFlow 1.0.0 §5.5.1.
         pub extra: Vec<u8>,
     }
     V1_0..=V1_2 => [elements as ValidElements, extra,]
@@ -37,7 +37,7 @@ record! {
 }
 
 impl Hello {
-    /// The versions of the first bitmap, up to number 31; `None` without a bitmap.
+    /// Versions up to wire version 31 of the first bitmap; `None` without a bitmap.
     pub fn versions(&self) -> Option<Versions> {
         self.elements.iter().find_map(|element| match element {
             HelloElement::VersionBitmap { bitmaps } => bitmaps.first().copied().map(Versions),
@@ -46,7 +46,7 @@ impl Hello {
     }
 }
 
-/// Elements as long as they are whole.
+/// Elements up to the first bytes that are not a valid element.
 struct ValidElements;
 
 impl Encoding<Vec<HelloElement>> for ValidElements {
@@ -80,9 +80,9 @@ mod tests {
         Message::Hello(Hello { elements, extra: extra.to_vec() })
     }
 
-    // Bytes of `tests/ofp-print.at` of Open vSwitch.
+    // Bytes from Open vSwitch, tests/ofp-print.at.
     #[test]
-    fn a_hello_is_read_in_every_version() {
+    fn a_hello_of_any_version_survives_a_roundtrip() {
         for version in ["01", "02", "03", "04", "05", "06", "0f", "40"] {
             message_both_ways(&format!("{version}00000800000000"), &hello(vec![], &[]));
         }
@@ -92,21 +92,21 @@ mod tests {
     }
 
     #[test]
-    fn elements_that_are_not_known_are_kept() {
+    fn unknown_elements_are_kept() {
         let unknown = HelloElement::Other { code: 0xffff, body: vec![1, 2] };
         let bytes = "0400001800000000 ffff000601020000 00010008000000f0";
         message_both_ways(bytes, &hello(vec![unknown, bitmap(&[0xf0])], &[]));
     }
 
     #[test]
-    fn an_old_body_may_be_anything() {
+    fn before_1_3_any_body_is_accepted() {
         message_both_ways(
             "0100001300000000657874726120646174610a",
             &hello(vec![], b"extra data\n"),
         );
         let bytes = "0100001b00000000 ffff000601020000 00010008000000f0 616263";
-        let Message::Hello(read) = survives(bytes) else { panic!("no hello") };
-        assert_eq!((read.versions(), &read.extra[..]), (Some(Versions(0xf0)), &b"abc"[..]));
+        let Message::Hello(hello) = survives(bytes) else { panic!("not a hello") };
+        assert_eq!((hello.versions(), &hello.extra[..]), (Some(Versions(0xf0)), &b"abc"[..]));
         let wrong = parse("0400000c00000000 00010003").unwrap_err();
         assert_eq!(wrong.to_string(), "hello element at byte 8 has a length that cannot be");
         let empty = parse("0400000c00000000 00010000").unwrap_err();

@@ -1,4 +1,4 @@
-//! What is done with a packet that a rule matches. §7.2.4; OpenFlow 1.5.1 §7.2.5.
+//! Instructions of a flow entry. §7.2.4; OpenFlow 1.5.1 §7.2.5.
 
 use super::action::Action;
 use super::codec::versions::{V1_1, V1_3, V1_4, V1_5};
@@ -12,57 +12,58 @@ use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, Result, Version};
 
 flags! {
-    /// `OFPSTF_*`: how often a [`StatTrigger`](Instruction::StatTrigger) tells. OpenFlow 1.5.1 §7.2.5.
+    /// `OFPSTF_*`: when a [`StatTrigger`](Instruction::StatTrigger) fires. OpenFlow 1.5.1 §7.2.5.
     pub struct StatTriggerFlags(u32);
-    PERIODIC = 1, V1_5, "At every multiple of the thresholds.";
-    ONLY_FIRST = 2, V1_5, "Only the first time.";
+    PERIODIC = 1, V1_5, "Fire at every multiple of the thresholds.";
+    ONLY_FIRST = 2, V1_5, "Fire only the first time a threshold is exceeded.";
 }
 
 choice! {
-    /// An instruction of a rule. 1.0 has none but a list of actions, which is
-    /// [`ApplyActions`](Self::ApplyActions).
+    /// An instruction of a flow entry.
+    ///
+    /// OpenFlow 1.0 has a list of actions instead; it is read as [`ApplyActions`](Self::ApplyActions).
     pub enum Instruction: "instruction" {
-        /// Goes on in a later table.
+        /// Continues processing in a later table.
         GotoTable "goto_table" {
-            /// Which.
+            /// Next table.
             table_id: u8,
         } = { V1_1.. => 1 [table_id, pad 3,] };
-        /// Writes bits of the metadata, for later tables.
+        /// Writes metadata bits, which later tables can match.
         WriteMetadata "write_metadata" {
-            /// The bits.
+            /// Value.
             metadata: u64,
-            /// Which of them count.
+            /// Bits to write.
             metadata_mask: u64,
         } = { V1_1.. => 2 [pad 4, metadata, metadata_mask,] };
-        /// Adds to what is done at the end.
+        /// Merges actions into the action set.
         WriteActions "write_actions" {
-            /// What.
+            /// Actions to merge.
             actions: Vec<Action>,
         } = { V1_1.. => 3 [pad 4, actions,] };
-        /// Does something now.
+        /// Applies actions immediately.
         ApplyActions "apply_actions" {
-            /// What.
+            /// Actions, in order.
             actions: Vec<Action>,
         } = { V1_1.. => 4 [pad 4, actions,] };
-        /// Forgets what was to be done at the end.
+        /// Clears the action set.
         ClearActions "clear_actions" = { V1_1.. => 5 [pad 4,] };
-        /// Counts and limits by a meter; since 1.5 an action does.
+        /// Applies a meter to the packet. In 1.5 metering is [an action](Action::Meter).
         Meter "meter" {
-            /// Which.
+            /// Meter number.
             meter_id: u32,
         } = { V1_3..=V1_4 => 6 [meter_id,] };
-        /// Tells the controller when counters of the rule pass thresholds.
+        /// Sends flow statistics to the controller when a counter exceeds a threshold.
         StatTrigger "stat_trigger" {
-            /// How often.
+            /// When it fires.
             flags: StatTriggerFlags,
-            /// The thresholds.
+            /// Thresholds.
             thresholds: Stats,
         } = { V1_5.. => 7 [flags, thresholds,] };
-        /// An experimenter's own.
+        /// Experimenter instruction.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// The rest, padding included.
+            /// Experimenter-defined data, including padding.
             data: Vec<u8>,
         } = { V1_1.. => 0xffff [experimenter, data,] };
     }
@@ -79,7 +80,7 @@ impl Codec for Instruction {
 }
 
 impl ListItem for Instruction {
-    /// The meter is an instruction in 1.3 and 1.4, and since 1.5 the first of the actions done now.
+    /// Encodes metering as an instruction in 1.3 and 1.4, and as the first applied action in 1.5.
     fn encode_list(list: &[Self], out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let others = match out.version() {
             Version::V1_5 => with_meter_as_action(list),
@@ -91,47 +92,47 @@ impl ListItem for Instruction {
     }
 }
 
-/// The same with each [`Instruction::Meter`] as an action; `None` if there is none.
+/// The list with each [`Instruction::Meter`] turned into an applied action; `None` if there is none.
 fn with_meter_as_action(list: &[Instruction]) -> Option<Vec<Instruction>> {
-    let (mut others, mut done) = (Vec::new(), Vec::new());
+    let (mut others, mut applied) = (Vec::new(), Vec::new());
     for instruction in list {
         match instruction {
-            Instruction::Meter { meter_id } => done.push(Action::Meter { meter_id: *meter_id }),
+            Instruction::Meter { meter_id } => applied.push(Action::Meter { meter_id: *meter_id }),
             other => others.push(other.clone()),
         }
     }
-    if done.is_empty() {
+    if applied.is_empty() {
         return None;
     }
-    let applied = others.iter_mut().find_map(|instruction| match instruction {
+    let existing = others.iter_mut().find_map(|instruction| match instruction {
         Instruction::ApplyActions { actions } => Some(actions),
         _ => None,
     });
-    match applied {
+    match existing {
         Some(actions) => {
-            done.append(actions);
-            *actions = done;
+            applied.append(actions);
+            *actions = applied;
         }
-        None => others.insert(0, Instruction::ApplyActions { actions: done }),
+        None => others.insert(0, Instruction::ApplyActions { actions: applied }),
     }
     Some(others)
 }
 
-/// The same with an [`Action::Meter`] that is the first one done now as an instruction; `None` if there is none, or
-/// another meter beside it.
+/// The list with a leading applied [`Action::Meter`] turned into an instruction; `None` if there is none, or if a
+/// meter instruction is present as well.
 fn with_meter_as_instruction(list: &[Instruction]) -> Option<Vec<Instruction>> {
-    let first = |it: &Instruction| match it {
+    let leading_meter = |instruction: &Instruction| match instruction {
         Instruction::ApplyActions { actions } => match actions.split_first() {
             Some((&Action::Meter { meter_id }, rest)) => Some((meter_id, rest.to_vec())),
             _ => None,
         },
         _ => None,
     };
-    list.iter().find_map(first)?;
+    list.iter().find_map(leading_meter)?;
     if list.iter().any(|it| matches!(it, Instruction::Meter { .. })) {
         return None;
     }
-    let others = list.iter().flat_map(|instruction| match first(instruction) {
+    let others = list.iter().flat_map(|instruction| match leading_meter(instruction) {
         None => vec![instruction.clone()],
         Some((meter_id, rest)) if rest.is_empty() => vec![Instruction::Meter { meter_id }],
         Some((meter_id, actions)) => {
@@ -142,13 +143,14 @@ fn with_meter_as_instruction(list: &[Instruction]) -> Option<Vec<Instruction>> {
 }
 
 impl Instruction {
-    /// Does `actions` now.
+    /// Applies `actions` immediately.
     pub fn apply(actions: impl Into<Vec<Action>>) -> Self {
         Self::ApplyActions { actions: actions.into() }
     }
 }
 
-/// The bare list of actions that rules of 1.0 have, as one [`Instruction::ApplyActions`]; none if it is empty.
+/// Instructions as the plain list of actions that flow entries of OpenFlow 1.0 have: one
+/// [`Instruction::ApplyActions`], or nothing if the list is empty.
 pub(crate) struct PlainActions;
 
 impl Encoding<Vec<Instruction>> for PlainActions {
@@ -164,7 +166,7 @@ impl Encoding<Vec<Instruction>> for PlainActions {
         value.iter().try_for_each(|instruction| match instruction {
             Instruction::ApplyActions { actions } => actions.encode(out),
             other => {
-                // Nicira's messages have a bare list up to 1.2.
+                // Messages of Nicira have a plain list up to 1.2.
                 other.code(out.version())?;
                 let first = out.version() == Version::V1_0;
                 let needs = if first { Version::V1_1 } else { Version::V1_3 };
@@ -180,7 +182,7 @@ mod tests {
     use crate::model::field::{Field, FieldId};
     use crate::{ParseError, PortNo};
 
-    fn written(list: &[Instruction], version: Version) -> Result<Vec<u8>, EncodeError> {
+    fn encoded(list: &[Instruction], version: Version) -> Result<Vec<u8>, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
         let mut out = Encoder::new(&mut tx, version, &mut xid);
         match version {
@@ -190,74 +192,75 @@ mod tests {
         Ok(tx)
     }
 
-    fn read(bytes: &[u8], version: Version) -> Result<Vec<Instruction>, ParseError> {
+    fn parse(bytes: &[u8], version: Version) -> Result<Vec<Instruction>, ParseError> {
         let mut r = Reader::new(version, bytes, 0);
         if version == Version::V1_0 { PlainActions::parse(&mut r) } else { Vec::parse(&mut r) }
     }
 
-    fn again(list: &[Instruction], version: Version) -> Vec<Instruction> {
-        read(&written(list, version).unwrap(), version).unwrap()
+    fn roundtrip(list: &[Instruction], version: Version) -> Vec<Instruction> {
+        parse(&encoded(list, version).unwrap(), version).unwrap()
     }
 
     fn apply(actions: &[Action]) -> Instruction {
         Instruction::ApplyActions { actions: actions.to_vec() }
     }
 
-    fn refused(list: &[Instruction], version: Version) -> String {
-        written(list, version).unwrap_err().to_string()
+    fn encode_error(list: &[Instruction], version: Version) -> String {
+        encoded(list, version).unwrap_err().to_string()
     }
 
     const OUT: Action = Action::output(PortNo(7));
 
     #[test]
-    fn a_list_of_actions_is_what_1_0_has() {
+    fn version_1_0_encodes_apply_actions_as_a_plain_list() {
         let list = [apply(&[OUT])];
-        assert_eq!(written(&list, Version::V1_0).unwrap(), [0, 0, 0, 8, 0, 7, 0xff, 0xff]);
-        assert_eq!(again(&list, Version::V1_0), list);
-        assert_eq!(again(&[], Version::V1_0), []);
+        assert_eq!(encoded(&list, Version::V1_0).unwrap(), [0, 0, 0, 8, 0, 7, 0xff, 0xff]);
+        assert_eq!(roundtrip(&list, Version::V1_0), list);
+        assert_eq!(roundtrip(&[], Version::V1_0), []);
     }
 
     #[test]
-    fn a_bare_list_of_actions_loses_nothing_in_1_1_and_1_2() {
+    fn a_plain_list_refuses_other_instructions_in_1_1_and_1_2() {
         let list = vec![apply(&[OUT]), Instruction::GotoTable { table_id: 1 }];
         let (mut tx, mut xid) = (vec![], 1);
-        let no = PlainActions::encode(&list, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid));
-        assert_eq!(no.unwrap_err().to_string(), "instruction needs 1.3, this is 1.2");
+        let result =
+            PlainActions::encode(&list, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid));
+        assert_eq!(result.unwrap_err().to_string(), "instruction needs 1.3, this is 1.2");
     }
 
     #[test]
-    fn what_1_0_has_no_instruction_for_is_named() {
+    fn an_instruction_that_the_version_lacks_is_named_in_the_error() {
         let goto = [apply(&[OUT]), Instruction::GotoTable { table_id: 1 }];
-        assert_eq!(refused(&goto, Version::V1_0), "goto_table needs 1.1, this is 1.0");
+        assert_eq!(encode_error(&goto, Version::V1_0), "goto_table needs 1.1, this is 1.0");
         let write = [Instruction::WriteActions { actions: vec![OUT] }];
-        assert_eq!(refused(&write, Version::V1_0), "write_actions needs 1.1, this is 1.0");
+        assert_eq!(encode_error(&write, Version::V1_0), "write_actions needs 1.1, this is 1.0");
         let other = [Instruction::Other { code: 99, body: vec![0; 4] }];
-        assert_eq!(refused(&other, Version::V1_0), "instruction needs 1.1, this is 1.0");
+        assert_eq!(encode_error(&other, Version::V1_0), "instruction needs 1.1, this is 1.0");
         assert_eq!(
-            refused(&[Instruction::Meter { meter_id: 1 }], Version::V1_2),
+            encode_error(&[Instruction::Meter { meter_id: 1 }], Version::V1_2),
             "meter needs 1.3, this is 1.2"
         );
     }
 
     #[test]
-    fn a_meter_is_an_instruction_or_the_first_action() {
+    fn metering_is_an_instruction_until_1_4_and_the_first_action_in_1_5() {
         let meter = Instruction::Meter { meter_id: 5 };
         let action = Action::Meter { meter_id: 5 };
         let goto = Instruction::GotoTable { table_id: 2 };
         let old = [meter.clone(), apply(&[OUT]), goto.clone()];
         let new = [apply(&[action.clone(), OUT]), goto];
-        assert_eq!(again(&old, Version::V1_5), new);
-        assert_eq!(again(&new, Version::V1_3), old);
+        assert_eq!(roundtrip(&old, Version::V1_5), new);
+        assert_eq!(roundtrip(&new, Version::V1_3), old);
         let (meter, metered) = ([meter], [apply(core::slice::from_ref(&action))]);
-        assert_eq!(again(&meter, Version::V1_5), metered);
-        assert_eq!(again(&metered, Version::V1_4), meter);
+        assert_eq!(roundtrip(&meter, Version::V1_5), metered);
+        assert_eq!(roundtrip(&metered, Version::V1_4), meter);
         let late = [apply(&[OUT, action])];
-        assert_eq!(refused(&late, Version::V1_4), "meter needs 1.5, this is 1.4");
+        assert_eq!(encode_error(&late, Version::V1_4), "meter needs 1.5, this is 1.4");
     }
 
     #[test]
-    fn the_words_of_one_version_become_those_of_another() {
-        let said = |action: &Action, version| match again(
+    fn actions_are_encoded_as_their_equivalents_in_other_versions() {
+        let in_version = |action: &Action, version| match roundtrip(
             &[apply(core::slice::from_ref(action))],
             version,
         )
@@ -267,32 +270,38 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let enqueue = Action::Enqueue { port: PortNo(7), queue_id: 3 };
-        assert_eq!(said(&enqueue, Version::V1_0), core::slice::from_ref(&enqueue));
-        assert_eq!(said(&enqueue, Version::V1_3), [Action::SetQueue { queue_id: 3 }, OUT]);
+        assert_eq!(in_version(&enqueue, Version::V1_0), core::slice::from_ref(&enqueue));
+        assert_eq!(in_version(&enqueue, Version::V1_3), [Action::SetQueue { queue_id: 3 }, OUT]);
         let (src, dst) = (FieldId::ETH_SRC.into(), FieldId::ETH_DST.into());
         let copy = Action::CopyField { n_bits: 8, src_offset: 1, dst_offset: 2, src, dst };
         let moved = Action::RegMove { n_bits: 8, src_ofs: 1, dst_ofs: 2, src, dst };
-        assert_eq!(said(&copy, Version::V1_4), core::slice::from_ref(&copy));
-        assert_eq!(said(&copy, Version::V1_2), core::slice::from_ref(&moved));
-        assert_eq!(said(&moved, Version::V1_5), [copy]);
+        assert_eq!(in_version(&copy, Version::V1_4), core::slice::from_ref(&copy));
+        assert_eq!(in_version(&copy, Version::V1_2), core::slice::from_ref(&moved));
+        assert_eq!(in_version(&moved, Version::V1_5), [copy]);
         let bits = super::super::bit_range::BitRange { offset: 8, n_bits: 8 };
         let load = Action::RegLoad { bits, dst, value: 0x12 };
         let set = Field::new(FieldId::ETH_DST, 0x1200).masked(0xff00);
-        assert_eq!(said(&load, Version::V1_5), [Action::SetField { field: set.into() }]);
+        assert_eq!(in_version(&load, Version::V1_5), [Action::SetField { field: set.into() }]);
     }
 
     #[test]
-    fn a_field_that_an_old_version_cannot_set_is_named() {
+    fn a_field_that_the_version_cannot_set_is_named_in_the_error() {
         let set = |field: Field| [apply(&[Action::SetField { field: field.into() }])];
         let ipv6 = set(Field::new(FieldId::IPV6_SRC, 1));
-        assert_eq!(refused(&ipv6, Version::V1_0), "ipv6_src needs 1.2, this is 1.0");
+        assert_eq!(encode_error(&ipv6, Version::V1_0), "ipv6_src needs 1.2, this is 1.0");
         let ecn = set(Field::new(FieldId::IP_ECN, 1));
-        assert_eq!(refused(&ecn, Version::V1_0), "ip_ecn needs 1.1, this is 1.0");
+        assert_eq!(encode_error(&ecn, Version::V1_0), "ip_ecn needs 1.1, this is 1.0");
         let masked = set(Field::new(FieldId::IPV4_SRC, 0x0a00_0000).masked(0xff00_0000));
-        assert_eq!(refused(&masked, Version::V1_1), "mask of set_field needs 1.5, this is 1.1");
-        assert_eq!(refused(&masked, Version::V1_4), "mask of set_field needs 1.5, this is 1.4");
+        assert_eq!(
+            encode_error(&masked, Version::V1_1),
+            "mask of set_field needs 1.5, this is 1.1"
+        );
+        assert_eq!(
+            encode_error(&masked, Version::V1_4),
+            "mask of set_field needs 1.5, this is 1.4"
+        );
         let udp = set(Field::new(FieldId::UDP_DST, 53));
         let tcp = set(Field::new(FieldId::TCP_DST, 53));
-        assert_eq!(again(&udp, Version::V1_0), tcp);
+        assert_eq!(roundtrip(&udp, Version::V1_0), tcp);
     }
 }

@@ -1,4 +1,5 @@
-//! What `learn` makes of a packet: a rule. Open vSwitch, `struct nx_action_learn`, `struct nx_action_learn2`.
+//! The `learn` action: builds a flow entry from the packet. Open vSwitch, `struct nx_action_learn`,
+//! `nx_action_learn2`.
 
 use super::codec::versions::V1_0;
 use super::codec::{Choice, Codec, Encoding, ListItem};
@@ -9,32 +10,32 @@ use super::value::{Entries, Plain, Value, ValueError};
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 flags! {
-    /// `NX_LEARN_F_*`: how a rule is learned.
+    /// `NX_LEARN_F_*`: options of [`learn`](super::Action::Learn).
     pub struct LearnFlags(u16);
-    SEND_FLOW_REM = 1, V1_0, "The controller is told when the learned rule goes.";
-    DELETE_LEARNED = 2, V1_0, "The learned rules go with the one that learns.";
-    WRITE_RESULT = 4, V1_0, "A bit says whether a rule could be learned.";
+    SEND_FLOW_REM = 1, V1_0, "Learned flow entries send a flow-removed message.";
+    DELETE_LEARNED = 2, V1_0, "Delete the learned flow entries together with the flow entry that learned them.";
+    WRITE_RESULT = 4, V1_0, "Write to `result_dst` whether the flow entry was learned.";
 }
 
 record! {
-    /// The rule to learn, but for what it matches and does.
+    /// The learned flow entry, except for its match and actions.
     #[derive(Default)]
     pub struct LearnedFlow: "learn" {
-        /// Idle timeout, seconds, 0 for none.
+        /// Idle timeout, seconds; 0 is none.
         pub idle_timeout: u16,
-        /// Hard timeout, seconds, 0 for none.
+        /// Hard timeout, seconds; 0 is none.
         pub hard_timeout: u16,
         /// Priority.
         pub priority: u16,
         /// Cookie.
         pub cookie: u64,
-        /// How it is learned.
+        /// Options.
         pub flags: LearnFlags,
-        /// In which table.
+        /// Table of the learned flow entry.
         pub table_id: u8,
-        /// Idle timeout after the end of a TCP connection, seconds, 0 for none.
+        /// Idle timeout after a TCP connection ends, seconds; 0 leaves it unchanged.
         pub fin_idle_timeout: u16,
-        /// Hard timeout after the end of a TCP connection, seconds, 0 for none.
+        /// Hard timeout after a TCP connection ends, seconds; 0 leaves it unchanged.
         pub fin_hard_timeout: u16,
     }
     V1_0.. => [idle_timeout, hard_timeout, priority, cookie, flags, table_id, pad 1, fin_idle_timeout,
@@ -42,29 +43,29 @@ record! {
 }
 
 record! {
-    /// A rule to learn from the packet.
+    /// Adds or modifies a flow entry built from the packet.
     #[derive(Default)]
     pub struct LearnAction: "learn" {
-        /// The rule, but for what it matches and does.
+        /// The flow entry, except for its match and actions.
         pub rule: LearnedFlow,
-        /// What it matches and does.
+        /// Its match and actions.
         pub flow_mod_specs: Vec<LearnSpec>,
     }
     V1_0.. => [rule, flow_mod_specs as Specs,]
 }
 
-/// A rule to learn from the packet, with a limit and a bit for the result.
+/// Like [`LearnAction`], with a limit on learned flow entries and an optional result bit.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Learn2Action {
-    /// The rule, but for what it matches and does.
+    /// The flow entry, except for its match and actions.
     pub rule: LearnedFlow,
-    /// How many rules may be learned, 0 for any number.
+    /// Maximum number of flow entries learned; 0 is unlimited.
     pub limit: u32,
-    /// Which bit of [`result_dst`](Self::result_dst) says whether it was learned.
+    /// Bit of [`result_dst`](Self::result_dst) that receives the result.
     pub result_dst_ofs: u16,
-    /// The field with that bit: there, and only there, with [`LearnFlags::WRITE_RESULT`].
+    /// Field that receives the result: present exactly if [`LearnFlags::WRITE_RESULT`] is set.
     pub result_dst: Option<FieldHeader>,
-    /// What it matches and does.
+    /// Its match and actions.
     pub flow_mod_specs: Vec<LearnSpec>,
 }
 
@@ -119,59 +120,60 @@ impl Plain for Learn2Action {
 }
 
 choice! {
-    /// Where the bits of a [`LearnSpec`] come from. Bit 13 of its head.
+    /// Source of the bits of a [`LearnSpec`]. Bit 13 of its header.
     pub enum LearnSrc: "flow_mod_spec source" {
-        /// From a field of the packet.
+        /// Bits of a field of the packet.
         Field "field" {
-            /// Which.
+            /// Source field.
             field: FieldHeader,
-            /// From which bit on.
+            /// First bit.
             offset: u16,
         } = { V1_0.. => 0 [field, offset,] };
-        /// From the action itself.
+        /// Bits given in the action.
         Immediate "immediate" {
-            /// The bits, in the low ones of as many 16-bit words as they need.
+            /// The bits, right-aligned in the smallest number of 16-bit words.
             value: Vec<u8>,
         } = { V1_0.. => 1 [value,] };
     }
 }
 
 choice! {
-    /// What the bits of a [`LearnSpec`] become. Bits 12 and 11 of its head.
+    /// Destination of the bits of a [`LearnSpec`]. Bits 12 and 11 of its header.
     pub enum LearnDst: "flow_mod_spec destination" {
-        /// What the rule matches.
+        /// A match field of the learned flow entry.
         Match "match" {
-            /// In which field.
+            /// Field to match.
             field: FieldHeader,
-            /// From which bit on.
+            /// First bit.
             offset: u16,
         } = { V1_0.. => 0 [field, offset,] };
-        /// What the rule loads.
+        /// A field that the learned flow entry sets.
         Load "load" {
-            /// Into which field.
+            /// Field to set.
             field: FieldHeader,
-            /// From which bit on.
+            /// First bit.
             offset: u16,
         } = { V1_0.. => 1 [field, offset,] };
-        /// The port that the rule sends packets out of.
+        /// The output port of the learned flow entry.
         Output "output" = { V1_0.. => 2 [] };
     }
 }
 
-/// A part of what a learned rule matches or does: some bits and what becomes of them.
+/// Part of the match or of the actions of a learned flow entry: bits and their destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LearnSpec {
-    /// How many bits, at most 1023.
+    /// Number of bits, at most 1023.
     pub n_bits: u16,
-    /// Where they come from.
+    /// Source of the bits.
     pub src: LearnSrc,
-    /// What they become.
+    /// Destination of the bits.
     pub dst: LearnDst,
 }
 
-/// What a [`LearnSpec`] is called in errors.
+/// Name of a [`LearnSpec`] in errors.
 const SPEC: &str = "flow_mod_spec";
 
+/// Bits of the header that hold the number of bits.
 const N_BITS: u16 = 0x03ff;
 
 impl ListItem for LearnSpec {}
@@ -193,25 +195,25 @@ impl Codec for LearnSpec {
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
-        let wrong = |what| EncodeError { what, version, needs: None };
+        let refused = |what| EncodeError { what, version, needs: None };
         let (src, dst) = (self.src.code(version)?, self.dst.code(version)?);
         let head = match (src, dst) {
             (0, 0..=2) | (1, 0..=1) => src << 13 | dst << 11 | u64::from(self.n_bits),
-            _ => return Err(wrong(SPEC)),
+            _ => return Err(refused(SPEC)),
         };
         if let LearnSrc::Immediate { value } = &self.src
             && value.len() != immediate_len(self.n_bits)
         {
-            return Err(wrong("immediate value of another length"));
+            return Err(refused("immediate value of the wrong length"));
         }
         let head = u16::try_from(head).ok().filter(|_| self.n_bits <= N_BITS);
-        head.filter(|&head| head != 0).ok_or_else(|| wrong(SPEC))?.encode(out)?;
+        head.filter(|&head| head != 0).ok_or_else(|| refused(SPEC))?.encode(out)?;
         self.src.encode_body(out)?;
         self.dst.encode_body(out)
     }
 }
 
-/// Bytes of an immediate value of `n_bits`.
+/// Length in bytes of an immediate value of `n_bits`.
 fn immediate_len(n_bits: u16) -> usize {
     2 * usize::from(n_bits.div_ceil(16))
 }
@@ -238,7 +240,7 @@ impl Plain for LearnSpec {
     }
 }
 
-/// A list of [`LearnSpec`]s up to the end of the action, or to the zeros that fill it up.
+/// A list of [`LearnSpec`]s, up to the end of the action or its zero padding.
 struct Specs;
 
 impl Encoding<Vec<LearnSpec>> for Specs {

@@ -51,11 +51,11 @@ choice! {
         } = { V1_0.. => 3 [data,] };
         /// What an experimenter added and has no row here. §7.5.4.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
             /// Their own number; in 1.0 it is part of the data, if there is one.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_0 => 4 [experimenter, data,], V1_1.. => 4 [experimenter, exp_type, data,] };
         /// Who are you? §7.3.1.

@@ -1,61 +1,61 @@
-//! Meters: rates above which packets are dropped or marked. §7.3.4.4, §7.3.5.12 to 14.
+//! Meters: rates above which packets are dropped or remarked. §7.3.4.4.
 
 use super::codec::versions::*;
 use super::rows::{choice, codes, flags, record, tlv};
 
 codes! {
-    /// What a `METER_MOD` does.
+    /// `OFPMC_*`: command of a [`MeterMod`]. §7.3.4.4.
     pub struct MeterCommand(u16);
-    ADD = 0, V1_3, "A new meter.";
-    MODIFY = 1, V1_3, "Other bands for a meter.";
-    DELETE = 2, V1_3, "A meter goes.";
+    ADD = 0, V1_3, "Add a meter.";
+    MODIFY = 1, V1_3, "Replace flags and bands of a meter.";
+    DELETE = 2, V1_3, "Delete a meter.";
 }
 
 codes! {
-    /// A meter by its number; the highest are not those of flows. §7.3.4.4.
+    /// A meter number; the highest are virtual meters, which no flow entry uses. §7.3.4.4.
     pub struct MeterId(u32);
-    SLOWPATH = 0xffff_fffd, V1_3, "What the switch does in software.";
-    CONTROLLER = 0xffff_fffe, V1_3, "What goes up to the controller.";
-    ALL = 0xffff_ffff, V1_3, "Every meter, in requests and deletions.";
+    SLOWPATH = 0xffff_fffd, V1_3, "Meter for the slow path of the switch.";
+    CONTROLLER = 0xffff_fffe, V1_3, "Meter for the connection to the controller.";
+    ALL = 0xffff_ffff, V1_3, "All meters, in requests and deletions.";
 }
 
 flags! {
-    /// `OFPMF_*`: how a meter counts.
+    /// `OFPMF_*`: options of a meter. §7.3.4.4.
     pub struct MeterFlags(u16);
-    KBPS = 1, V1_3, "Rates in kilobits per second.";
+    KBPS = 1, V1_3, "Rates in kbit/s.";
     PKTPS = 2, V1_3, "Rates in packets per second.";
-    BURST = 4, V1_3, "Bursts count.";
-    STATS = 8, V1_3, "Counters are kept.";
+    BURST = 4, V1_3, "Burst sizes apply.";
+    STATS = 8, V1_3, "Collect statistics.";
 }
 
 choice! {
-    /// What is done above a rate. §7.3.4.4.
+    /// A meter band: what happens to packets above a rate. §7.3.4.4.
     pub enum MeterBand: "meter band" {
         /// Drops packets.
         Drop "drop" {
-            /// Rate above which, in the unit of the meter.
+            /// Rate above which the band applies, in the unit of the meter.
             rate: u32,
-            /// Size of bursts, in the unit of the meter.
+            /// Burst size, in kbit or packets.
             burst_size: u32,
         } = { V1_3.. => 1 [rate, burst_size, pad 4,] };
-        /// Raises the drop precedence.
+        /// Increases the drop precedence in the DSCP field.
         DscpRemark "dscp_remark" {
-            /// Rate above which, in the unit of the meter.
+            /// Rate above which the band applies, in the unit of the meter.
             rate: u32,
-            /// Size of bursts, in the unit of the meter.
+            /// Burst size, in kbit or packets.
             burst_size: u32,
-            /// Steps of drop precedence.
+            /// Number of drop precedence levels to add.
             prec_level: u8,
         } = { V1_3.. => 2 [rate, burst_size, prec_level, pad 3,] };
-        /// An experimenter's own.
+        /// Experimenter band.
         Experimenter "experimenter" {
-            /// Rate above which, in the unit of the meter.
+            /// Rate above which the band applies, in the unit of the meter.
             rate: u32,
-            /// Size of bursts, in the unit of the meter.
+            /// Burst size, in kbit or packets.
             burst_size: u32,
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_3.. => 0xffff [rate, burst_size, experimenter, data,] };
     }
@@ -64,16 +64,16 @@ choice! {
 tlv!(MeterBand, None, Request);
 
 record! {
-    /// Adds, changes or deletes a meter. §7.3.4.4.
+    /// Adds, modifies or deletes a meter. §7.3.4.4.
     #[derive(Default)]
     pub struct MeterMod: "meter_mod" {
         /// What to do.
         pub command: MeterCommand,
-        /// How the meter counts.
+        /// Options.
         pub flags: MeterFlags,
-        /// Which meter.
+        /// Meter number.
         pub meter_id: MeterId,
-        /// What is done above which rate.
+        /// Bands.
         pub bands: Vec<MeterBand>,
     }
     V1_3.. => [command, flags, meter_id, bands,]

@@ -1,4 +1,4 @@
-//! Counters and descriptions of meters, asked for and told. §7.3.5.12 to 14.
+//! Counters, configuration and features of meters: requests and replies. §7.3.5.12 to §7.3.5.14.
 
 use super::codec::versions::{V1_3, V1_4, V1_5};
 use super::codec::{Codec, Encoding, ListItem};
@@ -8,9 +8,9 @@ use super::rows::{flags, record};
 use crate::{EncodeError, Encoder, Result};
 
 record! {
-    /// Asks for what is known of meters. §7.3.5.12, §7.3.5.13.
+    /// Requests counters or configuration of meters. §7.3.5.12, §7.3.5.13.
     pub struct MeterRequest: "meter request" {
-        /// Which; [`MeterId::ALL`] for all.
+        /// Meter number; [`MeterId::ALL`] is all meters.
         pub meter_id: MeterId,
     }
     V1_3.. => [meter_id, pad 4,]
@@ -23,12 +23,12 @@ impl Default for MeterRequest {
 }
 
 record! {
-    /// What a band did. §7.3.5.12.
+    /// Counters of one meter band. §7.3.5.12.
     #[derive(Copy, Default)]
     pub struct MeterBandStats: "meter band_stats" {
-        /// Packets above its rate.
+        /// Packets above the rate of the band.
         pub packet_band_count: u64,
-        /// Bytes of them.
+        /// Bytes above the rate of the band.
         pub byte_band_count: u64,
     }
     V1_3.. => [packet_band_count, byte_band_count,]
@@ -37,22 +37,22 @@ record! {
 impl ListItem for MeterBandStats {}
 
 record! {
-    /// Counters of one meter; all ones where nobody counts. §7.3.5.12.
+    /// Counters of one meter; all ones where the switch does not count. §7.3.5.12.
     #[derive(Default)]
     pub struct MeterStats: "meter_stats" {
-        /// Which.
+        /// Meter number.
         pub meter_id: MeterId,
-        /// Rules, in 1.5 also groups, that send packets through it. `flow_count` before 1.5.
+        /// Number of flow entries (in 1.5 also groups) that refer to the meter. `flow_count` before 1.5.
         pub ref_count: u32,
-        /// Packets that came to it.
+        /// Packets processed.
         pub packet_in_count: u64,
-        /// Bytes of them.
+        /// Bytes processed.
         pub byte_in_count: u64,
-        /// Seconds that it has been there.
+        /// Seconds that the meter has been alive.
         pub duration_sec: u32,
-        /// Nanoseconds more.
+        /// Additional nanoseconds.
         pub duration_nsec: u32,
-        /// One for each band.
+        /// Counters of each band.
         pub band_stats: Vec<MeterBandStats>,
     }
     V1_3.. => [
@@ -64,14 +64,14 @@ record! {
 impl ListItem for MeterStats {}
 
 record! {
-    /// How one meter is set. §7.3.5.13.
+    /// Configuration of one meter. §7.3.5.13.
     #[derive(Default)]
     pub struct MeterDesc: "meter_desc" {
-        /// How it counts.
+        /// Options.
         pub flags: MeterFlags,
-        /// Which.
+        /// Meter number.
         pub meter_id: MeterId,
-        /// What is done above which rate.
+        /// Bands.
         pub bands: Vec<MeterBand>,
     }
     V1_3.. => [length, flags, meter_id, bands,]
@@ -80,44 +80,44 @@ record! {
 impl ListItem for MeterDesc {}
 
 flags! {
-    /// Kinds of bands that a switch has: one bit for each number of a [`MeterBand`]. §7.3.5.14.
+    /// Bitmap of supported band types: one bit for each type of a [`MeterBand`]. §7.3.5.14.
     pub struct BandTypes(u32);
-    DROP = 2, V1_3, "Drops packets.";
-    DSCP_REMARK = 4, V1_3, "Raises the drop precedence.";
+    DROP = 2, V1_3, "Drop packets.";
+    DSCP_REMARK = 4, V1_3, "Increase the drop precedence in the DSCP field.";
 }
 
 flags! {
-    /// Ways of counting that a switch has: the bits of [`MeterFlags`]. §7.3.5.14.
+    /// Supported [`MeterFlags`]. §7.3.5.14.
     pub struct MeterCapabilities(u32);
-    KBPS = 1, V1_3, "Rates in kilobits per second.";
+    KBPS = 1, V1_3, "Rates in kbit/s.";
     PKTPS = 2, V1_3, "Rates in packets per second.";
-    BURST = 4, V1_3, "Bursts count.";
-    STATS = 8, V1_3, "Counters are kept.";
+    BURST = 4, V1_3, "Burst sizes.";
+    STATS = 8, V1_3, "Statistics.";
 }
 
 flags! {
-    /// `OFPMFF_*`: where meters can stand. OpenFlow 1.5.0 §7.3.5.15.
+    /// `OFPMFF_*`: where the meter action can be used. OpenFlow 1.5.0 §7.3.5.15.
     pub struct MeterFeatureFlags(u32);
     ACTION_SET = 1, V1_5, "In action sets.";
-    ANY_POSITION = 2, V1_5, "Anywhere in a list of actions.";
-    MULTI_LIST = 4, V1_5, "More than one in a list of actions.";
+    ANY_POSITION = 2, V1_5, "At any position of an action list.";
+    MULTI_LIST = 4, V1_5, "Several times in an action list.";
 }
 
 record! {
-    /// What meters a switch can have. §7.3.5.14.
+    /// Meter features of a switch. §7.3.5.14.
     #[derive(Default)]
     pub struct MeterFeatures: "meter_features" {
-        /// How many meters.
+        /// Maximum number of meters.
         pub max_meter: u32,
-        /// Of which kinds bands can be.
+        /// Supported band types.
         pub band_types: BandTypes,
-        /// How meters can count.
+        /// Supported meter options.
         pub capabilities: MeterCapabilities,
-        /// How many bands a meter can have.
+        /// Maximum number of bands per meter.
         pub max_bands: u8,
-        /// How many steps of drop precedence there are.
+        /// Maximum color value (drop precedence levels).
         pub max_color: u8,
-        /// Where meters can stand. Only in 1.5; Open vSwitch leaves it away there too.
+        /// Where the meter action can be used. Since 1.5; Open vSwitch omits it there.
         pub features: Option<MeterFeatureFlags>,
     }
     V1_3 | V1_4 => [max_meter, band_types, capabilities, max_bands, max_color, pad 2,]
@@ -126,7 +126,7 @@ record! {
     ]
 }
 
-/// The features, or the end of the message.
+/// Feature flags, absent if the message ends before them.
 struct OptionalTrailer;
 
 impl Encoding<Option<MeterFeatureFlags>> for OptionalTrailer {

@@ -25,81 +25,82 @@ use super::value::{Entries, Plain, Value, ValueError};
 use crate::{EncodeError, Encoder, Result, Version};
 
 flags! {
-    /// `OFPMPF_*`.
+    /// `OFPMPF_*`: flags of multipart messages. §7.3.5.
     pub struct MultipartFlags(u16);
-    MORE = 1, V1_0, "Parts follow that belong to this one.";
+    MORE = 1, V1_0, "More parts of the same request or reply follow.";
 }
 
 choice! {
-    /// What is asked.
+    /// Body of a multipart request.
     ///
-    /// Numbers are those of the specification; of a body of Nicira or the ONF its type under their identity.
+    /// In the rows, experimenter types (Nicira, ONF) are the experimenter ID in the upper 32 bits and the type below
+    /// it.
     pub enum MultipartRequest: "multipart request" {
-        /// Maker, model, serial number.
+        /// Requests the [description](super::SwitchDesc) of the switch. §7.3.5.1.
         Desc "desc" = { V1_0.. => 0 };
-        /// Counters of tables. §7.3.5.4.
+        /// Requests the counters of all tables. §7.3.5.4.
         TableStats "table_stats" = { V1_0.. => 3 };
-        /// Counters of ports. §7.3.5.6.
+        /// Requests the counters of ports. §7.3.5.6.
         PortStats "port_stats" (PortStatsRequest) = { V1_0.. => 4 };
-        /// What tables can do, or shall do; of no table asks for that of all. §7.3.5.5.
+        /// Requests the capabilities of all tables, if it names none; otherwise configures them. §7.3.5.5.
         TableFeatures "table_features" {
-            /// One each.
+            /// Tables to configure; empty to request all.
             tables: Vec<TableFeatures>,
         } = { V1_3.. => 12 [tables,] };
-        /// What the ports are. §7.3.5.7. Before 1.3 it is Open vSwitch's, who took it over.
+        /// Requests the ports. §7.3.5.7. Before 1.3 an extension of Open vSwitch.
         PortDesc "port_desc" (PortDescRequest) = { V1_0.. => 13 };
-        /// Counters of queues. §7.3.5.8.
+        /// Requests the counters of queues. §7.3.5.8.
         QueueStats "queue_stats" (QueueRequest) = { V1_0.. => 5 };
-        /// How tables are set. OpenFlow 1.4.0 §7.3.5.16.
+        /// Requests the configuration of all tables. OpenFlow 1.4.0 §7.3.5.16.
         TableDesc "table_desc" = { V1_4.. => 14 };
-        /// What the queues are. OpenFlow 1.4.0 §7.3.5.11.
+        /// Requests the queues. OpenFlow 1.4.0 §7.3.5.11.
         QueueDesc "queue_desc" (QueueRequest) = { V1_4.. => 15 };
-        /// Rules and their counters; `FLOW` before 1.5. §7.3.5.2.
+        /// Requests flow entries with their counters; `OFPMP_FLOW` before 1.5. §7.3.5.2.
         FlowDesc "flow_desc" (FlowStatsRequest) = { V1_0.. => 1 };
-        /// Counters of rules. OpenFlow 1.5.0 §7.3.5.3.
+        /// Requests the counters of flow entries. OpenFlow 1.5.0 §7.3.5.3.
         FlowStats "flow_stats" (FlowStatsRequest) = { V1_5.. => 17 };
-        /// Counters of rules, summed. §7.3.5.3.
+        /// Requests counters summed over flow entries. §7.3.5.3.
         AggregateStats "aggregate_stats" (FlowStatsRequest) = { V1_0.. => 2 };
-        /// Rules and their counters, in Nicira's form.
+        /// Requests flow entries with their counters. Nicira, 1.0 only.
         NxFlow "nx_flow" (NxFlowStatsRequest) = { V1_0 => 0x2320_0000_0000 };
-        /// Counters of rules, summed, in Nicira's form.
+        /// Requests counters summed over flow entries. Nicira, 1.0 only.
         NxAggregate "nx_aggregate" (NxFlowStatsRequest) = { V1_0 => 0x2320_0000_0001 };
-        /// Rules to tell the changes of. OpenFlow 1.4.0 §7.3.5.17; before 1.3 Nicira's, in 1.3 the ONF's.
+        /// Creates flow monitors. OpenFlow 1.4.0 §7.3.5.17; before 1.3 a Nicira extension, in 1.3 an ONF extension.
         FlowMonitor "flow_monitor" {
-            /// One each.
+            /// Monitors.
             monitors: Vec<FlowMonitorRequest>,
         } = {
             V1_0..=V1_2 => 0x2320_0000_0002 [monitors,],
             V1_3 => 0x4f4e_4600_0000_074e [monitors,],
             V1_4.. => 16 [monitors,],
         };
-        /// Counters of groups. §7.3.5.9. In 1.0 it is Nicira's.
+        /// Requests the counters of groups. §7.3.5.9. In 1.0 a Nicira extension.
         GroupStats "group_stats" (GroupStatsRequest) = { V1_0 => 0x2320_0000_0007, V1_1.. => 6 };
-        /// What the groups are. §7.3.5.10. In 1.0 it is Nicira's.
+        /// Requests the groups. §7.3.5.10. In 1.0 a Nicira extension.
         GroupDesc "group_desc" (GroupDescRequest) = { V1_0 => 0x2320_0000_0008, V1_1.. => 7 };
-        /// What groups there can be. §7.3.5.11. In 1.0 and 1.1 it is Nicira's.
+        /// Requests the group features of the switch. §7.3.5.11. In 1.0 and 1.1 a Nicira extension.
         GroupFeatures "group_features" = { V1_0 | V1_1 => 0x2320_0000_0009, V1_2.. => 8 };
-        /// Counters of meters. §7.3.5.12.
+        /// Requests the counters of meters. §7.3.5.12.
         MeterStats "meter_stats" (MeterRequest) = { V1_3.. => 9 };
-        /// How meters are set; `METER_CONFIG` before 1.5. §7.3.5.13.
+        /// Requests the meters; `OFPMP_METER_CONFIG` before 1.5. §7.3.5.13.
         MeterDesc "meter_desc" (MeterRequest) = { V1_3.. => 10 };
-        /// What meters there can be. §7.3.5.14.
+        /// Requests the meter features of the switch. §7.3.5.14.
         MeterFeatures "meter_features" = { V1_3.. => 11 };
-        /// What controllers a switch has. OpenFlow 1.5.0 §7.3.5.
+        /// Requests the state of all controllers. OpenFlow 1.5.0 §7.3.5.
         ControllerStatus "controller_status" = { V1_5.. => 18 };
-        /// What bundles can be. OpenFlow 1.5.0 §7.3.5.
+        /// Requests the supported bundles. OpenFlow 1.5.0 §7.3.5.
         BundleFeatures "bundle_features" (BundleFeaturesRequest) = { V1_5.. => 19 };
-        /// What the exporter of IPFIX of the bridge counted. Nicira's.
+        /// Requests the counters of the bridge's IPFIX exporter. Nicira.
         NxIpfixBridge "nx_ipfix_bridge" = { V1_0.. => 0x2320_0000_0003 };
-        /// What the exporters of IPFIX of flows counted. Nicira's.
+        /// Requests the counters of per-flow IPFIX exporters. Nicira.
         NxIpfixFlow "nx_ipfix_flow" = { V1_0.. => 0x2320_0000_0004 };
-        /// What an experimenter asks and has no row here. §7.3.5.15.
+        /// Experimenter request without a row of its own. §7.3.5.15.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Their own number; before 1.2 it is part of the data, if there is one.
+            /// Experimenter-defined type. Before 1.2, if there is one, it is part of the data.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = {
             V1_0 | V1_1 => 0xffff [experimenter, data,],
@@ -109,118 +110,119 @@ choice! {
 }
 
 choice! {
-    /// What is told, numbered as in [`MultipartRequest`].
+    /// Body of a multipart reply. Types are numbered as in [`MultipartRequest`].
     pub enum MultipartReply: "multipart reply" {
-        /// Maker, model, serial number.
+        /// Description of the switch. §7.3.5.1.
         Desc "desc" (Box<SwitchDesc>) = { V1_0.. => 0 };
         /// Counters of tables. §7.3.5.4.
         TableStats "table_stats" {
-            /// One each.
+            /// Tables.
             tables: Vec<TableStats>,
         } = { V1_0.. => 3 [tables,] };
         /// Counters of ports. §7.3.5.6.
         PortStats "port_stats" {
-            /// One each.
+            /// Ports.
             ports: Vec<PortStats>,
         } = { V1_0.. => 4 [ports,] };
-        /// What tables can do. §7.3.5.5.
+        /// Capabilities of tables. §7.3.5.5.
         TableFeatures "table_features" {
-            /// One each.
+            /// Tables.
             tables: Vec<TableFeatures>,
         } = { V1_3.. => 12 [tables,] };
-        /// What the ports are. §7.3.5.7. Before 1.3 it is Open vSwitch's, who took it over.
+        /// Ports. §7.3.5.7. Before 1.3 an extension of Open vSwitch.
         PortDesc "port_desc" {
-            /// One each.
+            /// Ports.
             ports: Vec<Port>,
         } = { V1_0.. => 13 [ports,] };
         /// Counters of queues. §7.3.5.8.
         QueueStats "queue_stats" {
-            /// One each.
+            /// Queues.
             queues: Vec<QueueStats>,
         } = { V1_0.. => 5 [queues,] };
-        /// How tables are set. OpenFlow 1.4.0 §7.3.5.16.
+        /// Configuration of tables. OpenFlow 1.4.0 §7.3.5.16.
         TableDesc "table_desc" {
-            /// One each.
+            /// Tables.
             tables: Vec<TableDesc>,
         } = { V1_4.. => 14 [tables,] };
-        /// What the queues are. OpenFlow 1.4.0 §7.3.5.11.
+        /// Queues. OpenFlow 1.4.0 §7.3.5.11.
         QueueDesc "queue_desc" {
-            /// One each.
+            /// Queues.
             queues: Vec<Queue>,
         } = { V1_4.. => 15 [queues,] };
-        /// Rules and their counters; `FLOW` before 1.5. §7.3.5.2.
+        /// Flow entries with their counters; `OFPMP_FLOW` before 1.5. §7.3.5.2.
         FlowDesc "flow_desc" {
-            /// One each.
+            /// Flow entries.
             flows: Vec<FlowDesc>,
         } = { V1_0.. => 1 [flows,] };
-        /// Counters of rules. OpenFlow 1.5.0 §7.3.5.3.
+        /// Counters of flow entries. OpenFlow 1.5.0 §7.3.5.3.
         FlowStats "flow_stats" {
-            /// One each.
+            /// Flow entries.
             flows: Vec<FlowStats>,
         } = { V1_5.. => 17 [flows,] };
-        /// Counters of rules, summed. §7.3.5.3.
+        /// Counters summed over flow entries. §7.3.5.3.
         AggregateStats "aggregate_stats" (AggregateStats) = { V1_0.. => 2 };
-        /// Rules and their counters, in Nicira's form.
+        /// Flow entries with their counters. Nicira, 1.0 only.
         NxFlow "nx_flow" {
-            /// One each.
+            /// Flow entries.
             flows: Vec<NxFlowStats>,
         } = { V1_0 => 0x2320_0000_0000 [flows,] };
-        /// Counters of rules, summed, asked for in Nicira's form.
+        /// Counters summed over flow entries. Nicira, 1.0 only.
         NxAggregate "nx_aggregate" (AggregateStats) = { V1_0 => 0x2320_0000_0001 };
-        /// Changes of rules. OpenFlow 1.4.0 §7.3.5.17; before 1.3 Nicira's, in 1.3 the ONF's.
+        /// Notifications of flow monitors. OpenFlow 1.4.0 §7.3.5.17; before 1.3 a Nicira extension, in 1.3 an ONF
+        /// extension.
         FlowMonitor "flow_monitor" {
-            /// One each.
+            /// Notifications.
             updates: Vec<FlowUpdate>,
         } = {
             V1_0..=V1_2 => 0x2320_0000_0002 [updates,],
             V1_3 => 0x4f4e_4600_0000_074e [updates,],
             V1_4.. => 16 [updates,],
         };
-        /// Counters of groups. §7.3.5.9. In 1.0 it is Nicira's.
+        /// Counters of groups. §7.3.5.9. In 1.0 a Nicira extension.
         GroupStats "group_stats" {
-            /// One each.
+            /// Groups.
             groups: Vec<GroupStats>,
         } = { V1_0 => 0x2320_0000_0007 [groups,], V1_1.. => 6 [groups,] };
-        /// What the groups are. §7.3.5.10. In 1.0 it is Nicira's.
+        /// Groups. §7.3.5.10. In 1.0 a Nicira extension.
         GroupDesc "group_desc" {
-            /// One each.
+            /// Groups.
             groups: Vec<GroupDesc>,
         } = { V1_0 => 0x2320_0000_0008 [groups,], V1_1.. => 7 [groups,] };
-        /// What groups there can be. §7.3.5.11. In 1.0 and 1.1 it is Nicira's.
+        /// Group features of the switch. §7.3.5.11. In 1.0 and 1.1 a Nicira extension.
         GroupFeatures "group_features" (GroupFeatures) = { V1_0 | V1_1 => 0x2320_0000_0009, V1_2.. => 8 };
         /// Counters of meters. §7.3.5.12.
         MeterStats "meter_stats" {
-            /// One each.
+            /// Meters.
             meters: Vec<MeterStats>,
         } = { V1_3.. => 9 [meters,] };
-        /// How meters are set; `METER_CONFIG` before 1.5. §7.3.5.13.
+        /// Meters; `OFPMP_METER_CONFIG` before 1.5. §7.3.5.13.
         MeterDesc "meter_desc" {
-            /// One each.
+            /// Meters.
             meters: Vec<MeterDesc>,
         } = { V1_3.. => 10 [meters,] };
-        /// What meters there can be. §7.3.5.14.
+        /// Meter features of the switch. §7.3.5.14.
         MeterFeatures "meter_features" (MeterFeatures) = { V1_3.. => 11 };
-        /// What controllers a switch has. OpenFlow 1.5.0 §7.3.5.
+        /// State of controllers. OpenFlow 1.5.0 §7.3.5.
         ControllerStatus "controller_status" {
-            /// One each.
+            /// Controllers.
             controllers: Vec<ControllerStatus>,
         } = { V1_5.. => 18 [controllers,] };
-        /// What bundles can be. OpenFlow 1.5.0 §7.3.5.
+        /// Supported bundles. OpenFlow 1.5.0 §7.3.5.
         BundleFeatures "bundle_features" (BundleFeatures) = { V1_5.. => 19 };
-        /// What the exporter of IPFIX of the bridge counted. Nicira's.
+        /// Counters of the bridge's IPFIX exporter. Nicira.
         NxIpfixBridge "nx_ipfix_bridge" (NxIpfixStats) = { V1_0.. => 0x2320_0000_0003 };
-        /// What the exporters of IPFIX of flows counted. Nicira's.
+        /// Counters of per-flow IPFIX exporters. Nicira.
         NxIpfixFlow "nx_ipfix_flow" {
-            /// One for each set of collectors.
+            /// One for each collector set.
             exporters: Vec<NxIpfixStats>,
         } = { V1_0.. => 0x2320_0000_0004 [exporters,] };
-        /// What an experimenter tells and has no row here. §7.3.5.15.
+        /// Experimenter reply without a row of its own. §7.3.5.15.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Their own number; before 1.2 it is part of the data, if there is one.
+            /// Experimenter-defined type. Before 1.2, if there is one, it is part of the data.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = {
             V1_0 | V1_1 => 0xffff [experimenter, data,],
@@ -229,12 +231,12 @@ choice! {
     }
 }
 
-/// One part of a request or of a reply.
+/// One part of a multipart request or reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Multipart<T> {
-    /// Whether it is the last.
+    /// Whether more parts follow.
     pub flags: MultipartFlags,
-    /// What is asked or told.
+    /// Body of this part.
     pub body: T,
 }
 
@@ -245,10 +247,10 @@ impl<T> Multipart<T> {
     }
 }
 
-/// The type of an experimenter's body.
+/// Multipart type of experimenter bodies.
 const EXPERIMENTER: u16 = 0xffff;
 
-/// Bytes between the type that Nicira gave a body and the body.
+/// Padding bytes after the type of a Nicira body.
 const fn nicira_pad(version: Version) -> usize {
     if version.0 == V1_0 { 4 } else { 0 }
 }
@@ -292,6 +294,6 @@ impl<T: Plain> Plain for Multipart<T> {
         let flags = entries.read("flags", version)?.unwrap_or_default();
         let body = entries.read("body", version)?;
         entries.finish()?;
-        Ok(Self { flags, body: body.ok_or_else(|| ValueError::new("has no `body`"))? })
+        Ok(Self { flags, body: body.ok_or_else(|| ValueError::new("missing entry `body`"))? })
     }
 }

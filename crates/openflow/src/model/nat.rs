@@ -1,4 +1,4 @@
-//! The addresses and ports of `nat`. Open vSwitch, `struct nx_action_nat`.
+//! The `nat` action. Open vSwitch, `struct nx_action_nat`.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,45 +10,45 @@ use super::value::{Entries, Plain, Value, ValueError, of_number, text_of};
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 flags! {
-    /// `NX_NAT_F_*`: what is translated, and how a port is chosen.
+    /// `NX_NAT_F_*`: what is translated, and how ports are selected.
     pub struct NatFlags(u16);
-    SRC = 1, V1_0, "The source.";
-    DST = 2, V1_0, "The destination.";
-    PERSISTENT = 4, V1_0, "The same after a restart.";
-    PROTO_HASH = 8, V1_0, "The port is a hash.";
-    PROTO_RANDOM = 16, V1_0, "The port is random.";
+    SRC = 1, V1_0, "Translate the source.";
+    DST = 2, V1_0, "Translate the destination.";
+    PERSISTENT = 4, V1_0, "Keep the same translation across restarts.";
+    PROTO_HASH = 8, V1_0, "Select the port by a hash.";
+    PROTO_RANDOM = 16, V1_0, "Select the port randomly.";
 }
 
 record! {
     /// Translates addresses and ports of a tracked connection.
     #[derive(Default)]
     pub struct NatAction: "nat" {
-        /// What is translated.
+        /// What is translated, and how.
         pub flags: NatFlags,
-        /// Into what.
+        /// Addresses and ports to translate to.
         pub range: NatRange,
     }
     V1_0.. => [pad 2, flags, range,]
 }
 
-/// What addresses and ports are translated into; 16 bits say which of the six are there.
+/// Addresses and ports to translate to. A 16-bit bitmap on the wire says which of the six are present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct NatRange {
-    /// The lowest IPv4 address.
+    /// Lowest IPv4 address.
     pub ipv4_min: Option<Ipv4Addr>,
-    /// The highest IPv4 address.
+    /// Highest IPv4 address.
     pub ipv4_max: Option<Ipv4Addr>,
-    /// The lowest IPv6 address.
+    /// Lowest IPv6 address.
     pub ipv6_min: Option<Ipv6Addr>,
-    /// The highest IPv6 address.
+    /// Highest IPv6 address.
     pub ipv6_max: Option<Ipv6Addr>,
-    /// The lowest port.
+    /// Lowest port.
     pub proto_min: Option<u16>,
-    /// The highest port.
+    /// Highest port.
     pub proto_max: Option<u16>,
 }
 
-/// The bits that have a meaning in what says which of the six are there.
+/// Defined bits of `range_present`.
 const PRESENT: u16 = 0x3f;
 
 impl Codec for NatRange {
@@ -84,7 +84,7 @@ impl Codec for NatRange {
     }
 }
 
-/// An object of those that are there.
+/// Neutral form: a map of the values that are present.
 impl Plain for NatRange {
     fn to_value(&self, _: Version) -> Value {
         let Self { ipv4_min, ipv4_max, ipv6_min, ipv6_max, proto_min, proto_max } = self;
@@ -96,8 +96,8 @@ impl Plain for NatRange {
             ("proto_min", proto_min.map(|port| of_number(port.into()))),
             ("proto_max", proto_max.map(|port| of_number(port.into()))),
         ];
-        let there = all.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
-        Value::Map(there.collect())
+        let present = all.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
+        Value::Map(present.collect())
     }
 
     fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
@@ -121,6 +121,6 @@ fn address<T: core::str::FromStr>(
 ) -> Result<Option<T>, ValueError> {
     let Some(value) = entries.take(name) else { return Ok(None) };
     let text = text_of(value).map_err(|e| e.under(name))?;
-    let wrong = || ValueError::new(format!("`{text}` is no address")).under(name);
+    let wrong = || ValueError::new(format!("invalid IP address `{text}`")).under(name);
     text.parse().map(Some).map_err(|_| wrong())
 }

@@ -1,49 +1,49 @@
-//! What Nicira added beside rules and packets: `nicira-ext.h` of Open vSwitch.
+//! Nicira extensions other than flows, packets and actions. Open vSwitch, `nicira-ext.h`.
 
 use super::codec::ListItem;
 use super::codec::versions::*;
 use super::rows::{choice, codes, record, tlv};
 
 codes! {
-    /// `NX_ROLE_*`: what a controller may do, numbered otherwise than since 1.2.
+    /// `NX_ROLE_*`: role of a controller, numbered differently from [`Role`](super::Role).
     pub struct NxRole(u32);
-    OTHER = 0, V1_0, "Everything, like others.";
-    MASTER = 1, V1_0, "Everything; at most one controller.";
-    SLAVE = 2, V1_0, "Reading only.";
+    OTHER = 0, V1_0, "Full access, shared with others.";
+    MASTER = 1, V1_0, "Full access; at most one controller is master.";
+    SLAVE = 2, V1_0, "Read-only access.";
 }
 
 codes! {
-    /// `NXFF_*`: how rules are told in 1.0.
+    /// `NXFF_*`: format of flow entries in 1.0.
     pub struct NxFlowFormat(u32);
-    OPENFLOW10 = 0, V1_0, "As 1.0 does.";
-    NXM = 2, V1_0, "With Nicira's match.";
+    OPENFLOW10 = 0, V1_0, "Messages of OpenFlow 1.0.";
+    NXM = 2, V1_0, "Messages of Nicira, with an extensible match.";
 }
 
 codes! {
-    /// `NXPIF_*`: how packets are told.
+    /// `NXPIF_*`: format of packet-ins.
     pub struct NxPacketInFormat(u32);
-    STANDARD = 0, V1_0, "As the version does.";
-    NXT_PACKET_IN = 1, V1_0, "As Nicira's first form.";
-    NXT_PACKET_IN2 = 2, V1_0, "As Nicira's second form.";
+    STANDARD = 0, V1_0, "The standard message of the version.";
+    NXT_PACKET_IN = 1, V1_0, "[`NxPacketIn`](super::NxPacketIn).";
+    NXT_PACKET_IN2 = 2, V1_0, "[`NxPacketIn2`](super::NxPacketIn2).";
 }
 
 codes! {
-    /// `NXTTMC_*`: what becomes of mappings of tunnel options.
+    /// `NXTTMC_*`: command of an [`NxTlvTableMod`].
     pub struct NxTlvCommand(u16);
-    ADD = 0, V1_0, "New ones.";
-    DELETE = 1, V1_0, "Those named go.";
-    CLEAR = 2, V1_0, "All go.";
+    ADD = 0, V1_0, "Add mappings.";
+    DELETE = 1, V1_0, "Delete the given mappings.";
+    CLEAR = 2, V1_0, "Delete all mappings.";
 }
 
 record! {
-    /// An option of a tunnel, and the field `tun_metadata` that it is.
+    /// Maps a tunnel option (TLV) to a field `tun_metadata0` to `tun_metadata63`.
     #[derive(Default)]
     pub struct NxTlvMap: "tlv map" {
         /// Class of the option.
         pub option_class: u16,
         /// Type of the option.
         pub option_type: u8,
-        /// Bytes of the option, a multiple of 4.
+        /// Length of the option, bytes; a multiple of 4.
         pub option_len: u8,
         /// Number of the field.
         pub index: u16,
@@ -57,9 +57,9 @@ record! {
     /// Changes the mappings of tunnel options.
     #[derive(Default)]
     pub struct NxTlvTableMod: "tlv_table_mod" {
-        /// What becomes of them.
+        /// What to do.
         pub command: NxTlvCommand,
-        /// Which.
+        /// Mappings.
         pub maps: Vec<NxTlvMap>,
     }
     V1_0.. => [command, pad 6, maps,]
@@ -69,52 +69,52 @@ record! {
     /// The mappings of tunnel options.
     #[derive(Default)]
     pub struct NxTlvTableReply: "tlv_table_reply" {
-        /// Bytes of options that there is room for.
+        /// Maximum total length of the options, bytes.
         pub max_option_space: u32,
-        /// Fields that there are.
+        /// Maximum number of fields.
         pub max_fields: u16,
-        /// Those in use.
+        /// Current mappings.
         pub maps: Vec<NxTlvMap>,
     }
     V1_0.. => [max_option_space, max_fields, pad 10, maps,]
 }
 
 choice! {
-    /// A part of a tracked connection.
+    /// Property of the packets of a tracked connection.
     pub enum NxCtTupleProp: "ct tuple property" {
-        /// Source address, of IPv4 as `::ffff:a.b.c.d`.
+        /// Source address.
         Src "src" {
-            /// The address.
+            /// IPv6 address; an IPv4 address as `::ffff:a.b.c.d`.
             addr: [u8; 16],
         } = { V1_0.. => 0 [addr,] };
-        /// Destination address, of IPv4 as `::ffff:a.b.c.d`.
+        /// Destination address.
         Dst "dst" {
-            /// The address.
+            /// IPv6 address; an IPv4 address as `::ffff:a.b.c.d`.
             addr: [u8; 16],
         } = { V1_0.. => 1 [addr,] };
         /// Source port.
         SrcPort "src_port" {
-            /// The port.
+            /// Port number.
             port: u16,
         } = { V1_0.. => 2 [port, pad 2,] };
         /// Destination port.
         DstPort "dst_port" {
-            /// The port.
+            /// Port number.
             port: u16,
         } = { V1_0.. => 3 [port, pad 2,] };
-        /// Identifier of ICMP.
+        /// ICMP identifier.
         IcmpId "icmp_id" {
-            /// The identifier.
+            /// Identifier.
             id: u16,
         } = { V1_0.. => 4 [id, pad 2,] };
-        /// Type of ICMP.
+        /// ICMP type.
         IcmpType "icmp_type" {
-            /// The type.
+            /// Type.
             icmp_type: u8,
         } = { V1_0.. => 5 [icmp_type,] };
-        /// Code of ICMP.
+        /// ICMP code.
         IcmpCode "icmp_code" {
-            /// The code.
+            /// Code.
             icmp_code: u8,
         } = { V1_0.. => 6 [icmp_code,] };
     }
@@ -123,41 +123,41 @@ choice! {
 tlv!(NxCtTupleProp, Outside, Property);
 
 choice! {
-    /// What tracked connections must have to be forgotten.
+    /// Property that selects the tracked connections to flush.
     pub enum NxCtProp: "ct property" {
-        /// How they began.
+        /// Packets in the original direction.
         OrigTuple "orig_tuple" {
-            /// Its parts.
+            /// Properties of the packets.
             tuple: Vec<NxCtTupleProp>,
         } = { V1_0.. => 0 [pad 4, tuple,] };
-        /// How they are answered.
+        /// Packets in the reply direction.
         ReplyTuple "reply_tuple" {
-            /// Its parts.
+            /// Properties of the packets.
             tuple: Vec<NxCtTupleProp>,
         } = { V1_0.. => 1 [pad 4, tuple,] };
-        /// Zone.
+        /// Connection tracking zone.
         ZoneId "zone_id" {
-            /// The zone.
+            /// Zone number.
             zone_id: u16,
         } = { V1_0.. => 2 [zone_id, pad 2,] };
-        /// Mark.
+        /// Connection mark.
         Mark "mark" {
-            /// The mark.
+            /// Mark.
             mark: u32,
         } = { V1_0.. => 3 [mark,] };
-        /// Bits of the mark that count.
+        /// Bits of the mark to compare.
         MarkMask "mark_mask" {
-            /// The bits.
+            /// Mask.
             mask: u32,
         } = { V1_0.. => 4 [mask,] };
-        /// Labels.
+        /// Connection labels.
         Labels "labels" {
-            /// The labels.
+            /// Labels.
             labels: [u8; 16],
         } = { V1_0.. => 5 [labels,] };
-        /// Bits of the labels that count.
+        /// Bits of the labels to compare.
         LabelsMask "labels_mask" {
-            /// The bits.
+            /// Mask.
             mask: [u8; 16],
         } = { V1_0.. => 6 [mask,] };
     }
@@ -166,42 +166,42 @@ choice! {
 tlv!(NxCtProp, Outside, Property);
 
 record! {
-    /// Makes the switch forget tracked connections.
+    /// Flushes tracked connections.
     #[derive(Default)]
     pub struct NxCtFlush: "ct_flush" {
-        /// Protocol over IP; 0 for any.
+        /// IP protocol; 0 is any.
         pub ip_proto: u8,
-        /// What they must have.
+        /// Which connections; all without properties.
         pub properties: Vec<NxCtProp>,
     }
     V1_0.. => [ip_proto, pad 7, properties,]
 }
 
 record! {
-    /// What an exporter of IPFIX counted.
+    /// Counters of an IPFIX exporter.
     #[derive(Default)]
     pub struct NxIpfixStats: "ipfix stats" {
-        /// Flows ever.
+        /// Flows since start.
         pub total_flows: u64,
-        /// Flows now.
+        /// Current flows.
         pub current_flows: u64,
-        /// Packets sampled.
+        /// Sampled packets.
         pub pkts: u64,
-        /// Of them IPv4.
+        /// Sampled IPv4 packets.
         pub ipv4_pkts: u64,
-        /// Of them IPv6.
+        /// Sampled IPv6 packets.
         pub ipv6_pkts: u64,
         /// Packets that could not be sampled.
         pub error_pkts: u64,
-        /// Of them IPv4.
+        /// IPv4 packets that could not be sampled.
         pub ipv4_error_pkts: u64,
-        /// Of them IPv6.
+        /// IPv6 packets that could not be sampled.
         pub ipv6_error_pkts: u64,
-        /// Packets sent to collectors.
+        /// IPFIX packets sent to collectors.
         pub tx_pkts: u64,
-        /// Packets that could not be sent.
+        /// IPFIX packets that could not be sent.
         pub tx_errors: u64,
-        /// Which set of collectors.
+        /// Collector set.
         pub collector_set_id: u32,
     }
     V1_0.. => [

@@ -1,4 +1,4 @@
-//! Words of Nicira's actions that stand in more than one place. Open vSwitch, `nicira-ext.h` and `ofp-actions.c`.
+//! Types that several of Nicira's actions use. Open vSwitch, `nicira-ext.h` and `ofp-actions.c`.
 
 use super::bit_range::BitRange;
 use super::codec::versions::V1_0;
@@ -8,33 +8,33 @@ use super::wire_types::Port16;
 use crate::PortNo;
 
 choice! {
-    /// `NXAC2PT_*`: what `controller2` says beside where to. The others are as usual.
+    /// Property of the action [`controller2`](super::Action::Controller2), `NXAC2PT_*`.
     pub enum Controller2Prop: "controller property" {
-        /// Bytes to send; without it all.
+        /// Bytes of the packet to send; all without it.
         MaxLen "max_len" {
-            /// How many.
+            /// Number of bytes.
             max_len: u16,
         } = { V1_0.. => 0 [max_len, pad 2,] };
-        /// Which controller; without it number 0.
+        /// Controller to send to; 0 without it.
         ControllerId "controller_id" {
-            /// Its number.
+            /// Controller ID.
             controller_id: u16,
         } = { V1_0.. => 1 [controller_id, pad 2,] };
-        /// The reason to give; without it that an action said so.
+        /// Reason of the packet-in; `OFPR_ACTION` without it.
         Reason "reason" {
             /// `OFPR_*`.
             reason: u8,
         } = { V1_0.. => 2 [reason,] };
-        /// What the controller gets back with the packet.
+        /// Data that the switch copies into the packet-in.
         Userdata "userdata" {
-            /// Bytes of its own.
+            /// The data.
             userdata: Vec<u8>,
         } = { V1_0.. => 3 [userdata,] };
-        /// The packet waits where it is until the controller resumes it.
+        /// Pauses processing until the controller sends [`NxResume`](super::Message::NxResume).
         Pause "pause" = { V1_0.. => 4 };
-        /// Counts and limits by a meter.
+        /// Applies a meter to the packet-ins.
         MeterId "meter_id" {
-            /// Which.
+            /// Meter number.
             meter_id: u32,
         } = { V1_0.. => 5 [meter_id,] };
     }
@@ -43,98 +43,98 @@ choice! {
 tlv!(Controller2Prop, Outside, Property);
 
 codes! {
-    /// `NX_ACTION_SAMPLE_*`: which way packets go that are sampled.
+    /// `NX_ACTION_SAMPLE_*`: direction in which packets are sampled.
     pub struct SampleDirection(u8);
-    DEFAULT = 0, V1_0, "In where they come in, out at a port.";
-    INGRESS = 1, V1_0, "In.";
-    EGRESS = 2, V1_0, "Out.";
+    DEFAULT = 0, V1_0, "Ingress if sampled before output, egress at an output port.";
+    INGRESS = 1, V1_0, "Received packets.";
+    EGRESS = 2, V1_0, "Sent packets.";
 }
 
 codes! {
-    /// `NX_HASH_FIELDS_*`: what of a packet is hashed.
+    /// `NX_HASH_FIELDS_*`: fields that are hashed.
     pub struct HashFields(u16);
-    ETH_SRC = 0, V1_0, "The source address of Ethernet.";
-    SYMMETRIC_L4 = 1, V1_0, "Ethernet to TCP, the same both ways.";
-    SYMMETRIC_L3L4 = 2, V1_0, "IP, TCP and SCTP, the same both ways.";
-    SYMMETRIC_L3L4_UDP = 3, V1_0, "IP, TCP, SCTP and UDP, the same both ways.";
-    NW_SRC = 4, V1_0, "The source address of IP.";
-    NW_DST = 5, V1_0, "The destination address of IP.";
-    SYMMETRIC_L3 = 6, V1_0, "IP, the same both ways.";
+    ETH_SRC = 0, V1_0, "Ethernet source address.";
+    SYMMETRIC_L4 = 1, V1_0, "Ethernet, VLAN, IP and TCP/SCTP fields; equal for both directions.";
+    SYMMETRIC_L3L4 = 2, V1_0, "IP addresses and protocol, TCP/SCTP ports; equal for both directions.";
+    SYMMETRIC_L3L4_UDP = 3, V1_0, "IP addresses and protocol, TCP/SCTP/UDP ports; equal for both directions.";
+    NW_SRC = 4, V1_0, "IP source address.";
+    NW_DST = 5, V1_0, "IP destination address.";
+    SYMMETRIC_L3 = 6, V1_0, "IP addresses; equal for both directions.";
 }
 
 codes! {
-    /// `NX_MP_ALG_*`: how a hash becomes a link.
+    /// `NX_MP_ALG_*`: how a hash selects a link.
     pub struct MultipathAlgorithm(u16);
-    MODULO_N = 0, V1_0, "What is left when divided.";
-    HASH_THRESHOLD = 1, V1_0, "The region it is in. RFC 2992.";
-    HRW = 2, V1_0, "The link of highest random weight.";
-    ITER_HASH = 3, V1_0, "Hashed again until it fits.";
+    MODULO_N = 0, V1_0, "Hash modulo the number of links.";
+    HASH_THRESHOLD = 1, V1_0, "Hash-threshold. RFC 2992.";
+    HRW = 2, V1_0, "Highest random weight. RFC 2992.";
+    ITER_HASH = 3, V1_0, "Iterative hash: repeats until the result is a valid link.";
 }
 
 codes! {
-    /// `NX_BD_ALG_*`: how one of a bundle is chosen.
+    /// `NX_BD_ALG_*`: how a member port is selected.
     pub struct BundleAlgorithm(u16);
-    ACTIVE_BACKUP = 0, V1_0, "The first that is alive.";
-    HRW = 1, V1_0, "The one of highest random weight.";
+    ACTIVE_BACKUP = 0, V1_0, "The first live member.";
+    HRW = 1, V1_0, "Highest random weight.";
 }
 
 record! {
-    /// Chooses one of many links by a hash and writes its number into a field.
+    /// Hashes the packet to choose one of several links, and writes the link number into a field.
     #[derive(Default)]
     pub struct MultipathAction: "multipath" {
-        /// What is hashed.
+        /// Fields to hash.
         pub fields: HashFields,
-        /// A number that goes into the hash.
+        /// Universal hash parameter (seed).
         pub basis: u16,
-        /// How the hash becomes a link.
+        /// How the hash selects a link.
         pub algorithm: MultipathAlgorithm,
-        /// The highest number of a link.
+        /// Highest link number; the number of links less one.
         pub max_link: u16,
-        /// A number for the algorithm.
+        /// Algorithm-specific argument.
         pub arg: u32,
-        /// Into which bits.
+        /// Bits that receive the result.
         pub bits: BitRange,
-        /// Of which field.
+        /// Field that receives the result.
         pub dst: FieldHeader,
     }
     V1_0.. => [fields, basis, pad 2, algorithm, max_link, arg, pad 2, bits, dst,]
 }
 
 record! {
-    /// Sends the packet out of one of many ports.
+    /// Hashes the packet to choose one of several ports, and sends it there.
     #[derive(Default)]
     pub struct BundleAction: "bundle" {
-        /// How one is chosen.
+        /// How the member is selected.
         pub algorithm: BundleAlgorithm,
-        /// What is hashed.
+        /// Fields to hash.
         pub fields: HashFields,
-        /// A number that goes into the hash.
+        /// Universal hash parameter (seed).
         pub basis: u16,
-        /// What the members are: `NXM_OF_IN_PORT`.
+        /// Type of the members; always `NXM_OF_IN_PORT`.
         pub member_type: FieldHeader,
-        /// The ports.
+        /// Member ports.
         pub members: Vec<PortNo>,
     }
     V1_0.. => [algorithm, fields, basis, member_type, counted, pad 10, members in counted as Port16,]
 }
 
 record! {
-    /// Chooses one of many ports and writes its number into a field.
+    /// Hashes the packet to choose one of several ports, and writes the port number into a field.
     #[derive(Default)]
     pub struct BundleLoadAction: "bundle_load" {
-        /// How one is chosen.
+        /// How the member is selected.
         pub algorithm: BundleAlgorithm,
-        /// What is hashed.
+        /// Fields to hash.
         pub fields: HashFields,
-        /// A number that goes into the hash.
+        /// Universal hash parameter (seed).
         pub basis: u16,
-        /// What the members are: `NXM_OF_IN_PORT`.
+        /// Type of the members; always `NXM_OF_IN_PORT`.
         pub member_type: FieldHeader,
-        /// Into which bits.
+        /// Bits that receive the result.
         pub bits: BitRange,
-        /// Of which field.
+        /// Field that receives the result.
         pub dst: FieldHeader,
-        /// The ports.
+        /// Member ports.
         pub members: Vec<PortNo>,
     }
     V1_0.. => [algorithm, fields, basis, member_type, counted, bits, dst, pad 4,

@@ -1,32 +1,34 @@
-//! Fields as they lie on the wire: header, value, mask. §7.2.3.2 to §7.2.3.5.
+//! Match fields on the wire (OXM): header, value, mask. §7.2.3.2 to §7.2.3.5.
 
 use super::codec::{Codec, ListItem};
 use super::field::{EXPERIMENTER, Field, FieldId};
 use super::reader::Reader;
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
-/// One field with its value, whatever its length, so that none is lost.
+/// A match field with its value, known or not.
 ///
-/// A header is read as a [`Field`] where the version knows it: OpenFlow's from the version on that brought them,
-/// Nicira's everywhere, and in Nicira's messages of 1.0 and 1.1 those that no header of Nicira's stands for. All others
-/// are kept as they came. The header that a version writes for a field is read as the field's own; so `tcp_flags` is
-/// Nicira's header in 1.0, the ONF's in 1.3 and OpenFlow's in 1.5, and one [`FieldId`] for us. A header that the version
-/// knows but would not write (Nicira's of `eth_dst` in 1.3) keeps its own id, so that it is written as it came.
+/// A field that the version knows is parsed as a [`Field`]; all others are kept as they are. OpenFlow's headers are
+/// known from the version that introduced them; Nicira's are known in every version; in Nicira's messages of 1.0 and
+/// 1.1, so is any header of a field that has no Nicira header.
 ///
-/// Refused when read: what is cut off, a value that has not the length that its row demands, a mask that has not the
-/// length of its value, bits of the value outside of its mask (§7.2.3.5). Masks on fields that take none, values that no
-/// packet has and prerequisites are not looked at; see [`Match::check`](super::Match::check).
+/// A field can have several headers, and each version encodes one of them: `tcp_flags` is Nicira's header in 1.0, the
+/// ONF's in 1.3 and OpenFlow's in 1.5, but always the same [`FieldId`] here. A known header that the version would
+/// not encode itself (Nicira's `eth_dst` in 1.3) keeps its own ID, so that it is encoded as it was received.
+///
+/// Parsing refuses truncated fields, values whose length does not match the table of fields, masks whose length
+/// differs from the value's, and value bits outside the mask (§7.2.3.5). It does not check prerequisites, values, or
+/// whether the field is maskable; see [`Match::check`](super::Match::check).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Oxm {
-    /// A field of up to 16 bytes that the version knows.
+    /// A known field of up to 16 bytes.
     Field(Field),
-    /// A longer one, or one of which nothing is known; the header is written as it is.
+    /// A longer field, or an unknown one; its header is encoded as it is.
     Wide {
-        /// Which field.
+        /// The field.
         id: FieldId,
-        /// The value.
+        /// Value.
         value: Vec<u8>,
-        /// The bits that count, as many as the value has; `None` if all do.
+        /// Mask, as long as the value; `None` for an exact match.
         mask: Option<Vec<u8>>,
     },
 }
@@ -44,7 +46,7 @@ impl From<Field> for Oxm {
 }
 
 impl Oxm {
-    /// Which field.
+    /// The field's ID.
     pub fn id(&self) -> FieldId {
         match self {
             Self::Field(field) => field.id,
@@ -52,7 +54,7 @@ impl Oxm {
         }
     }
 
-    /// The field, if it is one of up to 16 bytes that is known.
+    /// The field, if it is known and has up to 16 bytes.
     pub fn field(&self) -> Option<&Field> {
         match self {
             Self::Field(field) => Some(field),
@@ -60,7 +62,7 @@ impl Oxm {
         }
     }
 
-    /// Whether only part of the value counts.
+    /// Whether it has a mask.
     pub fn is_masked(&self) -> bool {
         match self {
             Self::Field(field) => field.mask.is_some(),
@@ -69,38 +71,38 @@ impl Oxm {
     }
 }
 
-/// The head of a field: which, whether with a mask, bytes of the payload as the wire counts them.
+/// Header of a match field: field, mask bit, payload length.
 ///
-/// Stands alone where fields are named and not valued: in table features, and in the actions that copy from field to
-/// field. §7.3.5.5.2, OpenFlow 1.5.1 §7.2.6.4.
+/// Headers without values occur in table features and in actions that copy between fields. §7.3.5.5.2, OpenFlow 1.5.1
+/// §7.2.6.4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct FieldHeader {
-    /// Which field.
+    /// The field.
     pub id: FieldId,
-    /// Whether a mask follows, or may.
+    /// `OXM_HASMASK`: whether a mask follows, or may follow.
     pub masked: bool,
-    /// Bytes that follow the first four, or would: experimenter, value and mask.
+    /// `oxm_length`: bytes of experimenter ID, value and mask.
     pub len: u8,
 }
 
-/// Bytes of an experimenter's identity where `id` has one.
-const fn identity(id: FieldId) -> u8 {
+/// Bytes of the experimenter ID, if `id` has one.
+const fn experimenter_len(id: FieldId) -> u8 {
     if id.class == EXPERIMENTER { 4 } else { 0 }
 }
 
 impl From<FieldId> for FieldHeader {
-    /// The head of a value without a mask, of a field that has a row; otherwise of no bytes.
+    /// Header of an exact value; the length is 0 if the field is unknown.
     fn from(id: FieldId) -> Self {
         let bytes = id.row().map_or(0, |row| row.bytes);
-        Self { id, masked: false, len: identity(id) + bytes }
+        Self { id, masked: false, len: experimenter_len(id) + bytes }
     }
 }
 
 impl FieldHeader {
-    /// The head of a value with a mask, of a field that has a row; otherwise of no bytes.
+    /// Header of a masked value; the length is 0 if the field is unknown.
     pub fn with_mask(id: FieldId) -> Self {
         let bytes = id.row().map_or(0, |row| row.bytes);
-        Self { id, masked: true, len: identity(id) + 2 * bytes }
+        Self { id, masked: true, len: experimenter_len(id) + 2 * bytes }
     }
 
     fn put(self, out: &mut Encoder<'_>) {
@@ -114,7 +116,7 @@ impl FieldHeader {
 
     /// Bytes of value and mask.
     const fn payload(self) -> u8 {
-        self.len - identity(self.id)
+        self.len - experimenter_len(self.id)
     }
 }
 
@@ -128,7 +130,7 @@ impl Codec for FieldHeader {
         if class == EXPERIMENTER {
             id.experimenter = r.u32("oxm experimenter")?;
         }
-        let payload = len.checked_sub(identity(id)).ok_or(too_short)?;
+        let payload = len.checked_sub(experimenter_len(id)).ok_or(too_short)?;
         if id.number == FieldId::COOKIE.number & 0x7f && [8, 16].contains(&payload) && class == 1 {
             id = FieldId::COOKIE;
         }
@@ -145,21 +147,21 @@ impl ListItem for FieldHeader {}
 
 impl ListItem for Oxm {}
 
-/// A field as it lies in a message, proved.
+/// A checked match field within a message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawOxm<'a> {
     id: FieldId,
-    /// Whether it is known, and of 16 bytes at most.
+    /// Whether it is known and has up to 16 bytes.
     is_field: bool,
     value: &'a [u8],
     mask: Option<&'a [u8]>,
 }
 
 impl<'a> RawOxm<'a> {
-    /// Takes the field at the start of `r`.
+    /// Takes the field at the front of `r`.
     ///
     /// # Errors
-    /// What [`Oxm`] says.
+    /// As for [`Oxm`].
     pub(crate) fn take(r: &mut Reader<'a>) -> Result<Self> {
         let at = r.at();
         let header = FieldHeader::parse(r)?;
@@ -172,11 +174,11 @@ impl<'a> RawOxm<'a> {
             return Err(bad_len);
         }
         let known = header.id.row().filter(|_| header.id.is_known_in(r.version()));
-        let right = known.is_none_or(|row| {
+        let is_valid_len = known.is_none_or(|row| {
             let bytes = row.bytes.into();
             value.len() == bytes || (row.is_variable() && (1..bytes).contains(&value.len()))
         });
-        if !right {
+        if !is_valid_len {
             return Err(bad_len);
         }
         let outside = |(value, mask): (&u8, &u8)| value & !mask != 0;
@@ -188,12 +190,12 @@ impl<'a> RawOxm<'a> {
         Ok(Self { id, is_field, value, mask })
     }
 
-    /// Which field.
+    /// The field's ID.
     pub(crate) fn id(&self) -> FieldId {
         self.id
     }
 
-    /// The value, as it lies there.
+    /// Value.
     pub(crate) fn value(&self) -> &'a [u8] {
         self.value
     }
@@ -221,7 +223,8 @@ impl Codec for Oxm {
             Self::Field(field) => field.encode(out),
             Self::Wide { id, value, mask } => {
                 let bytes = value.len() + mask.as_ref().map_or(0, |_| value.len());
-                let len = u8::try_from(bytes).ok().and_then(|len| len.checked_add(identity(*id)));
+                let len =
+                    u8::try_from(bytes).ok().and_then(|len| len.checked_add(experimenter_len(*id)));
                 let len =
                     len.filter(|_| mask.as_ref().is_none_or(|mask| mask.len() == value.len()));
                 let version = out.version();
@@ -236,10 +239,10 @@ impl Codec for Oxm {
 }
 
 impl Field {
-    /// Writes the field with its header. Bits of the value outside of the mask are zeros.
+    /// Encodes header, value and mask. Value bits outside of the mask are encoded as zero.
     ///
     /// # Errors
-    /// A field that the version does not know under any of its headers, a value that does not fit its bytes.
+    /// A field without a header in this version; a value that does not fit.
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
         let id = self.id.spoken_in(version).ok_or_else(|| unsupported_field(self.id, version))?;
@@ -247,11 +250,11 @@ impl Field {
         if known.is_some_and(|row| !row.is_variable() || self.len == 0) {
             return Err(EncodeError { what: "length of a field", version, needs: None });
         }
-        let room = self.room();
-        if self.len > 16 || self.value & !room != 0 || self.mask.unwrap_or_default() & !room != 0 {
+        let max = self.room();
+        if self.len > 16 || self.value & !max != 0 || self.mask.unwrap_or_default() & !max != 0 {
             return Err(EncodeError { what: "value longer than its field", version, needs: None });
         }
-        let len = identity(id) + (self.len << u8::from(self.mask.is_some()));
+        let len = experimenter_len(id) + (self.len << u8::from(self.mask.is_some()));
         FieldHeader { id, masked: self.mask.is_some(), len }.put(out);
         put_low(out, self.value & self.mask.unwrap_or(u128::MAX), self.len);
         if let Some(mask) = self.mask {
@@ -266,12 +269,12 @@ fn put_low(out: &mut Encoder<'_>, value: u128, len: u8) {
     out.put(bytes.get(16 - usize::from(len.min(16))..).unwrap_or_default());
 }
 
-/// The value of up to 16 bytes, most significant first.
+/// The number in up to 16 bytes, most significant byte first.
 fn low(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |value, &byte| value << 8 | u128::from(byte))
 }
 
-/// What `version` lacks, with the first that has it.
+/// The error for a field that `version` does not have.
 pub(super) fn unsupported_field(id: FieldId, version: Version) -> EncodeError {
     let Some(row) = id.row() else {
         return EncodeError { what: "unknown field", version, needs: Some(Version::V1_2) };
@@ -286,10 +289,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_field_of_another_length_than_its_own_is_refused() {
+    fn a_field_of_the_wrong_length_is_not_encoded() {
         let field = Field { len: 0, ..Field::new(FieldId::ETH_TYPE, 0) };
-        let no = written(&Oxm::Field(field), Version::V1_3).unwrap_err();
-        assert_eq!(no.to_string(), "length of a field cannot be said in 1.3");
+        let error = written(&Oxm::Field(field), Version::V1_3).unwrap_err();
+        assert_eq!(error.to_string(), "length of a field cannot be said in 1.3");
     }
     use crate::model::Match;
     use crate::model::value::{Plain, hex, unhex};
@@ -309,13 +312,13 @@ mod tests {
     }
 
     #[test]
-    fn every_header_of_the_table_has_bytes_that_are_read_and_written() {
+    fn every_header_of_the_field_table_has_a_vector() {
         let mut seen = BTreeSet::new();
         let lines = include_str!("../../tests/golden/fields.txt").lines();
         for line in lines.filter(|line| !line.starts_with('#')) {
-            let (said, _origin) = line.split_once(" # ").unwrap();
-            let said: Vec<_> = said.split(' ').collect();
-            let [version, bytes, name, value] = said[..] else { panic!("{line}") };
+            let (vector, _origin) = line.split_once(" # ").unwrap();
+            let columns: Vec<_> = vector.split(' ').collect();
+            let [version, bytes, name, value] = columns[..] else { panic!("{line}") };
             let version = Version::from_text(version).unwrap();
             let oxm: Oxm = read(version, bytes).unwrap_or_else(|e| panic!("{line}: {e}"));
             assert_eq!((oxm.name().as_str(), oxm.value_text().as_str()), (name, value), "{line}");
@@ -338,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_is_written_with_the_header_that_the_version_has() {
+    fn a_field_is_encoded_with_the_header_of_the_version() {
         let flags = Oxm::Field(Field::new(FieldId::TCP_FLAGS, 2));
         for (version, bytes) in [
             (Version::V1_0, "000144020002"),
@@ -350,12 +353,12 @@ mod tests {
             assert_eq!(read(version, bytes), Ok(flags.clone()));
         }
         let isid = Oxm::Field(Field::new(FieldId::PBB_ISID, 1));
-        let no = written(&isid, Version::V1_2).unwrap_err();
-        assert_eq!(no.to_string(), "pbb_isid needs 1.3, this is 1.2");
+        let error = written(&isid, Version::V1_2).unwrap_err();
+        assert_eq!(error.to_string(), "pbb_isid needs 1.3, this is 1.2");
     }
 
     #[test]
-    fn what_is_cut_off_or_contradicts_itself_is_refused() {
+    fn truncated_or_inconsistent_fields_are_refused() {
         let refused = |bytes| read::<Oxm>(Version::V1_3, bytes).unwrap_err();
         assert_eq!(
             (refused("800006").what, refused("800006").why),
@@ -373,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_do_not_fit_are_not_written() {
+    fn values_that_do_not_fit_are_not_encoded() {
         let field = Field { len: 1, ..Field::new(FieldId::ETH_TYPE, 0x800) };
         assert!(written(&Oxm::Field(field), Version::V1_3).is_err());
         let (value, id) = (vec![0; 200], FieldId::TUN_METADATA0);
@@ -382,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_in_a_list_keep_what_they_say() {
+    fn headers_without_values_survive_a_roundtrip() {
         for bytes in
             ["80000706", "8000070c", "80000606", "ffff5406 4f4e4600", "80007a00", "0001507c"]
         {
@@ -397,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_leads_to_its_row() {
+    fn every_field_is_found_by_its_names_and_headers() {
         for row in FieldId::ROWS {
             assert_eq!(FieldId::from_name(row.name), Some(row.id));
             for name in row.aka {

@@ -1,73 +1,73 @@
-//! Counters of rules as a list of fields. OpenFlow 1.5.1 §7.2.4.
+//! Flow statistics as a list of fields (OXS). OpenFlow 1.5.1 §7.2.4.
 
 use super::codec::Codec;
 use super::reader::Reader;
 use super::value::{Entries, Plain, Value, ValueError, hex, of_number, unhex};
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
-/// How long something took or takes.
+/// A duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Elapsed {
     /// Whole seconds.
     pub sec: u32,
-    /// Nanoseconds beyond them.
+    /// Additional nanoseconds.
     pub nsec: u32,
 }
 
-/// One counter.
+/// One flow statistic (OXS field).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Stat {
-    /// How long the rule has been there.
+    /// How long the flow entry has been installed.
     Duration(Elapsed),
-    /// How long no packet has met it.
+    /// Time since the last matching packet.
     IdleTime(Elapsed),
-    /// Rules that are counted together.
+    /// Number of flow entries aggregated.
     FlowCount(u32),
-    /// Packets.
+    /// Matched packets.
     PacketCount(u64),
-    /// Bytes of the packets.
+    /// Matched bytes.
     ByteCount(u64),
-    /// One without a row, kept whole.
+    /// An unknown statistic, kept unparsed.
     Other {
         /// `OFPXSC_*`.
         class: u16,
-        /// Number within the class, 7 bits, over one that is reserved.
+        /// Field number within the class in the upper 7 bits; the lowest bit is reserved.
         number: u8,
-        /// Its value; an experimenter's starts with the identity.
+        /// Value; an experimenter's starts with the experimenter ID.
         value: Vec<u8>,
     },
 }
 
-/// The counters that have a row, of one rule or of some together; `None` for those that the switch does not tell.
+/// The known statistics of one flow entry or of an aggregate; `None` if the switch does not report them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Counters {
-    /// How long the rule has been there.
+    /// How long the flow entry has been installed.
     pub duration: Option<Elapsed>,
-    /// How long no packet has met it. Since 1.5.
+    /// Time since the last matching packet. Since 1.5.
     pub idle_time: Option<Elapsed>,
-    /// Rules that are counted together. Since 1.5.
+    /// Number of flow entries aggregated. Since 1.5.
     pub flow_count: Option<u32>,
-    /// Packets.
+    /// Matched packets.
     pub packet_count: Option<u64>,
-    /// Bytes of the packets.
+    /// Matched bytes.
     pub byte_count: Option<u64>,
 }
 
-/// Counters of one rule or of some together, in the order of the wire.
+/// Statistics of one flow entry or of an aggregate, in the order of the message. `ofp_stats`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Stats {
-    /// Each at most once.
+    /// Statistics, each at most once.
     pub fields: Vec<Stat>,
 }
 
-/// What there is to know of one counter.
+/// Name, number and length of a flow statistic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StatRow {
-    /// `OXS_OF_*` in lower case.
+    /// Name: `OXS_OF_*` in lower case.
     pub name: &'static str,
-    /// Number within `OFPXSC_OPENFLOW_BASIC`.
+    /// Field number within `OFPXSC_OPENFLOW_BASIC`.
     pub number: u8,
-    /// Bytes of the value.
+    /// Length of the value, bytes.
     pub bytes: u8,
 }
 
@@ -75,7 +75,7 @@ pub struct StatRow {
 const BASIC: u16 = 0x8002;
 
 impl Stat {
-    /// The counters that the specification has.
+    /// The statistics that the specification defines.
     pub const ROWS: &'static [StatRow] = &[
         StatRow { name: "duration", number: 0, bytes: 8 },
         StatRow { name: "idle_time", number: 1, bytes: 8 },
@@ -84,7 +84,7 @@ impl Stat {
         StatRow { name: "byte_count", number: 5, bytes: 8 },
     ];
 
-    /// Number and value of one that has a row.
+    /// Field number and value; `None` for an unknown statistic.
     fn parts(&self) -> Option<(u8, u64)> {
         let whole = |elapsed: &Elapsed| u64::from(elapsed.sec) << 32 | u64::from(elapsed.nsec);
         Some(match self {
@@ -97,7 +97,7 @@ impl Stat {
         })
     }
 
-    /// Name in text and neutral form: that of the row, `oxs_8002_77` for class and number of one that has none.
+    /// Name in text and neutral form; `oxs_8002_77` (class and number) if it is unknown.
     pub fn name(&self) -> String {
         match (self, self.parts()) {
             (Self::Other { class, number, .. }, _) => format!("oxs_{class:04x}_{number}"),
@@ -110,22 +110,31 @@ impl Stat {
     }
 }
 
-/// A counter as it lies in a message, proved.
+/// A checked statistic within a message.
 #[derive(Debug, Clone, Copy)]
 enum RawStat<'a> {
+    /// How long the flow entry has been installed.
     Duration(Elapsed),
+    /// Time since the last matching packet.
     IdleTime(Elapsed),
+    /// Number of flow entries aggregated.
     FlowCount(u32),
+    /// Matched packets.
     PacketCount(u64),
+    /// Matched bytes.
     ByteCount(u64),
-    Other { class: u16, number: u8, value: &'a [u8] },
+    Other {
+        class: u16,
+        number: u8,
+        value: &'a [u8],
+    },
 }
 
 impl<'a> RawStat<'a> {
-    /// Takes the counter at the start of `r`.
+    /// Takes the statistic at the front of `r`.
     ///
     /// # Errors
-    /// `Short` if it is cut off, `Length` if its row has another one.
+    /// Truncated, or a length that differs from its row's.
     fn take(r: &mut Reader<'a>) -> Result<Self> {
         let at = r.at();
         let class = r.u16("oxs")?;
@@ -173,7 +182,7 @@ impl From<RawStat<'_>> for Stat {
 }
 
 impl Counters {
-    /// Notes a counter; false if it is there already.
+    /// Adds a statistic; `false` if it is a duplicate.
     fn add(&mut self, raw: RawStat<'_>) -> bool {
         match raw {
             RawStat::Duration(elapsed) => self.duration.replace(elapsed).is_none(),
@@ -185,10 +194,10 @@ impl Counters {
         }
     }
 
-    /// Takes the list of counters at the start of `r` and hands each to `found`. Allocates nothing.
+    /// Takes the list of statistics at the front of `r` and calls `found` for each. Does not allocate.
     ///
     /// # Errors
-    /// What [`Stats`] says.
+    /// As for [`Stats`].
     fn each<'a>(r: &mut Reader<'a>, mut found: impl FnMut(RawStat<'a>)) -> Result<Self> {
         let mut head = r.clone();
         head.take("stats", 2)?;
@@ -208,10 +217,10 @@ impl Counters {
         Ok(seen)
     }
 
-    /// Takes the list of counters at the start of `r`.
+    /// Takes the list of statistics at the front of `r`.
     ///
     /// # Errors
-    /// What [`Stats`] says.
+    /// As for [`Stats`].
     pub(super) fn take(r: &mut Reader<'_>) -> Result<Self> {
         Self::each(r, |_| {})
     }
@@ -225,7 +234,7 @@ impl Codec for Stat {
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         if let Self::Other { class, number, value } = self {
             let wrong = |_| EncodeError {
-                what: "length of a counter",
+                what: "length of a flow statistic",
                 version: out.version(),
                 needs: None,
             };
@@ -245,7 +254,7 @@ impl Codec for Stat {
 }
 
 impl Stats {
-    /// How long the rule has been there.
+    /// How long the flow entry has been installed.
     pub fn duration(&self) -> Option<Elapsed> {
         self.fields.iter().find_map(|stat| match stat {
             Stat::Duration(elapsed) => Some(*elapsed),
@@ -253,7 +262,7 @@ impl Stats {
         })
     }
 
-    /// How long no packet has met it.
+    /// Time since the last matching packet.
     pub fn idle_time(&self) -> Option<Elapsed> {
         self.fields.iter().find_map(|stat| match stat {
             Stat::IdleTime(elapsed) => Some(*elapsed),
@@ -261,7 +270,7 @@ impl Stats {
         })
     }
 
-    /// Rules that are counted together.
+    /// Number of flow entries aggregated.
     pub fn flow_count(&self) -> Option<u32> {
         self.fields.iter().find_map(|stat| match stat {
             Stat::FlowCount(n) => Some(*n),
@@ -269,7 +278,7 @@ impl Stats {
         })
     }
 
-    /// Packets.
+    /// Matched packets.
     pub fn packet_count(&self) -> Option<u64> {
         self.fields.iter().find_map(|stat| match stat {
             Stat::PacketCount(n) => Some(*n),
@@ -277,7 +286,7 @@ impl Stats {
         })
     }
 
-    /// Bytes of the packets.
+    /// Matched bytes.
     pub fn byte_count(&self) -> Option<u64> {
         self.fields.iter().find_map(|stat| match stat {
             Stat::ByteCount(n) => Some(*n),
@@ -286,9 +295,9 @@ impl Stats {
     }
 }
 
-/// 16 bits reserved, 16 bits length without the zeros at the end, counters, zeros up to eight bytes.
+/// Encoded as 16 reserved bits, 16-bit length without padding, statistics, zeros up to a multiple of eight.
 ///
-/// Refused when read: what is cut off, a counter of a length that its row has not, one that is there twice.
+/// Parsing refuses truncated statistics, lengths that differ from the row's, and duplicates.
 impl Codec for Stats {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         let mut fields = vec![];
@@ -324,7 +333,8 @@ impl Plain for Elapsed {
     }
 }
 
-/// A map from names to values, in the order of the wire; times are maps of `sec` and `nsec`, what has no row is hex.
+/// Neutral form: a map from names to values, in the order of the message; durations are maps of `sec` and `nsec`,
+/// unknown statistics are hex.
 impl Plain for Stats {
     fn to_value(&self, version: Version) -> Value {
         let value = |stat: &Stat| match stat {
@@ -355,7 +365,7 @@ fn stat_of(name: &str, value: &Value, version: Version) -> Result<Stat, ValueErr
         "packet_count" => Stat::PacketCount(u64::from_value(value, version)?),
         "byte_count" => Stat::ByteCount(u64::from_value(value, version)?),
         _ => {
-            let unknown = || ValueError::new("is no counter that is known here");
+            let unknown = || ValueError::new("unknown flow statistic");
             let parts = name.strip_prefix("oxs_").and_then(|rest| rest.split_once('_'));
             let (class, number) = parts.filter(|_| !name.contains('+')).ok_or_else(unknown)?;
             Stat::Other {
@@ -391,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn every_counter_is_read_and_written() {
+    fn every_statistic_survives_a_roundtrip() {
         let stats = both_ways(
             "0000 003c 80020008 00000005 000003e8 80020208 00000002 00000001 80020604 00000007 \
              80020808 0000000000000064 80020a08 0000000000002710 00000000",
@@ -412,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_without_a_row_is_kept_whole() {
+    fn an_unknown_statistic_is_kept_unparsed() {
         let stats = both_ways("0000 0010 ffff0208 0000abcd 00000009");
         let value = unhex("0000abcd00000009").unwrap();
         assert_eq!(stats.fields, [Stat::Other { class: 0xffff, number: 2, value }]);
@@ -420,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_lengths_and_repeated_counters_are_refused() {
+    fn wrong_lengths_and_duplicate_statistics_are_refused() {
         let refused = |text| read(text).unwrap_err();
         assert_eq!(
             refused("0000 0003 00000000"),

@@ -1,4 +1,4 @@
-//! `PACKET_IN`: a frame the switch sends up. §7.4.1.
+//! `PACKET_IN`: a packet sent to the controller. §7.4.1.
 
 use super::codec::versions::*;
 use super::codec::{Codec, Encoding};
@@ -10,35 +10,35 @@ use super::wire_types::BufferId;
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
 codes! {
-    /// Why a frame came up. §7.4.1.
+    /// `OFPR_*`: why a packet is sent to the controller. §7.4.1.
     pub struct PacketInReason(u8);
-    NO_MATCH = 0, V1_0 ..= V1_3, "No rule matched, or the table-miss entry did.";
-    TABLE_MISS = 0, V1_4, "No rule matched, or the table-miss entry did.";
-    ACTION = 1, V1_0 ..= V1_3, "A rule said so.";
-    APPLY_ACTION = 1, V1_4, "A rule said so, in actions that are applied at once.";
-    INVALID_TTL = 2, V1_2, "Its time to live ran out.";
-    ACTION_SET = 3, V1_4, "A rule said so, in the action set.";
-    GROUP = 4, V1_4, "A group said so.";
-    PACKET_OUT = 5, V1_4, "A `PACKET_OUT` said so.";
+    NO_MATCH = 0, V1_0 ..= V1_3, "No matching flow entry, or the table-miss flow entry.";
+    TABLE_MISS = 0, V1_4, "No matching flow entry, or the table-miss flow entry.";
+    ACTION = 1, V1_0 ..= V1_3, "Output to the controller by an action.";
+    APPLY_ACTION = 1, V1_4, "Output to the controller by an applied action.";
+    INVALID_TTL = 2, V1_2, "Invalid TTL.";
+    ACTION_SET = 3, V1_4, "Output to the controller by the action set.";
+    GROUP = 4, V1_4, "Output to the controller by a group bucket.";
+    PACKET_OUT = 5, V1_4, "Output to the controller by a `PACKET_OUT`.";
 }
 
 record! {
-    /// A frame the switch sends up. §7.4.1.
+    /// A packet sent to the controller. §7.4.1.
     pub struct PacketIn: "packet_in" {
-        /// Slot in which the switch keeps the frame.
+        /// Buffer of the switch that holds the packet.
         pub buffer_id: Option<u32>,
-        /// Bytes of the whole frame.
+        /// Length of the complete packet, bytes.
         pub total_len: u16,
-        /// Why it came up.
+        /// Why it is sent.
         pub reason: PacketInReason,
-        /// Table of the rule that sent it. Since 1.1.
+        /// Table of the flow entry that sent it. Since 1.1.
         pub table_id: u8,
-        /// Mark of the rule that sent it; all ones if there is none. Since 1.3.
+        /// Cookie of the flow entry that sent it; all ones if unknown. Since 1.3.
         pub cookie: u64,
-        /// Where it came in, and what else of it is not in the frame. In 1.0 the port alone, in 1.1 also the physical
-        /// one if it is another.
+        /// Pipeline fields: ingress port, metadata and others. In 1.0 only the ingress port, in 1.1 also the physical
+        /// port if it differs.
         pub matching: Match,
-        /// The frame, perhaps truncated.
+        /// The packet, possibly truncated.
         pub data: Vec<u8>,
     }
     V1_0 => [buffer_id as BufferId, total_len, matching as InPortOnly<V1_2>, reason, pad 1, data,]
@@ -47,7 +47,7 @@ record! {
     V1_3.. => [buffer_id as BufferId, total_len, reason, table_id, cookie, matching, pad 2, data,]
 }
 
-/// What `cookie` says where there is no rule.
+/// Value of `cookie` without a flow entry.
 const NO_COOKIE: u64 = u64::MAX;
 
 impl Default for PacketIn {
@@ -65,14 +65,14 @@ impl Default for PacketIn {
 }
 
 impl PacketIn {
-    /// Where the frame came in.
+    /// Ingress port.
     pub fn in_port(&self) -> Option<PortNo> {
         self.matching.in_port()
     }
 }
 
-/// A match of nothing but a port, as the number of the port, where other fields need the version `NEEDS`; without a
-/// port it is [`PortNo::ANY`].
+/// A match of at most an ingress port, encoded as the port number ([`PortNo::ANY`] for none). Other fields require
+/// version `NEEDS`.
 pub(crate) struct InPortOnly<const NEEDS: u8>;
 
 impl<const NEEDS: u8> Encoding<Match> for InPortOnly<NEEDS> {
@@ -87,16 +87,17 @@ impl<const NEEDS: u8> Encoding<Match> for InPortOnly<NEEDS> {
     }
 }
 
-/// The same with the physical port behind it, which is the same one if nothing is said of it.
+/// A match of ingress port and physical port, encoded as two port numbers; the physical port defaults to the ingress
+/// port.
 struct InPortAndPhysical;
 
 impl Encoding<Match> for InPortAndPhysical {
     fn parse(r: &mut Reader<'_>) -> Result<Match> {
         let (port, physical) = (PortNo::parse(r)?, PortNo::parse(r)?);
         let in_port = Some(port).filter(|&port| port != PortNo::ANY).map(Field::in_port);
-        let other = Some(physical).filter(|&physical| physical != port);
-        let other = other.map(|other| Field::new(FieldId::IN_PHY_PORT, other.0.into()));
-        Ok(in_port.into_iter().chain(other).collect())
+        let in_phy_port = Some(physical).filter(|&physical| physical != port);
+        let in_phy_port = in_phy_port.map(|port| Field::new(FieldId::IN_PHY_PORT, port.0.into()));
+        Ok(in_port.into_iter().chain(in_phy_port).collect())
     }
 
     fn encode(value: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
@@ -108,10 +109,10 @@ impl Encoding<Match> for InPortAndPhysical {
     }
 }
 
-/// The ports that `matching` has under `ids`.
+/// The ports that `matching` has in the fields `ids`.
 ///
 /// # Errors
-/// Names another field, or one that is not a whole port, with `needs`.
+/// Names any other field, or a masked one, with the version `needs`.
 fn ports<const N: usize>(
     matching: &Match,
     ids: [FieldId; N],
@@ -120,11 +121,11 @@ fn ports<const N: usize>(
 ) -> Result<[Option<PortNo>; N], EncodeError> {
     let mut found = [None; N];
     for oxm in &matching.fields {
-        let place = found.iter_mut().zip(ids).find(|(_, id)| oxm.id().same_as(*id));
+        let slot = found.iter_mut().zip(ids).find(|(_, id)| oxm.id().same_as(*id));
         let field = oxm.field().filter(|field| field.is_whole());
         let port = field.and_then(|field| u32::try_from(field.value).ok()).map(PortNo);
-        match (place, port) {
-            (Some((place, _)), Some(port)) if place.is_none() => *place = Some(port),
+        match (slot, port) {
+            (Some((slot, _)), Some(port)) if slot.is_none() => *slot = Some(port),
             _ => {
                 let what = oxm.id().row().map_or("field", |row| row.name);
                 return Err(EncodeError { what, version: out.version(), needs: Some(needs) });
@@ -135,21 +136,21 @@ fn ports<const N: usize>(
 }
 
 record! {
-    /// `NXT_PACKET_IN`: the same in Nicira's form, for versions before 1.3.
+    /// `NXT_PACKET_IN`: a packet sent to the controller, with an extensible match for versions before 1.3.
     pub struct NxPacketIn: "nx_packet_in" {
-        /// Slot in which the switch keeps the frame.
+        /// Buffer of the switch that holds the packet.
         pub buffer_id: Option<u32>,
-        /// Bytes of the whole frame.
+        /// Length of the complete packet, bytes.
         pub total_len: u16,
-        /// Why it came up.
+        /// Why it is sent.
         pub reason: PacketInReason,
-        /// Table of the rule that sent it.
+        /// Table of the flow entry that sent it.
         pub table_id: u8,
-        /// Mark of the rule that sent it; all ones if there is none.
+        /// Cookie of the flow entry that sent it; all ones if unknown.
         pub cookie: u64,
-        /// Where it came in, and what else of it is not in the frame.
+        /// Pipeline fields: ingress port, metadata and others.
         pub matching: Match,
-        /// The frame, perhaps truncated.
+        /// The packet, possibly truncated.
         pub data: Vec<u8>,
     }
     V1_0.. => [
@@ -173,51 +174,51 @@ impl Default for NxPacketIn {
 }
 
 choice! {
-    /// What `NXT_PACKET_IN2` and `NXT_RESUME` say of a frame, and what the switch needs to go on with it.
+    /// Property of `NXT_PACKET_IN2` and `NXT_RESUME`: the packet, and the state in which the switch resumes it.
     pub enum PacketInProp: "packet_in property" {
-        /// The frame, perhaps truncated.
+        /// The packet, possibly truncated.
         Packet "packet" {
-            /// Its bytes.
+            /// Bytes of the packet.
             data: Vec<u8>,
         } = { V1_0.. => 0 [data,] };
-        /// Bytes of the whole frame, if it is truncated.
+        /// Length of the complete packet, if it is truncated.
         FullLen "full_len" {
-            /// How many.
+            /// Length, bytes.
             len: u32,
         } = { V1_0.. => 1 [len,] };
-        /// Slot in which the switch keeps the frame.
+        /// Buffer of the switch that holds the packet.
         BufferId "buffer_id" {
-            /// Which.
+            /// Buffer ID.
             buffer_id: u32,
         } = { V1_0.. => 2 [buffer_id,] };
-        /// Table of the rule that sent it.
+        /// Table of the flow entry that sent it.
         TableId "table_id" {
-            /// Which.
+            /// Table number.
             table_id: u8,
         } = { V1_0.. => 3 [table_id,] };
-        /// Mark of the rule that sent it.
+        /// Cookie of the flow entry that sent it.
         Cookie "cookie" {
-            /// The mark.
+            /// Cookie.
             cookie: u64,
         } = { V1_0.. => 4 [pad 4, cookie,] };
-        /// Why it came up.
+        /// Why the packet is sent.
         Reason "reason" {
-            /// The reason.
+            /// Reason.
             reason: PacketInReason,
         } = { V1_0.. => 5 [reason,] };
-        /// Where it came in, and what else of it is not in the frame.
+        /// Pipeline fields: ingress port, metadata and others.
         Metadata "metadata" {
-            /// The fields.
+            /// Fields.
             matching: Match,
         } = { V1_0.. => 6 [matching as Nxm,] };
-        /// What the action said that sent it.
+        /// Data from the `controller2` action that sent it.
         Userdata "userdata" {
-            /// Bytes.
+            /// The data.
             data: Vec<u8>,
         } = { V1_0.. => 7 [data,] };
-        /// Where the switch was when it stopped: its own business, sent back as it is.
+        /// Opaque state of the switch, to be returned unchanged in `NXT_RESUME`.
         Continuation "continuation" {
-            /// Bytes.
+            /// The state.
             data: Vec<u8>,
         } = { V1_0.. => 8 [data,] };
     }
@@ -226,10 +227,10 @@ choice! {
 tlv!(PacketInProp, Outside, Property);
 
 record! {
-    /// `NXT_PACKET_IN2`, a frame the switch sends up; `NXT_RESUME`, one that it shall go on with.
+    /// `NXT_PACKET_IN2`, a packet sent to the controller; and `NXT_RESUME`, a paused packet returned to the switch.
     #[derive(Default)]
     pub struct NxPacketIn2: "nx_packet_in2" {
-        /// What there is to say.
+        /// Properties.
         pub properties: Vec<PacketInProp>,
     }
     V1_0.. => [properties,]

@@ -1,4 +1,4 @@
-//! `PACKET_OUT`: a frame the switch shall send. §7.3.7.
+//! `PACKET_OUT`: a packet for the switch to send. §7.3.7.
 
 use super::action::Action;
 use super::codec::versions::*;
@@ -9,17 +9,16 @@ use super::wire_types::BufferId;
 use crate::PortNo;
 
 record! {
-    /// A frame the switch shall send. §7.3.7.
+    /// A packet for the switch to process with actions. §7.3.7.
     #[derive(Default)]
     pub struct PacketOut: "packet_out" {
-        /// Slot in which the switch keeps the frame.
+        /// Buffer of the switch that holds the packet.
         pub buffer_id: Option<u32>,
-        /// The port it is treated as from, without which it is from [`PortNo::ANY`]; since 1.5 also fields that it gets
-        /// beside those in the frame.
+        /// Ingress port of the packet ([`PortNo::ANY`] if absent); in 1.5 also other pipeline fields.
         pub matching: Match,
-        /// What is done with it.
+        /// Actions to apply.
         pub actions: Vec<Action>,
-        /// The frame; nothing if it is in a slot.
+        /// The packet; empty if it is in a buffer.
         pub data: Vec<u8>,
     }
     V1_0 => [buffer_id as BufferId, matching as InPortOnly<V1_5>, sized, actions in sized, data,]
@@ -30,7 +29,7 @@ record! {
 }
 
 impl PacketOut {
-    /// The port it is treated as from.
+    /// Ingress port.
     pub fn in_port(&self) -> Option<PortNo> {
         self.matching.in_port()
     }

@@ -1,4 +1,4 @@
-//! Ports: what a switch says of them, and when they come, go or change. §7.2.1, §7.4.3.
+//! Ports of a switch, and notifications about them. §7.2.1, §7.4.3.
 
 use super::codec::versions::{V1_0, V1_1, V1_3, V1_4, V1_5};
 use super::codec::{Codec, Encoding, ListItem, UNNAMED};
@@ -10,32 +10,32 @@ use super::wire_types::{FixedFields, FixedFieldsProp};
 use crate::{EncodeError, Encoder, MacAddr, PortNo, Result, Version};
 
 flags! {
-    /// `OFPPC_*`: how an operator or a controller has set a port.
+    /// `OFPPC_*`: administrative configuration of a port. §7.2.1.
     pub struct PortConfig(u32);
-    PORT_DOWN = 1, V1_0, "Turned off.";
-    NO_STP = 2, V1_0..=V1_0, "Without the spanning tree.";
-    NO_RECV = 4, V1_0, "What comes in is dropped.";
-    NO_RECV_STP = 8, V1_0..=V1_0, "What comes in of the spanning tree is dropped.";
-    NO_FLOOD = 16, V1_0..=V1_0, "Not flooded to.";
-    NO_FWD = 32, V1_0, "What would go out is dropped.";
-    NO_PACKET_IN = 64, V1_0, "What comes in is never sent to a controller.";
+    PORT_DOWN = 1, V1_0, "Administratively down.";
+    NO_STP = 2, V1_0..=V1_0, "Spanning tree disabled.";
+    NO_RECV = 4, V1_0, "Drop received packets.";
+    NO_RECV_STP = 8, V1_0..=V1_0, "Drop received spanning tree packets.";
+    NO_FLOOD = 16, V1_0..=V1_0, "Exclude the port from flooding.";
+    NO_FWD = 32, V1_0, "Drop packets forwarded to the port.";
+    NO_PACKET_IN = 64, V1_0, "Send no packet-ins for received packets.";
 }
 
 flags! {
-    /// `OFPPS_*`: what became of a port by itself.
+    /// `OFPPS_*`: state of a port. §7.2.1.
     pub struct PortState(u32);
-    LINK_DOWN = 1, V1_0, "Nothing at the other end.";
-    BLOCKED = 2, V1_1, "Kept from forwarding by a protocol of the switch.";
-    LIVE = 4, V1_1, "Good enough for a fast-failover group.";
-    STP_BLOCK = 0x300, V1_0..=V1_0, "Outside of the spanning tree.";
-    STP_LEARN = 0x100, V1_0..=V1_0, "The spanning tree learns and forwards nothing yet.";
-    STP_FORWARD = 0x200, V1_0..=V1_0, "The spanning tree learns and forwards.";
+    LINK_DOWN = 1, V1_0, "No physical link.";
+    BLOCKED = 2, V1_1, "Blocked by a protocol outside of OpenFlow, such as 802.1D.";
+    LIVE = 4, V1_1, "Live for fast-failover groups.";
+    STP_BLOCK = 0x300, V1_0..=V1_0, "Spanning tree: not part of the tree.";
+    STP_LEARN = 0x100, V1_0..=V1_0, "Spanning tree: learning, not forwarding.";
+    STP_FORWARD = 0x200, V1_0..=V1_0, "Spanning tree: learning and forwarding.";
 }
 
 flags! {
-    /// `OFPPF_*`: speeds and media, numbered as in 1.1 and later.
+    /// `OFPPF_*`: speeds and media, numbered as in OpenFlow 1.1 and later. §7.2.1.
     ///
-    /// 1.0 numbers the media from 7 to 11. Bits 12 to 15 of 1.0, which have no meaning, are 44 to 47 here.
+    /// OpenFlow 1.0 numbers the media from bit 7 on. Its undefined bits 12 to 15 are bits 44 to 47 here.
     pub struct PortFeatures(u64);
     SPEED_10MB_HD as "10MB_HD" = 1, V1_0, "10 Mbit/s, half-duplex.";
     SPEED_10MB_FD as "10MB_FD" = 2, V1_0, "10 Mbit/s, full-duplex.";
@@ -47,15 +47,15 @@ flags! {
     SPEED_40GB_FD as "40GB_FD" = 0x80, V1_1, "40 Gbit/s, full-duplex.";
     SPEED_100GB_FD as "100GB_FD" = 0x100, V1_1, "100 Gbit/s, full-duplex.";
     SPEED_1TB_FD as "1TB_FD" = 0x200, V1_1, "1 Tbit/s, full-duplex.";
-    OTHER = 0x400, V1_1, "Another speed.";
-    COPPER = 0x800, V1_0, "Copper.";
-    FIBER = 0x1000, V1_0, "Fibre.";
-    AUTONEG = 0x2000, V1_0, "Negotiates.";
+    OTHER = 0x400, V1_1, "Other rate, not in the list.";
+    COPPER = 0x800, V1_0, "Copper medium.";
+    FIBER = 0x1000, V1_0, "Fiber medium.";
+    AUTONEG = 0x2000, V1_0, "Auto-negotiation.";
     PAUSE = 0x4000, V1_0, "Pause frames.";
-    PAUSE_ASYM = 0x8000, V1_0, "Pause frames in one direction.";
+    PAUSE_ASYM = 0x8000, V1_0, "Asymmetric pause frames.";
 }
 
-/// Bit rates in kbit/s, the highest first.
+/// Bit rates in kbit/s, highest first.
 const RATES: [(PortFeatures, u32); 10] = [
     (PortFeatures::SPEED_1TB_FD, 1_000_000_000),
     (PortFeatures::SPEED_100GB_FD, 100_000_000),
@@ -70,20 +70,21 @@ const RATES: [(PortFeatures, u32); 10] = [
 ];
 
 impl PortFeatures {
-    /// Highest of the bit rates in it, kbit/s; 0 if none is.
+    /// Highest bit rate in the set, kbit/s; 0 if it has none.
     pub fn speed(self) -> u32 {
         RATES.iter().find(|row| self.contains(row.0)).map_or(0, |row| row.1)
     }
 }
 
-/// Speeds and media, in 32 bits numbered as the version does.
+/// [`PortFeatures`] as 32 bits, numbered as the version does.
 pub(crate) struct FeatureBits;
 
-/// Bits that 1.0 and later versions number alike.
-const ALIKE: u64 = 0xffff_007f;
-/// The media, and what 1.0 has above its own.
+/// Bits that have the same number in all versions.
+const SAME_IN_ALL: u64 = 0xffff_007f;
+/// Bits of the media.
 const MEDIA: u64 = 0xf800;
-const BEYOND_1_0: u64 = 0xf000;
+/// Bits 12 to 15 of OpenFlow 1.0, which are undefined there.
+const UNDEFINED_IN_1_0: u64 = 0xf000;
 
 impl Encoding<PortFeatures> for FeatureBits {
     fn parse(r: &mut Reader<'_>) -> Result<PortFeatures> {
@@ -91,7 +92,7 @@ impl Encoding<PortFeatures> for FeatureBits {
         if r.version() > Version::V1_0 {
             return Ok(PortFeatures(bits));
         }
-        Ok(PortFeatures(bits & ALIKE | bits << 4 & MEDIA | (bits & BEYOND_1_0) << 32))
+        Ok(PortFeatures(bits & SAME_IN_ALL | bits << 4 & MEDIA | (bits & UNDEFINED_IN_1_0) << 32))
     }
 
     fn encode(value: &PortFeatures, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
@@ -99,41 +100,41 @@ impl Encoding<PortFeatures> for FeatureBits {
         let (known, wire, needs) = if version > Version::V1_0 {
             (u64::from(u32::MAX), bits, None)
         } else {
-            let wire = bits & ALIKE | (bits & MEDIA) >> 4 | bits >> 32 & BEYOND_1_0;
-            (ALIKE | MEDIA | BEYOND_1_0 << 32, wire, Some(Version::V1_1))
+            let wire = bits & SAME_IN_ALL | (bits & MEDIA) >> 4 | bits >> 32 & UNDEFINED_IN_1_0;
+            (SAME_IN_ALL | MEDIA | UNDEFINED_IN_1_0 << 32, wire, Some(Version::V1_1))
         };
-        let lacking = EncodeError { what: "port features", version, needs };
+        let unsupported = EncodeError { what: "port features", version, needs };
         if bits & !known != 0 {
-            return Err(lacking);
+            return Err(unsupported);
         }
-        u32::try_from(wire).map_err(|_| lacking)?.encode(out)
+        u32::try_from(wire).map_err(|_| unsupported)?.encode(out)
     }
 }
 
 flags! {
-    /// `OFPOPF_*`: what an optical port can do. OpenFlow 1.4.0 §7.2.1.2.
+    /// `OFPOPF_*`: features of an optical port. OpenFlow 1.4.0 §7.2.1.2.
     pub struct OpticalFeatures(u32);
-    RX_TUNE = 1, V1_4, "The receiver can be tuned.";
-    TX_TUNE = 2, V1_4, "The transmitter can be tuned.";
-    TX_PWR = 4, V1_4, "The power can be set.";
+    RX_TUNE = 1, V1_4, "Tunable receiver.";
+    TX_TUNE = 2, V1_4, "Tunable transmitter.";
+    TX_PWR = 4, V1_4, "Configurable transmit power.";
     USE_FREQ = 8, V1_4, "Tuned by frequency, not by wavelength.";
 }
 
 record! {
-    /// Speeds and media of an Ethernet port; nothing set where nothing is known. §7.2.1.
+    /// Speeds and media of an Ethernet port; zero where unknown. §7.2.1.
     #[derive(Default)]
     pub struct EthernetPort: "ethernet" {
-        /// In use.
+        /// Current features.
         pub curr: PortFeatures,
-        /// Offered to the other end.
+        /// Features advertised by the port.
         pub advertised: PortFeatures,
-        /// Possible.
+        /// Features supported by the port.
         pub supported: PortFeatures,
-        /// Offered by the other end.
+        /// Features advertised by the peer.
         pub peer: PortFeatures,
-        /// Bit rate now, kbit/s.
+        /// Current bit rate, kbit/s.
         pub curr_speed: u32,
-        /// Highest bit rate, kbit/s.
+        /// Maximum bit rate, kbit/s.
         pub max_speed: u32,
     }
     V1_0 => [
@@ -150,58 +151,58 @@ record! {
 }
 
 choice! {
-    /// Something more about a port. OpenFlow 1.4.0 §7.2.1.2.
+    /// Property of a [`Port`]. OpenFlow 1.4.0 §7.2.1.2.
     ///
-    /// Before 1.4 every description has the fields of [`EthernetPort`], which are read as a property unless all are zero.
+    /// Before 1.4, every port has the fields of [`EthernetPort`]; they are read as a property unless all are zero.
     pub enum PortProp: "port property" {
         /// Speeds and media.
         Ethernet "ethernet" (EthernetPort) = { V1_4.. => 0 };
-        /// Light. Wavelengths or frequencies in the unit that `supported` says, 10 MHz or 0.1 nm.
+        /// Optical features. Wavelengths or frequencies are in units of 0.1 nm or 10 MHz, as `supported` says.
         Optical "optical" {
-            /// What it can do.
+            /// Supported features.
             supported: OpticalFeatures,
-            /// Lowest to transmit at.
+            /// Minimum transmit frequency or wavelength.
             tx_min_freq_lmda: u32,
-            /// Highest to transmit at.
+            /// Maximum transmit frequency or wavelength.
             tx_max_freq_lmda: u32,
-            /// Steps between.
+            /// Transmit grid spacing.
             tx_grid_freq_lmda: u32,
-            /// Lowest to receive at.
+            /// Minimum receive frequency or wavelength.
             rx_min_freq_lmda: u32,
-            /// Highest to receive at.
+            /// Maximum receive frequency or wavelength.
             rx_max_freq_lmda: u32,
-            /// Steps between.
+            /// Receive grid spacing.
             rx_grid_freq_lmda: u32,
-            /// Least power, 0.1 dBm.
+            /// Minimum transmit power, 0.1 dBm.
             tx_pwr_min: u16,
-            /// Most power, 0.1 dBm.
+            /// Maximum transmit power, 0.1 dBm.
             tx_pwr_max: u16,
         } = { V1_4.. => 1 [
             pad 4, supported, tx_min_freq_lmda, tx_max_freq_lmda, tx_grid_freq_lmda,
             rx_min_freq_lmda, rx_max_freq_lmda, rx_grid_freq_lmda, tx_pwr_min, tx_pwr_max,
         ] };
-        /// Fields that come with packets from it. OpenFlow 1.5.0 §7.2.1.2.
+        /// Pipeline fields that packets received on the port carry. OpenFlow 1.5.0 §7.2.1.2.
         PipelineInput "pipeline_input" {
-            /// Which.
+            /// Fields.
             oxm_ids: Vec<FieldHeader>,
         } = { V1_5.. => 2 [oxm_ids,] };
-        /// Fields that go with packets to it. OpenFlow 1.5.0 §7.2.1.2.
+        /// Pipeline fields that packets sent to the port carry. OpenFlow 1.5.0 §7.2.1.2.
         PipelineOutput "pipeline_output" {
-            /// Which.
+            /// Fields.
             oxm_ids: Vec<FieldHeader>,
         } = { V1_5.. => 3 [oxm_ids,] };
-        /// Ports whose packets come round again here. OpenFlow 1.5.0 §7.2.1.2.
+        /// Recirculates packets. OpenFlow 1.5.0 §7.2.1.2.
         Recirculate "recirculate" {
-            /// Which.
+            /// Ingress ports on which packets sent to this port come back.
             port_nos: Vec<PortNo>,
         } = { V1_5.. => 4 [port_nos,] };
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Which of its.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_4.. => 0xffff [experimenter, exp_type, data,] };
     }
@@ -222,20 +223,20 @@ impl FixedFieldsProp for PortProp {
 }
 
 record! {
-    /// What a switch says of one of its ports. §7.2.1.
+    /// A port of a switch. §7.2.1.
     #[derive(Default)]
     pub struct Port: "port" {
-        /// Its number.
+        /// Port number.
         pub port_no: PortNo,
-        /// Its own address.
+        /// Ethernet address of the port.
         pub hw_addr: MacAddr,
-        /// Its name.
+        /// Name of the port, such as `eth0`.
         pub name: FixedString<16>,
-        /// How it is set.
+        /// Administrative configuration.
         pub config: PortConfig,
-        /// How it is.
+        /// State.
         pub state: PortState,
-        /// More, in the order of the switch.
+        /// Properties, in the order sent by the switch.
         pub properties: Vec<PortProp>,
     }
     V1_0 => [port_no, hw_addr, name, config, state, properties as FixedFields,]
@@ -248,12 +249,12 @@ record! {
 impl ListItem for Port {}
 
 impl Port {
-    /// Whether it can carry frames now.
+    /// Whether the port is administratively up and has a link.
     pub const fn is_up(&self) -> bool {
         !self.config.contains(PortConfig::PORT_DOWN) && !self.state.contains(PortState::LINK_DOWN)
     }
 
-    /// Its name as text, cut at the first zero.
+    /// Name as text, up to the first zero byte.
     ///
     /// # Cost
     /// Allocates.
@@ -261,39 +262,39 @@ impl Port {
         self.name.to_string()
     }
 
-    /// Its speeds and media, `None` if the switch says nothing of them.
+    /// Speeds and media; `None` if the switch does not report them.
     pub fn ethernet(&self) -> Option<&EthernetPort> {
         self.properties.iter().find_map(FixedFieldsProp::as_fields)
     }
 
-    /// Bit rate now, kbit/s, the highest of what is in use where there is no number; 0 if the switch says neither.
+    /// Current bit rate, kbit/s. If the switch reports no rate, the highest in the current features; 0 if unknown.
     pub fn curr_speed(&self) -> u32 {
-        let said = |it: &EthernetPort| Some(it.curr_speed).filter(|&speed| speed != 0);
-        self.ethernet().map_or(0, |it| said(it).unwrap_or_else(|| it.curr.speed()))
+        self.ethernet()
+            .map_or(0, |it| if it.curr_speed == 0 { it.curr.speed() } else { it.curr_speed })
     }
 
-    /// Highest bit rate, kbit/s, that of what is possible where there is no number; 0 if the switch says neither.
+    /// Maximum bit rate, kbit/s. If the switch reports no rate, the highest in the supported features; 0 if unknown.
     pub fn max_speed(&self) -> u32 {
-        let said = |it: &EthernetPort| Some(it.max_speed).filter(|&speed| speed != 0);
-        self.ethernet().map_or(0, |it| said(it).unwrap_or_else(|| it.supported.speed()))
+        self.ethernet()
+            .map_or(0, |it| if it.max_speed == 0 { it.supported.speed() } else { it.max_speed })
     }
 }
 
 codes! {
-    /// `OFPPR_*`: what became of a port.
+    /// `OFPPR_*`: why a [`PortStatus`] is sent. §7.4.3.
     pub struct PortReason(u8);
-    ADD = 0, V1_0, "It came.";
-    DELETE = 1, V1_0, "It went.";
-    MODIFY = 2, V1_0, "Something of it changed.";
+    ADD = 0, V1_0, "The port was added.";
+    DELETE = 1, V1_0, "The port was removed.";
+    MODIFY = 2, V1_0, "The port changed.";
 }
 
 record! {
-    /// What became of which port. §7.4.3.
+    /// A port was added, removed or changed. §7.4.3.
     #[derive(Default)]
     pub struct PortStatus: "port_status" {
-        /// What.
+        /// What happened.
         pub reason: PortReason,
-        /// Of which, as it is now.
+        /// The port, after the change.
         pub port: Port,
     }
     V1_0.. => [reason, pad 7, port,]
@@ -313,11 +314,11 @@ mod tests {
     const FILE: &str = "ports.txt";
 
     #[test]
-    fn ports_queues_and_tables_are_read_as_the_file_says_and_come_back() {
+    fn port_queue_and_table_vectors_parse_and_encode_as_recorded() {
         prove(FILE);
     }
 
-    fn port(properties: Vec<PortProp>) -> Message {
+    fn port_status(properties: Vec<PortProp>) -> Message {
         let name = FixedString::from("eth7");
         let port = Port { port_no: PortNo(7), name, properties, ..Port::default() };
         Message::PortStatus(PortStatus { reason: PortReason::ADD, port })
@@ -327,24 +328,24 @@ mod tests {
         PortProp::Ethernet(EthernetPort { curr, curr_speed, ..EthernetPort::default() })
     }
 
-    fn again(message: &Message, version: Version) -> Result<Message, EncodeError> {
-        let bytes = said(message, version)?;
+    fn roundtrip(message: &Message, version: Version) -> Result<Message, EncodeError> {
+        let bytes = encoded(message, version)?;
         Ok(Message::parse(RawMessage::new(&bytes).unwrap()).unwrap())
     }
 
-    fn said(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {
+    fn encoded(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
         message.encode(7, &mut Encoder::new(&mut tx, version, &mut xid))?;
         Ok(tx)
     }
 
     #[test]
-    fn an_application_asks_a_port_without_knowing_the_version() {
+    fn name_state_and_speed_of_a_port_are_the_same_in_every_version() {
         let all = (1..=6).map(Version);
         let curr = PortFeatures::SPEED_1GB_FD | PortFeatures::COPPER;
         for version in all {
             let speed = if version == Version::V1_0 { 0 } else { 1_000_000 };
-            let message = again(&port(vec![ethernet(curr, speed)]), version).unwrap();
+            let message = roundtrip(&port_status(vec![ethernet(curr, speed)]), version).unwrap();
             let Message::PortStatus(PortStatus { port, .. }) = message else { panic!("{version}") };
             assert_eq!((port.name().as_str(), port.is_up()), ("eth7", true), "{version}");
             assert_eq!(port.ethernet().map(|fields| fields.curr), Some(curr), "{version}");
@@ -353,50 +354,54 @@ mod tests {
     }
 
     #[test]
-    fn no_property_and_two_of_a_kind_come_back_where_there_are_properties() {
+    fn absent_and_duplicate_properties_survive_where_properties_exist() {
         let one = ethernet(PortFeatures::SPEED_10GB_FD, 0);
-        let two = port(vec![one.clone(), one]);
+        let two = port_status(vec![one.clone(), one]);
         for version in (1..=6).map(Version) {
-            assert_eq!(again(&port(vec![]), version), Ok(port(vec![])), "{version}");
+            assert_eq!(
+                roundtrip(&port_status(vec![]), version),
+                Ok(port_status(vec![])),
+                "{version}"
+            );
         }
-        assert_eq!(again(&two, Version::V1_4).as_ref(), Ok(&two));
-        let no = said(&two, Version::V1_3).unwrap_err();
-        assert_eq!(no.to_string(), "ethernet needs 1.4, this is 1.3");
-        let loops = port(vec![PortProp::Recirculate { port_nos: vec![PortNo(1)] }]);
-        let no = said(&loops, Version::V1_4).unwrap_err();
-        assert_eq!(no.to_string(), "recirculate needs 1.5, this is 1.4");
+        assert_eq!(roundtrip(&two, Version::V1_4).as_ref(), Ok(&two));
+        let error = encoded(&two, Version::V1_3).unwrap_err();
+        assert_eq!(error.to_string(), "ethernet needs 1.4, this is 1.3");
+        let recirculate = port_status(vec![PortProp::Recirculate { port_nos: vec![PortNo(1)] }]);
+        let error = encoded(&recirculate, Version::V1_4).unwrap_err();
+        assert_eq!(error.to_string(), "recirculate needs 1.5, this is 1.4");
     }
 
     #[test]
-    fn a_medium_is_numbered_as_the_version_does_and_a_speed_it_lacks_is_refused() {
-        let copper = port(vec![ethernet(PortFeatures::COPPER, 0)]);
+    fn media_are_numbered_as_in_the_version_and_unknown_speeds_are_refused() {
+        let copper = port_status(vec![ethernet(PortFeatures::COPPER, 0)]);
         for (version, at, bits) in [(Version::V1_0, 48, 0x80), (Version::V1_3, 56, 0x800)] {
-            let bytes = said(&copper, version).unwrap();
+            let bytes = encoded(&copper, version).unwrap();
             assert_eq!(bytes[at..at + 4], u32::to_be_bytes(bits), "{version}");
-            assert_eq!(again(&copper, version).as_ref(), Ok(&copper), "{version}");
+            assert_eq!(roundtrip(&copper, version).as_ref(), Ok(&copper), "{version}");
         }
-        let fast = port(vec![ethernet(PortFeatures::SPEED_40GB_FD, 0)]);
-        let no = said(&fast, Version::V1_0).unwrap_err();
-        assert_eq!(no.to_string(), "port features needs 1.1, this is 1.0");
-        let odd = port(vec![ethernet(PortFeatures(1 << 44), 0)]);
-        assert_eq!(again(&odd, Version::V1_0).as_ref(), Ok(&odd));
-        assert_eq!(said(&odd, Version::V1_1).unwrap_err().needs, None);
+        let fast = port_status(vec![ethernet(PortFeatures::SPEED_40GB_FD, 0)]);
+        let error = encoded(&fast, Version::V1_0).unwrap_err();
+        assert_eq!(error.to_string(), "port features needs 1.1, this is 1.0");
+        let undefined = port_status(vec![ethernet(PortFeatures(1 << 44), 0)]);
+        assert_eq!(roundtrip(&undefined, Version::V1_0).as_ref(), Ok(&undefined));
+        assert_eq!(encoded(&undefined, Version::V1_1).unwrap_err().needs, None);
     }
 
     #[test]
-    fn ports_queues_and_tables_are_the_same_in_every_version_that_can_say_them() {
+    fn port_queue_and_table_vectors_mean_the_same_in_every_version_that_has_them() {
         translate(FILE);
     }
 
     #[test]
-    fn damaged_bytes_of_ports_queues_and_tables_are_errors_or_something_else() {
+    fn damaged_port_queue_and_table_vectors_never_panic() {
         damage(FILE);
     }
 
     #[test]
-    fn every_row_about_ports_queues_and_tables_has_bytes_in_every_version() {
-        let (seen, about) = (Seen::of(FILE), ["port", "queue", "table"]);
-        let mine = |name: &str| about.iter().any(|what| name.starts_with(what));
+    fn every_port_queue_and_table_row_has_a_vector_in_every_version() {
+        let (seen, families) = (Seen::of(FILE), ["port", "queue", "table"]);
+        let mine = |name: &str| families.iter().any(|family| name.starts_with(family));
         seen.all::<Message>(&[""], |row| mine(row.name));
         seen.all::<MultipartRequest>(&["multipart_request.body"], |row| mine(row.name));
         seen.all::<MultipartReply>(&["multipart_reply.body"], |row| mine(row.name));

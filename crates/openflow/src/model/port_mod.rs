@@ -1,4 +1,4 @@
-//! `PORT_MOD`: a port is set. §7.3.4.3.
+//! `PORT_MOD`: configures a port. §7.3.4.3.
 
 use super::codec::versions::{V1_0, V1_1, V1_3, V1_4};
 use super::port::{FeatureBits, OpticalFeatures, PortConfig, PortFeatures};
@@ -7,42 +7,42 @@ use super::wire_types::{FixedFields, FixedFieldsProp};
 use crate::{MacAddr, PortNo};
 
 record! {
-    /// What an Ethernet port shall offer to the other end.
+    /// Features that an Ethernet port advertises.
     #[derive(Default)]
     pub struct EthernetMod: "ethernet" {
-        /// Speeds and media; none leaves them as they are.
+        /// Features to advertise; none leaves them unchanged.
         pub advertise: PortFeatures,
     }
     V1_0.. => [advertise as FeatureBits,]
 }
 
 choice! {
-    /// What shall be set of a port. OpenFlow 1.4.0 §7.3.4.3.
+    /// Property of a [`PortMod`]. OpenFlow 1.4.0 §7.3.4.3.
     ///
-    /// Before 1.4 every `PORT_MOD` has the field of [`EthernetMod`], which is read as a property unless it is zero.
+    /// Before 1.4, every `PORT_MOD` has the field of [`EthernetMod`]; it is read as a property unless it is zero.
     pub enum PortModProp: "port_mod property" {
-        /// What it shall offer.
+        /// Features to advertise.
         Ethernet "ethernet" (EthernetMod) = { V1_4.. => 0 };
-        /// Light.
+        /// Configures an optical port.
         Optical "optical" {
-            /// What of the following is meant.
+            /// Which of the following values apply.
             configure: OpticalFeatures,
-            /// Frequency or wavelength in the middle.
+            /// Center frequency or wavelength.
             freq_lmda: u32,
-            /// How far off it, signed.
+            /// Signed offset of the frequency or wavelength.
             fl_offset: u32,
-            /// Width of the grid.
+            /// Size of the grid.
             grid_span: u32,
-            /// Power, 0.1 dBm.
+            /// Transmit power, 0.1 dBm.
             tx_pwr: u32,
         } = { V1_4.. => 1 [configure, freq_lmda, fl_offset, grid_span, tx_pwr,] };
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Which of its.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_4.. => 0xffff [experimenter, exp_type, data,] };
     }
@@ -63,18 +63,18 @@ impl FixedFieldsProp for PortModProp {
 }
 
 record! {
-    /// Sets a port. §7.3.4.3.
+    /// Configures a port. §7.3.4.3.
     #[derive(Default)]
     pub struct PortMod: "port_mod" {
-        /// Which.
+        /// Port number.
         pub port_no: PortNo,
-        /// Its address, so that the wrong port is not set by mistake.
+        /// Ethernet address of the port; the switch refuses a request whose address does not match.
         pub hw_addr: MacAddr,
-        /// How.
+        /// New values of the bits in `mask`.
         pub config: PortConfig,
-        /// Which bits of `config` are meant.
+        /// Bits of `config` to change.
         pub mask: PortConfig,
-        /// More.
+        /// Properties.
         pub properties: Vec<PortModProp>,
     }
     V1_0 => [port_no, hw_addr, config, mask, properties as FixedFields, pad 4,]

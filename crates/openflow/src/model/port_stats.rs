@@ -1,4 +1,4 @@
-//! Descriptions and counters of ports, asked for and told. §7.3.5.6, §7.3.5.7.
+//! Port descriptions and port counters: requests and replies. §7.3.5.6, §7.3.5.7.
 
 use super::codec::ListItem;
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
@@ -7,9 +7,9 @@ use super::wire_types::{FixedFields, FixedFieldsProp};
 use crate::PortNo;
 
 record! {
-    /// Asks what the ports are. §7.3.5.7.
+    /// Requests the ports of a switch. §7.3.5.7.
     pub struct PortDescRequest: "port_desc request" {
-        /// Which; [`PortNo::ANY`], the only answer before 1.5, for all.
+        /// Port number; [`PortNo::ANY`] is all ports, the only value before 1.5.
         pub port_no: PortNo,
     }
     V1_0..=V1_4 => []
@@ -23,9 +23,9 @@ impl Default for PortDescRequest {
 }
 
 record! {
-    /// Asks for the counters of ports. §7.3.5.6.
+    /// Requests the counters of ports. §7.3.5.6.
     pub struct PortStatsRequest: "port_stats request" {
-        /// Which; [`PortNo::ANY`] for all.
+        /// Port number; [`PortNo::ANY`] is all ports.
         pub port_no: PortNo,
     }
     V1_0 => [port_no, pad 6,]
@@ -39,24 +39,24 @@ impl Default for PortStatsRequest {
 }
 
 flags! {
-    /// `OFPOSF_*`: what is known of an optical port. OpenFlow 1.4.0 §7.3.5.6.
+    /// `OFPOSF_*`: which optical values are known. OpenFlow 1.4.0 §7.3.5.6.
     pub struct OpticalStatsFlags(u32);
-    RX_TUNE = 1, V1_4, "How the receiver is tuned.";
-    TX_TUNE = 2, V1_4, "How the transmitter is tuned.";
-    TX_PWR = 4, V1_4, "The power sent.";
-    RX_PWR = 16, V1_4, "The power received.";
-    TX_BIAS = 32, V1_4, "The bias of the transmitter.";
-    TX_TEMP = 64, V1_4, "The temperature of the transmitter.";
+    RX_TUNE = 1, V1_4, "Receiver tuning.";
+    TX_TUNE = 2, V1_4, "Transmitter tuning.";
+    TX_PWR = 4, V1_4, "Transmit power.";
+    RX_PWR = 16, V1_4, "Receive power.";
+    TX_BIAS = 32, V1_4, "Transmit bias current.";
+    TX_TEMP = 64, V1_4, "Transmitter temperature.";
 }
 
 record! {
-    /// Faults that only Ethernet has; all ones where nobody counts.
+    /// Ethernet error counters; all ones where the switch does not count.
     pub struct EthernetStats: "ethernet" {
-        /// Frames out of alignment.
+        /// Frame alignment errors.
         pub rx_frame_err: u64,
-        /// Packets that overran the receiver.
+        /// Receive overruns.
         pub rx_over_err: u64,
-        /// Checksums that were wrong.
+        /// CRC errors.
         pub rx_crc_err: u64,
         /// Collisions.
         pub collisions: u64,
@@ -78,47 +78,48 @@ impl Default for EthernetStats {
 }
 
 choice! {
-    /// More counters of a port. OpenFlow 1.4.0 §7.3.5.6.
+    /// Property of [`PortStats`]. OpenFlow 1.4.0 §7.3.5.6.
     ///
-    /// Before 1.4 all counters have the fields of [`EthernetStats`], which are read as a property unless nobody counts.
+    /// Before 1.4, all port counters have the fields of [`EthernetStats`]; they are read as a property unless all are
+    /// unknown.
     pub enum PortStatsProp: "port_stats property" {
-        /// Faults that only Ethernet has.
+        /// Ethernet error counters.
         Ethernet "ethernet" (EthernetStats) = { V1_4.. => 0 };
-        /// Light.
+        /// Optical values.
         Optical "optical" {
-            /// What of the following is known.
+            /// Which of the following values are known.
             flags: OpticalStatsFlags,
-            /// Frequency or wavelength transmitted at.
+            /// Transmit frequency or wavelength.
             tx_freq_lmda: u32,
-            /// How far off it, signed.
+            /// Signed offset of the transmit frequency or wavelength.
             tx_offset: u32,
-            /// Width of the grid.
+            /// Size of the transmit grid.
             tx_grid_span: u32,
-            /// Frequency or wavelength received at.
+            /// Receive frequency or wavelength.
             rx_freq_lmda: u32,
-            /// How far off it, signed.
+            /// Signed offset of the receive frequency or wavelength.
             rx_offset: u32,
-            /// Width of the grid.
+            /// Size of the receive grid.
             rx_grid_span: u32,
-            /// Power sent, 0.1 dBm.
+            /// Transmit power, 0.1 dBm.
             tx_pwr: u16,
-            /// Power received, 0.1 dBm.
+            /// Receive power, 0.1 dBm.
             rx_pwr: u16,
-            /// Bias, 0.1 mA.
+            /// Transmit bias current, 0.1 mA.
             bias_current: u16,
-            /// Temperature, 0.1 degrees Celsius.
+            /// Transmitter temperature, 0.1 °C.
             temperature: u16,
         } = { V1_4.. => 1 [
             pad 4, flags, tx_freq_lmda, tx_offset, tx_grid_span, rx_freq_lmda, rx_offset,
             rx_grid_span, tx_pwr, rx_pwr, bias_current, temperature,
         ] };
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Which of its.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_4.. => 0xffff [experimenter, exp_type, data,] };
     }
@@ -139,31 +140,31 @@ impl FixedFieldsProp for PortStatsProp {
 }
 
 record! {
-    /// Counters of one port; all ones where nobody counts. §7.3.5.6.
+    /// Counters of one port; all ones where the switch does not count. §7.3.5.6.
     pub struct PortStats: "port_stats" {
-        /// Which.
+        /// Port number.
         pub port_no: PortNo,
-        /// Seconds that it has been there.
+        /// Seconds that the port has been alive. Since 1.3.
         pub duration_sec: u32,
-        /// Nanoseconds more.
+        /// Additional nanoseconds. Since 1.3.
         pub duration_nsec: u32,
-        /// Packets in.
+        /// Received packets.
         pub rx_packets: u64,
-        /// Packets out.
+        /// Transmitted packets.
         pub tx_packets: u64,
-        /// Bytes in.
+        /// Received bytes.
         pub rx_bytes: u64,
-        /// Bytes out.
+        /// Transmitted bytes.
         pub tx_bytes: u64,
-        /// Packets dropped on the way in.
+        /// Packets dropped on receive.
         pub rx_dropped: u64,
-        /// Packets dropped on the way out.
+        /// Packets dropped on transmit.
         pub tx_dropped: u64,
-        /// Faults on the way in.
+        /// Receive errors.
         pub rx_errors: u64,
-        /// Faults on the way out.
+        /// Transmit errors.
         pub tx_errors: u64,
-        /// More, in the order of the switch.
+        /// Properties, in the order sent by the switch.
         pub properties: Vec<PortStatsProp>,
     }
     V1_0 => [
@@ -186,7 +187,7 @@ record! {
 
 impl ListItem for PortStats {}
 
-/// Nothing counted yet, for a time that nobody knows.
+/// All counters zero, duration unknown.
 impl Default for PortStats {
     fn default() -> Self {
         Self {

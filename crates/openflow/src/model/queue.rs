@@ -1,4 +1,4 @@
-//! Queues of ports: what they guarantee, what they counted. §7.2.2, §7.3.5.8, §7.3.6.
+//! Queues of ports: properties and counters. §7.2.2, §7.3.5.8, §7.3.6.
 
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
 use super::codec::{Codec, Encoding, ListItem, Padding, encode_tlv, parse_tlv, plain_type};
@@ -8,11 +8,11 @@ use super::value::{Plain, Value, ValueError};
 use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
-/// A port in a request, where 1.0 says `ALL` for what later versions call `ANY`.
+/// A port number in a request, where OpenFlow 1.0 uses `OFPP_ALL` for what later versions call `OFPP_ANY`.
 pub(crate) struct AnyPort;
 
 impl AnyPort {
-    /// The two names change places in 1.0.
+    /// `port` with `ANY` and `ALL` exchanged in OpenFlow 1.0.
     fn swapped(port: PortNo, version: Version) -> PortNo {
         match port {
             PortNo::ALL if version == Version::V1_0 => PortNo::ANY,
@@ -33,11 +33,11 @@ impl Encoding<PortNo> for AnyPort {
 }
 
 record! {
-    /// Asks for counters or descriptions of queues. §7.3.5.8, OpenFlow 1.4.0 §7.3.5.11.
+    /// Requests counters or descriptions of queues. §7.3.5.8, OpenFlow 1.4.0 §7.3.5.11.
     pub struct QueueRequest: "queue request" {
-        /// Of which port; [`PortNo::ANY`] for all.
+        /// Port number; [`PortNo::ANY`] is all ports.
         pub port_no: PortNo,
-        /// Which; [`Queue::ALL`] for all.
+        /// Queue number; [`Queue::ALL`] is all queues.
         pub queue_id: u32,
     }
     V1_0 => [port_no as AnyPort, pad 2, queue_id,]
@@ -51,27 +51,27 @@ impl Default for QueueRequest {
 }
 
 choice! {
-    /// What a queue guarantees. §7.2.2.
+    /// Property of a [`Queue`]. §7.2.2.
     pub enum QueueProp: "queue property" {
-        /// Nothing. `OFPQT_NONE`, OpenFlow 1.0.0 §5.2.2.
+        /// No property. `OFPQT_NONE`, OpenFlow 1.0.0 §5.2.2.
         None "none" = { V1_0..=V1_1 => 0 [pad 4,] };
-        /// A rate that it gets.
+        /// Guaranteed minimum rate.
         MinRate "min_rate" {
-            /// Tenths of a percent; off if it is over 1000.
+            /// Rate in 1/10 percent of the port's; disabled if above 1000.
             rate: u16,
         } = { V1_0..=V1_3 => 1 [pad 4, rate, pad 6,], V1_4.. => 1 [rate, pad 2,] };
-        /// A rate that it never exceeds. Before 1.2 it is Open vSwitch's, who took it over.
+        /// Maximum rate. Before 1.2 an extension of Open vSwitch.
         MaxRate "max_rate" {
-            /// Tenths of a percent; off if it is over 1000.
+            /// Rate in 1/10 percent of the port's; disabled if above 1000.
             rate: u16,
         } = { V1_0..=V1_3 => 2 [pad 4, rate, pad 6,], V1_4.. => 2 [rate, pad 2,] };
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Which of its.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = {
             V1_2..=V1_3 => 0xffff [pad 4, experimenter, pad 4, data,],
@@ -81,7 +81,7 @@ choice! {
 }
 
 impl QueueProp {
-    /// 1.4 brought the form that properties have elsewhere.
+    /// Where a property is padded: nowhere before 1.4, like other properties since.
     fn padding(version: Version) -> Padding {
         if version < Version::V1_4 { Padding::None } else { Padding::Outside }
     }
@@ -100,14 +100,14 @@ impl Codec for QueueProp {
 }
 
 record! {
-    /// What a queue is. §7.2.2, OpenFlow 1.4.0 §7.3.5.11.
+    /// A queue of a port. §7.2.2, OpenFlow 1.4.0 §7.3.5.11.
     #[derive(Default)]
     pub struct Queue: "queue" {
-        /// Of which port.
+        /// Port number.
         pub port_no: PortNo,
-        /// Which.
+        /// Queue number.
         pub queue_id: u32,
-        /// What it guarantees.
+        /// Properties.
         pub properties: Vec<QueueProp>,
     }
     V1_0..=V1_1 => [queue_id, length, pad 2, properties,]
@@ -123,34 +123,34 @@ impl Queue {
 }
 
 record! {
-    /// Asks what the queues of a port are; a request of another kind since 1.4. §7.3.6.
+    /// Requests the queues of a port. A multipart request since 1.4. §7.3.6.
     #[derive(Default)]
     pub struct QueueGetConfigRequest: "queue_get_config_request" {
-        /// Of which port.
+        /// Port number.
         pub port: PortNo,
     }
     V1_0 => [port, pad 2,]
     V1_1.. => [port, pad 4,]
 }
 
-/// What the queues of a port are. §7.3.6.
+/// The queues of a port. §7.3.6.
 ///
-/// In 1.0 and 1.1 the port is said once for all queues; here each of them has it.
+/// In 1.0 and 1.1 the port is encoded once for all queues; here each queue has it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct QueueGetConfigReply {
-    /// Of which port; [`PortNo::ANY`] if all were asked for.
+    /// Port number; [`PortNo::ANY`] if all ports were requested.
     pub port: PortNo,
-    /// They are.
+    /// Queues.
     pub queues: Vec<Queue>,
 }
 
 record! {
-    /// The same as it lies on the wire, where queues do not have the port if the version says it once.
+    /// [`QueueGetConfigReply`] as encoded: in 1.0 and 1.1 the queues do not repeat the port.
     #[derive(Default)]
     pub struct WireReply: "queue_get_config_reply" {
-        /// Of which port.
+        /// Port number.
         pub port: PortNo,
-        /// They are.
+        /// Queues.
         pub queues: Vec<Queue>,
     }
     V1_0 => [port, pad 6, queues,]
@@ -181,8 +181,8 @@ impl Codec for QueueGetConfigReply {
     }
 
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        let elsewhere = self.queues.iter().any(|queue| queue.port_no != self.port);
-        if elsewhere {
+        let is_mixed = self.queues.iter().any(|queue| queue.port_no != self.port);
+        if is_mixed {
             out.needs(Version::V1_2, "port_no")?;
         }
         WireReply::of(self, out.version()).encode(out)
@@ -200,15 +200,15 @@ impl Plain for QueueGetConfigReply {
 }
 
 choice! {
-    /// More counters of a queue. OpenFlow 1.4.0 §7.3.5.10.
+    /// Property of [`QueueStats`]. OpenFlow 1.4.0 §7.3.5.10.
     pub enum QueueStatsProp: "queue_stats property" {
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Which of its.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_4.. => 0xffff [experimenter, exp_type, data,] };
     }
@@ -217,23 +217,23 @@ choice! {
 tlv!(QueueStatsProp, Outside, Property);
 
 record! {
-    /// Counters of one queue; all ones where nobody counts. §7.3.5.8.
+    /// Counters of one queue; all ones where the switch does not count. §7.3.5.8.
     pub struct QueueStats: "queue_stats" {
-        /// Of which port.
+        /// Port number.
         pub port_no: PortNo,
-        /// Which.
+        /// Queue number.
         pub queue_id: u32,
-        /// Bytes out.
+        /// Transmitted bytes.
         pub tx_bytes: u64,
-        /// Packets out.
+        /// Transmitted packets.
         pub tx_packets: u64,
-        /// Packets dropped because it was full.
+        /// Packets dropped because the queue was full.
         pub tx_errors: u64,
-        /// Seconds that it has been there.
+        /// Seconds that the queue has been alive. Since 1.3.
         pub duration_sec: u32,
-        /// Nanoseconds more.
+        /// Additional nanoseconds. Since 1.3.
         pub duration_nsec: u32,
-        /// More.
+        /// Properties.
         pub properties: Vec<QueueStatsProp>,
     }
     V1_0 => [port_no, pad 2, queue_id, tx_bytes, tx_packets, tx_errors,]
@@ -249,7 +249,7 @@ record! {
 
 impl ListItem for QueueStats {}
 
-/// Nothing counted yet, for a time that nobody knows.
+/// All counters zero, duration unknown.
 impl Default for QueueStats {
     fn default() -> Self {
         Self {
@@ -274,7 +274,7 @@ mod tests {
     use crate::model::{Message, Multipart, MultipartFlags};
 
     #[test]
-    fn all_ports_are_asked_for_in_the_words_of_the_version() {
+    fn all_ports_are_requested_with_the_port_number_of_the_version() {
         let body = MultipartRequest::QueueStats(QueueRequest::default());
         let all = Message::MultipartRequest(Multipart { flags: MultipartFlags::default(), body });
         assert_eq!(written(&all, Version::V1_0, 7)[12..14], [0xff, 0xfc]);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_has_its_port_in_every_version() {
+    fn a_queue_has_its_port_number_in_every_version() {
         let queue = Queue { port_no: PortNo(7), queue_id: 3, properties: vec![] };
         let reply = QueueGetConfigReply { port: PortNo(7), queues: vec![queue.clone(), queue] };
         let message = Message::QueueGetConfigReply(reply);

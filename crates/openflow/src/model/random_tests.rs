@@ -412,13 +412,13 @@ fn what_was_once_written_and_not_read_again_is_refused() {
     let other = Stat::Other { class: 1, number: 2, value: vec![3] };
     let removed = NxFlowRemoved { stats: Stats { fields: vec![other] }, ..Default::default() };
     let removed = Message::NxFlowRemoved(removed);
-    assert_eq!(no(removed, Version::V1_5), "counter cannot be said in 1.5");
+    assert_eq!(no(removed, Version::V1_5), "statistic without a row cannot be said in 1.5");
 
     let field = FieldHeader::from(FieldId::from_name("nsh_ttl").unwrap());
     let zone = NumberSource::Field { field, bits: BitRange::first(8) };
     let ct = Action::Ct(Box::new(CtAction { zone, ..CtAction::default() }));
     let out = Message::PacketOut(PacketOut { actions: vec![ct], ..PacketOut::default() });
-    let words = "source with an experimenter's field cannot be said in 1.3";
+    let words = "source with an experimenter field cannot be said in 1.3";
     assert_eq!(no(out, Version::V1_3), words);
 }
 

@@ -1,34 +1,34 @@
-//! `ROLE_REQUEST`, `ROLE_REPLY`, `ROLE_STATUS`: which controller has the say. §7.3.9.
+//! `ROLE_REQUEST`, `ROLE_REPLY`, `ROLE_STATUS`: roles of controllers. §7.3.9.
 
 use super::codec::versions::*;
 use super::rows::{choice, codes, record, tlv};
 
 codes! {
-    /// `OFPCR_ROLE_*`: what a controller may do. §7.3.9.
+    /// `OFPCR_ROLE_*`: role of a controller. §7.3.9.
     pub struct Role(u32);
-    NOCHANGE = 0, V1_2, "As it is.";
-    EQUAL = 1, V1_2, "Everything, like others.";
-    MASTER = 2, V1_2, "Everything; at most one controller.";
-    SLAVE = 3, V1_2, "Reading only.";
+    NOCHANGE = 0, V1_2, "Keep the current role.";
+    EQUAL = 1, V1_2, "Full access, shared with others.";
+    MASTER = 2, V1_2, "Full access; at most one controller is master.";
+    SLAVE = 3, V1_2, "Read-only access.";
 }
 
 codes! {
-    /// `OFPCRR_*`: why the role changed. OpenFlow 1.4.0 §7.4.4.
+    /// `OFPCRR_*`: why a role changed. OpenFlow 1.4.0 §7.4.4.
     pub struct RoleReason(u8);
-    MASTER_REQUEST = 0, V1_4, "Another controller asked to be master.";
-    CONFIG = 1, V1_4, "The switch was set otherwise.";
-    EXPERIMENTER = 2, V1_4, "An experimenter's reason.";
+    MASTER_REQUEST = 0, V1_4, "Another controller became master.";
+    CONFIG = 1, V1_4, "The configuration of the switch changed.";
+    EXPERIMENTER = 2, V1_4, "Experimenter-defined reason.";
 }
 
 record! {
-    /// A role asked for, or the one that is held. §7.3.9.
+    /// A requested role, or the current one. §7.3.9.
     #[derive(Default)]
     pub struct RoleRequest: "role_request" {
-        /// Which.
+        /// Role.
         pub role: Role,
-        /// What the controller is called among those of the switch; 0 for nothing. OpenFlow 1.5.0 §7.3.9.
+        /// Number that identifies the controller at the switch; 0 is none. OpenFlow 1.5.0 §7.3.9.
         pub short_id: u16,
-        /// Grows with every election of a master; a smaller one is refused.
+        /// Master election generation; requests with an older one are refused as stale.
         pub generation_id: u64,
     }
     V1_2..=V1_4 => [role, pad 4, generation_id,]
@@ -36,15 +36,15 @@ record! {
 }
 
 choice! {
-    /// Something more about a role. OpenFlow 1.4.0 §7.4.4.
+    /// Property of a [`RoleStatus`]. OpenFlow 1.4.0 §7.4.4.
     pub enum RoleProp: "role property" {
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Their own number.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_3.. => 0xffff [experimenter, exp_type, data,] };
     }
@@ -53,16 +53,16 @@ choice! {
 tlv!(RoleProp, Outside, Property);
 
 record! {
-    /// The role changed without being asked to. OpenFlow 1.4.0 §7.4.4; in 1.3 an extension of the ONF.
+    /// The switch changed the role of the controller. OpenFlow 1.4.0 §7.4.4; an ONF extension in 1.3.
     #[derive(Default)]
     pub struct RoleStatus: "role_status" {
-        /// The role now.
+        /// New role.
         pub role: Role,
-        /// Why.
+        /// Why it changed.
         pub reason: RoleReason,
-        /// Of the election.
+        /// Master election generation.
         pub generation_id: u64,
-        /// More about it.
+        /// Properties.
         pub properties: Vec<RoleProp>,
     }
     V1_3.. => [role, reason, pad 3, generation_id, properties,]
@@ -75,26 +75,26 @@ mod tests {
     use crate::model::Message;
     use crate::model::roundtrip::{message_both_ways, written};
 
-    // Bytes of `tests/ofp-print.at` of Open vSwitch.
+    // Bytes from Open vSwitch, tests/ofp-print.at.
     #[test]
-    fn a_role_comes_back_in_every_version_that_has_it() {
+    fn a_role_survives_a_roundtrip_in_every_version_that_has_roles() {
         let role = RoleRequest { role: Role::MASTER, short_id: 0, generation_id: 3 };
         for version in ["03", "04", "05", "06"] {
-            let asked = format!("{version}18001800000002 0000000200000000 0000000000000003");
-            message_both_ways(&asked, &Message::RoleRequest(role.clone()));
-            let granted = format!("{version}19001800000002 0000000200000000 0000000000000003");
-            message_both_ways(&granted, &Message::RoleReply(role.clone()));
+            let request = format!("{version}18001800000002 0000000200000000 0000000000000003");
+            message_both_ways(&request, &Message::RoleRequest(role.clone()));
+            let reply = format!("{version}19001800000002 0000000200000000 0000000000000003");
+            message_both_ways(&reply, &Message::RoleReply(role.clone()));
         }
-        let named = Message::RoleRequest(RoleRequest { short_id: 5, ..role });
-        message_both_ways("06 18 0018 00000002 00000002 0005 0000 0000000000000003", &named);
-        let no = written(&named, Version::V1_4).unwrap_err();
-        assert_eq!(no.to_string(), "short_id needs 1.5, this is 1.4");
-        let no = written(&named, Version::V1_0).unwrap_err();
-        assert_eq!(no.to_string(), "role_request needs 1.2, this is 1.0");
+        let with_id = Message::RoleRequest(RoleRequest { short_id: 5, ..role });
+        message_both_ways("06 18 0018 00000002 00000002 0005 0000 0000000000000003", &with_id);
+        let error = written(&with_id, Version::V1_4).unwrap_err();
+        assert_eq!(error.to_string(), "short_id needs 1.5, this is 1.4");
+        let error = written(&with_id, Version::V1_0).unwrap_err();
+        assert_eq!(error.to_string(), "role_request needs 1.2, this is 1.0");
     }
 
     #[test]
-    fn a_changed_role_is_told_with_its_reason() {
+    fn a_role_status_survives_a_roundtrip() {
         let mut status = RoleStatus {
             role: Role::MASTER,
             reason: RoleReason::CONFIG,
@@ -110,8 +110,8 @@ mod tests {
             exp_type: 2,
             data: vec![3],
         });
-        let more = "06 1e 0028 0000000a 00000002 01 000000 0000000000000010 \
+        let with_property = "06 1e 0028 0000000a 00000002 01 000000 0000000000000010 \
                     ffff 000d 00000001 00000002 03 000000";
-        message_both_ways(more, &Message::RoleStatus(status));
+        message_both_ways(with_property, &Message::RoleStatus(status));
     }
 }

@@ -1,5 +1,5 @@
-//! The actions of 1.0 and 1.1 that set one field each, as rows, and what `set_field` carries later.
-//! OpenFlow 1.0.0 §5.2.4, 1.1.0 §A.2.5.
+//! The actions of OpenFlow 1.0 and 1.1 that set one field each, as rows, and the field of `set_field` in later
+//! versions. OpenFlow 1.0.0 §5.2.4, 1.1.0 §A.2.5.
 
 use super::action::Action;
 use super::codec::{Codec, Encoding, Padding, encode_tlv_with};
@@ -9,30 +9,30 @@ use super::reader::Reader;
 use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
-/// An action that sets one field: where the value lies. What is before and behind it is zeros.
+/// An action that sets one field: the position of the value within the action. All other bytes are zero.
 #[derive(Debug)]
 pub(crate) struct SetRow {
-    /// The version that has it.
+    /// Version that has the action.
     pub(crate) version: Version,
-    /// The name in the specification, in lower case.
+    /// Name in the specification, in lower case.
     pub(crate) name: &'static str,
-    /// Its number, as those of [`Action`].
+    /// Action type, numbered as in [`Action`].
     pub(crate) code: u64,
-    /// The field, and others that the action sets as well where packets have them instead.
+    /// The field to set. Further entries are fields of other protocols that the same action sets.
     fields: &'static [FieldId],
     /// Bytes before the value.
     before: usize,
     /// Bytes of the value.
     bytes: usize,
-    /// Bits below the value in its last byte.
+    /// Position of the value's lowest bit.
     shift: u8,
-    /// Bits of the field that are set whatever the value.
-    always: u128,
+    /// Bits of the field that are always set.
+    always_set: u128,
 }
 
 macro_rules! rows {
     ($($version:ident $name:literal = $code:literal, [$($field:ident),*], $before:literal, $bytes:literal,
-        $shift:literal, $always:literal;)*) => {
+        $shift:literal, $always_set:literal;)*) => {
         &[$(SetRow {
             version: Version::$version,
             name: $name,
@@ -41,13 +41,13 @@ macro_rules! rows {
             before: $before,
             bytes: $bytes,
             shift: $shift,
-            always: $always,
+            always_set: $always_set,
         }),*]
     };
 }
 
-/// Every such action: version, name, number; the field; bytes before the value, bytes of it, bits below it, bits
-/// that are always set.
+/// All such actions: version, name, type; fields; bytes before the value, bytes of the value, shift, bits that are
+/// always set.
 pub(crate) const SET_ROWS: &[SetRow] = rows! {
     V1_0 "set_vlan_vid" = 1, [VLAN_VID], 0, 2, 0, 0x1000;
     V1_0 "set_vlan_pcp" = 2, [VLAN_PCP], 0, 1, 0, 0;
@@ -75,24 +75,24 @@ pub(crate) const SET_ROWS: &[SetRow] = rows! {
 };
 
 impl SetRow {
-    /// The row of `code` in `version`.
+    /// The row of action type `code` in `version`.
     fn of(version: Version, code: u64) -> Option<&'static Self> {
         SET_ROWS.iter().find(|row| (row.version, row.code) == (version, code))
     }
 
-    /// The row by which `version` sets `field`.
+    /// The row that sets `field` in `version`.
     fn that_sets(version: Version, field: FieldId) -> Option<&'static Self> {
         let sets = |row: &&Self| row.fields.iter().any(|id| id.same_as(field));
         SET_ROWS.iter().filter(|row| row.version == version).find(sets)
     }
 
-    /// Reads what stands behind the number. A value that the field cannot have is kept whole.
+    /// Parses the action body. A value that the field cannot have is kept unparsed.
     fn parse(&self, r: &mut Reader<'_>) -> Result<Action> {
         let whole = r.peek();
         r.take(self.name, self.before)?;
         let bytes = r.take(self.name, self.bytes)?;
         let wire = bytes.iter().fold(0, |value, &byte| value << 8 | u128::from(byte));
-        let value = wire >> self.shift | self.always;
+        let value = wire >> self.shift | self.always_set;
         let field = self.fields.first().map(|&id| Field::new(id, value));
         let fits =
             |field: &Field| field.value & !field.ones() == 0 && self.to_wire(field) == Some(wire);
@@ -103,11 +103,11 @@ impl SetRow {
         Ok(Action::Other { code: self.code, body: whole.to_vec() })
     }
 
-    /// The value as the action has it, `None` if it cannot.
+    /// The value as encoded in the action; `None` if it does not fit.
     fn to_wire(&self, field: &Field) -> Option<u128> {
-        let bits_are_set = field.value & self.always == self.always;
+        let bits_are_set = field.value & self.always_set == self.always_set;
         (bits_are_set && field.value & !field.ones() == 0)
-            .then_some((field.value & !self.always) << self.shift)
+            .then_some((field.value & !self.always_set) << self.shift)
     }
 
     fn encode(&self, field: &Field, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
@@ -126,15 +126,15 @@ impl SetRow {
     }
 }
 
-/// Reads the action numbered `code` if it is one that sets a field.
+/// Parses action type `code` if it is one of [`SET_ROWS`].
 pub(crate) fn parse_set(code: u64, r: &mut Reader<'_>) -> Option<Result<Action>> {
     SetRow::of(r.version(), code).map(|row| row.parse(r))
 }
 
-/// Writes the action by which 1.0 and 1.1 set `field`.
+/// Encodes the action that sets `field` in OpenFlow 1.0 or 1.1.
 ///
 /// # Errors
-/// Names the field, and the version that can set it.
+/// Names the field, and the first version that can set it.
 pub(crate) fn encode_set(field: &Oxm, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
     let version = out.version();
     let row = SetRow::that_sets(version, field.id()).zip(field.field());
@@ -151,10 +151,10 @@ pub(crate) fn encode_set(field: &Oxm, out: &mut Encoder<'_>) -> Result<(), Encod
     Err(EncodeError { what, version, needs: needs.or(Some(known)) })
 }
 
-/// What 1.5 brought.
+/// Named in errors about masks, which require OpenFlow 1.5.
 const MASK: &str = "mask of set_field";
 
-/// A field that is set. §7.2.5.
+/// The field of a `set_field` action. §7.2.5.
 pub(super) struct SetFieldOxm;
 
 impl Encoding<Oxm> for SetFieldOxm {
@@ -170,7 +170,7 @@ impl Encoding<Oxm> for SetFieldOxm {
     }
 }
 
-/// A field that is set as a whole, before 1.5.
+/// The unmasked field of a `set_field` action before 1.5.
 pub(super) struct UnmaskedOxm;
 
 impl Encoding<Oxm> for UnmaskedOxm {
@@ -189,7 +189,7 @@ impl Encoding<Oxm> for UnmaskedOxm {
     }
 }
 
-/// The name of a field in a place of 14 bytes, zeros behind it.
+/// A field header in 14 bytes, padded with zeros.
 pub(super) struct PaddedHeader14;
 
 impl Encoding<FieldHeader> for PaddedHeader14 {

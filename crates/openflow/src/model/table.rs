@@ -1,4 +1,4 @@
-//! Tables: how they are set, what they counted. §7.3.3, §7.3.5.4.
+//! Flow tables: configuration, counters, notifications. §7.3.3, §7.3.5.4.
 
 use super::codec::ListItem;
 use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4};
@@ -7,46 +7,46 @@ use super::table_bitmaps::{TableActions, TableFields, TableFields32, TableInstru
 use super::value::FixedString;
 
 flags! {
-    /// `OFPTC_*`: how a table is set.
+    /// `OFPTC_*`: configuration of a table. §7.3.3.
     pub struct TableConfig(u32);
-    TABLE_MISS_CONTINUE = 1, V1_1..=V1_2, "What matches nothing goes on in the next table.";
-    TABLE_MISS_DROP = 2, V1_1..=V1_2, "What matches nothing is dropped.";
-    EVICTION = 4, V1_4, "Rules make room for others.";
-    VACANCY_EVENTS = 8, V1_4, "The controller is told how full it is.";
+    TABLE_MISS_CONTINUE = 1, V1_1..=V1_2, "Packets without a match continue in the next table.";
+    TABLE_MISS_DROP = 2, V1_1..=V1_2, "Packets without a match are dropped.";
+    EVICTION = 4, V1_4, "Flow entries may be evicted to make room.";
+    VACANCY_EVENTS = 8, V1_4, "Report changes of the vacancy.";
 }
 
 flags! {
-    /// `OFPTMPEF_*`: by what the rules are chosen that make room. OpenFlow 1.4.0 §7.3.4.
+    /// `OFPTMPEF_*`: how flow entries are selected for eviction. OpenFlow 1.4.0 §7.3.4.
     pub struct EvictionFlags(u32);
-    OTHER = 1, V1_4, "By something else.";
-    IMPORTANCE = 2, V1_4, "By their importance.";
-    LIFETIME = 4, V1_4, "By the time they have left.";
+    OTHER = 1, V1_4, "By other criteria.";
+    IMPORTANCE = 2, V1_4, "By importance.";
+    LIFETIME = 4, V1_4, "By remaining lifetime.";
 }
 
 choice! {
-    /// How a table is set, more of it. OpenFlow 1.4.0 §7.3.4.
+    /// Property of a [`TableMod`] or [`TableDesc`]. OpenFlow 1.4.0 §7.3.4.
     pub enum TableModProp: "table_mod property" {
-        /// Which rules make room.
+        /// Eviction of flow entries.
         Eviction "eviction" {
-            /// By what they are chosen.
+            /// How flow entries are selected.
             flags: EvictionFlags,
         } = { V1_4.. => 2 [flags,] };
-        /// When the controller is told how full the table is.
+        /// Vacancy events: notifications about free space in the table.
         Vacancy "vacancy" {
-            /// Below this much room, percent.
+            /// Threshold for [`TableReason::VACANCY_DOWN`], percent of free entries.
             vacancy_down: u8,
-            /// And above this much again, percent.
+            /// Threshold for [`TableReason::VACANCY_UP`], percent of free entries.
             vacancy_up: u8,
-            /// Room now, percent; not in a `TABLE_MOD`.
+            /// Current vacancy, percent of free entries; 0 in a `TABLE_MOD`.
             vacancy: u8,
         } = { V1_4.. => 3 [vacancy_down, vacancy_up, vacancy, pad 1,] };
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Which of its.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_4.. => 0xffff [experimenter, exp_type, data,] };
     }
@@ -55,14 +55,14 @@ choice! {
 tlv!(TableModProp, Outside, Property);
 
 record! {
-    /// Sets a table. §7.3.3.
+    /// Configures a table. §7.3.3.
     #[derive(Default)]
     pub struct TableMod: "table_mod" {
-        /// Which; 255 for all.
+        /// Table number; 255 is all tables.
         pub table_id: u8,
-        /// How.
+        /// Configuration.
         pub config: TableConfig,
-        /// More.
+        /// Properties.
         pub properties: Vec<TableModProp>,
     }
     V1_1..=V1_3 => [table_id, pad 3, config,]
@@ -70,14 +70,14 @@ record! {
 }
 
 record! {
-    /// How a table is set. OpenFlow 1.4.0 §7.3.5.16.
+    /// Configuration of a table. OpenFlow 1.4.0 §7.3.5.16.
     #[derive(Default)]
     pub struct TableDesc: "table_desc" {
-        /// Which.
+        /// Table number.
         pub table_id: u8,
-        /// How.
+        /// Configuration.
         pub config: TableConfig,
-        /// More.
+        /// Properties.
         pub properties: Vec<TableModProp>,
     }
     V1_4.. => [length, table_id, pad 1, config, properties,]
@@ -86,61 +86,61 @@ record! {
 impl ListItem for TableDesc {}
 
 codes! {
-    /// `OFPTR_*`: what became of a table.
+    /// `OFPTR_*`: why a [`TableStatus`] is sent. OpenFlow 1.4.0 §7.4.5.
     pub struct TableReason(u8);
-    VACANCY_DOWN = 3, V1_4, "It has less room than it should have.";
-    VACANCY_UP = 4, V1_4, "It has room again.";
+    VACANCY_DOWN = 3, V1_4, "The vacancy fell below its lower threshold.";
+    VACANCY_UP = 4, V1_4, "The vacancy rose above its upper threshold.";
 }
 
 record! {
-    /// What became of which table. OpenFlow 1.4.0 §7.4.5.
+    /// The vacancy of a table passed a threshold. OpenFlow 1.4.0 §7.4.5.
     #[derive(Default)]
     pub struct TableStatus: "table_status" {
-        /// What.
+        /// Why the message is sent.
         pub reason: TableReason,
-        /// Of which, as it is now.
+        /// The table's current configuration.
         pub table: TableDesc,
     }
     V1_4.. => [reason, pad 7, table,]
 }
 
 record! {
-    /// Counters of one table and, before 1.3, what it can do. §7.3.5.4.
+    /// Counters of a table and, before 1.3, its capabilities. §7.3.5.4.
     ///
-    /// Since 1.3 it is [`TableFeatures`](super::TableFeatures) that tells what it can do.
+    /// Since 1.3 the capabilities are in [`TableFeatures`](super::TableFeatures).
     #[derive(Default)]
     pub struct TableStats: "table_stats" {
-        /// Which.
+        /// Table number.
         pub table_id: u8,
-        /// Its name.
+        /// Table name.
         pub name: FixedString<32>,
-        /// Fields that it can match; `match` in the specification.
+        /// Fields that can be matched. `match` in the specification.
         pub match_fields: TableFields,
-        /// Fields that may be left out.
+        /// Fields that can be wildcarded.
         pub wildcards: TableFields,
-        /// Actions that rules may write.
+        /// Actions supported by `WriteActions`.
         pub write_actions: TableActions,
-        /// Actions that rules may apply.
+        /// Actions supported by `ApplyActions`.
         pub apply_actions: TableActions,
-        /// Fields that rules may set by actions they write.
+        /// Fields that `WriteActions` can set.
         pub write_setfields: TableFields,
-        /// Fields that rules may set by actions they apply.
+        /// Fields that `ApplyActions` can set.
         pub apply_setfields: TableFields,
-        /// Bits of the metadata that it can match.
+        /// Metadata bits that can be matched.
         pub metadata_match: u64,
-        /// Bits of the metadata that rules may write.
+        /// Metadata bits that can be written.
         pub metadata_write: u64,
-        /// Instructions that rules may have.
+        /// Supported instructions.
         pub instructions: TableInstructions,
-        /// How it is set.
+        /// Configuration.
         pub config: TableConfig,
-        /// Rules that it can hold.
+        /// Maximum number of flow entries.
         pub max_entries: u32,
-        /// Rules in it.
+        /// Number of flow entries.
         pub active_count: u32,
-        /// Packets that came to it.
+        /// Packets looked up.
         pub lookup_count: u64,
-        /// Packets that matched a rule.
+        /// Packets that matched a flow entry.
         pub matched_count: u64,
     }
     V1_0 => [

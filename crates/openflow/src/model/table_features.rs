@@ -1,4 +1,4 @@
-//! `TABLE_FEATURES`: what tables can do, told or asked for. §7.3.5.5.
+//! `TABLE_FEATURES`: capabilities of tables. §7.3.5.5.
 
 use core::marker::PhantomData;
 
@@ -15,30 +15,30 @@ use super::value::{
 };
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
-/// Which alternative of `T`, an action or an instruction, is meant; its values are not told. §7.3.5.5.2.
+/// Type of an action or instruction (`T`), without its values. §7.3.5.5.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElementId<T> {
-    /// Its type on the wire.
+    /// Type number on the wire.
     pub kind: u16,
-    /// What stands behind type and length: of an experimenter its identity and what it adds. Of others nothing, but some
-    /// switches send zeros.
+    /// Bytes after type and length: for experimenters their ID and more; otherwise empty, or zeros from some
+    /// switches.
     pub data: Vec<u8>,
     whose: PhantomData<T>,
 }
 
-/// Which action is meant.
+/// Type of an action. `ofp_action_id`.
 pub type ActionId = ElementId<Action>;
 
-/// Which instruction is meant.
+/// Type of an instruction. `ofp_instruction_id`.
 pub type InstructionId = ElementId<Instruction>;
 
 impl<T> ElementId<T> {
-    /// The alternative with the type `kind`.
+    /// The standard type `kind`.
     pub const fn new(kind: u16) -> Self {
         Self::with_data(kind, vec![])
     }
 
-    /// The alternative with the type `kind` and what more it takes to name it.
+    /// The type `kind` with additional data.
     pub const fn with_data(kind: u16, data: Vec<u8>) -> Self {
         Self { kind, data, whose: PhantomData }
     }
@@ -51,8 +51,8 @@ impl<T: Choice> Codec for ElementId<T> {
         let start = r.at();
         let wrong = r.error_at(start, T::TYPE_NAME, ParseErrorKind::Length);
         let (kind, len) = (r.u16(T::TYPE_NAME)?, usize::from(r.u16(T::TYPE_NAME)?));
-        let behind = len.checked_sub(4).ok_or(wrong)?;
-        let data = r.sub(T::TYPE_NAME, behind).map_err(|_| wrong)?.rest().to_vec();
+        let data_len = len.checked_sub(4).ok_or(wrong)?;
+        let data = r.sub(T::TYPE_NAME, data_len).map_err(|_| wrong)?.rest().to_vec();
         Ok(Self::with_data(kind, data))
     }
 
@@ -65,7 +65,7 @@ impl<T: Choice> Codec for ElementId<T> {
     }
 }
 
-/// Name or number; with data a map of that as `id`, and `data`.
+/// Neutral form: name or number; with data a map of `id` and `data`.
 impl<T: Choice> Plain for ElementId<T> {
     fn to_value(&self, version: Version) -> Value {
         let kind = Some(u64::from(self.kind));
@@ -96,7 +96,7 @@ impl<T: Choice> Plain for ElementId<T> {
     }
 }
 
-/// Numbers of tables, one byte each.
+/// Table numbers, encoded as one byte each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableIds(pub Vec<u8>);
 
@@ -121,126 +121,129 @@ impl Plain for TableIds {
 }
 
 choice! {
-    /// One thing that a table can do. §7.3.5.5.2.
+    /// A capability of a table. §7.3.5.5.2.
     ///
-    /// What ends in `_miss` is about the rule for what matches no other; without it, it is as for all rules.
+    /// Names that end in `Miss` are about the table-miss flow entry; where such a property is absent, the one without
+    /// `Miss` applies.
     pub enum TableFeatureProp: "table feature" {
-        /// Instructions.
+        /// Supported instructions.
         Instructions "instructions" {
-            /// Which.
+            /// Instruction types.
             instruction_ids: Vec<InstructionId>,
         } = { V1_3.. => 0 [instruction_ids,] };
-        /// Instructions.
+        /// Supported instructions of the table-miss flow entry.
         InstructionsMiss "instructions_miss" {
-            /// Which.
+            /// Instruction types.
             instruction_ids: Vec<InstructionId>,
         } = { V1_3.. => 1 [instruction_ids,] };
-        /// Tables to go to.
+        /// Tables that `GotoTable` can name.
         NextTables "next_tables" {
-            /// Which.
+            /// Table numbers.
             next_table_ids: TableIds,
         } = { V1_3.. => 2 [next_table_ids,] };
-        /// Tables to go to.
+        /// Tables that `GotoTable` of the table-miss flow entry can name.
         NextTablesMiss "next_tables_miss" {
-            /// Which.
+            /// Table numbers.
             next_table_ids: TableIds,
         } = { V1_3.. => 3 [next_table_ids,] };
-        /// Actions in `write_actions`.
+        /// Actions supported by `WriteActions`.
         WriteActions "write_actions" {
-            /// Which.
+            /// Action types.
             action_ids: Vec<ActionId>,
         } = { V1_3.. => 4 [action_ids,] };
-        /// Actions in `write_actions`.
+        /// Actions supported by `WriteActions` of the table-miss flow entry.
         WriteActionsMiss "write_actions_miss" {
-            /// Which.
+            /// Action types.
             action_ids: Vec<ActionId>,
         } = { V1_3.. => 5 [action_ids,] };
-        /// Actions in `apply_actions`.
+        /// Actions supported by `ApplyActions`.
         ApplyActions "apply_actions" {
-            /// Which.
+            /// Action types.
             action_ids: Vec<ActionId>,
         } = { V1_3.. => 6 [action_ids,] };
-        /// Actions in `apply_actions`.
+        /// Actions supported by `ApplyActions` of the table-miss flow entry.
         ApplyActionsMiss "apply_actions_miss" {
-            /// Which.
+            /// Action types.
             action_ids: Vec<ActionId>,
         } = { V1_3.. => 7 [action_ids,] };
-        /// Fields to match, and whether with masks.
+        /// Fields that can be matched, and whether they can be masked.
         Match "match" {
-            /// Which.
+            /// Fields.
             oxm_ids: Vec<FieldHeader>,
         } = { V1_3.. => 8 [oxm_ids,] };
-        /// Fields that may be left out.
+        /// Fields that can be wildcarded.
         Wildcards "wildcards" {
-            /// Which.
+            /// Fields.
             oxm_ids: Vec<FieldHeader>,
         } = { V1_3.. => 10 [oxm_ids,] };
-        /// Fields to set in `write_actions`.
+        /// Fields that `WriteActions` can set.
         WriteSetfield "write_setfield" {
-            /// Which.
+            /// Fields.
             oxm_ids: Vec<FieldHeader>,
         } = { V1_3.. => 12 [oxm_ids,] };
-        /// Fields to set in `write_actions`.
+        /// Fields that `WriteActions` of the table-miss flow entry can set.
         WriteSetfieldMiss "write_setfield_miss" {
-            /// Which.
+            /// Fields.
             oxm_ids: Vec<FieldHeader>,
         } = { V1_3.. => 13 [oxm_ids,] };
-        /// Fields to set in `apply_actions`.
+        /// Fields that `ApplyActions` can set.
         ApplySetfield "apply_setfield" {
-            /// Which.
+            /// Fields.
             oxm_ids: Vec<FieldHeader>,
         } = { V1_3.. => 14 [oxm_ids,] };
-        /// Fields to set in `apply_actions`.
+        /// Fields that `ApplyActions` of the table-miss flow entry can set.
         ApplySetfieldMiss "apply_setfield_miss" {
-            /// Which.
+            /// Fields.
             oxm_ids: Vec<FieldHeader>,
         } = { V1_3.. => 15 [oxm_ids,] };
-        /// Tables whose rules it takes over. OpenFlow 1.4.0 §7.3.5.5.2.
+        /// Tables whose flow entries are synchronized into this one. OpenFlow 1.4.0 §7.3.5.5.2.
         TableSyncFrom "table_sync_from" {
-            /// Which.
+            /// Table numbers.
             table_ids: TableIds,
         } = { V1_4.. => 16 [table_ids,] };
-        /// Fields to copy to in `write_actions`. OpenFlow 1.5.0 §7.3.5.18.2.
+        /// Destination fields of `CopyField` in `WriteActions`. OpenFlow 1.5.0 §7.3.5.18.2.
         WriteCopyfield "write_copyfield" {
-            /// Which.
+            /// Fields.
             oxm_ids: Vec<FieldHeader>,
         } = { V1_5.. => 18 [oxm_ids,] };
-        /// Fields to copy to in `write_actions`. OpenFlow 1.5.0 §7.3.5.18.2.
+        /// Destination fields of `CopyField` in `WriteActions` of the table-miss flow entry. OpenFlow 1.5.0
+        /// §7.3.5.18.2.
         WriteCopyfieldMiss "write_copyfield_miss" {
-            /// Which.
+            /// Fields.
             oxm_ids: Vec<FieldHeader>,
         } = { V1_5.. => 19 [oxm_ids,] };
-        /// Fields to copy to in `apply_actions`. OpenFlow 1.5.0 §7.3.5.18.2.
+        /// Destination fields of `CopyField` in `ApplyActions`. OpenFlow 1.5.0 §7.3.5.18.2.
         ApplyCopyfield "apply_copyfield" {
-            /// Which.
+            /// Fields.
             oxm_ids: Vec<FieldHeader>,
         } = { V1_5.. => 20 [oxm_ids,] };
-        /// Fields to copy to in `apply_actions`. OpenFlow 1.5.0 §7.3.5.18.2.
+        /// Destination fields of `CopyField` in `ApplyActions` of the table-miss flow entry. OpenFlow 1.5.0
+        /// §7.3.5.18.2.
         ApplyCopyfieldMiss "apply_copyfield_miss" {
-            /// Which.
+            /// Fields.
             oxm_ids: Vec<FieldHeader>,
         } = { V1_5.. => 21 [oxm_ids,] };
-        /// Types of packet. OpenFlow 1.5.0 §7.3.5.18.2.
+        /// Packet types that the table can process. OpenFlow 1.5.0 §7.3.5.18.2.
         PacketTypes "packet_types" {
-            /// Values of `packet_type`.
+            /// Values of the field `packet_type`.
             oxm_values: Vec<Oxm>,
         } = { V1_5.. => 22 [oxm_values,] };
-        /// An experimenter's own.
+        /// Experimenter property.
         Experimenter "experimenter" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Which of its.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_3.. => 0xfffe [experimenter, exp_type, data,] };
-        /// An experimenter's own.
+        /// Experimenter property of the table-miss flow entry.
         ExperimenterMiss "experimenter_miss" {
-            /// Whose.
+            /// Experimenter ID.
             experimenter: u32,
-            /// Which of its.
+            /// Experimenter-defined type.
             exp_type: u32,
-            /// The rest.
+            /// Experimenter-defined data.
             data: Vec<u8>,
         } = { V1_3.. => 0xffff [experimenter, exp_type, data,] };
     }
@@ -249,43 +252,43 @@ choice! {
 tlv!(TableFeatureProp, Outside, TableFeatures);
 
 codes! {
-    /// `OFPTFC_*`: what shall become of the tables. OpenFlow 1.5.0 §7.3.5.18.
+    /// `OFPTFC_*`: what a table features request does. OpenFlow 1.5.0 §7.3.5.18.
     pub struct TableFeaturesCommand(u8);
-    REPLACE = 0, V1_5, "These and no others; what every request means before 1.5.";
-    MODIFY = 1, V1_5, "These can do something else.";
-    ENABLE = 2, V1_5, "These are there.";
-    DISABLE = 3, V1_5, "These are not there.";
+    REPLACE = 0, V1_5, "Replace the full pipeline; the only meaning before 1.5.";
+    MODIFY = 1, V1_5, "Modify the capabilities of the tables.";
+    ENABLE = 2, V1_5, "Enable the tables in the pipeline.";
+    DISABLE = 3, V1_5, "Disable the tables in the pipeline.";
 }
 
 flags! {
-    /// `OFPTFF_*`: where a table may stand. OpenFlow 1.5.0 §7.3.5.18.
+    /// `OFPTFF_*`: position of a table in the pipeline. OpenFlow 1.5.0 §7.3.5.18.
     pub struct TableFeatureFlags(u32);
-    INGRESS_TABLE = 1, V1_5, "On the way in.";
-    EGRESS_TABLE = 2, V1_5, "On the way out.";
-    FIRST_EGRESS = 16, V1_5, "The first on the way out.";
+    INGRESS_TABLE = 1, V1_5, "Can be an ingress table.";
+    EGRESS_TABLE = 2, V1_5, "Can be an egress table.";
+    FIRST_EGRESS = 16, V1_5, "Is the first egress table.";
 }
 
 record! {
-    /// What one table can do. §7.3.5.5.1.
+    /// Capabilities of a table. §7.3.5.5.
     #[derive(Default)]
     pub struct TableFeatures: "table_features" {
-        /// Which.
+        /// Table number.
         pub table_id: u8,
-        /// In a request: what shall become of it.
+        /// What a request does. Since 1.5.
         pub command: TableFeaturesCommand,
-        /// Where it may stand.
+        /// Position in the pipeline. Since 1.5.
         pub features: TableFeatureFlags,
-        /// Its name.
+        /// Table name.
         pub name: FixedString<32>,
-        /// Bits of the metadata that it can match.
+        /// Metadata bits that can be matched.
         pub metadata_match: u64,
-        /// Bits of the metadata that rules may write.
+        /// Metadata bits that can be written.
         pub metadata_write: u64,
-        /// How it may be set; `config` in 1.3.
+        /// Supported configuration flags. `config` in 1.3.
         pub capabilities: TableConfig,
-        /// Rules that it can hold.
+        /// Maximum number of flow entries.
         pub max_entries: u32,
-        /// The rest of what it can do.
+        /// Further capabilities.
         pub properties: Vec<TableFeatureProp>,
     }
     V1_3..=V1_4 => [
@@ -316,7 +319,7 @@ mod tests {
         Message::MultipartReply(Multipart { flags: MultipartFlags::default(), body })
     }
 
-    fn damaged(version: Version) -> ParseError {
+    fn parse_error(version: Version) -> ParseError {
         let id = ActionId::with_data(0xffff, vec![0, 0, 0x23, 0x20]);
         let message = features(vec![TableFeatureProp::WriteActions { action_ids: vec![id] }]);
         let mut bytes = written(&message, version, 7);
@@ -325,15 +328,15 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_deserves_what_the_version_has_for_it() {
-        let (old, new) = (damaged(Version::V1_3), damaged(Version::V1_5));
+    fn a_malformed_property_gets_the_error_type_of_the_version() {
+        let (old, new) = (parse_error(Version::V1_3), parse_error(Version::V1_5));
         assert_eq!((old.what, old.at, old.part), ("action", 84, ErrorContext::TableFeatures));
         assert_eq!(old.code(), (ErrorType::TABLE_FEATURES_FAILED, ErrorCode(3)));
         assert_eq!(new.code(), (ErrorType::BAD_PROPERTY, ErrorCode(1)));
     }
 
     #[test]
-    fn the_zeros_that_some_put_behind_an_id_are_kept() {
+    fn zeros_after_an_id_are_kept() {
         let id = InstructionId::with_data(1, vec![0; 4]);
         let value = id.to_value(Version::V1_3);
         assert_eq!(value.get("id"), Some(&Value::text("goto_table")));
@@ -341,12 +344,14 @@ mod tests {
     }
 
     #[test]
-    fn an_older_version_lacks_what_a_later_one_brought() {
+    fn an_error_names_the_version_that_introduced_a_property() {
         let (mut tx, mut xid) = (vec![], 1);
         let sync = features(vec![TableFeatureProp::TableSyncFrom { table_ids: TableIds(vec![1]) }]);
-        let no = sync.encode(7, &mut Encoder::new(&mut tx, Version::V1_3, &mut xid)).unwrap_err();
-        assert_eq!(no.to_string(), "table_sync_from needs 1.4, this is 1.3");
-        let no = sync.encode(7, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid)).unwrap_err();
-        assert_eq!(no.to_string(), "table_features needs 1.3, this is 1.2");
+        let error =
+            sync.encode(7, &mut Encoder::new(&mut tx, Version::V1_3, &mut xid)).unwrap_err();
+        assert_eq!(error.to_string(), "table_sync_from needs 1.4, this is 1.3");
+        let error =
+            sync.encode(7, &mut Encoder::new(&mut tx, Version::V1_2, &mut xid)).unwrap_err();
+        assert_eq!(error.to_string(), "table_features needs 1.3, this is 1.2");
     }
 }
