@@ -20,7 +20,7 @@ def micros(text):
 
 
 def lateness(report):
-    p50, p99, most = re.search(r"up: sent after due time: p50 (\S+), p99 (\S+), max (\S+)", report).groups()
+    p50, p99, most = re.search(r"up: lateness: p50 (\S+), p99 (\S+), max (\S+)", report).groups()
     return {"p50_us": micros(p50), "p99_us": micros(p99), "max_us": micros(most)}
 
 

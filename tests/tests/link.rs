@@ -95,7 +95,7 @@ fn tcp_does_not_exceed_the_rate() {
     let report = link.close().stdout;
     let csv = fs::read_to_string(link.file("series.csv")).unwrap();
     let [offered, delivered, ..] = sums(&csv);
-    let dropped = ["lost", "no env in the queue", "on the way"]
+    let dropped = ["lost", "dropped (queue full)", "in transit"]
         .map(|what| bytes(&report, &format!("up: {what}")));
     assert_eq!(offered, delivered + dropped.iter().sum::<u64>(), "{report}");
     assert!(delivered >= BYTES as u64);
@@ -108,7 +108,7 @@ fn it_reads_commands_from_a_named_pipe_and_removes_pipe_and_devices_at_the_end()
     fs::write(&pipe, "down delay 40ms\n").unwrap();
     link.wait_for("ok: down delay 40ms");
     fs::write(&pipe, "show\n").unwrap();
-    link.wait_for("open for ");
+    link.wait_for("uptime: ");
     let (_, shortest) = link.ping(3, 64);
     assert!(shortest.unwrap() >= 40.0, "{shortest:?}");
     assert!(link.has_device("near0") && link.has_device("far0"));
@@ -124,7 +124,7 @@ fn it_ends_with_an_error_when_its_device_is_deleted() {
     link.env().ip("link delete gone0");
     let ended = link.wait_for_end();
     assert_eq!(ended.code, RUN_TIME, "{ended:?}");
-    assert!(ended.stderr.starts_with("error: the link broke: "), "{ended:?}");
+    assert!(ended.stderr.starts_with("error: the link failed: "), "{ended:?}");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn errors_about_namespaces_devices_and_addresses_say_what_to_do() {
     let far = link.far_name();
     for (arguments, parts) in [
         ("link --to nowhere".to_owned(), ["--to: ", "no network namespace nowhere", "ip netns"]),
-        (format!("link --from {far} --to {far}"), ["--to: ", "one network namespace", "another"]),
+        (format!("link --from {far} --to {far}"), ["--to: ", "same network namespace", "another"]),
         (format!("link --to {far} --device taken0"), ["--device: ", "taken0", "give another"]),
         (
             format!("link --to {far} --addresses 10.8.0.255/24,300::1/64 --device free0"),
@@ -157,7 +157,7 @@ fn without_privileges_the_error_names_the_modes_that_need_none() {
     let ended =
         ExitReport::of(nobody.args(["link", "--to", link.far_name(), "--device", "other0"]));
     assert_eq!((ended.code, ended.stderr.lines().count()), (RUN_TIME, 1), "{ended:?}");
-    for part in ["as root", "relay", "--listen"] {
+    for part in ["as root", "TCP proxy", "--listen"] {
         assert!(ended.stderr.contains(part), "{part}: {ended:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! A link as a relay: bytes arrive whole, in order, and not before their time.
+//! The TCP proxy: bytes arrive complete, in order, and not too early.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::io::{Read, Write};
@@ -19,21 +19,25 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// `len` bytes that tell where they are.
-fn text(len: usize, salt: usize) -> Vec<u8> {
+/// `len` bytes that show where they belong.
+fn pattern(len: usize, salt: usize) -> Vec<u8> {
     (0..len).map(|n| u8::try_from((n * 31 + n / 251 + salt) % 256).unwrap()).collect()
 }
 
-/// A relay to a server, which is given.
-fn relay(up: LinkImpairments, down: LinkImpairments) -> (RunningLink, SocketAddr, TcpListener) {
+/// A proxy in front of a server, with its address and the server's listener.
+fn open_proxy(
+    up: LinkImpairments,
+    down: LinkImpairments,
+) -> (RunningLink, SocketAddr, TcpListener) {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let link =
-        RunningLink::open(&plan(server.local_addr().unwrap(), up, down), None, || ()).unwrap();
-    let at = link.listen_addr().unwrap();
-    (link, at, server)
+        RunningLink::open(&proxy_config(server.local_addr().unwrap(), up, down), None, || ())
+            .unwrap();
+    let addr = link.listen_addr().unwrap();
+    (link, addr, server)
 }
 
-fn plan(connect: SocketAddr, up: LinkImpairments, down: LinkImpairments) -> LinkConfig {
+fn proxy_config(connect: SocketAddr, up: LinkImpairments, down: LinkImpairments) -> LinkConfig {
     let listen = "127.0.0.1:0".parse().unwrap();
     LinkConfig {
         endpoints: LinkEndpoints::TcpProxy { listen, connect },
@@ -42,33 +46,37 @@ fn plan(connect: SocketAddr, up: LinkImpairments, down: LinkImpairments) -> Link
     }
 }
 
-/// Sends `says` and then nothing more; what comes back until the other does the same.
-fn exchange(mut stream: TcpStream, says: Vec<u8>) -> Vec<u8> {
+/// Sends `sent` and closes the write side; returns everything received.
+fn exchange(mut stream: TcpStream, sent: Vec<u8>) -> Vec<u8> {
     let mut other = stream.try_clone().unwrap();
-    let saying = thread::spawn(move || {
-        other.write_all(&says).unwrap();
+    let sending = thread::spawn(move || {
+        other.write_all(&sent).unwrap();
         other.shutdown(Shutdown::Write).unwrap();
     });
-    let mut heard = Vec::new();
-    stream.read_to_end(&mut heard).unwrap();
-    saying.join().unwrap();
-    heard
+    let mut received = Vec::new();
+    stream.read_to_end(&mut received).unwrap();
+    sending.join().unwrap();
+    received
 }
 
-fn both_ways(settings: LinkImpairments) -> LinkReport {
-    let (link, at, server) = relay(settings, settings);
-    let serving = thread::spawn(move || exchange(server.accept().unwrap().0, text(BYTES, 2)));
-    let heard = exchange(TcpStream::connect(at).unwrap(), text(BYTES, 1));
-    assert!(heard == text(BYTES, 2), "down: {} bytes", heard.len());
-    let heard = serving.join().unwrap();
-    assert!(heard == text(BYTES, 1), "up: {} bytes", heard.len());
+fn exchange_both_ways(settings: LinkImpairments) -> LinkReport {
+    let (link, addr, server) = open_proxy(settings, settings);
+    let server_thread =
+        thread::spawn(move || exchange(server.accept().unwrap().0, pattern(BYTES, 2)));
+    let received = exchange(TcpStream::connect(addr).unwrap(), pattern(BYTES, 1));
+    assert!(received == pattern(BYTES, 2), "down: {} bytes", received.len());
+    let received = server_thread.join().unwrap();
+    assert!(received == pattern(BYTES, 1), "up: {} bytes", received.len());
     link.close().unwrap()
 }
 
 #[test]
-fn bytes_arrive_whole_both_ways() {
-    let report =
-        both_ways(LinkImpairments { delay: ms(10), jitter: ms(5), ..LinkImpairments::default() });
+fn bytes_arrive_complete_in_both_directions() {
+    let report = exchange_both_ways(LinkImpairments {
+        delay: ms(10),
+        jitter: ms(5),
+        ..LinkImpairments::default()
+    });
     for way in [&report.directions.up, &report.directions.down] {
         let counts = way.counters;
         assert_eq!(counts.delivered.bytes, BYTES as u64);
@@ -77,11 +85,11 @@ fn bytes_arrive_whole_both_ways() {
     assert_eq!(report.connections, Some((1, 0)));
 }
 
-/// 5.6 megabits take more than half a second at 10 Mbit/s, and a queue of 20 kB overflows at once unless it holds back.
+/// 5.6 Mbit take more than half a second at 10 Mbit/s, and would overflow a queue of 20 kB at once.
 #[test]
-fn a_full_queue_holds_the_sender_back() {
+fn a_full_queue_slows_the_sender_down() {
     let rate_bps = NonZeroU64::new(10_000_000);
-    let report = both_ways(LinkImpairments {
+    let report = exchange_both_ways(LinkImpairments {
         rate_bps,
         queue_bytes: Some(20_000),
         ..LinkImpairments::default()
@@ -91,17 +99,17 @@ fn a_full_queue_holds_the_sender_back() {
 }
 
 #[test]
-fn an_answer_comes_after_both_delays_and_changes_take_effect() {
-    let far = |delay| LinkImpairments { delay, ..LinkImpairments::default() };
-    let (link, at, server) = relay(far(ms(30)), far(ms(20)));
-    let serving = thread::spawn(move || {
+fn a_round_trip_takes_both_delays_and_changes_take_effect() {
+    let delayed = |delay| LinkImpairments { delay, ..LinkImpairments::default() };
+    let (link, addr, server) = open_proxy(delayed(ms(30)), delayed(ms(20)));
+    let server_thread = thread::spawn(move || {
         let (mut stream, _) = server.accept().unwrap();
         let mut byte = [0];
         while stream.read(&mut byte).unwrap() > 0 {
             stream.write_all(&byte).unwrap();
         }
     });
-    let mut stream = TcpStream::connect(at).unwrap();
+    let mut stream = TcpStream::connect(addr).unwrap();
     let mut round_trip = || {
         let start: Instant = clock::now();
         stream.write_all(b"x").unwrap();
@@ -113,35 +121,35 @@ fn an_answer_comes_after_both_delays_and_changes_take_effect() {
         panic!()
     };
     link.handle().change(changes).unwrap();
-    // Letters are read in order, so the change is made when this is answered.
+    // Requests are handled in order, so the change has taken effect when the report is there.
     assert_eq!(link.handle().report().unwrap().directions.up.impairments.delay, ms(150));
     assert!(round_trip() >= ms(170));
     drop(stream);
-    serving.join().unwrap();
+    server_thread.join().unwrap();
     link.close().unwrap();
 }
 
 #[test]
-fn where_nobody_answers_the_connection_ends() {
-    let (link, at, server) = relay(LinkImpairments::default(), LinkImpairments::default());
+fn a_connection_ends_if_the_server_is_not_reachable() {
+    let (link, addr, server) = open_proxy(LinkImpairments::default(), LinkImpairments::default());
     drop(server);
-    let mut stream = TcpStream::connect(at).unwrap();
-    let mut heard = Vec::new();
-    // It ends in order or by a reset, but it ends.
-    let _ = stream.read_to_end(&mut heard);
-    assert!(heard.is_empty());
+    let mut stream = TcpStream::connect(addr).unwrap();
+    let mut received = Vec::new();
+    // It ends normally or by a reset.
+    let _ = stream.read_to_end(&mut received);
+    assert!(received.is_empty());
     link.close().unwrap();
 }
 
 #[test]
-fn many_connections_share_it_and_each_gets_its_own() {
+fn concurrent_connections_do_not_mix_their_bytes() {
     let settings = LinkImpairments {
         delay: ms(2),
         rate_bps: NonZeroU64::new(50_000_000),
         ..LinkImpairments::default()
     };
-    let (link, at, server) = relay(settings, settings);
-    let serving = thread::spawn(move || {
+    let (link, addr, server) = open_proxy(settings, settings);
+    let server_thread = thread::spawn(move || {
         for _ in 0..20 {
             let (mut stream, _) = server.accept().unwrap();
             thread::spawn(move || {
@@ -153,25 +161,26 @@ fn many_connections_share_it_and_each_gets_its_own() {
     });
     let clients: Vec<_> = (0..20)
         .map(|salt| {
-            let stream = TcpStream::connect(at).unwrap();
-            (salt, thread::spawn(move || exchange(stream, text(10_000 + salt, salt))))
+            let stream = TcpStream::connect(addr).unwrap();
+            (salt, thread::spawn(move || exchange(stream, pattern(10_000 + salt, salt))))
         })
         .collect();
     for (salt, client) in clients {
-        assert!(client.join().unwrap() == text(10_000 + salt, salt), "connection {salt}");
+        assert!(client.join().unwrap() == pattern(10_000 + salt, salt), "connection {salt}");
     }
-    serving.join().unwrap();
+    server_thread.join().unwrap();
     assert_eq!(link.close().unwrap().connections, Some((20, 0)));
 }
 
 #[test]
-fn a_relay_that_should_lose_something_is_refused() {
+fn loss_is_rejected() {
     let lossy = LinkImpairments { loss: LossRatio::from_ppm(1), ..LinkImpairments::default() };
     let nowhere = "127.0.0.1:9".parse().unwrap();
-    let opened = RunningLink::open(&plan(nowhere, LinkImpairments::default(), lossy), None, || ());
+    let opened =
+        RunningLink::open(&proxy_config(nowhere, LinkImpairments::default(), lossy), None, || ());
     assert!(matches!(opened, Err(Error::LossWithTcpProxy)), "{opened:?}");
     let link = RunningLink::open(
-        &plan(nowhere, LinkImpairments::default(), LinkImpairments::default()),
+        &proxy_config(nowhere, LinkImpairments::default(), LinkImpairments::default()),
         None,
         || (),
     );

@@ -1,27 +1,27 @@
-//! What a link is told while it runs: a line for each thing.
+//! Commands that change a link or query it while it runs, one per line.
 
 use std::fmt;
 
 use super::impairments::{IMPAIRMENT_NAMES, ImpairmentChange};
 use super::units::ValueError;
 
-/// The longest line that is read, bytes.
+/// Longest command line, in bytes.
 pub const LINE_MAX: usize = 256;
 
-/// A direction.
+/// A direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// From the first end to the second.
+    /// From the first endpoint to the second.
     Up,
-    /// From the second end to the first.
+    /// From the second endpoint to the first.
     Down,
 }
 
 impl Direction {
-    /// Both, up first.
+    /// Both directions, up first.
     pub const ALL: [Self; 2] = [Self::Up, Self::Down];
 
-    /// As it is written.
+    /// The name in commands and reports: `up` or `down`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Up => "up",
@@ -30,57 +30,57 @@ impl Direction {
     }
 }
 
-/// A thing for each direction.
+/// One value for each direction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PerDirection<T> {
-    /// From the first end to the second.
+    /// From the first endpoint to the second.
     pub up: T,
-    /// From the second end to the first.
+    /// From the second endpoint to the first.
     pub down: T,
 }
 
 impl<T> PerDirection<T> {
-    /// What `make` makes of each direction.
+    /// Calls `make` for each direction, up first.
     pub fn from_fn(mut make: impl FnMut(Direction) -> T) -> Self {
         Self { up: make(Direction::Up), down: make(Direction::Down) }
     }
 
-    /// That of `way`.
-    pub const fn get(&self, way: Direction) -> &T {
-        match way {
+    /// The value of `direction`.
+    pub const fn get(&self, direction: Direction) -> &T {
+        match direction {
             Direction::Up => &self.up,
             Direction::Down => &self.down,
         }
     }
 
-    /// That of `way`, to change.
-    pub const fn get_mut(&mut self, way: Direction) -> &mut T {
-        match way {
+    /// Mutable access to the value of `direction`.
+    pub const fn get_mut(&mut self, direction: Direction) -> &mut T {
+        match direction {
             Direction::Up => &mut self.up,
             Direction::Down => &mut self.down,
         }
     }
 }
 
-/// What a link is told to do.
+/// A command to a running link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkCommand {
-    /// Change a setting, of one direction or of both.
+    /// Changes one impairment, in one direction or both.
     Set(PerDirection<Option<ImpairmentChange>>),
-    /// Say how it is.
+    /// Prints a report.
     Show,
 }
 
-/// Why a line is no order.
+/// Why a command was rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommandError {
-    /// It begins with no word that is known.
+    /// Neither `show` nor an impairment, with the line.
     Unknown(String),
-    /// The setting has no value.
+    /// The impairment has no value.
     MissingValue(&'static str),
-    /// A direction and values for both.
+    /// A direction was given together with two values.
     TwoValues(&'static str),
-    /// The value is none of that setting.
+    /// The value is invalid for this impairment.
     InvalidValue(&'static str, ValueError),
 }
 
@@ -89,12 +89,12 @@ impl fmt::Display for CommandError {
         match self {
             Self::Unknown(line) => write!(
                 f,
-                "{line:?} is not understood: say show, or a setting ({}) and its value, with up or \
-                 down before it for one direction",
+                "unknown command {line:?}: expected show, or {} with a value, after up or down for one \
+                 direction",
                 IMPAIRMENT_NAMES.join(", ")
             ),
-            Self::MissingValue(name) => write!(f, "{name}: its value is missing"),
-            Self::TwoValues(name) => write!(f, "{name}: one direction takes one value"),
+            Self::MissingValue(name) => write!(f, "{name}: missing value"),
+            Self::TwoValues(name) => write!(f, "{name}: expected one value for one direction"),
             Self::InvalidValue(name, bad) => write!(f, "{name}: {bad}"),
         }
     }
@@ -103,8 +103,9 @@ impl fmt::Display for CommandError {
 impl std::error::Error for CommandError {}
 
 impl LinkCommand {
-    /// Reads a line: `show`, `delay 50ms`, `delay 25ms,50ms` (up, then down), or `up rate 10Mbit`. What follows a `#` is
-    /// for people; `None` if there is nothing else.
+    /// Parses a line: `show`, `delay 50ms`, `delay 25ms,50ms` (up, then down), or `up rate 10Mbit`. A `#` starts a
+    /// comment;
+    /// `None` for a line without a command.
     ///
     /// # Errors
     /// See [`CommandError`].
@@ -125,7 +126,7 @@ impl LinkCommand {
     }
 }
 
-/// Reads the value of a setting for both directions, or one for each: `25ms` or `25ms,50ms`.
+/// Parses the value of an impairment for both directions, or one for each: `25ms` or `25ms,50ms`.
 ///
 /// # Errors
 /// See [`CommandError`].
@@ -138,7 +139,7 @@ pub fn parse_both_directions(
 }
 
 fn parse_one_direction(
-    way: Direction,
+    direction: Direction,
     line: &str,
     rest: &str,
 ) -> Result<LinkCommand, CommandError> {
@@ -148,7 +149,7 @@ fn parse_one_direction(
         return Err(CommandError::TwoValues(name));
     }
     let mut set = PerDirection::default();
-    *set.get_mut(way) = Some(parse_change(name, value)?);
+    *set.get_mut(direction) = Some(parse_change(name, value)?);
     Ok(LinkCommand::Set(set))
 }
 
@@ -177,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_changes_both_directions_or_one() {
+    fn a_command_changes_one_direction_or_both() {
         for (line, up, down) in [
             ("delay 50ms", Some(delay(50)), Some(delay(50))),
             ("  delay\t25ms, 50ms  # far away", Some(delay(25)), Some(delay(50))),
@@ -197,22 +198,22 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_none_is_refused_with_what_is_wrong() {
+    fn an_invalid_command_is_rejected_with_the_reason() {
         for (line, words) in [
-            ("dealy 50ms", "\"dealy 50ms\" is not understood"),
-            ("show me", "is not understood"),
-            ("up", "is not understood"),
-            ("up show", "is not understood"),
-            ("delay", "delay: its value is missing"),
-            ("up rate ", "rate: its value is missing"),
-            ("delay 1ms,", "delay: its value is missing"),
-            ("up delay 1ms,2ms", "delay: one direction takes one value"),
+            ("dealy 50ms", "unknown command \"dealy 50ms\""),
+            ("show me", "unknown command \"show me\""),
+            ("up", "unknown command \"up\""),
+            ("up show", "unknown command \"up show\""),
+            ("delay", "delay: missing value"),
+            ("up rate ", "rate: missing value"),
+            ("delay 1ms,", "delay: missing value"),
+            ("up delay 1ms,2ms", "delay: expected one value for one direction"),
             ("rate 5", "rate: \"5\" is not a rate"),
             ("delay 1ms,2ms,3ms", "delay: \"2ms,3ms\" is not a time"),
         ] {
-            let said = LinkCommand::parse(line).unwrap().unwrap_err().to_string();
-            assert!(said.contains(words), "{line}: {said}");
-            assert!(!said.contains('\n'), "{said}");
+            let error = LinkCommand::parse(line).unwrap().unwrap_err().to_string();
+            assert!(error.contains(words), "{line}: {error}");
+            assert!(!error.contains('\n'), "{error}");
         }
     }
 }

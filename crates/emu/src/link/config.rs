@@ -1,4 +1,4 @@
-//! What a link is to be.
+//! The configuration of a link: its endpoints and impairments.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -8,59 +8,60 @@ use super::error::Error;
 use super::impairments::LinkImpairments;
 use super::units::LossRatio;
 
-/// The shortest packets that a device may be limited to: what every host of IPv4 must take (RFC 791).
+/// Smallest MTU of a TUN device: the datagram size that every IPv4 host must accept (RFC 791).
 pub const MTU_MIN: u16 = 576;
 
-/// One end of a link between devices.
+/// One endpoint of a link between TUN devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkEndpoint {
-    /// Network namespace, by name or file; `None` is that of the process.
+    /// Network namespace, by name or path; `None` is the namespace of this process.
     pub namespace: Option<String>,
-    /// Name of the device.
+    /// Name of the TUN device.
     pub device: String,
-    /// Its address, and how many bits of it are the network's.
+    /// IP address and prefix length.
     pub address: (IpAddr, u8),
 }
 
-/// What a link joins.
+/// What a link connects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkEndpoints {
-    /// Two TUN devices: packets pass as the system sends them.
+    /// Two TUN devices, which carry IP packets unchanged.
     Tun {
-        /// Both ends; the direction is the one in which packets leave it.
+        /// Both endpoints; `up` is the one where packets of the up direction enter.
         endpoints: PerDirection<LinkEndpoint>,
-        /// Bytes of the longest packet.
+        /// MTU in bytes.
         mtu: u16,
     },
-    /// Connections that are taken at one address and made to another: bytes pass, and TCP ends at each side.
+    /// A TCP proxy: each accepted connection is relayed through one to another address, and TCP ends at each side.
     TcpProxy {
-        /// Where they are taken.
+        /// Address on which connections are accepted.
         listen: SocketAddr,
-        /// Where they are made to.
+        /// Address to which connections are made.
         connect: SocketAddr,
     },
 }
 
-/// A link: what it joins and what it does.
+/// Endpoints, impairments and seed of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkConfig {
-    /// What it joins.
+    /// What the link connects.
     pub endpoints: LinkEndpoints,
-    /// What each direction does.
+    /// The impairments of each direction.
     pub impairments: PerDirection<LinkImpairments>,
-    /// What chance starts from.
+    /// Seed for loss and jitter.
     pub seed: u64,
 }
 
 impl LinkConfig {
-    /// Whether there can be such a link.
-    ///
+    /// Checks that the impairments suit the endpoints.
     /// # Errors
     /// `LossWithTcpProxy`.
     pub fn validate(&self) -> Result<(), Error> {
         let is_proxy = matches!(self.endpoints, LinkEndpoints::TcpProxy { .. });
         if is_proxy
-            && Direction::ALL.iter().any(|&way| self.impairments.get(way).loss > LossRatio::NONE)
+            && Direction::ALL
+                .iter()
+                .any(|&direction| self.impairments.get(direction).loss > LossRatio::NONE)
         {
             return Err(Error::LossWithTcpProxy);
         }
@@ -68,22 +69,21 @@ impl LinkConfig {
     }
 }
 
-/// Why a text is no address of an end.
+/// Why a text is not an address with a prefix length.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddressError(String);
 
 impl fmt::Display for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is not an address with its network, such as 10.9.0.1/30", self.0)
+        write!(f, "{:?} is not an address with a prefix length, such as 10.9.0.1/30", self.0)
     }
 }
 
 impl std::error::Error for AddressError {}
 
-/// Reads an address and the bits of its network: `10.9.0.1/30`.
-///
+/// Parses an IP address with its prefix length: `10.9.0.1/30`.
 /// # Errors
-/// It is none.
+/// The text is not of this form, or the prefix length is too large.
 pub fn parse_address(text: &str) -> Result<(IpAddr, u8), AddressError> {
     let read = text.split_once('/').and_then(|(address, bits)| {
         let address: IpAddr = address.parse().ok()?;
@@ -99,12 +99,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_its_network() {
+    fn an_address_needs_a_prefix_length() {
         assert_eq!(parse_address("10.9.0.1/30"), Ok(("10.9.0.1".parse().unwrap(), 30)));
         assert_eq!(parse_address("fd00::1/64"), Ok(("fd00::1".parse().unwrap(), 64)));
         for text in ["10.9.0.1", "10.9.0.1/33", "10.9.0/8", "fd00::1/129", "/30", "10.9.0.1/-1"] {
-            let said = parse_address(text).unwrap_err().to_string();
-            assert!(said.contains(text), "{said}");
+            let error = parse_address(text).unwrap_err().to_string();
+            assert!(error.contains(text), "{error}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What both kinds of links have: two models, what they are told, and what is measured of them.
+//! Both directions of a link with their statistics; shared by TUN links and TCP proxies.
 
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError};
 use std::time::{Duration, Instant};
@@ -11,21 +11,21 @@ use super::model::{Departure, LinkModel, OfferOutcome};
 use super::report::{DirectionReport, Lateness, LinkReport};
 use super::time_series::{TimeSeries, TimeSeriesWriter};
 
-/// How often a time series is handed over, so that who follows it is at most so far behind.
+/// How often the time series is flushed to its file.
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// What the thread of a link is told.
+/// A request to the link's thread.
 #[derive(Debug)]
 pub(super) enum LinkRequest {
-    /// Change what is given.
+    /// Change impairments.
     Change(PerDirection<Option<ImpairmentChange>>),
-    /// Answer with a report.
+    /// Send a report.
     Report(SyncSender<LinkReport>),
-    /// `LinkEndpoint`.
+    /// End the thread.
     Stop,
 }
 
-/// Whether to go on.
+/// Whether the thread's loop continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RunState {
     Continue,
@@ -41,7 +41,7 @@ pub(super) struct DuplexConfig {
     pub(super) requests: Receiver<LinkRequest>,
 }
 
-/// Two models, their randomness, and what is measured.
+/// Both directions of a link with their statistics.
 #[derive(Debug)]
 pub(super) struct DuplexLink<T> {
     pub(super) models: PerDirection<LinkModel<T>>,
@@ -50,68 +50,68 @@ pub(super) struct DuplexLink<T> {
     time_series: TimeSeries,
     flush_at: Instant,
     rng: Rng,
-    start: Instant,
+    started_at: Instant,
     requests: Receiver<LinkRequest>,
     pub(super) connections: Option<(u64, u64)>,
 }
 
 impl<T> DuplexLink<T> {
-    pub(super) fn new(now: Instant, start: DuplexConfig) -> Self {
-        let DuplexConfig { impairments, seed, time_series, requests } = start;
+    pub(super) fn new(now: Instant, config: DuplexConfig) -> Self {
+        let DuplexConfig { impairments, seed, time_series, requests } = config;
         Self {
-            models: PerDirection::from_fn(|way| LinkModel::new(*impairments.get(way))),
+            models: PerDirection::from_fn(|direction| LinkModel::new(*impairments.get(direction))),
             lateness: PerDirection::from_fn(|_| Lateness::new()),
             refused: PerDirection::default(),
             time_series: TimeSeries::new(now, time_series),
             flush_at: now + FLUSH,
             rng: Rng::new(seed),
-            start: now,
+            started_at: now,
             requests,
             connections: None,
         }
     }
 
-    /// Takes a packet in.
+    /// Offers a packet to the link.
     pub(super) fn offer(
         &mut self,
-        way: Direction,
+        direction: Direction,
         now: Instant,
         len: u32,
         item: T,
     ) -> OfferOutcome {
-        self.time_series.offered(now, way, len);
-        self.models.get_mut(way).offer(now, len, item, &mut self.rng)
+        self.time_series.offered(now, direction, len);
+        self.models.get_mut(direction).offer(now, len, item, &mut self.rng)
     }
 
-    /// A packet that is due.
-    pub(super) fn pop_due(&mut self, way: Direction, now: Instant) -> Option<Departure<T>> {
-        self.models.get_mut(way).pop_due(now)
+    /// The next packet of `direction` that is due by `now`.
+    pub(super) fn pop_due(&mut self, direction: Direction, now: Instant) -> Option<Departure<T>> {
+        self.models.get_mut(direction).pop_due(now)
     }
 
-    /// Notes that it left, and whether the far end took it.
+    /// Records that a packet left the link, and whether the far end accepted it.
     pub(super) fn record_delivery(
         &mut self,
-        way: Direction,
+        direction: Direction,
         due: Instant,
         at: Instant,
         len: u32,
-        taken: Delivery,
+        delivery: Delivery,
     ) {
-        self.lateness.get_mut(way).record(at.saturating_duration_since(due));
-        self.time_series.delivered(at, way, len);
-        if taken == Delivery::Refused {
-            *self.refused.get_mut(way) += 1;
+        self.lateness.get_mut(direction).record(at.saturating_duration_since(due));
+        self.time_series.delivered(at, direction, len);
+        if delivery == Delivery::Refused {
+            *self.refused.get_mut(direction) += 1;
         }
     }
 
-    /// When something is to be done, whatever comes.
+    /// The latest time at which the event loop must run again.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let due = Direction::ALL.map(|way| self.models.get(way).next_due_at());
+        let due = Direction::ALL.map(|direction| self.models.get(direction).next_due_at());
         let flush = self.time_series.is_enabled().then_some(self.flush_at);
         due.into_iter().flatten().chain(flush).min()
     }
 
-    /// Lets time pass for the time series, and does what it is told.
+    /// Flushes the time series if due, and handles all pending requests.
     pub(super) fn process_requests(&mut self, now: Instant) -> RunState {
         if self.time_series.is_enabled() && now >= self.flush_at {
             self.time_series.advance(now);
@@ -123,7 +123,7 @@ impl<T> DuplexLink<T> {
                 Ok(LinkRequest::Change(changes)) => self.change(now, changes),
                 Ok(LinkRequest::Report(to)) => {
                     self.time_series.advance(now);
-                    // Who asked may have gone.
+                    // The requester may be gone.
                     let _ = to.try_send(self.report(now));
                 }
                 Ok(LinkRequest::Stop) | Err(TryRecvError::Disconnected) => return RunState::Stop,
@@ -133,42 +133,42 @@ impl<T> DuplexLink<T> {
     }
 
     fn change(&mut self, now: Instant, changes: PerDirection<Option<ImpairmentChange>>) {
-        for way in Direction::ALL {
-            if let Some(change) = *changes.get(way) {
-                let model = self.models.get_mut(way);
+        for direction in Direction::ALL {
+            if let Some(change) = *changes.get(direction) {
+                let model = self.models.get_mut(direction);
                 model.set_impairments(now, model.impairments().with(change));
             }
         }
     }
 
-    /// Ends the time series; what it did.
+    /// Ends the time series and returns the final report.
     pub(super) fn finish(mut self, now: Instant) -> LinkReport {
         self.time_series.finish(now);
         self.report(now)
     }
 
     fn report(&self, now: Instant) -> LinkReport {
-        let way = |way| {
-            let model = self.models.get(way);
+        let report = |direction| {
+            let model = self.models.get(direction);
             DirectionReport {
                 impairments: model.impairments(),
                 counters: model.counters(),
-                lateness: self.lateness.get(way).clone(),
-                busiest_second_bytes: self.time_series.busiest_second(way),
-                refused_packets: *self.refused.get(way),
+                lateness: self.lateness.get(direction).clone(),
+                busiest_second_bytes: self.time_series.busiest_second(direction),
+                refused_packets: *self.refused.get(direction),
                 dropped_before_link: None,
             }
         };
         LinkReport {
-            uptime: now.saturating_duration_since(self.start),
-            directions: PerDirection::from_fn(way),
+            uptime: now.saturating_duration_since(self.started_at),
+            directions: PerDirection::from_fn(report),
             time_series_error: self.time_series.error().map(ToString::to_string),
             connections: self.connections,
         }
     }
 }
 
-/// Whether the far end took a packet.
+/// Whether the far end accepted a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Delivery {
     Accepted,

@@ -1,4 +1,4 @@
-//! Why there is no link.
+//! Errors of a link.
 
 use std::fmt;
 use std::io;
@@ -8,22 +8,22 @@ use sluice_io::tun::TunError;
 
 use super::command::Direction;
 
-/// Why there is no link, or no longer.
+/// Why a link could not be opened, or failed.
 #[derive(Debug)]
 pub enum Error {
-    /// The namespace of the end that packets of this direction leave is not to be found.
+    /// The network namespace of one endpoint could not be opened: the direction that starts there, its name, the cause.
     Namespace(Direction, String, io::Error),
-    /// Both ends are in one namespace, where the system would carry packets past the link.
+    /// Both endpoints are in one namespace, where the kernel would bypass the link.
     SameNamespace,
-    /// There can be no device.
+    /// A TUN device could not be created.
     Tun(TunError),
-    /// The relay cannot listen there.
+    /// The TCP proxy cannot listen on this address.
     Listen(SocketAddr, io::Error),
-    /// A relay cannot lose what TCP has delivered already.
+    /// Loss was configured for a TCP proxy, whose data TCP has already acknowledged.
     LossWithTcpProxy,
-    /// The system has no more threads or files.
+    /// The system is out of threads or file descriptors.
     System(io::Error),
-    /// It ended by itself.
+    /// The link failed while it ran.
     Failed(io::Error),
 }
 
@@ -32,26 +32,26 @@ impl fmt::Display for Error {
         match self {
             Self::Namespace(_, name, e) if e.kind() == io::ErrorKind::NotFound => write!(
                 f,
-                "there is no network namespace {name}: `ip netns list` shows those there are, `ip \
-                 netns add {name}` makes one"
+                "no network namespace {name}: `ip netns list` lists them, `ip netns add {name}` creates it"
             ),
             Self::Namespace(_, name, e) => {
-                write!(f, "the network namespace {name} cannot be opened: {e}: run this as root")
+                write!(f, "cannot open network namespace {name}: {e}: run as root")
             }
             Self::SameNamespace => f.write_str(
-                "both ends are in one network namespace, where the system carries packets past the \
-                 link: make another with `ip netns add` and name it",
+                "both endpoints are in the same network namespace, where the kernel would bypass the link: create \
+                 another with `ip netns add` and name it",
             ),
             Self::Tun(e) => e.fmt(f),
             Self::Listen(at, e) => write!(f, "cannot listen on {at}: {e}: choose another address"),
             Self::LossWithTcpProxy => f.write_str(
-                "loss: a relay carries whole streams and loses nothing: use a link between namespaces",
+                "loss: not possible with a TCP proxy, where TCP ends at each side: use a link between network \
+                 namespaces",
             ),
             Self::System(e) => {
-                write!(f, "{e}: look at `ulimit -a` for what this user may have")
+                write!(f, "{e}: check the limits of this user with `ulimit -a`")
             }
             Self::Failed(e) => {
-                write!(f, "the link broke: {e}: its device or namespace may have been deleted")
+                write!(f, "the link failed: {e}: its device or namespace may have been deleted")
             }
         }
     }

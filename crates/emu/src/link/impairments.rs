@@ -1,4 +1,4 @@
-//! What one direction of a link does to packets, and how that is changed.
+//! The impairments of one direction of a link, and changes to them.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -8,49 +8,49 @@ use super::units::{
     self, LossRatio, ValueError, format_bytes, format_loss, format_rate, format_time,
 };
 
-/// The longest delay: far beyond the moon, and what is on the way still fits into memory.
+/// Longest delay. More would be of no use, and what is in transit still fits into memory.
 pub const DELAY_MAX: Duration = Duration::from_secs(60);
 
-/// The longest jitter: what 32 bits of nanoseconds hold.
+/// Longest jitter, so that it fits into 32 bits of nanoseconds.
 pub const JITTER_MAX: Duration = Duration::from_secs(4);
 
-/// The slowest rate, bit/s: a packet of 1 500 bytes takes 12 seconds.
+/// Lowest rate in bit/s: a packet of 1500 bytes takes 12 seconds.
 pub const RATE_MIN: u64 = 1_000;
 
-/// The fastest rate, bit/s.
+/// Highest rate in bit/s.
 pub const RATE_MAX: u64 = 100_000_000_000;
 
-/// The largest queue, bytes.
+/// Largest queue in bytes.
 pub const QUEUE_MAX: u64 = 64_000_000;
 
-/// The smallest queue that is chosen by itself, bytes: some forty packets of full size.
+/// Smallest automatic queue in bytes: about forty full-size packets.
 const QUEUE_AUTO_MIN: u64 = 65_536;
 
-/// What one direction of a link does to packets. The default does nothing.
+/// The impairments of one direction of a link. The default has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkImpairments {
-    /// From the last byte sent to the last byte received.
+    /// Time from the last byte sent to the last byte received.
     pub delay: Duration,
-    /// Up to so much is added to the delay, each value as likely as any other.
+    /// Upper bound of a random time that is added to the delay, uniformly distributed.
     pub jitter: Duration,
-    /// bit/s of whole packets, as they are offered; `None` sends at once.
+    /// Rate in bit/s, counting whole packets; `None` is unlimited.
     pub rate_bps: Option<NonZeroU64>,
-    /// Share of packets that are sent and do not arrive.
+    /// Fraction of packets that are lost after transmission.
     pub loss: LossRatio,
-    /// Bytes that wait to be sent, the packet that is being sent included; `None` is what the rate sends in 100 ms, at
-    /// least 64 KiB. A packet that finds no room is dropped; one that finds the queue empty is taken, however long.
+    /// Queue capacity in bytes, including the packet in transmission; `None` is what the rate sends in 100 ms, at least
+    /// 64 KiB. A packet that does not fit is dropped; an empty queue accepts a packet of any length.
     pub queue_bytes: Option<u64>,
 }
 
 impl LinkImpairments {
-    /// Bytes that may wait.
+    /// Queue capacity in bytes, with the automatic value resolved.
     pub fn effective_queue_bytes(&self) -> u64 {
         let auto =
             self.rate_bps.map_or(QUEUE_AUTO_MIN, |rate| (rate.get() / 80).max(QUEUE_AUTO_MIN));
         self.queue_bytes.unwrap_or(auto).min(QUEUE_MAX)
     }
 
-    /// The same, but for one change.
+    /// A copy with one change applied.
     #[must_use]
     pub fn with(mut self, change: ImpairmentChange) -> Self {
         match change {
@@ -65,7 +65,7 @@ impl LinkImpairments {
 }
 
 impl fmt::Display for LinkImpairments {
-    /// In the words that [`ImpairmentChange::parse`] reads.
+    /// In the syntax that [`ImpairmentChange::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { delay, jitter, rate_bps, loss, .. } = *self;
         write!(f, "delay {}, jitter {}, ", format_time(delay), format_time(jitter))?;
@@ -82,29 +82,28 @@ impl fmt::Display for LinkImpairments {
     }
 }
 
-/// One setting, new.
+/// A new value for one impairment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImpairmentChange {
-    /// [`LinkImpairments::delay`].
+    /// New [`LinkImpairments::delay`].
     Delay(Duration),
-    /// [`LinkImpairments::jitter`].
+    /// New [`LinkImpairments::jitter`].
     Jitter(Duration),
-    /// [`LinkImpairments::rate_bps`].
+    /// New [`LinkImpairments::rate_bps`].
     Rate(Option<NonZeroU64>),
-    /// [`LinkImpairments::loss`].
+    /// New [`LinkImpairments::loss`].
     Loss(LossRatio),
-    /// [`LinkImpairments::queue_bytes`].
+    /// New [`LinkImpairments::queue_bytes`].
     Queue(Option<u64>),
 }
 
-/// The settings by name.
+/// Names of all impairments.
 pub const IMPAIRMENT_NAMES: [&str; 5] = ["delay", "jitter", "rate", "loss", "queue"];
 
 impl ImpairmentChange {
-    /// Reads the value of the setting `name`; `None` if none is called that.
-    ///
+    /// Parses the value of the impairment `name`; `None` if there is no such impairment.
     /// # Errors
-    /// The value is no value of that setting, or beyond its limits.
+    /// The value is malformed or out of range.
     pub fn parse(name: &str, text: &str) -> Option<Result<Self, ValueError>> {
         let is = |word| text.eq_ignore_ascii_case(word);
         let (change, expected) = match name {
@@ -125,7 +124,7 @@ impl ImpairmentChange {
             ),
             "loss" => (
                 units::parse_loss(text).map(Self::Loss),
-                "a share such as 0.1% or 5%, 100% at most",
+                "a percentage such as 0.1% or 5%, 100% at most",
             ),
             "queue" if is("auto") => (Some(Self::Queue(None)), ""),
             "queue" => (
@@ -145,13 +144,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_shown_can_be_said() {
-        let words = "delay 25ms, jitter 1.5ms, rate 100Mbit, loss 0.1%, queue 1.25MB";
-        let said = words.split(", ").filter_map(|part| part.split_once(' '));
-        let settings = said.fold(LinkImpairments::default(), |settings, (name, value)| {
+    fn impairments_are_displayed_in_the_syntax_that_is_parsed() {
+        let text = "delay 25ms, jitter 1.5ms, rate 100Mbit, loss 0.1%, queue 1.25MB";
+        let parts = text.split(", ").filter_map(|part| part.split_once(' '));
+        let settings = parts.fold(LinkImpairments::default(), |settings, (name, value)| {
             settings.with(ImpairmentChange::parse(name, value).unwrap().unwrap())
         });
-        assert_eq!(settings.to_string(), words);
+        assert_eq!(settings.to_string(), text);
         assert_eq!(
             LinkImpairments::default().to_string(),
             "delay 0ns, jitter 0ns, rate none, loss 0%, queue 65.536kB"
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_nobody_chose_follows_the_rate() {
+    fn an_automatic_queue_depends_on_the_rate() {
         let at = |rate| LinkImpairments {
             rate_bps: NonZeroU64::new(rate),
             ..LinkImpairments::default()
@@ -174,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn values_beyond_the_limits_are_refused_with_the_limits() {
+    fn values_out_of_range_are_rejected_with_the_limit() {
         for (name, text, limit) in [
             ("delay", "61s", "60s"),
             ("jitter", "5s", "4s"),

@@ -1,8 +1,9 @@
-//! A control link with delay, jitter, rate, loss and a queue.
+//! Links with delay, jitter, rate, loss and a queue.
 //!
-//! [`LinkModel`] is the model of one direction and knows no clock: a simulator drives it in its own time, and [`RunningLink`] in
-//! that of the wall, between two TUN devices or as a relay of TCP connections. The link measures itself: how late it
-//! lets packets go, and how much of the rate there is.
+//! [`LinkModel`] is the model of one direction; the caller supplies the time, so that simulations can use it.
+//! [`RunningLink`]
+//! runs two of them in real time, between two TUN devices or as a TCP proxy, and measures its own accuracy: how late
+//! packets leave, and how much of the rate is used.
 
 mod command;
 mod config;

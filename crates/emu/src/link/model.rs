@@ -1,4 +1,4 @@
-//! One direction of a link, without a clock: packets go in, and come out when they are due.
+//! Model of one direction of a link; the caller supplies the time.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -9,83 +9,84 @@ use sluice_base::Rng;
 use super::impairments::LinkImpairments;
 use super::units::LossRatio;
 
-/// Bytes that wait or are on the way at most, whatever the settings: a second at 1 Gbit/s.
+/// Most bytes in transit (queued or in flight), whatever the impairments: one second at 1 Gbit/s.
 pub const IN_TRANSIT_BYTES_MAX: u64 = 128 << 20;
 
-/// Packets that wait or are on the way at most: with what each costs beside its bytes, some 100 MiB.
+/// Most packets in transit; with their bookkeeping, about 100 MiB.
 pub const IN_TRANSIT_PACKETS_MAX: usize = 1 << 20;
 
-/// One direction of a link.
+/// One direction of a link: a queue, a rate, then delay and jitter.
 ///
 /// ```text
-///           queue, by bytes         delay and jitter
+///           queue (bytes)           delay and jitter
 ///  offer ──▶ ▓▓▓▓▓▓▓ ──▶ rate ──▶ · · · · · · · · ──▶ pop_due
-///     └ overflowed          └ lost
+///     └ queue full          └ lost
 /// ```
 ///
-/// A packet waits until those before it are sent, is sent at the rate, and is due a delay after its last byte was sent.
-/// What is lost is sent as well, and takes the time for that. **Order is kept:** a packet is never due before one that
-/// was offered earlier, so jitter and a shorter delay hold some back behind others.
+/// A packet waits for those before it, is transmitted at the rate, and is due a delay after its last byte was sent. A
+/// lost
+/// packet takes its transmission time as well. **Order is kept:** a packet is never due before one that was offered
+/// earlier,
+/// so with jitter or a reduced delay some packets wait for their predecessors.
 ///
-/// It is told the time, which never goes back, and draws from a generator that it is handed, so a seed repeats all that
-/// it does.
+/// Time is an argument and must not go back; randomness comes from the caller's generator, so a seed reproduces a run.
 #[derive(Debug)]
 pub struct LinkModel<T> {
     impairments: LinkImpairments,
-    /// In the order of offers; those at the front are sent.
+    /// In order of arrival; the first `n_sent` have been transmitted.
     packets: VecDeque<QueuedPacket<T>>,
-    /// How many at the front of `packets` are sent.
+    /// How many at the front of `packets` have been transmitted.
     n_sent: usize,
-    /// Bytes of those that are not.
+    /// Bytes in the queue, not yet transmitted.
     queued_bytes: u64,
-    /// Bytes of all.
+    /// Bytes queued or in flight.
     in_transit_bytes: u64,
-    /// When the last of them is sent.
+    /// When the last queued packet will have been transmitted.
     free_at: Option<Instant>,
-    /// When the last that arrives is due.
+    /// When the last packet that is not lost is due.
     last_due: Option<Instant>,
     counters: LinkCounters,
 }
 
 #[derive(Debug)]
 struct QueuedPacket<T> {
-    /// `None` if it is lost.
+    /// `None` if the packet is lost.
     item: Option<T>,
     len: u32,
     sent_at: Instant,
-    /// From then until it is due, if none before it is due later.
+    /// Delay and jitter of this packet, before order is enforced.
     extra_delay: Duration,
     due: Instant,
 }
 
-/// What became of an offer.
+/// What happened to an offered packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OfferOutcome {
-    /// It comes out then, unless the rate changes while it waits.
+    /// It is due then, unless the rate changes while it is queued.
     Due(Instant),
-    /// It does not come out: lost on the way.
+    /// It is lost in transit.
     Lost,
-    /// It was not let in: no room in the queue.
+    /// It was dropped because the queue is full.
     QueueFull,
 }
 
-/// A packet that has come out.
+/// A packet that has arrived at the far end.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Departure<T> {
     /// What was offered.
     pub item: T,
-    /// Its bytes.
+    /// Length in bytes.
     pub len: u32,
-    /// When it should have come out.
+    /// When it was due.
     pub due: Instant,
 }
 
-/// Packets and their bytes.
+/// A number of packets and their bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TrafficTotal {
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
-    /// All of them together.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
@@ -96,21 +97,21 @@ impl TrafficTotal {
     }
 }
 
-/// What a direction has done so far.
+/// Packet and byte counters of one direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LinkCounters {
-    /// Came in.
+    /// Offered to the link.
     pub offered: TrafficTotal,
-    /// Came out.
+    /// Delivered to the far end.
     pub delivered: TrafficTotal,
-    /// Were lost on the way.
+    /// Lost in transit.
     pub lost: TrafficTotal,
-    /// Found no room in the queue.
+    /// Dropped because the queue was full.
     pub queue_full: TrafficTotal,
 }
 
 impl LinkCounters {
-    /// What waits or is on the way.
+    /// Queued or in flight.
     pub fn in_transit(&self) -> TrafficTotal {
         let rest = |of: fn(&TrafficTotal) -> u64| {
             let gone = of(&self.delivered) + of(&self.lost) + of(&self.queue_full);
@@ -121,7 +122,7 @@ impl LinkCounters {
 }
 
 impl<T> LinkModel<T> {
-    /// An empty direction.
+    /// An empty link.
     pub fn new(impairments: LinkImpairments) -> Self {
         Self {
             impairments,
@@ -135,10 +136,10 @@ impl<T> LinkModel<T> {
         }
     }
 
-    /// Takes a packet of `len` bytes in, or drops it.
+    /// Enqueues a packet of `len` bytes, or drops it.
     ///
     /// # Cost
-    /// Constant; twice the memory now and then.
+    /// Constant; the queue's memory grows by doubling.
     pub fn offer(&mut self, now: Instant, len: u32, item: T, rng: &mut Rng) -> OfferOutcome {
         self.advance(now);
         self.counters.offered.add(len);
@@ -180,7 +181,7 @@ impl<T> LinkModel<T> {
         self.packets.push_back(packet);
     }
 
-    /// The next packet that is due by `now`, in the order of offers.
+    /// The next packet that is due by `now`, in order of arrival.
     pub fn pop_due(&mut self, now: Instant) -> Option<Departure<T>> {
         self.advance(now);
         loop {
@@ -195,10 +196,10 @@ impl<T> LinkModel<T> {
         }
     }
 
-    /// Changes what it does. What is on the way stays as it is; what waits is sent at the new rate.
+    /// Changes the impairments. Packets in flight keep their due time; queued packets are sent at the new rate.
     ///
     /// # Cost
-    /// A look at every packet that it holds, if the rate changes.
+    /// Linear in the number of packets in transit if the rate changes, else constant.
     pub fn set_impairments(&mut self, now: Instant, impairments: LinkImpairments) {
         self.advance(now);
         let old = std::mem::replace(&mut self.impairments, impairments).rate_bps;
@@ -228,7 +229,7 @@ impl<T> LinkModel<T> {
         self.last_due = last_due;
     }
 
-    /// Notes what is sent by `now`.
+    /// Counts packets whose transmission ends by `now` as sent.
     pub fn advance(&mut self, now: Instant) {
         while let Some(packet) =
             self.packets.get(self.n_sent).filter(|packet| packet.sent_at <= now)
@@ -238,17 +239,19 @@ impl<T> LinkModel<T> {
         }
     }
 
-    /// When to look again; `None` while it is empty. There may be nothing then, if what was waited for was lost.
+    /// When to call [`pop_due`](Self::pop_due) next; `None` while nothing is in transit. If the next packet is lost,
+    /// nothing
+    /// may be due then.
     pub fn next_due_at(&self) -> Option<Instant> {
         self.packets.front().map(|packet| packet.due)
     }
 
-    /// When the next that waits is sent, and there is more room in the queue; `None` while nothing waits.
+    /// When the next queued packet is transmitted, which frees room in the queue; `None` while the queue is empty.
     pub fn next_sent_at(&self) -> Option<Instant> {
         self.packets.get(self.n_sent).map(|packet| packet.sent_at)
     }
 
-    /// Whether a packet of `len` bytes would be let in, as far as it knows the time.
+    /// Whether a packet of `len` bytes fits, as of the last call that had the time.
     pub fn has_room(&self, len: u32) -> bool {
         let bytes = u64::from(len);
         let in_queue = self.queued_bytes == 0
@@ -257,28 +260,28 @@ impl<T> LinkModel<T> {
         in_queue && in_memory && self.packets.len() < IN_TRANSIT_PACKETS_MAX
     }
 
-    /// Bytes that were not sent by the last time it was told.
+    /// Bytes in the queue, as of the last call that had the time.
     pub fn queued_bytes(&self) -> u64 {
         self.queued_bytes
     }
 
-    /// Bytes that wait or are on the way.
+    /// Bytes queued or in flight.
     pub fn in_transit_bytes(&self) -> u64 {
         self.in_transit_bytes
     }
 
-    /// What it does.
+    /// The current impairments.
     pub fn impairments(&self) -> LinkImpairments {
         self.impairments
     }
 
-    /// What it has done.
+    /// The counters.
     pub fn counters(&self) -> LinkCounters {
         self.counters
     }
 }
 
-/// How long sending `bytes` takes, rounded up so that the rate is never exceeded.
+/// Transmission time of `bytes`, rounded up so that the rate is never exceeded.
 fn transmission_time(bytes: u64, rate: Option<NonZeroU64>) -> Duration {
     rate.map_or(Duration::ZERO, |rate| {
         let ns = (u128::from(bytes) * 8_000_000_000).div_ceil(u128::from(rate.get()));
@@ -286,7 +289,7 @@ fn transmission_time(bytes: u64, rate: Option<NonZeroU64>) -> Duration {
     })
 }
 
-/// How long the rest of a packet takes that would have taken `left` at another rate.
+/// The remaining transmission time `left`, converted from the old rate to the new one.
 fn rescale(left: Duration, old: NonZeroU64, new: Option<NonZeroU64>) -> Duration {
     new.map_or(Duration::ZERO, |new| {
         let ns = left.as_nanos().saturating_mul(u128::from(old.get())).div_ceil(new.get().into());
@@ -294,7 +297,7 @@ fn rescale(left: Duration, old: NonZeroU64, new: Option<NonZeroU64>) -> Duration
     })
 }
 
-/// Some time up to `most`, which is as likely as any other.
+/// A uniformly distributed time from zero to `most`.
 fn jitter(most: Duration, rng: &mut Rng) -> Duration {
     match u32::try_from(most.as_nanos()) {
         Ok(0) => Duration::ZERO,

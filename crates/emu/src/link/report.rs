@@ -1,4 +1,4 @@
-//! What a link did, and how exactly.
+//! The report of a link: its counters and its accuracy.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::impairments::LinkImpairments;
 use super::model::{LinkCounters, TrafficTotal};
 use super::units::{format_rate, format_time};
 
-/// The longest lateness that is told from longer ones.
+/// Lateness above this is recorded as this.
 const LATE_MAX: Duration = Duration::from_secs(60);
 
-/// How late packets left against the time at which they were due.
+/// How late packets left the link, compared with the time at which they were due.
 #[derive(Debug, Clone)]
 pub struct Lateness(Histogram<u64>);
 
@@ -30,54 +30,54 @@ impl Lateness {
         self.0.saturating_record(u64::try_from(late.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// What a share of all packets did not exceed, to within 1 %; zero without packets.
+    /// A quantile (0 to 1), accurate to 1 %; zero without packets.
     pub fn quantile(&self, share: f64) -> Duration {
         Duration::from_nanos(self.0.value_at_quantile(share))
     }
 }
 
-/// What one direction did.
+/// Statistics of one direction.
 #[derive(Debug, Clone)]
 pub struct DirectionReport {
-    /// What it is told to do now.
+    /// The current impairments.
     pub impairments: LinkImpairments,
-    /// Packets in and out.
+    /// Packets and bytes offered, delivered and dropped.
     pub counters: LinkCounters,
-    /// How late they left.
+    /// How late packets left.
     pub lateness: Lateness,
-    /// Bytes that left in the busiest second.
+    /// Most bytes delivered in any second.
     pub busiest_second_bytes: u64,
-    /// Packets that left and that the far end did not take.
+    /// Packets that the system at the far end did not accept.
     pub refused_packets: u64,
-    /// Packets that the system dropped before they came in; `None` if it does not tell.
+    /// Packets that the system dropped before the link could read them; `None` if unknown.
     pub dropped_before_link: Option<u64>,
 }
 
-/// What a link did since it was opened.
+/// Statistics of a link since it was opened.
 #[derive(Debug, Clone)]
 pub struct LinkReport {
-    /// How long that is.
+    /// Time since the link was opened.
     pub uptime: Duration,
-    /// Each direction.
+    /// Statistics of each direction.
     pub directions: PerDirection<DirectionReport>,
-    /// Why the series is not complete.
+    /// Why the time series is incomplete.
     pub time_series_error: Option<String>,
-    /// Connections taken and refused, of a relay.
+    /// Connections accepted and refused; TCP proxies only.
     pub connections: Option<(u64, u64)>,
 }
 
 impl fmt::Display for LinkReport {
-    /// A line for each thing, the direction first, so that a script finds it.
+    /// One value per line, prefixed with the direction, so that scripts can find it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "open for {:.3} s", self.uptime.as_secs_f64())?;
-        for way in Direction::ALL {
-            self.write_direction(f, way.name(), self.directions.get(way))?;
+        writeln!(f, "uptime: {:.3} s", self.uptime.as_secs_f64())?;
+        for direction in Direction::ALL {
+            self.write_direction(f, direction.name(), self.directions.get(direction))?;
         }
-        if let Some((taken, refused)) = self.connections {
-            writeln!(f, "connections: {taken} taken, {refused} refused")?;
+        if let Some((accepted, refused)) = self.connections {
+            writeln!(f, "connections: {accepted} accepted, {refused} refused")?;
         }
-        if let Some(fault) = &self.time_series_error {
-            writeln!(f, "series: not complete: {fault}")?;
+        if let Some(error) = &self.time_series_error {
+            writeln!(f, "series: incomplete: {error}")?;
         }
         Ok(())
     }
@@ -88,32 +88,32 @@ impl LinkReport {
         &self,
         f: &mut fmt::Formatter<'_>,
         name: &str,
-        way: &DirectionReport,
+        direction: &DirectionReport,
     ) -> fmt::Result {
-        let DirectionReport { impairments, counters, lateness, .. } = way;
+        let DirectionReport { impairments, counters, lateness, .. } = direction;
         writeln!(f, "{name}: {impairments}")?;
         for (what, tally) in [
             ("offered", counters.offered),
             ("delivered", counters.delivered),
             ("lost", counters.lost),
-            ("no room in the queue", counters.queue_full),
-            ("on the way", counters.in_transit()),
+            ("dropped (queue full)", counters.queue_full),
+            ("in transit", counters.in_transit()),
         ] {
             let TrafficTotal { packets, bytes } = tally;
             writeln!(f, "{name}: {what}: {packets} packets, {bytes} bytes")?;
         }
         for (what, packets) in [
-            ("refused by the system at the far end", Some(way.refused_packets)),
-            ("dropped by the system before the link", way.dropped_before_link),
+            ("refused by the far end", Some(direction.refused_packets)),
+            ("dropped before the link", direction.dropped_before_link),
         ] {
             if let Some(packets) = packets.filter(|&packets| packets > 0) {
                 writeln!(f, "{name}: {what}: {packets} packets")?;
             }
         }
         let [p50, p99, max] = [0.5, 0.99, 1.0].map(|share| format_micros(lateness.quantile(share)));
-        writeln!(f, "{name}: left after due: p50 {p50}, p99 {p99}, max {max}")?;
+        writeln!(f, "{name}: lateness: p50 {p50}, p99 {p99}, max {max}")?;
         let mean = per_second(counters.delivered.bytes, self.uptime);
-        let busiest = format_rate(rounded(way.busiest_second_bytes * 8));
+        let busiest = format_rate(rounded(direction.busiest_second_bytes * 8));
         writeln!(f, "{name}: rate: busiest second {busiest}, mean {}", format_rate(rounded(mean)))
     }
 }
@@ -123,13 +123,13 @@ fn format_micros(time: Duration) -> String {
     format_time(Duration::from_micros(u64::try_from(time.as_micros()).unwrap_or(u64::MAX)))
 }
 
-/// A measured rate, to four digits.
+/// A measured rate, rounded to four digits.
 fn rounded(rate: u64) -> u64 {
     let unit = 10_u64.pow(rate.max(1).ilog10().saturating_sub(3));
     (rate + unit / 2) / unit * unit
 }
 
-/// bit/s of `bytes` in `time`.
+/// Rate in bit/s of `bytes` over `time`.
 fn per_second(bytes: u64, time: Duration) -> u64 {
     let bits = u128::from(bytes) * 8_000_000_000 / time.as_nanos().max(1);
     u64::try_from(bits).unwrap_or(u64::MAX)
@@ -148,10 +148,10 @@ mod tests {
     }
 
     #[test]
-    fn a_report_says_the_direction_on_every_line_of_one() {
+    fn every_line_about_a_direction_begins_with_its_name() {
         let mut late = Lateness::new();
         (1..=100).for_each(|us| late.record(Duration::from_micros(us)));
-        let way = DirectionReport {
+        let direction = DirectionReport {
             impairments: LinkImpairments::default(),
             counters: LinkCounters {
                 offered: TrafficTotal { packets: 3, bytes: 3_000 },
@@ -165,18 +165,18 @@ mod tests {
         };
         let report = LinkReport {
             uptime: Duration::from_secs(2),
-            directions: PerDirection { up: way.clone(), down: way },
+            directions: PerDirection { up: direction.clone(), down: direction },
             time_series_error: None,
             connections: None,
         };
         let text = report.to_string();
         for line in [
-            "up: on the way: 1 packets, 1000 bytes",
-            "up: dropped by the system before the link: 7 packets",
-            "down: left after due: p50 50us, p99 99us, max 100us",
+            "up: in transit: 1 packets, 1000 bytes",
+            "up: dropped before the link: 7 packets",
+            "down: lateness: p50 50us, p99 99us, max 100us",
             "down: rate: busiest second 16kbit, mean 8kbit",
         ] {
-            assert!(text.lines().any(|said| said == line), "{line}: {text}");
+            assert!(text.lines().any(|shown| shown == line), "{line}: {text}");
         }
         assert!(!text.contains("refused by"), "{text}");
     }

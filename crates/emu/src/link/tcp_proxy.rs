@@ -1,7 +1,8 @@
-//! A link for those without privileges: a relay of TCP connections.
+//! A link that needs no privileges: a TCP proxy.
 //!
-//! Bytes are cut into pieces that pass through the pipes in order, as packets would. TCP ends at each side, so nothing
-//! is lost, and a full queue holds the sender back instead.
+//! The bytes of each connection are cut into chunks that pass through the link model like packets. TCP ends at each
+//! side, so
+//! nothing is lost, and a full queue slows the sender down instead.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -18,43 +19,43 @@ use super::duplex::{Delivery, DuplexConfig, DuplexLink, RunState};
 use super::error::Error;
 use super::report::LinkReport;
 
-/// Connections at a time; each may hold half a MiB.
+/// Most concurrent connections; each may buffer half a MiB.
 pub const CONNECTIONS_MAX: usize = 1_024;
 
-/// Bytes of a piece: what a packet of Ethernet carries.
+/// Bytes of a chunk: the TCP payload of an Ethernet frame.
 const CHUNK_LEN_MAX: usize = 1_460;
 
-/// Bytes that one side may leave unread before the other is read from no more.
+/// Bytes not yet accepted by one socket above which its peer is no longer read.
 const BACKLOG_MAX: usize = 256 << 10;
 
-/// Which connection a piece belongs to, and what it says; no bytes mean that it ends.
-type Chunk = (u64, Box<[u8]>);
+/// A connection's key and a chunk of its bytes; an empty chunk marks the end of the stream.
+type ProxyItem = (u64, Box<[u8]>);
 
-/// Where connections are taken, those that there are, and what is on the way between their sides.
+/// The listener, all connections, and the link between their two sides.
 #[derive(Debug)]
 pub(super) struct TcpProxy {
     io: Epoll,
-    course: DuplexLink<Chunk>,
+    duplex: DuplexLink<ProxyItem>,
     addr: SocketAddr,
     connect: SocketAddr,
-    pairs: BTreeMap<u64, PerDirection<ProxySocket>>,
-    /// Which connection a socket belongs to, and the direction of what it says.
-    sides: HashMap<ConnId, (u64, Direction)>,
-    next: u64,
+    connections: BTreeMap<u64, PerDirection<ProxySocket>>,
+    /// The connection of a socket, and the direction of the bytes that it receives.
+    sockets: HashMap<ConnId, (u64, Direction)>,
+    next_key: u64,
 }
 
-/// One socket of a connection. It says what goes one way and is told what comes the other.
+/// One of the two sockets of a proxied connection.
 #[derive(Debug)]
 struct ProxySocket {
     id: ConnId,
-    standing: SocketState,
-    hearing: ReadState,
-    /// Heard; what is before `let_in` is in the pipe.
-    heard: Vec<u8>,
-    let_in: usize,
-    saying: WriteState,
-    /// Out of the pipe, and not yet taken by the socket.
-    to_say: Vec<u8>,
+    socket_state: SocketState,
+    read_state: ReadState,
+    /// Received bytes; the first `forwarded` of them are in the link.
+    rx_buffer: Vec<u8>,
+    forwarded: usize,
+    write_state: WriteState,
+    /// Bytes that left the link and that the socket has not accepted yet.
+    tx_buffer: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,58 +67,58 @@ enum SocketState {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReadState {
-    /// It is read from.
+    /// Reading from the socket.
     Reading,
-    /// It is not, until what was heard is in the pipe.
+    /// Not reading until all received bytes are in the link.
     Paused,
-    /// There is no more to hear.
+    /// The peer has sent everything.
     Ended,
-    /// And the pipe knows it.
+    /// The end of the stream has been put into the link.
     EndForwarded,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WriteState {
-    /// More may come out of the pipe.
+    /// More bytes may leave the link.
     Open,
-    /// What there is to say is the last.
+    /// The bytes in `tx_buffer` are the last.
     Draining,
-    /// It is said, or nobody is left to hear it.
+    /// Everything is written, or the socket is closed.
     Done,
 }
 
 impl ProxySocket {
-    fn new(id: ConnId, standing: SocketState) -> Self {
+    fn new(id: ConnId, socket_state: SocketState) -> Self {
         Self {
             id,
-            standing,
-            hearing: ReadState::Reading,
-            heard: Vec::new(),
-            let_in: 0,
-            saying: WriteState::Open,
-            to_say: Vec::new(),
+            socket_state,
+            read_state: ReadState::Reading,
+            rx_buffer: Vec::new(),
+            forwarded: 0,
+            write_state: WriteState::Open,
+            tx_buffer: Vec::new(),
         }
     }
 
-    /// The next piece of what was heard, empty if everything is in the pipe.
-    fn piece(&self) -> &[u8] {
-        let rest = self.heard.get(self.let_in..).unwrap_or_default();
+    /// The next chunk of received bytes; empty if all are in the link.
+    fn next_chunk(&self) -> &[u8] {
+        let rest = self.rx_buffer.get(self.forwarded..).unwrap_or_default();
         rest.get(..CHUNK_LEN_MAX).unwrap_or(rest)
     }
 
-    /// Notes that `len` bytes more are in the pipe.
-    fn let_in(&mut self, len: usize) {
-        self.let_in += len;
-        if self.let_in >= self.heard.len() {
-            self.heard.clear();
-            self.let_in = 0;
+    /// Records that `len` more bytes are in the link.
+    fn consume(&mut self, len: usize) {
+        self.forwarded += len;
+        if self.forwarded >= self.rx_buffer.len() {
+            self.rx_buffer.clear();
+            self.forwarded = 0;
         }
     }
 }
 
 /// The other direction.
-const fn back(way: Direction) -> Direction {
-    match way {
+const fn opposite(direction: Direction) -> Direction {
+    match direction {
         Direction::Up => Direction::Down,
         Direction::Down => Direction::Up,
     }
@@ -136,10 +137,10 @@ impl TcpProxy {
         let listener = sock::listen(listen, &sock::Options::default()).map_err(failed)?;
         let addr = listener.local_addr().map_err(failed)?;
         io.listen(listener).map_err(failed)?;
-        let mut course = DuplexLink::new(clock::now(), start);
-        course.connections = Some((0, 0));
-        let (pairs, sides) = (BTreeMap::new(), HashMap::new());
-        Ok(Self { io, course, addr, connect, pairs, sides, next: 0 })
+        let mut duplex = DuplexLink::new(clock::now(), start);
+        duplex.connections = Some((0, 0));
+        let (connections, sockets) = (BTreeMap::new(), HashMap::new());
+        Ok(Self { io, duplex, addr, connect, connections, sockets, next_key: 0 })
     }
 
     pub(super) fn addr(&self) -> SocketAddr {
@@ -150,53 +151,55 @@ impl TcpProxy {
         self.io.waker()
     }
 
-    /// Carries bytes until told to stop.
+    /// Runs the event loop until it is asked to stop.
     ///
     /// # Errors
-    /// What the system says; the relay is useless then.
+    /// A system error after which the proxy cannot go on.
     pub(super) fn run(mut self) -> io::Result<LinkReport> {
         loop {
-            // More exact than the set's own waiting, which is to the millisecond.
+            // More precise than the timeout of epoll, which has millisecond resolution.
             let _: [bool; 1] = poll::wait_readable([self.io.as_fd()], self.deadline())?;
             let mut now = self.io.wait(Some(clock::now()))?;
             while let Some(event) = self.next_event() {
                 self.on_event(event, now);
             }
-            for way in Direction::ALL {
-                self.deliver(way);
+            for direction in Direction::ALL {
+                self.deliver(direction);
                 now = clock::now();
-                self.let_in(way, now);
+                self.forward_received(direction, now);
             }
-            self.end_pairs();
-            if self.course.process_requests(now) == RunState::Stop {
-                return Ok(self.course.finish(clock::now()));
+            self.remove_finished();
+            if self.duplex.process_requests(now) == RunState::Stop {
+                return Ok(self.duplex.finish(clock::now()));
             }
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let way = |way| {
-            let waits = |pair: &PerDirection<ProxySocket>| !pair.get(way).heard.is_empty();
-            let someone = self.pairs.values().any(waits);
-            self.course.models.get(way).next_sent_at().filter(|_| someone)
+        let direction = |direction| {
+            let waits = |connection: &PerDirection<ProxySocket>| {
+                !connection.get(direction).rx_buffer.is_empty()
+            };
+            let someone = self.connections.values().any(waits);
+            self.duplex.models.get(direction).next_sent_at().filter(|_| someone)
         };
-        let sent = Direction::ALL.map(way).into_iter().flatten();
-        sent.chain(self.course.deadline()).min()
+        let sent = Direction::ALL.map(direction).into_iter().flatten();
+        sent.chain(self.duplex.deadline()).min()
     }
 
-    /// What happened next, with bytes put where they belong.
+    /// The next event; received bytes are appended to their socket's buffer.
     fn next_event(&mut self) -> Option<ProxyEvent> {
         Some(match self.io.next_event()? {
             IoEvent::Accepted(stream, _) => ProxyEvent::Accepted(stream),
             IoEvent::Connected(id) => ProxyEvent::Connected(id),
-            IoEvent::Writable(id) => ProxyEvent::Room(id),
+            IoEvent::Writable(id) => ProxyEvent::Writable(id),
             IoEvent::Closed(id, how) => ProxyEvent::Closed(id, how),
             IoEvent::Woken | IoEvent::AcceptFailed(_) => ProxyEvent::Nothing,
             IoEvent::Data(id, bytes) => {
-                if let Some(&(key, way)) = self.sides.get(&id)
-                    && let Some(pair) = self.pairs.get_mut(&key)
+                if let Some(&(key, direction)) = self.sockets.get(&id)
+                    && let Some(connection) = self.connections.get_mut(&key)
                 {
-                    pair.get_mut(way).heard.extend_from_slice(bytes);
+                    connection.get_mut(direction).rx_buffer.extend_from_slice(bytes);
                 }
                 ProxyEvent::Nothing
             }
@@ -207,18 +210,20 @@ impl TcpProxy {
         match event {
             ProxyEvent::Nothing => {}
             ProxyEvent::Accepted(stream) => {
-                let (taken, refused) = self.course.connections.unwrap_or_default();
-                let is_taken = self.pairs.len() < CONNECTIONS_MAX && self.open(stream).is_ok();
-                let more = if is_taken { (taken + 1, refused) } else { (taken, refused + 1) };
-                self.course.connections = Some(more);
+                let (delivery, refused) = self.duplex.connections.unwrap_or_default();
+                let is_accepted =
+                    self.connections.len() < CONNECTIONS_MAX && self.open(stream).is_ok();
+                let more =
+                    if is_accepted { (delivery + 1, refused) } else { (delivery, refused + 1) };
+                self.duplex.connections = Some(more);
             }
             ProxyEvent::Connected(id) => {
-                if let Some(side) = self.side(id) {
-                    side.standing = SocketState::Connected;
+                if let Some(socket) = self.socket(id) {
+                    socket.socket_state = SocketState::Connected;
                 }
-                self.say(id);
+                self.write_pending(id);
             }
-            ProxyEvent::Room(id) => self.say(id),
+            ProxyEvent::Writable(id) => self.write_pending(id),
             ProxyEvent::Closed(id, how) => self.on_closed(id, how, now),
         }
     }
@@ -234,127 +239,139 @@ impl TcpProxy {
                 return Err(e);
             }
         };
-        let key = self.next;
-        self.next += 1;
-        self.sides.insert(near, (key, Direction::Up));
-        self.sides.insert(far, (key, Direction::Down));
+        let key = self.next_key;
+        self.next_key += 1;
+        self.sockets.insert(near, (key, Direction::Up));
+        self.sockets.insert(far, (key, Direction::Down));
         let (near, far) = (
             ProxySocket::new(near, SocketState::Connected),
             ProxySocket::new(far, SocketState::Connecting),
         );
-        self.pairs.insert(key, PerDirection { up: near, down: far });
+        self.connections.insert(key, PerDirection { up: near, down: far });
         Ok(())
     }
 
-    /// A socket will say no more, and perhaps hear no more.
+    /// The socket has received everything, or failed.
     fn on_closed(&mut self, id: ConnId, how: Option<io::ErrorKind>, now: Instant) {
-        let Some(side) = self.side(id) else { return };
-        let is_over = matches!(side.hearing, ReadState::Ended | ReadState::EndForwarded);
+        let Some(socket) = self.socket(id) else { return };
+        let is_over = matches!(socket.read_state, ReadState::Ended | ReadState::EndForwarded);
         if how.is_some() || is_over {
-            side.standing = SocketState::Closed;
-            side.to_say.clear();
-            side.saying = WriteState::Done;
+            socket.socket_state = SocketState::Closed;
+            socket.tx_buffer.clear();
+            socket.write_state = WriteState::Done;
         }
         if !is_over {
-            side.hearing = ReadState::Ended;
+            socket.read_state = ReadState::Ended;
         }
-        if let Some(&(_, way)) = self.sides.get(&id) {
-            self.let_in(way, now);
+        if let Some(&(_, direction)) = self.sockets.get(&id) {
+            self.forward_received(direction, now);
         }
     }
 
-    fn side(&mut self, id: ConnId) -> Option<&mut ProxySocket> {
-        let &(key, way) = self.sides.get(&id)?;
-        self.pairs.get_mut(&key).map(|pair| pair.get_mut(way))
+    fn socket(&mut self, id: ConnId) -> Option<&mut ProxySocket> {
+        let &(key, direction) = self.sockets.get(&id)?;
+        self.connections.get_mut(&key).map(|connection| connection.get_mut(direction))
     }
 
-    /// Lets into the pipe what was heard, a piece of each connection in turn while there is room, and reads only from
-    /// those of which all is let in.
-    fn let_in(&mut self, way: Direction, now: Instant) {
-        self.course.models.get_mut(way).advance(now);
+    /// Puts received bytes into the link while it has room, one chunk per connection in turn. Sockets are read only
+    /// while
+    /// all their bytes are in the link.
+    fn forward_received(&mut self, direction: Direction, now: Instant) {
+        self.duplex.models.get_mut(direction).advance(now);
         let mut is_more = true;
         while std::mem::take(&mut is_more) {
-            for (&key, pair) in &mut self.pairs {
-                let is_stuck = pair.get(back(way)).to_say.len() > BACKLOG_MAX;
-                let side = pair.get_mut(way);
-                let piece = side.piece();
-                let len = u32::try_from(piece.len()).unwrap_or(u32::MAX);
-                if is_stuck || !self.course.models.get(way).has_room(len) {
+            for (&key, connection) in &mut self.connections {
+                let is_backlogged =
+                    connection.get(opposite(direction)).tx_buffer.len() > BACKLOG_MAX;
+                let socket = connection.get_mut(direction);
+                let chunk = socket.next_chunk();
+                let len = u32::try_from(chunk.len()).unwrap_or(u32::MAX);
+                if is_backlogged || !self.duplex.models.get(direction).has_room(len) {
                     continue;
                 }
-                if !piece.is_empty() {
-                    self.course.offer(way, now, len, (key, piece.into()));
-                    side.let_in(piece.len());
-                    is_more |= !side.heard.is_empty();
-                } else if side.hearing == ReadState::Ended {
-                    side.hearing = ReadState::EndForwarded;
-                    self.course.offer(way, now, 0, (key, Box::default()));
+                if !chunk.is_empty() {
+                    self.duplex.offer(direction, now, len, (key, chunk.into()));
+                    socket.consume(chunk.len());
+                    is_more |= !socket.rx_buffer.is_empty();
+                } else if socket.read_state == ReadState::Ended {
+                    socket.read_state = ReadState::EndForwarded;
+                    self.duplex.offer(direction, now, 0, (key, Box::default()));
                 }
             }
         }
-        for side in self.pairs.values_mut().map(|pair| pair.get_mut(way)) {
-            let (wanted, reading) = match (side.hearing, side.heard.is_empty()) {
+        for socket in self.connections.values_mut().map(|connection| connection.get_mut(direction))
+        {
+            let (wanted, reading) = match (socket.read_state, socket.rx_buffer.is_empty()) {
                 (ReadState::Paused, true) => (ReadState::Reading, Reading::On),
                 (ReadState::Reading, false) => (ReadState::Paused, Reading::Off),
                 _ => continue,
             };
-            side.hearing = wanted;
-            self.io.set_reading(side.id, reading);
+            socket.read_state = wanted;
+            self.io.set_reading(socket.id, reading);
         }
     }
 
-    /// Hands over what has come out of the pipe.
-    fn deliver(&mut self, way: Direction) {
+    /// Hands chunks that are due to their sockets.
+    fn deliver(&mut self, direction: Direction) {
         let mut touched = Vec::new();
         let now = clock::now();
-        while let Some(out) = self.course.pop_due(way, now) {
-            let (key, piece) = out.item;
-            let side = self.pairs.get_mut(&key).map(|pair| pair.get_mut(back(way)));
-            let taken = match side {
-                Some(side) if side.standing != SocketState::Closed => {
-                    side.to_say.extend_from_slice(&piece);
-                    if piece.is_empty() {
-                        side.saying = WriteState::Draining;
+        while let Some(out) = self.duplex.pop_due(direction, now) {
+            let (key, chunk) = out.item;
+            let socket = self
+                .connections
+                .get_mut(&key)
+                .map(|connection| connection.get_mut(opposite(direction)));
+            let delivery = match socket {
+                Some(socket) if socket.socket_state != SocketState::Closed => {
+                    socket.tx_buffer.extend_from_slice(&chunk);
+                    if chunk.is_empty() {
+                        socket.write_state = WriteState::Draining;
                     }
-                    touched.push(side.id);
+                    touched.push(socket.id);
                     Delivery::Accepted
                 }
                 _ => Delivery::Refused,
             };
-            self.course.record_delivery(way, out.due, clock::now(), out.len, taken);
+            self.duplex.record_delivery(direction, out.due, clock::now(), out.len, delivery);
         }
         touched.dedup();
         for id in touched {
-            self.say(id);
+            self.write_pending(id);
         }
     }
 
-    /// Says what there is to say, and that it was all if it was.
-    fn say(&mut self, id: ConnId) {
-        let Some(&(key, way)) = self.sides.get(&id) else { return };
-        let Some(side) = self.pairs.get_mut(&key).map(|pair| pair.get_mut(way)) else { return };
-        if side.standing != SocketState::Connected {
+    /// Writes pending bytes, then shuts down the write side if they were the last.
+    fn write_pending(&mut self, id: ConnId) {
+        let Some(&(key, direction)) = self.sockets.get(&id) else { return };
+        let Some(socket) =
+            self.connections.get_mut(&key).map(|connection| connection.get_mut(direction))
+        else {
+            return;
+        };
+        if socket.socket_state != SocketState::Connected {
             return;
         }
-        if !side.to_say.is_empty() {
-            let sent = self.io.send(id, &side.to_say);
-            side.to_say.drain(..sent);
+        if !socket.tx_buffer.is_empty() {
+            let sent = self.io.send(id, &socket.tx_buffer);
+            socket.tx_buffer.drain(..sent);
         }
-        if side.saying == WriteState::Draining && side.to_say.is_empty() {
-            side.saying = WriteState::Done;
+        if socket.write_state == WriteState::Draining && socket.tx_buffer.is_empty() {
+            socket.write_state = WriteState::Done;
             self.io.shutdown_write(id);
         }
     }
 
-    /// Forgets connections of which everything is said, both ways.
-    fn end_pairs(&mut self) {
-        let Self { pairs, sides, io, .. } = self;
-        pairs.retain(|_, pair| {
-            let is_open = [&pair.up, &pair.down].iter().any(|side| side.saying != WriteState::Done);
+    /// Removes connections that have been written completely in both directions.
+    fn remove_finished(&mut self) {
+        let Self { connections, sockets, io, .. } = self;
+        connections.retain(|_, connection| {
+            let is_open = [&connection.up, &connection.down]
+                .iter()
+                .any(|socket| socket.write_state != WriteState::Done);
             if !is_open {
-                for side in [&pair.up, &pair.down] {
-                    sides.remove(&side.id);
-                    io.close(side.id);
+                for socket in [&connection.up, &connection.down] {
+                    sockets.remove(&socket.id);
+                    io.close(socket.id);
                 }
             }
             is_open
@@ -362,11 +379,11 @@ impl TcpProxy {
     }
 }
 
-/// What happened, without borrowing from the set.
+/// An event that does not borrow from the event queue.
 enum ProxyEvent {
     Nothing,
     Accepted(TcpStream),
     Connected(ConnId),
-    Room(ConnId),
+    Writable(ConnId),
     Closed(ConnId, Option<io::ErrorKind>),
 }

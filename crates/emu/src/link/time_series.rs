@@ -1,4 +1,4 @@
-//! Bytes over time: a row for every 10 ms, and the busiest second of them.
+//! Bytes over time: one CSV row every 10 ms, and the busiest second.
 
 use std::fmt;
 use std::io::{self, BufWriter, Write};
@@ -9,17 +9,16 @@ use super::command::{Direction, PerDirection};
 /// Length of a bin.
 pub const BIN_LEN: Duration = Duration::from_millis(10);
 
-/// Bins of a second.
 const BINS_PER_SECOND: usize = 100;
 
-/// What the columns are called.
+/// Names of the CSV columns.
 pub const CSV_HEADER: &str = "time_ms,up_offered,up_delivered,down_offered,down_delivered";
 
-/// Where a series goes.
+/// A buffered writer for a time series.
 pub struct TimeSeriesWriter(BufWriter<Box<dyn Write + Send>>);
 
 impl TimeSeriesWriter {
-    /// Writes rows to `to`, many at a time.
+    /// Writes rows to `to`, buffered.
     pub fn new(to: impl Write + Send + 'static) -> Self {
         Self(BufWriter::new(Box::new(to)))
     }
@@ -27,65 +26,65 @@ impl TimeSeriesWriter {
 
 impl fmt::Debug for TimeSeriesWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Sink")
+        f.write_str("TimeSeriesWriter")
     }
 }
 
-/// Bytes of a bin, in one direction.
+/// Bytes of a bin in one direction.
 #[derive(Debug, Clone, Copy, Default)]
 struct BinBytes {
     offered: u64,
     delivered: u64,
 }
 
-/// Bytes per bin since the start, both ways.
+/// Bytes per bin since the start, in both directions.
 #[derive(Debug)]
 pub(super) struct TimeSeries {
     start: Instant,
-    /// Bins that are over.
+    /// Number of complete bins.
     n_ended: u64,
     bin: PerDirection<BinBytes>,
     busiest: PerDirection<BusiestSecond>,
-    sink: Option<TimeSeriesWriter>,
+    writer: Option<TimeSeriesWriter>,
     error: Option<io::Error>,
 }
 
 impl TimeSeries {
-    /// A series that starts now.
-    pub(super) fn new(start: Instant, sink: Option<TimeSeriesWriter>) -> Self {
+    /// Starts a time series.
+    pub(super) fn new(start: Instant, writer: Option<TimeSeriesWriter>) -> Self {
         let busiest = PerDirection::from_fn(|_| BusiestSecond::new());
         let mut new = Self {
             start,
             n_ended: 0,
             bin: PerDirection::default(),
             busiest,
-            sink: None,
+            writer: None,
             error: None,
         };
-        new.sink = sink;
-        new.write(|sink| writeln!(sink, "{CSV_HEADER}"));
+        new.writer = writer;
+        new.write(|writer| writeln!(writer, "{CSV_HEADER}"));
         new
     }
 
-    pub(super) fn offered(&mut self, now: Instant, way: Direction, bytes: u32) {
+    pub(super) fn offered(&mut self, now: Instant, direction: Direction, bytes: u32) {
         self.advance(now);
-        self.bin.get_mut(way).offered += u64::from(bytes);
+        self.bin.get_mut(direction).offered += u64::from(bytes);
     }
 
-    pub(super) fn delivered(&mut self, now: Instant, way: Direction, bytes: u32) {
+    pub(super) fn delivered(&mut self, now: Instant, direction: Direction, bytes: u32) {
         self.advance(now);
-        self.bin.get_mut(way).delivered += u64::from(bytes);
+        self.bin.get_mut(direction).delivered += u64::from(bytes);
     }
 
-    /// Ends the bins that are over by `now`.
+    /// Completes the bins that end by `now`.
     pub(super) fn advance(&mut self, now: Instant) {
         let begun = now.saturating_duration_since(self.start).as_nanos() / BIN_LEN.as_nanos();
         let begun = u64::try_from(begun).unwrap_or(u64::MAX);
         while self.n_ended < begun {
             self.end_bin();
-            // Without a file, a second of silence is like any longer one.
+            // Without a file, only the last second matters.
             let silent = begun - self.n_ended;
-            if self.sink.is_none() && silent > BINS_PER_SECOND as u64 {
+            if self.writer.is_none() && silent > BINS_PER_SECOND as u64 {
                 self.n_ended = begun - BINS_PER_SECOND as u64;
             }
         }
@@ -96,52 +95,52 @@ impl TimeSeries {
         self.busiest.up.add(up.delivered);
         self.busiest.down.add(down.delivered);
         let ms = u128::from(self.n_ended) * BIN_LEN.as_millis();
-        self.write(|sink| {
+        self.write(|writer| {
             let [a, b, c, d] = [up.offered, up.delivered, down.offered, down.delivered];
-            writeln!(sink, "{ms},{a},{b},{c},{d}")
+            writeln!(writer, "{ms},{a},{b},{c},{d}")
         });
         self.n_ended += 1;
     }
 
-    /// Hands over what was written so far.
+    /// Flushes complete rows to the file.
     pub(super) fn flush(&mut self) {
         self.write(Write::flush);
     }
 
-    /// Ends the bin that has begun, and the series.
+    /// Writes the last, partial bin and closes the file.
     pub(super) fn finish(&mut self, now: Instant) {
         self.advance(now);
         self.end_bin();
         self.flush();
-        self.sink = None;
+        self.writer = None;
     }
 
     fn write(&mut self, act: impl FnOnce(&mut BufWriter<Box<dyn Write + Send>>) -> io::Result<()>) {
-        if let Some(TimeSeriesWriter(sink)) = &mut self.sink
-            && let Err(e) = act(sink)
+        if let Some(TimeSeriesWriter(writer)) = &mut self.writer
+            && let Err(e) = act(writer)
         {
             self.error = Some(e);
-            self.sink = None;
+            self.writer = None;
         }
     }
 
-    /// Whether it goes anywhere.
+    /// Whether it is written to a file.
     pub(super) fn is_enabled(&self) -> bool {
-        self.sink.is_some()
+        self.writer.is_some()
     }
 
-    /// Why it goes nowhere any more.
+    /// The error that ended the file.
     pub(super) fn error(&self) -> Option<&io::Error> {
         self.error.as_ref()
     }
 
-    /// Bytes delivered in the busiest second, of bins that are over.
-    pub(super) fn busiest_second(&self, way: Direction) -> u64 {
-        self.busiest.get(way).max
+    /// Most bytes delivered in any second, counting complete bins.
+    pub(super) fn busiest_second(&self, direction: Direction) -> u64 {
+        self.busiest.get(direction).max
     }
 }
 
-/// The most bytes in any second.
+/// The largest sum of bytes over one second.
 #[derive(Debug)]
 struct BusiestSecond {
     bins: Box<[u64; BINS_PER_SECOND]>,
@@ -172,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// A file that can be looked at.
+    /// A file whose contents can be inspected.
     #[derive(Clone, Default)]
     struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_for_every_bin_of_silence_too() {
+    fn every_bin_has_a_row_even_without_traffic() {
         let (file, start) = (SharedBuffer::default(), clock::now());
         let mut series = TimeSeries::new(start, Some(TimeSeriesWriter::new(file.clone())));
         series.offered(start, Direction::Up, 100);
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_second_is_any_second() {
+    fn the_busiest_second_may_start_at_any_bin() {
         let start = clock::now();
         let mut series = TimeSeries::new(start, None);
         for (at, bytes) in [(0, 10), (500, 20), (1_400, 25), (2_600, 30), (3_000_000, 1)] {
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_ends_the_series_and_nothing_else() {
+    fn a_write_error_ends_only_the_csv_file() {
         struct Full;
         impl Write for Full {
             fn write(&mut self, _: &[u8]) -> io::Result<usize> {

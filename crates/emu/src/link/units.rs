@@ -1,13 +1,12 @@
-//! Times, rates, bytes and shares as people write them: `25ms`, `100Mbit`, `1.25MB`, `0.1%`.
+//! Times, rates, sizes and percentages in text: `25ms`, `100Mbit`, `1.25MB`, `0.1%`.
 //!
-//! What is written comes back the same when it is read, and nothing is rounded on the way but what is smaller than the
-//! smallest unit.
+//! Formatting and parsing are inverse. Nothing is rounded except digits below the smallest unit.
 
 use std::fmt::{self, Write as _};
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-/// Units of a kind, the smallest first: how each is written, and how many of the smallest it is.
+/// Units of one kind, smallest first: name, and size in the smallest unit.
 type Units = [(&'static str, u64)];
 
 const TIMES: &Units = &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
@@ -16,18 +15,18 @@ const RATES: &Units = &[("bit", 1), ("kbit", 1_000), ("Mbit", 1_000_000), ("Gbit
 
 const BYTES: &Units = &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)];
 
-/// Bytes by powers of two, which are read and never written.
+/// Binary units, which are parsed but never written.
 const BYTES_BINARY: &Units = &[("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
-/// Shares in parts of a million.
+/// Percent in parts per million.
 const PERCENTAGES: &Units = &[("%", 10_000)];
 
-/// A text that is not what it should be.
+/// A value that could not be parsed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueError {
-    /// What was written.
+    /// The value as given.
     pub value: String,
-    /// What it should have been, with examples and limits.
+    /// What was expected, with examples and limits.
     pub expected: &'static str,
 }
 
@@ -39,55 +38,55 @@ impl fmt::Display for ValueError {
 
 impl std::error::Error for ValueError {}
 
-/// A share of all packets, in parts of a million.
+/// A fraction of all packets, in parts per million.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct LossRatio(u32);
 
 impl LossRatio {
-    /// Nothing at all.
+    /// No packets.
     pub const NONE: Self = Self(0);
 
-    /// Everything.
+    /// All packets.
     pub const ALL: Self = Self(1_000_000);
 
-    /// So many parts of a million; everything if there are more.
-    pub const fn from_ppm(parts: u32) -> Self {
-        if parts > Self::ALL.0 { Self::ALL } else { Self(parts) }
+    /// A ratio in parts per million, at most [`ALL`](Self::ALL).
+    pub const fn from_ppm(ppm: u32) -> Self {
+        if ppm > Self::ALL.0 { Self::ALL } else { Self(ppm) }
     }
 
-    /// How many parts of a million it is.
+    /// The ratio in parts per million.
     pub const fn ppm(self) -> u32 {
         self.0
     }
 }
 
-/// Reads a time such as `25ms`; no more than `max`.
+/// Parses a time such as `25ms`; `None` above `max`.
 pub(super) fn parse_time(text: &str, max: Duration) -> Option<Duration> {
     parse_quantity(text, &[TIMES]).map(Duration::from_nanos).filter(|&time| time <= max)
 }
 
-/// Reads a rate in bit/s such as `100Mbit`, which may be followed by `/s`.
+/// Parses a rate such as `100Mbit`, optionally followed by `/s`, in bit/s.
 pub(super) fn parse_rate(text: &str) -> Option<NonZeroU64> {
     parse_quantity(text.strip_suffix("/s").unwrap_or(text), &[RATES]).and_then(NonZeroU64::new)
 }
 
-/// Reads bytes such as `1.25MB` or `64KiB`.
+/// Parses a size such as `1.25MB` or `64KiB`, in bytes.
 pub(super) fn parse_bytes(text: &str) -> Option<u64> {
     parse_quantity(text, &[BYTES, BYTES_BINARY])
 }
 
-/// Reads a share such as `0.1%`.
+/// Parses a percentage such as `0.1%`.
 pub(super) fn parse_loss(text: &str) -> Option<LossRatio> {
-    let parts = parse_quantity(text, &[PERCENTAGES])?;
-    u32::try_from(parts).ok().filter(|&parts| parts <= LossRatio::ALL.0).map(LossRatio)
+    let divisor = parse_quantity(text, &[PERCENTAGES])?;
+    u32::try_from(divisor).ok().filter(|&divisor| divisor <= LossRatio::ALL.0).map(LossRatio)
 }
 
-/// How many of the smallest unit `text` is. Case does not matter; 0 needs no unit.
+/// Parses a number with a unit into the smallest unit. Case does not matter; 0 needs no unit.
 fn parse_quantity(text: &str, kinds: &[&Units]) -> Option<u64> {
     let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(at)?;
-    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
-    let digits: u128 = format!("{whole}{part}").parse().ok()?;
+    let (integer, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits: u128 = format!("{integer}{fraction}").parse().ok()?;
     let unit = unit.trim_start();
     let named = |&&(name, _): &&(&str, u64)| name.eq_ignore_ascii_case(unit);
     let size = match kinds.iter().copied().flatten().find(named) {
@@ -95,26 +94,26 @@ fn parse_quantity(text: &str, kinds: &[&Units]) -> Option<u64> {
         None if digits == 0 && unit.is_empty() => 1,
         None => return None,
     };
-    let parts = 10_u128.checked_pow(u32::try_from(part.len()).ok()?)?;
-    u64::try_from(digits.checked_mul(size.into())? / parts).ok()
+    let divisor = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    u64::try_from(digits.checked_mul(size.into())? / divisor).ok()
 }
 
-/// A time as it is read, in the largest unit that it fills.
+/// Formats a time in the largest unit that it fills.
 pub fn format_time(time: Duration) -> String {
     format_quantity(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), TIMES)
 }
 
-/// A rate as it is read.
+/// Formats a rate in bit/s.
 pub fn format_rate(bits_per_second: u64) -> String {
     format_quantity(bits_per_second, RATES)
 }
 
-/// Bytes as they are read.
+/// Formats a size in bytes.
 pub fn format_bytes(bytes: u64) -> String {
     format_quantity(bytes, BYTES)
 }
 
-/// A share as it is read.
+/// Formats a percentage.
 pub fn format_loss(share: LossRatio) -> String {
     format_quantity(share.0.into(), PERCENTAGES)
 }
@@ -142,7 +141,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     #[test]
-    fn every_unit_is_read_whatever_its_case() {
+    fn every_unit_is_parsed_in_any_case() {
         for (text, ns) in [
             ("25ms", 25_000_000),
             ("1.5s", 1_500_000_000),
@@ -162,13 +161,13 @@ mod tests {
         for (text, n) in [("1.25MB", 1_250_000), ("64KiB", 65_536), ("1500b", 1_500), ("0B", 0)] {
             assert_eq!(parse_bytes(text), Some(n), "{text}");
         }
-        for (text, parts) in [("0.1%", 1_000), ("100%", 1_000_000), ("0", 0), ("0.0001 %", 1)] {
-            assert_eq!(parse_loss(text).map(LossRatio::ppm), Some(parts), "{text}");
+        for (text, divisor) in [("0.1%", 1_000), ("100%", 1_000_000), ("0", 0), ("0.0001 %", 1)] {
+            assert_eq!(parse_loss(text).map(LossRatio::ppm), Some(divisor), "{text}");
         }
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn malformed_quantities_are_rejected() {
         for text in ["", "25", "ms", "-1ms", "1.2.3ms", "1e3ms", "61s", "25 parsecs", "ms25", "٣ms"]
         {
             assert_eq!(parse_time(text, MINUTE), None, "{text}");
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_read_as_the_same() {
+    fn formatting_and_parsing_are_inverse() {
         for ns in [0, 1, 999, 1_000, 1_500_000, 25_000_000, 1_000_000_001, 59_999_999_999] {
             let value = Duration::from_nanos(ns);
             assert_eq!(
@@ -197,8 +196,8 @@ mod tests {
             assert_eq!(parse_bytes(&format_bytes(n)), Some(n));
             assert_eq!(parse_rate(&format_rate(n)).map(NonZeroU64::get), Some(n));
         }
-        for parts in [0, 1, 1_000, 12_345, 1_000_000] {
-            assert_eq!(parse_loss(&format_loss(LossRatio(parts))), Some(LossRatio(parts)));
+        for divisor in [0, 1, 1_000, 12_345, 1_000_000] {
+            assert_eq!(parse_loss(&format_loss(LossRatio(divisor))), Some(LossRatio(divisor)));
         }
         assert_eq!(format_time(Duration::from_micros(1_500)), "1.5ms");
         assert_eq!(format_loss(LossRatio(500)), "0.05%");
