@@ -2,9 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluice_openflow::{
-    Encoder, Message, MessageType, Multipart, RawMessage, Version, ports, split_message,
-};
+use sluice_openflow::view::Multipart;
+use sluice_openflow::{Encoder, Message, MessageType, RawMessage, Version, ports, split_message};
 
 fuzz_target!(|stream: &[u8]| {
     let mut rest = stream;

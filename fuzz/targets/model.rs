@@ -2,8 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluice_openflow::model::Message;
-use sluice_openflow::{Encoder, RawMessage, split_message};
+use sluice_openflow::{Encoder, Message, RawMessage, split_message};
 
 fuzz_target!(|stream: &[u8]| {
     let mut rest = stream;

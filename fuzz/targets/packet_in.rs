@@ -2,9 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use sluice_openflow::{
-    Encoder, FieldId, Message, MessageType, PacketIn, PortNo, RawMessage, Result, Version,
-};
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{Encoder, FieldId, Message, MessageType, PortNo, RawMessage, Result, Version};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut msg = bytes.to_vec();

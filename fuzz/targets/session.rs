@@ -6,7 +6,8 @@ use std::alloc::System;
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
-use sluice_openflow::{DatapathId, PacketIns, RawMessage, Version, split_message};
+use sluice_openflow::view::PacketIns;
+use sluice_openflow::{DatapathId, RawMessage, Version, split_message};
 use sluice_proto::{Config, ControllerEvent, ControllerSession, SessionError, SwitchProfile, SwitchSession};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 

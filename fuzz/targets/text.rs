@@ -5,10 +5,8 @@
 use core::fmt::Debug;
 
 use libfuzzer_sys::fuzz_target;
-use sluice_openflow::model::text::{TextError, caret};
-use sluice_openflow::model::{
-    FlowMod, FlowModCommand, GroupCommand, GroupMod, MeterCommand, MeterMod,
-};
+use sluice_openflow::text::{TextError, caret};
+use sluice_openflow::{FlowMod, FlowModCommand, GroupCommand, GroupMod, MeterCommand, MeterMod};
 
 fuzz_target!(|input: &[u8]| {
     // What it is and which command it is of, then the line.

@@ -3,10 +3,8 @@
 use std::fmt;
 use std::time::Instant;
 
-use sluice_openflow::{
-    Encoder, ErrorMsg, FlowRemovedView, MultipartType, PacketIn, PacketIns, PortStatus,
-    SwitchFeatures,
-};
+use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
+use sluice_openflow::{Encoder, MultipartType, PortStatus, SwitchFeatures};
 use sluice_sdk::view::PublishedFact;
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
@@ -191,7 +189,7 @@ macro_rules! apps {
                 Verdict::Continue
             }
 
-            fn on_flow_removed(&mut self, removed: &FlowRemovedView<'_>, ctx: &mut Ctx<'_>) {
+            fn on_flow_removed(&mut self, removed: &FlowRemoved<'_>, ctx: &mut Ctx<'_>) {
                 self.each(|app| app.on_flow_removed(removed, ctx));
             }
 

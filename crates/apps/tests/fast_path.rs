@@ -14,9 +14,10 @@ use std::time::{Duration, Instant};
 use sluice_apps::forwarding::{self, Forwarding, Matching};
 use sluice_apps::hosts::{self, Hosts};
 use sluice_base::Rng;
+use sluice_openflow::view::{ErrorMsg, PacketIn, PacketIns};
 use sluice_openflow::{
-    DatapathId, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType, MacAddr, Message, PacketIn,
-    PacketInReason, PacketIns, PortNo, RawMessage, SwitchFeatures, Version, Versions, VlanId,
+    DatapathId, Encoder, ErrorCode, ErrorReason, ErrorType, MacAddr, Message, PacketInReason,
+    PortNo, RawMessage, SwitchFeatures, Version, Versions, VlanId,
 };
 use sluice_sdk::view::{
     Fact, Host, HostId, PortInfo, PortRole, PublishedFact, SwitchInfo, SwitchPort,

@@ -6,9 +6,9 @@ use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use sluice_apps::hosts::{Config, Hosts};
+use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
-    DatapathId, Encoder, MacAddr, PacketIn, PacketInReason, PortNo, SwitchFeatures, Version,
-    Versions,
+    DatapathId, Encoder, MacAddr, PacketInReason, PortNo, SwitchFeatures, Version, Versions,
 };
 use sluice_sdk::view::{Fact, PortInfo, PortRole, SwitchInfo};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};

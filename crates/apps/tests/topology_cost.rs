@@ -5,9 +5,10 @@ use std::alloc::System;
 use std::time::{Duration, Instant};
 
 use sluice_apps::topology::Topology;
+use sluice_openflow::view::{PacketIn, PacketOut};
 use sluice_openflow::{
-    DatapathId, Encoder, MessageType, PacketIn, PacketInReason, PacketOutView, Port, PortNo,
-    RawMessage, SwitchFeatures, Version, Versions, split_message,
+    DatapathId, Encoder, MessageType, PacketInReason, Port, PortNo, RawMessage, SwitchFeatures,
+    Version, Versions, split_message,
 };
 use sluice_sdk::view::PortRole;
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
@@ -58,7 +59,7 @@ impl Wired {
     }
 
     fn carry(&mut self, msg: RawMessage<'_>) {
-        let Ok(out) = PacketOutView::new(msg) else { panic!("no PACKET_OUT") };
+        let Ok(out) = PacketOut::new(msg) else { panic!("no PACKET_OUT") };
         // The port in hex, behind the chassis id.
         let in_port = match out.frame.get(36..44) {
             Some(b"00000001") => PortNo(2),

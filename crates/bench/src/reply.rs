@@ -149,7 +149,7 @@ fn match_oxm(msg: &[u8]) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use sluice_openflow::{
-        Action, Encoder, Field, FlowMod, FlowModCommand, MacAddr, PacketOut, PortNo, Versions,
+        Action, Encoder, Field, FlowMod, FlowModCommand, MacAddr, PacketOutRef, PortNo, Versions,
     };
 
     use super::*;
@@ -167,7 +167,7 @@ mod tests {
     fn packet_out(version: Version, buffer_id: Option<u32>, frame: &[u8]) -> ParsedReply {
         let (mut tx, mut xid) = (vec![], 1);
         let actions = [Action::output(PortNo(2)), Action::output(PortNo(3))];
-        let p = PacketOut { buffer_id, in_port: PortNo(1), actions: &actions, frame };
+        let p = PacketOutRef { buffer_id, in_port: PortNo(1), actions: &actions, frame };
         Encoder::new(&mut tx, version, &mut xid).packet_out(&p).unwrap();
         assert_eq!(tx[1], PACKET_OUT);
         ParsedReply::packet_out(version, &tx)

@@ -1,6 +1,7 @@
 //! Templates of the requests: complete `PACKET_IN` messages in which only the varying fields are patched before sending.
 
-use sluice_openflow::{EncodeError, Encoder, NO_BUFFER, PacketIn, PacketInReason, PortNo, Version};
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{EncodeError, Encoder, NO_BUFFER, PacketInReason, PortNo, Version};
 
 use crate::host_pairs::HostPairs;
 

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use sluice_openflow::model::Value;
+use sluice_openflow::value::Value;
 
 /// A value that serializes as JSON.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,7 @@ use sluice_emu::live::{LiveError, LiveNetwork, PingPacing, PingRounds};
 use sluice_emu::net::{NetworkError, NetworkOptions};
 use sluice_emu::topology::Topology;
 use sluice_io::{ConnId, Epoll, Io as _, IoEvent, WaitStrategy, clock, sock};
-use sluice_openflow::{Action, PacketOut, PortNo, split_message};
+use sluice_openflow::{Action, PacketOutRef, PortNo, split_message};
 use sluice_proto::{Config, ControllerEvent, ControllerSession};
 
 /// How long anything may take before the test has failed.
@@ -54,7 +54,8 @@ impl Hub {
                             }
                             Some(ControllerEvent::PacketIn(p)) => {
                                 let actions = [Action::output(PortNo::FLOOD)];
-                                let p = PacketOut { actions: &actions, ..PacketOut::answer(&p) };
+                                let p =
+                                    PacketOutRef { actions: &actions, ..PacketOutRef::answer(&p) };
                                 session.encoder(&mut said).packet_out(&p).unwrap();
                             }
                             _ => {}

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use sluice_io::ConnId;
-use sluice_openflow::{DatapathId, ErrorReason, MessageType, PacketIns, split_message};
+use sluice_openflow::view::PacketIns;
+use sluice_openflow::{DatapathId, ErrorReason, MessageType, split_message};
 use sluice_proto::{ControllerEvent, ControllerSession, SessionError};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 

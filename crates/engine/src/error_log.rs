@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-use sluice_openflow::{DatapathId, ErrorMsg, Message, RawMessage};
+use sluice_openflow::view::ErrorMsg;
+use sluice_openflow::{DatapathId, Message, RawMessage};
 
 /// Characters of a request that the log has, so that a line of it stays one: a rule has some hundred.
 const CHARS_MAX: usize = 300;

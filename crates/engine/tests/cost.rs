@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use sluice_apps::learning::Learning;
 use sluice_engine::{Config, Engine, Pin};
+use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
-    DatapathId, Encoder, MacAddr, MessageType, PacketIn, PacketInReason, PortNo, RawMessage,
-    Version, Versions, split_message,
+    DatapathId, Encoder, MacAddr, MessageType, PacketInReason, PortNo, RawMessage, Version,
+    Versions, split_message,
 };
 use sluice_proto::{SwitchProfile, SwitchSession};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};

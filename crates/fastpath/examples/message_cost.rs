@@ -19,13 +19,11 @@ use std::time::Instant;
 use std::{env, fs};
 
 use sluice_fastpath::{MessageTemplate, TemplateValues};
-use sluice_openflow::model::{
-    Elapsed, FlowDesc, Multipart, MultipartFlags, MultipartReply, PacketIn, Stat, Stats,
-};
+use sluice_openflow::view::flow_stats;
 use sluice_openflow::{
-    Action, Encoder, EthHeader, Ethernet, Field, FlowMod, FlowModFlags, FlowRemoved,
-    FlowRemovedView, Instruction, MacAddr, Match, Message, PacketOut, PortNo, RawMessage, Version,
-    flow_stats,
+    Action, Elapsed, Encoder, EthHeader, Ethernet, Field, FlowDesc, FlowMod, FlowModFlags,
+    FlowRemoved, Instruction, MacAddr, Match, Message, Multipart, MultipartFlags, MultipartReply,
+    PacketIn, PacketOutRef, PortNo, RawMessage, Stat, Stats, Version, view,
 };
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -118,16 +116,16 @@ fn cost(bytes: &[u8], kind: &str, deed: &str, count: u32) -> Outcome<f64> {
 fn view(bytes: &[u8], message: &Message, count: u32) -> Outcome<f64> {
     match message {
         Message::PacketIn(_) => timed(count, || {
-            black_box(sluice_openflow::PacketIn::new(RawMessage::new(black_box(bytes))?)?);
+            black_box(view::PacketIn::new(RawMessage::new(black_box(bytes))?)?);
             Ok(())
         }),
         Message::FlowRemoved(_) => timed(count, || {
-            black_box(FlowRemovedView::new(RawMessage::new(black_box(bytes))?)?);
+            black_box(view::FlowRemoved::new(RawMessage::new(black_box(bytes))?)?);
             Ok(())
         }),
         Message::MultipartReply(_) => timed(count, || {
             let frame = RawMessage::new(black_box(bytes))?;
-            let part = sluice_openflow::Multipart::new(frame)?;
+            let part = view::Multipart::new(frame)?;
             let at = u16::try_from(bytes.len() - part.body.len())?;
             for flow in flow_stats(frame.version(), part.kind, part.body, at) {
                 black_box(flow?);
@@ -248,8 +246,8 @@ fn data() -> Vec<u8> {
     data
 }
 
-fn packet_out<'a>(actions: &'a [Action], frame: &'a [u8]) -> PacketOut<'a> {
-    PacketOut { buffer_id: None, in_port: PortNo(3), actions, frame }
+fn packet_out<'a>(actions: &'a [Action], frame: &'a [u8]) -> PacketOutRef<'a> {
+    PacketOutRef { buffer_id: None, in_port: PortNo(3), actions, frame }
 }
 
 fn output() -> Action {

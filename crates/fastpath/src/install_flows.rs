@@ -1,6 +1,7 @@
 //! One flow entry per packet-in, for frames that the switch has buffered.
 
-use sluice_openflow::{Encoder, EthHeader, PacketIns, PortNo};
+use sluice_openflow::view::PacketIns;
+use sluice_openflow::{Encoder, EthHeader, PortNo};
 
 use crate::MessageTemplate;
 use crate::flow_mod_layout::{PortFlowLayout, PortFlowV1_0, PortFlowV1_3};
@@ -116,9 +117,8 @@ const fn slot<const AHEAD: usize>(xid: u32, later: usize) -> usize {
 mod tests {
     use core::cell::Cell;
 
-    use sluice_openflow::{
-        Action, Field, FlowMod, Instruction, MacAddr, PacketIn, PacketInReason, Version,
-    };
+    use sluice_openflow::view::PacketIn;
+    use sluice_openflow::{Action, Field, FlowMod, Instruction, MacAddr, PacketInReason, Version};
 
     use super::*;
 

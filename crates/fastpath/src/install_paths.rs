@@ -1,8 +1,7 @@
 //! Flow entries for one or both directions of a conversation per packet-in, and the frame itself.
 
-use sluice_openflow::{
-    Action, EncodeError, Encoder, EthHeader, FlowMod, PacketIns, PacketOut, PortNo,
-};
+use sluice_openflow::view::PacketIns;
+use sluice_openflow::{Action, EncodeError, Encoder, EthHeader, FlowMod, PacketOutRef, PortNo};
 use zerocopy::big_endian::U16;
 
 use crate::flow_mod_layout::{AddressFlowLayout, AddressFlowV1_0, AddressFlowV1_3};
@@ -45,7 +44,7 @@ impl PathTemplates {
     ) -> Result<Self, EncodeError> {
         let actions = [Action::output(PortNo(1))];
         let in_port = PortNo(1);
-        let packet_out = PacketOut { buffer_id: None, in_port, actions: &actions, frame: &[] };
+        let packet_out = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame: &[] };
         let packet_out = MessageTemplate::packet_out(out, &packet_out)?;
         Ok(Self { flow: MessageTemplate::flow_mod(out, flow)?, packet_out, both_directions })
     }
@@ -176,7 +175,8 @@ fn send<P: PacketInLayout>(
 
 #[cfg(test)]
 mod tests {
-    use sluice_openflow::{Field, Instruction, MacAddr, PacketIn, PacketInReason, Version};
+    use sluice_openflow::view::PacketIn;
+    use sluice_openflow::{Field, Instruction, MacAddr, PacketInReason, Version};
 
     use super::*;
 
@@ -239,7 +239,7 @@ mod tests {
                 for both_directions in [false, true] {
                     let p = PacketIn { buffer_id, ..UNTAGGED };
                     let actions = [Action::output(PortNo(7))];
-                    let packet_out = PacketOut { actions: &actions, ..PacketOut::answer(&p) };
+                    let packet_out = PacketOutRef { actions: &actions, ..PacketOutRef::answer(&p) };
                     let (mut expected, mut xid) = (vec![], 5);
                     let mut out = Encoder::new(&mut expected, version, &mut xid);
                     for _ in 0..3 {

@@ -2,7 +2,7 @@
 
 use sluice_openflow::{
     Action, EncodeError, Encoder, EthHeader, FieldId, FlowMod, HEADER_LEN, Instruction, NO_BUFFER,
-    PacketOut, PortNo, Version, VlanId,
+    PacketOutRef, PortNo, Version, VlanId,
 };
 
 use crate::flow_mod_layout::{
@@ -118,9 +118,9 @@ impl MessageTemplate {
     ///
     /// # Errors
     /// Names what the version cannot express; or the message is longer than a template.
-    pub fn packet_out(out: &Encoder<'_>, p: &PacketOut<'_>) -> Result<Self, EncodeError> {
+    pub fn packet_out(out: &Encoder<'_>, p: &PacketOutRef<'_>) -> Result<Self, EncodeError> {
         let (mut tx, mut xid, version) = (Vec::new(), 0, out.version());
-        Encoder::new(&mut tx, version, &mut xid).packet_out(&PacketOut { frame: &[], ..*p })?;
+        Encoder::new(&mut tx, version, &mut xid).packet_out(&PacketOutRef { frame: &[], ..*p })?;
         let mut template = Self::from_bytes(version, &tx)?;
         template.buffer_id = 8;
         let actions_at = match version {
@@ -389,12 +389,12 @@ mod tests {
         for version in (1..=6).map(Version) {
             let actions = [Action::output(PortNo::FLOOD)];
             let (in_port, frame) = (PortNo(4), &b"frame"[..]);
-            let packet_out = PacketOut { buffer_id: None, in_port, actions: &actions, frame };
+            let packet_out = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame };
             let (mut expected, mut xid) = (vec![], 5);
             Encoder::new(&mut expected, version, &mut xid).packet_out(&packet_out).unwrap();
             let (mut tx, mut xid) = (vec![], 5);
             let mut out = Encoder::new(&mut tx, version, &mut xid);
-            let other = PacketOut { in_port: PortNo(1), ..packet_out };
+            let other = PacketOutRef { in_port: PortNo(1), ..packet_out };
             let template = MessageTemplate::packet_out(&out, &other).unwrap();
             let values = TemplateValues {
                 buffer_id: None,

@@ -3,11 +3,12 @@
 use zerocopy::FromBytes;
 use zerocopy::big_endian::{U16, U32};
 
+use crate::model;
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{
-    Action, EncodeError, Encoder, FlowMod, FlowModCommand, HEADER_LEN, Instruction, MessageType,
-    PortNo, RawMessage, Result, Version, buffered,
+    Action, EncodeError, Encoder, FlowModCommand, HEADER_LEN, Instruction, MessageType, PortNo,
+    RawMessage, Result, Version, buffered,
 };
 
 impl Encoder<'_> {
@@ -15,7 +16,7 @@ impl Encoder<'_> {
     ///
     /// # Errors
     /// Names what the version cannot say; nothing is written then.
-    pub fn flow_mod(&mut self, f: &FlowMod) -> Result<u32, EncodeError> {
+    pub fn flow_mod(&mut self, f: &model::FlowMod) -> Result<u32, EncodeError> {
         self.message(MessageType::FLOW_MOD, |out| f.encode(out))
     }
 
@@ -30,13 +31,14 @@ impl Encoder<'_> {
         }
         let actions = [Action::Output { port: PortNo::CONTROLLER, max_len }];
         let instructions = vec![Instruction::apply(actions)];
-        self.flow_mod(&FlowMod { priority: 0, instructions, ..FlowMod::default() }).map(drop)
+        self.flow_mod(&model::FlowMod { priority: 0, instructions, ..model::FlowMod::default() })
+            .map(drop)
     }
 }
 
 /// One `FLOW_MOD` of any version, read in place as far as the bench and model switches need it in bulk.
 #[derive(Debug, Clone, Copy)]
-pub struct FlowModView<'a> {
+pub struct FlowMod<'a> {
     /// What to do.
     pub command: FlowModCommand,
     /// A frame in the switch that the new rule is applied to.
@@ -48,7 +50,7 @@ pub struct FlowModView<'a> {
 const FIXED_1_0: usize = 72;
 const FIXED: usize = 48;
 
-impl<'a> FlowModView<'a> {
+impl<'a> FlowMod<'a> {
     /// Reads the fixed part of `msg`.
     ///
     /// # Errors
@@ -79,9 +81,9 @@ impl<'a> FlowModView<'a> {
     ///
     /// # Cost
     /// Allocates the lists.
-    pub fn to_flow_mod(self) -> Result<FlowMod> {
+    pub fn to_flow_mod(self) -> Result<model::FlowMod> {
         let mut r = Reader::new(self.msg.version(), self.msg.body(), HEADER_LEN);
-        let read = FlowMod::parse(&mut r)?;
+        let read = model::FlowMod::parse(&mut r)?;
         r.finish("flow_mod")?;
         Ok(read)
     }
@@ -92,7 +94,7 @@ mod tests {
     use super::*;
     use crate::{Field, MacAddr};
 
-    fn bytes(version: Version, f: &FlowMod) -> Result<Vec<u8>, EncodeError> {
+    fn bytes(version: Version, f: &model::FlowMod) -> Result<Vec<u8>, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
         Encoder::new(&mut tx, version, &mut xid).flow_mod(f)?;
         Ok(tx)
@@ -101,7 +103,7 @@ mod tests {
     #[test]
     fn what_is_read_is_written_again_byte_by_byte() {
         let actions = [Action::output(PortNo(4))];
-        let f = FlowMod {
+        let f = model::FlowMod {
             command: FlowModCommand::MODIFY,
             cookie: 7,
             idle_timeout: 60,
@@ -109,11 +111,11 @@ mod tests {
             matching: [Field::in_port(PortNo(1)), Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 9]))]
                 .into(),
             instructions: vec![Instruction::apply(actions)],
-            ..FlowMod::default()
+            ..model::FlowMod::default()
         };
         for version in (1..=6).map(Version) {
             let first = bytes(version, &f).unwrap();
-            let view = FlowModView::new(RawMessage::new(&first).unwrap()).unwrap();
+            let view = FlowMod::new(RawMessage::new(&first).unwrap()).unwrap();
             assert_eq!((view.command, view.buffer_id), (FlowModCommand::MODIFY, Some(33)));
             assert_eq!(bytes(version, &view.to_flow_mod().unwrap()).unwrap(), first, "{version}");
         }
@@ -123,7 +125,7 @@ mod tests {
     #[test]
     fn a_second_table_needs_1_1() {
         let instructions = vec![Instruction::GotoTable { table_id: 1 }];
-        let f = FlowMod { instructions, ..FlowMod::default() };
+        let f = model::FlowMod { instructions, ..model::FlowMod::default() };
         let no = bytes(Version::V1_0, &f).unwrap_err();
         assert_eq!(no.to_string(), "goto_table needs 1.1, this is 1.0");
     }

@@ -4,14 +4,14 @@ use crate::model::Counters;
 use crate::model::borrowed::ByteSpan;
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
-use crate::{FlowRemoved, FlowRemovedReason, HEADER_LEN, MatchView, RawMessage, Result};
+use crate::{FlowRemovedReason, HEADER_LEN, RawMessage, Result, model, view};
 
 /// One `FLOW_REMOVED` of any version, read in place.
 ///
 /// [`new`](Self::new) proves all of it once; after that no getter can fail. What a version does not tell is 0, or
 /// `None` among the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowRemovedView<'a> {
+pub struct FlowRemoved<'a> {
     /// The controller's own mark.
     pub cookie: u64,
     /// Its priority.
@@ -25,17 +25,17 @@ pub struct FlowRemovedView<'a> {
     /// Its hard timeout, seconds. Since 1.2.
     pub hard_timeout: u16,
     /// What it matched.
-    pub matching: MatchView<'a>,
+    pub matching: view::Match<'a>,
     /// How long it lived, how many packets and bytes it matched.
     pub stats: Counters,
     body: ByteSpan<'a>,
 }
 
-impl<'a> FlowRemovedView<'a> {
+impl<'a> FlowRemoved<'a> {
     /// Reads `msg`.
     ///
     /// # Errors
-    /// What is wrong with it, and where: just as for [`FlowRemoved`]. `Version` before 1.0 and after 1.5.
+    /// What is wrong with it, and where: just as for [`model::FlowRemoved`]. `Version` before 1.0 and after 1.5.
     pub fn new(msg: RawMessage<'a>) -> Result<Self> {
         let mut r = Reader::new(msg.version().known()?, msg.body(), HEADER_LEN);
         let start = r.clone();
@@ -53,7 +53,7 @@ impl<'a> FlowRemovedView<'a> {
             table_id: 0,
             idle_timeout: 0,
             hard_timeout: 0,
-            matching: MatchView::ALL,
+            matching: view::Match::ALL,
             stats: Counters::default(),
             body: ByteSpan::NONE,
         }
@@ -63,8 +63,8 @@ impl<'a> FlowRemovedView<'a> {
     ///
     /// # Cost
     /// Allocates the lists.
-    pub fn to_flow_removed(self) -> FlowRemoved {
-        let read = FlowRemoved::parse(&mut self.body.reader());
+    pub fn to_flow_removed(self) -> model::FlowRemoved {
+        let read = model::FlowRemoved::parse(&mut self.body.reader());
         debug_assert!(read.is_ok(), "what was proved is read: {read:?}");
         read.unwrap_or_default()
     }
@@ -81,7 +81,7 @@ mod tests {
         for version in (1..=6).map(Version) {
             let later = |since, n| if version < since { 0 } else { n };
             let duration = Elapsed { sec: 5, nsec: 6 };
-            let owned = FlowRemoved {
+            let owned = model::FlowRemoved {
                 cookie: 1,
                 priority: 2,
                 reason: FlowRemovedReason::HARD_TIMEOUT,
@@ -94,7 +94,7 @@ mod tests {
             let (mut tx, mut xid) = (vec![], 1);
             let mut out = Encoder::new(&mut tx, version, &mut xid);
             Message::FlowRemoved(owned.clone()).encode(0, &mut out).unwrap();
-            let view = FlowRemovedView::new(RawMessage::new(&tx).unwrap()).unwrap();
+            let view = FlowRemoved::new(RawMessage::new(&tx).unwrap()).unwrap();
             assert_eq!(
                 (view.cookie, view.priority, view.reason),
                 (1, 2, owned.reason),

@@ -5,15 +5,15 @@ use core::iter;
 use crate::model::borrowed::{ByteSpan, UnparsedInstructions};
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
-use crate::model::{Counters, FlowDesc, FlowStats, FlowStatsReason};
-use crate::{FlowModFlags, Instruction, MatchView, MultipartType, ParseErrorKind, Result, Version};
+use crate::model::{self, Counters, FlowDesc, FlowStatsReason};
+use crate::{FlowModFlags, Instruction, MultipartType, ParseErrorKind, Result, Version, view};
 
 /// One rule with its counters, of any version, read in place.
 ///
 /// All but the instructions is proved when it is yielded by [`flow_stats`]. What a version does not tell is 0, or `None`
 /// among the counters; `FLOW_STATS` of 1.5 tells the table, the reason, the priority, the match and the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FlowStatsView<'a> {
+pub struct FlowStats<'a> {
     /// Its table.
     pub table_id: u8,
     /// Why it is told; only `FLOW_STATS` of 1.5 says so.
@@ -31,7 +31,7 @@ pub struct FlowStatsView<'a> {
     /// The controller's own mark.
     pub cookie: u64,
     /// What it matches.
-    pub matching: MatchView<'a>,
+    pub matching: view::Match<'a>,
     /// How long it has been there, how many packets and bytes it matched.
     pub stats: Counters,
     pub(crate) instructions: UnparsedInstructions<'a>,
@@ -39,7 +39,7 @@ pub struct FlowStatsView<'a> {
     all: ByteSpan<'a>,
 }
 
-impl<'a> FlowStatsView<'a> {
+impl<'a> FlowStats<'a> {
     /// Takes the rule at the start of what `r` has left.
     fn new(kind: MultipartType, r: &mut Reader<'a>) -> Result<Self> {
         r.version().known()?;
@@ -63,7 +63,7 @@ impl<'a> FlowStatsView<'a> {
             flags: FlowModFlags::default(),
             importance: 0,
             cookie: 0,
-            matching: MatchView::ALL,
+            matching: view::Match::ALL,
             stats: Counters::default(),
             instructions: UnparsedInstructions(ByteSpan::NONE),
             kind: MultipartType::FLOW,
@@ -99,7 +99,8 @@ impl<'a> FlowStatsView<'a> {
         if self.kind != MultipartType::FLOW_STATS {
             return FlowDesc::parse(&mut r);
         }
-        let FlowStats { table_id, priority, matching, stats, .. } = FlowStats::parse(&mut r)?;
+        let model::FlowStats { table_id, priority, matching, stats, .. } =
+            model::FlowStats::parse(&mut r)?;
         Ok(FlowDesc { table_id, priority, matching, stats, ..FlowDesc::default() })
     }
 }
@@ -116,13 +117,13 @@ pub fn flow_stats(
     kind: MultipartType,
     body: &[u8],
     at: u16,
-) -> impl Iterator<Item = Result<FlowStatsView<'_>>> {
+) -> impl Iterator<Item = Result<FlowStats<'_>>> {
     let mut r = Reader::new(version, body, at.into());
     iter::from_fn(move || {
         if r.is_empty() {
             return None;
         }
-        let read = FlowStatsView::new(kind, &mut r);
+        let read = FlowStats::new(kind, &mut r);
         if read.is_err() {
             r.rest();
         }
@@ -134,9 +135,7 @@ pub fn flow_stats(
 mod tests {
     use super::*;
     use crate::model::{self, Elapsed, MultipartFlags, MultipartReply, Stat, Stats};
-    use crate::{
-        Action, Encoder, Field, Match, Message, Multipart, ParseError, PortNo, RawMessage,
-    };
+    use crate::{Action, Encoder, Field, Match, Message, ParseError, PortNo, RawMessage};
 
     fn written(version: Version, body: MultipartReply) -> Vec<u8> {
         let (mut tx, mut xid) = (vec![], 1);
@@ -146,9 +145,9 @@ mod tests {
         tx
     }
 
-    fn read(bytes: &[u8]) -> Vec<Result<FlowStatsView<'_>>> {
+    fn read(bytes: &[u8]) -> Vec<Result<FlowStats<'_>>> {
         let msg = RawMessage::new(bytes).unwrap();
-        let part = Multipart::new(msg).unwrap();
+        let part = view::Multipart::new(msg).unwrap();
         let at = u16::try_from(bytes.len() - part.body.len()).unwrap();
         flow_stats(msg.version(), part.kind, part.body, at).collect()
     }
@@ -202,7 +201,7 @@ mod tests {
     #[test]
     fn counters_alone_are_told_by_1_5() {
         let (reason, matching, stats) = (FlowStatsReason::STAT_TRIGGER, matching(), stats());
-        let owned = FlowStats { table_id: 1, reason, priority: 2, matching, stats };
+        let owned = model::FlowStats { table_id: 1, reason, priority: 2, matching, stats };
         let bytes =
             written(Version::V1_5, MultipartReply::FlowStats { flows: vec![owned.clone()] });
         let [Ok(view)] = read(&bytes)[..] else { panic!("{bytes:x?}") };

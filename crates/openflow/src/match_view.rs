@@ -5,24 +5,24 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
-use crate::model::{match_fixed, matching};
-use crate::{ErrorContext, Match, ParseError, ParseErrorKind, PortNo, RawMessage, Result, Version};
+use crate::model::{self, match_fixed, matching};
+use crate::{ErrorContext, ParseError, ParseErrorKind, PortNo, RawMessage, Result, Version};
 
 /// What a rule matches, proved and in place; [`to_match`](Self::to_match) reads it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MatchView<'a> {
+pub struct Match<'a> {
     version: Version,
     bytes: &'a [u8],
 }
 
-impl<'a> MatchView<'a> {
+impl<'a> Match<'a> {
     /// No fields, so that everything matches.
     pub(crate) const ALL: Self = Self { version: Version::V1_5, bytes: &[0, 1, 0, 4, 0, 0, 0, 0] };
 
     /// Takes the match at the start of what `r` has left, padding included.
     ///
     /// # Errors
-    /// As for [`Match`].
+    /// As for [`model::Match`].
     pub(crate) fn take(r: &mut Reader<'a>) -> Result<Self> {
         let (version, all) = (r.version(), r.peek());
         match version {
@@ -37,9 +37,9 @@ impl<'a> MatchView<'a> {
     ///
     /// # Cost
     /// Allocates the list.
-    pub fn to_match(self) -> Match {
+    pub fn to_match(self) -> model::Match {
         let mut r = Reader::new(self.version, self.bytes, 0);
-        let read = Match::parse(&mut r);
+        let read = model::Match::parse(&mut r);
         debug_assert!(read.is_ok(), "what was proved is read: {read:?}");
         read.unwrap_or_default()
     }
@@ -65,7 +65,7 @@ impl PortOnly {
 /// The ingress port of the match that starts `at` bytes into `msg`, of 1.2 or later; and what follows the match.
 ///
 /// # Errors
-/// As for [`Match`]; `Missing` without an ingress port.
+/// As for [`model::Match`]; `Missing` without an ingress port.
 #[inline]
 pub(crate) fn in_port(msg: RawMessage<'_>, at: u16) -> Result<(PortNo, &[u8])> {
     let here = msg.bytes().get(usize::from(at)..).unwrap_or_default();

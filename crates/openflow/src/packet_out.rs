@@ -7,8 +7,8 @@ use crate::match_view::in_port;
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{
-    Action, EncodeError, Encoder, Field, Match, MessageType, NO_BUFFER, PacketIn, ParseError,
-    ParseErrorKind, PortNo, RawMessage, Result, Version, buffered,
+    Action, EncodeError, Encoder, Field, Match, MessageType, NO_BUFFER, ParseError, ParseErrorKind,
+    PortNo, RawMessage, Result, Version, buffered, view,
 };
 
 /// `struct ofp_packet_out` of 1.0; then actions, then the frame. OpenFlow 1.0.0 §5.3.6.
@@ -41,7 +41,7 @@ struct Fixed15 {
 
 /// A frame to send.
 #[derive(Debug, Clone, Copy)]
-pub struct PacketOut<'a> {
+pub struct PacketOutRef<'a> {
     /// The slot of the frame, if the switch kept it; then `frame` is empty.
     pub buffer_id: Option<u32>,
     /// Where it came in; [`PortNo::CONTROLLER`] if it did not.
@@ -52,10 +52,10 @@ pub struct PacketOut<'a> {
     pub frame: &'a [u8],
 }
 
-impl<'a> PacketOut<'a> {
+impl<'a> PacketOutRef<'a> {
     /// The frame of `p` back to its switch, out of its slot if it has one; without actions: it is dropped.
     #[inline]
-    pub fn answer(p: &PacketIn<'a>) -> Self {
+    pub fn answer(p: &view::PacketIn<'a>) -> Self {
         let frame = if p.buffer_id.is_some() { &[] } else { p.frame };
         Self { buffer_id: p.buffer_id, in_port: p.in_port, actions: &[], frame }
     }
@@ -63,7 +63,7 @@ impl<'a> PacketOut<'a> {
 
 /// One `PACKET_OUT` of any version, read in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PacketOutView<'a> {
+pub struct PacketOut<'a> {
     /// The slot of the frame; `None` if the frame is here.
     pub buffer_id: Option<u32>,
     /// Where it came in.
@@ -75,7 +75,7 @@ pub struct PacketOutView<'a> {
     pub frame: &'a [u8],
 }
 
-impl<'a> PacketOutView<'a> {
+impl<'a> PacketOut<'a> {
     /// Reads `msg`.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Encoder<'_> {
     /// # Errors
     /// Names what the version cannot say; nothing is written then.
     #[inline]
-    pub fn packet_out(&mut self, p: &PacketOut<'_>) -> Result<u32, EncodeError> {
+    pub fn packet_out(&mut self, p: &PacketOutRef<'_>) -> Result<u32, EncodeError> {
         self.message(MessageType::PACKET_OUT, |out| {
             let start = out.len();
             let buffer_id = p.buffer_id.unwrap_or(NO_BUFFER).into();
@@ -180,14 +180,14 @@ mod tests {
         for version in 1..=6 {
             let (mut tx, mut xid) = (vec![], 1);
             let actions = [Action::output(PortNo::FLOOD)];
-            let said = PacketOut {
+            let said = PacketOutRef {
                 buffer_id: None,
                 in_port: PortNo(3),
                 actions: &actions,
                 frame: b"frame",
             };
             Encoder::new(&mut tx, Version(version), &mut xid).packet_out(&said).unwrap();
-            let heard = PacketOutView::new(RawMessage::new(&tx).unwrap()).unwrap();
+            let heard = PacketOut::new(RawMessage::new(&tx).unwrap()).unwrap();
             assert_eq!((heard.buffer_id, heard.in_port), (None, PortNo(3)));
             assert_eq!((heard.actions().unwrap(), heard.frame), (actions.to_vec(), &b"frame"[..]));
         }

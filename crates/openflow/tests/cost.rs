@@ -4,12 +4,11 @@
 
 use std::alloc::System;
 
-use sluice_openflow::model::{
-    Elapsed, FlowDesc, FlowStats, Multipart, MultipartFlags, MultipartReply, Stat, Stats,
-};
+use sluice_openflow::view::flow_stats;
 use sluice_openflow::{
-    Action, Encoder, Field, FlowRemoved, FlowRemovedView, Instruction, MacAddr, Match, Message,
-    MultipartType, PortNo, RawMessage, Version, flow_stats,
+    Action, Elapsed, Encoder, Field, FlowDesc, FlowRemoved, FlowStats, Instruction, MacAddr, Match,
+    Message, Multipart, MultipartFlags, MultipartReply, MultipartType, PortNo, RawMessage, Stat,
+    Stats, Version, view,
 };
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
@@ -60,9 +59,9 @@ fn told(version: Version, kind: MultipartType) -> Vec<u8> {
 
 /// Proves and walks over all of them; gives back how many rules and packets they tell.
 fn walk(gone: &[u8], told: &[u8], kind: MultipartType) -> (u32, u64) {
-    let removed = FlowRemovedView::new(RawMessage::new(gone).unwrap()).unwrap();
+    let removed = view::FlowRemoved::new(RawMessage::new(gone).unwrap()).unwrap();
     let reply = RawMessage::new(told).unwrap();
-    let part = sluice_openflow::Multipart::new(reply).unwrap();
+    let part = view::Multipart::new(reply).unwrap();
     let (mut rules, mut packets) = (1, removed.stats.packet_count.unwrap());
     for rule in flow_stats(reply.version(), kind, part.body, 16) {
         rules += 1;

@@ -12,8 +12,7 @@
 
 mod support;
 
-use sluice_openflow::model::Message;
-use sluice_openflow::{RawMessage, Version};
+use sluice_openflow::{Message, RawMessage, Version};
 use support::ofctl::printed;
 use support::said::{Said, hex, written};
 

@@ -10,9 +10,8 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
-use sluice_openflow::model::text::caret;
-use sluice_openflow::model::{FlowMod, FlowModCommand, Message};
-use sluice_openflow::{Encoder, RawMessage, Version};
+use sluice_openflow::text::caret;
+use sluice_openflow::{Encoder, FlowMod, FlowModCommand, Message, RawMessage, Version};
 
 /// Flows that Open vSwitch reads, with what it makes of them.
 const FLOWS: &str = include_str!("golden/flow_texts.txt");

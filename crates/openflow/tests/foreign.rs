@@ -12,10 +12,10 @@
 use std::fmt::Write as _;
 use std::process::Command as Process;
 
-use sluice_openflow::model::{MaskSupport, Prerequisite};
+use sluice_openflow::spec::{FieldRow, MaskSupport, Prerequisite};
 use sluice_openflow::{
-    Action, Encoder, ErrorReason, Field, FieldId, FieldRow, FlowMod, FlowModCommand, FlowModFlags,
-    Instruction, MacAddr, MultipartType, PacketOut, PortNo, RawMessage, Role, RoleRequest,
+    Action, Encoder, ErrorReason, Field, FieldId, FlowMod, FlowModCommand, FlowModFlags,
+    Instruction, MacAddr, MultipartType, PacketOutRef, PortNo, RawMessage, Role, RoleRequest,
     SwitchConfig, Version, Versions, VlanId,
 };
 
@@ -245,7 +245,7 @@ fn packet_outs(version: Version) -> Vec<Said> {
     let mut all = vec![];
     for (buffer_id, frame) in [(None, &frame[..]), (Some(7), &[])] {
         for actions in [&set[..], &set[1..], &[]] {
-            let p = PacketOut { buffer_id, in_port: PortNo::CONTROLLER, actions, frame };
+            let p = PacketOutRef { buffer_id, in_port: PortNo::CONTROLLER, actions, frame };
             all.push(said(version, "packet_out", "OFPT_PACKET_OUT", |out| {
                 _ = out.packet_out(&p).unwrap();
             }));

@@ -12,9 +12,9 @@ mod support;
 
 use std::collections::HashSet;
 
-use sluice_openflow::model::Message;
+use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
-    ErrorContext, MessageType, PacketIn, ParseError, ParseErrorKind, RawMessage, Version,
+    ErrorContext, Message, MessageType, ParseError, ParseErrorKind, RawMessage, Version,
 };
 use support::said::{Said, hex, written};
 

@@ -12,8 +12,7 @@ mod support;
 use std::alloc::System;
 use std::collections::HashSet;
 
-use sluice_openflow::model::Message;
-use sluice_openflow::{FieldId, RawMessage};
+use sluice_openflow::{FieldId, Message, RawMessage};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]

@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
-use sluice_openflow::model::{Message, Value};
-use sluice_openflow::{RawMessage, Version};
+use sluice_openflow::value::Value;
+use sluice_openflow::{Message, RawMessage, Version};
 use support::said::{Said, written};
 
 /// Where the messages are: one folder a version.

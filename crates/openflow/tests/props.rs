@@ -11,14 +11,12 @@ mod support;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use sluice_openflow::model::{
-    self, Counters, Elapsed, FlowDesc, FlowStats, MultipartFlags, MultipartReply, Stat, Stats,
-};
+use sluice_openflow::view::{ErrorMsg, FlowMod, Multipart, PacketIn, PacketOut, flow_stats};
 use sluice_openflow::{
-    Action, Encoder, ErrorMsg, Ethernet, Field, FlowModView, FlowRemoved, FlowRemovedView, Hello,
-    Instruction, Match, Message, MessageType, Multipart, MultipartType, PacketIn, PacketOutView,
-    ParseErrorKind, PortNo, PortStatus, RawMessage, RoleRequest, SwitchConfig, SwitchFeatures,
-    Version, flow_stats, ports, split_message,
+    Action, Counters, Elapsed, Encoder, Ethernet, Field, FlowDesc, FlowRemoved, FlowStats, Hello,
+    Instruction, Match, Message, MessageType, MultipartFlags, MultipartReply, MultipartType,
+    ParseErrorKind, PortNo, PortStatus, RawMessage, RoleRequest, Stat, Stats, SwitchConfig,
+    SwitchFeatures, Version, ports, split_message, view,
 };
 
 /// Feeds `bytes` to every public parser; all that is asked for is that they return, and agree.
@@ -37,8 +35,8 @@ fn hear(bytes: &[u8]) {
     _ = FlowRemoved::read(frame);
     _ = PortStatus::read(frame);
     _ = ErrorMsg::new(frame).map(|error| error.request());
-    _ = PacketOutView::new(frame).map(PacketOutView::actions);
-    _ = FlowModView::new(frame).map(FlowModView::to_flow_mod);
+    _ = PacketOut::new(frame).map(PacketOut::actions);
+    _ = FlowMod::new(frame).map(FlowMod::to_flow_mod);
     let view = PacketIn::new(frame);
     let message = Message::parse(frame);
     agree_on_rules(frame, message.as_ref().map_err(|e| *e));
@@ -75,7 +73,7 @@ fn agree(view: sluice_openflow::Result<PacketIn<'_>>, owned: sluice_openflow::Re
 /// The views of rules and their owned forms read the same, or both refuse at the same place for the same reason.
 fn agree_on_rules(frame: RawMessage<'_>, owned: sluice_openflow::Result<&Message>) {
     if frame.kind() == MessageType::FLOW_REMOVED {
-        let view = FlowRemovedView::new(frame);
+        let view = view::FlowRemoved::new(frame);
         let read = view.map(|view| Message::FlowRemoved(view.to_flow_removed()));
         assert_eq!(read.as_ref().map_err(place), owned.as_ref().map(|owned| *owned).map_err(place));
         if let (Ok(view), Ok(Message::FlowRemoved(owned))) = (view, owned) {
@@ -255,8 +253,9 @@ fn rules(version: Version) -> Vec<Vec<u8>> {
     };
     let silent = FlowDesc::default();
     let counted = FlowStats { table_id: 7, priority: 8, matching, stats, ..FlowStats::default() };
-    let reply =
-        |body| Message::MultipartReply(model::Multipart { flags: MultipartFlags::MORE, body });
+    let reply = |body| {
+        Message::MultipartReply(sluice_openflow::Multipart { flags: MultipartFlags::MORE, body })
+    };
     let mut messages = vec![
         Message::FlowRemoved(gone),
         Message::FlowRemoved(FlowRemoved::default()),

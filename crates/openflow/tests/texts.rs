@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use sluice_openflow::model::text::{TextError, caret};
-use sluice_openflow::model::{
+use sluice_openflow::text::{TextError, caret};
+use sluice_openflow::{
     FieldId, FlowMod, FlowModCommand, GroupCommand, GroupMod, MeterCommand, MeterMod,
 };
 
@@ -56,7 +56,7 @@ fn grammar() -> BTreeMap<&'static str, Vec<&'static str>> {
     }
     // Of fields that differ by their number alone, the first two are enough.
     let rows = FieldId::ROWS.iter().filter(|row| !row.name.ends_with(|c| ('2'..='9').contains(&c)));
-    let names = |row: &'static sluice_openflow::model::FieldRow| {
+    let names = |row: &'static sluice_openflow::spec::FieldRow| {
         let headers = row.headers.iter().map(|header| header.name);
         [row.name].into_iter().chain(row.aka.iter().copied()).chain(headers)
     };

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
+use sluice_openflow::view::{ErrorMsg, FlowRemoved, Multipart, PacketIn};
 use sluice_openflow::{
-    Encoder, ErrorMsg, ErrorReason, Field, FlowMod, FlowModCommand, FlowRemovedView, Hello,
-    MacAddr, MessageType, Multipart, MultipartType, PacketIn, ParseError, ParseErrorKind, Port,
-    PortStatus, RawMessage, Role, RoleRequest, SwitchConfig, SwitchFeatures, Version, Versions,
-    ports,
+    Encoder, ErrorReason, Field, FlowMod, FlowModCommand, Hello, MacAddr, MessageType,
+    MultipartType, ParseError, ParseErrorKind, Port, PortStatus, RawMessage, Role, RoleRequest,
+    SwitchConfig, SwitchFeatures, Version, Versions, ports,
 };
 
 use crate::SessionError;
@@ -117,7 +117,7 @@ pub enum ControllerEvent<'a> {
     /// A frame came up.
     PacketIn(PacketIn<'a>),
     /// A rule is gone.
-    FlowRemoved(FlowRemovedView<'a>),
+    FlowRemoved(FlowRemoved<'a>),
     /// A port came, went or changed.
     PortStatus(PortStatus),
     /// A request failed.
@@ -428,7 +428,7 @@ enum Told<'a> {
 fn event(msg: RawMessage<'_>) -> Result<Told<'_>, ParseError> {
     Ok(Told::ControllerEvent(match msg.kind() {
         MessageType::PACKET_IN => ControllerEvent::PacketIn(PacketIn::new(msg)?),
-        MessageType::FLOW_REMOVED => ControllerEvent::FlowRemoved(FlowRemovedView::new(msg)?),
+        MessageType::FLOW_REMOVED => ControllerEvent::FlowRemoved(FlowRemoved::new(msg)?),
         MessageType::PORT_STATUS => ControllerEvent::PortStatus(PortStatus::read(msg)?),
         MessageType::ERROR => ControllerEvent::Error(ErrorMsg::new(msg)?),
         MessageType::BARRIER_REPLY => ControllerEvent::BarrierReply(msg.xid()),

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use sluice_openflow::{Multipart, MultipartType};
+use sluice_openflow::MultipartType;
+use sluice_openflow::view::Multipart;
 
 use crate::SessionError;
 

@@ -1,14 +1,11 @@
 //! The switch's end of one connection, as the bench and model switches play it.
 
-use sluice_openflow::model::{
-    self, AggregateStats, GroupFeatures, MeterFeatureFlags, MeterFeatures, MultipartFlags,
-    MultipartReply, Stat, Stats,
-};
+use sluice_openflow::view::{ErrorMsg, FlowMod, Multipart, PacketOut};
 use sluice_openflow::{
-    ActionBits, Capabilities, DatapathId, Encoder, ErrorMsg, ErrorReason, EthernetPort,
-    FlowModView, Hello, MacAddr, Message, MessageType, Multipart, MultipartType, PacketOutView,
-    Port, PortFeatures, PortNo, PortProp, RawMessage, SwitchConfig, SwitchDesc, SwitchFeatures,
-    Version, Versions,
+    ActionBits, AggregateStats, Capabilities, DatapathId, Encoder, ErrorReason, EthernetPort,
+    GroupFeatures, Hello, MacAddr, Message, MessageType, MeterFeatureFlags, MeterFeatures,
+    MultipartFlags, MultipartReply, MultipartType, Port, PortFeatures, PortNo, PortProp,
+    RawMessage, Stat, Stats, SwitchConfig, SwitchDesc, SwitchFeatures, Version, Versions,
 };
 
 use crate::SessionError;
@@ -55,9 +52,9 @@ pub enum SwitchEvent<'a> {
     /// The controller knows who this is: it may send `PACKET_IN` from now on.
     Ready,
     /// A rule.
-    FlowMod(FlowModView<'a>),
+    FlowMod(FlowMod<'a>),
     /// A frame to send.
-    PacketOut(PacketOutView<'a>),
+    PacketOut(PacketOut<'a>),
     /// The controller did not like something.
     Error(ErrorMsg<'a>),
     /// Something that was answered, or needs no answer.
@@ -90,10 +87,10 @@ impl SwitchSession {
     ) -> Result<SwitchEvent<'a>, SessionError> {
         match msg.kind() {
             MessageType::FLOW_MOD => {
-                FlowModView::new(msg).map(SwitchEvent::FlowMod).map_err(SessionError::Malformed)
+                FlowMod::new(msg).map(SwitchEvent::FlowMod).map_err(SessionError::Malformed)
             }
             MessageType::PACKET_OUT => {
-                PacketOutView::new(msg).map(SwitchEvent::PacketOut).map_err(SessionError::Malformed)
+                PacketOut::new(msg).map(SwitchEvent::PacketOut).map_err(SessionError::Malformed)
             }
             _ => self.on_rare_message(msg, tx),
         }
@@ -177,7 +174,7 @@ impl SwitchSession {
             _ if kind == MultipartType::PORT_DESC => out.port_desc_reply(xid, &ports).is_ok(),
             Some(body) => {
                 let flags = MultipartFlags::default();
-                let reply = Message::MultipartReply(model::Multipart { flags, body });
+                let reply = Message::MultipartReply(sluice_openflow::Multipart { flags, body });
                 reply.encode(xid, &mut out).is_ok()
             }
             None => false,

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use sluice_apps::hub::Hub;
 use sluice_engine::{Config, Engine, StartError};
-use sluice_openflow::{Ethernet, Field, FlowMod, MacAddr, PacketIn, PortNo};
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{Ethernet, Field, FlowMod, MacAddr, PortNo};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};
 
 #[derive(Debug, Default)]

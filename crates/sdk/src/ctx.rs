@@ -2,8 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_openflow::model::{Multipart, MultipartFlags, MultipartReply, MultipartRequest};
-use sluice_openflow::{DatapathId, EncodeError, Encoder, Message, MultipartType, ParseError};
+use sluice_openflow::{
+    DatapathId, EncodeError, Encoder, Message, Multipart, MultipartFlags, MultipartReply,
+    MultipartRequest, MultipartType, ParseError,
+};
 
 use crate::network::Network;
 use crate::view::{AppEvent, AppRecord, Fact, NetworkView};

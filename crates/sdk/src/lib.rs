@@ -30,10 +30,8 @@ pub mod view;
 
 use std::time::Instant;
 
-use sluice_openflow::{
-    Encoder, ErrorMsg, EtherType, Ethernet, FlowRemovedView, MultipartType, PacketIn, PacketIns,
-    PortStatus, SwitchFeatures,
-};
+use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
+use sluice_openflow::{Encoder, EtherType, Ethernet, MultipartType, PortStatus, SwitchFeatures};
 
 pub use ctx::{Ctx, SwitchIndex};
 pub use fast_path_hosts::{FastPathHost, FastPathHosts};
@@ -128,7 +126,7 @@ pub trait App {
     }
 
     /// A rule is gone that was to be reported.
-    fn on_flow_removed(&mut self, removed: &FlowRemovedView<'_>, ctx: &mut Ctx<'_>) {
+    fn on_flow_removed(&mut self, removed: &FlowRemoved<'_>, ctx: &mut Ctx<'_>) {
         let _ = (removed, ctx);
     }
 
@@ -216,7 +214,7 @@ impl<A: App, B: App> App for (A, B) {
         }
     }
 
-    fn on_flow_removed(&mut self, removed: &FlowRemovedView<'_>, ctx: &mut Ctx<'_>) {
+    fn on_flow_removed(&mut self, removed: &FlowRemoved<'_>, ctx: &mut Ctx<'_>) {
         self.0.on_flow_removed(removed, ctx);
         self.1.on_flow_removed(removed, ctx);
     }

@@ -7,7 +7,8 @@ use sluice_emu::host::{HostEvent, UdpStream};
 use sluice_emu::net::{IpFamily, NetworkError, NetworkOptions, NetworkSimulation};
 use sluice_emu::switch::SwitchCounters;
 use sluice_emu::topology::Topology;
-use sluice_openflow::{EtherType, Ethernet, PacketIn};
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{EtherType, Ethernet};
 use sluice_sdk::{App, Ctx, Verdict};
 
 use crate::SimulatedController;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
 use sluice_emu::net::{ConnectionId, Controller, ControllerOutput};
-use sluice_openflow::{DatapathId, Message, PacketIns, split_message};
+use sluice_openflow::view::PacketIns;
+use sluice_openflow::{DatapathId, Message, split_message};
 use sluice_proto::{Config, ControllerEvent, ControllerSession};
 use sluice_sdk::view::PublishedFact;
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};

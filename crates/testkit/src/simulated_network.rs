@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
+use sluice_openflow::view::{PacketIn, PacketOut};
 use sluice_openflow::{
-    Action, DatapathId, Encoder, Ethernet, MacAddr, Message, MessageType, PacketIn, PacketInReason,
-    PacketOutView, Port, PortNo, PortReason, PortState, PortStatus, RawMessage, SwitchFeatures,
-    Version, split_message,
+    Action, DatapathId, Encoder, Ethernet, MacAddr, Message, MessageType, PacketInReason, Port,
+    PortNo, PortReason, PortState, PortStatus, RawMessage, SwitchFeatures, Version, split_message,
 };
 use sluice_sdk::view::{NetworkView, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
@@ -304,7 +304,7 @@ impl<A: App> SimulatedNetwork<A> {
                 });
             }
             MessageType::PACKET_OUT => {
-                let Ok(sent) = PacketOutView::new(msg) else { return };
+                let Ok(sent) = PacketOut::new(msg) else { return };
                 let ports = 1..=switch.ports;
                 for action in sent.actions().unwrap_or_default() {
                     match action {

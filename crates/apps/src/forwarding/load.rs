@@ -1,7 +1,6 @@
 //! Frames on their way: rules for those that follow, and the frame itself to where it goes.
 
-use sluice_openflow::model;
-use sluice_openflow::{Action, DatapathId, Field, FlowMod, Message, PacketOut, PortNo};
+use sluice_openflow::{Action, DatapathId, Field, FlowMod, Message, PacketOutRef, PortNo};
 use sluice_sdk::Ctx;
 use sluice_sdk::view::SwitchPort;
 
@@ -150,7 +149,7 @@ impl Forwarding {
             let actions = [Action::output(to.port)];
             say(ctx
                 .switch
-                .packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(&came.p) }));
+                .packet_out(&PacketOutRef { actions: &actions, ..PacketOutRef::answer(&came.p) }));
             return;
         }
         if came.p.buffer_id.is_some() {
@@ -178,7 +177,7 @@ impl Forwarding {
             return;
         }
         for ports in ports.chunks(OUTPUTS_MAX) {
-            let out = model::PacketOut {
+            let out = sluice_openflow::PacketOut {
                 buffer_id: None,
                 matching: [Field::in_port(PortNo::CONTROLLER)].into(),
                 actions: ports.iter().map(|&port| Action::output(port)).collect(),
@@ -218,7 +217,7 @@ impl Forwarding {
         if is_there {
             say(ctx
                 .switch
-                .packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(&came.p) }));
+                .packet_out(&PacketOutRef { actions: &actions, ..PacketOutRef::answer(&came.p) }));
         }
         let here = ctx.datapath_id;
         let is_reached = |id| id == here || part.as_ref().is_some_and(|part| part.has(id));
@@ -242,8 +241,8 @@ impl Forwarding {
 }
 
 /// What is done with the frame that the switch keeps.
-fn answer(came: &Came<'_>, actions: Vec<Action>) -> model::PacketOut {
-    model::PacketOut {
+fn answer(came: &Came<'_>, actions: Vec<Action>) -> sluice_openflow::PacketOut {
+    sluice_openflow::PacketOut {
         buffer_id: came.p.buffer_id,
         matching: [Field::in_port(came.p.in_port)].into(),
         actions,

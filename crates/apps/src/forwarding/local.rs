@@ -2,7 +2,8 @@
 //! general way says; `crates/apps/tests/fast_path.rs` compares both.
 
 use sluice_fastpath::{ForwardingDecision, PathTemplates, install_paths_v1_0, install_paths_v1_3};
-use sluice_openflow::{DatapathId, EncodeError, Encoder, EthHeader, MacAddr, PacketIns, PortNo};
+use sluice_openflow::view::PacketIns;
+use sluice_openflow::{DatapathId, EncodeError, Encoder, EthHeader, MacAddr, PortNo};
 use sluice_sdk::view::{NetworkView, SwitchPort};
 use sluice_sdk::{CoarseTime, Ctx, PORTS_MAX, SwitchHosts};
 

@@ -20,9 +20,9 @@ mod waiting;
 
 use std::time::{Duration, Instant};
 
+use sluice_openflow::view::{ErrorMsg, PacketIn, PacketIns};
 use sluice_openflow::{
-    Action, EncodeError, Encoder, ErrorMsg, ErrorType, Ethernet, MultipartType, PacketIn,
-    PacketIns, PacketOut, SwitchFeatures,
+    Action, EncodeError, Encoder, ErrorType, Ethernet, MultipartType, PacketOutRef, SwitchFeatures,
 };
 use sluice_sdk::view::{Fact, HostId, PortRole, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
@@ -171,7 +171,7 @@ impl Came<'_> {
     /// Lets go of the frame if the switch keeps it.
     fn let_go(&self, ctx: &mut Ctx<'_>) {
         if self.p.buffer_id.is_some() {
-            say(ctx.switch.packet_out(&PacketOut::answer(&self.p)));
+            say(ctx.switch.packet_out(&PacketOutRef::answer(&self.p)));
         }
     }
 }
@@ -358,7 +358,7 @@ impl App for Forwarding {
         let came = eth.and_then(|eth| Some(Came { p: *p, eth, at, from: self.from(at, ctx)? }));
         match came {
             Some(came) => self.answer(&came, ctx),
-            None if p.buffer_id.is_some() => say(ctx.switch.packet_out(&PacketOut::answer(p))),
+            None if p.buffer_id.is_some() => say(ctx.switch.packet_out(&PacketOutRef::answer(p))),
             None => {}
         }
         Verdict::Stop

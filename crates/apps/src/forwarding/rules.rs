@@ -2,10 +2,9 @@
 
 use std::net::Ipv6Addr;
 
-use sluice_openflow::model::FlowStatsRequest;
 use sluice_openflow::{
-    Action, Encoder, EtherType, Field, FlowMod, FlowModCommand, Instruction, Match, PortNo,
-    Version, VlanId,
+    Action, Encoder, EtherType, Field, FlowMod, FlowModCommand, FlowStatsRequest, Instruction,
+    Match, PortNo, Version, VlanId,
 };
 use sluice_sdk::view::HostId;
 

@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{DatapathId, ErrorMsg, ErrorType};
+use sluice_openflow::view::ErrorMsg;
+use sluice_openflow::{DatapathId, ErrorType};
 use sluice_sdk::view::{AppRecord, NetworkView};
 use sluice_sdk::{Ctx, Network};
 

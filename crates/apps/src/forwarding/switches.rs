@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::model::{FlowDesc, MultipartReply, MultipartRequest};
+use sluice_openflow::view::flow_stats;
 use sluice_openflow::{
-    DatapathId, FieldId, FlowMod, Message, MultipartType, PortNo, VlanId, flow_stats,
+    DatapathId, FieldId, FlowDesc, FlowMod, Message, MultipartReply, MultipartRequest,
+    MultipartType, PortNo, VlanId,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortRole, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};

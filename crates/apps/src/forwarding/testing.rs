@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use sluice_base::Rng;
+use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
-    Action, DatapathId, Encoder, FlowMod, FlowModCommand, MacAddr, Message, PacketIn,
-    PacketInReason, PortNo, SwitchFeatures, Version, VlanId, split_message,
+    Action, DatapathId, Encoder, FlowMod, FlowModCommand, MacAddr, Message, PacketInReason, PortNo,
+    SwitchFeatures, Version, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, Link, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};

@@ -3,8 +3,7 @@
 use std::net::IpAddr;
 use std::time::Instant;
 
-use sluice_openflow::model::PacketOut;
-use sluice_openflow::{Action, Field, MacAddr, Message, PortNo};
+use sluice_openflow::{Action, Field, MacAddr, Message, PacketOut, PortNo};
 use sluice_sdk::Network;
 use sluice_sdk::view::{Fact, Host, HostId, NetworkView, SwitchPort};
 

@@ -17,7 +17,8 @@ mod watch;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{Action, DatapathId, Ethernet, PacketIn, PacketOut, PortNo, SwitchFeatures};
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{Action, DatapathId, Ethernet, PacketOutRef, PortNo, SwitchFeatures};
 use sluice_sdk::view::{Fact, HostId, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
@@ -226,7 +227,7 @@ impl Hosts {
         let Some(frame) = speech::answer(ends, target, sender) else { return Verdict::Continue };
         let actions = [Action::output(p.in_port)];
         let in_port = PortNo::CONTROLLER;
-        let sent = PacketOut { buffer_id: None, in_port, actions: &actions, frame: &frame };
+        let sent = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame: &frame };
         // The port was heard of in this version.
         let _ = ctx.switch.packet_out(&sent);
         self.counts.answered.count();
@@ -499,7 +500,7 @@ fn is_reachable(view: &NetworkView, at: SwitchPort) -> bool {
 fn let_go(p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
     if p.buffer_id.is_some() {
         // Every version can say this.
-        let _ = ctx.switch.packet_out(&PacketOut { frame: &[], ..PacketOut::answer(p) });
+        let _ = ctx.switch.packet_out(&PacketOutRef { frame: &[], ..PacketOutRef::answer(p) });
     }
     Verdict::Stop
 }

@@ -1,6 +1,7 @@
 //! A hub: every frame out of every port but the one it came from.
 
-use sluice_openflow::{Action, Encoder, Ethernet, PacketIn, PacketOut, PortNo};
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{Action, Encoder, Ethernet, PacketOutRef, PortNo};
 use sluice_sdk::{App, Ctx, Verdict};
 
 /// How the hub is set.
@@ -50,7 +51,7 @@ impl App for Hub {
         let actions: &[_] = if stays { &[] } else { &flood };
         if p.buffer_id.is_some() || !stays {
             // A frame that just fits its PACKET_IN is too long for a PACKET_OUT, and lost as frames may be.
-            let _ = ctx.switch.packet_out(&PacketOut { actions, ..PacketOut::answer(p) });
+            let _ = ctx.switch.packet_out(&PacketOutRef { actions, ..PacketOutRef::answer(p) });
         }
         Verdict::Stop
     }

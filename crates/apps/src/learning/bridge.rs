@@ -2,9 +2,10 @@
 
 use arrayvec::ArrayVec;
 use sluice_fastpath::{MessageTemplate, TemplateValues, install_flows_v1_0, install_flows_v1_3};
+use sluice_openflow::view::{PacketIn, PacketIns};
 use sluice_openflow::{
     Action, EncodeError, Encoder, EthHeader, Ethernet, Field, FlowMod, FlowModCommand, Instruction,
-    MacAddr, PacketIn, PacketIns, PacketOut, PortNo, VlanId,
+    MacAddr, PacketOutRef, PortNo, VlanId,
 };
 use sluice_sdk::{Ctx, Verdict};
 
@@ -56,7 +57,7 @@ impl Bridge {
     pub(super) fn new(cfg: &Config, seed: u64, out: &Encoder<'_>) -> Result<Self, EncodeError> {
         let actions = [Action::output(PortNo(1))];
         let in_port = PortNo(1);
-        let frame = PacketOut { buffer_id: None, in_port, actions: &actions, frame: &[] };
+        let frame = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame: &[] };
         let rule = rule(cfg, |rule| MessageTemplate::flow_mod(out, rule))?;
         let table = Table::new(cfg.hosts_max as usize, seed);
         Ok(Self { table, rule, frame: MessageTemplate::packet_out(out, &frame)? })
@@ -253,7 +254,7 @@ fn discard(buffer_id: Option<u32>, in_port: PortNo, ctx: &mut Ctx<'_>) -> Verdic
     if buffer_id.is_none() {
         return Verdict::Continue;
     }
-    say(ctx.switch.packet_out(&PacketOut { buffer_id, in_port, actions: &[], frame: &[] }));
+    say(ctx.switch.packet_out(&PacketOutRef { buffer_id, in_port, actions: &[], frame: &[] }));
     Verdict::Stop
 }
 

@@ -6,9 +6,9 @@ mod table;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use sluice_openflow::view::{PacketIn, PacketIns};
 use sluice_openflow::{
-    Action, Encoder, FlowMod, FlowModCommand, PacketIn, PacketIns, PortReason, PortStatus,
-    SwitchFeatures,
+    Action, Encoder, FlowMod, FlowModCommand, PortReason, PortStatus, SwitchFeatures,
 };
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 

@@ -9,9 +9,10 @@ mod rules;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::model::{MultipartReply, MultipartRequest};
+use sluice_openflow::view::{ErrorMsg, PacketIn};
 use sluice_openflow::{
-    Action, ErrorMsg, Ethernet, MultipartType, PacketIn, PacketOut, PortNo, SwitchFeatures,
+    Action, Ethernet, MultipartReply, MultipartRequest, MultipartType, PacketOutRef, PortNo,
+    SwitchFeatures,
 };
 use sluice_sdk::view::{PortRole, SwitchPort};
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
@@ -202,7 +203,7 @@ impl App for Limiter {
         self.counts.dropped += 1;
         if p.buffer_id.is_some() {
             // Without actions, the buffer is let go.
-            let dropped = PacketOut { actions: &[], frame: &[], ..PacketOut::answer(p) };
+            let dropped = PacketOutRef { actions: &[], frame: &[], ..PacketOutRef::answer(p) };
             let written = ctx.switch.packet_out(&dropped);
             debug_assert!(written.is_ok(), "every version can say it");
         }

@@ -2,13 +2,10 @@
 
 use std::time::Duration;
 
-use sluice_openflow::model::{
-    BandTypes, MeterBand, MeterCapabilities, MeterCommand, MeterFeatures, MeterFlags, MeterId,
-    MeterMod,
-};
 use sluice_openflow::{
-    Action, EncodeError, Encoder, EtherType, Ethernet, Field, FieldId, FlowMod, FlowModCommand,
-    Instruction, Message, PortNo,
+    Action, BandTypes, EncodeError, Encoder, EtherType, Ethernet, Field, FieldId, FlowMod,
+    FlowModCommand, Instruction, Message, MeterBand, MeterCapabilities, MeterCommand,
+    MeterFeatures, MeterFlags, MeterId, MeterMod, PortNo,
 };
 use sluice_sdk::PROBES;
 

@@ -13,9 +13,8 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{
-    Ethernet, PacketIn, PacketOut, PortNo, PortReason, PortStatus, SwitchFeatures,
-};
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{Ethernet, PacketOutRef, PortNo, PortReason, PortStatus, SwitchFeatures};
 use sluice_sdk::view::{Fact, Link, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
 
@@ -509,7 +508,8 @@ impl App for Topology {
         let Some(kind) = ProbeKind::of(&eth) else { return Verdict::Continue };
         if p.buffer_id.is_some() {
             // A packet-out without actions drops the packet and frees the buffer. Every version can express it.
-            let _ = ctx.switch.packet_out(&PacketOut { actions: &[], ..PacketOut::answer(p) });
+            let _ =
+                ctx.switch.packet_out(&PacketOutRef { actions: &[], ..PacketOutRef::answer(p) });
         }
         self.receive(p, &eth, kind, ctx);
         Verdict::Stop

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use sluice_fastpath::{MessageTemplate, TemplateValues};
 use sluice_openflow::{
-    Action, DatapathId, EncodeError, Encoder, Ethernet, Field, FlowMod, Instruction, PacketOut,
+    Action, DatapathId, EncodeError, Encoder, Ethernet, Field, FlowMod, Instruction, PacketOutRef,
     PortNo, SwitchFeatures,
 };
 use sluice_sdk::view::{SwitchInfo, SwitchPort};
@@ -70,7 +70,7 @@ impl ProbedSwitch {
     ) -> Result<Self, EncodeError> {
         let actions = [Action::output(PortNo(1))];
         let (in_port, frame) = (PortNo::CONTROLLER, &[][..]);
-        let packet_out = PacketOut { buffer_id: None, in_port, actions: &actions, frame };
+        let packet_out = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame };
         let physical = features.ports.iter().filter(|port| is_physical(port.port_no));
         let mut ports: Vec<_> = physical
             .map(|port| Port::new(SwitchPort::new(ctx.datapath_id, port.port_no), port, ctx.now))

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use sluice_apps::hosts::{Config, Hosts};
+use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
-    DatapathId, Encoder, FlowModCommand, MacAddr, Message, PacketIn, PacketInReason, PortNo,
-    RawMessage, SwitchFeatures, Version, Versions, VlanId, split_message,
+    DatapathId, Encoder, FlowModCommand, MacAddr, Message, PacketInReason, PortNo, RawMessage,
+    SwitchFeatures, Version, Versions, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};

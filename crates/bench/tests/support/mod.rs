@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use sluice_bench::{Load, Plan, null};
 use sluice_io::sock;
+use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
-    Action, Encoder, Ethernet, Field, FlowMod, Instruction, MessageType, PacketIn, PacketOut,
-    PortNo, split_message,
+    Action, Encoder, Ethernet, Field, FlowMod, Instruction, MessageType, PacketOutRef, PortNo,
+    split_message,
 };
 
 /// Four switches and three short loops.
@@ -112,7 +113,7 @@ pub(crate) fn flow_mod_for(p: PacketIn<'_>, buffer_id: Option<u32>, out: &mut En
 pub(crate) fn packet_out(p: PacketIn<'_>, port: PortNo, out: &mut Encoder<'_>) {
     let frame = if p.buffer_id.is_none() { p.frame } else { &[] };
     let actions = [Action::output(port)];
-    let p = PacketOut { buffer_id: p.buffer_id, in_port: p.in_port, actions: &actions, frame };
+    let p = PacketOutRef { buffer_id: p.buffer_id, in_port: p.in_port, actions: &actions, frame };
     out.packet_out(&p).unwrap();
 }
 

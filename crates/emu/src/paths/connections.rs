@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use sluice_io::{ConnId, Epoll, Io, IoEvent, WaitStrategy, sock};
 use sluice_openflow::{
-    Action, Encoder, MacAddr, MessageType, PacketOutView, PortNo, RawMessage, Version,
-    split_message,
+    Action, Encoder, MacAddr, MessageType, PortNo, RawMessage, Version, split_message, view,
 };
 use sluice_proto::{SwitchProfile, SwitchSession};
 
@@ -193,7 +192,7 @@ impl SwitchConnection {
                 true
             }
             MessageType::PACKET_OUT => {
-                let Ok(said) = PacketOutView::new(msg) else { return false };
+                let Ok(said) = view::PacketOut::new(msg) else { return false };
                 let Ok(actions) = said.actions() else { return false };
                 let Some(start) = said.frame.first_chunk::<14>() else { return true };
                 let [dst, src] = [0, 6].map(|at| mac(start, at));

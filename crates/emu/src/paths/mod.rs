@@ -17,7 +17,8 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use sluice_io::{WaitStrategy, clock, cores, limits};
-use sluice_openflow::{Encoder, PacketIn, PacketInReason, PortNo, Version, Versions};
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{Encoder, PacketInReason, PortNo, Version, Versions};
 
 use crate::topology::Topology;
 use connections::SwitchConnections;

@@ -1,9 +1,9 @@
 //! What the controller wants to hear of that it does not ask for. §6.3.6, §7.3.10.
 
-use sluice_openflow::model::{
-    AsyncConfig, AsyncProp, FlowRemovedReasons, PacketInReasons, PortReasons, Role,
+use sluice_openflow::{
+    AsyncConfig, AsyncProp, ErrorReason, FlowRemovedReason, FlowRemovedReasons, PacketInReason,
+    PacketInReasons, PortReason, PortReasons, Role, Version,
 };
-use sluice_openflow::{ErrorReason, FlowRemovedReason, PacketInReason, PortReason, Version};
 
 use super::error_reasons;
 

@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use sluice_openflow::model::{FixedString, TableActions};
-use sluice_openflow::{DatapathId, FieldId, MacAddr, PortNo, Versions};
+use sluice_openflow::{DatapathId, FieldId, FixedString, MacAddr, PortNo, TableActions, Versions};
 
 /// Bit rate of a port that nothing else is said of, kbit/s.
 const SPEED_KBPS: u32 = 10_000_000;

@@ -1,6 +1,6 @@
 //! Why requests are refused, by name, and what a version says that lacks the name. §7.4.4.
 
-use sluice_openflow::model::ErrorNumbers;
+use sluice_openflow::spec::ErrorNumbers;
 use sluice_openflow::{ErrorCode, ErrorReason, ErrorType, Version};
 
 const fn of(kind: ErrorType, code: u32) -> ErrorReason {

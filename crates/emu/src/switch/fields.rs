@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use sluice_openflow::model::{MatchError, MatchErrorKind};
-use sluice_openflow::{ErrorReason, Field, FieldId, Match, Version};
+use sluice_openflow::{ErrorReason, Field, FieldId, Match, MatchError, MatchErrorKind, Version};
 
 use super::error_reasons;
 

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_openflow::model::{FlowRemoved, Stat, Stats};
 use sluice_openflow::{
-    Elapsed, ErrorReason, FlowMod, FlowModCommand, FlowModFlags, FlowRemovedReason, Match, Message,
-    Version,
+    Elapsed, ErrorReason, FlowMod, FlowModCommand, FlowModFlags, FlowRemoved, FlowRemovedReason,
+    Match, Message, Stat, Stats, Version,
 };
 
 use super::fields::NormalizedMatch;
@@ -258,7 +257,7 @@ impl FlowFilter {
             cookie: asked.cookie,
             cookie_mask: if version == Version::V1_0 { 0 } else { asked.cookie_mask },
             out_port: sluice_openflow::PortNo::ANY,
-            out_group: sluice_openflow::model::GroupId::ANY,
+            out_group: sluice_openflow::GroupId::ANY,
         }
     }
 

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::model::{GroupId, TableConfig};
 use sluice_openflow::{
-    Action, ErrorReason, FlowModFlags, FlowRemovedReason, Instruction, Match, PortNo,
+    Action, ErrorReason, FlowModFlags, FlowRemovedReason, GroupId, Instruction, Match, PortNo,
+    TableConfig,
 };
 
 use super::error_reasons;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_openflow::model::{
-    Bucket, BucketId, BucketProp, BucketStats, GroupCapabilities, GroupCommand, GroupDesc,
-    GroupFeatures, GroupId, GroupMod, GroupProp, GroupStats, GroupType, GroupTypes,
+use sluice_openflow::{
+    Action, Bucket, BucketId, BucketProp, BucketStats, ErrorReason, FlowRemovedReason,
+    GroupCapabilities, GroupCommand, GroupDesc, GroupFeatures, GroupId, GroupMod, GroupProp,
+    GroupStats, GroupType, GroupTypes, PortNo,
 };
-use sluice_openflow::{Action, ErrorReason, FlowRemovedReason, PortNo};
 
 use super::pipeline::ActionSet;
 use super::ports::EmulatedPorts;

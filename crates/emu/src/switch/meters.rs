@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use sluice_openflow::model::{
-    BandTypes, MeterBand, MeterBandStats, MeterCapabilities, MeterCommand, MeterDesc,
-    MeterFeatureFlags, MeterFeatures, MeterFlags, MeterId, MeterMod, MeterStats,
+use sluice_openflow::{
+    BandTypes, ErrorReason, FlowRemovedReason, MeterBand, MeterBandStats, MeterCapabilities,
+    MeterCommand, MeterDesc, MeterFeatureFlags, MeterFeatures, MeterFlags, MeterId, MeterMod,
+    MeterStats, Version,
 };
-use sluice_openflow::{ErrorReason, FlowRemovedReason, Version};
 
 use super::{EmulatedSwitch, SwitchOutput, error_reasons};
 

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use sluice_openflow::model::{
-    AggregateStats, FlowDesc, FlowStats, FlowStatsReason, FlowStatsRequest, GroupId, Multipart,
-    MultipartFlags, MultipartReply, MultipartRequest, Stat, Stats, TableDesc,
+use sluice_openflow::{
+    AggregateStats, ErrorReason, FlowDesc, FlowMod, FlowStats, FlowStatsReason, FlowStatsRequest,
+    GroupId, Message, Multipart, MultipartFlags, MultipartReply, MultipartRequest, PortNo, Stat,
+    Stats, SwitchDesc, TableDesc, Version,
 };
-use sluice_openflow::{ErrorReason, FlowMod, Message, PortNo, SwitchDesc, Version};
 
 use super::fields::NormalizedMatch;
 use super::flow_table::{FlowEntry, FlowFilter, FlowTable};

@@ -8,9 +8,9 @@
 
 use std::time::Instant;
 
-use sluice_openflow::model::{self, MeterId, PacketIn};
 use sluice_openflow::{
-    Action, ErrorReason, Field, FieldId, MacAddr, Message, PacketInReason, PortNo, Version,
+    Action, ErrorReason, Field, FieldId, MacAddr, Message, MeterId, PacketIn, PacketInReason,
+    PortNo, Version,
 };
 
 use super::fields::NormalizedMatch;
@@ -79,7 +79,7 @@ impl EmulatedSwitch {
         &mut self,
         now: Instant,
         in_port: PortNo,
-        asked: model::PacketOut,
+        asked: sluice_openflow::PacketOut,
         out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
         let packets = match asked.buffer_id {
@@ -166,7 +166,7 @@ fn count(packets: &[Vec<u8>]) -> u64 {
 }
 
 /// What of a packet is not in the frame, as far as the version tells it.
-fn pipeline_fields(packet: &PacketInPipeline, version: Version) -> model::Match {
+fn pipeline_fields(packet: &PacketInPipeline, version: Version) -> sluice_openflow::Match {
     let mut fields = vec![Field::in_port(packet.in_port)];
     if version >= Version::V1_2 {
         for id in [FieldId::METADATA, FieldId::TUNNEL_ID] {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sluice_openflow::model::{ConfigFlags, GroupId, TableConfig};
-use sluice_openflow::{Action, Field, FieldId, PacketInReason, PortNo, Version};
+use sluice_openflow::{
+    Action, ConfigFlags, Field, FieldId, GroupId, PacketInReason, PortNo, TableConfig, Version,
+};
 
 use super::flow_table::InstructionSet;
 use super::meters::MeterResult;

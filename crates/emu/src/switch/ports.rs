@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use sluice_openflow::model::{PortMod, PortStats};
 use sluice_openflow::{
-    ErrorReason, EthernetPort, Port, PortConfig, PortFeatures, PortNo, PortProp, PortState, Version,
+    ErrorReason, EthernetPort, Port, PortConfig, PortFeatures, PortMod, PortNo, PortProp,
+    PortState, PortStats, Version,
 };
 
 use super::config::EmulatedPortConfig;

@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use sluice_openflow::model::{MultipartFlags, QueueGetConfigReply, Role, RoleRequest, TableMod};
 use sluice_openflow::{
     ActionBits, Capabilities, Encoder, ErrorReason, FlowRemovedReason, Hello, Message, MessageType,
-    PacketInReason, PortNo, PortReason, PortStatus, RawMessage, SwitchConfig, SwitchFeatures,
-    Version, Versions, split_message,
+    MultipartFlags, PacketInReason, PortNo, PortReason, PortStatus, QueueGetConfigReply,
+    RawMessage, Role, RoleRequest, SwitchConfig, SwitchFeatures, TableMod, Version, Versions,
+    split_message,
 };
 use sluice_proto::SessionError;
 
@@ -80,7 +80,8 @@ impl ControlSession {
         match msg.kind() {
             MessageType::HELLO => {}
             MessageType::ERROR => {
-                let error = sluice_openflow::ErrorMsg::new(msg).map_err(SessionError::Malformed)?;
+                let error =
+                    sluice_openflow::view::ErrorMsg::new(msg).map_err(SessionError::Malformed)?;
                 return Err(SessionError::HandshakeRejected(error.reason));
             }
             kind => return Err(SessionError::UnexpectedMessage(kind)),
@@ -339,7 +340,7 @@ impl EmulatedSwitch {
     fn on_packet_out(
         &mut self,
         now: Instant,
-        asked: sluice_openflow::model::PacketOut,
+        asked: sluice_openflow::PacketOut,
         out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
         let in_port = asked.in_port().unwrap_or(PortNo::ANY);

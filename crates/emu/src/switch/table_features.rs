@@ -1,10 +1,9 @@
 //! What tables can do, in the words of each version. §7.3.5.4, §7.3.5.5.
 
-use sluice_openflow::model::{
-    ActionId, FieldHeader, InstructionId, TableActions, TableFeatureFlags, TableFeatureProp,
-    TableFeatures, TableFields, TableIds, TableInstructions, TableStats,
+use sluice_openflow::{
+    ActionId, FieldHeader, FieldId, InstructionId, TableActions, TableFeatureFlags,
+    TableFeatureProp, TableFeatures, TableFields, TableIds, TableInstructions, TableStats, Version,
 };
-use sluice_openflow::{FieldId, Version};
 
 use super::EmulatedSwitch;
 use super::fields::field_slot;

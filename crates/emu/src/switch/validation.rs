@@ -1,7 +1,8 @@
 //! What rules, groups and packets sent may ask for: every action is looked at once, before it is kept. §7.2.4, §7.2.5.
 
-use sluice_openflow::model::{GroupId, TableActions};
-use sluice_openflow::{Action, ErrorReason, FieldId, Instruction, Match, PortNo, Version};
+use sluice_openflow::{
+    Action, ErrorReason, FieldId, GroupId, Instruction, Match, PortNo, TableActions, Version,
+};
 
 use super::fields::{field_bits, field_slot};
 use super::packet::can_set;

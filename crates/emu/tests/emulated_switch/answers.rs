@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use sluice_emu::switch::EmulatedSwitchConfig;
-use sluice_openflow::model::{
-    AsyncConfig, AsyncProp, FlowStatsRequest, MeterRequest, MultipartReply, MultipartRequest,
-    PacketInReasons, PortDescRequest, PortStatsRequest, TableFeatureProp,
-};
 use sluice_openflow::{
-    DatapathId, Field, FlowModFlags, Message, MessageType, PortNo, Version, Versions,
+    AsyncConfig, AsyncProp, DatapathId, Field, FlowModFlags, FlowStatsRequest, Message,
+    MessageType, MeterRequest, MultipartReply, MultipartRequest, PacketInReasons, PortDescRequest,
+    PortNo, PortStatsRequest, TableFeatureProp, Version, Versions,
 };
 
 use crate::support::{Play, tcp};
@@ -118,8 +116,8 @@ fn tables_say_what_they_can_do() {
             _ => None,
         });
         assert!(matched > Some(35), "{matched:?}");
-        let asked = Message::MultipartRequest(sluice_openflow::model::Multipart {
-            flags: sluice_openflow::model::MultipartFlags::default(),
+        let asked = Message::MultipartRequest(sluice_openflow::Multipart {
+            flags: sluice_openflow::MultipartFlags::default(),
             body: MultipartRequest::TableFeatures { tables: tables.clone() },
         });
         let refused = play.refused(&asked).unwrap();
@@ -172,14 +170,12 @@ fn what_is_not_there_is_refused_in_every_version() {
         let mut play = Play::new(version);
         let strange =
             MultipartRequest::Experimenter { experimenter: 0x55, exp_type: 0, data: vec![] };
-        let flags = sluice_openflow::model::MultipartFlags::default();
-        let asked =
-            Message::MultipartRequest(sluice_openflow::model::Multipart { flags, body: strange });
+        let flags = sluice_openflow::MultipartFlags::default();
+        let asked = Message::MultipartRequest(sluice_openflow::Multipart { flags, body: strange });
         let refused = play.refused(&asked).unwrap();
         assert_eq!(refused.to_string(), "BAD_REQUEST/BAD_EXPERIMENTER");
         let port = MultipartRequest::PortStats(PortStatsRequest { port_no: PortNo(99) });
-        let asked =
-            Message::MultipartRequest(sluice_openflow::model::Multipart { flags, body: port });
+        let asked = Message::MultipartRequest(sluice_openflow::Multipart { flags, body: port });
         assert!(play.refused(&asked).is_some());
         let refused = play.refused(&Message::BarrierReply).unwrap();
         assert_eq!(refused.to_string(), "BAD_REQUEST/BAD_TYPE", "{}", MessageType::BARRIER_REPLY);

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use sluice_emu::switch::EmulatedSwitchConfig;
-use sluice_openflow::{
-    ErrorRow, ErrorType, FieldId, FlowModCommand, FlowRemovedReason, Message, Version,
-};
+use sluice_openflow::spec::ErrorRow;
+use sluice_openflow::{ErrorType, FieldId, FlowModCommand, FlowRemovedReason, Message, Version};
 
 use crate::support::{Play, tcp};
 
@@ -214,7 +213,7 @@ fn a_switch_refuses_what_its_plan_says_it_cannot() {
     let poor = EmulatedSwitchConfig {
         unsupported_fields: vec![FieldId::TCP_DST],
         unsupported_set_fields: vec![FieldId::ETH_DST],
-        unsupported_actions: sluice_openflow::model::TableActions::DEC_NW_TTL,
+        unsupported_actions: sluice_openflow::TableActions::DEC_NW_TTL,
         ..Play::plan()
     };
     let mut play = Play::with(poor.clone(), Version::V1_3);

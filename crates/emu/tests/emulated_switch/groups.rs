@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use sluice_emu::switch::SwitchOutput;
-use sluice_openflow::model::{
-    GroupCommand, GroupDescRequest, GroupId, GroupMod, GroupStatsRequest, GroupType, MeterCommand,
-    MeterId, MeterMod, MeterRequest, MultipartReply, MultipartRequest,
+use sluice_openflow::{
+    FlowRemovedReason, GroupCommand, GroupDescRequest, GroupId, GroupMod, GroupStatsRequest,
+    GroupType, Message, MeterCommand, MeterId, MeterMod, MeterRequest, MultipartReply,
+    MultipartRequest, PortNo, Version, Versions,
 };
-use sluice_openflow::{FlowRemovedReason, Message, PortNo, Version, Versions};
 
 use crate::support::{Play, tcp, udp};
 

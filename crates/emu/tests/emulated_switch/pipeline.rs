@@ -1,8 +1,8 @@
 //! Frames through tables and out of ports.
 
-use sluice_openflow::model::{PortMod, Role, RoleRequest, TableConfig, TableMod};
 use sluice_openflow::{
-    Message, PacketInReason, PortConfig, PortNo, PortReason, PortState, Version,
+    Message, PacketInReason, PortConfig, PortMod, PortNo, PortReason, PortState, Role, RoleRequest,
+    TableConfig, TableMod, Version,
 };
 
 use crate::support::{Play, tcp, udp};

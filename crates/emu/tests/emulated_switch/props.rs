@@ -191,13 +191,11 @@ fn words(version: Version) -> Vec<Vec<u8>> {
     messages.push(Play::packet_out(None, 1, &tcp(1, 2, 3, 4), "table"));
     let group =
         "group_id=1,type=select,bucket=weight:1,actions=output:2,bucket=weight:1,actions=output:3";
-    let add = sluice_openflow::model::GroupCommand::ADD;
-    messages
-        .push(Message::GroupMod(sluice_openflow::model::GroupMod::from_text(group, add).unwrap()));
+    let add = sluice_openflow::GroupCommand::ADD;
+    messages.push(Message::GroupMod(sluice_openflow::GroupMod::from_text(group, add).unwrap()));
     let meter = "meter=1,pktps,burst,bands=type=drop,rate=10,burst_size=3";
-    let add = sluice_openflow::model::MeterCommand::ADD;
-    messages
-        .push(Message::MeterMod(sluice_openflow::model::MeterMod::from_text(meter, add).unwrap()));
+    let add = sluice_openflow::MeterCommand::ADD;
+    messages.push(Message::MeterMod(sluice_openflow::MeterMod::from_text(meter, add).unwrap()));
     messages.push(Message::FeaturesRequest);
     messages.push(Message::GetAsyncRequest);
     let mut tx = vec![];

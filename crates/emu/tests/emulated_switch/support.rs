@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 
 use etherparse::PacketBuilder;
 use sluice_emu::switch::{EmulatedSwitch, EmulatedSwitchConfig, SwitchOutput};
-use sluice_openflow::model::{
-    Multipart, MultipartFlags, MultipartReply, MultipartRequest, PacketIn, PacketOut,
-};
 use sluice_openflow::{
-    Action, DatapathId, Encoder, ErrorReason, Field, FlowMod, FlowModCommand, Message, PortNo,
-    Version, Versions, split_message,
+    Action, DatapathId, Encoder, ErrorReason, Field, FlowMod, FlowModCommand, Message, Multipart,
+    MultipartFlags, MultipartReply, MultipartRequest, PacketIn, PacketOut, PortNo, Version,
+    Versions, split_message,
 };
 
 /// The switch of a test, and who talks to it.

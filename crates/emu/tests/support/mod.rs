@@ -14,9 +14,9 @@ use sluice_emu::net::{
     ConnectionId, Controller, ControllerOutput, NetworkOptions, NetworkSimulation,
 };
 use sluice_emu::topology::Topology;
+use sluice_openflow::view::PacketIn;
 use sluice_openflow::{
-    Action, Encoder, Field, FlowMod, Instruction, PacketIn, PacketOut, PortNo, Versions,
-    split_message,
+    Action, Encoder, Field, FlowMod, Instruction, PacketOutRef, PortNo, Versions, split_message,
 };
 use sluice_proto::{Config, ControllerEvent, ControllerSession};
 
@@ -132,7 +132,7 @@ impl Mind for Flood {
 
     fn packet_in(&mut self, p: &PacketIn<'_>, out: &mut Encoder<'_>) {
         let actions = [Action::output(PortNo::FLOOD)];
-        out.packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(p) }).unwrap();
+        out.packet_out(&PacketOutRef { actions: &actions, ..PacketOutRef::answer(p) }).unwrap();
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use sluice_openflow::{DatapathId, Ethernet, PacketIn, Version, VlanId};
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{DatapathId, Ethernet, Version, VlanId};
 use sluice_sdk::view::{Fact, Host, HostId, PublishedFact, SwitchPort};
 use sluice_sdk::{App, Ctx, Network, Verdict};
 

@@ -2,7 +2,8 @@
 
 use sluice_engine::Config;
 use sluice_io::READ_BYTES_MAX;
-use sluice_openflow::{DatapathId, Message, PacketIn, Version};
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{DatapathId, Message, Version};
 use sluice_sdk::{App, Ctx, Verdict};
 
 use crate::lab::{Lab, wait_until};

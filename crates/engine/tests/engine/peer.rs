@@ -3,10 +3,10 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
-use sluice_openflow::model::PacketIn;
+use sluice_openflow::view::Multipart;
 use sluice_openflow::{
     Action, DatapathId, Encoder, ErrorReason, Field, Hello, HelloElement, Message, MessageType,
-    Multipart, PacketInReason, PortNo, RawMessage, Version, Versions, split_message,
+    PacketIn, PacketInReason, PortNo, RawMessage, Version, Versions, split_message,
 };
 use sluice_proto::{SwitchProfile, SwitchSession};
 

@@ -1,6 +1,7 @@
 //! Replies in parts of many switches.
 
-use sluice_openflow::{Multipart, MultipartType, Version};
+use sluice_openflow::view::Multipart;
+use sluice_openflow::{MultipartType, Version};
 
 use crate::lab::{Lab, wait_until};
 use crate::peer::Peer;

@@ -8,7 +8,8 @@ use std::time::Duration;
 use sluice_apps::learning::Learning;
 use sluice_engine::Config;
 use sluice_io::{READ_BYTES_MAX, clock};
-use sluice_openflow::{Message, PacketIn, SwitchFeatures, Version};
+use sluice_openflow::view::PacketIn;
+use sluice_openflow::{Message, SwitchFeatures, Version};
 use sluice_sdk::{App, Ctx, Verdict, is_probe};
 
 use crate::lab::{Lab, SOON, wait_until};

@@ -5,7 +5,8 @@ use super::counter_fields::{CountFields, DurationFields, duration, packets_and_b
 use super::instruction::{Instruction, PlainActions};
 use super::oxs::Counters;
 use super::reader::Reader;
-use crate::{MatchView, Result, Version};
+use crate::view::Match as MatchView;
+use crate::{Result, Version};
 
 /// How a field of type `T` is read; it may point to where it lies.
 pub(crate) trait ParseBorrowed<'a, T> {

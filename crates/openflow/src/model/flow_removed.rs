@@ -7,7 +7,8 @@ use super::matching::{Match, Nxm};
 use super::oxs::Stats;
 use super::reader::Reader;
 use super::rows::{codes, record};
-use crate::{EncodeError, Encoder, FlowRemovedView, Result};
+use crate::view::FlowRemoved as FlowRemovedView;
+use crate::{EncodeError, Encoder, Result};
 
 codes! {
     /// `OFPRR_*`: why a flow entry was removed. §7.4.2.

@@ -11,7 +11,8 @@ use super::matching::{Match, Nxm};
 use super::oxs::Stats;
 use super::rows::{codes, record};
 use super::wire_types::Port16;
-use crate::{FlowStatsView, PortNo};
+use crate::PortNo;
+use crate::view::FlowStats as FlowStatsView;
 
 /// `OFPTT_ALL`.
 const TABLE_ALL: u8 = 0xff;

@@ -222,7 +222,7 @@ impl Message {
     /// Reads `msg`.
     ///
     /// ```
-    /// use sluice_openflow::model::Message;
+    /// use sluice_openflow::Message;
     /// use sluice_openflow::{RawMessage, Encoder, Version};
     ///
     /// let barrier = [4, 20, 0, 8, 0, 0, 0, 7];

@@ -69,7 +69,7 @@ mod support_page;
 mod table;
 mod table_bitmaps;
 mod table_features;
-pub mod text;
+pub(crate) mod text;
 pub(crate) mod value;
 #[cfg(test)]
 mod vectors;

@@ -3,8 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use sluice_openflow::model::Message;
-use sluice_openflow::{Encoder, RawMessage, Version};
+use sluice_openflow::{Encoder, Message, RawMessage, Version};
 
 /// One message and where it comes from.
 #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
 //! What `cbench` says and does not say (mininet/oflops).
 
-use sluice_openflow::{MessageType, Multipart, MultipartType, Version};
+use sluice_openflow::view::Multipart;
+use sluice_openflow::{MessageType, MultipartType, Version};
 use sluice_proto::Config;
 
 use crate::peer::{OwnedEvent, Peer, echo_request, kinds};

@@ -1,9 +1,10 @@
 //! From the version to the proof that the peer is a switch.
 
-use sluice_openflow::model::{self, MultipartFlags, MultipartRequest, PortDescRequest};
+use sluice_openflow::view::Multipart;
 use sluice_openflow::{
-    ErrorCode, ErrorReason, ErrorType, FlowModCommand, Message, MessageType, Multipart,
-    MultipartType, Role, RoleRequest, SwitchConfig, Version, Versions,
+    ErrorCode, ErrorReason, ErrorType, FlowModCommand, Message, MessageType, MultipartFlags,
+    MultipartRequest, MultipartType, PortDescRequest, Role, RoleRequest, SwitchConfig, Version,
+    Versions,
 };
 use sluice_proto::{Config, SessionError};
 
@@ -21,7 +22,7 @@ fn everything_is_asked_at_once() {
     let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
     let (flags, body) =
         (MultipartFlags::default(), MultipartRequest::PortDesc(PortDescRequest::default()));
-    let ports = Message::MultipartRequest(model::Multipart { flags, body });
+    let ports = Message::MultipartRequest(sluice_openflow::Multipart { flags, body });
     assert_eq!(peer.told(), [Message::FeaturesRequest, ports, set_config]);
 }
 

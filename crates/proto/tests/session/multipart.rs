@@ -1,6 +1,7 @@
 //! Replies that come in parts.
 
-use sluice_openflow::{ErrorReason, MessageType, Multipart, MultipartType, Version, Versions};
+use sluice_openflow::view::Multipart;
+use sluice_openflow::{ErrorReason, MessageType, MultipartType, Version, Versions};
 use sluice_proto::{Config, ReassemblyBudget, SessionError};
 
 use crate::peer::{OwnedEvent, Peer, config};

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_openflow::model::{self, MultipartFlags, MultipartReply, PacketIn};
+use sluice_openflow::view::Multipart;
 use sluice_openflow::{
     Action, DatapathId, Encoder, ErrorReason, Field, FlowMod, Instruction, MacAddr, Message,
-    MessageType, Multipart, MultipartType, PacketInReason, Port, PortNo, RawMessage,
-    SwitchFeatures, Version, Versions, split_message,
+    MessageType, MultipartFlags, MultipartReply, MultipartType, PacketIn, PacketInReason, Port,
+    PortNo, RawMessage, SwitchFeatures, Version, Versions, split_message,
 };
 use sluice_proto::{Config, ControllerEvent, ControllerSession, SessionError};
 
@@ -161,7 +161,7 @@ pub(crate) fn ports(n: u32) -> Message {
 pub(crate) fn some_ports(n: u32, more: bool) -> Message {
     let flags = if more { MultipartFlags::MORE } else { MultipartFlags::default() };
     let body = MultipartReply::PortDesc { ports: (1..=n).map(port).collect() };
-    Message::MultipartReply(model::Multipart { flags, body })
+    Message::MultipartReply(sluice_openflow::Multipart { flags, body })
 }
 
 /// What an event was, without what it was read from.
@@ -208,7 +208,7 @@ pub(crate) fn bitmap(version: Version) -> Option<Versions> {
 }
 
 pub(crate) fn error(reason: ErrorReason, data: &[u8]) -> Message {
-    Message::Error(model::ErrorMsg { reason, data: data.to_vec() })
+    Message::Error(sluice_openflow::ErrorMsg { reason, data: data.to_vec() })
 }
 
 pub(crate) fn echo_request(data: &[u8]) -> Message {

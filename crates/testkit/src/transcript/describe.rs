@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use sluice_openflow::model::Oxm;
 use sluice_openflow::{
-    Action, FieldId, FlowMod, FlowModCommand, Instruction, MacAddr, Message, PortNo, RawMessage,
+    Action, FieldId, FlowMod, FlowModCommand, Instruction, MacAddr, Message, Oxm, PortNo,
+    RawMessage,
 };
 
 /// A message that the application sent, as words.

@@ -142,7 +142,8 @@ fn mark(script: &str, version: Version, at: usize, why: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use sluice_openflow::{Action, PacketIn, PacketOut, PortNo};
+    use sluice_openflow::view::PacketIn;
+    use sluice_openflow::{Action, PacketOutRef, PortNo};
     use sluice_sdk::{Ctx, Verdict};
 
     use super::*;
@@ -154,7 +155,7 @@ mod tests {
         fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
             let actions = [Action::output(PortNo::FLOOD)];
             ctx.switch
-                .packet_out(&PacketOut { actions: &actions, ..PacketOut::answer(p) })
+                .packet_out(&PacketOutRef { actions: &actions, ..PacketOutRef::answer(p) })
                 .unwrap();
             Verdict::Stop
         }

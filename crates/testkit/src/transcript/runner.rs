@@ -3,15 +3,13 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::model::{
-    AggregateStats, BandTypes, FlowDesc, MeterCapabilities, MeterFeatures, Multipart,
-    MultipartFlags, MultipartReply, Stat, Stats,
-};
+use sluice_openflow::view::{ErrorMsg, PacketIn};
 use sluice_openflow::{
-    Action, DatapathId, EncodeError, Encoder, ErrorCode, ErrorMsg, ErrorReason, ErrorType,
-    EtherType, Field, Instruction, MacAddr, Message, MessageType, PacketIn, PacketInReason,
-    ParseError, Port, PortNo, PortReason, PortState, PortStatus, RawMessage, SwitchFeatures,
-    Version, split_message,
+    Action, AggregateStats, BandTypes, DatapathId, EncodeError, Encoder, ErrorCode, ErrorReason,
+    ErrorType, EtherType, Field, FlowDesc, Instruction, MacAddr, Message, MessageType,
+    MeterCapabilities, MeterFeatures, Multipart, MultipartFlags, MultipartReply, PacketInReason,
+    ParseError, Port, PortNo, PortReason, PortState, PortStatus, RawMessage, Stat, Stats,
+    SwitchFeatures, Version, split_message,
 };
 use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
@@ -257,7 +255,7 @@ impl<A: App> TranscriptRunner<A> {
                 self.call_app(index, |app, ctx| _ = app.on_packet_in(&p, ctx));
             }
             MessageType::MULTIPART_REPLY => {
-                let part = sluice_openflow::Multipart::new(msg).map_err(failed)?;
+                let part = sluice_openflow::view::Multipart::new(msg).map_err(failed)?;
                 let (xid, kind) = (msg.xid(), part.kind);
                 self.call_app(index, |app, ctx| app.on_multipart_reply(xid, kind, part.body, ctx));
             }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use sluice_openflow::model::MultipartRequest;
-use sluice_openflow::{DatapathId, FlowMod, MultipartType, flow_stats};
+use sluice_openflow::view::flow_stats;
+use sluice_openflow::{DatapathId, FlowMod, MultipartRequest, MultipartType};
 use sluice_sdk::view::{Fact, SwitchPort};
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 

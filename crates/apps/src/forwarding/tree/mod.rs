@@ -13,7 +13,8 @@ mod state;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sluice_openflow::{DatapathId, ErrorMsg, MacAddr, MultipartType};
+use sluice_openflow::view::ErrorMsg;
+use sluice_openflow::{DatapathId, MacAddr, MultipartType};
 use sluice_sdk::view::Fact;
 use sluice_sdk::{Ctx, Network, SwitchIndex};
 

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use sluice_openflow::model::FlowStatsRequest;
 use sluice_openflow::{
-    Action, DatapathId, Encoder, Field, FlowMod, FlowModCommand, Instruction, MacAddr, Match,
-    PortNo, Version,
+    Action, DatapathId, Encoder, Field, FlowMod, FlowModCommand, FlowStatsRequest, Instruction,
+    MacAddr, Match, PortNo, Version,
 };
 use sluice_sdk::view::{NetworkView, SwitchPort};
 
