@@ -112,25 +112,33 @@ fn heading(text: &mut TextReport, report: &Report) {
         let _ = write!(packets, ", {:.1} % from new sources", plan.new_sources * 100.0);
     }
     text.entry("Packets", &packets);
+    text.entry("Loops", &loops(report));
+}
+
+fn loops(report: &Report) -> String {
+    let plan = &report.plan;
+    let ms = plan.loop_time.as_millis();
+    let time =
+        if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") };
+    let mut text = format!("{} of {time}", plan.measured().len());
+    if plan.warmup > 0 {
+        let _ = write!(text, ", after {} of warm-up", plan.warmup);
+    }
+    if plan.cooldown > 0 {
+        let _ = write!(text, ", before {} of cool-down", plan.cooldown);
+    }
+    text
 }
 
 fn throughput(report: &Report) -> String {
     let rate = report.rate;
     let deviation = if rate.mean > 0.0 { rate.deviation / rate.mean * 100.0 } else { 0.0 };
-    let loops = report.plan.measured().len() as u64;
     format!(
-        "{} responses/s ± {deviation:.1} %, min {}, max {} ({} of {})",
+        "{} responses/s ± {deviation:.1} %, min {}, max {}",
         unbroken(&quantity(rate.mean)),
         unbroken(&quantity(rate.min)),
         unbroken(&quantity(rate.max)),
-        counted(loops, "loop", "loops"),
-        loop_time(report.plan.loop_time)
     )
-}
-
-fn loop_time(time: Duration) -> String {
-    let ms = time.as_millis();
-    unbroken(&if ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") })
 }
 
 fn latency(report: &Report) -> String {
@@ -177,9 +185,13 @@ fn slowest(text: &mut TextReport, report: &Report) {
 
 fn requests(report: &Report) -> String {
     let c = report.counts;
-    let [sent, answered, late, never] =
-        [c.sent, c.answered, c.late, c.never_answered].map(|n| unbroken(&grouped(n)));
-    format!("{sent} sent, {answered} answered, {late} answered late, {never} never answered")
+    let counts = [
+        (c.sent, "sent"),
+        (c.answered, "answered"),
+        (c.late, "answered late"),
+        (c.never_answered, "never answered"),
+    ];
+    counts.map(|(n, what)| unbroken(&format!("{} {what}", grouped(n)))).join(", ")
 }
 
 fn replies(report: &Report) -> String {
