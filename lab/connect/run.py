@@ -51,9 +51,9 @@ def asked(controller):
     time.sleep(1.3)
     counts = controller.metrics()
     return {
-        "loaded": counts["forwarding_paths"],
-        "waited": counts["forwarding_waited"],
-        "arp": counts["hosts_answered"] + counts["forwarding_floods"],
+        "loaded": counts["forwarding_paths_installed_total"],
+        "waited": counts["forwarding_packets_during_installation_total"],
+        "arp": counts["hosts_answered_total"] + counts["forwarding_floods_total"],
     }
 
 

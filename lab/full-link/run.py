@@ -16,7 +16,7 @@ RATES = [0.5, 1, 4, 16]
 # So many flows that their answers, three switches of two rules each, are more than the link carries.
 FLOWS_PER_MBIT, SECONDS = 600, 25
 SETTINGS = {"SLUICE_FORWARDING__MATCH": "five-tuple"}
-SHOWN = {"links lost": "topology_links_lost", "packet-ins discarded": "frames_left_out_total",
+SHOWN = {"links lost": "topology_links_lost_total", "packet-ins discarded": "frames_left_out_total",
          "bytes waiting": "waiting_bytes"}
 
 

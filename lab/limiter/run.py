@@ -61,7 +61,7 @@ def measure(version, row, rate):
         "median_ms": round(statistics.median(answered) * 1e3, 2) if answered else None,
         "packet_ins_per_s": round((packet_ins(after) - packet_ins(before)) / span),
         "core": round(busy / span, 3),
-        "holds": after.get("limiter_holds", 0),
+        "holds": after.get("limiter_blocks_total", 0),
     }
 
 

@@ -74,7 +74,7 @@ def measure(row, version):
     storm = look(net)
     control.run(f"ip link set {net.cables[0][0]}-{net.cables[0][1]} down")
     sent, copies = crowd.stop()
-    floods = controller.metrics().get("forwarding_floods")
+    floods = controller.metrics().get("forwarding_floods_total")
     controller.stop()
     net.close()
     seconds = series[-1][0] - begun

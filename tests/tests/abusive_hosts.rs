@@ -179,7 +179,10 @@ fn too_many_flows(version: OpenFlow) {
         answering.join().unwrap();
         (flooding.join().unwrap(), answered)
     });
-    let (blocks, paths) = (count(&network, "limiter_holds"), count(&network, "forwarding_paths"));
+    let (blocks, paths) = (
+        count(&network, "limiter_blocks_total"),
+        count(&network, "forwarding_paths_installed_total"),
+    );
     let counts = format!("{sent} sent, {paths} paths, {blocks} blocks, {answered} answered");
     assert!(blocks > 0 && paths < u64::from(sent) / 2, "{counts}");
     assert!(answered * 10 >= 8 * usize::try_from(REQUESTS).unwrap(), "{counts}");
@@ -199,9 +202,9 @@ fn too_much_lldp(version: OpenFlow) {
         .collect();
     assert_eq!(blocking.len(), 2, "{blocking:#?}");
     assert!(blocking.iter().all(|flow| flow.value("in_port") == Some(&abuser.port().to_string())));
-    wait_until(SOON, "the counts", || count(&network, "limiter_holds") > 0);
-    let processed =
-        count(&network, "topology_lldp_foreign") + count(&network, "topology_lldp_over_rate");
+    wait_until(SOON, "the counts", || count(&network, "limiter_blocks_total") > 0);
+    let processed = count(&network, "topology_lldp_foreign_total")
+        + count(&network, "topology_lldp_over_rate_total");
     assert!(processed > 0 && processed < u64::from(SENT) / 2, "{processed} of {SENT} processed");
     assert_eq!(client.ping(&server, 3).lost(), 0);
     // The abuser's other traffic is not blocked.

@@ -23,7 +23,7 @@ both_versions! {
 /// Number of path installations. There are more packet-ins: Open vSwitch sends further packets of a flow to the
 /// controller for some milliseconds after the flow entry has been added; they install nothing.
 fn paths_installed(network: &OvsNetwork) -> u64 {
-    network.env().metric("forwarding_paths").unwrap_or_default()
+    network.env().metric("forwarding_paths_installed_total").unwrap_or_default()
 }
 
 fn connections(version: OpenFlow, both_directions: bool, each: u64) {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use sluice_apps::forwarding::Matching;
-use sluice_apps::{Config, Stack, stack};
+use sluice_apps::{Chain, Config};
 use sluice_emu::host::UdpStream;
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{ControlTransport, NetworkOptions};
@@ -71,7 +71,7 @@ fn row(
     link: LinkImpairments,
     plan: EmulatedSwitchConfig,
     cfg: &Config,
-) -> Scenario<Stack> {
+) -> Scenario<Chain> {
     let mut topology = Topology::from_text(&format!("linear,{switches},{hosts}")).unwrap();
     topology.set_impairments(LinkImpairments { delay: HOP, ..LinkImpairments::default() });
     let options = NetworkOptions {
@@ -82,7 +82,7 @@ fn row(
         ..NetworkOptions::default()
     };
     let names = ["limiter", "topology", "hosts", "forwarding"].map(str::to_owned);
-    Scenario::new(topology, &options, stack(&names, cfg).unwrap())
+    Scenario::new(topology, &options, Chain::new(&names, cfg).unwrap())
 }
 
 /// Rules for each conversation, and as much of a frame comes up as is needed to read its addresses and ports.
@@ -122,10 +122,10 @@ fn connect() -> Vec<String> {
         if addresses == "known" {
             scenario.resolve_addresses(0, last);
         }
-        let before = scenario.metric("forwarding_paths");
+        let before = scenario.metric("forwarding_paths_installed");
         let opened = scenario.open_connection(0, last);
         let (took, asked) = (ms(opened.setup_time), opened.packet_ins);
-        let loaded = scenario.metric("forwarding_paths") - before;
+        let loaded = scenario.metric("forwarding_paths_installed") - before;
         format!(
             "{switches},{delay_ms},{both},{addresses},{took},{loaded},{},{}",
             asked.tcp, asked.arp
@@ -191,7 +191,8 @@ fn udp() -> Vec<String> {
         };
         let mut scenario = row(4, 1, link, plan, &cfg);
         scenario.resolve_addresses(0, 3);
-        let (before, paths) = (scenario.control_load(), scenario.metric("forwarding_paths"));
+        let (before, paths) =
+            (scenario.control_load(), scenario.metric("forwarding_paths_installed"));
         let count = 3 * u64::from(rate_pps);
         let stream = UdpStream {
             to: [0, 0, 0, 0].into(),
@@ -204,7 +205,7 @@ fn udp() -> Vec<String> {
         scenario.run_for(Duration::from_secs(13));
         let (sent, work) =
             (scenario.stream_counts(0, 3, stream), scenario.control_load().since(before));
-        let paths = scenario.metric("forwarding_paths") - paths;
+        let paths = scenario.metric("forwarding_paths_installed") - paths;
         let (up, down) = work.bytes;
         format!(
             "{delay_ms},{rate_pps},{buffers},{},{},{},{},{},{},{},{paths},{},{up},{down}",

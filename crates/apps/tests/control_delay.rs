@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use sluice_apps::forwarding::Matching;
-use sluice_apps::{Config, Stack, stack};
+use sluice_apps::{Chain, Config};
 use sluice_emu::host::UdpStream;
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{ControlTransport, NetworkOptions};
@@ -23,7 +23,7 @@ fn row(
     link: LinkImpairments,
     plan: EmulatedSwitchConfig,
     cfg: &Config,
-) -> Scenario<Stack> {
+) -> Scenario<Chain> {
     row_over(ControlTransport::Tcp, (switches, hosts), link, plan, cfg)
 }
 
@@ -33,7 +33,7 @@ fn row_over(
     link: LinkImpairments,
     plan: EmulatedSwitchConfig,
     cfg: &Config,
-) -> Scenario<Stack> {
+) -> Scenario<Chain> {
     let topology = Topology::from_text(&format!("linear,{switches},{hosts}")).unwrap();
     let options = NetworkOptions {
         switch: plan,
@@ -43,7 +43,7 @@ fn row_over(
         ..NetworkOptions::default()
     };
     let names = ["limiter", "topology", "hosts", "forwarding"].map(str::to_owned);
-    Scenario::new(topology, &options, stack(&names, cfg).unwrap())
+    Scenario::new(topology, &options, Chain::new(&names, cfg).unwrap())
 }
 
 fn far(delay: Duration) -> LinkImpairments {
@@ -120,17 +120,17 @@ fn a_flow_has_its_rules_written_once_however_far_away_the_controller_is() {
             let plan = EmulatedSwitchConfig { n_buffers: 4096, ..EmulatedSwitchConfig::default() };
             let mut scenario = row_over(carriage, (4, 1), far(delay), plan, &cfg);
             scenario.resolve_addresses(0, 3);
-            let before = scenario.metric("forwarding_paths");
+            let before = scenario.metric("forwarding_paths_installed");
             let stream = scenario.start_stream(0, 3, &udp(1000, 1500, data_len));
             scenario.run_for(10 * S);
             let (sent, loaded) = (
                 scenario.stream_counts(0, 3, stream),
-                scenario.metric("forwarding_paths") - before,
+                scenario.metric("forwarding_paths_installed") - before,
             );
             let story = format!("{carriage:?}, {delay:?} away, {data_len} bytes, {waiting:?}");
             assert!(sets.contains(&loaded), "{story}: {loaded} sets");
             assert_eq!((sent.sent, sent.received), (1500, 1500), "{story}");
-            assert_eq!(scenario.metric("forwarding_cut_off"), 0, "{story}");
+            assert_eq!(scenario.metric("forwarding_truncated"), 0, "{story}");
         }
     }
 }

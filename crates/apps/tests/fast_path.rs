@@ -22,7 +22,7 @@ use sluice_openflow::{
 use sluice_sdk::view::{
     Fact, Host, HostId, PortInfo, PortRole, PublishedFact, SwitchInfo, SwitchPort,
 };
-use sluice_sdk::{App, Ctx, Network, SwitchIndex};
+use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -107,7 +107,7 @@ impl Stage {
         self.network.take_reports();
         let mut gauges = Vec::new();
         if count == Count::All {
-            self.row.gauges(&mut |(name, _, value)| gauges.push((name, value)));
+            self.row.metrics(&mut |metric| gauges.push((metric.name, metric.value)));
         }
         Said { tx: std::mem::take(&mut self.tx), mail: self.network.take_messages(), told, gauges }
     }
@@ -251,8 +251,8 @@ fn compare(cfg: &forwarding::Config, version: Version, hosts: u32, seed: u64) {
         let said = bursts.turn(now, count, |stage| hear(stage, true));
         assert_eq!(said, expected, "{version} {cfg:?} seed {seed} step {step}");
     }
-    let [paths, waited] =
-        ["forwarding_paths", "forwarding_waited"].map(|name| gauge(&bursts, name));
+    let [paths, waited] = ["forwarding_paths_installed", "forwarding_packets_during_installation"]
+        .map(|name| gauge(&bursts, name));
     // Where conversations are many, few come up again so soon.
     let is_few = hosts < 20 && cfg.matching != Matching::FiveTuple;
     let least = if is_few { 300 } else { 30 };
@@ -266,7 +266,7 @@ fn is_early(told: &PublishedFact) -> bool {
 
 fn gauge(stage: &Stage, wanted: &str) -> u64 {
     let mut found = 0;
-    stage.row.gauges(&mut |(name, _, value)| {
+    stage.row.metrics(&mut |AppMetric { name, value, .. }| {
         if name == wanted {
             found = value;
         }
@@ -334,11 +334,11 @@ fn usual_frames_are_answered_without_an_allocation_and_refresh_their_hosts() {
             };
             (0..3).for_each(|_| ask(&mut stage));
             stage.network.take_facts();
-            let before = gauge(&stage, "forwarding_paths");
+            let before = gauge(&stage, "forwarding_paths_installed");
             let region = Region::new(ALLOCATOR);
             (0..100).for_each(|_| ask(&mut stage));
             let change = region.change();
-            assert_eq!(gauge(&stage, "forwarding_paths") - before, 12_000);
+            assert_eq!(gauge(&stage, "forwarding_paths_installed") - before, 12_000);
             // For what the test runner does meanwhile: it counts for the whole process.
             let allocations = change.allocations + change.reallocations;
             assert!(allocations <= 20, "{version} {buffer_id:?}: {change:?}");

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use sluice_apps::forwarding::{self, Flooding};
 use sluice_apps::forwarding::{SpanningTree, TreePhase};
-use sluice_apps::{Config, Stack, stack};
+use sluice_apps::{Chain, Config};
 use sluice_base::Rng;
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{IpFamily, NetworkChange, NetworkOptions, NetworkSimulation, PingSummary};
@@ -120,7 +120,7 @@ fn play(seed: u64) -> Result<(), String> {
         if Rng::new(!seed).below(4) == 0 { Flooding::Tree } else { Flooding::Controller };
     let forwarding = forwarding::Config { flooding, ..forwarding::Config::default() };
     let config = Config { forwarding, ..Config::default() };
-    let apps = |_| -> Stack { stack(&names, &config).unwrap() };
+    let apps = |_| -> Chain { Chain::new(&names, &config).unwrap() };
     let controller = SimulatedController::new((0..=rng.below(3)).map(apps), seed);
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
@@ -139,7 +139,7 @@ fn play(seed: u64) -> Result<(), String> {
     })
 }
 
-type Network = NetworkSimulation<SimulatedController<Stack>>;
+type Network = NetworkSimulation<SimulatedController<Chain>>;
 
 /// Schedules what goes wrong, lets hosts talk meanwhile, and mends what must be mended. How often a host may hear a frame
 /// to all: what a control link holds back is flooded once more when it comes, if it came from a port that nobody knew yet
@@ -315,7 +315,7 @@ fn rules_of(net: &Network, from: usize, to: usize) -> String {
 fn counts_of(net: &Network) -> String {
     let mut counts = BTreeMap::new();
     for app in net.controller().apps() {
-        app.gauges(&mut |(name, _, n)| *counts.entry(name).or_insert(0) += n);
+        app.metrics(&mut |metric| *counts.entry(metric.name).or_insert(0) += metric.value);
     }
     counts.retain(|_, &mut n| n > 0);
     format!("{counts:?}")

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_apps::{Config, Stack, stack};
+use sluice_apps::{Chain, Config};
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{IpFamily, NetworkOptions, NetworkSimulation};
 use sluice_emu::switch::EmulatedSwitchConfig;
@@ -21,7 +21,7 @@ const STEP: Duration = Duration::from_millis(10);
 /// How often the controller looks at each switch.
 const LOOKED_EVERY: Duration = Duration::from_millis(250);
 
-type Network = NetworkSimulation<SimulatedController<Stack>>;
+type Network = NetworkSimulation<SimulatedController<Chain>>;
 
 fn network(shape: &str, version: Version, apps: &[&str]) -> Network {
     let half = LinkImpairments { delay: TRIP / 2, ..LinkImpairments::default() };
@@ -33,7 +33,7 @@ fn network(shape: &str, version: Version, apps: &[&str]) -> Network {
         ..NetworkOptions::default()
     };
     let names: Vec<_> = apps.iter().map(|&name| name.to_owned()).collect();
-    let controller = SimulatedController::new([stack(&names, &Config::default()).unwrap()], 1);
+    let controller = SimulatedController::new([Chain::new(&names, &Config::default()).unwrap()], 1);
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     let start = Instant::now();
     NetworkSimulation::new(Topology::from_text(shape).unwrap(), &options, start, controller)

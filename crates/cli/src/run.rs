@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use std::{panic, thread};
 
-use sluice_apps::Stack;
+use sluice_apps::Chain;
 use sluice_apps::topology::WallClock;
 use sluice_engine::{Engine, StartError};
 use sluice_io::{clock, limits};
@@ -76,7 +76,7 @@ struct Running<'l> {
     loaded: Loaded,
     generation_id: u64,
     congestion: CongestionChoice,
-    engine: Engine<Stack>,
+    engine: Engine<Chain>,
     api: Option<Server>,
     logging: &'l Logging,
 }
@@ -126,7 +126,7 @@ impl<'l> Running<'l> {
         };
         let apps = new.config.apps.clone();
         let config = engine_config(&new, self.generation_id, self.congestion);
-        let applied = self.engine.apply(config, move |stack: &mut Stack| stack.configure(&apps));
+        let applied = self.engine.apply(config, move |chain: &mut Chain| chain.configure(&apps));
         if let Err(e) = applied {
             return refuse(&advice::engine_start(&e));
         }
@@ -164,7 +164,7 @@ enum CongestionChoice {
 }
 
 /// Starts the engine as `sluice run` does.
-pub(crate) fn engine(loaded: &Loaded) -> Result<Engine<Stack>, String> {
+pub(crate) fn engine(loaded: &Loaded) -> Result<Engine<Chain>, String> {
     start_engine(loaded, generation_id()).map(|(engine, _)| engine)
 }
 
@@ -173,11 +173,11 @@ pub(crate) fn engine(loaded: &Loaded) -> Result<Engine<Stack>, String> {
 fn start_engine(
     loaded: &Loaded,
     generation_id: u64,
-) -> Result<(Engine<Stack>, CongestionChoice), String> {
+) -> Result<(Engine<Chain>, CongestionChoice), String> {
     let (names, mut apps) = (loaded.config.app_names.clone(), loaded.config.apps.clone());
     apps.topology.clock = Some(WallClock { at: clock::now(), since_1970: clock::since_epoch() });
     // Loading the configuration has checked the names.
-    let make = move |_| sluice_apps::stack(&names, &apps).unwrap_or_default();
+    let make = move |_| Chain::new(&names, &apps).unwrap_or_default();
     let start = |congestion| {
         let engine = Engine::start(engine_config(loaded, generation_id, congestion), make.clone());
         engine.map(|engine| (engine, congestion))
@@ -214,7 +214,7 @@ fn raise_open_files(config: &RunConfig) -> Option<String> {
     (allowed < wanted).then(|| advice::open_files(wanted, allowed))
 }
 
-fn first_screen(loaded: &Loaded, engine: &Engine<Stack>, api: Option<&Server>) -> String {
+fn first_screen(loaded: &Loaded, engine: &Engine<Chain>, api: Option<&Server>) -> String {
     let screen = Screen {
         listening: engine.addresses(),
         workers: engine.cores(),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use sluice_base::metrics::{MetricSample, MetricValue, MetricsSource};
 use sluice_base::{Histogram, HistogramSnapshot};
 use sluice_openflow::{ErrorType, MessageType, Version};
+use sluice_sdk::{AppMetric, AppMetricKind};
 
 use crate::close_reason::CloseReason;
 
@@ -89,7 +90,7 @@ pub(crate) struct ThreadCounters {
     /// From the read that brought a message to the write that took its answer.
     pub(crate) latency: Histogram,
     /// What applications show. Written once a second, so a lock does no harm.
-    pub(crate) gauges: Mutex<Vec<(&'static str, &'static str, u64)>>,
+    pub(crate) app_metrics: Mutex<Vec<AppMetric>>,
 }
 
 impl ThreadCounters {
@@ -228,20 +229,23 @@ impl CounterRegistry {
         }
     }
 
-    fn collect_gauges(&self, put: &mut dyn FnMut(MetricSample)) {
-        let mut sums: Vec<(&'static str, &'static str, u64)> = Vec::new();
+    fn collect_app_metrics(&self, put: &mut dyn FnMut(MetricSample)) {
+        let mut sums: Vec<AppMetric> = Vec::new();
         for sheet in &self.sheets {
-            let Ok(gauges) = sheet.gauges.lock() else { continue };
-            for &(name, help, n) in gauges.iter() {
-                match sums.iter_mut().find(|sum| sum.0 == name) {
-                    Some(sum) => sum.2 += n,
-                    None => sums.push((name, help, n)),
+            let Ok(metrics) = sheet.app_metrics.lock() else { continue };
+            for &metric in metrics.iter() {
+                match sums.iter_mut().find(|sum| sum.name == metric.name) {
+                    Some(sum) => sum.value += metric.value,
+                    None => sums.push(metric),
                 }
             }
         }
-        for (name, help, n) in sums {
+        for AppMetric { name, help, kind, value } in sums {
             #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more than 52 bits")]
-            let value = MetricValue::Gauge(n as f64);
+            let value = match kind {
+                AppMetricKind::Counter => MetricValue::Counter(value),
+                AppMetricKind::Gauge => MetricValue::Gauge(value as f64),
+            };
             put(MetricSample { name, help, labels: vec![], value });
         }
     }
@@ -302,7 +306,7 @@ impl MetricsSource for CounterRegistry {
             labels: vec![],
             value: MetricValue::Histogram(latency),
         });
-        self.collect_gauges(put);
+        self.collect_app_metrics(put);
     }
 }
 

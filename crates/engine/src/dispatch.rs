@@ -195,7 +195,7 @@ impl<A: App> Dispatcher<'_, A> {
 fn shed_packet_ins<A: App>(app: &mut A, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) -> u64 {
     let mut left_out = 0;
     for p in frames {
-        if sluice_sdk::is_probe(p.frame) {
+        if sluice_sdk::is_link_probe(p.frame) {
             app.on_packet_in(&p, ctx);
         } else {
             left_out += 1;

@@ -434,10 +434,10 @@ impl<C, A: App> WorkerState<C, A> {
         }
         if self.now >= self.show_at {
             self.show_at = self.now + SHOW;
-            let mut gauges = Vec::new();
-            self.app.gauges(&mut |gauge| gauges.push(gauge));
-            if let Ok(mut shown) = self.ledger_sheet().gauges.lock() {
-                *shown = gauges;
+            let mut metrics = Vec::new();
+            self.app.metrics(&mut |metric| metrics.push(metric));
+            if let Ok(mut shown) = self.ledger_sheet().app_metrics.lock() {
+                *shown = metrics;
             }
         }
     }

@@ -1,34 +1,34 @@
-//! A doorkeeper: the first station that is seen at a port may speak there, no other may.
+//! Port security: only the first host that is seen at a port may use it.
 
 use std::collections::HashMap;
 use std::time::Instant;
 
 use sluice_apps::hub::Hub;
-use sluice_engine::{Config, Engine, StartError};
+use sluice_engine::{Config, Engine};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Ethernet, Field, FlowMod, MacAddr, PortNo};
 use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};
 
 #[derive(Debug, Default)]
-struct Doorkeeper {
-    residents: HashMap<(SwitchIndex, PortNo), MacAddr>,
+struct PortSecurity {
+    allowed: HashMap<(SwitchIndex, PortNo), MacAddr>,
 }
 
-impl App for Doorkeeper {
+impl App for PortSecurity {
     fn on_switch_disconnected(&mut self, sw: SwitchIndex, _: Instant, _: &mut Network) {
-        self.residents.retain(|&(at, _), _| at != sw);
+        self.allowed.retain(|&(switch, _), _| switch != sw);
     }
 
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         let Some(eth) = Ethernet::new(p.frame) else { return Verdict::Stop };
-        let (door, visitor) = ((ctx.switch_index, p.in_port), eth.src);
-        if *self.residents.entry(door).or_insert(visitor) == visitor {
+        let port = (ctx.switch_index, p.in_port);
+        if *self.allowed.entry(port).or_insert(eth.src) == eth.src {
             return Verdict::Continue;
         }
-        // A rule without actions drops. Every version can say this.
+        // A flow entry without instructions drops. Every version can express this one.
         let _ = ctx.switch.flow_mod(&FlowMod {
             buffer_id: p.buffer_id,
-            matching: [Field::in_port(p.in_port), Field::eth_src(visitor)].into(),
+            matching: [Field::in_port(p.in_port), Field::eth_src(eth.src)].into(),
             idle_timeout: 60,
             priority: 1000,
             ..FlowMod::default()
@@ -37,17 +37,21 @@ impl App for Doorkeeper {
     }
 }
 
-fn main() -> Result<(), StartError> {
-    let engine = Engine::start(Config::default(), |_| (Doorkeeper::default(), Hub::default()))?;
-    // Until the end of standard input: Control-D in a terminal.
+#[expect(clippy::print_stdout, clippy::print_stderr, reason = "it has no other way to say this")]
+fn main() {
+    let chain = |_worker| (PortSecurity::default(), Hub::default());
+    let engine = Engine::start(Config::default(), chain).unwrap_or_else(|error| {
+        eprintln!("first: {error}");
+        std::process::exit(1);
+    });
+    println!("first: listening on {:?}; Ctrl-D ends it", engine.addresses());
     std::io::stdin().lines().for_each(drop);
     engine.stop();
-    Ok(())
 }
 
 #[test]
-fn a_second_station_at_a_port_is_shut_out() {
-    let story = "
+fn a_second_host_at_a_port_is_blocked() {
+    let transcript = "
         s1 < packet_in  port=1 a>b
         s1 > packet_out flood
         s1 < packet_in  port=1 c>b
@@ -55,5 +59,5 @@ fn a_second_station_at_a_port_is_shut_out() {
         s1 < packet_in  port=2 c>a
         s1 > packet_out flood
     ";
-    sluice_testkit::transcript(|| (Doorkeeper::default(), Hub::default()), story);
+    sluice_testkit::transcript(|| (PortSecurity::default(), Hub::default()), transcript);
 }

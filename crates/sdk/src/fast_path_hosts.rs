@@ -1,8 +1,8 @@
-//! Hosts of which an ordinary frame says only that they are there.
+//! Hosts whose ordinary frames may be forwarded on the fast path.
 //!
-//! Who learns hosts need not hear of each of their frames: from most of them there is nothing to learn. So it says here
-//! of whom that is so, whoever answers such a frame before it notes that the host was heard, and who learns reads that
-//! when it asks itself who was silent for long.
+//! The application that learns hosts need not see every frame: most say only that a host is still there. It adds hosts
+//! that are fully known here. An application that forwards on its [fast path](crate::App::fast_path) looks hosts up, marks
+//! them as seen, and the one that learns reads when a host was seen last before it expires it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -14,88 +14,89 @@ use crate::ctx::SwitchIndex;
 use crate::switch_hosts::SwitchHosts;
 use crate::view::HostId;
 
-/// A host that is known where it is.
+/// A host that may use the fast path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastPathHost {
-    /// Its port, of the switch at which it is.
+    /// The port of its switch to which it is attached.
     pub port: PortNo,
-    /// When it was heard last.
+    /// When it was seen last.
     pub last_seen: Instant,
-    /// Whether a packet of IPv4 says nothing new of its addresses.
+    /// Whether its IPv4 address is known, so that there is nothing to learn from IPv4 packets.
     pub has_ipv4: bool,
-    /// The same of IPv6.
+    /// Whether its IPv6 address is known.
     pub has_ipv6: bool,
 }
 
-/// The residents of all switches of a worker.
+/// The hosts of all switches of a worker that may use the fast path.
 ///
-/// Who leaves its place, as the view has it, is none any more.
+/// When the [view](crate::view) says that a host has moved or was removed, it is removed here as well.
 #[derive(Debug, Default)]
 pub struct FastPathHosts {
+    /// By [`SwitchIndex`].
     switches: Vec<Option<SwitchHosts>>,
-    numbers: HashMap<DatapathId, SwitchIndex>,
+    indices: HashMap<DatapathId, SwitchIndex>,
     seeds: RandomState,
 }
 
 impl FastPathHosts {
-    /// A switch is there, with nobody at it; if it had another number, that is nobody's.
+    /// Adds a switch without hosts. If it was known under another index, that one is removed.
     pub fn add_switch(&mut self, sw: SwitchIndex, id: DatapathId) {
-        if let Some(old) = self.numbers.insert(id, sw) {
+        if let Some(old) = self.indices.insert(id, sw) {
             self.remove_switch(old);
         }
         let at = sw.index();
         if self.switches.len() <= at {
             self.switches.resize_with(at + 1, || None);
         }
-        if let Some(place) = self.switches.get_mut(at) {
+        if let Some(hosts) = self.switches.get_mut(at) {
             let [start, factor] = [0, 1].map(|n| self.seeds.hash_one((sw, n)));
-            *place = Some(SwitchHosts::new([start, factor | 1]));
+            *hosts = Some(SwitchHosts::new([start, factor | 1]));
         }
-        self.numbers.insert(id, sw);
+        self.indices.insert(id, sw);
     }
 
-    /// A switch is gone.
+    /// Removes a switch and its hosts.
     pub fn remove_switch(&mut self, sw: SwitchIndex) {
-        if let Some(place) = self.switches.get_mut(sw.index()) {
-            *place = None;
+        if let Some(hosts) = self.switches.get_mut(sw.index()) {
+            *hosts = None;
         }
-        self.numbers.retain(|_, number| *number != sw);
+        self.indices.retain(|_, index| *index != sw);
     }
 
-    /// The residents at a switch that is there.
+    /// The hosts at a switch.
     #[inline]
     pub fn switch(&mut self, sw: SwitchIndex) -> Option<&mut SwitchHosts> {
         self.switches.get_mut(sw.index())?.as_mut()
     }
 
-    /// A host is at a switch from now on, or is known better. When it was heard last is the later of what was known and
-    /// what is said.
-    pub fn insert(&mut self, switch: DatapathId, id: HostId, resident: FastPathHost) {
-        if let Some(home) = self.home(switch) {
-            home.insert(key(id), &resident);
+    /// Adds a host at a switch of this worker, or updates it. The later `last_seen` holds.
+    pub fn insert(&mut self, switch: DatapathId, id: HostId, host: FastPathHost) {
+        if let Some(hosts) = self.hosts_mut(switch) {
+            hosts.insert(key(id), &host);
         }
     }
 
-    /// A host is at a switch no longer.
+    /// Removes a host at a switch.
     pub fn remove(&mut self, switch: DatapathId, id: HostId) {
-        if let Some(home) = self.home(switch) {
-            home.remove(key(id));
+        if let Some(hosts) = self.hosts_mut(switch) {
+            hosts.remove(key(id));
         }
     }
 
-    /// When a resident was heard last, if it was heard after the first of its switch was put there.
+    /// When a host was seen last; `None` if that was before the first host of its switch was added.
     pub fn last_seen(&self, switch: DatapathId, id: HostId) -> Option<Instant> {
-        let at = self.numbers.get(&switch)?.index();
+        let at = self.indices.get(&switch)?.index();
         self.switches.get(at)?.as_ref()?.last_seen(key(id))
     }
 
-    fn home(&mut self, switch: DatapathId) -> Option<&mut SwitchHosts> {
-        let sw = *self.numbers.get(&switch)?;
+    fn hosts_mut(&mut self, switch: DatapathId) -> Option<&mut SwitchHosts> {
+        let sw = *self.indices.get(&switch)?;
         self.switch(sw)
     }
 }
 
-/// The bits of the address as a frame has them, above those of the VLAN.
+/// The bits of the address as [`EthHeader::src_bits`](sluice_openflow::EthHeader::src_bits) returns them, above those of
+/// the VLAN.
 fn key(id: HostId) -> u64 {
     id.mac.bits() | u64::from(id.vlan.0)
 }
@@ -110,16 +111,16 @@ mod tests {
 
     const SWITCH: DatapathId = DatapathId(7);
 
-    fn host(n: u8) -> HostId {
+    fn id(n: u8) -> HostId {
         HostId { mac: MacAddr([2, 0, 0, 0, 0, n]), vlan: VlanId(0) }
     }
 
-    fn resident(port: u32, last_seen: Instant) -> FastPathHost {
+    fn host(port: u32, last_seen: Instant) -> FastPathHost {
         FastPathHost { port: PortNo(port), last_seen, has_ipv4: true, has_ipv6: false }
     }
 
     fn frame(dst: u8, src: u8, rest: &[u8]) -> Vec<u8> {
-        [&host(dst).mac.0[..], &host(src).mac.0, rest].concat()
+        [&id(dst).mac.0[..], &id(src).mac.0, rest].concat()
     }
 
     fn now() -> Instant {
@@ -128,28 +129,28 @@ mod tests {
     }
 
     #[test]
-    fn who_is_put_is_found_by_the_addresses_of_a_frame_until_it_leaves() {
-        let (mut residents, now) = (FastPathHosts::default(), now());
-        residents.insert(SWITCH, host(1), resident(1, now));
-        assert!(residents.switch(SwitchIndex(3)).is_none(), "no such switch yet");
-        residents.add_switch(SwitchIndex(3), SWITCH);
-        residents.insert(SWITCH, host(1), resident(1, now));
-        residents.insert(SWITCH, host(2), resident(2, now));
-        let tagged = HostId { vlan: VlanId(5), ..host(3) };
-        residents.insert(SWITCH, tagged, resident(3, now));
+    fn a_host_is_found_by_the_addresses_of_a_frame_until_it_is_removed() {
+        let (mut hosts, now) = (FastPathHosts::default(), now());
+        hosts.insert(SWITCH, id(1), host(1, now));
+        assert!(hosts.switch(SwitchIndex(3)).is_none(), "no such switch yet");
+        hosts.add_switch(SwitchIndex(3), SWITCH);
+        hosts.insert(SWITCH, id(1), host(1, now));
+        hosts.insert(SWITCH, id(2), host(2, now));
+        let tagged = HostId { vlan: VlanId(5), ..id(3) };
+        hosts.insert(SWITCH, tagged, host(3, now));
         let frame = frame(2, 1, &[8, 0]);
         let eth = Ethernet::new(&frame).unwrap().header;
-        let home = residents.switch(SwitchIndex(3)).unwrap();
-        assert_eq!(home.find(eth.dst_bits()).unwrap().entry().port(), PortNo(2));
+        let at_switch = hosts.switch(SwitchIndex(3)).unwrap();
+        assert_eq!(at_switch.find(eth.dst_bits()).unwrap().entry().port(), PortNo(2));
         let later = now + Duration::from_secs(1);
-        let tick = home.coarse_time(later);
-        home.find(eth.src_bits()).unwrap().mark_seen(tick);
-        assert_eq!(residents.last_seen(SWITCH, host(1)), Some(later));
-        residents.insert(SWITCH, host(1), resident(4, now));
-        assert_eq!(residents.last_seen(SWITCH, host(1)), Some(later), "it was heard since");
-        residents.remove(SWITCH, host(1));
-        assert!(residents.switch(SwitchIndex(3)).unwrap().find(eth.src_bits()).is_none());
-        residents.remove_switch(SwitchIndex(3));
-        assert_eq!(residents.last_seen(SWITCH, host(2)), None);
+        let coarse = at_switch.coarse_time(later);
+        at_switch.find(eth.src_bits()).unwrap().mark_seen(coarse);
+        assert_eq!(hosts.last_seen(SWITCH, id(1)), Some(later));
+        hosts.insert(SWITCH, id(1), host(4, now));
+        assert_eq!(hosts.last_seen(SWITCH, id(1)), Some(later), "the later time holds");
+        hosts.remove(SWITCH, id(1));
+        assert!(hosts.switch(SwitchIndex(3)).unwrap().find(eth.src_bits()).is_none());
+        hosts.remove_switch(SwitchIndex(3));
+        assert_eq!(hosts.last_seen(SWITCH, id(2)), None);
     }
 }

@@ -211,7 +211,7 @@ impl<A: App> Scenario<A> {
     pub fn metric(&self, name: &str) -> u64 {
         let mut sum = 0;
         for (_, app) in self.net.controller().apps() {
-            app.gauges(&mut |(metric, _, value)| sum += if metric == name { value } else { 0 });
+            app.metrics(&mut |metric| sum += if metric.name == name { metric.value } else { 0 });
         }
         sum
     }

@@ -452,7 +452,9 @@ impl<A: App> SimulatedNetwork<A> {
     pub fn metric(&self, name: &str) -> u64 {
         let mut sum = 0;
         for worker in &self.workers {
-            worker.app.gauges(&mut |(metric, _, n)| sum += if metric == name { n } else { 0 });
+            worker
+                .app
+                .metrics(&mut |metric| sum += if metric.name == name { metric.value } else { 0 });
         }
         sum
     }

@@ -31,7 +31,7 @@ impl Forwarding {
             return self.send_on(came, to, ctx);
         }
         if self.waiting.has(&flow, ctx.now) {
-            self.counts.waited += 1;
+            self.counters.packets_during_installation += 1;
             return self.send_after(came, to, ctx);
         }
         let view = ctx.view();
@@ -43,7 +43,7 @@ impl Forwarding {
         };
         let has_source = source == Some(start);
         let Some(path) = self.path(flow, start, to, ctx) else {
-            self.counts.no_way += 1;
+            self.counters.no_path += 1;
             return came.let_go(ctx);
         };
         let back = if has_source && self.cfg.both_directions {
@@ -56,7 +56,7 @@ impl Forwarding {
         if back.is_some() {
             self.waiting.begin(flow.reversed(), ctx.now, time);
         }
-        self.counts.paths += 1;
+        self.counters.paths_installed += 1;
         let is_here = |path: &[Hop]| matches!(path, [hop] if hop.switch == ctx.datapath_id);
         if is_here(&path) && back.as_deref().is_none_or(is_here) {
             self.load_here(came, flow, to, back.is_some(), ctx);
@@ -90,10 +90,10 @@ impl Forwarding {
         ctx: &mut Ctx<'_>,
     ) {
         if back {
-            self.counts.rules += 1;
+            self.counters.flow_entries_written += 1;
             say(ctx.switch.flow_mod(&rules::rule(&self.cfg, flow.reversed(), came.at.port)));
         }
-        self.counts.rules += 1;
+        self.counters.flow_entries_written += 1;
         let buffer_id = came.p.buffer_id;
         let rule = FlowMod { buffer_id, ..rules::rule(&self.cfg, flow, to.port) };
         say(ctx.switch.flow_mod(&rule));
@@ -139,7 +139,7 @@ impl Forwarding {
             // An older rule of the same match could lead back.
             return ctx.send_to(to, Message::FlowMod(rules::delete_just(rule)));
         }
-        self.counts.rules += 1;
+        self.counters.flow_entries_written += 1;
         ctx.send_to(to, Message::FlowMod(rule));
     }
 
@@ -173,7 +173,7 @@ impl Forwarding {
     /// Sends a copy of the frame out of ports of another switch.
     fn send_from(&mut self, at: DatapathId, ports: &[PortNo], came: &Came<'_>, ctx: &mut Ctx<'_>) {
         if !came.is_whole() || came.p.frame.len() > FRAME_MAX {
-            self.counts.cut_off += 1;
+            self.counters.truncated += 1;
             return;
         }
         for ports in ports.chunks(OUTPUTS_MAX) {
@@ -196,9 +196,9 @@ impl Forwarding {
         let max = self.cfg.floods_per_s_max;
         let verdict = self.floods.judge(came.at, came.p.frame, ctx.now, max);
         let count = match verdict {
-            Verdict::Flood => &mut self.counts.floods,
-            Verdict::TooMany => &mut self.counts.too_many,
-            Verdict::CameRound => &mut self.counts.came_round,
+            Verdict::Flood => &mut self.counters.floods,
+            Verdict::TooMany => &mut self.counters.floods_over_limit,
+            Verdict::CameRound => &mut self.counters.floods_looped,
         };
         *count += 1;
         if verdict != Verdict::Flood {
@@ -207,7 +207,7 @@ impl Forwarding {
         let edges = self.edges.of(ctx.view(), &mut self.routes, ctx.datapath_id);
         let part = self.trees.part(ctx.datapath_id, came.eth.dst, ctx.network);
         let part = part.filter(|_| came.from == From::Edge);
-        self.counts.along_tree += u64::from(part.is_some());
+        self.counters.floods_along_tree += u64::from(part.is_some());
         let own = edges.iter().find(|outlets| outlets.switch == ctx.datapath_id);
         let links = part.iter().flat_map(|part| part.ports(ctx.datapath_id));
         let ports = own.into_iter().flat_map(|outlets| &outlets.ports).chain(links);
@@ -233,7 +233,7 @@ impl Forwarding {
         let Some(flow) = Flow::read(&came.eth, came.p.frame, Matching::Pair) else { return };
         if !self.waiting.has(&flow, ctx.now) {
             self.waiting.begin(flow, ctx.now, waiting::time(self.cfg.waiting, ctx.rtt()));
-            self.counts.repaired += 1;
+            self.counters.stale_deletions += 1;
             let rule = rules::Named::ByPort.delete_to(came.dst(), from.port);
             ctx.send_to(from.switch, Message::FlowMod(rule));
         }

@@ -5,7 +5,7 @@ use sluice_fastpath::{ForwardingDecision, PathTemplates, install_paths_v1_0, ins
 use sluice_openflow::view::PacketIns;
 use sluice_openflow::{DatapathId, EncodeError, Encoder, EthHeader, MacAddr, PortNo};
 use sluice_sdk::view::{NetworkView, SwitchPort};
-use sluice_sdk::{CoarseTime, Ctx, PORTS_MAX, SwitchHosts};
+use sluice_sdk::{CoarseTime, Ctx, FAST_PATH_PORTS_MAX, SwitchHosts};
 
 use super::flood::is_edge;
 use super::flow::Flow;
@@ -24,7 +24,7 @@ pub(super) struct Local {
 struct EdgePorts {
     version: Option<u64>,
     /// A bit for each port.
-    bits: [u64; PORTS_MAX as usize / 64],
+    bits: [u64; FAST_PATH_PORTS_MAX as usize / 64],
 }
 
 impl Local {
@@ -34,7 +34,10 @@ impl Local {
     /// Names what its version cannot say.
     pub(super) fn new(cfg: &Config, out: &Encoder<'_>) -> Result<Self, EncodeError> {
         let ways = PathTemplates::new(out, &rule(cfg), cfg.both_directions)?;
-        Ok(Self { ways, edges: EdgePorts { version: None, bits: [0; PORTS_MAX as usize / 64] } })
+        Ok(Self {
+            ways,
+            edges: EdgePorts { version: None, bits: [0; FAST_PATH_PORTS_MAX as usize / 64] },
+        })
     }
 
     /// Sets it otherwise.
@@ -57,7 +60,7 @@ impl EdgePorts {
         self.version = Some(view.version());
         self.bits.fill(0);
         let ports = view.switch(id).into_iter().flat_map(|switch| switch.ports.keys());
-        let low = ports.filter(|port| port.0 < PORTS_MAX);
+        let low = ports.filter(|port| port.0 < FAST_PATH_PORTS_MAX);
         for port in low.filter(|&&port| is_edge(view, SwitchPort::new(id, port))) {
             if let Some(bits) = self.bits.get_mut(port.0 as usize / 64) {
                 *bits |= 1 << (port.0 % 64);
@@ -96,9 +99,9 @@ impl Forwarding {
         };
         install_paths_v1_3(frames, out, ways, &mut desk, course);
         let Desk { loaded, waited, .. } = desk;
-        self.counts.paths += loaded;
-        self.counts.rules += if both { 2 * loaded } else { loaded };
-        self.counts.waited += waited;
+        self.counters.paths_installed += loaded;
+        self.counters.flow_entries_written += if both { 2 * loaded } else { loaded };
+        self.counters.packets_during_installation += waited;
     }
 }
 

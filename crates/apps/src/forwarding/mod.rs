@@ -6,6 +6,7 @@ mod flood;
 mod flow;
 mod load;
 mod local;
+mod metrics;
 #[cfg(test)]
 mod proof;
 mod repair;
@@ -25,10 +26,11 @@ use sluice_openflow::{
     Action, EncodeError, Encoder, ErrorType, Ethernet, MultipartType, PacketOutRef, SwitchFeatures,
 };
 use sluice_sdk::view::{Fact, HostId, PortRole, PublishedFact, SwitchPort};
-use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
+use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
 use flood::{Edges, Floods, is_edge};
 use local::Local;
+use metrics::Counters;
 use repair::Repair;
 use routes::Routes;
 use simpler::{RefusedMatch, Retries};
@@ -110,27 +112,8 @@ pub struct Forwarding {
     trees: Trees,
     /// By the numbers of switches.
     locals: Vec<Option<Box<Local>>>,
-    counts: Counts,
+    counters: Counters,
     swept: Option<Instant>,
-}
-
-/// What is counted for people.
-#[derive(Debug, Default)]
-struct Counts {
-    paths: u64,
-    rules: u64,
-    repaired: u64,
-    waited: u64,
-    floods: u64,
-    along_tree: u64,
-    too_many: u64,
-    came_round: u64,
-    in_transit: u64,
-    unsettled: u64,
-    no_way: u64,
-    cut_off: u64,
-    refused: u64,
-    simplified: u64,
 }
 
 /// Bytes of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
@@ -198,7 +181,7 @@ impl Forwarding {
             switches: Switches::default(),
             trees: Trees::default(),
             locals: Vec::new(),
-            counts: Counts::default(),
+            counters: Counters::default(),
             swept: None,
         }
     }
@@ -216,7 +199,7 @@ impl Forwarding {
             PortRole::SharedSegment(by) if by == at => Some(From::Edge),
             PortRole::Link => Some(From::Link),
             PortRole::Pending | PortRole::SharedSegment(_) => {
-                self.counts.unsettled += 1;
+                self.counters.from_pending_port += 1;
                 None
             }
         }
@@ -231,7 +214,7 @@ impl Forwarding {
             (Some(to), _) => self.forward(came, to, ctx),
             (None, From::Edge) => self.flood(came, ctx),
             (None, From::Link) => {
-                self.counts.in_transit += 1;
+                self.counters.unknown_from_link += 1;
                 if came.eth.dst.is_group() {
                     came.let_go(ctx);
                 } else {
@@ -287,21 +270,23 @@ impl App for Forwarding {
         self.switches.time_passes(ctx);
         self.forget_unable(ctx);
         self.trees.time_passes(self.cfg.flooding, ctx);
-        self.counts.repaired += self.repair.on_time(ctx.now, &self.switches, ctx.network);
-        self.counts.repaired += self.switches.resolve(ctx.now, ctx.network);
+        self.counters.stale_deletions += self.repair.on_time(ctx.now, &self.switches, ctx.network);
+        self.counters.stale_deletions += self.switches.resolve(ctx.now, ctx.network);
     }
 
     fn on_fact(&mut self, told: &PublishedFact, now: Instant, network: &mut Network) {
         self.trees.told(&told.fact, self.cfg.flooding, now, network);
-        self.counts.repaired += self.repair.told(&told.fact, now, &self.switches, network);
+        self.counters.stale_deletions += self.repair.told(&told.fact, now, &self.switches, network);
         match told.fact {
-            Fact::Port(at, _) => self.counts.repaired += self.switches.settle(at, now, network),
+            Fact::Port(at, _) => {
+                self.counters.stale_deletions += self.switches.settle(at, now, network);
+            }
             Fact::Switch(id, _) => self.moved(id, now, network.view()),
             _ => {}
         }
         if let Some((id, refused)) = told.fact.record::<RefusedMatch>() {
             let rank = refused.map(|refused| refused.rank);
-            self.counts.repaired += self.told_unable(id, rank, now, network);
+            self.counters.stale_deletions += self.told_unable(id, rank, now, network);
         }
     }
 
@@ -314,7 +299,7 @@ impl App for Forwarding {
     ) {
         self.trees.reply(xid, kind, body, ctx);
         let priority = self.cfg.priority;
-        self.counts.repaired += self.switches.reply(xid, kind, body, priority, ctx);
+        self.counters.stale_deletions += self.switches.reply(xid, kind, body, priority, ctx);
     }
 
     fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
@@ -323,7 +308,7 @@ impl App for Forwarding {
 
     fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
         if error.cookie().is_some_and(tree::is_ours) {
-            self.counts.refused += u64::from(self.trees.refused(error, ctx));
+            self.counters.flow_entries_refused += u64::from(self.trees.refused(error, ctx));
             return;
         }
         // A frame that the switch kept no longer is no fault of the rule that was to send it.
@@ -332,7 +317,7 @@ impl App for Forwarding {
         if !is_rule {
             return;
         }
-        self.counts.refused += 1;
+        self.counters.flow_entries_refused += 1;
         if self.simplify(error, ctx) {
             return;
         }
@@ -364,37 +349,38 @@ impl App for Forwarding {
         Verdict::Stop
     }
 
-    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
-        let c = &self.counts;
-        put(("forwarding_paths", "Ways that were loaded", c.paths));
-        put(("forwarding_rules", "Rules that were written", c.rules));
-        put(("forwarding_repairs", "Deletions of rules that led nowhere", c.repaired));
-        let waiting = self.waiting.len() as u64;
-        put(("forwarding_waiting", "Flows whose rules are on their way", waiting));
-        put(("forwarding_waited", "Frames sent on while their rules were on the way", c.waited));
-        put(("forwarding_floods", "Frames sent to all ports at the edge", c.floods));
-        let along_tree = "Those of them that switches pass on along the tree";
-        put(("forwarding_floods_along_tree", along_tree, c.along_tree));
-        put(("forwarding_tree", "Whether they can, now", u64::from(self.trees.stands())));
-        let silent = self.trees.silent() as u64;
-        put(("forwarding_tree_silent", "Switches for whose confirmation it waits", silent));
-        put(("forwarding_floods_too_many", "Frames to all beyond the limit of a port", c.too_many));
-        put(("forwarding_floods_came_round", "Frames to all that came round", c.came_round));
-        put((
-            "forwarding_in_transit",
-            "Frames to all or nobody that came from a switch",
-            c.in_transit,
-        ));
-        put(("forwarding_unsettled", "Frames from ports not known to lead to hosts", c.unsettled));
-        put(("forwarding_no_way", "Frames to hosts to which there is no way", c.no_way));
-        put(("forwarding_refused", "Rules that switches refused", c.refused));
-        let simplified = "Times that rules became simpler, since a switch could not match so much";
-        put(("forwarding_simplified", simplified, c.simplified));
-        let unable = self.switches.unable() as u64;
-        put(("forwarding_unable", "Switches because of which rules are simpler, now", unable));
-        let refusing = self.switches.refusing() as u64;
-        put(("forwarding_refusing", "Switches that get no rules for a while", refusing));
-        put(("forwarding_cut_off", "Frames that came up cut off and are lost", c.cut_off));
+    fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
+        self.counters.metrics(put);
+        let gauges = [
+            (
+                "forwarding_installations_in_flight",
+                "Flows whose flow entries are being installed",
+                self.waiting.len(),
+            ),
+            (
+                "forwarding_tree_active",
+                "1 while switches forward broadcasts along a spanning tree",
+                usize::from(self.trees.stands()),
+            ),
+            (
+                "forwarding_tree_unconfirmed",
+                "Switches that prevent a spanning tree as they do not confirm their flow entries",
+                self.trees.silent(),
+            ),
+            (
+                "forwarding_switches_with_refused_match",
+                "Switches that require a simpler match than configured",
+                self.switches.unable(),
+            ),
+            (
+                "forwarding_switches_paused",
+                "Switches that get no flow entries for a while as they refused one",
+                self.switches.refusing(),
+            ),
+        ];
+        for (name, help, value) in gauges {
+            put(AppMetric::gauge(name, help, value as u64));
+        }
     }
 }
 

@@ -171,7 +171,7 @@ impl Forwarding {
         let simpler = self.cfg.matching.rank() + 1..=self.retries.simplest;
         for rule in simpler.filter_map(|rank| named.delete_form(rank)) {
             say(ctx.switch.flow_mod(&rule));
-            self.counts.repaired += 1;
+            self.counters.stale_deletions += 1;
         }
     }
 
@@ -209,7 +209,7 @@ impl Forwarding {
             self.retries.became_simpler(now, self.cfg.refused_retry);
             self.retries.simplest = self.retries.simplest.max(new.rank());
             if is_first {
-                self.counts.simplified += u64::from(new.rank() - old.rank());
+                self.counters.match_simplified += u64::from(new.rank() - old.rank());
             }
         } else {
             self.retries.became_finer(now);

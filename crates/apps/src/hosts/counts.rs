@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_sdk::{Gauge, Network};
+use sluice_sdk::{AppMetric, Network};
 
 /// How often the same is reported.
 const REPORT_EVERY: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ impl Tally {
 }
 
 macro_rules! counts {
-    ($($name:ident: $gauge:literal, $doc:literal;)*) => {
+    ($($name:ident: $metric:literal, $doc:literal;)*) => {
         /// What is counted.
         #[derive(Debug, Default)]
         pub(super) struct Counts {
@@ -43,8 +43,8 @@ macro_rules! counts {
         }
 
         impl Counts {
-            pub(super) fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
-                $(put(($gauge, $doc, self.$name.count));)*
+            pub(super) fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
+                $(put(AppMetric::counter($metric, $doc, self.$name.count));)*
             }
         }
     };

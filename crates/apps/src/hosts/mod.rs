@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Action, DatapathId, Ethernet, PacketOutRef, PortNo, SwitchFeatures};
 use sluice_sdk::view::{Fact, HostId, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort};
-use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
+use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
 use contest::{Claims, Moves};
 use counts::Counts;
@@ -463,10 +463,14 @@ impl App for Hosts {
         self.look(p, &eth, topic, ctx)
     }
 
-    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
-        put(("hosts", "Hosts that are known", self.table.len() as u64));
-        put(("hosts_addresses", "Their IP addresses", self.table.addrs_len() as u64));
-        self.counts.gauges(put);
+    fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
+        put(AppMetric::gauge("hosts", "Hosts that are known", self.table.len() as u64));
+        put(AppMetric::gauge(
+            "hosts_addresses",
+            "Their IP addresses",
+            self.table.addrs_len() as u64,
+        ));
+        self.counts.metrics(put);
     }
 }
 

@@ -10,7 +10,7 @@ use sluice_openflow::view::{PacketIn, PacketIns};
 use sluice_openflow::{
     Action, Encoder, FlowMod, FlowModCommand, PortReason, PortStatus, SwitchFeatures,
 };
-use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
+use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
 use bridge::{Bridge, Clock, Counts, say};
 use table::{Table, Tick};
@@ -197,13 +197,16 @@ impl App for Learning {
         }));
     }
 
-    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
+    fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
         let tables = || self.bridges.iter().flatten().map(|bridge| &bridge.table);
-        let hosts: usize = tables().map(Table::len).sum();
-        let forgotten = self.counts.forgotten + tables().map(Table::forgotten).sum::<u64>();
-        put(("learning_hosts", "Stations in the tables of learning", hosts as u64));
-        put(("learning_hosts_moved", "Stations that were seen at another port", self.counts.moved));
-        put(("learning_hosts_forgotten", "Stations that went for others", forgotten));
+        let hosts = tables().map(Table::len).sum::<usize>() as u64;
+        let evicted = self.counts.forgotten + tables().map(Table::forgotten).sum::<u64>();
+        let moved = self.counts.moved;
+        put(AppMetric::gauge("learning_hosts", "Entries in the host tables", hosts));
+        let help = "Hosts that were seen at another port than before";
+        put(AppMetric::counter("learning_hosts_moved", help, moved));
+        let help = "Hosts removed from a full table to make room for others";
+        put(AppMetric::counter("learning_hosts_evicted", help, evicted));
     }
 }
 
@@ -259,9 +262,9 @@ mod tests {
         }
 
         /// Stations, those that moved, those that went for others.
-        fn gauges(&self) -> Vec<u64> {
+        fn metrics(&self) -> Vec<u64> {
             let mut values = Vec::new();
-            self.app.gauges(&mut |(_, _, value)| values.push(value));
+            self.app.metrics(&mut |metric| values.push(metric.value));
             values
         }
     }
@@ -306,10 +309,10 @@ mod tests {
             for burst in bursts {
                 burst.tell(|app, ctx| app.on_packet_ins(&mut PacketIns::new(version, &rx), ctx));
                 assert!(burst.tx == one_by_one.tx, "{version} {cfg:?} {second}");
-                assert_eq!(burst.gauges(), one_by_one.gauges());
+                assert_eq!(burst.metrics(), one_by_one.metrics());
             }
         }
-        let [hosts, moved, forgotten] = all[0].gauges()[..] else { panic!() };
+        let [hosts, moved, forgotten] = all[0].metrics()[..] else { panic!() };
         assert!(moved > 10 && all[0].xid > 1000 && hosts <= cfg.hosts_max.into());
         assert_eq!(forgotten > 0, cfg.hosts_max < 2 * stations);
     }

@@ -15,7 +15,7 @@ use sluice_openflow::{
     SwitchFeatures,
 };
 use sluice_sdk::view::{PortRole, SwitchPort};
-use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
+use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
 use bucket::{Bucket, Level};
 use rules::Kind;
@@ -238,11 +238,16 @@ impl App for Limiter {
         }
     }
 
-    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
+    fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
         let Counts { holds, marks, dropped } = self.counts;
-        put(("limiter_holds", "Times that a port was held", holds));
-        put(("limiter_marks", "Times that a port was told to mark congestion", marks));
-        put(("limiter_dropped", "Frames dropped because too many came up", dropped));
+        let rows = [
+            ("limiter_blocks", "Times that a port was blocked or rate-limited", holds),
+            ("limiter_ecn_marks", "Times that a switch began to mark packets of a port", marks),
+            ("limiter_packets_dropped", "Packet-ins dropped in the controller", dropped),
+        ];
+        for (name, help, value) in rows {
+            put(AppMetric::counter(name, help, value));
+        }
     }
 }
 

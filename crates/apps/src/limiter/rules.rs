@@ -7,7 +7,7 @@ use sluice_openflow::{
     FlowModCommand, Instruction, Message, MeterBand, MeterCapabilities, MeterCommand,
     MeterFeatures, MeterFlags, MeterId, MeterMod, PortNo,
 };
-use sluice_sdk::PROBES;
+use sluice_sdk::LINK_PROBE_TYPES;
 
 use super::Config;
 use super::bucket::Rate;
@@ -67,7 +67,7 @@ impl Limit {
 impl Kind {
     /// Of which kind a frame is.
     pub(super) fn of(eth: &Ethernet<'_>) -> Self {
-        if PROBES.contains(&eth.ethertype) { Self::Probes } else { Self::Misses }
+        if LINK_PROBE_TYPES.contains(&eth.ethertype) { Self::Probes } else { Self::Misses }
     }
 
     /// How much of it may come up.
@@ -86,7 +86,7 @@ impl Kind {
         let held = rule(port, cfg, instructions.to_vec());
         match self {
             Self::Misses => vec![held],
-            Self::Probes => PROBES
+            Self::Probes => LINK_PROBE_TYPES
                 .map(|ethertype| FlowMod {
                     priority: PROBES_PRIORITY,
                     matching: [Field::in_port(port), Field::eth_type(ethertype.0)].into(),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use sluice_sdk::Gauge;
+use sluice_sdk::AppMetric;
 use sluice_sdk::view::PortRole;
 
 use super::port::{Port, PortPhase};
@@ -23,7 +23,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) fn show(&self, put: &mut dyn FnMut(Gauge)) {
+    pub(super) fn show(&self, put: &mut dyn FnMut(AppMetric)) {
         let rows = [
             ("topology_links_lost", "Links that were there and went", self.links_lost),
             ("topology_probes_sent", "Probes that were sent", self.sent),
@@ -35,7 +35,9 @@ impl Counters {
             ("topology_lldp_forged", "Frames that claimed to be probes of ours", self.forged),
             ("topology_lldp_over_rate", "Frames of ports with too many of them", self.over_rate),
         ];
-        rows.into_iter().for_each(put);
+        for (name, help, value) in rows {
+            put(AppMetric::counter(name, help, value));
+        }
     }
 }
 
@@ -65,7 +67,7 @@ impl PortCounts {
         *count += 1;
     }
 
-    pub(super) fn show(&self, put: &mut dyn FnMut(Gauge)) {
+    pub(super) fn show(&self, put: &mut dyn FnMut(AppMetric)) {
         let rows = [
             ("topology_links", "Links between switches, each direction apart", self.links),
             ("topology_ports_down", "Ports that carry nothing", self.down),
@@ -75,7 +77,9 @@ impl PortCounts {
             ("topology_ports_shared", "Ports that share a network of others", self.shared_segment),
             ("topology_ports_looped", "Ports at which comes in what leaves there", self.looped),
         ];
-        rows.into_iter().for_each(put);
+        for (name, help, value) in rows {
+            put(AppMetric::gauge(name, help, value));
+        }
     }
 }
 

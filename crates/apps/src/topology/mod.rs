@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Ethernet, PacketOutRef, PortNo, PortReason, PortStatus, SwitchFeatures};
 use sluice_sdk::view::{Fact, Link, PublishedFact, SwitchPort};
-use sluice_sdk::{App, Ctx, Gauge, Network, SwitchIndex, Verdict};
+use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
 use counters::{Counters, PortCounts, RecentMax};
 use link_memory::LinkMemory;
@@ -540,11 +540,11 @@ impl App for Topology {
         }
     }
 
-    fn gauges(&self, put: &mut dyn FnMut(Gauge)) {
+    fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
         let mut ports = PortCounts::default();
         self.switches.iter().flat_map(|switch| &switch.ports).for_each(|port| ports.add(port));
         let switches = self.switches.iter().count() as u64;
-        put(("topology_switches", "Switches whose ports are probed", switches));
+        put(AppMetric::gauge("topology_switches", "Switches whose ports are probed", switches));
         ports.show(put);
         self.counters.show(put);
     }

@@ -9,7 +9,7 @@ use sluice_openflow::{
     PortNo, SwitchFeatures,
 };
 use sluice_sdk::view::{SwitchInfo, SwitchPort};
-use sluice_sdk::{Ctx, PROBES, SwitchIndex};
+use sluice_sdk::{Ctx, LINK_PROBE_TYPES, SwitchIndex};
 
 use super::counters::Counters;
 use super::port::{Port, PortPhase, PortTimers, is_physical};
@@ -206,7 +206,7 @@ impl ProbedSwitch {
 
 /// Encodes the flow entries that send probes to the controller whole, whatever other entries match.
 pub(super) fn install_probe_entries(out: &mut Encoder<'_>) {
-    for ethertype in PROBES {
+    for ethertype in LINK_PROBE_TYPES {
         let to_controller = Action::Output { port: PortNo::CONTROLLER, max_len: Action::WHOLE };
         let written = out.flow_mod(&FlowMod {
             priority: PRIORITY,

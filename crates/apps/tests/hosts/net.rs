@@ -10,7 +10,7 @@ use sluice_openflow::{
     SwitchFeatures, Version, Versions, VlanId, split_message,
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
-use sluice_sdk::{App, Ctx, Network, SwitchIndex, Verdict};
+use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
 /// Ports of each switch.
 pub(crate) const PORTS: u32 = 8;
@@ -270,7 +270,7 @@ impl Net {
     pub(crate) fn gauge(&self, name: &str) -> u64 {
         let mut sum = None;
         for worker in &self.workers {
-            worker.app.gauges(&mut |(known, _, value)| {
+            worker.app.metrics(&mut |AppMetric { name: known, value, .. }| {
                 if known == name {
                     *sum.get_or_insert(0) += value;
                 }

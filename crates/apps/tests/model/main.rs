@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use sluice_apps::forwarding::{self, Flooding};
 use sluice_apps::forwarding::{SpanningTree, TreePhase};
-use sluice_apps::{Config, Stack, stack};
+use sluice_apps::{Chain, Config};
 use sluice_emu::link::LinkImpairments;
 use sluice_emu::net::{IpFamily, NetworkChange, NetworkOptions, NetworkSimulation, PingSummary};
 use sluice_emu::switch::EmulatedSwitchConfig;
@@ -24,7 +24,7 @@ const BEGIN: Duration = Duration::from_secs(16);
 /// A network, and how many frames were followed in it.
 #[derive(Debug)]
 struct Story {
-    net: NetworkSimulation<SimulatedController<Stack>>,
+    net: NetworkSimulation<SimulatedController<Chain>>,
     config: Config,
     traced: u32,
 }
@@ -33,9 +33,9 @@ fn plan(version: Version) -> EmulatedSwitchConfig {
     EmulatedSwitchConfig { versions: Versions::of(&[version]), ..EmulatedSwitchConfig::default() }
 }
 
-fn controller(config: &Config) -> SimulatedController<Stack> {
+fn controller(config: &Config) -> SimulatedController<Chain> {
     let names = ["topology", "hosts", "forwarding"].map(str::to_owned);
-    SimulatedController::new((0..2).map(|_| stack(&names, config).unwrap()), 7)
+    SimulatedController::new((0..2).map(|_| Chain::new(&names, config).unwrap()), 7)
 }
 
 impl Story {
@@ -121,7 +121,7 @@ impl Story {
     fn counts(&self) -> BTreeMap<&'static str, u64> {
         let mut counts = BTreeMap::new();
         for app in self.net.controller().apps() {
-            app.gauges(&mut |(name, _, n)| *counts.entry(name).or_default() += n);
+            app.metrics(&mut |metric| *counts.entry(metric.name).or_default() += metric.value);
         }
         counts
     }

@@ -35,8 +35,8 @@ fn who_cannot_match_conversations_gets_pairs_and_who_cannot_match_pairs_gets_des
         let before = story.counts();
         assert_eq!(story.lost_pings(), []);
         let after = story.counts();
-        assert_eq!(after["forwarding_simplified"], simplified);
-        assert_eq!(after["forwarding_refusing"], 0);
+        assert_eq!(after["forwarding_match_simplified"], simplified);
+        assert_eq!(after["forwarding_switches_paused"], 0);
         let forms = forms(&story, &[0, 1, 2, 3]);
         let has = |id: &str| forms.keys().filter(|names| names.contains(id)).count();
         assert!(!forms.is_empty() && has(form) == forms.len(), "{form}: {forms:?}");
@@ -45,10 +45,15 @@ fn who_cannot_match_conversations_gets_pairs_and_who_cannot_match_pairs_gets_des
             assert_eq!(has("eth_src"), usize::from(simplified == 1) * forms.len(), "{forms:?}");
         }
         // What was loaded after the last refusal holds.
-        assert!(after["forwarding_refused"] >= before["forwarding_refused"]);
+        assert!(
+            after["forwarding_flow_entries_refused"] >= before["forwarding_flow_entries_refused"]
+        );
         story.pass(Duration::from_secs(2));
         assert_eq!(story.lost_pings(), []);
-        assert_eq!(story.counts()["forwarding_refused"], after["forwarding_refused"]);
+        assert_eq!(
+            story.counts()["forwarding_flow_entries_refused"],
+            after["forwarding_flow_entries_refused"]
+        );
     }
 }
 
@@ -66,7 +71,8 @@ fn with_one_that_cannot(version: Version) -> Story {
 /// How many times rules have become simpler, and how many switches are the reason for what they are.
 fn simpler(story: &Story) -> [u64; 2] {
     let counts = story.counts();
-    ["forwarding_simplified", "forwarding_unable"].map(|name| *counts.get(name).unwrap())
+    ["forwarding_match_simplified", "forwarding_switches_with_refused_match"]
+        .map(|name| *counts.get(name).unwrap())
 }
 
 /// Every host but those at the third switch pings every other one of them.
@@ -103,7 +109,7 @@ fn rules_are_as_configured_again_when_who_refused_them_has_left_or_has_learnt() 
         story.net.data_plane_mut().1.set_unsupported_fields(2, vec![]);
         story.fault(NetworkChange::BreakControlConnection(2));
         story.pass(Duration::from_secs(40));
-        let refused = story.counts()["forwarding_refused"];
+        let refused = story.counts()["forwarding_flow_entries_refused"];
         for _ in 0..2 {
             assert_eq!(story.lost_pings(), []);
             story.pass(Duration::from_secs(3));
@@ -112,7 +118,7 @@ fn rules_are_as_configured_again_when_who_refused_them_has_left_or_has_learnt() 
         assert!(finer.keys().all(|names| names.contains("eth_src")), "{version}: {finer:?}");
         assert!(finer.values().sum::<usize>() >= 12, "{version}: {finer:?}");
         assert_eq!(simpler(&story), [2, 0]);
-        assert_eq!(story.counts()["forwarding_refused"], refused);
+        assert_eq!(story.counts()["forwarding_flow_entries_refused"], refused);
     }
 }
 
@@ -146,16 +152,19 @@ fn full_tables_slow_nobody_down_and_a_tree_stands_when_there_is_room() {
         story.pass(Duration::from_secs(4));
     }
     let counts = story.counts();
-    assert!(counts["forwarding_refused"] > 0 && counts["forwarding_refusing"] > 0, "{counts:?}");
+    assert!(
+        counts["forwarding_flow_entries_refused"] > 0 && counts["forwarding_switches_paused"] > 0,
+        "{counts:?}"
+    );
     assert!(story.tree().is_none_or(|tree| tree.phase != TreePhase::Active));
     story.all_hear_all();
     // Pairs go when they are idle, and who refused is asked again.
     story.pass(Duration::from_secs(150));
     story.standing();
-    assert_eq!(story.counts()["forwarding_refusing"], 0);
+    assert_eq!(story.counts()["forwarding_switches_paused"], 0);
     story.all_hear_all();
-    let rules = story.counts()["forwarding_rules"];
+    let rules = story.counts()["forwarding_flow_entries_written"];
     let hosts = [(0, 1), (1, 0)];
     assert_eq!(story.net.ping(hosts, IpFamily::V4, Duration::from_secs(3)).unwrap().lost_pairs, []);
-    assert!(story.counts()["forwarding_rules"] > rules, "rules are written again");
+    assert!(story.counts()["forwarding_flow_entries_written"] > rules, "rules are written again");
 }

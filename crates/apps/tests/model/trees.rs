@@ -179,13 +179,13 @@ fn a_switch_that_does_not_confirm_is_counted_until_it_does() {
     story.fault(NetworkChange::PauseControlLink(0));
     story.fault(NetworkChange::CutLink(link));
     story.pass(Duration::from_secs(3));
-    assert_eq!(story.counts()["forwarding_tree_silent"], 0);
+    assert_eq!(story.counts()["forwarding_tree_unconfirmed"], 0);
     story.pass(Duration::from_secs(3));
-    assert_eq!(story.counts()["forwarding_tree_silent"], 1);
+    assert_eq!(story.counts()["forwarding_tree_unconfirmed"], 1);
     assert_ne!(story.tree().unwrap().phase, TreePhase::Active);
     story.fault(NetworkChange::ResumeControlLink(0));
     story.pass(Duration::from_secs(10));
-    assert_eq!(story.counts()["forwarding_tree_silent"], 0);
+    assert_eq!(story.counts()["forwarding_tree_unconfirmed"], 0);
     assert!(story.standing() > first);
     story.all_hear_all();
 }

@@ -71,6 +71,10 @@ impl RunConfig {
                 ..sluice_engine::Limits::default()
             },
         };
+        #[allow(
+            clippy::needless_update,
+            reason = "an application without settings has no line here"
+        )]
         let apps_config = sluice_apps::Config {
             topology: topology_config(&topology, &experimental),
             hosts: hosts.into(),
@@ -78,6 +82,7 @@ impl RunConfig {
             learning: learning::Config { miss_send_len: of_flow_entries, ..learning.into() },
             limiter: limiter::Config { miss_send_len: of_flow_entries, ..limiter.into() },
             hub: hub::Config { miss_send_len: of_flow_entries },
+            ..sluice_apps::Config::default()
         };
         let (ByName(level), ByName(format)) = (log.level, log.format);
         let log = LogConfig { level, format };

@@ -270,7 +270,7 @@ fn an_invalid_value_is_refused_with_its_position_and_what_was_expected() {
         (r#"listen = "[::]:6653""#, r#"invalid value "[::]:6653" (expected a list)"#),
         (
             r#"apps = ["forwarding"]"#,
-            "forwarding needs topology and hosts before it, as in topology,hosts,forwarding",
+            "forwarding requires topology and hosts before it, as in topology,hosts,forwarding",
         ),
         (
             r#"session.versions = ["1.6"]"#,

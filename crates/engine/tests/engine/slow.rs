@@ -10,7 +10,7 @@ use sluice_engine::Config;
 use sluice_io::{READ_BYTES_MAX, clock};
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Message, SwitchFeatures, Version};
-use sluice_sdk::{App, Ctx, Verdict, is_probe};
+use sluice_sdk::{App, Ctx, Verdict, is_link_probe};
 
 use crate::lab::{Lab, SOON, wait_until};
 use crate::peer::{Peer, broadcast, bytes, echo_request, lldp};
@@ -197,7 +197,7 @@ impl App for Counting {
     }
 
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
-        self.1.fetch_add(is_probe(p.frame).into(), Relaxed);
+        self.1.fetch_add(is_link_probe(p.frame).into(), Relaxed);
         self.0.on_packet_in(p, ctx)
     }
 }

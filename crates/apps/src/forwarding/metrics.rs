@@ -1,0 +1,78 @@
+//! What forwarding counts.
+
+use sluice_sdk::AppMetric;
+
+/// Numbers of events since the start; each is a metric, whose help text says what it counts.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) paths_installed: u64,
+    pub(super) flow_entries_written: u64,
+    pub(super) stale_deletions: u64,
+    pub(super) packets_during_installation: u64,
+    pub(super) floods: u64,
+    pub(super) floods_along_tree: u64,
+    pub(super) floods_over_limit: u64,
+    pub(super) floods_looped: u64,
+    pub(super) unknown_from_link: u64,
+    pub(super) from_pending_port: u64,
+    pub(super) no_path: u64,
+    pub(super) flow_entries_refused: u64,
+    pub(super) match_simplified: u64,
+    pub(super) truncated: u64,
+}
+
+impl Counters {
+    pub(super) fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
+        let counters = [
+            ("forwarding_paths_installed", "Paths installed", self.paths_installed),
+            ("forwarding_flow_entries_written", "Flow entries written", self.flow_entries_written),
+            ("forwarding_stale_deletions", "Deletions of stale flow entries", self.stale_deletions),
+            (
+                "forwarding_packets_during_installation",
+                "Packets forwarded while their flow entries were being installed",
+                self.packets_during_installation,
+            ),
+            ("forwarding_floods", "Packets flooded to edge ports", self.floods),
+            (
+                "forwarding_floods_along_tree",
+                "Flooded packets that switches forward along the spanning tree",
+                self.floods_along_tree,
+            ),
+            (
+                "forwarding_floods_over_limit",
+                "Packets not flooded as the limit of their port was reached",
+                self.floods_over_limit,
+            ),
+            (
+                "forwarding_floods_looped",
+                "Packets not flooded as they came back through another port",
+                self.floods_looped,
+            ),
+            (
+                "forwarding_unknown_from_link",
+                "Packets to a group or to an unknown host from another switch",
+                self.unknown_from_link,
+            ),
+            (
+                "forwarding_from_pending_port",
+                "Packets dropped as the role of their port was not known yet",
+                self.from_pending_port,
+            ),
+            ("forwarding_no_path", "Packets to hosts to which there is no path", self.no_path),
+            (
+                "forwarding_flow_entries_refused",
+                "Flow entries refused by switches",
+                self.flow_entries_refused,
+            ),
+            (
+                "forwarding_match_simplified",
+                "Changes of all flow entries to a simpler match that every switch supports",
+                self.match_simplified,
+            ),
+            ("forwarding_truncated", "Packets lost as the switch sent only a part", self.truncated),
+        ];
+        for (name, help, value) in counters {
+            put(AppMetric::counter(name, help, value));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! The trait that applications implement.
+
+use std::time::Instant;
+
+use sluice_openflow::view::{ErrorMsg, FlowRemoved, PacketIn, PacketIns};
+use sluice_openflow::{Encoder, MultipartType, PortStatus, SwitchFeatures};
+
+use crate::ctx::{Ctx, SwitchIndex};
+use crate::metric::AppMetric;
+use crate::network::Network;
+use crate::view::PublishedFact;
+
+/// Whether the applications behind this one in the chain get a packet-in as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The next application gets it.
+    Continue,
+    /// It is handled; no other application gets it.
+    Stop,
+}
+
+/// An application: the events that it can handle. Each function has a default that does nothing.
+///
+/// Two applications form a chain, which is an application again: `(first, second)`.
+pub trait App {
+    /// An event-loop iteration begins; all its events happen at the time `now`. At least once a second.
+    fn on_iteration(&mut self, now: Instant) {
+        let _ = now;
+    }
+
+    /// Writes the messages that every switch gets as soon as its version is known, a round trip before
+    /// [`on_switch_connected`](Self::on_switch_connected). They may depend on the configuration only: neither the switch is
+    /// known yet, nor whether this worker will serve it. Called once for each connection.
+    fn initial_messages(&self, out: &mut Encoder<'_>) {
+        let _ = out;
+    }
+
+    /// A switch has connected and completed its handshake. It may still have flow entries of an earlier connection.
+    fn on_switch_connected(&mut self, features: &SwitchFeatures, ctx: &mut Ctx<'_>) {
+        let _ = (features, ctx);
+    }
+
+    /// A switch has disconnected. Its index will be reused for another switch.
+    fn on_switch_disconnected(&mut self, sw: SwitchIndex, now: Instant, network: &mut Network) {
+        let _ = (sw, now, network);
+    }
+
+    /// About four times a second for each switch: the place for periodic work.
+    fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
+        let _ = ctx;
+    }
+
+    /// An application of this or another worker has published a fact that changed the view, or an event. Called at the end
+    /// of the event-loop iteration, in the order in which the facts arrived.
+    fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
+        let _ = (published, now, network);
+    }
+
+    /// Handles packet-ins at the front of `packet_ins` in a loop of its own, as far as it can, and leaves the rest.
+    ///
+    /// The other applications do not get these packet-ins. So it may handle only those from which the applications before it
+    /// in the chain would learn nothing, such as frames between [`FastPathHosts`](crate::FastPathHosts). An application that
+    /// must get every packet-in returns `true` from [`inspects_every_packet`](Self::inspects_every_packet).
+    #[inline]
+    fn fast_path(&mut self, packet_ins: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+        let _ = (packet_ins, ctx);
+    }
+
+    /// Whether this application must get every packet-in, so that no application behind it may use its
+    /// [`fast_path`](Self::fast_path).
+    fn inspects_every_packet(&self) -> bool {
+        false
+    }
+
+    /// A switch has sent a `PACKET_IN`.
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
+        let _ = (p, ctx);
+        Verdict::Continue
+    }
+
+    /// A switch has sent a burst of `PACKET_IN` messages. Packet-ins that are left in `packet_ins` are dropped.
+    ///
+    /// The default calls [`fast_path`](Self::fast_path) and [`on_packet_in`](Self::on_packet_in) in turn. An application with
+    /// large tables may implement it to look ahead, so that its waits for memory overlap. It is called only for an
+    /// application that is alone: a chain handles packet-ins one by one.
+    fn on_packet_ins(&mut self, packet_ins: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) {
+        loop {
+            self.fast_path(packet_ins, ctx);
+            let Some(p) = packet_ins.next() else { break };
+            self.on_packet_in(&p, ctx);
+        }
+    }
+
+    /// A flow entry with the flag `SEND_FLOW_REM` has expired or was deleted.
+    fn on_flow_removed(&mut self, removed: &FlowRemoved<'_>, ctx: &mut Ctx<'_>) {
+        let _ = (removed, ctx);
+    }
+
+    /// A port was added, removed or modified.
+    fn on_port_status(&mut self, status: &PortStatus, ctx: &mut Ctx<'_>) {
+        let _ = (status, ctx);
+    }
+
+    /// The switch has refused a request; `error` contains the beginning of it.
+    fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
+        let _ = (error, ctx);
+    }
+
+    /// The switch has processed everything that was sent before the barrier request `xid`.
+    fn on_barrier_reply(&mut self, xid: u32, ctx: &mut Ctx<'_>) {
+        let _ = (xid, ctx);
+    }
+
+    /// The switch has answered the multipart request `xid`; `body` is that of all parts together.
+    /// [`Ctx::parse_reply`] parses it.
+    fn on_multipart_reply(
+        &mut self,
+        xid: u32,
+        kind: MultipartType,
+        body: &[u8],
+        ctx: &mut Ctx<'_>,
+    ) {
+        let _ = (xid, kind, body, ctx);
+    }
+
+    /// Passes the metrics of this application to `put`. About once a second.
+    fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
+        let _ = put;
+    }
+}
