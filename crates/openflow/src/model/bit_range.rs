@@ -1,4 +1,4 @@
-//! Which bits of a field are meant, as Nicira's actions say it.
+//! A range of bits within a field, as Nicira's actions use it.
 
 use core::fmt;
 
@@ -7,18 +7,18 @@ use super::reader::Reader;
 use super::value::{Plain, Value, ValueError, text_of};
 use crate::{EncodeError, Encoder, Result, Version};
 
-/// Bits of a field, the lowest being bit 0: `[a..b]` as text, `[a]` if it is one.
+/// Bits of a field, of which the lowest is bit 0. As text `[first..last]`, or `[bit]` for one bit.
 ///
-/// On the wire `ofs_nbits`: offset in the upper ten of 16 bits, the number of bits less one below.
+/// Encoded as `ofs_nbits`: offset in the upper ten bits, number of bits less one in the lower six.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct BitRange {
-    /// The first bit, at most 1023.
+    /// First bit, 0 to 1023.
     pub offset: u16,
-    /// How many, 1 to 64.
+    /// Number of bits, 1 to 64.
     pub n_bits: u16,
 }
 
-/// Bit 0.
+/// Bit 0 alone.
 impl Default for BitRange {
     fn default() -> Self {
         Self { offset: 0, n_bits: 1 }
@@ -26,14 +26,12 @@ impl Default for BitRange {
 }
 
 impl BitRange {
-    /// The first `n_bits` of a field.
+    /// The lowest `n_bits` of a field.
     pub const fn first(n_bits: u16) -> Self {
         Self { offset: 0, n_bits }
     }
 
-    /// Reads `[a..b]` or `[a]`.
-    ///
-    /// Bits that no range on the wire can have are none.
+    /// Parses `[first..last]` or `[bit]`; `None` if that is no range that can be encoded.
     pub fn from_text(text: &str) -> Option<Self> {
         let inside = text.strip_prefix('[')?.strip_suffix(']')?;
         let (from, to) = inside.split_once("..").unwrap_or((inside, inside));
@@ -42,7 +40,7 @@ impl BitRange {
         Some(Self { offset, n_bits }).filter(|range| range.to_wire().is_some())
     }
 
-    /// `ofs_nbits`, `None` if it does not fit there.
+    /// The value of `ofs_nbits`; `None` if the range does not fit.
     const fn to_wire(self) -> Option<u16> {
         match self {
             Self { offset: 0..=0x3ff, n_bits: 1..=0x40 } => {
@@ -75,11 +73,11 @@ impl Codec for BitRange {
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
         let wire = self.to_wire();
-        wire.ok_or(EncodeError { what: "range of bits", version, needs: None })?.encode(out)
+        wire.ok_or(EncodeError { what: "bit range", version, needs: None })?.encode(out)
     }
 }
 
-/// As text, `[a..b]`.
+/// Neutral form: text, `[first..last]`.
 impl Plain for BitRange {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(self.to_string())
@@ -87,8 +85,9 @@ impl Plain for BitRange {
 
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         let text = text_of(value)?;
-        Self::from_text(text)
-            .ok_or_else(|| ValueError::new(format!("`{text}` is no range of bits")))
+        Self::from_text(text).ok_or_else(|| {
+            ValueError::new(format!("invalid bit range `{text}` (expected `[0..7]`)"))
+        })
     }
 }
 
@@ -97,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_range_on_the_wire_has_a_text_and_comes_back() {
+    fn every_encoded_range_survives_a_roundtrip_through_text() {
         for wire in 0..=u16::MAX {
             let range = BitRange::from_wire(wire);
             assert_eq!(range.to_wire(), Some(wire));
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_range_is_refused() {
+    fn invalid_ranges_are_refused() {
         for text in ["", "[", "[]", "[5..4]", "[0..64]", "[1024]", "[a]", "0..5"] {
             assert_eq!(BitRange::from_text(text), None, "{text}");
         }

@@ -1,4 +1,4 @@
-//! What layouts read without a copy, so that views and owned values come from the same rows.
+//! Parsing without copying: lets views and owned types be generated from the same layouts.
 
 use super::codec::{Codec, DefaultEncoding, Encoding, PartialEncoding};
 use super::counter_fields::{CountFields, DurationFields, duration, packets_and_bytes};
@@ -8,26 +8,26 @@ use super::reader::Reader;
 use crate::view::Match as MatchView;
 use crate::{Result, Version};
 
-/// How a field of type `T` is read; it may point to where it lies.
+/// Parses a value of type `T` that may borrow from the message.
 pub(crate) trait ParseBorrowed<'a, T> {
-    /// Takes the field from the front of `r`.
+    /// Parses the value at the front of `r`.
     fn parse_borrowed(r: &mut Reader<'a>) -> Result<T>;
 }
 
-/// What is owned.
+/// Owned values.
 impl<'a, T, A: Encoding<T>> ParseBorrowed<'a, T> for A {
     fn parse_borrowed(r: &mut Reader<'a>) -> Result<T> {
         A::parse(r)
     }
 }
 
-/// How one of the places of a field of type `T` is read.
+/// Parses part of a value of type `T`.
 pub(crate) trait ParsePart<T> {
-    /// Adds to `value` what stands at the front of `r`.
+    /// Adds the part at the front of `r` to `value`.
     fn parse_part(value: &mut T, r: &mut Reader<'_>) -> Result<()>;
 }
 
-/// What is owned.
+/// Owned values.
 impl<T, S: PartialEncoding<T>> ParsePart<T> for S {
     fn parse_part(value: &mut T, r: &mut Reader<'_>) -> Result<()> {
         S::parse(value, r)
@@ -60,7 +60,7 @@ impl ParsePart<Counters> for CountFields {
     }
 }
 
-/// Bytes of a message, and where in it they lie.
+/// Bytes of a message, with their position in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ByteSpan<'a> {
     version: Version,
@@ -72,7 +72,7 @@ impl<'a> ByteSpan<'a> {
     /// No bytes.
     pub(crate) const NONE: Self = Self { version: Version::V1_0, bytes: &[], at: 0 };
 
-    /// What `from` had left and `to`, which reads the same, has not.
+    /// The bytes between two positions of readers of the same message.
     pub(crate) fn between(from: &Reader<'a>, to: &Reader<'a>) -> Self {
         let bytes = from.peek().get(..to.at() - from.at()).unwrap_or_default();
         Self { version: from.version(), bytes, at: from.at() }
@@ -83,23 +83,23 @@ impl<'a> ByteSpan<'a> {
         self.bytes
     }
 
-    /// Reads the bytes.
+    /// A reader for the bytes.
     pub(crate) fn reader(self) -> Reader<'a> {
         Reader::new(self.version, self.bytes, self.at)
     }
 
-    /// Takes everything left.
+    /// Takes all unread bytes of `r`.
     fn rest(r: &mut Reader<'a>) -> Self {
         Self { version: r.version(), at: r.at(), bytes: r.rest() }
     }
 }
 
-/// Instructions, or the actions that 1.0 has in their place, unproved.
+/// Instructions (in 1.0, actions) that have not been parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnparsedInstructions<'a>(pub(crate) ByteSpan<'a>);
 
 impl UnparsedInstructions<'_> {
-    /// Reads them.
+    /// Parses them.
     ///
     /// # Errors
     /// As for a list of [`Instruction`]s.

@@ -24,7 +24,7 @@ codes! {
 record! {
     /// A flow entry expired or was deleted. §7.4.2.
     #[derive(Default)]
-    pub struct FlowRemoved: "flow_removed", in place by FlowRemovedView::take {
+    pub struct FlowRemoved: "flow_removed", viewed by FlowRemovedView::take {
         /// Opaque identifier chosen by the controller.
         pub cookie: u64,
         /// Priority of the flow entry.

@@ -72,7 +72,7 @@ impl Default for NxFlowStatsRequest {
 record! {
     /// A flow entry with its counters: `OFPMP_FLOW` before 1.5, `OFPMP_FLOW_DESC` in 1.5. §7.3.5.2.
     #[derive(Default)]
-    pub struct FlowDesc: "flow_desc", in place by FlowStatsView::take_desc {
+    pub struct FlowDesc: "flow_desc", viewed by FlowStatsView::take_desc {
         /// Table of the flow entry.
         pub table_id: u8,
         /// Priority.
@@ -162,7 +162,7 @@ codes! {
 record! {
     /// Counters of one flow entry. OpenFlow 1.5.0 §7.3.5.3.
     #[derive(Default)]
-    pub struct FlowStats: "flow_stats", in place by FlowStatsView::take_stats {
+    pub struct FlowStats: "flow_stats", viewed by FlowStatsView::take_stats {
         /// Table of the flow entry.
         pub table_id: u8,
         /// Why they are sent.

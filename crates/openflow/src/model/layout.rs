@@ -1,25 +1,29 @@
-//! Layouts: what a row says of the bytes of a record or of an alternative.
+//! Layouts: how the fields of a record or of an alternative are encoded.
 //!
-//! The entries of a layout, each with a comma behind it:
+//! A layout is a list of entries, each followed by a comma:
 //!
-//! | entry | on the wire |
+//! | entry | encoding |
 //! | --- | --- |
-//! | `field` | as its type says |
-//! | `field as Adapter` | as the [`Encoding`]er says |
-//! | `pad N` | N bytes of zeros, whatever they are when read |
-//! | `length` | 16 bits: bytes of the whole record; what follows must end there |
-//! | `sized` | 16 bits: bytes of the field that says `in sized` |
-//! | `field in sized` | as its type says, in as many bytes as `sized` told |
-//! | `field in sized as Adapter` | the same, as the [`Encoding`]er says |
-//! | `field and other in sized as JointEncoding` | the two as [`JointEncoding`] says, in as many bytes as `sized` told |
-//! | `field by PartialEncoding` | what the [`PartialEncoding`] says of it; other shares of the field stand elsewhere in the layout |
-//! | `align N` | zeros until the record so far and N bytes before it are a multiple of eight |
-//! | `align before field` | the same if anything follows, then a field that is a list |
-//! | `counted` | 16 bits: how many items the list has that says `in counted` |
-//! | `field in counted` | a list of as many items as `counted` told |
-//! | `field in counted as Adapter` | the same, each as the [`Encoding`]er says |
+//! | `field` | that of the field's type |
+//! | `field as E` | that of the [`Encoding`] `E` |
+//! | `field by P` | the part that the [`PartialEncoding`] `P` encodes; other entries encode the other parts |
+//! | `pad N` | N zero bytes, ignored when parsed |
+//! | `length` | 16 bits: length of the whole record, which ends there |
+//! | `sized` | 16 bits: length of the later entry `in sized` |
+//! | `field in sized` | the field, in as many bytes as `sized` says |
+//! | `field in sized as E` | the same, encoded by `E` |
+//! | `a and b in sized as J` | two fields, encoded together by the [`JointEncoding`] `J` |
+//! | `align N` | zeros up to a multiple of eight bytes, counting the record so far and N bytes before it |
+//! | `align before field` | the same unless the list `field` is empty, then the field |
+//! | `counted` | 16 bits: number of items of the later entry `in counted` |
+//! | `field in counted` | a list of as many items as `counted` says |
+//! | `field in counted as E` | the same, each item encoded by `E` |
+//!
+//! [`Encoding`]: super::codec::Encoding
+//! [`JointEncoding`]: super::codec::JointEncoding
+//! [`PartialEncoding`]: super::codec::PartialEncoding
 
-/// Reads (`@parse`) and writes (`@encode`) the entries of a layout; fields are variables of their names.
+/// Parses (`@parse`) or encodes (`@encode`) the entries of a layout; each field is a variable of its name.
 macro_rules! layout {
     (@parse $r:ident $start:ident $sized:ident $what:literal;) => {};
     (@parse $r:ident $start:ident $sized:ident $what:literal; pad $n:literal, $($rest:tt)*) => {
@@ -172,7 +176,8 @@ macro_rules! layout {
     };
 }
 
-/// For every field: refuses (`@absent`) what a layout has no place for, adds (`@value`) what it has one for.
+/// For each field of a record: refuses a value for which the layout has no entry (`@absent`), or adds the field to
+/// the neutral form if the layout has an entry for it (`@value`).
 macro_rules! each_field {
     (@tokens [$($token:tt)*]) => { &[$(stringify!($token)),*] };
     (@absent $out:ident $has:expr; $layout:tt { $($field:ident : $default:expr),* $(,)? }) => {$(

@@ -1,12 +1,12 @@
-//! Bytes read from front to back, with the place kept for errors.
+//! Sequential access to the bytes of a message; remembers the position for errors.
 
 use crate::error::ErrorContext;
 use crate::{ParseError, ParseErrorKind, Result, Version};
 
-/// How deep messages, actions and properties may stand inside one another.
+/// Maximum nesting of messages, actions and properties.
 pub(crate) const DEPTH_MAX: u8 = 8;
 
-/// What of a message is still to be read.
+/// The unread part of a message.
 #[derive(Debug, Clone)]
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
@@ -17,42 +17,42 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes`, which start `at` bytes into a message of `version`.
+    /// Reads `bytes`, which begin `at` bytes into a message of `version`.
     pub(crate) fn new(version: Version, bytes: &'a [u8], at: usize) -> Self {
         Self { bytes, at, version, part: ErrorContext::Request, depth: 0 }
     }
 
-    /// The version of the message.
+    /// Version of the message.
     pub(crate) fn version(&self) -> Version {
         self.version
     }
 
-    /// Bytes from the start of the message.
+    /// Position: bytes since the start of the message.
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// Bytes left.
+    /// Number of unread bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether everything is read.
+    /// Whether all bytes have been read.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The bytes left, unread.
+    /// The unread bytes.
     pub(crate) fn peek(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Names a fault here.
+    /// An error about `what` at the current position.
     pub(crate) fn error(&self, what: &'static str, why: ParseErrorKind) -> ParseError {
         self.error_at(self.at, what, why)
     }
 
-    /// Names a fault `at` bytes from the start of the message.
+    /// An error about `what`, `at` bytes from the start of the message.
     pub(crate) fn error_at(
         &self,
         at: usize,
@@ -63,10 +63,10 @@ impl<'a> Reader<'a> {
         ParseError::new(what, at, why).within(self.part)
     }
 
-    /// Takes the next `n` bytes.
+    /// Takes `n` bytes.
     ///
     /// # Errors
-    /// `Short` if there are fewer.
+    /// `Truncated` if there are fewer.
     pub(crate) fn take(&mut self, what: &'static str, n: usize) -> Result<&'a [u8]> {
         let short = self.error(what, ParseErrorKind::Truncated);
         let (taken, rest) = self.bytes.split_at_checked(n).ok_or(short)?;
@@ -75,32 +75,32 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// Takes the next `N` bytes.
+    /// Takes `N` bytes.
     ///
     /// # Errors
-    /// `Short` if there are fewer.
+    /// `Truncated` if there are fewer.
     pub(crate) fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N]> {
         let short = self.error(what, ParseErrorKind::Truncated);
         self.take(what, N)?.first_chunk().copied().ok_or(short)
     }
 
-    /// Takes 16 bits.
+    /// Takes a 16-bit number.
     ///
     /// # Errors
-    /// `Short` if they are not there.
+    /// `Truncated` if there are fewer bytes.
     pub(crate) fn u16(&mut self, what: &'static str) -> Result<u16> {
         self.array(what).map(u16::from_be_bytes)
     }
 
-    /// Takes 32 bits.
+    /// Takes a 32-bit number.
     ///
     /// # Errors
-    /// `Short` if they are not there.
+    /// `Truncated` if there are fewer bytes.
     pub(crate) fn u32(&mut self, what: &'static str) -> Result<u32> {
         self.array(what).map(u32::from_be_bytes)
     }
 
-    /// Takes everything left.
+    /// Takes all unread bytes.
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         let rest = self.bytes;
         self.at += rest.len();
@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
         rest
     }
 
-    /// The next `n` bytes as something of its own.
+    /// Takes `n` bytes as a reader of their own.
     ///
     /// # Errors
     /// `Length` if there are fewer.
@@ -118,12 +118,13 @@ impl<'a> Reader<'a> {
         Ok(Self { bytes, at, ..*self })
     }
 
-    /// The same bytes one level down, where faults are those of `part`.
+    /// The same bytes, one nesting level deeper; errors belong to `part`.
     ///
-    /// Properties have errors of their own since 1.4, those of tables too; before, only those of tables have.
+    /// Before 1.4, properties have no error type of their own (table features have one, since 1.3); since 1.4 table
+    /// features are reported as properties.
     ///
     /// # Errors
-    /// `Depth` at [`DEPTH_MAX`].
+    /// `TooDeep` at [`DEPTH_MAX`].
     pub(crate) fn nested(&self, what: &'static str, part: ErrorContext) -> Result<Self> {
         if self.depth == DEPTH_MAX {
             return Err(self.error(what, ParseErrorKind::TooDeep));
@@ -136,7 +137,7 @@ impl<'a> Reader<'a> {
         Ok(Self { part, depth: self.depth + 1, ..*self })
     }
 
-    /// Proves that everything is read.
+    /// Checks that all bytes have been read.
     ///
     /// # Errors
     /// `Length` if bytes are left.

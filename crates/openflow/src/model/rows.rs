@@ -1,18 +1,46 @@
-//! From rows to code: what a layout, a set of alternatives and a set of codes are read off.
+//! Macros that generate the codec from tables ("rows"), which read like the tables of the specification.
 //!
-//! A [`record!`] is a struct and the layouts that versions give it; a [`choice!`] is an enum whose variants have a
-//! number and a layout per range of versions; [`codes!`] and [`flags!`] are open sets of numbers with names. Reading,
-//! writing, the neutral form and the lists that the tests of completeness walk over come from the same rows. A record
-//! `in place by View::take` has a view besides, with a field for each of its own, that reads the same layouts; those
-//! that a layout lacks are as in `View::none()`.
+//! - [`record!`] is a struct, with the layout of its fields in each range of versions.
+//! - [`choice!`] is an enum of alternatives (messages, actions, properties), each with its number and layout in each
+//!   range of versions; [`tlv!`] gives it the type-length-value encoding.
+//! - [`codes!`] and [`flags!`] are open sets of named numbers and bits.
 //!
-//! What the entries of a layout are says [`layout`](super::layout).
+//! Parsing, encoding, the neutral form ([`Value`](super::Value)), `docs/openflow.md` and the tests of completeness are
+//! generated from the rows. [`layout`](super::layout) lists the entries of a layout.
+//!
+//! # Adding to the model
+//!
+//! | to add | do this |
+//! | --- | --- |
+//! | a field of a record | add it to the `record!` with its documentation, and to the layouts of the versions that have it |
+//! | an action, instruction, property or multipart body | add a variant with its rows to the `choice!`, and bytes from another implementation to `tests/golden/` |
+//! | a message | the same in `message.rs`; its number is that of `MessageType`, or an experimenter ID in the upper 32 bits and its type |
+//! | a code or flag | add a row to its `codes!` or `flags!` |
+//! | a match field | add a row to `field_table.rs`, and its bytes to `tests/golden/fields.txt` |
+//! | an error | add a row to `error_table.rs` and lines to `tests/golden/errors.txt` |
+//!
+//! Then run `SLUICE_BLESS=1 cargo test -p sluice-openflow` and review the diff.
 
-/// A struct, and the layout that each range of versions gives it.
+/// Defines a struct and its layout in each range of versions.
+///
+/// ```text
+/// record! {
+///     /// Documentation.
+///     pub struct MeterMod: "meter_mod" {   // name in errors
+///         /// Documentation.
+///         pub meter_id: MeterId,
+///         …
+///     }
+///     V1_3.. => [command, flags, meter_id, bands,]
+/// }
+/// ```
+///
+/// `viewed by View::take` after the name also generates `View::take`, which parses the same layouts into a borrowed
+/// view; fields that a layout lacks keep their value from `View::none()`.
 macro_rules! record {
     (
         $(#[$meta:meta])*
-        pub struct $name:ident: $what:literal $(, in place by $view:ident::$take:ident)? {
+        pub struct $name:ident: $what:literal $(, viewed by $view:ident::$take:ident)? {
             $( $(#[$fmeta:meta])* pub $field:ident: $ty:ty, )*
         }
         $( $versions:pat => $layout:tt )*
@@ -26,10 +54,10 @@ macro_rules! record {
     (@view [$view:ident $take:ident] $what:literal { $($field:ident),* } $( $versions:pat => [$($layout:tt)*] )*) => {
         #[allow(
             unused_assignments, unused_mut, unused_variables, clippy::unnested_or_patterns,
-            reason = "one shape of code for all records"
+            reason = "generated code is the same for all records"
         )]
         impl<'a> $view<'a> {
-            /// Takes the fields of the record from the front of `r`.
+            /// Parses the fields of the record at the front of `r`.
             pub(crate) fn $take(r: &mut $crate::model::reader::Reader<'a>) -> $crate::Result<Self> {
                 let mut view = Self::none();
                 let Self { $(mut $field,)* .. } = view;
@@ -52,14 +80,14 @@ macro_rules! record {
     ) => {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq)]
-        #[allow(unreachable_pub, reason = "a record that only helps another is its module's")]
+        #[allow(unreachable_pub, reason = "some records are private to their module")]
         pub struct $name {
             $( $(#[$fmeta])* pub $field: $ty, )*
         }
 
         impl $name {
-            /// Whether `version` has a place for `field`.
-            #[allow(dead_code, reason = "a record that all versions lay out alike is never asked")]
+            /// Whether the layout of `version` has `field`.
+            #[allow(dead_code, reason = "not called for records whose versions all have the same fields")]
             fn has(version: u8, field: &str) -> bool {
                 match version {
                     $( $versions => $crate::model::codec::layout_contains(&[$(stringify!($layout)),*], field), )*
@@ -71,7 +99,7 @@ macro_rules! record {
         #[allow(
             unused_assignments, unused_mut, unused_variables, clippy::too_many_lines, clippy::match_same_arms,
             clippy::unnested_or_patterns,
-            reason = "one shape of code for all records"
+            reason = "generated code is the same for all records"
         )]
         impl $crate::model::codec::Codec for $name {
             fn parse(r: &mut $crate::model::reader::Reader<'_>) -> $crate::Result<Self> {
@@ -101,7 +129,7 @@ macro_rules! record {
             }
         }
 
-        #[allow(unused_mut, unused_variables, clippy::too_many_lines, clippy::match_same_arms, clippy::unnested_or_patterns, reason = "one shape of code for all records")]
+        #[allow(unused_mut, unused_variables, clippy::too_many_lines, clippy::match_same_arms, clippy::unnested_or_patterns, reason = "generated code is the same for all records")]
         impl $crate::model::value::Plain for $name {
             fn to_value(&self, version: $crate::Version) -> $crate::model::value::Value {
                 let Self { $($field),* } = self;
@@ -144,10 +172,12 @@ macro_rules! record {
     };
 }
 
-/// Alternatives told apart by a number, each with the number and the layout that ranges of versions give it.
+/// Defines an enum of alternatives, each with its number and layout in each range of versions.
 ///
-/// Numbers beyond 16 bits are those of an experimenter, see the framing of the choice. The variant `Other` keeps what
-/// has no row.
+/// A row is `Variant "name" { fields } = { V1_0 => number [layout], V1_1.. => number [layout] };`. A variant may also
+/// hold one value, `Variant "name" (Type) = { V1_0.. => number };`, or nothing. Numbers beyond 16 bits are those of an
+/// experimenter; how they are encoded depends on the enum. The generated variant `Other` keeps alternatives without a
+/// row unparsed.
 macro_rules! choice {
     (
         $(#[$meta:meta])*
@@ -170,18 +200,18 @@ macro_rules! choice {
                 $( { $( $(#[$fmeta])* $field: $ty, )* } )?
                 $( ($inner) )?,
             )*
-            /// What has no row here, kept whole.
+            /// An alternative without a row, kept unparsed.
             Other {
-                /// Its number; with an experimenter's identity in the higher bits if it is one's.
+                /// Number; for experimenters, the experimenter ID is in the upper bits.
                 code: u64,
-                /// What stands behind the number.
+                /// Bytes after the number.
                 body: Vec<u8>,
             },
         }
 
         #[allow(
             unused_assignments, unused_mut, unused_variables, clippy::too_many_lines, clippy::unnested_or_patterns,
-            reason = "one shape of code for all alternatives"
+            reason = "generated code is the same for all alternatives"
         )]
         impl $crate::model::codec::Choice for $name {
             const TYPE_NAME: &'static str = $what;
@@ -214,12 +244,12 @@ macro_rules! choice {
                     Self::Other { code, .. } => {
                         let is_known = Self::ROWS.iter().any(|row| (row.code)(version) == Some(*code));
                         let what = concat!("unknown ", $what);
-                        let lacks = $crate::EncodeError { what, version, needs: None };
-                        return if is_known { Err(lacks) } else { Ok(*code) };
+                        let unsupported = $crate::EncodeError { what, version, needs: None };
+                        return if is_known { Err(unsupported) } else { Ok(*code) };
                     }
                 };
-                let lacks = || $crate::model::codec::unsupported(what, version, |v| code(v).is_some());
-                code(version.0).ok_or_else(lacks)
+                let unsupported = || $crate::model::codec::unsupported(what, version, |v| code(v).is_some());
+                code(version.0).ok_or_else(unsupported)
             }
 
             fn encode_body(&self, out: &mut $crate::Encoder<'_>) -> $crate::Result<(), $crate::EncodeError> {
@@ -235,7 +265,7 @@ macro_rules! choice {
             }
         }
 
-        #[allow(unused_mut, unused_variables, clippy::too_many_lines, reason = "one shape of code for all alternatives")]
+        #[allow(unused_mut, unused_variables, clippy::too_many_lines, reason = "generated code is the same for all alternatives")]
         impl $crate::model::value::Plain for $name {
             fn to_value(&self, version: $crate::Version) -> $crate::model::value::Value {
                 use $crate::model::value::Value;
@@ -271,13 +301,13 @@ macro_rules! choice {
                         Ok(Self::Other { code, body })
                     }
                     unknown => Err($crate::model::value::ValueError::new(
-                        format!("`{unknown}` is no {}", $what)).under("type")),
+                        format!("unknown {} `{unknown}`", $what)).under("type")),
                 }
             }
         }
 
         #[cfg(test)]
-        #[allow(unused_variables, reason = "one shape of code for all alternatives")]
+        #[allow(unused_variables, reason = "generated code is the same for all alternatives")]
         impl $crate::model::random_values::Sample for $name {
             fn sample(rng: &mut $crate::model::random_values::Rng) -> Self {
                 use $crate::model::codec::Choice as _;
@@ -390,7 +420,7 @@ macro_rules! choice {
     };
 
     (@fields $map:ident $version:ident $rows:tt { $($field:ident),* }) => {$(
-        // What the version cannot say at all is told whole.
+        // All fields, if the version does not have the alternative at all.
         let n = $version.0;
         let code: Option<u64> = $crate::model::rows::choice!(@code n; $rows);
         if code.is_none() || $crate::model::rows::choice!(@has n stringify!($field); $rows) {
@@ -419,10 +449,10 @@ macro_rules! choice {
     }};
 }
 
-/// How the alternatives of a [`choice!`] stand on the wire: type, length, the rest.
+/// Encodes the alternatives of a [`choice!`] as type, length and value.
 ///
-/// `Inside`: the length counts the padding to eight bytes; `Outside`: it does not; `None`: there is no padding.
-/// With `extended` the alternatives of Nicira and of the ONF have rows, numbered as [`extended`] says.
+/// The second argument is the [`Padding`](super::codec::Padding) to a multiple of eight bytes, the third says which part
+/// of a message errors belong to.
 macro_rules! tlv {
     ($name:ident, $padding:ident, $part:ident $(, $extended:ident)?) => {
         impl $crate::model::codec::ListItem for $name {}

@@ -1,4 +1,4 @@
-//! Values whose form on the wire is not that of their type.
+//! Encodings of types from outside the model, and encodings that differ from a type's own.
 
 use super::codec::{Choice, Codec, Encoding, ListItem, UNNAMED};
 use super::reader::Reader;
@@ -9,7 +9,7 @@ use crate::{
     DatapathId, EncodeError, Encoder, MacAddr, NO_BUFFER, PortNo, Result, Version, buffered,
 };
 
-/// 16 bits in 1.0, 32 later.
+/// 16 bits in 1.0, 32 bits later.
 impl Codec for PortNo {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         if r.version() == Version::V1_0 {
@@ -28,7 +28,7 @@ impl Codec for PortNo {
 
 impl ListItem for PortNo {}
 
-/// A reserved port by its name in lower case, any other by its number.
+/// Neutral form: the name of a reserved port in lower case, otherwise the number.
 impl Plain for PortNo {
     fn to_value(&self, _: Version) -> Value {
         let name = Self::NAMES.iter().find(|row| row.0 == *self);
@@ -62,7 +62,8 @@ impl Plain for MacAddr {
 
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         let text = text_of(value)?;
-        Self::from_text(text).ok_or_else(|| ValueError::new(format!("`{text}` is no MAC address")))
+        let invalid = || ValueError::new(format!("invalid MAC address `{text}`"));
+        Self::from_text(text).ok_or_else(invalid)
     }
 }
 
@@ -76,7 +77,7 @@ impl Codec for DatapathId {
     }
 }
 
-/// Sixteen hex digits.
+/// Neutral form: sixteen hex digits.
 impl Plain for DatapathId {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(self.to_string())
@@ -86,11 +87,14 @@ impl Plain for DatapathId {
         let Value::Text(text) = value else { return number(value).map(Self) };
         let digits = text.strip_prefix("0x").unwrap_or(text).replace(':', "");
         let id = u64::from_str_radix(&digits, 16).ok().filter(|_| !digits.contains('+'));
-        id.map(Self).ok_or_else(|| ValueError::new(format!("`{text}` is no datapath id")))
+        let invalid = || {
+            ValueError::new(format!("invalid datapath ID `{text}` (expected 1 to 16 hex digits)"))
+        };
+        id.map(Self).ok_or_else(invalid)
     }
 }
 
-/// The slot of a frame in the switch; all ones stand for none.
+/// A buffer ID; `OFP_NO_BUFFER` (all ones) is `None`.
 pub(crate) struct BufferId;
 
 impl Encoding<Option<u32>> for BufferId {
@@ -103,7 +107,7 @@ impl Encoding<Option<u32>> for BufferId {
     }
 }
 
-/// 16 bits in every version, as Nicira's extensions have them.
+/// A port number in 16 bits in every version, as in Nicira's extensions.
 pub(crate) struct Port16;
 
 impl Encoding<PortNo> for Port16 {
@@ -117,19 +121,19 @@ impl Encoding<PortNo> for Port16 {
     }
 }
 
-/// A property that older versions lay out as fields which are always there.
+/// A property that older versions encode as fixed fields.
 pub(crate) trait FixedFieldsProp: Choice {
-    /// The fields; their default says nothing.
+    /// The fields; their default value stands for an absent property.
     type Fields: Codec + Default + PartialEq;
 
-    /// The property.
+    /// The property with these fields.
     fn from_fields(fields: Self::Fields) -> Self;
 
-    /// The fields, if it is that property.
+    /// The fields, if it is this property.
     fn as_fields(&self) -> Option<&Self::Fields>;
 }
 
-/// A list of properties as the fields of one of them; without it the fields say nothing.
+/// A list of properties as the fixed fields of one of them; the default value if the list is empty.
 pub(crate) struct FixedFields;
 
 impl<T: FixedFieldsProp> Encoding<Vec<T>> for FixedFields {
@@ -139,10 +143,10 @@ impl<T: FixedFieldsProp> Encoding<Vec<T>> for FixedFields {
     }
 
     fn encode(list: &Vec<T>, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        let (version, mut sole) = (out.version(), None);
+        let (version, mut found) = (out.version(), None);
         for property in list {
             match property.as_fields() {
-                Some(fields) if sole.is_none() => sole = Some(fields),
+                Some(fields) if found.is_none() => found = Some(fields),
                 _ => {
                     property.code(version)?;
                     return Err(EncodeError {
@@ -153,8 +157,8 @@ impl<T: FixedFieldsProp> Encoding<Vec<T>> for FixedFields {
                 }
             }
         }
-        let nothing = T::Fields::default();
-        sole.unwrap_or(&nothing).encode(out)
+        let absent = T::Fields::default();
+        found.unwrap_or(&absent).encode(out)
     }
 }
 
