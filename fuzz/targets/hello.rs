@@ -13,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     [*high, *low] = len.to_be_bytes();
     let Ok(frame) = RawMessage::new(&msg) else { return };
     let hello = Hello::read(frame);
-    let owned = Message::parse(frame).map_err(|error| error.why);
+    let owned = Message::parse_raw(frame).map_err(|error| error.why);
     assert_eq!(hello.clone().map(Message::Hello).map_err(|error| error.why), owned);
     let Ok(hello) = hello else { return };
     let (version, versions) = (frame.version(), hello.versions());

@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     [*high, *low] = len.to_be_bytes();
     let Ok(frame) = RawMessage::new(&msg) else { return };
     let view = PacketIn::new(frame);
-    agree(view, Message::parse(frame));
+    agree(view, Message::parse_raw(frame));
     let Ok(view) = view else { return };
     assert!(frame.bytes().ends_with(view.frame));
     let (mut tx, mut xid) = (Vec::new(), 1);

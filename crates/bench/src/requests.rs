@@ -292,7 +292,7 @@ mod tests {
                     assert_eq!(p.frame.len(), 128);
                     let (mut again, mut xid) = (vec![], 0);
                     let mut out = Encoder::new(&mut again, version, &mut xid);
-                    Message::parse(msg).unwrap().encode(msg.xid(), &mut out).unwrap();
+                    Message::parse_raw(msg).unwrap().encode(msg.xid(), &mut out).unwrap();
                     assert_eq!(again, msg.bytes(), "{version}");
                     bytes = rest;
                 }

@@ -117,7 +117,7 @@ impl<W: Write> Reporter<W> {
         bytes: &[u8],
         origin: Option<&PacketOrigin>,
     ) -> io::Result<()> {
-        match RawMessage::new(bytes).and_then(|raw| Ok((raw, Message::parse(raw)?))) {
+        match RawMessage::new(bytes).and_then(|raw| Ok((raw, Message::parse_raw(raw)?))) {
             Ok((raw, message)) => self.well_formed(raw, &message, origin),
             Err(error) => self.malformed(bytes, error, origin),
         }

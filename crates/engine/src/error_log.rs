@@ -19,7 +19,7 @@ pub(crate) fn log(id: DatapathId, error: &ErrorMsg<'_>) {
 /// is cut off.
 fn line(quoted: &[u8]) -> String {
     let message =
-        RawMessage::new(quoted).ok().and_then(|msg| Some((msg, Message::parse(msg).ok()?)));
+        RawMessage::new(quoted).ok().and_then(|msg| Some((msg, Message::parse_raw(msg).ok()?)));
     let mut line = String::new();
     if let Some((msg, message)) = message {
         let text = message.to_text(msg.version(), msg.xid());

@@ -99,11 +99,11 @@ fn write_messages(to: &Path) -> Outcome<()> {
 /// Nanoseconds that `deed` takes with the message in `bytes`.
 fn cost(bytes: &[u8], kind: &str, deed: &str, count: u32) -> Outcome<f64> {
     let frame = RawMessage::new(bytes)?;
-    let message = Message::parse(frame)?;
+    let message = Message::parse_raw(frame)?;
     match deed {
         "view" => view(bytes, &message, count),
         "read" => timed(count, || {
-            black_box(Message::parse(RawMessage::new(black_box(bytes))?)?);
+            black_box(Message::parse_raw(RawMessage::new(black_box(bytes))?)?);
             Ok(())
         }),
         "write" => write(bytes, &message, count),

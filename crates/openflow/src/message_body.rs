@@ -3,8 +3,9 @@
 use crate::model::codec::Codec;
 use crate::model::reader::Reader;
 use crate::{
-    EncodeError, Encoder, FlowRemoved, HEADER_LEN, Hello, HelloElement, Message, MessageType, Port,
-    PortStatus, RawMessage, Result, RoleRequest, SwitchConfig, SwitchFeatures, Version, Versions,
+    Action, EncodeError, Encoder, FlowMod, FlowModCommand, FlowRemoved, HEADER_LEN, Hello,
+    HelloElement, Instruction, Match, Message, MessageType, Port, PortStatus, RawMessage, Result,
+    RoleRequest, SwitchConfig, SwitchFeatures, Version, Versions,
 };
 
 /// Reads all that follows the header of `msg`.
@@ -42,6 +43,45 @@ impl SwitchFeatures {
     /// Whether `version` tells the ports here; else `PORT_DESC` does.
     pub const fn has_ports(version: Version) -> bool {
         version.0 < Version::V1_3.0
+    }
+}
+
+impl FlowMod {
+    /// Adds a flow entry that applies `actions` to packets that match.
+    ///
+    /// ```
+    /// use sluice_openflow::{Action, Field, FlowMod, MacAddr, PortNo, Version};
+    ///
+    /// let matching = [Field::eth_dst(MacAddr([2, 0, 0, 0, 0, 1]))];
+    /// let flow = FlowMod { priority: 100, ..FlowMod::add(matching, [Action::output(PortNo(3))]) };
+    /// assert_eq!(flow.to_vec(Version::V1_0, 7)?.len(), 80);
+    /// # Ok::<(), sluice_openflow::EncodeError>(())
+    /// ```
+    pub fn add(matching: impl Into<Match>, actions: impl Into<Vec<Action>>) -> Self {
+        let instructions = vec![Instruction::apply(actions)];
+        Self { matching: matching.into(), instructions, ..Self::default() }
+    }
+
+    /// Adds a flow entry that drops packets that match.
+    pub fn drop(matching: impl Into<Match>) -> Self {
+        Self { matching: matching.into(), ..Self::default() }
+    }
+
+    /// Deletes all flow entries of all tables that `matching` covers. In 1.0 and 1.1, which have no number for all
+    /// tables, set `table_id`.
+    pub fn delete(matching: impl Into<Match>) -> Self {
+        let (command, table_id) = (FlowModCommand::DELETE, Self::TABLE_ALL);
+        Self { command, table_id, matching: matching.into(), ..Self::default() }
+    }
+
+    /// The bytes of the message in `version`, with the transaction id `xid`.
+    ///
+    /// # Errors
+    /// Names what the version cannot express.
+    pub fn to_vec(&self, version: Version, xid: u32) -> Result<Vec<u8>, EncodeError> {
+        let (mut bytes, mut next_xid) = (Vec::new(), xid);
+        Encoder::new(&mut bytes, version, &mut next_xid).flow_mod(self)?;
+        Ok(bytes)
     }
 }
 

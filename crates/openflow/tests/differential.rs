@@ -95,7 +95,7 @@ fn what_is_written_otherwise_means_the_same_to_open_vswitch() {
         if again == said.bytes {
             continue;
         }
-        let same = RawMessage::new(&again).and_then(Message::parse);
+        let same = RawMessage::new(&again).and_then(Message::parse_raw);
         assert_eq!(same.as_ref(), Ok(&message), "{}", said.origin);
         let at = again.iter().zip(&said.bytes).take_while(|(a, b)| a == b).count();
         let (ours, theirs) = (hex(&again[at..]), hex(&said.bytes[at..]));

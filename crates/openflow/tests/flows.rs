@@ -114,7 +114,7 @@ fn flows_come_back_from_bytes() {
     for Known { flow, version, .. } in known() {
         let it = read(flow);
         let bytes = bytes(&it, version).unwrap_or_else(|lack| panic!("{flow}: {lack}"));
-        let back = Message::parse(RawMessage::new(&bytes).unwrap());
+        let back = Message::parse_raw(RawMessage::new(&bytes).unwrap());
         let Ok(Message::FlowMod(back)) = back else { panic!("{flow}: {back:?}") };
         assert_eq!(back.to_text(), it.to_text());
     }
@@ -293,7 +293,7 @@ fn as_deep_as_actions_may_stand_they_are_read_back_from_bytes() {
     ] {
         let flow = read(line);
         let bytes = bytes(&flow, Version::V1_3).unwrap();
-        let back = Message::parse(RawMessage::new(&bytes).unwrap());
+        let back = Message::parse_raw(RawMessage::new(&bytes).unwrap());
         assert!(
             matches!(back, Ok(Message::FlowMod(back)) if back.instructions == flow.instructions)
         );

@@ -29,7 +29,7 @@ fn first_difference(ours: &[u8], theirs: &[u8]) -> Option<String> {
 fn foreign_messages_are_read_as_the_files_say() {
     let bless = std::env::var_os("SLUICE_BLESS").is_some();
     for golden in support::all() {
-        let debug = match RawMessage::new(&golden.bytes).and_then(Message::parse) {
+        let debug = match RawMessage::new(&golden.bytes).and_then(Message::parse_raw) {
             Ok(message) => format!("{message:02x?}"),
             Err(error) => format!("refused: {error}"),
         };
@@ -46,11 +46,15 @@ fn foreign_messages_are_written_as_they_came_or_the_file_says_why_not() {
     let mut wrong = vec![];
     for golden in support::all() {
         let (name, frame) = (&golden.name, RawMessage::new(&golden.bytes).unwrap());
-        let differs = match Message::parse(frame) {
+        let differs = match Message::parse_raw(frame) {
             Ok(message) => {
                 let again = written(&message, frame.version(), frame.xid());
                 // Whatever the bytes, the meaning is the same.
-                assert_eq!(RawMessage::new(&again).and_then(Message::parse), Ok(message), "{name}");
+                assert_eq!(
+                    RawMessage::new(&again).and_then(Message::parse_raw),
+                    Ok(message),
+                    "{name}"
+                );
                 first_difference(&again, &golden.bytes)
             }
             Err(error) => Some(error.to_string()),

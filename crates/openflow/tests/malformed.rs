@@ -43,14 +43,14 @@ fn with_true_length(bytes: &mut [u8]) {
 /// Reads `bytes`; what is read is said again and read again, what is not has its fault inside.
 fn hear(origin: &str, bytes: &[u8]) {
     let Ok(frame) = RawMessage::new(bytes) else { return };
-    let read = Message::parse(frame);
+    let read = Message::parse_raw(frame);
     view_agrees(origin, frame, &read);
     match read {
         Ok(message) => {
             let again = written(&message, frame.version(), frame.xid());
             let again =
                 again.unwrap_or_else(|| panic!("{origin}: cannot be said again: {}", hex(bytes)));
-            let same = RawMessage::new(&again).and_then(Message::parse);
+            let same = RawMessage::new(&again).and_then(Message::parse_raw);
             assert_eq!(same.as_ref(), Ok(&message), "{origin}: {}", hex(bytes));
         }
         Err(error) => {
@@ -181,10 +181,10 @@ fn bundles(depth: usize) -> Vec<u8> {
 fn what_is_nested_too_deep_is_refused_before_it_costs() {
     for nested in [clones, bundles] {
         hear("nested", &nested(1));
-        assert!(Message::parse(RawMessage::new(&nested(2)).unwrap()).is_ok());
+        assert!(Message::parse_raw(RawMessage::new(&nested(2)).unwrap()).is_ok());
         for depth in [20, 200, 2000, 4000] {
             let bytes = nested(depth);
-            let error = Message::parse(RawMessage::new(&bytes).unwrap()).unwrap_err();
+            let error = Message::parse_raw(RawMessage::new(&bytes).unwrap()).unwrap_err();
             assert_eq!(error.why, ParseErrorKind::TooDeep, "{error}");
             assert!(error.at < 500, "{error}: before all of it is looked at");
         }

@@ -28,7 +28,7 @@ const BASE: usize = 4 << 10;
 fn gain(origin: &str, bytes: &[u8]) -> usize {
     let Ok(frame) = RawMessage::new(bytes) else { return 0 };
     let region = Region::new(ALLOCATOR);
-    let read = Message::parse(frame);
+    let read = Message::parse_raw(frame);
     let change = region.change();
     drop(read);
     let asked = change.bytes_allocated;
@@ -65,7 +65,7 @@ fn a_message_takes_a_small_multiple_of_its_bytes() {
         for period in [4, 8, 16, 24, 32, 40, 64] {
             if let Some(bytes) = swollen(&said.bytes, period) {
                 try_one(&said.origin, &bytes);
-                large += usize::from(RawMessage::new(&bytes).and_then(Message::parse).is_ok());
+                large += usize::from(RawMessage::new(&bytes).and_then(Message::parse_raw).is_ok());
             }
         }
     }

@@ -91,7 +91,7 @@ fn comes_back(said: &Said) -> Result<(), String> {
     let (version, xid) = (said.version(), said.frame().xid());
     let again = written(&message, version, xid).ok_or("cannot be said again")?;
     if again != said.bytes {
-        let same = RawMessage::new(&again).and_then(Message::parse);
+        let same = RawMessage::new(&again).and_then(Message::parse_raw);
         assert_eq!(
             same,
             Ok(message),

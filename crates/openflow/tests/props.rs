@@ -38,7 +38,7 @@ fn hear(bytes: &[u8]) {
     _ = PacketOut::new(frame).map(PacketOut::actions);
     _ = FlowMod::new(frame).map(FlowMod::to_flow_mod);
     let view = PacketIn::new(frame);
-    let message = Message::parse(frame);
+    let message = Message::parse_raw(frame);
     agree_on_rules(frame, message.as_ref().map_err(|e| *e));
     if frame.kind() == MessageType::PACKET_IN {
         agree(view, message.as_ref().map_err(|e| *e));
@@ -46,7 +46,7 @@ fn hear(bytes: &[u8]) {
     let Ok(message) = message else { return };
     let (mut tx, mut xid) = (vec![], 1);
     if message.encode(frame.xid(), &mut Encoder::new(&mut tx, frame.version(), &mut xid)).is_ok() {
-        assert_eq!(RawMessage::new(&tx).and_then(Message::parse), Ok(message));
+        assert_eq!(RawMessage::new(&tx).and_then(Message::parse_raw), Ok(message));
     } else {
         assert!(tx.is_empty(), "what cannot be said leaves nothing behind");
     }

@@ -355,7 +355,7 @@ mod tests {
             }
             let (mut rest, mut answered) = (&*tx, vec![]);
             while let Some((msg, after)) = split_message(rest).unwrap() {
-                let read = Message::parse(msg).unwrap_or_else(|e| panic!("{version}: {e}"));
+                let read = Message::parse_raw(msg).unwrap_or_else(|e| panic!("{version}: {e}"));
                 if let Message::MultipartReply(_) = read {
                     answered.push(Multipart::new(msg).unwrap().kind.0);
                 }

@@ -174,7 +174,7 @@ impl Net {
         tell(app, &mut Ctx::new(self.now, sw, DatapathId(switch), here, &mut ahead, network));
         let mut rest = &*tx;
         while let Some((msg, after)) = split_message(rest).unwrap() {
-            self.hear(switch, Message::parse(msg).unwrap());
+            self.hear(switch, Message::parse_raw(msg).unwrap());
             rest = after;
         }
         self.carry();

@@ -101,7 +101,7 @@ impl Net {
         let mut rest = tx;
         while let Some((msg, after)) = split_message(rest).unwrap() {
             rest = after;
-            let p = match Message::parse(msg).unwrap() {
+            let p = match Message::parse_raw(msg).unwrap() {
                 Message::PacketOut(p) => p,
                 Message::FlowMod(rule) => {
                     let is_add = rule.command == FlowModCommand::ADD;

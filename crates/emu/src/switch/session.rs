@@ -189,7 +189,7 @@ impl EmulatedSwitch {
         } else if msg.kind() == MessageType::EXPERIMENTER {
             Err(ErrorReason::BAD_EXPERIMENTER)
         } else {
-            match Message::parse(msg) {
+            match Message::parse_raw(msg) {
                 Ok(message) => self.handle(now, message, msg, out),
                 Err(error) => Err(ErrorReason::for_parse_error(error, self.session.version())),
             }

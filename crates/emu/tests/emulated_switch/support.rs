@@ -177,7 +177,7 @@ impl Play {
 pub(crate) fn messages(bytes: &[u8]) -> Vec<Message> {
     let (mut rest, mut messages) = (bytes, vec![]);
     while let Some((msg, after)) = split_message(rest).unwrap() {
-        messages.push(Message::parse(msg).unwrap());
+        messages.push(Message::parse_raw(msg).unwrap());
         rest = after;
     }
     assert!(rest.is_empty(), "a message is cut off");

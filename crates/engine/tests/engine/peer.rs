@@ -107,7 +107,7 @@ impl Peer {
 
     /// Reads a message and what it says.
     pub(crate) fn hear(&mut self) -> Option<Message> {
-        self.read().map(|bytes| Message::parse(RawMessage::new(&bytes).unwrap()).unwrap())
+        self.read().map(|bytes| Message::parse_raw(RawMessage::new(&bytes).unwrap()).unwrap())
     }
 
     /// Sends a frame up and waits until it is answered; whatever else is said is passed over.

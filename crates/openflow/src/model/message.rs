@@ -219,6 +219,35 @@ choice! {
 }
 
 impl Message {
+    /// Parses the bytes of one whole message of any version.
+    ///
+    /// The header, with version and transaction id, is what [`RawMessage`] has; see [`parse_raw`](Self::parse_raw).
+    ///
+    /// ```
+    /// use sluice_openflow::{Message, Version};
+    ///
+    /// let message = Message::parse(&[4, 20, 0, 8, 0, 0, 0, 7])?;
+    /// assert_eq!(message, Message::BarrierRequest);
+    /// assert_eq!(message.to_vec(Version::V1_3, 7)?, [4, 20, 0, 8, 0, 0, 0, 7]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`parse_raw`](Self::parse_raw); also if `bytes` are less or more than one message.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        Self::parse_raw(RawMessage::new(bytes)?)
+    }
+
+    /// The bytes of the message in `version`, with the transaction id `xid`.
+    ///
+    /// # Errors
+    /// Names what the version cannot express.
+    pub fn to_vec(&self, version: Version, xid: u32) -> Result<Vec<u8>, EncodeError> {
+        let (mut bytes, mut next_xid) = (Vec::new(), xid);
+        self.encode(xid, &mut Encoder::new(&mut bytes, version, &mut next_xid))?;
+        Ok(bytes)
+    }
+
     /// Reads `msg`.
     ///
     /// ```
@@ -226,7 +255,7 @@ impl Message {
     /// use sluice_openflow::{RawMessage, Encoder, Version};
     ///
     /// let barrier = [4, 20, 0, 8, 0, 0, 0, 7];
-    /// let message = Message::parse(RawMessage::new(&barrier)?)?;
+    /// let message = Message::parse_raw(RawMessage::new(&barrier)?)?;
     /// assert_eq!(message, Message::BarrierRequest);
     ///
     /// // The same, for a switch that speaks 1.0, where a barrier has another number.
@@ -242,7 +271,7 @@ impl Message {
     ///
     /// # Cost
     /// Copies everything.
-    pub fn parse(msg: RawMessage<'_>) -> Result<Self> {
+    pub fn parse_raw(msg: RawMessage<'_>) -> Result<Self> {
         let (version, kind) = (msg.version(), msg.kind());
         if kind != MessageType::HELLO || version < Version::V1_0 {
             version.known()?;
@@ -328,7 +357,7 @@ mod tests {
             bands: vec![MeterBand::DscpRemark { rate: 10, burst_size: 20, prec_level: 1 }],
         });
         let bytes = written(&meter, Version::V1_3).unwrap();
-        assert_eq!(Message::parse(RawMessage::new(&bytes).unwrap()), Ok(meter.clone()));
+        assert_eq!(Message::parse_raw(RawMessage::new(&bytes).unwrap()), Ok(meter.clone()));
         let value = meter.to_value(Version::V1_3);
         assert_eq!(Message::from_value(&value, Version::V1_3), Ok(meter.clone()));
         let no = written(&meter, Version::V1_2).unwrap_err();
@@ -338,19 +367,19 @@ mod tests {
     #[test]
     fn what_a_version_does_not_have_is_kept_whole() {
         let meter_mod_of_1_2 = [3, 29, 0, 10, 0, 0, 0, 7, 1, 2];
-        let message = Message::parse(RawMessage::new(&meter_mod_of_1_2).unwrap()).unwrap();
+        let message = Message::parse_raw(RawMessage::new(&meter_mod_of_1_2).unwrap()).unwrap();
         assert_eq!(message, Message::Other { code: 29, body: vec![1, 2] });
         assert_eq!(written(&message, Version::V1_2).unwrap(), meter_mod_of_1_2);
         let no = written(&message, Version::V1_0).unwrap_err();
         assert_eq!(no.to_string(), "METER_MOD needs 1.3, this is 1.0");
 
         let multipart_type_77 = [4, 18, 0, 17, 0, 0, 0, 7, 0, 77, 0, 0, 0, 0, 0, 0, 9];
-        let message = Message::parse(RawMessage::new(&multipart_type_77).unwrap()).unwrap();
+        let message = Message::parse_raw(RawMessage::new(&multipart_type_77).unwrap()).unwrap();
         assert_eq!(written(&message, Version::V1_3).unwrap(), multipart_type_77);
         assert_eq!(message.kind(Version::V1_3), Ok(MessageType::MULTIPART_REQUEST));
 
         let gone_in_1_0 = [1, 200, 0, 9, 0, 0, 0, 7, 5];
-        let message = Message::parse(RawMessage::new(&gone_in_1_0).unwrap()).unwrap();
+        let message = Message::parse_raw(RawMessage::new(&gone_in_1_0).unwrap()).unwrap();
         assert_eq!(written(&message, Version::V1_0).unwrap(), gone_in_1_0);
         assert!(written(&message, Version::V1_3).is_err());
     }
@@ -359,7 +388,7 @@ mod tests {
     fn what_was_kept_whole_is_not_said_where_it_would_mean_something() {
         let kept = |version, bytes: &str| {
             let bytes = crate::model::value::unhex(bytes).unwrap();
-            let message = Message::parse(RawMessage::new(&bytes).unwrap()).unwrap();
+            let message = Message::parse_raw(RawMessage::new(&bytes).unwrap()).unwrap();
             assert_eq!(written(&message, version), Ok(bytes), "{message:?}");
             message
         };
@@ -378,7 +407,7 @@ mod tests {
     fn versions_that_are_not_known_say_nothing_but_hello() {
         for version in [0, 7, 0x99] {
             let barrier = [version, 20, 0, 8, 0, 0, 0, 7];
-            let error = Message::parse(RawMessage::new(&barrier).unwrap()).unwrap_err();
+            let error = Message::parse_raw(RawMessage::new(&barrier).unwrap()).unwrap_err();
             assert_eq!(error, ParseError::new("version", 0, ParseErrorKind::Version));
         }
     }
@@ -389,7 +418,7 @@ mod tests {
         let cut_at = |len: usize| {
             let mut cut = whole[..len].to_vec();
             cut[3] = u8::try_from(len).unwrap();
-            Message::parse(RawMessage::new(&cut).unwrap()).unwrap_err().to_string()
+            Message::parse_raw(RawMessage::new(&cut).unwrap()).unwrap_err().to_string()
         };
         assert_eq!(cut_at(9), "command at byte 8 is cut off");
         assert_eq!(cut_at(11), "flags at byte 10 is cut off");

@@ -330,7 +330,7 @@ mod tests {
 
     fn roundtrip(message: &Message, version: Version) -> Result<Message, EncodeError> {
         let bytes = encoded(message, version)?;
-        Ok(Message::parse(RawMessage::new(&bytes).unwrap()).unwrap())
+        Ok(Message::parse_raw(RawMessage::new(&bytes).unwrap()).unwrap())
     }
 
     fn encoded(message: &Message, version: Version) -> Result<Vec<u8>, EncodeError> {

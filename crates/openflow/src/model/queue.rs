@@ -288,7 +288,7 @@ mod tests {
         let message = Message::QueueGetConfigReply(reply);
         for version in (1..=4).map(Version) {
             let bytes = written(&message, version, 7);
-            assert_eq!(RawMessage::new(&bytes).and_then(Message::parse).as_ref(), Ok(&message));
+            assert_eq!(RawMessage::new(&bytes).and_then(Message::parse_raw).as_ref(), Ok(&message));
             let value = message.to_value(version);
             assert_eq!(Message::from_value(&value, version).as_ref(), Ok(&message));
         }

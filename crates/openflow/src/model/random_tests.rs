@@ -347,7 +347,7 @@ fn prove(message: &Message, version: Version, seen: &mut Rows, met: &mut BTreeSe
     message.rows(seen);
     let value = message.to_value(version);
     assert_eq!(Message::from_value(&value, version).as_ref(), Ok(message), "neutral form");
-    let read = Message::parse(RawMessage::new(&bytes).unwrap());
+    let read = Message::parse_raw(RawMessage::new(&bytes).unwrap());
     let read = read.unwrap_or_else(|error| panic!("{error}: {message:?}"));
     assert_eq!(written(&read, version).as_ref(), Ok(&bytes), "{message:?} is read as {read:?}");
     if read != *message {

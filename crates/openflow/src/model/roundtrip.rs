@@ -10,7 +10,7 @@ pub(crate) fn message_both_ways(hex: &str, message: &Message) -> Value {
     let bytes = unhex(hex).unwrap();
     let frame = RawMessage::new(&bytes).unwrap();
     let (version, xid) = (frame.version(), frame.xid());
-    assert_eq!(Message::parse(frame).as_ref(), Ok(message), "read in {version}");
+    assert_eq!(Message::parse_raw(frame).as_ref(), Ok(message), "read in {version}");
     let (mut tx, mut next_xid) = (vec![], 1);
     message.encode(xid, &mut Encoder::new(&mut tx, version, &mut next_xid)).unwrap();
     assert_eq!(tx, bytes, "written in {version}");
@@ -21,7 +21,7 @@ pub(crate) fn message_both_ways(hex: &str, message: &Message) -> Value {
 
 /// What is read in the bytes `hex`.
 pub(crate) fn parse(hex: &str) -> Read<Message> {
-    RawMessage::new(&unhex(hex).unwrap()).and_then(Message::parse)
+    RawMessage::new(&unhex(hex).unwrap()).and_then(Message::parse_raw)
 }
 
 /// The message `hex`; checks that its bytes come back.

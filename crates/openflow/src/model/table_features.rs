@@ -324,7 +324,7 @@ mod tests {
         let message = features(vec![TableFeatureProp::WriteActions { action_ids: vec![id] }]);
         let mut bytes = written(&message, version, 7);
         bytes[87] = 9;
-        RawMessage::new(&bytes).and_then(Message::parse).unwrap_err()
+        RawMessage::new(&bytes).and_then(Message::parse_raw).unwrap_err()
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl Vector {
 
     /// What is read in it.
     pub(super) fn message(&self) -> Message {
-        let read = RawMessage::new(&self.bytes).and_then(Message::parse);
+        let read = RawMessage::new(&self.bytes).and_then(Message::parse_raw);
         read.unwrap_or_else(|error| panic!("{}: {error}\n{:02x?}", self.title, self.bytes))
     }
 }
@@ -98,7 +98,7 @@ pub(super) fn prove(file: &str) {
     for Vector { title, bytes, expected } in &vectors {
         let (frame, version) = (RawMessage::new(bytes).unwrap(), Version(bytes[0]));
         assert!(title.starts_with(&format!("{version}: ")), "{title}");
-        let message = Message::parse(frame).unwrap_or_else(|e| panic!("{title}: {e}"));
+        let message = Message::parse_raw(frame).unwrap_or_else(|e| panic!("{title}: {e}"));
         let value = message.to_value(version);
         if std::env::var_os("SLUICE_BLESS").is_none() {
             assert_eq!(&json(&value), expected, "{title}: SLUICE_BLESS=1 if this is meant");
@@ -143,7 +143,7 @@ pub(super) fn damage(file: &str) {
 
 fn read_again(title: &str, bytes: &[u8]) -> Option<Message> {
     let frame = RawMessage::new(bytes).unwrap();
-    let message = match Message::parse(frame) {
+    let message = match Message::parse_raw(frame) {
         Ok(message) => message,
         Err(error) => {
             assert!(usize::from(error.at) <= bytes.len(), "{title}: {error}");
@@ -151,7 +151,7 @@ fn read_again(title: &str, bytes: &[u8]) -> Option<Message> {
         }
     };
     let again = written(&message, frame.version(), frame.xid());
-    let read = Message::parse(RawMessage::new(&again).unwrap());
+    let read = Message::parse_raw(RawMessage::new(&again).unwrap());
     assert_eq!(read.as_ref(), Ok(&message), "{title}");
     assert_eq!(again.len(), bytes.len(), "{title}: {bytes:02x?}");
     Some(message)
@@ -164,7 +164,7 @@ fn elsewhere(title: &str, message: &Message, version: Version) {
     for version in (1..=6).map(Version) {
         let (mut tx, mut xid) = (vec![], 1);
         if message.encode(7, &mut Encoder::new(&mut tx, version, &mut xid)).is_ok() {
-            let again = Message::parse(RawMessage::new(&tx).unwrap()).unwrap();
+            let again = Message::parse_raw(RawMessage::new(&tx).unwrap()).unwrap();
             assert_eq!(written(&again, version, 7), tx, "{title} in {version}");
         }
     }
@@ -177,7 +177,7 @@ pub(super) fn translate(file: &str) {
         for version in (1..=6).map(Version) {
             let (mut tx, mut xid) = (vec![], 1);
             if message.encode(7, &mut Encoder::new(&mut tx, version, &mut xid)).is_ok() {
-                let again = Message::parse(RawMessage::new(&tx).unwrap());
+                let again = Message::parse_raw(RawMessage::new(&tx).unwrap());
                 assert_eq!(again.as_ref(), Ok(&message), "{} in {version}", vector.title);
             }
         }

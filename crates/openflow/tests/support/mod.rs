@@ -17,7 +17,7 @@ pub(crate) struct Golden {
     pub(crate) bytes: Vec<u8>,
     /// Why it is not written again byte by byte, if it is not.
     pub(crate) rewritten: Option<String>,
-    /// What `Message::parse` makes of it, as it stands in the file, in one line.
+    /// What `Message::parse_raw` makes of it, as it stands in the file, in one line.
     pub(crate) debug: String,
     path: PathBuf,
     comments: Vec<String>,

@@ -28,7 +28,7 @@ impl Said {
     }
 
     pub(crate) fn read(&self) -> sluice_openflow::Result<Message> {
-        RawMessage::new(&self.bytes).and_then(Message::parse)
+        RawMessage::new(&self.bytes).and_then(Message::parse_raw)
     }
 }
 

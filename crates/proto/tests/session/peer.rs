@@ -122,7 +122,7 @@ impl Peer {
     /// Reads what it was told.
     pub(crate) fn told(&mut self) -> Vec<Message> {
         let bytes = std::mem::take(&mut self.tx);
-        frames(&bytes).into_iter().map(|msg| Message::parse(msg).unwrap()).collect()
+        frames(&bytes).into_iter().map(|msg| Message::parse_raw(msg).unwrap()).collect()
     }
 
     /// Reads what it was told: one `ERROR`, which quotes the start of `request`.

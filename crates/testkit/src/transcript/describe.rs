@@ -31,7 +31,7 @@ impl SentMessage {
     /// Describes `msg`; `last_frame` is the frame of the last packet-in.
     pub(super) fn new(msg: RawMessage<'_>, last_frame: &[u8]) -> Self {
         let mut sent = Self::default();
-        match Message::parse(msg) {
+        match Message::parse_raw(msg) {
             Ok(message) => sent.describe(message, last_frame),
             Err(error) => sent.required.push(format!("malformed message: {error}")),
         }

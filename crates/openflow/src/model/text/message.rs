@@ -189,7 +189,7 @@ mod tests {
             0, 0, 0, 0, 0, 0, 0, 60, 0, 1, 0, 4, 0, 0, 0, 0, 0, 1, 0, 8, 2, 0, 0, 0,
         ];
         let frame = crate::RawMessage::new(&bytes).unwrap();
-        let text = Message::parse(frame).unwrap().to_text(Version::V1_3, 2);
+        let text = Message::parse_raw(frame).unwrap().to_text(Version::V1_3, 2);
         let (first, rest) = text.split_once('\n').unwrap();
         assert_eq!(first, "OFPST_FLOW_DESC reply (OF1.3) (xid=0x2): flags=[]", "{text}");
         assert!(rest.contains("table_id=7") && rest.contains("cookie=0x9"), "{text}");
