@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::Error;
+use crate::bench_switch::BenchSwitch;
 use crate::counts::{ErrorCounts, RequestCounts};
-use crate::emulated_switch::EmulatedSwitch;
 use crate::offered_load::ScheduleLag;
 
 /// Start and stop signals for all threads, and the progress of each.
@@ -148,7 +148,7 @@ pub(crate) struct SwitchResult {
 }
 
 impl SwitchResult {
-    pub(crate) fn new(switch: &EmulatedSwitch, latency_ns: [u64; 3]) -> Self {
+    pub(crate) fn new(switch: &BenchSwitch, latency_ns: [u64; 3]) -> Self {
         let lifecycle = &switch.lifecycle;
         let between = |a: Option<Instant>, b: Option<Instant>| Some(b?.duration_since(a?));
         Self {

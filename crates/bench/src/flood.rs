@@ -110,7 +110,7 @@ pub fn run(plan: &Plan) -> Result<Report, Error> {
 struct Flood<'p> {
     plan: &'p Plan,
     io: Epoll,
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<FloodConnection>>,
     /// In the order of their opening; some are closed already.
     order: VecDeque<(Instant, ConnId)>,
     open: usize,
@@ -119,7 +119,7 @@ struct Flood<'p> {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Connection {
+struct FloodConnection {
     id: ConnId,
     established: Option<Instant>,
     /// Bytes of `HELLO` sent.
@@ -204,7 +204,7 @@ impl<'p> Flood<'p> {
             self.connections.resize(id.slot() + 1, None);
         }
         if let Some(slot) = self.connections.get_mut(id.slot()) {
-            *slot = Some(Connection { id, established: None, sent: 0 });
+            *slot = Some(FloodConnection { id, established: None, sent: 0 });
         }
         self.order.push_back((now, id));
         self.open += 1;
@@ -234,7 +234,7 @@ impl<'p> Flood<'p> {
         true
     }
 
-    fn remove(&mut self, id: ConnId) -> Option<Connection> {
+    fn remove(&mut self, id: ConnId) -> Option<FloodConnection> {
         let slot = self.connections.get_mut(id.slot())?;
         let connection = slot.filter(|connection| connection.id == id)?;
         *slot = None;

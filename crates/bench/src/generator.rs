@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use sluice_io::{Epoll, Io, IoEvent, clock, cores};
 
 use crate::Error;
+use crate::bench_switch::{BenchSwitch, ReceiveContext, SessionCounts};
 use crate::coordination::{SharedState, SwitchResult, ThreadEvent, ThreadLoopResult, ThreadResult};
 use crate::counts::ErrorCounts;
-use crate::emulated_switch::{EmulatedSwitch, ReceiveContext, SessionCounts};
 use crate::latency::LatencyRecorder;
 use crate::offered_load::{OfferedLoad, timestamp};
 use crate::outstanding::{TICK_NS, Timestamp};
@@ -32,7 +32,7 @@ pub(crate) struct Generator {
     pub(crate) plan: Arc<Plan>,
     pub(crate) index: usize,
     pub(crate) io: Epoll,
-    pub(crate) switches: Vec<EmulatedSwitch>,
+    pub(crate) switches: Vec<BenchSwitch>,
     pub(crate) templates: RequestTemplates,
     pub(crate) shared: Arc<SharedState>,
     /// Index of the switch in `switches`, by the slot of its connection.
@@ -81,7 +81,7 @@ impl Generator {
         events: Sender<ThreadEvent>,
     ) -> Result<Self, Error> {
         let indices = (0..plan.switches).skip(index).step_by(plan.threads);
-        let switches: Vec<_> = indices.map(|index| EmulatedSwitch::new(plan, index)).collect();
+        let switches: Vec<_> = indices.map(|index| BenchSwitch::new(plan, index)).collect();
         let templates = RequestTemplates::new(plan.version, plan.frame_len)
             .map_err(|e| Error::Plan(format!("cannot encode requests: {e}")))?;
         Ok(Self {
@@ -164,7 +164,7 @@ impl Generator {
             self.report_loop(number, &before, &after);
             before = after;
             if number + 1 == plan.measured().end {
-                let of = |s: &EmulatedSwitch| [0.5, 0.99, 1.0].map(|q| s.latencies.quantile_ns(q));
+                let of = |s: &BenchSwitch| [0.5, 0.99, 1.0].map(|q| s.latencies.quantile_ns(q));
                 quantiles = self.switches.iter().map(of).collect();
             }
             if self.shared.is_stopped() {

@@ -8,11 +8,11 @@
 //! by the Ethernet addresses of the packet. Late, duplicate and unsolicited replies, and requests without a reply, are
 //! counted separately.
 
+mod bench_switch;
 pub mod cbench;
 mod connect;
 mod coordination;
 mod counts;
-mod emulated_switch;
 mod error;
 pub mod flood;
 mod generator;

@@ -137,13 +137,13 @@ struct ResponderThread {
     accepted: Receiver<TcpStream>,
     next: usize,
     stop: Arc<AtomicBool>,
-    connections: Vec<Connection>,
+    connections: Vec<ResponderConnection>,
     replies: [ReplyTemplates; VERSIONS],
 }
 
 /// One connection.
 #[derive(Debug, Default)]
-struct Connection {
+struct ResponderConnection {
     /// The start of a message that has not been received completely.
     partial: Vec<u8>,
     unsent: Vec<u8>,
@@ -237,16 +237,16 @@ impl ResponderThread {
         }
         let Ok(id) = self.io.adopt(stream) else { return };
         if self.connections.len() <= id.slot() {
-            self.connections.resize_with(id.slot() + 1, Connection::default);
+            self.connections.resize_with(id.slot() + 1, ResponderConnection::default);
         }
         if let Some(connection) = self.connections.get_mut(id.slot()) {
-            *connection = Connection::default();
+            *connection = ResponderConnection::default();
         }
     }
 }
 
 /// Sends what is unsent, then `bytes`. Reading pauses while something remains unsent.
-fn send(io: &mut Epoll, id: ConnId, connection: &mut Connection, bytes: Option<&[u8]>) {
+fn send(io: &mut Epoll, id: ConnId, connection: &mut ResponderConnection, bytes: Option<&[u8]>) {
     let bytes = bytes.unwrap_or_default();
     let unsent = &mut connection.unsent;
     if !unsent.is_empty() {
@@ -260,7 +260,7 @@ fn send(io: &mut Epoll, id: ConnId, connection: &mut Connection, bytes: Option<&
     }
 }
 
-impl Connection {
+impl ResponderConnection {
     /// Processes received bytes; returns their version and the number of requests. `None` if they are not OpenFlow.
     fn receive(
         &mut self,
@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn the_last_flow_mod_of_a_reply_has_the_buffer_id() {
-        let mut connection = Connection::default();
+        let mut connection = ResponderConnection::default();
         let mut replies = [1, 2, 3, 4, 5, 6].map(|byte| ReplyTemplates::new(Version(byte), 2));
         let mut request = vec![1, 10, 0, 18, 0, 0, 0, 1, 0, 0, 0, 7];
         request.resize(18, 0);

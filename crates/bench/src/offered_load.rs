@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use sluice_io::{Io, clock};
 
-use crate::emulated_switch::EmulatedSwitch;
+use crate::bench_switch::BenchSwitch;
 use crate::latency::CoarseHistogram;
 use crate::outstanding::{TICK_NS, Timestamp};
 use crate::plan::{Load, Plan};
@@ -116,7 +116,7 @@ impl OfferedLoad {
     pub(crate) fn send(
         &mut self,
         at: usize,
-        switch: &mut EmulatedSwitch,
+        switch: &mut BenchSwitch,
         io: &mut impl Io,
         templates: &mut RequestTemplates,
     ) -> Option<(Timestamp, i64)> {

@@ -195,7 +195,7 @@ fn measuring_line(
     let remaining = if remaining.is_zero() {
         "last replies".to_owned()
     } else {
-        format!("{} s left", remaining.as_secs() + 1)
+        format!("{} s left", remaining.as_millis().div_ceil(1000))
     };
     let rate = text_report::quantity(rate);
     let noun = if switches == 1 { "switch" } else { "switches" };

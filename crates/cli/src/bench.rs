@@ -11,7 +11,7 @@ use sluice_bench::{Announce, Buffering, Error, Load, Plan, ReplyCounting, flood,
 use sluice_io::sock;
 use sluice_openflow::Version;
 
-use crate::paths::Paths;
+use crate::paths::PathsArgs;
 use crate::{EXIT_FAILURE, EXIT_USAGE, print_error};
 
 /// The port of OpenFlow registered with IANA, on which `sluice run` listens as well.
@@ -52,18 +52,18 @@ pub(crate) struct Bench {
     command: Option<BenchCommand>,
 
     #[command(flatten)]
-    measure: Measure,
+    measure: MeasureArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    Null(Null),
-    Flood(Flood),
-    Paths(Paths),
+    Null(NullArgs),
+    Flood(FloodArgs),
+    Paths(PathsArgs),
 }
 
 #[derive(Debug, Args)]
-struct Measure {
+struct MeasureArgs {
     /// Host name or address of the controller, optionally with a port. Switches use several ones in turn.
     #[arg(short, long, value_name = "HOST", default_value = "localhost", value_delimiter = ',')]
     controller: Vec<String>,
@@ -192,7 +192,7 @@ struct SystemArgs {
 /// ratio of both figures says more than either of them.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = NULL_EXAMPLES)]
-struct Null {
+struct NullArgs {
     /// Address to listen on: host and port, or a port alone.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:6653", value_parser = listen_address)]
     listen: SocketAddr,
@@ -217,7 +217,7 @@ struct Null {
 /// what that costs the switches.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = FLOOD_EXAMPLES)]
-struct Flood {
+struct FloodArgs {
     /// Host name or address of the controller, optionally with a port.
     #[arg(short, long, value_name = "HOST", default_value = "localhost")]
     controller: String,
@@ -237,15 +237,15 @@ struct Flood {
     #[arg(long, value_name = "N", alias = "held-max", default_value_t = 10_000)]
     max_open: usize,
     /// What is sent on each connection.
-    #[arg(long, value_enum, default_value_t = Payload::Nothing)]
-    send: Payload,
+    #[arg(long, value_enum, default_value_t = FloodPayload::Nothing)]
+    send: FloodPayload,
     /// Seed of the random bytes.
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Payload {
+enum FloodPayload {
     /// Nothing.
     Nothing,
     /// 512 random bytes.
@@ -293,7 +293,7 @@ impl Bench {
     }
 }
 
-impl Measure {
+impl MeasureArgs {
     fn run(&self) -> Result<(), Error> {
         let progress = match (is_on(&self.debug), stderr().is_terminal()) {
             (true, _) => ProgressMode::PerLoop,
@@ -378,7 +378,7 @@ impl SystemArgs {
     }
 }
 
-impl Null {
+impl NullArgs {
     fn run(self) -> Result<(), Error> {
         let null = null::NullResponder::start(&null::Config {
             listen: self.listen,
@@ -398,7 +398,7 @@ impl Null {
     }
 }
 
-impl Flood {
+impl FloodArgs {
     fn run(&self) -> Result<(), Error> {
         let plan = flood::Plan {
             target: resolve(&self.controller, self.port)?,
@@ -407,10 +407,10 @@ impl Flood {
             hold: self.hold.map(Duration::from_millis),
             open_max: self.max_open,
             payload: match self.send {
-                Payload::Nothing => flood::Payload::Nothing,
-                Payload::Random => flood::Payload::Random,
-                Payload::HelloOnly => flood::Payload::Hello,
-                Payload::SlowHello => flood::Payload::SlowHello,
+                FloodPayload::Nothing => flood::Payload::Nothing,
+                FloodPayload::Random => flood::Payload::Random,
+                FloodPayload::HelloOnly => flood::Payload::Hello,
+                FloodPayload::SlowHello => flood::Payload::SlowHello,
             },
             seed: self.seed,
             socket: sock::Options::default(),

@@ -24,7 +24,7 @@ Examples:
 /// by its own discovery probes, and the hosts by their announcements.
 #[derive(Debug, clap::Args)]
 #[command(verbatim_doc_comment, after_help = PATHS_EXAMPLES)]
-pub(crate) struct Paths {
+pub(crate) struct PathsArgs {
     /// Host name or address of the controller, optionally with a port.
     #[arg(short, long, value_name = "HOST", default_value = "localhost:6653")]
     controller: String,
@@ -63,7 +63,7 @@ pub(crate) struct Paths {
     json: bool,
 }
 
-impl Paths {
+impl PathsArgs {
     pub(crate) fn run(&self) -> ExitCode {
         let (exit_code, error) = match self.measure() {
             Ok(()) => return ExitCode::SUCCESS,

@@ -8,7 +8,7 @@ use etherparse::{EtherType, LaxNetSlice, LaxSlicedPacket, TransportSlice};
 use pcap_parser::{Block, Linktype, PcapBlockOwned, PcapError, create_reader};
 use sluice_openflow::{HEADER_LEN, MessageType, Version, split_message};
 
-use crate::reassembly::{Reassembler, StreamData};
+use crate::reassembly::{StreamData, TcpReassembler};
 use crate::report::{PacketOrigin, Reporter};
 
 /// Maximum size of a block of a pcapng file, in bytes.
@@ -20,7 +20,7 @@ const STREAMS_MAX: usize = 65_536;
 /// One direction of a TCP connection.
 #[derive(Debug, Default)]
 struct Stream {
-    tcp: Reassembler,
+    tcp: TcpReassembler,
     /// Bytes that are not decoded yet.
     bytes: Vec<u8>,
     content: StreamContent,

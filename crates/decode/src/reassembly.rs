@@ -10,7 +10,7 @@ const WAITING_SEGMENTS_MAX: usize = 4096;
 
 /// Puts the segments of one direction of a TCP connection in order. RFC 9293 §3.4.
 #[derive(Debug, Default)]
-pub(crate) struct Reassembler {
+pub(crate) struct TcpReassembler {
     /// Sequence number of the next byte; `None` until the first segment.
     next: Option<u32>,
     waiting: Vec<(u32, Vec<u8>)>,
@@ -26,7 +26,7 @@ pub(crate) enum StreamData {
     AfterGap(Vec<u8>),
 }
 
-impl Reassembler {
+impl TcpReassembler {
     /// Starts a new connection at its `SYN`.
     pub(crate) fn open(&mut self, seq: u32) {
         *self = Self { next: Some(seq.wrapping_add(1)), ..Self::default() };
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn reordered_and_repeated_segments_are_returned_in_order_and_once() {
-        let mut reassembler = Reassembler::default();
+        let mut reassembler = TcpReassembler::default();
         reassembler.open(u32::MAX - 2);
         assert_eq!(reassembler.insert(u32::MAX - 1, b"ab"), next("ab"));
         assert_eq!(reassembler.insert(3, b"fg"), []);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn missing_bytes_are_skipped_at_the_end() {
-        let mut reassembler = Reassembler::default();
+        let mut reassembler = TcpReassembler::default();
         assert_eq!(reassembler.insert(100, b"ab"), next("ab"));
         assert_eq!(reassembler.insert(110, b"yz"), []);
         assert_eq!(reassembler.insert(105, b"x"), []);
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn waiting_segments_are_bounded() {
-        let mut reassembler = Reassembler::default();
+        let mut reassembler = TcpReassembler::default();
         reassembler.insert(0, b"a");
         let ready =
             (0..10_000).map(|n| reassembler.insert(1000 + 2 * n, b"b").len()).sum::<usize>();

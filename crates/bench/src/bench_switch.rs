@@ -21,7 +21,7 @@ const UNSENT_MAX: usize = 4 << 20;
 
 /// One emulated switch.
 #[derive(Debug)]
-pub(crate) struct EmulatedSwitch {
+pub(crate) struct BenchSwitch {
     /// `None` before it connects and after it disconnects.
     pub(crate) conn: Option<ConnId>,
     pub(crate) lifecycle: Lifecycle,
@@ -83,7 +83,7 @@ pub(crate) struct SessionCounts {
     pub(crate) errors: ErrorCounts,
 }
 
-/// What [`EmulatedSwitch::receive`] needs from its thread.
+/// What [`BenchSwitch::receive`] needs from its thread.
 #[derive(Debug)]
 pub(crate) struct ReceiveContext<'t> {
     pub(crate) now: Instant,
@@ -92,7 +92,7 @@ pub(crate) struct ReceiveContext<'t> {
     pub(crate) sessions: &'t mut SessionCounts,
 }
 
-impl EmulatedSwitch {
+impl BenchSwitch {
     /// The switch with this index, counted from 0; not connected yet.
     pub(crate) fn new(plan: &Plan, index: u32) -> Self {
         let profile = SwitchProfile {
@@ -396,7 +396,7 @@ impl EmulatedSwitch {
 /// Splits off one message: its type byte (0xff if it is of another version), its bytes, the bytes after it.
 ///
 /// A message whose length field is below that of a header is returned with that length, so that
-/// [`EmulatedSwitch::handle_other`] rejects it.
+/// [`BenchSwitch::handle_other`] rejects it.
 #[inline]
 fn split_message(bytes: &[u8], version: Version) -> Option<(u8, &[u8], &[u8])> {
     let head = bytes.first_chunk::<8>()?;
