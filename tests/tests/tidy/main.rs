@@ -16,3 +16,4 @@ mod dependencies;
 mod documents;
 mod layers;
 mod sources;
+mod words;
