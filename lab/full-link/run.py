@@ -16,8 +16,8 @@ RATES = [0.5, 1, 4, 16]
 # So many flows that their answers, three switches of two rules each, are more than the link carries.
 FLOWS_PER_MBIT, SECONDS = 600, 25
 SETTINGS = {"SLUICE_FORWARDING__MATCH": "five-tuple"}
-SHOWN = {"links lost": "topology_links_lost_total", "packet-ins discarded": "frames_left_out_total",
-         "bytes waiting": "waiting_bytes"}
+SHOWN = {"links lost": "topology_links_lost_total", "packet-ins discarded": "packet_ins_shed_total",
+         "bytes waiting": "backlog_bytes"}
 
 
 def measure(binary, rate):

@@ -141,7 +141,7 @@ impl Controller {
 
     /// Number of sessions with switches that have been established, over all starts.
     pub fn sessions(&self) -> usize {
-        self.log().lines().filter(|line| line.contains("switch up")).count()
+        self.log().lines().filter(|line| line.contains("switch connected")).count()
     }
 
     /// Waits until `count` sessions have been established.

@@ -91,7 +91,7 @@ impl Flooded {
     }
 
     fn connections_ended(&self, reason: &str) -> u64 {
-        self.metric("sluice_connections_ended_total", &format!("reason=\"{reason}\""))
+        self.metric("sluice_connections_closed_total", &format!("reason=\"{reason}\""))
     }
 
     /// Starts an emulated switch that sends one request after the other for `seconds`; it writes its report to `report`.
@@ -172,7 +172,7 @@ fn flood(payload: &str, reasons: &[&str]) {
 
     let accepted = flooded.metric("sluice_connections_accepted_total", "");
     assert!(accepted > u64::from(RATE * SECONDS) / 2, "only {accepted} connections accepted");
-    let all_counted = || flooded.metric("sluice_connections_ended_total", "") == accepted;
+    let all_counted = || flooded.metric("sluice_connections_closed_total", "") == accepted;
     assert!(happens(PATIENCE, all_counted), "every connection ends with a counted reason");
     for reason in reasons {
         assert!(flooded.connections_ended(reason) > 0, "none ended as {reason}");
@@ -192,13 +192,13 @@ fn a_flood_of_silent_connections_does_not_disturb_a_switch() {
 /// Random bytes; with this seed they begin with a length of three.
 #[test]
 fn a_flood_of_malformed_messages_does_not_disturb_a_switch() {
-    flood("random --seed 12533", &["malformed"]);
+    flood("random --seed 12533", &["malformed_message"]);
 }
 
 /// Random bytes; with this seed they begin with a whole message of an unknown type.
 #[test]
 fn a_flood_of_unknown_messages_does_not_disturb_a_switch() {
-    flood("random --seed 3", &["out_of_turn"]);
+    flood("random --seed 3", &["unexpected_message"]);
 }
 
 /// Random bytes; with this seed they begin with a message that is longer than they are.

@@ -124,7 +124,7 @@ fn lost_control_connections(version: OpenFlow) {
     network.env().write(FILE, &format!("{LONG_PENDING}{SHORT_ECHO}"));
     controller.reload();
     let disconnected =
-        || controller.log().lines().filter(|line| line.contains("switch down")).count();
+        || controller.log().lines().filter(|line| line.contains("switch disconnected")).count();
     let before = flow_entries(&network);
     let pinging = hosts[0].start_fast_ping(&hosts[2]);
     network.set_unreachable_controller("s1");

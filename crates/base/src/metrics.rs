@@ -1,13 +1,14 @@
-//! What can be counted and shown, without a word about how.
+//! Metrics as plain values, independent of how they are exported.
 
 use crate::HistogramSnapshot;
 
-/// One value under a name, as a scraper will see it.
+/// One value of one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MetricSample {
-    /// Name without prefix, unit last, as Prometheus wants it: `messages_received`, `table_entries`.
+    /// Name without the prefix `sluice_` and without a counter's suffix `_total`; the unit is its last word, as in
+    /// `sent_bytes`.
     pub name: &'static str,
-    /// One sentence without full stop.
+    /// One sentence without a full stop, the same in all samples of one name.
     pub help: &'static str,
     /// Names and values of the labels.
     pub labels: Vec<(&'static str, String)>,
@@ -15,19 +16,21 @@ pub struct MetricSample {
     pub value: MetricValue,
 }
 
-/// A value of one of the three types.
+/// The value of a sample, by type of the metric.
 #[derive(Debug, Clone, PartialEq)]
 pub enum MetricValue {
-    /// Only ever grows; the exposition adds `_total` to the name.
+    /// A count that only increases; its exported name ends in `_total`.
     Counter(u64),
-    /// Goes up and down.
+    /// A time in seconds that only increases; its exported name ends in `_total`.
+    SecondsCounter(f64),
+    /// A number that increases and decreases.
     Gauge(f64),
-    /// How long things took, in seconds when exposed.
+    /// Durations, exported in seconds.
     Histogram(HistogramSnapshot),
 }
 
-/// Something that can be asked for its values at any time, from any thread.
+/// Something that exports metrics; it may be read at any time, from any thread.
 pub trait MetricsSource: Send + Sync + std::fmt::Debug {
-    /// Hands every value to `put`. Samples of one name come one after the other.
-    fn collect(&self, put: &mut dyn FnMut(MetricSample));
+    /// Passes every sample to `emit`. Samples of one name follow each other.
+    fn collect(&self, emit: &mut dyn FnMut(MetricSample));
 }

@@ -71,7 +71,7 @@ fn metrics_are_served_where_the_first_screen_says() {
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    assert!(answer.contains("\n# TYPE sluice_sessions gauge\n"), "{answer}");
+    assert!(answer.contains("\n# TYPE sluice_switches_connected gauge\n"), "{answer}");
     assert!(answer.ends_with("# EOF\n"), "{answer}");
     running.signal("TERM");
     assert_eq!(running.ended().0, Some(0));

@@ -146,7 +146,11 @@ impl<A: App> Acceptor<A> {
                 }
                 IoEvent::Writable(id) => desk.go_on(io, id),
                 IoEvent::Closed(id, kind) => {
-                    desk.end(io, id, kind.map_or(CloseReason::HungUp, CloseReason::Broken));
+                    desk.end(
+                        io,
+                        id,
+                        kind.map_or(CloseReason::ClosedByPeer, CloseReason::ConnectionError),
+                    );
                 }
                 IoEvent::AcceptFailed(error) => desk.cannot_accept(&error),
                 IoEvent::Woken => woken = true,
@@ -155,7 +159,7 @@ impl<A: App> Acceptor<A> {
         }
         let next = if woken { desk.read_inbox(io, app) } else { Next::Turn };
         desk.let_time_pass(io);
-        desk.sheet().turn(Duration::ZERO, clock::now() - started);
+        desk.sheet().iteration(Duration::ZERO, clock::now() - started);
         Ok(next)
     }
 }
@@ -174,7 +178,7 @@ impl<A: App> AcceptorState<A> {
 
     /// Takes a new peer, if there is room for it. It is greeted when it speaks, or after a while.
     fn accept(&mut self, io: &mut Epoll, stream: TcpStream, addr: SocketAddr) {
-        self.sheet().accepted.add(1);
+        self.sheet().connections_accepted.add(1);
         let (host, places) = (SourceNetwork::new(addr.ip()), self.cfg.limits.handshakes_max);
         if self.handshakes >= places {
             let grace = self.cfg.limits.hello_grace;
@@ -186,7 +190,7 @@ impl<A: App> AcceptorState<A> {
         let id = match io.adopt(stream) {
             Ok(id) => id,
             Err(error) => {
-                self.sheet().ended(CloseReason::Broken(error.kind()));
+                self.sheet().connection_closed(CloseReason::ConnectionError(error.kind()));
                 return self.cannot_accept(&error);
             }
         };
@@ -213,13 +217,13 @@ impl<A: App> AcceptorState<A> {
         if let Some(place) = self.pending.get_mut(id.slot()) {
             *place = Some(Box::new(pending));
             self.handshakes += 1;
-            self.sheet().handshakes.set(self.handshakes as u64);
+            self.sheet().handshakes_pending.set(self.handshakes as u64);
         }
     }
 
     /// Lets go of a peer that was never greeted.
     fn turn_away(&mut self, addr: SocketAddr, reason: CloseReason) {
-        self.sheet().ended(reason);
+        self.sheet().connection_closed(reason);
         if self.log_limit.allow(self.now) {
             tracing::warn!(%addr, "turned away: {reason}");
         }
@@ -261,7 +265,7 @@ impl<A: App> AcceptorState<A> {
             heard?
         };
         if proof.is_none() && pending.bytes > self.cfg.limits.handshake_bytes_max {
-            return Err(CloseReason::TooMuchBeforeProof);
+            return Err(CloseReason::HandshakeTooLarge);
         }
         Ok(proof)
     }
@@ -286,17 +290,17 @@ impl<A: App> AcceptorState<A> {
     fn proved(&mut self, io: &mut Epoll, id: ConnId, features: Box<SwitchFeatures>) {
         let datapath_id = features.datapath_id;
         if features.auxiliary_id != 0 {
-            return self.end(io, id, CloseReason::Auxiliary(datapath_id));
+            return self.end(io, id, CloseReason::AuxiliaryConnection(datapath_id));
         }
         let Some(home) = self.registry.home(datapath_id) else {
             if self.registry.len() >= self.cfg.limits.switches_max {
-                return self.end(io, id, CloseReason::TooManySessions);
+                return self.end(io, id, CloseReason::TooManySwitches);
             }
             return self.hand_over(io, id, features);
         };
         let same = |p: &PendingConnection| p.claim.as_ref().is_some_and(|c| c.rival == home.serial);
         if self.pending.iter().flatten().any(|pending| same(pending)) {
-            return self.end(io, id, CloseReason::Duplicate(datapath_id));
+            return self.end(io, id, CloseReason::DuplicateDatapathId(datapath_id));
         }
         if let Some(Some(pending)) = self.pending.get_mut(id.slot()) {
             let (rival, deadline) = (home.serial, self.now + self.cfg.limits.duplicate_timeout);
@@ -336,7 +340,7 @@ impl<A: App> AcceptorState<A> {
         let pending = self.pending.get_mut(id.slot()).and_then(Option::take)?;
         self.lobby.leave(pending.ticket, SourceNetwork::new(pending.addr.ip()));
         self.handshakes -= 1;
-        self.sheet().handshakes.set(self.handshakes as u64);
+        self.sheet().handshakes_pending.set(self.handshakes as u64);
         Some(pending)
     }
 
@@ -372,7 +376,7 @@ impl<A: App> AcceptorState<A> {
         let id = pending.id;
         // Once told, the rival is hung up on: without this, neither would be left.
         if let Some(claim) = pending.claim.as_ref().filter(|claim| !claim.is_rival_told) {
-            let reason = CloseReason::Duplicate(claim.features.datapath_id);
+            let reason = CloseReason::DuplicateDatapathId(claim.features.datapath_id);
             self.end(io, id, reason);
         }
     }
@@ -385,11 +389,13 @@ impl<A: App> AcceptorState<A> {
     }
 
     fn forward(&mut self, to: DatapathId, letter: QueuedMessage) {
-        let Some(home) = self.registry.home(to) else { return self.sheet().mail_lost.add(1) };
+        let Some(home) = self.registry.home(to) else {
+            return self.sheet().app_messages_undeliverable.add(1);
+        };
         let Some(mailbox) = self.workers.get(home.worker) else { return };
         let to_worker = |letter| ToWorker::Mail(home.serial, letter);
         if !mailbox.post(letter.open(), self.cfg.limits.mail_max, to_worker) {
-            self.sheet().mail_refused.add(1);
+            self.sheet().app_messages_dropped.add(1);
         }
     }
 
@@ -425,7 +431,10 @@ impl<A: App> AcceptorState<A> {
                 if self.now >= claim.deadline && !claim.is_rival_told {
                     claim.is_rival_told = true;
                     if let Some(home) = self.registry.home(id).filter(|h| h.serial == rival) {
-                        self.tell(home.worker, ToWorker::HangUp(rival, CloseReason::Replaced(id)));
+                        self.tell(
+                            home.worker,
+                            ToWorker::HangUp(rival, CloseReason::ReplacedByNewConnection(id)),
+                        );
                     }
                 }
                 continue;
@@ -437,16 +446,16 @@ impl<A: App> AcceptorState<A> {
             }
             let passed = pending.session.handle_timeouts(&self.cfg.session, self.now, &mut self.tx);
             self.tx.clear();
-            passed.unwrap_or_else(|fault| self.end(io, id, CloseReason::Fault(fault)));
+            passed.unwrap_or_else(|fault| self.end(io, id, CloseReason::Session(fault)));
         }
     }
 
     /// Ends a connection, whichever end began it.
     fn end(&mut self, io: &mut Epoll, id: ConnId, reason: CloseReason) {
         let Some(mut pending) = self.take(id) else { return };
-        if let CloseReason::Duplicate(_)
-        | CloseReason::TooManySessions
-        | CloseReason::Auxiliary(_) = reason
+        if let CloseReason::DuplicateDatapathId(_)
+        | CloseReason::TooManySwitches
+        | CloseReason::AuxiliaryConnection(_) = reason
         {
             let mut out = pending.session.encoder(&mut self.tx);
             // A sentence fits.
@@ -456,10 +465,10 @@ impl<A: App> AcceptorState<A> {
             self.tx.clear();
         }
         io.close(id);
-        self.sheet().ended(reason);
+        self.sheet().connection_closed(reason);
         if self.log_limit.allow(self.now) {
             let addr = pending.addr;
-            if reason == CloseReason::HungUp {
+            if reason == CloseReason::ClosedByPeer {
                 tracing::debug!(%addr, "no switch: {reason}");
             } else {
                 tracing::warn!(%addr, "no switch: {reason}");
@@ -513,16 +522,16 @@ impl PendingConnection {
             split_message(rest).map_err(|error| unframed(&mut self.session, ear.tx, error))?
         {
             *rest = after;
-            ear.sheet.received(msg.version(), msg.kind(), 1);
+            ear.sheet.message_received(msg.version(), msg.kind(), 1);
             let was_greeted = self.session.is_version_negotiated();
             let told = self.session.on_message(&ear.cfg.session, msg, ear.tx);
             if !was_greeted && self.session.is_version_negotiated() {
                 ear.app.initial_messages(&mut self.session.encoder(ear.tx));
             }
-            match told.map_err(CloseReason::Fault)? {
+            match told.map_err(CloseReason::Session)? {
                 Some(ControllerEvent::SwitchConnected(features)) => return Ok(Some(features)),
                 Some(ControllerEvent::Error(error)) => {
-                    ear.sheet.error(error.reason.kind());
+                    ear.sheet.error_received(error.reason.kind());
                     if ear.log_limit.allow(ear.now) {
                         let (addr, error) = (self.addr, error.reason);
                         tracing::warn!(%addr, %error, "refused during the handshake");
@@ -544,7 +553,7 @@ pub(crate) fn is_same_listener(wanted: SocketAddr, there: SocketAddr) -> bool {
 
 #[expect(clippy::indexing_slicing, reason = "a ledger has a sheet for the front, by construction")]
 fn front_sheet(ledger: &CounterRegistry) -> &ThreadCounters {
-    &ledger.sheets[0]
+    &ledger.threads[0]
 }
 
 #[cfg(test)]

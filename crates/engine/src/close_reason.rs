@@ -1,4 +1,4 @@
-//! Why a connection ended.
+//! Why a connection was closed.
 
 use std::fmt;
 use std::io;
@@ -6,116 +6,156 @@ use std::io;
 use sluice_openflow::DatapathId;
 use sluice_proto::SessionError;
 
-/// Why a connection ended, for the log and for counting.
+/// Why a connection was closed, for the log and the metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The peer hung up in order.
-    HungUp,
-    /// The system reported the connection broken.
-    Broken(io::ErrorKind),
-    /// The conversation could not go on.
-    Fault(SessionError),
-    /// It took nothing of what waited for it.
-    Stuck,
-    /// More peers than there may be before their proof: it was the one too many, or made room for it.
+    /// The peer closed the connection.
+    ClosedByPeer,
+    /// The operating system reported an error.
+    ConnectionError(io::ErrorKind),
+    /// The peer violated the protocol or a timeout of its session passed.
+    Session(SessionError),
+    /// The switch accepted no data for too long while data was queued for it.
+    SendTimeout,
+    /// Too many connections were in their handshake.
     TooManyHandshakes,
-    /// More switches than there may be.
-    TooManySessions,
-    /// More bytes than a peer may send before its proof.
-    TooMuchBeforeProof,
-    /// A datapath id that a live connection has.
-    Duplicate(DatapathId),
-    /// Another connection with the same datapath id took its place, since it was dead.
-    Replaced(DatapathId),
-    /// An auxiliary connection, which is not used here. §6.3.5.
-    Auxiliary(DatapathId),
-    /// The engine ends.
-    Stopping,
+    /// Too many switches were connected.
+    TooManySwitches,
+    /// The peer sent too many bytes before it completed the handshake.
+    HandshakeTooLarge,
+    /// Another connection has this datapath id and is alive.
+    DuplicateDatapathId(DatapathId),
+    /// A new connection has this datapath id, and this one did not answer a probe.
+    ReplacedByNewConnection(DatapathId),
+    /// An auxiliary connection, which the controller does not use (§6.3.5).
+    AuxiliaryConnection(DatapathId),
+    /// The controller is shutting down.
+    Shutdown,
 }
 
 impl CloseReason {
-    /// Every label that a connection's end is counted under.
-    pub(crate) const LABELS: [&'static str; 19] = [
-        "hung_up",
-        "broken",
-        "stuck",
+    /// All values of the label `reason` of the metric `connections_closed`.
+    pub(crate) const LABELS: [&'static str; 21] = [
+        "closed_by_peer",
+        "connection_reset",
+        "connection_error",
+        "send_timeout",
         "too_many_handshakes",
-        "too_many_sessions",
-        "too_much_before_proof",
-        "duplicate",
-        "replaced",
-        "auxiliary",
-        "malformed",
+        "too_many_switches",
+        "handshake_too_large",
+        "duplicate_datapath_id",
+        "replaced_by_new_connection",
+        "auxiliary_connection",
+        "shutdown",
+        "malformed_message",
         "no_common_version",
         "wrong_version",
-        "out_of_turn",
-        "refused",
-        "slow_handshake",
-        "silent",
+        "unexpected_message",
+        "handshake_rejected",
+        "handshake_timeout",
+        "echo_timeout",
         "too_many_malformed",
-        "reply_too_long",
-        "no_room_for_reply",
+        "multipart_reply_too_large",
+        "multipart_memory_limit",
     ];
 
-    /// One word for counting.
+    /// Value of the label `reason` in metrics and log lines.
     pub const fn label(self) -> &'static str {
         match self {
-            Self::HungUp | Self::Stopping => "hung_up",
-            Self::Broken(_) => "broken",
-            Self::Fault(fault) => fault.label(),
-            Self::Stuck => "stuck",
+            Self::ClosedByPeer => "closed_by_peer",
+            Self::ConnectionError(io::ErrorKind::ConnectionReset) => "connection_reset",
+            Self::ConnectionError(_) => "connection_error",
+            Self::Session(error) => error.label(),
+            Self::SendTimeout => "send_timeout",
             Self::TooManyHandshakes => "too_many_handshakes",
-            Self::TooManySessions => "too_many_sessions",
-            Self::TooMuchBeforeProof => "too_much_before_proof",
-            Self::Duplicate(_) => "duplicate",
-            Self::Replaced(_) => "replaced",
-            Self::Auxiliary(_) => "auxiliary",
+            Self::TooManySwitches => "too_many_switches",
+            Self::HandshakeTooLarge => "handshake_too_large",
+            Self::DuplicateDatapathId(_) => "duplicate_datapath_id",
+            Self::ReplacedByNewConnection(_) => "replaced_by_new_connection",
+            Self::AuxiliaryConnection(_) => "auxiliary_connection",
+            Self::Shutdown => "shutdown",
         }
+    }
+
+    /// Whether connections end like this in normal operation, so that the log needs no warning.
+    pub(crate) const fn is_normal(self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset};
+        matches!(
+            self,
+            Self::ClosedByPeer
+                | Self::ConnectionError(ConnectionReset | BrokenPipe)
+                | Self::Shutdown
+        )
     }
 }
 
 impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::HungUp => f.write_str("the peer hung up"),
-            Self::Broken(kind) => write!(f, "the connection broke: {kind}"),
-            Self::Fault(fault) => fault.fmt(f),
-            Self::Stuck => f.write_str("stuck: it takes nothing of what waits for it"),
-            Self::TooManyHandshakes => {
-                f.write_str("too many peers have yet to prove that they are switches")
+            Self::ClosedByPeer => f.write_str("closed by the peer"),
+            Self::ConnectionError(kind) => kind.fmt(f),
+            Self::Session(error) => error.fmt(f),
+            Self::SendTimeout => f.write_str("the switch does not read what is sent to it"),
+            Self::TooManyHandshakes => f.write_str("too many connections in their handshake"),
+            Self::TooManySwitches => f.write_str("too many switches are connected"),
+            Self::HandshakeTooLarge => {
+                f.write_str("too much data received before the handshake was complete")
             }
-            Self::TooManySessions => f.write_str("too many switches"),
-            Self::TooMuchBeforeProof => {
-                f.write_str("too much said before the proof of being a switch")
+            Self::DuplicateDatapathId(id) => {
+                write!(f, "datapath id {id} belongs to another connection, which is alive")
             }
-            Self::Duplicate(id) => write!(f, "datapath {id} is connected already, and alive"),
-            Self::Replaced(id) => {
-                write!(f, "datapath {id} connected again, and this connection is dead")
+            Self::ReplacedByNewConnection(id) => {
+                write!(f, "no answer to a probe after datapath id {id} connected again")
             }
-            Self::Auxiliary(id) => {
-                write!(f, "auxiliary connection of datapath {id}, not used here")
+            Self::AuxiliaryConnection(id) => {
+                write!(f, "auxiliary connection of datapath id {id}, which is not supported")
             }
-            Self::Stopping => f.write_str("the controller ends"),
+            Self::Shutdown => f.write_str("the controller is shutting down"),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sluice_openflow::{ErrorReason, MessageType, ParseError, Version, Why};
+
     use super::*;
 
     #[test]
-    fn every_label_is_in_the_list() {
-        for fault in [
+    fn the_label_of_every_reason_is_listed_once() {
+        let id = DatapathId(7);
+        let session = [
+            SessionError::Malformed(ParseError::new("length", 2, Why::Length)),
+            SessionError::NoCommonVersion(Version::V1_1),
+            SessionError::WrongVersion(Version::V1_1),
+            SessionError::UnexpectedMessage(MessageType::FLOW_MOD),
+            SessionError::HandshakeRejected(ErrorReason::BAD_TYPE),
             SessionError::HandshakeTimeout,
             SessionError::EchoTimeout,
             SessionError::TooManyMalformed,
             SessionError::MultipartReplyTooLarge,
             SessionError::MultipartBudgetExceeded,
-            SessionError::NoCommonVersion(sluice_openflow::Version::V1_1),
-        ] {
-            assert!(CloseReason::LABELS.contains(&CloseReason::Fault(fault).label()));
-        }
-        assert!(CloseReason::LABELS.contains(&CloseReason::Stuck.label()));
+        ];
+        let mut labels: Vec<_> = [
+            CloseReason::ClosedByPeer,
+            CloseReason::ConnectionError(io::ErrorKind::ConnectionReset),
+            CloseReason::ConnectionError(io::ErrorKind::TimedOut),
+            CloseReason::SendTimeout,
+            CloseReason::TooManyHandshakes,
+            CloseReason::TooManySwitches,
+            CloseReason::HandshakeTooLarge,
+            CloseReason::DuplicateDatapathId(id),
+            CloseReason::ReplacedByNewConnection(id),
+            CloseReason::AuxiliaryConnection(id),
+            CloseReason::Shutdown,
+        ]
+        .into_iter()
+        .chain(session.map(CloseReason::Session))
+        .map(CloseReason::label)
+        .collect();
+        let mut listed = CloseReason::LABELS.to_vec();
+        labels.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(labels, listed);
     }
 }

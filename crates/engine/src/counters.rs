@@ -1,4 +1,4 @@
-//! What is counted, and how it is shown.
+//! Counters of each thread, and the metrics that are made of them.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,11 +11,11 @@ use sluice_sdk::{AppMetric, AppMetricKind};
 
 use crate::close_reason::CloseReason;
 
-/// A count that one thread keeps and any may read. Not a read-modify-write.
+/// A counter that one thread writes and any thread may read, without an atomic read-modify-write.
 #[derive(Debug, Default)]
-pub(crate) struct Count(AtomicU64);
+pub(crate) struct Counter(AtomicU64);
 
-impl Count {
+impl Counter {
     #[inline]
     pub(crate) fn add(&self, n: u64) {
         self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
@@ -34,280 +34,294 @@ impl Count {
     }
 }
 
-/// Version bytes 0 to 6; the last place is for all others.
+/// Version bytes 0 to 6; the last entry counts all others.
 const VERSIONS: usize = 8;
 
-/// Kinds by number; the last place is for all that are not defined.
-const KINDS: usize = 37;
+/// Message types by number; the last entry counts all that are not defined.
+const MESSAGE_TYPES: usize = 37;
 
-/// Types of error by number; the last place is for all others.
-const ERRORS: usize = 19;
+/// Error types by number; the last entry counts all others.
+const ERROR_TYPES: usize = 19;
 
-/// Messages of one version, by kind.
+/// Messages of one version, by type.
 #[derive(Debug)]
-struct Kinds([Count; KINDS]);
+struct MessageCounters([Counter; MESSAGE_TYPES]);
 
-impl Default for Kinds {
+impl Default for MessageCounters {
     fn default() -> Self {
-        Self(std::array::from_fn(|_| Count::default()))
+        Self(std::array::from_fn(|_| Counter::default()))
     }
 }
 
-/// What one thread counts.
+/// The counters of one thread.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadCounters {
-    received: [Kinds; VERSIONS],
-    errors: [Count; ERRORS],
-    ended: [Count; CloseReason::LABELS.len()],
-    /// Messages that could not be read and did not end their session.
-    pub(crate) malformed: Count,
-    /// Connections accepted.
-    pub(crate) accepted: Count,
-    /// Peers that have yet to prove that they are switches.
-    pub(crate) handshakes: Count,
-    /// Sessions that are up, by version.
-    sessions: [Count; VERSIONS],
-    /// Bytes read.
-    pub(crate) bytes_received: Count,
-    /// Bytes written.
-    pub(crate) bytes_sent: Count,
-    /// Bytes that wait to be written.
-    pub(crate) bytes_waiting: Count,
-    /// Reads and writes.
-    pub(crate) bursts: Count,
-    /// Turns.
-    pub(crate) turns: Count,
-    /// Time spent on anything but waiting, nanoseconds.
-    pub(crate) busy_ns: Count,
-    /// Time since the thread began, nanoseconds.
-    pub(crate) up_ns: Count,
-    /// Messages for switches that are not there or cannot express them.
-    pub(crate) mail_lost: Count,
-    /// Messages between switches for which there was no room.
-    pub(crate) mail_refused: Count,
-    /// Frames that were not answered since their switch was not read from for too long.
-    pub(crate) frames_left_out: Count,
-    /// From the read that brought a message to the write that took its answer.
-    pub(crate) latency: Histogram,
-    /// What applications show. Written once a second, so a lock does no harm.
+    messages_received: [MessageCounters; VERSIONS],
+    errors_received: [Counter; ERROR_TYPES],
+    connections_closed: [Counter; CloseReason::LABELS.len()],
+    /// Messages that could not be parsed and did not end their session.
+    pub(crate) malformed_messages: Counter,
+    pub(crate) connections_accepted: Counter,
+    /// Connections that have not completed the handshake.
+    pub(crate) handshakes_pending: Counter,
+    /// Connected switches, by version.
+    switches: [Counter; VERSIONS],
+    pub(crate) bytes_received: Counter,
+    pub(crate) bytes_sent: Counter,
+    /// Bytes queued for switches that do not read fast enough.
+    pub(crate) backlog_bytes: Counter,
+    /// Reads that returned data.
+    pub(crate) reads: Counter,
+    /// Iterations of the event loop.
+    iterations: Counter,
+    /// Time not spent waiting for events, in nanoseconds.
+    busy_ns: Counter,
+    /// Time since the thread started, in nanoseconds.
+    uptime_ns: Counter,
+    /// Messages of applications to a switch that is not connected or whose version cannot express them.
+    pub(crate) app_messages_undeliverable: Counter,
+    /// Messages of applications dropped because a queue or a backlog was full.
+    pub(crate) app_messages_dropped: Counter,
+    /// Packet-ins discarded because their switch was not read for too long.
+    pub(crate) packet_ins_shed: Counter,
+    /// From the read that returned a burst to the write of the responses.
+    pub(crate) response_latency: Histogram,
+    /// What applications export. Written once a second, so the lock is not contended.
     pub(crate) app_metrics: Mutex<Vec<AppMetric>>,
 }
 
 impl ThreadCounters {
     #[inline]
-    pub(crate) fn received(&self, version: Version, kind: MessageType, n: u64) {
+    pub(crate) fn message_received(&self, version: Version, kind: MessageType, n: u64) {
         let version = usize::from(version.0).min(VERSIONS - 1);
-        let kind = usize::from(kind.0).min(KINDS - 1);
-        if let Some(count) = self.received.get(version).and_then(|kinds| kinds.0.get(kind)) {
+        let kind = usize::from(kind.0).min(MESSAGE_TYPES - 1);
+        if let Some(count) = self.messages_received.get(version).and_then(|all| all.0.get(kind)) {
             count.add(n);
         }
     }
 
-    pub(crate) fn error(&self, kind: ErrorType) {
-        if let Some(count) =
-            self.errors.get(usize::try_from(kind.0).unwrap_or(ERRORS).min(ERRORS - 1))
-        {
+    pub(crate) fn error_received(&self, kind: ErrorType) {
+        let kind = usize::try_from(kind.0).unwrap_or(ERROR_TYPES).min(ERROR_TYPES - 1);
+        if let Some(count) = self.errors_received.get(kind) {
             count.add(1);
         }
     }
 
-    pub(crate) fn ended(&self, reason: CloseReason) {
+    pub(crate) fn connection_closed(&self, reason: CloseReason) {
         let at = CloseReason::LABELS.iter().position(|&label| label == reason.label());
-        if let Some(count) = at.and_then(|at| self.ended.get(at)) {
+        if let Some(count) = at.and_then(|at| self.connections_closed.get(at)) {
             count.add(1);
         }
     }
 
-    pub(crate) fn session_up(&self, version: Version) {
-        if let Some(count) = self.sessions.get(usize::from(version.0)) {
+    pub(crate) fn switch_connected(&self, version: Version) {
+        if let Some(count) = self.switches.get(usize::from(version.0)) {
             count.add(1);
         }
     }
 
-    pub(crate) fn session_down(&self, version: Version) {
-        if let Some(count) = self.sessions.get(usize::from(version.0)) {
+    pub(crate) fn switch_disconnected(&self, version: Version) {
+        if let Some(count) = self.switches.get(usize::from(version.0)) {
             count.sub(1);
         }
     }
 
-    /// Notes how long a turn took, of which so much was waiting.
-    pub(crate) fn turn(&self, since_start: Duration, busy: Duration) {
-        self.turns.add(1);
+    /// Counts an iteration of the event loop that did not wait for `busy`.
+    pub(crate) fn iteration(&self, uptime: Duration, busy: Duration) {
+        self.iterations.add(1);
         self.busy_ns.add(u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX));
-        self.up_ns.set(u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX));
+        self.uptime_ns.set(u64::try_from(uptime.as_nanos()).unwrap_or(u64::MAX));
     }
 }
 
-/// Name, help, and where on a sheet the value is.
-type Row<T> = (&'static str, &'static str, fn(&ThreadCounters) -> T);
+/// Name and help of a metric, and its value for one thread.
+type MetricRow<T> = (&'static str, &'static str, fn(&ThreadCounters) -> T);
 
-/// The sheets of all threads: the front's first, then the workers'.
+/// The counters of all threads: the acceptor's first, then the workers'.
 #[derive(Debug)]
 pub(crate) struct CounterRegistry {
-    pub(crate) sheets: Vec<ThreadCounters>,
+    pub(crate) threads: Vec<ThreadCounters>,
 }
 
 impl CounterRegistry {
     pub(crate) fn new(workers: usize) -> Self {
-        Self { sheets: (0..=workers).map(|_| ThreadCounters::default()).collect() }
+        Self { threads: (0..=workers).map(|_| ThreadCounters::default()).collect() }
     }
 
     fn sum(&self, pick: impl Fn(&ThreadCounters) -> u64) -> u64 {
-        self.sheets.iter().map(pick).sum()
+        self.threads.iter().map(pick).sum()
     }
 
     fn workers(&self) -> impl Iterator<Item = (String, &ThreadCounters)> {
-        self.sheets.iter().skip(1).enumerate().map(|(n, sheet)| (n.to_string(), sheet))
+        self.threads.iter().skip(1).enumerate().map(|(n, counters)| (n.to_string(), counters))
     }
 
-    fn collect_received(&self, put: &mut dyn FnMut(MetricSample)) {
+    fn collect_messages(&self, emit: &mut dyn FnMut(MetricSample)) {
         for version in 0..VERSIONS {
-            for kind in 0..KINDS {
-                let count = |s: &ThreadCounters| {
-                    s.received.get(version).and_then(|k| k.0.get(kind)).map(Count::get)
+            for kind in 0..MESSAGE_TYPES {
+                let count = |counters: &ThreadCounters| {
+                    let all = counters.messages_received.get(version);
+                    all.and_then(|all| all.0.get(kind)).map_or(0, Counter::get)
                 };
-                let n = self.sum(|sheet| count(sheet).unwrap_or(0));
+                let n = self.sum(count);
                 if n == 0 {
                     continue;
                 }
-                put(MetricSample {
+                let kind = u16::try_from(kind).unwrap_or(u16::MAX);
+                let kind = MessageType(kind).name().unwrap_or("other").to_owned();
+                emit(MetricSample {
                     name: "messages_received",
-                    help: "Messages from switches",
-                    labels: vec![("version", version_name(version)), ("type", kind_name(kind))],
+                    help: "OpenFlow messages received from switches",
+                    labels: vec![("version", version_name(version)), ("type", kind)],
                     value: MetricValue::Counter(n),
                 });
             }
         }
     }
 
-    fn collect_faults(&self, put: &mut dyn FnMut(MetricSample)) {
+    fn collect_failures(&self, emit: &mut dyn FnMut(MetricSample)) {
         for (n, label) in CloseReason::LABELS.iter().enumerate() {
-            put(MetricSample {
-                name: "connections_ended",
-                help: "Connections that ended, by reason",
+            let count = |c: &ThreadCounters| c.connections_closed.get(n).map_or(0, Counter::get);
+            emit(MetricSample {
+                name: "connections_closed",
+                help: "Connections closed, by reason",
                 labels: vec![("reason", (*label).to_owned())],
-                value: MetricValue::Counter(self.sum(|s| s.ended.get(n).map_or(0, Count::get))),
+                value: MetricValue::Counter(self.sum(count)),
             });
         }
-        for n in 0..ERRORS {
-            let value = self.sum(|s| s.errors.get(n).map_or(0, Count::get));
-            if value > 0 {
-                let kind = u32::try_from(n).unwrap_or(u32::MAX);
-                let name = ErrorType(kind).name().unwrap_or("OTHER").to_owned();
-                put(MetricSample {
-                    name: "errors_received",
-                    help: "ERROR messages from switches, by type",
-                    labels: vec![("type", name)],
-                    value: MetricValue::Counter(value),
-                });
-            }
+        for n in 0..ERROR_TYPES {
+            let kind = ErrorType(u32::try_from(n).unwrap_or(u32::MAX));
+            let count = |c: &ThreadCounters| c.errors_received.get(n).map_or(0, Counter::get);
+            emit(MetricSample {
+                name: "errors_received",
+                help: "OpenFlow ERROR messages received from switches, by error type",
+                labels: vec![("type", kind.name().unwrap_or("OTHER").to_owned())],
+                value: MetricValue::Counter(self.sum(count)),
+            });
         }
     }
 
-    fn collect_workers(&self, put: &mut dyn FnMut(MetricSample)) {
-        #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more than 52 bits")]
-        let rows: [Row<MetricValue>; 5] = [
-            ("worker_busy_seconds", "Time a worker spent on anything but waiting", |s| {
-                MetricValue::Gauge(s.busy_ns.get() as f64 / 1e9)
+    fn collect_workers(&self, emit: &mut dyn FnMut(MetricSample)) {
+        #[expect(clippy::cast_precision_loss, reason = "metrics need no more than 52 bits")]
+        let rows: [MetricRow<MetricValue>; 5] = [
+            ("worker_busy_seconds", "Time that a worker did not spend waiting for events", |c| {
+                MetricValue::SecondsCounter(c.busy_ns.get() as f64 / 1e9)
             }),
-            ("worker_busy_ratio", "Share of its life that a worker was not waiting", |s| {
-                MetricValue::Gauge(s.busy_ns.get() as f64 / s.up_ns.get().max(1) as f64)
+            (
+                "worker_busy_ratio",
+                "Share of the time since the start that a worker did not spend waiting for events",
+                |c| MetricValue::Gauge(c.busy_ns.get() as f64 / c.uptime_ns.get().max(1) as f64),
+            ),
+            ("worker_iterations", "Iterations of the event loop of a worker", |c| {
+                MetricValue::Counter(c.iterations.get())
             }),
-            ("worker_turns", "Turns of a worker's loop", |s| MetricValue::Counter(s.turns.get())),
-            ("worker_bursts", "Reads of a worker that brought something", |s| {
-                MetricValue::Counter(s.bursts.get())
+            ("worker_reads", "Reads of a worker that returned data from a switch", |c| {
+                MetricValue::Counter(c.reads.get())
             }),
-            ("worker_sessions", "Switches at a worker", |s| {
-                MetricValue::Gauge(s.sessions.iter().map(Count::get).sum::<u64>() as f64)
+            ("worker_switches", "Connected switches of a worker", |c| {
+                MetricValue::Gauge(c.switches.iter().map(Counter::get).sum::<u64>() as f64)
             }),
         ];
         for (name, help, pick) in rows {
-            for (worker, sheet) in self.workers() {
+            for (worker, counters) in self.workers() {
                 let labels = vec![("worker", worker)];
-                put(MetricSample { name, help, labels, value: pick(sheet) });
+                emit(MetricSample { name, help, labels, value: pick(counters) });
             }
         }
     }
 
-    fn collect_app_metrics(&self, put: &mut dyn FnMut(MetricSample)) {
+    fn collect_app_metrics(&self, emit: &mut dyn FnMut(MetricSample)) {
         let mut sums: Vec<AppMetric> = Vec::new();
-        for sheet in &self.sheets {
-            let Ok(metrics) = sheet.app_metrics.lock() else { continue };
-            for &metric in metrics.iter() {
-                match sums.iter_mut().find(|sum| sum.name == metric.name) {
-                    Some(sum) => sum.value += metric.value,
-                    None => sums.push(metric),
-                }
-            }
+        for counters in &self.threads {
+            let Ok(metrics) = counters.app_metrics.lock() else { continue };
+            sums.extend(metrics.iter());
         }
-        for AppMetric { name, help, kind, value } in sums {
-            #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more than 52 bits")]
-            let value = match kind {
-                AppMetricKind::Counter => MetricValue::Counter(value),
-                AppMetricKind::Gauge => MetricValue::Gauge(value as f64),
-            };
-            put(MetricSample { name, help, labels: vec![], value });
+        sums.sort_by_key(|metric| metric.name);
+        for same in sums.chunk_by(|a, b| a.name == b.name) {
+            if let Some(&first) = same.first() {
+                let value = same.iter().map(|metric| metric.value).sum();
+                emit(sample(&AppMetric { value, ..first }));
+            }
         }
     }
 }
 
 impl MetricsSource for CounterRegistry {
-    fn collect(&self, put: &mut dyn FnMut(MetricSample)) {
-        self.collect_received(put);
-        self.collect_faults(put);
-        let counters: [Row<u64>; 7] = [
-            ("connections_accepted", "Connections accepted", |s| s.accepted.get()),
-            ("messages_malformed", "Messages that could not be read", |s| s.malformed.get()),
-            ("mail_lost", "Messages for switches not there or unable", |s| s.mail_lost.get()),
-            ("mail_refused", "Messages to switches without room", |s| s.mail_refused.get()),
+    fn collect(&self, emit: &mut dyn FnMut(MetricSample)) {
+        self.collect_messages(emit);
+        self.collect_failures(emit);
+        let counters: [MetricRow<u64>; 7] = [
+            ("connections_accepted", "Connections accepted", |c| c.connections_accepted.get()),
+            ("malformed_messages", "Messages from switches that could not be parsed", |c| {
+                c.malformed_messages.get()
+            }),
             (
-                "frames_left_out",
-                "Frames not answered as their switch was unread for too long",
-                |s| s.frames_left_out.get(),
+                "app_messages_undeliverable",
+                "Messages of applications to a switch that is not connected or whose OpenFlow version cannot express them",
+                |c| c.app_messages_undeliverable.get(),
             ),
-            ("received_bytes", "Bytes read from switches", |s| s.bytes_received.get()),
-            ("sent_bytes", "Bytes written to switches", |s| s.bytes_sent.get()),
+            (
+                "app_messages_dropped",
+                "Messages of applications to another switch, dropped because a queue between threads or the switch's backlog was full",
+                |c| c.app_messages_dropped.get(),
+            ),
+            (
+                "packet_ins_shed",
+                "Packet-ins discarded because their switch is too slow in reading the responses",
+                |c| c.packet_ins_shed.get(),
+            ),
+            ("received_bytes", "Bytes received from switches", |c| c.bytes_received.get()),
+            ("sent_bytes", "Bytes sent to switches", |c| c.bytes_sent.get()),
         ];
         for (name, help, pick) in counters {
-            put(MetricSample {
-                name,
-                help,
-                labels: vec![],
-                value: MetricValue::Counter(self.sum(pick)),
-            });
+            let value = MetricValue::Counter(self.sum(pick));
+            emit(MetricSample { name, help, labels: vec![], value });
         }
-        let gauges: [Row<u64>; 2] = [
-            ("handshakes", "Peers yet to prove that they are switches", |s| s.handshakes.get()),
-            ("waiting_bytes", "Bytes that switches have yet to take", |s| s.bytes_waiting.get()),
+        let gauges: [MetricRow<u64>; 2] = [
+            ("handshakes_pending", "Connections that have not completed the handshake", |c| {
+                c.handshakes_pending.get()
+            }),
+            ("backlog_bytes", "Bytes queued for switches that do not read fast enough", |c| {
+                c.backlog_bytes.get()
+            }),
         ];
         for (name, help, pick) in gauges {
-            #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more than 52 bits")]
-            let value = MetricValue::Gauge(self.sum(pick) as f64);
-            put(MetricSample { name, help, labels: vec![], value });
+            emit(MetricSample { name, help, labels: vec![], value: gauge(self.sum(pick)) });
         }
         for version in 1..VERSIONS - 1 {
-            let n = self.sum(|s| s.sessions.get(version).map_or(0, Count::get));
-            #[expect(clippy::cast_precision_loss, reason = "a gauge needs no more than 52 bits")]
-            let value = MetricValue::Gauge(n as f64);
-            let labels = vec![("version", version_name(version))];
-            put(MetricSample {
-                name: "sessions",
-                help: "Switches connected, by version",
-                labels,
-                value,
+            let n = self.sum(|c| c.switches.get(version).map_or(0, Counter::get));
+            emit(MetricSample {
+                name: "switches_connected",
+                help: "Connected switches, by OpenFlow version",
+                labels: vec![("version", version_name(version))],
+                value: gauge(n),
             });
         }
-        self.collect_workers(put);
+        self.collect_workers(emit);
         let mut latency = HistogramSnapshot::default();
-        self.sheets.iter().for_each(|sheet| latency.add(&sheet.latency.snapshot()));
-        put(MetricSample {
-            name: "answer_latency_seconds",
-            help: "From the read that brought a burst to the write that took its answers",
+        self.threads.iter().for_each(|c| latency.add(&c.response_latency.snapshot()));
+        emit(MetricSample {
+            name: "response_latency_seconds",
+            help: "Time from reading a burst of messages of a switch to writing the responses",
             labels: vec![],
             value: MetricValue::Histogram(latency),
         });
-        self.collect_app_metrics(put);
+        self.collect_app_metrics(emit);
     }
+}
+
+/// The sample of an application's metric.
+fn sample(metric: &AppMetric) -> MetricSample {
+    let value = match metric.kind {
+        AppMetricKind::Counter => MetricValue::Counter(metric.value),
+        AppMetricKind::Gauge => gauge(metric.value),
+    };
+    MetricSample { name: metric.name, help: metric.help, labels: vec![], value }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "metrics need no more than 52 bits")]
+fn gauge(n: u64) -> MetricValue {
+    MetricValue::Gauge(n as f64)
 }
 
 fn version_name(version: usize) -> String {
@@ -315,9 +329,4 @@ fn version_name(version: usize) -> String {
         Ok(n @ 1..=6) => Version(n).to_string(),
         _ => "other".to_owned(),
     }
-}
-
-fn kind_name(kind: usize) -> String {
-    let kind = u16::try_from(kind).unwrap_or(u16::MAX);
-    MessageType(kind).name().unwrap_or("other").to_owned()
 }

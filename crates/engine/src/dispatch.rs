@@ -102,12 +102,12 @@ impl<A: App> Dispatcher<'_, A> {
             let next = split_message(rest).map_err(|error| self.unframed(peer, error))?;
             let Some((msg, after)) = next else { return Ok(rest) };
             rest = after;
-            self.sheet.received(msg.version(), msg.kind(), 1);
+            self.sheet.message_received(msg.version(), msg.kind(), 1);
             // Whether we live is answered before all that waits.
             let is_echo = msg.kind() == MessageType::ECHO_REQUEST;
             let tx = if is_echo { &mut *self.ahead } else { &mut *self.tx };
             let told = peer.session.on_message(&self.cfg.session, msg, tx);
-            if let Some(event) = told.map_err(CloseReason::Fault)? {
+            if let Some(event) = told.map_err(CloseReason::Session)? {
                 self.other(peer, event);
             }
         }
@@ -122,13 +122,13 @@ impl<A: App> Dispatcher<'_, A> {
         let mut ctx = Ctx::new(self.now, peer.sw, peer.datapath_id, here, self.ahead, self.network);
         if peer.wires.lag.is_late() {
             let left_out = shed_packet_ins(self.app, &mut frames, &mut ctx);
-            self.sheet.frames_left_out.add(left_out);
+            self.sheet.packet_ins_shed.add(left_out);
         } else {
             self.app.on_packet_ins(&mut frames, &mut ctx);
         }
         // What the applications left is not for them.
         frames.by_ref().for_each(drop);
-        self.sheet.received(version, MessageType::PACKET_IN, frames.taken());
+        self.sheet.message_received(version, MessageType::PACKET_IN, frames.taken());
         frames.rest()
     }
 
@@ -139,14 +139,14 @@ impl<A: App> Dispatcher<'_, A> {
         let (sw, id) = (peer.sw, peer.datapath_id);
         match &event {
             ControllerEvent::Malformed(kind, error) => {
-                self.sheet.malformed.add(1);
+                self.sheet.malformed_messages.add(1);
                 log_rarely(&mut peer.logged, || {
                     tracing::warn!(datapath = %id, %kind, %version, "malformed message: {error}");
                 });
                 return;
             }
             ControllerEvent::Error(error) => {
-                self.sheet.error(error.reason.kind());
+                self.sheet.error_received(error.reason.kind());
                 log_rarely(&mut peer.logged, || error_log::log(id, error));
             }
             ControllerEvent::PortStatus(status) => {
@@ -212,7 +212,7 @@ pub(crate) fn unframed(
 ) -> CloseReason {
     // A short sentence fits.
     let _ = session.encoder(tx).error_with(0, ErrorReason::BAD_LEN, error.what.as_bytes());
-    CloseReason::Fault(SessionError::Malformed(error))
+    CloseReason::Session(SessionError::Malformed(error))
 }
 
 fn log_rarely(logged: &mut u32, log: impl FnOnce()) {

@@ -129,7 +129,11 @@ impl<I: Io, A: App> Worker<I, A> {
                 }
                 IoEvent::Writable(id) => hall.go_on(io, id),
                 IoEvent::Closed(id, kind) => {
-                    hall.end(io, id, kind.map_or(CloseReason::HungUp, CloseReason::Broken));
+                    hall.end(
+                        io,
+                        id,
+                        kind.map_or(CloseReason::ClosedByPeer, CloseReason::ConnectionError),
+                    );
                 }
                 IoEvent::Woken => woken = true,
                 IoEvent::Accepted(..) | IoEvent::Connected(_) | IoEvent::AcceptFailed(_) => {}
@@ -138,7 +142,7 @@ impl<I: Io, A: App> Worker<I, A> {
         let next = if woken { hall.read_inbox(io) } else { Next::Turn };
         hall.let_time_pass(io);
         hall.carry(io);
-        hall.ledger_sheet().turn(clock::now() - hall.started, clock::now() - now);
+        hall.ledger_sheet().iteration(clock::now() - hall.started, clock::now() - now);
         Ok(next)
     }
 }
@@ -157,7 +161,7 @@ impl<C, A: App> WorkerState<C, A> {
     #[inline]
     fn hear(&mut self, id: ConnId, bytes: &[u8]) -> Result<(), CloseReason> {
         let sheet = sheet(&self.ledger, self.post.number);
-        sheet.bursts.add(1);
+        sheet.reads.add(1);
         sheet.bytes_received.add(bytes.len() as u64);
         let Some(Some(peer)) = self.peers.get_mut(id.slot()) else { return Ok(()) };
         if std::mem::take(&mut peer.is_probed) {
@@ -192,7 +196,7 @@ impl<C, A: App> WorkerState<C, A> {
         };
         self.tx.clear();
         count_sent(sheet, sent, waited, peer.wires.backlog.len());
-        sheet.latency.record_n(clock::now() - self.now, 1);
+        sheet.response_latency.record_n(clock::now() - self.now, 1);
     }
 
     /// Sends what waits.
@@ -236,7 +240,7 @@ impl<C, A: App> WorkerState<C, A> {
                 ToWorker::Stop => {
                     let ids: Vec<_> = self.by_serial.values().copied().collect();
                     for id in ids {
-                        self.end(io, id, CloseReason::Stopping);
+                        self.end(io, id, CloseReason::Shutdown);
                     }
                     return Next::Stop;
                 }
@@ -257,7 +261,7 @@ impl<C, A: App> WorkerState<C, A> {
             Ok(id) => id,
             Err(error) => {
                 tracing::warn!(datapath = %datapath_id, %addr, %error, "cannot serve");
-                self.ledger_sheet().ended(CloseReason::Broken(error.kind()));
+                self.ledger_sheet().connection_closed(CloseReason::ConnectionError(error.kind()));
                 self.post.front.put(ToAcceptor::Gone(serial));
                 return;
             }
@@ -265,17 +269,17 @@ impl<C, A: App> WorkerState<C, A> {
         let sw = self.number_switch();
         let from = EstablishedConnection { conn: (), serial, addr, datapath_id, session, wires };
         let mut peer = Box::new(ConnectedSwitch::new(id, sw, from));
-        self.ledger_sheet().session_up(peer.session.version());
+        self.ledger_sheet().switch_connected(peer.session.version());
         let (version, worker) = (peer.session.version(), self.post.number);
         let ports = features.ports.len();
-        tracing::info!(datapath = %datapath_id, %addr, %version, ports, worker, "switch up");
+        tracing::info!(dpid = %datapath_id, %addr, %version, ports, worker, "switch connected");
         let here = peer.session.encoder(&mut self.tx);
         let mut ctx = Ctx::new(self.now, sw, datapath_id, here, &mut self.ahead, &mut self.network);
         self.app.on_switch_connected(features, &mut ctx);
         let early = std::mem::take(&mut peer.wires.torn);
         peer.wires.moved();
         peer.wires.round_trip = peer.session.handshake_duration();
-        self.ledger_sheet().bytes_waiting.add(peer.wires.backlog.len() as u64);
+        self.ledger_sheet().backlog_bytes.add(peer.wires.backlog.len() as u64);
         self.by_serial.insert(serial, id);
         self.by_datapath.insert(datapath_id, id);
         if self.peers.len() <= id.slot() {
@@ -323,10 +327,10 @@ impl<C, A: App> WorkerState<C, A> {
     ) {
         let count = letters.len() as u64;
         let Some(Some(peer)) = id.and_then(|id| self.peers.get_mut(id.slot())) else {
-            return self.ledger_sheet().mail_lost.add(count);
+            return self.ledger_sheet().app_messages_undeliverable.add(count);
         };
         if peer.wires.is_paused() {
-            return self.ledger_sheet().mail_refused.add(count);
+            return self.ledger_sheet().app_messages_dropped.add(count);
         }
         let id = peer.id;
         for message in letters {
@@ -335,7 +339,7 @@ impl<C, A: App> WorkerState<C, A> {
                     let datapath = peer.datapath_id;
                     tracing::warn!(%datapath, "mail cannot be said: {no}");
                 }
-                sheet(&self.ledger, self.post.number).mail_lost.add(1);
+                sheet(&self.ledger, self.post.number).app_messages_undeliverable.add(1);
             }
         }
         self.say(io, id);
@@ -396,7 +400,7 @@ impl<C, A: App> WorkerState<C, A> {
         let letters_max = self.cfg.limits.mail_max;
         for message in letters.drain(..) {
             if !self.post.front.post(message, letters_max, |letter| ToAcceptor::Mail(to, letter)) {
-                self.ledger_sheet().mail_refused.add(1);
+                self.ledger_sheet().app_messages_dropped.add(1);
             }
         }
     }
@@ -424,13 +428,13 @@ impl<C, A: App> WorkerState<C, A> {
             if stuck {
                 self.tx.clear();
                 self.ahead.clear();
-                self.end(io, id, CloseReason::Stuck);
+                self.end(io, id, CloseReason::SendTimeout);
                 continue;
             }
             if !self.tx.is_empty() || !self.ahead.is_empty() {
                 self.say(io, id);
             }
-            passed.unwrap_or_else(|fault| self.end(io, id, CloseReason::Fault(fault)));
+            passed.unwrap_or_else(|fault| self.end(io, id, CloseReason::Session(fault)));
         }
         if self.now >= self.show_at {
             self.show_at = self.now + SHOW;
@@ -448,15 +452,15 @@ impl<C, A: App> WorkerState<C, A> {
         io.close(id);
         let (datapath, addr, version) = (peer.datapath_id, peer.addr, peer.session.version());
         let sheet = sheet(&self.ledger, self.post.number);
-        sheet.ended(reason);
-        sheet.session_down(version);
-        sheet.bytes_waiting.sub(peer.wires.backlog.len() as u64);
+        sheet.connection_closed(reason);
+        sheet.switch_disconnected(version);
+        sheet.backlog_bytes.sub(peer.wires.backlog.len() as u64);
         if self.log_limit.allow(self.now) {
-            match reason {
-                CloseReason::HungUp | CloseReason::Stopping => {
-                    tracing::info!(%datapath, %addr, %version, "switch down: {reason}");
-                }
-                _ => tracing::warn!(%datapath, %addr, %version, "switch down: {reason}"),
+            let (dpid, label) = (datapath, reason.label());
+            if reason.is_normal() {
+                tracing::info!(%dpid, %addr, %version, reason = label, "switch disconnected");
+            } else {
+                tracing::warn!(%dpid, %addr, %version, reason = label, "switch disconnected: {reason}");
             }
         }
         self.app.on_switch_disconnected(peer.sw, self.now, &mut self.network);
@@ -475,7 +479,7 @@ impl<C, A: App> WorkerState<C, A> {
 )]
 #[inline]
 fn sheet(ledger: &CounterRegistry, number: usize) -> &ThreadCounters {
-    &ledger.sheets[number + 1]
+    &ledger.threads[number + 1]
 }
 
 #[inline]
@@ -483,7 +487,7 @@ fn count_sent(sheet: &ThreadCounters, sent: usize, waited: usize, waits: usize) 
     sheet.bytes_sent.add(sent as u64);
     if waits != waited {
         sheet
-            .bytes_waiting
-            .set((sheet.bytes_waiting.get() + waits as u64).saturating_sub(waited as u64));
+            .backlog_bytes
+            .set((sheet.backlog_bytes.get() + waits as u64).saturating_sub(waited as u64));
     }
 }

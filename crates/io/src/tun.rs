@@ -280,7 +280,7 @@ link01: 1 2 3 4 5 6 7 8 9 10 11 99 13 14 15 16
             return;
         }
         let place = NetNs::here().unwrap();
-        let error = create(&place, "sixteen-bytes-x").unwrap_err().to_string();
-        assert!(error.contains("sixteen-bytes-x in this namespace"), "{error}");
+        let error = create(&place, "sixteen-bytes-xx").unwrap_err().to_string();
+        assert!(error.contains("sixteen-bytes-xx in this namespace"), "{error}");
     }
 }

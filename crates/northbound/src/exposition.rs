@@ -56,7 +56,7 @@ impl Collector for Samples {
 
 fn kind(value: &MetricValue) -> MetricType {
     match value {
-        MetricValue::Counter(_) => MetricType::Counter,
+        MetricValue::Counter(_) | MetricValue::SecondsCounter(_) => MetricType::Counter,
         MetricValue::Gauge(_) => MetricType::Gauge,
         MetricValue::Histogram(_) => MetricType::Histogram,
     }
@@ -75,6 +75,7 @@ fn encode(sample: &MetricSample, to: &mut MetricEncoder<'_>) -> Result<(), Error
 fn encode_value(value: &MetricValue, to: &mut MetricEncoder<'_>) -> Result<(), Error> {
     match value {
         MetricValue::Counter(n) => to.encode_counter::<NoLabelSet, u64, f64>(n, None),
+        MetricValue::SecondsCounter(s) => to.encode_counter::<NoLabelSet, f64, f64>(s, None),
         MetricValue::Gauge(x) => to.encode_gauge(x),
         MetricValue::Histogram(h) => {
             let (sum, buckets) = (seconds(h.sum_ns), buckets(h));

@@ -1,48 +1,51 @@
-//! Why a conversation has to end.
+//! Errors that end a session.
 
 use core::fmt;
 
 use sluice_openflow::{ErrorReason, MessageType, ParseError, Version};
 
-/// Why a conversation has to end. What the specification has an `ERROR` for was said before.
+/// Why a session must end.
+///
+/// Where the specification has an `ERROR` message for it, that message is in the transmit buffer when this is returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionError {
-    /// The bytes can no longer be cut into messages, or the handshake was malformed.
+    /// The byte stream cannot be split into messages, or a message of the handshake cannot be parsed.
     Malformed(ParseError),
-    /// The peer speaks no version that we do.
+    /// The peer supports none of our versions; holds the version of its `HELLO`.
     NoCommonVersion(Version),
-    /// A message of another version than the one agreed on.
+    /// A message has another version than the negotiated one.
     WrongVersion(Version),
-    /// A message that has no place at this point, or that no switch sends.
+    /// A message of this type is not allowed in this state or from this peer.
     UnexpectedMessage(MessageType),
-    /// The peer answered a question of the handshake with an error.
+    /// The peer answered the `HELLO` or `FEATURES_REQUEST` with an `ERROR`.
     HandshakeRejected(ErrorReason),
-    /// The handshake was not done in time.
+    /// The handshake was not complete in time.
     HandshakeTimeout,
-    /// No answer to the last `ECHO_REQUEST`.
+    /// The peer did not answer an `ECHO_REQUEST` in time.
     EchoTimeout,
-    /// More malformed messages than a session may have.
+    /// The peer sent more malformed messages than a session tolerates.
     TooManyMalformed,
-    /// A reply in many parts grew past its limit.
+    /// The incomplete multipart replies of this session are larger than its limit.
     MultipartReplyTooLarge,
-    /// The replies in many parts of all switches together grew past their limit, and this one was next.
+    /// The incomplete multipart replies of all sessions that share a [`ReassemblyBudget`](crate::ReassemblyBudget) are
+    /// larger than its limit.
     MultipartBudgetExceeded,
 }
 
 impl SessionError {
-    /// One word for counting.
+    /// Name of the error in metrics and log lines.
     pub const fn label(self) -> &'static str {
         match self {
-            Self::Malformed(_) => "malformed",
+            Self::Malformed(_) => "malformed_message",
             Self::NoCommonVersion(_) => "no_common_version",
             Self::WrongVersion(_) => "wrong_version",
-            Self::UnexpectedMessage(_) => "out_of_turn",
-            Self::HandshakeRejected(..) => "refused",
-            Self::HandshakeTimeout => "slow_handshake",
-            Self::EchoTimeout => "silent",
+            Self::UnexpectedMessage(_) => "unexpected_message",
+            Self::HandshakeRejected(_) => "handshake_rejected",
+            Self::HandshakeTimeout => "handshake_timeout",
+            Self::EchoTimeout => "echo_timeout",
             Self::TooManyMalformed => "too_many_malformed",
-            Self::MultipartReplyTooLarge => "reply_too_long",
-            Self::MultipartBudgetExceeded => "no_room_for_reply",
+            Self::MultipartReplyTooLarge => "multipart_reply_too_large",
+            Self::MultipartBudgetExceeded => "multipart_memory_limit",
         }
     }
 }
@@ -50,17 +53,23 @@ impl SessionError {
 impl fmt::Display for SessionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Malformed(error) => write!(f, "malformed: {error}"),
-            Self::NoCommonVersion(theirs) => write!(f, "no common version: the peer has {theirs}"),
-            Self::WrongVersion(v) => write!(f, "a message of version {v}, not the one agreed on"),
-            Self::UnexpectedMessage(kind) => write!(f, "{kind} has no place here"),
-            Self::HandshakeRejected(reason) => write!(f, "refused the handshake: {reason}"),
-            Self::HandshakeTimeout => f.write_str("the handshake was not done in time"),
+            Self::Malformed(error) => write!(f, "malformed message: {error}"),
+            Self::NoCommonVersion(theirs) => {
+                write!(f, "no common OpenFlow version: the peer offers {theirs}")
+            }
+            Self::WrongVersion(version) => {
+                write!(f, "message of OpenFlow {version}, which is not the negotiated version")
+            }
+            Self::UnexpectedMessage(kind) => write!(f, "unexpected message {kind}"),
+            Self::HandshakeRejected(reason) => {
+                write!(f, "the peer rejected the handshake: {reason}")
+            }
+            Self::HandshakeTimeout => f.write_str("the handshake was not complete in time"),
             Self::EchoTimeout => f.write_str("no answer to an echo request"),
             Self::TooManyMalformed => f.write_str("too many malformed messages"),
-            Self::MultipartReplyTooLarge => f.write_str("a reply in parts grew past its limit"),
+            Self::MultipartReplyTooLarge => f.write_str("a multipart reply exceeds the limit"),
             Self::MultipartBudgetExceeded => {
-                f.write_str("replies in parts of all switches together grew past their limit")
+                f.write_str("the multipart replies of all switches together exceed the limit")
             }
         }
     }

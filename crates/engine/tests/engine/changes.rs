@@ -60,7 +60,7 @@ fn limits_and_applications_are_set_at_once_and_threads_are_not() {
     wait_until("the limit", || {
         let mut second = Peer::connect(lab.addr);
         second.shake_hands(Version::V1_3, 2, usize::MAX);
-        second.last_words().is_some() && lab.ended("too_many_sessions") > 0
+        second.last_words().is_some() && lab.ended("too_many_switches") > 0
     });
     switch.must_be_answered();
 }

@@ -19,7 +19,7 @@ fn the_live_one_stays() {
         assert_eq!(asked, Some(echo_request(&[])));
         first.say(&echo_reply(&[]));
         assert_eq!(second.last_words(), Some(ErrorReason::NOT_ALLOWED));
-        lab.must_end(1, "duplicate");
+        lab.must_end(1, "duplicate_datapath_id");
         first.must_be_answered();
     }
 }
@@ -34,8 +34,11 @@ fn the_dead_one_is_replaced() {
     // What it says while it waits is not lost.
     second.must_be_answered();
     assert_eq!(first.last_words(), None);
-    lab.must_end(1, "replaced");
-    assert_eq!((lab.count("sessions", "1.0"), lab.count("sessions", "1.3")), (1, 1));
+    lab.must_end(1, "replaced_by_new_connection");
+    assert_eq!(
+        (lab.count("switches_connected", "1.0"), lab.count("switches_connected", "1.3")),
+        (1, 1)
+    );
     other.must_be_answered();
 }
 
@@ -52,5 +55,5 @@ fn a_third_does_not_wait_behind_the_second() {
     drop(first);
     second.must_be_answered();
     wait_until("the ends", || lab.ended("") == 2);
-    assert_eq!((lab.ended("duplicate"), lab.ended("hung_up")), (1, 1));
+    assert_eq!((lab.ended("duplicate_datapath_id"), lab.ended("closed_by_peer")), (1, 1));
 }

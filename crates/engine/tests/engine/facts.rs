@@ -39,9 +39,9 @@ fn a_fact_is_heard_once_by_every_worker() {
     for threads in [1, 2] {
         let lab = Lab::with(|cfg| cfg.workers.threads = threads, || Witness);
         let mut first = Peer::switch(lab.addr, Version::V1_3, 1);
-        wait_until("the first", || lab.count("sessions", "") == 1);
+        wait_until("the first", || lab.count("switches_connected", "") == 1);
         let mut second = Peer::switch(lab.addr, Version::V1_3, 2);
-        wait_until("the second", || lab.count("sessions", "") == 2);
+        wait_until("the second", || lab.count("switches_connected", "") == 2);
         first.say(&broadcast(None));
         for peer in [&mut first, &mut second] {
             for _ in 0..threads {

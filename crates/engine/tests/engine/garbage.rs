@@ -64,13 +64,18 @@ fn must_be_forgiven(garbage: &[u8], words: Words) {
     assert_eq!(Some(error.reason), words);
     assert_eq!(error.data, &garbage[..garbage.len().min(64)]);
     switch.must_be_answered();
-    assert_eq!((lab.count("messages_malformed", ""), lab.ended("")), (1, 0));
+    assert_eq!((lab.count("malformed_messages", ""), lab.ended("")), (1, 0));
 }
 
 #[test]
 fn a_length_below_the_header_ends_any_conversation() {
     for len in 0..8 {
-        must_end(&[Greeting, Asking, Up], &[4, 0, 0, len, 0, 0, 0, 9], BAD_LEN, "malformed");
+        must_end(
+            &[Greeting, Asking, Up],
+            &[4, 0, 0, len, 0, 0, 0, 9],
+            BAD_LEN,
+            "malformed_message",
+        );
     }
 }
 
@@ -89,10 +94,10 @@ fn another_version_after_hello_ends_it() {
 
 #[test]
 fn a_type_out_of_turn_ends_it() {
-    must_end(&[Greeting], &[4, 10, 0, 8, 0, 0, 0, 9], BAD_TYPE, "out_of_turn");
+    must_end(&[Greeting], &[4, 10, 0, 8, 0, 0, 0, 9], BAD_TYPE, "unexpected_message");
     // FLOW_MOD, GET_CONFIG_REQUEST, one that there is not.
     for kind in [14, 7, 99] {
-        must_end(&[Asking], &[4, kind, 0, 8, 0, 0, 0, 9], BAD_TYPE, "out_of_turn");
+        must_end(&[Asking], &[4, kind, 0, 8, 0, 0, 0, 9], BAD_TYPE, "unexpected_message");
     }
 }
 
@@ -129,7 +134,7 @@ fn lengths_that_contradict_one_another_are_forgiven_a_switch() {
 fn a_hello_of_the_greatest_length_is_read_to_its_end() {
     let mut long = vec![4, 0, 0xff, 0xff, 0, 0, 0, 9];
     long.resize(65_535, 0xee);
-    must_end(&[Greeting], &long, BAD_LEN, "malformed");
+    must_end(&[Greeting], &long, BAD_LEN, "malformed_message");
 }
 
 #[test]
@@ -142,7 +147,7 @@ fn half_a_message_and_then_nothing_is_a_hang_up() {
         peer.send(&hello[..cut]);
         peer.stream.shutdown(Shutdown::Write).unwrap();
         assert_eq!(peer.last_words(), None);
-        lab.must_end(cut as u64 + 1, "hung_up");
+        lab.must_end(cut as u64 + 1, "closed_by_peer");
     }
     good.must_be_answered();
 }
@@ -170,5 +175,5 @@ fn random_bytes_end_in_time_and_hurt_nobody() {
         wait_until("the end", || lab.ended("") == seed + 1);
         good.must_be_answered();
     }
-    assert_eq!(lab.ended("silent") + lab.ended("slow_handshake"), 0);
+    assert_eq!(lab.ended("echo_timeout") + lab.ended("handshake_timeout"), 0);
 }

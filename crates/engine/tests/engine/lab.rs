@@ -59,7 +59,7 @@ impl<A: App> Lab<A> {
                         clippy::cast_sign_loss,
                         reason = "a count"
                     )]
-                    MetricValue::Gauge(n) => n as u64,
+                    MetricValue::Gauge(n) | MetricValue::SecondsCounter(n) => n as u64,
                     MetricValue::Histogram(_) => 0,
                 };
             }
@@ -69,7 +69,7 @@ impl<A: App> Lab<A> {
 
     /// Connections that ended for `reason`.
     pub(crate) fn ended(&self, reason: &str) -> u64 {
-        self.count("connections_ended", reason)
+        self.count("connections_closed", reason)
     }
 
     /// Waits until so many connections ended for `reason`, and no other has.

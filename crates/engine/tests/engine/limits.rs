@@ -17,7 +17,7 @@ fn a_peer_that_says_nothing_is_hung_up_on() {
     let mut half = Peer::connect(lab.addr);
     half.greet(Version::V1_3);
     assert_eq!(half.last_words(), None);
-    lab.must_end(2, "slow_handshake");
+    lab.must_end(2, "handshake_timeout");
     good.must_be_answered();
 }
 
@@ -31,7 +31,7 @@ fn a_switch_that_falls_silent_is_asked_and_hung_up_on() {
     assert!(matches!(switch.hear(), Some(Message::FlowMod(_))), "at its start");
     assert_eq!(switch.hear(), Some(echo_request(&[])));
     assert_eq!(switch.last_words(), None);
-    lab.must_end(1, "silent");
+    lab.must_end(1, "echo_timeout");
 }
 
 #[test]
@@ -46,12 +46,12 @@ fn only_so_many_peers_may_be_without_proof() {
     for peer in &mut greeted {
         peer.greet(Version::V1_3);
     }
-    assert_eq!(lab.count("handshakes", ""), 3);
+    assert_eq!(lab.count("handshakes_pending", ""), 3);
     let mut fourth = Peer::connect(lab.addr);
     assert!(fourth.hear().is_none(), "not even greeted");
     lab.must_end(1, "too_many_handshakes");
     greeted.pop();
-    wait_until("room", || lab.count("handshakes", "") == 2);
+    wait_until("room", || lab.count("handshakes_pending", "") == 2);
     Peer::switch(lab.addr, Version::V1_3, 2).must_be_answered();
     good.must_be_answered();
 }
@@ -71,7 +71,7 @@ fn the_longest_silent_makes_room() {
     switch.must_be_answered();
     assert!(silent[0].hear().is_none(), "the oldest that says nothing");
     lab.must_end(1, "too_many_handshakes");
-    assert_eq!(lab.count("handshakes", ""), 2);
+    assert_eq!(lab.count("handshakes_pending", ""), 2);
     greeted.say(&echo_request(&[1]));
     while greeted.hear() != Some(echo_reply(&[1])) {}
 }
@@ -87,9 +87,12 @@ fn silence_keeps_no_switch_out() {
         silent.extend((0..40).map(|_| Peer::connect(lab.addr)));
         // The newest are silent in place of the oldest; a switch has time to speak.
         Peer::switch(lab.addr, Version::V1_3, id).must_be_answered();
-        assert!(lab.count("handshakes", "") <= 20);
+        assert!(lab.count("handshakes_pending", "") <= 20);
     }
-    assert_eq!((lab.ended("slow_handshake"), lab.count("connections_accepted", "")), (0, 30 * 41));
+    assert_eq!(
+        (lab.ended("handshake_timeout"), lab.count("connections_accepted", "")),
+        (0, 30 * 41)
+    );
 }
 
 /// Whoever says `HELLO` and no more makes room after a grace, here of no time at all.
@@ -108,9 +111,12 @@ fn hello_and_no_more_keeps_no_switch_out() {
             greeted.push(peer);
         }
         Peer::switch(lab.addr, Version::V1_3, id).must_be_answered();
-        assert!(lab.count("handshakes", "") <= 20);
+        assert!(lab.count("handshakes_pending", "") <= 20);
     }
-    assert_eq!((lab.ended("slow_handshake"), lab.count("connections_accepted", "")), (0, 30 * 21));
+    assert_eq!(
+        (lab.ended("handshake_timeout"), lab.count("connections_accepted", "")),
+        (0, 30 * 21)
+    );
     let last = greeted.last_mut().unwrap();
     last.say(&echo_request(&[1]));
     while last.hear() != Some(echo_reply(&[1])) {}
@@ -152,7 +158,7 @@ fn only_so_much_may_be_said_without_proof() {
         peer.say(&echo_request(&[0; 100]));
     }
     assert_eq!(peer.last_words(), None);
-    lab.must_end(1, "too_much_before_proof");
+    lab.must_end(1, "handshake_too_large");
 }
 
 #[test]
@@ -162,7 +168,7 @@ fn only_so_many_switches_are_served() {
     first.must_be_answered();
     let mut second = Peer::switch(lab.addr, Version::V1_3, 2);
     assert_eq!(second.last_words(), Some(ErrorReason::NOT_ALLOWED));
-    lab.must_end(1, "too_many_sessions");
+    lab.must_end(1, "too_many_switches");
     first.must_be_answered();
 }
 
@@ -174,7 +180,7 @@ fn only_so_many_messages_may_be_malformed() {
         switch.send(&[1, 10, 0, 8, 0, 0, 0, 9]);
     }
     switch.must_be_answered();
-    assert_eq!(lab.count("messages_malformed", ""), 5);
+    assert_eq!(lab.count("malformed_messages", ""), 5);
     switch.send(&[1, 10, 0, 8, 0, 0, 0, 9]);
     assert_eq!(switch.last_words(), Some(ErrorReason::BAD_LEN));
     lab.must_end(1, "too_many_malformed");

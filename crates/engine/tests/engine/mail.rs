@@ -34,9 +34,9 @@ impl App for Writer {
 fn lab(change: impl FnOnce(&mut Config)) -> (Lab<Writer>, Peer, Peer) {
     let lab = Lab::with(change, || Writer);
     let sender = Peer::switch(lab.addr, Version::V1_3, 1);
-    wait_until("the first", || lab.count("sessions", "") == 1);
+    wait_until("the first", || lab.count("switches_connected", "") == 1);
     let receiver = Peer::switch(lab.addr, Version::V1_3, RECEIVER);
-    wait_until("the second", || lab.count("sessions", "") == 2);
+    wait_until("the second", || lab.count("switches_connected", "") == 2);
     (lab, sender, receiver)
 }
 
@@ -47,7 +47,10 @@ fn a_switch_of_another_worker_gets_its_mail() {
     for _ in 0..EACH {
         assert_eq!(receiver.hear(), Some(echo_request(&vec![7; LEN])));
     }
-    assert_eq!((lab.count("mail_refused", ""), lab.count("mail_lost", "")), (0, 0));
+    assert_eq!(
+        (lab.count("app_messages_dropped", ""), lab.count("app_messages_undeliverable", "")),
+        (0, 0)
+    );
 }
 
 #[test]
@@ -57,7 +60,7 @@ fn mail_for_which_there_is_no_room_is_counted() {
         cfg.limits.mail_max = 0;
     });
     sender.say(&broadcast(None));
-    wait_until("the count", || lab.count("mail_refused", "") == EACH as u64);
+    wait_until("the count", || lab.count("app_messages_dropped", "") == EACH as u64);
     assert_eq!(lab.ended(""), 0);
 }
 
@@ -75,9 +78,9 @@ fn mail_to_a_switch_that_does_not_read_does_not_pile_up() {
             // One at a time, however late a busy machine reads them: what one read asks for is answered in full.
             sender.say(&echo_request(b"heard?"));
             while !matches!(sender.hear().unwrap(), Message::EchoReply { .. }) {}
-            let waiting = lab.count("waiting_bytes", "");
+            let waiting = lab.count("backlog_bytes", "");
             assert!(waiting < (2 * READ_BYTES_MAX) as u64, "{waiting} bytes wait");
-            lab.count("mail_refused", "") > 100
+            lab.count("app_messages_dropped", "") > 100
         });
         assert_eq!(lab.ended(""), 0);
     }

@@ -16,10 +16,10 @@ fn what_all_switches_hold_together_is_bounded() {
     for switch in &mut switches {
         switch.say_part(half);
     }
-    lab.must_end(1, "no_room_for_reply");
-    assert_eq!(lab.count("sessions", "1.3"), 5);
+    lab.must_end(1, "multipart_memory_limit");
+    assert_eq!(lab.count("switches_connected", "1.3"), 5);
     drop(switches);
-    wait_until("all to be gone", || lab.count("sessions", "") == 0);
+    wait_until("all to be gone", || lab.count("switches_connected", "") == 0);
     let mut switch = Peer::switch(lab.addr, Version::V1_3, 9);
     switch.say_part(half);
     switch.must_be_answered();

@@ -14,11 +14,11 @@ fn a_switch_of_any_version_is_served() {
         let mut switch = Peer::switch(lab.addr, version, 1 + u64::from(version.0));
         switch.must_be_answered();
         switch.must_be_answered();
-        wait_until("a session", || lab.count("sessions", &version.to_string()) == 1);
+        wait_until("a session", || lab.count("switches_connected", &version.to_string()) == 1);
     }
     assert_eq!(lab.count("messages_received", "PACKET_IN"), 12);
-    lab.must_end(6, "hung_up");
-    wait_until("no session", || lab.count("sessions", "") == 0);
+    lab.must_end(6, "closed_by_peer");
+    wait_until("no session", || lab.count("switches_connected", "") == 0);
 }
 
 /// Who waits for us to speak first is not kept waiting. That others hear nothing for a moment is for Mininet to show:
@@ -66,7 +66,7 @@ fn a_switch_that_comes_back_is_not_emptied() {
             }
             assert_eq!(rules, usize::from(version >= Version::V1_3), "{version}");
         }
-        wait_until("no session", || lab.count("sessions", "") == 0);
+        wait_until("no session", || lab.count("switches_connected", "") == 0);
     }
 }
 

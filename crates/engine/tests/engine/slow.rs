@@ -70,7 +70,7 @@ impl Greedy {
         wait_until("a full backlog", || {
             assert!(self.pour(), "hung up on");
             // The kernel may take some after the reading has stopped; below half, it would go on.
-            lab.count("waiting_bytes", "") > BACKLOG_MAX as u64 / 2
+            lab.count("backlog_bytes", "") > BACKLOG_MAX as u64 / 2
         });
         let mut poured = 0;
         while self.pour() && std::mem::replace(&mut poured, self.poured) != self.poured {}
@@ -96,12 +96,12 @@ fn one_that_takes_nothing_is_read_from_no_more_and_then_dropped() {
     let mut good = Peer::switch(lab.addr, Version::V1_3, 1);
     let mut stuck = Greedy::new(&lab);
     while stuck.pour() {
-        let waiting = lab.count("waiting_bytes", "");
+        let waiting = lab.count("backlog_bytes", "");
         assert!(waiting <= WAITING_MAX, "{waiting} bytes wait");
         good.must_be_answered();
     }
-    lab.must_end(1, "stuck");
-    wait_until("nothing to wait", || lab.count("waiting_bytes", "") == 0);
+    lab.must_end(1, "send_timeout");
+    wait_until("nothing to wait", || lab.count("backlog_bytes", "") == 0);
     good.must_be_answered();
 }
 
@@ -117,7 +117,7 @@ fn one_that_is_not_read_from_is_not_called_silent() {
     while stuck.pour() {
         std::thread::yield_now();
     }
-    lab.must_end(1, "stuck");
+    lab.must_end(1, "send_timeout");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn one_that_catches_up_is_read_from_again() {
         slow.pour_until_full(&lab);
         wait_until("all to be taken", || {
             slow.take(usize::MAX);
-            lab.count("waiting_bytes", "") == 0
+            lab.count("backlog_bytes", "") == 0
         });
     }
     assert_eq!(lab.ended(""), 0);
@@ -171,8 +171,8 @@ fn one_with_a_backlog_at_its_proof_is_served() {
     let mut features = vec![1, 6, 0, 32, 0, 0, 0, xid];
     features.resize(32, 0);
     slow.send(&features);
-    wait_until("a session", || lab.count("sessions", "1.0") == 1);
-    wait_until("bytes to wait", || lab.count("waiting_bytes", "") > 0);
+    wait_until("a session", || lab.count("switches_connected", "1.0") == 1);
+    wait_until("bytes to wait", || lab.count("backlog_bytes", "") > 0);
     let mut replies = 0;
     while replies < 40 {
         match slow.hear().unwrap() {
@@ -185,7 +185,7 @@ fn one_with_a_backlog_at_its_proof_is_served() {
         }
     }
     slow.must_be_answered();
-    wait_until("nothing to wait", || lab.count("waiting_bytes", "") == 0);
+    wait_until("nothing to wait", || lab.count("backlog_bytes", "") == 0);
 }
 
 /// A learning bridge that counts the frames that show links.
@@ -220,7 +220,7 @@ fn one_that_takes_too_little_has_frames_left_out_until_it_has_caught_up() {
     let (mut bursts, mut heard_late, end) = (0, 0, clock::now() + SOON);
     while heard_late < 10 || slow.at > 0 {
         assert!(clock::now() < end, "{heard_late} probes were heard while frames were left out");
-        let (left_out, heard) = (lab.count("frames_left_out", ""), probes.load(Relaxed));
+        let (left_out, heard) = (lab.count("packet_ins_shed", ""), probes.load(Relaxed));
         let piece = slow.at..slow.burst.len().min(slow.at + (32 << 10));
         match slow.peer.stream.write(&slow.burst[piece]) {
             Ok(n) => slow.at += n,
@@ -231,9 +231,9 @@ fn one_that_takes_too_little_has_frames_left_out_until_it_has_caught_up() {
         }
         slow.take(4 << 10);
         clock::sleep(Duration::from_millis(1));
-        let waiting = lab.count("waiting_bytes", "");
+        let waiting = lab.count("backlog_bytes", "");
         assert!(waiting <= WAITING_MAX + BACKLOG_MAX as u64, "{waiting} bytes wait");
-        if lab.count("frames_left_out", "") > left_out {
+        if lab.count("packet_ins_shed", "") > left_out {
             heard_late += probes.load(Relaxed) - heard;
         }
     }
@@ -241,11 +241,11 @@ fn one_that_takes_too_little_has_frames_left_out_until_it_has_caught_up() {
     wait_until("all to be heard and taken", || {
         slow.take(usize::MAX);
         let heard = lab.count("messages_received", "PACKET_IN");
-        heard == bursts * 501 + 1 && lab.count("waiting_bytes", "") == 0
+        heard == bursts * 501 + 1 && lab.count("backlog_bytes", "") == 0
     });
     slow.take(usize::MAX);
-    let left_out = lab.count("frames_left_out", "");
+    let left_out = lab.count("packet_ins_shed", "");
     slow.peer.stream.set_nonblocking(false).unwrap();
     slow.peer.must_be_answered();
-    assert_eq!((lab.count("frames_left_out", ""), lab.ended("")), (left_out, 0));
+    assert_eq!((lab.count("packet_ins_shed", ""), lab.ended("")), (left_out, 0));
 }

@@ -1,0 +1,202 @@
+//! `docs/metrics.md` lists the metrics that the binary exports.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use sluice_io::clock;
+use sluice_openflow::{DatapathId, RawMessage, Version};
+use sluice_proto::{SwitchProfile, SwitchSession};
+
+const APPS: &str = "limiter,topology,hosts,forwarding,learning,hub";
+
+const TOP: &str = "\
+# Metrics
+
+Sluice exports metrics in the OpenMetrics text format, which Prometheus reads, at `http://127.0.0.1:8653/metrics` by
+default (`--api`). [Running the controller](running.md#metrics) says which of them to watch.
+
+All names begin with `sluice_`. Counters start at 0 when Sluice starts and end in `_total`. Times are in seconds. The
+label `worker` is the number of a worker thread from 0, `version` an OpenFlow version and `type` the name of a message
+or error type in the specification. Metrics of an application are exported only while it is in use; their values are the
+sum over all workers.
+
+This page is generated: `SLUICE_BLESS=1 cargo test -p sluice-cli --test metrics_page` rewrites it.
+";
+
+const REASONS: &str = "
+## Why connections are closed
+
+The label `reason` of `sluice_connections_closed_total`, and the field `reason` of log lines:
+
+| reason | meaning |
+| --- | --- |
+| `closed_by_peer`, `connection_reset` | the peer closed or reset the connection, as switches do when they stop |
+| `connection_error` | the operating system reported another error of the connection |
+| `shutdown` | the controller stopped |
+| `echo_timeout` | no answer to an echo request |
+| `send_timeout` | the switch read nothing for 30 s though data was queued for it |
+| `malformed_message` | the byte stream cannot be split into messages, or a message of the handshake cannot be parsed |
+| `too_many_malformed` | more than 1000 malformed messages |
+| `multipart_reply_too_large` | incomplete multipart replies of the switch exceeded 4 MiB |
+| `multipart_memory_limit` | incomplete multipart replies of all switches of a worker together exceeded 64 MiB |
+| `no_common_version` | the peer supports none of the configured OpenFlow versions |
+| `wrong_version` | a message has another version than the negotiated one |
+| `unexpected_message` | a message that is not allowed there, or that only controllers send |
+| `handshake_rejected` | the peer answered the handshake with an error |
+| `handshake_timeout` | the handshake was not complete in 10 s |
+| `handshake_too_large` | more than 256 KiB received before the handshake was complete |
+| `too_many_handshakes` | `limits.handshakes_max` reached: the peer that was silent for longest, the one with the oldest HELLO or the new one was closed |
+| `too_many_switches` | `limits.switches_max` reached |
+| `duplicate_datapath_id` | another connection has the same datapath id and is alive |
+| `replaced_by_new_connection` | a new connection has the same datapath id, and this one did not answer a probe |
+| `auxiliary_connection` | an auxiliary connection, which Sluice does not support |
+";
+
+/// A running `sluice run`, killed at the end.
+struct Controller(Child);
+
+impl Drop for Controller {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Connects a switch and completes the handshake.
+fn connect_switch(address: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let version = Version::V1_3;
+    let profile = SwitchProfile { datapath_id: DatapathId(1), version, n_ports: 2, n_buffers: 0 };
+    let (mut tx, mut message) = (Vec::new(), Vec::new());
+    let mut session = SwitchSession::open(profile, &mut tx);
+    while !session.is_ready() || !tx.is_empty() {
+        stream.write_all(&tx).unwrap();
+        tx.clear();
+        message.resize(8, 0);
+        stream.read_exact(&mut message).unwrap();
+        let Some(&[_, _, high, low]) = message.first_chunk() else { continue };
+        message.resize(u16::from_be_bytes([high, low]).into(), 0);
+        stream.read_exact(message.get_mut(8..).unwrap()).unwrap();
+        session.on_message(RawMessage::new(&message).unwrap(), &mut tx).unwrap();
+    }
+    stream
+}
+
+fn scrape(url: &str) -> String {
+    let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut client = TcpStream::connect(address).unwrap();
+    write!(client, "GET /{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    client.read_to_string(&mut text).unwrap();
+    text
+}
+
+/// The metrics of a controller that runs all applications and has one switch.
+fn all_metrics() -> String {
+    let mut sluice = Command::new(env!("CARGO_BIN_EXE_sluice"));
+    sluice.args([
+        "run",
+        "--config",
+        "/dev/null",
+        "--listen",
+        "127.0.0.1:0",
+        "--api",
+        "127.0.0.1:0",
+    ]);
+    sluice.args(["--threads", "1", "--app", APPS]).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut controller = Controller(sluice.spawn().unwrap());
+    let mut screen = BufReader::new(controller.0.stdout.take().unwrap()).lines();
+    let mut value_of = |name: &str| {
+        let mut lines = screen.by_ref().map(Result::unwrap);
+        lines.find_map(|line| line.strip_prefix(name).map(str::to_owned)).unwrap()
+    };
+    let (listen, url) = (value_of("listening on "), value_of("metrics: "));
+    let _switch = connect_switch(&listen);
+    let deadline = clock::now() + Duration::from_secs(20);
+    // Applications update their metrics once a second.
+    loop {
+        let text = scrape(&url);
+        if text.contains("\nsluice_learning_hosts ") {
+            return text;
+        }
+        assert!(clock::now() < deadline, "no metrics of applications in\n{text}");
+        clock::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Names of the labels of the samples of `name`; of those with a fixed set of values, the values too.
+fn labels(text: &str, name: &str) -> String {
+    let mut described = Vec::new();
+    for label in ["version", "type", "worker", "dpid", "reason", "role"] {
+        let mark = format!("{label}=\"");
+        let samples = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
+        let values: BTreeSet<_> = samples
+            .filter_map(|sample| Some(sample.split_once(&mark)?.1.split_once('"')?.0))
+            .collect();
+        if values.is_empty() {
+            continue;
+        }
+        let values: Vec<_> = values.into_iter().map(|value| format!("`{value}`")).collect();
+        described.push(match label {
+            "reason" | "role" => format!("`{label}`: {}", values.join(", ")),
+            _ => format!("`{label}`"),
+        });
+    }
+    described.join(", ")
+}
+
+fn page(text: &str) -> String {
+    let reasons = labels(text, "sluice_connections_closed_total");
+    for reason in reasons.split('`').skip(3).step_by(2) {
+        assert!(REASONS.contains(&format!("`{reason}`")), "{reason} is not explained");
+    }
+    let mut page = TOP.to_owned();
+    let mut section = "";
+    for line in text.lines() {
+        let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|l| l.split_once(' '))
+        else {
+            continue;
+        };
+        let type_line = format!("# TYPE {name} ");
+        let kind = text.lines().find_map(|line| line.strip_prefix(&type_line)).unwrap();
+        let short = name.strip_prefix("sluice_").unwrap();
+        let is_of = |app: &&str| short == *app || short.starts_with(&format!("{app}_"));
+        let app = APPS.split(',').find(is_of).unwrap_or("controller");
+        if app != section {
+            section = app;
+            let title = if app == "controller" {
+                "The controller".to_owned()
+            } else {
+                format!("The application `{app}`")
+            };
+            write!(page, "\n## {title}\n\n| metric | type | labels | meaning |\n").unwrap();
+            page.push_str("| --- | --- | --- | --- |\n");
+        }
+        let suffix = if kind == "counter" { "_total" } else { "" };
+        let series =
+            if kind == "histogram" { format!("{name}_bucket") } else { format!("{name}{suffix}") };
+        let (labels, help) = (labels(text, &series), help.trim_end_matches('.'));
+        writeln!(page, "| `{name}{suffix}` | {kind} | {labels} | {help} |").unwrap();
+    }
+    page.push_str(REASONS);
+    page
+}
+
+#[test]
+fn the_page_lists_every_metric() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/metrics.md");
+    let page = page(&all_metrics());
+    if std::env::var_os("SLUICE_BLESS").is_some() {
+        std::fs::write(path, page).unwrap();
+        return;
+    }
+    let Ok(found) = std::fs::read_to_string(path) else { panic!("docs/metrics.md is missing") };
+    assert!(found == page, "docs/metrics.md is stale; expected:\n{page}");
+}
