@@ -13,11 +13,11 @@ use sluice_openflow::{
 use crate::SessionError;
 use crate::reassembly::{Reassembler, ReassemblyBudget, ReassemblyLimits};
 
-/// A locally administered address that is nobody's: a rule that matches frames from it to itself, of an Ethernet type
-/// for local experiments, at this priority is one that no switch has. A strict deletion means no other.
-const NOBODY: MacAddr = MacAddr([0x02, b's', b'l', b'u', b'i', b'c']);
-const NO_ETH_TYPE: u16 = 0x88b5;
-const NOBODY_PRIORITY: u16 = 0x5e1f;
+/// Source and destination address, Ethernet type and priority of a flow entry that no switch has: a locally administered
+/// address that nobody uses, and an Ethernet type for local experiments.
+const UNUSED_MAC: MacAddr = MacAddr([0x02, b's', b'l', b'u', b'i', b'c']);
+const UNUSED_ETH_TYPE: u16 = 0x88b5;
+const UNUSED_PRIORITY: u16 = 0x5e1f;
 
 /// How sessions are held. The same for all of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,123 +62,144 @@ impl Default for Config {
 }
 
 impl Config {
-    fn room(&self) -> ReassemblyLimits {
-        ReassemblyLimits { own: self.multipart_bytes_max, all: self.multipart_total_bytes_max }
+    fn reassembly_limits(&self) -> ReassemblyLimits {
+        ReassemblyLimits {
+            session_bytes: self.multipart_bytes_max,
+            shared_bytes: self.multipart_total_bytes_max,
+        }
     }
 }
 
-/// The controller's end of one connection, from `HELLO` to hang-up. §6.3.
+/// The controller's end of one OpenFlow connection (§6.3), as a state machine without I/O.
 ///
-/// Fed a time and a message, it answers with bytes in a buffer, at most one [`ControllerEvent`], and the next
-/// [`deadline`](Self::deadline). It owns no socket, no clock, no thread and no logger.
+/// Its owner passes it the messages of the switch and the time. It appends its own messages to the owner's transmit
+/// buffer, returns an event for each message that concerns the controller, and says with [`deadline`](Self::deadline)
+/// when to call [`handle_timeouts`](Self::handle_timeouts).
 ///
 /// ```text
-///            HELLO           FEATURES_REPLY, PORT_DESC (1.3…)
-///  Greeting ───────▶ Asking ──────────────────────────────────▶ Up    any SessionError ──▶ the owner hangs up
+///      open(): send HELLO
+///            │
+///            ▼
+///   ┌──────────────────┐ HELLO: send FEATURES_REQUEST, PORT_DESC request (from 1.3), SET_CONFIG,
+///   │  awaiting HELLO  │        ROLE_REQUEST (from 1.2, if configured)
+///   └──────────────────┘
+///            │
+///            ▼
+///   ┌──────────────────┐ FEATURES_REPLY and PORT_DESC reply: SwitchConnected
+///   │awaiting features │
+///   └──────────────────┘
+///            │
+///            ▼
+///   ┌──────────────────┐ any message: an event; ECHO_REQUEST: send ECHO_REPLY
+///   │        up        │ nothing received for echo_interval: send ECHO_REQUEST
+///   └──────────────────┘
 /// ```
+///
+/// In every state, a [`SessionError`] ends the session: the owner sends what is in the transmit buffer and closes the
+/// connection.
 #[derive(Debug)]
 pub struct ControllerSession {
-    phase: Phase,
+    state: State,
     version: Version,
     next_xid: u32,
-    /// When the connection came about.
-    opened: Instant,
-    /// How long it took from then until it went up.
-    took: Duration,
-    /// When the peer last said something.
-    heard: Instant,
-    /// When it was asked whether it is there, if it has not spoken since.
-    probed: Option<Instant>,
+    opened_at: Instant,
+    /// From `opened_at` to the end of the handshake.
+    handshake_duration: Duration,
+    last_received_at: Instant,
+    /// When the outstanding echo request was sent.
+    probed_at: Option<Instant>,
+    /// Malformed messages received so far.
     malformed: u32,
-    assemblies: Reassembler,
+    reassembler: Reassembler,
 }
 
 #[derive(Debug)]
-enum Phase {
-    Greeting,
-    Asking(Box<Asking>),
+enum State {
+    AwaitingHello,
+    AwaitingFeatures(Box<PendingFeatures>),
     Up,
 }
 
-/// What was asked and what of it was answered.
+/// Requests of the handshake and the replies received so far.
 #[derive(Debug)]
-struct Asking {
+struct PendingFeatures {
     features_xid: u32,
+    /// `None` if the version has no `PORT_DESC`: the ports are in the `FEATURES_REPLY`.
     ports_xid: Option<u32>,
     features: Option<SwitchFeatures>,
     ports: Option<Vec<Port>>,
 }
 
-/// What a message means to the owner of the session.
+/// What a message of a switch means to the controller.
 #[derive(Debug)]
 pub enum ControllerEvent<'a> {
-    /// The peer is a switch, and this is what it is; its ports are complete.
+    /// The handshake is complete; the list of ports is complete in every version.
     SwitchConnected(Box<SwitchFeatures>),
-    /// A frame came up.
+    /// A packet was sent to the controller.
     PacketIn(PacketIn<'a>),
-    /// A rule is gone.
+    /// A flow entry was removed.
     FlowRemoved(FlowRemoved<'a>),
-    /// A port came, went or changed.
+    /// A port was added, removed or changed.
     PortStatus(PortStatus),
-    /// A request failed.
+    /// The switch rejected a message.
     Error(ErrorMsg<'a>),
-    /// All that was said before request `xid` is done.
+    /// The switch has processed all messages before the `BARRIER_REQUEST` with this transaction id.
     BarrierReply(u32),
-    /// The whole reply to request `xid`.
+    /// The complete reply to the multipart request with this transaction id.
     MultipartReply(u32, MultipartType, Cow<'a, [u8]>),
     /// The role that the switch granted.
     RoleReply(RoleRequest),
-    /// A message could not be read; an `ERROR` about it was written.
+    /// A message could not be parsed; an `ERROR` that quotes it is in the transmit buffer.
     Malformed(MessageType, ParseError),
-    /// A kind that sessions do not interpret.
+    /// A message that sessions do not interpret.
     Other(RawMessage<'a>),
 }
 
 impl ControllerSession {
-    /// Opens the conversation: writes `HELLO` to `tx`.
+    /// Starts a session: appends `HELLO` to `tx`.
     pub fn open(cfg: &Config, now: Instant, tx: &mut Vec<u8>) -> Self {
         let version = cfg.versions.highest().unwrap_or(Version::V1_0);
         let mut session = Self {
-            phase: Phase::Greeting,
+            state: State::AwaitingHello,
             version,
             next_xid: 1,
-            opened: now,
-            took: Duration::ZERO,
-            heard: now,
-            probed: None,
+            opened_at: now,
+            handshake_duration: Duration::ZERO,
+            last_received_at: now,
+            probed_at: None,
             malformed: 0,
-            assemblies: Reassembler::default(),
+            reassembler: Reassembler::default(),
         };
         session.encoder(tx).hello(cfg.versions);
         session
     }
 
-    /// Holds unfinished replies in `pool` from now on, with others that do.
-    pub fn set_reassembly_budget(&mut self, pool: &ReassemblyBudget) {
-        self.assemblies.set_reassembly_budget(pool);
+    /// Charges the memory of incomplete multipart replies to `budget`, which other sessions may share.
+    pub fn set_reassembly_budget(&mut self, budget: &ReassemblyBudget) {
+        self.reassembler.set_budget(budget);
     }
 
-    /// A way to write to the peer.
+    /// An encoder that appends messages to `tx` with the version and the next transaction ids of this session.
     #[inline]
     pub fn encoder<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Encoder<'t> {
         Encoder::new(tx, self.version, &mut self.next_xid)
     }
 
-    /// Notes that bytes came. Once per burst is enough.
+    /// Records that data was received, which postpones the next echo request. Once per read is enough.
     #[inline]
     pub fn record_activity(&mut self, now: Instant) {
-        (self.heard, self.probed) = (now, None);
+        (self.last_received_at, self.probed_at) = (now, None);
     }
 
-    /// How long the handshake took: a round trip, and what the peer had to do. Nothing before it is done.
+    /// How long the handshake took: a round trip and the time that the switch needed. Zero until it is complete.
     pub fn handshake_duration(&self) -> Duration {
-        self.took
+        self.handshake_duration
     }
 
-    /// Reads one message; answers go to `tx`.
+    /// Handles one message of the switch; appends responses to `tx`.
     ///
     /// # Errors
-    /// The reason to hang up. What `tx` holds is still to be sent: perhaps an `ERROR` that names the same reason.
+    /// The session must end. `tx` is still to be sent: it may end with an `ERROR` about the same problem.
     pub fn on_message<'a>(
         &mut self,
         cfg: &Config,
@@ -186,35 +207,37 @@ impl ControllerSession {
         tx: &mut Vec<u8>,
     ) -> Result<Option<ControllerEvent<'a>>, SessionError> {
         let kind = msg.kind();
-        if !matches!(self.phase, Phase::Greeting) && msg.version() != self.version {
+        if !matches!(self.state, State::AwaitingHello) && msg.version() != self.version {
             self.encoder(tx).error(ErrorReason::BAD_VERSION, msg);
             return Err(SessionError::WrongVersion(msg.version()));
         }
-        match (&self.phase, kind) {
-            (Phase::Greeting, MessageType::HELLO) => self.greet(cfg, msg, tx).map(|()| None),
-            (Phase::Greeting, MessageType::ERROR) => Err(refused(msg)),
-            (Phase::Greeting, _) => Err(self.out_of_turn(msg, tx)),
+        match (&self.state, kind) {
+            (State::AwaitingHello, MessageType::HELLO) => {
+                self.on_hello(cfg, msg, tx).map(|()| None)
+            }
+            (State::AwaitingHello, MessageType::ERROR) => Err(handshake_rejected(msg)),
+            (State::AwaitingHello, _) => Err(self.reject_unexpected(msg, tx)),
             (_, MessageType::ECHO_REQUEST) => {
-                // What came as one message fits into one.
+                // Cannot fail: a body that fits into one message fits into another.
                 let _ = self.encoder(tx).echo_reply(msg.xid(), msg.body());
                 Ok(None)
             }
             (_, MessageType::ECHO_REPLY | MessageType::HELLO) => Ok(None),
-            (Phase::Asking(_), _) => self.on_answer(cfg, msg, tx),
-            (Phase::Up, _) => match event(msg) {
-                Ok(Told::ControllerEvent(event)) => Ok(Some(event)),
-                Ok(Told::Part(part)) => {
+            (State::AwaitingFeatures(_), _) => self.on_handshake_reply(cfg, msg, tx),
+            (State::Up, _) => match parse(msg) {
+                Ok(Parsed::Event(event)) => Ok(Some(event)),
+                Ok(Parsed::MultipartPart(part)) => {
                     let (xid, kind) = (msg.xid(), part.kind);
-                    let whole = self.assemblies.add(xid, part, cfg.room())?;
-                    Ok(whole.map(|body| ControllerEvent::MultipartReply(xid, kind, body)))
+                    let body = self.reassembler.add(xid, part, cfg.reassembly_limits())?;
+                    Ok(body.map(|body| ControllerEvent::MultipartReply(xid, kind, body)))
                 }
-                Err(error) => self.malformed(cfg, msg, error, tx),
+                Err(error) => self.on_malformed(cfg, msg, error, tx),
             },
         }
     }
 
-    /// Agrees on a version and asks everything at once.
-    fn greet(
+    /// Negotiates the version and sends all requests of the handshake at once.
+    fn on_hello(
         &mut self,
         cfg: &Config,
         msg: RawMessage<'_>,
@@ -222,7 +245,7 @@ impl ControllerSession {
     ) -> Result<(), SessionError> {
         let theirs = match Hello::read(msg) {
             Ok(hello) => hello.versions(),
-            // The header says which version it is, and nobody knows what else.
+            // A version that we do not know: only its number in the header can be used.
             Err(ParseError { why: ParseErrorKind::Version, .. }) => None,
             Err(error) => {
                 self.encoder(tx).error(ErrorReason::BAD_LEN, msg);
@@ -231,8 +254,8 @@ impl ControllerSession {
         };
         let Some(version) = cfg.versions.negotiate(msg.version(), theirs) else {
             self.version = self.version.min(msg.version()).max(Version::V1_0);
-            // A sentence fits.
             let reason = ErrorReason::INCOMPATIBLE;
+            // Cannot fail: the text is short.
             let _ = self.encoder(tx).error_with(msg.xid(), reason, b"no common version");
             return Err(SessionError::NoCommonVersion(msg.version()));
         };
@@ -244,20 +267,20 @@ impl ControllerSession {
         let ports_xid = out.port_desc_request().ok();
         out.set_config(SwitchConfig { miss_send_len, ..SwitchConfig::default() });
         if let Some(role) = role {
-            // The version has roles, just looked at.
+            // Cannot fail: versions without roles were filtered out above.
             let _ =
                 out.role_request(&RoleRequest { role, generation_id, ..RoleRequest::default() });
         }
-        let asking = Asking { features_xid, ports_xid, features: None, ports: None };
-        self.phase = Phase::Asking(Box::new(asking));
+        let pending = PendingFeatures { features_xid, ports_xid, features: None, ports: None };
+        self.state = State::AwaitingFeatures(Box::new(pending));
         if version < Version::V1_3 {
-            self.delete_nothing(tx);
+            self.send_no_op_deletion(tx);
         }
         Ok(())
     }
 
-    /// Takes an answer of the handshake; what else a switch may say by then is passed over.
-    fn on_answer<'a>(
+    /// Handles a reply of the handshake; ignores other messages that a switch may send.
+    fn on_handshake_reply<'a>(
         &mut self,
         cfg: &Config,
         msg: RawMessage<'a>,
@@ -267,17 +290,17 @@ impl ControllerSession {
             session.encoder(tx).error(ErrorReason::for_parse_error(error, msg.version()), msg);
             SessionError::Malformed(error)
         };
-        let Phase::Asking(asking) = &mut self.phase else { return Ok(None) };
-        let read = match msg.kind() {
-            MessageType::FEATURES_REPLY if msg.xid() == asking.features_xid => {
-                SwitchFeatures::read(msg).map(|features| asking.features = Some(features))
+        let State::AwaitingFeatures(pending) = &mut self.state else { return Ok(None) };
+        let parsed = match msg.kind() {
+            MessageType::FEATURES_REPLY if msg.xid() == pending.features_xid => {
+                SwitchFeatures::read(msg).map(|features| pending.features = Some(features))
             }
-            MessageType::MULTIPART_REPLY if Some(msg.xid()) == asking.ports_xid => {
+            MessageType::MULTIPART_REPLY if Some(msg.xid()) == pending.ports_xid => {
                 match Multipart::new(msg) {
                     Ok(part) if part.kind == MultipartType::PORT_DESC => {
-                        match self.assemblies.add(msg.xid(), part, cfg.room())? {
+                        match self.reassembler.add(msg.xid(), part, cfg.reassembly_limits())? {
                             Some(body) => ports(msg.version(), &body, 16)
-                                .map(|ports| asking.ports = Some(ports)),
+                                .map(|ports| pending.ports = Some(ports)),
                             None => Ok(()),
                         }
                     }
@@ -285,62 +308,64 @@ impl ControllerSession {
                     Err(error) => Err(error),
                 }
             }
-            // Some switches of 1.3 and later do not know PORT_DESC; they are switches all the same.
-            MessageType::ERROR if Some(msg.xid()) == asking.ports_xid => {
-                asking.ports = Some(Vec::new());
+            // Some switches of 1.3 and later do not support PORT_DESC.
+            MessageType::ERROR if Some(msg.xid()) == pending.ports_xid => {
+                pending.ports = Some(Vec::new());
                 Ok(())
             }
-            MessageType::ERROR if msg.xid() == asking.features_xid => return Err(refused(msg)),
+            MessageType::ERROR if msg.xid() == pending.features_xid => {
+                return Err(handshake_rejected(msg));
+            }
             MessageType::ERROR => return Ok(ErrorMsg::new(msg).ok().map(ControllerEvent::Error)),
-            kind if is_from_switch(kind) => Ok(()),
-            _ => return Err(self.out_of_turn(msg, tx)),
+            kind if is_sent_by_switches(kind) => Ok(()),
+            _ => return Err(self.reject_unexpected(msg, tx)),
         };
-        read.map_err(|error| malformed(self, tx, error))?;
-        Ok(self.come_up().map(ControllerEvent::SwitchConnected))
+        parsed.map_err(|error| malformed(self, tx, error))?;
+        Ok(self.complete_handshake().map(ControllerEvent::SwitchConnected))
     }
 
-    /// Goes up once everything was answered.
-    fn come_up(&mut self) -> Option<Box<SwitchFeatures>> {
-        let Phase::Asking(asking) = &mut self.phase else { return None };
-        if asking.ports_xid.is_some() && asking.ports.is_none() {
+    /// Changes to the state `Up` if all replies of the handshake were received.
+    fn complete_handshake(&mut self) -> Option<Box<SwitchFeatures>> {
+        let State::AwaitingFeatures(pending) = &mut self.state else { return None };
+        if pending.ports_xid.is_some() && pending.ports.is_none() {
             return None;
         }
-        let mut features = asking.features.take()?;
-        features.ports.append(asking.ports.as_mut().unwrap_or(&mut Vec::new()));
-        self.phase = Phase::Up;
-        self.took = self.heard.saturating_duration_since(self.opened);
+        let mut features = pending.features.take()?;
+        features.ports.append(pending.ports.as_mut().unwrap_or(&mut Vec::new()));
+        self.state = State::Up;
+        self.handshake_duration = self.last_received_at.saturating_duration_since(self.opened_at);
         Some(Box::new(features))
     }
 
-    /// Deletes a rule that no switch has, which leaves all tables as they are.
+    /// Sends a strict deletion of a flow entry that no switch has, which changes no table.
     ///
-    /// Open vSwitch 3.1 decides what happens to a flow once, and while it has no controller what no rule matches is
-    /// dropped. It decides anew at the next change of a rule or port, and not because a controller has come: for some
-    /// seconds, frames like those it dropped are dropped still. A deletion is reason enough, whether or not there is
-    /// such a rule. From 1.3 on there is the table-miss entry, which is a change of a rule.
-    fn delete_nothing(&mut self, tx: &mut Vec<u8>) {
+    /// Works around Open vSwitch 3.1, which caches decisions: while it has no controller, it drops packets that match no
+    /// flow entry, and it revalidates that decision only when a flow entry or a port changes, not when a controller
+    /// connects. Without this message it drops such packets for some more seconds. From 1.3 on the table-miss flow entry
+    /// that applications install has the same effect.
+    fn send_no_op_deletion(&mut self, tx: &mut Vec<u8>) {
         let deletion = FlowMod {
             command: FlowModCommand::DELETE_STRICT,
-            priority: NOBODY_PRIORITY,
+            priority: UNUSED_PRIORITY,
             matching: [
-                Field::eth_dst(NOBODY),
-                Field::eth_src(NOBODY),
-                Field::eth_type(NO_ETH_TYPE),
+                Field::eth_dst(UNUSED_MAC),
+                Field::eth_src(UNUSED_MAC),
+                Field::eth_type(UNUSED_ETH_TYPE),
             ]
             .into(),
             ..FlowMod::default()
         };
-        // Every version can say all of this.
+        // Cannot fail: every version can express this.
         let _ = self.encoder(tx).flow_mod(&deletion);
     }
 
-    fn out_of_turn(&mut self, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> SessionError {
+    fn reject_unexpected(&mut self, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> SessionError {
         self.encoder(tx).error(ErrorReason::BAD_TYPE, msg);
         SessionError::UnexpectedMessage(msg.kind())
     }
 
     #[cold]
-    fn malformed<'a>(
+    fn on_malformed<'a>(
         &mut self,
         cfg: &Config,
         msg: RawMessage<'a>,
@@ -355,10 +380,11 @@ impl ControllerSession {
         Ok(Some(ControllerEvent::Malformed(msg.kind(), error)))
     }
 
-    /// Lets time pass: asks a silent switch whether it is there.
+    /// Checks the timeouts: sends an echo request to a switch that was silent for `echo_interval`. Does nothing before
+    /// [`deadline`](Self::deadline).
     ///
     /// # Errors
-    /// The reason to hang up.
+    /// The session must end: the handshake or the answer to an echo request took too long.
     pub fn handle_timeouts(
         &mut self,
         cfg: &Config,
@@ -368,79 +394,83 @@ impl ControllerSession {
         if now < self.deadline(cfg) {
             return Ok(());
         }
-        match (&self.phase, self.probed) {
-            (Phase::Greeting | Phase::Asking(_), _) => Err(SessionError::HandshakeTimeout),
-            (Phase::Up, Some(_)) => Err(SessionError::EchoTimeout),
-            (Phase::Up, None) => {
+        match (&self.state, self.probed_at) {
+            (State::AwaitingHello | State::AwaitingFeatures(_), _) => {
+                Err(SessionError::HandshakeTimeout)
+            }
+            (State::Up, Some(_)) => Err(SessionError::EchoTimeout),
+            (State::Up, None) => {
                 self.probe(now, tx);
                 Ok(())
             }
         }
     }
 
-    /// Asks the peer whether it is there, unless it was asked already.
+    /// Sends an echo request, unless one is outstanding.
     pub fn probe(&mut self, now: Instant, tx: &mut Vec<u8>) {
-        if self.probed.is_none() {
-            self.probed = Some(now);
+        if self.probed_at.is_none() {
+            self.probed_at = Some(now);
             self.encoder(tx).echo_request();
         }
     }
 
-    /// When [`handle_timeouts`](Self::handle_timeouts) has something to do.
+    /// When to call [`handle_timeouts`](Self::handle_timeouts) next.
     pub fn deadline(&self, cfg: &Config) -> Instant {
-        match (&self.phase, self.probed) {
-            (Phase::Greeting | Phase::Asking(_), _) => self.opened + cfg.handshake_timeout,
-            (Phase::Up, Some(probed)) => probed + cfg.echo_timeout,
-            (Phase::Up, None) => self.heard + cfg.echo_interval,
+        match (&self.state, self.probed_at) {
+            (State::AwaitingHello | State::AwaitingFeatures(_), _) => {
+                self.opened_at + cfg.handshake_timeout
+            }
+            (State::Up, Some(probed_at)) => probed_at + cfg.echo_timeout,
+            (State::Up, None) => self.last_received_at + cfg.echo_interval,
         }
     }
 
-    /// When the peer was asked whether it is there, if it has said nothing since.
+    /// When the outstanding echo request was sent; `None` if data was received since.
     pub fn probed_at(&self) -> Option<Instant> {
-        self.probed
+        self.probed_at
     }
 
-    /// The version agreed on, or offered as long as there is none.
+    /// The negotiated version; before the peer's `HELLO`, the highest that we offer.
     #[inline]
     pub fn version(&self) -> Version {
         self.version
     }
 
-    /// Whether the peer has said `HELLO` and a version was agreed on.
+    /// Whether the peer's `HELLO` was received and a version was negotiated.
     #[inline]
     pub fn is_version_negotiated(&self) -> bool {
-        !matches!(self.phase, Phase::Greeting)
+        !matches!(self.state, State::AwaitingHello)
     }
 
-    /// Whether the peer has proved that it is a switch.
+    /// Whether the handshake is complete.
     #[inline]
     pub fn is_up(&self) -> bool {
-        matches!(self.phase, Phase::Up)
+        matches!(self.state, State::Up)
     }
 }
 
-/// What a message of a session that is up says.
-enum Told<'a> {
-    ControllerEvent(ControllerEvent<'a>),
-    Part(Multipart<'a>),
+/// A parsed message of a session that is up.
+enum Parsed<'a> {
+    Event(ControllerEvent<'a>),
+    MultipartPart(Multipart<'a>),
 }
 
-fn event(msg: RawMessage<'_>) -> Result<Told<'_>, ParseError> {
-    Ok(Told::ControllerEvent(match msg.kind() {
+fn parse(msg: RawMessage<'_>) -> Result<Parsed<'_>, ParseError> {
+    Ok(Parsed::Event(match msg.kind() {
         MessageType::PACKET_IN => ControllerEvent::PacketIn(PacketIn::new(msg)?),
         MessageType::FLOW_REMOVED => ControllerEvent::FlowRemoved(FlowRemoved::new(msg)?),
         MessageType::PORT_STATUS => ControllerEvent::PortStatus(PortStatus::read(msg)?),
         MessageType::ERROR => ControllerEvent::Error(ErrorMsg::new(msg)?),
         MessageType::BARRIER_REPLY => ControllerEvent::BarrierReply(msg.xid()),
         MessageType::ROLE_REPLY => ControllerEvent::RoleReply(RoleRequest::read(msg)?),
-        MessageType::MULTIPART_REPLY => return Ok(Told::Part(Multipart::new(msg)?)),
-        kind if is_from_switch(kind) => ControllerEvent::Other(msg),
+        MessageType::MULTIPART_REPLY => return Ok(Parsed::MultipartPart(Multipart::new(msg)?)),
+        kind if is_sent_by_switches(kind) => ControllerEvent::Other(msg),
         _ => return Err(ParseError::new("type", 1, ParseErrorKind::UnknownType)),
     }))
 }
 
-/// Whether a switch may say this of its own accord or in answer to something.
-fn is_from_switch(kind: MessageType) -> bool {
+/// Whether switches send messages of this type, unasked or as a reply.
+fn is_sent_by_switches(kind: MessageType) -> bool {
     matches!(
         kind,
         MessageType::ERROR
@@ -463,7 +493,7 @@ fn is_from_switch(kind: MessageType) -> bool {
     )
 }
 
-fn refused(msg: RawMessage<'_>) -> SessionError {
+fn handshake_rejected(msg: RawMessage<'_>) -> SessionError {
     match ErrorMsg::new(msg) {
         Ok(error) => SessionError::HandshakeRejected(error.reason),
         Err(error) => SessionError::Malformed(error),

@@ -1,8 +1,8 @@
-//! One OpenFlow conversation as a pure state machine, both ends.
+//! One OpenFlow connection as a state machine without I/O, for both ends.
 //!
-//! [`ControllerSession`] is the controller's end, [`SwitchSession`] the switch's. Both are fed a time and a message and answer with
-//! bytes in a buffer, at most one event, and the next deadline. Neither owns a socket, a clock, a thread or a
-//! logger.
+//! [`ControllerSession`] is the controller's end, [`SwitchSession`] the switch's. The owner of a session passes it parsed
+//! message frames and the time; the session appends its messages to a transmit buffer of the owner, and returns at most
+//! one event for each message. Sessions have no socket, clock, thread or logger.
 
 mod controller;
 mod error;

@@ -1,4 +1,4 @@
-//! Replies that come in many parts. §7.3.5.
+//! Reassembly of multipart replies (§7.3.5).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,36 +9,38 @@ use sluice_openflow::view::Multipart;
 
 use crate::SessionError;
 
-/// Replies under way at once; a switch that interleaves more loses the oldest.
-const ASSEMBLIES_MAX: usize = 8;
+/// Incomplete replies of a session; the next one replaces the oldest.
+const INCOMPLETE_MAX: usize = 8;
 
-/// What unfinished replies of many sessions hold together. A clone is the same pool.
+/// Counts the memory that incomplete multipart replies of several sessions use, so that it can be limited.
+///
+/// Clones share one count.
 ///
 /// # Cost
-/// Nothing but for replies in more than one part: two atomic additions for each of those parts and one at the end.
+/// Two atomic additions for each part of a reply that has more than one part; none for other replies.
 #[derive(Debug, Clone, Default)]
 pub struct ReassemblyBudget(Arc<AtomicUsize>);
 
 impl ReassemblyBudget {
-    /// Bytes that are held now.
+    /// Bytes in use now.
     pub fn used_bytes(&self) -> usize {
         self.0.load(Relaxed)
     }
 }
 
-/// Bytes taken from a pool until they are dropped.
+/// Bytes charged to a budget until this is dropped.
 #[derive(Debug)]
 struct Reservation {
-    pool: ReassemblyBudget,
+    budget: ReassemblyBudget,
     bytes: usize,
 }
 
 impl Reservation {
-    /// Takes more, unless all shares together would pass `bytes_max` then.
+    /// Charges `bytes` more; fails if the budget then exceeds `bytes_max`.
     fn grow(&mut self, bytes: usize, bytes_max: usize) -> Result<(), SessionError> {
-        let ReassemblyBudget(held) = &self.pool;
-        let fits = held.fetch_add(bytes, Relaxed).saturating_add(bytes) <= bytes_max;
-        // If it does not fit, the drop gives this back with the rest.
+        let ReassemblyBudget(used) = &self.budget;
+        let fits = used.fetch_add(bytes, Relaxed).saturating_add(bytes) <= bytes_max;
+        // Also charged if it does not fit: dropping the reservation gives all of it back.
         self.bytes += bytes;
         if fits { Ok(()) } else { Err(SessionError::MultipartBudgetExceeded) }
     }
@@ -46,15 +48,15 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.pool.0.fetch_sub(self.bytes, Relaxed);
+        self.budget.0.fetch_sub(self.bytes, Relaxed);
     }
 }
 
-/// Replies of which some parts have come.
+/// The incomplete multipart replies of one session.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembler {
-    pool: ReassemblyBudget,
-    all: Vec<PartialReply>,
+    budget: ReassemblyBudget,
+    replies: Vec<PartialReply>,
 }
 
 #[derive(Debug)]
@@ -62,56 +64,55 @@ struct PartialReply {
     xid: u32,
     kind: MultipartType,
     body: Vec<u8>,
-    share: Reservation,
+    reservation: Reservation,
 }
 
-/// Bytes that unfinished replies may hold.
+/// Limits on the memory of incomplete replies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReassemblyLimits {
-    /// Those of one session.
-    pub(crate) own: usize,
-    /// Those of all that share a pool.
-    pub(crate) all: usize,
+    /// Of one session.
+    pub(crate) session_bytes: usize,
+    /// Of all sessions that share a budget.
+    pub(crate) shared_bytes: usize,
 }
 
 impl Reassembler {
-    /// Takes what comes from now on from `pool`.
-    pub(crate) fn set_reassembly_budget(&mut self, pool: &ReassemblyBudget) {
-        self.pool = pool.clone();
+    /// Charges replies that start from now on to `budget`.
+    pub(crate) fn set_budget(&mut self, budget: &ReassemblyBudget) {
+        self.budget = budget.clone();
     }
 
-    /// Adds a part to the reply to `xid`; returns the whole body if it was the last.
+    /// Adds a part of the reply to request `xid`; returns the whole body if it was the last part.
     ///
     /// # Errors
-    /// `MultipartReplyTooLarge` if all that is held here would pass `room.own`, `MultipartBudgetExceeded` if all that is held in the pool
-    /// would pass `room.all`.
+    /// `MultipartReplyTooLarge` or `MultipartBudgetExceeded` if the part does not fit into the limits.
     pub(crate) fn add<'a>(
         &mut self,
         xid: u32,
         part: Multipart<'a>,
-        room: ReassemblyLimits,
+        limits: ReassemblyLimits,
     ) -> Result<Option<Cow<'a, [u8]>>, SessionError> {
-        let at = self.all.iter().position(|a| a.xid == xid && a.kind == part.kind);
+        let at = self.replies.iter().position(|r| r.xid == xid && r.kind == part.kind);
         if at.is_none() && !part.more {
             return Ok(Some(Cow::Borrowed(part.body)));
         }
-        let held: usize = self.all.iter().map(|a| a.body.len()).sum();
-        if held + part.body.len() > room.own {
+        let held: usize = self.replies.iter().map(|reply| reply.body.len()).sum();
+        if held + part.body.len() > limits.session_bytes {
             return Err(SessionError::MultipartReplyTooLarge);
         }
         let at = at.unwrap_or_else(|| {
-            if self.all.len() == ASSEMBLIES_MAX {
-                self.all.remove(0);
+            if self.replies.len() == INCOMPLETE_MAX {
+                self.replies.remove(0);
             }
-            let share = Reservation { pool: self.pool.clone(), bytes: 0 };
-            self.all.push(PartialReply { xid, kind: part.kind, body: Vec::new(), share });
-            self.all.len() - 1
+            let reservation = Reservation { budget: self.budget.clone(), bytes: 0 };
+            self.replies.push(PartialReply { xid, kind: part.kind, body: Vec::new(), reservation });
+            self.replies.len() - 1
         });
-        if let Some(assembly) = self.all.get_mut(at) {
-            assembly.share.grow(part.body.len(), room.all)?;
-            assembly.body.extend_from_slice(part.body);
+        if let Some(reply) = self.replies.get_mut(at) {
+            reply.reservation.grow(part.body.len(), limits.shared_bytes)?;
+            reply.body.extend_from_slice(part.body);
         }
-        Ok(if part.more { None } else { Some(Cow::Owned(self.all.remove(at).body)) })
+        Ok(if part.more { None } else { Some(Cow::Owned(self.replies.remove(at).body)) })
     }
 }
 
@@ -119,52 +120,51 @@ impl Reassembler {
 mod tests {
     use super::*;
 
-    const ROOM: ReassemblyLimits = ReassemblyLimits { own: 100, all: 150 };
+    const LIMITS: ReassemblyLimits = ReassemblyLimits { session_bytes: 100, shared_bytes: 150 };
 
     fn part(more: bool, body: &[u8]) -> Multipart<'_> {
         Multipart { kind: MultipartType::FLOW, more, body }
     }
 
     #[test]
-    fn parts_come_together_in_order_and_apart_from_other_replies() {
-        let mut all = Reassembler::default();
-        assert_eq!(all.add(1, part(true, b"a"), ROOM), Ok(None));
-        assert_eq!(all.add(2, part(true, b"x"), ROOM), Ok(None));
-        assert_eq!(all.add(1, part(true, b"b"), ROOM), Ok(None));
-        assert_eq!(all.add(1, part(false, b"c"), ROOM).unwrap().unwrap(), &b"abc"[..]);
-        assert_eq!(all.add(2, part(false, b"y"), ROOM).unwrap().unwrap(), &b"xy"[..]);
-        assert!(all.all.is_empty());
+    fn interleaved_replies_are_reassembled_in_order() {
+        let mut reassembler = Reassembler::default();
+        assert_eq!(reassembler.add(1, part(true, b"a"), LIMITS), Ok(None));
+        assert_eq!(reassembler.add(2, part(true, b"x"), LIMITS), Ok(None));
+        assert_eq!(reassembler.add(1, part(true, b"b"), LIMITS), Ok(None));
+        assert_eq!(reassembler.add(1, part(false, b"c"), LIMITS).unwrap().unwrap(), &b"abc"[..]);
+        assert_eq!(reassembler.add(2, part(false, b"y"), LIMITS).unwrap().unwrap(), &b"xy"[..]);
+        assert!(reassembler.replies.is_empty());
     }
 
     #[test]
-    fn what_is_held_is_bounded_in_bytes_and_in_number() {
-        let mut all = Reassembler::default();
-        assert_eq!(all.add(1, part(true, &[0; 60]), ROOM), Ok(None));
+    fn a_session_limits_the_bytes_and_the_number_of_incomplete_replies() {
+        let mut reassembler = Reassembler::default();
+        assert_eq!(reassembler.add(1, part(true, &[0; 60]), LIMITS), Ok(None));
         assert_eq!(
-            all.add(2, part(true, &[0; 60]), ROOM),
+            reassembler.add(2, part(true, &[0; 60]), LIMITS),
             Err(SessionError::MultipartReplyTooLarge)
         );
         for xid in 0..1000 {
-            assert_eq!(all.add(xid, part(true, b""), ROOM), Ok(None));
+            assert_eq!(reassembler.add(xid, part(true, b""), LIMITS), Ok(None));
         }
-        assert_eq!(all.all.len(), ASSEMBLIES_MAX);
+        assert_eq!(reassembler.replies.len(), INCOMPLETE_MAX);
     }
 
     #[test]
-    fn what_many_hold_together_is_bounded_and_given_back() {
-        let pool = ReassemblyBudget::default();
-        let sessions = || {
-            let mut one = Reassembler::default();
-            one.set_reassembly_budget(&pool);
-            one
-        };
-        let (mut a, mut b) = (sessions(), sessions());
-        assert_eq!(a.add(1, part(true, &[0; 90]), ROOM), Ok(None));
-        assert_eq!(b.add(1, part(true, &[0; 60]), ROOM), Ok(None));
-        assert_eq!(b.add(1, part(true, &[0; 1]), ROOM), Err(SessionError::MultipartBudgetExceeded));
+    fn a_shared_budget_limits_several_sessions_and_is_released() {
+        let budget = ReassemblyBudget::default();
+        let new = || Reassembler { budget: budget.clone(), replies: Vec::new() };
+        let (mut a, mut b) = (new(), new());
+        assert_eq!(a.add(1, part(true, &[0; 90]), LIMITS), Ok(None));
+        assert_eq!(b.add(1, part(true, &[0; 60]), LIMITS), Ok(None));
+        assert_eq!(
+            b.add(1, part(true, &[0; 1]), LIMITS),
+            Err(SessionError::MultipartBudgetExceeded)
+        );
         drop(b);
-        assert_eq!(pool.used_bytes(), 90);
-        assert_eq!(a.add(1, part(false, &[0; 10]), ROOM).unwrap().unwrap().len(), 100);
-        assert_eq!(pool.used_bytes(), 0);
+        assert_eq!(budget.used_bytes(), 90);
+        assert_eq!(a.add(1, part(false, &[0; 10]), LIMITS).unwrap().unwrap().len(), 100);
+        assert_eq!(budget.used_bytes(), 0);
     }
 }

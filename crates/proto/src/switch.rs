@@ -1,4 +1,4 @@
-//! The switch's end of one connection, as the bench and model switches play it.
+//! The switch's end of one connection, for switches that the bench and the tests emulate.
 
 use sluice_openflow::view::{ErrorMsg, FlowMod, Multipart, PacketOut};
 use sluice_openflow::{
@@ -10,75 +10,91 @@ use sluice_openflow::{
 
 use crate::SessionError;
 
-/// What a switch says it is.
+/// What an emulated switch reports about itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SwitchProfile {
-    /// Its identity.
+    /// Its datapath id.
     pub datapath_id: DatapathId,
-    /// The one version it speaks.
+    /// The one OpenFlow version that it supports.
     pub version: Version,
-    /// Its ports, numbered from 1.
+    /// Number of ports; they are numbered from 1.
     pub n_ports: u16,
-    /// Frames it says it can keep.
+    /// Number of packets that it claims to buffer.
     pub n_buffers: u32,
 }
 
-/// The switch's end of one connection. §6.3.
+/// The switch's end of one OpenFlow connection (§6.3), as a state machine without I/O.
+///
+/// It answers the requests of a controller from its [`SwitchProfile`] and passes flow entries and packet-outs to its
+/// owner. It has no flow table: replies about tables, groups and meters are empty.
 ///
 /// ```text
-///            HELLO           FEATURES_REQUEST
-///  Greeting ───────▶ Waiting ────────────────▶ Known
+///      open(): send HELLO
+///            │
+///            ▼
+///   ┌──────────────────┐ HELLO: a common version, or the session ends
+///   │  awaiting HELLO  │
+///   └──────────────────┘
+///            │
+///            ▼
+///   ┌──────────────────┐ FEATURES_REQUEST: send FEATURES_REPLY; Ready
+///   │     awaiting     │
+///   │ FEATURES_REQUEST │
+///   └──────────────────┘
+///            │
+///            ▼
+///   ┌──────────────────┐ any request: send the reply
+///   │      ready       │
+///   └──────────────────┘
 /// ```
-///
-/// It answers what a controller asks, and hands rules and frames to its owner.
 #[derive(Debug)]
 pub struct SwitchSession {
-    plan: SwitchProfile,
-    phase: Phase,
+    profile: SwitchProfile,
+    state: State,
     next_xid: u32,
     config: SwitchConfig,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Greeting,
-    Waiting,
+enum State {
+    AwaitingHello,
+    AwaitingFeaturesRequest,
     Ready,
 }
 
-/// What a controller's message means to the owner.
+/// What a message of a controller means to the owner of the session.
 #[derive(Debug)]
 pub enum SwitchEvent<'a> {
-    /// The controller knows who this is: it may send `PACKET_IN` from now on.
+    /// The controller asked for the features: the switch may send packet-ins from now on.
     Ready,
-    /// A rule.
+    /// A change of the flow table.
     FlowMod(FlowMod<'a>),
-    /// A frame to send.
+    /// A packet to send.
     PacketOut(PacketOut<'a>),
-    /// The controller did not like something.
+    /// The controller rejected a message.
     Error(ErrorMsg<'a>),
-    /// Something that was answered, or needs no answer.
+    /// The session has handled the message; nothing is left to do.
     Handled,
 }
 
 impl SwitchSession {
-    /// Opens the conversation: writes `HELLO` to `tx`.
-    pub fn open(plan: SwitchProfile, tx: &mut Vec<u8>) -> Self {
+    /// Starts a session: appends `HELLO` to `tx`.
+    pub fn open(profile: SwitchProfile, tx: &mut Vec<u8>) -> Self {
         let config = SwitchConfig { miss_send_len: 128, ..SwitchConfig::default() };
-        let mut switch = Self { plan, phase: Phase::Greeting, next_xid: 1, config };
-        switch.encoder(tx).hello(Versions::of(&[plan.version]));
-        switch
+        let mut session = Self { profile, state: State::AwaitingHello, next_xid: 1, config };
+        session.encoder(tx).hello(Versions::of(&[profile.version]));
+        session
     }
 
-    /// A way to write to the controller.
+    /// An encoder that appends messages to `tx` with the version and the next transaction ids of this session.
     pub fn encoder<'t>(&'t mut self, tx: &'t mut Vec<u8>) -> Encoder<'t> {
-        Encoder::new(tx, self.plan.version, &mut self.next_xid)
+        Encoder::new(tx, self.profile.version, &mut self.next_xid)
     }
 
-    /// Reads one message; answers go to `tx`.
+    /// Handles one message of the controller; appends responses to `tx`.
     ///
     /// # Errors
-    /// The reason to hang up.
+    /// The session must end.
     #[inline]
     pub fn on_message<'a>(
         &mut self,
@@ -92,26 +108,26 @@ impl SwitchSession {
             MessageType::PACKET_OUT => {
                 PacketOut::new(msg).map(SwitchEvent::PacketOut).map_err(SessionError::Malformed)
             }
-            _ => self.on_rare_message(msg, tx),
+            _ => self.on_other_message(msg, tx),
         }
     }
 
-    fn on_rare_message<'a>(
+    fn on_other_message<'a>(
         &mut self,
         msg: RawMessage<'a>,
         tx: &mut Vec<u8>,
     ) -> Result<SwitchEvent<'a>, SessionError> {
-        if self.phase == Phase::Greeting {
-            return self.greet(msg);
+        if self.state == State::AwaitingHello {
+            return self.on_hello(msg);
         }
         let (xid, config, features) =
             (msg.xid(), self.config, msg.kind() == MessageType::FEATURES_REQUEST);
         if features {
             let features = self.features();
-            // Its ports fit, and the version has a form for them.
+            // Cannot fail as long as the owner asks for no more ports than fit into a message.
             let _ = self.encoder(tx).features_reply(xid, &features);
-            let known = std::mem::replace(&mut self.phase, Phase::Ready) == Phase::Ready;
-            return Ok(if known { SwitchEvent::Handled } else { SwitchEvent::Ready });
+            let was_ready = std::mem::replace(&mut self.state, State::Ready) == State::Ready;
+            return Ok(if was_ready { SwitchEvent::Handled } else { SwitchEvent::Ready });
         }
         let mut out = self.encoder(tx);
         match msg.kind() {
@@ -124,13 +140,13 @@ impl SwitchSession {
             MessageType::SET_CONFIG => {
                 self.config = SwitchConfig::read(msg).map_err(SessionError::Malformed)?;
             }
-            MessageType::MULTIPART_REQUEST => self.tell(msg, tx)?,
+            MessageType::MULTIPART_REQUEST => self.on_multipart_request(msg, tx)?,
             MessageType::ROLE_REQUEST => _ = out.raw(MessageType::ROLE_REPLY, xid, msg.body()),
             MessageType::QUEUE_GET_CONFIG_REQUEST => {
                 _ = out.raw(MessageType::QUEUE_GET_CONFIG_REPLY, xid, msg.body());
             }
             MessageType::GET_ASYNC_REQUEST => {
-                // Six masks, in which nothing is set; properties, of which there are none, since 1.4.
+                // Six empty masks; since 1.4 an empty list of properties.
                 let masks: &[u8] = if out.version() < Version::V1_4 { &[0; 24] } else { &[] };
                 _ = out.raw(MessageType::GET_ASYNC_REPLY, xid, masks);
             }
@@ -147,14 +163,14 @@ impl SwitchSession {
         Ok(SwitchEvent::Handled)
     }
 
-    fn greet<'a>(&mut self, msg: RawMessage<'a>) -> Result<SwitchEvent<'a>, SessionError> {
+    fn on_hello<'a>(&mut self, msg: RawMessage<'a>) -> Result<SwitchEvent<'a>, SessionError> {
         match msg.kind() {
             MessageType::HELLO => {
                 let hello = Hello::read(msg).map_err(SessionError::Malformed)?;
-                let ours = Versions::of(&[self.plan.version]);
+                let ours = Versions::of(&[self.profile.version]);
                 let agreed = ours.negotiate(msg.version(), hello.versions());
                 agreed.ok_or_else(|| SessionError::NoCommonVersion(msg.version()))?;
-                self.phase = Phase::Waiting;
+                self.state = State::AwaitingFeaturesRequest;
                 Ok(SwitchEvent::Handled)
             }
             MessageType::ERROR => {
@@ -165,12 +181,16 @@ impl SwitchSession {
         }
     }
 
-    /// Answers a request for statistics: with what there is, and else with nothing.
-    fn tell(&mut self, msg: RawMessage<'_>, tx: &mut Vec<u8>) -> Result<(), SessionError> {
+    /// Answers a multipart request.
+    fn on_multipart_request(
+        &mut self,
+        msg: RawMessage<'_>,
+        tx: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
         let kind = Multipart::new(msg).map_err(SessionError::Malformed)?.kind;
-        let (xid, ports, body) = (msg.xid(), self.ports(), self.reply(kind));
+        let (xid, ports, body) = (msg.xid(), self.ports(), self.multipart_reply(kind));
         let mut out = self.encoder(tx);
-        let told = match body {
+        let is_answered = match body {
             _ if kind == MultipartType::PORT_DESC => out.port_desc_reply(xid, &ports).is_ok(),
             Some(body) => {
                 let flags = MultipartFlags::default();
@@ -179,23 +199,23 @@ impl SwitchSession {
             }
             None => false,
         };
-        if !told {
-            // It is not known at all, or not in this version.
+        if !is_answered {
+            // Unknown, or not in this version.
             out.error(ErrorReason::BAD_MULTIPART, msg);
         }
         Ok(())
     }
 
-    /// What there is to tell of `kind`. Rules, tables, ports, queues, groups, meters: none, or nothing to tell of them.
-    fn reply(&self, kind: MultipartType) -> Option<MultipartReply> {
-        let version = self.plan.version;
+    /// The reply to a request of this type; the lists in it are empty.
+    fn multipart_reply(&self, kind: MultipartType) -> Option<MultipartReply> {
+        let version = self.profile.version;
         Some(match kind {
             MultipartType::DESC => MultipartReply::Desc(Box::new(SwitchDesc {
                 mfr: "Sluice".into(),
                 hw: "none".into(),
                 sw: env!("CARGO_PKG_VERSION").into(),
-                serial: self.plan.datapath_id.to_string().as_str().into(),
-                dp: "played".into(),
+                serial: self.profile.datapath_id.to_string().as_str().into(),
+                dp: "emulated switch".into(),
             })),
             MultipartType::FLOW => MultipartReply::FlowDesc { flows: vec![] },
             MultipartType::AGGREGATE => {
@@ -207,7 +227,7 @@ impl SwitchSession {
             MultipartType::TABLE => MultipartReply::TableStats { tables: vec![] },
             MultipartType::PORT_STATS => MultipartReply::PortStats { ports: vec![] },
             MultipartType(5) => MultipartReply::QueueStats { queues: vec![] },
-            // Earlier these are Nicira's, with other numbers.
+            // In 1.0, Nicira extensions have these numbers.
             MultipartType(6) if version >= Version::V1_1 => {
                 MultipartReply::GroupStats { groups: vec![] }
             }
@@ -230,26 +250,26 @@ impl SwitchSession {
 
     fn features(&self) -> SwitchFeatures {
         SwitchFeatures {
-            datapath_id: self.plan.datapath_id,
-            n_buffers: self.plan.n_buffers,
+            datapath_id: self.profile.datapath_id,
+            n_buffers: self.profile.n_buffers,
             n_tables: 1,
             auxiliary_id: 0,
             capabilities: Capabilities::FLOW_STATS
                 | Capabilities::TABLE_STATS
                 | Capabilities::PORT_STATS,
-            actions: if self.plan.version == Version::V1_0 {
+            actions: if self.profile.version == Version::V1_0 {
                 ActionBits::OUTPUT
             } else {
                 ActionBits::default()
             },
-            ports: if SwitchFeatures::has_ports(self.plan.version) { self.ports() } else { vec![] },
+            ports: if SwitchFeatures::has_ports(self.profile.version) { self.ports() } else { vec![] },
         }
     }
 
     fn ports(&self) -> Vec<Port> {
-        let id = self.plan.datapath_id.0;
+        let id = self.profile.datapath_id.0;
         let curr = PortFeatures::SPEED_10GB_FD | PortFeatures::COPPER;
-        let (curr_speed, max_speed) = match self.plan.version {
+        let (curr_speed, max_speed) = match self.profile.version {
             Version::V1_0 => (0, 0),
             _ => (10_000_000, 10_000_000),
         };
@@ -264,17 +284,17 @@ impl SwitchSession {
                 ..Port::default()
             }
         };
-        (1..=self.plan.n_ports).map(port).collect()
+        (1..=self.profile.n_ports).map(port).collect()
     }
 
-    /// Whether the controller knows who this is.
+    /// Whether the controller has asked for the features.
     pub fn is_ready(&self) -> bool {
-        self.phase == Phase::Ready
+        self.state == State::Ready
     }
 
-    /// What the switch says it is.
+    /// What the switch reports about itself.
     pub fn profile(&self) -> &SwitchProfile {
-        &self.plan
+        &self.profile
     }
 }
 
@@ -287,7 +307,7 @@ mod tests {
     use super::*;
     use crate::{Config, ControllerEvent, ControllerSession};
 
-    /// Lets the two ends talk until neither has anything to say; returns what the controller learnt.
+    /// Runs the handshake of two sessions; returns the features that the controller received.
     fn handshake(version: Version, n_ports: u16) -> SwitchFeatures {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
@@ -295,11 +315,11 @@ mod tests {
         let cfg = Config::default();
         let mut session = ControllerSession::open(&cfg, now, &mut to_switch);
         let datapath_id = DatapathId(7);
-        let plan = SwitchProfile { datapath_id, version, n_ports, n_buffers: 256 };
-        let mut switch = SwitchSession::open(plan, &mut to_controller);
+        let profile = SwitchProfile { datapath_id, version, n_ports, n_buffers: 256 };
+        let mut switch = SwitchSession::open(profile, &mut to_controller);
         for _ in 0..5 {
-            let mut heard = std::mem::take(&mut to_controller);
-            while let Some((msg, rest)) = split_message(&heard).unwrap() {
+            let mut received = std::mem::take(&mut to_controller);
+            while let Some((msg, rest)) = split_message(&received).unwrap() {
                 if let Some(ControllerEvent::SwitchConnected(features)) =
                     session.on_message(&cfg, msg, &mut to_switch).unwrap()
                 {
@@ -307,21 +327,21 @@ mod tests {
                     assert_eq!(session.version(), version);
                     return *features;
                 }
-                heard = rest.to_vec();
+                received = rest.to_vec();
             }
-            let mut heard = std::mem::take(&mut to_switch);
-            while let Some((msg, rest)) = split_message(&heard).unwrap() {
+            let mut received = std::mem::take(&mut to_switch);
+            while let Some((msg, rest)) = split_message(&received).unwrap() {
                 switch.on_message(msg, &mut to_controller).unwrap();
-                heard = rest.to_vec();
+                received = rest.to_vec();
             }
         }
-        panic!("the handshake did not come to an end");
+        panic!("the handshake did not complete");
     }
 
     #[test]
-    fn both_ends_agree_and_the_ports_are_complete() {
+    fn the_handshake_completes_with_all_ports_in_every_version() {
         for version in Versions::SPOKEN.iter() {
-            // As many as one FEATURES_REPLY holds where it tells them: 48 bytes each, and 64 since 1.1.
+            // Up to 1.2 the ports must fit into the FEATURES_REPLY: 48 bytes each in 1.0, then 64.
             let n_ports = match version {
                 Version::V1_0 => (u16::MAX - 32) / 48,
                 Version::V1_1 | Version::V1_2 => (u16::MAX - 32) / 64,
@@ -334,29 +354,29 @@ mod tests {
         }
     }
 
-    /// Each reply can be read to its end, and what a version does not ask for is refused.
+    /// Every reply can be parsed, and requests that a version does not have are rejected.
     #[test]
-    fn each_version_has_its_questions_answered() {
+    fn every_multipart_request_of_a_version_is_answered() {
         for version in Versions::SPOKEN.iter() {
-            let plan =
+            let profile =
                 SwitchProfile { datapath_id: DatapathId(7), version, n_ports: 4, n_buffers: 0 };
-            let (mut tx, mut asked, mut xid) = (vec![], vec![], 1);
-            let mut switch = SwitchSession::open(plan, &mut tx);
-            let mut out = Encoder::new(&mut asked, version, &mut xid);
+            let (mut tx, mut requests, mut xid) = (vec![], vec![], 1);
+            let mut switch = SwitchSession::open(profile, &mut tx);
+            let mut out = Encoder::new(&mut requests, version, &mut xid);
             out.hello(Versions::of(&[version]));
             out.features_request();
             for kind in (0..20).map(MultipartType) {
                 out.multipart_request(kind, &[]).unwrap();
             }
-            let mut rest = &*asked;
+            let mut rest = &*requests;
             while let Some((msg, after)) = split_message(rest).unwrap() {
                 switch.on_message(msg, &mut tx).unwrap();
                 rest = after;
             }
             let (mut rest, mut answered) = (&*tx, vec![]);
             while let Some((msg, after)) = split_message(rest).unwrap() {
-                let read = Message::parse_raw(msg).unwrap_or_else(|e| panic!("{version}: {e}"));
-                if let Message::MultipartReply(_) = read {
+                let reply = Message::parse_raw(msg).unwrap_or_else(|e| panic!("{version}: {e}"));
+                if let Message::MultipartReply(_) = reply {
                     answered.push(Multipart::new(msg).unwrap().kind.0);
                 }
                 rest = after;

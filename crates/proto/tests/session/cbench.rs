@@ -1,12 +1,12 @@
-//! What `cbench` says and does not say (mininet/oflops).
+//! The peculiarities of `cbench` (mininet/oflops).
 
 use sluice_openflow::view::Multipart;
 use sluice_openflow::{MessageType, MultipartType, Version};
 use sluice_proto::Config;
 
-use crate::peer::{OwnedEvent, Peer, echo_request, kinds};
+use crate::test_switch::{OwnedEvent, TestSwitch, echo_request, types_and_xids};
 
-/// A gratuitous ARP whose message says 84 bytes and whose `total_len` says 64, with 66 behind it.
+/// Its first packet-in, a gratuitous ARP: 84 bytes, `total_len` 64, 66 bytes of packet.
 fn first_packet() -> Vec<u8> {
     let mut bytes = vec![1, 10, 0, 84, 0, 0, 0, 0, 0, 0, 1, 1, 0, 64, 0, 1, 0, 0];
     bytes.extend([0xff; 6]);
@@ -16,48 +16,54 @@ fn first_packet() -> Vec<u8> {
 }
 
 #[test]
-fn its_handshake_is_one() {
-    let mut peer = Peer::connect(&Config::default());
-    // A HELLO of 1.0 without anything in it.
-    peer.tx.clear();
-    assert_eq!(peer.sends(&[1, 0, 0, 8, 0, 0, 0, 0]), Ok(None));
-    assert_eq!(peer.session.version(), Version::V1_0);
-    let asked = kinds(&peer.tx);
-    // A GET_CONFIG it would answer with a length in the wrong order of bytes.
-    assert!(!asked.iter().any(|&(kind, _)| kind == MessageType::GET_CONFIG_REQUEST), "{asked:?}");
-    // Statistics but DESC it would never answer.
-    assert!(!asked.iter().any(|&(kind, _)| kind == MessageType::MULTIPART_REQUEST), "{asked:?}");
+fn the_handshake_completes() {
+    let mut switch = TestSwitch::connect(&Config::default());
+    // A HELLO of 1.0 without elements.
+    switch.tx.clear();
+    assert_eq!(switch.send_bytes(&[1, 0, 0, 8, 0, 0, 0, 0]), Ok(None));
+    assert_eq!(switch.session.version(), Version::V1_0);
+    let requests = types_and_xids(&switch.tx);
+    // It would answer GET_CONFIG_REQUEST with a length in the wrong byte order.
+    assert!(
+        !requests.iter().any(|&(kind, _)| kind == MessageType::GET_CONFIG_REQUEST),
+        "{requests:?}"
+    );
+    // It would not answer multipart requests other than DESC.
+    assert!(
+        !requests.iter().any(|&(kind, _)| kind == MessageType::MULTIPART_REQUEST),
+        "{requests:?}"
+    );
     // FEATURES_REPLY of 224 bytes: four ports.
-    let [.., xid] = asked
+    let [.., xid] = requests
         .iter()
-        .find(|asked| asked.0 == MessageType::FEATURES_REQUEST)
+        .find(|request| request.0 == MessageType::FEATURES_REQUEST)
         .unwrap()
         .1
         .to_be_bytes();
     let mut features = vec![1, 6, 0, 224, 0, 0, 0, xid];
     features.resize(224, 0);
     features[15] = 3;
-    let up = peer.sends(&features);
+    let up = switch.send_bytes(&features);
     assert!(
         matches!(&up, Ok(Some(OwnedEvent::SwitchConnected(f))) if f.ports.len() == 4 && f.datapath_id.0 == 3)
     );
-    assert_eq!(peer.sends(&first_packet()), Ok(Some(OwnedEvent::PacketIn)));
+    assert_eq!(switch.send_bytes(&first_packet()), Ok(Some(OwnedEvent::PacketIn)));
 }
 
 #[test]
-fn its_echo_comes_back_without_payload() {
-    let mut peer = Peer::up(&Config::default(), Version::V1_0);
-    peer.wait(5000).unwrap();
-    assert_eq!(peer.told(), [echo_request(&[])]);
-    assert_eq!(peer.sends(&[1, 3, 0, 8, 0, 0, 0, 0]), Ok(None));
-    peer.wait(4999).unwrap();
-    assert_eq!(peer.told(), []);
+fn an_echo_reply_without_the_payload_is_accepted() {
+    let mut switch = TestSwitch::established(&Config::default(), Version::V1_0);
+    switch.advance_ms(5000).unwrap();
+    assert_eq!(switch.received(), [echo_request(&[])]);
+    assert_eq!(switch.send_bytes(&[1, 3, 0, 8, 0, 0, 0, 0]), Ok(None));
+    switch.advance_ms(4999).unwrap();
+    assert_eq!(switch.received(), []);
 }
 
 #[test]
-fn its_description_is_a_reply_like_others() {
-    let mut peer = Peer::up(&Config::default(), Version::V1_0);
+fn its_description_is_passed_on() {
+    let mut switch = TestSwitch::established(&Config::default(), Version::V1_0);
     let (kind, body) = (MultipartType::DESC, vec![b'c'; 1056]);
     let reply = Multipart { kind, more: false, body: &body };
-    assert_eq!(peer.says_part(5, reply), Ok(Some(OwnedEvent::MultipartReply(5, kind, body))));
+    assert_eq!(switch.send_part(5, reply), Ok(Some(OwnedEvent::MultipartReply(5, kind, body))));
 }

@@ -1,4 +1,4 @@
-//! From the version to the proof that the peer is a switch.
+//! The handshake after both `HELLO`s.
 
 use sluice_openflow::view::Multipart;
 use sluice_openflow::{
@@ -8,101 +8,101 @@ use sluice_openflow::{
 };
 use sluice_proto::{Config, SessionError};
 
-use crate::peer::{
-    OwnedEvent, Peer, config, echo_reply, echo_request, error, flow_mod, packet_in, ports,
-    some_ports,
+use crate::test_switch::{
+    OwnedEvent, TestSwitch, config, echo_reply, echo_request, error, flow_mod, packet_in,
+    port_desc_part, port_desc_reply,
 };
 
 #[test]
-fn everything_is_asked_at_once() {
+fn all_requests_of_the_handshake_are_sent_at_once() {
     let set_config =
         Message::SetConfig(SwitchConfig { miss_send_len: 128, ..SwitchConfig::default() });
-    let mut peer = Peer::greeted(&Config::default(), Version::V1_0);
-    assert_eq!(peer.told()[..2], [Message::FeaturesRequest, set_config.clone()]);
-    let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
+    let mut switch = TestSwitch::negotiated(&Config::default(), Version::V1_0);
+    assert_eq!(switch.received()[..2], [Message::FeaturesRequest, set_config.clone()]);
+    let mut switch = TestSwitch::negotiated(&Config::default(), Version::V1_3);
     let (flags, body) =
         (MultipartFlags::default(), MultipartRequest::PortDesc(PortDescRequest::default()));
-    let ports = Message::MultipartRequest(sluice_openflow::Multipart { flags, body });
-    assert_eq!(peer.told(), [Message::FeaturesRequest, ports, set_config]);
+    let port_desc = Message::MultipartRequest(sluice_openflow::Multipart { flags, body });
+    assert_eq!(switch.received(), [Message::FeaturesRequest, port_desc, set_config]);
 }
 
-/// Open vSwitch looks at its rules again because of it. Strict, and what it names is so narrow that nothing goes.
+/// It makes Open vSwitch revalidate its cached decisions and deletes nothing.
 #[test]
-fn a_rule_that_nobody_has_is_deleted_before_1_3_with_the_questions() {
+fn a_flow_entry_that_no_switch_has_is_deleted_before_1_3() {
     for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
         let cfg = config(|cfg| cfg.versions = Versions::of(&[version]));
-        let told = Peer::greeted(&cfg, version).told();
-        let Some(Message::FlowMod(rule)) = told.last() else { panic!("{told:?}") };
-        assert_eq!(rule.command, FlowModCommand::DELETE_STRICT);
-        assert_eq!(rule.matching.fields.len(), 3, "{rule:?}");
+        let received = TestSwitch::negotiated(&cfg, version).received();
+        let Some(Message::FlowMod(deletion)) = received.last() else { panic!("{received:?}") };
+        assert_eq!(deletion.command, FlowModCommand::DELETE_STRICT);
+        assert_eq!(deletion.matching.fields.len(), 3, "{deletion:?}");
     }
-    let told = Peer::greeted(&Config::default(), Version::V1_3).told();
-    assert!(!told.iter().any(|message| matches!(message, Message::FlowMod(_))), "{told:?}");
+    let received = TestSwitch::negotiated(&Config::default(), Version::V1_3).received();
+    assert!(!received.iter().any(|message| matches!(message, Message::FlowMod(_))), "{received:?}");
 }
 
-/// Whatever it answers, nothing more is said to it: a switch is up one round trip after its `HELLO`.
+/// A switch is connected one round trip after its `HELLO`.
 #[test]
-fn nothing_is_asked_after_the_first_answers() {
+fn nothing_is_sent_after_the_replies_of_the_handshake() {
     for version in Versions::SPOKEN.iter() {
         let cfg = config(|cfg| cfg.versions = Versions::of(&[version]));
-        let mut peer = Peer::greeted(&cfg, version);
-        peer.tx.clear();
-        let features = peer.says_as(peer.features_xid, &peer.features()).unwrap();
+        let mut switch = TestSwitch::negotiated(&cfg, version);
+        switch.tx.clear();
+        let features = switch.send_as(switch.features_xid, &switch.features()).unwrap();
         let up = match version {
             Version::V1_0 | Version::V1_1 | Version::V1_2 => features,
-            _ => peer.says_as(peer.ports_xid, &ports(2)).unwrap(),
+            _ => switch.send_as(switch.ports_xid, &port_desc_reply(2)).unwrap(),
         };
         assert!(matches!(up, Some(OwnedEvent::SwitchConnected(_))), "{version}: {up:?}");
-        assert_eq!(peer.told(), [], "{version}");
+        assert_eq!(switch.received(), [], "{version}");
     }
 }
 
 #[test]
-fn a_role_is_asked_for_where_there_are_roles() {
+fn a_configured_role_is_requested_from_1_2_on() {
     let cfg = Config { role: Some(Role::MASTER), generation_id: 7, ..Config::default() };
     let role =
         Message::RoleRequest(RoleRequest { role: Role::MASTER, short_id: 0, generation_id: 7 });
-    assert_eq!(Peer::greeted(&cfg, Version::V1_3).told().last(), Some(&role));
-    assert!(!Peer::greeted(&cfg, Version::V1_0).told().contains(&role));
+    assert_eq!(TestSwitch::negotiated(&cfg, Version::V1_3).received().last(), Some(&role));
+    assert!(!TestSwitch::negotiated(&cfg, Version::V1_0).received().contains(&role));
 }
 
 #[test]
-fn a_role_that_is_granted_or_refused_says_nothing_about_being_a_switch() {
+fn the_reply_to_a_role_request_does_not_affect_the_handshake() {
     let cfg = Config { role: Some(Role::MASTER), ..Config::default() };
-    let mut peer = Peer::greeted(&cfg, Version::V1_3);
+    let mut switch = TestSwitch::negotiated(&cfg, Version::V1_3);
     let role = RoleRequest { role: Role::MASTER, ..RoleRequest::default() };
     let granted = Message::RoleReply(role);
-    assert_eq!(peer.says(&granted), Ok(None));
+    assert_eq!(switch.send(&granted), Ok(None));
     let (kind, code) = (ErrorType::ROLE_REQUEST_FAILED, ErrorCode(0));
     let stale = ErrorReason::Standard { kind, code };
-    let heard = peer.says(&error(stale, &[4, 24, 0, 24, 0, 0, 0, 9]));
-    assert_eq!(heard, Ok(Some(OwnedEvent::Error(99, stale, Some(MessageType::ROLE_REQUEST)))));
-    let mut peer = Peer::up(&cfg, Version::V1_3);
-    assert_eq!(peer.says(&granted), Ok(Some(OwnedEvent::RoleReply)));
+    let event = switch.send(&error(stale, &[4, 24, 0, 24, 0, 0, 0, 9]));
+    assert_eq!(event, Ok(Some(OwnedEvent::Error(99, stale, Some(MessageType::ROLE_REQUEST)))));
+    let mut switch = TestSwitch::established(&cfg, Version::V1_3);
+    assert_eq!(switch.send(&granted), Ok(Some(OwnedEvent::RoleReply)));
 }
 
 #[test]
-fn a_switch_is_up_when_all_is_answered_whatever_comes_first() {
+fn the_replies_of_the_handshake_may_come_in_any_order() {
     for features_first in [true, false] {
-        let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
-        let features = (peer.features_xid, peer.features());
-        let ports = (peer.ports_xid, ports(2));
+        let mut switch = TestSwitch::negotiated(&Config::default(), Version::V1_3);
+        let features = (switch.features_xid, switch.features());
+        let ports = (switch.ports_xid, port_desc_reply(2));
         let [first, last] = if features_first { [features, ports] } else { [ports, features] };
-        assert_eq!(peer.says_as(first.0, &first.1), Ok(None));
-        assert!(!peer.session.is_up());
-        let up = peer.says_as(last.0, &last.1);
+        assert_eq!(switch.send_as(first.0, &first.1), Ok(None));
+        assert!(!switch.session.is_up());
+        let up = switch.send_as(last.0, &last.1);
         assert!(
             matches!(&up, Ok(Some(OwnedEvent::SwitchConnected(features))) if features.ports.len() == 2),
             "{up:?}"
         );
-        assert!(peer.session.is_up());
+        assert!(switch.session.is_up());
     }
 }
 
 #[test]
-fn in_1_0_the_features_are_all_it_takes() {
-    let mut peer = Peer::greeted(&Config::default(), Version::V1_0);
-    let up = peer.says_as(peer.features_xid, &peer.features());
+fn in_1_0_the_features_reply_completes_the_handshake() {
+    let mut switch = TestSwitch::negotiated(&Config::default(), Version::V1_0);
+    let up = switch.send_as(switch.features_xid, &switch.features());
     assert!(
         matches!(&up, Ok(Some(OwnedEvent::SwitchConnected(features))) if features.ports.len() == 2),
         "{up:?}"
@@ -110,22 +110,22 @@ fn in_1_0_the_features_are_all_it_takes() {
 }
 
 #[test]
-fn an_answer_to_another_question_is_passed_over() {
+fn a_reply_with_an_unknown_transaction_id_is_ignored() {
     for version in Versions::SPOKEN.iter() {
-        let mut peer = Peer::greeted(&Config::default(), version);
-        assert_eq!(peer.says_as(peer.features_xid + 50, &peer.features()), Ok(None));
-        assert!(!peer.session.is_up());
+        let mut switch = TestSwitch::negotiated(&Config::default(), version);
+        assert_eq!(switch.send_as(switch.features_xid + 50, &switch.features()), Ok(None));
+        assert!(!switch.session.is_up());
     }
 }
 
 #[test]
-fn ports_may_come_in_parts() {
-    let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
-    let (features_xid, xid) = (peer.features_xid, peer.ports_xid);
-    assert_eq!(peer.says_as(xid, &some_ports(40, true)), Ok(None));
-    assert_eq!(peer.says_as(features_xid, &peer.features()), Ok(None));
-    assert_eq!(peer.says_as(xid, &some_ports(40, true)), Ok(None));
-    let up = peer.says_as(xid, &ports(2));
+fn the_port_desc_reply_may_have_several_parts() {
+    let mut switch = TestSwitch::negotiated(&Config::default(), Version::V1_3);
+    let (features_xid, xid) = (switch.features_xid, switch.ports_xid);
+    assert_eq!(switch.send_as(xid, &port_desc_part(40, true)), Ok(None));
+    assert_eq!(switch.send_as(features_xid, &switch.features()), Ok(None));
+    assert_eq!(switch.send_as(xid, &port_desc_part(40, true)), Ok(None));
+    let up = switch.send_as(xid, &port_desc_reply(2));
     assert!(
         matches!(&up, Ok(Some(OwnedEvent::SwitchConnected(features))) if features.ports.len() == 82),
         "{up:?}"
@@ -133,23 +133,24 @@ fn ports_may_come_in_parts() {
 }
 
 #[test]
-fn ports_without_end_are_the_end() {
+fn an_endless_port_desc_reply_ends_the_session() {
     let cfg = config(|cfg| cfg.multipart_bytes_max = 100_000);
-    let mut peer = Peer::greeted(&cfg, Version::V1_3);
-    let ports = some_ports(1000, true);
-    assert_eq!(peer.says_as(peer.ports_xid, &ports), Ok(None));
-    assert_eq!(peer.says_as(peer.ports_xid, &ports), Err(SessionError::MultipartReplyTooLarge));
+    let mut switch = TestSwitch::negotiated(&cfg, Version::V1_3);
+    let ports = port_desc_part(1000, true);
+    assert_eq!(switch.send_as(switch.ports_xid, &ports), Ok(None));
+    assert_eq!(switch.send_as(switch.ports_xid, &ports), Err(SessionError::MultipartReplyTooLarge));
 }
 
 #[test]
-fn a_switch_that_does_not_know_port_desc_is_a_switch() {
+fn a_switch_without_port_desc_connects_without_ports() {
     for features_first in [true, false] {
-        let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
-        let no = (peer.ports_xid, error(ErrorReason::BAD_MULTIPART, &[4, 18, 0, 16]));
-        let features = (peer.features_xid, peer.features());
-        let [first, last] = if features_first { [features, no] } else { [no, features] };
-        assert_eq!(peer.says_as(first.0, &first.1), Ok(None));
-        let up = peer.says_as(last.0, &last.1);
+        let mut switch = TestSwitch::negotiated(&Config::default(), Version::V1_3);
+        let rejection = (switch.ports_xid, error(ErrorReason::BAD_MULTIPART, &[4, 18, 0, 16]));
+        let features = (switch.features_xid, switch.features());
+        let [first, last] =
+            if features_first { [features, rejection] } else { [rejection, features] };
+        assert_eq!(switch.send_as(first.0, &first.1), Ok(None));
+        let up = switch.send_as(last.0, &last.1);
         assert!(
             matches!(&up, Ok(Some(OwnedEvent::SwitchConnected(features))) if features.ports.is_empty())
         );
@@ -157,73 +158,73 @@ fn a_switch_that_does_not_know_port_desc_is_a_switch() {
 }
 
 #[test]
-fn a_switch_that_refuses_to_say_who_it_is_is_none() {
-    let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
-    let no = error(ErrorReason::BAD_TYPE, &[]);
-    let fault = SessionError::HandshakeRejected(ErrorReason::BAD_TYPE);
-    assert_eq!(peer.says_as(peer.features_xid, &no), Err(fault));
+fn an_error_instead_of_the_features_reply_ends_the_session() {
+    let mut switch = TestSwitch::negotiated(&Config::default(), Version::V1_3);
+    let rejection = error(ErrorReason::BAD_TYPE, &[]);
+    let expected = SessionError::HandshakeRejected(ErrorReason::BAD_TYPE);
+    assert_eq!(switch.send_as(switch.features_xid, &rejection), Err(expected));
 }
 
 #[test]
-fn features_cut_off_are_refused() {
+fn a_truncated_features_reply_ends_the_session() {
     for version in Versions::SPOKEN.iter() {
-        let mut peer = Peer::greeted(&Config::default(), version);
-        peer.tx.clear();
-        let [.., xid] = peer.features_xid.to_be_bytes();
+        let mut switch = TestSwitch::negotiated(&Config::default(), version);
+        switch.tx.clear();
+        let [.., xid] = switch.features_xid.to_be_bytes();
         let cut = [version.0, 6, 0, 12, 0, 0, 0, xid, 0, 0, 0, 0];
-        assert!(matches!(peer.sends(&cut), Err(SessionError::Malformed(_))));
-        let error = peer.told_error_about(&cut);
+        assert!(matches!(switch.send_bytes(&cut), Err(SessionError::Malformed(_))));
+        let error = switch.received_error_quoting(&cut);
         assert_eq!(error, ErrorReason::BAD_LEN);
     }
 }
 
 #[test]
-fn half_a_port_is_refused() {
-    let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
+fn a_truncated_port_ends_the_session() {
+    let mut switch = TestSwitch::negotiated(&Config::default(), Version::V1_3);
     let kind = MultipartType::PORT_DESC;
     let half = Multipart { kind, more: false, body: &[0; 32] };
-    assert!(matches!(peer.says_part(peer.ports_xid, half), Err(SessionError::Malformed(_))));
+    assert!(matches!(switch.send_part(switch.ports_xid, half), Err(SessionError::Malformed(_))));
 }
 
 #[test]
-fn what_a_switch_says_early_is_passed_over_but_echo_is_answered() {
+fn during_the_handshake_other_messages_are_ignored_and_echo_is_answered() {
     for version in Versions::SPOKEN.iter() {
-        let mut peer = Peer::greeted(&Config::default(), version);
-        peer.tx.clear();
-        assert_eq!(peer.says(&packet_in()), Ok(None));
-        assert_eq!(peer.says(&echo_request(b"early")), Ok(None));
-        assert_eq!(peer.told(), [echo_reply(b"early")]);
+        let mut switch = TestSwitch::negotiated(&Config::default(), version);
+        switch.tx.clear();
+        assert_eq!(switch.send(&packet_in()), Ok(None));
+        assert_eq!(switch.send(&echo_request(b"early")), Ok(None));
+        assert_eq!(switch.received(), [echo_reply(b"early")]);
     }
 }
 
 #[test]
-fn a_controller_is_no_switch() {
+fn a_message_that_only_controllers_send_ends_the_handshake() {
     for message in [flow_mod(), Message::FeaturesRequest, Message::Other { code: 99, body: vec![] }]
     {
-        let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
-        peer.tx.clear();
-        assert!(matches!(peer.says(&message), Err(SessionError::UnexpectedMessage(_))));
-        assert_eq!(peer.told_error(), ErrorReason::BAD_TYPE);
+        let mut switch = TestSwitch::negotiated(&Config::default(), Version::V1_3);
+        switch.tx.clear();
+        assert!(matches!(switch.send(&message), Err(SessionError::UnexpectedMessage(_))));
+        assert_eq!(switch.received_error(), ErrorReason::BAD_TYPE);
     }
 }
 
 #[test]
-fn another_version_than_agreed_is_the_end() {
-    let mut peer = Peer::greeted(&Config::default(), Version::V1_0);
-    peer.tx.clear();
-    let odd = [4, 2, 0, 8, 0, 0, 0, 9];
-    assert_eq!(peer.sends(&odd), Err(SessionError::WrongVersion(Version::V1_3)));
-    let error = peer.told_error_about(&odd);
+fn a_message_of_another_version_ends_the_handshake() {
+    let mut switch = TestSwitch::negotiated(&Config::default(), Version::V1_0);
+    switch.tx.clear();
+    let message = [4, 2, 0, 8, 0, 0, 0, 9];
+    assert_eq!(switch.send_bytes(&message), Err(SessionError::WrongVersion(Version::V1_3)));
+    let error = switch.received_error_quoting(&message);
     assert_eq!(error, ErrorReason::BAD_VERSION);
 }
 
 #[test]
-fn a_slow_handshake_is_ended_however_much_is_said() {
-    let mut peer = Peer::greeted(&Config::default(), Version::V1_3);
+fn messages_do_not_postpone_the_handshake_timeout() {
+    let mut switch = TestSwitch::negotiated(&Config::default(), Version::V1_3);
     for _ in 0..9 {
-        peer.wait(1000).unwrap();
-        peer.says(&echo_request(&[])).unwrap();
+        switch.advance_ms(1000).unwrap();
+        switch.send(&echo_request(&[])).unwrap();
     }
-    peer.wait(999).unwrap();
-    assert_eq!(peer.wait(1), Err(SessionError::HandshakeTimeout));
+    switch.advance_ms(999).unwrap();
+    assert_eq!(switch.advance_ms(1), Err(SessionError::HandshakeTimeout));
 }

@@ -1,4 +1,4 @@
-//! The controller's end of a conversation, as stories: what the peer says, what it is told, what becomes of it.
+//! The controller's end of a session: what it sends and reports for what a switch sends.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -11,4 +11,4 @@ mod established;
 mod features;
 mod hello;
 mod multipart;
-mod peer;
+mod test_switch;

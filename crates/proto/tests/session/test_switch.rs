@@ -1,4 +1,4 @@
-//! The peer of a session: says messages, hears messages, lets time pass.
+//! The switch that a session under test talks to.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,19 @@ use sluice_openflow::{
 };
 use sluice_proto::{Config, ControllerEvent, ControllerSession, SessionError};
 
-/// The other end of a session.
-pub(crate) struct Peer {
+/// A switch and the controller session that it talks to, with a clock that the test advances.
+pub(crate) struct TestSwitch {
     pub(crate) cfg: Config,
     pub(crate) now: Instant,
     pub(crate) session: ControllerSession,
-    /// What it was told and has not read.
+    /// Messages of the session that the test has not read.
     pub(crate) tx: Vec<u8>,
     pub(crate) features_xid: u32,
     pub(crate) ports_xid: u32,
 }
 
-impl Peer {
-    /// Connected; nothing said.
+impl TestSwitch {
+    /// A switch that has sent nothing yet.
     pub(crate) fn connect(cfg: &Config) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
@@ -31,44 +31,44 @@ impl Peer {
         Self { cfg, now, session, tx, features_xid: 0, ports_xid: 0 }
     }
 
-    /// A version is agreed on; `tx` has the questions.
-    pub(crate) fn greeted(cfg: &Config, version: Version) -> Self {
-        let mut peer = Self::connect(cfg);
-        peer.tx.clear();
-        assert!(peer.greets(version, bitmap(version)).unwrap().is_none());
-        for (kind, xid) in kinds(&peer.tx) {
+    /// A switch after both `HELLO`s; `tx` has the requests of the handshake.
+    pub(crate) fn negotiated(cfg: &Config, version: Version) -> Self {
+        let mut switch = Self::connect(cfg);
+        switch.tx.clear();
+        assert!(switch.send_hello(version, bitmap(version)).unwrap().is_none());
+        for (kind, xid) in types_and_xids(&switch.tx) {
             match kind {
-                MessageType::FEATURES_REQUEST => peer.features_xid = xid,
-                MessageType::MULTIPART_REQUEST => peer.ports_xid = xid,
+                MessageType::FEATURES_REQUEST => switch.features_xid = xid,
+                MessageType::MULTIPART_REQUEST => switch.ports_xid = xid,
                 _ => {}
             }
         }
-        peer
+        switch
     }
 
-    /// Proved to be a switch; nothing left to read.
-    pub(crate) fn up(cfg: &Config, version: Version) -> Self {
-        let mut peer = Self::greeted(cfg, version);
-        let (features, ports) = (peer.features(), ports(2));
+    /// A switch after the handshake; `tx` is empty.
+    pub(crate) fn established(cfg: &Config, version: Version) -> Self {
+        let mut switch = Self::negotiated(cfg, version);
+        let (features, ports) = (switch.features(), port_desc_reply(2));
         if version >= Version::V1_3 {
-            peer.says_as(peer.ports_xid, &ports).unwrap();
+            switch.send_as(switch.ports_xid, &ports).unwrap();
         }
-        let up = peer.says_as(peer.features_xid, &features).unwrap();
+        let up = switch.send_as(switch.features_xid, &features).unwrap();
         assert!(matches!(up, Some(OwnedEvent::SwitchConnected(_))), "{up:?}");
-        peer.tx.clear();
-        peer
+        switch.tx.clear();
+        switch
     }
 
-    /// Sends `bytes`, one message.
-    pub(crate) fn sends(&mut self, bytes: &[u8]) -> Result<Option<OwnedEvent>, SessionError> {
+    /// Sends one message.
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) -> Result<Option<OwnedEvent>, SessionError> {
         let msg = RawMessage::new(bytes).unwrap();
         self.session.record_activity(self.now);
         let event = self.session.on_message(&self.cfg, msg, &mut self.tx)?;
         Ok(event.map(OwnedEvent::from))
     }
 
-    /// Says `message` as request or reply `xid`.
-    pub(crate) fn says_as(
+    /// Sends `message` with the transaction id `xid`.
+    pub(crate) fn send_as(
         &mut self,
         xid: u32,
         message: &Message,
@@ -76,16 +76,16 @@ impl Peer {
         let (mut bytes, mut next) = (Vec::new(), 1);
         let mut out = Encoder::new(&mut bytes, self.session.version(), &mut next);
         message.encode(xid, &mut out).unwrap();
-        self.sends(&bytes)
+        self.send_bytes(&bytes)
     }
 
-    /// Says `message`.
-    pub(crate) fn says(&mut self, message: &Message) -> Result<Option<OwnedEvent>, SessionError> {
-        self.says_as(99, message)
+    /// Sends `message` with the transaction id 99.
+    pub(crate) fn send(&mut self, message: &Message) -> Result<Option<OwnedEvent>, SessionError> {
+        self.send_as(99, message)
     }
 
-    /// Says a part of the reply `xid`, whatever is in it.
-    pub(crate) fn says_part(
+    /// Sends a part of the multipart reply `xid`.
+    pub(crate) fn send_part(
         &mut self,
         xid: u32,
         part: Multipart<'_>,
@@ -93,11 +93,11 @@ impl Peer {
         let (mut bytes, mut next) = (Vec::new(), 1);
         let mut out = Encoder::new(&mut bytes, self.session.version(), &mut next);
         out.multipart_reply(xid, part).unwrap();
-        self.sends(&bytes)
+        self.send_bytes(&bytes)
     }
 
-    /// Says `HELLO` in `version`, with a bitmap of `versions` if there is one.
-    pub(crate) fn greets(
+    /// Sends `HELLO` in `version`, with a bitmap of `versions` if given.
+    pub(crate) fn send_hello(
         &mut self,
         version: Version,
         versions: Option<Versions>,
@@ -110,33 +110,33 @@ impl Peer {
         let body = versions.map(element);
         let body = body.as_ref().map_or(&[][..], |element| element);
         Encoder::new(&mut bytes, version, &mut next).raw(MessageType::HELLO, 99, body).unwrap();
-        self.sends(&bytes)
+        self.send_bytes(&bytes)
     }
 
-    /// Lets time pass.
-    pub(crate) fn wait(&mut self, ms: u64) -> Result<(), SessionError> {
+    /// Advances the clock and lets the session check its timeouts.
+    pub(crate) fn advance_ms(&mut self, ms: u64) -> Result<(), SessionError> {
         self.now += Duration::from_millis(ms);
         self.session.handle_timeouts(&self.cfg, self.now, &mut self.tx)
     }
 
-    /// Reads what it was told.
-    pub(crate) fn told(&mut self) -> Vec<Message> {
+    /// Takes the messages that the session sent since the last call.
+    pub(crate) fn received(&mut self) -> Vec<Message> {
         let bytes = std::mem::take(&mut self.tx);
-        frames(&bytes).into_iter().map(|msg| Message::parse_raw(msg).unwrap()).collect()
+        messages(&bytes).into_iter().map(|msg| Message::parse_raw(msg).unwrap()).collect()
     }
 
-    /// Reads what it was told: one `ERROR`, which quotes the start of `request`.
-    pub(crate) fn told_error_about(&mut self, request: &[u8]) -> ErrorReason {
-        let told = self.told();
-        let [Message::Error(error)] = &told[..] else { panic!("{told:?}") };
+    /// Takes the one message that the session sent, an `ERROR` that quotes the start of `request`.
+    pub(crate) fn received_error_quoting(&mut self, request: &[u8]) -> ErrorReason {
+        let received = self.received();
+        let [Message::Error(error)] = &received[..] else { panic!("{received:?}") };
         assert_eq!(error.data, &request[..request.len().min(64)]);
         error.reason
     }
 
-    /// Reads what it was told: one `ERROR`.
-    pub(crate) fn told_error(&mut self) -> ErrorReason {
-        let told = self.told();
-        let [Message::Error(error)] = &told[..] else { panic!("{told:?}") };
+    /// Takes the one message that the session sent, an `ERROR`.
+    pub(crate) fn received_error(&mut self) -> ErrorReason {
+        let received = self.received();
+        let [Message::Error(error)] = &received[..] else { panic!("{received:?}") };
         error.reason
     }
 
@@ -153,18 +153,18 @@ impl Peer {
     }
 }
 
-pub(crate) fn ports(n: u32) -> Message {
-    some_ports(n, false)
+pub(crate) fn port_desc_reply(n: u32) -> Message {
+    port_desc_part(n, false)
 }
 
-/// A part of a reply that has more.
-pub(crate) fn some_ports(n: u32, more: bool) -> Message {
+/// A part of a `PORT_DESC` reply.
+pub(crate) fn port_desc_part(n: u32, more: bool) -> Message {
     let flags = if more { MultipartFlags::MORE } else { MultipartFlags::default() };
     let body = MultipartReply::PortDesc { ports: (1..=n).map(port).collect() };
     Message::MultipartReply(sluice_openflow::Multipart { flags, body })
 }
 
-/// What an event was, without what it was read from.
+/// A [`ControllerEvent`] without its borrowed contents.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum OwnedEvent {
     SwitchConnected(SwitchFeatures),
@@ -202,7 +202,7 @@ pub(crate) fn config(change: impl FnOnce(&mut Config)) -> Config {
     cfg
 }
 
-/// What a `HELLO` of `version` alone has for a bitmap.
+/// The bitmap in the `HELLO` of a switch that supports `version` only.
 pub(crate) fn bitmap(version: Version) -> Option<Versions> {
     (version > Version::V1_0).then(|| Versions::of(&[version]))
 }
@@ -230,25 +230,25 @@ pub(crate) fn packet_in() -> Message {
     })
 }
 
-/// What only a controller says.
+/// A message that only controllers send.
 pub(crate) fn flow_mod() -> Message {
     let instructions = vec![Instruction::apply([Action::output(PortNo(1))])];
     Message::FlowMod(FlowMod { instructions, ..FlowMod::default() })
 }
 
-/// Kinds and transaction ids of all messages in `bytes`.
-pub(crate) fn kinds(bytes: &[u8]) -> Vec<(MessageType, u32)> {
-    frames(bytes).into_iter().map(|msg| (msg.kind(), msg.xid())).collect()
+/// Types and transaction ids of all messages in `bytes`.
+pub(crate) fn types_and_xids(bytes: &[u8]) -> Vec<(MessageType, u32)> {
+    messages(bytes).into_iter().map(|msg| (msg.kind(), msg.xid())).collect()
 }
 
-fn frames(mut bytes: &[u8]) -> Vec<RawMessage<'_>> {
-    let mut frames = Vec::new();
+fn messages(mut bytes: &[u8]) -> Vec<RawMessage<'_>> {
+    let mut messages = Vec::new();
     while let Some((msg, rest)) = split_message(bytes).unwrap() {
-        frames.push(msg);
+        messages.push(msg);
         bytes = rest;
     }
-    assert!(bytes.is_empty(), "only whole messages are said");
-    frames
+    assert!(bytes.is_empty(), "incomplete message");
+    messages
 }
 
 fn port(n: u32) -> Port {
