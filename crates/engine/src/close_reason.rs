@@ -117,7 +117,7 @@ impl fmt::Display for CloseReason {
 
 #[cfg(test)]
 mod tests {
-    use sluice_openflow::{ErrorReason, MessageType, ParseError, Version, Why};
+    use sluice_openflow::{ErrorReason, MessageType, ParseError, ParseErrorKind, Version};
 
     use super::*;
 
@@ -125,7 +125,7 @@ mod tests {
     fn the_label_of_every_reason_is_listed_once() {
         let id = DatapathId(7);
         let session = [
-            SessionError::Malformed(ParseError::new("length", 2, Why::Length)),
+            SessionError::Malformed(ParseError::new("length", 2, ParseErrorKind::Length)),
             SessionError::NoCommonVersion(Version::V1_1),
             SessionError::WrongVersion(Version::V1_1),
             SessionError::UnexpectedMessage(MessageType::FLOW_MOD),
