@@ -262,7 +262,11 @@ impl SwitchSession {
             } else {
                 ActionBits::default()
             },
-            ports: if SwitchFeatures::has_ports(self.profile.version) { self.ports() } else { vec![] },
+            ports: if SwitchFeatures::has_ports(self.profile.version) {
+                self.ports()
+            } else {
+                vec![]
+            },
         }
     }
 

@@ -221,7 +221,7 @@ mod tests {
         DatapathId, Encoder, MacAddr, PacketInReason, PortNo, Version, Versions, VlanId,
     };
 
-    use super::table::{Key, Table};
+    use super::table::Key;
     use super::*;
 
     /// An application with one switch, and what it said.
