@@ -66,7 +66,7 @@ fn address_conflict(version: OpenFlow) {
     let impostor = network.duplicate_host(&h1, "s2");
     wait_until(PATIENCE, "the claim to be refused", || {
         impostor.ping(&h2, 1);
-        controller.logged(&[" claims ", "; not obeyed"])
+        controller.logged(&["address conflict, claim rejected"])
     });
     assert_eq!(impostor.ping(&h2, 3).received, 0);
     assert_eq!(h1.ping(&h2, 3).lost(), 0, "the owner of the address is still reached");

@@ -114,7 +114,7 @@ fn connect() -> Vec<String> {
     each(head, &cases, |&(switches, delay_ms, both, addresses)| {
         let mut cfg = each_flow();
         cfg.forwarding.both_directions = both;
-        cfg.hosts.proxy = addresses != "host";
+        cfg.hosts.arp_proxy = addresses != "host";
         let hosts = if switches == 1 { 2 } else { 1 };
         let link = LinkImpairments { delay: delay_ms * MS, ..LinkImpairments::default() };
         let mut scenario = row(switches, hosts, link, EmulatedSwitchConfig::default(), &cfg);

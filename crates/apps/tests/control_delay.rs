@@ -93,7 +93,7 @@ fn who_does_not_know_the_address_asks_for_it_first() {
     ] {
         let mut cfg = each_flow();
         cfg.forwarding.matching = matching;
-        cfg.hosts.proxy = proxy;
+        cfg.hosts.arp_proxy = proxy;
         let mut scenario = row(4, 1, far(50 * MS), EmulatedSwitchConfig::default(), &cfg);
         let opened = scenario.open_connection(0, 3);
         let story = format!("{matching:?}, proxy: {proxy}");

@@ -1,88 +1,97 @@
-//! Hosts that come, move, and say which addresses they have.
+//! Learns the location and the addresses of hosts, and resolves address conflicts.
 
 use std::net::IpAddr;
 use std::time::Instant;
 
-use sluice_openflow::{Action, Field, MacAddr, Message, PacketOut, PortNo};
+use sluice_openflow::MacAddr;
 use sluice_sdk::Network;
 use sluice_sdk::view::{Fact, Host, HostId, NetworkView, SwitchPort};
 
-use super::contest::{Claim, Claimed, May};
-use super::speech::{self, Ends};
-use super::table::Trust;
-use super::{Guard, Hosts, is_attachment, is_reachable};
+use super::conflicts::{Conflict, HOLD, MoveDecision, Subject};
+use super::counters::{HostFields, PortFields};
+use super::frames::{AGEING_PROBE_MAC, CONFLICT_PROBE_MAC};
+use super::host_table::AddrSource;
+use super::{ConflictPolicy, Hosts, VERIFY_TIMEOUT, is_attachment_port, is_reachable};
 
-/// What a frame of a host leads to.
+/// What became of the information in a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Met {
-    /// The host is known where the frame came in.
-    Here,
-    /// It is not learnt. What it sends is forwarded all the same.
-    Unlearnt,
-    /// It says to be who it perhaps is not: what it sends is dropped.
-    Refused,
+pub(super) enum LearnOutcome {
+    /// The network view contains it.
+    Known,
+    /// It was not learned, but the packet is forwarded.
+    NotLearned,
+    /// The sender may be spoofing another host: the packet is dropped.
+    Rejected,
 }
 
-/// What became of a claim.
+/// The first decision about a claim, before the owner has answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
-    Obeyed,
-    Refused,
+enum ClaimDecision {
+    Accepted,
+    Rejected,
 }
 
 impl Hosts {
-    /// A frame came from `id` at `at`, where hosts may be.
-    pub(super) fn meet(
+    /// A packet from `id` was received at the attachment port `at`.
+    pub(super) fn learn_location(
         &mut self,
         id: HostId,
         at: SwitchPort,
         now: Instant,
         network: &mut Network,
-    ) -> Met {
-        let (view, residents) = network.view_and_fast_path_hosts();
+    ) -> LearnOutcome {
+        let (view, fast_path) = network.view_and_fast_path_hosts();
         match view.host(id) {
             Some(host) if host.at == at => {
                 if self.table.get(id).is_none() {
-                    self.table.put(id, host, (now, self.cfg.timeout), None, residents);
+                    self.table.insert(id, host, (now, self.cfg.timeout), None, fast_path);
                 }
-                Met::Here
+                LearnOutcome::Known
             }
             Some(host) => {
                 let from = host.at;
-                self.come_from(from, id, at, now, network)
+                self.learn_move(id, (from, at), now, network)
             }
-            None => self.come(id, at, now, network),
+            None => self.learn_new_host(id, at, now, network),
         }
     }
 
-    /// A host that is not known.
-    fn come(&mut self, id: HostId, at: SwitchPort, now: Instant, network: &mut Network) -> Met {
+    fn learn_new_host(
+        &mut self,
+        id: HostId,
+        at: SwitchPort,
+        now: Instant,
+        network: &mut Network,
+    ) -> LearnOutcome {
         let view = network.view();
-        if id.mac.is_group() || id.mac == MacAddr::default() || is_ours(id.mac) {
-            return Met::Unlearnt;
+        if id.mac.is_group() || id.mac == MacAddr::default() || is_probe_source(id.mac) {
+            return LearnOutcome::NotLearned;
         }
-        // A port of the switch itself may be a host's: then it is that port where it speaks.
+        // The port's own address is fine: the port may belong to a host that is also a switch.
         if view.is_port_addr(id.mac) && view.port(at).is_none_or(|port| port.hw_addr != id.mac) {
-            self.counts.own.report(now, network, || {
-                format!("{at}: {id} is the address of a port of a switch; frames from it come in")
+            self.counters.switch_address.report(now, network, || {
+                let (host, port) = (HostFields(id), PortFields(at));
+                format!("host not learned: it has the MAC address of a switch port {host} {port}")
             });
-            return Met::Unlearnt;
+            return LearnOutcome::NotLearned;
         }
         let max = self.cfg.hosts_max as usize;
-        // Those that are gone are remembered for a while, and need memory as well.
+        // Entries of removed hosts are kept for a while and need memory as well.
         if view.host_count() >= max || view.host_entry_count() >= max.saturating_mul(2) {
-            self.counts.full.report(now, network, || {
-                format!("{at}: {id} is not learnt, as {max} hosts are known: hosts.hosts_max")
+            self.counters.table_full.report(now, network, || {
+                let (host, port) = (HostFields(id), PortFields(at));
+                format!("host not learned: hosts.hosts_max = {max} hosts are known {host} {port}")
             });
-            return Met::Unlearnt;
+            return LearnOutcome::NotLearned;
         }
         if !self.has_room(id, at, now, network) {
-            return Met::Unlearnt;
+            return LearnOutcome::NotLearned;
         }
-        self.say(id, Host { at, addrs: Vec::new() }, None, now, network);
-        Met::Here
+        self.publish_host(id, Host { at, addrs: Vec::new() }, None, now, network);
+        LearnOutcome::Known
     }
 
+    /// Whether one more host may be learned at a port.
     fn has_room(
         &mut self,
         id: HostId,
@@ -94,127 +103,151 @@ impl Hosts {
         if max == 0 || network.view().hosts_at(at).take(max).count() < max {
             return true;
         }
-        self.counts.port_full.report(now, network, || {
-            format!("{at}: {id} is not learnt, as {max} hosts are there: hosts.per_port_max")
+        self.counters.port_full.report(now, network, || {
+            let (host, port) = (HostFields(id), PortFields(at));
+            format!(
+                "host not learned: hosts.per_port_max = {max} hosts are at its port {host} {port}"
+            )
         });
         false
     }
 
-    /// A host that was at `from`, or somebody with its address.
-    fn come_from(
+    /// A packet from a host that is known at `from` was received at `to`: the host moved, or another host spoofs it.
+    fn learn_move(
         &mut self,
-        from: SwitchPort,
         id: HostId,
-        at: SwitchPort,
+        (from, to): (SwitchPort, SwitchPort),
         now: Instant,
         network: &mut Network,
-    ) -> Met {
-        let is_free = !is_reachable(network.view(), from);
-        if !is_free && self.is_held((id, None)) {
-            self.counts.refused.count();
-            return Met::Refused;
+    ) -> LearnOutcome {
+        let subject = (id, None);
+        let is_unreachable = !is_reachable(network.view(), from);
+        if !is_unreachable && self.is_rejected(subject) {
+            self.counters.spoofed.count();
+            return LearnOutcome::Rejected;
         }
-        if !self.may_move((id, None), (from, at), now, network) {
-            return Met::Unlearnt;
+        if !self.admit_move(subject, (from, to), now, network) {
+            return LearnOutcome::NotLearned;
         }
-        if !self.has_room(id, at, now, network) {
-            return Met::Unlearnt;
+        if !self.has_room(id, to, now, network) {
+            return LearnOutcome::NotLearned;
         }
-        let claim = (id, None);
-        if !is_free && self.contest(claim, id, (from, at), now, network) == Verdict::Refused {
-            return Met::Refused;
+        if !is_unreachable
+            && self.open_conflict(subject, id, (from, to), now, network) == ClaimDecision::Rejected
+        {
+            return LearnOutcome::Rejected;
         }
-        self.go(id, at, now, network);
-        Met::Here
+        self.move_host(id, to, now, network);
+        LearnOutcome::Known
     }
 
-    /// Whether a host or an address may go from place to place once more.
-    fn may_move(
+    /// Whether a host or an address may move once more.
+    fn admit_move(
         &mut self,
-        what: Claimed,
+        subject: Subject,
         (from, to): (SwitchPort, SwitchPort),
         now: Instant,
         network: &mut Network,
     ) -> bool {
-        match self.moves.count(what, now, self.cfg.moves_per_s_max) {
-            May::Move => return true,
-            May::NoMore => self.counts.held.report(now, network, || {
-                let what = what.1.map_or_else(|| what.0.to_string(), |addr| addr.to_string());
-                format!("{what} moves too often, now to {to}; it is held at {from}")
+        match self.move_limiter.count(subject, now, self.cfg.moves_per_s_max) {
+            MoveDecision::Allowed => return true,
+            MoveDecision::LimitExceeded => self.counters.moves_ignored.report(now, network, || {
+                let what = match subject {
+                    (_, Some(addr)) => format!("IP address moves too often addr={addr}"),
+                    (id, None) => format!("host moves too often {}", HostFields(id)),
+                };
+                let (kept, other) = (PortFields(from), PortFields(to));
+                let hold = HOLD.as_secs();
+                format!(
+                    "{what}; it is kept at its last port for {hold} s: {kept}; now seen at {other}"
+                )
             }),
-            May::Not => self.counts.held.count(),
+            MoveDecision::Blocked => self.counters.moves_ignored.count(),
         }
         false
     }
 
-    /// A host is at `at` from now on, with the addresses that it still has.
-    fn go(&mut self, id: HostId, at: SwitchPort, now: Instant, network: &mut Network) {
-        let addrs = addrs_of(id, network.view());
-        self.counts.moved.count();
-        self.say(id, Host { at, addrs }, None, now, network);
+    /// Moves a host to `at`, with the addresses that no other host has taken over.
+    fn move_host(&mut self, id: HostId, at: SwitchPort, now: Instant, network: &mut Network) {
+        let addrs = owned_addrs(id, network.view());
+        self.counters.moves.count();
+        self.publish_host(id, Host { at, addrs }, None, now, network);
     }
 
-    /// A packet came from `id` with `addr` as its source. That is believed only of a host of which no address of this
-    /// family is known, as routers send packets of others, and only if nobody else has it.
-    pub(super) fn guess(
+    /// Learns the source address of an IP packet from `id`, if no address of this family is known of the host, since routers
+    /// send packets of other hosts, and no other host has the address.
+    pub(super) fn learn_source_addr(
         &mut self,
         id: HostId,
         addr: IpAddr,
         now: Instant,
         network: &mut Network,
-    ) -> Met {
-        let is_open = self.table.get(id).is_some_and(|known| known.trust(addr) == Trust::None);
-        if is_open && network.view().host_by_addr(addr, id.vlan).is_none() {
-            self.add(id, addr, Trust::Guessed, now, network);
+    ) -> LearnOutcome {
+        let local = self.table.get(id);
+        let has_none = local.is_some_and(|local| local.addr_source(addr) == AddrSource::None);
+        if has_none && network.view().host_by_addr(addr, id.vlan).is_none() {
+            self.add_addr(id, addr, AddrSource::Observed, now, network);
         }
-        Met::Here
+        LearnOutcome::Known
     }
 
-    /// `id` says that it has `addr`, or a DHCP server says so.
-    pub(super) fn believe(
+    /// Learns an address that `id` states in ARP or neighbor discovery, or that a DHCP server assigned.
+    pub(super) fn learn_stated_addr(
         &mut self,
         id: HostId,
         addr: IpAddr,
         now: Instant,
         network: &mut Network,
-    ) -> Met {
-        let Some(host) = network.view().host(id) else { return Met::Here };
+    ) -> LearnOutcome {
+        let Some(host) = network.view().host(id) else { return LearnOutcome::Known };
         let at = host.at;
-        let (view, residents) = network.view_and_fast_path_hosts();
+        let (view, fast_path) = network.view_and_fast_path_hosts();
         match view.host_by_addr(addr, id.vlan) {
             Some((owner, host)) if owner == id => {
-                if self.table.get(id).is_some_and(|known| known.trust(addr) == Trust::Guessed) {
-                    let stated = Some((addr, Trust::Stated));
-                    self.table.put(id, host, (now, self.cfg.timeout), stated, residents);
+                if self.is_observed(id, addr) {
+                    let stated = Some((addr, AddrSource::Stated));
+                    self.table.insert(id, host, (now, self.cfg.timeout), stated, fast_path);
                 }
-                return Met::Here;
+                return LearnOutcome::Known;
             }
             Some((owner, host)) if is_reachable(view, host.at) => {
-                let (claim, from) = ((owner, Some(addr)), host.at);
-                if self.is_held(claim) {
-                    self.counts.refused.count();
-                    return Met::Refused;
+                let (subject, from) = ((owner, Some(addr)), host.at);
+                if self.is_rejected(subject) {
+                    self.counters.spoofed.count();
+                    return LearnOutcome::Rejected;
                 }
-                // Whoever has it, it is one address.
-                let nobody = HostId { mac: MacAddr::default(), vlan: id.vlan };
-                if !self.may_move((nobody, Some(addr)), (from, at), now, network) {
-                    return Met::Here;
+                // Moves of an address are counted whichever hosts it moves between.
+                let any_host = HostId { mac: MacAddr::default(), vlan: id.vlan };
+                if !self.admit_move((any_host, Some(addr)), (from, at), now, network) {
+                    return LearnOutcome::Known;
                 }
-                if self.contest(claim, id, (from, at), now, network) == Verdict::Refused {
-                    return Met::Refused;
+                let decision = self.open_conflict(subject, id, (from, at), now, network);
+                if decision == ClaimDecision::Rejected {
+                    return LearnOutcome::Rejected;
                 }
             }
             _ => {}
         }
-        self.add(id, addr, Trust::Stated, now, network);
-        Met::Here
+        self.add_addr(id, addr, AddrSource::Stated, now, network);
+        LearnOutcome::Known
     }
 
-    /// A host has one more address.
-    fn add(&mut self, id: HostId, addr: IpAddr, trust: Trust, now: Instant, network: &mut Network) {
+    /// Whether the host's address of the family of `addr` is only known from the source of a packet.
+    fn is_observed(&self, id: HostId, addr: IpAddr) -> bool {
+        self.table.get(id).is_some_and(|local| local.addr_source(addr) == AddrSource::Observed)
+    }
+
+    fn add_addr(
+        &mut self,
+        id: HostId,
+        addr: IpAddr,
+        source: AddrSource,
+        now: Instant,
+        network: &mut Network,
+    ) {
         let Some(at) = network.view().host(id).map(|host| host.at) else { return };
-        let mut addrs = addrs_of(id, network.view());
-        if self.table.get(id).is_some_and(|known| known.trust(addr) == Trust::Guessed) {
+        let mut addrs = owned_addrs(id, network.view());
+        if self.is_observed(id, addr) {
             addrs.retain(|known| known.is_ipv4() != addr.is_ipv4());
         }
         let max = usize::from(self.cfg.addrs_max);
@@ -222,171 +255,163 @@ impl Hosts {
             return;
         }
         if addrs.len() >= max {
-            return self.counts.addrs_full.report(now, network, || {
-                format!("{at}: {addr} of {id} is not learnt, as it has {max} addresses, the limit")
+            return self.counters.addrs_full.report(now, network, || {
+                let (host, port) = (HostFields(id), PortFields(at));
+                format!(
+                    "IP address not learned: its host has {max} addresses addr={addr} {host} {port}"
+                )
             });
         }
         addrs.push(addr);
-        self.say(id, Host { at, addrs }, Some((addr, trust)), now, network);
+        self.publish_host(id, Host { at, addrs }, Some((addr, source)), now, network);
     }
 
-    /// Tells all where a host is and which addresses it has.
-    fn say(
+    fn remove_addr(&mut self, id: HostId, addr: IpAddr, now: Instant, network: &mut Network) {
+        let Some(host) = network.view().host(id) else { return };
+        let (at, mut addrs) = (host.at, host.addrs.clone());
+        addrs.retain(|&known| known != addr);
+        self.publish_host(id, Host { at, addrs }, None, now, network);
+    }
+
+    /// Publishes the location and the addresses of a host and updates the host table.
+    fn publish_host(
         &mut self,
         id: HostId,
         host: Host,
-        trust: Option<(IpAddr, Trust)>,
+        source: Option<(IpAddr, AddrSource)>,
         now: Instant,
         network: &mut Network,
     ) {
         network.publish(now, Fact::Host(id, Some(host)));
-        let (view, residents) = network.view_and_fast_path_hosts();
+        let (view, fast_path) = network.view_and_fast_path_hosts();
         match view.host(id) {
-            Some(host) if self.is_mine(host.at.switch) => {
-                self.table.put(id, host, (now, self.cfg.timeout), trust, residents);
+            Some(host) if self.is_local(host.at.switch) => {
+                self.table.insert(id, host, (now, self.cfg.timeout), source, fast_path);
             }
-            _ => self.table.remove(id, residents),
+            _ => self.table.remove(id, fast_path),
         }
     }
 
-    /// Whether a claim is not even looked at: it waits for an answer, or was refused a moment ago.
-    fn is_held(&self, claimed: Claimed) -> bool {
-        match self.cfg.guard {
-            Guard::Off => false,
-            Guard::Report => self.claims.is_refused(claimed),
-            Guard::Refuse => self.claims.is_open(claimed),
+    /// Whether claims about `subject` are rejected at once: the owner answered a probe a moment ago, or has not yet.
+    fn is_rejected(&self, subject: Subject) -> bool {
+        match self.cfg.address_conflicts {
+            ConflictPolicy::Off => false,
+            ConflictPolicy::Report => self.conflicts.is_rejected(subject),
+            ConflictPolicy::Refuse => self.conflicts.contains(subject),
         }
     }
 
-    /// Somebody at `to` claims what a host at `from` has: that one is asked whether it is there.
-    fn contest(
+    /// Handles a claim from `to` about a host at `from` or its address: probes the owner and decides about the claim until
+    /// the owner answers.
+    fn open_conflict(
         &mut self,
-        claimed: Claimed,
-        by: HostId,
+        subject: Subject,
+        claimant: HostId,
         (from, to): (SwitchPort, SwitchPort),
         now: Instant,
         network: &mut Network,
-    ) -> Verdict {
-        let (owner, addr) = claimed;
-        let obeyed = match self.cfg.guard {
-            Guard::Off => return Verdict::Obeyed,
-            Guard::Report => Verdict::Obeyed,
-            Guard::Refuse => Verdict::Refused,
+    ) -> ClaimDecision {
+        let (owner, addr) = subject;
+        let decision = match self.cfg.address_conflicts {
+            ConflictPolicy::Off => return ClaimDecision::Accepted,
+            ConflictPolicy::Report => ClaimDecision::Accepted,
+            ConflictPolicy::Refuse => ClaimDecision::Rejected,
         };
-        let last = || network.view().host(owner).and_then(|host| host.addrs.last().copied());
-        // Who has no address cannot be asked.
-        let Some(asked) = addr.or_else(last) else { return Verdict::Obeyed };
-        // Who takes back what it had is asked about that already.
-        let is_return = addr.is_some() && self.claims.is_open((by, addr));
-        if is_return || self.claims.is_open(claimed) || self.claims.is_full() {
-            return obeyed;
+        let last_addr = || network.view().host(owner).and_then(|host| host.addrs.last().copied());
+        // A host without an address cannot be probed.
+        let Some(probed_addr) = addr.or_else(last_addr) else { return ClaimDecision::Accepted };
+        // The previous owner claims the address back while the probe of the same conflict is outstanding.
+        let is_counterclaim = addr.is_some() && self.conflicts.contains((claimant, addr));
+        if is_counterclaim || self.conflicts.contains(subject) || self.conflicts.is_full() {
+            return decision;
         }
-        let until = now + super::VERIFY_TIMEOUT;
-        self.claims.open(claimed, Claim { by, from, to, until, is_refused: false });
-        self.question(speech::VERIFY, (owner, from), asked, network);
-        obeyed
+        let until = now + VERIFY_TIMEOUT;
+        let conflict = Conflict { claimant, from, to, until, is_rejected: false };
+        self.conflicts.insert(subject, conflict);
+        self.send_probe(CONFLICT_PROBE_MAC, (owner, from), probed_addr, network);
+        decision
     }
 
-    /// A host answered at the place where it was when somebody claimed to have what it has: it has it again, if the claim
-    /// was obeyed.
-    pub(super) fn answered(
+    /// A host answered a probe at its old location: the claims against it are rejected, and reverted if they were accepted.
+    pub(super) fn on_probe_reply(
         &mut self,
         id: HostId,
         answer: (SwitchPort, IpAddr),
         now: Instant,
         network: &mut Network,
     ) {
-        let then = match self.cfg.guard {
-            Guard::Refuse => "not obeyed",
-            Guard::Report | Guard::Off => "obeyed no longer",
+        let action = match self.cfg.address_conflicts {
+            ConflictPolicy::Refuse => "claim rejected",
+            ConflictPolicy::Report | ConflictPolicy::Off => "claim reverted",
         };
-        let contested = &mut self.counts.contested;
-        let mut refused = Vec::new();
-        self.claims.answered(id, answer, now, |(owner, addr), claim| {
-            let &Claim { by, from, to, .. } = claim;
-            contested.report(now, network, || match addr {
-                Some(addr) => {
-                    format!("{to}: {by} claims {addr}, which {owner} has at {from}; {then}")
+        let conflicts = &mut self.counters.conflicts;
+        let mut rejected = Vec::new();
+        self.conflicts.reject(id, answer, now, |(owner, addr), conflict| {
+            let &Conflict { claimant, from, to, .. } = conflict;
+            conflicts.report(now, network, || {
+                let (owner, at, to) = (HostFields(owner), PortFields(from), PortFields(to));
+                match addr {
+                    Some(addr) => {
+                        let claimant = HostFields(claimant);
+                        format!("IP address conflict, {action}: addr={addr} owner: {owner} {at}; claimant: {claimant} {to}")
+                    }
+                    None => format!("MAC address conflict, {action}: owner: {owner} {at}; claimant: {to}"),
                 }
-                None => format!("{to}: somebody claims to be {owner}, who is at {from}; {then}"),
             });
-            refused.push((addr, *claim));
+            rejected.push((addr, *conflict));
         });
-        for (addr, claim) in refused {
+        for (addr, conflict) in rejected {
             let view = network.view();
+            let has_addr = |addr| {
+                let owner = view.host_by_addr(addr, id.vlan);
+                owner.is_some_and(|(owner, _)| owner == conflict.claimant)
+            };
             match addr {
-                None if view.host(id).is_some_and(|host| host.at == claim.to) => {
-                    self.go(id, claim.from, now, network);
+                None if view.host(id).is_some_and(|host| host.at == conflict.to) => {
+                    self.move_host(id, conflict.from, now, network);
                 }
-                Some(addr)
-                    if view.host_by_addr(addr, id.vlan).is_some_and(|(by, _)| by == claim.by) =>
-                {
-                    self.drop_addr(claim.by, addr, now, network);
-                    self.add(id, addr, Trust::Stated, now, network);
+                Some(addr) if has_addr(addr) => {
+                    self.remove_addr(conflict.claimant, addr, now, network);
+                    self.add_addr(id, addr, AddrSource::Stated, now, network);
                 }
                 _ => {}
             }
         }
     }
 
-    /// A host has an address no longer.
-    fn drop_addr(&mut self, id: HostId, addr: IpAddr, now: Instant, network: &mut Network) {
-        let Some(host) = network.view().host(id) else { return };
-        let (at, mut addrs) = (host.at, host.addrs.clone());
-        addrs.retain(|&known| known != addr);
-        self.say(id, Host { at, addrs }, None, now, network);
-    }
-
-    /// Nobody said that what was claimed is elsewhere: so be it.
-    pub(super) fn end_claims(&mut self, now: Instant, network: &mut Network) {
-        for ((owner, addr), claim) in self.claims.take_over(now) {
+    /// Ends conflicts whose time is over. Claims that were held back because of a probe are accepted if it had no answer.
+    pub(super) fn end_conflicts(&mut self, now: Instant, network: &mut Network) {
+        for ((owner, addr), conflict) in self.conflicts.take_ended(now) {
             let view = network.view();
             let is_at = |id, at| view.host(id).is_some_and(|host| host.at == at);
-            let is_there = is_at(claim.by, claim.to);
-            if claim.is_refused
-                || self.cfg.guard != Guard::Refuse
-                || !is_at(owner, claim.from)
-                || !is_attachment(view, claim.to)
+            let is_claimant_there = is_at(conflict.claimant, conflict.to);
+            if conflict.is_rejected
+                || self.cfg.address_conflicts != ConflictPolicy::Refuse
+                || !is_at(owner, conflict.from)
+                || !is_attachment_port(view, conflict.to)
             {
                 continue;
             }
             match addr {
-                None if self.has_room(owner, claim.to, now, network) => {
-                    self.go(owner, claim.to, now, network);
+                None if self.has_room(owner, conflict.to, now, network) => {
+                    self.move_host(owner, conflict.to, now, network);
                 }
-                Some(addr) if is_there => {
-                    self.add(claim.by, addr, Trust::Stated, now, network);
+                Some(addr) if is_claimant_there => {
+                    self.add_addr(conflict.claimant, addr, AddrSource::Stated, now, network);
                 }
                 _ => {}
             }
         }
     }
-
-    /// Asks the host `id` at `at` whether it has `addr`.
-    pub(super) fn question(
-        &mut self,
-        from: MacAddr,
-        (id, at): (HostId, SwitchPort),
-        addr: IpAddr,
-        network: &mut Network,
-    ) {
-        let tag = speech::tag(id.vlan.0);
-        let data = speech::question(Ends { from, to: id.mac, tag: &tag }, addr).to_vec();
-        let matching = [Field::in_port(PortNo::CONTROLLER)].into();
-        let actions = vec![Action::output(at.port)];
-        let message = Message::PacketOut(PacketOut { buffer_id: None, matching, actions, data });
-        self.counts.probes.count();
-        network.send_to(at.switch, message);
-    }
 }
 
-/// Whether an address is one with which the controller asks.
-fn is_ours(mac: MacAddr) -> bool {
-    [speech::PROBE, speech::VERIFY].contains(&mac)
+/// Whether an address is the source of the controller's probes.
+fn is_probe_source(mac: MacAddr) -> bool {
+    [AGEING_PROBE_MAC, CONFLICT_PROBE_MAC].contains(&mac)
 }
 
-/// The addresses of a host, without those that another one has said since to have.
-fn addrs_of(id: HostId, view: &NetworkView) -> Vec<IpAddr> {
+/// The addresses of a host without those that another host has stated since.
+fn owned_addrs(id: HostId, view: &NetworkView) -> Vec<IpAddr> {
     let addrs = view.host(id).into_iter().flat_map(|host| host.addrs.iter().copied());
     addrs
         .filter(|&addr| view.host_by_addr(addr, id.vlan).is_some_and(|(owner, _)| owner == id))

@@ -1,81 +1,85 @@
-//! Who is where: hosts are learnt from the frames that come up, and asked for before they are forgotten.
+//! Learns where hosts are and which IP addresses they have, from packet-ins. `docs/hosts.md` describes the behavior.
 //!
-//! What is known of a host is in the view of the network, as facts that all workers share; only the worker that serves a
-//! switch learns there. What only it needs (when a host was heard last) is in a table of its own, and of ordinary frames of
-//! those of whom there is nothing to learn, who answers them says when they were heard (`sluice_sdk::Residents`).
+//! The network view contains location and addresses of every host; all workers share it. A host is learned by the worker of
+//! its switch, whose [`HostTable`] contains what only this worker needs: when the host was last seen. The fast path of the
+//! forwarding applications handles packets of known hosts without this application and keeps the time of the last one
+//! (`sluice_sdk::FastPathHosts`).
 
-mod contest;
-mod counts;
+mod address_info;
+mod ageing;
+mod conflicts;
+mod counters;
 mod evidence;
+mod frames;
+mod headers;
+mod host_table;
 mod learn;
-mod packet;
-mod speech;
-mod table;
-mod topic;
-mod watch;
+mod port_watch;
+mod proxy;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 use sluice_openflow::view::PacketIn;
-use sluice_openflow::{Action, DatapathId, Ethernet, PacketOutRef, PortNo, SwitchFeatures};
+use sluice_openflow::{DatapathId, Ethernet, PacketOutRef, SwitchFeatures};
 use sluice_sdk::view::{Fact, HostId, NetworkView, PortInfo, PortRole, PublishedFact, SwitchPort};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 
-use contest::{Claims, Moves};
-use counts::Counts;
+use address_info::AddressInfo;
+use conflicts::{Conflicts, MoveLimiter};
+use counters::{Counters, PortFields};
 use evidence::HostEvidence;
-use learn::Met;
-use speech::Ends;
-use table::{Due, Patience, Table};
-use topic::Topic;
-use watch::Watch;
+use frames::{AGEING_PROBE_MAC, CONFLICT_PROBE_MAC};
+use host_table::HostTable;
+use learn::LearnOutcome;
+use port_watch::PortWatch;
 
-/// How the application is set.
+/// Settings of the application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Hosts that are known, in the whole network.
+    /// Hosts in the whole network; more are not learned.
     pub hosts_max: u32,
-    /// Addresses of a host.
+    /// IP addresses per host; more are not learned.
     pub addrs_max: u16,
-    /// Hosts at a port; 0 for as many as may be known.
+    /// Hosts at one port; more are not learned. 0 sets no limit.
     pub per_port_max: u32,
-    /// Silence after which a host is asked whether it is there.
+    /// Silence after which a host is probed.
     pub timeout: Duration,
-    /// How often it is asked, a second apart, before it is forgotten.
+    /// Probes without an answer, one per second, after which a host is removed.
     pub probes: u8,
-    /// Whether ARP and neighbour requests for known hosts are answered.
-    pub proxy: bool,
-    /// What is done about a host that claims what another one has.
-    pub guard: Guard,
-    /// How often a host may move in a second.
+    /// Whether the controller answers ARP requests and neighbor solicitations for known hosts.
+    pub arp_proxy: bool,
+    /// What to do about a host that claims the Ethernet or IP address of another host.
+    pub address_conflicts: ConflictPolicy,
+    /// How often per second a host may move to another port, and an IP address to another host.
     pub moves_per_s_max: u32,
-    /// ARP, neighbour discovery and DHCP frames in a second, for each port; more are dropped.
+    /// ARP, neighbor discovery and DHCP packets per second and port; more are dropped.
     pub requests_per_s_max: u32,
 }
 
-/// What is done about a host that claims the address of another one, Ethernet's or IP's, while that one is there.
+/// What to do when a host claims the Ethernet or IP address of another host that is still there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Guard {
-    /// Nothing: who was heard last has it.
+pub enum ConflictPolicy {
+    /// Accept every claim without a probe.
     Off,
-    /// It is reported.
+    /// Accept the claim and probe the owner. If that answers, it gets the address back, and the conflict is logged.
     Report,
-    /// It is reported and not obeyed.
+    /// Probe the owner first. Unless it is silent, the claim is rejected, packets of the claimant are dropped and the
+    /// conflict is logged.
     Refuse,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
-            // Some 40 MiB for each worker.
+            // About 40 MiB per worker.
             hosts_max: 131_072,
             addrs_max: 8,
             per_port_max: 0,
             timeout: Duration::from_secs(300),
             probes: 2,
-            proxy: true,
-            guard: Guard::Report,
+            arp_proxy: true,
+            address_conflicts: ConflictPolicy::Report,
             moves_per_s_max: 5,
             requests_per_s_max: 1000,
         }
@@ -86,32 +90,28 @@ impl Default for Config {
 /// in a network, and short enough for a host that has moved.
 const VERIFY_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Hosts asked at one time whether they are there, four times a second: a full table is through within its time-out.
-const ASKED_MAX: usize = 256;
-
-/// Learns who is where, and answers for them who asks.
+/// Learns hosts, and answers ARP requests and neighbor solicitations for them.
 #[derive(Debug)]
 pub struct Hosts {
     cfg: Config,
-    table: Table,
-    /// Switches of this worker, by their numbers.
+    table: HostTable,
+    /// The switches of this worker, by switch index.
     switches: Vec<Option<DatapathId>>,
-    numbers: HashMap<DatapathId, SwitchIndex>,
-    /// Since when switches of any worker are gone at which hosts were known.
-    gone: BTreeMap<DatapathId, Instant>,
-    /// Ports from which something was asked.
-    ports: HashMap<SwitchPort, Requests>,
-    moves: Moves,
-    claims: Claims,
-    watch: Watch,
-    counts: Counts,
-    /// When time passed last.
-    passed: Option<Instant>,
+    switch_indexes: HashMap<DatapathId, SwitchIndex>,
+    /// Disconnected switches of any worker that have hosts, with the time of the disconnect.
+    disconnected: BTreeMap<DatapathId, Instant>,
+    /// Requests from each port in the current second.
+    requests: HashMap<SwitchPort, RequestCount>,
+    move_limiter: MoveLimiter,
+    conflicts: Conflicts,
+    port_watch: PortWatch,
+    counters: Counters,
+    last_tick: Option<Instant>,
 }
 
-/// How much was asked from a port within a second.
+/// Requests within a second.
 #[derive(Debug)]
-struct Requests {
+struct RequestCount {
     since: Instant,
     count: u32,
 }
@@ -123,24 +123,24 @@ impl Default for Hosts {
 }
 
 impl Hosts {
-    /// One that knows nobody.
+    /// An application that knows no host.
     pub fn new(cfg: &Config) -> Self {
         Self {
             cfg: cfg.clone(),
-            table: Table::default(),
+            table: HostTable::default(),
             switches: Vec::new(),
-            numbers: HashMap::new(),
-            gone: BTreeMap::new(),
-            ports: HashMap::new(),
-            moves: Moves::default(),
-            claims: Claims::default(),
-            watch: Watch::default(),
-            counts: Counts::default(),
-            passed: None,
+            switch_indexes: HashMap::new(),
+            disconnected: BTreeMap::new(),
+            requests: HashMap::new(),
+            move_limiter: MoveLimiter::default(),
+            conflicts: Conflicts::default(),
+            port_watch: PortWatch::default(),
+            counters: Counters::default(),
+            last_tick: None,
         }
     }
 
-    /// Sets it otherwise. Hosts stay known, even if they are more than may be from now on.
+    /// Applies a new configuration. Known hosts are kept, even if there are more than the new limits allow.
     pub fn configure(&mut self, cfg: &Config) {
         if self.cfg.timeout != cfg.timeout {
             self.table.set_timeout(cfg.timeout);
@@ -148,300 +148,222 @@ impl Hosts {
         self.cfg = cfg.clone();
     }
 
-    /// Learns from a frame that is not of the usual kind, and answers it if it asks for a host that is known.
+    /// Learns from a packet that may contain something new, and answers it if it asks for a known host.
     #[cold]
-    fn look(
+    fn learn_and_answer(
         &mut self,
         p: &PacketIn<'_>,
         eth: &Ethernet<'_>,
-        topic: Topic,
+        info: AddressInfo,
         ctx: &mut Ctx<'_>,
     ) -> Verdict {
         let at = SwitchPort::new(ctx.datapath_id, p.in_port);
         let id = HostId { mac: eth.src, vlan: eth.vlan };
-        let is_answer = [speech::PROBE, speech::VERIFY].contains(&eth.dst);
-        let is_limited = is_answer || !matches!(topic, Topic::Other | Topic::From(_));
-        if !is_attachment(ctx.view(), at) {
-            return if is_answer { let_go(p, ctx) } else { Verdict::Continue };
+        let is_probe_reply = [AGEING_PROBE_MAC, CONFLICT_PROBE_MAC].contains(&eth.dst);
+        let is_rate_limited =
+            is_probe_reply || !matches!(info, AddressInfo::None | AddressInfo::Source(_));
+        if !is_attachment_port(ctx.view(), at) {
+            return if is_probe_reply { discard(p, ctx) } else { Verdict::Continue };
         }
-        if is_limited && !self.admit(at, ctx.now, ctx.network) {
-            return let_go(p, ctx);
+        if is_rate_limited && !self.admit_request(at, ctx.now, ctx.network) {
+            return discard(p, ctx);
         }
-        if is_answer {
-            if eth.dst == speech::VERIFY
-                && let Topic::Reply(Some(addr)) = topic
+        if is_probe_reply {
+            if eth.dst == CONFLICT_PROBE_MAC
+                && let AddressInfo::Reply(Some(addr)) = info
             {
                 ctx.publish_event(HostEvidence::ProbeAnswered { host: id, at, addr });
             }
-            return let_go(p, ctx);
+            return discard(p, ctx);
         }
-        match self.meet(id, at, ctx.now, ctx.network) {
-            Met::Here => {}
-            Met::Unlearnt => return Verdict::Continue,
-            Met::Refused => return let_go(p, ctx),
+        match self.learn_location(id, at, ctx.now, ctx.network) {
+            LearnOutcome::Known => {}
+            LearnOutcome::NotLearned => return Verdict::Continue,
+            LearnOutcome::Rejected => return discard(p, ctx),
         }
-        let learnt = match topic {
-            Topic::Other | Topic::Request { sender: None, .. } | Topic::Reply(None) => Met::Here,
-            Topic::From(addr) => self.guess(id, addr, ctx.now, ctx.network),
-            Topic::Request { sender: Some(addr), .. } | Topic::Reply(Some(addr)) => {
-                self.believe(id, addr, ctx.now, ctx.network)
+        let outcome = match info {
+            AddressInfo::None
+            | AddressInfo::Request { sender: None, .. }
+            | AddressInfo::Reply(None) => LearnOutcome::Known,
+            AddressInfo::Source(addr) => self.learn_source_addr(id, addr, ctx.now, ctx.network),
+            AddressInfo::Request { sender: Some(addr), .. } | AddressInfo::Reply(Some(addr)) => {
+                self.learn_stated_addr(id, addr, ctx.now, ctx.network)
             }
-            Topic::Lease(mac, addr) => {
+            AddressInfo::DhcpLease(mac, addr) => {
                 let client = HostId { mac, ..id };
                 if ctx.view().host(client).is_some_and(|host| !host.addrs.contains(&addr)) {
                     ctx.publish_event(HostEvidence::AddressLeased { host: client, addr });
                 }
-                Met::Here
+                LearnOutcome::Known
             }
         };
-        if learnt == Met::Refused {
-            return let_go(p, ctx);
+        if outcome == LearnOutcome::Rejected {
+            return discard(p, ctx);
         }
-        self.answer(p, eth, topic, ctx)
+        self.answer_request(p, eth, info, ctx)
     }
 
-    /// Answers a request to all, if it asks for a host that is known and elsewhere.
-    fn answer(
-        &mut self,
-        p: &PacketIn<'_>,
-        eth: &Ethernet<'_>,
-        topic: Topic,
-        ctx: &mut Ctx<'_>,
-    ) -> Verdict {
-        let Topic::Request { sender: Some(sender), target } = topic else {
-            return Verdict::Continue;
-        };
-        if !self.cfg.proxy || sender == target || !eth.dst.is_group() {
-            return Verdict::Continue;
-        }
-        let at = SwitchPort::new(ctx.datapath_id, p.in_port);
-        let known = ctx.view().host_by_addr(target, eth.vlan);
-        let Some((id, host)) = known.filter(|(_, host)| host.at != at) else {
-            return Verdict::Continue;
-        };
-        if !is_reachable(ctx.view(), host.at) {
-            return Verdict::Continue;
-        }
-        let tag = if eth.tagged { p.frame.get(12..16).unwrap_or_default() } else { &[] };
-        let ends = Ends { from: id.mac, to: eth.src, tag };
-        let Some(frame) = speech::answer(ends, target, sender) else { return Verdict::Continue };
-        let actions = [Action::output(p.in_port)];
-        let in_port = PortNo::CONTROLLER;
-        let sent = PacketOutRef { buffer_id: None, in_port, actions: &actions, frame: &frame };
-        // The port was heard of in this version.
-        let _ = ctx.switch.packet_out(&sent);
-        self.counts.answered.count();
-        let_go(p, ctx)
-    }
-
-    /// Whether one more frame about neighbours may come from a port in this second.
-    fn admit(&mut self, at: SwitchPort, now: Instant, network: &mut Network) -> bool {
-        let port = self.ports.entry(at).or_insert(Requests { since: now, count: 0 });
+    /// Counts an ARP, neighbor discovery or DHCP packet from a port. Returns `false` if there were too many in this second.
+    fn admit_request(&mut self, at: SwitchPort, now: Instant, network: &mut Network) -> bool {
+        let port = self.requests.entry(at).or_insert(RequestCount { since: now, count: 0 });
         if now.saturating_duration_since(port.since) >= Duration::from_secs(1) {
-            *port = Requests { since: now, count: 0 };
+            *port = RequestCount { since: now, count: 0 };
         }
         port.count = port.count.saturating_add(1);
         let max = self.cfg.requests_per_s_max;
         if port.count <= max {
             return true;
         }
-        self.counts.storms.report(now, network, || {
+        self.counters.rate_limited.report(now, network, || {
             format!(
-                "{at}: more than {max} ARP and neighbour requests in a second; the rest is dropped"
+                "ARP, neighbor discovery and DHCP packets dropped: more than hosts.requests_per_s_max = {max} \
+                 from one port {}",
+                PortFields(at)
             )
         });
         false
     }
 
-    /// Asks hosts that were silent for long whether they are there, and forgets those that do not answer.
-    fn age(&mut self, now: Instant, network: &mut Network) {
-        let patience = Patience { timeout: self.cfg.timeout, probes: self.cfg.probes };
-        for _ in 0..ASKED_MAX {
-            let Some((id, due)) = self.table.next_due(now, patience, network.fast_path_hosts())
-            else {
-                break;
-            };
-            let can_answer = match due {
-                Due::Nothing => true,
-                Due::Ask => self.ask(id, network),
-                Due::Forget => false,
-            };
-            if !can_answer {
-                self.counts.aged.count();
-                self.forget(id, now, network);
-            }
-        }
-    }
-
-    /// Asks a host whether it is there, at the address of each family that was seen last; whether it has any.
-    fn ask(&mut self, id: HostId, network: &mut Network) -> bool {
-        let Some(host) = network.view().host(id) else { return false };
-        let at = host.at;
-        let last = |is: fn(&&std::net::IpAddr) -> bool| host.addrs.iter().rev().find(is).copied();
-        let addrs = [last(|addr| addr.is_ipv4()), last(|addr| addr.is_ipv6())];
-        for addr in addrs.into_iter().flatten() {
-            self.question(speech::PROBE, (id, at), addr, network);
-        }
-        addrs.iter().any(Option::is_some)
-    }
-
-    fn forget(&mut self, id: HostId, now: Instant, network: &mut Network) {
+    fn remove_host(&mut self, id: HostId, now: Instant, network: &mut Network) {
         self.table.remove(id, network.fast_path_hosts());
         network.publish(now, Fact::Host(id, None));
     }
 
-    /// Forgets the hosts at a port of a switch of this worker.
-    fn clear(&mut self, at: SwitchPort, now: Instant, network: &mut Network) {
-        self.ports.remove(&at);
+    /// Removes the hosts at a port of a switch of this worker.
+    fn remove_hosts_at(&mut self, at: SwitchPort, now: Instant, network: &mut Network) {
+        self.requests.remove(&at);
         let ids: Vec<_> = network.view().hosts_at(at).map(|(id, _)| id).collect();
         for id in ids {
-            self.forget(id, now, network);
+            self.remove_host(id, now, network);
         }
     }
 
-    /// Forgets the hosts of switches that are gone for long.
-    fn forget_gone(&mut self, now: Instant, network: &mut Network) {
-        let timeout = self.cfg.timeout;
-        let mut gone = Vec::new();
-        self.gone.retain(|&id, since| {
-            let is_over = now.saturating_duration_since(*since) >= timeout;
-            if is_over {
-                gone.push(id);
-            }
-            !is_over
-        });
-        for switch in gone {
-            if network.view().switch(switch).is_some() {
-                continue;
-            }
-            let ids: Vec<_> = network.view().hosts_of(switch).map(|(id, _)| id).collect();
-            for id in ids {
-                self.counts.aged.count();
-                self.forget(id, now, network);
-            }
+    /// Removes the hosts at ports that a switch of this worker does not have, or that can have no hosts.
+    fn remove_hosts_at_changed_ports(
+        &mut self,
+        switch: DatapathId,
+        now: Instant,
+        network: &mut Network,
+    ) {
+        let view = network.view();
+        let mut ports: Vec<_> = view.hosts_of(switch).map(|(_, host)| host.at).collect();
+        ports.dedup();
+        ports.retain(|&at| !can_have_hosts(at, view.port(at)));
+        for at in ports {
+            self.remove_hosts_at(at, now, network);
         }
     }
 
-    /// Has what comes in at a port that has come up go up, until somebody is learnt there.
-    fn watch(&mut self, fact: &Fact, network: &mut Network) {
+    /// Starts and stops watching ports that came up.
+    fn update_port_watch(&mut self, fact: &Fact, network: &mut Network) {
         match fact {
-            Fact::Port(at, port) if self.is_mine(at.switch) => {
+            Fact::Port(at, port) if self.is_local(at.switch) => {
                 if port.as_ref().is_none_or(|port| !port.is_up) {
-                    self.watch.go_down(*at);
-                } else if is_attachment(network.view(), *at) {
-                    self.watch.come_up(*at, network);
+                    self.port_watch.port_down(*at);
+                } else if is_attachment_port(network.view(), *at) {
+                    self.port_watch.port_up(*at, network);
                 }
             }
-            Fact::Host(_, Some(host)) => self.watch.learn(host.at, network),
-            Fact::Switch(id, Some(switch)) if self.is_mine(*id) => {
+            Fact::Host(_, Some(host)) => self.port_watch.host_learned(host.at, network),
+            Fact::Switch(id, Some(switch)) if self.is_local(*id) => {
                 let down = switch.ports.iter().filter(|(_, port)| !port.is_up);
-                down.for_each(|(&no, _)| self.watch.go_down(SwitchPort::new(*id, no)));
+                down.for_each(|(&no, _)| self.port_watch.port_down(SwitchPort::new(*id, no)));
             }
-            Fact::Switch(id, None) => self.watch.retain(|at| at.switch != *id),
+            Fact::Switch(id, None) => self.port_watch.retain(|at| at.switch != *id),
             _ => {}
         }
     }
 
-    fn is_mine(&self, switch: DatapathId) -> bool {
-        self.numbers.contains_key(&switch)
+    /// Whether a switch is one of this worker.
+    fn is_local(&self, switch: DatapathId) -> bool {
+        self.switch_indexes.contains_key(&switch)
     }
 
-    /// A switch of this worker has these ports: hosts at others are gone.
-    fn check_ports(&mut self, switch: DatapathId, now: Instant, network: &mut Network) {
-        let view = network.view();
-        let mut places: Vec<_> = view.hosts_of(switch).map(|(_, host)| host.at).collect();
-        places.dedup();
-        places.retain(|&at| !can_have_hosts(at, view.port(at)));
-        for at in places {
-            self.clear(at, now, network);
-        }
-    }
-
-    /// The table has what the view has of a host of this worker.
-    fn follow(&mut self, id: HostId, now: Instant, network: &mut Network) {
-        let (view, residents) = network.view_and_fast_path_hosts();
+    /// Updates the host table to what the network view contains of a host.
+    fn update_table(&mut self, id: HostId, now: Instant, network: &mut Network) {
+        let (view, fast_path) = network.view_and_fast_path_hosts();
         match view.host(id) {
-            Some(host) if self.is_mine(host.at.switch) => {
-                self.table.put(id, host, (now, self.cfg.timeout), None, residents);
+            Some(host) if self.is_local(host.at.switch) => {
+                self.table.insert(id, host, (now, self.cfg.timeout), None, fast_path);
             }
-            _ => self.table.remove(id, residents),
+            _ => self.table.remove(id, fast_path),
         }
     }
 }
 
 impl App for Hosts {
     fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
-        let at = ctx.switch_index.index();
-        if self.switches.len() <= at {
-            self.switches.resize(at + 1, None);
+        let index = ctx.switch_index.index();
+        if self.switches.len() <= index {
+            self.switches.resize(index + 1, None);
         }
-        if let Some(place) = self.switches.get_mut(at) {
-            *place = Some(ctx.datapath_id);
+        if let Some(slot) = self.switches.get_mut(index) {
+            *slot = Some(ctx.datapath_id);
         }
-        self.numbers.insert(ctx.datapath_id, ctx.switch_index);
-        // Those that were here when it was last seen have the time of all to be heard.
-        let (view, residents) = ctx.network.view_and_fast_path_hosts();
-        residents.add_switch(ctx.switch_index, ctx.datapath_id);
+        self.switch_indexes.insert(ctx.datapath_id, ctx.switch_index);
+        // Hosts that were here before the switch disconnected get the full timeout again.
+        let (view, fast_path) = ctx.network.view_and_fast_path_hosts();
+        fast_path.add_switch(ctx.switch_index, ctx.datapath_id);
         for (id, host) in view.hosts_of(ctx.datapath_id) {
-            self.table.put(id, host, (ctx.now, self.cfg.timeout), None, residents);
+            self.table.insert(id, host, (ctx.now, self.cfg.timeout), None, fast_path);
         }
     }
 
     fn on_switch_disconnected(&mut self, sw: SwitchIndex, _: Instant, network: &mut Network) {
         network.fast_path_hosts().remove_switch(sw);
         let Some(switch) = self.switches.get_mut(sw.index()).and_then(Option::take) else { return };
-        // Another connection of the same switch may have come before this one went.
-        if self.numbers.get(&switch) != Some(&sw) {
+        // The switch may have reconnected before its old connection was closed.
+        if self.switch_indexes.get(&switch) != Some(&sw) {
             return;
         }
-        self.numbers.remove(&switch);
-        let (view, residents) = network.view_and_fast_path_hosts();
+        self.switch_indexes.remove(&switch);
+        let (view, fast_path) = network.view_and_fast_path_hosts();
         for (id, _) in view.hosts_of(switch) {
-            self.table.remove(id, residents);
+            self.table.remove(id, fast_path);
         }
     }
 
     fn on_tick(&mut self, ctx: &mut Ctx<'_>) {
-        // Once for all switches.
-        if self.passed == Some(ctx.now) {
+        // Called for every switch, but all of this is for all switches.
+        if self.last_tick == Some(ctx.now) {
             return;
         }
-        self.passed = Some(ctx.now);
-        self.age(ctx.now, ctx.network);
-        self.end_claims(ctx.now, ctx.network);
-        self.forget_gone(ctx.now, ctx.network);
-        self.moves.sweep(ctx.now);
+        self.last_tick = Some(ctx.now);
+        self.probe_silent_hosts(ctx.now, ctx.network);
+        self.end_conflicts(ctx.now, ctx.network);
+        self.remove_hosts_of_disconnected_switches(ctx.now, ctx.network);
+        self.move_limiter.expire(ctx.now);
     }
 
-    fn on_fact(&mut self, told: &PublishedFact, now: Instant, network: &mut Network) {
-        self.watch(&told.fact, network);
-        match &told.fact {
-            Fact::Host(id, _) => self.follow(*id, now, network),
+    fn on_fact(&mut self, published: &PublishedFact, now: Instant, network: &mut Network) {
+        self.update_port_watch(&published.fact, network);
+        match &published.fact {
+            Fact::Host(id, _) => self.update_table(*id, now, network),
             Fact::Port(at, port) if !can_have_hosts(*at, port.as_ref()) => {
-                if self.is_mine(at.switch) {
-                    self.clear(*at, now, network);
+                if self.is_local(at.switch) {
+                    self.remove_hosts_at(*at, now, network);
                 }
             }
             Fact::Switch(id, None) => {
                 if network.view().hosts_of(*id).next().is_some() {
-                    self.gone.insert(*id, now);
+                    self.disconnected.insert(*id, now);
                 }
-                self.ports.retain(|at, _| at.switch != *id);
+                self.requests.retain(|at, _| at.switch != *id);
             }
             Fact::Switch(id, Some(_)) => {
-                self.gone.remove(id);
-                if self.is_mine(*id) {
-                    self.check_ports(*id, now, network);
+                self.disconnected.remove(id);
+                if self.is_local(*id) {
+                    self.remove_hosts_at_changed_ports(*id, now, network);
                 }
             }
             Fact::Port(..) | Fact::Link(..) | Fact::Record(_) | Fact::Event(_) => {}
         }
-        match told.fact.event() {
+        match published.fact.event() {
             Some(&HostEvidence::ProbeAnswered { host, at, addr }) => {
-                self.answered(host, (at, addr), now, network);
+                self.on_probe_reply(host, (at, addr), now, network);
             }
             Some(&HostEvidence::AddressLeased { host, addr }) if self.table.get(host).is_some() => {
-                self.believe(host, addr, now, network);
+                self.learn_stated_addr(host, addr, now, network);
             }
             Some(HostEvidence::AddressLeased { .. }) | None => {}
         }
@@ -450,60 +372,58 @@ impl App for Hosts {
     #[inline]
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         let Some(eth) = Ethernet::new(p.frame) else { return Verdict::Continue };
-        let topic = Topic::of(&eth, p.frame);
+        let info = AddressInfo::parse(&eth, p.frame);
         let id = HostId { mac: eth.src, vlan: eth.vlan };
-        if let Some(known) = self.table.get_mut(id)
-            && known.at == SwitchPort::new(ctx.datapath_id, p.in_port)
+        if let Some(host) = self.table.get_mut(id)
+            && host.at == SwitchPort::new(ctx.datapath_id, p.in_port)
         {
-            known.hear(ctx.now);
-            if known.is_old_news(&topic) && eth.dst != speech::PROBE && eth.dst != speech::VERIFY {
+            host.mark_seen(ctx.now);
+            let is_probe_reply = eth.dst == AGEING_PROBE_MAC || eth.dst == CONFLICT_PROBE_MAC;
+            if host.knows(&info) && !is_probe_reply {
                 return Verdict::Continue;
             }
         }
-        self.look(p, &eth, topic, ctx)
+        self.learn_and_answer(p, &eth, info, ctx)
     }
 
     fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
-        put(AppMetric::gauge("hosts", "Hosts that are known", self.table.len() as u64));
-        put(AppMetric::gauge(
-            "hosts_addresses",
-            "Their IP addresses",
-            self.table.addrs_len() as u64,
-        ));
-        self.counts.metrics(put);
+        put(AppMetric::gauge("hosts", "Hosts in the host table", self.table.len() as u64));
+        let addrs = self.table.addr_count() as u64;
+        put(AppMetric::gauge("hosts_addresses", "IP addresses in the host table", addrs));
+        self.counters.metrics(put);
     }
 }
 
-/// Whether hosts are learnt at a port.
-fn is_attachment(view: &NetworkView, at: SwitchPort) -> bool {
+/// Whether hosts are learned at a port.
+fn is_attachment_port(view: &NetworkView, at: SwitchPort) -> bool {
     match view.port_role(at) {
         PortRole::Edge => true,
-        PortRole::SharedSegment(speaks) => speaks == at,
+        PortRole::SharedSegment(designated) => designated == at,
         PortRole::Pending | PortRole::Link => false,
     }
 }
 
-/// Whether hosts that were learnt at a port may still be there. One that is not known yet again may lead to them.
+/// Whether hosts that were learned at a port may still be there. A pending port may become an edge port again.
 fn can_have_hosts(at: SwitchPort, port: Option<&PortInfo>) -> bool {
     port.is_some_and(|port| {
         port.is_up
             && match port.role {
                 PortRole::Edge | PortRole::Pending => true,
-                PortRole::SharedSegment(speaks) => speaks == at,
+                PortRole::SharedSegment(designated) => designated == at,
                 PortRole::Link => false,
             }
     })
 }
 
-/// Whether frames can be sent to who is at a port.
+/// Whether packets can be sent to a host at a port.
 fn is_reachable(view: &NetworkView, at: SwitchPort) -> bool {
     view.port(at).is_some_and(|port| port.is_up)
 }
 
-/// Lets go of a frame that nobody else is to hear of.
-fn let_go(p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
+/// Drops a packet; frees the buffer of the switch that holds it.
+fn discard(p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
     if p.buffer_id.is_some() {
-        // Every version can say this.
+        // Every version can express it.
         let _ = ctx.switch.packet_out(&PacketOutRef { frame: &[], ..PacketOutRef::answer(p) });
     }
     Verdict::Stop

@@ -1,4 +1,4 @@
-//! What the application that knows hosts does.
+//! The application `hosts`, on workers and switches without engine or sockets.
 #![expect(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -7,11 +7,10 @@
 )]
 
 mod ageing;
-
 mod conflicts;
 mod frames;
 mod learning;
 mod moving;
-mod net;
 mod proxy;
 mod random;
+mod test_network;

@@ -1,36 +1,36 @@
-//! Frames of any kind.
+//! Random frames.
 
 use std::collections::HashSet;
 
-use sluice_apps::hosts::{Config, Guard};
+use sluice_apps::hosts::{Config, ConflictPolicy};
 use sluice_base::Rng;
 use sluice_openflow::{MacAddr, Version, VlanId};
 use sluice_sdk::view::PortRole;
 
 use crate::frames::{
-    advertise, dhcp, ip, ipv4_cut, is_at, mac, plain, solicit, tagged, udp, who_has,
+    advertise, dhcp, ip, is_at, mac, plain, solicit, tagged, truncated_tcp, udp, who_has,
 };
-use crate::net::{Net, PORTS, Worker, place};
+use crate::test_network::{PORTS, TestNetwork, Worker, switch_port};
 
-/// A frame among few hosts and addresses, sometimes tagged, cut off, or with some bytes otherwise.
-fn any_frame(rng: &mut Rng) -> Vec<u8> {
-    let station = |n: u32| match n {
+/// A frame from few hosts and addresses, sometimes tagged, truncated or with changed bytes.
+fn random_frame(rng: &mut Rng) -> Vec<u8> {
+    let host = |n: u32| match n {
         20 => MacAddr([0x0e, 0x53, 0x4c, 0, 0, 1]),
         21 => MacAddr([0x0e, 0x53, 0x4c, 0, 0, 2]),
         n => MacAddr::from_u64(0x0200_0000_0000 + u64::from(n)),
     };
-    let (src, dst) = (station(rng.below(20)), station(rng.below(22)));
-    let four = |n: u32| format!("10.0.0.{n}");
-    let six = |n: u32| format!("2001:db8::{n:x}");
+    let (src, dst) = (host(rng.below(20)), host(rng.below(22)));
+    let ipv4 = |n: u32| format!("10.0.0.{n}");
+    let ipv6 = |n: u32| format!("2001:db8::{n:x}");
     let (a, b) = (rng.below(30), rng.below(30));
     let mut frame = match rng.below(8) {
-        0 => who_has(src, &four(a), &four(b)),
-        1 => is_at(src, &four(a), (dst, &four(b))),
-        2 => solicit(src, &six(a), &six(b)),
-        3 => advertise(src, &six(a)),
-        4 => dhcp(src, dst, &four(a), 5),
-        5 => udp(src, &four(a), 64),
-        6 => udp(src, &six(a), 255),
+        0 => who_has(src, &ipv4(a), &ipv4(b)),
+        1 => is_at(src, &ipv4(a), (dst, &ipv4(b))),
+        2 => solicit(src, &ipv6(a), &ipv6(b)),
+        3 => advertise(src, &ipv6(a)),
+        4 => dhcp(src, dst, &ipv4(a), 5),
+        5 => udp(src, &ipv4(a), 64),
+        6 => udp(src, &ipv6(a), 255),
         _ => plain(src, dst),
     };
     if rng.below(4) == 0 {
@@ -48,41 +48,40 @@ fn any_frame(rng: &mut Rng) -> Vec<u8> {
     frame
 }
 
-/// Whatever comes, nothing panics, limits hold, and workers agree.
 #[test]
-fn whatever_comes_nothing_grows_beyond_its_limit() {
-    let mut totals = [0; WHAT.len()];
+fn after_random_frames_limits_hold_and_workers_agree() {
+    let mut totals = [0; EVENTS.len()];
     for (seed, n) in (0..24).zip(0usize..) {
         let mut rng = Rng::new(seed);
-        let guard = [Guard::Off, Guard::Report, Guard::Refuse][n % 3];
+        let policy = [ConflictPolicy::Off, ConflictPolicy::Report, ConflictPolicy::Refuse][n % 3];
         let cfg = Config {
             hosts_max: 15,
             addrs_max: 3,
             per_port_max: 6,
-            guard,
+            address_conflicts: policy,
             timeout: std::time::Duration::from_secs(20),
             ..Config::default()
         };
         let version = Version(u8::try_from(1 + seed % 6).unwrap());
-        let mut net = Net::new(version, 1 + n % 3, &cfg);
+        let mut net = TestNetwork::new(version, 1 + n % 3, &cfg);
         for step in 0..2000 {
-            one_step(&mut rng, &mut net);
+            random_step(&mut rng, &mut net);
             check(&net, &cfg, seed);
             if step % 32 == 0 {
                 check_owners(&net, seed);
             }
         }
-        for (total, what) in totals.iter_mut().zip(WHAT) {
-            *total += net.gauge(what);
+        for (total, metric) in totals.iter_mut().zip(EVENTS) {
+            *total += net.metric(metric);
         }
     }
-    for (total, what) in totals.iter().zip(WHAT) {
-        assert!(*total > 20, "{what}: {total}");
+    for (total, metric) in totals.iter().zip(EVENTS) {
+        assert!(*total > 20, "{metric}: {total}");
     }
 }
 
-/// What must have happened.
-const WHAT: [&str; 6] = [
+/// Events that must have happened.
+const EVENTS: [&str; 6] = [
     "hosts_moved",
     "hosts_aged",
     "hosts_answered",
@@ -91,31 +90,31 @@ const WHAT: [&str; 6] = [
     "hosts_refused_full",
 ];
 
-fn one_step(rng: &mut Rng, net: &mut Net) {
-    let at = place(u64::from(1 + rng.below(2)), 1 + rng.below(PORTS));
+fn random_step(rng: &mut Rng, net: &mut TestNetwork) {
+    let at = switch_port(u64::from(1 + rng.below(2)), 1 + rng.below(PORTS));
     match rng.below(100) {
         0 => net.port_down(at),
-        1 => net.role(at, PortRole::Link),
-        2..6 => net.role(at, PortRole::Edge),
-        6 => net.role(at, PortRole::SharedSegment(place(1, 1 + rng.below(PORTS)))),
+        1 => net.set_role(at, PortRole::Link),
+        2..6 => net.set_role(at, PortRole::Edge),
+        6 => net.set_role(at, PortRole::SharedSegment(switch_port(1, 1 + rng.below(PORTS)))),
         7 if rng.below(5) == 0 => {
-            net.down(at.switch.0);
+            net.disconnect_switch(at.switch.0);
             net.wait_ms(u64::from(rng.below(30)) * 1000);
-            net.up(at.switch.0);
+            net.connect_switch(at.switch.0);
         }
         8..12 => net.wait_ms(u64::from(rng.below(4)) * 500),
         _ => {
-            let frame = any_frame(rng);
+            let frame = random_frame(rng);
             if rng.below(2) == 0 {
-                net.frame(at, &frame);
+                net.receive(at, &frame);
             } else {
-                net.kept(at, &frame);
+                net.receive_buffered(at, &frame);
             }
         }
     }
 }
 
-fn check(net: &Net, cfg: &Config, seed: u64) {
+fn check(net: &TestNetwork, cfg: &Config, seed: u64) {
     let mut all = HashSet::new();
     for worker in &net.workers {
         let view = worker.network.view();
@@ -138,7 +137,7 @@ fn check(net: &Net, cfg: &Config, seed: u64) {
     assert_eq!(known.len(), all.len(), "seed {seed}: workers disagree: {all:?}");
 }
 
-fn check_owners(net: &Net, seed: u64) {
+fn check_owners(net: &TestNetwork, seed: u64) {
     for n in 0..30 {
         let addr = ip(&format!("10.0.0.{n}"));
         let owner =
@@ -149,21 +148,21 @@ fn check_owners(net: &Net, seed: u64) {
 }
 
 #[test]
-fn frames_that_are_cut_anywhere_say_what_they_say_or_nothing() {
-    let mut net = Net::new(Version::V1_3, 1, &Config::default());
+fn truncated_frames_contain_the_same_addresses_or_none() {
+    let mut net = TestNetwork::new(Version::V1_3, 1, &Config::default());
     let frames = [
         who_has(mac('a'), "10.0.0.1", "10.0.0.2"),
         solicit(mac('a'), "fe80::1", "fe80::2"),
         advertise(mac('a'), "fe80::1"),
         dhcp(mac('s'), mac('a'), "10.0.0.1", 5),
-        ipv4_cut(mac('a'), 74),
+        truncated_tcp(mac('a'), 74),
         tagged(&tagged(&udp(mac('a'), "10.0.0.1", 64), 7), 8),
     ];
     for frame in frames {
         for len in 0..=frame.len() {
-            net.frame(place(1, 1), &frame[..len]);
+            net.receive(switch_port(1, 1), &frame[..len]);
         }
     }
     assert_eq!(net.addrs(mac('a')), ["10.0.0.1", "fe80::1"]);
-    assert_eq!(net.at(mac('s')), Some(place(1, 1)));
+    assert_eq!(net.location(mac('s')), Some(switch_port(1, 1)));
 }

@@ -140,8 +140,8 @@ impl From<Hosts> for hosts::Config {
             hosts_max: set.hosts_max.get(),
             per_port_max: set.per_port_max,
             timeout: set.timeout_s.0,
-            proxy: set.arp_proxy,
-            guard: set.address_conflicts.0,
+            arp_proxy: set.arp_proxy,
+            address_conflicts: set.address_conflicts.0,
             requests_per_s_max: set.requests_per_s_max.get(),
             ..Self::default()
         }

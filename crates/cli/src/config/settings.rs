@@ -3,7 +3,7 @@
 use std::num::{NonZeroU16, NonZeroU32, NonZeroUsize};
 
 use sluice_apps::forwarding::Flooding;
-use sluice_apps::hosts::Guard;
+use sluice_apps::hosts::ConflictPolicy;
 use sluice_apps::{forwarding, learning};
 use sluice_openflow::Role;
 use tracing_subscriber::filter::LevelFilter;
@@ -163,7 +163,7 @@ pub(super) struct Hosts {
     /// What to do when a host claims the MAC or IP address of another host that is still there: off (nothing), report (log
     /// it and restore the address), or refuse (also drop its packets until the other host is known to be gone).
     #[config(default = "report")]
-    pub(super) address_conflicts: ByName<Guard>,
+    pub(super) address_conflicts: ByName<ConflictPolicy>,
 
     /// ARP, neighbor discovery and DHCP packets handled per second and port; more are dropped.
     #[config(default = 1000)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use sluice_apps::hosts::Guard;
+use sluice_apps::hosts::ConflictPolicy;
 use sluice_apps::topology::Secret;
 use sluice_apps::{forwarding, learning};
 use sluice_openflow::{Role, Version, Versions};
@@ -104,7 +104,7 @@ impl Names for forwarding::Flooding {
         &[("controller", Self::Controller), ("tree", Self::Tree)];
 }
 
-impl Names for Guard {
+impl Names for ConflictPolicy {
     const NAMES: &'static [(&'static str, Self)] =
         &[("off", Self::Off), ("report", Self::Report), ("refuse", Self::Refuse)];
 }

@@ -1,4 +1,4 @@
-//! What frames carry that says which host has which address, as it lies there.
+//! Packet headers that contain addresses of hosts, in their wire format.
 
 use zerocopy::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -12,8 +12,8 @@ pub(super) const ETHERTYPE_IPV6: u16 = 0x86dd;
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Arp {
-    /// Ethernet, IPv4, and the lengths of their addresses.
-    pub(super) kind: [u8; 6],
+    /// Hardware type, protocol type, and the lengths of their addresses.
+    pub(super) types: [u8; 6],
     pub(super) operation: U16,
     pub(super) sender_mac: MacAddr,
     pub(super) sender: [u8; 4],
@@ -22,8 +22,8 @@ pub(super) struct Arp {
 }
 
 impl Arp {
-    /// What `kind` is for IPv4 over Ethernet.
-    pub(super) const KIND: [u8; 6] = [0, 1, 8, 0, 6, 4];
+    /// `types` for IPv4 over Ethernet.
+    pub(super) const IPV4_OVER_ETHERNET: [u8; 6] = [0, 1, 8, 0, 6, 4];
     pub(super) const REQUEST: U16 = U16::new(1);
     pub(super) const REPLY: U16 = U16::new(2);
 }
@@ -32,12 +32,12 @@ impl Arp {
 #[derive(Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Ipv4 {
-    /// Version and length of the header in words.
+    /// Version, and length of the header in 32-bit words.
     pub(super) version_ihl: u8,
     tos: u8,
     total_len: U16,
     id: U16,
-    /// Flags, and the place of a fragment.
+    /// Flags and fragment offset.
     pub(super) fragment: U16,
     pub(super) ttl: u8,
     pub(super) protocol: u8,
@@ -60,42 +60,42 @@ pub(super) struct Ipv6 {
 }
 
 impl Ipv6 {
-    /// What `version_flow` begins with.
+    /// Version 6, in `version_flow`.
     pub(super) const VERSION: u32 = 6 << 28;
-    /// The next header of ICMP. RFC 4443.
-    pub(super) const ICMP: u8 = 58;
-    /// The hop limit of neighbour discovery: no router was in between. RFC 4861 §7.1.
-    pub(super) const HOP_LIMIT: u8 = 255;
+    /// Next header of `ICMPv6`. RFC 4443.
+    pub(super) const ICMPV6: u8 = 58;
+    /// Hop limit of neighbor discovery messages, which shows that no router forwarded them. RFC 4861 §7.1.
+    pub(super) const LINK_LOCAL_HOP_LIMIT: u8 = 255;
 }
 
-/// A neighbour solicitation or advertisement; then options. RFC 4861 §4.3, §4.4.
+/// A neighbor solicitation or advertisement, without options. RFC 4861 §4.3, §4.4.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct Neighbour {
+pub(super) struct NeighborMessage {
     pub(super) kind: u8,
     pub(super) code: u8,
     pub(super) checksum: U16,
-    /// Of an advertisement: router, solicited, override.
+    /// Of an advertisement: router, solicited, override, from the most significant bit.
     pub(super) flags: U32,
     pub(super) target: [u8; 16],
 }
 
-impl Neighbour {
+impl NeighborMessage {
     pub(super) const SOLICITATION: u8 = 135;
     pub(super) const ADVERTISEMENT: u8 = 136;
 }
 
-/// The option that has a link-layer address. RFC 4861 §4.6.1.
+/// Source or target link-layer address option. RFC 4861 §4.6.1.
 #[derive(Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
-pub(super) struct LinkAddr {
+pub(super) struct LinkAddrOption {
     pub(super) kind: u8,
-    /// In units of eight bytes.
+    /// Length in units of eight bytes.
     pub(super) len: u8,
     pub(super) mac: MacAddr,
 }
 
-impl LinkAddr {
+impl LinkAddrOption {
     pub(super) const SOURCE: u8 = 1;
     pub(super) const TARGET: u8 = 2;
 }
@@ -111,11 +111,11 @@ pub(super) struct Udp {
 }
 
 impl Udp {
-    /// The protocol number.
+    /// IP protocol number.
     pub(super) const PROTOCOL: u8 = 17;
 }
 
-/// A DHCP message; then options. RFC 2131 §2.
+/// A DHCP message, without options. RFC 2131 §2.
 #[derive(Debug, FromBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Dhcp {
@@ -125,11 +125,11 @@ pub(super) struct Dhcp {
     secs: U16,
     flags: U16,
     ciaddr: [u8; 4],
-    /// The address that the client gets.
+    /// "Your" address: the address that the client is assigned.
     pub(super) yiaddr: [u8; 4],
     siaddr: [u8; 4],
     giaddr: [u8; 4],
-    /// Who the client is.
+    /// The Ethernet address of the client.
     pub(super) chaddr: MacAddr,
     chaddr_rest: [u8; 10],
     sname: [u8; 64],
@@ -140,9 +140,9 @@ pub(super) struct Dhcp {
 impl Dhcp {
     pub(super) const SERVER: u16 = 67;
     pub(super) const CLIENT: u16 = 68;
-    /// What `magic` is. RFC 2131 §3.
+    /// Value of `magic`. RFC 2131 §3.
     pub(super) const MAGIC: [u8; 4] = [99, 130, 83, 99];
-    /// The option that says what a message is. RFC 2132 §9.6.
+    /// Option with the type of the message. RFC 2132 §9.6.
     pub(super) const MESSAGE_TYPE: u8 = 53;
     pub(super) const ACK: u8 = 5;
 }
@@ -150,7 +150,7 @@ impl Dhcp {
 const _: () = assert!(size_of::<Arp>() == 28);
 const _: () = assert!(size_of::<Ipv4>() == 20);
 const _: () = assert!(size_of::<Ipv6>() == 40);
-const _: () = assert!(size_of::<Neighbour>() == 24);
-const _: () = assert!(size_of::<LinkAddr>() == 8);
+const _: () = assert!(size_of::<NeighborMessage>() == 24);
+const _: () = assert!(size_of::<LinkAddrOption>() == 8);
 const _: () = assert!(size_of::<Udp>() == 8);
 const _: () = assert!(size_of::<Dhcp>() == 240);

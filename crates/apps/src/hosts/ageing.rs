@@ -1,0 +1,92 @@
+//! Probes hosts that are silent, and removes those that do not answer or whose switch stays disconnected.
+
+use std::net::IpAddr;
+use std::time::Instant;
+
+use sluice_openflow::{Action, Field, MacAddr, Message, PacketOut, PortNo};
+use sluice_sdk::Network;
+use sluice_sdk::view::{HostId, SwitchPort};
+
+use super::Hosts;
+use super::frames::{self, AGEING_PROBE_MAC, FrameHeader};
+use super::host_table::{AgeingPolicy, DueAction};
+
+/// Hosts examined per tick, four times a second: a full table is examined within its timeout.
+const HOSTS_PER_TICK_MAX: usize = 256;
+
+impl Hosts {
+    /// Probes hosts that have been silent for the timeout, and removes those that did not answer.
+    pub(super) fn probe_silent_hosts(&mut self, now: Instant, network: &mut Network) {
+        let policy = AgeingPolicy { timeout: self.cfg.timeout, probes: self.cfg.probes };
+        for _ in 0..HOSTS_PER_TICK_MAX {
+            let due = self.table.next_due(now, policy, network.fast_path_hosts());
+            let Some((id, action)) = due else { break };
+            let is_kept = match action {
+                DueAction::None => true,
+                DueAction::Probe => self.probe_host(id, network),
+                DueAction::Remove => false,
+            };
+            if !is_kept {
+                self.counters.expired.count();
+                self.remove_host(id, now, network);
+            }
+        }
+    }
+
+    /// Probes the last known address of each family of a host. Returns `false` if it has no address.
+    fn probe_host(&mut self, id: HostId, network: &mut Network) -> bool {
+        let Some(host) = network.view().host(id) else { return false };
+        let at = host.at;
+        let last =
+            |is_family: fn(&&IpAddr) -> bool| host.addrs.iter().rev().find(is_family).copied();
+        let addrs = [last(|addr| addr.is_ipv4()), last(|addr| addr.is_ipv6())];
+        for addr in addrs.into_iter().flatten() {
+            self.send_probe(AGEING_PROBE_MAC, (id, at), addr, network);
+        }
+        addrs.iter().any(Option::is_some)
+    }
+
+    /// Asks the host `id` at `at` whether it has `addr`.
+    pub(super) fn send_probe(
+        &mut self,
+        src: MacAddr,
+        (id, at): (HostId, SwitchPort),
+        addr: IpAddr,
+        network: &mut Network,
+    ) {
+        let tag = frames::vlan_tag(id.vlan.0);
+        let data = frames::encode_probe(FrameHeader { src, dst: id.mac, tag: &tag }, addr).to_vec();
+        let matching = [Field::in_port(PortNo::CONTROLLER)].into();
+        let actions = vec![Action::output(at.port)];
+        let message = Message::PacketOut(PacketOut { buffer_id: None, matching, actions, data });
+        self.counters.probes.count();
+        network.send_to(at.switch, message);
+    }
+
+    /// Removes the hosts of switches that have been disconnected for the timeout.
+    pub(super) fn remove_hosts_of_disconnected_switches(
+        &mut self,
+        now: Instant,
+        network: &mut Network,
+    ) {
+        let timeout = self.cfg.timeout;
+        let mut overdue = Vec::new();
+        self.disconnected.retain(|&id, since| {
+            let is_overdue = now.saturating_duration_since(*since) >= timeout;
+            if is_overdue {
+                overdue.push(id);
+            }
+            !is_overdue
+        });
+        for switch in overdue {
+            if network.view().switch(switch).is_some() {
+                continue;
+            }
+            let ids: Vec<_> = network.view().hosts_of(switch).map(|(id, _)| id).collect();
+            for id in ids {
+                self.counters.expired.count();
+                self.remove_host(id, now, network);
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Metrics and log lines.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use sluice_sdk::view::{HostId, SwitchPort};
+use sluice_sdk::{AppMetric, Network};
+
+/// Time between two log lines of one kind.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A counter whose events may be logged.
+#[derive(Debug, Default)]
+pub(super) struct EventCounter {
+    count: u64,
+    last_log: Option<Instant>,
+}
+
+impl EventCounter {
+    pub(super) const fn count(&mut self) {
+        self.count += 1;
+    }
+
+    /// Counts an event, and logs it unless one was logged within the last [`LOG_INTERVAL`].
+    pub(super) fn report(
+        &mut self,
+        now: Instant,
+        network: &mut Network,
+        line: impl FnOnce() -> String,
+    ) {
+        self.count += 1;
+        if self.last_log.is_none_or(|at| now.saturating_duration_since(at) >= LOG_INTERVAL) {
+            self.last_log = Some(now);
+            network.report(line);
+        }
+    }
+}
+
+/// The fields `dpid` and `port` of a log line.
+pub(super) struct PortFields(pub(super) SwitchPort);
+
+impl fmt::Display for PortFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "dpid={} port={}", self.0.switch, self.0.port)
+    }
+}
+
+/// The fields `host` and, unless it is 0, `vlan` of a log line.
+pub(super) struct HostFields(pub(super) HostId);
+
+impl fmt::Display for HostFields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "host={}", self.0.mac)?;
+        if self.0.vlan.0 == 0 { Ok(()) } else { write!(f, " vlan={}", self.0.vlan.0) }
+    }
+}
+
+macro_rules! counters {
+    ($($name:ident: $metric:literal, $help:literal;)*) => {
+        /// Counters of this worker.
+        #[derive(Debug, Default)]
+        pub(super) struct Counters {
+            $(pub(super) $name: EventCounter,)*
+        }
+
+        impl Counters {
+            pub(super) fn metrics(&self, put: &mut dyn FnMut(AppMetric)) {
+                $(put(AppMetric::counter($metric, $help, self.$name.count));)*
+            }
+        }
+    };
+}
+
+counters! {
+    moves: "hosts_moved", "Times a host was seen at a different port";
+    expired: "hosts_aged", "Hosts removed because they were silent for too long";
+    probes: "hosts_probes", "ARP and neighbor discovery probes sent to check that a host is still there";
+    answered: "hosts_answered", "ARP requests and neighbor solicitations answered by the controller";
+    table_full: "hosts_refused_full", "Packets of hosts that were not learned because the host table is full";
+    port_full: "hosts_refused_port_full", "Packets of hosts that were not learned because their port has too many";
+    switch_address: "hosts_refused_own", "Packets with the MAC address of a switch port as their source";
+    addrs_full: "hosts_refused_addresses", "IP addresses not learned because their host has too many";
+    moves_ignored: "hosts_held", "Packets of hosts that move too often and are kept at their last port";
+    conflicts: "hosts_contested", "Claims of an address whose owner answered a probe";
+    spoofed: "hosts_refused_claims", "Packets dropped because they claim an address that another host may have";
+    rate_limited: "hosts_requests_dropped", "ARP, neighbor discovery and DHCP packets dropped because their port exceeded its limit";
+}
