@@ -105,8 +105,8 @@ def network(binary, name, delay):
         sys.exit(f"the network did not come up: {done.stdout}{done.stderr}")
     controller.stop()
     _, up, down = link.close()
-    names = {"known": "every switch known", "first": "first answer", "half": "half of the hosts answered",
-             "all": "every host answered"}  # fmt: skip
+    names = {"known": "all switches connected", "first": "first reply", "half": "half of the hosts have a reply",
+             "all": "all hosts have a reply"}  # fmt: skip
     told = {key: seconds(line, done.stdout) for key, line in names.items()}
     return {**told, "bytes_up": sum(up), "bytes_down": sum(down)}
 

@@ -1,4 +1,4 @@
-//! Networks that are not there, and the binary that plays them. What is asserted are counts, never times.
+//! `sluice play` and `sluice emu`. Tests assert counts, never times.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -12,58 +12,67 @@ fn sluice(arguments: &str) -> (Option<i32>, String, String) {
     (output.status.code(), out, err)
 }
 
-fn play(arguments: &str) -> (Option<i32>, String, String) {
+fn play_once(arguments: &str) -> (Option<i32>, String, String) {
     sluice(&format!("play --config /dev/null --threads 1 --once --pings 1000 {arguments}"))
 }
 
 #[test]
-fn every_pair_of_a_tree_pings_once() {
-    let (code, out, err) = play("--topo tree,2,2 --app learning");
+fn every_pair_of_hosts_in_a_tree_pings_once() {
+    let (code, out, err) = play_once("--topo tree,2,2 --app learning");
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
     assert!(out.contains("3 switches, 4 hosts, 2 links between switches"), "{out}");
-    assert!(out.contains("1 round: 12 pings answered, 0 lost"), "{out}");
+    assert!(out.contains("1 round of pings in "), "{out}");
+    assert!(out.contains("12 sent, 12 answered, 0 lost"), "{out}");
 }
 
 #[test]
-fn switches_speak_what_they_are_told_to_and_links_carry_what_they_are_told_to() {
+fn options_of_switches_and_links_take_effect() {
     let (code, out, _) =
-        play("--topo linear,2 --app hub --protocols 1.0 --buffers 0 --link-delay 1ms");
+        play_once("--topo linear,2 --app hub --protocols 1.0 --buffers 0 --link-delay 1ms");
     assert_eq!(code, Some(0), "{out}");
-    let (code, out, _) = play("--topo minimal --app hub --link-loss 100%");
+    let (code, out, _) = play_once("--topo minimal --app hub --link-loss 100%");
     assert_eq!(code, Some(1), "{out}");
-    assert!(out.contains("0 pings answered, 2 lost"), "{out}");
+    assert!(out.contains("2 sent, 0 answered, 2 lost"), "{out}");
     assert!(out.contains("lost in the last round: h1 to h2"), "{out}");
 }
 
 #[test]
-fn a_start_ends_when_every_host_has_had_an_answer() {
-    let (code, out, err) =
-        sluice("play --config /dev/null --threads 1 --start --topo linear,3 --app learning");
-    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
-    for line in ["every switch known: ", "first answer: ", "every host answered: "] {
-        assert!(out.contains(line), "{line}: {out}");
-    }
-    assert!(out.contains("hosts answered: 3 of 3"), "{out}");
+fn flooding_into_loops_is_announced_before_it_ends_the_emulation() {
+    let (code, out, err) = play_once("--topo ring,3 --app hub");
+    assert!(
+        out.starts_with("warning: this topology has loops and `hub` floods into them"),
+        "{out}"
+    );
+    assert_eq!(code, Some(1), "{out}");
+    assert!(err.starts_with("error: broadcast storm: one frame was sent "), "{err}");
 }
 
 #[test]
-fn what_is_no_network_is_refused_before_anything_starts() {
-    for (arguments, why) in [
+fn the_startup_test_ends_when_every_host_has_a_reply() {
+    let (code, out, err) =
+        sluice("play --config /dev/null --threads 1 --start --topo linear,3 --app learning");
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    for line in ["all switches connected: ", "first reply: ", "all hosts have a reply: "] {
+        assert!(out.contains(line), "{line}: {out}");
+    }
+    assert!(out.contains("hosts with a reply: 3 of 3"), "{out}");
+}
+
+#[test]
+fn invalid_arguments_are_rejected_before_anything_starts() {
+    for (arguments, error) in [
         ("play --topo tree,2,x", "error: --topo tree,2,x: fanout: \"x\" is not a number\n"),
-        (
-            "emu --topo ring,2",
-            "error: --topo ring,2: ring: k, the number of switches, is 3 at least\n",
-        ),
+        ("emu --topo ring,2", "error: --topo ring,2: ring: k (switches) must be at least 3\n"),
         ("emu --pings 0", "error: invalid value '0' for '--pings <N>': "),
-        ("emu --topo star", "error: --topo star: no shape is called \"star\"; there are minimal, "),
+        ("emu --topo star", "error: --topo star: unknown shape \"star\" (known: minimal, single, "),
         ("emu --topo missing.graphml", "error: --topo missing.graphml: No such file"),
         ("emu --link-delay 5weeks", "error: --link-delay: \"5weeks\" is not a time"),
-        ("emu --protocols 2.0", "error: --protocols: \"2.0\" is no version of OpenFlow\n"),
+        ("emu --protocols 2.0", "error: --protocols: \"2.0\" is not a version of OpenFlow"),
     ] {
         let (code, _, err) = sluice(arguments);
         assert_eq!(code, Some(2), "{arguments}");
-        assert!(err.starts_with(why), "{err}");
+        assert!(err.starts_with(error), "{err}");
     }
     let (_, _, err) = sluice("emu --controller nearby");
-    assert_eq!(err, "error: controller nearby: there is no port; nearby:6653?\n");
+    assert_eq!(err, "error: controller \"nearby\": missing port, such as nearby:6653\n");
 }

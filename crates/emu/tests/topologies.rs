@@ -1,4 +1,4 @@
-//! Networks that files describe.
+//! Topology files.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -13,7 +13,7 @@ fn place(switch: usize, port: u32) -> PortRef {
 }
 
 #[test]
-fn a_file_of_miniedit_is_the_network_that_was_drawn() {
+fn a_miniedit_file_is_parsed_completely() {
     let campus = Topology::from_file("campus.mn", include_str!("topologies/campus.mn")).unwrap();
     let switches: Vec<_> =
         campus.switches.iter().map(|s| (s.name.as_str(), s.datapath_id.0)).collect();
@@ -35,7 +35,7 @@ fn a_file_of_miniedit_is_the_network_that_was_drawn() {
 }
 
 #[test]
-fn a_graph_is_a_network_with_a_host_at_every_node() {
+fn a_graphml_file_gives_a_switch_with_a_host_per_node() {
     let text = include_str!("topologies/backbone.graphml");
     let backbone = Topology::from_file("backbone.graphml", text).unwrap();
     let names: Vec<_> = backbone.switches.iter().map(|s| s.name.as_str()).collect();
@@ -50,19 +50,36 @@ fn a_graph_is_a_network_with_a_host_at_every_node() {
 }
 
 #[test]
-fn a_file_of_another_kind_or_size_is_refused() {
+fn a_topology_knows_whether_it_has_loops() {
+    for (shape, has_loops) in [
+        ("single,4", false),
+        ("linear,5", false),
+        ("tree,3,2", false),
+        ("ring,3", true),
+        ("mesh,2", false),
+        ("mesh,3", true),
+        ("leafspine,1,4", false),
+        ("leafspine,2,4", true),
+        ("torus,3,3", true),
+    ] {
+        assert_eq!(Topology::from_text(shape).unwrap().has_loops(), has_loops, "{shape}");
+    }
+}
+
+#[test]
+fn unknown_file_types_and_large_files_are_rejected() {
     let error = |name: &str, text: &str| Topology::from_file(name, text).unwrap_err().to_string();
     assert_eq!(
         error("net.yaml", ""),
-        "net.yaml ends neither in .mn (MiniEdit) nor in .graphml or .xml (GraphML)"
+        "net.yaml: unknown file type (expected .mn, .graphml or .xml)"
     );
     let long = " ".repeat((16 << 20) + 1);
     assert_eq!(error("net.mn", &long), "more than 16777216 bytes");
 }
 
-/// A network is refused or built, whatever is in the file; none that is built names what is not there.
+/// A damaged file is rejected, or gives a topology without dangling references.
 #[test]
-fn what_people_and_files_say_never_panics() {
+fn damaged_files_never_cause_a_panic() {
     let mut rng = Rng::new(0x5eed);
     let files = [
         ("campus.mn", include_str!("topologies/campus.mn")),

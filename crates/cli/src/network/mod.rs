@@ -1,157 +1,181 @@
-//! `sluice emu` and `sluice play`: a network that is not there, and what is seen of it.
+//! `sluice emu` and `sluice play`: an emulated network, and its output.
 
-mod plain;
+mod network_args;
 mod play;
-mod screen;
-mod shape;
-mod start;
+mod startup;
+mod summary;
+mod terminal_view;
+mod text_output;
 
 use std::io::{IsTerminal as _, stdout};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sluice_emu::live::{LiveNetwork, PingPacing, PingRounds};
 use sluice_io::clock;
 
+use network_args::{Network, NetworkArgs};
 pub(crate) use play::Play;
-use shape::{Network, Shape};
 
-use crate::{EXIT_FAILURE, EXIT_USAGE, print_error, signals};
+use crate::{EXIT_FAILURE, EXIT_USAGE, print, print_error, signals};
 
-/// How long switches may take to find the controller when all is over after one round.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// With `--once`, how long switches may take to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often what is seen is drawn, and what people type is read.
-const FRAME: Duration = Duration::from_millis(100);
+/// Interval of screen updates and key polling.
+const UPDATE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Plays a network of switches and hosts against a controller; every pair of hosts pings, round after round.
+const EXAMPLES: &str = "\
+Examples:
+  sluice emu --topo ring,4 --controller 192.0.2.7:6653
+  sluice emu --topo campus.mn --once            One round of pings, then a summary; for scripts
+  sluice emu --topo leafspine,2,4 --start       How long until every host reaches another
+
+docs/emu.md describes topologies and output.";
+
+/// Emulate a network for a controller
+///
+/// Emulates OpenFlow switches, hosts and links, and connects the switches to a controller. When all switches are connected,
+/// every host pings every other host, round after round. Needs no privileges.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Emu {
-    /// Where the controller is: a name or an address, with a port.
-    #[arg(short, long, default_value = "localhost:6653")]
+    /// Host name or IP address of the controller, with its port
+    #[arg(short, long, default_value = "localhost:6653", value_name = "ADDRESS")]
     controller: String,
     #[command(flatten)]
-    shape: Shape,
+    network: NetworkArgs,
     #[command(flatten)]
-    seen: Seen,
+    output: OutputArgs,
 }
 
-/// What is done in a network, and how it is seen.
+/// What the hosts do, and how it is displayed.
 #[derive(Debug, clap::Args)]
-struct Seen {
-    /// Ends when every pair of hosts has pinged once; exits with 1 if a ping was lost.
+struct OutputArgs {
+    /// Stop after one round of pings; exit with 1 if a ping was lost
     #[arg(long)]
     once: bool,
-    /// Every host pings the next one from the first moment on; ends when each has had an answer, and says how long that
-    /// took.
+    /// Measure startup: each host pings the next one until it has a reply; print how long that took
     #[arg(long, conflicts_with_all = ["once", "pings"])]
     start: bool,
-    /// Prints a line a second instead of drawing on the whole terminal.
+    /// Print one line per second instead of a full-screen display
     #[arg(long)]
     plain: bool,
-    /// Pings that all hosts together send in a second, 1 at least.
+    /// Pings per second, over all hosts
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pings: u32,
 }
 
-impl Seen {
-    /// Whether it is seen on the whole screen.
-    fn draws(&self) -> bool {
+impl OutputArgs {
+    /// Whether the full-screen display is used.
+    fn is_full_screen(&self) -> bool {
         !self.once && !self.start && !self.plain && stdout().is_terminal()
     }
 }
 
 impl Emu {
-    /// Plays until it is told to stop.
+    /// Emulates the network until it is stopped.
     pub(crate) fn run(&self) -> ExitCode {
-        match self.shape.network() {
-            Ok(network) => ended(self.start(network)),
-            Err(why) => refused(&why),
+        match self.network.network() {
+            Ok(network) => exit_code(self.start(network)),
+            Err(error) => usage_error(&error),
         }
     }
 
     fn start(&self, network: Network) -> Result<ExitCode, String> {
-        let to = controller(&self.controller)?;
-        watch(to, &format!("controller {to}"), network, &self.seen)
+        let controller = controller(&self.controller)?;
+        emulate(controller, &format!("controller {controller}"), network, &self.output)
     }
 }
 
-/// Where the controller of this name is.
+/// Resolves the address of a controller.
 pub(crate) fn controller(name: &str) -> Result<SocketAddr, String> {
-    let why = |e: &dyn std::fmt::Display| format!("controller {name}: {e}");
     if !name.contains(':') {
-        return Err(why(&format_args!("there is no port; {name}:6653?")));
+        return Err(format!("controller {name:?}: missing port, such as {name}:6653"));
     }
-    let mut found = name.to_socket_addrs().map_err(|e| why(&e))?;
-    found.next().ok_or_else(|| why(&"no address"))
+    let mut addresses = name.to_socket_addrs().map_err(|e| format!("controller {name:?}: {e}"))?;
+    addresses.next().ok_or_else(|| format!("controller {name:?}: the name has no address"))
 }
 
-/// Plays a network against `to` and shows it.
-fn watch(
-    to: SocketAddr,
+/// Emulates a network for `controller` and displays it.
+fn emulate(
+    controller: SocketAddr,
     title: &str,
     (topology, options): Network,
-    seen: &Seen,
+    output: &OutputArgs,
 ) -> Result<ExitCode, String> {
     let stop = signals::stop_flag().map_err(|e| format!("cannot receive signals: {e}"))?;
-    let live = LiveNetwork::connect(to, topology, &options).map_err(|e| e.to_string())?;
-    if seen.start {
-        let is_whole = start::measure(live, title, &stop)?;
-        return Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) });
+    let network =
+        LiveNetwork::connect(controller, topology, &options).map_err(|e| e.to_string())?;
+    if output.start {
+        let is_complete = startup::measure(network, title, &stop)?;
+        return Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) });
     }
-    let pace = PingPacing { pings_pps: seen.pings, ..PingPacing::default() };
-    let mut watched = Watched { rounds: PingRounds::new(live, pace), once: seen.once, stop };
-    if seen.draws() {
-        screen::show(&mut watched, title)?;
+    let pacing = PingPacing { pings_pps: output.pings, ..PingPacing::default() };
+    let mut emulation = Emulation {
+        rounds: PingRounds::new(network, pacing),
+        once: output.once,
+        stop,
+        started_at: clock::now(),
+        links_cut: 0,
+    };
+    let done = if output.is_full_screen() {
+        terminal_view::run(&mut emulation, title)
     } else {
-        plain::show(&mut watched, title)?;
-    }
-    let glance = watched.rounds.status();
-    let is_well = !seen.once || (watched.is_over() && glance.pings_lost == 0);
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) })
+        text_output::run(&mut emulation, title)
+    };
+    print(&summary::text(&emulation));
+    done?;
+    let is_success = !output.once
+        || (emulation.is_round_complete() && emulation.rounds.status().pings_lost == 0);
+    Ok(if is_success { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) })
 }
 
-/// A network, and when to stop.
+/// A running network, and when to stop.
 #[derive(Debug)]
-struct Watched {
+struct Emulation {
     rounds: PingRounds,
     once: bool,
     stop: Arc<AtomicBool>,
+    started_at: Instant,
+    /// Links that were cut from the keyboard.
+    links_cut: u32,
 }
 
-impl Watched {
-    /// Lets the network live for a moment; whether it goes on.
-    fn moment(&mut self) -> Result<bool, String> {
-        let until = clock::now() + FRAME;
+impl Emulation {
+    /// Runs the network until the next screen update; `false` if it should stop.
+    fn run_interval(&mut self) -> Result<bool, String> {
+        let until = clock::now() + UPDATE_INTERVAL;
         while clock::now() < until {
             self.rounds.run_once(Some(until)).map_err(|e| e.to_string())?;
-            if self.stop.load(Relaxed) || (self.once && self.is_over()) {
+            if self.stop.load(Relaxed) || (self.once && self.is_round_complete()) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    /// Whether every pair has pinged; where there is none, whether every switch is known.
-    fn is_over(&self) -> bool {
-        let live = self.rounds.network();
-        let is_empty = self.rounds.pair_count() == 0;
+    /// Whether one round of pings is complete; without pairs of hosts, whether all switches are connected.
+    fn is_round_complete(&self) -> bool {
+        let network = self.rounds.network();
+        let has_pairs = self.rounds.pair_count() > 0;
         self.rounds.completed_rounds() > 0
-            || is_empty && live.connected_switches() == live.data_plane().topology().switches.len()
+            || !has_pairs
+                && network.connected_switches() == network.data_plane().topology().switches.len()
     }
 }
 
-fn refused(why: &str) -> ExitCode {
-    print_error(why);
+fn usage_error(error: &str) -> ExitCode {
+    print_error(error);
     ExitCode::from(EXIT_USAGE)
 }
 
-fn ended(done: Result<ExitCode, String>) -> ExitCode {
-    done.unwrap_or_else(|why| {
-        print_error(&why);
+fn exit_code(done: Result<ExitCode, String>) -> ExitCode {
+    done.unwrap_or_else(|error| {
+        print_error(&error);
         ExitCode::from(EXIT_FAILURE)
     })
 }

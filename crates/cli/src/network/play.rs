@@ -1,37 +1,53 @@
-//! `sluice play`: a controller and a network in one process.
+//! `sluice play`: a controller and an emulated network in one process.
 
 use std::io::{IsTerminal as _, stderr};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 
+use sluice_emu::topology::Topology;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::{Seen, Shape, ended, refused, watch};
+use super::{NetworkArgs, OutputArgs, emulate, exit_code, usage_error};
 use crate::config::{Flags, Inputs};
 use crate::log::Logging;
-use crate::{print_problems, run};
+use crate::{print, print_problems, run};
 
-/// Starts the controller and a network of switches and hosts, in which every pair pings.
+const EXAMPLES: &str = "\
+Examples:
+  sluice play                                   A tree of 4 switches with 9 hosts
+  sluice play --topo ring,5 --link-delay 5ms    A ring, with a delay of 5 ms on every link
+  sluice play --topo tree,2,3 --app learning    Another application than the default ones
+
+`hub`, and `learning` without `topology`, flood into loops: use them with `tree`, `linear` or `single`, since a
+broadcast storm ends the emulation.
+
+docs/emu.md describes topologies, keys and output.";
+
+/// Run the controller and an emulated network together
 ///
-/// The options of `sluice run` are taken, too. Switches are accepted at a port of this machine that the system chooses,
-/// unless --listen or a file says otherwise; no metrics are served.
+/// Starts the controller and an emulated network of switches and hosts in one process; every host pings every other host,
+/// round after round. Keys: q quit, arrow keys select a link, l cut or restore it. Needs no privileges.
+///
+/// All options of `sluice run` are accepted. Unless --listen or a configuration file says otherwise, the controller
+/// listens on a free port of this machine; metrics are not served.
 #[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct Play {
     #[command(flatten)]
-    shape: Shape,
+    network: NetworkArgs,
     #[command(flatten)]
-    seen: Seen,
+    output: OutputArgs,
     #[command(flatten)]
     flags: Flags,
 }
 
 impl Play {
-    /// Plays until it is told to stop.
+    /// Runs controller and network until they are stopped.
     pub(crate) fn run(self) -> ExitCode {
-        let Self { shape, seen, flags } = self;
-        let network = match shape.network() {
+        let Self { network, output, flags } = self;
+        let network = match network.network() {
             Ok(network) => network,
-            Err(why) => return refused(&why),
+            Err(error) => return usage_error(&error),
         };
         let mut loaded = match Inputs::new(flags).load() {
             Ok(loaded) => loaded,
@@ -40,8 +56,8 @@ impl Play {
         if loaded.is_default("listen") {
             loaded.config.engine.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
         }
-        // Lines of the log would tear the screen.
-        if seen.draws() && stderr().is_terminal() {
+        // Log lines would corrupt the full-screen display.
+        if output.is_full_screen() && stderr().is_terminal() {
             loaded.config.log.level = LevelFilter::OFF;
         } else if loaded.is_default("log.level") {
             loaded.config.log.level = LevelFilter::WARN;
@@ -49,13 +65,53 @@ impl Play {
         let start = || {
             let logging = Logging::start(loaded.config.log);
             let engine = run::engine(&loaded)?;
-            let at = engine.addresses().first().copied().ok_or("nowhere to connect to")?;
-            let apps = loaded.config.app_names.join(", ");
-            let done = watch(at, &format!("controller {at}, apps: {apps}"), network, &seen);
+            let address = engine.addresses().first();
+            let address = *address.ok_or("the controller listens on no address")?;
+            let apps = &loaded.config.app_names;
+            if let Some(warning) = storm_warning(&network.0, apps) {
+                print(&warning);
+            }
+            let title = format!("controller {address}, apps: {}", apps.join(", "));
+            let done = emulate(address, &title, network, &output);
             engine.stop();
             drop(logging);
             done
         };
-        ended(start())
+        exit_code(start())
+    }
+}
+
+/// A warning if the applications flood and the topology has loops.
+fn storm_warning(topology: &Topology, apps: &[String]) -> Option<String> {
+    let has = |name: &str| apps.iter().any(|app| app == name);
+    let app = if has("hub") {
+        "hub"
+    } else if has("learning") && !has("topology") {
+        "learning"
+    } else {
+        return None;
+    };
+    topology.has_loops().then(|| {
+        format!(
+            "warning: this topology has loops and `{app}` floods into them: a broadcast storm will end the emulation \
+             (choose a topology without loops, such as tree,2,3, or the default applications)\n"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn applications_that_flood_into_loops_cause_a_warning() {
+        let warning = |shape: &str, apps: &[&str]| {
+            let apps: Vec<_> = apps.iter().map(|&app| app.to_owned()).collect();
+            storm_warning(&Topology::from_text(shape).unwrap(), &apps)
+        };
+        assert!(warning("leafspine,2,4,2", &["hub"]).unwrap().contains("`hub` floods"));
+        assert!(warning("ring,4", &["learning"]).unwrap().contains("`learning` floods"));
+        assert_eq!(warning("ring,4", &["topology", "hosts", "forwarding"]), None);
+        assert_eq!(warning("tree,2,3", &["hub"]), None);
     }
 }

@@ -33,6 +33,8 @@ pub struct NetworkStatus {
     pub connected_switches: usize,
     /// Rounds of pings that have ended.
     pub rounds: u32,
+    /// Pings that were sent.
+    pub pings_sent: u64,
     /// Pings that were answered.
     pub pings_answered: u64,
     /// Pings that were not.
@@ -119,6 +121,7 @@ impl PingRounds {
         let host = data_plane.topology().hosts.get(to);
         let Some(ip) = host.map(|host| IpFamily::V4.address_of(host)) else { return Ok(()) };
         if self.outstanding.insert((from, ip), to).is_none() {
+            self.status.pings_sent += 1;
             data_plane.ping(now, from, ip, self.pacing.timeout)?;
         }
         Ok(())

@@ -1,70 +1,69 @@
-//! Why a network cannot go on.
+//! Errors of an emulated or simulated network.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::topology::PortRef;
 
-/// Why a network cannot go on, or cannot do what it was told.
+/// Why a network cannot go on, or rejected an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkError {
-    /// One frame was sent more often within a second than a network without a storm would.
+    /// One frame was sent more often within a second than is possible without a broadcast storm.
     BroadcastStorm {
-        /// How often, by then.
+        /// How often it was sent.
         copies: u64,
-        /// Since the start.
+        /// Time since the start.
         at: Duration,
     },
-    /// More frames are on their way than may be.
+    /// More than [`FRAMES_MAX`](super::FRAMES_MAX) frames are in flight.
     TooManyFrames {
-        /// Since the start.
+        /// Time since the start.
         at: Duration,
     },
-    /// More bytes wait at one end of the control link of this switch than may.
+    /// Too many bytes wait at one end of the control link of this switch.
     ControlBacklog(usize),
-    /// Somebody wants to be told the time again and again, and it does not pass.
+    /// Events cause further events at the same time without end.
     TimeStuck {
-        /// Since the start.
+        /// Time since the start.
         at: Duration,
     },
-    /// There is no link, host or switch of this number.
+    /// There is no link, host or switch with this index.
     NotFound {
-        /// Which list it is not in.
+        /// `link`, `host` or `switch`.
         what: &'static str,
-        /// Its index.
+        /// The index.
         index: usize,
     },
-    /// The port is not there, or something is attached to it already.
+    /// The port does not exist, or is in use.
     PortUnavailable(PortRef),
-    /// A switch has more ports than a model switch can.
+    /// This switch has more ports than an emulated switch can have.
     TooManyPorts(usize),
 }
 
 impl fmt::Display for NetworkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BroadcastStorm { copies, at } => {
-                write!(
-                    f,
-                    "a storm: one frame was sent {copies} times within a second, {at:?} after the start"
-                )
-            }
+            Self::BroadcastStorm { copies, at } => write!(
+                f,
+                "broadcast storm: one frame was sent {copies} times within a second, {at:.1?} after the start; the \
+                 controller floods into a loop of the topology"
+            ),
             Self::TooManyFrames { at } => {
                 write!(
                     f,
-                    "more than {} frames on their way, {at:?} after the start",
+                    "more than {} frames in flight, {at:.1?} after the start",
                     super::FRAMES_MAX
                 )
             }
             Self::ControlBacklog(switch) => {
-                write!(f, "too much waits at one end of the control link of switch {switch}")
+                write!(f, "too many bytes wait at one end of the control link of switch {switch}")
             }
             Self::TimeStuck { at } => {
-                write!(f, "time does not pass any more, {at:?} after the start")
+                write!(f, "events follow each other without time passing, {at:.1?} after the start")
             }
-            Self::NotFound { what, index } => write!(f, "no {what} has the number {index}"),
+            Self::NotFound { what, index } => write!(f, "no {what} has the index {index}"),
             Self::PortUnavailable(PortRef { switch, port }) => {
-                write!(f, "port {port} of switch {switch} is not there, or taken")
+                write!(f, "port {port} of switch {switch} does not exist or is in use")
             }
             Self::TooManyPorts(switch) => write!(f, "switch {switch} has too many ports"),
         }

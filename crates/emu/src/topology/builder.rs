@@ -1,4 +1,4 @@
-//! A network, node by node and link by link.
+//! Builds a topology node by node and link by link.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -12,19 +12,19 @@ use super::{
 };
 use crate::link::LinkImpairments;
 
-/// The first address of a network of 2²⁴, from which hosts without one get theirs.
+/// First IPv4 address given to hosts without one, in 10.0.0.0/8.
 const FIRST_IPV4: u32 = 0x0a00_0001;
 
-/// A node that was added to a [`TopologyBuilder`].
+/// A node added to a [`TopologyBuilder`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodeRef {
-    /// A switch: its index.
+    /// A switch, by its index.
     Switch(usize),
-    /// A host: its index.
+    /// A host, by its index.
     Host(usize),
 }
 
-/// Builds a [`Topology`] in the order of Mininet's: a link takes the next port of each of its switches.
+/// Builds a [`Topology`]. As in Mininet, each link takes the next free port of its switches.
 #[derive(Debug, Default)]
 pub struct TopologyBuilder {
     switches: Vec<SwitchNode>,
@@ -34,7 +34,7 @@ pub struct TopologyBuilder {
     datapath_ids: HashSet<DatapathId>,
 }
 
-/// A host whose place and address may not be known yet.
+/// A host whose port and address may not be known yet.
 #[derive(Debug)]
 struct PendingHost {
     name: String,
@@ -43,7 +43,7 @@ struct PendingHost {
 }
 
 impl TopologyBuilder {
-    /// An empty network.
+    /// An empty topology.
     pub fn new() -> Self {
         Self::default()
     }
@@ -51,7 +51,7 @@ impl TopologyBuilder {
     /// Adds a switch.
     ///
     /// # Errors
-    /// The name or the datapath id is taken, or there are too many.
+    /// The name or the datapath id is in use, or there are too many switches.
     pub fn add_switch(
         &mut self,
         name: impl Into<String>,
@@ -62,17 +62,17 @@ impl TopologyBuilder {
             return Err(TopologyErrorKind::TooMany { what: "switches", max: SWITCHES_MAX });
         }
         if !self.datapath_ids.insert(datapath_id) {
-            return Err(TopologyErrorKind::Duplicate(format!("datapath {datapath_id}")));
+            return Err(TopologyErrorKind::Duplicate(format!("datapath id {datapath_id}")));
         }
         self.reserve_name(&name)?;
         self.switches.push(SwitchNode { datapath_id, name, n_ports: 0 });
         Ok(NodeRef::Switch(self.switches.len() - 1))
     }
 
-    /// Adds a host. Without an address it gets one when all are there, in the natural order of their names.
+    /// Adds a host. Without an address it gets one in [`build`](Self::build), in the natural order of host names.
     ///
     /// # Errors
-    /// The name is taken, or there are too many.
+    /// The name is in use, or there are too many hosts.
     pub fn add_host(
         &mut self,
         name: impl Into<String>,
@@ -87,10 +87,10 @@ impl TopologyBuilder {
         Ok(NodeRef::Host(self.hosts.len() - 1))
     }
 
-    /// Adds a link, which takes the next port of each of its switches.
+    /// Adds a link, which takes the next free port of each of its switches.
     ///
     /// # Errors
-    /// A host with a second link, or with one to a host; too many links or ports.
+    /// A second link of a host, a link between hosts, too many links or ports.
     pub fn add_link(
         &mut self,
         a: NodeRef,
@@ -127,17 +127,17 @@ impl TopologyBuilder {
         self.names.contains(name)
     }
 
-    /// The network, if every host has its place.
+    /// Completes the topology.
     ///
     /// # Errors
-    /// A host without a link, or an address that two hosts have.
+    /// A host without a link, or two hosts with one address.
     pub fn build(self) -> Result<Topology, TopologyErrorKind> {
         let mut order: Vec<usize> = (0..self.hosts.len()).collect();
         let name = |&n: &usize| self.hosts.get(n).map_or("", |host| host.name.as_str());
         order.sort_by(|a, b| natural_order(name(a), name(b)));
         let mut taken: HashSet<_> = self.hosts.iter().filter_map(|host| host.ipv4).collect();
         if taken.len() < self.hosts.iter().filter(|host| host.ipv4.is_some()).count() {
-            return Err(TopologyErrorKind::Duplicate("the address of a host".into()));
+            return Err(TopologyErrorKind::Duplicate("IPv4 address of a host".into()));
         }
         let mut numbers = vec![0; order.len()];
         for (number, host) in (1u32..).zip(order) {
@@ -191,7 +191,7 @@ impl TopologyBuilder {
     }
 }
 
-/// The address of host `number`, or the next that is free.
+/// The address of host `number`, or the next free one.
 fn free_address(taken: &mut HashSet<Ipv4Addr>, number: u32) -> Ipv4Addr {
     let mut address = Ipv4Addr::from(FIRST_IPV4 + (number - 1));
     while !taken.insert(address) {
@@ -200,7 +200,7 @@ fn free_address(taken: &mut HashSet<Ipv4Addr>, number: u32) -> Ipv4Addr {
     address
 }
 
-/// The order in which people count: `h2` comes before `h10`. Mininet gives out addresses in it.
+/// Natural order: `h2` comes before `h10`. Mininet assigns addresses in this order.
 fn natural_order(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a, b);
     loop {
@@ -220,7 +220,7 @@ fn natural_order(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// What comes before the first character of a kind, and what begins with it.
+/// Splits the text before the first character for which `ends` is true.
 fn split(text: &str, ends: impl Fn(char) -> bool) -> (&str, &str) {
     text.split_at(text.find(ends).unwrap_or(text.len()))
 }
@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_follow_the_order_in_which_people_count() {
+    fn addresses_are_assigned_in_natural_order_of_host_names() {
         let mut b = TopologyBuilder::new();
         let s = b.add_switch("s1", DatapathId(1)).unwrap();
         for name in ["h10", "h2", "h1s10", "h1s9", "a"] {
@@ -248,12 +248,12 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_name() {
+    fn duplicates_and_invalid_links_are_rejected_by_name() {
         let mut b = TopologyBuilder::new();
         let s = b.add_switch("s1", DatapathId(1)).unwrap();
         assert_eq!(
             b.add_switch("s2", DatapathId(1)).unwrap_err().to_string(),
-            "datapath 0000000000000001 is there twice"
+            "duplicate datapath id 0000000000000001"
         );
         assert_eq!(
             b.add_switch("s1", DatapathId(2)),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_asked_for_is_nobody_elses() {
+    fn an_explicit_address_is_not_assigned_to_another_host() {
         let mut b = TopologyBuilder::new();
         let s = b.add_switch("s1", DatapathId(1)).unwrap();
         for (name, ipv4) in [("h1", None), ("h2", Some(Ipv4Addr::new(10, 0, 0, 1)))] {

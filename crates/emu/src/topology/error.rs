@@ -1,84 +1,84 @@
-//! Why something is no network.
+//! Errors of topology texts and files.
 
 use std::fmt;
 
-/// Why a text or a file is no network: where, and what is wrong there.
+/// Why a text or a file is not a valid topology: where, and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopologyError {
-    /// Where it is.
+    /// Where the error is.
     pub location: ErrorLocation,
     /// What is wrong.
     pub kind: TopologyErrorKind,
 }
 
-/// Where something is wrong.
+/// The location of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorLocation {
-    /// In the whole of it.
+    /// The topology as a whole.
     Everything,
-    /// In a line of the file, from 1.
+    /// A line of the file, from 1.
     Line(u32),
-    /// In an entry of a list of the file: the list and which one, from 1.
+    /// An entry of a list in the file: the list, and the number of the entry from 1.
     Entry(&'static str, usize),
-    /// In the argument of this name.
+    /// The shape or argument of this name.
     Argument(&'static str),
 }
 
-/// What is wrong.
+/// What is wrong with a topology.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TopologyErrorKind {
     /// There is no shape of this name.
     UnknownShape(String),
-    /// There is no such argument, or one too many.
+    /// The shape has no such argument.
     UnknownArgument {
-        /// What was given.
+        /// The argument as given.
         text: String,
-        /// The shape, and the names of its arguments.
-        of: String,
+        /// The shape with the names of its arguments.
+        shape: String,
     },
-    /// An argument of a shape is not there.
+    /// A required argument of a shape is missing.
     MissingArgument {
         /// Its name.
         name: &'static str,
-        /// Of what it is the number.
+        /// What it counts.
         of: &'static str,
     },
-    /// An attribute or a key is not there.
+    /// A required element, attribute or key of a file is missing.
     MissingElement(&'static str),
-    /// This is no value of that.
+    /// What was expected, and the text that was found.
     InvalidValue(&'static str, String),
-    /// An argument of a shape is below the least that makes sense.
+    /// An argument of a shape is too small.
     TooFew {
         /// Its name.
         name: &'static str,
-        /// Of what it is the number.
+        /// What it counts.
         of: &'static str,
-        /// The least.
+        /// The smallest valid value.
         min: u32,
     },
-    /// It is beyond a limit.
+    /// A limit is exceeded.
     TooMany {
-        /// Of what.
+        /// What is limited.
         what: &'static str,
         /// The limit.
         max: usize,
     },
-    /// Two nodes have this name, or two switches this datapath id.
+    /// Two nodes have the same name or identifier.
     Duplicate(String),
-    /// A link names a node that is not there.
+    /// A link refers to a node that does not exist.
     UnknownNode(String),
-    /// A host has no link to a switch, or a second one.
+    /// This host does not have exactly one link, to a switch.
     HostLinkCount(String),
-    /// A node of a kind that no controller serves.
+    /// This node is a legacy switch or router, which does not speak OpenFlow.
     NotOpenFlow(String),
-    /// The file is not what its name says, in the words of who read it.
+    /// The file cannot be parsed: the parser's message.
     Malformed(String),
-    /// Its name ends unlike those of all files that are known.
+    /// The file's name does not have a known extension.
     UnknownFileType(String),
 }
 
 impl TopologyErrorKind {
-    pub(super) fn whole(self) -> TopologyError {
+    pub(super) fn without_location(self) -> TopologyError {
         TopologyError { location: ErrorLocation::Everything, kind: self }
     }
 
@@ -103,28 +103,34 @@ impl fmt::Display for TopologyErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownShape(name) => {
-                write!(f, "no shape is called {name:?}; there are ")?;
-                super::shape_text::names(f)
+                write!(f, "unknown shape {name:?} (known: ")?;
+                super::shape_text::names(f)?;
+                f.write_str(")")
             }
-            Self::UnknownArgument { text, of } => write!(f, "{text:?} is no number of {of}"),
+            Self::UnknownArgument { text, shape } => {
+                write!(f, "unexpected argument {text:?} (expected {shape})")
+            }
             Self::MissingArgument { name, of } => {
-                write!(f, "{name}, the number of {of}, is not given")
+                write!(f, "{name} ({of}) is missing")
             }
-            Self::MissingElement(what) => write!(f, "there is no {what}"),
+            Self::MissingElement(what) => write!(f, "missing {what}"),
             Self::InvalidValue(what, text) => write!(f, "{text:?} is not {what}"),
             Self::TooFew { name, of, min } => {
-                write!(f, "{name}, the number of {of}, is {min} at least")
+                write!(f, "{name} ({of}) must be at least {min}")
             }
             Self::TooMany { what, max } => write!(f, "more than {max} {what}"),
-            Self::Duplicate(name) => write!(f, "{name} is there twice"),
-            Self::UnknownNode(name) => write!(f, "there is no node {name:?}"),
+            Self::Duplicate(name) => write!(f, "duplicate {name}"),
+            Self::UnknownNode(name) => write!(f, "unknown node {name:?}"),
             Self::HostLinkCount(name) => {
-                write!(f, "host {name} needs exactly one link, and that to a switch")
+                write!(f, "host {name} must have exactly one link, to a switch")
             }
-            Self::NotOpenFlow(name) => write!(f, "{name} is a node that no controller serves"),
-            Self::Malformed(why) => f.write_str(why),
+            Self::NotOpenFlow(name) => write!(
+                f,
+                "{name} is not an OpenFlow switch (legacy switches and routers are not supported)"
+            ),
+            Self::Malformed(message) => f.write_str(message),
             Self::UnknownFileType(name) => {
-                write!(f, "{name} ends neither in .mn (MiniEdit) nor in .graphml or .xml (GraphML)")
+                write!(f, "{name}: unknown file type (expected .mn, .graphml or .xml)")
             }
         }
     }

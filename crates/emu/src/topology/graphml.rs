@@ -1,7 +1,8 @@
 //! `GraphML`, as the Internet Topology Zoo writes it. <http://graphml.graphdrawing.org>, <http://www.topology-zoo.org>
 //!
-//! Every node becomes a switch with one host, every edge a link. Of what is told about them, the speed of a link is
-//! used, and the places of its ends: the delay is that of light in glass along the great circle between them.
+//! Every node becomes a switch with one host, every edge a link. A link's rate is its `LinkSpeedRaw`; its delay is that
+//! of
+//! light in optical fibre along the great circle between its ends, if their coordinates are known.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -16,16 +17,16 @@ use super::{
 };
 use crate::link::{LinkImpairments, RATE_MAX};
 
-/// Elements and texts of one document: of each node and edge as many as the Zoo has, twice.
+/// Most XML nodes of one document: twice what the Topology Zoo has per node and edge, at our limits.
 const XML_NODES_MAX: u32 = 8_000_000;
 
-/// Kilometres per second in glass: two thirds of light in empty space.
-const GLASS_KM_S: f64 = 200_000.0;
+/// Speed of light in optical fibre, km/s.
+const FIBRE_KM_PER_S: f64 = 200_000.0;
 
-/// Mean radius of the Earth, kilometres.
+/// Mean radius of the Earth in km.
 const EARTH_KM: f64 = 6371.0;
 
-/// A node's place on the Earth, degrees.
+/// Latitude and longitude in degrees.
 type Coordinates = (f64, f64);
 
 pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
@@ -40,7 +41,8 @@ pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
     let lines = LineIndex::new(contents);
     let keys = AttributeKeys::new(&doc);
     let graph = doc.root_element().children().find(|e| e.tag_name().name() == "graph");
-    let graph = graph.ok_or_else(|| TopologyErrorKind::MissingElement("graph").whole())?;
+    let graph =
+        graph.ok_or_else(|| TopologyErrorKind::MissingElement("graph").without_location())?;
     let mut b = TopologyBuilder::new();
     let mut nodes = HashMap::new();
     for element in graph.children().filter(|e| e.tag_name().name() == "node") {
@@ -79,10 +81,10 @@ pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
         let shape = LinkImpairments { delay, rate_bps, ..LinkImpairments::default() };
         b.add_link(a.0, b_end.0, shape).map_err(at)?;
     }
-    b.build().map_err(TopologyErrorKind::whole)
+    b.build().map_err(TopologyErrorKind::without_location)
 }
 
-/// Adds a switch that is called by its label, or `s1`, `s2`, … if it has none or another has the same.
+/// Adds a switch named by its label, or `s1`, `s2`, … if it has none or the label is in use.
 fn switch(
     b: &mut TopologyBuilder,
     number: usize,
@@ -96,7 +98,7 @@ fn switch(
     }
 }
 
-/// Which `key` attribute has which name.
+/// Key identifiers by attribute name.
 struct AttributeKeys<'a>(HashMap<&'a str, Vec<&'a str>>);
 
 impl<'a> AttributeKeys<'a> {
@@ -109,21 +111,21 @@ impl<'a> AttributeKeys<'a> {
         Self(keys)
     }
 
-    /// What `element` has under the key called `name`.
+    /// The text that `element` has under the key `name`.
     fn text<'d>(&self, element: Element<'d, '_>, name: &str) -> Option<&'d str> {
         let ids = self.0.get(name)?;
         let mut data = element.children().filter(|e| e.tag_name().name() == "data");
         data.find(|e| e.attribute("key").is_some_and(|key| ids.contains(&key)))?.text()
     }
 
-    /// A number under that key; what is none, such as the ranges that the Zoo has here and there, is nothing.
+    /// The number under the key `name`; text that is not a number, such as the ranges in some Zoo files, is ignored.
     fn number(&self, element: Element<'_, '_>, name: &str) -> Option<f64> {
         let number = self.text(element, name)?.trim().parse().ok();
         number.filter(|number: &f64| number.is_finite())
     }
 }
 
-/// Where lines begin: asking the document for the line of each of many elements would read it again every time.
+/// Byte offsets of line ends. Asking the XML document for each element's line would scan it every time.
 struct LineIndex(Vec<usize>);
 
 impl LineIndex {
@@ -137,19 +139,19 @@ impl LineIndex {
     }
 }
 
-/// The parser's words without the place, which is told beside it.
+/// The parser's message without its position, which is reported separately.
 fn message(error: &roxmltree::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at ").map_or(text.as_str(), |(why, _)| why).into()
 }
 
-/// How long light in glass takes along the great circle.
+/// Propagation delay in optical fibre along the great circle.
 fn delay(a: Coordinates, b: Coordinates) -> Duration {
     let (lat_a, lat_b) = (a.0.to_radians(), b.0.to_radians());
     let (lat, lon) = (lat_b - lat_a, (b.1 - a.1).to_radians());
     let h = (lat / 2.0).sin().powi(2) + lat_a.cos() * lat_b.cos() * (lon / 2.0).sin().powi(2);
     let km = 2.0 * EARTH_KM * h.clamp(0.0, 1.0).sqrt().asin();
-    Duration::try_from_secs_f64(km / GLASS_KM_S).unwrap_or_default()
+    Duration::try_from_secs_f64(km / FIBRE_KM_PER_S).unwrap_or_default()
 }
 
 #[expect(
@@ -170,28 +172,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
+    fn errors_are_reported_with_their_line() {
         assert_eq!(
             error("<graphml>\n<graph>\n</graphml>"),
             "line 3: expected 'graph' tag, not 'graphml'"
         );
-        assert_eq!(error("<graphml/>"), "there is no graph");
+        assert_eq!(error("<graphml/>"), "missing graph");
         let graph = |inner: &str| format!("<graphml><graph>\n{inner}\n</graph></graphml>");
-        assert_eq!(error(&graph("<node/>")), "line 2: there is no id of a node");
+        assert_eq!(error(&graph("<node/>")), "line 2: missing id of a node");
         assert_eq!(
             error(&graph("<node id='a'/>\n<edge source='a' target='b'/>")),
-            "line 3: there is no node \"b\""
+            "line 3: unknown node \"b\""
         );
-        assert_eq!(
-            error(&graph("<node id='a'/>\n<node id='a'/>")),
-            "line 3: node a is there twice"
-        );
+        assert_eq!(error(&graph("<node id='a'/>\n<node id='a'/>")), "line 3: duplicate node a");
         let bomb = "<!DOCTYPE g [<!ENTITY a 'aaaa'>]>\n<graphml>&a;</graphml>";
         assert!(error(bomb).starts_with("line 1: "));
     }
 
     #[test]
-    fn light_takes_its_time() {
+    fn the_delay_is_that_of_light_in_fibre() {
         let (berlin, new_york) = ((52.52, 13.40), (40.71, -74.01));
         let ms = delay(berlin, new_york).as_millis();
         assert!((31..=33).contains(&ms), "{ms} ms for some 6 390 km");

@@ -1,6 +1,6 @@
-//! Files of Mininet's editor: JSON with lists of hosts, switches and links.
+//! Files of Mininet's editor `MiniEdit`: JSON with lists of hosts, switches and links.
 //!
-//! What a controller does not see is passed over: places on the canvas, schedulers, directories, controllers.
+//! Settings that do not affect the emulation are ignored: canvas positions, schedulers, directories, controllers.
 
 use std::net::Ipv4Addr;
 use std::num::NonZeroU64;
@@ -56,7 +56,7 @@ struct MiniEditLink {
     opts: LinkOptions,
 }
 
-/// Numbers are numbers or text, as the version of the editor has it.
+/// Values are numbers or strings, depending on the editor's version.
 #[derive(Debug, Deserialize, Default)]
 struct LinkOptions {
     bw: Option<Value>,
@@ -68,7 +68,7 @@ struct LinkOptions {
 pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
     let file: MiniEditFile = serde_json::from_str(contents).map_err(|e| {
         let line = u32::try_from(e.line()).unwrap_or(u32::MAX);
-        // The line is told beside it.
+        // The line is reported separately.
         let why = e.to_string();
         let why = why.rsplit_once(" at line ").map_or(why.as_str(), |(why, _)| why);
         TopologyErrorKind::Malformed(why.into()).at(ErrorLocation::Line(line))
@@ -99,10 +99,10 @@ pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
         let shape = shape(&link.opts).map_err(at)?;
         b.add_link(src, dest, shape).map_err(at)?;
     }
-    b.build().map_err(TopologyErrorKind::whole)
+    b.build().map_err(TopologyErrorKind::without_location)
 }
 
-/// What the file says, or else the number in the name, as Mininet has it, or the number of the node.
+/// The datapath id in the file; else the number in the name, as Mininet does; else the node number.
 fn datapath_id(opts: &SwitchOptions) -> Result<DatapathId, TopologyErrorKind> {
     if let Some(text) = opts.dpid.as_deref().filter(|text| !text.is_empty()) {
         let digits = text.replace(':', "");
@@ -116,7 +116,7 @@ fn datapath_id(opts: &SwitchOptions) -> Result<DatapathId, TopologyErrorKind> {
     let number = digits.parse().ok().or_else(|| text(opts.node_num.as_ref()?)?.parse().ok());
     number
         .map(DatapathId)
-        .ok_or(TopologyErrorKind::MissingElement("dpid, nor a number in the name"))
+        .ok_or(TopologyErrorKind::MissingElement("dpid, and the name contains no number"))
 }
 
 fn address(text: &str) -> Result<Ipv4Addr, TopologyErrorKind> {
@@ -160,7 +160,7 @@ fn number(value: Option<&Value>, what: &'static str) -> Result<Option<f64>, Topo
     number.map(Some).ok_or(TopologyErrorKind::InvalidValue(what, text))
 }
 
-/// A time as `tc` reads it: `5ms`, `1s`, `100us`; microseconds without a unit.
+/// A time in the syntax of `tc`: `5ms`, `1s`, `100us`; microseconds without a unit.
 fn time(value: Option<&Value>, max: Duration) -> Result<Duration, TopologyErrorKind> {
     let Some(text) = value.and_then(text) else { return Ok(Duration::ZERO) };
     let (digits, unit) = text.split_at(text.find(char::is_alphabetic).unwrap_or(text.len()));
@@ -173,7 +173,7 @@ fn time(value: Option<&Value>, max: Duration) -> Result<Duration, TopologyErrorK
     let seconds = unit.zip(digits.trim().parse::<f64>().ok()).map(|(unit, n)| unit * n);
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     time.filter(|&time| time <= max)
-        .ok_or(TopologyErrorKind::InvalidValue("a time, or is too long", text))
+        .ok_or(TopologyErrorKind::InvalidValue("a time of at most 60s", text))
 }
 
 #[cfg(test)]
@@ -187,7 +187,7 @@ mod tests {
     const TWO: &str = r#""switches": [{"opts": {"hostname": "s1"}}, {"opts": {"hostname": "s2"}}]"#;
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line_or_entry() {
+    fn errors_are_reported_with_their_line_or_entry() {
         assert_eq!(
             error("{\n\"switches\": 3\n}"),
             "line 2: invalid type: integer `3`, expected a sequence"
@@ -196,12 +196,12 @@ mod tests {
         let link = |link: &str| format!("{{{TWO}, \"links\": [{link}]}}");
         assert_eq!(
             error(&link(r#"{"src": "s1", "dest": "s7"}"#)),
-            "links, entry 1: there is no node \"s7\""
+            "links, entry 1: unknown node \"s7\""
         );
         let with = |opts: &str| link(&format!(r#"{{"src": "s1", "dest": "s2", "opts": {opts}}}"#));
         assert_eq!(
             error(&with(r#"{"delay": "5 weeks"}"#)),
-            "links, entry 1: \"5 weeks\" is not a time, or is too long"
+            "links, entry 1: \"5 weeks\" is not a time of at most 60s"
         );
         assert_eq!(
             error(&with(r#"{"bw": -1}"#)),
@@ -212,14 +212,17 @@ mod tests {
             "links, entry 1: \"101\" is not a loss in percent"
         );
         let twice = r#"{"switches": [{"opts": {"hostname": "s1"}}, {"opts": {"hostname": "t1"}}]}"#;
-        assert_eq!(error(twice), "switches, entry 2: datapath 0000000000000001 is there twice");
+        assert_eq!(error(twice), "switches, entry 2: duplicate datapath id 0000000000000001");
         let router =
             r#"{"switches": [{"opts": {"hostname": "r1", "switchType": "legacyRouter"}}]}"#;
-        assert_eq!(error(router), "switches, entry 1: r1 is a node that no controller serves");
+        assert_eq!(
+            error(router),
+            "switches, entry 1: r1 is not an OpenFlow switch (legacy switches and routers are not supported)"
+        );
     }
 
     #[test]
-    fn times_are_read_as_tc_does() {
+    fn times_have_the_syntax_of_tc() {
         let read = |text: &str| time(Some(&Value::from(text)), DELAY_MAX).unwrap();
         assert_eq!(read("5ms"), Duration::from_millis(5));
         assert_eq!(read("0.5s"), Duration::from_millis(500));

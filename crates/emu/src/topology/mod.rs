@@ -1,4 +1,4 @@
-//! Which switches, hosts and links there are: by shape, as Mininet names them, or from a file.
+//! Topologies: switches, hosts and links, from a named shape or a file.
 
 mod builder;
 mod error;
@@ -15,27 +15,27 @@ use crate::link::LinkImpairments;
 pub use builder::{NodeRef, TopologyBuilder};
 pub use error::{ErrorLocation, TopologyError, TopologyErrorKind};
 
-/// Switches of one network.
+/// Most switches of a topology.
 pub const SWITCHES_MAX: usize = 20_000;
 
-/// Hosts of one network: addresses in 10.0.0.0/8 that are neither the network's nor the broadcast's would be more.
+/// Most hosts of a topology; 10.0.0.0/8 has addresses for more.
 pub const HOSTS_MAX: usize = 1 << 20;
 
-/// Links between switches of one network.
+/// Most links between switches of a topology.
 pub const LINKS_MAX: usize = 1 << 20;
 
-/// Ports of one switch: all numbers that `OpenFlow` 1.0 has for them.
+/// Most ports of a switch: the port numbers that OpenFlow 1.0 has.
 pub const PORTS_MAX: u32 = 0xff00 - 1;
 
-/// Bytes of a file that describes a network. The largest of the Topology Zoo has 370 000.
+/// Largest topology file in bytes. The largest of the Topology Zoo has 370 000.
 pub const FILE_LEN_MAX: usize = 16 << 20;
 
-/// A network before it runs.
+/// Switches, hosts and links.
 ///
 /// Ports are numbered from 1 in the order in which links were added, as in Mininet.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Topology {
-    /// Switches; others name them by their index here.
+    /// Switches; other fields refer to them by index.
     pub switches: Vec<SwitchNode>,
     /// Hosts, in the order in which they were added.
     pub hosts: Vec<HostNode>,
@@ -46,39 +46,39 @@ pub struct Topology {
 /// A switch of a [`Topology`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SwitchNode {
-    /// Its identity, unlike all others'.
+    /// Its unique datapath id.
     pub datapath_id: DatapathId,
-    /// Its name, unlike those of all other nodes.
+    /// Its name, unique among all nodes.
     pub name: String,
-    /// How many ports it has, numbered from 1.
+    /// Number of ports, which are numbered from 1.
     pub n_ports: u32,
 }
 
 /// A host of a [`Topology`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostNode {
-    /// Its name, unlike those of all other nodes.
+    /// Its name, unique among all nodes.
     pub name: String,
-    /// Its address on the link.
+    /// Its MAC address.
     pub mac: MacAddr,
-    /// Its address in 10.0.0.0/8, or what its file says.
+    /// Its IPv4 address, in 10.0.0.0/8 unless the file has another.
     pub ipv4: Ipv4Addr,
-    /// Its link-local address, made from the MAC. RFC 4291 appendix A.
+    /// Its IPv6 link-local address, derived from the MAC address (RFC 4291 appendix A).
     pub ipv6: Ipv6Addr,
-    /// Where it is attached.
+    /// The switch port to which it is attached.
     pub port: PortRef,
-    /// How its link carries frames, each way.
+    /// Impairments of its link, in each direction.
     pub impairments: LinkImpairments,
 }
 
 /// A link between two switches, or two ports of one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TopologyLink {
-    /// Where it begins.
+    /// One end.
     pub a: PortRef,
-    /// Where it ends.
+    /// The other end.
     pub b: PortRef,
-    /// How it carries frames, each way.
+    /// Its impairments in each direction.
     pub impairments: LinkImpairments,
 }
 
@@ -87,37 +87,50 @@ pub struct TopologyLink {
 pub struct PortRef {
     /// Index of the switch in [`Topology::switches`].
     pub switch: usize,
-    /// The port, from 1.
+    /// Port number, from 1.
     pub port: PortNo,
 }
 
 impl Topology {
-    /// The network of a text such as `tree,2,3`; `docs/emu.md` lists them.
+    /// Builds a named shape, such as `tree,2,3`; `docs/emu.md` lists them.
     ///
     /// # Errors
-    /// An unknown shape, an argument that is missing, no number, too small, too large, or one too many.
+    /// An unknown shape; a missing, unexpected or invalid argument.
     pub fn from_text(text: &str) -> Result<Self, TopologyError> {
         shape_text::parse(text)
     }
 
-    /// The network that a file of `MiniEdit` (`.mn`) or a `GraphML` file (`.graphml`, `.xml`) describes; `name` is
-    /// that of the file, `contents` what is in it.
+    /// Parses a file of Mininet's editor (`.mn`) or a `GraphML` file (`.graphml`, `.xml`); `name` is the file's name.
     ///
     /// # Errors
-    /// Another kind of file, or one that is too long or malformed, with the line at fault if that is known; nodes and
-    /// links that cannot be.
+    /// An unknown file type, a file that is too large or malformed (with the line, if known), invalid nodes or links.
     pub fn from_file(name: &str, contents: &str) -> Result<Self, TopologyError> {
         if contents.len() > FILE_LEN_MAX {
-            return Err(TopologyErrorKind::TooMany { what: "bytes", max: FILE_LEN_MAX }.whole());
+            return Err(
+                TopologyErrorKind::TooMany { what: "bytes", max: FILE_LEN_MAX }.without_location()
+            );
         }
         match name.rsplit_once('.').map(|(_, extension)| extension) {
             Some("mn") => miniedit::parse(contents),
             Some("graphml" | "xml") => graphml::parse(contents),
-            _ => Err(TopologyErrorKind::UnknownFileType(name.into()).whole()),
+            _ => Err(TopologyErrorKind::UnknownFileType(name.into()).without_location()),
         }
     }
 
-    /// Gives every link, those of hosts included, the same shape.
+    /// Whether the links between switches form a loop.
+    pub fn has_loops(&self) -> bool {
+        // Union-find: a link within one component closes a loop.
+        let mut parents: Vec<usize> = (0..self.switches.len()).collect();
+        self.links.iter().any(|link| {
+            let [a, b] = [link.a, link.b].map(|port| find_root(&mut parents, port.switch));
+            if let Some(parent) = parents.get_mut(a) {
+                *parent = b;
+            }
+            a == b
+        })
+    }
+
+    /// Gives every link, including those of hosts, the same impairments.
     pub fn set_impairments(&mut self, impairments: LinkImpairments) {
         let hosts = self.hosts.iter_mut().map(|host| &mut host.impairments);
         hosts
@@ -126,7 +139,19 @@ impl Topology {
     }
 }
 
-/// The link-local address that a station with `mac` gives itself. RFC 4291 appendix A.
+/// The root of the component of `switch`; shortens the path to it.
+fn find_root(parents: &mut [usize], switch: usize) -> usize {
+    let mut root = switch;
+    while let Some(&parent) = parents.get(root).filter(|&&parent| parent != root) {
+        root = parent;
+    }
+    if let Some(parent) = parents.get_mut(switch) {
+        *parent = root;
+    }
+    root
+}
+
+/// The IPv6 link-local address derived from a MAC address. RFC 4291 appendix A.
 pub fn link_local_address(mac: MacAddr) -> Ipv6Addr {
     let bits = mac.to_u64();
     let (vendor, own) = (u128::from(bits >> 24), u128::from(bits & 0xff_ffff));

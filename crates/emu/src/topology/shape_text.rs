@@ -1,20 +1,20 @@
-//! Networks as people name them: a shape and its numbers, `tree,2,3` or `tree,depth=2,fanout=3`.
+//! Shapes in text form: a name and numbers, `tree,2,3` or `tree,depth=2,fanout=3`.
 
 use std::fmt;
 
 use super::{ErrorLocation, Topology, TopologyError, TopologyErrorKind, shapes};
 
-/// A shape that has a name.
+/// A shape with its name and arguments.
 struct NamedShape {
     name: &'static str,
     arguments: &'static [ShapeArgument],
     build: fn(&[u32]) -> Result<Topology, TopologyErrorKind>,
 }
 
-/// A number of a shape.
+/// A numeric argument of a shape.
 struct ShapeArgument {
     name: &'static str,
-    /// Of what it is the number.
+    /// What it counts.
     of: &'static str,
     min: u32,
     default: Option<u32>,
@@ -28,10 +28,10 @@ const fn or(name: &'static str, of: &'static str, min: u32, default: u32) -> Sha
     ShapeArgument { name, of, min, default: Some(default) }
 }
 
-/// Hosts of each switch that may have some.
+/// Hosts of each switch, in shapes where every switch can have some.
 const HOSTS: ShapeArgument = or("n", "hosts of each switch", 0, 1);
 
-/// Every shape. The arguments that Mininet has are in its order, with its names and defaults.
+/// All shapes. Those that Mininet has use its names, argument order and defaults.
 const SHAPES: [NamedShape; 8] = [
     NamedShape { name: "minimal", arguments: &[], build: |_| shapes::single(2) },
     NamedShape {
@@ -82,7 +82,7 @@ fn at(numbers: &[u32], n: usize) -> u32 {
     numbers.get(n).copied().unwrap_or_default()
 }
 
-/// Lists the names of all shapes.
+/// Writes the names of all shapes.
 pub(super) fn names(f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (n, shape) in SHAPES.iter().enumerate() {
         write!(f, "{}{}", if n == 0 { "" } else { ", " }, shape.name)?;
@@ -94,7 +94,8 @@ pub(super) fn parse(text: &str) -> Result<Topology, TopologyError> {
     let mut words = text.split(',').map(str::trim);
     let name = words.next().unwrap_or_default();
     let shape = SHAPES.iter().find(|shape| shape.name == name);
-    let shape = shape.ok_or_else(|| TopologyErrorKind::UnknownShape(name.into()).whole())?;
+    let shape =
+        shape.ok_or_else(|| TopologyErrorKind::UnknownShape(name.into()).without_location())?;
     let mut given = vec![None; shape.arguments.len()];
     for (n, word) in words.enumerate() {
         let (n, value) = match word.split_once('=') {
@@ -105,7 +106,8 @@ pub(super) fn parse(text: &str) -> Result<Topology, TopologyError> {
         };
         let named = n.and_then(|n| shape.arguments.get(n).zip(given.get_mut(n)));
         let (argument, slot) = named.ok_or_else(|| {
-            TopologyErrorKind::UnknownArgument { text: word.into(), of: shape.usage() }.whole()
+            TopologyErrorKind::UnknownArgument { text: word.into(), shape: shape.usage() }
+                .without_location()
         })?;
         *slot = Some(shape.number(argument, value)?);
     }
@@ -121,7 +123,7 @@ pub(super) fn parse(text: &str) -> Result<Topology, TopologyError> {
 }
 
 impl NamedShape {
-    /// Its name, and those of its numbers.
+    /// The name of the shape with those of its arguments.
     fn usage(&self) -> String {
         let names = self.arguments.iter().map(|argument| argument.name);
         [self.name].into_iter().chain(names).collect::<Vec<_>>().join(",")
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_by_place_or_by_name() {
+    fn arguments_are_positional_or_named() {
         assert_eq!(parse("tree,2,3"), parse("tree, fanout=3, depth=2"));
         assert_eq!(parse("minimal"), parse("single"));
         assert_eq!(parse("linear,3"), parse("linear,k=3,n=1"));
@@ -159,18 +161,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn errors_name_the_shape_or_the_argument() {
         assert_eq!(
             error("star,3"),
-            "no shape is called \"star\"; there are minimal, single, linear, tree, ring, mesh, leafspine, torus"
+            "unknown shape \"star\" (known: minimal, single, linear, tree, ring, mesh, leafspine, torus)"
         );
         assert_eq!(error("tree,2,x"), "fanout: \"x\" is not a number");
         assert_eq!(error("tree,2,-1"), "fanout: \"-1\" is not a number");
-        assert_eq!(error("tree,2,3,4"), "\"4\" is no number of tree,depth,fanout");
-        assert_eq!(error("tree,width=2"), "\"width=2\" is no number of tree,depth,fanout");
-        assert_eq!(error("ring"), "ring: k, the number of switches, is not given");
-        assert_eq!(error("ring,2"), "ring: k, the number of switches, is 3 at least");
-        assert_eq!(error("torus,3,2"), "torus: y, the number of columns, is 3 at least");
+        assert_eq!(error("tree,2,3,4"), "unexpected argument \"4\" (expected tree,depth,fanout)");
+        assert_eq!(
+            error("tree,width=2"),
+            "unexpected argument \"width=2\" (expected tree,depth,fanout)"
+        );
+        assert_eq!(error("ring"), "ring: k (switches) is missing");
+        assert_eq!(error("ring,2"), "ring: k (switches) must be at least 3");
+        assert_eq!(error("torus,3,2"), "torus: y (columns) must be at least 3");
         assert_eq!(error("tree,40,40"), "tree: more than 20000 switches");
         assert_eq!(error("single,4000000000"), "single: more than 65279 ports of one switch");
         assert_eq!(error("mesh,19999,0"), "mesh: more than 1048576 links");

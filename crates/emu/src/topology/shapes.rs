@@ -1,4 +1,5 @@
-//! Networks of a regular shape. Those that Mininet has are built in its order, so names and ports are the same.
+//! Topologies of regular shape. Those that Mininet has too are built in its order, so names and port numbers are the
+//! same.
 
 use sluice_openflow::DatapathId;
 
@@ -15,7 +16,7 @@ pub(super) fn single(k: u32) -> Result<Topology, TopologyErrorKind> {
     b.build()
 }
 
-/// A row of `k` switches with `n` hosts each.
+/// A line of `k` switches with `n` hosts each.
 pub(super) fn linear(k: u32, n: u32) -> Result<Topology, TopologyErrorKind> {
     let mut b = TopologyBuilder::new();
     let mut last = None;
@@ -29,12 +30,12 @@ pub(super) fn linear(k: u32, n: u32) -> Result<Topology, TopologyErrorKind> {
     b.build()
 }
 
-/// A tree of `depth` levels of switches, each with `fanout` below it; hosts are the leaves.
+/// A tree of `depth` levels of switches with `fanout` children each; hosts are the leaves.
 pub(super) fn tree(depth: u32, fanout: u32) -> Result<Topology, TopologyErrorKind> {
     let mut b = TopologyBuilder::new();
     let (mut n_switches, mut n_hosts) = (1, 0);
-    // The switches from the root to where the next node is added, and how many nodes below each are linked already.
-    // Depth first, and a link to the node above after those below it: so Mininet numbers ports.
+    // The path from the root to where the next node is added, with the number of linked children of each switch. As in
+    // Mininet, children come first, depth first; then the link to the parent.
     let mut path = vec![(numbered(&mut b, 1)?, 0)];
     while let Some(&(switch, linked)) = path.last() {
         if linked == fanout {
@@ -57,7 +58,7 @@ pub(super) fn tree(depth: u32, fanout: u32) -> Result<Topology, TopologyErrorKin
     b.build()
 }
 
-/// A row of `k` switches whose ends meet, with `n` hosts each.
+/// A ring of `k` switches with `n` hosts each.
 pub(super) fn ring(k: u32, n: u32) -> Result<Topology, TopologyErrorKind> {
     let mut b = TopologyBuilder::new();
     let switches = row(&mut b, k, n)?;
@@ -68,7 +69,7 @@ pub(super) fn ring(k: u32, n: u32) -> Result<Topology, TopologyErrorKind> {
     b.build()
 }
 
-/// `k` switches with `n` hosts each, and a link between any two of them.
+/// A full mesh of `k` switches with `n` hosts each.
 pub(super) fn mesh(k: u32, n: u32) -> Result<Topology, TopologyErrorKind> {
     let mut b = TopologyBuilder::new();
     let switches = row(&mut b, k, n)?;
@@ -80,7 +81,7 @@ pub(super) fn mesh(k: u32, n: u32) -> Result<Topology, TopologyErrorKind> {
     b.build()
 }
 
-/// `spines` switches, each linked to all `leaves`, which have `hosts` each. Spines come first.
+/// `spines` switches, each linked to all `leaves`, which have `hosts` hosts each. Spines are numbered first.
 pub(super) fn leaf_spine(
     spines: u32,
     leaves: u32,
@@ -103,7 +104,7 @@ pub(super) fn leaf_spine(
     b.build()
 }
 
-/// A grid of `x` by `y` switches whose edges meet, with `n` hosts each.
+/// An `x` by `y` grid of switches that wraps around, with `n` hosts each.
 pub(super) fn torus(x: u32, y: u32, n: u32) -> Result<Topology, TopologyErrorKind> {
     let mut b = TopologyBuilder::new();
     let mut switches = Vec::new();
@@ -133,7 +134,7 @@ pub(super) fn torus(x: u32, y: u32, n: u32) -> Result<Topology, TopologyErrorKin
     b.build()
 }
 
-/// `k` switches with `n` hosts each and no links.
+/// `k` switches with `n` hosts each, without links.
 fn row(b: &mut TopologyBuilder, k: u32, n: u32) -> Result<Vec<NodeRef>, TopologyErrorKind> {
     let mut switches = Vec::new();
     for i in 1..=k {
@@ -177,7 +178,7 @@ fn wire(b: &mut TopologyBuilder, a: NodeRef, to: NodeRef) -> Result<(), Topology
 mod tests {
     use super::*;
 
-    /// Every link as `s1:2-s2:3`, hosts first.
+    /// All links as `s1:2-s2:3`, those of hosts first.
     fn links(topology: &Topology) -> String {
         let name = |place: super::super::PortRef| {
             format!("{}:{}", topology.switches[place.switch].name, place.port)
@@ -187,9 +188,9 @@ mod tests {
         hosts.chain(links).collect::<Vec<_>>().join(" ")
     }
 
-    /// As `Topo.links()` of Mininet 2.3.0 has them.
+    /// Compared with `Topo.links()` of Mininet 2.3.0.
     #[test]
-    fn ports_are_those_of_mininet() {
+    fn ports_are_numbered_as_in_mininet() {
         assert_eq!(links(&single(2).unwrap()), "h1-s1:1 h2-s1:2");
         assert_eq!(links(&linear(3, 1).unwrap()), "h1-s1:1 h2-s2:1 h3-s3:1 s2:2-s1:2 s3:2-s2:3");
         assert_eq!(
@@ -201,14 +202,17 @@ mod tests {
             "h1-s2:1 h2-s2:2 h3-s3:1 h4-s3:2 s1:1-s2:3 s1:2-s3:3"
         );
         let torus = torus(3, 3, 1).unwrap();
-        let told = links(&torus);
-        assert!(told.starts_with("h1x1-s1x1:1 h1x2-s1x2:1"));
-        assert!(told.contains("s1x1:2-s1x2:2 s1x1:3-s2x1:2 s1x2:3-s1x3:2 s1x2:4-s2x2:2"), "{told}");
+        let listed = links(&torus);
+        assert!(listed.starts_with("h1x1-s1x1:1 h1x2-s1x2:1"));
+        assert!(
+            listed.contains("s1x1:2-s1x2:2 s1x1:3-s2x1:2 s1x2:3-s1x3:2 s1x2:4-s2x2:2"),
+            "{listed}"
+        );
         assert_eq!(torus.switches[8].datapath_id, DatapathId(0x303));
     }
 
     #[test]
-    fn shapes_have_as_many_nodes_as_they_say() {
+    fn shapes_have_the_expected_number_of_nodes() {
         let count = |t: Topology| (t.switches.len(), t.hosts.len(), t.links.len());
         assert_eq!(count(tree(3, 4).unwrap()), (21, 64, 20));
         assert_eq!(count(tree(1, 2).unwrap()), (1, 2, 0));

@@ -1,0 +1,58 @@
+//! `--start`: measures how long a network takes to come up.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+use sluice_emu::live::{LiveNetwork, StartupProgress, StartupTest};
+use sluice_io::clock;
+
+use crate::print;
+
+/// How long startup may take.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Runs the startup test and prints its result; `false` if startup was not complete in time.
+pub(super) fn measure(
+    network: LiveNetwork,
+    title: &str,
+    stop: &AtomicBool,
+) -> Result<bool, String> {
+    let topology = network.data_plane().topology();
+    let (switches, hosts) = (topology.switches.len(), topology.hosts.len());
+    print(&format!("{title}\n{switches} switches, {hosts} hosts\n"));
+    let mut test = StartupTest::new(network).map_err(|e| e.to_string())?;
+    let end = clock::now() + TIMEOUT;
+    let mut now = clock::now();
+    while now < end && !test.progress().is_complete() && !stop.load(Relaxed) {
+        now = test.run_once(now + super::UPDATE_INTERVAL).map_err(|e| e.to_string())?;
+    }
+    let mut output = result(test.progress());
+    if let Some(error) = test.network().connect_error() {
+        let _ = writeln!(output, "connection failed: {error}");
+    }
+    print(&output);
+    Ok(test.progress().is_complete())
+}
+
+fn result(progress: &StartupProgress) -> String {
+    let mut text = String::new();
+    let rows = [
+        ("all switches connected", progress.all_connected),
+        ("first reply", progress.first_replies.first().copied()),
+        ("half of the hosts have a reply", progress.half()),
+        ("all hosts have a reply", progress.all()),
+    ];
+    for (event, after) in rows {
+        let after =
+            after.map_or_else(|| "never".to_owned(), |time| format!("{:.3} s", time.as_secs_f64()));
+        let _ = writeln!(text, "{event}: {after}");
+    }
+    let _ = writeln!(
+        text,
+        "hosts with a reply: {} of {}",
+        progress.first_replies.len(),
+        progress.hosts
+    );
+    text
+}

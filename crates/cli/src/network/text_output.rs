@@ -1,0 +1,66 @@
+//! The output of a network in lines, one per second.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use sluice_emu::live::NetworkStatus;
+use sluice_io::clock;
+
+use super::{CONNECT_TIMEOUT, Emulation};
+use crate::print;
+
+/// Time between two lines.
+const LINE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Runs the network and prints its status every second.
+pub(super) fn run(emulation: &mut Emulation, title: &str) -> Result<(), String> {
+    print(&format!("{title}\n{}", inventory(emulation)));
+    let (mut next, mut previous) = (emulation.started_at + LINE_INTERVAL, NetworkStatus::default());
+    while emulation.run_interval()? {
+        let now = clock::now();
+        if now >= next {
+            let status = emulation.rounds.status();
+            print(&line(emulation, now - emulation.started_at, status, previous));
+            (next, previous) = (next + LINE_INTERVAL, status);
+        }
+        let is_waiting = emulation.once && emulation.rounds.completed_rounds() == 0;
+        if is_waiting && connect_timed_out(emulation, now - emulation.started_at) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn connect_timed_out(emulation: &Emulation, elapsed: Duration) -> bool {
+    let network = emulation.rounds.network();
+    elapsed > CONNECT_TIMEOUT
+        && network.connected_switches() < network.data_plane().topology().switches.len()
+}
+
+fn inventory(emulation: &Emulation) -> String {
+    let topology = emulation.rounds.network().data_plane().topology();
+    let (switches, hosts) = (topology.switches.len(), topology.hosts.len());
+    format!("{switches} switches, {hosts} hosts, {} links between switches\n", topology.links.len())
+}
+
+fn line(
+    emulation: &Emulation,
+    elapsed: Duration,
+    status: NetworkStatus,
+    previous: NetworkStatus,
+) -> String {
+    let switches = emulation.rounds.network().data_plane().topology().switches.len();
+    let mut line = format!(
+        "{:>4} s  {} of {switches} switches connected, pings: {} answered, {} lost, {} packet-ins/s, {} flow entries",
+        elapsed.as_secs(),
+        status.connected_switches,
+        status.pings_answered,
+        status.pings_lost,
+        status.packet_ins - previous.packet_ins,
+        status.flow_entries,
+    );
+    if let Some(error) = emulation.rounds.network().connect_error() {
+        let _ = write!(line, ", connection failed: {error}");
+    }
+    line + "\n"
+}
