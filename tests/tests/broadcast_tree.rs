@@ -122,7 +122,7 @@ fn full_table(version: OpenFlow) {
         wait_until(PATIENCE, "the hosts to reach each other", || host.ping(next, 1).lost() == 0);
     }
     reach();
-    controller.wait_for_log(&["refused a rule of forwarding", "TABLE_FULL"]);
+    controller.wait_for_log(&["refused a flow entry of forwarding", "TABLE_FULL"]);
     assert!(forwarding(&network, "refused") > 0);
     assert!(network.flows("s1").len() <= 5);
     network.unlimit_flow_entries("s1");

@@ -1,6 +1,6 @@
-//! Ways through a network: a flow's first packet has the rules of the whole way loaded.
+//! Shortest-path forwarding: the first packet of a flow installs the flow entries of its whole path.
 //!
-//! `docs/forwarding.md` says what it does, `docs/adr/0008-rules-and-floods.md` why nothing circles and nothing storms.
+//! `docs/forwarding.md` says what it does, `docs/adr/0008-rules-and-floods.md` why there are no loops and no broadcast storms.
 
 mod flood;
 mod flow;
@@ -39,40 +39,40 @@ use tree::Trees;
 pub use tree::{Flooding, SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 use waiting::Waiting;
 
-/// How forwarding is set.
+/// Configuration of forwarding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// What rules match.
+    /// What flow entries match.
     pub matching: Matching,
-    /// Whether the rules for the answers are loaded with those for the first packet.
+    /// Whether the path for the replies is installed together with that of the first packet.
     pub both_directions: bool,
-    /// Priority of the rules.
+    /// Priority of flow entries.
     pub priority: u16,
-    /// Seconds without a packet after which a rule goes; 0 never.
+    /// Seconds without a matching packet after which a flow entry expires; 0 disables.
     pub idle_timeout_s: u16,
-    /// Seconds after which a rule goes; 0 never.
+    /// Seconds after which a flow entry expires; 0 disables.
     pub hard_timeout_s: u16,
-    /// For how long rules that were written are taken to be on their way, beside one and a half times what the switch
-    /// takes to answer; zero if that is not looked at.
+    /// For how long flow entries are assumed to be in flight to a switch, in addition to one and a half round-trip times.
+    /// Packets of the flow that arrive meanwhile do not install the path again. Zero disables this.
     pub waiting: Duration,
-    /// For how long a switch that refused a rule gets no others.
+    /// For how long a switch that has refused a flow entry gets no others.
     pub refused_retry: Duration,
-    /// How frames for all get to where they go.
+    /// How broadcasts, multicasts and packets to unknown hosts reach all edge ports.
     pub flooding: Flooding,
-    /// Frames to all that may come in at one port in a second.
+    /// Packets per second that are flooded from one port; more are dropped.
     pub floods_per_s_max: u32,
-    /// Bytes of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
+    /// Bytes of a table miss that switches of OpenFlow 1.3 and later send to the controller; [`Action::WHOLE`] for all.
     pub miss_send_len: u16,
 }
 
-/// What a rule matches, besides the VLAN.
+/// What a flow entry matches, besides the VLAN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matching {
-    /// The destination: the fewest rules. All ways to a host are one tree.
+    /// Destination address: the fewest flow entries. All paths to a host form one tree.
     Dst,
-    /// Destination and source.
+    /// Destination and source address.
     Pair,
-    /// Both, and the type; of IP also addresses, protocol and ports. Each conversation has a way of its own.
+    /// Also the Ethernet type, and for IP the addresses, protocol and ports. Each connection has a path of its own.
     FiveTuple,
 }
 
@@ -93,14 +93,14 @@ impl Default for Config {
     }
 }
 
-/// Loads the shortest ways between hosts, and sends what is for all out of the ports at the edge.
+/// Installs shortest paths between hosts, and floods broadcasts to edge ports.
 #[derive(Debug)]
 pub struct Forwarding {
-    /// What was set.
+    /// The configuration as it was given.
     configured: Config,
-    /// The same, as far as all switches can do it.
+    /// The configuration in force: its match is no finer than all switches support.
     cfg: Config,
-    /// The rank of the finest form of rules that all switches can match, as far as is known.
+    /// Rank of the finest [`Matching`] that no switch has refused.
     simplest: u8,
     retries: Retries,
     routes: Routes,
@@ -110,16 +110,16 @@ pub struct Forwarding {
     repair: Repair,
     switches: Switches,
     trees: Trees,
-    /// By the numbers of switches.
+    /// By [`SwitchIndex`].
     locals: Vec<Option<Box<Local>>>,
     counters: Counters,
     swept: Option<Instant>,
 }
 
-/// Bytes of the checksum of a frame, which some switches count in `total_len` and none sends up. IEEE 802.3 §3.2.9.
+/// Bytes of the checksum of a frame. Some switches count it in `total_len`, none sends it. IEEE 802.3 §3.2.9.
 const FCS_LEN: usize = 4;
 
-/// A frame that came up, and where.
+/// A packet-in, with its parsed header and where it came from.
 #[derive(Debug, Clone, Copy)]
 struct Came<'a> {
     p: PacketIn<'a>,
@@ -128,17 +128,17 @@ struct Came<'a> {
     from: From,
 }
 
-/// What sent a frame to us.
+/// What sent the frame to the switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum From {
     /// A host.
     Edge,
-    /// A switch of this network: the frame is on its way.
+    /// Another switch of this network.
     Link,
 }
 
 impl Came<'_> {
-    /// Whether nothing of the frame is missing.
+    /// Whether the packet-in contains the whole frame.
     fn is_whole(&self) -> bool {
         self.p.frame.len() + FCS_LEN >= usize::from(self.p.total_len)
     }
@@ -151,7 +151,7 @@ impl Came<'_> {
         HostId { mac: self.eth.src, vlan: self.eth.vlan }
     }
 
-    /// Lets go of the frame if the switch keeps it.
+    /// Drops the frame, and frees its buffer in the switch.
     fn let_go(&self, ctx: &mut Ctx<'_>) {
         if self.p.buffer_id.is_some() {
             say(ctx.switch.packet_out(&PacketOutRef::answer(&self.p)));
@@ -166,7 +166,7 @@ impl Default for Forwarding {
 }
 
 impl Forwarding {
-    /// Forwarding set so.
+    /// Forwarding with this configuration.
     pub fn new(cfg: &Config) -> Self {
         Self {
             configured: cfg.clone(),
@@ -186,13 +186,13 @@ impl Forwarding {
         }
     }
 
-    /// Sets it otherwise. Rules that are written stay as they are.
+    /// Applies a new configuration. Installed flow entries stay as they are.
     pub fn configure(&mut self, cfg: &Config) {
         self.configured = cfg.clone();
         self.take_form();
     }
 
-    /// Where a frame came from; `None` for one that is not forwarded, whose reason is counted.
+    /// What sent a frame; `None`, counted, if the role of its port does not allow it to be forwarded.
     fn from(&mut self, at: SwitchPort, ctx: &Ctx<'_>) -> Option<From> {
         match ctx.view().port_role(at) {
             PortRole::Edge => Some(From::Edge),
@@ -218,7 +218,7 @@ impl Forwarding {
                 if came.eth.dst.is_group() {
                     came.let_go(ctx);
                 } else {
-                    // Who is there perhaps all the same hears it: what is flooded comes in at no switch again.
+                    // The host may exist nevertheless, so the frame is flooded. It goes to edge ports only, so it does not loop.
                     self.turn_back(came, ctx);
                     self.flood(came, ctx);
                 }
@@ -252,7 +252,7 @@ impl App for Forwarding {
             self.locals.resize_with(at + 1, || None);
         }
         let drawn = Local::new(&self.cfg, &ctx.switch);
-        debug_assert!(drawn.is_ok(), "every version can say it");
+        debug_assert!(drawn.is_ok(), "every version can express it");
         if let Some(place) = self.locals.get_mut(at) {
             *place = drawn.ok().map(Box::new);
         }
@@ -311,7 +311,7 @@ impl App for Forwarding {
             self.counters.flow_entries_refused += u64::from(self.trees.refused(error, ctx));
             return;
         }
-        // A frame that the switch kept no longer is no fault of the rule that was to send it.
+        // BAD_REQUEST is about a buffer that no longer exists, not about the flow entry that was to release it.
         let is_rule = error.cookie().is_some_and(rules::is_ours)
             && error.reason.kind() != ErrorType::BAD_REQUEST;
         if !is_rule {
@@ -326,7 +326,7 @@ impl App for Forwarding {
             ctx.network.report(|| {
                 let time = retry.as_secs_f64();
                 format!(
-                    "{id} refused a rule of forwarding ({reason}): for {time} s its frames are sent on one by one"
+                    "{id} refused a flow entry of forwarding ({reason}): its packets are forwarded by the controller for {time} s"
                 )
             });
         }
@@ -384,8 +384,8 @@ impl App for Forwarding {
     }
 }
 
-/// All that is said with it has a form in every version, but for a frame that just fits its `PACKET_IN` and is too long
-/// for a `PACKET_OUT`: it is lost, as frames may be.
+/// Checks, in debug builds, that a message was encoded. Every version can express the messages that are passed here, except
+/// for a frame that fits a `PACKET_IN` but not a `PACKET_OUT`: it is lost.
 fn say<T>(written: Result<T, EncodeError>) {
     debug_assert!(
         written.as_ref().err().is_none_or(|no| no.what == "more than 65535 bytes"),

@@ -1,4 +1,4 @@
-//! A switch that cannot match what it was asked to: all switches get simpler rules, until it has left or come again.
+//! If a switch refuses a match, the flow entries of all switches get a simpler one until that switch has disconnected or reconnected.
 //!
 //! Rules of different forms overlap, so that one switch alone cannot have others. The simpler ones have a higher
 //! priority: where both are, the way that was loaded last holds, as among rules of one form. When rules become finer again,
@@ -151,7 +151,7 @@ impl Forwarding {
         if is_step {
             ctx.network.report(|| {
                 let (refused, next) = (refused.name(), next.name());
-                format!("{id} cannot match what `forwarding.match = \"{refused}\"` asks for ({reason}): all switches get rules by `{next}`")
+                format!("{id} does not support `forwarding.match = \"{refused}\"` ({reason}): flow entries of all switches match `{next}` instead")
             });
         }
         true
@@ -230,7 +230,7 @@ fn again(form: Matching, configured: Matching) -> String {
     let (name, as_configured) =
         (form.name(), if form == configured { ", as configured" } else { "" });
     format!(
-        "all switches get rules by `{name}` again{as_configured}: who could not match them has left, or has connected again"
+        "flow entries of all switches match `{name}` again{as_configured}: the switch that refused this has disconnected or reconnected"
     )
 }
 
@@ -255,11 +255,14 @@ mod tests {
 
     #[test]
     fn it_is_said_whether_rules_are_as_configured() {
-        let why = "who could not match them has left, or has connected again";
+        let why = "the switch that refused this has disconnected or reconnected";
         let [pair, five] =
             [Matching::Pair, Matching::FiveTuple].map(|set| again(Matching::Pair, set));
-        assert_eq!(pair, format!("all switches get rules by `pair` again, as configured: {why}"));
-        assert_eq!(five, format!("all switches get rules by `pair` again: {why}"));
+        assert_eq!(
+            pair,
+            format!("flow entries of all switches match `pair` again, as configured: {why}")
+        );
+        assert_eq!(five, format!("flow entries of all switches match `pair` again: {why}"));
     }
 
     #[test]

@@ -1,13 +1,13 @@
-//! A hub: every frame out of every port but the one it came from.
+//! A hub: floods every frame, and installs no flow entries.
 
 use sluice_openflow::view::PacketIn;
 use sluice_openflow::{Action, Encoder, Ethernet, PacketOutRef, PortNo};
 use sluice_sdk::{App, Ctx, Verdict};
 
-/// How the hub is set.
+/// Configuration of the hub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Bytes of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
+    /// Bytes of a table miss that switches of OpenFlow 1.3 and later send to the controller; [`Action::WHOLE`] for all.
     pub miss_send_len: u16,
 }
 
@@ -17,19 +17,19 @@ impl Default for Config {
     }
 }
 
-/// Floods every frame and writes no rule for any.
+/// Floods every frame through all ports but its own.
 #[derive(Debug, Default)]
 pub struct Hub {
     cfg: Config,
 }
 
 impl Hub {
-    /// A hub set so.
+    /// A hub with this configuration.
     pub fn new(cfg: &Config) -> Self {
         Self { cfg: cfg.clone() }
     }
 
-    /// Sets it otherwise, for switches that come up from now on.
+    /// Applies a new configuration, to switches that connect from now on.
     pub fn configure(&mut self, cfg: &Config) {
         self.cfg = cfg.clone();
     }
@@ -38,7 +38,7 @@ impl Hub {
 impl App for Hub {
     fn initial_messages(&self, out: &mut Encoder<'_>) {
         let written = out.send_misses_up(self.cfg.miss_send_len);
-        debug_assert!(written.is_ok(), "every version can say it");
+        debug_assert!(written.is_ok(), "every version can express it");
     }
 
     fn inspects_every_packet(&self) -> bool {
@@ -47,10 +47,10 @@ impl App for Hub {
 
     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
         let flood = [Action::output(PortNo::FLOOD)];
-        let stays = Ethernet::new(p.frame).is_none_or(|eth| eth.dst.is_bridge_reserved());
-        let actions: &[_] = if stays { &[] } else { &flood };
-        if p.buffer_id.is_some() || !stays {
-            // A frame that just fits its PACKET_IN is too long for a PACKET_OUT, and lost as frames may be.
+        let is_dropped = Ethernet::new(p.frame).is_none_or(|eth| eth.dst.is_bridge_reserved());
+        let actions: &[_] = if is_dropped { &[] } else { &flood };
+        if p.buffer_id.is_some() || !is_dropped {
+            // Fails for a frame that fits a PACKET_IN but not a PACKET_OUT. It is lost.
             let _ = ctx.switch.packet_out(&PacketOutRef { actions, ..PacketOutRef::answer(p) });
         }
         Verdict::Stop

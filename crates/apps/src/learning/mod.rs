@@ -1,4 +1,4 @@
-//! A learning bridge: stations are where they were last seen. IEEE 802.1D §7.8.
+//! A learning switch: a host is at the port where it was last seen. IEEE 802.1D §7.8.
 
 mod bridge;
 mod table;
@@ -15,40 +15,40 @@ use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 use bridge::{Bridge, Clock, Counts, say};
 use table::{Table, Tick};
 
-/// How the bridge is set.
+/// Configuration of the learning switch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Stations per switch; the ones not seen for longest go as new ones come.
+    /// Hosts per switch. If there are more, those that were not seen for longest are removed.
     pub hosts_max: u32,
-    /// How long a station is believed to be where it was last seen, at most 18 hours.
+    /// How long a host stays in the table after it was last seen; at most 18 hours.
     pub host_timeout: Duration,
-    /// Seconds without a packet after which a rule goes; 0 never.
+    /// Seconds without a matching packet after which a flow entry expires; 0 disables.
     pub idle_timeout_s: u16,
-    /// Seconds after which a rule goes; 0 never.
+    /// Seconds after which a flow entry expires; 0 disables.
     pub hard_timeout_s: u16,
-    /// Priority of the rules.
+    /// Priority of flow entries.
     pub priority: u16,
-    /// What the rules match.
+    /// What flow entries match.
     pub matching: Matching,
-    /// Bytes of a frame that come up where a rule sends misses up; [`Action::WHOLE`] for all.
+    /// Bytes of a table miss that switches of OpenFlow 1.3 and later send to the controller; [`Action::WHOLE`] for all.
     pub miss_send_len: u16,
 }
 
-/// What a rule matches, besides the VLAN.
+/// What a flow entry matches, besides the VLAN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Matching {
-    /// The destination: the fewest rules. A station that only speaks to known ones stays unseen.
+    /// Destination address: the fewest flow entries. A host that sends only to known hosts is never learned.
     Dst,
-    /// Destination and source.
+    /// Destination and source address.
     Pair,
-    /// Destination, source and ingress port: a station that moves is seen at once.
+    /// Destination and source address and ingress port: a host that moves is noticed at once.
     PortPair,
 }
 
 impl Default for Config {
     fn default() -> Self {
         Self {
-            // Half the places of a table of 4 MiB.
+            // Half of the slots of a table of 4 MiB.
             hosts_max: 131_072,
             host_timeout: Duration::from_secs(300),
             idle_timeout_s: 60,
@@ -60,23 +60,24 @@ impl Default for Config {
     }
 }
 
-/// In so many seconds every place of a table is swept once.
+/// Seconds in which each slot of a table is checked once for expiry.
 const SWEEP_PARTS: u16 = 64;
 
-/// Bytes of tables that a core keeps in its own cache, beside a burst and its answers. `lab/look-ahead` compares.
+/// Bytes of tables that stay in the cache of a core. With larger tables, bursts are handled with prefetching.
+/// `lab/look-ahead` has measurements.
 const NEAR_MAX: usize = 512 << 10;
 
-/// Longest time-out that the round count of seconds can tell, with a sweep to spare.
+/// Longest timeout that the wrapping count of seconds can express, with a margin of two sweeps.
 const TIMEOUT_MAX: Tick = Tick::MAX - 2 * SWEEP_PARTS;
 
-/// Learns where stations are, writes a rule for each conversation it can, and floods the rest.
+/// Learns at which ports hosts are, installs a flow entry for each conversation between known hosts, and floods the rest.
 #[derive(Debug)]
 pub struct Learning {
     cfg: Config,
     host_timeout: Tick,
     seeds: RandomState,
     bridges: Vec<Option<Box<Bridge>>>,
-    /// Whether all tables together stay in the core's own cache anyway.
+    /// Whether all tables together are small enough for the cache of the core.
     is_near: bool,
     started: Option<Instant>,
     now: Tick,
@@ -90,7 +91,7 @@ impl Default for Learning {
 }
 
 impl Learning {
-    /// A bridge set so.
+    /// A learning switch with this configuration.
     pub fn new(cfg: &Config) -> Self {
         Self {
             cfg: cfg.clone(),
@@ -104,7 +105,7 @@ impl Learning {
         }
     }
 
-    /// Sets it otherwise. Rules that are written stay as they are.
+    /// Applies a new configuration. Installed flow entries stay as they are.
     pub fn configure(&mut self, cfg: &Config) {
         self.cfg = cfg.clone();
         self.host_timeout = ticks(cfg.host_timeout);
@@ -117,10 +118,10 @@ impl Learning {
 impl App for Learning {
     fn on_iteration(&mut self, now: Instant) {
         let started = *self.started.get_or_insert(now);
-        #[expect(clippy::cast_possible_truncation, reason = "ticks go round")]
+        #[expect(clippy::cast_possible_truncation, reason = "the count wraps")]
         let tick = (now - started).as_secs() as Tick;
         if self.now != tick {
-            // Once, however long nobody had time: a flood is not over because one second of several had none of it.
+            // Once, even if several seconds have passed: a flood of new hosts is not over because the worker was busy.
             self.bridges.iter_mut().flatten().for_each(|bridge| bridge.table.next_second());
         }
         while self.now != tick {
@@ -137,7 +138,7 @@ impl App for Learning {
 
     fn initial_messages(&self, out: &mut Encoder<'_>) {
         let written = out.send_misses_up(self.cfg.miss_send_len);
-        debug_assert!(written.is_ok(), "every version can say it");
+        debug_assert!(written.is_ok(), "every version can express it");
     }
 
     fn on_switch_connected(&mut self, _: &SwitchFeatures, ctx: &mut Ctx<'_>) {
@@ -147,7 +148,7 @@ impl App for Learning {
         }
         let seed = self.seeds.hash_one(at);
         let drawn = Bridge::new(&self.cfg, seed, &ctx.switch);
-        debug_assert!(drawn.is_ok(), "every version can say it");
+        debug_assert!(drawn.is_ok(), "every version can express it");
         if let (Some(place), Ok(bridge)) = (self.bridges.get_mut(at), drawn) {
             *place = Some(Box::new(bridge));
         }

@@ -1,4 +1,4 @@
-//! A rate, and how far above it somebody is.
+//! A leaky bucket that measures a rate.
 
 use std::time::{Duration, Instant};
 
@@ -9,29 +9,29 @@ pub(super) struct Bucket {
     empty_at: Instant,
 }
 
-/// How much is in it, of how much it holds.
+/// How full a bucket is after a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Level {
     /// At most half.
     Low,
     /// More than half.
     High,
-    /// There was no room.
+    /// It was full: the packet is over the limit.
     Over,
 }
 
-/// What a bucket lets through.
+/// The rate and depth of a bucket.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rate {
-    /// Time between two.
+    /// Time between two packets at the rate.
     each: Duration,
-    /// Time in which it runs empty.
+    /// Time in which a full bucket runs empty.
     depth: Duration,
 }
 
 impl Rate {
-    /// `per_s` a second, and at once `burst` and those of a time of `trip`, but no more than twice the burst: the time may
-    /// be long because of what is to be limited.
+    /// `per_s` packets per second, and at once `burst` packets and those of one round trip `trip`; at most twice the burst,
+    /// since the round trip may be long because of the very packets that are to be limited.
     pub(super) fn new(per_s: u32, burst: u32, trip: Duration) -> Self {
         let each = Duration::from_secs(1) / per_s.max(1);
         let depth = each * burst.max(1);
@@ -40,12 +40,12 @@ impl Rate {
 }
 
 impl Bucket {
-    /// An empty one.
+    /// An empty bucket.
     pub(super) const fn new(now: Instant) -> Self {
         Self { empty_at: now }
     }
 
-    /// Puts one in, if there is room.
+    /// Adds a packet, if there is room.
     #[inline]
     pub(super) fn put(&mut self, rate: Rate, now: Instant) -> Level {
         let next = self.empty_at.max(now) + rate.each;
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_passes_and_then_the_rate() {
+    fn a_burst_passes_and_then_packets_at_the_rate() {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
         let (rate, mut bucket) = (Rate::new(100, 10, Duration::ZERO), Bucket::new(start));
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!([put(10), put(10)], [Level::High, Level::Over]);
         let passed = (11..1011).filter(|&ms| put(ms) != Level::Over).count();
         assert_eq!(passed, 100);
-        assert_eq!(put(5000), Level::Low, "what was not used is not saved up");
+        assert_eq!(put(5000), Level::Low, "unused rate is not saved up");
         for (trip_ms, passed) in [(50, 15), (1000, 20)] {
             let far = Rate::new(100, 10, Duration::from_millis(trip_ms));
             let mut bucket = Bucket::new(start);

@@ -1,7 +1,7 @@
-//! Holds a port whose frames come up faster than a limit, so that the others keep their share of the control link.
+//! Blocks or rate-limits ports that send too many packet-ins, so that the other ports keep their share of the control link.
 //!
-//! After Phemius and Bouet ("OpenFlow: why latency does matter", section V.B). What has a rule of its own is not held:
-//! only frames that no rule matches take room on the control link.
+//! After Phemius and Bouet ("OpenFlow: why latency does matter", section V.B). Only table misses are limited: packets that
+//! match a flow entry do not use the control link.
 
 mod bucket;
 mod rules;
@@ -20,23 +20,24 @@ use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
 use bucket::{Bucket, Level};
 use rules::Kind;
 
-/// How the limiter is set.
+/// Configuration of the limiter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Frames a second that may come up from a port; 0 for any number.
+    /// Packet-ins per second that a port may send; 0 disables the limiter.
     pub packets_per_s_max: u32,
-    /// Frames that may come up at once.
+    /// Packet-ins that a port may send at once.
     pub burst_packets: u32,
-    /// Seconds for which a port is held.
+    /// Seconds for which a port is blocked.
     pub block_s: u16,
-    /// Whether a port is held by a meter where the switch has them, rather than by a rule that drops.
+    /// Whether a port is limited by a meter where the switch supports meters, instead of being blocked by a flow entry that
+    /// drops.
     pub meters: bool,
-    /// Whether the ports of hosts are held from the beginning, where the switch has meters. What the controller does about
-    /// a port that sends up too much comes a round trip too late, which is long where it is far away.
+    /// Whether every edge port gets its meter as soon as it is known, where the switch supports meters. Otherwise the
+    /// controller reacts a round trip late, which is long if it is far away.
     pub proactive: bool,
-    /// Whether frames of senders that know of congestion are marked before a port is held. RFC 3168.
+    /// Whether packets of ECN-capable senders are marked before their port is blocked. RFC 3168.
     pub ecn: bool,
-    /// Bytes of a frame that come up from a port that is held or marked; [`Action::WHOLE`] for all.
+    /// Bytes of a packet that the limiter's flow entries send to the controller; [`Action::WHOLE`] for all.
     pub miss_send_len: u16,
 }
 
@@ -54,10 +55,10 @@ impl Default for Config {
     }
 }
 
-/// Ports of a switch that are looked after; a switch that names more is not one that has them.
+/// Ports of a switch that are limited. A switch that names more of them is not to be believed.
 const PORTS_MAX: usize = 4096;
 
-/// Holds ports from which too much comes up.
+/// Blocks ports that send too many packet-ins.
 #[derive(Debug, Default)]
 pub struct Limiter {
     cfg: Config,
@@ -65,7 +66,7 @@ pub struct Limiter {
     counts: Counts,
 }
 
-/// What is counted for people.
+/// Numbers of events since the start.
 #[derive(Debug, Default)]
 struct Counts {
     holds: u64,
@@ -73,15 +74,15 @@ struct Counts {
     dropped: u64,
 }
 
-/// One switch.
+/// The state of one switch.
 #[derive(Debug, Default)]
 struct Guard {
     ports: HashMap<PortNo, Port>,
-    /// The number of the next meter, the highest first: people begin with the lowest.
+    /// Id of the next meter to be used. Ids are used from the highest down, since people begin with the lowest.
     next_meter: Option<u32>,
-    /// The transaction ids of the last hold by a meter.
+    /// First and last transaction id of the messages that installed the last meter.
     held_by_meter: Option<(u32, u32)>,
-    /// Which ports are held from the beginning was last looked at in this version of the view.
+    /// The version of the view for which proactive meters were last updated.
     looked: Option<u64>,
 }
 
@@ -90,11 +91,11 @@ struct Port {
     misses: Hold,
     probes: Hold,
     marked_until: Instant,
-    /// Whether its misses are held from the beginning.
+    /// Whether its table misses are metered proactively.
     is_ahead: bool,
 }
 
-/// How much of one kind comes up from a port, and how it is held.
+/// How many packet-ins of one kind a port sends, and until when it is blocked for them.
 #[derive(Debug, Clone, Copy)]
 struct Hold {
     bucket: Bucket,
@@ -117,12 +118,12 @@ impl Port {
 }
 
 impl Limiter {
-    /// A limiter set so.
+    /// A limiter with this configuration.
     pub fn new(cfg: &Config) -> Self {
         Self { cfg: cfg.clone(), ..Self::default() }
     }
 
-    /// Sets it otherwise. What is held stays so for as long as it was to be.
+    /// Applies a new configuration. Ports that are blocked stay blocked until their time is over.
     pub fn configure(&mut self, cfg: &Config) {
         self.cfg = cfg.clone();
         for guard in self.guards.iter_mut().flatten() {
@@ -141,7 +142,7 @@ impl App for Limiter {
             *place = Some(Guard::default());
         }
         if self.cfg.meters {
-            // Versions without meters cannot ask, and hold by rules that drop.
+            // Fails in versions without meters. Ports are then blocked by flow entries that drop.
             let _ = ctx.request(MultipartRequest::MeterFeatures);
         }
     }
@@ -170,7 +171,7 @@ impl App for Limiter {
         let role =
             ctx.view().port(SwitchPort::new(ctx.datapath_id, p.in_port)).map(|port| port.role);
         let kind = Ethernet::new(p.frame).map_or(Kind::Misses, |eth| Kind::of(&eth));
-        // Whether a link is alive must be heard, however much comes through it.
+        // Probes of a known link are never dropped: they keep it alive.
         if role == Some(PortRole::Link) && kind == Kind::Probes {
             return Verdict::Continue;
         }
@@ -178,10 +179,10 @@ impl App for Limiter {
             return Verdict::Continue;
         };
         let Some(port) = guard.port(p.in_port, ctx.now) else { return Verdict::Continue };
-        // What a switch lets through at the rate is not too much when it comes in one go, as it does over a control link
-        // that is far away: windows of TCP open once in a round trip. What comes through a link was let through there.
-        let is_let_through = port.is_ahead || (self.cfg.proactive && role == Some(PortRole::Link));
-        if is_let_through && kind == Kind::Misses {
+        // A meter in the switch limits these already. Over a distant control link they arrive in bursts, since TCP's window
+        // opens once in a round trip, and must not be taken for too many. Packets from a link were metered at the far edge.
+        let is_metered = port.is_ahead || (self.cfg.proactive && role == Some(PortRole::Link));
+        if is_metered && kind == Kind::Misses {
             return Verdict::Continue;
         }
         let rate = kind.limit(&self.cfg).rate(ctx.rtt().unwrap_or_default());
@@ -189,7 +190,7 @@ impl App for Limiter {
         if level == Level::Low {
             return Verdict::Continue;
         }
-        // Behind a link is not a host but a network: what comes too fast is dropped here, and not there.
+        // A link has many hosts behind it, so it is not blocked: its packet-ins beyond the limit are dropped here.
         if role != Some(PortRole::Link) {
             if level == Level::Over {
                 guard.hold(p.in_port, kind, &self.cfg, ctx, &mut self.counts);
@@ -202,10 +203,10 @@ impl App for Limiter {
         }
         self.counts.dropped += 1;
         if p.buffer_id.is_some() {
-            // Without actions, the buffer is let go.
+            // Without actions, this frees the buffer.
             let dropped = PacketOutRef { actions: &[], frame: &[], ..PacketOutRef::answer(p) };
             let written = ctx.switch.packet_out(&dropped);
-            debug_assert!(written.is_ok(), "every version can say it");
+            debug_assert!(written.is_ok(), "every version can express it");
         }
         Verdict::Stop
     }
@@ -221,7 +222,7 @@ impl App for Limiter {
         }
     }
 
-    /// A switch that says it has meters and refuses one is held by rules that drop.
+    /// If a switch announces meters but refuses one, its ports are blocked by flow entries that drop.
     fn on_error(&mut self, error: &ErrorMsg<'_>, ctx: &mut Ctx<'_>) {
         let Some(Some(guard)) = self.guards.get_mut(ctx.switch_index.index()) else { return };
         let Some((first, last)) = guard.held_by_meter else { return };
@@ -259,7 +260,7 @@ impl Guard {
         Some(self.ports.entry(port).or_insert_with(|| Port::new(now)))
     }
 
-    /// Holds the ports of hosts before anything comes up from them, and lets go of those that are no more ports of hosts.
+    /// Meters edge ports before they send anything, and removes the meters of ports that are no longer edge ports.
     fn look_ahead(&mut self, cfg: &Config, ctx: &mut Ctx<'_>) {
         self.looked = Some(ctx.view().version());
         let id = ctx.datapath_id;
@@ -284,7 +285,7 @@ impl Guard {
                 }
             } else if is_ahead && !(is_wanted && is_hosts) {
                 let written = rules::let_go(&mut ctx.switch, no);
-                debug_assert!(written.is_ok(), "every version can say it");
+                debug_assert!(written.is_ok(), "every version can express it");
                 if let Some(port) = self.ports.get_mut(&no) {
                     port.is_ahead = false;
                 }
@@ -292,7 +293,7 @@ impl Guard {
         }
     }
 
-    /// The meter of a kind at a port, if there is one left.
+    /// The meter for a kind of packet-in of a port; `None` if no id is left.
     fn meter(&mut self, no: PortNo, kind: Kind) -> Option<u32> {
         let hold = self.ports.get_mut(&no)?.hold(kind);
         if hold.meter.is_none() {
@@ -302,7 +303,7 @@ impl Guard {
         hold.meter
     }
 
-    /// Holds what is of one kind at a port, unless it is held.
+    /// Blocks one kind of packet-in of a port, unless it is blocked already.
     #[cold]
     fn hold(
         &mut self,
@@ -322,7 +323,7 @@ impl Guard {
         counts.holds += 1;
         let own = hold.meter;
         let meter = if cfg.meters { self.meter(no, kind) } else { own };
-        // Behind what waits for a switch that is asked too much, it would come too late.
+        // Urgent: behind the backlog of an overloaded switch it would come too late.
         let mut out = ctx.urgent();
         if let Some(meter) = meter {
             let first = out.next_xid();
@@ -332,14 +333,14 @@ impl Guard {
             }
         }
         let written = rules::hold_by_drop(&mut out, (no, kind), cfg);
-        debug_assert!(written.is_ok(), "every version can say it");
+        debug_assert!(written.is_ok(), "every version can express it");
     }
 
-    /// Has the switch mark what comes up from a port, where it can and unless it does.
+    /// Has the switch mark packets of ECN-capable senders at a port, where it can, unless it does already.
     #[cold]
     fn mark(&mut self, no: PortNo, cfg: &Config, ctx: &mut Ctx<'_>, counts: &mut Counts) {
         let Some(port) = self.ports.get_mut(&no) else { return };
-        // The rule that holds it is above those that mark.
+        // The flow entry of a proactive meter has a higher priority than those that mark.
         if port.marked_until > ctx.now || port.is_ahead {
             return;
         }

@@ -1,4 +1,4 @@
-//! What a switch is told to do with a port whose frames come up too fast.
+//! The flow entries and meters of the limiter.
 
 use std::time::Duration;
 
@@ -12,45 +12,46 @@ use sluice_sdk::LINK_PROBE_TYPES;
 use super::Config;
 use super::bucket::Rate;
 
-/// Marks the rules of the limiter, so that people and other applications know whose they are: "limit".
+/// Cookie of all flow entries of the limiter: "limit" in ASCII.
 const COOKIE: u64 = 0x006c_696d_6974_0000;
 
-/// Above the rule that sends misses up, below all others: what has a rule of its own is not held.
+/// Above the table-miss entry and below all others: packets that match another flow entry are not limited.
 const MARK_PRIORITY: u16 = 1;
 
-/// Above the rules that mark, so that what is held is held whether or not its sender knows of congestion.
+/// Above the entries that mark, so that a block also holds for ECN-capable senders.
 const HOLD_PRIORITY: u16 = 2;
 
-/// Above all others: topology, whose probes are such frames, has them come up by a rule just below.
+/// Above all others: the entries by which topology gets link probes are just below.
 const PROBES_PRIORITY: u16 = u16::MAX;
 
-/// Such frames that may come up from a port in a second, and at once: twice what topology looks at. Where several ports of
-/// ours are in one network of others, each hears all of them.
+/// Link probes that a port may send per second, and at once: twice what topology processes. Ports that share an unmanaged
+/// segment receive each other's probes.
 const PROBES_PER_S_MAX: u32 = 128;
 
-/// Codepoints of a sender that knows what a mark is, ECT(1) and ECT(0). RFC 3168 §5.
+/// Codepoints of ECN-capable senders: ECT(1) and ECT(0). RFC 3168 §5.
 const CAPABLE: [u128; 2] = [1, 2];
 
-/// The mark: congestion experienced. RFC 3168 §5.
+/// The codepoint "congestion experienced". RFC 3168 §5.
 const CONGESTED: u128 = 3;
 
-/// Whether a switch can hold a port with a meter that drops by packets.
+/// Whether a switch supports meters that drop by packet rate.
 pub(super) fn can_meter(features: &MeterFeatures) -> bool {
     features.max_meter > 0
         && features.band_types.contains(BandTypes::DROP)
         && features.capabilities.contains(MeterCapabilities::PKTPS)
 }
 
-/// Frames of a port that are held together.
+/// Packet-ins of a port that are limited together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// What no other rule matches.
+    /// Table misses.
     Misses,
-    /// What shows links, or claims to. A rule above all that forward brings it up, so it is held above that.
+    /// Frames of the types of link probes. A flow entry above all that forward sends them to the controller, so the entries
+    /// that limit them are above that one.
     Probes,
 }
 
-/// How much of a kind may come up from a port.
+/// How many packet-ins of a kind a port may send.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limit {
     rate: u32,
@@ -58,19 +59,19 @@ pub(super) struct Limit {
 }
 
 impl Limit {
-    /// Over a control link with round trips of `trip`.
+    /// The rate over a control link with the round-trip time `trip`.
     pub(super) fn rate(self, trip: Duration) -> Rate {
         Rate::new(self.rate, self.burst, trip)
     }
 }
 
 impl Kind {
-    /// Of which kind a frame is.
+    /// The kind of a frame.
     pub(super) fn of(eth: &Ethernet<'_>) -> Self {
         if LINK_PROBE_TYPES.contains(&eth.ethertype) { Self::Probes } else { Self::Misses }
     }
 
-    /// How much of it may come up.
+    /// How many packet-ins of this kind a port may send.
     pub(super) fn limit(self, cfg: &Config) -> Limit {
         match self {
             Self::Misses => Limit { rate: cfg.packets_per_s_max, burst: cfg.burst_packets },
@@ -81,7 +82,7 @@ impl Kind {
         }
     }
 
-    /// The rules that hold it at `port`, which do this with it.
+    /// The flow entries for this kind at `port`, with these instructions.
     fn rules(self, port: PortNo, cfg: &Config, instructions: &[Instruction]) -> Vec<FlowMod> {
         let held = rule(port, cfg, instructions.to_vec());
         match self {
@@ -96,7 +97,7 @@ impl Kind {
         }
     }
 
-    /// Bytes of a frame that come up while it is held.
+    /// Bytes of a frame that a metered entry sends to the controller.
     fn max_len(self, cfg: &Config) -> u16 {
         match self {
             Self::Misses => cfg.miss_send_len,
@@ -105,7 +106,7 @@ impl Kind {
     }
 }
 
-/// Sends what is of one kind at a port up by way of meter `meter`, for so many seconds; 0 for good.
+/// Sends one kind of frame of a port to the controller through meter `meter`, for `block_s` seconds; 0 is without end.
 ///
 /// # Errors
 /// In versions without meters.
@@ -125,7 +126,7 @@ pub(super) fn hold_by_meter(
             bands: vec![MeterBand::Drop { rate, burst_size: burst }],
         })
     };
-    // A hold before this one has left it there, and what is there cannot be added.
+    // The meter may exist from an earlier block, and ADD fails if it does.
     out.encode(&set(MeterCommand::DELETE))?;
     let mut last = out.encode(&set(MeterCommand::ADD))?;
     let up = Action::Output { port: PortNo::CONTROLLER, max_len: kind.max_len(cfg) };
@@ -136,10 +137,10 @@ pub(super) fn hold_by_meter(
     Ok(last)
 }
 
-/// Holds the misses of `port` no longer.
+/// Removes the limit on table misses of `port`.
 ///
 /// # Errors
-/// None: every version can say it.
+/// None: every version can express it.
 pub(super) fn let_go(out: &mut Encoder<'_>, port: PortNo) -> Result<u32, EncodeError> {
     out.flow_mod(&FlowMod {
         command: FlowModCommand::DELETE_STRICT,
@@ -150,10 +151,10 @@ pub(super) fn let_go(out: &mut Encoder<'_>, port: PortNo) -> Result<u32, EncodeE
     })
 }
 
-/// Drops what is of one kind at a port for a while.
+/// Drops one kind of frame of a port for a while.
 ///
 /// # Errors
-/// None: every version can say it.
+/// None: every version can express it.
 pub(super) fn hold_by_drop(
     out: &mut Encoder<'_>,
     (port, kind): (PortNo, Kind),
@@ -162,10 +163,10 @@ pub(super) fn hold_by_drop(
     kind.rules(port, cfg, &[]).iter().try_for_each(|rule| out.flow_mod(rule).map(|_| ()))
 }
 
-/// Marks frames of senders that know what it means, before they come up from `port`.
+/// Marks packets of ECN-capable senders at `port` before they are sent to the controller.
 ///
 /// # Errors
-/// In versions that cannot match the codepoint.
+/// The version cannot match the codepoint.
 pub(super) fn mark(out: &mut Encoder<'_>, port: PortNo, cfg: &Config) -> Result<(), EncodeError> {
     for eth_type in [EtherType::IPV4, EtherType::IPV6] {
         for codepoint in CAPABLE {

@@ -167,7 +167,7 @@ impl Members {
                 member.state = State::Clearing { xid, since, is_told: true };
                 let id = ctx.datapath_id;
                 ctx.network.report(|| {
-                    format!("{id} leaves BARRIER_REQUEST without an answer: no tree until it has one, the controller sends what is for all")
+                    format!("{id} does not answer BARRIER_REQUEST: no spanning tree until it does, the controller sends broadcasts to each switch")
                 });
             }
             State::Unknown | State::Clearing { .. } => {}

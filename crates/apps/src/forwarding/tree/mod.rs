@@ -1,7 +1,8 @@
-//! Frames for all along a tree of links: switches pass them on by themselves, from link to link and out at the edge.
+//! Broadcasts along a spanning tree: switches forward them by flow entries, from link to link and to edge ports.
 //!
-//! Only links have rules. What comes in at the edge goes up, is learnt from, answered, counted and limited as ever, and then
-//! leaves through one `PACKET_OUT` at its own switch. `docs/adr/0009-trees.md` says why, and why nothing goes round.
+//! Only frames that come in from a link match these entries. A broadcast from an edge port goes to the controller, which
+//! learns from it, counts and limits it, and sends it into the tree by one `PACKET_OUT` to its own switch.
+//! `docs/adr/0009-trees.md` has the reasons, and why there are no loops.
 
 mod coordinator;
 mod forest;
@@ -26,12 +27,12 @@ pub(super) use rules::is_ours;
 pub(super) use state::version;
 pub use state::{SpanningTree, StaleTreePort, SwitchTreeState, TreePhase, TreeTraffic};
 
-/// How frames for all get to where they go.
+/// How broadcasts reach all edge ports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flooding {
-    /// The controller sends them to each switch.
+    /// The controller sends a `PACKET_OUT` to each switch.
     Controller,
-    /// The controller sends them to the first switch, and switches pass them on along a tree.
+    /// The controller sends one `PACKET_OUT` to the first switch, and switches forward along a spanning tree.
     Tree,
 }
 
@@ -116,7 +117,7 @@ impl Trees {
         if is_news {
             let (id, reason) = (ctx.datapath_id, error.reason);
             ctx.network.report(|| {
-                format!("{id} refused a rule of the tree ({reason}): what is for all is sent to it by the controller")
+                format!("{id} refused a flow entry of the spanning tree ({reason}): the controller sends broadcasts to it")
             });
         }
         is_news
