@@ -425,7 +425,7 @@ fn what_was_once_written_and_not_read_again_is_refused() {
 #[test]
 fn texts_of_fields_without_a_row_and_of_headers_not_known_are_read() {
     let error = Action::list_from_text("push:oxm_7000_1[3]").unwrap_err();
-    assert!(error.message.contains("no bits that are known"), "{error}");
+    assert!(error.message.contains("the size of this field is unknown"), "{error}");
     for line in ["encap(ethernet(property(0x77,0x0102)))", "output:UNSET"] {
         let read = Action::list_from_text(line).unwrap();
         assert_eq!(Action::list_to_text(&read), line);
@@ -435,20 +435,28 @@ fn texts_of_fields_without_a_row_and_of_headers_not_known_are_read() {
 /// Actions of which a text says less, or which texts are not taken for: the action, or all of them; what the reader
 /// says of the text, or nothing if it reads another one; the reason.
 const TEXTS: &[(&str, &str, &str)] = &[
-    ("", "the field ends at bit", "on the wire bits may lie beyond the field"),
-    ("", "the field has no bits that are known", "on the wire a field may have no row"),
-    ("", "the last bit is before the first", "on the wire there may be no bits"),
-    ("", "is nothing to hash", "on the wire the set of what is hashed is open"),
-    ("", "is no algorithm", "on the wire the set of algorithms is open"),
-    ("", "is no header", "on the wire the set of headers is open"),
+    ("", "bit out of range", "on the wire bits may lie beyond the field"),
+    ("", "the size of this field is unknown", "on the wire a field may have no row"),
+    ("", "the last bit is less than the first", "on the wire there may be no bits"),
+    ("", "unknown hash fields", "on the wire the set of what is hashed is open"),
+    ("", "unknown algorithm", "on the wire the set of algorithms is open"),
+    ("", "unknown header", "on the wire the set of headers is open"),
     ("", "is over ", "on the wire a value may have more bits than count"),
     ("", "does not fit into ", "on the wire a value may have more bits than count"),
-    ("", "a conjunction has", "on the wire there may be less than 2 clauses, or more than 64"),
-    ("", "expected a clause", "on the wire there may be fewer clauses than the number of this one"),
-    ("", "is missing, or 0", "on the wire a sample may be of no packets"),
-    ("", "exclude each other", "on the wire all flags go together"),
-    ("", " needs `", "on the wire all flags go together"),
-    ("", "is no field", "what cannot be written is printed all the same"),
+    (
+        "",
+        "number of clauses out of range",
+        "on the wire there may be less than 2 clauses, or more than 64",
+    ),
+    (
+        "",
+        "clause out of range",
+        "on the wire there may be fewer clauses than the number of this one",
+    ),
+    ("", "missing `probability=`", "on the wire a sample may be of no packets"),
+    ("", "mutually exclusive", "on the wire all flags go together"),
+    ("", " requires `", "on the wire all flags go together"),
+    ("", "unknown field", "what cannot be written is printed all the same"),
     ("nat", " ", "on the wire the ends of a range come in any combination"),
     ("clone", "", "it may hold one of the others"),
     ("controller", "", "a shorter form says the same"),

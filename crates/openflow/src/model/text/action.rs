@@ -4,43 +4,43 @@ use core::fmt::Write as _;
 
 use super::field_value::{hex, port};
 use super::stat_trigger;
-use super::token::{Int, Pair, Piece, TextError};
+use super::token::{Int, KeyValue, TextError, TextSpan};
 use super::{conntrack, field_action, learn, nicira};
 use crate::PortNo;
 use crate::model::reader::DEPTH_MAX;
 use crate::model::value;
 use crate::model::{Action, Instruction};
 
-/// What is known of the packets, on which the meaning of some words depends.
+/// What is known about the matched packets, and the nesting depth; some keywords depend on it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Packets {
-    /// Protocol of IP.
+pub(crate) struct MatchContext {
+    /// IP protocol that is matched.
     pub(crate) ip_proto: Option<u8>,
-    /// How many lists of actions stand around the one that is read.
+    /// Number of enclosing action lists.
     pub(crate) depth: u8,
 }
 
-/// How many lists of actions may stand around one: deeper is none in a message that is read, which counts the
-/// instruction and the innermost action too.
+/// Maximum number of enclosing action lists: the parser of messages counts the instruction and the innermost action
+/// as well.
 const NESTED_MAX: u8 = DEPTH_MAX - 2;
 
-impl Packets {
-    /// The same in the list of actions at `piece`, which stands inside another.
+impl MatchContext {
+    /// The same for the nested action list at `piece`.
     ///
     /// # Errors
-    /// One too many.
-    pub(crate) fn inside(self, piece: Piece<'_>) -> Result<Self, TextError> {
+    /// Nested too deep.
+    pub(crate) fn inside(self, piece: TextSpan<'_>) -> Result<Self, TextError> {
         let depth = self.depth.saturating_add(1);
         if depth > NESTED_MAX {
-            let what = format!("actions stand {NESTED_MAX} deep inside one another at most");
-            return Err(piece.fault(what));
+            let message = format!("actions are nested too deep (maximum {NESTED_MAX} levels)");
+            return Err(piece.error(message));
         }
         Ok(Self { depth, ..self })
     }
 }
 
-/// Actions that are a word and nothing more; of two with one action the first is how it is written.
-const WORDS: &[(&str, Action)] = &[
+/// Actions without a value. Of two names for one action, the first is printed.
+const PLAIN_ACTIONS: &[(&str, Action)] = &[
     ("copy_ttl_in", Action::CopyTtlIn),
     ("copy_ttl_out", Action::CopyTtlOut),
     ("ct_clear", Action::CtClear),
@@ -56,9 +56,9 @@ const WORDS: &[(&str, Action)] = &[
     ("strip_vlan", Action::PopVlan),
 ];
 
-/// How a number is written behind its word.
+/// How the number of an action is printed.
 #[derive(Debug, Clone, Copy)]
-enum Style {
+enum NumberStyle {
     /// `group:7`
     Decimal,
     /// `set_mpls_ttl(7)`
@@ -69,19 +69,19 @@ enum Style {
     Ethertype,
 }
 
-/// An action that is a word and a number.
-struct Number {
+/// An action with one number.
+struct NumericAction {
     word: &'static str,
-    style: Style,
-    make: fn(Piece<'_>) -> Result<Action, TextError>,
+    style: NumberStyle,
+    make: fn(TextSpan<'_>) -> Result<Action, TextError>,
     read: fn(&Action) -> Option<u64>,
 }
 
 macro_rules! numbers {
     ($($word:literal $style:ident $variant:ident.$field:ident: $t:ty;)*) => {
-        &[$(Number {
+        &[$(NumericAction {
             word: $word,
-            style: Style::$style,
+            style: NumberStyle::$style,
             make: |piece| Ok(Action::$variant { $field: piece.int::<$t>()? }),
             read: |action| match action {
                 Action::$variant { $field } => Some(u64::from(*$field)),
@@ -91,8 +91,8 @@ macro_rules! numbers {
     };
 }
 
-/// Of two rows with one action, the first is how it is written.
-const NUMBERS: &[Number] = numbers! {
+/// Actions with one number. Of two names for one action, the first is printed.
+const NUMERIC_ACTIONS: &[NumericAction] = numbers! {
     "group" Decimal Group.group_id: u32;
     "meter" Decimal Meter.meter_id: u32;
     "mod_nw_ttl" Decimal SetNwTtl.nw_ttl: u8;
@@ -108,33 +108,33 @@ const NUMBERS: &[Number] = numbers! {
 };
 
 impl Action {
-    /// The actions that `line` says, in the syntax of `ovs-actions(7)`; none for `drop`.
+    /// Parses the actions in `line`, in the syntax of `ovs-actions(7)`; `drop` is an empty list.
     ///
     /// # Errors
     /// What is wrong in the line, and at which column.
     pub fn list_from_text(line: &str) -> Result<Vec<Self>, TextError> {
-        list(Piece::of(line), Packets::default())
+        list(TextSpan::of(line), MatchContext::default())
     }
 
-    /// The actions in the syntax of `ovs-actions(7)`; `drop` for none.
+    /// The actions in the syntax of `ovs-actions(7)`; `drop` for an empty list.
     pub fn list_to_text(list: &[Self]) -> String {
         if list.is_empty() { "drop".into() } else { print_list(list) }
     }
 
     /// The action in the syntax of `ovs-actions(7)`.
     ///
-    /// What that has no word for is `experimenter(…)` or, if it is not modelled, `other(…)`.
+    /// Actions that `ovs-actions(7)` does not have are printed as `experimenter(…)` or `other(…)`.
     pub fn to_text(&self) -> String {
-        if let Some((word, _)) = WORDS.iter().find(|(_, action)| action == self) {
+        if let Some((word, _)) = PLAIN_ACTIONS.iter().find(|(_, action)| action == self) {
             return (*word).into();
         }
-        let number = NUMBERS.iter().find_map(|row| Some((row, (row.read)(self)?)));
-        if let Some((Number { word, style, .. }, n)) = number {
+        let number = NUMERIC_ACTIONS.iter().find_map(|row| Some((row, (row.read)(self)?)));
+        if let Some((NumericAction { word, style, .. }, n)) = number {
             return match style {
-                Style::Decimal => format!("{word}:{n}"),
-                Style::Parens => format!("{word}({n})"),
-                Style::Hex => format!("{word}:{}", hex(n.into())),
-                Style::Ethertype => format!("{word}:{n:#06x}"),
+                NumberStyle::Decimal => format!("{word}:{n}"),
+                NumberStyle::Parens => format!("{word}({n})"),
+                NumberStyle::Hex => format!("{word}:{}", hex(n.into())),
+                NumberStyle::Ethertype => format!("{word}:{n:#06x}"),
             };
         }
         let rest = field_action::print(self).or_else(|| nicira::print(self));
@@ -145,16 +145,16 @@ impl Action {
 }
 
 impl Instruction {
-    /// The instructions that `line` says, in the syntax of `ovs-actions(7)`: actions are those to apply. None for
-    /// `drop`.
+    /// Parses the instructions in `line`, in the syntax of `ovs-actions(7)`: plain actions are applied; `drop` is an
+    /// empty list.
     ///
     /// # Errors
     /// What is wrong in the line, and at which column.
     pub fn list_from_text(line: &str) -> Result<Vec<Self>, TextError> {
-        instructions(Piece::of(line), Packets::default())
+        instructions(TextSpan::of(line), MatchContext::default())
     }
 
-    /// The instructions in the syntax of `ovs-actions(7)`; `drop` for none.
+    /// The instructions in the syntax of `ovs-actions(7)`; `drop` for an empty list.
     pub fn list_to_text(list: &[Self]) -> String {
         let texts: Vec<_> =
             list.iter().map(Self::to_text).filter(|text| !text.is_empty()).collect();
@@ -184,85 +184,92 @@ impl Instruction {
     }
 }
 
-/// Actions with commas between them.
+/// Actions, separated by commas.
 pub(crate) fn print_list(list: &[Action]) -> String {
     let texts: Vec<_> = list.iter().map(Action::to_text).collect();
     texts.join(",")
 }
 
-/// The actions of `piece`; none for `drop`.
-pub(crate) fn list(piece: Piece<'_>, packets: Packets) -> Result<Vec<Action>, TextError> {
+/// Parses actions; `drop` is an empty list.
+pub(crate) fn list(piece: TextSpan<'_>, context: MatchContext) -> Result<Vec<Action>, TextError> {
     let (mut pairs, mut list) = (piece.pairs(), Vec::new());
     let mut drop = None;
     while let Some(pair) = pairs.next()? {
-        if let Some(fault) = drop {
-            return Err(fault);
+        if let Some(error) = drop {
+            return Err(error);
         }
         if pair.name().eq_ignore_ascii_case("drop") {
-            let alone = || pair.key.fault("`drop` stands alone");
-            pair.bare()?;
+            let alone = || pair.key.error("`drop` cannot be combined with other actions");
+            pair.no_value()?;
             if !list.is_empty() {
                 return Err(alone());
             }
             drop = Some(alone());
             continue;
         }
-        list.extend(actions(&pair, packets)?);
+        list.extend(actions(&pair, context)?);
     }
     Ok(list)
 }
 
-/// The instructions of `piece`, in its order; all actions are applied where the first stands.
+/// Parses instructions in the order given; all actions are applied at the position of the first.
 pub(crate) fn instructions(
-    piece: Piece<'_>,
-    packets: Packets,
+    piece: TextSpan<'_>,
+    context: MatchContext,
 ) -> Result<Vec<Instruction>, TextError> {
     let (mut pairs, mut all) = (piece.pairs(), Vec::<Instruction>::new());
     let mut drop = None;
     while let Some(pair) = pairs.next()? {
-        if let Some(fault) = drop {
-            return Err(fault);
+        if let Some(error) = drop {
+            return Err(error);
         }
         if pair.name().eq_ignore_ascii_case("drop") {
-            let alone = || pair.key.fault("`drop` stands alone");
-            pair.bare()?;
+            let alone = || pair.key.error("`drop` cannot be combined with other actions");
+            pair.no_value()?;
             if !all.is_empty() {
                 return Err(alone());
             }
             drop = Some(alone());
-        } else if let Some(one) = instruction(&pair, packets)? {
+        } else if let Some(one) = instruction(&pair, context)? {
             let same = |other: &Instruction| {
                 core::mem::discriminant(other) == core::mem::discriminant(&one)
             };
             let open = matches!(one, Instruction::Experimenter { .. } | Instruction::Other { .. });
             if !open && all.iter().any(same) {
-                return Err(pair.key.fault(format!("`{}` is there twice", pair.name())));
+                return Err(pair.key.error(format!("duplicate instruction `{}`", pair.name())));
             }
             all.push(one);
         } else {
-            apply(&mut all, actions(&pair, packets)?, &pair)?;
+            apply(&mut all, actions(&pair, context)?, &pair)?;
         }
     }
     Ok(all)
 }
 
-/// Adds to the actions that are applied, which have to stand together.
-fn apply(all: &mut Vec<Instruction>, more: Vec<Action>, pair: &Pair<'_>) -> Result<(), TextError> {
+/// Adds actions to the `ApplyActions` instruction, which must be the last one so far.
+fn apply(
+    all: &mut Vec<Instruction>,
+    more: Vec<Action>,
+    pair: &KeyValue<'_>,
+) -> Result<(), TextError> {
     if let Some(Instruction::ApplyActions { actions }) = all.last_mut() {
         actions.extend(more);
         return Ok(());
     }
     if all.iter().any(|it| matches!(it, Instruction::ApplyActions { .. })) {
-        return Err(pair
-            .key
-            .fault("actions have to stand together, before `goto_table` and its like"));
+        return Err(pair.key.error(
+            "actions must be adjacent, not separated by instructions such as `goto_table`",
+        ));
     }
     all.push(Instruction::ApplyActions { actions: more });
     Ok(())
 }
 
-/// The instruction that `pair` is, if it is none of the actions.
-fn instruction(pair: &Pair<'_>, packets: Packets) -> Result<Option<Instruction>, TextError> {
+/// Parses an instruction; `None` if `pair` is an action.
+fn instruction(
+    pair: &KeyValue<'_>,
+    context: MatchContext,
+) -> Result<Option<Instruction>, TextError> {
     Ok(Some(match pair.name().to_ascii_lowercase().as_str() {
         "goto_table" => Instruction::GotoTable { table_id: pair.int()? },
         "write_metadata" => {
@@ -270,18 +277,18 @@ fn instruction(pair: &Pair<'_>, packets: Packets) -> Result<Option<Instruction>,
             Instruction::WriteMetadata { metadata, metadata_mask }
         }
         "write_actions" => {
-            Instruction::WriteActions { actions: list(pair.value, packets.inside(pair.value)?)? }
+            Instruction::WriteActions { actions: list(pair.value, context.inside(pair.value)?)? }
         }
         "clear_actions" => {
-            pair.bare()?;
+            pair.no_value()?;
             Instruction::ClearActions
         }
         "meter" => Instruction::Meter { meter_id: pair.int()? },
         "stat_trigger" => stat_trigger::parse(pair)?,
         "instruction_experimenter" => {
             let (id, data) = coded(pair, "id", "data")?;
-            let experimenter =
-                u32::of(id.into()).ok_or_else(|| pair.value.fault("over 32 bits"))?;
+            let experimenter = u32::of(id.into())
+                .ok_or_else(|| pair.value.error("experimenter ID above 32 bits"))?;
             Instruction::Experimenter { experimenter, data }
         }
         "instruction_other" => {
@@ -292,43 +299,43 @@ fn instruction(pair: &Pair<'_>, packets: Packets) -> Result<Option<Instruction>,
     }))
 }
 
-/// The actions that `pair` is: one, but for a long `load`.
-fn actions(pair: &Pair<'_>, packets: Packets) -> Result<Vec<Action>, TextError> {
+/// Parses an action, or several for a `load` of more than 64 bits.
+fn actions(pair: &KeyValue<'_>, context: MatchContext) -> Result<Vec<Action>, TextError> {
     if pair.name().eq_ignore_ascii_case("load") {
         return field_action::load(pair);
     }
-    action(pair, packets).map(|one| vec![one])
+    action(pair, context).map(|one| vec![one])
 }
 
-/// The action that `pair` is, if it is no `load`.
-fn action(pair: &Pair<'_>, packets: Packets) -> Result<Action, TextError> {
+/// Parses an action other than `load`.
+fn action(pair: &KeyValue<'_>, context: MatchContext) -> Result<Action, TextError> {
     let name = pair.name().to_ascii_lowercase();
     let name = name.as_str();
     if let Some(read) = output(name, pair)
-        .or_else(|| field_action::parse(name, pair, packets))
-        .or_else(|| nicira::parse(name, pair, packets))
+        .or_else(|| field_action::parse(name, pair, context))
+        .or_else(|| nicira::parse(name, pair, context))
         .or_else(|| learn::parse(name, pair))
-        .or_else(|| conntrack::parse(name, pair, packets))
+        .or_else(|| conntrack::parse(name, pair, context))
     {
         return read;
     }
-    if let Some((_, action)) = WORDS.iter().find(|row| row.0 == name) {
-        pair.bare()?;
+    if let Some((_, action)) = PLAIN_ACTIONS.iter().find(|row| row.0 == name) {
+        pair.no_value()?;
         return Ok(action.clone());
     }
-    if let Some(row) = NUMBERS.iter().find(|row| row.word == name) {
+    if let Some(row) = NUMERIC_ACTIONS.iter().find(|row| row.word == name) {
         let long =
             name == "set_tunnel" && pair.int::<u64>().is_ok_and(|id| u32::try_from(id).is_err());
         if long {
             return Ok(Action::SetTunnel64 { tun_id: pair.int()? });
         }
-        return (row.make)(pair.needed()?);
+        return (row.make)(pair.required()?);
     }
     match name {
         "experimenter" => {
             let (id, data) = coded(pair, "id", "data")?;
-            let experimenter =
-                u32::of(id.into()).ok_or_else(|| pair.value.fault("over 32 bits"))?;
+            let experimenter = u32::of(id.into())
+                .ok_or_else(|| pair.value.error("experimenter ID above 32 bits"))?;
             Ok(Action::Experimenter { experimenter, data })
         }
         "other" => {
@@ -339,53 +346,53 @@ fn action(pair: &Pair<'_>, packets: Packets) -> Result<Action, TextError> {
     }
 }
 
-/// A number and bytes, which are all that is known of something.
-fn coded(pair: &Pair<'_>, number: &str, bytes: &str) -> Result<(u64, Vec<u8>), TextError> {
+/// Parses a number and bytes, `id=0x5,data=00ff`.
+fn coded(pair: &KeyValue<'_>, number: &str, bytes: &str) -> Result<(u64, Vec<u8>), TextError> {
     let (mut inside, mut read) = (pair.value.pairs(), (0, Vec::new()));
     while let Some(one) = inside.next()? {
         match one.name() {
             name if name == number => read.0 = one.int()?,
             name if name == bytes => read.1 = one.value.bytes()?,
-            _ => return Err(one.unknown("part of this")),
+            _ => return Err(one.unknown("key")),
         }
     }
     Ok(read)
 }
 
-/// Outputs, with or without the word.
-fn output(name: &str, pair: &Pair<'_>) -> Option<Result<Action, TextError>> {
+/// Parses an output, with or without the keyword `output`.
+fn output(name: &str, pair: &KeyValue<'_>) -> Option<Result<Action, TextError>> {
     match name {
         "output" => Some(output_of(pair)),
         "enqueue" => Some(enqueue(pair)),
         "in_port" | "normal" | "flood" | "all" | "local" | "table" | "none" | "any" => {
-            Some(pair.bare().and_then(|()| port(pair.key)).map(to))
+            Some(pair.no_value().and_then(|()| port(pair.key)).map(to))
         }
         _ if name.starts_with(|c: char| c.is_ascii_digit()) => {
-            Some(pair.bare().and_then(|()| port(pair.key)).map(to))
+            Some(pair.no_value().and_then(|()| port(pair.key)).map(to))
         }
         _ => None,
     }
 }
 
-/// The whole packet to `port`.
+/// Sends the whole packet to `port`.
 fn to(port: PortNo) -> Action {
     let max_len = if port == PortNo::CONTROLLER { Action::WHOLE } else { 0 };
     Action::Output { port, max_len }
 }
 
 /// `output:2`, `output:reg0[0..15]`, `output(port=2,max_len=100)`.
-fn output_of(pair: &Pair<'_>) -> Result<Action, TextError> {
-    let value = pair.needed()?;
+fn output_of(pair: &KeyValue<'_>) -> Result<Action, TextError> {
+    let value = pair.required()?;
     if pair.parens && value.text().contains('=') {
         let (mut inside, mut read) = (value.pairs(), (None, None));
         while let Some(one) = inside.next()? {
             match one.name() {
-                "port" => read.0 = Some(port(one.needed()?)?),
+                "port" => read.0 = Some(port(one.required()?)?),
                 "max_len" => read.1 = Some(one.int()?),
-                _ => return Err(one.unknown("part of `output`")),
+                _ => return Err(one.unknown("`output` key")),
             }
         }
-        let missing = |what| value.fault_behind(format!("`{what}=` is missing"));
+        let missing = |what| value.error_after(format!("missing `{what}=`"));
         let port = read.0.ok_or_else(|| missing("port"))?;
         return Ok(Action::OutputTrunc {
             port,
@@ -400,15 +407,15 @@ fn output_of(pair: &Pair<'_>) -> Result<Action, TextError> {
 }
 
 /// `enqueue:PORT:QUEUE`, `enqueue(PORT,QUEUE)`.
-fn enqueue(pair: &Pair<'_>) -> Result<Action, TextError> {
-    let value = pair.needed()?;
+fn enqueue(pair: &KeyValue<'_>) -> Result<Action, TextError> {
+    let value = pair.required()?;
     let split = value.split(":").or_else(|| value.split(",")).or_else(|| value.split("q"));
-    let (to, queue) = split.ok_or_else(|| value.fault_behind("a queue is missing"))?;
+    let (to, queue) = split.ok_or_else(|| value.error_after("missing queue number"))?;
     let queue = queue.strip("q").unwrap_or(queue);
     Ok(Action::Enqueue { port: port(to.trim())?, queue_id: queue.trim().int()? })
 }
 
-/// Outputs, and what has no word.
+/// Outputs, and actions without a syntax of their own.
 fn print_other(action: &Action) -> String {
     match action {
         Action::Output { port: PortNo::CONTROLLER, max_len } => format!("CONTROLLER:{max_len}"),
@@ -424,7 +431,7 @@ fn print_other(action: &Action) -> String {
         Action::Other { code, body } => {
             format!("other(code={code:#x},body={})", value::hex(body))
         }
-        // Whatever else there is has a text of its own; a name is more than nothing.
+        // All other actions have a syntax of their own; the debug form is a fallback.
         other => {
             let mut text = String::new();
             let _ = write!(text, "{other:?}");
@@ -438,7 +445,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn actions_come_back_as_written() {
+    fn actions_survive_a_roundtrip_through_text() {
         for line in [
             "output:2",
             "LOCAL,IN_PORT,FLOOD,ALL,NORMAL,TABLE",
@@ -487,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn instructions_come_back_as_written() {
+    fn instructions_survive_a_roundtrip_through_text() {
         for line in [
             "drop",
             "output:1",

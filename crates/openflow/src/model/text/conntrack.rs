@@ -3,40 +3,40 @@
 use core::fmt::Write as _;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::action::{Packets, list, print_list};
+use super::action::{MatchContext, list, print_list};
 use super::field_action::Subfield;
-use super::token::{Int, Pair, Piece, TextError};
+use super::token::{Int, KeyValue, TextError, TextSpan};
 use crate::model::{
     Action, BitRange, CtAction, CtFlags, NatAction, NatFlags, NatRange, NumberSource,
 };
 
-/// Protocols that open connections of their own, by their port.
+/// Application layer gateways by well-known port.
 const ALGS: &[(u16, &str)] = &[(21, "ftp"), (69, "tftp")];
 
-/// No table to go on in.
+/// `recirc_table` of a `ct` action without `table=`.
 const NO_TABLE: u8 = 255;
 
-/// Words for the flags of `nat`; source and destination have a range behind them.
+/// Flags of `nat` by name, except for `src` and `dst`, which have a range.
 const NAT_FLAGS: &[(NatFlags, &str)] = &[
     (NatFlags::PERSISTENT, "persistent"),
     (NatFlags::PROTO_HASH, "hash"),
     (NatFlags::PROTO_RANDOM, "random"),
 ];
 
-/// The action that `pair` is, if it is one of those here.
+/// Parses the action `name`; `None` if it is not one of this module.
 pub(crate) fn parse(
     name: &str,
-    pair: &Pair<'_>,
-    packets: Packets,
+    pair: &KeyValue<'_>,
+    context: MatchContext,
 ) -> Option<Result<Action, TextError>> {
     Some(match name {
-        "ct" => ct(pair, packets).map(|ct| Action::Ct(Box::new(ct))),
+        "ct" => ct(pair, context).map(|ct| Action::Ct(Box::new(ct))),
         "nat" => nat(pair).map(|nat| Action::Nat(Box::new(nat))),
         _ => return None,
     })
 }
 
-/// The text of those here.
+/// The action as text; `None` if it is not one of this module.
 pub(crate) fn print(action: &Action) -> Option<String> {
     Some(match action {
         Action::Ct(ct) => print_ct(ct),
@@ -45,8 +45,8 @@ pub(crate) fn print(action: &Action) -> Option<String> {
     })
 }
 
-/// A number, or bits of a field that are one.
-pub(crate) fn number_source<T: Int>(piece: Piece<'_>) -> Result<NumberSource<T>, TextError> {
+/// Parses a number, or bits of a field.
+pub(crate) fn number_source<T: Int>(piece: TextSpan<'_>) -> Result<NumberSource<T>, TextError> {
     if piece.text().starts_with(|c: char| c.is_ascii_digit()) {
         return piece.int().map(NumberSource::Immediate);
     }
@@ -54,7 +54,7 @@ pub(crate) fn number_source<T: Int>(piece: Piece<'_>) -> Result<NumberSource<T>,
     Ok(NumberSource::Field { field: field.header(), bits: field.bits(piece)? })
 }
 
-/// The text of a number, or of bits of a field.
+/// A number, or bits of a field, as text.
 pub(crate) fn print_source<T: core::fmt::Display>(source: &NumberSource<T>) -> String {
     match source {
         NumberSource::Immediate(number) => number.to_string(),
@@ -64,47 +64,49 @@ pub(crate) fn print_source<T: core::fmt::Display>(source: &NumberSource<T>) -> S
     }
 }
 
-fn ct(pair: &Pair<'_>, packets: Packets) -> Result<CtAction, TextError> {
+fn ct(pair: &KeyValue<'_>, context: MatchContext) -> Result<CtAction, TextError> {
     let mut ct = CtAction { recirc_table: NO_TABLE, ..CtAction::default() };
     let mut inside = pair.value.pairs();
     let mut force = None;
     while let Some(one) = inside.next()? {
         match one.name() {
             "commit" => {
-                one.bare()?;
+                one.no_value()?;
                 ct.flags = ct.flags | CtFlags::COMMIT;
             }
             "force" => {
-                one.bare()?;
+                one.no_value()?;
                 ct.flags = ct.flags | CtFlags::FORCE;
                 force = Some(one.key);
             }
             "table" => {
                 ct.recirc_table = one.int()?;
                 if ct.recirc_table == NO_TABLE {
-                    return Err(one.value.fault("255 is no table"));
+                    return Err(one.value.error("invalid table 255 (expected 0 to 254)"));
                 }
             }
-            "zone" => ct.zone = number_source(one.needed()?)?,
+            "zone" => ct.zone = number_source(one.required()?)?,
             "alg" => {
-                let value = one.needed()?;
+                let value = one.required()?;
                 let known = ALGS.iter().find(|row| row.1 == value.text());
                 ct.alg = match known {
                     Some(row) => row.0,
                     None if value.text().starts_with(|c: char| c.is_ascii_digit()) => {
                         value.int()?
                     }
-                    None => return Err(value.fault("expected `ftp` or `tftp`")),
+                    None => {
+                        return Err(value.error("unknown alg (expected `ftp`, `tftp` or a port)"));
+                    }
                 };
             }
             "nat" => ct.actions.push(Action::Nat(Box::new(nat(&one)?))),
-            "exec" => ct.actions.extend(list(one.needed()?, packets.inside(one.value)?)?),
-            _ => return Err(one.unknown("part of `ct`")),
+            "exec" => ct.actions.extend(list(one.required()?, context.inside(one.value)?)?),
+            _ => return Err(one.unknown("`ct` key")),
         }
     }
     match force {
         Some(key) if !ct.flags.contains(CtFlags::COMMIT) => {
-            Err(key.fault("`force` needs `commit`"))
+            Err(key.error("`force` requires `commit`"))
         }
         _ => Ok(ct),
     }
@@ -123,7 +125,7 @@ fn print_ct(ct: &CtAction) -> String {
     if ct.zone != NumberSource::Immediate(0) {
         parts.push(format!("zone={}", print_source(&ct.zone)));
     }
-    // Translation stands beside what is executed if it comes first.
+    // A leading translation is printed outside of `exec`.
     let rest = match ct.actions.split_first() {
         Some((Action::Nat(nat), rest)) => {
             parts.push(print_nat(nat));
@@ -141,7 +143,7 @@ fn print_ct(ct: &CtAction) -> String {
     format!("ct({})", parts.join(","))
 }
 
-fn nat(pair: &Pair<'_>) -> Result<NatAction, TextError> {
+fn nat(pair: &KeyValue<'_>) -> Result<NatAction, TextError> {
     let (mut nat, mut inside) = (NatAction::default(), pair.value.pairs());
     while let Some(one) = inside.next()? {
         let flag = match one.name() {
@@ -149,8 +151,8 @@ fn nat(pair: &Pair<'_>) -> Result<NatAction, TextError> {
             "dst" => NatFlags::DST,
             name => {
                 let row = NAT_FLAGS.iter().find(|row| row.1 == name);
-                one.bare()?;
-                row.ok_or_else(|| one.unknown("part of `nat`"))?.0
+                one.no_value()?;
+                row.ok_or_else(|| one.unknown("`nat` key"))?.0
             }
         };
         if matches!(one.name(), "src" | "dst") && !one.value.is_empty() {
@@ -159,25 +161,25 @@ fn nat(pair: &Pair<'_>) -> Result<NatAction, TextError> {
         nat.flags = nat.flags | flag;
     }
     if nat.flags.contains(NatFlags::SRC | NatFlags::DST) {
-        return Err(pair.value.fault("`src` and `dst` exclude each other"));
+        return Err(pair.value.error("`src` and `dst` are mutually exclusive"));
     }
     if nat.flags.contains(NatFlags::PROTO_HASH | NatFlags::PROTO_RANDOM) {
-        return Err(pair.value.fault("`hash` and `random` exclude each other"));
+        return Err(pair.value.error("`hash` and `random` are mutually exclusive"));
     }
     Ok(nat)
 }
 
 /// `10.0.0.1`, `10.0.0.1-10.0.0.9:1000-2000`, `[2001:db8::1]-[2001:db8::9]:1000`.
-fn nat_range(piece: Piece<'_>) -> Result<NatRange, TextError> {
+fn nat_range(piece: TextSpan<'_>) -> Result<NatRange, TextError> {
     let text = piece.text();
     let v6 = text.starts_with('[') || text.matches(':').count() > 1;
-    // Behind the last bracket, or behind the only colon of an IPv4 range, stand ports.
+    // Ports follow the last bracket, or the only colon of an IPv4 range.
     let (addresses, ports) = match text.rfind(']') {
         Some(end) => {
-            let behind = piece.behind(end + 1);
+            let behind = piece.skip(end + 1);
             let ports = behind.strip(":");
             if ports.is_none() && !behind.is_empty() {
-                return Err(behind.fault("expected `:` and ports"));
+                return Err(behind.error("expected `:` and ports"));
             }
             (piece.sub(0, end + 1), ports)
         }
@@ -190,8 +192,8 @@ fn nat_range(piece: Piece<'_>) -> Result<NatRange, TextError> {
         range.ipv6_min = Some(ipv6(min)?);
         range.ipv6_max = max.map(ipv6).transpose()?;
     } else {
-        let ipv4 = |it: Piece<'_>| {
-            let wrong = || it.fault(format!("`{}` is no IPv4 address", it.text()));
+        let ipv4 = |it: TextSpan<'_>| {
+            let wrong = || it.error(format!("invalid IPv4 address `{}`", it.text()));
             it.text().parse::<Ipv4Addr>().map_err(|_| wrong())
         };
         range.ipv4_min = Some(ipv4(min)?);
@@ -200,14 +202,14 @@ fn nat_range(piece: Piece<'_>) -> Result<NatRange, TextError> {
     if let Some(ports) = ports {
         let (min, max) = ports.split("-").map_or((ports, None), |(a, b)| (a, Some(b)));
         range.proto_min = Some(min.int()?);
-        range.proto_max = max.map(Piece::int).transpose()?;
+        range.proto_max = max.map(TextSpan::int).transpose()?;
     }
     Ok(range)
 }
 
-fn ipv6(piece: Piece<'_>) -> Result<Ipv6Addr, TextError> {
+fn ipv6(piece: TextSpan<'_>) -> Result<Ipv6Addr, TextError> {
     let text = piece.text().trim_start_matches('[').trim_end_matches(']');
-    text.parse().map_err(|_| piece.fault(format!("`{text}` is no IPv6 address")))
+    text.parse().map_err(|_| piece.error(format!("invalid IPv6 address `{text}`")))
 }
 
 fn print_nat(nat: &NatAction) -> String {

@@ -1,9 +1,9 @@
 //! Actions on fields as text: `set_field:10.0.0.1->ip_src`, `move:reg0[0..7]->reg1[8..15]`, `push:reg0[]`.
 
-use super::action::Packets;
+use super::action::MatchContext;
 use super::field_value::{self, hex, ones};
 use super::matching::{bit_range, field_of, print_value, read_value};
-use super::token::{Int, Pair, Piece, TextError};
+use super::token::{Int, KeyValue, TextError, TextSpan};
 use crate::PortNo;
 use crate::model::field::{FieldFormat, VID_PRESENT};
 use crate::model::{
@@ -11,9 +11,9 @@ use crate::model::{
     HashFields, MultipathAction, MultipathAlgorithm, Oxm,
 };
 
-/// Fields that actions call otherwise than the table does.
-const CALLED: &[(FieldId, &str)] = &[
-    (FieldId::COOKIE, "NXM_NX_COOKIE"), // `cookie` is the rule's own
+/// Fields whose name in actions differs from the field table.
+const ACTION_FIELD_NAMES: &[(FieldId, &str)] = &[
+    (FieldId::COOKIE, "NXM_NX_COOKIE"), // `cookie` is the flow entry's own
     (FieldId::IPV4_SRC, "ip_src"),
     (FieldId::IPV4_DST, "ip_dst"),
     (FieldId::IPV6_FLABEL, "ipv6_label"),
@@ -28,8 +28,9 @@ const CALLED: &[(FieldId, &str)] = &[
     (FieldId::NW_FRAG, "ip_frag"),
 ];
 
-/// Words of 1.0 that set a field: the field, the lowest bit of the value that counts, bits that are always set.
-const MODS: &[(&str, FieldId, u32, u128)] = &[
+/// Keywords of OpenFlow 1.0 that set a field: name, field, number of low bits that must be 0, bits that are always
+/// set.
+const SET_ACTIONS: &[(&str, FieldId, u32, u128)] = &[
     ("mod_dl_src", FieldId::ETH_SRC, 0, 0),
     ("mod_dl_dst", FieldId::ETH_DST, 0, 0),
     ("mod_nw_src", FieldId::IPV4_SRC, 0, 0),
@@ -46,27 +47,27 @@ const MODS: &[(&str, FieldId, u32, u128)] = &[
     ("set_mpls_tc", FieldId::MPLS_TC, 0, 0),
 ];
 
-/// Some bits of a field.
+/// Bits of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Subfield {
-    /// Which field, under the header that Nicira's actions prefer.
+    /// The field, with the header that Nicira's actions use.
     pub(crate) id: FieldId,
-    /// The first bit.
+    /// First bit.
     pub(crate) first: u32,
-    /// How many.
+    /// Number of bits.
     pub(crate) count: u32,
 }
 
 impl Subfield {
-    /// Reads `reg0[0..7]`, `reg0[]`, `NXM_NX_REG0[3]`, `reg0`.
-    pub(crate) fn parse(piece: Piece<'_>) -> Result<Self, TextError> {
+    /// Parses the action `name`, other than `load`; `None` if it is not one of this module.
+    pub(crate) fn parse(piece: TextSpan<'_>) -> Result<Self, TextError> {
         let piece = piece.trim();
         let (name, range) = match piece.split("[") {
             Some((name, range)) => (name, Some(range)),
             None => (piece, None),
         };
         let id = named(name)?;
-        let unknown = || name.fault("the field has no bits that are known");
+        let unknown = || name.error("the size of this field is unknown");
         let bits = id.row().map(|row| u32::from(row.bits)).ok_or_else(unknown)?;
         let (first, count) = range.map_or(Ok((0, bits)), |range| bit_range(range, bits))?;
         Ok(Self { id: id.nxm(), first, count })
@@ -77,7 +78,7 @@ impl Subfield {
         Self { id: header.id, first: first.into(), count: count.into() }
     }
 
-    /// `NXM_NX_REG0[0..7]`, `NXM_NX_REG0[]` for all bits.
+    /// The bits as text: `NXM_NX_REG0[0..7]`, or `NXM_NX_REG0[]` for all bits.
     pub(crate) fn text(self) -> String {
         let id = self.id.nxm();
         let name = id.header_name().map_or_else(|| id.name().into_owned(), str::to_owned);
@@ -96,46 +97,44 @@ impl Subfield {
         self.id.into()
     }
 
-    /// The first bit and the number of bits, as actions have them.
+    /// First bit and number of bits, as actions encode them.
     pub(crate) fn numbers(self) -> (u16, u16) {
         let small = |n: u32| u16::try_from(n).unwrap_or(u16::MAX);
         (small(self.first), small(self.count))
     }
 
-    /// As a range on the wire, of 64 bits at most.
-    pub(crate) fn bits(self, piece: Piece<'_>) -> Result<BitRange, TextError> {
+    /// The bits as a [`BitRange`], which has at most 64.
+    pub(crate) fn bits(self, piece: TextSpan<'_>) -> Result<BitRange, TextError> {
         let (offset, n_bits) = self.numbers();
         if n_bits > 64 {
-            return Err(
-                piece.fault(format!("these are {n_bits} bits, and 64 can be named at once"))
-            );
+            return Err(piece.error(format!("range of {n_bits} bits is too large (maximum 64)")));
         }
         Ok(BitRange { offset, n_bits })
     }
 }
 
-/// The field that is called so.
-fn named(name: Piece<'_>) -> Result<FieldId, TextError> {
-    field_of(name.text()).ok_or_else(|| name.fault(format!("`{}` is no field", name.text())))
+/// The field with this name.
+fn named(name: TextSpan<'_>) -> Result<FieldId, TextError> {
+    field_of(name.text()).ok_or_else(|| name.error(format!("unknown field `{}`", name.text())))
 }
 
-/// What an action calls the field; a header that no name of the field stands for is called as itself.
+/// Name of the field in actions; a header for which that name would not be parsed again is named itself.
 pub(crate) fn name_of(id: FieldId) -> String {
     if let Some(name) = id.header_name().filter(|_| id.nxm() != id.canonical().nxm()) {
         return name.to_owned();
     }
-    let called = CALLED.iter().find(|row| row.0 == id.canonical());
+    let called = ACTION_FIELD_NAMES.iter().find(|row| row.0 == id.canonical());
     called.map_or_else(|| id.canonical().name().into_owned(), |row| row.1.to_owned())
 }
 
-/// The action that `pair` is, if it is one of those here but `load`.
+/// Parses the action `name`, other than `load`; `None` if it is not one of this module.
 pub(crate) fn parse(
     name: &str,
-    pair: &Pair<'_>,
-    packets: Packets,
+    pair: &KeyValue<'_>,
+    context: MatchContext,
 ) -> Option<Result<Action, TextError>> {
-    if let Some(row) = MODS.iter().find(|row| row.0 == name) {
-        return Some(set(row, pair, packets));
+    if let Some(row) = SET_ACTIONS.iter().find(|row| row.0 == name) {
+        return Some(set(row, pair, context));
     }
     Some(match name {
         "set_field" => set_field(pair),
@@ -151,14 +150,14 @@ pub(crate) fn parse(
         "bundle_load" => bundle_load(pair),
         "check_pkt_larger" => check_pkt_larger(pair),
         "delete_field" => {
-            let id = pair.needed().and_then(named);
+            let id = pair.required().and_then(named);
             id.map(|id| Action::DeleteField { field: id.nxm().into() })
         }
         _ => return None,
     })
 }
 
-/// The text of those here.
+/// The action as text; `None` if it is not one of this module.
 pub(crate) fn print(action: &Action) -> Option<String> {
     let bits = |range: &BitRange, header: &FieldHeader| {
         Subfield::new(*header, range.offset, range.n_bits).text()
@@ -210,7 +209,7 @@ pub(crate) fn print(action: &Action) -> Option<String> {
     })
 }
 
-/// A code by its name in lower case.
+/// A code by its name in lower case, or its number.
 fn word(name: Option<&str>, code: u16) -> String {
     name.map_or_else(|| code.to_string(), str::to_ascii_lowercase)
 }
@@ -222,17 +221,17 @@ fn ports(members: &[PortNo]) -> String {
 /// `mod_nw_src:10.0.0.1` and its like.
 fn set(
     &(_, id, shift, always): &(&str, FieldId, u32, u128),
-    pair: &Pair<'_>,
-    packets: Packets,
+    pair: &KeyValue<'_>,
+    context: MatchContext,
 ) -> Result<Action, TextError> {
-    let id = match (id, packets.ip_proto) {
+    let id = match (id, context.ip_proto) {
         (FieldId::TCP_SRC, Some(17)) => FieldId::UDP_SRC,
         (FieldId::TCP_DST, Some(17)) => FieldId::UDP_DST,
         (FieldId::TCP_SRC, Some(132)) => FieldId::SCTP_SRC,
         (FieldId::TCP_DST, Some(132)) => FieldId::SCTP_DST,
         _ => id,
     };
-    let value = pair.needed()?;
+    let value = pair.required()?;
     let Some(row) = id.row() else { return Err(pair.unknown("action")) };
     let (form, bits) = match id {
         FieldId::VLAN_VID => (FieldFormat::Decimal, 12),
@@ -240,29 +239,29 @@ fn set(
     };
     let (n, mask) = field_value::parse(form, bits, value)?;
     if mask.is_some() {
-        return Err(value.fault("takes no mask; `set_field` does"));
+        return Err(value.error("a mask is not allowed here; use `set_field`"));
     }
     if n & ones(shift) != 0 {
-        return Err(value.fault(format!("the lowest {shift} bits have to be 0")));
+        return Err(value.error(format!("the lowest {shift} bits must be 0")));
     }
     Ok(Action::SetField { field: Field::new(id, n >> shift | always).into() })
 }
 
-/// Value and destination of `VALUE->FIELD`.
-fn arrow<'a>(pair: &Pair<'a>) -> Result<(Piece<'a>, Piece<'a>), TextError> {
-    let value = pair.needed()?;
+/// Splits `VALUE->FIELD`.
+fn arrow<'a>(pair: &KeyValue<'a>) -> Result<(TextSpan<'a>, TextSpan<'a>), TextError> {
+    let value = pair.required()?;
     let parts = value.split("->");
-    let (from, to) = parts.ok_or_else(|| value.fault_behind("`->` and a field are missing"))?;
+    let (from, to) = parts.ok_or_else(|| value.error_after("missing `->` and a field"))?;
     if from.is_empty() {
-        return Err(from.fault("what is missing that goes into the field"));
+        return Err(from.error("missing value before `->`"));
     }
     if to.is_empty() {
-        return Err(to.fault("the field is missing"));
+        return Err(to.error("missing field after `->`"));
     }
     Ok((from.trim(), to.trim()))
 }
 
-fn set_field(pair: &Pair<'_>) -> Result<Action, TextError> {
+fn set_field(pair: &KeyValue<'_>) -> Result<Action, TextError> {
     let (value, name) = arrow(pair)?;
     let id = named(name)?.canonical();
     let field = read_value(id, value)?;
@@ -279,26 +278,26 @@ fn print_set_field(field: &Oxm) -> String {
     format!("set_field:{value}->{}", name_of(field.id()))
 }
 
-/// `load:5->reg0[0..7]`; what is longer than 64 bits is loaded in parts.
-pub(crate) fn load(pair: &Pair<'_>) -> Result<Vec<Action>, TextError> {
+/// Parses `load:5->reg0[0..7]`; more than 64 bits become several actions.
+pub(crate) fn load(pair: &KeyValue<'_>) -> Result<Vec<Action>, TextError> {
     let (value, place) = arrow(pair)?;
     let dst = Subfield::parse(place)?;
     let number = match value.number(u128::MAX) {
         Ok(number) => number,
-        // Whoever loads an address may write it as one.
-        Err(fault) => {
+        // An address field accepts an address.
+        Err(error) => {
             let row = dst.id.row().filter(|row| u32::from(row.bits) == dst.count);
             let read = row.map(|row| field_value::parse(row.form, dst.count, value));
-            read.and_then(Result::ok).filter(|read| read.1.is_none()).ok_or(fault)?.0
+            read.and_then(Result::ok).filter(|read| read.1.is_none()).ok_or(error)?.0
         }
     };
     if number & !ones(dst.count) != 0 {
-        return Err(value.fault(format!("does not fit into {} bits", dst.count)));
+        return Err(value.error(format!("value does not fit into {} bits", dst.count)));
     }
     let parts = (0..dst.count).step_by(64).map(|from| {
         let (first, count) = (dst.first.saturating_add(from), dst.count.saturating_sub(from));
         let part = Subfield { first, count: count.min(64), ..dst };
-        // What a field has beyond 128 bits is loaded with zeros.
+        // Bits of the field beyond 128 are set to zero.
         let value = number.checked_shr(from).unwrap_or(0) & ones(part.count);
         let value = u64::of(value).unwrap_or(u64::MAX);
         Ok(Action::RegLoad { bits: part.bits(place)?, dst: dst.header(), value })
@@ -306,24 +305,24 @@ pub(crate) fn load(pair: &Pair<'_>) -> Result<Vec<Action>, TextError> {
     parts.collect()
 }
 
-fn reg_move(pair: &Pair<'_>) -> Result<Action, TextError> {
+fn reg_move(pair: &KeyValue<'_>) -> Result<Action, TextError> {
     let (from, to) = arrow(pair)?;
     let (src, dst) = (Subfield::parse(from)?, Subfield::parse(to)?);
     if src.count != dst.count {
-        let what = format!("{} bits do not become {}", src.count, dst.count);
-        return Err(to.fault(what));
+        let message = format!("source has {} bits, destination has {}", src.count, dst.count);
+        return Err(to.error(message));
     }
     let ((src_ofs, n_bits), (dst_ofs, _)) = (src.numbers(), dst.numbers());
     Ok(Action::RegMove { n_bits, src_ofs, dst_ofs, src: src.header(), dst: dst.header() })
 }
 
-/// `output:reg0[0..15]`.
-pub(crate) fn output(value: Piece<'_>) -> Result<Action, TextError> {
-    let src = Subfield::parse(value).map_err(|fault| match field_of(value.text()) {
+/// Parses `output:reg0[0..15]`.
+pub(crate) fn output(value: TextSpan<'_>) -> Result<Action, TextError> {
+    let src = Subfield::parse(value).map_err(|error| match field_of(value.text()) {
         None if !value.text().contains('[') => {
-            value.fault(format!("`{}` is no port and no field", value.text()))
+            value.error(format!("unknown port or field `{}`", value.text()))
         }
-        _ => fault,
+        _ => error,
     })?;
     let (bits, max_len) = (src.bits(value)?, Action::WHOLE);
     if src.id.experimenter != 0 {
@@ -332,24 +331,23 @@ pub(crate) fn output(value: Piece<'_>) -> Result<Action, TextError> {
     Ok(Action::OutputReg { bits, src: src.header(), max_len })
 }
 
-fn stack(pair: &Pair<'_>) -> Result<(u16, FieldHeader, u16), TextError> {
-    let field = Subfield::parse(pair.needed()?)?;
+fn stack(pair: &KeyValue<'_>) -> Result<(u16, FieldHeader, u16), TextError> {
+    let field = Subfield::parse(pair.required()?)?;
     let (offset, n_bits) = field.numbers();
     Ok((offset, field.header(), n_bits))
 }
 
-fn check_pkt_larger(pair: &Pair<'_>) -> Result<Action, TextError> {
-    let target =
-        pair.target.ok_or_else(|| pair.whole.fault_behind("`->` and a field are missing"))?;
+fn check_pkt_larger(pair: &KeyValue<'_>) -> Result<Action, TextError> {
+    let target = pair.target.ok_or_else(|| pair.whole.error_after("missing `->` and a field"))?;
     let dst = Subfield::parse(target)?;
     if dst.count != 1 {
-        return Err(target.fault("expected one bit"));
+        return Err(target.error("expected a single bit, such as `reg0[0]`"));
     }
     let (offset, _) = dst.numbers();
     Ok(Action::CheckPktLarger { pkt_len: pair.int()?, offset, dst: dst.header() })
 }
 
-/// What is hashed, by name.
+/// Name of the fields to hash.
 fn hash_name(fields: HashFields) -> String {
     match fields.name() {
         Some("SYMMETRIC_L3L4_UDP") => "symmetric_l3l4+udp".into(),
@@ -357,28 +355,28 @@ fn hash_name(fields: HashFields) -> String {
     }
 }
 
-fn hash_fields(piece: Piece<'_>) -> Result<HashFields, TextError> {
+fn hash_fields(piece: TextSpan<'_>) -> Result<HashFields, TextError> {
     let row = HashFields::ROWS.iter().find(|row| hash_name(row.0) == piece.text());
     row.map(|row| row.0)
-        .ok_or_else(|| piece.fault(format!("`{}` is nothing to hash", piece.text())))
+        .ok_or_else(|| piece.error(format!("unknown hash fields `{}`", piece.text())))
 }
 
-/// The code of a name.
+/// Parses the name of an algorithm.
 fn code<'r, T>(
-    piece: Piece<'_>,
+    piece: TextSpan<'_>,
     mut rows: impl Iterator<Item = (T, &'r str)>,
 ) -> Result<T, TextError> {
     let row = rows.find(|row| row.1.eq_ignore_ascii_case(piece.text()));
-    row.map(|row| row.0).ok_or_else(|| piece.fault(format!("`{}` is no algorithm", piece.text())))
+    row.map(|row| row.0).ok_or_else(|| piece.error(format!("unknown algorithm `{}`", piece.text())))
 }
 
-/// `multipath(eth_src,50,modulo_n,1,0,reg0[])`.
-fn multipath(pair: &Pair<'_>) -> Result<Action, TextError> {
-    let parts: Vec<_> = pair.needed()?.commas().map(Piece::trim).collect();
+/// Parses `multipath(eth_src,50,modulo_n,1,0,reg0[])`.
+fn multipath(pair: &KeyValue<'_>) -> Result<Action, TextError> {
+    let parts: Vec<_> = pair.required()?.commas().map(TextSpan::trim).collect();
     let [fields, basis, algorithm, links, arg, dst] = parts.as_slice() else {
         return Err(pair
             .value
-            .fault("expected `multipath(fields,basis,algorithm,n_links,arg,dst)`"));
+            .error("expected `multipath(fields,basis,algorithm,n_links,arg,dst)`"));
     };
     let n: u32 = links.int()?;
     let max_link = n.checked_sub(1).and_then(|max| u16::try_from(max).ok());
@@ -387,20 +385,21 @@ fn multipath(pair: &Pair<'_>) -> Result<Action, TextError> {
         fields: hash_fields(*fields)?,
         basis: basis.int()?,
         algorithm: code(*algorithm, MultipathAlgorithm::ROWS.iter().map(|row| (row.0, row.1)))?,
-        max_link: max_link.ok_or_else(|| links.fault("expected 1 to 65536 links"))?,
+        max_link: max_link
+            .ok_or_else(|| links.error("number of links out of range (expected 1 to 65536)"))?,
         arg: arg.int()?,
         bits: place.bits(*dst)?,
         dst: place.header(),
     })))
 }
 
-/// The parts of a bundle: those before the members, and the members.
+/// Splits the arguments of a bundle action into those before the members, and the members.
 fn members<'a>(
-    pair: &Pair<'a>,
+    pair: &KeyValue<'a>,
     expected: &str,
-) -> Result<(Vec<Piece<'a>>, Vec<PortNo>), TextError> {
-    let value = pair.needed()?;
-    let wrong = || value.fault(format!("expected `{expected}`"));
+) -> Result<(Vec<TextSpan<'a>>, Vec<PortNo>), TextError> {
+    let value = pair.required()?;
+    let wrong = || value.error(format!("expected `{expected}`"));
     let split = value.split("members").or_else(|| value.split("slaves"));
     let (before, members) = split.ok_or_else(wrong)?;
     let members = members.strip(":").or_else(|| members.strip("=")).ok_or_else(wrong)?;
@@ -409,24 +408,24 @@ fn members<'a>(
         inside.sub(0, len)
     });
     let ports: Result<_, _> = members.commas().map(|port| field_value::port(port.trim())).collect();
-    let front = before.commas().map(Piece::trim).filter(|part| !part.is_empty()).collect();
+    let front = before.commas().map(TextSpan::trim).filter(|part| !part.is_empty()).collect();
     Ok((front, ports?))
 }
 
-/// `NXM_OF_IN_PORT`, which is what members are.
-fn ofport(piece: Piece<'_>) -> Result<FieldHeader, TextError> {
+/// Parses the type of the members, which is always `NXM_OF_IN_PORT`.
+fn ofport(piece: TextSpan<'_>) -> Result<FieldHeader, TextError> {
     match piece.text() {
         "ofport" | "NXM_OF_IN_PORT" => Ok(FieldId::NXM_IN_PORT.into()),
-        _ => Err(piece.fault("expected `ofport`")),
+        _ => Err(piece.error("expected `ofport`")),
     }
 }
 
-/// `bundle(eth_src,0,hrw,ofport,members:4,8)`.
-fn bundle(pair: &Pair<'_>) -> Result<Action, TextError> {
+/// Parses `bundle(eth_src,0,hrw,ofport,members:4,8)`.
+fn bundle(pair: &KeyValue<'_>) -> Result<Action, TextError> {
     let expected = "bundle(fields,basis,algorithm,ofport,members:…)";
     let (parts, members) = members(pair, expected)?;
     let [fields, basis, algorithm, kind] = parts.as_slice() else {
-        return Err(pair.value.fault(format!("expected `{expected}`")));
+        return Err(pair.value.error(format!("expected `{expected}`")));
     };
     Ok(Action::Bundle(Box::new(BundleAction {
         algorithm: code(*algorithm, BundleAlgorithm::ROWS.iter().map(|row| (row.0, row.1)))?,
@@ -437,12 +436,12 @@ fn bundle(pair: &Pair<'_>) -> Result<Action, TextError> {
     })))
 }
 
-/// `bundle_load(eth_src,0,hrw,ofport,reg0[],members:4,8)`.
-fn bundle_load(pair: &Pair<'_>) -> Result<Action, TextError> {
+/// Parses `bundle_load(eth_src,0,hrw,ofport,reg0[],members:4,8)`.
+fn bundle_load(pair: &KeyValue<'_>) -> Result<Action, TextError> {
     let expected = "bundle_load(fields,basis,algorithm,ofport,dst,members:…)";
     let (parts, members) = members(pair, expected)?;
     let [fields, basis, algorithm, kind, dst] = parts.as_slice() else {
-        return Err(pair.value.fault(format!("expected `{expected}`")));
+        return Err(pair.value.error(format!("expected `{expected}`")));
     };
     let place = Subfield::parse(*dst)?;
     Ok(Action::BundleLoad(Box::new(BundleLoadAction {

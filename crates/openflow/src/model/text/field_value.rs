@@ -1,16 +1,17 @@
-//! The values of fields as people write them.
+//! Values of match fields as text.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use super::token::{Piece, TextError};
+use super::token::{TextError, TextSpan};
 use crate::model::field::FieldFormat;
 use crate::{MacAddr, PortNo};
 
-/// Fragments: name, value, mask; bit 0 is set on every fragment, bit 1 on all but the first. `ovs-fields(7)`.
+/// Values of `nw_frag`: name, value, mask. Bit 0 is set on every fragment, bit 1 on all but the first.
+/// `ovs-fields(7)`.
 const FRAGS: &[(&str, u128, u128)] =
     &[("no", 0, 3), ("yes", 1, 1), ("first", 1, 3), ("later", 3, 3), ("not_later", 0, 2)];
 
-/// All ones in the lowest `bits`, of which a value has 128 at most.
+/// The lowest `bits` set, at most 128.
 pub(crate) const fn ones(bits: u32) -> u128 {
     match u128::MAX.checked_shr(128_u32.saturating_sub(bits)) {
         Some(ones) => ones,
@@ -18,16 +19,16 @@ pub(crate) const fn ones(bits: u32) -> u128 {
     }
 }
 
-/// A number in hex digits; 0 without ornament, as `ovs-ofctl` writes it.
+/// A number in hexadecimal; 0 without a prefix, as `ovs-ofctl` prints it.
 pub(crate) fn hex(n: u128) -> String {
     if n == 0 { "0".into() } else { format!("{n:#x}") }
 }
 
-/// A port by its name, or by its number.
+/// Parses a port name or number.
 ///
 /// # Errors
-/// What is neither.
-pub(crate) fn port(piece: Piece<'_>) -> Result<PortNo, TextError> {
+/// Neither a name nor a number.
+pub(crate) fn port(piece: TextSpan<'_>) -> Result<PortNo, TextError> {
     let text = piece.text().trim_matches('"');
     if let Some(row) = PortNo::NAMES.iter().find(|row| row.1.eq_ignore_ascii_case(text)) {
         return Ok(row.0);
@@ -36,10 +37,10 @@ pub(crate) fn port(piece: Piece<'_>) -> Result<PortNo, TextError> {
         return Ok(PortNo::ANY);
     }
     if !text.starts_with(|c: char| c.is_ascii_digit()) {
-        return Err(piece.fault(format!("`{text}` is no port")));
+        return Err(piece.error(format!("unknown port `{text}`")));
     }
     let n: u32 = piece.int()?;
-    // The reserved ports of 1.0 have numbers that no real port of a later version has in practice.
+    // 16-bit numbers of reserved ports are those of OpenFlow 1.0; real ports do not have them in practice.
     Ok(u16::try_from(n).map_or(PortNo(n), PortNo::from_u16))
 }
 
@@ -50,14 +51,14 @@ pub(crate) fn port(piece: Piece<'_>) -> Result<PortNo, TextError> {
 pub(crate) fn parse(
     form: FieldFormat,
     bits: u32,
-    piece: Piece<'_>,
+    piece: TextSpan<'_>,
 ) -> Result<(u128, Option<u128>), TextError> {
     let whole = ones(bits);
     let (value, mask) = match form {
         FieldFormat::Frag if piece.text().starts_with(|c: char| c.is_ascii_alphabetic()) => {
             let row = FRAGS.iter().find(|row| row.0.eq_ignore_ascii_case(piece.text()));
             let row =
-                row.ok_or_else(|| piece.fault("expected no, yes, first, later or not_later"))?;
+                row.ok_or_else(|| piece.error("expected no, yes, first, later or not_later"))?;
             (row.1, row.2)
         }
         FieldFormat::Flags(names) => flags(names, whole, piece)?,
@@ -65,7 +66,7 @@ pub(crate) fn parse(
         _ => match piece.split("/") {
             None => (one(form, bits, piece)?, whole),
             Some((value, mask)) => {
-                // Bits of a port are bits, and no port of 1.0 that has another number now.
+                // With a mask, the number is a bit pattern, not a reserved port of OpenFlow 1.0.
                 let form = if form == FieldFormat::Port { FieldFormat::Hex } else { form };
                 (one(form, bits, value)?, mask_of(form, bits, mask)?)
             }
@@ -74,33 +75,33 @@ pub(crate) fn parse(
     Ok((value & mask, Some(mask).filter(|&mask| mask != whole)))
 }
 
-/// A value without mask.
-fn one(form: FieldFormat, bits: u32, piece: Piece<'_>) -> Result<u128, TextError> {
+/// Parses a value without a mask.
+fn one(form: FieldFormat, bits: u32, piece: TextSpan<'_>) -> Result<u128, TextError> {
     let text = piece.text();
     match form {
         FieldFormat::Mac => MacAddr::from_text(text)
             .map(|addr| addr.to_u64().into())
-            .ok_or_else(|| piece.fault(format!("`{text}` is no MAC address"))),
+            .ok_or_else(|| piece.error(format!("invalid MAC address `{text}`"))),
         FieldFormat::Ipv4 => text
             .parse()
             .map(|addr: Ipv4Addr| u32::from(addr).into())
-            .map_err(|_| piece.fault(format!("`{text}` is no IPv4 address"))),
+            .map_err(|_| piece.error(format!("invalid IPv4 address `{text}`"))),
         FieldFormat::Ipv6 => text
             .parse()
             .map(|addr: Ipv6Addr| addr.into())
-            .map_err(|_| piece.fault(format!("`{text}` is no IPv6 address"))),
+            .map_err(|_| piece.error(format!("invalid IPv6 address `{text}`"))),
         FieldFormat::Port => match port(piece)? {
             port if bits > u16::BITS => Ok(port.0.into()),
             port => port
                 .to_u16()
                 .map(u128::from)
-                .map_err(|_| piece.fault(format!("port {port} has more than {bits} bits"))),
+                .map_err(|_| piece.error(format!("port {port} does not fit into {bits} bits"))),
         },
         _ => piece.number(ones(bits)),
     }
 }
 
-fn mask_of(form: FieldFormat, bits: u32, piece: Piece<'_>) -> Result<u128, TextError> {
+fn mask_of(form: FieldFormat, bits: u32, piece: TextSpan<'_>) -> Result<u128, TextError> {
     let text = piece.text();
     if text == "-1" {
         return Ok(ones(bits));
@@ -113,7 +114,7 @@ fn mask_of(form: FieldFormat, bits: u32, piece: Piece<'_>) -> Result<u128, TextE
     one(form, bits, piece)
 }
 
-/// A value of a field of `bits`, with its mask if it has one.
+/// A value of a field of `bits`, with its mask if it has one, as text.
 pub(crate) fn print(form: FieldFormat, bits: u32, value: u128, mask: Option<u128>) -> String {
     let Some(mask) = mask.filter(|&mask| mask != ones(bits)) else {
         return print_whole(form, bits, value);
@@ -148,7 +149,7 @@ fn print_whole(form: FieldFormat, bits: u32, value: u128) -> String {
         FieldFormat::Ipv4 => Ipv4Addr::from(low32(value)).to_string(),
         FieldFormat::Ipv6 => Ipv6Addr::from(value).to_string(),
         FieldFormat::Port if bits <= u16::BITS => PortNo::from_u16(low16(value)).to_string(),
-        // Alone these numbers are the reserved ports of 1.0.
+        // Without a mask these numbers would be parsed as reserved ports of OpenFlow 1.0.
         FieldFormat::Port if (0xff00..=0xffff).contains(&value) => {
             format!("{}/{}", hex(value), hex(ones(bits)))
         }
@@ -186,30 +187,34 @@ fn mac(n: u128) -> String {
     MacAddr(low.unwrap_or_default()).to_string()
 }
 
-/// `+a-b`, `a|b`, `0x1/0x3`: value and mask.
-fn flags(names: &[(&str, u32)], whole: u128, piece: Piece<'_>) -> Result<(u128, u128), TextError> {
+/// Parses `+a-b`, `a|b` or `0x1/0x3` into value and mask.
+fn flags(
+    names: &[(&str, u32)],
+    whole: u128,
+    piece: TextSpan<'_>,
+) -> Result<(u128, u128), TextError> {
     let text = piece.text();
-    let bit = |word: Piece<'_>| {
+    let bit = |word: TextSpan<'_>| {
         let row = names.iter().find(|row| row.0 == word.text());
         let all = || names.iter().map(|row| row.0).collect::<Vec<_>>().join(", ");
-        let none = || word.fault(format!("`{}` is none of {}", word.text(), all()));
+        let none = || word.error(format!("unknown flag `{}` (expected {})", word.text(), all()));
         row.map(|row| u128::from(row.1)).ok_or_else(none)
     };
     if text.starts_with(['+', '-']) {
         let (mut value, mut mask, mut left) = (0, 0, piece);
         while !left.is_empty() {
             let end = left
-                .behind(1)
+                .skip(1)
                 .text()
                 .find(['+', '-'])
                 .map_or_else(|| left.text().len(), |end| end.saturating_add(1));
             let one = bit(left.sub(1, end))?;
             if mask & one != 0 {
-                return Err(left.fault("this flag is told twice"));
+                return Err(left.error("duplicate flag"));
             }
             mask |= one;
             value |= if left.text().starts_with('+') { one } else { 0 };
-            left = left.behind(end);
+            left = left.skip(end);
         }
         return Ok((value, mask));
     }
@@ -235,13 +240,13 @@ fn print_flags(names: &[(&str, u32)], value: u128, mask: u128) -> String {
     meant.map(|(name, bit)| sign(bit).to_string() + name).collect()
 }
 
-/// `(1,0x800)`, or one number.
-fn packet_type(piece: Piece<'_>) -> Result<u128, TextError> {
+/// Parses `(1,0x800)` or a number.
+fn packet_type(piece: TextSpan<'_>) -> Result<u128, TextError> {
     let Some(inside) = piece.strip("(") else { return piece.number(u32::MAX.into()) };
-    let wrong = || piece.fault("expected (namespace,type)");
+    let wrong = || piece.error("expected (namespace,type)");
     let (inside, behind) = inside.split(")").ok_or_else(wrong)?;
     if !behind.is_empty() {
-        return Err(behind.fault("nothing may stand behind the parenthesis"));
+        return Err(behind.error("unexpected text after the parenthesis"));
     }
     let (namespace, kind) = inside.split(",").ok_or_else(wrong)?;
     Ok(namespace.trim().number(0xffff)? << 16 | kind.trim().number(0xffff)?)
@@ -267,11 +272,11 @@ mod tests {
         bits: u32,
         text: &str,
     ) -> Result<(u128, Option<u128>), (usize, String)> {
-        parse(form, bits, Piece::of(text)).map_err(|e| (e.column, e.message))
+        parse(form, bits, TextSpan::of(text)).map_err(|e| (e.column, e.message))
     }
 
     #[test]
-    fn values_come_back_as_written() {
+    fn values_survive_a_roundtrip_through_text() {
         for (form, bits, text) in [
             (FieldFormat::Decimal, 16, "80"),
             (FieldFormat::Decimal, 16, "0x50/0xfff0"),
@@ -307,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn bits_under_a_mask_are_cleared() {
+    fn value_bits_outside_the_mask_are_cleared() {
         assert_eq!(read(FieldFormat::Ipv4, 32, "10.1.2.3/8"), Ok((10 << 24, Some(0xff00_0000))));
         assert_eq!(read(FieldFormat::Ipv4, 32, "10.1.2.3/32"), Ok((0x0a01_0203, None)));
         assert_eq!(read(FieldFormat::Hex, 8, "5/-1"), Ok((5, None)));
@@ -315,20 +320,20 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_pointed_at() {
+    fn an_error_names_its_column() {
         assert_eq!(read(FieldFormat::Ipv4, 32, "10.0.0.0/33"), Err((10, "33 is over 32".into())));
         assert_eq!(read(FieldFormat::Mac, 48, "00:00").unwrap_err().0, 1);
         assert_eq!(read(TCP_FLAGS, 12, "+syn-xyz").unwrap_err().0, 6);
-        assert_eq!(read(TCP_FLAGS, 12, "+syn-syn"), Err((5, "this flag is told twice".into())));
+        assert_eq!(read(TCP_FLAGS, 12, "+syn-syn"), Err((5, "duplicate flag".into())));
         assert_eq!(read(TCP_FLAGS, 12, "syn|bad").unwrap_err().0, 5);
         assert_eq!(read(FieldFormat::PacketType, 32, "(1,x)").unwrap_err().0, 4);
         assert_eq!(read(FieldFormat::PacketType, 32, "(1,2)3").unwrap_err().0, 6);
-        let beyond = "port 65536 has more than 16 bits".to_owned();
+        let beyond = "port 65536 does not fit into 16 bits".to_owned();
         assert_eq!(read(FieldFormat::Port, 16, "65536"), Err((1, beyond)));
     }
 
     #[test]
-    fn as_many_ones_as_there_are_bits() {
+    fn ones_sets_the_lowest_bits() {
         let all = [0, 1, 127, 128, 992].map(ones);
         assert_eq!(all, [0, 1, u128::MAX >> 1, u128::MAX, u128::MAX]);
     }

@@ -1,18 +1,18 @@
-//! Flows as text: `priority=10,ip,nw_dst=10.0.0.0/24,actions=output:2`.
+//! Flow entries as text: `priority=10,ip,nw_dst=10.0.0.0/24,actions=output:2`.
 
 use core::fmt::Write as _;
 
-use super::action::{Packets, instructions};
+use super::action::{MatchContext, instructions};
 use super::field_value::{hex, port};
 use super::matching::{self, Protocol};
-use super::token::{Pair, Piece, TextError};
+use super::token::{KeyValue, TextError, TextSpan};
 use crate::PortNo;
 use crate::model::{FlowMod, FlowModCommand, FlowModFlags, GroupId, Instruction, NxFlowMod};
 
-/// All tables. §7.3.4.1.
+/// All tables. `OFPTT_ALL`, §7.3.4.1.
 const ALL_TABLES: u8 = 255;
 
-/// The words for the flags.
+/// Flags by name.
 const FLAGS: &[(FlowModFlags, &str)] = &[
     (FlowModFlags::SEND_FLOW_REM, "send_flow_rem"),
     (FlowModFlags::CHECK_OVERLAP, "check_overlap"),
@@ -22,41 +22,42 @@ const FLAGS: &[(FlowModFlags, &str)] = &[
     (FlowModFlags::EMERG, "emerg"),
 ];
 
-/// What dumps of flows say besides; a line of a dump can be read as a flow.
+/// Keys that dumps of flow entries contain; they are ignored, so that a line of a dump can be parsed.
 const IGNORED: &[&str] = &["duration", "n_packets", "n_bytes", "idle_age", "hard_age"];
 
 impl FlowMod {
-    /// The flow that `line` says, in the syntax of `ovs-ofctl add-flow` and its like, to be done as `command`.
+    /// Parses a flow entry in the syntax of `ovs-ofctl add-flow`, for use with `command`.
     ///
-    /// Without `table` a flow is added to table 0, and looked for in all tables.
+    /// Without `table=`, the table is 0 for additions and all tables otherwise.
     ///
     /// # Errors
     /// What is wrong in the line, and at which column.
     pub fn from_text(line: &str, command: FlowModCommand) -> Result<Self, TextError> {
-        let all = Piece::of(line);
-        let mut flow = Self { command, table_id: usual_table(command), ..Self::default() };
+        let all = TextSpan::of(line);
+        let mut flow = Self { command, table_id: default_table(command), ..Self::default() };
         let (mut pairs, mut fields, mut actions) = (all.pairs(), Vec::new(), None);
-        // Actions stand to the end of the line, and mean what the match makes of them.
+        // Actions extend to the end of the line; their meaning can depend on the match.
         while let Some(pair) = next(all, &mut pairs, &mut actions)? {
             if !flow.keyword(&pair)? {
                 fields.push(pair);
             }
         }
-        let packets = Packets { ip_proto: Protocol::of(&fields).ip_proto, ..Packets::default() };
+        let context =
+            MatchContext { ip_proto: Protocol::of(&fields).ip_proto, ..MatchContext::default() };
         flow.matching = matching::read(&fields)?;
         match actions {
-            Some(actions) => flow.instructions = instructions(actions, packets)?,
+            Some(actions) => flow.instructions = instructions(actions, context)?,
             None if [FlowModCommand::DELETE, FlowModCommand::DELETE_STRICT].contains(&command) => {}
-            None => return Err(all.fault_behind("`actions=` is missing")),
+            None => return Err(all.error_after("missing `actions=`")),
         }
         Ok(flow)
     }
 
-    /// The flow in the syntax of `ovs-ofctl add-flow`; the command is not part of it. What is as usual is left out.
+    /// The flow entry in the syntax of `ovs-ofctl add-flow`, without the command and without default values.
     pub fn to_text(&self) -> String {
         let mut parts = Vec::new();
         self.print_cookie(&mut parts);
-        if self.table_id != usual_table(self.command) {
+        if self.table_id != default_table(self.command) {
             parts.push(format!("table={}", self.table_id));
         }
         for (name, n) in [
@@ -97,10 +98,10 @@ impl FlowMod {
         }
     }
 
-    /// Reads a keyword; `false` if `pair` is none.
-    fn keyword(&mut self, pair: &Pair<'_>) -> Result<bool, TextError> {
+    /// Parses a keyword; `false` if `pair` is a match field.
+    fn keyword(&mut self, pair: &KeyValue<'_>) -> Result<bool, TextError> {
         if let Some(row) = FLAGS.iter().find(|row| row.1 == pair.name()) {
-            pair.bare()?;
+            pair.no_value()?;
             self.flags = self.flags | row.0;
             return Ok(true);
         }
@@ -113,28 +114,27 @@ impl FlowMod {
             "importance" => self.importance = pair.int()?,
             "flags" => self.flags = self.flags | FlowModFlags(pair.int()?),
             "buffer_id" => self.buffer_id = Some(pair.int()?),
-            "out_port" => self.out_port = port(pair.needed()?)?,
-            "out_group" => self.out_group = super::group::group_id(pair.needed()?)?,
+            "out_port" => self.out_port = port(pair.required()?)?,
+            "out_group" => self.out_group = super::group::group_id(pair.required()?)?,
             name => return Ok(IGNORED.contains(&name)),
         }
         Ok(true)
     }
 
-    /// `cookie=5` is the mark of a new flow, `cookie=5/0xff` says which flows are meant.
-    fn read_cookie(&mut self, pair: &Pair<'_>) -> Result<(), TextError> {
-        let value = pair.needed()?;
+    /// Parses `cookie=5` (cookie of a new flow entry) or `cookie=5/0xff` (which flow entries to change).
+    fn read_cookie(&mut self, pair: &KeyValue<'_>) -> Result<(), TextError> {
+        let value = pair.required()?;
         let Some((cookie, mask)) = value.split("/") else {
             let deletes = [FlowModCommand::DELETE, FlowModCommand::DELETE_STRICT];
             if deletes.contains(&self.command) {
-                let what =
-                    "a cookie needs a mask here, as in `cookie=5/-1`, or it would restrict nothing";
-                return Err(value.fault_behind(what));
+                let what = "the cookie requires a mask here, such as `cookie=5/-1`; without one it matches all";
+                return Err(value.error_after(what));
             }
             (self.cookie, self.cookie_mask) = (value.int()?, 0);
             return Ok(());
         };
         if self.command == FlowModCommand::ADD {
-            return Err(mask.fault("a new flow takes no mask on its cookie"));
+            return Err(mask.error("the cookie of a new flow entry takes no mask"));
         }
         self.cookie = cookie.int()?;
         self.cookie_mask = if mask.text() == "-1" { u64::MAX } else { mask.int()? };
@@ -161,29 +161,29 @@ impl From<&NxFlowMod> for FlowMod {
     }
 }
 
-/// The next word, or `None` at the end or at the actions, which go into `actions`.
+/// The next key and value; `None` at the end or at the actions, which are stored in `actions`.
 fn next<'a>(
-    all: Piece<'a>,
-    pairs: &mut super::token::Pairs<'a>,
-    actions: &mut Option<Piece<'a>>,
-) -> Result<Option<Pair<'a>>, TextError> {
+    all: TextSpan<'a>,
+    pairs: &mut super::token::KeyValues<'a>,
+    actions: &mut Option<TextSpan<'a>>,
+) -> Result<Option<KeyValue<'a>>, TextError> {
     let text = all.text();
     let left = pairs.left().text().trim_start_matches([',', ' ', '\t', '\r', '\n']);
     for word in ["actions=", "action=", "actions:", "action:"] {
         if left.starts_with(word) {
-            *actions = Some(all.behind(text.len() - left.len() + word.len()));
+            *actions = Some(all.skip(text.len() - left.len() + word.len()));
             return Ok(None);
         }
     }
     pairs.next()
 }
 
-/// The table of a flow that says none.
-fn usual_table(command: FlowModCommand) -> u8 {
+/// Table of a flow entry without `table=`.
+fn default_table(command: FlowModCommand) -> u8 {
     if command == FlowModCommand::ADD { 0 } else { ALL_TABLES }
 }
 
-/// The words of flags; bits without a word are a number.
+/// Flags by name; bits without a name as a number.
 pub(crate) fn print_flags(flags: FlowModFlags) -> Vec<String> {
     let known = FLAGS.iter().fold(0, |bits, row| bits | row.0.0);
     let set = FLAGS.iter().filter(|row| flags.contains(row.0));
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flow_comes_back_as_written() {
+    fn a_flow_entry_survives_a_roundtrip_through_text() {
         for line in [
             "priority=10,ip,nw_dst=10.0.0.0/24,actions=output:2",
             "cookie=0x5,table=3,idle_timeout=5,hard_timeout=9,importance=7,send_flow_rem,no_byte_counts,in_port=LOCAL,actions=drop",

@@ -1,17 +1,17 @@
 //! Groups as text: `group_id=1,type=select,bucket=weight:1,watch_port:2,actions=output:1`.
 
-use super::action::{Packets, list};
+use super::action::{MatchContext, list};
 use super::field_action::name_of;
 use super::field_value::port;
 use super::matching::{field_of, print_value, read_value};
-use super::token::{Pair, Piece, TextError};
+use super::token::{KeyValue, TextError, TextSpan};
 use crate::model::value::hex;
 use crate::model::{
     Action, Bucket, BucketId, BucketProp, Field, FieldId, FixedString, GroupCommand, GroupId,
     GroupMod, GroupProp, GroupType, Match, Oxm,
 };
 
-/// The words for types.
+/// Group types by name.
 const TYPES: &[(GroupType, &str)] = &[
     (GroupType::ALL, "all"),
     (GroupType::SELECT, "select"),
@@ -21,43 +21,43 @@ const TYPES: &[(GroupType, &str)] = &[
 ];
 
 impl GroupMod {
-    /// The group that `line` says, in the syntax of `ovs-ofctl add-group` and its like, to be done as `command`.
+    /// Parses a group in the syntax of `ovs-ofctl add-group`, for use with `command`.
     ///
     /// # Errors
     /// What is wrong in the line, and at which column.
     pub fn from_text(line: &str, command: GroupCommand) -> Result<Self, TextError> {
-        let all = Piece::of(line);
+        let all = TextSpan::of(line);
         let mut group = Self { command, ..Self::default() };
         let (mut named, mut typed, mut selects, mut buckets) = (false, false, None, None);
         let mut pairs = all.pairs();
         while let Some(pair) = pairs.next()? {
             match pair.name() {
-                "group_id" => (group.group_id, named) = (group_id(pair.needed()?)?, true),
-                "type" => (group.group_type, typed) = (group_type(pair.needed()?)?, true),
-                "command_bucket_id" => group.command_bucket_id = bucket_id(pair.needed()?)?,
+                "group_id" => (group.group_id, named) = (group_id(pair.required()?)?, true),
+                "type" => (group.group_type, typed) = (group_type(pair.required()?)?, true),
+                "command_bucket_id" => group.command_bucket_id = bucket_id(pair.required()?)?,
                 "selection_method" | "selection_method_param" | "fields" => {
                     group.selection(&pair)?;
                     selects = Some(pair.key);
                 }
                 "bucket" => {
-                    buckets = Some(pairs.behind_key_of(&pair));
+                    buckets = Some(pairs.text_from_value(&pair));
                     break;
                 }
-                _ => return Err(pair.unknown("keyword of a group")),
+                _ => return Err(pair.unknown("group keyword")),
             }
         }
         if !named {
             if command != GroupCommand::DELETE || !line.trim().is_empty() {
-                return Err(all.fault_behind("`group_id=` is missing"));
+                return Err(all.error_after("missing `group_id=`"));
             }
             group.group_id = GroupId::ALL;
         }
         let whole = [GroupCommand::ADD, GroupCommand::MODIFY, GroupCommand::ADD_OR_MOD];
         if whole.contains(&command) && !typed {
-            return Err(all.fault_behind("`type=` is missing"));
+            return Err(all.error_after("missing `type=`"));
         }
         if let (Some(place), true) = (selects, group.selects_without_method()) {
-            return Err(place.fault(format!("`{}` needs `selection_method`", place.text())));
+            return Err(place.error(format!("`{}` requires `selection_method`", place.text())));
         }
         if let Some(buckets) = buckets {
             let pieces = apart(buckets);
@@ -67,7 +67,7 @@ impl GroupMod {
         Ok(group)
     }
 
-    /// The group in the syntax of `ovs-ofctl add-group`; the command is not part of it.
+    /// The group in the syntax of `ovs-ofctl add-group`, without the command.
     pub fn to_text(&self) -> String {
         let mut parts = vec![format!("group_id={}", print_group_id(self.group_id))];
         if self.command_bucket_id != BucketId::ALL {
@@ -85,7 +85,7 @@ impl GroupMod {
         parts.join(",")
     }
 
-    /// Whether it is said how a group selects, but not by which method.
+    /// Whether selection parameters are given without `selection_method`.
     fn selects_without_method(&self) -> bool {
         let none = |it: &GroupProp| {
             matches!(it, GroupProp::SelectionMethod { selection_method, .. }
@@ -94,8 +94,8 @@ impl GroupMod {
         self.properties.iter().any(none)
     }
 
-    /// Reads part of how a group selects.
-    fn selection(&mut self, pair: &Pair<'_>) -> Result<(), TextError> {
+    /// Parses one of the selection parameters.
+    fn selection(&mut self, pair: &KeyValue<'_>) -> Result<(), TextError> {
         if self.properties.is_empty() {
             self.properties.push(GroupProp::SelectionMethod {
                 selection_method: FixedString::default(),
@@ -110,47 +110,52 @@ impl GroupMod {
         };
         match pair.name() {
             "selection_method" => {
-                let value = pair.needed()?;
+                let value = pair.required()?;
                 if value.text().len() >= 16 {
-                    return Err(value.fault("longer than 15 bytes"));
+                    return Err(value.error("selection method longer than 15 bytes"));
                 }
                 let odd = |c: char| !c.is_ascii_alphanumeric() && !"_-.+".contains(c);
                 if value.text().contains(odd) {
-                    return Err(value.fault("a method is a word"));
+                    return Err(
+                        value.error("invalid selection method (expected letters, digits or _-.+)")
+                    );
                 }
                 *selection_method = value.text().into();
             }
             "selection_method_param" => *selection_method_param = pair.int()?,
-            _ => *fields = hashed(pair.needed()?)?,
+            _ => *fields = hashed(pair.required()?)?,
         }
         Ok(())
     }
 }
 
-/// A group by its number, or `all`.
-pub(crate) fn group_id(piece: Piece<'_>) -> Result<GroupId, TextError> {
+/// Parses a group number, `all` or `any`.
+pub(crate) fn group_id(piece: TextSpan<'_>) -> Result<GroupId, TextError> {
     match GroupId::ROWS.iter().find(|row| row.1.eq_ignore_ascii_case(piece.text())) {
         Some(row) => Ok(row.0),
         None => piece.int().map(GroupId),
     }
 }
 
-/// A group by its name, or by its number if it has none.
+/// The group's name, or its number if it has none.
 pub(crate) fn print_group_id(id: GroupId) -> String {
     id.name().map_or_else(|| id.0.to_string(), str::to_ascii_lowercase)
 }
 
-fn group_type(piece: Piece<'_>) -> Result<GroupType, TextError> {
+fn group_type(piece: TextSpan<'_>) -> Result<GroupType, TextError> {
     if let Some(row) = TYPES.iter().find(|row| row.1 == piece.text()) {
         return Ok(row.0);
     }
     if piece.text().starts_with(|c: char| c.is_ascii_digit()) {
         return piece.int().map(GroupType);
     }
-    Err(piece.fault("expected all, select, indirect or ff"))
+    Err(piece.error(format!(
+        "unknown group type `{}` (expected all, select, indirect or ff)",
+        piece.text()
+    )))
 }
 
-fn bucket_id(piece: Piece<'_>) -> Result<BucketId, TextError> {
+fn bucket_id(piece: TextSpan<'_>) -> Result<BucketId, TextError> {
     match BucketId::ROWS.iter().find(|row| row.1.eq_ignore_ascii_case(piece.text())) {
         Some(row) => Ok(row.0),
         None => piece.int().map(BucketId),
@@ -161,8 +166,8 @@ fn print_bucket_id(id: BucketId) -> String {
     id.name().map_or_else(|| id.0.to_string(), str::to_ascii_lowercase)
 }
 
-/// The buckets, from behind the first `bucket=` on.
-fn apart(piece: Piece<'_>) -> Vec<Piece<'_>> {
+/// Splits the text after the first `bucket=` into buckets.
+fn apart(piece: TextSpan<'_>) -> Vec<TextSpan<'_>> {
     let (mut rest, mut apart) = (piece, Vec::new());
     while let Some((one, more)) = rest.split("bucket=") {
         let len = one.text().trim_end_matches([',', ' ', '\t']).len();
@@ -173,7 +178,7 @@ fn apart(piece: Piece<'_>) -> Vec<Piece<'_>> {
     apart
 }
 
-fn bucket(piece: Piece<'_>, group_type: GroupType) -> Result<Bucket, TextError> {
+fn bucket(piece: TextSpan<'_>, group_type: GroupType) -> Result<Bucket, TextError> {
     let mut bucket = Bucket::default();
     let mut weight = u16::from(group_type == GroupType::SELECT);
     let (mut watch, mut actions) = (Vec::new(), None);
@@ -182,31 +187,31 @@ fn bucket(piece: Piece<'_>, group_type: GroupType) -> Result<Bucket, TextError> 
         let before = pairs.left();
         let Some(pair) = pairs.next()? else { break };
         match pair.name() {
-            "bucket_id" => bucket.bucket_id = bucket_id(pair.needed()?)?,
+            "bucket_id" => bucket.bucket_id = bucket_id(pair.required()?)?,
             "weight" => weight = pair.int()?,
-            "watch_port" => watch.push(BucketProp::WatchPort { watch: port(pair.needed()?)? }),
+            "watch_port" => watch.push(BucketProp::WatchPort { watch: port(pair.required()?)? }),
             "watch_group" => {
-                watch.push(BucketProp::WatchGroup { watch: group_id(pair.needed()?)? });
+                watch.push(BucketProp::WatchGroup { watch: group_id(pair.required()?)? });
             }
             "action" | "actions" => {
-                actions = Some(pairs.behind_key_of(&pair));
+                actions = Some(pairs.text_from_value(&pair));
                 break;
             }
-            // Actions may stand there without a word.
+            // Actions are also accepted without `actions=`.
             _ => {
                 actions = Some(before);
                 break;
             }
         }
     }
-    let missing = || piece.fault_behind("a bucket needs `actions=`");
-    bucket.actions = list(actions.ok_or_else(missing)?, Packets::default())?;
+    let missing = || piece.error_after("missing `actions=` in the bucket");
+    bucket.actions = list(actions.ok_or_else(missing)?, MatchContext::default())?;
     if weight != 0 {
         bucket.properties.push(BucketProp::Weight { weight });
     }
     bucket.properties.extend(watch);
     if group_type == GroupType::FF && !bucket.properties.iter().any(is_watch) {
-        return Err(piece.fault("a bucket of fast failover needs `watch_port` or `watch_group`"));
+        return Err(piece.error("a fast-failover bucket requires `watch_port` or `watch_group`"));
     }
     Ok(bucket)
 }
@@ -241,21 +246,21 @@ pub(crate) fn print_bucket(bucket: &Bucket, group_type: GroupType) -> String {
     format!("bucket={}", parts.join(","))
 }
 
-/// `fields(ip_src,ip_dst=255.255.255.0)`: each value is a mask.
-fn hashed(piece: Piece<'_>) -> Result<Match, TextError> {
+/// Parses `fields(ip_src,ip_dst=255.255.255.0)`, where each value is a mask.
+fn hashed(piece: TextSpan<'_>) -> Result<Match, TextError> {
     let (mut pairs, mut read) = (piece.pairs(), Match::default());
     while let Some(pair) = pairs.next()? {
         let id = field_of(pair.name()).ok_or_else(|| pair.unknown("field"))?.canonical();
         let mask = if pair.value.is_empty() { all_of(id) } else { read_value(id, pair.value)? };
         if mask.is_masked() {
-            return Err(pair.value.fault("this is a mask, and takes none"));
+            return Err(pair.value.error("the value is already a mask; `/` is not allowed"));
         }
         read.fields.push(mask);
     }
     Ok(read)
 }
 
-/// All bits of a field, which are hashed where it is named alone.
+/// The mask with all bits of a field, for a field without a value.
 fn all_of(id: FieldId) -> Oxm {
     Field::new(id, Field::new(id, 0).ones()).into()
 }
@@ -290,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_comes_back_as_written() {
+    fn a_group_survives_a_roundtrip_through_text() {
         for line in [
             "group_id=1,type=all,bucket=actions=output:1,bucket=actions=output:2",
             "group_id=2,type=select,selection_method=hash,selection_method_param=5,fields(ip_src,ip_dst=255.255.255.0),bucket=weight:3,watch_port:2,actions=output:1",
@@ -313,21 +318,29 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_pointed_at() {
+    fn an_error_names_its_column() {
         for (line, column, what) in [
-            ("group_id=1,bucket=actions=output:1", 35, "`type=` is missing"),
-            ("type=all", 9, "`group_id=` is missing"),
-            ("group_id=1,type=some", 17, "expected all, select, indirect or ff"),
+            ("group_id=1,bucket=actions=output:1", 35, "missing `type=`"),
+            ("type=all", 9, "missing `group_id=`"),
+            (
+                "group_id=1,type=some",
+                17,
+                "unknown group type `some` (expected all, select, indirect or ff)",
+            ),
             ("group_id=1,type=all,bucket=weight:x,actions=1", 35, "`x` is not a number"),
-            ("group_id=1,type=all,bucket=weight:1", 36, "a bucket needs `actions=`"),
-            ("group_id=1,type=all,bucket=actions=outptu:1", 36, "`outptu` is no action"),
-            ("group_id=1,type=all,buckets=1", 21, "`buckets` is no keyword of a group"),
-            ("group_id=1,type=select,fields(ip_src)", 24, "`fields` needs `selection_method`"),
-            ("group_id=1,type=select,selection_method(a b)", 41, "a method is a word"),
+            ("group_id=1,type=all,bucket=weight:1", 36, "missing `actions=` in the bucket"),
+            ("group_id=1,type=all,bucket=actions=outptu:1", 36, "unknown action `outptu`"),
+            ("group_id=1,type=all,buckets=1", 21, "unknown group keyword `buckets`"),
+            ("group_id=1,type=select,fields(ip_src)", 24, "`fields` requires `selection_method`"),
+            (
+                "group_id=1,type=select,selection_method(a b)",
+                41,
+                "invalid selection method (expected letters, digits or _-.+)",
+            ),
             (
                 "group_id=1,type=select,selection_method=hash,fields(ip_src=1.2.3.4/8)",
                 60,
-                "this is a mask, and takes none",
+                "the value is already a mask; `/` is not allowed",
             ),
         ] {
             let error = GroupMod::from_text(line, GroupCommand::ADD).unwrap_err();

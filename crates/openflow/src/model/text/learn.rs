@@ -1,28 +1,28 @@
-//! `learn` as text: `learn(table=1,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])`.
+//! The action `learn` as text: `learn(table=1,NXM_OF_ETH_DST[]=NXM_OF_ETH_SRC[],output:NXM_OF_IN_PORT[])`.
 
 use core::fmt::Write as _;
 
 use super::field_action::{Subfield, name_of};
 use super::field_value::{hex, ones};
 use super::matching::{field_of, print_value, read_value};
-use super::token::{Pair, Piece, TextError};
+use super::token::{KeyValue, TextError, TextSpan};
 use crate::model::{
     Action, Field, Learn2Action, LearnAction, LearnDst, LearnFlags, LearnSpec, LearnSrc,
     LearnedFlow, Oxm, value,
 };
 
-/// Priority of a learned rule, if none is told.
+/// Default priority of a learned flow entry.
 const PRIORITY: u16 = 0x8000;
 
-/// Table of a learned rule, if none is told.
+/// Default table of a learned flow entry.
 const TABLE: u8 = 1;
 
-/// The action that `pair` is, if it is this one.
-pub(crate) fn parse(name: &str, pair: &Pair<'_>) -> Option<Result<Action, TextError>> {
+/// Parses the action `learn`; `None` for other names.
+pub(crate) fn parse(name: &str, pair: &KeyValue<'_>) -> Option<Result<Action, TextError>> {
     (name == "learn").then(|| learn(pair))
 }
 
-/// The text of this one.
+/// The action as text; `None` if it is not `learn`.
 pub(crate) fn print(action: &Action) -> Option<String> {
     match action {
         Action::Learn(it) => Some(print_learn(&it.rule, &[], &it.flow_mod_specs)),
@@ -39,7 +39,7 @@ pub(crate) fn print(action: &Action) -> Option<String> {
     }
 }
 
-fn learn(pair: &Pair<'_>) -> Result<Action, TextError> {
+fn learn(pair: &KeyValue<'_>) -> Result<Action, TextError> {
     let mut rule = LearnedFlow { priority: PRIORITY, table_id: TABLE, ..LearnedFlow::default() };
     let (mut limit, mut result, mut specs) = (0, None, Vec::new());
     let mut inside = pair.value.pairs();
@@ -53,19 +53,19 @@ fn learn(pair: &Pair<'_>) -> Result<Action, TextError> {
             "priority" => rule.priority = one.int()?,
             "cookie" => rule.cookie = one.int()?,
             "send_flow_rem" => {
-                one.bare()?;
+                one.no_value()?;
                 rule.flags = rule.flags | LearnFlags::SEND_FLOW_REM;
             }
             "delete_learned" => {
-                one.bare()?;
+                one.no_value()?;
                 rule.flags = rule.flags | LearnFlags::DELETE_LEARNED;
             }
             "limit" => limit = one.int()?,
             "result_dst" => {
-                let value = one.needed()?;
+                let value = one.required()?;
                 let bit = Subfield::parse(value)?;
                 if bit.count != 1 {
-                    return Err(value.fault("expected one bit"));
+                    return Err(value.error("expected a single bit, such as `reg0[0]`"));
                 }
                 result = Some(bit);
             }
@@ -87,16 +87,16 @@ fn learn(pair: &Pair<'_>) -> Result<Action, TextError> {
     })))
 }
 
-/// What the learned rule matches, loads or outputs to.
-fn spec(pair: &Pair<'_>) -> Result<LearnSpec, TextError> {
+/// Parses a match field, a `load` or an `output` of the learned flow entry.
+fn spec(pair: &KeyValue<'_>) -> Result<LearnSpec, TextError> {
     match pair.name() {
         "output" => {
-            let src = Subfield::parse(pair.needed()?)?;
+            let src = Subfield::parse(pair.required()?)?;
             Ok(LearnSpec { n_bits: src.numbers().1, src: field_src(src), dst: LearnDst::Output })
         }
         "load" => {
-            let value = pair.needed()?;
-            let arrow = || value.fault_behind("`->` and a field are missing");
+            let value = pair.required()?;
+            let arrow = || value.error_after("missing `->` and a field");
             let (from, to) = value.split("->").ok_or_else(arrow)?;
             let dst = Subfield::parse(to)?;
             let (offset, n_bits) = dst.numbers();
@@ -104,7 +104,7 @@ fn spec(pair: &Pair<'_>) -> Result<LearnSpec, TextError> {
             Ok(LearnSpec { n_bits, src, dst: LearnDst::Load { field: dst.header(), offset } })
         }
         name if field_of(name.split('[').next().unwrap_or_default()).is_none() => {
-            Err(pair.unknown("part of `learn`"))
+            Err(pair.unknown("`learn` key"))
         }
         _ => {
             let dst = Subfield::parse(pair.key)?;
@@ -119,19 +119,19 @@ fn field_src(src: Subfield) -> LearnSrc {
     LearnSrc::Field { field: src.header(), offset: src.numbers().0 }
 }
 
-/// A value, or bits of a field, for `dst`.
-fn source(piece: Piece<'_>, dst: Subfield) -> Result<LearnSrc, TextError> {
+/// Parses a value, or bits of a field, for `dst`.
+fn source(piece: TextSpan<'_>, dst: Subfield) -> Result<LearnSrc, TextError> {
     let name = piece.split("[").map_or(piece, |(name, _)| name);
     if field_of(name.text()).is_some() {
         let src = Subfield::parse(piece)?;
         if src.count != dst.count {
-            let what = format!("{} bits do not become {}", src.count, dst.count);
-            return Err(piece.fault(what));
+            let message = format!("source has {} bits, destination has {}", src.count, dst.count);
+            return Err(piece.error(message));
         }
         return Ok(field_src(src));
     }
     let whole = dst.first == 0 && dst.id.row().is_some_and(|row| u32::from(row.bits) == dst.count);
-    // What is longer than any number is bytes.
+    // Values of more than 128 bits are bytes.
     let is_value = whole || dst.count > u128::BITS;
     let read = if is_value { read_value(dst.id.canonical(), piece).ok() } else { None };
     let bytes = match read {
@@ -145,7 +145,7 @@ fn source(piece: Piece<'_>, dst: Subfield) -> Result<LearnSrc, TextError> {
         behind.saturating_mul(u8::BITS).saturating_add(u8::BITS - first.leading_zeros())
     });
     if bits > dst.count {
-        return Err(piece.fault(format!("does not fit into {} bits", dst.count)));
+        return Err(piece.error(format!("value does not fit into {} bits", dst.count)));
     }
     let len = 2 * usize::from(dst.numbers().1.div_ceil(16));
     let mut value = vec![0; len.saturating_sub(bytes.len())];
@@ -153,13 +153,13 @@ fn source(piece: Piece<'_>, dst: Subfield) -> Result<LearnSrc, TextError> {
     Ok(LearnSrc::Immediate { value })
 }
 
-/// The bytes of a number without the zeros in front.
+/// Bytes of a number without leading zeros.
 fn significant(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
     bytes.get(zeros..).unwrap_or_default()
 }
 
-/// The bytes as one number, if it has 128 bits at most.
+/// The bytes as a number, if it has at most 128 bits.
 fn number(bytes: &[u8]) -> Option<u128> {
     let bytes = significant(bytes);
     let fits = bytes.len() <= size_of::<u128>();

@@ -1,11 +1,11 @@
 //! Matches as text: `in_port=1,tcp,nw_dst=10.0.0.0/24,tp_dst=80`.
 
 use super::field_value::{self, hex, ones};
-use super::token::{Pair, Piece, TextError};
+use super::token::{KeyValue, TextError, TextSpan};
 use crate::model::field::{FieldFormat, VID_PRESENT};
 use crate::model::{Field, FieldId, Match, MatchError, Oxm};
 
-/// Words for an ethertype, and for a protocol of IP above it.
+/// Keywords for an ethertype and, where given, an IP protocol.
 const PROTOCOLS: &[(&str, u16, Option<u8>)] = &[
     ("ip", 0x0800, None),
     ("icmp", 0x0800, Some(1)),
@@ -24,11 +24,11 @@ const PROTOCOLS: &[(&str, u16, Option<u8>)] = &[
     ("mplsm", 0x8848, None),
 ];
 
-/// Fields in the order in which they are written, with what they are called in a match.
+/// Fields printed first, in this order, with their names in a match.
 ///
-/// Those that are not here are called as their row says and stand before `in_port`.
-const WRITTEN: &[(FieldId, &str)] = &[
-    (FieldId::COOKIE, "NXM_NX_COOKIE"), // `cookie` is the rule's own
+/// Fields in neither list are printed after these, under the name in the field table.
+const EARLY_FIELDS: &[(FieldId, &str)] = &[
+    (FieldId::COOKIE, "NXM_NX_COOKIE"), // `cookie` is the flow entry's own
     (FieldId::PKT_MARK, "pkt_mark"),
     (FieldId::RECIRC_ID, "recirc_id"),
     (FieldId::DP_HASH, "dp_hash"),
@@ -48,8 +48,8 @@ const WRITTEN: &[(FieldId, &str)] = &[
     (FieldId::PACKET_TYPE, "packet_type"),
 ];
 
-/// The same for those behind the words for protocols, registers and tunnels.
-const WRITTEN_LATE: &[(FieldId, &str)] = &[
+/// Fields printed after protocol keywords, registers and tunnels.
+const LATE_FIELDS: &[(FieldId, &str)] = &[
     (FieldId::TUNNEL_ID, "tun_id"),
     (FieldId::TUN_SRC, "tun_src"),
     (FieldId::TUN_DST, "tun_dst"),
@@ -102,7 +102,7 @@ const WRITTEN_LATE: &[(FieldId, &str)] = &[
     (FieldId::TCP_FLAGS, "tcp_flags"),
 ];
 
-/// Names that mean another field of some protocols: of which (ethertype, protocol), which.
+/// Names whose field depends on ethertype and IP protocol.
 const BY_PROTOCOL: &[(&str, u16, Option<u8>, FieldId)] = &[
     ("nw_src", 0x0806, None, FieldId::ARP_SPA),
     ("nw_dst", 0x0806, None, FieldId::ARP_TPA),
@@ -123,37 +123,37 @@ const BY_PROTOCOL: &[(&str, u16, Option<u8>, FieldId)] = &[
 ];
 
 impl Match {
-    /// The match that `line` says, in the syntax of `ovs-fields(7)`; all packets for none.
+    /// Parses a match in the syntax of `ovs-fields(7)`; an empty line matches all packets.
     ///
-    /// Fields come in the order of their table. What another field needs has to be there as well.
+    /// Fields are returned in the order of the field table. The prerequisites of each field must be given as well.
     ///
     /// # Errors
     /// What is wrong in the line, and at which column.
     pub fn from_text(line: &str) -> Result<Self, TextError> {
-        let (mut pairs, mut all) = (Piece::of(line).pairs(), Vec::new());
+        let (mut pairs, mut all) = (TextSpan::of(line).pairs(), Vec::new());
         while let Some(pair) = pairs.next()? {
             all.push(pair);
         }
         read(&all)
     }
 
-    /// The match in the syntax of `ovs-fields(7)`; nothing for all packets.
+    /// The match in the syntax of `ovs-fields(7)`; empty if it matches all packets.
     pub fn to_text(&self) -> String {
         print(self).join(",")
     }
 }
 
-/// What packets are, as far as words for protocols and their fields say it.
+/// Ethertype and IP protocol that a match requires.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Protocol {
     eth_type: Option<u16>,
-    /// Above IP.
+    /// IP protocol.
     pub(crate) ip_proto: Option<u8>,
 }
 
 impl Protocol {
-    /// Reads it off a match that is not taken apart yet.
-    pub(crate) fn of(pairs: &[Pair<'_>]) -> Self {
+    /// Determines the protocols from a match that has not been parsed.
+    pub(crate) fn of(pairs: &[KeyValue<'_>]) -> Self {
         let mut protocol = Self::default();
         for pair in pairs {
             if let Some(row) = PROTOCOLS.iter().find(|row| row.0 == pair.name()) {
@@ -169,7 +169,7 @@ impl Protocol {
         protocol
     }
 
-    /// The field that `name` means.
+    /// The field that `name` means for these protocols.
     fn field(self, name: &str) -> Option<FieldId> {
         let fits = |row: &&(&str, u16, Option<u8>, FieldId)| {
             row.0 == name
@@ -181,8 +181,8 @@ impl Protocol {
     }
 }
 
-/// The field called `name`: as its row says, as `ovs-ofctl` says besides, by a header or by numbers. Letters are not
-/// changed, so that a keyword in other letters is not taken for the field of the same name.
+/// The field with this name: its name in the field table, an alias of `ovs-ofctl`, a header name, or class and
+/// number. Case-sensitive, so that a misspelled keyword is not taken for a field.
 pub(crate) fn field_of(name: &str) -> Option<FieldId> {
     let spelled = |id: &FieldId| {
         id.row().is_some_and(|row| {
@@ -195,57 +195,57 @@ pub(crate) fn field_of(name: &str) -> Option<FieldId> {
     FieldId::from_name(name).filter(spelled).or_else(|| FieldId::from_numbers(name))
 }
 
-/// Fields that are read one after the other, each with the place that said it.
+/// A match while it is parsed: fields, each with the key that set it.
 #[derive(Default)]
-struct Reading<'a> {
-    fields: Vec<(Oxm, Piece<'a>)>,
+struct MatchParser<'a> {
+    fields: Vec<(Oxm, TextSpan<'a>)>,
 }
 
-/// The match that `pairs` say.
-pub(crate) fn read(pairs: &[Pair<'_>]) -> Result<Match, TextError> {
-    let (protocol, mut reading) = (Protocol::of(pairs), Reading::default());
+/// Parses a match.
+pub(crate) fn read(pairs: &[KeyValue<'_>]) -> Result<Match, TextError> {
+    let (protocol, mut reading) = (Protocol::of(pairs), MatchParser::default());
     for pair in pairs {
         reading.pair(pair, protocol)?;
     }
     reading.finish()
 }
 
-impl<'a> Reading<'a> {
-    fn pair(&mut self, pair: &Pair<'a>, protocol: Protocol) -> Result<(), TextError> {
+impl<'a> MatchParser<'a> {
+    fn pair(&mut self, pair: &KeyValue<'a>, protocol: Protocol) -> Result<(), TextError> {
         if let Some(row) = PROTOCOLS.iter().find(|row| row.0 == pair.name()) {
-            pair.bare()?;
+            pair.no_value()?;
             self.add(Field::eth_type(row.1), pair.key)?;
             return row.2.map_or(Ok(()), |proto| self.add(Field::ip_proto(proto), pair.key));
         }
         match pair.name() {
             "eth" => {
-                pair.bare()?;
+                pair.no_value()?;
                 return self.add(Field::new(FieldId::PACKET_TYPE, 0), pair.key);
             }
             "dl_vlan" => {
-                let value = pair.needed()?;
+                let value = pair.required()?;
                 let vid = value.number(0xffff)?;
                 return match vid {
                     0xffff => self.add(Field::untagged(), pair.key),
                     0..=0xfff => {
                         self.add(Field::new(FieldId::VLAN_VID, VID_PRESENT | vid), pair.key)
                     }
-                    _ => Err(value.fault("a VLAN has a number up to 4095")),
+                    _ => Err(value.error("VLAN ID above 4095 (0xffff matches untagged context)")),
                 };
             }
             "dl_vlan_pcp" | "vlan_pcp" => {
-                self.add(Field::new(FieldId::VLAN_PCP, pair.needed()?.number(7)?), pair.key)?;
-                // Whoever has a priority has a tag.
+                self.add(Field::new(FieldId::VLAN_PCP, pair.required()?.number(7)?), pair.key)?;
+                // A priority implies a tag.
                 if !self.fields.iter().any(|(oxm, _)| oxm.id() == FieldId::VLAN_VID) {
                     self.fields.push((Field::tagged().into(), pair.key));
                 }
                 return Ok(());
             }
             "nw_tos" => {
-                let value = pair.needed()?;
+                let value = pair.required()?;
                 let tos = value.number(0xff)?;
                 if tos & 3 != 0 {
-                    return Err(value.fault("the lower two bits are those of `nw_ecn`"));
+                    return Err(value.error("the lower two bits must be 0; use `nw_ecn` for them"));
                 }
                 return self.add(Field::new(FieldId::IP_DSCP, tos >> 2), pair.key);
             }
@@ -262,45 +262,52 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// Adds a field; what says nothing of a packet is left out.
-    fn add(&mut self, field: Field, key: Piece<'a>) -> Result<(), TextError> {
+    /// Adds a field, unless its mask is empty.
+    fn add(&mut self, field: Field, key: TextSpan<'a>) -> Result<(), TextError> {
         if field.mask == Some(0) {
             return Ok(());
         }
         self.add_any(field.into(), key)
     }
 
-    fn add_any(&mut self, oxm: Oxm, key: Piece<'a>) -> Result<(), TextError> {
+    fn add_any(&mut self, oxm: Oxm, key: TextSpan<'a>) -> Result<(), TextError> {
         let same = self.fields.iter_mut().find(|(other, _)| other.id() == oxm.id());
         match same {
             None => self.fields.push((oxm, key)),
             Some((other, _)) if *other == oxm => {}
-            // That there is a tag was only concluded.
+            // The requirement of a tag was only implied by a priority.
             Some((other, _)) if *other == Oxm::Field(Field::tagged()) => *other = oxm,
             Some(_) if oxm == Oxm::Field(Field::tagged()) => {}
-            Some(_) => return Err(key.fault(format!("`{}` is matched before", oxm.id().name()))),
+            Some(_) => {
+                return Err(key.error(format!("conflicting values for `{}`", oxm.id().name())));
+            }
         }
         Ok(())
     }
 
-    /// `name=value`, `name=value/mask`.
-    fn whole(&mut self, id: FieldId, pair: &Pair<'a>) -> Result<(), TextError> {
-        match read_value(id, if pair.parens { pair.value } else { pair.needed()? })? {
+    /// Parses `name=value` or `name=value/mask`.
+    fn whole(&mut self, id: FieldId, pair: &KeyValue<'a>) -> Result<(), TextError> {
+        match read_value(id, if pair.parens { pair.value } else { pair.required()? })? {
             Oxm::Field(field) => self.add(field, pair.key),
             wide @ Oxm::Wide { .. } => self.add_any(wide, pair.key),
         }
     }
 
-    /// `name[a..b]=value`.
-    fn part(&mut self, id: FieldId, range: Piece<'a>, pair: &Pair<'a>) -> Result<(), TextError> {
+    /// Parses `name[a..b]=value`.
+    fn part(
+        &mut self,
+        id: FieldId,
+        range: TextSpan<'a>,
+        pair: &KeyValue<'a>,
+    ) -> Result<(), TextError> {
         let row = id.row().filter(|row| !row.is_variable());
-        let row = row.ok_or_else(|| pair.key.fault("bits of this field cannot be named"))?;
+        let row = row.ok_or_else(|| pair.key.error("this field does not support bit ranges"))?;
         let bits = u32::from(row.bits);
         let (first, count) = bit_range(range, bits)?;
-        let value = pair.needed()?;
+        let value = pair.required()?;
         let (value, mask) = field_value::parse(FieldFormat::Hex, count, value)?;
         let (value, mask) = (value << first, mask.unwrap_or_else(|| ones(count)) << first);
-        // Parts of one field that do not overlap say it together.
+        // Several ranges of one field are combined.
         let same = self.fields.iter_mut().find(|(other, _)| other.id() == id);
         let Some((Oxm::Field(field), _)) = same else {
             let mask = Some(mask).filter(|&mask| mask != ones(bits));
@@ -308,15 +315,15 @@ impl<'a> Reading<'a> {
         };
         let before = field.mask.unwrap_or_else(|| ones(bits));
         if before & mask & (field.value ^ value) != 0 {
-            return Err(pair.key.fault("contradicts what was said before"));
+            return Err(pair.key.error("conflicts with an earlier value of the same field"));
         }
         let both = before | mask;
         (field.value, field.mask) = (field.value | value, Some(both).filter(|&m| m != ones(bits)));
         Ok(())
     }
 
-    /// Takes `vlan_tci=0x1005/0x1fff` apart, which is number, presence and priority in one, unless it is about part of
-    /// the priority, or about that of a packet of which it does not say that it has a tag.
+    /// Splits `vlan_tci=0x1005/0x1fff` into VLAN ID and priority. It is left as it is if it covers only some bits of
+    /// the priority, or the priority without requiring a tag.
     fn split_tci(&mut self) -> Result<(), TextError> {
         let is_tci = |(oxm, _): &(Oxm, _)| oxm.id() == FieldId::VLAN_TCI;
         let Some(at) = self.fields.iter().position(is_tci) else { return Ok(()) };
@@ -341,7 +348,7 @@ impl<'a> Reading<'a> {
         priority.unwrap_or(Ok(()))
     }
 
-    /// Sorts the fields as the table has them and proves that what each needs is there.
+    /// Sorts the fields in the order of the field table, and checks their prerequisites.
     fn finish(mut self) -> Result<Match, TextError> {
         self.split_tci()?;
         let place = |id: FieldId| {
@@ -359,67 +366,67 @@ impl<'a> Reading<'a> {
 
     fn blame(&self, unfit: MatchError) -> TextError {
         let place = self.fields.iter().find(|(oxm, _)| oxm.id() == unfit.id);
-        let piece = place.map_or_else(|| Piece::of(""), |(_, piece)| *piece);
-        piece.fault(unfit.to_string())
+        let piece = place.map_or_else(|| TextSpan::of(""), |(_, piece)| *piece);
+        piece.error(unfit.to_string())
     }
 }
 
-/// A value of the field `id`, perhaps with a mask.
-pub(crate) fn read_value(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
+/// Parses a value of the field `id`, optionally with a mask.
+pub(crate) fn read_value(id: FieldId, piece: TextSpan<'_>) -> Result<Oxm, TextError> {
     let Some(row) = id.row().filter(|row| !row.is_variable()) else { return bytes(id, piece) };
     let form = if id == FieldId::VLAN_VID { FieldFormat::Hex } else { row.form };
     let (value, mask) = field_value::parse(form, row.bits.into(), piece)?;
     Ok(Field { mask, ..Field::new(id, value) }.into())
 }
 
-/// `0..7]`, `7]`, `]` for all: the first bit and how many.
-pub(crate) fn bit_range(piece: Piece<'_>, bits: u32) -> Result<(u32, u32), TextError> {
+/// Parses `0..7]`, `7]` or `]` (all bits) into first bit and number of bits.
+pub(crate) fn bit_range(piece: TextSpan<'_>, bits: u32) -> Result<(u32, u32), TextError> {
     let end = piece.text().strip_suffix(']');
-    let inside = end.ok_or_else(|| piece.fault_behind("`]` is missing"))?;
+    let inside = end.ok_or_else(|| piece.error_after("missing `]`"))?;
     let inside = piece.sub(0, inside.len()).trim();
     if inside.is_empty() {
         return Ok((0, bits));
     }
     let (first, last) = inside.split("..").unwrap_or((inside, inside));
-    let bit = |piece: Piece<'_>| {
+    let bit = |piece: TextSpan<'_>| {
         let bit: u32 = piece.trim().int()?;
         let beyond = || match bits.checked_sub(1) {
-            Some(last) => piece.trim().fault(format!("the field ends at bit {last}")),
-            None => piece.trim().fault("the field has no bits that are known"),
+            Some(last) => piece.trim().error(format!("bit out of range (last bit is {last})")),
+            None => piece.trim().error("the size of this field is unknown"),
         };
         if bit < bits { Ok(bit) } else { Err(beyond()) }
     };
     let (first, last) = (bit(first)?, bit(last)?);
     if last < first {
-        return Err(inside.fault("the last bit is before the first"));
+        return Err(inside.error("the last bit is less than the first"));
     }
     Ok((first, last.saturating_sub(first).saturating_add(1)))
 }
 
-/// Bytes of the value of a field without a row, so that a header can count them with their mask and with whose field
-/// it is. §7.2.3.2.
+/// Maximum bytes of an unknown field, so that value, mask and experimenter ID fit into the length of a header.
+/// §7.2.3.2.
 const UNKNOWN_BYTES_MAX: u8 = (u8::MAX - 4) / 2;
 
-/// A value that is bytes, `0x00ff` or `0x00ff/0xffff`.
-fn bytes(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
-    let read = |piece: Piece<'_>| {
+/// Parses a value given as bytes, `0x00ff` or `0x00ff/0xffff`.
+fn bytes(id: FieldId, piece: TextSpan<'_>) -> Result<Oxm, TextError> {
+    let read = |piece: TextSpan<'_>| {
         let zero = Some(piece).filter(|piece| piece.text() == "0");
         let digits = piece.strip("0x").or(zero);
-        let digits = digits.ok_or_else(|| piece.fault("expected hex digits behind `0x`"))?;
+        let digits = digits.ok_or_else(|| piece.error("expected `0x` and hex digits"))?;
         let odd = digits.text().len() % 2 == 1;
         let padded = format!("{}{}", if odd { "0" } else { "" }, digits.text());
-        let bytes = Piece::of(&padded).bytes();
-        bytes.map_err(|_| digits.fault("expected hex digits"))
+        let bytes = TextSpan::of(&padded).bytes();
+        bytes.map_err(|_| digits.error("expected hex digits"))
     };
     let (value, mask) = piece.split("/").map_or((piece, None), |(v, m)| (v, Some(m)));
     let (mut value, mut mask) = (read(value)?, mask.map(read).transpose()?);
     let len = value.len().max(mask.as_ref().map_or(0, Vec::len));
     if len == 0 && id.row().is_some() {
-        return Err(piece.fault("expected hex digits behind `0x`"));
+        return Err(piece.error("expected `0x` and hex digits"));
     }
     let most = id.row().map_or(UNKNOWN_BYTES_MAX, |row| row.bytes);
     if len > usize::from(most) {
-        return Err(piece.fault(format!("these are {len} bytes, and the field has {most} at most")));
+        return Err(piece.error(format!("value of {len} bytes is too long (maximum {most})")));
     }
     let widen = |bytes: &mut Vec<u8>| {
         bytes.splice(0..0, core::iter::repeat_n(0, len.saturating_sub(bytes.len())));
@@ -438,47 +445,47 @@ fn bytes(id: FieldId, piece: Piece<'_>) -> Result<Oxm, TextError> {
     Ok(Oxm::Wide { id, value, mask })
 }
 
-/// The parts of the text of a match.
+/// The items of a match as text.
 pub(crate) fn print(it: &Match) -> Vec<String> {
     let whole = |id| it.get(id).filter(|field| field.mask.is_none()).map(|field| field.value);
     let (eth_type, ip_proto) = (whole(FieldId::ETH_TYPE), whole(FieldId::IP_PROTO));
     let best = PROTOCOLS.iter().filter(|row| {
         Some(u128::from(row.1)) == eth_type && row.2.is_none_or(|p| Some(u128::from(p)) == ip_proto)
     });
-    // Of two words for the same, the first is written; one that says the protocol too says more.
+    // Of two keywords for the same, the first is printed; one that includes the IP protocol is preferred.
     let best = best.reduce(|a, b| if b.2.is_some() && a.2.is_none() { b } else { a });
     let said = |id: FieldId| match best {
         Some(row) => id == FieldId::ETH_TYPE || (id == FieldId::IP_PROTO && row.2.is_some()),
         None => false,
     };
     let mut parts: Vec<(usize, String)> = vec![];
-    let late = WRITTEN.len() + 2;
+    let late = EARLY_FIELDS.len() + 2;
     for oxm in &it.fields {
         let id = oxm.id().canonical();
         if said(id) || id == FieldId::VLAN_VID || id == FieldId::VLAN_PCP {
             continue;
         }
-        let early = WRITTEN.iter().position(|row| row.0 == id);
+        let early = EARLY_FIELDS.iter().position(|row| row.0 == id);
         let place =
-            early.or_else(|| WRITTEN_LATE.iter().position(|row| row.0 == id).map(|at| at + late));
+            early.or_else(|| LATE_FIELDS.iter().position(|row| row.0 == id).map(|at| at + late));
         parts.push((place.unwrap_or(late - 1), print_field(oxm, it)));
     }
-    parts.extend(best.map(|row| (WRITTEN.len(), row.0.to_owned())));
-    let vlan = WRITTEN_LATE.iter().position(|row| row.0 == FieldId::VLAN_TCI).unwrap_or(0);
+    parts.extend(best.map(|row| (EARLY_FIELDS.len(), row.0.to_owned())));
+    let vlan = LATE_FIELDS.iter().position(|row| row.0 == FieldId::VLAN_TCI).unwrap_or(0);
     parts.extend(print_vlan(it).map(|text| (late + vlan, text)));
     parts.sort_by_key(|part| part.0);
     parts.into_iter().map(|part| part.1).collect()
 }
 
-/// What a field is called in a match of which it is part.
+/// Name of a field within the match `it`.
 fn name_in(id: FieldId, it: &Match) -> String {
-    let written = WRITTEN.iter().chain(WRITTEN_LATE).find(|row| row.0 == id);
+    let written = EARLY_FIELDS.iter().chain(LATE_FIELDS).find(|row| row.0 == id);
     let unmet = || {
         let needs = id.row().map(|row| row.needs).unwrap_or_default();
         needs.iter().any(|need| !it.iter().any(|field| need.met_by(field)))
     };
     match written {
-        // These names mean the field only together with what it needs.
+        // These names stand for the field only if its prerequisites are matched.
         Some((_, "tp_src" | "tp_dst" | "icmp_type" | "icmp_code")) if unmet() => id.name().into(),
         Some((_, name)) => (*name).into(),
         None => id.name().into(),
@@ -500,7 +507,7 @@ fn print_field(oxm: &Oxm, it: &Match) -> String {
     format!("{name}={value}")
 }
 
-/// A value with its mask, as [`read_value`] reads it.
+/// A value with its mask as text; the inverse of [`read_value`].
 pub(crate) fn print_value(oxm: &Oxm) -> String {
     match (oxm, oxm.id().row().filter(|row| !row.is_variable())) {
         (Oxm::Field(field), Some(row)) => {
@@ -521,7 +528,8 @@ pub(crate) fn print_value(oxm: &Oxm) -> String {
     }
 }
 
-/// `dl_vlan=9,dl_vlan_pcp=3`; where that cannot say it `vlan_tci=…`, or `vlan_vid=…` where that is said already.
+/// VLAN ID and priority as `dl_vlan=9,dl_vlan_pcp=3`; otherwise as `vlan_tci=…`, or as `vlan_vid=…` if the match has
+/// `vlan_tci` as well.
 fn print_vlan(it: &Match) -> Option<String> {
     let (vid, pcp) = (it.get(FieldId::VLAN_VID), it.get(FieldId::VLAN_PCP));
     let Some(vid) = vid else { return pcp.map(|pcp| format!("vlan_pcp={}", pcp.value)) };

@@ -1,4 +1,4 @@
-//! Whole messages as text for people, made of their neutral form.
+//! Whole messages as text for people, generated from their neutral form.
 
 use core::fmt::Write as _;
 
@@ -7,11 +7,11 @@ use crate::model::value::Plain as _;
 use crate::model::{Action, FlowMod, Instruction, Match, Message, Value};
 
 impl Message {
-    /// The message as text for people, in the manner of `ovs-ofctl ofp-print`; the first line has its name, the
-    /// version and the transaction id. Flows, groups, meters and actions have the syntax of `ovs-ofctl`.
+    /// The message as text, in the style of `ovs-ofctl ofp-print`; the first line has its name, version and
+    /// transaction ID. Flow entries, groups, meters and actions use the syntax of `ovs-ofctl`.
     ///
     /// # Cost
-    /// Makes the neutral form of the message first.
+    /// Generates the neutral form first.
     pub fn to_text(&self, version: Version, xid: u32) -> String {
         let value = self.to_value(version);
         let mut text = format!("{} (OF{version}) (xid={xid:#x}):", name(self, &value));
@@ -21,7 +21,7 @@ impl Message {
         }
         let mut block = Block { text, version };
         match (self, value.get("body")) {
-            // What is asked and told of stands in the name already.
+            // The type of the body is already part of the name.
             (Self::MultipartRequest(_) | Self::MultipartReply(_), Some(body)) => {
                 block.entries(&value, 1, &["type", "body"]);
                 block.entries(body, 1, &["type"]);
@@ -32,17 +32,17 @@ impl Message {
     }
 }
 
-/// `OFPT_FLOW_MOD`, `OFPST_FLOW reply`, `NXT_…`.
+/// Name as Open vSwitch prints it: `OFPT_FLOW_MOD`, `OFPST_FLOW reply`, `NXT_…`.
 fn name(message: &Message, value: &Value) -> String {
     let kind = |value: &Value| match value.get("type") {
         Some(Value::Text(text)) => text.to_ascii_uppercase(),
         _ => String::new(),
     };
-    let inner = |way: &str| {
+    let inner = |direction: &str| {
         let body = value.get("body").map(&kind).unwrap_or_default();
         match body.strip_prefix("NICIRA_").or_else(|| body.strip_prefix("NX_")) {
-            Some(rest) => format!("NXST_{rest} {way}"),
-            None => format!("OFPST_{body} {way}"),
+            Some(rest) => format!("NXST_{rest} {direction}"),
+            None => format!("OFPST_{body} {direction}"),
         }
     };
     match message {
@@ -58,7 +58,7 @@ fn name(message: &Message, value: &Value) -> String {
     }
 }
 
-/// The messages whose whole content has a syntax of its own.
+/// Messages whose whole content has a syntax of its own.
 fn special(message: &Message) -> Option<String> {
     let (name, code, text) = match message {
         Message::NxFlowMod(flow) => {
@@ -72,19 +72,19 @@ fn special(message: &Message) -> Option<String> {
     Some(format!("{} {text}", command_word(name, code)))
 }
 
-/// `ADD`, `DELETE_STRICT`, or `cmd:9` where the command has no name.
+/// `ADD`, `DELETE_STRICT`, or `cmd:9` for a command without a name.
 fn command_word(name: Option<&str>, code: u64) -> String {
     name.map_or_else(|| format!("cmd:{code}"), str::to_owned)
 }
 
-/// Lines that grow.
+/// Text under construction.
 struct Block {
     text: String,
     version: Version,
 }
 
 impl Block {
-    /// Entries of a map: what is short behind one another in this line, then what has lines of its own.
+    /// Appends the entries of a map: scalars in the current line, then maps and lists in lines of their own.
     fn entries(&mut self, value: &Value, depth: usize, without: &[&str]) {
         let Value::Map(entries) = value else {
             let _ = write!(self.text, " {}", scalar(value));
@@ -113,9 +113,9 @@ impl Block {
     }
 }
 
-/// What is written of an entry that needs no lines of its own.
+/// An entry that fits into the current line.
 fn short(name: &str, value: &Value, version: Version) -> Option<String> {
-    if let Some(text) = spoken(name, value, version) {
+    if let Some(text) = with_own_syntax(name, value, version) {
         return Some(text);
     }
     let plain = |value: &Value| !matches!(value, Value::Map(_) | Value::List(_));
@@ -131,8 +131,8 @@ fn short(name: &str, value: &Value, version: Version) -> Option<String> {
     }
 }
 
-/// What has a syntax of its own wherever it stands: matches, instructions, actions.
-fn spoken(name: &str, value: &Value, version: Version) -> Option<String> {
+/// Matches, instructions and actions, which have a syntax of their own.
+fn with_own_syntax(name: &str, value: &Value, version: Version) -> Option<String> {
     if let "matching" | "match" = name {
         let matching = Match::from_value(value, version).ok()?.to_text();
         return Some(format!("match={}", if matching.is_empty() { "any" } else { &matching }));
@@ -168,7 +168,7 @@ mod tests {
     use crate::model::{MeterBand, MeterCommand, MeterFlags, MeterId, MeterMod};
 
     #[test]
-    fn a_message_begins_with_its_name_its_version_and_its_xid() {
+    fn the_first_line_has_name_version_and_transaction_id() {
         let barrier = Message::BarrierRequest.to_text(Version::V1_4, 9);
         assert_eq!(barrier, "OFPT_BARRIER_REQUEST (OF1.4) (xid=0x9):");
         let meter = Message::MeterMod(MeterMod {
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn statistics_are_told_in_lines_below_their_name() {
+    fn statistics_follow_in_lines_below_the_name() {
         let bytes = [
             4, 19, 0, 80, 0, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 64, 7, 0, 0, 0, 0, 3, 0, 0, 0, 0,
             0x80, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 1,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_parts_stands_in_lines_of_its_own() {
+    fn lists_of_maps_are_printed_in_lines_of_their_own() {
         let text = |text: &str| Value::text(text);
         let port =
             |n| Value::Map(vec![("no".into(), Value::Number(n)), ("name".into(), text("a b"))]);

@@ -2,11 +2,11 @@
 
 use core::fmt::Write as _;
 
-use super::token::{Pair, Piece, TextError};
+use super::token::{KeyValue, TextError, TextSpan};
 use crate::model::value;
 use crate::model::{MeterBand, MeterCommand, MeterFlags, MeterId, MeterMod};
 
-/// The words for the flags.
+/// Flags by name.
 const FLAGS: &[(MeterFlags, &str)] = &[
     (MeterFlags::KBPS, "kbps"),
     (MeterFlags::PKTPS, "pktps"),
@@ -15,36 +15,36 @@ const FLAGS: &[(MeterFlags, &str)] = &[
 ];
 
 impl MeterMod {
-    /// What `line` says, in the syntax of `ovs-ofctl add-meter`, to be done as `command`.
+    /// Parses a meter in the syntax of `ovs-ofctl add-meter`, for use with `command`.
     ///
     /// # Errors
     /// What is wrong in the line, and at which column.
     pub fn from_text(line: &str, command: MeterCommand) -> Result<Self, TextError> {
-        let all = Piece::of(line);
+        let all = TextSpan::of(line);
         let mut meter = Self { command, ..Self::default() };
         let (mut pairs, mut named) = (all.pairs(), false);
         while let Some(pair) = pairs.next()? {
             if let Some(row) = FLAGS.iter().find(|row| row.1 == pair.name()) {
-                pair.bare()?;
+                pair.no_value()?;
                 meter.flags = meter.flags | row.0;
                 continue;
             }
             match pair.name() {
                 "meter" => {
-                    (meter.meter_id, named) = (meter_id(pair.needed()?)?, true);
+                    (meter.meter_id, named) = (meter_id(pair.required()?)?, true);
                 }
                 "flags" => meter.flags = meter.flags | MeterFlags(pair.int()?),
                 "band" | "bands" => {
-                    meter.bands = bands(pairs.behind_key_of(&pair))?;
+                    meter.bands = bands(pairs.text_from_value(&pair))?;
                     break;
                 }
-                _ => return Err(pair.unknown("keyword of a meter")),
+                _ => return Err(pair.unknown("meter keyword")),
             }
         }
-        if named { Ok(meter) } else { Err(all.fault_behind("`meter=` is missing")) }
+        if named { Ok(meter) } else { Err(all.error_after("missing `meter=`")) }
     }
 
-    /// The meter in the syntax of `ovs-ofctl add-meter`; the command is not part of it.
+    /// The meter in the syntax of `ovs-ofctl add-meter`, without the command.
     pub fn to_text(&self) -> String {
         let mut text = format!("meter={}", print_meter_id(self.meter_id));
         let known = FLAGS.iter().fold(0, |bits, row| bits | row.0.0);
@@ -62,33 +62,33 @@ impl MeterMod {
     }
 }
 
-/// A meter by its number, or by its name if it is one of the reserved ones.
-pub(crate) fn meter_id(piece: Piece<'_>) -> Result<MeterId, TextError> {
+/// Parses a meter number, or the name of a virtual meter.
+pub(crate) fn meter_id(piece: TextSpan<'_>) -> Result<MeterId, TextError> {
     match MeterId::ROWS.iter().find(|row| row.1.eq_ignore_ascii_case(piece.text())) {
         Some(row) => Ok(row.0),
         None => piece.int().map(MeterId),
     }
 }
 
-/// A meter by its name, or by its number if it has none.
+/// The meter's name, or its number if it has none.
 pub(crate) fn print_meter_id(id: MeterId) -> String {
     id.name().map_or_else(|| id.0.to_string(), str::to_ascii_lowercase)
 }
 
-fn bands(piece: Piece<'_>) -> Result<Vec<MeterBand>, TextError> {
+fn bands(piece: TextSpan<'_>) -> Result<Vec<MeterBand>, TextError> {
     let (mut pairs, mut bands) = (piece.pairs(), Vec::new());
     while let Some(pair) = pairs.next()? {
         if pair.name() == "type" {
-            bands.push(new_band(pair.needed()?)?);
+            bands.push(new_band(pair.required()?)?);
             continue;
         }
-        let first = || pair.key.fault("a band starts with `type=`");
+        let first = || pair.key.error("a band must start with `type=`");
         fill(bands.last_mut().ok_or_else(first)?, &pair)?;
     }
-    if bands.is_empty() { Err(piece.fault("a band is missing")) } else { Ok(bands) }
+    if bands.is_empty() { Err(piece.error("missing band")) } else { Ok(bands) }
 }
 
-fn new_band(kind: Piece<'_>) -> Result<MeterBand, TextError> {
+fn new_band(kind: TextSpan<'_>) -> Result<MeterBand, TextError> {
     let (rate, burst_size) = (0, 0);
     Ok(match kind.text() {
         "drop" => MeterBand::Drop { rate, burst_size },
@@ -99,11 +99,15 @@ fn new_band(kind: Piece<'_>) -> Result<MeterBand, TextError> {
         text if text.starts_with(|c: char| c.is_ascii_digit()) => {
             MeterBand::Other { code: kind.int()?, body: Vec::new() }
         }
-        text => return Err(kind.fault(format!("`{text}` is no type of band"))),
+        text => {
+            return Err(kind.error(format!(
+                "unknown band type `{text}` (expected drop, dscp_remark or experimenter)"
+            )));
+        }
     })
 }
 
-fn fill(band: &mut MeterBand, pair: &Pair<'_>) -> Result<(), TextError> {
+fn fill(band: &mut MeterBand, pair: &KeyValue<'_>) -> Result<(), TextError> {
     match (band, pair.name()) {
         (
             MeterBand::Drop { rate, .. }
@@ -125,7 +129,7 @@ fn fill(band: &mut MeterBand, pair: &Pair<'_>) -> Result<(), TextError> {
         | (MeterBand::Other { body: bytes, .. }, "body") => {
             *bytes = pair.value.bytes()?;
         }
-        _ => return Err(pair.unknown("keyword of this band")),
+        _ => return Err(pair.unknown("band keyword")),
     }
     Ok(())
 }
@@ -155,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_meter_comes_back_as_written() {
+    fn a_meter_survives_a_roundtrip_through_text() {
         for line in [
             "meter=1,kbps,burst,stats,bands=type=drop,rate=100,burst_size=10",
             "meter=7,pktps,bands=type=drop,rate=5,type=dscp_remark,rate=9,prec_level=1",
@@ -175,15 +179,19 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_is_pointed_at() {
+    fn an_error_names_its_column() {
         for (line, column, what) in [
-            ("kbps,bands=type=drop,rate=1", 28, "`meter=` is missing"),
+            ("kbps,bands=type=drop,rate=1", 28, "missing `meter=`"),
             ("meter=x", 7, "`x` is not a number"),
-            ("meter=1,kpbs", 9, "`kpbs` is no keyword of a meter"),
-            ("meter=1,kbps,bands=rate=1", 20, "a band starts with `type=`"),
-            ("meter=1,kbps,bands=type=pop", 25, "`pop` is no type of band"),
-            ("meter=1,bands=type=drop,prec_level=1", 25, "`prec_level` is no keyword of this band"),
-            ("meter=1,bands=", 15, "a band is missing"),
+            ("meter=1,kpbs", 9, "unknown meter keyword `kpbs`"),
+            ("meter=1,kbps,bands=rate=1", 20, "a band must start with `type=`"),
+            (
+                "meter=1,kbps,bands=type=pop",
+                25,
+                "unknown band type `pop` (expected drop, dscp_remark or experimenter)",
+            ),
+            ("meter=1,bands=type=drop,prec_level=1", 25, "unknown band keyword `prec_level`"),
+            ("meter=1,bands=", 15, "missing band"),
             ("meter=1,kbps=2", 14, "`kbps` takes no value"),
         ] {
             let error = MeterMod::from_text(line, MeterCommand::ADD).unwrap_err();

@@ -1,4 +1,5 @@
-//! Flows, actions, groups, meters and messages as people write them: the syntax of `ovs-ofctl`, both ways.
+//! Text syntax of `ovs-ofctl` for flow entries, matches, actions, groups, meters and whole messages: parsing and
+//! printing.
 
 mod action;
 mod conntrack;

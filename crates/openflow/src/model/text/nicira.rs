@@ -1,14 +1,14 @@
 //! Nicira's actions as text: `resubmit(,3)`, `controller(reason=no_match,id=7)`, `sample(probability=…)`.
 
-use super::action::{Packets, list, print_list};
+use super::action::{MatchContext, list, print_list};
 use super::conntrack::{number_source, print_source};
 use super::field_value::{hex, port};
 use super::meter;
-use super::token::{Pair, Piece, TextError};
+use super::token::{KeyValue, TextError, TextSpan};
 use crate::PortNo;
 use crate::model::{Action, Controller2Prop, EncapProp, MeterId, NumberSource, SampleDirection};
 
-/// Why a packet goes to the controller, by number. §7.4.1; OpenFlow 1.4.0 §7.4.1; Open vSwitch.
+/// Packet-in reasons by name. §7.4.1; OpenFlow 1.4.0 §7.4.1; Open vSwitch.
 const REASONS: &[(u8, &str)] = &[
     (0, "no_match"),
     (1, "action"),
@@ -18,17 +18,17 @@ const REASONS: &[(u8, &str)] = &[
     (5, "packet_out"),
 ];
 
-/// The reason of an action that says none.
+/// Default reason of an action.
 const REASON_ACTION: u8 = 1;
 
-/// The table that a rule is in.
+/// The current table, in `resubmit`.
 const SAME_TABLE: u8 = 255;
 
-/// The action that `pair` is, if it is one of those here.
+/// Parses the action `name`; `None` if it is not one of this module.
 pub(crate) fn parse(
     name: &str,
-    pair: &Pair<'_>,
-    packets: Packets,
+    pair: &KeyValue<'_>,
+    context: MatchContext,
 ) -> Option<Result<Action, TextError>> {
     Some(match name {
         "resubmit" => resubmit(pair),
@@ -45,7 +45,7 @@ pub(crate) fn parse(
         "sample" => sample(pair),
         "conjunction" => conjunction(pair),
         "clone" => {
-            let inside = packets.inside(pair.value).and_then(|inside| list(pair.value, inside));
+            let inside = context.inside(pair.value).and_then(|inside| list(pair.value, inside));
             inside.map(|actions| Action::Clone { actions })
         }
         "encap" => encap(pair),
@@ -54,7 +54,7 @@ pub(crate) fn parse(
     })
 }
 
-/// The text of those here.
+/// The action as text; `None` if it is not one of this module.
 pub(crate) fn print(action: &Action) -> Option<String> {
     Some(match action {
         Action::Resubmit { in_port } => format!("resubmit:{in_port}"),
@@ -95,35 +95,35 @@ pub(crate) fn print(action: &Action) -> Option<String> {
     })
 }
 
-/// Bytes with points between them.
+/// Bytes in hex, separated by dots.
 fn dotted(bytes: &[u8]) -> String {
     let bytes: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     bytes.join(".")
 }
 
-/// A note fills its action, which has a multiple of eight bytes, ten of them before the note.
+/// Pads a note so that its action, with ten bytes before the note, has a multiple of eight bytes.
 fn padded(mut note: Vec<u8>) -> Vec<u8> {
     note.resize((note.len() + 10).next_multiple_of(8) - 10, 0);
     note
 }
 
 /// `resubmit:2`, `resubmit(2,3)`, `resubmit(,3,ct)`.
-fn resubmit(pair: &Pair<'_>) -> Result<Action, TextError> {
-    let mut parts = pair.needed()?.commas().map(Piece::trim);
+fn resubmit(pair: &KeyValue<'_>) -> Result<Action, TextError> {
+    let mut parts = pair.required()?.commas().map(TextSpan::trim);
     let in_port = parts.next().filter(|part| !part.is_empty());
     let table = parts.next().filter(|part| !part.is_empty());
     let ct = parts.next().filter(|part| !part.is_empty());
     if let Some(more) = parts.next() {
-        return Err(more.fault("`resubmit` has three parts at most"));
+        return Err(more.error("unexpected argument (expected `resubmit(port,table,ct)`)"));
     }
     if in_port.is_none() && table.is_none() {
-        return Err(pair.value.fault("a port or a table is missing"));
+        return Err(pair.value.error("missing port or table"));
     }
     let in_port = in_port.map(port).transpose()?.unwrap_or(PortNo::IN_PORT);
-    let number = table.map(Piece::int::<u8>).transpose()?.unwrap_or(SAME_TABLE);
+    let number = table.map(TextSpan::int::<u8>).transpose()?.unwrap_or(SAME_TABLE);
     match ct {
         Some(ct) if ct.text() == "ct" => Ok(Action::ResubmitTableCt { in_port, table: number }),
-        Some(other) => Err(other.fault("expected `ct`")),
+        Some(other) => Err(other.error("expected `ct`")),
         None if table.is_some() => Ok(Action::ResubmitTable { in_port, table: number }),
         None => Ok(Action::Resubmit { in_port }),
     }
@@ -135,7 +135,7 @@ fn print_resubmit(in_port: PortNo, table: u8, ct: &str) -> String {
 }
 
 /// `controller`, `controller:128`, `controller(reason=no_match,max_len=…,id=…,userdata=…,pause,meter_id=…)`.
-fn controller(pair: &Pair<'_>) -> Result<Action, TextError> {
+fn controller(pair: &KeyValue<'_>) -> Result<Action, TextError> {
     let to = |max_len| Action::Output { port: PortNo::CONTROLLER, max_len };
     if pair.value.is_empty() {
         return Ok(to(Action::WHOLE));
@@ -150,14 +150,14 @@ fn controller(pair: &Pair<'_>) -> Result<Action, TextError> {
         match one.name() {
             "max_len" => max_len = one.int()?,
             "id" => controller_id = one.int()?,
-            "reason" => reason = reason_of(one.needed()?)?,
+            "reason" => reason = reason_of(one.required()?)?,
             "userdata" => userdata = Some(one.value.bytes()?),
             "pause" => {
-                one.bare()?;
+                one.no_value()?;
                 pause = true;
             }
-            "meter_id" => limit = Some(meter::meter_id(one.needed()?)?.0),
-            _ => return Err(one.unknown("part of `controller`")),
+            "meter_id" => limit = Some(meter::meter_id(one.required()?)?.0),
+            _ => return Err(one.unknown("`controller` key")),
         }
     }
     if userdata.is_none() && !pause && limit.is_none() {
@@ -182,7 +182,7 @@ fn controller(pair: &Pair<'_>) -> Result<Action, TextError> {
     Ok(Action::Controller2 { properties })
 }
 
-fn reason_of(piece: Piece<'_>) -> Result<u8, TextError> {
+fn reason_of(piece: TextSpan<'_>) -> Result<u8, TextError> {
     let known = REASONS.iter().find(|row| row.1 == piece.text());
     if let Some(row) = known {
         return Ok(row.0);
@@ -190,10 +190,10 @@ fn reason_of(piece: Piece<'_>) -> Result<u8, TextError> {
     if piece.text().starts_with(|c: char| c.is_ascii_digit()) {
         return piece.int();
     }
-    Err(piece.fault(format!("`{}` is no reason", piece.text())))
+    Err(piece.error(format!("unknown reason `{}`", piece.text())))
 }
 
-/// What is as usual is left out.
+/// Omits properties with their default value.
 fn print_controller(properties: &[Controller2Prop]) -> String {
     let parts = properties.iter().filter_map(|property| match property {
         Controller2Prop::Reason { reason: REASON_ACTION }
@@ -222,15 +222,15 @@ fn print_controller(properties: &[Controller2Prop]) -> String {
 }
 
 /// `write_metadata:5/0xff`: value and mask.
-pub(crate) fn write_metadata(pair: &Pair<'_>) -> Result<(u64, u64), TextError> {
-    let value = pair.needed()?;
+pub(crate) fn write_metadata(pair: &KeyValue<'_>) -> Result<(u64, u64), TextError> {
+    let value = pair.required()?;
     match value.split("/") {
         Some((value, mask)) => Ok((value.int()?, mask.int()?)),
         None => Ok((value.int()?, u64::MAX)),
     }
 }
 
-/// The text of writing metadata.
+/// The action or instruction `write_metadata` as text.
 pub(crate) fn print_write_metadata(metadata: u64, mask: u64) -> String {
     let metadata = hex(metadata.into());
     match mask {
@@ -239,65 +239,65 @@ pub(crate) fn print_write_metadata(metadata: u64, mask: u64) -> String {
     }
 }
 
-fn fin_timeout(pair: &Pair<'_>) -> Result<Action, TextError> {
+fn fin_timeout(pair: &KeyValue<'_>) -> Result<Action, TextError> {
     let (mut fin_idle_timeout, mut fin_hard_timeout) = (0, 0);
     let mut inside = pair.value.pairs();
     while let Some(one) = inside.next()? {
         match one.name() {
             "idle_timeout" => fin_idle_timeout = one.int()?,
             "hard_timeout" => fin_hard_timeout = one.int()?,
-            _ => return Err(one.unknown("part of `fin_timeout`")),
+            _ => return Err(one.unknown("`fin_timeout` key")),
         }
     }
     Ok(Action::FinTimeout { fin_idle_timeout, fin_hard_timeout })
 }
 
 /// `conjunction(7,1/2)`; clauses are counted from 1.
-fn conjunction(pair: &Pair<'_>) -> Result<Action, TextError> {
-    let value = pair.needed()?;
-    let syntax = || value.fault("expected `conjunction(id,k/n)`");
+fn conjunction(pair: &KeyValue<'_>) -> Result<Action, TextError> {
+    let value = pair.required()?;
+    let syntax = || value.error("expected `conjunction(id,k/n)`");
     let (id, of) = value.split(",").ok_or_else(syntax)?;
     let (clause, n_clauses) = of.split("/").ok_or_else(syntax)?;
     let (clause, n_clauses) = (clause.trim(), n_clauses.trim());
     let n: u8 = n_clauses.int()?;
     if !(2..=64).contains(&n) {
-        return Err(n_clauses.fault("a conjunction has 2 to 64 clauses"));
+        return Err(n_clauses.error("number of clauses out of range (expected 2 to 64)"));
     }
     let k: u8 = clause.int()?;
     if k == 0 || k > n {
-        return Err(clause.fault(format!("expected a clause from 1 to {n}")));
+        return Err(clause.error(format!("clause out of range (expected 1 to {n})")));
     }
     Ok(Action::Conjunction { clause: k - 1, n_clauses: n, id: id.trim().int()? })
 }
 
-fn sample(pair: &Pair<'_>) -> Result<Action, TextError> {
+fn sample(pair: &KeyValue<'_>) -> Result<Action, TextError> {
     let (mut probability, mut collector_set_id) = (0, 0);
     let (mut obs_domain, mut obs_point) = (NumberSource::default(), NumberSource::default());
-    let (mut port_told, mut direction) = (None, SampleDirection::DEFAULT);
+    let (mut given_port, mut direction) = (None, SampleDirection::DEFAULT);
     let mut inside = pair.value.pairs();
     while let Some(one) = inside.next()? {
         match one.name() {
             "probability" => probability = one.int()?,
             "collector_set_id" => collector_set_id = one.int()?,
-            "obs_domain_id" => obs_domain = number_source(one.needed()?)?,
-            "obs_point_id" => obs_point = number_source(one.needed()?)?,
-            // No port is as good as none told.
+            "obs_domain_id" => obs_domain = number_source(one.required()?)?,
+            "obs_point_id" => obs_point = number_source(one.required()?)?,
+            // `none` is the same as no port.
             "sampling_port" => {
-                port_told = Some(port(one.needed()?)?).filter(|&port| port != PortNo::ANY);
+                given_port = Some(port(one.required()?)?).filter(|&port| port != PortNo::ANY);
             }
             "ingress" | "egress" => {
-                one.bare()?;
+                one.no_value()?;
                 let ingress = one.name() == "ingress";
                 direction =
                     if ingress { SampleDirection::INGRESS } else { SampleDirection::EGRESS };
             }
-            _ => return Err(one.unknown("part of `sample`")),
+            _ => return Err(one.unknown("`sample` key")),
         }
     }
     if probability == 0 {
-        return Err(pair.value.fault("`probability=` is missing, or 0"));
+        return Err(pair.value.error("missing `probability=` (expected 1 to 65535)"));
     }
-    let sampling_port = port_told.unwrap_or(PortNo::ANY);
+    let sampling_port = given_port.unwrap_or(PortNo::ANY);
     let (NumberSource::Immediate(obs_domain_id), NumberSource::Immediate(obs_point_id)) =
         (obs_domain, obs_point)
     else {
@@ -310,7 +310,7 @@ fn sample(pair: &Pair<'_>) -> Result<Action, TextError> {
             direction,
         });
     };
-    Ok(match (port_told, direction) {
+    Ok(match (given_port, direction) {
         (None, SampleDirection::DEFAULT) => {
             Action::Sample { probability, collector_set_id, obs_domain_id, obs_point_id }
         }
@@ -362,45 +362,45 @@ fn print_sample(action: &Action) -> Option<String> {
     ))
 }
 
-/// Headers that can be pushed, as packet types.
+/// Headers that can be pushed, by packet type.
 const HEADERS: &[(u32, &str)] =
     &[(0, "ethernet"), (0x1_894f, "nsh"), (0x1_8847, "mpls"), (0x1_8848, "mpls_mc")];
 
-/// `decap()`: what is below says itself what it is.
+/// Packet type in `decap()`: derive it from the header.
 const NEXT_PROTO: u32 = 0xfffe;
 
 /// `encap(nsh(md_type=1,tlv(0x1000,10,0x12345678)))`.
-fn encap(pair: &Pair<'_>) -> Result<Action, TextError> {
+fn encap(pair: &KeyValue<'_>) -> Result<Action, TextError> {
     let mut inside = pair.value.pairs();
-    let missing = || pair.value.fault("a header is missing");
+    let missing = || pair.value.error("missing header");
     let header = inside.next()?.ok_or_else(missing)?;
     let row = HEADERS.iter().find(|row| row.1 == header.name());
     let new_pkt_type = row.ok_or_else(|| header.unknown("header"))?.0;
     if let Some(more) = inside.next()? {
-        return Err(more.key.fault("one header at a time is pushed"));
+        return Err(more.key.error("`encap` pushes only one header"));
     }
     let (mut properties, mut parts) = (Vec::new(), header.value.pairs());
     while let Some(one) = parts.next()? {
         properties.push(match one.name() {
             "md_type" => EncapProp::NshMdType { md_type: one.int()? },
             "tlv" => {
-                let parts: Vec<_> = one.needed()?.commas().map(Piece::trim).collect();
+                let parts: Vec<_> = one.required()?.commas().map(TextSpan::trim).collect();
                 let [class, kind, value] = parts.as_slice() else {
-                    return Err(one.value.fault("expected `tlv(class,type,value)`"));
+                    return Err(one.value.error("expected `tlv(class,type,value)`"));
                 };
                 let data = value.strip("0x").unwrap_or(*value).bytes()?;
                 EncapProp::NshTlv { tlv_class: class.int()?, tlv_type: kind.int()?, data }
             }
             "property" => {
                 let (code, body) = one
-                    .needed()?
+                    .required()?
                     .split(",")
-                    .ok_or_else(|| one.value.fault("expected `property(code,bytes)`"))?;
+                    .ok_or_else(|| one.value.error("expected `property(code,bytes)`"))?;
                 let (code, body) = (code.trim().int()?, body.trim());
                 let body = body.strip("0x").unwrap_or(body).bytes()?;
                 EncapProp::Other { code, body }
             }
-            _ => return Err(one.unknown("property of a header")),
+            _ => return Err(one.unknown("header property")),
         });
     }
     Ok(Action::Encap { hdr_size: 0, new_pkt_type, properties })
@@ -430,21 +430,21 @@ fn print_encap(hdr_size: u16, new_pkt_type: u32, properties: &[EncapProp]) -> St
     }
 }
 
-fn decap(pair: &Pair<'_>) -> Result<Action, TextError> {
+fn decap(pair: &KeyValue<'_>) -> Result<Action, TextError> {
     let mut inside = pair.value.pairs();
     let Some(kind) = inside.next()? else { return Ok(Action::Decap { new_pkt_type: NEXT_PROTO }) };
     if kind.name() != "packet_type" {
-        return Err(kind.unknown("part of `decap`"));
+        return Err(kind.unknown("`decap` key"));
     }
     if let Some(more) = inside.next()? {
-        return Err(more.unknown("part of `decap`"));
+        return Err(more.unknown("`decap` key"));
     }
     let (mut ns, mut number, mut parts) = (0_u16, 0_u16, kind.value.pairs());
     while let Some(one) = parts.next()? {
         match one.name() {
             "ns" => ns = one.int()?,
             "type" => number = one.int()?,
-            _ => return Err(one.unknown("part of `packet_type`")),
+            _ => return Err(one.unknown("`packet_type` key")),
         }
     }
     Ok(Action::Decap { new_pkt_type: u32::from(ns) << 16 | u32::from(number) })

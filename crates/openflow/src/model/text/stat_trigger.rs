@@ -1,25 +1,25 @@
-//! The trigger of counters as text: `stat_trigger(periodic,packet_count=1000,duration=2.5)`. OpenFlow 1.5.1 §7.2.5;
-//! Open vSwitch has no words for it.
+//! The instruction `stat_trigger` as text: `stat_trigger(periodic,packet_count=1000,duration=2.5)`. OpenFlow 1.5.1
+//! §7.2.5; Open vSwitch has no syntax for it.
 
-use super::token::{Pair, TextError};
+use super::token::{KeyValue, TextError};
 use crate::Version;
 use crate::model::value::{Plain, Value, hex};
 use crate::model::{Elapsed, Instruction, Stat, StatTriggerFlags, Stats};
 
-/// Words for the flags.
+/// Flags by name.
 const FLAGS: &[(StatTriggerFlags, &str)] =
     &[(StatTriggerFlags::PERIODIC, "periodic"), (StatTriggerFlags::ONLY_FIRST, "only_first")];
 
-/// The instruction that `pair` is.
+/// Parses the instruction.
 ///
 /// # Errors
-/// What is no flag and no counter, or no value of it.
-pub(crate) fn parse(pair: &Pair<'_>) -> Result<Instruction, TextError> {
+/// Unknown flag or statistic, or an invalid value.
+pub(crate) fn parse(pair: &KeyValue<'_>) -> Result<Instruction, TextError> {
     let (mut inside, mut flags, mut entries) = (pair.value.pairs(), 0, Vec::new());
     while let Some(one) = inside.next()? {
         let name = one.name();
         if let Some((flag, _)) = FLAGS.iter().find(|row| row.1 == name) {
-            one.bare()?;
+            one.no_value()?;
             flags |= flag.0;
             continue;
         }
@@ -29,15 +29,15 @@ pub(crate) fn parse(pair: &Pair<'_>) -> Result<Instruction, TextError> {
                 continue;
             }
             "duration" | "idle_time" => {
-                let wrong = || one.value.fault("no seconds");
-                elapsed(one.needed()?.text()).ok_or_else(wrong)?.to_value(Version::V1_5)
+                let wrong = || one.value.error("invalid duration (expected seconds such as `2.5`)");
+                elapsed(one.required()?.text()).ok_or_else(wrong)?.to_value(Version::V1_5)
             }
             _ if name.starts_with("oxs_") => Value::Text(hex(&one.value.bytes()?)),
             _ => one.int::<u64>()?.to_value(Version::V1_5),
         };
         let map = Value::Map(vec![(name.to_owned().into(), value)]);
         let read = Stats::from_value(&map, Version::V1_5);
-        entries.extend(read.map_err(|e| one.key.fault(e.to_string()))?.fields);
+        entries.extend(read.map_err(|e| one.key.error(e.to_string()))?.fields);
     }
     Ok(Instruction::StatTrigger {
         flags: StatTriggerFlags(flags),
@@ -45,17 +45,17 @@ pub(crate) fn parse(pair: &Pair<'_>) -> Result<Instruction, TextError> {
     })
 }
 
-/// Seconds, and up to nine digits of a fraction.
+/// Parses seconds with up to nine decimal places.
 fn elapsed(text: &str) -> Option<Elapsed> {
     let (sec, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    // No signs, which are no digits and yet read.
+    // `parse` accepts a sign, which is not allowed here.
     if !sec.bytes().chain(fraction.bytes()).all(|c| c.is_ascii_digit()) {
         return None;
     }
     Some(Elapsed { sec: sec.parse().ok()?, nsec: format!("{fraction:0<9}").parse().ok()? })
 }
 
-/// The text of the instruction.
+/// The instruction as text.
 pub(crate) fn print(flags: StatTriggerFlags, thresholds: &Stats) -> String {
     let named = FLAGS.iter().filter(|row| flags.contains(row.0));
     let mut parts: Vec<_> = named.map(|row| row.1.to_owned()).collect();
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trigger_comes_back_from_its_text() {
+    fn a_trigger_survives_a_roundtrip_through_text() {
         let fields = vec![
             Stat::Duration(Elapsed { sec: 2, nsec: 500_000_000 }),
             Stat::IdleTime(Elapsed { sec: 0, nsec: 4_000_000_000 }),
@@ -98,8 +98,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_counter_is_named() {
-        let wrong = Instruction::list_from_text("stat_trigger(packets=5)").unwrap_err();
+    fn an_unknown_statistic_is_refused_at_its_column() {
+        let wrong = Instruction::list_from_text("stat_trigger(context=5)").unwrap_err();
         assert_eq!(wrong.column, 14);
         assert!(Instruction::list_from_text("stat_trigger(duration=x)").is_err());
     }
