@@ -460,7 +460,7 @@ impl Field {
         Self { id: self.id.canonical(), value, mask, ..*self }
     }
 
-    const fn exact(id: FieldId, len: u8, value: u128) -> Self {
+    pub(super) const fn exact(id: FieldId, len: u8, value: u128) -> Self {
         Self { id, len, value, mask: None }
     }
 

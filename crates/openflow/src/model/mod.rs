@@ -21,6 +21,7 @@ mod error_table;
 mod errors;
 mod features;
 mod field;
+mod field_constructors;
 mod field_table;
 mod field_text;
 mod flow_mod;

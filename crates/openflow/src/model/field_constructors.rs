@@ -1,0 +1,116 @@
+//! Constructors of common fields, beside those in [`field`](super::field).
+
+use std::net::Ipv4Addr;
+
+use super::field::{Field, FieldId};
+
+impl Field {
+    /// TCP segments from `port`.
+    pub const fn tcp_src(port: u16) -> Self {
+        Self::exact(FieldId::TCP_SRC, 2, port as u128)
+    }
+
+    /// TCP segments to `port`.
+    pub const fn tcp_dst(port: u16) -> Self {
+        Self::exact(FieldId::TCP_DST, 2, port as u128)
+    }
+
+    /// UDP datagrams from `port`.
+    pub const fn udp_src(port: u16) -> Self {
+        Self::exact(FieldId::UDP_SRC, 2, port as u128)
+    }
+
+    /// UDP datagrams to `port`.
+    pub const fn udp_dst(port: u16) -> Self {
+        Self::exact(FieldId::UDP_DST, 2, port as u128)
+    }
+
+    /// SCTP packets from `port`.
+    pub const fn sctp_src(port: u16) -> Self {
+        Self::exact(FieldId::SCTP_SRC, 2, port as u128)
+    }
+
+    /// SCTP packets to `port`.
+    pub const fn sctp_dst(port: u16) -> Self {
+        Self::exact(FieldId::SCTP_DST, 2, port as u128)
+    }
+
+    /// ICMP messages of this type.
+    pub const fn icmpv4_type(icmp_type: u8) -> Self {
+        Self::exact(FieldId::ICMPV4_TYPE, 1, icmp_type as u128)
+    }
+
+    /// ICMP messages with this code.
+    pub const fn icmpv4_code(code: u8) -> Self {
+        Self::exact(FieldId::ICMPV4_CODE, 1, code as u128)
+    }
+
+    /// `ICMPv6` messages of this type.
+    pub const fn icmpv6_type(icmp_type: u8) -> Self {
+        Self::exact(FieldId::ICMPV6_TYPE, 1, icmp_type as u128)
+    }
+
+    /// `ICMPv6` messages with this code.
+    pub const fn icmpv6_code(code: u8) -> Self {
+        Self::exact(FieldId::ICMPV6_CODE, 1, code as u128)
+    }
+
+    /// ARP packets with this operation: 1 request, 2 reply.
+    pub const fn arp_op(op: u16) -> Self {
+        Self::exact(FieldId::ARP_OP, 2, op as u128)
+    }
+
+    /// Packets whose outermost MPLS label is `label`, 20 bits.
+    pub const fn mpls_label(label: u32) -> Self {
+        Self::exact(FieldId::MPLS_LABEL, 4, label as u128)
+    }
+
+    /// Packets to which an earlier table attached `metadata`.
+    pub const fn metadata(metadata: u64) -> Self {
+        Self::exact(FieldId::METADATA, 8, metadata as u128)
+    }
+
+    /// Packets from the tunnel with this key.
+    pub const fn tunnel_id(id: u64) -> Self {
+        Self::exact(FieldId::TUNNEL_ID, 8, id as u128)
+    }
+
+    /// ARP packets whose sender has the address `addr`.
+    pub fn arp_spa(addr: Ipv4Addr) -> Self {
+        Self::exact(FieldId::ARP_SPA, 4, u32::from(addr).into())
+    }
+
+    /// ARP packets whose target has the address `addr`.
+    pub fn arp_tpa(addr: Ipv4Addr) -> Self {
+        Self::exact(FieldId::ARP_TPA, 4, u32::from(addr).into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constructed_fields_have_the_length_of_their_row() {
+        for (field, id) in [
+            (Field::tcp_src(7), FieldId::TCP_SRC),
+            (Field::tcp_dst(7), FieldId::TCP_DST),
+            (Field::udp_src(7), FieldId::UDP_SRC),
+            (Field::udp_dst(7), FieldId::UDP_DST),
+            (Field::sctp_src(7), FieldId::SCTP_SRC),
+            (Field::sctp_dst(7), FieldId::SCTP_DST),
+            (Field::icmpv4_type(7), FieldId::ICMPV4_TYPE),
+            (Field::icmpv4_code(7), FieldId::ICMPV4_CODE),
+            (Field::icmpv6_type(7), FieldId::ICMPV6_TYPE),
+            (Field::icmpv6_code(7), FieldId::ICMPV6_CODE),
+            (Field::arp_op(7), FieldId::ARP_OP),
+            (Field::mpls_label(7), FieldId::MPLS_LABEL),
+            (Field::metadata(7), FieldId::METADATA),
+            (Field::tunnel_id(7), FieldId::TUNNEL_ID),
+            (Field::arp_spa([10, 0, 0, 1].into()), FieldId::ARP_SPA),
+            (Field::arp_tpa([10, 0, 0, 1].into()), FieldId::ARP_TPA),
+        ] {
+            assert_eq!(field, Field::new(id, field.value));
+        }
+    }
+}
