@@ -225,7 +225,7 @@ impl<A: App> AcceptorState<A> {
     fn turn_away(&mut self, addr: SocketAddr, reason: CloseReason) {
         self.sheet().connection_closed(reason);
         if self.log_limit.allow(self.now) {
-            tracing::warn!(%addr, "turned away: {reason}");
+            tracing::warn!(%addr, reason = reason.label(), "connection closed: {reason}");
         }
     }
 
@@ -308,7 +308,7 @@ impl<A: App> AcceptorState<A> {
                 Some(DuplicateClaim { features, rival, deadline, is_rival_told: false });
             let addr = pending.addr;
             self.lobby.leave(pending.ticket, SourceNetwork::new(addr.ip()));
-            tracing::info!(datapath = %datapath_id, %addr, "connected twice: asking the older");
+            tracing::info!(dpid = %datapath_id, %addr, "datapath id in use: probing its connection");
         }
         io.set_reading(id, Reading::Off);
         self.tell(home.worker, ToWorker::Probe(home.serial));
@@ -404,14 +404,14 @@ impl<A: App> AcceptorState<A> {
         self.listeners.retain(|&(addr, id)| {
             let wanted = cfg.listen.iter().any(|&want| is_same_listener(want, addr));
             if !wanted {
-                tracing::info!(%addr, "listens no more");
+                tracing::info!(%addr, "stopped listening");
                 io.close(id);
             }
             wanted
         });
         for listener in listeners {
             match self.listen(io, listener) {
-                Ok(()) => tracing::info!(addr = ?self.listeners.last().map(|l| l.0), "listens"),
+                Ok(()) => tracing::info!(addr = ?self.listeners.last().map(|l| l.0), "listening"),
                 Err(error) => tracing::error!(%error, "cannot listen"),
             }
         }
@@ -467,11 +467,11 @@ impl<A: App> AcceptorState<A> {
         io.close(id);
         self.sheet().connection_closed(reason);
         if self.log_limit.allow(self.now) {
-            let addr = pending.addr;
-            if reason == CloseReason::ClosedByPeer {
-                tracing::debug!(%addr, "no switch: {reason}");
+            let (addr, label) = (pending.addr, reason.label());
+            if reason.is_normal() {
+                tracing::debug!(%addr, reason = label, "connection closed");
             } else {
-                tracing::warn!(%addr, "no switch: {reason}");
+                tracing::warn!(%addr, reason = label, "connection closed: {reason}");
             }
         }
     }
@@ -534,7 +534,7 @@ impl PendingConnection {
                     ear.sheet.error_received(error.reason.kind());
                     if ear.log_limit.allow(ear.now) {
                         let (addr, error) = (self.addr, error.reason);
-                        tracing::warn!(%addr, %error, "refused during the handshake");
+                        tracing::warn!(%addr, %error, "message rejected during the handshake");
                     }
                 }
                 _ => {}

@@ -141,7 +141,7 @@ impl<A: App> Dispatcher<'_, A> {
             ControllerEvent::Malformed(kind, error) => {
                 self.sheet.malformed_messages.add(1);
                 log_rarely(&mut peer.logged, || {
-                    tracing::warn!(datapath = %id, %kind, %version, "malformed message: {error}");
+                    tracing::warn!(dpid = %id, %kind, %version, "malformed message: {error}");
                 });
                 return;
             }
@@ -152,11 +152,11 @@ impl<A: App> Dispatcher<'_, A> {
             ControllerEvent::PortStatus(status) => {
                 let (port, name) = (status.port.port_no, status.port.name());
                 let up = status.port.is_up();
-                tracing::debug!(datapath = %id, %port, name, up, reason = status.reason.0, "port");
+                tracing::debug!(dpid = %id, %port, name, up, reason = status.reason.0, "port status");
             }
             ControllerEvent::RoleReply(role) => {
                 log_rarely(&mut peer.logged, || {
-                    tracing::info!(datapath = %id, role = role.role.0, "role granted");
+                    tracing::info!(dpid = %id, role = role.role.0, "role granted");
                 });
             }
             _ => {}

@@ -12,7 +12,7 @@ const CHARS_MAX: usize = 300;
 pub(crate) fn log(id: DatapathId, error: &ErrorMsg<'_>) {
     let request = error.request().map_or_else(|| "unknown".to_owned(), |kind| kind.to_string());
     let (refused, error, xid) = (line(error.data), error.reason, error.xid);
-    tracing::warn!(datapath = %id, %error, xid, request, "refused: {refused}");
+    tracing::warn!(dpid = %id, %error, xid, request, "message rejected: {refused}");
 }
 
 /// The request that an `ERROR` quotes: as `sluice decode` tells it, but in one line; in hex digits, which that reads, if it

@@ -18,7 +18,7 @@ impl LogLimiter {
     pub(crate) fn allow(&mut self, now: Instant) -> bool {
         if self.since.is_none_or(|since| now - since >= Duration::from_secs(1)) {
             if self.held > 0 {
-                tracing::warn!(lines = self.held, "more of the same, not logged");
+                tracing::warn!(lines = self.held, "log lines suppressed");
             }
             *self = Self { since: Some(now), ..Self::default() };
         }

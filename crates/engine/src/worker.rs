@@ -260,7 +260,7 @@ impl<C, A: App> WorkerState<C, A> {
         let id = match io.adopt(conn) {
             Ok(id) => id,
             Err(error) => {
-                tracing::warn!(datapath = %datapath_id, %addr, %error, "cannot serve");
+                tracing::warn!(dpid = %datapath_id, %addr, %error, "cannot register connection");
                 self.ledger_sheet().connection_closed(CloseReason::ConnectionError(error.kind()));
                 self.post.front.put(ToAcceptor::Gone(serial));
                 return;
@@ -334,10 +334,10 @@ impl<C, A: App> WorkerState<C, A> {
         }
         let id = peer.id;
         for message in letters {
-            if let Err(no) = peer.session.encoder(&mut self.tx).encode(message) {
+            if let Err(error) = peer.session.encoder(&mut self.tx).encode(message) {
                 if self.log_limit.allow(self.now) {
-                    let datapath = peer.datapath_id;
-                    tracing::warn!(%datapath, "mail cannot be said: {no}");
+                    let dpid = peer.datapath_id;
+                    tracing::warn!(%dpid, %error, "message of an application cannot be encoded");
                 }
                 sheet(&self.ledger, self.post.number).app_messages_undeliverable.add(1);
             }
