@@ -19,7 +19,7 @@ Examples:
   sluice play --topo tree,2,3 --app learning    Another application than the default ones
 
 `hub`, and `learning` without `topology`, flood into loops: use them with `tree`, `linear` or `single`, since a
-broadcast storm ends the emulation.
+broadcast storm ends the emulation with an error.
 
 docs/emu.md describes topologies, keys and output.";
 
@@ -93,7 +93,7 @@ fn storm_warning(topology: &Topology, apps: &[String]) -> Option<String> {
     };
     topology.has_loops().then(|| {
         format!(
-            "warning: this topology has loops and `{app}` floods into them: a broadcast storm will end the emulation \
+            "warning: this topology has loops and `{app}` floods into them: a broadcast storm may end the emulation \
              (choose a topology without loops, such as tree,2,3, or the default applications)\n"
         )
     })
