@@ -40,7 +40,10 @@ fn options_of_switches_and_links_take_effect() {
 fn a_warning_is_printed_before_an_application_floods_into_loops() {
     // Whether the storm reaches its limit within one round depends on the machine.
     let (_, out, _) = play_once("--topo ring,3 --app hub");
-    assert!(out.starts_with("warning: this topology has loops and `hub` floods into them"), "{out}");
+    assert!(
+        out.starts_with("warning: this topology has loops and `hub` floods into them"),
+        "{out}"
+    );
 }
 
 #[test]
