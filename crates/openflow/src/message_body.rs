@@ -67,8 +67,11 @@ impl FlowMod {
         Self { matching: matching.into(), ..Self::default() }
     }
 
-    /// Deletes all flow entries of all tables that `matching` covers. In 1.0 and 1.1, which have no number for all
-    /// tables, set `table_id`.
+    /// Deletes the flow entries of all tables (`table_id` 255, `OFPTT_ALL`) that `matching` covers.
+    ///
+    /// OpenFlow 1.0 has no table numbers: set `table_id` to 0 there, since any other value is encoded as Nicira's
+    /// extension of the command, which a switch refuses unless it is enabled. OpenFlow 1.1 has no number for all
+    /// tables: set the table.
     pub fn delete(matching: impl Into<Match>) -> Self {
         let (command, table_id) = (FlowModCommand::DELETE, Self::TABLE_ALL);
         Self { command, table_id, matching: matching.into(), ..Self::default() }

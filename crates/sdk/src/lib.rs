@@ -11,7 +11,7 @@
 //! ```
 //! use sluice_sdk::{App, Ctx, Verdict};
 //! use sluice_openflow::view::PacketIn;
-//! use sluice_openflow::{Action, PacketOut, PortNo};
+//! use sluice_openflow::{Action, PacketOutRef, PortNo};
 //!
 //! /// Floods every frame.
 //! #[derive(Debug)]
@@ -20,7 +20,7 @@
 //! impl App for Hub {
 //!     fn on_packet_in(&mut self, p: &PacketIn<'_>, ctx: &mut Ctx<'_>) -> Verdict {
 //!         let actions = [Action::output(PortNo::FLOOD)];
-//!         let flood = PacketOut { actions: &actions, ..PacketOut::answer(p) };
+//!         let flood = PacketOutRef { actions: &actions, ..PacketOutRef::answer(p) };
 //!         // Fails only if the version of the switch cannot express it, and every version can flood.
 //!         let _ = ctx.switch.packet_out(&flood);
 //!         Verdict::Stop

@@ -230,7 +230,7 @@ impl<'a> MatchParser<'a> {
                     0..=0xfff => {
                         self.add(Field::new(FieldId::VLAN_VID, VID_PRESENT | vid), pair.key)
                     }
-                    _ => Err(value.error("VLAN ID above 4095 (0xffff matches untagged context)")),
+                    _ => Err(value.error("VLAN ID above 4095 (0xffff matches untagged packets)")),
                 };
             }
             "dl_vlan_pcp" | "vlan_pcp" => {
