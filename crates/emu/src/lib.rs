@@ -1,4 +1,4 @@
-//! Networks that are not there: links with delay, rate and loss, model switches, hosts and topologies.
+//! Emulated networks: links with delay, rate and loss, OpenFlow switches, hosts and topologies.
 
 pub mod host;
 pub mod link;

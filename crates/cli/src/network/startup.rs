@@ -7,6 +7,7 @@ use std::time::Duration;
 use sluice_emu::live::{LiveNetwork, StartupProgress, StartupTest};
 use sluice_io::clock;
 
+use super::summary::counted;
 use crate::print;
 
 /// How long startup may take.
@@ -20,7 +21,9 @@ pub(super) fn measure(
 ) -> Result<bool, String> {
     let topology = network.data_plane().topology();
     let (switches, hosts) = (topology.switches.len(), topology.hosts.len());
-    print(&format!("{title}\n{switches} switches, {hosts} hosts\n"));
+    let (switches, hosts) =
+        (counted(switches, "switch", "switches"), counted(hosts, "host", "hosts"));
+    print(&format!("{title}\n{switches}, {hosts}\n"));
     let mut test = StartupTest::new(network).map_err(|e| e.to_string())?;
     let end = clock::now() + TIMEOUT;
     let mut now = clock::now();

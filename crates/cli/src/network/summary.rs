@@ -19,12 +19,12 @@ pub(super) fn text(emulation: &Emulation) -> String {
     let seconds = (clock::now() - emulation.started_at).as_secs_f64();
     let rounds = if status.rounds == 1 { "round" } else { "rounds" };
     let mut text = format!(
-        "{} {rounds} of pings in {seconds:.1} s: {} sent, {} answered, {} lost; longest round trip {:.1} ms\n",
+        "{} {rounds} of pings in {seconds:.1} s, longest round trip {:.1} ms\npings: {} sent, {} answered, {} lost\n",
         status.rounds,
+        status.rtt_max.as_secs_f64() * 1e3,
         status.pings_sent,
         status.pings_answered,
         status.pings_lost,
-        status.rtt_max.as_secs_f64() * 1e3,
     );
     let lost = emulation.rounds.lost_in_last_round();
     for &(from, to) in lost.iter().take(NAMED_MAX) {
@@ -55,6 +55,12 @@ pub(super) fn text(emulation: &Emulation) -> String {
         text.push('\n');
     }
     text
+}
+
+/// A number with its noun: `1 switch`, `2 switches`.
+pub(super) fn counted(n: usize, one: &str, many: &str) -> String {
+    let noun = if n == 1 { one } else { many };
+    format!("{n} {noun}")
 }
 
 /// The name of a host by its index.

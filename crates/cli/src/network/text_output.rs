@@ -6,6 +6,7 @@ use std::time::Duration;
 use sluice_emu::live::NetworkStatus;
 use sluice_io::clock;
 
+use super::summary::counted;
 use super::{CONNECT_TIMEOUT, Emulation};
 use crate::print;
 
@@ -39,8 +40,12 @@ fn connect_timed_out(emulation: &Emulation, elapsed: Duration) -> bool {
 
 fn inventory(emulation: &Emulation) -> String {
     let topology = emulation.rounds.network().data_plane().topology();
-    let (switches, hosts) = (topology.switches.len(), topology.hosts.len());
-    format!("{switches} switches, {hosts} hosts, {} links between switches\n", topology.links.len())
+    format!(
+        "{}, {}, {} between switches\n",
+        counted(topology.switches.len(), "switch", "switches"),
+        counted(topology.hosts.len(), "host", "hosts"),
+        counted(topology.links.len(), "link", "links")
+    )
 }
 
 fn line(
