@@ -1,4 +1,4 @@
-//! What the controller wants to hear of that it does not ask for. §6.3.6, §7.3.10.
+//! Which asynchronous messages the controller receives. §6.3.6, §7.3.10.
 
 use sluice_openflow::{
     AsyncConfig, AsyncProp, ErrorReason, FlowRemovedReason, FlowRemovedReasons, PacketInReason,
@@ -7,7 +7,7 @@ use sluice_openflow::{
 
 use super::error_reasons;
 
-/// Reasons as bits, for those who have the say and for slaves.
+/// Bits per reason, for a master or equal and for a slave.
 #[derive(Debug, Clone, Copy)]
 struct RoleMasks {
     master: u32,
@@ -21,7 +21,7 @@ impl RoleMasks {
     }
 }
 
-/// Which news are told, by kind and role.
+/// The asynchronous messages that the controller receives, by type, role and reason.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AsyncFilter {
     packet_in: RoleMasks,
@@ -30,7 +30,7 @@ pub(super) struct AsyncFilter {
 }
 
 impl AsyncFilter {
-    /// What is told if nobody says anything: all but what comes of the time to live, since 1.3; to a slave, ports.
+    /// The default: everything except, since 1.3, packet-ins for an invalid TTL; a slave receives port status only.
     pub(super) fn new(version: Version) -> Self {
         let error_reasons = if version < Version::V1_4 { 0x07 } else { 0x3f };
         let ttl = if version < Version::V1_3 { 0 } else { PacketInReasons::INVALID_TTL.0 };
@@ -42,7 +42,7 @@ impl AsyncFilter {
         }
     }
 
-    /// Does what a `SET_ASYNC` says. Kinds of which there is nothing to tell are as they are.
+    /// Applies a `SET_ASYNC`. Types that this switch never sends are ignored.
     pub(super) fn apply(&mut self, asked: &AsyncConfig) -> Result<(), ErrorReason> {
         for property in &asked.properties {
             match property {
@@ -61,7 +61,7 @@ impl AsyncFilter {
         Ok(())
     }
 
-    /// What a `GET_ASYNC_REPLY` says.
+    /// The contents of a `GET_ASYNC_REPLY`.
     pub(super) fn to_config(self) -> AsyncConfig {
         let [packets, slave_packets] = [self.packet_in.master, self.packet_in.slave];
         let [ports, slave_ports] = [self.port_status.master, self.port_status.slave];

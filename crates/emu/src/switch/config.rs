@@ -1,67 +1,69 @@
-//! What a model switch is: plain data.
+//! The configuration of an emulated switch.
 
 use std::time::Duration;
 
 use sluice_openflow::{DatapathId, FieldId, FixedString, MacAddr, PortNo, TableActions, Versions};
 
-/// Bit rate of a port that nothing else is said of, kbit/s.
+/// Default speed of a port in kbit/s.
 const SPEED_KBPS: u32 = 10_000_000;
 
-/// One port of a model switch.
+/// The configuration of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmulatedPortConfig {
-    /// Its number.
+    /// Port number.
     pub port_no: PortNo,
-    /// Its own address.
+    /// MAC address.
     pub hw_addr: MacAddr,
-    /// Its name, cut at 16 bytes.
+    /// Name, cut at 16 bytes.
     pub name: FixedString<16>,
-    /// Bit rate that it tells, kbit/s. Frames are not slowed down by it.
+    /// Advertised speed in kbit/s; it does not limit traffic.
     pub speed_kbps: u32,
 }
 
-/// What a model switch is and can do.
+/// What an emulated switch is and supports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmulatedSwitchConfig {
-    /// Its identity.
+    /// Datapath id.
     pub datapath_id: DatapathId,
-    /// Its ports; of two with one number the later counts.
+    /// The ports; if two have the same number, the later one is used.
     pub ports: Vec<EmulatedPortConfig>,
-    /// The versions that it offers.
+    /// OpenFlow versions that are offered.
     pub versions: Versions,
-    /// Tables, 1 to 254. A session of 1.0 uses the first alone.
+    /// Number of flow tables, 1 to 254. A session of 1.0 uses only the first.
     pub n_tables: u8,
-    /// Rules that one table holds; more are refused with `TABLE_FULL`.
+    /// Most flow entries in one table; further ones are rejected with `TABLE_FULL`.
     pub table_entries_max: usize,
-    /// Packets that wait for an answer of the controller; 0 for none. When all places are taken, a `PACKET_IN` has the
-    /// whole packet.
+    /// Packets that can be buffered for the controller; 0 for none. While the buffer is full, a `PACKET_IN` contains
+    /// the whole
+    /// packet.
     pub n_buffers: usize,
-    /// How long a packet waits for its answer before it is given up.
+    /// How long a packet stays buffered before it is discarded.
     pub buffer_timeout: Duration,
-    /// Bytes of what it said that may wait to be sent; while there are more, no packet goes to the controller, and none
-    /// waits for an answer. Open vSwitch has a hundred `PACKET_IN`s, beyond what the system takes.
+    /// Most bytes that may wait to be sent to the controller. Above it, packet-ins are dropped and nothing is buffered.
+    /// Open vSwitch queues about a hundred `PACKET_IN`s in addition to the kernel's buffers.
     pub tx_backlog_max: usize,
-    /// Bytes of a packet that go up while it waits, until the controller says otherwise.
+    /// Bytes of a buffered packet in its `PACKET_IN`, until the controller sets another value.
     pub miss_send_len: u16,
-    /// Whether further packets of a flow that waits for an answer wait with the first instead of going up, as long as
-    /// there is room.
+    /// Whether further packets of a flow are buffered, instead of causing packet-ins, until the first one is answered.
+    /// If the
+    /// buffer is full, they cause packet-ins as usual.
     pub flow_buffering: bool,
-    /// Groups that there can be.
+    /// Most groups.
     pub groups_max: usize,
-    /// Buckets that a group can have.
+    /// Most buckets of a group.
     pub buckets_max: usize,
-    /// Meters that there can be; 0 for a switch without.
+    /// Most meters; 0 for a switch without meters.
     pub meters_max: u32,
-    /// Fields that it does not match.
+    /// Fields that cannot be matched.
     pub unsupported_fields: Vec<FieldId>,
-    /// Fields that it does not set.
+    /// Fields that cannot be set.
     pub unsupported_set_fields: Vec<FieldId>,
-    /// Actions that it does not do.
+    /// Actions that are not supported.
     pub unsupported_actions: TableActions,
 }
 
 impl EmulatedPortConfig {
-    /// A port of 10 Gbit/s whose address and name are made from the numbers.
+    /// A port of 10 Gbit/s with a MAC address and a name derived from its number.
     pub fn numbered(datapath_id: DatapathId, n: u16) -> Self {
         let addr = 0x0600_0000_0000 | (datapath_id.0 & 0xff_ffff) << 16 | u64::from(n);
         Self {
@@ -74,7 +76,7 @@ impl EmulatedPortConfig {
 }
 
 impl EmulatedSwitchConfig {
-    /// The usual switch with ports numbered from 1.
+    /// A default switch with ports numbered from 1.
     pub fn numbered(datapath_id: DatapathId, n_ports: u16) -> Self {
         let ports = (1..=n_ports).map(|n| EmulatedPortConfig::numbered(datapath_id, n)).collect();
         Self { datapath_id, ports, ..Self::default() }
@@ -82,7 +84,7 @@ impl EmulatedSwitchConfig {
 }
 
 impl Default for EmulatedSwitchConfig {
-    /// A switch without ports that speaks every version, with as much room as Open vSwitch has.
+    /// A switch without ports that offers every version, with capacities like those of Open vSwitch.
     fn default() -> Self {
         Self {
             datapath_id: DatapathId(1),

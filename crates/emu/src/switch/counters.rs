@@ -1,53 +1,53 @@
-//! What a model switch counts beside what the specification has it count.
+//! Counters of an emulated switch beyond those of the specification.
 
-/// What happened so far.
+/// Counters since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SwitchCounters {
-    /// Frames sent to the controller.
+    /// Packet-ins sent.
     pub packet_ins: u64,
-    /// Of these, how many had the whole frame because all places for waiting packets were taken.
+    /// Packet-ins with the whole packet because the buffer was full.
     pub buffer_full_packet_ins: u64,
-    /// Packets that waited with the first of their flow instead of going up.
+    /// Packets that were buffered with the first packet of their flow instead of causing a packet-in.
     pub buffered_with_flow: u64,
-    /// Packets that the controller's answer found waiting, those that joined included.
+    /// Packets released from the buffer by the controller.
     pub released_packets: u64,
-    /// `FLOW_MOD`s that were done.
+    /// `FLOW_MOD`s executed.
     pub flow_mods: u64,
-    /// `PACKET_OUT`s that were done.
+    /// `PACKET_OUT`s executed.
     pub packet_outs: u64,
     /// `ERROR`s sent.
     pub errors: u64,
-    /// What was dropped, and why.
+    /// Dropped packets, by reason.
     pub drops: DropCounters,
 }
 
-/// Packets that were dropped, by reason.
+/// Dropped packets, by reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DropCounters {
     /// Too short for an Ethernet header.
     pub runt: u64,
-    /// A port that is down, not there, or set not to take or send it; the one that it came in at.
+    /// The input or output port is down, does not exist, does not receive or forward, or both are the same port.
     pub blocked_port: u64,
-    /// No rule matched, and there is none for that.
+    /// No flow entry matched, and there is no table-miss entry.
     pub table_miss: u64,
-    /// For the controller, which is not there or has not asked for it.
+    /// For the controller, which is not connected or has filtered it out.
     pub no_controller: u64,
-    /// For the controller, to which too much waits to be sent already.
+    /// For the controller, while too many bytes wait to be sent to it.
     pub tx_backlog: u64,
-    /// A rule that does nothing with it.
+    /// The matching flow entry has no output.
     pub no_output: u64,
-    /// A meter.
+    /// Dropped by a meter.
     pub meter: u64,
-    /// Its time to live ran out.
+    /// The TTL expired.
     pub ttl_expired: u64,
-    /// A group without a live bucket, or groups too deep within one another.
+    /// For a group without a live bucket, or too many nested groups.
     pub group: u64,
-    /// No answer came while it waited.
+    /// Discarded from the buffer without an answer.
     pub buffer_timeout: u64,
 }
 
 impl DropCounters {
-    /// All of them.
+    /// The sum over all reasons.
     pub const fn total(&self) -> u64 {
         self.runt
             + self.blocked_port

@@ -1,4 +1,4 @@
-//! Why requests are refused, by name, and what a version says that lacks the name. §7.4.4.
+//! Error reasons by name, and their replacements in versions that lack them. §7.4.4.
 
 use sluice_openflow::spec::ErrorNumbers;
 use sluice_openflow::{ErrorCode, ErrorReason, ErrorType, Version};
@@ -107,7 +107,7 @@ error_reasons! {
     }
 }
 
-/// The reason in words that `version` has: its own if it can, else what comes closest.
+/// The reason itself if `version` has it, else the closest one that it has.
 pub(crate) fn for_version(version: Version, reason: ErrorReason) -> ErrorReason {
     let is_expressible =
         |it: ErrorReason| matches!(it.numbers(version), Ok(ErrorNumbers::Standard(..)));
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_version_has_words_for_every_reason() {
+    fn every_reason_can_be_expressed_in_every_version() {
         let error_reasons = [
             BAD_FIELD,
             BAD_PREREQ,

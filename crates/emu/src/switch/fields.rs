@@ -1,4 +1,4 @@
-//! The fields of packets, and what rules ask of them. §7.2.3.
+//! Fields of packets, and matches on them. §7.2.3.
 
 use std::sync::Arc;
 
@@ -6,11 +6,11 @@ use sluice_openflow::{ErrorReason, Field, FieldId, Match, MatchError, MatchError
 
 use super::error_reasons;
 
-/// Places for fields: OpenFlow's own by their numbers, `tcp_flags` in the last.
+/// Number of field slots: OpenFlow's own fields by their number, `tcp_flags` in the last slot.
 const FIELD_SLOTS: usize = 40;
 const TCP_FLAGS: u8 = 39;
 
-/// Fields that do not tell one flow from another: marks that change from packet to packet, and what the switch made.
+/// Fields that do not identify a flow: they differ between its packets, or are set by the switch.
 const NOT_OF_FLOWS: [FieldId; 5] = [
     FieldId::METADATA,
     FieldId::IP_DSCP,
@@ -19,31 +19,31 @@ const NOT_OF_FLOWS: [FieldId; 5] = [
     FieldId::IPV6_FLABEL,
 ];
 
-/// The place of a field by its own header.
+/// The slot of a canonical field.
 const fn own_slot(id: FieldId) -> u8 {
     let flags = FieldId::TCP_FLAGS;
     if id.class == flags.class && id.number == flags.number { TCP_FLAGS } else { id.number }
 }
 
-/// The place of `id`, under whichever of its headers; `None` for what the model does not read.
+/// The slot of a field in any of its encodings; `None` if this switch does not support it.
 pub(crate) fn field_slot(id: FieldId) -> Option<u8> {
     match id.canonical() {
         FieldId::TCP_FLAGS => Some(TCP_FLAGS),
-        // A port of the model is a port of the machine, and of backbones it knows nothing.
+        // Physical ports are the same as logical ones here; provider backbone bridging is not supported.
         FieldId::IN_PHY_PORT | FieldId::PBB_ISID => None,
         own if own.class == FieldId::IN_PORT.class && own.number < TCP_FLAGS => Some(own.number),
         _ => None,
     }
 }
 
-/// What a packet says of itself.
+/// The fields of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PacketFields {
     values: [u128; FIELD_SLOTS],
     present: u64,
 }
 
-/// What tells one flow from another.
+/// The fields that identify a flow.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct FlowKey {
     present: u64,
@@ -53,7 +53,7 @@ pub(crate) struct FlowKey {
 impl PacketFields {
     pub(crate) const NONE: Self = Self { values: [0; FIELD_SLOTS], present: 0 };
 
-    /// Gives the field `id`, by its own header, a value.
+    /// Sets the canonical field `id`.
     pub(crate) fn set(&mut self, id: FieldId, value: u128) {
         let place = own_slot(id);
         if let Some(at) = self.values.get_mut(usize::from(place)) {
@@ -62,7 +62,7 @@ impl PacketFields {
         }
     }
 
-    /// The value of the field `id`, by its own header, if the packet has it.
+    /// The value of the canonical field `id`, if the packet has it.
     pub(crate) fn get(&self, id: FieldId) -> Option<u128> {
         let place = own_slot(id);
         let value = self.values.get(usize::from(place)).copied();
@@ -73,7 +73,7 @@ impl PacketFields {
         self.values.get(usize::from(place)).copied().unwrap_or_default()
     }
 
-    /// What it has in common with the other packets of its flow.
+    /// The flow of this packet.
     ///
     /// # Cost
     /// Allocates.
@@ -84,7 +84,7 @@ impl PacketFields {
         FlowKey { present, values: places.map(|(_, value)| *value).collect() }
     }
 
-    /// A number that is the same for all packets of a flow, whichever port they came in at. FNV-1a, 64 bits.
+    /// A hash that is equal for all packets of a flow, whatever their input port (64-bit FNV-1a).
     pub(crate) fn flow_hash(&self) -> u64 {
         let not = NOT_OF_FLOWS.iter().fold(0u64, |bits, &id| bits | 1 << own_slot(id));
         let present = self.present & !(not | 1 << own_slot(FieldId::IN_PORT));
@@ -94,19 +94,19 @@ impl PacketFields {
             .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
             });
-        // The low bits of FNV depend on the low bits of the bytes alone.
+        // The low bits of FNV depend only on the low bits of the input.
         hash ^ hash >> 32
     }
 }
 
-/// Which bits of which fields count, by place, none twice.
+/// The matched fields by slot, with the bits that matter; no slot occurs twice.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(crate) struct FieldMask {
     present: u64,
     bits: Arc<[(u8, u128)]>,
 }
 
-/// What a rule matches, in one form for one meaning.
+/// A match in canonical form: two matches with the same meaning are equal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct NormalizedMatch {
     pub(crate) mask: FieldMask,
@@ -114,7 +114,7 @@ pub(crate) struct NormalizedMatch {
 }
 
 impl FieldMask {
-    /// The bits of `fields` that count; false if a field is not there.
+    /// Extracts the matched bits of `fields`; `false` if a field is missing.
     pub(crate) fn extract(&self, fields: &PacketFields, values: &mut Vec<u128>) -> bool {
         let has_all = fields.present & self.present == self.present;
         if has_all {
@@ -126,12 +126,12 @@ impl FieldMask {
 }
 
 impl NormalizedMatch {
-    /// The meaning of `matching` in `version`, without the fields in `refused`.
+    /// Normalizes `matching` as `version` defines it; fields in `refused` are unsupported.
     ///
-    /// Before 1.2 a field that lacks what it needs is not looked at. OpenFlow 1.0.0 §3.4.
+    /// Before 1.2, a field without its prerequisites is ignored. OpenFlow 1.0.0 §3.4.
     ///
     /// # Errors
-    /// The `ERROR` that the first wrong field deserves.
+    /// The error for the first invalid field.
     pub(crate) fn new(
         matching: &Match,
         version: Version,
@@ -169,18 +169,18 @@ impl NormalizedMatch {
         pairs.map(|(&(place, mask), &value)| (place, mask, value))
     }
 
-    /// Whether a packet has all that it asks for.
+    /// Whether a packet matches.
     pub(crate) fn matches(&self, fields: &PacketFields) -> bool {
         fields.present & self.mask.present == self.mask.present
             && self.iter().all(|(place, mask, value)| fields.at(place) & mask == value)
     }
 
-    /// Whether it asks for nothing.
+    /// Whether every packet matches.
     pub(crate) fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// Whether every packet that `other` matches is matched by this too.
+    /// Whether this matches every packet that `other` matches.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         self.iter().all(|(place, mask, value)| {
             let same = other.iter().find(|it| it.0 == place);
@@ -188,7 +188,7 @@ impl NormalizedMatch {
         })
     }
 
-    /// Whether some packet could be matched by both.
+    /// Whether some packet could match both.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.iter().all(|(place, mask, value)| {
             let same = other.iter().find(|it| it.0 == place);
@@ -203,7 +203,7 @@ pub(crate) fn field_bits(id: FieldId) -> u128 {
     1u128.checked_shl(bits.into()).map_or(u128::MAX, |end| end - 1)
 }
 
-/// The type of service, which 1.0 may match with two bits that it does not define, as the field that there is.
+/// Converts the type of service of 1.0, with its two undefined bits, to the DSCP field.
 fn canonical_field(field: &Field) -> Field {
     match field.id {
         FieldId::NW_TOS => Field::new(FieldId::IP_DSCP, field.value >> 2),
@@ -220,7 +220,7 @@ fn reason(unfit: MatchError) -> ErrorReason {
     }
 }
 
-/// Takes out fields that lack what they need, and then those that needed these.
+/// Removes fields without their prerequisites, repeatedly.
 fn drop_fields_without_prerequisites(matching: &mut Match) {
     loop {
         let whole = matching.clone();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn one_meaning_has_one_form() {
+    fn matches_with_the_same_meaning_are_equal() {
         let (a, b) = (Field::eth_type(0x0806), Field::new(FieldId::ARP_OP, 1));
         assert_eq!(pattern(&[a, b]), pattern(&[b, a]));
         let all = Field::new(FieldId::METADATA, 7).masked(u128::from(u64::MAX));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wider_pattern_covers_a_narrower_one_and_strangers_do_not_overlap() {
+    fn a_wider_match_covers_a_narrower_one_and_disjoint_matches_do_not_overlap() {
         let (wide, narrow, other) = (subnet(0, 8), subnet(1, 16), subnet(2, 16));
         assert!(wide.covers(&narrow) && !narrow.covers(&wide));
         assert!(wide.overlaps(&narrow) && narrow.overlaps(&wide));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lacks_its_prerequisite_is_refused_and_in_1_0_not_looked_at() {
+    fn a_field_without_its_prerequisite_is_rejected_and_ignored_in_1_0() {
         let alone: Match = [Field::new(FieldId::TCP_SRC, 80)].into();
         assert_eq!(
             NormalizedMatch::new(&alone, Version::V1_3, &[]),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_does_not_read_is_a_bad_field() {
+    fn unsupported_fields_are_rejected_as_bad_field() {
         let register: Match = [Field::new(FieldId::XREG0, 1)].into();
         assert_eq!(
             NormalizedMatch::new(&register, Version::V1_3, &[]),

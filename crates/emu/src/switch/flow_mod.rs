@@ -1,4 +1,4 @@
-//! `FLOW_MOD` and `FLOW_REMOVED`: how rules come, change and go. §6.4, §7.3.4.1, §7.4.2.
+//! Adding, modifying, deleting and expiring flow entries: `FLOW_MOD`, `FLOW_REMOVED`. §6.4, §7.3.4.1, §7.4.2.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use super::fields::NormalizedMatch;
 use super::flow_table::{FlowEntry, FlowFilter, InstructionSet};
 use super::{EmulatedSwitch, SwitchOutput, error_reasons};
 
-/// Places that the match of 1.0 has.
+/// Number of fields in the match of 1.0.
 const FIELDS_OF_MATCH_1_0: usize = 12;
 
 impl EmulatedSwitch {
@@ -80,10 +80,10 @@ impl EmulatedSwitch {
         table.add(entry, size)
     }
 
-    /// What is asked of every rule that comes or changes.
+    /// Validates a `FLOW_MOD` that adds or modifies.
     fn validate_flow_mod(&self, asked: &FlowMod) -> Result<(), ErrorReason> {
         if asked.flags.contains(FlowModFlags::EMERG) {
-            // There is room for no rule of that sort. OpenFlow 1.0.0 §5.3.3.
+            // There is no emergency flow table. OpenFlow 1.0.0 §5.3.3.
             let lasts = asked.idle_timeout == 0 && asked.hard_timeout == 0;
             return Err(if lasts {
                 error_reasons::TABLE_FULL
@@ -114,7 +114,7 @@ impl EmulatedSwitch {
         let table = self.tables.get_mut(usize::from(asked.table_id));
         let table = table.ok_or(error_reasons::BAD_TABLE_ID)?;
         let places = table.select(&filter);
-        // OpenFlow 1.0.0 §4.6; in 1.1 only where no cookie is asked for.
+        // OpenFlow 1.0.0 §4.6; in 1.1 only without a cookie mask.
         let adds = version == Version::V1_0 || (version == Version::V1_1 && asked.cookie_mask == 0);
         if places.is_empty() {
             return if adds { self.add(now, asked, priority, pattern) } else { Ok(()) };
@@ -159,7 +159,7 @@ impl EmulatedSwitch {
         Ok(())
     }
 
-    /// Takes every rule away that `is_meant`, in all tables.
+    /// Removes all entries for which `is_meant`, in all tables.
     pub(super) fn remove_entries_where(
         &mut self,
         now: Instant,
@@ -190,7 +190,7 @@ impl EmulatedSwitch {
         }
     }
 
-    /// Takes the rules away whose time is over.
+    /// Removes entries whose timeout has passed.
     pub(super) fn expire_entries(&mut self, now: Instant, out: &mut SwitchOutput) {
         for table_id in 0..=u8::MAX {
             loop {
@@ -232,10 +232,10 @@ impl EmulatedSwitch {
     }
 }
 
-/// Every flag of §7.3.4.1.
+/// All flags of §7.3.4.1.
 const ALL_FLAGS: u32 = 31;
 
-/// The priority of a rule: in 1.0 one without anything wild is above all others. OpenFlow 1.0.0 §3.4.
+/// The priority of an entry: in 1.0, one without wildcards has the highest. OpenFlow 1.0.0 §3.4.
 fn effective_priority(asked: &FlowMod, version: Version) -> u16 {
     let is_exact = |it: &Match| {
         it.fields.len() == FIELDS_OF_MATCH_1_0 && it.iter().all(sluice_openflow::Field::is_whole)
@@ -244,7 +244,7 @@ fn effective_priority(asked: &FlowMod, version: Version) -> u16 {
 }
 
 impl FlowFilter {
-    /// The rules that a change is about.
+    /// The entries that a modification applies to.
     fn changing(
         asked: &FlowMod,
         version: Version,
@@ -261,7 +261,7 @@ impl FlowFilter {
         }
     }
 
-    /// The rules that a deletion is about.
+    /// The entries that a deletion applies to.
     fn deleting(
         asked: &FlowMod,
         version: Version,
@@ -274,7 +274,7 @@ impl FlowFilter {
 }
 
 impl FlowEntry {
-    /// Its counters, as all versions tell them.
+    /// The counters in the form that all versions encode.
     pub(super) fn stats(&self, now: Instant) -> Stats {
         let age = now.saturating_duration_since(self.added_at);
         let sec = u32::try_from(age.as_secs()).unwrap_or(u32::MAX);

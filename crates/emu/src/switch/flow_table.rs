@@ -1,4 +1,4 @@
-//! A flow table: rules, their counters, their time-outs. §5.2 to §5.5, §6.4.
+//! A flow table with its entries, counters and timeouts. §5.2 to §5.5, §6.4.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::fields::NormalizedMatch;
 use super::lookup::FlowLookup;
 use super::packet::PacketInPipeline;
 
-/// What a rule does, in the order in which it is done. §5.9.
+/// The instructions of a flow entry, in order of execution. §5.9.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct InstructionSet {
     pub(crate) meter: Option<u32>,
@@ -27,7 +27,7 @@ pub(crate) struct InstructionSet {
 }
 
 impl InstructionSet {
-    /// The steps of instructions that were checked.
+    /// The set of validated instructions.
     pub(crate) fn new(instructions: &[Instruction]) -> Self {
         let mut steps = Self::default();
         for instruction in instructions {
@@ -46,17 +46,17 @@ impl InstructionSet {
         steps
     }
 
-    /// Every action in it.
+    /// All actions of the instructions.
     pub(crate) fn actions(&self) -> impl Iterator<Item = &Action> {
         self.apply.iter().chain(&self.write)
     }
 
-    /// Whether it refers to a group.
+    /// Whether an action refers to the group.
     pub(crate) fn uses_group(&self, id: GroupId) -> bool {
         self.actions().any(|it| matches!(it, Action::Group { group_id } if *group_id == id.0))
     }
 
-    /// Whether it refers to a meter.
+    /// Whether the meter is used.
     pub(crate) fn uses_meter(&self, id: u32) -> bool {
         self.meter == Some(id)
             || self.actions().any(|it| matches!(it, Action::Meter { meter_id } if *meter_id == id))
@@ -70,41 +70,41 @@ impl InstructionSet {
     }
 }
 
-/// One rule, and what became of it.
+/// A flow entry.
 #[derive(Debug, Clone)]
 pub struct FlowEntry {
-    /// The highest that matches wins.
+    /// The matching entry with the highest priority is used.
     pub priority: u16,
-    /// What a packet must have, as the controller said it.
+    /// The match, as the controller sent it.
     pub matching: Match,
-    /// What is done with it, as the controller said it.
+    /// The instructions, as the controller sent them.
     pub instructions: Vec<Instruction>,
-    /// The controller's own mark.
+    /// Opaque value of the controller.
     pub cookie: u64,
-    /// Seconds without a packet after which it goes; 0 never.
+    /// Seconds without a packet after which the entry expires; 0 disables.
     pub idle_timeout_s: u16,
-    /// Seconds after which it goes; 0 never.
+    /// Seconds after which the entry expires; 0 disables.
     pub hard_timeout_s: u16,
-    /// How it is kept.
+    /// Flags of the `FLOW_MOD`.
     pub flags: FlowModFlags,
-    /// Of what importance it is.
+    /// Importance for eviction, which this switch does not do.
     pub importance: u16,
-    /// Since when it has been there.
+    /// When the entry was added.
     pub added_at: Instant,
-    /// When the last packet met it; when it was added, if none did.
+    /// When the last packet matched; without one, when the entry was added.
     pub last_used_at: Instant,
-    /// Packets that met it.
+    /// Packets that matched.
     pub packets: u64,
-    /// Bytes of them.
+    /// Bytes of these packets.
     pub bytes: u64,
     pub(crate) pattern: NormalizedMatch,
     pub(crate) instruction_set: Arc<InstructionSet>,
-    /// When its time-outs are looked at next.
+    /// When the timeouts are checked next.
     pub(crate) next_timeout_check: Option<Instant>,
 }
 
 impl FlowEntry {
-    /// When it goes if nothing happens, and why.
+    /// When the entry expires if no packet matches, and why.
     fn expiry(&self) -> Option<(Instant, FlowRemovedReason)> {
         let after = |from: Instant, timeout_s: u16| {
             let timeout = Duration::from_secs(timeout_s.into());
@@ -117,17 +117,17 @@ impl FlowEntry {
         [hard, idle].into_iter().flatten().min_by_key(|end| end.0)
     }
 
-    /// Whether it is what packets meet that meet nothing else. §5.4.
+    /// Whether this is the table-miss entry. §5.4.
     pub fn is_table_miss(&self) -> bool {
         self.priority == 0 && self.pattern.is_empty()
     }
 }
 
-/// Which rules a request is about.
+/// Selects the entries that a request applies to.
 #[derive(Debug, Clone)]
 pub(crate) struct FlowFilter {
     pub(crate) pattern: NormalizedMatch,
-    /// Just the rule with this priority and just the pattern; without it, all that the pattern covers.
+    /// Only the entry with this priority and exactly this match; `None` selects all that the match covers.
     pub(crate) strict: Option<u16>,
     pub(crate) cookie: u64,
     pub(crate) cookie_mask: u64,
@@ -148,13 +148,13 @@ impl FlowFilter {
     }
 }
 
-/// One flow table.
+/// A flow table.
 #[derive(Debug, Default)]
 pub(crate) struct FlowTable {
     entries: Vec<Option<FlowEntry>>,
     free: Vec<usize>,
     lookup: FlowLookup,
-    /// When which rule has to be looked at; it may have been used in the meantime.
+    /// When to check the timeouts of which entry; it may have matched a packet meanwhile.
     due: BTreeSet<(Instant, usize)>,
     pub(crate) config: TableConfig,
     pub(crate) lookups: u64,
@@ -162,7 +162,7 @@ pub(crate) struct FlowTable {
 }
 
 impl FlowTable {
-    /// The rule with just this priority and pattern.
+    /// The entry with exactly this priority and match.
     pub(crate) fn find_identical(
         &self,
         priority: u16,
@@ -171,10 +171,10 @@ impl FlowTable {
         self.at(self.lookup.exact(priority, pattern)?)
     }
 
-    /// Adds a rule, in place of an identical one if there is one.
+    /// Adds an entry, replacing an identical one.
     ///
     /// # Errors
-    /// `OVERLAP` if the rule asks for that check, `TABLE_FULL` beyond `size` rules.
+    /// `OVERLAP` if the entry requests that check, `TABLE_FULL` beyond `size` entries.
     pub(crate) fn add(&mut self, mut entry: FlowEntry, size: usize) -> Result<(), ErrorReason> {
         let overlaps =
             |it: &FlowEntry| it.priority == entry.priority && it.pattern.overlaps(&entry.pattern);
@@ -199,7 +199,7 @@ impl FlowTable {
         Ok(())
     }
 
-    /// Takes the rule at `place` away.
+    /// Removes the entry at index `place`.
     pub(crate) fn take(&mut self, place: usize) -> Option<FlowEntry> {
         let entry = self.entries.get_mut(place)?.take()?;
         self.lookup.remove(entry.priority, &entry.pattern);
@@ -210,7 +210,7 @@ impl FlowTable {
         Some(entry)
     }
 
-    /// The places of all rules that `filter` takes, in their order.
+    /// Indices of all entries that `filter` selects, in ascending order.
     pub(crate) fn select(&self, filter: &FlowFilter) -> Vec<usize> {
         if let Some(priority) = filter.strict {
             let place = self.lookup.exact(priority, &filter.pattern);
@@ -225,13 +225,13 @@ impl FlowTable {
         self.entries.iter().enumerate().filter_map(taken).collect()
     }
 
-    /// The places of all rules for which `is_meant`.
+    /// Indices of all entries for which `is_meant`.
     pub(crate) fn indices_where(&self, is_meant: impl Fn(&FlowEntry) -> bool) -> Vec<usize> {
         let all = (0..).zip(&self.entries);
         all.filter(|(_, it)| it.as_ref().is_some_and(&is_meant)).map(|(place, _)| place).collect()
     }
 
-    /// Finds the rule that `packet` meets, and counts.
+    /// Finds the entry that matches a packet, and updates counters.
     pub(crate) fn lookup_packet(
         &mut self,
         now: Instant,
@@ -251,7 +251,7 @@ impl FlowTable {
         Some(entry)
     }
 
-    /// Takes the next rule away whose time is over.
+    /// Removes the next entry whose timeout has passed.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<(FlowEntry, FlowRemovedReason)> {
         loop {
             let (_, place) = self.due.first().copied().filter(|due| due.0 <= now)?;
@@ -269,7 +269,7 @@ impl FlowTable {
         }
     }
 
-    /// When a rule may have to go.
+    /// When an entry may expire next.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.due.first().map(|due| due.0)
     }

@@ -1,4 +1,4 @@
-//! Groups: which there are, how they change, through which buckets a packet goes. §5.6, §7.3.4.2.
+//! Groups: changes, bucket selection, statistics. §5.6, §7.3.4.2.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use super::ports::EmulatedPorts;
 use super::validation::ActionContext;
 use super::{EmulatedSwitch, SwitchOutput, error_reasons};
 
-/// The highest number of a group.
+/// Highest valid group number.
 const GROUP_MAX: u32 = 0xffff_ff00;
-/// Groups within one another that are looked at to find a live bucket.
+/// Most nested groups that are followed to find a live bucket.
 const WATCH_DEPTH_MAX: u8 = 16;
 
 #[derive(Debug)]
 struct Group {
     kind: GroupType,
     buckets: Vec<Bucket>,
-    /// What each bucket does, in the order of a set.
+    /// The actions of each bucket, in the order of an action set.
     actions: Vec<Arc<[Action]>>,
     properties: Vec<GroupProp>,
     since: Instant,
@@ -146,7 +146,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Takes groups away; says which. None to take is no fault.
+    /// Deletes groups and returns their numbers; deleting a group that does not exist is no error.
     fn delete(&mut self, id: GroupId) -> Result<Vec<GroupId>, ErrorReason> {
         if id == GroupId::ALL {
             return Ok(std::mem::take(&mut self.by_id).into_keys().collect());
@@ -161,7 +161,7 @@ impl Groups {
         Ok(self.by_id.remove(&id).map(|_| id).into_iter().collect())
     }
 
-    /// The actions of the buckets that a packet goes through, counted; `hash` is that of its flow.
+    /// Selects buckets for a packet, updates counters, and returns the buckets' actions; `hash` identifies the flow.
     pub(crate) fn choose(
         &mut self,
         id: GroupId,
@@ -190,7 +190,7 @@ impl Groups {
         chosen.iter().filter_map(|&n| group.actions.get(n).cloned()).collect()
     }
 
-    /// The bucket of a flow, among those that are live, by weight.
+    /// Selects a live bucket for a flow, by weight.
     fn select(&self, group: &Group, hash: u64, ports: &EmulatedPorts) -> Option<usize> {
         let is_weighted = group.buckets.iter().any(|it| weight(it) > 0);
         let weights: Vec<(usize, u64)> = (0..)
@@ -209,7 +209,7 @@ impl Groups {
         })
     }
 
-    /// Whether what a bucket watches is live. §6.6.
+    /// Whether the port or group that a bucket watches is live. §6.6.
     fn is_live(&self, bucket: &Bucket, ports: &EmulatedPorts, depth: u8) -> bool {
         depth < WATCH_DEPTH_MAX
             && bucket.properties.iter().any(|it| match it {
@@ -237,7 +237,7 @@ impl Groups {
         self.by_id.iter().filter(move |(it, _)| all || **it == id)
     }
 
-    /// The counters of a group, or of all; `references` says how many rules send packets to it.
+    /// Statistics of a group, or of all; `references` counts the flow entries that use one.
     pub(crate) fn stats(
         &self,
         now: Instant,
@@ -259,7 +259,7 @@ impl Groups {
         self.asked(id).map(stats).collect()
     }
 
-    /// What a group is, or all are.
+    /// Description of a group, or of all.
     pub(crate) fn descs(&self, id: GroupId) -> Vec<GroupDesc> {
         let desc = |(&group_id, group): (&GroupId, &Group)| GroupDesc {
             group_type: group.kind,
@@ -283,7 +283,7 @@ impl Groups {
     }
 }
 
-/// The buckets with those of `asked` among them. OpenFlow 1.5.0 §7.3.4.3.
+/// The old buckets with those of `asked` inserted. OpenFlow 1.5.0 §7.3.4.3.
 fn inserted(old: &[Bucket], asked: &GroupMod) -> Result<Vec<Bucket>, ErrorReason> {
     let is_old = |it: &Bucket| old.iter().any(|other| other.bucket_id == it.bucket_id);
     if asked.buckets.iter().any(is_old) {
@@ -298,7 +298,7 @@ fn inserted(old: &[Bucket], asked: &GroupMod) -> Result<Vec<Bucket>, ErrorReason
     Ok([before, &asked.buckets, behind].concat())
 }
 
-/// The buckets without those that `id` means.
+/// The old buckets without those that `id` selects.
 fn removed(old: &[Bucket], id: BucketId) -> Result<Vec<Bucket>, ErrorReason> {
     let at = match id {
         BucketId::ALL => return Ok(vec![]),
@@ -315,7 +315,7 @@ fn place(buckets: &[Bucket], id: BucketId) -> Option<usize> {
     buckets.iter().position(|it| it.bucket_id == id)
 }
 
-/// Whether something decides whether the bucket is live.
+/// Whether the bucket watches a port or a group.
 fn watches(bucket: &Bucket) -> bool {
     let watch = |it: &BucketProp| match it {
         BucketProp::WatchPort { watch } => *watch != PortNo::ANY,
@@ -325,7 +325,7 @@ fn watches(bucket: &Bucket) -> bool {
     bucket.properties.iter().any(watch)
 }
 
-/// The share of a bucket; 0 for one that says none.
+/// The weight of a bucket; 0 if it has none.
 fn weight(bucket: &Bucket) -> u64 {
     let weight = bucket.properties.iter().find_map(|it| match it {
         BucketProp::Weight { weight } => Some(u64::from(*weight)),
@@ -334,7 +334,7 @@ fn weight(bucket: &Bucket) -> u64 {
     weight.unwrap_or(0)
 }
 
-/// Groups that a bucket sends packets to.
+/// Groups to which a bucket sends packets.
 fn sends_to(bucket: &Bucket) -> impl Iterator<Item = GroupId> {
     bucket.actions.iter().filter_map(|it| match it {
         Action::Group { group_id } => Some(GroupId(*group_id)),

@@ -1,4 +1,4 @@
-//! Finding the rule that a packet matches: a hash table for each priority and mask.
+//! Finds the flow entry for a packet: one hash table per priority and mask.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use super::fields::{FieldMask, NormalizedMatch, PacketFields};
 
-/// Places of rules by the values of the bits that count.
+/// Indices of entries by the values of their matched bits.
 type Subtable = HashMap<Arc<[u128]>, usize>;
 
-/// Rules by priority, mask and value, as places in a table.
+/// Indices of flow entries by priority, mask and value.
 ///
-/// A packet costs one hash for each pair of priority and mask above the rule that it matches, however many rules there
-/// are. Rules of one priority that both match, which the specification leaves open, are tried in the order of their masks.
+/// A lookup costs one hash per pair of priority and mask down to the matching entry, however many entries there are. If
+/// entries of equal priority match, which the specification leaves undefined, the first in the order of masks is used.
 #[derive(Debug, Default)]
 pub(crate) struct FlowLookup {
     subtables: BTreeMap<(Reverse<u16>, FieldMask), Subtable>,
@@ -20,13 +20,13 @@ pub(crate) struct FlowLookup {
 }
 
 impl FlowLookup {
-    /// Notes that the rule at `place` has `priority` and `pattern`; no other has.
+    /// Adds the entry at index `place`; no other has this `priority` and `pattern`.
     pub(crate) fn insert(&mut self, priority: u16, pattern: &NormalizedMatch, place: usize) {
         let key = (Reverse(priority), pattern.mask.clone());
         self.subtables.entry(key).or_default().insert(pattern.values.clone(), place);
     }
 
-    /// Forgets the rule with `priority` and `pattern`.
+    /// Removes the entry with `priority` and `pattern`.
     pub(crate) fn remove(&mut self, priority: u16, pattern: &NormalizedMatch) {
         let key = (Reverse(priority), pattern.mask.clone());
         if let Some(subtable) = self.subtables.get_mut(&key) {
@@ -37,13 +37,13 @@ impl FlowLookup {
         }
     }
 
-    /// The rule with just this priority and pattern.
+    /// The entry with exactly this priority and match.
     pub(crate) fn exact(&self, priority: u16, pattern: &NormalizedMatch) -> Option<usize> {
         let key = (Reverse(priority), pattern.mask.clone());
         self.subtables.get(&key)?.get(&pattern.values).copied()
     }
 
-    /// The rule of the highest priority that matches.
+    /// The matching entry with the highest priority.
     pub(crate) fn find(&mut self, fields: &PacketFields) -> Option<usize> {
         let Self { subtables, scratch } = self;
         subtables.iter().find_map(|((_, mask), subtable)| {

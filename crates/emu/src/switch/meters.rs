@@ -1,4 +1,4 @@
-//! Meters: rates above which packets are dropped or marked. §5.7, §7.3.4.4.
+//! Meters, which drop or remark packets above a rate. §5.7, §7.3.4.4.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -11,29 +11,29 @@ use sluice_openflow::{
 
 use super::{EmulatedSwitch, SwitchOutput, error_reasons};
 
-/// The highest number of a meter of flows.
+/// Highest number of an ordinary meter.
 const METER_MAX: u32 = 0xffff_0000;
-/// Bands that a meter can have.
+/// Most bands of a meter.
 const BANDS_MAX: u8 = 16;
-/// Steps of drop precedence. RFC 2597.
+/// Number of drop precedence levels. RFC 2597.
 const COLORS: u8 = 3;
 const NANOS: u128 = 1_000_000_000;
 
-/// What a meter makes of a packet.
+/// What a meter does with a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MeterResult {
     Pass,
     Drop,
-    /// It goes on with so much more drop precedence.
+    /// Forwards the packet with its drop precedence raised by this.
     Remark(u8),
 }
 
-/// The tokens of one band, in billionths of a packet or of a bit.
+/// The token bucket of a band, in billionths of a packet or bit.
 #[derive(Debug, Clone, Copy)]
 struct TokenBucket {
     left: u128,
     full: u128,
-    /// Per nanosecond: hence the billionths.
+    /// Tokens per nanosecond; hence the billionths.
     rate: u128,
 }
 
@@ -118,7 +118,7 @@ impl Meters {
         Ok(())
     }
 
-    /// Takes meters away; says which. None to take is no fault.
+    /// Deletes meters and returns their numbers; deleting a meter that does not exist is no error.
     fn delete(&mut self, id: MeterId) -> Vec<u32> {
         if id == MeterId::ALL {
             return std::mem::take(&mut self.by_id).into_keys().collect();
@@ -126,7 +126,7 @@ impl Meters {
         self.by_id.remove(&id.0).map(|_| id.0).into_iter().collect()
     }
 
-    /// Counts a packet of `len` bytes. A meter that is not there lets everything pass.
+    /// Meters a packet of `len` bytes. A meter that does not exist passes everything.
     pub(crate) fn pass(&mut self, now: Instant, id: u32, len: usize) -> MeterResult {
         let Some(meter) = self.by_id.get_mut(&id) else { return MeterResult::Pass };
         let bytes = u64::try_from(len).unwrap_or_default();
@@ -140,7 +140,7 @@ impl Meters {
         for (n, tokens) in meter.tokens.iter_mut().enumerate() {
             if !tokens.spend(elapsed, cost) {
                 let rate = meter.bands.get(n).map_or(0, rate);
-                // Of all bands that are passed the highest counts. §5.7.1.
+                // Of all exceeded bands, the one with the highest rate applies. §5.7.1.
                 over = over.max(Some((rate, n)));
             }
         }
@@ -167,7 +167,7 @@ impl Meters {
         self.by_id.iter().filter(move |(it, _)| id == MeterId::ALL || **it == id.0)
     }
 
-    /// The counters of a meter, or of all; `references` says how many rules use it.
+    /// Statistics of a meter, or of all; `references` counts the flow entries that use one.
     pub(crate) fn stats(
         &self,
         now: Instant,
@@ -189,7 +189,7 @@ impl Meters {
         self.asked(id).map(stats).collect()
     }
 
-    /// How a meter is set, or all are.
+    /// Configuration of a meter, or of all.
     pub(crate) fn descs(&self, id: MeterId) -> Vec<MeterDesc> {
         let desc = |(&meter_id, meter): (&u32, &Meter)| MeterDesc {
             flags: meter.flags,
@@ -223,7 +223,7 @@ impl Meters {
 }
 
 impl TokenBucket {
-    /// A full bucket: of the burst, or of what comes in a second.
+    /// A full bucket: the burst size, or one second at the rate.
     fn of(band: &MeterBand, flags: MeterFlags) -> Self {
         let (rate, burst) = match *band {
             MeterBand::Drop { rate, burst_size }
@@ -237,7 +237,7 @@ impl TokenBucket {
         Self { left: full, full, rate: u128::from(rate) * unit }
     }
 
-    /// Fills up for what passed, takes `cost` if there is so much.
+    /// Adds tokens for the elapsed time, then takes `cost` if available.
     fn spend(&mut self, elapsed_ns: u128, cost: u128) -> bool {
         self.left = self.left.saturating_add(self.rate.saturating_mul(elapsed_ns)).min(self.full);
         let left = self.left.checked_sub(cost);

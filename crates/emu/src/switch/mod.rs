@@ -1,18 +1,24 @@
-//! A switch of OpenFlow 1.0 to 1.5 as a state machine: bytes and frames in, bytes and frames out.
+//! An OpenFlow switch (1.0 to 1.5) as a state machine: bytes and frames in, bytes and frames out.
 //!
-//! [`EmulatedSwitch`] is told what happens, with the time: the control connection comes and goes, bytes arrive on it,
-//! a frame arrives at a port, time passes. What it has to say stands in an [`SwitchOutput`] afterwards. It owns no socket,
-//! no clock and no thread, and two that are told the same say the same.
+//! [`EmulatedSwitch`] is called with events and the time: the control connection opens or closes, bytes arrive on it, a
+//! frame
+//! arrives at a port, time passes. What it sends is in a [`SwitchOutput`] afterwards. It has no sockets, clocks or
+//! threads,
+//! and is deterministic.
 //!
-//! What it does is in files by subject: `control` reads the controller's messages, `flows` changes the tables,
-//! `table` and `lookup` hold them, `packet` finds the fields in frames, `pipeline` takes frames through tables and
-//! actions, `upward` sends them to the controller or lets them wait in the `buffer`, `groups`, `meters` and `ports` are
-//! what rules refer to, `answers` tells the controller what there is.
+//! Modules: `session` handles the controller's messages, `flow_mod` changes the flow tables, `flow_table` and `lookup`
+//! hold
+//! them, `packet` finds fields in frames, `pipeline` runs frames through tables and actions, `packet_in` sends them to
+//! the
+//! controller or keeps them in the `packet_buffer`; `groups`, `meters` and `ports` are what flow entries refer to;
+//! `multipart` and `table_features` answer statistics requests.
 //!
-//! Not there, and refused with the `ERROR` that the specification has for it: queues, the ports `NORMAL` and
-//! `LOCAL`, the backbone headers of providers, bundles, flow monitors, experimenters' extensions. `ENQUEUE` and `SET_QUEUE` are taken, and every queue is as good as the port. Tables keep their
-//! rules when the connection is lost, and what meets none of them is dropped then (§6.3.2, fail secure). It does not
-//! probe its controller: who owns the connection says when it is gone.
+//! Not supported, and rejected with the `ERROR` of the specification: queues, the ports `NORMAL` and `LOCAL`, provider
+//! backbone bridging, bundles, flow monitors, experimenter extensions. `ENQUEUE` and `SET_QUEUE` are accepted, but all
+//! queues
+//! behave like the port itself. Flow entries stay when the connection is lost, and table misses are then dropped
+//! (§6.3.2,
+//! fail secure mode). The switch does not probe the controller; the owner of the connection reports its end.
 
 mod async_filter;
 mod config;
@@ -51,34 +57,34 @@ pub use config::{EmulatedPortConfig, EmulatedSwitchConfig};
 pub use counters::{DropCounters, SwitchCounters};
 pub use flow_table::FlowEntry;
 
-/// What a switch has to say, in buffers that are used again.
+/// What a switch sends; the buffers are reused.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SwitchOutput {
     /// Bytes to the controller.
     pub control: Vec<u8>,
-    /// Frames, and the ports that they leave.
+    /// Frames with their output ports.
     pub frames: Vec<(PortNo, Vec<u8>)>,
 }
 
 impl SwitchOutput {
-    /// Empties it.
+    /// Clears both buffers.
     pub fn clear(&mut self) {
         self.control.clear();
         self.frames.clear();
     }
 }
 
-/// A switch with tables, groups, meters, ports and a packet buffer. §5.
+/// A switch with flow tables, groups, meters, ports and a packet buffer. §5.
 ///
 /// ```text
-///            connect          HELLO           FEATURES_REQUEST
-///  Alone ───────────▶ Greeting ────▶ Agreed ──────────────────▶ Known
-///    ▲                                                             │
-///    └──────────────────────── disconnect ─────────────────────────┘
+///                on_connected            HELLO                 FEATURES_REQUEST
+/// Disconnected ──────────────▶ HelloSent ─────▶ VersionAgreed ──────────────────▶ Identified
+///      ▲                                                                             │
+///      └─────────────────────────────── on_disconnected ─────────────────────────────┘
 /// ```
 ///
-/// Only when the controller knows who it is, it sends up frames and news. An `Err` of [`on_control_bytes`](Self::on_control_bytes)
-/// is the reason to close the connection; what the outbox holds is still to be sent, then comes
+/// Packet-ins and other asynchronous messages are sent only when identified. After an error of
+/// [`on_control_bytes`](Self::on_control_bytes), send what the output holds, close the connection and call
 /// [`on_disconnected`](Self::on_disconnected).
 #[derive(Debug)]
 pub struct EmulatedSwitch {
@@ -89,13 +95,13 @@ pub struct EmulatedSwitch {
     groups: Groups,
     meters: Meters,
     buffer: PacketBuffer,
-    /// Bytes of what it said that wait to be sent.
+    /// Bytes to the controller that wait to be sent.
     tx_backlog: usize,
     counters: SwitchCounters,
 }
 
 impl EmulatedSwitch {
-    /// A switch with empty tables, all ports up, and nobody to talk to.
+    /// A disconnected switch with empty tables and all ports up.
     pub fn new(config: EmulatedSwitchConfig) -> Self {
         let n_tables = config.n_tables.clamp(1, TABLES_MAX);
         Self {
@@ -111,34 +117,34 @@ impl EmulatedSwitch {
         }
     }
 
-    /// So many bytes of what it said, beside those in the outbox, wait to be sent.
+    /// Reports how many bytes, besides those in the output, wait to be sent to the controller.
     pub fn set_tx_backlog(&mut self, bytes: usize) {
         self.tx_backlog = bytes;
     }
 
-    /// It does not match these fields from now on, as with other firmware: [`EmulatedSwitchConfig::unsupported_fields`]. Its rules stay.
+    /// Changes [`EmulatedSwitchConfig::unsupported_fields`], as a firmware update would. Existing flow entries stay.
     pub fn set_unsupported_fields(&mut self, fields: Vec<FieldId>) {
         self.config.unsupported_fields = fields;
     }
 
-    /// The control connection is there.
+    /// The control connection is open.
     pub fn on_connected(&mut self, now: Instant, out: &mut SwitchOutput) {
         self.ports.note_start(now);
         self.session = ControlSession::new(&self.config);
         self.session.send_hello(&mut out.control);
     }
 
-    /// The control connection is gone. Tables, groups and meters stay; packets that wait for an answer are given up.
+    /// The control connection is closed. Tables, groups and meters stay; buffered packets are discarded.
     pub fn on_disconnected(&mut self, now: Instant) {
         self.ports.note_start(now);
         self.session.reset(&self.config);
         self.counters.drops.buffer_timeout += self.buffer.clear();
     }
 
-    /// Bytes came from the controller: whole messages, parts of them, or both.
+    /// Bytes arrived from the controller: whole messages, parts of them, or both.
     ///
     /// # Errors
-    /// The reason to close the connection. What is wrong in a message is no such reason: it gets an `ERROR`.
+    /// The reason to close the connection. An invalid message is not one; it gets an `ERROR`.
     pub fn on_control_bytes(
         &mut self,
         now: Instant,
@@ -148,7 +154,7 @@ impl EmulatedSwitch {
         self.process_bytes(now, bytes, out)
     }
 
-    /// A frame came in at `in_port`.
+    /// A frame arrived at `in_port`.
     pub fn on_frame(
         &mut self,
         now: Instant,
@@ -166,19 +172,19 @@ impl EmulatedSwitch {
         }
     }
 
-    /// Time passed: rules and waiting packets whose time is over go.
+    /// Time has passed: expires flow entries and buffered packets.
     pub fn tick(&mut self, now: Instant, out: &mut SwitchOutput) {
         self.expire_entries(now, out);
         self.counters.drops.buffer_timeout += self.buffer.expire(now);
     }
 
-    /// When [`tick`](Self::tick) may have something to do; there may be nothing to do after all.
+    /// When to call [`tick`](Self::tick); there may be nothing to do then.
     pub fn deadline(&self) -> Option<Instant> {
         let rules = self.tables.iter().filter_map(FlowTable::deadline);
         rules.chain(self.buffer.deadline()).min()
     }
 
-    /// The link at `port` came up or went down; the controller is told.
+    /// The link at `port` went up or down; notifies the controller.
     pub fn set_link_state(
         &mut self,
         now: Instant,
@@ -192,61 +198,61 @@ impl EmulatedSwitch {
         }
     }
 
-    /// A way to write to the controller.
+    /// An encoder for messages to the controller.
     fn encoder<'t>(&'t mut self, out: &'t mut SwitchOutput) -> Encoder<'t> {
         self.session.encoder(&mut out.control)
     }
 
-    /// What it is.
+    /// The configuration.
     pub fn config(&self) -> &EmulatedSwitchConfig {
         &self.config
     }
 
-    /// Whether the controller knows who it is.
+    /// Whether the handshake with a controller is complete.
     pub fn is_connected(&self) -> bool {
         self.session.is_connected()
     }
 
-    /// The version that both ends agreed on.
+    /// The negotiated version, if any.
     pub fn version(&self) -> Option<Version> {
         self.session.negotiated_version()
     }
 
-    /// Whether frames can leave by `port`.
+    /// Whether `port` is up.
     pub fn is_up(&self, port: PortNo) -> bool {
         self.ports.is_up(port)
     }
 
-    /// The rules of a table, in no order that means something.
+    /// The flow entries of a table, in no particular order.
     pub fn flow_entries(&self, table_id: u8) -> impl Iterator<Item = &FlowEntry> {
         self.tables.get(usize::from(table_id)).into_iter().flat_map(FlowTable::iter)
     }
 
-    /// Rules in all tables.
+    /// Number of flow entries in all tables.
     pub fn flow_entry_count(&self) -> usize {
         self.tables.iter().map(FlowTable::len).sum()
     }
 
-    /// Groups that there are.
+    /// Number of groups.
     pub fn group_count(&self) -> usize {
         self.groups.len()
     }
 
-    /// Meters that there are.
+    /// Number of meters.
     pub fn meter_count(&self) -> usize {
         self.meters.len()
     }
 
-    /// Packets that wait for an answer of the controller.
+    /// Number of packets buffered for the controller.
     pub fn buffered_packets(&self) -> usize {
         self.buffer.len()
     }
 
-    /// What happened so far.
+    /// Counters since the start.
     pub fn counters(&self) -> &SwitchCounters {
         &self.counters
     }
 }
 
-/// Tables that there can be: the highest numbers mean something else. §7.3.3.
+/// Most flow tables; higher numbers are reserved. §7.3.3.
 const TABLES_MAX: u8 = 254;

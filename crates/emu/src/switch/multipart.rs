@@ -1,4 +1,4 @@
-//! What the controller is told when it asks: statistics and descriptions. §7.3.5.
+//! Answers to multipart requests: statistics and descriptions. §7.3.5.
 
 use std::time::Instant;
 
@@ -91,7 +91,7 @@ impl EmulatedSwitch {
                     |id: GroupId| self.count_entries(|entry| entry.instruction_set.uses_group(id));
                 let mut told = self.groups.stats(now, asked.group_id, uses);
                 if version < Version::V1_3 {
-                    // There is no place for how long they have been there.
+                    // These versions have no field for the duration.
                     for group in &mut told {
                         (group.duration_sec, group.duration_nsec) = (0, 0);
                     }
@@ -131,7 +131,7 @@ impl EmulatedSwitch {
         self.send_reply(xid, &Message::MultipartReply(Multipart { flags, body }), out);
     }
 
-    /// Tells a list in as many messages as it takes; `reply` makes a body of a part of it.
+    /// Sends a list in as many messages as needed; `reply` makes a body from a part of it.
     fn send_list<T: Clone>(
         &mut self,
         xid: u32,
@@ -160,7 +160,7 @@ impl EmulatedSwitch {
         }
     }
 
-    /// What `tell` makes of each rule that is asked for.
+    /// Applies `tell` to every flow entry that the request selects.
     fn matching_entries<T>(
         &self,
         version: Version,
@@ -194,7 +194,7 @@ impl EmulatedSwitch {
         u32::try_from(n).unwrap_or(u32::MAX)
     }
 
-    /// The port that is asked for, if there is such a port.
+    /// The requested port, if it exists.
     fn check_port_exists(&self, port: PortNo) -> Result<PortNo, ErrorReason> {
         let known = port == PortNo::ANY || self.ports.contains(port);
         if known { Ok(port) } else { Err(error_reasons::BAD_PORT_ASKED) }
@@ -211,7 +211,7 @@ impl EmulatedSwitch {
     }
 }
 
-/// Items in one message at most; fewer if they are long. It bounds what is written in vain.
+/// Most items in one message; fewer if they are long. Limits repeated encoding.
 const ITEMS_MAX: usize = 512;
 
 fn sums(counted: &[(u64, u64)]) -> Stats {

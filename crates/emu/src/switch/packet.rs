@@ -1,21 +1,21 @@
-//! Frames and the fields in them: where each lies, what it says, how it is written over.
+//! Parsing frames into fields, and rewriting fields.
 
 use etherparse::{IpNumber, LaxLinkExtSlice, LaxNetSlice, LaxSlicedPacket};
 use sluice_openflow::{Field, FieldId, PortNo};
 
 use super::fields::PacketFields;
 
-/// Bytes of two addresses and the type.
+/// Length of an Ethernet header.
 const ETHERNET_LEN: usize = 14;
-/// Bytes of a VLAN tag, and of an MPLS label.
+/// Length of a VLAN tag, and of an MPLS label stack entry.
 const TAG_LEN: usize = 4;
-/// `OFP_DL_TYPE_NOT_ETH_TYPE`: the type of a frame that has a length there. OpenFlow 1.0.0 §5.2.3.
+/// `OFP_DL_TYPE_NOT_ETH_TYPE`: the type of a frame with a length field. OpenFlow 1.0.0 §5.2.3.
 const NO_ETHERTYPE: u128 = 0x05ff;
 const MPLS: [u16; 2] = [0x8847, 0x8848];
-/// Time to live of a label above what has none.
+/// TTL of a pushed label if the packet has none.
 const TTL_DEFAULT: u8 = 64;
 
-/// What is above Ethernet, tags and labels.
+/// The header above Ethernet, tags and labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NetworkHeader {
     Ipv4,
@@ -23,7 +23,7 @@ enum NetworkHeader {
     Arp,
 }
 
-/// What is above IP.
+/// The header above IP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum TransportHeader {
     Tcp,
@@ -37,44 +37,44 @@ enum TransportHeader {
 #[derive(Debug, Clone, Copy, Default)]
 struct HeaderLayout {
     is_tagged: bool,
-    /// The type of what is above all tags.
+    /// Offset of the Ethernet type after all VLAN tags.
     ethertype: usize,
     mpls: Option<usize>,
     net: Option<(NetworkHeader, usize)>,
-    /// Above IP and its extension headers.
+    /// Protocol number after IP extension headers.
     protocol: Option<u8>,
     transport: Option<(TransportHeader, usize)>,
 }
 
-/// Where the bits of a field lie.
+/// Where the bits of a field are.
 #[derive(Debug, Clone, Copy)]
 struct FieldLocation {
     at: usize,
     bytes: usize,
-    /// Bits below it in the last byte.
+    /// Number of bits below the field in its last byte.
     shift: u32,
     bits: u32,
 }
 
-/// The time to live in the outermost header that has one.
+/// The header whose TTL is meant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TtlHeader {
-    /// Of the outermost label.
+    /// The outermost MPLS label.
     Mpls,
-    /// Of IPv4 or IPv6.
+    /// The IPv4 or IPv6 header.
     Ip,
 }
 
-/// One frame on its way through a switch.
+/// A frame in the pipeline.
 #[derive(Debug, Clone)]
 pub(crate) struct PacketInPipeline {
     /// The whole frame.
     pub(crate) bytes: Vec<u8>,
-    /// Where it came in.
+    /// Its input port.
     pub(crate) in_port: PortNo,
-    /// What it says, metadata included.
+    /// Its fields, including metadata.
     pub(crate) fields: PacketFields,
-    /// Frames and messages that became of it.
+    /// Frames and packet-ins that were sent for it.
     pub(crate) sent: u32,
     /// Copies that groups made of it.
     pub(crate) copies: u32,
@@ -82,7 +82,7 @@ pub(crate) struct PacketInPipeline {
 }
 
 impl PacketInPipeline {
-    /// Reads a frame that came in at `in_port`; `None` for one without a whole Ethernet header.
+    /// Parses a frame; `None` without a complete Ethernet header.
     pub(crate) fn new(in_port: PortNo, bytes: Vec<u8>) -> Option<Self> {
         let (fields, layout) = (PacketFields::NONE, HeaderLayout::default());
         let mut packet = Self { bytes, in_port, fields, sent: 0, copies: 0, layout };
@@ -93,7 +93,7 @@ impl PacketInPipeline {
         Some(packet)
     }
 
-    /// Reads the bytes again; what is not in them stays.
+    /// Parses the bytes again; metadata and other fields outside the frame stay.
     fn read(&mut self) -> Option<()> {
         let beside = [FieldId::IN_PORT, FieldId::METADATA, FieldId::TUNNEL_ID];
         let mut fields = PacketFields::NONE;
@@ -129,7 +129,7 @@ impl PacketInPipeline {
         Some(whole >> it.shift & low_bits(it.bits))
     }
 
-    /// Writes `value` over bits of the frame, and mends the checksums.
+    /// Overwrites bits of the frame and updates the checksums.
     fn store(&mut self, it: FieldLocation, value: u128) {
         let Some(bytes) = self.bytes.get(it.at..it.at + it.bytes) else { return };
         let whole = bytes.iter().fold(0u128, |whole, &byte| whole << 8 | u128::from(byte));
@@ -138,7 +138,7 @@ impl PacketInPipeline {
         let new = whole.to_be_bytes();
         let new = new.get(16 - it.bytes..).unwrap_or_default();
         let delta = (it.at..).zip(bytes.iter().zip(new)).fold(0u64, |sum, (at, (old, new))| {
-            // One's complement: taking away is adding the complement. RFC 1624 §3.
+            // Subtracting is adding the one's complement. RFC 1624 §3.
             let shift = if at % 2 == 0 { 8 } else { 0 };
             sum + (0xffff - (u64::from(*old) << shift)) + (u64::from(*new) << shift)
         });
@@ -151,7 +151,7 @@ impl PacketInPipeline {
         }
     }
 
-    /// Adds `delta` to what the checksum at `at` was made of.
+    /// Updates the checksum at `at` by `delta`.
     fn mend(&mut self, at: usize, delta: u64) {
         let is_udp =
             matches!(self.layout.transport, Some((TransportHeader::Udp, udp)) if udp + 6 == at);
@@ -160,7 +160,7 @@ impl PacketInPipeline {
         };
         let old = u16::from_be_bytes(*place);
         if is_udp && old == 0 {
-            // The sender made none. RFC 768.
+            // The sender did not compute a checksum. RFC 768.
             return;
         }
         let mut sum = u64::from(!old) + delta;
@@ -171,8 +171,9 @@ impl PacketInPipeline {
         *place = if is_udp && new == 0 { [0xff; 2] } else { new.to_be_bytes() };
     }
 
-    /// Writes a field, in the bits that count; what the packet does not have is left alone, but for a VLAN, which 1.0
-    /// and 1.1 add to what has none. OpenFlow 1.0.0 §3.3.
+    /// Sets the unmasked bits of a field. A field that the packet lacks is ignored, except for a VLAN tag, which 1.0
+    /// and 1.1
+    /// then add. OpenFlow 1.0.0 §3.3.
     pub(crate) fn set_field(&mut self, field: &Field) {
         let id = field.id.canonical();
         if matches!(id, FieldId::VLAN_VID | FieldId::VLAN_PCP) && !self.layout.is_tagged {
@@ -200,19 +201,19 @@ impl PacketInPipeline {
         Some(FieldLocation { at, bytes: 1, shift: 0, bits: 8 })
     }
 
-    /// Hops that it has left, if it has such a header.
+    /// The TTL, if the packet has this header.
     pub(crate) fn ttl(&self, ttl: TtlHeader) -> Option<u8> {
         u8::try_from(self.ttl_at(ttl).and_then(|at| self.load(at))?).ok()
     }
 
-    /// Sets the hops that it has left, if it has such a header.
+    /// Sets the TTL, if the packet has this header.
     pub(crate) fn set_ttl(&mut self, ttl: TtlHeader, hops: u8) {
         if let Some(at) = self.ttl_at(ttl) {
             self.store(at, hops.into());
         }
     }
 
-    /// Raises the drop precedence of an assured-forwarding class. RFC 2597 §6.
+    /// Raises the drop precedence of an assured forwarding class. RFC 2597 §6.
     pub(crate) fn raise_drop_precedence(&mut self, levels: u8) {
         let Some(dscp) = self.fields.get(FieldId::IP_DSCP) else { return };
         let (class, precedence) = (dscp >> 3, dscp >> 1 & 3);
@@ -222,21 +223,21 @@ impl PacketInPipeline {
         }
     }
 
-    /// Puts a tag on, with VLAN and priority of the outermost there is.
+    /// Pushes a VLAN tag with the VLAN and priority of the outermost tag.
     pub(crate) fn push_vlan(&mut self, ethertype: u16) {
         let tci = if self.layout.is_tagged { [14, 15] } else { [usize::MAX; 2] };
         let tci = tci.map(|at| self.bytes.get(at).copied().unwrap_or_default());
         self.insert(12, &ethertype.to_be_bytes(), &tci);
     }
 
-    /// Takes the outermost tag off, if there is one.
+    /// Pops the outermost VLAN tag, if any.
     pub(crate) fn pop_vlan(&mut self) {
         if self.layout.is_tagged {
             self.remove(12, TAG_LEN);
         }
     }
 
-    /// Puts a label on, the one there is already, or 0 with the hops that are left.
+    /// Pushes a label that copies the outermost one; without one, label 0 and the IP TTL.
     pub(crate) fn push_mpls(&mut self, ethertype: u16) {
         let at = self.layout.ethertype + 2;
         let below = self.layout.mpls.and_then(|at| self.bytes.get(at..)?.first_chunk().copied());
@@ -248,7 +249,7 @@ impl PacketInPipeline {
         self.insert(at, &label, &[]);
     }
 
-    /// Takes the outermost label off, if there is one; below is `ethertype`.
+    /// Pops the outermost label, if any; the Ethernet type becomes `ethertype`.
     pub(crate) fn pop_mpls(&mut self, ethertype: u16) {
         if let Some(at) = self.layout.mpls {
             self.set_ethertype(ethertype);
@@ -277,7 +278,7 @@ impl PacketInPipeline {
         }
     }
 
-    /// Bytes of the frame.
+    /// Length in bytes.
     pub(crate) fn len(&self) -> u64 {
         u64::try_from(self.bytes.len()).unwrap_or(u64::MAX)
     }
@@ -286,7 +287,7 @@ impl PacketInPipeline {
 /// `OFPVID_PRESENT`.
 const TAG_IS_THERE: u128 = 0x1000;
 
-/// Fields that lie in the bytes of frames.
+/// Fields that are in the bytes of a frame.
 const IN_FRAMES: &[FieldId] = &[
     FieldId::ETH_DST,
     FieldId::ETH_SRC,
@@ -323,7 +324,7 @@ const IN_FRAMES: &[FieldId] = &[
     FieldId::IPV6_ND_TLL,
 ];
 
-/// Fields that can be written over. Ports of SCTP are not, as its checksum is not mended.
+/// Whether a field can be set. SCTP ports cannot, since their checksum is not updated.
 pub(crate) fn can_set(id: FieldId) -> bool {
     let id = id.canonical();
     let read_only = [FieldId::MPLS_BOS, FieldId::TCP_FLAGS, FieldId::SCTP_SRC, FieldId::SCTP_DST];
@@ -348,7 +349,7 @@ impl HeaderLayout {
         let net = packet.net.as_ref().and_then(|net| match net {
             LaxNetSlice::Ipv4(it) => Some((NetworkHeader::Ipv4, at(it.header().slice()))),
             LaxNetSlice::Ipv6(it) => Some((NetworkHeader::Ipv6, at(it.header().slice()))),
-            // The fields are of IPv4 over Ethernet.
+            // The ARP fields are those of IPv4 over Ethernet.
             LaxNetSlice::Arp(it) if it.slice().get(4..6) == Some(&[6, 4]) => {
                 Some((NetworkHeader::Arp, at(it.slice())))
             }
@@ -376,7 +377,7 @@ impl HeaderLayout {
         })
     }
 
-    /// Where the field `id`, by its own header, lies.
+    /// Where the canonical field `id` is.
     fn locate(&self, id: FieldId, frame: &[u8]) -> Option<FieldLocation> {
         let whole = |at, bytes: usize| {
             let bits = u32::try_from(8 * bytes).unwrap_or_default();
@@ -412,7 +413,7 @@ impl HeaderLayout {
         }
     }
 
-    /// The checksums that the byte at `at` counts in.
+    /// The checksums that cover the byte at `at`.
     fn checksums(&self, at: usize, frame: &[u8]) -> [Option<usize>; 2] {
         let transport = self.transport.and_then(|(transport, start)| match transport {
             TransportHeader::Tcp => Some((start, start + 16)),
@@ -475,7 +476,7 @@ fn locate_above_ip(
     }
 }
 
-/// Where the address in the option `kind` of a neighbour message starts. RFC 4861 §4.6.1.
+/// The offset of the address in the option `kind` of a neighbour discovery message. RFC 4861 §4.6.1.
 fn option(message: &[u8], kind: u8) -> Option<usize> {
     let mut at = 24;
     loop {

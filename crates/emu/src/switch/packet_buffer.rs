@@ -1,4 +1,4 @@
-//! Packets that wait in the switch for the controller's answer. §6.1.2.
+//! Packets buffered until the controller answers. §6.1.2.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -8,25 +8,25 @@ use sluice_openflow::{ErrorReason, PortNo};
 use super::error_reasons;
 use super::fields::FlowKey;
 
-/// Numbers of slots are serial; their highest bit is never set, so that none is `OFP_NO_BUFFER`.
+/// Buffer ids are serial numbers of 31 bits, so none is `OFP_NO_BUFFER`.
 const SLOT_BITS: u64 = 0x7fff_ffff;
 
-/// A packet that waits, and further ones of its flow.
+/// A buffered packet, with further packets of its flow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BufferedPackets {
     since: Instant,
     pub(crate) in_port: PortNo,
-    /// The packets, the one that went up first.
+    /// The packets; the first one caused the packet-in.
     pub(crate) packets: Vec<Vec<u8>>,
     flow: Option<FlowKey>,
 }
 
-/// Places for packets that wait, with the serial numbers under which the controller answers for them.
+/// The packet buffer.
 #[derive(Debug)]
 pub(crate) struct PacketBuffer {
     capacity: usize,
     timeout: Duration,
-    /// By serial number, hence by time.
+    /// By serial number, and thus by age.
     waiting: BTreeMap<u64, BufferedPackets>,
     flows: HashMap<FlowKey, u64>,
     n_packets: usize,
@@ -34,13 +34,13 @@ pub(crate) struct PacketBuffer {
 }
 
 impl PacketBuffer {
-    /// Room for `places` packets, each for `timeout` at most.
+    /// A buffer for `capacity` packets, each for at most `timeout`.
     pub(crate) fn new(capacity: usize, timeout: Duration) -> Self {
         let (waiting, flows) = (BTreeMap::new(), HashMap::new());
         Self { capacity, timeout, waiting, flows, n_packets: 0, next: 0 }
     }
 
-    /// Keeps a packet, as the first of `flow` if one is given; `None` if there is no room.
+    /// Buffers a packet, as the first of `flow` if given; `None` if the buffer is full.
     pub(crate) fn insert(
         &mut self,
         now: Instant,
@@ -60,7 +60,7 @@ impl PacketBuffer {
         Some(id)
     }
 
-    /// Keeps a further packet of a flow that waits; false if it does not wait, or there is no room.
+    /// Buffers a further packet of a flow; `false` if none of it is buffered, or the buffer is full.
     pub(crate) fn append(&mut self, flow: &FlowKey, packet: &[u8]) -> bool {
         let first = self.flows.get(flow).and_then(|serial| self.waiting.get_mut(serial));
         match first {
@@ -73,10 +73,10 @@ impl PacketBuffer {
         }
     }
 
-    /// Takes what the controller calls `id`.
+    /// Takes the packets with buffer id `id`.
     ///
     /// # Errors
-    /// `BUFFER_UNKNOWN` if it was never given away, `BUFFER_EMPTY` if it was taken or given up before.
+    /// `BUFFER_UNKNOWN` if the id was never assigned, `BUFFER_EMPTY` if its packets have been taken or discarded.
     pub(crate) fn take(&mut self, id: u32) -> Result<BufferedPackets, ErrorReason> {
         let back = self.next.wrapping_sub(u64::from(id)) & SLOT_BITS;
         let serial = self.next.checked_sub(back).filter(|_| back > 0 && u64::from(id) <= SLOT_BITS);
@@ -84,13 +84,13 @@ impl PacketBuffer {
         self.remove(serial).ok_or(error_reasons::BUFFER_EMPTY)
     }
 
-    /// Takes what waits for an answer about `flow`.
+    /// Takes the packets of `flow`.
     pub(crate) fn take_flow(&mut self, flow: &FlowKey) -> Option<BufferedPackets> {
         let serial = self.flows.get(flow).copied()?;
         self.remove(serial)
     }
 
-    /// Takes the packets behind the first of all flows whose first one `is_meant`; the first still waits for its answer.
+    /// Takes all but the first packet of each flow whose first packet `is_meant`.
     pub(crate) fn take_followers(
         &mut self,
         is_meant: impl Fn(PortNo, &[u8]) -> bool,
@@ -110,7 +110,7 @@ impl PacketBuffer {
         taken
     }
 
-    /// Gives up the packets that have waited for too long; says how many.
+    /// Discards packets that exceeded the timeout; returns how many.
     pub(crate) fn expire(&mut self, now: Instant) -> u64 {
         let mut n = 0;
         while self.deadline().is_some_and(|at| at <= now) {
@@ -120,7 +120,7 @@ impl PacketBuffer {
         n
     }
 
-    /// Gives up all packets; says how many. Numbers that were given away stay used.
+    /// Discards all packets; returns how many. Their ids are not reused.
     pub(crate) fn clear(&mut self) -> u64 {
         let n = self.waiting.values().map(BufferedPackets::len).sum();
         self.waiting.clear();
@@ -138,13 +138,13 @@ impl PacketBuffer {
         Some(waiting)
     }
 
-    /// When the next packet has waited for too long.
+    /// When the oldest packet exceeds the timeout.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let (_, oldest) = self.waiting.first_key_value()?;
         oldest.since.checked_add(self.timeout)
     }
 
-    /// Packets that wait.
+    /// Number of buffered packets.
     pub(crate) const fn len(&self) -> usize {
         self.n_packets
     }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_good_once() {
+    fn a_buffer_id_is_valid_once() {
         let mut buffer = PacketBuffer::new(2, Duration::from_secs(1));
         let id = buffer.insert(now(), PORT, &[1], None).unwrap();
         assert_eq!(buffer.take(id + 1), Err(error_reasons::BUFFER_UNKNOWN));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_so_many_and_for_so_long() {
+    fn capacity_and_timeout_are_respected() {
         let (mut buffer, start) = (PacketBuffer::new(2, Duration::from_secs(1)), now());
         let first = buffer.insert(start, PORT, &[1], None).unwrap();
         let later = start + Duration::from_millis(500);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_one_flow_wait_together() {
+    fn packets_of_a_flow_share_a_buffer_id() {
         let (mut buffer, flow) =
             (PacketBuffer::new(2, Duration::from_secs(1)), PacketFields::NONE.flow());
         assert!(!buffer.append(&flow, &[0]), "nothing of it waits");

@@ -1,10 +1,13 @@
-//! Frames on their way to the controller and back: what goes up, what waits, what the answer is applied to. §6.1.2.
+//! Packet-ins, packet-outs, and the packets buffered between them. §6.1.2.
 //!
-//! With [`EmulatedSwitchConfig::flow_buffering`](super::EmulatedSwitchConfig::flow_buffering), a packet that no rule matches and whose flow already waits
-//! for an answer waits with the first one. The answer is a `PACKET_OUT` or a `FLOW_MOD` that names the slot of the first
-//! packet, or a `PACKET_OUT` with a whole packet of that flow: what is done with that one is then done with all, in the
-//! order in which they came. A new rule that matches the flow is an answer for all but the first, which the
-//! controller may still send elsewhere.
+//! With [`EmulatedSwitchConfig::flow_buffering`](super::EmulatedSwitchConfig::flow_buffering), a packet without a
+//! matching
+//! flow entry is buffered with the first one of its flow, if that awaits the controller's answer. The answer is a
+//! `PACKET_OUT` or `FLOW_MOD` with the buffer id of the first packet, or a `PACKET_OUT` with a whole packet of the
+//! flow; it
+//! applies to all packets of the flow in order of arrival. A new flow entry that matches the flow releases all but the
+//! first
+//! packet, for which the controller may still send a `PACKET_OUT`.
 
 use std::time::Instant;
 
@@ -19,11 +22,11 @@ use super::packet_buffer::BufferedPackets;
 use super::pipeline::ActionOrigin;
 use super::{EmulatedSwitch, SwitchOutput, error_reasons};
 
-/// Bytes of the shortest frame that a `PACKET_OUT` may carry.
+/// Shortest frame in a `PACKET_OUT`.
 const FRAME_LEN_MIN: usize = 14;
 
 impl EmulatedSwitch {
-    /// Sends a packet up, at most `max_len` bytes of it while the rest waits here.
+    /// Sends a packet-in; if the packet can be buffered, with at most `max_len` of its bytes.
     pub(super) fn send_packet_in(
         &mut self,
         now: Instant,
@@ -74,7 +77,7 @@ impl EmulatedSwitch {
         self.send_async(&Message::PacketIn(packet_in), out);
     }
 
-    /// Does what a `PACKET_OUT`, whose actions were checked, does with its packets.
+    /// Executes a `PACKET_OUT` whose actions have been validated.
     pub(super) fn execute_packet_out(
         &mut self,
         now: Instant,
@@ -100,7 +103,7 @@ impl EmulatedSwitch {
         Ok(())
     }
 
-    /// A packet that the controller sends down whole, and those that wait for an answer about its flow.
+    /// The packet of a `PACKET_OUT`, followed by the buffered packets of its flow.
     fn with_buffered_packets(&mut self, in_port: PortNo, bytes: Vec<u8>) -> Vec<Vec<u8>> {
         let mut packets = vec![bytes];
         if self.config.flow_buffering && self.buffer.len() > 0 {
@@ -113,8 +116,9 @@ impl EmulatedSwitch {
         packets
     }
 
-    /// Takes packets that wait behind the first of their flow through the tables, if a new rule with `pattern` matches
-    /// them.
+    /// Runs the packets buffered behind the first of their flow through the pipeline, if a new flow entry with
+    /// `pattern`
+    /// matches them.
     pub(super) fn release_flow_followers(
         &mut self,
         now: Instant,
@@ -136,7 +140,7 @@ impl EmulatedSwitch {
         }
     }
 
-    /// Takes the packets in slot `id` through the tables, in which their rule is by now. §7.3.4.1.
+    /// Runs the packets with buffer id `id` through the pipeline, after their flow entry was added. §7.3.4.1.
     pub(super) fn release_buffered(
         &mut self,
         now: Instant,
@@ -154,8 +158,9 @@ impl EmulatedSwitch {
     }
 }
 
-/// Whether the controller is asked what becomes of a flow: nothing matched, and it is no message to the switch itself,
-/// as those of discovery are, which nobody answers. IEEE 802.1D §7.12.6.
+/// Whether the controller will answer this packet-in: a table miss, except for frames to the bridge itself such as
+/// LLDP.
+/// IEEE 802.1D §7.12.6.
 fn is_flow_setup(packet: &PacketInPipeline, reason: PacketInReason) -> bool {
     let dst = packet.bytes.first_chunk().map(|dst| MacAddr(*dst));
     reason == PacketInReason::NO_MATCH && !dst.is_some_and(MacAddr::is_bridge_reserved)
@@ -165,7 +170,7 @@ fn count(packets: &[Vec<u8>]) -> u64 {
     u64::try_from(packets.len()).unwrap_or_default()
 }
 
-/// What of a packet is not in the frame, as far as the version tells it.
+/// The fields of a packet that are not in the frame, as far as `version` has them.
 fn pipeline_fields(packet: &PacketInPipeline, version: Version) -> sluice_openflow::Match {
     let mut fields = vec![Field::in_port(packet.in_port)];
     if version >= Version::V1_2 {
@@ -177,7 +182,7 @@ fn pipeline_fields(packet: &PacketInPipeline, version: Version) -> sluice_openfl
     fields.into_iter().collect()
 }
 
-/// The reason in the words of `version`: before 1.4 all that rules, groups and the controller do is one.
+/// The reason in `version`: before 1.4, actions of flow entries, groups and packet-outs share one.
 fn reason_in(version: Version, reason: PacketInReason) -> PacketInReason {
     let fine = [PacketInReason::ACTION_SET, PacketInReason::GROUP, PacketInReason::PACKET_OUT];
     if version < Version::V1_4 && fine.contains(&reason) { PacketInReason::ACTION } else { reason }

@@ -1,4 +1,4 @@
-//! Frames on their way through tables, actions and groups, to ports. §5.1, §5.9 to §5.11.
+//! The pipeline: frames pass through tables, actions and groups to ports. §5.1, §5.9 to §5.11.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,46 +13,46 @@ use super::packet::{PacketInPipeline, TtlHeader};
 use super::ports::FloodScope;
 use super::{EmulatedSwitch, SwitchOutput};
 
-/// Groups that a packet may be in at once. A loop is refused when the group comes; this bounds what is left.
+/// Most nested groups. Loops are rejected when a group is added; this limits what remains.
 const GROUP_DEPTH_MAX: u8 = 16;
-/// Copies of one packet that groups may make of it: groups in groups multiply.
+/// Most copies of one packet that groups can make; nested groups multiply them.
 const GROUP_COPIES_MAX: u32 = 4096;
 
-/// On whose behalf something is done with a packet.
+/// What caused an action: the flow entry or message, for packet-ins.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ActionOrigin {
     pub(super) table_id: u8,
-    /// Mark of the rule.
+    /// Cookie of the flow entry.
     pub(super) cookie: u64,
-    /// What the controller is told if the packet goes up.
+    /// The reason of a packet-in.
     pub(super) reason: PacketInReason,
     depth: u8,
 }
 
 impl ActionOrigin {
-    /// On behalf of the controller.
+    /// Actions of a `PACKET_OUT`.
     pub(super) const fn packet_out() -> Self {
         let reason = PacketInReason::PACKET_OUT;
         Self { table_id: 0, cookie: NO_COOKIE, reason, depth: 0 }
     }
 
-    /// The same for the reason that `reason` says, unless there was no rule.
+    /// The same with another reason, unless it is a table miss.
     const fn with_reason(self, reason: PacketInReason) -> Self {
         let is_miss = self.reason.0 == PacketInReason::TABLE_MISS.0;
         Self { reason: if is_miss { self.reason } else { reason }, ..self }
     }
 }
 
-/// The cookie where there is no rule.
+/// The cookie without a flow entry.
 const NO_COOKIE: u64 = u64::MAX;
 
-/// What is done with a packet at the end: one action of each sort. §5.10.
+/// The action set, executed at the end of the pipeline: one action of each type. §5.10.
 #[derive(Debug, Default)]
 pub(super) struct ActionSet {
     actions: Vec<Action>,
 }
 
-/// The place of an action among those of a set. §5.10.
+/// The position of an action in the execution order of an action set. §5.10.
 fn execution_order(action: &Action) -> u8 {
     match action {
         Action::PopVlan | Action::PopMpls { .. } => 1,
@@ -68,7 +68,7 @@ fn execution_order(action: &Action) -> u8 {
 }
 
 impl ActionSet {
-    /// The set of these actions; of one sort the last counts.
+    /// The set of these actions; of one type, the last is kept.
     pub(super) fn from_actions(actions: &[Action]) -> Self {
         let mut set = Self::default();
         set.write(actions);
@@ -90,7 +90,7 @@ impl ActionSet {
         }
     }
 
-    /// The actions in the order in which a set is done; a group hides an output.
+    /// The actions in execution order; a group replaces an output.
     pub(super) fn into_actions(self) -> Vec<Action> {
         let mut actions = self.actions;
         actions.sort_by_key(execution_order);
@@ -101,17 +101,17 @@ impl ActionSet {
     }
 }
 
-/// What a table has for a packet.
+/// The result of a table lookup.
 enum TableResult {
     Entry(Arc<InstructionSet>, ActionOrigin),
-    /// No rule, in a version where that is a matter of the table.
+    /// A miss that the table's configuration sends to the controller (before 1.3).
     ToController,
     NextTable,
     Drop,
 }
 
 impl EmulatedSwitch {
-    /// Takes a packet through the tables, from the first on.
+    /// Runs a packet through the tables, starting with the first.
     pub(super) fn run_pipeline(
         &mut self,
         now: Instant,
@@ -191,7 +191,7 @@ impl EmulatedSwitch {
         }
     }
 
-    /// Lets a packet through a meter, marks it, or drops it; false if it is gone.
+    /// Applies a meter; `false` if it drops the packet.
     pub(super) fn apply_meter(
         &mut self,
         now: Instant,
@@ -211,7 +211,7 @@ impl EmulatedSwitch {
         }
     }
 
-    /// Does a list of actions, and counts a packet of which nothing came.
+    /// Executes the actions of a `PACKET_OUT`, and counts a drop if nothing was sent.
     pub(super) fn apply_packet_out_actions(
         &mut self,
         now: Instant,
@@ -225,7 +225,7 @@ impl EmulatedSwitch {
         }
     }
 
-    /// Does one action after the other; false if the packet is gone.
+    /// Executes actions in order; `false` if the packet was dropped.
     fn apply_actions(
         &mut self,
         now: Instant,
@@ -267,14 +267,14 @@ impl EmulatedSwitch {
                         packet.set_field(field);
                     }
                 }
-                // Queues are all alike, and everything else was refused when it came.
+                // All queues behave alike; other actions were rejected during validation.
                 _ => {}
             }
         }
         true
     }
 
-    /// Counts the time to live down; false if it ran out, and with it the packet. §5.12.
+    /// Decrements the TTL; `false` if it expired and the packet is dropped. §5.12.
     fn decrement_ttl(
         &mut self,
         now: Instant,
@@ -329,7 +329,7 @@ impl EmulatedSwitch {
                     self.send(packet, port, out);
                 }
             }
-            // Back out only for those who say so. §5.12, `OFPP_IN_PORT`.
+            // Sending to the input port requires `OFPP_IN_PORT`. §5.12.
             port if port == packet.in_port => {
                 packet.sent += 1;
                 self.counters.drops.blocked_port += 1;
@@ -338,7 +338,7 @@ impl EmulatedSwitch {
         }
     }
 
-    /// Sends a copy of the packet out of a port.
+    /// Sends a copy of the packet to a port.
     fn send(&mut self, packet: &mut PacketInPipeline, port: PortNo, out: &mut SwitchOutput) {
         packet.sent += 1;
         if self.ports.send(port, packet.bytes.len()) {
@@ -348,7 +348,7 @@ impl EmulatedSwitch {
         }
     }
 
-    /// Takes copies of a packet through the buckets of a group. §5.6.1.
+    /// Runs copies of a packet through the buckets of a group. §5.6.1.
     fn apply_group(
         &mut self,
         now: Instant,

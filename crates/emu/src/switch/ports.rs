@@ -1,4 +1,4 @@
-//! The ports: how they are and are set, what went through them. §7.2.1.
+//! Ports: configuration, state and counters. §7.2.1.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -19,19 +19,19 @@ struct EmulatedPort {
     stats: PortStats,
 }
 
-/// All ports by number, and since when they have been there.
+/// All ports by number, and when the switch started.
 #[derive(Debug)]
 pub(crate) struct EmulatedPorts {
     ports: BTreeMap<PortNo, EmulatedPort>,
     since: Option<Instant>,
 }
 
-/// To which ports a frame goes that goes to more than one.
+/// The ports to which a frame is flooded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FloodScope {
-    /// To all.
+    /// All ports.
     All,
-    /// To all but those that are set otherwise.
+    /// All ports except those with `NO_FLOOD`.
     Flood,
 }
 
@@ -47,12 +47,12 @@ impl EmulatedPorts {
         Self { ports, since: None }
     }
 
-    /// Notes the first time that anybody told.
+    /// Records the time of the first event.
     pub(crate) fn note_start(&mut self, now: Instant) {
         self.since.get_or_insert(now);
     }
 
-    /// Whether a frame of `len` bytes is taken at `port`; counts it.
+    /// Whether `port` accepts a frame of `len` bytes; updates counters.
     pub(crate) fn receive(&mut self, port: PortNo, len: usize) -> bool {
         let Some(state) = self.ports.get_mut(&port) else { return false };
         let takes = state.is_up() && !state.config.contains(PortConfig::NO_RECV);
@@ -65,7 +65,7 @@ impl EmulatedPorts {
         takes
     }
 
-    /// Whether a frame of `len` bytes leaves by `port`; counts it.
+    /// Whether `port` sends a frame of `len` bytes; updates counters.
     pub(crate) fn send(&mut self, port: PortNo, len: usize) -> bool {
         let Some(state) = self.ports.get_mut(&port) else { return false };
         let sends = state.is_up() && !state.config.contains(PortConfig::NO_FWD);
@@ -78,7 +78,7 @@ impl EmulatedPorts {
         sends
     }
 
-    /// The ports, in their order, that a frame which came in at `in_port` is spread to.
+    /// The ports to which a frame from `in_port` is flooded, in ascending order.
     pub(crate) fn flood_ports(&self, how: FloodScope, in_port: PortNo) -> Vec<PortNo> {
         let goes = |state: &EmulatedPort| {
             let floods = how == FloodScope::All || !state.config.contains(PortConfig::NO_FLOOD);
@@ -88,16 +88,16 @@ impl EmulatedPorts {
         ports.map(|(port, _)| *port).collect()
     }
 
-    /// Sets a link up or down; whether that is news.
+    /// Sets the link state of a port; `true` if it changed.
     pub(crate) fn set_link(&mut self, port: PortNo, is_up: bool) -> bool {
         let state = self.ports.get_mut(&port);
         state.is_some_and(|state| std::mem::replace(&mut state.has_link, is_up) != is_up)
     }
 
-    /// Sets a port; whether that is news.
+    /// Applies a `PORT_MOD`; `true` if the configuration changed.
     ///
     /// # Errors
-    /// `BAD_PORT`, `BAD_HW_ADDR`, and `BAD_CONFIG` for what `version` does not have.
+    /// `BAD_PORT`, `BAD_HW_ADDR`, or `BAD_CONFIG` for flags that `version` lacks.
     pub(crate) fn set(&mut self, asked: &PortMod, version: Version) -> Result<bool, ErrorReason> {
         let state = self.ports.get_mut(&asked.port_no).ok_or(error_reasons::PORT_MOD_BAD_PORT)?;
         if state.plan.hw_addr != asked.hw_addr {
@@ -117,7 +117,7 @@ impl EmulatedPorts {
         Ok(std::mem::replace(&mut state.config, config) != config)
     }
 
-    /// Whether frames that come in at `port` may go up to the controller.
+    /// Whether frames from `port` may cause packet-ins.
     pub(crate) fn allows_packet_in(&self, port: PortNo) -> bool {
         let state = self.ports.get(&port);
         state.is_none_or(|state| !state.config.contains(PortConfig::NO_PACKET_IN))
@@ -131,17 +131,17 @@ impl EmulatedPorts {
         self.ports.get(&port).is_some_and(EmulatedPort::is_up)
     }
 
-    /// What a port is, in the words of `version`.
+    /// The description of a port, as encoded in `version`.
     pub(crate) fn desc(&self, port: PortNo, version: Version) -> Option<Port> {
         self.ports.get(&port).map(|state| state.desc(version))
     }
 
-    /// What all ports are, in the words of `version`.
+    /// The descriptions of all ports, as encoded in `version`.
     pub(crate) fn descs(&self, version: Version) -> Vec<Port> {
         self.ports.values().map(|state| state.desc(version)).collect()
     }
 
-    /// The counters of `port`, or of all for [`PortNo::ANY`].
+    /// The counters of `port`, or of all ports for [`PortNo::ANY`].
     pub(crate) fn stats(&self, now: Instant, port: PortNo, version: Version) -> Vec<PortStats> {
         let age = self.since.map(|since| now.saturating_duration_since(since)).unwrap_or_default();
         let stats = |state: &EmulatedPort| {
@@ -189,7 +189,7 @@ impl EmulatedPort {
     }
 }
 
-/// The bit that a rate has in `version`; none if it has none.
+/// The feature flag of a speed in `version`; none if there is none.
 fn speed(kbps: u32, version: Version) -> PortFeatures {
     match kbps {
         10_000 => PortFeatures::SPEED_10MB_FD,

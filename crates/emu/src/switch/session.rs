@@ -1,4 +1,4 @@
-//! The control connection: agreeing on a version, taking one message after the other. §6.3, §7.1.
+//! The control connection: version negotiation and message handling. §6.3, §7.1.
 
 use std::time::Instant;
 
@@ -23,14 +23,14 @@ enum SessionState {
     Identified,
 }
 
-/// What holds as long as one connection does.
+/// State that lasts as long as one connection.
 #[derive(Debug)]
 pub(super) struct ControlSession {
     state: SessionState,
     offered: Versions,
     version: Version,
     next_xid: u32,
-    /// The start of a message whose rest has not come yet: 65 535 bytes at most between two calls.
+    /// The start of an incomplete message; at most 65 535 bytes between two calls.
     partial: Vec<u8>,
     pub(super) config: SwitchConfig,
     role: Role,
@@ -39,7 +39,7 @@ pub(super) struct ControlSession {
 }
 
 impl ControlSession {
-    /// Nobody to talk to.
+    /// A closed session.
     pub(super) fn new(plan: &EmulatedSwitchConfig) -> Self {
         let offered = plan.versions.both(Versions::SPOKEN);
         Self {
@@ -55,12 +55,12 @@ impl ControlSession {
         }
     }
 
-    /// The connection is gone; what holds in the version of the tables goes on.
+    /// Resets the session. The version is kept, since flow entries were added in it.
     pub(super) fn reset(&mut self, plan: &EmulatedSwitchConfig) {
         *self = Self { version: self.version, ..Self::new(plan) };
     }
 
-    /// Says `HELLO`.
+    /// Sends `HELLO`.
     pub(super) fn send_hello(&mut self, tx: &mut Vec<u8>) {
         self.state = SessionState::HelloSent;
         let offered = self.offered;
@@ -71,7 +71,7 @@ impl ControlSession {
         Encoder::new(tx, self.version, &mut self.next_xid)
     }
 
-    /// Agrees on a version.
+    /// Negotiates the version from the first message.
     fn negotiate_version(
         &mut self,
         msg: RawMessage<'_>,
@@ -86,12 +86,12 @@ impl ControlSession {
             }
             kind => return Err(SessionError::UnexpectedMessage(kind)),
         }
-        // Of a version after ours nobody knows more than the header.
+        // Of a later version only the header is known.
         let theirs = Hello::read(msg).ok().and_then(|hello| hello.versions());
         let Some(version) = self.offered.negotiate(msg.version(), theirs) else {
             self.version = self.version.min(msg.version()).max(Version::V1_0);
             let reason = ErrorReason::INCOMPATIBLE;
-            // A sentence fits.
+            // The text always fits.
             let _ = self.encoder(tx).error_with(msg.xid(), reason, b"no common version");
             return Err(SessionError::NoCommonVersion(msg.version()));
         };
@@ -100,7 +100,7 @@ impl ControlSession {
         Ok(())
     }
 
-    /// The version agreed on; the highest offered before.
+    /// The negotiated version; before that, the highest one offered.
     pub(super) const fn version(&self) -> Version {
         self.version
     }
@@ -114,12 +114,12 @@ impl ControlSession {
         self.state == SessionState::Identified
     }
 
-    /// Whether frames go up for this reason.
+    /// Whether packet-ins are sent for this reason.
     pub(super) fn wants_packet(&self, reason: PacketInReason) -> bool {
         self.is_connected() && self.async_filter.wants_packet(self.role, reason)
     }
 
-    /// Whether rules that are gone for this reason are told.
+    /// Whether `FLOW_REMOVED` is sent for this reason.
     pub(super) fn wants_removed(&self, reason: FlowRemovedReason) -> bool {
         self.is_connected() && self.async_filter.wants_removed(self.role, reason)
     }
@@ -128,10 +128,10 @@ impl ControlSession {
         self.is_connected() && self.async_filter.wants_port(self.role, reason)
     }
 
-    /// Takes a role. §6.3.6.
+    /// Sets the controller's role. §6.3.6.
     ///
     /// # Errors
-    /// `BAD_ROLE`, and `STALE` for a generation before one that was heard.
+    /// `BAD_ROLE`, or `STALE` for a generation id older than the last one.
     fn set_role(&mut self, asked: &RoleRequest) -> Result<RoleRequest, ErrorReason> {
         match asked.role {
             Role::NOCHANGE => {}
@@ -151,7 +151,7 @@ impl ControlSession {
 }
 
 impl EmulatedSwitch {
-    /// Cuts the stream into messages and does what they say.
+    /// Splits the stream into messages and handles them.
     pub(super) fn process_bytes(
         &mut self,
         now: Instant,
@@ -200,7 +200,7 @@ impl EmulatedSwitch {
         Ok(())
     }
 
-    /// Does what a message says.
+    /// Executes a message.
     fn handle(
         &mut self,
         now: Instant,
@@ -265,13 +265,13 @@ impl EmulatedSwitch {
         Ok(())
     }
 
-    /// Writes the message that answers `xid`. What the version cannot say, as a rule from a session of another, is not
-    /// said.
+    /// Sends a reply to `xid`. What the version cannot express, such as a flow entry added in another version, is left
+    /// out.
     pub(super) fn send_reply(&mut self, xid: u32, message: &Message, out: &mut SwitchOutput) {
         let _ = message.encode(xid, &mut self.encoder(out));
     }
 
-    /// Writes a message that nobody asked for.
+    /// Sends an asynchronous message.
     pub(super) fn send_async(&mut self, message: &Message, out: &mut SwitchOutput) {
         let xid = self.session.next_xid;
         self.session.next_xid = xid.wrapping_add(1);
@@ -284,7 +284,7 @@ impl EmulatedSwitch {
         self.encoder(out).error(reason, msg);
     }
 
-    /// Tells the controller how a port is.
+    /// Sends `PORT_STATUS`.
     pub(super) fn send_port_status(&mut self, port: PortNo, out: &mut SwitchOutput) {
         let (reason, desc) = (PortReason::MODIFY, self.ports.desc(port, self.session.version()));
         if let Some(port) = desc.filter(|_| self.session.wants_port(reason)) {
@@ -293,7 +293,7 @@ impl EmulatedSwitch {
         }
     }
 
-    /// Sets what becomes of packets that match nothing, in 1.1 and 1.2.
+    /// Sets what happens to table misses, in 1.1 and 1.2.
     fn on_table_mod(&mut self, asked: &TableMod) -> Result<(), ErrorReason> {
         let known = if self.session.version() < Version::V1_4 { 3 } else { 0 };
         if asked.config.0 & !known != 0 {
@@ -336,7 +336,7 @@ impl EmulatedSwitch {
         }
     }
 
-    /// Does what a `PACKET_OUT` says. §7.3.7.
+    /// Executes a `PACKET_OUT`. §7.3.7.
     fn on_packet_out(
         &mut self,
         now: Instant,
@@ -355,13 +355,13 @@ impl EmulatedSwitch {
     }
 }
 
-/// Ports that fit into one `FEATURES_REPLY`.
+/// Most ports that fit into a `FEATURES_REPLY`.
 fn ports_max(version: Version) -> usize {
     let port_len = if version == Version::V1_0 { 48 } else { 64 };
     (usize::from(u16::MAX) - 32) / port_len
 }
 
-/// Whether only a controller with the say may send it. §6.3.6.
+/// Whether a slave may not send this message. §6.3.6.
 fn requires_write_access(message: &Message) -> bool {
     matches!(
         message,

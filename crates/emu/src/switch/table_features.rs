@@ -1,4 +1,4 @@
-//! What tables can do, in the words of each version. §7.3.5.4, §7.3.5.5.
+//! Table statistics and capabilities, as each version encodes them. §7.3.5.4, §7.3.5.5.
 
 use sluice_openflow::{
     ActionId, FieldHeader, FieldId, InstructionId, TableActions, TableFeatureFlags,
@@ -10,7 +10,7 @@ use super::fields::field_slot;
 use super::flow_table::FlowTable;
 use super::packet::can_set;
 
-/// Actions that rules may have, but for those of single fields in 1.1.
+/// Supported actions, except those of 1.1 that set one field.
 const ACTIONS: TableActions = TableActions(
     TableActions::OUTPUT.0
         | TableActions::SET_MPLS_TTL.0
@@ -26,17 +26,17 @@ const ACTIONS: TableActions = TableActions(
 );
 /// The actions of 1.1 that set one field.
 const SETS_OF_1_1: u32 = 0x67fe;
-/// The action that is a meter, since 1.5.
+/// The meter action, since 1.5.
 const METER: u16 = 29;
-/// All instructions but the meter.
+/// All instructions except the meter.
 const INSTRUCTIONS: u32 = 0x3e;
-/// All fields of 1.0, of 1.1, and of 1.2 but the physical port, one bit for each.
+/// All fields of 1.0, of 1.1, and of 1.2 except the physical port, one bit each.
 const FIELDS_OF_1_0: u64 = 0x003f_ffff;
 const FIELDS_OF_1_1: u64 = 0x3ff;
 const FIELDS_OF_1_2: u64 = 0x000f_ffff_fffd;
 
 impl EmulatedSwitch {
-    /// Actions that rules may have; since 1.2 a bit for each number.
+    /// The supported actions; since 1.2, one bit per action type.
     pub(super) fn actions(&self, version: Version) -> TableActions {
         let sets = match version {
             Version::V1_1 => SETS_OF_1_1,
@@ -45,7 +45,7 @@ impl EmulatedSwitch {
         TableActions((ACTIONS.0 | sets) & !self.config.unsupported_actions.0)
     }
 
-    /// What tables counted and, before 1.3, what they can do.
+    /// Table statistics and, before 1.3, capabilities.
     pub(super) fn table_stats(&self, version: Version) -> Vec<TableStats> {
         let size = u32::try_from(self.config.table_entries_max).unwrap_or(u32::MAX);
         let fields = TableFields(match version {
@@ -92,7 +92,7 @@ impl EmulatedSwitch {
         (0..=u8::MAX).zip(&self.tables).map(told).collect()
     }
 
-    /// What tables can do, since 1.3.
+    /// Table capabilities, since 1.3.
     pub(super) fn table_features(&self, version: Version) -> Vec<TableFeatures> {
         let fields = |can: fn(FieldId) -> bool, refused: &[FieldId]| -> Vec<FieldId> {
             let rows = FieldId::ROWS.iter().filter(|row| {

@@ -1,4 +1,4 @@
-//! What rules, groups and packets sent may ask for: every action is looked at once, before it is kept. §7.2.4, §7.2.5.
+//! Validation of instructions and actions before they are stored or executed. §7.2.4, §7.2.5.
 
 use sluice_openflow::{
     Action, ErrorReason, FieldId, GroupId, Instruction, Match, PortNo, TableActions, Version,
@@ -8,10 +8,10 @@ use super::fields::{field_bits, field_slot};
 use super::packet::can_set;
 use super::{EmulatedSwitch, error_reasons};
 
-/// Where actions stand.
+/// Where actions are used.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ActionContext<'a> {
-    /// In a rule that matches so.
+    /// In a flow entry with this match.
     FlowEntry(&'a Match),
     /// In a bucket of a group.
     Bucket,
@@ -19,7 +19,7 @@ pub(crate) enum ActionContext<'a> {
     PacketOut,
 }
 
-/// The bit of an action; none for what is taken always, and nothing for what is not known here.
+/// The capability flag of an action; empty for one that is always supported, `None` for an unsupported one.
 fn bit(action: &Action) -> Option<TableActions> {
     Some(match action {
         Action::Output { .. } => TableActions::OUTPUT,
@@ -40,7 +40,7 @@ fn bit(action: &Action) -> Option<TableActions> {
 }
 
 impl EmulatedSwitch {
-    /// Looks at the instructions of a rule in table `table_id`.
+    /// Validates the instructions of a flow entry in table `table_id`.
     pub(super) fn check_instructions(
         &self,
         table_id: u8,
@@ -79,7 +79,7 @@ impl EmulatedSwitch {
         Ok(())
     }
 
-    /// Looks at a list of actions.
+    /// Validates a list of actions.
     pub(super) fn check_actions(
         &self,
         actions: &[Action],
@@ -134,7 +134,7 @@ impl EmulatedSwitch {
         }
     }
 
-    /// A field is set only in packets that have it. §7.2.5; before 1.2 it is left alone in others.
+    /// A field can be set only if the match guarantees it (§7.2.5); before 1.2 there is no such check.
     fn check_prerequisites(
         &self,
         id: FieldId,
@@ -166,9 +166,9 @@ impl EmulatedSwitch {
     }
 }
 
-/// Why an action that is not known here is refused.
+/// The error for an unsupported action.
 fn unknown(action: &Action) -> ErrorReason {
-    /// Actions of 1.0 that set one field, all with one that it cannot have if they come here.
+    /// Actions of 1.0 that set one field; they get here only with an invalid value.
     const SETS_OF_1_0: std::ops::RangeInclusive<u64> = 1..=15;
     match action {
         Action::Other { code, .. } if SETS_OF_1_0.contains(code) => error_reasons::BAD_ARGUMENT,
