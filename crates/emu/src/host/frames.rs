@@ -1,4 +1,4 @@
-//! Frames of hosts, whole, without a checksum of the link.
+//! Ethernet frames that hosts send, without frame check sequence.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -9,24 +9,24 @@ use etherparse::{
 };
 use sluice_openflow::MacAddr;
 
-/// Hops that an ordinary packet may make.
+/// TTL or hop limit of ordinary packets.
 const HOPS: u8 = 64;
 
-/// What a packet of neighbour discovery must have, so that it cannot come from elsewhere. RFC 4861 §7.1.
+/// Hop limit of neighbour discovery, which proves that the packet was not routed. RFC 4861 §7.1.
 pub(super) const HOPS_ON_LINK: u8 = 255;
 
-/// Types of neighbour discovery. RFC 4861 §4.3, §4.4.
+/// ICMPv6 types of neighbour discovery. RFC 4861 §4.3, §4.4.
 pub(super) const SOLICITATION: u8 = 135;
 pub(super) const ADVERTISEMENT: u8 = 136;
 
-/// Both ends of a packet; they are of one family.
+/// Source and destination IP address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IpPair {
     V4(Ipv4Addr, Ipv4Addr),
     V6(Ipv6Addr, Ipv6Addr),
 }
 
-/// Addresses of a packet on both layers.
+/// Source and destination of a frame on both layers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FrameAddresses {
     pub(super) from: MacAddr,
@@ -38,7 +38,7 @@ impl FrameAddresses {
     fn builder(&self, next: IpNumber, hops: u8) -> PacketBuilderStep<IpHeaders> {
         let ip = match self.ends {
             IpPair::V4(from, to) => {
-                // The length is set when it is written; nothing is longer than nothing.
+                // The payload length is set when the packet is written, so it is always valid here.
                 let header = Ipv4Header::new(0, hops, next, from.octets(), to.octets());
                 IpHeaders::Ipv4(header.unwrap_or_default(), Ipv4Extensions::default())
             }
@@ -87,7 +87,7 @@ impl FrameAddresses {
         written(b.size(data.len()), |w| b.write(w, data))
     }
 
-    /// A message of neighbour discovery about `target`, with the sender's link address as its option.
+    /// A neighbour discovery message about `target`, with the sender's link-layer address as its option.
     pub(super) fn neighbour(&self, kind: u8, flags: u8, target: Ipv6Addr) -> Vec<u8> {
         let mut data = [0; 24];
         let (address, option) = data.split_at_mut(16);
@@ -101,7 +101,7 @@ impl FrameAddresses {
     }
 }
 
-/// Which way an echo goes.
+/// Whether an echo message is a request or a reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EchoKind {
     Request,
@@ -118,7 +118,7 @@ pub(super) fn arp(to: MacAddr, packet: &ArpEthIpv4Packet) -> Vec<u8> {
     frame
 }
 
-/// The question who has `target`.
+/// An ARP request for `target`.
 pub(super) fn arp_request(mac: MacAddr, from: Ipv4Addr, target: Ipv4Addr) -> Vec<u8> {
     let packet = ArpEthIpv4Packet {
         operation: ArpOperation::REQUEST,
@@ -130,7 +130,7 @@ pub(super) fn arp_request(mac: MacAddr, from: Ipv4Addr, target: Ipv4Addr) -> Vec
     arp(MacAddr::BROADCAST, &packet)
 }
 
-/// The link address of a group. RFC 1112 §6.4, RFC 2464 §7.
+/// The MAC address of a multicast or broadcast IP address. RFC 1112 §6.4, RFC 2464 §7.
 pub(super) fn group(to: IpAddr) -> Option<MacAddr> {
     match to {
         IpAddr::V4(Ipv4Addr::BROADCAST) => Some(MacAddr::BROADCAST),
@@ -146,13 +146,13 @@ pub(super) fn group(to: IpAddr) -> Option<MacAddr> {
     }
 }
 
-/// The group in which whoever has `target` listens. RFC 4291 §2.7.1.
+/// The solicited-node multicast address of `target`. RFC 4291 §2.7.1.
 pub(super) fn solicited(target: Ipv6Addr) -> Ipv6Addr {
     let low = u128::from(target) & 0xff_ffff;
     Ipv6Addr::from(0xff02_0000_0000_0000_0000_0001_ff00_0000 | low)
 }
 
-/// What `write` writes; nothing if it is longer than a packet can say, which no caller asks for.
+/// The frame that `write` writes; empty if the packet is too long, which no caller causes.
 fn written(len: usize, write: impl FnOnce(&mut Vec<u8>) -> Result<(), BuildWriteError>) -> Vec<u8> {
     let mut frame = Vec::with_capacity(len);
     match write(&mut frame) {

@@ -1,4 +1,4 @@
-//! The part of a host that others stand on: its addresses, and which neighbour has which.
+//! Address resolution of a host: its addresses and its neighbour cache.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,26 +11,26 @@ use super::frames::{self, ADVERTISEMENT, FrameAddresses, IpPair, SOLICITATION};
 use super::timers::{Timer, TimerQueue};
 use super::{HostConfig, HostCounters};
 
-/// Neighbours of one host. Those that are too old make room, and if there are none, all.
+/// Most neighbours of a host. When full, expired entries are removed; if there are none, all entries.
 const NEIGHBOURS_MAX: usize = 1 << 16;
 
-/// Packets that wait for one neighbour; the first ones go.
+/// Most packets that wait for the resolution of one neighbour; the oldest ones are dropped.
 const WAITING_MAX: usize = 64;
 
-/// How often a neighbour is asked for before what waits for it is dropped. RFC 4861 §10, `MAX_MULTICAST_SOLICIT`.
+/// Solicitations before waiting packets are dropped. RFC 4861 §10, `MAX_MULTICAST_SOLICIT`.
 const SOLICITATIONS_MAX: u32 = 3;
 
-/// Time between two of these. RFC 4861 §10, `RETRANS_TIMER`.
+/// Time between solicitations. RFC 4861 §10, `RETRANS_TIMER`.
 const SOLICITATION_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a neighbour is believed to be who it was.
+/// How long a neighbour entry is valid.
 const NEIGHBOUR_LIFETIME: Duration = Duration::from_secs(60);
 
-/// An advertisement that answers, and one that replaces what was believed. RFC 4861 §4.4.
+/// Flags of a neighbour advertisement. RFC 4861 §4.4.
 const SOLICITED: u8 = 0x40;
 const OVERRIDE: u8 = 0x20;
 
-/// Addresses, neighbours, timers and counts of a host.
+/// Addresses, neighbour cache, timers and counters of a host.
 #[derive(Debug)]
 pub(super) struct IpStack {
     pub(super) config: HostConfig,
@@ -55,7 +55,7 @@ impl IpStack {
         }
     }
 
-    /// Both ends of a packet to `to`.
+    /// The IP addresses of a packet to `to`.
     pub(super) fn ip_pair(&self, to: IpAddr) -> IpPair {
         match to {
             IpAddr::V4(to) => IpPair::V4(self.config.ipv4, to),
@@ -63,7 +63,7 @@ impl IpStack {
         }
     }
 
-    /// Sends the packet that `build` makes, or keeps it until the neighbour is known.
+    /// Sends the packet that `build` makes, or queues it until the neighbour is resolved.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -80,7 +80,7 @@ impl IpStack {
         }
     }
 
-    /// Tells everybody where this host is. RFC 5227 §2.3, RFC 4861 §7.2.6.
+    /// Announces this host's addresses. RFC 5227 §2.3, RFC 4861 §7.2.6.
     pub(super) fn announce(&mut self, out: &mut Vec<Vec<u8>>) {
         let HostConfig { mac, ipv4, ipv6, .. } = self.config;
         out.push(frames::arp_request(mac, ipv4, ipv4));
@@ -90,7 +90,7 @@ impl IpStack {
         out.push(route.neighbour(ADVERTISEMENT, OVERRIDE, ipv6));
     }
 
-    /// Learns of a neighbour by other ways than the network.
+    /// Adds a neighbour without address resolution.
     pub(super) fn add_neighbour(
         &mut self,
         now: Instant,
@@ -129,7 +129,7 @@ impl IpStack {
         }
     }
 
-    /// Hears neighbour discovery: what follows the first eight bytes is `body`, the target and perhaps options.
+    /// Handles neighbour discovery; `body` is the message without its first eight bytes.
     pub(super) fn on_neighbour(
         &mut self,
         now: Instant,
@@ -140,7 +140,7 @@ impl IpStack {
     ) {
         let Some((target, options)) = body.split_first_chunk::<16>() else { return };
         let target = Ipv6Addr::from(*target);
-        // A host sends one option, and hears what others send first.
+        // Emulated hosts send one option; only the first one is read.
         let told = match options {
             [1 | 2, 1, mac @ ..] => mac.first_chunk().map(|&mac| MacAddr(mac)),
             _ => None,
@@ -163,7 +163,7 @@ impl IpStack {
         }
     }
 
-    /// Asks again for a neighbour that has not answered, or gives it up.
+    /// Solicits a neighbour again, or drops the packets that wait for it.
     pub(super) fn retry_or_give_up(&mut self, now: Instant, ip: IpAddr, out: &mut Vec<Vec<u8>>) {
         let Some(NeighbourState::Resolving { attempts, .. }) = self.neighbours.get_mut(&ip) else {
             return;
@@ -252,7 +252,7 @@ impl IpStack {
         }
     }
 
-    /// Forgets those that are too old when there are too many, and all that are known if that is not enough.
+    /// Makes room in a full cache.
     fn make_room(&mut self, now: Instant) {
         if self.neighbours.len() < NEIGHBOURS_MAX {
             return;
@@ -267,7 +267,7 @@ impl IpStack {
     }
 }
 
-/// Whether a neighbour that nobody asked for is remembered.
+/// Whether unsolicited information creates an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LearnMode {
     CreateOrUpdate,

@@ -1,6 +1,6 @@
-//! Hosts: who asks for addresses, pings, sends streams and opens connections.
+//! Hosts that resolve addresses, ping, send UDP streams and open TCP connections.
 //!
-//! A host is pure: it is told frames and times, and says frames. All it does not answer itself it counts.
+//! A host is a state machine: frames and the time in, frames out.
 
 mod frames;
 mod ip_stack;
@@ -26,44 +26,44 @@ use tcp::TcpConnections;
 use timers::Timer;
 use udp_streams::UdpStreams;
 
-/// Who a host is.
+/// Addresses of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostConfig {
-    /// Its address on the link.
+    /// MAC address.
     pub mac: MacAddr,
-    /// Its only IPv4 address; everybody is on the link.
+    /// The only IPv4 address; all hosts are on one link.
     pub ipv4: Ipv4Addr,
-    /// Its only IPv6 address; everybody is on the link.
+    /// The only IPv6 address; all hosts are on one link.
     pub ipv6: Ipv6Addr,
-    /// The time from which packets of streams count; the same for all hosts of a network.
+    /// Reference time for the timestamps in UDP streams; the same for all hosts of a network.
     pub epoch: Instant,
 }
 
-/// What became of something that a host was told to do.
+/// The result of something that a host was asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostEvent {
-    /// Of a ping.
+    /// A ping has finished.
     Ping(PingResult),
-    /// Of a connection.
+    /// A TCP connection has finished.
     Tcp(TcpResult),
 }
 
-/// What a host counts.
+/// Counters of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostCounters {
-    /// Frames that came.
+    /// Frames received.
     pub frames_in: u64,
-    /// Frames that it sent.
+    /// Frames sent.
     pub frames_out: u64,
-    /// Frames for one other station, which came because somebody flooded them.
+    /// Unicast frames received for other hosts, which were flooded.
     pub unicasts_for_others: u64,
-    /// Frames that say that somebody else has an address of this host.
+    /// Frames by which another host claims an address of this one.
     pub address_conflicts: u64,
-    /// Packets that were dropped, since nobody had the address they were for.
+    /// Packets dropped because the destination's address could not be resolved.
     pub unreachable: u64,
 }
 
-/// A station with one address of each kind.
+/// A host with one IPv4 and one IPv6 address.
 ///
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};
@@ -97,7 +97,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// A host that has said nothing yet.
+    /// A host that has not sent anything.
     pub fn new(config: HostConfig) -> Self {
         Self {
             stack: IpStack::new(config),
@@ -108,7 +108,7 @@ impl Host {
         }
     }
 
-    /// Hears a frame, whole; what it says to that is added to `out`.
+    /// Receives a frame; replies are added to `out`.
     pub fn on_frame(&mut self, now: Instant, frame: &[u8], out: &mut Vec<Vec<u8>>) {
         let said = out.len();
         self.stack.counters.frames_in += 1;
@@ -123,7 +123,7 @@ impl Host {
             return;
         }
         let Ok(packet) = SlicedPacket::from_ethernet(frame) else { return };
-        // It is in no VLAN.
+        // Emulated hosts are in no VLAN.
         if eth.tagged || eth.src == self.stack.config.mac {
             return;
         }
@@ -180,7 +180,7 @@ impl Host {
         }
     }
 
-    /// Does what is due.
+    /// Handles all timers that are due.
     pub fn tick(&mut self, now: Instant, out: &mut Vec<Vec<u8>>) {
         let said = out.len();
         while let Some(timer) = self.stack.timers.due(now) {
@@ -202,7 +202,7 @@ impl Host {
         self.stack.counters.frames_out += (out.len() - said) as u64;
     }
 
-    /// Asks `to` for an echo; what became of it is among the outcomes, after `timeout` at the latest.
+    /// Sends an echo request; [`take_events`](Self::take_events) has the result after `timeout` at the latest.
     pub fn ping(&mut self, now: Instant, to: IpAddr, timeout: Duration, out: &mut Vec<Vec<u8>>) {
         let said = out.len();
         let ping = self.pings.send(now, to, timeout, &mut self.stack, out);
@@ -210,8 +210,9 @@ impl Host {
         self.stack.counters.frames_out += (out.len() - said) as u64;
     }
 
-    /// Opens a connection to a port, sends `len` bytes and closes; what became of it is among the outcomes, under
-    /// the number that is returned.
+    /// Opens a TCP connection, sends `len` bytes and closes it. [`take_events`](Self::take_events) has the result,
+    /// under the
+    /// returned number.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -227,24 +228,23 @@ impl Host {
         id
     }
 
-    /// Begins a stream of UDP packets, the first of which is due at once; `None` if the host has too many.
+    /// Starts a UDP stream, the first packet of which is due at once; `None` if the host has too many streams.
     pub fn start_stream(&mut self, now: Instant, stream: UdpStream) -> Option<u32> {
         self.streams.start(now, stream, &mut self.stack)
     }
 
-    /// Ends a stream before its count.
+    /// Stops a UDP stream early.
     pub fn stop_stream(&mut self, id: u32) {
         self.streams.stop(id);
     }
 
-    /// Tells everybody where the host is, as one does that was attached or moved: by ARP and neighbour discovery.
+    /// Announces the host's addresses by ARP and neighbour discovery, as after being attached or moved.
     pub fn announce(&mut self, out: &mut Vec<Vec<u8>>) {
         self.stack.announce(out);
         self.stack.counters.frames_out += 2;
     }
 
-    /// Tells it which address of Ethernet a neighbour has, so that it need not ask; it believes that for as long as what
-    /// it has asked for itself.
+    /// Adds a neighbour, so that its address need not be resolved until the entry expires.
     pub fn add_neighbour(
         &mut self,
         now: Instant,
@@ -257,42 +257,43 @@ impl Host {
         self.stack.counters.frames_out += (out.len() - said) as u64;
     }
 
-    /// What became of all that was asked for since this was called last.
+    /// Results since the last call.
     pub fn take_events(&mut self) -> Vec<HostEvent> {
         std::mem::take(&mut self.events)
     }
 
-    /// When it must be told the time again.
+    /// When to call [`tick`](Self::tick).
     pub fn deadline(&self) -> Option<Instant> {
         self.stack.timers.next()
     }
 
-    /// Who it is.
+    /// The host's addresses.
     pub fn config(&self) -> HostConfig {
         self.stack.config
     }
 
-    /// What it counted.
+    /// The host's counters.
     pub fn counters(&self) -> HostCounters {
         self.stack.counters
     }
 
-    /// Packets sent of a stream of its own.
+    /// Packets sent of one of this host's streams.
     pub fn stream_packets_sent(&self, stream: u32) -> u64 {
         self.streams.packets_sent(stream)
     }
 
-    /// What arrived of a stream of `from`, by the number that [`stream`](Self::start_stream) returned there.
+    /// Statistics of a stream received from `from`, by the number that [`start_stream`](Self::start_stream) returned
+    /// there.
     pub fn stream_stats(&self, from: IpAddr, stream: u32) -> Option<&StreamStats> {
         self.streams.stats(from, stream)
     }
 
-    /// Connections that are neither closed nor given up, accepted ones included.
+    /// Number of open TCP connections, including accepted ones.
     pub fn tcp_connection_count(&self) -> usize {
         self.tcp.len()
     }
 
-    /// Bytes that came on connections that others opened.
+    /// Bytes received on TCP connections that other hosts opened.
     pub fn tcp_bytes_received(&self) -> u64 {
         self.tcp.received
     }

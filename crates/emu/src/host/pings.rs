@@ -1,4 +1,4 @@
-//! Echo requests and what became of them. RFC 792, RFC 4443 §4.
+//! Pings: echo requests and their replies. RFC 792, RFC 4443 §4.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,21 +8,21 @@ use super::frames::EchoKind;
 use super::ip_stack::IpStack;
 use super::timers::Timer;
 
-/// Bytes that a request carries, as many as those of the usual `ping`.
+/// Data of an echo request, as long as that of `ping`.
 const DATA: [u8; 56] = [0x5a; 56];
 
-/// What became of a ping.
+/// The result of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PingResult {
-    /// Who was asked.
+    /// The address that was pinged.
     pub to: IpAddr,
-    /// When.
+    /// When the request was sent.
     pub sent_at: Instant,
-    /// How long the answer took, resolution of the address included; `None` if there was none in time.
+    /// Round-trip time including address resolution; `None` if there was no reply in time.
     pub rtt: Option<Duration>,
 }
 
-/// Requests that wait for an answer, by identifier.
+/// Echo requests that wait for a reply, by identifier.
 #[derive(Debug, Default)]
 pub(super) struct OutstandingPings {
     outstanding: HashMap<u16, OutstandingPing>,
@@ -37,7 +37,7 @@ struct OutstandingPing {
 }
 
 impl OutstandingPings {
-    /// Sends a request; a ping is handed back at once if there are too many open.
+    /// Sends a request; returns a failed ping if too many are outstanding.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -60,14 +60,14 @@ impl OutstandingPings {
         None
     }
 
-    /// Hears an answer.
+    /// Handles a reply.
     pub(super) fn on_reply(&mut self, now: Instant, from: IpAddr, id: u16) -> Option<PingResult> {
         self.outstanding.get(&id).filter(|open| open.to == from)?;
         let OutstandingPing { to, sent_at, .. } = self.outstanding.remove(&id)?;
         Some(PingResult { to, sent_at, rtt: Some(now - sent_at) })
     }
 
-    /// The ping that is lost, if the identifier is still that of the one whose time it was.
+    /// Handles a timeout; `None` if the identifier belongs to a newer ping.
     pub(super) fn expire(&mut self, now: Instant, id: u16) -> Option<PingResult> {
         self.outstanding.get(&id).filter(|open| now >= open.until)?;
         let OutstandingPing { to, sent_at, .. } = self.outstanding.remove(&id)?;

@@ -1,8 +1,10 @@
-//! Connections, as far as a network notices them. RFC 9293, RFC 6298.
+//! A simple TCP, sufficient to load a network realistically. RFC 9293, RFC 6298.
 //!
-//! Who opens one sends bytes and closes; who is asked accepts, on every port, and closes when it is closed. Segments
-//! are sent again when their time is over or three acknowledgments are alike; the window is fixed, and what comes
-//! early is dropped.
+//! The side that opens a connection sends bytes and closes it. The other side accepts on every port, and closes when
+//! the
+//! first one does. Segments are retransmitted after a timeout or three duplicate acknowledgments. The window is fixed,
+//! and
+//! segments out of order are dropped.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -14,52 +16,53 @@ use sluice_base::Rng;
 use super::ip_stack::IpStack;
 use super::timers::Timer;
 
-/// Bytes of data in a segment; with all headers of IPv6 no frame is longer than 1 514.
+/// Bytes of data in a segment; with IPv6 headers, a frame has 1514 bytes.
 const SEGMENT_LEN: u64 = 1440;
 
-/// Bytes on their way at most: ten segments, with which real connections begin. RFC 6928.
+/// Most bytes in flight: the usual initial window of ten segments. RFC 6928.
 const WINDOW_LEN: u64 = 10 * SEGMENT_LEN;
 
-/// What is advertised: more than the other end sends.
+/// The advertised window, which is larger than what the peer sends.
 const WINDOW_ADVERTISED: u16 = 65_535;
 
-/// Time until a segment is sent again, while no round trip was measured, and the least ever. RFC 6298 §2.
+/// Retransmission timeout before the first measurement, and the smallest one. RFC 6298 §2.
 const RTO_MIN: Duration = Duration::from_secs(1);
 
-/// The most. RFC 6298 §2.5.
+/// Longest retransmission timeout. RFC 6298 §2.5.
 const RTO_MAX: Duration = Duration::from_secs(60);
 
-/// How often in a row a segment is sent again before the connection is given up, as Linux does with SYN.
+/// Retransmissions in a row before the connection is given up, as Linux does for SYN.
 const RETRIES_MAX: u32 = 6;
 
-/// How long who closed first still answers. RFC 9293 §3.4.1 has minutes, for networks that keep packets as long.
+/// How long the side that closed first still answers. RFC 9293 §3.4.1 has minutes, for networks that delay packets as
+/// long.
 const TIME_WAIT: Duration = Duration::from_secs(4);
 
-/// Connections of one host; more are neither opened nor accepted.
+/// Most connections of a host; further ones are neither opened nor accepted.
 const CONNECTIONS_MAX: usize = 1 << 16;
 
-/// The first port of those that connections are opened from. RFC 6335 §6.
+/// First port number for outgoing connections. RFC 6335 §6.
 const EPHEMERAL_PORT_MIN: u16 = 49_152;
 
-/// One connection of a host: its port, the peer, the peer's port.
+/// Local port, remote address, remote port.
 pub(super) type TcpKey = (u16, IpAddr, u16);
 
-/// What became of a connection that was opened.
+/// The result of a connection that a host opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TcpResult {
-    /// What [`Host::connect`](super::Host::connect) called it.
+    /// The number that [`Host::connect`](super::Host::connect) returned.
     pub id: u32,
-    /// To whom.
+    /// Remote address.
     pub to: IpAddr,
-    /// When it was asked for.
+    /// When the connection was requested.
     pub opened_at: Instant,
-    /// How long until it stood, resolution of the address included; `None` if it never did.
+    /// Time until it was established, including address resolution; `None` if it never was.
     pub established: Option<Duration>,
-    /// How long until all bytes were taken and both ends had closed; `None` if that did not come.
+    /// Time until all bytes were acknowledged and both sides had closed; `None` if that did not happen.
     pub closed: Option<Duration>,
-    /// Bytes that the peer took.
+    /// Bytes acknowledged by the peer.
     pub bytes_acked: u64,
-    /// Segments that were sent again.
+    /// Segments that were retransmitted.
     pub retransmissions: u64,
 }
 
@@ -70,49 +73,49 @@ pub(super) struct TcpConnections {
     next_port: u16,
     next_id: u32,
     rng: Rng,
-    /// Bytes that came on connections of others.
+    /// Bytes received on connections that others opened.
     pub(super) received: u64,
 }
 
-/// Offsets count from the SYN, which is 0; data begins with 1, and the FIN comes after it.
+/// A connection. Offsets count from the SYN, which is 0; data starts at 1, and the FIN follows the data.
 #[derive(Debug)]
 struct TcpConnection {
-    /// Who opened it: its number. Nobody asks about others.
+    /// The connection's number; `None` if the peer opened it.
     id: Option<u32>,
     opened_at: Instant,
     established: Option<Instant>,
     /// Bytes of data to send.
     len: u64,
     initial_seq: u32,
-    /// The first offset that the peer has not taken, the next to send, and the highest ever sent.
+    /// First unacknowledged offset, next offset to send, highest offset ever sent.
     acked: u64,
     next: u64,
     highest: u64,
-    /// The peer's first number, and how many of its offsets came.
+    /// The peer's initial sequence number, and the number of its offsets received.
     peer_initial_seq: u32,
     received: u64,
     peer_closed: bool,
     duplicate_acks: u32,
     retries: u32,
     retransmissions: u64,
-    /// The offset whose acknowledgment is timed, and since when. Karn: none that was sent twice.
+    /// The offset whose round trip is measured, and since when; never a retransmitted one (Karn's algorithm).
     timed: Option<(u64, Instant)>,
     rtt: Option<RttEstimate>,
     rto: Duration,
-    /// When it is sent again or forgotten; the timer may come earlier, and is set to `armed`.
+    /// When it must be retransmitted or removed; the timer may fire earlier, and is set to `armed`.
     due: Option<Instant>,
     armed: Option<Instant>,
     is_over: bool,
 }
 
-/// A smoothed round trip and how much it varies. RFC 6298 §2.
+/// Smoothed round-trip time and its variation. RFC 6298 §2.
 #[derive(Debug, Clone, Copy)]
 struct RttEstimate {
     mean: Duration,
     var: Duration,
 }
 
-/// What is sent with a segment.
+/// What a segment carries.
 #[derive(Debug, Clone, Copy)]
 enum SegmentKind {
     Syn,
@@ -159,7 +162,7 @@ impl TcpConnection {
         })
     }
 
-    /// The offset after everything that is to be sent by now.
+    /// The offset after everything that may be sent so far.
     fn end(&self) -> u64 {
         let closes = self.id.is_some() || self.peer_closed;
         1 + self.len + u64::from(closes)
@@ -170,7 +173,7 @@ impl TcpConnection {
         let data_end = 1 + self.len;
         let segment = match self.next {
             0 => SegmentKind::Syn,
-            // Nothing goes ahead of the handshake.
+            // No data before the handshake is complete.
             _ if self.acked == 0 || self.received == 0 => return None,
             n if n - self.acked >= WINDOW_LEN || n >= self.end() => return None,
             n if n < data_end => SegmentKind::Data(SEGMENT_LEN.min(data_end - n)),
@@ -192,7 +195,7 @@ impl TcpConnection {
         header
     }
 
-    /// Hears what the peer has taken. Whether anything is to be sent again at once.
+    /// Handles an acknowledgment; `true` if a fast retransmission is needed.
     fn on_ack(&mut self, now: Instant, number: u32, is_bare: bool) -> bool {
         let more =
             u64::from(number.wrapping_sub(self.initial_seq.wrapping_add(low_32(self.acked))));
@@ -224,7 +227,7 @@ impl TcpConnection {
         });
     }
 
-    /// Hears what a segment carries; whether it must be acknowledged.
+    /// Handles the data of a segment; `true` if it must be acknowledged.
     fn on_data(&mut self, tcp: &TcpSlice<'_>, len: u64) -> bool {
         if tcp.syn() && self.received == 0 {
             (self.peer_initial_seq, self.received) = (tcp.sequence_number(), 1);
@@ -246,7 +249,7 @@ impl TcpConnection {
     }
 }
 
-/// The low half of an offset: sequence numbers wrap.
+/// The low 32 bits of an offset; sequence numbers wrap.
 #[expect(clippy::cast_possible_truncation, reason = "sequence numbers wrap")]
 const fn low_32(offset: u64) -> u32 {
     offset as u32
@@ -263,7 +266,7 @@ impl TcpConnections {
         }
     }
 
-    /// Opens a connection; it is handed back at once if there are too many.
+    /// Opens a connection; returns its failure at once if there are too many.
     pub(super) fn connect(
         &mut self,
         now: Instant,
@@ -290,7 +293,7 @@ impl TcpConnections {
         (id, None)
     }
 
-    /// Hears a segment from `from`; what became of a connection, if this ended it.
+    /// Handles a segment from `from`; returns the result of a connection that it ends.
     pub(super) fn on_segment(
         &mut self,
         now: Instant,
@@ -310,7 +313,7 @@ impl TcpConnections {
         }
         let conn = self.open.get_mut(&key)?;
         if tcp.rst() {
-            // A late one does not open again what is closed, nor does it fail.
+            // A late reset neither reopens a closed connection nor makes it fail.
             let failed = if conn.is_over { None } else { conn.result(from, None) };
             self.open.remove(&key);
             return failed;
@@ -337,7 +340,7 @@ impl TcpConnections {
         ended
     }
 
-    /// Sends again what was not acknowledged, or forgets what is over.
+    /// Retransmits unacknowledged segments, or removes a closed connection.
     pub(super) fn on_timer(
         &mut self,
         now: Instant,
@@ -368,12 +371,12 @@ impl TcpConnections {
         None
     }
 
-    /// Connections that are neither closed nor given up.
+    /// Number of connections that are neither closed nor given up.
     pub(super) fn len(&self) -> usize {
         self.open.values().filter(|conn| !conn.is_over).count()
     }
 
-    /// Sends what may be sent; whether that was anything.
+    /// Sends what may be sent; `true` if that was anything.
     fn send_pending(
         &mut self,
         now: Instant,
@@ -418,7 +421,7 @@ impl TcpConnections {
         stack.send(now, key.1, out, |route| route.tcp(header, &[]));
     }
 
-    /// Sees whether both ends have closed and all was taken.
+    /// Checks whether both sides have closed and all data is acknowledged.
     fn check_closed(&mut self, now: Instant, key: TcpKey) -> Option<TcpResult> {
         let conn = self.open.get_mut(&key)?;
         let is_over = conn.peer_closed && conn.acked == conn.len + 2;
@@ -429,7 +432,7 @@ impl TcpConnections {
         conn.result(key.1, Some(now))
     }
 
-    /// Who accepted a connection has nothing to wait for when it is over.
+    /// The accepting side need not wait after a connection has ended.
     fn remove_if_over(&mut self, key: TcpKey) {
         if self.open.get(&key).is_some_and(|conn| conn.is_over && conn.id.is_none()) {
             self.open.remove(&key);
@@ -437,12 +440,12 @@ impl TcpConnections {
     }
 }
 
-/// What is sent: nobody looks at it.
+/// The data that is sent; its contents do not matter.
 const ZEROS: [u8; 1440] = [0; 1440];
 
 const _: () = assert!(ZEROS.len() as u64 == SEGMENT_LEN);
 
-/// Sets a timer, unless one comes no later.
+/// Sets a timer, unless an earlier one is set.
 fn arm(conn: &mut TcpConnection, due: Instant, key: TcpKey, stack: &mut IpStack) {
     if conn.armed.is_none_or(|armed| armed > due) {
         conn.armed = Some(due);
@@ -450,7 +453,7 @@ fn arm(conn: &mut TcpConnection, due: Instant, key: TcpKey, stack: &mut IpStack)
     }
 }
 
-/// Answers a segment of a connection that is not there. RFC 9293 §3.10.7.1.
+/// Answers a segment of an unknown connection with a reset. RFC 9293 §3.10.7.1.
 fn send_reset(
     now: Instant,
     key: TcpKey,

@@ -1,4 +1,4 @@
-//! What a host must do later.
+//! Timers of a host.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,22 +7,22 @@ use std::time::Instant;
 
 use super::tcp::TcpKey;
 
-/// What time it is for.
+/// What a timer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// Asks for a neighbour again, or gives it up.
+    /// Solicit a neighbour again, or give up.
     NeighbourState(IpAddr),
-    /// A ping is lost.
+    /// A ping has timed out.
     Ping(u16),
-    /// The next packet of a stream.
+    /// Send the next packet of a stream.
     Stream(u32),
-    /// A segment is sent again, or a closed connection is forgotten.
+    /// Retransmit a segment, or remove a closed connection.
     Tcp(TcpKey),
 }
 
-/// Timers in the order of their times; equal ones in the order in which they were set.
+/// Timers in order of their time; equal ones in the order in which they were set.
 ///
-/// None is ever taken back: whose time has come looks whether it still matters.
+/// Timers are never cancelled: the handler checks whether a timer still matters.
 #[derive(Debug, Default)]
 pub(super) struct TimerQueue {
     heap: BinaryHeap<Reverse<(Instant, u64, Timer)>>,
@@ -35,7 +35,7 @@ impl TimerQueue {
         self.heap.push(Reverse((at, self.n_set, timer)));
     }
 
-    /// A timer whose time has come.
+    /// The next timer that is due.
     pub(super) fn due(&mut self, now: Instant) -> Option<Timer> {
         self.next().filter(|&at| at <= now)?;
         self.heap.pop().map(|Reverse((_, _, timer))| timer)

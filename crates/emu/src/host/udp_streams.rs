@@ -1,4 +1,4 @@
-//! UDP at a rate, and what arrives of it.
+//! UDP streams: sent at a constant rate, and measured by the receiver.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,57 +9,57 @@ use hdrhistogram::Histogram;
 use super::ip_stack::IpStack;
 use super::timers::Timer;
 
-/// What a packet of a stream begins with.
+/// The first bytes of every packet of a stream.
 const MAGIC: [u8; 8] = *b"sluiceUD";
 
-/// Magic, stream, number, time: what the receiver needs.
+/// Smallest data length: magic, stream number, packet number, timestamp.
 pub const STREAM_DATA_MIN: usize = 28;
 
-/// Bytes of a packet that fits in a frame of 1 514, in either family.
+/// Largest data length, for a frame of 1514 bytes with IPv4 or IPv6.
 pub const STREAM_DATA_MAX: usize = 1452;
 
-/// Streams that one host sends.
+/// Most streams that a host sends.
 const SENT_STREAMS_MAX: usize = 1 << 16;
 
-/// Streams that one host hears; packets of more are not counted.
+/// Most streams that a host receives; packets of further ones are not counted.
 const RECEIVED_STREAMS_MAX: usize = 1 << 16;
 
-/// Numbers back from the highest for which a receiver knows whether it has them already.
+/// How far behind the highest number duplicates are detected.
 const DUPLICATE_WINDOW: u64 = 4096;
 
-/// A stream to be sent.
+/// A stream to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UdpStream {
-    /// To whom: a host, or 255.255.255.255 for all.
+    /// Destination: a host, or 255.255.255.255 for all hosts.
     pub to: IpAddr,
-    /// To which port; the sender's is the same.
+    /// Destination port; the source port is the same.
     pub port: u16,
     /// Packets per second, at least 1.
     pub rate_pps: u32,
-    /// How many.
+    /// Number of packets.
     pub packets: u64,
-    /// Bytes of UDP data in each, brought into [`STREAM_DATA_MIN`]..=[`STREAM_DATA_MAX`].
+    /// UDP data length in bytes, clamped to [`STREAM_DATA_MIN`]..=[`STREAM_DATA_MAX`].
     pub data_len: usize,
 }
 
-/// What arrived of a stream.
+/// Statistics of a received stream.
 #[derive(Debug, Clone)]
 pub struct StreamStats {
-    /// Packets, duplicates not included.
+    /// Packets received, without duplicates.
     pub received: u64,
-    /// Packets that came again.
+    /// Duplicate packets.
     pub duplicates: u64,
-    /// Packets that came after one that was sent later.
+    /// Packets received after one that was sent later.
     pub reordered: u64,
-    /// The highest number, from 0.
+    /// Highest packet number, from 0.
     pub highest_seq: u64,
-    /// How long they took, nanoseconds, to two digits.
+    /// One-way latency in nanoseconds, to two digits.
     pub latency_ns: Histogram<u32>,
     seen: Box<[u64]>,
 }
 
 impl StreamStats {
-    /// Packets that are missing up to the highest number; what came late is not.
+    /// Packets missing up to the highest number.
     pub fn lost(&self) -> u64 {
         (self.highest_seq + 1).saturating_sub(self.received)
     }
@@ -93,11 +93,11 @@ impl StreamStats {
         }
         self.mark(number, WindowBit::Set);
         self.received += 1;
-        // It grows as far as it must; what no histogram holds took more than a century.
+        // The histogram resizes itself; a value that it cannot hold exceeds a century.
         let _ = self.latency_ns.record(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// Whether `number` was marked, and marks it.
+    /// Changes the bit of `number` and returns its previous value.
     fn mark(&mut self, number: u64, mark: WindowBit) -> bool {
         let at = usize::try_from(number % DUPLICATE_WINDOW / 64).unwrap_or_default();
         let Some(word) = self.seen.get_mut(at) else { return false };
@@ -118,7 +118,7 @@ enum WindowBit {
     Keep,
 }
 
-/// Streams of a host, both ways.
+/// Streams that a host sends and receives.
 #[derive(Debug, Default)]
 pub(super) struct UdpStreams {
     sent: Vec<OutgoingStream>,
@@ -133,7 +133,7 @@ struct OutgoingStream {
 }
 
 impl UdpStreams {
-    /// Begins a stream; its number is told, or nothing if there are too many.
+    /// Starts a stream and returns its number; `None` if there are too many.
     pub(super) fn start(
         &mut self,
         now: Instant,
@@ -173,21 +173,21 @@ impl UdpStreams {
         stack.send(now, stream.to, out, |route| route.udp(stream.port, stream.port, &data));
         *next += 1;
         if *next < stream.packets {
-            // From the start, so that errors do not add up.
+            // Relative to the start, so that errors do not accumulate.
             let after = u128::from(*next) * 1_000_000_000 / u128::from(stream.rate_pps);
             let after = Duration::from_nanos(u64::try_from(after).unwrap_or(u64::MAX));
             stack.timers.set(*start + after, Timer::Stream(id));
         }
     }
 
-    /// Ends a stream.
+    /// Stops a stream.
     pub(super) fn stop(&mut self, id: u32) {
         if let Some(sent) = usize::try_from(id).ok().and_then(|id| self.sent.get_mut(id)) {
             sent.stream.packets = sent.next;
         }
     }
 
-    /// Packets that were sent of a stream.
+    /// Packets sent of a stream.
     pub(super) fn packets_sent(&self, id: u32) -> u64 {
         let sent = usize::try_from(id).ok().and_then(|id| self.sent.get(id));
         sent.map_or(0, |sent| sent.next)
@@ -212,7 +212,7 @@ impl UdpStreams {
         }
     }
 
-    /// What arrived of stream `id` of `from`.
+    /// Statistics of stream `id` from host `from`.
     pub(super) fn stats(&self, from: IpAddr, id: u32) -> Option<&StreamStats> {
         self.received.get(&(from, id))
     }
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_twice_or_late_is_counted() {
+    fn lost_duplicate_and_reordered_packets_are_counted() {
         assert_eq!(record_all([0, 1, 2]), (3, 0, 0, 0));
         assert_eq!(record_all([1, 4]), (2, 3, 0, 0));
         assert_eq!(record_all([0, 2, 1, 1, 2]), (3, 0, 2, 1));

@@ -1,4 +1,4 @@
-//! The same network in real time, against a controller behind a TCP connection for each switch.
+//! An emulated network in real time; each switch connects to a real controller over TCP.
 
 mod ping_rounds;
 mod startup;
@@ -17,18 +17,18 @@ pub use startup::{StartupProgress, StartupTest};
 use crate::net::{DataPlane, NetworkError, NetworkOptions};
 use crate::topology::Topology;
 
-/// Bytes that a controller has not taken, at which a switch hangs up: it would lose them anyway.
+/// Bytes that the controller has not read, above which a switch closes its connection.
 const TX_BACKLOG_MAX: usize = 16 << 20;
 
-/// Files beside the connections.
+/// File descriptors besides the connections.
 const OPEN_FILES: u64 = 64;
 
-/// Why a network ended.
+/// Why a live network failed.
 #[derive(Debug)]
 pub enum LiveError {
-    /// The system refuses something.
+    /// A system error.
     Io(io::Error),
-    /// The network cannot go on.
+    /// An error of the network, such as a broadcast storm.
     Network(NetworkError),
 }
 
@@ -55,37 +55,36 @@ impl From<NetworkError> for LiveError {
     }
 }
 
-/// A network whose switches are connected to a real controller.
+/// An emulated network whose switches are connected to a real controller.
 ///
-/// One thread plays all of it, in [`run_once`](Self::run_once). Links between switches and hosts have the shape that the
-/// topology gives them; control links are what lies between this process and the controller, and
-/// [`NetworkOptions::control_up`] and [`NetworkOptions::control_down`] are not used.
+/// One thread runs all of it in [`run_once`](Self::run_once). Links have the impairments of the topology. Control
+/// connections are real, so [`NetworkOptions::control_up`] and [`NetworkOptions::control_down`] are not used.
 #[derive(Debug)]
 pub struct LiveNetwork {
     data_plane: DataPlane,
     io: Epoll,
     controller: SocketAddr,
     connections: Vec<ControlConnection>,
-    /// Whose connection is in which slot.
+    /// The connection and switch of each slot.
     owners: Vec<Option<(ConnId, usize)>>,
     reconnect: Duration,
     now: Instant,
     connect_error: Option<io::ErrorKind>,
 }
 
-/// The connection of one switch.
+/// The control connection of one switch.
 #[derive(Debug)]
 enum ControlConnection {
-    /// It waits until then.
+    /// Waiting until this time before connecting.
     Backoff(Instant),
-    /// It is asked for.
+    /// A connection attempt is in progress.
     Connecting,
-    /// It is there; bytes that the controller has not taken yet.
+    /// Connected, with bytes that the socket has not accepted yet.
     Open(ConnId, Vec<u8>),
 }
 
 impl LiveNetwork {
-    /// The network of `topology`, in which every switch is about to connect to `to`.
+    /// The network of `topology`, whose switches are about to connect to `controller`.
     ///
     /// # Errors
     /// Too few file descriptors; a switch with too many ports.
@@ -115,10 +114,10 @@ impl LiveNetwork {
         })
     }
 
-    /// One turn: waits until something happens or `until` has come, hears everything, lets time pass, says everything.
+    /// One iteration of the event loop: waits for an event or `until`, handles events and timers, and sends.
     ///
     /// # Errors
-    /// What the operating system says, or a storm.
+    /// A system error, or a broadcast storm.
     pub fn run_once(&mut self, until: Option<Instant>) -> Result<Instant, LiveError> {
         let dues = self.connections.iter().filter_map(|connection| match connection {
             ControlConnection::Backoff(at) => Some(*at),
@@ -127,7 +126,7 @@ impl LiveNetwork {
         let deadline = dues.chain(self.data_plane.deadline()).chain(until).min();
         let now = self.io.wait(deadline)?.max(self.now);
         self.now = now;
-        // What was due before is older than what is heard now.
+        // Timers that were due come before events received now.
         self.data_plane.tick(now)?;
         self.process_events(now);
         self.data_plane.tick(now)?;
@@ -154,7 +153,7 @@ impl LiveNetwork {
                     self.connect_error = why;
                     (id, &[][..], true)
                 }
-                // What waits is offered again in every turn, and nobody is listened to.
+                // Sending is retried in every iteration, and nothing listens here.
                 IoEvent::Writable(_)
                 | IoEvent::Woken
                 | IoEvent::Accepted(..)
@@ -169,7 +168,7 @@ impl LiveNetwork {
         }
     }
 
-    /// Ends a connection; the switch says what it has to say, as far as there is room, and asks again later.
+    /// Closes a connection, after sending as much as the socket accepts; the switch reconnects later.
     fn close(&mut self, now: Instant, switch: usize, id: ConnId) {
         self.transmit_pending(now);
         self.io.close(id);
@@ -233,7 +232,7 @@ impl LiveNetwork {
         }
     }
 
-    /// Breaks the connection of a switch, which opens another one after a while.
+    /// Closes the connection of a switch, which reconnects later.
     pub fn close_control_connection(&mut self, switch: usize) {
         if let Some(&ControlConnection::Open(id, _)) = self.connections.get(switch) {
             self.close(self.now, switch, id);
@@ -245,34 +244,34 @@ impl LiveNetwork {
         &self.data_plane
     }
 
-    /// The same, and the time of the turn, to tell hosts and links what to do.
+    /// The time of the last iteration, and switches, hosts and links to control.
     pub fn data_plane_mut(&mut self) -> (Instant, &mut DataPlane) {
         (self.now, &mut self.data_plane)
     }
 
-    /// Ends the wait of a turn from another thread.
+    /// Wakes the event loop from another thread.
     pub fn waker(&self) -> Waker {
         self.io.waker()
     }
 
-    /// Switches that the controller knows.
+    /// Number of switches whose handshake is complete.
     pub fn connected_switches(&self) -> usize {
         let switches = (0..self.connections.len()).filter_map(|n| self.data_plane.switch(n));
         switches.filter(|switch| switch.is_connected()).count()
     }
 
-    /// Why a connection could not be opened, or ended, if none was opened since.
+    /// Why the last connection failed, unless one has been opened since.
     pub fn connect_error(&self) -> Option<io::ErrorKind> {
         self.connect_error
     }
 
-    /// The time of the last turn.
+    /// The time of the last iteration.
     pub fn now(&self) -> Instant {
         self.now
     }
 }
 
-/// Connections end in order: by a reset, a controller would lose what was said last.
+/// Closes connections normally; after a reset, the controller would lose the last messages.
 impl Drop for LiveNetwork {
     fn drop(&mut self) {
         for connection in &self.connections {
@@ -283,7 +282,7 @@ impl Drop for LiveNetwork {
     }
 }
 
-/// Whose connection `id` is.
+/// The switch to which a connection belongs.
 fn owner(owners: &[Option<(ConnId, usize)>], id: ConnId) -> Option<usize> {
     let &(owned, switch) = owners.get(id.slot())?.as_ref()?;
     (owned == id).then_some(switch)

@@ -1,4 +1,4 @@
-//! Every host pings every other one, round after round.
+//! Rounds of pings between all pairs of hosts.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,14 +9,14 @@ use crate::net::{IpFamily, PingSummary};
 
 use super::{LiveError, LiveNetwork};
 
-/// How pings follow each other.
+/// The pace of pings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PingPacing {
     /// Pings per second, at least 1.
     pub pings_pps: u32,
-    /// How long an answer may take.
+    /// How long a ping waits for its reply.
     pub timeout: Duration,
-    /// From when the controller knows every switch, or from the end of a round, to the first ping of the next.
+    /// Time from when all switches are connected, or from the end of a round, to the first ping of the next round.
     pub round_gap: Duration,
 }
 
@@ -26,30 +26,30 @@ impl Default for PingPacing {
     }
 }
 
-/// What a network looks like.
+/// The status of a network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct NetworkStatus {
-    /// Switches that the controller knows.
+    /// Number of switches whose handshake is complete.
     pub connected_switches: usize,
-    /// Rounds of pings that have ended.
+    /// Number of complete rounds.
     pub rounds: u32,
-    /// Pings that were sent.
+    /// Pings sent.
     pub pings_sent: u64,
-    /// Pings that were answered.
+    /// Pings answered.
     pub pings_answered: u64,
-    /// Pings that were not.
+    /// Pings lost.
     pub pings_lost: u64,
-    /// The longest that an answer took in this round, or the last.
+    /// Longest round-trip time.
     pub rtt_max: Duration,
-    /// Frames that switches sent up.
+    /// Packet-ins sent by all switches.
     pub packet_ins: u64,
-    /// Rules that switches have.
+    /// Flow entries in all switches.
     pub flow_entries: usize,
-    /// The most copies of one frame within a second.
+    /// Most copies of one frame within a second.
     pub frame_copies_max: u64,
 }
 
-/// A network in which all pairs ping.
+/// A network in which all pairs of hosts ping.
 #[derive(Debug)]
 pub struct PingRounds {
     network: LiveNetwork,
@@ -57,17 +57,17 @@ pub struct PingRounds {
     pairs: Vec<(usize, usize)>,
     /// The next pair of this round.
     next_pair: usize,
-    /// When it pings; `None` while switches are missing.
+    /// When it pings; `None` while switches are not connected.
     next_ping_at: Option<Instant>,
     outstanding: BTreeMap<(usize, IpAddr), usize>,
-    /// Who did not reach whom in this round, and in the last that ended.
+    /// Pairs whose ping was lost, as indices of hosts.
     lost_in_this_round: Vec<(usize, usize)>,
     lost_in_last_round: Vec<(usize, usize)>,
     status: NetworkStatus,
 }
 
 impl PingRounds {
-    /// Pings in `live`, in every pair of hosts and both ways.
+    /// Pings between all pairs of hosts of `network`, in both directions.
     pub fn new(network: LiveNetwork, pacing: PingPacing) -> Self {
         let pairs = PingSummary::all_pairs(network.data_plane().topology()).collect();
         Self {
@@ -83,12 +83,12 @@ impl PingRounds {
         }
     }
 
-    /// One turn of the network, until `until` at the latest.
+    /// One iteration of the event loop, until `until` at the latest.
     ///
     /// # Errors
     /// As [`LiveNetwork::run_once`].
     pub fn run_once(&mut self, until: Option<Instant>) -> Result<Instant, LiveError> {
-        // The last answers, or the end of their time, wake the network by themselves.
+        // Outstanding pings wake the event loop by themselves.
         let next = self
             .next_ping_at
             .filter(|_| self.next_pair < self.pairs.len() || self.outstanding.is_empty());
@@ -150,10 +150,10 @@ impl PingRounds {
         self.next_ping_at = Some(now + self.pacing.round_gap);
     }
 
-    /// What it looks like.
+    /// The current status.
     ///
     /// # Cost
-    /// A look at every switch.
+    /// Linear in the number of switches.
     pub fn status(&self) -> NetworkStatus {
         let data_plane = self.network.data_plane();
         let switches =
@@ -167,22 +167,22 @@ impl PingRounds {
         }
     }
 
-    /// Rounds that have ended.
+    /// Number of complete rounds.
     pub fn completed_rounds(&self) -> u32 {
         self.status.rounds
     }
 
-    /// Who did not reach whom in the last round that ended: indices of hosts.
+    /// Pairs whose ping was lost in the last complete round, as indices of hosts.
     pub fn lost_in_last_round(&self) -> &[(usize, usize)] {
         &self.lost_in_last_round
     }
 
-    /// Who has not reached whom in this round so far.
+    /// Pairs whose ping has been lost in this round so far, as indices of hosts.
     pub fn lost_in_this_round(&self) -> &[(usize, usize)] {
         &self.lost_in_this_round
     }
 
-    /// How many pings a round has.
+    /// Number of pings in a round.
     pub fn pair_count(&self) -> usize {
         self.pairs.len()
     }
@@ -192,7 +192,7 @@ impl PingRounds {
         &self.network
     }
 
-    /// The network, to cut its links.
+    /// The network, to change links.
     pub fn network_mut(&mut self) -> &mut LiveNetwork {
         &mut self.network
     }

@@ -1,4 +1,4 @@
-//! How long a network takes from its first connection until every host reaches another.
+//! Measures how long a network takes until every host can reach another.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,54 +9,54 @@ use crate::net::IpFamily;
 
 use super::{LiveError, LiveNetwork};
 
-/// Between two pings of a host that has had no answer.
+/// Time between two pings of a host without a reply.
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long an answer may take: more than some round trips to a controller on the other side of the world.
+/// How long a reply may take: several round trips to a controller on the other side of the world.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How far a network has come, in time since it began.
+/// Progress of the startup, as times since the start.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct StartupProgress {
-    /// When the controller knew every switch; `None` as long as it does not.
+    /// When all switches were connected; `None` before.
     pub all_connected: Option<Duration>,
-    /// When each host that was answered had its first answer, the earliest first.
+    /// When each host received its first reply, earliest first.
     pub first_replies: Vec<Duration>,
-    /// Hosts that ask: all of them, where there are two.
+    /// Number of hosts that ping: all of them, or none if there are fewer than two.
     pub hosts: usize,
 }
 
 impl StartupProgress {
-    /// Whether the controller knows every switch, and every host was answered.
+    /// Whether all switches are connected and every host has a reply.
     pub fn is_complete(&self) -> bool {
         self.all_connected.is_some() && self.first_replies.len() == self.hosts
     }
 
-    /// When half of them had been answered.
+    /// When half of the hosts had a reply.
     pub fn half(&self) -> Option<Duration> {
         self.first_replies.get(self.hosts.div_ceil(2).saturating_sub(1)).copied()
     }
 
-    /// When all of them had been.
+    /// When all hosts had a reply.
     pub fn all(&self) -> Option<Duration> {
         self.first_replies.get(self.hosts.saturating_sub(1)).copied()
     }
 }
 
-/// A network that starts, in which every host pings the next one once a second until it has an answer, from the first
-/// moment on. Each has its own time in the second, and both know each other's addresses: nobody waits for anything but
-/// the network, and what is asked leaves room on the control links.
+/// A network that starts up. From the first moment, every host pings the next one once a second until it has a reply.
+/// The
+/// pings are spread over the second, and hosts know each other's addresses, so nothing but the network causes a delay.
 #[derive(Debug)]
 pub struct StartupTest {
     network: LiveNetwork,
     began: Instant,
-    /// When a host pings next, and who whom.
+    /// When each host pings next, and which address.
     due: BTreeMap<(Instant, usize), IpAddr>,
     progress: StartupProgress,
 }
 
 impl StartupTest {
-    /// Pings in `live`, every host the next one and the last one the first.
+    /// Lets every host of `network` ping the next one, and the last one the first.
     ///
     /// # Errors
     /// As [`LiveNetwork::run_once`].
@@ -78,7 +78,7 @@ impl StartupTest {
         Ok(Self { network, began, due, progress })
     }
 
-    /// One turn of the network, until `until` at the latest.
+    /// One iteration of the event loop, until `until` at the latest.
     ///
     /// # Errors
     /// As [`LiveNetwork::run_once`].
@@ -102,7 +102,7 @@ impl StartupTest {
         Ok(now)
     }
 
-    /// Takes out who has an answer.
+    /// Removes hosts that have a reply.
     fn collect_results(&mut self, now: Instant) {
         for (from, outcome) in self.network.data_plane_mut().1.take_host_events() {
             let HostEvent::Ping(ping) = outcome else { continue };
@@ -117,7 +117,7 @@ impl StartupTest {
         }
     }
 
-    /// How far it has come.
+    /// The progress so far.
     pub fn progress(&self) -> &StartupProgress {
         &self.progress
     }

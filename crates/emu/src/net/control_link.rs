@@ -1,4 +1,4 @@
-//! The way between one switch and the controller: bytes in order, each way through a model.
+//! The control link between a switch and the controller: events in order, each direction through a link model.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,14 +10,14 @@ use crate::link::{LinkImpairments, LinkModel, LossRatio, OfferOutcome, QUEUE_MAX
 use super::tcp_model::TcpModel;
 use super::{ConnectionId, ControlTransport, NetworkError};
 
-/// Bytes that may wait on one side of a control link, at most.
+/// Most bytes that may wait at one end of a control link.
 const BACKLOG_BYTES_MAX: usize = 64 << 20;
 
-/// Bytes of one segment, and those of its headers: IPv4 and TCP with timestamps.
+/// TCP payload of a segment, and length of its IPv4 and TCP headers with timestamps.
 pub(super) const SEGMENT_LEN: usize = 1448;
 pub(super) const HEADERS_LEN: u32 = 52;
 
-/// What goes through a control link.
+/// What passes through a control link.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ControlEvent {
     Open,
@@ -31,11 +31,11 @@ impl ControlEvent {
     }
 }
 
-/// One direction. Nothing is lost to those at its ends: what it cannot take ends the run.
+/// One direction. Nothing is dropped at its ends; exceeding the backlog is an error.
 #[derive(Debug)]
 pub(super) struct ControlDirection {
     carrier: ControlCarrier,
-    /// What is said while it is held.
+    /// Events that wait while the link is paused.
     paused_events: VecDeque<(ConnectionId, ControlEvent)>,
     paused_bytes: usize,
     wakeup_at: Option<Instant>,
@@ -43,7 +43,7 @@ pub(super) struct ControlDirection {
     bytes: u64,
 }
 
-/// What carries letters.
+/// What transports events over the link.
 #[derive(Debug)]
 enum ControlCarrier {
     Ideal(Box<LinkModel<(ConnectionId, ControlEvent)>>),
@@ -64,7 +64,7 @@ impl ControlCarrier {
 }
 
 impl ControlDirection {
-    /// A way for which `back` is the delay of the other one.
+    /// One direction; `reverse_delay` is the delay of the other one.
     pub(super) fn new(
         transport: ControlTransport,
         impairments: LinkImpairments,
@@ -80,7 +80,7 @@ impl ControlDirection {
         }
     }
 
-    /// Sends a event; bytes go in segments.
+    /// Sends an event; bytes are split into segments.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -129,7 +129,7 @@ impl ControlDirection {
         }
     }
 
-    /// A event that arrives by now.
+    /// The next event that has arrived.
     pub(super) fn receive(&mut self, now: Instant) -> Option<(ConnectionId, ControlEvent)> {
         match &mut self.carrier {
             ControlCarrier::Ideal(model) => model.pop_due(now).map(|departure| departure.item),
@@ -137,7 +137,7 @@ impl ControlDirection {
         }
     }
 
-    /// The event has come.
+    /// Handles a wake-up.
     pub(super) fn on_wakeup(&mut self, now: Instant, rng: &mut Rng) {
         self.wakeup_at.take_if(|wakeup_at| *wakeup_at <= now);
         if let ControlCarrier::Tcp(transport) = &mut self.carrier {
@@ -145,7 +145,7 @@ impl ControlDirection {
         }
     }
 
-    /// When an event is needed that there is not.
+    /// The time of a wake-up that must be scheduled.
     pub(super) fn next_wakeup(&mut self) -> Option<Instant> {
         let due = match &self.carrier {
             ControlCarrier::Ideal(model) => model.next_due_at()?,
@@ -165,12 +165,12 @@ impl ControlDirection {
         (self.paused_bytes, self.wakeup_at) = (0, None);
     }
 
-    /// Lets nothing more in.
+    /// Pauses the link; further events wait.
     pub(super) fn pause(&mut self) {
         self.is_paused = true;
     }
 
-    /// Lets in again what is said, and what was said meanwhile.
+    /// Resumes the link and sends the events that waited.
     pub(super) fn resume(&mut self, now: Instant, rng: &mut Rng) -> Result<(), NetworkError> {
         self.is_paused = false;
         self.paused_bytes = 0;
@@ -178,7 +178,7 @@ impl ControlDirection {
         paused_events.try_for_each(|(conn, event)| self.enqueue(now, conn, event, rng))
     }
 
-    /// Carries what is said from now on otherwise; `back` is the delay of the other way.
+    /// Changes the impairments; `reverse_delay` is the delay of the other direction.
     pub(super) fn set_impairments(
         &mut self,
         now: Instant,
@@ -193,7 +193,7 @@ impl ControlDirection {
         }
     }
 
-    /// A connection begins.
+    /// A new connection starts.
     pub(super) fn start_connection(&mut self) {
         if let ControlCarrier::Tcp(transport) = &mut self.carrier {
             transport.start_connection();
@@ -219,13 +219,13 @@ impl ControlDirection {
         self.paused_bytes + unsent
     }
 
-    /// Bytes that were ever sent.
+    /// Bytes ever sent.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
 
-/// Bare letters are not sent again: none is lost, and all find room.
+/// An ideal transport does not retransmit, so nothing may be lost.
 fn lossless(impairments: LinkImpairments) -> LinkImpairments {
     LinkImpairments { loss: LossRatio::NONE, queue_bytes: Some(QUEUE_MAX), ..impairments }
 }

@@ -1,8 +1,8 @@
-//! What a network has a controller for.
+//! The controller of a simulated network.
 
 use std::time::Instant;
 
-/// A control connection of a network. No two are the same, even of one switch.
+/// A control connection; unique, even among those of one switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnectionId {
     switch: usize,
@@ -14,22 +14,22 @@ impl ConnectionId {
         Self { switch, nth }
     }
 
-    /// The index of the switch in the topology.
+    /// Index of the switch in the topology.
     pub const fn switch(self) -> usize {
         self.switch
     }
 
-    /// The how many-th connection of this switch it is, from 1.
+    /// Number of this connection among those of its switch, from 1.
     pub const fn nth(self) -> u32 {
         self.nth
     }
 }
 
-/// What a controller answers.
+/// What a controller sends.
 #[derive(Debug, Default)]
 pub struct ControllerOutput {
     list: Vec<(ConnectionId, ControllerAction)>,
-    /// Who is answered, and the bytes so far.
+    /// The current connection, and its bytes so far.
     current: Option<ConnectionId>,
     bytes: Vec<u8>,
 }
@@ -41,7 +41,7 @@ pub(super) enum ControllerAction {
 }
 
 impl ControllerOutput {
-    /// Bytes to a connection, to be appended to. What is for a connection that is gone is lost.
+    /// The bytes for a connection, to append to. Bytes for a closed connection are discarded.
     pub fn bytes_to(&mut self, conn: ConnectionId) -> &mut Vec<u8> {
         if self.current != Some(conn) {
             self.flush();
@@ -50,7 +50,7 @@ impl ControllerOutput {
         &mut self.bytes
     }
 
-    /// Closes a connection, after what was said before.
+    /// Closes a connection, after the bytes before.
     pub fn close(&mut self, conn: ConnectionId) {
         self.flush();
         self.list.push((conn, ControllerAction::Close));
@@ -69,12 +69,12 @@ impl ControllerOutput {
     }
 }
 
-/// A controller that owns no socket and no clock.
+/// A controller without sockets and clock.
 pub trait Controller {
     /// A connection was accepted.
     fn on_open(&mut self, now: Instant, conn: ConnectionId, output: &mut ControllerOutput);
 
-    /// Bytes came: whole messages, parts of them, or both.
+    /// Bytes arrived: whole messages, parts of them, or both.
     fn on_bytes(
         &mut self,
         now: Instant,
@@ -83,15 +83,15 @@ pub trait Controller {
         output: &mut ControllerOutput,
     );
 
-    /// A connection is gone that was open.
+    /// A connection was closed by the switch, or broke.
     fn on_closed(&mut self, now: Instant, conn: ConnectionId, output: &mut ControllerOutput);
 
-    /// Time passed.
+    /// Time has passed.
     fn on_tick(&mut self, now: Instant, output: &mut ControllerOutput) {
         let _ = (now, output);
     }
 
-    /// When it must be told the time.
+    /// When [`on_tick`](Self::on_tick) must be called.
     fn deadline(&self) -> Option<Instant> {
         None
     }

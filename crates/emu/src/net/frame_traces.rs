@@ -1,4 +1,4 @@
-//! Follows single frames through a network: where each comes out, and how often it takes each link.
+//! Traces single frames: to which hosts they are delivered, and how often they cross each link.
 
 use std::collections::BTreeMap;
 
@@ -8,27 +8,27 @@ use crate::topology::PortRef;
 
 use super::link::{LinkEnd, LinkSide};
 
-/// The type of frames that are followed: the first that IEEE 802 leaves to local experiments. The four bytes behind
-/// it are the number of the frame.
+/// Ethernet type of traced frames: the first local experimental one of IEEE 802. The next four bytes are the frame's
+/// number.
 pub const TRACED_ETHERTYPE: u16 = 0x88b5;
 
-/// What is remembered at most; when there is more, all is forgotten.
+/// Most trace entries; when exceeded, all are discarded.
 const TRACES_MAX: usize = 1 << 20;
 
-/// Before all other places.
+/// The lowest port reference, for range queries.
 const FIRST: PortRef = PortRef { switch: 0, port: PortNo(0) };
 
-/// How often frames that are followed came by.
+/// Where traced frames were seen, and how often.
 #[derive(Debug, Default)]
 pub struct FrameTraces {
-    /// By number and port of the switch: to a host.
+    /// By number and switch port: deliveries to hosts.
     hosts: BTreeMap<(u32, PortRef), u32>,
-    /// By number, link and the side from which it is taken.
+    /// By number, link and sending side: crossings of links between switches.
     links: BTreeMap<(u32, usize, LinkSide), u32>,
 }
 
 impl FrameTraces {
-    /// A frame with this number to all, from `src`.
+    /// A traced broadcast frame from `src`.
     pub fn frame(src: MacAddr, number: u32) -> Vec<u8> {
         let mut frame = [&[0xff; 6][..], &src.0].concat();
         frame.extend(TRACED_ETHERTYPE.to_be_bytes());
@@ -37,19 +37,19 @@ impl FrameTraces {
         frame
     }
 
-    /// The ports at which hosts heard a frame, and how often.
+    /// Ports at which a frame was delivered to a host, and how often.
     pub fn deliveries(&self, number: u32) -> impl Iterator<Item = (PortRef, u32)> {
         let all = self.hosts.range((number, FIRST)..).take_while(move |((n, _), _)| *n == number);
         all.map(|(&(_, place), &times)| (place, times))
     }
 
-    /// How often a frame took any link in one direction at most.
+    /// How often a frame crossed any link in one direction, at most.
     pub fn link_crossings_max(&self, number: u32) -> u32 {
         let all = self.links.range((number, 0, LinkSide::A)..=(number, usize::MAX, LinkSide::B));
         all.map(|(_, &times)| times).max().unwrap_or(0)
     }
 
-    /// A frame is sent into a link between `end` and some other end.
+    /// Records a frame that is sent into a link.
     pub(super) fn record(&mut self, frame: &[u8], wire: usize, from: LinkSide, ends: [LinkEnd; 2]) {
         let Some(number) = number(frame) else { return };
         if self.hosts.len() + self.links.len() >= TRACES_MAX {
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_to_hosts_is_told_from_what_takes_links() {
+    fn deliveries_to_hosts_and_crossings_of_links_are_counted_separately() {
         let at = |switch| PortRef { switch, port: PortNo(1) };
         let to_host = [LinkEnd::Port(at(3)), LinkEnd::Host(0)];
         let between = [LinkEnd::Port(at(0)), LinkEnd::Port(at(1))];

@@ -1,4 +1,4 @@
-//! A link with what is on it.
+//! A link of the data plane with the frames in transit.
 
 use std::time::Instant;
 
@@ -7,7 +7,7 @@ use sluice_base::Rng;
 use crate::link::{LinkImpairments, LinkModel, OfferOutcome};
 use crate::topology::PortRef;
 
-/// What a link ends at.
+/// What a link is attached to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LinkEnd {
     Port(PortRef),
@@ -21,22 +21,22 @@ pub(super) enum LinkSide {
     B,
 }
 
-/// What a link carried, from both ends together.
+/// Frame counters of a link, for both directions together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FrameCounters {
-    /// Frames that were sent into it.
+    /// Frames sent into the link.
     pub sent: u64,
-    /// Their bytes.
+    /// Bytes of these frames.
     pub bytes: u64,
-    /// Those of them that were for a group: broadcasts, multicasts.
+    /// Multicast and broadcast frames among them.
     pub multicast: u64,
-    /// Frames that came out.
+    /// Frames delivered.
     pub delivered: u64,
-    /// Frames that did not: lost, no room in the queue, or the link was cut.
+    /// Frames dropped: lost, queue full, or link down.
     pub dropped: u64,
 }
 
-/// A link between two ends, with a pipe each direction.
+/// A link with one model per direction.
 #[derive(Debug)]
 pub(super) struct FabricLink {
     pub(super) a: LinkEnd,
@@ -48,7 +48,7 @@ pub(super) struct FabricLink {
     from_b: OneWay,
 }
 
-/// One direction, and for when it has an event.
+/// One direction, with its scheduled wake-up.
 #[derive(Debug)]
 struct OneWay {
     model: LinkModel<Vec<u8>>,
@@ -81,7 +81,7 @@ impl FabricLink {
         }
     }
 
-    /// Sends a frame; whether it is on its direction.
+    /// Sends a frame; `true` if it will arrive.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -102,14 +102,14 @@ impl FabricLink {
         is_due
     }
 
-    /// A frame that comes out by now.
+    /// The next frame that has arrived.
     pub(super) fn receive(&mut self, now: Instant, from: LinkSide) -> Option<Vec<u8>> {
         let frame = self.direction(from).model.pop_due(now)?.item;
         self.counters.delivered += 1;
         Some(frame)
     }
 
-    /// When a direction needs an event that it has not.
+    /// The time of a wake-up that must be scheduled.
     pub(super) fn next_wakeup(&mut self, from: LinkSide) -> Option<Instant> {
         let direction = self.direction(from);
         let due = direction.model.next_due_at()?;
@@ -117,18 +117,18 @@ impl FabricLink {
         is_late.then(|| *direction.wakeup_at.insert(due))
     }
 
-    /// The event of a direction has come. Whether it was not for a time that is over.
+    /// Clears a wake-up that has passed.
     pub(super) fn clear_wakeup(&mut self, now: Instant, from: LinkSide) {
         self.direction(from).wakeup_at.take_if(|wakeup_at| *wakeup_at <= now);
     }
 
-    /// Cuts or joins it. What is on its direction is lost; how many frames that is.
+    /// Sets the link up or down. Frames in transit are dropped; returns how many.
     pub(super) fn set_up(&mut self, is_up: bool) -> u64 {
         self.is_up = is_up;
         self.drop_frames()
     }
 
-    /// Loses what is on its direction; how many frames.
+    /// Drops frames in transit; returns how many.
     pub(super) fn drop_frames(&mut self) -> u64 {
         let held = [&self.from_a, &self.from_b]
             .map(|direction| direction.model.counters().in_transit().packets);
@@ -139,7 +139,7 @@ impl FabricLink {
         lost
     }
 
-    /// Carries frames differently from now on.
+    /// Changes the impairments.
     pub(super) fn set_impairments(&mut self, now: Instant, impairments: LinkImpairments) {
         self.impairments = impairments;
         self.from_a.model.set_impairments(now, impairments);

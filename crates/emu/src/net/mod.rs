@@ -1,7 +1,8 @@
 //! A whole network in virtual time: switches, hosts, links, control links, and a controller.
 //!
-//! Nothing here waits: time goes from one event to the next. Events of one time come in the order in which they were
-//! caused, and all that is random comes from one seed, so a seed repeats a run to the byte.
+//! Nothing waits: time advances from one event to the next. Simultaneous events are handled in the order in which they
+//! were
+//! scheduled, and all randomness comes from one seed, so a seed reproduces a run exactly.
 
 mod control_link;
 mod controller;
@@ -32,32 +33,32 @@ use crate::topology::{PortRef, Topology};
 use control_link::{ControlDirection, ControlEvent};
 use controller::ControllerAction;
 
-/// Frames on their way at most, over all links: some 100 MiB of small ones.
+/// Most frames in flight, over all links: about 100 MiB of small ones.
 pub const FRAMES_MAX: u64 = 1 << 20;
 
-/// Steps without time passing, after which it will not pass any more.
+/// Most steps without time passing.
 const STEPS_AT_ONCE_MAX: u32 = 10_000_000;
 
-/// What a network is beside its topology.
+/// Everything about a network except its topology.
 #[derive(Debug, Clone)]
 pub struct NetworkOptions {
-    /// What all that is random comes from.
+    /// Seed of all randomness.
     pub seed: u64,
-    /// What every switch is; identity and ports are those of the topology.
+    /// Configuration of every switch; datapath id and ports come from the topology.
     pub switch: EmulatedSwitchConfig,
-    /// Ports of every switch beyond those that the topology uses, to which hosts can move. They are down.
+    /// Additional ports of every switch, to which hosts can move. They are down.
     pub spare_ports: u16,
-    /// From a switch to the controller.
+    /// Impairments of control links from switch to controller.
     pub control_up: LinkImpairments,
-    /// From the controller to a switch.
+    /// Impairments of control links from controller to switch.
     pub control_down: LinkImpairments,
-    /// What carries bytes through a control link.
+    /// The transport over control links.
     pub control_transport: ControlTransport,
-    /// How long a switch waits after a connection ended before it opens the next.
+    /// How long a switch waits before it reconnects.
     pub reconnect_delay: Duration,
-    /// Time over which the first connections are spread by chance.
+    /// The first connections start at random times within this.
     pub connect_spread: Duration,
-    /// Copies of one frame within a second that are no storm yet; without it, 64 for each link and 1 000.
+    /// Copies of one frame within a second above which there is a broadcast storm; by default 64 per link plus 1000.
     pub frame_copies_max: Option<u64>,
 }
 
@@ -77,50 +78,50 @@ impl Default for NetworkOptions {
     }
 }
 
-/// What carries bytes through a control link.
+/// The transport over control links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ControlTransport {
-    /// Nothing: bytes go as they are said, and are neither lost nor held back. Loss and queue of the link are not played.
+    /// An ideal transport: nothing is lost or delayed by congestion. Loss and queue of the link are ignored.
     #[default]
     Ideal,
-    /// TCP, with its slow start, and with losses that it repairs; both cost time.
+    /// TCP with slow start and retransmissions, which cost time.
     Tcp,
 }
 
-/// Something that goes wrong, or changes, in a network.
+/// A change or fault of a simulated network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NetworkChange {
-    /// A link is cut; those of hosts have numbers, too: [`DataPlane::host_link`].
+    /// Cuts a link, by number; [`DataPlane::host_link`] has those of hosts.
     CutLink(usize),
-    /// It is joined again.
+    /// Restores a link.
     RestoreLink(usize),
-    /// A link carries frames differently.
+    /// Changes the impairments of a link.
     SetLinkImpairments(usize, LinkImpairments),
-    /// A host is moved to a free port.
+    /// Moves a host to a free port.
     MoveHost(usize, PortRef),
-    /// The control connection of a switch breaks. Both ends notice, and the switch opens another.
+    /// Breaks the control connection of a switch. Both sides notice, and the switch reconnects.
     BreakControlConnection(usize),
-    /// The control link of a switch carries nothing more, and nobody is told: what is said waits.
+    /// Stops a control link from carrying anything, unnoticed; messages wait.
     PauseControlLink(usize),
-    /// It carries again what was said.
+    /// Resumes a paused control link.
     ResumeControlLink(usize),
-    /// The control link of a switch is another: to the controller, and back.
+    /// Changes the impairments of a control link: to the controller, and to the switch.
     SetControlImpairments(usize, LinkImpairments, LinkImpairments),
-    /// A host sends a frame to all that is followed, with this number: [`DataPlane::traces`].
+    /// Lets a host send a traced broadcast frame with this number: [`DataPlane::traces`].
     SendTracedFrame(usize, u32),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum SimulationEvent {
-    /// Something may arrive from a switch.
+    /// Something may arrive at the controller.
     ArriveAtController(usize),
     /// Something may arrive at a switch.
     ArriveAtSwitch(usize),
-    /// A switch asks for a connection.
+    /// A switch starts connecting.
     Connect(usize),
-    /// It has it, unless it was lost meanwhile.
+    /// The connection is established, unless it was lost meanwhile.
     Connected(ConnectionId),
-    /// A fault, by its number.
+    /// A scheduled change, by its number.
     NetworkChange(u64),
 }
 
@@ -132,7 +133,7 @@ enum SimulationEvent {
 /// use sluice_emu::topology::Topology;
 /// # use std::time::Instant;
 ///
-/// /// One that hears and says nothing.
+/// /// A controller that ignores everything.
 /// struct Mute;
 ///
 /// impl Controller for Mute {
@@ -170,17 +171,17 @@ struct ControlLink {
     up: ControlDirection,
     down: ControlDirection,
     conn: ConnectionId,
-    /// What the switch knows.
+    /// Whether the switch has a connection.
     is_open: bool,
-    /// What the controller knows.
+    /// The connection that the controller has accepted.
     accepted: Option<ConnectionId>,
 }
 
 impl<C: Controller> NetworkSimulation<C> {
-    /// The network of `topology`, in which every switch is about to open its connection.
+    /// The network of `topology`, whose switches are about to connect.
     ///
     /// # Errors
-    /// A switch has too many ports.
+    /// A switch with too many ports.
     pub fn new(
         topology: Topology,
         options: &NetworkOptions,
@@ -212,7 +213,7 @@ impl<C: Controller> NetworkSimulation<C> {
             n_events: 0,
             changes: BTreeMap::new(),
             controller_output: ControllerOutput::default(),
-            // Not the stream that the links draw from.
+            // Independent of the random numbers of the links.
             rng: Rng::new(!options.seed),
             reconnect: options.reconnect_delay,
             start,
@@ -227,15 +228,15 @@ impl<C: Controller> NetworkSimulation<C> {
         Ok(net)
     }
 
-    /// Lets everything happen that happens within `time`.
+    /// Runs the network for `time`.
     ///
     /// # Errors
-    /// A storm, or something else that would never end.
+    /// A broadcast storm, or another error that makes it useless to go on.
     pub fn run_for(&mut self, time: Duration) -> Result<(), NetworkError> {
         self.run_until(self.now + time)
     }
 
-    /// Lets everything happen until `until`.
+    /// Runs the network until `until`.
     ///
     /// # Errors
     /// As [`run_for`](Self::run_for).
@@ -245,7 +246,7 @@ impl<C: Controller> NetworkSimulation<C> {
         Ok(())
     }
 
-    /// Goes to the next time at which anything happens, if that is not after `until`; whether there was one.
+    /// Advances to the next event, if it is not after `until`; `false` if there is none.
     ///
     /// # Errors
     /// As [`run_for`](Self::run_for).
@@ -304,7 +305,7 @@ impl<C: Controller> NetworkSimulation<C> {
         Ok(())
     }
 
-    /// A switch begins a connection, which stands after a round trip.
+    /// A switch starts connecting; the connection is established after a round trip.
     fn connect(&mut self, now: Instant, switch: usize) {
         let Some(link) = self.control_links.get_mut(switch).filter(|link| !link.is_open) else {
             return;
@@ -358,7 +359,7 @@ impl<C: Controller> NetworkSimulation<C> {
                 ControlEvent::Close => true,
             };
             if is_over {
-                // What it said last is still heard.
+                // Send what the switch sent last.
                 self.transmit_pending(now)?;
                 self.close(now, switch, PendingBytes::Delivered)?;
             }
@@ -367,7 +368,7 @@ impl<C: Controller> NetworkSimulation<C> {
         Ok(())
     }
 
-    /// A connection ends on the side of the switch, which tells the other side and opens another one later.
+    /// Closes a connection at the switch, notifies the controller, and schedules a reconnection.
     fn close(
         &mut self,
         now: Instant,
@@ -384,14 +385,14 @@ impl<C: Controller> NetworkSimulation<C> {
             self.data_plane.control_disconnected(now, switch);
             self.push_event(now + self.reconnect, SimulationEvent::Connect(switch));
         } else if let Some(conn) = link.accepted.filter(|_| last == PendingBytes::Lost) {
-            // The news that it ended was on its way.
+            // The notification of the end was in transit and has been lost.
             link.up.send(now, conn, ControlEvent::Close, &mut self.rng)?;
         }
         self.schedule_arrivals(switch);
         Ok(())
     }
 
-    /// Lets switches and the controller say what they have to say.
+    /// Transmits everything that switches and the controller want to send.
     fn transmit_pending(&mut self, now: Instant) -> Result<(), NetworkError> {
         while let Some((switch, bytes)) = self.data_plane.take_control_output() {
             let Some(link) = self.control_links.get_mut(switch).filter(|link| link.is_open) else {
@@ -428,14 +429,14 @@ impl<C: Controller> NetworkSimulation<C> {
         }
     }
 
-    /// Lets `fault` happen at a time to come.
+    /// Schedules a change.
     pub fn schedule(&mut self, at: Instant, change: NetworkChange) {
         let number = self.n_events;
         self.changes.insert(number, change);
         self.push_event(at.max(self.now), SimulationEvent::NetworkChange(number));
     }
 
-    /// Lets `fault` happen now.
+    /// Applies a change now.
     ///
     /// # Errors
     /// There is no such link, host, switch or port.
@@ -491,11 +492,10 @@ impl<C: Controller> NetworkSimulation<C> {
         self.control_links.get_mut(switch).ok_or(no_switch)
     }
 
-    /// Takes the controller away and puts another one in its place, as when it is restarted: every connection breaks.
-    /// The old one is handed back.
+    /// Replaces the controller, as if it was restarted: every connection breaks. Returns the old one.
     ///
     /// # Errors
-    /// None that happens unless a control link was full before.
+    /// A control link whose backlog was full before.
     pub fn replace_controller(&mut self, controller: C) -> Result<C, NetworkError> {
         for switch in 0..self.control_links.len() {
             if let Some(link) = self.control_links.get_mut(switch) {
@@ -511,7 +511,7 @@ impl<C: Controller> NetworkSimulation<C> {
         &self.data_plane
     }
 
-    /// The same, and the time, to tell hosts what to do.
+    /// The time, and switches, hosts and links to control.
     pub fn data_plane_mut(&mut self) -> (Instant, &mut DataPlane) {
         (self.now, &mut self.data_plane)
     }
@@ -521,27 +521,27 @@ impl<C: Controller> NetworkSimulation<C> {
         &self.controller
     }
 
-    /// The controller, to be told something.
+    /// The controller, to control it.
     pub fn controller_mut(&mut self) -> &mut C {
         &mut self.controller
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Instant {
         self.now
     }
 
-    /// How long it has run.
+    /// Time since the start.
     pub fn elapsed(&self) -> Duration {
         self.now - self.start
     }
 
-    /// Bytes that a switch said to the controller, and heard from it.
+    /// Bytes that a switch has sent to the controller, and received from it.
     pub fn control_bytes(&self, switch: usize) -> Option<(u64, u64)> {
         self.control_links.get(switch).map(|link| (link.up.bytes(), link.down.bytes()))
     }
 
-    /// Switches that the controller knows.
+    /// Number of switches whose handshake is complete.
     pub fn connected_switches(&self) -> usize {
         let switches = 0..self.control_links.len();
         switches
@@ -550,7 +550,7 @@ impl<C: Controller> NetworkSimulation<C> {
     }
 }
 
-/// What becomes of what was said before a connection ended.
+/// What happens to bytes in transit when a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PendingBytes {
     Delivered,

@@ -1,4 +1,4 @@
-//! Whether hosts reach each other.
+//! Pings between hosts of a simulated network.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,12 +9,12 @@ use crate::topology::{HostNode, Topology};
 
 use super::{Controller, NetworkError, NetworkSimulation};
 
-/// Which of its addresses a host is asked by.
+/// Which addresses are pinged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IpFamily {
-    /// IPv4, and ARP.
+    /// IPv4 with ARP.
     V4,
-    /// IPv6, and neighbour discovery.
+    /// IPv6 with neighbour discovery.
     V6,
 }
 
@@ -28,19 +28,19 @@ impl IpFamily {
     }
 }
 
-/// What became of pings.
+/// The results of pings.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PingSummary {
-    /// Those that were answered.
+    /// Number of pings answered.
     pub answered: u64,
-    /// Who did not reach whom: indices of hosts.
+    /// Pairs whose ping was lost, as indices of hosts.
     pub lost_pairs: Vec<(usize, usize)>,
-    /// The longest that an answer took.
+    /// Longest round-trip time.
     pub rtt_max: Duration,
 }
 
 impl PingSummary {
-    /// Every host and every other one.
+    /// All ordered pairs of hosts.
     pub fn all_pairs(topology: &Topology) -> impl Iterator<Item = (usize, usize)> + use<> {
         let n = topology.hosts.len();
         (0..n).flat_map(move |from| (0..n).filter(move |&to| to != from).map(move |to| (from, to)))
@@ -48,8 +48,9 @@ impl PingSummary {
 }
 
 impl<C: Controller> NetworkSimulation<C> {
-    /// Lets hosts ping others, all at once, and time pass until each has its answer or has waited for `timeout`. Other
-    /// outcomes of hosts are lost.
+    /// Lets hosts ping each other, all at once, and runs the network until each ping has its reply or `timeout` has
+    /// passed.
+    /// Other events of hosts are discarded.
     ///
     /// # Errors
     /// As [`run_for`](Self::run_for); there is no such host.

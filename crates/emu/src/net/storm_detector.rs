@@ -1,4 +1,4 @@
-//! Sees that one frame is sent again and again.
+//! Detects broadcast storms: one frame that is sent again and again.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 /// The time over which copies are counted.
 const WINDOW: Duration = Duration::from_secs(1);
 
-/// Bytes of a frame that are looked at, with its length: all headers, and the number of a packet of a stream.
+/// Bytes of a frame that are hashed, with its length: all headers, and the packet number of a stream.
 const HASHED_LEN_MAX: usize = 128;
 
-/// Different frames that are told apart in a window; when there are more, counting begins again.
+/// Most distinct frames in a window; when exceeded, counting starts again.
 const DISTINCT_FRAMES_MAX: usize = 1 << 18;
 
 /// Counts copies of each frame over all links.
@@ -27,7 +27,7 @@ impl StormDetector {
         Self { copies_max, window_start: now, copies: HashMap::default(), copies_max_seen: 0 }
     }
 
-    /// Counts a frame that is sent; how many copies there are if that is too many.
+    /// Counts a frame; returns the number of copies if it is too large.
     pub(super) fn record(&mut self, now: Instant, frame: &[u8]) -> Option<u64> {
         if now >= self.window_start + WINDOW || self.copies.len() >= DISTINCT_FRAMES_MAX {
             self.copies.clear();
@@ -41,7 +41,7 @@ impl StormDetector {
         (*copies > self.copies_max).then_some(*copies)
     }
 
-    /// The most copies of one frame within a window, ever.
+    /// The most copies of one frame within any window.
     pub(super) fn copies_max_seen(&self) -> u64 {
         self.copies_max_seen
     }

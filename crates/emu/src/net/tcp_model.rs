@@ -1,9 +1,11 @@
-//! What TCP does to one direction of a control link: a cwnd that grows, losses that are noticed, order that is kept.
+//! A model of TCP for one direction of a control link: congestion window, loss recovery, in-order delivery.
 //!
-//! It is the sender of RFC 5681 with selective acknowledgments (RFC 2018) and ten segments to begin with (RFC 6928), as
-//! Linux has it but for CUBIC: after slow start, the cwnd grows by one segment in a round trip. Nothing is delayed by the
-//! receiver (RFC 1122 §4.2.3.2), nothing by the sender to make it longer (RFC 896), and what waits for the cwnd goes in
-//! segments as long as can be. Acknowledgments take the delay of the other direction, and no room in it.
+//! The sender of RFC 5681 with selective acknowledgments (RFC 2018) and an initial window of ten segments (RFC 6928),
+//! as in
+//! Linux except for CUBIC: after slow start, the window grows by one segment per round trip. There are no delayed
+//! acknowledgments (RFC 1122 §4.2.3.2) and no Nagle algorithm (RFC 896); bytes that wait for the window are sent in
+//! segments
+//! of full size. Acknowledgments take the delay of the other direction, but no capacity.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -14,16 +16,16 @@ use super::ConnectionId;
 use super::control_link::{ControlEvent, HEADERS_LEN, SEGMENT_LEN};
 use crate::link::{LinkImpairments, LinkModel};
 
-/// Segments that are sent before anything is acknowledged, and after a pause. RFC 6928 §2.
+/// Initial congestion window in segments, also after an idle period. RFC 6928 §2.
 const INITIAL_CWND: f64 = 10.0;
 
-/// The fewest that a loss makes of the cwnd. RFC 5681 §3.1.
+/// Smallest slow start threshold after a loss, in segments. RFC 5681 §3.1.
 const SSTHRESH_MIN: f64 = 2.0;
 
-/// What is sent so many segments before one that was acknowledged is lost. RFC 6675 §2.
+/// A transmission is lost when one sent this much later has been acknowledged. RFC 6675 §2.
 const DUP_THRESH: u64 = 3;
 
-/// The least that a segment is waited for beyond a round trip before it is taken for lost, as Linux has it. RFC 6298 §2.
+/// Smallest margin of the retransmission timeout over the round trip, as in Linux. RFC 6298 §2.
 const RTO_MARGIN: Duration = Duration::from_millis(200);
 
 /// The longest retransmission timeout. RFC 6298 §2.5.
@@ -32,49 +34,49 @@ const RTO_MAX: Duration = Duration::from_secs(60);
 /// One direction of a connection.
 #[derive(Debug)]
 pub(super) struct TcpModel {
-    /// Transmissions: their numbers, and the places in the stream of what they carry.
+    /// Transmissions in transit: their number, and the sequence number of their segment.
     model: LinkModel<(u64, u64)>,
-    /// How long an acknowledgment takes.
+    /// Delay of an acknowledgment.
     reverse_delay: Duration,
-    /// What was never sent, and its bytes.
+    /// Events that have not been sent, and their bytes.
     unsent: VecDeque<(ConnectionId, ControlEvent)>,
     unsent_bytes: usize,
-    /// Places in the stream of what is to be sent again.
+    /// Sequence numbers to retransmit.
     lost: VecDeque<u64>,
-    /// What was sent and has not come, by its seq in the stream.
+    /// Segments that were sent and have not arrived, by sequence number.
     sent: BTreeMap<u64, (ConnectionId, ControlEvent)>,
-    /// Transmissions that were neither acknowledged nor taken for lost.
+    /// Transmissions that were neither acknowledged nor declared lost.
     flight: BTreeMap<u64, InFlight>,
     next_seq: u64,
     next_transmission: u64,
-    /// In segments: what may be in flight, and up to where it grows quickly.
+    /// Congestion window and slow start threshold, in segments.
     cwnd: f64,
     ssthresh: f64,
-    /// The most segments that were in flight in this round trip, which ends with the acknowledgment of this transmission.
+    /// Most segments in flight in this round trip, which ends when this transmission is acknowledged.
     flight_max: f64,
     round_end: u64,
-    /// Losses of what was sent before this transmission are one event with an earlier one.
+    /// Losses of transmissions before this one belong to the current recovery.
     recovery_end: u64,
     rtt: RttEstimate,
     rto: Duration,
     rto_at: Option<Instant>,
     last_sent: Option<Instant>,
-    /// What came before what precedes it, and what may be read.
+    /// Segments received out of order, and events to deliver.
     out_of_order: BTreeMap<u64, (ConnectionId, ControlEvent)>,
     next_expected: u64,
     received: VecDeque<(ConnectionId, ControlEvent)>,
-    /// When a transmission will be acknowledged, in order.
+    /// When transmissions will be acknowledged, in order.
     acks: VecDeque<(Instant, u64)>,
 }
 
-/// A transmission on its way.
+/// A transmission in flight.
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
     seq: u64,
     sent: Instant,
 }
 
-/// A smoothed round trip and how much it varies. RFC 6298 §2.
+/// Smoothed round-trip time and its variation. RFC 6298 §2.
 #[derive(Debug, Clone, Copy)]
 struct RttEstimate {
     mean: Duration,
@@ -92,7 +94,7 @@ impl RttEstimate {
 }
 
 impl TcpModel {
-    /// A connection that was made just now, so that a round trip is known.
+    /// A connection whose handshake has measured the round trip.
     pub(super) fn new(impairments: LinkImpairments, reverse_delay: Duration) -> Self {
         let rtt = RttEstimate::first(impairments.delay + reverse_delay);
         Self {
@@ -121,19 +123,19 @@ impl TcpModel {
         }
     }
 
-    /// The same link without anything on it.
+    /// The same link with nothing in transit.
     pub(super) fn emptied(&self) -> Self {
         Self::new(self.model.impairments(), self.reverse_delay)
     }
 
-    /// A connection begins. What an earlier one said last is still on its way.
+    /// A new connection starts; segments of an earlier one may still be in transit.
     pub(super) fn start_connection(&mut self) {
         (self.cwnd, self.ssthresh) = (INITIAL_CWND, f64::INFINITY);
         self.rtt = RttEstimate::first(self.model.impairments().delay + self.reverse_delay);
         self.rto = self.rtt.rto();
     }
 
-    /// Takes what is to be sent, and sends what the cwnd lets through.
+    /// Queues an event, and sends what the window allows.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -146,7 +148,7 @@ impl TcpModel {
         self.transmit(now, rng);
     }
 
-    /// Does what is due: what comes is acknowledged, what is acknowledged makes room, what is lost is sent again.
+    /// Handles arrivals, acknowledgments and timeouts that are due, then sends what the window allows.
     pub(super) fn tick(&mut self, now: Instant, rng: &mut Rng) {
         while let Some(departure) = self.model.pop_due(now) {
             self.on_arrival(departure.item, departure.due);
@@ -161,18 +163,18 @@ impl TcpModel {
         self.transmit(now, rng);
     }
 
-    /// The next event that has come, in the order in which they were sent.
+    /// The next event delivered, in order.
     pub(super) fn receive(&mut self) -> Option<(ConnectionId, ControlEvent)> {
         self.received.pop_front()
     }
 
-    /// When there is something to do.
+    /// When [`tick`](Self::tick) must be called.
     pub(super) fn deadline(&self) -> Option<Instant> {
         let ack = self.acks.front().map(|ack| ack.0);
         [self.model.next_due_at(), ack, self.rto_at].into_iter().flatten().min()
     }
 
-    /// Changes what the link does.
+    /// Changes the impairments.
     pub(super) fn set_impairments(
         &mut self,
         now: Instant,
@@ -187,7 +189,7 @@ impl TcpModel {
         self.model.impairments()
     }
 
-    /// Bytes that the cwnd has not let through yet.
+    /// Bytes that the window has not allowed to be sent yet.
     pub(super) fn unsent_bytes(&self) -> usize {
         self.unsent_bytes
     }
@@ -227,7 +229,7 @@ impl TcpModel {
         self.rto_at = (!self.flight.is_empty()).then(|| now + self.rto);
     }
 
-    /// A segment more may be in flight, or a part of one, if as many were as may be. RFC 5681 §3.1, RFC 7661.
+    /// Grows the window, if it was fully used. RFC 5681 §3.1, RFC 7661.
     fn grow_cwnd(&mut self) {
         if self.cwnd < self.ssthresh {
             self.cwnd += if self.cwnd < 2.0 * self.flight_max { 1.0 } else { 0.0 };
@@ -236,7 +238,7 @@ impl TcpModel {
         }
     }
 
-    /// Nothing was acknowledged for too long: all is sent again, one segment first.
+    /// Handles a retransmission timeout: everything is retransmitted, starting with one segment.
     fn on_timeout(&mut self, now: Instant) {
         self.ssthresh = (self.in_flight() / 2.0).max(SSTHRESH_MIN);
         self.cwnd = 1.0;
@@ -248,7 +250,7 @@ impl TcpModel {
         self.rto_at = (!self.lost.is_empty()).then(|| now + self.rto);
     }
 
-    /// Has a segment sent again, unless it has come after all.
+    /// Marks a segment for retransmission, unless it has arrived.
     fn mark_lost(&mut self, seq: u64) {
         if self.sent.contains_key(&seq) && !self.lost.contains(&seq) {
             self.lost.push_back(seq);
@@ -262,7 +264,7 @@ impl TcpModel {
         self.rto = self.rtt.rto();
     }
 
-    /// Sends what the cwnd lets through.
+    /// Sends what the window allows.
     fn transmit(&mut self, now: Instant, rng: &mut Rng) {
         let is_idle = self.flight.is_empty() && self.lost.is_empty();
         let silence = self.last_sent.map(|at| now.saturating_duration_since(at));
@@ -276,7 +278,7 @@ impl TcpModel {
             let len = u32::try_from(event.len()).unwrap_or(u32::MAX).saturating_add(HEADERS_LEN);
             let number = self.next_transmission;
             self.next_transmission += 1;
-            // Whether it is lost, or finds no room, is for the sender to notice.
+            // The sender must detect loss by itself.
             let _ = self.model.offer(now, len, (number, seq), rng);
             self.flight.insert(number, InFlight { seq, sent: now });
             self.flight_max = self.flight_max.max(self.in_flight());
@@ -285,7 +287,7 @@ impl TcpModel {
         }
     }
 
-    /// The seq of what is to be sent next: again, or for the first time.
+    /// The sequence number to send next: a retransmission, or a new segment.
     fn next_segment(&mut self) -> Option<u64> {
         while let Some(seq) = self.lost.pop_front() {
             if self.sent.contains_key(&seq) {
@@ -324,7 +326,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Sends so many segments over a link; the time at which each had come.
+    /// Sends segments over a link; returns when each arrived.
     fn send(segments: usize, impairments: LinkImpairments) -> Vec<Duration> {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
@@ -352,22 +354,22 @@ mod tests {
     }
 
     #[test]
-    fn the_window_doubles_in_each_round_trip_from_ten_segments_on() {
+    fn the_window_starts_at_ten_segments_and_doubles_in_each_round_trip() {
         let came = send(150, delay(50));
         let by = |ms: u32| came.iter().filter(|&&at| at <= ms * MS).count();
         assert_eq!([by(49), by(50), by(150), by(250), by(350)], [0, 10, 30, 70, 150]);
     }
 
     #[test]
-    fn it_is_no_faster_than_the_rate_and_nothing_is_lost_in_a_queue_that_is_long_enough() {
+    fn it_uses_the_rate_and_a_long_queue_loses_nothing() {
         let rate_bps = NonZeroU64::new(12_000_000);
         let came = send(200, LinkImpairments { rate_bps, queue_bytes: Some(400_000), ..delay(5) });
-        // A segment of 1500 bytes takes a millisecond.
+        // A segment of 1500 bytes takes one millisecond.
         assert!(came[199] >= 205 * MS && came[199] <= 230 * MS, "{:?}", came[199]);
     }
 
     #[test]
-    fn what_is_lost_or_finds_no_room_is_sent_again_and_all_comes_in_order() {
+    fn lost_segments_are_retransmitted_and_delivered_in_order() {
         let rate_bps = NonZeroU64::new(12_000_000);
         let long = LinkImpairments { rate_bps, queue_bytes: Some(2_000_000), ..delay(20) };
         let whole = *send(500, long).last().unwrap();

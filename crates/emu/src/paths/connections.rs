@@ -1,4 +1,4 @@
-//! The connections of the switches: bytes in and out, probes carried over links.
+//! The control connections of all switches; discovery probes are carried over the links.
 
 use std::io;
 use std::time::Instant;
@@ -13,14 +13,14 @@ use super::flow_entry::PathFlowEntry;
 use super::wiring::{PortPeer, Wiring};
 use super::{PathsConfig, send_packet_in};
 
-/// What the frames are by which controllers look for links: LLDP, and what some send through networks of others.
+/// Ethernet types of link discovery: LLDP, and the one that some controllers send through legacy networks.
 const PROBES: [[u8; 2]; 2] = [[0x88, 0xcc], [0x89, 0x42]];
 
-/// What a controller said to a switch.
+/// A message of the controller that matters for the measurement.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum ControllerMessage {
     FlowEntry(PathFlowEntry),
-    /// A frame goes out of a port.
+    /// A packet-out to a port.
     PacketOut {
         out_port: PortNo,
         dst: MacAddr,
@@ -28,24 +28,24 @@ pub(super) enum ControllerMessage {
     },
 }
 
-/// The connections of all switches.
+/// The control connections of all switches.
 #[derive(Debug)]
 pub(super) struct SwitchConnections {
     io: Epoll,
     connections: Vec<SwitchConnection>,
-    /// Whose connection is in which slot.
+    /// The switch of each connection slot.
     owners: Vec<usize>,
-    /// Probes on their way: where they come in.
+    /// Probes in transit, with the port at which they arrive.
     probes: Vec<(usize, PortNo, Vec<u8>)>,
 }
 
-/// The connection of one switch.
+/// The control connection of one switch.
 #[derive(Debug)]
 struct SwitchConnection {
     conn: Option<ConnId>,
     session: SwitchSession,
     version: Version,
-    /// What was heard of a message whose rest has not come.
+    /// The start of an incomplete message.
     partial: Vec<u8>,
     tx: Vec<u8>,
 }
@@ -78,7 +78,7 @@ impl SwitchConnections {
         Ok(connections)
     }
 
-    /// Switches that the controller does not know, or knows no more.
+    /// Number of switches that are not connected.
     pub(super) fn disconnected(&self) -> usize {
         let is_known = |connection: &&SwitchConnection| {
             connection.conn.is_some() && connection.session.is_ready()
@@ -86,15 +86,15 @@ impl SwitchConnections {
         self.connections.len() - self.connections.iter().filter(is_known).count()
     }
 
-    /// A switch says something.
+    /// Sends a message of a switch.
     pub(super) fn send(&mut self, switch: usize, say: impl FnOnce(&mut Encoder<'_>)) {
         if let Some(connection) = self.connections.get_mut(switch) {
             say(&mut connection.session.encoder(&mut connection.tx));
         }
     }
 
-    /// Sends what was said, waits until something happens or `until` has come, and hands on what is heard of rules and
-    /// frames: when, and by which switch.
+    /// Sends pending bytes, waits for an event or `until`, and reports flow entries and packet-outs with the time and
+    /// switch.
     pub(super) fn run_once(
         &mut self,
         until: Instant,
@@ -148,7 +148,7 @@ impl SwitchConnections {
 }
 
 impl SwitchConnection {
-    /// Reads what came; whether the conversation goes on.
+    /// Handles received bytes; `false` if the connection must be closed.
     fn receive(
         &mut self,
         bytes: &[u8],

@@ -1,8 +1,8 @@
-//! Rules as far as they say where the frames of two hosts go, read in place.
+//! Parses `FLOW_MOD`s in place, as far as they forward frames between two hosts.
 
 use sluice_openflow::{MacAddr, PortNo, Version};
 
-/// A rule that was added: for frames from one address to another, out of a port.
+/// A flow entry that sends frames from one MAC address to another out of a port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PathFlowEntry {
     pub(super) dst: MacAddr,
@@ -11,14 +11,14 @@ pub(super) struct PathFlowEntry {
 }
 
 impl PathFlowEntry {
-    /// Reads a `FLOW_MOD`; `None` for one that says anything else.
+    /// Parses a `FLOW_MOD`; `None` if it does anything else.
     pub(super) fn parse(version: Version, msg: &[u8]) -> Option<Self> {
         if version == Version::V1_0 { Self::parse_1_0(msg) } else { Self::parse_1_2_and_later(msg) }
     }
 
     /// OpenFlow 1.0.0 §5.3.3.
     fn parse_1_0(msg: &[u8]) -> Option<Self> {
-        /// The bits that say that source or destination do not count. OpenFlow 1.0.0 §5.2.3.
+        /// Wildcard bits of the source and destination MAC address. OpenFlow 1.0.0 §5.2.3.
         const ANY: u32 = 1 << 2 | 1 << 3;
         let m = msg.first_chunk::<80>()?;
         let wildcards = u32::from_be_bytes([m[8], m[9], m[10], m[11]]);
@@ -32,10 +32,10 @@ impl PathFlowEntry {
     /// §7.3.4.1.
     fn parse_1_2_and_later(msg: &[u8]) -> Option<Self> {
         const MATCH_AT: usize = 48;
-        /// Class, number and mask bit, length. §7.2.3.2.
+        /// Class, field and mask bit, length. §7.2.3.2.
         const ETH_DST: [u8; 4] = [0x80, 0, 3 << 1, 6];
         const ETH_SRC: [u8; 4] = [0x80, 0, 4 << 1, 6];
-        /// `OFPIT_APPLY_ACTIONS`; behind 6 more bytes, `OFPAT_OUTPUT` and its length.
+        /// `OFPIT_APPLY_ACTIONS`; after 6 further bytes, `OFPAT_OUTPUT` and its length.
         const APPLY: [u8; 2] = [0, 4];
         const OUTPUT: [u8; 4] = [0, 0, 0, 16];
         let is_add = *msg.get(25)? == 0;
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rule_says_is_read_in_every_version() {
+    fn flow_entries_are_parsed_in_every_version() {
         for version in Versions::SPOKEN.iter().filter(|&version| version != Version::V1_1) {
             let matching = [Field::eth_dst(DST), Field::eth_src(SRC), Field::untagged()].into();
             let instructions = vec![Instruction::apply([Action::output(PortNo(7))])];

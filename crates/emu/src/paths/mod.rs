@@ -1,8 +1,10 @@
-//! A network that is not there and asks a controller for ways, as fast as they are loaded.
+//! Measures how fast a controller installs paths.
 //!
-//! Its switches have no tables. They carry the controller's probes over their links, their hosts announce themselves, and
-//! then hosts send first packets to those farthest away. A way counts when its rules lead from host to host in all
-//! switches, in both directions if that is asked for, and the packet is out at the far end.
+//! The emulated switches have no flow tables. They carry the controller's discovery probes over their links; hosts
+//! announce
+//! themselves, and then send first packets to the hosts farthest away. A path counts as installed when flow entries
+//! lead from
+//! host to host (in both directions, if requested) and the packet has been sent to its destination.
 
 mod connections;
 mod flow_entry;
@@ -26,69 +28,69 @@ pub use report::{LoopResult, PathsReport};
 use requests::{PathRequests, host_mac};
 use wiring::Wiring;
 
-/// Switches on a way, at most.
+/// Longest path, in switches.
 pub const PATH_LEN_MAX: usize = 8;
 
-/// Hosts that announce themselves at a time, and the time between: no controller is to lose some.
+/// Hosts that announce themselves at a time, and the time between; no controller should miss any.
 const ANNOUNCE_BATCH: usize = 64;
 const ANNOUNCE_GAP: Duration = Duration::from_millis(5);
 
-/// How long switches may take to find the controller.
+/// How long switches may take to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long a way may take; what takes longer is lost.
+/// How long a path may take; later ones count as lost.
 const PATH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Between two looks for what is lost.
+/// Time between checks for lost paths.
 const TIMEOUT_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Files beside the connections.
+/// File descriptors besides the connections.
 const OPEN_FILES: u64 = 64;
 
-/// Which directions of a way must be there.
+/// The directions of a path that must be installed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Directions {
     /// That of the packet.
     One,
-    /// That of its answers, too.
+    /// Also that of its replies.
     Both,
 }
 
-/// What is to be measured.
+/// What is measured.
 #[derive(Debug, Clone)]
 pub struct PathsConfig {
-    /// Where the controller is.
+    /// The controller's address.
     pub controller: SocketAddr,
     /// Switches, links and hosts.
     pub topology: Topology,
-    /// What the switches speak: any but 1.1.
+    /// OpenFlow version of the switches; 1.1 is not supported.
     pub version: Version,
-    /// Ways that are asked for at a time, over all switches.
+    /// Most outstanding path requests, over all switches.
     pub window: usize,
-    /// Which directions must be there.
+    /// The directions that must be installed.
     pub directions: Directions,
-    /// From the last handshake to the first announcement: what a controller takes to find links.
+    /// Time before and after the announcements, for the controller to discover links and hosts.
     pub settle: Duration,
-    /// Loops that count, and before them those that do not.
+    /// Number of measured loops.
     pub loops: u32,
-    /// Loops that do not count.
+    /// Loops before them that are not measured.
     pub warmup: u32,
-    /// Length of a loop.
+    /// Duration of a loop.
     pub loop_time: Duration,
-    /// The core for its thread.
+    /// CPU core for the generator's thread.
     pub pin: Option<usize>,
-    /// How long it asks again and again before it blocks.
+    /// How long it polls before it blocks.
     pub spin: Duration,
 }
 
 /// Why nothing was measured.
 #[derive(Debug)]
 pub enum PathsError {
-    /// What was asked for cannot be.
+    /// The configuration is invalid.
     Config(String),
-    /// The system refuses something.
+    /// A system error.
     Io(io::Error),
-    /// So many switches did not find the controller, or lost it.
+    /// This many switches did not connect, or lost their connection.
     NotConnected(usize),
 }
 
@@ -110,10 +112,10 @@ impl From<io::Error> for PathsError {
     }
 }
 
-/// Carries out `config`.
+/// Runs the measurement.
 ///
 /// # Errors
-/// A config that cannot be; what the system says; switches that have no controller.
+/// An invalid configuration, a system error, or switches that are not connected.
 pub fn run(config: &PathsConfig) -> Result<PathsReport, PathsError> {
     let wiring = validate(config)?;
     limits::raise_open_files(config.topology.switches.len() as u64 + OPEN_FILES);
@@ -156,7 +158,7 @@ fn validate(config: &PathsConfig) -> Result<Wiring, PathsError> {
     Ok(wiring)
 }
 
-/// What was heard since it was asked last.
+/// Counters of a loop.
 #[derive(Debug)]
 struct LoopCounters {
     paths: u64,
@@ -171,13 +173,13 @@ impl Default for LoopCounters {
     }
 }
 
-/// The thread that plays it all.
+/// The load generator.
 struct PathsBench<'p> {
     config: &'p PathsConfig,
     wiring: Wiring,
     connections: SwitchConnections,
     requests: PathRequests,
-    /// A first packet, in which only addresses differ.
+    /// A first packet; only its MAC addresses change.
     frame: Vec<u8>,
     counters: LoopCounters,
 }
@@ -200,14 +202,14 @@ impl PathsBench<'_> {
         }
     }
 
-    /// Plays for a while.
+    /// Runs the event loop for a while.
     fn run_for(&mut self, time: Duration) -> Result<(), PathsError> {
         let until = clock::now() + time;
         while self.run_once(until)? < until {}
         self.check_connected()
     }
 
-    /// Every host says where it is, by an ARP reply to itself, which nobody need send on.
+    /// Every host announces itself by an ARP reply to itself, which need not be forwarded.
     fn announce(&mut self) -> Result<(), PathsError> {
         for host in 0..self.wiring.hosts().len() {
             let own = host_mac(host);
@@ -222,7 +224,7 @@ impl PathsBench<'_> {
         self.run_for(self.config.settle)
     }
 
-    /// The loops.
+    /// Runs all loops.
     fn measure(&mut self) -> Result<PathsReport, PathsError> {
         let config = self.config;
         let mut report = PathsReport::new(config, &self.wiring);
@@ -250,7 +252,7 @@ impl PathsBench<'_> {
         Ok(report)
     }
 
-    /// Asks for as many ways as may be asked for.
+    /// Requests paths until the window is full.
     fn fill_window(&mut self) {
         while self.requests.outstanding() < self.config.window {
             let Some((src, dst)) = self.requests.start_next(&self.wiring, clock::now()) else {
@@ -266,14 +268,14 @@ impl PathsBench<'_> {
         }
     }
 
-    /// A host sends a frame, for which its switch has no rule.
+    /// A host sends a frame for which its switch has no flow entry.
     fn host_sends(&mut self, host: usize, frame: &[u8]) {
         if let Some(at) = self.wiring.hosts().get(host) {
             self.connections.send(at.switch, |out| send_packet_in(at.port, frame, out));
         }
     }
 
-    /// Says what there is to say, waits, hears.
+    /// One iteration of the event loop: sends, waits, handles messages.
     fn run_once(&mut self, until: Instant) -> Result<Instant, PathsError> {
         let (wiring, requests, counters) = (&self.wiring, &mut self.requests, &mut self.counters);
         Ok(self.connections.run_once(until, wiring, |now, switch, said| {
@@ -297,7 +299,7 @@ impl PathsBench<'_> {
     }
 }
 
-/// A frame that no rule matched, all of it.
+/// Encodes a packet-in with the whole frame.
 fn send_packet_in(in_port: PortNo, frame: &[u8], out: &mut Encoder<'_>) {
     let p = PacketIn {
         buffer_id: None,
@@ -312,7 +314,7 @@ fn send_packet_in(in_port: PortNo, frame: &[u8], out: &mut Encoder<'_>) {
     debug_assert!(written.is_ok(), "every version can say it");
 }
 
-/// The first packet of a TCP connection, of 60 bytes; addresses are filled in.
+/// The first packet of a TCP connection, 60 bytes; the MAC addresses are filled in later.
 fn first_packet() -> Vec<u8> {
     let ip = [0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2];
     let tcp = [0x9c, 0x40, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xff, 0xff, 0, 0, 0, 0];

@@ -1,4 +1,4 @@
-//! What was measured.
+//! The report of a measurement.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,42 +9,42 @@ use serde::Serialize;
 use super::wiring::Wiring;
 use super::{LoopCounters, PathsConfig};
 
-/// Longest latency that is told from longer ones, nanoseconds.
+/// Latencies above this are recorded as this, in nanoseconds.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
-/// What was measured.
+/// The report of a measurement.
 #[derive(Debug, Clone)]
 pub struct PathsReport {
-    /// Switches and hosts of the network, and switches on a way.
+    /// Number of switches.
     pub switches: usize,
-    /// Hosts.
+    /// Number of hosts.
     pub hosts: usize,
-    /// Switches on a way that was asked for.
+    /// Length of the requested paths, in switches.
     pub path_len: usize,
-    /// Ways that were asked for at a time.
+    /// Most outstanding path requests.
     pub window: usize,
-    /// Each loop that counts.
+    /// Results of each measured loop.
     pub loops: Vec<LoopResult>,
-    /// From the packet that asks to the end of the turn in which all was there.
+    /// Time from the first packet to the end of the iteration in which the path was complete.
     pub latency_ns: Histogram<u64>,
 }
 
-/// One loop.
+/// The results of one loop.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct LoopResult {
-    /// Ways that were loaded, a second.
+    /// Paths installed per second.
     pub paths_per_second: f64,
-    /// Rules that were written, a second.
+    /// Flow entries written per second.
     pub flow_entries_per_second: f64,
-    /// Ports that frames were sent out of, a second.
+    /// Packet-outs to ports per second.
     pub packet_outs_per_second: f64,
-    /// Ways that took too long, or never were there.
+    /// Paths that took too long, or were never complete.
     pub lost: u64,
-    /// Share of one processor that the generator used, 0 to 1.
+    /// CPU time of the generator per second, 0 to 1.
     pub cpu_share: f64,
 }
 
-/// As JSON: a contract with scripts.
+/// The JSON form, which other programs parse.
 #[derive(Serialize)]
 struct JsonReport<'a> {
     schema: &'static str,
@@ -105,12 +105,12 @@ impl PathsReport {
         self.loops.iter().map(of).sum::<f64>() / f64::from(count.max(1))
     }
 
-    /// Ways that took too long, or never were there.
+    /// Paths that took too long, or were never complete.
     pub fn lost(&self) -> u64 {
         self.loops.iter().map(|figures| figures.lost).sum()
     }
 
-    /// All of it as JSON.
+    /// The report as JSON.
     pub fn to_json(&self) -> String {
         let latency = |share| self.latency_ns.value_at_quantile(share);
         let document = JsonReport {
@@ -132,7 +132,7 @@ impl PathsReport {
             },
             loops: &self.loops,
         };
-        // Numbers and names alone: nothing of it has no form.
+        // Only numbers and names: serialisation cannot fail.
         serde_json::to_string(&document).unwrap_or_default()
     }
 }
@@ -142,7 +142,7 @@ fn rate(n: u64, time: Duration) -> f64 {
     n as f64 / time.as_secs_f64().max(1e-9)
 }
 
-/// Three significant digits of nanoseconds.
+/// A histogram with three significant digits.
 pub(super) fn histogram() -> Histogram<u64> {
     match Histogram::new_with_max(LATENCY_MAX_NS, 3) {
         Ok(histogram) => histogram,

@@ -1,4 +1,4 @@
-//! Who requests for a way to whom, and what was said of it so far.
+//! Outstanding path requests, and which of their flow entries are installed.
 
 use std::time::{Duration, Instant};
 
@@ -8,20 +8,20 @@ use super::flow_entry::PathFlowEntry;
 use super::wiring::{PortPeer, Wiring};
 use super::{Directions, PATH_LEN_MAX};
 
-/// Ways that are asked for, one for each source at a time.
+/// Outstanding path requests, at most one per source.
 #[derive(Debug)]
 pub(super) struct PathRequests {
     directions: Directions,
     by_source: Vec<PathRequest>,
     n_outstanding: usize,
-    /// Hosts with others that are as far away as any.
+    /// Hosts for which another host is at the greatest distance.
     sources: Vec<usize>,
-    /// The next source among them, and how far ahead of it its destination is.
+    /// The next source, and the offset of its destination.
     next: usize,
     offset: usize,
 }
 
-/// What was said of a way.
+/// The progress of one path request.
 #[derive(Debug, Clone, Copy, Default)]
 struct PathRequest {
     dst: usize,
@@ -31,14 +31,14 @@ struct PathRequest {
     is_delivered: bool,
 }
 
-/// Switches with a rule for one direction, and where it sends.
+/// Switches with a flow entry for one direction, and its output port.
 #[derive(Debug, Clone, Copy, Default)]
 struct PathHops {
     len: usize,
     at: [(u32, PortNo); PATH_LEN_MAX],
 }
 
-/// The address of a host.
+/// The MAC address of a host.
 pub(super) fn host_mac(host: usize) -> MacAddr {
     MacAddr::from_u64(0x0200_0000_0000 | (host as u64 + 1))
 }
@@ -63,22 +63,23 @@ impl PathRequests {
         }
     }
 
-    /// Ways that are asked for and not there yet.
+    /// Number of outstanding requests.
     pub(super) fn outstanding(&self) -> usize {
         self.n_outstanding
     }
 
-    /// The next source and destination: farthest from one another, and longest not asked for, in either direction.
+    /// The next source and destination: at the greatest distance, and without an outstanding request in either
+    /// direction.
     pub(super) fn start_next(&mut self, wiring: &Wiring, now: Instant) -> Option<(usize, usize)> {
         let sources = self.sources.len();
-        // Some laps: whoever is left has asked already.
+        // After a few rounds, all remaining hosts have outstanding requests.
         for _ in 0..4 * sources {
             let pair = [self.next, (self.next + self.offset) % sources];
             let [src, dst] = pair.map(|n| self.sources.get(n).copied().unwrap_or(usize::MAX));
             self.next += 1;
             if self.next == sources {
                 self.next = 0;
-                // Half way round, all pairs are through.
+                // After half of the offsets, all pairs have been used.
                 self.offset = if self.offset + 1 > (sources - 1) / 2 { 1 } else { self.offset + 1 };
             }
             let answer = self.by_source.get(dst);
@@ -94,7 +95,7 @@ impl PathRequests {
         None
     }
 
-    /// A rule was written to a switch. If that was the last that was missing: since when it was.
+    /// Records a flow entry; if it completes a path, returns when that was requested.
     pub(super) fn on_flow_entry(
         &mut self,
         wiring: &Wiring,
@@ -112,8 +113,7 @@ impl PathRequests {
         self.take_if_complete(wiring, dst)
     }
 
-    /// A frame was sent out of a port at which its destination is. If that was the last that was missing: since when it
-    /// was.
+    /// Records a packet-out to the port of its destination; if it completes a path, returns when that was requested.
     pub(super) fn on_packet_out(
         &mut self,
         wiring: &Wiring,
@@ -125,7 +125,7 @@ impl PathRequests {
         self.take_if_complete(wiring, src)
     }
 
-    /// Where a host is that a frame is for.
+    /// The switch and port of the host with a MAC address.
     pub(super) fn host_port(wiring: &Wiring, dst: MacAddr) -> Option<(usize, PortNo)> {
         wiring.hosts().get(host_index(dst)?).map(|at| (at.switch, at.port))
     }
@@ -134,7 +134,7 @@ impl PathRequests {
         self.by_source.get_mut(src).filter(|request| request.since.is_some() && request.dst == dst)
     }
 
-    /// Whether all that was asked for is there: the rules lead from host to host, and the frame is out.
+    /// If the path is complete, removes the request and returns when it was made.
     fn take_if_complete(&mut self, wiring: &Wiring, src: usize) -> Option<Instant> {
         let request = self.by_source.get_mut(src)?;
         let (len, wants_back) = (wiring.path_len(), self.directions == Directions::Both);
@@ -153,7 +153,7 @@ impl PathRequests {
         request.since.take()
     }
 
-    /// Gives up what was asked for long ago; returns how many there were.
+    /// Removes requests older than the timeout; returns how many.
     pub(super) fn expire(&mut self, now: Instant, timeout: Duration) -> u64 {
         let mut lost = 0;
         for request in &mut self.by_source {
@@ -169,7 +169,7 @@ impl PathRequests {
 }
 
 impl PathHops {
-    /// One more; of a switch that has one, it takes the place.
+    /// Adds a hop, replacing an earlier one of the same switch.
     fn add(&mut self, hop: (u32, PortNo)) {
         let known = self.at.iter().take(self.len).position(|known| known.0 == hop.0);
         let at = known.unwrap_or(self.len);
@@ -179,7 +179,7 @@ impl PathHops {
         }
     }
 
-    /// Whether one leads to the next, from the first host to the second.
+    /// Whether the hops lead from the first host to the second.
     fn lead_to(&self, wiring: &Wiring, from: usize, to: usize) -> bool {
         let (Some(from), Some(&to)) = (wiring.hosts().get(from), wiring.hosts().get(to)) else {
             return false;
@@ -207,13 +207,13 @@ mod tests {
     use crate::topology::Topology;
 
     #[test]
-    fn a_way_is_there_when_its_rules_lead_and_its_frame_is_delivered() {
+    fn a_path_is_complete_when_its_flow_entries_lead_to_the_host_and_its_packet_is_delivered() {
         let wiring = Wiring::new(&Topology::from_text("linear,3,1").unwrap());
         let now = clock::now();
         let mut requests = PathRequests::new(&wiring, Directions::Both);
         let (src, dst) = requests.start_next(&wiring, now).unwrap();
         assert_eq!((requests.outstanding(), wiring.is_far(src, dst)), (1, true));
-        // The first and the last switch; the other way is one that was asked back.
+        // The hosts of the first and the last switch; the other pair is the reverse of this one.
         assert_eq!(requests.start_next(&wiring, now), None);
         let rule = |src, dst, port| PathFlowEntry {
             src: host_mac(src),

@@ -1,4 +1,4 @@
-//! Where the ports of a network lead, and which hosts are farthest apart.
+//! What the ports of a topology are connected to, and which hosts are farthest apart.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use sluice_openflow::PortNo;
 
 use crate::topology::{PortRef, Topology};
 
-/// What a port leads to.
+/// What a port is connected to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PortPeer {
     Unconnected,
@@ -14,16 +14,16 @@ pub(super) enum PortPeer {
     Host,
 }
 
-/// The cables of a network.
+/// The connections of a topology.
 #[derive(Debug)]
 pub(super) struct Wiring {
     /// By switch and port.
     peers: Vec<Vec<PortPeer>>,
-    /// Where hosts are.
+    /// The ports of hosts.
     hosts: Vec<PortRef>,
-    /// How many links each switch is away from each; `usize::MAX` if there is no way.
+    /// Number of links between each pair of switches; `usize::MAX` without a path.
     distances: Vec<Vec<usize>>,
-    /// The greatest of them between switches with hosts.
+    /// The greatest distance between switches with hosts.
     farthest: usize,
 }
 
@@ -57,23 +57,23 @@ impl Wiring {
         wiring
     }
 
-    /// Where hosts are.
+    /// The ports of hosts.
     pub(super) fn hosts(&self) -> &[PortRef] {
         &self.hosts
     }
 
-    /// What a port leads to.
+    /// What a port is connected to.
     pub(super) fn peer(&self, switch: usize, port: PortNo) -> PortPeer {
         let ports = self.peers.get(switch);
         ports.and_then(|ports| ports.get(port.0 as usize)).copied().unwrap_or(PortPeer::Unconnected)
     }
 
-    /// Switches on the way between the hosts that are farthest apart.
+    /// Switches on the path between the hosts farthest apart.
     pub(super) fn path_len(&self) -> usize {
         self.farthest + 1
     }
 
-    /// Whether no two hosts are farther apart than these.
+    /// Whether two hosts are at the greatest distance.
     pub(super) fn is_far(&self, a: usize, b: usize) -> bool {
         match (self.hosts.get(a), self.hosts.get(b)) {
             (Some(from), Some(to)) => {
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cables_have_two_ends_and_the_farthest_hosts_are_found() {
+    fn links_are_symmetric_and_the_farthest_hosts_are_found() {
         let wiring = Wiring::new(&Topology::from_text("leafspine,2,3,2").unwrap());
         assert_eq!((wiring.hosts().len(), wiring.path_len()), (6, 3));
         for (switch, ports) in wiring.peers.iter().enumerate() {

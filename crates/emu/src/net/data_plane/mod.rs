@@ -1,4 +1,4 @@
-//! Switches, hosts and the links between them: all but the controller, and whose time it is.
+//! The data plane: switches, hosts and the links between them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -23,20 +23,21 @@ use super::link::{FabricLink, FrameCounters, LinkEnd, LinkSide};
 use super::storm_detector::StormDetector;
 use super::{FRAMES_MAX, NetworkError, NetworkOptions};
 
-/// What happens at some time.
+/// An event of the data plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum DataPlaneEvent {
-    /// A frame may come out of a link at the other side.
+    /// A frame may arrive at the other end of a link.
     Frame(usize, LinkSide),
-    /// A host wanted to be told.
+    /// A host's timer is due.
     Host(usize),
-    /// A switch wanted to be told.
+    /// A switch's timer is due.
     AttachedSwitch(usize),
 }
 
-/// Model switches, hosts and links, told the time by whoever has one.
+/// Emulated switches, hosts and links; the caller supplies the time.
 ///
-/// What switches have to say to the controller is kept until [`take_control_output`](Self::take_control_output). Links have numbers:
+/// What switches send to the controller waits for [`take_control_output`](Self::take_control_output). Links are
+/// numbered:
 /// first those of the topology in its order, then those of its hosts.
 #[derive(Debug)]
 pub struct DataPlane {
@@ -54,12 +55,12 @@ pub struct DataPlane {
     failed: Option<NetworkError>,
     outbox: SwitchOutput,
     frames: Vec<Vec<u8>>,
-    /// Switches with something to say.
+    /// Switches with output for the controller.
     switches_with_output: Vec<usize>,
     host_events: Vec<(usize, HostEvent)>,
 }
 
-/// Something that is told the time, and for when it has an event.
+/// Something with timers, and when its next wake-up is scheduled.
 #[derive(Debug)]
 struct Scheduled<T> {
     inner: T,
@@ -69,19 +70,19 @@ struct Scheduled<T> {
 #[derive(Debug)]
 struct AttachedSwitch {
     switch: Scheduled<EmulatedSwitch>,
-    /// What is attached to each port, from port 1.
+    /// The link at each port, from port 1.
     ports: Vec<Option<(usize, LinkSide)>>,
-    /// What it has to say to the controller.
+    /// Bytes for the controller.
     control: Vec<u8>,
-    /// Bytes that it said and that wait to be sent.
+    /// Bytes that were taken and wait to be sent.
     tx_backlog: usize,
 }
 
 impl DataPlane {
-    /// The network of `topology` at rest; `now` is its beginning.
+    /// The network of `topology`; `now` is its start.
     ///
     /// # Errors
-    /// A switch has too many ports.
+    /// A switch with too many ports.
     pub fn new(
         topology: Topology,
         options: &NetworkOptions,
@@ -136,7 +137,7 @@ impl DataPlane {
         Ok(data_plane)
     }
 
-    /// Ports to which nothing is attached are down.
+    /// Sets ports without a link down.
     fn take_unused_ports_down(&mut self, now: Instant) {
         let mut idle = vec![];
         for (switch, AttachedSwitch { ports, .. }) in self.switches.iter().enumerate() {
@@ -170,10 +171,10 @@ impl DataPlane {
         self.switches.get_mut(place.switch)?.ports.get_mut(port)
     }
 
-    /// Lets everything happen until `now`.
+    /// Handles all events until `now`.
     ///
     /// # Errors
-    /// A storm, or too many frames on their way; the network is of no use then.
+    /// A broadcast storm, or too many frames in flight; the network is then useless.
     pub fn tick(&mut self, now: Instant) -> Result<(), NetworkError> {
         while let Some(&Reverse((at, _, event))) = self.events.peek().filter(|e| e.0.0 <= now) {
             self.events.pop();
@@ -197,7 +198,7 @@ impl DataPlane {
         self.failed.map_or(Ok(()), Err)
     }
 
-    /// When it must be told the time again.
+    /// When [`tick`](Self::tick) must be called.
     pub fn deadline(&self) -> Option<Instant> {
         self.events.peek().map(|&Reverse((at, _, _))| at)
     }
@@ -207,7 +208,7 @@ impl DataPlane {
         self.events.push(Reverse((at, self.n_events, event)));
     }
 
-    /// Delivers what comes out of a link.
+    /// Delivers frames that have arrived over a link.
     fn deliver_frames(
         &mut self,
         now: Instant,
@@ -319,7 +320,7 @@ impl DataPlane {
     }
 }
 
-/// The time of an event that something needs and has not.
+/// The time of a wake-up that must be scheduled.
 fn wakeup_needed(
     wakeup_at: &mut Option<Instant>,
     due: Option<Instant>,
@@ -330,7 +331,7 @@ fn wakeup_needed(
     (!is_armed).then(|| *wakeup_at.insert(due))
 }
 
-/// What a switch of a topology is: what the options say, with ports and an identity of its own.
+/// The configuration of a switch: the options, with datapath id and ports from the topology.
 fn switch_config(node: &SwitchNode, options: &NetworkOptions) -> Option<EmulatedSwitchConfig> {
     let n_ports = u16::try_from(node.n_ports).ok()?.checked_add(options.spare_ports)?;
     let named = |n| {

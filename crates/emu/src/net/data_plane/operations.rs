@@ -1,4 +1,4 @@
-//! What is done to a network from outside, and what can be seen of it.
+//! Operations on a network, and its observable state.
 
 use sluice_openflow::{FieldId, MacAddr};
 
@@ -9,12 +9,12 @@ use super::{
 };
 
 impl DataPlane {
-    /// The control connection of a switch is there.
+    /// The control connection of a switch is open.
     pub fn control_connected(&mut self, now: Instant, switch: usize) {
         self.with_switch(now, switch, |switch, out| switch.on_connected(now, out));
     }
 
-    /// The control connection of a switch is gone, and what it had to say with it.
+    /// The control connection of a switch is closed; its unsent output is discarded.
     pub fn control_disconnected(&mut self, now: Instant, switch: usize) {
         self.with_switch(now, switch, |switch, _| switch.on_disconnected(now));
         if let Some(switch) = self.switches.get_mut(switch) {
@@ -22,10 +22,10 @@ impl DataPlane {
         }
     }
 
-    /// Bytes came from the controller.
+    /// Bytes arrived from the controller.
     ///
     /// # Errors
-    /// The reason for which the switch closes the connection, after it has said what it has to say.
+    /// Why the switch closes the connection, after its output has been sent.
     pub fn on_control_bytes(
         &mut self,
         now: Instant,
@@ -37,7 +37,7 @@ impl DataPlane {
         heard.unwrap_or(Ok(()))
     }
 
-    /// A switch with something to say to the controller, and what it says.
+    /// The next switch with output for the controller, and the output.
     pub fn take_control_output(&mut self) -> Option<(usize, Vec<u8>)> {
         while let Some(index) = self.switches_with_output.pop() {
             let said =
@@ -49,22 +49,24 @@ impl DataPlane {
         None
     }
 
-    /// So many bytes of what a switch said wait to be sent: [`EmulatedSwitchConfig::tx_backlog_max`](crate::switch::EmulatedSwitchConfig::tx_backlog_max).
+    /// Reports how many bytes of a switch's output wait to be sent:
+    /// [`EmulatedSwitchConfig::tx_backlog_max`](crate::switch::EmulatedSwitchConfig::tx_backlog_max).
     pub fn set_tx_backlog(&mut self, switch: usize, bytes: usize) {
         if let Some(switch) = self.switches.get_mut(switch) {
             switch.tx_backlog = bytes;
         }
     }
 
-    /// A switch does not match these fields from now on:
-    /// [`EmulatedSwitchConfig::unsupported_fields`](crate::switch::EmulatedSwitchConfig::unsupported_fields). Its rules stay.
+    /// Changes [`EmulatedSwitchConfig::unsupported_fields`](crate::switch::EmulatedSwitchConfig::unsupported_fields) of
+    /// a
+    /// switch. Existing flow entries stay.
     pub fn set_unsupported_fields(&mut self, switch: usize, fields: Vec<FieldId>) {
         if let Some(switch) = self.switches.get_mut(switch) {
             switch.switch.inner.set_unsupported_fields(fields);
         }
     }
 
-    /// What became of what hosts were told to do, since this was called last, with the index of the host.
+    /// Events of hosts since the last call, with the index of the host.
     pub fn take_host_events(&mut self) -> Vec<(usize, HostEvent)> {
         std::mem::take(&mut self.host_events)
     }
@@ -83,7 +85,7 @@ impl DataPlane {
         self.with_host(now, host, |host, out| host.ping(now, to, timeout, out))
     }
 
-    /// Lets a host open a connection, send `len` bytes and close; returns the number of the connection.
+    /// Lets a host open a TCP connection, send `len` bytes and close it; returns the number of the connection.
     ///
     /// # Errors
     /// There is no such host.
@@ -96,7 +98,7 @@ impl DataPlane {
         self.with_host(now, host, |host, out| host.connect(now, to, port, len, out))
     }
 
-    /// Lets a host send a stream; returns its number, or `None` if the host has too many.
+    /// Lets a host send a UDP stream; returns its number, or `None` if the host has too many.
     ///
     /// # Errors
     /// There is no such host.
@@ -109,7 +111,7 @@ impl DataPlane {
         self.with_host(now, host, |host, _| host.start_stream(now, stream))
     }
 
-    /// Ends a stream of a host.
+    /// Stops a stream of a host.
     ///
     /// # Errors
     /// There is no such host.
@@ -117,7 +119,7 @@ impl DataPlane {
         self.with_host(now, host, |host, _| host.stop_stream(id))
     }
 
-    /// Lets a host tell everybody where it is.
+    /// Lets a host announce its addresses.
     ///
     /// # Errors
     /// There is no such host.
@@ -125,7 +127,7 @@ impl DataPlane {
         self.with_host(now, host, Host::announce)
     }
 
-    /// Tells a host where a neighbour is, so that it need not ask.
+    /// Adds a neighbour to a host, so that its address need not be resolved.
     ///
     /// # Errors
     /// There is no such host.
@@ -138,7 +140,7 @@ impl DataPlane {
         self.with_host(now, host, |host, out| host.add_neighbour(now, ip, mac, out))
     }
 
-    /// Lets a host send any frame, be it a forged one.
+    /// Lets a host send any frame, even a spoofed one.
     ///
     /// # Errors
     /// There is no such host.
@@ -151,7 +153,7 @@ impl DataPlane {
         self.with_host(now, host, |_, out| out.push(frame))
     }
 
-    /// Cuts a link, or joins it again. Its ports go down or up, and what is on its way is lost.
+    /// Cuts or restores a link. Its ports go down or up, and frames in transit are dropped.
     ///
     /// # Errors
     /// There is no such link.
@@ -176,7 +178,7 @@ impl DataPlane {
         Ok(())
     }
 
-    /// Lets a link carry frames differently from now on.
+    /// Changes the impairments of a link.
     ///
     /// # Errors
     /// There is no such link.
@@ -194,10 +196,10 @@ impl DataPlane {
         Ok(())
     }
 
-    /// Moves a host to a port at which nothing is. The ports go down and up, and the host tells everybody.
+    /// Moves a host to a free port. The ports go down and up, and the host announces itself.
     ///
     /// # Errors
-    /// There is no such host, or the port is not there or taken.
+    /// There is no such host; the port does not exist or is in use.
     pub fn move_host(
         &mut self,
         now: Instant,
@@ -229,7 +231,7 @@ impl DataPlane {
         self.announce(now, host)
     }
 
-    /// A port of a switch at which nothing is.
+    /// A free port of a switch.
     pub fn free_port(&self, switch: usize) -> Option<PortRef> {
         let ports = (1..).zip(&self.switches.get(switch)?.ports);
         let free =
@@ -237,58 +239,58 @@ impl DataPlane {
         Some(PortRef { switch, port: sluice_openflow::PortNo(free) })
     }
 
-    /// The number of the link of a host.
+    /// The number of a host's link.
     pub fn host_link(&self, host: usize) -> usize {
         self.topology.links.len() + host
     }
 
-    /// The network as it is: moved hosts are where they are now.
+    /// The topology, with hosts where they are now.
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// A switch.
+    /// A switch by its index.
     pub fn switch(&self, index: usize) -> Option<&EmulatedSwitch> {
         self.switches.get(index).map(|switch| &switch.switch.inner)
     }
 
-    /// A host.
+    /// A host by its index.
     pub fn host(&self, index: usize) -> Option<&Host> {
         self.hosts.get(index).map(|host| &host.inner)
     }
 
-    /// Whether a link is up, and what it carried.
+    /// The state and the counters of a link.
     pub fn link(&self, index: usize) -> Option<(LinkState, FrameCounters)> {
         let link_model = self.links.get(index)?;
         Some((if link_model.is_up { LinkState::Up } else { LinkState::Down }, link_model.counters))
     }
 
-    /// How many links there are, those of hosts included.
+    /// Number of links, including those of hosts.
     pub fn link_count(&self) -> usize {
         self.links.len()
     }
 
-    /// Frames that were sent into links for a group, every copy on every link.
+    /// Multicast and broadcast frames sent, counting every copy on every link.
     pub fn multicast_frames(&self) -> u64 {
         self.links.iter().map(|link_model| link_model.counters.multicast).sum()
     }
 
-    /// Where frames that are followed came by.
+    /// Traces of frames.
     pub fn traces(&self) -> &FrameTraces {
         &self.traces
     }
 
-    /// The most copies of one frame that were seen within a second.
+    /// Most copies of one frame within a second.
     pub fn frame_copies_max(&self) -> u64 {
         self.storm.copies_max_seen()
     }
 }
 
-/// Whether a link carries anything.
+/// Whether a link is up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkState {
-    /// It does.
+    /// Up.
     Up,
-    /// It is cut.
+    /// Cut.
     Down,
 }
