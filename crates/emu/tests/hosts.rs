@@ -1,4 +1,4 @@
-//! Hosts on one wire that has a delay and loses what it is told to lose.
+//! Hosts on a shared link with delay and loss.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail anywhere")]
 
@@ -10,7 +10,7 @@ use sluice_emu::host::{Host, HostConfig, HostEvent, PingResult, TcpResult, UdpSt
 use sluice_emu::topology::link_local_address;
 use sluice_openflow::MacAddr;
 
-/// A wire on which everybody hears everybody, in virtual time.
+/// A shared link in virtual time; every host receives every frame.
 struct Wire {
     now: Instant,
     start: Instant,
@@ -95,7 +95,7 @@ fn v6(n: u64) -> IpAddr {
 }
 
 #[test]
-fn a_ping_takes_two_round_trips_and_then_one() {
+fn the_first_ping_takes_two_round_trips_and_the_next_one() {
     for to in [v4(2), v6(2)] {
         let mut wire = Wire::new(3, MS);
         for expected in [4 * MS, 2 * MS] {
@@ -114,7 +114,7 @@ fn a_ping_takes_two_round_trips_and_then_one() {
 }
 
 #[test]
-fn a_ping_to_nobody_is_lost_when_its_time_is_over() {
+fn a_ping_to_an_unused_address_times_out() {
     let mut wire = Wire::new(2, MS);
     wire.tell(0, |host, now, out| host.ping(now, v4(9), 5 * S, out));
     wire.tell(0, |host, now, out| host.ping(now, v6(9), 5 * S, out));
@@ -126,7 +126,7 @@ fn a_ping_to_nobody_is_lost_when_its_time_is_over() {
 }
 
 #[test]
-fn a_lost_question_is_asked_again_after_a_second() {
+fn a_lost_solicitation_is_repeated_after_a_second() {
     let mut wire = Wire::new(2, MS);
     wire.loses = |n| n == 1;
     wire.tell(0, |host, now, out| host.ping(now, v4(2), 5 * S, out));
@@ -135,7 +135,7 @@ fn a_lost_question_is_asked_again_after_a_second() {
 }
 
 #[test]
-fn an_announcement_is_a_conflict_for_whoever_has_the_address() {
+fn an_announcement_of_an_address_in_use_is_counted_as_a_conflict() {
     let mut wire = Wire::new(2, MS);
     let thief = HostConfig { mac: MacAddr::from_u64(0x66), ..wire.hosts[0].config() };
     wire.hosts.push(Host::new(thief));
@@ -146,7 +146,7 @@ fn an_announcement_is_a_conflict_for_whoever_has_the_address() {
 }
 
 #[test]
-fn a_connection_stands_after_a_round_trip_and_carries_its_bytes() {
+fn a_connection_is_established_after_a_round_trip_and_carries_its_bytes() {
     for to in [v4(2), v6(2)] {
         let mut wire = Wire::new(2, 10 * MS);
         wire.tell(0, |host, now, out| _ = host.connect(now, to, 80, 100_000, out));
@@ -154,7 +154,7 @@ fn a_connection_stands_after_a_round_trip_and_carries_its_bytes() {
         let [c] = wire.connections(0)[..] else { panic!("one connection") };
         assert_eq!(c.established, Some(40 * MS), "of which 20 ms for the address");
         assert_eq!((c.bytes_acked, c.retransmissions), (100_000, 0));
-        // Seven windows of 14 400 bytes, and the FINs with the last one.
+        // Seven windows of 14 400 bytes; the FINs go with the last one.
         assert_eq!(c.closed, Some(40 * MS + 7 * 20 * MS));
         assert_eq!(wire.hosts[1].tcp_bytes_received(), 100_000);
         assert_eq!(
@@ -165,7 +165,7 @@ fn a_connection_stands_after_a_round_trip_and_carries_its_bytes() {
 }
 
 #[test]
-fn a_lost_syn_is_sent_again_after_a_second() {
+fn a_lost_syn_is_retransmitted_after_a_second() {
     let mut wire = Wire::new(2, MS);
     wire.loses = |n| n == 3;
     wire.tell(0, |host, now, out| _ = host.connect(now, v4(2), 80, 1, out));
@@ -176,7 +176,7 @@ fn a_lost_syn_is_sent_again_after_a_second() {
 }
 
 #[test]
-fn bytes_arrive_whatever_is_lost() {
+fn all_bytes_arrive_despite_loss() {
     let losses: [fn(usize) -> bool; 4] =
         [|n| n % 7 == 0, |n| n % 3 == 0, |n| (20..60).contains(&n), |n| n % 11 < 2];
     for (case, loses) in losses.into_iter().enumerate() {
@@ -193,7 +193,7 @@ fn bytes_arrive_whatever_is_lost() {
 }
 
 #[test]
-fn a_connection_to_nobody_is_given_up() {
+fn a_connection_to_an_unused_address_is_given_up() {
     let mut wire = Wire::new(2, MS);
     wire.tell(0, |host, now, out| _ = host.connect(now, v4(9), 80, 1, out));
     wire.run();
@@ -203,7 +203,7 @@ fn a_connection_to_nobody_is_given_up() {
 }
 
 #[test]
-fn a_stream_keeps_its_rate_and_tells_what_was_lost() {
+fn a_stream_keeps_its_rate_and_counts_losses() {
     let mut wire = Wire::new(3, 5 * MS);
     wire.loses = |n| n % 10 == 0;
     let stream = UdpStream { to: v4(2), port: 5001, rate_pps: 1000, packets: 1000, data_len: 100 };
@@ -219,7 +219,7 @@ fn a_stream_keeps_its_rate_and_tells_what_was_lost() {
 }
 
 #[test]
-fn a_broadcast_is_heard_by_all_at_once() {
+fn a_broadcast_stream_reaches_all_hosts() {
     let mut wire = Wire::new(4, MS);
     let to = IpAddr::V4(Ipv4Addr::BROADCAST);
     let stream = UdpStream { to, port: 9, rate_pps: 10, packets: 5, data_len: 0 };
@@ -232,7 +232,7 @@ fn a_broadcast_is_heard_by_all_at_once() {
 }
 
 #[test]
-fn nothing_that_comes_makes_a_host_panic() {
+fn malformed_frames_do_not_make_a_host_panic() {
     let mut rng = sluice_base::Rng::new(0x5eed);
     let mut wire = Wire::new(2, MS);
     wire.tell(0, |host, now, out| _ = host.connect(now, v4(2), 80, 5_000, out));

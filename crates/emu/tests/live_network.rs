@@ -1,4 +1,4 @@
-//! A network in real time, against a controller behind TCP that floods. Times are waited for, never asserted.
+//! A network in real time with a flooding controller over TCP. Tests wait for events; they assert no times.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
@@ -13,10 +13,10 @@ use sluice_io::{ConnId, Epoll, Io as _, IoEvent, WaitStrategy, clock, sock};
 use sluice_openflow::{Action, PacketOutRef, PortNo, split_message};
 use sluice_proto::{Config, ControllerEvent, ControllerSession};
 
-/// How long anything may take before the test has failed.
+/// How long a test may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A controller that floods, in turns of its own.
+/// A controller that floods all frames.
 struct Hub {
     io: Epoll,
     cfg: Config,
@@ -80,7 +80,7 @@ impl Hub {
     }
 }
 
-/// Lets both take turns until `is_done`.
+/// Runs network and controller in turn until `is_done`.
 fn run(
     hub: &mut Hub,
     rounds: &mut PingRounds,
@@ -97,7 +97,7 @@ fn run(
 
 fn play(hub: &Hub, text: &str) -> PingRounds {
     let topology = Topology::from_text(text).unwrap();
-    // A quick machine is not needed for a storm.
+    // Low enough for slow machines to reach it.
     let frame_copies_max = Some(100);
     let reconnect_delay = Duration::from_millis(10);
     let options = NetworkOptions { reconnect_delay, frame_copies_max, ..NetworkOptions::default() };
@@ -106,7 +106,7 @@ fn play(hub: &Hub, text: &str) -> PingRounds {
 }
 
 #[test]
-fn all_pairs_ping_round_after_round() {
+fn all_pairs_of_hosts_ping_in_rounds() {
     let mut hub = Hub::new();
     let mut rounds = play(&hub, "tree,2,2");
     run(&mut hub, &mut rounds, |rounds| rounds.status().rounds == 2).unwrap();
@@ -116,7 +116,7 @@ fn all_pairs_ping_round_after_round() {
 }
 
 #[test]
-fn a_session_that_broke_is_opened_again() {
+fn a_switch_reconnects_after_its_connection_broke() {
     let mut hub = Hub::new();
     let mut rounds = play(&hub, "linear,3");
     run(&mut hub, &mut rounds, |rounds| rounds.status().connected_switches == 3).unwrap();
@@ -129,7 +129,7 @@ fn a_session_that_broke_is_opened_again() {
 }
 
 #[test]
-fn a_storm_ends_the_network() {
+fn a_broadcast_storm_ends_the_network() {
     let mut hub = Hub::new();
     let mut rounds = play(&hub, "ring,3");
     let ended = run(&mut hub, &mut rounds, |_| false);
@@ -137,7 +137,7 @@ fn a_storm_ends_the_network() {
 }
 
 #[test]
-fn nobody_to_connect_to_is_said() {
+fn a_failed_connection_is_reported() {
     let hub = Hub::new();
     let mut rounds = play(&hub, "minimal");
     let mut other = Hub::new();

@@ -1,4 +1,4 @@
-//! Whole networks in virtual time.
+//! Networks in virtual time.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
@@ -26,7 +26,7 @@ fn slow(delay: Duration) -> LinkImpairments {
 }
 
 #[test]
-fn every_pair_pings_in_every_shape() {
+fn all_pairs_of_hosts_ping_in_every_shape() {
     for text in
         ["minimal", "linear,4,2", "tree,2,3", "ring,5", "mesh,4", "leafspine,2,4,3", "torus,3,3"]
     {
@@ -45,7 +45,7 @@ fn every_pair_pings_in_every_shape() {
 }
 
 #[test]
-fn every_version_carries_frames_up_and_down() {
+fn frames_pass_through_the_controller_in_every_version() {
     for version in Versions::SPOKEN.iter() {
         let options = NetworkOptions {
             control_up: slow(5 * MS),
@@ -58,7 +58,8 @@ fn every_version_carries_frames_up_and_down() {
         assert_eq!(net.connected_switches(), 2, "{version}");
         let pings = net.ping([(0, 1)], IpFamily::V4, S).unwrap();
         assert_eq!((pings.answered, pings.lost_pairs.len()), (1, 0), "{version}");
-        // Request and answer of ARP, both of the ping, through two switches, and 10 ms for each.
+        // ARP request and reply, echo request and reply, each through two switches and 10 ms to the controller and
+        // back.
         assert_eq!(pings.rtt_max, 80 * MS, "{version}");
     }
     assert!(Versions::SPOKEN.iter().any(|v| v == Version::V1_5));
@@ -82,14 +83,14 @@ fn delays_and_rates_of_links_add_up() {
     .unwrap();
     net.run_for(S).unwrap();
     let pings = net.ping([(0, 2)], IpFamily::V4, 5 * S).unwrap();
-    // ARP there and back with 42 bytes, then 98 bytes of the ping, over four links each way.
+    // ARP with 42 bytes there and back, then the echo with 98 bytes, over four links each.
     let arp = 4 * (2 * MS + Duration::from_micros(42 * 8));
     let echo = 4 * (2 * MS + Duration::from_micros(98 * 8));
     assert_eq!(pings.rtt_max, 2 * arp + 2 * echo);
 }
 
 #[test]
-fn a_connection_takes_as_long_as_the_control_links_let_it() {
+fn connection_setup_time_depends_on_the_control_links() {
     let options = NetworkOptions {
         control_up: slow(50 * MS),
         control_down: slow(50 * MS),
@@ -103,13 +104,13 @@ fn a_connection_takes_as_long_as_the_control_links_let_it() {
     net.run_for(30 * S).unwrap();
     let outcomes = net.data_plane_mut().1.take_host_events();
     let [(0, HostEvent::Tcp(c))] = outcomes[..] else { panic!("{outcomes:?}") };
-    // Four packets, each sent up by four switches.
+    // Four packets, each sent to the controller by four switches.
     assert_eq!(c.established, Some(4 * 4 * 100 * MS));
     assert!(c.closed.is_some());
 }
 
 #[test]
-fn a_flood_in_a_ring_ends_the_run_and_not_the_memory() {
+fn flooding_in_a_ring_ends_with_a_broadcast_storm_error() {
     let mut net = network("ring,4", &NetworkOptions::default(), |_| Brain::new(Flood));
     net.run_for(S).unwrap();
     assert_eq!(net.ping([(0, 1)], IpFamily::V4, S).unwrap().answered, 1, "before the storm");
@@ -123,12 +124,12 @@ fn a_flood_in_a_ring_ends_the_run_and_not_the_memory() {
 }
 
 #[test]
-fn a_cut_link_carries_nothing_and_is_told_of_at_both_ends() {
+fn a_cut_link_carries_nothing_and_both_switches_report_it() {
     let mut net = wise("linear,2", &NetworkOptions::default());
     let before = net.controller().heard.len();
     net.apply(NetworkChange::CutLink(0)).unwrap();
     net.run_for(S).unwrap();
-    // One PORT_STATUS from each switch, whatever its length.
+    // One `PORT_STATUS` from each switch.
     assert!(net.controller().heard.len() > before);
     assert_eq!(all_pairs(&mut net, IpFamily::V4).lost_pairs, [(0, 1), (1, 0)]);
     net.schedule(net.now() + S, NetworkChange::RestoreLink(0));
@@ -140,7 +141,7 @@ fn a_cut_link_carries_nothing_and_is_told_of_at_both_ends() {
 }
 
 #[test]
-fn a_broken_session_is_opened_again_and_keeps_the_rules() {
+fn a_switch_reconnects_and_keeps_its_flow_entries() {
     let options = NetworkOptions {
         control_up: slow(10 * MS),
         control_down: slow(20 * MS),
@@ -158,7 +159,7 @@ fn a_broken_session_is_opened_again_and_keeps_the_rules() {
 }
 
 #[test]
-fn what_is_held_arrives_late_and_a_silent_switch_is_hung_up() {
+fn a_paused_control_link_delays_messages_and_a_silent_switch_is_disconnected() {
     let mut net = network("single,2", &NetworkOptions::default(), |_| Brain::new(Flood));
     net.run_for(S).unwrap();
     net.apply(NetworkChange::PauseControlLink(0)).unwrap();
@@ -174,7 +175,7 @@ fn what_is_held_arrives_late_and_a_silent_switch_is_hung_up() {
 }
 
 #[test]
-fn another_controller_takes_over() {
+fn the_controller_can_be_replaced() {
     let mut net = wise("ring,3", &NetworkOptions::default());
     let brain = Brain::new(support::Oracle::new(net.data_plane().topology()));
     let old = net.replace_controller(brain).unwrap();
@@ -185,7 +186,7 @@ fn another_controller_takes_over() {
 }
 
 #[test]
-fn a_host_moves_to_a_free_port_and_says_so() {
+fn a_host_moves_to_a_free_port_and_announces_itself() {
     let mut net = network("linear,2", &NetworkOptions::default(), |_| Brain::new(Flood));
     net.run_for(S).unwrap();
     let to = net.data_plane().free_port(1).unwrap();
@@ -206,7 +207,7 @@ fn a_host_moves_to_a_free_port_and_says_so() {
 }
 
 #[test]
-fn a_stream_loses_what_the_buffer_does_not_hold_while_the_answer_is_away() {
+fn a_stream_loses_the_packets_sent_while_the_link_is_cut() {
     let options = NetworkOptions {
         control_up: slow(100 * MS),
         control_down: slow(100 * MS),
@@ -227,7 +228,7 @@ fn a_stream_loses_what_the_buffer_does_not_hold_while_the_answer_is_away() {
 }
 
 #[test]
-fn a_seed_repeats_a_run_to_the_byte() {
+fn a_seed_reproduces_a_run_exactly() {
     let run = |seed| {
         let jittery =
             LinkImpairments { delay: 3 * MS, jitter: 2 * MS, ..LinkImpairments::default() };
@@ -251,7 +252,7 @@ fn a_seed_repeats_a_run_to_the_byte() {
 }
 
 #[test]
-fn a_thousand_switches_come_up_and_reach_each_other() {
+fn a_network_of_a_thousand_switches_works() {
     let mut topology = Topology::from_text("leafspine,10,990,1").unwrap();
     topology.hosts.truncate(20);
     let brain = Brain::new(support::Oracle::new(&topology));
@@ -265,7 +266,7 @@ fn a_thousand_switches_come_up_and_reach_each_other() {
     net.run_for(S).unwrap();
     assert_eq!(net.connected_switches(), 1000);
     assert_eq!(all_pairs(&mut net, IpFamily::V4).answered, 380);
-    // What keeps sessions alive, for a minute.
+    // Echo requests keep the sessions alive for a minute.
     net.run_for(60 * S).unwrap();
     assert_eq!((net.connected_switches(), net.controller().closed), (1000, 0));
 }

@@ -1,4 +1,4 @@
-//! What a switch tells when it is asked.
+//! Answers to requests for features, statistics and descriptions.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn every_version() -> impl Iterator<Item = Version> {
 }
 
 #[test]
-fn a_switch_says_who_it_is_in_every_version() {
+fn a_switch_describes_itself_in_every_version() {
     for version in every_version() {
         let mut play = Play::new(version);
         let told = play.say(&Message::FeaturesRequest);
@@ -35,7 +35,7 @@ fn a_switch_says_who_it_is_in_every_version() {
 }
 
 #[test]
-fn rules_are_told_as_they_were_said_with_what_they_counted() {
+fn flow_statistics_have_the_entries_as_sent_with_their_counters() {
     for version in every_version() {
         let mut play = Play::new(version);
         play.add(
@@ -66,7 +66,7 @@ fn rules_are_told_as_they_were_said_with_what_they_counted() {
 }
 
 #[test]
-fn many_rules_are_told_in_parts() {
+fn long_replies_are_split_into_parts() {
     let mut play = Play::new(Version::V1_3);
     for n in 0..1500 {
         play.add(&format!("priority={n},tcp,tp_dst={n},actions=output:2"));
@@ -82,7 +82,7 @@ fn many_rules_are_told_in_parts() {
 }
 
 #[test]
-fn tables_and_ports_count() {
+fn tables_and_ports_have_counters() {
     for version in every_version() {
         let mut play = Play::new(version);
         play.add("in_port=1,actions=output:2");
@@ -105,7 +105,7 @@ fn tables_and_ports_count() {
 }
 
 #[test]
-fn tables_say_what_they_can_do() {
+fn table_features_are_reported() {
     for version in every_version().filter(|&version| version >= Version::V1_3) {
         let mut play = Play::with(EmulatedSwitchConfig { n_tables: 3, ..Play::plan() }, version);
         let told = play.ask(MultipartRequest::TableFeatures { tables: vec![] });
@@ -126,7 +126,7 @@ fn tables_say_what_they_can_do() {
 }
 
 #[test]
-fn meters_are_described() {
+fn meter_features_are_reported() {
     for version in [Version::V1_3, Version::V1_5] {
         let mut play = Play::new(version);
         let [MultipartReply::MeterFeatures(told)] = &play.ask(MultipartRequest::MeterFeatures)[..]
@@ -141,7 +141,7 @@ fn meters_are_described() {
 }
 
 #[test]
-fn the_controller_chooses_what_it_hears_of() {
+fn the_controller_selects_asynchronous_messages() {
     for version in [Version::V1_3, Version::V1_4] {
         let mut play = Play::new(version);
         play.add("priority=1,in_port=1,actions=controller,dec_ttl");
@@ -165,7 +165,7 @@ fn the_controller_chooses_what_it_hears_of() {
 }
 
 #[test]
-fn what_is_not_there_is_refused_in_every_version() {
+fn unsupported_requests_are_rejected_in_every_version() {
     for version in every_version() {
         let mut play = Play::new(version);
         let strange =
@@ -183,7 +183,7 @@ fn what_is_not_there_is_refused_in_every_version() {
 }
 
 #[test]
-fn a_rule_that_this_version_has_no_words_for_is_passed_over() {
+fn a_flow_entry_that_the_version_cannot_express_is_left_out() {
     let mut play = Play::new(Version::V1_3);
     play.add("ipv6,send_flow_rem,actions=output:1");
     play.add("in_port=1,actions=output:2");

@@ -1,4 +1,4 @@
-//! Packets that wait for the controller: slots, the fallback to whole packets, the memory of flows that wait.
+//! The packet buffer: buffer ids, a full buffer, buffering of whole flows.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use sluice_openflow::{FlowModCommand, Message, Version};
 
 use crate::support::{Play, tcp, udp};
 
-/// With memory of flows that wait, and room for four packets.
+/// A switch with flow buffering and room for four packets.
 fn with_memory(version: Version) -> Play {
     let mut play = Play::with(
         EmulatedSwitchConfig { flow_buffering: true, n_buffers: 4, ..Play::plan() },
@@ -20,7 +20,7 @@ fn with_memory(version: Version) -> Play {
 }
 
 #[test]
-fn a_packet_that_waits_is_told_in_part_and_one_that_finds_no_room_in_full() {
+fn a_packet_in_has_the_whole_packet_only_if_the_buffer_is_full() {
     for version in [Version::V1_0, Version::V1_3, Version::V1_5] {
         let mut play = Play::new(version);
         if version >= Version::V1_3 {
@@ -42,7 +42,7 @@ fn a_packet_that_waits_is_told_in_part_and_one_that_finds_no_room_in_full() {
 }
 
 #[test]
-fn the_controller_says_how_much_goes_up() {
+fn the_controller_sets_the_length_of_packet_ins() {
     let mut play = Play::new(Version::V1_0);
     let config = sluice_openflow::SwitchConfig { miss_send_len: 20, ..Default::default() };
     play.say(&Message::SetConfig(config));
@@ -58,7 +58,7 @@ fn the_controller_says_how_much_goes_up() {
 }
 
 #[test]
-fn a_packet_out_takes_the_packet_once() {
+fn a_buffered_packet_is_released_once() {
     let mut play = Play::new(Version::V1_0);
     play.frame(1, &udp(1, 9, 500));
     let id = play.packet_in().buffer_id;
@@ -72,7 +72,7 @@ fn a_packet_out_takes_the_packet_once() {
 }
 
 #[test]
-fn a_rule_takes_its_packet_through_the_tables() {
+fn a_flow_mod_with_a_buffer_id_releases_the_packet_through_the_tables() {
     for version in [Version::V1_0, Version::V1_3] {
         let mut play = with_memory(version);
         play.frame(1, &tcp(1, 2, 3, 4));
@@ -89,7 +89,7 @@ fn a_rule_takes_its_packet_through_the_tables() {
 }
 
 #[test]
-fn a_refused_packet_out_leaves_the_packet_where_it_is() {
+fn a_rejected_packet_out_leaves_the_packet_buffered() {
     let mut play = Play::new(Version::V1_3);
     play.add("priority=0,actions=controller:128");
     play.frame(1, &udp(1, 9, 500));
@@ -100,7 +100,7 @@ fn a_refused_packet_out_leaves_the_packet_where_it_is() {
 }
 
 #[test]
-fn packets_are_given_up_after_a_time_and_when_nobody_is_there() {
+fn buffered_packets_are_discarded_after_a_timeout_and_a_disconnection() {
     let mut play = Play::new(Version::V1_0);
     play.frame(1, &udp(1, 9, 500));
     let id = play.packet_in().buffer_id;
@@ -124,7 +124,7 @@ fn packets_are_given_up_after_a_time_and_when_nobody_is_there() {
 }
 
 #[test]
-fn one_question_for_each_flow_and_one_answer_for_all_its_packets() {
+fn a_flow_causes_one_packet_in_and_its_answer_applies_to_all_packets() {
     for version in [Version::V1_0, Version::V1_3] {
         let mut play = with_memory(version);
         for n in [10, 20, 30] {
@@ -148,7 +148,7 @@ fn one_question_for_each_flow_and_one_answer_for_all_its_packets() {
 }
 
 #[test]
-fn a_rule_is_an_answer_for_all_packets_of_the_flow() {
+fn a_flow_mod_with_a_buffer_id_releases_all_packets_of_the_flow() {
     let mut play = with_memory(Version::V1_3);
     play.frame(1, &udp(1, 9, 10));
     play.frame(1, &udp(1, 9, 20));
@@ -161,7 +161,7 @@ fn a_rule_is_an_answer_for_all_packets_of_the_flow() {
 }
 
 #[test]
-fn a_rule_that_names_no_packet_is_an_answer_for_all_but_the_first() {
+fn a_flow_mod_without_a_buffer_id_releases_all_but_the_first_packet() {
     let mut play = with_memory(Version::V1_3);
     for n in [10, 20, 30] {
         play.frame(1, &udp(1, 9, n));
@@ -182,7 +182,7 @@ fn a_rule_that_names_no_packet_is_an_answer_for_all_but_the_first() {
 }
 
 #[test]
-fn a_whole_packet_sent_down_answers_for_those_that_wait() {
+fn a_packet_out_with_a_whole_packet_releases_its_flow() {
     let mut play = with_memory(Version::V1_3);
     play.frame(1, &udp(1, 9, 10));
     play.frame(1, &udp(1, 9, 20));
@@ -194,7 +194,7 @@ fn a_whole_packet_sent_down_answers_for_those_that_wait() {
 }
 
 #[test]
-fn a_flow_that_finds_no_room_to_wait_falls_back() {
+fn a_flow_that_exceeds_the_buffer_causes_packet_ins() {
     let mut play = with_memory(Version::V1_0);
     for n in 0..6 {
         play.frame(1, &udp(1, 9, 10 + n));
@@ -207,7 +207,7 @@ fn a_flow_that_finds_no_room_to_wait_falls_back() {
 }
 
 #[test]
-fn without_memory_every_packet_asks() {
+fn without_flow_buffering_every_packet_causes_a_packet_in() {
     let mut play = Play::new(Version::V1_0);
     play.frame(1, &udp(1, 9, 10));
     play.frame(1, &udp(1, 9, 10));
@@ -215,7 +215,7 @@ fn without_memory_every_packet_asks() {
 }
 
 #[test]
-fn what_nobody_answers_is_not_waited_for() {
+fn packet_ins_that_nobody_answers_do_not_buffer_a_flow() {
     let mut play = with_memory(Version::V1_0);
     let mut probe = udp(1, 9, 10);
     probe[..6].copy_from_slice(&[1, 0x80, 0xc2, 0, 0, 0xe]);

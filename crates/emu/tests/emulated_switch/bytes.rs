@@ -1,5 +1,6 @@
-//! Conversations as they are on the wire. `>` goes to the switch, `<` comes from it, `2>` is a frame that comes in at port
-//! 2, `<3` one that leaves by port 3.
+//! Transcripts in bytes: `>` goes to the switch, `<` comes from it, `2>` is a frame received on port 2, `<3` one sent
+//! to
+//! port 3.
 
 use sluice_emu::switch::{EmulatedSwitch, EmulatedSwitchConfig, SwitchOutput};
 use sluice_openflow::{DatapathId, PortNo, Version, Versions, split_message};
@@ -16,7 +17,7 @@ fn hex(bytes: &[u8]) -> String {
     digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
-/// What a switch says and sends, line by line.
+/// The messages and frames that a switch sends, one per line.
 fn said(out: &SwitchOutput) -> Vec<String> {
     let (mut rest, mut lines) = (&*out.control, vec![]);
     while let Some((msg, after)) = split_message(rest).unwrap() {
@@ -61,7 +62,7 @@ fn play(versions: Versions, story: &str) {
 }
 
 #[test]
-fn a_miss_in_1_0_its_rule_and_its_packet() {
+fn a_table_miss_its_flow_entry_and_its_packet_in_1_0() {
     play(
         Versions::of(&[Version::V1_0]),
         "
@@ -88,7 +89,7 @@ fn a_miss_in_1_0_its_rule_and_its_packet() {
 }
 
 #[test]
-fn a_miss_in_1_3_its_rule_and_its_packet_torn_on_the_way() {
+fn a_table_miss_in_1_3_with_a_message_received_in_parts() {
     play(
         Versions::SPOKEN,
         "
@@ -114,7 +115,7 @@ fn a_miss_in_1_3_its_rule_and_its_packet_torn_on_the_way() {
 }
 
 #[test]
-fn a_miss_in_1_5_and_a_packet_out_of_its_form() {
+fn a_table_miss_and_a_packet_out_in_1_5() {
     play(
         Versions::of(&[Version::V1_4, Version::V1_5]),
         "
@@ -136,7 +137,7 @@ fn a_miss_in_1_5_and_a_packet_out_of_its_form() {
 }
 
 #[test]
-fn two_that_have_no_version_in_common_part_with_a_word() {
+fn without_a_common_version_an_error_is_sent() {
     let plan = EmulatedSwitchConfig {
         versions: Versions::of(&[Version::V1_3]),
         ..EmulatedSwitchConfig::default()

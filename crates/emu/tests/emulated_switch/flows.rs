@@ -1,4 +1,4 @@
-//! How rules come, change and go.
+//! Adding, modifying, deleting and expiring flow entries.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const MODIFY_STRICT: FlowModCommand = FlowModCommand::MODIFY_STRICT;
 const DELETE: FlowModCommand = FlowModCommand::DELETE;
 const DELETE_STRICT: FlowModCommand = FlowModCommand::DELETE_STRICT;
 
-/// The name of the reason for a refusal.
+/// The name of the error reason, or `taken`.
 fn why(play: &mut Play, command: FlowModCommand, flow: &str) -> String {
     play.change(command, flow).map_or_else(|| "taken".into(), |reason| reason.to_string())
 }
@@ -36,7 +36,7 @@ fn the_highest_priority_that_matches_wins() {
 }
 
 #[test]
-fn a_miss_goes_up_in_1_0_and_needs_a_rule_since_1_3() {
+fn a_miss_causes_a_packet_in_in_1_0_and_needs_an_entry_since_1_3() {
     let mut old = Play::new(Version::V1_0);
     assert_eq!(old.frame(1, &tcp(1, 2, 1, 2)), [0u32; 0]);
     assert_eq!(old.packet_ins().len(), 1);
@@ -49,7 +49,7 @@ fn a_miss_goes_up_in_1_0_and_needs_a_rule_since_1_3() {
 }
 
 #[test]
-fn an_identical_rule_takes_the_place_of_the_old_one_and_keeps_its_counters_since_1_2() {
+fn an_identical_entry_replaces_the_old_one_and_keeps_its_counters_since_1_2() {
     for (version, kept) in [(Version::V1_0, 0), (Version::V1_3, 1)] {
         let mut play = Play::new(version);
         play.add("priority=3,in_port=1,actions=output:2");
@@ -67,7 +67,7 @@ fn an_identical_rule_takes_the_place_of_the_old_one_and_keeps_its_counters_since
 }
 
 #[test]
-fn overlap_is_looked_for_only_where_it_is_asked_for() {
+fn overlap_is_checked_only_on_request() {
     let mut play = Play::new(Version::V1_3);
     play.add("priority=3,in_port=1,actions=output:2");
     let said = why(&mut play, ADD, "check_overlap,priority=3,ip,actions=output:2");
@@ -78,7 +78,7 @@ fn overlap_is_looked_for_only_where_it_is_asked_for() {
 }
 
 #[test]
-fn a_full_table_says_so_and_still_replaces() {
+fn a_full_table_rejects_new_entries_but_replaces_identical_ones() {
     let small = EmulatedSwitchConfig { table_entries_max: 2, ..Play::plan() };
     for version in [Version::V1_0, Version::V1_3] {
         let mut play = Play::with(small.clone(), version);
@@ -93,7 +93,7 @@ fn a_full_table_says_so_and_still_replaces() {
 }
 
 #[test]
-fn changes_are_of_one_rule_or_of_all_that_are_covered() {
+fn a_modification_applies_to_one_entry_or_to_all_covered() {
     let mut play = Play::new(Version::V1_3);
     play.add("priority=3,in_port=1,ip,cookie=1,actions=output:2");
     play.add("priority=4,in_port=1,arp,cookie=2,actions=output:2");
@@ -107,14 +107,14 @@ fn changes_are_of_one_rule_or_of_all_that_are_covered() {
 }
 
 #[test]
-fn in_1_0_a_change_that_meets_nothing_adds() {
+fn in_1_0_a_modification_without_a_matching_entry_adds_one() {
     let mut play = Play::new(Version::V1_0);
     assert_eq!(play.change(MODIFY, "table=0,in_port=1,actions=output:3"), None);
     assert_eq!(play.frame(1, &tcp(1, 2, 1, 2)), [3]);
 }
 
 #[test]
-fn deletions_heed_the_cover_the_port_and_the_cookie() {
+fn a_deletion_is_limited_by_match_port_and_cookie() {
     let mut play = Play::new(Version::V1_3);
     play.add("priority=3,in_port=1,ip,cookie=1,actions=output:2");
     play.add("priority=4,in_port=1,arp,cookie=2,actions=output:3");
@@ -128,7 +128,7 @@ fn deletions_heed_the_cover_the_port_and_the_cookie() {
 }
 
 #[test]
-fn in_1_0_a_rule_without_wildcards_is_above_all_others() {
+fn in_1_0_an_entry_without_wildcards_has_the_highest_priority() {
     let mut play = Play::new(Version::V1_0);
     let exact = "priority=1,in_port=1,dl_src=02:00:00:00:00:01,dl_dst=02:00:00:00:00:02,\
         dl_vlan=5,dl_vlan_pcp=0,tcp,nw_tos=0,nw_src=10.0.0.1,nw_dst=10.0.0.2,tp_src=7,tp_dst=8";
@@ -144,7 +144,7 @@ fn in_1_0_a_rule_without_wildcards_is_above_all_others() {
 }
 
 #[test]
-fn rules_go_when_they_are_idle_or_old_and_say_so_if_asked() {
+fn entries_expire_and_report_it_on_request() {
     let mut play = Play::new(Version::V1_3);
     play.add("priority=1,in_port=1,idle_timeout=2,send_flow_rem,actions=output:2");
     play.add("priority=1,in_port=2,hard_timeout=3,send_flow_rem,actions=output:1");
@@ -168,7 +168,7 @@ fn rules_go_when_they_are_idle_or_old_and_say_so_if_asked() {
 }
 
 #[test]
-fn a_deletion_is_told_with_what_the_rule_was() {
+fn flow_removed_describes_the_deleted_entry() {
     for version in [Version::V1_0, Version::V1_3, Version::V1_5] {
         let mut play = Play::new(version);
         play.add("priority=7,in_port=1,cookie=5,send_flow_rem,actions=output:2");
@@ -181,7 +181,7 @@ fn a_deletion_is_told_with_what_the_rule_was() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_with_the_reason_of_the_specification() {
+fn invalid_flow_mods_are_rejected_with_the_reason_of_the_specification() {
     let mut play = Play::new(Version::V1_3);
     for (flow, reason) in [
         ("table=8,actions=output:1", "FLOW_MOD_FAILED/BAD_TABLE_ID"),
@@ -209,7 +209,7 @@ fn what_cannot_be_is_refused_with_the_reason_of_the_specification() {
 }
 
 #[test]
-fn a_switch_refuses_what_its_plan_says_it_cannot() {
+fn a_switch_rejects_what_its_configuration_does_not_support() {
     let poor = EmulatedSwitchConfig {
         unsupported_fields: vec![FieldId::TCP_DST],
         unsupported_set_fields: vec![FieldId::ETH_DST],
@@ -228,7 +228,7 @@ fn a_switch_refuses_what_its_plan_says_it_cannot() {
 }
 
 #[test]
-fn every_reason_that_is_said_in_a_version_has_a_name_there() {
+fn a_full_table_in_1_0_is_reported_by_its_name_there() {
     let row = ErrorRow::by_name(ErrorType::FLOW_MOD_FAILED, "all_tables_full", Version::V1_0);
     let mut play =
         Play::with(EmulatedSwitchConfig { table_entries_max: 0, ..Play::plan() }, Version::V1_0);

@@ -1,4 +1,4 @@
-//! What Open vSwitch's `ovs-ofctl` makes of the model switch, which it takes for any other.
+//! The emulated switch under Open vSwitch's `ovs-ofctl`.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,10 +11,11 @@ use sluice_openflow::{Version, Versions};
 
 use crate::support::{Play, any_time};
 
-/// What is read at once.
+/// Bytes read at once.
 const READ_MAX: usize = 1 << 16;
 
-/// A switch behind a socket. Who connects last is its controller: `ovs-ofctl` keeps connections that it is done with.
+/// A switch behind a socket. The latest connection is its controller: `ovs-ofctl` keeps connections that it no longer
+/// uses.
 struct Served {
     port: u16,
     events: Sender<Event>,
@@ -23,7 +24,7 @@ struct Served {
 
 enum Event {
     Came(TcpStream),
-    /// Bytes of the connection that was the n-th to come.
+    /// Bytes of the n-th connection.
     Said(usize, Vec<u8>),
     Stop,
 }
@@ -37,7 +38,7 @@ impl Served {
         thread::spawn(move || {
             for (n, stream) in (1..).zip(listener.incoming()) {
                 let (mut stream, sender) = (stream.unwrap(), sender.clone());
-                // When the test is over, nobody hears it any more.
+                // After the test, the receiver is gone.
                 let Ok(()) = sender.send(Event::Came(stream.try_clone().unwrap())) else { return };
                 thread::spawn(move || {
                     let mut bytes = vec![0; READ_MAX];
@@ -50,7 +51,7 @@ impl Served {
         Self { port, events, thread }
     }
 
-    /// What `ovs-ofctl` says when it is told so; both of its outputs, its own log left out.
+    /// Runs `ovs-ofctl` and returns its standard output and error, without its own log.
     fn ofctl(&self, version: Version, words: &[&str]) -> String {
         let options = words.iter().take_while(|word| word.starts_with("--")).count();
         let (command, rest) = words.split_at(options + 1);
@@ -73,7 +74,7 @@ impl Served {
     }
 }
 
-/// Plays the switch until it is told to stop.
+/// Runs the switch until it is stopped.
 fn serve(events: &Receiver<Event>) -> EmulatedSwitch {
     let (mut switch, mut out) = (EmulatedSwitch::new(Play::plan()), SwitchOutput::default());
     let (mut current, mut n_came) = (None, 0);
@@ -90,21 +91,21 @@ fn serve(events: &Receiver<Event>) -> EmulatedSwitch {
             Event::Said(..) => {}
             Event::Stop => break,
         }
-        // Who is gone does not listen.
+        // The connection may be closed.
         let _ = current.as_mut().map(|stream| stream.write_all(&out.control));
         out.clear();
     }
     switch
 }
 
-/// A line of a dump without what changes from run to run.
+/// The lines of a dump without values that change from run to run.
 fn rules(told: &str) -> Vec<&str> {
     let rule = |line| str::split_once(line, "n_packets=0, n_bytes=0,").map(|(_, rule)| rule.trim());
     told.lines().filter_map(rule).collect()
 }
 
 #[test]
-fn it_answers_what_is_asked_in_every_version() {
+fn statistics_requests_are_answered_in_every_version() {
     let served = Served::start();
     for version in Versions::SPOKEN.iter() {
         let told = served.ofctl(version, &["show"]);
@@ -127,7 +128,7 @@ fn it_answers_what_is_asked_in_every_version() {
 }
 
 #[test]
-fn it_takes_rules_and_tells_them_as_they_were_said() {
+fn flow_entries_are_dumped_as_they_were_added() {
     let served = Served::start();
     for version in Versions::SPOKEN.iter() {
         for flow in [
@@ -168,7 +169,7 @@ fn it_takes_rules_and_tells_them_as_they_were_said() {
 }
 
 #[test]
-fn it_takes_groups_and_meters_and_its_refusals_are_understood() {
+fn groups_meters_and_errors_are_understood() {
     let served = Served::start();
     for version in [Version::V1_3, Version::V1_4, Version::V1_5] {
         let group = "group_id=1,type=select,bucket=weight:2,actions=output:2,bucket=weight:1,actions=output:3";

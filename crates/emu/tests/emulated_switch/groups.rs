@@ -24,7 +24,7 @@ fn meter(play: &mut Play, command: MeterCommand, text: &str) -> String {
     refused.map_or_else(|| "taken".into(), |reason| reason.to_string())
 }
 
-/// A switch where everything goes through a group.
+/// A switch that sends everything through a group.
 fn grouped(text: &str) -> Play {
     let mut play = Play::new(Version::V1_3);
     assert_eq!(group(&mut play, GroupCommand::ADD, text), "taken");
@@ -33,7 +33,7 @@ fn grouped(text: &str) -> Play {
 }
 
 #[test]
-fn all_buckets_get_a_copy_of_their_own() {
+fn every_bucket_of_an_all_group_gets_its_own_copy() {
     let mut play = grouped(
         "group_id=1,type=all,bucket=actions=set_field:02:00:00:00:00:09->eth_dst,output:2,\
          bucket=actions=output:3,bucket=actions=output:1",
@@ -43,7 +43,7 @@ fn all_buckets_get_a_copy_of_their_own() {
 }
 
 #[test]
-fn one_bucket_for_each_flow_and_all_for_many_flows() {
+fn a_select_group_keeps_flows_together_and_uses_all_weighted_buckets() {
     let text = "group_id=1,type=select,bucket=weight:1,actions=output:2,\
                 bucket=weight:1,actions=output:3,bucket=weight:0,actions=output:4";
     let mut play = grouped(text);
@@ -58,7 +58,7 @@ fn one_bucket_for_each_flow_and_all_for_many_flows() {
 }
 
 #[test]
-fn the_first_live_bucket_takes_over_when_a_port_goes_down() {
+fn a_fast_failover_group_uses_the_first_live_bucket() {
     let text = "group_id=1,type=ff,bucket=watch_port:2,actions=output:2,\
                 bucket=watch_port:3,actions=output:3";
     let mut play = grouped(text);
@@ -74,7 +74,7 @@ fn the_first_live_bucket_takes_over_when_a_port_goes_down() {
 }
 
 #[test]
-fn groups_that_cannot_be_are_refused() {
+fn invalid_groups_are_rejected() {
     let mut play = grouped("group_id=1,type=indirect,bucket=actions=output:2");
     let add = GroupCommand::ADD;
     for (text, reason) in [
@@ -100,7 +100,7 @@ fn groups_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn with_a_group_go_the_rules_that_use_it() {
+fn deleting_a_group_deletes_the_entries_that_use_it() {
     let mut play = grouped("group_id=1,type=indirect,bucket=actions=output:2");
     play.add("priority=2,in_port=3,send_flow_rem,actions=group:1");
     assert_eq!(group(&mut play, GroupCommand::DELETE, "group_id=1"), "taken");
@@ -110,7 +110,7 @@ fn with_a_group_go_the_rules_that_use_it() {
 }
 
 #[test]
-fn buckets_come_and_go_in_1_5() {
+fn buckets_are_inserted_and_removed_in_1_5() {
     let mut play = Play::new(Version::V1_5);
     let add = "group_id=1,type=all,bucket=bucket_id:1,actions=output:2";
     assert_eq!(group(&mut play, GroupCommand::ADD, add), "taken");
@@ -126,7 +126,7 @@ fn buckets_come_and_go_in_1_5() {
 }
 
 #[test]
-fn groups_are_counted_and_described() {
+fn groups_have_statistics_and_descriptions() {
     for version in Versions::SPOKEN.iter().filter(|&version| version > Version::V1_0) {
         let mut play = Play::new(version);
         let text = "group_id=1,type=all,bucket=actions=output:2,bucket=actions=output:3";
@@ -150,7 +150,7 @@ fn groups_are_counted_and_described() {
     }
 }
 
-/// A switch where everything from port 1 goes through a meter to port 2.
+/// A switch that sends everything from port 1 through a meter to port 2.
 fn metered(version: Version, text: &str) -> Play {
     let mut play = Play::new(version);
     assert_eq!(meter(&mut play, MeterCommand::ADD, text), "taken");
@@ -159,7 +159,7 @@ fn metered(version: Version, text: &str) -> Play {
 }
 
 #[test]
-fn packets_above_the_rate_are_dropped_and_the_burst_comes_back_with_time() {
+fn packets_above_the_rate_are_dropped_and_the_burst_refills() {
     for version in [Version::V1_3, Version::V1_5] {
         let text = "meter=1,pktps,burst,bands=type=drop,rate=10,burst_size=3";
         let mut play = metered(version, text);
@@ -175,7 +175,7 @@ fn packets_above_the_rate_are_dropped_and_the_burst_comes_back_with_time() {
 }
 
 #[test]
-fn bytes_are_metered_as_bits() {
+fn a_kbps_meter_counts_bits() {
     let mut play = metered(Version::V1_3, "meter=1,kbps,bands=type=drop,rate=8");
     let frame = udp(1, 2, 458);
     assert_eq!(frame.len(), 500);
@@ -184,7 +184,7 @@ fn bytes_are_metered_as_bits() {
 }
 
 #[test]
-fn the_drop_precedence_is_raised_above_a_rate() {
+fn a_remark_band_raises_the_drop_precedence() {
     let text = "meter=1,pktps,burst,bands=type=dscp_remark,rate=1,burst_size=1,prec_level=1";
     let mut play = metered(Version::V1_3, text);
     let mut frame = udp(1, 2, 5);
@@ -196,7 +196,7 @@ fn the_drop_precedence_is_raised_above_a_rate() {
 }
 
 #[test]
-fn of_two_bands_the_higher_counts() {
+fn of_two_exceeded_bands_the_higher_applies() {
     let text = "meter=1,pktps,burst,bands=type=dscp_remark,rate=1,burst_size=1,prec_level=1,\
                 type=drop,rate=2,burst_size=2";
     let mut play = metered(Version::V1_3, text);
@@ -209,7 +209,7 @@ fn of_two_bands_the_higher_counts() {
 }
 
 #[test]
-fn what_goes_up_has_a_meter_of_its_own() {
+fn packet_ins_have_their_own_meter() {
     let mut play = Play::new(Version::V1_3);
     play.add("priority=0,actions=controller");
     let text = "meter=controller,pktps,burst,bands=type=drop,rate=1,burst_size=2";
@@ -221,7 +221,7 @@ fn what_goes_up_has_a_meter_of_its_own() {
 }
 
 #[test]
-fn meters_that_cannot_be_are_refused_and_with_one_go_its_rules() {
+fn invalid_meters_are_rejected_and_deleting_one_deletes_its_entries() {
     let mut play = metered(Version::V1_3, "meter=1,pktps,bands=type=drop,rate=10");
     for (command, text, reason) in [
         (MeterCommand::ADD, "meter=1,pktps,bands=type=drop,rate=1", "METER_EXISTS"),

@@ -1,4 +1,4 @@
-//! The model switch as a controller sees it.
+//! The emulated switch as a controller sees it.
 
 #![allow(
     clippy::unwrap_used,

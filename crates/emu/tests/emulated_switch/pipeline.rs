@@ -1,4 +1,4 @@
-//! Frames through tables and out of ports.
+//! Frames through tables and to ports.
 
 use sluice_openflow::{
     Message, PacketInReason, PortConfig, PortMod, PortNo, PortReason, PortState, Role, RoleRequest,
@@ -8,7 +8,7 @@ use sluice_openflow::{
 use crate::support::{Play, tcp, udp};
 
 #[test]
-fn a_frame_never_goes_back_but_where_a_rule_says_so() {
+fn a_frame_returns_to_its_input_port_only_on_request() {
     let mut play = Play::new(Version::V1_3);
     play.add("priority=9,tcp,tp_dst=1,actions=flood");
     play.add("priority=9,tcp,tp_dst=2,actions=all");
@@ -22,7 +22,7 @@ fn a_frame_never_goes_back_but_where_a_rule_says_so() {
 }
 
 #[test]
-fn tables_follow_one_another_with_metadata_and_a_set_of_actions() {
+fn metadata_and_the_action_set_pass_from_table_to_table() {
     let mut play = Play::new(Version::V1_3);
     play.add(
         "table=0,in_port=1,actions=write_metadata:0x5/0xf,write_actions(output:2),goto_table:1",
@@ -35,7 +35,7 @@ fn tables_follow_one_another_with_metadata_and_a_set_of_actions() {
 }
 
 #[test]
-fn a_set_is_done_in_its_own_order() {
+fn an_action_set_has_its_own_order() {
     let mut play = Play::new(Version::V1_3);
     play.add("in_port=1,actions=write_actions(output:2,set_field:02:00:00:00:00:09->eth_dst)");
     play.frame(1, &tcp(1, 2, 3, 4));
@@ -43,7 +43,7 @@ fn a_set_is_done_in_its_own_order() {
 }
 
 #[test]
-fn a_list_is_done_in_the_order_in_which_it_stands() {
+fn an_action_list_is_executed_in_order() {
     let mut play = Play::new(Version::V1_3);
     let set = "set_field:02:00:00:00:00:09->eth_dst";
     play.add(&format!("in_port=1,actions=output:2,{set},output:3"));
@@ -52,7 +52,7 @@ fn a_list_is_done_in_the_order_in_which_it_stands() {
 }
 
 #[test]
-fn in_1_1_and_1_2_the_table_says_what_a_miss_is() {
+fn in_1_1_and_1_2_the_table_configuration_decides_about_misses() {
     for version in [Version::V1_1, Version::V1_2] {
         let mut play = Play::new(version);
         play.add("table=1,actions=output:3");
@@ -69,7 +69,7 @@ fn in_1_1_and_1_2_the_table_says_what_a_miss_is() {
 }
 
 #[test]
-fn the_controller_is_told_why_and_from_which_rule() {
+fn a_packet_in_has_its_reason_and_cookie() {
     let mut play = Play::new(Version::V1_5);
     play.add("table=0,priority=1,cookie=7,in_port=1,actions=controller:60");
     play.add("table=0,priority=1,cookie=8,in_port=2,actions=write_actions(controller:60)");
@@ -91,7 +91,7 @@ fn the_controller_is_told_why_and_from_which_rule() {
 }
 
 #[test]
-fn a_packet_out_may_go_through_the_tables() {
+fn a_packet_out_can_use_the_tables() {
     let mut play = Play::new(Version::V1_3);
     play.add("in_port=2,actions=output:3");
     play.say(&Play::packet_out(None, 2, &tcp(1, 2, 3, 4), "table"));
@@ -103,7 +103,7 @@ fn a_packet_out_may_go_through_the_tables() {
 }
 
 #[test]
-fn the_time_to_live_runs_out() {
+fn an_expired_ttl_drops_the_packet() {
     let mut play = Play::new(Version::V1_3);
     play.add("ip,actions=dec_ttl,output:2");
     assert_eq!(play.frame(1, &tcp(1, 2, 3, 4)), [2]);
@@ -116,7 +116,7 @@ fn the_time_to_live_runs_out() {
 }
 
 #[test]
-fn a_port_that_goes_down_is_told_and_takes_and_sends_nothing() {
+fn a_port_that_goes_down_is_reported_and_carries_nothing() {
     for version in [Version::V1_0, Version::V1_3] {
         let mut play = Play::new(version);
         play.add("in_port=1,actions=flood");
@@ -134,7 +134,7 @@ fn a_port_that_goes_down_is_told_and_takes_and_sends_nothing() {
 }
 
 #[test]
-fn a_port_is_set_by_the_controller() {
+fn a_port_mod_configures_a_port() {
     let mut play = Play::new(Version::V1_3);
     play.add("in_port=1,actions=flood,controller");
     let hw_addr = play.switch.config().ports[2].hw_addr;
@@ -161,7 +161,7 @@ fn a_port_is_set_by_the_controller() {
 }
 
 #[test]
-fn a_slave_reads_only_and_an_old_master_is_stale() {
+fn a_slave_is_read_only_and_an_old_generation_is_stale() {
     let mut play = Play::new(Version::V1_3);
     let role = |role, generation_id| {
         Message::RoleRequest(RoleRequest { role, generation_id, ..RoleRequest::default() })
@@ -179,7 +179,7 @@ fn a_slave_reads_only_and_an_old_master_is_stale() {
 }
 
 #[test]
-fn a_runt_and_a_frame_from_nowhere_are_dropped() {
+fn runts_and_frames_from_unknown_ports_are_dropped() {
     let mut play = Play::new(Version::V1_0);
     assert_eq!(play.frame(1, &[1, 2, 3]), [0u32; 0]);
     assert_eq!(play.frame(77, &udp(1, 2, 5)), [0u32; 0]);

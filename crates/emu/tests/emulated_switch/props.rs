@@ -1,4 +1,4 @@
-//! Any rules against a list of them; any bytes.
+//! Property tests: flow tables against a list of entries, and arbitrary bytes.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,19 +7,19 @@ use sluice_openflow::{DatapathId, Encoder, FlowModCommand, Message, PortNo, Vers
 
 use crate::support::{Play, any_time, tcp, udp};
 
-/// A rule in the simplest form there is.
+/// A simplified flow entry.
 #[derive(Debug, Clone, PartialEq)]
 struct Rule {
     priority: u16,
     in_port: Option<u32>,
-    /// Host, and how many of the low three bits of its address do not count.
+    /// Host number, and how many of its low three bits are wildcards.
     dst: Option<(u8, u32)>,
     is_tcp: Option<bool>,
     tp_dst: Option<u16>,
     output: u32,
 }
 
-/// A packet in the simplest form there is.
+/// A simplified packet.
 #[derive(Debug, Clone)]
 struct Sent {
     in_port: u32,
@@ -49,7 +49,7 @@ impl Rule {
         self.tp_dst.filter(|_| self.is_tcp.is_some())
     }
 
-    /// The address without what does not count of it.
+    /// The address without its wildcard bits.
     fn net(&self) -> Option<(u8, u32)> {
         self.dst.map(|(host, wild)| (host >> wild << wild, wild))
     }
@@ -81,7 +81,7 @@ impl Rule {
     }
 }
 
-/// The switch as a list.
+/// A flow table as a list.
 fn change(rules: &mut Vec<Rule>, command: FlowModCommand, rule: &Rule) {
     let strict = [FlowModCommand::MODIFY_STRICT, FlowModCommand::DELETE_STRICT].contains(&command);
     let is_meant = |it: &Rule| if strict { it.is_same(rule) } else { rule.covers(it) };
@@ -142,9 +142,9 @@ fn frame(sent: &Sent) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
-    /// The tables and a list of rules agree on what there is and on what matches, whatever was done to both.
+    /// Flow tables and the list agree on entries and matches after any changes.
     #[test]
-    fn tables_are_as_good_as_a_list(steps in vec(step(), 1..60)) {
+    fn flow_tables_agree_with_a_list_of_entries(steps in vec(step(), 1..60)) {
         let plan = EmulatedSwitchConfig { table_entries_max: 1000, ..EmulatedSwitchConfig::numbered(DatapathId(7), 8) };
         let mut play = Play::with(plan, Version::V1_3);
         let mut rules = vec![];
@@ -174,7 +174,7 @@ proptest! {
     }
 }
 
-/// Something that a controller says, in bytes.
+/// Encoded messages of a controller.
 fn words(version: Version) -> Vec<Vec<u8>> {
     let flows = [
         "priority=0,actions=controller:64",
@@ -211,9 +211,9 @@ fn words(version: Version) -> Vec<Vec<u8>> {
 
 #[derive(Debug, Clone)]
 enum Noise {
-    /// One of the words, with a byte of it changed.
+    /// One of the messages, with one byte changed.
     Word(prop::sample::Index, prop::sample::Index, Option<u8>),
-    /// A frame, with a byte of it changed, cut off somewhere.
+    /// A frame with one byte changed, truncated.
     RawMessage(u32, bool, prop::sample::Index, u8, prop::sample::Index),
     Bytes(Vec<u8>),
     Wait(u64),
@@ -233,9 +233,9 @@ fn noise() -> impl Strategy<Value = Noise> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
 
-    /// Nothing that comes makes it panic, keep more than it has room for, or say what cannot be read.
+    /// No input causes a panic, exceeds a capacity, or produces invalid output.
     #[test]
-    fn no_bytes_do_harm(version in 1..7u8, noises in vec(noise(), 1..60)) {
+    fn arbitrary_input_is_handled_safely(version in 1..7u8, noises in vec(noise(), 1..60)) {
         let version = Version(version);
         let plan = EmulatedSwitchConfig { flow_buffering: true, ..Play::plan() };
         let mut play = Play::with(plan, version);
@@ -246,7 +246,7 @@ proptest! {
                 Noise::Word(which, at, byte) => {
                     let mut word = which.get(&words).clone();
                     if let Some(byte) = byte {
-                        // Behind the header, so that the stream stays one.
+                        // After the header, so that the stream stays in sync.
                         let at = 8 + at.index(word.len().max(9) - 8);
                         if let Some(place) = word.get_mut(at) { *place = byte; }
                     }
@@ -277,7 +277,7 @@ proptest! {
 }
 
 #[test]
-fn two_that_are_told_the_same_say_the_same() {
+fn two_switches_with_the_same_input_have_the_same_output() {
     let run = || {
         let plan = EmulatedSwitchConfig { flow_buffering: true, ..Play::plan() };
         let (mut switch, mut all) = (EmulatedSwitch::new(plan), vec![]);

@@ -1,11 +1,11 @@
-//! Frames that rules change: what comes out is what a sender would have made, checksums included.
+//! Rewritten frames are equal to frames that a sender would have built, including checksums.
 
 use etherparse::{PacketBuilder, PacketBuilderStep, VlanId};
 use sluice_openflow::Version;
 
 use crate::support::{Play, ipv4, ipv6, mac, tcp, udp};
 
-/// What `actions` make of a frame that `matching` matches.
+/// The result of applying `actions` to a frame that matches `matching`.
 fn made(matching: &str, actions: &str, frame: &[u8]) -> Vec<u8> {
     let mut play = Play::new(Version::V1_3);
     play.add(&format!("{matching},actions={actions},output:2"));
@@ -30,7 +30,7 @@ fn v6(src: u8, dst: u8) -> PacketBuilderStep<etherparse::IpHeaders> {
 }
 
 #[test]
-fn addresses_and_ports_of_tcp() {
+fn tcp_addresses_and_ports_are_rewritten() {
     let frame = tcp(1, 2, 3, 4);
     assert_eq!(made("tcp", "set_field:10.0.0.9->ip_src", &frame), tcp_over(v4(9, 2), 3, 4));
     assert_eq!(made("tcp", "set_field:10.0.0.9->ip_dst", &frame), tcp_over(v4(1, 9), 3, 4));
@@ -42,7 +42,7 @@ fn addresses_and_ports_of_tcp() {
 }
 
 #[test]
-fn datagrams_with_and_without_a_checksum() {
+fn udp_is_rewritten_with_and_without_a_checksum() {
     let made_of = |port| {
         let mut frame = vec![];
         v4(1, 2).udp(1000, port).write(&mut frame, &[1; 33]).unwrap();
@@ -57,7 +57,7 @@ fn datagrams_with_and_without_a_checksum() {
 }
 
 #[test]
-fn messages_of_icmp_count_the_addresses_in_v6_only() {
+fn only_the_icmpv6_checksum_covers_addresses() {
     let old = |dst| {
         let mut frame = vec![];
         v4(1, dst).icmpv4_echo_request(1, 2).write(&mut frame, &[1; 8]).unwrap();
@@ -73,7 +73,7 @@ fn messages_of_icmp_count_the_addresses_in_v6_only() {
 }
 
 #[test]
-fn the_type_of_service_and_the_mark_of_congestion() {
+fn dscp_ecn_and_flow_label_are_rewritten() {
     let frame = made("ip", "set_field:10->ip_dscp", &tcp(1, 2, 3, 4));
     assert_eq!(frame[15], 10 << 2);
     let marked = made("ip", "set_field:3->ip_ecn", &frame);
@@ -89,7 +89,7 @@ fn the_type_of_service_and_the_mark_of_congestion() {
 }
 
 #[test]
-fn hops_are_counted_in_both_versions_of_ip() {
+fn the_ttl_is_decremented_in_ipv4_and_ipv6() {
     let hops = |n| {
         let eth = PacketBuilder::ethernet2(mac(1), mac(2));
         tcp_over(eth.ipv4(ipv4(1).octets(), ipv4(2).octets(), n), 3, 4)
@@ -101,7 +101,7 @@ fn hops_are_counted_in_both_versions_of_ip() {
 }
 
 #[test]
-fn tags_are_put_on_changed_and_taken_off() {
+fn vlan_tags_are_pushed_changed_and_popped() {
     let tagged = |vid| {
         let eth =
             PacketBuilder::ethernet2(mac(1), mac(2)).single_vlan(VlanId::try_new(vid).unwrap());
@@ -118,7 +118,7 @@ fn tags_are_put_on_changed_and_taken_off() {
 }
 
 #[test]
-fn in_1_0_a_vlan_is_set_on_what_has_none_and_stripped() {
+fn in_1_0_setting_a_vlan_adds_a_tag() {
     let mut play = Play::new(Version::V1_0);
     play.add("in_port=1,actions=mod_vlan_vid:5,mod_vlan_pcp:3,output:2");
     play.add("in_port=2,actions=strip_vlan,output:1");
@@ -130,7 +130,7 @@ fn in_1_0_a_vlan_is_set_on_what_has_none_and_stripped() {
 }
 
 #[test]
-fn in_1_0_addresses_ports_and_tos_are_set_where_they_are() {
+fn in_1_0_missing_fields_are_left_alone() {
     let mut play = Play::new(Version::V1_0);
     let actions = "mod_nw_src:10.0.0.9,mod_tp_dst:80,mod_nw_tos:40";
     play.add(&format!("in_port=1,actions={actions},output:2"));
@@ -147,7 +147,7 @@ fn in_1_0_addresses_ports_and_tos_are_set_where_they_are() {
 }
 
 #[test]
-fn labels_are_put_on_and_taken_off() {
+fn mpls_labels_are_pushed_and_popped() {
     let plain = tcp(1, 2, 3, 4);
     let labelled = made("ip", "push_mpls:0x8847,set_field:77->mpls_label", &plain);
     assert_eq!(labelled[12..18], [0x88, 0x47, 0, 0x04, 0xd1, 64]);
@@ -157,7 +157,7 @@ fn labels_are_put_on_and_taken_off() {
 }
 
 #[test]
-fn a_request_of_arp_is_turned_round() {
+fn an_arp_request_becomes_a_reply() {
     let mut arp = [mac(0xff), mac(1)].concat();
     arp.extend([8, 6, 0, 1, 8, 0, 6, 4, 0, 1]);
     arp.extend(mac(1));
@@ -172,7 +172,7 @@ fn a_request_of_arp_is_turned_round() {
 }
 
 #[test]
-fn the_addresses_in_neighbour_messages_are_fields() {
+fn addresses_in_neighbour_discovery_are_rewritten() {
     let mut body = vec![0; 4];
     body.extend(ipv6(2).octets());
     body.extend([1, 1]);

@@ -1,4 +1,4 @@
-//! A switch, a controller that says what a test says, and frames.
+//! A switch under test, its controller, and frames.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -11,25 +11,25 @@ use sluice_openflow::{
     Versions, split_message,
 };
 
-/// The switch of a test, and who talks to it.
+/// A switch and its controller.
 pub(crate) struct Play {
     pub(crate) switch: EmulatedSwitch,
     pub(crate) now: Instant,
     pub(crate) version: Version,
-    /// Frames that left since they were last looked at.
+    /// Frames sent since the last look.
     pub(crate) frames: Vec<(u32, Vec<u8>)>,
-    /// Messages that came since they were last looked at.
+    /// Messages received from the switch since the last look.
     pub(crate) heard: Vec<Message>,
 }
 
-/// Some time.
+/// An arbitrary time.
 pub(crate) fn any_time() -> Instant {
     #[expect(clippy::disallowed_methods, reason = "any instant will do")]
     Instant::now()
 }
 
 impl Play {
-    /// The usual switch with four ports and two places for packets, known to its controller.
+    /// A connected default switch with four ports and two packet buffers.
     pub(crate) fn new(version: Version) -> Self {
         Self::with(Self::plan(), version)
     }
@@ -38,7 +38,7 @@ impl Play {
         EmulatedSwitchConfig { n_buffers: 2, ..EmulatedSwitchConfig::numbered(DatapathId(7), 4) }
     }
 
-    /// The switch that `what` says, known to its controller.
+    /// A connected switch with this configuration.
     pub(crate) fn with(what: EmulatedSwitchConfig, version: Version) -> Self {
         let (switch, now) = (EmulatedSwitch::new(what), any_time());
         let mut play = Self { switch, now, version, frames: vec![], heard: vec![] };
@@ -46,7 +46,7 @@ impl Play {
         play
     }
 
-    /// Connects and shakes hands.
+    /// Connects and completes the handshake.
     pub(crate) fn meet(&mut self) {
         let mut out = SwitchOutput::default();
         self.switch.on_connected(self.now, &mut out);
@@ -58,7 +58,7 @@ impl Play {
         assert!(matches!(&told[..], [Message::FeaturesReply(_)]), "{told:?}");
     }
 
-    /// Says something; what comes back is returned, and kept in [`heard`](Self::heard).
+    /// Sends a message; the replies are returned, and kept in [`heard`](Self::heard).
     pub(crate) fn say(&mut self, message: &Message) -> Vec<Message> {
         let (mut tx, mut xid) = (vec![], 1);
         message.encode(9, &mut Encoder::new(&mut tx, self.version, &mut xid)).unwrap();
@@ -74,7 +74,7 @@ impl Play {
         told
     }
 
-    /// Why a request was refused, if it was.
+    /// Why a request was rejected, if it was.
     pub(crate) fn refused(&mut self, message: &Message) -> Option<ErrorReason> {
         self.say(message).into_iter().find_map(|it| match it {
             Message::Error(error) => Some(error.reason),
@@ -82,23 +82,23 @@ impl Play {
         })
     }
 
-    /// A `FLOW_MOD` in the words of `ovs-ofctl`.
+    /// A `FLOW_MOD` in the syntax of `ovs-ofctl`.
     pub(crate) fn flow(command: FlowModCommand, flow: &str) -> FlowMod {
         FlowMod::from_text(flow, command).unwrap_or_else(|e| panic!("{flow}: {e:?}"))
     }
 
-    /// Adds a rule, which is taken.
+    /// Adds a flow entry, which must be accepted.
     pub(crate) fn add(&mut self, flow: &str) {
         let message = Message::FlowMod(Self::flow(FlowModCommand::ADD, flow));
         assert_eq!(self.refused(&message), None, "{flow}");
     }
 
-    /// Does something about rules, and says why it was refused, if it was.
+    /// Sends a `FLOW_MOD`, and returns why it was rejected, if it was.
     pub(crate) fn change(&mut self, command: FlowModCommand, flow: &str) -> Option<ErrorReason> {
         self.refused(&Message::FlowMod(Self::flow(command, flow)))
     }
 
-    /// A frame comes in; the ports that frames leave by.
+    /// Receives a frame, and returns the ports of the frames sent.
     pub(crate) fn frame(&mut self, in_port: u32, frame: &[u8]) -> Vec<u32> {
         let (mut out, before) = (SwitchOutput::default(), self.frames.len());
         self.switch.on_frame(self.now, PortNo(in_port), frame, &mut out);
@@ -106,28 +106,28 @@ impl Play {
         self.frames[before..].iter().map(|(port, _)| *port).collect()
     }
 
-    /// The only frame that left since this was last asked.
+    /// The only frame sent since the last look.
     pub(crate) fn only_frame(&mut self) -> Vec<u8> {
         let mut frames = std::mem::take(&mut self.frames);
         assert_eq!(frames.len(), 1, "{frames:?}");
         frames.remove(0).1
     }
 
-    /// The `PACKET_IN`s that came since this was last asked.
+    /// The packet-ins received since the last look.
     pub(crate) fn packet_ins(&mut self) -> Vec<PacketIn> {
         let heard = std::mem::take(&mut self.heard).into_iter();
         let packet_in = |it| if let Message::PacketIn(it) = it { Some(it) } else { None };
         heard.filter_map(packet_in).collect()
     }
 
-    /// The only `PACKET_IN` that came since this was last asked.
+    /// The only packet-in received since the last look.
     pub(crate) fn packet_in(&mut self) -> PacketIn {
         let mut told = self.packet_ins();
         assert_eq!(told.len(), 1, "{told:?}");
         told.remove(0)
     }
 
-    /// Sends a packet, from a slot or as it is.
+    /// A `PACKET_OUT` of a buffered or a whole packet.
     pub(crate) fn packet_out(
         buffer_id: Option<u32>,
         in_port: u32,
@@ -142,7 +142,7 @@ impl Play {
         })
     }
 
-    /// Lets time pass, as far as the switch wants to know of it.
+    /// Advances the time, calling the switch when it requests so.
     pub(crate) fn wait(&mut self, time: Duration) -> Vec<Message> {
         let (end, mut told) = (self.now + time, vec![]);
         while let Some(at) = self.switch.deadline().filter(|&at| at <= end) {
@@ -157,7 +157,7 @@ impl Play {
         told
     }
 
-    /// Asks for statistics; all parts of the reply.
+    /// Sends a multipart request and returns all parts of the reply.
     pub(crate) fn ask(&mut self, body: MultipartRequest) -> Vec<MultipartReply> {
         let flags = MultipartFlags::default();
         let told = self.say(&Message::MultipartRequest(Multipart { flags, body }));
@@ -184,7 +184,7 @@ pub(crate) fn messages(bytes: &[u8]) -> Vec<Message> {
     messages
 }
 
-/// The address of a host by its letter.
+/// The MAC address of a host.
 pub(crate) fn mac(host: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, host]
 }
@@ -199,7 +199,7 @@ pub(crate) fn ipv6(host: u8) -> Ipv6Addr {
     Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, host.into())
 }
 
-/// A segment from host `src` to host `dst`, with 64 bytes in it.
+/// A TCP segment from host `src` to host `dst`, with 64 bytes of data.
 pub(crate) fn tcp(src: u8, dst: u8, src_port: u16, dst_port: u16) -> Vec<u8> {
     let mut frame = vec![];
     PacketBuilder::ethernet2(mac(src), mac(dst))
@@ -210,7 +210,7 @@ pub(crate) fn tcp(src: u8, dst: u8, src_port: u16, dst_port: u16) -> Vec<u8> {
     frame
 }
 
-/// A datagram from host `src` to host `dst`, with `n` bytes in it.
+/// A UDP datagram from host `src` to host `dst`, with `n` bytes of data.
 pub(crate) fn udp(src: u8, dst: u8, n: usize) -> Vec<u8> {
     let mut frame = vec![];
     PacketBuilder::ethernet2(mac(src), mac(dst))

@@ -1,4 +1,4 @@
-//! Controllers for tests: one that floods, and one that knows the network.
+//! Controllers for tests: one that floods, and one that knows the topology.
 
 #![expect(
     clippy::unwrap_used,
@@ -23,13 +23,13 @@ use sluice_proto::{Config, ControllerEvent, ControllerSession};
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const S: Duration = Duration::from_secs(1);
 
-/// What a controller does with a switch and a frame.
+/// How a controller handles switches and packet-ins.
 pub(crate) trait Mind {
     fn up(&mut self, switch: usize, out: &mut Encoder<'_>);
     fn packet_in(&mut self, p: &PacketIn<'_>, out: &mut Encoder<'_>);
 }
 
-/// Sessions, and somebody to think.
+/// A controller: sessions, and the logic under test.
 #[derive(Debug)]
 pub(crate) struct Brain<M> {
     pub(crate) mind: M,
@@ -37,7 +37,7 @@ pub(crate) struct Brain<M> {
     pub(crate) opened: usize,
     pub(crate) closed: usize,
     pub(crate) packet_ins: usize,
-    /// Bytes in the order in which they came: what a run is compared by.
+    /// All bytes received, to compare runs.
     pub(crate) heard: Vec<u8>,
     sessions: BTreeMap<ConnectionId, (ControllerSession, Vec<u8>)>,
 }
@@ -121,7 +121,7 @@ impl<M: Mind> Controller for Brain<M> {
     }
 }
 
-/// Floods whatever comes up.
+/// Floods every packet-in.
 #[derive(Debug)]
 pub(crate) struct Flood;
 
@@ -136,8 +136,9 @@ impl Mind for Flood {
     }
 }
 
-/// Knows the network, and writes all rules when a switch comes up: shortest paths to every host, and a tree for what is
-/// for all.
+/// Knows the topology and installs all flow entries when a switch connects: shortest paths to every host, and a tree
+/// for
+/// broadcasts.
 #[derive(Debug)]
 pub(crate) struct Oracle {
     rules: Vec<Vec<FlowMod>>,
@@ -188,7 +189,7 @@ fn rule(priority: u16, fields: Vec<Field>, ports: &[PortNo]) -> FlowMod {
     }
 }
 
-/// The port of each switch that leads to `to` on a shortest path.
+/// The port of each switch on a shortest path to `to`.
 fn paths(topology: &Topology, to: usize) -> Vec<Option<PortNo>> {
     let mut towards = vec![None; topology.switches.len()];
     let mut near = vec![vec![]; topology.switches.len()];
@@ -228,7 +229,7 @@ pub(crate) fn network<M: Mind>(
     NetworkSimulation::new(topology, options, sluice_io::clock::now(), brain).unwrap()
 }
 
-/// A network in which all rules are written.
+/// A network in which all flow entries are installed.
 pub(crate) fn wise(text: &str, options: &NetworkOptions) -> NetworkSimulation<Brain<Oracle>> {
     let mut net = network(text, options, |topology| Brain::new(Oracle::new(topology)));
     net.run_for(S).unwrap();
