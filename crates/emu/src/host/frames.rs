@@ -15,7 +15,7 @@ const HOPS: u8 = 64;
 /// Hop limit of neighbour discovery, which proves that the packet was not routed. RFC 4861 §7.1.
 pub(super) const HOPS_ON_LINK: u8 = 255;
 
-/// ICMPv6 types of neighbour discovery. RFC 4861 §4.3, §4.4.
+/// Message types of neighbour discovery. RFC 4861 §4.3, §4.4.
 pub(super) const SOLICITATION: u8 = 135;
 pub(super) const ADVERTISEMENT: u8 = 136;
 
