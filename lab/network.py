@@ -128,7 +128,7 @@ class Network:
 
 
 class Host(Space):
-    """A station in a namespace of its own."""
+    """A host in a namespace of its own."""
 
     def __init__(self, net, rank, bridge):
         super().__init__(f"h{rank}", f"10.0.0.{rank}")

@@ -17,7 +17,7 @@ import traffic
 CUTS = int(os.environ.get("CUTS", "20"))
 RATE = 1000
 APPS = ["--app", "topology,hosts,forwarding"]
-# After a cut, before the link is mended.
+# After a cut, before the link is restored.
 SEEN_S = 1.0
 VERSIONS = ["OpenFlow10", "OpenFlow13"]
 # Name, its network, how many links it has, and the switch of the one who receives.

@@ -25,21 +25,21 @@ const STATIONS: u8 = 100;
 /// For what the test runner does meanwhile: it counts for the whole process. For a frame: none.
 const ALLOCATIONS_MAX: usize = 20;
 
-/// A station, and its port.
-fn station(n: u8) -> (MacAddr, Ipv4Addr, PortNo) {
+/// A host, and its port.
+fn host(n: u8) -> (MacAddr, Ipv4Addr, PortNo) {
     (MacAddr([2, 0, 0, 0, 0, n]), Ipv4Addr::new(10, 0, 0, n), PortNo(u32::from(n % 2 + 1)))
 }
 
-/// Station `n` asks all who has the address of station `of`.
+/// Station `n` asks all who has the address of host `of`.
 fn request(n: u8, of: u8) -> Vec<u8> {
-    let ((mac, ip, _), (_, target, _)) = (station(n), station(of));
+    let ((mac, ip, _), (_, target, _)) = (host(n), host(of));
     let start = [&[0xff; 6][..], &mac.0, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
     [&start[..], &mac.0, &ip.octets(), &[0; 6], &target.octets(), &[0; 18]].concat()
 }
 
-/// A UDP packet over IPv4 from station `n`.
+/// A UDP packet over IPv4 from host `n`.
 fn packet(n: u8) -> Vec<u8> {
-    let ((mac, ip, _), (to, target, _)) = (station(n), station(n + 1));
+    let ((mac, ip, _), (to, target, _)) = (host(n), host(n + 1));
     let start = [&to.0[..], &mac.0, &[8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]].concat();
     [&start[..], &ip.octets(), &target.octets(), &[0; 26]].concat()
 }
@@ -102,12 +102,12 @@ fn a_frame_of_a_known_host_allocates_nothing() {
         let mut stage = Stage::new(version);
         // All of them are learnt, and the transmit buffer is as large as it gets.
         for n in 1..=STATIONS {
-            stage.hear(station(n).2, &request(n, n));
+            stage.hear(host(n).2, &request(n, n));
         }
-        stage.hear(station(1).2, &request(1, 2));
+        stage.hear(host(1).2, &request(1, 2));
         assert_eq!(stage.network.view().host_count(), usize::from(STATIONS));
         let packets: Vec<_> = (1..=STATIONS).map(packet).collect();
-        // Neighbours are at different ports, and stations that are two apart at one.
+        // Neighbours are at different ports, and hosts that are two apart at one.
         let known: Vec<_> = (1..STATIONS).map(|n| request(n, n + 1)).collect();
         let at_once: Vec<_> = (1..STATIONS - 1).map(|n| request(n, n + 2)).collect();
         for (frames, then, what) in [
@@ -118,7 +118,7 @@ fn a_frame_of_a_known_host_allocates_nothing() {
             let region = Region::new(ALLOCATOR);
             for _ in 0..50 {
                 for (n, frame) in (1..).zip(frames) {
-                    assert_eq!(stage.hear(station(n).2, frame), then, "{what} in {version}");
+                    assert_eq!(stage.hear(host(n).2, frame), then, "{what} in {version}");
                 }
             }
             let change = region.change();

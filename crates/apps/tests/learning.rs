@@ -217,7 +217,7 @@ mod forwarding {
     }
 }
 
-mod stations {
+mod hosts {
     use super::*;
 
     #[test]

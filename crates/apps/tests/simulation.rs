@@ -43,7 +43,7 @@ const DISCOVERY: Duration = Duration::from_secs(5);
 /// In which a tree stands as well, if there is to be one.
 const GROWTH: Duration = Duration::from_secs(16);
 
-/// Frames to all that hosts send while things go wrong.
+/// Broadcasts that hosts send while faults occur.
 const TRACES: u32 = 100;
 
 /// In which all that goes wrong goes wrong.
@@ -141,7 +141,7 @@ fn play(seed: u64) -> Result<(), String> {
 
 type Network = NetworkSimulation<SimulatedController<Chain>>;
 
-/// Schedules what goes wrong, lets hosts talk meanwhile, and mends what must be mended. How often a host may hear a frame
+/// Schedules faults, lets hosts send meanwhile, and repairs what must be repaired. How often a host may hear a frame
 /// to all: what a control link holds back is flooded once more when it comes, if it came from a port that nobody knew yet
 /// to be at a link.
 fn trouble(net: &mut Network, rng: &mut Rng) -> Result<u32, sluice_emu::net::NetworkError> {

@@ -42,7 +42,7 @@ struct AcceptorState<A> {
     pending: Vec<Option<Box<PendingConnection>>>,
     handshakes: usize,
     /// Connections in their handshake, without those that claim a datapath id in use.
-    lobby: HandshakeQueue,
+    handshake_queue: HandshakeQueue,
     registry: SwitchRegistry,
     workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
     /// What peers without proof hold of unfinished replies, and what the switches of each worker do: a flood takes no
@@ -98,7 +98,7 @@ impl<A: App> Acceptor<A> {
             listeners: Vec::new(),
             pending: Vec::new(),
             handshakes: 0,
-            lobby: HandshakeQueue::default(),
+            handshake_queue: HandshakeQueue::default(),
             registry: SwitchRegistry::new(workers.len()),
             replies: (
                 ReassemblyBudget::default(),
@@ -182,7 +182,8 @@ impl<A: App> AcceptorState<A> {
         let (host, places) = (SourceNetwork::new(addr.ip()), self.cfg.limits.handshakes_max);
         if self.handshakes >= places {
             let grace = self.cfg.limits.hello_grace;
-            let Some(oldest) = self.lobby.who_makes_room(host, places, self.now, grace) else {
+            let Some(oldest) = self.handshake_queue.who_makes_room(host, places, self.now, grace)
+            else {
                 return self.turn_away(addr, CloseReason::TooManyHandshakes);
             };
             self.end(io, oldest, CloseReason::TooManyHandshakes);
@@ -198,7 +199,7 @@ impl<A: App> AcceptorState<A> {
         let mut session = ControllerSession::open(&self.cfg.session, self.now, &mut greeting);
         session.set_reassembly_budget(&self.replies.0);
         let (wires, greet_at) = (ConnectionBuffers::default(), self.now + GREET_AFTER);
-        let ticket = self.lobby.enter(id, host, places);
+        let ticket = self.handshake_queue.enter(id, host, places);
         let (bytes, claim) = (0, None);
         let pending = PendingConnection {
             id,
@@ -260,7 +261,7 @@ impl<A: App> AcceptorState<A> {
             );
             if !was_greeted && pending.session.is_version_negotiated() {
                 let host = SourceNetwork::new(pending.addr.ip());
-                pending.ticket = self.lobby.greet(pending.ticket, host, self.now);
+                pending.ticket = self.handshake_queue.greet(pending.ticket, host, self.now);
             }
             heard?
         };
@@ -307,7 +308,7 @@ impl<A: App> AcceptorState<A> {
             pending.claim =
                 Some(DuplicateClaim { features, rival, deadline, is_rival_told: false });
             let addr = pending.addr;
-            self.lobby.leave(pending.ticket, SourceNetwork::new(addr.ip()));
+            self.handshake_queue.leave(pending.ticket, SourceNetwork::new(addr.ip()));
             tracing::info!(dpid = %datapath_id, %addr, "datapath id in use: probing its connection");
         }
         io.set_reading(id, Reading::Off);
@@ -338,7 +339,7 @@ impl<A: App> AcceptorState<A> {
 
     fn take(&mut self, id: ConnId) -> Option<Box<PendingConnection>> {
         let pending = self.pending.get_mut(id.slot()).and_then(Option::take)?;
-        self.lobby.leave(pending.ticket, SourceNetwork::new(pending.addr.ip()));
+        self.handshake_queue.leave(pending.ticket, SourceNetwork::new(pending.addr.ip()));
         self.handshakes -= 1;
         self.sheet().handshakes_pending.set(self.handshakes as u64);
         Some(pending)
@@ -494,20 +495,21 @@ impl PendingConnection {
         ear: &mut HandshakeContext<'_, A>,
         bytes: &[u8],
     ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
-        let mended = self.wires.mend(bytes);
-        let mut rest = match mended.map_err(|error| unframed(&mut self.session, ear.tx, error))? {
-            Reassembly::Untorn(bytes) => bytes,
-            Reassembly::Torn => return Ok(None),
-            Reassembly::Whole(buffer, rest) => {
-                let proof = self.messages(ear, &mut &*buffer)?;
-                self.wires.give_back(buffer);
-                if proof.is_some() {
-                    self.wires.torn.extend_from_slice(rest);
-                    return Ok(proof);
+        let reassembled = self.wires.mend(bytes);
+        let mut rest =
+            match reassembled.map_err(|error| unframed(&mut self.session, ear.tx, error))? {
+                Reassembly::Untorn(bytes) => bytes,
+                Reassembly::Torn => return Ok(None),
+                Reassembly::Whole(buffer, rest) => {
+                    let proof = self.messages(ear, &mut &*buffer)?;
+                    self.wires.give_back(buffer);
+                    if proof.is_some() {
+                        self.wires.torn.extend_from_slice(rest);
+                        return Ok(proof);
+                    }
+                    rest
                 }
-                rest
-            }
-        };
+            };
         let proof = self.messages(ear, &mut rest)?;
         self.wires.torn.extend_from_slice(rest);
         Ok(proof)

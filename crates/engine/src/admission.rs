@@ -9,7 +9,7 @@ use sluice_io::ConnId;
 /// A host that holds more than all places divided by this is the first to make room.
 const SHARE: usize = 2;
 
-/// A place in the lobby. A later one is a greater number.
+/// A place in the handshake queue. A later one is a greater number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueueKey(u64);
 
@@ -153,31 +153,32 @@ mod tests {
 
     #[test]
     fn the_silent_go_before_those_that_said_hello_and_these_after_a_grace() {
-        let (mut lobby, now) = (HandshakeQueue::default(), sluice_io::clock::now());
-        let tickets: Vec<_> = (0..4).map(|n| lobby.enter(n, host(n), PLACES)).collect();
-        let who =
-            |lobby: &HandshakeQueue<u8>, now| lobby.who_makes_room(host(9), PLACES, now, GRACE);
-        let first = lobby.greet(tickets[0], host(0), now);
-        assert_eq!(who(&lobby, now), Some(1));
+        let (mut handshake_queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
+        let tickets: Vec<_> = (0..4).map(|n| handshake_queue.enter(n, host(n), PLACES)).collect();
+        let who = |handshake_queue: &HandshakeQueue<u8>, now| {
+            handshake_queue.who_makes_room(host(9), PLACES, now, GRACE)
+        };
+        let first = handshake_queue.greet(tickets[0], host(0), now);
+        assert_eq!(who(&handshake_queue, now), Some(1));
         // In another order than they came.
         for n in [3, 2, 1] {
-            lobby.greet(tickets[usize::from(n)], host(n), now + GRACE / 2);
+            handshake_queue.greet(tickets[usize::from(n)], host(n), now + GRACE / 2);
         }
-        assert_eq!(who(&lobby, now), None);
-        assert_eq!(who(&lobby, now + GRACE), Some(0));
-        lobby.leave(first, host(0));
-        assert_eq!(who(&lobby, now + GRACE), None);
-        assert_eq!(who(&lobby, now + 2 * GRACE), Some(3));
+        assert_eq!(who(&handshake_queue, now), None);
+        assert_eq!(who(&handshake_queue, now + GRACE), Some(0));
+        handshake_queue.leave(first, host(0));
+        assert_eq!(who(&handshake_queue, now + GRACE), None);
+        assert_eq!(who(&handshake_queue, now + 2 * GRACE), Some(3));
     }
 
     #[test]
     fn a_host_with_more_than_its_share_makes_room_for_others_at_once() {
-        let (mut lobby, now) = (HandshakeQueue::default(), sluice_io::clock::now());
+        let (mut handshake_queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
         for (id, from) in [(0, host(1)), (1, host(2)), (2, host(2)), (3, host(2))] {
-            let ticket = lobby.enter(id, from, PLACES);
-            lobby.greet(ticket, from, now);
+            let ticket = handshake_queue.enter(id, from, PLACES);
+            handshake_queue.greet(ticket, from, now);
         }
-        let who = |from, now| lobby.who_makes_room(from, PLACES, now, GRACE);
+        let who = |from, now| handshake_queue.who_makes_room(from, PLACES, now, GRACE);
         assert_eq!(who(host(3), now), Some(1));
         assert_eq!(who(host(2), now), None, "what it has of its own may be a switch");
         assert_eq!(who(host(2), now + GRACE), Some(1), "not the other, though that is older");
@@ -185,15 +186,15 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_those_that_are_gone() {
-        let (mut lobby, now) = (HandshakeQueue::default(), sluice_io::clock::now());
+        let (mut handshake_queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
         for n in 0..200 {
-            let mut ticket = lobby.enter(n, host(n), PLACES);
+            let mut ticket = handshake_queue.enter(n, host(n), PLACES);
             if n % 2 == 0 {
-                ticket = lobby.greet(ticket, host(n), now);
+                ticket = handshake_queue.greet(ticket, host(n), now);
             }
-            lobby.leave(ticket, host(n));
+            handshake_queue.leave(ticket, host(n));
         }
-        assert_eq!((lobby.all.len(), lobby.by_host.len()), (0, 0));
+        assert_eq!((handshake_queue.all.len(), handshake_queue.by_host.len()), (0, 0));
     }
 
     #[test]

@@ -75,8 +75,8 @@ impl<A: App> Dispatcher<'_, A> {
     ) -> Result<(), CloseReason> {
         peer.session.record_activity(self.now);
         peer.wires.lag.read(bytes.len());
-        let mended = peer.wires.mend(bytes);
-        let rest = match mended.map_err(|error| self.unframed(peer, error))? {
+        let reassembled = peer.wires.mend(bytes);
+        let rest = match reassembled.map_err(|error| self.unframed(peer, error))? {
             Reassembly::Untorn(bytes) => bytes,
             Reassembly::Torn => return Ok(()),
             Reassembly::Whole(buffer, rest) => {

@@ -70,7 +70,7 @@ fn must_not_allocate(version: Version, buffer_id: Option<u32>, last: Last) {
         switch.ask();
     }
     let change = region.change();
-    assert_eq!(switch.rules, FRAMES, "every station was known");
+    assert_eq!(switch.rules, FRAMES, "every host was known");
     engine.stop();
     let allocations = change.allocations + change.reallocations;
     assert!(allocations <= ALLOCATIONS_MAX, "{change:?} for {FRAMES} frames");
@@ -96,8 +96,8 @@ impl Prebuilt {
         let (mut burst, mut xid) = (Vec::new(), 1);
         let mut out = Encoder::new(&mut burst, version, &mut xid);
         for n in 0..BURST as u64 {
-            let station = |n| MacAddr::from_u64(0x0200_0000_0000 + n % STATIONS).0;
-            let mut frame = [station(n + 1), station(n)].concat();
+            let host = |n| MacAddr::from_u64(0x0200_0000_0000 + n % STATIONS).0;
+            let mut frame = [host(n + 1), host(n)].concat();
             frame.resize(64, 0);
             let p = PacketIn {
                 buffer_id,

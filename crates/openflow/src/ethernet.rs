@@ -25,7 +25,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
-    /// All stations.
+    /// The broadcast address.
     pub const BROADCAST: Self = Self([0xff; 6]);
 
     /// Reads six pairs of hex digits with colons between, `02:00:00:00:00:01`.

@@ -1,4 +1,4 @@
-//! Frames for all: which ports they go out of, how many there may be, and which came round.
+//! Broadcasts: the ports they are flooded to, their rate limit, and detection of broadcasts that come back.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
@@ -34,7 +34,7 @@ pub(super) struct Outlets {
     pub(super) ports: Vec<PortNo>,
 }
 
-/// Where frames for all go out, kept until the view is another.
+/// Ports that broadcasts are flooded to, cached until the view changes.
 #[derive(Debug, Default)]
 pub(super) struct Edges {
     versions: Option<(u64, u64)>,

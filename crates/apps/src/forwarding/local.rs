@@ -127,8 +127,8 @@ impl Desk<'_> {
         frame: &[u8],
     ) -> Option<ForwardingDecision> {
         let mut from = self.residents.find(eth.src_bits())?;
-        let abode = from.entry();
-        if abode.port() != in_port || !abode.is_ordinary(eth, frame) || !self.edges.has(in_port) {
+        let entry = from.entry();
+        if entry.port() != in_port || !entry.is_ordinary(eth, frame) || !self.edges.has(in_port) {
             return None;
         }
         from.mark_seen(self.now);

@@ -11,7 +11,7 @@ use super::{Config, Matching};
 
 const SWITCHES: u64 = 9;
 
-/// After each change no frame goes round or into a dead link; those that miss have ways loaded, and then all arrive by
+/// After each change no frame goes round or into a dead link; misses install paths, and then all arrive by
 /// the rules alone.
 fn changes(seed: u64, cfg: &Config, workers: usize) {
     let mut rng = Rng::new(seed);

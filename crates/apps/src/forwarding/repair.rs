@@ -113,7 +113,7 @@ impl Gone {
 }
 
 impl Repair {
-    /// Hears what is otherwise than before. Returns how many deletions it led to.
+    /// Handles a change of the view. Returns the number of deletions that it caused.
     pub(super) fn told(
         &mut self,
         fact: &Fact,

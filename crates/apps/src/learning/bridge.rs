@@ -1,4 +1,4 @@
-//! One switch of the learning bridge: where its stations are, and what is written to it.
+//! One switch of the learning bridge: where its hosts are, and what is written to it.
 
 use arrayvec::ArrayVec;
 use sluice_fastpath::{MessageTemplate, TemplateValues, install_flows_v1_0, install_flows_v1_3};
@@ -43,7 +43,7 @@ pub(super) struct Counts {
     pub(super) forgotten: u64,
 }
 
-/// The two stations of a frame, and where they belong in the table.
+/// The two hosts of a frame, and where they belong in the table.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Looked<'a> {
     eth: &'a EthHeader,
@@ -53,7 +53,7 @@ pub(super) struct Looked<'a> {
 }
 
 impl Bridge {
-    /// A bridge that knows no station, for the switch that `out` writes to.
+    /// A bridge that knows no host, for the switch that `out` writes to.
     pub(super) fn new(cfg: &Config, seed: u64, out: &Encoder<'_>) -> Result<Self, EncodeError> {
         let actions = [Action::output(PortNo(1))];
         let in_port = PortNo(1);
@@ -138,7 +138,7 @@ impl Bridge {
         }
     }
 
-    /// Answers the usual frames that come next: to stations that are known, from others that are new or where they were.
+    /// Answers the usual frames that come next: to hosts that are known, from others that are new or where they were.
     fn usual<const AHEAD: usize>(
         &mut self,
         frames: &mut PacketIns<'_>,
@@ -152,7 +152,7 @@ impl Bridge {
         }
     }
 
-    /// The same, quick for new stations or for known ones.
+    /// The same, quick for new hosts or for known ones.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     fn stamp<const AHEAD: usize, const FLOODED: bool>(
@@ -258,7 +258,7 @@ fn discard(buffer_id: Option<u32>, in_port: PortNo, ctx: &mut Ctx<'_>) -> Verdic
     Verdict::Stop
 }
 
-/// A station left a port: the rules that point there go. They are all in the first table; versions before 1.2 have no
+/// A host left a port: the rules that point there go. They are all in the first table; versions before 1.2 have no
 /// way to name every one.
 #[cold]
 fn forget_rules(eth: EthHeader, vlan: Option<VlanId>, from: PortNo, ctx: &mut Ctx<'_>) {

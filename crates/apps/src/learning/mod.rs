@@ -270,17 +270,17 @@ mod tests {
         }
     }
 
-    /// A frame among so many stations at few ports: most are usual, some are tagged, of a group, without a slot, cut off.
-    fn put_frame(rng: &mut Rng, stations: u32, out: &mut Encoder<'_>) {
-        let station = |n: u32| match n {
+    /// A frame among so many hosts at few ports: most are usual, some are tagged, of a group, without a slot, cut off.
+    fn put_frame(rng: &mut Rng, hosts: u32, out: &mut Encoder<'_>) {
+        let host = |n: u32| match n {
             0 => [3, 0, 0, 0, 0, 0],
             n => MacAddr::from_u64(0x0200_0000_0000 | u64::from(n)).0,
         };
-        let (dst, src) = (rng.below(stations), rng.below(stations));
+        let (dst, src) = (rng.below(hosts), rng.below(hosts));
         let mut few = |n| u8::try_from(rng.below(n)).unwrap();
         let in_port = PortNo(if few(40) == 0 { few(4).into() } else { src % 4 } + 1);
         let tag: &[u8] = if few(10) == 0 { &[0x81, 0, 0, few(2)] } else { &[] };
-        let mut frame = [&station(dst)[..], &station(src), tag, &[8, 0, 69]].concat();
+        let mut frame = [&host(dst)[..], &host(src), tag, &[8, 0, 69]].concat();
         if few(50) == 0 {
             frame.truncate(13);
         }
@@ -293,13 +293,13 @@ mod tests {
 
     /// Frames are answered alike one by one, in bursts, and in bursts that are looked at ahead, whatever the version and
     /// the rules.
-    fn compare(cfg: &Config, version: Version, stations: u32, seed: u64) {
+    fn compare(cfg: &Config, version: Version, hosts: u32, seed: u64) {
         let mut rng = Rng::new(seed);
         let mut all = [0; 3].map(|_| Stage::new(cfg, version, seed));
         for second in 0..100 {
             let (mut rx, mut xid) = (Vec::new(), 0);
             let mut out = Encoder::new(&mut rx, version, &mut xid);
-            (0..rng.below(120)).for_each(|_| put_frame(&mut rng, stations, &mut out));
+            (0..rng.below(120)).for_each(|_| put_frame(&mut rng, hosts, &mut out));
             for (stage, is_near) in all.iter_mut().zip([true, true, false]) {
                 (stage.app.now, stage.app.is_near) = (second, is_near);
             }
@@ -313,9 +313,9 @@ mod tests {
                 assert_eq!(burst.metrics(), one_by_one.metrics());
             }
         }
-        let [hosts, moved, forgotten] = all[0].metrics()[..] else { panic!() };
-        assert!(moved > 10 && all[0].xid > 1000 && hosts <= cfg.hosts_max.into());
-        assert_eq!(forgotten > 0, cfg.hosts_max < 2 * stations);
+        let [entries, moved, forgotten] = all[0].metrics()[..] else { panic!() };
+        assert!(moved > 10 && all[0].xid > 1000 && entries <= cfg.hosts_max.into());
+        assert_eq!(forgotten > 0, cfg.hosts_max < 2 * entries);
     }
 
     #[test]

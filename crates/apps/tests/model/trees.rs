@@ -1,4 +1,4 @@
-//! Frames for all along a tree.
+//! Broadcasts along a spanning tree.
 
 use sluice_emu::net::LinkState;
 use sluice_emu::topology::Topology;

@@ -141,7 +141,7 @@ impl Peer {
     }
 }
 
-/// A frame to all, from the same station each time.
+/// A frame to all, from the same host each time.
 pub(crate) fn broadcast(buffer_id: Option<u32>) -> Message {
     packet_in(buffer_id, [0xff; 6], 0x0800)
 }

@@ -11,7 +11,7 @@ use crate::{EncodeError, Encoder, PortNo, RawMessage, Version};
 /// Messages of each version.
 const ROUNDS: u64 = 40_000;
 
-/// What may be read otherwise than it was meant.
+/// Parts of a random message that do not survive encoding and parsing unchanged.
 struct Freedom {
     name: &'static str,
     /// Whether it is why `read` stands at `path` where `meant` was written.

@@ -289,7 +289,7 @@ impl Member {
         }
     }
 
-    /// Draws its rules from the view. Whether they are otherwise than before.
+    /// Derives the flow entries of the tree from the view. `true` if they have changed.
     fn draw(&mut self, tree: &SpanningTree, ctx: &Ctx<'_>) -> bool {
         let version = ctx.view().version();
         if self.drawn.replace(version) == Some(version) {

@@ -1,4 +1,4 @@
-//! How many stations a table has, and how many it may have.
+//! How many hosts a table has, and how many it may have.
 
 use super::line::{Line, Tick, WAYS};
 
@@ -6,19 +6,19 @@ use super::line::{Line, Tick, WAYS};
 /// the core's own cache for a burst. `lab/throughput` has the measurement.
 pub(super) const FLOODED_MAX: usize = 2048;
 
-/// How many stations a table has, and how many it may have.
+/// How many hosts a table has, and how many it may have.
 ///
-/// A station is proved when a new one sends to it, or when it is heard in another second than it came. Who is not goes
+/// A host is proved when a new one sends to it, or when it is heard in another second than it came. Who is not goes
 /// first in a full table, so that made-up addresses push out one another and not those who talk.
 ///
 /// A flood is when more new addresses come within a second than there are places. While it lasts, there are places for
 /// few who are not proved: more would only push lines out of the caches.
 #[derive(Debug)]
 pub(super) struct Census {
-    stations: usize,
+    hosts: usize,
     /// Those of them that are proved.
     pub(super) proved: usize,
-    stations_max: usize,
+    hosts_max: usize,
     /// How many there may be now.
     max: usize,
     /// Stations that went for others within this second.
@@ -29,23 +29,23 @@ pub(super) struct Census {
 }
 
 impl Census {
-    pub(super) const fn new(stations_max: usize) -> Self {
-        let (stations, proved, replaced, forgotten) = (0, 0, 0, 0);
-        let max = stations_max;
-        Self { stations, proved, stations_max, max, replaced, forgotten, is_flooded: false }
+    pub(super) const fn new(hosts_max: usize) -> Self {
+        let (hosts, proved, replaced, forgotten) = (0, 0, 0, 0);
+        let max = hosts_max;
+        Self { hosts, proved, hosts_max, max, replaced, forgotten, is_flooded: false }
     }
 
-    pub(super) const fn set_max(&mut self, stations_max: usize) {
-        self.stations_max = stations_max;
+    pub(super) const fn set_max(&mut self, hosts_max: usize) {
+        self.hosts_max = hosts_max;
         self.limit();
     }
 
-    /// A station is in the table now.
+    /// A host is in the table now.
     pub(super) const fn enter(&mut self) {
-        self.stations += 1;
+        self.hosts += 1;
     }
 
-    /// A new station sends to the one in a place.
+    /// A new host sends to the one in a place.
     #[cold]
     pub(super) const fn prove(&mut self, line: &mut Line, way: usize) {
         line.prove(way);
@@ -53,7 +53,7 @@ impl Census {
         self.limit();
     }
 
-    /// The station in a place is heard in another second than before.
+    /// The host in a place is heard in another second than before.
     #[cold]
     pub(super) fn hear_again(&mut self, line: &mut Line, way: usize, now: Tick) {
         if let Some(seen) = line.seen.get_mut(way) {
@@ -64,36 +64,36 @@ impl Census {
         }
     }
 
-    /// The station in a place goes.
+    /// The host in a place goes.
     pub(super) fn leave(&mut self, line: &Line, way: usize) {
-        self.stations -= 1;
+        self.hosts -= 1;
         self.proved -= usize::from(line.is_proved(way));
         self.limit();
     }
 
-    /// A station went for another.
+    /// A host went for another.
     #[inline]
     pub(super) const fn give_way(&mut self) {
         self.replaced += 1;
     }
 
-    /// All stations leave, and may come again.
+    /// All hosts leave, and may come again.
     pub(super) const fn clear(&mut self) {
-        (self.stations, self.proved) = (0, 0);
+        (self.hosts, self.proved) = (0, 0);
         self.limit();
     }
 
     /// Another second begins.
     pub(super) const fn next_second(&mut self) {
-        self.is_flooded = self.is_flooded && self.replaced >= self.stations_max / 4;
+        self.is_flooded = self.is_flooded && self.replaced >= self.hosts_max / 4;
         self.forgotten += self.replaced as u64;
         self.replaced = 0;
         self.limit();
     }
 
-    /// A flood begins, for which all but the proved stations go; returns how many there may be then.
+    /// A flood begins, for which all but the proved hosts go; returns how many there may be then.
     pub(super) fn flood(&mut self) -> usize {
-        self.forgotten += (self.stations - self.proved) as u64;
+        self.forgotten += (self.hosts - self.proved) as u64;
         self.is_flooded = true;
         self.limit();
         self.max
@@ -103,8 +103,8 @@ impl Census {
     #[inline]
     pub(super) const fn overflows(&self) -> bool {
         // A table that is small anyway would gain nothing.
-        let is_large = self.stations_max > 4 * FLOODED_MAX;
-        is_large && !self.is_flooded && self.replaced >= self.stations_max
+        let is_large = self.hosts_max > 4 * FLOODED_MAX;
+        is_large && !self.is_flooded && self.replaced >= self.hosts_max
     }
 
     /// Whether more came within a second than there are places, and still do.
@@ -114,7 +114,7 @@ impl Census {
 
     /// Stations in the table.
     pub(super) const fn len(&self) -> usize {
-        self.stations
+        self.hosts
     }
 
     /// Stations that went for others, ever.
@@ -122,22 +122,22 @@ impl Census {
         self.forgotten + self.replaced as u64
     }
 
-    /// Whether no station may come for which none goes.
+    /// Whether no host may come for which none goes.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.stations >= self.max
+        self.hosts >= self.max
     }
 
     /// Whether one more may come to so many lines.
     #[inline]
     pub(super) fn has_room(&self, lines: usize) -> bool {
         // Five in eight: beyond, the longest searches grow faster than the table would.
-        self.stations < (lines * WAYS / 8 * 5).min(self.max)
+        self.hosts < (lines * WAYS / 8 * 5).min(self.max)
     }
 
     /// Says anew how many there may be.
     const fn limit(&mut self) {
-        self.max = self.stations_max;
+        self.max = self.hosts_max;
         let few = self.proved * 2 + FLOODED_MAX;
         if self.is_flooded && few < self.max {
             self.max = few;

@@ -1,11 +1,11 @@
-//! How stations go: for others, with their time, with their port.
+//! How hosts go: for others, with their time, with their port.
 
 use sluice_openflow::PortNo;
 
 use super::line::{Key, PROBES_MAX, Tick, WAYS};
 use super::{LINES_MIN, Table};
 
-/// Lines looked through in a second for stations at ports that went down: sixteen times the table of a default.
+/// Lines looked through in a second for hosts at ports that went down: sixteen times the table of a default.
 const SCANNED_MAX: usize = 1 << 20;
 
 impl Table {
@@ -15,14 +15,14 @@ impl Table {
         self.census.next_second();
     }
 
-    /// Forgets the stations of one part in `parts` that were not seen within `timeout`. Once for each second.
+    /// Forgets the hosts of one part in `parts` that were not seen within `timeout`. Once for each second.
     pub(crate) fn sweep(&mut self, part: usize, parts: usize, now: Tick, timeout: Tick) {
         let len = self.lines.len();
         let (from, to) = (len * part / parts, len * (part + 1) / parts);
         self.forget(from, to, |_, seen| now.wrapping_sub(seen) > timeout);
     }
 
-    /// Forgets the stations at `port`; all of them if ports come and go so fast that looking for these would keep
+    /// Forgets the hosts at `port`; all of them if ports come and go so fast that looking for these would keep
     /// other switches waiting.
     ///
     /// # Cost
@@ -35,12 +35,12 @@ impl Table {
         self.forget(0, self.lines.len(), |at, _| at == port.0);
     }
 
-    /// Forgets all stations but the proved: a flood of addresses began.
+    /// Forgets all hosts but the proved: a flood of addresses began.
     #[cold]
     pub(super) fn shed(&mut self) {
         let places = self.census.flood() * 8 / 5;
         let lines = places.div_ceil(WAYS).next_power_of_two().max(LINES_MIN);
-        self.resize(lines, |station| station.is_proved);
+        self.resize(lines, |host| host.is_proved);
     }
 
     fn forget(&mut self, from: usize, to: usize, stale: impl Fn(u32, Tick) -> bool) {
@@ -77,7 +77,7 @@ impl Table {
         }
     }
 
-    /// Empties a place that a station has.
+    /// Empties a place that a host has.
     fn remove(&mut self, at: usize, way: usize) {
         let Some(line) = self.lines.get_mut(at) else { return };
         let key = line.keys.get(way).copied().unwrap_or(0);
@@ -86,14 +86,14 @@ impl Table {
         self.uncount(key, at);
     }
 
-    /// A station is no longer at `at`: the lines that it went past count one less.
+    /// A host is no longer at `at`: the lines that it went past count one less.
     fn uncount(&mut self, key: u64, at: usize) {
         let home = self.home(self.spot(Key(key)));
         let passed = at.wrapping_sub(home) & (self.lines.len() - 1);
         self.count_spill(home, passed, |spilled| spilled - 1);
     }
 
-    /// Corrects the count of the lines that a station went past.
+    /// Corrects the count of the lines that a host went past.
     pub(super) fn count_spill(&mut self, home: usize, passed: usize, change: impl Fn(u8) -> u8) {
         let mut at = home;
         for _ in 0..passed {
@@ -112,7 +112,7 @@ mod tests {
     use super::super::tests::{TIMEOUT, check, get, learn, spot};
     use super::*;
 
-    /// So many new stations send to station 0, all in one second.
+    /// So many new hosts send to host 0, all in one second.
     fn flood(table: &mut Table, from: u64, n: u64, now: Tick) {
         for n in from..from + n {
             learn(table, n, 1, now);

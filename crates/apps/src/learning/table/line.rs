@@ -1,4 +1,4 @@
-//! What a table is made of: lines of four stations, each the size of a cache line, and how a station is found in them.
+//! What a table is made of: lines of four hosts, each the size of a cache line, and how a host is found in them.
 
 use sluice_base::folded_multiply;
 use sluice_openflow::VlanId;
@@ -9,24 +9,24 @@ pub(super) const WAYS: usize = 4;
 /// The last of the places of a line, whose numbers go round.
 const WAY_LAST: u32 = 3;
 
-/// Lines looked at before a station is put in the place of another. Bounds what a crafted set of addresses costs.
+/// Lines looked at before a host is put in the place of another. Bounds what a crafted set of addresses costs.
 pub(super) const PROBES_MAX: usize = 32;
 
 /// Seconds since the application began, counted round.
 pub(crate) type Tick = u16;
 
-/// A station: the bits of its address, a mark that it is one, its VLAN. Never zero, which marks an empty place.
+/// A host: the bits of its address, a mark that it is one, its VLAN. Never zero, which marks an empty place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key(pub(super) u64);
 
 impl Key {
-    /// The station with `bits` for an address, above 16 zeros, in `vlan`.
+    /// The host with `bits` for an address, above 16 zeros, in `vlan`.
     #[inline]
     pub(crate) fn new(bits: u64, vlan: VlanId) -> Self {
         Self(bits | 0x1000 | u64::from(vlan.0))
     }
 
-    /// Whether it is no station, but a group of them.
+    /// Whether it is no host, but a group of them.
     #[inline]
     pub(super) const fn is_group(self) -> bool {
         // The first byte of an address is the lowest of its bits.
@@ -34,7 +34,7 @@ impl Key {
     }
 }
 
-/// A station and its hash, which tells the line it belongs in.
+/// A host and its hash, which tells the line it belongs in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spot {
     pub(super) key: u64,
@@ -66,7 +66,7 @@ impl Spot {
     }
 }
 
-/// What a line knows about a station.
+/// What a line knows about a host.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Station {
     pub(super) key: u64,
@@ -75,7 +75,7 @@ pub(super) struct Station {
     pub(super) is_proved: bool,
 }
 
-/// One cache line: four stations.
+/// One cache line: four hosts.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Line {
@@ -84,11 +84,11 @@ pub(super) struct Line {
     pub(super) seen: [Tick; WAYS],
     /// Stations that belong here or before and are kept further on: all of them within reach.
     pub(super) spilled: u8,
-    /// A bit for each place: a station is in it.
+    /// A bit for each place: a host is in it.
     taken: u8,
-    /// A bit for each place: the station in it was sent to by a new one, or heard in another second than it came.
+    /// A bit for each place: the host in it was sent to by a new one, or heard in another second than it came.
     proved: u8,
-    /// A bit for each place: the station in it belongs in a line before.
+    /// A bit for each place: the host in it belongs in a line before.
     guests: u8,
     /// The place that goes first of those that go.
     turn: u32,
@@ -114,7 +114,7 @@ impl Line {
         self.keys.iter().position(|&k| k == key)
     }
 
-    /// Puts a station that is new and belongs here in a place, whoever had it.
+    /// Puts a host that is new and belongs here in a place, whoever had it.
     #[inline]
     pub(super) fn put(&mut self, way: usize, key: u64, port: u32, seen: Tick) {
         self.taken |= 1 << way;
@@ -123,7 +123,7 @@ impl Line {
         self.succeed(way, key, port, seen);
     }
 
-    /// Puts a station that is new and belongs here in the place of one that did, and was not proved either.
+    /// Puts a host that is new and belongs here in the place of one that did, and was not proved either.
     #[inline]
     pub(super) fn succeed(&mut self, way: usize, key: u64, port: u32, seen: Tick) {
         set(&mut self.keys, way, key);
@@ -137,19 +137,19 @@ impl Line {
         self.taken &= !(1 << way);
     }
 
-    /// Notes that the station in a place was heard again or sent to.
+    /// Notes that the host in a place was heard again or sent to.
     #[inline]
     pub(super) const fn prove(&mut self, way: usize) {
         self.proved |= 1 << way;
     }
 
-    /// Whether the station in a place was heard again or sent to.
+    /// Whether the host in a place was heard again or sent to.
     #[inline]
     pub(super) const fn is_proved(&self, way: usize) -> bool {
         self.proved & (1 << way) != 0
     }
 
-    /// Notes that the station in a place belongs in a line before.
+    /// Notes that the host in a place belongs in a line before.
     pub(super) const fn lodge(&mut self, way: usize) {
         self.guests |= 1 << way;
     }
@@ -161,7 +161,7 @@ impl Line {
         if way < WAYS { Some(way) } else { None }
     }
 
-    /// A station that is not proved, the one that came first.
+    /// A host that is not proved, the one that came first.
     pub(super) fn unproved(&mut self) -> Option<usize> {
         self.first(self.taken & !self.proved)
     }
@@ -185,26 +185,26 @@ impl Line {
         Some(way as usize)
     }
 
-    /// The station not seen for longest.
+    /// The host not seen for longest.
     pub(super) fn oldest(&self, now: Tick) -> Option<usize> {
         let taken = (0..WAYS).filter(|way| self.taken & (1 << way) != 0);
         taken.max_by_key(|&way| self.seen.get(way).map_or(0, |&seen| now.wrapping_sub(seen)))
     }
 
-    /// The stations in it.
-    pub(super) fn stations(&self) -> impl Iterator<Item = Station> {
+    /// The hosts in it.
+    pub(super) fn hosts(&self) -> impl Iterator<Item = Station> {
         let places = self.keys.into_iter().zip(self.ports).zip(self.seen).enumerate();
-        let stations = places.map(|(way, ((key, port), seen))| Station {
+        let hosts = places.map(|(way, ((key, port), seen))| Station {
             key,
             port,
             seen,
             is_proved: self.is_proved(way),
         });
-        stations.filter(|station| station.key != 0)
+        hosts.filter(|host| host.key != 0)
     }
 }
 
-/// A station: its line, and which place in it.
+/// A host: its line, and which place in it.
 #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
 #[inline(always)]
 pub(super) fn find(lines: &mut [Line], spot: Spot) -> Option<(&mut Line, usize)> {
@@ -223,7 +223,7 @@ pub(super) fn find(lines: &mut [Line], spot: Spot) -> Option<(&mut Line, usize)>
     Some((lines.get_mut(at)?, way % WAYS))
 }
 
-/// The same for a station that is not in the line it belongs in.
+/// The same for a host that is not in the line it belongs in.
 #[cold]
 fn find_elsewhere(lines: &[Line], spot: Spot) -> Option<(usize, usize)> {
     let mut at = home(lines, spot);
@@ -239,7 +239,7 @@ fn find_elsewhere(lines: &[Line], spot: Spot) -> Option<(usize, usize)> {
     None
 }
 
-/// The line that a station belongs in.
+/// The line that a host belongs in.
 #[inline]
 pub(super) fn home(lines: &[Line], spot: Spot) -> usize {
     spot.home(lines.len())
@@ -257,7 +257,7 @@ fn set<T>(ways: &mut [T; WAYS], way: usize, value: T) {
     }
 }
 
-/// Counts the stations and those that are proved, and looks whether all of them are found and counted where they are.
+/// Counts the hosts and those that are proved, and looks whether all of them are found and counted where they are.
 #[cfg(test)]
 pub(super) fn audit(lines: &[Line], factor: u64) -> (usize, usize) {
     let mut spilled = vec![0; lines.len()];

@@ -1,4 +1,4 @@
-//! Where stations are: a hash table of cache lines.
+//! Where hosts are: a hash table of cache lines.
 
 mod census;
 mod forget;
@@ -22,17 +22,17 @@ const LINES_MIN: usize = 16;
 /// What [`Table::learn`] found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Learnt {
-    /// The station where it was.
+    /// The host where it was.
     Known,
-    /// A new station, for which another may have gone.
+    /// A new host, for which another may have gone.
     New,
-    /// The station, which was at this port before.
+    /// The host, which was at this port before.
     Moved(PortNo),
 }
 
-/// Where the stations of one switch are.
+/// Where the hosts of one switch are.
 ///
-/// Open addressing over lines of four. A station stands in its line or, if that was full, in one of the next; a line
+/// Open addressing over lines of four. A host stands in its line or, if that was full, in one of the next; a line
 /// counts how many went past it, so a search ends at the first line that none did.
 #[derive(Debug)]
 pub(super) struct Table {
@@ -45,15 +45,10 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table for at most `stations_max`; `seed` keeps others from making addresses collide.
-    pub(super) fn new(stations_max: usize, seed: u64) -> Self {
+    /// A table for at most `hosts_max`; `seed` keeps others from making addresses collide.
+    pub(super) fn new(hosts_max: usize, seed: u64) -> Self {
         let factor = Rng::new(seed).next_u64() | 1;
-        Self {
-            lines: vec![EMPTY; LINES_MIN],
-            factor,
-            census: Census::new(stations_max),
-            scanned: 0,
-        }
+        Self { lines: vec![EMPTY; LINES_MIN], factor, census: Census::new(hosts_max), scanned: 0 }
     }
 
     /// Bytes it takes.
@@ -66,7 +61,7 @@ impl Table {
         self.census.len()
     }
 
-    /// Whether most of the stations that are heard are new.
+    /// Whether most of the hosts that are heard are new.
     pub(super) const fn is_flooded(&self) -> bool {
         self.census.is_flooded()
     }
@@ -77,11 +72,11 @@ impl Table {
     }
 
     /// Sets how many it holds at most; those beyond go as new ones come.
-    pub(super) const fn set_max(&mut self, stations_max: usize) {
-        self.census.set_max(stations_max);
+    pub(super) const fn set_max(&mut self, hosts_max: usize) {
+        self.census.set_max(hosts_max);
     }
 
-    /// Where a station belongs, whatever the size of the table.
+    /// Where a host belongs, whatever the size of the table.
     #[inline]
     pub(super) fn spot(&self, key: Key) -> Spot {
         Spot::new(key, self.factor)
@@ -97,13 +92,13 @@ impl Table {
         next(&self.lines, line)
     }
 
-    /// Has the line of a station brought nearer, without waiting for it.
+    /// Has the line of a host brought nearer, without waiting for it.
     #[inline]
     pub(super) fn fetch(&self, spot: Spot) {
         prefetch_index(&self.lines, self.home(spot));
     }
 
-    /// Where a station is, if it was seen within `timeout`.
+    /// Where a host is, if it was seen within `timeout`.
     #[inline]
     pub(super) fn get(&mut self, spot: Spot, now: Tick, timeout: Tick) -> Option<PortNo> {
         let (line, way) = find(&mut self.lines, spot)?;
@@ -121,7 +116,7 @@ impl Table {
         Standing { lines, factor: self.factor, now, timeout, census }
     }
 
-    /// Notes that a station was seen at `port`.
+    /// Notes that a host was seen at `port`.
     ///
     /// # Cost
     /// Constant, but for the times the table doubles.
@@ -141,7 +136,7 @@ impl Table {
         }
     }
 
-    /// Notes that a new station sends to this one, which is kept before others from now on.
+    /// Notes that a new host sends to this one, which is kept before others from now on.
     pub(super) fn prove(&mut self, spot: Spot) {
         if let Some((line, way)) = find(&mut self.lines, spot)
             && !line.is_proved(way)
@@ -169,7 +164,7 @@ impl Table {
         self.put(spot, port.0, now);
     }
 
-    /// Puts a station that is not there into the first free place within reach; says which line and
+    /// Puts a host that is not there into the first free place within reach; says which line and
     /// which place in it.
     fn put(&mut self, spot: Spot, port: u32, seen: Tick) -> Option<(usize, usize)> {
         let home = self.home(spot);
@@ -191,13 +186,13 @@ impl Table {
         None
     }
 
-    /// Moves the stations that `stay` names to so many lines.
+    /// Moves the hosts that `stay` names to so many lines.
     fn resize(&mut self, lines: usize, stay: impl Fn(&Station) -> bool) {
         let old = std::mem::replace(&mut self.lines, vec![EMPTY; lines]);
         self.census.clear();
-        for station in old.iter().flat_map(Line::stations).filter(stay) {
-            let place = self.put(self.spot(Key(station.key)), station.port, station.seen);
-            if let Some((at, way)) = place.filter(|_| station.is_proved)
+        for host in old.iter().flat_map(Line::hosts).filter(stay) {
+            let place = self.put(self.spot(Key(host.key)), host.port, host.seen);
+            if let Some((at, way)) = place.filter(|_| host.is_proved)
                 && let Some(line) = self.lines.get_mut(at)
             {
                 self.census.prove(line, way);
@@ -236,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hundred_thousand_stations_are_all_found() {
+    fn a_hundred_thousand_hosts_are_all_found() {
         let mut table = Table::new(131_072, 7);
         for n in 0..100_000 {
             assert_eq!(learn(&mut table, n.into(), n, 0), Learnt::New, "{n}");

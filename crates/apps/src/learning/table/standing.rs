@@ -6,7 +6,7 @@ use sluice_openflow::{EthHeader, PortNo, VlanId};
 use super::census::Census;
 use super::line::{Key, Line, Spot, Tick, find, home};
 
-/// The hashes of the stations of a frame: of its source and of its destination.
+/// The hashes of the hosts of a frame: of its source and of its destination.
 pub(crate) type Hashes = [u64; 2];
 
 /// A table while none of its lines moves, so that what says where they are stays in registers.
@@ -89,7 +89,7 @@ impl Standing<'_> {
         self.spots(eth).map(|spot| spot.hash)
     }
 
-    /// The same, and has the lines of both stations brought nearer, without waiting for them.
+    /// The same, and has the lines of both hosts brought nearer, without waiting for them.
     #[expect(clippy::inline_always, reason = "lab/instructions: a call costs a tenth")]
     #[inline(always)]
     pub(crate) fn fetch(&self, eth: &EthHeader) -> Hashes {
@@ -105,13 +105,13 @@ impl Standing<'_> {
     }
 }
 
-/// The stations of a frame without a tag: its source and its destination.
+/// The hosts of a frame without a tag: its source and its destination.
 #[inline]
 fn keys(eth: &EthHeader) -> [Key; 2] {
     [eth.src_bits(), eth.dst_bits()].map(|bits| Key::new(bits, VlanId(0)))
 }
 
-/// Puts a station that is not there into its own line, if that has a place for it.
+/// Puts a host that is not there into its own line, if that has a place for it.
 #[inline]
 pub(super) fn settle(
     lines: &mut [Line],
@@ -206,7 +206,7 @@ mod tests {
         check(&table);
     }
 
-    /// The quick way first and, where that has no answer, the other, as the bridge does it: stations come, move, crowd
+    /// The quick way first and, where that has no answer, the other, as the bridge does it: hosts come, move, crowd
     /// and push one another out, and what is found is where it was seen last.
     #[test]
     fn both_ways_together_agree_with_a_map_under_random_use() {
