@@ -84,12 +84,12 @@ fn broadcasts(version: OpenFlow) {
         wait_until(PATIENCE, "the hosts to reach each other", || host.ping(next, 1).lost() == 0);
     }
     let one_by_one = broadcast(&network, &hosts);
-    assert_eq!(forwarding(&network, "floods_along_tree"), 0);
+    assert_eq!(forwarding(&network, "floods_along_tree_total"), 0);
     network.env().write("sluice.toml", &config("forwarding.flood = \"tree\""));
     controller.reload();
-    wait_until(PATIENCE, "a spanning tree", || forwarding(&network, "tree") == 1);
+    wait_until(PATIENCE, "a spanning tree", || forwarding(&network, "tree_active") == 1);
     let along_tree = broadcast(&network, &hosts);
-    assert!(forwarding(&network, "floods_along_tree") >= FRAMES.into());
+    assert!(forwarding(&network, "floods_along_tree_total") >= FRAMES.into());
     // The broadcasts, and the probes of a second or two.
     for [_, packet_ins] in [one_by_one, along_tree] {
         assert!((FRAMES.into()..u64::from(FRAMES) * 2).contains(&packet_ins), "{packet_ins}");
@@ -98,9 +98,11 @@ fn broadcasts(version: OpenFlow) {
     assert!(along_tree[0] * 3 < one_by_one[0] * 2, "{along_tree:?} of {one_by_one:?}");
     // s1 is the root of the tree, which contains both its links.
     network.cut_link("s1", "s2");
-    wait_until(PATIENCE, "the failed link to be noticed", || forwarding(&network, "tree") == 0);
+    wait_until(PATIENCE, "the failed link to be noticed", || {
+        forwarding(&network, "tree_active") == 0
+    });
     broadcast(&network, &hosts);
-    wait_until(PATIENCE, "another spanning tree", || forwarding(&network, "tree") == 1);
+    wait_until(PATIENCE, "another spanning tree", || forwarding(&network, "tree_active") == 1);
     broadcast(&network, &hosts);
 }
 
@@ -123,10 +125,12 @@ fn full_table(version: OpenFlow) {
     }
     reach();
     controller.wait_for_log(&["refused a flow entry of forwarding", "TABLE_FULL"]);
-    assert!(forwarding(&network, "refused") > 0);
+    assert!(forwarding(&network, "flow_entries_refused_total") > 0);
     assert!(network.flows("s1").len() <= 5);
     network.unlimit_flow_entries("s1");
-    wait_until(PATIENCE, "the switch to be used again", || forwarding(&network, "refusing") == 0);
+    wait_until(PATIENCE, "the switch to be used again", || {
+        forwarding(&network, "switches_paused") == 0
+    });
     reach();
     assert!(network.flows("s1").len() > 10, "{:?}", network.flows("s1"));
 }

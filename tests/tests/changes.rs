@@ -114,7 +114,7 @@ fn of_two_switches_with_one_datapath_id_the_first_stays_connected() {
     let (h3, h4) = (network.host("s2"), network.host("s2"));
     network.set_controller("s2", &controller);
     wait_until(SOON, "s2 to be refused", || network.disconnections("s2") > 0);
-    controller.wait_for_log(&["0000000000000007", "connected already"]);
+    controller.wait_for_log(&["0000000000000007", "belongs to another connection"]);
     assert_eq!(h3.ping(&h4, 3).received, 0);
     let h5 = network.host("s1");
     h5.assert_reaches(&h1);

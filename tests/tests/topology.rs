@@ -44,7 +44,8 @@ fn wait_for_links(network: &OvsNetwork, links: u64, edges: u64) {
         found = (metric(network, "links"), metric(network, "ports_edge"));
         found == (Some(links), Some(edges))
     });
-    for wrong in ["lldp_forged", "lldp_malformed", "lldp_foreign", "ports_looped"] {
+    for wrong in ["lldp_forged_total", "lldp_malformed_total", "lldp_foreign_total", "ports_looped"]
+    {
         assert_eq!(metric(network, wrong), Some(0), "{wrong}");
     }
 }
