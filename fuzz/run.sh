@@ -13,10 +13,10 @@ cd "$(dirname "$0")"
 
 mode=${1:?"usage: fuzz/run.sh SECONDS|regression [TARGET...]"}
 shift
-# Runs of each target in `regression`: some ten seconds on one core.
+# Runs of each target in `regression`: some ten seconds or less on one core.
 declare -A runs=(
-    [ethernet]=2000000 [hello]=2000000 [message]=600000 [model]=250000
-    [packet_in]=2000000 [session]=120000 [text]=250000
+    [ethernet]=1000000 [hello]=1000000 [message]=200000 [model]=100000
+    [packet_in]=1000000 [session]=40000 [text]=100000
 )
 targets=("$@")
 if [[ ${#targets[@]} -eq 0 ]]; then
