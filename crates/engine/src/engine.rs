@@ -66,7 +66,7 @@ struct WorkerSetup<A> {
 
 impl<A: App + 'static> Engine<A> {
     /// Starts listening and serving. `make` makes the applications of each worker, in its thread, and those that
-    /// [`greet`](App::greet) and hear of nothing, which have the number after the last worker's.
+    /// [`initial_messages`](App::initial_messages) and hear of nothing, which have the number after the last worker's.
     ///
     /// # Errors
     /// Where it cannot listen, on which core it cannot run, which congestion control is not there.

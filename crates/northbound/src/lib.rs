@@ -1,6 +1,6 @@
 //! Metrics over HTTP, on a thread of its own.
 //!
-//! It reads what can be counted through [`Source`] whenever somebody asks, and has no other way into the rest.
+//! Each request reads the current values of the counters; the server has no other access to the controller.
 
 mod exposition;
 mod places;

@@ -1,9 +1,8 @@
 //! OpenFlow messages: bytes to values and back, 1.0 to 1.5.
 //!
-//! The contract of every view in this crate: `new` proves the layout once, with an [`Error`] that says what is
-//! wrong and where; after that no getter can fail. What arrives in bulk is read in place, what is written goes
-//! straight into a transmit buffer through [`Encoder`]. Beside the views stands one owned, version-neutral
-//! [`Message`], for tests, dumps and applications that are not in a hurry.
+//! Messages that arrive in bulk have views in the module [`view`]: the constructor validates the layout once and returns a
+//! [`ParseError`] that says what is wrong and where; after that no accessor can fail. [`Encoder`] writes messages into a
+//! transmit buffer. [`Message`] is the owned form of every message, the same for all versions.
 //!
 //! Nothing here does I/O, reads a clock, starts a thread or logs.
 //!

@@ -17,8 +17,8 @@ use super::values::{
 /// A whole configuration. Keys and sections are in the order of the example file.
 #[derive(Debug, confique::Config)]
 pub(super) struct Settings {
-    /// Addresses on which switches are accepted. Each is ADDRESS:PORT, NAME:PORT, or a port alone for all addresses. [::]
-    /// accepts IPv4 as well; with port 0 the system chooses a port.
+    /// Addresses on which switches are accepted. Each is ADDRESS:PORT, NAME:PORT, or a port alone for all addresses. The
+    /// IPv6 wildcard address accepts IPv4 as well; with port 0 the system chooses a port.
     #[config(default = ["[::]:6653", "[::]:6633"])]
     pub(super) listen: ListenAddresses,
 
