@@ -3,7 +3,9 @@
 
 use libfuzzer_sys::fuzz_target;
 use sluice_openflow::view::PacketIn;
-use sluice_openflow::{Encoder, FieldId, Message, MessageType, PortNo, RawMessage, Result, Version};
+use sluice_openflow::{
+    Encoder, FieldId, Message, MessageType, PortNo, RawMessage, Result, Version,
+};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut msg = bytes.to_vec();
@@ -21,7 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(view) = view else { return };
     assert!(frame.bytes().ends_with(view.frame));
     let (mut tx, mut xid) = (Vec::new(), 1);
-    view.encode(&mut Encoder::new(&mut tx, frame.version(), &mut xid)).expect("what was said can be");
+    view.encode(&mut Encoder::new(&mut tx, frame.version(), &mut xid))
+        .expect("what was said can be");
     let again = PacketIn::new(RawMessage::new(&tx).expect("one whole message"));
     assert_eq!(again, Ok(view));
 });

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use libfuzzer_sys::fuzz_target;
 use sluice_openflow::view::PacketIns;
 use sluice_openflow::{DatapathId, RawMessage, Version, split_message};
-use sluice_proto::{Config, ControllerEvent, ControllerSession, SessionError, SwitchProfile, SwitchSession};
+use sluice_proto::{
+    Config, ControllerEvent, ControllerSession, SessionError, SwitchProfile, SwitchSession,
+};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 
 #[global_allocator]
@@ -84,7 +86,8 @@ impl Stream {
             malformed_max: 10,
             ..Config::default()
         };
-        let plan = SwitchProfile { datapath_id: DatapathId(1), version, n_ports: 4, n_buffers: 256 };
+        let plan =
+            SwitchProfile { datapath_id: DatapathId(1), version, n_ports: 4, n_buffers: 256 };
         let (mut to_switch, mut to_controller) = (Vec::new(), Vec::new());
         let session = ControllerSession::open(&cfg, now, &mut to_switch);
         let switch = SwitchSession::open(plan, &mut to_controller);

@@ -19,8 +19,8 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const SWITCH: DatapathId = DatapathId(1);
 
-/// Stations at each of two ports.
-const STATIONS: u8 = 100;
+/// Hosts at each of two ports.
+const HOST_COUNT: u8 = 100;
 
 /// For what the test runner does meanwhile: it counts for the whole process. For a frame: none.
 const ALLOCATIONS_MAX: usize = 20;
@@ -30,7 +30,7 @@ fn host(n: u8) -> (MacAddr, Ipv4Addr, PortNo) {
     (MacAddr([2, 0, 0, 0, 0, n]), Ipv4Addr::new(10, 0, 0, n), PortNo(u32::from(n % 2 + 1)))
 }
 
-/// Station `n` asks all who has the address of host `of`.
+/// LearnedHost `n` asks all who has the address of host `of`.
 fn request(n: u8, of: u8) -> Vec<u8> {
     let ((mac, ip, _), (_, target, _)) = (host(n), host(of));
     let start = [&[0xff; 6][..], &mac.0, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
@@ -101,15 +101,15 @@ fn a_frame_of_a_known_host_allocates_nothing() {
     for version in Versions::SPOKEN.iter() {
         let mut stage = Stage::new(version);
         // All of them are learnt, and the transmit buffer is as large as it gets.
-        for n in 1..=STATIONS {
+        for n in 1..=HOST_COUNT {
             stage.hear(host(n).2, &request(n, n));
         }
         stage.hear(host(1).2, &request(1, 2));
-        assert_eq!(stage.network.view().host_count(), usize::from(STATIONS));
-        let packets: Vec<_> = (1..=STATIONS).map(packet).collect();
+        assert_eq!(stage.network.view().host_count(), usize::from(HOST_COUNT));
+        let packets: Vec<_> = (1..=HOST_COUNT).map(packet).collect();
         // Neighbours are at different ports, and hosts that are two apart at one.
-        let known: Vec<_> = (1..STATIONS).map(|n| request(n, n + 1)).collect();
-        let at_once: Vec<_> = (1..STATIONS - 1).map(|n| request(n, n + 2)).collect();
+        let known: Vec<_> = (1..HOST_COUNT).map(|n| request(n, n + 1)).collect();
+        let at_once: Vec<_> = (1..HOST_COUNT - 1).map(|n| request(n, n + 2)).collect();
         for (frames, then, what) in [
             (&packets, Verdict::Continue, "a packet"),
             (&known, Verdict::Stop, "a request that is answered"),

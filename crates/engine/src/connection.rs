@@ -239,7 +239,7 @@ mod tests {
 
     /// However a stream is cut, the same messages come out.
     #[test]
-    fn torn_messages_are_mended_wherever_they_are_cut() {
+    fn torn_messages_are_reassembled_wherever_they_are_cut() {
         let mut stream = Vec::new();
         for n in 0..20u8 {
             let len = 8 + n * 3;

@@ -26,8 +26,8 @@ const FRAMES: usize = 200_000;
 /// For what threads do once in a while, such as showing numbers. For a frame: none.
 const ALLOCATIONS_MAX: usize = 20;
 
-/// Stations, all of which are known when it counts.
-const STATIONS: u64 = 1000;
+/// Hosts, all of which are known when it counts.
+const HOST_COUNT: u64 = 1000;
 
 /// Frames sent before their answers are read.
 const BURST: usize = 1000;
@@ -96,7 +96,7 @@ impl Prebuilt {
         let (mut burst, mut xid) = (Vec::new(), 1);
         let mut out = Encoder::new(&mut burst, version, &mut xid);
         for n in 0..BURST as u64 {
-            let host = |n| MacAddr::from_u64(0x0200_0000_0000 + n % STATIONS).0;
+            let host = |n| MacAddr::from_u64(0x0200_0000_0000 + n % HOST_COUNT).0;
             let mut frame = [host(n + 1), host(n)].concat();
             frame.resize(64, 0);
             let p = PacketIn {

@@ -63,7 +63,7 @@ impl Bridge {
         Ok(Self { table, rule, frame: MessageTemplate::packet_out(out, &frame)? })
     }
 
-    /// Sets it otherwise. Stations stay known.
+    /// Sets it otherwise. Hosts stay known.
     pub(super) fn configure(&mut self, cfg: &Config) {
         self.table.set_max(cfg.hosts_max as usize);
         let drawn = rule(cfg, |rule| self.rule.set_flow_mod(rule));

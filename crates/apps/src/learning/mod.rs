@@ -262,7 +262,7 @@ mod tests {
             );
         }
 
-        /// Stations, those that moved, those that went for others.
+        /// Hosts, those that moved, those that went for others.
         fn metrics(&self) -> Vec<u64> {
             let mut values = Vec::new();
             self.app.metrics(&mut |metric| values.push(metric.value));

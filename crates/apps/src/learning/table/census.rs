@@ -2,7 +2,7 @@
 
 use super::line::{Line, Tick, WAYS};
 
-/// Stations that are not proved which a table keeps while it is flooded with addresses: so few that their lines stay in
+/// Hosts that are not proved which a table keeps while it is flooded with addresses: so few that their lines stay in
 /// the core's own cache for a burst. `lab/throughput` has the measurement.
 pub(super) const FLOODED_MAX: usize = 2048;
 
@@ -21,9 +21,9 @@ pub(super) struct Census {
     hosts_max: usize,
     /// How many there may be now.
     max: usize,
-    /// Stations that went for others within this second.
+    /// Hosts that went for others within this second.
     replaced: usize,
-    /// Stations that went for others in those before.
+    /// Hosts that went for others in those before.
     forgotten: u64,
     is_flooded: bool,
 }
@@ -112,12 +112,12 @@ impl Census {
         self.is_flooded
     }
 
-    /// Stations in the table.
+    /// Hosts in the table.
     pub(super) const fn len(&self) -> usize {
         self.hosts
     }
 
-    /// Stations that went for others, ever.
+    /// Hosts that went for others, ever.
     pub(super) const fn forgotten(&self) -> u64 {
         self.forgotten + self.replaced as u64
     }

@@ -3,7 +3,7 @@
 use sluice_base::folded_multiply;
 use sluice_openflow::VlanId;
 
-/// Stations per line.
+/// Hosts per line.
 pub(super) const WAYS: usize = 4;
 
 /// The last of the places of a line, whose numbers go round.
@@ -68,7 +68,7 @@ impl Spot {
 
 /// What a line knows about a host.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Station {
+pub(super) struct LearnedHost {
     pub(super) key: u64,
     pub(super) port: u32,
     pub(super) seen: Tick,
@@ -82,7 +82,7 @@ pub(super) struct Line {
     pub(super) keys: [u64; WAYS],
     pub(super) ports: [u32; WAYS],
     pub(super) seen: [Tick; WAYS],
-    /// Stations that belong here or before and are kept further on: all of them within reach.
+    /// Hosts that belong here or before and are kept further on: all of them within reach.
     pub(super) spilled: u8,
     /// A bit for each place: a host is in it.
     taken: u8,
@@ -192,9 +192,9 @@ impl Line {
     }
 
     /// The hosts in it.
-    pub(super) fn hosts(&self) -> impl Iterator<Item = Station> {
+    pub(super) fn hosts(&self) -> impl Iterator<Item = LearnedHost> {
         let places = self.keys.into_iter().zip(self.ports).zip(self.seen).enumerate();
-        let hosts = places.map(|(way, ((key, port), seen))| Station {
+        let hosts = places.map(|(way, ((key, port), seen))| LearnedHost {
             key,
             port,
             seen,

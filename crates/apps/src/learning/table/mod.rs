@@ -10,7 +10,7 @@ use sluice_base::Rng;
 use sluice_openflow::PortNo;
 
 use census::Census;
-use line::{EMPTY, Line, PROBES_MAX, Station, WAYS, find, home, next};
+use line::{EMPTY, LearnedHost, Line, PROBES_MAX, WAYS, find, home, next};
 use standing::settle;
 
 pub(super) use line::{Key, Spot, Tick};
@@ -56,7 +56,7 @@ impl Table {
         self.lines.len() * size_of::<Line>()
     }
 
-    /// Stations in it, some of which may have aged.
+    /// Hosts in it, some of which may have aged.
     pub(super) const fn len(&self) -> usize {
         self.census.len()
     }
@@ -66,7 +66,7 @@ impl Table {
         self.census.is_flooded()
     }
 
-    /// Stations that went for others since it is there.
+    /// Hosts that went for others since it is there.
     pub(super) const fn forgotten(&self) -> u64 {
         self.census.forgotten()
     }
@@ -187,7 +187,7 @@ impl Table {
     }
 
     /// Moves the hosts that `stay` names to so many lines.
-    fn resize(&mut self, lines: usize, stay: impl Fn(&Station) -> bool) {
+    fn resize(&mut self, lines: usize, stay: impl Fn(&LearnedHost) -> bool) {
         let old = std::mem::replace(&mut self.lines, vec![EMPTY; lines]);
         self.census.clear();
         for host in old.iter().flat_map(Line::hosts).filter(stay) {
