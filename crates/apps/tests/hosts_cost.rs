@@ -30,7 +30,7 @@ fn host(n: u8) -> (MacAddr, Ipv4Addr, PortNo) {
     (MacAddr([2, 0, 0, 0, 0, n]), Ipv4Addr::new(10, 0, 0, n), PortNo(u32::from(n % 2 + 1)))
 }
 
-/// LearnedHost `n` asks all who has the address of host `of`.
+/// Host `n` broadcasts an ARP request for the address of host `of`.
 fn request(n: u8, of: u8) -> Vec<u8> {
     let ((mac, ip, _), (_, target, _)) = (host(n), host(of));
     let start = [&[0xff; 6][..], &mac.0, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
