@@ -199,6 +199,12 @@ fn start(command: &mut Command, address: &str, stdout: &Path, stderr: &Path) -> 
     _ = fs::remove_file(stdout);
     let mut started = Command::new(command.get_program());
     started.args(command.get_args()).args(["--listen", address]).stdin(Stdio::null());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => started.env(name, value),
+            None => started.env_remove(name),
+        };
+    }
     started.stdout(append_to(stdout)).stderr(append_to(stderr));
     Daemon::new(&mut started)
 }

@@ -47,14 +47,14 @@ static SERIAL: Mutex<()> = Mutex::new(());
 #[derive(Debug, Clone, Copy)]
 struct Count {
     cost: u64,
-    frames: u64,
+    packet_ins: u64,
 }
 
 /// Cost of 1 000 packet-ins, by the difference of two counts.
 fn per_thousand(short: Count, long: Count) -> u64 {
-    let frames = long.frames - short.frames;
-    assert!(frames > 50_000, "only {frames} packet-ins between {short:?} and {long:?}");
-    (long.cost - short.cost) * 1000 / frames
+    let packet_ins = long.packet_ins - short.packet_ins;
+    assert!(packet_ins > 50_000, "only {packet_ins} packet-ins between {short:?} and {long:?}");
+    (long.cost - short.cost) * 1000 / packet_ins
 }
 
 /// Runs the controller with `apps` under `tool`, with a load of `loops` seconds. The tool writes its report to the file that
@@ -79,11 +79,11 @@ fn counted(
     let mut controller = Controller::with(command, env.dir());
     let load = load(controller.port(), options, loops).output().unwrap();
     assert!(load.status.success(), "{}", String::from_utf8_lossy(&load.stderr));
-    let frames = packet_ins_received(&env);
+    let packet_ins = all_packet_ins_received(&env);
     controller.terminate();
     let read = || count(&fs::read_to_string(&report).unwrap_or_default());
     wait_until(SOON, "the report of the tool", || read().is_some());
-    Count { cost: read().unwrap(), frames }
+    Count { cost: read().unwrap(), packet_ins }
 }
 
 /// Load of four switches with 1 000 hosts each in throughput mode.
@@ -94,8 +94,18 @@ fn load(port: &str, options: &[&str], loops: u32) -> Command {
     bench
 }
 
-/// Number of packet-ins that the controller has received, from its metrics.
-fn packet_ins_received(env: &TestEnv) -> u64 {
+/// Number of packet-ins after the switches have disconnected. When the load ends, some are still in the sockets, and the
+/// tool counts the instructions that they take.
+fn all_packet_ins_received(env: &TestEnv) -> u64 {
+    let is_end = |page: &str| {
+        let connected = page.lines().filter(|line| line.starts_with("sluice_switches_connected{"));
+        connected.filter(|line| !line.ends_with(" 0.0")).count() == 0
+    };
+    wait_until(SOON, "the switches to disconnect", || is_end(&metrics(env)));
+    packet_ins_received(&metrics(env))
+}
+
+fn metrics(env: &TestEnv) -> String {
     let screen = fs::read_to_string(env.file("sluice.out")).unwrap();
     let (_, address) = screen.split_once("http://").unwrap();
     let (address, _) = address.split_once('/').unwrap();
@@ -103,8 +113,13 @@ fn packet_ins_received(env: &TestEnv) -> u64 {
     write!(http, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
     let mut page = String::new();
     http.read_to_string(&mut page).unwrap();
-    let is_frames = |line: &&str| line.contains("messages_received") && line.contains("PACKET_IN");
-    let line = page.lines().find(is_frames).unwrap_or_else(|| panic!("no packet-ins in {page}"));
+    page
+}
+
+/// Number of packet-ins that the controller has received, from its metrics.
+fn packet_ins_received(page: &str) -> u64 {
+    let is_count = |line: &&str| line.contains("messages_received") && line.contains("PACKET_IN");
+    let line = page.lines().find(is_count).unwrap_or_else(|| panic!("no packet-ins in {page}"));
     line.rsplit(' ').next().and_then(|n| n.parse().ok()).unwrap()
 }
 
