@@ -26,8 +26,8 @@ impl<'a> Match<'a> {
     pub(crate) fn take(r: &mut Reader<'a>) -> Result<Self> {
         let (version, all) = (r.version(), r.peek());
         match version {
-            Version::V1_0 | Version::V1_1 => match_fixed::prove(r)?,
-            _ => matching::prove(r)?,
+            Version::V1_0 | Version::V1_1 => match_fixed::validate(r)?,
+            _ => matching::validate(r)?,
         }
         let len = all.len() - r.len();
         Ok(Self { version, bytes: all.get(..len).unwrap_or_default() })
@@ -83,7 +83,7 @@ pub(crate) fn in_port(msg: RawMessage<'_>, at: u16) -> Result<(PortNo, &[u8])> {
 fn in_port_among_others(msg: RawMessage<'_>, at: u16) -> Result<(PortNo, &[u8])> {
     let here = msg.bytes().get(usize::from(at)..).unwrap_or_default();
     let mut r = Reader::new(msg.version(), here, at.into());
-    let found = matching::prove_in_port(&mut r)?;
+    let found = matching::validate_in_port(&mut r)?;
     let missing =
         ParseError::new("in_port", at, ParseErrorKind::Missing).within(ErrorContext::Match);
     Ok((found.ok_or(missing)?, r.rest()))

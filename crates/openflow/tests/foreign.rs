@@ -82,7 +82,7 @@ fn likely(row: &FieldRow) -> u128 {
 /// The fields that must stand before that of `row`, then its own.
 fn with_prerequisites(row: &FieldRow, value: u128, mask: Option<u128>) -> Vec<Field> {
     let mut fields: Vec<Field> = vec![];
-    for need in row.needs {
+    for need in row.prerequisites {
         let first = match need {
             Prerequisite::Present(id) => likely(id.row().unwrap()),
             // ICMPv6 goes over IPv6 alone.

@@ -58,7 +58,7 @@ fn grammar() -> BTreeMap<&'static str, Vec<&'static str>> {
     let rows = FieldId::ROWS.iter().filter(|row| !row.name.ends_with(|c| ('2'..='9').contains(&c)));
     let names = |row: &'static sluice_openflow::spec::FieldRow| {
         let headers = row.headers.iter().map(|header| header.name);
-        [row.name].into_iter().chain(row.aka.iter().copied()).chain(headers)
+        [row.name].into_iter().chain(row.aliases.iter().copied()).chain(headers)
     };
     let mut fields: Vec<_> = rows.flat_map(names).collect();
     fields.extend(["oxm_8000_99", "oxm_0001_30", "oxm_ffff_42_4f4e4600", "oxm_ffff_5_00000001"]);

@@ -225,8 +225,8 @@ fn drop_fields_without_prerequisites(matching: &mut Match) {
     loop {
         let whole = matching.clone();
         matching.fields.retain(|oxm| {
-            let needs = oxm.id().row().map_or(&[][..], |row| row.needs);
-            needs.iter().all(|need| whole.iter().any(|field| need.met_by(field)))
+            let needs = oxm.id().row().map_or(&[][..], |row| row.prerequisites);
+            needs.iter().all(|need| whole.iter().any(|field| need.is_met_by(field)))
         });
         if matching.fields.len() == whole.fields.len() {
             return;

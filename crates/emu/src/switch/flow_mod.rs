@@ -238,7 +238,7 @@ const ALL_FLAGS: u32 = 31;
 /// The priority of an entry: in 1.0, one without wildcards has the highest. OpenFlow 1.0.0 §3.4.
 fn effective_priority(asked: &FlowMod, version: Version) -> u16 {
     let is_exact = |it: &Match| {
-        it.fields.len() == FIELDS_OF_MATCH_1_0 && it.iter().all(sluice_openflow::Field::is_whole)
+        it.fields.len() == FIELDS_OF_MATCH_1_0 && it.iter().all(sluice_openflow::Field::is_exact)
     };
     if version == Version::V1_0 && is_exact(&asked.matching) { u16::MAX } else { asked.priority }
 }

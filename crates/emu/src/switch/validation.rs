@@ -148,11 +148,11 @@ impl EmulatedSwitch {
         if self.session.version() < Version::V1_2 || before.iter().any(changes) {
             return Ok(());
         }
-        let mut needs = id.row().map_or(&[][..], |row| row.needs).to_vec();
+        let mut needs = id.row().map_or(&[][..], |row| row.prerequisites).to_vec();
         if id.same_as(FieldId::VLAN_VID) {
-            needs.extend(FieldId::VLAN_PCP.row().map_or(&[][..], |row| row.needs));
+            needs.extend(FieldId::VLAN_PCP.row().map_or(&[][..], |row| row.prerequisites));
         }
-        let met = needs.iter().all(|need| matching.iter().any(|field| need.met_by(field)));
+        let met = needs.iter().all(|need| matching.iter().any(|field| need.is_met_by(field)));
         if met { Ok(()) } else { Err(error_reasons::MATCH_INCONSISTENT) }
     }
 

@@ -15,7 +15,7 @@ use super::learn::{LearnDst, LearnSrc};
 use super::nicira_action::Controller2Prop;
 use super::reader::Reader;
 use super::set_action::SET_ROWS;
-use super::value::{Plain, Value, unhex};
+use super::value::{NeutralForm, Value, unhex};
 use super::vectors::json;
 use crate::{Encoder, ParseError, Version};
 
@@ -75,7 +75,7 @@ fn written<T: ListItem>(list: &Vec<T>, version: u8) -> Vec<u8> {
 /// Reads the bytes in `version`, proves that they come back, also by the neutral form, which is returned.
 fn both_ways<T>(vector: &Vector, version: u8) -> Value
 where
-    T: ListItem + Plain + PartialEq + core::fmt::Debug,
+    T: ListItem + NeutralForm + PartialEq + core::fmt::Debug,
 {
     let title = &vector.title;
     let list: Vec<T> =

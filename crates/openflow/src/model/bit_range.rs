@@ -4,7 +4,7 @@ use core::fmt;
 
 use super::codec::Codec;
 use super::reader::Reader;
-use super::value::{Plain, Value, ValueError, text_of};
+use super::value::{NeutralForm, Value, ValueError, expect_text};
 use crate::{EncodeError, Encoder, Result, Version};
 
 /// Bits of a field, of which the lowest is bit 0. As text `[first..last]`, or `[bit]` for one bit.
@@ -78,13 +78,13 @@ impl Codec for BitRange {
 }
 
 /// Neutral form: text, `[first..last]`.
-impl Plain for BitRange {
+impl NeutralForm for BitRange {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(self.to_string())
     }
 
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
-        let text = text_of(value)?;
+        let text = expect_text(value)?;
         Self::from_text(text).ok_or_else(|| {
             ValueError::new(format!("invalid bit range `{text}` (expected `[0..7]`)"))
         })

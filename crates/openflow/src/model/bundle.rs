@@ -6,7 +6,7 @@ use super::codec::versions::*;
 use super::message::Message;
 use super::reader::Reader;
 use super::rows::{choice, codes, flags, record, tlv};
-use super::value::{Entries, Plain, Value, ValueError};
+use super::value::{Entries, NeutralForm, Value, ValueError};
 use crate::error::ErrorContext;
 use crate::raw_message::HEADER_LEN;
 use crate::{EncodeError, Encoder, MessageType, ParseErrorKind, Result, Version};
@@ -120,7 +120,7 @@ impl Codec for EmbeddedMessage {
     }
 }
 
-impl Plain for EmbeddedMessage {
+impl NeutralForm for EmbeddedMessage {
     fn to_value(&self, version: Version) -> Value {
         Value::Map(vec![
             ("xid".into(), self.xid.to_value(version)),

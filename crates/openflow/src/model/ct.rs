@@ -9,7 +9,7 @@ use super::field::EXPERIMENTER;
 use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{flags, record};
-use super::value::{Entries, Plain, Value, ValueError};
+use super::value::{Entries, NeutralForm, Value, ValueError};
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 flags! {
@@ -94,7 +94,7 @@ impl<T: Codec> Codec for NumberSource<T> {
 }
 
 /// Neutral form: a number, or a map with `field` and `bits`.
-impl<T: Plain> Plain for NumberSource<T> {
+impl<T: NeutralForm> NeutralForm for NumberSource<T> {
     fn to_value(&self, version: Version) -> Value {
         match self {
             Self::Immediate(number) => number.to_value(version),

@@ -3,7 +3,9 @@
 use super::codec::Codec;
 use super::errors::{ErrorCode, ErrorNumbers, ErrorReason, ErrorRow, ErrorType};
 use super::reader::Reader;
-use super::value::{Entries, Plain, Value, ValueError, code, of_code, of_number};
+use super::value::{
+    Entries, NeutralForm, Value, ValueError, code_from_value, code_to_value, number_to_value,
+};
 use crate::{EncodeError, Encoder, Result, Version};
 
 /// A request failed. §7.4.4.
@@ -75,25 +77,25 @@ impl Codec for ErrorMsg {
     }
 }
 
-impl Plain for ErrorMsg {
+impl NeutralForm for ErrorMsg {
     fn to_value(&self, version: Version) -> Value {
         let name = ErrorRow::by_reason(self.reason).map(|row| row.name_in(version));
         let mut map: Vec<(_, Value)> = Vec::new();
         match self.reason {
             ErrorReason::Standard { kind, code } => {
                 map.push(("kind".into(), kind.to_value(version)));
-                map.push(("code".into(), of_code(name, code.0.into())));
+                map.push(("code".into(), code_to_value(name, code.0.into())));
             }
             ErrorReason::Experimenter { experimenter, exp_type } => {
                 map.push(("kind".into(), Value::text("experimenter")));
-                map.push(("experimenter".into(), of_number(experimenter.into())));
-                map.push(("code".into(), of_code(name, exp_type.into())));
+                map.push(("experimenter".into(), number_to_value(experimenter.into())));
+                map.push(("code".into(), code_to_value(name, exp_type.into())));
             }
             ErrorReason::Vendor { vendor, kind, code } => {
                 map.push(("kind".into(), Value::text("vendor")));
-                map.push(("vendor".into(), of_number(vendor.into())));
-                map.push(("vendor_type".into(), of_number(kind.into())));
-                map.push(("code".into(), of_number(code.into())));
+                map.push(("vendor".into(), number_to_value(vendor.into())));
+                map.push(("vendor_type".into(), number_to_value(kind.into())));
+                map.push(("code".into(), number_to_value(code.into())));
             }
         }
         map.push(("data".into(), self.data.to_value(version)));
@@ -144,7 +146,7 @@ fn code_of(kind: Option<ErrorType>, value: &Value, version: Version) -> Result<u
             ErrorReason::Vendor { code, .. } => code.into(),
         });
     }
-    code(value, core::iter::empty())
+    code_from_value(value, core::iter::empty())
 }
 
 #[cfg(test)]

@@ -87,12 +87,12 @@ impl Prerequisite {
     }
 
     /// Whether `field` is what is needed.
-    pub fn met_by(self, field: &Field) -> bool {
+    pub fn is_met_by(self, field: &Field) -> bool {
         let mask = field.mask.unwrap_or(u128::MAX);
         field.id.same_as(self.id())
             && match self {
                 Self::Present(_) => true,
-                Self::OneOf(_, values) => field.is_whole() && values.contains(&field.value),
+                Self::OneOf(_, values) => field.is_exact() && values.contains(&field.value),
                 Self::Bits(_, bits) => field.value & mask & bits == bits,
             }
     }
@@ -141,17 +141,17 @@ pub struct FieldRow {
     /// Bytes of a value; the most there may be if [`is_variable`](Self::is_variable).
     pub bytes: u8,
     /// How values are written.
-    pub form: FieldFormat,
+    pub format: FieldFormat,
     /// Whether masks are allowed.
     pub masks: MaskSupport,
     /// The first version whose own match can have it.
     pub since: Version,
     /// What must be matched as well.
-    pub needs: Prerequisites,
+    pub prerequisites: Prerequisites,
     /// All its headers, its own first.
     pub headers: &'static [FieldHeaderRow],
     /// Other names that `ovs-ofctl` knows it by.
-    pub aka: &'static [&'static str],
+    pub aliases: &'static [&'static str],
     /// Who says so.
     pub section: &'static str,
 }
@@ -182,7 +182,7 @@ macro_rules! fields {
         $section:literal;)*) => {
         impl FieldId {
             $(#[doc = concat!("`", $name, "`, ", stringify!($bits), " bits. ", $section, ".")]
-            pub const $konst: Self = super::field::id_of(stringify!($own), $number);)*
+            pub const $konst: Self = super::field::header_id(stringify!($own), $number);)*
 
             /// Every field that has a name.
             pub const ROWS: &'static [super::field::FieldRow] = ROWS;
@@ -194,10 +194,10 @@ macro_rules! fields {
                 name: $name,
                 bits: $bits,
                 bytes: $bytes,
-                form: FieldFormat::$form $(($of))?,
+                format: FieldFormat::$form $(($of))?,
                 masks: MaskSupport::$masks,
                 since: Version::$since,
-                needs: $needs,
+                prerequisites: $needs,
                 headers: &[
                     super::field::FieldHeaderRow {
                         id: FieldId::$konst,
@@ -205,12 +205,12 @@ macro_rules! fields {
                         since: Version::$osince,
                     },
                     $(super::field::FieldHeaderRow {
-                        id: super::field::id_of(stringify!($header), $hnumber),
+                        id: super::field::header_id(stringify!($header), $hnumber),
                         name: stringify!($header),
                         since: Version::$hsince,
                     },)*
                 ],
-                aka: &[$($aka),*],
+                aliases: &[$($aka),*],
                 section: $section,
             }),*];
     };
@@ -241,7 +241,7 @@ const fn starts_with(mut text: &[u8], mut start: &[u8]) -> bool {
 }
 
 /// The header numbered `number` in the class that its name starts with.
-pub(super) const fn id_of(name: &str, number: u8) -> FieldId {
+pub(super) const fn header_id(name: &str, number: u8) -> FieldId {
     let mut classes = CLASSES;
     while let [(start, class, experimenter), rest @ ..] = classes {
         if starts_with(name.as_bytes(), start.as_bytes()) {
@@ -260,7 +260,7 @@ static BY_ID: LazyLock<Vec<[Option<Header>; 1 << u8::BITS]>> = LazyLock::new(|| 
     let mut all = vec![[None; 1 << u8::BITS]; CLASSES.len()];
     for (n, row) in FieldId::ROWS.iter().enumerate() {
         for header in row.headers {
-            let class = class_place(header.id).and_then(|class| all.get_mut(class));
+            let class = class_index(header.id).and_then(|class| all.get_mut(class));
             if let Some(place) =
                 class.and_then(|class| class.get_mut(usize::from(header.id.number)))
             {
@@ -272,14 +272,14 @@ static BY_ID: LazyLock<Vec<[Option<Header>; 1 << u8::BITS]>> = LazyLock::new(|| 
 });
 
 /// Which of the [`CLASSES`] `id` is of.
-fn class_place(id: FieldId) -> Option<usize> {
+fn class_index(id: FieldId) -> Option<usize> {
     CLASSES.iter().position(|&(_, class, of)| class == id.class && of == id.experimenter)
 }
 
 /// Every name, in the order of the names; those of rows hide those of headers.
 static BY_NAME: LazyLock<Vec<(&'static str, FieldId)>> = LazyLock::new(|| {
     let of_rows = FieldId::ROWS.iter().map(|row| (row.name, row.id));
-    let aka = FieldId::ROWS.iter().flat_map(|row| row.aka.iter().map(|&name| (name, row.id)));
+    let aka = FieldId::ROWS.iter().flat_map(|row| row.aliases.iter().map(|&name| (name, row.id)));
     let headers = FieldId::ROWS.iter().flat_map(|row| row.headers);
     let of_headers = headers.map(|header| (header.name, header.id));
     let mut all: Vec<_> = of_rows.chain(aka).chain(of_headers).collect();
@@ -303,7 +303,7 @@ impl FieldId {
     }
 
     fn header(self) -> Option<Header> {
-        *BY_ID.get(class_place(self)?)?.get(usize::from(self.number))?
+        *BY_ID.get(class_index(self)?)?.get(usize::from(self.number))?
     }
 
     /// What there is to know of the field, `None` if nothing is.
@@ -312,7 +312,7 @@ impl FieldId {
     }
 
     /// Place of its row in [`ROWS`](Self::ROWS).
-    pub(super) fn row_number(self) -> Option<usize> {
+    pub(super) fn row_index(self) -> Option<usize> {
         self.header().map(|(n, _, _)| n)
     }
 
@@ -327,12 +327,12 @@ impl FieldId {
         match self.header() {
             Some((_, row, _)) if row.id == self => row.name.into(),
             Some((_, _, header)) => header.name.to_ascii_lowercase().into(),
-            None => self.numbers().into(),
+            None => self.numeric_name().into(),
         }
     }
 
     /// Class, number and experimenter, `oxm_8000_99`.
-    pub(crate) fn numbers(self) -> String {
+    pub(crate) fn numeric_name(self) -> String {
         let whose = match self.class {
             EXPERIMENTER => format!("_{:08x}", self.experimenter),
             _ => String::new(),
@@ -340,8 +340,8 @@ impl FieldId {
         format!("oxm_{:04x}_{}{whose}", self.class, self.number)
     }
 
-    /// Reads what [`numbers`](Self::numbers) writes.
-    pub(crate) fn from_numbers(text: &str) -> Option<Self> {
+    /// Reads what [`numeric_name`](Self::numeric_name) writes.
+    pub(crate) fn from_numeric_name(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix("oxm_").filter(|text| !text.contains('+'))?.split('_');
         let class = parts.next().filter(|digits| digits.len() == 4)?;
         let class = u16::from_str_radix(class, 16).ok()?;
@@ -380,7 +380,7 @@ impl FieldId {
     }
 
     /// The header of the same field to write in `version`: this one if it is known there.
-    pub(crate) fn spoken_in(self, version: Version) -> Option<Self> {
+    pub(crate) fn header_in(self, version: Version) -> Option<Self> {
         if self.is_known_in(version) {
             return Some(self);
         }
@@ -391,9 +391,9 @@ impl FieldId {
 
 impl FieldId {
     /// What a header read in `version` is: the field's own if `version` writes it so.
-    pub(crate) fn read_in(self, version: Version) -> Self {
+    pub(crate) fn normalized_in(self, version: Version) -> Self {
         let own = self.canonical();
-        if own == self || own.spoken_in(version) == Some(self) { own } else { self }
+        if own == self || own.header_in(version) == Some(self) { own } else { self }
     }
 }
 
@@ -431,7 +431,7 @@ impl Field {
     }
 
     /// All bits that the value has room for.
-    pub(crate) const fn room(&self) -> u128 {
+    pub(crate) const fn value_bits(&self) -> u128 {
         match self.len {
             0 => 0,
             len if len < 16 => u128::MAX >> (128 - 8 * len as u32),
@@ -440,22 +440,22 @@ impl Field {
     }
 
     /// The bits of a whole value: those of the row, or all there is room for.
-    pub(crate) fn ones(&self) -> u128 {
+    pub(crate) fn significant_bits(&self) -> u128 {
         match self.id.row() {
             Some(row) if row.bits < 128 => (1 << row.bits) - 1,
-            _ => self.room(),
+            _ => self.value_bits(),
         }
     }
 
     /// Whether all bits count.
-    pub fn is_whole(&self) -> bool {
-        self.mask.is_none_or(|mask| mask & self.ones() == self.ones())
+    pub fn is_exact(&self) -> bool {
+        self.mask.is_none_or(|mask| mask & self.significant_bits() == self.significant_bits())
     }
 
     /// The same meaning in one form: the field's own header, no mask where all bits count, nothing in the bits that
     /// do not.
-    pub(crate) fn plain(&self) -> Self {
-        let mask = self.mask.filter(|_| !self.is_whole());
+    pub(crate) fn normalized(&self) -> Self {
+        let mask = self.mask.filter(|_| !self.is_exact());
         let value = self.value & mask.unwrap_or(u128::MAX);
         Self { id: self.id.canonical(), value, mask, ..*self }
     }

@@ -10,7 +10,9 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::field::{Field, FieldFormat, FieldId, FieldRow, VID_PRESENT};
 use super::matching::Match;
 use super::oxm::{FieldHeader, Oxm};
-use super::value::{Entries, Plain, Value, ValueError, hex, number, text_of, unhex};
+use super::value::{
+    Entries, NeutralForm, Value, ValueError, expect_number, expect_text, hex, unhex,
+};
 use crate::{MacAddr, PortNo, Version};
 
 /// `nw_frag` by name: value and mask.
@@ -25,7 +27,7 @@ const FRAG: &[(&str, u128, Option<u128>)] = &[
 impl Field {
     /// Value and mask as the field's row writes them, `10.0.0.0/24`; in hex where it cannot.
     pub fn value_text(&self) -> String {
-        let form = self.id.row().map(|row| row.form);
+        let form = self.id.row().map(|row| row.format);
         form.and_then(|form| self.in_form(form)).unwrap_or_else(|| self.raw_text())
     }
 
@@ -122,12 +124,12 @@ impl Field {
         let field = Self::new(id, 0);
         let read = match id.row() {
             Some(row) if row.is_variable() => variable(id, text),
-            Some(row) => of_form(field, row.form, text),
+            Some(row) => of_form(field, row.format, text),
             None => numbers(field, text),
         };
         let wrong = || ValueError::new(format!("`{text}` is no value of {}", id.name()));
         let field = read.ok_or_else(wrong)?;
-        if (field.value | field.mask.unwrap_or_default()) & !field.room() != 0 {
+        if (field.value | field.mask.unwrap_or_default()) & !field.value_bits() != 0 {
             let bytes = field.len;
             return Err(ValueError::new(format!(
                 "`{text}` is more than {} has, {bytes} bytes",
@@ -298,7 +300,7 @@ impl Oxm {
             Self::Wide { id, .. } if id.row().is_some_and(FieldRow::is_variable) => {
                 id.name().into_owned()
             }
-            Self::Wide { id, .. } => id.numbers(),
+            Self::Wide { id, .. } => id.numeric_name(),
         }
     }
 
@@ -318,7 +320,7 @@ impl Oxm {
     /// # Errors
     /// A name that no field has, a value that the field has not.
     pub fn from_text(name: &str, text: &str) -> Result<Self, ValueError> {
-        if let Some(id) = FieldId::from_numbers(name) {
+        if let Some(id) = FieldId::from_numeric_name(name) {
             let (value, mask) = match wide(id, text)? {
                 Self::Wide { value, mask, .. } => (value, mask),
                 // A field of variable length, in few bytes, under its numbers.
@@ -338,20 +340,20 @@ impl Oxm {
     fn plain_value(&self) -> Value {
         let text = self.value_text();
         let n = text.parse().ok().filter(|_| text.bytes().all(|c| c.is_ascii_digit()));
-        n.map_or(Value::Text(text), super::value::of_number)
+        n.map_or(Value::Text(text), super::value::number_to_value)
     }
 
     fn from_plain(name: &str, value: &Value) -> Result<Self, ValueError> {
         let read = match value {
             Value::Number(n) => Self::from_text(name, &n.to_string()),
-            value => text_of(value).and_then(|text| Self::from_text(name, text)),
+            value => expect_text(value).and_then(|text| Self::from_text(name, text)),
         };
         read.map_err(|e| e.under(name))
     }
 }
 
 /// A map of one name to one value.
-impl Plain for Oxm {
+impl NeutralForm for Oxm {
     fn to_value(&self, _: Version) -> Value {
         Value::Map(vec![(self.name().into(), self.plain_value())])
     }
@@ -367,7 +369,7 @@ impl Plain for Oxm {
     }
 }
 
-impl Plain for Match {
+impl NeutralForm for Match {
     fn to_value(&self, _: Version) -> Value {
         let entry = |oxm: &Oxm| (oxm.name().into(), oxm.plain_value());
         Value::Map(self.fields.iter().map(entry).collect())
@@ -383,21 +385,21 @@ impl Plain for Match {
 }
 
 /// The field's name.
-impl Plain for FieldId {
+impl NeutralForm for FieldId {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(self.name().into_owned())
     }
 
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
-        let name = text_of(value)?;
-        let id = Self::from_name(name).or_else(|| Self::from_numbers(name));
+        let name = expect_text(value)?;
+        let id = Self::from_name(name).or_else(|| Self::from_numeric_name(name));
         id.ok_or_else(|| ValueError::new(format!("`{name}` is no field that is known here")))
     }
 }
 
 /// The field's name, `/mask` behind it if there is one; a map of `field`, `masked` and `len` if the length is not
 /// that of the field.
-impl Plain for FieldHeader {
+impl NeutralForm for FieldHeader {
     fn to_value(&self, version: Version) -> Value {
         if *self == Self::from(self.id) {
             return self.id.to_value(version);
@@ -417,7 +419,7 @@ impl Plain for FieldHeader {
             let mut entries = Entries::of(value)?;
             let id: Option<FieldId> = entries.read("field", version)?;
             let masked = entries.read("masked", version)?.unwrap_or_default();
-            let len = entries.take("len").map(number).transpose()?;
+            let len = entries.take("len").map(expect_number).transpose()?;
             entries.finish()?;
             let mut header = Self::from(id.ok_or_else(|| ValueError::new("has no `field`"))?);
             let too_long = |_| ValueError::new("is over 255").under("len");
@@ -534,13 +536,13 @@ mod tests {
             for round in 0..200 {
                 let field = Field::new(row.id, 0);
                 let len = if row.is_variable() { round % 16 + 1 } else { field.len };
-                let room = Field { len, ..field }.room();
+                let room = Field { len, ..field }.value_bits();
                 let shift = next() % 128;
                 let value = if next() % 4 == 0 { next() & 3 } else { next() >> shift & room };
                 let mask = match next() % 4 {
                     0 => None,
                     1 => Some(room & room << (next() % 128)),
-                    2 => Some(field.ones() & room),
+                    2 => Some(field.significant_bits() & room),
                     _ => Some(next() & room),
                 };
                 let value = value & mask.unwrap_or(room);

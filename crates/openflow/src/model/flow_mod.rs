@@ -4,7 +4,7 @@ use super::codec::versions::*;
 use super::codec::{Codec, Encoding};
 use super::group::GroupId;
 use super::instruction::{Instruction, PlainActions};
-use super::matching::{Match, Nxm};
+use super::matching::{BareMatch, Match};
 use super::reader::Reader;
 use super::rows::{codes, flags, record};
 use super::wire_types::{BufferId, Port16};
@@ -174,12 +174,12 @@ record! {
     }
     V1_0 => [
         cookie, table_id, command, idle_timeout, hard_timeout, priority, buffer_id as BufferId,
-        out_port as Port16, flags as Flags16, sized, pad 6, matching in sized as Nxm, align 0,
+        out_port as Port16, flags as Flags16, sized, pad 6, matching in sized as BareMatch, align 0,
         instructions as PlainActions,
     ]
     V1_1.. => [
         cookie, table_id, command, idle_timeout, hard_timeout, priority, buffer_id as BufferId,
-        out_port as Port16, flags as Flags16, sized, pad 6, matching in sized as Nxm, align 0,
+        out_port as Port16, flags as Flags16, sized, pad 6, matching in sized as BareMatch, align 0,
         instructions,
     ]
 }

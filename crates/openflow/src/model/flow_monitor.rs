@@ -6,7 +6,7 @@ use super::codec::{Choice, Codec, Encoding, JointEncoding, ListItem};
 use super::flow_removed::FlowRemovedReason;
 use super::group::GroupId;
 use super::instruction::{Instruction, PlainActions};
-use super::matching::{Match, Nxm};
+use super::matching::{BareMatch, Match};
 use super::reader::Reader;
 use super::rows::{choice, codes, flags, record};
 use super::wire_types::Port16;
@@ -55,7 +55,7 @@ record! {
         pub bare_match: bool,
     }
     V1_0..=V1_2 => [
-        monitor_id, flags, out_port as Port16, sized, table_id, pad 5, matching in sized as Nxm,
+        monitor_id, flags, out_port as Port16, sized, table_id, pad 5, matching in sized as BareMatch,
         align 0,
     ]
     V1_3 => [
@@ -97,7 +97,7 @@ impl JointEncoding<Match, bool> for OnfMatch {
         if !bare_match {
             r.take("match", 4)?;
         }
-        Ok((Nxm::parse(r)?, bare_match))
+        Ok((BareMatch::parse(r)?, bare_match))
     }
 
     fn encode(
@@ -106,12 +106,12 @@ impl JointEncoding<Match, bool> for OnfMatch {
         out: &mut Encoder<'_>,
     ) -> Result<(), EncodeError> {
         if *bare_match {
-            return Nxm::encode(matching, out);
+            return BareMatch::encode(matching, out);
         }
         let start = out.len();
         OFPMT_OXM.encode(out)?;
         out.put(&[0u8; 2]);
-        Nxm::encode(matching, out)?;
+        BareMatch::encode(matching, out)?;
         out.patch_len(start, 2)
     }
 }
@@ -142,7 +142,7 @@ record! {
     }
     V1_0..=V1_2 => [
         reason as Reason16, priority, idle_timeout, hard_timeout, sized, table_id, pad 1, cookie,
-        matching in sized as Nxm, align 4, instructions as PlainActions,
+        matching in sized as BareMatch, align 4, instructions as PlainActions,
     ]
     V1_3 => [
         reason as Reason16, priority, idle_timeout, hard_timeout, sized, table_id, pad 1, cookie,

@@ -3,7 +3,7 @@
 use super::codec::versions::*;
 use super::codec::{Codec, Encoding};
 use super::counter_fields::{CountFields, DurationFields};
-use super::matching::{Match, Nxm};
+use super::matching::{BareMatch, Match};
 use super::oxs::Stats;
 use super::reader::Reader;
 use super::rows::{codes, record};
@@ -80,7 +80,7 @@ record! {
     }
     V1_0.. => [
         cookie, priority, reason, table_id as PlusOne, stats by DurationFields, idle_timeout, sized,
-        stats by CountFields, matching in sized as Nxm, align 0,
+        stats by CountFields, matching in sized as BareMatch, align 0,
     ]
 }
 

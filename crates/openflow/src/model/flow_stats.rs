@@ -7,7 +7,7 @@ use super::flow_mod::{Flags16, FlowModFlags};
 use super::flow_removed::PlusOne;
 use super::group::GroupId;
 use super::instruction::{Instruction, PlainActions};
-use super::matching::{Match, Nxm};
+use super::matching::{BareMatch, Match};
 use super::oxs::Stats;
 use super::rows::{codes, record};
 use super::wire_types::Port16;
@@ -60,7 +60,7 @@ record! {
         /// Only flow entries whose match is equal or more specific.
         pub matching: Match,
     }
-    V1_0.. => [out_port as Port16, sized, table_id, pad 3, matching in sized as Nxm, align 0,]
+    V1_0.. => [out_port as Port16, sized, table_id, pad 3, matching in sized as BareMatch, align 0,]
 }
 
 impl Default for NxFlowStatsRequest {
@@ -146,7 +146,7 @@ record! {
     V1_0.. => [
         length, table_id, pad 1, stats by DurationFields, priority, idle_timeout, hard_timeout, sized,
         idle_age as PlusOne, hard_age as PlusOne, cookie, stats by CountFields,
-        matching in sized as Nxm, align 0, instructions as PlainActions,
+        matching in sized as BareMatch, align 0, instructions as PlainActions,
     ]
 }
 

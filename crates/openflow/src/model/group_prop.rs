@@ -5,7 +5,7 @@ use super::codec::{
     Choice, Codec, ListItem, Padding, PartialEncoding, experimenter_code, parse_tlv,
 };
 use super::group::GroupId;
-use super::matching::{Match, Nxm};
+use super::matching::{BareMatch, Match};
 use super::reader::Reader;
 use super::rows::{choice, tlv};
 use super::value::FixedString;
@@ -71,7 +71,7 @@ choice! {
             fields: Match,
         } = {
             V1_0 | V1_5.. => 0x1540_0000_0001 [
-                pad 4, selection_method, selection_method_param, fields as Nxm,
+                pad 4, selection_method, selection_method_param, fields as BareMatch,
             ],
         };
         /// Experimenter property.

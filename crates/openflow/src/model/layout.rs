@@ -199,7 +199,7 @@ macro_rules! each_field {
         } {
             $map.push((
                 stringify!($field).into(),
-                $crate::model::value::Plain::to_value($field, $version),
+                $crate::model::value::NeutralForm::to_value($field, $version),
             ));
         }
     )*};

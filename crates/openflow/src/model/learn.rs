@@ -6,7 +6,7 @@ use super::codec::{Choice, Codec, Encoding, ListItem};
 use super::oxm::FieldHeader;
 use super::reader::Reader;
 use super::rows::{choice, flags, record};
-use super::value::{Entries, Plain, Value, ValueError};
+use super::value::{Entries, NeutralForm, Value, ValueError};
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 flags! {
@@ -94,7 +94,7 @@ impl Codec for Learn2Action {
     }
 }
 
-impl Plain for Learn2Action {
+impl NeutralForm for Learn2Action {
     fn to_value(&self, version: Version) -> Value {
         Value::Map(vec![
             ("rule".into(), self.rule.to_value(version)),
@@ -218,7 +218,7 @@ fn immediate_len(n_bits: u16) -> usize {
     2 * usize::from(n_bits.div_ceil(16))
 }
 
-impl Plain for LearnSpec {
+impl NeutralForm for LearnSpec {
     fn to_value(&self, version: Version) -> Value {
         Value::Map(vec![
             ("n_bits".into(), self.n_bits.to_value(version)),

@@ -139,7 +139,8 @@ impl FixedMatch {
         let no = |what, needs| Err(EncodeError { what, version, needs });
         let (mut fixed, mut seen) = (Self::default(), Vec::with_capacity(it.fields.len()));
         for oxm in &it.fields {
-            let field = oxm.field().ok_or_else(|| unsupported_field(oxm.id(), version))?.plain();
+            let field =
+                oxm.field().ok_or_else(|| unsupported_field(oxm.id(), version))?.normalized();
             if seen.contains(&field.id) {
                 return no("field that is there twice", None);
             }
@@ -149,7 +150,7 @@ impl FixedMatch {
             }
         }
         let told: Vec<Field> = fixed.fields().collect();
-        for field in it.iter().map(Field::plain).filter(|field| field.mask != Some(0)) {
+        for field in it.iter().map(Field::normalized).filter(|field| field.mask != Some(0)) {
             if !told.contains(&field) {
                 let what = field.id.row().map_or("field", |row| row.name);
                 let needs = if field == Field::tagged() { Version::V1_1 } else { Version::V1_2 };
@@ -277,7 +278,7 @@ pub(super) fn parse_1_1(r: &mut Reader<'_>) -> Result<Match> {
 }
 
 /// Proves a fixed match, and takes it.
-pub(crate) fn prove(r: &mut Reader<'_>) -> Result<()> {
+pub(crate) fn validate(r: &mut Reader<'_>) -> Result<()> {
     let read = if r.version() == Version::V1_0 { fixed_1_0(r) } else { fixed_1_1(r) };
     read.map(drop)
 }

@@ -102,14 +102,14 @@ impl Match {
             }
             seen.push(id.canonical());
             let Some(row) = id.row() else { continue };
-            let unmet = |need: &&Prerequisite| !self.iter().any(|field| need.met_by(field));
-            if let Some(need) = row.needs.iter().find(unmet) {
+            let unmet = |need: &&Prerequisite| !self.iter().any(|field| need.is_met_by(field));
+            if let Some(need) = row.prerequisites.iter().find(unmet) {
                 return wrong(MatchErrorKind::MissingPrerequisite(*need));
             }
             if oxm.is_masked() && !row.maskable() {
                 return wrong(MatchErrorKind::MaskNotAllowed);
             }
-            if oxm.field().is_some_and(|field| field.value & !field.ones() != 0) {
+            if oxm.field().is_some_and(|field| field.value & !field.significant_bits() != 0) {
                 return wrong(MatchErrorKind::ValueTooLarge);
             }
         }
@@ -129,7 +129,7 @@ impl Codec for Match {
         match r.version() {
             Version::V1_0 => match_fixed::parse_1_0(r),
             Version::V1_1 => match_fixed::parse_1_1(r),
-            _ => Nxm::parse(&mut list(r)?),
+            _ => BareMatch::parse(&mut list(r)?),
         }
     }
 
@@ -141,7 +141,7 @@ impl Codec for Match {
                 let start = out.len();
                 OFPMT_OXM.encode(out)?;
                 out.put(&[0u8; 2]);
-                Nxm::encode(self, out)?;
+                BareMatch::encode(self, out)?;
                 out.patch_len(start, 2)?;
                 out.pad_to_8(start);
                 Ok(())
@@ -192,7 +192,7 @@ impl Seen {
     /// # Errors
     /// `Duplicate` if it is there already, `Length` for more unknown ones than anyone means.
     fn add(&mut self, id: FieldId) -> Result<(), ParseErrorKind> {
-        if let Some(n) = id.row_number() {
+        if let Some(n) = id.row_index() {
             let word = self.rows.get_mut(n / 64).ok_or(ParseErrorKind::Length)?;
             let had = *word;
             *word |= 1 << (n % 64);
@@ -220,12 +220,12 @@ fn each<'a>(r: &mut Reader<'a>, mut found: impl FnMut(RawOxm<'a>)) -> Result<()>
 }
 
 /// Proves the match of 1.2 or later at the start of `r`, and takes it.
-pub(crate) fn prove(r: &mut Reader<'_>) -> Result<()> {
+pub(crate) fn validate(r: &mut Reader<'_>) -> Result<()> {
     each(&mut list(r)?, |_| {})
 }
 
 /// The same; gives back the port that it has.
-pub(crate) fn prove_in_port(r: &mut Reader<'_>) -> Result<Option<PortNo>> {
+pub(crate) fn validate_in_port(r: &mut Reader<'_>) -> Result<Option<PortNo>> {
     let mut port = None;
     each(&mut list(r)?, |raw| {
         if raw.id() == FieldId::IN_PORT {
@@ -236,9 +236,9 @@ pub(crate) fn prove_in_port(r: &mut Reader<'_>) -> Result<Option<PortNo>> {
 }
 
 /// Fields without anything around them, up to the end: the match of Nicira's messages, whose length stands elsewhere.
-pub(crate) struct Nxm;
+pub(crate) struct BareMatch;
 
-impl Encoding<Match> for Nxm {
+impl Encoding<Match> for BareMatch {
     fn parse(r: &mut Reader<'_>) -> Result<Match> {
         let mut inner = r.nested("match", ErrorContext::Match)?;
         let mut fields = vec![];
@@ -264,7 +264,7 @@ impl Encoding<Match> for Nxm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::value::{Plain, hex, unhex};
+    use crate::model::value::{NeutralForm, hex, unhex};
     use crate::{ErrorCode, ErrorType, MacAddr, ParseError, VlanId};
 
     fn read(version: Version, bytes: &str) -> Result<Match> {
@@ -278,7 +278,7 @@ mod tests {
     fn read_alone(bytes: &str) -> Result<Match> {
         let bytes = unhex(bytes).unwrap();
         let mut r = Reader::new(Version::V1_0, &bytes, 8);
-        let read = Nxm::parse(&mut r)?;
+        let read = BareMatch::parse(&mut r)?;
         assert!(r.is_empty());
         Ok(read)
     }
@@ -291,7 +291,7 @@ mod tests {
 
     fn written_alone(it: &Match) -> String {
         let (mut tx, mut xid) = (vec![], 1);
-        Nxm::encode(it, &mut Encoder::new(&mut tx, Version::V1_0, &mut xid)).unwrap();
+        BareMatch::encode(it, &mut Encoder::new(&mut tx, Version::V1_0, &mut xid)).unwrap();
         hex(&tx)
     }
 

@@ -26,7 +26,7 @@ use super::reader::Reader;
 use super::role::{RoleRequest, RoleStatus};
 use super::rows::choice;
 use super::table::{TableMod, TableStatus};
-use super::value::{Plain, Value, ValueError};
+use super::value::{NeutralForm, Value, ValueError};
 use crate::raw_message::HEADER_LEN;
 use crate::{EncodeError, Encoder, MessageType, RawMessage, Result, Version};
 
@@ -324,7 +324,7 @@ impl Message {
 
     /// The neutral form, in the words of `version`.
     pub fn to_value(&self, version: Version) -> Value {
-        Plain::to_value(self, version)
+        NeutralForm::to_value(self, version)
     }
 
     /// Reads the neutral form.
@@ -332,7 +332,7 @@ impl Message {
     /// # Errors
     /// Where in it something is wrong, and what.
     pub fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
-        Plain::from_value(value, version)
+        NeutralForm::from_value(value, version)
     }
 }
 

@@ -21,7 +21,7 @@ use super::reader::Reader;
 use super::rows::{choice, flags};
 use super::table::{TableDesc, TableStats};
 use super::table_features::TableFeatures;
-use super::value::{Entries, Plain, Value, ValueError};
+use super::value::{Entries, NeutralForm, Value, ValueError};
 use crate::{EncodeError, Encoder, Result, Version};
 
 flags! {
@@ -281,7 +281,7 @@ impl<T: Choice> Codec for Multipart<T> {
     }
 }
 
-impl<T: Plain> Plain for Multipart<T> {
+impl<T: NeutralForm> NeutralForm for Multipart<T> {
     fn to_value(&self, version: Version) -> Value {
         Value::Map(vec![
             ("flags".into(), self.flags.to_value(version)),

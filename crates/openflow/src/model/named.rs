@@ -47,9 +47,9 @@ macro_rules! codes {
             }
         }
 
-        impl $crate::model::value::Plain for $name {
+        impl $crate::model::value::NeutralForm for $name {
             fn to_value(&self, version: $crate::Version) -> $crate::model::value::Value {
-                $crate::model::value::of_code(self.name_in(version), self.0.into())
+                $crate::model::value::code_to_value(self.name_in(version), self.0.into())
             }
 
             fn from_value(
@@ -58,9 +58,9 @@ macro_rules! codes {
             ) -> Result<Self, $crate::model::value::ValueError> {
                 let here = Self::ROWS.iter().filter(|row| (row.2..=row.3).contains(&version));
                 let rows = here.chain(Self::ROWS).map(|row| (row.1, u64::from(row.0.0)));
-                let n = $crate::model::value::code(value, rows)?;
-                <$repr as $crate::model::value::Plain>::from_value(
-                    &$crate::model::value::of_number(n), version).map(Self)
+                let n = $crate::model::value::code_from_value(value, rows)?;
+                <$repr as $crate::model::value::NeutralForm>::from_value(
+                    &$crate::model::value::number_to_value(n), version).map(Self)
             }
         }
 
@@ -129,10 +129,10 @@ macro_rules! flags {
             }
         }
 
-        impl $crate::model::value::Plain for $name {
+        impl $crate::model::value::NeutralForm for $name {
             fn to_value(&self, version: $crate::Version) -> $crate::model::value::Value {
                 let rows = Self::ROWS.iter().filter(|row| (row.2..=row.3).contains(&version));
-                $crate::model::value::of_flags(self.0.into(), rows.map(|row| (row.1, row.0.0.into())))
+                $crate::model::value::flags_to_value(self.0.into(), rows.map(|row| (row.1, row.0.0.into())))
             }
 
             fn from_value(
@@ -141,9 +141,9 @@ macro_rules! flags {
             ) -> Result<Self, $crate::model::value::ValueError> {
                 let here = Self::ROWS.iter().filter(|row| (row.2..=row.3).contains(&version));
                 let rows = here.chain(Self::ROWS).map(|row| (row.1, u64::from(row.0.0)));
-                let n = $crate::model::value::flags(value, &rows)?;
-                <$repr as $crate::model::value::Plain>::from_value(
-                    &$crate::model::value::of_number(n), version).map(Self)
+                let n = $crate::model::value::flags_from_value(value, &rows)?;
+                <$repr as $crate::model::value::NeutralForm>::from_value(
+                    &$crate::model::value::number_to_value(n), version).map(Self)
             }
         }
 

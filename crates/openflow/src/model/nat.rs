@@ -6,7 +6,7 @@ use super::codec::Codec;
 use super::codec::versions::V1_0;
 use super::reader::Reader;
 use super::rows::{flags, record};
-use super::value::{Entries, Plain, Value, ValueError, of_number, text_of};
+use super::value::{Entries, NeutralForm, Value, ValueError, expect_text, number_to_value};
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 flags! {
@@ -85,7 +85,7 @@ impl Codec for NatRange {
 }
 
 /// Neutral form: a map of the values that are present.
-impl Plain for NatRange {
+impl NeutralForm for NatRange {
     fn to_value(&self, _: Version) -> Value {
         let Self { ipv4_min, ipv4_max, ipv6_min, ipv6_max, proto_min, proto_max } = self;
         let all = [
@@ -93,8 +93,8 @@ impl Plain for NatRange {
             ("ipv4_max", ipv4_max.map(|ip| Value::text(ip.to_string()))),
             ("ipv6_min", ipv6_min.map(|ip| Value::text(ip.to_string()))),
             ("ipv6_max", ipv6_max.map(|ip| Value::text(ip.to_string()))),
-            ("proto_min", proto_min.map(|port| of_number(port.into()))),
-            ("proto_max", proto_max.map(|port| of_number(port.into()))),
+            ("proto_min", proto_min.map(|port| number_to_value(port.into()))),
+            ("proto_max", proto_max.map(|port| number_to_value(port.into()))),
         ];
         let present = all.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
         Value::Map(present.collect())
@@ -120,7 +120,7 @@ fn address<T: core::str::FromStr>(
     name: &'static str,
 ) -> Result<Option<T>, ValueError> {
     let Some(value) = entries.take(name) else { return Ok(None) };
-    let text = text_of(value).map_err(|e| e.under(name))?;
+    let text = expect_text(value).map_err(|e| e.under(name))?;
     let wrong = || ValueError::new(format!("invalid IP address `{text}`")).under(name);
     text.parse().map(Some).map_err(|_| wrong())
 }

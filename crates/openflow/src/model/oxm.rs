@@ -186,7 +186,7 @@ impl<'a> RawOxm<'a> {
             return Err(r.error_at(at, "oxm", ParseErrorKind::OutsideMask));
         }
         let is_field = known.is_some() && value.len() <= 16;
-        let id = if is_field { header.id.read_in(r.version()) } else { header.id };
+        let id = if is_field { header.id.normalized_in(r.version()) } else { header.id };
         Ok(Self { id, is_field, value, mask })
     }
 
@@ -245,12 +245,12 @@ impl Field {
     /// A field without a header in this version; a value that does not fit.
     fn encode(&self, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
-        let id = self.id.spoken_in(version).ok_or_else(|| unsupported_field(self.id, version))?;
+        let id = self.id.header_in(version).ok_or_else(|| unsupported_field(self.id, version))?;
         let known = id.row().filter(|row| self.len != row.bytes);
         if known.is_some_and(|row| !row.is_variable() || self.len == 0) {
             return Err(EncodeError { what: "length of a field", version, needs: None });
         }
-        let max = self.room();
+        let max = self.value_bits();
         if self.len > 16 || self.value & !max != 0 || self.mask.unwrap_or_default() & !max != 0 {
             return Err(EncodeError { what: "value longer than its field", version, needs: None });
         }
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(error.to_string(), "length of a field cannot be said in 1.3");
     }
     use crate::model::Match;
-    use crate::model::value::{Plain, hex, unhex};
+    use crate::model::value::{NeutralForm, hex, unhex};
 
     fn written<T: Codec>(it: &T, version: Version) -> Result<String, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
@@ -403,7 +403,7 @@ mod tests {
     fn every_field_is_found_by_its_names_and_headers() {
         for row in FieldId::ROWS {
             assert_eq!(FieldId::from_name(row.name), Some(row.id));
-            for name in row.aka {
+            for name in row.aliases {
                 assert_eq!(FieldId::from_name(name), Some(row.id), "{name}");
             }
             for header in row.headers {
@@ -411,7 +411,8 @@ mod tests {
                 assert_eq!(header.id.row().map(|row| row.name), Some(row.name));
                 assert!(header.id.same_as(row.id));
             }
-            let needed: Match = row.needs.iter().map(|need| Field::new(need.id(), 0)).collect();
+            let needed: Match =
+                row.prerequisites.iter().map(|need| Field::new(need.id(), 0)).collect();
             assert!(needed.iter().all(|field| field.id.row().is_some()), "{}", row.name);
             assert_eq!(
                 row.bytes,

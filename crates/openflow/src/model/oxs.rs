@@ -2,7 +2,7 @@
 
 use super::codec::Codec;
 use super::reader::Reader;
-use super::value::{Entries, Plain, Value, ValueError, hex, of_number, unhex};
+use super::value::{Entries, NeutralForm, Value, ValueError, hex, number_to_value, unhex};
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
 /// A duration.
@@ -316,7 +316,7 @@ impl Codec for Stats {
     }
 }
 
-impl Plain for Elapsed {
+impl NeutralForm for Elapsed {
     fn to_value(&self, version: Version) -> Value {
         Value::Map(vec![
             ("sec".into(), self.sec.to_value(version)),
@@ -335,12 +335,12 @@ impl Plain for Elapsed {
 
 /// Neutral form: a map from names to values, in the order of the message; durations are maps of `sec` and `nsec`,
 /// unknown statistics are hex.
-impl Plain for Stats {
+impl NeutralForm for Stats {
     fn to_value(&self, version: Version) -> Value {
         let value = |stat: &Stat| match stat {
             Stat::Duration(elapsed) | Stat::IdleTime(elapsed) => elapsed.to_value(version),
             Stat::FlowCount(n) => n.to_value(version),
-            Stat::PacketCount(n) | Stat::ByteCount(n) => of_number(*n),
+            Stat::PacketCount(n) | Stat::ByteCount(n) => number_to_value(*n),
             Stat::Other { value, .. } => Value::Text(hex(value)),
         };
         Value::Map(self.fields.iter().map(|stat| (stat.name().into(), value(stat))).collect())
@@ -371,7 +371,7 @@ fn stat_of(name: &str, value: &Value, version: Version) -> Result<Stat, ValueErr
             Stat::Other {
                 class: u16::from_str_radix(class, 16).map_err(|_| unknown())?,
                 number: number.parse().map_err(|_| unknown())?,
-                value: unhex(super::value::text_of(value)?)?,
+                value: unhex(super::value::expect_text(value)?)?,
             }
         }
     })

@@ -3,7 +3,7 @@
 use super::codec::versions::*;
 use super::codec::{Codec, Encoding};
 use super::field::{Field, FieldId};
-use super::matching::{Match, Nxm};
+use super::matching::{BareMatch, Match};
 use super::reader::Reader;
 use super::rows::{choice, codes, record, tlv};
 use super::wire_types::BufferId;
@@ -122,7 +122,7 @@ fn ports<const N: usize>(
     let mut found = [None; N];
     for oxm in &matching.fields {
         let slot = found.iter_mut().zip(ids).find(|(_, id)| oxm.id().same_as(*id));
-        let field = oxm.field().filter(|field| field.is_whole());
+        let field = oxm.field().filter(|field| field.is_exact());
         let port = field.and_then(|field| u32::try_from(field.value).ok()).map(PortNo);
         match (slot, port) {
             (Some((slot, _)), Some(port)) if slot.is_none() => *slot = Some(port),
@@ -155,7 +155,7 @@ record! {
     }
     V1_0.. => [
         buffer_id as BufferId, total_len, reason, table_id, cookie, sized, pad 6,
-        matching in sized as Nxm, align 0, pad 2, data,
+        matching in sized as BareMatch, align 0, pad 2, data,
     ]
 }
 
@@ -210,7 +210,7 @@ choice! {
         Metadata "metadata" {
             /// Fields.
             matching: Match,
-        } = { V1_0.. => 6 [matching as Nxm,] };
+        } = { V1_0.. => 6 [matching as BareMatch,] };
         /// Data from the `controller2` action that sent it.
         Userdata "userdata" {
             /// The data.

@@ -4,7 +4,7 @@ use super::codec::versions::{V1_0, V1_1, V1_2, V1_3, V1_4, V1_5};
 use super::codec::{Codec, Encoding, ListItem, Padding, encode_tlv, parse_tlv, plain_type};
 use super::reader::Reader;
 use super::rows::{choice, record, tlv};
-use super::value::{Plain, Value, ValueError};
+use super::value::{NeutralForm, Value, ValueError};
 use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, PortNo, Result, Version};
 
@@ -189,7 +189,7 @@ impl Codec for QueueGetConfigReply {
     }
 }
 
-impl Plain for QueueGetConfigReply {
+impl NeutralForm for QueueGetConfigReply {
     fn to_value(&self, version: Version) -> Value {
         WireReply::of(self, version).to_value(version)
     }

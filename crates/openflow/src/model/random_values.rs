@@ -287,17 +287,18 @@ impl Sample for Oxm {
         }
         let value = u128::from(rng.bits()) << 64 | u128::from(rng.bits());
         let mut field = Field::new(row.id, 0);
-        field.value = value & field.ones();
+        field.value = value & field.significant_bits();
         if row.id == FieldId::VLAN_VID && field.value != 0 {
             field.value |= 0x1000;
         }
         if row.masks != MaskSupport::No && rng.once_in(3) {
             let bits = u32::from(row.bits);
-            let prefix = field.ones() << (rng.bits() % u64::from(bits)) & field.ones();
+            let prefix = field.significant_bits() << (rng.bits() % u64::from(bits))
+                & field.significant_bits();
             let any = u128::from(rng.bits()) << 64 | u128::from(rng.bits());
-            let mask = if rng.once_in(2) { prefix } else { any & field.ones() };
+            let mask = if rng.once_in(2) { prefix } else { any & field.significant_bits() };
             // Fixed matches do not tell a whole mask from none.
-            if rng.version >= Version::V1_2 || mask != field.ones() {
+            if rng.version >= Version::V1_2 || mask != field.significant_bits() {
                 field = Field { value: field.value & mask, ..field }.masked(mask);
             }
         }

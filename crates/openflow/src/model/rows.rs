@@ -130,7 +130,7 @@ macro_rules! record {
         }
 
         #[allow(unused_mut, unused_variables, clippy::too_many_lines, clippy::match_same_arms, clippy::unnested_or_patterns, reason = "generated code is the same for all records")]
-        impl $crate::model::value::Plain for $name {
+        impl $crate::model::value::NeutralForm for $name {
             fn to_value(&self, version: $crate::Version) -> $crate::model::value::Value {
                 let Self { $($field),* } = self;
                 let mut map = Vec::new();
@@ -266,7 +266,7 @@ macro_rules! choice {
         }
 
         #[allow(unused_mut, unused_variables, clippy::too_many_lines, reason = "generated code is the same for all alternatives")]
-        impl $crate::model::value::Plain for $name {
+        impl $crate::model::value::NeutralForm for $name {
             fn to_value(&self, version: $crate::Version) -> $crate::model::value::Value {
                 use $crate::model::value::Value;
                 let mut map: Vec<(std::borrow::Cow<'static, str>, Value)> = Vec::new();
@@ -278,7 +278,7 @@ macro_rules! choice {
                     } )*
                     Self::Other { code, body } => {
                         map.push(("type".into(), Value::text("other")));
-                        map.push(("code".into(), $crate::model::value::of_number(*code)));
+                        map.push(("code".into(), $crate::model::value::number_to_value(*code)));
                         map.push(("body".into(), Value::Text($crate::model::value::hex(body))));
                     }
                 }
@@ -290,7 +290,7 @@ macro_rules! choice {
                 version: $crate::Version,
             ) -> Result<Self, $crate::model::value::ValueError> {
                 let mut entries = $crate::model::value::Entries::of(value)?;
-                let kind = $crate::model::value::kind_of(&mut entries)?;
+                let kind = $crate::model::value::take_type(&mut entries)?;
                 match kind {
                     $( $text => { $crate::model::rows::choice!(@read entries version $variant
                         $( { $( $field: $ty, )* } )? $( ( $inner ) )?) } )*
@@ -424,12 +424,12 @@ macro_rules! choice {
         let n = $version.0;
         let code: Option<u64> = $crate::model::rows::choice!(@code n; $rows);
         if code.is_none() || $crate::model::rows::choice!(@has n stringify!($field); $rows) {
-            let value = $crate::model::value::Plain::to_value($field, $version);
+            let value = $crate::model::value::NeutralForm::to_value($field, $version);
             $map.push((stringify!($field).into(), value));
         }
     )*};
     (@nest $map:ident $version:ident $bound:ident $inner:ty) => {
-        match $crate::model::value::Plain::to_value($bound, $version) {
+        match $crate::model::value::NeutralForm::to_value($bound, $version) {
             Value::Map(entries) => $map.extend(entries),
             other => $map.push(("value".into(), other)),
         }
@@ -439,7 +439,7 @@ macro_rules! choice {
         Ok(Self::$variant)
     }};
     (@read $entries:ident $version:ident $variant:ident ( $_inner:ty )) => {{
-        let inner = $crate::model::value::nested(&$entries.rest(), $version)?;
+        let inner = $crate::model::value::variant_body(&$entries.rest(), $version)?;
         Ok(Self::$variant(inner))
     }};
     (@read $entries:ident $version:ident $variant:ident { $( $field:ident: $ty:ty, )* }) => {{

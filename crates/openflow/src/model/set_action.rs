@@ -94,8 +94,9 @@ impl SetRow {
         let wire = bytes.iter().fold(0, |value, &byte| value << 8 | u128::from(byte));
         let value = wire >> self.shift | self.always_set;
         let field = self.fields.first().map(|&id| Field::new(id, value));
-        let fits =
-            |field: &Field| field.value & !field.ones() == 0 && self.to_wire(field) == Some(wire);
+        let fits = |field: &Field| {
+            field.value & !field.significant_bits() == 0 && self.to_wire(field) == Some(wire)
+        };
         if let Some(field) = field.filter(fits) {
             return Ok(Action::SetField { field: field.into() });
         }
@@ -106,13 +107,13 @@ impl SetRow {
     /// The value as encoded in the action; `None` if it does not fit.
     fn to_wire(&self, field: &Field) -> Option<u128> {
         let bits_are_set = field.value & self.always_set == self.always_set;
-        (bits_are_set && field.value & !field.ones() == 0)
+        (bits_are_set && field.value & !field.significant_bits() == 0)
             .then_some((field.value & !self.always_set) << self.shift)
     }
 
     fn encode(&self, field: &Field, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
         let version = out.version();
-        if !field.is_whole() {
+        if !field.is_exact() {
             out.needs(Version::V1_5, MASK)?;
         }
         let lacks = EncodeError { what: self.name, version, needs: Some(Version::V1_2) };

@@ -79,7 +79,7 @@ fn fields(page: &mut String) {
             MaskSupport::Nicira => "Open vSwitch",
             MaskSupport::Any => "any",
         };
-        let needs = row.needs.iter().map(|need| format!("`{need}`"));
+        let needs = row.prerequisites.iter().map(|need| format!("`{need}`"));
         let headers = row.headers.iter().map(|header| format!("`{}`", header.name));
         let list = |all: Vec<String>| all.join(", ");
         writeln!(

@@ -11,7 +11,8 @@ use super::reader::Reader;
 use super::rows::{choice, codes, flags, record, tlv};
 use super::table::TableConfig;
 use super::value::{
-    Entries, FixedString, Plain, Value, ValueError, code, list_from_value, list_to_value, of_code,
+    Entries, FixedString, NeutralForm, Value, ValueError, code_from_value, code_to_value,
+    list_from_value, list_to_value,
 };
 use crate::{EncodeError, Encoder, ParseErrorKind, Result, Version};
 
@@ -66,11 +67,11 @@ impl<T: Choice> Codec for ElementId<T> {
 }
 
 /// Neutral form: name or number; with data a map of `id` and `data`.
-impl<T: Choice> Plain for ElementId<T> {
+impl<T: Choice> NeutralForm for ElementId<T> {
     fn to_value(&self, version: Version) -> Value {
         let kind = Some(u64::from(self.kind));
         let row = T::ROWS.iter().find(|row| (row.code)(version) == kind);
-        let id = of_code(row.map(|row| row.name), self.kind.into());
+        let id = code_to_value(row.map(|row| row.name), self.kind.into());
         if self.data.is_empty() {
             return id;
         }
@@ -89,7 +90,7 @@ impl<T: Choice> Plain for ElementId<T> {
             id => (id, vec![]),
         };
         let rows = T::ROWS.iter().filter_map(|row| (row.code)(version).map(|n| (row.name, n)));
-        let kind = code(id, rows)?;
+        let kind = code_from_value(id, rows)?;
         let kind =
             u16::try_from(kind).map_err(|_| ValueError::new(format!("{kind} is over 65535")))?;
         Ok(Self::with_data(kind, data))
@@ -110,7 +111,7 @@ impl Codec for TableIds {
     }
 }
 
-impl Plain for TableIds {
+impl NeutralForm for TableIds {
     fn to_value(&self, version: Version) -> Value {
         list_to_value(&self.0, version)
     }

@@ -93,7 +93,7 @@ impl Value {
 const NUMBER_MAX: u64 = 1 << 53;
 
 /// What has a neutral form.
-pub(crate) trait Plain: Sized {
+pub(crate) trait NeutralForm: Sized {
     /// The neutral form, in the words of `version`.
     fn to_value(&self, version: Version) -> Value;
 
@@ -102,7 +102,7 @@ pub(crate) trait Plain: Sized {
 }
 
 /// The value of a number or of a text that is one, decimal or `0x…`.
-pub(crate) fn number(value: &Value) -> Result<u64, ValueError> {
+pub(crate) fn expect_number(value: &Value) -> Result<u64, ValueError> {
     let wrong = || ValueError::new(format!("expected a number, found {}", value.kind()));
     match value {
         Value::Number(n) => Ok(*n),
@@ -119,12 +119,12 @@ pub(crate) fn number(value: &Value) -> Result<u64, ValueError> {
 }
 
 /// A number as [`Value::Number`] or, if it is large, as a text.
-pub(crate) fn of_number(n: u64) -> Value {
+pub(crate) fn number_to_value(n: u64) -> Value {
     if n > NUMBER_MAX { Value::Text(format!("{n:#x}")) } else { Value::Number(n) }
 }
 
 /// The text that a value must be.
-pub(crate) fn text_of(value: &Value) -> Result<&str, ValueError> {
+pub(crate) fn expect_text(value: &Value) -> Result<&str, ValueError> {
     match value {
         Value::Text(text) => Ok(text),
         other => Err(ValueError::new(format!("expected a text, found {}", other.kind()))),
@@ -164,13 +164,13 @@ pub(crate) fn unhex(text: &str) -> Result<Vec<u8>, ValueError> {
 
 macro_rules! numbers {
     ($($t:ty),*) => {$(
-        impl Plain for $t {
+        impl NeutralForm for $t {
             fn to_value(&self, _: Version) -> Value {
-                of_number(u64::from(*self))
+                number_to_value(u64::from(*self))
             }
 
             fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
-                let n = number(value)?;
+                let n = expect_number(value)?;
                 Self::try_from(n).map_err(|_| ValueError::new(format!("{n} is over {}", Self::MAX)))
             }
         }
@@ -179,7 +179,7 @@ macro_rules! numbers {
 
 numbers!(u8, u16, u32, u64);
 
-impl Plain for bool {
+impl NeutralForm for bool {
     fn to_value(&self, _: Version) -> Value {
         Value::Bool(*self)
     }
@@ -194,7 +194,7 @@ impl Plain for bool {
     }
 }
 
-impl<T: Plain + crate::model::codec::ListItem> Plain for Vec<T> {
+impl<T: NeutralForm + crate::model::codec::ListItem> NeutralForm for Vec<T> {
     fn to_value(&self, version: Version) -> Value {
         list_to_value(self, version)
     }
@@ -204,7 +204,7 @@ impl<T: Plain + crate::model::codec::ListItem> Plain for Vec<T> {
     }
 }
 
-impl<T: Plain> Plain for Option<T> {
+impl<T: NeutralForm> NeutralForm for Option<T> {
     fn to_value(&self, version: Version) -> Value {
         self.as_ref().map_or(Value::Null, |it| it.to_value(version))
     }
@@ -214,7 +214,7 @@ impl<T: Plain> Plain for Option<T> {
     }
 }
 
-impl<T: Plain> Plain for Box<T> {
+impl<T: NeutralForm> NeutralForm for Box<T> {
     fn to_value(&self, version: Version) -> Value {
         (**self).to_value(version)
     }
@@ -225,24 +225,24 @@ impl<T: Plain> Plain for Box<T> {
 }
 
 /// Bytes.
-impl Plain for Vec<u8> {
+impl NeutralForm for Vec<u8> {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(hex(self))
     }
 
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
-        unhex(text_of(value)?)
+        unhex(expect_text(value)?)
     }
 }
 
 /// Bytes.
-impl<const N: usize> Plain for [u8; N] {
+impl<const N: usize> NeutralForm for [u8; N] {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(hex(self))
     }
 
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
-        let bytes = unhex(text_of(value)?)?;
+        let bytes = unhex(expect_text(value)?)?;
         bytes.try_into().map_err(|_| ValueError::new(format!("expected {N} bytes")))
     }
 }
@@ -285,7 +285,7 @@ impl<const N: usize> Codec for FixedString<N> {
 }
 
 /// What is no text is a map with its bytes as `hex`.
-impl<const N: usize> Plain for FixedString<N> {
+impl<const N: usize> NeutralForm for FixedString<N> {
     fn to_value(&self, _: Version) -> Value {
         let bytes = self.0;
         let end = bytes.iter().rposition(|&c| c != 0).map_or(0, |last| last + 1);
@@ -297,8 +297,8 @@ impl<const N: usize> Plain for FixedString<N> {
 
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         let bytes = match value.get("hex") {
-            Some(digits) => unhex(text_of(digits)?)?,
-            None => text_of(value)?.as_bytes().to_vec(),
+            Some(digits) => unhex(expect_text(digits)?)?,
+            None => expect_text(value)?.as_bytes().to_vec(),
         };
         let too_long = || ValueError::new(format!("longer than {N} bytes"));
         let mut place = [0; N];
@@ -334,7 +334,7 @@ impl Codec for ByteString {
 }
 
 /// What is no text is a map with its bytes as `hex`.
-impl Plain for ByteString {
+impl NeutralForm for ByteString {
     fn to_value(&self, _: Version) -> Value {
         match core::str::from_utf8(&self.0) {
             Ok(text) => Value::text(text),
@@ -344,14 +344,14 @@ impl Plain for ByteString {
 
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         Ok(Self(match value.get("hex") {
-            Some(digits) => unhex(text_of(digits)?)?,
-            None => text_of(value)?.as_bytes().to_vec(),
+            Some(digits) => unhex(expect_text(digits)?)?,
+            None => expect_text(value)?.as_bytes().to_vec(),
         }))
     }
 }
 
 /// Things of one sort, one after the other.
-pub(crate) fn list_to_value<T: Plain>(list: &[T], version: Version) -> Value {
+pub(crate) fn list_to_value<T: NeutralForm>(list: &[T], version: Version) -> Value {
     Value::List(list.iter().map(|it| it.to_value(version)).collect())
 }
 
@@ -359,7 +359,7 @@ pub(crate) fn list_to_value<T: Plain>(list: &[T], version: Version) -> Value {
 ///
 /// # Errors
 /// Those of its things, with their index.
-pub(crate) fn list_from_value<T: Plain>(
+pub(crate) fn list_from_value<T: NeutralForm>(
     value: &Value,
     version: Version,
 ) -> Result<Vec<T>, ValueError> {
@@ -399,7 +399,7 @@ impl<'a> Entries<'a> {
     ///
     /// # Errors
     /// Those of the entry.
-    pub(crate) fn read<T: Plain>(
+    pub(crate) fn read<T: NeutralForm>(
         &mut self,
         name: &'static str,
         version: Version,
@@ -432,7 +432,10 @@ impl Entries<'_> {
 ///
 /// # Errors
 /// Those of what it holds.
-pub(crate) fn nested<T: Plain>(rest: &Value, version: Version) -> Result<T, ValueError> {
+pub(crate) fn variant_body<T: NeutralForm>(
+    rest: &Value,
+    version: Version,
+) -> Result<T, ValueError> {
     match rest {
         Value::Map(entries) if entries.len() == 1 => {
             let alone = rest.get("value").map(|value| T::from_value(value, version));
@@ -446,21 +449,21 @@ pub(crate) fn nested<T: Plain>(rest: &Value, version: Version) -> Result<T, Valu
 ///
 /// # Errors
 /// Its absence.
-pub(crate) fn kind_of<'a>(entries: &mut Entries<'a>) -> Result<&'a str, ValueError> {
+pub(crate) fn take_type<'a>(entries: &mut Entries<'a>) -> Result<&'a str, ValueError> {
     let kind = entries.take("type").ok_or_else(|| ValueError::new("has no `type`"))?;
-    text_of(kind).map_err(|e| e.under("type"))
+    expect_text(kind).map_err(|e| e.under("type"))
 }
 
 /// A code as its name in lower case, or as its number.
-pub(crate) fn of_code(name: Option<&str>, n: u64) -> Value {
-    name.map_or_else(|| of_number(n), |name| Value::Text(name.to_ascii_lowercase()))
+pub(crate) fn code_to_value(name: Option<&str>, n: u64) -> Value {
+    name.map_or_else(|| number_to_value(n), |name| Value::Text(name.to_ascii_lowercase()))
 }
 
 /// The number of a code that is told by name or number.
 ///
 /// # Errors
 /// A name that none of `rows` has.
-pub(crate) fn code<'r>(
+pub(crate) fn code_from_value<'r>(
     value: &Value,
     mut rows: impl Iterator<Item = (&'r str, u64)>,
 ) -> Result<u64, ValueError> {
@@ -469,14 +472,14 @@ pub(crate) fn code<'r>(
     {
         return Ok(row.1);
     }
-    number(value).map_err(|_| match value {
+    expect_number(value).map_err(|_| match value {
         Value::Text(text) => ValueError::new(format!("`{text}` is not a name that is known here")),
         other => ValueError::new(format!("expected a name or a number, found {}", other.kind())),
     })
 }
 
 /// A set of flags as a list of names; the bits that have none are one number at the end.
-pub(crate) fn of_flags<'r>(bits: u64, rows: impl Iterator<Item = (&'r str, u64)>) -> Value {
+pub(crate) fn flags_to_value<'r>(bits: u64, rows: impl Iterator<Item = (&'r str, u64)>) -> Value {
     let (mut left, mut list) = (bits, Vec::new());
     for (name, bit) in rows {
         if left & bit == bit && bit != 0 {
@@ -485,7 +488,7 @@ pub(crate) fn of_flags<'r>(bits: u64, rows: impl Iterator<Item = (&'r str, u64)>
         }
     }
     if left != 0 {
-        list.push(of_number(left));
+        list.push(number_to_value(left));
     }
     Value::List(list)
 }
@@ -494,10 +497,10 @@ pub(crate) fn of_flags<'r>(bits: u64, rows: impl Iterator<Item = (&'r str, u64)>
 ///
 /// # Errors
 /// A name that none of `rows` has.
-pub(crate) fn flags<'r>(
+pub(crate) fn flags_from_value<'r>(
     value: &Value,
     rows: &(impl Iterator<Item = (&'r str, u64)> + Clone),
 ) -> Result<u64, ValueError> {
-    let Value::List(list) = value else { return number(value) };
-    list.iter().try_fold(0, |bits, flag| Ok(bits | code(flag, rows.clone())?))
+    let Value::List(list) = value else { return expect_number(value) };
+    list.iter().try_fold(0, |bits, flag| Ok(bits | code_from_value(flag, rows.clone())?))
 }

@@ -3,7 +3,8 @@
 use super::codec::{Choice, Codec, Encoding, ListItem, UNNAMED};
 use super::reader::Reader;
 use super::value::{
-    Plain, Value, ValueError, list_from_value, list_to_value, number, of_number, text_of,
+    NeutralForm, Value, ValueError, expect_number, expect_text, list_from_value, list_to_value,
+    number_to_value,
 };
 use crate::{
     DatapathId, EncodeError, Encoder, MacAddr, NO_BUFFER, PortNo, Result, Version, buffered,
@@ -29,10 +30,10 @@ impl Codec for PortNo {
 impl ListItem for PortNo {}
 
 /// Neutral form: the name of a reserved port in lower case, otherwise the number.
-impl Plain for PortNo {
+impl NeutralForm for PortNo {
     fn to_value(&self, _: Version) -> Value {
         let name = Self::NAMES.iter().find(|row| row.0 == *self);
-        name.map_or_else(|| of_number(self.0.into()), |row| Value::text(row.1))
+        name.map_or_else(|| number_to_value(self.0.into()), |row| Value::text(row.1))
     }
 
     fn from_value(value: &Value, version: Version) -> Result<Self, ValueError> {
@@ -55,13 +56,13 @@ impl Codec for MacAddr {
     }
 }
 
-impl Plain for MacAddr {
+impl NeutralForm for MacAddr {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(self.to_string())
     }
 
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
-        let text = text_of(value)?;
+        let text = expect_text(value)?;
         let invalid = || ValueError::new(format!("invalid MAC address `{text}`"));
         Self::from_text(text).ok_or_else(invalid)
     }
@@ -78,13 +79,13 @@ impl Codec for DatapathId {
 }
 
 /// Neutral form: sixteen hex digits.
-impl Plain for DatapathId {
+impl NeutralForm for DatapathId {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(self.to_string())
     }
 
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
-        let Value::Text(text) = value else { return number(value).map(Self) };
+        let Value::Text(text) = value else { return expect_number(value).map(Self) };
         let digits = text.strip_prefix("0x").unwrap_or(text).replace(':', "");
         let id = u64::from_str_radix(&digits, 16).ok().filter(|_| !digits.contains('+'));
         let invalid = || {
@@ -176,7 +177,7 @@ impl<const N: usize> Codec for [u32; N] {
     }
 }
 
-impl<const N: usize> Plain for [u32; N] {
+impl<const N: usize> NeutralForm for [u32; N] {
     fn to_value(&self, version: Version) -> Value {
         list_to_value(self, version)
     }

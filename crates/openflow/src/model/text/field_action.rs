@@ -235,7 +235,7 @@ fn set(
     let Some(row) = id.row() else { return Err(pair.unknown("action")) };
     let (form, bits) = match id {
         FieldId::VLAN_VID => (FieldFormat::Decimal, 12),
-        _ => (row.form, u32::from(row.bits).saturating_add(shift)),
+        _ => (row.format, u32::from(row.bits).saturating_add(shift)),
     };
     let (n, mask) = field_value::parse(form, bits, value)?;
     if mask.is_some() {
@@ -287,7 +287,7 @@ pub(crate) fn load(pair: &KeyValue<'_>) -> Result<Vec<Action>, TextError> {
         // An address field accepts an address.
         Err(error) => {
             let row = dst.id.row().filter(|row| u32::from(row.bits) == dst.count);
-            let read = row.map(|row| field_value::parse(row.form, dst.count, value));
+            let read = row.map(|row| field_value::parse(row.format, dst.count, value));
             read.and_then(Result::ok).filter(|read| read.1.is_none()).ok_or(error)?.0
         }
     };

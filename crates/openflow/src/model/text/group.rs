@@ -262,7 +262,7 @@ fn hashed(piece: TextSpan<'_>) -> Result<Match, TextError> {
 
 /// The mask with all bits of a field, for a field without a value.
 fn all_of(id: FieldId) -> Oxm {
-    Field::new(id, Field::new(id, 0).ones()).into()
+    Field::new(id, Field::new(id, 0).significant_bits()).into()
 }
 
 fn print_property(property: &GroupProp) -> String {

@@ -188,11 +188,11 @@ pub(crate) fn field_of(name: &str) -> Option<FieldId> {
         id.row().is_some_and(|row| {
             let header = |of: &str| of == name || of.to_ascii_lowercase() == name;
             row.name == name
-                || row.aka.contains(&name)
+                || row.aliases.contains(&name)
                 || row.headers.iter().any(|it| header(it.name))
         })
     };
-    FieldId::from_name(name).filter(spelled).or_else(|| FieldId::from_numbers(name))
+    FieldId::from_name(name).filter(spelled).or_else(|| FieldId::from_numeric_name(name))
 }
 
 /// A match while it is parsed: fields, each with the key that set it.
@@ -374,7 +374,7 @@ impl<'a> MatchParser<'a> {
 /// Parses a value of the field `id`, optionally with a mask.
 pub(crate) fn read_value(id: FieldId, piece: TextSpan<'_>) -> Result<Oxm, TextError> {
     let Some(row) = id.row().filter(|row| !row.is_variable()) else { return bytes(id, piece) };
-    let form = if id == FieldId::VLAN_VID { FieldFormat::Hex } else { row.form };
+    let form = if id == FieldId::VLAN_VID { FieldFormat::Hex } else { row.format };
     let (value, mask) = field_value::parse(form, row.bits.into(), piece)?;
     Ok(Field { mask, ..Field::new(id, value) }.into())
 }
@@ -481,8 +481,8 @@ pub(crate) fn print(it: &Match) -> Vec<String> {
 fn name_in(id: FieldId, it: &Match) -> String {
     let written = EARLY_FIELDS.iter().chain(LATE_FIELDS).find(|row| row.0 == id);
     let unmet = || {
-        let needs = id.row().map(|row| row.needs).unwrap_or_default();
-        needs.iter().any(|need| !it.iter().any(|field| need.met_by(field)))
+        let needs = id.row().map(|row| row.prerequisites).unwrap_or_default();
+        needs.iter().any(|need| !it.iter().any(|field| need.is_met_by(field)))
     };
     match written {
         // These names stand for the field only if its prerequisites are matched.
@@ -513,7 +513,7 @@ pub(crate) fn print_value(oxm: &Oxm) -> String {
         (Oxm::Field(field), Some(row)) => {
             let bits = u32::from(row.bits);
             let wide = (field.value | field.mask.unwrap_or(0)) & !ones(bits) != 0;
-            let (form, bits) = if wide { (FieldFormat::Hex, 128) } else { (row.form, bits) };
+            let (form, bits) = if wide { (FieldFormat::Hex, 128) } else { (row.format, bits) };
             field_value::print(form, bits, field.value, field.mask)
         }
         (Oxm::Field(Field { len, value, mask, .. }), None) => {

@@ -3,7 +3,7 @@
 use core::fmt::Write as _;
 
 use crate::Version;
-use crate::model::value::Plain as _;
+use crate::model::value::NeutralForm as _;
 use crate::model::{Action, FlowMod, Instruction, Match, Message, Value};
 
 impl Message {

@@ -3,7 +3,7 @@
 
 use super::token::{KeyValue, TextError};
 use crate::Version;
-use crate::model::value::{Plain, Value, hex};
+use crate::model::value::{NeutralForm, Value, hex};
 use crate::model::{Elapsed, Instruction, Stat, StatTriggerFlags, Stats};
 
 /// Flags by name.
