@@ -76,7 +76,7 @@ fn broadcast(network: &OvsNetwork, hosts: &[Host; 4]) -> [u64; 2] {
 }
 
 fn broadcasts(version: OpenFlow) {
-    let network = OvsNetwork::ring(TestEnv::new(), version, 4);
+    let network = OvsNetwork::ring(TestEnv::shared(), version, 4);
     let mut controller = controller(&network, "forwarding.flood = \"controller\"");
     let hosts = [1, 2, 3, 4].map(|switch| network.host(&format!("s{switch}")));
     network.connect(&controller);
@@ -107,7 +107,7 @@ fn broadcasts(version: OpenFlow) {
 }
 
 fn full_table(version: OpenFlow) {
-    let network = OvsNetwork::line(TestEnv::new(), version, 2);
+    let network = OvsNetwork::line(TestEnv::shared(), version, 2);
     let controller = controller(&network, "experimental.refused_retry_s = 1");
     let hosts = [1, 1, 2, 2].map(|switch| network.host(&format!("s{switch}")));
     // Room for the entries that send packets to the controller, and for two more.

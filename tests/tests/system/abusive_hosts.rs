@@ -54,7 +54,7 @@ fn count_broadcasts(socket: &UdpSocket, is_over: &AtomicBool) -> HashMap<Vec<u8>
 
 fn broadcasts(version: OpenFlow) {
     const LINKS: [(&str, &str); 4] = [("s1", "s2"), ("s2", "s3"), ("s3", "s4"), ("s4", "s1")];
-    let network = OvsNetwork::ring(TestEnv::new(), version, 4);
+    let network = OvsNetwork::ring(TestEnv::shared(), version, 4);
     let hosts = ["s1", "s2", "s3", "s4"].map(|switch| network.host(switch));
     let sockets = hosts.each_ref().map(|host| host.udp(PORT));
     let packets_on_links = || LINKS.iter().map(|(a, b)| network.packets_on_link(a, b)).sum::<u64>();
@@ -112,7 +112,7 @@ const LOW_LIMITS: &str = "[limiter]\npackets_per_s_max = 100\nburst_packets = 10
 
 /// Three hosts at one switch; tests use them as abuser, client and server.
 fn three_hosts(version: OpenFlow) -> (OvsNetwork, Controller, [Host; 3]) {
-    let network = OvsNetwork::line(TestEnv::new(), version, 1);
+    let network = OvsNetwork::line(TestEnv::shared(), version, 1);
     let controller = controller(&network, "limiter,topology,hosts,forwarding", LOW_LIMITS);
     let hosts = [(); 3].map(|()| network.host("s1"));
     network.connect(&controller);

@@ -27,7 +27,7 @@ fn paths_installed(network: &OvsNetwork) -> u64 {
 }
 
 fn connections(version: OpenFlow, both_directions: bool, each: u64) {
-    let network = OvsNetwork::line(TestEnv::new(), version, 4);
+    let network = OvsNetwork::line(TestEnv::shared(), version, 4);
     let settings = format!(
         "[experimental]\nsettle_ms = 500\n[forwarding]\nmatch = \"five-tuple\"\nboth_directions = {both_directions}\n"
     );

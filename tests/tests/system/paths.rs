@@ -19,19 +19,19 @@ both_versions! {
 }
 
 fn ring(version: OpenFlow) -> OvsNetwork {
-    OvsNetwork::ring(TestEnv::new(), version, 4)
+    OvsNetwork::ring(TestEnv::shared(), version, 4)
 }
 
 fn mesh(version: OpenFlow) -> OvsNetwork {
-    OvsNetwork::mesh(TestEnv::new(), version, 4)
+    OvsNetwork::mesh(TestEnv::shared(), version, 4)
 }
 
 fn leaf_spine(version: OpenFlow) -> OvsNetwork {
-    OvsNetwork::leaf_spine(TestEnv::new(), version, 2, 4)
+    OvsNetwork::leaf_spine(TestEnv::shared(), version, 2, 4)
 }
 
 fn tree(version: OpenFlow) -> OvsNetwork {
-    OvsNetwork::tree(TestEnv::new(), version)
+    OvsNetwork::tree(TestEnv::shared(), version)
 }
 
 const FILE: &str = "sluice.toml";

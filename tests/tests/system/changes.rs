@@ -38,7 +38,7 @@ fn a_host_that_moves_without_a_port_going_down_is_reached_there() {
 
 #[test]
 fn flow_entries_and_traffic_survive_a_killed_controller() {
-    let network = OvsNetwork::line(TestEnv::new(), OpenFlow::V13, 3);
+    let network = OvsNetwork::line(TestEnv::shared(), OpenFlow::V13, 3);
     let mut controller = Controller::new(network.env(), "--app learning");
     let (h1, h2, h3) = (network.host("s1"), network.host("s3"), network.host("s1"));
     network.connect(&controller);

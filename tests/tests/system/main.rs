@@ -1,0 +1,15 @@
+//! The binary against Open vSwitch, Mininet and foreign decoders. These tests wait for conditions and run beside each other;
+//! those that measure the process, `cost` and `connection_floods`, have the machine for themselves.
+
+mod abusive_hosts;
+mod broadcast_tree;
+mod changes;
+mod command_line;
+mod flow_entries;
+mod foreign_decoders;
+mod hosts;
+mod link;
+mod mininet;
+mod path_requests;
+mod paths;
+mod topology;
