@@ -1,4 +1,4 @@
-//! What a frame of a known host costs `hosts`: nothing is allocated for it.
+//! Handling a packet from a known host does not allocate.
 
 use std::alloc::System;
 use std::collections::BTreeMap;
@@ -19,20 +19,20 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const SWITCH: DatapathId = DatapathId(1);
 
-/// Hosts at each of two ports.
+/// Hosts, at two ports in turn.
 const HOST_COUNT: u8 = 100;
 
-/// For what the test runner does meanwhile: it counts for the whole process. For a frame: none.
+/// Allocations of the test runner, which are counted too.
 const ALLOCATIONS_MAX: usize = 20;
 
-/// A host, and its port.
+/// Addresses and port of a host.
 fn host(n: u8) -> (MacAddr, Ipv4Addr, PortNo) {
     (MacAddr([2, 0, 0, 0, 0, n]), Ipv4Addr::new(10, 0, 0, n), PortNo(u32::from(n % 2 + 1)))
 }
 
-/// Host `n` broadcasts an ARP request for the address of host `of`.
-fn request(n: u8, of: u8) -> Vec<u8> {
-    let ((mac, ip, _), (_, target, _)) = (host(n), host(of));
+/// A broadcast ARP request of host `n` for the address of host `target`.
+fn request(n: u8, target: u8) -> Vec<u8> {
+    let ((mac, ip, _), (_, target, _)) = (host(n), host(target));
     let start = [&[0xff; 6][..], &mac.0, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1]].concat();
     [&start[..], &mac.0, &ip.octets(), &[0; 6], &target.octets(), &[0; 18]].concat()
 }
@@ -45,19 +45,19 @@ fn packet(n: u8) -> Vec<u8> {
 }
 
 /// The application with a switch whose ports are at the edge.
-struct Stage {
+struct TestWorker {
     app: Hosts,
     network: Network,
     version: Version,
     now: Instant,
     tx: Vec<u8>,
-    ahead: Vec<u8>,
-    xid: u32,
+    urgent: Vec<u8>,
+    next_xid: u32,
 }
 
-impl Stage {
+impl TestWorker {
     fn new(version: Version) -> Self {
-        #[expect(clippy::disallowed_methods, reason = "some time; it stands still")]
+        #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let cfg = Config { requests_per_s_max: u32::MAX, ..Config::default() };
         let mut network = Network::new(0);
@@ -69,19 +69,23 @@ impl Stage {
         };
         let ports: BTreeMap<_, _> = (1..=2).map(|n| (PortNo(n), port(n))).collect();
         network.publish(now, Fact::Switch(SWITCH, Some(SwitchInfo { ports })));
-        let (tx, ahead, xid) = (Vec::new(), Vec::new(), 1);
-        let mut stage = Self { app: Hosts::new(&cfg), network, version, now, tx, ahead, xid };
-        stage.tell(|app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
-        stage
+        let (tx, urgent, next_xid) = (Vec::new(), Vec::new(), 1);
+        let mut worker =
+            Self { app: Hosts::new(&cfg), network, version, now, tx, urgent, next_xid };
+        worker.call(|app, ctx| app.on_switch_connected(&SwitchFeatures::default(), ctx));
+        worker
     }
 
-    fn tell<T>(&mut self, tell: impl FnOnce(&mut Hosts, &mut Ctx<'_>) -> T) -> T {
-        let here = Encoder::new(&mut self.tx, self.version, &mut self.xid);
-        let (ahead, network) = (&mut self.ahead, &mut self.network);
-        tell(&mut self.app, &mut Ctx::new(self.now, SwitchIndex(0), SWITCH, here, ahead, network))
+    fn call<T>(&mut self, call: impl FnOnce(&mut Hosts, &mut Ctx<'_>) -> T) -> T {
+        let encoder = Encoder::new(&mut self.tx, self.version, &mut self.next_xid);
+        let (urgent, network) = (&mut self.urgent, &mut self.network);
+        call(
+            &mut self.app,
+            &mut Ctx::new(self.now, SwitchIndex(0), SWITCH, encoder, urgent, network),
+        )
     }
 
-    fn hear(&mut self, in_port: PortNo, frame: &[u8]) -> Verdict {
+    fn receive(&mut self, in_port: PortNo, frame: &[u8]) -> Verdict {
         self.tx.clear();
         let p = PacketIn {
             buffer_id: None,
@@ -92,42 +96,42 @@ impl Stage {
             cookie: 0,
             frame,
         };
-        self.tell(|app, ctx| app.on_packet_in(&p, ctx))
+        self.call(|app, ctx| app.on_packet_in(&p, ctx))
     }
 }
 
 #[test]
-fn a_frame_of_a_known_host_allocates_nothing() {
+fn a_packet_from_a_known_host_is_handled_without_an_allocation() {
     for version in Versions::SPOKEN.iter() {
-        let mut stage = Stage::new(version);
-        // All of them are learnt, and the transmit buffer is as large as it gets.
+        let mut worker = TestWorker::new(version);
+        // Learn all hosts and let the transmit buffer grow.
         for n in 1..=HOST_COUNT {
-            stage.hear(host(n).2, &request(n, n));
+            worker.receive(host(n).2, &request(n, n));
         }
-        stage.hear(host(1).2, &request(1, 2));
-        assert_eq!(stage.network.view().host_count(), usize::from(HOST_COUNT));
+        worker.receive(host(1).2, &request(1, 2));
+        assert_eq!(worker.network.view().host_count(), usize::from(HOST_COUNT));
         let packets: Vec<_> = (1..=HOST_COUNT).map(packet).collect();
-        // Neighbours are at different ports, and hosts that are two apart at one.
+        // Consecutive hosts are at different ports, every other host is at the same port.
         let known: Vec<_> = (1..HOST_COUNT).map(|n| request(n, n + 1)).collect();
-        let at_once: Vec<_> = (1..HOST_COUNT - 1).map(|n| request(n, n + 2)).collect();
-        for (frames, then, what) in [
+        let same_port: Vec<_> = (1..HOST_COUNT - 1).map(|n| request(n, n + 2)).collect();
+        for (frames, verdict, what) in [
             (&packets, Verdict::Continue, "a packet"),
-            (&known, Verdict::Stop, "a request that is answered"),
-            (&at_once, Verdict::Continue, "a request that is passed on"),
+            (&known, Verdict::Stop, "an ARP request that the controller answers"),
+            (&same_port, Verdict::Continue, "an ARP request that is passed on"),
         ] {
             let region = Region::new(ALLOCATOR);
             for _ in 0..50 {
                 for (n, frame) in (1..).zip(frames) {
-                    assert_eq!(stage.hear(host(n).2, frame), then, "{what} in {version}");
+                    assert_eq!(worker.receive(host(n).2, frame), verdict, "{what} in {version}");
                 }
             }
             let change = region.change();
             let allocations = change.allocations + change.reallocations;
-            // The port that a frame is said to be from is a match in 1.5, which is written from a list.
-            let is_in_a_list = then == Verdict::Stop && version == Version::V1_5;
-            let expected = if is_in_a_list { 50 * frames.len() } else { 0 };
-            let may = expected..=expected + ALLOCATIONS_MAX;
-            assert!(may.contains(&allocations), "{what} in {version}: {change:?}");
+            // In 1.5 the ingress port of a PACKET_OUT is a match, which is encoded from a list.
+            let encodes_a_match = verdict == Verdict::Stop && version == Version::V1_5;
+            let expected = if encodes_a_match { 50 * frames.len() } else { 0 };
+            let allowed = expected..=expected + ALLOCATIONS_MAX;
+            assert!(allowed.contains(&allocations), "{what} in {version}: {change:?}");
         }
     }
 }

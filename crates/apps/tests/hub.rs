@@ -1,10 +1,10 @@
-//! What the hub does, as transcripts.
+//! The hub, as transcripts.
 
 use sluice_apps::hub::Hub;
 use sluice_testkit::transcript;
 
 #[test]
-fn every_frame_is_flooded_and_no_rule_is_written() {
+fn every_packet_is_flooded_without_a_flow_entry() {
     transcript(
         Hub::default,
         "
@@ -19,7 +19,7 @@ fn every_frame_is_flooded_and_no_rule_is_written() {
 }
 
 #[test]
-fn reserved_addresses_stay_on_their_link_and_buffers_are_let_go() {
+fn packets_to_reserved_addresses_are_dropped_and_their_buffers_released() {
     transcript(
         Hub::default,
         "
@@ -33,7 +33,7 @@ fn reserved_addresses_stay_on_their_link_and_buffers_are_let_go() {
 }
 
 #[test]
-fn a_switch_comes_up_with_a_table_miss_entry_where_its_version_needs_one() {
+fn a_switch_gets_a_table_miss_entry_when_it_connects_with_1_3_or_later() {
     transcript(
         Hub::default,
         "
@@ -48,7 +48,7 @@ fn a_switch_comes_up_with_a_table_miss_entry_where_its_version_needs_one() {
 }
 
 #[test]
-fn what_is_no_frame_or_too_long_to_send_back_does_no_harm() {
+fn malformed_frames_and_frames_too_long_for_a_packet_out_are_dropped() {
     transcript(
         Hub::default,
         "

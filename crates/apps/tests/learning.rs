@@ -1,4 +1,4 @@
-//! What the learning bridge does, as transcripts.
+//! The learning bridge, as transcripts.
 
 use std::time::Duration;
 
@@ -6,8 +6,7 @@ use sluice_apps::hub::Hub;
 use sluice_apps::learning::{Config, Learning, Matching};
 use sluice_testkit::transcript;
 
-/// A bridge whose rules match so.
-fn matching(matching: Matching) -> Learning {
+fn learning_with(matching: Matching) -> Learning {
     Learning::new(&Config { matching, ..Config::default() })
 }
 
@@ -15,11 +14,11 @@ mod flooding {
     use super::*;
 
     #[test]
-    fn the_unknown_is_flooded_and_the_known_forwarded() {
+    fn packets_to_unknown_hosts_are_flooded_and_to_known_hosts_forwarded() {
         transcript(
             Learning::default,
             "
-            s1 < packet_in  port=1 b>a     # b lives on port 1; nobody knows a
+            s1 < packet_in  port=1 b>a     # b is learned at port 1; a is unknown
             s1 > packet_out flood in_port=1
             s1 < packet_in  port=2 a>b
             s1 > flow_mod   eth_dst=b output=1
@@ -29,7 +28,7 @@ mod flooding {
     }
 
     #[test]
-    fn groups_are_flooded_and_get_no_rule() {
+    fn broadcasts_and_multicasts_are_flooded_without_a_flow_entry() {
         transcript(
             Learning::default,
             "
@@ -39,14 +38,14 @@ mod flooding {
             s1 > packet_out flood buffer=7
             s1 < packet_in  port=1 b>33:33:00:00:00:01
             s1 > packet_out flood
-            s1 < packet_in  port=2 a>b buffer=8   # b was learnt all the same
+            s1 < packet_in  port=2 a>b buffer=8   # b was learned
             s1 > flow_mod   eth_dst=b output=1 buffer=8
             ",
         );
     }
 
     #[test]
-    fn reserved_addresses_stay_on_their_link_and_buffers_are_let_go() {
+    fn packets_to_reserved_addresses_are_dropped_and_their_buffers_released() {
         transcript(
             Learning::default,
             "
@@ -60,7 +59,7 @@ mod flooding {
     }
 
     #[test]
-    fn switches_know_nothing_of_one_another() {
+    fn each_switch_has_its_own_table() {
         transcript(
             Learning::default,
             "
@@ -77,7 +76,7 @@ mod forwarding {
     use super::*;
 
     #[test]
-    fn one_message_releases_the_frame_that_the_switch_keeps() {
+    fn the_flow_entry_releases_the_buffered_packet() {
         transcript(
             Learning::default,
             "
@@ -92,7 +91,7 @@ mod forwarding {
     }
 
     #[test]
-    fn rules_have_the_times_and_priority_that_were_set() {
+    fn flow_entries_have_the_configured_timeouts_and_priority() {
         transcript(
             || {
                 Learning::new(&Config {
@@ -112,9 +111,9 @@ mod forwarding {
     }
 
     #[test]
-    fn a_rule_matches_the_destination() {
+    fn with_dst_flow_entries_match_the_destination() {
         transcript(
-            || matching(Matching::Dst),
+            || learning_with(Matching::Dst),
             "
             s1 < packet_in  port=1 b>* buffer=6
             s1 > packet_out flood buffer=6
@@ -125,9 +124,9 @@ mod forwarding {
     }
 
     #[test]
-    fn a_rule_matches_the_pair() {
+    fn with_pair_flow_entries_match_source_and_destination() {
         transcript(
-            || matching(Matching::Pair),
+            || learning_with(Matching::Pair),
             "
             s1 < packet_in  port=1 b>* buffer=6
             s1 > packet_out flood buffer=6
@@ -138,9 +137,9 @@ mod forwarding {
     }
 
     #[test]
-    fn a_rule_matches_the_pair_at_its_port() {
+    fn with_port_pair_flow_entries_match_port_source_and_destination() {
         transcript(
-            || matching(Matching::PortPair),
+            || learning_with(Matching::PortPair),
             "
             s1 < packet_in  port=1 b>* buffer=6
             s1 > packet_out flood buffer=6
@@ -151,20 +150,20 @@ mod forwarding {
     }
 
     #[test]
-    fn vlans_are_apart() {
+    fn hosts_of_different_vlans_are_kept_apart() {
         transcript(
             Learning::default,
             "
             s1 < packet_in  port=1 b>* vlan=5
             s1 > packet_out flood
-            s1 < packet_in  port=2 a>b            # the b of no VLAN is another
+            s1 < packet_in  port=2 a>b            # b without a VLAN is another host
             s1 > packet_out flood
             s1 < packet_in  port=2 a>b vlan=6
             s1 > packet_out flood
             s1 < packet_in  port=2 a>b vlan=5
             s1 > flow_mod   eth_dst=b vlan_vid=5 output=1
             s1 > packet_out output=1
-            s1 < packet_in  port=3 b>a vlan=6     # no move: another b
+            s1 < packet_in  port=3 b>a vlan=6     # not a move: another host
             s1 > flow_mod   eth_dst=a vlan_vid=6 output=2
             s1 > packet_out output=2
             ",
@@ -172,7 +171,7 @@ mod forwarding {
     }
 
     #[test]
-    fn a_priority_tag_is_matched_and_names_no_vlan() {
+    fn a_priority_tag_is_matched_and_belongs_to_no_vlan() {
         transcript(
             Learning::default,
             "
@@ -186,7 +185,7 @@ mod forwarding {
     }
 
     #[test]
-    fn a_frame_to_where_it_came_from_is_dropped() {
+    fn a_packet_to_a_host_at_the_port_where_it_was_received_is_dropped() {
         transcript(
             Learning::default,
             "
@@ -202,7 +201,7 @@ mod forwarding {
     }
 
     #[test]
-    fn of_a_frame_cut_off_only_the_rule_is_written() {
+    fn a_truncated_packet_gets_a_flow_entry_but_no_packet_out() {
         transcript(
             Learning::default,
             "
@@ -221,7 +220,7 @@ mod hosts {
     use super::*;
 
     #[test]
-    fn one_that_moves_is_learnt_there_and_the_rules_to_its_old_port_go() {
+    fn a_host_that_moves_is_learned_at_its_new_port_and_flow_entries_to_the_old_one_are_deleted() {
         transcript(
             Learning::default,
             "
@@ -239,7 +238,7 @@ mod hosts {
     }
 
     #[test]
-    fn one_that_moves_in_its_vlan_leaves_the_rules_of_others() {
+    fn when_a_host_moves_only_flow_entries_of_its_vlan_are_deleted() {
         transcript(
             Learning::default,
             "
@@ -253,7 +252,7 @@ mod hosts {
     }
 
     #[test]
-    fn a_group_is_never_learnt() {
+    fn group_addresses_are_not_learned() {
         transcript(
             Learning::default,
             "
@@ -267,7 +266,7 @@ mod hosts {
     }
 
     #[test]
-    fn the_aged_are_unknown() {
+    fn hosts_expire_after_the_host_timeout() {
         transcript(
             Learning::default,
             "
@@ -279,21 +278,21 @@ mod hosts {
             wait 1s
             s1 < packet_in  port=2 a>b buffer=8
             s1 > packet_out flood buffer=8
-            s1 < packet_in  port=1 b>a buffer=9   # a spoke in between
+            s1 < packet_in  port=1 b>a buffer=9   # a has sent a packet since
             s1 > flow_mod   eth_dst=a output=2 buffer=9
             ",
         );
     }
 
     #[test]
-    fn the_aged_are_unknown_after_a_day_too() {
+    fn hosts_are_expired_after_the_clock_has_wrapped() {
         let host_timeout = Duration::from_secs(3600);
         transcript(
             || Learning::new(&Config { host_timeout, ..Config::default() }),
             "
             s1 < packet_in  port=1 b>*
             s1 > packet_out flood
-            wait 65537s                            # seconds are counted round
+            wait 65537s                            # the 16-bit clock in seconds has wrapped
             s1 < packet_in  port=2 a>b buffer=7
             s1 > packet_out flood buffer=7
             ",
@@ -301,7 +300,7 @@ mod hosts {
     }
 
     #[test]
-    fn there_are_only_so_many_and_the_newest_stay() {
+    fn at_the_host_limit_an_older_host_is_evicted() {
         transcript(
             || Learning::new(&Config { hosts_max: 2, ..Config::default() }),
             "
@@ -311,9 +310,9 @@ mod hosts {
             s1 < packet_in  port=2 c>*
             s1 > packet_out flood
             wait 1s
-            s1 < packet_in  port=3 d>*            # one of the others goes
+            s1 < packet_in  port=3 d>*            # one of the other two is evicted
             s1 > packet_out flood
-            s1 < packet_in  port=3 d>b vlan=9     # and one more
+            s1 < packet_in  port=3 d>b vlan=9     # and another one
             s1 > packet_out flood
             s1 < packet_in  port=3 d>* vlan=9
             s1 > packet_out flood
@@ -322,7 +321,7 @@ mod hosts {
     }
 
     #[test]
-    fn those_at_a_port_that_goes_down_are_forgotten_with_their_rules() {
+    fn hosts_and_flow_entries_of_a_port_that_goes_down_are_removed() {
         transcript(
             Learning::default,
             "
@@ -350,7 +349,7 @@ mod sessions {
     use super::*;
 
     #[test]
-    fn a_reconnect_empties_nothing_in_the_switch() {
+    fn flow_entries_are_kept_and_hosts_forgotten_when_a_switch_reconnects() {
         transcript(
             Learning::default,
             "
@@ -361,14 +360,14 @@ mod sessions {
             s1 disconnects
             s1 connects
             [1.3..] s1 > flow_mod output=controller priority=0 idle_timeout=0 hard_timeout=0 match=
-            s1 < packet_in  port=2 a>b            # what was known belonged to the session
+            s1 < packet_in  port=2 a>b            # hosts are forgotten on disconnection
             s1 > packet_out flood
             ",
         );
     }
 
     #[test]
-    fn what_is_no_frame_does_no_harm() {
+    fn malformed_frames_are_dropped() {
         transcript(
             Learning::default,
             "
@@ -382,9 +381,9 @@ mod sessions {
         );
     }
 
-    /// A frame that fits its `PACKET_IN` may not fit a `PACKET_OUT`: what is around it is longer but in 1.3 and 1.4.
+    /// A frame that fits into a `PACKET_IN` may not fit into a `PACKET_OUT`, whose other fields are longer except in 1.3 and 1.4.
     #[test]
-    fn what_is_too_long_to_send_back_does_no_harm() {
+    fn frames_too_long_for_a_packet_out_are_dropped() {
         transcript(
             Learning::default,
             "
@@ -398,9 +397,8 @@ mod sessions {
     }
 }
 
-/// With a hub behind it, a bridge keeps for itself what it has answered.
 #[test]
-fn what_is_answered_is_not_passed_on() {
+fn packets_that_learning_forwards_do_not_reach_the_next_application() {
     transcript(
         || (Learning::default(), Hub::default()),
         "

@@ -1,17 +1,17 @@
-//! What the limiter does, as transcripts.
+//! The limiter, followed by a hub, as transcripts.
 
 use sluice_apps::hub::Hub;
 use sluice_apps::limiter::{Config, Limiter};
 use sluice_testkit::transcript;
 
-/// Four frames at once, and one a second.
-fn narrow() -> (Limiter, Hub) {
+/// Ports may send a burst of four packets, and one per second.
+fn limit_of_four() -> (Limiter, Hub) {
     let cfg = Config { packets_per_s_max: 1, burst_packets: 4, block_s: 5, ..Config::default() };
     (Limiter::new(&cfg), Hub::default())
 }
 
 #[test]
-fn a_port_that_sends_up_too_much_is_held_by_a_rule_and_others_are_not() {
+fn a_port_over_the_limit_is_blocked_by_a_flow_entry_and_other_ports_are_not() {
     transcript(
         || {
             let cfg =
@@ -29,7 +29,7 @@ fn a_port_that_sends_up_too_much_is_held_by_a_rule_and_others_are_not() {
         s1 > packet_out flood
         s1 < packet_in  port=1 a>b
         s1 > flow_mod   drop match=in_port in_port=1 priority=2 hard_timeout=5
-        s1 < packet_in  port=1 a>b         # it was under way
+        s1 < packet_in  port=1 a>b         # sent before the flow entry was installed
         s1 < packet_in  port=1 a>b buffer=7
         s1 > packet_out drop buffer=7
         s1 < packet_in  port=2 b>a
@@ -44,9 +44,9 @@ fn a_port_that_sends_up_too_much_is_held_by_a_rule_and_others_are_not() {
 }
 
 #[test]
-fn what_knows_of_congestion_is_marked_before_the_port_is_held() {
+fn packets_that_support_ecn_are_marked_before_the_port_is_blocked() {
     transcript(
-        narrow,
+        limit_of_four,
         "
         s1 < packet_in  port=1 a>b
         s1 > packet_out flood
@@ -64,10 +64,10 @@ fn what_knows_of_congestion_is_marked_before_the_port_is_held() {
     );
 }
 
-/// A switch with meters, whose first port is held by one.
+/// Runs a script on a switch with meters, whose first port is already limited by one.
 #[track_caller]
-fn metered(script: &str) {
-    let begin = "
+fn run_with_meters(script: &str) {
+    let first_port_limited = "
         [1.3..] s1 connects
         [1.3..] s1 > flow_mod output=controller priority=0
         [1.3..] s1 > multipart_request
@@ -90,13 +90,13 @@ fn metered(script: &str) {
             };
             (Limiter::new(&cfg), Hub::default())
         },
-        &format!("{begin}{script}"),
+        &format!("{first_port_limited}{script}"),
     );
 }
 
 #[test]
-fn a_switch_with_meters_holds_by_them_until_it_refuses_one() {
-    metered(
+fn ports_are_limited_by_meters_until_the_switch_refuses_one() {
+    run_with_meters(
         "
         [1.3..] s1 < packet_in  port=2 a>b
         [1.3..] s1 > packet_out flood
@@ -116,8 +116,8 @@ fn a_switch_with_meters_holds_by_them_until_it_refuses_one() {
     );
 }
 
-/// Two frames at once, and one a second.
-fn very_narrow() -> (Limiter, Hub) {
+/// Ports may send a burst of two packets, and one per second; no ECN.
+fn limit_of_two() -> (Limiter, Hub) {
     let cfg = Config {
         packets_per_s_max: 1,
         burst_packets: 2,
@@ -129,9 +129,9 @@ fn very_narrow() -> (Limiter, Hub) {
 }
 
 #[test]
-fn a_host_that_floods_what_shows_links_has_that_held_and_nothing_else() {
+fn link_probes_of_a_host_have_a_limit_of_their_own() {
     transcript(
-        very_narrow,
+        limit_of_two,
         "
         ports s1:1 edge
         s1 < packet_in  port=1 a>b lldp
@@ -140,9 +140,9 @@ fn a_host_that_floods_what_shows_links_has_that_held_and_nothing_else() {
         s1 > packet_out flood
         s1 < packet_in  port=1 a>b lldp
         s1 > flow_mod   drop in_port=1 eth_type=35020 priority=65535 hard_timeout=5   # LLDP
-        s1 > flow_mod   drop in_port=1 eth_type=34998 priority=65535 hard_timeout=5   # probes for networks of others
-        s1 < packet_in  port=1 a>b lldp    # it was under way
-        s1 < packet_in  port=1 a>b         # the rest is its own
+        s1 > flow_mod   drop in_port=1 eth_type=34998 priority=65535 hard_timeout=5   # probes of unmanaged segments
+        s1 < packet_in  port=1 a>b lldp    # sent before the flow entry was installed
+        s1 < packet_in  port=1 a>b         # other packets are counted separately
         s1 > packet_out flood
         s1 < packet_in  port=1 a>b
         s1 > packet_out flood
@@ -153,9 +153,9 @@ fn a_host_that_floods_what_shows_links_has_that_held_and_nothing_else() {
 }
 
 #[test]
-fn what_shows_that_a_link_is_alive_is_never_held() {
+fn link_probes_from_a_link_are_never_blocked() {
     transcript(
-        very_narrow,
+        limit_of_two,
         "
         link s1:1 s2:1 up
         s1 < packet_in  port=1 a>b lldp
@@ -171,8 +171,8 @@ fn what_shows_that_a_link_is_alive_is_never_held() {
 }
 
 #[test]
-fn what_shows_links_is_held_by_a_meter_of_its_own() {
-    metered(
+fn link_probes_are_limited_by_a_meter_of_their_own() {
+    run_with_meters(
         "
         [1.3..] s1 < packet_in  port=1 a>b lldp
         [1.3..] s1 > packet_out flood
@@ -186,7 +186,7 @@ fn what_shows_links_is_held_by_a_meter_of_its_own() {
 }
 
 #[test]
-fn ports_of_hosts_can_be_held_from_the_beginning() {
+fn with_proactive_edge_ports_are_limited_from_the_beginning() {
     transcript(
         || {
             let cfg = Config { packets_per_s_max: 1, burst_packets: 1, proactive: true, ..Config::default() };
@@ -209,7 +209,7 @@ fn ports_of_hosts_can_be_held_from_the_beginning() {
         [1.3..] s1 > flow_mod   meter=99+output=controller match=in_port in_port=2 priority=2 hard_timeout=0
         [1.3..] s1 < packet_in  port=1 a>b
         [1.3..] s1 > packet_out flood
-        [1.3..] s1 < packet_in  port=1 a>b         # what the switch lets through is not counted once more
+        [1.3..] s1 < packet_in  port=1 a>b         # what the meter lets pass is not limited again
         [1.3..] s1 > packet_out flood
         link s1:2 s2:2 up
         wait 1s
@@ -219,7 +219,7 @@ fn ports_of_hosts_can_be_held_from_the_beginning() {
 }
 
 #[test]
-fn without_a_rate_everything_passes() {
+fn with_a_rate_of_0_nothing_is_limited() {
     transcript(
         || {
             let cfg = Config { packets_per_s_max: 0, burst_packets: 1, ..Config::default() };

@@ -1,10 +1,10 @@
-//! What forwarding does when a switch cannot match what it is asked to, as transcripts.
+//! If a switch does not support a match, `forwarding` uses a simpler match in all switches. As transcripts.
 
 use sluice_apps::forwarding::{Config, Forwarding, Matching};
 use sluice_testkit::transcript;
 
-/// A line of three switches, a at the first one, b at the last one; the first packet has its rules loaded.
-const LINE: &str = "
+/// Three switches in a line, host a at the first, host b at the last; the path between them has been installed.
+const LINEAR: &str = "
     link s1:1 s2:1 up
     link s2:2 s3:1 up
     ports s1:3 s3:3 edge
@@ -21,12 +21,12 @@ const LINE: &str = "
 ";
 
 #[track_caller]
-fn on_line(cfg: &Config, script: &str) {
-    transcript(|| Forwarding::new(cfg), &format!("{LINE}\n{script}"));
+fn run_on_linear(cfg: &Config, script: &str) {
+    transcript(|| Forwarding::new(cfg), &format!("{LINEAR}\n{script}"));
 }
 
-/// The second switch cannot match so much, and all that was written goes, once more a second later.
-const UNABLE: &str = "
+/// The second switch refuses the match: all flow entries with this match are deleted, and again a second later.
+const MATCH_REFUSED: &str = "
     s2 < error bad_field
     [1.1..] s1 > flow_mod delete match= cookie=7381244169710206977
     [1.1..] s2 > flow_mod delete match= cookie=7381244169710206977
@@ -38,20 +38,20 @@ const UNABLE: &str = "
 ";
 
 #[track_caller]
-fn on_unable(script: &str) {
-    on_line(&Config::default(), &format!("{UNABLE}\n{script}"));
+fn run_after_refusal(script: &str) {
+    run_on_linear(&Config::default(), &format!("{MATCH_REFUSED}\n{script}"));
 }
 
 #[test]
-fn a_switch_that_cannot_match_so_much_has_all_switches_get_simpler_rules_above_the_others() {
-    on_line(
+fn if_a_switch_refuses_a_match_all_switches_get_a_simpler_one_of_higher_priority() {
+    run_on_linear(
         &Config::default(),
         "
         s2 < error bad_field
         [1.1..] s1 > flow_mod delete match= cookie=7381244169710206977
         [1.1..] s2 > flow_mod delete match= cookie=7381244169710206977
         [1.1..] s3 > flow_mod delete match= cookie=7381244169710206977
-        s2 < error bad_field                                  # of what was on its way
+        s2 < error bad_field                                  # for a flow entry that was sent earlier
         s1 < packet_in  port=3 a>b
         s3 > flow_mod   match=eth_dst+vlan_vid eth_dst=b output=3 priority=101
         s3 > flow_mod   match=eth_dst+vlan_vid eth_dst=a output=1 priority=101
@@ -69,8 +69,8 @@ fn a_switch_that_cannot_match_so_much_has_all_switches_get_simpler_rules_above_t
 }
 
 #[test]
-fn simpler_rules_go_a_while_after_who_needed_them_has_left() {
-    on_unable(
+fn the_configured_match_is_restored_ten_seconds_after_the_switch_has_disconnected() {
+    run_after_refusal(
         "
         wait 60s
         s2 disconnects
@@ -80,7 +80,7 @@ fn simpler_rules_go_a_while_after_who_needed_them_has_left() {
         [1.1..] s1 > flow_mod delete match= cookie=7381244169710206978
         [1.1..] s3 > flow_mod delete match= cookie=7381244169710206978
         wait 1s
-        [1.0] s1 > multipart_request                 # its rules cannot be named
+        [1.0] s1 > multipart_request                 # 1.0 cannot delete by cookie
         [1.1..] s1 > flow_mod delete match= cookie=7381244169710206978
         [1.1..] s3 > flow_mod delete match= cookie=7381244169710206978
         [1.0] s3 > multipart_request
@@ -90,7 +90,7 @@ fn simpler_rules_go_a_while_after_who_needed_them_has_left() {
         s1 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=c eth_dst=a output=3 priority=100
         s1 > flow_mod   match=eth_src+eth_dst+vlan_vid eth_src=a eth_dst=c output=2 priority=100
         s1 > packet_out output=2
-        s2 connects                                      # with rules of which nobody knows
+        s2 connects                                      # its flow entries are unknown
         [1.3..] s2 > flow_mod output=controller priority=0
         s2 > multipart_request
         [1.1..] s2 > flow_mod delete match= cookie=7381244169710206978
@@ -99,7 +99,7 @@ fn simpler_rules_go_a_while_after_who_needed_them_has_left() {
 }
 
 #[test]
-fn simpler_rules_that_cannot_be_named_are_read_and_go_one_by_one() {
+fn with_1_0_flow_entries_with_a_simpler_match_are_read_and_deleted_one_by_one() {
     transcript(
         || Forwarding::new(&Config { priority: 99, ..Config::default() }),
         "
@@ -129,8 +129,8 @@ fn simpler_rules_that_cannot_be_named_are_read_and_go_one_by_one() {
 }
 
 #[test]
-fn who_has_connected_again_is_tried_after_a_while_and_later_each_time_that_it_is_in_vain() {
-    on_unable(
+fn the_configured_match_is_tried_again_after_a_reconnect_and_later_after_each_refusal() {
+    run_after_refusal(
         "
         switch s2 removed
         wait 9s
@@ -179,7 +179,7 @@ fn who_has_connected_again_is_tried_after_a_while_and_later_each_time_that_it_is
 }
 
 #[test]
-fn a_switch_that_cannot_match_the_simplest_has_its_frames_sent_on_one_by_one() {
+fn packets_of_a_switch_that_refuses_the_simplest_match_are_forwarded_one_by_one() {
     transcript(
         || Forwarding::new(&Config { matching: Matching::Dst, ..Config::default() }),
         "
@@ -199,7 +199,7 @@ fn a_switch_that_cannot_match_the_simplest_has_its_frames_sent_on_one_by_one() {
 }
 
 #[test]
-fn simpler_rules_of_an_earlier_process_go_since_they_would_hide_others() {
+fn flow_entries_with_a_simpler_match_of_an_earlier_run_are_deleted() {
     transcript(
         || Forwarding::new(&Config { priority: 99, ..Config::default() }),
         "
@@ -216,8 +216,8 @@ fn simpler_rules_of_an_earlier_process_go_since_they_would_hide_others() {
 }
 
 #[test]
-fn a_full_table_is_no_reason_for_simpler_rules() {
-    on_line(
+fn a_full_table_does_not_cause_a_simpler_match() {
+    run_on_linear(
         &Config::default(),
         "
         s2 < error table_full

@@ -1,9 +1,9 @@
-//! Networks in virtual time, with cut links, cut sessions, moved hosts, and replies that are late or out of order: after
-//! quiet no loop, no black hole, no stale rule, and every pair reaches each other.
+//! Random networks in virtual time, with failed links, lost control connections, moved hosts, and late or reordered replies.
+//! After recovery there must be no loop, no black hole and no stale flow entry, and all hosts must reach each other.
 //!
-//! `make sim` plays ten thousand; `RUNS` and `SEED` say how many and from which seed on. A failure names its seed, and
-//! `make sim RUNS=1 SEED=…` plays that again; with `SLUICE_SIM_TELL=1` it tells what went wrong when. What applications
-//! draw by chance themselves (keys, the order of maps) is not the seed's.
+//! `make sim` runs ten thousand networks; `RUNS` and `SEED` set their number and the first seed. A failure prints its seed, and
+//! `make sim RUNS=1 SEED=…` repeats it; with `SLUICE_SIM_TRACE=1` it prints the faults. Randomness of the applications
+//! (keys, order of maps) does not depend on the seed.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,36 +24,35 @@ use sluice_sdk::App;
 use sluice_sdk::view::HostId;
 use sluice_testkit::SimulatedController;
 
-/// Runs without `SLUICE_SIM_RUNS`.
+/// Number of networks without `SLUICE_SIM_RUNS`.
 const RUNS: u64 = 30;
 
-/// What runs a network.
 const APPS: [&str; 3] = ["topology", "hosts", "forwarding"];
 
-/// How long a frame is on a link. While the rules of a new way are on theirs, which takes as long as the control links
-/// take and longer where one is held, a frame may meet old and new ones and go round.
-const LINK: Duration = Duration::from_millis(1);
+/// Delay of links. While the flow entries of a new path are being sent, which takes longer if a control link is paused, a frame
+/// may match old and new ones and loop.
+const LINK_DELAY: Duration = Duration::from_millis(1);
 
-/// How often one frame may be sent within a second: what goes round comes to a thousand, what multiplies to any number.
+/// How often one frame may be sent within a second: a looping frame is sent a thousand times, a multiplying one without limit.
 const COPIES_MAX: u64 = 1500;
 
-/// Long enough for discovery on the slowest control link here.
-const DISCOVERY: Duration = Duration::from_secs(5);
+/// Long enough for discovery over the slowest control link.
+const DISCOVERY_TIME: Duration = Duration::from_secs(5);
 
-/// In which a tree stands as well, if there is to be one.
-const GROWTH: Duration = Duration::from_secs(16);
+/// Long enough for discovery and the installation of a spanning tree.
+const TREE_INSTALLATION_TIME: Duration = Duration::from_secs(16);
 
 /// Broadcasts that hosts send while faults occur.
-const TRACES: u32 = 100;
+const TRACED_FRAMES: u32 = 100;
 
-/// In which all that goes wrong goes wrong.
-const TROUBLE_MS: u32 = 10_000;
+/// Period in which faults occur.
+const FAULTS_MS: u32 = 10_000;
 
-/// After which everything must be well: lost probes, hosts that are asked, limits that pass.
-const QUIET: Duration = Duration::from_secs(30);
+/// Time after the faults in which everything must recover: covers lost probes, probed hosts and expiring limits.
+const RECOVERY_TIME: Duration = Duration::from_secs(30);
 
 #[test]
-fn after_trouble_and_quiet_every_network_is_whole() {
+fn after_faults_and_recovery_all_hosts_reach_each_other_and_no_entry_is_stale() {
     let number = |name| std::env::var(name).ok().and_then(|text: String| text.parse().ok());
     let runs = number("SLUICE_SIM_RUNS").unwrap_or(RUNS);
     let first = number("SLUICE_SIM_SEED").unwrap_or(1);
@@ -67,7 +66,7 @@ fn after_trouble_and_quiet_every_network_is_whole() {
                     if seed >= first + runs {
                         break;
                     }
-                    if let Err(why) = play(seed) {
+                    if let Err(why) = run_one(seed) {
                         next.store(first + runs, Relaxed);
                         panic!("SLUICE_SIM_RUNS=1 SLUICE_SIM_SEED={seed}: {why}");
                     }
@@ -77,8 +76,8 @@ fn after_trouble_and_quiet_every_network_is_whole() {
     });
 }
 
-/// One network, its trouble and its end.
-fn play(seed: u64) -> Result<(), String> {
+/// Runs the network of a seed, its faults and the checks afterwards.
+fn run_one(seed: u64) -> Result<(), String> {
     let mut rng = Rng::new(seed);
     let shapes = [
         "ring,3",
@@ -93,7 +92,7 @@ fn play(seed: u64) -> Result<(), String> {
     ];
     let shape = shapes.get(rng.below(9) as usize).unwrap();
     let mut topology = Topology::from_text(shape).map_err(|e| e.to_string())?;
-    topology.set_impairments(LinkImpairments { delay: LINK, ..LinkImpairments::default() });
+    topology.set_impairments(LinkImpairments { delay: LINK_DELAY, ..LinkImpairments::default() });
     let versions = [Version::V1_0, Version::V1_3, Version::V1_3, Version::V1_5];
     let version = versions.get(rng.below(4) as usize).unwrap();
     let control = |rng: &mut Rng| LinkImpairments {
@@ -115,7 +114,7 @@ fn play(seed: u64) -> Result<(), String> {
         ..NetworkOptions::default()
     };
     let names = APPS.map(str::to_owned);
-    // Not the stream that all else is drawn from.
+    // From a separate stream, so that the other choices of a seed do not depend on it.
     let flooding =
         if Rng::new(!seed).below(4) == 0 { Flooding::Tree } else { Flooding::Controller };
     let forwarding = forwarding::Config { flooding, ..forwarding::Config::default() };
@@ -126,34 +125,34 @@ fn play(seed: u64) -> Result<(), String> {
     let start = Instant::now();
     let mut net =
         NetworkSimulation::new(topology, &options, start, controller).map_err(|e| e.to_string())?;
-    let story = format!("{shape} in {version}, floods by {flooding:?}");
-    let told = |what: &str, why: &dyn std::fmt::Display| format!("{story}: {what}: {why}");
-    let begin = if flooding == Flooding::Tree { GROWTH } else { DISCOVERY };
-    net.run_for(begin).map_err(|e| told("discovery", &e))?;
-    let heard_max = trouble(&mut net, &mut rng).map_err(|e| told("trouble", &e))?;
-    net.run_for(QUIET).map_err(|e| told("quiet", &e))?;
-    broadcasts(&mut net, flooding, heard_max).map_err(|why| told("broadcasts", &why))?;
-    whole(&mut net).map_err(|why| {
-        let rules = no_stale_rule(&net).err().unwrap_or_default();
-        told("after quiet", &format!("{why}; {rules}; {}", counts_of(&net)))
+    let context = format!("{shape} in {version}, floods by {flooding:?}");
+    let failed = |what: &str, why: &dyn std::fmt::Display| format!("{context}: {what}: {why}");
+    let startup = if flooding == Flooding::Tree { TREE_INSTALLATION_TIME } else { DISCOVERY_TIME };
+    net.run_for(startup).map_err(|e| failed("discovery", &e))?;
+    let deliveries_max = run_with_faults(&mut net, &mut rng).map_err(|e| failed("faults", &e))?;
+    net.run_for(RECOVERY_TIME).map_err(|e| failed("recovery", &e))?;
+    check_broadcasts(&mut net, flooding, deliveries_max)
+        .map_err(|why| failed("broadcasts", &why))?;
+    check_pings(&mut net).map_err(|why| {
+        let entries = check_flow_entries(&net).err().unwrap_or_default();
+        failed("after recovery", &format!("{why}; {entries}; {}", metrics(&net)))
     })
 }
 
 type Network = NetworkSimulation<SimulatedController<Chain>>;
 
-/// Schedules faults, lets hosts send meanwhile, and repairs what must be repaired. How often a host may hear a frame
-/// to all: what a control link holds back is flooded once more when it comes, if it came from a port that nobody knew yet
-/// to be at a link.
-fn trouble(net: &mut Network, rng: &mut Rng) -> Result<u32, sluice_emu::net::NetworkError> {
+/// Schedules faults, has hosts send meanwhile, and repairs permanent faults. Returns how often a host may receive one broadcast:
+/// a packet-in that a paused control link delays is flooded again if its port was not yet known to be a link.
+fn run_with_faults(net: &mut Network, rng: &mut Rng) -> Result<u32, sluice_emu::net::NetworkError> {
     let topology = net.data_plane().topology().clone();
     let (n_links, n_switches) = (topology.links.len(), topology.switches.len());
     let pick = |rng: &mut Rng, n: usize| rng.below(u32::try_from(n.max(1)).unwrap()) as usize;
-    let (start, mut cut) = (net.now(), BTreeSet::new());
-    let (mut held, mut taken) = (BTreeSet::new(), BTreeSet::new());
+    let (start, mut cut_links) = (net.now(), BTreeSet::new());
+    let (mut paused, mut used_switches) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..=rng.below(8) {
-        let at = start + Duration::from_millis(rng.below(TROUBLE_MS).into());
+        let at = start + Duration::from_millis(rng.below(FAULTS_MS).into());
         let schedule = |net: &mut Network, at: Instant, fault| {
-            if std::env::var_os("SLUICE_SIM_TELL").is_some() {
+            if std::env::var_os("SLUICE_SIM_TRACE").is_some() {
                 let _ = writeln!(std::io::stderr(), "{:?}: {fault:?}", at - start);
             }
             net.schedule(at, fault);
@@ -162,7 +161,7 @@ fn trouble(net: &mut Network, rng: &mut Rng) -> Result<u32, sluice_emu::net::Net
             0 | 1 if n_links > 0 => {
                 let link = pick(rng, n_links);
                 schedule(net, at, NetworkChange::CutLink(link));
-                cut.insert(link);
+                cut_links.insert(link);
                 if rng.below(2) == 0 {
                     let later = at + Duration::from_millis(rng.below(3000).into());
                     schedule(net, later, NetworkChange::RestoreLink(link));
@@ -172,21 +171,21 @@ fn trouble(net: &mut Network, rng: &mut Rng) -> Result<u32, sluice_emu::net::Net
             3 => {
                 let switch = pick(rng, n_switches);
                 schedule(net, at, NetworkChange::PauseControlLink(switch));
-                held.insert(switch);
+                paused.insert(switch);
                 let later = at + Duration::from_millis(rng.below(8000).into());
                 schedule(net, later, NetworkChange::ResumeControlLink(switch));
             }
             4 => {
                 let (host, switch) = (pick(rng, topology.hosts.len()), pick(rng, n_switches));
-                // One free port each.
-                if taken.insert(switch)
+                // Each switch has one free port.
+                if used_switches.insert(switch)
                     && let Some(to) = net.data_plane().free_port(switch)
                 {
                     schedule(net, at, NetworkChange::MoveHost(host, to));
                 }
             }
             _ => {
-                let late = LinkImpairments {
+                let slow = LinkImpairments {
                     delay: Duration::from_micros(rng.below(50_000).into()),
                     jitter: Duration::from_micros(rng.below(50_000).into()),
                     ..LinkImpairments::default()
@@ -194,89 +193,96 @@ fn trouble(net: &mut Network, rng: &mut Rng) -> Result<u32, sluice_emu::net::Net
                 schedule(
                     net,
                     at,
-                    NetworkChange::SetControlImpairments(pick(rng, n_switches), late, late),
+                    NetworkChange::SetControlImpairments(pick(rng, n_switches), slow, slow),
                 );
             }
         }
     }
-    for number in 0..TRACES {
-        let at = start + Duration::from_millis(rng.below(TROUBLE_MS + 12_000).into());
+    for number in 0..TRACED_FRAMES {
+        let at = start + Duration::from_millis(rng.below(FAULTS_MS + 12_000).into());
         net.schedule(at, NetworkChange::SendTracedFrame(pick(rng, topology.hosts.len()), number));
     }
     for _ in 0..5 {
         let pairs: Vec<_> =
             PingSummary::all_pairs(&topology).filter(|_| rng.below(3) == 0).collect();
-        net.ping(pairs, IpFamily::V4, Duration::from_millis((TROUBLE_MS / 5).into()))?;
-        let until = start + Duration::from_millis((TROUBLE_MS / 5).into());
+        net.ping(pairs, IpFamily::V4, Duration::from_millis((FAULTS_MS / 5).into()))?;
+        let until = start + Duration::from_millis((FAULTS_MS / 5).into());
         net.run_until(until.max(net.now()))?;
     }
-    let over = start + Duration::from_millis((TROUBLE_MS + 12_000).into());
-    net.run_until(over.max(net.now()))?;
-    // A network in two halves has pairs that cannot reach each other.
-    cut.iter().try_for_each(|&link| net.apply(NetworkChange::RestoreLink(link)))?;
-    held.iter().try_for_each(|&switch| net.apply(NetworkChange::ResumeControlLink(switch)))?;
-    Ok(if held.is_empty() { 1 } else { 2 })
+    let end = start + Duration::from_millis((FAULTS_MS + 12_000).into());
+    net.run_until(end.max(net.now()))?;
+    // In a partitioned network some pairs cannot reach each other.
+    cut_links.iter().try_for_each(|&link| net.apply(NetworkChange::RestoreLink(link)))?;
+    paused.iter().try_for_each(|&switch| net.apply(NetworkChange::ResumeControlLink(switch)))?;
+    Ok(if paused.is_empty() { 1 } else { 2 })
 }
 
-/// Every pair reaches each other, and every rule leads where it should.
-fn whole(net: &mut Network) -> Result<(), String> {
+/// Checks that all hosts reach each other and that no flow entry is stale, before and after the pings.
+fn check_pings(net: &mut Network) -> Result<(), String> {
     let topology = net.data_plane().topology().clone();
-    let rules = "before anybody speaks again";
-    no_stale_rule(net).map_err(|why| format!("{rules}: {why}"))?;
+    check_flow_entries(net).map_err(|why| format!("before the pings: {why}"))?;
     for family in [IpFamily::V4, IpFamily::V6] {
-        // The first may be what makes a moved host heard of.
+        // A host that has moved may be learned only from the first pings.
         let timeout = Duration::from_secs(5);
         net.ping(PingSummary::all_pairs(&topology), family, timeout).map_err(|e| e.to_string())?;
         let pings = net.ping(PingSummary::all_pairs(&topology), family, timeout);
         let pings = pings.map_err(|e| e.to_string())?;
         if let Some(&(from, to)) = pings.lost_pairs.first() {
             let (answered, lost) = (pings.answered, &pings.lost_pairs);
-            let known = [from, to].map(|host| known_of(net, host)).join("; ");
-            let counts = counts_of(net);
+            let locations = [from, to].map(|host| host_location(net, host)).join("; ");
+            let counts = metrics(net);
             return Err(format!(
-                "{family:?}: of {answered} pings lost {lost:?}; {known}; {counts}"
+                "{family:?}: of {answered} pings lost {lost:?}; {locations}; {counts}"
             ));
         }
     }
-    no_stale_rule(net)
+    check_flow_entries(net)
 }
 
-/// No frame to all came too often to anybody or took a link twice, whatever happened; now each comes to everybody once.
-fn broadcasts(net: &mut Network, flooding: Flooding, heard_max: u32) -> Result<(), String> {
+/// Checks that no broadcast was delivered too often or crossed a link twice, and that each host now receives every broadcast once.
+fn check_broadcasts(
+    net: &mut Network,
+    flooding: Flooding,
+    deliveries_max: u32,
+) -> Result<(), String> {
     let hosts = u32::try_from(net.data_plane().topology().hosts.len()).unwrap();
     if flooding == Flooding::Tree && net.data_plane().topology().switches.len() > 1 {
         for network in net.controller().networks() {
             let tree = SpanningTree::of(network.view());
             if tree.is_none_or(|tree| tree.phase != TreePhase::Active) {
-                return Err(format!("no tree stands: {tree:?}"));
+                return Err(format!("no spanning tree is active: {tree:?}"));
             }
         }
     }
     for from in 0..hosts {
-        net.apply(NetworkChange::SendTracedFrame(from as usize, TRACES + from))
+        net.apply(NetworkChange::SendTracedFrame(from as usize, TRACED_FRAMES + from))
             .map_err(|e| e.to_string())?;
         net.run_for(Duration::from_millis(200)).map_err(|e| e.to_string())?;
     }
     let traces = net.data_plane().traces();
-    for number in 0..TRACES + hosts {
-        let most = traces.deliveries(number).map(|(_, times)| times).max();
-        let heard_max = if number < TRACES { heard_max } else { 1 };
-        if most > Some(heard_max) || traces.link_crossings_max(number) > 1 {
-            let heard: Vec<_> = traces.deliveries(number).collect();
+    for number in 0..TRACED_FRAMES + hosts {
+        let delivered_max = traces.deliveries(number).map(|(_, times)| times).max();
+        let deliveries_max = if number < TRACED_FRAMES { deliveries_max } else { 1 };
+        if delivered_max > Some(deliveries_max) || traces.link_crossings_max(number) > 1 {
+            let delivered: Vec<_> = traces.deliveries(number).collect();
             let links = traces.link_crossings_max(number);
-            return Err(format!("frame {number} came {heard:?}, and took a link {links} times"));
+            return Err(format!(
+                "broadcast {number} was delivered {delivered:?} and crossed a link {links} times"
+            ));
         }
-        let heard = traces.deliveries(number).count();
-        if number >= TRACES && heard + 1 != hosts as usize {
-            let (from, counts) = (number - TRACES, counts_of(net));
-            return Err(format!("{heard} of {hosts} heard what host {from} sent: {counts}"));
+        let delivered = traces.deliveries(number).count();
+        if number >= TRACED_FRAMES && delivered + 1 != hosts as usize {
+            let (from, counts) = (number - TRACED_FRAMES, metrics(net));
+            return Err(format!(
+                "{delivered} of {hosts} hosts received the broadcast of host {from}: {counts}"
+            ));
         }
     }
     Ok(())
 }
 
-/// Where a host is, and what each worker thinks of it and of its port.
-fn known_of(net: &Network, host: usize) -> String {
+/// The location of a host, and what each worker knows of the host and its port.
+fn host_location(net: &Network, host: usize) -> String {
     let topology = net.data_plane().topology();
     let Some(node) = topology.hosts.get(host) else { return String::new() };
     let switch = topology.switches.get(node.port.switch).map(|switch| switch.datapath_id);
@@ -285,34 +291,35 @@ fn known_of(net: &Network, host: usize) -> String {
     let views = net.controller().networks().map(|network| {
         let view = network.view();
         let known = view.host(id).map(|host| host.at.to_string());
-        format!("{known:?}, there is {:?}", view.port_role(at))
+        format!("{known:?}, port is {:?}", view.port_role(at))
     });
     format!("{} is at {at}: {}", node.name, views.collect::<Vec<_>>().join(" / "))
 }
 
-/// The rules for what two hosts say to each other, in both directions.
-fn rules_of(net: &Network, from: usize, to: usize) -> String {
+/// The flow entries between two hosts, in both directions.
+fn entries_between(net: &Network, from: usize, to: usize) -> String {
     let topology = net.data_plane().topology();
     let mac = |n: usize| topology.hosts.get(n).map(|host| u128::from(host.mac.to_u64()));
-    let mut rules = Vec::new();
+    let mut entries = Vec::new();
     for (at, node) in topology.switches.iter().enumerate() {
         for entry in
             net.data_plane().switch(at).into_iter().flat_map(|switch| switch.flow_entries(0))
         {
-            let ends = [FieldId::ETH_SRC, FieldId::ETH_DST].map(|id| value(entry, id));
-            if ends == [mac(from), mac(to)] || ends == [mac(to), mac(from)] {
-                let way = if ends == [mac(from), mac(to)] { "there" } else { "back" };
+            let addrs = [FieldId::ETH_SRC, FieldId::ETH_DST].map(|id| value(entry, id));
+            if addrs == [mac(from), mac(to)] || addrs == [mac(to), mac(from)] {
+                let direction = if addrs == [mac(from), mac(to)] { "forward" } else { "backward" };
                 let (n, age) = (entry.packets, net.now() - entry.added_at);
                 let port = output(entry);
-                rules.push(format!("{} {way} by {port:?}, {n} packets in {age:?}", node.name));
+                entries
+                    .push(format!("{} {direction} to {port:?}, {n} packets in {age:?}", node.name));
             }
         }
     }
-    rules.join(", ")
+    entries.join(", ")
 }
 
-/// What the applications count, all workers together.
-fn counts_of(net: &Network) -> String {
+/// Non-zero metrics of the applications, summed over workers.
+fn metrics(net: &Network) -> String {
     let mut counts = BTreeMap::new();
     for app in net.controller().apps() {
         app.metrics(&mut |metric| *counts.entry(metric.name).or_insert(0) += metric.value);
@@ -321,51 +328,52 @@ fn counts_of(net: &Network) -> String {
     format!("{counts:?}")
 }
 
-/// Follows every rule that leads to a host, from every switch that has one.
-fn no_stale_rule(net: &Network) -> Result<(), String> {
+/// Follows every flow entry that leads to a host, from every switch that has one.
+fn check_flow_entries(net: &Network) -> Result<(), String> {
     let fabric = net.data_plane();
     let topology = fabric.topology();
-    let mut ends = HashMap::new();
+    let mut peers = HashMap::new();
     for link in &topology.links {
-        ends.insert(link.a, link.b);
-        ends.insert(link.b, link.a);
+        peers.insert(link.a, link.b);
+        peers.insert(link.b, link.a);
     }
     let hosts = topology.hosts.iter();
-    let places: HashMap<_, _> =
+    let host_ports: HashMap<_, _> =
         hosts.map(|host| (u128::from(host.mac.to_u64()), host.port)).collect();
     for (at, node) in topology.switches.iter().enumerate() {
         for entry in fabric.switch(at).into_iter().flat_map(|switch| switch.flow_entries(0)) {
             let Some(dst) = value(entry, FieldId::ETH_DST) else { continue };
-            let Some(&home) = places.get(&dst) else { continue };
-            let (mut here, mut rule) = (at, Some(entry));
+            let Some(&host_port) = host_ports.get(&dst) else { continue };
+            let (mut switch, mut current) = (at, Some(entry));
             for _ in 0..=topology.switches.len() {
-                let Some(port) = rule.and_then(output) else { break };
-                let out = PortRef { switch: here, port };
-                if out == home {
-                    rule = None;
+                let Some(port) = current.and_then(output) else { break };
+                let out = PortRef { switch, port };
+                if out == host_port {
+                    current = None;
                     break;
                 }
-                let Some(to) = ends.get(&out) else {
+                let Some(to) = peers.get(&out) else {
                     return Err(format!(
-                        "{} leads {dst:012x} out of {out:?}, not {home:?}",
+                        "{} sends {dst:012x} out of {out:?}, not {host_port:?}",
                         node.name
                     ));
                 };
-                here = to.switch;
+                switch = to.switch;
                 let key = (value(entry, FieldId::ETH_SRC), dst);
-                let mut others = fabric.switch(here).into_iter().flat_map(|s| s.flow_entries(0));
-                rule = others.find(|other| {
+                let mut others = fabric.switch(switch).into_iter().flat_map(|s| s.flow_entries(0));
+                current = others.find(|other| {
                     let dst = value(other, FieldId::ETH_DST);
                     dst.map(|dst| (value(other, FieldId::ETH_SRC), dst)) == Some(key)
                 });
             }
-            if rule.and_then(output).is_some() {
+            if current.and_then(output).is_some() {
                 let src = value(entry, FieldId::ETH_SRC).unwrap_or_default();
-                let loops = format!("{src:012x} to {dst:012x} goes round in a loop");
+                let loops = format!("{src:012x} to {dst:012x} loops");
                 let host =
                     |mac| topology.hosts.iter().position(|h| u128::from(h.mac.to_u64()) == mac);
-                let rules = host(src).zip(host(dst)).map(|(src, dst)| rules_of(net, src, dst));
-                return Err(format!("from {} {loops}: {}", node.name, rules.unwrap_or_default()));
+                let entries =
+                    host(src).zip(host(dst)).map(|(src, dst)| entries_between(net, src, dst));
+                return Err(format!("from {} {loops}: {}", node.name, entries.unwrap_or_default()));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A network starts behind control links that are far away. What it takes is counted in round trips, in virtual time.
+//! Start of a network with a distant controller, in virtual time: counts round trips.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::{Duration, Instant};
@@ -12,24 +12,24 @@ use sluice_openflow::{Version, Versions};
 use sluice_sdk::view::PortRole;
 use sluice_testkit::SimulatedController;
 
-/// To the controller and back.
-const TRIP: Duration = Duration::from_secs(1);
+/// Round-trip time to the controller.
+const ROUND_TRIP: Duration = Duration::from_secs(1);
 
-/// What is done by looking again and again is seen within this.
+/// Interval at which a condition is checked.
 const STEP: Duration = Duration::from_millis(10);
 
-/// How often the controller looks at each switch.
-const LOOKED_EVERY: Duration = Duration::from_millis(250);
+/// Interval between ticks of a switch in the controller.
+const TICK_INTERVAL: Duration = Duration::from_millis(250);
 
 type Network = NetworkSimulation<SimulatedController<Chain>>;
 
 fn network(shape: &str, version: Version, apps: &[&str]) -> Network {
-    let half = LinkImpairments { delay: TRIP / 2, ..LinkImpairments::default() };
+    let one_way = LinkImpairments { delay: ROUND_TRIP / 2, ..LinkImpairments::default() };
     let versions = Versions::of(&[version]);
     let options = NetworkOptions {
         switch: EmulatedSwitchConfig { versions, ..EmulatedSwitchConfig::default() },
-        control_up: half,
-        control_down: half,
+        control_up: one_way,
+        control_down: one_way,
         ..NetworkOptions::default()
     };
     let names: Vec<_> = apps.iter().map(|&name| name.to_owned()).collect();
@@ -40,47 +40,49 @@ fn network(shape: &str, version: Version, apps: &[&str]) -> Network {
         .unwrap()
 }
 
-/// When `is_so` first, looking again every step.
+/// The time at which `condition` becomes true.
 #[track_caller]
-fn first(net: &mut Network, mut is_so: impl FnMut(&mut Network) -> bool) -> Duration {
-    while !is_so(net) {
-        assert!(net.elapsed() < TRIP * 20, "it never is");
+fn time_until(net: &mut Network, mut condition: impl FnMut(&mut Network) -> bool) -> Duration {
+    while !condition(net) {
+        assert!(net.elapsed() < ROUND_TRIP * 20, "the condition never becomes true");
         net.run_for(STEP).unwrap();
     }
     net.elapsed()
 }
 
-/// Whether `took` is so many round trips, and not a step more.
+/// Asserts that `took` is `trips` round trips, or longer by `tolerance` at most.
 #[track_caller]
-fn assert_trips(took: Duration, trips: f64, more: Duration, what: &str) {
-    let due = TRIP.mul_f64(trips);
-    assert!(took >= due && took <= due + more, "{what}: {took:?}, not {trips} round trips");
+fn assert_round_trips(took: Duration, trips: f64, tolerance: Duration, what: &str) {
+    let due = ROUND_TRIP.mul_f64(trips);
+    assert!(
+        took >= due && took <= due + tolerance,
+        "{what}: took {took:?}, expected {trips} round trips"
+    );
 }
 
-/// One trip for TCP, one for HELLO and the questions, with which the rule comes that sends frames up; the third is the
-/// frame's own.
+/// One round trip for TCP, one for HELLO and the requests, which include the table-miss entry, and one for the packet-in.
 #[test]
-fn the_first_frame_is_answered_after_three_round_trips_in_any_version() {
+fn the_first_packet_is_answered_after_three_round_trips_in_all_versions() {
     for version in Versions::SPOKEN.iter() {
         let mut net = network("single,2", version, &["learning"]);
-        let talk = |net: &mut Network| {
+        let send_and_count = |net: &mut Network| {
             let host = |n: usize| net.data_plane().host(n).unwrap().counters();
-            let (sent_up, heard) =
+            let (packet_ins, received) =
                 (net.data_plane().switch(0).unwrap().counters().packet_ins, host(1).frames_in);
             let (now, fabric) = net.data_plane_mut();
             fabric.announce(now, 0).unwrap();
-            (sent_up, heard)
+            (packet_ins, received)
         };
-        let asked = first(&mut net, |net| talk(net).0 > 0);
-        assert_trips(asked, 2.0, 3 * STEP, &format!("{version}: asked"));
-        let answered = first(&mut net, |net| talk(net).1 > 0);
-        assert_trips(answered, 3.0, 3 * STEP, &format!("{version}: answered"));
+        let sent = time_until(&mut net, |net| send_and_count(net).0 > 0);
+        assert_round_trips(sent, 2.0, 3 * STEP, &format!("{version}: first packet-in"));
+        let answered = time_until(&mut net, |net| send_and_count(net).1 > 0);
+        assert_round_trips(answered, 3.0, 3 * STEP, &format!("{version}: first reply"));
     }
 }
 
-/// Links are known half a round trip after the ports; ports without one a round trip later.
+/// Links are discovered half a round trip after the ports, edge ports a round trip later.
 #[test]
-fn every_port_is_known_after_four_and_a_half_round_trips() {
+fn the_role_of_every_port_is_known_after_four_and_a_half_round_trips() {
     for version in [Version::V1_0, Version::V1_3, Version::V1_5] {
         let mut net = network("leafspine,2,3,1", version, &["topology", "hosts", "forwarding"]);
         let count = |net: &Network, role: PortRole| {
@@ -89,12 +91,17 @@ fn every_port_is_known_after_four_and_a_half_round_trips() {
             let ports = view.switches().flat_map(|(_, switch)| switch.ports.values());
             ports.filter(|port| port.role == role).count()
         };
-        let linked = first(&mut net, |net| count(net, PortRole::Link) == 12);
-        assert_trips(linked, 3.5, 3 * STEP, &format!("{version}: links"));
-        let settled = first(&mut net, |net| count(net, PortRole::Edge) == 3);
-        assert_trips(settled, 4.5, LOOKED_EVERY + 3 * STEP, &format!("{version}: hosts' ports"));
+        let linked = time_until(&mut net, |net| count(net, PortRole::Link) == 12);
+        assert_round_trips(linked, 3.5, 3 * STEP, &format!("{version}: links"));
+        let settled = time_until(&mut net, |net| count(net, PortRole::Edge) == 3);
+        assert_round_trips(
+            settled,
+            4.5,
+            TICK_INTERVAL + 3 * STEP,
+            &format!("{version}: edge ports"),
+        );
         let pairs = [(0, 1), (1, 2), (2, 0)];
-        let pings = net.ping(pairs, IpFamily::V4, 10 * TRIP).unwrap();
+        let pings = net.ping(pairs, IpFamily::V4, 10 * ROUND_TRIP).unwrap();
         assert!(pings.lost_pairs.is_empty(), "{version}: {pings:?}");
     }
 }

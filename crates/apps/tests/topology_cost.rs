@@ -1,4 +1,4 @@
-//! What a probe costs: nothing is allocated for it.
+//! Sending and receiving link probes does not allocate.
 #![expect(clippy::panic, reason = "a test fails by panicking")]
 
 use std::alloc::System;
@@ -20,47 +20,47 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const PORTS: u32 = 64;
 
-/// A switch whose ports 1 and 2 are wired to each other.
-struct Wired {
+/// A switch whose ports 1 and 2 are linked to each other.
+struct LoopedSwitch {
     app: Topology,
     network: Network,
     now: Instant,
     tx: Vec<u8>,
-    ahead: Vec<u8>,
+    urgent: Vec<u8>,
     next_xid: u32,
     probes: usize,
 }
 
-impl Wired {
-    fn tell(&mut self, version: Version, tell: impl FnOnce(&mut Topology, &mut Ctx<'_>)) {
-        let here = Encoder::new(&mut self.tx, version, &mut self.next_xid);
+impl LoopedSwitch {
+    fn call(&mut self, version: Version, call: impl FnOnce(&mut Topology, &mut Ctx<'_>)) {
+        let encoder = Encoder::new(&mut self.tx, version, &mut self.next_xid);
         let id = DatapathId(1);
         let mut ctx =
-            Ctx::new(self.now, SwitchIndex(0), id, here, &mut self.ahead, &mut self.network);
-        tell(&mut self.app, &mut ctx);
+            Ctx::new(self.now, SwitchIndex(0), id, encoder, &mut self.urgent, &mut self.network);
+        call(&mut self.app, &mut ctx);
     }
 
-    /// A quarter of a second: what is sent out of one of the wired ports comes in at the other.
-    fn look(&mut self, version: Version) {
+    /// Advances the time by 250 ms. Probes sent to one of the linked ports are received at the other.
+    fn tick(&mut self, version: Version) {
         self.now += Duration::from_millis(250);
         self.app.on_iteration(self.now);
-        self.tell(version, Topology::on_tick);
-        let sent = std::mem::take(&mut self.ahead);
+        self.call(version, Topology::on_tick);
+        let sent = std::mem::take(&mut self.urgent);
         let mut rest = &*sent;
         while let Ok(Some((msg, after))) = split_message(rest) {
             rest = after;
             if msg.kind() == MessageType::PACKET_OUT {
                 self.probes += 1;
-                self.carry(msg);
+                self.receive(msg);
             }
         }
-        self.ahead = sent;
-        self.ahead.clear();
+        self.urgent = sent;
+        self.urgent.clear();
     }
 
-    fn carry(&mut self, msg: RawMessage<'_>) {
+    fn receive(&mut self, msg: RawMessage<'_>) {
         let Ok(out) = PacketOut::new(msg) else { panic!("no PACKET_OUT") };
-        // The port in hex, behind the chassis id.
+        // The port in hex, after the chassis id.
         let in_port = match out.frame.get(36..44) {
             Some(b"00000001") => PortNo(2),
             Some(b"00000002") => PortNo(1),
@@ -77,32 +77,33 @@ impl Wired {
             cookie,
             frame: out.frame,
         };
-        self.tell(msg.version(), |app, ctx| _ = app.on_packet_in(&p, ctx));
+        self.call(msg.version(), |app, ctx| _ = app.on_packet_in(&p, ctx));
     }
 }
 
 #[test]
-fn probes_are_sent_and_heard_without_an_allocation() {
+fn probes_are_sent_and_received_without_an_allocation() {
     for version in Versions::SPOKEN.iter() {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let (app, network) = (Topology::default(), Network::new(0));
-        let [tx, ahead] = [(); 2].map(|()| Vec::with_capacity(1 << 16));
-        let mut wired = Wired { app, network, now, tx, ahead, next_xid: 1, probes: 0 };
+        let [tx, urgent] = [(); 2].map(|()| Vec::with_capacity(1 << 16));
+        let mut switch = LoopedSwitch { app, network, now, tx, urgent, next_xid: 1, probes: 0 };
         let ports = (1..=PORTS).map(|no| Port { port_no: PortNo(no), ..Port::default() });
         let features = SwitchFeatures { ports: ports.collect(), ..SwitchFeatures::default() };
-        wired.tell(version, |app, ctx| app.on_switch_connected(&features, ctx));
-        (0..80).for_each(|_| wired.look(version));
-        wired.network.take_facts();
-        let view = wired.network.view();
+        switch.call(version, |app, ctx| app.on_switch_connected(&features, ctx));
+        (0..80).for_each(|_| switch.tick(version));
+        switch.network.take_facts();
+        let view = switch.network.view();
         assert_eq!(view.port_role(switch_port(1, 1)), PortRole::Link, "{version}");
         assert_eq!(view.port_role(switch_port(1, 3)), PortRole::Edge, "{version}");
-        let (region, before) = (Region::new(ALLOCATOR), wired.probes);
-        (0..80).for_each(|_| wired.look(version));
+        let (region, before) = (Region::new(ALLOCATOR), switch.probes);
+        (0..80).for_each(|_| switch.tick(version));
         let allocated = region.change().allocations;
         assert_eq!(allocated, 0, "{version}");
-        let (seconds, far) = (20, 20 / 5);
-        let expected = PORTS * seconds + (PORTS - 2) * far;
-        assert_eq!(wired.probes - before, expected as usize, "{version}");
+        // LLDP every second to each port, and probes of unmanaged segments every 5 s to ports without a link.
+        let (lldp, segment_probes) = (20, 20 / 5);
+        let expected = PORTS * lldp + (PORTS - 2) * segment_probes;
+        assert_eq!(switch.probes - before, expected as usize, "{version}");
     }
 }

@@ -1,8 +1,8 @@
-//! Forwarding with model switches in virtual time, told as stories: trees, and switches that refuse.
+//! Forwarding on emulated switches in virtual time: spanning trees, and switches that refuse flow entries.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-mod refused;
-mod trees;
+mod refused_entries;
+mod spanning_tree;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -18,18 +18,19 @@ use sluice_openflow::{Version, Versions};
 use sluice_sdk::App;
 use sluice_testkit::SimulatedController;
 
-/// In which everything is discovered, and a tree stands if one is wanted.
-const BEGIN: Duration = Duration::from_secs(16);
+/// Long enough for discovery, and for the installation of a spanning tree if configured.
+const STARTUP_TIME: Duration = Duration::from_secs(16);
 
-/// A network, and how many frames were followed in it.
+/// A simulated network of emulated switches and hosts.
 #[derive(Debug)]
-struct Story {
-    net: NetworkSimulation<SimulatedController<Chain>>,
+struct ModelNetwork {
+    simulation: NetworkSimulation<SimulatedController<Chain>>,
     config: Config,
-    traced: u32,
+    /// Number of traced broadcasts sent so far.
+    traced_frames: u32,
 }
 
-fn plan(version: Version) -> EmulatedSwitchConfig {
+fn switch_config(version: Version) -> EmulatedSwitchConfig {
     EmulatedSwitchConfig { versions: Versions::of(&[version]), ..EmulatedSwitchConfig::default() }
 }
 
@@ -38,8 +39,8 @@ fn controller(config: &Config) -> SimulatedController<Chain> {
     SimulatedController::new((0..2).map(|_| Chain::new(&names, config).unwrap()), 7)
 }
 
-impl Story {
-    /// The network of `shape` at its beginning, with two workers and control links of 5 ms each way.
+impl ModelNetwork {
+    /// Starts the network of `shape` with two workers and a delay of 5 ms each way on control links.
     fn new(shape: &str, switch: EmulatedSwitchConfig, forwarding: forwarding::Config) -> Self {
         let config = Config { forwarding, ..Config::default() };
         let mut topology = Topology::from_text(shape).unwrap();
@@ -57,79 +58,80 @@ impl Story {
         };
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let start = Instant::now();
-        let net = NetworkSimulation::new(topology, &options, start, controller(&config)).unwrap();
-        Self { net, config, traced: 0 }
+        let simulation =
+            NetworkSimulation::new(topology, &options, start, controller(&config)).unwrap();
+        Self { simulation, config, traced_frames: 0 }
     }
 
-    /// One that floods so, after its beginning.
-    fn begun(shape: &str, version: Version, flooding: Flooding) -> Self {
+    /// Starts a network and waits for [`STARTUP_TIME`].
+    fn with_flooding(shape: &str, version: Version, flooding: Flooding) -> Self {
         let forwarding = forwarding::Config { flooding, ..forwarding::Config::default() };
-        let mut story = Self::new(shape, plan(version), forwarding);
-        story.pass(BEGIN);
-        story
+        let mut network = Self::new(shape, switch_config(version), forwarding);
+        network.run_for(STARTUP_TIME);
+        network
     }
 
-    fn pass(&mut self, time: Duration) {
-        self.net.run_for(time).unwrap();
+    fn run_for(&mut self, time: Duration) {
+        self.simulation.run_for(time).unwrap();
     }
 
-    fn fault(&mut self, fault: NetworkChange) {
-        self.net.apply(fault).unwrap();
+    fn apply(&mut self, change: NetworkChange) {
+        self.simulation.apply(change).unwrap();
     }
 
-    /// The tree as all workers know it.
+    /// The spanning tree, on which all workers must agree.
     #[track_caller]
     fn tree(&self) -> Option<SpanningTree> {
         let mut trees =
-            self.net.controller().networks().map(|network| SpanningTree::of(network.view()));
+            self.simulation.controller().networks().map(|network| SpanningTree::of(network.view()));
         let tree = trees.next().unwrap();
         assert!(trees.all(|other| other == tree));
         tree.cloned()
     }
 
-    /// The number of the tree that stands.
+    /// The generation of the spanning tree, which must be active.
     #[track_caller]
-    fn standing(&self) -> u64 {
+    fn active_tree_generation(&self) -> u64 {
         let tree = self.tree().unwrap();
-        assert_eq!(tree.phase, TreePhase::Active, "{:?}", self.counts());
+        assert_eq!(tree.phase, TreePhase::Active, "{:?}", self.metrics());
         tree.generation
     }
 
-    /// Every host sends a frame to all, which comes to each other host once, and takes no link twice.
+    /// Asserts that a broadcast of each host reaches every other host once and crosses no link twice.
     #[track_caller]
-    fn all_hear_all(&mut self) {
-        let hosts = self.net.data_plane().topology().hosts.len();
+    fn assert_broadcasts_reach_all(&mut self) {
+        let hosts = self.simulation.data_plane().topology().hosts.len();
         for host in 0..hosts {
-            let number = self.traced;
-            self.traced += 1;
-            self.fault(NetworkChange::SendTracedFrame(host, number));
-            self.pass(Duration::from_millis(60));
-            let traces = self.net.data_plane().traces();
-            let heard: Vec<_> = traces.deliveries(number).map(|(_, times)| times).collect();
-            assert_eq!(heard, vec![1; hosts - 1], "from {host}: {:?}", self.counts());
+            let number = self.traced_frames;
+            self.traced_frames += 1;
+            self.apply(NetworkChange::SendTracedFrame(host, number));
+            self.run_for(Duration::from_millis(60));
+            let traces = self.simulation.data_plane().traces();
+            let received: Vec<_> = traces.deliveries(number).map(|(_, times)| times).collect();
+            assert_eq!(received, vec![1; hosts - 1], "from {host}: {:?}", self.metrics());
             assert!(traces.link_crossings_max(number) <= 1);
         }
     }
 
-    /// Every host pings every other one; those that were not answered.
+    /// Has every host ping every other one. Returns the pairs without a reply.
     fn lost_pings(&mut self) -> Vec<(usize, usize)> {
-        let pairs = PingSummary::all_pairs(self.net.data_plane().topology());
-        self.net.ping(pairs, IpFamily::V4, Duration::from_secs(3)).unwrap().lost_pairs
+        let pairs = PingSummary::all_pairs(self.simulation.data_plane().topology());
+        self.simulation.ping(pairs, IpFamily::V4, Duration::from_secs(3)).unwrap().lost_pairs
     }
 
-    /// What the applications count, all workers together.
-    fn counts(&self) -> BTreeMap<&'static str, u64> {
-        let mut counts = BTreeMap::new();
-        for app in self.net.controller().apps() {
-            app.metrics(&mut |metric| *counts.entry(metric.name).or_default() += metric.value);
+    /// Metrics of the applications, summed over workers.
+    fn metrics(&self) -> BTreeMap<&'static str, u64> {
+        let mut sums = BTreeMap::new();
+        for app in self.simulation.controller().apps() {
+            app.metrics(&mut |metric| *sums.entry(metric.name).or_default() += metric.value);
         }
-        counts
+        sums
     }
 
-    /// Bytes on all control links so far.
-    fn bytes(&self) -> u64 {
-        let switches = 0..self.net.data_plane().topology().switches.len();
-        let both = switches.filter_map(|n| self.net.control_bytes(n));
+    /// Bytes on all control links so far, in both directions.
+    fn control_bytes(&self) -> u64 {
+        let switches = 0..self.simulation.data_plane().topology().switches.len();
+        let both = switches.filter_map(|n| self.simulation.control_bytes(n));
         both.map(|(up, down)| up + down).sum()
     }
 }

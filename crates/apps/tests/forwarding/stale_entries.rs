@@ -1,0 +1,177 @@
+//! Flow entries that lead along failed links or to old locations of hosts are deleted.
+
+use crate::{LINEAR, RING, SINGLE_SWITCH, run_with_defaults};
+
+#[test]
+fn when_a_link_fails_only_the_flow_entries_that_use_it_are_deleted() {
+    run_with_defaults(
+        RING,
+        "
+        s1 < packet_in  port=3 a>b
+        s3 > flow_mod   eth_src=a eth_dst=b output=3
+        s3 > flow_mod   eth_src=b eth_dst=a output=1
+        s3 > packet_out output=3
+        s2 > flow_mod   eth_src=a eth_dst=b output=2
+        s2 > flow_mod   eth_src=b eth_dst=a output=1
+        s1 > flow_mod   eth_src=a eth_dst=b output=1
+        s1 > flow_mod   eth_src=b eth_dst=a output=3
+        link s3:2 s4:1 up
+        wait 1s
+        link s2:2 s3:1 down
+        s3 > flow_mod   delete match= out_port=1
+        s2 > flow_mod   delete match= out_port=2
+        s2 < packet_in  port=1 a>b
+        s3 > flow_mod   eth_src=a eth_dst=b output=3
+        s3 > flow_mod   eth_src=b eth_dst=a output=2
+        s3 > packet_out output=3
+        s4 > flow_mod   eth_src=a eth_dst=b output=1
+        s4 > flow_mod   eth_src=b eth_dst=a output=2
+        s1 > flow_mod   eth_src=a eth_dst=b output=2
+        s1 > flow_mod   eth_src=b eth_dst=a output=3
+        link s2:2 s3:1 up
+        link s2:2 s3:1 down
+        s3 > flow_mod   delete match= out_port=1
+        s2 > flow_mod   delete match= out_port=2
+        ",
+    );
+}
+
+#[test]
+fn when_a_port_goes_down_the_flow_entries_that_use_it_are_deleted() {
+    run_with_defaults(
+        SINGLE_SWITCH,
+        "
+        ports s1:2 down
+        s1 > flow_mod   delete match= out_port=2
+        s1 < port_status port=2 down
+        ",
+    );
+}
+
+#[test]
+fn when_a_link_leads_to_another_switch_its_flow_entries_are_deleted() {
+    run_with_defaults(
+        LINEAR,
+        "
+        link s1:1 s4:1 up
+        s2 > flow_mod   delete match= out_port=1
+        s1 > flow_mod   delete match= out_port=1
+        ",
+    );
+}
+
+#[test]
+fn flow_entries_to_a_host_that_moved_or_was_removed_are_deleted() {
+    run_with_defaults(
+        LINEAR,
+        "
+        host b at s2:3
+        [1.0] s3 > flow_mod   delete match=eth_dst eth_dst=b out_port=3
+        [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=b
+        [1.1..] s2 > flow_mod delete match=eth_dst eth_dst=b
+        [1.1..] s3 > flow_mod delete match=eth_dst eth_dst=b
+        host b removed
+        [1.0] s2 > flow_mod   delete match=eth_dst eth_dst=b out_port=3
+        [1.1..] s1 > flow_mod delete match=eth_dst eth_dst=b
+        [1.1..] s2 > flow_mod delete match=eth_dst eth_dst=b
+        [1.1..] s3 > flow_mod delete match=eth_dst eth_dst=b
+        host b/7 at s2:3
+        host b/7 removed
+        [1.0] s2 > flow_mod   delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7 out_port=3
+        [1.1..] s1 > flow_mod delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7
+        [1.1..] s2 > flow_mod delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7
+        [1.1..] s3 > flow_mod delete match=eth_dst+vlan_vid eth_dst=b vlan_vid=7
+        host b at s2:3
+        s2 < packet_in  port=1 a>b
+        s2 > packet_out output=3
+        s2 > flow_mod   eth_src=a eth_dst=b output=3
+        s2 > flow_mod   eth_src=b eth_dst=a output=1
+        s1 > flow_mod   eth_src=a eth_dst=b output=1
+        s1 > flow_mod   eth_src=b eth_dst=a output=3
+        ",
+    );
+}
+
+#[test]
+fn an_unknown_destination_from_a_link_has_the_flow_entry_that_sent_it_deleted() {
+    run_with_defaults(
+        LINEAR,
+        "
+        s2 < packet_in  port=1 a>z
+        s2 > packet_out output=3
+        s1 > flow_mod   delete match=eth_dst eth_dst=z out_port=1
+        s1 > packet_out output=3+output=4
+        s3 > packet_out output=3
+        s2 < packet_in  port=1 a>z
+        s2 > packet_out output=3
+        s1 > packet_out output=3+output=4
+        s3 > packet_out output=3
+        ",
+    );
+}
+
+#[test]
+fn when_a_switch_disconnects_no_flow_entry_is_deleted() {
+    run_with_defaults(
+        LINEAR,
+        "
+        switch s2 removed
+        s1 < packet_in  port=3 a>b
+        ",
+    );
+}
+
+/// A switch without a control connection continues to forward.
+#[test]
+fn flow_entries_over_a_link_to_a_disconnected_switch_are_kept() {
+    run_with_defaults(
+        LINEAR,
+        "
+        s2 disconnects
+        switch s2 removed
+        link s2:1 s1:1 up
+        link s2:2 s3:1 up
+        ",
+    );
+}
+
+#[test]
+fn flow_entries_to_a_disconnected_switch_are_deleted_when_the_port_goes_down() {
+    run_with_defaults(
+        LINEAR,
+        "
+        s2 disconnects
+        switch s2 removed
+        ports s1:1 down
+        s1 > flow_mod   delete match= out_port=1
+        ",
+    );
+}
+
+#[test]
+fn flow_entries_to_a_disconnected_switch_are_deleted_when_the_port_becomes_an_edge_port() {
+    run_with_defaults(
+        LINEAR,
+        "
+        s2 disconnects
+        switch s2 removed
+        ports s1:1 pending
+        ports s1:1 edge
+        s1 > flow_mod   delete match= out_port=1
+        ",
+    );
+}
+
+#[test]
+fn flow_entries_to_a_disconnected_switch_are_deleted_when_it_reconnects_with_another_link() {
+    run_with_defaults(
+        LINEAR,
+        "
+        s2 disconnects
+        switch s2 removed
+        link s2:3 s1:1 up
+        s2 > flow_mod   delete match= out_port=1
+        s1 > flow_mod   delete match= out_port=1
+        ",
+    );
+}

@@ -1,0 +1,187 @@
+//! Switches that refuse flow entries: packets are forwarded one by one or with a simpler match, until entries are accepted.
+
+use sluice_openflow::FieldId;
+
+use super::*;
+
+/// Numbers of flow entries of `forwarding` in the tables of these switches, by the names of the fields that they match.
+fn entries_by_match(network: &ModelNetwork, switches: &[usize]) -> BTreeMap<String, usize> {
+    let mut entries_by_match = BTreeMap::new();
+    for &n in switches {
+        for entry in
+            network.simulation.data_plane().switch(n).into_iter().flat_map(|s| s.flow_entries(0))
+        {
+            if entry.cookie >> 32 == 0x666f_7277 {
+                let names = entry.matching.iter().map(|field| field.id.name());
+                *entries_by_match.entry(names.collect::<Vec<_>>().join(" ")).or_default() += 1;
+            }
+        }
+    }
+    entries_by_match
+}
+
+#[test]
+fn unsupported_five_tuples_are_replaced_by_pairs_and_unsupported_pairs_by_destinations() {
+    for (refused, field, simplified) in [
+        (vec![], "eth_type", 0),
+        (vec![FieldId::IP_PROTO], "eth_src", 1),
+        (vec![FieldId::IP_PROTO, FieldId::ETH_SRC], "eth_dst", 2),
+    ] {
+        let switch =
+            EmulatedSwitchConfig { unsupported_fields: refused, ..switch_config(Version::V1_3) };
+        let matching = forwarding::Matching::FiveTuple;
+        let forwarding = forwarding::Config { matching, ..forwarding::Config::default() };
+        let mut network = ModelNetwork::new("ring,4", switch, forwarding);
+        network.run_for(Duration::from_secs(5));
+        assert_eq!(network.lost_pings(), []);
+        network.run_for(Duration::from_secs(2));
+        let before = network.metrics();
+        assert_eq!(network.lost_pings(), []);
+        let after = network.metrics();
+        assert_eq!(after["forwarding_match_simplified"], simplified);
+        assert_eq!(after["forwarding_switches_paused"], 0);
+        let by_match = entries_by_match(&network, &[0, 1, 2, 3]);
+        let has = |id: &str| by_match.keys().filter(|names| names.contains(id)).count();
+        assert!(!by_match.is_empty() && has(field) == by_match.len(), "{field}: {by_match:?}");
+        if simplified > 0 {
+            assert_eq!(has("ip_proto"), 0, "{by_match:?}");
+            assert_eq!(
+                has("eth_src"),
+                usize::from(simplified == 1) * by_match.len(),
+                "{by_match:?}"
+            );
+        }
+        // Paths installed after the last refusal remain installed.
+        assert!(
+            after["forwarding_flow_entries_refused"] >= before["forwarding_flow_entries_refused"]
+        );
+        network.run_for(Duration::from_secs(2));
+        assert_eq!(network.lost_pings(), []);
+        assert_eq!(
+            network.metrics()["forwarding_flow_entries_refused"],
+            after["forwarding_flow_entries_refused"]
+        );
+    }
+}
+
+/// A ring whose third switch does not support matching pairs. Flow entries do not expire.
+fn ring_with_a_switch_that_refuses_pairs(version: Version) -> ModelNetwork {
+    let forwarding = forwarding::Config { idle_timeout_s: 0, ..forwarding::Config::default() };
+    let mut network = ModelNetwork::new("ring,4", switch_config(version), forwarding);
+    network.simulation.data_plane_mut().1.set_unsupported_fields(2, vec![FieldId::ETH_SRC]);
+    network.run_for(Duration::from_secs(5));
+    assert_eq!(network.lost_pings(), []);
+    network.run_for(Duration::from_secs(3));
+    network
+}
+
+/// How many times the match was simplified, and for how many switches it is simplified now.
+fn fallback_metrics(network: &ModelNetwork) -> [u64; 2] {
+    let metrics = network.metrics();
+    ["forwarding_match_simplified", "forwarding_switches_with_refused_match"]
+        .map(|name| *metrics.get(name).unwrap())
+}
+
+/// Has all hosts except those at the third switch ping each other. Returns the pairs without a reply.
+fn lost_pings_between_other_switches(network: &mut ModelNetwork) -> Vec<(usize, usize)> {
+    let hosts = &network.simulation.data_plane().topology().hosts;
+    let is_other = |n: usize| hosts.get(n).is_some_and(|host| host.port.switch != 2);
+    let pairs = PingSummary::all_pairs(network.simulation.data_plane().topology());
+    let pairs: Vec<_> = pairs.filter(|&(a, b)| is_other(a) && is_other(b)).collect();
+    network.simulation.ping(pairs, IpFamily::V4, Duration::from_secs(3)).unwrap().lost_pairs
+}
+
+#[test]
+fn the_configured_match_is_restored_when_the_refusing_switch_disconnects_or_supports_it() {
+    for version in [Version::V1_3, Version::V1_5] {
+        let mut network = ring_with_a_switch_that_refuses_pairs(version);
+        assert_eq!(network.lost_pings(), []);
+        assert_eq!(fallback_metrics(&network), [1, 1]);
+        // The switch loses its control connection, and forwards with the flow entries that it has.
+        network.apply(NetworkChange::PauseControlLink(2));
+        network.run_for(Duration::from_secs(50));
+        assert_eq!(fallback_metrics(&network), [1, 0]);
+        let by_match = entries_by_match(&network, &[0, 1, 3]);
+        assert!(by_match.keys().all(|names| names.contains("eth_src")), "{version}: {by_match:?}");
+        assert_eq!(lost_pings_between_other_switches(&mut network), []);
+        assert_eq!(fallback_metrics(&network), [1, 0]);
+        // It reconnects unchanged.
+        network.apply(NetworkChange::ResumeControlLink(2));
+        network.run_for(Duration::from_secs(40));
+        assert_eq!(network.lost_pings(), []);
+        network.run_for(Duration::from_secs(3));
+        assert_eq!(network.lost_pings(), []);
+        assert_eq!(fallback_metrics(&network), [2, 1]);
+        // It reconnects with other firmware.
+        network.simulation.data_plane_mut().1.set_unsupported_fields(2, vec![]);
+        network.apply(NetworkChange::BreakControlConnection(2));
+        network.run_for(Duration::from_secs(40));
+        let refused = network.metrics()["forwarding_flow_entries_refused"];
+        for _ in 0..2 {
+            assert_eq!(network.lost_pings(), []);
+            network.run_for(Duration::from_secs(3));
+        }
+        let by_match = entries_by_match(&network, &[0, 1, 2, 3]);
+        assert!(by_match.keys().all(|names| names.contains("eth_src")), "{version}: {by_match:?}");
+        assert!(by_match.values().sum::<usize>() >= 12, "{version}: {by_match:?}");
+        assert_eq!(fallback_metrics(&network), [2, 0]);
+        assert_eq!(network.metrics()["forwarding_flow_entries_refused"], refused);
+    }
+}
+
+#[test]
+fn a_switch_that_reconnects_repeatedly_does_not_change_the_match_each_time() {
+    let mut network = ring_with_a_switch_that_refuses_pairs(Version::V1_3);
+    for _ in 0..20 {
+        network.apply(NetworkChange::BreakControlConnection(2));
+        network.run_for(Duration::from_secs(14));
+        assert_eq!(network.lost_pings(), []);
+    }
+    // The configured match was tried once, after 10 s; the next attempt is due after 20 s.
+    assert_eq!(fallback_metrics(&network), [2, 1]);
+    network.run_for(Duration::from_secs(10));
+    assert_eq!(network.lost_pings(), []);
+    network.run_for(Duration::from_secs(60));
+    assert_eq!(network.lost_pings(), []);
+    assert_eq!(
+        fallback_metrics(&network),
+        [3, 1],
+        "no further attempt while the switch stays connected"
+    );
+}
+
+/// Small tables, which flow entries of pairs fill until they expire.
+#[test]
+fn with_full_tables_no_packet_is_lost_and_a_tree_is_installed_when_they_have_room() {
+    let switch = EmulatedSwitchConfig { table_entries_max: 7, ..switch_config(Version::V1_3) };
+    let flooding = Flooding::Tree;
+    let forwarding = forwarding::Config { flooding, ..forwarding::Config::default() };
+    let mut network = ModelNetwork::new("ring,4", switch, forwarding);
+    network.run_for(Duration::from_secs(4));
+    for _ in 0..4 {
+        assert_eq!(network.lost_pings(), []);
+        network.run_for(Duration::from_secs(4));
+    }
+    let metrics = network.metrics();
+    assert!(
+        metrics["forwarding_flow_entries_refused"] > 0 && metrics["forwarding_switches_paused"] > 0,
+        "{metrics:?}"
+    );
+    assert!(network.tree().is_none_or(|tree| tree.phase != TreePhase::Active));
+    network.assert_broadcasts_reach_all();
+    // Idle entries of pairs expire, and flow entries are sent to the switches again.
+    network.run_for(Duration::from_secs(150));
+    network.active_tree_generation();
+    assert_eq!(network.metrics()["forwarding_switches_paused"], 0);
+    network.assert_broadcasts_reach_all();
+    let written = network.metrics()["forwarding_flow_entries_written"];
+    let hosts = [(0, 1), (1, 0)];
+    assert_eq!(
+        network.simulation.ping(hosts, IpFamily::V4, Duration::from_secs(3)).unwrap().lost_pairs,
+        []
+    );
+    assert!(
+        network.metrics()["forwarding_flow_entries_written"] > written,
+        "flow entries are written again"
+    );
+}
