@@ -88,7 +88,7 @@ fn files_that_sources_and_pages_refer_to_exist() {
             let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c)));
             let referred = words.map(|word| word.trim_end_matches(['.', '/'])).filter(|word| {
                 let is_page = word.starts_with("docs/") && word.contains(".md");
-                is_page || word.starts_with("network/") && word.len() > 4
+                is_page || word.starts_with("lab/") && word.len() > 4
             });
             let missing = referred.filter(|word| !root().join(word).exists());
             faults.extend(missing.map(|word| format!("{place}: {word}")));
