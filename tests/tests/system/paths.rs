@@ -62,7 +62,7 @@ fn hosts_at(network: OvsNetwork, switches: [u16; 4]) -> (OvsNetwork, Controller,
 }
 
 fn all_pairs(version: OpenFlow, network: fn(OpenFlow) -> OvsNetwork, switches: [u16; 4]) {
-    let (_lab, _controller, hosts) = hosts_at(network(version), switches);
+    let (_network, _controller, hosts) = hosts_at(network(version), switches);
     hosts.iter().for_each(Host::enable_ipv6);
     let before = hosts[2].frames_received();
     hosts[0].broadcast(20);

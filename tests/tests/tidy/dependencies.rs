@@ -1,4 +1,4 @@
-//! Packages of others: their licences, their source, and duplicates.
+//! Third-party packages: licences, source, and duplicates.
 //!
 //! `docs/adr/0001-dependencies-are-checked-by-a-test.md` says why this is a test, and what it does not check.
 
@@ -25,8 +25,8 @@ const LICENCES: [&str; 9] = [
 const ORIGIN: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// Packages in more than one incompatible version, and why that cannot be avoided.
-const TWICE: [(&str, &str); 2] = [
-    ("signal-hook", "crossterm, below the screen of `sluice play`, uses an older version"),
+const KNOWN_DUPLICATES: [(&str, &str); 2] = [
+    ("signal-hook", "crossterm, a dependency of `sluice play`, uses an older version"),
     ("syn", "the macros of zerocopy and tracing use an older version; build time only"),
 ];
 
@@ -34,7 +34,7 @@ const TWICE: [(&str, &str); 2] = [
 const MANIFESTS: [&str; 2] = ["Cargo.toml", "fuzz/Cargo.toml"];
 
 /// Packages from the registry.
-fn foreign() -> impl Iterator<Item = Value> {
+fn third_party() -> impl Iterator<Item = Value> {
     MANIFESTS.into_iter().flat_map(packages).filter(|package| !package["source"].is_null())
 }
 
@@ -94,7 +94,7 @@ fn licence_expressions_are_parsed_as_spdx() {
 
 #[test]
 fn every_package_has_an_accepted_licence() {
-    let bad = foreign().filter(|package| !is_accepted(text(package, "license")));
+    let bad = third_party().filter(|package| !is_accepted(text(package, "license")));
     let faults: Vec<_> =
         bad.map(|package| format!("{}: {}", name(&package), package["license"])).collect();
     assert_none(&faults, "licences that are not accepted");
@@ -102,9 +102,9 @@ fn every_package_has_an_accepted_licence() {
 
 #[test]
 fn every_package_comes_from_the_registry() {
-    let strange = foreign().filter(|package| text(package, "source") != ORIGIN);
+    let wrong = third_party().filter(|package| text(package, "source") != ORIGIN);
     let faults: Vec<_> =
-        strange.map(|package| format!("{}: {}", name(&package), package["source"])).collect();
+        wrong.map(|package| format!("{}: {}", name(&package), package["source"])).collect();
     assert_none(&faults, "packages from other sources");
 }
 
@@ -126,7 +126,7 @@ fn duplicate_packages_are_known_and_explained() {
     }
     versions.retain(|_, majors| majors.len() > 1);
     let found: BTreeSet<_> = versions.keys().map(String::as_str).collect();
-    let known: BTreeSet<_> = TWICE.iter().map(|&(package, _)| package).collect();
+    let known: BTreeSet<_> = KNOWN_DUPLICATES.iter().map(|&(package, _)| package).collect();
     assert_eq!(found, known, "duplicate packages, and those that are explained");
 }
 
@@ -135,7 +135,7 @@ fn every_dependency_has_a_reason() {
     let manifest = file("Cargo.toml").text;
     let (_, rest) = manifest.split_once("[workspace.dependencies]").unwrap();
     let rows = rest.split("\n[").next().unwrap_or_default().lines();
-    let foreign = rows.filter(|row| row.contains(" = ") && !row.starts_with("sluice-"));
-    let bare = foreign.filter(|row| !row.contains("# ")).map(str::to_owned);
-    assert_none(&bare.collect::<Vec<_>>(), "dependencies without a comment that says why");
+    let external = rows.filter(|row| row.contains(" = ") && !row.starts_with("sluice-"));
+    let undocumented = external.filter(|row| !row.contains("# ")).map(str::to_owned);
+    assert_none(&undocumented.collect::<Vec<_>>(), "dependencies without a comment that says why");
 }
