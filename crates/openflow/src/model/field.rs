@@ -1,4 +1,4 @@
-//! Fields that rules match and actions set. §7.2.3.7.
+//! Match fields: identifiers, properties, values. §7.2.3.7.
 
 use core::cmp::Ordering;
 use std::borrow::Cow;
@@ -8,85 +8,87 @@ use std::sync::LazyLock;
 use super::codec::{NICIRA, ONF};
 use crate::{MacAddr, PortNo, Version, VlanId};
 
-/// A field by its header: class, number within it, and whose class it is. An open set. §7.2.3.2.
+/// Identifies a match field by its OXM header: class, number and experimenter. An open set. §7.2.3.2.
 ///
-/// Some fields have more than one header, Nicira's beside OpenFlow's; [`canonical`](Self::canonical) is the one that
-/// the constants here are.
+/// Some fields have several headers, for example one of OpenFlow and one of Nicira. The constants are the canonical
+/// headers; [`canonical`](Self::canonical) converts the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct FieldId {
-    /// `OFPXMC_*`.
+    /// OXM class, `OFPXMC_*`.
     pub class: u16,
-    /// Number within the class, 7 bits; [`COOKIE`](Self::COOKIE) has an eighth, which the wire does not.
+    /// Number within the class, 7 bits. [`COOKIE`](Self::COOKIE) has an eighth bit, which is not encoded, to
+    /// distinguish it from another field with the same number.
     pub number: u8,
-    /// Whose class it is if it is an experimenter's, otherwise 0.
+    /// Experimenter ID if the class is `OFPXMC_EXPERIMENTER`, otherwise 0.
     pub experimenter: u32,
 }
 
 /// `OFPXMC_EXPERIMENTER`.
 pub(crate) const EXPERIMENTER: u16 = 0xffff;
 
-/// Whose header the Network Service Header's fields have.
+/// Experimenter ID of the fields of the Network Service Header (NSH).
 const NSH: u32 = 0x005a_d650;
 
-/// How a value is written in text.
+/// The text format of a field's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldFormat {
-    /// A decimal number.
+    /// Decimal number.
     Decimal,
-    /// A hexadecimal number.
+    /// Hexadecimal number, `0x800`.
     Hex,
-    /// An IEEE 802 address.
+    /// MAC address, `02:00:00:00:00:01`.
     Mac,
-    /// An address, its mask as a number of leading bits where it is one.
+    /// IPv4 address, with a prefix length or a mask.
     Ipv4,
-    /// An address, its mask as a number of leading bits where it is one.
+    /// IPv6 address, with a prefix length or a mask.
     Ipv6,
-    /// A port by name or number.
+    /// Port number, or the name of a reserved port.
     Port,
-    /// The number of a VLAN in decimal, `none` without a tag, `any` with one; hexadecimal is the field as it is.
+    /// VLAN ID in decimal; `none` for untagged packets, `any` for all tagged ones. A hexadecimal number is the value
+    /// of the field, including the bit `OFPVID_PRESENT`.
     Vlan,
-    /// Flags by name.
+    /// Names of flags with their bits: `+syn-ack` with a mask, `syn|ack` without.
     Flags(&'static [(&'static str, u32)]),
-    /// A name space and a type in it, `(1,0x800)`.
+    /// Namespace and type, `(1,0x800)`.
     PacketType,
-    /// `no`, `yes`, `first`, `later`, `not_later`.
+    /// IP fragments: `no`, `yes`, `first`, `later` or `not_later`.
     Frag,
 }
 
-/// Whether a mask may come with a value.
+/// Whether a field can be matched with a mask.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaskSupport {
-    /// None.
+    /// The field is not maskable.
     No,
-    /// Open vSwitch takes any, the specification none.
+    /// Open vSwitch allows any mask, the specification none.
     Nicira,
-    /// Any.
+    /// Any mask is allowed.
     Any,
 }
 
-/// What must be matched together with a field.
+/// A condition that a match must fulfil to contain a field. §7.2.3.6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prerequisite {
-    /// A field, whatever its value.
+    /// The match contains the field, with any value.
     Present(FieldId),
-    /// A field, with one of these values.
+    /// The match contains the field with one of these values, without a mask.
     OneOf(FieldId, &'static [u128]),
-    /// A field, with these bits set.
+    /// The match contains the field with these bits set.
     Bits(FieldId, u128),
 }
 
-/// All of it.
+/// Conditions that must all be met.
 pub type Prerequisites = &'static [Prerequisite];
 
 impl Prerequisite {
-    /// The field it is about.
+    /// The required field.
     pub const fn id(self) -> FieldId {
         match self {
             Self::Present(id) | Self::OneOf(id, _) | Self::Bits(id, _) => id,
         }
     }
 
-    /// Whether `field` is what is needed.
+    /// Whether `field` fulfils the condition.
     pub fn is_met_by(self, field: &Field) -> bool {
         let mask = field.mask.unwrap_or(u128::MAX);
         field.id.same_as(self.id())
@@ -118,62 +120,62 @@ impl core::fmt::Display for Prerequisite {
     }
 }
 
-/// One of the headers that a field has.
+/// A header of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FieldHeaderRow {
-    /// The header.
+    /// Class, number and experimenter.
     pub id: FieldId,
-    /// Name as Open vSwitch spells it, `OXM_OF_ETH_DST`.
+    /// Name in Open vSwitch, `OXM_OF_ETH_DST`.
     pub name: &'static str,
-    /// The first version with it; Nicira's stand in its own messages of any version.
+    /// First version that has the header; 1.0 for Nicira's, which occur in Nicira's messages of any version.
     pub since: Version,
 }
 
-/// What there is to know of one field.
+/// Properties of a match field: a row of the field table.
 #[derive(Debug, Clone, Copy)]
 pub struct FieldRow {
-    /// The field's own header.
+    /// Canonical header.
     pub id: FieldId,
-    /// Name in text and neutral form: the specification's in lower case.
+    /// Name in text and in the neutral form: that of the specification, in lower case.
     pub name: &'static str,
-    /// Significant bits.
+    /// Number of significant bits.
     pub bits: u16,
-    /// Bytes of a value; the most there may be if [`is_variable`](Self::is_variable).
+    /// Bytes of a value; the maximum, if the length is [variable](Self::is_variable).
     pub bytes: u8,
-    /// How values are written.
+    /// Text format of values.
     pub format: FieldFormat,
-    /// Whether masks are allowed.
+    /// Whether the field is maskable.
     pub masks: MaskSupport,
-    /// The first version whose own match can have it.
+    /// First version whose match can contain the field.
     pub since: Version,
-    /// What must be matched as well.
+    /// Conditions that a match with this field must fulfil.
     pub prerequisites: Prerequisites,
-    /// All its headers, its own first.
+    /// All headers, the canonical one first.
     pub headers: &'static [FieldHeaderRow],
-    /// Other names that `ovs-ofctl` knows it by.
+    /// Other names of the field in `ovs-ofctl`.
     pub aliases: &'static [&'static str],
-    /// Who says so.
+    /// Where the field is specified.
     pub section: &'static str,
 }
 
 impl FieldRow {
-    /// Whether values may have fewer bytes.
+    /// Whether values can be shorter than [`bytes`](Self::bytes).
     pub const fn is_variable(&self) -> bool {
         self.bytes > 16
     }
 
-    /// Nicira's header of the field, if it has one.
+    /// Nicira's header of the field.
     pub fn nxm(&self) -> Option<FieldId> {
         self.headers.iter().map(|header| header.id).find(|id| id.class <= 1)
     }
 
-    /// Whether a mask may come with it, in Open vSwitch at least.
+    /// Whether Open vSwitch or the specification allows masks.
     pub fn maskable(&self) -> bool {
         self.masks != MaskSupport::No
     }
 }
 
-/// The rows, from which the constants are made as well.
+/// Defines the field table and the constants of [`FieldId`].
 macro_rules! fields {
     ($($konst:ident: $name:literal, $bits:literal in $bytes:literal, $form:ident $(($of:ident))?, $masks:ident,
         $since:ident, $needs:ident,
@@ -184,11 +186,11 @@ macro_rules! fields {
             $(#[doc = concat!("`", $name, "`, ", stringify!($bits), " bits. ", $section, ".")]
             pub const $konst: Self = super::field::header_id(stringify!($own), $number);)*
 
-            /// Every field that has a name.
+            /// The field table: all known fields.
             pub const ROWS: &'static [super::field::FieldRow] = ROWS;
         }
 
-        /// As [`FieldId::ROWS`], at one address.
+        /// [`FieldId::ROWS`], as a static.
         static ROWS: &[super::field::FieldRow] = &[$(super::field::FieldRow {
                 id: FieldId::$konst,
                 name: $name,
@@ -218,7 +220,7 @@ macro_rules! fields {
 
 pub(crate) use fields;
 
-/// The classes, by how the names of their headers start; the longest first.
+/// Prefixes of header names with their class and experimenter; a prefix precedes its own prefixes.
 const CLASSES: &[(&str, u16, u32)] = &[
     ("OXM_OF_PKT_REG", 0x8001, 0),
     ("OXM_OF_", 0x8000, 0),
@@ -230,21 +232,21 @@ const CLASSES: &[(&str, u16, u32)] = &[
     ("NXOXM_NSH_", EXPERIMENTER, NSH),
 ];
 
-const fn starts_with(mut text: &[u8], mut start: &[u8]) -> bool {
-    while let [a, after @ ..] = start {
+const fn starts_with(mut text: &[u8], mut prefix: &[u8]) -> bool {
+    while let [a, after @ ..] = prefix {
         match text {
-            [b, rest @ ..] if *a == *b => (text, start) = (rest, after),
+            [b, rest @ ..] if *a == *b => (text, prefix) = (rest, after),
             _ => return false,
         }
     }
     true
 }
 
-/// The header numbered `number` in the class that its name starts with.
+/// The header called `name`, whose prefix determines the class.
 pub(super) const fn header_id(name: &str, number: u8) -> FieldId {
     let mut classes = CLASSES;
-    while let [(start, class, experimenter), rest @ ..] = classes {
-        if starts_with(name.as_bytes(), start.as_bytes()) {
+    while let [(prefix, class, experimenter), rest @ ..] = classes {
+        if starts_with(name.as_bytes(), prefix.as_bytes()) {
             return FieldId { class: *class, number, experimenter: *experimenter };
         }
         classes = rest;
@@ -252,95 +254,96 @@ pub(super) const fn header_id(name: &str, number: u8) -> FieldId {
     FieldId { class: 0, number: u8::MAX, experimenter: 0 }
 }
 
-/// A row with its place in the table, and one of its headers.
-type Header = (usize, &'static FieldRow, &'static FieldHeaderRow);
+/// Index of a row, the row, and one of its headers.
+type HeaderEntry = (usize, &'static FieldRow, &'static FieldHeaderRow);
 
-/// Every header, by the place of its class in [`CLASSES`] and its number: lab/codec.
-static BY_ID: LazyLock<Vec<[Option<Header>; 1 << u8::BITS]>> = LazyLock::new(|| {
+/// All headers, by index of the class in [`CLASSES`] and number. Measured in `lab/codec`.
+static BY_ID: LazyLock<Vec<[Option<HeaderEntry>; 1 << u8::BITS]>> = LazyLock::new(|| {
     let mut all = vec![[None; 1 << u8::BITS]; CLASSES.len()];
     for (n, row) in FieldId::ROWS.iter().enumerate() {
         for header in row.headers {
             let class = class_index(header.id).and_then(|class| all.get_mut(class));
-            if let Some(place) =
+            if let Some(entry) =
                 class.and_then(|class| class.get_mut(usize::from(header.id.number)))
             {
-                *place = Some((n, row, header));
+                *entry = Some((n, row, header));
             }
         }
     }
     all
 });
 
-/// Which of the [`CLASSES`] `id` is of.
+/// Index of the class in [`CLASSES`].
 fn class_index(id: FieldId) -> Option<usize> {
     CLASSES.iter().position(|&(_, class, of)| class == id.class && of == id.experimenter)
 }
 
-/// Every name, in the order of the names; those of rows hide those of headers.
+/// All names, sorted; names of rows take precedence over names of headers.
 static BY_NAME: LazyLock<Vec<(&'static str, FieldId)>> = LazyLock::new(|| {
-    let of_rows = FieldId::ROWS.iter().map(|row| (row.name, row.id));
-    let aka = FieldId::ROWS.iter().flat_map(|row| row.aliases.iter().map(|&name| (name, row.id)));
+    let row_names = FieldId::ROWS.iter().map(|row| (row.name, row.id));
+    let aliases =
+        FieldId::ROWS.iter().flat_map(|row| row.aliases.iter().map(|&name| (name, row.id)));
     let headers = FieldId::ROWS.iter().flat_map(|row| row.headers);
-    let of_headers = headers.map(|header| (header.name, header.id));
-    let mut all: Vec<_> = of_rows.chain(aka).chain(of_headers).collect();
-    all.sort_by(|a, b| compare(a.0, b.0));
+    let header_names = headers.map(|header| (header.name, header.id));
+    let mut all: Vec<_> = row_names.chain(aliases).chain(header_names).collect();
+    all.sort_by(|a, b| compare_names(a.0, b.0));
     all.dedup_by(|a, b| a.0.eq_ignore_ascii_case(b.0));
     all
 });
 
-/// In the order of letters, be they large or small.
-fn compare(a: &str, b: &str) -> Ordering {
-    let small = |text: &'_ str| text.bytes().map(|c| c.to_ascii_lowercase()).collect::<Vec<_>>();
-    small(a).cmp(&small(b))
+/// Compares without regard to case.
+fn compare_names(a: &str, b: &str) -> Ordering {
+    let lower = |text: &'_ str| text.bytes().map(|c| c.to_ascii_lowercase()).collect::<Vec<_>>();
+    lower(a).cmp(&lower(b))
 }
 
 impl FieldId {
-    /// The field called `name`: the name of a row, another that `ovs-ofctl` has for it, or that of a header
-    /// (`NXM_OF_ETH_DST`). `None` for what has no row.
+    /// The field called `name`, in any case: `eth_dst`, an alias in `ovs-ofctl` such as `dl_dst`, or a header such as
+    /// `NXM_OF_ETH_DST`. `None` if it is unknown.
     pub fn from_name(name: &str) -> Option<Self> {
-        let at = BY_NAME.binary_search_by(|row| compare(row.0, name)).ok()?;
+        let at = BY_NAME.binary_search_by(|row| compare_names(row.0, name)).ok()?;
         BY_NAME.get(at).map(|row| row.1)
     }
 
-    fn header(self) -> Option<Header> {
+    fn entry(self) -> Option<HeaderEntry> {
         *BY_ID.get(class_index(self)?)?.get(usize::from(self.number))?
     }
 
-    /// What there is to know of the field, `None` if nothing is.
+    /// Properties of the field; `None` if it is unknown.
     pub fn row(self) -> Option<&'static FieldRow> {
-        self.header().map(|(_, row, _)| row)
+        self.entry().map(|(_, row, _)| row)
     }
 
-    /// Place of its row in [`ROWS`](Self::ROWS).
+    /// Index of its row in [`ROWS`](Self::ROWS).
     pub(super) fn row_index(self) -> Option<usize> {
-        self.header().map(|(n, _, _)| n)
+        self.entry().map(|(n, _, _)| n)
     }
 
-    /// Name of the header as Open vSwitch spells it.
+    /// Name of the header in Open vSwitch, `OXM_OF_ETH_DST`.
     pub fn header_name(self) -> Option<&'static str> {
-        self.header().map(|(_, _, header)| header.name)
+        self.entry().map(|(_, _, header)| header.name)
     }
 
-    /// Name in the neutral form and in text: the row's; of a second header its own, in lower case; of what has no row
-    /// `oxm_8000_99`, for class and number, with the experimenter behind it if there is one.
+    /// Name in text and in the neutral form: `eth_dst` for the canonical header, `nxm_of_eth_dst` for others,
+    /// `oxm_8000_99` (class, number, and the experimenter ID if there is one) for unknown fields.
     pub fn name(self) -> Cow<'static, str> {
-        match self.header() {
+        match self.entry() {
             Some((_, row, _)) if row.id == self => row.name.into(),
             Some((_, _, header)) => header.name.to_ascii_lowercase().into(),
             None => self.numeric_name().into(),
         }
     }
 
-    /// Class, number and experimenter, `oxm_8000_99`.
+    /// Name made of class, number and experimenter ID: `oxm_8000_99`, `oxm_ffff_5_0000abcd`.
     pub(crate) fn numeric_name(self) -> String {
-        let whose = match self.class {
+        let experimenter = match self.class {
             EXPERIMENTER => format!("_{:08x}", self.experimenter),
             _ => String::new(),
         };
-        format!("oxm_{:04x}_{}{whose}", self.class, self.number)
+        format!("oxm_{:04x}_{}{experimenter}", self.class, self.number)
     }
 
-    /// Reads what [`numeric_name`](Self::numeric_name) writes.
+    /// Parses a [`numeric_name`](Self::numeric_name).
     pub(crate) fn from_numeric_name(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix("oxm_").filter(|text| !text.contains('+'))?.split('_');
         let class = parts.next().filter(|digits| digits.len() == 4)?;
@@ -354,32 +357,32 @@ impl FieldId {
         parts.next().is_none().then_some(Self { class, number, experimenter })
     }
 
-    /// The field's own header.
+    /// The canonical header of the field.
     #[must_use]
     pub fn canonical(self) -> Self {
         self.row().map_or(self, |row| row.id)
     }
 
-    /// Whether both are headers of one field.
+    /// Whether both headers are of the same field.
     pub fn same_as(self, other: Self) -> bool {
         self == other || self.canonical() == other.canonical()
     }
 
-    /// The header that Nicira's own messages and actions prefer.
+    /// Nicira's header of the field, or this one if there is none.
     #[must_use]
     pub fn nxm(self) -> Self {
         self.row().and_then(FieldRow::nxm).unwrap_or(self)
     }
 
-    /// Whether `version` knows the header. Before 1.2 only Nicira's messages have headers at all; they know Nicira's,
-    /// and for a field without one any other.
+    /// Whether `version` has the header. Before 1.2 only Nicira's messages contain headers: Nicira's, and any header of
+    /// fields that have no Nicira header.
     pub(crate) fn is_known_in(self, version: Version) -> bool {
-        let Some((_, row, header)) = self.header() else { return false };
+        let Some((_, row, header)) = self.entry() else { return false };
         header.since <= version
             || (version < Version::V1_2 && row.headers.iter().all(|h| h.since > Version::V1_0))
     }
 
-    /// The header of the same field to write in `version`: this one if it is known there.
+    /// The header by which `version` encodes the field: this one, if the version has it.
     pub(crate) fn header_in(self, version: Version) -> Option<Self> {
         if self.is_known_in(version) {
             return Some(self);
@@ -390,33 +393,49 @@ impl FieldId {
 }
 
 impl FieldId {
-    /// What a header read in `version` is: the field's own if `version` writes it so.
+    /// The ID for a header parsed in `version`: the canonical one, if `version` encodes the field with this header.
     pub(crate) fn normalized_in(self, version: Version) -> Self {
-        let own = self.canonical();
-        if own == self || own.header_in(version) == Some(self) { own } else { self }
+        let canonical = self.canonical();
+        if canonical == self || canonical.header_in(version) == Some(self) {
+            canonical
+        } else {
+            self
+        }
     }
 }
 
-/// One field with its value, and a mask if only part of it counts. Of 16 bytes at most; see
-/// [`Oxm`](super::Oxm) for longer ones.
+/// A match field with its value and optional mask, up to 16 bytes; [`Oxm`](super::Oxm) also has longer and unknown
+/// fields.
+///
+/// Constructors for common fields: [`eth_dst`](Self::eth_dst), [`ipv4_src`](Self::ipv4_src),
+/// [`tcp_dst`](Self::tcp_dst) and others; [`new`](Self::new) makes any field.
+///
+/// ```
+/// use sluice_openflow::{Field, FieldId};
+///
+/// let subnet = Field::ipv4_dst([10, 0, 0, 0].into()).masked(0xff00_0000);
+/// assert_eq!(subnet.value_text(), "10.0.0.0/8");
+/// assert_eq!(Field::from_text(FieldId::IPV4_DST, "10.0.0.0/8")?, subnet);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Field {
-    /// Which field.
+    /// The field.
     pub id: FieldId,
-    /// Bytes of the value on the wire.
+    /// Bytes of the encoded value, 1 to 16.
     pub len: u8,
-    /// The value, in the low bits.
+    /// The value, right-aligned.
     pub value: u128,
-    /// The bits that count; `None` if all do.
+    /// Mask with ones for the bits to match; `None` for an exact match.
     pub mask: Option<u128>,
 }
 
-/// `OFPVID_PRESENT`: the `vlan_vid` bit that says that there is a tag. §7.2.3.7.
+/// `OFPVID_PRESENT`: the bit of `vlan_vid` that is set for tagged packets. §7.2.3.7.
 pub(crate) const VID_PRESENT: u128 = 0x1000;
 
 impl Field {
-    /// The field `id` with `value`. One byte, if nothing is known of the field; of a field of variable length as many
-    /// as the value needs.
+    /// The field `id` with `value`, exactly matched. Unknown fields and fields of variable length get as many bytes as
+    /// the value needs.
     pub fn new(id: FieldId, value: u128) -> Self {
         #[expect(clippy::cast_possible_truncation, reason = "128 bits are 16 bytes")]
         let needed = (128 - value.leading_zeros()).div_ceil(8).max(1) as u8;
@@ -424,13 +443,13 @@ impl Field {
         Self { id, len, value, mask: None }
     }
 
-    /// The same, with a mask.
+    /// The same field with a mask: ones for the bits to match.
     #[must_use]
     pub const fn masked(self, mask: u128) -> Self {
         Self { mask: Some(mask), ..self }
     }
 
-    /// All bits that the value has room for.
+    /// All bits of a value of `len` bytes.
     pub(crate) const fn value_bits(&self) -> u128 {
         match self.len {
             0 => 0,
@@ -439,7 +458,7 @@ impl Field {
         }
     }
 
-    /// The bits of a whole value: those of the row, or all there is room for.
+    /// The significant bits of the field; all bits of the value, if the field is unknown.
     pub(crate) fn significant_bits(&self) -> u128 {
         match self.id.row() {
             Some(row) if row.bits < 128 => (1 << row.bits) - 1,
@@ -447,13 +466,12 @@ impl Field {
         }
     }
 
-    /// Whether all bits count.
+    /// Whether all significant bits are matched.
     pub fn is_exact(&self) -> bool {
         self.mask.is_none_or(|mask| mask & self.significant_bits() == self.significant_bits())
     }
 
-    /// The same meaning in one form: the field's own header, no mask where all bits count, nothing in the bits that
-    /// do not.
+    /// The canonical form of the same match: canonical header, no mask that covers all bits, zeros outside the mask.
     pub(crate) fn normalized(&self) -> Self {
         let mask = self.mask.filter(|_| !self.is_exact());
         let value = self.value & mask.unwrap_or(u128::MAX);
@@ -464,67 +482,67 @@ impl Field {
         Self { id, len, value, mask: None }
     }
 
-    /// Frames that came in at `port`.
+    /// Matches packets received on `port`.
     #[inline]
     pub const fn in_port(port: PortNo) -> Self {
         Self::exact(FieldId::IN_PORT, 4, port.0 as u128)
     }
 
-    /// Frames to `addr`.
+    /// Matches the destination MAC address.
     #[inline]
     pub const fn eth_dst(addr: MacAddr) -> Self {
         Self::exact(FieldId::ETH_DST, 6, addr.to_u64() as u128)
     }
 
-    /// Frames from `addr`.
+    /// Matches the source MAC address.
     #[inline]
     pub const fn eth_src(addr: MacAddr) -> Self {
         Self::exact(FieldId::ETH_SRC, 6, addr.to_u64() as u128)
     }
 
-    /// Frames that carry `ethertype`.
+    /// Matches the Ethernet type.
     pub const fn eth_type(ethertype: u16) -> Self {
         Self::exact(FieldId::ETH_TYPE, 2, ethertype as u128)
     }
 
-    /// Frames with a tag for `vlan`.
+    /// Matches packets tagged with `vlan`.
     #[inline]
     pub const fn vlan(vlan: VlanId) -> Self {
         Self::exact(FieldId::VLAN_VID, 2, VID_PRESENT | vlan.0 as u128)
     }
 
-    /// Frames with a tag, whichever it is.
+    /// Matches packets with any VLAN tag.
     pub const fn tagged() -> Self {
         Self::exact(FieldId::VLAN_VID, 2, VID_PRESENT).masked(VID_PRESENT)
     }
 
-    /// Frames without a tag.
+    /// Matches untagged packets.
     #[inline]
     pub const fn untagged() -> Self {
         Self::exact(FieldId::VLAN_VID, 2, 0)
     }
 
-    /// Packets of `protocol` above IP.
+    /// Matches the IP protocol, 6 for TCP, 17 for UDP.
     pub const fn ip_proto(protocol: u8) -> Self {
         Self::exact(FieldId::IP_PROTO, 1, protocol as u128)
     }
 
-    /// Packets from `addr`.
+    /// Matches the IPv4 source address.
     pub fn ipv4_src(addr: Ipv4Addr) -> Self {
         Self::exact(FieldId::IPV4_SRC, 4, u32::from(addr).into())
     }
 
-    /// Packets to `addr`.
+    /// Matches the IPv4 destination address.
     pub fn ipv4_dst(addr: Ipv4Addr) -> Self {
         Self::exact(FieldId::IPV4_DST, 4, u32::from(addr).into())
     }
 
-    /// Packets from `addr`.
+    /// Matches the IPv6 source address.
     pub fn ipv6_src(addr: Ipv6Addr) -> Self {
         Self::exact(FieldId::IPV6_SRC, 16, addr.to_bits())
     }
 
-    /// Packets to `addr`.
+    /// Matches the IPv6 destination address.
     pub fn ipv6_dst(addr: Ipv6Addr) -> Self {
         Self::exact(FieldId::IPV6_DST, 16, addr.to_bits())
     }

@@ -1,86 +1,86 @@
-//! Constructors of common fields, beside those in [`field`](super::field).
+//! More constructors of common fields; the first ones are in [`field`](super::field).
 
 use std::net::Ipv4Addr;
 
 use super::field::{Field, FieldId};
 
 impl Field {
-    /// TCP segments from `port`.
+    /// Matches the TCP source port.
     pub const fn tcp_src(port: u16) -> Self {
         Self::exact(FieldId::TCP_SRC, 2, port as u128)
     }
 
-    /// TCP segments to `port`.
+    /// Matches the TCP destination port.
     pub const fn tcp_dst(port: u16) -> Self {
         Self::exact(FieldId::TCP_DST, 2, port as u128)
     }
 
-    /// UDP datagrams from `port`.
+    /// Matches the UDP source port.
     pub const fn udp_src(port: u16) -> Self {
         Self::exact(FieldId::UDP_SRC, 2, port as u128)
     }
 
-    /// UDP datagrams to `port`.
+    /// Matches the UDP destination port.
     pub const fn udp_dst(port: u16) -> Self {
         Self::exact(FieldId::UDP_DST, 2, port as u128)
     }
 
-    /// SCTP packets from `port`.
+    /// Matches the SCTP source port.
     pub const fn sctp_src(port: u16) -> Self {
         Self::exact(FieldId::SCTP_SRC, 2, port as u128)
     }
 
-    /// SCTP packets to `port`.
+    /// Matches the SCTP destination port.
     pub const fn sctp_dst(port: u16) -> Self {
         Self::exact(FieldId::SCTP_DST, 2, port as u128)
     }
 
-    /// ICMP messages of this type.
+    /// Matches the ICMP type.
     pub const fn icmpv4_type(icmp_type: u8) -> Self {
         Self::exact(FieldId::ICMPV4_TYPE, 1, icmp_type as u128)
     }
 
-    /// ICMP messages with this code.
+    /// Matches the ICMP code.
     pub const fn icmpv4_code(code: u8) -> Self {
         Self::exact(FieldId::ICMPV4_CODE, 1, code as u128)
     }
 
-    /// `ICMPv6` messages of this type.
+    /// Matches the `ICMPv6` type.
     pub const fn icmpv6_type(icmp_type: u8) -> Self {
         Self::exact(FieldId::ICMPV6_TYPE, 1, icmp_type as u128)
     }
 
-    /// `ICMPv6` messages with this code.
+    /// Matches the `ICMPv6` code.
     pub const fn icmpv6_code(code: u8) -> Self {
         Self::exact(FieldId::ICMPV6_CODE, 1, code as u128)
     }
 
-    /// ARP packets with this operation: 1 request, 2 reply.
+    /// Matches the ARP operation: 1 request, 2 reply.
     pub const fn arp_op(op: u16) -> Self {
         Self::exact(FieldId::ARP_OP, 2, op as u128)
     }
 
-    /// Packets whose outermost MPLS label is `label`, 20 bits.
+    /// Matches the outermost MPLS label, 20 bits.
     pub const fn mpls_label(label: u32) -> Self {
         Self::exact(FieldId::MPLS_LABEL, 4, label as u128)
     }
 
-    /// Packets to which an earlier table attached `metadata`.
+    /// Matches the metadata that an earlier table attached.
     pub const fn metadata(metadata: u64) -> Self {
         Self::exact(FieldId::METADATA, 8, metadata as u128)
     }
 
-    /// Packets from the tunnel with this key.
+    /// Matches the key of the tunnel on which the packet was received.
     pub const fn tunnel_id(id: u64) -> Self {
         Self::exact(FieldId::TUNNEL_ID, 8, id as u128)
     }
 
-    /// ARP packets whose sender has the address `addr`.
+    /// Matches the sender's IPv4 address in ARP packets.
     pub fn arp_spa(addr: Ipv4Addr) -> Self {
         Self::exact(FieldId::ARP_SPA, 4, u32::from(addr).into())
     }
 
-    /// ARP packets whose target has the address `addr`.
+    /// Matches the target's IPv4 address in ARP packets.
     pub fn arp_tpa(addr: Ipv4Addr) -> Self {
         Self::exact(FieldId::ARP_TPA, 4, u32::from(addr).into())
     }

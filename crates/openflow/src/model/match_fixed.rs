@@ -1,4 +1,4 @@
-//! The fixed matches of 1.0 (40 bytes) and 1.1 (88). OpenFlow 1.0.0 §5.2.3, OpenFlow 1.1.0 §A.2.3.
+//! The match structs of fixed size: 1.0 (40 bytes) and 1.1 (88 bytes). OpenFlow 1.0.0 §5.2.3, OpenFlow 1.1.0 §A.2.3.
 
 use super::field::{Field, FieldId, VID_PRESENT};
 use super::matching::Match;
@@ -7,8 +7,8 @@ use super::reader::Reader;
 use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, MacAddr, ParseErrorKind, PortNo, Result, Version, VlanId};
 
-/// `OFPFW_*` of 1.0.
-mod wild_1_0 {
+/// Wildcard bits `OFPFW_*` of 1.0.
+mod wildcards_1_0 {
     pub(super) const IN_PORT: u32 = 1 << 0;
     pub(super) const DL_VLAN: u32 = 1 << 1;
     pub(super) const DL_SRC: u32 = 1 << 2;
@@ -23,8 +23,8 @@ mod wild_1_0 {
     pub(super) const NW_TOS: u32 = 1 << 21;
 }
 
-/// `OFPFW_*` of 1.1.
-mod wild_1_1 {
+/// Wildcard bits `OFPFW_*` of 1.1.
+mod wildcards_1_1 {
     pub(super) const IN_PORT: u32 = 1 << 0;
     pub(super) const DL_VLAN: u32 = 1 << 1;
     pub(super) const DL_VLAN_PCP: u32 = 1 << 2;
@@ -37,20 +37,20 @@ mod wild_1_1 {
     pub(super) const MPLS_TC: u32 = 1 << 9;
 }
 
-/// `OFP_VLAN_NONE`, `OFPVID_NONE`: no tag.
+/// `OFP_VLAN_NONE`, `OFPVID_NONE`: untagged packets.
 const VLAN_NONE: u16 = 0xffff;
-/// `OFPVID_ANY` of 1.1: a tag, whichever.
+/// `OFPVID_ANY` of 1.1: packets with any VLAN tag.
 const VLAN_ANY: u16 = 0xfffe;
 
-const ARP: u16 = 0x0806;
-const ICMP: u8 = 1;
-const UDP: u8 = 17;
-const SCTP: u8 = 132;
+const ETHERTYPE_ARP: u16 = 0x0806;
+const PROTO_ICMP: u8 = 1;
+const PROTO_UDP: u8 = 17;
+const PROTO_SCTP: u8 = 132;
 
-/// A value and the bits of it that count.
+/// A value and its mask, with ones for the bits to match.
 type Masked<T> = (T, T);
 
-/// What the places of a fixed match hold; `None` and no bits at all are wild.
+/// The fields of both structs; `None` and mask 0 are wildcards.
 #[derive(Debug, Clone, Copy, Default)]
 struct FixedMatch {
     in_port: Option<PortNo>,
@@ -72,7 +72,8 @@ struct FixedMatch {
 
 const MAC_BITS: u64 = 0xffff_ffff_ffff;
 
-fn masked<T: Into<u128>>(id: FieldId, (value, mask): Masked<T>, all: T) -> Option<Field> {
+/// The field `id`, unless its mask is 0; `all` is the mask of an exact match.
+fn masked_field<T: Into<u128>>(id: FieldId, (value, mask): Masked<T>, all: T) -> Option<Field> {
     let (value, mask, all) = (value.into(), mask.into(), all.into());
     let field = Field::new(id, value & mask);
     let field = if mask == all { field } else { field.masked(mask) };
@@ -80,9 +81,9 @@ fn masked<T: Into<u128>>(id: FieldId, (value, mask): Masked<T>, all: T) -> Optio
 }
 
 impl FixedMatch {
-    /// The fields of all that is not wild.
+    /// The fields that are not wildcards, under the names of later versions.
     fn fields(&self) -> impl Iterator<Item = Field> {
-        let arp = self.dl_type == Some(ARP);
+        let is_arp = self.dl_type == Some(ETHERTYPE_ARP);
         let new = |id, value: u128| Some(Field::new(id, value));
         let vlan = |vlan| match vlan {
             VLAN_NONE => Field::untagged(),
@@ -93,26 +94,26 @@ impl FixedMatch {
             0 => Field::new(FieldId::IP_DSCP, (tos >> 2).into()),
             _ => Field::new(FieldId::NW_TOS, tos.into()),
         };
-        let proto = if arp { FieldId::ARP_OP } else { FieldId::IP_PROTO };
-        let (src, dst) = if arp {
+        let proto = if is_arp { FieldId::ARP_OP } else { FieldId::IP_PROTO };
+        let (src, dst) = if is_arp {
             (FieldId::ARP_SPA, FieldId::ARP_TPA)
         } else {
             (FieldId::IPV4_SRC, FieldId::IPV4_DST)
         };
         [
             self.in_port.map(Field::in_port),
-            masked(FieldId::METADATA, self.metadata, u64::MAX),
-            masked(FieldId::ETH_DST, self.dl_dst, MAC_BITS),
-            masked(FieldId::ETH_SRC, self.dl_src, MAC_BITS),
+            masked_field(FieldId::METADATA, self.metadata, u64::MAX),
+            masked_field(FieldId::ETH_DST, self.dl_dst, MAC_BITS),
+            masked_field(FieldId::ETH_SRC, self.dl_src, MAC_BITS),
             self.dl_type.map(Field::eth_type),
             self.dl_vlan.map(vlan),
             self.dl_vlan_pcp.and_then(|pcp| new(FieldId::VLAN_PCP, pcp.into())),
             self.nw_tos.map(tos),
             self.nw_proto.and_then(|n| new(proto, n.into())),
-            masked(src, self.nw_src, u32::MAX),
-            masked(dst, self.nw_dst, u32::MAX),
-            self.tp_src.and_then(|n| new(self.of_transport(n).0, n.into())),
-            self.tp_dst.and_then(|n| new(self.of_transport(n).1, n.into())),
+            masked_field(src, self.nw_src, u32::MAX),
+            masked_field(dst, self.nw_dst, u32::MAX),
+            self.tp_src.and_then(|n| new(self.port_fields(n).0, n.into())),
+            self.tp_dst.and_then(|n| new(self.port_fields(n).1, n.into())),
             self.mpls_label.and_then(|n| new(FieldId::MPLS_LABEL, n.into())),
             self.mpls_tc.and_then(|n| new(FieldId::MPLS_TC, n.into())),
         ]
@@ -120,61 +121,66 @@ impl FixedMatch {
         .flatten()
     }
 
-    /// What `tp_src` and `tp_dst` are when they hold `n`.
-    fn of_transport(&self, n: u16) -> (FieldId, FieldId) {
-        let proto = self.nw_proto.filter(|_| self.dl_type != Some(ARP));
+    /// The fields that `tp_src` and `tp_dst` stand for, for the value `n`.
+    fn port_fields(&self, n: u16) -> (FieldId, FieldId) {
+        let proto = self.nw_proto.filter(|_| self.dl_type != Some(ETHERTYPE_ARP));
         match proto {
-            Some(ICMP) if n <= 0xff => (FieldId::ICMPV4_TYPE, FieldId::ICMPV4_CODE),
-            Some(UDP) => (FieldId::UDP_SRC, FieldId::UDP_DST),
-            Some(SCTP) => (FieldId::SCTP_SRC, FieldId::SCTP_DST),
+            Some(PROTO_ICMP) if n <= 0xff => (FieldId::ICMPV4_TYPE, FieldId::ICMPV4_CODE),
+            Some(PROTO_UDP) => (FieldId::UDP_SRC, FieldId::UDP_DST),
+            Some(PROTO_SCTP) => (FieldId::SCTP_SRC, FieldId::SCTP_DST),
             _ => (FieldId::TCP_SRC, FieldId::TCP_DST),
         }
     }
 
-    /// The places that say `it`.
+    /// Converts `it` to the struct of `version`.
     ///
     /// # Errors
-    /// The first field for which there is no place in `version`, or that would be another one in its place.
-    fn of(it: &Match, version: Version) -> Result<Self, EncodeError> {
-        let no = |what, needs| Err(EncodeError { what, version, needs });
+    /// The first field that the struct lacks, or that would be parsed as a different field.
+    fn from_match(it: &Match, version: Version) -> Result<Self, EncodeError> {
+        let unsupported = |what, needs| Err(EncodeError { what, version, needs });
         let (mut fixed, mut seen) = (Self::default(), Vec::with_capacity(it.fields.len()));
         for oxm in &it.fields {
             let field =
                 oxm.field().ok_or_else(|| unsupported_field(oxm.id(), version))?.normalized();
             if seen.contains(&field.id) {
-                return no("field that is there twice", None);
+                return unsupported("duplicate field", None);
             }
             seen.push(field.id);
             if field.mask != Some(0) && !fixed.set(&field, version) {
                 return Err(unsupported_field(field.id, version));
             }
         }
-        let told: Vec<Field> = fixed.fields().collect();
+        // What would be parsed again must be the same fields.
+        let parsed_again: Vec<Field> = fixed.fields().collect();
         for field in it.iter().map(Field::normalized).filter(|field| field.mask != Some(0)) {
-            if !told.contains(&field) {
+            if !parsed_again.contains(&field) {
                 let what = field.id.row().map_or("field", |row| row.name);
                 let needs = if field == Field::tagged() { Version::V1_1 } else { Version::V1_2 };
-                return no(what, Some(needs));
+                return unsupported(what, Some(needs));
             }
         }
         Ok(fixed)
     }
 
-    /// Puts a field into its place; false if it has none. What does not fit is seen when the places are read again.
-    #[expect(clippy::cast_possible_truncation, reason = "what is cut off is seen afterwards")]
+    /// Sets the field; `false` if the struct of `version` lacks it. Values that do not fit are truncated;
+    /// [`from_match`](Self::from_match) notices.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the caller compares the result with the field"
+    )]
     fn set(&mut self, field: &Field, version: Version) -> bool {
         let Field { value, mask, .. } = *field;
         let bits = mask.unwrap_or(u128::MAX);
-        let (n, later) = (value as u16, version > Version::V1_0);
+        let (n, is_1_1) = (value as u16, version > Version::V1_0);
         match field.id {
             FieldId::IN_PORT => self.in_port = Some(PortNo(value as u32)),
-            FieldId::METADATA if later => self.metadata = (value as u64, bits as u64),
+            FieldId::METADATA if is_1_1 => self.metadata = (value as u64, bits as u64),
             FieldId::ETH_DST => self.dl_dst = (value as u64, bits as u64 & MAC_BITS),
             FieldId::ETH_SRC => self.dl_src = (value as u64, bits as u64 & MAC_BITS),
             FieldId::ETH_TYPE => self.dl_type = Some(n),
             FieldId::VLAN_VID => {
                 self.dl_vlan = Some(match (value, mask) {
-                    (VID_PRESENT, Some(VID_PRESENT)) if later => VLAN_ANY,
+                    (VID_PRESENT, Some(VID_PRESENT)) if is_1_1 => VLAN_ANY,
                     (0, _) => VLAN_NONE,
                     _ => n & 0x0fff,
                 });
@@ -191,103 +197,107 @@ impl FixedMatch {
             FieldId::TCP_DST | FieldId::UDP_DST | FieldId::SCTP_DST | FieldId::ICMPV4_CODE => {
                 self.tp_dst = Some(n);
             }
-            FieldId::MPLS_LABEL if later => self.mpls_label = Some(value as u32),
-            FieldId::MPLS_TC if later => self.mpls_tc = Some(value as u8),
+            FieldId::MPLS_LABEL if is_1_1 => self.mpls_label = Some(value as u32),
+            FieldId::MPLS_TC if is_1_1 => self.mpls_tc = Some(value as u8),
             _ => return false,
         }
         true
     }
 }
 
-/// What stands at a place, if `bit` does not make it wild.
-fn unless<T>(wildcards: u32, bit: u32, value: T) -> Option<T> {
+/// `value`, unless the wildcard `bit` is set.
+fn unless_wildcard<T>(wildcards: u32, bit: u32, value: T) -> Option<T> {
     (wildcards & bit == 0).then_some(value)
 }
 
-/// `bit`, if the place is wild.
-const fn wild_if<T: Copy>(value: Option<T>, bit: u32) -> u32 {
+/// The wildcard `bit`, if there is no value.
+const fn wildcard_if_none<T: Copy>(value: Option<T>, bit: u32) -> u32 {
     if value.is_none() { bit } else { 0 }
 }
 
-fn mac(r: &mut Reader<'_>) -> Result<u64> {
+fn take_mac(r: &mut Reader<'_>) -> Result<u64> {
     r.array("match").map(|bytes| MacAddr(bytes).to_u64())
 }
 
-fn u8_of(r: &mut Reader<'_>) -> Result<u8> {
+fn take_u8(r: &mut Reader<'_>) -> Result<u8> {
     r.array("match").map(|[byte]| byte)
 }
 
-/// The vlan, unless it is none that can be.
-fn vlan(r: &Reader<'_>, at: usize, vid: Option<u16>) -> Result<Option<u16>> {
-    let any = r.version() > Version::V1_0 && vid == Some(VLAN_ANY);
+/// Checks the VLAN of a match; `at` is its position in the message.
+///
+/// # Errors
+/// `Value` if it is neither a VLAN ID nor a special value of the version.
+fn checked_vlan(r: &Reader<'_>, at: usize, vid: Option<u16>) -> Result<Option<u16>> {
+    let is_any = r.version() > Version::V1_0 && vid == Some(VLAN_ANY);
     match vid {
-        Some(vid) if vid > 0x0fff && vid != VLAN_NONE && !any => {
+        Some(vid) if vid > 0x0fff && vid != VLAN_NONE && !is_any => {
             Err(r.error_at(at, "dl_vlan", ParseErrorKind::Value))
         }
         _ => Ok(vid),
     }
 }
 
-/// Reads 40 bytes.
+/// Parses the struct of 1.0.
 ///
 /// # Errors
-/// `Short`, and `Value` for a VLAN that is none.
-fn fixed_1_0(r: &mut Reader<'_>) -> Result<FixedMatch> {
+/// `Truncated`; `Value` for an invalid VLAN.
+fn parse_struct_1_0(r: &mut Reader<'_>) -> Result<FixedMatch> {
     let mut m = r.nested("match", ErrorContext::Match)?;
     let at = m.at();
     r.take("match", 40).map_err(|e| e.within(ErrorContext::Match))?;
     let wildcards = m.u32("match")?;
-    let whole = |bit: u32| if wildcards & bit == 0 { MAC_BITS } else { 0 };
-    let prefix = |shift: u32| u32::MAX.checked_shl(wildcards >> shift & 63).unwrap_or(0);
-    let in_port = unless(wildcards, wild_1_0::IN_PORT, m.u16("match")?);
-    let dl_src = (mac(&mut m)?, whole(wild_1_0::DL_SRC));
-    let dl_dst = (mac(&mut m)?, whole(wild_1_0::DL_DST));
-    let dl_vlan = unless(wildcards, wild_1_0::DL_VLAN, m.u16("match")?);
-    let dl_vlan_pcp = unless(wildcards, wild_1_0::DL_VLAN_PCP, u8_of(&mut m)?);
+    let mac_mask = |bit: u32| if wildcards & bit == 0 { MAC_BITS } else { 0 };
+    let prefix_mask = |shift: u32| u32::MAX.checked_shl(wildcards >> shift & 63).unwrap_or(0);
+    let in_port = unless_wildcard(wildcards, wildcards_1_0::IN_PORT, m.u16("match")?);
+    let dl_src = (take_mac(&mut m)?, mac_mask(wildcards_1_0::DL_SRC));
+    let dl_dst = (take_mac(&mut m)?, mac_mask(wildcards_1_0::DL_DST));
+    let dl_vlan = unless_wildcard(wildcards, wildcards_1_0::DL_VLAN, m.u16("match")?);
+    let dl_vlan_pcp = unless_wildcard(wildcards, wildcards_1_0::DL_VLAN_PCP, take_u8(&mut m)?);
     m.take("match", 1)?;
-    let dl_type = unless(wildcards, wild_1_0::DL_TYPE, m.u16("match")?);
-    let nw_tos = unless(wildcards, wild_1_0::NW_TOS, u8_of(&mut m)?);
-    let nw_proto = unless(wildcards, wild_1_0::NW_PROTO, u8_of(&mut m)?);
+    let dl_type = unless_wildcard(wildcards, wildcards_1_0::DL_TYPE, m.u16("match")?);
+    let nw_tos = unless_wildcard(wildcards, wildcards_1_0::NW_TOS, take_u8(&mut m)?);
+    let nw_proto = unless_wildcard(wildcards, wildcards_1_0::NW_PROTO, take_u8(&mut m)?);
     m.take("match", 2)?;
     let fixed = FixedMatch {
         in_port: in_port.map(PortNo::from_u16),
         dl_dst,
         dl_src,
         dl_type,
-        dl_vlan: vlan(&m, at + 18, dl_vlan)?,
+        dl_vlan: checked_vlan(&m, at + 18, dl_vlan)?,
         dl_vlan_pcp,
         nw_tos,
         nw_proto,
-        nw_src: (m.u32("match")?, prefix(wild_1_0::NW_SRC_SHIFT)),
-        nw_dst: (m.u32("match")?, prefix(wild_1_0::NW_DST_SHIFT)),
-        tp_src: unless(wildcards, wild_1_0::TP_SRC, m.u16("match")?),
-        tp_dst: unless(wildcards, wild_1_0::TP_DST, m.u16("match")?),
+        nw_src: (m.u32("match")?, prefix_mask(wildcards_1_0::NW_SRC_SHIFT)),
+        nw_dst: (m.u32("match")?, prefix_mask(wildcards_1_0::NW_DST_SHIFT)),
+        tp_src: unless_wildcard(wildcards, wildcards_1_0::TP_SRC, m.u16("match")?),
+        tp_dst: unless_wildcard(wildcards, wildcards_1_0::TP_DST, m.u16("match")?),
         ..FixedMatch::default()
     };
     Ok(fixed)
 }
 
-/// Reads 40 bytes as fields; see [`fixed_1_0`].
+/// Parses the match of 1.0; for errors see [`parse_struct_1_0`].
 pub(super) fn parse_1_0(r: &mut Reader<'_>) -> Result<Match> {
-    Ok(fixed_1_0(r)?.fields().collect())
+    Ok(parse_struct_1_0(r)?.fields().collect())
 }
 
-/// Reads 88 bytes as fields; see [`fixed_1_1`].
+/// Parses the match of 1.1; for errors see [`parse_struct_1_1`].
 pub(super) fn parse_1_1(r: &mut Reader<'_>) -> Result<Match> {
-    Ok(fixed_1_1(r)?.fields().collect())
+    Ok(parse_struct_1_1(r)?.fields().collect())
 }
 
-/// Proves a fixed match, and takes it.
+/// Takes and validates a match of 1.0 or 1.1.
 pub(crate) fn validate(r: &mut Reader<'_>) -> Result<()> {
-    let read = if r.version() == Version::V1_0 { fixed_1_0(r) } else { fixed_1_1(r) };
-    read.map(drop)
+    let parsed =
+        if r.version() == Version::V1_0 { parse_struct_1_0(r) } else { parse_struct_1_1(r) };
+    parsed.map(drop)
 }
 
-/// Bits at the low end that do not count.
+/// Number of low bits that the mask ignores, 0 to 32.
 ///
 /// # Errors
-/// A mask that is no prefix.
-fn ignored(mask: u32, what: &'static str) -> Result<u32, EncodeError> {
+/// `what`, if the mask is not a prefix.
+fn ignored_bits(mask: u32, what: &'static str) -> Result<u32, EncodeError> {
     let ignored = mask.trailing_zeros();
     if mask.leading_ones() + ignored != 32 {
         let (version, needs) = (Version::V1_0, Some(Version::V1_1));
@@ -296,29 +306,31 @@ fn ignored(mask: u32, what: &'static str) -> Result<u32, EncodeError> {
     Ok(ignored)
 }
 
-/// Writes 40 bytes. An address of which no bit counts ignores 32 bits; other places that are wild hold zeros.
+/// Encodes the match of 1.0. Wildcarded fields are zero; a wildcarded IPv4 address ignores 32 bits.
 ///
 /// # Errors
-/// What has no place in 1.0, by name.
+/// Names the first field or mask that 1.0 does not support.
 pub(super) fn encode_1_0(it: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-    let f = FixedMatch::of(it, Version::V1_0)?;
-    let whole = |(_, mask): Masked<u64>, bit, what| match mask {
+    let f = FixedMatch::from_match(it, Version::V1_0)?;
+    let mac_wildcard = |(_, mask): Masked<u64>, bit, what| match mask {
         0 => Ok(bit),
         MAC_BITS => Ok(0),
         _ => Err(EncodeError { what, version: Version::V1_0, needs: Some(Version::V1_1) }),
     };
-    let wildcards = wild_if(f.in_port, wild_1_0::IN_PORT)
-        | wild_if(f.dl_vlan, wild_1_0::DL_VLAN)
-        | whole(f.dl_src, wild_1_0::DL_SRC, "mask of eth_src")?
-        | whole(f.dl_dst, wild_1_0::DL_DST, "mask of eth_dst")?
-        | wild_if(f.dl_type, wild_1_0::DL_TYPE)
-        | wild_if(f.nw_proto, wild_1_0::NW_PROTO)
-        | wild_if(f.tp_src, wild_1_0::TP_SRC)
-        | wild_if(f.tp_dst, wild_1_0::TP_DST)
-        | ignored(f.nw_src.1, "mask of ipv4_src that is no prefix")? << wild_1_0::NW_SRC_SHIFT
-        | ignored(f.nw_dst.1, "mask of ipv4_dst that is no prefix")? << wild_1_0::NW_DST_SHIFT
-        | wild_if(f.dl_vlan_pcp, wild_1_0::DL_VLAN_PCP)
-        | wild_if(f.nw_tos, wild_1_0::NW_TOS);
+    let wildcards = wildcard_if_none(f.in_port, wildcards_1_0::IN_PORT)
+        | wildcard_if_none(f.dl_vlan, wildcards_1_0::DL_VLAN)
+        | mac_wildcard(f.dl_src, wildcards_1_0::DL_SRC, "mask of eth_src")?
+        | mac_wildcard(f.dl_dst, wildcards_1_0::DL_DST, "mask of eth_dst")?
+        | wildcard_if_none(f.dl_type, wildcards_1_0::DL_TYPE)
+        | wildcard_if_none(f.nw_proto, wildcards_1_0::NW_PROTO)
+        | wildcard_if_none(f.tp_src, wildcards_1_0::TP_SRC)
+        | wildcard_if_none(f.tp_dst, wildcards_1_0::TP_DST)
+        | ignored_bits(f.nw_src.1, "mask of ipv4_src that is not a prefix")?
+            << wildcards_1_0::NW_SRC_SHIFT
+        | ignored_bits(f.nw_dst.1, "mask of ipv4_dst that is not a prefix")?
+            << wildcards_1_0::NW_DST_SHIFT
+        | wildcard_if_none(f.dl_vlan_pcp, wildcards_1_0::DL_VLAN_PCP)
+        | wildcard_if_none(f.nw_tos, wildcards_1_0::NW_TOS);
     let in_port = f.in_port.map_or(Ok(0), PortNo::to_u16)?;
     out.put(&wildcards.to_be_bytes());
     out.put(&in_port.to_be_bytes());
@@ -335,49 +347,52 @@ pub(super) fn encode_1_0(it: &Match, out: &mut Encoder<'_>) -> Result<(), Encode
     Ok(())
 }
 
-/// `OFPMT_STANDARD` and the bytes of it.
-const STANDARD: (u16, u16) = (0, 88);
+/// `OFPMT_STANDARD`, the type of the match of 1.1.
+const TYPE_1_1: u16 = 0;
 
-/// Reads 88 bytes. Masks have ones where a bit is wild.
+/// Length of the match of 1.1.
+const LEN_1_1: u16 = 88;
+
+/// Parses the struct of 1.1, whose masks have ones for bits to ignore.
 ///
 /// # Errors
-/// `Short`; `MessageType` for another type of match, `Length` for another length; `Value` for a VLAN that is none.
-fn fixed_1_1(r: &mut Reader<'_>) -> Result<FixedMatch> {
+/// `Truncated`; `UnknownType` for another type of match, `Length` for another length; `Value` for an invalid VLAN.
+fn parse_struct_1_1(r: &mut Reader<'_>) -> Result<FixedMatch> {
     let mut m = r.nested("match", ErrorContext::Match)?;
     let (at, kind, len) = (m.at(), m.u16("match")?, m.u16("match")?);
-    if kind != STANDARD.0 {
+    if kind != TYPE_1_1 {
         return Err(m.error_at(at, "match type", ParseErrorKind::UnknownType));
     }
-    if len != STANDARD.1 {
+    if len != LEN_1_1 {
         return Err(m.error_at(at + 2, "match", ParseErrorKind::Length));
     }
-    r.take("match", STANDARD.1.into()).map_err(|e| e.within(ErrorContext::Match))?;
+    r.take("match", LEN_1_1.into()).map_err(|e| e.within(ErrorContext::Match))?;
     let in_port = PortNo(m.u32("match")?);
     let wildcards = m.u32("match")?;
-    let dl_src = (mac(&mut m)?, !mac(&mut m)? & MAC_BITS);
-    let dl_dst = (mac(&mut m)?, !mac(&mut m)? & MAC_BITS);
-    let dl_vlan = unless(wildcards, wild_1_1::DL_VLAN, m.u16("match")?);
-    let dl_vlan_pcp = unless(wildcards, wild_1_1::DL_VLAN_PCP, u8_of(&mut m)?);
+    let dl_src = (take_mac(&mut m)?, !take_mac(&mut m)? & MAC_BITS);
+    let dl_dst = (take_mac(&mut m)?, !take_mac(&mut m)? & MAC_BITS);
+    let dl_vlan = unless_wildcard(wildcards, wildcards_1_1::DL_VLAN, m.u16("match")?);
+    let dl_vlan_pcp = unless_wildcard(wildcards, wildcards_1_1::DL_VLAN_PCP, take_u8(&mut m)?);
     m.take("match", 1)?;
-    let dl_type = unless(wildcards, wild_1_1::DL_TYPE, m.u16("match")?);
-    let nw_tos = unless(wildcards, wild_1_1::NW_TOS, u8_of(&mut m)?);
-    let nw_proto = unless(wildcards, wild_1_1::NW_PROTO, u8_of(&mut m)?);
+    let dl_type = unless_wildcard(wildcards, wildcards_1_1::DL_TYPE, m.u16("match")?);
+    let nw_tos = unless_wildcard(wildcards, wildcards_1_1::NW_TOS, take_u8(&mut m)?);
+    let nw_proto = unless_wildcard(wildcards, wildcards_1_1::NW_PROTO, take_u8(&mut m)?);
     let nw_src = (m.u32("match")?, !m.u32("match")?);
     let nw_dst = (m.u32("match")?, !m.u32("match")?);
-    let tp_src = unless(wildcards, wild_1_1::TP_SRC, m.u16("match")?);
-    let tp_dst = unless(wildcards, wild_1_1::TP_DST, m.u16("match")?);
-    let mpls_label = unless(wildcards, wild_1_1::MPLS_LABEL, m.u32("match")?);
-    let mpls_tc = unless(wildcards, wild_1_1::MPLS_TC, u8_of(&mut m)?);
+    let tp_src = unless_wildcard(wildcards, wildcards_1_1::TP_SRC, m.u16("match")?);
+    let tp_dst = unless_wildcard(wildcards, wildcards_1_1::TP_DST, m.u16("match")?);
+    let mpls_label = unless_wildcard(wildcards, wildcards_1_1::MPLS_LABEL, m.u32("match")?);
+    let mpls_tc = unless_wildcard(wildcards, wildcards_1_1::MPLS_TC, take_u8(&mut m)?);
     m.take("match", 3)?;
-    let number = |r: &mut Reader<'_>| r.array("match").map(u64::from_be_bytes);
-    let metadata = (number(&mut m)?, !number(&mut m)?);
+    let take_u64 = |r: &mut Reader<'_>| r.array("match").map(u64::from_be_bytes);
+    let metadata = (take_u64(&mut m)?, !take_u64(&mut m)?);
     let fixed = FixedMatch {
-        in_port: unless(wildcards, wild_1_1::IN_PORT, in_port),
+        in_port: unless_wildcard(wildcards, wildcards_1_1::IN_PORT, in_port),
         metadata,
         dl_dst,
         dl_src,
         dl_type,
-        dl_vlan: vlan(&m, at + 36, dl_vlan)?,
+        dl_vlan: checked_vlan(&m, at + 36, dl_vlan)?,
         dl_vlan_pcp,
         nw_tos,
         nw_proto,
@@ -391,24 +406,24 @@ fn fixed_1_1(r: &mut Reader<'_>) -> Result<FixedMatch> {
     Ok(fixed)
 }
 
-/// Writes 88 bytes; places that are wild hold zeros.
+/// Encodes the match of 1.1. Wildcarded fields are zero.
 ///
 /// # Errors
-/// What has no place in 1.1, by name.
+/// Names the first field that 1.1 does not support.
 pub(super) fn encode_1_1(it: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-    let f = FixedMatch::of(it, Version::V1_1)?;
-    let wildcards = wild_if(f.in_port, wild_1_1::IN_PORT)
-        | wild_if(f.dl_vlan, wild_1_1::DL_VLAN)
-        | wild_if(f.dl_vlan_pcp, wild_1_1::DL_VLAN_PCP)
-        | wild_if(f.dl_type, wild_1_1::DL_TYPE)
-        | wild_if(f.nw_tos, wild_1_1::NW_TOS)
-        | wild_if(f.nw_proto, wild_1_1::NW_PROTO)
-        | wild_if(f.tp_src, wild_1_1::TP_SRC)
-        | wild_if(f.tp_dst, wild_1_1::TP_DST)
-        | wild_if(f.mpls_label, wild_1_1::MPLS_LABEL)
-        | wild_if(f.mpls_tc, wild_1_1::MPLS_TC);
-    out.put(&STANDARD.0.to_be_bytes());
-    out.put(&STANDARD.1.to_be_bytes());
+    let f = FixedMatch::from_match(it, Version::V1_1)?;
+    let wildcards = wildcard_if_none(f.in_port, wildcards_1_1::IN_PORT)
+        | wildcard_if_none(f.dl_vlan, wildcards_1_1::DL_VLAN)
+        | wildcard_if_none(f.dl_vlan_pcp, wildcards_1_1::DL_VLAN_PCP)
+        | wildcard_if_none(f.dl_type, wildcards_1_1::DL_TYPE)
+        | wildcard_if_none(f.nw_tos, wildcards_1_1::NW_TOS)
+        | wildcard_if_none(f.nw_proto, wildcards_1_1::NW_PROTO)
+        | wildcard_if_none(f.tp_src, wildcards_1_1::TP_SRC)
+        | wildcard_if_none(f.tp_dst, wildcards_1_1::TP_DST)
+        | wildcard_if_none(f.mpls_label, wildcards_1_1::MPLS_LABEL)
+        | wildcard_if_none(f.mpls_tc, wildcards_1_1::MPLS_TC);
+    out.put(&TYPE_1_1.to_be_bytes());
+    out.put(&LEN_1_1.to_be_bytes());
     out.put(&f.in_port.unwrap_or_default().0.to_be_bytes());
     out.put(&wildcards.to_be_bytes());
     for (addr, mask) in [f.dl_src, f.dl_dst] {

@@ -1,4 +1,4 @@
-//! What a rule matches. §7.2.3.
+//! The match of a flow entry. §7.2.3.
 
 use core::fmt;
 
@@ -10,13 +10,23 @@ use super::reader::Reader;
 use crate::error::ErrorContext;
 use crate::{EncodeError, Encoder, ParseErrorKind, PortNo, Result, Version};
 
-/// Fields that a packet must have; with none, every packet matches.
+/// A match: the field values that a packet must have. Without fields it matches every packet.
 ///
-/// 1.0 and 1.1 have fixed places for their fields: what comes from there has the names of later versions, in the order
-/// of the places. `arp_spa` is `nw_src` there, `arp_op` is `nw_proto`, the type of ICMP is `tp_src`.
+/// Matches of 1.0 and 1.1 are structs of fixed size. When parsed, their fields get the names of later versions, which
+/// depend on the Ethernet type and IP protocol: `nw_src` becomes `ipv4_src` or `arp_spa`, `nw_proto` becomes `ip_proto`
+/// or `arp_op`, `tp_src` becomes `tcp_src`, `udp_src`, `sctp_src` or `icmpv4_type`. When encoded, they get the old names
+/// again; a field that has no place in the struct is an error.
+///
+/// ```
+/// use sluice_openflow::{Field, Match};
+///
+/// let http = Match::from([Field::eth_type(0x0800), Field::ip_proto(6), Field::tcp_dst(80)]);
+/// assert_eq!(http.to_text(), "tcp,tp_dst=80");
+/// assert_eq!(http.check(), Ok(()));
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Match {
-    /// In the order of the wire.
+    /// Fields, in the order in which they are encoded in 1.2 and later.
     pub fields: Vec<Oxm>,
 }
 
@@ -32,25 +42,25 @@ impl FromIterator<Field> for Match {
     }
 }
 
-/// What is wrong with a field of a match, beyond its bytes.
+/// A field that makes a match invalid although its bytes are well-formed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatchError {
-    /// Which field.
+    /// The field.
     pub id: FieldId,
-    /// In which way.
+    /// What is wrong with it.
     pub why: MatchErrorKind,
 }
 
-/// In which way a field is wrong.
+/// Why a field makes a match invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchErrorKind {
-    /// It stands there twice. `OFPBMC_DUP_FIELD`.
+    /// The match has the field twice. `OFPBMC_DUP_FIELD`.
     Duplicate,
-    /// Something else must be matched too, and is not. `OFPBMC_BAD_PREREQ`.
+    /// The match lacks a field that this one requires. `OFPBMC_BAD_PREREQ`.
     MissingPrerequisite(Prerequisite),
-    /// No mask may come with it. `OFPBMC_BAD_MASK`.
+    /// The field has a mask but is not maskable. `OFPBMC_BAD_MASK`.
     MaskNotAllowed,
-    /// It has bits that its row has not. `OFPBMC_BAD_VALUE`.
+    /// The value has more bits than the field. `OFPBMC_BAD_VALUE`.
     ValueTooLarge,
 }
 
@@ -58,10 +68,10 @@ impl fmt::Display for MatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.id.name();
         match self.why {
-            MatchErrorKind::Duplicate => write!(f, "{name} stands there twice"),
-            MatchErrorKind::MissingPrerequisite(need) => write!(f, "{name} needs {need}"),
-            MatchErrorKind::MaskNotAllowed => write!(f, "{name} takes no mask"),
-            MatchErrorKind::ValueTooLarge => write!(f, "{name} has a value that cannot be"),
+            MatchErrorKind::Duplicate => write!(f, "duplicate field {name}"),
+            MatchErrorKind::MissingPrerequisite(need) => write!(f, "{name} requires {need}"),
+            MatchErrorKind::MaskNotAllowed => write!(f, "{name} is not maskable"),
+            MatchErrorKind::ValueTooLarge => write!(f, "value of {name} is out of range"),
         }
     }
 }
@@ -69,17 +79,17 @@ impl fmt::Display for MatchError {
 impl core::error::Error for MatchError {}
 
 impl Match {
-    /// The field `id`, under whichever of its headers, if it is matched and has 16 bytes at most.
+    /// The field `id`, under any of its headers; `None` if it is not matched or is longer than 16 bytes.
     pub fn get(&self, id: FieldId) -> Option<&Field> {
         self.iter().find(|field| field.id.same_as(id))
     }
 
-    /// The fields of 16 bytes at most.
+    /// The known fields of up to 16 bytes; [`fields`](Self::fields) has all.
     pub fn iter(&self) -> impl Iterator<Item = &Field> {
         self.fields.iter().filter_map(Oxm::field)
     }
 
-    /// The port that is matched, be it in OpenFlow's form or in Nicira's of 16 bits.
+    /// The ingress port, from OpenFlow's field of 32 bits or Nicira's of 16 bits.
     pub fn in_port(&self) -> Option<PortNo> {
         let wide = self.get(FieldId::IN_PORT).and_then(|field| field.value.try_into().ok());
         let narrow =
@@ -87,30 +97,30 @@ impl Match {
         wide.map(PortNo).or_else(|| narrow().map(PortNo::from_u16))
     }
 
-    /// Whether a switch by the book would take the match: nothing twice, prerequisites, masks and values as the table of
-    /// fields has them. Masks that Open vSwitch takes are fine. §7.2.3.6.
+    /// Checks that the match has no duplicate fields, that the prerequisites of all fields are met, that only maskable
+    /// fields have masks, and that values are in range. Masks that only Open vSwitch allows pass. §7.2.3.6.
     ///
     /// # Errors
-    /// The first field that is wrong, and how.
+    /// The first invalid field, and why it is invalid.
     pub fn check(&self) -> Result<(), MatchError> {
         let mut seen = Vec::with_capacity(self.fields.len());
         for oxm in &self.fields {
             let id = oxm.id();
-            let wrong = |why| Err(MatchError { id, why });
+            let invalid = |why| Err(MatchError { id, why });
             if seen.contains(&id.canonical()) {
-                return wrong(MatchErrorKind::Duplicate);
+                return invalid(MatchErrorKind::Duplicate);
             }
             seen.push(id.canonical());
             let Some(row) = id.row() else { continue };
             let unmet = |need: &&Prerequisite| !self.iter().any(|field| need.is_met_by(field));
             if let Some(need) = row.prerequisites.iter().find(unmet) {
-                return wrong(MatchErrorKind::MissingPrerequisite(*need));
+                return invalid(MatchErrorKind::MissingPrerequisite(*need));
             }
             if oxm.is_masked() && !row.maskable() {
-                return wrong(MatchErrorKind::MaskNotAllowed);
+                return invalid(MatchErrorKind::MaskNotAllowed);
             }
             if oxm.field().is_some_and(|field| field.value & !field.significant_bits() != 0) {
-                return wrong(MatchErrorKind::ValueTooLarge);
+                return invalid(MatchErrorKind::ValueTooLarge);
             }
         }
         Ok(())
@@ -120,16 +130,16 @@ impl Match {
 /// `OFPMT_OXM`.
 const OFPMT_OXM: u16 = 1;
 
-/// The form that the version has: 40 bytes in 1.0, 88 in 1.1, then type, length, fields and zeros up to eight bytes.
+/// 40 bytes in 1.0, 88 bytes in 1.1; since 1.2 type, length, fields, and padding to a multiple of eight bytes.
 ///
-/// Refused when read: besides what [`Oxm`] says, another type of match than the version's, and a field that is there
-/// twice. §7.2.3.1, §7.2.3.6.
+/// Parsing refuses matches of another type than the version's, duplicate fields, and the fields that [`Oxm`] refuses.
+/// §7.2.3.1, §7.2.3.6.
 impl Codec for Match {
     fn parse(r: &mut Reader<'_>) -> Result<Self> {
         match r.version() {
             Version::V1_0 => match_fixed::parse_1_0(r),
             Version::V1_1 => match_fixed::parse_1_1(r),
-            _ => BareMatch::parse(&mut list(r)?),
+            _ => BareMatch::parse(&mut oxm_fields(r)?),
         }
     }
 
@@ -150,11 +160,11 @@ impl Codec for Match {
     }
 }
 
-/// The fields of a match of 1.2 or later, which is taken from `r` with its padding.
+/// Takes a match of 1.2 or later with its padding from `r`; returns a reader for its fields.
 ///
 /// # Errors
-/// Another type of match, a length that cannot be.
-fn list<'a>(r: &mut Reader<'a>) -> Result<Reader<'a>> {
+/// Another type of match, or an invalid length.
+fn oxm_fields<'a>(r: &mut Reader<'a>) -> Result<Reader<'a>> {
     let mut head = r.nested("match", ErrorContext::Match)?;
     let (at, kind, len) = (head.at(), head.u16("match")?, head.u16("match")?);
     let len = usize::from(len);
@@ -167,36 +177,36 @@ fn list<'a>(r: &mut Reader<'a>) -> Result<Reader<'a>> {
     Ok(inner)
 }
 
-/// Fields without a row that a match can have. It bounds the search for those that are there twice.
-const UNKNOWN_MAX: usize = 32;
+/// Maximum number of unknown fields in a match; limits the cost of the search for duplicates.
+const UNKNOWN_FIELDS_MAX: usize = 32;
 
-/// Words that have a bit for each row.
+/// Number of 64-bit words with one bit for each row of the field table.
 const WORDS: usize = FieldId::ROWS.len().div_ceil(64);
 
-/// Which fields a match has.
+/// The set of fields that a match has.
 #[derive(Debug)]
-struct Seen {
+struct FieldSet {
     rows: [u64; WORDS],
-    unknown: [FieldId; UNKNOWN_MAX],
+    unknown: [FieldId; UNKNOWN_FIELDS_MAX],
     unknown_len: usize,
 }
 
-impl Seen {
+impl FieldSet {
     const NONE: Self = {
         let none = FieldId { class: 0, number: 0, experimenter: 0 };
-        Self { rows: [0; WORDS], unknown: [none; UNKNOWN_MAX], unknown_len: 0 }
+        Self { rows: [0; WORDS], unknown: [none; UNKNOWN_FIELDS_MAX], unknown_len: 0 }
     };
 
-    /// Notes `id`.
+    /// Adds `id`.
     ///
     /// # Errors
-    /// `Duplicate` if it is there already, `Length` for more unknown ones than anyone means.
-    fn add(&mut self, id: FieldId) -> Result<(), ParseErrorKind> {
+    /// `Duplicate` if the set has it already, `Length` for more than [`UNKNOWN_FIELDS_MAX`] unknown fields.
+    fn insert(&mut self, id: FieldId) -> Result<(), ParseErrorKind> {
         if let Some(n) = id.row_index() {
             let word = self.rows.get_mut(n / 64).ok_or(ParseErrorKind::Length)?;
-            let had = *word;
+            let before = *word;
             *word |= 1 << (n % 64);
-            return if had == *word { Err(ParseErrorKind::Duplicate) } else { Ok(()) };
+            return if before == *word { Err(ParseErrorKind::Duplicate) } else { Ok(()) };
         }
         if self.unknown.iter().take(self.unknown_len).any(|&seen| seen == id) {
             return Err(ParseErrorKind::Duplicate);
@@ -207,27 +217,27 @@ impl Seen {
     }
 }
 
-/// Hands the fields in `r` to `found`, one by one, each proved, none twice. Allocates nothing.
-fn each<'a>(r: &mut Reader<'a>, mut found: impl FnMut(RawOxm<'a>)) -> Result<()> {
-    let mut seen = Seen::NONE;
+/// Parses the fields in `r`, refuses duplicates, and calls `visit` for each field. Does not allocate.
+fn for_each_field<'a>(r: &mut Reader<'a>, mut visit: impl FnMut(RawOxm<'a>)) -> Result<()> {
+    let mut seen = FieldSet::NONE;
     while !r.is_empty() {
         let at = r.at();
         let raw = RawOxm::take(r)?;
-        seen.add(raw.id()).map_err(|why| r.error_at(at, "field", why))?;
-        found(raw);
+        seen.insert(raw.id()).map_err(|why| r.error_at(at, "field", why))?;
+        visit(raw);
     }
     Ok(())
 }
 
-/// Proves the match of 1.2 or later at the start of `r`, and takes it.
+/// Takes and validates the match of 1.2 or later at the front of `r`.
 pub(crate) fn validate(r: &mut Reader<'_>) -> Result<()> {
-    each(&mut list(r)?, |_| {})
+    for_each_field(&mut oxm_fields(r)?, |_| {})
 }
 
-/// The same; gives back the port that it has.
+/// Takes and validates the match of 1.2 or later at the front of `r`; returns its ingress port.
 pub(crate) fn validate_in_port(r: &mut Reader<'_>) -> Result<Option<PortNo>> {
     let mut port = None;
-    each(&mut list(r)?, |raw| {
+    for_each_field(&mut oxm_fields(r)?, |raw| {
         if raw.id() == FieldId::IN_PORT {
             port = raw.value().first_chunk().map(|port| PortNo(u32::from_be_bytes(*port)));
         }
@@ -235,27 +245,27 @@ pub(crate) fn validate_in_port(r: &mut Reader<'_>) -> Result<Option<PortNo>> {
     Ok(port)
 }
 
-/// Fields without anything around them, up to the end: the match of Nicira's messages, whose length stands elsewhere.
+/// The encoding of matches in Nicira's messages: only the fields; their length is elsewhere in the message.
 pub(crate) struct BareMatch;
 
 impl Encoding<Match> for BareMatch {
     fn parse(r: &mut Reader<'_>) -> Result<Match> {
         let mut inner = r.nested("match", ErrorContext::Match)?;
         let mut fields = vec![];
-        each(&mut inner, |raw| fields.push(raw.into()))?;
+        for_each_field(&mut inner, |raw| fields.push(raw.into()))?;
         r.rest();
         Ok(Match { fields })
     }
 
     fn encode(value: &Match, out: &mut Encoder<'_>) -> Result<(), EncodeError> {
-        let (mut seen, version) = (Seen::NONE, out.version());
+        let (mut seen, version) = (FieldSet::NONE, out.version());
         for oxm in &value.fields {
-            let no = |why| {
-                let twice = why == ParseErrorKind::Duplicate;
-                let what = if twice { "field that is there twice" } else { "field of too many" };
+            let unsupported = |why| {
+                let is_duplicate = why == ParseErrorKind::Duplicate;
+                let what = if is_duplicate { "duplicate field" } else { "too many unknown fields" };
                 EncodeError { what, version, needs: None }
             };
-            seen.add(oxm.id()).map_err(no)?;
+            seen.insert(oxm.id()).map_err(unsupported)?;
         }
         value.fields.encode(out)
     }
@@ -267,67 +277,71 @@ mod tests {
     use crate::model::value::{NeutralForm, hex, unhex};
     use crate::{ErrorCode, ErrorType, MacAddr, ParseError, VlanId};
 
-    fn read(version: Version, bytes: &str) -> Result<Match> {
+    fn parsed(version: Version, bytes: &str) -> Result<Match> {
         let bytes = unhex(bytes).unwrap();
         let mut r = Reader::new(version, &bytes, 8);
-        let read = Match::parse(&mut r)?;
+        let matching = Match::parse(&mut r)?;
         r.finish("match")?;
-        Ok(read)
+        Ok(matching)
     }
 
-    fn read_alone(bytes: &str) -> Result<Match> {
+    fn parsed_bare(bytes: &str) -> Result<Match> {
         let bytes = unhex(bytes).unwrap();
         let mut r = Reader::new(Version::V1_0, &bytes, 8);
-        let read = BareMatch::parse(&mut r)?;
+        let matching = BareMatch::parse(&mut r)?;
         assert!(r.is_empty());
-        Ok(read)
+        Ok(matching)
     }
 
-    fn written(version: Version, it: &Match) -> Result<String, EncodeError> {
+    fn encoded(version: Version, it: &Match) -> Result<String, EncodeError> {
         let (mut tx, mut xid) = (vec![], 1);
         it.encode(&mut Encoder::new(&mut tx, version, &mut xid))?;
         Ok(hex(&tx))
     }
 
-    fn written_alone(it: &Match) -> String {
+    fn encoded_bare(it: &Match) -> String {
         let (mut tx, mut xid) = (vec![], 1);
         BareMatch::encode(it, &mut Encoder::new(&mut tx, Version::V1_0, &mut xid)).unwrap();
         hex(&tx)
     }
 
     fn text(it: &Match) -> String {
-        let each = it.fields.iter().map(|f| format!("{}={}", f.name(), f.value_text()));
-        each.collect::<Vec<_>>().join(",")
+        let fields = it.fields.iter().map(|f| format!("{}={}", f.name(), f.value_text()));
+        fields.collect::<Vec<_>>().join(",")
     }
 
     #[test]
-    fn matches_of_all_versions_are_read_and_written_as_open_vswitch_does() {
+    fn matches_of_all_versions_are_parsed_and_encoded_as_open_vswitch_does() {
         let lines = include_str!("../../tests/golden/matches.txt").lines();
         for line in lines.filter(|line| !line.starts_with('#')) {
-            let said: Vec<_> = line.split(' ').take(3).collect();
-            let [form, bytes, told] = said[..] else { panic!("{line}") };
+            let columns: Vec<_> = line.split(' ').take(3).collect();
+            let [form, bytes, expected] = columns[..] else { panic!("{line}") };
             let bytes = if bytes == "-" { "" } else { bytes };
             let version = Version::from_text(form.trim_end_matches('n')).unwrap();
-            let (it, again) = if form.ends_with('n') {
-                let it = read_alone(bytes).unwrap();
-                let again = written_alone(&it);
-                (it, again)
+            let (it, reencoded) = if form.ends_with('n') {
+                let it = parsed_bare(bytes).unwrap();
+                let reencoded = encoded_bare(&it);
+                (it, reencoded)
             } else {
-                let it = read(version, bytes).unwrap();
-                let again = written(version, &it).unwrap();
-                (it, again)
+                let it = parsed(version, bytes).unwrap();
+                let reencoded = encoded(version, &it).unwrap();
+                (it, reencoded)
             };
-            assert_eq!(if it == Match::default() { "-".into() } else { text(&it) }, told, "{line}");
-            assert_eq!(again, bytes, "{line}");
+            assert_eq!(
+                if it == Match::default() { "-".into() } else { text(&it) },
+                expected,
+                "{line}"
+            );
+            assert_eq!(reencoded, bytes, "{line}");
             assert_eq!(Match::from_value(&it.to_value(version), version), Ok(it.clone()), "{line}");
-            // Those of 1.0 may have a priority without a tag.
+            // Matches of 1.0 may have a VLAN priority without a VLAN.
             assert!(version < Version::V1_2 || it.check() == Ok(()), "{line}");
         }
     }
 
     #[test]
-    fn the_odd_places_of_a_fixed_match_come_back_too() {
-        for (bytes, told) in [
+    fn unusual_values_of_fixed_matches_survive_a_roundtrip() {
+        for (bytes, expected) in [
             (
                 "00002000 fffe 020000000001 020000000002 ffff 03 00 0806 04 02 0000 00000000 0a000000 0050 0051",
                 "in_port=local,eth_dst=02:00:00:00:00:02,eth_src=02:00:00:00:00:01,eth_type=0x806,vlan_vid=none,\
@@ -338,55 +352,55 @@ mod tests {
                 "eth_type=0x800,nw_tos=5,ip_proto=1,ipv4_src=10.1.2.0/24,ipv4_dst=10.0.0.1,icmpv4_type=3,tcp_dst=256",
             ),
         ] {
-            let it = read(Version::V1_0, bytes).unwrap();
-            assert_eq!(text(&it), told);
-            assert_eq!(written(Version::V1_0, &it).unwrap(), bytes.replace(' ', ""));
+            let it = parsed(Version::V1_0, bytes).unwrap();
+            assert_eq!(text(&it), expected);
+            assert_eq!(encoded(Version::V1_0, &it).unwrap(), bytes.replace(' ', ""));
         }
     }
 
     #[test]
-    fn what_is_wild_in_a_fixed_match_is_not_looked_at() {
+    fn wildcarded_fields_of_a_fixed_match_are_ignored() {
         let bytes = "003fffff 0001 020000000001 020000000002 1234 07 01 0800 ff 06 0101 0a000001 0a000002 0050 0051";
-        assert_eq!(read(Version::V1_0, bytes), Ok(Match::default()));
-        let under = "00380a0f 0000 000000000000 000000000000 0000 00 00 0800 00 06 0000 0a0102ff 00000000 0000 0000";
-        let it = read(Version::V1_0, under).unwrap();
+        assert_eq!(parsed(Version::V1_0, bytes), Ok(Match::default()));
+        let host_bits = "00380a0f 0000 000000000000 000000000000 0000 00 00 0800 00 06 0000 0a0102ff 00000000 0000 0000";
+        let it = parsed(Version::V1_0, host_bits).unwrap();
         assert_eq!(it.get(FieldId::IPV4_SRC).map(|f| f.value), Some(0x0a01_0200 & !0x3ff));
     }
 
     #[test]
-    fn what_a_version_lacks_is_named() {
-        let no = |version, it: &Match| written(version, it).unwrap_err().to_string();
+    fn encoding_a_field_that_the_version_lacks_names_it() {
+        let error = |version, it: &Match| encoded(version, it).unwrap_err().to_string();
         let v6 = Match::from([Field::ipv6_dst(1u128.into())]);
-        assert_eq!(no(Version::V1_0, &v6), "ipv6_dst needs 1.2, this is 1.0");
-        assert_eq!(no(Version::V1_1, &v6), "ipv6_dst needs 1.2, this is 1.1");
+        assert_eq!(error(Version::V1_0, &v6), "ipv6_dst needs 1.2, this is 1.0");
+        assert_eq!(error(Version::V1_1, &v6), "ipv6_dst needs 1.2, this is 1.1");
         let tagged = Match::from([Field::tagged()]);
-        assert_eq!(no(Version::V1_0, &tagged), "vlan_vid needs 1.1, this is 1.0");
-        assert!(written(Version::V1_1, &tagged).is_ok());
+        assert_eq!(error(Version::V1_0, &tagged), "vlan_vid needs 1.1, this is 1.0");
+        assert!(encoded(Version::V1_1, &tagged).is_ok());
         let masked = Match::from([Field::eth_dst(MacAddr::BROADCAST).masked(1)]);
-        assert_eq!(no(Version::V1_0, &masked), "mask of eth_dst needs 1.1, this is 1.0");
+        assert_eq!(error(Version::V1_0, &masked), "mask of eth_dst needs 1.1, this is 1.0");
         let odd = Match::from([Field::ipv4_src([10, 0, 0, 1].into()).masked(0xff00_00ff)]);
         assert_eq!(
-            no(Version::V1_0, &odd),
-            "mask of ipv4_src that is no prefix needs 1.1, this is 1.0"
+            error(Version::V1_0, &odd),
+            "mask of ipv4_src that is not a prefix needs 1.1, this is 1.0"
         );
         let udp = Match::from([Field::new(FieldId::UDP_SRC, 5)]);
-        assert_eq!(no(Version::V1_0, &udp), "udp_src needs 1.2, this is 1.0");
+        assert_eq!(error(Version::V1_0, &udp), "udp_src needs 1.2, this is 1.0");
         let op = Match::from([Field::eth_type(0x0806), Field::new(FieldId::ARP_OP, 256)]);
-        assert_eq!(no(Version::V1_1, &op), "arp_op needs 1.2, this is 1.1");
+        assert_eq!(error(Version::V1_1, &op), "arp_op needs 1.2, this is 1.1");
         let port = Match::from([Field::in_port(PortNo(0x1_0000))]);
-        assert_eq!(no(Version::V1_0, &port), "port number needs 1.1, this is 1.0");
-        let unknown: Oxm = Oxm::from_text("oxm_8000_99", "0x01").unwrap();
-        let unknown = Match { fields: vec![unknown] };
-        assert_eq!(no(Version::V1_0, &unknown), "unknown field needs 1.2, this is 1.0");
+        assert_eq!(error(Version::V1_0, &port), "port number needs 1.1, this is 1.0");
+        let unknown_field = Oxm::from_text("oxm_8000_99", "0x01").unwrap();
+        let unknown = Match { fields: vec![unknown_field] };
+        assert_eq!(error(Version::V1_0, &unknown), "unknown field needs 1.2, this is 1.0");
         let twice = Match::from([Field::untagged(), Field::vlan(VlanId(1))]);
-        assert_eq!(no(Version::V1_3, &twice), "field that is there twice cannot be said in 1.3");
-        assert_eq!(no(Version::V1_0, &twice), "field that is there twice cannot be said in 1.0");
+        assert_eq!(error(Version::V1_3, &twice), "duplicate field cannot be said in 1.3");
+        assert_eq!(error(Version::V1_0, &twice), "duplicate field cannot be said in 1.0");
     }
 
     #[test]
-    fn malformed_matches_deserve_the_errors_of_the_specification() {
+    fn malformed_matches_map_to_the_error_codes_of_the_specification() {
         let code = |version, bytes: &str| {
-            let error: ParseError = read(version, bytes).unwrap_err();
+            let error: ParseError = parsed(version, bytes).unwrap_err();
             let (kind, code) = error.code();
             assert_eq!(kind, ErrorType::BAD_MATCH, "{error}");
             code
@@ -402,43 +416,43 @@ mod tests {
         assert_eq!(code(Version::V1_0, "003820ff"), ErrorCode(1));
         let vlan = "003820fd 0000 000000000000 000000000000 1005 00 00 0000 00 00 0000 00000000 00000000 0000 0000";
         assert_eq!(code(Version::V1_0, vlan), ErrorCode(7));
-        let of_1_1 = written(Version::V1_1, &Match::default()).unwrap();
+        let of_1_1 = encoded(Version::V1_1, &Match::default()).unwrap();
         assert_eq!(code(Version::V1_1, &of_1_1.replacen("0000", "0001", 1)), ErrorCode(0));
         assert_eq!(code(Version::V1_1, &of_1_1.replacen("0058", "0059", 1)), ErrorCode(1));
         assert_eq!(code(Version::V1_1, &of_1_1[..100]), ErrorCode(1));
     }
 
     #[test]
-    fn a_match_that_a_switch_would_refuse_says_why() {
-        let unfit = |it: Match| it.check().unwrap_err().to_string();
+    fn an_invalid_match_says_why() {
+        let reason = |it: Match| it.check().unwrap_err().to_string();
         let tcp = Field::new(FieldId::TCP_DST, 80);
-        assert_eq!(unfit(Match::from([tcp])), "tcp_dst needs ip_proto=6");
+        assert_eq!(reason(Match::from([tcp])), "tcp_dst requires ip_proto=6");
         let proto = Field::ip_proto(6);
         assert_eq!(
-            unfit(Match::from([proto, tcp])),
-            "ip_proto needs eth_type=0x800 or eth_type=0x86dd"
+            reason(Match::from([proto, tcp])),
+            "ip_proto requires eth_type=0x800 or eth_type=0x86dd"
         );
         assert_eq!(Match::from([Field::eth_type(0x800), proto, tcp]).check(), Ok(()));
         let pcp = Field::new(FieldId::VLAN_PCP, 3);
-        assert_eq!(unfit(Match::from([pcp])), "vlan_pcp needs vlan_vid=any");
+        assert_eq!(reason(Match::from([pcp])), "vlan_pcp requires vlan_vid=any");
         assert_eq!(Match::from([Field::tagged(), pcp]).check(), Ok(()));
         let phy = Field::new(FieldId::IN_PHY_PORT, 1);
-        assert_eq!(unfit(Match::from([phy])), "in_phy_port needs in_port");
+        assert_eq!(reason(Match::from([phy])), "in_phy_port requires in_port");
         assert_eq!(
-            unfit(Match::from([Field::eth_type(0x800).masked(0xff00)])),
-            "eth_type takes no mask"
+            reason(Match::from([Field::eth_type(0x800).masked(0xff00)])),
+            "eth_type is not maskable"
         );
         let nine = Field::new(FieldId::VLAN_PCP, 9);
         assert_eq!(
-            unfit(Match::from([Field::tagged(), nine])),
-            "vlan_pcp has a value that cannot be"
+            reason(Match::from([Field::tagged(), nine])),
+            "value of vlan_pcp is out of range"
         );
         let twice = Match::from([Field::untagged(), Field::tagged()]);
-        assert_eq!(unfit(twice), "vlan_vid stands there twice");
+        assert_eq!(reason(twice), "duplicate field vlan_vid");
     }
 
     #[test]
-    fn fields_are_found_under_any_of_their_headers() {
+    fn fields_are_found_by_any_of_their_headers() {
         let nicira = FieldId { class: 0, number: 1, experimenter: 0 };
         let it = Match::from([Field::new(nicira, 5), Field::new(FieldId::NXM_IN_PORT, 0xfffe)]);
         assert_eq!(it.get(FieldId::ETH_DST).map(|field| field.value), Some(5));

@@ -1,8 +1,8 @@
-//! Numbers and bits with names, read off rows: see [`rows`](super::rows).
+//! Macros for open sets of named numbers and flags; see [`rows`](super::rows).
 
-/// An open set of numbers, some with names.
+/// Defines an open set of numbers, some of which have names.
 ///
-/// A row is name, number, first version, what it means; `..= V1_2` behind the first version names the last one.
+/// A row is name, number, first version and documentation. `V1_0..=V1_2` instead of the first version adds the last one.
 macro_rules! codes {
     (
         $(#[$meta:meta])*
@@ -16,7 +16,7 @@ macro_rules! codes {
         impl $name {
             $( #[doc = $doc] pub const $konst: Self = Self($n); )*
 
-            /// Every number with a name: the number, the name, the first and the last version that have it.
+            /// All named numbers: number, name, first and last version that have it.
             pub const ROWS: &'static [(Self, &'static str, $crate::Version, $crate::Version)] = &[$( (
                 Self($n),
                 stringify!($konst),
@@ -24,12 +24,12 @@ macro_rules! codes {
                 $crate::model::named::until!($($until)?),
             ) ),*];
 
-            /// The specification's name, `None` for what it does not define.
+            /// Name in the specification; `None` for numbers that it does not define.
             pub fn name(self) -> Option<&'static str> {
                 Self::ROWS.iter().find(|row| row.0 == self).map(|row| row.1)
             }
 
-            /// The name in `version`, that of another one if it has none there.
+            /// Name in `version`, or else in another version.
             pub fn name_in(self, version: $crate::Version) -> Option<&'static str> {
                 let mut named = Self::ROWS.iter().filter(|row| row.0 == self);
                 let here = named.clone().find(|row| (row.2..=row.3).contains(&version));
@@ -73,7 +73,7 @@ macro_rules! codes {
     };
 }
 
-/// The last version of a row: all known later ones if it names none.
+/// The last version of a row, 1.5 by default.
 macro_rules! until {
     () => {
         $crate::Version::V1_5
@@ -83,7 +83,8 @@ macro_rules! until {
     };
 }
 
-/// A set of flags: like [`codes!`], each number being one bit. A name that is no identifier stands behind `as`.
+/// Defines a set of flags. Rows are those of [`codes!`], each number is one bit; `as` gives a name that is not an
+/// identifier.
 macro_rules! flags {
     (
         $(#[$meta:meta])*
@@ -97,7 +98,7 @@ macro_rules! flags {
         impl $name {
             $( #[doc = $doc] pub const $konst: Self = Self($n); )*
 
-            /// Every bit with a name: the bit, the name, the first and the last version that have it.
+            /// All named flags: bit, name, first and last version that have it.
             pub const ROWS: &'static [(Self, &'static str, $crate::Version, $crate::Version)] = &[$( (
                 Self($n),
                 $crate::model::rows::flags!(@name $konst $($text)?),
