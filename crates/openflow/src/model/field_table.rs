@@ -1,19 +1,18 @@
-//! The table of fields: one row each.
+//! The field table: one row for each match field.
 //!
-//! A row is: constant, name, significant bits in how many bytes, form of its text, masks, the first version whose own
-//! match can have it, what must be matched as well, its headers (the field's own first, each with the first version
-//! that knows it), what `ovs-ofctl` calls it besides, and who says so.
+//! The columns are those of [`FieldRow`](super::FieldRow): constant, name, significant bits `in` bytes, text format,
+//! masks, first version whose match can contain the field, prerequisites, headers (the canonical one first, each with
+//! its number and the first version that has it), aliases, and where the field is specified (`meta-flow` is
+//! `lib/meta-flow.xml` of Open vSwitch 3.7).
 //!
-//! Bytes are the most that a value has where its length is not fixed (`tun_metadata0` and its like). Open vSwitch
-//! writes SCTP's ports into the places of TCP's in 1.0 too, and
-//! takes headers of classes 0 and 1 in every match but the fixed ones; what has no other header is hence known since 1.2.
-//! `meta-flow` is `lib/meta-flow.xml` of Open vSwitch 3.7.
+//! Open vSwitch accepts Nicira's headers (classes 0 and 1) in every OXM match, therefore fields that have only such a
+//! header exist since 1.2. In 1.0 it uses `tp_src` and `tp_dst` for SCTP too.
 
 use super::field::{FieldFormat, FieldId, MaskSupport, Prerequisite, Prerequisites, fields};
 use crate::Version;
 
-/// `OFPXMT_OFB_IPV6_EXTHDR`'s bits. §7.2.3.7.
-const EXTHDR: &[(&str, u32)] = &[
+/// `OFPIEH_*`: bits of `OXM_OF_IPV6_EXTHDR`. §7.2.3.7.
+const IPV6_EXTHDR_FLAGS: &[(&str, u32)] = &[
     ("nonext", 1),
     ("esp", 2),
     ("auth", 4),
@@ -25,7 +24,7 @@ const EXTHDR: &[(&str, u32)] = &[
     ("unseq", 0x100),
 ];
 
-/// RFC 9293 §3.1, RFC 3168, RFC 3540.
+/// Flags of the TCP header. RFC 9293 §3.1, RFC 3168, RFC 3540.
 const TCP_FLAGS: &[(&str, u32)] = &[
     ("fin", 1),
     ("syn", 2),
@@ -38,8 +37,8 @@ const TCP_FLAGS: &[(&str, u32)] = &[
     ("ns", 0x100),
 ];
 
-/// State of a tracked connection.
-const CT_STATE: &[(&str, u32)] = &[
+/// Connection tracking state of a packet.
+const CT_STATE_FLAGS: &[(&str, u32)] = &[
     ("new", 1),
     ("est", 2),
     ("rel", 4),
@@ -50,7 +49,8 @@ const CT_STATE: &[(&str, u32)] = &[
     ("dnat", 0x80),
 ];
 
-const TUN_FLAGS: &[(&str, u32)] = &[("oam", 1)];
+/// Flags of a tunnel header.
+const TUNNEL_FLAGS: &[(&str, u32)] = &[("oam", 1)];
 
 const NONE: Prerequisites = &[];
 const IN_PORT: Prerequisites = &[Prerequisite::Present(FieldId::IN_PORT)];
@@ -118,7 +118,7 @@ fields! {
     MPLS_BOS: "mpls_bos", 1 in 1, Decimal, No, V1_3, MPLS, [OXM_OF_MPLS_BOS(36, V1_3)], [], "§7.2.3.7";
     PBB_ISID: "pbb_isid", 24 in 3, Hex, Any, V1_3, PBB, [OXM_OF_PBB_ISID(37, V1_3)], [], "§7.2.3.7";
     TUNNEL_ID: "tunnel_id", 64 in 8, Hex, Any, V1_3, NONE, [OXM_OF_TUNNEL_ID(38, V1_3), NXM_NX_TUN_ID(16, V1_0)], ["tun_id"], "§7.2.3.7";
-    IPV6_EXTHDR: "ipv6_exthdr", 9 in 2, Flags(EXTHDR), Any, V1_3, IPV6, [OXM_OF_IPV6_EXTHDR(39, V1_3)], [], "§7.2.3.7";
+    IPV6_EXTHDR: "ipv6_exthdr", 9 in 2, Flags(IPV6_EXTHDR_FLAGS), Any, V1_3, IPV6, [OXM_OF_IPV6_EXTHDR(39, V1_3)], [], "§7.2.3.7";
     PBB_UCA: "pbb_uca", 1 in 1, Decimal, No, V1_4, PBB, [OXM_OF_PBB_UCA(41, V1_4)], [], "OpenFlow 1.4.0 §7.2.3.7";
     TCP_FLAGS: "tcp_flags", 12 in 2, Flags(TCP_FLAGS), Any, V1_3, TCP, [OXM_OF_TCP_FLAGS(42, V1_5), ONFOXM_ET_TCP_FLAGS(42, V1_3), NXM_NX_TCP_FLAGS(34, V1_0)], [], "OpenFlow 1.5.1 §7.2.3.8";
     ACTSET_OUTPUT: "actset_output", 32 in 4, Port, No, V1_2, NONE, [OXM_OF_ACTSET_OUTPUT(43, V1_5), ONFOXM_ET_ACTSET_OUTPUT(43, V1_0)], [], "OpenFlow 1.5.1 §7.2.3.8";
@@ -257,8 +257,8 @@ fields! {
     TUN_METADATA61: "tun_metadata61", 992 in 124, Hex, Any, V1_2, NONE, [NXM_NX_TUN_METADATA61(101, V1_0)], [], "meta-flow";
     TUN_METADATA62: "tun_metadata62", 992 in 124, Hex, Any, V1_2, NONE, [NXM_NX_TUN_METADATA62(102, V1_0)], [], "meta-flow";
     TUN_METADATA63: "tun_metadata63", 992 in 124, Hex, Any, V1_2, NONE, [NXM_NX_TUN_METADATA63(103, V1_0)], [], "meta-flow";
-    TUN_FLAGS: "tun_flags", 1 in 2, Flags(TUN_FLAGS), Any, V1_2, NONE, [NXM_NX_TUN_FLAGS(104, V1_0)], [], "meta-flow";
-    CT_STATE: "ct_state", 32 in 4, Flags(CT_STATE), Any, V1_2, NONE, [NXM_NX_CT_STATE(105, V1_0)], [], "meta-flow";
+    TUN_FLAGS: "tun_flags", 1 in 2, Flags(TUNNEL_FLAGS), Any, V1_2, NONE, [NXM_NX_TUN_FLAGS(104, V1_0)], [], "meta-flow";
+    CT_STATE: "ct_state", 32 in 4, Flags(CT_STATE_FLAGS), Any, V1_2, NONE, [NXM_NX_CT_STATE(105, V1_0)], [], "meta-flow";
     CT_ZONE: "ct_zone", 16 in 2, Hex, No, V1_2, NONE, [NXM_NX_CT_ZONE(106, V1_0)], [], "meta-flow";
     CT_MARK: "ct_mark", 32 in 4, Hex, Any, V1_2, NONE, [NXM_NX_CT_MARK(107, V1_0)], [], "meta-flow";
     CT_LABEL: "ct_label", 128 in 16, Hex, Any, V1_2, NONE, [NXM_NX_CT_LABEL(108, V1_0)], [], "meta-flow";

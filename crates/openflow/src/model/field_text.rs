@@ -1,9 +1,9 @@
-//! Fields in text and in the neutral form.
+//! Text form and neutral form of match fields.
 //!
-//! In the neutral form a match is a map from the names of its fields to their values, in the order of the wire. A value
-//! is a number where its text is one, otherwise a text; a mask stands behind a slash. Every field can also be written as
-//! it is, `0x1005/0x1fff`. What has no row, or a header that the version does not know, is called `oxm_8000_99` (class
-//! and number; `oxm_ffff_5_0000abcd` with the experimenter), and its value is bytes in hex.
+//! In the neutral form a match is a map from field names to values, in the order in which they are encoded. A value is a
+//! number if its text is a decimal number, otherwise a text; a mask follows a slash. Values of any field can also be
+//! hexadecimal numbers: `0x1005/0x1fff`. An unknown field, or one with a header that the version does not have, is called
+//! `oxm_8000_99` (class and number; with experimenter ID `oxm_ffff_5_0000abcd`), and its value is bytes in hex.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -15,8 +15,8 @@ use super::value::{
 };
 use crate::{MacAddr, PortNo, Version};
 
-/// `nw_frag` by name: value and mask.
-const FRAG: &[(&str, u128, Option<u128>)] = &[
+/// Names for values of `nw_frag`: name, value, mask.
+const FRAG_NAMES: &[(&str, u128, Option<u128>)] = &[
     ("no", 0, None),
     ("yes", 1, Some(1)),
     ("first", 1, None),
@@ -25,14 +25,14 @@ const FRAG: &[(&str, u128, Option<u128>)] = &[
 ];
 
 impl Field {
-    /// Value and mask as the field's row writes them, `10.0.0.0/24`; in hex where it cannot.
+    /// Value and mask in the field's text format, `10.0.0.0/24`; hexadecimal if the format cannot express them.
     pub fn value_text(&self) -> String {
-        let form = self.id.row().map(|row| row.format);
-        form.and_then(|form| self.in_form(form)).unwrap_or_else(|| self.raw_text())
+        let format = self.id.row().map(|row| row.format);
+        format.and_then(|format| self.formatted(format)).unwrap_or_else(|| self.hex_text())
     }
 
-    /// Value and mask as numbers in hex.
-    fn raw_text(&self) -> String {
+    /// Value and mask as hexadecimal numbers.
+    fn hex_text(&self) -> String {
         let digits = match self.id.row() {
             Some(row) if !row.is_variable() => 0,
             _ => usize::from(self.len) * 2,
@@ -41,31 +41,32 @@ impl Field {
         format!("0x{:0digits$x}{}", self.value, mask.unwrap_or_default())
     }
 
-    /// `None` if the form cannot say it.
-    fn in_form(&self, form: FieldFormat) -> Option<String> {
+    /// Value and mask in `format`; `None` if it cannot express them.
+    fn formatted(&self, format: FieldFormat) -> Option<String> {
         let (value, mask) = (self.value, self.mask);
-        let with = |value: String, mask: Option<String>| match mask {
+        let with_mask = |value: String, mask: Option<String>| match mask {
             Some(mask) => format!("{value}/{mask}"),
             None => value,
         };
-        match form {
+        match format {
             FieldFormat::Decimal if mask.is_none() => Some(value.to_string()),
             FieldFormat::Mac => {
                 let mac = |n: u128| u64::try_from(n).map(|n| MacAddr::from_u64(n).to_string());
-                Some(with(mac(value).ok()?, mask.map(mac).transpose().ok()?))
+                Some(with_mask(mac(value).ok()?, mask.map(mac).transpose().ok()?))
             }
             FieldFormat::Ipv4 => {
                 let ip = |n: u128| u32::try_from(n).map(|n| Ipv4Addr::from(n).to_string());
-                let mask_text = |mask: u128| match prefix(mask, 32) {
+                let mask_text = |mask: u128| match prefix_len(mask, 32) {
                     Some(bits) => Ok(bits.to_string()),
                     None => ip(mask),
                 };
-                Some(with(ip(value).ok()?, mask.map(mask_text).transpose().ok()?))
+                Some(with_mask(ip(value).ok()?, mask.map(mask_text).transpose().ok()?))
             }
             FieldFormat::Ipv6 => {
                 let ip = |n| Ipv6Addr::from_bits(n).to_string();
-                let mask_text = |m| prefix(m, 128).map_or_else(|| ip(m), |bits| bits.to_string());
-                Some(with(ip(value), mask.map(mask_text)))
+                let mask_text =
+                    |m| prefix_len(m, 128).map_or_else(|| ip(m), |bits| bits.to_string());
+                Some(with_mask(ip(value), mask.map(mask_text)))
             }
             FieldFormat::Port if mask.is_none() => Some(self.port_text()),
             FieldFormat::Vlan => match (value, mask) {
@@ -79,8 +80,8 @@ impl Field {
                 Some(format!("({},{:#x})", value >> 16, value & 0xffff))
             }
             FieldFormat::Frag => {
-                let named = FRAG.iter().find(|row| row.1 == value && row.2 == mask);
-                named.map(|row| row.0.into())
+                let row = FRAG_NAMES.iter().find(|row| row.1 == value && row.2 == mask);
+                row.map(|row| row.0.into())
             }
             FieldFormat::Decimal
             | FieldFormat::Hex
@@ -89,7 +90,7 @@ impl Field {
         }
     }
 
-    /// The port by name, if it has one.
+    /// The name of a reserved port, otherwise the number.
     fn port_text(&self) -> String {
         let port = match self.len {
             2 => u16::try_from(self.value).map(PortNo::from_u16).ok(),
@@ -99,60 +100,68 @@ impl Field {
         name.map_or_else(|| self.value.to_string(), |row| row.1.into())
     }
 
-    /// `+syn-ack` with a mask, `syn|ack` without one; `None` if a bit has no name.
+    /// `+syn-ack` with a mask, `syn|ack` without; `None` if a bit has no name.
     fn flags_text(&self, names: &[(&str, u32)]) -> Option<String> {
         let all = names.iter().fold(0, |all, row| all | u128::from(row.1));
         let mask = self.mask.unwrap_or(self.value);
         if (mask | self.value) & !all != 0 || self.value & !mask != 0 {
             return None;
         }
-        let counting = names.iter().filter(|row| mask & u128::from(row.1) != 0);
+        let matched = names.iter().filter(|row| mask & u128::from(row.1) != 0);
         if self.mask.is_none() {
-            let set: Vec<_> = counting.map(|row| row.0).collect();
+            let set: Vec<_> = matched.map(|row| row.0).collect();
             return Some(if set.is_empty() { "0".into() } else { set.join("|") });
         }
         let sign = |bit: u32| if self.value & u128::from(bit) == 0 { "-" } else { "+" };
-        let text = counting.fold(String::new(), |text, row| text + sign(row.1) + row.0);
+        let text = matched.fold(String::new(), |text, row| text + sign(row.1) + row.0);
         Some(text).filter(|text| !text.is_empty())
     }
 
-    /// Reads what [`value_text`](Self::value_text) writes for the field `id`, and numbers in any form.
+    /// Parses a value of the field `id` with an optional mask: the format of [`value_text`](Self::value_text), or numbers.
     ///
     /// # Errors
-    /// What is no value of the field, is too large for it, or is longer than 16 bytes.
+    /// Text that is not a value of the field, and values that do not fit into the field or into 16 bytes.
     pub fn from_text(id: FieldId, text: &str) -> Result<Self, ValueError> {
         let field = Self::new(id, 0);
-        let read = match id.row() {
-            Some(row) if row.is_variable() => variable(id, text),
-            Some(row) => of_form(field, row.format, text),
-            None => numbers(field, text),
+        let parsed = match id.row() {
+            Some(row) if row.is_variable() => parse_variable(id, text),
+            Some(row) => parse_formatted(field, row.format, text),
+            None => parse_numbers(field, text),
         };
-        let wrong = || ValueError::new(format!("`{text}` is no value of {}", id.name()));
-        let field = read.ok_or_else(wrong)?;
+        let field = parsed.ok_or_else(|| invalid_value(id, text))?;
         if (field.value | field.mask.unwrap_or_default()) & !field.value_bits() != 0 {
-            let bytes = field.len;
+            let (name, bytes) = (id.name(), field.len);
             return Err(ValueError::new(format!(
-                "`{text}` is more than {} has, {bytes} bytes",
-                id.name()
+                "`{text}` does not fit into the {bytes} bytes of {name}"
             )));
         }
         Ok(field)
     }
 }
 
-/// How many leading bits `mask` has, if it has nothing else; `width` is that of an address.
-fn prefix(mask: u128, width: u32) -> Option<u32> {
+fn invalid_value(id: FieldId, text: &str) -> ValueError {
+    ValueError::new(format!("invalid value `{text}` for {}", id.name()))
+}
+
+fn unknown_field(name: &str) -> ValueError {
+    ValueError::new(format!("unknown field `{name}`"))
+}
+
+/// Prefix length of a mask for addresses of `width` bits; `None` if it is 0 or the mask is not a prefix.
+fn prefix_len(mask: u128, width: u32) -> Option<u32> {
     let ones = mask.count_ones();
     (ones > 0 && ones <= width && prefix_mask(ones, width) == Some(mask)).then_some(ones)
 }
 
+/// Mask of a prefix of `ones` bits for addresses of `width` bits.
 fn prefix_mask(ones: u32, width: u32) -> Option<u128> {
     let all = u128::MAX >> (128 - width);
     let zeros = width.checked_sub(ones)?;
     Some(all & all.checked_shl(zeros).unwrap_or(0))
 }
 
-fn integer(text: &str) -> Option<u128> {
+/// Parses a decimal number, or a hexadecimal number with `0x`.
+fn parse_integer(text: &str) -> Option<u128> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) if !digits.starts_with('+') => u128::from_str_radix(digits, 16).ok(),
         None if text.starts_with(|c: char| c.is_ascii_digit()) => text.parse().ok(),
@@ -160,56 +169,57 @@ fn integer(text: &str) -> Option<u128> {
     }
 }
 
-/// Value and mask, each read by `read`.
-fn pair(
+/// Parses a value, and a mask after a slash.
+fn parse_with_mask(
     field: Field,
     text: &str,
-    read: impl Fn(&str) -> Option<u128>,
-    read_mask: impl Fn(&str) -> Option<u128>,
+    parse_value: impl Fn(&str) -> Option<u128>,
+    parse_mask: impl Fn(&str) -> Option<u128>,
 ) -> Option<Field> {
     match text.split_once('/') {
         Some((value, mask)) => {
-            Some(Field { value: read(value)?, mask: Some(read_mask(mask)?), ..field })
+            Some(Field { value: parse_value(value)?, mask: Some(parse_mask(mask)?), ..field })
         }
-        None => Some(Field { value: read(text)?, mask: None, ..field }),
+        None => Some(Field { value: parse_value(text)?, mask: None, ..field }),
     }
 }
 
-fn numbers(field: Field, text: &str) -> Option<Field> {
-    pair(field, text, integer, integer)
+fn parse_numbers(field: Field, text: &str) -> Option<Field> {
+    parse_with_mask(field, text, parse_integer, parse_integer)
 }
 
-/// A value whose bytes are as many as it has digits for.
-fn variable(id: FieldId, text: &str) -> Option<Field> {
-    let Oxm::Field(field) = wide(id, text).ok()? else { return None };
+/// Parses a value of variable length; two hex digits are one byte.
+fn parse_variable(id: FieldId, text: &str) -> Option<Field> {
+    let Oxm::Field(field) = parse_bytes(id, text).ok()? else { return None };
     Some(field)
 }
 
-fn of_form(field: Field, form: FieldFormat, text: &str) -> Option<Field> {
-    match form {
-        FieldFormat::Decimal | FieldFormat::Hex => numbers(field, text),
+/// Parses value and mask in `format`.
+fn parse_formatted(field: Field, format: FieldFormat, text: &str) -> Option<Field> {
+    match format {
+        FieldFormat::Decimal | FieldFormat::Hex => parse_numbers(field, text),
         FieldFormat::Mac => {
             let mac = |text: &str| match MacAddr::from_text(text) {
                 Some(mac) => Some(mac.to_u64().into()),
-                None => integer(text).filter(|_| text.starts_with("0x")),
+                None => parse_integer(text).filter(|_| text.starts_with("0x")),
             };
-            pair(field, text, mac, mac)
+            parse_with_mask(field, text, mac, mac)
         }
         FieldFormat::Ipv4 => {
             let ip = |text: &str| match text.parse::<Ipv4Addr>() {
                 Ok(ip) => Some(u32::from(ip).into()),
-                Err(_) => integer(text).filter(|_| text.starts_with("0x")),
+                Err(_) => parse_integer(text).filter(|_| text.starts_with("0x")),
             };
-            let bits = |text: &str| text.parse().ok().and_then(|ones| prefix_mask(ones, 32));
-            pair(field, text, ip, |text| bits(text).or_else(|| ip(text)))
+            let prefix = |text: &str| text.parse().ok().and_then(|ones| prefix_mask(ones, 32));
+            parse_with_mask(field, text, ip, |text| prefix(text).or_else(|| ip(text)))
         }
         FieldFormat::Ipv6 => {
             let ip = |text: &str| match text.parse::<Ipv6Addr>() {
                 Ok(ip) => Some(ip.to_bits()),
-                Err(_) => integer(text).filter(|_| text.starts_with("0x")),
+                Err(_) => parse_integer(text).filter(|_| text.starts_with("0x")),
             };
-            let bits = |text: &str| text.parse().ok().and_then(|ones| prefix_mask(ones, 128));
-            pair(field, text, ip, |text| bits(text).or_else(|| ip(text)))
+            let prefix = |text: &str| text.parse().ok().and_then(|ones| prefix_mask(ones, 128));
+            parse_with_mask(field, text, ip, |text| prefix(text).or_else(|| ip(text)))
         }
         FieldFormat::Port => {
             match PortNo::NAMES.iter().find(|row| row.1.eq_ignore_ascii_case(text)) {
@@ -217,36 +227,38 @@ fn of_form(field: Field, form: FieldFormat, text: &str) -> Option<Field> {
                     Some(Field { value: port.to_u16().ok()?.into(), ..field })
                 }
                 Some((port, _)) => Some(Field { value: port.0.into(), ..field }),
-                None => numbers(field, text),
+                None => parse_numbers(field, text),
             }
         }
         FieldFormat::Vlan => match text {
             "none" => Some(field),
             "any" => Some(Field { value: VID_PRESENT, ..field }.masked(VID_PRESENT)),
-            _ if text.starts_with("0x") => numbers(field, text),
+            _ if text.starts_with("0x") => parse_numbers(field, text),
             _ => {
                 let vid = text.parse::<u16>().ok().filter(|vid| *vid <= 0xfff)?;
                 Some(Field { value: VID_PRESENT | u128::from(vid), ..field })
             }
         },
-        FieldFormat::Flags(names) => flags(field, names, text).or_else(|| numbers(field, text)),
+        FieldFormat::Flags(names) => {
+            parse_flags(field, names, text).or_else(|| parse_numbers(field, text))
+        }
         FieldFormat::PacketType => {
             let inner = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
-            let Some((space, kind)) = inner.and_then(|text| text.split_once(',')) else {
-                return numbers(field, text);
+            let Some((namespace, kind)) = inner.and_then(|text| text.split_once(',')) else {
+                return parse_numbers(field, text);
             };
-            let half = |text: &str| integer(text.trim()).filter(|n| *n <= 0xffff);
-            Some(Field { value: half(space)? << 16 | half(kind)?, ..field })
+            let half = |text: &str| parse_integer(text.trim()).filter(|n| *n <= 0xffff);
+            Some(Field { value: half(namespace)? << 16 | half(kind)?, ..field })
         }
-        FieldFormat::Frag => match FRAG.iter().find(|row| row.0 == text) {
+        FieldFormat::Frag => match FRAG_NAMES.iter().find(|row| row.0 == text) {
             Some((_, value, mask)) => Some(Field { value: *value, mask: *mask, ..field }),
-            None => numbers(field, text),
+            None => parse_numbers(field, text),
         },
     }
 }
 
-/// `+syn-ack`, `syn|ack`.
-fn flags(field: Field, names: &[(&str, u32)], text: &str) -> Option<Field> {
+/// Parses `+syn-ack` or `syn|ack`.
+fn parse_flags(field: Field, names: &[(&str, u32)], text: &str) -> Option<Field> {
     let bit = |name: &str| names.iter().find(|row| row.0 == name).map(|row| u128::from(row.1));
     if !text.starts_with(['+', '-']) {
         let set = text.split('|').try_fold(0, |set, name| Some(set | bit(name.trim())?))?;
@@ -264,8 +276,8 @@ fn flags(field: Field, names: &[(&str, u32)], text: &str) -> Option<Field> {
     Some(Field { value, ..field }.masked(mask))
 }
 
-/// Bytes as hex digits, `0x` in front or not; a mask behind a slash.
-fn wide(id: FieldId, text: &str) -> Result<Oxm, ValueError> {
+/// Parses bytes in hex, with or without `0x`, and a mask after a slash.
+fn parse_bytes(id: FieldId, text: &str) -> Result<Oxm, ValueError> {
     let bytes = |text: &str| {
         let digits = text.strip_prefix("0x").unwrap_or(text);
         unhex(&if digits.len() % 2 == 1 { format!("0{digits}") } else { digits.into() })
@@ -275,25 +287,26 @@ fn wide(id: FieldId, text: &str) -> Result<Oxm, ValueError> {
         None => (bytes(text)?, None),
     };
     if mask.as_ref().is_some_and(|mask| mask.len() != value.len()) {
-        return Err(ValueError::new(format!(
-            "`{text}` has a mask that is not as long as its value"
-        )));
+        return Err(ValueError::new(format!("value and mask of `{text}` differ in length")));
     }
-    let low = |bytes: &[u8]| bytes.iter().fold(0, |n, &byte| n << 8 | u128::from(byte));
+    let to_number = |bytes: &[u8]| bytes.iter().fold(0, |n, &byte| n << 8 | u128::from(byte));
     let is_variable = id.row().is_some_and(FieldRow::is_variable);
     if value.is_empty() && is_variable {
-        return Err(ValueError::new(format!("`{text}` is no value of {}", id.name())));
+        return Err(invalid_value(id, text));
     }
     match u8::try_from(value.len()) {
-        Ok(len @ 1..=16) if is_variable => {
-            Ok(Oxm::Field(Field { id, len, value: low(&value), mask: mask.as_deref().map(low) }))
-        }
+        Ok(len @ 1..=16) if is_variable => Ok(Oxm::Field(Field {
+            id,
+            len,
+            value: to_number(&value),
+            mask: mask.as_deref().map(to_number),
+        })),
         _ => Ok(Oxm::Wide { id, value, mask }),
     }
 }
 
 impl Oxm {
-    /// Name of the field in text and neutral form.
+    /// Name of the field in text and in the neutral form, see [`FieldId::name`].
     pub fn name(&self) -> String {
         match self {
             Self::Field(field) => field.id.name().into_owned(),
@@ -304,7 +317,7 @@ impl Oxm {
         }
     }
 
-    /// Value and mask as the field's row writes them; bytes in hex where it is long or has no row.
+    /// Value and mask in the field's text format; hexadecimal bytes if the field is longer than 16 bytes or unknown.
     pub fn value_text(&self) -> String {
         match self {
             Self::Field(field) => field.value_text(),
@@ -315,53 +328,52 @@ impl Oxm {
         }
     }
 
-    /// Reads a field by one of its names and the text of its value.
+    /// Parses a field from one of its [names](FieldId::from_name) and the text of its value.
     ///
     /// # Errors
-    /// A name that no field has, a value that the field has not.
+    /// Unknown names and invalid values.
     pub fn from_text(name: &str, text: &str) -> Result<Self, ValueError> {
         if let Some(id) = FieldId::from_numeric_name(name) {
-            let (value, mask) = match wide(id, text)? {
+            let (value, mask) = match parse_bytes(id, text)? {
                 Self::Wide { value, mask, .. } => (value, mask),
-                // A field of variable length, in few bytes, under its numbers.
+                // A short value of a field of variable length, by its numeric name.
                 field @ Self::Field(_) => return Ok(field),
             };
             return Ok(Self::Wide { id, value, mask });
         }
-        let unknown = || ValueError::new(format!("`{name}` is no field that is known here"));
-        let id = FieldId::from_name(name).ok_or_else(unknown)?;
+        let id = FieldId::from_name(name).ok_or_else(|| unknown_field(name))?;
         match id.row() {
-            Some(row) if row.is_variable() => wide(id, text),
+            Some(row) if row.is_variable() => parse_bytes(id, text),
             _ => Field::from_text(id, text).map(Self::Field),
         }
     }
 
-    /// The value alone.
-    fn plain_value(&self) -> Value {
+    /// Neutral form of value and mask, without the name.
+    fn neutral_value(&self) -> Value {
         let text = self.value_text();
         let n = text.parse().ok().filter(|_| text.bytes().all(|c| c.is_ascii_digit()));
         n.map_or(Value::Text(text), super::value::number_to_value)
     }
 
-    fn from_plain(name: &str, value: &Value) -> Result<Self, ValueError> {
-        let read = match value {
+    fn from_neutral_value(name: &str, value: &Value) -> Result<Self, ValueError> {
+        let parsed = match value {
             Value::Number(n) => Self::from_text(name, &n.to_string()),
             value => expect_text(value).and_then(|text| Self::from_text(name, text)),
         };
-        read.map_err(|e| e.under(name))
+        parsed.map_err(|e| e.under(name))
     }
 }
 
-/// A map of one name to one value.
+/// Neutral form: a map with one entry, the name and the value.
 impl NeutralForm for Oxm {
     fn to_value(&self, _: Version) -> Value {
-        Value::Map(vec![(self.name().into(), self.plain_value())])
+        Value::Map(vec![(self.name().into(), self.neutral_value())])
     }
 
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         match value {
             Value::Map(entries) => match entries.as_slice() {
-                [(name, value)] => Self::from_plain(name, value),
+                [(name, value)] => Self::from_neutral_value(name, value),
                 more => Err(ValueError::new(format!("expected one field, found {}", more.len()))),
             },
             other => Err(ValueError::new(format!("expected an object, found {}", other.kind()))),
@@ -371,7 +383,7 @@ impl NeutralForm for Oxm {
 
 impl NeutralForm for Match {
     fn to_value(&self, _: Version) -> Value {
-        let entry = |oxm: &Oxm| (oxm.name().into(), oxm.plain_value());
+        let entry = |oxm: &Oxm| (oxm.name().into(), oxm.neutral_value());
         Value::Map(self.fields.iter().map(entry).collect())
     }
 
@@ -379,12 +391,12 @@ impl NeutralForm for Match {
         let Value::Map(entries) = value else {
             return Err(ValueError::new(format!("expected an object, found {}", value.kind())));
         };
-        let fields = entries.iter().map(|(name, value)| Oxm::from_plain(name, value));
+        let fields = entries.iter().map(|(name, value)| Oxm::from_neutral_value(name, value));
         Ok(Self { fields: fields.collect::<Result<_, _>>()? })
     }
 }
 
-/// The field's name.
+/// Neutral form: the name.
 impl NeutralForm for FieldId {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(self.name().into_owned())
@@ -393,12 +405,12 @@ impl NeutralForm for FieldId {
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         let name = expect_text(value)?;
         let id = Self::from_name(name).or_else(|| Self::from_numeric_name(name));
-        id.ok_or_else(|| ValueError::new(format!("`{name}` is no field that is known here")))
+        id.ok_or_else(|| unknown_field(name))
     }
 }
 
-/// The field's name, `/mask` behind it if there is one; a map of `field`, `masked` and `len` if the length is not
-/// that of the field.
+/// Neutral form: the name, followed by `/mask` if the mask bit is set. If the length differs from the field's, a map of
+/// `field`, `masked` and `len`.
 impl NeutralForm for FieldHeader {
     fn to_value(&self, version: Version) -> Value {
         if *self == Self::from(self.id) {
@@ -421,17 +433,17 @@ impl NeutralForm for FieldHeader {
             let masked = entries.read("masked", version)?.unwrap_or_default();
             let len = entries.take("len").map(expect_number).transpose()?;
             entries.finish()?;
-            let mut header = Self::from(id.ok_or_else(|| ValueError::new("has no `field`"))?);
+            let mut header = Self::from(id.ok_or_else(|| ValueError::new("missing `field`"))?);
             let too_long = |_| ValueError::new("is over 255").under("len");
             if let Some(len) = len {
                 header.len = u8::try_from(len).map_err(too_long)?;
             }
             return Ok(Self { masked, ..header });
         };
-        let of = |name: &str| FieldId::from_value(&Value::text(name), version);
+        let field = |name: &str| FieldId::from_value(&Value::text(name), version);
         match text.strip_suffix("/mask") {
-            Some(name) => of(name).map(Self::with_mask),
-            None => of(text).map(Self::from),
+            Some(name) => field(name).map(Self::with_mask),
+            None => field(text).map(Self::from),
         }
     }
 }
@@ -446,8 +458,8 @@ mod tests {
     }
 
     #[test]
-    fn values_are_read_in_more_forms_than_they_are_written() {
-        for (name, read, written) in [
+    fn values_are_parsed_from_several_formats_and_printed_in_one() {
+        for (name, input, printed) in [
             ("dl_dst", "2:0:0:0:0:1", "02:00:00:00:00:01"),
             ("nw_src", "10.0.0.0/255.255.255.0", "10.0.0.0/24"),
             ("nw_src", "10.0.0.0/0xffffff00", "10.0.0.0/24"),
@@ -473,31 +485,27 @@ mod tests {
             ("NXM_OF_TCP_DST", "80", "80"),
             ("tun_metadata5", "0xabc", "0x0abc"),
         ] {
-            assert_eq!(field(name, read).value_text(), written, "{name}={read}");
+            assert_eq!(field(name, input).value_text(), printed, "{name}={input}");
         }
     }
 
     #[test]
-    fn what_is_no_value_is_refused_with_its_field() {
+    fn an_invalid_value_is_refused_with_the_name_of_the_field() {
         for (name, text, what) in [
-            ("eth_dst", "02:00:00:00:00", "`02:00:00:00:00` is no value of eth_dst"),
-            ("eth_type", "65536", "`65536` is more than eth_type has, 2 bytes"),
-            ("ipv4_src", "10.0.0.0/33", "`10.0.0.0/33` is no value of ipv4_src"),
-            ("vlan_vid", "4096", "`4096` is no value of vlan_vid"),
-            ("tcp_flags", "+syn+oops", "`+syn+oops` is no value of tcp_flags"),
-            ("ip_proto", "", "`` is no value of ip_proto"),
-            ("ip_proto", "+6", "`+6` is no value of ip_proto"),
-            ("reg0", "0x", "`0x` is no value of reg0"),
-            ("no_such", "1", "`no_such` is no field that is known here"),
-            ("oxm_8000_200", "0x00", "`oxm_8000_200` is no field that is known here"),
-            (
-                "oxm_8000_99",
-                "0x00/0x0000",
-                "`0x00/0x0000` has a mask that is not as long as its value",
-            ),
-            ("tun_metadata0", "0x", "`0x` is no value of tun_metadata0"),
-            ("nw_frag", "é", "`é` is no value of nw_frag"),
-            ("tcp_flags", "+é", "`+é` is no value of tcp_flags"),
+            ("eth_dst", "02:00:00:00:00", "invalid value `02:00:00:00:00` for eth_dst"),
+            ("eth_type", "65536", "`65536` does not fit into the 2 bytes of eth_type"),
+            ("ipv4_src", "10.0.0.0/33", "invalid value `10.0.0.0/33` for ipv4_src"),
+            ("vlan_vid", "4096", "invalid value `4096` for vlan_vid"),
+            ("tcp_flags", "+syn+oops", "invalid value `+syn+oops` for tcp_flags"),
+            ("ip_proto", "", "invalid value `` for ip_proto"),
+            ("ip_proto", "+6", "invalid value `+6` for ip_proto"),
+            ("reg0", "0x", "invalid value `0x` for reg0"),
+            ("no_such", "1", "unknown field `no_such`"),
+            ("oxm_8000_200", "0x00", "unknown field `oxm_8000_200`"),
+            ("oxm_8000_99", "0x00/0x0000", "value and mask of `0x00/0x0000` differ in length"),
+            ("tun_metadata0", "0x", "invalid value `0x` for tun_metadata0"),
+            ("nw_frag", "é", "invalid value `é` for nw_frag"),
+            ("tcp_flags", "+é", "invalid value `+é` for tcp_flags"),
         ] {
             assert_eq!(Oxm::from_text(name, text).unwrap_err().what, what);
         }
@@ -520,12 +528,12 @@ mod tests {
         assert_eq!(it.to_value(Version::V1_3), value);
         assert_eq!(Match::from_value(&value, Version::V1_3), Ok(it));
         let wrong = Value::Map(vec![("ip_proto".into(), Value::Null)]);
-        let misread = Match::from_value(&wrong, Version::V1_3).unwrap_err();
-        assert_eq!(misread.to_string(), "ip_proto: expected a text, found null");
+        let error = Match::from_value(&wrong, Version::V1_3).unwrap_err();
+        assert_eq!(error.to_string(), "ip_proto: expected a text, found null");
     }
 
     #[test]
-    fn any_value_of_any_field_comes_back_from_its_text() {
+    fn every_value_of_every_field_survives_a_roundtrip_through_text() {
         // A linear congruential sequence: the same values every time.
         let mut state = 0x5eed_u128;
         let mut next = || {
@@ -536,16 +544,16 @@ mod tests {
             for round in 0..200 {
                 let field = Field::new(row.id, 0);
                 let len = if row.is_variable() { round % 16 + 1 } else { field.len };
-                let room = Field { len, ..field }.value_bits();
+                let all_bits = Field { len, ..field }.value_bits();
                 let shift = next() % 128;
-                let value = if next() % 4 == 0 { next() & 3 } else { next() >> shift & room };
+                let value = if next() % 4 == 0 { next() & 3 } else { next() >> shift & all_bits };
                 let mask = match next() % 4 {
                     0 => None,
-                    1 => Some(room & room << (next() % 128)),
-                    2 => Some(field.significant_bits() & room),
-                    _ => Some(next() & room),
+                    1 => Some(all_bits & all_bits << (next() % 128)),
+                    2 => Some(field.significant_bits() & all_bits),
+                    _ => Some(next() & all_bits),
                 };
-                let value = value & mask.unwrap_or(room);
+                let value = value & mask.unwrap_or(all_bits);
                 let field = Field { len, value, mask, ..field };
                 let text = field.value_text();
                 assert_eq!(Field::from_text(row.id, &text), Ok(field), "{}={text}", row.name);

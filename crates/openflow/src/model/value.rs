@@ -1,4 +1,4 @@
-//! The neutral form of the model, from which JSON and text are made and into which they are read.
+//! The neutral form of messages: a tree of values, from which JSON and other formats are made and parsed.
 
 use core::fmt;
 use std::borrow::Cow;
@@ -7,44 +7,49 @@ use super::codec::{Codec, UNNAMED};
 use super::reader::Reader;
 use crate::{EncodeError, Encoder, Version};
 
-/// A message or part of one as a tree of names and plain values.
+/// A message, or part of one, in the neutral form: a tree like that of JSON.
 ///
-/// Shapes: numbers up to 2^53 are numbers, larger ones texts `0x…`; bytes are texts of hex digits; addresses are
-/// texts as people write them; codes are their names in lower case, or numbers where they have none; sets of flags
-/// are lists of such; what is absent is null. An alternative (an action, a property, a message) is a map whose
-/// `type` names it.
+/// | in the message | in the neutral form |
+/// | --- | --- |
+/// | number | number up to 2^53, larger ones text `0x…` |
+/// | bytes | text of hex digits |
+/// | address | text, such as `02:00:00:00:00:01` or `10.0.0.0/24` |
+/// | code | its name in lower case, otherwise the number |
+/// | flags | list of names, with a number for the bits that have no name |
+/// | message, action, property or other alternative | map whose entry `type` is its name |
+/// | absent optional value | null |
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// Nothing.
+    /// Absent optional value.
     Null,
-    /// Yes or no.
+    /// True or false.
     Bool(bool),
-    /// A number.
+    /// Number without sign.
     Number(u64),
     /// Text.
     Text(String),
-    /// One after the other.
+    /// Ordered values.
     List(Vec<Self>),
-    /// By name, in order.
+    /// Named values, in order.
     Map(Vec<(Cow<'static, str>, Self)>),
 }
 
-/// Why a [`Value`] is not what was expected: where in it, and what is wrong.
+/// Why a [`Value`] could not be converted: what is wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValueError {
-    /// Names and indices from the outermost, with points between.
+    /// Names and indices from the outermost inwards, separated by dots: `body.flows.0.priority`.
     pub path: String,
-    /// What is wrong there.
+    /// What is wrong.
     pub what: String,
 }
 
 impl ValueError {
-    /// A fault right here.
+    /// An error in the value itself.
     pub fn new(what: impl Into<String>) -> Self {
         Self { path: String::new(), what: what.into() }
     }
 
-    /// The same, seen from outside of `name`.
+    /// The same error in the entry `name` of an enclosing map or list.
     #[must_use]
     pub fn under(mut self, name: &str) -> Self {
         self.path =
@@ -65,12 +70,12 @@ impl fmt::Display for ValueError {
 impl core::error::Error for ValueError {}
 
 impl Value {
-    /// A text.
+    /// A [`Text`](Self::Text).
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// What it is, for messages to people.
+    /// Name of the kind of value, for error messages: `a number`, `an object`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Null => "null",
@@ -82,28 +87,27 @@ impl Value {
         }
     }
 
-    /// The entry `name` of a map.
+    /// The entry `name`; `None` if there is none or the value is not a map.
     pub fn get(&self, name: &str) -> Option<&Self> {
         let Self::Map(entries) = self else { return None };
         entries.iter().find(|(n, _)| n == name).map(|(_, value)| value)
     }
 }
 
-/// Larger numbers are written as texts: what reads JSON may hold them as floating-point numbers.
+/// Larger numbers are texts, because many JSON parsers convert numbers to floating point.
 const NUMBER_MAX: u64 = 1 << 53;
 
-/// What has a neutral form.
+/// Conversion from and to the neutral form.
 pub(crate) trait NeutralForm: Sized {
-    /// The neutral form, in the words of `version`.
+    /// Converts to the neutral form, with the names that `version` uses.
     fn to_value(&self, version: Version) -> Value;
 
-    /// Reads the neutral form.
+    /// Converts from the neutral form.
     fn from_value(value: &Value, version: Version) -> Result<Self, ValueError>;
 }
 
-/// The value of a number or of a text that is one, decimal or `0x…`.
+/// The number in `value`, which may be a text, decimal or `0x…`.
 pub(crate) fn expect_number(value: &Value) -> Result<u64, ValueError> {
-    let wrong = || ValueError::new(format!("expected a number, found {}", value.kind()));
     match value {
         Value::Number(n) => Ok(*n),
         Value::Text(text) => {
@@ -114,16 +118,16 @@ pub(crate) fn expect_number(value: &Value) -> Result<u64, ValueError> {
             let parsed = parsed.ok().filter(|_| !text.contains('+'));
             parsed.ok_or_else(|| ValueError::new(format!("`{text}` is not a number")))
         }
-        _ => Err(wrong()),
+        other => Err(ValueError::new(format!("expected a number, found {}", other.kind()))),
     }
 }
 
-/// A number as [`Value::Number`] or, if it is large, as a text.
+/// A number, as text if it is larger than [`NUMBER_MAX`].
 pub(crate) fn number_to_value(n: u64) -> Value {
     if n > NUMBER_MAX { Value::Text(format!("{n:#x}")) } else { Value::Number(n) }
 }
 
-/// The text that a value must be.
+/// The text in `value`.
 pub(crate) fn expect_text(value: &Value) -> Result<&str, ValueError> {
     match value {
         Value::Text(text) => Ok(text),
@@ -131,7 +135,7 @@ pub(crate) fn expect_text(value: &Value) -> Result<&str, ValueError> {
     }
 }
 
-/// Bytes as hex digits.
+/// Encodes bytes as hex digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use fmt::Write as _;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
@@ -140,16 +144,16 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Bytes from hex digits, with or without blanks between them.
+/// Decodes hex digits; white space is ignored.
 ///
 /// # Errors
-/// Names what is no digit, or the odd one.
+/// Characters other than hex digits, and an odd number of digits.
 pub(crate) fn unhex(text: &str) -> Result<Vec<u8>, ValueError> {
     let mut bytes = Vec::with_capacity(text.len() / 2);
     let mut high = None;
     for c in text.chars().filter(|c| !c.is_whitespace()) {
         let digit =
-            c.to_digit(16).ok_or_else(|| ValueError::new(format!("`{c}` is no hex digit")))?;
+            c.to_digit(16).ok_or_else(|| ValueError::new(format!("`{c}` is not a hex digit")))?;
         #[expect(clippy::cast_possible_truncation, reason = "two digits of four bits")]
         match high.take() {
             Some(h) => bytes.push((h << 4 | digit) as u8),
@@ -186,7 +190,7 @@ impl NeutralForm for bool {
 
     fn from_value(value: &Value, _: Version) -> Result<Self, ValueError> {
         match value {
-            Value::Bool(yes) => Ok(*yes),
+            Value::Bool(value) => Ok(*value),
             other => {
                 Err(ValueError::new(format!("expected true or false, found {}", other.kind())))
             }
@@ -224,7 +228,7 @@ impl<T: NeutralForm> NeutralForm for Box<T> {
     }
 }
 
-/// Bytes.
+/// Neutral form: hex digits.
 impl NeutralForm for Vec<u8> {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(hex(self))
@@ -235,7 +239,7 @@ impl NeutralForm for Vec<u8> {
     }
 }
 
-/// Bytes.
+/// Neutral form: hex digits.
 impl<const N: usize> NeutralForm for [u8; N] {
     fn to_value(&self, _: Version) -> Value {
         Value::Text(hex(self))
@@ -247,7 +251,7 @@ impl<const N: usize> NeutralForm for [u8; N] {
     }
 }
 
-/// A text in a place of `N` bytes, filled up with zeros.
+/// Text in a field of `N` bytes, padded with zeros. Not necessarily UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FixedString<const N: usize>(pub [u8; N]);
 
@@ -258,10 +262,10 @@ impl<const N: usize> Default for FixedString<N> {
 }
 
 impl<const N: usize> From<&str> for FixedString<N> {
-    /// What is too long for the place is cut.
+    /// Text longer than `N` bytes is truncated.
     fn from(text: &str) -> Self {
         let mut bytes = [0; N];
-        bytes.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = byte);
+        bytes.iter_mut().zip(text.bytes()).for_each(|(target, byte)| *target = byte);
         Self(bytes)
     }
 }
@@ -284,7 +288,7 @@ impl<const N: usize> Codec for FixedString<N> {
     }
 }
 
-/// What is no text is a map with its bytes as `hex`.
+/// Neutral form: text; bytes that are not UTF-8 are a map with the entry `hex`.
 impl<const N: usize> NeutralForm for FixedString<N> {
     fn to_value(&self, _: Version) -> Value {
         let bytes = self.0;
@@ -301,13 +305,13 @@ impl<const N: usize> NeutralForm for FixedString<N> {
             None => expect_text(value)?.as_bytes().to_vec(),
         };
         let too_long = || ValueError::new(format!("longer than {N} bytes"));
-        let mut place = [0; N];
-        place.get_mut(..bytes.len()).ok_or_else(too_long)?.copy_from_slice(&bytes);
-        Ok(Self(place))
+        let mut padded = [0; N];
+        padded.get_mut(..bytes.len()).ok_or_else(too_long)?.copy_from_slice(&bytes);
+        Ok(Self(padded))
     }
 }
 
-/// A text of any length, to the end of what it is in.
+/// Text that extends to the end of the enclosing structure. Not necessarily UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ByteString(pub Vec<u8>);
 
@@ -333,7 +337,7 @@ impl Codec for ByteString {
     }
 }
 
-/// What is no text is a map with its bytes as `hex`.
+/// Neutral form: text; bytes that are not UTF-8 are a map with the entry `hex`.
 impl NeutralForm for ByteString {
     fn to_value(&self, _: Version) -> Value {
         match core::str::from_utf8(&self.0) {
@@ -350,15 +354,15 @@ impl NeutralForm for ByteString {
     }
 }
 
-/// Things of one sort, one after the other.
+/// Converts a list to the neutral form.
 pub(crate) fn list_to_value<T: NeutralForm>(list: &[T], version: Version) -> Value {
     Value::List(list.iter().map(|it| it.to_value(version)).collect())
 }
 
-/// Reads a list.
+/// Converts a list from the neutral form.
 ///
 /// # Errors
-/// Those of its things, with their index.
+/// As for the items, with their index in the path.
 pub(crate) fn list_from_value<T: NeutralForm>(
     value: &Value,
     version: Version,
@@ -366,22 +370,23 @@ pub(crate) fn list_from_value<T: NeutralForm>(
     let Value::List(list) = value else {
         return Err(ValueError::new(format!("expected a list, found {}", value.kind())));
     };
-    let read =
-        |(n, it): (usize, &Value)| T::from_value(it, version).map_err(|e| e.under(&n.to_string()));
-    list.iter().enumerate().map(read).collect()
+    let convert = |(index, item): (usize, &Value)| {
+        T::from_value(item, version).map_err(|e| e.under(&index.to_string()))
+    };
+    list.iter().enumerate().map(convert).collect()
 }
 
-/// The entries of a map that is read by name, so that what is left over can be refused.
+/// The entries of a map. Entries are taken by name; [`finish`](Self::finish) refuses those that are left.
 #[derive(Debug)]
 pub(crate) struct Entries<'a> {
     entries: Vec<(&'a str, &'a Value)>,
 }
 
 impl<'a> Entries<'a> {
-    /// Those of `value`.
+    /// The entries of `value`.
     ///
     /// # Errors
-    /// What is no map.
+    /// If `value` is not a map.
     pub(crate) fn of(value: &'a Value) -> Result<Self, ValueError> {
         let Value::Map(entries) = value else {
             return Err(ValueError::new(format!("expected an object, found {}", value.kind())));
@@ -395,43 +400,44 @@ impl<'a> Entries<'a> {
         Some(self.entries.swap_remove(at).1)
     }
 
-    /// Takes and reads the entry `name`; `None` if it is absent.
+    /// Takes and converts the entry `name`; `None` if it is absent.
     ///
     /// # Errors
-    /// Those of the entry.
+    /// As for the entry's type.
     pub(crate) fn read<T: NeutralForm>(
         &mut self,
         name: &'static str,
         version: Version,
     ) -> Result<Option<T>, ValueError> {
-        let read = |value| T::from_value(value, version).map_err(|e| e.under(name));
-        self.take(name).map(read).transpose()
+        let convert = |value| T::from_value(value, version).map_err(|e| e.under(name));
+        self.take(name).map(convert).transpose()
     }
 
-    /// Proves that nothing is left.
+    /// Checks that no entry is left.
     ///
     /// # Errors
-    /// Names what is.
+    /// Names the first entry that is left.
     pub(crate) fn finish(self) -> Result<(), ValueError> {
         match self.entries.first() {
             None => Ok(()),
-            Some((name, _)) => Err(ValueError::new("is not known here").under(name)),
+            Some((name, _)) => Err(ValueError::new("unknown entry").under(name)),
         }
     }
 }
 
 impl Entries<'_> {
-    /// What is left, as a map of its own.
+    /// Takes the entries that are left, as a map.
     pub(crate) fn rest(&mut self) -> Value {
         let left = core::mem::take(&mut self.entries);
         Value::Map(left.into_iter().map(|(n, v)| (n.to_owned().into(), v.clone())).collect())
     }
 }
 
-/// What an alternative holds, from what its map has beside the `type`: a map itself, or one `value`.
+/// Converts the payload of an alternative from the entries beside its `type`: `rest` as a whole, or its only entry
+/// `value`.
 ///
 /// # Errors
-/// Those of what it holds.
+/// As for the payload's type.
 pub(crate) fn variant_body<T: NeutralForm>(
     rest: &Value,
     version: Version,
@@ -439,27 +445,27 @@ pub(crate) fn variant_body<T: NeutralForm>(
     match rest {
         Value::Map(entries) if entries.len() == 1 => {
             let alone = rest.get("value").map(|value| T::from_value(value, version));
-            T::from_value(rest, version).or_else(|wrong| alone.unwrap_or(Err(wrong)))
+            T::from_value(rest, version).or_else(|error| alone.unwrap_or(Err(error)))
         }
         _ => T::from_value(rest, version),
     }
 }
 
-/// The `type` of an alternative.
+/// Takes the entry `type` of an alternative.
 ///
 /// # Errors
-/// Its absence.
+/// If it is missing or not a text.
 pub(crate) fn take_type<'a>(entries: &mut Entries<'a>) -> Result<&'a str, ValueError> {
-    let kind = entries.take("type").ok_or_else(|| ValueError::new("has no `type`"))?;
+    let kind = entries.take("type").ok_or_else(|| ValueError::new("missing `type`"))?;
     expect_text(kind).map_err(|e| e.under("type"))
 }
 
-/// A code as its name in lower case, or as its number.
+/// A code: its name in lower case, otherwise the number.
 pub(crate) fn code_to_value(name: Option<&str>, n: u64) -> Value {
     name.map_or_else(|| number_to_value(n), |name| Value::Text(name.to_ascii_lowercase()))
 }
 
-/// The number of a code that is told by name or number.
+/// The number of a code, which is given by name or number.
 ///
 /// # Errors
 /// A name that none of `rows` has.
@@ -473,12 +479,12 @@ pub(crate) fn code_from_value<'r>(
         return Ok(row.1);
     }
     expect_number(value).map_err(|_| match value {
-        Value::Text(text) => ValueError::new(format!("`{text}` is not a name that is known here")),
+        Value::Text(text) => ValueError::new(format!("unknown name `{text}`")),
         other => ValueError::new(format!("expected a name or a number, found {}", other.kind())),
     })
 }
 
-/// A set of flags as a list of names; the bits that have none are one number at the end.
+/// Flags as a list of names; bits without a name are one number at the end.
 pub(crate) fn flags_to_value<'r>(bits: u64, rows: impl Iterator<Item = (&'r str, u64)>) -> Value {
     let (mut left, mut list) = (bits, Vec::new());
     for (name, bit) in rows {
@@ -493,7 +499,7 @@ pub(crate) fn flags_to_value<'r>(bits: u64, rows: impl Iterator<Item = (&'r str,
     Value::List(list)
 }
 
-/// The bits of a list of flags, or of one number.
+/// The bits of a list of flags, or of a number.
 ///
 /// # Errors
 /// A name that none of `rows` has.
