@@ -1,4 +1,4 @@
-//! Who has yet to prove that it is a switch, and who of them makes room when there is no more.
+//! Connections in the handshake, and which of them is closed when there are too many.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use sluice_io::ConnId;
 
-/// A host that holds more than all places divided by this is the first to make room.
+/// A source that has more than the capacity divided by this loses connections first.
 const SHARE: usize = 2;
 
-/// A place in the handshake queue. A later one is a greater number.
+/// Identifies a connection in the handshake queue. Keys increase with time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct QueueKey(u64);
 
-/// Who comes from here counts as one: an IPv4 address, or the half of an IPv6 address that names the network, since
-/// whoever has one of those addresses has them all.
+/// The source that a connection is attributed to: an IPv4 address or an IPv6 /64 prefix, since a host can usually
+/// choose any address of its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SourceNetwork(IpAddr);
 
@@ -27,114 +27,121 @@ impl SourceNetwork {
     }
 }
 
-/// Peers before their proof, by how far they are and where they come from.
+/// Connections in the handshake, by progress and source.
 ///
-/// When all places are taken, one peer makes room for one more: the oldest that says nothing, or else the one whose
-/// `HELLO` is the oldest and older than a grace, within which a switch answers what it is asked. A host with more than
-/// its share of the places is the first to make room: to other hosts even within the grace, and to itself always.
+/// When the capacity is reached, a new connection replaces the oldest one that has sent no `HELLO`, or else the one with
+/// the oldest `HELLO` if that is older than a grace period, in which a switch completes the handshake. If a source has
+/// more than its share of the capacity, one of its connections is replaced instead: at once for a connection from another
+/// source, after the grace period for one of its own.
 ///
 /// # Cost
-/// Logarithmic in the number of peers, so that a flood pays for each of its connections and nobody else does.
+/// Logarithmic in the number of connections.
 #[derive(Debug)]
 pub(crate) struct HandshakeQueue<C = ConnId> {
-    all: Arrivals<C>,
-    by_host: HashMap<SourceNetwork, Arrivals<C>>,
-    /// The last host that held more than its share. There is room for one.
-    crowd: Option<SourceNetwork>,
-    next: u64,
+    all: AgeOrder<C>,
+    by_source: HashMap<SourceNetwork, AgeOrder<C>>,
+    /// The last source that exceeded its share. At most one source can exceed half of the capacity.
+    over_share: Option<SourceNetwork>,
+    last_key: u64,
 }
 
-/// Peers in the order in which they came, and those that have said `HELLO` in the order in which they did.
+/// Connections by age: those without a `HELLO` since they were accepted, the others since their `HELLO`.
 #[derive(Debug)]
-struct Arrivals<C> {
-    silent: BTreeMap<QueueKey, C>,
-    greeted: BTreeMap<QueueKey, (C, Instant)>,
+struct AgeOrder<C> {
+    without_hello: BTreeMap<QueueKey, C>,
+    with_hello: BTreeMap<QueueKey, (C, Instant)>,
 }
 
 impl<C> Default for HandshakeQueue<C> {
     fn default() -> Self {
-        Self { all: Arrivals::default(), by_host: HashMap::new(), crowd: None, next: 0 }
+        Self { all: AgeOrder::default(), by_source: HashMap::new(), over_share: None, last_key: 0 }
     }
 }
 
-impl<C> Default for Arrivals<C> {
+impl<C> Default for AgeOrder<C> {
     fn default() -> Self {
-        Self { silent: BTreeMap::new(), greeted: BTreeMap::new() }
+        Self { without_hello: BTreeMap::new(), with_hello: BTreeMap::new() }
     }
 }
 
 impl<C: Copy> HandshakeQueue<C> {
-    /// Takes a peer in; `places` is how many there are.
-    pub(crate) fn enter(&mut self, id: C, host: SourceNetwork, places: usize) -> QueueKey {
-        let ticket = self.ticket();
-        self.all.silent.insert(ticket, id);
-        let row = self.by_host.entry(host).or_default();
-        row.silent.insert(ticket, id);
-        if row.len() > places / SHARE {
-            self.crowd = Some(host);
+    /// Adds a connection that was just accepted.
+    pub(crate) fn insert(&mut self, id: C, source: SourceNetwork, capacity: usize) -> QueueKey {
+        let key = self.next_key();
+        self.all.without_hello.insert(key, id);
+        let order = self.by_source.entry(source).or_default();
+        order.without_hello.insert(key, id);
+        if order.len() > capacity / SHARE {
+            self.over_share = Some(source);
         }
-        ticket
+        key
     }
 
-    /// Notes that a peer has said `HELLO`; returns its ticket from now on.
-    pub(crate) fn greet(&mut self, old: QueueKey, host: SourceNetwork, now: Instant) -> QueueKey {
-        let Some(id) = self.all.silent.remove(&old) else { return old };
-        let ticket = self.ticket();
-        self.all.greeted.insert(ticket, (id, now));
-        if let Some(row) = self.by_host.get_mut(&host) {
-            row.silent.remove(&old);
-            row.greeted.insert(ticket, (id, now));
+    /// Records that a connection has sent `HELLO`. Returns its new key.
+    pub(crate) fn record_hello(
+        &mut self,
+        old: QueueKey,
+        source: SourceNetwork,
+        now: Instant,
+    ) -> QueueKey {
+        let Some(id) = self.all.without_hello.remove(&old) else { return old };
+        let key = self.next_key();
+        self.all.with_hello.insert(key, (id, now));
+        if let Some(order) = self.by_source.get_mut(&source) {
+            order.without_hello.remove(&old);
+            order.with_hello.insert(key, (id, now));
         }
-        ticket
+        key
     }
 
-    /// Forgets a peer that has proved what it is, or is gone.
-    pub(crate) fn leave(&mut self, ticket: QueueKey, host: SourceNetwork) {
-        self.all.forget(ticket);
-        if let Some(row) = self.by_host.get_mut(&host) {
-            row.forget(ticket);
-            if row.len() == 0 {
-                self.by_host.remove(&host);
+    /// Removes a connection that has completed the handshake or was closed.
+    pub(crate) fn remove(&mut self, key: QueueKey, source: SourceNetwork) {
+        self.all.remove(key);
+        if let Some(order) = self.by_source.get_mut(&source) {
+            order.remove(key);
+            if order.len() == 0 {
+                self.by_source.remove(&source);
             }
         }
     }
 
-    /// Who makes room for a newcomer from `host`, when all `places` are taken; `None` if it is the newcomer that goes.
-    pub(crate) fn who_makes_room(
+    /// The connection to close for a new one from `source` when the capacity is reached; `None` if the new one must be
+    /// refused.
+    pub(crate) fn eviction_candidate(
         &self,
-        host: SourceNetwork,
-        places: usize,
+        source: SourceNetwork,
+        capacity: usize,
         now: Instant,
         grace: Duration,
     ) -> Option<C> {
-        let crowd = self.crowd.and_then(|crowd| Some((crowd, self.by_host.get(&crowd)?)));
-        match crowd.filter(|(_, row)| row.len() > places / SHARE) {
-            Some((crowd, row)) if crowd == host => row.oldest(now, grace),
-            Some((_, row)) => row.oldest(now, Duration::ZERO),
+        let over_share = self.over_share.and_then(|over| Some((over, self.by_source.get(&over)?)));
+        match over_share.filter(|(_, order)| order.len() > capacity / SHARE) {
+            Some((over, order)) if over == source => order.oldest(now, grace),
+            Some((_, order)) => order.oldest(now, Duration::ZERO),
             None => self.all.oldest(now, grace),
         }
     }
 
-    fn ticket(&mut self) -> QueueKey {
-        self.next += 1;
-        QueueKey(self.next)
+    fn next_key(&mut self) -> QueueKey {
+        self.last_key += 1;
+        QueueKey(self.last_key)
     }
 }
 
-impl<C: Copy> Arrivals<C> {
+impl<C: Copy> AgeOrder<C> {
     fn len(&self) -> usize {
-        self.silent.len() + self.greeted.len()
+        self.without_hello.len() + self.with_hello.len()
     }
 
-    fn forget(&mut self, ticket: QueueKey) {
-        self.silent.remove(&ticket);
-        self.greeted.remove(&ticket);
+    fn remove(&mut self, key: QueueKey) {
+        self.without_hello.remove(&key);
+        self.with_hello.remove(&key);
     }
 
     fn oldest(&self, now: Instant, grace: Duration) -> Option<C> {
-        let silent = self.silent.values().next().copied();
-        silent.or_else(|| {
-            let &(id, since) = self.greeted.values().next()?;
+        let without_hello = self.without_hello.values().next().copied();
+        without_hello.or_else(|| {
+            let &(id, since) = self.with_hello.values().next()?;
             (now.saturating_duration_since(since) >= grace).then_some(id)
         })
     }
@@ -145,60 +152,60 @@ mod tests {
     use super::*;
 
     const GRACE: Duration = Duration::from_millis(100);
-    const PLACES: usize = 4;
+    const CAPACITY: usize = 4;
 
-    fn host(last: u8) -> SourceNetwork {
+    fn source(last: u8) -> SourceNetwork {
         SourceNetwork::new([10, 0, 0, last].into())
     }
 
     #[test]
-    fn the_silent_go_before_those_that_said_hello_and_these_after_a_grace() {
-        let (mut handshake_queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
-        let tickets: Vec<_> = (0..4).map(|n| handshake_queue.enter(n, host(n), PLACES)).collect();
-        let who = |handshake_queue: &HandshakeQueue<u8>, now| {
-            handshake_queue.who_makes_room(host(9), PLACES, now, GRACE)
+    fn connections_without_hello_are_evicted_first_then_the_oldest_hello_after_the_grace_period() {
+        let (mut queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
+        let keys: Vec<_> = (0..4).map(|n| queue.insert(n, source(n), CAPACITY)).collect();
+        let candidate = |queue: &HandshakeQueue<u8>, now| {
+            queue.eviction_candidate(source(9), CAPACITY, now, GRACE)
         };
-        let first = handshake_queue.greet(tickets[0], host(0), now);
-        assert_eq!(who(&handshake_queue, now), Some(1));
-        // In another order than they came.
+        let first = queue.record_hello(keys[0], source(0), now);
+        assert_eq!(candidate(&queue, now), Some(1));
+        // The others send HELLO in another order than they were accepted.
         for n in [3, 2, 1] {
-            handshake_queue.greet(tickets[usize::from(n)], host(n), now + GRACE / 2);
+            queue.record_hello(keys[usize::from(n)], source(n), now + GRACE / 2);
         }
-        assert_eq!(who(&handshake_queue, now), None);
-        assert_eq!(who(&handshake_queue, now + GRACE), Some(0));
-        handshake_queue.leave(first, host(0));
-        assert_eq!(who(&handshake_queue, now + GRACE), None);
-        assert_eq!(who(&handshake_queue, now + 2 * GRACE), Some(3));
+        assert_eq!(candidate(&queue, now), None);
+        assert_eq!(candidate(&queue, now + GRACE), Some(0));
+        queue.remove(first, source(0));
+        assert_eq!(candidate(&queue, now + GRACE), None);
+        assert_eq!(candidate(&queue, now + 2 * GRACE), Some(3));
     }
 
     #[test]
-    fn a_host_with_more_than_its_share_makes_room_for_others_at_once() {
-        let (mut handshake_queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
-        for (id, from) in [(0, host(1)), (1, host(2)), (2, host(2)), (3, host(2))] {
-            let ticket = handshake_queue.enter(id, from, PLACES);
-            handshake_queue.greet(ticket, from, now);
+    fn a_source_over_its_share_loses_connections_to_other_sources_without_a_grace_period() {
+        let (mut queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
+        for (id, from) in [(0, source(1)), (1, source(2)), (2, source(2)), (3, source(2))] {
+            let key = queue.insert(id, from, CAPACITY);
+            queue.record_hello(key, from, now);
         }
-        let who = |from, now| handshake_queue.who_makes_room(from, PLACES, now, GRACE);
-        assert_eq!(who(host(3), now), Some(1));
-        assert_eq!(who(host(2), now), None, "what it has of its own may be a switch");
-        assert_eq!(who(host(2), now + GRACE), Some(1), "not the other, though that is older");
+        let candidate = |from, now| queue.eviction_candidate(from, CAPACITY, now, GRACE);
+        assert_eq!(candidate(source(3), now), Some(1));
+        assert_eq!(candidate(source(2), now), None, "its own connection may be a switch");
+        assert_eq!(candidate(source(2), now + GRACE), Some(1), "not the older one of source 1");
     }
 
     #[test]
-    fn nothing_is_kept_of_those_that_are_gone() {
-        let (mut handshake_queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
+    fn nothing_is_kept_of_removed_connections() {
+        let (mut queue, now) = (HandshakeQueue::default(), sluice_io::clock::now());
         for n in 0..200 {
-            let mut ticket = handshake_queue.enter(n, host(n), PLACES);
+            let mut key = queue.insert(n, source(n), CAPACITY);
             if n % 2 == 0 {
-                ticket = handshake_queue.greet(ticket, host(n), now);
+                key = queue.record_hello(key, source(n), now);
             }
-            handshake_queue.leave(ticket, host(n));
+            queue.remove(key, source(n));
         }
-        assert_eq!((handshake_queue.all.len(), handshake_queue.by_host.len()), (0, 0));
+        assert_eq!((queue.all.len(), queue.by_source.len()), (0, 0));
     }
 
     #[test]
-    fn one_network_of_ipv6_is_one_host_and_ipv4_is_the_same_in_either_form() {
+    fn an_ipv6_prefix_is_one_source_and_a_mapped_ipv4_address_equals_the_plain_one() {
         let at = |ip: &str| SourceNetwork::new(ip.parse().unwrap());
         assert_eq!(at("2001:db8:0:1::1"), at("2001:db8:0:1:ffff::2"));
         assert_ne!(at("2001:db8:0:1::1"), at("2001:db8:0:2::1"));

@@ -1,64 +1,64 @@
-//! How late a peer is heard since its answers wait, and how fast it takes them.
+//! Decides when packet-ins of a backlogged switch are shed, and when the kernel's unsent data is capped.
 
 use std::time::{Duration, Instant};
 
 use sluice_io::UnsentCap;
 
-/// Round trips of a control link in which nobody is late: after a loss, or at its beginning, TCP needs some to send what it
-/// could have sent in one.
+/// Round trips that a switch may stay unread: after a loss, or at the start of a connection, TCP needs several to send what
+/// it could otherwise send in one.
 const ROUND_TRIPS: u32 = 4;
 
-/// A peer that takes more bytes in a second is fast.
-const FAST: f64 = 10e6;
-/// For so long it is looked at: what is taken in less says how much the kernel has room for, or that the peer had other
-/// things to do.
-const PACE_SPAN: Duration = Duration::from_millis(100);
+/// A backlog that drains at up to this rate is slow.
+const SLOW_BYTES_PER_S: f64 = 10e6;
 
-/// Whether a peer is heard in time.
+/// How long the drain rate is measured. A shorter measurement shows how much room the kernel's buffer has, or that the
+/// switch was busy for a moment.
+const RATE_SPAN: Duration = Duration::from_millis(100);
+
+/// How long the input of a switch has been waiting while it was not read, and how fast its backlog drains.
 ///
-/// A peer that is not read from has a mark set behind all that it has said by the time it is read from again. The
-/// mark is reached when all before it is read, however often the reading stops meanwhile. So its age is how long the first of what
-/// was said meanwhile had to wait.
+/// When reading stops, a mark is set. When reading resumes, the mark is put behind all bytes that have arrived until then. It is
+/// reached when these have been read, even if reading stops again in between. So the age of the mark is how
+/// long the oldest unread input has been waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Backpressure {
-    mark: Option<Mark>,
-    is_late: bool,
-    pace: Option<Pace>,
-    /// It had something to take all the while, and took little.
-    is_thin: bool,
+    mark: Option<UnreadMark>,
+    is_shedding: bool,
+    rate: Option<RateSample>,
+    /// The last measured rate was at most [`SLOW_BYTES_PER_S`].
+    is_slow: bool,
 }
 
 #[derive(Debug)]
-struct Mark {
-    set: Instant,
-    /// Bytes before it that are still to be read; not known before it is read from again.
-    unread: Option<usize>,
+struct UnreadMark {
+    set_at: Instant,
+    /// Bytes to be read before the mark is reached; `None` until reading resumes.
+    unread_bytes: Option<usize>,
 }
 
-/// How much is taken in a time.
 #[derive(Debug)]
-struct Pace {
+struct RateSample {
     since: Instant,
-    sent: usize,
+    sent_bytes: usize,
 }
 
 impl Backpressure {
-    /// Whether frames that come up now are not to be answered, so that the peer is heard and catches up.
+    /// Whether packet-ins other than link probes are discarded, so that the switch can be read while its backlog drains.
     #[inline]
-    pub(crate) fn is_late(&self) -> bool {
-        self.is_late
+    pub(crate) fn is_shedding(&self) -> bool {
+        self.is_shedding
     }
 
-    /// How much the kernel is to hold for the peer.
+    /// Whether unsent data in the kernel is capped.
     #[inline]
-    pub(crate) fn holding(&self) -> UnsentCap {
-        if self.is_thin { UnsentCap::On } else { UnsentCap::Off }
+    pub(crate) fn unsent_cap(&self) -> UnsentCap {
+        if self.is_slow { UnsentCap::On } else { UnsentCap::Off }
     }
 
-    /// So many bytes of what the peer said were read.
+    /// Records a read.
     #[inline]
-    pub(crate) fn read(&mut self, bytes: usize) {
-        if let Some(unread) = self.mark.as_mut().and_then(|mark| mark.unread.as_mut()) {
+    pub(crate) fn record_read(&mut self, bytes: usize) {
+        if let Some(unread) = self.mark.as_mut().and_then(|mark| mark.unread_bytes.as_mut()) {
             *unread = unread.saturating_sub(bytes);
             if *unread == 0 {
                 self.mark = None;
@@ -66,57 +66,57 @@ impl Backpressure {
         }
     }
 
-    /// The peer is not read from, from now on.
+    /// Records that reading stops.
     pub(crate) fn pause(&mut self, now: Instant) {
-        self.mark.get_or_insert(Mark { set: now, unread: None });
+        self.mark.get_or_insert(UnreadMark { set_at: now, unread_bytes: None });
     }
 
-    /// The peer is read from again, and has said so much meanwhile.
-    pub(crate) fn go_on(&mut self, unread: usize) {
+    /// Records that reading resumes, with `unread_bytes` in the kernel's receive buffer.
+    pub(crate) fn resume(&mut self, unread_bytes: usize) {
         if let Some(mark) = &mut self.mark {
-            mark.unread.get_or_insert(unread);
+            mark.unread_bytes.get_or_insert(unread_bytes);
         }
-        self.read(0);
+        self.record_read(0);
     }
 
-    /// The peer takes what waits. It is late if the mark is older than this.
-    pub(crate) fn judge(&mut self, now: Instant, patience: Duration) {
-        let age = self.mark.as_ref().map(|mark| now.saturating_duration_since(mark.set));
-        self.is_late |= age.is_some_and(|age| age > patience);
+    /// Starts shedding if the oldest unread input has been waiting for more than `unread_max`.
+    pub(crate) fn check_unread_time(&mut self, now: Instant, unread_max: Duration) {
+        let age = self.mark.as_ref().map(|mark| now.saturating_duration_since(mark.set_at));
+        self.is_shedding |= age.is_some_and(|age| age > unread_max);
     }
 
-    /// The peer has taken so much of what waits that it can be answered again, or it takes nothing at all.
+    /// Stops shedding: the backlog is small enough again, or does not drain at all.
     #[inline]
-    pub(crate) fn forgive(&mut self) {
-        self.is_late = false;
+    pub(crate) fn stop_shedding(&mut self) {
+        self.is_shedding = false;
     }
 
-    /// The peer took `sent` bytes, and more wait or not.
+    /// Records that the kernel took `bytes`, and whether a backlog is left.
     #[inline]
-    pub(crate) fn took(&mut self, now: Instant, sent: usize, more_wait: bool) {
-        if !self.is_thin && !more_wait {
-            // Only a peer that has something to take all the while shows that it takes little.
-            self.pace = None;
+    pub(crate) fn record_sent(&mut self, now: Instant, bytes: usize, has_backlog: bool) {
+        if !self.is_slow && !has_backlog {
+            // Without a backlog all the while, the rate would be that of our own output.
+            self.rate = None;
         } else {
-            self.look_at_pace(now, sent);
+            self.measure_rate(now, bytes);
         }
     }
 
-    fn look_at_pace(&mut self, now: Instant, sent: usize) {
-        let pace = self.pace.get_or_insert(Pace { since: now, sent: 0 });
-        pace.sent += sent;
-        let span = now.saturating_duration_since(pace.since);
-        if span >= PACE_SPAN {
+    fn measure_rate(&mut self, now: Instant, bytes: usize) {
+        let sample = self.rate.get_or_insert(RateSample { since: now, sent_bytes: 0 });
+        sample.sent_bytes += bytes;
+        let span = now.saturating_duration_since(sample.since);
+        if span >= RATE_SPAN {
             #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-            let rate = pace.sent as f64 / span.as_secs_f64();
-            self.is_thin = rate <= FAST;
-            self.pace = None;
+            let bytes_per_s = sample.sent_bytes as f64 / span.as_secs_f64();
+            self.is_slow = bytes_per_s <= SLOW_BYTES_PER_S;
+            self.rate = None;
         }
     }
 }
 
-/// How long a peer at the end of a link that takes so long there and back may be left unread.
-pub(crate) fn patience(unread_max: Duration, round_trip: Duration) -> Duration {
+/// How long the input of a switch may wait, given the round-trip time of its connection.
+pub(crate) fn unread_time_max(unread_max: Duration, round_trip: Duration) -> Duration {
     unread_max + round_trip * ROUND_TRIPS
 }
 
@@ -124,83 +124,82 @@ pub(crate) fn patience(unread_max: Duration, round_trip: Duration) -> Duration {
 mod tests {
     use super::*;
 
-    const PATIENCE: Duration = Duration::from_millis(500);
+    const UNREAD_MAX: Duration = Duration::from_millis(500);
 
     fn ms(n: u64) -> Duration {
         Duration::from_millis(n)
     }
 
     #[test]
-    fn who_is_read_to_the_mark_in_time_is_not_late_however_often_the_reading_stops() {
-        let (start, mut lag) = (sluice_io::clock::now(), Backpressure::default());
+    fn nothing_is_shed_while_the_mark_is_reached_in_time_however_often_reading_pauses() {
+        let (start, mut it) = (sluice_io::clock::now(), Backpressure::default());
         for at in (0..5000).step_by(250) {
-            lag.pause(start + ms(at));
-            lag.judge(start + ms(at + 100), PATIENCE);
-            lag.go_on(300);
-            lag.read(200);
-            lag.judge(start + ms(at + 200), PATIENCE);
-            assert!(!lag.is_late(), "at {at}");
-            lag.read(100);
+            it.pause(start + ms(at));
+            it.check_unread_time(start + ms(at + 100), UNREAD_MAX);
+            it.resume(300);
+            it.record_read(200);
+            it.check_unread_time(start + ms(at + 200), UNREAD_MAX);
+            assert!(!it.is_shedding(), "at {at}");
+            it.record_read(100);
         }
     }
 
     #[test]
-    fn who_is_not_read_to_the_mark_is_late_though_the_reading_goes_on_now_and_then() {
-        let (start, mut lag) = (sluice_io::clock::now(), Backpressure::default());
+    fn shedding_starts_when_the_mark_is_not_reached_in_time_even_if_reading_resumes_now_and_then() {
+        let (start, mut it) = (sluice_io::clock::now(), Backpressure::default());
         for at in [0, 100, 200, 300, 400, 500] {
-            lag.pause(start + ms(at));
-            lag.judge(start + ms(at), PATIENCE);
-            assert!(!lag.is_late(), "at {at}");
-            // More has come each time, which is behind the mark.
-            lag.go_on(1000 + usize::try_from(at).unwrap());
-            lag.read(100);
+            it.pause(start + ms(at));
+            it.check_unread_time(start + ms(at), UNREAD_MAX);
+            assert!(!it.is_shedding(), "at {at}");
+            // More has arrived each time; it is behind the mark.
+            it.resume(1000 + usize::try_from(at).unwrap());
+            it.record_read(100);
         }
-        lag.judge(start + ms(501), PATIENCE);
-        assert!(lag.is_late());
-        lag.forgive();
-        lag.read(399);
-        lag.judge(start + ms(600), PATIENCE);
-        assert!(lag.is_late());
-        lag.forgive();
-        lag.read(1);
-        lag.judge(start + ms(700), PATIENCE);
-        assert!(!lag.is_late());
+        it.check_unread_time(start + ms(501), UNREAD_MAX);
+        assert!(it.is_shedding());
+        it.stop_shedding();
+        it.record_read(399);
+        it.check_unread_time(start + ms(600), UNREAD_MAX);
+        assert!(it.is_shedding());
+        it.stop_shedding();
+        it.record_read(1);
+        it.check_unread_time(start + ms(700), UNREAD_MAX);
+        assert!(!it.is_shedding());
     }
 
     #[test]
-    fn who_said_nothing_meanwhile_has_no_mark() {
-        let (start, mut lag) = (sluice_io::clock::now(), Backpressure::default());
-        lag.pause(start);
-        lag.go_on(0);
-        lag.judge(start + ms(5000), PATIENCE);
-        assert!(!lag.is_late());
+    fn a_pause_in_which_nothing_arrived_leaves_no_mark() {
+        let (start, mut it) = (sluice_io::clock::now(), Backpressure::default());
+        it.pause(start);
+        it.resume(0);
+        it.check_unread_time(start + ms(5000), UNREAD_MAX);
+        assert!(!it.is_shedding());
     }
 
-    /// Whether it is fast after it has taken so much in each of a hundred milliseconds.
-    fn is_fast(lag: &mut Backpressure, start: Instant, bytes: usize) -> bool {
+    /// Sends `bytes` in each of 100 milliseconds; returns whether unsent data is not capped afterwards.
+    fn is_fast(it: &mut Backpressure, start: Instant, bytes: usize) -> bool {
         for at in 0..100 {
-            lag.took(start + ms(at), bytes, at % 10 == 9);
+            it.record_sent(start + ms(at), bytes, at % 10 == 9);
         }
-        lag.took(start + ms(100), bytes, false);
-        lag.holding() == UnsentCap::Off
+        it.record_sent(start + ms(100), bytes, false);
+        it.unsent_cap() == UnsentCap::Off
     }
 
     #[test]
-    fn the_kernel_holds_much_for_a_peer_that_takes_much_until_that_has_much_to_take_and_takes_little()
-     {
-        let (start, mut lag) = (sluice_io::clock::now(), Backpressure::default());
-        assert!(is_fast(&mut lag, start, 1_000), "it did not have more to take");
+    fn unsent_data_is_capped_while_a_lasting_backlog_drains_slowly() {
+        let (start, mut it) = (sluice_io::clock::now(), Backpressure::default());
+        assert!(is_fast(&mut it, start, 1_000), "the backlog did not last");
         for at in 0..=100 {
-            lag.took(start + ms(1000 + at), 1_000, true);
+            it.record_sent(start + ms(1000 + at), 1_000, true);
         }
-        assert_eq!(lag.holding(), UnsentCap::On);
-        assert!(!is_fast(&mut lag, start + ms(2000), 1_000));
-        assert!(is_fast(&mut lag, start + ms(3000), 100_000));
+        assert_eq!(it.unsent_cap(), UnsentCap::On);
+        assert!(!is_fast(&mut it, start + ms(2000), 1_000));
+        assert!(is_fast(&mut it, start + ms(3000), 100_000));
     }
 
     #[test]
-    fn a_far_link_has_more_time() {
-        assert_eq!(patience(ms(500), ms(0)), ms(500));
-        assert_eq!(patience(ms(500), ms(1000)), ms(4500));
+    fn a_long_round_trip_extends_the_unread_time() {
+        assert_eq!(unread_time_max(ms(500), ms(0)), ms(500));
+        assert_eq!(unread_time_max(ms(500), ms(1000)), ms(4500));
     }
 }

@@ -69,9 +69,9 @@ pub struct Limits {
     /// After that it is read again, so that link probes arrive, and its other packet-ins are discarded until half of the
     /// backlog is left.
     pub unread_max: Duration,
-    /// Messages to switches of other workers that may wait in the mailbox of a thread: mostly a hundred bytes, at most
-    /// 64 KiB each. More are dropped, as are those to a switch whose backlog exceeds its limit.
-    pub mail_max: usize,
+    /// Messages of applications to switches of other workers that may wait in the mailbox of a thread: mostly a hundred
+    /// bytes, at most 64 KiB each. Further ones are dropped, as are those to a switch whose backlog exceeds its limit.
+    pub queued_messages_max: usize,
     /// How long a switch may take none of its backlog before it is disconnected.
     pub stuck_timeout: Duration,
     /// How long a connection may take to answer an echo request when another one has the same datapath id.
@@ -103,7 +103,7 @@ impl Default for Limits {
             switches_max: 12_288,
             backlog_bytes_max: 256 << 10,
             unread_max: Duration::from_secs(2),
-            mail_max: 4096,
+            queued_messages_max: 4096,
             stuck_timeout: Duration::from_secs(30),
             duplicate_timeout: Duration::from_secs(2),
         }

@@ -1,4 +1,4 @@
-//! One connection: bytes in, messages out of them, bytes out.
+//! Buffers of a connection: the incomplete message at the end of a read, and the backlog.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -7,85 +7,90 @@ use sluice_io::{ConnId, Io, Reading};
 use sluice_openflow::{DatapathId, split_message};
 use sluice_proto::ControllerSession;
 
-use crate::backpressure::{Backpressure, patience};
+use crate::backpressure::{Backpressure, unread_time_max};
 use crate::config::Limits;
 use crate::mailbox::SessionId;
 
-/// A buffer of more than this is given back when it is empty: most switches are idle most of the time.
+/// An empty buffer with a larger capacity is freed, since most switches are idle most of the time.
 const KEPT_MAX: usize = 4 << 10;
 
-/// A proved switch on its way from the front to a worker.
+/// A connection that has completed the handshake, while the acceptor hands it over to a worker.
 #[derive(Debug)]
 pub(crate) struct EstablishedConnection<C> {
     pub(crate) conn: C,
-    pub(crate) serial: SessionId,
+    pub(crate) session_id: SessionId,
     pub(crate) addr: SocketAddr,
     pub(crate) datapath_id: DatapathId,
     pub(crate) session: ControllerSession,
-    pub(crate) wires: ConnectionBuffers,
+    pub(crate) buffers: ConnectionBuffers,
 }
 
-/// What has come and is not a whole message yet, and what has yet to go.
+/// Buffers of a connection, and the state of its back-pressure.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionBuffers {
-    /// The start of a message of which the rest has not come.
-    pub(crate) torn: Vec<u8>,
-    /// What the peer has yet to take.
+    /// The received part of an incomplete message.
+    pub(crate) partial: Vec<u8>,
+    /// Bytes that the kernel has not taken yet.
     pub(crate) backlog: Vec<u8>,
-    /// Since when it takes nothing.
+    /// Since when the kernel takes nothing of the backlog.
     stuck_since: Option<Instant>,
-    paused: bool,
-    pub(crate) lag: Backpressure,
-    /// How long the link takes there and back, as far as that is known.
+    is_paused: bool,
+    pub(crate) backpressure: Backpressure,
+    /// Round-trip time of the connection; zero while it is unknown.
     pub(crate) round_trip: Duration,
-    /// Bytes at the front of `backlog` that end a message of which the peer has the start; not counted, `None`, as
-    /// long as nothing was ever to go ahead.
-    half_sent: Option<usize>,
+    /// Bytes at the start of `backlog` that belong to a message whose start has been sent; urgent messages are inserted
+    /// behind them. `None` before the first urgent message, since then nobody needs it.
+    partly_sent_bytes: Option<usize>,
 }
 
-/// How much of a burst was used, and what is left of it.
+/// The result of adding a read to the incomplete message before it.
 pub(crate) enum Reassembly<'a> {
-    /// The torn message is whole now, in a buffer of its own; the rest of the burst.
-    Whole(Vec<u8>, &'a [u8]),
-    /// There was none; the burst.
-    Untorn(&'a [u8]),
-    /// It is still torn; all is used.
-    Torn,
+    /// The message, which is complete now, and the rest of the read.
+    Complete(Vec<u8>, &'a [u8]),
+    /// There was no incomplete message. The whole read.
+    NotNeeded(&'a [u8]),
+    /// The message is still incomplete; all bytes of the read belong to it.
+    Incomplete,
 }
 
 impl ConnectionBuffers {
-    /// Adds a burst to the message that was torn, up to its end.
+    /// Completes the incomplete message with the start of a read.
     ///
     /// # Errors
-    /// As [`split`].
-    pub(crate) fn mend<'a>(&mut self, bytes: &'a [u8]) -> sluice_openflow::Result<Reassembly<'a>> {
-        if self.torn.is_empty() {
-            return Ok(Reassembly::Untorn(bytes));
+    /// As [`split_message`].
+    pub(crate) fn reassemble<'a>(
+        &mut self,
+        bytes: &'a [u8],
+    ) -> sluice_openflow::Result<Reassembly<'a>> {
+        if self.partial.is_empty() {
+            return Ok(Reassembly::NotNeeded(bytes));
         }
-        let header = sluice_openflow::HEADER_LEN.saturating_sub(self.torn.len());
+        let header = sluice_openflow::HEADER_LEN.saturating_sub(self.partial.len());
         let (head, rest) = bytes.split_at(header.min(bytes.len()));
-        self.torn.extend_from_slice(head);
-        let Some(&[_, _, high, low]) = self.torn.first_chunk() else { return Ok(Reassembly::Torn) };
-        // A length that cannot be is found by `split`, on a message that is taken to be whole.
+        self.partial.extend_from_slice(head);
+        let Some(&[_, _, high, low]) = self.partial.first_chunk() else {
+            return Ok(Reassembly::Incomplete);
+        };
+        // `split_message` reports an invalid length.
         let len = usize::from(u16::from_be_bytes([high, low])).max(sluice_openflow::HEADER_LEN);
-        let (tail, rest) = rest.split_at(len.saturating_sub(self.torn.len()).min(rest.len()));
-        self.torn.extend_from_slice(tail);
-        if split_message(&self.torn)?.is_none() {
-            return Ok(Reassembly::Torn);
+        let (tail, rest) = rest.split_at(len.saturating_sub(self.partial.len()).min(rest.len()));
+        self.partial.extend_from_slice(tail);
+        if split_message(&self.partial)?.is_none() {
+            return Ok(Reassembly::Incomplete);
         }
-        Ok(Reassembly::Whole(std::mem::take(&mut self.torn), rest))
+        Ok(Reassembly::Complete(std::mem::take(&mut self.partial), rest))
     }
 
-    /// Takes the buffer of a torn message back, to be used again.
-    pub(crate) fn give_back(&mut self, mut buffer: Vec<u8>) {
+    /// Takes back the buffer of a reassembled message for the next one, unless it is large.
+    pub(crate) fn reuse_buffer(&mut self, mut buffer: Vec<u8>) {
         if buffer.capacity() <= KEPT_MAX {
             buffer.clear();
-            self.torn = buffer;
+            self.partial = buffer;
         }
     }
 
-    /// Sends `fresh` after what waits; what the peer does not take waits. Returns how much went.
-    pub(crate) fn say<I: Io>(
+    /// Sends `fresh` after the backlog. What the kernel does not take is added to the backlog. Returns the bytes sent.
+    pub(crate) fn send<I: Io>(
         &mut self,
         io: &mut I,
         id: ConnId,
@@ -98,42 +103,42 @@ impl ConnectionBuffers {
             if !fresh.is_empty() {
                 sent = io.send(id, fresh);
             }
-            self.half_sent = self.half_sent.map(|_| half(fresh, 0, sent));
+            self.partly_sent_bytes = self.partly_sent_bytes.map(|_| partly_sent(fresh, 0, sent));
             self.backlog.extend_from_slice(fresh.get(sent..).unwrap_or_default());
         } else {
             self.backlog.extend_from_slice(fresh);
         }
-        self.mind(io, id, now, sent, limits);
+        self.update_backpressure(io, id, now, sent, limits);
         sent
     }
 
-    /// Sends `ahead` before all that waits, and `fresh` after it. Returns how much went; `ahead` is empty then.
+    /// Sends `urgent` before the backlog and `fresh` after it. Returns the bytes sent; `urgent` is empty afterwards.
     #[cold]
-    pub(crate) fn say_ahead<I: Io>(
+    pub(crate) fn send_urgent<I: Io>(
         &mut self,
         io: &mut I,
         id: ConnId,
         now: Instant,
-        (ahead, fresh): (&mut Vec<u8>, &[u8]),
+        (urgent, fresh): (&mut Vec<u8>, &[u8]),
         limits: &Limits,
     ) -> usize {
         if self.backlog.is_empty() {
-            self.half_sent = Some(0);
-            ahead.extend_from_slice(fresh);
-            let sent = self.say(io, id, now, ahead, limits);
-            ahead.clear();
+            self.partly_sent_bytes = Some(0);
+            urgent.extend_from_slice(fresh);
+            let sent = self.send(io, id, now, urgent, limits);
+            urgent.clear();
             return sent;
         }
-        match self.half_sent {
-            Some(at) => _ = self.backlog.splice(at..at, ahead.drain(..)),
-            // It waits this once; from now on it is known where a message ends.
-            None => self.backlog.append(ahead),
+        match self.partly_sent_bytes {
+            Some(at) => _ = self.backlog.splice(at..at, urgent.drain(..)),
+            // Message boundaries in this backlog are unknown, so the urgent message goes behind it.
+            None => self.backlog.append(urgent),
         }
-        self.say(io, id, now, fresh, limits)
+        self.send(io, id, now, fresh, limits)
     }
 
-    /// Sends what waits, now that there is room. Returns how much went.
-    pub(crate) fn go_on<I: Io>(
+    /// Sends the backlog, since the connection is writable. Returns the bytes sent.
+    pub(crate) fn send_backlog<I: Io>(
         &mut self,
         io: &mut I,
         id: ConnId,
@@ -141,81 +146,98 @@ impl ConnectionBuffers {
         limits: &Limits,
     ) -> usize {
         let sent = if self.backlog.is_empty() { 0 } else { io.send(id, &self.backlog) };
-        self.half_sent = self.half_sent.map(|at| half(&self.backlog, at, sent));
+        self.partly_sent_bytes =
+            self.partly_sent_bytes.map(|at| partly_sent(&self.backlog, at, sent));
         self.backlog.drain(..sent);
-        self.mind(io, id, now, sent, limits);
+        self.update_backpressure(io, id, now, sent, limits);
         sent
     }
 
-    /// Stops and starts reading, and notes since when the peer takes nothing and whether it is late.
+    /// After `sent` bytes went out: stops or resumes reading, starts or stops shedding, and caps unsent data.
     #[inline]
-    fn mind<I: Io>(&mut self, io: &mut I, id: ConnId, now: Instant, sent: usize, limits: &Limits) {
-        let more_wait = !self.backlog.is_empty();
-        if !more_wait {
+    fn update_backpressure<I: Io>(
+        &mut self,
+        io: &mut I,
+        id: ConnId,
+        now: Instant,
+        sent: usize,
+        limits: &Limits,
+    ) {
+        let has_backlog = !self.backlog.is_empty();
+        if !has_backlog {
             self.stuck_since = None;
         } else if sent > 0 || self.stuck_since.is_none() {
             self.stuck_since = Some(now);
         }
-        let held = self.lag.holding();
-        self.lag.took(now, sent, more_wait);
-        if self.lag.holding() != held {
-            io.set_unsent_cap(id, self.lag.holding());
+        let cap = self.backpressure.unsent_cap();
+        self.backpressure.record_sent(now, sent, has_backlog);
+        if self.backpressure.unsent_cap() != cap {
+            io.set_unsent_cap(id, self.backpressure.unsent_cap());
         }
         let max = limits.backlog_bytes_max;
         if self.backlog.len() <= max / 2 {
-            self.lag.forgive();
+            self.backpressure.stop_shedding();
         } else if sent > 0 {
-            self.lag.judge(now, patience(limits.unread_max, self.round_trip));
+            let unread_max = unread_time_max(limits.unread_max, self.round_trip);
+            self.backpressure.check_unread_time(now, unread_max);
         }
-        // Who is late is read from, since little of that is answered.
-        let max = max.saturating_mul(if self.lag.is_late() { 2 } else { 1 });
-        if !self.paused && self.backlog.len() > max {
-            self.paused = true;
-            self.lag.pause(now);
+        // While packet-ins are shed, input causes little output, so the switch is read despite its backlog.
+        let max = max.saturating_mul(if self.backpressure.is_shedding() { 2 } else { 1 });
+        if !self.is_paused && self.backlog.len() > max {
+            self.is_paused = true;
+            self.backpressure.pause(now);
             io.set_reading(id, Reading::Off);
-        } else if self.paused && self.backlog.len() <= max / 2 {
-            self.paused = false;
-            self.lag.go_on(io.unread_bytes(id));
+        } else if self.is_paused && self.backlog.len() <= max / 2 {
+            self.is_paused = false;
+            self.backpressure.resume(io.unread_bytes(id));
             io.set_reading(id, Reading::On);
         }
     }
 
-    /// Reads no more from a peer that was late and takes nothing at all now.
-    pub(crate) fn on_time<I: Io>(&mut self, io: &mut I, id: ConnId, now: Instant, limits: &Limits) {
-        let patience = patience(limits.unread_max, self.round_trip);
-        let idle = self.stuck_since.map(|since| now.saturating_duration_since(since));
-        if self.lag.is_late() && idle.is_some_and(|idle| idle > patience) {
-            self.lag.forgive();
-            self.mind(io, id, now, 0, limits);
+    /// Stops shedding, and so reading, if the kernel has taken nothing of the backlog for the time that a switch may stay
+    /// unread.
+    pub(crate) fn handle_timeouts<I: Io>(
+        &mut self,
+        io: &mut I,
+        id: ConnId,
+        now: Instant,
+        limits: &Limits,
+    ) {
+        let unread_max = unread_time_max(limits.unread_max, self.round_trip);
+        let stuck = self.stuck_since.map(|since| now.saturating_duration_since(since));
+        if self.backpressure.is_shedding() && stuck.is_some_and(|stuck| stuck > unread_max) {
+            self.backpressure.stop_shedding();
+            self.update_backpressure(io, id, now, 0, limits);
         }
     }
 
-    /// Notes that another set reads now, which does not know of what waits.
-    pub(crate) fn moved(&mut self) {
-        (self.paused, self.lag) = (false, Backpressure::default());
+    /// Resets the back-pressure, since the connection has moved to another [`Io`], which reads from it.
+    pub(crate) fn reset_backpressure(&mut self) {
+        (self.is_paused, self.backpressure) = (false, Backpressure::default());
     }
 
-    /// Whether the peer is not read from until it has taken what waits.
+    /// Whether reading has stopped because of the backlog.
     pub(crate) fn is_paused(&self) -> bool {
-        self.paused
+        self.is_paused
     }
 
-    /// Whether the peer has taken nothing for too long.
+    /// Whether the kernel has taken nothing of the backlog for longer than `stuck_timeout`.
     pub(crate) fn is_stuck(&self, now: Instant, limits: &Limits) -> bool {
         self.stuck_since
             .is_some_and(|since| now.saturating_duration_since(since) > limits.stuck_timeout)
     }
 
-    /// Gives memory back that is not in use.
-    pub(crate) fn tidy(&mut self) {
+    /// Frees the memory of an empty backlog.
+    pub(crate) fn shrink(&mut self) {
         if self.backlog.is_empty() && self.backlog.capacity() > KEPT_MAX {
             self.backlog = Vec::new();
         }
     }
 }
 
-/// How many bytes of the message in which `sent` lies follow it; a message begins at `at`, and all are whole.
-fn half(bytes: &[u8], mut at: usize, sent: usize) -> usize {
+/// After `sent` of `bytes` went out: how many unsent bytes belong to a message of which a part was sent. `bytes` consists
+/// of complete messages from `at` on.
+fn partly_sent(bytes: &[u8], mut at: usize, sent: usize) -> usize {
     let len_at = |at: usize| {
         let [_, _, high, low] = *bytes.get(at..)?.first_chunk()?;
         Some(usize::from(u16::from_be_bytes([high, low])))
@@ -223,7 +245,8 @@ fn half(bytes: &[u8], mut at: usize, sent: usize) -> usize {
     while at < sent && sent < bytes.len() {
         let Some(len) = len_at(at).filter(|&len| len > 0) else { break };
         at += len;
-        // Those that follow are as long, mostly: the processor need not know each length to look at the next.
+        // Mostly the next messages have the same length. Adding that, and only comparing the length read, lets the processor
+        // go on before the read has finished.
         while at < sent && len_at(at) == Some(len) {
             at += len;
         }
@@ -237,42 +260,41 @@ mod tests {
 
     use super::*;
 
-    /// However a stream is cut, the same messages come out.
     #[test]
-    fn torn_messages_are_reassembled_wherever_they_are_cut() {
+    fn messages_split_over_reads_are_reassembled_wherever_they_are_split() {
         let mut stream = Vec::new();
         for n in 0..20u8 {
             let len = 8 + n * 3;
             stream.extend([1, 2, 0, len, 0, 0, 0, n]);
             stream.extend(std::iter::repeat_n(n, usize::from(len) - 8));
         }
-        for piece in 1..60 {
-            let (mut wires, mut xids) = (ConnectionBuffers::default(), vec![]);
-            for bytes in stream.chunks(piece) {
-                let mut rest = match wires.mend(bytes).unwrap() {
-                    Reassembly::Whole(buffer, rest) => {
+        for read_len in 1..60 {
+            let (mut buffers, mut xids) = (ConnectionBuffers::default(), vec![]);
+            for bytes in stream.chunks(read_len) {
+                let mut rest = match buffers.reassemble(bytes).unwrap() {
+                    Reassembly::Complete(buffer, rest) => {
                         xids.push(RawMessage::new(&buffer).unwrap().xid());
-                        wires.give_back(buffer);
+                        buffers.reuse_buffer(buffer);
                         rest
                     }
-                    Reassembly::Untorn(bytes) => bytes,
-                    Reassembly::Torn => continue,
+                    Reassembly::NotNeeded(bytes) => bytes,
+                    Reassembly::Incomplete => continue,
                 };
                 while let Some((msg, after)) = split_message(rest).unwrap() {
                     xids.push(msg.xid());
                     rest = after;
                 }
-                wires.torn.extend_from_slice(rest);
+                buffers.partial.extend_from_slice(rest);
             }
-            assert_eq!(xids, (0..20).collect::<Vec<_>>(), "pieces of {piece}");
-            assert!(wires.torn.is_empty());
+            assert_eq!(xids, (0..20).collect::<Vec<_>>(), "reads of {read_len} bytes");
+            assert!(buffers.partial.is_empty());
         }
     }
 
-    /// A peer that takes so many bytes each time.
-    struct Taker(usize, Vec<u8>);
+    /// Takes at most so many bytes per send, and keeps them.
+    struct LimitedSender(usize, Vec<u8>);
 
-    impl Io for Taker {
+    impl Io for LimitedSender {
         type Conn = ();
 
         fn wait(&mut self, _: Option<Instant>) -> std::io::Result<Instant> {
@@ -308,9 +330,8 @@ mod tests {
         fn close(&mut self, _: ConnId) {}
     }
 
-    /// However little the peer takes at a time: what goes ahead overtakes whole messages, and breaks none.
     #[test]
-    fn what_goes_ahead_overtakes_and_breaks_no_message() {
+    fn an_urgent_message_overtakes_the_backlog_and_splits_no_message() {
         let message = |n: u32, len: u8| {
             let mut bytes = vec![4, 10, 0, len];
             bytes.extend(n.to_be_bytes());
@@ -318,25 +339,26 @@ mod tests {
             bytes
         };
         let (now, limits) = (sluice_io::clock::now(), Limits::default());
-        // An id that is nobody's: the taker does not look at it.
+        // Ignored by `LimitedSender`.
         let id = ConnId::default();
-        for taken in 1..40 {
-            let (mut io, mut wires) = (Taker(taken, vec![]), ConnectionBuffers::default());
-            wires.say_ahead(&mut io, id, now, (&mut message(100, 8), &[]), &limits);
+        for per_send in 1..40 {
+            let (mut io, mut buffers) =
+                (LimitedSender(per_send, vec![]), ConnectionBuffers::default());
+            buffers.send_urgent(&mut io, id, now, (&mut message(100, 8), &[]), &limits);
             for n in 0..10 {
                 let fresh = [message(n * 2, 20), message(n * 2 + 1, 30)].concat();
-                wires.say(&mut io, id, now, &fresh, &limits);
+                buffers.send(&mut io, id, now, &fresh, &limits);
             }
-            wires.go_on(&mut io, id, now, &limits);
-            wires.say_ahead(&mut io, id, now, (&mut message(101, 12), &[]), &limits);
+            buffers.send_backlog(&mut io, id, now, &limits);
+            buffers.send_urgent(&mut io, id, now, (&mut message(101, 12), &[]), &limits);
             let before = io.1.len();
-            while !wires.backlog.is_empty() {
-                wires.go_on(&mut io, id, now, &limits);
+            while !buffers.backlog.is_empty() {
+                buffers.send_backlog(&mut io, id, now, &limits);
             }
             let (mut rest, mut xids, mut at) = (&*io.1, vec![], 0);
             while let Some((msg, after)) = split_message(rest).unwrap() {
                 if msg.xid() == 101 {
-                    assert!(at < before + 30, "{taken}: {at} of {before}");
+                    assert!(at < before + 30, "{per_send} bytes per send: {at} of {before}");
                 }
                 at += msg.bytes().len();
                 xids.push(msg.xid());
@@ -344,14 +366,18 @@ mod tests {
             }
             assert!(rest.is_empty());
             xids.sort_unstable();
-            assert_eq!(xids, (0..20).chain([100, 101]).collect::<Vec<_>>(), "{taken} at a time");
+            assert_eq!(
+                xids,
+                (0..20).chain([100, 101]).collect::<Vec<_>>(),
+                "{per_send} bytes per send"
+            );
         }
     }
 
     #[test]
-    fn a_length_that_cannot_be_is_found_in_a_torn_header_too() {
-        let mut wires = ConnectionBuffers::default();
-        wires.torn.extend([1, 0, 0]);
-        assert!(wires.mend(&[4, 0, 0, 0, 0]).is_err());
+    fn an_invalid_length_is_found_in_a_header_that_was_split_over_reads() {
+        let mut buffers = ConnectionBuffers::default();
+        buffers.partial.extend([1, 0, 0]);
+        assert!(buffers.reassemble(&[4, 0, 0, 0, 0]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! A burst of one switch: its messages go to the applications, their answers to its transmit buffer.
+//! Processes a read of a switch: messages go to the applications, replies to the transmit buffer.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -11,143 +11,145 @@ use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 use crate::close_reason::CloseReason;
 use crate::config::Config;
-use crate::connection::{ConnectionBuffers, Reassembly};
+use crate::connection::{ConnectionBuffers, EstablishedConnection, Reassembly};
 use crate::counters::ThreadCounters;
 use crate::error_log;
 use crate::mailbox::SessionId;
 
-/// Messages of one switch that are logged; all are counted.
+/// Errors and malformed messages that are logged per switch. All are counted.
 const LOGGED_MAX: u32 = 10;
 
-/// One switch of a worker.
+/// A connected switch of a worker.
 #[derive(Debug)]
 pub(crate) struct ConnectedSwitch {
     pub(crate) id: ConnId,
-    pub(crate) serial: SessionId,
+    pub(crate) session_id: SessionId,
     pub(crate) addr: SocketAddr,
     pub(crate) datapath_id: DatapathId,
-    pub(crate) sw: SwitchIndex,
+    pub(crate) index: SwitchIndex,
     pub(crate) session: ControllerSession,
-    pub(crate) wires: ConnectionBuffers,
-    /// The front wants to know when it speaks.
+    pub(crate) buffers: ConnectionBuffers,
+    /// The acceptor waits for a sign of life.
     pub(crate) is_probed: bool,
+    /// Log lines about this switch, up to [`LOGGED_MAX`].
     logged: u32,
 }
 
 impl ConnectedSwitch {
-    pub(crate) fn new(
-        id: ConnId,
-        sw: SwitchIndex,
-        from: crate::connection::EstablishedConnection<()>,
-    ) -> Self {
+    pub(crate) fn new(id: ConnId, index: SwitchIndex, from: EstablishedConnection<()>) -> Self {
         Self {
             id,
-            serial: from.serial,
+            session_id: from.session_id,
             addr: from.addr,
             datapath_id: from.datapath_id,
-            sw,
+            index,
             session: from.session,
-            wires: from.wires,
+            buffers: from.buffers,
             is_probed: false,
             logged: 0,
         }
     }
 }
 
-/// Who serves, and where what is said goes.
+/// What is needed to process a read, borrowed from a worker.
 pub(crate) struct Dispatcher<'w, A> {
     pub(crate) app: &'w mut A,
     pub(crate) cfg: &'w Config,
-    pub(crate) sheet: &'w ThreadCounters,
+    pub(crate) counters: &'w ThreadCounters,
     pub(crate) network: &'w mut Network,
     pub(crate) tx: &'w mut Vec<u8>,
-    /// What goes before all that waits.
-    pub(crate) ahead: &'w mut Vec<u8>,
+    /// Messages to be sent before the backlog.
+    pub(crate) urgent: &'w mut Vec<u8>,
     pub(crate) now: Instant,
 }
 
 impl<A: App> Dispatcher<'_, A> {
-    /// Serves one read of `peer`. What it answers is in `tx`, even if it fails.
-    pub(crate) fn burst(
+    /// Processes one read of `switch`. The replies are in `tx` and `urgent`, even after an error.
+    pub(crate) fn process_read(
         &mut self,
-        peer: &mut ConnectedSwitch,
+        switch: &mut ConnectedSwitch,
         bytes: &[u8],
     ) -> Result<(), CloseReason> {
-        peer.session.record_activity(self.now);
-        peer.wires.lag.read(bytes.len());
-        let reassembled = peer.wires.mend(bytes);
-        let rest = match reassembled.map_err(|error| self.unframed(peer, error))? {
-            Reassembly::Untorn(bytes) => bytes,
-            Reassembly::Torn => return Ok(()),
-            Reassembly::Whole(buffer, rest) => {
-                self.messages(peer, &buffer)?;
-                peer.wires.give_back(buffer);
+        switch.session.record_activity(self.now);
+        switch.buffers.backpressure.record_read(bytes.len());
+        let reassembled = switch.buffers.reassemble(bytes);
+        let rest = match reassembled.map_err(|error| self.framing_error(switch, error))? {
+            Reassembly::NotNeeded(bytes) => bytes,
+            Reassembly::Incomplete => return Ok(()),
+            Reassembly::Complete(buffer, rest) => {
+                self.process_messages(switch, &buffer)?;
+                switch.buffers.reuse_buffer(buffer);
                 rest
             }
         };
-        let torn = self.messages(peer, rest)?;
-        peer.wires.torn.extend_from_slice(torn);
+        let partial = self.process_messages(switch, rest)?;
+        switch.buffers.partial.extend_from_slice(partial);
         Ok(())
     }
 
-    /// Serves all whole messages of `bytes`; returns what is left. A worker's sessions are all up.
-    fn messages<'a>(
+    /// Processes all complete messages of `bytes`; returns the rest.
+    fn process_messages<'a>(
         &mut self,
-        peer: &mut ConnectedSwitch,
+        switch: &mut ConnectedSwitch,
         bytes: &'a [u8],
     ) -> Result<&'a [u8], CloseReason> {
         let mut rest = bytes;
         loop {
-            rest = self.packet_ins(peer, rest);
-            let next = split_message(rest).map_err(|error| self.unframed(peer, error))?;
+            rest = self.process_packet_ins(switch, rest);
+            let next = split_message(rest).map_err(|error| self.framing_error(switch, error))?;
             let Some((msg, after)) = next else { return Ok(rest) };
             rest = after;
-            self.sheet.message_received(msg.version(), msg.kind(), 1);
-            // Whether we live is answered before all that waits.
+            self.counters.message_received(msg.version(), msg.kind(), 1);
+            // Echo replies are sent before the backlog.
             let is_echo = msg.kind() == MessageType::ECHO_REQUEST;
-            let tx = if is_echo { &mut *self.ahead } else { &mut *self.tx };
-            let told = peer.session.on_message(&self.cfg.session, msg, tx);
-            if let Some(event) = told.map_err(CloseReason::Session)? {
-                self.other(peer, event);
+            let tx = if is_echo { &mut *self.urgent } else { &mut *self.tx };
+            let result = switch.session.on_message(&self.cfg.session, msg, tx);
+            if let Some(event) = result.map_err(CloseReason::Session)? {
+                self.handle_event(switch, event);
             }
         }
     }
 
-    /// Lets the applications answer the frames that `bytes` begins with; returns what follows.
+    /// Passes the packet-ins at the front of `bytes` to the applications; returns the rest.
     #[inline]
-    fn packet_ins<'a>(&mut self, peer: &mut ConnectedSwitch, bytes: &'a [u8]) -> &'a [u8] {
-        let version = peer.session.version();
-        let mut frames = PacketIns::new(version, bytes);
-        let here = peer.session.encoder(self.tx);
-        let mut ctx = Ctx::new(self.now, peer.sw, peer.datapath_id, here, self.ahead, self.network);
-        if peer.wires.lag.is_late() {
-            let left_out = shed_packet_ins(self.app, &mut frames, &mut ctx);
-            self.sheet.packet_ins_shed.add(left_out);
+    fn process_packet_ins<'a>(
+        &mut self,
+        switch: &mut ConnectedSwitch,
+        bytes: &'a [u8],
+    ) -> &'a [u8] {
+        let version = switch.session.version();
+        let mut packet_ins = PacketIns::new(version, bytes);
+        let (index, id) = (switch.index, switch.datapath_id);
+        let encoder = switch.session.encoder(self.tx);
+        let mut ctx = Ctx::new(self.now, index, id, encoder, self.urgent, self.network);
+        if switch.buffers.backpressure.is_shedding() {
+            let shed = shed_packet_ins(self.app, &mut packet_ins, &mut ctx);
+            self.counters.packet_ins_shed.add(shed);
         } else {
-            self.app.on_packet_ins(&mut frames, &mut ctx);
+            self.app.on_packet_ins(&mut packet_ins, &mut ctx);
         }
-        // What the applications left is not for them.
-        frames.by_ref().for_each(drop);
-        self.sheet.message_received(version, MessageType::PACKET_IN, frames.taken());
-        frames.rest()
+        // Skip packet-ins that the applications did not take.
+        packet_ins.by_ref().for_each(drop);
+        self.counters.message_received(version, MessageType::PACKET_IN, packet_ins.taken());
+        packet_ins.rest()
     }
 
-    /// All that is not a frame.
+    /// Logs and counts an event of the session, and passes it to the applications.
     #[cold]
-    fn other(&mut self, peer: &mut ConnectedSwitch, event: ControllerEvent<'_>) {
-        let version = peer.session.version();
-        let (sw, id) = (peer.sw, peer.datapath_id);
+    fn handle_event(&mut self, switch: &mut ConnectedSwitch, event: ControllerEvent<'_>) {
+        let version = switch.session.version();
+        let (index, id) = (switch.index, switch.datapath_id);
         match &event {
             ControllerEvent::Malformed(kind, error) => {
-                self.sheet.malformed_messages.add(1);
-                log_rarely(&mut peer.logged, || {
+                self.counters.malformed_messages.add(1);
+                log_limited(&mut switch.logged, || {
                     tracing::warn!(dpid = %id, %kind, %version, "malformed message: {error}");
                 });
                 return;
             }
             ControllerEvent::Error(error) => {
-                self.sheet.error_received(error.reason.kind());
-                log_rarely(&mut peer.logged, || error_log::log(id, error));
+                self.counters.error_received(error.reason.kind());
+                log_limited(&mut switch.logged, || error_log::log(id, error));
             }
             ControllerEvent::PortStatus(status) => {
                 let (port, name) = (status.port.port_no, status.port.name());
@@ -155,14 +157,14 @@ impl<A: App> Dispatcher<'_, A> {
                 tracing::debug!(dpid = %id, %port, name, up, reason = status.reason.0, "port status");
             }
             ControllerEvent::RoleReply(role) => {
-                log_rarely(&mut peer.logged, || {
+                log_limited(&mut switch.logged, || {
                     tracing::info!(dpid = %id, role = role.role.0, "role granted");
                 });
             }
             _ => {}
         }
-        let here = peer.session.encoder(self.tx);
-        let mut ctx = Ctx::new(self.now, sw, id, here, self.ahead, self.network);
+        let encoder = switch.session.encoder(self.tx);
+        let mut ctx = Ctx::new(self.now, index, id, encoder, self.urgent, self.network);
         match event {
             ControllerEvent::PacketIn(p) => _ = self.app.on_packet_in(&p, &mut ctx),
             ControllerEvent::FlowRemoved(removed) => self.app.on_flow_removed(&removed, &mut ctx),
@@ -179,43 +181,42 @@ impl<A: App> Dispatcher<'_, A> {
         }
     }
 
-    /// Says that the stream can no longer be cut into messages.
     #[cold]
-    fn unframed(
+    fn framing_error(
         &mut self,
-        peer: &mut ConnectedSwitch,
+        switch: &mut ConnectedSwitch,
         error: sluice_openflow::ParseError,
     ) -> CloseReason {
-        unframed(&mut peer.session, self.tx, error)
+        framing_error(&mut switch.session, self.tx, error)
     }
 }
 
-/// Answers only frames that show links; returns how many others there were.
+/// Passes link probes to the applications and discards all other packet-ins; returns the number of those.
 #[cold]
-fn shed_packet_ins<A: App>(app: &mut A, frames: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) -> u64 {
-    let mut left_out = 0;
-    for p in frames {
+fn shed_packet_ins<A: App>(app: &mut A, packet_ins: &mut PacketIns<'_>, ctx: &mut Ctx<'_>) -> u64 {
+    let mut shed = 0;
+    for p in packet_ins {
         if sluice_sdk::is_link_probe(p.frame) {
             app.on_packet_in(&p, ctx);
         } else {
-            left_out += 1;
+            shed += 1;
         }
     }
-    left_out
+    shed
 }
 
-/// Says to a peer that its stream can no longer be cut into messages.
-pub(crate) fn unframed(
+/// Encodes an ERROR to a peer whose stream cannot be split into messages any more. Returns why it is disconnected.
+pub(crate) fn framing_error(
     session: &mut ControllerSession,
     tx: &mut Vec<u8>,
     error: sluice_openflow::ParseError,
 ) -> CloseReason {
-    // A short sentence fits.
+    // The text is short enough for a message.
     let _ = session.encoder(tx).error_with(0, ErrorReason::BAD_LEN, error.what.as_bytes());
     CloseReason::Session(SessionError::Malformed(error))
 }
 
-fn log_rarely(logged: &mut u32, log: impl FnOnce()) {
+fn log_limited(logged: &mut u32, log: impl FnOnce()) {
     if *logged < LOGGED_MAX {
         *logged += 1;
         log();

@@ -1,4 +1,4 @@
-//! Starting the threads, and stopping them.
+//! Starts, reconfigures and stops the threads.
 
 use std::fmt;
 use std::io;
@@ -17,16 +17,16 @@ use crate::counters::CounterRegistry;
 use crate::mailbox::{Mailbox, ToAcceptor, ToWorker};
 use crate::worker::{Worker, WorkerMailboxes};
 
-/// Why the engine does not start.
+/// Why the engine cannot start.
 #[derive(Debug)]
 pub enum StartError {
-    /// It cannot listen there.
+    /// It cannot listen on this address.
     Listen(SocketAddr, io::Error),
     /// A worker cannot be bound to this core.
     Pin(usize, io::Error),
-    /// The system does not have this congestion control, or does not let this process use it.
+    /// The congestion control algorithm of this name is unknown to the system, or not permitted to this process.
     Congestion(String, io::Error),
-    /// A thread or its file descriptors cannot be had.
+    /// A thread or its file descriptors cannot be created.
     Io(io::Error),
 }
 
@@ -45,19 +45,19 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// Running threads: one that accepts, and workers that serve with applications of type `A`.
+/// The running threads: an acceptor, and workers that run applications of type `A`.
 #[derive(Debug)]
 pub struct Engine<A> {
     addresses: Vec<SocketAddr>,
     config: Mutex<Config>,
-    front: Mailbox<ToAcceptor<A>>,
+    acceptor: Mailbox<ToAcceptor<A>>,
     workers: Vec<Mailbox<ToWorker<TcpStream, A>>>,
     threads: Vec<JoinHandle<io::Result<()>>>,
     cores: Vec<Option<usize>>,
-    ledger: Arc<CounterRegistry>,
+    registry: Arc<CounterRegistry>,
 }
 
-/// A worker that has yet to start.
+/// What a worker needs before its thread starts.
 struct WorkerSetup<A> {
     io: Epoll,
     inbox: Receiver<ToWorker<TcpStream, A>>,
@@ -65,79 +65,83 @@ struct WorkerSetup<A> {
 }
 
 impl<A: App + 'static> Engine<A> {
-    /// Starts listening and serving. `make` makes the applications of each worker, in its thread, and those that
-    /// [`initial_messages`](App::initial_messages) and hear of nothing, which have the number after the last worker's.
+    /// Starts listening, and starts all threads.
+    ///
+    /// `make_app` creates the applications of each worker, given its number and in its thread. It is called once more, with
+    /// the number of workers, for the acceptor, which calls only [`initial_messages`](App::initial_messages).
     ///
     /// # Errors
-    /// Where it cannot listen, on which core it cannot run, which congestion control is not there.
+    /// If an address, a core or the congestion control cannot be used, or a thread cannot be created.
     pub fn start(
         config: Config,
-        make: impl Fn(usize) -> A + Send + Sync + 'static,
+        make_app: impl Fn(usize) -> A + Send + Sync + 'static,
     ) -> Result<Self, StartError> {
         let listeners = bind(&config, &config.listen)?;
-        let cores = seats(&config)?;
-        let (cfg, make) = (Arc::new(config.clone()), Arc::new(make));
-        let ledger = Arc::new(CounterRegistry::new(cores.len()));
+        let cores = worker_cores(&config)?;
+        let (cfg, make_app) = (Arc::new(config.clone()), Arc::new(make_app));
+        let registry = Arc::new(CounterRegistry::new(cores.len()));
         let io = Epoll::new(WaitStrategy::default()).map_err(StartError::Io)?;
-        let (front, front_inbox) = Mailbox::new(io.waker());
-        let (mut seats, mut workers) = (Vec::new(), Vec::new());
+        let (acceptor, acceptor_inbox) = Mailbox::new(io.waker());
+        let (mut setups, mut workers) = (Vec::new(), Vec::new());
         for &core in &cores {
             let io = Epoll::new(config.workers.waiting).map_err(StartError::Io)?;
             let (mailbox, inbox) = Mailbox::new(io.waker());
-            seats.push(WorkerSetup { io, inbox, core });
+            setups.push(WorkerSetup { io, inbox, core });
             workers.push(mailbox);
         }
-        let mut desk = Acceptor::new(io, cfg.clone(), workers.clone(), front_inbox, ledger.clone());
+        let mut acceptor_thread =
+            Acceptor::new(io, cfg.clone(), workers.clone(), acceptor_inbox, registry.clone());
         let mut addresses = Vec::new();
         for listener in listeners {
             addresses.push(listener.local_addr().map_err(StartError::Io)?);
-            desk.listen(listener).map_err(StartError::Io)?;
+            acceptor_thread.listen(listener).map_err(StartError::Io)?;
         }
         let mut threads = Vec::new();
-        for (number, seat) in seats.into_iter().enumerate() {
-            let (cfg, ledger, front) = (cfg.clone(), ledger.clone(), front.clone());
-            let (make, workers) = (make.clone(), workers.clone());
-            threads.push(spawn(format!("worker-{number}"), move || {
-                // `seats` has tried it.
-                seat.core.map_or(Ok(()), cores::pin)?;
-                let post = WorkerMailboxes { inbox: seat.inbox, front, workers, number };
-                Worker::new(seat.io, make(number), cfg, post, ledger).run()
+        for (worker, setup) in setups.into_iter().enumerate() {
+            let (cfg, registry, acceptor) = (cfg.clone(), registry.clone(), acceptor.clone());
+            let (make_app, workers) = (make_app.clone(), workers.clone());
+            threads.push(spawn(format!("worker-{worker}"), move || {
+                // `worker_cores` has checked that the core is allowed.
+                setup.core.map_or(Ok(()), cores::pin)?;
+                let mailboxes = WorkerMailboxes { inbox: setup.inbox, acceptor, workers, worker };
+                Worker::new(setup.io, make_app(worker), cfg, mailboxes, registry).run()
             })?);
         }
-        let number = cores.len();
-        threads.push(spawn("front".to_owned(), move || desk.run(make(number)))?);
+        let app_number = cores.len();
+        threads
+            .push(spawn("acceptor".to_owned(), move || acceptor_thread.run(make_app(app_number)))?);
         let config = Mutex::new(config);
-        Ok(Self { addresses, config, front, workers, threads, cores, ledger })
+        Ok(Self { addresses, config, acceptor, workers, threads, cores, registry })
     }
 
-    /// Where it listens, with the ports that were found for 0.
+    /// The addresses on which it listens, with the port that was chosen for port 0.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The core of each worker, `None` for any.
+    /// The core to which each worker is bound; `None` if it may run on any.
     pub fn cores(&self) -> &[Option<usize>] {
         &self.cores
     }
 
-    /// What it counts.
+    /// The metrics of all threads.
     pub fn metrics(&self) -> Arc<dyn MetricsSource> {
-        self.ledger.clone()
+        self.registry.clone()
     }
 
-    /// Applies the difference between how it is set and `config`, and `change` to the applications. No session ends
-    /// and no table is emptied. Returns the keys whose change needs a new start.
+    /// Applies `config` without closing connections, and calls `change` for the applications of each thread. Returns the
+    /// keys whose change takes effect only after a restart.
     ///
     /// # Errors
-    /// Where it cannot listen; nothing is changed then.
+    /// If it cannot listen on a new address; nothing is changed then.
     pub fn apply(
         &self,
         config: Config,
         change: impl Fn(&mut A) + Send + Sync + 'static,
     ) -> Result<Vec<&'static str>, StartError> {
         let mut current = self.config.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_new = |want: &&SocketAddr| {
-            !current.listen.iter().any(|&there| is_same_listener(**want, there))
+        let is_new = |wanted: &&SocketAddr| {
+            !current.listen.iter().any(|&open| is_same_listener(**wanted, open))
         };
         let new: Vec<_> = config.listen.iter().filter(is_new).copied().collect();
         let listeners = bind(&config, &new)?;
@@ -150,19 +154,19 @@ impl<A: App + 'static> Engine<A> {
         }
         let cfg = Arc::new(config.clone());
         let change: Arc<dyn Fn(&mut A) + Send + Sync> = Arc::new(change);
-        self.front.put(ToAcceptor::Configure(cfg.clone(), change.clone(), listeners));
+        self.acceptor.send(ToAcceptor::Configure(cfg.clone(), change.clone(), listeners));
         for worker in &self.workers {
-            worker.put(ToWorker::Configure(cfg.clone(), change.clone()));
+            worker.send(ToWorker::Configure(cfg.clone(), change.clone()));
         }
         *current = config;
         Ok(restart)
     }
 
-    /// Ends in order: no new connection, every session hung up, every thread joined.
+    /// Stops accepting, closes all connections and joins all threads.
     pub fn stop(self) {
-        self.front.put(ToAcceptor::Stop);
+        self.acceptor.send(ToAcceptor::Stop);
         for worker in &self.workers {
-            worker.put(ToWorker::Stop);
+            worker.send(ToWorker::Stop);
         }
         for thread in self.threads {
             match thread.join() {
@@ -178,29 +182,32 @@ impl<A: App + 'static> Engine<A> {
 fn bind(config: &Config, addrs: &[SocketAddr]) -> Result<Vec<TcpListener>, StartError> {
     if let Some(name) = &config.socket.congestion {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let set = sock::listen(any, &config.socket);
-        set.map_err(|error| StartError::Congestion(name.clone(), error))?;
+        let result = sock::listen(any, &config.socket);
+        result.map_err(|error| StartError::Congestion(name.clone(), error))?;
     }
     let open =
         |&addr| sock::listen(addr, &config.socket).map_err(|error| StartError::Listen(addr, error));
     addrs.iter().map(open).collect()
 }
 
-/// The core of each worker.
-fn seats(config: &Config) -> Result<Vec<Option<usize>>, StartError> {
+/// The core to which each worker is bound.
+fn worker_cores(config: &Config) -> Result<Vec<Option<usize>>, StartError> {
     let allowed = cores::allowed();
-    let from = match &config.workers.pin {
+    let candidates = match &config.workers.pin {
         Pin::Cores(cores) if !cores.is_empty() => cores.clone(),
         _ => allowed.clone(),
     };
-    let threads = if config.workers.threads == 0 { from.len() } else { config.workers.threads };
+    let threads = match config.workers.threads {
+        0 => candidates.len(),
+        threads => threads,
+    };
     if config.workers.pin == Pin::Off {
         return Ok(vec![None; threads]);
     }
-    if let Some(&core) = from.iter().find(|core| !allowed.contains(core)) {
+    if let Some(&core) = candidates.iter().find(|core| !allowed.contains(core)) {
         return Err(StartError::Pin(core, io::ErrorKind::InvalidInput.into()));
     }
-    Ok(from.into_iter().cycle().take(threads).map(Some).collect())
+    Ok(candidates.into_iter().cycle().take(threads).map(Some).collect())
 }
 
 fn spawn(

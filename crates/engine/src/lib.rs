@@ -1,11 +1,11 @@
-//! Listener, front and workers: threads, connections, applications.
+//! The controller's threads: an acceptor, and workers that run the applications.
 //!
-//! Three tiers, after Ivashchenko, Shalimov and Smeliansky ("High performance in-kernel SDN/OpenFlow controller"):
-//! a listener accepts, a front proves that a peer is a switch before it costs anything, workers do nothing but
-//! serve. Listener and front share a thread; every worker has one of its own, bound to a core.
+//! The acceptor thread accepts connections and runs the handshake of each; a peer that turns out not to be a switch never
+//! reaches a worker. A worker owns the connections of its switches and an instance of the applications, and can be bound to
+//! a core. The division follows Ivashchenko, Shalimov and Smeliansky, "High performance in-kernel SDN/OpenFlow controller".
 //!
-//! A worker shares nothing on the way of a `PACKET_IN`: no lock, no atomic read-modify-write, no allocation, no
-//! system call per message. What crosses threads goes by [`mailbox`].
+//! Workers share nothing while they process packet-ins: no lock, no atomic read-modify-write, no allocation and no system
+//! call per message. Threads communicate through [`mailbox`] only.
 
 mod acceptor;
 mod admission;
@@ -20,6 +20,7 @@ mod error_log;
 mod log_limit;
 mod mailbox;
 mod message_batches;
+mod pending;
 mod registry;
 mod worker;
 

@@ -1,4 +1,4 @@
-//! What goes from thread to thread.
+//! Messages between threads.
 
 use std::fmt;
 use std::net::TcpListener;
@@ -15,54 +15,54 @@ use crate::close_reason::CloseReason;
 use crate::config::Config;
 use crate::connection::EstablishedConnection;
 
-/// One connection of one switch, among all that ever were. Never used again.
+/// Identifies a session of a switch. Never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct SessionId(pub(crate) u64);
 
-/// What a worker is told.
+/// A message to a worker.
 pub(crate) enum ToWorker<C, A> {
-    /// A switch, proved.
+    /// Takes over a switch that has completed the handshake.
     Adopt(Box<EstablishedConnection<C>>, Box<SwitchFeatures>),
-    /// Another connection claims this one's datapath id: is it alive?
+    /// Sends an echo request, because another connection has the same datapath id.
     Probe(SessionId),
-    /// Hang up.
-    HangUp(SessionId, CloseReason),
-    /// A message for a switch of this worker.
-    Mail(SessionId, QueuedMessage),
-    /// What applications of another worker said about the network.
-    Told(Arc<[PublishedFact]>),
-    /// Be set so from now on.
+    /// Closes the connection.
+    Close(SessionId, CloseReason),
+    /// Sends an application's message to a switch of this worker.
+    Send(SessionId, QueuedMessage),
+    /// Facts published by applications of another worker.
+    Facts(Arc<[PublishedFact]>),
+    /// Applies a new configuration, and the function to the applications.
     Configure(Arc<Config>, Arc<dyn Fn(&mut A) + Send + Sync>),
-    /// End.
+    /// Closes all connections and ends the thread.
     Stop,
 }
 
-/// What the front is told.
+/// A message to the acceptor.
 pub(crate) enum ToAcceptor<A> {
-    /// A switch is gone.
-    Gone(SessionId),
-    /// A connection that was probed has spoken.
-    Alive(SessionId),
-    /// A message for a switch of another worker.
-    Mail(DatapathId, QueuedMessage),
-    /// Be set so from now on, and the applications that greet so; these listeners are new.
+    /// A switch has disconnected.
+    Disconnected(SessionId),
+    /// A probed switch has sent something.
+    ProbeAnswered(SessionId),
+    /// Forwards an application's message to the worker of a switch.
+    Forward(DatapathId, QueuedMessage),
+    /// Applies a new configuration, and the function to the applications; accepts on the new listeners too.
     Configure(Arc<Config>, Arc<dyn Fn(&mut A) + Send + Sync>, Vec<TcpListener>),
-    /// End.
+    /// Ends the thread.
     Stop,
 }
 
-/// A message of an application on its way between threads. It takes a place in the mailbox until it is dropped.
+/// A message of an application in a mailbox. It occupies a slot of the mailbox until it is dropped.
 #[derive(Debug)]
 pub(crate) struct QueuedMessage {
     message: Message,
-    place: Place,
+    slot: QueueSlot,
 }
 
-/// One of the letters of a mailbox.
+/// One of the limited number of application messages in a mailbox.
 #[derive(Debug)]
-struct Place(Arc<AtomicUsize>);
+struct QueueSlot(Arc<AtomicUsize>);
 
-impl Drop for Place {
+impl Drop for QueueSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }
@@ -77,18 +77,18 @@ impl Deref for QueuedMessage {
 }
 
 impl QueuedMessage {
-    /// Gives up its place: it is read.
-    pub(crate) fn open(self) -> Message {
-        drop(self.place);
+    /// Returns the message and frees its slot.
+    pub(crate) fn into_message(self) -> Message {
+        drop(self.slot);
         self.message
     }
 }
 
-/// The sending end: wakes the thread that reads.
+/// The sending end of a thread's queue. Sending wakes the thread.
 pub(crate) struct Mailbox<T> {
     sender: Sender<T>,
-    /// Letters that wait.
-    letters: Arc<AtomicUsize>,
+    /// Application messages in the queue.
+    queued_messages: Arc<AtomicUsize>,
     waker: Waker,
 }
 
@@ -100,39 +100,40 @@ impl<T> fmt::Debug for Mailbox<T> {
 
 impl<T> Clone for Mailbox<T> {
     fn clone(&self) -> Self {
-        let (sender, letters) = (self.sender.clone(), self.letters.clone());
-        Self { sender, letters, waker: self.waker.clone() }
+        let (sender, queued_messages) = (self.sender.clone(), self.queued_messages.clone());
+        Self { sender, queued_messages, waker: self.waker.clone() }
     }
 }
 
 impl<T> Mailbox<T> {
-    /// A mailbox for the thread that `waker` wakes, and its reading end.
+    /// A mailbox of the thread that `waker` wakes, and its receiving end.
     pub(crate) fn new(waker: Waker) -> (Self, Receiver<T>) {
         let (sender, receiver) = channel();
-        (Self { sender, letters: Arc::default(), waker }, receiver)
+        (Self { sender, queued_messages: Arc::default(), waker }, receiver)
     }
 
-    /// Puts something in. A thread that has ended needs nothing any more.
-    pub(crate) fn put(&self, what: T) {
-        if self.sender.send(what).is_ok() {
+    /// Sends `item`, unless the thread has ended.
+    pub(crate) fn send(&self, item: T) {
+        if self.sender.send(item).is_ok() {
             self.waker.wake();
         }
     }
 
-    /// Puts a letter in, which `wrap` addresses, unless `letters_max` wait there already. Whether it did.
-    pub(crate) fn post(
+    /// Sends an application's message, wrapped by `wrap`, unless `queued_max` of them are in the queue. Returns whether it
+    /// was sent.
+    pub(crate) fn try_send_message(
         &self,
         message: Message,
-        letters_max: usize,
+        queued_max: usize,
         wrap: impl FnOnce(QueuedMessage) -> T,
     ) -> bool {
-        let before = self.letters.fetch_add(1, Relaxed);
-        // Gives the place back, here or where it is read.
-        let place = Place(self.letters.clone());
-        if before >= letters_max {
+        let before = self.queued_messages.fetch_add(1, Relaxed);
+        // Counts down when it is dropped, here or by the receiver.
+        let slot = QueueSlot(self.queued_messages.clone());
+        if before >= queued_max {
             return false;
         }
-        self.put(wrap(QueuedMessage { message, place }));
+        self.send(wrap(QueuedMessage { message, slot }));
         true
     }
 }
@@ -144,20 +145,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_so_many_letters_wait_and_all_else_is_put_in() {
+    fn application_messages_are_limited_and_others_are_not() {
         let waker = Epoll::new(WaitStrategy::default()).unwrap().waker();
         let (mailbox, inbox) = Mailbox::new(waker);
-        let post = || {
+        let try_send = || {
             let message = Message::EchoRequest { data: vec![] };
-            mailbox.post(message, 2, |letter| ToAcceptor::<()>::Mail(DatapathId(1), letter))
+            mailbox.try_send_message(message, 2, |queued| {
+                ToAcceptor::<()>::Forward(DatapathId(1), queued)
+            })
         };
-        assert_eq!([post(), post(), post(), post()], [true, true, false, false]);
-        mailbox.put(ToAcceptor::Stop);
-        let Ok(ToAcceptor::Mail(_, letter)) = inbox.try_recv() else { panic!("no letter") };
-        assert!(!post(), "not read yet");
-        assert_eq!(letter.open(), Message::EchoRequest { data: vec![] });
-        assert_eq!([post(), post()], [true, false]);
+        assert_eq!([(); 4].map(|()| try_send()), [true, true, false, false]);
+        mailbox.send(ToAcceptor::Stop);
+        let Ok(ToAcceptor::Forward(_, queued)) = inbox.try_recv() else { panic!("no message") };
+        assert!(!try_send(), "its slot is still taken");
+        assert_eq!(queued.into_message(), Message::EchoRequest { data: vec![] });
+        assert_eq!([(); 2].map(|()| try_send()), [true, false]);
         assert_eq!(inbox.try_iter().count(), 3);
-        assert_eq!(mailbox.letters.load(Relaxed), 0);
+        assert_eq!(mailbox.queued_messages.load(Relaxed), 0);
     }
 }

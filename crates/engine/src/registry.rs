@@ -1,4 +1,4 @@
-//! Which switch is where. Known to the front alone.
+//! The connected switches, and the worker of each. Owned by the acceptor.
 
 use std::collections::HashMap;
 
@@ -6,58 +6,55 @@ use sluice_openflow::DatapathId;
 
 use crate::mailbox::SessionId;
 
-/// Which switch is at which worker.
+/// The connected switches, and the worker of each.
 #[derive(Debug, Default)]
 pub(crate) struct SwitchRegistry {
-    by_id: HashMap<DatapathId, SwitchLocation>,
-    by_serial: HashMap<SessionId, DatapathId>,
-    loads: Vec<usize>,
+    by_datapath: HashMap<DatapathId, SwitchLocation>,
+    by_session: HashMap<SessionId, DatapathId>,
+    /// Number of switches of each worker.
+    switch_counts: Vec<usize>,
 }
 
-/// Where a switch is.
+/// The session of a switch, and the worker that has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SwitchLocation {
-    /// Its connection.
-    pub(crate) serial: SessionId,
-    /// Its worker.
+    pub(crate) session_id: SessionId,
     pub(crate) worker: usize,
 }
 
 impl SwitchRegistry {
-    /// Nobody is at any of `workers` workers.
     pub(crate) fn new(workers: usize) -> Self {
-        Self { loads: vec![0; workers], ..Self::default() }
+        Self { switch_counts: vec![0; workers], ..Self::default() }
     }
 
-    /// Switches that are there.
+    /// Number of connected switches.
     pub(crate) fn len(&self) -> usize {
-        self.by_id.len()
+        self.by_datapath.len()
     }
 
-    /// Where `id` is.
-    pub(crate) fn home(&self, id: DatapathId) -> Option<SwitchLocation> {
-        self.by_id.get(&id).copied()
+    pub(crate) fn lookup(&self, id: DatapathId) -> Option<SwitchLocation> {
+        self.by_datapath.get(&id).copied()
     }
 
-    /// Finds `id` a place with the worker that has the fewest switches.
-    pub(crate) fn settle(&mut self, id: DatapathId, serial: SessionId) -> SwitchLocation {
-        let least = self.loads.iter().enumerate().min_by_key(|&(_, &load)| load);
+    /// Assigns a switch to the worker with the fewest switches.
+    pub(crate) fn assign(&mut self, id: DatapathId, session_id: SessionId) -> SwitchLocation {
+        let least = self.switch_counts.iter().enumerate().min_by_key(|&(_, &count)| count);
         let worker = least.map_or(0, |(worker, _)| worker);
-        if let Some(load) = self.loads.get_mut(worker) {
-            *load += 1;
+        if let Some(count) = self.switch_counts.get_mut(worker) {
+            *count += 1;
         }
-        let home = SwitchLocation { serial, worker };
-        self.by_id.insert(id, home);
-        self.by_serial.insert(serial, id);
-        home
+        let location = SwitchLocation { session_id, worker };
+        self.by_datapath.insert(id, location);
+        self.by_session.insert(session_id, id);
+        location
     }
 
-    /// Forgets a connection; returns which switch it was.
-    pub(crate) fn forget(&mut self, serial: SessionId) -> Option<DatapathId> {
-        let id = self.by_serial.remove(&serial)?;
-        let home = self.by_id.remove(&id)?;
-        if let Some(load) = self.loads.get_mut(home.worker) {
-            *load -= 1;
+    /// Removes a session; returns the datapath id of its switch.
+    pub(crate) fn remove(&mut self, session_id: SessionId) -> Option<DatapathId> {
+        let id = self.by_session.remove(&session_id)?;
+        let location = self.by_datapath.remove(&id)?;
+        if let Some(count) = self.switch_counts.get_mut(location.worker) {
+            *count -= 1;
         }
         Some(id)
     }
@@ -68,14 +65,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn switches_go_where_the_fewest_are() {
+    fn a_switch_is_assigned_to_the_worker_with_the_fewest() {
         let mut registry = SwitchRegistry::new(2);
-        let at: Vec<_> =
-            (0..4).map(|n| registry.settle(DatapathId(n), SessionId(n)).worker).collect();
-        assert_eq!(at, [0, 1, 0, 1]);
-        assert_eq!(registry.forget(SessionId(1)), Some(DatapathId(1)));
-        assert_eq!(registry.forget(SessionId(1)), None);
-        assert_eq!(registry.settle(DatapathId(9), SessionId(9)).worker, 1);
-        assert_eq!((registry.len(), registry.home(DatapathId(1))), (4, None));
+        let workers: Vec<_> =
+            (0..4).map(|n| registry.assign(DatapathId(n), SessionId(n)).worker).collect();
+        assert_eq!(workers, [0, 1, 0, 1]);
+        assert_eq!(registry.remove(SessionId(1)), Some(DatapathId(1)));
+        assert_eq!(registry.remove(SessionId(1)), None);
+        assert_eq!(registry.assign(DatapathId(9), SessionId(9)).worker, 1);
+        assert_eq!((registry.len(), registry.lookup(DatapathId(1))), (4, None));
     }
 }

@@ -1,4 +1,4 @@
-//! A thread that serves switches.
+//! A worker thread: its event loop, its switches and its instance of the applications.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,58 +19,60 @@ use crate::log_limit::LogLimiter;
 use crate::mailbox::{Mailbox, SessionId, ToAcceptor, ToWorker};
 use crate::message_batches::MessageBatches;
 
-/// How often deadlines are looked at. They are seconds; being late by this much does no harm.
-const SWEEP: Duration = Duration::from_millis(250);
+/// Interval at which timeouts are checked. They are seconds long, so that this precision is enough.
+const TIMER_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often applications show their numbers.
-const SHOW: Duration = Duration::from_secs(1);
+/// Interval at which the metrics of the applications are collected.
+const APP_METRICS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How often within a turn what is told leads to more that is told; what is left is for the next turn.
-const CARRIED_MAX: usize = 8;
+/// Rounds per iteration in which facts are delivered whose handlers publish further facts. The rest waits for the next
+/// iteration.
+const FACT_ROUNDS_MAX: usize = 8;
 
-/// A thread that serves switches: its sockets, its sessions, its applications, its buffers.
+/// A worker thread.
 pub(crate) struct Worker<I: Io, A> {
     io: I,
-    hall: WorkerState<I::Conn, A>,
+    state: WorkerState<I::Conn, A>,
 }
 
-/// Everything of a worker but its sockets.
+/// Everything of a worker except its connections.
 struct WorkerState<C, A> {
     app: A,
     cfg: Arc<Config>,
-    peers: Vec<Option<Box<ConnectedSwitch>>>,
-    by_serial: HashMap<SessionId, ConnId>,
+    /// By [`ConnId::slot`].
+    switches: Vec<Option<Box<ConnectedSwitch>>>,
+    by_session: HashMap<SessionId, ConnId>,
     by_datapath: HashMap<DatapathId, ConnId>,
-    /// Which numbers of switches are taken.
-    sws: Vec<bool>,
+    /// Whether a switch has this [`SwitchIndex`].
+    indices_in_use: Vec<bool>,
     tx: Vec<u8>,
-    /// What goes before all that waits.
-    ahead: Vec<u8>,
+    /// Messages to be sent before the backlog.
+    urgent: Vec<u8>,
     network: Network,
-    bundles: MessageBatches,
-    post: WorkerMailboxes<C, A>,
-    ledger: Arc<CounterRegistry>,
+    batches: MessageBatches,
+    mailboxes: WorkerMailboxes<C, A>,
+    registry: Arc<CounterRegistry>,
     log_limit: LogLimiter,
     started: Instant,
     now: Instant,
-    sweep_at: Instant,
-    show_at: Instant,
+    next_timers_at: Instant,
+    next_app_metrics_at: Instant,
 }
 
-/// The ways to other threads, and what comes from them.
+/// The mailboxes of all threads, and the receiving end of this worker's.
 pub(crate) struct WorkerMailboxes<C, A> {
     pub(crate) inbox: Receiver<ToWorker<C, A>>,
-    pub(crate) front: Mailbox<ToAcceptor<A>>,
-    /// All workers, this one as well.
+    pub(crate) acceptor: Mailbox<ToAcceptor<A>>,
+    /// Including this worker's own.
     pub(crate) workers: Vec<Mailbox<ToWorker<C, A>>>,
-    /// Which of them this is.
-    pub(crate) number: usize,
+    /// Index of this worker in `workers`.
+    pub(crate) worker: usize,
 }
 
-/// Whether there is another turn.
+/// Whether the event loop continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Next {
-    Turn,
+pub(crate) enum LoopControl {
+    Continue,
     Stop,
 }
 
@@ -79,157 +81,156 @@ impl<I: Io, A: App> Worker<I, A> {
         io: I,
         app: A,
         cfg: Arc<Config>,
-        post: WorkerMailboxes<I::Conn, A>,
-        ledger: Arc<CounterRegistry>,
+        mailboxes: WorkerMailboxes<I::Conn, A>,
+        registry: Arc<CounterRegistry>,
     ) -> Self {
         let now = clock::now();
-        let hall = WorkerState {
+        let state = WorkerState {
             app,
             cfg,
-            peers: Vec::new(),
-            by_serial: HashMap::new(),
+            switches: Vec::new(),
+            by_session: HashMap::new(),
             by_datapath: HashMap::new(),
-            sws: Vec::new(),
+            indices_in_use: Vec::new(),
             tx: Vec::new(),
-            ahead: Vec::new(),
-            network: Network::new(post.number),
-            bundles: MessageBatches::default(),
-            post,
-            ledger,
+            urgent: Vec::new(),
+            network: Network::new(mailboxes.worker),
+            batches: MessageBatches::default(),
+            mailboxes,
+            registry,
             log_limit: LogLimiter::default(),
             started: now,
             now,
-            sweep_at: now,
-            show_at: now,
+            next_timers_at: now,
+            next_app_metrics_at: now,
         };
-        Self { io, hall }
+        Self { io, state }
     }
 
-    /// Serves until told to stop.
+    /// Runs the event loop until [`ToWorker::Stop`].
     pub(crate) fn run(mut self) -> io::Result<()> {
-        while self.turn()? == Next::Turn {}
+        while self.run_iteration()? == LoopControl::Continue {}
         Ok(())
     }
 
-    /// One turn: wait; hear each switch and answer it; let time pass; carry the mail.
+    /// One iteration: wait; read from and reply to each switch; read the mailbox; run timers; deliver messages.
     ///
-    /// A switch is answered as soon as its burst is heard, in one write: all switches share one transmit buffer, and
-    /// none waits for the last. `docs/adr/0002-answer-per-burst.md` has the reasons.
-    pub(crate) fn turn(&mut self) -> io::Result<Next> {
-        let (io, hall) = (&mut self.io, &mut self.hall);
-        let now = io.wait(Some(hall.sweep_at))?;
-        hall.begin(now);
-        let mut woken = false;
+    /// The replies to a read are sent at once, in one write, before the next switch is read: all switches share one transmit
+    /// buffer. See `docs/adr/0002-answer-per-burst.md`.
+    pub(crate) fn run_iteration(&mut self) -> io::Result<LoopControl> {
+        let (io, state) = (&mut self.io, &mut self.state);
+        let now = io.wait(Some(state.next_timers_at))?;
+        state.begin_iteration(now);
+        let mut is_woken = false;
         while let Some(event) = io.next_event() {
             match event {
                 IoEvent::Data(id, bytes) => {
-                    let heard = hall.hear(id, bytes);
-                    hall.say(io, id);
-                    heard.unwrap_or_else(|reason| hall.end(io, id, reason));
+                    let result = state.process_read(id, bytes);
+                    state.send_replies(io, id);
+                    result.unwrap_or_else(|reason| state.disconnect(io, id, reason));
                 }
-                IoEvent::Writable(id) => hall.go_on(io, id),
-                IoEvent::Closed(id, kind) => {
-                    hall.end(
-                        io,
-                        id,
-                        kind.map_or(CloseReason::ClosedByPeer, CloseReason::ConnectionError),
-                    );
+                IoEvent::Writable(id) => state.send_backlog(io, id),
+                IoEvent::Closed(id, error) => {
+                    let reason =
+                        error.map_or(CloseReason::ClosedByPeer, CloseReason::ConnectionError);
+                    state.disconnect(io, id, reason);
                 }
-                IoEvent::Woken => woken = true,
+                IoEvent::Woken => is_woken = true,
                 IoEvent::Accepted(..) | IoEvent::Connected(_) | IoEvent::AcceptFailed(_) => {}
             }
         }
-        let next = if woken { hall.read_inbox(io) } else { Next::Turn };
-        hall.let_time_pass(io);
-        hall.carry(io);
-        hall.ledger_sheet().iteration(clock::now() - hall.started, clock::now() - now);
-        Ok(next)
+        let control = if is_woken { state.read_mailbox(io) } else { LoopControl::Continue };
+        state.run_timers(io);
+        state.deliver_from_apps(io);
+        state.counters().iteration(clock::now() - state.started, clock::now() - now);
+        Ok(control)
     }
 }
 
 impl<C, A: App> WorkerState<C, A> {
-    fn ledger_sheet(&self) -> &ThreadCounters {
-        sheet(&self.ledger, self.post.number)
+    fn counters(&self) -> &ThreadCounters {
+        worker_counters(&self.registry, self.mailboxes.worker)
     }
 
-    fn begin(&mut self, now: Instant) {
+    fn begin_iteration(&mut self, now: Instant) {
         self.now = now;
         self.app.on_iteration(now);
     }
 
-    /// Serves a burst; the answers are in `tx`.
+    /// Processes one read of a switch. The replies are in `tx` and `urgent`.
     #[inline]
-    fn hear(&mut self, id: ConnId, bytes: &[u8]) -> Result<(), CloseReason> {
-        let sheet = sheet(&self.ledger, self.post.number);
-        sheet.reads.add(1);
-        sheet.bytes_received.add(bytes.len() as u64);
-        let Some(Some(peer)) = self.peers.get_mut(id.slot()) else { return Ok(()) };
-        if std::mem::take(&mut peer.is_probed) {
-            self.post.front.put(ToAcceptor::Alive(peer.serial));
+    fn process_read(&mut self, id: ConnId, bytes: &[u8]) -> Result<(), CloseReason> {
+        let counters = worker_counters(&self.registry, self.mailboxes.worker);
+        counters.reads.add(1);
+        counters.bytes_received.add(bytes.len() as u64);
+        let Some(Some(switch)) = self.switches.get_mut(id.slot()) else { return Ok(()) };
+        if std::mem::take(&mut switch.is_probed) {
+            self.mailboxes.acceptor.send(ToAcceptor::ProbeAnswered(switch.session_id));
         }
-        let mut floor = Dispatcher {
+        let mut dispatcher = Dispatcher {
             app: &mut self.app,
             cfg: &self.cfg,
-            sheet,
+            counters,
             network: &mut self.network,
             tx: &mut self.tx,
-            ahead: &mut self.ahead,
+            urgent: &mut self.urgent,
             now: self.now,
         };
-        floor.burst(peer, bytes)
+        dispatcher.process_read(switch, bytes)
     }
 
-    /// Sends what is in `tx`.
+    /// Sends what is in `tx` and `urgent` to a switch.
     #[inline]
-    fn say<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId) {
-        let sheet = sheet(&self.ledger, self.post.number);
-        let Some(Some(peer)) = self.peers.get_mut(id.slot()) else {
+    fn send_replies<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId) {
+        let counters = worker_counters(&self.registry, self.mailboxes.worker);
+        let Some(Some(switch)) = self.switches.get_mut(id.slot()) else {
             self.tx.clear();
-            self.ahead.clear();
+            self.urgent.clear();
             return;
         };
-        let waited = peer.wires.backlog.len();
-        let sent = if self.ahead.is_empty() {
-            peer.wires.say(io, id, self.now, &self.tx, &self.cfg.limits)
+        let (buffers, limits) = (&mut switch.buffers, &self.cfg.limits);
+        let backlog_before = buffers.backlog.len();
+        let sent = if self.urgent.is_empty() {
+            buffers.send(io, id, self.now, &self.tx, limits)
         } else {
-            peer.wires.say_ahead(io, id, self.now, (&mut self.ahead, &self.tx), &self.cfg.limits)
+            buffers.send_urgent(io, id, self.now, (&mut self.urgent, &self.tx), limits)
         };
         self.tx.clear();
-        count_sent(sheet, sent, waited, peer.wires.backlog.len());
-        sheet.response_latency.record_n(clock::now() - self.now, 1);
+        count_sent(counters, sent, backlog_before, buffers.backlog.len());
+        counters.response_latency.record_n(clock::now() - self.now, 1);
     }
 
-    /// Sends what waits.
-    fn go_on<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId) {
-        let sheet = sheet(&self.ledger, self.post.number);
-        let Some(Some(peer)) = self.peers.get_mut(id.slot()) else { return };
-        let waited = peer.wires.backlog.len();
-        let sent = peer.wires.go_on(io, id, self.now, &self.cfg.limits);
-        if sent > 0 && std::mem::take(&mut peer.is_probed) {
-            // Who takes what waits is alive, and cannot answer as long as we do not read.
-            self.post.front.put(ToAcceptor::Alive(peer.serial));
+    /// Sends the backlog of a switch whose connection is writable.
+    fn send_backlog<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId) {
+        let counters = worker_counters(&self.registry, self.mailboxes.worker);
+        let Some(Some(switch)) = self.switches.get_mut(id.slot()) else { return };
+        let backlog_before = switch.buffers.backlog.len();
+        let sent = switch.buffers.send_backlog(io, id, self.now, &self.cfg.limits);
+        if sent > 0 && std::mem::take(&mut switch.is_probed) {
+            // A switch that takes data is alive, and its echo reply cannot arrive while it is not read.
+            self.mailboxes.acceptor.send(ToAcceptor::ProbeAnswered(switch.session_id));
         }
-        count_sent(sheet, sent, waited, peer.wires.backlog.len());
+        count_sent(counters, sent, backlog_before, switch.buffers.backlog.len());
     }
 
-    fn read_inbox<I: Io<Conn = C>>(&mut self, io: &mut I) -> Next {
-        while let Ok(what) = self.post.inbox.try_recv() {
-            match what {
-                ToWorker::Adopt(from, features) => self.adopt(io, *from, &features),
-                ToWorker::Probe(serial) => self.probe(io, serial),
-                ToWorker::HangUp(serial, reason) => {
-                    if let Some(&id) = self.by_serial.get(&serial) {
-                        self.end(io, id, reason);
+    fn read_mailbox<I: Io<Conn = C>>(&mut self, io: &mut I) -> LoopControl {
+        while let Ok(message) = self.mailboxes.inbox.try_recv() {
+            match message {
+                ToWorker::Adopt(connection, features) => self.adopt(io, *connection, &features),
+                ToWorker::Probe(session_id) => self.probe(io, session_id),
+                ToWorker::Close(session_id, reason) => {
+                    if let Some(&id) = self.by_session.get(&session_id) {
+                        self.disconnect(io, id, reason);
                     }
                 }
-                ToWorker::Mail(serial, message) => {
-                    let id = self.by_serial.get(&serial).copied();
-                    self.deliver(io, id, std::iter::once(&*message));
+                ToWorker::Send(session_id, message) => {
+                    let id = self.by_session.get(&session_id).copied();
+                    self.send_messages(io, id, std::iter::once(&*message));
                 }
-                ToWorker::Told(facts) => {
-                    for told in &*facts {
-                        if self.network.apply_remote(told) {
-                            self.app.on_fact(told, self.now, &mut self.network);
+                ToWorker::Facts(facts) => {
+                    for fact in &*facts {
+                        if self.network.apply_remote(fact) {
+                            self.app.on_fact(fact, self.now, &mut self.network);
                         }
                     }
                 }
@@ -238,256 +239,261 @@ impl<C, A: App> WorkerState<C, A> {
                     change(&mut self.app);
                 }
                 ToWorker::Stop => {
-                    let ids: Vec<_> = self.by_serial.values().copied().collect();
+                    let ids: Vec<_> = self.by_session.values().copied().collect();
                     for id in ids {
-                        self.end(io, id, CloseReason::Shutdown);
+                        self.disconnect(io, id, CloseReason::Shutdown);
                     }
-                    return Next::Stop;
+                    return LoopControl::Stop;
                 }
             }
         }
-        Next::Turn
+        LoopControl::Continue
     }
 
-    /// Takes a proved switch, tells the applications, and serves what it said in the meantime.
+    /// Takes over a switch from the acceptor: notifies the applications and processes what it has sent meanwhile.
     fn adopt<I: Io<Conn = C>>(
         &mut self,
         io: &mut I,
-        from: EstablishedConnection<C>,
+        connection: EstablishedConnection<C>,
         features: &SwitchFeatures,
     ) {
-        let EstablishedConnection { conn, serial, addr, datapath_id, session, wires } = from;
+        let EstablishedConnection { conn, session_id, addr, datapath_id, session, buffers } =
+            connection;
         let id = match io.adopt(conn) {
             Ok(id) => id,
             Err(error) => {
                 tracing::warn!(dpid = %datapath_id, %addr, %error, "cannot register connection");
-                self.ledger_sheet().connection_closed(CloseReason::ConnectionError(error.kind()));
-                self.post.front.put(ToAcceptor::Gone(serial));
+                self.counters().connection_closed(CloseReason::ConnectionError(error.kind()));
+                self.mailboxes.acceptor.send(ToAcceptor::Disconnected(session_id));
                 return;
             }
         };
-        let sw = self.number_switch();
-        let from = EstablishedConnection { conn: (), serial, addr, datapath_id, session, wires };
-        let mut peer = Box::new(ConnectedSwitch::new(id, sw, from));
-        self.ledger_sheet().switch_connected(peer.session.version());
-        let (version, worker) = (peer.session.version(), self.post.number);
+        let index = self.allocate_index();
+        let connection =
+            EstablishedConnection { conn: (), session_id, addr, datapath_id, session, buffers };
+        let mut switch = Box::new(ConnectedSwitch::new(id, index, connection));
+        self.counters().switch_connected(switch.session.version());
+        let (version, worker) = (switch.session.version(), self.mailboxes.worker);
         let ports = features.ports.len();
         tracing::info!(dpid = %datapath_id, %addr, %version, ports, worker, "switch connected");
-        let here = peer.session.encoder(&mut self.tx);
-        let mut ctx = Ctx::new(self.now, sw, datapath_id, here, &mut self.ahead, &mut self.network);
+        let encoder = switch.session.encoder(&mut self.tx);
+        let (urgent, network) = (&mut self.urgent, &mut self.network);
+        let mut ctx = Ctx::new(self.now, index, datapath_id, encoder, urgent, network);
         self.app.on_switch_connected(features, &mut ctx);
-        let early = std::mem::take(&mut peer.wires.torn);
-        peer.wires.moved();
-        peer.wires.round_trip = peer.session.handshake_duration();
-        self.ledger_sheet().backlog_bytes.add(peer.wires.backlog.len() as u64);
-        self.by_serial.insert(serial, id);
+        let received = std::mem::take(&mut switch.buffers.partial);
+        switch.buffers.reset_backpressure();
+        switch.buffers.round_trip = switch.session.handshake_duration();
+        self.counters().backlog_bytes.add(switch.buffers.backlog.len() as u64);
+        self.by_session.insert(session_id, id);
         self.by_datapath.insert(datapath_id, id);
-        if self.peers.len() <= id.slot() {
-            self.peers.resize_with(id.slot() + 1, || None);
+        if self.switches.len() <= id.slot() {
+            self.switches.resize_with(id.slot() + 1, || None);
         }
-        if let Some(place) = self.peers.get_mut(id.slot()) {
-            *place = Some(peer);
+        if let Some(slot) = self.switches.get_mut(id.slot()) {
+            *slot = Some(switch);
         }
-        // What waited at the front waits for nobody to call.
-        self.go_on(io, id);
-        // What the applications begin with comes first of all.
-        self.say(io, id);
-        let heard = self.hear(id, &early);
-        self.say(io, id);
-        heard.unwrap_or_else(|reason| self.end(io, id, reason));
+        // The acceptor may leave a backlog, and nothing reports yet that the connection is writable.
+        self.send_backlog(io, id);
+        // The messages of `on_switch_connected` precede replies.
+        self.send_replies(io, id);
+        let result = self.process_read(id, &received);
+        self.send_replies(io, id);
+        result.unwrap_or_else(|reason| self.disconnect(io, id, reason));
     }
 
-    /// The lowest number that no switch has.
-    fn number_switch(&mut self) -> SwitchIndex {
-        let at = self.sws.iter().position(|&taken| !taken).unwrap_or_else(|| {
-            self.sws.push(false);
-            self.sws.len() - 1
+    /// Allocates the lowest free index.
+    fn allocate_index(&mut self) -> SwitchIndex {
+        let at = self.indices_in_use.iter().position(|&in_use| !in_use).unwrap_or_else(|| {
+            self.indices_in_use.push(false);
+            self.indices_in_use.len() - 1
         });
-        if let Some(taken) = self.sws.get_mut(at) {
-            *taken = true;
+        if let Some(in_use) = self.indices_in_use.get_mut(at) {
+            *in_use = true;
         }
         SwitchIndex(u32::try_from(at).unwrap_or(u32::MAX))
     }
 
-    fn probe<I: Io<Conn = C>>(&mut self, io: &mut I, serial: SessionId) {
-        let Some(&id) = self.by_serial.get(&serial) else { return };
-        if let Some(Some(peer)) = self.peers.get_mut(id.slot()) {
-            peer.is_probed = true;
-            peer.session.probe(self.now, &mut self.ahead);
+    fn probe<I: Io<Conn = C>>(&mut self, io: &mut I, session_id: SessionId) {
+        let Some(&id) = self.by_session.get(&session_id) else { return };
+        if let Some(Some(switch)) = self.switches.get_mut(id.slot()) {
+            switch.is_probed = true;
+            switch.session.probe(self.now, &mut self.urgent);
         }
-        self.say(io, id);
+        self.send_replies(io, id);
     }
 
-    /// Writes messages of applications to a switch, which is perhaps not there.
-    fn deliver<'m, I: Io<Conn = C>>(
+    /// Sends messages of applications to a switch; counts them as undeliverable if it has disconnected.
+    fn send_messages<'m, I: Io<Conn = C>>(
         &mut self,
         io: &mut I,
         id: Option<ConnId>,
-        letters: impl ExactSizeIterator<Item = &'m Message>,
+        messages: impl ExactSizeIterator<Item = &'m Message>,
     ) {
-        let count = letters.len() as u64;
-        let Some(Some(peer)) = id.and_then(|id| self.peers.get_mut(id.slot())) else {
-            return self.ledger_sheet().app_messages_undeliverable.add(count);
+        let count = messages.len() as u64;
+        let Some(Some(switch)) = id.and_then(|id| self.switches.get_mut(id.slot())) else {
+            return self.counters().app_messages_undeliverable.add(count);
         };
-        if peer.wires.is_paused() {
-            return self.ledger_sheet().app_messages_dropped.add(count);
+        if switch.buffers.is_paused() {
+            return self.counters().app_messages_dropped.add(count);
         }
-        let id = peer.id;
-        for message in letters {
-            if let Err(error) = peer.session.encoder(&mut self.tx).encode(message) {
+        let id = switch.id;
+        for message in messages {
+            if let Err(error) = switch.session.encoder(&mut self.tx).encode(message) {
                 if self.log_limit.allow(self.now) {
-                    let dpid = peer.datapath_id;
+                    let dpid = switch.datapath_id;
                     tracing::warn!(%dpid, %error, "message of an application cannot be encoded");
                 }
-                sheet(&self.ledger, self.post.number).app_messages_undeliverable.add(1);
+                let counters = worker_counters(&self.registry, self.mailboxes.worker);
+                counters.app_messages_undeliverable.add(1);
             }
         }
-        self.say(io, id);
+        self.send_replies(io, id);
     }
 
-    /// Carries what applications said beyond the switches that they heard: facts to all applications, letters to their
-    /// switches or to the front, which knows where those of others are.
-    fn carry<I: Io<Conn = C>>(&mut self, io: &mut I) {
+    /// Delivers what applications have published and sent in this iteration: facts to the applications of all workers,
+    /// messages to the switches, by way of the acceptor if another worker has the switch.
+    fn deliver_from_apps<I: Io<Conn = C>>(&mut self, io: &mut I) {
         if self.network.is_idle() {
             return;
         }
-        for _ in 0..CARRIED_MAX {
+        for _ in 0..FACT_ROUNDS_MAX {
             let facts = self.network.take_facts();
             if facts.is_empty() {
                 break;
             }
             let facts: Arc<[_]> = facts.into();
-            for (number, worker) in self.post.workers.iter().enumerate() {
-                if number != self.post.number {
-                    worker.put(ToWorker::Told(facts.clone()));
+            for (number, worker) in self.mailboxes.workers.iter().enumerate() {
+                if number != self.mailboxes.worker {
+                    worker.send(ToWorker::Facts(facts.clone()));
                 }
             }
-            for told in &*facts {
-                self.app.on_fact(told, self.now, &mut self.network);
+            for fact in &*facts {
+                self.app.on_fact(fact, self.now, &mut self.network);
             }
         }
-        self.log_reports();
-        let mut bundles = std::mem::take(&mut self.bundles);
-        bundles.sort(self.network.take_messages());
-        // All that goes to one switch goes in one write, in its order; who was written to first is first.
-        for (to, letters) in bundles.each() {
-            self.send_letters(io, to, letters);
+        self.log_app_warnings();
+        let mut batches = std::mem::take(&mut self.batches);
+        batches.group(self.network.take_messages());
+        // One write for each switch.
+        for (to, messages) in batches.iter_mut() {
+            self.send_batch(io, to, messages);
         }
-        self.bundles = bundles;
+        self.batches = batches;
     }
 
-    /// Logs what applications have to say to people.
-    fn log_reports(&mut self) {
-        let (reports, more) = self.network.take_reports();
-        for sentence in reports {
+    /// Logs the warnings that applications have reported.
+    fn log_app_warnings(&mut self) {
+        let (warnings, suppressed) = self.network.take_reports();
+        for warning in warnings {
             if self.log_limit.allow(self.now) {
-                tracing::warn!("{sentence}");
+                tracing::warn!("{warning}");
             }
         }
-        self.log_limit.add_suppressed(more);
+        self.log_limit.add_suppressed(suppressed);
     }
 
-    fn send_letters<I: Io<Conn = C>>(
+    fn send_batch<I: Io<Conn = C>>(
         &mut self,
         io: &mut I,
         to: DatapathId,
-        letters: &mut Vec<Message>,
+        messages: &mut Vec<Message>,
     ) {
         if let Some(&id) = self.by_datapath.get(&to) {
-            self.deliver(io, Some(id), letters.iter());
-            return letters.clear();
+            self.send_messages(io, Some(id), messages.iter());
+            return messages.clear();
         }
-        let letters_max = self.cfg.limits.mail_max;
-        for message in letters.drain(..) {
-            if !self.post.front.post(message, letters_max, |letter| ToAcceptor::Mail(to, letter)) {
-                self.ledger_sheet().app_messages_dropped.add(1);
+        let queued_max = self.cfg.limits.queued_messages_max;
+        let acceptor = &self.mailboxes.acceptor;
+        for message in messages.drain(..) {
+            let wrap = |queued| ToAcceptor::Forward(to, queued);
+            if !acceptor.try_send_message(message, queued_max, wrap) {
+                self.counters().app_messages_dropped.add(1);
             }
         }
     }
 
-    fn let_time_pass<I: Io<Conn = C>>(&mut self, io: &mut I) {
-        if self.now < self.sweep_at {
+    /// Checks timeouts, calls `on_tick` for each switch and collects the applications' metrics, when it is time.
+    fn run_timers<I: Io<Conn = C>>(&mut self, io: &mut I) {
+        if self.now < self.next_timers_at {
             return;
         }
-        self.sweep_at = self.now + SWEEP;
+        self.next_timers_at = self.now + TIMER_INTERVAL;
         self.network.expire(self.now);
-        for slot in 0..self.peers.len() {
-            let Some(Some(peer)) = self.peers.get_mut(slot) else { continue };
-            let (id, stuck) = (peer.id, peer.wires.is_stuck(self.now, &self.cfg.limits));
-            peer.wires.tidy();
-            peer.wires.on_time(io, id, self.now, &self.cfg.limits);
-            if peer.wires.is_paused() {
-                // It may have answered; it is we who do not listen. Being stuck has a limit of its own.
-                peer.session.record_activity(self.now);
+        for slot in 0..self.switches.len() {
+            let Some(Some(switch)) = self.switches.get_mut(slot) else { continue };
+            let (id, is_stuck) = (switch.id, switch.buffers.is_stuck(self.now, &self.cfg.limits));
+            switch.buffers.shrink();
+            switch.buffers.handle_timeouts(io, id, self.now, &self.cfg.limits);
+            if switch.buffers.is_paused() {
+                // An echo reply may be waiting unread. `is_stuck` detects a dead switch in this case.
+                switch.session.record_activity(self.now);
             }
-            let passed = peer.session.handle_timeouts(&self.cfg.session, self.now, &mut self.ahead);
-            let (sw, datapath_id) = (peer.sw, peer.datapath_id);
-            let here = peer.session.encoder(&mut self.tx);
-            let (ahead, network) = (&mut self.ahead, &mut self.network);
-            self.app.on_tick(&mut Ctx::new(self.now, sw, datapath_id, here, ahead, network));
-            if stuck {
+            let result =
+                switch.session.handle_timeouts(&self.cfg.session, self.now, &mut self.urgent);
+            let (index, datapath_id) = (switch.index, switch.datapath_id);
+            let encoder = switch.session.encoder(&mut self.tx);
+            let (urgent, network) = (&mut self.urgent, &mut self.network);
+            self.app.on_tick(&mut Ctx::new(self.now, index, datapath_id, encoder, urgent, network));
+            if is_stuck {
                 self.tx.clear();
-                self.ahead.clear();
-                self.end(io, id, CloseReason::SendTimeout);
+                self.urgent.clear();
+                self.disconnect(io, id, CloseReason::SendTimeout);
                 continue;
             }
-            if !self.tx.is_empty() || !self.ahead.is_empty() {
-                self.say(io, id);
+            if !self.tx.is_empty() || !self.urgent.is_empty() {
+                self.send_replies(io, id);
             }
-            passed.unwrap_or_else(|fault| self.end(io, id, CloseReason::Session(fault)));
+            result.unwrap_or_else(|error| self.disconnect(io, id, CloseReason::Session(error)));
         }
-        if self.now >= self.show_at {
-            self.show_at = self.now + SHOW;
+        if self.now >= self.next_app_metrics_at {
+            self.next_app_metrics_at = self.now + APP_METRICS_INTERVAL;
             let mut metrics = Vec::new();
             self.app.metrics(&mut |metric| metrics.push(metric));
-            if let Ok(mut shown) = self.ledger_sheet().app_metrics.lock() {
-                *shown = metrics;
+            if let Ok(mut published) = self.counters().app_metrics.lock() {
+                *published = metrics;
             }
         }
     }
 
-    /// Ends a connection, whichever end began it.
-    fn end<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
-        let Some(peer) = self.peers.get_mut(id.slot()).and_then(Option::take) else { return };
+    /// Closes the connection of a switch, or cleans up after it was closed, and notifies applications and acceptor.
+    fn disconnect<I: Io<Conn = C>>(&mut self, io: &mut I, id: ConnId, reason: CloseReason) {
+        let Some(switch) = self.switches.get_mut(id.slot()).and_then(Option::take) else { return };
         io.close(id);
-        let (datapath, addr, version) = (peer.datapath_id, peer.addr, peer.session.version());
-        let sheet = sheet(&self.ledger, self.post.number);
-        sheet.connection_closed(reason);
-        sheet.switch_disconnected(version);
-        sheet.backlog_bytes.sub(peer.wires.backlog.len() as u64);
+        let (dpid, addr, version) = (switch.datapath_id, switch.addr, switch.session.version());
+        let counters = worker_counters(&self.registry, self.mailboxes.worker);
+        counters.connection_closed(reason);
+        counters.switch_disconnected(version);
+        counters.backlog_bytes.sub(switch.buffers.backlog.len() as u64);
         if self.log_limit.allow(self.now) {
-            let (dpid, label) = (datapath, reason.label());
+            let label = reason.label();
             if reason.is_normal() {
                 tracing::info!(%dpid, %addr, %version, reason = label, "switch disconnected");
             } else {
                 tracing::warn!(%dpid, %addr, %version, reason = label, "switch disconnected: {reason}");
             }
         }
-        self.app.on_switch_disconnected(peer.sw, self.now, &mut self.network);
-        if let Some(taken) = self.sws.get_mut(peer.sw.index()) {
-            *taken = false;
+        self.app.on_switch_disconnected(switch.index, self.now, &mut self.network);
+        if let Some(in_use) = self.indices_in_use.get_mut(switch.index.index()) {
+            *in_use = false;
         }
-        self.by_serial.remove(&peer.serial);
-        self.by_datapath.remove(&datapath);
-        self.post.front.put(ToAcceptor::Gone(peer.serial));
+        self.by_session.remove(&switch.session_id);
+        self.by_datapath.remove(&dpid);
+        self.mailboxes.acceptor.send(ToAcceptor::Disconnected(switch.session_id));
     }
 }
 
-#[expect(
-    clippy::indexing_slicing,
-    reason = "a ledger has a sheet for every worker, by construction"
-)]
+#[expect(clippy::indexing_slicing, reason = "the registry has counters for every worker")]
 #[inline]
-fn sheet(ledger: &CounterRegistry, number: usize) -> &ThreadCounters {
-    &ledger.threads[number + 1]
+fn worker_counters(registry: &CounterRegistry, worker: usize) -> &ThreadCounters {
+    &registry.threads[worker + 1]
 }
 
+/// Counts sent bytes, and the change of a switch's backlog.
 #[inline]
-fn count_sent(sheet: &ThreadCounters, sent: usize, waited: usize, waits: usize) {
-    sheet.bytes_sent.add(sent as u64);
-    if waits != waited {
-        sheet
-            .backlog_bytes
-            .set((sheet.backlog_bytes.get() + waits as u64).saturating_sub(waited as u64));
+fn count_sent(counters: &ThreadCounters, sent: usize, backlog_before: usize, backlog: usize) {
+    counters.bytes_sent.add(sent as u64);
+    if backlog != backlog_before {
+        let total = counters.backlog_bytes.get() + backlog as u64;
+        counters.backlog_bytes.set(total.saturating_sub(backlog_before as u64));
     }
 }

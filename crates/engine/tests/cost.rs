@@ -1,4 +1,4 @@
-//! What a `PACKET_IN` costs: nothing is allocated for it.
+//! Processing a packet-in allocates nothing.
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use std::alloc::System;
@@ -20,79 +20,84 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Frames sent up while allocations are counted.
-const FRAMES: usize = 200_000;
+/// Packet-ins sent while allocations are counted.
+const PACKET_INS: usize = 200_000;
 
-/// For what threads do once in a while, such as showing numbers. For a frame: none.
+/// Allowed for what threads do at intervals, such as collecting metrics.
 const ALLOCATIONS_MAX: usize = 20;
 
-/// Hosts, all of which are known when it counts.
+/// Hosts. All are in the MAC table before allocations are counted.
 const HOST_COUNT: u64 = 1000;
 
-/// Frames sent before their answers are read.
+/// Packet-ins sent before their replies are read.
 const BURST: usize = 1000;
 
-/// What the answers to a frame end with: it has one of these, and one only.
-type Last = fn(MessageType) -> bool;
+/// Whether a message is the last reply to a packet-in. There is exactly one for each.
+type IsLastReply = fn(MessageType) -> bool;
 
 #[test]
-fn a_frame_that_the_switch_keeps_is_answered_without_an_allocation() {
+fn a_buffered_packet_in_is_handled_without_an_allocation() {
     for version in Versions::SPOKEN.iter() {
-        must_not_allocate(version, Some(7), |kind| {
+        assert_no_allocation(version, Some(7), |kind| {
             matches!(kind, MessageType::FLOW_MOD | MessageType::PACKET_OUT)
         });
     }
 }
 
 #[test]
-fn a_frame_that_the_switch_does_not_keep_is_answered_without_an_allocation() {
+fn an_unbuffered_packet_in_is_handled_without_an_allocation() {
     for version in Versions::SPOKEN.iter() {
-        must_not_allocate(version, None, |kind| kind == MessageType::PACKET_OUT);
+        assert_no_allocation(version, None, |kind| kind == MessageType::PACKET_OUT);
     }
 }
 
-fn must_not_allocate(version: Version, buffer_id: Option<u32>, last: Last) {
-    // Both tests count for the whole process: one after the other.
-    static ALONE: Mutex<()> = Mutex::new(());
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+fn assert_no_allocation(version: Version, buffer_id: Option<u32>, is_last_reply: IsLastReply) {
+    // Allocations are counted for the whole process, so the tests run one after the other.
+    static COUNTING: Mutex<()> = Mutex::new(());
+    let _counting = COUNTING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut config = Config { listen: vec![([127, 0, 0, 1], 0).into()], ..Config::default() };
     config.workers.threads = 1;
     config.workers.pin = Pin::Off;
     config.socket.congestion = None;
     let engine = Engine::start(config, |_| Learning::default()).unwrap();
-    let mut switch = Prebuilt::new(engine.addresses()[0], version, buffer_id, last);
+    let mut switch = PrebuiltSwitch::new(engine.addresses()[0], version, buffer_id, is_last_reply);
     for _ in 0..10 {
-        switch.ask();
+        switch.run_burst();
     }
-    switch.rules = 0;
+    switch.flow_mods = 0;
     let region = Region::new(ALLOCATOR);
-    for _ in 0..FRAMES / BURST {
-        switch.ask();
+    for _ in 0..PACKET_INS / BURST {
+        switch.run_burst();
     }
     let change = region.change();
-    assert_eq!(switch.rules, FRAMES, "every host was known");
+    assert_eq!(switch.flow_mods, PACKET_INS, "every destination was known");
     engine.stop();
     let allocations = change.allocations + change.reallocations;
-    assert!(allocations <= ALLOCATIONS_MAX, "{change:?} for {FRAMES} frames");
+    assert!(allocations <= ALLOCATIONS_MAX, "{change:?} for {PACKET_INS} packet-ins");
 }
 
-/// A switch that asks out of memory and allocates nothing.
-struct Prebuilt {
+/// A switch that sends prebuilt packet-ins and allocates nothing.
+struct PrebuiltSwitch {
     stream: TcpStream,
     burst: Vec<u8>,
     rx: Vec<u8>,
-    /// Bytes of `rx` that are the start of a message.
-    torn: usize,
-    last: Last,
-    /// Rules it was told to add.
-    rules: usize,
+    /// Bytes of an incomplete message at the start of `rx`.
+    partial_len: usize,
+    is_last_reply: IsLastReply,
+    /// Flow-mods received.
+    flow_mods: usize,
 }
 
-impl Prebuilt {
-    fn new(addr: SocketAddr, version: Version, buffer_id: Option<u32>, last: Last) -> Self {
+impl PrebuiltSwitch {
+    fn new(
+        addr: SocketAddr,
+        version: Version,
+        buffer_id: Option<u32>,
+        is_last_reply: IsLastReply,
+    ) -> Self {
         let mut stream = TcpStream::connect(addr).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        shake_hands(&mut stream, version);
+        complete_handshake(&mut stream, version);
         let (mut burst, mut xid) = (Vec::new(), 1);
         let mut out = Encoder::new(&mut burst, version, &mut xid);
         for n in 0..BURST as u64 {
@@ -101,7 +106,7 @@ impl Prebuilt {
             frame.resize(64, 0);
             let p = PacketIn {
                 buffer_id,
-                // Neighbours are at different ports.
+                // Successive hosts are at different ports.
                 in_port: PortNo(1 + u32::from(n % 2 == 1)),
                 total_len: 64,
                 reason: PacketInReason::NO_MATCH,
@@ -111,36 +116,36 @@ impl Prebuilt {
             };
             p.encode(&mut out).unwrap();
         }
-        Self { stream, burst, rx: vec![0; 256 << 10], torn: 0, last, rules: 0 }
+        Self { stream, burst, rx: vec![0; 256 << 10], partial_len: 0, is_last_reply, flow_mods: 0 }
     }
 
-    /// Sends a burst and waits until all of it is answered.
-    fn ask(&mut self) {
+    /// Sends a burst and waits for all replies.
+    fn run_burst(&mut self) {
         self.stream.write_all(&self.burst).unwrap();
-        let mut answered = 0;
-        while answered < BURST {
-            let n = self.stream.read(&mut self.rx[self.torn..]).unwrap();
-            assert!(n > 0, "hung up on");
-            let len = self.torn + n;
+        let mut replied = 0;
+        while replied < BURST {
+            let n = self.stream.read(&mut self.rx[self.partial_len..]).unwrap();
+            assert!(n > 0, "connection closed");
+            let len = self.partial_len + n;
             let mut rest = &self.rx[..len];
             while let Some((msg, after)) = split_message(rest).unwrap() {
                 rest = after;
-                answered += usize::from((self.last)(msg.kind()));
-                self.rules += usize::from(msg.kind() == MessageType::FLOW_MOD);
+                replied += usize::from((self.is_last_reply)(msg.kind()));
+                self.flow_mods += usize::from(msg.kind() == MessageType::FLOW_MOD);
             }
-            self.torn = rest.len();
-            self.rx.copy_within(len - self.torn..len, 0);
+            self.partial_len = rest.len();
+            self.rx.copy_within(len - self.partial_len..len, 0);
         }
-        assert_eq!((answered, self.torn), (BURST, 0));
+        assert_eq!((replied, self.partial_len), (BURST, 0));
     }
 }
 
-fn shake_hands(stream: &mut TcpStream, version: Version) {
-    // Up to 1.2 the deletion of a rule that nobody has, later the table-miss entry: no answers to a frame.
+fn complete_handshake(stream: &mut TcpStream, version: Version) {
+    // The last message of the handshake: up to 1.2 the deletion of an entry that no switch has, later the table-miss entry.
     let last = MessageType::FLOW_MOD;
-    let plan = SwitchProfile { datapath_id: DatapathId(1), version, n_ports: 4, n_buffers: 256 };
+    let profile = SwitchProfile { datapath_id: DatapathId(1), version, n_ports: 4, n_buffers: 256 };
     let (mut tx, mut rx) = (Vec::new(), Vec::new());
-    let mut switch = SwitchSession::open(plan, &mut tx);
+    let mut switch = SwitchSession::open(profile, &mut tx);
     loop {
         stream.write_all(&tx).unwrap();
         tx.clear();

@@ -1,187 +1,186 @@
-//! What is not gone beyond.
+//! Limits of handshakes, switches, time and bytes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::time::Duration;
 
 use sluice_openflow::{ErrorReason, Message, Version};
 
-use crate::lab::{Lab, wait_until};
-use crate::peer::{Peer, echo_reply, echo_request};
+use crate::test_engine::{TestEngine, wait_until};
+use crate::test_peer::{TestPeer, echo_reply, echo_request};
 
 #[test]
-fn a_peer_that_says_nothing_is_hung_up_on() {
-    let lab = Lab::new(|cfg| cfg.session.handshake_timeout = Duration::from_millis(300));
-    let mut good = Peer::switch(lab.addr, Version::V1_3, 1);
-    let mut silent = Peer::connect(lab.addr);
-    assert_eq!(silent.last_words(), None);
-    let mut half = Peer::connect(lab.addr);
-    half.greet(Version::V1_3);
-    assert_eq!(half.last_words(), None);
-    lab.must_end(2, "handshake_timeout");
-    good.must_be_answered();
+fn a_peer_that_does_not_complete_the_handshake_in_time_is_disconnected() {
+    let test = TestEngine::new(|cfg| cfg.session.handshake_timeout = Duration::from_millis(300));
+    let mut good = TestPeer::connect_switch(test.addr, Version::V1_3, 1);
+    let mut silent = TestPeer::connect(test.addr);
+    assert_eq!(silent.expect_close(), None);
+    let mut after_hello = TestPeer::connect(test.addr);
+    after_hello.exchange_hello(Version::V1_3);
+    assert_eq!(after_hello.expect_close(), None);
+    test.expect_closed(2, "handshake_timeout");
+    good.expect_reply();
 }
 
 #[test]
-fn a_switch_that_falls_silent_is_asked_and_hung_up_on() {
-    let lab = Lab::new(|cfg| {
+fn a_switch_that_does_not_answer_echo_requests_is_disconnected() {
+    let test = TestEngine::new(|cfg| {
         cfg.session.echo_interval = Duration::from_millis(200);
         cfg.session.echo_timeout = Duration::from_millis(200);
     });
-    let mut switch = Peer::switch(lab.addr, Version::V1_0, 1);
-    assert!(matches!(switch.hear(), Some(Message::FlowMod(_))), "at its start");
-    assert_eq!(switch.hear(), Some(echo_request(&[])));
-    assert_eq!(switch.last_words(), None);
-    lab.must_end(1, "echo_timeout");
+    let mut switch = TestPeer::connect_switch(test.addr, Version::V1_0, 1);
+    assert!(matches!(switch.receive(), Some(Message::FlowMod(_))), "an initial message");
+    assert_eq!(switch.receive(), Some(echo_request(&[])));
+    assert_eq!(switch.expect_close(), None);
+    test.expect_closed(1, "echo_timeout");
 }
 
 #[test]
-fn only_so_many_peers_may_be_without_proof() {
-    let lab = Lab::new(|cfg| {
+fn connections_beyond_the_handshake_limit_are_refused() {
+    let test = TestEngine::new(|cfg| {
         cfg.limits.handshakes_max = 3;
         cfg.limits.hello_grace = Duration::from_secs(60);
     });
-    let mut good = Peer::switch(lab.addr, Version::V1_3, 1);
-    good.must_be_answered();
-    let mut greeted: Vec<_> = (0..3).map(|_| Peer::connect(lab.addr)).collect();
-    for peer in &mut greeted {
-        peer.greet(Version::V1_3);
+    let mut good = TestPeer::connect_switch(test.addr, Version::V1_3, 1);
+    good.expect_reply();
+    let mut after_hello: Vec<_> = (0..3).map(|_| TestPeer::connect(test.addr)).collect();
+    for peer in &mut after_hello {
+        peer.exchange_hello(Version::V1_3);
     }
-    assert_eq!(lab.count("handshakes_pending", ""), 3);
-    let mut fourth = Peer::connect(lab.addr);
-    assert!(fourth.hear().is_none(), "not even greeted");
-    lab.must_end(1, "too_many_handshakes");
-    greeted.pop();
-    wait_until("room", || lab.count("handshakes_pending", "") == 2);
-    Peer::switch(lab.addr, Version::V1_3, 2).must_be_answered();
-    good.must_be_answered();
+    assert_eq!(test.metric("handshakes_pending", ""), 3);
+    let mut fourth = TestPeer::connect(test.addr);
+    assert!(fourth.receive().is_none(), "no HELLO");
+    test.expect_closed(1, "too_many_handshakes");
+    after_hello.pop();
+    wait_until("a free place", || test.metric("handshakes_pending", "") == 2);
+    TestPeer::connect_switch(test.addr, Version::V1_3, 2).expect_reply();
+    good.expect_reply();
 }
 
 #[test]
-fn the_longest_silent_makes_room() {
-    let lab = Lab::new(|cfg| cfg.limits.handshakes_max = 3);
-    let mut greeted = Peer::connect(lab.addr);
-    greeted.greet(Version::V1_3);
-    let mut silent: Vec<_> = (0..2).map(|_| Peer::connect(lab.addr)).collect();
+fn the_oldest_connection_without_hello_is_evicted() {
+    let test = TestEngine::new(|cfg| cfg.limits.handshakes_max = 3);
+    let mut after_hello = TestPeer::connect(test.addr);
+    after_hello.exchange_hello(Version::V1_3);
+    let mut silent: Vec<_> = (0..2).map(|_| TestPeer::connect(test.addr)).collect();
     for peer in &mut silent {
-        assert!(peer.hear().is_some());
+        assert!(peer.receive().is_some());
     }
-    // Half a HELLO is none.
-    silent[0].send(&[4, 0]);
-    let mut switch = Peer::switch(lab.addr, Version::V1_3, 1);
-    switch.must_be_answered();
-    assert!(silent[0].hear().is_none(), "the oldest that says nothing");
-    lab.must_end(1, "too_many_handshakes");
-    assert_eq!(lab.count("handshakes_pending", ""), 2);
-    greeted.say(&echo_request(&[1]));
-    while greeted.hear() != Some(echo_reply(&[1])) {}
+    // An incomplete HELLO does not count.
+    silent[0].send_bytes(&[4, 0]);
+    let mut switch = TestPeer::connect_switch(test.addr, Version::V1_3, 1);
+    switch.expect_reply();
+    assert!(silent[0].receive().is_none(), "the oldest without HELLO");
+    test.expect_closed(1, "too_many_handshakes");
+    assert_eq!(test.metric("handshakes_pending", ""), 2);
+    after_hello.send(&echo_request(&[1]));
+    while after_hello.receive() != Some(echo_reply(&[1])) {}
 }
 
 #[test]
-fn silence_keeps_no_switch_out() {
-    let lab = Lab::new(|cfg| {
+fn silent_connections_do_not_keep_switches_out() {
+    let test = TestEngine::new(|cfg| {
         cfg.limits.handshakes_max = 20;
         cfg.session.handshake_timeout = Duration::from_secs(60);
     });
     let mut silent = Vec::new();
     for id in 0..30 {
-        silent.extend((0..40).map(|_| Peer::connect(lab.addr)));
-        // The newest are silent in place of the oldest; a switch has time to speak.
-        Peer::switch(lab.addr, Version::V1_3, id).must_be_answered();
-        assert!(lab.count("handshakes_pending", "") <= 20);
+        silent.extend((0..40).map(|_| TestPeer::connect(test.addr)));
+        // New silent connections evict the oldest ones, so that a switch has time for its HELLO.
+        TestPeer::connect_switch(test.addr, Version::V1_3, id).expect_reply();
+        assert!(test.metric("handshakes_pending", "") <= 20);
     }
     assert_eq!(
-        (lab.ended("handshake_timeout"), lab.count("connections_accepted", "")),
+        (test.closed("handshake_timeout"), test.metric("connections_accepted", "")),
         (0, 30 * 41)
     );
 }
 
-/// Whoever says `HELLO` and no more makes room after a grace, here of no time at all.
+/// The grace period is zero here.
 #[test]
-fn hello_and_no_more_keeps_no_switch_out() {
-    let lab = Lab::new(|cfg| {
+fn connections_that_send_only_hello_do_not_keep_switches_out() {
+    let test = TestEngine::new(|cfg| {
         cfg.limits.handshakes_max = 20;
         cfg.limits.hello_grace = Duration::ZERO;
         cfg.session.handshake_timeout = Duration::from_secs(60);
     });
-    let mut greeted = Vec::new();
+    let mut after_hello = Vec::new();
     for id in 0..30 {
         for _ in 0..20 {
-            let mut peer = Peer::connect(lab.addr);
-            peer.greet(Version::V1_3);
-            greeted.push(peer);
+            let mut peer = TestPeer::connect(test.addr);
+            peer.exchange_hello(Version::V1_3);
+            after_hello.push(peer);
         }
-        Peer::switch(lab.addr, Version::V1_3, id).must_be_answered();
-        assert!(lab.count("handshakes_pending", "") <= 20);
+        TestPeer::connect_switch(test.addr, Version::V1_3, id).expect_reply();
+        assert!(test.metric("handshakes_pending", "") <= 20);
     }
     assert_eq!(
-        (lab.ended("handshake_timeout"), lab.count("connections_accepted", "")),
+        (test.closed("handshake_timeout"), test.metric("connections_accepted", "")),
         (0, 30 * 21)
     );
-    let last = greeted.last_mut().unwrap();
-    last.say(&echo_request(&[1]));
-    while last.hear() != Some(echo_reply(&[1])) {}
+    let last = after_hello.last_mut().unwrap();
+    last.send(&echo_request(&[1]));
+    while last.receive() != Some(echo_reply(&[1])) {}
 }
 
-/// A host that takes all places makes room for another, even within the grace.
 #[test]
-fn one_host_keeps_no_other_out() {
-    let lab = Lab::new(|cfg| {
+fn a_source_that_fills_the_handshake_limit_does_not_keep_others_out_even_within_the_grace_period() {
+    let test = TestEngine::new(|cfg| {
         cfg.listen = vec![(Ipv6Addr::UNSPECIFIED, 0).into()];
         cfg.limits.handshakes_max = 20;
         cfg.limits.hello_grace = Duration::from_secs(60);
     });
-    if lab.addr.is_ipv4() || TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
-        println!("SKIP one_host_keeps_no_other_out: no IPv6 here");
+    if test.addr.is_ipv4() || TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_err() {
+        println!("SKIP a_source_that_fills_the_handshake_limit…: this machine has no IPv6");
         return;
     }
-    let at = |ip: IpAddr| SocketAddr::new(ip, lab.addr.port());
-    let greeted: Vec<_> = (0..20)
+    let at = |ip: IpAddr| SocketAddr::new(ip, test.addr.port());
+    let after_hello: Vec<_> = (0..20)
         .map(|_| {
-            let mut peer = Peer::connect(at(Ipv4Addr::LOCALHOST.into()));
-            peer.greet(Version::V1_3);
+            let mut peer = TestPeer::connect(at(Ipv4Addr::LOCALHOST.into()));
+            peer.exchange_hello(Version::V1_3);
             peer
         })
         .collect();
-    let mut more = Peer::connect(at(Ipv4Addr::LOCALHOST.into()));
-    assert!(more.hear().is_none(), "no more of the same host");
-    Peer::switch(at(Ipv6Addr::LOCALHOST.into()), Version::V1_3, 1).must_be_answered();
-    assert_eq!(lab.ended("too_many_handshakes"), 2);
-    drop(greeted);
+    let mut more = TestPeer::connect(at(Ipv4Addr::LOCALHOST.into()));
+    assert!(more.receive().is_none(), "another one of the same source");
+    TestPeer::connect_switch(at(Ipv6Addr::LOCALHOST.into()), Version::V1_3, 1).expect_reply();
+    assert_eq!(test.closed("too_many_handshakes"), 2);
+    drop(after_hello);
 }
 
 #[test]
-fn only_so_much_may_be_said_without_proof() {
-    let lab = Lab::new(|cfg| cfg.limits.handshake_bytes_max = 4096);
-    let mut peer = Peer::connect(lab.addr);
-    peer.greet(Version::V1_3);
+fn a_handshake_with_too_many_bytes_is_disconnected() {
+    let test = TestEngine::new(|cfg| cfg.limits.handshake_bytes_max = 4096);
+    let mut peer = TestPeer::connect(test.addr);
+    peer.exchange_hello(Version::V1_3);
     for _ in 0..50 {
-        peer.say(&echo_request(&[0; 100]));
+        peer.send(&echo_request(&[0; 100]));
     }
-    assert_eq!(peer.last_words(), None);
-    lab.must_end(1, "handshake_too_large");
+    assert_eq!(peer.expect_close(), None);
+    test.expect_closed(1, "handshake_too_large");
 }
 
 #[test]
-fn only_so_many_switches_are_served() {
-    let lab = Lab::new(|cfg| cfg.limits.switches_max = 1);
-    let mut first = Peer::switch(lab.addr, Version::V1_3, 1);
-    first.must_be_answered();
-    let mut second = Peer::switch(lab.addr, Version::V1_3, 2);
-    assert_eq!(second.last_words(), Some(ErrorReason::NOT_ALLOWED));
-    lab.must_end(1, "too_many_switches");
-    first.must_be_answered();
+fn switches_beyond_the_limit_are_refused() {
+    let test = TestEngine::new(|cfg| cfg.limits.switches_max = 1);
+    let mut first = TestPeer::connect_switch(test.addr, Version::V1_3, 1);
+    first.expect_reply();
+    let mut second = TestPeer::connect_switch(test.addr, Version::V1_3, 2);
+    assert_eq!(second.expect_close(), Some(ErrorReason::NOT_ALLOWED));
+    test.expect_closed(1, "too_many_switches");
+    first.expect_reply();
 }
 
 #[test]
-fn only_so_many_messages_may_be_malformed() {
-    let lab = Lab::new(|cfg| cfg.session.malformed_max = 5);
-    let mut switch = Peer::switch(lab.addr, Version::V1_0, 1);
+fn a_switch_with_too_many_malformed_messages_is_disconnected() {
+    let test = TestEngine::new(|cfg| cfg.session.malformed_max = 5);
+    let mut switch = TestPeer::connect_switch(test.addr, Version::V1_0, 1);
     for _ in 0..5 {
-        switch.send(&[1, 10, 0, 8, 0, 0, 0, 9]);
+        switch.send_bytes(&[1, 10, 0, 8, 0, 0, 0, 9]);
     }
-    switch.must_be_answered();
-    assert_eq!(lab.count("malformed_messages", ""), 5);
-    switch.send(&[1, 10, 0, 8, 0, 0, 0, 9]);
-    assert_eq!(switch.last_words(), Some(ErrorReason::BAD_LEN));
-    lab.must_end(1, "too_many_malformed");
+    switch.expect_reply();
+    assert_eq!(test.metric("malformed_messages", ""), 5);
+    switch.send_bytes(&[1, 10, 0, 8, 0, 0, 0, 9]);
+    assert_eq!(switch.expect_close(), Some(ErrorReason::BAD_LEN));
+    test.expect_closed(1, "too_many_malformed");
 }

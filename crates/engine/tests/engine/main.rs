@@ -1,4 +1,4 @@
-//! A whole engine on loopback, and peers of every sort.
+//! Runs an engine on the loopback interface and connects switches and misbehaving peers to it.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -6,14 +6,14 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
-mod changes;
 mod duplicates;
 mod facts;
-mod garbage;
-mod lab;
 mod limits;
-mod mail;
-mod peer;
+mod malformed;
+mod messages;
+mod reconfigure;
 mod replies;
 mod sessions;
-mod slow;
+mod slow_switches;
+mod test_engine;
+mod test_peer;

@@ -1,26 +1,27 @@
-//! Replies in parts of many switches.
+//! Memory limit of multipart replies.
 
 use sluice_openflow::view::Multipart;
 use sluice_openflow::{MultipartType, Version};
 
-use crate::lab::{Lab, wait_until};
-use crate::peer::Peer;
+use crate::test_engine::{TestEngine, wait_until};
+use crate::test_peer::TestPeer;
 
-/// Each holds less than it may; together it is too much, and who comes last goes.
+/// Each switch is below its own limit. The one that exceeds the common limit is disconnected.
 #[test]
-fn what_all_switches_hold_together_is_bounded() {
-    let lab = Lab::new(|cfg| cfg.session.multipart_total_bytes_max = 100_000);
-    let mut switches: Vec<_> = (0..6).map(|id| Peer::switch(lab.addr, Version::V1_3, id)).collect();
+fn incomplete_multipart_replies_of_all_switches_have_a_common_limit() {
+    let test = TestEngine::new(|cfg| cfg.session.multipart_total_bytes_max = 100_000);
+    let mut switches: Vec<_> =
+        (0..6).map(|id| TestPeer::connect_switch(test.addr, Version::V1_3, id)).collect();
     let zeros = vec![0; 20_000];
-    let half = Multipart { kind: MultipartType::FLOW, more: true, body: &zeros };
+    let first_part = Multipart { kind: MultipartType::FLOW, more: true, body: &zeros };
     for switch in &mut switches {
-        switch.say_part(half);
+        switch.send_multipart_part(first_part);
     }
-    lab.must_end(1, "multipart_memory_limit");
-    assert_eq!(lab.count("switches_connected", "1.3"), 5);
+    test.expect_closed(1, "multipart_memory_limit");
+    assert_eq!(test.metric("switches_connected", "1.3"), 5);
     drop(switches);
-    wait_until("all to be gone", || lab.count("switches_connected", "") == 0);
-    let mut switch = Peer::switch(lab.addr, Version::V1_3, 9);
-    switch.say_part(half);
-    switch.must_be_answered();
+    wait_until("all switches to disconnect", || test.metric("switches_connected", "") == 0);
+    let mut switch = TestPeer::connect_switch(test.addr, Version::V1_3, 9);
+    switch.send_multipart_part(first_part);
+    switch.expect_reply();
 }

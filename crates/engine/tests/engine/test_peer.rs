@@ -1,4 +1,4 @@
-//! The other end of a connection.
+//! The peer of the engine: a switch, or anything else that connects.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,60 +10,60 @@ use sluice_openflow::{
 };
 use sluice_proto::{SwitchProfile, SwitchSession};
 
-use crate::lab::SOON;
+use crate::test_engine::TIMEOUT;
 
-/// Whoever connects.
-pub(crate) struct Peer {
+/// A connection to the engine.
+pub(crate) struct TestPeer {
     pub(crate) stream: TcpStream,
     version: Version,
     rx: Vec<u8>,
     next_buffer_id: u32,
 }
 
-impl Peer {
-    /// Connected; nothing said.
+impl TestPeer {
+    /// Connects and sends nothing.
     pub(crate) fn connect(addr: SocketAddr) -> Self {
         let stream = TcpStream::connect(addr).unwrap();
-        stream.set_read_timeout(Some(SOON)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { stream, version: Version::V1_3, rx: Vec::new(), next_buffer_id: 1 }
     }
 
-    /// A switch with identity `id`.
-    pub(crate) fn switch(addr: SocketAddr, version: Version, id: u64) -> Self {
+    /// Connects as the switch with datapath id `id`.
+    pub(crate) fn connect_switch(addr: SocketAddr, version: Version, id: u64) -> Self {
         let mut peer = Self::connect(addr);
-        peer.shake_hands(version, id, usize::MAX);
+        peer.complete_handshake(version, id, usize::MAX);
         peer
     }
 
-    /// Says and answers what a switch does, in pieces of at most `piece` bytes.
-    pub(crate) fn shake_hands(&mut self, version: Version, id: u64, piece: usize) {
+    /// Performs the handshake of a switch, sending at most `chunk_len` bytes at a time.
+    pub(crate) fn complete_handshake(&mut self, version: Version, id: u64, chunk_len: usize) {
         self.version = version;
         let mut tx = Vec::new();
-        let plan =
+        let profile =
             SwitchProfile { datapath_id: DatapathId(id), version, n_ports: 4, n_buffers: 256 };
-        let mut switch = SwitchSession::open(plan, &mut tx);
+        let mut switch = SwitchSession::open(profile, &mut tx);
         loop {
-            tx.chunks(piece).for_each(|piece| self.send(piece));
+            tx.chunks(chunk_len).for_each(|chunk| self.send_bytes(chunk));
             tx.clear();
-            let bytes = self.read().unwrap();
+            let bytes = self.receive_bytes().unwrap();
             let msg = RawMessage::new(&bytes).unwrap();
             switch.on_message(msg, &mut tx).unwrap();
-            // The last question.
+            // The last message of the handshake that concerns the switch.
             if msg.kind() == MessageType::SET_CONFIG {
                 return;
             }
         }
     }
 
-    /// Agrees on `version` and answers nothing; returns the transaction id of the question for features.
-    pub(crate) fn greet(&mut self, version: Version) -> u32 {
+    /// Negotiates `version` and answers nothing else. Returns the transaction id of the features request.
+    pub(crate) fn exchange_hello(&mut self, version: Version) -> u32 {
         self.version = version;
         let bitmap = HelloElement::VersionBitmap { bitmaps: vec![Versions::of(&[version]).0] };
         let elements = if version > Version::V1_0 { vec![bitmap] } else { vec![] };
-        self.say(&Message::Hello(Hello { elements, extra: vec![] }));
+        self.send(&Message::Hello(Hello { elements, extra: vec![] }));
         loop {
-            let bytes = self.read().unwrap();
+            let bytes = self.receive_bytes().unwrap();
             let msg = RawMessage::new(&bytes).unwrap();
             if msg.kind() == MessageType::FEATURES_REQUEST {
                 return msg.xid();
@@ -71,68 +71,69 @@ impl Peer {
         }
     }
 
-    /// Sends `bytes`. Whether the engine still listens shows when it is read from.
-    pub(crate) fn send(&mut self, bytes: &[u8]) {
+    /// Sends bytes. A closed connection shows when reading.
+    pub(crate) fn send_bytes(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    pub(crate) fn say(&mut self, message: &Message) {
+    pub(crate) fn send(&mut self, message: &Message) {
         let bytes = bytes(self.version, message);
-        self.send(&bytes);
+        self.send_bytes(&bytes);
     }
 
-    /// Says a part of a reply, whatever is in it.
-    pub(crate) fn say_part(&mut self, part: Multipart<'_>) {
+    /// Sends a part of a multipart reply, even an invalid one.
+    pub(crate) fn send_multipart_part(&mut self, part: Multipart<'_>) {
         let (mut tx, mut xid) = (Vec::new(), 1);
         Encoder::new(&mut tx, self.version, &mut xid).multipart_reply(9, part).unwrap();
-        self.send(&tx);
+        self.send_bytes(&tx);
     }
 
-    /// Reads a message; `None` when the engine has hung up.
-    pub(crate) fn read(&mut self) -> Option<Vec<u8>> {
-        let mut piece = [0; 4096];
+    /// Receives a message as bytes; `None` if the connection is closed.
+    pub(crate) fn receive_bytes(&mut self) -> Option<Vec<u8>> {
+        let mut buffer = [0; 4096];
         loop {
             if let Some((msg, _)) = split_message(&self.rx).unwrap() {
                 let len = msg.bytes().len();
                 return Some(self.rx.drain(..len).collect());
             }
-            match self.stream.read(&mut piece) {
+            match self.stream.read(&mut buffer) {
                 Ok(0) => return None,
-                Ok(n) => self.rx.extend_from_slice(&piece[..n]),
+                Ok(n) => self.rx.extend_from_slice(&buffer[..n]),
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => return None,
-                Err(error) => panic!("nothing heard: {error}"),
+                Err(error) => panic!("nothing received: {error}"),
             }
         }
     }
 
-    /// Reads a message and what it says.
-    pub(crate) fn hear(&mut self) -> Option<Message> {
-        self.read().map(|bytes| Message::parse_raw(RawMessage::new(&bytes).unwrap()).unwrap())
+    /// Receives a message; `None` if the connection is closed.
+    pub(crate) fn receive(&mut self) -> Option<Message> {
+        self.receive_bytes()
+            .map(|bytes| Message::parse_raw(RawMessage::new(&bytes).unwrap()).unwrap())
     }
 
-    /// Sends a frame up and waits until it is answered; whatever else is said is passed over.
+    /// Sends a packet-in and waits for its packet-out, skipping other messages.
     #[track_caller]
-    pub(crate) fn must_be_answered(&mut self) {
+    pub(crate) fn expect_reply(&mut self) {
         self.next_buffer_id += 1;
-        let asked = Some(self.next_buffer_id);
-        self.say(&broadcast(asked));
+        let buffer_id = Some(self.next_buffer_id);
+        self.send(&broadcast(buffer_id));
         loop {
-            match self.hear() {
-                Some(Message::PacketOut(answer)) if answer.buffer_id == asked => {
-                    assert_eq!(answer.actions, [Action::output(PortNo::FLOOD)]);
+            match self.receive() {
+                Some(Message::PacketOut(reply)) if reply.buffer_id == buffer_id => {
+                    assert_eq!(reply.actions, [Action::output(PortNo::FLOOD)]);
                     return;
                 }
-                Some(Message::EchoRequest { data }) => self.say(&Message::EchoReply { data }),
+                Some(Message::EchoRequest { data }) => self.send(&Message::EchoReply { data }),
                 Some(_) => {}
-                None => panic!("hung up on"),
+                None => panic!("connection closed"),
             }
         }
     }
 
-    /// Waits until it is hung up on; returns why the last `ERROR` before was sent.
-    pub(crate) fn last_words(&mut self) -> Option<ErrorReason> {
+    /// Waits until the connection is closed; returns the reason in the last ERROR before.
+    pub(crate) fn expect_close(&mut self) -> Option<ErrorReason> {
         let mut last = None;
-        while let Some(message) = self.hear() {
+        while let Some(message) = self.receive() {
             if let Message::Error(error) = message {
                 last = Some(error.reason);
             }
@@ -141,12 +142,12 @@ impl Peer {
     }
 }
 
-/// A frame to all, from the same host each time.
+/// A packet-in with a broadcast, always from the same host.
 pub(crate) fn broadcast(buffer_id: Option<u32>) -> Message {
     packet_in(buffer_id, [0xff; 6], 0x0800)
 }
 
-/// What shows a link, to the nearest bridge.
+/// A packet-in with a link probe.
 pub(crate) fn lldp() -> Message {
     packet_in(None, [0x01, 0x80, 0xc2, 0, 0, 0x0e], 0x88cc)
 }
@@ -174,7 +175,7 @@ pub(crate) fn echo_reply(data: &[u8]) -> Message {
     Message::EchoReply { data: data.to_vec() }
 }
 
-/// `message` as it is written in `version`.
+/// `message` encoded in `version`.
 pub(crate) fn bytes(version: Version, message: &Message) -> Vec<u8> {
     let (mut tx, mut xid) = (Vec::new(), 1);
     message.encode(9, &mut Encoder::new(&mut tx, version, &mut xid)).unwrap();

@@ -1,4 +1,4 @@
-//! An engine under test.
+//! The engine under test, and its metrics.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use sluice_engine::{Config, Engine, Pin};
 use sluice_io::clock;
 use sluice_sdk::App;
 
-/// Long enough for anything that should happen at once, on a machine that is busy.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+/// Time limit of everything that should happen at once; long, since the machine may be busy.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An engine with one worker that runs the learning bridge, or something else; ends with the test.
-pub(crate) struct Lab<A: App + 'static = Learning> {
+/// An engine with one worker that runs `learning` or a given application. Stops when it is dropped.
+pub(crate) struct TestEngine<A: App + 'static = Learning> {
     pub(crate) engine: Option<Engine<A>>,
     pub(crate) addr: SocketAddr,
     metrics: Arc<dyn MetricsSource>,
 }
 
-/// As the engine is by default, on a free port.
+/// The default configuration with a free port and one worker that is not bound to a core.
 pub(crate) fn config(change: impl FnOnce(&mut Config)) -> Config {
     let mut cfg = Config { listen: vec![([127, 0, 0, 1], 0).into()], ..Config::default() };
     cfg.workers.threads = 1;
@@ -30,14 +30,14 @@ pub(crate) fn config(change: impl FnOnce(&mut Config)) -> Config {
     cfg
 }
 
-impl Lab {
+impl TestEngine {
     pub(crate) fn new(change: impl FnOnce(&mut Config)) -> Self {
-        Self::with(change, Learning::default)
+        Self::with_app(change, Learning::default)
     }
 }
 
-impl<A: App> Lab<A> {
-    pub(crate) fn with(
+impl<A: App> TestEngine<A> {
+    pub(crate) fn with_app(
         change: impl FnOnce(&mut Config),
         make: impl Fn() -> A + Send + Sync + 'static,
     ) -> Self {
@@ -46,12 +46,12 @@ impl<A: App> Lab<A> {
         Self { engine: Some(engine), addr, metrics }
     }
 
-    /// The sum of all samples called `name` that have `label` as the value of a label, or of all.
-    pub(crate) fn count(&self, name: &str, label: &str) -> u64 {
+    /// The sum of all samples of the metric `name` in which some label has the value `label`; of all if that is empty.
+    pub(crate) fn metric(&self, name: &str, label: &str) -> u64 {
         let mut sum = 0;
         self.metrics.collect(&mut |sample| {
-            let named = label.is_empty() || sample.labels.iter().any(|(_, value)| value == label);
-            if sample.name == name && named {
+            let matches = label.is_empty() || sample.labels.iter().any(|(_, value)| value == label);
+            if sample.name == name && matches {
                 sum += match sample.value {
                     MetricValue::Counter(n) => n,
                     #[expect(
@@ -67,19 +67,19 @@ impl<A: App> Lab<A> {
         sum
     }
 
-    /// Connections that ended for `reason`.
-    pub(crate) fn ended(&self, reason: &str) -> u64 {
-        self.count("connections_closed", reason)
+    /// Connections closed for `reason`, or for any if it is empty.
+    pub(crate) fn closed(&self, reason: &str) -> u64 {
+        self.metric("connections_closed", reason)
     }
 
-    /// Waits until so many connections ended for `reason`, and no other has.
-    pub(crate) fn must_end(&self, n: u64, reason: &str) {
-        wait_until(&format!("{n} × {reason}"), || self.ended(reason) >= n);
-        assert_eq!((self.ended(reason), self.ended("")), (n, n), "of {reason}, of all");
+    /// Waits until `n` connections have been closed for `reason`, and checks that no others have.
+    pub(crate) fn expect_closed(&self, n: u64, reason: &str) {
+        wait_until(&format!("{n} × {reason}"), || self.closed(reason) >= n);
+        assert_eq!((self.closed(reason), self.closed("")), (n, n), "{reason}, all reasons");
     }
 }
 
-impl<A: App + 'static> Drop for Lab<A> {
+impl<A: App + 'static> Drop for TestEngine<A> {
     fn drop(&mut self) {
         if let Some(engine) = self.engine.take() {
             engine.stop();
@@ -87,11 +87,11 @@ impl<A: App + 'static> Drop for Lab<A> {
     }
 }
 
-/// Looks until `happened` is true.
+/// Polls until `happened` returns true.
 pub(crate) fn wait_until(what: &str, mut happened: impl FnMut() -> bool) {
-    let late = clock::now() + SOON;
+    let deadline = clock::now() + TIMEOUT;
     while !happened() {
-        assert!(clock::now() < late, "still waiting for {what}");
+        assert!(clock::now() < deadline, "still waiting for {what}");
         clock::sleep(Duration::from_millis(2));
     }
 }

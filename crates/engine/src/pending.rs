@@ -1,0 +1,116 @@
+//! A connection in the handshake.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use sluice_io::ConnId;
+use sluice_openflow::{SwitchFeatures, split_message};
+use sluice_proto::{ControllerEvent, ControllerSession};
+use sluice_sdk::App;
+
+use crate::admission::QueueKey;
+use crate::close_reason::CloseReason;
+use crate::config::Config;
+use crate::connection::{ConnectionBuffers, Reassembly};
+use crate::counters::ThreadCounters;
+use crate::dispatch::framing_error;
+use crate::log_limit::LogLimiter;
+use crate::mailbox::SessionId;
+
+/// A connection that has not completed the handshake, or waits because its datapath id is in use.
+#[derive(Debug)]
+pub(crate) struct PendingConnection {
+    pub(crate) id: ConnId,
+    pub(crate) addr: SocketAddr,
+    pub(crate) queue_key: QueueKey,
+    pub(crate) session: ControllerSession,
+    /// Our `HELLO`, until it is sent.
+    pub(crate) hello: Vec<u8>,
+    /// When our `HELLO` is sent even if the peer has sent nothing.
+    pub(crate) hello_at: Instant,
+    pub(crate) buffers: ConnectionBuffers,
+    pub(crate) received_bytes: usize,
+    pub(crate) claim: Option<DuplicateClaim>,
+}
+
+/// The claim of a connection to a datapath id that another connection has.
+#[derive(Debug)]
+pub(crate) struct DuplicateClaim {
+    pub(crate) features: Box<SwitchFeatures>,
+    /// The session that has the datapath id.
+    pub(crate) current: SessionId,
+    /// When `current` is closed unless it has answered a probe.
+    pub(crate) deadline: Instant,
+    /// `current` is being closed.
+    pub(crate) is_granted: bool,
+}
+
+/// What is needed to process a read, borrowed from the acceptor.
+pub(crate) struct HandshakeContext<'f, A> {
+    pub(crate) cfg: &'f Config,
+    pub(crate) app: &'f A,
+    pub(crate) counters: &'f ThreadCounters,
+    pub(crate) tx: &'f mut Vec<u8>,
+    pub(crate) log_limit: &'f mut LogLimiter,
+    pub(crate) now: Instant,
+}
+
+impl PendingConnection {
+    /// Processes a read up to the end of the handshake; returns the features of the switch then. Bytes after the handshake are
+    /// kept for the worker.
+    pub(crate) fn process_read<A: App>(
+        &mut self,
+        ctx: &mut HandshakeContext<'_, A>,
+        bytes: &[u8],
+    ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
+        let reassembled = self.buffers.reassemble(bytes);
+        let mut rest =
+            match reassembled.map_err(|error| framing_error(&mut self.session, ctx.tx, error))? {
+                Reassembly::NotNeeded(bytes) => bytes,
+                Reassembly::Incomplete => return Ok(None),
+                Reassembly::Complete(buffer, rest) => {
+                    let features = self.process_messages(ctx, &mut &*buffer)?;
+                    self.buffers.reuse_buffer(buffer);
+                    if features.is_some() {
+                        self.buffers.partial.extend_from_slice(rest);
+                        return Ok(features);
+                    }
+                    rest
+                }
+            };
+        let features = self.process_messages(ctx, &mut rest)?;
+        self.buffers.partial.extend_from_slice(rest);
+        Ok(features)
+    }
+
+    /// Processes complete messages of `rest` and removes them from it.
+    fn process_messages<A: App>(
+        &mut self,
+        ctx: &mut HandshakeContext<'_, A>,
+        rest: &mut &[u8],
+    ) -> Result<Option<Box<SwitchFeatures>>, CloseReason> {
+        while let Some((msg, after)) =
+            split_message(rest).map_err(|error| framing_error(&mut self.session, ctx.tx, error))?
+        {
+            *rest = after;
+            ctx.counters.message_received(msg.version(), msg.kind(), 1);
+            let was_negotiated = self.session.is_version_negotiated();
+            let result = self.session.on_message(&ctx.cfg.session, msg, ctx.tx);
+            if !was_negotiated && self.session.is_version_negotiated() {
+                ctx.app.initial_messages(&mut self.session.encoder(ctx.tx));
+            }
+            match result.map_err(CloseReason::Session)? {
+                Some(ControllerEvent::SwitchConnected(features)) => return Ok(Some(features)),
+                Some(ControllerEvent::Error(error)) => {
+                    ctx.counters.error_received(error.reason.kind());
+                    if ctx.log_limit.allow(ctx.now) {
+                        let (addr, error) = (self.addr, error.reason);
+                        tracing::warn!(%addr, %error, "message rejected during the handshake");
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+}

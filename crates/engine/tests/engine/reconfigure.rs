@@ -1,0 +1,66 @@
+//! Applying a new configuration to a running engine.
+
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use sluice_apps::learning::Config as LearningConfig;
+use sluice_engine::StartError;
+use sluice_openflow::Version;
+
+use crate::test_engine::{TestEngine, config, wait_until};
+use crate::test_peer::TestPeer;
+
+/// A free port on a loopback address that nobody else uses, so that the port stays free.
+fn free_addr(host: u8) -> SocketAddr {
+    let listener = TcpListener::bind(SocketAddr::from(([127, 65, 0, host], 0))).unwrap();
+    listener.local_addr().unwrap()
+}
+
+#[test]
+fn listeners_are_added_and_removed_without_closing_connections() {
+    let (old, new) = (free_addr(1), free_addr(2));
+    let test = TestEngine::new(|cfg| cfg.listen.push(old));
+    let engine = test.engine.as_ref().unwrap();
+    let mut first = TestPeer::connect_switch(test.addr, Version::V1_3, 1);
+    let mut second = TestPeer::connect_switch(old, Version::V1_0, 2);
+    let restart = engine.apply(config(|cfg| cfg.listen.push(new)), |_| {}).unwrap();
+    assert!(restart.is_empty(), "{restart:?}");
+    let mut third = TestPeer::connect_switch(new, Version::V1_3, 3);
+    wait_until("the old listener to close", || TcpStream::connect(old).is_err());
+    for switch in [&mut first, &mut second, &mut third] {
+        switch.expect_reply();
+    }
+    assert_eq!(test.closed(""), 0);
+}
+
+#[test]
+fn an_address_in_use_is_an_error_and_changes_nothing() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addr = taken.local_addr().unwrap();
+    let test = TestEngine::new(|_| {});
+    let engine = test.engine.as_ref().unwrap();
+    let mut switch = TestPeer::connect_switch(test.addr, Version::V1_3, 1);
+    let result = engine.apply(config(|cfg| cfg.listen = vec![addr]), |_| {});
+    assert!(matches!(result, Err(StartError::Listen(at, _)) if at == addr), "{result:?}");
+    switch.expect_reply();
+    TestPeer::connect_switch(test.addr, Version::V1_3, 2).expect_reply();
+}
+
+#[test]
+fn limits_and_applications_change_at_once_and_threads_after_a_restart() {
+    let test = TestEngine::new(|_| {});
+    let engine = test.engine.as_ref().unwrap();
+    let mut switch = TestPeer::connect_switch(test.addr, Version::V1_3, 1);
+    switch.expect_reply();
+    let change = config(|cfg| {
+        cfg.limits.switches_max = 1;
+        cfg.workers.threads = 2;
+    });
+    let restart = engine.apply(change, |app| app.configure(&LearningConfig::default())).unwrap();
+    assert_eq!(restart, ["workers"]);
+    wait_until("the limit to apply", || {
+        let mut second = TestPeer::connect(test.addr);
+        second.complete_handshake(Version::V1_3, 2, usize::MAX);
+        second.expect_close().is_some() && test.closed("too_many_switches") > 0
+    });
+    switch.expect_reply();
+}
