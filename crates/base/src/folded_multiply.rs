@@ -1,7 +1,7 @@
-//! A product as a hash.
+//! A fast hash of integers.
 
-/// Both halves of the product of `a` and `b`, one upon the other. With a factor that nobody outside knows, numbers in a row
-/// are as far from each other as any.
+/// The two halves of the 128-bit product of `a` and `b`, combined by exclusive or. With a secret factor, this spreads even
+/// consecutive numbers.
 #[inline]
 #[must_use]
 pub fn folded_multiply(a: u64, b: u64) -> u64 {
@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_halves_count() {
+    fn both_halves_of_the_product_are_used() {
         assert_eq!(folded_multiply(3, 5), 15);
         assert_eq!(folded_multiply(1 << 63, 6), 3);
         assert_eq!(folded_multiply(u64::MAX, u64::MAX), 1 ^ (u64::MAX - 1));

@@ -1,33 +1,34 @@
-//! Durations in buckets that a scraper understands.
+//! Histograms of durations.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Buckets by powers of two from 1 µs; the last holds all that is longer than 2²² µs (some 4 s).
+/// Buckets with powers of two as upper bounds, from 1 µs to 2²² µs (about 4 s); the last has no upper bound.
 const BUCKETS: usize = 24;
 
-/// How long things took: counts by powers of two of a microsecond.
+/// A histogram of durations, with powers of two of a microsecond as bucket bounds.
 ///
-/// One thread records, any may look. A look may see a burst half recorded, never a count that goes back.
+/// One thread records, any thread may take snapshots. A snapshot may contain a part of a concurrent update; its counts never
+/// decrease.
 #[derive(Debug, Default)]
 pub struct Histogram {
     buckets: [AtomicU64; BUCKETS],
     sum_ns: AtomicU64,
 }
 
-/// What a [`Histogram`] held at one moment.
+/// The content of a [`Histogram`] at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct HistogramSnapshot {
-    /// Upper bound in nanoseconds, and how many took at most so long and more than the bound before.
+    /// Upper bound in nanoseconds, inclusive, and the number of durations between the previous bound and this one.
     pub buckets: Vec<(u64, u64)>,
-    /// How many took longer than the last bound.
+    /// Number of durations above the last bound.
     pub overflow: u64,
-    /// All durations together, nanoseconds.
+    /// Sum of all durations, in nanoseconds.
     pub sum_ns: u64,
 }
 
 impl Histogram {
-    /// Counts `n` things that took `time` each. For the one thread that records.
+    /// Records `n` durations of `time` each. Only one thread may call this.
     #[inline]
     pub fn record_n(&self, time: Duration, n: u64) {
         let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -39,7 +40,7 @@ impl Histogram {
         self.sum_ns.store(sum, Relaxed);
     }
 
-    /// What it holds now.
+    /// The current content.
     pub fn snapshot(&self) -> HistogramSnapshot {
         let counts = self.buckets.iter().map(|bucket| bucket.load(Relaxed));
         let mut buckets: Vec<_> = (0..BUCKETS).map(|n| 1000 << n).zip(counts).collect();
@@ -49,12 +50,12 @@ impl Histogram {
 }
 
 impl HistogramSnapshot {
-    /// How many things were counted.
+    /// Number of recorded durations.
     pub fn count(&self) -> u64 {
         self.buckets.iter().map(|&(_, count)| count).sum::<u64>() + self.overflow
     }
 
-    /// Adds what another holds.
+    /// Adds the content of another histogram.
     pub fn add(&mut self, other: &Self) {
         if self.buckets.is_empty() {
             *self = other.clone();
@@ -73,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_duration_lands_in_the_bucket_that_just_holds_it() {
+    fn a_duration_is_counted_in_the_smallest_bucket_that_includes_it() {
         let h = Histogram::default();
         h.record_n(Duration::from_nanos(1), 1);
         h.record_n(Duration::from_micros(1), 2);

@@ -1,4 +1,4 @@
-//! Histograms, counters, seeded randomness, products as hashes. Nothing about networks.
+//! Histograms, metrics, seeded random numbers and a hash. Nothing about networks.
 
 mod folded_multiply;
 mod histogram;

@@ -1,13 +1,13 @@
-//! Randomness that a seed repeats.
+//! Seeded pseudorandom numbers.
 
-/// A stream of numbers that its seed determines: `splitmix64` (Steele, Lea and Flood, OOPSLA 2014).
+/// A generator of pseudorandom numbers: `splitmix64` (Steele, Lea and Flood, OOPSLA 2014).
 ///
-/// Good for load and simulations, not for secrets.
+/// The same seed gives the same numbers. For generated load and simulations; not for secrets.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// The stream of `seed`.
+    /// A generator with this seed.
     pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -21,7 +21,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`; 0 if the bound is 0. Even to within 2⁻³².
+    /// A number below `bound`, or 0 if `bound` is 0. Uniform to within 2⁻³².
     #[inline]
     pub const fn below(&mut self, bound: u32) -> u32 {
         (((self.next_u64() >> 32) * bound as u64) >> 32) as u32
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_repeats_its_stream_within_bounds() {
+    fn a_seed_repeats_its_numbers_and_they_are_below_the_bound() {
         let (mut a, mut b) = (Rng::new(7), Rng::new(7));
         for bound in 1..1000 {
             let n = a.below(bound);

@@ -1,27 +1,27 @@
-//! The one place where time is read.
+//! Clocks. No other code reads the time.
 
 use std::time::{Duration, Instant, SystemTime};
 
-/// The time now, for everything but dates.
+/// The current time of the monotonic clock.
 #[inline]
 #[expect(clippy::disallowed_methods, reason = "the one place where time is read")]
 pub fn now() -> Instant {
     Instant::now()
 }
 
-/// Time since 1970, for what must order processes and for people.
+/// Time since 1970-01-01 UTC.
 #[expect(clippy::disallowed_methods, reason = "the one place where time is read")]
 pub fn since_epoch() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Lets at least `time` pass, for tools that have nothing to wait for.
-#[expect(clippy::disallowed_methods, reason = "the one place where time is spent")]
+/// Blocks the thread for at least `time`.
+#[expect(clippy::disallowed_methods, reason = "the one place that sleeps")]
 pub fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Processor time that the calling thread has used.
+/// CPU time of the calling thread.
 ///
 /// # Kernel
 /// Linux 2.6.12.
@@ -30,7 +30,7 @@ pub fn thread_cpu() -> Duration {
     duration(t)
 }
 
-/// Processor time that the process has used, all threads together.
+/// CPU time of all threads of the process.
 ///
 /// # Kernel
 /// Linux 2.6.12.

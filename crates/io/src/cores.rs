@@ -1,4 +1,4 @@
-//! Threads and the cores they run on.
+//! CPU affinity of threads.
 
 use std::io;
 
@@ -14,7 +14,7 @@ pub fn allowed() -> Vec<usize> {
 /// Binds the calling thread to `core`.
 ///
 /// # Errors
-/// `InvalidInput` for a core that is not there or not allowed.
+/// `InvalidInput` if the core does not exist or is not allowed.
 pub fn pin(core: usize) -> io::Result<()> {
     if core >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());

@@ -1,4 +1,4 @@
-//! Readiness by `epoll`: a read for a burst, a write for a burst.
+//! [`Io`] with `epoll`.
 
 use std::fmt;
 use std::io;
@@ -15,25 +15,25 @@ use rustix::time::Timespec;
 use crate::slab::Slab;
 use crate::{ConnId, Io, IoEvent, Reading, UnsentCap, Waker, clock, sock};
 
-/// Bytes read at a time. `lab/read-size` has the measurement.
+/// Bytes per read. Measured in `lab/read-size`.
 pub const READ_BYTES_MAX: usize = 128 << 10;
 
-/// Connections looked at in one turn.
+/// Ready connections per wait.
 const EVENTS_MAX: usize = 256;
 
-/// Connections taken from one listener in one turn, so that a flood of them holds nothing else up for long.
+/// Connections accepted from all listeners per wait, so that a flood of connections does not delay others for long.
 const ACCEPTS_MAX: u32 = 64;
 
-/// How long no connection is taken after the system had no file or memory for one: a listener stays ready all the while.
-const REFUSED_PAUSE: Duration = Duration::from_millis(100);
+/// Pause after accepting failed for lack of file descriptors or memory, since the listener stays ready all the time.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The token of the waker; no [`ConnId`] has it, since slots are counted in 32 bits from 0.
+/// Token of the waker. No [`ConnId`] has this value, since slots are less than `u32::MAX`.
 const WAKER: u64 = u64::MAX;
 
-/// How to wait for something to happen.
+/// How to wait for events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WaitStrategy {
-    /// Asks again and again for so long before it blocks; zero blocks at once.
+    /// How long to poll before blocking. Default: zero.
     pub spin: Duration,
 }
 
@@ -47,10 +47,10 @@ pub struct Epoll {
     ready: Vec<(u64, EventFlags)>,
     at: usize,
     accepts_left: u32,
-    /// Listeners that are not listened to, and until when.
-    resting: Vec<ConnId>,
-    rest_until: Instant,
-    /// Connections that failed while sending, to be reported.
+    /// Listeners on which accepting has failed; they are enabled again at `resume_accept_at`.
+    paused_listeners: Vec<ConnId>,
+    resume_accept_at: Instant,
+    /// Connections that failed while sending; reported by `next_event`.
     failed: Vec<(ConnId, io::ErrorKind)>,
     rx: Box<[u8]>,
     waker: Waker,
@@ -58,14 +58,14 @@ pub struct Epoll {
     on_peer_shutdown: OnPeerShutdown,
 }
 
-/// What becomes of a connection whose peer will say no more.
+/// What to do with a connection whose peer has shut down its sending side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnPeerShutdown {
-    /// It is taken out and [`Closed`](IoEvent::Closed): nobody is left to talk to.
+    /// Remove it and report [`Closed`](IoEvent::Closed).
     #[default]
     Close,
-    /// It is reported [`Closed`](IoEvent::Closed) in order and stays, so that the peer can be told the rest, until
-    /// [`close`](Io::close), or until it is reported once more because the peer is gone altogether.
+    /// Report [`Closed`](IoEvent::Closed) without an error and keep it, so that data can still be sent, until
+    /// [`close`](Io::close). Reported once more if the connection fails.
     KeepOpen,
 }
 
@@ -78,12 +78,12 @@ impl fmt::Debug for Epoll {
 #[derive(Debug)]
 enum Source {
     Listener(TcpListener),
-    Stream { stream: TcpStream, interest: EventFlags, connecting: bool, holding: UnsentCap },
+    Stream { stream: TcpStream, interest: EventFlags, is_connecting: bool, unsent_cap: UnsentCap },
 }
 
 impl Source {
-    fn stream(stream: TcpStream, interest: EventFlags, connecting: bool) -> Self {
-        Self::Stream { stream, interest, connecting, holding: UnsentCap::default() }
+    fn stream(stream: TcpStream, interest: EventFlags, is_connecting: bool) -> Self {
+        Self::Stream { stream, interest, is_connecting, unsent_cap: UnsentCap::default() }
     }
 }
 
@@ -111,8 +111,8 @@ impl Epoll {
             ready: Vec::with_capacity(EVENTS_MAX),
             at: 0,
             accepts_left: ACCEPTS_MAX,
-            resting: Vec::new(),
-            rest_until: clock::now(),
+            paused_listeners: Vec::new(),
+            resume_accept_at: clock::now(),
             failed: Vec::new(),
             rx: vec![0; READ_BYTES_MAX].into_boxed_slice(),
             waker,
@@ -121,37 +121,37 @@ impl Epoll {
         })
     }
 
-    /// The same set, but for what becomes of connections whose peers will say no more.
+    /// Sets what to do with a connection whose peer has shut down its sending side.
     #[must_use]
     pub fn on_peer_shutdown(self, on_peer_shutdown: OnPeerShutdown) -> Self {
         Self { on_peer_shutdown, ..self }
     }
 
-    /// Tells the peer that nothing more is said to it. It may go on itself.
+    /// Shuts down the sending side of a connection. The peer may continue to send.
     pub fn shutdown_write(&mut self, id: ConnId) {
         if let Some(Source::Stream { stream, .. }) = self.slab.get_mut(id) {
-            // It fails if the peer is gone, which is reported.
+            // Fails if the connection has failed, which is reported as an event.
             let _ = rustix::net::shutdown(&*stream, Shutdown::Write);
         }
     }
 
-    /// What ends this set's [`wait`](Io::wait) from another thread.
+    /// Interrupts [`wait`](Io::wait) from another thread.
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }
 
-    /// Accepts on `listener`, which must not block.
+    /// Accepts connections on `listener`, which must be non-blocking.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of `epoll_ctl`.
     pub fn listen(&mut self, listener: TcpListener) -> io::Result<ConnId> {
         self.register(Source::Listener(listener), EventFlags::IN)
     }
 
-    /// Takes a stream that is still connecting.
+    /// Adds a stream that is still connecting.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of `epoll_ctl`.
     pub fn adopt_connecting(&mut self, stream: TcpStream) -> io::Result<ConnId> {
         let interest = EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP;
         self.register(Source::stream(stream, interest, true), interest)
@@ -186,14 +186,14 @@ impl Epoll {
         }
     }
 
-    /// Polls without blocking until something is there or the spin is over.
+    /// Polls without blocking until there are events, or the time for polling or the deadline is over.
     fn spin(&mut self, deadline: Option<Instant>) -> io::Result<Instant> {
         let start = clock::now();
         loop {
             self.poll(Some(Duration::ZERO))?;
             let now = clock::now();
-            let over = now - start >= self.waiting.spin || deadline.is_some_and(|d| now >= d);
-            if !self.ready.is_empty() || over {
+            let is_over = now - start >= self.waiting.spin || deadline.is_some_and(|d| now >= d);
+            if !self.ready.is_empty() || is_over {
                 return Ok(now);
             }
             std::hint::spin_loop();
@@ -212,7 +212,7 @@ impl Epoll {
         }
     }
 
-    /// Takes one connection from the listener `id`; `None` when there is none left for this turn.
+    /// Accepts one connection from the listener `id`; `None` if there is none, or no more before the next wait.
     fn accept(&mut self, id: ConnId) -> Option<IoEvent<'static, TcpStream>> {
         let left = self.accepts_left.checked_sub(1)?;
         let Some(Source::Listener(listener)) = self.slab.get_mut(id) else { return None };
@@ -230,90 +230,99 @@ impl Epoll {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => None,
             Err(e) => {
                 self.accepts_left = 0;
-                if is_want(&e) && epoll::modify(&self.set, &*listener, token(id), NOTHING).is_ok() {
-                    self.resting.push(id);
-                    self.rest_until = clock::now() + REFUSED_PAUSE;
+                if is_out_of_resources(&e)
+                    && epoll::modify(&self.set, &*listener, token(id), NO_EVENTS).is_ok()
+                {
+                    self.paused_listeners.push(id);
+                    self.resume_accept_at = clock::now() + ACCEPT_PAUSE;
                 }
                 Some(IoEvent::AcceptFailed(e))
             }
         }
     }
 
-    /// Listens again where the system had nothing left, when it is time; returns until when to wait at most.
-    fn end_rest(&mut self, deadline: Option<Instant>) -> Option<Instant> {
-        if self.resting.is_empty() {
+    /// Enables paused listeners again, when it is time; returns until when to wait at most.
+    fn resume_listeners(&mut self, deadline: Option<Instant>) -> Option<Instant> {
+        if self.paused_listeners.is_empty() {
             return deadline;
         }
-        if clock::now() < self.rest_until {
-            return deadline.into_iter().chain([self.rest_until]).min();
+        if clock::now() < self.resume_accept_at {
+            return deadline.into_iter().chain([self.resume_accept_at]).min();
         }
-        for id in self.resting.drain(..) {
+        for id in self.paused_listeners.drain(..) {
             if let Some(Source::Listener(listener)) = self.slab.get_mut(id) {
-                // What worked when it was taken in, and when it was left out, works now.
+                // Cannot fail: the listener is registered.
                 let _ = epoll::modify(&self.set, &*listener, token(id), EventFlags::IN);
             }
         }
         deadline
     }
 
-    /// What a ready stream has: first whether it can be written to, then what it says.
-    fn stream_event(&mut self, id: ConnId, flags: EventFlags) -> Happened {
-        let Some(Source::Stream { stream, interest, connecting, .. }) = self.slab.get_mut(id)
+    /// The next event of a ready stream: first whether it is connected or writable, then what a read returns.
+    fn stream_event(&mut self, id: ConnId, flags: EventFlags) -> StreamEvent {
+        let Some(Source::Stream { stream, interest, is_connecting, .. }) = self.slab.get_mut(id)
         else {
-            return Happened::Nothing;
+            return StreamEvent::None;
         };
         if flags.contains(EventFlags::OUT) && interest.contains(EventFlags::OUT) {
             if flags.contains(EventFlags::ERR) {
                 let error = sockopt::socket_error(&*stream).ok().and_then(Result::err);
-                return Happened::Closed(error.map(Errno::kind));
+                return StreamEvent::Closed(error.map(Errno::kind));
             }
-            return if std::mem::take(connecting) { Happened::Connected } else { Happened::Room };
+            return if std::mem::take(is_connecting) {
+                StreamEvent::Connected
+            } else {
+                StreamEvent::Writable
+            };
         }
         if !interest.contains(EventFlags::IN) {
-            let gone = flags.intersects(EventFlags::HUP | EventFlags::ERR);
-            return if gone { Happened::Closed(None) } else { Happened::Nothing };
+            let is_closed = flags.intersects(EventFlags::HUP | EventFlags::ERR);
+            return if is_closed { StreamEvent::Closed(None) } else { StreamEvent::None };
         }
-        let heard = EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-        if !flags.intersects(heard) {
-            return Happened::Nothing;
+        let readable = EventFlags::IN | EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+        if !flags.intersects(readable) {
+            return StreamEvent::None;
         }
         match recv(&*stream, &mut *self.rx, RecvFlags::DONTWAIT) {
-            Ok((0, _)) if self.on_peer_shutdown == OnPeerShutdown::KeepOpen => Happened::Ended,
-            Ok((0, _)) => Happened::Closed(None),
-            Ok((n, _)) => Happened::Read(n),
-            Err(Errno::AGAIN | Errno::INTR) => Happened::Nothing,
-            Err(e) => Happened::Closed(Some(e.kind())),
+            Ok((0, _)) if self.on_peer_shutdown == OnPeerShutdown::KeepOpen => {
+                StreamEvent::PeerShutdown
+            }
+            Ok((0, _)) => StreamEvent::Closed(None),
+            Ok((n, _)) => StreamEvent::Read(n),
+            Err(Errno::AGAIN | Errno::INTR) => StreamEvent::None,
+            Err(e) => StreamEvent::Closed(Some(e.kind())),
         }
     }
 }
 
 impl AsFd for Epoll {
-    /// Ready when [`wait`](Io::wait) would not wait.
+    /// Readable when [`wait`](Io::wait) would return at once.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.set.as_fd()
     }
 }
 
-/// Being listened to for nothing.
-const NOTHING: EventFlags = EventFlags::empty();
+/// No interest in events.
+const NO_EVENTS: EventFlags = EventFlags::empty();
 
 fn token(id: ConnId) -> EventData {
     EventData::new_u64(id.0)
 }
 
-/// Whether the system had no file or no memory left.
-fn is_want(error: &io::Error) -> bool {
-    let wants = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
-    Errno::from_io_error(error).is_some_and(|errno| wants.contains(&errno))
+/// Whether the error is a lack of file descriptors or memory.
+fn is_out_of_resources(error: &io::Error) -> bool {
+    let errors = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    Errno::from_io_error(error).is_some_and(|errno| errors.contains(&errno))
 }
 
-/// What became of one ready stream.
-enum Happened {
-    Nothing,
+/// An event of a ready stream.
+enum StreamEvent {
+    None,
     Connected,
-    Room,
+    Writable,
     Read(usize),
-    Ended,
+    /// The peer has shut down its sending side, and the connection is kept.
+    PeerShutdown,
     Closed(Option<io::ErrorKind>),
 }
 
@@ -325,7 +334,7 @@ impl Io for Epoll {
             self.poll(Some(Duration::ZERO))?;
             return Ok(clock::now());
         }
-        let deadline = self.end_rest(deadline);
+        let deadline = self.resume_listeners(deadline);
         let mut now = None;
         if self.waiting.spin > Duration::ZERO {
             now = Some(self.spin(deadline)?);
@@ -363,30 +372,30 @@ impl Io for Epoll {
                 continue;
             }
             match self.stream_event(id, flags) {
-                // The event is not used up: what the stream says comes next.
-                Happened::Connected => {
+                // The event stays the current one: the stream may be readable too.
+                StreamEvent::Connected => {
                     self.set_interest(id, |interest| interest - EventFlags::OUT);
                     return Some(IoEvent::Connected(id));
                 }
-                Happened::Room => {
+                StreamEvent::Writable => {
                     self.set_interest(id, |interest| interest - EventFlags::OUT);
-                    // Told once a wait: a send that is cut short again must not be told of the room it has used.
+                    // Reported once per wait: the flag may be outdated after the next send.
                     if let Some((_, flags)) = self.ready.get_mut(self.at) {
                         *flags -= EventFlags::OUT;
                     }
                     return Some(IoEvent::Writable(id));
                 }
-                Happened::Nothing => self.at += 1,
-                Happened::Read(n) => {
+                StreamEvent::None => self.at += 1,
+                StreamEvent::Read(n) => {
                     self.at += 1;
                     return Some(IoEvent::Data(id, self.rx.get(..n).unwrap_or_default()));
                 }
-                Happened::Ended => {
+                StreamEvent::PeerShutdown => {
                     self.at += 1;
                     self.set_reading(id, Reading::Off);
                     return Some(IoEvent::Closed(id, None));
                 }
-                Happened::Closed(kind) => {
+                StreamEvent::Closed(kind) => {
                     self.at += 1;
                     self.slab.remove(id);
                     return Some(IoEvent::Closed(id, kind));
@@ -396,15 +405,15 @@ impl Io for Epoll {
     }
 
     fn send(&mut self, id: ConnId, bytes: &[u8]) -> usize {
-        let Some(Source::Stream { stream, holding, .. }) = self.slab.get_mut(id) else {
+        let Some(Source::Stream { stream, unsent_cap, .. }) = self.slab.get_mut(id) else {
             return bytes.len();
         };
-        // A send goes beyond what the kernel is to hold, but begins no other then.
-        let piece = match holding {
+        // The kernel takes a whole send even if that exceeds the limit, so each send is limited too.
+        let bytes_now = match unsent_cap {
             UnsentCap::Off => bytes,
             UnsentCap::On => bytes.get(..sock::UNSENT_MAX.into()).unwrap_or(bytes),
         };
-        let sent = match send(&*stream, piece, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        let sent = match send(&*stream, bytes_now, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
             Ok(sent) => sent,
             Err(Errno::AGAIN | Errno::INTR) => 0,
             Err(e) => {
@@ -418,10 +427,10 @@ impl Io for Epoll {
         sent
     }
 
-    fn set_unsent_cap(&mut self, id: ConnId, new: UnsentCap) {
-        if let Some(Source::Stream { stream, holding, .. }) = self.slab.get_mut(id) {
-            *holding = new;
-            sock::set_unsent_cap(stream, new);
+    fn set_unsent_cap(&mut self, id: ConnId, cap: UnsentCap) {
+        if let Some(Source::Stream { stream, unsent_cap, .. }) = self.slab.get_mut(id) {
+            *unsent_cap = cap;
+            sock::set_unsent_cap(stream, cap);
         }
     }
 
@@ -432,10 +441,10 @@ impl Io for Epoll {
     }
 
     fn set_reading(&mut self, id: ConnId, reading: Reading) {
-        let both = EventFlags::IN | EventFlags::RDHUP;
+        let read_events = EventFlags::IN | EventFlags::RDHUP;
         self.set_interest(id, |interest| match reading {
-            Reading::On => interest | both,
-            Reading::Off => interest - both,
+            Reading::On => interest | read_events,
+            Reading::Off => interest - read_events,
         });
     }
 
@@ -447,7 +456,7 @@ impl Io for Epoll {
     fn release(&mut self, id: ConnId) -> Option<TcpStream> {
         match self.slab.remove(id)? {
             Source::Stream { stream, .. } => {
-                // A failure leaves nothing behind either: the descriptor is no longer looked up here.
+                // If this fails, events of the stream are ignored, since the id is no longer in the table.
                 let _ = epoll::delete(&self.set, &stream);
                 Some(stream)
             }
@@ -457,7 +466,7 @@ impl Io for Epoll {
 
     fn close(&mut self, id: ConnId) {
         if let Some(Source::Stream { stream, .. }) = self.slab.remove(id) {
-            // Closing on what was not read is a reset, which would overtake what was said last.
+            // Closing a socket with unread data resets the connection, and the peer could lose what was sent last.
             let _ = rustix::net::shutdown(&stream, Shutdown::Write);
             let _ = recv(&stream, &mut *self.rx, RecvFlags::DONTWAIT);
         }

@@ -1,81 +1,81 @@
-//! Large pieces of memory on large pages.
+//! An allocator that uses huge pages for large allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ptr;
 
 use rustix::mm::{Advice, madvise};
 
-/// A large page of x86-64, and the least that is asked for on large pages.
-const PAGE: usize = 2 << 20;
+/// Bytes of a huge page of x86-64. Smaller allocations are not changed.
+const HUGE_PAGE: usize = 2 << 20;
 
-/// The system's allocator, which asks for large pages where a piece fills one.
+/// The system's allocator, with huge pages for allocations of at least one huge page.
 ///
-/// A table of some MiB that is looked at here and there otherwise costs a walk of the page tables with nearly every
-/// look; `lab/huge-pages` has the measurement.
+/// Random access to a table of several MiB on small pages misses the TLB nearly every time. Measured in `lab/huge-pages`.
 ///
 /// # Kernel
-/// Linux 2.6.38 with transparent huge pages set to `madvise` or `always`; elsewhere the pages stay small.
+/// Linux 2.6.38 with transparent huge pages set to `madvise` or `always`; otherwise pages stay small.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HugePageAlloc;
 
-/// `layout`, aligned to a large page if it fills one.
-fn widened(layout: Layout) -> Layout {
-    if layout.size() < PAGE {
+/// `layout`, aligned to a huge page if it is at least as large as one.
+fn aligned(layout: Layout) -> Layout {
+    if layout.size() < HUGE_PAGE {
         return layout;
     }
-    layout.align_to(PAGE).unwrap_or(layout)
+    layout.align_to(HUGE_PAGE).unwrap_or(layout)
 }
 
-/// Asks for large pages under a new piece. The pages stay small where that fails, and nothing else changes.
-fn advise(piece: *mut u8, layout: Layout) {
-    if layout.size() >= PAGE && !piece.is_null() {
-        // SAFETY: the whole pages within a piece that is ours and just allocated; the advice changes no content.
-        let _ =
-            unsafe { madvise(piece.cast(), layout.size() / PAGE * PAGE, Advice::LinuxHugepage) };
+/// Requests huge pages for a new allocation. If that fails, pages stay small.
+fn advise(allocation: *mut u8, layout: Layout) {
+    if layout.size() >= HUGE_PAGE && !allocation.is_null() {
+        // SAFETY: the range consists of whole pages of an allocation that was just made; the advice changes no content.
+        let _ = unsafe {
+            madvise(allocation.cast(), layout.size() / HUGE_PAGE * HUGE_PAGE, Advice::LinuxHugepage)
+        };
     }
 }
 
-// SAFETY: every call goes to the system's allocator, with the same widened layout for one piece each time, since that
-// depends on nothing but its layout.
+// SAFETY: every call is passed to the system's allocator, with the same aligned layout for the same allocation, since that
+// depends only on its layout.
 unsafe impl GlobalAlloc for HugePageAlloc {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as the caller promised; a wider alignment is a valid layout still.
-        let piece = unsafe { System.alloc(widened(layout)) };
-        advise(piece, layout);
-        piece
+        // SAFETY: the caller guarantees a valid layout; it is still valid with a larger alignment.
+        let allocation = unsafe { System.alloc(aligned(layout)) };
+        advise(allocation, layout);
+        allocation
     }
 
-    unsafe fn dealloc(&self, piece: *mut u8, layout: Layout) {
-        // SAFETY: allocated by the same allocator with the same widened layout.
-        unsafe { System.dealloc(piece, widened(layout)) }
+    unsafe fn dealloc(&self, allocation: *mut u8, layout: Layout) {
+        // SAFETY: allocated by the same allocator with the same aligned layout.
+        unsafe { System.dealloc(allocation, aligned(layout)) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if layout.size() < PAGE {
-            // SAFETY: as the caller promised.
+        if layout.size() < HUGE_PAGE {
+            // SAFETY: the caller guarantees a valid layout.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        // SAFETY: as the caller promised; a piece that is not null has `size` bytes.
+        // SAFETY: the caller guarantees a valid layout; an allocation that is not null has `size` bytes.
         unsafe {
-            let piece = self.alloc(layout);
-            if !piece.is_null() {
-                ptr::write_bytes(piece, 0, layout.size());
+            let allocation = self.alloc(layout);
+            if !allocation.is_null() {
+                ptr::write_bytes(allocation, 0, layout.size());
             }
-            piece
+            allocation
         }
     }
 
-    unsafe fn realloc(&self, piece: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if layout.size() < PAGE && size < PAGE {
-            // SAFETY: as the caller promised; neither layout is widened.
-            return unsafe { System.realloc(piece, layout, size) };
+    unsafe fn realloc(&self, allocation: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if layout.size() < HUGE_PAGE && size < HUGE_PAGE {
+            // SAFETY: the caller guarantees valid arguments; neither layout is changed by `aligned`.
+            return unsafe { System.realloc(allocation, layout, size) };
         }
-        // SAFETY: as the caller promised; the new piece is another one, of `size` bytes.
+        // SAFETY: the caller guarantees valid arguments; the new allocation has `size` bytes and does not overlap.
         unsafe {
             let new = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
             if !new.is_null() {
-                ptr::copy_nonoverlapping(piece, new, layout.size().min(size));
-                self.dealloc(piece, layout);
+                ptr::copy_nonoverlapping(allocation, new, layout.size().min(size));
+                self.dealloc(allocation, layout);
             }
             new
         }

@@ -1,8 +1,7 @@
-//! Sockets, threads, clocks: every system call.
+//! Sockets, threads, clocks: all system calls.
 //!
-//! A loop over [`Io`] has four calls: [`wait`](Io::wait) for something to happen, take what happened with
-//! [`next_event`](Io::next_event), [`send`](Io::send) what there is to say, and [`close`](Io::close). Backends move
-//! bytes; none of them knows what the bytes mean.
+//! An event loop calls [`Io::wait`], then [`Io::next_event`] until there are no more events, and [`Io::send`] and
+//! [`Io::close`] as needed. Backends transfer bytes and do not interpret them.
 
 pub mod clock;
 pub mod cores;
@@ -28,93 +27,93 @@ pub use epoll::{Epoll, OnPeerShutdown, READ_BYTES_MAX, WaitStrategy};
 pub use huge_pages::HugePageAlloc;
 pub use waker::Waker;
 
-/// One connection of one [`Io`]; never used again for another. The default is nobody's.
+/// Identifies a connection of an [`Io`]. Never reused. The default value identifies no connection.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConnId(u64);
 
 impl ConnId {
-    /// A small number, unique among the connections that are open: an index for tables beside this one.
+    /// A small number, unique among the open connections, for use as an index.
     #[inline]
     pub const fn slot(self) -> usize {
         (self.0 & 0xffff_ffff) as usize
     }
 }
 
-/// What happened.
+/// An event of an [`Io`].
 #[derive(Debug)]
 pub enum IoEvent<'a, C> {
-    /// A listener took a connection; it is nobody's until [`Io::adopt`]. A peer with an IPv4 address has that, even if
-    /// it came by way of an IPv6 listener.
+    /// A listener accepted a connection, with the address of the peer; [`Io::adopt`] adds it. The address of an IPv4 peer is an
+    /// IPv4 address even if the listener is an IPv6 one.
     Accepted(C, SocketAddr),
-    /// An outgoing connection stands.
+    /// An outgoing connection is established.
     Connected(ConnId),
-    /// Bytes came, in order; one read, so perhaps more wait.
+    /// The bytes of one read. There may be more.
     Data(ConnId, &'a [u8]),
-    /// There is room again after a [`send`](Io::send) that was cut short.
+    /// The connection takes bytes again after a [`send`](Io::send) that sent less than all.
     Writable(ConnId),
-    /// The peer is gone and the connection with it; `None` if it ended in order.
+    /// The connection was closed by the peer, or failed with an error.
     Closed(ConnId, Option<io::ErrorKind>),
-    /// Somebody used the [`Waker`].
+    /// Another thread called [`Waker::wake`].
     Woken,
-    /// A connection could not be taken, for want of descriptors or memory; [`limits::remedy`] knows what to do.
+    /// A connection could not be accepted, for lack of file descriptors or memory; see [`limits::remedy`].
     AcceptFailed(io::Error),
 }
 
-/// A set of connections, and how to wait for them.
+/// A set of connections, and the events of all of them.
 pub trait Io {
-    /// A connection that belongs to no set.
+    /// A connection that is not in a set.
     type Conn: Send + std::fmt::Debug;
 
-    /// Waits until something happened or `deadline` has passed; returns the time then.
+    /// Waits for events or until `deadline`; returns the current time.
     ///
     /// # Errors
-    /// What the operating system says; the set is useless then.
+    /// Errors of the operating system, after which the set cannot be used.
     fn wait(&mut self, deadline: Option<Instant>) -> io::Result<Instant>;
 
-    /// The next thing that happened; `None` when it is time to wait again.
+    /// The next event; `None` if there are no more until the next [`wait`](Io::wait).
     fn next_event(&mut self) -> Option<IoEvent<'_, Self::Conn>>;
 
-    /// Hands `bytes` over as far as there is room and returns how far. Less than all asks for
-    /// [`Writable`](IoEvent::Writable). A connection that is gone takes everything and is reported closed.
+    /// Sends as many of `bytes` as the kernel takes, and returns the number. If that is not all,
+    /// [`Writable`](IoEvent::Writable) follows. A failed connection takes all, and [`Closed`](IoEvent::Closed) follows.
     fn send(&mut self, id: ConnId, bytes: &[u8]) -> usize;
 
-    /// How much the kernel takes for a connection beyond what it can send, from now on.
-    fn set_unsent_cap(&mut self, id: ConnId, holding: UnsentCap);
+    /// Sets or removes the limit on unsent bytes in the kernel.
+    fn set_unsent_cap(&mut self, id: ConnId, cap: UnsentCap);
 
-    /// How many bytes have come that are not read yet.
+    /// Number of received bytes that are not read yet.
     fn unread_bytes(&mut self, id: ConnId) -> usize;
 
-    /// Reads no more from a connection, or again.
+    /// Stops or resumes reading from a connection.
     fn set_reading(&mut self, id: ConnId, reading: Reading);
 
-    /// Takes a connection into the set.
+    /// Adds a connection.
     ///
     /// # Errors
-    /// What the operating system says; the connection is closed then.
+    /// Errors of the operating system; the connection is closed then.
     fn adopt(&mut self, conn: Self::Conn) -> io::Result<ConnId>;
 
-    /// Takes a connection out of the set, open; `None` if it was not in it.
+    /// Removes a connection without closing it; `None` if it is not in the set.
     fn release(&mut self, id: ConnId) -> Option<Self::Conn>;
 
-    /// Closes a connection; nothing is reported of it any more.
+    /// Closes a connection; it has no events afterwards.
     fn close(&mut self, id: ConnId);
 }
 
-/// How much the kernel takes for a connection beyond what it can send.
+/// Whether the unsent bytes of a connection in the kernel are limited (`TCP_NOTSENT_LOWAT`).
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum UnsentCap {
-    /// What its buffer holds: it has something to send whenever it can.
+    /// Limited by the send buffer only, so that the kernel always has something to send.
     #[default]
     Off,
-    /// Little: what it has taken nothing can overtake, and over a thin link it would stay there for seconds.
+    /// Limited to 16 KiB. Nothing can overtake bytes in the kernel, and on a slow link they would stay there for seconds.
     On,
 }
 
 /// Whether a connection is read from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reading {
-    /// It is.
+    /// Data is read.
     On,
-    /// It is not: its peer must first take what it was sent.
+    /// Data is left in the kernel, so that TCP slows the peer down.
     Off,
 }

@@ -1,33 +1,35 @@
-//! How many files a process may hold, and what to do when something runs out.
+//! The limit on open files, and advice when a resource runs out.
 
 use std::io;
 
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit on open files to at least `wanted`, as far as the system allows; returns what it is then.
+/// Raises the limit on open files to at least `wanted` if permitted; returns the new limit.
 pub fn raise_open_files(wanted: u64) -> u64 {
     let old = getrlimit(Resource::Nofile);
     let current = old.current.unwrap_or(u64::MAX);
     if current >= wanted {
         return current;
     }
-    let all = Rlimit {
+    let beyond_hard_limit = Rlimit {
         current: Some(wanted),
         maximum: Some(old.maximum.map_or(wanted, |m| m.max(wanted))),
     };
-    let allowed = Rlimit {
+    let up_to_hard_limit = Rlimit {
         current: old.maximum.map(|m| m.min(wanted)).or(Some(wanted)),
         maximum: old.maximum,
     };
-    // Root may go past the hard limit, others up to it.
-    if setrlimit(Resource::Nofile, all).is_ok() || setrlimit(Resource::Nofile, allowed).is_ok() {
+    // Root may exceed the hard limit.
+    if setrlimit(Resource::Nofile, beyond_hard_limit).is_ok()
+        || setrlimit(Resource::Nofile, up_to_hard_limit).is_ok()
+    {
         return getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     }
     current
 }
 
-/// What to do about `error`, if it says that the system or the process has no more of something.
+/// Advice for the user if `error` is the lack of a resource.
 pub fn remedy(error: &io::Error) -> Option<&'static str> {
     Some(match Errno::from_io_error(error)? {
         Errno::MFILE => {
@@ -35,9 +37,9 @@ pub fn remedy(error: &io::Error) -> Option<&'static str> {
         }
         Errno::NFILE => "raise the system's limit on open files with `sysctl fs.file-max=...`",
         Errno::NOSPC => {
-            "raise the limit on what is waited for with `sysctl fs.epoll.max_user_watches=...`"
+            "raise the limit on watched files with `sysctl fs.epoll.max_user_watches=...`"
         }
-        Errno::NOMEM | Errno::NOBUFS => "end something else that takes memory",
+        Errno::NOMEM | Errno::NOBUFS => "free memory by stopping other programs",
         _ => return None,
     })
 }

@@ -1,4 +1,4 @@
-//! A file into which others write what they want to say.
+//! Named pipes, for commands from other programs.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
-/// A named pipe that belongs to this process; its name goes when it is dropped.
+/// A named pipe created by this process. Removed when it is dropped.
 #[derive(Debug)]
 pub struct NamedPipe(PathBuf);
 
 impl NamedPipe {
-    /// Makes one that only this user may write to.
+    /// Creates a pipe that only this user may read and write.
     ///
     /// # Errors
-    /// `AlreadyExists` if the name is taken, `NotFound` if there is no such folder, `PermissionDenied`.
+    /// `AlreadyExists` if the file exists, `NotFound` if the directory does not, `PermissionDenied`.
     pub fn new(path: &Path) -> io::Result<Self> {
         mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0)?;
         Ok(Self(path.to_owned()))
     }
 
-    /// Opens it for reading. It does not end when a writer leaves, since others may come.
+    /// Opens the pipe for reading. Reading does not end when the last writer closes it.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of `open`.
     pub fn open(&self) -> io::Result<File> {
         OpenOptions::new().read(true).write(true).open(&self.0)
     }
@@ -31,7 +31,7 @@ impl NamedPipe {
 
 impl Drop for NamedPipe {
     fn drop(&mut self) {
-        // Somebody else may have removed it, which is as good.
+        // Fails if it was removed already.
         let _ = fs::remove_file(&self.0);
     }
 }

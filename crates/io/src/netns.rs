@@ -1,4 +1,4 @@
-//! Network namespaces, entered by threads that end.
+//! Network namespaces.
 
 use std::fmt;
 use std::fs::File;
@@ -10,10 +10,10 @@ use std::thread;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// Where `ip netns add` puts them.
-const NAMED: &str = "/run/netns";
+/// Directory of the namespaces that `ip netns add` creates.
+const NAMED_DIR: &str = "/run/netns";
 
-/// That of the calling thread.
+/// The namespace of the calling thread.
 const OWN: &str = "/proc/thread-self/ns/net";
 
 /// A network namespace.
@@ -23,63 +23,66 @@ const OWN: &str = "/proc/thread-self/ns/net";
 #[derive(Debug)]
 pub struct NetNs {
     file: File,
-    /// `None` for that of the process.
+    /// `None` for the namespace of the process.
     name: Option<String>,
 }
 
 impl NetNs {
-    /// That of the calling thread; entering it needs no privilege.
+    /// The namespace of the calling thread. Entering it needs no privilege.
     ///
     /// # Errors
-    /// `/proc` is not there.
-    pub fn here() -> io::Result<Self> {
+    /// If `/proc` is not mounted.
+    pub fn current() -> io::Result<Self> {
         Ok(Self { file: File::open(OWN)?, name: None })
     }
 
-    /// The one that `ip netns` knows as `name`; with a slash in it, the file of one, such as `/proc/1234/ns/net`.
+    /// Opens a namespace by its name in `ip netns`, or by its file, such as `/proc/1234/ns/net`, if `name` contains a slash.
     ///
     /// # Errors
-    /// `NotFound` if there is none, `PermissionDenied`.
+    /// `NotFound`, `PermissionDenied`.
     pub fn open(name: &str) -> io::Result<Self> {
         let path =
-            if name.contains('/') { PathBuf::from(name) } else { Path::new(NAMED).join(name) };
+            if name.contains('/') { PathBuf::from(name) } else { Path::new(NAMED_DIR).join(name) };
         Ok(Self { file: File::open(path)?, name: Some(name.to_owned()) })
     }
 
-    /// Whether both are the same one.
+    /// Whether both are the same namespace.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of `fstat`.
     pub fn is_same(&self, other: &Self) -> io::Result<bool> {
         let (ours, theirs) = (self.file.metadata()?, other.file.metadata()?);
         Ok((ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino()))
     }
 
-    /// Runs `act` inside, on a thread that ends with it.
+    /// Runs `f` in this namespace, on a thread of its own, and waits for it.
     ///
     /// # Errors
-    /// `PermissionDenied` without the right to enter (`CAP_SYS_ADMIN`), `InvalidInput` if the file is none of a network
-    /// namespace, and what the system says when there can be no thread.
+    /// `PermissionDenied` without the capability `CAP_SYS_ADMIN`, `InvalidInput` if the file is not a network namespace, and
+    /// errors of creating a thread.
     ///
     /// # Panics
-    /// If `act` does.
-    pub fn within<T: Send>(&self, act: impl FnOnce() -> T + Send) -> io::Result<T> {
+    /// If `f` panics.
+    ///
+    /// # Cost
+    /// A thread.
+    pub fn run_inside<T: Send>(&self, f: impl FnOnce() -> T + Send) -> io::Result<T> {
         thread::scope(|scope| {
-            let inside =
+            let thread =
                 thread::Builder::new().name("netns".to_owned()).spawn_scoped(scope, || {
                     if self.name.is_some() {
                         let network = Some(LinkNameSpaceType::Network);
                         move_into_link_name_space(self.file.as_fd(), network)?;
                     }
-                    Ok(act())
+                    Ok(f())
                 })?;
-            inside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 }
 
 impl fmt::Display for NetNs {
-    /// As it was named; `this namespace` for that of the process.
+    /// The name with which it was opened; `this namespace` for that of the process.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name.as_deref().unwrap_or("this namespace"))
     }

@@ -1,4 +1,4 @@
-//! Waits for a few things at once, to within microseconds.
+//! Waits for a few file descriptors, with a precise timeout.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -9,13 +9,13 @@ use rustix::io::Errno;
 
 use crate::clock;
 
-/// Waits until one of `fds` can be read from or has failed, or until `deadline`; says of each whether it is ready.
+/// Waits until one of `fds` is readable or has failed, or until `deadline`; returns for each whether it is.
 ///
 /// # Errors
-/// What the system says.
+/// Errors of `ppoll`.
 ///
 /// # Kernel
-/// Linux 2.6.16. How late it wakes is up to [`priority`](crate::priority).
+/// Linux 2.6.16. See [`priority`](crate::priority) for the precision.
 pub fn wait_readable<const N: usize>(
     fds: [BorrowedFd<'_>; N],
     deadline: Option<Instant>,

@@ -1,30 +1,30 @@
-//! Threads that must not be late.
+//! Timer precision and real-time priority of threads.
 
 use std::io;
 use std::num::NonZeroU64;
 
 use rustix::thread::set_current_timer_slack;
 
-/// The rank among threads of `SCHED_FIFO`: before everything that has none, behind what the system itself needs.
+/// Priority in `SCHED_FIFO`, 1 to 99: above all threads of other classes, below the threads of the kernel.
 pub const FIFO_PRIORITY: u8 = 10;
 
-/// Lets timers of the calling thread be as punctual as the system can, without any privilege.
+/// Sets the timer slack of the calling thread to the minimum. Needs no privilege.
 ///
 /// # Kernel
-/// Linux 2.6.28; before that, and where it fails, timers are late by some 50 µs.
+/// Linux 2.6.28; otherwise timers are late by about 50 µs.
 pub fn minimize_timer_slack() {
-    // Nothing depends on it but how late things are, and that is measured.
+    // If it fails, only delays are longer, and they are measured.
     let _ = set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Lets the calling thread run before all that are not in `SCHED_FIFO`, whenever it has something to do.
+/// Moves the calling thread to the scheduling class `SCHED_FIFO`.
 ///
 /// # Errors
-/// `PermissionDenied` without the right to (`CAP_SYS_NICE`, or a limit on `rtprio` of at least [`FIFO_PRIORITY`]).
-#[expect(unsafe_code, reason = "a call that rustix does not have")]
+/// `PermissionDenied` without the capability `CAP_SYS_NICE` or a limit `rtprio` of at least [`FIFO_PRIORITY`].
+#[expect(unsafe_code, reason = "rustix has no such function")]
 pub fn use_realtime_priority() -> io::Result<()> {
     let param = libc::sched_param { sched_priority: FIFO_PRIORITY.into() };
-    // SAFETY: 0 is the calling thread, and the parameter is read during the call only.
+    // SAFETY: 0 is the calling thread, and the parameter is only read during the call.
     match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const param) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),

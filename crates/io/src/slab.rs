@@ -1,4 +1,4 @@
-//! Things by small numbers that are used again, under identities that are not.
+//! A table whose slots are reused, under ids that are not.
 
 use crate::ConnId;
 
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_used_again_has_another_identity() {
+    fn a_reused_slot_has_another_id() {
         let mut slots = Slab::new();
         let first = slots.insert('a');
         assert_eq!(slots.remove(first), Some('a'));

@@ -1,39 +1,39 @@
-//! TCP sockets: opening them and setting them.
+//! TCP sockets and their options.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd;
 
 use rustix::net::{
-    AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, listen as start, socket_with,
-    sockopt,
+    AddressFamily, SocketFlags, SocketType, bind, connect, ipproto, listen as start_listening,
+    socket_with, sockopt,
 };
 
 use crate::UnsentCap;
 
-/// Connections that may wait to be accepted; the system's own limit may be lower.
-const BACKLOG: i32 = 4096;
+/// Length of the accept queue; the system's limit (`net.core.somaxconn`) may be lower.
+const ACCEPT_QUEUE_MAX: i32 = 4096;
 
-/// Bytes that the kernel takes beyond those under way, on a connection that is to hold little: a fast link asks for more
-/// before they are gone, and a link of 1 Mbit/s has them sent in 130 ms.
+/// Limit of unsent bytes in the kernel with [`UnsentCap::On`]: enough to keep a fast link busy, and sent within 130 ms on a
+/// link of 1 Mbit/s.
 pub(crate) const UNSENT_MAX: u16 = 16 << 10;
 
-/// What is set on every connection.
+/// Socket options of connections.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Options {
-    /// Congestion control, such as `cubic`; `None` leaves the system's.
+    /// Congestion control algorithm, such as `cubic`; `None` for the system's default.
     pub congestion: Option<String>,
-    /// Bytes the kernel may hold for sending; `None` leaves it to the kernel.
+    /// Size of the send buffer in bytes; `None` lets the kernel adapt it.
     pub send_buffer: Option<usize>,
-    /// Bytes the kernel may hold of what came; `None` leaves it to the kernel.
+    /// Size of the receive buffer in bytes; `None` lets the kernel adapt it.
     pub recv_buffer: Option<usize>,
 }
 
 impl Options {
-    /// Sets them, and `TCP_NODELAY`: every write is a whole burst, so there is nothing to wait for.
+    /// Sets the options, and `TCP_NODELAY`, since every write is complete.
     ///
     /// # Errors
-    /// `NotFound` if the system does not have the congestion control.
+    /// `NotFound` if the system does not know the congestion control algorithm.
     pub fn apply(&self, socket: impl AsFd) -> io::Result<()> {
         sockopt::set_tcp_nodelay(&socket, true)?;
         if let Some(name) = &self.congestion {
@@ -49,14 +49,14 @@ impl Options {
     }
 }
 
-/// Accepts on `addr`. The IPv6 wildcard takes IPv4 as well; where there is no IPv6, only that. What is accepted
-/// inherits `options`, which costs nothing per connection.
+/// Opens a listener on `addr`. The IPv6 wildcard address accepts IPv4 as well, and only IPv4 on a system without IPv6.
+/// Accepted connections inherit `options` without further system calls.
 ///
 /// # Errors
-/// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable`, and what [`Options::apply`] says.
+/// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable`, and errors of [`Options::apply`].
 pub fn listen(addr: SocketAddr, options: &Options) -> io::Result<TcpListener> {
     match listen_on(addr, options) {
-        Err(e) if addr.ip().is_unspecified() && addr.is_ipv6() && no_ipv6(&e) => {
+        Err(e) if addr.ip().is_unspecified() && addr.is_ipv6() && is_no_ipv6(&e) => {
             listen_on(SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), addr.port()), options)
         }
         listener => listener,
@@ -64,23 +64,23 @@ pub fn listen(addr: SocketAddr, options: &Options) -> io::Result<TcpListener> {
 }
 
 fn listen_on(addr: SocketAddr, options: &Options) -> io::Result<TcpListener> {
-    let fd = tcp(addr)?;
+    let fd = open_tcp(addr)?;
     options.apply(&fd)?;
     sockopt::set_socket_reuseaddr(&fd, true)?;
     if addr.is_ipv6() {
         sockopt::set_ipv6_v6only(&fd, !addr.ip().is_unspecified())?;
     }
     bind(&fd, &addr)?;
-    start(&fd, BACKLOG)?;
+    start_listening(&fd, ACCEPT_QUEUE_MAX)?;
     Ok(TcpListener::from(fd))
 }
 
-/// Starts to connect to `addr`; [`Connected`](crate::IoEvent::Connected) tells when it stands.
+/// Starts to connect to `addr`. [`Connected`](crate::IoEvent::Connected) reports success.
 ///
 /// # Errors
-/// What the system says at once.
+/// Errors that the system reports at once.
 pub fn start_connect(addr: SocketAddr, options: &Options) -> io::Result<TcpStream> {
-    let stream = TcpStream::from(tcp(addr)?);
+    let stream = TcpStream::from(open_tcp(addr)?);
     options.apply(&stream)?;
     match connect(&stream, &addr) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(stream),
@@ -88,29 +88,29 @@ pub fn start_connect(addr: SocketAddr, options: &Options) -> io::Result<TcpStrea
     }
 }
 
-/// Has the kernel begin to take what is sent only as long as it holds so little beyond what the congestion window lets go:
-/// `TCP_NOTSENT_LOWAT`. Where it cannot be told so, it takes what its buffer holds.
-pub(crate) fn set_unsent_cap(stream: &TcpStream, holding: UnsentCap) {
-    let max = match holding {
+/// Sets `TCP_NOTSENT_LOWAT`: the socket is writable only while fewer unsent bytes are in the kernel. Ignored if the kernel
+/// does not have it.
+pub(crate) fn set_unsent_cap(stream: &TcpStream, cap: UnsentCap) {
+    let max = match cap {
         UnsentCap::Off => u32::MAX,
         UnsentCap::On => UNSENT_MAX.into(),
     };
     let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(max);
 }
 
-/// Closes `stream` by a reset, which leaves no trace in the system.
+/// Makes `stream` end with a reset when it is dropped, so that no state (`TIME_WAIT`) remains in the kernel.
 pub fn reset(stream: &TcpStream) {
-    // If it cannot be set, the connection ends in order, which is as good but slower.
+    // If it fails, the connection is closed normally.
     let _ = sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO));
 }
 
-fn tcp(addr: SocketAddr) -> io::Result<std::os::fd::OwnedFd> {
+fn open_tcp(addr: SocketAddr) -> io::Result<std::os::fd::OwnedFd> {
     let family = if addr.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     Ok(socket_with(family, SocketType::STREAM, flags, Some(ipproto::TCP))?)
 }
 
-fn no_ipv6(e: &io::Error) -> bool {
+fn is_no_ipv6(e: &io::Error) -> bool {
     e.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error())
         || e.kind() == io::ErrorKind::AddrNotAvailable
 }
@@ -119,15 +119,15 @@ fn no_ipv6(e: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// What the kernel takes of a connection whose other end reads nothing.
-    fn taken(holding: UnsentCap) -> usize {
+    /// How many bytes the kernel takes for a connection whose peer reads nothing.
+    fn accepted_bytes(cap: UnsentCap) -> usize {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (_other, _) = listener.accept().unwrap();
         let options = Options { send_buffer: Some(8 << 20), ..Options::default() };
         options.apply(&stream).unwrap();
         stream.set_nonblocking(true).unwrap();
-        set_unsent_cap(&stream, holding);
+        set_unsent_cap(&stream, cap);
         let (bytes, mut taken) = (vec![0; UNSENT_MAX.into()], 0);
         while let Ok(n) = io::Write::write(&mut stream, &bytes) {
             taken += n;
@@ -136,8 +136,8 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_is_to_hold_little_takes_little_beyond_what_is_under_way() {
-        let (much, little) = (taken(UnsentCap::Off), taken(UnsentCap::On));
-        assert!(little * 2 < much, "{little} and {much}");
+    fn the_kernel_takes_fewer_bytes_with_the_unsent_cap() {
+        let (uncapped, capped) = (accepted_bytes(UnsentCap::Off), accepted_bytes(UnsentCap::On));
+        assert!(capped * 2 < uncapped, "{capped} and {uncapped}");
     }
 }

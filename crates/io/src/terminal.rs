@@ -1,4 +1,4 @@
-//! Who may read from a terminal.
+//! Reading from a terminal.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 
-/// Whether reading from `stream` stops nobody: it is no terminal, or one in whose foreground this process is. The system
-/// stops those in the background that read from it.
+/// Whether this process can read from `stream` without being stopped: the system stops a background process that reads from
+/// its terminal.
 pub fn can_read(stream: &(impl AsFd + IsTerminal)) -> bool {
     !stream.is_terminal() || tcgetpgrp(stream).is_ok_and(|group| group == getpgrp())
 }

@@ -1,4 +1,4 @@
-//! TUN devices: interfaces whose packets a program carries.
+//! TUN devices: network interfaces whose packets a program sends and receives.
 
 use std::ffi::c_int;
 use std::fmt;
@@ -15,20 +15,20 @@ use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 
 use crate::netns::NetNs;
 
-/// Where devices come from.
+/// The file that creates devices.
 const CLONE: &str = "/dev/net/tun";
 
-/// Bytes of the name of an interface, without the zero at its end.
+/// Bytes of an interface name without the terminating zero.
 pub const NAME_MAX: usize = 15;
 
-/// Packets that the system keeps for us while we are not looking: some 10 ms of the fastest TCP.
+/// Length of the transmit queue: about 10 ms of TCP at full speed.
 const QUEUE_PACKETS: u32 = 10_000;
 
 /// `TUNSETIFF` of `linux/if_tun.h`.
 const SET_IFF: Opcode = opcode::write::<c_int>(b'T', 202);
 
-/// `IFF_TUN`, packets without Ethernet; `IFF_NO_PI`, and nothing before them; `IFF_TUN_EXCL`, and none that is there
-/// already.
+/// `IFF_TUN`: IP packets without an Ethernet header; `IFF_NO_PI`: without packet information; `IFF_TUN_EXCL`: the device
+/// must not exist.
 const FLAGS: u16 = 0x0001 | 0x1000 | 0x8000;
 
 /// `struct ifreq` of `linux/if.h`, with its flags.
@@ -41,59 +41,59 @@ struct IfReq {
 
 const _: () = assert!(size_of::<IfReq>() == 40);
 
-/// What an interface is to be.
+/// The settings of a new interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name, at most [`NAME_MAX`] bytes.
+    /// At most [`NAME_MAX`] bytes.
     pub name: String,
-    /// Its address, and how many bits of it are the network's.
+    /// IP address and prefix length.
     pub address: (IpAddr, u8),
-    /// Bytes of the longest packet.
+    /// Maximum packet length in bytes.
     pub mtu: u16,
 }
 
-/// A TUN device that is up, with an address. It goes when this is dropped, or the process ends.
+/// A TUN device that is up and has an address. Removed when it is dropped or the process ends.
 ///
 /// # Kernel
 /// Linux 3.8, with `CONFIG_TUN`.
 #[derive(Debug)]
 pub struct Tun {
     file: File,
-    place: NetNs,
+    netns: NetNs,
     name: String,
 }
 
-/// Why there is no device: what, where, and what to do.
+/// Why a device cannot be created. `Display` says what to do.
 #[derive(Debug)]
 pub enum TunError {
-    /// The file that devices come from cannot be opened.
+    /// `/dev/net/tun` cannot be opened.
     OpenDevice(io::Error),
     /// The namespace cannot be entered.
     EnterNamespace {
-        /// Its name.
-        place: String,
-        /// What the system says.
+        /// Name of the namespace.
+        netns: String,
+        /// Error of the system.
         error: io::Error,
     },
-    /// The system makes none of that name.
+    /// The system refuses to create the device.
     Create {
         /// Name of the device.
         name: String,
         /// Name of the namespace.
-        place: String,
-        /// What the system says.
+        netns: String,
+        /// Error of the system.
         error: io::Error,
     },
-    /// The program that sets addresses does not start.
+    /// The program `ip` cannot be started.
     IpCommandNotFound(io::Error),
-    /// It refuses something.
+    /// The program `ip` failed.
     IpCommandFailed {
-        /// What it was asked.
+        /// The whole command.
         command: String,
         /// Name of the namespace.
-        place: String,
-        /// Its answer.
-        said: String,
+        netns: String,
+        /// First line of its standard error.
+        stderr: String,
     },
 }
 
@@ -101,28 +101,30 @@ impl fmt::Display for TunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OpenDevice(e) if e.kind() == io::ErrorKind::PermissionDenied => {
-                write!(f, "{CLONE} may not be opened: run this as root")
+                write!(f, "cannot open {CLONE}: permission denied: run this as root")
             }
             Self::OpenDevice(e) => write!(
                 f,
-                "{CLONE}: {e}: load the driver with `modprobe tun`, or make the file with `mknod {CLONE} c 10 200`"
+                "cannot open {CLONE}: {e}: load the driver with `modprobe tun`, or create the file with `mknod {CLONE} c 10 200`"
             ),
-            Self::EnterNamespace { place, error } => {
-                write!(f, "{place} cannot be entered: {error}: run this as root")
+            Self::EnterNamespace { netns, error } => {
+                write!(f, "cannot enter {netns}: {error}: run this as root")
             }
-            Self::Create { name, place, error } => {
-                write!(f, "there can be no device {name} in {place}: {error}: ")?;
+            Self::Create { name, netns, error } => {
+                write!(f, "cannot create device {name} in {netns}: {error}: ")?;
                 f.write_str(match Errno::from_io_error(error) {
-                    Some(Errno::BUSY) => "the name is taken, give another",
-                    Some(Errno::INVAL) => "the name is none for an interface, give another",
+                    Some(Errno::BUSY) => "the name is in use, choose another one",
+                    Some(Errno::INVAL) => {
+                        "the name is not valid for an interface, choose another one"
+                    }
                     _ => "run this as root, or with the capability CAP_NET_ADMIN",
                 })
             }
             Self::IpCommandNotFound(e) => {
-                write!(f, "the program ip does not start: {e}: install iproute2")
+                write!(f, "cannot start the program ip: {e}: install iproute2")
             }
-            Self::IpCommandFailed { command, place, said } => {
-                write!(f, "`{command}` in {place} failed: {said}")
+            Self::IpCommandFailed { command, netns, stderr } => {
+                write!(f, "`{command}` in {netns} failed: {stderr}")
             }
         }
     }
@@ -131,7 +133,7 @@ impl fmt::Display for TunError {
 impl std::error::Error for TunError {}
 
 impl TunError {
-    /// Whether it takes the rights of root.
+    /// Whether the cause is a missing privilege.
     pub fn is_permission(&self) -> bool {
         match self {
             Self::OpenDevice(e)
@@ -143,28 +145,28 @@ impl TunError {
 }
 
 impl Tun {
-    /// Makes one in `place`, up and with its address.
+    /// Creates a device in `netns`, sets its address and sets it up.
     ///
     /// # Errors
     /// See [`TunError`].
     ///
     /// # Cost
     /// A thread, and four runs of `ip`.
-    pub fn new(place: NetNs, interface: &Interface) -> Result<Self, TunError> {
-        let made = place.within(|| {
-            let file = create(&place, &interface.name)?;
-            configure(&place, interface)?;
+    pub fn new(netns: NetNs, interface: &Interface) -> Result<Self, TunError> {
+        let result = netns.run_inside(|| {
+            let file = create(&netns, &interface.name)?;
+            configure(&netns, interface)?;
             Ok(file)
         });
-        let enter = |error| TunError::EnterNamespace { place: place.to_string(), error };
-        let file = made.map_err(enter)??;
-        Ok(Self { file, place, name: interface.name.clone() })
+        let enter = |error| TunError::EnterNamespace { netns: netns.to_string(), error };
+        let file = result.map_err(enter)??;
+        Ok(Self { file, netns, name: interface.name.clone() })
     }
 
-    /// Takes the next packet that the system sends through it into `buffer`; `None` if there is none yet.
+    /// Reads the next packet that the system sends on the device into `buffer`; `None` if there is none.
     ///
     /// # Errors
-    /// The device is gone, perhaps with its namespace.
+    /// The device was removed, perhaps with its namespace.
     pub fn recv<'a>(&self, buffer: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
         loop {
             match (&self.file).read(buffer) {
@@ -176,24 +178,24 @@ impl Tun {
         }
     }
 
-    /// Lets the system receive `packet` from it.
+    /// Lets the system receive `packet` on the device.
     ///
     /// # Errors
-    /// The system refuses: it is no packet of IP, or the interface is down.
+    /// It is not an IP packet, or the interface is down.
     pub fn send(&self, packet: &[u8]) -> io::Result<()> {
         (&self.file).write(packet).map(drop)
     }
 
-    /// Packets that the system has dropped before we could take them.
+    /// Number of packets that the system dropped because the transmit queue was full.
     ///
     /// # Errors
-    /// The namespace cannot be entered, or does not tell.
+    /// The namespace cannot be entered, or `/proc` cannot be read.
     ///
     /// # Cost
     /// A thread.
     pub fn dropped(&self) -> io::Result<u64> {
-        let table = self.place.within(|| fs::read_to_string("/proc/thread-self/net/dev"))??;
-        Ok(dropped(&table, &self.name).unwrap_or_default())
+        let table = self.netns.run_inside(|| fs::read_to_string("/proc/thread-self/net/dev"))??;
+        Ok(parse_dropped(&table, &self.name).unwrap_or_default())
     }
 }
 
@@ -203,54 +205,54 @@ impl AsFd for Tun {
     }
 }
 
-/// Makes a device in the namespace of the calling thread.
-#[expect(unsafe_code, reason = "a request that has no wrapper")]
-fn create(place: &NetNs, name: &str) -> Result<File, TunError> {
+/// Creates a device in the namespace of the calling thread; `netns` is its name for errors.
+#[expect(unsafe_code, reason = "rustix has no wrapper of this request")]
+fn create(netns: &NetNs, name: &str) -> Result<File, TunError> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(CLONE);
     let file = file.map_err(TunError::OpenDevice)?;
     let failed =
-        |error| TunError::Create { name: name.to_owned(), place: place.to_string(), error };
+        |error| TunError::Create { name: name.to_owned(), netns: netns.to_string(), error };
     let mut request = IfReq { name: [0; NAME_MAX + 1], flags: FLAGS, rest: [0; 22] };
     match request.name.get_mut(..name.len()).filter(|_| name.len() <= NAME_MAX) {
-        Some(room) => room.copy_from_slice(name.as_bytes()),
+        Some(target) => target.copy_from_slice(name.as_bytes()),
         None => return Err(failed(Errno::INVAL.into())),
     }
-    // SAFETY: TUNSETIFF reads a `struct ifreq`, whose layout this is, and nothing else; the name ends with a zero.
-    let made = unsafe { ioctl(&file, Setter::<SET_IFF, IfReq>::new(request)) };
-    made.map(|()| file).map_err(|errno| failed(errno.into()))
+    // SAFETY: TUNSETIFF reads a `struct ifreq`, which `IfReq` has the layout of; the name ends with a zero.
+    let result = unsafe { ioctl(&file, Setter::<SET_IFF, IfReq>::new(request)) };
+    result.map(|()| file).map_err(|errno| failed(errno.into()))
 }
 
-/// Gives it its address and sets it up.
-fn configure(place: &NetNs, interface: &Interface) -> Result<(), TunError> {
+/// Sets MTU and address of the device and sets it up.
+fn configure(netns: &NetNs, interface: &Interface) -> Result<(), TunError> {
     let Interface { name, address: (address, bits), mtu } = interface;
-    // Else the system talks to nobody through it, in neighbour and router solicitations. Where there is no IPv6 this
-    // fails, and nobody talks.
-    let _ = ip(place, &format!("link set dev {name} addrgenmode none"));
-    ip(place, &format!("link set dev {name} mtu {mtu} txqueuelen {QUEUE_PACKETS}"))?;
-    // It need not wait until nobody else has the address: there is nobody else.
-    let at_once = if address.is_ipv6() { " nodad" } else { "" };
-    ip(place, &format!("address add {address}/{bits} dev {name}{at_once}"))?;
-    ip(place, &format!("link set dev {name} up"))
+    // Prevents neighbor and router solicitations of the system. Fails on a system without IPv6, where there are none.
+    let _ = ip(netns, &format!("link set dev {name} addrgenmode none"));
+    ip(netns, &format!("link set dev {name} mtu {mtu} txqueuelen {QUEUE_PACKETS}"))?;
+    // No other host can have the address, so duplicate address detection would only delay.
+    let nodad = if address.is_ipv6() { " nodad" } else { "" };
+    ip(netns, &format!("address add {address}/{bits} dev {name}{nodad}"))?;
+    ip(netns, &format!("link set dev {name} up"))
 }
 
 /// Runs `ip` in the namespace of the calling thread, which it inherits.
-fn ip(place: &NetNs, words: &str) -> Result<(), TunError> {
-    let done =
-        Command::new("ip").args(words.split(' ')).output().map_err(TunError::IpCommandNotFound)?;
-    if done.status.success() {
+fn ip(netns: &NetNs, args: &str) -> Result<(), TunError> {
+    let output =
+        Command::new("ip").args(args.split(' ')).output().map_err(TunError::IpCommandNotFound)?;
+    if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&done.stderr).lines().next().unwrap_or_default().to_owned();
+    let stderr =
+        String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned();
     Err(TunError::IpCommandFailed {
-        command: format!("ip {words}"),
-        place: place.to_string(),
-        said,
+        command: format!("ip {args}"),
+        netns: netns.to_string(),
+        stderr,
     })
 }
 
-/// What `/proc/net/dev` says of packets that `name` should have sent and dropped.
-fn dropped(table: &str, name: &str) -> Option<u64> {
+/// The number of dropped transmit packets of `name` in `/proc/net/dev`.
+fn parse_dropped(table: &str, name: &str) -> Option<u64> {
     let named = |line: &&str| line.split(':').next().is_some_and(|word| word.trim() == name);
     let (_, counts) = table.lines().find(named)?.split_once(':')?;
     counts.split_whitespace().nth(11)?.parse().ok()
@@ -261,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn drops_are_read_off_the_line_of_the_device() {
+    fn dropped_packets_are_read_from_the_line_of_the_device() {
         let table = "\
 Inter-|   Receive                                                |  Transmit
  face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
@@ -269,18 +271,18 @@ Inter-|   Receive                                                |  Transmit
  link0:     100       2    0    0    0     0          0         0     5000      50    0   17    0     0       0          0
 link01: 1 2 3 4 5 6 7 8 9 10 11 99 13 14 15 16
 ";
-        assert_eq!(dropped(table, "link0"), Some(17));
-        assert_eq!(dropped(table, "link"), None);
+        assert_eq!(parse_dropped(table, "link0"), Some(17));
+        assert_eq!(parse_dropped(table, "link"), None);
     }
 
     #[test]
-    fn a_name_that_is_too_long_is_refused_before_the_system_is_asked() {
+    fn a_name_that_is_too_long_is_an_error() {
         if File::open(CLONE).is_err() {
             println!("SKIP: {CLONE} cannot be opened here");
             return;
         }
-        let place = NetNs::here().unwrap();
-        let error = create(&place, "sixteen-bytes-xx").unwrap_err().to_string();
+        let netns = NetNs::current().unwrap();
+        let error = create(&netns, "sixteen-bytes-xx").unwrap_err().to_string();
         assert!(error.contains("sixteen-bytes-xx in this namespace"), "{error}");
     }
 }

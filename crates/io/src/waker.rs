@@ -1,33 +1,33 @@
-//! Waking a thread that waits.
+//! Wakes a waiting thread.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// Ends another thread's [`wait`](crate::Io::wait).
+/// Interrupts [`wait`](crate::Io::wait) of another thread.
 #[derive(Debug, Clone)]
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    /// One that nobody waits for yet.
+    /// Creates a waker.
     ///
     /// # Errors
-    /// Too few file descriptors.
+    /// No file descriptor is left.
     pub fn new() -> std::io::Result<Self> {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?)))
     }
 
-    /// Wakes. Many times before the thread looks count once.
+    /// Wakes the thread. Several calls before it wakes count once.
     ///
     /// # Cost
     /// One system call.
     pub fn wake(&self) {
-        // It can only fail when the counter is full, and then the thread is as good as woken.
+        // Fails only if the counter is full, and then the thread is being woken already.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Forgets that it was woken, so that waiting for it takes until the next time.
+    /// Resets the waker after it has woken the thread.
     pub fn clear(&self) {
         let _ = rustix::io::read(&self.0, &mut [0u8; 8]);
     }

@@ -19,28 +19,28 @@ const UNUSED_MAC: MacAddr = MacAddr([0x02, b's', b'l', b'u', b'i', b'c']);
 const UNUSED_ETH_TYPE: u16 = 0x88b5;
 const UNUSED_PRIORITY: u16 = 0x5e1f;
 
-/// How sessions are held. The same for all of them.
+/// The configuration of all sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Versions to offer.
+    /// OpenFlow versions to offer. Default: all.
     pub versions: Versions,
-    /// How long a peer may take to prove that it is a switch.
+    /// Time limit of the handshake. Default: 10 s.
     pub handshake_timeout: Duration,
-    /// How long a switch may be silent before it is asked whether it is there.
+    /// How long a switch may be silent before an echo request is sent. Default: 5 s.
     pub echo_interval: Duration,
-    /// How long it may take to answer that.
+    /// How long a switch may stay silent after an echo request. Default: 10 s.
     pub echo_timeout: Duration,
-    /// Bytes of a missed frame that come up where the switch keeps the frame.
+    /// Bytes of a buffered packet that the switch includes in a packet-in (§7.3.2). Default: 128.
     pub miss_send_len: u16,
-    /// The role to ask for, where the version has roles.
+    /// The role to request, from 1.2 on; `None` requests none.
     pub role: Option<Role>,
-    /// Orders our requests for a role after those of earlier controllers. §6.3.7.
+    /// Generation id of role requests; must not be less than that of an earlier controller (§6.3.7).
     pub generation_id: u64,
-    /// Bytes that replies in parts may hold in all, per session.
+    /// Bytes of incomplete multipart replies per session. Default: 4 MiB.
     pub multipart_bytes_max: usize,
-    /// Bytes that they may hold in all sessions of one [`ReassemblyBudget`] together: so much memory, whatever switches do.
+    /// Bytes of incomplete multipart replies of all sessions that share a [`ReassemblyBudget`]. Default: 64 MiB.
     pub multipart_total_bytes_max: usize,
-    /// Malformed messages that one session may send before it is ended.
+    /// Malformed messages that a session tolerates. Default: 1000.
     pub malformed_max: u32,
 }
 

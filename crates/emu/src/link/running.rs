@@ -191,7 +191,7 @@ impl LinkHandle {
 fn devices(ends: &PerDirection<LinkEndpoint>, mtu: u16) -> Result<PerDirection<Tun>, Error> {
     let namespace = |direction: Direction| {
         let name = ends.get(direction).namespace.as_deref();
-        let opened = name.map_or_else(NetNs::here, NetNs::open);
+        let opened = name.map_or_else(NetNs::current, NetNs::open);
         opened.map_err(|e| {
             Error::Namespace(direction, name.unwrap_or("of this process").to_owned(), e)
         })

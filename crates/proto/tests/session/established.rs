@@ -87,7 +87,7 @@ fn a_limited_number_of_malformed_messages_is_answered_and_tolerated() {
     for version in Versions::SPOKEN.iter() {
         let mut switch = TestSwitch::established(&config(|cfg| cfg.malformed_max = 3), version);
         let bytes = malformed_packet_in(version);
-        let deserved = match version {
+        let expected = match version {
             Version::V1_0 | Version::V1_1 => ErrorReason::BAD_LEN,
             _ => ErrorReason::Standard { kind: ErrorType::BAD_MATCH, code: BAD_VALUE },
         };
@@ -97,12 +97,12 @@ fn a_limited_number_of_malformed_messages_is_answered_and_tolerated() {
                 Ok(Some(OwnedEvent::Malformed(MessageType::PACKET_IN)))
             );
             let error = switch.received_error_quoting(&bytes);
-            assert_eq!(error, deserved);
+            assert_eq!(error, expected);
         }
         assert_eq!(switch.send(&packet_in()), Ok(Some(OwnedEvent::PacketIn)), "the session stays");
         assert_eq!(switch.send_bytes(&bytes), Err(SessionError::TooManyMalformed));
         let error = switch.received_error_quoting(&bytes);
-        assert_eq!(error, deserved);
+        assert_eq!(error, expected);
     }
 }
 
