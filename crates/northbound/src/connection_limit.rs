@@ -1,84 +1,84 @@
-//! Who has a connection, and who gives it up for a newcomer.
+//! Limits the number of connections by closing the least useful one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-/// A number of places. A clone has the same ones.
+/// A limit on the number of connections. Clones share it.
 ///
-/// A newcomer always gets one. When all are taken, the one that came first among those who have yet to send a whole
-/// head makes room; but if those who have sent one hold more than half of the places, the one of them that did so
-/// longest ago. So neither whoever is slow to ask nor whoever has asked and stays keeps anybody out.
+/// A new connection is always admitted. If that exceeds the limit, another one is closed: the oldest of those that have sent
+/// no request yet, or, if those that have sent one are more than half, the one whose last request is the oldest. So
+/// neither clients that send slowly nor clients that stay connected keep others out.
 #[derive(Debug, Clone)]
-pub(crate) struct Places {
+pub(crate) struct ConnectionLimit {
     max: usize,
-    taken: Arc<Mutex<Taken>>,
+    open: Arc<Mutex<OpenConnections>>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
-    next: u64,
-    /// In the order in which they came, or last sent a head.
-    all: Vec<Entry>,
+struct OpenConnections {
+    last_id: u64,
+    /// Ordered by the time of the last request, or of the connection if there was none.
+    entries: Vec<Entry>,
 }
 
 #[derive(Debug)]
 struct Entry {
-    number: u64,
-    has_asked: bool,
+    id: u64,
+    has_request: bool,
     /// Dropped to close the connection.
-    _open: oneshot::Sender<()>,
+    _close: oneshot::Sender<()>,
 }
 
-/// One of the places, given back when it is dropped.
+/// A connection that counts towards the limit until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    places: Places,
-    number: u64,
+pub(crate) struct ConnectionPermit {
+    limit: ConnectionLimit,
+    id: u64,
 }
 
-impl Places {
+impl ConnectionLimit {
     pub(crate) fn new(max: usize) -> Self {
-        Self { max, taken: Arc::default() }
+        Self { max, open: Arc::default() }
     }
 
-    /// A place, and what ends when somebody else has got it.
-    pub(crate) fn take(&self) -> (Place, oneshot::Receiver<()>) {
-        let (open, closed) = oneshot::channel();
-        let number = self.with(|taken| {
-            if taken.all.len() >= self.max {
-                let asked = taken.all.iter().filter(|entry| entry.has_asked).count();
-                let has_asked = asked > self.max / 2;
-                let oldest = taken.all.iter().position(|entry| entry.has_asked == has_asked);
-                taken.all.remove(oldest.unwrap_or(0));
+    /// Admits a connection. The receiver ends when the connection must be closed in favor of another one.
+    pub(crate) fn admit(&self) -> (ConnectionPermit, oneshot::Receiver<()>) {
+        let (close, closed) = oneshot::channel();
+        let id = self.with_open(|open| {
+            if open.entries.len() >= self.max {
+                let requested = open.entries.iter().filter(|entry| entry.has_request).count();
+                let has_request = requested > self.max / 2;
+                let oldest = open.entries.iter().position(|entry| entry.has_request == has_request);
+                open.entries.remove(oldest.unwrap_or(0));
             }
-            taken.next += 1;
-            taken.all.push(Entry { number: taken.next, has_asked: false, _open: open });
-            taken.next
+            open.last_id += 1;
+            open.entries.push(Entry { id: open.last_id, has_request: false, _close: close });
+            open.last_id
         });
-        (Place { places: self.clone(), number }, closed)
+        (ConnectionPermit { limit: self.clone(), id }, closed)
     }
 
-    fn with<T>(&self, f: impl FnOnce(&mut Taken) -> T) -> T {
-        f(&mut self.taken.lock().unwrap_or_else(PoisonError::into_inner))
+    fn with_open<T>(&self, f: impl FnOnce(&mut OpenConnections) -> T) -> T {
+        f(&mut self.open.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Place {
-    /// Notes that a whole head came.
-    pub(crate) fn asked(&self) {
-        self.places.with(|taken| {
-            if let Some(at) = taken.all.iter().position(|entry| entry.number == self.number) {
-                let entry = taken.all.remove(at);
-                taken.all.push(Entry { has_asked: true, ..entry });
+impl ConnectionPermit {
+    /// Records that the head of a request was received.
+    pub(crate) fn record_request(&self) {
+        self.limit.with_open(|open| {
+            if let Some(at) = open.entries.iter().position(|entry| entry.id == self.id) {
+                let entry = open.entries.remove(at);
+                open.entries.push(Entry { has_request: true, ..entry });
             }
         });
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        self.places.with(|taken| taken.all.retain(|entry| entry.number != self.number));
+        self.limit.with_open(|open| open.entries.retain(|entry| entry.id != self.id));
     }
 }
 
@@ -91,31 +91,32 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_those_with_more_than_half_makes_room() {
-        let places = Places::new(4);
-        let mut all: Vec<_> = (0..4).map(|_| places.take()).collect();
-        let open = |all: &mut Vec<(Place, oneshot::Receiver<()>)>| {
-            all.push(places.take());
+    fn the_oldest_connection_of_the_larger_group_is_closed() {
+        let limit = ConnectionLimit::new(4);
+        let mut all: Vec<_> = (0..4).map(|_| limit.admit()).collect();
+        // Admits one more connection; returns those that are open.
+        let admit = |all: &mut Vec<(ConnectionPermit, oneshot::Receiver<()>)>| {
+            all.push(limit.admit());
             let open = (0..).zip(all).filter_map(|(n, (_, closed))| is_open(closed).then_some(n));
             open.collect::<Vec<_>>()
         };
-        all[0].0.asked();
-        assert_eq!(open(&mut all), [0, 2, 3, 4]);
-        all[3].0.asked();
-        all[2].0.asked();
-        all[0].0.asked();
-        assert_eq!(open(&mut all), [0, 2, 4, 5], "3 asked first, or has not since");
-        assert_eq!(open(&mut all), [0, 2, 5, 6]);
+        all[0].0.record_request();
+        assert_eq!(admit(&mut all), [0, 2, 3, 4]);
+        all[3].0.record_request();
+        all[2].0.record_request();
+        all[0].0.record_request();
+        assert_eq!(admit(&mut all), [0, 2, 4, 5], "the last request of 3 is the oldest");
+        assert_eq!(admit(&mut all), [0, 2, 5, 6]);
     }
 
     #[test]
-    fn who_leaves_gives_the_place_back() {
-        let places = Places::new(1);
-        let (first, mut closed) = places.take();
+    fn a_dropped_permit_no_longer_counts() {
+        let limit = ConnectionLimit::new(1);
+        let (first, mut closed) = limit.admit();
         drop(first);
         assert!(!is_open(&mut closed));
-        let (_second, mut closed) = places.take();
+        let (_second, mut closed) = limit.admit();
         assert!(is_open(&mut closed));
-        assert_eq!(places.with(|taken| taken.all.len()), 1);
+        assert_eq!(limit.with_open(|open| open.entries.len()), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Values as `OpenMetrics` text, version 1.0.0.
+//! Metrics as `OpenMetrics` text, version 1.0.0.
 
 use std::fmt::{Error, Write as _};
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use prometheus_client::registry::Registry;
 use sluice_base::HistogramSnapshot;
 use sluice_base::metrics::{MetricSample, MetricValue, MetricsSource};
 
-/// What the text is, in the words of HTTP.
+/// Media type of the text.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Writes the values of one source as text.
+/// The text form of the metrics of a source.
 #[derive(Debug)]
 pub(crate) struct Exposition(Registry);
 
 impl Exposition {
-    /// Names get the prefix `sluice_`.
+    /// Adds the prefix `sluice_` to all names.
     pub(crate) fn new(source: Arc<dyn MetricsSource>) -> Self {
         let mut registry = Registry::with_prefix("sluice");
         registry.register_collector(Box::new(Samples(source)));
         Self(registry)
     }
 
-    /// The text now.
+    /// The text with the current values.
     pub(crate) fn text(&self) -> String {
         let mut out = String::new();
-        // Writing to a string does not fail, and nothing of ours refuses.
+        // Cannot fail: neither writing to a string nor `Samples` does.
         let _ = text::encode(&mut out, &self.0);
         out
     }
@@ -63,7 +63,7 @@ fn kind(value: &MetricValue) -> MetricType {
 }
 
 fn encode(sample: &MetricSample, to: &mut MetricEncoder<'_>) -> Result<(), Error> {
-    // A family without a label would be written with empty braces.
+    // The encoder would write empty braces for an empty list of labels.
     if sample.labels.is_empty() {
         return encode_value(&sample.value, to);
     }
@@ -84,7 +84,7 @@ fn encode_value(value: &MetricValue, to: &mut MetricEncoder<'_>) -> Result<(), E
     }
 }
 
-/// Bounds in seconds and how many lie between each and the one before; the last has no bound.
+/// Upper bounds in seconds, and the number of durations between the previous bound and each; the last bucket has no bound.
 fn buckets(h: &HistogramSnapshot) -> Vec<(f64, u64)> {
     let bounded = h.buckets.iter().map(|&(bound, count)| (seconds(bound), count));
     // The encoder writes the largest number as `+Inf`.
@@ -96,7 +96,7 @@ fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-/// A label's value as the text form wants it; the encoder leaves that to us.
+/// The value of a label with the escapes of the text form, which the encoder does not add.
 fn escaped(value: &str) -> String {
     value.chars().fold(String::with_capacity(value.len()), |mut out, c| {
         let _ = match c {
@@ -118,11 +118,11 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Fixed(Vec<MetricSample>);
+    struct FixedSamples(Vec<MetricSample>);
 
-    impl MetricsSource for Fixed {
-        fn collect(&self, put: &mut dyn FnMut(MetricSample)) {
-            self.0.iter().cloned().for_each(put);
+    impl MetricsSource for FixedSamples {
+        fn collect(&self, emit: &mut dyn FnMut(MetricSample)) {
+            self.0.iter().cloned().for_each(emit);
         }
     }
 
@@ -132,11 +132,11 @@ mod tests {
         value: MetricValue,
     ) -> MetricSample {
         let labels = labels.iter().map(|&(name, value)| (name, value.to_owned())).collect();
-        MetricSample { name, help: "What it is", labels, value }
+        MetricSample { name, help: "Help text", labels, value }
     }
 
     fn text(samples: Vec<MetricSample>) -> String {
-        Exposition::new(Arc::new(Fixed(samples))).text()
+        Exposition::new(Arc::new(FixedSamples(samples))).text()
     }
 
     #[test]
@@ -144,47 +144,47 @@ mod tests {
         let text = text(vec![
             sample("messages", &[("type", "HELLO"), ("version", "1.3")], MetricValue::Counter(3)),
             sample("messages", &[("type", "ERROR"), ("version", "1.0")], MetricValue::Counter(0)),
-            sample("sessions", &[], MetricValue::Gauge(2.5)),
+            sample("switches", &[], MetricValue::Gauge(2.5)),
         ]);
         let expected = "\
-            # HELP sluice_messages What it is.\n\
+            # HELP sluice_messages Help text.\n\
             # TYPE sluice_messages counter\n\
             sluice_messages_total{type=\"HELLO\",version=\"1.3\"} 3\n\
             sluice_messages_total{type=\"ERROR\",version=\"1.0\"} 0\n\
-            # HELP sluice_sessions What it is.\n\
-            # TYPE sluice_sessions gauge\n\
-            sluice_sessions 2.5\n\
+            # HELP sluice_switches Help text.\n\
+            # TYPE sluice_switches gauge\n\
+            sluice_switches 2.5\n\
             # EOF\n";
         assert_eq!(text, expected);
     }
 
     #[test]
-    fn a_histogram_is_in_seconds_and_its_buckets_add_up() {
+    fn a_histogram_is_in_seconds_and_its_buckets_are_cumulative() {
         let h = Histogram::default();
         h.record_n(Duration::from_micros(1), 2);
         h.record_n(Duration::from_micros(3), 1);
         h.record_n(Duration::from_secs(60), 1);
-        let text = text(vec![sample("answer_seconds", &[], MetricValue::Histogram(h.snapshot()))]);
+        let text = text(vec![sample("latency_seconds", &[], MetricValue::Histogram(h.snapshot()))]);
         let has = |line: &str| assert!(text.lines().any(|l| l == line), "{line} in\n{text}");
-        has("# TYPE sluice_answer_seconds histogram");
-        has("sluice_answer_seconds_sum 60.000005");
-        has("sluice_answer_seconds_count 4");
-        has("sluice_answer_seconds_bucket{le=\"0.000001\"} 2");
-        has("sluice_answer_seconds_bucket{le=\"0.000002\"} 2");
-        has("sluice_answer_seconds_bucket{le=\"0.000004\"} 3");
-        has("sluice_answer_seconds_bucket{le=\"+Inf\"} 4");
+        has("# TYPE sluice_latency_seconds histogram");
+        has("sluice_latency_seconds_sum 60.000005");
+        has("sluice_latency_seconds_count 4");
+        has("sluice_latency_seconds_bucket{le=\"0.000001\"} 2");
+        has("sluice_latency_seconds_bucket{le=\"0.000002\"} 2");
+        has("sluice_latency_seconds_bucket{le=\"0.000004\"} 3");
+        has("sluice_latency_seconds_bucket{le=\"+Inf\"} 4");
     }
 
     #[test]
-    fn an_empty_histogram_has_its_last_bucket() {
+    fn an_empty_histogram_has_the_bucket_without_bound() {
         let empty = MetricValue::Histogram(HistogramSnapshot::default());
-        let text = text(vec![sample("answer_seconds", &[("worker", "0")], empty)]);
-        let line = "sluice_answer_seconds_bucket{le=\"+Inf\",worker=\"0\"} 0";
+        let text = text(vec![sample("latency_seconds", &[("worker", "0")], empty)]);
+        let line = "sluice_latency_seconds_bucket{le=\"+Inf\",worker=\"0\"} 0";
         assert!(text.contains(line), "{text}");
     }
 
     #[test]
-    fn a_label_cannot_break_the_text() {
+    fn label_values_are_escaped() {
         let text = text(vec![sample("x", &[("reason", "a \"b\"\n\\")], MetricValue::Gauge(1.0))]);
         assert!(text.contains(r#"sluice_x{reason="a \"b\"\n\\"} 1.0"#), "{text}");
     }

@@ -1,9 +1,9 @@
 //! Metrics over HTTP, on a thread of its own.
 //!
-//! Each request reads the current values of the counters; the server has no other access to the controller.
+//! Each request reads the current values of the counters. The server has no other access to the controller.
 
+mod connection_limit;
 mod exposition;
-mod places;
 mod server;
 
 use std::io;
@@ -14,12 +14,12 @@ use sluice_base::metrics::MetricsSource;
 
 pub use server::{Listener, Server};
 
-/// Serves the values of `source` at `listen` until the [`Server`] is dropped.
+/// Serves the metrics of `source` on `listen` until the [`Server`] is dropped.
 ///
-/// `GET /metrics` is `OpenMetrics` text, `GET /` a page that links to it.
+/// `GET /metrics` returns `OpenMetrics` text, `GET /` a page with a link to it.
 ///
 /// # Errors
-/// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and what else the system says, before anything is started.
+/// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and other errors of the system.
 pub fn serve(listen: SocketAddr, source: Arc<dyn MetricsSource>) -> io::Result<Server> {
     Listener::new(listen)?.serve(source)
 }

@@ -1,4 +1,4 @@
-//! The listener, its connections and their limits.
+//! The HTTP server: listener, connections and their limits.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -22,28 +22,28 @@ use tokio::sync::oneshot;
 use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
+use crate::connection_limit::{ConnectionLimit, ConnectionPermit};
 use crate::exposition::{self, Exposition};
-use crate::places::{Place, Places};
 
-/// Connections served at one time: some scrapers and some people. For one more, one that is slow is closed.
+/// Concurrent connections: enough for several scrapers and browsers. For one more, another one is closed.
 const CONNECTIONS_MAX: usize = 64;
 
-/// How long the head of a request may take, and how long a kept connection may be idle.
+/// Time limit for the head of a request, and for an idle connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Bytes of a request's head: more than any browser sends, and the least that hyper allows.
+/// Bytes of the head of a request: more than browsers send, and the minimum of hyper.
 const HEAD_LEN_MAX: usize = 8 << 10;
 
-/// How long one connection may last, so that no reader, however slow, keeps a place for itself.
+/// Duration of a connection, so that a client that reads slowly is closed eventually.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long it may take after that to finish what it began.
+/// Time for the current response after [`CONNECTION_TIMEOUT`].
 const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Pause after the system refused to accept, for want of descriptors: they come back with time only.
-const REFUSED_PAUSE: Duration = Duration::from_millis(100);
+/// Pause after accepting failed, mostly for lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A port that is ours, where nobody is answered yet.
+/// An open port on which connections are not served yet.
 #[derive(Debug)]
 pub struct Listener {
     listener: TcpListener,
@@ -51,10 +51,10 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Takes the port, so that what comes of it is known before anything else is started.
+    /// Opens the port, so that errors are known before other threads are started.
     ///
     /// # Errors
-    /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and what else the system says.
+    /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and other errors of the system.
     pub fn new(listen: SocketAddr) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         listener.set_nonblocking(true)?;
@@ -62,10 +62,10 @@ impl Listener {
         Ok(Self { listener, address })
     }
 
-    /// Serves the values of `source` there until the [`Server`] is dropped.
+    /// Serves the metrics of `source` until the [`Server`] is dropped.
     ///
     /// # Errors
-    /// Too few file descriptors or threads.
+    /// No file descriptor or thread is left.
     pub fn serve(self, source: Arc<dyn MetricsSource>) -> io::Result<Server> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let routes = routes(source);
@@ -80,13 +80,13 @@ impl Listener {
 #[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
-    /// Dropped before the thread is joined: that is the sign to stop.
+    /// Dropped to stop the thread.
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Where it listens, with the port that the system chose if 0 was asked for.
+    /// The address on which it listens, with the port that was chosen for port 0.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -96,7 +96,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there has been reported by the thread itself.
+            // A panic of the thread has been reported already.
             let _ = thread.join();
         }
     }
@@ -112,7 +112,7 @@ async fn index() -> Html<&'static str> {
         "<p>Sluice ",
         env!("CARGO_PKG_VERSION"),
         ", an OpenFlow controller.</p>\n",
-        "<p><a href=\"/metrics\">/metrics</a>: what it counts, for Prometheus.</p>\n",
+        "<p><a href=\"/metrics\">/metrics</a>: the metrics, for Prometheus.</p>\n",
     ))
 }
 
@@ -120,7 +120,7 @@ async fn metrics(State(exposition): State<Arc<Exposition>>) -> impl IntoResponse
     ([(CONTENT_TYPE, exposition::CONTENT_TYPE)], exposition.text())
 }
 
-/// The thread's whole life. The runtime is dropped with what it still serves when `stopped` comes.
+/// Runs the server thread until `stopped` ends; open connections are dropped then.
 fn serve(
     runtime: &Runtime,
     listener: TcpListener,
@@ -128,7 +128,7 @@ fn serve(
     stopped: oneshot::Receiver<()>,
 ) {
     runtime.block_on(async {
-        // It is bound and does not block, so that the runtime has nothing to refuse.
+        // Cannot fail: the listener is non-blocking, and the runtime is running.
         let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
         tokio::select! {
             () = accept(&listener, routes) => {}
@@ -138,30 +138,30 @@ fn serve(
 }
 
 async fn accept(listener: &tokio::net::TcpListener, routes: &Router) {
-    let places = Places::new(CONNECTIONS_MAX);
+    let limit = ConnectionLimit::new(CONNECTIONS_MAX);
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                let (place, closed) = places.take();
-                let conversation = converse(stream, routes.clone(), place);
+                let (permit, closed) = limit.admit();
+                let connection = serve_connection(stream, routes.clone(), permit);
                 tokio::spawn(async move {
                     tokio::select! {
-                        () = conversation => {}
+                        () = connection => {}
                         _ = closed => {}
                     }
                 });
-                // What it asked by now is read before the next one may take its place.
+                // Lets the connection read a request that has arrived before the next connection may replace it.
                 yield_now().await;
             }
-            Err(_) => sleep(REFUSED_PAUSE).await,
+            Err(_) => sleep(ACCEPT_PAUSE).await,
         }
     }
 }
 
-async fn converse(stream: TcpStream, routes: Router, place: Place) {
+async fn serve_connection(stream: TcpStream, routes: Router, permit: ConnectionPermit) {
     let routes = TowerToHyperService::new(routes);
     let service = service_fn(move |request| {
-        place.asked();
+        permit.record_request();
         routes.call(request)
     });
     let connection = http1::Builder::new()
@@ -170,7 +170,7 @@ async fn converse(stream: TcpStream, routes: Router, place: Place) {
         .max_buf_size(HEAD_LEN_MAX)
         .serve_connection(TokioIo::new(stream), service);
     tokio::pin!(connection);
-    // How a connection ends is its peer's business: there is nobody to tell.
+    // Errors of a connection concern only its client.
     tokio::select! {
         _ = connection.as_mut() => return,
         () = sleep(CONNECTION_TIMEOUT) => connection.as_mut().graceful_shutdown(),

@@ -1,5 +1,5 @@
-//! The server as a client sees it.
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+//! The HTTP server, tested by a client.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,16 +9,16 @@ use std::time::Duration;
 use sluice_base::metrics::{MetricSample, MetricValue, MetricsSource};
 use sluice_northbound::{Server, serve};
 
-/// Half of what the server gives a slow client.
+/// Half of the time limits of the server, so that a response within it did not wait for one of them.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
-struct One;
+struct OneMetric;
 
-impl MetricsSource for One {
-    fn collect(&self, put: &mut dyn FnMut(MetricSample)) {
+impl MetricsSource for OneMetric {
+    fn collect(&self, emit: &mut dyn FnMut(MetricSample)) {
         let value = MetricValue::Counter(42);
-        put(MetricSample {
+        emit(MetricSample {
             name: "messages_received",
             help: "Messages",
             labels: Vec::new(),
@@ -28,7 +28,7 @@ impl MetricsSource for One {
 }
 
 fn server() -> Server {
-    serve(SocketAddr::from(([127, 0, 0, 1], 0)), Arc::new(One)).unwrap()
+    serve(SocketAddr::from(([127, 0, 0, 1], 0)), Arc::new(OneMetric)).unwrap()
 }
 
 fn connect(server: &Server) -> TcpStream {
@@ -37,24 +37,24 @@ fn connect(server: &Server) -> TcpStream {
     client
 }
 
-/// The whole answer to one request, head and all.
-fn ask(server: &Server, line: &str) -> String {
+/// Sends a request on a new connection; returns the whole response.
+fn request(server: &Server, line: &str) -> String {
     let mut client = connect(server);
     write!(client, "{line} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    client.read_to_string(&mut response).unwrap();
+    response
 }
 
-/// Asks and reads the whole answer; the connection stays.
-fn ask_on(client: &mut TcpStream) {
+/// Requests the metrics on an open connection and reads the response.
+fn request_on(client: &mut TcpStream) {
     write!(client, "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").unwrap();
-    let mut answer = Vec::new();
-    while !answer.ends_with(b"# EOF\n") {
-        let mut some = [0; 4096];
-        let len = client.read(&mut some).unwrap();
-        assert_ne!(len, 0, "closed early");
-        answer.extend(some.into_iter().take(len));
+    let mut response = Vec::new();
+    while !response.ends_with(b"# EOF\n") {
+        let mut buffer = [0; 4096];
+        let len = client.read(&mut buffer).unwrap();
+        assert_ne!(len, 0, "the connection was closed");
+        response.extend(buffer.into_iter().take(len));
     }
 }
 
@@ -67,27 +67,27 @@ fn is_closed(client: &mut TcpStream) -> bool {
 
 #[test]
 fn metrics_are_openmetrics_text() {
-    let answer = ask(&server(), "GET /metrics");
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+    let response = request(&server(), "GET /metrics");
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
     let kind = "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n";
-    assert!(answer.contains(kind), "{answer}");
-    assert!(answer.contains("\nsluice_messages_received_total 42\n"), "{answer}");
-    assert!(answer.ends_with("# EOF\n"), "{answer}");
+    assert!(response.contains(kind), "{response}");
+    assert!(response.contains("\nsluice_messages_received_total 42\n"), "{response}");
+    assert!(response.ends_with("# EOF\n"), "{response}");
 }
 
 #[test]
 fn the_root_links_to_the_metrics() {
-    let answer = ask(&server(), "GET /");
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    assert!(answer.contains("href=\"/metrics\""), "{answer}");
+    let response = request(&server(), "GET /");
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    assert!(response.contains("href=\"/metrics\""), "{response}");
 }
 
 #[test]
-fn anything_else_is_not_found() {
+fn other_paths_are_not_found() {
     let server = server();
     for line in ["GET /metrics/", "GET /favicon.ico", "POST /x", "GET /../etc/passwd"] {
-        let answer = ask(&server, line);
-        assert!(answer.starts_with("HTTP/1.1 404 Not Found\r\n"), "{line}: {answer}");
+        let response = request(&server, line);
+        assert!(response.starts_with("HTTP/1.1 404 Not Found\r\n"), "{line}: {response}");
     }
 }
 
@@ -96,62 +96,61 @@ fn a_connection_serves_more_than_one_request() {
     let server = server();
     let mut client = connect(&server);
     for _ in 0..3 {
-        ask_on(&mut client);
+        request_on(&mut client);
     }
 }
 
 #[test]
-fn a_head_too_long_is_refused() {
+fn a_head_that_is_too_long_is_rejected() {
     let server = server();
     let mut client = connect(&server);
     // The server may close before it has read all of it.
     let _ = write!(client, "GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(64 << 10));
-    let mut answer = Vec::new();
-    match client.read_to_end(&mut answer) {
+    let mut response = Vec::new();
+    match client.read_to_end(&mut response) {
         Err(e) => assert_eq!(e.kind(), ErrorKind::ConnectionReset),
-        Ok(_) => assert!(answer.starts_with(b"HTTP/1.1 431 ")),
+        Ok(_) => assert!(response.starts_with(b"HTTP/1.1 431 ")),
     }
 }
 
-/// Answered long before those who hold the places have taken too long.
 #[test]
-fn whoever_is_slow_to_ask_delays_nobody() {
+fn clients_that_send_requests_slowly_do_not_delay_others() {
     let server = server();
     let mut kept = connect(&server);
-    ask_on(&mut kept);
+    request_on(&mut kept);
     let mut slow: Vec<_> = (0..150).map(|_| connect(&server)).collect();
     for client in &mut slow {
-        // Those who made room for others may hear of it by now.
+        // Fails for those that were closed already.
         let _ = client.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n");
     }
     let mut good = connect(&server);
     good.set_read_timeout(Some(AT_ONCE)).unwrap();
-    ask_on(&mut good);
+    request_on(&mut good);
     kept.set_read_timeout(Some(AT_ONCE)).unwrap();
-    ask_on(&mut kept);
-    assert!(is_closed(&mut slow[0]), "the oldest made room");
+    request_on(&mut kept);
+    assert!(is_closed(&mut slow[0]), "the oldest was closed");
 }
 
 #[test]
-fn whoever_has_asked_and_stays_delays_nobody() {
+fn clients_that_stay_connected_do_not_delay_others() {
     let server = server();
     let mut idle: Vec<_> = (0..150).map(|_| connect(&server)).collect();
     for client in &mut idle[100..] {
-        ask_on(client);
+        request_on(client);
     }
     for _ in 0..50 {
         let mut more = connect(&server);
         more.set_read_timeout(Some(AT_ONCE)).unwrap();
-        ask_on(&mut more);
+        request_on(&mut more);
         idle.push(more);
     }
-    assert!(is_closed(&mut idle[100]), "the oldest made room");
+    assert!(is_closed(&mut idle[100]), "the oldest was closed");
 }
 
 #[test]
-fn a_port_in_use_is_told_before_anything_runs() {
+fn a_port_in_use_is_an_error() {
     let server = server();
-    let error = serve(server.address(), Arc::new(One)).unwrap_err();
+    let error = serve(server.address(), Arc::new(OneMetric)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AddrInUse);
 }
 
