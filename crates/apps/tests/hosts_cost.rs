@@ -45,7 +45,7 @@ fn packet(n: u8) -> Vec<u8> {
 }
 
 /// The application with a switch whose ports are at the edge.
-struct TestWorker {
+struct SingleSwitchWorker {
     app: Hosts,
     network: Network,
     version: Version,
@@ -55,7 +55,7 @@ struct TestWorker {
     next_xid: u32,
 }
 
-impl TestWorker {
+impl SingleSwitchWorker {
     fn new(version: Version) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
@@ -103,7 +103,7 @@ impl TestWorker {
 #[test]
 fn a_packet_from_a_known_host_is_handled_without_an_allocation() {
     for version in Versions::SPOKEN.iter() {
-        let mut worker = TestWorker::new(version);
+        let mut worker = SingleSwitchWorker::new(version);
         // Learn all hosts and let the transmit buffer grow.
         for n in 1..=HOST_COUNT {
             worker.receive(host(n).2, &request(n, n));

@@ -139,11 +139,14 @@ fn run_one(seed: u64) -> Result<(), String> {
     })
 }
 
-type Network = NetworkSimulation<SimulatedController<Chain>>;
+type ChainSimulation = NetworkSimulation<SimulatedController<Chain>>;
 
 /// Schedules faults, has hosts send meanwhile, and repairs permanent faults. Returns how often a host may receive one broadcast:
 /// a packet-in that a paused control link delays is flooded again if its port was not yet known to be a link.
-fn run_with_faults(net: &mut Network, rng: &mut Rng) -> Result<u32, sluice_emu::net::NetworkError> {
+fn run_with_faults(
+    net: &mut ChainSimulation,
+    rng: &mut Rng,
+) -> Result<u32, sluice_emu::net::NetworkError> {
     let topology = net.data_plane().topology().clone();
     let (n_links, n_switches) = (topology.links.len(), topology.switches.len());
     let pick = |rng: &mut Rng, n: usize| rng.below(u32::try_from(n.max(1)).unwrap()) as usize;
@@ -151,7 +154,7 @@ fn run_with_faults(net: &mut Network, rng: &mut Rng) -> Result<u32, sluice_emu::
     let (mut paused, mut used_switches) = (BTreeSet::new(), BTreeSet::new());
     for _ in 0..=rng.below(8) {
         let at = start + Duration::from_millis(rng.below(FAULTS_MS).into());
-        let schedule = |net: &mut Network, at: Instant, fault| {
+        let schedule = |net: &mut ChainSimulation, at: Instant, fault| {
             if std::env::var_os("SLUICE_SIM_TRACE").is_some() {
                 let _ = writeln!(std::io::stderr(), "{:?}: {fault:?}", at - start);
             }
@@ -218,7 +221,7 @@ fn run_with_faults(net: &mut Network, rng: &mut Rng) -> Result<u32, sluice_emu::
 }
 
 /// Checks that all hosts reach each other and that no flow entry is stale, before and after the pings.
-fn check_pings(net: &mut Network) -> Result<(), String> {
+fn check_pings(net: &mut ChainSimulation) -> Result<(), String> {
     let topology = net.data_plane().topology().clone();
     check_flow_entries(net).map_err(|why| format!("before the pings: {why}"))?;
     for family in [IpFamily::V4, IpFamily::V6] {
@@ -241,7 +244,7 @@ fn check_pings(net: &mut Network) -> Result<(), String> {
 
 /// Checks that no broadcast was delivered too often or crossed a link twice, and that each host now receives every broadcast once.
 fn check_broadcasts(
-    net: &mut Network,
+    net: &mut ChainSimulation,
     flooding: Flooding,
     deliveries_max: u32,
 ) -> Result<(), String> {
@@ -282,7 +285,7 @@ fn check_broadcasts(
 }
 
 /// The location of a host, and what each worker knows of the host and its port.
-fn host_location(net: &Network, host: usize) -> String {
+fn host_location(net: &ChainSimulation, host: usize) -> String {
     let topology = net.data_plane().topology();
     let Some(node) = topology.hosts.get(host) else { return String::new() };
     let switch = topology.switches.get(node.port.switch).map(|switch| switch.datapath_id);
@@ -297,7 +300,7 @@ fn host_location(net: &Network, host: usize) -> String {
 }
 
 /// The flow entries between two hosts, in both directions.
-fn entries_between(net: &Network, from: usize, to: usize) -> String {
+fn entries_between(net: &ChainSimulation, from: usize, to: usize) -> String {
     let topology = net.data_plane().topology();
     let mac = |n: usize| topology.hosts.get(n).map(|host| u128::from(host.mac.to_u64()));
     let mut entries = Vec::new();
@@ -319,7 +322,7 @@ fn entries_between(net: &Network, from: usize, to: usize) -> String {
 }
 
 /// Non-zero metrics of the applications, summed over workers.
-fn metrics(net: &Network) -> String {
+fn metrics(net: &ChainSimulation) -> String {
     let mut counts = BTreeMap::new();
     for app in net.controller().apps() {
         app.metrics(&mut |metric| *counts.entry(metric.name).or_insert(0) += metric.value);
@@ -329,9 +332,9 @@ fn metrics(net: &Network) -> String {
 }
 
 /// Follows every flow entry that leads to a host, from every switch that has one.
-fn check_flow_entries(net: &Network) -> Result<(), String> {
-    let fabric = net.data_plane();
-    let topology = fabric.topology();
+fn check_flow_entries(net: &ChainSimulation) -> Result<(), String> {
+    let data_plane = net.data_plane();
+    let topology = data_plane.topology();
     let mut peers = HashMap::new();
     for link in &topology.links {
         peers.insert(link.a, link.b);
@@ -341,7 +344,7 @@ fn check_flow_entries(net: &Network) -> Result<(), String> {
     let host_ports: HashMap<_, _> =
         hosts.map(|host| (u128::from(host.mac.to_u64()), host.port)).collect();
     for (at, node) in topology.switches.iter().enumerate() {
-        for entry in fabric.switch(at).into_iter().flat_map(|switch| switch.flow_entries(0)) {
+        for entry in data_plane.switch(at).into_iter().flat_map(|switch| switch.flow_entries(0)) {
             let Some(dst) = value(entry, FieldId::ETH_DST) else { continue };
             let Some(&host_port) = host_ports.get(&dst) else { continue };
             let (mut switch, mut current) = (at, Some(entry));
@@ -360,7 +363,8 @@ fn check_flow_entries(net: &Network) -> Result<(), String> {
                 };
                 switch = to.switch;
                 let key = (value(entry, FieldId::ETH_SRC), dst);
-                let mut others = fabric.switch(switch).into_iter().flat_map(|s| s.flow_entries(0));
+                let mut others =
+                    data_plane.switch(switch).into_iter().flat_map(|s| s.flow_entries(0));
                 current = others.find(|other| {
                     let dst = value(other, FieldId::ETH_DST);
                     dst.map(|dst| (value(other, FieldId::ETH_SRC), dst)) == Some(key)

@@ -21,9 +21,9 @@ const STEP: Duration = Duration::from_millis(10);
 /// Interval between ticks of a switch in the controller.
 const TICK_INTERVAL: Duration = Duration::from_millis(250);
 
-type Network = NetworkSimulation<SimulatedController<Chain>>;
+type ChainSimulation = NetworkSimulation<SimulatedController<Chain>>;
 
-fn network(shape: &str, version: Version, apps: &[&str]) -> Network {
+fn network(shape: &str, version: Version, apps: &[&str]) -> ChainSimulation {
     let one_way = LinkImpairments { delay: ROUND_TRIP / 2, ..LinkImpairments::default() };
     let versions = Versions::of(&[version]);
     let options = NetworkOptions {
@@ -42,7 +42,10 @@ fn network(shape: &str, version: Version, apps: &[&str]) -> Network {
 
 /// The time at which `condition` becomes true.
 #[track_caller]
-fn time_until(net: &mut Network, mut condition: impl FnMut(&mut Network) -> bool) -> Duration {
+fn time_until(
+    net: &mut ChainSimulation,
+    mut condition: impl FnMut(&mut ChainSimulation) -> bool,
+) -> Duration {
     while !condition(net) {
         assert!(net.elapsed() < ROUND_TRIP * 20, "the condition never becomes true");
         net.run_for(STEP).unwrap();
@@ -65,12 +68,12 @@ fn assert_round_trips(took: Duration, trips: f64, tolerance: Duration, what: &st
 fn the_first_packet_is_answered_after_three_round_trips_in_all_versions() {
     for version in Versions::SPOKEN.iter() {
         let mut net = network("single,2", version, &["learning"]);
-        let send_and_count = |net: &mut Network| {
+        let send_and_count = |net: &mut ChainSimulation| {
             let host = |n: usize| net.data_plane().host(n).unwrap().counters();
             let (packet_ins, received) =
                 (net.data_plane().switch(0).unwrap().counters().packet_ins, host(1).frames_in);
-            let (now, fabric) = net.data_plane_mut();
-            fabric.announce(now, 0).unwrap();
+            let (now, data_plane) = net.data_plane_mut();
+            data_plane.announce(now, 0).unwrap();
             (packet_ins, received)
         };
         let sent = time_until(&mut net, |net| send_and_count(net).0 > 0);
@@ -85,7 +88,7 @@ fn the_first_packet_is_answered_after_three_round_trips_in_all_versions() {
 fn the_role_of_every_port_is_known_after_four_and_a_half_round_trips() {
     for version in [Version::V1_0, Version::V1_3, Version::V1_5] {
         let mut net = network("leafspine,2,3,1", version, &["topology", "hosts", "forwarding"]);
-        let count = |net: &Network, role: PortRole| {
+        let count = |net: &ChainSimulation, role: PortRole| {
             let networks: Vec<_> = net.controller().networks().collect();
             let view = networks.first().unwrap().view();
             let ports = view.switches().flat_map(|(_, switch)| switch.ports.values());

@@ -123,9 +123,9 @@ impl<A: App> Scenario<A> {
         let mut scenario =
             Self { net: must(NetworkSimulation::new(topology, options, start, controller)) };
         scenario.run_for(DISCOVERY_TIME);
-        let (now, fabric) = scenario.net.data_plane_mut();
-        for host in 0..fabric.topology().hosts.len() {
-            must(fabric.announce(now, host));
+        let (now, data_plane) = scenario.net.data_plane_mut();
+        for host in 0..data_plane.topology().hosts.len() {
+            must(data_plane.announce(now, host));
         }
         scenario.run_for(SETTLING_TIME);
         scenario
@@ -153,9 +153,9 @@ impl<A: App> Scenario<A> {
     /// If it is not established within 30 seconds.
     pub fn open_connection(&mut self, from: usize, to: usize) -> OpenedConnection {
         let (before, to) = (self.packet_ins(), self.address(to));
-        let (now, fabric) = self.net.data_plane_mut();
-        fabric.take_host_events();
-        must(fabric.open_tcp(now, from, (to, 80, 1)));
+        let (now, data_plane) = self.net.data_plane_mut();
+        data_plane.take_host_events();
+        must(data_plane.open_tcp(now, from, (to, 80, 1)));
         self.run_for(CONNECTION_TIME);
         let outcomes = self.net.data_plane_mut().1.take_host_events();
         let setup_time = outcomes.iter().find_map(|(_, outcome)| match outcome {
@@ -173,17 +173,17 @@ impl<A: App> Scenario<A> {
     /// If the host has too many streams.
     pub fn start_stream(&mut self, from: usize, to: usize, stream: &UdpStream) -> u32 {
         let to = self.address(to);
-        let (now, fabric) = self.net.data_plane_mut();
-        let number = must(fabric.start_stream(now, from, UdpStream { to, ..*stream }));
+        let (now, data_plane) = self.net.data_plane_mut();
+        let number = must(data_plane.start_stream(now, from, UdpStream { to, ..*stream }));
         number.unwrap_or_else(|| panic!("host {from} has too many streams"))
     }
 
     /// The packets of a stream so far.
     pub fn stream_counts(&self, from: usize, to: usize, stream: u32) -> StreamCounts {
         let ip = self.address(from);
-        let fabric = self.net.data_plane();
-        let sent = fabric.host(from).map_or(0, |host| host.stream_packets_sent(stream));
-        let counts = fabric.host(to).and_then(|host| host.stream_stats(ip, stream));
+        let data_plane = self.net.data_plane();
+        let sent = data_plane.host(from).map_or(0, |host| host.stream_packets_sent(stream));
+        let counts = data_plane.host(to).and_then(|host| host.stream_stats(ip, stream));
         let (received, reordered) = counts.map_or((0, 0), |it| (it.received, it.reordered));
         StreamCounts { sent, received, reordered }
     }

@@ -24,7 +24,7 @@ const FACT_ROUNDS_MAX: usize = 8;
 #[derive(Debug)]
 pub struct SimulatedController<A> {
     cfg: Config,
-    workers: Vec<Worker<A>>,
+    workers: Vec<ControllerWorker<A>>,
     /// The worker of each connection.
     worker_of_conn: HashMap<ConnectionId, usize>,
     /// The worker and the connection of each switch.
@@ -43,7 +43,7 @@ enum WorkerMessage {
 }
 
 #[derive(Debug)]
-struct Worker<A> {
+struct ControllerWorker<A> {
     app: A,
     network: Network,
     /// By switch index.
@@ -66,8 +66,11 @@ struct SessionFailed;
 impl<A: App> SimulatedController<A> {
     /// A controller with one worker for each of `apps`. `seed` decides how long messages between workers take.
     pub fn new(apps: impl IntoIterator<Item = A>, seed: u64) -> Self {
-        let worker =
-            |(number, app)| Worker { app, network: Network::new(number), connections: vec![] };
+        let worker = |(number, app)| ControllerWorker {
+            app,
+            network: Network::new(number),
+            connections: vec![],
+        };
         Self {
             cfg: Config::default(),
             workers: apps.into_iter().enumerate().map(worker).collect(),
@@ -174,7 +177,7 @@ impl<A: App> SimulatedController<A> {
     }
 }
 
-impl<A: App> Worker<A> {
+impl<A: App> ControllerWorker<A> {
     fn connection(&mut self, conn: ConnectionId) -> Option<(SwitchIndex, &mut Connection)> {
         let slots = self.connections.iter_mut().enumerate();
         let mut connections = slots.filter_map(|(n, slot)| Some((n, slot.as_mut()?)));

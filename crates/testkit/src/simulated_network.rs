@@ -24,13 +24,13 @@ pub struct SimulatedNetwork<A> {
     started: Instant,
     now: Instant,
     last_tick: Instant,
-    workers: Vec<Worker<A>>,
-    switches: Vec<Switch>,
+    workers: Vec<SimulatedWorker<A>>,
+    switches: Vec<SimulatedSwitch>,
     by_id: HashMap<u64, usize>,
     links: HashMap<SwitchPort, Vec<(SwitchPort, Duration)>>,
     /// The ports of each unmanaged segment.
     segments: Vec<Vec<SwitchPort>>,
-    events: BTreeMap<(Instant, u64), Event>,
+    events: BTreeMap<(Instant, u64), ScheduledEvent>,
     /// Number of events so far; keeps events of the same time in order.
     event_count: u64,
     sent_frames: Vec<(SwitchPort, Vec<u8>)>,
@@ -40,13 +40,13 @@ pub struct SimulatedNetwork<A> {
 }
 
 #[derive(Debug)]
-struct Worker<A> {
+struct SimulatedWorker<A> {
     app: A,
     network: Network,
 }
 
 #[derive(Debug)]
-struct Switch {
+struct SimulatedSwitch {
     id: DatapathId,
     worker: usize,
     is_connected: bool,
@@ -57,14 +57,14 @@ struct Switch {
     next_xid: u32,
 }
 
-impl Switch {
-    fn link_state(&self, port: PortNo) -> LinkState {
-        if self.ports_down.contains(&port) { LinkState::Down } else { LinkState::Up }
+impl SimulatedSwitch {
+    fn port_state(&self, port: PortNo) -> PortState {
+        if self.ports_down.contains(&port) { PortState::LINK_DOWN } else { PortState::default() }
     }
 }
 
 #[derive(Debug)]
-enum Event {
+enum ScheduledEvent {
     /// Bytes arrive at a switch.
     ToSwitch(usize, Vec<u8>),
     /// A message from a switch arrives at its worker.
@@ -73,12 +73,6 @@ enum Event {
     FrameIn(SwitchPort, Vec<u8>),
     /// Facts arrive at a worker.
     Facts(usize, Vec<PublishedFact>),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LinkState {
-    Up,
-    Down,
 }
 
 /// Port `port` of switch `switch`.
@@ -92,7 +86,8 @@ impl<A: App> SimulatedNetwork<A> {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
         let workers = apps.into_iter().enumerate();
-        let workers = workers.map(|(n, app)| Worker { app, network: Network::new(n) }).collect();
+        let workers =
+            workers.map(|(n, app)| SimulatedWorker { app, network: Network::new(n) }).collect();
         Self {
             version,
             started: now,
@@ -115,7 +110,7 @@ impl<A: App> SimulatedNetwork<A> {
     pub fn add_switch(&mut self, id: u64, ports: u32, worker: usize) {
         self.by_id.insert(id, self.switches.len());
         let id = DatapathId(id);
-        self.switches.push(Switch {
+        self.switches.push(SimulatedSwitch {
             id,
             worker,
             is_connected: false,
@@ -155,7 +150,7 @@ impl<A: App> SimulatedNetwork<A> {
         self.links.values_mut().for_each(|ends| ends.retain(|&(end, _)| end != at));
     }
 
-    /// Connects ports by an unmanaged segment: segments that do not forward the reserved group addresses (LLDP).
+    /// Connects ports by an unmanaged segment, which does not forward the reserved group addresses (LLDP).
     pub fn add_unmanaged_segment(&mut self, ports: &[SwitchPort]) {
         self.segments.push(ports.to_vec());
     }
@@ -166,7 +161,7 @@ impl<A: App> SimulatedNetwork<A> {
         let Some(switch) = self.switches.get_mut(n) else { return };
         switch.is_connected = true;
         let ports = (1..=switch.ports).map(PortNo);
-        let ports = ports.map(|no| port(switch.id, no, switch.link_state(no))).collect();
+        let ports = ports.map(|no| port(switch.id, no, switch.port_state(no))).collect();
         let features =
             SwitchFeatures { datapath_id: switch.id, ports, ..SwitchFeatures::default() };
         self.call_app(n, |app, ctx| {
@@ -182,8 +177,8 @@ impl<A: App> SimulatedNetwork<A> {
         switch.is_connected = false;
         let worker = switch.worker;
         self.events
-            .retain(|_, event| !matches!(event, Event::ToSwitch(at, _) | Event::ToController(at, _) if *at == n));
-        if let Some(Worker { app, network }) = self.workers.get_mut(worker) {
+            .retain(|_, event| !matches!(event, ScheduledEvent::ToSwitch(at, _) | ScheduledEvent::ToController(at, _) if *at == n));
+        if let Some(SimulatedWorker { app, network }) = self.workers.get_mut(worker) {
             app.on_iteration(self.now);
             app.on_switch_disconnected(switch_index(n), self.now, network);
         }
@@ -195,7 +190,7 @@ impl<A: App> SimulatedNetwork<A> {
         if let Some(switch) = self.find(at.switch.0).and_then(|n| self.switches.get_mut(n)) {
             switch.ports_down.remove(&at.port);
         }
-        self.send_port_status(at, PortReason::MODIFY, LinkState::Up);
+        self.send_port_status(at, PortReason::MODIFY, PortState::default());
     }
 
     /// Brings a port down; its switch sends a `PORT_STATUS`.
@@ -203,15 +198,15 @@ impl<A: App> SimulatedNetwork<A> {
         if let Some(switch) = self.find(at.switch.0).and_then(|n| self.switches.get_mut(n)) {
             switch.ports_down.insert(at.port);
         }
-        self.send_port_status(at, PortReason::MODIFY, LinkState::Down);
+        self.send_port_status(at, PortReason::MODIFY, PortState::LINK_DOWN);
     }
 
     /// Deletes a port; its switch sends a `PORT_STATUS`.
     pub fn delete_port(&mut self, at: SwitchPort) {
-        self.send_port_status(at, PortReason::DELETE, LinkState::Down);
+        self.send_port_status(at, PortReason::DELETE, PortState::LINK_DOWN);
     }
 
-    fn send_port_status(&mut self, at: SwitchPort, reason: PortReason, state: LinkState) {
+    fn send_port_status(&mut self, at: SwitchPort, reason: PortReason, state: PortState) {
         let Some(n) = self.find(at.switch.0) else { return };
         let status = PortStatus { reason, port: port(at.switch, at.port, state) };
         self.send_from_switch(n, |out| Message::PortStatus(status).encode(0, out).is_ok());
@@ -219,7 +214,7 @@ impl<A: App> SimulatedNetwork<A> {
 
     /// Has a host send a frame to a port.
     pub fn inject_frame(&mut self, at: SwitchPort, frame: &[u8]) {
-        self.schedule(Duration::ZERO, Event::FrameIn(at, frame.to_vec()));
+        self.schedule(Duration::ZERO, ScheduledEvent::FrameIn(at, frame.to_vec()));
     }
 
     /// Advances the time and processes all events until then.
@@ -261,9 +256,9 @@ impl<A: App> SimulatedNetwork<A> {
         }
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: ScheduledEvent) {
         match event {
-            Event::ToSwitch(n, bytes) => {
+            ScheduledEvent::ToSwitch(n, bytes) => {
                 let mut rest = &*bytes;
                 while let Ok(Some((msg, after))) = split_message(rest) {
                     *self.messages.entry(msg.kind()).or_default() += 1;
@@ -271,14 +266,14 @@ impl<A: App> SimulatedNetwork<A> {
                     rest = after;
                 }
             }
-            Event::ToController(n, bytes) => {
+            ScheduledEvent::ToController(n, bytes) => {
                 if let Ok(msg) = RawMessage::new(&bytes) {
                     self.receive_message(n, msg);
                 }
             }
-            Event::FrameIn(at, frame) => self.receive_frame(at, &frame),
-            Event::Facts(n, facts) => {
-                if let Some(Worker { app, network }) = self.workers.get_mut(n) {
+            ScheduledEvent::FrameIn(at, frame) => self.receive_frame(at, &frame),
+            ScheduledEvent::Facts(n, facts) => {
+                if let Some(SimulatedWorker { app, network }) = self.workers.get_mut(n) {
                     app.on_iteration(self.now);
                     for fact in &facts {
                         if network.apply_remote(fact) {
@@ -338,7 +333,7 @@ impl<A: App> SimulatedNetwork<A> {
         let ends: Vec<_> =
             self.links.get(&at).into_iter().flatten().copied().chain(through_segments).collect();
         for (to, delay) in ends {
-            self.schedule(delay, Event::FrameIn(to, frame.to_vec()));
+            self.schedule(delay, ScheduledEvent::FrameIn(to, frame.to_vec()));
         }
     }
 
@@ -374,7 +369,7 @@ impl<A: App> SimulatedNetwork<A> {
         };
         let (mut tx, mut xid, delay) = (Vec::new(), 0, switch.control_delay);
         if encode(&mut Encoder::new(&mut tx, self.version, &mut xid)) {
-            self.schedule(delay, Event::ToController(n, tx));
+            self.schedule(delay, ScheduledEvent::ToController(n, tx));
         }
     }
 
@@ -399,7 +394,7 @@ impl<A: App> SimulatedNetwork<A> {
     fn call_app(&mut self, n: usize, call: impl FnOnce(&mut A, &mut Ctx<'_>)) {
         let Some(switch) = self.switches.get_mut(n) else { return };
         let (worker, delay) = (switch.worker, switch.control_delay);
-        let Some(Worker { app, network }) = self.workers.get_mut(worker) else { return };
+        let Some(SimulatedWorker { app, network }) = self.workers.get_mut(worker) else { return };
         let (mut tx, mut urgent) = (Vec::new(), Vec::new());
         let encoder = Encoder::new(&mut tx, self.version, &mut switch.next_xid);
         app.on_iteration(self.now);
@@ -409,14 +404,14 @@ impl<A: App> SimulatedNetwork<A> {
         );
         urgent.append(&mut tx);
         if !urgent.is_empty() {
-            self.schedule(delay, Event::ToSwitch(n, urgent));
+            self.schedule(delay, ScheduledEvent::ToSwitch(n, urgent));
         }
         self.deliver_facts(worker);
     }
 
     /// Delivers the facts that worker `from` published to its own application and to all other workers.
     fn deliver_facts(&mut self, from: usize) {
-        while let Some(Worker { app, network }) = self.workers.get_mut(from) {
+        while let Some(SimulatedWorker { app, network }) = self.workers.get_mut(from) {
             let facts = network.take_facts();
             if facts.is_empty() {
                 break;
@@ -425,12 +420,12 @@ impl<A: App> SimulatedNetwork<A> {
                 app.on_fact(fact, self.now, network);
             }
             for n in (0..self.workers.len()).filter(|&n| n != from) {
-                self.schedule(self.worker_delay, Event::Facts(n, facts.clone()));
+                self.schedule(self.worker_delay, ScheduledEvent::Facts(n, facts.clone()));
             }
         }
     }
 
-    fn schedule(&mut self, after: Duration, event: Event) {
+    fn schedule(&mut self, after: Duration, event: ScheduledEvent) {
         self.event_count += 1;
         self.events.insert((self.now + after, self.event_count), event);
     }
@@ -484,11 +479,7 @@ fn switch_index(n: usize) -> SwitchIndex {
     SwitchIndex(u32::try_from(n).unwrap_or(u32::MAX))
 }
 
-fn port(switch: DatapathId, port_no: PortNo, state: LinkState) -> Port {
-    let state = match state {
-        LinkState::Up => PortState::default(),
-        LinkState::Down => PortState::LINK_DOWN,
-    };
+fn port(switch: DatapathId, port_no: PortNo, state: PortState) -> Port {
     let hw_addr = MacAddr::from_u64(0x0200_0000_0000 | switch.0 << 16 | u64::from(port_no.0));
     let name = format!("s{}-eth{port_no}", switch.0);
     Port { port_no, hw_addr, name: name.as_str().into(), state, ..Port::default() }

@@ -5,9 +5,10 @@ use std::time::Duration;
 use sluice_apps::hosts::Config;
 use sluice_openflow::MacAddr;
 use sluice_sdk::Verdict;
+use sluice_testkit::switch_port;
 
 use crate::frames::{advertise, is_at, mac, neighbor_message, plain, tagged, who_has};
-use crate::test_network::{in_all_versions, switch_port};
+use crate::test_network::in_all_versions;
 
 /// Source of the controller's probes.
 fn probe_source() -> MacAddr {

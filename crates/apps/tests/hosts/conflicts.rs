@@ -4,9 +4,10 @@ use sluice_apps::hosts::{Config, ConflictPolicy};
 use sluice_openflow::MacAddr;
 use sluice_sdk::Verdict;
 use sluice_sdk::view::SwitchPort;
+use sluice_testkit::switch_port;
 
 use crate::frames::{advertise, ip, is_at, mac, neighbor_message, plain, who_has};
-use crate::test_network::{TestNetwork, in_all_versions, switch_port};
+use crate::test_network::{TestNetwork, in_all_versions};
 
 /// Port of the owner of the addresses.
 const OWNER_PORT: u32 = 1;

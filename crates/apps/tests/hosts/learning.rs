@@ -4,9 +4,10 @@ use sluice_apps::hosts::Config;
 use sluice_openflow::MacAddr;
 use sluice_sdk::Verdict;
 use sluice_sdk::view::PortRole;
+use sluice_testkit::switch_port;
 
 use crate::frames::{advertise, dhcp, ip, is_at, mac, plain, solicit, tagged, udp, who_has};
-use crate::test_network::{in_all_versions, port_addr, switch_port};
+use crate::test_network::{in_all_versions, port_addr};
 
 #[test]
 fn a_host_is_learned_at_the_port_where_its_packets_arrive() {

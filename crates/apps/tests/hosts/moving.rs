@@ -3,9 +3,10 @@
 use sluice_apps::hosts::{Config, ConflictPolicy};
 use sluice_sdk::Verdict;
 use sluice_sdk::view::PortRole;
+use sluice_testkit::switch_port;
 
 use crate::frames::{mac, plain, who_has};
-use crate::test_network::{in_all_versions, switch_port};
+use crate::test_network::in_all_versions;
 
 #[test]
 fn a_host_that_is_seen_at_another_port_has_moved_with_its_addresses() {

@@ -4,9 +4,10 @@ use sluice_apps::hosts::Config;
 use sluice_openflow::MacAddr;
 use sluice_sdk::Verdict;
 use sluice_sdk::view::PortRole;
+use sluice_testkit::switch_port;
 
 use crate::frames::{advertise, is_at, mac, neighbor_message, plain, solicit, tagged, who_has};
-use crate::test_network::{TestNetwork, in_all_versions, switch_port};
+use crate::test_network::{TestNetwork, in_all_versions};
 
 /// Host `b` at the second switch, with an address of each family, with and without VLAN 5.
 fn learn_host(net: &mut TestNetwork) {

@@ -6,11 +6,12 @@ use sluice_apps::hosts::{Config, ConflictPolicy};
 use sluice_base::Rng;
 use sluice_openflow::{MacAddr, Version, VlanId};
 use sluice_sdk::view::PortRole;
+use sluice_testkit::switch_port;
 
 use crate::frames::{
     advertise, dhcp, ip, is_at, mac, plain, solicit, tagged, truncated_tcp, udp, who_has,
 };
-use crate::test_network::{PORTS, TestNetwork, Worker, switch_port};
+use crate::test_network::{HostsWorker, PORTS, TestNetwork};
 
 /// A frame from few hosts and addresses, sometimes tagged, truncated or with changed bytes.
 fn random_frame(rng: &mut Rng) -> Vec<u8> {
@@ -140,8 +141,9 @@ fn check(net: &TestNetwork, cfg: &Config, seed: u64) {
 fn check_owners(net: &TestNetwork, seed: u64) {
     for n in 0..30 {
         let addr = ip(&format!("10.0.0.{n}"));
-        let owner =
-            |worker: &Worker| worker.network.view().host_by_addr(addr, VlanId(0)).map(|(id, _)| id);
+        let owner = |worker: &HostsWorker| {
+            worker.network.view().host_by_addr(addr, VlanId(0)).map(|(id, _)| id)
+        };
         let owners: HashSet<_> = net.workers.iter().map(owner).collect();
         assert_eq!(owners.len(), 1, "seed {seed}: workers disagree about {addr}");
     }

@@ -11,6 +11,7 @@ use sluice_openflow::{
 };
 use sluice_sdk::view::{Fact, Host, HostId, PortInfo, PortRole, SwitchInfo, SwitchPort};
 use sluice_sdk::{App, AppMetric, Ctx, Network, SwitchIndex, Verdict};
+use sluice_testkit::switch_port;
 
 /// Number of ports of each switch.
 pub(crate) const PORTS: u32 = 8;
@@ -26,7 +27,7 @@ pub(crate) struct SentFrame {
 pub(crate) struct TestNetwork {
     pub(crate) version: Version,
     pub(crate) now: Instant,
-    pub(crate) workers: Vec<Worker>,
+    pub(crate) workers: Vec<HostsWorker>,
     connected: Vec<u64>,
     xid: u32,
     sent: Vec<SentFrame>,
@@ -36,7 +37,7 @@ pub(crate) struct TestNetwork {
     flow_mods: Vec<&'static str>,
 }
 
-pub(crate) struct Worker {
+pub(crate) struct HostsWorker {
     pub(crate) app: Hosts,
     pub(crate) network: Network,
     log: Vec<String>,
@@ -49,10 +50,6 @@ pub(crate) fn in_all_versions(cfg: &Config, test: impl Fn(&mut TestNetwork)) {
             test(&mut TestNetwork::new(version, workers, cfg));
         }
     }
-}
-
-pub(crate) fn switch_port(switch: u64, port: u32) -> SwitchPort {
-    SwitchPort::new(DatapathId(switch), PortNo(port))
 }
 
 /// The Ethernet address of a port.
@@ -69,7 +66,8 @@ impl TestNetwork {
     pub(crate) fn new(version: Version, workers: usize, cfg: &Config) -> Self {
         #[expect(clippy::disallowed_methods, reason = "any instant will do")]
         let now = Instant::now();
-        let worker = |n| Worker { app: Hosts::new(cfg), network: Network::new(n), log: vec![] };
+        let worker =
+            |n| HostsWorker { app: Hosts::new(cfg), network: Network::new(n), log: vec![] };
         let workers = (0..workers).map(worker).collect();
         let mut net = Self {
             version,
@@ -92,7 +90,7 @@ impl TestNetwork {
 
     fn call_app<T>(&mut self, switch: u64, call: impl FnOnce(&mut Hosts, &mut Ctx<'_>) -> T) -> T {
         let (mut tx, mut urgent, n) = (Vec::new(), Vec::new(), self.worker_of(switch));
-        let Worker { app, network, .. } = &mut self.workers[n];
+        let HostsWorker { app, network, .. } = &mut self.workers[n];
         let encoder = Encoder::new(&mut tx, self.version, &mut self.xid);
         let sw = SwitchIndex(u32::try_from(switch).unwrap());
         let mut ctx = Ctx::new(self.now, sw, DatapathId(switch), encoder, &mut urgent, network);
@@ -142,7 +140,7 @@ impl TestNetwork {
             for n in 0..self.workers.len() {
                 let facts = self.workers[n].network.take_facts();
                 is_done &= facts.is_empty();
-                for (m, Worker { app, network, .. }) in self.workers.iter_mut().enumerate() {
+                for (m, HostsWorker { app, network, .. }) in self.workers.iter_mut().enumerate() {
                     for fact in &facts {
                         if m == n || network.apply_remote(fact) {
                             app.on_fact(fact, self.now, network);
@@ -193,7 +191,7 @@ impl TestNetwork {
         self.connected.retain(|&id| id != switch);
         self.publish(Fact::Switch(DatapathId(switch), None));
         let n = self.worker_of(switch);
-        let Worker { app, network, .. } = &mut self.workers[n];
+        let HostsWorker { app, network, .. } = &mut self.workers[n];
         app.on_switch_disconnected(SwitchIndex(u32::try_from(switch).unwrap()), self.now, network);
         self.deliver();
     }

@@ -81,7 +81,7 @@ mod runner;
 use sluice_openflow::{Version, Versions};
 use sluice_sdk::App;
 
-use parse::{Line, Step};
+use parse::{TranscriptLine, TranscriptStep};
 use runner::TranscriptRunner;
 
 /// Runs a transcript against the application that `make` creates, once for each version of OpenFlow.
@@ -89,7 +89,7 @@ use runner::TranscriptRunner;
 /// The [module](mod@crate::transcript) describes the lines of a transcript.
 ///
 /// # Panics
-/// If a line cannot be parsed or the application sends anything else; the message shows the transcript with the place marked.
+/// If a line cannot be parsed or the application sends anything else; the message shows the transcript with the failed line marked.
 #[track_caller]
 pub fn transcript<A: App>(make: impl Fn() -> A, script: &str) {
     for version in Versions::SPOKEN.iter() {
@@ -103,24 +103,30 @@ fn run<A: App>(app: A, version: Version, script: &str) -> Result<(), String> {
     let mut runner = TranscriptRunner::new(app, version);
     for (number, text) in script.lines().enumerate() {
         let marked = |why: String| mark(script, version, number, &why);
-        let Some(Line { versions, step }) = Line::parse(text).map_err(marked)? else { continue };
+        let Some(TranscriptLine { versions, step }) =
+            TranscriptLine::parse(text).map_err(marked)?
+        else {
+            continue;
+        };
         if !versions.contains(&version) {
             continue;
         }
         match step {
-            Step::Wait(time) => {
+            TranscriptStep::Wait(time) => {
                 runner.expect_silence().map_err(marked)?;
                 runner.wait(time).map_err(marked)?;
             }
-            Step::SwitchEvent(switch, event) => {
+            TranscriptStep::SwitchInput(switch, event) => {
                 runner.expect_silence().map_err(marked)?;
                 runner.handle_switch_event(&switch, &event).map_err(marked)?;
             }
-            Step::NetworkEvent(event) => {
+            TranscriptStep::NetworkEvent(event) => {
                 runner.expect_silence().map_err(marked)?;
                 runner.publish(&event).map_err(marked)?;
             }
-            Step::Expect(switch, words) => runner.expect(&switch, &words).map_err(marked)?,
+            TranscriptStep::Expect(switch, words) => {
+                runner.expect(&switch, &words).map_err(marked)?;
+            }
         }
     }
     let end = script.lines().count();

@@ -20,17 +20,17 @@ pub(super) enum NetworkEvent {
     /// A link, in both directions.
     LinkUp(NamedPort, NamedPort),
     LinkDown(NamedPort, NamedPort),
-    /// The state of ports.
-    Ports(Vec<NamedPort>, PortState),
+    /// State or role of ports.
+    Ports(Vec<NamedPort>, PortSetting),
     HostAt(HostId, NamedPort),
     HostRemoved(HostId),
     /// The switch of this name is not connected any more.
     SwitchRemoved(String),
 }
 
-/// What is known of a port.
+/// State or role of a port.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum PortState {
+pub(super) enum PortSetting {
     Edge,
     Pending,
     SharedSegment,
@@ -52,10 +52,10 @@ impl NetworkEvent {
             ["ports", ref ports @ .., state] => {
                 let ports: Option<Vec<_>> = ports.iter().map(|at| NamedPort::parse(at)).collect();
                 let state = match state {
-                    "edge" => PortState::Edge,
-                    "pending" => PortState::Pending,
-                    "shared_segment" => PortState::SharedSegment,
-                    "down" => PortState::Down,
+                    "edge" => PortSetting::Edge,
+                    "pending" => PortSetting::Pending,
+                    "shared_segment" => PortSetting::SharedSegment,
+                    "down" => PortSetting::Down,
                     _ => return None,
                 };
                 Self::Ports(ports.filter(|ports| !ports.is_empty())?, state)
@@ -105,12 +105,12 @@ impl NetworkEvent {
             Self::Ports(ports, state) => {
                 let Some(designated) = ports.first().map(resolve) else { return };
                 let info = match state {
-                    PortState::Edge => port_info(true, PortRole::Edge),
-                    PortState::Pending => port_info(true, PortRole::Pending),
-                    PortState::SharedSegment => {
+                    PortSetting::Edge => port_info(true, PortRole::Edge),
+                    PortSetting::Pending => port_info(true, PortRole::Pending),
+                    PortSetting::SharedSegment => {
                         port_info(true, PortRole::SharedSegment(designated))
                     }
-                    PortState::Down => port_info(false, PortRole::Pending),
+                    PortSetting::Down => port_info(false, PortRole::Pending),
                 };
                 for port in ports {
                     publish(Fact::Port(resolve(port), Some(info.clone())));

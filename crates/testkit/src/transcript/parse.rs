@@ -9,32 +9,32 @@ use super::network_event::NetworkEvent;
 
 /// One line, and the versions of OpenFlow in which it applies.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct TranscriptLine {
     pub(super) versions: RangeInclusive<Version>,
-    pub(super) step: Step,
+    pub(super) step: TranscriptStep,
 }
 
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum TranscriptStep {
     /// Time passes.
     Wait(Duration),
     /// Another application publishes a change of the network.
     NetworkEvent(NetworkEvent),
     /// Something happens at the switch of this name.
-    SwitchEvent(String, SwitchEvent),
+    SwitchInput(String, SwitchInput),
     /// The application must send a message with these words to the switch of this name.
     Expect(String, Vec<String>),
 }
 
 /// A message from a switch, or a change of its connection.
 #[derive(Debug)]
-pub(super) enum SwitchEvent {
+pub(super) enum SwitchInput {
     Connects,
     Disconnects,
     PortUp(PortNo),
     PortDown(PortNo),
     PortDeleted(PortNo),
-    PacketIn(Packet),
+    PacketIn(PacketSpec),
     /// Reply: the maximum number of meters.
     MeterFeatures(u32),
     /// Error for the last message.
@@ -51,7 +51,7 @@ pub(super) enum SwitchEvent {
 
 /// The packet of a `PACKET_IN`.
 #[derive(Debug, Default)]
-pub(super) struct Packet {
+pub(super) struct PacketSpec {
     pub(super) port: u32,
     pub(super) src: MacAddr,
     pub(super) dst: MacAddr,
@@ -76,7 +76,7 @@ pub(super) enum Length {
     Exactly(usize),
 }
 
-impl Line {
+impl TranscriptLine {
     /// Parses a line; `None` if it is empty or a comment.
     pub(super) fn parse(text: &str) -> Result<Option<Self>, String> {
         let words: Vec<_> = text.split('#').next().unwrap_or_default().split_whitespace().collect();
@@ -88,14 +88,14 @@ impl Line {
             }
             _ => (Version::V1_0..=Version::V1_5, words.get(..)),
         };
-        let step = Step::parse(words.unwrap_or_default()).ok_or_else(error)?;
+        let step = TranscriptStep::parse(words.unwrap_or_default()).ok_or_else(error)?;
         Ok(Some(Self { versions, step }))
     }
 }
 
-impl Step {
+impl TranscriptStep {
     fn parse(words: &[&str]) -> Option<Self> {
-        let switch_event = |switch: &str, event| Self::SwitchEvent(switch.to_owned(), event);
+        let switch_input = |switch: &str, input| Self::SwitchInput(switch.to_owned(), input);
         match *words {
             ["wait", time] => {
                 let seconds = time.strip_suffix('s')?.parse().ok()?;
@@ -104,10 +104,10 @@ impl Step {
             ["link" | "ports" | "host" | "switch", ..] => {
                 NetworkEvent::parse(words).map(Self::NetworkEvent)
             }
-            [switch, "connects"] => Some(switch_event(switch, SwitchEvent::Connects)),
-            [switch, "disconnects"] => Some(switch_event(switch, SwitchEvent::Disconnects)),
+            [switch, "connects"] => Some(switch_input(switch, SwitchInput::Connects)),
+            [switch, "disconnects"] => Some(switch_input(switch, SwitchInput::Disconnects)),
             [switch, "<", ref message @ ..] => {
-                SwitchEvent::parse(message).map(|event| switch_event(switch, event))
+                SwitchInput::parse(message).map(|input| switch_input(switch, input))
             }
             [switch, ">", ref message @ ..] => {
                 let message = message.iter().map(|&word| expand_address(word)).collect();
@@ -118,10 +118,10 @@ impl Step {
     }
 }
 
-impl SwitchEvent {
+impl SwitchInput {
     fn parse(words: &[&str]) -> Option<Self> {
         match *words {
-            ["packet_in", ref words @ ..] => Packet::parse(words).map(Self::PacketIn),
+            ["packet_in", ref words @ ..] => PacketSpec::parse(words).map(Self::PacketIn),
             ["port_status", port, state] => {
                 let port = PortNo(value(port, "port")?);
                 match state {
@@ -149,7 +149,7 @@ impl SwitchEvent {
     }
 }
 
-impl Packet {
+impl PacketSpec {
     fn parse(words: &[&str]) -> Option<Self> {
         let (mut packet, mut has_addresses) = (Self::default(), false);
         for word in words {

@@ -15,7 +15,7 @@ use sluice_sdk::{App, Ctx, Network, SwitchIndex};
 
 use super::describe::SentMessage;
 use super::network_event::{self, NetworkEvent};
-use super::parse::{Length, Packet, SwitchEvent};
+use super::parse::{Length, PacketSpec, SwitchInput};
 
 /// The engine's longest time between two ticks of a switch.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ pub(super) struct TranscriptRunner<A> {
     version: Version,
     now: Instant,
     network: Network,
-    switches: Vec<Switch>,
+    switches: Vec<TranscriptSwitch>,
     /// With the name of the switch.
     sent: VecDeque<(String, SentMessage)>,
     /// The frame of the last packet-in.
@@ -40,7 +40,7 @@ pub(super) struct TranscriptRunner<A> {
 }
 
 #[derive(Debug)]
-struct Switch {
+struct TranscriptSwitch {
     name: String,
     is_connected: bool,
     tx: Vec<u8>,
@@ -51,7 +51,7 @@ struct Switch {
     last_request_xid: u32,
 }
 
-impl Switch {
+impl TranscriptSwitch {
     fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -116,13 +116,13 @@ impl<A: App> TranscriptRunner<A> {
     pub(super) fn handle_switch_event(
         &mut self,
         switch: &str,
-        event: &SwitchEvent,
+        event: &SwitchInput,
     ) -> Result<(), String> {
         let index = self.find_or_add(switch);
         self.app.on_iteration(self.now);
         match event {
-            SwitchEvent::Connects => self.connect(index),
-            SwitchEvent::Disconnects => {
+            SwitchInput::Connects => self.connect(index),
+            SwitchInput::Disconnects => {
                 self.app.on_switch_disconnected(switch_index(index), self.now, &mut self.network);
                 self.with_switch(index, |switch| switch.is_connected = false);
             }
@@ -158,7 +158,7 @@ impl<A: App> TranscriptRunner<A> {
     fn find_or_add(&mut self, name: &str) -> usize {
         let known = self.switches.iter().position(|switch| switch.name == name);
         known.unwrap_or_else(|| {
-            self.switches.push(Switch::new(name));
+            self.switches.push(TranscriptSwitch::new(name));
             self.switches.len() - 1
         })
     }
@@ -187,7 +187,7 @@ impl<A: App> TranscriptRunner<A> {
     }
 
     /// Encodes the message of an event.
-    fn encode(&mut self, index: usize, event: &SwitchEvent) -> Result<Vec<u8>, String> {
+    fn encode(&mut self, index: usize, event: &SwitchInput) -> Result<Vec<u8>, String> {
         let switch = self.switches.get(index);
         let request_xid = switch.map_or(0, |switch| switch.last_request_xid);
         let flow_mod = switch.map_or(&[][..], |switch| &switch.last_flow_mod);
@@ -198,35 +198,35 @@ impl<A: App> TranscriptRunner<A> {
             Message::PortStatus(PortStatus { reason, port: port(n, state) }).encode(0, &mut out)
         };
         let encoded = match *event {
-            SwitchEvent::Connects | SwitchEvent::Disconnects => Ok(()),
-            SwitchEvent::PortUp(n) => port_status(n, PortReason::MODIFY, PortState::default()),
-            SwitchEvent::PortDown(n) => port_status(n, PortReason::MODIFY, PortState::LINK_DOWN),
-            SwitchEvent::PortDeleted(n) => port_status(n, PortReason::DELETE, PortState::default()),
-            SwitchEvent::TableFull => {
+            SwitchInput::Connects | SwitchInput::Disconnects => Ok(()),
+            SwitchInput::PortUp(n) => port_status(n, PortReason::MODIFY, PortState::default()),
+            SwitchInput::PortDown(n) => port_status(n, PortReason::MODIFY, PortState::LINK_DOWN),
+            SwitchInput::PortDeleted(n) => port_status(n, PortReason::DELETE, PortState::default()),
+            SwitchInput::TableFull => {
                 // FLOW_MOD_FAILED, whose number is another in 1.0, and TABLE_FULL.
                 let code = if self.version == Version::V1_0 { [0, 3, 0, 0] } else { [0, 5, 0, 1] };
                 out.raw(MessageType::ERROR, self.last_xid, &[&code, quoted].concat())
             }
-            SwitchEvent::BadField => {
+            SwitchInput::BadField => {
                 let (kind, code) = (ErrorType::BAD_MATCH, ErrorCode(6));
                 let reason = ErrorReason::Standard { kind, code };
                 out.error_with(self.last_xid, reason, quoted).map(drop)
             }
-            SwitchEvent::BadType => {
+            SwitchInput::BadType => {
                 out.error_with(self.last_xid, ErrorReason::BAD_TYPE, &[]).map(drop)
             }
-            SwitchEvent::MeterFeatures(max_meter) => {
+            SwitchInput::MeterFeatures(max_meter) => {
                 encode_reply(&mut out, 1, meter_features(max_meter))
             }
-            SwitchEvent::AggregateStats(flows) => {
+            SwitchInput::AggregateStats(flows) => {
                 let fields = [Stat::FlowCount(flows), Stat::PacketCount(0), Stat::ByteCount(0)];
                 let stats = AggregateStats { stats: Stats { fields: fields.into() } };
                 encode_reply(&mut out, request_xid, MultipartReply::AggregateStats(stats))
             }
-            SwitchEvent::FlowStats(cookie, ref entries) => {
+            SwitchInput::FlowStats(cookie, ref entries) => {
                 encode_reply(&mut out, request_xid, flow_stats(cookie, entries))
             }
-            SwitchEvent::PacketIn(ref packet) => {
+            SwitchInput::PacketIn(ref packet) => {
                 let (frame, total_len) = packet.frame(self.version);
                 self.last_frame = frame;
                 PacketIn {
@@ -271,7 +271,7 @@ impl<A: App> TranscriptRunner<A> {
         Ok(())
     }
 
-    fn with_switch(&mut self, index: usize, change: impl FnOnce(&mut Switch)) {
+    fn with_switch(&mut self, index: usize, change: impl FnOnce(&mut TranscriptSwitch)) {
         if let Some(switch) = self.switches.get_mut(index) {
             change(switch);
         }
@@ -370,7 +370,7 @@ fn flow_stats(cookie: u64, entries: &[(MacAddr, PortNo)]) -> MultipartReply {
     MultipartReply::FlowDesc { flows: entries.iter().map(flow).collect() }
 }
 
-impl Packet {
+impl PacketSpec {
     /// The part of the frame that is in the message, and the length of the whole frame.
     fn frame(&self, version: Version) -> (Vec<u8>, u16) {
         const NORMAL_BYTES: usize = 64;
