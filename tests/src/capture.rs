@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use crate::controller::Controller;
 use crate::process::{Daemon, output_of};
 use crate::test_env::TestEnv;
-use crate::{PATIENCE, SOON, wait_until};
+use crate::{LONG_TIMEOUT, SHORT_TIMEOUT, wait_until};
 
 /// Length of the OpenFlow header, bytes. §7.1.
 const HEADER_LEN: usize = 8;
@@ -35,7 +35,7 @@ impl Capture {
         tcpdump.arg(&file).args(["tcp", "port", &port]);
         tcpdump.stderr(File::create(&log).map_or_else(|_| Stdio::null(), Stdio::from));
         let tcpdump = Daemon::new(&mut tcpdump);
-        wait_until(SOON, "tcpdump", || {
+        wait_until(SHORT_TIMEOUT, "tcpdump", || {
             fs::read_to_string(&log).is_ok_and(|log| log.contains("listening on"))
         });
         Self { tcpdump, file, port }
@@ -44,18 +44,20 @@ impl Capture {
     /// Waits until the controller has sent a message of type `message_type`.
     ///
     /// # Panics
-    /// When that takes longer than [`PATIENCE`].
+    /// When that takes longer than [`LONG_TIMEOUT`].
     #[track_caller]
     pub fn wait_for(&self, message_type: u8) {
         let what = format!("a message of type {message_type}");
-        wait_until(PATIENCE, &what, || count_by_type(&self.messages()).contains_key(&message_type));
+        wait_until(LONG_TIMEOUT, &what, || {
+            count_by_type(&self.messages()).contains_key(&message_type)
+        });
     }
 
     /// Stops the recording.
     #[track_caller]
     pub fn stop(&mut self) {
         self.tcpdump.signal(Signal::INT);
-        wait_until(SOON, "tcpdump to end", || self.tcpdump.exit_status().is_some());
+        wait_until(SHORT_TIMEOUT, "tcpdump to end", || self.tcpdump.exit_status().is_some());
     }
 
     /// All messages that the controller has sent so far, connection by connection.
@@ -95,7 +97,7 @@ impl Capture {
 
     /// The controller's messages as Open vSwitch decodes them.
     #[track_caller]
-    pub fn as_read_by_ovs(&self) -> Vec<String> {
+    pub fn decoded_by_ovs(&self) -> Vec<String> {
         let mut ofctl = Command::new("ovs-ofctl");
         let decoded = output_of(ofctl.arg("ofp-parse-pcap").arg(&self.file).arg(&self.port));
         let sender = format!(".{} > ", self.port);

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 
 use crate::process::{Daemon, run, workspace};
 use crate::test_env::TestEnv;
-use crate::{SOON, wait_until};
+use crate::{SHORT_TIMEOUT, wait_until};
 
 /// Path of the binary under test: `SLUICE_BIN`, or else the release build of this workspace.
 ///
@@ -69,7 +69,7 @@ impl Controller {
     /// `arguments` are separated by spaces and follow `--threads 1 --no-api`.
     ///
     /// # Panics
-    /// When it does not listen within [`SOON`]; the message contains its log.
+    /// When it does not listen within [`SHORT_TIMEOUT`]; the message contains its log.
     #[track_caller]
     pub fn new(env: &TestEnv, arguments: &str) -> Self {
         let mut command = env.command(&binary().to_string_lossy());
@@ -114,7 +114,7 @@ impl Controller {
     /// Waits until it has ended.
     #[track_caller]
     pub fn wait_for_end(&mut self) -> ExitReport {
-        wait_until(SOON, "sluice to end", || self.daemon.exit_status().is_some());
+        wait_until(SHORT_TIMEOUT, "sluice to end", || self.daemon.exit_status().is_some());
         let code = self.daemon.exit_status().and_then(|status| status.code());
         ExitReport { code, stdout: read(&self.stdout), stderr: self.log() }
     }
@@ -147,19 +147,21 @@ impl Controller {
     /// Waits until `count` sessions have been established.
     ///
     /// # Panics
-    /// When that takes longer than [`SOON`].
+    /// When that takes longer than [`SHORT_TIMEOUT`].
     #[track_caller]
     pub fn wait_for_sessions(&self, count: usize) {
-        wait_until(SOON, &format!("{count} sessions"), || self.sessions() >= count);
+        wait_until(SHORT_TIMEOUT, &format!("{count} sessions"), || self.sessions() >= count);
     }
 
     /// Waits until a line of the log contains all of `words`.
     ///
     /// # Panics
-    /// When that takes longer than [`SOON`].
+    /// When that takes longer than [`SHORT_TIMEOUT`].
     #[track_caller]
     pub fn wait_for_log(&self, words: &[&str]) {
-        wait_until(SOON, &format!("{words:?} in the log:\n{}", self.log()), || self.logged(words));
+        wait_until(SHORT_TIMEOUT, &format!("{words:?} in the log:\n{}", self.log()), || {
+            self.logged(words)
+        });
     }
 
     /// Whether a line of the log contains all of `words`.
@@ -170,7 +172,7 @@ impl Controller {
     #[track_caller]
     fn wait_for_address(&mut self) -> String {
         let mut address = None;
-        wait_until(SOON, "`listening on …`", || {
+        wait_until(SHORT_TIMEOUT, "`listening on …`", || {
             if let Some(status) = self.daemon.exit_status() {
                 panic!("sluice ended with {status} before it listened: {}", self.log());
             }

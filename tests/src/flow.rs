@@ -4,11 +4,11 @@ use std::fmt;
 
 /// One flow entry, as `ovs-ofctl dump-flows --no-stats` prints it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Flow {
+pub struct ListedFlow {
     text: String,
 }
 
-impl Flow {
+impl ListedFlow {
     /// Parses a listing; sorted, since the order of a switch may vary.
     pub fn list(listing: &str) -> Vec<Self> {
         let lines = listing.lines().map(str::trim).filter(|line| line.contains("actions="));
@@ -35,7 +35,7 @@ impl Flow {
     }
 }
 
-impl fmt::Display for Flow {
+impl fmt::Display for ListedFlow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn a_listing_is_parsed_into_keys_and_actions() {
-        let flows = Flow::list(
+        let flows = ListedFlow::list(
             "OFPST_FLOW reply (OF1.3) (xid=0x2):\n \
              idle_timeout=60, priority=1,dl_dst=00:00:00:00:00:02 actions=output:102\n \
              priority=0 actions=CONTROLLER:65535\n",

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::namespace::Namespace;
 use crate::process::{Daemon, output_of, run};
-use crate::{SOON, wait_until};
+use crate::{SHORT_TIMEOUT, wait_until};
 
 /// Python program that sends raw frames, for which the standard library of Rust has no socket.
 const SEND: &str = "
@@ -24,14 +24,14 @@ for n in range(count):
 
 /// Result of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PingResult {
+pub struct PingCounts {
     /// Requests sent.
     pub sent: u32,
     /// Replies that came back.
     pub received: u32,
 }
 
-impl PingResult {
+impl PingCounts {
     /// Requests without a reply.
     pub fn lost(self) -> u32 {
         self.sent.saturating_sub(self.received)
@@ -53,15 +53,16 @@ impl PingResult {
 #[derive(Debug)]
 pub struct Host {
     ns: Namespace,
-    pub(crate) rank: u8,
+    pub(crate) number: u8,
     pub(crate) interface: String,
     pub(crate) port: u16,
 }
 
 impl Host {
-    /// Creates host `rank` (the last byte of its addresses), connected by a veth pair to namespace `env`.
-    pub(crate) fn new(name: &str, rank: u8, env: &str, interface: &str) -> Self {
-        let new = Self { ns: Namespace::new(name), rank, interface: interface.to_owned(), port: 0 };
+    /// Creates host `number` (the last byte of its addresses), connected by a veth pair to namespace `env`.
+    pub(crate) fn new(name: &str, number: u8, env: &str, interface: &str) -> Self {
+        let new =
+            Self { ns: Namespace::new(name), number, interface: interface.to_owned(), port: 0 };
         new.ns.ip(&format!("link add eth0 type veth peer name {interface} netns {env}"));
         new.ns.ip(&format!("link set eth0 address {} up", new.mac()));
         new.ns.ip(&format!("addr add {}/24 dev eth0", new.ipv4()));
@@ -72,10 +73,10 @@ impl Host {
 
     /// Sends `count` echo requests to `other`, one every 50 ms.
     #[track_caller]
-    pub fn ping(&self, other: &Self, count: u32) -> PingResult {
+    pub fn ping(&self, other: &Self, count: u32) -> PingCounts {
         let mut ping = self.ns.command("ping");
         ping.args(["-n", "-q", "-i", "0.05", "-W", "1", "-c", &count.to_string(), &other.ipv4()]);
-        PingResult::parse(&String::from_utf8_lossy(&run(&mut ping).stdout))
+        PingCounts::parse(&String::from_utf8_lossy(&run(&mut ping).stdout))
     }
 
     /// Pings `other` once, while hosts are learned, and then 20 times, of which none may be lost.
@@ -105,10 +106,10 @@ impl Host {
 
     /// Sends `count` echo requests to the IPv6 address of `other`, one every 50 ms.
     #[track_caller]
-    pub fn ping_ipv6(&self, other: &Self, count: u32) -> PingResult {
+    pub fn ping_ipv6(&self, other: &Self, count: u32) -> PingCounts {
         let mut ping = self.ns.command("ping");
         ping.args(["-6", "-n", "-q", "-i", "0.05", "-W", "1", "-c", &count.to_string()]);
-        PingResult::parse(&String::from_utf8_lossy(&run(ping.arg(other.ipv6())).stdout))
+        PingCounts::parse(&String::from_utf8_lossy(&run(ping.arg(other.ipv6())).stdout))
     }
 
     /// Sends `count` broadcasts, one every 10 ms.
@@ -171,7 +172,7 @@ impl Host {
         let mut client = self.ns.command("iperf3");
         client.args(["-J", "-t", "2", "--connect-timeout", "3000", "-c", &other.ipv4()]);
         let mut report = String::new();
-        wait_until(SOON, "iperf3", || {
+        wait_until(SHORT_TIMEOUT, "iperf3", || {
             report = String::from_utf8_lossy(&run(&mut client).stdout).into_owned();
             report.contains("sum_received")
         });
@@ -204,7 +205,12 @@ impl Host {
             let near = self.ns.within(|| TcpStream::connect(address))?;
             listener.accept().map(|(far, _)| (near, far))
         });
-        assert!(opened.is_ok(), "{} opens a connection to {}: {opened:?}", self.rank, other.rank);
+        assert!(
+            opened.is_ok(),
+            "{} opens a connection to {}: {opened:?}",
+            self.number,
+            other.number
+        );
     }
 
     /// Adds a permanent ARP entry for `other`.
@@ -226,17 +232,17 @@ impl Host {
 
     /// Its IPv4 address.
     pub fn ipv4(&self) -> String {
-        format!("10.0.0.{}", self.rank)
+        format!("10.0.0.{}", self.number)
     }
 
     /// Its IPv6 address, after [`enable_ipv6`](Self::enable_ipv6).
     pub fn ipv6(&self) -> String {
-        format!("fd00::{:x}", self.rank)
+        format!("fd00::{:x}", self.number)
     }
 
     /// Its MAC address.
     pub fn mac(&self) -> String {
-        format!("00:00:00:00:00:{:02x}", self.rank)
+        format!("00:00:00:00:00:{:02x}", self.number)
     }
 
     /// Number of the switch port that it is attached to.
@@ -275,12 +281,12 @@ pub struct BackgroundPing {
 
 impl BackgroundPing {
     /// Stops it; counts requests up to the last reply, since later ones may still be in flight.
-    pub fn stop(mut self) -> PingResult {
+    pub fn stop(mut self) -> PingCounts {
         self.daemon.signal(Signal::INT);
         let output = self.daemon.read_output();
         let replies = output.split_whitespace().filter_map(|word| word.strip_prefix("icmp_seq="));
-        let replies: BTreeSet<u32> = replies.filter_map(|rank| rank.parse().ok()).collect();
+        let replies: BTreeSet<u32> = replies.filter_map(|number| number.parse().ok()).collect();
         let received = u32::try_from(replies.len()).unwrap_or(u32::MAX);
-        PingResult { sent: replies.last().copied().unwrap_or_default(), received }
+        PingCounts { sent: replies.last().copied().unwrap_or_default(), received }
     }
 }

@@ -23,19 +23,19 @@ use std::time::{Duration, Instant};
 
 pub use capture::{Capture, count_by_type};
 pub use controller::{Controller, ExitReport, binary};
-pub use flow::Flow;
-pub use host::{BackgroundPing, Host, PingResult};
-pub use link::{FAR_ADDR, Link};
+pub use flow::ListedFlow;
+pub use host::{BackgroundPing, Host, PingCounts};
+pub use link::{FAR_ADDR, LinkProcess};
 pub use mininet::pingall;
 pub use osken::message_types_read_by_osken;
 pub use ovs::OvsNetwork;
 pub use test_env::TestEnv;
 
 /// Time limit for what should happen at once, on a busy machine.
-pub const SOON: Duration = Duration::from_secs(10);
+pub const SHORT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time limit for what waits for a timer: probes, reconnection back-off, idle timeouts.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Interval at which [`wait_until`] checks its condition.
 const POLL: Duration = Duration::from_millis(20);
@@ -71,24 +71,24 @@ impl OpenFlow {
     }
 }
 
-/// Polls `happened` until it is true.
+/// Polls `condition` until it is true.
 ///
 /// # Panics
 /// When that takes longer than `within`; `what` completes the message "still waiting for …".
 #[track_caller]
-pub fn wait_until(within: Duration, what: &str, mut happened: impl FnMut() -> bool) {
+pub fn wait_until(within: Duration, what: &str, mut condition: impl FnMut() -> bool) {
     let late = deadline(within);
-    while !happened() {
+    while !condition() {
         assert!(!late(), "after {} s, still waiting for {what}", within.as_secs());
         pause(POLL);
     }
 }
 
 /// Like [`wait_until`], but returns `false` instead of panicking when the time is over.
-pub fn happens(within: Duration, mut happened: impl FnMut() -> bool) -> bool {
+pub fn becomes_true(within: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let late = deadline(within);
     loop {
-        match (happened(), late()) {
+        match (condition(), late()) {
             (true, _) => return true,
             (false, true) => return false,
             (false, false) => pause(POLL),

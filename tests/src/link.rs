@@ -8,18 +8,18 @@ use std::process::{ChildStdin, Command, Stdio};
 use rustix::process::Signal;
 
 use crate::controller::{ExitReport, append_to, binary};
-use crate::host::PingResult;
+use crate::host::PingCounts;
 use crate::namespace::Namespace;
 use crate::process::{Daemon, run};
 use crate::test_env::TestEnv;
-use crate::{SOON, wait_until};
+use crate::{SHORT_TIMEOUT, wait_until};
 
 /// IPv4 address of the far end.
 pub const FAR_ADDR: &str = "10.9.0.2";
 
 /// A link from the namespace of a [`TestEnv`] to a second namespace.
 #[derive(Debug)]
-pub struct Link {
+pub struct LinkProcess {
     daemon: Daemon,
     input: Option<ChildStdin>,
     stdout: PathBuf,
@@ -28,11 +28,11 @@ pub struct Link {
     far: Namespace,
 }
 
-impl Link {
+impl LinkProcess {
     /// Starts `sluice link` with `arguments`, separated by spaces, and waits until it is ready.
     ///
     /// # Panics
-    /// When that takes longer than [`SOON`]; the message contains its errors.
+    /// When that takes longer than [`SHORT_TIMEOUT`]; the message contains its errors.
     #[track_caller]
     pub fn open(arguments: &str) -> Self {
         let env = TestEnv::shared();
@@ -54,10 +54,10 @@ impl Link {
     /// Waits until a line of its output begins with `words`.
     ///
     /// # Panics
-    /// When it has ended, or that takes longer than [`SOON`].
+    /// When it has ended, or that takes longer than [`SHORT_TIMEOUT`].
     #[track_caller]
     pub fn wait_for(&mut self, words: &str) {
-        wait_until(SOON, &format!("`{words}` of sluice link"), || {
+        wait_until(SHORT_TIMEOUT, &format!("`{words}` of sluice link"), || {
             if let Some(status) = self.daemon.exit_status() {
                 panic!("sluice link ended with {status}: {}", self.stderr_text());
             }
@@ -68,7 +68,7 @@ impl Link {
     /// Writes a command to its standard input, and waits until it has been carried out.
     ///
     /// # Panics
-    /// When it has ended, or that takes longer than [`SOON`].
+    /// When it has ended, or that takes longer than [`SHORT_TIMEOUT`].
     #[track_caller]
     pub fn command(&mut self, line: &str) {
         let input = self.input.as_mut().map(|input| writeln!(input, "{line}"));
@@ -79,7 +79,7 @@ impl Link {
     /// Pings the far end `count` times with packets of `bytes`, one every 20 ms; returns the result and the
     /// shortest round trip, milliseconds.
     #[track_caller]
-    pub fn ping(&self, count: u32, bytes: u32) -> (PingResult, Option<f64>) {
+    pub fn ping(&self, count: u32, bytes: u32) -> (PingCounts, Option<f64>) {
         const HEADERS: u32 = 28;
         let mut ping = self.env.command("ping");
         ping.args(["-n", "-q", "-i", "0.02", "-W", "1", "-c", &count.to_string()]);
@@ -87,7 +87,7 @@ impl Link {
         let output = String::from_utf8_lossy(&run(&mut ping).stdout).into_owned();
         let trips = output.lines().find_map(|line| line.strip_prefix("rtt min/avg/max/mdev = "));
         let shortest = trips.and_then(|trips| trips.split('/').next()?.parse().ok());
-        (PingResult::parse(&output), shortest)
+        (PingCounts::parse(&output), shortest)
     }
 
     /// Runs `act` at the near end, on a thread of its own.
@@ -133,7 +133,7 @@ impl Link {
     /// Waits until it has ended.
     #[track_caller]
     pub fn wait_for_end(&mut self) -> ExitReport {
-        wait_until(SOON, "sluice link to end", || self.daemon.exit_status().is_some());
+        wait_until(SHORT_TIMEOUT, "sluice link to end", || self.daemon.exit_status().is_some());
         let code = self.daemon.exit_status().and_then(|status| status.code());
         ExitReport { code, stdout: self.stdout_text(), stderr: self.stderr_text() }
     }

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::controller::Controller;
-use crate::flow::Flow;
+use crate::flow::ListedFlow;
 use crate::host::{Host, frames_both_directions};
 use crate::process::{Daemon, output_of};
 use crate::test_env::TestEnv;
-use crate::{OpenFlow, SOON, wait_until};
+use crate::{OpenFlow, SHORT_TIMEOUT, wait_until};
 
 /// Debian's path of the database schema.
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
@@ -38,7 +38,7 @@ impl OvsNetwork {
         let ovsdb = Daemon::new(
             daemon(&env, "ovsdb-server").arg(&db).arg(format!("--remote=p{}", unix(&socket))),
         );
-        wait_until(SOON, "ovsdb-server", || socket.exists());
+        wait_until(SHORT_TIMEOUT, "ovsdb-server", || socket.exists());
         output_of(vsctl(&env).args(["--no-wait", "init"]));
         let vswitchd = start_vswitchd(&env);
         let (next_port, hosts) = (Cell::new(FIRST_HOST_PORT), Cell::new(0));
@@ -48,11 +48,11 @@ impl OvsNetwork {
     /// Bridges `s1` to `s<count>` with datapath ids 1 to `count`, in a line.
     pub fn line(env: TestEnv, version: OpenFlow, count: u16) -> Self {
         let mut network = Self::new(env, version);
-        for rank in 1..=count {
-            network.bridge(&format!("s{rank}"), u64::from(rank));
+        for number in 1..=count {
+            network.bridge(&format!("s{number}"), u64::from(number));
         }
-        for rank in 1..count {
-            network.link(&format!("s{rank}"), &format!("s{}", rank + 1));
+        for number in 1..count {
+            network.link(&format!("s{number}"), &format!("s{}", number + 1));
         }
         network
     }
@@ -67,9 +67,9 @@ impl OvsNetwork {
     /// Bridges `s1` to `s<count>`, fully meshed.
     pub fn mesh(env: TestEnv, version: OpenFlow, count: u16) -> Self {
         let mut network = Self::new(env, version);
-        for rank in 1..=count {
-            network.bridge(&format!("s{rank}"), u64::from(rank));
-            (1..rank).for_each(|other| network.link(&format!("s{other}"), &format!("s{rank}")));
+        for number in 1..=count {
+            network.bridge(&format!("s{number}"), u64::from(number));
+            (1..number).for_each(|other| network.link(&format!("s{other}"), &format!("s{number}")));
         }
         network
     }
@@ -77,8 +77,8 @@ impl OvsNetwork {
     /// Leaves `s1` to `s<leaves>`, each linked to every spine; the spines' numbers follow.
     pub fn leaf_spine(env: TestEnv, version: OpenFlow, spines: u16, leaves: u16) -> Self {
         let mut network = Self::new(env, version);
-        for rank in 1..=leaves + spines {
-            network.bridge(&format!("s{rank}"), u64::from(rank));
+        for number in 1..=leaves + spines {
+            network.bridge(&format!("s{number}"), u64::from(number));
         }
         for spine in leaves + 1..=leaves + spines {
             (1..=leaves).for_each(|leaf| network.link(&format!("s{leaf}"), &format!("s{spine}")));
@@ -89,10 +89,10 @@ impl OvsNetwork {
     /// A binary tree of seven bridges: root `s1`, below it `s2` and `s3`, below them `s4` to `s7`.
     pub fn tree(env: TestEnv, version: OpenFlow) -> Self {
         let mut network = Self::new(env, version);
-        for rank in 1..=7u16 {
-            network.bridge(&format!("s{rank}"), u64::from(rank));
-            if rank > 1 {
-                network.link(&format!("s{}", rank / 2), &format!("s{rank}"));
+        for number in 1..=7u16 {
+            network.bridge(&format!("s{number}"), u64::from(number));
+            if number > 1 {
+                network.link(&format!("s{}", number / 2), &format!("s{number}"));
             }
         }
         network
@@ -165,7 +165,7 @@ impl OvsNetwork {
 
     /// Adds another host with the addresses of `host`, at a new port of `bridge`.
     pub fn duplicate_host(&self, host: &Host, bridge: &str) -> Host {
-        self.add_host(host.rank, bridge)
+        self.add_host(host.number, bridge)
     }
 
     /// Moves `host` from bridge `from` to a new port of bridge `to`.
@@ -236,17 +236,17 @@ impl OvsNetwork {
 
     /// The flow entries of `bridge`.
     #[track_caller]
-    pub fn flows(&self, bridge: &str) -> Vec<Flow> {
+    pub fn flows(&self, bridge: &str) -> Vec<ListedFlow> {
         let mut ofctl = self.env.command("ovs-ofctl");
         ofctl.args(["-O", self.version.name(), "--no-names", "--no-stats", "dump-flows"]);
         // Over the management socket: independent of the controller connection.
         let socket = self.env.file(&format!("{bridge}.mgmt"));
-        Flow::list(&output_of(ofctl.arg(unix(&socket))))
+        ListedFlow::list(&output_of(ofctl.arg(unix(&socket))))
     }
 
     /// The flow entries of `bridge` whose destination is `host`.
     #[track_caller]
-    pub fn flows_to(&self, bridge: &str, host: &Host) -> Vec<Flow> {
+    pub fn flows_to(&self, bridge: &str, host: &Host) -> Vec<ListedFlow> {
         let mut flows = self.flows(bridge);
         flows.retain(|flow| flow.value("dl_dst") == Some(&host.mac()));
         flows
@@ -255,11 +255,11 @@ impl OvsNetwork {
     /// Waits until `bridge` has flow entries to `host`, all of them to its port.
     ///
     /// # Panics
-    /// When that is not so within [`SOON`].
+    /// When that is not so within [`SHORT_TIMEOUT`].
     #[track_caller]
     pub fn assert_forwards_to(&self, bridge: &str, host: &Host) {
         let (what, output) = (format!("{bridge} to forward to {host:?}"), host.output());
-        wait_until(SOON, &what, || {
+        wait_until(SHORT_TIMEOUT, &what, || {
             let flows = self.flows_to(bridge, host);
             !flows.is_empty() && flows.iter().all(|flow| flow.actions() == output)
         });
@@ -278,10 +278,10 @@ impl OvsNetwork {
         lines.filter(|line| words.iter().any(|word| line.contains(word))).count()
     }
 
-    fn add_host(&self, rank: u8, bridge: &str) -> Host {
+    fn add_host(&self, number: u8, bridge: &str) -> Host {
         let interface = format!("interface{}", self.next_port.get());
         let env = self.env.name();
-        let mut host = Host::new(&format!("{env}-{interface}"), rank, env, &interface);
+        let mut host = Host::new(&format!("{env}-{interface}"), number, env, &interface);
         self.ip(&format!("link set {interface} up"));
         self.attach(&mut host, bridge);
         host

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use sluice_system_tests::{Controller, PATIENCE, TestEnv, binary, happens, wait_until};
+use sluice_system_tests::{Controller, LONG_TIMEOUT, TestEnv, becomes_true, binary, wait_until};
 
 /// Connections per second.
 const RATE: u32 = 3000;
@@ -68,7 +68,7 @@ impl Flooded {
 
     /// Resident memory of the controller, KiB.
     fn resident_kib(&self) -> u64 {
-        let pid = processes_with(&self.config);
+        let pid = process_with(&self.config);
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.trim_end_matches("kB").trim().parse().unwrap()
@@ -95,7 +95,7 @@ impl Flooded {
     }
 
     /// Starts an emulated switch that sends one request after the other for `seconds`; it writes its report to `report`.
-    fn good_switch(&self, report: &Path, seconds: u32) -> Child {
+    fn measured_switch(&self, report: &Path, seconds: u32) -> Child {
         let sessions = self.controller.sessions();
         let child = self.switch(report, seconds);
         self.controller.wait_for_sessions(sessions + 1);
@@ -103,10 +103,10 @@ impl Flooded {
     }
 
     /// The same, but connects again when its connection is refused, as switches do.
-    fn patient_switch(&self, report: &Path, seconds: u32) -> Child {
+    fn reconnecting_switch(&self, report: &Path, seconds: u32) -> Child {
         let sessions = self.controller.sessions();
         let mut child = self.switch(report, seconds);
-        wait_until(PATIENCE, "a session with the late switch", || {
+        wait_until(LONG_TIMEOUT, "a session with the late switch", || {
             let is_in = self.controller.sessions() > sessions;
             if !is_in && child.try_wait().unwrap().is_some() {
                 child = self.switch(report, seconds);
@@ -124,7 +124,7 @@ impl Flooded {
 }
 
 /// Process id of the only process with `argument` on its command line.
-fn processes_with(argument: &str) -> String {
+fn process_with(argument: &str) -> String {
     let has = |pid: &String| {
         let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         words.split(|&byte| byte == 0).any(|word| word == argument.as_bytes())
@@ -150,18 +150,20 @@ fn numbers(json: &str, key: &str) -> Vec<f64> {
 /// and that a switch that connected before is answered without interruption.
 fn flood(payload: &str, reasons: &[&str]) {
     let flooded = Flooded::new(1500);
-    let report = flooded.env.file("good.json");
-    let mut good = flooded.good_switch(&report, SECONDS + 2);
+    let report = flooded.env.file("measured.json");
+    let mut measured = flooded.measured_switch(&report, SECONDS + 2);
     let (before, lines) = (flooded.resident_kib(), flooded.controller.log().lines().count());
 
     let mut flood = flooded.flood(payload);
     let mut most = before;
-    wait_until(PATIENCE, "the end of the flood", || {
+    wait_until(LONG_TIMEOUT, "the end of the flood", || {
         most = most.max(flooded.resident_kib());
         flood.try_wait().unwrap().is_some()
     });
     assert!(most <= before + GROWTH_MAX_KIB, "{most} KiB in a flood, {before} before");
-    wait_until(PATIENCE, "the end of the good switch", || good.try_wait().unwrap().is_some());
+    wait_until(LONG_TIMEOUT, "the end of the measured switch", || {
+        measured.try_wait().unwrap().is_some()
+    });
 
     let report = fs::read_to_string(report).unwrap();
     for never in ["never_answered", "duplicate", "unsolicited", "malformed"] {
@@ -173,7 +175,7 @@ fn flood(payload: &str, reasons: &[&str]) {
     let accepted = flooded.metric("sluice_connections_accepted_total", "");
     assert!(accepted > u64::from(RATE * SECONDS) / 2, "only {accepted} connections accepted");
     let all_counted = || flooded.metric("sluice_connections_closed_total", "") == accepted;
-    assert!(happens(PATIENCE, all_counted), "every connection ends with a counted reason");
+    assert!(becomes_true(LONG_TIMEOUT, all_counted), "every connection ends with a counted reason");
     for reason in reasons {
         assert!(flooded.connections_ended(reason) > 0, "none ended as {reason}");
     }
@@ -218,11 +220,11 @@ fn a_switch_can_connect_during_a_flood_of_connections_that_only_send_hello() {
     let flooded = Flooded::new(60_000);
     let mut flood = flooded.flood("hello-only");
     let is_full = || flooded.connections_ended("too_many_handshakes") > 0;
-    wait_until(PATIENCE, "the limit of handshakes to be reached", is_full);
+    wait_until(LONG_TIMEOUT, "the limit of handshakes to be reached", is_full);
     let report = flooded.env.file("late.json");
-    let mut late = flooded.patient_switch(&report, 1);
+    let mut late = flooded.reconnecting_switch(&report, 1);
     assert!(flood.try_wait().unwrap().is_none(), "the flood lasts");
-    wait_until(PATIENCE, "the end of the late switch", || late.try_wait().unwrap().is_some());
+    wait_until(LONG_TIMEOUT, "the end of the late switch", || late.try_wait().unwrap().is_some());
     let answered = numbers(&fs::read_to_string(report).unwrap(), "answered");
     assert!(answered.iter().all(|&n| n > 0.0), "answered in total and per loop: {answered:?}");
     flood.wait().unwrap();

@@ -15,7 +15,7 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use sluice_system_tests::{Controller, SOON, TestEnv, binary, wait_until};
+use sluice_system_tests::{Controller, SHORT_TIMEOUT, TestEnv, binary, wait_until};
 
 /// User-space instructions of the process per packet-in, OpenFlow 1.0, packet buffered by the switch, 1 000 known hosts.
 /// `lab/instructions` breaks them down.
@@ -82,7 +82,7 @@ fn counted(
     let packet_ins = all_packet_ins_received(&env);
     controller.terminate();
     let read = || count(&fs::read_to_string(&report).unwrap_or_default());
-    wait_until(SOON, "the report of the tool", || read().is_some());
+    wait_until(SHORT_TIMEOUT, "the report of the tool", || read().is_some());
     Count { cost: read().unwrap(), packet_ins }
 }
 
@@ -101,7 +101,7 @@ fn all_packet_ins_received(env: &TestEnv) -> u64 {
         let connected = page.lines().filter(|line| line.starts_with("sluice_switches_connected{"));
         connected.filter(|line| !line.ends_with(" 0.0")).count() == 0
     };
-    wait_until(SOON, "the switches to disconnect", || is_end(&metrics(env)));
+    wait_until(SHORT_TIMEOUT, "the switches to disconnect", || is_end(&metrics(env)));
     packet_ins_received(&metrics(env))
 }
 

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use sluice_system_tests::{
-    Controller, Host, OpenFlow, OvsNetwork, PATIENCE, SOON, TestEnv, binary, both_versions,
-    sleep_for, wait_until,
+    Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, binary,
+    both_versions, sleep_for, wait_until,
 };
 
 both_versions! {
@@ -29,10 +29,10 @@ fn controller(network: &OvsNetwork, apps: &str, config: &str) -> Controller {
 }
 
 /// Sends a hundred numbered broadcasts a second until `is_over`; returns how many.
-fn send_broadcasts(socket: &UdpSocket, rank: usize, is_over: &AtomicBool) -> u32 {
+fn send_broadcasts(socket: &UdpSocket, sender: usize, is_over: &AtomicBool) -> u32 {
     let mut number = 0u32;
     while !is_over.load(Relaxed) {
-        let message = [u32::try_from(rank).unwrap().to_be_bytes(), number.to_be_bytes()].concat();
+        let message = [u32::try_from(sender).unwrap().to_be_bytes(), number.to_be_bytes()].concat();
         socket.send_to(&message, ("10.0.0.255", PORT)).unwrap();
         number += 1;
         sleep_for(Duration::from_millis(10));
@@ -65,8 +65,8 @@ fn broadcasts(version: OpenFlow) {
         let senders: Vec<_> = sockets
             .iter()
             .enumerate()
-            .map(|(rank, socket)| {
-                scope.spawn(move || send_broadcasts(socket, rank, sending_is_over))
+            .map(|(sender, socket)| {
+                scope.spawn(move || send_broadcasts(socket, sender, sending_is_over))
             })
             .collect();
         let receivers: Vec<_> = sockets
@@ -89,8 +89,8 @@ fn broadcasts(version: OpenFlow) {
         (sent, received)
     });
     let (mut others, mut copies, mut most) = (0, 0, 0);
-    for (rank, received) in received.iter().enumerate() {
-        let own = u32::try_from(rank).unwrap().to_be_bytes();
+    for (sender, received) in received.iter().enumerate() {
+        let own = u32::try_from(sender).unwrap().to_be_bytes();
         for (_, &count) in received.iter().filter(|(message, _)| !message.starts_with(&own)) {
             (others, copies, most) = (others + 1, copies + count, most.max(count));
         }
@@ -117,7 +117,7 @@ fn three_hosts(version: OpenFlow) -> (OvsNetwork, Controller, [Host; 3]) {
     let hosts = [(); 3].map(|()| network.host("s1"));
     network.connect(&controller);
     for (a, b) in [(0, 2), (1, 2)] {
-        wait_until(PATIENCE, "the hosts to reach each other", || {
+        wait_until(LONG_TIMEOUT, "the hosts to reach each other", || {
             hosts[a].ping(&hosts[b], 1).lost() == 0
         });
     }
@@ -161,7 +161,7 @@ fn too_many_flows(version: OpenFlow) {
         let asking: Vec<_> = (0..REQUESTS)
             .map(|_| {
                 let socket = client.udp(0);
-                socket.set_read_timeout(Some(SOON)).unwrap();
+                socket.set_read_timeout(Some(SHORT_TIMEOUT)).unwrap();
                 socket.send_to(b"good", (&*to_server.0, PORT)).unwrap();
                 sleep_for(Duration::from_millis(20));
                 socket
@@ -202,7 +202,7 @@ fn too_much_lldp(version: OpenFlow) {
         .collect();
     assert_eq!(blocking.len(), 2, "{blocking:#?}");
     assert!(blocking.iter().all(|flow| flow.value("in_port") == Some(&abuser.port().to_string())));
-    wait_until(SOON, "the counts", || count(&network, "limiter_blocks_total") > 0);
+    wait_until(SHORT_TIMEOUT, "the counts", || count(&network, "limiter_blocks_total") > 0);
     let processed = count(&network, "topology_lldp_foreign_total")
         + count(&network, "topology_lldp_over_rate_total");
     assert!(processed > 0 && processed < u64::from(SENT) / 2, "{processed} of {SENT} processed");

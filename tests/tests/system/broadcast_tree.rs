@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use sluice_system_tests::{
-    Controller, Host, OpenFlow, OvsNetwork, PATIENCE, TestEnv, binary, both_versions, sleep_for,
-    wait_until,
+    Controller, Host, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, both_versions,
+    sleep_for, wait_until,
 };
 
 both_versions! {
@@ -67,7 +67,9 @@ fn broadcast(network: &OvsNetwork, hosts: &[Host; 4]) -> [u64; 2] {
         now.zip(received_before).map(|(now, before)| now - before).collect()
     };
     let frames = u64::from(FRAMES);
-    wait_until(PATIENCE, "all broadcasts to arrive", || received().iter().all(|&n| n >= frames));
+    wait_until(LONG_TIMEOUT, "all broadcasts to arrive", || {
+        received().iter().all(|&n| n >= frames)
+    });
     // Duplicates would arrive late.
     sleep_for(Duration::from_millis(300));
     assert_eq!(received(), [frames; 3]);
@@ -81,13 +83,15 @@ fn broadcasts(version: OpenFlow) {
     let hosts = [1, 2, 3, 4].map(|switch| network.host(&format!("s{switch}")));
     network.connect(&controller);
     for (host, next) in hosts.iter().zip(hosts.iter().cycle().skip(1)) {
-        wait_until(PATIENCE, "the hosts to reach each other", || host.ping(next, 1).lost() == 0);
+        wait_until(LONG_TIMEOUT, "the hosts to reach each other", || {
+            host.ping(next, 1).lost() == 0
+        });
     }
     let one_by_one = broadcast(&network, &hosts);
     assert_eq!(forwarding(&network, "floods_along_tree_total"), 0);
     network.env().write("sluice.toml", &config("forwarding.flood = \"tree\""));
     controller.reload();
-    wait_until(PATIENCE, "a spanning tree", || forwarding(&network, "tree_active") == 1);
+    wait_until(LONG_TIMEOUT, "a spanning tree", || forwarding(&network, "tree_active") == 1);
     let along_tree = broadcast(&network, &hosts);
     assert!(forwarding(&network, "floods_along_tree_total") >= FRAMES.into());
     // The broadcasts, and the probes of a second or two.
@@ -98,11 +102,11 @@ fn broadcasts(version: OpenFlow) {
     assert!(along_tree[0] * 3 < one_by_one[0] * 2, "{along_tree:?} of {one_by_one:?}");
     // s1 is the root of the tree, which contains both its links.
     network.cut_link("s1", "s2");
-    wait_until(PATIENCE, "the failed link to be noticed", || {
+    wait_until(LONG_TIMEOUT, "the failed link to be noticed", || {
         forwarding(&network, "tree_active") == 0
     });
     broadcast(&network, &hosts);
-    wait_until(PATIENCE, "another spanning tree", || forwarding(&network, "tree_active") == 1);
+    wait_until(LONG_TIMEOUT, "another spanning tree", || forwarding(&network, "tree_active") == 1);
     broadcast(&network, &hosts);
 }
 
@@ -121,14 +125,16 @@ fn full_table(version: OpenFlow) {
         }
     };
     for (host, next) in hosts.iter().zip(hosts.iter().cycle().skip(1)) {
-        wait_until(PATIENCE, "the hosts to reach each other", || host.ping(next, 1).lost() == 0);
+        wait_until(LONG_TIMEOUT, "the hosts to reach each other", || {
+            host.ping(next, 1).lost() == 0
+        });
     }
     reach();
     controller.wait_for_log(&["refused a flow entry of forwarding", "TABLE_FULL"]);
     assert!(forwarding(&network, "flow_entries_refused_total") > 0);
     assert!(network.flows("s1").len() <= 5);
     network.unlimit_flow_entries("s1");
-    wait_until(PATIENCE, "the switch to be used again", || {
+    wait_until(LONG_TIMEOUT, "the switch to be used again", || {
         forwarding(&network, "switches_paused") == 0
     });
     reach();

@@ -2,7 +2,9 @@
 //!
 //! In 1.3 only: transcripts of the application cover the other versions.
 
-use sluice_system_tests::{Controller, OpenFlow, OvsNetwork, PATIENCE, SOON, TestEnv, wait_until};
+use sluice_system_tests::{
+    Controller, LONG_TIMEOUT, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, wait_until,
+};
 
 #[test]
 fn a_host_that_moves_to_another_port_is_reached_there() {
@@ -14,7 +16,9 @@ fn a_host_that_moves_to_another_port_is_reached_there() {
     network.move_host(&mut h2, "s3", "s1");
     // It sends ARP requests, as hosts do when their link comes up.
     h2.forget_neighbours();
-    wait_until(SOON, "h2 at s1", || h2.ping(&h1, 1).lost() == 0 && h1.ping(&h2, 1).lost() == 0);
+    wait_until(SHORT_TIMEOUT, "h2 at s1", || {
+        h2.ping(&h1, 1).lost() == 0 && h1.ping(&h2, 1).lost() == 0
+    });
     h1.assert_reaches(&h2);
     network.assert_forwards_to("s1", &h2);
 }
@@ -30,7 +34,9 @@ fn a_host_that_moves_without_a_port_going_down_is_reached_there() {
     h2.become_silent();
     let pinging = h1.start_ping(&h2);
     let h2 = network.duplicate_host(&h2, "s1");
-    wait_until(SOON, "h2 at s1", || h2.ping(&h1, 1).lost() == 0 && h1.ping(&h2, 1).lost() == 0);
+    wait_until(SHORT_TIMEOUT, "h2 at s1", || {
+        h2.ping(&h1, 1).lost() == 0 && h1.ping(&h2, 1).lost() == 0
+    });
     pinging.stop();
     h1.assert_reaches(&h2);
     network.assert_forwards_to("s1", &h2);
@@ -66,7 +72,7 @@ fn a_switch_whose_controller_was_removed_and_set_again_gets_a_new_session() {
     h1.assert_reaches(&h2);
     // Open vSwitch empties the tables of a bridge that has no controller.
     network.clear_controller("s1");
-    wait_until(SOON, "s1 to delete its flow entries", || network.flows("s1").is_empty());
+    wait_until(SHORT_TIMEOUT, "s1 to delete its flow entries", || network.flows("s1").is_empty());
     // Its datapath cache drops such packets for some more seconds.
     assert_eq!(h1.ping(&h2, 5).received, 0);
     network.set_controller("s1", &controller);
@@ -82,7 +88,7 @@ fn a_switch_whose_control_connection_breaks_silently_gets_a_new_session() {
     network.connect(&controller);
     h1.assert_reaches(&h2);
     network.cut_control_network();
-    wait_until(PATIENCE, "the switches to notice", || {
+    wait_until(LONG_TIMEOUT, "the switches to notice", || {
         ["s1", "s2"].iter().all(|bridge| network.disconnections(bridge) > 0)
     });
     network.restore_control_network();
@@ -113,7 +119,7 @@ fn of_two_switches_with_one_datapath_id_the_first_stays_connected() {
     network.bridge("s2", 7);
     let (h3, h4) = (network.host("s2"), network.host("s2"));
     network.set_controller("s2", &controller);
-    wait_until(SOON, "s2 to be refused", || network.disconnections("s2") > 0);
+    wait_until(SHORT_TIMEOUT, "s2 to be refused", || network.disconnections("s2") > 0);
     controller.wait_for_log(&["0000000000000007", "belongs to another connection"]);
     assert_eq!(h3.ping(&h4, 3).received, 0);
     let h5 = network.host("s1");

@@ -5,7 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use sluice_system_tests::{
-    Controller, ExitReport, OpenFlow, OvsNetwork, SOON, TestEnv, binary, happens, wait_until,
+    Controller, ExitReport, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, becomes_true, binary,
+    wait_until,
 };
 
 /// Exit code of errors in flags and configuration.
@@ -16,10 +17,10 @@ const RUN_TIME: Option<i32> = Some(1);
 
 /// Checks that it ended with `code` and one line of error that contains all of `parts`.
 #[track_caller]
-fn assert_refuses(ended: &ExitReport, code: Option<i32>, parts: &[&str]) {
-    assert_eq!(ended.code, code, "{ended:?}");
-    let errors: Vec<_> = ended.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
-    assert_eq!(errors.len(), 1, "{ended:?}");
+fn assert_refuses(exit: &ExitReport, code: Option<i32>, parts: &[&str]) {
+    assert_eq!(exit.code, code, "{exit:?}");
+    let errors: Vec<_> = exit.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), 1, "{exit:?}");
     for part in parts {
         assert!(errors.iter().all(|error| error.contains(part)), "no {part:?} in {errors:?}");
     }
@@ -35,8 +36,8 @@ fn sluice_run(arguments: &str) -> Command {
 fn the_error_about_a_port_in_use_says_what_to_do() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap().to_string();
-    let ended = ExitReport::of(&sluice_run(&format!("--listen {address}")));
-    assert_refuses(&ended, RUN_TIME, &[&address, "in use", "--listen"]);
+    let exit = ExitReport::of(&sluice_run(&format!("--listen {address}")));
+    assert_refuses(&exit, RUN_TIME, &[&address, "in use", "--listen"]);
 }
 
 #[test]
@@ -60,35 +61,35 @@ fn the_error_about_too_few_file_descriptors_says_what_to_do() {
 fn the_error_about_an_unknown_key_names_file_and_line() {
     let env = TestEnv::shared();
     let file = env.write("sluice.toml", "[learning]\nidle_timeout_s = 5\nidel_timeout_s = 5\n");
-    let ended = ExitReport::of(&sluice_run(&format!("--config {}", file.display())));
-    assert_refuses(&ended, USAGE, &["sluice.toml:3", "learning.idel_timeout_s"]);
+    let exit = ExitReport::of(&sluice_run(&format!("--config {}", file.display())));
+    assert_refuses(&exit, USAGE, &["sluice.toml:3", "learning.idel_timeout_s"]);
 }
 
 #[test]
 fn the_error_about_a_value_of_the_wrong_type_names_file_and_line() {
     let env = TestEnv::shared();
     let file = env.write("sluice.toml", "[learning]\nidle_timeout_s = \"soon\"\n");
-    let ended = ExitReport::of(&sluice_run(&format!("--config {}", file.display())));
-    assert_refuses(&ended, USAGE, &["sluice.toml:2", "learning.idle_timeout_s"]);
+    let exit = ExitReport::of(&sluice_run(&format!("--config {}", file.display())));
+    assert_refuses(&exit, USAGE, &["sluice.toml:2", "learning.idle_timeout_s"]);
 }
 
 #[test]
 fn the_error_about_a_missing_configuration_file_names_it() {
-    let ended = ExitReport::of(&sluice_run("--config /nonexistent/sluice.toml"));
-    assert_refuses(&ended, USAGE, &["/nonexistent/sluice.toml"]);
+    let exit = ExitReport::of(&sluice_run("--config /nonexistent/sluice.toml"));
+    assert_refuses(&exit, USAGE, &["/nonexistent/sluice.toml"]);
 }
 
 #[test]
 fn the_error_about_an_unknown_application_names_it_and_the_known_ones() {
-    let ended = ExitReport::of(&sluice_run("--app lerning --listen 127.0.0.1:0"));
-    assert_refuses(&ended, USAGE, &["lerning", "learning"]);
+    let exit = ExitReport::of(&sluice_run("--app lerning --listen 127.0.0.1:0"));
+    assert_refuses(&exit, USAGE, &["lerning", "learning"]);
 }
 
 #[test]
 fn an_unknown_flag_is_a_usage_error() {
-    let ended = ExitReport::of(&sluice_run("--lissen 127.0.0.1:0"));
-    assert_eq!(ended.code, USAGE, "{ended:?}");
-    assert!(ended.stderr.contains("--lissen"), "{ended:?}");
+    let exit = ExitReport::of(&sluice_run("--lissen 127.0.0.1:0"));
+    assert_eq!(exit.code, USAGE, "{exit:?}");
+    assert!(exit.stderr.contains("--lissen"), "{exit:?}");
 }
 
 #[test]
@@ -96,9 +97,9 @@ fn the_first_screen_says_how_to_connect_a_switch() {
     let env = TestEnv::shared();
     let mut controller = Controller::new(&env, "");
     controller.terminate();
-    let ended = controller.wait_for_end();
-    assert!(ended.stdout.contains("ovs-vsctl set-controller"), "{ended:?}");
-    assert!(ended.stdout.contains("mn --controller"), "{ended:?}");
+    let exit = controller.wait_for_end();
+    assert!(exit.stdout.contains("ovs-vsctl set-controller"), "{exit:?}");
+    assert!(exit.stdout.contains("mn --controller"), "{exit:?}");
 }
 
 #[test]
@@ -107,9 +108,15 @@ fn sigterm_closes_connections_and_ends_with_exit_code_0() {
     let mut controller = Controller::new(network.env(), "--app learning");
     network.connect(&controller);
     controller.terminate();
-    assert!(happens(Duration::from_secs(2), || controller.has_ended()), "{}", controller.log());
+    assert!(
+        becomes_true(Duration::from_secs(2), || controller.has_ended()),
+        "{}",
+        controller.log()
+    );
     assert_eq!(controller.wait_for_end().code, Some(0), "{}", controller.log());
-    wait_until(SOON, "the switches to be disconnected", || network.disconnections("s1") > 0);
+    wait_until(SHORT_TIMEOUT, "the switches to be disconnected", || {
+        network.disconnections("s1") > 0
+    });
 }
 
 #[test]

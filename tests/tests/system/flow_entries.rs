@@ -1,7 +1,8 @@
 //! Hosts on Open vSwitch reach each other, and the flow entries are those that the documentation promises.
 
 use sluice_system_tests::{
-    Controller, Flow, Host, OpenFlow, OvsNetwork, SOON, TestEnv, every_version, wait_until,
+    Controller, Host, ListedFlow, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, every_version,
+    wait_until,
 };
 
 every_version! {
@@ -12,9 +13,9 @@ every_version! {
 const IDLE_TIMEOUT_AND_PRIORITY: [&str; 2] = ["idle_timeout=60", "priority=100"];
 
 /// The flow entries of `s1` that forward packets; checks for the table-miss entry that its version needs.
-fn entries(network: &OvsNetwork, version: OpenFlow) -> Vec<Flow> {
+fn entries(network: &OvsNetwork, version: OpenFlow) -> Vec<ListedFlow> {
     let (misses, entries): (Vec<_>, Vec<_>) =
-        network.flows("s1").into_iter().partition(Flow::is_table_miss);
+        network.flows("s1").into_iter().partition(ListedFlow::is_table_miss);
     // Until 1.2 a switch sends packets without a flow entry to the controller by itself. §5.4.
     assert_eq!(misses.len(), usize::from(version >= OpenFlow::V13));
     // The entries of `topology` send LLDP to the controller.
@@ -23,8 +24,8 @@ fn entries(network: &OvsNetwork, version: OpenFlow) -> Vec<Flow> {
 
 /// Checks that one of `entries` forwards from `from` to `to` and contains `parts`.
 #[track_caller]
-fn assert_has_entry(entries: &[Flow], from: &Host, to: &Host, parts: &[String]) {
-    let has_source = |entry: &&Flow| entry.value("dl_src") == Some(&from.mac());
+fn assert_has_entry(entries: &[ListedFlow], from: &Host, to: &Host, parts: &[String]) {
+    let has_source = |entry: &&ListedFlow| entry.value("dl_src") == Some(&from.mac());
     let entry = entries.iter().find(has_source).map(ToString::to_string).unwrap_or_default();
     let addresses = format!("dl_src={},dl_dst={}", from.mac(), to.mac());
     let common = IDLE_TIMEOUT_AND_PRIORITY.map(str::to_owned).into_iter();
@@ -41,7 +42,7 @@ fn default_applications(version: OpenFlow) {
     let controller = Controller::new(network.env(), "");
     let (h1, h2) = (network.host("s1"), network.host("s1"));
     network.connect(&controller);
-    wait_until(SOON, "the hosts to be learned", || h1.ping(&h2, 1).lost() == 0);
+    wait_until(SHORT_TIMEOUT, "the hosts to be learned", || h1.ping(&h2, 1).lost() == 0);
     h1.assert_reaches(&h2);
     let entries = entries(&network, version);
     for (from, to) in [(&h1, &h2), (&h2, &h1)] {
@@ -90,7 +91,7 @@ fn learning_reinstalls_an_entry_after_its_idle_timeout() {
             assert_eq!(entry.value("idle_timeout"), Some("1"), "{entry}");
         }
         network.assert_forwards_to("s1", &h2);
-        wait_until(SOON, "the entry to expire", || network.flows_to("s1", &h2).is_empty());
+        wait_until(SHORT_TIMEOUT, "the entry to expire", || network.flows_to("s1", &h2).is_empty());
     }
 }
 

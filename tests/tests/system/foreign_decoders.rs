@@ -4,8 +4,8 @@
 //! message by message: `tests/osken.py` says which types it decodes and which it can only encode.
 
 use sluice_system_tests::{
-    Capture, Controller, OpenFlow, OvsNetwork, SOON, TestEnv, both_versions, count_by_type,
-    message_types_read_by_osken, other_versions, wait_until,
+    Capture, Controller, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, both_versions,
+    count_by_type, message_types_read_by_osken, other_versions, wait_until,
 };
 
 both_versions! {
@@ -59,11 +59,11 @@ fn decoded_by_others(version: OpenFlow, apps: &str) {
     let mut capture = Capture::new(network.env(), &controller);
     let (h1, mut h2) = (network.host("s1"), network.host("s2"));
     network.connect(&controller);
-    wait_until(SOON, "the hosts to be learned", || h1.ping(&h2, 1).lost() == 0);
+    wait_until(SHORT_TIMEOUT, "the hosts to be learned", || h1.ping(&h2, 1).lost() == 0);
     // The flow entries to a host that moves are deleted.
     network.move_host(&mut h2, "s2", "s1");
     h2.forget_neighbours();
-    wait_until(SOON, "the host to be learned again", || h2.ping(&h1, 1).lost() == 0);
+    wait_until(SHORT_TIMEOUT, "the host to be learned again", || h2.ping(&h1, 1).lost() == 0);
     capture.wait_for(ECHO_REQUEST);
     // Open vSwitch sends ECHO_REQUEST only if the controller sends nothing.
     config(60);
@@ -88,10 +88,10 @@ fn decoded_by_open_vswitch(version: OpenFlow) {
     let mut capture = Capture::new(network.env(), &controller);
     let (h1, mut h2) = (network.host("s1"), network.host("s1"));
     network.connect(&controller);
-    wait_until(SOON, "the hosts to be learned", || h1.ping(&h2, 1).lost() == 0);
+    wait_until(SHORT_TIMEOUT, "the hosts to be learned", || h1.ping(&h2, 1).lost() == 0);
     network.move_host(&mut h2, "s1", "s1");
     h2.forget_neighbours();
-    wait_until(SOON, "the host to be learned again", || h2.ping(&h1, 1).lost() == 0);
+    wait_until(SHORT_TIMEOUT, "the host to be learned again", || h2.ping(&h1, 1).lost() == 0);
     capture.stop();
 
     let messages = capture.messages();
@@ -116,7 +116,7 @@ const SENT_SINCE: [(u8, OpenFlow); 7] = [
 ];
 
 fn assert_decoded_by_ovs(capture: &Capture, messages: usize) {
-    let decoded = capture.as_read_by_ovs();
+    let decoded = capture.decoded_by_ovs();
     assert_eq!(decoded.len(), messages);
     let undecoded = decoded.iter().find(|message| message.contains("***"));
     assert_eq!(undecoded, None, "a message that Open vSwitch cannot decode");

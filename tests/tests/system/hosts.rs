@@ -1,7 +1,7 @@
 //! The application `hosts` on Open vSwitch.
 
 use sluice_system_tests::{
-    Controller, OpenFlow, OvsNetwork, PATIENCE, TestEnv, binary, both_versions, wait_until,
+    Controller, LONG_TIMEOUT, OpenFlow, OvsNetwork, TestEnv, binary, both_versions, wait_until,
 };
 
 both_versions! {
@@ -25,7 +25,7 @@ fn count(network: &OvsNetwork, name: &str) -> u64 {
 
 fn wait_for(network: &OvsNetwork, name: &str, at_least: u64) {
     let what = format!("{name} to be {at_least}");
-    wait_until(PATIENCE, &what, || count(network, name) >= at_least);
+    wait_until(LONG_TIMEOUT, &what, || count(network, name) >= at_least);
 }
 
 fn lifetime(version: OpenFlow) {
@@ -35,7 +35,7 @@ fn lifetime(version: OpenFlow) {
     h1.enable_ipv6();
     h2.enable_ipv6();
     network.connect(&controller);
-    wait_until(PATIENCE, "both hosts to be known", || {
+    wait_until(LONG_TIMEOUT, "both hosts to be known", || {
         h1.ping(&h2, 1);
         h1.ping_ipv6(&h2, 1);
         count(&network, "hosts") == 2 && count(&network, "hosts_addresses") >= 4
@@ -59,16 +59,16 @@ fn address_conflict(version: OpenFlow) {
     let controller = controller(&network, "address_conflicts = \"refuse\"");
     let (h1, h2) = (network.host("s1"), network.host("s2"));
     network.connect(&controller);
-    wait_until(PATIENCE, "both hosts to be known", || {
+    wait_until(LONG_TIMEOUT, "both hosts to be known", || {
         h1.ping(&h2, 1);
         count(&network, "hosts") == 2 && count(&network, "hosts_addresses") >= 2
     });
-    let impostor = network.duplicate_host(&h1, "s2");
-    wait_until(PATIENCE, "the claim to be refused", || {
-        impostor.ping(&h2, 1);
+    let claimant = network.duplicate_host(&h1, "s2");
+    wait_until(LONG_TIMEOUT, "the claim to be refused", || {
+        claimant.ping(&h2, 1);
         controller.logged(&["address conflict, claim rejected"])
     });
-    assert_eq!(impostor.ping(&h2, 3).received, 0);
+    assert_eq!(claimant.ping(&h2, 3).received, 0);
     assert_eq!(h1.ping(&h2, 3).lost(), 0, "the owner of the address is still reached");
     assert_eq!(count(&network, "hosts_moved_total"), 0);
 }

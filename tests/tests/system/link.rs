@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use sluice_system_tests::{ExitReport, FAR_ADDR, Link, binary, timed};
+use sluice_system_tests::{ExitReport, FAR_ADDR, LinkProcess, binary, timed};
 
 /// Exit code of errors at run time.
 const RUN_TIME: Option<i32> = Some(1);
@@ -17,9 +17,9 @@ fn sums(csv: &str) -> [u64; 4] {
     let mut lines = csv.lines();
     assert_eq!(lines.next(), Some("time_ms,up_offered,up_delivered,down_offered,down_delivered"));
     let mut sums = [0; 4];
-    for (rank, line) in lines.enumerate() {
+    for (n, line) in lines.enumerate() {
         let numbers: Vec<u64> = line.split(',').map(|number| number.parse().unwrap()).collect();
-        assert_eq!((numbers.len(), numbers[0]), (5, rank as u64 * 10), "{line}");
+        assert_eq!((numbers.len(), numbers[0]), (5, n as u64 * 10), "{line}");
         for (sum, number) in sums.iter_mut().zip(&numbers[1..]) {
             *sum += number;
         }
@@ -36,7 +36,7 @@ fn bytes(report: &str, line: &str) -> u64 {
 
 #[test]
 fn no_reply_arrives_before_the_configured_delay() {
-    let mut link = Link::open("--delay 20ms,30ms");
+    let mut link = LinkProcess::open("--delay 20ms,30ms");
     let (loss, shortest) = link.ping(5, 64);
     assert_eq!(loss.lost(), 0);
     assert!(shortest.unwrap() >= 50.0, "{shortest:?}");
@@ -50,7 +50,7 @@ fn no_reply_arrives_before_the_configured_delay() {
 
 #[test]
 fn a_loss_of_100_percent_blocks_until_it_is_changed() {
-    let mut link = Link::open("--loss 0%,100%");
+    let mut link = LinkProcess::open("--loss 0%,100%");
     let (loss, _) = link.ping(4, 64);
     assert_eq!((loss.sent, loss.received), (4, 0));
     link.command("down loss 0%");
@@ -62,20 +62,20 @@ fn a_loss_of_100_percent_blocks_until_it_is_changed() {
 
 #[test]
 fn a_time_series_adds_up_to_what_was_sent() {
-    let mut link = Link::open("--delay 3ms --series series.csv");
+    let mut link = LinkProcess::open("--delay 3ms --series series.csv");
     let (loss, _) = link.ping(10, 1000);
     assert_eq!(loss.lost(), 0);
-    let ended = link.close();
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let exit = link.close();
+    assert_eq!(exit.code, Some(0), "{exit:?}");
     let csv = fs::read_to_string(link.file("series.csv")).unwrap();
     assert_eq!(sums(&csv), [10_000; 4], "{csv}");
-    assert_eq!(bytes(&ended.stdout, "up: delivered"), 10_000);
+    assert_eq!(bytes(&exit.stdout, "up: delivered"), 10_000);
 }
 
 #[test]
 fn tcp_does_not_exceed_the_rate() {
     const BYTES: usize = 200_000;
-    let mut link = Link::open("--rate 1Mbit --queue 30kB --delay 5ms --series series.csv");
+    let mut link = LinkProcess::open("--rate 1Mbit --queue 30kB --delay 5ms --series series.csv");
     let listener = link.within_far(|| TcpListener::bind((FAR_ADDR, 0))).unwrap();
     let port = listener.local_addr().unwrap().port();
     let sent: Vec<u8> = (0..BYTES).map(|n| u8::try_from(n % 251).unwrap()).collect();
@@ -102,8 +102,8 @@ fn tcp_does_not_exceed_the_rate() {
 }
 
 #[test]
-fn it_reads_commands_from_a_named_pipe_and_removes_pipe_and_devices_at_the_end() {
-    let mut link = Link::open("--control link.ctl --device near0,far0");
+fn the_link_reads_commands_from_a_named_pipe_and_removes_pipe_and_devices_at_the_end() {
+    let mut link = LinkProcess::open("--control link.ctl --device near0,far0");
     let pipe = link.file("link.ctl");
     fs::write(&pipe, "down delay 40ms\n").unwrap();
     link.wait_for("ok: down delay 40ms");
@@ -112,24 +112,24 @@ fn it_reads_commands_from_a_named_pipe_and_removes_pipe_and_devices_at_the_end()
     let (_, shortest) = link.ping(3, 64);
     assert!(shortest.unwrap() >= 40.0, "{shortest:?}");
     assert!(link.has_device("near0") && link.has_device("far0"));
-    let ended = link.close();
-    assert_eq!((ended.code, ended.stderr.as_str()), (Some(0), ""));
+    let exit = link.close();
+    assert_eq!((exit.code, exit.stderr.as_str()), (Some(0), ""));
     assert!(!pipe.exists());
     assert!(!link.has_device("near0") && !link.has_device("far0"));
 }
 
 #[test]
-fn it_ends_with_an_error_when_its_device_is_deleted() {
-    let mut link = Link::open("--device gone0");
+fn the_link_ends_with_an_error_when_its_device_is_deleted() {
+    let mut link = LinkProcess::open("--device gone0");
     link.env().ip("link delete gone0");
-    let ended = link.wait_for_end();
-    assert_eq!(ended.code, RUN_TIME, "{ended:?}");
-    assert!(ended.stderr.starts_with("error: the link failed: "), "{ended:?}");
+    let exit = link.wait_for_end();
+    assert_eq!(exit.code, RUN_TIME, "{exit:?}");
+    assert!(exit.stderr.starts_with("error: the link failed: "), "{exit:?}");
 }
 
 #[test]
 fn errors_about_namespaces_devices_and_addresses_say_what_to_do() {
-    let link = Link::open("--device taken0");
+    let link = LinkProcess::open("--device taken0");
     let far = link.far_name();
     for (arguments, parts) in [
         ("link --to nowhere".to_owned(), ["--to: ", "no network namespace nowhere", "ip netns"]),
@@ -141,23 +141,22 @@ fn errors_about_namespaces_devices_and_addresses_say_what_to_do() {
         ),
     ] {
         let mut sluice = link.env().command(&binary().to_string_lossy());
-        let ended = ExitReport::of(sluice.args(arguments.split_whitespace()));
-        assert_eq!(ended.code, RUN_TIME, "{ended:?}");
-        let errors: Vec<_> = ended.stderr.lines().collect();
-        assert_eq!(errors.len(), 1, "{ended:?}");
-        assert!(parts.iter().all(|part| errors[0].contains(part)), "{arguments}: {ended:?}");
+        let exit = ExitReport::of(sluice.args(arguments.split_whitespace()));
+        assert_eq!(exit.code, RUN_TIME, "{exit:?}");
+        let errors: Vec<_> = exit.stderr.lines().collect();
+        assert_eq!(errors.len(), 1, "{exit:?}");
+        assert!(parts.iter().all(|part| errors[0].contains(part)), "{arguments}: {exit:?}");
     }
 }
 
 #[test]
 fn without_privileges_the_error_names_the_modes_that_need_none() {
-    let link = Link::open("");
+    let link = LinkProcess::open("");
     let mut nobody = link.env().command("setpriv");
     nobody.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(binary());
-    let ended =
-        ExitReport::of(nobody.args(["link", "--to", link.far_name(), "--device", "other0"]));
-    assert_eq!((ended.code, ended.stderr.lines().count()), (RUN_TIME, 1), "{ended:?}");
+    let exit = ExitReport::of(nobody.args(["link", "--to", link.far_name(), "--device", "other0"]));
+    assert_eq!((exit.code, exit.stderr.lines().count()), (RUN_TIME, 1), "{exit:?}");
     for part in ["as root", "TCP proxy", "--listen"] {
-        assert!(ended.stderr.contains(part), "{part}: {ended:?}");
+        assert!(exit.stderr.contains(part), "{part}: {exit:?}");
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use sluice_system_tests::{
-    Controller, OpenFlow, OvsNetwork, PATIENCE, SOON, TestEnv, binary, both_versions, sleep_for,
-    wait_until,
+    Controller, LONG_TIMEOUT, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, binary, both_versions,
+    sleep_for, wait_until,
 };
 
 /// Address of the metrics; each test environment has its own loopback interface.
@@ -37,14 +37,14 @@ fn connections(version: OpenFlow, both_directions: bool, each: u64) {
     let controller = Controller::with(command, network.env().dir());
     let (a, b) = (network.host("s1"), network.host("s4"));
     network.connect(&controller);
-    wait_until(PATIENCE, "the hosts to reach each other", || a.ping(&b, 1).lost() == 0);
+    wait_until(LONG_TIMEOUT, "the hosts to reach each other", || a.ping(&b, 1).lost() == 0);
     a.add_neighbour(&b);
     b.add_neighbour(&a);
     sleep_for(METRICS_AGE_MAX);
     let before = paths_installed(&network);
     (0..CONNECTIONS).for_each(|_| a.open_connection(&b));
     let installed = || paths_installed(&network) - before;
-    wait_until(SOON, "the paths of all connections", || installed() >= CONNECTIONS * each);
+    wait_until(SHORT_TIMEOUT, "the paths of all connections", || installed() >= CONNECTIONS * each);
     sleep_for(METRICS_AGE_MAX);
     assert_eq!(installed(), CONNECTIONS * each);
 }

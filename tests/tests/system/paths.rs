@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use sluice_system_tests::{
-    BackgroundPing, Controller, Flow, Host, OpenFlow, OvsNetwork, PATIENCE, TestEnv, binary,
-    both_versions, sleep_for, wait_until,
+    BackgroundPing, Controller, Host, LONG_TIMEOUT, ListedFlow, OpenFlow, OvsNetwork, TestEnv,
+    binary, both_versions, sleep_for, wait_until,
 };
 
 both_versions! {
@@ -56,7 +56,9 @@ fn hosts_at(network: OvsNetwork, switches: [u16; 4]) -> (OvsNetwork, Controller,
     let hosts = switches.map(|switch| network.host(&format!("s{switch}")));
     network.connect(&controller);
     for (host, next) in hosts.iter().zip(hosts.iter().cycle().skip(1)) {
-        wait_until(PATIENCE, "the hosts to reach each other", || host.ping(next, 1).lost() == 0);
+        wait_until(LONG_TIMEOUT, "the hosts to reach each other", || {
+            host.ping(next, 1).lost() == 0
+        });
     }
     (network, controller, hosts)
 }
@@ -72,7 +74,7 @@ fn all_pairs(version: OpenFlow, network: fn(OpenFlow) -> OvsNetwork, switches: [
     for a in &hosts {
         for b in hosts.iter().filter(|b| b.mac() != a.mac()) {
             assert_eq!(a.ping(b, 2).lost(), 0);
-            wait_until(PATIENCE, "the hosts to reach each other over IPv6", || {
+            wait_until(LONG_TIMEOUT, "the hosts to reach each other over IPv6", || {
                 a.ping_ipv6(b, 1).lost() == 0
             });
         }
@@ -99,13 +101,13 @@ fn failed_link(version: OpenFlow) {
 
 const SWITCHES: [&str; 4] = ["s1", "s2", "s3", "s4"];
 
-fn flow_entries(network: &OvsNetwork) -> Vec<Vec<Flow>> {
+fn flow_entries(network: &OvsNetwork) -> Vec<Vec<ListedFlow>> {
     SWITCHES.map(|switch| network.flows(switch)).into()
 }
 
 /// Checks that all flow entries still exist.
 #[track_caller]
-fn assert_flows_kept(network: &OvsNetwork, before: &[Vec<Flow>]) {
+fn assert_flows_kept(network: &OvsNetwork, before: &[Vec<ListedFlow>]) {
     for ((switch, before), after) in SWITCHES.iter().zip(before).zip(flow_entries(network)) {
         let removed: Vec<_> = before.iter().filter(|entry| !after.contains(entry)).collect();
         assert!(removed.is_empty(), "{switch} has lost {removed:#?} and has {after:#?}");
@@ -128,17 +130,17 @@ fn lost_control_connections(version: OpenFlow) {
     let before = flow_entries(&network);
     let pinging = hosts[0].start_fast_ping(&hosts[2]);
     network.set_unreachable_controller("s1");
-    wait_until(PATIENCE, "s1 to be disconnected", || disconnected() == 1);
+    wait_until(LONG_TIMEOUT, "s1 to be disconnected", || disconnected() == 1);
     sleep_for(Duration::from_secs(1));
     assert_flows_kept(&network, &before);
     network.set_controller("s1", &controller);
     controller.wait_for_sessions(5);
     network.cut_control_network();
-    wait_until(PATIENCE, "all to be disconnected", || disconnected() == 5);
+    wait_until(LONG_TIMEOUT, "all to be disconnected", || disconnected() == 5);
     assert_flows_kept(&network, &before);
     network.restore_control_network();
-    wait_until(PATIENCE, "all to be connected again", || controller.sessions() >= 9);
-    wait_until(PATIENCE, "the other hosts to reach each other", || {
+    wait_until(LONG_TIMEOUT, "all to be connected again", || controller.sessions() >= 9);
+    wait_until(LONG_TIMEOUT, "the other hosts to reach each other", || {
         hosts[1].ping(&hosts[3], 1).lost() == 0
     });
     assert_flows_kept(&network, &before);
@@ -163,14 +165,14 @@ fn restart(version: OpenFlow) {
     network.set_controller("s1", &second);
     // Two hosts are silent: the controller learns their locations from the flow entries.
     let is_metric = |name, count| network.env().metric(name) == Some(count);
-    wait_until(PATIENCE, "all links and hosts to be known", || {
+    wait_until(LONG_TIMEOUT, "all links and hosts to be known", || {
         is_metric("topology_links", 8) && is_metric("hosts", 4)
     });
     // Deletions are repeated after a second.
     sleep_for(Duration::from_millis(1500));
     assert_flows_kept(&network, &before);
     assert_no_loss(pinging);
-    wait_until(PATIENCE, "the other hosts to reach each other", || {
+    wait_until(LONG_TIMEOUT, "the other hosts to reach each other", || {
         hosts[1].ping(&hosts[3], 1).lost() == 0
     });
 }

@@ -1,7 +1,7 @@
 //! Link discovery between Open vSwitch bridges.
 
 use sluice_system_tests::{
-    Controller, OpenFlow, OvsNetwork, SOON, TestEnv, binary, both_versions, every_version,
+    Controller, OpenFlow, OvsNetwork, SHORT_TIMEOUT, TestEnv, binary, both_versions, every_version,
     wait_until,
 };
 
@@ -40,7 +40,7 @@ fn metric(network: &OvsNetwork, name: &str) -> Option<u64> {
 #[track_caller]
 fn wait_for_links(network: &OvsNetwork, links: u64, edges: u64) {
     let mut found = (None, None);
-    wait_until(SOON, &format!("{links} links and {edges} edge ports"), || {
+    wait_until(SHORT_TIMEOUT, &format!("{links} links and {edges} edge ports"), || {
         found = (metric(network, "links"), metric(network, "ports_edge"));
         found == (Some(links), Some(edges))
     });
@@ -84,5 +84,5 @@ fn unmanaged_bridge(version: OpenFlow) {
     network.set_controller("s1", &controller);
     network.set_controller("s3", &controller);
     wait_for_links(&network, 0, 0);
-    wait_until(SOON, "two shared ports", || metric(&network, "ports_shared") == Some(2));
+    wait_until(SHORT_TIMEOUT, "two shared ports", || metric(&network, "ports_shared") == Some(2));
 }

@@ -13,12 +13,12 @@ pub(crate) fn root() -> PathBuf {
 
 /// A text file and its path from the root.
 #[derive(Debug)]
-pub(crate) struct File {
+pub(crate) struct CheckoutFile {
     pub(crate) path: String,
     pub(crate) text: String,
 }
 
-impl File {
+impl CheckoutFile {
     /// Whether its name ends with one of `endings`.
     pub(crate) fn is_any(&self, endings: &[&str]) -> bool {
         endings.iter().any(|ending| self.path.ends_with(ending))
@@ -26,8 +26,8 @@ impl File {
 
     /// Its lines, each with its location, for example `src/lib.rs:12`.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (String, &str)> {
-        let place = |(n, line)| (format!("{}:{}", self.path, n + 1), line);
-        self.text.lines().enumerate().map(place)
+        let location = |(n, line)| (format!("{}:{}", self.path, n + 1), line);
+        self.text.lines().enumerate().map(location)
     }
 }
 
@@ -43,18 +43,18 @@ pub(crate) fn paths() -> Vec<String> {
 }
 
 /// All text files (UTF-8) that exist.
-pub(crate) fn files() -> Vec<File> {
+pub(crate) fn files() -> Vec<CheckoutFile> {
     let read = |path: String| fs::read_to_string(root().join(&path)).ok().map(|text| (path, text));
-    paths().into_iter().filter_map(read).map(|(path, text)| File { path, text }).collect()
+    paths().into_iter().filter_map(read).map(|(path, text)| CheckoutFile { path, text }).collect()
 }
 
 /// One text file.
 ///
 /// # Panics
 /// When it does not exist.
-pub(crate) fn file(path: &str) -> File {
+pub(crate) fn file(path: &str) -> CheckoutFile {
     let text = fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"));
-    File { path: path.to_owned(), text }
+    CheckoutFile { path: path.to_owned(), text }
 }
 
 /// All packages in the dependency tree of `manifest`, for any platform.

@@ -9,13 +9,13 @@ fn links_between_documents_point_to_existing_files() {
     let mut faults = Vec::new();
     for file in files().iter().filter(|file| file.is_any(&[".md"])) {
         let folder = Path::new(&file.path).parent().unwrap();
-        for (place, line) in file.lines() {
+        for (location, line) in file.lines() {
             for after in line.split("](").skip(1) {
                 let Some((target, _)) = after.split_once(')') else { continue };
                 let is_outside = target.contains("://") || target.starts_with("mailto:");
                 let path = target.split('#').next().unwrap_or_default();
                 if !is_outside && !path.is_empty() && !root().join(folder).join(path).exists() {
-                    faults.push(format!("{place}: {target}"));
+                    faults.push(format!("{location}: {target}"));
                 }
             }
         }

@@ -150,12 +150,12 @@ fn applications_do_not_use_each_other() {
     let mut faults = Vec::new();
     for file in &sources {
         let Some(own) = app(&file.path) else { continue };
-        for (place, line) in file.lines() {
+        for (location, line) in file.lines() {
             let names = |other: &&String| {
                 let paths = [format!("{other}::"), format!("crate::{other}")];
                 **other != own && paths.iter().any(|path| line.contains(path))
             };
-            faults.extend(apps.iter().find(names).map(|other| format!("{place}: {other}")));
+            faults.extend(apps.iter().find(names).map(|other| format!("{location}: {other}")));
         }
     }
     assert_none(&faults, "applications that use another one");

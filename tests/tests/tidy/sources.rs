@@ -1,6 +1,6 @@
 //! Limits of source files: length, unfinished work, `unsafe`, paths of one machine.
 
-use crate::checkout::{File, assert_none, files, root};
+use crate::checkout::{CheckoutFile, assert_none, files, root};
 
 /// Files with more lines are listed, since they may have a second subject.
 const LINES_SOFT: usize = 600;
@@ -12,7 +12,7 @@ const LINES_MAX: usize = 1000;
 const UNSAFE_MAY_BE_IN: [&str; 2] = ["crates/io/", "crates/kernel/"];
 
 // In pieces, so that this file does not match.
-const UNDONE: [&str; 5] = [
+const UNFINISHED_MARKS: [&str; 5] = [
     concat!("FIX", "ME"),
     concat!("XX", "X "),
     concat!("to", "do!"),
@@ -20,7 +20,7 @@ const UNDONE: [&str; 5] = [
     concat!("#[ign", "ore"),
 ];
 
-const MACHINE: [&str; 5] = [
+const LOCAL_PATHS: [&str; 5] = [
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
     concat!("/ho", "me/"),
@@ -28,14 +28,14 @@ const MACHINE: [&str; 5] = [
     concat!("registry+sparse+", "http"),
 ];
 
-fn is_source(file: &File) -> bool {
+fn is_source(file: &CheckoutFile) -> bool {
     file.is_any(&[".rs", ".sh", ".py", ".toml", "Makefile", ".ci/run"])
 }
 
 /// Locations of lines for which `is_bad` is true.
-fn matches(file: &File, is_bad: impl Fn(&str) -> bool) -> Vec<String> {
+fn matches(file: &CheckoutFile, is_bad: impl Fn(&str) -> bool) -> Vec<String> {
     let bad = file.lines().filter(|(_, line)| is_bad(line));
-    bad.map(|(place, line)| format!("{place}: {}", line.trim())).collect()
+    bad.map(|(location, line)| format!("{location}: {}", line.trim())).collect()
 }
 
 #[test]
@@ -54,9 +54,9 @@ fn no_file_is_longer_than_the_limit() {
 
 #[test]
 fn no_work_is_unfinished_and_no_test_is_ignored() {
-    let undone = |line: &str| UNDONE.iter().any(|word| line.contains(word));
+    let is_unfinished = |line: &str| UNFINISHED_MARKS.iter().any(|word| line.contains(word));
     let sources = files().into_iter().filter(is_source);
-    let faults: Vec<_> = sources.flat_map(|file| matches(&file, undone)).collect();
+    let faults: Vec<_> = sources.flat_map(|file| matches(&file, is_unfinished)).collect();
     assert_none(&faults, "marks of unfinished work");
 }
 
@@ -74,8 +74,8 @@ fn only_crates_with_system_calls_allow_unsafe() {
 
 #[test]
 fn no_file_contains_paths_or_addresses_of_one_machine() {
-    let local = |line: &str| MACHINE.iter().any(|word| line.contains(word));
-    let faults: Vec<_> = files().iter().flat_map(|file| matches(file, local)).collect();
+    let is_local = |line: &str| LOCAL_PATHS.iter().any(|word| line.contains(word));
+    let faults: Vec<_> = files().iter().flat_map(|file| matches(file, is_local)).collect();
     assert_none(&faults, "paths and addresses of one machine");
 }
 
@@ -84,14 +84,14 @@ fn no_file_contains_paths_or_addresses_of_one_machine() {
 fn files_that_sources_and_pages_refer_to_exist() {
     let mut faults = Vec::new();
     for file in files().iter().filter(|file| file.is_any(&[".rs", ".md"])) {
-        for (place, line) in file.lines() {
+        for (location, line) in file.lines() {
             let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "/._-".contains(c)));
             let referred = words.map(|word| word.trim_end_matches(['.', '/'])).filter(|word| {
                 let is_page = word.starts_with("docs/") && word.contains(".md");
                 is_page || word.starts_with("lab/") && word.len() > 4
             });
             let missing = referred.filter(|word| !root().join(word).exists());
-            faults.extend(missing.map(|word| format!("{place}: {word}")));
+            faults.extend(missing.map(|word| format!("{location}: {word}")));
         }
     }
     assert_none(&faults, "references to files that do not exist");
