@@ -14,14 +14,19 @@ use sluice_emu::net::{
 };
 use sluice_emu::topology::{PortRef, Topology};
 use sluice_openflow::{PortNo, Version, Versions};
-use support::{Brain, Flood, MS, Mind, S, network, wise};
+use support::{
+    ControllerLogic, FloodPacketIns, MS, S, TestController, network, network_with_paths,
+};
 
-fn all_pairs<M: Mind>(net: &mut NetworkSimulation<Brain<M>>, family: IpFamily) -> PingSummary {
+fn all_pairs<L: ControllerLogic>(
+    net: &mut NetworkSimulation<TestController<L>>,
+    family: IpFamily,
+) -> PingSummary {
     let pairs = PingSummary::all_pairs(net.data_plane().topology());
     net.ping(pairs, family, 5 * S).unwrap()
 }
 
-fn slow(delay: Duration) -> LinkImpairments {
+fn delayed(delay: Duration) -> LinkImpairments {
     LinkImpairments { delay, ..LinkImpairments::default() }
 }
 
@@ -30,7 +35,7 @@ fn all_pairs_of_hosts_ping_in_every_shape() {
     for text in
         ["minimal", "linear,4,2", "tree,2,3", "ring,5", "mesh,4", "leafspine,2,4,3", "torus,3,3"]
     {
-        let mut net = wise(text, &NetworkOptions::default());
+        let mut net = network_with_paths(text, &NetworkOptions::default());
         let n = net.data_plane().topology().hosts.len() as u64;
         for family in [IpFamily::V4, IpFamily::V6] {
             let pings = all_pairs(&mut net, family);
@@ -48,12 +53,13 @@ fn all_pairs_of_hosts_ping_in_every_shape() {
 fn frames_pass_through_the_controller_in_every_version() {
     for version in Versions::SPOKEN.iter() {
         let options = NetworkOptions {
-            control_up: slow(5 * MS),
-            control_down: slow(5 * MS),
+            control_up: delayed(5 * MS),
+            control_down: delayed(5 * MS),
             ..NetworkOptions::default()
         };
-        let mut net =
-            network("linear,2", &options, |_| Brain::speaking(Versions::of(&[version]), Flood));
+        let mut net = network("linear,2", &options, |_| {
+            TestController::with_versions(Versions::of(&[version]), FloodPacketIns)
+        });
         net.run_for(S).unwrap();
         assert_eq!(net.connected_switches(), 2, "{version}");
         let pings = net.ping([(0, 1)], IpFamily::V4, S).unwrap();
@@ -73,12 +79,12 @@ fn delays_and_rates_of_links_add_up() {
         rate_bps: std::num::NonZeroU64::new(1_000_000),
         ..LinkImpairments::default()
     });
-    let brain = Brain::new(support::Oracle::new(&topology));
+    let controller = TestController::new(support::InstallPaths::new(&topology));
     let mut net = NetworkSimulation::new(
         topology,
         &NetworkOptions::default(),
         sluice_io::clock::now(),
-        brain,
+        controller,
     )
     .unwrap();
     net.run_for(S).unwrap();
@@ -92,18 +98,18 @@ fn delays_and_rates_of_links_add_up() {
 #[test]
 fn connection_setup_time_depends_on_the_control_links() {
     let options = NetworkOptions {
-        control_up: slow(50 * MS),
-        control_down: slow(50 * MS),
+        control_up: delayed(50 * MS),
+        control_down: delayed(50 * MS),
         ..NetworkOptions::default()
     };
-    let mut net = network("linear,4", &options, |_| Brain::new(Flood));
+    let mut net = network("linear,4", &options, |_| TestController::new(FloodPacketIns));
     net.run_for(S).unwrap();
-    let (now, fabric) = net.data_plane_mut();
-    let to = fabric.topology().hosts[3].ipv4.into();
-    fabric.open_tcp(now, 0, (to, 80, 1)).unwrap();
+    let (now, data_plane) = net.data_plane_mut();
+    let to = data_plane.topology().hosts[3].ipv4.into();
+    data_plane.open_tcp(now, 0, (to, 80, 1)).unwrap();
     net.run_for(30 * S).unwrap();
-    let outcomes = net.data_plane_mut().1.take_host_events();
-    let [(0, HostEvent::Tcp(c))] = outcomes[..] else { panic!("{outcomes:?}") };
+    let events = net.data_plane_mut().1.take_host_events();
+    let [(0, HostEvent::Tcp(c))] = events[..] else { panic!("{events:?}") };
     // Four packets, each sent to the controller by four switches.
     assert_eq!(c.established, Some(4 * 4 * 100 * MS));
     assert!(c.closed.is_some());
@@ -111,26 +117,28 @@ fn connection_setup_time_depends_on_the_control_links() {
 
 #[test]
 fn flooding_in_a_ring_ends_with_a_broadcast_storm_error() {
-    let mut net = network("ring,4", &NetworkOptions::default(), |_| Brain::new(Flood));
+    let mut net =
+        network("ring,4", &NetworkOptions::default(), |_| TestController::new(FloodPacketIns));
     net.run_for(S).unwrap();
     assert_eq!(net.ping([(0, 1)], IpFamily::V4, S).unwrap().answered, 1, "before the storm");
-    let stormed = net.run_for(S).unwrap_err();
-    let NetworkError::BroadcastStorm { copies, at } = stormed else { panic!("{stormed}") };
+    let error = net.run_for(S).unwrap_err();
+    let NetworkError::BroadcastStorm { copies, at } = error else { panic!("{error}") };
     assert_eq!((copies, at), (64 * 8 + 1001, S));
-    let mut tree = network("tree,2,2", &NetworkOptions::default(), |_| Brain::new(Flood));
+    let mut tree =
+        network("tree,2,2", &NetworkOptions::default(), |_| TestController::new(FloodPacketIns));
     tree.run_for(S).unwrap();
     assert_eq!(tree.ping([(0, 1)], IpFamily::V4, S).unwrap().answered, 1);
-    assert_eq!(tree.data_plane().frame_copies_max(), 6, "every link once");
+    assert_eq!(tree.data_plane().frame_copies_max(), 6, "one copy per link");
 }
 
 #[test]
-fn a_cut_link_carries_nothing_and_both_switches_report_it() {
-    let mut net = wise("linear,2", &NetworkOptions::default());
-    let before = net.controller().heard.len();
+fn a_cut_link_loses_all_frames_and_both_switches_report_it() {
+    let mut net = network_with_paths("linear,2", &NetworkOptions::default());
+    let before = net.controller().received.len();
     net.apply(NetworkChange::CutLink(0)).unwrap();
     net.run_for(S).unwrap();
     // One `PORT_STATUS` from each switch.
-    assert!(net.controller().heard.len() > before);
+    assert!(net.controller().received.len() > before);
     assert_eq!(all_pairs(&mut net, IpFamily::V4).lost_pairs, [(0, 1), (1, 0)]);
     net.schedule(net.now() + S, NetworkChange::RestoreLink(0));
     net.run_for(2 * S).unwrap();
@@ -143,14 +151,18 @@ fn a_cut_link_carries_nothing_and_both_switches_report_it() {
 #[test]
 fn a_switch_reconnects_and_keeps_its_flow_entries() {
     let options = NetworkOptions {
-        control_up: slow(10 * MS),
-        control_down: slow(20 * MS),
+        control_up: delayed(10 * MS),
+        control_down: delayed(20 * MS),
         ..NetworkOptions::default()
     };
-    let mut net = wise("linear,3", &options);
+    let mut net = network_with_paths("linear,3", &options);
     net.apply(NetworkChange::BreakControlConnection(1)).unwrap();
     assert_eq!(net.connected_switches(), 2);
-    assert_eq!(all_pairs(&mut net, IpFamily::V4).answered, 6, "nobody asks the controller");
+    assert_eq!(
+        all_pairs(&mut net, IpFamily::V4).answered,
+        6,
+        "the flow entries need no controller"
+    );
     net.run_for(10 * MS).unwrap();
     assert_eq!(net.controller().closed, 1);
     net.run_for(2 * S).unwrap();
@@ -160,7 +172,8 @@ fn a_switch_reconnects_and_keeps_its_flow_entries() {
 
 #[test]
 fn a_paused_control_link_delays_messages_and_a_silent_switch_is_disconnected() {
-    let mut net = network("single,2", &NetworkOptions::default(), |_| Brain::new(Flood));
+    let mut net =
+        network("single,2", &NetworkOptions::default(), |_| TestController::new(FloodPacketIns));
     net.run_for(S).unwrap();
     net.apply(NetworkChange::PauseControlLink(0)).unwrap();
     net.schedule(net.now() + 2 * S, NetworkChange::ResumeControlLink(0));
@@ -168,7 +181,11 @@ fn a_paused_control_link_delays_messages_and_a_silent_switch_is_disconnected() {
     assert_eq!((pings.answered, pings.rtt_max), (1, 2 * S));
     net.apply(NetworkChange::PauseControlLink(0)).unwrap();
     net.run_for(120 * S).unwrap();
-    assert_eq!(sluice_emu::net::Controller::deadline(net.controller()), None, "it gave up");
+    assert_eq!(
+        sluice_emu::net::Controller::deadline(net.controller()),
+        None,
+        "the controller closed the session"
+    );
     net.apply(NetworkChange::ResumeControlLink(0)).unwrap();
     net.run_for(5 * S).unwrap();
     assert_eq!((net.controller().opened, net.connected_switches()), (2, 1));
@@ -176,18 +193,19 @@ fn a_paused_control_link_delays_messages_and_a_silent_switch_is_disconnected() {
 
 #[test]
 fn the_controller_can_be_replaced() {
-    let mut net = wise("ring,3", &NetworkOptions::default());
-    let brain = Brain::new(support::Oracle::new(net.data_plane().topology()));
-    let old = net.replace_controller(brain).unwrap();
+    let mut net = network_with_paths("ring,3", &NetworkOptions::default());
+    let controller = TestController::new(support::InstallPaths::new(net.data_plane().topology()));
+    let old = net.replace_controller(controller).unwrap();
     assert_eq!((old.opened, net.connected_switches()), (3, 0));
-    assert_eq!(all_pairs(&mut net, IpFamily::V6).answered, 6, "the rules are still there");
+    assert_eq!(all_pairs(&mut net, IpFamily::V6).answered, 6, "the flow entries remain");
     net.run_for(2 * S).unwrap();
     assert_eq!((net.controller().opened, net.connected_switches()), (3, 3));
 }
 
 #[test]
 fn a_host_moves_to_a_free_port_and_announces_itself() {
-    let mut net = network("linear,2", &NetworkOptions::default(), |_| Brain::new(Flood));
+    let mut net =
+        network("linear,2", &NetworkOptions::default(), |_| TestController::new(FloodPacketIns));
     net.run_for(S).unwrap();
     let to = net.data_plane().free_port(1).unwrap();
     assert_eq!(to, PortRef { switch: 1, port: PortNo(3) });
@@ -202,29 +220,29 @@ fn a_host_moves_to_a_free_port_and_announces_itself() {
         net.apply(NetworkChange::MoveHost(1, nowhere)),
         Err(NetworkError::PortUnavailable(nowhere))
     );
-    let nobody = NetworkError::NotFound { what: "switch", index: 9 };
-    assert_eq!(net.apply(NetworkChange::BreakControlConnection(9)), Err(nobody));
+    let not_found = NetworkError::NotFound { what: "switch", index: 9 };
+    assert_eq!(net.apply(NetworkChange::BreakControlConnection(9)), Err(not_found));
 }
 
 #[test]
 fn a_stream_loses_the_packets_sent_while_the_link_is_cut() {
     let options = NetworkOptions {
-        control_up: slow(100 * MS),
-        control_down: slow(100 * MS),
+        control_up: delayed(100 * MS),
+        control_down: delayed(100 * MS),
         ..NetworkOptions::default()
     };
-    let mut net = wise("single,2", &options);
+    let mut net = network_with_paths("single,2", &options);
     let to = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
-    let (now, fabric) = net.data_plane_mut();
+    let (now, data_plane) = net.data_plane_mut();
     let stream = UdpStream { to, port: 5001, rate_pps: 1000, packets: 500, data_len: 100 };
-    let id = fabric.start_stream(now, 0, stream).unwrap().unwrap();
+    let id = data_plane.start_stream(now, 0, stream).unwrap().unwrap();
     net.schedule(net.now() + 100 * MS, NetworkChange::CutLink(0));
     net.schedule(net.now() + 200 * MS, NetworkChange::RestoreLink(0));
     net.run_for(2 * S).unwrap();
     let (sender, receiver) = (net.data_plane().host(0).unwrap(), net.data_plane().host(1).unwrap());
-    let heard = receiver.stream_stats([10, 0, 0, 1].into(), id).unwrap();
+    let stats = receiver.stream_stats([10, 0, 0, 1].into(), id).unwrap();
     assert_eq!(sender.stream_packets_sent(id), 500);
-    assert_eq!((heard.received, heard.lost()), (400, 100));
+    assert_eq!((stats.received, stats.lost()), (400, 100));
 }
 
 #[test]
@@ -239,28 +257,28 @@ fn a_seed_reproduces_a_run_exactly() {
             connect_spread: S,
             ..NetworkOptions::default()
         };
-        let mut net = network("tree,3,2", &options, |_| Brain::new(Flood));
+        let mut net = network("tree,3,2", &options, |_| TestController::new(FloodPacketIns));
         net.run_for(2 * S).unwrap();
         net.apply(NetworkChange::BreakControlConnection(2)).unwrap();
         let pings = all_pairs(&mut net, IpFamily::V4);
-        (pings, std::mem::take(&mut net.controller_mut().heard))
+        (pings, std::mem::take(&mut net.controller_mut().received))
     };
-    let (pings, heard) = run(7);
-    assert!(!heard.is_empty());
-    assert!(run(7) == (pings, heard.clone()), "the same seed, another run");
-    assert!(run(8).1 != heard, "another seed, the same run");
+    let (pings, received) = run(7);
+    assert!(!received.is_empty());
+    assert!(run(7) == (pings, received.clone()), "the same seed gave another run");
+    assert!(run(8).1 != received, "another seed gave the same run");
 }
 
 #[test]
 fn a_network_of_a_thousand_switches_works() {
     let mut topology = Topology::from_text("leafspine,10,990,1").unwrap();
     topology.hosts.truncate(20);
-    let brain = Brain::new(support::Oracle::new(&topology));
+    let controller = TestController::new(support::InstallPaths::new(&topology));
     let mut net = NetworkSimulation::new(
         topology,
         &NetworkOptions::default(),
         sluice_io::clock::now(),
-        brain,
+        controller,
     )
     .unwrap();
     net.run_for(S).unwrap();

@@ -19,7 +19,7 @@ fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// `len` bytes that show where they belong.
+/// `len` bytes that differ by position and `salt`.
 fn pattern(len: usize, salt: usize) -> Vec<u8> {
     (0..len).map(|n| u8::try_from((n * 31 + n / 251 + salt) % 256).unwrap()).collect()
 }
@@ -59,8 +59,9 @@ fn exchange(mut stream: TcpStream, sent: Vec<u8>) -> Vec<u8> {
     received
 }
 
-fn exchange_both_ways(settings: LinkImpairments) -> LinkReport {
-    let (link, addr, server) = open_proxy(settings, settings);
+/// Sends 700 kB in each direction at once; returns the report of the link.
+fn exchange_in_both_directions(impairments: LinkImpairments) -> LinkReport {
+    let (link, addr, server) = open_proxy(impairments, impairments);
     let server_thread =
         thread::spawn(move || exchange(server.accept().unwrap().0, pattern(BYTES, 2)));
     let received = exchange(TcpStream::connect(addr).unwrap(), pattern(BYTES, 1));
@@ -72,15 +73,15 @@ fn exchange_both_ways(settings: LinkImpairments) -> LinkReport {
 
 #[test]
 fn bytes_arrive_complete_in_both_directions() {
-    let report = exchange_both_ways(LinkImpairments {
+    let report = exchange_in_both_directions(LinkImpairments {
         delay: ms(10),
         jitter: ms(5),
         ..LinkImpairments::default()
     });
-    for way in [&report.directions.up, &report.directions.down] {
-        let counts = way.counters;
-        assert_eq!(counts.delivered.bytes, BYTES as u64);
-        assert_eq!((counts.lost.packets, counts.queue_full.packets), (0, 0));
+    for direction in [&report.directions.up, &report.directions.down] {
+        let counters = direction.counters;
+        assert_eq!(counters.delivered.bytes, BYTES as u64);
+        assert_eq!((counters.lost.packets, counters.queue_full.packets), (0, 0));
     }
     assert_eq!(report.connections, Some((1, 0)));
 }
@@ -89,7 +90,7 @@ fn bytes_arrive_complete_in_both_directions() {
 #[test]
 fn a_full_queue_slows_the_sender_down() {
     let rate_bps = NonZeroU64::new(10_000_000);
-    let report = exchange_both_ways(LinkImpairments {
+    let report = exchange_in_both_directions(LinkImpairments {
         rate_bps,
         queue_bytes: Some(20_000),
         ..LinkImpairments::default()
@@ -135,7 +136,7 @@ fn a_connection_ends_if_the_server_is_not_reachable() {
     drop(server);
     let mut stream = TcpStream::connect(addr).unwrap();
     let mut received = Vec::new();
-    // It ends normally or by a reset.
+    // The connection ends normally or by a reset.
     let _ = stream.read_to_end(&mut received);
     assert!(received.is_empty());
     link.close().unwrap();
@@ -143,12 +144,12 @@ fn a_connection_ends_if_the_server_is_not_reachable() {
 
 #[test]
 fn concurrent_connections_do_not_mix_their_bytes() {
-    let settings = LinkImpairments {
+    let impairments = LinkImpairments {
         delay: ms(2),
         rate_bps: NonZeroU64::new(50_000_000),
         ..LinkImpairments::default()
     };
-    let (link, addr, server) = open_proxy(settings, settings);
+    let (link, addr, server) = open_proxy(impairments, impairments);
     let server_thread = thread::spawn(move || {
         for _ in 0..20 {
             let (mut stream, _) = server.accept().unwrap();
@@ -175,12 +176,12 @@ fn concurrent_connections_do_not_mix_their_bytes() {
 #[test]
 fn loss_is_rejected() {
     let lossy = LinkImpairments { loss: LossRatio::from_ppm(1), ..LinkImpairments::default() };
-    let nowhere = "127.0.0.1:9".parse().unwrap();
+    let unused = "127.0.0.1:9".parse().unwrap();
     let opened =
-        RunningLink::open(&proxy_config(nowhere, LinkImpairments::default(), lossy), None, || ());
+        RunningLink::open(&proxy_config(unused, LinkImpairments::default(), lossy), None, || ());
     assert!(matches!(opened, Err(Error::LossWithTcpProxy)), "{opened:?}");
     let link = RunningLink::open(
-        &proxy_config(nowhere, LinkImpairments::default(), LinkImpairments::default()),
+        &proxy_config(unused, LinkImpairments::default(), LinkImpairments::default()),
         None,
         || (),
     );

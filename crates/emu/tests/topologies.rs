@@ -8,7 +8,7 @@ use sluice_emu::link::LossRatio;
 use sluice_emu::topology::{PortRef, Topology};
 use sluice_openflow::{DatapathId, PortNo};
 
-fn place(switch: usize, port: u32) -> PortRef {
+fn port_ref(switch: usize, port: u32) -> PortRef {
     PortRef { switch, port: PortNo(port) }
 }
 
@@ -21,17 +21,20 @@ fn a_miniedit_file_is_parsed_completely() {
     let hosts: Vec<_> =
         campus.hosts.iter().map(|h| (h.name.as_str(), h.ipv4.to_string(), h.port)).collect();
     let [h1, h2, printer] = ["10.0.0.1", "10.0.0.20", "10.0.0.3"].map(String::from);
-    let expected =
-        [("h1", h1, place(0, 1)), ("h2", h2, place(1, 1)), ("printer", printer, place(1, 2))];
+    let expected = [
+        ("h1", h1, port_ref(0, 1)),
+        ("h2", h2, port_ref(1, 1)),
+        ("printer", printer, port_ref(1, 2)),
+    ];
     assert_eq!(hosts, expected);
     assert_eq!(campus.hosts[1].impairments.rate_bps, NonZeroU64::new(100_000_000));
     let trunk = &campus.links[0];
-    assert_eq!((trunk.a, trunk.b), (place(0, 2), place(1, 3)));
+    assert_eq!((trunk.a, trunk.b), (port_ref(0, 2), port_ref(1, 3)));
     assert_eq!(trunk.impairments.rate_bps, NonZeroU64::new(1_000_000_000));
     assert_eq!(trunk.impairments.delay, Duration::from_millis(5));
     assert_eq!(trunk.impairments.jitter, Duration::from_millis(1));
     assert_eq!(trunk.impairments.loss, LossRatio::from_ppm(10_000));
-    assert_eq!((campus.links[2].a, campus.links[2].b), (place(0, 3), place(2, 2)));
+    assert_eq!((campus.links[2].a, campus.links[2].b), (port_ref(0, 3), port_ref(2, 2)));
 }
 
 #[test]
@@ -41,8 +44,8 @@ fn a_graphml_file_gives_a_switch_with_a_host_per_node() {
     let names: Vec<_> = backbone.switches.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(names, ["Berlin", "Paris", "Rome", "s4"]);
     assert_eq!(backbone.switches[3].datapath_id, DatapathId(4));
-    let at: Vec<_> = backbone.hosts.iter().map(|h| h.port).collect();
-    assert_eq!(at, [place(0, 1), place(1, 1), place(2, 1), place(3, 1)]);
+    let ports: Vec<_> = backbone.hosts.iter().map(|h| h.port).collect();
+    assert_eq!(ports, [port_ref(0, 1), port_ref(1, 1), port_ref(2, 1), port_ref(3, 1)]);
     assert_eq!(backbone.links[0].impairments.rate_bps, NonZeroU64::new(10_000_000_000));
     let us: Vec<_> = backbone.links.iter().map(|l| l.impairments.delay.as_micros()).collect();
     assert!((4300..4500).contains(&us[0]), "some 880 km: {us:?}");
@@ -86,7 +89,7 @@ fn damaged_files_never_cause_a_panic() {
         ("backbone.graphml", include_str!("topologies/backbone.graphml")),
     ];
     let below = |rng: &mut Rng, n: usize| rng.below(u32::try_from(n).unwrap()) as usize;
-    let (mut built, mut refused) = (0, 0);
+    let (mut accepted, mut rejected) = (0, 0);
     for n in 0..3000 {
         let (name, text) = files[n % 2];
         let mut bytes = text.as_bytes().to_vec();
@@ -104,14 +107,14 @@ fn damaged_files_never_cause_a_panic() {
         }
         match Topology::from_file(name, &String::from_utf8_lossy(&bytes)) {
             Ok(topology) => {
-                built += 1;
+                accepted += 1;
                 let ports = topology.links.iter().flat_map(|link| [link.a, link.b]);
                 for at in ports.chain(topology.hosts.iter().map(|host| host.port)) {
                     assert!((1..=topology.switches[at.switch].n_ports).contains(&at.port.0));
                 }
             }
-            Err(_) => refused += 1,
+            Err(_) => rejected += 1,
         }
     }
-    assert!(built > 100 && refused > 100, "{built} built, {refused} refused");
+    assert!(accepted > 100 && rejected > 100, "{accepted} accepted, {rejected} rejected");
 }

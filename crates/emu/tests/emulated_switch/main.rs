@@ -7,13 +7,13 @@
     reason = "a test fails by panicking, in its helpers too"
 )]
 
-mod answers;
 mod buffers;
-mod bytes;
-mod flows;
-mod foreign;
+mod byte_transcripts;
+mod flow_entries;
 mod groups;
+mod ovs_ofctl;
 mod pipeline;
-mod props;
+mod properties;
 mod rewriting;
+mod statistics;
 mod support;

@@ -1,4 +1,4 @@
-//! A switch under test, its controller, and frames.
+//! An emulated switch under test, the controller's end of its connection, and frames to send through it.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
@@ -11,15 +11,15 @@ use sluice_openflow::{
     Versions, split_message,
 };
 
-/// A switch and its controller.
-pub(crate) struct Play {
+/// A switch under test, and the controller that is connected to it.
+pub(crate) struct SwitchTest {
     pub(crate) switch: EmulatedSwitch,
     pub(crate) now: Instant,
     pub(crate) version: Version,
-    /// Frames sent since the last look.
-    pub(crate) frames: Vec<(u32, Vec<u8>)>,
-    /// Messages received from the switch since the last look.
-    pub(crate) heard: Vec<Message>,
+    /// Ports and bytes of the frames that the switch sent since they were last taken.
+    pub(crate) sent_frames: Vec<(u32, Vec<u8>)>,
+    /// Messages that the controller received since they were last taken.
+    pub(crate) received: Vec<Message>,
 }
 
 /// An arbitrary time.
@@ -28,106 +28,115 @@ pub(crate) fn any_time() -> Instant {
     Instant::now()
 }
 
-impl Play {
+impl SwitchTest {
     /// A connected default switch with four ports and two packet buffers.
     pub(crate) fn new(version: Version) -> Self {
-        Self::with(Self::plan(), version)
+        Self::with_config(Self::config(), version)
     }
 
-    pub(crate) fn plan() -> EmulatedSwitchConfig {
+    /// The default configuration with four ports and two packet buffers.
+    pub(crate) fn config() -> EmulatedSwitchConfig {
         EmulatedSwitchConfig { n_buffers: 2, ..EmulatedSwitchConfig::numbered(DatapathId(7), 4) }
     }
 
     /// A connected switch with this configuration.
-    pub(crate) fn with(what: EmulatedSwitchConfig, version: Version) -> Self {
-        let (switch, now) = (EmulatedSwitch::new(what), any_time());
-        let mut play = Self { switch, now, version, frames: vec![], heard: vec![] };
-        play.meet();
-        play
+    pub(crate) fn with_config(config: EmulatedSwitchConfig, version: Version) -> Self {
+        let (switch, now) = (EmulatedSwitch::new(config), any_time());
+        let mut test = Self { switch, now, version, sent_frames: vec![], received: vec![] };
+        test.connect();
+        test
     }
 
     /// Connects and completes the handshake.
-    pub(crate) fn meet(&mut self) {
+    pub(crate) fn connect(&mut self) {
         let mut out = SwitchOutput::default();
         self.switch.on_connected(self.now, &mut out);
         let (mut tx, mut xid) = (vec![], 1);
         Encoder::new(&mut tx, self.version, &mut xid).hello(Versions::of(&[self.version]));
         self.switch.on_control_bytes(self.now, &tx, &mut out).unwrap();
         assert_eq!(self.switch.version(), Some(self.version));
-        let told = self.say(&Message::FeaturesRequest);
-        assert!(matches!(&told[..], [Message::FeaturesReply(_)]), "{told:?}");
+        let replies = self.send(&Message::FeaturesRequest);
+        assert!(matches!(&replies[..], [Message::FeaturesReply(_)]), "{replies:?}");
     }
 
-    /// Sends a message; the replies are returned, and kept in [`heard`](Self::heard).
-    pub(crate) fn say(&mut self, message: &Message) -> Vec<Message> {
+    /// Sends a message; the replies are returned, and added to [`received`](Self::received).
+    pub(crate) fn send(&mut self, message: &Message) -> Vec<Message> {
         let (mut tx, mut xid) = (vec![], 1);
         message.encode(9, &mut Encoder::new(&mut tx, self.version, &mut xid)).unwrap();
         let mut out = SwitchOutput::default();
         self.switch.on_control_bytes(self.now, &tx, &mut out).unwrap();
-        self.take(out)
+        self.record(out)
     }
 
-    fn take(&mut self, out: SwitchOutput) -> Vec<Message> {
-        self.frames.extend(out.frames.into_iter().map(|(port, frame)| (port.0, frame)));
-        let told = messages(&out.control);
-        self.heard.extend(told.iter().cloned());
-        told
+    /// Records the output of the switch; returns its messages.
+    fn record(&mut self, out: SwitchOutput) -> Vec<Message> {
+        self.sent_frames.extend(out.frames.into_iter().map(|(port, frame)| (port.0, frame)));
+        let received = messages(&out.control);
+        self.received.extend(received.iter().cloned());
+        received
     }
 
-    /// Why a request was rejected, if it was.
-    pub(crate) fn refused(&mut self, message: &Message) -> Option<ErrorReason> {
-        self.say(message).into_iter().find_map(|it| match it {
+    /// Sends a message; returns the reason of the `ERROR` reply, if there is one.
+    pub(crate) fn error_reason(&mut self, message: &Message) -> Option<ErrorReason> {
+        self.send(message).into_iter().find_map(|reply| match reply {
             Message::Error(error) => Some(error.reason),
             _ => None,
         })
     }
 
     /// A `FLOW_MOD` in the syntax of `ovs-ofctl`.
-    pub(crate) fn flow(command: FlowModCommand, flow: &str) -> FlowMod {
+    pub(crate) fn flow_mod(command: FlowModCommand, flow: &str) -> FlowMod {
         FlowMod::from_text(flow, command).unwrap_or_else(|e| panic!("{flow}: {e:?}"))
     }
 
     /// Adds a flow entry, which must be accepted.
-    pub(crate) fn add(&mut self, flow: &str) {
-        let message = Message::FlowMod(Self::flow(FlowModCommand::ADD, flow));
-        assert_eq!(self.refused(&message), None, "{flow}");
+    pub(crate) fn add_flow(&mut self, flow: &str) {
+        let message = Message::FlowMod(Self::flow_mod(FlowModCommand::ADD, flow));
+        assert_eq!(self.error_reason(&message), None, "{flow}");
     }
 
-    /// Sends a `FLOW_MOD`, and returns why it was rejected, if it was.
-    pub(crate) fn change(&mut self, command: FlowModCommand, flow: &str) -> Option<ErrorReason> {
-        self.refused(&Message::FlowMod(Self::flow(command, flow)))
+    /// Sends a `FLOW_MOD`; returns the reason of the `ERROR` reply, if there is one.
+    pub(crate) fn send_flow_mod(
+        &mut self,
+        command: FlowModCommand,
+        flow: &str,
+    ) -> Option<ErrorReason> {
+        self.error_reason(&Message::FlowMod(Self::flow_mod(command, flow)))
     }
 
-    /// Receives a frame, and returns the ports of the frames sent.
-    pub(crate) fn frame(&mut self, in_port: u32, frame: &[u8]) -> Vec<u32> {
-        let (mut out, before) = (SwitchOutput::default(), self.frames.len());
+    /// Lets the switch receive a frame; returns the ports to which it sent frames.
+    pub(crate) fn receive_frame(&mut self, in_port: u32, frame: &[u8]) -> Vec<u32> {
+        let (mut out, before) = (SwitchOutput::default(), self.sent_frames.len());
         self.switch.on_frame(self.now, PortNo(in_port), frame, &mut out);
-        self.take(out);
-        self.frames[before..].iter().map(|(port, _)| *port).collect()
+        self.record(out);
+        self.sent_frames[before..].iter().map(|(port, _)| *port).collect()
     }
 
-    /// The only frame sent since the last look.
-    pub(crate) fn only_frame(&mut self) -> Vec<u8> {
-        let mut frames = std::mem::take(&mut self.frames);
+    /// Takes the frame that the switch sent; there must be exactly one.
+    pub(crate) fn take_only_frame(&mut self) -> Vec<u8> {
+        let mut frames = std::mem::take(&mut self.sent_frames);
         assert_eq!(frames.len(), 1, "{frames:?}");
         frames.remove(0).1
     }
 
-    /// The packet-ins received since the last look.
-    pub(crate) fn packet_ins(&mut self) -> Vec<PacketIn> {
-        let heard = std::mem::take(&mut self.heard).into_iter();
-        let packet_in = |it| if let Message::PacketIn(it) = it { Some(it) } else { None };
-        heard.filter_map(packet_in).collect()
+    /// Takes all received messages and returns the packet-ins among them.
+    pub(crate) fn take_packet_ins(&mut self) -> Vec<PacketIn> {
+        let received = std::mem::take(&mut self.received).into_iter();
+        let packet_in = |message| match message {
+            Message::PacketIn(packet_in) => Some(packet_in),
+            _ => None,
+        };
+        received.filter_map(packet_in).collect()
     }
 
-    /// The only packet-in received since the last look.
-    pub(crate) fn packet_in(&mut self) -> PacketIn {
-        let mut told = self.packet_ins();
-        assert_eq!(told.len(), 1, "{told:?}");
-        told.remove(0)
+    /// Takes all received messages; exactly one must be a packet-in.
+    pub(crate) fn take_only_packet_in(&mut self) -> PacketIn {
+        let mut packet_ins = self.take_packet_ins();
+        assert_eq!(packet_ins.len(), 1, "{packet_ins:?}");
+        packet_ins.remove(0)
     }
 
-    /// A `PACKET_OUT` of a buffered or a whole packet.
+    /// A `PACKET_OUT` with a buffer id or with the packet itself.
     pub(crate) fn packet_out(
         buffer_id: Option<u32>,
         in_port: u32,
@@ -142,34 +151,34 @@ impl Play {
         })
     }
 
-    /// Advances the time, calling the switch when it requests so.
-    pub(crate) fn wait(&mut self, time: Duration) -> Vec<Message> {
-        let (end, mut told) = (self.now + time, vec![]);
+    /// Advances the time and runs the timers of the switch; returns the messages that it sent.
+    pub(crate) fn advance(&mut self, time: Duration) -> Vec<Message> {
+        let (end, mut received) = (self.now + time, vec![]);
         while let Some(at) = self.switch.deadline().filter(|&at| at <= end) {
-            assert!(at >= self.now, "it is not called twice for one time");
+            assert!(at >= self.now, "the deadline is in the past");
             self.now = at;
             let mut out = SwitchOutput::default();
             self.switch.tick(at, &mut out);
             assert!(self.switch.deadline().is_none_or(|next| next > at));
-            told.extend(self.take(out));
+            received.extend(self.record(out));
         }
         self.now = end;
-        told
+        received
     }
 
     /// Sends a multipart request and returns all parts of the reply.
-    pub(crate) fn ask(&mut self, body: MultipartRequest) -> Vec<MultipartReply> {
+    pub(crate) fn request_multipart(&mut self, body: MultipartRequest) -> Vec<MultipartReply> {
         let flags = MultipartFlags::default();
-        let told = self.say(&Message::MultipartRequest(Multipart { flags, body }));
-        let n = told.len();
-        let part = |(at, it): (usize, Message)| match it {
+        let replies = self.send(&Message::MultipartRequest(Multipart { flags, body }));
+        let n = replies.len();
+        let part = |(at, message): (usize, Message)| match message {
             Message::MultipartReply(part) => {
                 assert_eq!(part.flags.contains(MultipartFlags::MORE), at + 1 < n);
                 part.body
             }
             other => panic!("{other:?}"),
         };
-        told.into_iter().enumerate().map(part).collect()
+        replies.into_iter().enumerate().map(part).collect()
     }
 }
 
@@ -180,7 +189,7 @@ pub(crate) fn messages(bytes: &[u8]) -> Vec<Message> {
         messages.push(Message::parse_raw(msg).unwrap());
         rest = after;
     }
-    assert!(rest.is_empty(), "a message is cut off");
+    assert!(rest.is_empty(), "the last message is incomplete");
     messages
 }
 

@@ -1,4 +1,4 @@
-//! Controllers for tests: one that floods, and one that knows the topology.
+//! Controllers for tests: one that floods every packet-in, and one that installs flow entries for all paths.
 
 #![expect(
     clippy::unwrap_used,
@@ -23,46 +23,50 @@ use sluice_proto::{Config, ControllerEvent, ControllerSession};
 pub(crate) const MS: Duration = Duration::from_millis(1);
 pub(crate) const S: Duration = Duration::from_secs(1);
 
-/// How a controller handles switches and packet-ins.
-pub(crate) trait Mind {
-    fn up(&mut self, switch: usize, out: &mut Encoder<'_>);
-    fn packet_in(&mut self, p: &PacketIn<'_>, out: &mut Encoder<'_>);
+/// What a test controller does when a switch connects and when a packet-in arrives.
+pub(crate) trait ControllerLogic {
+    fn on_switch_connected(&mut self, switch: usize, out: &mut Encoder<'_>);
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, out: &mut Encoder<'_>);
 }
 
-/// A controller: sessions, and the logic under test.
+/// A controller: the sessions of its switches, and its logic.
 #[derive(Debug)]
-pub(crate) struct Brain<M> {
-    pub(crate) mind: M,
+pub(crate) struct TestController<L> {
+    pub(crate) logic: L,
     pub(crate) cfg: Config,
+    /// Connections that were opened.
     pub(crate) opened: usize,
+    /// Connections that were closed by the network.
     pub(crate) closed: usize,
     pub(crate) packet_ins: usize,
     /// All bytes received, to compare runs.
-    pub(crate) heard: Vec<u8>,
+    pub(crate) received: Vec<u8>,
+    /// Sessions, each with the start of an incomplete message.
     sessions: BTreeMap<ConnectionId, (ControllerSession, Vec<u8>)>,
 }
 
-impl<M: Mind> Brain<M> {
-    pub(crate) fn new(mind: M) -> Self {
+impl<L: ControllerLogic> TestController<L> {
+    pub(crate) fn new(logic: L) -> Self {
         Self {
-            mind,
+            logic,
             cfg: Config::default(),
             opened: 0,
             closed: 0,
             packet_ins: 0,
-            heard: vec![],
+            received: vec![],
             sessions: BTreeMap::new(),
         }
     }
 
-    pub(crate) fn speaking(versions: Versions, mind: M) -> Self {
-        let mut brain = Self::new(mind);
-        brain.cfg.versions = versions;
-        brain
+    /// A controller that supports `versions`.
+    pub(crate) fn with_versions(versions: Versions, logic: L) -> Self {
+        let mut controller = Self::new(logic);
+        controller.cfg.versions = versions;
+        controller
     }
 }
 
-impl<M: Mind> Controller for Brain<M> {
+impl<L: ControllerLogic> Controller for TestController<L> {
     fn on_open(&mut self, now: Instant, conn: ConnectionId, replies: &mut ControllerOutput) {
         self.opened += 1;
         let session = ControllerSession::open(&self.cfg, now, replies.bytes_to(conn));
@@ -76,10 +80,10 @@ impl<M: Mind> Controller for Brain<M> {
         bytes: &[u8],
         replies: &mut ControllerOutput,
     ) {
-        self.heard.extend(bytes);
-        let Some((session, torn)) = self.sessions.get_mut(&conn) else { return };
+        self.received.extend(bytes);
+        let Some((session, partial)) = self.sessions.get_mut(&conn) else { return };
         session.record_activity(now);
-        let mut all = std::mem::take(torn);
+        let mut all = std::mem::take(partial);
         all.extend(bytes);
         let mut rest = &*all;
         while let Some((msg, after)) = split_message(rest).unwrap() {
@@ -87,18 +91,18 @@ impl<M: Mind> Controller for Brain<M> {
             let tx = replies.bytes_to(conn);
             match session.on_message(&self.cfg, msg, tx).unwrap() {
                 Some(ControllerEvent::SwitchConnected(_)) => {
-                    self.mind.up(conn.switch(), &mut session.encoder(tx));
+                    self.logic.on_switch_connected(conn.switch(), &mut session.encoder(tx));
                 }
                 Some(ControllerEvent::PacketIn(p)) => {
                     self.packet_ins += 1;
-                    self.mind.packet_in(&p, &mut session.encoder(tx));
+                    self.logic.on_packet_in(&p, &mut session.encoder(tx));
                 }
-                Some(ControllerEvent::Error(e)) => panic!("a switch refuses: {e:?}"),
-                Some(ControllerEvent::Malformed(kind, e)) => panic!("{kind:?} is malformed: {e}"),
+                Some(ControllerEvent::Error(e)) => panic!("a switch sent an error: {e:?}"),
+                Some(ControllerEvent::Malformed(kind, e)) => panic!("malformed {kind:?}: {e}"),
                 _ => {}
             }
         }
-        *torn = rest.to_vec();
+        *partial = rest.to_vec();
     }
 
     fn on_closed(&mut self, _: Instant, conn: ConnectionId, _: &mut ControllerOutput) {
@@ -108,11 +112,11 @@ impl<M: Mind> Controller for Brain<M> {
 
     fn on_tick(&mut self, now: Instant, replies: &mut ControllerOutput) {
         self.sessions.retain(|&conn, (session, _)| {
-            let goes_on = session.handle_timeouts(&self.cfg, now, replies.bytes_to(conn)).is_ok();
-            if !goes_on {
+            let is_alive = session.handle_timeouts(&self.cfg, now, replies.bytes_to(conn)).is_ok();
+            if !is_alive {
                 replies.close(conn);
             }
-            goes_on
+            is_alive
         });
     }
 
@@ -123,45 +127,46 @@ impl<M: Mind> Controller for Brain<M> {
 
 /// Floods every packet-in.
 #[derive(Debug)]
-pub(crate) struct Flood;
+pub(crate) struct FloodPacketIns;
 
-impl Mind for Flood {
-    fn up(&mut self, _: usize, out: &mut Encoder<'_>) {
+impl ControllerLogic for FloodPacketIns {
+    fn on_switch_connected(&mut self, _: usize, out: &mut Encoder<'_>) {
         out.send_misses_up(Action::WHOLE).unwrap();
     }
 
-    fn packet_in(&mut self, p: &PacketIn<'_>, out: &mut Encoder<'_>) {
+    fn on_packet_in(&mut self, p: &PacketIn<'_>, out: &mut Encoder<'_>) {
         let actions = [Action::output(PortNo::FLOOD)];
         out.packet_out(&PacketOutRef { actions: &actions, ..PacketOutRef::answer(p) }).unwrap();
     }
 }
 
-/// Knows the topology and installs all flow entries when a switch connects: shortest paths to every host, and a tree
-/// for
-/// broadcasts.
+/// Installs all flow entries of a switch when it connects: shortest paths to every host of a known topology, and a
+/// tree for broadcasts.
 #[derive(Debug)]
-pub(crate) struct Oracle {
-    rules: Vec<Vec<FlowMod>>,
+pub(crate) struct InstallPaths {
+    /// The flow entries of each switch.
+    flow_mods: Vec<Vec<FlowMod>>,
 }
 
-impl Oracle {
+impl InstallPaths {
     pub(crate) fn new(topology: &Topology) -> Self {
         let n = topology.switches.len();
-        let mut rules = vec![vec![]; n];
+        let mut flow_mods = vec![vec![]; n];
         for host in &topology.hosts {
-            let towards = paths(topology, host.port.switch);
-            for (switch, rules) in rules.iter_mut().enumerate() {
+            let towards = ports_towards(topology, host.port.switch);
+            for (switch, flow_mods) in flow_mods.iter_mut().enumerate() {
                 let port =
                     if switch == host.port.switch { Some(host.port.port) } else { towards[switch] };
-                rules.extend(port.map(|port| rule(10, vec![Field::eth_dst(host.mac)], &[port])));
+                flow_mods
+                    .extend(port.map(|port| flow_mod(10, vec![Field::eth_dst(host.mac)], &[port])));
             }
         }
-        let towards = paths(topology, 0);
+        let towards = ports_towards(topology, 0);
         let mut tree: Vec<BTreeSet<PortNo>> = vec![BTreeSet::new(); n];
         for link in &topology.links {
-            let up =
-                |place: sluice_emu::topology::PortRef| towards[place.switch] == Some(place.port);
-            if up(link.a) || up(link.b) {
+            let leads_to_root =
+                |end: sluice_emu::topology::PortRef| towards[end.switch] == Some(end.port);
+            if leads_to_root(link.a) || leads_to_root(link.b) {
                 tree[link.a.switch].insert(link.a.port);
                 tree[link.b.switch].insert(link.b.port);
             }
@@ -169,17 +174,17 @@ impl Oracle {
         for host in &topology.hosts {
             tree[host.port.switch].insert(host.port.port);
         }
-        for (rules, tree) in rules.iter_mut().zip(tree) {
+        for (flow_mods, tree) in flow_mods.iter_mut().zip(tree) {
             for &port in &tree {
                 let others: Vec<_> = tree.iter().copied().filter(|&other| other != port).collect();
-                rules.push(rule(1, vec![Field::in_port(port)], &others));
+                flow_mods.push(flow_mod(1, vec![Field::in_port(port)], &others));
             }
         }
-        Self { rules }
+        Self { flow_mods }
     }
 }
 
-fn rule(priority: u16, fields: Vec<Field>, ports: &[PortNo]) -> FlowMod {
+fn flow_mod(priority: u16, fields: Vec<Field>, ports: &[PortNo]) -> FlowMod {
     let actions: Vec<_> = ports.iter().map(|&port| Action::output(port)).collect();
     FlowMod {
         priority,
@@ -190,48 +195,53 @@ fn rule(priority: u16, fields: Vec<Field>, ports: &[PortNo]) -> FlowMod {
 }
 
 /// The port of each switch on a shortest path to `to`.
-fn paths(topology: &Topology, to: usize) -> Vec<Option<PortNo>> {
+fn ports_towards(topology: &Topology, to: usize) -> Vec<Option<PortNo>> {
     let mut towards = vec![None; topology.switches.len()];
-    let mut near = vec![vec![]; topology.switches.len()];
+    let mut neighbours = vec![vec![]; topology.switches.len()];
     for link in &topology.links {
-        near[link.a.switch].push(link.b);
-        near[link.b.switch].push(link.a);
+        neighbours[link.a.switch].push(link.b);
+        neighbours[link.b.switch].push(link.a);
     }
-    let (mut seen, mut next) = (BTreeSet::from([to]), VecDeque::from([to]));
-    while let Some(switch) = next.pop_front() {
-        for far in &near[switch] {
-            if seen.insert(far.switch) {
-                towards[far.switch] = Some(far.port);
-                next.push_back(far.switch);
+    let (mut visited, mut queue) = (BTreeSet::from([to]), VecDeque::from([to]));
+    while let Some(switch) = queue.pop_front() {
+        for neighbour in &neighbours[switch] {
+            if visited.insert(neighbour.switch) {
+                towards[neighbour.switch] = Some(neighbour.port);
+                queue.push_back(neighbour.switch);
             }
         }
     }
     towards
 }
 
-impl Mind for Oracle {
-    fn up(&mut self, switch: usize, out: &mut Encoder<'_>) {
-        for rule in &self.rules[switch] {
-            out.flow_mod(rule).unwrap();
+impl ControllerLogic for InstallPaths {
+    fn on_switch_connected(&mut self, switch: usize, out: &mut Encoder<'_>) {
+        for flow_mod in &self.flow_mods[switch] {
+            out.flow_mod(flow_mod).unwrap();
         }
     }
 
-    fn packet_in(&mut self, _: &PacketIn<'_>, _: &mut Encoder<'_>) {}
+    fn on_packet_in(&mut self, _: &PacketIn<'_>, _: &mut Encoder<'_>) {}
 }
 
-pub(crate) fn network<M: Mind>(
+/// A network of a topology, given as text, and a controller.
+pub(crate) fn network<L: ControllerLogic>(
     text: &str,
     options: &NetworkOptions,
-    brain: impl FnOnce(&Topology) -> Brain<M>,
-) -> NetworkSimulation<Brain<M>> {
+    controller: impl FnOnce(&Topology) -> TestController<L>,
+) -> NetworkSimulation<TestController<L>> {
     let topology = Topology::from_text(text).unwrap();
-    let brain = brain(&topology);
-    NetworkSimulation::new(topology, options, sluice_io::clock::now(), brain).unwrap()
+    let controller = controller(&topology);
+    NetworkSimulation::new(topology, options, sluice_io::clock::now(), controller).unwrap()
 }
 
 /// A network in which all flow entries are installed.
-pub(crate) fn wise(text: &str, options: &NetworkOptions) -> NetworkSimulation<Brain<Oracle>> {
-    let mut net = network(text, options, |topology| Brain::new(Oracle::new(topology)));
+pub(crate) fn network_with_paths(
+    text: &str,
+    options: &NetworkOptions,
+) -> NetworkSimulation<TestController<InstallPaths>> {
+    let mut net =
+        network(text, options, |topology| TestController::new(InstallPaths::new(topology)));
     net.run_for(S).unwrap();
     assert_eq!(net.connected_switches(), net.data_plane().topology().switches.len(), "{text}");
     net

@@ -1,6 +1,7 @@
-//! Transcripts in bytes: `>` goes to the switch, `<` comes from it, `2>` is a frame received on port 2, `<3` one sent
-//! to
-//! port 3.
+//! Transcripts in bytes.
+//!
+//! `>` is a message to the switch, `<` one from it; `2>` is a frame that it receives at port 2, `<3` a frame that it
+//! sends to port 3.
 
 use sluice_emu::switch::{EmulatedSwitch, EmulatedSwitchConfig, SwitchOutput};
 use sluice_openflow::{DatapathId, PortNo, Version, Versions, split_message};
@@ -18,7 +19,7 @@ fn hex(bytes: &[u8]) -> String {
 }
 
 /// The messages and frames that a switch sends, one per line.
-fn said(out: &SwitchOutput) -> Vec<String> {
+fn output_lines(out: &SwitchOutput) -> Vec<String> {
     let (mut rest, mut lines) = (&*out.control, vec![]);
     while let Some((msg, after)) = split_message(rest).unwrap() {
         lines.push(format!("<{}", hex(msg.bytes())));
@@ -28,42 +29,43 @@ fn said(out: &SwitchOutput) -> Vec<String> {
     lines
 }
 
-fn play(versions: Versions, story: &str) {
-    let plan = EmulatedSwitchConfig {
+/// Runs a transcript against a switch that supports `versions`.
+fn run_transcript(versions: Versions, transcript: &str) {
+    let config = EmulatedSwitchConfig {
         versions,
         n_buffers: 1,
         n_tables: 2,
         ..EmulatedSwitchConfig::numbered(DatapathId(7), 2)
     };
     let (mut switch, now, mut out) =
-        (EmulatedSwitch::new(plan), any_time(), SwitchOutput::default());
+        (EmulatedSwitch::new(config), any_time(), SwitchOutput::default());
     switch.on_connected(now, &mut out);
-    let mut told = said(&out);
-    for line in story.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let (who, text) = line.split_once(' ').unwrap_or((line, ""));
-        if let Some(port) = who.strip_suffix('>') {
-            assert!(told.is_empty(), "before `{line}` it said {told:?}");
+    let mut output = output_lines(&out);
+    for line in transcript.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let (direction, text) = line.split_once(' ').unwrap_or((line, ""));
+        if let Some(port) = direction.strip_suffix('>') {
+            assert!(output.is_empty(), "unexpected before `{line}`: {output:?}");
             out.clear();
             match port.parse() {
                 Ok(port) => switch.on_frame(now, PortNo(port), &bytes(text), &mut out),
                 Err(_) => switch.on_control_bytes(now, &bytes(text), &mut out).unwrap(),
             }
-            told = said(&out);
+            output = output_lines(&out);
             continue;
         }
-        let port = who.strip_prefix('<').unwrap();
+        let port = direction.strip_prefix('<').unwrap();
         let sep = if port.is_empty() { "" } else { ":" };
         let expected = format!("<{port}{sep}{}", hex(&bytes(text)));
-        assert!(!told.is_empty(), "nothing for `{line}`");
-        let line = told.remove(0);
+        assert!(!output.is_empty(), "no output for `{line}`");
+        let line = output.remove(0);
         assert_eq!(line, expected);
     }
-    assert!(told.is_empty(), "{told:?}");
+    assert!(output.is_empty(), "{output:?}");
 }
 
 #[test]
 fn a_table_miss_its_flow_entry_and_its_packet_in_1_0() {
-    play(
+    run_transcript(
         Versions::of(&[Version::V1_0]),
         "
         <  01 00 0008 00000001
@@ -90,7 +92,7 @@ fn a_table_miss_its_flow_entry_and_its_packet_in_1_0() {
 
 #[test]
 fn a_table_miss_in_1_3_with_a_message_received_in_parts() {
-    play(
+    run_transcript(
         Versions::SPOKEN,
         "
         <  06 00 0010 00000001 0001 0008 0000007e
@@ -116,7 +118,7 @@ fn a_table_miss_in_1_3_with_a_message_received_in_parts() {
 
 #[test]
 fn a_table_miss_and_a_packet_out_in_1_5() {
-    play(
+    run_transcript(
         Versions::of(&[Version::V1_4, Version::V1_5]),
         "
         <  06 00 0010 00000001 0001 0008 00000060
@@ -138,16 +140,16 @@ fn a_table_miss_and_a_packet_out_in_1_5() {
 
 #[test]
 fn without_a_common_version_an_error_is_sent() {
-    let plan = EmulatedSwitchConfig {
+    let config = EmulatedSwitchConfig {
         versions: Versions::of(&[Version::V1_3]),
         ..EmulatedSwitchConfig::default()
     };
     let (mut switch, now, mut out) =
-        (EmulatedSwitch::new(plan), any_time(), SwitchOutput::default());
+        (EmulatedSwitch::new(config), any_time(), SwitchOutput::default());
     switch.on_connected(now, &mut out);
     out.clear();
-    let fault = switch.on_control_bytes(now, &bytes("01 00 0008 00000001"), &mut out).unwrap_err();
-    assert_eq!(fault.label(), "no_common_version");
+    let error = switch.on_control_bytes(now, &bytes("01 00 0008 00000001"), &mut out).unwrap_err();
+    assert_eq!(error.label(), "no_common_version");
     let expected = format!("<0101001d00000001{}{}", "00000000", hex(b"no common version"));
-    assert_eq!(said(&out), [expected]);
+    assert_eq!(output_lines(&out), [expected]);
 }
