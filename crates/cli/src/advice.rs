@@ -1,4 +1,4 @@
-//! Errors at the start, each a sentence that says what to do.
+//! Error messages of the start, each with what to do about it.
 
 use std::fs;
 use std::io::{Error, ErrorKind};
@@ -7,10 +7,10 @@ use std::net::SocketAddr;
 use sluice_engine::StartError;
 use sluice_io::{cores, limits};
 
-/// Lists the congestion controls that the system has.
+/// Lists the congestion controls of the system.
 const AVAILABLE_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
-/// Lists those that users without privileges may choose.
+/// Lists the congestion controls that users without privileges may choose.
 const ALLOWED_CONGESTION: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
 /// Why the engine did not start, and what to do.
@@ -33,12 +33,12 @@ pub(crate) fn metrics_listener(address: SocketAddr, error: &Error) -> String {
     format!("cannot serve metrics on {address}: {error}; {advice}, or use --no-api")
 }
 
-/// Why the system does not let the process `do_what`, and what to do.
-pub(crate) fn cannot(do_what: &str, error: &Error) -> String {
-    format!("cannot {do_what}: {error}; {}", remedy_or(error, CHECK_LIMITS))
+/// Why the system does not let the process do `action`, and what to do.
+pub(crate) fn cannot(action: &str, error: &Error) -> String {
+    format!("cannot {action}: {error}; {}", remedy_or(error, CHECK_LIMITS))
 }
 
-/// Too few file descriptors, and what to do.
+/// The warning that too few files may be open, and what to do.
 pub(crate) fn open_files(wanted: u64, allowed: u64) -> String {
     format!(
         "at most {allowed} files may be open, {wanted} may be needed: raise the limit (`ulimit -n {wanted}`, or \
@@ -58,9 +58,9 @@ fn congestion(name: &str, error: &Error) -> String {
         );
     }
     let known = list(AVAILABLE_CONGESTION);
-    let otherwise =
+    let fallback =
         format!("set socket.congestion to system or one of {known}, or try `modprobe tcp_{name}`");
-    remedy_or(error, &otherwise)
+    remedy_or(error, &fallback)
 }
 
 fn listen(address: SocketAddr, error: &Error, flag: &str) -> String {
@@ -79,8 +79,9 @@ fn listen(address: SocketAddr, error: &Error, flag: &str) -> String {
     }
 }
 
-fn remedy_or(error: &Error, otherwise: &str) -> String {
-    limits::remedy(error).unwrap_or(otherwise).to_owned()
+/// The remedy for a system error, or `fallback`.
+fn remedy_or(error: &Error, fallback: &str) -> String {
+    limits::remedy(error).unwrap_or(fallback).to_owned()
 }
 
 #[cfg(test)]

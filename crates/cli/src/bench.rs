@@ -27,10 +27,10 @@ Examples:
 The options with a single letter are those of cbench.";
 
 const NULL_EXAMPLES: &str = "\
-Example: how close does the controller come to what this machine allows?
+Example: measure the null responder and a controller on the same machine, then divide
   sluice bench null --listen 127.0.0.1:7000 --pin 1 &
-  sluice bench -p 7000 -t -M 1000 --pin 0         relative to this figure ...
-  sluice bench -p 6653 -t -M 1000 --pin 0         ... rate the controller's";
+  sluice bench -p 7000 -t -M 1000 --pin 0         the null responder
+  sluice bench -p 6653 -t -M 1000 --pin 0         the controller";
 
 const FLOOD_EXAMPLES: &str = "\
 Example: 3000 connections per second that send random bytes, for 10 seconds
@@ -47,7 +47,7 @@ Example: 3000 connections per second that send random bytes, for 10 seconds
 /// 16 loops of one second.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, args_conflicts_with_subcommands = true, after_help = BENCH_EXAMPLES)]
-pub(crate) struct Bench {
+pub(crate) struct BenchArgs {
     #[command(subcommand)]
     command: Option<BenchCommand>,
 
@@ -64,7 +64,7 @@ enum BenchCommand {
 
 #[derive(Debug, Args)]
 struct MeasureArgs {
-    /// Host name or address of the controller, optionally with a port. Switches use several ones in turn.
+    /// Host name or address of the controller, optionally with a port. Several controllers get the switches in turn.
     #[arg(short, long, value_name = "HOST", default_value = "localhost", value_delimiter = ',')]
     controller: Vec<String>,
     /// TCP port of the controller, if -c names none.
@@ -185,11 +185,11 @@ struct SystemArgs {
     congestion: String,
 }
 
-/// Run a null responder: the least that any controller must do, for comparison.
+/// Run a null responder: the minimum that a controller must do, for comparison.
 ///
 /// Completes handshakes and replies to each packet-in with a prepared flow-mod,
-/// without looking at the packet. Measure it on the same machine as a controller: the
-/// ratio of both figures says more than either of them.
+/// without reading the packet. Measure it on the same machine as a controller: the
+/// ratio of the two figures depends less on the machine than either figure.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = NULL_EXAMPLES)]
 struct NullArgs {
@@ -260,7 +260,7 @@ enum FloodPayload {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum CountBy {
-    /// Those that answer an outstanding request.
+    /// Replies to an outstanding request.
     Answers,
     /// Every flow-mod and packet-out, without parsing it; there is no latency then.
     Messages,
@@ -275,7 +275,7 @@ enum Output {
     Cbench,
 }
 
-impl Bench {
+impl BenchArgs {
     pub(crate) fn run(self) -> ExitCode {
         let result = match self.command {
             None => self.measure.run(),
@@ -332,7 +332,7 @@ impl MeasureArgs {
             threads: self.threads,
             version: self.openflow,
             ports: self.ports,
-            // cbench allows one host, which has nobody to send to.
+            // cbench allows a single host, which has no host to send to.
             hosts: self.mac_addresses.max(2),
             load,
             buffering: if self.no_buffer { Buffering::Unbuffered } else { Buffering::Buffered },
@@ -432,14 +432,14 @@ pub(crate) fn version(text: &str) -> Result<Version, String> {
 
 /// The address of the host `name`, which may have a port; IPv4 is preferred, as in `cbench`.
 pub(crate) fn resolve(name: &str, port: u16) -> Result<SocketAddr, Error> {
-    let found = name.to_socket_addrs().or_else(|_| (name, port).to_socket_addrs());
-    let unknown = |why: &dyn std::fmt::Display| {
+    let resolved = name.to_socket_addrs().or_else(|_| (name, port).to_socket_addrs());
+    let error = |why: &dyn std::fmt::Display| {
         Error::Plan(format!(
             "cannot resolve the controller `{name}`: {why}; give a host name or an address with -c"
         ))
     };
-    let addresses = found.map_err(|e| unknown(&e))?;
-    addresses.min_by_key(SocketAddr::is_ipv6).ok_or_else(|| unknown(&"it has no address"))
+    let addresses = resolved.map_err(|e| error(&e))?;
+    addresses.min_by_key(SocketAddr::is_ipv6).ok_or_else(|| error(&"it has no address"))
 }
 
 /// Parses an address to listen on: `host:port`, `:port` or `port`.
@@ -448,8 +448,8 @@ fn listen_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = port {
         return Ok(SocketAddr::from(([0, 0, 0, 0], port)));
     }
-    let found = text.to_socket_addrs().ok();
-    found
+    let addresses = text.to_socket_addrs().ok();
+    addresses
         .and_then(|addresses| addresses.min_by_key(SocketAddr::is_ipv6))
         .ok_or_else(|| "expected an address with a port, such as 127.0.0.1:6653".to_owned())
 }

@@ -26,7 +26,7 @@ Exit codes: 0, 1 if --check found malformed messages, 2 if an input cannot be re
 /// digits (a `#` starts a comment), or raw messages as on the wire.
 #[derive(Debug, Args)]
 #[command(verbatim_doc_comment, after_help = EXAMPLES)]
-pub(crate) struct Decode {
+pub(crate) struct DecodeArgs {
     /// Files, or hex digits; `-` or nothing for standard input.
     #[arg(value_name = "FILE|HEX")]
     inputs: Vec<String>,
@@ -36,16 +36,16 @@ pub(crate) struct Decode {
     /// Encode each message again, and compare the bytes.
     #[arg(long)]
     reencode: bool,
-    /// Write only malformed messages (what is wrong, at which byte), then the number of messages; exit with 1 if any is
-    /// malformed.
+    /// Write only malformed messages, each with the error and its position, then the number of messages; exit with 1 if
+    /// any is malformed.
     #[arg(long)]
     check: bool,
-    /// Read lines of JSON, `{"hex": "..."}`, and answer each with a line of JSON; `-` for standard input.
+    /// Read lines of JSON, `{"hex": "..."}`, and write a line of JSON for each; `-` for standard input.
     #[arg(long, value_name = "FILE", conflicts_with = "inputs")]
     batch: Option<String>,
 }
 
-impl Decode {
+impl DecodeArgs {
     pub(crate) fn run(&self) -> ExitCode {
         let mut counts = MessageCounts::default();
         let result = match &self.batch {
@@ -55,7 +55,7 @@ impl Decode {
         };
         match result {
             Ok(()) => {}
-            // The reader of the pipe has read enough, like `head`.
+            // The reader has closed the pipe, as `head` does.
             Err((_, error)) if error.kind() == ErrorKind::BrokenPipe => {}
             Err((input, error)) => {
                 print_error(&format!("cannot read {input}: {error}"));
@@ -65,7 +65,7 @@ impl Decode {
         if !self.check {
             return ExitCode::SUCCESS;
         }
-        // If nobody reads it, the exit code still tells.
+        // If it cannot be written, the exit code still shows the result.
         let _ = writeln!(stdout(), "{}", self.summary(counts));
         if counts.malformed == 0 { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) }
     }
@@ -97,12 +97,12 @@ impl Decode {
 
     fn decode(&self, input: &str, counts: &mut MessageCounts) -> Result<(), (String, io::Error)> {
         let name = |error| (if input == "-" { "standard input" } else { input }.to_owned(), error);
-        let from = open(input).map_err(name)?;
+        let reader = open(input).map_err(name)?;
         let out = BufWriter::new(stdout().lock());
         let decoded = if self.batch.is_some() {
-            sluice_decode::decode_batch(BufReader::new(from), out, self.options())
+            sluice_decode::decode_batch(BufReader::new(reader), out, self.options())
         } else {
-            sluice_decode::decode(from, out, self.options())
+            sluice_decode::decode(reader, out, self.options())
         };
         counts.add(decoded.map_err(name)?);
         Ok(())

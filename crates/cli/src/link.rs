@@ -39,7 +39,7 @@ Commands on standard input while it runs: `delay 50ms`, `up rate 10Mbit`, `down 
 /// of a proxy to --connect.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Link {
+pub(crate) struct LinkArgs {
     /// Network namespace of one end: a name of `ip netns`, or a path such as /proc/1234/ns/net [default: the current one]
     #[arg(long, value_name = "NS")]
     from: Option<String>,
@@ -90,7 +90,7 @@ pub(crate) struct Link {
     control: Option<PathBuf>,
 }
 
-impl Link {
+impl LinkArgs {
     /// Opens the link and runs it until a signal.
     pub(crate) fn run(&self) -> ExitCode {
         let prepared = self
@@ -136,7 +136,7 @@ impl Link {
     }
 
     fn impairments(&self) -> Result<PerDirection<LinkImpairments>, String> {
-        let given = [
+        let values = [
             ("delay", &self.delay),
             ("jitter", &self.jitter),
             ("rate", &self.rate),
@@ -144,7 +144,7 @@ impl Link {
             ("queue", &self.queue),
         ];
         let mut impairments = PerDirection::<LinkImpairments>::default();
-        for (name, value) in given {
+        for (name, value) in values {
             let changes = link::parse_both_directions(name, value).map_err(|e| format!("--{e}"))?;
             for direction in Direction::ALL {
                 if let Some(change) = *changes.get(direction) {
@@ -292,7 +292,7 @@ fn print_report(link: &LinkHandle) {
     }
 }
 
-/// Writes to standard output and flushes it. It is no error if the reader has closed it.
+/// Writes to standard output and flushes it. An error, such as a closed pipe, is ignored.
 fn print_now(text: &str) {
     let mut out = stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -1,7 +1,7 @@
 //! The log: lines on standard error, written by a thread of `tracing-appender`.
 //!
-//! A thread that logs never waits for standard error. Lines for which there is no room are dropped, and the log says how
-//! many.
+//! A thread that logs never waits for standard error. Lines that do not fit into the queue are dropped, and their number is
+//! logged.
 
 use std::io::{self, IsTerminal as _, Stderr, Write};
 use std::sync::{Arc, OnceLock};
@@ -15,10 +15,10 @@ use tracing_subscriber::{Registry, reload};
 
 use crate::config::{LogConfig, LogFormat};
 
-/// Lines that may wait to be written: about 1 MiB, some seconds of a flood.
-const WAITING_LINES_MAX: usize = 8192;
+/// Capacity of the queue of lines: about 1 MiB.
+const QUEUED_LINES_MAX: usize = 8192;
 
-/// The log of the process. Dropping it waits until the last lines are written, for about a second at most.
+/// The log of the process. Dropping it waits up to about a second until the last lines are written.
 #[derive(Debug)]
 pub(crate) struct Logging {
     level: reload::Handle<LevelFilter, Registry>,
@@ -26,13 +26,13 @@ pub(crate) struct Logging {
 }
 
 impl Logging {
-    /// Starts the log. Once per process.
+    /// Starts the log; may be called once per process.
     pub(crate) fn start(config: LogConfig) -> Self {
         let dropped = DroppedLines::default();
         let stderr =
-            CountingWriter { to: io::stderr(), dropped: Arc::clone(&dropped), reported: 0 };
+            DropReportingWriter { inner: io::stderr(), dropped: Arc::clone(&dropped), reported: 0 };
         let builder = NonBlockingBuilder::default().lossy(true).thread_name("log");
-        let (lines, writer) = builder.buffered_lines_limit(WAITING_LINES_MAX).finish(stderr);
+        let (lines, writer) = builder.buffered_lines_limit(QUEUED_LINES_MAX).finish(stderr);
         let _ = dropped.set(lines.error_counter());
         let (filter, level) = reload::Layer::new(config.level);
         let has_colors = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -45,26 +45,26 @@ impl Logging {
         Self { level, _writer: writer }
     }
 
-    /// Logs from now on what `level` says.
+    /// Sets the lowest level that is logged.
     pub(crate) fn set_level(&self, level: LevelFilter) {
-        // It fails only without the subscriber, and ours stays as long as the process.
+        // This fails only if the subscriber was dropped, and it lives as long as the process.
         let _ = self.level.modify(|filter| *filter = level);
     }
 }
 
-/// Counts the lines that were dropped, once the queue exists.
+/// The counter of dropped lines, set as soon as the queue exists.
 type DroppedLines = Arc<OnceLock<ErrorCounter>>;
 
-/// Standard error as the log's thread writes to it: after each batch of lines it says how many were dropped.
+/// Writes to standard error and reports dropped lines after each batch.
 #[derive(Debug)]
-struct CountingWriter<W = Stderr> {
-    to: W,
+struct DropReportingWriter<W = Stderr> {
+    inner: W,
     dropped: DroppedLines,
-    /// The dropped lines that the log has said.
+    /// Dropped lines that have been reported.
     reported: usize,
 }
 
-impl<W> CountingWriter<W> {
+impl<W> DropReportingWriter<W> {
     /// Lines that were dropped since the last call.
     fn newly_dropped(&mut self) -> usize {
         let dropped = self.dropped.get().map_or(0, ErrorCounter::dropped_lines);
@@ -72,9 +72,9 @@ impl<W> CountingWriter<W> {
     }
 }
 
-impl<W: Write> Write for CountingWriter<W> {
+impl<W: Write> Write for DropReportingWriter<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        self.to.write(line)
+        self.inner.write(line)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -82,7 +82,7 @@ impl<W: Write> Write for CountingWriter<W> {
         if lines > 0 {
             warn!(lines, "log lines were dropped: standard error is not read fast enough");
         }
-        self.to.flush()
+        self.inner.flush()
     }
 }
 
@@ -92,13 +92,13 @@ mod tests {
 
     use super::*;
 
-    /// Writes to the test, once the test lets it.
-    struct Held {
+    /// Writes to a channel, and blocks until the test releases it.
+    struct BlockedWriter {
         released: Receiver<()>,
         written: Sender<Vec<u8>>,
     }
 
-    impl Write for Held {
+    impl Write for BlockedWriter {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
             let _ = self.released.recv();
             let _ = self.written.send(line.to_vec());
@@ -111,11 +111,12 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_room_is_dropped_and_counted_and_no_thread_waits() {
+    fn lines_that_exceed_the_queue_are_dropped_and_counted_without_blocking() {
         let ((release, released), (written, lines_written)) = (channel(), channel());
         let dropped = DroppedLines::default();
-        let held = Held { released, written };
-        let writer = CountingWriter { to: held, dropped: Arc::clone(&dropped), reported: 0 };
+        let blocked = BlockedWriter { released, written };
+        let writer =
+            DropReportingWriter { inner: blocked, dropped: Arc::clone(&dropped), reported: 0 };
         let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(2);
         let (mut lines, guard) = builder.finish(writer);
         let counter = lines.error_counter();
@@ -123,7 +124,7 @@ mod tests {
         for _ in 0..6 {
             lines.write_all(b"line\n").unwrap();
         }
-        // Two wait, and the thread may have taken one.
+        // Two lines are queued, and the thread may have taken a third one.
         let count = counter.dropped_lines();
         assert!((3..=4).contains(&count), "{count}");
         drop(release);
@@ -136,9 +137,9 @@ mod tests {
         let ((_release, released), (written, _)) = (channel(), channel());
         let dropped = DroppedLines::default();
         let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(1);
-        let (mut lines, _guard) = builder.finish(Held { released, written });
+        let (mut lines, _guard) = builder.finish(BlockedWriter { released, written });
         dropped.set(lines.error_counter()).unwrap();
-        let mut writer = CountingWriter { to: io::sink(), dropped, reported: 0 };
+        let mut writer = DropReportingWriter { inner: io::sink(), dropped, reported: 0 };
         assert_eq!(writer.newly_dropped(), 0);
         for _ in 0..5 {
             lines.write_all(b"line\n").unwrap();

@@ -9,15 +9,15 @@ mod log;
 mod network;
 mod paths;
 mod run;
-mod screen;
 mod signals;
+mod startup_message;
 
 use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::config::{Flags, Inputs, Problem};
+use crate::config::{ConfigError, ConfigSources, Flags};
 
 /// Uses huge pages, since the tables of a large network exceed what the TLB maps with small pages.
 #[global_allocator]
@@ -46,29 +46,29 @@ enum Command {
     #[command(after_help = RUN_NOTES)]
     Run(Flags),
     #[command(about = "Measure a controller with emulated switches: throughput, latency, fairness")]
-    Bench(Box<bench::Bench>),
+    Bench(Box<bench::BenchArgs>),
     #[command(about = "Run the controller with an emulated network, and show its pings")]
-    Play(Box<network::Play>),
+    Play(Box<network::PlayArgs>),
     #[command(about = "Emulate a network of switches and hosts against a controller")]
-    Emu(network::Emu),
+    Emu(network::EmuArgs),
     #[command(about = "Show OpenFlow messages of any version as text or JSON")]
-    Decode(decode::Decode),
+    Decode(decode::DecodeArgs),
     #[command(about = "Emulate a control link with delay, jitter, rate, loss and a queue")]
-    Link(Box<link::Link>),
+    Link(Box<link::LinkArgs>),
     /// Show the configuration, or an example file
     #[command(subcommand)]
-    Config(Config),
+    Config(ConfigCommand),
 }
 
 const RUN_NOTES: &str = "\
 A list is given with commas, or with one flag for each item: --listen 6653 --listen localhost:6633
 
-`sluice config example` prints a configuration file with all keys and what they mean. A flag overrides
+`sluice config example` prints a configuration file with all keys and their meaning. A flag overrides
 the environment (SLUICE_WORKERS__THREADS=2), and the environment overrides the file. SIGHUP reads all
 of it again.";
 
 #[derive(Debug, Subcommand)]
-enum Config {
+enum ConfigCommand {
     /// Show every key with its value and its origin: default, file, environment or flag
     Show(Flags),
     /// Print a configuration file with every key, its default and its meaning
@@ -84,10 +84,10 @@ const EXIT_USAGE: u8 = 2;
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Run(flags) => {
-            let inputs = Inputs::new(flags);
-            match inputs.load() {
-                Ok(loaded) => run::run(inputs, loaded),
-                Err(problems) => print_problems(&problems),
+            let sources = ConfigSources::new(flags);
+            match sources.load() {
+                Ok(loaded) => run::run(sources, loaded),
+                Err(errors) => print_config_errors(&errors),
             }
         }
         Command::Bench(bench) => bench.run(),
@@ -95,15 +95,15 @@ fn main() -> ExitCode {
         Command::Emu(emu) => emu.run(),
         Command::Decode(decode) => decode.run(),
         Command::Link(link) => link.run(),
-        Command::Config(Config::Show(flags)) => match Inputs::new(flags).load() {
+        Command::Config(ConfigCommand::Show(flags)) => match ConfigSources::new(flags).load() {
             Ok(loaded) => print(&config::show(&loaded)),
-            Err(problems) => print_problems(&problems),
+            Err(errors) => print_config_errors(&errors),
         },
-        Command::Config(Config::Example) => print(&config::example()),
+        Command::Config(ConfigCommand::Example) => print(&config::example()),
     }
 }
 
-/// Writes `text` to standard output. It is no error if the reader has closed it.
+/// Writes `text` to standard output. An error, such as a closed pipe, is ignored.
 fn print(text: &str) -> ExitCode {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
@@ -112,13 +112,13 @@ fn print(text: &str) -> ExitCode {
 
 /// Writes an error to standard error.
 fn print_error(error: &str) {
-    // If it cannot be written, the exit code still says it.
+    // If it cannot be written, the exit code still shows the failure.
     let _ = writeln!(std::io::stderr(), "error: {error}");
 }
 
-fn print_problems(problems: &[Problem]) -> ExitCode {
-    for problem in problems {
-        print_error(&problem.to_string());
+fn print_config_errors(errors: &[ConfigError]) -> ExitCode {
+    for error in errors {
+        print_error(&error.to_string());
     }
     ExitCode::from(EXIT_USAGE)
 }

@@ -1,4 +1,4 @@
-//! `sluice bench paths`: arguments to a plan of `sluice_emu::paths`.
+//! `sluice bench paths`: turns arguments into a configuration of `sluice_emu::paths`.
 
 use std::io::{Write, stdout};
 use std::process::ExitCode;
@@ -28,7 +28,7 @@ pub(crate) struct PathsArgs {
     /// Host name or address of the controller, optionally with a port.
     #[arg(short, long, value_name = "HOST", default_value = "localhost:6653")]
     controller: String,
-    /// Topology: leafspine,4,16,64 or linear,5,8 or another one that `sluice emu` knows.
+    /// Topology: leafspine,4,16,64 or linear,5,8 or another shape of `sluice emu`.
     #[arg(long, default_value = "leafspine,4,16,64", value_name = "SHAPE")]
     topo: String,
     /// OpenFlow version of the switches: 1.0, or 1.2 to 1.5.
@@ -37,16 +37,16 @@ pub(crate) struct PathsArgs {
     /// Outstanding path requests over all switches; 1 measures the time to install a path.
     #[arg(long, value_name = "N", default_value_t = 256)]
     window: usize,
-    /// Count a path as soon as the direction of its first packet is installed.
+    /// Count a path as soon as the direction of the first packet is installed, without the reverse direction.
     #[arg(long)]
     one_way: bool,
-    /// Milliseconds before and after the announcements of the hosts, in which the controller discovers links.
+    /// Milliseconds to wait for link discovery, before the hosts announce themselves and after.
     #[arg(long, value_name = "MS", default_value_t = 3000)]
     settle: u64,
     /// Number of measured loops.
     #[arg(short, long, value_name = "N", default_value_t = 5)]
     loops: u32,
-    /// Number of loops before them that are not measured.
+    /// Number of loops at the start that are not measured.
     #[arg(short, long, value_name = "N", default_value_t = 1)]
     warmup: u32,
     /// Duration of a loop in milliseconds.
@@ -75,12 +75,12 @@ impl PathsArgs {
     }
 
     fn measure(&self) -> Result<(), PathsError> {
-        let report = run(&self.plan().map_err(PathsError::Config)?)?;
+        let report = run(&self.config().map_err(PathsError::Config)?)?;
         let text = if self.json { report.to_json() + "\n" } else { report.to_string() };
         Ok(stdout().write_all(text.as_bytes())?)
     }
 
-    fn plan(&self) -> Result<PathsConfig, String> {
+    fn config(&self) -> Result<PathsConfig, String> {
         let topology = Topology::from_text(&self.topo)
             .map_err(|e| format!("invalid value {} for --topo: {e}", self.topo))?;
         Ok(PathsConfig {

@@ -14,13 +14,13 @@ use sluice_io::{clock, limits};
 use sluice_northbound::{Listener, Server};
 use tracing::{error, info, warn};
 
-use crate::config::{ConfigKey, Inputs, Loaded, RunConfig};
+use crate::config::{ConfigKey, ConfigSources, LoadedConfig, RunConfig};
 use crate::log::Logging;
-use crate::screen::Screen;
 use crate::signals::{Signal, SignalReceiver};
-use crate::{EXIT_FAILURE, advice, print, print_error, screen, signals};
+use crate::startup_message::StartupMessage;
+use crate::{EXIT_FAILURE, advice, print, print_error, signals, startup_message};
 
-/// File descriptors besides those of connections: standard streams, listeners, metrics, wake-ups.
+/// File descriptors that are not connections to switches: standard streams, listeners, metrics, wake-ups.
 const OTHER_FILES: usize = 256;
 
 /// How long the workers may take to stop before the process ends anyway.
@@ -30,8 +30,8 @@ const STOP_TIMEOUT: Duration = Duration::from_millis(1500);
 const CONGESTION: &str = "socket.congestion";
 
 /// Runs the controller until a signal stops it.
-pub(crate) fn run(inputs: Inputs, loaded: Loaded) -> ExitCode {
-    match start_and_serve(inputs, loaded) {
+pub(crate) fn run(sources: ConfigSources, loaded: LoadedConfig) -> ExitCode {
+    match start_and_serve(sources, loaded) {
         Ok(code) => code,
         Err(error) => {
             print_error(&error);
@@ -40,7 +40,7 @@ pub(crate) fn run(inputs: Inputs, loaded: Loaded) -> ExitCode {
     }
 }
 
-fn start_and_serve(inputs: Inputs, loaded: Loaded) -> Result<ExitCode, String> {
+fn start_and_serve(sources: ConfigSources, loaded: LoadedConfig) -> Result<ExitCode, String> {
     let too_few_files = raise_open_files(&loaded.config);
     let signals = SignalReceiver::new().map_err(|e| advice::cannot("receive signals", &e))?;
     let logging = Logging::start(loaded.config.log);
@@ -49,16 +49,16 @@ fn start_and_serve(inputs: Inputs, loaded: Loaded) -> Result<ExitCode, String> {
     if let Some(warning) = too_few_files {
         warn!("{warning}");
     }
-    Running::start(inputs, loaded, &logging)?.serve(signals)?;
+    RunningController::start(sources, loaded, &logging)?.serve(signals)?;
     Ok(ExitCode::from(if panicked.load(Relaxed) { EXIT_FAILURE } else { 0 }))
 }
 
-/// Lets a panic of any thread stop the process in order: a switch that is not served is worse off than one that looks for
-/// another controller.
+/// Makes a panic of any thread stop the process in order: its switches can then connect to another controller, instead of
+/// waiting for a worker that has ended.
 fn stop_on_panic(panicked: Arc<AtomicBool>) {
-    let report = panic::take_hook();
+    let print_panic = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
-        report(info);
+        print_panic(info);
         // A failed HTTP request affects no switch.
         if thread::current().name() != Some("api") {
             panicked.store(true, Relaxed);
@@ -68,12 +68,12 @@ fn stop_on_panic(panicked: Arc<AtomicBool>) {
 }
 
 /// A running controller.
-struct Running<'l> {
-    inputs: Inputs,
-    /// The configuration of the start, which still holds for the keys that need a restart.
-    started: Loaded,
-    /// The configuration that was loaded last.
-    loaded: Loaded,
+struct RunningController<'l> {
+    sources: ConfigSources,
+    /// The configuration at the start, which stays in effect for the keys that need a restart.
+    started: LoadedConfig,
+    /// The configuration that was applied last.
+    loaded: LoadedConfig,
     generation_id: u64,
     congestion: CongestionChoice,
     engine: Engine<Chain>,
@@ -81,10 +81,14 @@ struct Running<'l> {
     logging: &'l Logging,
 }
 
-impl<'l> Running<'l> {
-    fn start(inputs: Inputs, loaded: Loaded, logging: &'l Logging) -> Result<Self, String> {
+impl<'l> RunningController<'l> {
+    fn start(
+        sources: ConfigSources,
+        loaded: LoadedConfig,
+        logging: &'l Logging,
+    ) -> Result<Self, String> {
         let config = &loaded.config;
-        // Before the engine: if this fails, no switch has noticed anything.
+        // Before the engine starts, so that an error disconnects no switch.
         let listen =
             |address| Listener::new(address).map_err(|e| advice::metrics_listener(address, &e));
         let listener = config.api.map(listen).transpose()?;
@@ -93,9 +97,9 @@ impl<'l> Running<'l> {
         let serve = |listener: Listener| listener.serve(engine.metrics());
         let api = listener.map(serve).transpose();
         let api = api.map_err(|e| advice::cannot("serve metrics", &e))?;
-        print(&first_screen(&loaded, &engine, api.as_ref()));
+        print(&message_text(&loaded, &engine, api.as_ref()));
         let started = loaded.clone();
-        Ok(Self { inputs, started, loaded, generation_id, congestion, engine, api, logging })
+        Ok(Self { sources, started, loaded, generation_id, congestion, engine, api, logging })
     }
 
     fn serve(mut self, mut signals: SignalReceiver) -> Result<(), String> {
@@ -108,7 +112,7 @@ impl<'l> Running<'l> {
         let engine = self.engine;
         thread::spawn(move || {
             engine.stop();
-            // After the time-out there is no receiver.
+            // After the timeout there is no receiver.
             let _ = done.send(());
         });
         let stopped = stopped.recv_timeout(STOP_TIMEOUT);
@@ -117,61 +121,61 @@ impl<'l> Running<'l> {
 
     /// Reads the configuration again and applies it as a whole, or not at all.
     fn reload(&mut self) {
-        let refuse = |error: &dyn Display| {
+        let report = |error: &dyn Display| {
             error!("configuration not reloaded, the previous one stays in effect: {error}");
         };
-        let new = match self.inputs.load() {
+        let new = match self.sources.load() {
             Ok(new) => new,
-            Err(problems) => return problems.iter().for_each(|problem| refuse(problem)),
+            Err(errors) => return errors.iter().for_each(|error| report(error)),
         };
         let apps = new.config.apps.clone();
         let config = engine_config(&new, self.generation_id, self.congestion);
         let applied = self.engine.apply(config, move |chain: &mut Chain| chain.configure(&apps));
         if let Err(e) = applied {
-            return refuse(&advice::engine_start(&e));
+            return report(&advice::engine_start(&e));
         }
         self.logging.set_level(new.config.log.level);
-        let changed = self.loaded.changed(&new);
-        info!(changed = paths(&changed, |key| !key.needs_restart), "configuration reloaded");
+        let changed = self.loaded.changed_keys(&new);
+        info!(changed = key_names(&changed, |key| !key.needs_restart), "configuration reloaded");
         if let Some(warning) = raise_open_files(&new.config) {
             warn!("{warning}");
         }
-        let waiting = paths(&self.started.changed(&new), |key| key.needs_restart);
-        if !waiting.is_empty() {
-            warn!(changed = waiting, "some changes take effect at a restart");
+        let pending = key_names(&self.started.changed_keys(&new), |key| key.needs_restart);
+        if !pending.is_empty() {
+            warn!(changed = pending, "some changes take effect at a restart");
         }
         self.loaded = new;
     }
 }
 
-/// The names of some of `keys`.
-fn paths(keys: &[&'static ConfigKey], is_meant: impl Fn(&ConfigKey) -> bool) -> String {
-    let paths = keys.iter().filter(|key| is_meant(key)).map(|key| key.path.as_str());
+/// The names of the keys for which `is_included` holds, separated by spaces.
+fn key_names(keys: &[&'static ConfigKey], is_included: impl Fn(&ConfigKey) -> bool) -> String {
+    let paths = keys.iter().filter(|key| is_included(key)).map(|key| key.path.as_str());
     paths.collect::<Vec<_>>().join(" ")
 }
 
-/// The time, so that role requests of this controller come after those of the one before it. §6.3.7
+/// The generation id of role requests (§6.3.7): the time, so that it is greater than that of an earlier run.
 fn generation_id() -> u64 {
     u64::try_from(clock::since_epoch().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Which congestion control the default stands for.
+/// Which congestion control is used if none is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CongestionChoice {
     AsConfigured,
-    /// The system does not allow ours.
+    /// The default of the system, because it does not allow ours.
     SystemForDefault,
 }
 
-/// Starts the engine as `sluice run` does.
-pub(crate) fn engine(loaded: &Loaded) -> Result<Engine<Chain>, String> {
+/// Starts the engine with its applications, for `sluice play`.
+pub(crate) fn engine(loaded: &LoadedConfig) -> Result<Engine<Chain>, String> {
     start_engine(loaded, generation_id()).map(|(engine, _)| engine)
 }
 
 /// Starts the engine with its applications. If the system does not allow the default congestion control, the system's own
 /// is used: a default must not prevent a start.
 fn start_engine(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     generation_id: u64,
 ) -> Result<(Engine<Chain>, CongestionChoice), String> {
     let (names, mut apps) = (loaded.config.app_names.clone(), loaded.config.apps.clone());
@@ -193,7 +197,7 @@ fn start_engine(
 }
 
 fn engine_config(
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     generation_id: u64,
     congestion: CongestionChoice,
 ) -> sluice_engine::Config {
@@ -205,7 +209,7 @@ fn engine_config(
     config
 }
 
-/// Raises the limit of open files to what the limits of connections need. A warning if the system allows fewer.
+/// Raises the limit of open files as far as the limits of connections need; returns a warning if the system allows fewer.
 fn raise_open_files(config: &RunConfig) -> Option<String> {
     let limits = &config.engine.limits;
     let connections = limits.switches_max.saturating_add(limits.handshakes_max);
@@ -214,15 +218,15 @@ fn raise_open_files(config: &RunConfig) -> Option<String> {
     (allowed < wanted).then(|| advice::open_files(wanted, allowed))
 }
 
-fn first_screen(loaded: &Loaded, engine: &Engine<Chain>, api: Option<&Server>) -> String {
-    let screen = Screen {
+fn message_text(loaded: &LoadedConfig, engine: &Engine<Chain>, api: Option<&Server>) -> String {
+    let message = StartupMessage {
         listening: engine.addresses(),
         workers: engine.cores(),
         apps: &loaded.config.app_names,
         versions: loaded.config.engine.session.versions,
         metrics: api.map(Server::address),
         file: loaded.file.as_deref(),
-        has_kernel_datapath: screen::has_kernel_datapath("/".as_ref()),
+        has_kernel_datapath: startup_message::has_kernel_datapath("/".as_ref()),
     };
-    screen.text()
+    message.text()
 }

@@ -10,7 +10,7 @@ use signal_hook::{flag, low_level};
 
 use crate::EXIT_FAILURE;
 
-/// What a signal asks for.
+/// What a signal requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
     /// SIGHUP: read the configuration again.
@@ -49,7 +49,7 @@ impl SignalReceiver {
 pub(crate) fn stop_flag() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // They run in this order: the first signal finds the flag unset and sets it, the second one finds it set.
+        // The actions run in this order: at the first signal the flag is unset and gets set, at the second it is set.
         flag::register_conditional_shutdown(signal, EXIT_FAILURE.into(), Arc::clone(&stop))?;
         flag::register(signal, Arc::clone(&stop))?;
     }

@@ -1,4 +1,4 @@
-//! The binary from outside, without switches: its HTTP port, its log, its exit codes.
+//! The binary without switches: metrics over HTTP, log, signals, error messages and exit codes.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -6,14 +6,14 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
-/// A `sluice run` on free ports; killed with the test if it still runs.
-struct Running {
+/// A `sluice run` process on free ports; killed when it is dropped.
+struct SluiceProcess {
     child: Child,
     stdout: BufReader<ChildStdout>,
     stderr: ChildStderr,
 }
 
-impl Running {
+impl SluiceProcess {
     fn new(arguments: &str) -> Self {
         let mut sluice = sluice(&format!("run --listen 127.0.0.1:0 --threads 1 {arguments}"));
         let mut child = sluice.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -22,10 +22,10 @@ impl Running {
         Self { child, stdout, stderr }
     }
 
-    /// What follows `words` on the first line of the first screen that begins with them.
-    fn said(&mut self, words: &str) -> String {
+    /// The rest of the first line of standard output that begins with `prefix`.
+    fn output_after(&mut self, prefix: &str) -> String {
         let mut lines = self.stdout.by_ref().lines().map(Result::unwrap);
-        lines.find_map(|line| line.strip_prefix(words).map(str::to_owned)).unwrap()
+        lines.find_map(|line| line.strip_prefix(prefix).map(str::to_owned)).unwrap()
     }
 
     fn signal(&self, name: &str) {
@@ -33,79 +33,80 @@ impl Running {
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     }
 
-    /// Exit code and standard error.
-    fn ended(mut self) -> (Option<i32>, String) {
+    /// Waits for the end; returns exit code and standard error.
+    fn wait_for_exit(mut self) -> (Option<i32>, String) {
         let mut log = String::new();
         self.stderr.read_to_string(&mut log).unwrap();
         (self.child.wait().unwrap().code(), log)
     }
 }
 
-impl Drop for Running {
+impl Drop for SluiceProcess {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The binary with no configuration but its arguments.
+/// A command that runs the binary without a configuration file.
 fn sluice(arguments: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
     command.args(arguments.split_whitespace()).args(["--config", "/dev/null"]);
     command
 }
 
-fn refused(arguments: &str) -> (Option<i32>, String) {
+/// Runs the binary until it ends; returns exit code and standard error.
+fn run_to_exit(arguments: &str) -> (Option<i32>, String) {
     let Output { status, stderr, .. } = sluice(arguments).output().unwrap();
     (status.code(), String::from_utf8(stderr).unwrap())
 }
 
 #[test]
-fn metrics_are_served_where_the_first_screen_says() {
-    let mut running = Running::new("--api 127.0.0.1:0");
-    let url = running.said("metrics: ");
+fn metrics_are_served_at_the_printed_address() {
+    let mut process = SluiceProcess::new("--api 127.0.0.1:0");
+    let url = process.output_after("metrics: ");
     let (address, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut client = TcpStream::connect(address).unwrap();
     client.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     write!(client, "GET /{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
-    assert!(answer.contains("\n# TYPE sluice_switches_connected gauge\n"), "{answer}");
-    assert!(answer.ends_with("# EOF\n"), "{answer}");
-    running.signal("TERM");
-    assert_eq!(running.ended().0, Some(0));
+    let mut response = String::new();
+    client.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
+    assert!(response.contains("\n# TYPE sluice_switches_connected gauge\n"), "{response}");
+    assert!(response.ends_with("# EOF\n"), "{response}");
+    process.signal("TERM");
+    assert_eq!(process.wait_for_exit().0, Some(0));
 }
 
 #[test]
-fn both_signals_to_stop_are_heeded() {
+fn sigterm_and_sigint_stop_the_process() {
     for signal in ["TERM", "INT"] {
-        let mut running = Running::new("--no-api");
-        running.said("listening on ");
-        running.signal(signal);
-        let (code, log) = running.ended();
+        let mut process = SluiceProcess::new("--no-api");
+        process.output_after("listening on ");
+        process.signal(signal);
+        let (code, log) = process.wait_for_exit();
         assert_eq!(code, Some(0), "{log}");
         assert!(log.contains("stopping"), "{log}");
     }
 }
 
 #[test]
-fn a_log_in_json_is_an_object_per_line() {
-    let mut running = Running::new("--no-api --log-format json");
-    running.said("listening on ");
-    running.signal("HUP");
-    running.signal("TERM");
-    let (code, log) = running.ended();
+fn the_json_log_has_one_object_per_line() {
+    let mut process = SluiceProcess::new("--no-api --log-format json");
+    process.output_after("listening on ");
+    process.signal("HUP");
+    process.signal("TERM");
+    let (code, log) = process.wait_for_exit();
     assert_eq!(code, Some(0), "{log}");
     assert!(log.lines().all(|line| line.starts_with('{') && line.ends_with('}')), "{log}");
     assert!(log.contains(r#""message":"stopping""#), "{log}");
 }
 
 #[test]
-fn an_http_port_in_use_is_named_with_what_to_do() {
+fn an_http_port_in_use_is_reported_with_what_to_do() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap();
-    let (code, log) = refused(&format!("run --listen 127.0.0.1:0 --api {address}"));
+    let (code, log) = run_to_exit(&format!("run --listen 127.0.0.1:0 --api {address}"));
     assert_eq!(code, Some(1), "{log}");
     let error = log.lines().find(|line| line.starts_with("error: ")).unwrap();
     assert!(error.starts_with(&format!("error: cannot serve metrics on {address}: ")), "{log}");
@@ -113,30 +114,30 @@ fn an_http_port_in_use_is_named_with_what_to_do() {
 }
 
 #[test]
-fn a_process_without_files_says_so_and_what_to_do() {
-    let mut running = Running::new("--no-api");
-    let address = running.said("listening on ");
-    let (pid, files) = (running.child.id(), format!("/proc/{}/fd", running.child.id()));
+fn too_few_file_descriptors_are_reported_with_what_to_do() {
+    let mut process = SluiceProcess::new("--no-api");
+    let address = process.output_after("listening on ");
+    let (pid, files) = (process.child.id(), format!("/proc/{}/fd", process.child.id()));
     let open = std::fs::read_dir(files).unwrap().count();
     let limit = [format!("--pid={pid}"), format!("--nofile={open}")];
     assert!(Command::new("prlimit").args(limit).status().unwrap().success());
     let _peers: Vec<_> = (0..8).map(|_| TcpStream::connect(&address).unwrap()).collect();
-    let mut log = BufReader::new(&mut running.stderr).lines().map(Result::unwrap);
+    let mut log = BufReader::new(&mut process.stderr).lines().map(Result::unwrap);
     let line = log.find(|line| line.contains("cannot accept: ")).unwrap();
     assert!(line.contains("cannot accept: Too many open files (os error 24); raise "), "{line}");
     assert!(line.contains("`ulimit -n`"), "{line}");
 }
 
 #[test]
-fn a_core_that_is_not_there_is_named_with_what_to_do() {
-    let (code, log) = refused("run --listen 127.0.0.1:0 --no-api --pin 4000");
+fn a_missing_cpu_core_is_reported_with_what_to_do() {
+    let (code, log) = run_to_exit("run --listen 127.0.0.1:0 --no-api --pin 4000");
     assert_eq!(code, Some(1), "{log}");
     assert!(log.contains("error: cannot run on core 4000: "), "{log}");
     assert!(log.contains("--pin off"), "{log}");
 }
 
 #[test]
-fn a_congestion_control_that_is_not_there_is_named_with_what_to_do() {
+fn an_unknown_congestion_control_is_reported_with_what_to_do() {
     let mut command = sluice("run --listen 127.0.0.1:0 --no-api");
     let Output { status, stderr, .. } =
         command.env("SLUICE_SOCKET__CONGESTION", "nonesuch").output().unwrap();
@@ -147,9 +148,9 @@ fn a_congestion_control_that_is_not_there_is_named_with_what_to_do() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_show_as_by_run() {
+fn run_and_config_show_reject_an_invalid_value_alike() {
     for command in ["run", "config show"] {
-        let (code, log) = refused(&format!("{command} --threads many"));
+        let (code, log) = run_to_exit(&format!("{command} --threads many"));
         assert_eq!(code, Some(2), "{log}");
         assert!(log.starts_with("error: flag --threads: `workers.threads`: "), "{log}");
     }
@@ -185,7 +186,7 @@ fn messages_are_decoded_from_the_command_line_and_from_standard_input() {
 }
 
 #[test]
-fn a_check_fails_on_malformed_messages_and_prints_what_is_wrong_and_the_counts() {
+fn decode_check_fails_on_malformed_messages_and_prints_errors_and_counts() {
     let counts = "1 well-formed message, 0 malformed\n".to_owned();
     assert_eq!(decoded(&["--check"], "0414000800000007"), (Some(0), counts));
     let (_, text) = decoded(&["--check", "--json"], "0414000800000007");

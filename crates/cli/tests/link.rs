@@ -11,7 +11,7 @@ fn sluice_link(arguments: &str) -> Command {
 }
 
 #[test]
-fn an_invalid_argument_gets_one_sentence_that_names_the_option() {
+fn an_invalid_argument_gives_a_one_line_error_that_names_the_option() {
     for (arguments, error) in [
         ("", "--to is missing: name the network namespace"),
         ("--to x --delay 25", "--delay: \"25\" is not a time"),
@@ -68,10 +68,10 @@ fn a_proxy_prints_its_address_when_ready_and_a_report_at_the_end() {
     let listen = listen.split(',').next().unwrap();
     assert!(start[1].contains("TCP ends at each side"), "{start:?}");
 
-    let mut near = TcpStream::connect(listen).unwrap();
-    let (mut far, _) = server.accept().unwrap();
-    near.write_all(b"hello").unwrap();
-    far.read_exact(&mut [0; 5]).unwrap();
+    let mut client = TcpStream::connect(listen).unwrap();
+    let (mut accepted, _) = server.accept().unwrap();
+    client.write_all(b"hello").unwrap();
+    accepted.read_exact(&mut [0; 5]).unwrap();
     writeln!(input, "up rate 1Mbit").unwrap();
     assert_eq!(output.next().unwrap(), "ok: up rate 1Mbit");
 

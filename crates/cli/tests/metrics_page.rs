@@ -15,7 +15,7 @@ use sluice_proto::{SwitchProfile, SwitchSession};
 
 const APPS: &str = "limiter,topology,hosts,forwarding,learning,hub";
 
-const TOP: &str = "\
+const INTRODUCTION: &str = "\
 # Metrics
 
 Sluice exports metrics in the OpenMetrics text format, which Prometheus reads, at `http://127.0.0.1:8653/metrics` by
@@ -59,9 +59,9 @@ The label `reason` of `sluice_connections_closed_total`, and the field `reason` 
 ";
 
 /// A running `sluice run`, killed at the end.
-struct Controller(Child);
+struct ControllerProcess(Child);
 
-impl Drop for Controller {
+impl Drop for ControllerProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -111,10 +111,10 @@ fn all_metrics() -> String {
         "127.0.0.1:0",
     ]);
     sluice.args(["--threads", "1", "--app", APPS]).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut controller = Controller(sluice.spawn().unwrap());
-    let mut screen = BufReader::new(controller.0.stdout.take().unwrap()).lines();
+    let mut controller = ControllerProcess(sluice.spawn().unwrap());
+    let mut stdout = BufReader::new(controller.0.stdout.take().unwrap()).lines();
     let mut value_of = |name: &str| {
-        let mut lines = screen.by_ref().map(Result::unwrap);
+        let mut lines = stdout.by_ref().map(Result::unwrap);
         lines.find_map(|line| line.strip_prefix(name).map(str::to_owned)).unwrap()
     };
     let (listen, url) = (value_of("listening on "), value_of("metrics: "));
@@ -157,7 +157,7 @@ fn page(text: &str) -> String {
     for reason in reasons.split('`').skip(3).step_by(2) {
         assert!(REASONS.contains(&format!("`{reason}`")), "{reason} is not explained");
     }
-    let mut page = TOP.to_owned();
+    let mut page = INTRODUCTION.to_owned();
     let mut section = "";
     for line in text.lines() {
         let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|l| l.split_once(' '))

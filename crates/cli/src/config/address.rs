@@ -1,4 +1,4 @@
-//! Addresses as users write them: `127.0.0.1:6653`, `[::1]:6653`, `localhost:6653`, `:6653` or `6653`.
+//! Addresses as they are written in the configuration: `127.0.0.1:6653`, `[::1]:6653`, `localhost:6653`, `:6653` or `6653`.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
@@ -6,22 +6,23 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 /// The addresses that `text` means on this machine, IPv4 first. A port alone has the address `port_alone`.
 ///
 /// # Errors
-/// What is wrong with `text` or why the name cannot be resolved, in a sentence.
+/// Why `text` is invalid or cannot be resolved.
 pub(super) fn resolve(text: &str, port_alone: IpAddr) -> Result<Vec<SocketAddr>, String> {
     let addresses = parse(text, port_alone, |name, port| {
         (name, port).to_socket_addrs().map(Iterator::collect)
     })?;
-    // A name may have an address of a family that is switched off. If all are like that, opening the socket says why.
+    // A name may resolve to an address family that is disabled here. If no address is usable, opening the socket
+    // gives the error.
     let usable: Vec<_> =
         addresses.iter().copied().filter(|address| is_local(address.ip())).collect();
     Ok(if usable.is_empty() { addresses } else { usable })
 }
 
-/// [`resolve`] with `look_up` for names.
+/// [`resolve`] with a function that resolves names.
 fn parse(
     text: &str,
     port_alone: IpAddr,
-    look_up: impl FnOnce(&str, u16) -> io::Result<Vec<SocketAddr>>,
+    resolve_name: impl FnOnce(&str, u16) -> io::Result<Vec<SocketAddr>>,
 ) -> Result<Vec<SocketAddr>, String> {
     if let Ok(address) = text.parse() {
         return Ok(vec![address]);
@@ -44,9 +45,10 @@ fn parse(
     if host.is_empty() {
         return Ok(vec![SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), port)]);
     }
-    let found = look_up(host, port).map_err(|e| format!("cannot resolve \"{host}\": {e}"))?;
+    let resolved =
+        resolve_name(host, port).map_err(|e| format!("cannot resolve \"{host}\": {e}"))?;
     let mut addresses = Vec::new();
-    for address in found {
+    for address in resolved {
         if !addresses.contains(&address) {
             addresses.push(address);
         }
@@ -66,16 +68,16 @@ mod tests {
 
     use super::*;
 
-    /// With a resolver that knows `switches` only.
+    /// Parses with a resolver that knows only the name `switches`.
     fn parsed(text: &str) -> Result<String, String> {
-        let look_up = |name: &str, port| match name {
+        let resolve_name = |name: &str, port| match name {
             "switches" => {
                 let v6 = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), port);
                 Ok(vec![v6, SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port), v6])
             }
             _ => Err(io::Error::other("unknown name")),
         };
-        let addresses = parse(text, Ipv4Addr::LOCALHOST.into(), look_up)?;
+        let addresses = parse(text, Ipv4Addr::LOCALHOST.into(), resolve_name)?;
         Ok(addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>().join(" "))
     }
 
@@ -93,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_address_is_refused_with_what_is_wrong_with_it() {
+    fn an_invalid_address_is_rejected_with_the_reason() {
         for (text, why) in [
             ("localhost", "it has no port"),
             ("switches:port", "the port is not a number from 0 to 65535"),
@@ -112,7 +114,7 @@ mod tests {
         let addresses = resolve("localhost:6653", Ipv6Addr::UNSPECIFIED.into()).unwrap();
         assert!(!addresses.is_empty());
         assert!(
-            addresses.iter().all(|at| at.ip().is_loopback() && at.port() == 6653),
+            addresses.iter().all(|address| address.ip().is_loopback() && address.port() == 6653),
             "{addresses:?}"
         );
     }

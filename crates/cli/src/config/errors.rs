@@ -1,13 +1,13 @@
-//! Texts of errors: what is wrong with a key or a value, and what was expected.
+//! Error messages for unknown keys and invalid values.
 
 use toml::Value;
 
 use super::keys::KEYS;
 use super::removed;
 
-/// Says that there is no key `path`: what became of it if an earlier version had it, or else which key may be meant, by
-/// spelling or by its name in another section.
-pub(super) fn unknown(path: &str) -> String {
+/// The error for an unknown key `path`: its replacement if an earlier version had it, or else a key with a similar
+/// spelling or with the same name in another section.
+pub(super) fn unknown_key(path: &str) -> String {
     if let Some(replacement) = removed::replacement(path) {
         return replacement;
     }
@@ -27,7 +27,7 @@ pub(super) fn unknown(path: &str) -> String {
     }
 }
 
-/// Names of Rust's types in plain words.
+/// Names that serde gives to types, and what the error message calls them.
 const TYPES: &[(&str, &str)] = &[
     ("a nonzero usize", "a whole number above 0"),
     ("a nonzero u32", "a whole number from 1 to 4294967295"),
@@ -41,9 +41,9 @@ const TYPES: &[(&str, &str)] = &[
     ("a string", "a text"),
 ];
 
-/// A message of serde's about `value` in plain words: `invalid type: string "x", expected usize` is
+/// Rewrites an error message of serde about `value`: `invalid type: string "x", expected usize` becomes
 /// `invalid value "x" (expected a whole number, 0 or more)`.
-pub(super) fn plain(message: &str, value: &Value) -> String {
+pub(super) fn rewrite_serde_message(message: &str, value: &Value) -> String {
     if let Some(expected) = message.strip_prefix("expected ") {
         return format!("invalid value {value} (expected {expected})");
     }
@@ -56,7 +56,7 @@ pub(super) fn plain(message: &str, value: &Value) -> String {
     let found = match found {
         "map" => "a section",
         "sequence" => "a list",
-        // Of "integer `-1`" and "string \"x\"" the value.
+        // The value in "integer `-1`" or "string \"x\"".
         other => match (other.split_once('`'), other.find('"')) {
             (Some((_, number)), _) => number.trim_end_matches('`'),
             (None, Some(quote)) => other.get(quote..).unwrap_or(other),
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_and_values_are_named_in_plain_words() {
+    fn messages_of_serde_are_rewritten() {
         for (message, text) in [
             (
                 "invalid value: integer `-1`, expected usize",
@@ -84,10 +84,13 @@ mod tests {
             ),
             ("invalid type: map, expected a boolean", "a section (expected true or false)"),
         ] {
-            assert_eq!(plain(message, &Value::Boolean(true)), format!("invalid value {text}"));
+            assert_eq!(
+                rewrite_serde_message(message, &Value::Boolean(true)),
+                format!("invalid value {text}")
+            );
         }
-        let expected = plain("expected a list of cores", &Value::Integer(7));
+        let expected = rewrite_serde_message("expected a list of cores", &Value::Integer(7));
         assert_eq!(expected, "invalid value 7 (expected a list of cores)");
-        assert_eq!(plain("no port", &Value::Boolean(true)), "no port");
+        assert_eq!(rewrite_serde_message("no port", &Value::Boolean(true)), "no port");
     }
 }

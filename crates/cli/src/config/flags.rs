@@ -7,7 +7,7 @@ use toml::Value;
 
 use super::keys::{ConfigKey, FlagValue, KEYS};
 
-/// What the command line says about the configuration.
+/// The flags of the command line that set keys.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Flags {
     /// The file to read.
@@ -59,12 +59,12 @@ fn args(key: &'static ConfigKey) -> impl Iterator<Item = Arg> {
         let arg = Arg::new(flag.name).long(flag.name);
         match flag.value {
             FlagValue::Given(value) => {
-                // A list may be given in parts; anything else once.
+                // The flag of a list may be given several times.
                 let action =
                     if key.default.is_array() { ArgAction::Append } else { ArgAction::Set };
                 let sentence =
                     key.doc.split_once(". ").map_or(key.doc.as_str(), |(first, _)| first);
-                let default = as_flag_value(&key.default);
+                let default = to_flag_syntax(&key.default);
                 let help = format!("{} [default: {default}]", sentence.trim_end_matches('.'));
                 arg.value_name(value).action(action).help(help)
             }
@@ -73,13 +73,13 @@ fn args(key: &'static ConfigKey) -> impl Iterator<Item = Arg> {
     })
 }
 
-/// A value as its flag takes it.
-pub(super) fn as_flag_value(value: &Value) -> String {
+/// A value in the syntax of a flag.
+pub(super) fn to_flag_syntax(value: &Value) -> String {
     match value {
         Value::Boolean(true) => "on".to_owned(),
         Value::Boolean(false) => "off".to_owned(),
         Value::String(text) => text.clone(),
-        Value::Array(items) => items.iter().map(as_flag_value).collect::<Vec<_>>().join(","),
+        Value::Array(items) => items.iter().map(to_flag_syntax).collect::<Vec<_>>().join(","),
         other => other.to_string(),
     }
 }

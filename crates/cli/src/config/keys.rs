@@ -17,7 +17,7 @@ pub(crate) struct ConfigKey {
     pub(crate) section: &'static str,
     /// Name within the section.
     pub(crate) name: &'static str,
-    /// What the key does: sentences.
+    /// The documentation: whole sentences.
     pub(crate) doc: String,
     pub(crate) default: Value,
     /// Whether a change takes effect at the next start, not at SIGHUP.
@@ -34,12 +34,12 @@ pub(crate) struct Flag {
     pub(crate) value: FlagValue,
 }
 
-/// What a flag sets its key to.
+/// The value that a flag gives to its key.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum FlagValue {
-    /// The value that follows the flag; this is its name in the help.
+    /// The argument of the flag; the string is its name in the help.
     Given(&'static str),
-    /// Always this text.
+    /// A fixed value.
     Fixed { text: &'static str, help: &'static str },
 }
 
@@ -63,7 +63,7 @@ const fn flag(key: &'static str, name: &'static str, value: &'static str) -> Fla
     Flag { key, name, value: FlagValue::Given(value) }
 }
 
-/// Keys of threads, sockets and applications, which are created once.
+/// Keys whose change takes effect at the next start, because threads, sockets and applications are created once.
 const NEEDS_RESTART: &[&str] = &[
     "apps",
     "workers.threads",
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_has_a_default_a_name_of_its_own_and_whole_sentences() {
+    fn every_key_has_a_default_a_unique_name_and_documentation() {
         for (at, key) in KEYS.iter().enumerate() {
             assert!(key.doc.ends_with('.'), "{}", key.path);
             assert!(KEYS.iter().skip(at + 1).all(|other| other.env() != key.env()));
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_beside_the_settings_name_keys() {
+    fn flags_and_restart_list_refer_to_existing_keys() {
         let named = FLAGS.iter().map(|flag| flag.key).chain(NEEDS_RESTART.iter().copied());
         named.for_each(|path| assert!(ConfigKey::find(path).is_some(), "{path}"));
     }

@@ -12,18 +12,18 @@ use serde::Deserialize as _;
 use toml::de::{DeTable, DeValue};
 use toml::{Table, Value};
 
-use super::errors::{plain, unknown};
+use super::errors::{rewrite_serde_message, unknown_key};
 use super::flags::GivenFlag;
 use super::keys::{ConfigKey, KEYS};
 use super::settings::Settings;
-use super::{DEFAULT_FILE, Flags, Origin, Position, Problem, RunConfig, removed};
+use super::{ConfigError, DEFAULT_FILE, Flags, Origin, Position, RunConfig, removed};
 
-/// Bytes of a configuration file: far more than all keys with comments, far less than the file of a typing error may have.
+/// Largest configuration file: far more than all keys with comments need. A larger file is probably the wrong one.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Everything that a configuration is read from. It can be read again.
+/// The sources of a configuration: file, environment and flags. They can be loaded again.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Inputs {
+pub(crate) struct ConfigSources {
     pub(crate) flags: Flags,
     /// Names and values of the environment variables.
     pub(crate) env: Vec<(String, String)>,
@@ -31,18 +31,18 @@ pub(crate) struct Inputs {
 
 /// A valid configuration.
 #[derive(Debug, Clone)]
-pub(crate) struct Loaded {
-    values: Values,
+pub(crate) struct LoadedConfig {
+    values: ValuesByPath,
     /// The file that was read.
     pub(crate) file: Option<PathBuf>,
-    /// The same for the parts of the program.
+    /// The same values as the configurations of engine, applications and log.
     pub(crate) config: RunConfig,
 }
 
 /// Value and origin of the keys that are set, by path.
-type Values = BTreeMap<&'static str, (Value, Origin)>;
+type ValuesByPath = BTreeMap<&'static str, (Value, Origin)>;
 
-impl Inputs {
+impl ConfigSources {
     /// The given flags and the environment of this process.
     pub(crate) fn new(flags: Flags) -> Self {
         let text = |s: std::ffi::OsString| s.to_string_lossy().into_owned();
@@ -53,29 +53,29 @@ impl Inputs {
     /// Reads and checks the configuration.
     ///
     /// # Errors
-    /// All problems that were found.
-    pub(crate) fn load(&self) -> Result<Loaded, Vec<Problem>> {
+    /// All errors that were found.
+    pub(crate) fn load(&self) -> Result<LoadedConfig, Vec<ConfigError>> {
         let (file, text) = self.read_file()?;
-        let mut merge = Merge::new();
+        let mut merger = ConfigMerger::new();
         if let Some(path) = &file {
-            merge.file(&Rc::from(path.as_path()), &text);
+            merger.merge_file(&Rc::from(path.as_path()), &text);
         }
-        merge.env(&self.env);
+        merger.merge_env(&self.env);
         for GivenFlag { key, name, text } in &self.flags.given {
-            merge.set_text(key, text, Origin::Flag(name));
+            merger.set_text(key, text, Origin::Flag(name));
         }
-        merge.finish(file)
+        merger.finish(file)
     }
 
-    /// The file to read and its text. Only a file that is named must exist.
-    fn read_file(&self) -> Result<(Option<PathBuf>, String), Vec<Problem>> {
+    /// The file to read and its text. The default file may be missing.
+    fn read_file(&self) -> Result<(Option<PathBuf>, String), Vec<ConfigError>> {
         let path = self.flags.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
         match read_text(&path) {
             Ok(text) => Ok((Some(path), text)),
             Err(e) if e.kind() == io::ErrorKind::NotFound && self.flags.config.is_none() => {
                 Ok((None, String::new()))
             }
-            Err(e) => Err(vec![Problem::File(path.into(), format!("cannot be read: {e}"))]),
+            Err(e) => Err(vec![ConfigError::File(path.into(), format!("cannot be read: {e}"))]),
         }
     }
 }
@@ -90,7 +90,7 @@ fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("not valid UTF-8"))
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// Every key with its value and origin, in the order of the keys.
     pub(crate) fn values(&self) -> impl Iterator<Item = (&'static ConfigKey, &Value, &Origin)> {
         KEYS.iter().map(|key| match self.values.get(key.path.as_str()) {
@@ -104,8 +104,8 @@ impl Loaded {
         !self.values.contains_key(path)
     }
 
-    /// The keys that have another value in `new`.
-    pub(crate) fn changed(&self, new: &Self) -> Vec<&'static ConfigKey> {
+    /// The keys whose value differs in `new`.
+    pub(crate) fn changed_keys(&self, new: &Self) -> Vec<&'static ConfigKey> {
         let both = self.values().zip(new.values());
         both.filter(|((_, old, _), (_, new, _))| old != new).map(|((key, ..), _)| key).collect()
     }
@@ -114,16 +114,16 @@ impl Loaded {
 /// The settings of one source or of several merged ones.
 type Layer = <Settings as confique::Config>::Layer;
 
-/// Sources as they are merged; a later one overrides an earlier one.
-struct Merge {
+/// Merges sources; a later one overrides an earlier one.
+struct ConfigMerger {
     layer: Layer,
-    values: Values,
-    problems: Vec<Problem>,
+    values: ValuesByPath,
+    errors: Vec<ConfigError>,
 }
 
-impl Merge {
+impl ConfigMerger {
     fn new() -> Self {
-        Self { layer: Layer::empty(), values: Values::new(), problems: Vec::new() }
+        Self { layer: Layer::empty(), values: ValuesByPath::new(), errors: Vec::new() }
     }
 
     /// Sets `key` to the first of `values` that is valid; if none is, the first one is reported.
@@ -142,30 +142,32 @@ impl Merge {
                     self.values.insert(&key.path, (value, origin));
                     return;
                 }
-                Err(e) => error = error.or_else(|| Some(plain(e.message(), &value))),
+                Err(e) => {
+                    error = error.or_else(|| Some(rewrite_serde_message(e.message(), &value)));
+                }
             }
         }
         let error = error.unwrap_or_default();
-        self.problem(origin, format!("`{}`: {error}", key.path));
+        self.error(origin, format!("`{}`: {error}", key.path));
     }
 
-    /// Sets `key` to the value that `text` of a flag or of the environment means.
+    /// Sets `key` to the value that the text of a flag or an environment variable stands for.
     fn set_text(&mut self, key: &'static ConfigKey, text: &str, origin: Origin) {
-        self.set(key, readings(key, text.trim()), origin);
+        self.set(key, possible_values(key, text.trim()), origin);
     }
 
-    fn problem(&mut self, origin: Origin, error: String) {
-        self.problems.push(Problem::Key(origin, error));
+    fn error(&mut self, origin: Origin, error: String) {
+        self.errors.push(ConfigError::Key(origin, error));
     }
 
-    fn file(&mut self, path: &Rc<Path>, text: &str) {
-        // Once for the positions of keys and once for values.
+    fn merge_file(&mut self, path: &Rc<Path>, text: &str) {
+        // Parsed twice: for the positions of keys, and for the values.
         match (DeTable::parse(text), text.parse::<Table>()) {
             (Ok(positions), Ok(values)) => {
                 let file = TomlFile { path, text };
-                self.table(&file, "", positions.get_ref(), &values);
-                self.problems.sort_by_key(|problem| match problem {
-                    Problem::Key(Origin::File { at, .. }, _) => Some(*at),
+                self.merge_table(&file, "", positions.get_ref(), &values);
+                self.errors.sort_by_key(|error| match error {
+                    ConfigError::Key(Origin::File { at, .. }, _) => Some(*at),
                     _ => None,
                 });
             }
@@ -173,13 +175,13 @@ impl Merge {
                 let file = TomlFile { path, text };
                 let origin = file.origin(e.span().map_or(0, |span| span.start));
                 // The parser's message may have several lines.
-                self.problem(origin, e.message().lines().collect::<Vec<_>>().join(", "));
+                self.error(origin, e.message().lines().collect::<Vec<_>>().join(", "));
             }
         }
     }
 
     /// Sets the keys of a table; `prefix` is its section with a dot.
-    fn table(
+    fn merge_table(
         &mut self,
         file: &TomlFile<'_>,
         prefix: &str,
@@ -197,20 +199,20 @@ impl Merge {
             let is_section = KEYS.iter().any(|key| key.section == path);
             match (position.get_ref(), value) {
                 _ if !is_section && !removed::is_section(&path) => {
-                    self.problem(origin, unknown(&path));
+                    self.error(origin, unknown_key(&path));
                 }
                 (DeValue::Table(positions), Value::Table(values)) => {
-                    self.table(file, &format!("{path}."), positions, values);
+                    self.merge_table(file, &format!("{path}."), positions, values);
                 }
                 _ => {
                     let error = format!("`{path}` is a section: write [{path}] and its keys below");
-                    self.problem(origin, error);
+                    self.error(origin, error);
                 }
             }
         }
     }
 
-    fn env(&mut self, env: &[(String, String)]) {
+    fn merge_env(&mut self, env: &[(String, String)]) {
         for (name, text) in env {
             let origin = Origin::Env(name.clone());
             if let Some(key) = KEYS.iter().find(|key| key.env() == *name) {
@@ -218,22 +220,22 @@ impl Merge {
             } else if let Some(path) =
                 name.strip_prefix("SLUICE_").filter(|path| path.contains("__"))
             {
-                // Without the two underscores the variable may belong to another program.
-                self.problem(origin, unknown(&path.replace("__", ".").to_lowercase()));
+                // Without two underscores the variable may belong to another program.
+                self.error(origin, unknown_key(&path.replace("__", ".").to_lowercase()));
             }
         }
     }
 
-    fn finish(mut self, file: Option<PathBuf>) -> Result<Loaded, Vec<Problem>> {
+    fn finish(mut self, file: Option<PathBuf>) -> Result<LoadedConfig, Vec<ConfigError>> {
         match Settings::from_layer(self.layer.with_fallback(Layer::default_values())) {
-            Ok(settings) if self.problems.is_empty() => {
-                Ok(Loaded { values: self.values, file, config: RunConfig::new(settings) })
+            Ok(settings) if self.errors.is_empty() => {
+                Ok(LoadedConfig { values: self.values, file, config: RunConfig::new(settings) })
             }
-            Ok(_) => Err(self.problems),
+            Ok(_) => Err(self.errors),
             // A key without a default: a test ensures that there is none.
             Err(e) => {
-                self.problems.push(Problem::Key(Origin::Default, e.to_string()));
-                Err(self.problems)
+                self.errors.push(ConfigError::Key(Origin::Default, e.to_string()));
+                Err(self.errors)
             }
         }
     }
@@ -249,9 +251,9 @@ fn as_document(key: &ConfigKey, value: Value) -> Table {
     }
 }
 
-/// The values that `text` may mean for `key`, the most likely first: a word, a TOML value, `on` or `off`, or a list with
-/// commas.
-fn readings(key: &ConfigKey, text: &str) -> Vec<Value> {
+/// The values that `text` may stand for, the most likely first: a word, a TOML value, `on` or `off`, or a list separated
+/// by commas.
+fn possible_values(key: &ConfigKey, text: &str) -> Vec<Value> {
     let word = || Value::String(text.to_owned());
     let parse = |text: &str| text.parse::<Value>().ok();
     let parts = || text.split(',').map(str::trim).filter(|part| !part.is_empty());
@@ -274,7 +276,7 @@ fn readings(key: &ConfigKey, text: &str) -> Vec<Value> {
     }
 }
 
-/// A file while its keys are read.
+/// The path and text of a file, to find positions.
 struct TomlFile<'a> {
     path: &'a Rc<Path>,
     text: &'a str,

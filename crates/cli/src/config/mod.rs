@@ -1,4 +1,4 @@
-//! The configuration: which keys there are, where their values come from, and what they mean to the parts of the program.
+//! The configuration: its keys, the sources of their values, and the configurations of engine, applications and log.
 //!
 //! [`settings`] has one struct per section: name, type, default and documentation of each key. Everything else is derived
 //! from it: flags, names of environment variables, the example file, the tables of `docs/config.md` and `config show`.
@@ -21,7 +21,7 @@ use std::rc::Rc;
 
 pub(crate) use flags::Flags;
 pub(crate) use keys::ConfigKey;
-pub(crate) use load::{Inputs, Loaded};
+pub(crate) use load::{ConfigSources, LoadedConfig};
 pub(crate) use run_config::{LogConfig, RunConfig};
 pub(crate) use text::{example, show};
 pub(crate) use values::LogFormat;
@@ -29,7 +29,7 @@ pub(crate) use values::LogFormat;
 /// The file that is read if it exists and `--config` names no other.
 pub(crate) const DEFAULT_FILE: &str = "/etc/sluice.toml";
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Default,
@@ -63,14 +63,14 @@ impl fmt::Display for Origin {
 
 /// An error in the configuration: where it is and what is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Problem {
+pub(crate) enum ConfigError {
     /// A key or its value.
     Key(Origin, String),
-    /// A whole file.
+    /// A file that cannot be read.
     File(Rc<Path>, String),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Key(origin, error) => write!(f, "{origin}: {error}"),

@@ -1,14 +1,14 @@
-//! Keys of earlier versions: what each is called now, or the constant that replaced it.
+//! Keys of earlier versions, with their new names or the constants that replaced them.
 
 use Replacement::{Constant, Key, Value};
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Replacement {
-    /// The same under another name.
+    /// The key was renamed.
     Key(&'static str),
-    /// A value of another key.
+    /// A value of another key has the same effect.
     Value { key: &'static str, value: &'static str },
-    /// A constant.
+    /// The key became a constant.
     Constant(&'static str),
 }
 
@@ -54,7 +54,7 @@ pub(super) const REMOVED: &[(&str, Replacement)] = &[
     ("api.enabled", Value { key: "api.listen", value: "\"off\"" }),
 ];
 
-/// What replaced the key `path` of an earlier version, as a sentence.
+/// The error message that names the replacement of the key `path` of an earlier version.
 pub(super) fn replacement(path: &str) -> Option<String> {
     let (_, replacement) = REMOVED.iter().find(|(removed, _)| *removed == path)?;
     Some(match replacement {

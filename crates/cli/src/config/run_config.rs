@@ -6,7 +6,10 @@ use sluice_apps::{forwarding, hosts, hub, learning, limiter, topology};
 use sluice_openflow::Action;
 use tracing_subscriber::filter::LevelFilter;
 
-use super::settings::{Experimental, Forwarding, Hosts, Learning, Limiter, Settings, Topology};
+use super::settings::{
+    ExperimentalSettings, ForwardingSettings, HostSettings, LearningSettings, LimiterSettings,
+    Settings, TopologySettings,
+};
 use super::values::{ByName, LogFormat, MissSendLen, PinSetting};
 
 /// The configuration of each part of the program.
@@ -35,8 +38,8 @@ impl RunConfig {
         let Settings { learning, limiter, hosts, forwarding, api, log, experimental, .. } =
             settings;
         let defaults = sluice_proto::Config::default();
-        // Before 1.3 a SET_CONFIG says how much of a packet a switch sends, from 1.3 on each flow entry.
-        let (of_session, of_flow_entries) = match session.miss_send_len {
+        // Before 1.3, SET_CONFIG sets how many bytes of a packet a switch sends; since 1.3, each flow entry does.
+        let (session_len, flow_entry_len) = match session.miss_send_len {
             MissSendLen::Auto(_) => (defaults.miss_send_len, Action::WHOLE),
             MissSendLen::Bytes(bytes) => (bytes, bytes),
         };
@@ -56,7 +59,7 @@ impl RunConfig {
                 handshake_timeout: experimental.handshake_timeout_ms.0,
                 echo_interval: session.echo_interval_s.0,
                 echo_timeout: session.echo_timeout_s.0,
-                miss_send_len: of_session,
+                miss_send_len: session_len,
                 role: session.role.0,
                 ..defaults
             },
@@ -78,10 +81,10 @@ impl RunConfig {
         let apps_config = sluice_apps::Config {
             topology: topology_config(&topology, &experimental),
             hosts: hosts.into(),
-            forwarding: forwarding_config(&forwarding, &experimental, of_flow_entries),
-            learning: learning::Config { miss_send_len: of_flow_entries, ..learning.into() },
-            limiter: limiter::Config { miss_send_len: of_flow_entries, ..limiter.into() },
-            hub: hub::Config { miss_send_len: of_flow_entries },
+            forwarding: forwarding_config(&forwarding, &experimental, flow_entry_len),
+            learning: learning::Config { miss_send_len: flow_entry_len, ..learning.into() },
+            limiter: limiter::Config { miss_send_len: flow_entry_len, ..limiter.into() },
+            hub: hub::Config { miss_send_len: flow_entry_len },
             ..sluice_apps::Config::default()
         };
         let (ByName(level), ByName(format)) = (log.level, log.format);
@@ -90,11 +93,14 @@ impl RunConfig {
     }
 }
 
-fn topology_config(set: &Topology, experimental: &Experimental) -> topology::Config {
+fn topology_config(
+    settings: &TopologySettings,
+    experimental: &ExperimentalSettings,
+) -> topology::Config {
     topology::Config {
-        probe_interval: set.probe_interval_ms.0,
-        probes_per_s_max: set.probes_per_s_max.get(),
-        secret: set.secret.0,
+        probe_interval: settings.probe_interval_ms.0,
+        probes_per_s_max: settings.probes_per_s_max.get(),
+        secret: settings.secret.0,
         settle: experimental.settle_ms.0,
         shared_interval: experimental.shared_interval_ms.0,
         ..topology::Config::default()
@@ -102,61 +108,61 @@ fn topology_config(set: &Topology, experimental: &Experimental) -> topology::Con
 }
 
 fn forwarding_config(
-    set: &Forwarding,
-    experimental: &Experimental,
+    settings: &ForwardingSettings,
+    experimental: &ExperimentalSettings,
     miss_send_len: u16,
 ) -> forwarding::Config {
     forwarding::Config {
-        matching: set.match_.0,
-        both_directions: set.both_directions,
-        priority: set.priority.get(),
-        idle_timeout_s: set.idle_timeout_s,
-        hard_timeout_s: set.hard_timeout_s,
+        matching: settings.match_.0,
+        both_directions: settings.both_directions,
+        priority: settings.priority.get(),
+        idle_timeout_s: settings.idle_timeout_s,
+        hard_timeout_s: settings.hard_timeout_s,
         waiting: experimental.path_pending_ms.0,
         refused_retry: experimental.refused_retry_s.0,
-        flooding: set.flood.0,
-        floods_per_s_max: set.floods_per_s_max,
+        flooding: settings.flood.0,
+        floods_per_s_max: settings.floods_per_s_max,
         miss_send_len,
     }
 }
 
-impl From<Learning> for learning::Config {
-    fn from(set: Learning) -> Self {
+impl From<LearningSettings> for learning::Config {
+    fn from(settings: LearningSettings) -> Self {
         Self {
-            hosts_max: set.hosts_max.get(),
-            host_timeout: set.host_timeout_s.0,
-            idle_timeout_s: set.idle_timeout_s,
-            hard_timeout_s: set.hard_timeout_s,
-            priority: set.priority.get(),
-            matching: set.match_.0,
+            hosts_max: settings.hosts_max.get(),
+            host_timeout: settings.host_timeout_s.0,
+            idle_timeout_s: settings.idle_timeout_s,
+            hard_timeout_s: settings.hard_timeout_s,
+            priority: settings.priority.get(),
+            matching: settings.match_.0,
             ..Self::default()
         }
     }
 }
 
-impl From<Hosts> for hosts::Config {
-    fn from(set: Hosts) -> Self {
+impl From<HostSettings> for hosts::Config {
+    fn from(settings: HostSettings) -> Self {
         Self {
-            hosts_max: set.hosts_max.get(),
-            per_port_max: set.per_port_max,
-            timeout: set.timeout_s.0,
-            arp_proxy: set.arp_proxy,
-            address_conflicts: set.address_conflicts.0,
-            requests_per_s_max: set.requests_per_s_max.get(),
+            hosts_max: settings.hosts_max.get(),
+            per_port_max: settings.per_port_max,
+            timeout: settings.timeout_s.0,
+            arp_proxy: settings.arp_proxy,
+            address_conflicts: settings.address_conflicts.0,
+            requests_per_s_max: settings.requests_per_s_max.get(),
             ..Self::default()
         }
     }
 }
 
-impl From<Limiter> for limiter::Config {
-    fn from(set: Limiter) -> Self {
+impl From<LimiterSettings> for limiter::Config {
+    fn from(settings: LimiterSettings) -> Self {
         Self {
-            packets_per_s_max: set.packets_per_s_max,
-            burst_packets: set.burst_packets.get(),
-            block_s: set.block_s.get(),
-            meters: set.meters,
-            proactive: set.proactive,
-            ecn: set.ecn,
+            packets_per_s_max: settings.packets_per_s_max,
+            burst_packets: settings.burst_packets.get(),
+            block_s: settings.block_s.get(),
+            meters: settings.meters,
+            proactive: settings.proactive,
+            ecn: settings.ecn,
             ..Self::default()
         }
     }

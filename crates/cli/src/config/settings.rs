@@ -28,33 +28,33 @@ pub(super) struct Settings {
     pub(super) apps: Apps,
 
     #[config(nested)]
-    pub(super) workers: Workers,
+    pub(super) workers: WorkerSettings,
     #[config(nested)]
-    pub(super) session: Session,
+    pub(super) session: SessionSettings,
     #[config(nested)]
-    pub(super) limits: Limits,
+    pub(super) limits: LimitSettings,
     #[config(nested)]
-    pub(super) socket: Socket,
+    pub(super) socket: SocketSettings,
     #[config(nested)]
-    pub(super) topology: Topology,
+    pub(super) topology: TopologySettings,
     #[config(nested)]
-    pub(super) hosts: Hosts,
+    pub(super) hosts: HostSettings,
     #[config(nested)]
-    pub(super) forwarding: Forwarding,
+    pub(super) forwarding: ForwardingSettings,
     #[config(nested)]
-    pub(super) learning: Learning,
+    pub(super) learning: LearningSettings,
     #[config(nested)]
-    pub(super) limiter: Limiter,
+    pub(super) limiter: LimiterSettings,
     #[config(nested)]
-    pub(super) api: Api,
+    pub(super) api: ApiSettings,
     #[config(nested)]
-    pub(super) log: Log,
+    pub(super) log: LogSettings,
     #[config(nested)]
-    pub(super) experimental: Experimental,
+    pub(super) experimental: ExperimentalSettings,
 }
 
 #[derive(Debug, confique::Config)]
-pub(super) struct Workers {
+pub(super) struct WorkerSettings {
     /// Worker threads; 0 starts one per available core.
     #[config(default = 0)]
     pub(super) threads: usize,
@@ -70,7 +70,7 @@ pub(super) struct Workers {
 }
 
 #[derive(Debug, confique::Config)]
-pub(super) struct Session {
+pub(super) struct SessionSettings {
     /// OpenFlow versions offered to switches. A session uses the highest version that both sides support.
     #[config(default = ["1.0", "1.1", "1.2", "1.3", "1.4", "1.5"])]
     pub(super) versions: OfferedVersions,
@@ -99,7 +99,7 @@ pub(super) struct Session {
     clippy::struct_field_names,
     reason = "the name of a limit ends with `_max` in every section"
 )]
-pub(super) struct Limits {
+pub(super) struct LimitSettings {
     /// Connections that may be in the handshake at one time. For one more, the connection that has been silent for longest
     /// is closed; connections from an address that has more than half of them are closed first.
     #[config(default = 4096)]
@@ -115,7 +115,7 @@ pub(super) struct Limits {
 }
 
 #[derive(Debug, confique::Config)]
-pub(super) struct Socket {
+pub(super) struct SocketSettings {
     /// TCP congestion control of connections to switches, such as cubic or bbr; system leaves it to the system. The default
     /// falls back to system where cubic is not available.
     #[config(default = "cubic")]
@@ -123,7 +123,7 @@ pub(super) struct Socket {
 }
 
 #[derive(Debug, confique::Config)]
-pub(super) struct Topology {
+pub(super) struct TopologySettings {
     /// Milliseconds between two LLDP probes of a port; at least 250. A link is down after three lost probes.
     #[config(default = 1000)]
     pub(super) probe_interval_ms: ProbeInterval,
@@ -139,11 +139,7 @@ pub(super) struct Topology {
 }
 
 #[derive(Debug, confique::Config)]
-#[expect(
-    clippy::struct_field_names,
-    reason = "`hosts_max` is the name of this limit in every section"
-)]
-pub(super) struct Hosts {
+pub(super) struct HostSettings {
     /// Hosts in the host table, in the whole network; more are not learned.
     #[config(default = 131_072)]
     pub(super) hosts_max: NonZeroU32,
@@ -171,7 +167,7 @@ pub(super) struct Hosts {
 }
 
 #[derive(Debug, confique::Config)]
-pub(super) struct Forwarding {
+pub(super) struct ForwardingSettings {
     /// What a flow entry matches besides the VLAN: dst (destination MAC address), pair (destination and source), or
     /// five-tuple (both, and the Ethernet type; for IP also addresses, protocol and ports).
     #[config(default = "pair", layer_attr(serde(rename = "match")))]
@@ -205,7 +201,7 @@ pub(super) struct Forwarding {
 }
 
 #[derive(Debug, confique::Config)]
-pub(super) struct Learning {
+pub(super) struct LearningSettings {
     /// What a flow entry matches besides the VLAN: dst (destination MAC address), pair (destination and source), or
     /// port-pair (both and the ingress port, so that the controller sees at once when a host moves).
     #[config(default = "port-pair", layer_attr(serde(rename = "match")))]
@@ -233,7 +229,7 @@ pub(super) struct Learning {
 }
 
 #[derive(Debug, confique::Config)]
-pub(super) struct Limiter {
+pub(super) struct LimiterSettings {
     /// Packet-ins per second from one port above which the port is blocked; 0 disables the limiter.
     #[config(default = 1000)]
     pub(super) packets_per_s_max: u32,
@@ -263,7 +259,7 @@ pub(super) struct Limiter {
 }
 
 #[derive(Debug, confique::Config)]
-pub(super) struct Api {
+pub(super) struct ApiSettings {
     /// Address on which metrics are served over HTTP, or off. The address is ADDRESS:PORT, NAME:PORT, or a port alone for
     /// 127.0.0.1.
     #[config(default = "127.0.0.1:8653")]
@@ -271,7 +267,7 @@ pub(super) struct Api {
 }
 
 #[derive(Debug, confique::Config)]
-pub(super) struct Log {
+pub(super) struct LogSettings {
     /// Lowest level that is logged: off, error, warn, info, debug or trace.
     #[config(default = "info")]
     pub(super) level: ByName<LevelFilter>,
@@ -283,7 +279,7 @@ pub(super) struct Log {
 
 /// Keys for tests, measurements and experiments, which may change without notice. They are left out of the example file.
 #[derive(Debug, confique::Config)]
-pub(super) struct Experimental {
+pub(super) struct ExperimentalSettings {
     /// Milliseconds in which a peer must complete the handshake.
     #[config(default = 10_000)]
     pub(super) handshake_timeout_ms: TimeoutMillis,

@@ -11,10 +11,10 @@ use super::keys::{FlagValue, KEYS};
 use super::removed::{REMOVED, Replacement};
 use super::*;
 
-/// A file that is removed with the test.
-struct File(PathBuf);
+/// A configuration file that is removed when it is dropped.
+struct TestFile(PathBuf);
 
-impl File {
+impl TestFile {
     fn new(name: &str, text: &str) -> Self {
         let path = env::temp_dir().join(format!("sluice-{}-{name}.toml", process::id()));
         fs::write(&path, text).unwrap();
@@ -22,39 +22,39 @@ impl File {
     }
 }
 
-impl Drop for File {
+impl Drop for TestFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);
     }
 }
 
-fn flags(words: &str) -> Flags {
+fn flags(args: &str) -> Flags {
     let command = Flags::augment_args(clap::Command::new("x").no_binary_name(true));
-    Flags::from_arg_matches(&command.try_get_matches_from(words.split_whitespace()).unwrap())
+    Flags::from_arg_matches(&command.try_get_matches_from(args.split_whitespace()).unwrap())
         .unwrap()
 }
 
-/// Inputs with a file, so that the one of this machine is not read.
-fn inputs(file: &File, env: &[(&str, &str)], words: &str) -> Inputs {
+/// Sources with a file, so that the file of this machine is not read.
+fn sources(file: &TestFile, env: &[(&str, &str)], args: &str) -> ConfigSources {
     let config = Some(file.0.clone());
     let env = env.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
-    Inputs { flags: Flags { config, ..flags(words) }, env }
+    ConfigSources { flags: Flags { config, ..flags(args) }, env }
 }
 
-fn load(name: &str, text: &str, env: &[(&str, &str)], words: &str) -> Loaded {
-    inputs(&File::new(name, text), env, words).load().unwrap()
+fn load(name: &str, text: &str, env: &[(&str, &str)], args: &str) -> LoadedConfig {
+    sources(&TestFile::new(name, text), env, args).load().unwrap()
 }
 
-/// The problems, with `F` for the path of the file.
-fn problems(name: &str, text: &str, env: &[(&str, &str)], words: &str) -> Vec<String> {
-    let file = File::new(name, text);
-    let problems = inputs(&file, env, words).load().unwrap_err();
+/// The errors, with `F` for the path of the file.
+fn errors(name: &str, text: &str, env: &[(&str, &str)], args: &str) -> Vec<String> {
+    let file = TestFile::new(name, text);
+    let errors = sources(&file, env, args).load().unwrap_err();
     let path = file.0.display().to_string();
-    problems.iter().map(|problem| problem.to_string().replace(&path, "F")).collect()
+    errors.iter().map(|error| error.to_string().replace(&path, "F")).collect()
 }
 
 /// Value and origin of the key at `path`, with `F` for the path of the file.
-fn value(loaded: &Loaded, path: &str) -> String {
+fn value(loaded: &LoadedConfig, path: &str) -> String {
     let (_, value, origin) = loaded.values().find(|(key, ..)| key.path == path).unwrap();
     let file = loaded.file.as_ref().unwrap().display().to_string();
     format!("{value} {origin}").replace(&file, "F")
@@ -64,8 +64,9 @@ fn value(loaded: &Loaded, path: &str) -> String {
 fn a_flag_overrides_the_environment_overrides_the_file_overrides_the_default() {
     let text = "\n[workers]\n threads = 1\n";
     let env = [("SLUICE_WORKERS__THREADS", "2")];
-    let threads =
-        |loaded: &Loaded| (value(loaded, "workers.threads"), loaded.config.engine.workers.threads);
+    let threads = |loaded: &LoadedConfig| {
+        (value(loaded, "workers.threads"), loaded.config.engine.workers.threads)
+    };
     assert_eq!(threads(&load("order", "", &[], "")), ("0 default".into(), 0));
     assert_eq!(threads(&load("order", text, &[], "")), ("1 F:3:2".into(), 1));
     assert_eq!(
@@ -76,10 +77,10 @@ fn a_flag_overrides_the_environment_overrides_the_file_overrides_the_default() {
 }
 
 #[test]
-fn every_flag_reaches_its_part() {
-    let words = "--listen 127.0.0.1:1 --listen [::1]:2,0.0.0.0:3 --threads 4 --pin 0,1 --spin 50.5 \
+fn every_flag_sets_its_configuration() {
+    let args = "--listen 127.0.0.1:1 --listen [::1]:2,0.0.0.0:3 --threads 4 --pin 0,1 --spin 50.5 \
                  --app hub,learning --api 127.0.0.1:0 --log-level debug --log-format json";
-    let config = load("flags", "", &[], words).config;
+    let config = load("flags", "", &[], args).config;
     let listen: Vec<_> = config.engine.listen.iter().map(ToString::to_string).collect();
     assert_eq!(listen, ["127.0.0.1:1", "[::1]:2", "0.0.0.0:3"]);
     assert_eq!(config.engine.workers.threads, 4);
@@ -89,7 +90,7 @@ fn every_flag_reaches_its_part() {
     assert_eq!(config.api.unwrap().to_string(), "127.0.0.1:0");
     assert_eq!(config.log.level.to_string(), "debug");
     assert_eq!(config.log.format, LogFormat::Json);
-    let pin = |words: &str| load("pin", "", &[], words).config.engine.workers.pin;
+    let pin = |args: &str| load("pin", "", &[], args).config.engine.workers.pin;
     assert_eq!(pin("--pin off"), Pin::Off);
     assert_eq!(pin("--pin on"), Pin::Each);
     assert_eq!(pin("--pin 1"), Pin::Cores(vec![1]));
@@ -97,7 +98,7 @@ fn every_flag_reaches_its_part() {
 
 #[test]
 fn metrics_are_switched_off_by_flag_and_by_value() {
-    let api = |env: &[(&str, &str)], words: &str| load("api", "", env, words).config.api;
+    let api = |env: &[(&str, &str)], args: &str| load("api", "", env, args).config.api;
     assert_eq!(api(&[], "--no-api"), None);
     assert_eq!(api(&[], "--api off"), None);
     assert_eq!(api(&[], "--api 127.0.0.1:1 --no-api"), None);
@@ -115,20 +116,20 @@ fn an_address_may_be_a_name_or_a_port_alone() {
     assert_eq!(listen("6653,6633"), ["[::]:6653", "[::]:6633"]);
     assert!(listen("localhost:6653").contains(&"127.0.0.1:6653".to_owned()));
     let api = |text: &str| load("api-name", "", &[], &format!("--api {text}")).config.api.unwrap();
-    // Without a password, only for this machine unless all addresses are asked for.
+    // A port alone is reachable from this machine only; `:PORT` listens on all addresses.
     assert_eq!(api("8653").to_string(), "127.0.0.1:8653");
     assert_eq!(api(":8653").to_string(), "[::]:8653");
     assert_eq!(api("localhost:8653").to_string(), "127.0.0.1:8653");
 }
 
 #[test]
-fn the_default_that_help_shows_is_one_that_its_flag_takes() {
+fn the_default_shown_in_the_help_is_a_valid_value_of_the_flag() {
     let defaults = load("shown", "", &[], "");
     for key in KEYS.iter() {
         for flag in key.flags.iter().filter(|flag| matches!(flag.value, FlagValue::Given(_))) {
-            let text = flags::as_flag_value(&key.default);
+            let text = flags::to_flag_syntax(&key.default);
             let given = load("shown", "", &[], &format!("--{} {text}", flag.name));
-            assert_eq!(defaults.changed(&given), Vec::<&ConfigKey>::new(), "{}", flag.name);
+            assert_eq!(defaults.changed_keys(&given), Vec::<&ConfigKey>::new(), "{}", flag.name);
         }
     }
 }
@@ -184,10 +185,10 @@ fn the_environment_takes_words_lists_and_toml() {
 }
 
 #[test]
-fn an_unknown_key_is_refused_with_its_position_and_the_key_that_may_be_meant() {
+fn an_unknown_key_is_rejected_with_its_position_and_a_similar_key() {
     let text = "threads = 2\n\n[workers]\n  thread = 2\nx.y = 1\n[wokers]\n[foo]\n";
     assert_eq!(
-        problems("unknown", text, &[("SLUICE_LOG__LEVELS", "info")], ""),
+        errors("unknown", text, &[("SLUICE_LOG__LEVELS", "info")], ""),
         [
             "F:1:1: unknown key `threads`; did you mean `workers.threads`?",
             "F:4:3: unknown key `workers.thread`; did you mean `workers.threads`?",
@@ -200,11 +201,11 @@ fn an_unknown_key_is_refused_with_its_position_and_the_key_that_may_be_meant() {
 }
 
 #[test]
-fn a_removed_key_is_refused_with_its_new_name_or_its_constant() {
+fn a_removed_key_is_rejected_with_its_new_name_or_its_constant() {
     let text = "[limits]\nsessions_max = 1\nmail_max = 2\n[hub]\nmiss_len = 3\nx = 4\n";
     let env = [("SLUICE_API__ENABLED", "no"), ("SLUICE_FORWARDING__SEED", "1")];
     assert_eq!(
-        problems("removed", text, &env, ""),
+        errors("removed", text, &env, ""),
         [
             "F:2:1: `limits.sessions_max` was renamed to `limits.switches_max`",
             "F:3:1: `limits.mail_max` was removed; it is a constant now (4096 messages)",
@@ -217,7 +218,7 @@ fn a_removed_key_is_refused_with_its_new_name_or_its_constant() {
 }
 
 #[test]
-fn removed_keys_are_no_keys_and_their_new_names_are() {
+fn removed_keys_do_not_exist_and_their_replacements_do() {
     for (path, replacement) in REMOVED {
         assert_eq!(ConfigKey::find(path), None);
         match replacement {
@@ -230,7 +231,7 @@ fn removed_keys_are_no_keys_and_their_new_names_are() {
 }
 
 #[test]
-fn one_number_sets_how_much_of_a_packet_is_sent_to_the_controller_in_every_version() {
+fn miss_send_len_applies_to_the_session_and_to_all_applications() {
     let lengths = |text: &str| {
         let config = load("miss-send-len", text, &[], "").config;
         let apps = config.apps;
@@ -248,7 +249,7 @@ fn one_number_sets_how_much_of_a_packet_is_sent_to_the_controller_in_every_versi
 }
 
 #[test]
-fn an_invalid_value_is_refused_with_its_position_and_what_was_expected() {
+fn an_invalid_value_is_rejected_with_its_position_and_what_was_expected() {
     for (line, error) in [
         (
             r#"workers.threads = "many""#,
@@ -292,29 +293,29 @@ fn an_invalid_value_is_refused_with_its_position_and_what_was_expected() {
         (r#"session.role = "boss""#, r#"unknown value "boss" (known: none, equal, master, slave)"#),
         (r#"topology.secret = "5ec237""#, "invalid value (expected 32 hex digits)"),
     ] {
-        let found = problems("invalid", &format!("# first\n{line}\n"), &[], "");
+        let found = errors("invalid", &format!("# first\n{line}\n"), &[], "");
         let path = line.trim_start_matches('[').trim_end_matches(']');
         let path = path.split(" = ").next().unwrap();
         let column = 1 + line.find(path.rsplit('.').next().unwrap()).unwrap();
         assert_eq!(found, [format!("F:2:{column}: `{path}`: {error}")]);
     }
     let section = "F:1:1: `workers` is a section: write [workers] and its keys below";
-    assert_eq!(problems("section", "workers = 3\n", &[], ""), [section]);
+    assert_eq!(errors("section", "workers = 3\n", &[], ""), [section]);
 }
 
 #[test]
-fn an_unknown_application_is_refused_with_the_known_ones() {
-    let found = problems("apps", "apps = [\"routing\"]\n", &[], "");
+fn an_unknown_application_is_rejected_with_a_list_of_the_known_ones() {
+    let found = errors("apps", "apps = [\"routing\"]\n", &[], "");
     let start = "F:1:1: `apps`: unknown application \"routing\" (known: ";
     assert!(found.iter().all(|error| error.starts_with(start)), "{found:?}");
     assert!(sluice_apps::NAMES.iter().all(|name| found[0].contains(name)), "{found:?}");
 }
 
 #[test]
-fn an_invalid_flag_or_variable_is_named() {
+fn the_error_names_the_invalid_flag_or_environment_variable() {
     let env = [("SLUICE_LIMITS__SWITCHES_MAX", "-5")];
     assert_eq!(
-        problems("named", "", &env, "--threads x --pin maybe --log-level loud"),
+        errors("named", "", &env, "--threads x --pin maybe --log-level loud"),
         [
             "env SLUICE_LIMITS__SWITCHES_MAX: `limits.switches_max`: invalid value -5 (expected a whole number above 0)",
             r#"flag --threads: `workers.threads`: invalid value "x" (expected a whole number, 0 or more)"#,
@@ -325,11 +326,11 @@ fn an_invalid_flag_or_variable_is_named() {
 }
 
 #[test]
-fn invalid_toml_is_refused_with_its_line() {
+fn invalid_toml_is_rejected_with_its_line() {
     for text in
         ["listen = 1\n\n= 3\n", "a = 1\nb = 2\nworkers = {\n", "\n\nlisten = []\nlisten = []\n"]
     {
-        let found = problems("syntax", text, &[], "");
+        let found = errors("syntax", text, &[], "");
         assert_eq!(found.len(), 1);
         assert!(found[0].starts_with("F:3:") || found[0].starts_with("F:4:"), "{found:?}");
         assert!(!found[0].contains('\n'), "{found:?}");
@@ -337,11 +338,11 @@ fn invalid_toml_is_refused_with_its_line() {
 }
 
 #[test]
-fn a_file_that_is_named_must_exist() {
+fn the_file_given_by_the_config_flag_must_exist() {
     let config = Some(PathBuf::from("/nonexistent/sluice.toml"));
-    let problems =
-        Inputs { flags: Flags { config, ..flags("") }, env: Vec::new() }.load().unwrap_err();
-    let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
+    let errors =
+        ConfigSources { flags: Flags { config, ..flags("") }, env: Vec::new() }.load().unwrap_err();
+    let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
     assert_eq!(
         texts,
         ["/nonexistent/sluice.toml: cannot be read: No such file or directory (os error 2)"]
@@ -356,19 +357,19 @@ fn defaults_are_those_of_the_crates() {
 }
 
 #[test]
-fn changes_are_found_by_value() {
+fn changes_are_detected_by_value() {
     let old = load("changes", "[workers]\nthreads = 2\n", &[], "");
     let new =
         load("changes", "# moved down\n[workers]\nthreads = 2\n[log]\nlevel = \"warn\"\n", &[], "");
-    let keys: Vec<_> = old.changed(&new).iter().map(|key| &key.path).collect();
+    let keys: Vec<_> = old.changed_keys(&new).iter().map(|key| &key.path).collect();
     assert_eq!(keys, ["log.level"]);
 }
 
 #[test]
 fn show_has_every_value_with_its_origin_and_can_be_read_again() {
-    let file = File::new("show", "apps = [\"hub\"]\n");
+    let file = TestFile::new("show", "apps = [\"hub\"]\n");
     let env = [("SLUICE_SESSION__ROLE", "equal")];
-    let loaded = inputs(&file, &env, "--no-api --threads 2").load().unwrap();
+    let loaded = sources(&file, &env, "--no-api --threads 2").load().unwrap();
     let shown = show(&loaded);
     let has = |key: &str, origin: &str| {
         let origin = origin.replace('F', &file.0.display().to_string());
@@ -386,25 +387,25 @@ fn show_has_every_value_with_its_origin_and_can_be_read_again() {
     let shown_by_default = KEYS.iter().filter(|key| !key.is_experimental()).count();
     assert_eq!(shown.lines().filter(|line| line.contains(" = ")).count(), shown_by_default);
     let again = load("again", &shown, &[], "");
-    assert!(loaded.changed(&again).is_empty());
+    assert!(loaded.changed_keys(&again).is_empty());
     let experimental = load("show-experimental", "experimental.settle_ms = 1\n", &[], "");
     assert!(show(&experimental).contains("[experimental]\nsettle_ms = 1"));
 }
 
 #[test]
-fn a_file_that_is_too_large_is_refused() {
+fn a_file_that_is_too_large_is_rejected() {
     let text = "#".repeat(1 << 20);
-    assert!(inputs(&File::new("large", &text), &[], "").load().is_ok());
+    assert!(sources(&TestFile::new("large", &text), &[], "").load().is_ok());
     let error = "F: cannot be read: larger than 1 MiB";
-    assert_eq!(problems("too-large", &(text + "#"), &[], ""), [error]);
-    // A device without length and without end.
-    let endless = Inputs { flags: flags("--config /dev/zero"), env: Vec::new() };
+    assert_eq!(errors("too-large", &(text + "#"), &[], ""), [error]);
+    // A device that can be read forever.
+    let endless = ConfigSources { flags: flags("--config /dev/zero"), env: Vec::new() };
     assert_eq!(endless.load().unwrap_err()[0].to_string(), error.replace('F', "/dev/zero"));
 }
 
 #[test]
-fn addresses_that_include_each_other_are_refused() {
-    let error = |listen: &str| problems("twice", "", &[("SLUICE_LISTEN", listen)], "").join("\n");
+fn addresses_that_include_each_other_are_rejected() {
+    let error = |listen: &str| errors("twice", "", &[("SLUICE_LISTEN", listen)], "").join("\n");
     let twice = "env SLUICE_LISTEN: `listen`: 127.0.0.1:6653 is given twice";
     assert_eq!(error("127.0.0.1:6653, [::1]:6653, 127.0.0.1:6653"), twice);
     let both =
@@ -412,15 +413,15 @@ fn addresses_that_include_each_other_are_refused() {
     assert_eq!(error("[::]:6653, 10.0.0.1:6653"), both);
     assert_eq!(error("10.0.0.1:6653, 6653"), both);
     assert!(error("0.0.0.0:1, 10.0.0.1:1").contains("0.0.0.0:1 includes 10.0.0.1:1"));
-    for fine in ["127.0.0.1:0, 127.0.0.1:0", "0.0.0.0:1, [::1]:1", "[::]:1, 127.0.0.1:2"] {
-        load("once", "", &[("SLUICE_LISTEN", fine)], "");
+    for valid in ["127.0.0.1:0, 127.0.0.1:0", "0.0.0.0:1, [::1]:1", "[::]:1, 127.0.0.1:2"] {
+        load("once", "", &[("SLUICE_LISTEN", valid)], "");
     }
 }
 
 #[test]
 fn the_example_sets_every_key_to_its_default() {
     let loaded = load("example", &example(), &[], "");
-    assert!(load("defaults", "", &[], "").changed(&loaded).is_empty());
+    assert!(load("defaults", "", &[], "").changed_keys(&loaded).is_empty());
     let from_file = |origin: &Origin| *origin != Origin::Default;
     assert!(loaded.values().all(|(key, _, origin)| from_file(origin) != key.is_experimental()));
 }
@@ -432,23 +433,23 @@ fn the_example_file_is_up_to_date() {
 
 #[test]
 fn the_documentation_is_up_to_date() {
-    let put = |text: &str, name: &str, table: &str| {
+    let replace_table = |text: &str, name: &str, table: &str| {
         let (from, to) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->\n"));
         let (before, rest) = text.split_once(&from).unwrap();
         let (_, after) = rest.split_once(&to).unwrap();
         format!("{before}{from}\n{table}\n{to}{after}")
     };
     is_up_to_date("docs/config.md", |old| {
-        let text = put(old, "keys", &text::table(false));
-        put(&text, "experimental keys", &text::table(true))
+        let text = replace_table(old, "keys", &text::table(false));
+        replace_table(&text, "experimental keys", &text::table(true))
     });
 }
 
-/// Compares a file of the repository with what `make` makes of it; with `SLUICE_BLESS=1`, rewrites it.
-fn is_up_to_date(path: &str, make: impl Fn(&str) -> String) {
+/// Compares a file of the repository with what `generate` makes of it; with `SLUICE_BLESS=1`, rewrites it.
+fn is_up_to_date(path: &str, generate: impl Fn(&str) -> String) {
     let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(path);
     let old = fs::read_to_string(&path).unwrap_or_default();
-    let new = make(&old);
+    let new = generate(&old);
     if env::var_os("SLUICE_BLESS").is_some() {
         fs::write(&path, new).unwrap();
     } else {

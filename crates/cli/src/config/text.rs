@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 
 use super::keys::{ConfigKey, FlagValue, KEYS};
-use super::{Loaded, Origin};
+use super::{LoadedConfig, Origin};
 
 /// Every key with its value and origin, as TOML. Experimental keys are left out if they are not set.
-pub(crate) fn show(loaded: &Loaded) -> String {
+pub(crate) fn show(loaded: &LoadedConfig) -> String {
     let lines: Vec<_> = loaded
         .values()
         .filter(|(key, _, origin)| !key.is_experimental() || **origin != Origin::Default)
@@ -28,8 +28,8 @@ pub(crate) fn example() -> String {
         "# The configuration of Sluice: every key with its default.\n\
          #\n\
          # `sluice run --config FILE` reads it; without --config, /etc/sluice.toml is read if it exists. A flag overrides the\n\
-         # environment, the environment overrides the file. SIGHUP reads it again: a change takes effect at once where\n\
-         # nothing else is said.\n",
+         # environment, the environment overrides the file. SIGHUP reads it again: a change takes effect at once unless\n\
+         # the key needs a restart.\n",
     );
     let mut section = "";
     for key in KEYS.iter().filter(|key| !key.is_experimental()) {

@@ -1,4 +1,4 @@
-//! Types of values; each refuses invalid ones when it is read.
+//! Types of values. Deserializing one rejects invalid values.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
@@ -17,10 +17,10 @@ const MICROSECOND: u64 = 1_000;
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// Long enough for every time-out, and short enough to be added to any time.
+/// The longest timeout: short enough to be added to any time without overflow.
 const YEAR: u64 = 365 * 24 * 3600 * SECOND;
 
-/// A number of `UNIT`s, whole or not, from `MIN` to `MAX`; all three in nanoseconds.
+/// A duration given as a number of `UNIT`s, from `MIN` to `MAX`; all three in nanoseconds.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(try_from = "f64")]
 pub(super) struct Time<const UNIT: u64, const MIN: u64, const MAX: u64>(pub(super) Duration);
@@ -30,10 +30,10 @@ pub(super) type Millis = Time<MILLISECOND, 0, YEAR>;
 pub(super) type TimeoutMillis = Time<MILLISECOND, 1, YEAR>;
 pub(super) type Seconds = Time<SECOND, 1, YEAR>;
 
-/// The most is what the counters of `learning` can express: 18 hours.
+/// At most 18 hours, the limit of the counters of `learning`.
 pub(super) type HostTimeout = Time<SECOND, SECOND, { 64_800 * SECOND }>;
 
-/// Switches are checked every 250 ms; and a lost link should be noticed within an hour.
+/// From 250 ms, the interval of the timer that sends probes, to an hour, so that a failed link is noticed.
 pub(super) type ProbeInterval =
     Time<MILLISECOND, { 250 * MILLISECOND }, { 3_600_000 * MILLISECOND }>;
 
@@ -163,10 +163,10 @@ impl TryFrom<Vec<String>> for ListenAddresses {
     }
 }
 
-/// Whether a socket on `wide` accepts connections to `narrow`, which the system then lets no other socket have.
+/// Whether a socket on `wide` accepts connections to `narrow` too, so that no other socket can be bound to `narrow`.
 fn includes(wide: SocketAddr, narrow: SocketAddr) -> bool {
-    let is_for_all = wide.ip().is_unspecified() && (wide.is_ipv6() || narrow.is_ipv4());
-    is_for_all && wide != narrow && wide.port() == narrow.port() && wide.port() != 0
+    let covers_all = wide.ip().is_unspecified() && (wide.is_ipv6() || narrow.is_ipv4());
+    covers_all && wide != narrow && wide.port() == narrow.port() && wide.port() != 0
 }
 
 /// The address on which metrics are served, or `off`.
@@ -181,7 +181,7 @@ impl TryFrom<String> for ApiAddress {
         if text == "off" {
             return Ok(Self(None));
         }
-        // Without a password, a port alone is for this machine only.
+        // The API has no password, so a port alone is reachable from this machine only.
         let addresses = address::resolve(&text, Ipv4Addr::LOCALHOST.into())?;
         Ok(Self(addresses.first().copied()))
     }
@@ -204,9 +204,9 @@ impl TryFrom<Vec<String>> for Apps {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged, expecting = "expected true, false or a list of cores, such as [0, 1]")]
 pub(super) enum PinSetting {
-    /// Each worker on a core of its own, or none on any.
+    /// Whether each worker is pinned to a core of its own.
     Each(bool),
-    /// On these cores in turn.
+    /// Workers are pinned to these cores in turn.
     Cores(CoreList),
 }
 
@@ -254,14 +254,14 @@ pub(super) enum MissSendLen {
     Bytes(u16),
 }
 
-/// The word `auto`.
+/// The value `auto`.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Auto {
     Auto,
 }
 
-/// The name of a TCP congestion control; `system` is none.
+/// The name of a TCP congestion control; `None` for `system`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "String")]
 pub(super) struct CongestionName(pub(super) Option<String>);
@@ -270,7 +270,7 @@ impl TryFrom<String> for CongestionName {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        // The kernel has names of up to 15 bytes, and refuses unknown ones itself.
+        // The kernel allows names of up to 15 bytes, and rejects unknown ones.
         if name.is_empty() || name.len() > 15 {
             return Err(format!("invalid name \"{name}\" (expected 1 to 15 bytes, such as cubic)"));
         }
@@ -290,7 +290,7 @@ impl TryFrom<String> for SecretText {
         if text.is_empty() {
             return Ok(Self(None));
         }
-        // Errors are logged, so this one does not repeat the text.
+        // Errors are logged, so this one does not contain the secret.
         let secret = Secret::from_hex(&text).ok_or("invalid value (expected 32 hex digits)")?;
         Ok(Self(Some(secret)))
     }

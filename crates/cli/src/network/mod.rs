@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use sluice_emu::live::{LiveNetwork, PingPacing, PingRounds};
 use sluice_io::clock;
 
-use network_args::{Network, NetworkArgs};
-pub(crate) use play::Play;
+use network_args::{NetworkArgs, NetworkConfig};
+pub(crate) use play::PlayArgs;
 
 use crate::{EXIT_FAILURE, EXIT_USAGE, print, print_error, signals};
 
@@ -32,7 +32,7 @@ const EXAMPLES: &str = "\
 Examples:
   sluice emu --topo ring,4 --controller 192.0.2.7:6653
   sluice emu --topo campus.mn --once            One round of pings, then a summary; for scripts
-  sluice emu --topo leafspine,2,4 --start       How long until every host reaches another
+  sluice emu --topo leafspine,2,4 --start       Time until every host reaches another one
 
 docs/emu.md describes topologies and output.";
 
@@ -42,7 +42,7 @@ docs/emu.md describes topologies and output.";
 /// every host pings every other host, round after round. Needs no privileges.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Emu {
+pub(crate) struct EmuArgs {
     /// Host name or IP address of the controller, with its port
     #[arg(short, long, default_value = "localhost:6653", value_name = "ADDRESS")]
     controller: String,
@@ -52,7 +52,7 @@ pub(crate) struct Emu {
     output: OutputArgs,
 }
 
-/// What the hosts do, and how it is displayed.
+/// The options of pings and of the output.
 #[derive(Debug, clap::Args)]
 struct OutputArgs {
     /// Stop after one round of pings; exit with 1 if a ping was lost
@@ -76,7 +76,7 @@ impl OutputArgs {
     }
 }
 
-impl Emu {
+impl EmuArgs {
     /// Emulates the network until it is stopped.
     pub(crate) fn run(&self) -> ExitCode {
         match self.network.network() {
@@ -85,7 +85,7 @@ impl Emu {
         }
     }
 
-    fn start(&self, network: Network) -> Result<ExitCode, String> {
+    fn start(&self, network: NetworkConfig) -> Result<ExitCode, String> {
         let controller = controller(&self.controller)?;
         emulate(controller, &format!("controller {controller}"), network, &self.output)
     }
@@ -104,7 +104,7 @@ pub(crate) fn controller(name: &str) -> Result<SocketAddr, String> {
 fn emulate(
     controller: SocketAddr,
     title: &str,
-    (topology, options): Network,
+    (topology, options): NetworkConfig,
     output: &OutputArgs,
 ) -> Result<ExitCode, String> {
     let stop = signals::stop_flag().map_err(|e| format!("cannot receive signals: {e}"))?;
@@ -122,13 +122,13 @@ fn emulate(
         started_at: clock::now(),
         links_cut: 0,
     };
-    let done = if output.is_full_screen() {
+    let result = if output.is_full_screen() {
         terminal_view::run(&mut emulation, title)
     } else {
         text_output::run(&mut emulation, title)
     };
     print(&summary::text(&emulation));
-    done?;
+    result?;
     let is_success = !output.once
         || (emulation.is_round_complete() && emulation.rounds.status().pings_lost == 0);
     Ok(if is_success { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILURE) })
@@ -173,8 +173,8 @@ fn usage_error(error: &str) -> ExitCode {
     ExitCode::from(EXIT_USAGE)
 }
 
-fn exit_code(done: Result<ExitCode, String>) -> ExitCode {
-    done.unwrap_or_else(|error| {
+fn exit_code(result: Result<ExitCode, String>) -> ExitCode {
+    result.unwrap_or_else(|error| {
         print_error(&error);
         ExitCode::from(EXIT_FAILURE)
     })

@@ -40,12 +40,12 @@ pub(super) struct NetworkArgs {
     flow_buffering: bool,
 }
 
-/// A topology, and everything else about a network.
-pub(super) type Network = (Topology, NetworkOptions);
+/// A topology, and the other options of a network.
+pub(super) type NetworkConfig = (Topology, NetworkOptions);
 
 impl NetworkArgs {
     /// Checks the options and builds the network.
-    pub(super) fn network(&self) -> Result<Network, String> {
+    pub(super) fn network(&self) -> Result<NetworkConfig, String> {
         Ok((self.topology()?, self.options()?))
     }
 
@@ -55,9 +55,9 @@ impl NetworkArgs {
         let mut topology = if is_file {
             let mut text = String::new();
             let file = File::open(&self.topo).map_err(|e| error(&e))?;
-            // One byte more than allowed suffices to reject the file.
-            let mut start = file.take(FILE_LEN_MAX as u64 + 1);
-            start.read_to_string(&mut text).map_err(|e| error(&e))?;
+            // One byte more than the limit is enough to reject the file.
+            let mut limited = file.take(FILE_LEN_MAX as u64 + 1);
+            limited.read_to_string(&mut text).map_err(|e| error(&e))?;
             Topology::from_file(&self.topo, &text).map_err(|e| error(&e))?
         } else {
             Topology::from_text(&self.topo).map_err(|e| error(&e))?

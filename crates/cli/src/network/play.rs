@@ -8,15 +8,15 @@ use sluice_emu::topology::Topology;
 use tracing_subscriber::filter::LevelFilter;
 
 use super::{NetworkArgs, OutputArgs, emulate, exit_code, usage_error};
-use crate::config::{Flags, Inputs};
+use crate::config::{ConfigSources, Flags};
 use crate::log::Logging;
-use crate::{print, print_problems, run};
+use crate::{print, print_config_errors, run};
 
 const EXAMPLES: &str = "\
 Examples:
   sluice play                                   A tree of 4 switches with 9 hosts
   sluice play --topo ring,5 --link-delay 5ms    A ring, with a delay of 5 ms on every link
-  sluice play --topo tree,2,3 --app learning    Another application than the default ones
+  sluice play --topo tree,2,3 --app learning    The application `learning` instead of the default ones
 
 `hub`, and `learning` without `topology`, flood into loops: use them with `tree`, `linear` or `single`, since a
 broadcast storm ends the emulation with an error.
@@ -28,11 +28,11 @@ docs/emu.md describes topologies, keys and output.";
 /// Starts the controller and an emulated network of switches and hosts in one process; every host pings every other host,
 /// round after round. Keys: q quit, arrow keys select a link, l cut or restore it. Needs no privileges.
 ///
-/// All options of `sluice run` are accepted. Unless --listen or a configuration file says otherwise, the controller
+/// All options of `sluice run` are accepted. Unless --listen or a configuration file sets an address, the controller
 /// listens on a free port of this machine; metrics are not served.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct Play {
+pub(crate) struct PlayArgs {
     #[command(flatten)]
     network: NetworkArgs,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(crate) struct Play {
     flags: Flags,
 }
 
-impl Play {
+impl PlayArgs {
     /// Runs controller and network until they are stopped.
     pub(crate) fn run(self) -> ExitCode {
         let Self { network, output, flags } = self;
@@ -49,9 +49,9 @@ impl Play {
             Ok(network) => network,
             Err(error) => return usage_error(&error),
         };
-        let mut loaded = match Inputs::new(flags).load() {
+        let mut loaded = match ConfigSources::new(flags).load() {
             Ok(loaded) => loaded,
-            Err(problems) => return print_problems(&problems),
+            Err(errors) => return print_config_errors(&errors),
         };
         if loaded.is_default("listen") {
             loaded.config.engine.listen = vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 0))];
@@ -72,10 +72,10 @@ impl Play {
                 print(&warning);
             }
             let title = format!("controller {address}, apps: {}", apps.join(", "));
-            let done = emulate(address, &title, network, &output);
+            let result = emulate(address, &title, network, &output);
             engine.stop();
             drop(logging);
-            done
+            result
         };
         exit_code(start())
     }

@@ -25,12 +25,12 @@ pub(super) fn measure(
         (counted(switches, "switch", "switches"), counted(hosts, "host", "hosts"));
     print(&format!("{title}\n{switches}, {hosts}\n"));
     let mut test = StartupTest::new(network).map_err(|e| e.to_string())?;
-    let end = clock::now() + TIMEOUT;
+    let deadline = clock::now() + TIMEOUT;
     let mut now = clock::now();
-    while now < end && !test.progress().is_complete() && !stop.load(Relaxed) {
+    while now < deadline && !test.progress().is_complete() && !stop.load(Relaxed) {
         now = test.run_once(now + super::UPDATE_INTERVAL).map_err(|e| e.to_string())?;
     }
-    let mut output = result(test.progress());
+    let mut output = result_text(test.progress());
     if let Some(error) = test.network().connect_error() {
         let _ = writeln!(output, "connection failed: {error}");
     }
@@ -38,7 +38,7 @@ pub(super) fn measure(
     Ok(test.progress().is_complete())
 }
 
-fn result(progress: &StartupProgress) -> String {
+fn result_text(progress: &StartupProgress) -> String {
     let mut text = String::new();
     let rows = [
         ("all switches connected", progress.all_connected),
@@ -46,10 +46,10 @@ fn result(progress: &StartupProgress) -> String {
         ("half of the hosts have a reply", progress.half()),
         ("all hosts have a reply", progress.all()),
     ];
-    for (event, after) in rows {
-        let after =
-            after.map_or_else(|| "never".to_owned(), |time| format!("{:.3} s", time.as_secs_f64()));
-        let _ = writeln!(text, "{event}: {after}");
+    for (event, time) in rows {
+        let time =
+            time.map_or_else(|| "never".to_owned(), |time| format!("{:.3} s", time.as_secs_f64()));
+        let _ = writeln!(text, "{event}: {time}");
     }
     let _ = writeln!(
         text,

@@ -8,8 +8,8 @@ use sluice_io::clock;
 
 use super::Emulation;
 
-/// Pairs of hosts and links that are named.
-const NAMED_MAX: usize = 10;
+/// Number of lost pairs, and of links, that are listed.
+const LISTED_MAX: usize = 10;
 
 /// The whole summary.
 pub(super) fn text(emulation: &Emulation) -> String {
@@ -27,12 +27,12 @@ pub(super) fn text(emulation: &Emulation) -> String {
         status.pings_lost,
     );
     let lost = emulation.rounds.lost_in_last_round();
-    for &(from, to) in lost.iter().take(NAMED_MAX) {
+    for &(from, to) in lost.iter().take(LISTED_MAX) {
         let (from, to) = (host_name(topology, from), host_name(topology, to));
         let _ = writeln!(text, "lost in the last round: {from} to {to}");
     }
-    if lost.len() > NAMED_MAX {
-        let _ = writeln!(text, "and {} more", lost.len() - NAMED_MAX);
+    if lost.len() > LISTED_MAX {
+        let _ = writeln!(text, "and {} more", lost.len() - LISTED_MAX);
     }
     let _ = writeln!(
         text,
@@ -43,11 +43,12 @@ pub(super) fn text(emulation: &Emulation) -> String {
         status.packet_ins
     );
     if emulation.links_cut > 0 {
-        let is_down =
-            |&link: &usize| data_plane.link(link).is_some_and(|it| it.0 == LinkState::Down);
+        let is_down = |&link: &usize| {
+            data_plane.link(link).is_some_and(|(state, _)| state == LinkState::Down)
+        };
         let down: Vec<_> = (0..data_plane.link_count()).filter(is_down).collect();
         let names: Vec<_> =
-            down.iter().take(NAMED_MAX).map(|&link| link_name(topology, link)).collect();
+            down.iter().take(LISTED_MAX).map(|&link| link_name(topology, link)).collect();
         let _ = write!(text, "links cut: {}, still down: {}", emulation.links_cut, down.len());
         if !names.is_empty() {
             let _ = write!(text, " ({})", names.join(", "));

@@ -16,10 +16,10 @@ use sluice_openflow::DatapathId;
 use super::Emulation;
 use super::summary::{host_name, link_ends};
 
-/// The time over which packet-ins per second are counted.
+/// Interval at which packet-ins per second are computed.
 const RATE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The width for which the columns are laid out; more width goes to names.
+/// The width for which the columns are laid out; additional width is given to names.
 const WIDTH_MIN: u16 = 80;
 
 /// Lines of a table that are not rows: two borders and the header.
@@ -31,7 +31,7 @@ struct TerminalView<'a> {
     /// The link that `l` cuts or restores.
     selected: TableState,
     packet_in_rate: u64,
-    /// When the rate was computed, and the packet-ins by then.
+    /// When the rate was last computed, and the number of packet-ins at that time.
     rate_base: (Instant, u64),
 }
 
@@ -39,9 +39,9 @@ struct TerminalView<'a> {
 pub(super) fn run(emulation: &mut Emulation, title: &str) -> Result<(), String> {
     let mut terminal =
         ratatui::try_init().map_err(|e| format!("cannot draw on the terminal: {e}"))?;
-    let done = draw_until_quit(&mut terminal, emulation, title);
+    let result = draw_until_quit(&mut terminal, emulation, title);
     ratatui::restore();
-    done
+    result
 }
 
 fn draw_until_quit(
@@ -163,12 +163,12 @@ impl TerminalView<'_> {
         } else {
             join_within(&format!("failed in {round} round: "), pairs, width)
         };
-        let colour = if lost.is_empty() { Color::Green } else { Color::Red };
+        let color = if lost.is_empty() { Color::Green } else { Color::Red };
         Paragraph::new(vec![
             Line::from(title + &seconds),
             Line::from(network_line),
             Line::from(pings),
-            Line::from(failing).style(Style::new().fg(colour)),
+            Line::from(failing).style(Style::new().fg(color)),
         ])
     }
 }
@@ -198,14 +198,14 @@ fn switch_table(data_plane: &DataPlane, columns: &Columns, rows_max: usize) -> T
     let n_switches = nodes.len();
     let rows = nodes.take(rows_max).filter_map(|(n, node)| {
         let switch = data_plane.switch(n)?;
-        let (version, colour) = match switch.version().filter(|_| switch.is_connected()) {
+        let (version, color) = match switch.version().filter(|_| switch.is_connected()) {
             Some(version) => (version.to_string(), Color::Green),
             None => ("-".to_owned(), Color::Red),
         };
         Some(Row::new([
             Cell::from(shorten(&node.name, columns.switch)),
             Cell::from(datapath_id(node.datapath_id, columns.datapath_id)),
-            Cell::from(version).style(Style::new().fg(colour)),
+            Cell::from(version).style(Style::new().fg(color)),
             Cell::from(switch.flow_entry_count().to_string()),
             Cell::from(switch.counters().packet_ins.to_string()),
         ]))
@@ -227,14 +227,14 @@ fn link_table(data_plane: &DataPlane, columns: &Columns) -> Table<'static> {
     let rows = (0..data_plane.link_count()).filter_map(|link| {
         let (a, b) = link_ends(data_plane.topology(), link)?;
         let (state, counters) = data_plane.link(link)?;
-        let (state, colour) = match state {
+        let (state, color) = match state {
             LinkState::Up => ("up", Color::Green),
             LinkState::Down => ("cut", Color::Red),
         };
         Some(Row::new([
             Cell::from(shorten(&a, columns.end)),
             Cell::from(shorten(&b, columns.end)),
-            Cell::from(state).style(Style::new().fg(colour)),
+            Cell::from(state).style(Style::new().fg(color)),
             Cell::from(counters.delivered.to_string()),
             Cell::from(counters.dropped.to_string()),
         ]))
@@ -269,7 +269,7 @@ fn shorten(text: &str, width: usize) -> String {
     kept + "…"
 }
 
-/// `prefix` and as many items as fit into `width` characters, then how many more there are.
+/// `prefix`, as many items as fit into `width` characters, and the number of the other ones.
 fn join_within(prefix: &str, items: impl ExactSizeIterator<Item = String>, width: usize) -> String {
     let (total, mut text) = (items.len(), prefix.to_owned());
     for (n, item) in items.enumerate() {

@@ -94,7 +94,7 @@ impl FrameAddresses {
         address.copy_from_slice(&target.octets());
         let whose = if kind == SOLICITATION { 1 } else { 2 };
         let bytes = [whose, 1].into_iter().chain(self.from.0);
-        option.iter_mut().zip(bytes).for_each(|(byte, told)| *byte = told);
+        option.iter_mut().zip(bytes).for_each(|(target, byte)| *target = byte);
         let b = self.builder(IpNumber::IPV6_ICMP, HOPS_ON_LINK);
         let b = b.icmpv6_raw(kind, 0, [flags, 0, 0, 0]);
         written(b.size(data.len()), |w| b.write(w, &data))

@@ -141,13 +141,13 @@ impl IpStack {
         let Some((target, options)) = body.split_first_chunk::<16>() else { return };
         let target = Ipv6Addr::from(*target);
         // Emulated hosts send one option; only the first one is read.
-        let told = match options {
+        let option_mac = match options {
             [1 | 2, 1, mac @ ..] => mac.first_chunk().map(|&mac| MacAddr(mac)),
             _ => None,
         };
         match kind {
             SOLICITATION if target == self.config.ipv6 => {
-                let mac = told.unwrap_or(from.1);
+                let mac = option_mac.unwrap_or(from.1);
                 self.learn(now, from.0.into(), mac, LearnMode::CreateOrUpdate, out);
                 let ends = IpPair::V6(self.config.ipv6, from.0);
                 let route = FrameAddresses { from: self.config.mac, to: mac, ends };
@@ -157,7 +157,13 @@ impl IpStack {
                 self.counters.address_conflicts += u64::from(from.1 != self.config.mac);
             }
             ADVERTISEMENT => {
-                self.learn(now, target.into(), told.unwrap_or(from.1), LearnMode::UpdateOnly, out);
+                self.learn(
+                    now,
+                    target.into(),
+                    option_mac.unwrap_or(from.1),
+                    LearnMode::UpdateOnly,
+                    out,
+                );
             }
             _ => {}
         }

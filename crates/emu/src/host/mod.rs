@@ -39,7 +39,7 @@ pub struct HostConfig {
     pub epoch: Instant,
 }
 
-/// The result of something that a host was asked to do.
+/// The result of a ping or a TCP connection of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostEvent {
     /// A ping has finished.
@@ -110,10 +110,10 @@ impl Host {
 
     /// Receives a frame; replies are added to `out`.
     pub fn on_frame(&mut self, now: Instant, frame: &[u8], out: &mut Vec<Vec<u8>>) {
-        let said = out.len();
+        let already_sent = out.len();
         self.stack.counters.frames_in += 1;
         self.receive(now, frame, out);
-        self.stack.counters.frames_out += (out.len() - said) as u64;
+        self.stack.counters.frames_out += (out.len() - already_sent) as u64;
     }
 
     fn receive(&mut self, now: Instant, frame: &[u8], out: &mut Vec<Vec<u8>>) {
@@ -182,7 +182,7 @@ impl Host {
 
     /// Handles all timers that are due.
     pub fn tick(&mut self, now: Instant, out: &mut Vec<Vec<u8>>) {
-        let said = out.len();
+        let already_sent = out.len();
         while let Some(timer) = self.stack.timers.due(now) {
             let stack = &mut self.stack;
             let outcome = match timer {
@@ -199,20 +199,19 @@ impl Host {
             };
             self.events.extend(outcome);
         }
-        self.stack.counters.frames_out += (out.len() - said) as u64;
+        self.stack.counters.frames_out += (out.len() - already_sent) as u64;
     }
 
     /// Sends an echo request; [`take_events`](Self::take_events) has the result after `timeout` at the latest.
     pub fn ping(&mut self, now: Instant, to: IpAddr, timeout: Duration, out: &mut Vec<Vec<u8>>) {
-        let said = out.len();
+        let already_sent = out.len();
         let ping = self.pings.send(now, to, timeout, &mut self.stack, out);
         self.events.extend(ping.map(HostEvent::Ping));
-        self.stack.counters.frames_out += (out.len() - said) as u64;
+        self.stack.counters.frames_out += (out.len() - already_sent) as u64;
     }
 
     /// Opens a TCP connection, sends `len` bytes and closes it. [`take_events`](Self::take_events) has the result,
-    /// under the
-    /// returned number.
+    /// under the returned number.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -221,10 +220,10 @@ impl Host {
         len: u64,
         out: &mut Vec<Vec<u8>>,
     ) -> u32 {
-        let said = out.len();
+        let already_sent = out.len();
         let (id, failed) = self.tcp.connect(now, (to, port, len), &mut self.stack, out);
         self.events.extend(failed.map(HostEvent::Tcp));
-        self.stack.counters.frames_out += (out.len() - said) as u64;
+        self.stack.counters.frames_out += (out.len() - already_sent) as u64;
         id
     }
 
@@ -252,9 +251,9 @@ impl Host {
         mac: MacAddr,
         out: &mut Vec<Vec<u8>>,
     ) {
-        let said = out.len();
+        let already_sent = out.len();
         self.stack.add_neighbour(now, ip, mac, out);
-        self.stack.counters.frames_out += (out.len() - said) as u64;
+        self.stack.counters.frames_out += (out.len() - already_sent) as u64;
     }
 
     /// Results since the last call.

@@ -1,10 +1,8 @@
 //! A simple TCP, sufficient to load a network realistically. RFC 9293, RFC 6298.
 //!
 //! The side that opens a connection sends bytes and closes it. The other side accepts on every port, and closes when
-//! the
-//! first one does. Segments are retransmitted after a timeout or three duplicate acknowledgments. The window is fixed,
-//! and
-//! segments out of order are dropped.
+//! the first one does. Segments are retransmitted after a timeout or three duplicate acknowledgments. The window is
+//! fixed, and segments out of order are dropped.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -320,7 +318,7 @@ impl TcpConnections {
         }
         let len = tcp.payload().len() as u64;
         let before = conn.received;
-        let asks = conn.on_data(tcp, len);
+        let wants_ack = conn.on_data(tcp, len);
         if conn.id.is_none() && conn.received > before {
             self.received += len;
         }
@@ -333,7 +331,7 @@ impl TcpConnections {
         }
         let ended = self.check_closed(now, key);
         let sent = self.send_pending(now, key, stack, out);
-        if asks && !sent {
+        if wants_ack && !sent {
             self.acknowledge(now, key, stack, out);
         }
         self.remove_if_over(key);

@@ -80,8 +80,8 @@ impl StreamStats {
 
     fn record(&mut self, number: u64, took: Duration) {
         if number > self.highest_seq {
-            let gone = (number - self.highest_seq).min(DUPLICATE_WINDOW);
-            (1..=gone).for_each(|n| _ = self.mark(self.highest_seq + n, WindowBit::Clear));
+            let cleared = (number - self.highest_seq).min(DUPLICATE_WINDOW);
+            (1..=cleared).for_each(|n| _ = self.mark(self.highest_seq + n, WindowBit::Clear));
             self.highest_seq = number;
         } else if self.received > 0 {
             let is_old = self.highest_seq - number >= DUPLICATE_WINDOW;
@@ -207,8 +207,8 @@ impl UdpStreams {
             let Some(new) = StreamStats::new(number) else { return };
             self.received.insert(key, new);
         }
-        if let Some(heard) = self.received.get_mut(&key) {
-            heard.record(number, Duration::from_nanos(took));
+        if let Some(stats) = self.received.get_mut(&key) {
+            stats.record(number, Duration::from_nanos(took));
         }
     }
 
@@ -228,9 +228,9 @@ mod tests {
 
     fn record_all(numbers: impl IntoIterator<Item = u64>) -> (u64, u64, u64, u64) {
         let mut numbers = numbers.into_iter().peekable();
-        let mut heard = StreamStats::new(*numbers.peek().unwrap()).unwrap();
-        numbers.for_each(|number| heard.record(number, Duration::from_millis(1)));
-        (heard.received, heard.lost(), heard.duplicates, heard.reordered)
+        let mut stats = StreamStats::new(*numbers.peek().unwrap()).unwrap();
+        numbers.for_each(|number| stats.record(number, Duration::from_millis(1)));
+        (stats.received, stats.lost(), stats.duplicates, stats.reordered)
     }
 
     #[test]

@@ -104,8 +104,7 @@ impl std::error::Error for CommandError {}
 
 impl LinkCommand {
     /// Parses a line: `show`, `delay 50ms`, `delay 25ms,50ms` (up, then down), or `up rate 10Mbit`. A `#` starts a
-    /// comment;
-    /// `None` for a line without a command.
+    /// comment; `None` for a line without a command.
     ///
     /// # Errors
     /// See [`CommandError`].

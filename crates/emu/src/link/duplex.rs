@@ -46,7 +46,7 @@ pub(super) struct DuplexConfig {
 pub(super) struct DuplexLink<T> {
     pub(super) models: PerDirection<LinkModel<T>>,
     lateness: PerDirection<Lateness>,
-    refused: PerDirection<u64>,
+    refused_packets: PerDirection<u64>,
     time_series: TimeSeries,
     flush_at: Instant,
     rng: Rng,
@@ -61,7 +61,7 @@ impl<T> DuplexLink<T> {
         Self {
             models: PerDirection::from_fn(|direction| LinkModel::new(*impairments.get(direction))),
             lateness: PerDirection::from_fn(|_| Lateness::new()),
-            refused: PerDirection::default(),
+            refused_packets: PerDirection::default(),
             time_series: TimeSeries::new(now, time_series),
             flush_at: now + FLUSH,
             rng: Rng::new(seed),
@@ -100,7 +100,7 @@ impl<T> DuplexLink<T> {
         self.lateness.get_mut(direction).record(at.saturating_duration_since(due));
         self.time_series.delivered(at, direction, len);
         if delivery == Delivery::Refused {
-            *self.refused.get_mut(direction) += 1;
+            *self.refused_packets.get_mut(direction) += 1;
         }
     }
 
@@ -123,7 +123,7 @@ impl<T> DuplexLink<T> {
                 Ok(LinkRequest::Change(changes)) => self.change(now, changes),
                 Ok(LinkRequest::Report(to)) => {
                     self.time_series.advance(now);
-                    // The requester may be gone.
+                    // The requester may have stopped waiting.
                     let _ = to.try_send(self.report(now));
                 }
                 Ok(LinkRequest::Stop) | Err(TryRecvError::Disconnected) => return RunState::Stop,
@@ -155,7 +155,7 @@ impl<T> DuplexLink<T> {
                 counters: model.counters(),
                 lateness: self.lateness.get(direction).clone(),
                 busiest_second_bytes: self.time_series.busiest_second(direction),
-                refused_packets: *self.refused.get(direction),
+                refused_packets: *self.refused_packets.get(direction),
                 dropped_before_link: None,
             }
         };

@@ -1,9 +1,8 @@
 //! Links with delay, jitter, rate, loss and a queue.
 //!
 //! [`LinkModel`] is the model of one direction; the caller supplies the time, so that simulations can use it.
-//! [`RunningLink`]
-//! runs two of them in real time, between two TUN devices or as a TCP proxy, and measures its own accuracy: how late
-//! packets leave, and how much of the rate is used.
+//! [`RunningLink`] runs two of them in real time, between two TUN devices or as a TCP proxy, and measures its own
+//! accuracy: how late packets leave, and how much of the rate is used.
 
 mod command;
 mod config;

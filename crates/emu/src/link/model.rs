@@ -24,10 +24,8 @@ pub const IN_TRANSIT_PACKETS_MAX: usize = 1 << 20;
 /// ```
 ///
 /// A packet waits for those before it, is transmitted at the rate, and is due a delay after its last byte was sent. A
-/// lost
-/// packet takes its transmission time as well. **Order is kept:** a packet is never due before one that was offered
-/// earlier,
-/// so with jitter or a reduced delay some packets wait for their predecessors.
+/// lost packet takes its transmission time as well. **Order is kept:** a packet is never due before one that was
+/// offered earlier, so with jitter or a reduced delay some packets wait for their predecessors.
 ///
 /// Time is an argument and must not go back; randomness comes from the caller's generator, so a seed reproduces a run.
 #[derive(Debug)]
@@ -114,8 +112,8 @@ impl LinkCounters {
     /// Queued or in flight.
     pub fn in_transit(&self) -> TrafficTotal {
         let rest = |of: fn(&TrafficTotal) -> u64| {
-            let gone = of(&self.delivered) + of(&self.lost) + of(&self.queue_full);
-            of(&self.offered).saturating_sub(gone)
+            let ended = of(&self.delivered) + of(&self.lost) + of(&self.queue_full);
+            of(&self.offered).saturating_sub(ended)
         };
         TrafficTotal { packets: rest(|tally| tally.packets), bytes: rest(|tally| tally.bytes) }
     }
@@ -240,8 +238,7 @@ impl<T> LinkModel<T> {
     }
 
     /// When to call [`pop_due`](Self::pop_due) next; `None` while nothing is in transit. If the next packet is lost,
-    /// nothing
-    /// may be due then.
+    /// nothing may be due then.
     pub fn next_due_at(&self) -> Option<Instant> {
         self.packets.front().map(|packet| packet.due)
     }

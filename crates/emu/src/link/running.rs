@@ -59,8 +59,7 @@ impl LinkDriver {
 
 impl RunningLink {
     /// Opens the link and starts its thread. `time_series` gets a row every 10 ms; the thread calls `on_failure` if it
-    /// ends
-    /// without having been asked to.
+    /// ends without a request to stop.
     ///
     /// # Errors
     /// See [`Error`].

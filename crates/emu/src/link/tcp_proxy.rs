@@ -1,8 +1,7 @@
 //! A link that needs no privileges: a TCP proxy.
 //!
 //! The bytes of each connection are cut into chunks that pass through the link model like packets. TCP ends at each
-//! side, so
-//! nothing is lost, and a full queue slows the sender down instead.
+//! side, so nothing is lost, and a full queue slows the sender down instead.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -151,7 +150,7 @@ impl TcpProxy {
         self.io.waker()
     }
 
-    /// Runs the event loop until it is asked to stop.
+    /// Runs the event loop until a stop is requested.
     ///
     /// # Errors
     /// A system error after which the proxy cannot go on.
@@ -210,11 +209,11 @@ impl TcpProxy {
         match event {
             ProxyEvent::Nothing => {}
             ProxyEvent::Accepted(stream) => {
-                let (delivery, refused) = self.duplex.connections.unwrap_or_default();
+                let (accepted, refused) = self.duplex.connections.unwrap_or_default();
                 let is_accepted =
                     self.connections.len() < CONNECTIONS_MAX && self.open(stream).is_ok();
                 let more =
-                    if is_accepted { (delivery + 1, refused) } else { (delivery, refused + 1) };
+                    if is_accepted { (accepted + 1, refused) } else { (accepted, refused + 1) };
                 self.duplex.connections = Some(more);
             }
             ProxyEvent::Connected(id) => {
@@ -228,26 +227,26 @@ impl TcpProxy {
         }
     }
 
-    fn open(&mut self, near: TcpStream) -> io::Result<()> {
-        sock::Options::default().apply(&near)?;
-        let far = sock::start_connect(self.connect, &sock::Options::default())?;
-        let near = self.io.adopt(near)?;
-        let far = match self.io.adopt_connecting(far) {
-            Ok(far) => far,
+    fn open(&mut self, client: TcpStream) -> io::Result<()> {
+        sock::Options::default().apply(&client)?;
+        let server = sock::start_connect(self.connect, &sock::Options::default())?;
+        let client = self.io.adopt(client)?;
+        let server = match self.io.adopt_connecting(server) {
+            Ok(server) => server,
             Err(e) => {
-                self.io.close(near);
+                self.io.close(client);
                 return Err(e);
             }
         };
         let key = self.next_key;
         self.next_key += 1;
-        self.sockets.insert(near, (key, Direction::Up));
-        self.sockets.insert(far, (key, Direction::Down));
-        let (near, far) = (
-            ProxySocket::new(near, SocketState::Connected),
-            ProxySocket::new(far, SocketState::Connecting),
+        self.sockets.insert(client, (key, Direction::Up));
+        self.sockets.insert(server, (key, Direction::Down));
+        let (client, server) = (
+            ProxySocket::new(client, SocketState::Connected),
+            ProxySocket::new(server, SocketState::Connecting),
         );
-        self.connections.insert(key, PerDirection { up: near, down: far });
+        self.connections.insert(key, PerDirection { up: client, down: server });
         Ok(())
     }
 
@@ -274,8 +273,7 @@ impl TcpProxy {
     }
 
     /// Puts received bytes into the link while it has room, one chunk per connection in turn. Sockets are read only
-    /// while
-    /// all their bytes are in the link.
+    /// while all their bytes are in the link.
     fn forward_received(&mut self, direction: Direction, now: Instant) {
         self.duplex.models.get_mut(direction).advance(now);
         let mut is_more = true;

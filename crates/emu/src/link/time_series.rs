@@ -78,14 +78,14 @@ impl TimeSeries {
 
     /// Completes the bins that end by `now`.
     pub(super) fn advance(&mut self, now: Instant) {
-        let begun = now.saturating_duration_since(self.start).as_nanos() / BIN_LEN.as_nanos();
-        let begun = u64::try_from(begun).unwrap_or(u64::MAX);
-        while self.n_ended < begun {
+        let n_started = now.saturating_duration_since(self.start).as_nanos() / BIN_LEN.as_nanos();
+        let n_started = u64::try_from(n_started).unwrap_or(u64::MAX);
+        while self.n_ended < n_started {
             self.end_bin();
             // Without a file, only the last second matters.
-            let silent = begun - self.n_ended;
+            let silent = n_started - self.n_ended;
             if self.writer.is_none() && silent > BINS_PER_SECOND as u64 {
-                self.n_ended = begun - BINS_PER_SECOND as u64;
+                self.n_ended = n_started - BINS_PER_SECOND as u64;
             }
         }
     }

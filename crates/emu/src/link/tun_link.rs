@@ -37,10 +37,10 @@ impl TunLink {
         Self { ends, duplex, waker, buffer: vec![0; PACKET_MAX].into_boxed_slice() }
     }
 
-    /// Runs the event loop until it is asked to stop.
+    /// Runs the event loop until a stop is requested.
     ///
     /// # Errors
-    /// A device is gone.
+    /// A TUN device was removed.
     pub(super) fn run(mut self) -> io::Result<LinkReport> {
         loop {
             let fds = [self.ends.up.as_fd(), self.ends.down.as_fd(), self.waker.as_fd()];

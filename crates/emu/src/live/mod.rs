@@ -188,9 +188,9 @@ impl LiveNetwork {
                 continue;
             }
             let options = sock::Options::default();
-            let asked = sock::start_connect(self.controller, &options)
+            let started = sock::start_connect(self.controller, &options)
                 .and_then(|stream| self.io.adopt_connecting(stream));
-            match asked {
+            match started {
                 Ok(id) => {
                     *connection = ControlConnection::Connecting;
                     if self.owners.len() <= id.slot() {
@@ -209,9 +209,9 @@ impl LiveNetwork {
     }
 
     fn transmit_pending(&mut self, now: Instant) {
-        while let Some((switch, said)) = self.data_plane.take_control_output() {
+        while let Some((switch, bytes)) = self.data_plane.take_control_output() {
             if let Some(ControlConnection::Open(_, tx_backlog)) = self.connections.get_mut(switch) {
-                tx_backlog.extend(said);
+                tx_backlog.extend(bytes);
             }
         }
         let mut stuck = vec![];

@@ -44,12 +44,12 @@ impl StartupProgress {
 }
 
 /// A network that starts up. From the first moment, every host pings the next one once a second until it has a reply.
-/// The
-/// pings are spread over the second, and hosts know each other's addresses, so nothing but the network causes a delay.
+/// The pings are spread over the second, and hosts know each other's addresses, so nothing but the network causes a
+/// delay.
 #[derive(Debug)]
 pub struct StartupTest {
     network: LiveNetwork,
-    began: Instant,
+    started_at: Instant,
     /// When each host pings next, and which address.
     due: BTreeMap<(Instant, usize), IpAddr>,
     progress: StartupProgress,
@@ -61,21 +61,21 @@ impl StartupTest {
     /// # Errors
     /// As [`LiveNetwork::run_once`].
     pub fn new(mut network: LiveNetwork) -> Result<Self, LiveError> {
-        let (began, hosts) = (network.now(), network.data_plane().topology().hosts.clone());
+        let (started_at, hosts) = (network.now(), network.data_plane().topology().hosts.clone());
         let n = if hosts.len() < 2 { 0 } else { hosts.len() };
         let every = PING_INTERVAL / u32::try_from(n).unwrap_or(u32::MAX).max(1);
-        let (mut due, mut at) = (BTreeMap::new(), began);
-        for (from, asks) in hosts.iter().enumerate().take(n) {
+        let (mut due, mut at) = (BTreeMap::new(), started_at);
+        for (from, source) in hosts.iter().enumerate().take(n) {
             let to = (from + 1) % n;
-            let Some(asked) = hosts.get(to) else { continue };
-            let [ip, own] = [asked, asks].map(|host| IpFamily::V4.address_of(host));
-            network.data_plane_mut().1.add_neighbour(began, from, (ip, asked.mac))?;
-            network.data_plane_mut().1.add_neighbour(began, to, (own, asks.mac))?;
+            let Some(target) = hosts.get(to) else { continue };
+            let [ip, own] = [target, source].map(|host| IpFamily::V4.address_of(host));
+            network.data_plane_mut().1.add_neighbour(started_at, from, (ip, target.mac))?;
+            network.data_plane_mut().1.add_neighbour(started_at, to, (own, source.mac))?;
             due.insert((at, from), ip);
             at += every;
         }
         let progress = StartupProgress { hosts: n, ..StartupProgress::default() };
-        Ok(Self { network, began, due, progress })
+        Ok(Self { network, started_at, due, progress })
     }
 
     /// One iteration of the event loop, until `until` at the latest.
@@ -90,7 +90,7 @@ impl StartupTest {
             && self.network.connected_switches()
                 == self.network.data_plane().topology().switches.len()
         {
-            self.progress.all_connected = Some(now - self.began);
+            self.progress.all_connected = Some(now - self.started_at);
         }
         while let Some(entry) = self.due.first_entry()
             && entry.key().0 <= now
@@ -110,9 +110,9 @@ impl StartupTest {
                 continue;
             }
             let before = self.due.len();
-            self.due.retain(|&(_, asks), _| asks != from);
+            self.due.retain(|&(_, source), _| source != from);
             if self.due.len() < before {
-                self.progress.first_replies.push(now - self.began);
+                self.progress.first_replies.push(now - self.started_at);
             }
         }
     }

@@ -40,7 +40,7 @@ impl FrameTraces {
     /// Ports at which a frame was delivered to a host, and how often.
     pub fn deliveries(&self, number: u32) -> impl Iterator<Item = (PortRef, u32)> {
         let all = self.hosts.range((number, FIRST)..).take_while(move |((n, _), _)| *n == number);
-        all.map(|(&(_, place), &times)| (place, times))
+        all.map(|(&(_, port), &times)| (port, times))
     }
 
     /// How often a frame crossed any link in one direction, at most.
@@ -56,9 +56,9 @@ impl FrameTraces {
             *self = Self::default();
         }
         match ends {
-            [LinkEnd::Port(place), LinkEnd::Host(_)] => {
+            [LinkEnd::Port(port), LinkEnd::Host(_)] => {
                 if from == LinkSide::A {
-                    *self.hosts.entry((number, place)).or_default() += 1;
+                    *self.hosts.entry((number, port)).or_default() += 1;
                 }
             }
             _ => *self.links.entry((number, wire, from)).or_default() += 1,

@@ -1,8 +1,7 @@
 //! A whole network in virtual time: switches, hosts, links, control links, and a controller.
 //!
 //! Nothing waits: time advances from one event to the next. Simultaneous events are handled in the order in which they
-//! were
-//! scheduled, and all randomness comes from one seed, so a seed reproduces a run exactly.
+//! were scheduled, and all randomness comes from one seed, so a seed reproduces a run exactly.
 
 mod control_link;
 mod controller;

@@ -1,11 +1,9 @@
 //! A model of TCP for one direction of a control link: congestion window, loss recovery, in-order delivery.
 //!
 //! The sender of RFC 5681 with selective acknowledgments (RFC 2018) and an initial window of ten segments (RFC 6928),
-//! as in
-//! Linux except for CUBIC: after slow start, the window grows by one segment per round trip. There are no delayed
+//! as in Linux except for CUBIC: after slow start, the window grows by one segment per round trip. There are no delayed
 //! acknowledgments (RFC 1122 §4.2.3.2) and no Nagle algorithm (RFC 896); bytes that wait for the window are sent in
-//! segments
-//! of full size. Acknowledgments take the delay of the other direction, but no capacity.
+//! segments of full size. Acknowledgments take the delay of the other direction, but no capacity.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -57,7 +55,7 @@ pub(super) struct TcpModel {
     round_end: u64,
     /// Losses of transmissions before this one belong to the current recovery.
     recovery_end: u64,
-    rtt: RttEstimate,
+    rtt: SmoothedRtt,
     rto: Duration,
     rto_at: Option<Instant>,
     last_sent: Option<Instant>,
@@ -78,12 +76,12 @@ struct InFlight {
 
 /// Smoothed round-trip time and its variation. RFC 6298 §2.
 #[derive(Debug, Clone, Copy)]
-struct RttEstimate {
+struct SmoothedRtt {
     mean: Duration,
     var: Duration,
 }
 
-impl RttEstimate {
+impl SmoothedRtt {
     fn first(took: Duration) -> Self {
         Self { mean: took, var: took / 2 }
     }
@@ -96,7 +94,7 @@ impl RttEstimate {
 impl TcpModel {
     /// A connection whose handshake has measured the round trip.
     pub(super) fn new(impairments: LinkImpairments, reverse_delay: Duration) -> Self {
-        let rtt = RttEstimate::first(impairments.delay + reverse_delay);
+        let rtt = SmoothedRtt::first(impairments.delay + reverse_delay);
         Self {
             model: LinkModel::new(impairments),
             reverse_delay,
@@ -131,7 +129,7 @@ impl TcpModel {
     /// A new connection starts; segments of an earlier one may still be in transit.
     pub(super) fn start_connection(&mut self) {
         (self.cwnd, self.ssthresh) = (INITIAL_CWND, f64::INFINITY);
-        self.rtt = RttEstimate::first(self.model.impairments().delay + self.reverse_delay);
+        self.rtt = SmoothedRtt::first(self.model.impairments().delay + self.reverse_delay);
         self.rto = self.rtt.rto();
     }
 
@@ -258,9 +256,9 @@ impl TcpModel {
     }
 
     fn record_rtt(&mut self, took: Duration) {
-        let RttEstimate { mean, var } = self.rtt;
+        let SmoothedRtt { mean, var } = self.rtt;
         self.rtt =
-            RttEstimate { mean: (7 * mean + took) / 8, var: (3 * var + mean.abs_diff(took)) / 4 };
+            SmoothedRtt { mean: (7 * mean + took) / 8, var: (3 * var + mean.abs_diff(took)) / 4 };
         self.rto = self.rtt.rto();
     }
 
@@ -336,17 +334,21 @@ mod tests {
             let bytes = vec![u8::try_from(n % 251).unwrap(); SEGMENT_LEN];
             transport.send(start, conn, ControlEvent::Bytes(bytes), &mut rng);
         }
-        let mut came = vec![];
+        let mut arrivals = vec![];
         while let Some(at) = transport.deadline() {
             transport.tick(at, &mut rng);
             while let Some((from, event)) = transport.receive() {
                 let ControlEvent::Bytes(bytes) = event else { panic!("{event:?}") };
-                assert_eq!((from, usize::from(bytes[0])), (conn, came.len() % 251), "in order");
-                came.push(at - start);
+                assert_eq!((from, usize::from(bytes[0])), (conn, arrivals.len() % 251), "in order");
+                arrivals.push(at - start);
             }
         }
-        assert_eq!((transport.unsent_bytes(), came.len()), (0, segments), "all of it");
-        came
+        assert_eq!(
+            (transport.unsent_bytes(), arrivals.len()),
+            (0, segments),
+            "all segments arrived"
+        );
+        arrivals
     }
 
     fn delay(ms: u32) -> LinkImpairments {
@@ -355,17 +357,18 @@ mod tests {
 
     #[test]
     fn the_window_starts_at_ten_segments_and_doubles_in_each_round_trip() {
-        let came = send(150, delay(50));
-        let by = |ms: u32| came.iter().filter(|&&at| at <= ms * MS).count();
+        let arrivals = send(150, delay(50));
+        let by = |ms: u32| arrivals.iter().filter(|&&at| at <= ms * MS).count();
         assert_eq!([by(49), by(50), by(150), by(250), by(350)], [0, 10, 30, 70, 150]);
     }
 
     #[test]
     fn it_uses_the_rate_and_a_long_queue_loses_nothing() {
         let rate_bps = NonZeroU64::new(12_000_000);
-        let came = send(200, LinkImpairments { rate_bps, queue_bytes: Some(400_000), ..delay(5) });
+        let arrivals =
+            send(200, LinkImpairments { rate_bps, queue_bytes: Some(400_000), ..delay(5) });
         // A segment of 1500 bytes takes one millisecond.
-        assert!(came[199] >= 205 * MS && came[199] <= 230 * MS, "{:?}", came[199]);
+        assert!(arrivals[199] >= 205 * MS && arrivals[199] <= 230 * MS, "{:?}", arrivals[199]);
     }
 
     #[test]

@@ -13,8 +13,8 @@ use super::flow_entry::PathFlowEntry;
 use super::wiring::{PortPeer, Wiring};
 use super::{PathsConfig, send_packet_in};
 
-/// Ethernet types of link discovery: LLDP, and the one that some controllers send through legacy networks.
-const PROBES: [[u8; 2]; 2] = [[0x88, 0xcc], [0x89, 0x42]];
+/// Ethernet types of discovery probes: LLDP, and the BDDP of ONOS and Floodlight (0x8942).
+const PROBE_ETHERTYPES: [[u8; 2]; 2] = [[0x88, 0xcc], [0x89, 0x42]];
 
 /// A message of the controller that matters for the measurement.
 #[derive(Debug, Clone, Copy)]
@@ -64,14 +64,14 @@ impl SwitchConnections {
             if let Some(owner) = connections.owners.get_mut(conn.slot()) {
                 *owner = n;
             }
-            let plan = SwitchProfile {
+            let profile = SwitchProfile {
                 datapath_id: switch.datapath_id,
                 version: config.version,
                 n_ports: u16::try_from(switch.n_ports).unwrap_or(u16::MAX),
                 n_buffers: 0,
             };
             let mut tx = Vec::new();
-            let session = SwitchSession::open(plan, &mut tx);
+            let session = SwitchSession::open(profile, &mut tx);
             let (conn, version, partial) = (Some(conn), config.version, vec![]);
             connections.connections.push(SwitchConnection { conn, session, version, partial, tx });
         }
@@ -87,9 +87,9 @@ impl SwitchConnections {
     }
 
     /// Sends a message of a switch.
-    pub(super) fn send(&mut self, switch: usize, say: impl FnOnce(&mut Encoder<'_>)) {
+    pub(super) fn send(&mut self, switch: usize, encode: impl FnOnce(&mut Encoder<'_>)) {
         if let Some(connection) = self.connections.get_mut(switch) {
-            say(&mut connection.session.encoder(&mut connection.tx));
+            encode(&mut connection.session.encoder(&mut connection.tx));
         }
     }
 
@@ -108,7 +108,7 @@ impl SwitchConnections {
                 IoEvent::Data(id, bytes) => {
                     let switch = self.owners.get(id.slot()).copied().unwrap_or(usize::MAX);
                     let Some(connection) = self.connections.get_mut(switch) else { continue };
-                    let mut on_message = |said| on_message(now, switch, said);
+                    let mut on_message = |message| on_message(now, switch, message);
                     let carry = |port, frame: &[u8], probes: &mut Vec<_>| {
                         if let PortPeer::Switch(there) = wiring.peer(switch, port) {
                             probes.push((there.switch, there.port, frame.to_vec()));
@@ -186,21 +186,21 @@ impl SwitchConnection {
     ) -> bool {
         match msg.kind() {
             MessageType::FLOW_MOD => {
-                if let Some(rule) = PathFlowEntry::parse(self.version, msg.bytes()) {
-                    on_message(ControllerMessage::FlowEntry(rule));
+                if let Some(entry) = PathFlowEntry::parse(self.version, msg.bytes()) {
+                    on_message(ControllerMessage::FlowEntry(entry));
                 }
                 true
             }
             MessageType::PACKET_OUT => {
-                let Ok(said) = view::PacketOut::new(msg) else { return false };
-                let Ok(actions) = said.actions() else { return false };
-                let Some(start) = said.frame.first_chunk::<14>() else { return true };
+                let Ok(packet_out) = view::PacketOut::new(msg) else { return false };
+                let Ok(actions) = packet_out.actions() else { return false };
+                let Some(start) = packet_out.frame.first_chunk::<14>() else { return true };
                 let [dst, src] = [0, 6].map(|at| mac(start, at));
-                let is_probe = PROBES.contains(&[start[12], start[13]]);
+                let is_probe = PROBE_ETHERTYPES.contains(&[start[12], start[13]]);
                 for action in actions {
                     let Action::Output { port, .. } = action else { continue };
                     if is_probe {
-                        carry(port, said.frame);
+                        carry(port, packet_out.frame);
                     } else {
                         on_message(ControllerMessage::PacketOut { out_port: port, dst, src });
                     }

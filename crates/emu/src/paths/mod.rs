@@ -1,10 +1,8 @@
 //! Measures how fast a controller installs paths.
 //!
 //! The emulated switches have no flow tables. They carry the controller's discovery probes over their links; hosts
-//! announce
-//! themselves, and then send first packets to the hosts farthest away. A path counts as installed when flow entries
-//! lead from
-//! host to host (in both directions, if requested) and the packet has been sent to its destination.
+//! announce themselves, and then send first packets to the hosts farthest away. A path counts as installed when flow
+//! entries lead from host to host (in both directions, if requested) and the packet has been sent to its destination.
 
 mod connections;
 mod flow_entry;
@@ -139,20 +137,23 @@ pub fn run(config: &PathsConfig) -> Result<PathsReport, PathsError> {
 }
 
 fn validate(config: &PathsConfig) -> Result<Wiring, PathsError> {
-    let refuse = |why: String| Err(PathsError::Config(why));
+    let invalid = |error: String| Err(PathsError::Config(error));
     if config.version == Version::V1_1 || !Versions::SPOKEN.contains(config.version) {
-        return refuse("switches speak 1.0 and 1.2 to 1.5 here: give one of them".into());
+        return invalid(
+            "OpenFlow 1.1 is not supported (expected 1.0 or 1.2 to 1.5 for --openflow)".into(),
+        );
     }
     if config.loops == 0 || config.window == 0 || config.loop_time.is_zero() {
-        return refuse("nothing is asked for: give loops, their length and a window".into());
+        return invalid("--loops, --ms-per-test and --window must be at least 1".into());
     }
     let wiring = Wiring::new(&config.topology);
     if wiring.hosts().len() < 2 {
-        return refuse("there are no two hosts: give a network with more".into());
+        return invalid("the topology needs at least two hosts".into());
     }
     if wiring.path_len() > PATH_LEN_MAX {
-        return refuse(format!(
-            "a way has more than {PATH_LEN_MAX} switches: give a smaller network"
+        return invalid(format!(
+            "the longest path has {} switches (at most {PATH_LEN_MAX} are supported)",
+            wiring.path_len()
         ));
     }
     Ok(wiring)
@@ -216,7 +217,7 @@ impl PathsBench<'_> {
             let ip = (0x0a00_0001 + u32::try_from(host).unwrap_or(0)).to_be_bytes();
             let head = [&own.0[..], &own.0, &[8, 6, 0, 1, 8, 0, 6, 4, 0, 2]].concat();
             let frame = [&head[..], &own.0, &ip, &own.0, &ip, &[0; 18]].concat();
-            self.host_sends(host, &frame);
+            self.send_frame_of_host(host, &frame);
             if host % ANNOUNCE_BATCH == ANNOUNCE_BATCH - 1 {
                 self.run_for(ANNOUNCE_GAP)?;
             }
@@ -229,24 +230,24 @@ impl PathsBench<'_> {
         let config = self.config;
         let mut report = PathsReport::new(config, &self.wiring);
         let start = clock::now();
-        let (mut now, mut look) = (start, start);
+        let (mut now, mut next_check) = (start, start);
         for number in 0..config.warmup + config.loops {
-            let (cpu, begun) = (clock::thread_cpu(), now);
+            let (cpu, started_at) = (clock::thread_cpu(), now);
             self.counters = LoopCounters::default();
             let end = start + config.loop_time * (number + 1);
             let mut lost = 0;
             while now < end {
                 self.fill_window();
-                if now >= look {
-                    look = now + TIMEOUT_CHECK_INTERVAL;
+                if now >= next_check {
+                    next_check = now + TIMEOUT_CHECK_INTERVAL;
                     lost += self.requests.expire(now, PATH_TIMEOUT);
                 }
-                now = self.run_once(end.min(look))?;
+                now = self.run_once(end.min(next_check))?;
             }
             self.check_connected()?;
             if number >= config.warmup {
                 let used = clock::thread_cpu().saturating_sub(cpu);
-                report.add(std::mem::take(&mut self.counters), lost, now - begun, used);
+                report.add(std::mem::take(&mut self.counters), lost, now - started_at, used);
             }
         }
         Ok(report)
@@ -263,13 +264,13 @@ impl PathsBench<'_> {
                 macs[..6].copy_from_slice(&host_mac(dst).0);
                 macs[6..].copy_from_slice(&host_mac(src).0);
             }
-            self.host_sends(src, &frame);
+            self.send_frame_of_host(src, &frame);
             self.frame = frame;
         }
     }
 
-    /// A host sends a frame for which its switch has no flow entry.
-    fn host_sends(&mut self, host: usize, frame: &[u8]) {
+    /// Sends a frame of a host as a packet-in of its switch.
+    fn send_frame_of_host(&mut self, host: usize, frame: &[u8]) {
         if let Some(at) = self.wiring.hosts().get(host) {
             self.connections.send(at.switch, |out| send_packet_in(at.port, frame, out));
         }
@@ -278,21 +279,22 @@ impl PathsBench<'_> {
     /// One iteration of the event loop: sends, waits, handles messages.
     fn run_once(&mut self, until: Instant) -> Result<Instant, PathsError> {
         let (wiring, requests, counters) = (&self.wiring, &mut self.requests, &mut self.counters);
-        Ok(self.connections.run_once(until, wiring, |now, switch, said| {
-            let done = match said {
-                connections::ControllerMessage::FlowEntry(rule) => {
+        Ok(self.connections.run_once(until, wiring, |now, switch, message| {
+            let requested_at = match message {
+                connections::ControllerMessage::FlowEntry(entry) => {
                     counters.flow_entries += 1;
-                    requests.on_flow_entry(wiring, switch, rule)
+                    requests.on_flow_entry(wiring, switch, entry)
                 }
                 connections::ControllerMessage::PacketOut { out_port, dst, src } => {
                     counters.packet_outs += 1;
-                    let is_there = PathRequests::host_port(wiring, dst) == Some((switch, out_port));
-                    if is_there { requests.on_packet_out(wiring, dst, src) } else { None }
+                    let is_delivery =
+                        PathRequests::host_port(wiring, dst) == Some((switch, out_port));
+                    if is_delivery { requests.on_packet_out(wiring, dst, src) } else { None }
                 }
             };
-            if let Some(since) = done {
+            if let Some(requested_at) = requested_at {
                 counters.paths += 1;
-                let took = now.saturating_duration_since(since).as_nanos();
+                let took = now.saturating_duration_since(requested_at).as_nanos();
                 counters.latency_ns.saturating_record(u64::try_from(took).unwrap_or(u64::MAX));
             }
         })?)
@@ -301,7 +303,7 @@ impl PathsBench<'_> {
 
 /// Encodes a packet-in with the whole frame.
 fn send_packet_in(in_port: PortNo, frame: &[u8], out: &mut Encoder<'_>) {
-    let p = PacketIn {
+    let packet_in = PacketIn {
         buffer_id: None,
         in_port,
         total_len: u16::try_from(frame.len()).unwrap_or(u16::MAX),
@@ -310,8 +312,8 @@ fn send_packet_in(in_port: PortNo, frame: &[u8], out: &mut Encoder<'_>) {
         cookie: 0,
         frame,
     };
-    let written = p.encode(out);
-    debug_assert!(written.is_ok(), "every version can say it");
+    let result = packet_in.encode(out);
+    debug_assert!(result.is_ok(), "every version can encode a packet-in");
 }
 
 /// The first packet of a TCP connection, 60 bytes; the MAC addresses are filled in later.

@@ -137,7 +137,7 @@ impl PathsReport {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "2⁵³ of them are never counted")]
+#[expect(clippy::cast_precision_loss, reason = "far fewer than 2⁵³")]
 fn rate(n: u64, time: Duration) -> f64 {
     n as f64 / time.as_secs_f64().max(1e-9)
 }
@@ -156,12 +156,12 @@ impl fmt::Display for PathsReport {
         let us = |share| Duration::from_nanos(self.latency_ns.value_at_quantile(share));
         writeln!(
             f,
-            "network     {switches} switches, {hosts} hosts; {path_len} switches on a way, {window} asked for at a time"
+            "network     {switches} switches, {hosts} hosts; {path_len} switches per path, {window} outstanding requests"
         )?;
-        writeln!(f, "ways/s      {:.0}", self.mean(|figures| figures.paths_per_second))?;
-        writeln!(f, "rules/s     {:.0}", self.mean(|figures| figures.flow_entries_per_second))?;
+        writeln!(f, "paths       {:.0}/s", self.mean(|figures| figures.paths_per_second))?;
+        writeln!(f, "flow-mods   {:.0}/s", self.mean(|figures| figures.flow_entries_per_second))?;
         writeln!(f, "latency     p50 {:.1?}, p90 {:.1?}, p99 {:.1?}", us(0.5), us(0.9), us(0.99))?;
-        writeln!(f, "lost        {}", self.lost())?;
-        writeln!(f, "generator   {:.2} of a core", self.mean(|figures| figures.cpu_share))
+        writeln!(f, "timed out   {}", self.lost())?;
+        writeln!(f, "generator   {:.2} CPU cores", self.mean(|figures| figures.cpu_share))
     }
 }

@@ -82,11 +82,11 @@ impl PathRequests {
                 // After half of the offsets, all pairs have been used.
                 self.offset = if self.offset + 1 > (sources - 1) / 2 { 1 } else { self.offset + 1 };
             }
-            let answer = self.by_source.get(dst);
-            let is_asked_back =
-                answer.is_some_and(|request| request.since.is_some() && request.dst == src);
+            let reverse = self.by_source.get(dst);
+            let reverse_is_outstanding =
+                reverse.is_some_and(|request| request.since.is_some() && request.dst == src);
             let Some(request) = self.by_source.get_mut(src) else { continue };
-            if request.since.is_none() && !is_asked_back && wiring.is_far(src, dst) {
+            if request.since.is_none() && !reverse_is_outstanding && wiring.is_far(src, dst) {
                 *request = PathRequest { dst, since: Some(now), ..PathRequest::default() };
                 self.n_outstanding += 1;
                 return Some((src, dst));
@@ -100,11 +100,11 @@ impl PathRequests {
         &mut self,
         wiring: &Wiring,
         switch: usize,
-        rule: PathFlowEntry,
+        entry: PathFlowEntry,
     ) -> Option<Instant> {
-        let (src, dst) = (host_index(rule.src)?, host_index(rule.dst)?);
+        let (src, dst) = (host_index(entry.src)?, host_index(entry.dst)?);
         let switch = u32::try_from(switch).ok()?;
-        let hop = (switch, rule.out_port);
+        let hop = (switch, entry.out_port);
         if let Some(request) = self.outstanding_request(src, dst) {
             request.forward.add(hop);
             return self.take_if_complete(wiring, src);
@@ -137,16 +137,16 @@ impl PathRequests {
     /// If the path is complete, removes the request and returns when it was made.
     fn take_if_complete(&mut self, wiring: &Wiring, src: usize) -> Option<Instant> {
         let request = self.by_source.get_mut(src)?;
-        let (len, wants_back) = (wiring.path_len(), self.directions == Directions::Both);
+        let (len, needs_reverse) = (wiring.path_len(), self.directions == Directions::Both);
         if !request.is_delivered
             || request.forward.len < len
-            || (wants_back && request.reverse.len < len)
+            || (needs_reverse && request.reverse.len < len)
         {
             return None;
         }
-        let leads = request.forward.lead_to(wiring, src, request.dst)
-            && (!wants_back || request.reverse.lead_to(wiring, request.dst, src));
-        if !leads {
+        let is_connected = request.forward.lead_to(wiring, src, request.dst)
+            && (!needs_reverse || request.reverse.lead_to(wiring, request.dst, src));
+        if !is_connected {
             return None;
         }
         self.n_outstanding -= 1;
@@ -155,16 +155,16 @@ impl PathRequests {
 
     /// Removes requests older than the timeout; returns how many.
     pub(super) fn expire(&mut self, now: Instant, timeout: Duration) -> u64 {
-        let mut lost = 0;
+        let mut expired = 0;
         for request in &mut self.by_source {
             let is_old = |since: Instant| now.saturating_duration_since(since) > timeout;
             if request.since.is_some_and(is_old) {
                 request.since = None;
                 self.n_outstanding -= 1;
-                lost += 1;
+                expired += 1;
             }
         }
-        lost
+        expired
     }
 }
 
@@ -173,8 +173,8 @@ impl PathHops {
     fn add(&mut self, hop: (u32, PortNo)) {
         let known = self.at.iter().take(self.len).position(|known| known.0 == hop.0);
         let at = known.unwrap_or(self.len);
-        if let Some(place) = self.at.get_mut(at) {
-            *place = hop;
+        if let Some(slot) = self.at.get_mut(at) {
+            *slot = hop;
             self.len = self.len.max(at + 1);
         }
     }
@@ -215,12 +215,12 @@ mod tests {
         assert_eq!((requests.outstanding(), wiring.is_far(src, dst)), (1, true));
         // The hosts of the first and the last switch; the other pair is the reverse of this one.
         assert_eq!(requests.start_next(&wiring, now), None);
-        let rule = |src, dst, port| PathFlowEntry {
+        let entry = |src, dst, port| PathFlowEntry {
             src: host_mac(src),
             dst: host_mac(dst),
             out_port: PortNo(port),
         };
-        let mut hear = |switch, rule| requests.on_flow_entry(&wiring, switch, rule);
+        let mut add = |switch, entry| requests.on_flow_entry(&wiring, switch, entry);
         let port_to = |at: usize, next: usize| {
             (1..4).find(|&port| match wiring.peer(at, PortNo(port)) {
                 PortPeer::Switch(there) => there.switch == next,
@@ -229,20 +229,23 @@ mod tests {
         };
         let (first, last) = (wiring.hosts()[src].switch, wiring.hosts()[dst].switch);
         let (one, three) = (wiring.hosts()[src].port.0, wiring.hosts()[dst].port.0);
-        hear(last, rule(src, dst, three));
-        hear(1, rule(src, dst, port_to(1, first).unwrap()));
-        hear(first, rule(src, dst, port_to(first, 1).unwrap()));
-        hear(last, rule(dst, src, port_to(last, 1).unwrap()));
-        hear(1, rule(dst, src, port_to(1, first).unwrap()));
-        assert_eq!(hear(first, rule(dst, src, one)), None, "not out");
+        add(last, entry(src, dst, three));
+        add(1, entry(src, dst, port_to(1, first).unwrap()));
+        add(first, entry(src, dst, port_to(first, 1).unwrap()));
+        add(last, entry(dst, src, port_to(last, 1).unwrap()));
+        add(1, entry(dst, src, port_to(1, first).unwrap()));
+        assert_eq!(add(first, entry(dst, src, one)), None, "the packet has not been delivered");
         assert_eq!(
             requests.on_packet_out(&wiring, host_mac(dst), host_mac(src)),
             None,
-            "a rule leads back"
+            "one flow entry leads back"
         );
-        let right = rule(src, dst, port_to(1, last).unwrap());
-        assert_eq!(requests.on_flow_entry(&wiring, 1, right), Some(now));
-        assert_eq!((requests.outstanding(), requests.on_flow_entry(&wiring, 1, right)), (0, None));
+        let correct = entry(src, dst, port_to(1, last).unwrap());
+        assert_eq!(requests.on_flow_entry(&wiring, 1, correct), Some(now));
+        assert_eq!(
+            (requests.outstanding(), requests.on_flow_entry(&wiring, 1, correct)),
+            (0, None)
+        );
         requests.start_next(&wiring, now).unwrap();
         let timeout = Duration::from_secs(1);
         assert_eq!(requests.expire(now + timeout, timeout), 0);

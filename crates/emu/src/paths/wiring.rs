@@ -36,8 +36,8 @@ impl Wiring {
             .collect();
         let mut put = |at: PortRef, end| {
             let port = peers.get_mut(at.switch).and_then(|ports| ports.get_mut(at.port.0 as usize));
-            if let Some(place) = port {
-                *place = end;
+            if let Some(slot) = port {
+                *slot = end;
             }
         };
         for link in &topology.links {
@@ -93,7 +93,7 @@ fn distances(peers: &[Vec<PortPeer>], from: usize) -> Vec<usize> {
     let mut next = VecDeque::from([(from, 0)]);
     while let Some((at, distance)) = next.pop_front() {
         match distances.get_mut(at) {
-            Some(place) if *place == usize::MAX => *place = distance,
+            Some(slot) if *slot == usize::MAX => *slot = distance,
             _ => continue,
         }
         for end in peers.get(at).into_iter().flatten() {

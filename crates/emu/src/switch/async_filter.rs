@@ -32,19 +32,19 @@ pub(super) struct AsyncFilter {
 impl AsyncFilter {
     /// The default: everything except, since 1.3, packet-ins for an invalid TTL; a slave receives port status only.
     pub(super) fn new(version: Version) -> Self {
-        let error_reasons = if version < Version::V1_4 { 0x07 } else { 0x3f };
+        let packet_in_reasons = if version < Version::V1_4 { 0x07 } else { 0x3f };
         let ttl = if version < Version::V1_3 { 0 } else { PacketInReasons::INVALID_TTL.0 };
-        let removed = if version < Version::V1_4 { 0x0f } else { 0x3f };
+        let removed_reasons = if version < Version::V1_4 { 0x0f } else { 0x3f };
         Self {
-            packet_in: RoleMasks { master: error_reasons & !ttl, slave: 0 },
+            packet_in: RoleMasks { master: packet_in_reasons & !ttl, slave: 0 },
             port_status: RoleMasks { master: 7, slave: 7 },
-            flow_removed: RoleMasks { master: removed, slave: 0 },
+            flow_removed: RoleMasks { master: removed_reasons, slave: 0 },
         }
     }
 
     /// Applies a `SET_ASYNC`. Types that this switch never sends are ignored.
-    pub(super) fn apply(&mut self, asked: &AsyncConfig) -> Result<(), ErrorReason> {
-        for property in &asked.properties {
+    pub(super) fn apply(&mut self, config: &AsyncConfig) -> Result<(), ErrorReason> {
+        for property in &config.properties {
             match property {
                 AsyncProp::PacketInMaster { mask } => self.packet_in.master = mask.0,
                 AsyncProp::PacketInSlave { mask } => self.packet_in.slave = mask.0,
@@ -65,15 +65,15 @@ impl AsyncFilter {
     pub(super) fn to_config(self) -> AsyncConfig {
         let [packets, slave_packets] = [self.packet_in.master, self.packet_in.slave];
         let [ports, slave_ports] = [self.port_status.master, self.port_status.slave];
-        let [rules, slave_rules] = [self.flow_removed.master, self.flow_removed.slave];
+        let [removals, slave_removals] = [self.flow_removed.master, self.flow_removed.slave];
         AsyncConfig {
             properties: vec![
                 AsyncProp::PacketInMaster { mask: PacketInReasons(packets) },
                 AsyncProp::PacketInSlave { mask: PacketInReasons(slave_packets) },
                 AsyncProp::PortStatusMaster { mask: PortReasons(ports) },
                 AsyncProp::PortStatusSlave { mask: PortReasons(slave_ports) },
-                AsyncProp::FlowRemovedMaster { mask: FlowRemovedReasons(rules) },
-                AsyncProp::FlowRemovedSlave { mask: FlowRemovedReasons(slave_rules) },
+                AsyncProp::FlowRemovedMaster { mask: FlowRemovedReasons(removals) },
+                AsyncProp::FlowRemovedSlave { mask: FlowRemovedReasons(slave_removals) },
             ],
         }
     }

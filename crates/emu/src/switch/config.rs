@@ -34,8 +34,7 @@ pub struct EmulatedSwitchConfig {
     /// Most flow entries in one table; further ones are rejected with `TABLE_FULL`.
     pub table_entries_max: usize,
     /// Packets that can be buffered for the controller; 0 for none. While the buffer is full, a `PACKET_IN` contains
-    /// the whole
-    /// packet.
+    /// the whole packet.
     pub n_buffers: usize,
     /// How long a packet stays buffered before it is discarded.
     pub buffer_timeout: Duration,
@@ -45,8 +44,7 @@ pub struct EmulatedSwitchConfig {
     /// Bytes of a buffered packet in its `PACKET_IN`, until the controller sets another value.
     pub miss_send_len: u16,
     /// Whether further packets of a flow are buffered, instead of causing packet-ins, until the first one is answered.
-    /// If the
-    /// buffer is full, they cause packet-ins as usual.
+    /// If the buffer is full, they cause packet-ins as usual.
     pub flow_buffering: bool,
     /// Most groups.
     pub groups_max: usize,

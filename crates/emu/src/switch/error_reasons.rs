@@ -17,9 +17,9 @@ error_reasons! {
     BAD_REQUEST {
         BUFFER_EMPTY = 7,
         BUFFER_UNKNOWN = 8,
-        BAD_TABLE_ID_ASKED = 9,
+        BAD_REQUESTED_TABLE_ID = 9,
         IS_SLAVE = 10,
-        BAD_PORT_ASKED = 11,
+        BAD_REQUESTED_PORT = 11,
         BAD_PACKET = 12,
         MULTIPART_BUFFER_OVERFLOW = 13,
     }
@@ -123,7 +123,7 @@ pub(crate) fn for_version(version: Version, reason: ErrorReason) -> ErrorReason 
         (ErrorType::BAD_INSTRUCTION, _) => UNSUP_INST,
         (ErrorType::GROUP_MOD_FAILED, _) => INVALID_GROUP,
         (_, MULTIPART_BUFFER_OVERFLOW) => ErrorReason::BAD_MULTIPART,
-        (_, BAD_PORT_ASKED) => BAD_OUT_PORT,
+        (_, BAD_REQUESTED_PORT) => BAD_OUT_PORT,
         _ => ErrorReason::BAD_LEN,
     };
     if is_expressible(closest) { closest } else { ErrorReason::BAD_TYPE }
@@ -144,7 +144,7 @@ mod tests {
             BAD_SET_TYPE,
             DUP_INST,
             UNKNOWN_BUCKET,
-            BAD_PORT_ASKED,
+            BAD_REQUESTED_PORT,
             BAD_PACKET,
             IS_SLAVE,
             STALE,

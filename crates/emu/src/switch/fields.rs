@@ -55,22 +55,22 @@ impl PacketFields {
 
     /// Sets the canonical field `id`.
     pub(crate) fn set(&mut self, id: FieldId, value: u128) {
-        let place = own_slot(id);
-        if let Some(at) = self.values.get_mut(usize::from(place)) {
+        let slot = own_slot(id);
+        if let Some(at) = self.values.get_mut(usize::from(slot)) {
             *at = value;
-            self.present |= 1 << place;
+            self.present |= 1 << slot;
         }
     }
 
     /// The value of the canonical field `id`, if the packet has it.
     pub(crate) fn get(&self, id: FieldId) -> Option<u128> {
-        let place = own_slot(id);
-        let value = self.values.get(usize::from(place)).copied();
-        value.filter(|_| self.present & 1 << place != 0)
+        let slot = own_slot(id);
+        let value = self.values.get(usize::from(slot)).copied();
+        value.filter(|_| self.present & 1 << slot != 0)
     }
 
-    fn at(&self, place: u8) -> u128 {
-        self.values.get(usize::from(place)).copied().unwrap_or_default()
+    fn at(&self, slot: u8) -> u128 {
+        self.values.get(usize::from(slot)).copied().unwrap_or_default()
     }
 
     /// The flow of this packet.
@@ -119,14 +119,14 @@ impl FieldMask {
         let has_all = fields.present & self.present == self.present;
         if has_all {
             values.clear();
-            values.extend(self.bits.iter().map(|&(place, bits)| fields.at(place) & bits));
+            values.extend(self.bits.iter().map(|&(slot, bits)| fields.at(slot) & bits));
         }
         has_all
     }
 }
 
 impl NormalizedMatch {
-    /// Normalizes `matching` as `version` defines it; fields in `refused` are unsupported.
+    /// Normalizes `matching` as `version` defines it; fields in `unsupported` are unsupported.
     ///
     /// Before 1.2, a field without its prerequisites is ignored. OpenFlow 1.0.0 §3.4.
     ///
@@ -135,7 +135,7 @@ impl NormalizedMatch {
     pub(crate) fn new(
         matching: &Match,
         version: Version,
-        refused: &[FieldId],
+        unsupported: &[FieldId],
     ) -> Result<Self, ErrorReason> {
         let mut matching = matching.clone();
         if version < Version::V1_2 {
@@ -146,7 +146,7 @@ impl NormalizedMatch {
         for oxm in &matching.fields {
             let field = oxm.field().map(canonical_field).ok_or(error_reasons::BAD_FIELD)?;
             let slot = field_slot(field.id).ok_or(error_reasons::BAD_FIELD)?;
-            if refused.iter().any(|id| id.same_as(field.id)) {
+            if unsupported.iter().any(|id| id.same_as(field.id)) {
                 return Err(error_reasons::BAD_FIELD);
             }
             let mask = field.mask.unwrap_or(u128::MAX) & field_bits(field.id);
@@ -157,8 +157,8 @@ impl NormalizedMatch {
         bits.sort_unstable();
         Ok(Self {
             mask: FieldMask {
-                present: bits.iter().fold(0, |present, (place, ..)| present | 1 << place),
-                bits: bits.iter().map(|&(place, mask, _)| (place, mask)).collect(),
+                present: bits.iter().fold(0, |present, (slot, ..)| present | 1 << slot),
+                bits: bits.iter().map(|&(slot, mask, _)| (slot, mask)).collect(),
             },
             values: bits.iter().map(|&(_, _, value)| value).collect(),
         })
@@ -166,13 +166,13 @@ impl NormalizedMatch {
 
     fn iter(&self) -> impl Iterator<Item = (u8, u128, u128)> {
         let pairs = self.mask.bits.iter().zip(self.values.iter());
-        pairs.map(|(&(place, mask), &value)| (place, mask, value))
+        pairs.map(|(&(slot, mask), &value)| (slot, mask, value))
     }
 
     /// Whether a packet matches.
     pub(crate) fn matches(&self, fields: &PacketFields) -> bool {
         fields.present & self.mask.present == self.mask.present
-            && self.iter().all(|(place, mask, value)| fields.at(place) & mask == value)
+            && self.iter().all(|(slot, mask, value)| fields.at(slot) & mask == value)
     }
 
     /// Whether every packet matches.
@@ -182,16 +182,16 @@ impl NormalizedMatch {
 
     /// Whether this matches every packet that `other` matches.
     pub(crate) fn covers(&self, other: &Self) -> bool {
-        self.iter().all(|(place, mask, value)| {
-            let same = other.iter().find(|it| it.0 == place);
+        self.iter().all(|(slot, mask, value)| {
+            let same = other.iter().find(|it| it.0 == slot);
             same.is_some_and(|it| it.1 & mask == mask && it.2 & mask == value)
         })
     }
 
     /// Whether some packet could match both.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        self.iter().all(|(place, mask, value)| {
-            let same = other.iter().find(|it| it.0 == place);
+        self.iter().all(|(slot, mask, value)| {
+            let same = other.iter().find(|it| it.0 == slot);
             same.is_none_or(|it| (it.2 ^ value) & it.1 & mask == 0)
         })
     }
@@ -300,9 +300,9 @@ mod tests {
             Err(error_reasons::BAD_FIELD)
         );
         let port: Match = [Field::in_port(sluice_openflow::PortNo(1))].into();
-        let refused = [FieldId::IN_PORT];
+        let unsupported = [FieldId::IN_PORT];
         assert_eq!(
-            NormalizedMatch::new(&port, Version::V1_3, &refused),
+            NormalizedMatch::new(&port, Version::V1_3, &unsupported),
             Err(error_reasons::BAD_FIELD)
         );
     }

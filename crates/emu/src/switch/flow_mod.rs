@@ -19,21 +19,21 @@ impl EmulatedSwitch {
     pub(super) fn on_flow_mod(
         &mut self,
         now: Instant,
-        asked: FlowMod,
+        flow_mod: FlowMod,
         out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
         let version = self.session.version();
         let pattern =
-            NormalizedMatch::new(&asked.matching, version, &self.config.unsupported_fields)?;
-        let priority = effective_priority(&asked, version);
-        let (buffer_id, rule) = (asked.buffer_id, pattern.clone());
-        match asked.command {
-            FlowModCommand::ADD => self.add(now, asked, priority, pattern)?,
+            NormalizedMatch::new(&flow_mod.matching, version, &self.config.unsupported_fields)?;
+        let priority = effective_priority(&flow_mod, version);
+        let (buffer_id, new_pattern) = (flow_mod.buffer_id, pattern.clone());
+        match flow_mod.command {
+            FlowModCommand::ADD => self.add(now, flow_mod, priority, pattern)?,
             FlowModCommand::MODIFY | FlowModCommand::MODIFY_STRICT => {
-                self.modify(now, asked, priority, pattern)?;
+                self.modify(now, flow_mod, priority, pattern)?;
             }
             FlowModCommand::DELETE | FlowModCommand::DELETE_STRICT => {
-                self.delete(now, &asked, priority, pattern, out)?;
+                self.delete(now, &flow_mod, priority, pattern, out)?;
                 self.counters.flow_mods += 1;
                 return Ok(());
             }
@@ -41,93 +41,94 @@ impl EmulatedSwitch {
         }
         self.counters.flow_mods += 1;
         let released = buffer_id.map_or(Ok(()), |id| self.release_buffered(now, id, out));
-        self.release_flow_followers(now, &rule, out);
+        self.release_flow_followers(now, &new_pattern, out);
         released
     }
 
     fn add(
         &mut self,
         now: Instant,
-        asked: FlowMod,
+        flow_mod: FlowMod,
         priority: u16,
         pattern: NormalizedMatch,
     ) -> Result<(), ErrorReason> {
-        self.validate_flow_mod(&asked)?;
+        self.validate_flow_mod(&flow_mod)?;
         let size = self.config.table_entries_max;
-        let keeps_counts = self.session.version() >= Version::V1_2
-            && !asked.flags.contains(FlowModFlags::RESET_COUNTS);
-        let table = self.tables.get_mut(usize::from(asked.table_id));
+        let keeps_counters = self.session.version() >= Version::V1_2
+            && !flow_mod.flags.contains(FlowModFlags::RESET_COUNTS);
+        let table = self.tables.get_mut(usize::from(flow_mod.table_id));
         let table = table.ok_or(error_reasons::BAD_TABLE_ID)?;
-        let same = table.find_identical(priority, &pattern).filter(|_| keeps_counts);
-        let (packets, bytes) = same.map_or((0, 0), |old| (old.packets, old.bytes));
+        let replaced = table.find_identical(priority, &pattern).filter(|_| keeps_counters);
+        let (packets, bytes) = replaced.map_or((0, 0), |old| (old.packets, old.bytes));
         let entry = FlowEntry {
             priority,
-            cookie: asked.cookie,
-            idle_timeout_s: asked.idle_timeout,
-            hard_timeout_s: asked.hard_timeout,
-            flags: asked.flags,
-            importance: asked.importance,
+            cookie: flow_mod.cookie,
+            idle_timeout_s: flow_mod.idle_timeout,
+            hard_timeout_s: flow_mod.hard_timeout,
+            flags: flow_mod.flags,
+            importance: flow_mod.importance,
             added_at: now,
             last_used_at: now,
             packets,
             bytes,
             pattern,
-            instruction_set: Arc::new(InstructionSet::new(&asked.instructions)),
-            matching: asked.matching,
-            instructions: asked.instructions,
+            instruction_set: Arc::new(InstructionSet::new(&flow_mod.instructions)),
+            matching: flow_mod.matching,
+            instructions: flow_mod.instructions,
             next_timeout_check: None,
         };
         table.add(entry, size)
     }
 
     /// Validates a `FLOW_MOD` that adds or modifies.
-    fn validate_flow_mod(&self, asked: &FlowMod) -> Result<(), ErrorReason> {
-        if asked.flags.contains(FlowModFlags::EMERG) {
+    fn validate_flow_mod(&self, flow_mod: &FlowMod) -> Result<(), ErrorReason> {
+        if flow_mod.flags.contains(FlowModFlags::EMERG) {
             // There is no emergency flow table. OpenFlow 1.0.0 §5.3.3.
-            let lasts = asked.idle_timeout == 0 && asked.hard_timeout == 0;
-            return Err(if lasts {
+            let is_permanent = flow_mod.idle_timeout == 0 && flow_mod.hard_timeout == 0;
+            return Err(if is_permanent {
                 error_reasons::TABLE_FULL
             } else {
                 error_reasons::BAD_EMERG_TIMEOUT
             });
         }
-        if asked.flags.0 > ALL_FLAGS {
+        if flow_mod.flags.0 > ALL_FLAGS {
             return Err(error_reasons::BAD_FLAGS);
         }
-        if usize::from(asked.table_id) >= self.tables.len() {
+        if usize::from(flow_mod.table_id) >= self.tables.len() {
             return Err(error_reasons::BAD_TABLE_ID);
         }
-        self.check_instructions(asked.table_id, &asked.instructions, &asked.matching)
+        self.check_instructions(flow_mod.table_id, &flow_mod.instructions, &flow_mod.matching)
     }
 
     fn modify(
         &mut self,
         now: Instant,
-        asked: FlowMod,
+        flow_mod: FlowMod,
         priority: u16,
         pattern: NormalizedMatch,
     ) -> Result<(), ErrorReason> {
-        self.validate_flow_mod(&asked)?;
+        self.validate_flow_mod(&flow_mod)?;
         let version = self.session.version();
-        let strict = (asked.command == FlowModCommand::MODIFY_STRICT).then_some(priority);
-        let filter = FlowFilter::changing(&asked, version, strict, pattern.clone());
-        let table = self.tables.get_mut(usize::from(asked.table_id));
+        let strict = (flow_mod.command == FlowModCommand::MODIFY_STRICT).then_some(priority);
+        let filter = FlowFilter::changing(&flow_mod, version, strict, pattern.clone());
+        let table = self.tables.get_mut(usize::from(flow_mod.table_id));
         let table = table.ok_or(error_reasons::BAD_TABLE_ID)?;
-        let places = table.select(&filter);
+        let indices = table.select(&filter);
         // OpenFlow 1.0.0 §4.6; in 1.1 only without a cookie mask.
-        let adds = version == Version::V1_0 || (version == Version::V1_1 && asked.cookie_mask == 0);
-        if places.is_empty() {
-            return if adds { self.add(now, asked, priority, pattern) } else { Ok(()) };
+        let adds_if_none =
+            version == Version::V1_0 || (version == Version::V1_1 && flow_mod.cookie_mask == 0);
+        if indices.is_empty() {
+            return if adds_if_none { self.add(now, flow_mod, priority, pattern) } else { Ok(()) };
         }
-        let steps = Arc::new(InstructionSet::new(&asked.instructions));
-        for place in places {
-            let Some(entry) = table.at_mut(place) else { continue };
-            entry.instructions.clone_from(&asked.instructions);
-            entry.instruction_set = Arc::clone(&steps);
+        let instruction_set = Arc::new(InstructionSet::new(&flow_mod.instructions));
+        for index in indices {
+            let Some(entry) = table.at_mut(index) else { continue };
+            entry.instructions.clone_from(&flow_mod.instructions);
+            entry.instruction_set = Arc::clone(&instruction_set);
             if version == Version::V1_0 {
-                entry.cookie = asked.cookie;
+                entry.cookie = flow_mod.cookie;
             }
-            if asked.flags.contains(FlowModFlags::RESET_COUNTS) {
+            if flow_mod.flags.contains(FlowModFlags::RESET_COUNTS) {
                 (entry.packets, entry.bytes) = (0, 0);
             }
         }
@@ -137,40 +138,40 @@ impl EmulatedSwitch {
     fn delete(
         &mut self,
         now: Instant,
-        asked: &FlowMod,
+        flow_mod: &FlowMod,
         priority: u16,
         pattern: NormalizedMatch,
         out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
         let version = self.session.version();
-        let strict = (asked.command == FlowModCommand::DELETE_STRICT).then_some(priority);
-        let filter = FlowFilter::deleting(asked, version, strict, pattern);
-        let every = asked.table_id == FlowMod::TABLE_ALL || version == Version::V1_0;
-        if !every && usize::from(asked.table_id) >= self.tables.len() {
+        let strict = (flow_mod.command == FlowModCommand::DELETE_STRICT).then_some(priority);
+        let filter = FlowFilter::deleting(flow_mod, version, strict, pattern);
+        let every = flow_mod.table_id == FlowMod::TABLE_ALL || version == Version::V1_0;
+        if !every && usize::from(flow_mod.table_id) >= self.tables.len() {
             return Err(error_reasons::BAD_TABLE_ID);
         }
         for table_id in 0..=u8::MAX {
             let Some(table) = self.tables.get(usize::from(table_id)) else { break };
-            if every || table_id == asked.table_id {
-                let places = table.select(&filter);
-                self.remove(now, table_id, &places, FlowRemovedReason::DELETE, out);
+            if every || table_id == flow_mod.table_id {
+                let indices = table.select(&filter);
+                self.remove(now, table_id, &indices, FlowRemovedReason::DELETE, out);
             }
         }
         Ok(())
     }
 
-    /// Removes all entries for which `is_meant`, in all tables.
+    /// Removes all entries for which `is_selected` holds, in all tables.
     pub(super) fn remove_entries_where(
         &mut self,
         now: Instant,
-        is_meant: impl Fn(&FlowEntry) -> bool,
+        is_selected: impl Fn(&FlowEntry) -> bool,
         reason: FlowRemovedReason,
         out: &mut SwitchOutput,
     ) {
         for table_id in 0..=u8::MAX {
             let Some(table) = self.tables.get(usize::from(table_id)) else { return };
-            let places = table.indices_where(&is_meant);
-            self.remove(now, table_id, &places, reason, out);
+            let indices = table.indices_where(&is_selected);
+            self.remove(now, table_id, &indices, reason, out);
         }
     }
 
@@ -178,13 +179,13 @@ impl EmulatedSwitch {
         &mut self,
         now: Instant,
         table_id: u8,
-        places: &[usize],
+        indices: &[usize],
         reason: FlowRemovedReason,
         out: &mut SwitchOutput,
     ) {
-        for &place in places {
+        for &index in indices {
             let table = self.tables.get_mut(usize::from(table_id));
-            if let Some(entry) = table.and_then(|table| table.take(place)) {
+            if let Some(entry) = table.and_then(|table| table.take(index)) {
                 self.send_flow_removed(now, table_id, entry, reason, out);
             }
         }
@@ -214,8 +215,8 @@ impl EmulatedSwitch {
             FlowRemovedReason::METER_DELETE if version < Version::V1_4 => FlowRemovedReason::DELETE,
             reason => reason,
         };
-        let wanted = entry.flags.contains(FlowModFlags::SEND_FLOW_REM);
-        if !wanted || !self.session.wants_removed(reason) {
+        let is_requested = entry.flags.contains(FlowModFlags::SEND_FLOW_REM);
+        if !is_requested || !self.session.wants_removed(reason) {
             return;
         }
         let removed = FlowRemoved {
@@ -236,17 +237,21 @@ impl EmulatedSwitch {
 const ALL_FLAGS: u32 = 31;
 
 /// The priority of an entry: in 1.0, one without wildcards has the highest. OpenFlow 1.0.0 §3.4.
-fn effective_priority(asked: &FlowMod, version: Version) -> u16 {
+fn effective_priority(flow_mod: &FlowMod, version: Version) -> u16 {
     let is_exact = |it: &Match| {
         it.fields.len() == FIELDS_OF_MATCH_1_0 && it.iter().all(sluice_openflow::Field::is_exact)
     };
-    if version == Version::V1_0 && is_exact(&asked.matching) { u16::MAX } else { asked.priority }
+    if version == Version::V1_0 && is_exact(&flow_mod.matching) {
+        u16::MAX
+    } else {
+        flow_mod.priority
+    }
 }
 
 impl FlowFilter {
     /// The entries that a modification applies to.
     fn changing(
-        asked: &FlowMod,
+        flow_mod: &FlowMod,
         version: Version,
         strict: Option<u16>,
         pattern: NormalizedMatch,
@@ -254,8 +259,8 @@ impl FlowFilter {
         Self {
             pattern,
             strict,
-            cookie: asked.cookie,
-            cookie_mask: if version == Version::V1_0 { 0 } else { asked.cookie_mask },
+            cookie: flow_mod.cookie,
+            cookie_mask: if version == Version::V1_0 { 0 } else { flow_mod.cookie_mask },
             out_port: sluice_openflow::PortNo::ANY,
             out_group: sluice_openflow::GroupId::ANY,
         }
@@ -263,13 +268,13 @@ impl FlowFilter {
 
     /// The entries that a deletion applies to.
     fn deleting(
-        asked: &FlowMod,
+        flow_mod: &FlowMod,
         version: Version,
         strict: Option<u16>,
         pattern: NormalizedMatch,
     ) -> Self {
-        let (out_port, out_group) = (asked.out_port, asked.out_group);
-        Self { out_port, out_group, ..Self::changing(asked, version, strict, pattern) }
+        let (out_port, out_group) = (flow_mod.out_port, flow_mod.out_group);
+        Self { out_port, out_group, ..Self::changing(flow_mod, version, strict, pattern) }
     }
 }
 

@@ -29,21 +29,21 @@ pub(crate) struct InstructionSet {
 impl InstructionSet {
     /// The set of validated instructions.
     pub(crate) fn new(instructions: &[Instruction]) -> Self {
-        let mut steps = Self::default();
+        let mut set = Self::default();
         for instruction in instructions {
             match instruction {
-                Instruction::Meter { meter_id } => steps.meter = Some(*meter_id),
-                Instruction::ApplyActions { actions } => steps.apply.clone_from(actions),
-                Instruction::ClearActions => steps.clear = true,
-                Instruction::WriteActions { actions } => steps.write.clone_from(actions),
+                Instruction::Meter { meter_id } => set.meter = Some(*meter_id),
+                Instruction::ApplyActions { actions } => set.apply.clone_from(actions),
+                Instruction::ClearActions => set.clear = true,
+                Instruction::WriteActions { actions } => set.write.clone_from(actions),
                 Instruction::WriteMetadata { metadata, metadata_mask } => {
-                    steps.metadata = Some((*metadata, *metadata_mask));
+                    set.metadata = Some((*metadata, *metadata_mask));
                 }
-                Instruction::GotoTable { table_id } => steps.goto_table = Some(*table_id),
+                Instruction::GotoTable { table_id } => set.goto_table = Some(*table_id),
                 _ => {}
             }
         }
-        steps
+        set
     }
 
     /// All actions of the instructions.
@@ -73,7 +73,7 @@ impl InstructionSet {
 /// A flow entry.
 #[derive(Debug, Clone)]
 pub struct FlowEntry {
-    /// The matching entry with the highest priority is used.
+    /// Priority: of the entries that match a packet, the one with the highest priority is used.
     pub priority: u16,
     /// The match, as the controller sent it.
     pub matching: Match,
@@ -154,8 +154,8 @@ pub(crate) struct FlowTable {
     entries: Vec<Option<FlowEntry>>,
     free: Vec<usize>,
     lookup: FlowLookup,
-    /// When to check the timeouts of which entry; it may have matched a packet meanwhile.
-    due: BTreeSet<(Instant, usize)>,
+    /// When the timeouts of each entry are checked. An entry that matched a packet in the meantime does not expire then.
+    timeout_checks: BTreeSet<(Instant, usize)>,
     pub(crate) config: TableConfig,
     pub(crate) lookups: u64,
     pub(crate) matched: u64,
@@ -174,61 +174,63 @@ impl FlowTable {
     /// Adds an entry, replacing an identical one.
     ///
     /// # Errors
-    /// `OVERLAP` if the entry requests that check, `TABLE_FULL` beyond `size` entries.
+    /// `OVERLAP` if the entry requests that check, `TABLE_FULL` if the table has `size` entries.
     pub(crate) fn add(&mut self, mut entry: FlowEntry, size: usize) -> Result<(), ErrorReason> {
         let overlaps =
             |it: &FlowEntry| it.priority == entry.priority && it.pattern.overlaps(&entry.pattern);
         if entry.flags.contains(FlowModFlags::CHECK_OVERLAP) && self.iter().any(overlaps) {
             return Err(error_reasons::OVERLAP);
         }
-        let same = self.lookup.exact(entry.priority, &entry.pattern);
-        let replaced = same.and_then(|place| self.take(place));
+        let identical = self.lookup.exact(entry.priority, &entry.pattern);
+        let replaced = identical.and_then(|index| self.take(index));
         if replaced.is_none() && self.len() >= size {
             return Err(error_reasons::TABLE_FULL);
         }
-        let place = self.free.pop().unwrap_or(self.entries.len());
-        if place == self.entries.len() {
+        let index = self.free.pop().unwrap_or(self.entries.len());
+        if index == self.entries.len() {
             self.entries.push(None);
         }
-        self.lookup.insert(entry.priority, &entry.pattern, place);
+        self.lookup.insert(entry.priority, &entry.pattern, index);
         entry.next_timeout_check = entry.expiry().map(|(at, _)| at);
-        self.due.extend(entry.next_timeout_check.map(|at| (at, place)));
-        if let Some(slot) = self.entries.get_mut(place) {
+        self.timeout_checks.extend(entry.next_timeout_check.map(|at| (at, index)));
+        if let Some(slot) = self.entries.get_mut(index) {
             *slot = Some(entry);
         }
         Ok(())
     }
 
-    /// Removes the entry at index `place`.
-    pub(crate) fn take(&mut self, place: usize) -> Option<FlowEntry> {
-        let entry = self.entries.get_mut(place)?.take()?;
+    /// Removes the entry at index `index`.
+    pub(crate) fn take(&mut self, index: usize) -> Option<FlowEntry> {
+        let entry = self.entries.get_mut(index)?.take()?;
         self.lookup.remove(entry.priority, &entry.pattern);
         if let Some(at) = entry.next_timeout_check {
-            self.due.remove(&(at, place));
+            self.timeout_checks.remove(&(at, index));
         }
-        self.free.push(place);
+        self.free.push(index);
         Some(entry)
     }
 
     /// Indices of all entries that `filter` selects, in ascending order.
     pub(crate) fn select(&self, filter: &FlowFilter) -> Vec<usize> {
         if let Some(priority) = filter.strict {
-            let place = self.lookup.exact(priority, &filter.pattern);
-            return place
+            let index = self.lookup.exact(priority, &filter.pattern);
+            return index
                 .filter(|&at| self.at(at).is_some_and(|it| filter.matches(it)))
                 .into_iter()
                 .collect();
         }
-        let taken = |(place, entry): (usize, &Option<FlowEntry>)| {
-            entry.as_ref().is_some_and(|it| filter.matches(it)).then_some(place)
+        let selected = |(index, entry): (usize, &Option<FlowEntry>)| {
+            entry.as_ref().is_some_and(|it| filter.matches(it)).then_some(index)
         };
-        self.entries.iter().enumerate().filter_map(taken).collect()
+        self.entries.iter().enumerate().filter_map(selected).collect()
     }
 
-    /// Indices of all entries for which `is_meant`.
-    pub(crate) fn indices_where(&self, is_meant: impl Fn(&FlowEntry) -> bool) -> Vec<usize> {
+    /// Indices of all entries for which `is_selected` holds.
+    pub(crate) fn indices_where(&self, is_selected: impl Fn(&FlowEntry) -> bool) -> Vec<usize> {
         let all = (0..).zip(&self.entries);
-        all.filter(|(_, it)| it.as_ref().is_some_and(&is_meant)).map(|(place, _)| place).collect()
+        all.filter(|(_, it)| it.as_ref().is_some_and(&is_selected))
+            .map(|(index, _)| index)
+            .collect()
     }
 
     /// Finds the entry that matches a packet, and updates counters.
@@ -238,8 +240,8 @@ impl FlowTable {
         packet: &PacketInPipeline,
     ) -> Option<&FlowEntry> {
         self.lookups += 1;
-        let place = self.lookup.find(&packet.fields)?;
-        let entry = self.entries.get_mut(place)?.as_mut()?;
+        let index = self.lookup.find(&packet.fields)?;
+        let entry = self.entries.get_mut(index)?.as_mut()?;
         self.matched += 1;
         if !entry.flags.contains(FlowModFlags::NO_PKT_COUNTS) {
             entry.packets += 1;
@@ -254,16 +256,16 @@ impl FlowTable {
     /// Removes the next entry whose timeout has passed.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<(FlowEntry, FlowRemovedReason)> {
         loop {
-            let (_, place) = self.due.first().copied().filter(|due| due.0 <= now)?;
-            self.due.pop_first();
-            let entry = self.entries.get_mut(place)?.as_mut()?;
+            let (_, index) = self.timeout_checks.first().copied().filter(|(at, _)| *at <= now)?;
+            self.timeout_checks.pop_first();
+            let entry = self.entries.get_mut(index)?.as_mut()?;
             match entry.expiry() {
                 Some((end, reason)) if end <= now => {
-                    return self.take(place).map(|entry| (entry, reason));
+                    return self.take(index).map(|entry| (entry, reason));
                 }
                 later => {
                     entry.next_timeout_check = later.map(|(at, _)| at);
-                    self.due.extend(entry.next_timeout_check.map(|at| (at, place)));
+                    self.timeout_checks.extend(entry.next_timeout_check.map(|at| (at, index)));
                 }
             }
         }
@@ -271,15 +273,15 @@ impl FlowTable {
 
     /// When an entry may expire next.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.due.first().map(|due| due.0)
+        self.timeout_checks.first().map(|&(at, _)| at)
     }
 
-    pub(crate) fn at(&self, place: usize) -> Option<&FlowEntry> {
-        self.entries.get(place)?.as_ref()
+    pub(crate) fn at(&self, index: usize) -> Option<&FlowEntry> {
+        self.entries.get(index)?.as_ref()
     }
 
-    pub(crate) fn at_mut(&mut self, place: usize) -> Option<&mut FlowEntry> {
-        self.entries.get_mut(place)?.as_mut()
+    pub(crate) fn at_mut(&mut self, index: usize) -> Option<&mut FlowEntry> {
+        self.entries.get_mut(index)?.as_mut()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &FlowEntry> {

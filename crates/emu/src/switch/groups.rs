@@ -17,7 +17,7 @@ use super::{EmulatedSwitch, SwitchOutput, error_reasons};
 
 /// Highest valid group number.
 const GROUP_MAX: u32 = 0xffff_ff00;
-/// Most nested groups that are followed to find a live bucket.
+/// Maximum depth of nested groups that are followed to find a live bucket.
 const WATCH_DEPTH_MAX: u8 = 16;
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ struct Group {
 #[derive(Debug)]
 pub(crate) struct Groups {
     by_id: BTreeMap<GroupId, Group>,
-    limit: usize,
+    capacity: usize,
     buckets_max: usize,
 }
 
@@ -45,16 +45,16 @@ impl EmulatedSwitch {
     pub(super) fn on_group_mod(
         &mut self,
         now: Instant,
-        asked: &GroupMod,
+        group_mod: &GroupMod,
         out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
-        let id = asked.group_id;
-        if asked.command == GroupCommand::DELETE {
-            for gone in self.groups.delete(id)? {
+        let id = group_mod.group_id;
+        if group_mod.command == GroupCommand::DELETE {
+            for deleted_id in self.groups.delete(id)? {
                 let reason = FlowRemovedReason::GROUP_DELETE;
                 self.remove_entries_where(
                     now,
-                    |entry| entry.instruction_set.uses_group(gone),
+                    |entry| entry.instruction_set.uses_group(deleted_id),
                     reason,
                     out,
                 );
@@ -64,39 +64,39 @@ impl EmulatedSwitch {
         if id.0 > GROUP_MAX {
             return Err(error_reasons::INVALID_GROUP);
         }
-        for bucket in &asked.buckets {
+        for bucket in &group_mod.buckets {
             self.check_actions(&bucket.actions, ActionContext::Bucket)?;
         }
-        self.groups.change(now, asked)
+        self.groups.change(now, group_mod)
     }
 }
 
 impl Groups {
     pub(crate) const fn new(groups_max: usize, buckets_max: usize) -> Self {
-        Self { by_id: BTreeMap::new(), limit: groups_max, buckets_max }
+        Self { by_id: BTreeMap::new(), capacity: groups_max, buckets_max }
     }
 
     /// Adds or changes a group.
-    fn change(&mut self, now: Instant, asked: &GroupMod) -> Result<(), ErrorReason> {
-        let old = self.by_id.get(&asked.group_id);
-        let mut kind = asked.group_type;
-        let mut properties = asked.properties.clone();
-        let buckets = match (asked.command, old) {
+    fn change(&mut self, now: Instant, group_mod: &GroupMod) -> Result<(), ErrorReason> {
+        let old = self.by_id.get(&group_mod.group_id);
+        let mut kind = group_mod.group_type;
+        let mut properties = group_mod.properties.clone();
+        let buckets = match (group_mod.command, old) {
             (GroupCommand::ADD, Some(_)) => return Err(error_reasons::GROUP_EXISTS),
             (GroupCommand::ADD | GroupCommand::ADD_OR_MOD, None) => {
-                if self.by_id.len() >= self.limit {
+                if self.by_id.len() >= self.capacity {
                     return Err(error_reasons::OUT_OF_GROUPS);
                 }
-                asked.buckets.clone()
+                group_mod.buckets.clone()
             }
-            (GroupCommand::MODIFY | GroupCommand::ADD_OR_MOD, Some(_)) => asked.buckets.clone(),
+            (GroupCommand::MODIFY | GroupCommand::ADD_OR_MOD, Some(_)) => group_mod.buckets.clone(),
             (GroupCommand::INSERT_BUCKET | GroupCommand::REMOVE_BUCKET, Some(old)) => {
                 kind = old.kind;
                 properties.clone_from(&old.properties);
-                if asked.command == GroupCommand::INSERT_BUCKET {
-                    inserted(&old.buckets, asked)?
+                if group_mod.command == GroupCommand::INSERT_BUCKET {
+                    with_inserted_buckets(&old.buckets, group_mod)?
                 } else {
-                    removed(&old.buckets, asked.command_bucket_id)?
+                    without_bucket(&old.buckets, group_mod.command_bucket_id)?
                 }
             }
             (
@@ -105,17 +105,17 @@ impl Groups {
             ) => return Err(error_reasons::UNKNOWN_GROUP),
             _ => return Err(error_reasons::BAD_GROUP_COMMAND),
         };
-        self.check(asked.group_id, kind, &buckets)?;
+        self.check(group_mod.group_id, kind, &buckets)?;
         let actions = buckets
             .iter()
-            .map(|it| ActionSet::from_actions(&it.actions).into_actions().into())
+            .map(|bucket| ActionSet::from_actions(&bucket.actions).into_actions().into())
             .collect();
         let (since, packets, bytes) =
             old.map_or((now, 0, 0), |old| (old.since, old.packets, old.bytes));
         let bucket_stats = vec![BucketStats::default(); buckets.len()];
         let group =
             Group { kind, buckets, actions, properties, since, packets, bytes, bucket_stats };
-        self.by_id.insert(asked.group_id, group);
+        self.by_id.insert(group_mod.group_id, group);
         Ok(())
     }
 
@@ -125,20 +125,22 @@ impl Groups {
         }
         match kind {
             GroupType::INDIRECT if buckets.len() != 1 => return Err(error_reasons::INVALID_GROUP),
-            GroupType::FF if !buckets.iter().all(watches) => return Err(error_reasons::BAD_WATCH),
+            GroupType::FF if !buckets.iter().all(has_watch) => {
+                return Err(error_reasons::BAD_WATCH);
+            }
             GroupType::ALL | GroupType::SELECT | GroupType::INDIRECT | GroupType::FF => {}
             _ => return Err(error_reasons::BAD_GROUP_TYPE),
         }
         let mut next: Vec<GroupId> = buckets.iter().flat_map(sends_to).collect();
-        let mut seen = next.clone();
+        let mut visited = next.clone();
         while let Some(group) = next.pop() {
             if group == id {
                 return Err(error_reasons::GROUP_LOOP);
             }
-            let further = self.by_id.get(&group).map_or(&[][..], |group| &group.buckets);
-            for group in further.iter().flat_map(sends_to) {
-                if !seen.contains(&group) {
-                    seen.push(group);
+            let nested = self.by_id.get(&group).map_or(&[][..], |group| &group.buckets);
+            for group in nested.iter().flat_map(sends_to) {
+                if !visited.contains(&group) {
+                    visited.push(group);
                     next.push(group);
                 }
             }
@@ -162,7 +164,7 @@ impl Groups {
     }
 
     /// Selects buckets for a packet, updates counters, and returns the buckets' actions; `hash` identifies the flow.
-    pub(crate) fn choose(
+    pub(crate) fn select_buckets(
         &mut self,
         id: GroupId,
         len: u64,
@@ -170,32 +172,32 @@ impl Groups {
         ports: &EmulatedPorts,
     ) -> Vec<Arc<[Action]>> {
         let Some(group) = self.by_id.get(&id) else { return vec![] };
-        let chosen: Vec<usize> = match group.kind {
+        let selected: Vec<usize> = match group.kind {
             GroupType::FF => {
-                let live = group.buckets.iter().position(|it| self.is_live(it, ports, 0));
+                let live = group.buckets.iter().position(|bucket| self.is_live(bucket, ports, 0));
                 live.into_iter().collect()
             }
-            GroupType::SELECT => self.select(group, hash, ports).into_iter().collect(),
+            GroupType::SELECT => self.select_by_hash(group, hash, ports).into_iter().collect(),
             _ => (0..group.buckets.len()).collect(),
         };
         let Some(group) = self.by_id.get_mut(&id) else { return vec![] };
         group.packets += 1;
         group.bytes += len;
-        for &n in &chosen {
+        for &n in &selected {
             if let Some(stats) = group.bucket_stats.get_mut(n) {
                 stats.packet_count += 1;
                 stats.byte_count += len;
             }
         }
-        chosen.iter().filter_map(|&n| group.actions.get(n).cloned()).collect()
+        selected.iter().filter_map(|&n| group.actions.get(n).cloned()).collect()
     }
 
-    /// Selects a live bucket for a flow, by weight.
-    fn select(&self, group: &Group, hash: u64, ports: &EmulatedPorts) -> Option<usize> {
+    /// Selects a live bucket by the hash of a flow and the weights of the buckets.
+    fn select_by_hash(&self, group: &Group, hash: u64, ports: &EmulatedPorts) -> Option<usize> {
         let is_weighted = group.buckets.iter().any(|it| weight(it) > 0);
         let weights: Vec<(usize, u64)> = (0..)
             .zip(&group.buckets)
-            .filter(|(_, it)| !watches(it) || self.is_live(it, ports, 0))
+            .filter(|(_, it)| !has_watch(it) || self.is_live(it, ports, 0))
             .map(|(n, it)| (n, if is_weighted { weight(it) } else { 1 }))
             .collect();
         let total: u64 = weights.iter().map(|it| it.1).sum();
@@ -218,7 +220,7 @@ impl Groups {
                     group
                         .buckets
                         .iter()
-                        .any(|it| !watches(it) || self.is_live(it, ports, depth + 1))
+                        .any(|it| !has_watch(it) || self.is_live(it, ports, depth + 1))
                 }),
                 _ => false,
             })
@@ -232,7 +234,7 @@ impl Groups {
         self.by_id.len()
     }
 
-    fn asked(&self, id: GroupId) -> impl Iterator<Item = (&GroupId, &Group)> {
+    fn selected(&self, id: GroupId) -> impl Iterator<Item = (&GroupId, &Group)> {
         let all = [GroupId::ALL, GroupId::ANY].contains(&id);
         self.by_id.iter().filter(move |(it, _)| all || **it == id)
     }
@@ -256,7 +258,7 @@ impl Groups {
                 bucket_stats: group.bucket_stats.clone(),
             }
         };
-        self.asked(id).map(stats).collect()
+        self.selected(id).map(stats).collect()
     }
 
     /// Description of a group, or of all.
@@ -267,7 +269,7 @@ impl Groups {
             buckets: group.buckets.clone(),
             properties: group.properties.clone(),
         };
-        self.asked(id).map(desc).collect()
+        self.selected(id).map(desc).collect()
     }
 
     pub(crate) fn features(&self, actions: u32) -> GroupFeatures {
@@ -277,46 +279,47 @@ impl Groups {
                 | GroupCapabilities::SELECT_LIVENESS
                 | GroupCapabilities::CHAINING
                 | GroupCapabilities::CHAINING_CHECKS,
-            max_groups: [u32::try_from(self.limit).unwrap_or(u32::MAX); 4],
+            max_groups: [u32::try_from(self.capacity).unwrap_or(u32::MAX); 4],
             actions: [actions; 4],
         }
     }
 }
 
-/// The old buckets with those of `asked` inserted. OpenFlow 1.5.0 §7.3.4.3.
-fn inserted(old: &[Bucket], asked: &GroupMod) -> Result<Vec<Bucket>, ErrorReason> {
+/// The old buckets with those of `group_mod` inserted. OpenFlow 1.5.0 §7.3.4.3.
+fn with_inserted_buckets(old: &[Bucket], group_mod: &GroupMod) -> Result<Vec<Bucket>, ErrorReason> {
     let is_old = |it: &Bucket| old.iter().any(|other| other.bucket_id == it.bucket_id);
-    if asked.buckets.iter().any(is_old) {
+    if group_mod.buckets.iter().any(is_old) {
         return Err(error_reasons::BUCKET_EXISTS);
     }
-    let at = match asked.command_bucket_id {
+    let index = match group_mod.command_bucket_id {
         BucketId::FIRST => 0,
         BucketId::LAST => old.len(),
-        id => 1 + place(old, id).ok_or(error_reasons::UNKNOWN_BUCKET)?,
+        id => 1 + bucket_index(old, id).ok_or(error_reasons::UNKNOWN_BUCKET)?,
     };
-    let (before, behind) = old.split_at_checked(at).unwrap_or((old, &[]));
-    Ok([before, &asked.buckets, behind].concat())
+    let (before, after) = old.split_at_checked(index).unwrap_or((old, &[]));
+    Ok([before, &group_mod.buckets, after].concat())
 }
 
 /// The old buckets without those that `id` selects.
-fn removed(old: &[Bucket], id: BucketId) -> Result<Vec<Bucket>, ErrorReason> {
-    let at = match id {
+fn without_bucket(old: &[Bucket], id: BucketId) -> Result<Vec<Bucket>, ErrorReason> {
+    let index = match id {
         BucketId::ALL => return Ok(vec![]),
         BucketId::FIRST => Some(0).filter(|_| !old.is_empty()),
         BucketId::LAST => old.len().checked_sub(1),
-        id => place(old, id),
+        id => bucket_index(old, id),
     };
-    let mut left = old.to_vec();
-    left.remove(at.ok_or(error_reasons::UNKNOWN_BUCKET)?);
-    Ok(left)
+    let mut buckets = old.to_vec();
+    buckets.remove(index.ok_or(error_reasons::UNKNOWN_BUCKET)?);
+    Ok(buckets)
 }
 
-fn place(buckets: &[Bucket], id: BucketId) -> Option<usize> {
+/// The index of the bucket with this id.
+fn bucket_index(buckets: &[Bucket], id: BucketId) -> Option<usize> {
     buckets.iter().position(|it| it.bucket_id == id)
 }
 
 /// Whether the bucket watches a port or a group.
-fn watches(bucket: &Bucket) -> bool {
+fn has_watch(bucket: &Bucket) -> bool {
     let watch = |it: &BucketProp| match it {
         BucketProp::WatchPort { watch } => *watch != PortNo::ANY,
         BucketProp::WatchGroup { watch } => *watch != GroupId::ANY,

@@ -20,10 +20,10 @@ pub(crate) struct FlowLookup {
 }
 
 impl FlowLookup {
-    /// Adds the entry at index `place`; no other has this `priority` and `pattern`.
-    pub(crate) fn insert(&mut self, priority: u16, pattern: &NormalizedMatch, place: usize) {
+    /// Adds the entry at index `index`; no other has this `priority` and `pattern`.
+    pub(crate) fn insert(&mut self, priority: u16, pattern: &NormalizedMatch, index: usize) {
         let key = (Reverse(priority), pattern.mask.clone());
-        self.subtables.entry(key).or_default().insert(pattern.values.clone(), place);
+        self.subtables.entry(key).or_default().insert(pattern.values.clone(), index);
     }
 
     /// Removes the entry with `priority` and `pattern`.

@@ -53,24 +53,24 @@ struct Meter {
 #[derive(Debug)]
 pub(crate) struct Meters {
     by_id: BTreeMap<u32, Meter>,
-    limit: u32,
+    capacity: u32,
 }
 
 impl EmulatedSwitch {
     pub(super) fn on_meter_mod(
         &mut self,
         now: Instant,
-        asked: &MeterMod,
+        meter_mod: &MeterMod,
         out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
-        if asked.command != MeterCommand::DELETE {
-            return self.meters.change(now, asked);
+        if meter_mod.command != MeterCommand::DELETE {
+            return self.meters.change(now, meter_mod);
         }
-        for gone in self.meters.delete(asked.meter_id) {
+        for deleted_id in self.meters.delete(meter_mod.meter_id) {
             let reason = FlowRemovedReason::METER_DELETE;
             self.remove_entries_where(
                 now,
-                |entry| entry.instruction_set.uses_meter(gone),
+                |entry| entry.instruction_set.uses_meter(deleted_id),
                 reason,
                 out,
             );
@@ -81,18 +81,18 @@ impl EmulatedSwitch {
 
 impl Meters {
     pub(crate) const fn new(meters_max: u32) -> Self {
-        Self { by_id: BTreeMap::new(), limit: meters_max }
+        Self { by_id: BTreeMap::new(), capacity: meters_max }
     }
 
-    fn change(&mut self, now: Instant, asked: &MeterMod) -> Result<(), ErrorReason> {
-        let id = asked.meter_id.0;
+    fn change(&mut self, now: Instant, meter_mod: &MeterMod) -> Result<(), ErrorReason> {
+        let id = meter_mod.meter_id.0;
         let old = self.by_id.get(&id);
-        match (asked.command, old) {
+        match (meter_mod.command, old) {
             (MeterCommand::ADD, None) => {
-                if (id == 0 || id > METER_MAX) && asked.meter_id != MeterId::CONTROLLER {
+                if (id == 0 || id > METER_MAX) && meter_mod.meter_id != MeterId::CONTROLLER {
                     return Err(error_reasons::INVALID_METER);
                 }
-                if self.by_id.len() >= usize::try_from(self.limit).unwrap_or(usize::MAX) {
+                if self.by_id.len() >= usize::try_from(self.capacity).unwrap_or(usize::MAX) {
                     return Err(error_reasons::OUT_OF_METERS);
                 }
             }
@@ -101,18 +101,22 @@ impl Meters {
             (MeterCommand::MODIFY, None) => return Err(error_reasons::UNKNOWN_METER),
             _ => return Err(error_reasons::BAD_METER_COMMAND),
         }
-        check(asked)?;
+        check(meter_mod)?;
         let (since, packets, bytes) =
             old.map_or((now, 0, 0), |old| (old.since, old.packets, old.bytes));
         let meter = Meter {
-            flags: asked.flags,
-            tokens: asked.bands.iter().map(|band| TokenBucket::of(band, asked.flags)).collect(),
-            bands: asked.bands.clone(),
+            flags: meter_mod.flags,
+            tokens: meter_mod
+                .bands
+                .iter()
+                .map(|band| TokenBucket::of(band, meter_mod.flags))
+                .collect(),
+            bands: meter_mod.bands.clone(),
             filled: now,
             since,
             packets,
             bytes,
-            band_stats: vec![MeterBandStats::default(); asked.bands.len()],
+            band_stats: vec![MeterBandStats::default(); meter_mod.bands.len()],
         };
         self.by_id.insert(id, meter);
         Ok(())
@@ -163,7 +167,7 @@ impl Meters {
         self.by_id.len()
     }
 
-    fn asked(&self, id: MeterId) -> impl Iterator<Item = (&u32, &Meter)> {
+    fn selected(&self, id: MeterId) -> impl Iterator<Item = (&u32, &Meter)> {
         self.by_id.iter().filter(move |(it, _)| id == MeterId::ALL || **it == id.0)
     }
 
@@ -186,7 +190,7 @@ impl Meters {
                 band_stats: meter.band_stats.clone(),
             }
         };
-        self.asked(id).map(stats).collect()
+        self.selected(id).map(stats).collect()
     }
 
     /// Configuration of a meter, or of all.
@@ -196,16 +200,16 @@ impl Meters {
             meter_id: MeterId(meter_id),
             bands: meter.bands.clone(),
         };
-        self.asked(id).map(desc).collect()
+        self.selected(id).map(desc).collect()
     }
 
     pub(crate) fn features(&self, version: Version) -> MeterFeatures {
-        if self.limit == 0 {
+        if self.capacity == 0 {
             let features = (version >= Version::V1_5).then(MeterFeatureFlags::default);
             return MeterFeatures { features, ..MeterFeatures::default() };
         }
         MeterFeatures {
-            max_meter: self.limit,
+            max_meter: self.capacity,
             band_types: BandTypes::DROP | BandTypes::DSCP_REMARK,
             capabilities: MeterCapabilities::KBPS
                 | MeterCapabilities::PKTPS
@@ -253,15 +257,15 @@ fn rate(band: &MeterBand) -> u32 {
     }
 }
 
-fn check(asked: &MeterMod) -> Result<(), ErrorReason> {
+fn check(meter_mod: &MeterMod) -> Result<(), ErrorReason> {
     let both = MeterFlags::KBPS | MeterFlags::PKTPS;
-    if asked.flags.contains(both) || asked.flags.0 > 0xf {
+    if meter_mod.flags.contains(both) || meter_mod.flags.0 > 0xf {
         return Err(error_reasons::BAD_METER_FLAGS);
     }
-    if asked.bands.len() > usize::from(BANDS_MAX) {
+    if meter_mod.bands.len() > usize::from(BANDS_MAX) {
         return Err(error_reasons::OUT_OF_BANDS);
     }
-    asked.bands.iter().try_for_each(|band| match band {
+    meter_mod.bands.iter().try_for_each(|band| match band {
         MeterBand::Drop { rate: 0, .. } | MeterBand::DscpRemark { rate: 0, .. } => {
             Err(error_reasons::BAD_RATE)
         }

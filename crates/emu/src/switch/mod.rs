@@ -1,24 +1,18 @@
 //! An OpenFlow switch (1.0 to 1.5) as a state machine: bytes and frames in, bytes and frames out.
 //!
 //! [`EmulatedSwitch`] is called with events and the time: the control connection opens or closes, bytes arrive on it, a
-//! frame
-//! arrives at a port, time passes. What it sends is in a [`SwitchOutput`] afterwards. It has no sockets, clocks or
-//! threads,
-//! and is deterministic.
+//! frame arrives at a port, time passes. What it sends is in a [`SwitchOutput`] afterwards. It has no sockets, clocks
+//! or threads, and is deterministic.
 //!
 //! Modules: `session` handles the controller's messages, `flow_mod` changes the flow tables, `flow_table` and `lookup`
-//! hold
-//! them, `packet` finds fields in frames, `pipeline` runs frames through tables and actions, `packet_in` sends them to
-//! the
-//! controller or keeps them in the `packet_buffer`; `groups`, `meters` and `ports` are what flow entries refer to;
-//! `multipart` and `table_features` answer statistics requests.
+//! hold them, `packet` finds fields in frames, `pipeline` runs frames through tables and actions, `packet_in` sends
+//! them to the controller or keeps them in the `packet_buffer`; `groups`, `meters` and `ports` are what flow entries
+//! refer to; `multipart` and `table_features` answer statistics requests.
 //!
 //! Not supported, and rejected with the `ERROR` of the specification: queues, the ports `NORMAL` and `LOCAL`, provider
 //! backbone bridging, bundles, flow monitors, experimenter extensions. `ENQUEUE` and `SET_QUEUE` are accepted, but all
-//! queues
-//! behave like the port itself. Flow entries stay when the connection is lost, and table misses are then dropped
-//! (§6.3.2,
-//! fail secure mode). The switch does not probe the controller; the owner of the connection reports its end.
+//! queues behave like the port itself. Flow entries stay when the connection is lost, and table misses are then dropped
+//! (§6.3.2, fail secure mode). The switch does not probe the controller; the owner of the connection reports its end.
 
 mod async_filter;
 mod config;
@@ -129,14 +123,14 @@ impl EmulatedSwitch {
 
     /// The control connection is open.
     pub fn on_connected(&mut self, now: Instant, out: &mut SwitchOutput) {
-        self.ports.note_start(now);
+        self.ports.record_start(now);
         self.session = ControlSession::new(&self.config);
         self.session.send_hello(&mut out.control);
     }
 
     /// The control connection is closed. Tables, groups and meters stay; buffered packets are discarded.
     pub fn on_disconnected(&mut self, now: Instant) {
-        self.ports.note_start(now);
+        self.ports.record_start(now);
         self.session.reset(&self.config);
         self.counters.drops.buffer_timeout += self.buffer.clear();
     }
@@ -192,7 +186,7 @@ impl EmulatedSwitch {
         is_up: bool,
         out: &mut SwitchOutput,
     ) {
-        self.ports.note_start(now);
+        self.ports.record_start(now);
         if self.ports.set_link(port, is_up) {
             self.send_port_status(port, out);
         }

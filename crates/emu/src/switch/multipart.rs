@@ -1,4 +1,4 @@
-//! Answers to multipart requests: statistics and descriptions. §7.3.5.
+//! Replies to multipart requests: statistics and descriptions. §7.3.5.
 
 use std::time::Instant;
 
@@ -17,35 +17,36 @@ impl EmulatedSwitch {
         &mut self,
         now: Instant,
         xid: u32,
-        asked: MultipartRequest,
+        request: MultipartRequest,
         out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
         let version = self.session.version();
-        match asked {
+        match request {
             MultipartRequest::Desc => self.send_single(xid, MultipartReply::Desc(self.desc()), out),
-            MultipartRequest::FlowDesc(asked) => {
-                let told = self
-                    .matching_entries(version, &asked, |id, entry| entry.desc(now, id, version))?;
-                self.send_list(xid, &told, |flows| MultipartReply::FlowDesc { flows }, out);
+            MultipartRequest::FlowDesc(request) => {
+                let list = self.matching_entries(version, &request, |id, entry| {
+                    entry.desc(now, id, version)
+                })?;
+                self.send_list(xid, &list, |flows| MultipartReply::FlowDesc { flows }, out);
             }
-            MultipartRequest::FlowStats(asked) => {
-                let told =
-                    self.matching_entries(version, &asked, |id, entry| entry.counters(now, id))?;
-                self.send_list(xid, &told, |flows| MultipartReply::FlowStats { flows }, out);
+            MultipartRequest::FlowStats(request) => {
+                let list =
+                    self.matching_entries(version, &request, |id, entry| entry.counters(now, id))?;
+                self.send_list(xid, &list, |flows| MultipartReply::FlowStats { flows }, out);
             }
-            MultipartRequest::AggregateStats(asked) => {
-                let told =
-                    self.matching_entries(version, &asked, |_, it| (it.packets, it.bytes))?;
-                let told = AggregateStats { stats: sums(&told) };
-                self.send_single(xid, MultipartReply::AggregateStats(told), out);
+            MultipartRequest::AggregateStats(request) => {
+                let counters = |_, entry: &FlowEntry| (entry.packets, entry.bytes);
+                let entries = self.matching_entries(version, &request, counters)?;
+                let sum = AggregateStats { stats: sums(&entries) };
+                self.send_single(xid, MultipartReply::AggregateStats(sum), out);
             }
             MultipartRequest::TableStats => {
-                let told = self.table_stats(version);
-                self.send_list(xid, &told, |tables| MultipartReply::TableStats { tables }, out);
+                let list = self.table_stats(version);
+                self.send_list(xid, &list, |tables| MultipartReply::TableStats { tables }, out);
             }
             MultipartRequest::TableFeatures { tables } if tables.is_empty() => {
-                let told = self.table_features(version);
-                self.send_list(xid, &told, |tables| MultipartReply::TableFeatures { tables }, out);
+                let list = self.table_features(version);
+                self.send_list(xid, &list, |tables| MultipartReply::TableFeatures { tables }, out);
             }
             MultipartRequest::TableFeatures { .. } => {
                 return Err(error_reasons::TABLE_FEATURES_EPERM);
@@ -53,18 +54,18 @@ impl EmulatedSwitch {
             MultipartRequest::TableDesc => {
                 let ids = (0..=u8::MAX).zip(&self.tables);
                 let desc = |(table_id, _)| TableDesc { table_id, ..TableDesc::default() };
-                let told: Vec<_> = ids.map(desc).collect();
-                self.send_list(xid, &told, |tables| MultipartReply::TableDesc { tables }, out);
+                let list: Vec<_> = ids.map(desc).collect();
+                self.send_list(xid, &list, |tables| MultipartReply::TableDesc { tables }, out);
             }
-            MultipartRequest::PortStats(asked) => {
-                let told = self.ports.stats(now, self.check_port_exists(asked.port_no)?, version);
-                self.send_list(xid, &told, |ports| MultipartReply::PortStats { ports }, out);
+            MultipartRequest::PortStats(request) => {
+                let list = self.ports.stats(now, self.check_port_exists(request.port_no)?, version);
+                self.send_list(xid, &list, |ports| MultipartReply::PortStats { ports }, out);
             }
-            MultipartRequest::PortDesc(asked) => {
-                let mut told = self.ports.descs(version);
-                let port_no = self.check_port_exists(asked.port_no)?;
-                told.retain(|port| port_no == PortNo::ANY || port.port_no == port_no);
-                self.send_list(xid, &told, |ports| MultipartReply::PortDesc { ports }, out);
+            MultipartRequest::PortDesc(request) => {
+                let mut list = self.ports.descs(version);
+                let port_no = self.check_port_exists(request.port_no)?;
+                list.retain(|port| port_no == PortNo::ANY || port.port_no == port_no);
+                self.send_list(xid, &list, |ports| MultipartReply::PortDesc { ports }, out);
             }
             MultipartRequest::QueueStats(_) => {
                 self.send_list(xid, &[], |queues| MultipartReply::QueueStats { queues }, out);
@@ -81,44 +82,44 @@ impl EmulatedSwitch {
         &mut self,
         now: Instant,
         xid: u32,
-        asked: MultipartRequest,
+        request: MultipartRequest,
         out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
         let version = self.session.version();
-        match asked {
-            MultipartRequest::GroupStats(asked) if version > Version::V1_0 => {
-                let uses =
+        match request {
+            MultipartRequest::GroupStats(request) if version > Version::V1_0 => {
+                let references =
                     |id: GroupId| self.count_entries(|entry| entry.instruction_set.uses_group(id));
-                let mut told = self.groups.stats(now, asked.group_id, uses);
+                let mut list = self.groups.stats(now, request.group_id, references);
                 if version < Version::V1_3 {
                     // These versions have no field for the duration.
-                    for group in &mut told {
+                    for group in &mut list {
                         (group.duration_sec, group.duration_nsec) = (0, 0);
                     }
                 }
-                self.send_list(xid, &told, |groups| MultipartReply::GroupStats { groups }, out);
+                self.send_list(xid, &list, |groups| MultipartReply::GroupStats { groups }, out);
             }
-            MultipartRequest::GroupDesc(asked) if version > Version::V1_0 => {
-                let told = self.groups.descs(asked.group_id);
-                self.send_list(xid, &told, |groups| MultipartReply::GroupDesc { groups }, out);
+            MultipartRequest::GroupDesc(request) if version > Version::V1_0 => {
+                let list = self.groups.descs(request.group_id);
+                self.send_list(xid, &list, |groups| MultipartReply::GroupDesc { groups }, out);
             }
             MultipartRequest::GroupFeatures if version > Version::V1_1 => {
-                let told = self.groups.features(self.actions(version).0);
-                self.send_single(xid, MultipartReply::GroupFeatures(told), out);
+                let features = self.groups.features(self.actions(version).0);
+                self.send_single(xid, MultipartReply::GroupFeatures(features), out);
             }
-            MultipartRequest::MeterStats(asked) => {
-                let uses =
+            MultipartRequest::MeterStats(request) => {
+                let references =
                     |id: u32| self.count_entries(|entry| entry.instruction_set.uses_meter(id));
-                let told = self.meters.stats(now, asked.meter_id, uses);
-                self.send_list(xid, &told, |meters| MultipartReply::MeterStats { meters }, out);
+                let list = self.meters.stats(now, request.meter_id, references);
+                self.send_list(xid, &list, |meters| MultipartReply::MeterStats { meters }, out);
             }
-            MultipartRequest::MeterDesc(asked) => {
-                let told = self.meters.descs(asked.meter_id);
-                self.send_list(xid, &told, |meters| MultipartReply::MeterDesc { meters }, out);
+            MultipartRequest::MeterDesc(request) => {
+                let list = self.meters.descs(request.meter_id);
+                self.send_list(xid, &list, |meters| MultipartReply::MeterDesc { meters }, out);
             }
             MultipartRequest::MeterFeatures => {
-                let told = self.meters.features(version);
-                self.send_single(xid, MultipartReply::MeterFeatures(told), out);
+                let features = self.meters.features(version);
+                self.send_single(xid, MultipartReply::MeterFeatures(features), out);
             }
             MultipartRequest::Experimenter { .. } => return Err(ErrorReason::BAD_EXPERIMENTER),
             _ => return Err(ErrorReason::BAD_MULTIPART),
@@ -160,44 +161,44 @@ impl EmulatedSwitch {
         }
     }
 
-    /// Applies `tell` to every flow entry that the request selects.
+    /// Applies `describe` to every flow entry that the request selects.
     fn matching_entries<T>(
         &self,
         version: Version,
-        asked: &FlowStatsRequest,
-        tell: impl Fn(u8, &FlowEntry) -> T,
+        request: &FlowStatsRequest,
+        describe: impl Fn(u8, &FlowEntry) -> T,
     ) -> Result<Vec<T>, ErrorReason> {
-        let every = asked.table_id == FlowMod::TABLE_ALL;
-        if !every && usize::from(asked.table_id) >= self.tables.len() {
-            return Err(error_reasons::BAD_TABLE_ID_ASKED);
+        let is_all = request.table_id == FlowMod::TABLE_ALL;
+        if !is_all && usize::from(request.table_id) >= self.tables.len() {
+            return Err(error_reasons::BAD_REQUESTED_TABLE_ID);
         }
         let filter = FlowFilter {
-            pattern: NormalizedMatch::new(&asked.matching, version, &[])?,
+            pattern: NormalizedMatch::new(&request.matching, version, &[])?,
             strict: None,
-            cookie: asked.cookie,
-            cookie_mask: if version == Version::V1_0 { 0 } else { asked.cookie_mask },
-            out_port: asked.out_port,
-            out_group: asked.out_group,
+            cookie: request.cookie,
+            cookie_mask: if version == Version::V1_0 { 0 } else { request.cookie_mask },
+            out_port: request.out_port,
+            out_group: request.out_group,
         };
         let tables = (0..=u8::MAX).zip(&self.tables);
-        let tables = tables.filter(|(id, _)| every || *id == asked.table_id);
-        let told = tables.flat_map(|(id, table)| {
-            let entries = table.select(&filter).into_iter().filter_map(|place| table.at(place));
-            entries.map(|entry| tell(id, entry)).collect::<Vec<_>>()
+        let tables = tables.filter(|(id, _)| is_all || *id == request.table_id);
+        let entries = tables.flat_map(|(id, table)| {
+            let entries = table.select(&filter).into_iter().filter_map(|index| table.at(index));
+            entries.map(|entry| describe(id, entry)).collect::<Vec<_>>()
         });
-        Ok(told.collect())
+        Ok(entries.collect())
     }
 
-    fn count_entries(&self, is_meant: impl Fn(&FlowEntry) -> bool) -> u32 {
+    fn count_entries(&self, is_selected: impl Fn(&FlowEntry) -> bool) -> u32 {
         let n =
-            self.tables.iter().flat_map(FlowTable::iter).filter(|entry| is_meant(entry)).count();
+            self.tables.iter().flat_map(FlowTable::iter).filter(|entry| is_selected(entry)).count();
         u32::try_from(n).unwrap_or(u32::MAX)
     }
 
     /// The requested port, if it exists.
     fn check_port_exists(&self, port: PortNo) -> Result<PortNo, ErrorReason> {
-        let known = port == PortNo::ANY || self.ports.contains(port);
-        if known { Ok(port) } else { Err(error_reasons::BAD_PORT_ASKED) }
+        let exists = port == PortNo::ANY || self.ports.contains(port);
+        if exists { Ok(port) } else { Err(error_reasons::BAD_REQUESTED_PORT) }
     }
 
     fn desc(&self) -> Box<SwitchDesc> {
@@ -211,13 +212,13 @@ impl EmulatedSwitch {
     }
 }
 
-/// Most items in one message; fewer if they are long. Limits repeated encoding.
+/// Maximum number of items in one message; fewer if they are long. Limits repeated encoding.
 const ITEMS_MAX: usize = 512;
 
-fn sums(counted: &[(u64, u64)]) -> Stats {
-    let packets = counted.iter().map(|it| it.0).sum();
-    let bytes = counted.iter().map(|it| it.1).sum();
-    let flows = u32::try_from(counted.len()).unwrap_or(u32::MAX);
+fn sums(counters: &[(u64, u64)]) -> Stats {
+    let packets = counters.iter().map(|it| it.0).sum();
+    let bytes = counters.iter().map(|it| it.1).sum();
+    let flows = u32::try_from(counters.len()).unwrap_or(u32::MAX);
     Stats {
         fields: vec![Stat::PacketCount(packets), Stat::ByteCount(bytes), Stat::FlowCount(flows)],
     }

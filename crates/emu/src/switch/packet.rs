@@ -56,7 +56,7 @@ struct FieldLocation {
     bits: u32,
 }
 
-/// The header whose TTL is meant.
+/// A header with a TTL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TtlHeader {
     /// The outermost MPLS label.
@@ -95,9 +95,9 @@ impl PacketInPipeline {
 
     /// Parses the bytes again; metadata and other fields outside the frame stay.
     fn read(&mut self) -> Option<()> {
-        let beside = [FieldId::IN_PORT, FieldId::METADATA, FieldId::TUNNEL_ID];
+        let pipeline_fields = [FieldId::IN_PORT, FieldId::METADATA, FieldId::TUNNEL_ID];
         let mut fields = PacketFields::NONE;
-        for id in beside {
+        for id in pipeline_fields {
             fields.set(id, self.fields.get(id).unwrap_or_default());
         }
         self.layout = HeaderLayout::of(&self.bytes)?;
@@ -143,8 +143,8 @@ impl PacketInPipeline {
             sum + (0xffff - (u64::from(*old) << shift)) + (u64::from(*new) << shift)
         });
         let new = new.to_vec();
-        if let Some(place) = self.bytes.get_mut(it.at..it.at + it.bytes) {
-            place.copy_from_slice(&new);
+        if let Some(target) = self.bytes.get_mut(it.at..it.at + it.bytes) {
+            target.copy_from_slice(&new);
         }
         for at in self.layout.checksums(it.at, &self.bytes).into_iter().flatten() {
             self.mend(at, delta);
@@ -155,10 +155,10 @@ impl PacketInPipeline {
     fn mend(&mut self, at: usize, delta: u64) {
         let is_udp =
             matches!(self.layout.transport, Some((TransportHeader::Udp, udp)) if udp + 6 == at);
-        let Some(place) = self.bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) else {
+        let Some(target) = self.bytes.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) else {
             return;
         };
-        let old = u16::from_be_bytes(*place);
+        let old = u16::from_be_bytes(*target);
         if is_udp && old == 0 {
             // The sender did not compute a checksum. RFC 768.
             return;
@@ -168,12 +168,11 @@ impl PacketInPipeline {
             sum = (sum & 0xffff) + (sum >> 16);
         }
         let new = !u16::try_from(sum).unwrap_or_default();
-        *place = if is_udp && new == 0 { [0xff; 2] } else { new.to_be_bytes() };
+        *target = if is_udp && new == 0 { [0xff; 2] } else { new.to_be_bytes() };
     }
 
     /// Sets the unmasked bits of a field. A field that the packet lacks is ignored, except for a VLAN tag, which 1.0
-    /// and 1.1
-    /// then add. OpenFlow 1.0.0 §3.3.
+    /// and 1.1 then add. OpenFlow 1.0.0 §3.3.
     pub(crate) fn set_field(&mut self, field: &Field) {
         let id = field.id.canonical();
         if matches!(id, FieldId::VLAN_VID | FieldId::VLAN_PCP) && !self.layout.is_tagged {
@@ -259,8 +258,8 @@ impl PacketInPipeline {
 
     fn set_ethertype(&mut self, ethertype: u16) {
         let at = self.layout.ethertype;
-        if let Some(place) = self.bytes.get_mut(at..at + 2) {
-            place.copy_from_slice(&ethertype.to_be_bytes());
+        if let Some(target) = self.bytes.get_mut(at..at + 2) {
+            target.copy_from_slice(&ethertype.to_be_bytes());
         }
     }
 

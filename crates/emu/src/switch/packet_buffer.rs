@@ -27,7 +27,7 @@ pub(crate) struct PacketBuffer {
     capacity: usize,
     timeout: Duration,
     /// By serial number, and thus by age.
-    waiting: BTreeMap<u64, BufferedPackets>,
+    by_serial: BTreeMap<u64, BufferedPackets>,
     flows: HashMap<FlowKey, u64>,
     n_packets: usize,
     next: u64,
@@ -36,8 +36,8 @@ pub(crate) struct PacketBuffer {
 impl PacketBuffer {
     /// A buffer for `capacity` packets, each for at most `timeout`.
     pub(crate) fn new(capacity: usize, timeout: Duration) -> Self {
-        let (waiting, flows) = (BTreeMap::new(), HashMap::new());
-        Self { capacity, timeout, waiting, flows, n_packets: 0, next: 0 }
+        let (by_serial, flows) = (BTreeMap::new(), HashMap::new());
+        Self { capacity, timeout, by_serial, flows, n_packets: 0, next: 0 }
     }
 
     /// Buffers a packet, as the first of `flow` if given; `None` if the buffer is full.
@@ -54,15 +54,15 @@ impl PacketBuffer {
             self.flows.insert(flow.clone(), self.next);
         }
         let packets = vec![packet.to_vec()];
-        self.waiting.insert(self.next, BufferedPackets { since: now, in_port, packets, flow });
+        self.by_serial.insert(self.next, BufferedPackets { since: now, in_port, packets, flow });
         self.next += 1;
         self.n_packets += 1;
         Some(id)
     }
 
-    /// Buffers a further packet of a flow; `false` if none of it is buffered, or the buffer is full.
+    /// Buffers another packet of a flow; `false` if no packet of the flow is buffered, or the buffer is full.
     pub(crate) fn append(&mut self, flow: &FlowKey, packet: &[u8]) -> bool {
-        let first = self.flows.get(flow).and_then(|serial| self.waiting.get_mut(serial));
+        let first = self.flows.get(flow).and_then(|serial| self.by_serial.get_mut(serial));
         match first {
             Some(first) if self.n_packets < self.capacity => {
                 first.packets.push(packet.to_vec());
@@ -78,8 +78,8 @@ impl PacketBuffer {
     /// # Errors
     /// `BUFFER_UNKNOWN` if the id was never assigned, `BUFFER_EMPTY` if its packets have been taken or discarded.
     pub(crate) fn take(&mut self, id: u32) -> Result<BufferedPackets, ErrorReason> {
-        let back = self.next.wrapping_sub(u64::from(id)) & SLOT_BITS;
-        let serial = self.next.checked_sub(back).filter(|_| back > 0 && u64::from(id) <= SLOT_BITS);
+        let age = self.next.wrapping_sub(u64::from(id)) & SLOT_BITS;
+        let serial = self.next.checked_sub(age).filter(|_| age > 0 && u64::from(id) <= SLOT_BITS);
         let serial = serial.ok_or(error_reasons::BUFFER_UNKNOWN)?;
         self.remove(serial).ok_or(error_reasons::BUFFER_EMPTY)
     }
@@ -90,18 +90,20 @@ impl PacketBuffer {
         self.remove(serial)
     }
 
-    /// Takes all but the first packet of each flow whose first packet `is_meant`.
+    /// Takes all but the first packet of each flow for whose first packet `is_selected` holds.
     pub(crate) fn take_followers(
         &mut self,
-        is_meant: impl Fn(PortNo, &[u8]) -> bool,
+        is_selected: impl Fn(PortNo, &[u8]) -> bool,
     ) -> Vec<(PortNo, Vec<u8>)> {
         let mut taken = vec![];
-        for waiting in self.waiting.values_mut() {
-            let is_asked = waiting.packets.len() > 1;
-            if is_asked && waiting.packets.first().is_some_and(|it| is_meant(waiting.in_port, it)) {
-                let followers = waiting.packets.split_off(1);
-                taken.extend(followers.into_iter().map(|packet| (waiting.in_port, packet)));
-                if let Some(flow) = waiting.flow.take() {
+        for buffered in self.by_serial.values_mut() {
+            let has_followers = buffered.packets.len() > 1;
+            if has_followers
+                && buffered.packets.first().is_some_and(|it| is_selected(buffered.in_port, it))
+            {
+                let followers = buffered.packets.split_off(1);
+                taken.extend(followers.into_iter().map(|packet| (buffered.in_port, packet)));
+                if let Some(flow) = buffered.flow.take() {
                     self.flows.remove(&flow);
                 }
             }
@@ -114,33 +116,33 @@ impl PacketBuffer {
     pub(crate) fn expire(&mut self, now: Instant) -> u64 {
         let mut n = 0;
         while self.deadline().is_some_and(|at| at <= now) {
-            let Some((&serial, _)) = self.waiting.first_key_value() else { break };
-            n += self.remove(serial).map_or(0, |waiting| waiting.len());
+            let Some((&serial, _)) = self.by_serial.first_key_value() else { break };
+            n += self.remove(serial).map_or(0, |buffered| buffered.len());
         }
         n
     }
 
     /// Discards all packets; returns how many. Their ids are not reused.
     pub(crate) fn clear(&mut self) -> u64 {
-        let n = self.waiting.values().map(BufferedPackets::len).sum();
-        self.waiting.clear();
+        let n = self.by_serial.values().map(BufferedPackets::len).sum();
+        self.by_serial.clear();
         self.flows.clear();
         self.n_packets = 0;
         n
     }
 
     fn remove(&mut self, serial: u64) -> Option<BufferedPackets> {
-        let waiting = self.waiting.remove(&serial)?;
-        self.n_packets -= waiting.packets.len();
-        if let Some(flow) = &waiting.flow {
+        let buffered = self.by_serial.remove(&serial)?;
+        self.n_packets -= buffered.packets.len();
+        if let Some(flow) = &buffered.flow {
             self.flows.remove(flow);
         }
-        Some(waiting)
+        Some(buffered)
     }
 
     /// When the oldest packet exceeds the timeout.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        let (_, oldest) = self.waiting.first_key_value()?;
+        let (_, oldest) = self.by_serial.first_key_value()?;
         oldest.since.checked_add(self.timeout)
     }
 
@@ -196,12 +198,12 @@ mod tests {
     fn packets_of_a_flow_share_a_buffer_id() {
         let (mut buffer, flow) =
             (PacketBuffer::new(2, Duration::from_secs(1)), PacketFields::NONE.flow());
-        assert!(!buffer.append(&flow, &[0]), "nothing of it waits");
+        assert!(!buffer.append(&flow, &[0]), "no packet of the flow is buffered");
         let id = buffer.insert(now(), PORT, &[1], Some(flow.clone())).unwrap();
         assert!(buffer.append(&flow, &[2]));
-        assert!(!buffer.append(&flow, &[3]), "there is no more room");
+        assert!(!buffer.append(&flow, &[3]), "the buffer is full");
         assert_eq!(buffer.take(id).unwrap().packets, [[1], [2]]);
-        assert!(!buffer.append(&flow, &[4]), "it waits no longer");
+        assert!(!buffer.append(&flow, &[4]), "the flow is no longer buffered");
         assert!(buffer.insert(now(), PORT, &[5], Some(flow.clone())).is_some());
         assert_eq!(buffer.take_flow(&flow).unwrap().packets, [[5]]);
         assert_eq!((buffer.take_flow(&flow), buffer.len()), (None, 0));

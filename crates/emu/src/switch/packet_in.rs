@@ -1,13 +1,10 @@
 //! Packet-ins, packet-outs, and the packets buffered between them. §6.1.2.
 //!
-//! With [`EmulatedSwitchConfig::flow_buffering`](super::EmulatedSwitchConfig::flow_buffering), a packet without a
-//! matching
-//! flow entry is buffered with the first one of its flow, if that awaits the controller's answer. The answer is a
-//! `PACKET_OUT` or `FLOW_MOD` with the buffer id of the first packet, or a `PACKET_OUT` with a whole packet of the
-//! flow; it
-//! applies to all packets of the flow in order of arrival. A new flow entry that matches the flow releases all but the
-//! first
-//! packet, for which the controller may still send a `PACKET_OUT`.
+//! With [`EmulatedSwitchConfig::flow_buffering`](super::EmulatedSwitchConfig::flow_buffering), a packet without a matching
+//! flow entry is buffered together with an earlier packet of its flow whose packet-in is unanswered. The answer of the
+//! controller is a `PACKET_OUT` or `FLOW_MOD` with the buffer id of the first packet, or a `PACKET_OUT` with a whole packet
+//! of the flow. It applies to all packets of the flow, in order of arrival. A new flow entry that matches the flow releases
+//! all but the first packet, for which the controller may still send a `PACKET_OUT`.
 
 use std::time::Instant;
 
@@ -32,12 +29,12 @@ impl EmulatedSwitch {
         now: Instant,
         packet: &mut PacketInPipeline,
         max_len: u16,
-        from: &ActionOrigin,
+        origin: &ActionOrigin,
         out: &mut SwitchOutput,
     ) {
         packet.sent += 1;
         let version = self.session.version();
-        let reason = reason_in(version, from.reason);
+        let reason = reason_in(version, origin.reason);
         if !self.session.wants_packet(reason) || !self.ports.allows_packet_in(packet.in_port) {
             self.counters.drops.no_controller += 1;
             return;
@@ -45,10 +42,10 @@ impl EmulatedSwitch {
         if !self.apply_meter(now, MeterId::CONTROLLER.0, packet) {
             return;
         }
-        let waits =
+        let is_buffered =
             self.config.n_buffers > 0 && (max_len != Action::WHOLE || version < Version::V1_2);
-        let has_memory = self.config.flow_buffering && is_flow_setup(packet, reason);
-        let flow = (waits && has_memory).then(|| packet.fields.flow());
+        let waits_for_answer = self.config.flow_buffering && is_flow_setup(packet, reason);
+        let flow = (is_buffered && waits_for_answer).then(|| packet.fields.flow());
         if flow.as_ref().is_some_and(|flow| self.buffer.append(flow, &packet.bytes)) {
             self.counters.buffered_with_flow += 1;
             return;
@@ -57,10 +54,11 @@ impl EmulatedSwitch {
             self.counters.drops.tx_backlog += 1;
             return;
         }
-        let kept = waits.then(|| self.buffer.insert(now, packet.in_port, &packet.bytes, flow));
-        let buffer_id = kept.flatten();
+        let inserted =
+            is_buffered.then(|| self.buffer.insert(now, packet.in_port, &packet.bytes, flow));
+        let buffer_id = inserted.flatten();
         self.counters.packet_ins += 1;
-        self.counters.buffer_full_packet_ins += u64::from(waits && buffer_id.is_none());
+        self.counters.buffer_full_packet_ins += u64::from(is_buffered && buffer_id.is_none());
         let len = match buffer_id {
             Some(_) => packet.bytes.len().min(usize::from(max_len)),
             None => packet.bytes.len(),
@@ -69,8 +67,12 @@ impl EmulatedSwitch {
             buffer_id,
             total_len: u16::try_from(packet.bytes.len()).unwrap_or(u16::MAX),
             reason,
-            table_id: if version > Version::V1_0 { from.table_id } else { 0 },
-            cookie: if version >= Version::V1_3 { from.cookie } else { PacketIn::default().cookie },
+            table_id: if version > Version::V1_0 { origin.table_id } else { 0 },
+            cookie: if version >= Version::V1_3 {
+                origin.cookie
+            } else {
+                PacketIn::default().cookie
+            },
             matching: pipeline_fields(packet, version),
             data: packet.bytes.get(..len).unwrap_or_default().to_vec(),
         };
@@ -82,22 +84,22 @@ impl EmulatedSwitch {
         &mut self,
         now: Instant,
         in_port: PortNo,
-        asked: sluice_openflow::PacketOut,
+        packet_out: sluice_openflow::PacketOut,
         out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
-        let packets = match asked.buffer_id {
+        let packets = match packet_out.buffer_id {
             Some(id) => {
                 let packets = self.buffer.take(id)?.packets;
                 self.counters.released_packets += count(&packets);
                 packets
             }
-            None if asked.data.len() < FRAME_LEN_MIN => return Err(error_reasons::BAD_PACKET),
-            None => self.with_buffered_packets(in_port, asked.data),
+            None if packet_out.data.len() < FRAME_LEN_MIN => return Err(error_reasons::BAD_PACKET),
+            None => self.with_buffered_packets(in_port, packet_out.data),
         };
-        let from = ActionOrigin::packet_out();
+        let origin = ActionOrigin::packet_out();
         for bytes in packets {
             if let Some(mut packet) = PacketInPipeline::new(in_port, bytes) {
-                self.apply_packet_out_actions(now, &mut packet, &asked.actions, &from, out);
+                self.apply_packet_out_actions(now, &mut packet, &packet_out.actions, &origin, out);
             }
         }
         Ok(())
@@ -108,17 +110,16 @@ impl EmulatedSwitch {
         let mut packets = vec![bytes];
         if self.config.flow_buffering && self.buffer.len() > 0 {
             let first = packets.first().cloned().and_then(|it| PacketInPipeline::new(in_port, it));
-            let waiting = first.and_then(|it| self.buffer.take_flow(&it.fields.flow()));
-            let waiting = waiting.map(|it| it.packets).unwrap_or_default();
-            self.counters.released_packets += count(&waiting);
-            packets.extend(waiting);
+            let followers = first.and_then(|it| self.buffer.take_flow(&it.fields.flow()));
+            let followers = followers.map(|it| it.packets).unwrap_or_default();
+            self.counters.released_packets += count(&followers);
+            packets.extend(followers);
         }
         packets
     }
 
     /// Runs the packets buffered behind the first of their flow through the pipeline, if a new flow entry with
-    /// `pattern`
-    /// matches them.
+    /// `pattern` matches them.
     pub(super) fn release_flow_followers(
         &mut self,
         now: Instant,
@@ -158,9 +159,8 @@ impl EmulatedSwitch {
     }
 }
 
-/// Whether the controller will answer this packet-in: a table miss, except for frames to the bridge itself such as
-/// LLDP.
-/// IEEE 802.1D §7.12.6.
+/// Whether the controller is expected to answer this packet-in: a table miss, except for frames to reserved bridge
+/// addresses such as LLDP (IEEE 802.1D §7.12.6).
 fn is_flow_setup(packet: &PacketInPipeline, reason: PacketInReason) -> bool {
     let dst = packet.bytes.first_chunk().map(|dst| MacAddr(*dst));
     reason == PacketInReason::NO_MATCH && !dst.is_some_and(MacAddr::is_bridge_reserved)
@@ -170,7 +170,7 @@ fn count(packets: &[Vec<u8>]) -> u64 {
     u64::try_from(packets.len()).unwrap_or_default()
 }
 
-/// The fields of a packet that are not in the frame, as far as `version` has them.
+/// The fields of a packet that are not in its frame and that `version` supports.
 fn pipeline_fields(packet: &PacketInPipeline, version: Version) -> sluice_openflow::Match {
     let mut fields = vec![Field::in_port(packet.in_port)];
     if version >= Version::V1_2 {
@@ -184,6 +184,10 @@ fn pipeline_fields(packet: &PacketInPipeline, version: Version) -> sluice_openfl
 
 /// The reason in `version`: before 1.4, actions of flow entries, groups and packet-outs share one.
 fn reason_in(version: Version, reason: PacketInReason) -> PacketInReason {
-    let fine = [PacketInReason::ACTION_SET, PacketInReason::GROUP, PacketInReason::PACKET_OUT];
-    if version < Version::V1_4 && fine.contains(&reason) { PacketInReason::ACTION } else { reason }
+    let since_1_4 = [PacketInReason::ACTION_SET, PacketInReason::GROUP, PacketInReason::PACKET_OUT];
+    if version < Version::V1_4 && since_1_4.contains(&reason) {
+        PacketInReason::ACTION
+    } else {
+        reason
+    }
 }

@@ -13,9 +13,9 @@ use super::packet::{PacketInPipeline, TtlHeader};
 use super::ports::FloodScope;
 use super::{EmulatedSwitch, SwitchOutput};
 
-/// Most nested groups. Loops are rejected when a group is added; this limits what remains.
+/// Maximum depth of nested groups. Loops are rejected when a group is added; this limits long chains.
 const GROUP_DEPTH_MAX: u8 = 16;
-/// Most copies of one packet that groups can make; nested groups multiply them.
+/// Maximum number of copies that groups make of one packet; nested groups multiply them.
 const GROUP_COPIES_MAX: u32 = 4096;
 
 /// What caused an action: the flow entry or message, for packet-ins.
@@ -36,7 +36,7 @@ impl ActionOrigin {
         Self { table_id: 0, cookie: NO_COOKIE, reason, depth: 0 }
     }
 
-    /// The same with another reason, unless it is a table miss.
+    /// The same origin with another reason, unless it is a table miss.
     const fn with_reason(self, reason: PacketInReason) -> Self {
         let is_miss = self.reason.0 == PacketInReason::TABLE_MISS.0;
         Self { reason: if is_miss { self.reason } else { reason }, ..self }
@@ -84,7 +84,7 @@ impl ActionSet {
                 (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
             };
             match self.actions.iter_mut().find(|it| is_same(it)) {
-                Some(place) => place.clone_from(action),
+                Some(existing) => existing.clone_from(action),
                 None => self.actions.push(action.clone()),
             }
         }
@@ -119,14 +119,14 @@ impl EmulatedSwitch {
         out: &mut SwitchOutput,
     ) {
         let (mut set, mut table_id) = (ActionSet::default(), 0);
-        let from = loop {
-            let (steps, from) = match self.lookup(now, table_id, packet) {
-                TableResult::Entry(steps, from) => (steps, from),
+        let origin = loop {
+            let (instructions, origin) = match self.lookup(now, table_id, packet) {
+                TableResult::Entry(instructions, origin) => (instructions, origin),
                 TableResult::ToController => {
                     let reason = PacketInReason::NO_MATCH;
-                    let from = ActionOrigin { table_id, cookie: NO_COOKIE, reason, depth: 0 };
+                    let origin = ActionOrigin { table_id, cookie: NO_COOKIE, reason, depth: 0 };
                     let max_len = self.session.config.miss_send_len;
-                    return self.send_packet_in(now, packet, max_len, &from, out);
+                    return self.send_packet_in(now, packet, max_len, &origin, out);
                 }
                 TableResult::NextTable => {
                     table_id += 1;
@@ -137,27 +137,27 @@ impl EmulatedSwitch {
                     return;
                 }
             };
-            if steps.meter.is_some_and(|id| !self.apply_meter(now, id, packet)) {
+            if instructions.meter.is_some_and(|id| !self.apply_meter(now, id, packet)) {
                 return;
             }
-            if !self.apply_actions(now, packet, &steps.apply, &from, out) {
+            if !self.apply_actions(now, packet, &instructions.apply, &origin, out) {
                 return;
             }
-            if steps.clear {
+            if instructions.clear {
                 set = ActionSet::default();
             }
-            set.write(&steps.write);
-            if let Some((value, mask)) = steps.metadata {
+            set.write(&instructions.write);
+            if let Some((value, mask)) = instructions.metadata {
                 let field = Field::new(FieldId::METADATA, value.into()).masked(mask.into());
                 packet.set_field(&field);
             }
-            match steps.goto_table {
+            match instructions.goto_table {
                 Some(next) => table_id = next,
-                None => break from,
+                None => break origin,
             }
         };
-        let from = from.with_reason(PacketInReason::ACTION_SET);
-        if self.apply_actions(now, packet, &set.into_actions(), &from, out) && packet.sent == 0 {
+        let origin = origin.with_reason(PacketInReason::ACTION_SET);
+        if self.apply_actions(now, packet, &set.into_actions(), &origin, out) && packet.sent == 0 {
             self.counters.drops.no_output += 1;
         }
     }
@@ -171,8 +171,8 @@ impl EmulatedSwitch {
         if let Some(entry) = table.lookup_packet(now, packet) {
             let is_miss = entry.is_table_miss() && version >= Version::V1_3;
             let reason = if is_miss { PacketInReason::TABLE_MISS } else { PacketInReason::ACTION };
-            let from = ActionOrigin { table_id, cookie: entry.cookie, reason, depth: 0 };
-            return TableResult::Entry(Arc::clone(&entry.instruction_set), from);
+            let origin = ActionOrigin { table_id, cookie: entry.cookie, reason, depth: 0 };
+            return TableResult::Entry(Arc::clone(&entry.instruction_set), origin);
         }
         match version {
             Version::V1_0 => TableResult::ToController,
@@ -217,10 +217,10 @@ impl EmulatedSwitch {
         now: Instant,
         packet: &mut PacketInPipeline,
         actions: &[Action],
-        from: &ActionOrigin,
+        origin: &ActionOrigin,
         out: &mut SwitchOutput,
     ) {
-        if self.apply_actions(now, packet, actions, from, out) && packet.sent == 0 {
+        if self.apply_actions(now, packet, actions, origin, out) && packet.sent == 0 {
             self.counters.drops.no_output += 1;
         }
     }
@@ -231,28 +231,30 @@ impl EmulatedSwitch {
         now: Instant,
         packet: &mut PacketInPipeline,
         actions: &[Action],
-        from: &ActionOrigin,
+        origin: &ActionOrigin,
         out: &mut SwitchOutput,
     ) -> bool {
         for action in actions {
             match action {
                 Action::Output { port, max_len } => {
-                    self.output(now, packet, *port, *max_len, from, out);
+                    self.output(now, packet, *port, *max_len, origin, out);
                 }
                 Action::Enqueue { port, .. } => {
-                    self.output(now, packet, *port, Action::WHOLE, from, out);
+                    self.output(now, packet, *port, Action::WHOLE, origin, out);
                 }
                 Action::Group { group_id } => {
-                    self.apply_group(now, packet, GroupId(*group_id), from, out);
+                    self.apply_group(now, packet, GroupId(*group_id), origin, out);
                 }
                 Action::Meter { meter_id } if !self.apply_meter(now, *meter_id, packet) => {
                     return false;
                 }
-                Action::DecNwTtl if !self.decrement_ttl(now, packet, TtlHeader::Ip, from, out) => {
+                Action::DecNwTtl
+                    if !self.decrement_ttl(now, packet, TtlHeader::Ip, origin, out) =>
+                {
                     return false;
                 }
                 Action::DecMplsTtl
-                    if !self.decrement_ttl(now, packet, TtlHeader::Mpls, from, out) =>
+                    if !self.decrement_ttl(now, packet, TtlHeader::Mpls, origin, out) =>
                 {
                     return false;
                 }
@@ -280,7 +282,7 @@ impl EmulatedSwitch {
         now: Instant,
         packet: &mut PacketInPipeline,
         ttl: TtlHeader,
-        from: &ActionOrigin,
+        origin: &ActionOrigin,
         out: &mut SwitchOutput,
     ) -> bool {
         let Some(hops) = packet.ttl(ttl) else { return true };
@@ -290,16 +292,16 @@ impl EmulatedSwitch {
         }
         self.counters.drops.ttl_expired += 1;
         let config = self.session.config;
-        let tells = match self.session.version() {
+        let is_reported = match self.session.version() {
             Version::V1_0 => false,
             Version::V1_1 | Version::V1_2 => {
                 config.flags.contains(ConfigFlags::INVALID_TTL_TO_CONTROLLER)
             }
             _ => self.session.wants_packet(PacketInReason::INVALID_TTL),
         };
-        if tells {
-            let from = ActionOrigin { reason: PacketInReason::INVALID_TTL, ..*from };
-            self.send_packet_in(now, packet, config.miss_send_len, &from, out);
+        if is_reported {
+            let origin = ActionOrigin { reason: PacketInReason::INVALID_TTL, ..*origin };
+            self.send_packet_in(now, packet, config.miss_send_len, &origin, out);
         }
         false
     }
@@ -310,22 +312,22 @@ impl EmulatedSwitch {
         packet: &mut PacketInPipeline,
         port: PortNo,
         max_len: u16,
-        from: &ActionOrigin,
+        origin: &ActionOrigin,
         out: &mut SwitchOutput,
     ) {
         match port {
-            PortNo::CONTROLLER => self.send_packet_in(now, packet, max_len, from, out),
+            PortNo::CONTROLLER => self.send_packet_in(now, packet, max_len, origin, out),
             PortNo::TABLE => {
                 packet.sent += 1;
-                let mut again = packet.clone();
-                again.sent = 0;
-                self.run_pipeline(now, &mut again, out);
+                let mut resubmitted = packet.clone();
+                resubmitted.sent = 0;
+                self.run_pipeline(now, &mut resubmitted, out);
             }
             PortNo::IN_PORT => self.send(packet, packet.in_port, out),
             PortNo::ALL | PortNo::FLOOD => {
-                let how = if port == PortNo::ALL { FloodScope::All } else { FloodScope::Flood };
+                let scope = if port == PortNo::ALL { FloodScope::All } else { FloodScope::Flood };
                 packet.sent += 1;
-                for port in self.ports.flood_ports(how, packet.in_port) {
+                for port in self.ports.flood_ports(scope, packet.in_port) {
                     self.send(packet, port, out);
                 }
             }
@@ -354,23 +356,23 @@ impl EmulatedSwitch {
         now: Instant,
         packet: &mut PacketInPipeline,
         id: GroupId,
-        from: &ActionOrigin,
+        origin: &ActionOrigin,
         out: &mut SwitchOutput,
     ) {
         let hash = packet.fields.flow_hash();
-        let buckets = self.groups.choose(id, packet.len(), hash, &self.ports);
+        let buckets = self.groups.select_buckets(id, packet.len(), hash, &self.ports);
         packet.sent += 1;
-        let too_many = from.depth >= GROUP_DEPTH_MAX || packet.copies >= GROUP_COPIES_MAX;
+        let too_many = origin.depth >= GROUP_DEPTH_MAX || packet.copies >= GROUP_COPIES_MAX;
         if buckets.is_empty() || too_many {
             self.counters.drops.group += 1;
             return;
         }
-        let from =
-            ActionOrigin { depth: from.depth + 1, ..from.with_reason(PacketInReason::GROUP) };
+        let origin =
+            ActionOrigin { depth: origin.depth + 1, ..origin.with_reason(PacketInReason::GROUP) };
         for actions in buckets {
             packet.copies += 1;
             let mut copy = packet.clone();
-            self.apply_actions(now, &mut copy, &actions, &from, out);
+            self.apply_actions(now, &mut copy, &actions, &origin, out);
             packet.copies = copy.copies;
         }
     }

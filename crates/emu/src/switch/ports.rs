@@ -13,7 +13,8 @@ use super::error_reasons;
 
 #[derive(Debug)]
 struct EmulatedPort {
-    plan: EmulatedPortConfig,
+    settings: EmulatedPortConfig,
+    /// The flags that the controller sets by `PORT_MOD`.
     config: PortConfig,
     has_link: bool,
     stats: PortStats,
@@ -36,33 +37,33 @@ pub(crate) enum FloodScope {
 }
 
 impl EmulatedPorts {
-    pub(crate) fn new(plans: &[EmulatedPortConfig]) -> Self {
-        let state = |plan: &EmulatedPortConfig| EmulatedPort {
-            plan: plan.clone(),
+    pub(crate) fn new(configs: &[EmulatedPortConfig]) -> Self {
+        let state = |settings: &EmulatedPortConfig| EmulatedPort {
+            settings: settings.clone(),
             config: PortConfig::default(),
             has_link: true,
-            stats: PortStats { port_no: plan.port_no, ..PortStats::default() },
+            stats: PortStats { port_no: settings.port_no, ..PortStats::default() },
         };
-        let ports = plans.iter().map(|plan| (plan.port_no, state(plan))).collect();
+        let ports = configs.iter().map(|settings| (settings.port_no, state(settings))).collect();
         Self { ports, since: None }
     }
 
     /// Records the time of the first event.
-    pub(crate) fn note_start(&mut self, now: Instant) {
+    pub(crate) fn record_start(&mut self, now: Instant) {
         self.since.get_or_insert(now);
     }
 
     /// Whether `port` accepts a frame of `len` bytes; updates counters.
     pub(crate) fn receive(&mut self, port: PortNo, len: usize) -> bool {
         let Some(state) = self.ports.get_mut(&port) else { return false };
-        let takes = state.is_up() && !state.config.contains(PortConfig::NO_RECV);
-        if takes {
+        let accepts = state.is_up() && !state.config.contains(PortConfig::NO_RECV);
+        if accepts {
             state.stats.rx_packets += 1;
             state.stats.rx_bytes += u64::try_from(len).unwrap_or_default();
         } else {
             state.stats.rx_dropped += 1;
         }
-        takes
+        accepts
     }
 
     /// Whether `port` sends a frame of `len` bytes; updates counters.
@@ -79,12 +80,13 @@ impl EmulatedPorts {
     }
 
     /// The ports to which a frame from `in_port` is flooded, in ascending order.
-    pub(crate) fn flood_ports(&self, how: FloodScope, in_port: PortNo) -> Vec<PortNo> {
-        let goes = |state: &EmulatedPort| {
-            let floods = how == FloodScope::All || !state.config.contains(PortConfig::NO_FLOOD);
+    pub(crate) fn flood_ports(&self, scope: FloodScope, in_port: PortNo) -> Vec<PortNo> {
+        let is_included = |state: &EmulatedPort| {
+            let floods = scope == FloodScope::All || !state.config.contains(PortConfig::NO_FLOOD);
             floods && state.is_up()
         };
-        let ports = self.ports.iter().filter(|(port, state)| **port != in_port && goes(state));
+        let ports =
+            self.ports.iter().filter(|(port, state)| **port != in_port && is_included(state));
         ports.map(|(port, _)| *port).collect()
     }
 
@@ -98,22 +100,29 @@ impl EmulatedPorts {
     ///
     /// # Errors
     /// `BAD_PORT`, `BAD_HW_ADDR`, or `BAD_CONFIG` for flags that `version` lacks.
-    pub(crate) fn set(&mut self, asked: &PortMod, version: Version) -> Result<bool, ErrorReason> {
-        let state = self.ports.get_mut(&asked.port_no).ok_or(error_reasons::PORT_MOD_BAD_PORT)?;
-        if state.plan.hw_addr != asked.hw_addr {
+    pub(crate) fn apply_port_mod(
+        &mut self,
+        port_mod: &PortMod,
+        version: Version,
+    ) -> Result<bool, ErrorReason> {
+        let state =
+            self.ports.get_mut(&port_mod.port_no).ok_or(error_reasons::PORT_MOD_BAD_PORT)?;
+        if state.settings.hw_addr != port_mod.hw_addr {
             return Err(error_reasons::BAD_HW_ADDR);
         }
-        let mut known = PortConfig::PORT_DOWN
+        let mut supported = PortConfig::PORT_DOWN
             | PortConfig::NO_RECV
             | PortConfig::NO_FWD
             | PortConfig::NO_PACKET_IN;
         if version == Version::V1_0 {
-            known = known | PortConfig::NO_FLOOD | PortConfig::NO_STP | PortConfig::NO_RECV_STP;
+            supported =
+                supported | PortConfig::NO_FLOOD | PortConfig::NO_STP | PortConfig::NO_RECV_STP;
         }
-        if asked.mask.0 & !known.0 != 0 {
+        if port_mod.mask.0 & !supported.0 != 0 {
             return Err(error_reasons::BAD_PORT_CONFIG);
         }
-        let config = PortConfig(state.config.0 & !asked.mask.0 | asked.config.0 & asked.mask.0);
+        let config =
+            PortConfig(state.config.0 & !port_mod.mask.0 | port_mod.config.0 & port_mod.mask.0);
         Ok(std::mem::replace(&mut state.config, config) != config)
     }
 
@@ -152,8 +161,8 @@ impl EmulatedPorts {
             }
             stats
         };
-        let asked = |no: &PortNo| port == PortNo::ANY || port == *no;
-        self.ports.iter().filter(|(no, _)| asked(no)).map(|(_, state)| stats(state)).collect()
+        let is_selected = |no: &PortNo| port == PortNo::ANY || port == *no;
+        self.ports.iter().filter(|(no, _)| is_selected(no)).map(|(_, state)| stats(state)).collect()
     }
 }
 
@@ -163,14 +172,14 @@ impl EmulatedPort {
     }
 
     fn desc(&self, version: Version) -> Port {
-        let later = version > Version::V1_0;
-        let state = match (self.has_link, self.is_up() && later) {
+        let is_later = version > Version::V1_0;
+        let state = match (self.has_link, self.is_up() && is_later) {
             (false, _) => PortState::LINK_DOWN,
             (true, true) => PortState::LIVE,
             (true, false) => PortState::default(),
         };
-        let curr = speed(self.plan.speed_kbps, version) | PortFeatures::COPPER;
-        let kbps = if later { self.plan.speed_kbps } else { 0 };
+        let curr = speed(self.settings.speed_kbps, version) | PortFeatures::COPPER;
+        let kbps = if is_later { self.settings.speed_kbps } else { 0 };
         let ethernet = EthernetPort {
             curr,
             supported: curr,
@@ -179,9 +188,9 @@ impl EmulatedPort {
             ..EthernetPort::default()
         };
         Port {
-            port_no: self.plan.port_no,
-            hw_addr: self.plan.hw_addr,
-            name: self.plan.name,
+            port_no: self.settings.port_no,
+            hw_addr: self.settings.hw_addr,
+            name: self.settings.name,
             config: self.config,
             state,
             properties: vec![PortProp::Ethernet(ethernet)],

@@ -40,15 +40,15 @@ pub(super) struct ControlSession {
 
 impl ControlSession {
     /// A closed session.
-    pub(super) fn new(plan: &EmulatedSwitchConfig) -> Self {
-        let offered = plan.versions.both(Versions::SPOKEN);
+    pub(super) fn new(config: &EmulatedSwitchConfig) -> Self {
+        let offered = config.versions.both(Versions::SPOKEN);
         Self {
             state: SessionState::Disconnected,
             offered,
             version: offered.highest().unwrap_or(Version::V1_0),
             next_xid: 1,
             partial: vec![],
-            config: SwitchConfig { miss_send_len: plan.miss_send_len, ..SwitchConfig::default() },
+            config: SwitchConfig { miss_send_len: config.miss_send_len, ..SwitchConfig::default() },
             role: Role::EQUAL,
             async_filter: AsyncFilter::new(Version::V1_0),
             generation_id: None,
@@ -56,8 +56,8 @@ impl ControlSession {
     }
 
     /// Resets the session. The version is kept, since flow entries were added in it.
-    pub(super) fn reset(&mut self, plan: &EmulatedSwitchConfig) {
-        *self = Self { version: self.version, ..Self::new(plan) };
+    pub(super) fn reset(&mut self, config: &EmulatedSwitchConfig) {
+        *self = Self { version: self.version, ..Self::new(config) };
     }
 
     /// Sends `HELLO`.
@@ -86,9 +86,9 @@ impl ControlSession {
             }
             kind => return Err(SessionError::UnexpectedMessage(kind)),
         }
-        // Of a later version only the header is known.
-        let theirs = Hello::read(msg).ok().and_then(|hello| hello.versions());
-        let Some(version) = self.offered.negotiate(msg.version(), theirs) else {
+        // Only the header of a later version is known.
+        let peer_versions = Hello::read(msg).ok().and_then(|hello| hello.versions());
+        let Some(version) = self.offered.negotiate(msg.version(), peer_versions) else {
             self.version = self.version.min(msg.version()).max(Version::V1_0);
             let reason = ErrorReason::INCOMPATIBLE;
             // The text always fits.
@@ -132,21 +132,21 @@ impl ControlSession {
     ///
     /// # Errors
     /// `BAD_ROLE`, or `STALE` for a generation id older than the last one.
-    fn set_role(&mut self, asked: &RoleRequest) -> Result<RoleRequest, ErrorReason> {
-        match asked.role {
+    fn set_role(&mut self, request: &RoleRequest) -> Result<RoleRequest, ErrorReason> {
+        match request.role {
             Role::NOCHANGE => {}
             Role::EQUAL => self.role = Role::EQUAL,
             Role::MASTER | Role::SLAVE => {
-                let distance = |old: u64| asked.generation_id.wrapping_sub(old);
+                let distance = |old: u64| request.generation_id.wrapping_sub(old);
                 if self.generation_id.is_some_and(|old| distance(old) > u64::MAX / 2) {
                     return Err(error_reasons::STALE);
                 }
-                (self.role, self.generation_id) = (asked.role, Some(asked.generation_id));
+                (self.role, self.generation_id) = (request.role, Some(request.generation_id));
             }
             _ => return Err(error_reasons::BAD_ROLE),
         }
         let generation_id = self.generation_id.unwrap_or(u64::MAX);
-        Ok(RoleRequest { role: self.role, generation_id, short_id: asked.short_id })
+        Ok(RoleRequest { role: self.role, generation_id, short_id: request.short_id })
     }
 }
 
@@ -158,7 +158,7 @@ impl EmulatedSwitch {
         bytes: &[u8],
         out: &mut SwitchOutput,
     ) -> Result<(), SessionError> {
-        self.ports.note_start(now);
+        self.ports.record_start(now);
         if self.session.state == SessionState::Disconnected {
             return Ok(());
         }
@@ -169,8 +169,8 @@ impl EmulatedSwitch {
             self.on_message(now, msg, out)?;
             rest = after;
         }
-        let done = stream.len() - rest.len();
-        stream.drain(..done);
+        let processed = stream.len() - rest.len();
+        stream.drain(..processed);
         self.session.partial = stream;
         Ok(())
     }
@@ -184,7 +184,8 @@ impl EmulatedSwitch {
         if self.session.state == SessionState::HelloSent {
             return self.session.negotiate_version(msg, &mut out.control);
         }
-        let done = if msg.version() != self.session.version() && msg.kind() != MessageType::HELLO {
+        let result = if msg.version() != self.session.version() && msg.kind() != MessageType::HELLO
+        {
             Err(ErrorReason::BAD_VERSION)
         } else if msg.kind() == MessageType::EXPERIMENTER {
             Err(ErrorReason::BAD_EXPERIMENTER)
@@ -194,7 +195,7 @@ impl EmulatedSwitch {
                 Err(error) => Err(ErrorReason::for_parse_error(error, self.session.version())),
             }
         };
-        if let Err(reason) = done {
+        if let Err(reason) = result {
             self.send_error(reason, msg, out);
         }
         Ok(())
@@ -217,14 +218,14 @@ impl EmulatedSwitch {
             Message::PacketOut(packet_out) => return self.on_packet_out(now, packet_out, out),
             Message::GroupMod(group_mod) => return self.on_group_mod(now, &group_mod, out),
             Message::MeterMod(meter_mod) => return self.on_meter_mod(now, &meter_mod, out),
-            Message::MultipartRequest(asked) => {
-                if asked.flags.contains(MultipartFlags::MORE) {
+            Message::MultipartRequest(request) => {
+                if request.flags.contains(MultipartFlags::MORE) {
                     return Err(error_reasons::MULTIPART_BUFFER_OVERFLOW);
                 }
-                return self.on_multipart(now, xid, asked.body, out);
+                return self.on_multipart(now, xid, request.body, out);
             }
             Message::PortMod(port_mod) => {
-                if self.ports.set(&port_mod, self.session.version())? {
+                if self.ports.apply_port_mod(&port_mod, self.session.version())? {
                     self.send_port_status(port_mod.port_no, out);
                 }
             }
@@ -240,8 +241,8 @@ impl EmulatedSwitch {
                 self.send_reply(xid, &Message::GetConfigReply(self.session.config), out);
             }
             Message::SetConfig(config) => self.session.config = config,
-            Message::RoleRequest(asked) => {
-                let granted = self.session.set_role(&asked)?;
+            Message::RoleRequest(request) => {
+                let granted = self.session.set_role(&request)?;
                 self.send_reply(xid, &Message::RoleReply(granted), out);
             }
             Message::GetAsyncRequest => {
@@ -251,13 +252,13 @@ impl EmulatedSwitch {
                     out,
                 );
             }
-            Message::SetAsync(asked) => self.session.async_filter.apply(&asked)?,
-            Message::QueueGetConfigRequest(asked) => {
-                if asked.port != PortNo::ANY && !self.ports.contains(asked.port) {
+            Message::SetAsync(request) => self.session.async_filter.apply(&request)?,
+            Message::QueueGetConfigRequest(request) => {
+                if request.port != PortNo::ANY && !self.ports.contains(request.port) {
                     return Err(error_reasons::QUEUE_BAD_PORT);
                 }
-                let none = QueueGetConfigReply { port: asked.port, queues: vec![] };
-                self.send_reply(xid, &Message::QueueGetConfigReply(none), out);
+                let reply = QueueGetConfigReply { port: request.port, queues: vec![] };
+                self.send_reply(xid, &Message::QueueGetConfigReply(reply), out);
             }
             Message::Hello(_) | Message::EchoReply { .. } | Message::Error(_) => {}
             _ => return Err(ErrorReason::BAD_TYPE),
@@ -265,8 +266,8 @@ impl EmulatedSwitch {
         Ok(())
     }
 
-    /// Sends a reply to `xid`. What the version cannot express, such as a flow entry added in another version, is left
-    /// out.
+    /// Sends a reply to `xid`. A message that the version cannot express, such as a flow entry added in another version,
+    /// is not sent.
     pub(super) fn send_reply(&mut self, xid: u32, message: &Message, out: &mut SwitchOutput) {
         let _ = message.encode(xid, &mut self.encoder(out));
     }
@@ -294,18 +295,18 @@ impl EmulatedSwitch {
     }
 
     /// Sets what happens to table misses, in 1.1 and 1.2.
-    fn on_table_mod(&mut self, asked: &TableMod) -> Result<(), ErrorReason> {
-        let known = if self.session.version() < Version::V1_4 { 3 } else { 0 };
-        if asked.config.0 & !known != 0 {
+    fn on_table_mod(&mut self, table_mod: &TableMod) -> Result<(), ErrorReason> {
+        let supported = if self.session.version() < Version::V1_4 { 3 } else { 0 };
+        if table_mod.config.0 & !supported != 0 {
             return Err(error_reasons::BAD_TABLE_CONFIG);
         }
-        let every = asked.table_id == sluice_openflow::FlowMod::TABLE_ALL;
-        if !every && usize::from(asked.table_id) >= self.tables.len() {
+        let is_all = table_mod.table_id == sluice_openflow::FlowMod::TABLE_ALL;
+        if !is_all && usize::from(table_mod.table_id) >= self.tables.len() {
             return Err(error_reasons::TABLE_MOD_BAD_TABLE);
         }
         for (table, id) in self.tables.iter_mut().zip(0u8..) {
-            if every || id == asked.table_id {
-                table.config = asked.config;
+            if is_all || id == table_mod.table_id {
+                table.config = table_mod.config;
             }
         }
         Ok(())
@@ -340,22 +341,22 @@ impl EmulatedSwitch {
     fn on_packet_out(
         &mut self,
         now: Instant,
-        asked: sluice_openflow::PacketOut,
+        packet_out: sluice_openflow::PacketOut,
         out: &mut SwitchOutput,
     ) -> Result<(), ErrorReason> {
-        let in_port = asked.in_port().unwrap_or(PortNo::ANY);
+        let in_port = packet_out.in_port().unwrap_or(PortNo::ANY);
         let reserved = [PortNo::ANY, PortNo::CONTROLLER, PortNo::LOCAL];
         if !reserved.contains(&in_port) && !self.ports.contains(in_port) {
-            return Err(error_reasons::BAD_PORT_ASKED);
+            return Err(error_reasons::BAD_REQUESTED_PORT);
         }
-        self.check_actions(&asked.actions, ActionContext::PacketOut)?;
-        self.execute_packet_out(now, in_port, asked, out)?;
+        self.check_actions(&packet_out.actions, ActionContext::PacketOut)?;
+        self.execute_packet_out(now, in_port, packet_out, out)?;
         self.counters.packet_outs += 1;
         Ok(())
     }
 }
 
-/// Most ports that fit into a `FEATURES_REPLY`.
+/// Maximum number of ports that fit into a `FEATURES_REPLY`.
 fn ports_max(version: Version) -> usize {
     let port_len = if version == Version::V1_0 { 48 } else { 64 };
     (usize::from(u16::MAX) - 32) / port_len

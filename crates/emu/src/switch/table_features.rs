@@ -54,8 +54,8 @@ impl EmulatedSwitch {
             _ => FIELDS_OF_1_2,
         });
         let actions = self.actions(version);
-        let told = |(table_id, table): (u8, &FlowTable)| {
-            let counted = TableStats {
+        let stats = |(table_id, table): (u8, &FlowTable)| {
+            let counters = TableStats {
                 table_id,
                 active_count: u32::try_from(table.len()).unwrap_or(u32::MAX),
                 lookup_count: table.lookups,
@@ -63,10 +63,10 @@ impl EmulatedSwitch {
                 ..TableStats::default()
             };
             if version >= Version::V1_3 {
-                return counted;
+                return counters;
             }
-            let (name, wildcards) = (name(table_id).as_str().into(), fields);
-            let described = TableStats { name, wildcards, max_entries: size, ..counted };
+            let (name, wildcards) = (table_name(table_id).as_str().into(), fields);
+            let described = TableStats { name, wildcards, max_entries: size, ..counters };
             if version == Version::V1_0 {
                 return described;
             }
@@ -89,16 +89,16 @@ impl EmulatedSwitch {
                 ..described
             }
         };
-        (0..=u8::MAX).zip(&self.tables).map(told).collect()
+        (0..=u8::MAX).zip(&self.tables).map(stats).collect()
     }
 
     /// Table capabilities, since 1.3.
     pub(super) fn table_features(&self, version: Version) -> Vec<TableFeatures> {
-        let fields = |can: fn(FieldId) -> bool, refused: &[FieldId]| -> Vec<FieldId> {
+        let fields = |is_supported: fn(FieldId) -> bool, unsupported: &[FieldId]| -> Vec<FieldId> {
             let rows = FieldId::ROWS.iter().filter(|row| {
                 row.headers.first().is_some_and(|header| header.since <= version)
-                    && can(row.id)
-                    && !refused.contains(&row.id)
+                    && is_supported(row.id)
+                    && !unsupported.contains(&row.id)
             });
             rows.map(|row| row.id).collect()
         };
@@ -108,8 +108,8 @@ impl EmulatedSwitch {
         };
         let known = fields(|id| field_slot(id).is_some(), &self.config.unsupported_fields);
         let matched: Vec<_> = known.iter().map(header).collect();
-        let wild: Vec<_> = known.into_iter().map(FieldHeader::from).collect();
-        let set: Vec<_> = fields(can_set, &self.config.unsupported_set_fields)
+        let wildcards: Vec<_> = known.into_iter().map(FieldHeader::from).collect();
+        let settable: Vec<_> = fields(can_set, &self.config.unsupported_set_fields)
             .into_iter()
             .map(FieldHeader::from)
             .collect();
@@ -120,14 +120,14 @@ impl EmulatedSwitch {
         actions.extend((version >= Version::V1_5).then_some(METER));
         let action_ids: Vec<_> = actions.into_iter().map(ActionId::new).collect();
         let n_tables = u8::try_from(self.tables.len()).unwrap_or(u8::MAX);
-        let told = |table_id: u8| TableFeatures {
+        let features = |table_id: u8| TableFeatures {
             table_id,
             features: if version >= Version::V1_5 {
                 TableFeatureFlags::INGRESS_TABLE
             } else {
                 TableFeatureFlags::default()
             },
-            name: name(table_id).as_str().into(),
+            name: table_name(table_id).as_str().into(),
             metadata_match: u64::MAX,
             metadata_write: u64::MAX,
             max_entries: u32::try_from(self.config.table_entries_max).unwrap_or(u32::MAX),
@@ -139,16 +139,16 @@ impl EmulatedSwitch {
                 TableFeatureProp::WriteActions { action_ids: action_ids.clone() },
                 TableFeatureProp::ApplyActions { action_ids: action_ids.clone() },
                 TableFeatureProp::Match { oxm_ids: matched.clone() },
-                TableFeatureProp::Wildcards { oxm_ids: wild.clone() },
-                TableFeatureProp::WriteSetfield { oxm_ids: set.clone() },
-                TableFeatureProp::ApplySetfield { oxm_ids: set.clone() },
+                TableFeatureProp::Wildcards { oxm_ids: wildcards.clone() },
+                TableFeatureProp::WriteSetfield { oxm_ids: settable.clone() },
+                TableFeatureProp::ApplySetfield { oxm_ids: settable.clone() },
             ],
             ..TableFeatures::default()
         };
-        (0..n_tables).map(told).collect()
+        (0..n_tables).map(features).collect()
     }
 }
 
-fn name(table_id: u8) -> String {
+fn table_name(table_id: u8) -> String {
     format!("table{table_id}")
 }

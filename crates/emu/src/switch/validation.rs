@@ -8,7 +8,7 @@ use super::fields::{field_bits, field_slot};
 use super::packet::can_set;
 use super::{EmulatedSwitch, error_reasons};
 
-/// Where actions are used.
+/// The place in which actions are used, which decides what they may contain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ActionContext<'a> {
     /// In a flow entry with this match.
@@ -20,7 +20,7 @@ pub(crate) enum ActionContext<'a> {
 }
 
 /// The capability flag of an action; empty for one that is always supported, `None` for an unsupported one.
-fn bit(action: &Action) -> Option<TableActions> {
+fn capability(action: &Action) -> Option<TableActions> {
     Some(match action {
         Action::Output { .. } => TableActions::OUTPUT,
         Action::Enqueue { .. } | Action::SetQueue { .. } => TableActions::SET_QUEUE,
@@ -47,13 +47,13 @@ impl EmulatedSwitch {
         instructions: &[Instruction],
         matching: &Match,
     ) -> Result<(), ErrorReason> {
-        let mut seen = Vec::with_capacity(instructions.len());
+        let mut kinds = Vec::with_capacity(instructions.len());
         for instruction in instructions {
             let kind = std::mem::discriminant(instruction);
-            if seen.contains(&kind) {
+            if kinds.contains(&kind) {
                 return Err(error_reasons::DUP_INST);
             }
-            seen.push(kind);
+            kinds.push(kind);
             match instruction {
                 Instruction::GotoTable { table_id: to } => {
                     if *to <= table_id || usize::from(*to) >= self.tables.len() {
@@ -83,11 +83,11 @@ impl EmulatedSwitch {
     pub(super) fn check_actions(
         &self,
         actions: &[Action],
-        stand: ActionContext<'_>,
+        context: ActionContext<'_>,
     ) -> Result<(), ErrorReason> {
         actions.iter().enumerate().try_for_each(|(n, action)| {
             let before = actions.get(..n).unwrap_or_default();
-            self.check_action(action, before, stand)
+            self.check_action(action, before, context)
         })
     }
 
@@ -95,15 +95,15 @@ impl EmulatedSwitch {
         &self,
         action: &Action,
         before: &[Action],
-        stand: ActionContext<'_>,
+        context: ActionContext<'_>,
     ) -> Result<(), ErrorReason> {
-        let Some(bit) = bit(action) else { return Err(unknown(action)) };
-        if self.config.unsupported_actions.0 & bit.0 != 0 {
+        let Some(capability) = capability(action) else { return Err(unsupported_error(action)) };
+        if self.config.unsupported_actions.0 & capability.0 != 0 {
             return Err(error_reasons::BAD_ACTION_TYPE);
         }
         match action {
             Action::Output { port, .. } | Action::Enqueue { port, .. } => {
-                self.check_port(*port, stand)
+                self.check_port(*port, context)
             }
             Action::Group { group_id } => {
                 let known = self.groups.contains(GroupId(*group_id));
@@ -120,15 +120,15 @@ impl EmulatedSwitch {
             }
             Action::SetField { field } => {
                 let field = field.field().ok_or(error_reasons::BAD_SET_TYPE)?;
-                let refused =
+                let is_unsupported =
                     self.config.unsupported_set_fields.iter().any(|id| id.same_as(field.id));
-                if refused || field_slot(field.id).is_none() || !can_set(field.id) {
+                if is_unsupported || field_slot(field.id).is_none() || !can_set(field.id) {
                     return Err(error_reasons::BAD_SET_TYPE);
                 }
                 if field.value & !field_bits(field.id) != 0 {
                     return Err(error_reasons::BAD_SET_ARGUMENT);
                 }
-                self.check_prerequisites(field.id, before, stand)
+                self.check_prerequisites(field.id, before, context)
             }
             _ => Ok(()),
         }
@@ -139,27 +139,29 @@ impl EmulatedSwitch {
         &self,
         id: FieldId,
         before: &[Action],
-        stand: ActionContext<'_>,
+        context: ActionContext<'_>,
     ) -> Result<(), ErrorReason> {
-        let ActionContext::FlowEntry(matching) = stand else { return Ok(()) };
+        let ActionContext::FlowEntry(matching) = context else { return Ok(()) };
         let changes = |it: &Action| {
             matches!(it, Action::PushVlan { .. } | Action::PushMpls { .. } | Action::PopMpls { .. })
         };
         if self.session.version() < Version::V1_2 || before.iter().any(changes) {
             return Ok(());
         }
-        let mut needs = id.row().map_or(&[][..], |row| row.prerequisites).to_vec();
+        let mut prerequisites = id.row().map_or(&[][..], |row| row.prerequisites).to_vec();
         if id.same_as(FieldId::VLAN_VID) {
-            needs.extend(FieldId::VLAN_PCP.row().map_or(&[][..], |row| row.prerequisites));
+            prerequisites.extend(FieldId::VLAN_PCP.row().map_or(&[][..], |row| row.prerequisites));
         }
-        let met = needs.iter().all(|need| matching.iter().any(|field| need.is_met_by(field)));
-        if met { Ok(()) } else { Err(error_reasons::MATCH_INCONSISTENT) }
+        let is_met = prerequisites
+            .iter()
+            .all(|prerequisite| matching.iter().any(|field| prerequisite.is_met_by(field)));
+        if is_met { Ok(()) } else { Err(error_reasons::MATCH_INCONSISTENT) }
     }
 
-    fn check_port(&self, port: PortNo, stand: ActionContext<'_>) -> Result<(), ErrorReason> {
+    fn check_port(&self, port: PortNo, context: ActionContext<'_>) -> Result<(), ErrorReason> {
         let known = match port {
             PortNo::IN_PORT | PortNo::ALL | PortNo::FLOOD | PortNo::CONTROLLER => true,
-            PortNo::TABLE => matches!(stand, ActionContext::PacketOut),
+            PortNo::TABLE => matches!(context, ActionContext::PacketOut),
             port => self.ports.contains(port),
         };
         if known { Ok(()) } else { Err(error_reasons::BAD_OUT_PORT) }
@@ -167,8 +169,8 @@ impl EmulatedSwitch {
 }
 
 /// The error for an unsupported action.
-fn unknown(action: &Action) -> ErrorReason {
-    /// Actions of 1.0 that set one field; they get here only with an invalid value.
+fn unsupported_error(action: &Action) -> ErrorReason {
+    /// Actions of 1.0 that set one field; parsing keeps them in this form only if their value is invalid.
     const SETS_OF_1_0: std::ops::RangeInclusive<u64> = 1..=15;
     match action {
         Action::Other { code, .. } if SETS_OF_1_0.contains(code) => error_reasons::BAD_ARGUMENT,

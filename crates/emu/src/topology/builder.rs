@@ -112,9 +112,9 @@ impl TopologyBuilder {
                 if is_attached {
                     return Err(self.host_link_error(host));
                 }
-                let place = self.next_port(switch)?;
+                let port = self.next_port(switch)?;
                 if let Some(host) = self.hosts.get_mut(host) {
-                    host.attached = Some((place, impairments));
+                    host.attached = Some((port, impairments));
                 }
                 Ok(())
             }

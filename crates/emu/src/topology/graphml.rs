@@ -1,8 +1,7 @@
 //! `GraphML`, as the Internet Topology Zoo writes it. <http://graphml.graphdrawing.org>, <http://www.topology-zoo.org>
 //!
 //! Every node becomes a switch with one host, every edge a link. A link's rate is its `LinkSpeedRaw`; its delay is that
-//! of
-//! light in optical fibre along the great circle between its ends, if their coordinates are known.
+//! of light in optical fibre along the great circle between its ends, if their coordinates are known.
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -57,8 +56,8 @@ pub(super) fn parse(contents: &str) -> Result<Topology, TopologyError> {
         let switch = switch(&mut b, number, keys.text(element, "label")).map_err(at)?;
         let host = b.add_host(format!("h{number}"), None).map_err(at)?;
         b.add_link(host, switch, LinkImpairments::default()).map_err(at)?;
-        let place = keys.number(element, "Latitude").zip(keys.number(element, "Longitude"));
-        if nodes.insert(id, (switch, place)).is_some() {
+        let coordinates = keys.number(element, "Latitude").zip(keys.number(element, "Longitude"));
+        if nodes.insert(id, (switch, coordinates)).is_some() {
             return Err(at(TopologyErrorKind::Duplicate(format!("node {id}"))));
         }
     }

@@ -180,8 +180,8 @@ mod tests {
 
     /// All links as `s1:2-s2:3`, those of hosts first.
     fn links(topology: &Topology) -> String {
-        let name = |place: super::super::PortRef| {
-            format!("{}:{}", topology.switches[place.switch].name, place.port)
+        let name = |end: super::super::PortRef| {
+            format!("{}:{}", topology.switches[end.switch].name, end.port)
         };
         let hosts = topology.hosts.iter().map(|host| format!("{}-{}", host.name, name(host.port)));
         let links = topology.links.iter().map(|link| format!("{}-{}", name(link.a), name(link.b)));

@@ -116,9 +116,9 @@ impl DataPlane {
             topology,
         };
         for (n, node) in data_plane.topology.switches.iter().enumerate() {
-            let plan = switch_config(node, options).ok_or(NetworkError::TooManyPorts(n))?;
-            let ports = vec![None; plan.ports.len()];
-            let switch = Scheduled { inner: EmulatedSwitch::new(plan), wakeup_at: None };
+            let config = switch_config(node, options).ok_or(NetworkError::TooManyPorts(n))?;
+            let ports = vec![None; config.ports.len()];
+            let switch = Scheduled { inner: EmulatedSwitch::new(config), wakeup_at: None };
             data_plane.switches.push(AttachedSwitch {
                 switch,
                 ports,
@@ -144,8 +144,8 @@ impl DataPlane {
             let free = (1..).zip(ports).filter(|(_, link_model)| link_model.is_none());
             idle.extend(free.map(|(port, _)| PortRef { switch, port: PortNo(port) }));
         }
-        for place in idle {
-            self.set_port(now, place, false);
+        for port in idle {
+            self.set_port(now, port, false);
         }
     }
 
@@ -158,17 +158,17 @@ impl DataPlane {
             return;
         };
         for (end, side) in ends {
-            if let LinkEnd::Port(place) = end
-                && let Some(slot) = self.port(place)
+            if let LinkEnd::Port(port) = end
+                && let Some(slot) = self.port(port)
             {
                 *slot = Some((link_model, side));
             }
         }
     }
 
-    fn port(&mut self, place: PortRef) -> Option<&mut Option<(usize, LinkSide)>> {
-        let port = usize::try_from(place.port.0.checked_sub(1)?).ok()?;
-        self.switches.get_mut(place.switch)?.ports.get_mut(port)
+    fn port(&mut self, at: PortRef) -> Option<&mut Option<(usize, LinkSide)>> {
+        let port = usize::try_from(at.port.0.checked_sub(1)?).ok()?;
+        self.switches.get_mut(at.switch)?.ports.get_mut(port)
     }
 
     /// Handles all events until `now`.
@@ -313,9 +313,9 @@ impl DataPlane {
         done
     }
 
-    fn set_port(&mut self, now: Instant, place: PortRef, is_up: bool) {
-        self.with_switch(now, place.switch, |switch, out| {
-            switch.set_link_state(now, place.port, is_up, out);
+    fn set_port(&mut self, now: Instant, port: PortRef, is_up: bool) {
+        self.with_switch(now, port.switch, |switch, out| {
+            switch.set_link_state(now, port.port, is_up, out);
         });
     }
 }

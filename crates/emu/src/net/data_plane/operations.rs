@@ -32,18 +32,18 @@ impl DataPlane {
         switch: usize,
         bytes: &[u8],
     ) -> Result<(), SessionError> {
-        let heard = self
+        let result = self
             .with_switch(now, switch, |switch, out| Some(switch.on_control_bytes(now, bytes, out)));
-        heard.unwrap_or(Ok(()))
+        result.unwrap_or(Ok(()))
     }
 
     /// The next switch with output for the controller, and the output.
     pub fn take_control_output(&mut self) -> Option<(usize, Vec<u8>)> {
         while let Some(index) = self.switches_with_output.pop() {
-            let said =
+            let bytes =
                 self.switches.get_mut(index).map(|switch| std::mem::take(&mut switch.control));
-            if let Some(said) = said.filter(|said| !said.is_empty()) {
-                return Some((index, said));
+            if let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) {
+                return Some((index, bytes));
             }
         }
         None
@@ -58,8 +58,7 @@ impl DataPlane {
     }
 
     /// Changes [`EmulatedSwitchConfig::unsupported_fields`](crate::switch::EmulatedSwitchConfig::unsupported_fields) of
-    /// a
-    /// switch. Existing flow entries stay.
+    /// a switch. Existing flow entries stay.
     pub fn set_unsupported_fields(&mut self, switch: usize, fields: Vec<FieldId>) {
         if let Some(switch) = self.switches.get_mut(switch) {
             switch.switch.inner.set_unsupported_fields(fields);
@@ -171,8 +170,8 @@ impl DataPlane {
         }
         self.frames_in_flight -= link_model.set_up(is_up);
         for end in [link_model.a, link_model.b] {
-            if let LinkEnd::Port(place) = end {
-                self.set_port(now, place, is_up);
+            if let LinkEnd::Port(port) = end {
+                self.set_port(now, port, is_up);
             }
         }
         Ok(())

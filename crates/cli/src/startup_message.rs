@@ -1,4 +1,4 @@
-//! The first screen of `sluice run`.
+//! What `sluice run` prints when it has started.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use sluice_openflow::{Version, Versions};
 
-/// The facts of the first screen.
+/// The addresses, workers and applications of a controller that has started.
 #[derive(Debug)]
-pub(crate) struct Screen<'a> {
-    /// Where switches are accepted.
+pub(crate) struct StartupMessage<'a> {
+    /// Addresses on which switches are accepted.
     pub(crate) listening: &'a [SocketAddr],
     /// The core of each worker, `None` for any.
     pub(crate) workers: &'a [Option<usize>],
@@ -18,7 +18,7 @@ pub(crate) struct Screen<'a> {
     pub(crate) apps: &'a [String],
     /// The OpenFlow versions that are offered.
     pub(crate) versions: Versions,
-    /// Where metrics are served.
+    /// The address on which metrics are served.
     pub(crate) metrics: Option<SocketAddr>,
     /// The configuration file that was read.
     pub(crate) file: Option<&'a Path>,
@@ -26,8 +26,8 @@ pub(crate) struct Screen<'a> {
     pub(crate) has_kernel_datapath: bool,
 }
 
-impl Screen<'_> {
-    /// The text, ready to print.
+impl StartupMessage<'_> {
+    /// The message with a final newline.
     pub(crate) fn text(&self) -> String {
         let mut out = format!("sluice {}\n", env!("CARGO_PKG_VERSION"));
         for address in self.listening {
@@ -36,14 +36,16 @@ impl Screen<'_> {
         let _ = writeln!(out, "workers: {}, {}", self.workers.len(), self.cores());
         let _ = writeln!(out, "applications: {}", list(self.apps, "none"));
         let _ = match self.metrics {
-            Some(address) => writeln!(out, "metrics: http://{}/metrics", reachable(address)),
+            Some(address) => {
+                writeln!(out, "metrics: http://{}/metrics", reachable_address(address))
+            }
             None => writeln!(out, "metrics: off"),
         };
         if let Some(file) = self.file {
             let _ = writeln!(out, "configuration: {}", file.display());
         }
         if let Some(&address) = self.listening.first() {
-            out.push_str(&self.first_steps(reachable(address)));
+            out.push_str(&self.connect_commands(reachable_address(address)));
         }
         out
     }
@@ -57,12 +59,12 @@ impl Screen<'_> {
         }
     }
 
-    /// The commands that connect a switch or a network.
-    fn first_steps(&self, controller: SocketAddr) -> String {
+    /// Commands that connect an Open vSwitch bridge or a Mininet network to `controller`.
+    fn connect_commands(&self, controller: SocketAddr) -> String {
         let protocol =
             if self.versions.contains(Version::V1_3) { "OpenFlow13" } else { "OpenFlow10" };
         let (ip, port) = (controller.ip(), controller.port());
-        let (note, netdev, user) = if self.has_kernel_datapath {
+        let (note, netdev_command, mininet_option) = if self.has_kernel_datapath {
             ("", "", "")
         } else {
             (
@@ -72,9 +74,9 @@ impl Screen<'_> {
             )
         };
         format!(
-            "\n{note}Connect an Open vSwitch bridge:\n  {netdev}ovs-vsctl set-controller br0 tcp:{controller}\n\
+            "\n{note}Connect an Open vSwitch bridge:\n  {netdev_command}ovs-vsctl set-controller br0 tcp:{controller}\n\
              or start a Mininet network:\n  sudo mn --controller remote,ip={ip},port={port} \
-             --switch ovs,protocols={protocol}{user} --topo linear,3\n"
+             --switch ovs,protocols={protocol}{mininet_option} --topo linear,3\n"
         )
     }
 }
@@ -92,7 +94,7 @@ pub(crate) fn has_kernel_datapath(root: &Path) -> bool {
 }
 
 /// The address at which a program on this machine reaches a socket that listens on `address`.
-fn reachable(address: SocketAddr) -> SocketAddr {
+fn reachable_address(address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port())
     } else {
@@ -100,6 +102,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
+/// The items with commas, or `none`.
 fn list(items: &[String], none: &str) -> String {
     if items.is_empty() { none.to_owned() } else { items.join(", ") }
 }
@@ -108,14 +111,14 @@ fn list(items: &[String], none: &str) -> String {
 mod tests {
     use super::*;
 
-    fn screen<'a>(
+    fn message<'a>(
         listening: &'a [SocketAddr],
         apps: &'a [String],
         workers: &'a [Option<usize>],
-    ) -> Screen<'a> {
+    ) -> StartupMessage<'a> {
         let versions = Versions::SPOKEN;
         let has_kernel_datapath = true;
-        Screen {
+        StartupMessage {
             listening,
             workers,
             apps,
@@ -127,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn it_shows_where_it_listens_and_how_to_connect() {
+    fn the_message_shows_the_addresses_and_the_commands_to_connect() {
         let listening = ["[::]:6653".parse().unwrap(), "127.0.0.1:6633".parse().unwrap()];
         let apps = ["learning".to_owned(), "hub".to_owned()];
         let metrics = Some("[::]:8653".parse().unwrap());
-        let text = Screen {
+        let text = StartupMessage {
             metrics,
             file: Some(Path::new("/etc/sluice.toml")),
-            ..screen(&listening, &apps, &[Some(0), Some(1)])
+            ..message(&listening, &apps, &[Some(0), Some(1)])
         }
         .text();
         let expected = concat!(
@@ -157,10 +160,10 @@ mod tests {
     }
 
     #[test]
-    fn it_shows_the_address_that_was_asked_for() {
+    fn the_commands_use_the_configured_address_and_version() {
         let listening = ["192.0.2.1:40123".parse().unwrap()];
         let versions = Versions::of(&[Version::V1_0]);
-        let text = Screen { versions, ..screen(&listening, &[], &[Some(3)]) }.text();
+        let text = StartupMessage { versions, ..message(&listening, &[], &[Some(3)]) }.text();
         assert!(text.contains("set-controller br0 tcp:192.0.2.1:40123\n"), "{text}");
         assert!(
             text.contains("ip=192.0.2.1,port=40123 --switch ovs,protocols=OpenFlow10 "),
@@ -175,7 +178,8 @@ mod tests {
     #[test]
     fn without_the_kernel_module_the_commands_select_the_userspace_datapath() {
         let listening = ["[::]:6653".parse().unwrap()];
-        let text = Screen { has_kernel_datapath: false, ..screen(&listening, &[], &[]) }.text();
+        let text =
+            StartupMessage { has_kernel_datapath: false, ..message(&listening, &[], &[]) }.text();
         let expected = "\n\nThis machine has no Open vSwitch kernel module, so the commands select the userspace datapath.\n\
             Connect an Open vSwitch bridge:\n  \
             ovs-vsctl set bridge br0 datapath_type=netdev\n  \
