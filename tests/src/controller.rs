@@ -222,8 +222,8 @@ pub(crate) fn append_to(path: &Path) -> Stdio {
 
 /// The first address after `listening on`, once the line is complete.
 fn listening_on(screen: &str) -> Option<String> {
-    let whole = screen.rsplit_once('\n')?.0;
-    let words = whole.lines().find_map(|line| line.trim().split_once("listening on "))?.1;
+    let complete_lines = screen.rsplit_once('\n')?.0;
+    let words = complete_lines.lines().find_map(|line| line.trim().split_once("listening on "))?.1;
     words.split_whitespace().next().map(str::to_owned)
 }
 

@@ -1,4 +1,4 @@
-//! Helpers of the system tests, which run the whole binary against real networks.
+//! Helpers of the system tests, which run the binary against real networks.
 //!
 //! An [`OvsNetwork`] is Open vSwitch with hosts in network namespaces; a [`Controller`] is the binary under test; a
 //! [`Capture`] records their OpenFlow connections. All helpers panic with an explanation when they fail: a test that

@@ -65,7 +65,7 @@ impl LinkProcess {
         });
     }
 
-    /// Writes a command to its standard input, and waits until it has been carried out.
+    /// Writes a command to its standard input, and waits until the command is confirmed.
     ///
     /// # Panics
     /// When it has ended, or that takes longer than [`SHORT_TIMEOUT`].

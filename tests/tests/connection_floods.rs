@@ -1,4 +1,4 @@
-//! Floods of connections that are not switches, against the whole binary.
+//! Floods of connections that are not switches, against the binary.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use std::fs;
@@ -197,7 +197,7 @@ fn a_flood_of_malformed_messages_does_not_disturb_a_switch() {
     flood("random --seed 12533", &["malformed_message"]);
 }
 
-/// Random bytes; with this seed they begin with a whole message of an unknown type.
+/// Random bytes; with this seed they begin with a complete message of an unknown type.
 #[test]
 fn a_flood_of_unknown_messages_does_not_disturb_a_switch() {
     flood("random --seed 3", &["unexpected_message"]);
