@@ -1,7 +1,7 @@
 #!/bin/sh
 # Mininet's pingall with an Open vSwitch of its own.
-# usage, in network, mount and process namespaces made for it: mininet.sh OpenFlow13 6653 single,4
-# Only there: Open vSwitch's and Mininet's names are the same for everybody on a machine.
+# Usage: mininet.sh OpenFlow13 6653 single,4
+# Must run in network, mount and process namespaces of its own, since Open vSwitch and Mininet use fixed names.
 set -eu
 protocols=$1 port=$2 topology=$3
 

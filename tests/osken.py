@@ -1,10 +1,10 @@
 """Checks messages of a controller with os-ken: one message in hex per line of standard input.
 
-os-ken is a controller library. It has parsers for what switches send, and FLOW_MOD, HELLO, ERROR and
-ECHO are among that: such a message is parsed and encoded again. For the other types it gets the values
-and encodes the message. Either way its bytes must equal ours.
+os-ken is a controller library. It can parse messages that switches send, and FLOW_MOD, HELLO, ERROR and ECHO:
+such a message is parsed by os-ken and encoded again. For messages of other types this script reads the fields and
+os-ken encodes them. In both cases the bytes must be the same as those of Sluice.
 
-Prints the message types, one per line; exits with 1 and a line per message that differs.
+Prints the message types, one per line. Exits with 1 and prints a line for each message that differs.
 """
 
 import logging
@@ -70,7 +70,7 @@ def stats_request(switch, payload):
     raise NotImplementedError(f"statistics type {kind}")
 
 
-WRITERS = {
+ENCODERS = {
     "FEATURES_REQUEST": lambda switch, _: switch.ofproto_parser.OFPFeaturesRequest(switch),
     "BARRIER_REQUEST": lambda switch, _: switch.ofproto_parser.OFPBarrierRequest(switch),
     "SET_CONFIG": set_config,
@@ -81,25 +81,25 @@ WRITERS = {
 }
 
 
-def kind_name(of, kind):
-    names = (n for n in vars(of) if n.startswith("OFPT_") and getattr(of, n) == kind)
-    return next(names, f"OFPT_{kind}").removeprefix("OFPT_")
+def type_name(of, message_type):
+    names = (n for n in vars(of) if n.startswith("OFPT_") and getattr(of, n) == message_type)
+    return next(names, f"OFPT_{message_type}").removeprefix("OFPT_")
 
 
 def encode_again(payload):
-    """The type of a message and its bytes as os-ken encodes them; None if it cannot decode it."""
-    version, kind, length, xid = ofproto_parser.header(payload)
+    """Returns the type of a message, and its bytes as encoded by os-ken or None if os-ken cannot decode it."""
+    version, message_type, length, xid = ofproto_parser.header(payload)
     switch = ofproto_protocol.ProtocolDesc(version)
-    name = kind_name(switch.ofproto, kind)
-    if name in WRITERS:
-        message = WRITERS[name](switch, payload)
+    name = type_name(switch.ofproto, message_type)
+    if name in ENCODERS:
+        message = ENCODERS[name](switch, payload)
         message.set_xid(xid)
     else:
-        message = ofproto_parser.msg(switch, version, kind, length, xid, payload)
+        message = ofproto_parser.msg(switch, version, message_type, length, xid, payload)
         if message is None:
             return name, None
         if name == "HELLO":
-            # os-ken parses the elements and never encodes any.
+            # os-ken parses the elements but does not encode them.
             return name, payload
     message.serialize()
     return name, bytes(message.buf)
@@ -107,17 +107,17 @@ def encode_again(payload):
 
 def main():
     logging.basicConfig()
-    kinds, good = set(), True
+    types, all_match = set(), True
     for line in sys.stdin:
         payload = bytes.fromhex(line)
-        name, theirs = encode_again(payload)
-        kinds.add(name)
-        if theirs != payload:
-            good = False
-            reading = theirs.hex() if theirs is not None else "it cannot decode it"
-            print(f"{name}: we send {payload.hex()}, os-ken {reading}", file=sys.stderr)
-    print(*sorted(kinds), sep="\n")
-    sys.exit(0 if good else 1)
+        name, encoded = encode_again(payload)
+        types.add(name)
+        if encoded != payload:
+            all_match = False
+            other = encoded.hex() if encoded is not None else "cannot decode it"
+            print(f"{name}: Sluice sends {payload.hex()}, os-ken: {other}", file=sys.stderr)
+    print(*sorted(types), sep="\n")
+    sys.exit(0 if all_match else 1)
 
 
 main()
