@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what the tests and the Makefile use beside Rust, on Debian and Ubuntu.
-# Quick and silent when everything is there, so every target may call it.
+# Installs what the tests and the Makefile use besides Rust, on Debian and Ubuntu.
+# Quick and silent if everything is installed, so every target may call it.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -13,17 +13,17 @@ need() {
     [ "$(dpkg-query -W -f '${Status}' "$1" 2>/dev/null)" = 'install ok installed' ] ||
         missing="$missing $1"
 }
-need openvswitch-switch # the switches of tests/: its programs, not its service
-need mininet            # networks as people build them
-need iproute2           # namespaces and cables
-need iputils-ping       # the hosts' traffic
+need openvswitch-switch # switches for tests/, which start its programs themselves, not the service
+need mininet            # emulated networks of the tests
+need iproute2           # network namespaces and veth pairs
+need iputils-ping       # traffic between hosts
 need iperf3             # TCP between hosts
-need ethtool            # checksums in software, or TCP through the userspace datapath hangs
+need ethtool            # turns off checksum offload; otherwise TCP over the userspace datapath hangs
 need procps             # sysctl
-need curl               # metrics from inside a namespace
-need tcpdump            # recordings of what we say
-need tshark             # a foreign reader of them
-need python3-venv       # os-ken, another one
+need curl               # reads metrics inside a namespace
+need tcpdump            # captures of OpenFlow connections
+need tshark             # an independent decoder of the captures
+need python3-venv       # os-ken, another independent decoder
 need valgrind           # instructions per message
 need strace             # system calls per message
 need g++                # the fuzzer's runtime
@@ -33,7 +33,7 @@ if [ -n "$missing" ]; then
         echo "setup: run this once as root, or: apt-get install --no-install-recommends$missing" >&2
         exit 1
     fi
-    # A machine that tests switches need not become one: 101 keeps new services from starting.
+    # The tests do not need the service of Open vSwitch: 101 keeps new services from starting.
     policy=/usr/sbin/policy-rc.d
     if [ ! -e $policy ]; then
         printf '#!/bin/sh\nexit 101\n' >$policy
@@ -46,7 +46,7 @@ if [ -n "$missing" ]; then
     apt-get install -qq -y --no-install-recommends $missing
 fi
 
-# The marker comes last, so that an interrupted installation is done again.
+# The marker is written last, so that an interrupted installation is repeated.
 if [ ! -e "$venv/complete" ]; then
     rm -rf "$venv"
     python3 -m venv "$venv"
