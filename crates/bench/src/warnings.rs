@@ -31,7 +31,9 @@ pub(crate) fn of(report: &Report, drain_cut_short: bool) -> Vec<String> {
              Ethernet addresses; --count messages counts them without matching"
                 .into()
         } else {
-            "no request was answered: does the controller run an application that forwards packets?".into()
+            "no request was answered: either the controller runs no application that forwards packets, or it \
+             dropped the first ones while it discovered links (--delay 1000 waits for that)"
+                .into()
         });
     }
     let is_measured = report.plan.counting == ReplyCounting::Answers && report.counts.answered > 0;

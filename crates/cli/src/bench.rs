@@ -22,7 +22,7 @@ Examples:
   sluice bench                          latency of a controller on this machine
   sluice bench -t -M 1000               its throughput, with 1000 hosts per switch
   sluice bench --rate 50000             its latency at 50000 requests per second
-  sluice bench -c 10.0.0.5 -s 64 --openflow 1.3 --no-buffer --json report.json
+  sluice bench -c 10.0.0.5 -s 64 -D 1000 --openflow 1.3 --no-buffer --json report.json
 
 The options with a single letter are those of cbench.";
 
@@ -148,8 +148,7 @@ struct MeasureArgs {
     /// Which messages count as replies.
     #[arg(long, value_enum, default_value_t = CountBy::Answers, help_heading = "Measurement")]
     count: CountBy,
-    /// Milliseconds after which an unanswered request times out: 1 to 30000. A slow controller that still answers in order
-    /// loses nothing.
+    /// Milliseconds after which an unanswered request times out, unless older requests are still being answered: 1 to 30000.
     #[arg(long, value_name = "MS", default_value_t = 5000, help_heading = "Measurement")]
     timeout: u64,
     /// Seconds within which all switches must complete the handshake.

@@ -47,15 +47,15 @@ enum Command {
     Run(Flags),
     #[command(about = "Measure a controller with emulated switches: throughput, latency, fairness")]
     Bench(Box<bench::BenchArgs>),
-    #[command(about = "Run the controller with an emulated network, and show its pings")]
+    #[command(about = "Run the controller with an emulated network whose hosts ping each other")]
     Play(Box<network::PlayArgs>),
-    #[command(about = "Emulate a network of switches and hosts against a controller")]
+    #[command(about = "Emulate a network of switches and hosts for any controller")]
     Emu(network::EmuArgs),
     #[command(about = "Show OpenFlow messages of any version as text or JSON")]
     Decode(decode::DecodeArgs),
     #[command(about = "Emulate a control link with delay, jitter, rate, loss and a queue")]
     Link(Box<link::LinkArgs>),
-    /// Show the configuration, or an example file
+    /// Check and print the configuration, or print an example file
     #[command(subcommand)]
     Config(ConfigCommand),
 }

@@ -15,7 +15,7 @@ use sluice_openflow::{Version, Versions};
 pub(super) struct NetworkArgs {
     /// Topology: a shape with its numbers, or a file
     ///
-    /// Shapes: single,HOSTS; linear,SWITCHES[,HOSTS each]; tree,DEPTH,FANOUT; ring,SWITCHES[,HOSTS each];
+    /// Shapes: minimal; single,HOSTS; linear,SWITCHES[,HOSTS each]; tree,DEPTH,FANOUT; ring,SWITCHES[,HOSTS each];
     /// mesh,SWITCHES[,HOSTS each]; leafspine,SPINES,LEAVES[,HOSTS each]; torus,ROWS,COLUMNS[,HOSTS each].
     /// Files: .mn (written by the editor of Mininet), .graphml or .xml.
     #[arg(long, default_value = "tree,2,3", value_name = "SHAPE|FILE")]

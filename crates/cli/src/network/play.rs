@@ -18,8 +18,8 @@ Examples:
   sluice play --topo ring,5 --link-delay 5ms    A ring, with a delay of 5 ms on every link
   sluice play --topo tree,2,3 --app learning    The application `learning` instead of the default ones
 
-`hub`, and `learning` without `topology`, flood into loops: use them with `tree`, `linear` or `single`, since a
-broadcast storm ends the emulation with an error.
+`hub` and `learning` flood into loops: use them with `tree`, `linear` or `single`, since a broadcast storm ends the
+emulation with an error.
 
 docs/emu.md describes topologies, keys and output.";
 
@@ -86,7 +86,7 @@ fn storm_warning(topology: &Topology, apps: &[String]) -> Option<String> {
     let has = |name: &str| apps.iter().any(|app| app == name);
     let app = if has("hub") {
         "hub"
-    } else if has("learning") && !has("topology") {
+    } else if has("learning") {
         "learning"
     } else {
         return None;
@@ -111,6 +111,9 @@ mod tests {
         };
         assert!(warning("leafspine,2,4,2", &["hub"]).unwrap().contains("`hub` floods"));
         assert!(warning("ring,4", &["learning"]).unwrap().contains("`learning` floods"));
+        assert!(
+            warning("ring,4", &["topology", "learning"]).unwrap().contains("`learning` floods")
+        );
         assert_eq!(warning("ring,4", &["topology", "hosts", "forwarding"]), None);
         assert_eq!(warning("tree,2,3", &["hub"]), None);
     }
