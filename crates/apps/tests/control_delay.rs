@@ -111,10 +111,10 @@ fn an_unknown_address_costs_two_arp_packet_ins_before_the_connection() {
     }
 }
 
-/// With a delay of 500 ms, flow entries take effect after one second; packet-ins received meanwhile must not install them again.
-/// In TCP slow start it takes longer than the measured round trip, which is noticed.
+/// With a delay of 500 ms, flow entries take effect after one second. In TCP slow start it takes longer than the measured round
+/// trip: the path may then be installed up to three times. With `waiting` set to 0, packet-ins install it again.
 #[test]
-fn the_path_of_a_flow_is_installed_once_whatever_the_delay_of_the_controller() {
+fn packet_ins_received_while_a_path_is_being_installed_do_not_install_it_again() {
     for (transport, delay, data_len, installs_max) in [
         (ControlTransport::Ideal, 5 * MS, 1000, 1),
         (ControlTransport::Ideal, 500 * MS, 1000, 1),
